@@ -1,0 +1,16 @@
+# Replaces each imported shared library by the archive that lies beside it, so that a binary needs
+# only libc and libm at run time.
+get_property(imported DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" PROPERTY IMPORTED_TARGETS)
+foreach(target IN LISTS imported)
+  foreach(property IN ITEMS IMPORTED_LOCATION IMPORTED_LOCATION_NONE IMPORTED_LOCATION_RELEASE)
+    get_target_property(location ${target} ${property})
+    if(location AND location MATCHES "\\.so(\\.[0-9.]+)?$")
+      string(REGEX REPLACE "\\.so(\\.[0-9.]+)?$" ".a" archive "${location}")
+      if(EXISTS "${archive}")
+        set_target_properties(${target} PROPERTIES ${property} "${archive}")
+      endif()
+    endif()
+  endforeach()
+endforeach()
+target_link_options(histogram_build INTERFACE -static-libstdc++ -static-libgcc -Wl,--gc-sections)
+target_compile_options(histogram_build INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffunction-sections -fdata-sections>)

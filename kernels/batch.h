@@ -1,0 +1,53 @@
+// Payloads that are executed in one go, and what became of them.
+#ifndef HISTOGRAM_KERNELS_BATCH_H_
+#define HISTOGRAM_KERNELS_BATCH_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/workload.h"
+
+namespace histogram {
+
+// A run of payload bytes that somebody else owns.
+using Fragment = absl::Span<const uint8_t>;
+
+// One payload (or one part of a large one). The fragments and what they point to stay valid and
+// unchanged until the batch is done; they are read, never copied, by a CPU lane.
+struct BatchItem {
+  absl::Span<const Fragment> fragments;
+  uint64_t bytes = 0;  // sum of the fragments' sizes
+  uint32_t bin_count = kByteValues;
+  // Where the backend writes (overwrites) the counts of the 256 values. Defined only when the batch's
+  // status is OK.
+  ValueCounts* counts = nullptr;
+};
+
+// What ran. Times are those of the whole batch.
+struct BatchReport {
+  std::string backend;       // "cpu", "cuda:0"
+  std::string kernel;        // registry name
+  uint32_t payloads = 0;     // items in the batch
+  uint64_t gather_ns = 0;    // copying fragments into a pinned buffer; 0 on the cpu
+  uint64_t transfer_ns = 0;  // host to device and back; 0 where host memory is read in place
+  uint64_t kernel_ns = 0;
+};
+
+// Owned by exactly one party at a time: the batcher, then the backend from Submit to done.
+struct Batch {
+  std::vector<BatchItem> items;
+  uint64_t bytes = 0;       // sum over items
+  std::string kernel;       // a kernel to force by name; empty lets the selector choose
+  int64_t deadline_ns = 0;  // the backend may give up after this monotonic time; 0: none
+
+  // Filled by the backend.
+  absl::Status status;
+  BatchReport report;
+};
+
+}  // namespace histogram
+
+#endif  // HISTOGRAM_KERNELS_BATCH_H_

@@ -1,0 +1,78 @@
+// Collects payloads and hands them, batched, to the backend that is expected to finish first.
+//
+// The batcher holds one credit a lane. With a free lane and no delay configured a lone payload leaves
+// at once, small ones on the very thread that brought them; batches form because lanes are busy.
+// All methods are thread-safe. Policy lives in policy.h, order in fair_queue.h; this class is the thin
+// shell of lock, credits and hand-over around them.
+#ifndef HISTOGRAM_SERVER_BATCHING_BATCHER_H_
+#define HISTOGRAM_SERVER_BATCHING_BATCHER_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "server/batching/clock.h"
+#include "server/batching/job.h"
+#include "server/batching/limits.h"
+#include "server/observer.h"
+
+namespace histogram::server {
+
+class Batcher {
+ public:
+  // What to do with a job for which the queue has no room.
+  enum class WhenFull {
+    kRefuse,  // Enqueue fails with RESOURCE_EXHAUSTED (reason QUEUE_FULL, retry_after_ms set)
+    kWait,    // the job waits its turn outside the queue, first come first served; see Job::Admitted
+  };
+  enum class Outcome { kQueued, kWaiting };
+
+  struct BackendSnapshot {
+    std::string name;
+    bool up = true;
+    uint32_t lanes = 0, lanes_busy = 0;
+  };
+  // A consistent look at the gauges.
+  struct Snapshot {
+    uint64_t queue_payloads = 0, queue_bytes = 0;  // waiting for a lane
+    uint64_t in_flight = 0;                        // payloads executing
+    uint64_t charged_bytes = 0;                    // against queue_bytes_max: queued and executing
+    uint64_t waiting = 0;                          // streams paused for room
+    std::vector<BackendSnapshot> backends;
+  };
+
+  // `backends` in order of preference; they, the clock and the observer outlive the batcher.
+  // `start_thread`: run a thread that honours delays and the watchdog; tests call Pump instead.
+  Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
+          Observer& observer, bool start_thread = true);
+  // Waits until everything that was accepted is done.
+  ~Batcher();
+  Batcher(const Batcher&) = delete;
+  Batcher& operator=(const Batcher&) = delete;
+
+  // Takes the job: from here on Done will be called exactly once (possibly before this returns).
+  // On an error nothing was taken and Done is not called: RESOURCE_EXHAUSTED as above, or UNAVAILABLE
+  // (reason DRAINING) after Drain.
+  absl::StatusOr<Outcome> Enqueue(Job* job, WhenFull when_full);
+
+  // Decides as of now; returns when it wants to be called again (kNever: not before something happens).
+  TimeNs Pump();
+
+  // From now on Enqueue fails; what was accepted goes on.
+  void Drain();
+  // Blocks until nothing is queued, waiting or executing, or until `deadline`; true if all is done.
+  bool WaitIdle(TimeNs deadline);
+
+  Snapshot snapshot() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_BATCHING_BATCHER_H_
