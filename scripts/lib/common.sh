@@ -1,0 +1,71 @@
+# shellcheck shell=bash
+# Shared by the scripts in this folder (bash). Sourced, never run.
+#
+# Messages go to stderr in one voice ("==>" a step, indented lines beneath it); what a command prints
+# goes to a log file, whose name and last lines are shown only when the command fails.
+
+
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)"
+LOG_DIR="${ROOT}/build/logs"
+
+if [[ -t 2 && -z "${NO_COLOR:-}" && "${TERM:-dumb}" != dumb ]]; then
+  BOLD=$'\e[1m' RED=$'\e[31m' GREEN=$'\e[32m' YELLOW=$'\e[33m' DIM=$'\e[2m' PLAIN=$'\e[0m'
+else
+  BOLD='' RED='' GREEN='' YELLOW='' DIM='' PLAIN=''
+fi
+
+say() { printf '%s==>%s %s\n' "${BOLD}" "${PLAIN}" "$*" >&2; }
+note() { printf '    %s\n' "$*" >&2; }
+warn() { printf '%swarning:%s %s\n' "${YELLOW}" "${PLAIN}" "$*" >&2; }
+die() {
+  printf '%serror:%s %s\n' "${RED}" "${PLAIN}" "$*" >&2
+  exit 1
+}
+
+# Runs a command as root: directly, or with sudo.
+as_root() {
+  if [[ "$(id -u)" -eq 0 ]]; then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    die "this needs root: run as root, or install sudo"
+  fi
+}
+
+# step NAME COMMAND...: runs the command with its output in build/logs/NAME.log and prints one line
+# with the time it took. On failure shows the end of the log and returns the command's status.
+step() {
+  local name="$1" log status=0 begin=${SECONDS}
+  shift
+  mkdir -p "${LOG_DIR}"
+  log="${LOG_DIR}/${name// /-}.log"
+  printf '%s==>%s %-28s ' "${BOLD}" "${PLAIN}" "${name}" >&2
+  "$@" >"${log}" 2>&1 || status=$?
+  if [[ ${status} -eq 0 ]]; then
+    printf '%sok%s %s%4d s%s\n' "${GREEN}" "${PLAIN}" "${DIM}" $((SECONDS - begin)) "${PLAIN}" >&2
+  else
+    printf '%sfailed%s after %d s (status %d)\n' "${RED}" "${PLAIN}" $((SECONDS - begin)) \
+      "${status}" >&2
+    tail -n 60 "${log}" | sed 's/^/    /' >&2
+    note "whole log: ${log}"
+  fi
+  return "${status}"
+}
+
+# How many compilers may run at once: one per core, but no more than memory allows (1.5 GiB each).
+build_jobs() {
+  local cores memory_jobs
+  cores="$(nproc)"
+  memory_jobs="$(awk '/MemAvailable/ {print int($2 / 1572864)}' /proc/meminfo)"
+  ((memory_jobs >= 1)) || memory_jobs=1
+  echo $((cores < memory_jobs ? cores : memory_jobs))
+}
+
+# One compiler cache for every build folder, large enough for all presets together.
+use_ccache() {
+  export CCACHE_MAXSIZE="${CCACHE_MAXSIZE:-10G}"
+  # Paths inside the tree are stored relative to it, so that a second clone finds the same entries.
+  export CCACHE_BASEDIR="${ROOT}"
+  export CCACHE_NOHASHDIR=1
+}
