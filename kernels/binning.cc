@@ -1,0 +1,278 @@
+#include "kernels/binning.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+
+namespace histogram {
+namespace {
+
+// The shortest text that reads back as the same number.
+std::string Text(double value) {
+  std::array<char, 32> buffer;
+  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  return {buffer.data(), result.ptr};
+}
+
+absl::Status Bad(std::string_view field, std::string_view message, uint64_t limit = 0) {
+  const std::string path = absl::StrCat("spec.binning.", std::string(field));
+  return MakeError(absl::StatusCode::kInvalidArgument,
+                   absl::StrCat(path, " ", std::string(message)),
+                   {.reason = "BAD_BINNING", .field = path, .limit = limit, .retry_after_ms = {}});
+}
+
+// `count` bins must be at least one and at most the limit. `what` says how `field` came to that
+// many.
+absl::Status CheckBinCount(std::string_view field, uint64_t count, uint32_t bin_count_max,
+                           std::string_view what) {
+  if (count == 0) return Bad(field, "is 0; at least 1 bin is needed", 1);
+  const uint32_t limit = std::min(bin_count_max, kBinCountMax);
+  if (count <= limit) return absl::OkStatus();
+  const std::string path = absl::StrCat("spec.binning.", std::string(field));
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      absl::StrCat(path, " ", std::string(what), " ", count, " bins; the limit is ", limit),
+      {.reason = "TOO_MANY_BINS", .field = path, .limit = limit, .retry_after_ms = {}});
+}
+
+// The edges of `count` even bins over [lower, upper], one by one, as numpy.linspace makes them.
+struct EvenEdges {
+  double lower, upper, step;
+  uint32_t count;
+
+  EvenEdges(uint32_t bin_count, double lower_edge, double upper_edge)
+      : lower(lower_edge),
+        upper(upper_edge),
+        step((upper_edge - lower_edge) / bin_count),
+        count(bin_count) {}
+
+  double operator()(uint32_t i) const { return i == count ? upper : i * step + lower; }
+
+  // Whether each edge is above the one before. Rounding moves an edge by at most a few units in the
+  // last place of the larger end, so a step of sixteen of them needs no look at every edge.
+  bool StrictlyIncreasing() const {
+    const double largest = std::max(std::fabs(lower), std::fabs(upper));
+    const double ulp = std::nextafter(largest, std::numeric_limits<double>::infinity()) - largest;
+    if (step >= 16 * ulp && step >= std::numeric_limits<double>::min()) return true;
+    for (uint32_t i = 0; i < count; ++i) {
+      if (!((*this)(i) < (*this)(i + 1))) return false;
+    }
+    return true;
+  }
+};
+
+// As std::isfinite, which -ffast-math in a user's own flags cannot turn off.
+bool Finite(double value) { return std::fabs(value) <= std::numeric_limits<double>::max(); }
+
+}  // namespace
+
+Binning Binning::Identity() {
+  Binning binning;
+  binning.kind_ = Kind::kEven;
+  binning.bin_count_ = kByteValues;
+  binning.lower_ = 0;
+  binning.upper_ = kByteValues;
+  for (uint32_t v = 0; v < kByteValues; ++v) binning.bin_of_[v] = static_cast<int32_t>(v);
+  return binning;
+}
+
+absl::StatusOr<Binning> Binning::Even(uint32_t bin_count, std::optional<double> lower,
+                                      std::optional<double> upper, uint32_t bin_count_max) {
+  if (absl::Status status = CheckBinCount("even.bin_count", bin_count, bin_count_max, "asks for");
+      !status.ok()) {
+    return status;
+  }
+  if (lower.has_value() != upper.has_value()) {
+    return lower.has_value()
+               ? Bad("even.upper", absl::StrCat("is absent but lower is ", Text(*lower),
+                                                "; give both or neither"))
+               : Bad("even.lower", absl::StrCat("is absent but upper is ", Text(*upper),
+                                                "; give both or neither"));
+  }
+  const double from = lower.value_or(0);
+  const double to = upper.value_or(kByteValues);
+  if (!Finite(from))
+    return Bad("even.lower", absl::StrCat("is ", Text(from), "; it must be finite"));
+  if (!Finite(to)) return Bad("even.upper", absl::StrCat("is ", Text(to), "; it must be finite"));
+  if (!(from < to)) {
+    return Bad("even.upper",
+               absl::StrCat("is ", Text(to), "; it must be greater than lower, ", Text(from)));
+  }
+  if (!Finite(to - from)) {
+    return Bad("even.upper", absl::StrCat("is ", Text(to), "; its distance from lower, ",
+                                          Text(from), ", overflows a double"));
+  }
+  if (bin_count == kByteValues && from == 0 && to == kByteValues) return Identity();
+
+  const EvenEdges edge(bin_count, from, to);
+  if (!edge.StrictlyIncreasing()) {
+    return Bad("even.bin_count",
+               absl::StrCat("is ", bin_count, ": too many bins for [", Text(from), ", ", Text(to),
+                            "], where neighbouring edges round to the same double"));
+  }
+
+  Binning binning;
+  binning.kind_ = Kind::kEven;
+  binning.bin_count_ = bin_count;
+  binning.lower_ = from;
+  binning.upper_ = to;
+  for (uint32_t v = 0; v < kByteValues; ++v) {
+    int32_t& bin = binning.bin_of_[v];
+    if (v < from) {
+      bin = kBelow;
+    } else if (v > to) {
+      bin = kAbove;
+    } else {
+      // A guess by division, put right against the edges themselves.
+      const double guess =
+          std::clamp((v - from) / edge.step, 0.0, static_cast<double>(bin_count - 1));
+      auto index = static_cast<uint32_t>(guess);
+      while (index > 0 && v < edge(index)) --index;
+      while (index + 1 < bin_count && v >= edge(index + 1)) ++index;
+      bin = static_cast<int32_t>(index);
+    }
+  }
+  return binning;
+}
+
+absl::StatusOr<Binning> Binning::Edges(absl::Span<const double> edges, uint32_t bin_count_max) {
+  if (edges.size() < 2) {
+    return Bad("edges.edges", absl::StrCat("has ", edges.size(), " edges; at least 2 are needed"),
+               2);
+  }
+  if (absl::Status status = CheckBinCount("edges.edges", edges.size() - 1, bin_count_max, "makes");
+      !status.ok()) {
+    return status;
+  }
+  for (size_t i = 0; i < edges.size(); ++i) {
+    if (!Finite(edges[i])) {
+      return Bad(absl::StrCat("edges.edges[", i, "]"),
+                 absl::StrCat("is ", Text(edges[i]), "; it must be finite"));
+    }
+    if (i > 0 && !(edges[i - 1] < edges[i])) {
+      return Bad(absl::StrCat("edges.edges[", i, "]"),
+                 absl::StrCat("is ", Text(edges[i]), "; it must be greater than the edge before, ",
+                              Text(edges[i - 1])));
+    }
+  }
+
+  Binning binning;
+  binning.kind_ = Kind::kEdges;
+  binning.bin_count_ = static_cast<uint32_t>(edges.size() - 1);
+  binning.edges_.assign(edges.begin(), edges.end());
+  auto above = edges.begin();  // the first edge above v; values come in order, so it only moves on
+  for (uint32_t v = 0; v < kByteValues; ++v) {
+    int32_t& bin = binning.bin_of_[v];
+    above = std::upper_bound(above, edges.end(), static_cast<double>(v));
+    if (above == edges.begin()) {
+      bin = kBelow;
+    } else if (above != edges.end()) {
+      bin = static_cast<int32_t>(above - edges.begin() - 1);
+    } else {
+      bin = v == edges.back() ? static_cast<int32_t>(binning.bin_count_ - 1) : kAbove;
+    }
+  }
+  return binning;
+}
+
+absl::StatusOr<Binning> Binning::Alphabet(uint32_t first_symbol, uint32_t symbol_count,
+                                          uint32_t symbols_per_bin, uint32_t bin_count_max) {
+  if (first_symbol >= kByteValues) {
+    return Bad("alphabet.first_symbol", absl::StrCat("is ", first_symbol, "; the limit is 255"),
+               255);
+  }
+  if (symbol_count == 0) return Bad("alphabet.symbol_count", "is 0; at least 1 is needed", 1);
+  const uint32_t symbol_count_max = kByteValues - first_symbol;
+  if (symbol_count > symbol_count_max) {
+    return Bad("alphabet.symbol_count",
+               absl::StrCat("is ", symbol_count, "; from symbol ", first_symbol, " the limit is ",
+                            symbol_count_max),
+               symbol_count_max);
+  }
+  if (symbols_per_bin == 0) return Bad("alphabet.symbols_per_bin", "is 0; at least 1 is needed", 1);
+  const uint32_t bin_count = (symbol_count - 1) / symbols_per_bin + 1;
+  if (absl::Status status =
+          CheckBinCount("alphabet.symbols_per_bin", bin_count, bin_count_max, "makes");
+      !status.ok()) {
+    return status;
+  }
+
+  Binning binning;
+  binning.kind_ = Kind::kAlphabet;
+  binning.bin_count_ = bin_count;
+  binning.bin_of_.fill(kIgnored);
+  for (uint32_t i = 0; i < symbol_count; ++i) {
+    binning.bin_of_[first_symbol + i] = static_cast<int32_t>(i / symbols_per_bin);
+  }
+  return binning;
+}
+
+absl::StatusOr<Binning> Binning::ByteTable(uint32_t bin_count,
+                                           absl::Span<const uint32_t> bin_of_byte,
+                                           uint32_t bin_count_max) {
+  if (absl::Status status =
+          CheckBinCount("byte_table.bin_count", bin_count, bin_count_max, "asks for");
+      !status.ok()) {
+    return status;
+  }
+  if (bin_of_byte.size() != kByteValues) {
+    return Bad("byte_table.bin_of_byte",
+               absl::StrCat("has ", bin_of_byte.size(), " entries; it must have 256"), kByteValues);
+  }
+  Binning binning;
+  binning.kind_ = Kind::kByteTable;
+  binning.bin_count_ = bin_count;
+  for (uint32_t v = 0; v < kByteValues; ++v) {
+    const uint32_t bin = bin_of_byte[v];
+    binning.bin_of_[v] = bin < bin_count ? static_cast<int32_t>(bin) : kIgnored;
+  }
+  return binning;
+}
+
+std::vector<double> Binning::ComputeEdges() const {
+  if (kind_ == Kind::kEdges) return edges_;
+  if (kind_ != Kind::kEven) return {};
+  const EvenEdges edge(bin_count_, lower_, upper_);
+  std::vector<double> edges(bin_count_ + size_t{1});
+  for (uint32_t i = 0; i <= bin_count_; ++i) edges[i] = edge(i);
+  return edges;
+}
+
+Histogram Fold(const ValueCounts& values, const Binning& binning) {
+  Histogram histogram;
+  FoldInto(values, binning, histogram);
+  return histogram;
+}
+
+void FoldInto(const ValueCounts& values, const Binning& binning, Histogram& out) {
+  out.counts.assign(binning.bin_count(), 0);
+  out.samples = out.below = out.above = out.ignored = 0;
+  const std::array<int32_t, kByteValues>& table = binning.table();
+  for (uint32_t v = 0; v < kByteValues; ++v) {
+    const uint64_t count = values[v];
+    out.samples += count;
+    switch (const int32_t bin = table[v]) {
+      case Binning::kBelow:
+        out.below += count;
+        break;
+      case Binning::kAbove:
+        out.above += count;
+        break;
+      case Binning::kIgnored:
+        out.ignored += count;
+        break;
+      default:
+        out.counts[static_cast<size_t>(bin)] += count;
+    }
+  }
+}
+
+}  // namespace histogram

@@ -1,0 +1,195 @@
+#include "kernels/cpu/cpu_backend.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <limits>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/cpu/cpu_info.h"
+#include "kernels/cpu/registry.h"
+#include "kernels/error.h"
+#include "kernels/mutex.h"
+
+namespace histogram::cpu {
+namespace {
+
+// What a kernel costs where nothing was measured: a modest core.
+constexpr double kAssumedNsPerByte = 1 / 3.0;
+constexpr uint64_t kAssumedNsPerPayload = 200;
+
+absl::Status KernelError(const std::string& message) {
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, message,
+      {.reason = "UNKNOWN_KERNEL", .field = "kernel", .limit = 0, .retry_after_ms = {}});
+}
+
+// The kernel of that name, if this processor can run it.
+absl::StatusOr<const CpuKernel*> RunnableKernel(const std::string& name) {
+  const CpuKernel* kernel = FindKernel(name);
+  if (kernel != nullptr && kernel->supported()) return kernel;
+  const std::string valid =
+      absl::StrJoin(Kernels(), ", ", [](std::string* out, const CpuKernel& each) {
+        if (!each.supported()) return;
+        out->append(each.name);
+      });
+  return KernelError(absl::StrCat("kernel '", name, "' ",
+                                  kernel == nullptr
+                                      ? "is not one of the cpu's"
+                                      : "needs instructions that this processor lacks",
+                                  "; valid here: ", valid));
+}
+
+uint64_t ElapsedNs(std::chrono::steady_clock::time_point since) {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - since)
+          .count());
+}
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend(uint32_t lanes, const CpuKernel* forced) : forced_(forced) {
+    info_.name = kBackendName;
+    info_.device = ModelName();
+    info_.lanes = lanes;
+    info_.lane_bytes = std::numeric_limits<uint64_t>::max();
+    info_.lane_payloads = std::numeric_limits<uint32_t>::max();
+    info_.executes_inline = true;
+    threads_.reserve(lanes);
+    for (uint32_t i = 0; i < lanes; ++i) threads_.emplace_back([this] { RunLane(); });
+  }
+
+  ~CpuBackend() override {
+    {
+      MutexLock lock(mutex_);
+      stopping_ = true;
+      wake_.NotifyAll();
+    }
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  const BackendInfo& info() const override { return info_; }
+  std::vector<KernelInfo> kernels() const override { return ListCpuKernels(); }
+  std::vector<KernelChoice> choices() const override { return {}; }
+
+  bool up() const override { return up_.load(std::memory_order_acquire); }
+
+  void MarkDown(const std::string& why) override {
+    MutexLock lock(mutex_);
+    if (!up_.load(std::memory_order_relaxed)) return;  // the first reason is the one that counts
+    why_down_ = why;
+    up_.store(false, std::memory_order_release);
+  }
+
+  uint64_t EstimateNs(const Workload& workload) const override {
+    return workload.payload_count * kAssumedNsPerPayload +
+           static_cast<uint64_t>(static_cast<double>(workload.batch_bytes) * kAssumedNsPerByte);
+  }
+
+  void Submit(std::unique_ptr<Batch> batch, Done done) override {
+    MutexLock lock(mutex_);
+    tasks_.push_back({std::move(batch), std::move(done)});
+    wake_.NotifyOne();
+  }
+
+  void Execute(Batch& batch) override {
+    const auto start = std::chrono::steady_clock::now();
+    batch.report = {};
+    batch.report.backend = info_.name;
+    batch.report.payloads = static_cast<uint32_t>(batch.items.size());
+    if (!up()) {
+      MutexLock lock(mutex_);
+      batch.status = absl::UnavailableError(absl::StrCat("backend cpu is down: ", why_down_));
+      return;
+    }
+    const absl::StatusOr<const CpuKernel*> kernel = Choose(batch);
+    if (!kernel.ok()) {
+      batch.status = kernel.status();
+      return;
+    }
+    batch.report.kernel = std::string((*kernel)->name);
+    for (const BatchItem& item : batch.items) {
+      item.counts->fill(0);
+      (*kernel)->count(item.fragments, item.counts->data());
+    }
+    batch.status = absl::OkStatus();
+    batch.report.kernel_ns = ElapsedNs(start);
+  }
+
+ private:
+  struct Task {
+    std::unique_ptr<Batch> batch;
+    Done done;
+  };
+
+  // One kernel a batch, for its mean payload: in a mixed batch the bytes outweigh the payloads.
+  absl::StatusOr<const CpuKernel*> Choose(const Batch& batch) const {
+    if (!batch.kernel.empty()) return RunnableKernel(batch.kernel);
+    if (forced_ != nullptr) return forced_;
+    return &DefaultKernel(batch.bytes / std::max<size_t>(1, batch.items.size()));
+  }
+
+  void RunLane() {
+    while (true) {
+      Task task;
+      {
+        MutexLock lock(mutex_);
+        while (tasks_.empty() && !stopping_) wake_.Wait(mutex_);
+        if (tasks_.empty()) return;
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+      }
+      Execute(*task.batch);
+      task.done(std::move(task.batch));
+    }
+  }
+
+  BackendInfo info_;
+  const CpuKernel* const forced_;
+  std::atomic<bool> up_{true};
+
+  Mutex mutex_;
+  CondVar wake_;
+  std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::string why_down_ ABSL_GUARDED_BY(mutex_);
+
+  std::vector<std::thread> threads_;  // last: they use all of the above
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options) {
+  const uint32_t lanes = options.lanes > 0 ? options.lanes : UsableCores();
+  if (lanes > kLanesMax) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat("cpu_lanes is ", lanes, "; the limit is ", kLanesMax),
+        {.reason = "BAD_OPTION", .field = "cpu_lanes", .limit = kLanesMax, .retry_after_ms = {}});
+  }
+  const CpuKernel* forced = nullptr;
+  if (!options.force_kernel.empty()) {
+    const absl::StatusOr<const CpuKernel*> kernel = RunnableKernel(options.force_kernel);
+    if (!kernel.ok()) return kernel.status();
+    forced = *kernel;
+  }
+  return std::make_unique<CpuBackend>(lanes, forced);
+}
+
+std::vector<KernelInfo> ListCpuKernels() {
+  std::vector<KernelInfo> infos;
+  for (const CpuKernel& kernel : Kernels()) {
+    infos.push_back({.name = std::string(kernel.name),
+                     .backend = kBackendName,
+                     .summary = std::string(kernel.summary),
+                     .bin_count_max = kByteValues});
+  }
+  return infos;
+}
+
+}  // namespace histogram::cpu

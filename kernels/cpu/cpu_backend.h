@@ -1,0 +1,32 @@
+// The backend "cpu": a pool of threads, one a lane, that counts payloads where they lie.
+#ifndef HISTOGRAM_KERNELS_CPU_CPU_BACKEND_H_
+#define HISTOGRAM_KERNELS_CPU_CPU_BACKEND_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+
+namespace histogram::cpu {
+
+struct CpuBackendOptions {
+  uint32_t lanes = 0;        // 0: as many as UsableCores() says
+  std::string force_kernel;  // registry name; empty: chosen by the payloads' size
+};
+
+inline constexpr char kBackendName[] = "cpu";
+inline constexpr uint32_t kLanesMax = 1024;
+
+// INVALID_ARGUMENT for a kernel that is unknown (the message lists the valid ones) or that this
+// processor cannot run, and for more lanes than kLanesMax.
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);
+
+// The registry, as the backend's kernels() tells it; also those that this processor cannot run.
+std::vector<KernelInfo> ListCpuKernels();
+
+}  // namespace histogram::cpu
+
+#endif  // HISTOGRAM_KERNELS_CPU_CPU_BACKEND_H_

@@ -1,0 +1,37 @@
+#include "kernels/cpu/registry.h"
+
+#include "kernels/cpu/kernels.h"
+
+namespace histogram::cpu {
+namespace {
+
+bool Always() { return true; }
+
+constexpr CpuKernel kKernels[] = {
+    {"scalar", "one byte at a time into one table", CountScalar, Always, 0, 0},
+    {"tables8", "eight bytes at a time into eight tables, so that equal neighbours do not wait",
+     CountTables8, Always, 10, 2048},
+};
+
+}  // namespace
+
+absl::Span<const CpuKernel> Kernels() { return kKernels; }
+
+const CpuKernel* FindKernel(std::string_view name) {
+  for (const CpuKernel& kernel : kKernels) {
+    if (kernel.name == name) return &kernel;
+  }
+  return nullptr;
+}
+
+const CpuKernel& DefaultKernel(uint64_t bytes) {
+  const CpuKernel* best = &kKernels[0];
+  for (const CpuKernel& kernel : kKernels) {
+    if (kernel.bytes_min <= bytes && kernel.priority > best->priority && kernel.supported()) {
+      best = &kernel;
+    }
+  }
+  return *best;
+}
+
+}  // namespace histogram::cpu

@@ -1,0 +1,19 @@
+#include "kernels/histogram.h"
+
+#include "kernels/batch.h"
+#include "kernels/cpu/registry.h"
+
+namespace histogram {
+
+ValueCounts CountValues(absl::Span<const uint8_t> samples) {
+  ValueCounts counts{};
+  const Fragment fragment = samples;
+  cpu::DefaultKernel(samples.size()).count({&fragment, 1}, counts.data());
+  return counts;
+}
+
+Histogram Count(absl::Span<const uint8_t> samples, const Binning& binning) {
+  return Fold(CountValues(samples), binning);
+}
+
+}  // namespace histogram
