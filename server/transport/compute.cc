@@ -1,0 +1,98 @@
+#include "server/transport/compute.h"
+
+#include <memory>
+#include <utility>
+
+#include "server/transport/admission.h"
+
+namespace histogram::server {
+namespace {
+
+// Both sides of the call: gRPC's reactor and the batcher's job. Done and OnCancel may come from
+// different threads at once; OnCancel only sets a flag, and only Done (or an early refusal)
+// finishes.
+class ComputeCall final : public grpc::ServerUnaryReactor, public Job {
+ public:
+  ComputeCall(ServiceContext& service, grpc::CallbackServerContext* context,
+              grpc::ByteBuffer* response)
+      : service_(service),
+        context_(*context),
+        response_(*response),
+        started_at_(service.clock.Now()) {}
+
+  void Start(const grpc::ByteBuffer& request) {
+    if (absl::Status status = Accept(request); !status.ok()) {
+      ObserveRefusal(service_.observer, status);
+      Fail(status);
+    }
+  }
+
+  void Done(const absl::Status& status) override {
+    if (!status.ok()) return Fail(status);
+    Answer answer;
+    if (absl::Status bad = FinishAnswer(service_, *plan_, *this, answer); !bad.ok()) {
+      return Fail(bad);
+    }
+    reply_at_ = service_.clock.Now();
+    answer.receipt.total_ns = static_cast<uint64_t>(reply_at_ - started_at_);
+    response_ = EncodeMessage(ReplyEncoder::ComputeResponse(answer, plan_->omit_counts));
+    // Once finished, gRPC may delete this object at any moment.
+    Finish(grpc::Status::OK);
+  }
+
+  void OnCancel() override { cancelled.store(true, std::memory_order_relaxed); }
+
+  void OnDone() override {
+    const TimeNs now = service_.clock.Now();
+    if (code_ == absl::StatusCode::kOk) {
+      service_.observer.StageFinished(Stage::kReply, report.backend,
+                                      static_cast<uint64_t>(now - reply_at_));
+    }
+    service_.observer.RequestFinished(Method::kCompute, code_, bytes,
+                                      static_cast<uint64_t>(now - started_at_));
+    delete this;
+  }
+
+ private:
+  absl::Status Accept(const grpc::ByteBuffer& request) {
+    message_ = Receive(request);
+    if (message_ == nullptr) return UnreadableMessage();
+    ParsedRequest& parsed = message_->parsed;
+    if (absl::Status s = ParseComputeRequest(message_->fragments, parsed); !s.ok()) return s;
+    bytes = parsed.payload_bytes;
+    if (absl::Status s = CheckPayload(parsed, "payload", service_.config); !s.ok()) return s;
+    auto plan = MakePlanCached(parsed.spec, service_.plan_limits());
+    if (!plan.ok()) return plan.status();
+    plan_ = *std::move(plan);
+    FillJob(message_, *plan_, DeadlineOf(context_), CallerOf(context_), *this);
+    // Done may have run, and this object be gone, by the time that Enqueue returns OK.
+    return service_.batcher.Enqueue(this, Batcher::WhenFull::kRefuse).status();
+  }
+
+  void Fail(const absl::Status& status) {
+    code_ = status.code();
+    Finish(FailCall(status, context_));
+  }
+
+  ServiceContext& service_;
+  grpc::CallbackServerContext& context_;
+  grpc::ByteBuffer& response_;
+  const TimeNs started_at_;
+  TimeNs reply_at_ = 0;
+  absl::StatusCode code_ = absl::StatusCode::kOk;
+  std::shared_ptr<ReceivedMessage> message_;
+  std::shared_ptr<const Plan> plan_;
+};
+
+}  // namespace
+
+grpc::ServerUnaryReactor* StartCompute(ServiceContext& service,
+                                       grpc::CallbackServerContext* context,
+                                       const grpc::ByteBuffer* request,
+                                       grpc::ByteBuffer* response) {
+  auto* call = new ComputeCall(service, context, response);  // deletes itself in OnDone
+  call->Start(*request);
+  return call;
+}
+
+}  // namespace histogram::server

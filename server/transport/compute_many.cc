@@ -1,0 +1,299 @@
+#include "server/transport/compute_many.h"
+
+#include <deque>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "kernels/error.h"
+#include "server/transport/admission.h"
+#include "server/transport/stream_pump.h"
+
+namespace histogram::server {
+namespace {
+
+class ComputeManyStream;
+
+// One payload of the stream. Items are reused: a stream has at most stream_payloads_max of them.
+struct Item final : Job {
+  void Admitted() override;
+  void Done(const absl::Status& status) override;
+
+  std::shared_ptr<ComputeManyStream> stream;  // set while the batcher has the item
+  std::shared_ptr<ReceivedMessage> message;
+  std::shared_ptr<const Plan> plan;
+  uint64_t ticket = 0;  // of the stream's gate
+  TimeNs started_at = 0;
+  Answer answer;
+};
+
+class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
+                                public DrainableStream {
+ public:
+  ComputeManyStream(ServiceContext& service, grpc::CallbackServerContext* context)
+      : service_(service),
+        context_(*context),
+        deadline_(DeadlineOf(*context)),
+        caller_(CallerOf(*context)) {}
+
+  void Start() {
+    self_ = std::static_pointer_cast<ComputeManyStream>(shared_from_this());
+    service_.observer.StreamOpened(Method::kComputeMany);
+    service_.streams.Add(self_);
+    Advance();
+  }
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override {
+    service_.streams.Remove(self_);
+    service_.observer.StreamClosed(Method::kComputeMany);
+    self_.reset();  // the batcher may still hold items; the last one deletes the stream
+  }
+  void Drain() override {
+    {
+      absl::MutexLock lock(&mu_);
+      draining_ = true;
+    }
+    Advance();
+  }
+
+  void ItemAdmitted(const Item& item);
+  void ItemDone(Item* item, const absl::Status& status);
+
+ private:
+  enum class Action : uint8_t { kRead, kWrite, kFinishOk, kFinishDraining, kFinishCancelled };
+
+  std::optional<Action> Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Perform(Action action);
+  // The pump calls both with mu_ as they want it, which the analysis cannot see through the
+  // lambdas.
+  void Advance() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    pump_.Run([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Decide(); },
+              [this](Action action) { Perform(action); });
+  }
+
+  absl::StatusOr<Batcher::Outcome> Accept(Item* item);
+  Item* AcquireItem() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void OpenGate(uint64_t ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  ServiceContext& service_;
+  grpc::CallbackServerContext& context_;
+  const TimeNs deadline_;
+  const uint64_t caller_;
+  std::shared_ptr<ComputeManyStream> self_;  // gRPC's hold on the stream: from Start to OnDone
+
+  absl::Mutex mu_;
+  StreamPump pump_{mu_};
+  std::vector<std::unique_ptr<Item>> items_ ABSL_GUARDED_BY(mu_);
+  std::vector<Item*> free_items_ ABSL_GUARDED_BY(mu_);
+  std::deque<grpc::ByteBuffer> replies_ ABSL_GUARDED_BY(mu_);
+  uint32_t unanswered_ ABSL_GUARDED_BY(mu_) = 0;  // taken from the wire, reply not yet written
+  bool reading_ ABSL_GUARDED_BY(mu_) = false;
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool no_more_reads_ ABSL_GUARDED_BY(mu_) = false;  // the client half-closed, or went away
+  bool draining_ ABSL_GUARDED_BY(mu_) = false;
+  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  // Closed from the arrival of a message until it is in the queue: as long as there is no room for
+  // it, nothing more is read. The ticket says whose message closed it.
+  bool gate_closed_ ABSL_GUARDED_BY(mu_) = false;
+  uint64_t gate_ticket_ ABSL_GUARDED_BY(mu_) = 0;
+
+  grpc::ByteBuffer incoming_;  // of the one read under way
+  grpc::ByteBuffer outgoing_;  // of the one write under way
+  bool more_to_write_ = false;
+};
+
+void Item::Admitted() { stream->ItemAdmitted(*this); }
+
+void Item::Done(const absl::Status& status) {
+  const std::shared_ptr<ComputeManyStream> keep = std::move(stream);
+  keep->ItemDone(this, status);
+}
+
+std::optional<ComputeManyStream::Action> ComputeManyStream::Decide() {
+  if (finished_) return std::nullopt;
+  if (!writing_) {
+    if (cancelled_) {
+      finished_ = true;
+      return Action::kFinishCancelled;
+    }
+    if (!replies_.empty()) {
+      writing_ = true;
+      outgoing_ = std::move(replies_.front());
+      replies_.pop_front();
+      more_to_write_ = !replies_.empty();
+      return Action::kWrite;
+    }
+    if ((no_more_reads_ || draining_) && unanswered_ == 0) {
+      finished_ = true;
+      return no_more_reads_ ? Action::kFinishOk : Action::kFinishDraining;
+    }
+  }
+  const bool may_read = !reading_ && !no_more_reads_ && !draining_ && !cancelled_;
+  if (may_read && !gate_closed_ && unanswered_ < service_.config.stream_payloads_max) {
+    reading_ = true;
+    return Action::kRead;
+  }
+  return std::nullopt;
+}
+
+void ComputeManyStream::Perform(Action action) {
+  switch (action) {
+    case Action::kRead:
+      return StartRead(&incoming_);
+    case Action::kWrite: {
+      grpc::WriteOptions options;
+      if (more_to_write_) options.set_buffer_hint();  // the next one follows: send them together
+      return StartWrite(&outgoing_, options);
+    }
+    case Action::kFinishOk:
+      return Finish(grpc::Status::OK);
+    case Action::kFinishDraining:
+      return Finish(FailCall(MakeError(absl::StatusCode::kUnavailable,
+                                       "the server is shutting down; what it had read is answered",
+                                       {.reason = "DRAINING"}),
+                             context_));
+    case Action::kFinishCancelled:
+      return Finish(grpc::Status::CANCELLED);
+  }
+}
+
+Item* ComputeManyStream::AcquireItem() {
+  if (free_items_.empty()) {
+    items_.push_back(std::make_unique<Item>());
+    return items_.back().get();
+  }
+  Item* item = free_items_.back();
+  free_items_.pop_back();
+  return item;
+}
+
+void ComputeManyStream::OpenGate(uint64_t ticket) {
+  if (gate_ticket_ == ticket) gate_closed_ = false;
+}
+
+void ComputeManyStream::OnReadDone(bool ok) {
+  Item* item = nullptr;
+  uint64_t ticket = 0;
+  {
+    absl::MutexLock lock(&mu_);
+    reading_ = false;
+    if (!ok) {
+      no_more_reads_ = true;
+    } else {
+      item = AcquireItem();
+      ++unanswered_;
+      gate_closed_ = true;
+      ticket = item->ticket = ++gate_ticket_;
+    }
+  }
+  if (item != nullptr) {
+    item->started_at = service_.clock.Now();
+    item->message = Receive(incoming_);
+    incoming_.Clear();
+    const absl::StatusOr<Batcher::Outcome> outcome = Accept(item);
+    if (!outcome.ok()) {
+      ObserveRefusal(service_.observer, outcome.status());
+      item->stream.reset();
+      ItemDone(item, outcome.status());
+    } else if (*outcome == Batcher::Outcome::kQueued) {
+      // The item may already be answered and in use again; its ticket is ours still.
+      absl::MutexLock lock(&mu_);
+      OpenGate(ticket);
+    }
+  }
+  Advance();
+}
+
+absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
+  item->bytes = 0;
+  if (item->message == nullptr) return UnreadableMessage();
+  ParsedRequest& parsed = item->message->parsed;
+  if (absl::Status s = ParseComputeManyRequest(item->message->fragments, parsed); !s.ok()) return s;
+  item->bytes = parsed.payload_bytes;
+  if (absl::Status s = CheckPayload(parsed, "request.payload", service_.config); !s.ok()) return s;
+  auto plan = MakePlanCached(parsed.spec, service_.plan_limits());
+  if (!plan.ok()) return plan.status();
+  item->plan = *std::move(plan);
+  FillJob(item->message, *item->plan, deadline_, caller_, *item);
+  {
+    absl::MutexLock lock(&mu_);
+    item->cancelled.store(cancelled_, std::memory_order_relaxed);
+  }
+  item->stream = self_;
+  return service_.batcher.Enqueue(item, Batcher::WhenFull::kWait);
+}
+
+void ComputeManyStream::ItemAdmitted(const Item& item) {
+  {
+    absl::MutexLock lock(&mu_);
+    OpenGate(item.ticket);
+  }
+  Advance();
+}
+
+void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
+  const uint64_t request_id = item->message == nullptr ? 0 : item->message->parsed.request_id;
+  grpc::ByteBuffer reply;
+  absl::Status result = status;
+  if (result.ok()) result = FinishAnswer(service_, *item->plan, *item, item->answer);
+  const TimeNs now = service_.clock.Now();
+  const auto duration_ns = static_cast<uint64_t>(now - item->started_at);
+  if (result.ok()) {
+    item->answer.receipt.total_ns = duration_ns;
+    reply = EncodeMessage(
+        ReplyEncoder::ComputeManyResponse(item->answer, item->plan->omit_counts, request_id));
+    service_.observer.StageFinished(Stage::kReply, item->report.backend,
+                                    static_cast<uint64_t>(service_.clock.Now() - now));
+  } else {
+    reply = EncodeMessage(EncodeComputeManyError(request_id, result));
+  }
+  service_.observer.RequestFinished(Method::kComputeMany, result.code(), item->bytes, duration_ns);
+  item->fragments = {};
+  item->payload_owner.reset();
+  item->message.reset();
+  item->plan.reset();
+  {
+    absl::MutexLock lock(&mu_);
+    OpenGate(item->ticket);
+    replies_.push_back(std::move(reply));
+    free_items_.push_back(item);
+  }
+  Advance();
+}
+
+void ComputeManyStream::OnWriteDone(bool ok) {
+  {
+    absl::MutexLock lock(&mu_);
+    writing_ = false;
+    --unanswered_;
+    if (!ok) cancelled_ = true;
+  }
+  Advance();
+}
+
+void ComputeManyStream::OnCancel() {
+  {
+    absl::MutexLock lock(&mu_);
+    cancelled_ = true;
+    for (const auto& item : items_) item->cancelled.store(true, std::memory_order_relaxed);
+  }
+  Advance();
+}
+
+}  // namespace
+
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartComputeMany(
+    ServiceContext& service, grpc::CallbackServerContext* context) {
+  auto stream = std::make_shared<ComputeManyStream>(service, context);
+  stream->Start();
+  return stream.get();  // kept alive by itself until OnDone
+}
+
+}  // namespace histogram::server

@@ -1,0 +1,18 @@
+// One ComputeMany stream: many payloads, replies in order of completion.
+#ifndef HISTOGRAM_SERVER_TRANSPORT_COMPUTE_MANY_H_
+#define HISTOGRAM_SERVER_TRANSPORT_COMPUTE_MANY_H_
+
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/server_callback.h>
+
+#include "server/transport/service_context.h"
+
+namespace histogram::server {
+
+// Starts the stream; it lives until gRPC and the batcher have both let go of it.
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartComputeMany(
+    ServiceContext& service, grpc::CallbackServerContext* context);
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_TRANSPORT_COMPUTE_MANY_H_

@@ -1,0 +1,156 @@
+#include "server/transport/grpc_server.h"
+
+#include <grpc/compression.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <climits>
+#include <cstring>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "kernels/error.h"
+
+namespace histogram::server {
+namespace {
+
+constexpr char kServiceName[] = "histogram.v1.HistogramService";
+constexpr char kLivenessName[] = "liveness";
+
+int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(value, INT_MAX)); }
+
+int MillisecondsOf(uint64_t us) { return ClampToInt((us + 999) / 1000); }
+
+absl::Status AddressError(const std::string& address, std::string_view why) {
+  return MakeError(absl::StatusCode::kUnavailable,
+                   absl::StrCat("cannot listen on ", address, ": ", why),
+                   {.reason = "ADDRESS_UNAVAILABLE", .field = "listen"});
+}
+
+// A socket file that a dead server left behind would make the address look taken; one that somebody
+// listens on must not be stolen, and anything that is not a socket must not be deleted.
+absl::Status PrepareUnixSocket(const std::string& address) {
+  const std::string path(absl::StripPrefix(absl::StripPrefix(address, "unix:"), "//"));
+  sockaddr_un target{};
+  target.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof target.sun_path) {
+    return AddressError(address, absl::StrCat("the path has ", path.size(), " bytes; the limit is ",
+                                              sizeof target.sun_path - 1));
+  }
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
+  if (!S_ISSOCK(info.st_mode)) return AddressError(address, "the path exists and is not a socket");
+  std::memcpy(target.sun_path, path.c_str(), path.size() + 1);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return AddressError(address, strerror(errno));
+  const bool alive = connect(fd, reinterpret_cast<const sockaddr*>(&target), sizeof target) == 0;
+  close(fd);
+  if (alive) return AddressError(address, "another server is listening there");
+  unlink(path.c_str());
+  return absl::OkStatus();
+}
+
+void SetLimits(const TransportConfig& config, grpc::ServerBuilder& builder) {
+  const uint64_t message_max = config.payload_bytes_max + kMessageBytesOverPayload;
+  builder.SetMaxReceiveMessageSize(ClampToInt(message_max));
+  builder.SetMaxSendMessageSize(-1);
+  grpc::ResourceQuota quota("receive");
+  quota.Resize(config.receive_bytes_max);
+  builder.SetResourceQuota(quota);
+  for (const ChannelSetting& setting : ChannelSettings(config)) {
+    builder.AddChannelArgument(setting.name, setting.value);
+  }
+}
+
+std::string WithChosenPort(const std::string& address, int port) {
+  const size_t colon = address.rfind(':');
+  return absl::StrCat(address.substr(0, colon + 1), port);
+}
+
+}  // namespace
+
+std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
+  std::vector<ChannelSetting> settings = {
+      {GRPC_ARG_ALLOW_REUSEPORT, config.reuse_port ? 1 : 0},
+      {GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.streams_max)},
+      {GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(config.header_bytes_max)},
+      // Compressed messages are refused: a small one inflates before any limit of ours sees it.
+      {GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE},
+      {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0},
+      {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+       MillisecondsOf(config.keepalive_min_interval_us)},
+      {GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2},
+      {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
+  };
+  if (config.connection_age_us_max > 0) {
+    settings.push_back(
+        {GRPC_ARG_MAX_CONNECTION_AGE_MS, MillisecondsOf(config.connection_age_us_max)});
+    settings.push_back({GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX});  // streams may take long
+  }
+  return settings;
+}
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& context,
+                                                              HistogramService& service) {
+  const TransportConfig& config = context.config;
+  grpc::EnableDefaultHealthCheckService(true);
+  if (config.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  SetLimits(config, builder);
+  builder.RegisterService(&service);
+
+  std::vector<int> ports(config.listen.size(), 0);
+  for (size_t i = 0; i < config.listen.size(); ++i) {
+    if (absl::StartsWith(config.listen[i], "unix:")) {
+      if (absl::Status s = PrepareUnixSocket(config.listen[i]); !s.ok()) return s;
+    }
+    builder.AddListeningPort(config.listen[i], grpc::InsecureServerCredentials(), &ports[i]);
+  }
+  std::unique_ptr<GrpcServer> server(new GrpcServer());
+  server->context_ = &context;
+  server->server_ = builder.BuildAndStart();
+  for (size_t i = 0; i < config.listen.size(); ++i) {
+    const bool is_unix = absl::StartsWith(config.listen[i], "unix:");
+    if (server->server_ == nullptr || ports[i] == 0) {
+      // gRPC opens them in order and stops at the first that fails.
+      if (ports[i] != 0 && i + 1 < config.listen.size()) continue;
+      return AddressError(config.listen[i], "the address is in use or cannot be bound");
+    }
+    server->addresses_.push_back(is_unix ? config.listen[i]
+                                         : WithChosenPort(config.listen[i], ports[i]));
+  }
+  server->SetReady(false);
+  server->server_->GetHealthCheckService()->SetServingStatus(kLivenessName, true);
+  return server;
+}
+
+GrpcServer::~GrpcServer() {
+  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+}
+
+void GrpcServer::SetReady(bool ready) {
+  grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
+  health->SetServingStatus("", ready);
+  health->SetServingStatus(kServiceName, ready);
+}
+
+void GrpcServer::SetBackendUp(const std::string& backend, bool up) {
+  server_->GetHealthCheckService()->SetServingStatus(absl::StrCat("backend/", backend), up);
+}
+
+void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
+  context_->streams.DrainAll();
+  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::microseconds(grace_us));
+  server_->Wait();
+}
+
+}  // namespace histogram::server

@@ -1,0 +1,38 @@
+// What the calls of one server share. Everything here outlives the gRPC server.
+#ifndef HISTOGRAM_SERVER_TRANSPORT_SERVICE_CONTEXT_H_
+#define HISTOGRAM_SERVER_TRANSPORT_SERVICE_CONTEXT_H_
+
+#include <atomic>
+
+#include "server/batching/batcher.h"
+#include "server/batching/clock.h"
+#include "server/call.h"
+#include "server/config.h"
+#include "server/observer.h"
+#include "server/transport/codec.h"
+#include "server/transport/stream_registry.h"
+
+namespace histogram::server {
+
+struct ServiceContext {
+  ServiceContext(const TransportConfig& transport_config, Batcher& the_batcher, Clock& the_clock,
+                 Observer& the_observer)
+      : config(transport_config),
+        batcher(the_batcher),
+        clock(the_clock),
+        observer(the_observer),
+        verifier(transport_config.verify_fraction) {}
+
+  PlanLimits plan_limits() const { return {config.bin_count_max, config.quantiles_max}; }
+
+  const TransportConfig config;
+  Batcher& batcher;
+  Clock& clock;
+  Observer& observer;
+  Verifier verifier;
+  StreamRegistry streams;
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_TRANSPORT_SERVICE_CONTEXT_H_
