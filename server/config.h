@@ -1,17 +1,27 @@
 // Every setting of the server: its default, its limits, and where it comes from.
 // Precedence: flags over HISTSVC_ environment variables over a config file over these defaults.
+//
+// Plain values; ParseConfig and CheckConfig are thread-safe functions without state. Units are the
+// last part of a name. The flag of a member, its limits and its help stand in config_settings.cc.
 #ifndef HISTOGRAM_SERVER_CONFIG_H_
 #define HISTOGRAM_SERVER_CONFIG_H_
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "kernels/backend_factory.h"
 #include "server/batching/limits.h"
 
 namespace histogram::server {
+
+// gRPC's maximum for a received message is payload_bytes_max + this, so that our own check, which
+// answers with a proper error, comes first.
+inline constexpr uint64_t kMessageBytesOverPayload = uint64_t{2} << 20;
 
 struct TransportConfig {
   std::vector<std::string> listen = {"127.0.0.1:50051"};  // HOST:PORT, [V6]:PORT or unix:PATH
@@ -24,9 +34,9 @@ struct TransportConfig {
   double verify_fraction = 0;                      // of requests recounted with another kernel
   bool reflection = true;
   bool reuse_port = false;
-  uint64_t drain_delay_us = 3000000;  // NOT_SERVING, still accepting
-  uint64_t drain_us_max = 30000000;   // then everything that is left is cancelled
-  uint64_t connection_age_us_max = 0;  // 0: none
+  uint64_t drain_delay_us = 3000000;              // NOT_SERVING, still accepting
+  uint64_t drain_us_max = 30000000;               // then everything that is left is cancelled
+  uint64_t connection_age_us_max = 0;             // 0: none
   uint64_t keepalive_min_interval_us = 10000000;  // clients that ping faster are disconnected
   uint32_t header_bytes_max = 16384;
 };
@@ -40,11 +50,54 @@ struct Config {
   TransportConfig transport;
   BatchingLimits batching;
   BackendOptions backend;
-  bool require_cuda = false;               // --require-backend cuda
-  std::string on_device_loss = "degrade";  // degrade, exit
+  bool require_cuda = false;                      // --require-backend cuda
+  std::string on_device_loss = "degrade";         // degrade, exit
+  bool tune_only = false;                         // measure, save the tuning cache and exit
   std::string metrics_listen = "127.0.0.1:9464";  // empty: off
   LogConfig log;
 };
+
+// Where environment variables come from; tests bring their own.
+class EnvironmentReader {
+ public:
+  virtual ~EnvironmentReader() = default;
+  // Every variable whose name starts with `prefix`: name and value.
+  virtual std::vector<std::pair<std::string, std::string>> WithPrefix(
+      absl::string_view prefix) const = 0;
+
+  // The process's environment, read at the time of the call.
+  static const EnvironmentReader& Process();
+};
+
+struct ParsedConfig {
+  enum class Action {
+    kRun,    // serve with `config`
+    kPrint,  // print `text` on standard output and exit 0 (--help, --version, --print-config)
+  };
+  Action action = Action::kRun;
+  Config config;
+  std::string text;
+  // One sentence each, for the log: unknown HISTSVC_ variables.
+  std::vector<std::string> warnings;
+};
+
+// The effective configuration of this command line. INVALID_ARGUMENT (or what kept a config file
+// from being read) with one sentence for the user otherwise; the program exits 2 then.
+absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
+                                         const EnvironmentReader& environment);
+
+// INVALID_ARGUMENT for a value outside its own limits, and for settings that contradict each other:
+// the message names both. ParseConfig has done it already.
+absl::Status CheckConfig(const Config& config);
+
+// What this build is.
+struct BuildInfo {
+  std::string version;   // 0.1.0
+  std::string commit;    // short hash, "-dirty" behind it when there were local changes; "unknown"
+  std::string compiler;  // GNU 12.2.0
+  std::string type;      // Release, Debug ...
+};
+const BuildInfo& GetBuildInfo();
 
 }  // namespace histogram::server
 

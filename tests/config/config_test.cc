@@ -1,0 +1,409 @@
+// Flags over environment over file over defaults; what is refused, and with which sentence.
+#include "server/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+#include "server/config_settings.h"
+
+namespace histogram::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+class FakeEnvironment final : public EnvironmentReader {
+ public:
+  FakeEnvironment(std::initializer_list<std::pair<std::string, std::string>> variables)
+      : variables_(variables) {}
+  std::vector<std::pair<std::string, std::string>> WithPrefix(
+      absl::string_view prefix) const override {
+    std::vector<std::pair<std::string, std::string>> found;
+    for (const auto& variable : variables_) {
+      if (absl::StartsWith(variable.first, prefix)) found.push_back(variable);
+    }
+    return found;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> variables_;
+};
+
+absl::StatusOr<ParsedConfig> Parse(const std::vector<std::string>& arguments,
+                                   const FakeEnvironment& environment = {}) {
+  std::vector<const char*> argv = {"histogram-server"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  return ParseConfig(static_cast<int>(argv.size()), argv.data(), environment);
+}
+
+std::string ErrorOf(const std::vector<std::string>& arguments,
+                    const FakeEnvironment& environment = {}) {
+  const auto parsed = Parse(arguments, environment);
+  return parsed.ok() ? "no error" : std::string(parsed.status().message());
+}
+
+// A file that is gone after the test.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(absl::string_view text) {
+    const int file = mkstemp(path_.data());
+    EXPECT_GE(file, 0);
+    EXPECT_EQ(write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    close(file);
+  }
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = testing::TempDir() + "config_test_XXXXXX";
+};
+
+TEST(ParseConfig, DefaultsAreThoseOfTheHeaderAndAgreeWithEachOther) {
+  const auto parsed = Parse({});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->action, ParsedConfig::Action::kRun);
+  EXPECT_THAT(parsed->warnings, IsEmpty());
+  const Config defaults;
+  for (const Setting& setting : Settings()) {
+    EXPECT_EQ(GetText(setting, parsed->config), GetText(setting, defaults)) << setting.name;
+  }
+  EXPECT_TRUE(CheckConfig(defaults).ok());
+}
+
+TEST(ParseConfig, FlagsWinOverEnvironmentOverFileOverDefaults) {
+  const TemporaryFile file(
+      "streams-max = 10\nquantiles-max = 10\nbin-count-max = 10\nlisten = [\"127.0.0.1:1\"]\n");
+  const FakeEnvironment environment = {{"HISTSVC_STREAMS_MAX", "20"},
+                                       {"HISTSVC_QUANTILES_MAX", "20"},
+                                       {"HISTSVC_LISTEN", "127.0.0.1:2,unix:/a"},
+                                       {"HISTSVC_LOG_LEVEL", ""}};
+  const auto parsed = Parse({"--config", file.path(), "--streams-max", "30"}, environment);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->config.transport.streams_max, 30u);
+  EXPECT_EQ(parsed->config.transport.quantiles_max, 20u);
+  EXPECT_EQ(parsed->config.transport.bin_count_max, 10u);
+  EXPECT_EQ(parsed->config.transport.stream_payloads_max, 64u);
+  EXPECT_THAT(parsed->config.transport.listen, ElementsAre("127.0.0.1:2", "unix:/a"));
+  EXPECT_EQ(parsed->config.log.level, "info");
+}
+
+TEST(ParseConfig, TheFileMayBeNamedByTheEnvironment) {
+  const TemporaryFile file("streams-max = 11\n");
+  const TemporaryFile other("streams-max = 12\n");
+  const FakeEnvironment environment = {{"HISTSVC_CONFIG", file.path()}};
+  EXPECT_EQ(Parse({}, environment)->config.transport.streams_max, 11u);
+  EXPECT_EQ(Parse({"--config", other.path()}, environment)->config.transport.streams_max, 12u);
+}
+
+TEST(ParseConfig, ReadsEveryKindOfValue) {
+  const auto parsed = Parse({"--listen=127.0.0.1:0",
+                             "--listen",
+                             "[::1]:7",
+                             "--queue-bytes-max",
+                             "128MiB",
+                             "--batch-delay-us-max=1.5ms",
+                             "--drain-delay-us",
+                             "0",
+                             "--no-reflection",
+                             "--reuse-port",
+                             "--verify-fraction=0.5",
+                             "--backend",
+                             "cuda",
+                             "--require-backend=cuda",
+                             "--log-format",
+                             "json",
+                             "--force-kernel",
+                             "scalar",
+                             "--metrics-listen=",
+                             "--no-tune",
+                             "--lanes",
+                             "8"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const Config& config = parsed->config;
+  EXPECT_THAT(config.transport.listen, ElementsAre("127.0.0.1:0", "[::1]:7"));
+  EXPECT_EQ(config.batching.queue_bytes_max, uint64_t{128} << 20);
+  EXPECT_EQ(config.batching.batch_delay_us_max, 1500u);
+  EXPECT_EQ(config.transport.drain_delay_us, 0u);
+  EXPECT_FALSE(config.transport.reflection);
+  EXPECT_TRUE(config.transport.reuse_port);
+  EXPECT_EQ(config.transport.verify_fraction, 0.5);
+  EXPECT_EQ(config.backend.choice, BackendOptions::Choice::kCuda);
+  EXPECT_TRUE(config.require_cuda);
+  EXPECT_EQ(config.log.format, "json");
+  EXPECT_EQ(config.backend.force_kernel, "scalar");
+  EXPECT_EQ(config.metrics_listen, "");
+  EXPECT_FALSE(config.backend.tune);
+  EXPECT_EQ(config.backend.cuda_lanes, 8u);
+}
+
+TEST(ParseConfig, TheMetricsPortIsSwitchedOffInThreeWays) {
+  EXPECT_EQ(Parse({"--metrics-listen", "off"})->config.metrics_listen, "");
+  EXPECT_EQ(Parse({"--metrics-listen", ""})->config.metrics_listen, "");
+  EXPECT_EQ(Parse({}, {{"HISTSVC_METRICS_LISTEN", "off"}})->config.metrics_listen, "");
+}
+
+TEST(ParseConfig, MistypedFlagsAreRefusedWithTheNearest) {
+  EXPECT_EQ(ErrorOf({"--bath-bytes-max", "5"}),
+            "unknown option --bath-bytes-max; did you mean --batch-bytes-max?");
+  EXPECT_EQ(ErrorOf({"--batch_bytes_max=5"}),
+            "unknown option --batch_bytes_max; did you mean --batch-bytes-max?");
+  EXPECT_EQ(ErrorOf({"-listen", "x"}), "unknown option -listen; did you mean --listen?");
+  EXPECT_EQ(ErrorOf({"--no-reflexion"}),
+            "unknown option --no-reflexion; did you mean --no-reflection?");
+  EXPECT_EQ(ErrorOf({"--colour"}), "unknown option --colour; --help lists the options");
+  EXPECT_THAT(ErrorOf({"serve"}), HasSubstr("unexpected argument 'serve'"));
+  EXPECT_THAT(ErrorOf({"--listen", "127.0.0.1:1", "127.0.0.1:2"}),
+              HasSubstr("unexpected argument '127.0.0.1:2'"));
+}
+
+TEST(ParseConfig, MissingAndRepeatedValuesAreRefused) {
+  EXPECT_EQ(ErrorOf({"--queue-bytes-max"}),
+            "--queue-bytes-max needs a value: --queue-bytes-max BYTES");
+  EXPECT_EQ(ErrorOf({"--config"}), "--config needs a value: --config FILE");
+  EXPECT_EQ(ErrorOf({"--lanes", "1", "--lanes", "2"}), "--lanes is given 2 times; give it once");
+  EXPECT_EQ(ErrorOf({"--tune", "--no-tune"}), "--tune is given 2 times; give it once");
+  EXPECT_THAT(ErrorOf({"--config", "a", "--config", "b"}), HasSubstr("given several times"));
+}
+
+TEST(ParseConfig, WrongValuesNameWhereTheyCameFrom) {
+  EXPECT_EQ(ErrorOf({"--queue-bytes-max", "lots"}),
+            "--queue-bytes-max must be a number of bytes such as 65536, 64KiB or 1GiB, not 'lots'");
+  EXPECT_EQ(ErrorOf({"--verify-fraction", "1.5"}), "--verify-fraction must be 0 to 1, not 1.5");
+  EXPECT_EQ(ErrorOf({"--verify-fraction=-0.1"}), "--verify-fraction must be 0 to 1, not -0.1");
+  EXPECT_EQ(ErrorOf({"--bin-count-max", "65537"}), "--bin-count-max must be 1 to 65536, not 65537");
+  EXPECT_EQ(ErrorOf({"--bin-count-max", "99999999999"}),
+            "--bin-count-max must be 1 to 65536, not 99999999999");
+  EXPECT_EQ(ErrorOf({"--backend", "gpu"}), "--backend must be one of auto, cpu, cuda, not 'gpu'");
+  EXPECT_EQ(ErrorOf({"--log-level", "loud"}),
+            "--log-level must be one of trace, debug, info, warn, error, off, not 'loud'");
+  EXPECT_THAT(ErrorOf({"--listen", "127.0.0.1:70000"}),
+              HasSubstr("a port is a number from 0 to 65535"));
+  EXPECT_THAT(ErrorOf({"--metrics-listen", "unix:/a"}), HasSubstr("must be HOST:PORT or off"));
+  EXPECT_THAT(ErrorOf({"--connection-age-us-max", "5"}), HasSubstr("must be 0 or 1 s to 720 h"));
+  EXPECT_THAT(ErrorOf({}, {{"HISTSVC_LANES", "many"}}),
+              HasSubstr("HISTSVC_LANES must be a whole number, not 'many'"));
+  const TemporaryFile file("\nlanes = 0\n");
+  EXPECT_THAT(ErrorOf({"--config", file.path()}),
+              HasSubstr(file.path() + ":2: lanes must be 1 to 256, not 0"));
+}
+
+TEST(ParseConfig, AFlagDoesNotExcuseAWrongFile) {
+  const TemporaryFile file("lanes = 0\n");
+  EXPECT_THAT(ErrorOf({"--config", file.path(), "--lanes", "4"}), HasSubstr("lanes must be"));
+}
+
+TEST(ParseConfig, UnknownFileKeysAreRefusedWithTheNearest) {
+  const TemporaryFile file("# mine\nqueue_bytes_max = 1\n");
+  EXPECT_EQ(ErrorOf({"--config", file.path()}),
+            file.path() + ":2: unknown setting queue_bytes_max; did you mean queue-bytes-max?");
+  const TemporaryFile list("lanes = [1, 2]\n");
+  EXPECT_THAT(ErrorOf({"--config", list.path()}), HasSubstr("lanes takes one value, not a list"));
+  const TemporaryFile none("listen = []\n");
+  EXPECT_THAT(ErrorOf({"--config", none.path()}), HasSubstr("listen needs at least one address"));
+  EXPECT_THAT(ErrorOf({"--config", "/nonexistent/x"}), HasSubstr("cannot read the config file"));
+}
+
+TEST(ParseConfig, UnknownVariablesOnlyWarn) {
+  const auto parsed =
+      Parse({}, {{"HISTSVC_QUEUE_BYTE_MAX", "1"}, {"HISTSVC_PORT", "tcp://10.0.0.1"}});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  ASSERT_THAT(parsed->warnings, SizeIs(2));
+  EXPECT_EQ(parsed->warnings[0],
+            "unknown environment variable HISTSVC_QUEUE_BYTE_MAX is ignored; did you mean "
+            "HISTSVC_QUEUE_BYTES_MAX?");
+  EXPECT_THAT(parsed->warnings[1], HasSubstr("HISTSVC_PORT is ignored"));
+}
+
+struct Contradiction {
+  std::vector<std::string> arguments;
+  std::string first, second;  // both are named
+};
+
+TEST(ParseConfig, ContradictionsNameBothSides) {
+  const std::vector<Contradiction> contradictions = {
+      {{"--receive-bytes-max", "511MiB"},
+       "--receive-bytes-max (511 MiB)",
+       "--queue-bytes-max (256 MiB)"},
+      {{"--batch-bytes-max", "257MiB"},
+       "--batch-bytes-max (257 MiB)",
+       "--queue-bytes-max (256 MiB)"},
+      {{"--queue-bytes-max", "63MiB"},
+       "--payload-bytes-max (64 MiB)",
+       "--queue-bytes-max (63 MiB)"},
+      {{"--payload-bytes-max", "257MiB"},
+       "--payload-bytes-max (257 MiB)",
+       "--queue-bytes-max (256 MiB)"},
+      {{"--receive-bytes-max", "127MiB"},
+       "--payload-bytes-max (64 MiB)",
+       "--receive-bytes-max (127 MiB)"},
+      {{"--require-backend", "cuda", "--backend", "cpu"},
+       "--require-backend cuda",
+       "--backend cpu"},
+      {{"--drain-delay-us", "31s"}, "--drain-delay-us (31 s)", "--drain-us-max (30 s)"},
+      {{"--tune-only", "--no-tune"}, "--tune-only", "--no-tune"},
+      {{"--metrics-listen", "0.0.0.0:50051"},
+       "--metrics-listen 0.0.0.0:50051",
+       "--listen 127.0.0.1:50051"},
+      {{"--listen", "127.0.0.1:1", "--listen", "[::]:1"},
+       "--listen 127.0.0.1:1",
+       "--listen [::]:1"},
+  };
+  for (const Contradiction& c : contradictions) {
+    EXPECT_THAT(ErrorOf(c.arguments), AllOf(HasSubstr(c.first), HasSubstr(c.second)));
+  }
+}
+
+TEST(ParseConfig, LimitsThatJustAgreePass) {
+  EXPECT_TRUE(Parse({"--receive-bytes-max", "512MiB"}).ok());
+  EXPECT_TRUE(Parse({"--batch-bytes-max", "256MiB"}).ok());
+  EXPECT_TRUE(Parse({"--queue-bytes-max", "64MiB"}).ok());
+  EXPECT_TRUE(Parse({"--drain-delay-us", "30s"}).ok());
+  EXPECT_TRUE(Parse({"--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"}).ok());
+  EXPECT_TRUE(Parse({"--require-backend", "cuda"}).ok());
+}
+
+TEST(CheckConfig, RefusesWhatParsingWouldHaveRefused) {
+  Config config;
+  config.transport.streams_max = 0;
+  EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("--streams-max must be"));
+  config = Config();
+  config.log.format = "xml";
+  EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("--log-format must be one of"));
+  config = Config();
+  config.transport.listen.clear();
+  EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("--listen needs at least one"));
+}
+
+TEST(PrintConfig, LoadsAgainAndPrintsTheSame) {
+  const auto printed = Parse({"--print-config",
+                              "--listen",
+                              "[::1]:0",
+                              "--listen",
+                              "unix:/tmp/a,b \"c\".sock",
+                              "--lanes",
+                              "3",
+                              "--verify-fraction",
+                              "0.125",
+                              "--no-reflection",
+                              "--metrics-listen",
+                              "off",
+                              "--require-backend",
+                              "cuda",
+                              "--queue-bytes-max",
+                              "300MiB",
+                              "--fault-injection",
+                              "lose:3",
+                              "--tuning-cache",
+                              "a\\b#c"});
+  ASSERT_TRUE(printed.ok()) << printed.status();
+  EXPECT_EQ(printed->action, ParsedConfig::Action::kPrint);
+  EXPECT_THAT(printed->text, HasSubstr("\n# Set by --lanes: 3\nlanes = 3\n"));
+  EXPECT_THAT(printed->text, HasSubstr("queue-bytes-max = 314572800\n"));
+
+  const TemporaryFile file(printed->text);
+  const auto loaded = Parse({"--config", file.path()});
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  for (const Setting& setting : Settings()) {
+    EXPECT_EQ(GetText(setting, loaded->config), GetText(setting, printed->config)) << setting.name;
+  }
+}
+
+TEST(PrintConfig, StillRefusesContradictions) {
+  EXPECT_THAT(ErrorOf({"--print-config", "--receive-bytes-max", "1MiB"}),
+              HasSubstr("--receive-bytes"));
+}
+
+TEST(Help, NamesEveryVisibleFlagWithItsDefault) {
+  const auto help = Parse({"--help", "--nonsense"});
+  ASSERT_TRUE(help.ok()) << help.status();
+  EXPECT_EQ(help->action, ParsedConfig::Action::kPrint);
+  for (const Setting& setting : Settings()) {
+    const std::string flag = setting.kind == SettingKind::kSwitch
+                                 ? absl::StrCat("--[no-]", setting.name)
+                                 : absl::StrCat("--", setting.name, " ");
+    EXPECT_EQ(absl::StrContains(help->text, flag), !setting.hidden) << setting.name;
+  }
+  EXPECT_THAT(help->text, HasSubstr("default 256 MiB"));
+  for (const absl::string_view line : absl::StrSplit(help->text, '\n')) {
+    EXPECT_LE(line.size(), 100u) << line;
+  }
+  EXPECT_EQ(Parse({"-h"})->text, help->text);
+}
+
+TEST(Version, SaysWhatWasBuilt) {
+  const auto version = Parse({"--version"});
+  ASSERT_TRUE(version.ok()) << version.status();
+  EXPECT_EQ(version->action, ParsedConfig::Action::kPrint);
+  EXPECT_THAT(version->text, HasSubstr("histogram-server " + GetBuildInfo().version));
+  EXPECT_FALSE(GetBuildInfo().commit.empty());
+}
+
+TEST(Settings, NamesAreUniqueAndGroupsStandTogether) {
+  std::set<absl::string_view> names, groups_done;
+  absl::string_view group;
+  for (const Setting& setting : Settings()) {
+    EXPECT_TRUE(names.insert(setting.name).second) << setting.name;
+    if (setting.group == group) continue;
+    groups_done.insert(group);
+    group = setting.group;
+    EXPECT_FALSE(groups_done.contains(group)) << group;
+  }
+}
+
+// Each setting reaches a member of its own: set alone, it changes its own text and no other's.
+TEST(Settings, EachSettingHasItsOwnMember) {
+  for (const Setting& setting : Settings()) {
+    Config config;
+    SettingRef ref = setting.at(config);
+    std::visit(
+        [&](auto member) {
+          using T = std::decay_t<decltype(member)>;
+          if constexpr (std::is_same_v<T, RequireCuda>) {
+            *member.value = true;
+          } else if constexpr (std::is_same_v<T, bool*>) {
+            *member = !*member;
+          } else if constexpr (std::is_same_v<T, BackendOptions::Choice*>) {
+            *member = BackendOptions::Choice::kCpu;
+          } else if constexpr (std::is_same_v<T, std::vector<std::string>*>) {
+            member->push_back("more");
+          } else if constexpr (std::is_same_v<T, std::string*>) {
+            *member += "more";
+          } else {
+            *member += 1;
+          }
+        },
+        ref);
+    for (const Setting& other : Settings()) {
+      const bool same = GetText(other, config) == GetText(other, Config());
+      EXPECT_EQ(same, other.name != setting.name) << setting.name << " and " << other.name;
+    }
+  }
+}
+
+TEST(ProcessEnvironment, ReadsWhatIsSet) {
+  ASSERT_EQ(setenv("HISTSVC_TEST_ONLY", "a=b", 1), 0);
+  EXPECT_THAT(EnvironmentReader::Process().WithPrefix("HISTSVC_TEST"),
+              ElementsAre(std::pair<std::string, std::string>("HISTSVC_TEST_ONLY", "a=b")));
+  unsetenv("HISTSVC_TEST_ONLY");
+}
+
+}  // namespace
+}  // namespace histogram::server

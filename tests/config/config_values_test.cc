@@ -1,0 +1,127 @@
+// Values of settings: what is read, what is refused, and how it is shown.
+#include "server/config_values.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+namespace histogram::server {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ParseBytes, ReadsDigitsAndBinarySuffixes) {
+  EXPECT_EQ(ParseBytes("0").value(), 0u);
+  EXPECT_EQ(ParseBytes("65536").value(), 65536u);
+  EXPECT_EQ(ParseBytes("7B").value(), 7u);
+  EXPECT_EQ(ParseBytes("64KiB").value(), uint64_t{64} << 10);
+  EXPECT_EQ(ParseBytes("64 MiB").value(), uint64_t{64} << 20);
+  EXPECT_EQ(ParseBytes("3gib").value(), uint64_t{3} << 30);
+  EXPECT_EQ(ParseBytes("2TiB").value(), uint64_t{2} << 40);
+  EXPECT_EQ(ParseBytes("18446744073709551615").value(), UINT64_MAX);
+}
+
+TEST(ParseBytes, RefusesWhatIsAmbiguousOrTooLarge) {
+  for (const char* text : {"", " ", "MiB", "-1", "+1", "1.5MiB", "64MB", "64k", "64M", "1 MiB x",
+                           "0x10", "1_000", "1e6", "18446744073709551616", "16777216TiB"}) {
+    const auto value = ParseBytes(text);
+    ASSERT_FALSE(value.ok()) << text;
+    EXPECT_THAT(std::string(value.status().message()), HasSubstr(std::string("'") + text + "'"));
+  }
+}
+
+TEST(ParseMicroseconds, ReadsUnitsAndFractionsOfThem) {
+  EXPECT_EQ(ParseMicroseconds("1500").value(), 1500u);
+  EXPECT_EQ(ParseMicroseconds("200us").value(), 200u);
+  EXPECT_EQ(ParseMicroseconds("5 ms").value(), 5000u);
+  EXPECT_EQ(ParseMicroseconds("1.5s").value(), 1500000u);
+  EXPECT_EQ(ParseMicroseconds("2min").value(), 120000000u);
+  EXPECT_EQ(ParseMicroseconds("1h").value(), 3600000000u);
+  EXPECT_EQ(ParseMicroseconds("9007199254740993").value(), 9007199254740993u);
+}
+
+TEST(ParseMicroseconds, RefusesWhatIsNoTime) {
+  for (const char* text : {"", "s", "-1", "1.5", "0.5us", "1m", "1..5s", "1 s s", "1d", "nan",
+                           "inf", "99999999999999999999h"}) {
+    EXPECT_FALSE(ParseMicroseconds(text).ok()) << text;
+  }
+}
+
+TEST(ParseOther, ReadsAndRefuses) {
+  EXPECT_EQ(ParseCount("12").value(), 12u);
+  EXPECT_FALSE(ParseCount("12KiB").ok());
+  EXPECT_FALSE(ParseCount("").ok());
+  EXPECT_EQ(ParseNumber("0.25").value(), 0.25);
+  EXPECT_FALSE(ParseNumber("nan").ok());
+  EXPECT_FALSE(ParseNumber("inf").ok());
+  EXPECT_FALSE(ParseNumber("0.5x").ok());
+  EXPECT_TRUE(ParseBool("On").value());
+  EXPECT_FALSE(ParseBool("0").value());
+  EXPECT_FALSE(ParseBool("maybe").ok());
+}
+
+TEST(Format, UsesTheLargestUnitThatDivides) {
+  EXPECT_EQ(FormatBytes(0), "0 bytes");
+  EXPECT_EQ(FormatBytes(1000), "1000 bytes");
+  EXPECT_EQ(FormatBytes(uint64_t{64} << 20), "64 MiB");
+  EXPECT_EQ(FormatBytes((uint64_t{1} << 30) + 1024), "1048577 KiB");
+  EXPECT_EQ(FormatMicroseconds(0), "0 us");
+  EXPECT_EQ(FormatMicroseconds(1500), "1500 us");
+  EXPECT_EQ(FormatMicroseconds(3000000), "3 s");
+  EXPECT_EQ(FormatNumber(0.1), "0.1");
+}
+
+TEST(ParseAddress, ReadsTheThreeForms) {
+  EXPECT_EQ(ParseAddress("127.0.0.1:50051")->host, "127.0.0.1");
+  EXPECT_EQ(ParseAddress("127.0.0.1:50051")->port, 50051);
+  EXPECT_EQ(ParseAddress("[::1]:0")->host, "::1");
+  EXPECT_EQ(ParseAddress("[::1]:0")->port, 0);
+  EXPECT_EQ(ParseAddress("node-1.example:65535")->port, 65535);
+  EXPECT_TRUE(ParseAddress("unix:/run/h.sock")->is_unix);
+  EXPECT_EQ(ParseAddress("unix:/run/h.sock")->path, "/run/h.sock");
+  EXPECT_EQ(ParseAddress("unix:///run/h.sock")->path, "/run/h.sock");
+  EXPECT_EQ(ParseAddress("unix:h.sock")->path, "h.sock");
+}
+
+TEST(ParseAddress, RefusesEverythingElse) {
+  for (const char* text :
+       {"", ":", "50051", "localhost", ":50051", "localhost:", "localhost:x", "localhost:65536",
+        "localhost:-1", "localhost:99999999999999999999", "256.0.0.1:1", "1.2.3:1", "::1:50051",
+        "[::1]", "[::1:50051", "[127.0.0.1]:1", "a b:1", "http://x:1", "unix:"}) {
+    EXPECT_FALSE(ParseAddress(text).ok()) << text;
+  }
+  EXPECT_TRUE(ParseAddress("unix:" + std::string(107, 'a')).ok());
+  const auto too_long = ParseAddress("unix:" + std::string(108, 'a'));
+  EXPECT_THAT(std::string(too_long.status().message()), HasSubstr("107"));
+}
+
+TEST(AddressOverlaps, KnowsWildcardsAndFreePorts) {
+  const auto overlap = [](const char* a, const char* b) {
+    return ParseAddress(a)->Overlaps(*ParseAddress(b));
+  };
+  EXPECT_TRUE(overlap("127.0.0.1:1", "127.0.0.1:1"));
+  EXPECT_TRUE(overlap("LOCALHOST:1", "localhost:1"));
+  EXPECT_TRUE(overlap("0.0.0.0:1", "127.0.0.1:1"));
+  EXPECT_TRUE(overlap("127.0.0.1:1", "[::]:1"));
+  EXPECT_TRUE(overlap("unix:/a", "unix:/a"));
+  EXPECT_FALSE(overlap("unix:/a", "unix:/b"));
+  EXPECT_FALSE(overlap("unix:/a", "0.0.0.0:1"));
+  EXPECT_FALSE(overlap("127.0.0.1:1", "127.0.0.1:2"));
+  EXPECT_FALSE(overlap("127.0.0.1:1", "127.0.0.2:1"));
+  EXPECT_FALSE(overlap("127.0.0.1:0", "127.0.0.1:0"));
+}
+
+TEST(Nearest, FindsTypingMistakesAndPrefixesOnly) {
+  const std::vector<std::string> names = {"batch-bytes-max", "queue-bytes-max", "listen"};
+  EXPECT_EQ(Nearest("bath-bytes-max", names), "batch-bytes-max");
+  EXPECT_EQ(Nearest("litsen", names), "listen");
+  EXPECT_EQ(Nearest("queue", names), "queue-bytes-max");
+  EXPECT_EQ(Nearest("colour", names), "");
+  EXPECT_EQ(Nearest("", names), "");
+  EXPECT_EQ(Nearest(std::string(100000, 'x'), names), "");
+}
+
+}  // namespace
+}  // namespace histogram::server
