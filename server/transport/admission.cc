@@ -5,16 +5,14 @@
 
 namespace histogram::server {
 
-absl::Status CheckPayload(const ParsedRequest& parsed, std::string_view field,
+absl::Status CheckPayload(const ParsedRequest& parsed, const char* field,
                           const TransportConfig& config) {
   if (parsed.payload_bytes <= config.payload_bytes_max) return absl::OkStatus();
   return MakeError(
       absl::StatusCode::kResourceExhausted,
       absl::StrCat(field, ": ", parsed.payload_bytes, " bytes are more than the limit of ",
                    config.payload_bytes_max, "; send larger ones in chunks through Accumulate"),
-      {.reason = "PAYLOAD_TOO_LARGE",
-       .field = std::string(field),
-       .limit = config.payload_bytes_max});
+      {.reason = "PAYLOAD_TOO_LARGE", .field = field, .limit = config.payload_bytes_max});
 }
 
 absl::Status UnreadableMessage() {

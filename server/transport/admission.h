@@ -12,7 +12,7 @@
 namespace histogram::server {
 
 // RESOURCE_EXHAUSTED (PAYLOAD_TOO_LARGE) for a payload over the limit; `field` names it.
-absl::Status CheckPayload(const ParsedRequest& parsed, std::string_view field,
+absl::Status CheckPayload(const ParsedRequest& parsed, const char* field,
                           const TransportConfig& config);
 
 // The error for a message whose bytes gRPC cannot hand out.

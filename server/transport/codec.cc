@@ -19,13 +19,13 @@ constexpr uint32_t kSourceField = 15;  // .payload, .chunk; ComputeManyRequest.r
 constexpr uint32_t kRequestIdField = 1;
 constexpr uint32_t kSnapshotField = 2;
 
-absl::Status Malformed(std::string_view message) {
+absl::Status Malformed(const char* message) {
   return MakeError(absl::StatusCode::kInvalidArgument,
                    absl::StrCat(message, ": the bytes are not a valid protobuf message"),
-                   {.reason = "MALFORMED_MESSAGE", .field = std::string(message)});
+                   {.reason = "MALFORMED_MESSAGE", .field = message});
 }
 
-absl::Status UnknownField(std::string_view message, uint32_t number) {
+absl::Status UnknownField(const char* message, uint32_t number) {
   return MakeError(absl::StatusCode::kInvalidArgument,
                    absl::StrCat(message, ": field number ", number,
                                 " is unknown to this server, which refuses what it cannot answer"),
@@ -102,7 +102,7 @@ void TakePayload(wire::Reader& reader, uint64_t length, ParsedRequest& out) {
 }
 
 // Walks the fields of a ComputeRequest or an AccumulateRequest up to `end` bytes before the end.
-absl::Status WalkRequest(wire::Reader& reader, uint64_t end, std::string_view name, bool accumulate,
+absl::Status WalkRequest(wire::Reader& reader, uint64_t end, const char* name, bool accumulate,
                          SpecCollector& specs, ParsedRequest& out) {
   while (reader.remaining() > end) {
     uint32_t tag = 0;
@@ -145,7 +145,7 @@ absl::Status ParseAccumulateRequest(absl::Span<const Fragment> message, ParsedRe
 }
 
 absl::Status ParseComputeManyRequest(absl::Span<const Fragment> message, ParsedRequest& out) {
-  constexpr std::string_view kName = "ComputeManyRequest";
+  constexpr const char* kName = "ComputeManyRequest";
   ResetRequest(out);
   wire::Reader reader(message);
   SpecCollector specs;
@@ -178,7 +178,7 @@ absl::Status ParseComputeManyRequest(absl::Span<const Fragment> message, ParsedR
 namespace {
 
 // INVALID_ARGUMENT naming the first unknown field of `message`, whose path is `path`.
-absl::Status RefuseUnknown(const google::protobuf::Message& message, std::string_view path) {
+absl::Status RefuseUnknown(const google::protobuf::Message& message, const char* path) {
   const auto& unknown = message.GetReflection()->GetUnknownFields(message);
   return unknown.empty() ? absl::OkStatus()
                          : UnknownField(path, static_cast<uint32_t>(unknown.field(0).number()));

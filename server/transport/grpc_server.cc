@@ -30,7 +30,7 @@ int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(valu
 
 int MillisecondsOf(uint64_t us) { return ClampToInt((us + 999) / 1000); }
 
-absl::Status AddressError(const std::string& address, std::string_view why) {
+absl::Status AddressError(const std::string& address, const std::string& why) {
   return MakeError(absl::StatusCode::kUnavailable,
                    absl::StrCat("cannot listen on ", address, ": ", why),
                    {.reason = "ADDRESS_UNAVAILABLE", .field = "listen"});
