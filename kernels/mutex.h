@@ -3,6 +3,7 @@
 #ifndef HISTOGRAM_KERNELS_MUTEX_H_
 #define HISTOGRAM_KERNELS_MUTEX_H_
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 
@@ -39,6 +40,13 @@ class CondVar {
   void Wait(Mutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     condition_.wait(lock);
+    lock.release();
+  }
+  // The same, but returns after `duration` at the latest.
+  void WaitFor(Mutex& mutex, std::chrono::nanoseconds duration)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
+    condition_.wait_for(lock, duration);
     lock.release();
   }
   void NotifyOne() { condition_.notify_one(); }

@@ -13,8 +13,8 @@
 namespace histogram::cpu {
 
 struct CpuBackendOptions {
-  uint32_t lanes = 0;        // 0: as many as UsableCores() says
-  std::string force_kernel;  // registry name; empty: chosen by the payloads' size
+  uint32_t lanes = 0;             // 0: as many as UsableCores() says
+  std::string force_kernel = {};  // registry name; empty: chosen by the payloads' size
 };
 
 inline constexpr char kBackendName[] = "cpu";

@@ -1,0 +1,389 @@
+// What every backend promises, as a test suite. A test of a backend includes this header and
+// instantiates the suite with ways to make that backend:
+//
+//   INSTANTIATE_TEST_SUITE_P(Cpu, BackendContractTest, ::testing::Values(BackendMaker{...}),
+//                            BackendMakerName);
+//
+// A maker that answers nullptr (no such device here) skips its tests.
+#ifndef HISTOGRAM_TESTS_KERNELS_BACKEND_CONTRACT_H_
+#define HISTOGRAM_TESTS_KERNELS_BACKEND_CONTRACT_H_
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+#include "kernels/backend.h"
+#include "kernels/error.h"
+#include "kernels/mutex.h"
+#include "kernels/reference.h"
+#include "tests/kernels/payloads.h"
+
+namespace histogram::testing {
+
+struct BackendMaker {
+  std::string name;  // letters, digits and underscores
+  std::function<std::unique_ptr<Backend>()> make;
+};
+
+inline void PrintTo(const BackendMaker& maker, std::ostream* out) { *out << maker.name; }
+
+inline std::string BackendMakerName(const ::testing::TestParamInfo<BackendMaker>& test) {
+  return test.param.name;
+}
+
+// Payloads, their fragments, and where their counts go. Add first, then MakeBatch.
+class BatchFixture {
+ public:
+  // Cuts `bytes` into fragments of at most `fragment_bytes`.
+  void Add(std::vector<uint8_t> bytes, size_t fragment_bytes = SIZE_MAX) {
+    Payload& payload = payloads_.emplace_back();
+    payload.bytes = std::move(bytes);
+    for (size_t at = 0; at < payload.bytes.size();) {
+      const size_t length = std::min(fragment_bytes, payload.bytes.size() - at);
+      payload.fragments.emplace_back(payload.bytes.data() + at, length);
+      at += length;
+    }
+    payload.counts.fill(0xdeadbeefdeadbeef);  // to be overwritten, not added to
+  }
+
+  std::unique_ptr<Batch> MakeBatch(const std::string& kernel = "") {
+    auto batch = std::make_unique<Batch>();
+    batch->kernel = kernel;
+    batch->status = absl::UnknownError("not executed");
+    for (Payload& payload : payloads_) {
+      payload.counts.fill(0xdeadbeefdeadbeef);
+      batch->items.push_back({.fragments = payload.fragments,
+                              .bytes = payload.bytes.size(),
+                              .bin_count = kByteValues,
+                              .counts = &payload.counts});
+      batch->bytes += payload.bytes.size();
+    }
+    return batch;
+  }
+
+  void ExpectExact() const {
+    for (size_t i = 0; i < payloads_.size(); ++i) {
+      ASSERT_EQ(payloads_[i].counts, ReferenceCounts(payloads_[i].bytes))
+          << "payload " << i << " of " << payloads_[i].bytes.size() << " bytes";
+    }
+  }
+
+  size_t size() const { return payloads_.size(); }
+
+ private:
+  struct Payload {
+    std::vector<uint8_t> bytes;
+    std::vector<Fragment> fragments;
+    ValueCounts counts;
+  };
+  std::deque<Payload> payloads_;  // payloads stay where they are
+};
+
+class BackendContractTest : public ::testing::TestWithParam<BackendMaker> {
+ protected:
+  void SetUp() override {
+    backend_ = GetParam().make();
+    if (backend_ == nullptr) GTEST_SKIP() << GetParam().name << " is not there on this machine";
+  }
+
+  // Submits and waits for done.
+  std::unique_ptr<Batch> Run(std::unique_ptr<Batch> batch) {
+    std::promise<std::unique_ptr<Batch>> promise;
+    backend_->Submit(std::move(batch), [&promise](std::unique_ptr<Batch> done) {
+      promise.set_value(std::move(done));
+    });
+    return promise.get_future().get();
+  }
+
+  size_t LaneBytes(size_t wanted) const {
+    return static_cast<size_t>(std::min<uint64_t>(wanted, backend_->info().lane_bytes));
+  }
+  size_t LanePayloads(size_t wanted) const {
+    return std::min<size_t>(wanted, backend_->info().lane_payloads);
+  }
+
+  std::unique_ptr<Backend> backend_;
+};
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(BackendContractTest);
+
+TEST_P(BackendContractTest, DescribesItself) {
+  const BackendInfo& info = backend_->info();
+  EXPECT_FALSE(info.name.empty());
+  EXPECT_FALSE(info.device.empty());
+  EXPECT_GE(info.lanes, 1U);
+  EXPECT_GE(info.lane_bytes, 1U);
+  EXPECT_GE(info.lane_payloads, 1U);
+  ASSERT_FALSE(backend_->kernels().empty());
+  const std::string family = info.name.substr(0, info.name.find(':'));
+  for (const KernelInfo& kernel : backend_->kernels()) {
+    EXPECT_FALSE(kernel.name.empty());
+    EXPECT_FALSE(kernel.summary.empty());
+    EXPECT_EQ(kernel.backend, family);
+  }
+  EXPECT_TRUE(backend_->up());
+}
+
+TEST_P(BackendContractTest, ChoicesNameItsOwnKernels) {
+  const std::vector<KernelInfo> kernels = backend_->kernels();
+  for (const KernelChoice& choice : backend_->choices()) {
+    EXPECT_EQ(choice.backend, backend_->info().name);
+    EXPECT_GE(choice.payload_bytes_max, 1U);
+    EXPECT_TRUE(std::any_of(kernels.begin(), kernels.end(), [&choice](const KernelInfo& kernel) {
+      return kernel.name == choice.kernel;
+    })) << choice.kernel;
+  }
+}
+
+TEST_P(BackendContractTest, CountsEveryDistributionExactly) {
+  for (const Distribution distribution : kDistributions) {
+    for (const size_t wanted : {size_t{1}, size_t{4097}, size_t{1} << 20, (size_t{3} << 20) + 5}) {
+      const size_t size = LaneBytes(wanted);
+      SCOPED_TRACE(Name(distribution) + ", " + std::to_string(size) + " bytes");
+      BatchFixture fixture;
+      fixture.Add(MakePayload(distribution, size), 60000);
+      const std::unique_ptr<Batch> batch = Run(fixture.MakeBatch());
+      ASSERT_TRUE(batch->status.ok()) << batch->status;
+      ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
+    }
+  }
+}
+
+TEST_P(BackendContractTest, CountsManyPayloadsOfMixedSizes) {
+  Random random(5);
+  for (int round = 0; round < 10; ++round) {
+    BatchFixture fixture;
+    size_t room = LaneBytes(size_t{4} << 20);
+    const size_t payloads = LanePayloads(1 + random.Below(300));
+    for (size_t i = 0; i < payloads; ++i) {
+      const size_t size =
+          std::min<size_t>(room, random.Below(uint64_t{1} << random.Below(round == 0 ? 5 : 18)));
+      fixture.Add(
+          MakePayload(kDistributions[random.Below(kDistributions.size())], size, random.Next()),
+          1 + random.Below(20000));
+      room -= size;
+    }
+    const std::unique_ptr<Batch> batch = Run(fixture.MakeBatch());
+    ASSERT_TRUE(batch->status.ok()) << batch->status;
+    EXPECT_EQ(batch->report.payloads, payloads);
+    ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
+  }
+}
+
+TEST_P(BackendContractTest, CountsNothing) {
+  BatchFixture fixture;
+  fixture.Add({});
+  fixture.Add({});
+  const std::unique_ptr<Batch> batch = Run(fixture.MakeBatch());
+  ASSERT_TRUE(batch->status.ok()) << batch->status;
+  fixture.ExpectExact();
+}
+
+TEST_P(BackendContractTest, TakesAsManyPayloadsAsItSays) {
+  const size_t payloads = LanePayloads(5000);
+  BatchFixture fixture;
+  for (size_t i = 0; i < payloads; ++i) fixture.Add({static_cast<uint8_t>(i)});
+  const std::unique_ptr<Batch> batch = Run(fixture.MakeBatch());
+  ASSERT_TRUE(batch->status.ok()) << batch->status;
+  fixture.ExpectExact();
+}
+
+TEST_P(BackendContractTest, ReportsWhatRan) {
+  BatchFixture fixture;
+  fixture.Add(MakePayload(Distribution::kUniform, LaneBytes(1 << 20)));
+  const std::unique_ptr<Batch> batch = Run(fixture.MakeBatch());
+  ASSERT_TRUE(batch->status.ok()) << batch->status;
+  EXPECT_EQ(batch->report.backend, backend_->info().name);
+  EXPECT_EQ(batch->report.payloads, 1U);
+  EXPECT_GT(batch->report.kernel_ns, 0U);
+  const std::vector<KernelInfo> kernels = backend_->kernels();
+  EXPECT_TRUE(std::any_of(kernels.begin(), kernels.end(), [&batch](const KernelInfo& kernel) {
+    return kernel.name == batch->report.kernel;
+  })) << batch->report.kernel;
+}
+
+// A kernel asked for by name runs, or the batch says that it cannot; nothing else runs in its
+// place.
+TEST_P(BackendContractTest, RunsEachKernelByName) {
+  for (const KernelInfo& kernel : backend_->kernels()) {
+    SCOPED_TRACE(kernel.name);
+    BatchFixture fixture;
+    fixture.Add(MakePayload(Distribution::kLetters, LaneBytes(100001)), 3000);
+    fixture.Add(MakePayload(Distribution::kUniform, 17));
+    const std::unique_ptr<Batch> batch = Run(fixture.MakeBatch(kernel.name));
+    if (absl::IsInvalidArgument(batch->status)) continue;  // not on this device
+    ASSERT_TRUE(batch->status.ok()) << batch->status;
+    EXPECT_EQ(batch->report.kernel, kernel.name);
+    ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
+  }
+}
+
+TEST_P(BackendContractTest, UnknownKernelFailsTheBatchAndListsTheValidOnes) {
+  BatchFixture fixture;
+  fixture.Add(MakePayload(Distribution::kUniform, 1000));
+  std::unique_ptr<Batch> batch = Run(fixture.MakeBatch("no_such_kernel"));
+  EXPECT_EQ(batch->status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(absl::StrContains(batch->status.message(), "no_such_kernel")) << batch->status;
+  EXPECT_TRUE(absl::StrContains(batch->status.message(), backend_->kernels().front().name))
+      << batch->status;
+  EXPECT_TRUE(backend_->up());
+  batch = Run(fixture.MakeBatch());
+  ASSERT_TRUE(batch->status.ok()) << batch->status;
+  fixture.ExpectExact();
+}
+
+TEST_P(BackendContractTest, HandsBackTheSameBatchFromAnotherThread) {
+  BatchFixture fixture;
+  fixture.Add(MakePayload(Distribution::kGauss, 5000));
+  std::unique_ptr<Batch> batch = fixture.MakeBatch();
+  const Batch* const sent = batch.get();
+  std::promise<std::pair<Batch*, std::thread::id>> promise;
+  std::atomic<int> calls{0};
+  std::unique_ptr<Batch> received;
+  backend_->Submit(std::move(batch), [&](std::unique_ptr<Batch> done) {
+    received = std::move(done);
+    calls.fetch_add(1);
+    promise.set_value({received.get(), std::this_thread::get_id()});
+  });
+  const auto [back, thread] = promise.get_future().get();
+  EXPECT_EQ(back, sent);
+  EXPECT_NE(thread, std::this_thread::get_id());
+  backend_.reset();  // no call can come after this
+  EXPECT_EQ(calls.load(), 1);
+}
+
+TEST_P(BackendContractTest, ExecutesInlineWhereItSaysSo) {
+  if (!backend_->info().executes_inline) GTEST_SKIP() << "this backend does not";
+  BatchFixture fixture;
+  fixture.Add(MakePayload(Distribution::kSorted, 70000), 100);
+  const std::unique_ptr<Batch> batch = fixture.MakeBatch();
+  backend_->Execute(*batch);
+  ASSERT_TRUE(batch->status.ok()) << batch->status;
+  fixture.ExpectExact();
+}
+
+// As many threads as lanes, each with a lane of its own all the time; the next batch is submitted
+// from within done.
+TEST_P(BackendContractTest, AllLanesAtOnce) {
+  constexpr int kBatchesPerLane = 30;
+  const uint32_t lanes = backend_->info().lanes;
+  std::vector<std::promise<void>> finished(lanes);
+  std::deque<BatchFixture> fixtures(lanes);
+  std::vector<int> left(lanes, kBatchesPerLane);
+  std::atomic<int> failures{0};
+  for (uint32_t lane = 0; lane < lanes; ++lane) {
+    for (int i = 0; i < 5; ++i) {
+      fixtures[lane].Add(MakePayload(kDistributions[(lane + i) % 8], LaneBytes(20000) / 5, lane));
+    }
+  }
+  std::function<void(uint32_t)> submit = [&](uint32_t lane) {
+    std::unique_ptr<Batch> batch = fixtures[lane].MakeBatch();
+    backend_->Submit(std::move(batch), [&, lane](std::unique_ptr<Batch> done) {
+      if (!done->status.ok()) failures.fetch_add(1);
+      if (--left[lane] > 0) {
+        submit(lane);
+      } else {
+        finished[lane].set_value();
+      }
+    });
+  };
+  for (uint32_t lane = 0; lane < lanes; ++lane) submit(lane);
+  for (std::promise<void>& promise : finished) promise.get_future().get();
+  EXPECT_EQ(failures.load(), 0);
+  for (const BatchFixture& fixture : fixtures) ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
+}
+
+TEST_P(BackendContractTest, DestructionWaitsForBatches) {
+  const uint32_t lanes = backend_->info().lanes;
+  std::deque<BatchFixture> fixtures(lanes);
+  std::atomic<uint32_t> done_ok{0};
+  for (BatchFixture& fixture : fixtures) {
+    fixture.Add(MakePayload(Distribution::kUniform, LaneBytes(1 << 20)));
+    backend_->Submit(fixture.MakeBatch(), [&done_ok](std::unique_ptr<Batch> batch) {
+      if (batch->status.ok()) done_ok.fetch_add(1);
+    });
+  }
+  backend_.reset();
+  EXPECT_EQ(done_ok.load(), lanes);
+  for (const BatchFixture& fixture : fixtures) ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
+}
+
+TEST_P(BackendContractTest, DownMeansDown) {
+  backend_->MarkDown("a test says so");
+  backend_->MarkDown("and again");
+  EXPECT_FALSE(backend_->up());
+  BatchFixture fixture;
+  fixture.Add(MakePayload(Distribution::kUniform, 100));
+  for (int i = 0; i < 3; ++i) {
+    const std::unique_ptr<Batch> batch = Run(fixture.MakeBatch());
+    EXPECT_EQ(batch->status.code(), absl::StatusCode::kUnavailable) << batch->status;
+    EXPECT_TRUE(absl::StrContains(batch->status.message(), "a test says so")) << batch->status;
+  }
+  EXPECT_FALSE(backend_->up());
+}
+
+// Marking down may come at any moment, from any thread: each batch is either exact or UNAVAILABLE.
+TEST_P(BackendContractTest, MayGoDownUnderLoad) {
+  const uint32_t lanes = backend_->info().lanes;
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> callers;
+  callers.reserve(lanes);
+  for (uint32_t lane = 0; lane < lanes; ++lane) {
+    callers.emplace_back([this, lane, &stop] {
+      BatchFixture fixture;
+      fixture.Add(MakePayload(Distribution::kLetters, 3000, lane));
+      while (!stop.load()) {
+        const std::unique_ptr<Batch> batch = Run(fixture.MakeBatch());
+        if (batch->status.ok()) {
+          ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
+        } else {
+          EXPECT_EQ(batch->status.code(), absl::StatusCode::kUnavailable);
+          stop.store(true);
+        }
+      }
+    });
+  }
+  std::thread([this] { backend_->MarkDown("under load"); }).join();
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_FALSE(backend_->up());
+}
+
+TEST_P(BackendContractTest, EstimatesGrowWithTheWork) {
+  uint64_t previous = 0;
+  for (uint64_t bytes = 1024; bytes <= LaneBytes(size_t{1} << 28); bytes *= 4) {
+    const uint64_t ns = backend_->EstimateNs({.sample_type = SampleType::kUint8,
+                                              .bin_count = kByteValues,
+                                              .payload_bytes = bytes,
+                                              .payload_count = 1,
+                                              .batch_bytes = bytes});
+    EXPECT_GT(ns, 0U);
+    EXPECT_GE(ns, previous) << bytes;
+    previous = ns;
+  }
+  const auto of_count = [this](uint32_t count) {
+    return backend_->EstimateNs({.sample_type = SampleType::kUint8,
+                                 .bin_count = kByteValues,
+                                 .payload_bytes = 1024,
+                                 .payload_count = count,
+                                 .batch_bytes = uint64_t{1024} * count});
+  };
+  EXPECT_GE(of_count(100), of_count(1));
+  // Degenerate shapes are answered too.
+  backend_->EstimateNs({.payload_bytes = 0, .payload_count = 0, .batch_bytes = 0});
+  backend_->EstimateNs({.payload_bytes = uint64_t{1} << 50, .batch_bytes = uint64_t{1} << 50});
+}
+
+}  // namespace histogram::testing
+
+#endif  // HISTOGRAM_TESTS_KERNELS_BACKEND_CONTRACT_H_

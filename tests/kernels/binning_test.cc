@@ -1,0 +1,343 @@
+#include "kernels/binning.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "gtest/gtest.h"
+#include "kernels/error.h"
+#include "kernels/reference.h"
+#include "tests/kernels/payloads.h"
+
+namespace histogram {
+namespace {
+
+using ::histogram::testing::Distribution;
+using ::histogram::testing::kDistributions;
+using ::histogram::testing::MakePayload;
+using ::histogram::testing::Random;
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+// The definition, as plainly as it can be written: the only i with edge_i <= v < edge_i+1, the last
+// bin closed.
+int32_t BinByDefinition(const std::vector<double>& edges, double v) {
+  if (v < edges.front()) return Binning::kBelow;
+  if (v > edges.back()) return Binning::kAbove;
+  for (size_t i = 0; i + 1 < edges.size(); ++i) {
+    const bool last = i + 2 == edges.size();
+    if (v >= edges[i] && (v < edges[i + 1] || (last && v <= edges[i + 1]))) {
+      return static_cast<int32_t>(i);
+    }
+  }
+  return Binning::kIgnored;
+}
+
+void ExpectError(const absl::StatusOr<Binning>& binning, const std::string& field,
+                 const std::string& part, uint64_t limit = 0,
+                 const std::string& reason = "BAD_BINNING") {
+  ASSERT_FALSE(binning.ok()) << field;
+  EXPECT_EQ(binning.status().code(), absl::StatusCode::kInvalidArgument);
+  const ErrorDetail detail = GetErrorDetail(binning.status());
+  EXPECT_EQ(detail.reason, reason);
+  EXPECT_EQ(detail.field, "spec.binning." + field);
+  EXPECT_EQ(detail.limit, limit);
+  EXPECT_TRUE(absl::StrContains(binning.status().message(), detail.field)) << binning.status();
+  EXPECT_TRUE(absl::StrContains(binning.status().message(), part)) << binning.status();
+}
+
+TEST(BinningTest, IdentityIsEvenOverTheWholeRange) {
+  const Binning identity = Binning::Identity();
+  ASSERT_EQ(identity.bin_count(), 256U);
+  for (int v = 0; v < 256; ++v) EXPECT_EQ(identity.bin_of(static_cast<uint8_t>(v)), v);
+  for (const auto& even : {Binning::Even(256, {}, {}), Binning::Even(256, 0, 256)}) {
+    ASSERT_TRUE(even.ok());
+    EXPECT_EQ(even->table(), identity.table());
+    EXPECT_EQ(even->ComputeEdges(), identity.ComputeEdges());
+  }
+  std::vector<double> edges(257);
+  std::iota(edges.begin(), edges.end(), 0.0);
+  EXPECT_EQ(identity.ComputeEdges(), edges);
+}
+
+TEST(BinningTest, LastBinHoldsItsUpperEdge) {
+  const auto even = Binning::Even(5, 10, 20);
+  ASSERT_TRUE(even.ok());
+  EXPECT_EQ(even->bin_of(9), Binning::kBelow);
+  EXPECT_EQ(even->bin_of(10), 0);
+  EXPECT_EQ(even->bin_of(11), 0);
+  EXPECT_EQ(even->bin_of(12), 1);
+  EXPECT_EQ(even->bin_of(18), 4);
+  EXPECT_EQ(even->bin_of(20), 4);
+  EXPECT_EQ(even->bin_of(21), Binning::kAbove);
+  const std::vector<double> edges = {10, 12, 14, 16, 18, 20};
+  EXPECT_EQ(even->ComputeEdges(), edges);
+}
+
+// numpy.histogram's bins for values on edges that decimal fractions make.
+TEST(BinningTest, EvenEdgesAreRoundedAsNumpyRounds) {
+  const auto even = Binning::Even(10, 0.1, 0.9);
+  ASSERT_TRUE(even.ok());
+  const std::vector<double> edges = even->ComputeEdges();
+  EXPECT_EQ(edges.front(), 0.1);
+  EXPECT_EQ(edges.back(), 0.9);
+  const double step = (0.9 - 0.1) / 10;
+  for (size_t i = 0; i < 10; ++i) {
+    volatile double product = static_cast<double>(i) * step;  // rounded before the addition
+    EXPECT_EQ(edges[i], product + 0.1) << i;
+  }
+}
+
+TEST(BinningTest, EvenAgreesWithTheDefinition) {
+  Random random(11);
+  for (int round = 0; round < 2000; ++round) {
+    const auto bins = static_cast<uint32_t>(1 + random.Below(uint64_t{1} << random.Below(11)));
+    double lower = 0, upper = 0;
+    switch (random.Below(4)) {
+      case 0:  // whole numbers, as people ask for
+        lower = static_cast<double>(random.Below(200)) - 20;
+        upper = lower + 1 + static_cast<double>(random.Below(300));
+        break;
+      case 1:  // anything
+        lower = random.Unit() * 300 - 30;
+        upper = lower + random.Unit() * 300 + 1e-6;
+        break;
+      case 2:  // far too wide
+        lower = -random.Unit() * 1e12;
+        upper = random.Unit() * 1e12;
+        break;
+      default:  // very narrow around one value
+        lower = static_cast<double>(random.Below(256)) - 1e-9 * random.Unit();
+        upper = lower + 1e-9;
+    }
+    const auto even = Binning::Even(bins, lower, upper);
+    if (!even.ok()) {
+      ASSERT_LT((upper - lower) / bins, 1e-10) << even.status();
+      continue;
+    }
+    const std::vector<double> edges = even->ComputeEdges();
+    ASSERT_EQ(edges.size(), bins + size_t{1});
+    ASSERT_TRUE(std::is_sorted(edges.begin(), edges.end(), std::less_equal<double>()));
+    for (int v = 0; v < 256; ++v) {
+      ASSERT_EQ(even->bin_of(static_cast<uint8_t>(v)), BinByDefinition(edges, v))
+          << bins << " bins over [" << lower << ", " << upper << "], value " << v;
+    }
+  }
+}
+
+TEST(BinningTest, EvenTakesTheMostBins) {
+  for (const auto& even : {Binning::Even(65536, {}, {}), Binning::Even(65536, -1.5, 255.25)}) {
+    ASSERT_TRUE(even.ok()) << even.status();
+    const std::vector<double> edges = even->ComputeEdges();
+    for (int v = 0; v < 256; ++v) {
+      ASSERT_EQ(even->bin_of(static_cast<uint8_t>(v)), BinByDefinition(edges, v)) << v;
+    }
+  }
+}
+
+TEST(BinningTest, EvenErrors) {
+  ExpectError(Binning::Even(0, {}, {}), "even.bin_count", "is 0", 1);
+  ExpectError(Binning::Even(65537, {}, {}), "even.bin_count", "65537 bins; the limit is 65536",
+              65536, "TOO_MANY_BINS");
+  ExpectError(Binning::Even(101, {}, {}, 100), "even.bin_count", "101 bins; the limit is 100", 100,
+              "TOO_MANY_BINS");
+  ExpectError(Binning::Even(UINT32_MAX, {}, {}, UINT32_MAX), "even.bin_count", "65536", 65536,
+              "TOO_MANY_BINS");
+  ExpectError(Binning::Even(4, 1.5, {}), "even.upper", "lower is 1.5");
+  ExpectError(Binning::Even(4, {}, 2.5), "even.lower", "upper is 2.5");
+  ExpectError(Binning::Even(4, 7, 7), "even.upper", "is 7; it must be greater than lower, 7");
+  ExpectError(Binning::Even(4, 8, -7), "even.upper", "is -7; it must be greater than lower, 8");
+  ExpectError(Binning::Even(4, kNan, 1), "even.lower", "nan");
+  ExpectError(Binning::Even(4, -kInfinity, 1), "even.lower", "-inf");
+  ExpectError(Binning::Even(4, 0, kInfinity), "even.upper", "inf");
+  ExpectError(Binning::Even(4, 0, kNan), "even.upper", "nan");
+  ExpectError(Binning::Even(4, -1e308, 1e308), "even.upper", "overflows");
+}
+
+// Where doubles are too coarse for that many bins no answer would be right: neighbouring edges
+// would be the same number. As numpy's "Too many bins for data range".
+TEST(BinningTest, EdgesThatRoundTogetherAreAnError) {
+  const double next = std::nextafter(1e300, kInfinity);
+  ExpectError(Binning::Even(2, 1e300, next), "even.bin_count", "too many bins for [1e+300");
+  EXPECT_TRUE(Binning::Even(1, 1e300, next).ok());
+  ExpectError(Binning::Even(3, 0, std::numeric_limits<double>::denorm_min()), "even.bin_count",
+              "is 3: too many bins");
+  ExpectError(Binning::Even(65536, 1, 1 + 1e-12), "even.bin_count", "65536: too many bins");
+  EXPECT_TRUE(Binning::Even(65536, 0, 1e-300).ok());
+}
+
+// Around the border at which bins become too many: accepted exactly when all edges are apart.
+TEST(BinningTest, AcceptsExactlyWhatIsStrictlyIncreasing) {
+  Random random(12);
+  int accepted = 0, refused = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const double lower =
+        (random.Unit() - 0.5) * std::ldexp(1, static_cast<int>(random.Below(80)) - 40);
+    const double ulp = std::nextafter(std::fabs(lower), kInfinity) - std::fabs(lower);
+    const auto bins = static_cast<uint32_t>(1 + random.Below(40));
+    const double upper = lower + ulp * static_cast<double>(random.Below(uint64_t{20} * bins) + 1);
+    const double step = (upper - lower) / bins;
+    std::vector<double> edges;
+    for (uint32_t i = 0; i < bins; ++i) edges.push_back(i * step + lower);
+    edges.push_back(upper);
+    const bool increasing =
+        std::adjacent_find(edges.begin(), edges.end(), std::greater_equal<double>()) == edges.end();
+    const auto even = Binning::Even(bins, lower, upper);
+    ASSERT_EQ(even.ok(), increasing) << bins << " bins from " << lower;
+    (increasing ? accepted : refused) += 1;
+    if (even.ok()) {
+      ASSERT_EQ(even->ComputeEdges(), edges);
+    }
+  }
+  EXPECT_GT(accepted, 100);
+  EXPECT_GT(refused, 100);
+}
+
+TEST(BinningTest, EdgesAgreeWithTheDefinition) {
+  Random random(13);
+  for (int round = 0; round < 500; ++round) {
+    std::vector<double> edges;
+    const size_t wanted = 2 + random.Below(uint64_t{1} << random.Below(10));
+    for (size_t i = 0; i < wanted; ++i) {
+      edges.push_back(random.Below(2) == 0 ? static_cast<double>(random.Below(300)) - 20
+                                           : random.Unit() * 300 - 20);
+    }
+    std::sort(edges.begin(), edges.end());
+    edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
+    if (edges.size() < 2) continue;
+    const auto binning = Binning::Edges(edges);
+    ASSERT_TRUE(binning.ok()) << binning.status();
+    EXPECT_EQ(binning->bin_count(), edges.size() - 1);
+    EXPECT_TRUE(binning->has_edges());
+    EXPECT_EQ(binning->ComputeEdges(), edges);
+    for (int v = 0; v < 256; ++v) {
+      ASSERT_EQ(binning->bin_of(static_cast<uint8_t>(v)), BinByDefinition(edges, v)) << v;
+    }
+  }
+}
+
+TEST(BinningTest, EdgesErrors) {
+  ExpectError(Binning::Edges({}), "edges.edges", "has 0 edges", 2);
+  ExpectError(Binning::Edges({1.0}), "edges.edges", "has 1 edges", 2);
+  ExpectError(Binning::Edges({1.0, 1.0}), "edges.edges[1]", "is 1");
+  ExpectError(Binning::Edges({0.0, 2.0, 1.5}), "edges.edges[2]", "is 1.5; it must be greater than");
+  ExpectError(Binning::Edges({0.0, kNan, 2.0}), "edges.edges[1]", "nan");
+  ExpectError(Binning::Edges({-kInfinity, 2.0}), "edges.edges[0]", "-inf");
+  ExpectError(Binning::Edges({-0.0, 0.0}), "edges.edges[1]", "is 0");
+  std::vector<double> many(65538);
+  std::iota(many.begin(), many.end(), 0.0);
+  ExpectError(Binning::Edges(many), "edges.edges", "65537 bins; the limit is 65536", 65536,
+              "TOO_MANY_BINS");
+  many.pop_back();
+  EXPECT_TRUE(Binning::Edges(many).ok());
+}
+
+TEST(BinningTest, AlphabetOfLetters) {
+  const auto letters = Binning::Alphabet('a', 26, 6);
+  ASSERT_TRUE(letters.ok());
+  EXPECT_EQ(letters->bin_count(), 5U);
+  EXPECT_FALSE(letters->has_edges());
+  EXPECT_TRUE(letters->ComputeEdges().empty());
+  for (int v = 0; v < 256; ++v) {
+    const int32_t expected = v >= 'a' && v <= 'z' ? (v - 'a') / 6 : Binning::kIgnored;
+    EXPECT_EQ(letters->bin_of(static_cast<uint8_t>(v)), expected) << v;
+  }
+}
+
+TEST(BinningTest, AlphabetLimits) {
+  EXPECT_EQ(Binning::Alphabet(0, 256, 1)->table(), Binning::Identity().table());
+  EXPECT_EQ(Binning::Alphabet(255, 1, 1)->bin_of(255), 0);
+  EXPECT_EQ(Binning::Alphabet(0, 256, UINT32_MAX)->bin_count(), 1U);
+  ExpectError(Binning::Alphabet(256, 1, 1), "alphabet.first_symbol", "is 256", 255);
+  ExpectError(Binning::Alphabet(0, 0, 1), "alphabet.symbol_count", "is 0", 1);
+  ExpectError(Binning::Alphabet(0, 257, 1), "alphabet.symbol_count", "is 257", 256);
+  ExpectError(Binning::Alphabet(200, 57, 1), "alphabet.symbol_count", "is 57", 56);
+  ExpectError(Binning::Alphabet(200, UINT32_MAX, 1), "alphabet.symbol_count", "4294967295", 56);
+  ExpectError(Binning::Alphabet(0, 10, 0), "alphabet.symbols_per_bin", "is 0", 1);
+  ExpectError(Binning::Alphabet(0, 10, 1, 9), "alphabet.symbols_per_bin", "10 bins; the limit is 9",
+              9, "TOO_MANY_BINS");
+}
+
+TEST(BinningTest, ByteTable) {
+  std::vector<uint32_t> table(256);
+  for (uint32_t v = 0; v < 256; ++v) table[v] = v % 3 == 2 ? UINT32_MAX - v : v % 3;
+  table[5] = 2;  // just past the last bin
+  const auto binning = Binning::ByteTable(2, table);
+  ASSERT_TRUE(binning.ok());
+  EXPECT_EQ(binning->bin_count(), 2U);
+  EXPECT_FALSE(binning->has_edges());
+  for (int v = 0; v < 256; ++v) {
+    EXPECT_EQ(binning->bin_of(static_cast<uint8_t>(v)), v % 3 == 2 ? Binning::kIgnored : v % 3);
+  }
+  ExpectError(Binning::ByteTable(0, table), "byte_table.bin_count", "is 0", 1);
+  ExpectError(Binning::ByteTable(65537, table), "byte_table.bin_count", "65537", 65536,
+              "TOO_MANY_BINS");
+  table.pop_back();
+  ExpectError(Binning::ByteTable(2, table), "byte_table.bin_of_byte", "has 255 entries", 256);
+  ExpectError(Binning::ByteTable(2, {}), "byte_table.bin_of_byte", "has 0 entries", 256);
+}
+
+std::vector<Binning> SomeBinnings() {
+  std::vector<uint32_t> table(256);
+  Random random(14);
+  for (uint32_t& bin : table) bin = static_cast<uint32_t>(random.Below(70000));
+  return {Binning::Identity(),
+          *Binning::Even(7, 20, 199.5),
+          *Binning::Even(1, {}, {}),
+          *Binning::Even(65536, {}, {}),
+          *Binning::Even(10, 300, 400),
+          *Binning::Edges({-3.0, 0.5, 77.0, 78.0, 255.0}),
+          *Binning::Alphabet('a', 26, 6),
+          *Binning::ByteTable(60000, table)};
+}
+
+TEST(FoldTest, EqualsAskingForEachSample) {
+  for (const Binning& binning : SomeBinnings()) {
+    for (const Distribution distribution : kDistributions) {
+      for (const size_t size : {0, 1, 5000}) {
+        const std::vector<uint8_t> payload = MakePayload(distribution, size, 15);
+        const Histogram expected = ReferenceHistogram(payload, binning);
+        const Histogram folded = Fold(ReferenceCounts(payload), binning);
+        ASSERT_EQ(folded, expected);
+        ASSERT_EQ(folded.samples, size);
+        ASSERT_EQ(std::accumulate(folded.counts.begin(), folded.counts.end(), uint64_t{0}) +
+                      folded.below + folded.above + folded.ignored,
+                  size);
+      }
+    }
+  }
+}
+
+TEST(FoldTest, IntoReusesWhatIsThere) {
+  const std::vector<uint8_t> payload = MakePayload(Distribution::kUniform, 3000);
+  const ValueCounts values = ReferenceCounts(payload);
+  Histogram out;
+  for (int round = 0; round < 2; ++round) {
+    for (const Binning& binning : SomeBinnings()) {
+      FoldInto(values, binning, out);
+      ASSERT_EQ(out, Fold(values, binning));
+    }
+  }
+}
+
+TEST(FoldTest, LargeCounts) {
+  ValueCounts values{};
+  values[3] = uint64_t{1} << 62;
+  values[200] = uint64_t{1} << 61;
+  const Histogram histogram = Fold(values, *Binning::Even(2, 0, 100));
+  EXPECT_EQ(histogram.counts[0], uint64_t{1} << 62);
+  EXPECT_EQ(histogram.above, uint64_t{1} << 61);
+  EXPECT_EQ(histogram.samples, (uint64_t{1} << 62) + (uint64_t{1} << 61));
+}
+
+}  // namespace
+}  // namespace histogram

@@ -1,0 +1,200 @@
+// What every CPU kernel in the registry promises: exact counts, added, for any size, address and
+// fragmentation.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/cpu/registry.h"
+#include "kernels/reference.h"
+#include "tests/kernels/payloads.h"
+
+namespace histogram::cpu {
+namespace {
+
+using ::histogram::testing::Distribution;
+using ::histogram::testing::kDistributions;
+using ::histogram::testing::MakePayload;
+using ::histogram::testing::Name;
+using ::histogram::testing::Random;
+
+std::vector<std::string> KernelNames() {
+  std::vector<std::string> names;
+  for (const CpuKernel& kernel : Kernels()) names.emplace_back(kernel.name);
+  return names;
+}
+
+ValueCounts CountWith(const CpuKernel& kernel, absl::Span<const Fragment> fragments) {
+  ValueCounts counts{};
+  kernel.count(fragments, counts.data());
+  return counts;
+}
+
+ValueCounts CountWith(const CpuKernel& kernel, Fragment fragment) {
+  return CountWith(kernel, absl::MakeConstSpan(&fragment, 1));
+}
+
+class KernelContractTest : public ::testing::TestWithParam<std::tuple<std::string, Distribution>> {
+ protected:
+  void SetUp() override {
+    kernel_ = FindKernel(std::get<0>(GetParam()));
+    ASSERT_NE(kernel_, nullptr);
+    if (!kernel_->supported()) GTEST_SKIP() << kernel_->name << " cannot run on this processor";
+  }
+  Distribution distribution() const { return std::get<1>(GetParam()); }
+
+  const CpuKernel* kernel_ = nullptr;
+};
+
+TEST_P(KernelContractTest, EverySizeAndAddress) {
+  constexpr size_t kSmall[] = {0,   1,   2,   3,   7,   8,    9,    15,   16,   17,   31,  32,
+                               33,  63,  64,  65,  127, 128,  129,  191,  192,  193,  255, 256,
+                               257, 511, 512, 513, 575, 1023, 1024, 1025, 4095, 4096, 4097};
+  const std::vector<uint8_t> bytes = MakePayload(distribution(), 4097 + 64, 7);
+  for (const size_t size : kSmall) {
+    for (size_t shift = 0; shift < 64; ++shift) {
+      const Fragment fragment(bytes.data() + shift, size);
+      ASSERT_EQ(CountWith(*kernel_, fragment), ReferenceCounts(fragment))
+          << size << " bytes, " << shift << " off";
+    }
+  }
+}
+
+TEST_P(KernelContractTest, LargerSizes) {
+  constexpr size_t kLarge[] = {8191,   8192,   8193,    16383,        16384,  16385,
+                               32767,  65535,  65536,   65537,        131071, 131072,
+                               131073, 262144, 1 << 20, (1 << 20) + 3};
+  const std::vector<uint8_t> bytes = MakePayload(distribution(), (1 << 20) + 3 + 64, 8);
+  for (const size_t size : kLarge) {
+    for (const size_t shift : {0, 1, 31, 63}) {
+      const Fragment fragment(bytes.data() + shift, size);
+      ASSERT_EQ(CountWith(*kernel_, fragment), ReferenceCounts(fragment))
+          << size << " bytes, " << shift << " off";
+    }
+  }
+}
+
+TEST_P(KernelContractTest, AnyFragmentation) {
+  Random random(9);
+  for (const size_t size : {100, 5000, 70000, 300000}) {
+    const std::vector<uint8_t> bytes = MakePayload(distribution(), size, size);
+    for (int round = 0; round < 8; ++round) {
+      const size_t longest = size_t{1} << random.Below(18);
+      std::vector<Fragment> fragments(1);  // starts with an empty one
+      for (size_t at = 0; at < size;) {
+        const size_t length = std::min<size_t>(random.Below(longest + 1), size - at);
+        fragments.emplace_back(bytes.data() + at, length);
+        at += length;
+      }
+      ASSERT_EQ(CountWith(*kernel_, fragments), ReferenceCounts(bytes))
+          << size << " bytes, fragments of up to " << longest;
+    }
+  }
+}
+
+// Reads nothing beside the fragment: the sanitizers see it, and so do these bytes around it.
+TEST_P(KernelContractTest, NothingBesideTheFragment) {
+  for (const size_t size : {1, 63, 64, 100, 4096, 40000}) {
+    const std::vector<uint8_t> exact = MakePayload(distribution(), size, 3);
+    std::vector<uint8_t> framed(size + 512, 0xa5);
+    std::copy(exact.begin(), exact.end(), framed.begin() + 256);
+    ASSERT_EQ(CountWith(*kernel_, Fragment(framed.data() + 256, size)), ReferenceCounts(exact));
+    ASSERT_EQ(CountWith(*kernel_, Fragment(exact)), ReferenceCounts(exact));
+  }
+}
+
+TEST_P(KernelContractTest, AddsToWhatIsThere) {
+  const std::vector<uint8_t> bytes = MakePayload(distribution(), 10000);
+  const ValueCounts once = ReferenceCounts(bytes);
+  ValueCounts counts;
+  std::iota(counts.begin(), counts.end(), uint64_t{1} << 40);
+  const Fragment fragment(bytes);
+  kernel_->count({&fragment, 1}, counts.data());
+  kernel_->count({&fragment, 1}, counts.data());
+  for (size_t v = 0; v < kByteValues; ++v) {
+    ASSERT_EQ(counts[v], (uint64_t{1} << 40) + v + 2 * once[v]) << "value " << v;
+  }
+}
+
+// Each value on its own, alone and at the end of a run of another.
+TEST_P(KernelContractTest, EachValue) {
+  if (distribution() != Distribution::kConstant) GTEST_SKIP() << "independent of the distribution";
+  for (uint32_t v = 0; v < kByteValues; ++v) {
+    std::vector<uint8_t> bytes(20000, static_cast<uint8_t>(v));
+    ValueCounts expected{};
+    expected[v] = 19999;
+    expected[(v + 1) % kByteValues] = 1;
+    for (const size_t at : {0, 1, 9999, 19998, 19999}) {
+      bytes[at] = static_cast<uint8_t>(v + 1);
+      ASSERT_EQ(CountWith(*kernel_, Fragment(bytes)), expected) << "value " << v << " at " << at;
+      bytes[at] = static_cast<uint8_t>(v);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, KernelContractTest,
+                         ::testing::Combine(::testing::ValuesIn(KernelNames()),
+                                            ::testing::ValuesIn(kDistributions)),
+                         [](const auto& test) {
+                           return std::get<0>(test.param) + "_" + Name(std::get<1>(test.param));
+                         });
+
+class LongPayloadTest : public ::testing::TestWithParam<std::string> {};
+
+// More than 2^32 bytes of one payload: no 32-bit count inside a kernel may wrap. The same bytes are
+// given again and again as further fragments.
+TEST_P(LongPayloadTest, PastFourGibibytes) {
+  const CpuKernel& kernel = *FindKernel(GetParam());
+  if (!kernel.supported()) GTEST_SKIP() << kernel.name << " cannot run on this processor";
+  std::vector<uint8_t> bytes(size_t{1} << 20, 77);
+  bytes[12345] = 200;
+  constexpr uint64_t kRepeats = 4096 + 3;
+  const std::vector<Fragment> fragments(kRepeats, Fragment(bytes));
+  ValueCounts expected{};
+  expected[77] = kRepeats * (bytes.size() - 1);
+  expected[200] = kRepeats;
+  EXPECT_EQ(CountWith(kernel, fragments), expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, LongPayloadTest, ::testing::ValuesIn(KernelNames()),
+                         [](const auto& test) { return test.param; });
+
+TEST(RegistryTest, IsWellFormed) {
+  ASSERT_FALSE(Kernels().empty());
+  EXPECT_TRUE(Kernels()[0].supported());
+  EXPECT_EQ(Kernels()[0].bytes_min, 0U);
+  std::set<std::string_view> names;
+  int previous = -1;
+  for (const CpuKernel& kernel : Kernels()) {
+    EXPECT_TRUE(names.insert(kernel.name).second) << kernel.name << " is there twice";
+    EXPECT_FALSE(kernel.summary.empty());
+    EXPECT_GT(kernel.priority, previous);
+    previous = kernel.priority;
+    EXPECT_EQ(FindKernel(kernel.name), &kernel);
+  }
+}
+
+TEST(RegistryTest, UnknownNameIsNoKernel) {
+  EXPECT_EQ(FindKernel("no such kernel"), nullptr);
+  EXPECT_EQ(FindKernel(""), nullptr);
+}
+
+TEST(RegistryTest, DefaultIsSupportedAndPays) {
+  for (const uint64_t bytes :
+       {uint64_t{0}, uint64_t{1}, uint64_t{1000}, uint64_t{1} << 16, uint64_t{1} << 40}) {
+    const CpuKernel& kernel = DefaultKernel(bytes);
+    EXPECT_TRUE(kernel.supported());
+    EXPECT_LE(kernel.bytes_min, bytes);
+  }
+  EXPECT_GT(DefaultKernel(uint64_t{1} << 20).priority, DefaultKernel(10).priority);
+}
+
+}  // namespace
+}  // namespace histogram::cpu

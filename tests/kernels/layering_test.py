@@ -1,0 +1,150 @@
+"""Who may include what. Reads every source file of the repository given as the only argument.
+
+The rules are those of docs/ARCHITECTURE.md: kernels/ counts bytes and knows no service; CUDA stays in
+kernels/cuda; batching is pure; only the transport speaks gRPC and only the metrics Prometheus.
+"""
+
+import pathlib
+import re
+import sys
+
+SOURCES = {".h", ".hpp", ".cc", ".cpp", ".cu", ".cuh", ".inc"}
+FOLDERS = ("kernels", "server", "client")
+
+GRPC = r"(grpc|grpcpp|google/protobuf|google/rpc)/|\.pb\.h$"
+PROMETHEUS = r"(prometheus|civetweb)"
+CUDA = r"(cuda|cub|thrust|nvml|cooperative_groups|nv)[/_.a-z]|kernels/cuda/"
+CLOCK = r"(chrono|ctime|time\.h|sys/time\.h|absl/time/.*)$"
+THIRD_PARTY = GRPC + "|" + PROMETHEUS + r"|(spdlog|CLI|nlohmann|png)"
+
+# Folder (the longest match wins) -> what must not be included, and, among the project's own headers,
+# what may be. None: anything that is not forbidden.
+RULES = {
+    "kernels": (rf"{THIRD_PARTY}|{CUDA}", r"kernels/"),
+    "kernels/tuning": (rf"{THIRD_PARTY}|{CUDA}|{CLOCK}", r"kernels/[a-z_]+\.h|kernels/tuning/"),
+    "kernels/cpu": (rf"{THIRD_PARTY}|{CUDA}", r"kernels/"),
+    "kernels/cuda": (THIRD_PARTY, r"kernels/"),
+    "server": (CUDA, r"kernels/[a-z_]+\.h|server/|histogram/v1/"),
+    "server/batching": (
+        rf"{THIRD_PARTY}|{CUDA}",
+        r"kernels/(workload|batch|backend|error|mutex)\.h|server/batching/|server/observer\.h",
+    ),
+    "server/transport": (
+        rf"{PROMETHEUS}|{CUDA}",
+        r"kernels/[a-z_]+\.h|server/(?!metrics/)|histogram/v1/",
+    ),
+    "server/metrics": (
+        rf"{GRPC}|{CUDA}",
+        r"kernels/[a-z_]+\.h|server/(?!transport/)",
+    ),
+    "client": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/v1/"),
+}
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
+CUDA_TEST = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*\bHISTOGRAM_CUDA\b", re.MULTILINE)
+OWN = re.compile(r"(kernels|server|client|proto|tests|bench|histogram/v1)/")
+
+
+def comment_free(text):
+    return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
+def rule_of(path):
+    folder = path.parent.as_posix()
+    while folder and folder not in RULES:
+        folder = folder.rpartition("/")[0]
+    return folder, RULES.get(folder)
+
+
+def check_file(path, text, cuda_tests):
+    """Yields what is wrong with one file; `path` is relative to the repository."""
+    if CUDA_TEST.search(text):
+        cuda_tests.append(path.as_posix())
+    folder, rule = rule_of(path)
+    if rule is None:
+        return
+    forbidden, own_allowed = rule
+    for header in INCLUDE.findall(text):
+        # The factory is the one place that knows whether CUDA was compiled in.
+        if path.as_posix() == "kernels/backend_factory.cc" and header == "kernels/cuda/cuda_backends.h":
+            continue
+        if re.match(forbidden, header) or (header.endswith(".pb.h") and ".pb" in forbidden):
+            yield f"{path}: {folder}/ must not include {header}"
+        elif own_allowed and OWN.match(header) and not re.match(own_allowed, header):
+            yield f"{path}: {folder}/ may not include {header}"
+    if folder == "kernels/cuda" and re.search(r"\bgetenv\b", comment_free(text)):
+        yield f"{path}: kernels/cuda/ must not read the environment"
+    if folder == "kernels/tuning" and re.search(r"\b(steady_clock|system_clock|clock_gettime)\b",
+                                                comment_free(text)):
+        yield f"{path}: kernels/tuning/ must not read a clock"
+
+
+def check_tree(root):
+    problems, cuda_tests, files = [], [], 0
+    for folder in FOLDERS + ("tests", "bench", "examples"):
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix not in SOURCES or not path.is_file():
+                continue
+            files += 1
+            text = path.read_text(encoding="utf-8")
+            problems += check_file(path.relative_to(root), text, cuda_tests)
+    if cuda_tests != ["kernels/backend_factory.cc"]:
+        problems.append(f"HISTOGRAM_CUDA is tested in {cuda_tests}, not in kernels/backend_factory.cc alone")
+    return files, problems
+
+
+def self_test():
+    """The rules themselves: each line must be caught, or not, as it says."""
+    cases = [
+        ("kernels/x.cc", '#include "kernels/cuda/lane.h"', True),
+        ("kernels/backend_factory.cc", '#include "kernels/cuda/cuda_backends.h"', False),
+        ("kernels/cpu/x.cc", "#include <cuda_runtime.h>", True),
+        ("kernels/cpu/x.cc", "#include <chrono>", False),
+        ("kernels/tuning/x.cc", "#include <chrono>", True),
+        ("kernels/tuning/x.cc", "auto t = std::chrono::steady_clock::now();", True),
+        ("kernels/tuning/x.cc", '#include "kernels/cpu/registry.h"', True),
+        ("kernels/tuning/x.cc", '#include "absl/strings/str_cat.h"', False),
+        ("kernels/histogram.cc", "#include <grpcpp/grpcpp.h>", True),
+        ("kernels/cuda/x.cu", "#include <cub/cub.cuh>", False),
+        ("kernels/cuda/x.cc", 'const char* v = std::getenv("X");', True),
+        ("kernels/cuda/a/x.cc", "#include <prometheus/counter.h>", True),
+        ("server/batching/x.cc", '#include "kernels/backend.h"', False),
+        ("server/batching/x.cc", '#include "kernels/binning.h"', True),
+        ("server/batching/x.cc", '#include "histogram/v1/histogram.pb.h"', True),
+        ("server/batching/x.cc", '#include "server/transport/codec.h"', True),
+        ("server/transport/x.cc", "#include <grpcpp/server.h>", False),
+        ("server/transport/x.cc", '#include "histogram/v1/histogram.pb.h"', False),
+        ("server/transport/x.cc", "#include <prometheus/counter.h>", True),
+        ("server/transport/x.cc", '#include "kernels/cpu/registry.h"', True),
+        ("server/metrics/x.cc", "#include <prometheus/counter.h>", False),
+        ("server/metrics/x.cc", "#include <grpcpp/server.h>", True),
+        ("server/main.cc", '#include "kernels/backend_factory.h"', False),
+        ("server/main.cc", "#include <cuda_runtime.h>", True),
+        ("client/x.cc", '#include "server/config.h"', True),
+        ("client/x.cc", '#include "kernels/histogram.h"', True),
+        ("client/x.cc", '#include "histogram/v1/histogram.grpc.pb.h"', False),
+        ("client/x.cc", "#include <cstdint>", False),
+    ]
+    for path, text, caught in cases:
+        if bool(list(check_file(pathlib.Path(path), text, []))) != caught:
+            yield f"the rule for {path} is wrong about: {text}"
+    found = []
+    list(check_file(pathlib.Path("a.cc"), "#if defined(HISTOGRAM_CUDA)\n// HISTOGRAM_CUDA\n", found))
+    list(check_file(pathlib.Path("b.cc"), "#ifdef HISTOGRAM_CUDA_ENABLED\n", found))
+    if found != ["a.cc"]:
+        yield f"tests of HISTOGRAM_CUDA are not recognised: {found}"
+
+
+def main():
+    files, problems = check_tree(pathlib.Path(sys.argv[1]))
+    problems += self_test()
+    if files < 20:
+        problems.append(f"only {files} source files under {sys.argv[1]}: is that the repository?")
+    for problem in problems:
+        print(problem)
+    print(f"{files} files, {len(problems)} problems")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
