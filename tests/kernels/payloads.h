@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,8 @@ inline std::string Name(Distribution distribution) {
   }
   return "?";
 }
+
+inline void PrintTo(Distribution distribution, std::ostream* out) { *out << Name(distribution); }
 
 // splitmix64: small, fast, the same on every platform.
 class Random {
