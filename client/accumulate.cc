@@ -1,0 +1,175 @@
+#include <fcntl.h>
+#include <grpcpp/client_context.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/client_impl.h"
+#include "client/codec.h"
+#include "client/histogram_client.h"
+#include "client/status.h"
+#include "client/stream_call.h"
+
+namespace histogram::client {
+namespace {
+
+using Stream = StreamCall<v1::AccumulateResponse>;
+
+// The messages of one Accumulate, made one ahead of the stream.
+class ChunkSource {
+ public:
+  ChunkSource(const v1::Spec& spec, const Reader& reader, const AccumulateOptions& options)
+      : spec_(spec), reader_(reader), options_(options) {}
+
+  // Reads the next chunk, unless one waits or the end was reached. The reader fills gRPC's own
+  // memory: the bytes are copied nowhere else.
+  absl::Status Prefetch() {
+    if (message_.has_value() || exhausted_) return absl::OkStatus();
+    grpc::Slice slice(options_.chunk_bytes);  // not const: it is written through begin()
+    auto* const memory = reinterpret_cast<char*>(const_cast<uint8_t*>(slice.begin()));
+    const absl::StatusOr<size_t> bytes = reader_(absl::MakeSpan(memory, options_.chunk_bytes));
+    if (!bytes.ok()) return bytes.status();
+    if (*bytes > options_.chunk_bytes) {
+      return absl::InternalError(absl::StrCat("the reader says it read ", *bytes,
+                                              " bytes into a buffer of ", options_.chunk_bytes));
+    }
+    if (*bytes == 0) {
+      exhausted_ = true;
+      if (first_) Make(grpc::Slice());  // the spec has to be said
+      return absl::OkStatus();
+    }
+    // A small part would hold on to the whole chunk's memory while it waits.
+    const bool small = *bytes < slice.size() / 4;
+    Make(small ? grpc::Slice(memory, *bytes) : slice.sub(0, *bytes));
+    return absl::OkStatus();
+  }
+
+  // Starts writing what waits; half-closes and returns false when nothing will.
+  bool Write(Stream& stream) {
+    if (!message_.has_value()) {
+      stream.WritesDone();
+      return false;
+    }
+    stream.Write(*message_);
+    message_.reset();
+    bytes_started_ += message_bytes_;
+    return true;
+  }
+
+  uint64_t bytes_started() const { return bytes_started_; }
+
+ private:
+  void Make(const grpc::Slice& chunk) {
+    const uint64_t before = bytes_made_;
+    bytes_made_ += chunk.size();
+    const uint64_t every = options_.snapshot_bytes;
+    const bool snapshot = every > 0 && before / every != bytes_made_ / every;
+    message_ = EncodeAccumulate(first_ ? &spec_ : nullptr, snapshot, chunk);
+    message_bytes_ = chunk.size();
+    first_ = false;
+  }
+
+  const v1::Spec& spec_;
+  const Reader& reader_;
+  const AccumulateOptions& options_;
+  std::optional<grpc::ByteBuffer> message_;
+  uint64_t message_bytes_ = 0;
+  uint64_t bytes_made_ = 0;
+  uint64_t bytes_started_ = 0;
+  bool first_ = true;
+  bool exhausted_ = false;
+};
+
+absl::Status Cancel(grpc::ClientContext& context, Stream& stream, absl::Status why) {
+  context.TryCancel();
+  stream.Finish().ok();  // cancelled; what counts is why
+  return why;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
+                                                          const Reader& reader,
+                                                          const AccumulateOptions& options) {
+  if (options.chunk_bytes == 0) return absl::InvalidArgumentError("chunk_bytes is 0");
+  grpc::ClientContext context;
+  impl_->Prepare(context, options.call, absl::Now() + options.call.timeout);
+  ChunkSource source(spec, reader, options);
+  v1::AccumulateResponse response;
+  std::optional<v1::AccumulateResponse> last;
+  Stream stream(impl_->channels.calls, kAccumulateMethod, &context);
+  stream.Read(&response);
+  bool writes_done = false;
+  bool writable = true;
+  uint64_t bytes_sent = 0;
+  while (true) {
+    if (writable && !writes_done && !stream.writing()) {
+      if (absl::Status status = source.Prefetch(); !status.ok()) {
+        return Cancel(context, stream, std::move(status));
+      }
+      writes_done = !source.Write(stream);
+      // The next chunk is read while gRPC sends this one.
+      if (absl::Status status = source.Prefetch(); !status.ok()) {
+        return Cancel(context, stream, std::move(status));
+      }
+    }
+    const Stream::Event event = stream.Wait();
+    if (event == Stream::Event::kEnded) break;
+    if (event == Stream::Event::kWriteRefused) writable = false;
+    if (event == Stream::Event::kWritten && source.bytes_started() != bytes_sent) {
+      bytes_sent = source.bytes_started();
+      if (options.on_progress) options.on_progress(bytes_sent);
+    }
+    if (event == Stream::Event::kRead) {
+      if (last.has_value() && last->final()) {
+        return Cancel(context, stream,
+                      absl::InternalError("the server sent a second final histogram"));
+      }
+      if (!response.final() && options.on_snapshot) options.on_snapshot(response);
+      last = std::move(response);
+      response.Clear();
+      stream.Read(&response);
+    }
+  }
+  const absl::Status status = ToStatus(stream.Finish(), context);
+  if (!status.ok()) return status;
+  if (!last.has_value() || !last->final() || !writes_done) {
+    return absl::InternalError("the server ended the stream without the final histogram");
+  }
+  const absl::Status checked = CheckHistogram(spec, last->histogram(), bytes_sent);
+  if (!checked.ok()) return checked;
+  return *std::move(last);
+}
+
+absl::StatusOr<v1::AccumulateResponse> Client::AccumulateFile(const v1::Spec& spec,
+                                                              const std::string& path,
+                                                              const AccumulateOptions& options) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  const absl::Cleanup close_file = [file] { close(file); };
+  (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL);
+  return Accumulate(
+      spec,
+      [&](absl::Span<char> buffer) -> absl::StatusOr<size_t> {
+        size_t filled = 0;
+        while (filled < buffer.size()) {
+          const ssize_t bytes = read(file, buffer.data() + filled, buffer.size() - filled);
+          if (bytes < 0 && errno == EINTR) continue;
+          if (bytes < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+          if (bytes == 0) break;
+          filled += static_cast<size_t>(bytes);
+        }
+        return filled;
+      },
+      options);
+}
+
+}  // namespace histogram::client

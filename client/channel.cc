@@ -1,0 +1,188 @@
+#include "client/channel.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+
+namespace histogram::client {
+namespace {
+
+constexpr uint64_t kHeadBytesMax = uint64_t{2} << 20;  // spec and framing beside a payload
+constexpr uint64_t kReplyBytesMax = uint64_t{64} << 20;
+constexpr absl::Duration kKeepaliveMin = absl::Seconds(10);
+constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(20);
+
+bool HasScheme(absl::string_view address) {
+  for (const absl::string_view scheme : {"unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:"}) {
+    if (absl::StartsWith(address, scheme)) return true;
+  }
+  return false;
+}
+
+int ClampToInt(uint64_t value) {
+  return static_cast<int>(std::min(value, static_cast<uint64_t>(std::numeric_limits<int>::max())));
+}
+
+int Milliseconds(absl::Duration duration) {
+  return static_cast<int>(
+      std::clamp<int64_t>(absl::ToInt64Milliseconds(duration), 1, std::numeric_limits<int>::max()));
+}
+
+std::string JsonSeconds(absl::Duration duration) {
+  return absl::StrFormat("\"%.3fs\"", std::max(0.001, absl::ToDoubleSeconds(duration)));
+}
+
+std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(const ConnectOptions& options) {
+  if (!options.tls.has_value()) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions ssl;
+  ssl.pem_root_certs = options.tls->root_certificates;
+  ssl.pem_cert_chain = options.tls->certificate_chain;
+  ssl.pem_private_key = options.tls->private_key;
+  return grpc::SslCredentials(ssl);
+}
+
+grpc::ChannelArguments MakeArguments(const std::string& address, const ConnectOptions& options,
+                                     bool admin) {
+  grpc::ChannelArguments arguments;
+  arguments.SetServiceConfigJSON(ServiceConfig(options, admin));
+  // The server's own limits answer with an error that says more than this one would.
+  arguments.SetMaxSendMessageSize(-1);
+  arguments.SetMaxReceiveMessageSize(ClampToInt(kReplyBytesMax));
+  // A retry resends what gRPC has kept, and it keeps 256 KiB of a call unless told otherwise.
+  arguments.SetInt(GRPC_ARG_PER_RPC_RETRY_BUFFER_SIZE,
+                   ClampToInt(options.payload_bytes_max + kHeadBytesMax));
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, Milliseconds(options.connect_timeout));
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, Milliseconds(options.backoff_initial));
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, Milliseconds(absl::Seconds(10)));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(kKeepaliveTimeout));
+  // A proxy from the environment is not meant for this machine's own servers.
+  if (IsLocalAddress(address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (!options.user_agent.empty()) arguments.SetUserAgentPrefix(options.user_agent);
+  if (options.tls.has_value() && !options.tls->server_name.empty()) {
+    arguments.SetSslTargetNameOverride(options.tls->server_name);
+  }
+  return arguments;
+}
+
+}  // namespace
+
+absl::Status CheckAddress(const std::string& address) {
+  if (address.empty()) {
+    return absl::InvalidArgumentError(
+        "the server's address is empty; write HOST:PORT or unix:PATH");
+  }
+  if (HasScheme(address)) return absl::OkStatus();
+  if (absl::StrContains(address, "://")) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the server's address \"", address,
+        "\" is a URL; write HOST:PORT or unix:PATH, and choose TLS by its own option"));
+  }
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  // Without a port gRPC would quietly take 443.
+  if (colon == std::string::npos || colon == 0 || address[colon - 1] == ':' ||
+      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port == 0 || port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat("the server's address \"", address,
+                                                   "\" has no port in 1..65535; write HOST:PORT "
+                                                   "(for example 127.0.0.1:50051) or unix:PATH"));
+  }
+  const std::string host = address.substr(0, colon);
+  if (absl::StrContains(host, ":") &&
+      (!absl::StartsWith(host, "[") || !absl::EndsWith(host, "]"))) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the server's address \"", address, "\" is ambiguous; write an IPv6 address as [V6]:PORT"));
+  }
+  return absl::OkStatus();
+}
+
+bool IsLocalAddress(const std::string& address) {
+  absl::string_view rest = address;
+  if (absl::StartsWith(rest, "unix:") || absl::StartsWith(rest, "unix-abstract:")) return true;
+  for (const absl::string_view prefix : {"dns:///", "dns:", "ipv4:", "ipv6:"}) {
+    if (absl::ConsumePrefix(&rest, prefix)) break;
+  }
+  if (absl::StrContains(rest, ",")) return false;  // a list of addresses
+  const absl::string_view host = rest.substr(0, rest.rfind(':'));
+  if (host == "localhost" || host == "[::1]") return true;
+  return absl::StartsWith(host, "127.") && std::all_of(host.begin(), host.end(), [](char c) {
+           return absl::ascii_isdigit(c) || c == '.';
+         });
+}
+
+absl::Status CheckOptions(const std::string& address, const ConnectOptions& options) {
+  if (absl::Status status = CheckAddress(address); !status.ok()) return status;
+  if (options.attempts_max < 1 || options.attempts_max > 5) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("attempts_max is ", options.attempts_max, ", not in 1..5"));
+  }
+  if (options.backoff_initial <= absl::ZeroDuration() ||
+      options.backoff_max < options.backoff_initial) {
+    return absl::InvalidArgumentError("backoff_initial must be above 0 and at most backoff_max");
+  }
+  if (options.keepalive < kKeepaliveMin) {
+    return absl::InvalidArgumentError(absl::StrCat("keepalive is ",
+                                                   absl::FormatDuration(options.keepalive),
+                                                   ", less than the 10s that servers allow"));
+  }
+  if (options.tls.has_value() &&
+      options.tls->certificate_chain.empty() != options.tls->private_key.empty()) {
+    return absl::InvalidArgumentError(
+        "a client certificate and its private key are given together or not at all");
+  }
+  const std::string& token = options.bearer_token;
+  if (!std::all_of(token.begin(), token.end(), absl::ascii_isgraph)) {
+    return absl::InvalidArgumentError(
+        "the bearer token holds spaces or bytes that are not printable ASCII");
+  }
+  if (!token.empty() && !options.tls.has_value() && !options.bearer_token_without_tls &&
+      !IsLocalAddress(address)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the bearer token would travel unencrypted to ", address, "; use TLS"));
+  }
+  return absl::OkStatus();
+}
+
+std::string ServiceConfig(const ConnectOptions& options, bool admin) {
+  const bool round_robin = options.round_robin && !admin;
+  std::string json = absl::StrCat("{\"loadBalancingConfig\":[{\"",
+                                  round_robin ? "round_robin" : "pick_first", "\":{}}]");
+  if (round_robin && options.health_checking) {
+    absl::StrAppend(&json,
+                    ",\"healthCheckConfig\":{\"serviceName\":"
+                    "\"histogram.v1.HistogramService\"}");
+  }
+  if (options.attempts_max > 1) {
+    absl::StrAppend(&json,
+                    ",\"methodConfig\":[{\"name\":["
+                    "{\"service\":\"histogram.v1.HistogramService\",\"method\":\"Compute\"},"
+                    "{\"service\":\"histogram.v1.HistogramService\",\"method\":\"Describe\"}],"
+                    "\"retryPolicy\":{\"maxAttempts\":",
+                    options.attempts_max,
+                    ",\"initialBackoff\":", JsonSeconds(options.backoff_initial),
+                    ",\"maxBackoff\":", JsonSeconds(options.backoff_max),
+                    ",\"backoffMultiplier\":2,\"retryableStatusCodes\":[\"UNAVAILABLE\","
+                    "\"RESOURCE_EXHAUSTED\"]}}]");
+  }
+  absl::StrAppend(&json, "}");
+  return json;
+}
+
+Channels MakeChannels(const std::string& address, const ConnectOptions& options) {
+  const auto credentials = MakeCredentials(options);
+  return {grpc::CreateCustomChannel(address, credentials, MakeArguments(address, options, false)),
+          grpc::CreateCustomChannel(address, credentials, MakeArguments(address, options, true))};
+}
+
+}  // namespace histogram::client

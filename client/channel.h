@@ -1,0 +1,36 @@
+// Channels: the address, credentials, gRPC's settings and the service config with its retries.
+// Pure functions; thread-safe.
+#ifndef HISTOGRAM_CLIENT_CHANNEL_H_
+#define HISTOGRAM_CLIENT_CHANNEL_H_
+
+#include <grpcpp/channel.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "client/histogram_client.h"
+
+namespace histogram::client {
+
+struct Channels {
+  std::shared_ptr<grpc::Channel> calls;  // round robin over the servers that are ready, retries
+  std::shared_ptr<grpc::Channel> admin;  // the first server that answers, ready or not
+};
+
+absl::Status CheckAddress(const std::string& address);
+// Whether what is sent there stays on this machine.
+bool IsLocalAddress(const std::string& address);
+absl::Status CheckOptions(const std::string& address, const ConnectOptions& options);
+
+// JSON. Compute and Describe are retried on UNAVAILABLE and RESOURCE_EXHAUSTED, with the server's
+// pushback if it sends one (a negative one: final); the streams are not.
+std::string ServiceConfig(const ConnectOptions& options, bool admin);
+
+// REQUIRES: CheckOptions(address, options).ok().
+Channels MakeChannels(const std::string& address, const ConnectOptions& options);
+
+}  // namespace histogram::client
+
+#endif  // HISTOGRAM_CLIENT_CHANNEL_H_

@@ -1,0 +1,128 @@
+#include <grpc/grpc.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/channel.h"
+#include "client/client_impl.h"
+#include "client/codec.h"
+#include "client/histogram_client.h"
+#include "client/status.h"
+#include "histogram/v1/histogram.grpc.pb.h"  // for its serialization traits
+
+namespace histogram::client {
+namespace {
+
+// One unary call on this thread.
+template <typename Response>
+absl::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                  const grpc::ByteBuffer& request, grpc::ClientContext& context,
+                  Response& response) {
+  grpc::CompletionQueue queue;
+  grpc::TemplatedGenericStub<grpc::ByteBuffer, Response> stub(channel);
+  grpc::Status status;
+  const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
+  call->StartCall();
+  call->Finish(&response, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  queue.Shutdown();
+  while (queue.Next(&tag, &ok)) {
+  }
+  return ToStatus(status, context);
+}
+
+// gRPC stops when its last object goes, and that can block for the ten seconds that one of its
+// internal pollers sleeps. One reference that is never given back keeps it running instead.
+void KeepGrpcRunning() {
+  static const bool started = [] {
+    grpc_init();
+    return true;
+  }();
+  (void)started;
+}
+
+// grpc.health.v1: HealthCheckRequest{string service = 1}, HealthCheckResponse{enum status = 1}.
+// Each fits in a few bytes, so they are written and read here rather than generated.
+grpc::ByteBuffer EncodeHealthRequest(const std::string& service) {
+  std::string bytes;
+  if (!service.empty()) {
+    bytes.push_back(0x0a);
+    for (size_t rest = service.size(); true; rest >>= 7) {
+      bytes.push_back(static_cast<char>(rest < 0x80 ? rest : (rest & 0x7f) | 0x80));
+      if (rest < 0x80) break;
+    }
+    bytes += service;
+  }
+  const grpc::Slice slice(bytes);
+  return {&slice, 1};
+}
+
+absl::StatusOr<HealthStatus> DecodeHealthResponse(const grpc::ByteBuffer& buffer) {
+  grpc::Slice slice;
+  if (!buffer.DumpToSingleSlice(&slice).ok()) return absl::InternalError("cannot read the reply");
+  if (slice.size() == 0) return HealthStatus::kUnknown;
+  if (slice.size() == 2 && slice.begin()[0] == 0x08 && slice.begin()[1] <= 3) {
+    return static_cast<HealthStatus>(slice.begin()[1]);
+  }
+  return absl::InternalError("the reply is no grpc.health.v1.HealthCheckResponse");
+}
+
+}  // namespace
+
+Client::Client(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Client::~Client() = default;
+
+absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
+                                                        const ConnectOptions& options) {
+  if (absl::Status status = CheckOptions(address, options); !status.ok()) return status;
+  KeepGrpcRunning();
+  auto impl = std::make_unique<Impl>();
+  impl->options = options;
+  impl->channels = MakeChannels(address, options);
+  return std::unique_ptr<Client>(new Client(std::move(impl)));
+}
+
+absl::StatusOr<v1::ComputeResponse> Client::Compute(const v1::Spec& spec, std::string payload,
+                                                    const CallOptions& options) {
+  grpc::ClientContext context;
+  impl_->Prepare(context, options, absl::Now() + options.timeout);
+  const uint64_t samples = payload.size();
+  const grpc::ByteBuffer request = EncodeCompute(spec, OwningSlice(std::move(payload)));
+  v1::ComputeResponse response;
+  absl::Status status = Call(impl_->channels.calls, kComputeMethod, request, context, response);
+  if (status.ok()) status = CheckHistogram(spec, response.histogram(), samples);
+  if (!status.ok()) return status;
+  return response;
+}
+
+absl::StatusOr<v1::DescribeResponse> Client::Describe(const CallOptions& options) {
+  grpc::ClientContext context;
+  impl_->Prepare(context, options, absl::Now() + options.timeout);
+  const grpc::Slice empty;
+  const grpc::ByteBuffer request(&empty, 1);
+  v1::DescribeResponse response;
+  const absl::Status status =
+      Call(impl_->channels.admin, kDescribeMethod, request, context, response);
+  if (!status.ok()) return status;
+  return response;
+}
+
+absl::StatusOr<HealthStatus> Client::Health(const std::string& service,
+                                            const CallOptions& options) {
+  grpc::ClientContext context;
+  impl_->Prepare(context, options, absl::Now() + options.timeout);
+  grpc::ByteBuffer response;
+  const absl::Status status =
+      Call(impl_->channels.admin, kHealthMethod, EncodeHealthRequest(service), context, response);
+  if (!status.ok()) return status;
+  return DecodeHealthResponse(response);
+}
+
+}  // namespace histogram::client

@@ -1,0 +1,35 @@
+// What the calls of a Client share. Immutable after Connect, so thread-safe.
+#ifndef HISTOGRAM_CLIENT_CLIENT_IMPL_H_
+#define HISTOGRAM_CLIENT_CLIENT_IMPL_H_
+
+#include <grpcpp/client_context.h>
+
+#include "absl/time/time.h"
+#include "client/channel.h"
+#include "client/histogram_client.h"
+
+namespace histogram::client {
+
+struct Client::Impl {
+  ConnectOptions options;
+  Channels channels;
+
+  // `deadline`: of the whole call; absl::InfiniteFuture(): none.
+  void Prepare(grpc::ClientContext& context, const CallOptions& call, absl::Time deadline) const {
+    context.set_wait_for_ready(call.wait_for_ready);
+    if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
+    if (!options.bearer_token.empty()) {
+      context.AddMetadata("authorization", "Bearer " + options.bearer_token);
+    }
+  }
+};
+
+inline constexpr char kComputeMethod[] = "/histogram.v1.HistogramService/Compute";
+inline constexpr char kComputeManyMethod[] = "/histogram.v1.HistogramService/ComputeMany";
+inline constexpr char kAccumulateMethod[] = "/histogram.v1.HistogramService/Accumulate";
+inline constexpr char kDescribeMethod[] = "/histogram.v1.HistogramService/Describe";
+inline constexpr char kHealthMethod[] = "/grpc.health.v1.Health/Check";
+
+}  // namespace histogram::client
+
+#endif  // HISTOGRAM_CLIENT_CLIENT_IMPL_H_

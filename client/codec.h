@@ -1,0 +1,29 @@
+// Requests as gRPC byte buffers that refer to their payload instead of copying it. The bytes are
+// those the generated classes would write; a test compares them. Pure functions; thread-safe.
+#ifndef HISTOGRAM_CLIENT_CODEC_H_
+#define HISTOGRAM_CLIENT_CODEC_H_
+
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "histogram/v1/histogram.pb.h"
+
+namespace histogram::client {
+
+// A slice that owns `bytes`: they live until gRPC has let go of the last reference.
+grpc::Slice OwningSlice(std::string bytes);
+
+grpc::ByteBuffer EncodeCompute(const v1::Spec& spec, const grpc::Slice& payload);
+// `spec` is a serialized v1::Spec.
+grpc::ByteBuffer EncodeComputeMany(uint64_t request_id, absl::string_view spec,
+                                   const grpc::Slice& payload);
+// `spec`: of the first message, else nullptr.
+grpc::ByteBuffer EncodeAccumulate(const v1::Spec* spec, bool snapshot, const grpc::Slice& chunk);
+
+}  // namespace histogram::client
+
+#endif  // HISTOGRAM_CLIENT_CODEC_H_

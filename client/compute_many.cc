@@ -1,0 +1,217 @@
+#include <grpcpp/client_context.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/random/random.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/client_impl.h"
+#include "client/codec.h"
+#include "client/histogram_client.h"
+#include "client/status.h"
+#include "client/stream_call.h"
+
+namespace histogram::client {
+namespace {
+
+using Stream = StreamCall<v1::ComputeManyResponse>;
+
+// A payload that was asked for and has no answer yet.
+struct Pending {
+  uint64_t id = 0;  // the caller's
+  v1::Spec spec;
+  std::string spec_bytes;
+  grpc::Slice payload;
+};
+
+// Runs one ComputeMany, over as many streams as it takes. On the wire payloads are numbered from 1,
+// so that the caller's ids may repeat.
+class ManyCall {
+ public:
+  ManyCall(const std::function<std::optional<Item>()>& next,
+           const std::function<void(ItemResult)>& on_result, const ManyOptions& options)
+      : next_(next), on_result_(on_result), options_(options) {}
+
+  // Over one stream, until all are answered or it ends.
+  absl::Status RunStream(const std::shared_ptr<grpc::Channel>& channel,
+                         grpc::ClientContext& context) {
+    unsent_.clear();
+    for (const auto& [number, pending] : pending_) unsent_.push_back(number);
+    answered_ = 0;
+    Stream stream(channel, kComputeManyMethod, &context);
+    v1::ComputeManyResponse response;
+    stream.Read(&response);
+    bool writes_done = false;
+    bool writable = true;
+    while (true) {
+      if (writable && !writes_done && !stream.writing()) writes_done = !WriteNext(stream);
+      const Stream::Event event = stream.Wait();
+      if (event == Stream::Event::kEnded) break;
+      if (event == Stream::Event::kWriteRefused) writable = false;
+      if (event != Stream::Event::kRead) continue;
+      if (absl::Status status = Answer(response); !status.ok()) {
+        context.TryCancel();
+        stream.Finish().ok();  // cancelled; what counts is why
+        return status;
+      }
+      stream.Read(&response);
+    }
+    absl::Status status = ToStatus(stream.Finish(), context);
+    if (status.ok() && (!pending_.empty() || !writes_done)) {
+      return absl::InternalError("the server ended the stream without answering every payload");
+    }
+    return status;
+  }
+
+  void FailPending(const absl::Status& status) {
+    auto failed = std::exchange(pending_, {});
+    for (auto& [number, pending] : failed) on_result_({pending.id, status});
+  }
+
+  bool answered_any() const { return answered_ > 0; }
+
+ private:
+  // Starts the next write. With nothing to write now it waits for answers (and starts nothing),
+  // with nothing to write ever it half-closes and returns false.
+  bool WriteNext(Stream& stream) {
+    if (unsent_.empty() && !exhausted_) {
+      const bool room = pending_.empty() || (pending_.size() < options_.in_flight_max &&
+                                             pending_bytes_ < options_.in_flight_bytes_max);
+      if (!room) return true;
+      Pull();
+    }
+    if (unsent_.empty()) {
+      stream.WritesDone();
+      return false;
+    }
+    const uint64_t number = unsent_.front();
+    unsent_.pop_front();
+    const Pending& pending = pending_.at(number);
+    stream.Write(EncodeComputeMany(number, pending.spec_bytes, pending.payload));
+    return true;
+  }
+
+  void Pull() {
+    std::optional<Item> item = next_();
+    if (!item.has_value()) {
+      exhausted_ = true;
+      return;
+    }
+    const uint64_t number = ++last_number_;
+    Pending& pending = pending_[number];
+    pending.id = item->id;
+    pending.spec_bytes = item->spec.SerializeAsString();
+    pending.spec = std::move(item->spec);
+    pending.payload = OwningSlice(std::move(item->payload));
+    pending_bytes_ += pending.payload.size();
+    unsent_.push_back(number);
+  }
+
+  absl::Status Answer(v1::ComputeManyResponse& response) {
+    const auto it = pending_.find(response.request_id());
+    if (it == pending_.end()) {
+      return absl::InternalError(absl::StrCat(
+          "the server answered a payload that was not sent: number ", response.request_id()));
+    }
+    const Pending pending = std::move(it->second);
+    pending_.erase(it);
+    pending_bytes_ -= pending.payload.size();
+    ++answered_;
+    ItemResult result{pending.id,
+                      absl::InternalError("the server sent an answer without a result")};
+    if (response.has_error()) {
+      result.response = ToStatus(response.error());
+    } else if (response.has_response()) {
+      const absl::Status status =
+          CheckHistogram(pending.spec, response.response().histogram(), pending.payload.size());
+      if (status.ok()) {
+        result.response = std::move(*response.mutable_response());
+      } else {
+        result.response = status;
+      }
+    }
+    on_result_(std::move(result));
+    return absl::OkStatus();
+  }
+
+  const std::function<std::optional<Item>()>& next_;
+  const std::function<void(ItemResult)>& on_result_;
+  const ManyOptions& options_;
+  std::map<uint64_t, Pending> pending_;  // by number on the wire
+  std::deque<uint64_t> unsent_;          // of pending_, on this stream
+  uint64_t pending_bytes_ = 0;
+  uint64_t last_number_ = 0;
+  uint64_t answered_ = 0;  // on this stream
+  bool exhausted_ = false;
+};
+
+// The server's wish, if it has one: how long to wait before the stream is opened again; negative:
+// never.
+std::optional<absl::Duration> Pushback(const grpc::ClientContext& context) {
+  const auto& trailers = context.GetServerTrailingMetadata();
+  const auto it = trailers.find("grpc-retry-pushback-ms");
+  if (it == trailers.end()) return std::nullopt;
+  int64_t milliseconds = -1;
+  if (!absl::SimpleAtoi(absl::string_view(it->second.data(), it->second.size()), &milliseconds)) {
+    milliseconds = -1;
+  }
+  return absl::Milliseconds(milliseconds);
+}
+
+}  // namespace
+
+absl::Status Client::ComputeMany(const std::function<std::optional<Item>()>& next,
+                                 const std::function<void(ItemResult)>& on_result,
+                                 const ManyOptions& options) {
+  const absl::Time deadline = absl::Now() + options.call.timeout;
+  ManyCall call(next, on_result, options);
+  absl::BitGen random;
+  absl::Duration backoff = impl_->options.backoff_initial;
+  for (int attempt = 1;; ++attempt) {
+    grpc::ClientContext context;
+    impl_->Prepare(context, options.call, deadline);
+    const absl::Status status = call.RunStream(impl_->channels.calls, context);
+    if (status.ok()) return status;
+    if (call.answered_any()) {
+      attempt = 1;
+      backoff = impl_->options.backoff_initial;
+    }
+    const auto pushback = absl::IsUnavailable(status) ? Pushback(context) : std::nullopt;
+    const absl::Duration wait = pushback.value_or(backoff * absl::Uniform(random, 0.5, 1.0));
+    if (!absl::IsUnavailable(status) || attempt >= impl_->options.attempts_max ||
+        wait < absl::ZeroDuration() || absl::Now() + wait >= deadline) {
+      call.FailPending(status);
+      return status;
+    }
+    absl::SleepFor(wait);
+    backoff = std::min(backoff * 2, impl_->options.backoff_max);
+  }
+}
+
+std::vector<ItemResult> Client::ComputeMany(std::vector<Item> items, const ManyOptions& options) {
+  std::vector<ItemResult> results;
+  results.reserve(items.size());
+  for (const Item& item : items) results.push_back({item.id, absl::UnknownError("")});
+  // The index takes the id's place on the way, because ids may repeat.
+  size_t taken = 0;
+  const absl::Status status = ComputeMany(
+      [&]() -> std::optional<Item> {
+        if (taken == items.size()) return std::nullopt;
+        Item item = std::move(items[taken]);
+        item.id = taken++;
+        return item;
+      },
+      [&](ItemResult result) { results[result.id].response = std::move(result.response); },
+      options);
+  for (size_t i = taken; i < results.size(); ++i) results[i].response = status;
+  return results;
+}
+
+}  // namespace histogram::client

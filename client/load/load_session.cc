@@ -1,0 +1,192 @@
+#include "client/load/load_session.h"
+
+#include <array>
+#include <cstring>
+#include <thread>
+
+#include "histogram/v1/histogram.pb.h"
+
+namespace histogram::client {
+namespace {
+
+void AppendVarint(uint64_t value, std::string& out) {
+  while (value >= 0x80) {
+    out.push_back(static_cast<char>(value | 0x80));
+    value >>= 7;
+  }
+  out.push_back(static_cast<char>(value));
+}
+
+std::string LengthPrefix(uint32_t field, uint64_t length) {
+  std::string prefix;
+  AppendVarint((field << 3) | 2, prefix);
+  AppendVarint(length, prefix);
+  return prefix;
+}
+
+std::string Join(const grpc::ByteBuffer& message) {
+  std::vector<grpc::Slice> slices;
+  if (!message.Dump(&slices).ok()) return {};
+  std::string bytes;
+  for (const grpc::Slice& s : slices) {
+    bytes.append(reinterpret_cast<const char*>(s.begin()), s.size());
+  }
+  return bytes;
+}
+
+// Whether the message continues with `expected` from `offset` on, without copying it.
+bool HasAt(const grpc::ByteBuffer& message, size_t offset, const std::string& expected) {
+  std::vector<grpc::Slice> slices;
+  if (!message.Dump(&slices).ok()) return false;
+  size_t matched = 0;
+  for (const grpc::Slice& s : slices) {
+    if (offset >= s.size()) {
+      offset -= s.size();
+      continue;
+    }
+    const size_t n = std::min(s.size() - offset, expected.size() - matched);
+    if (std::memcmp(s.begin() + offset, expected.data() + matched, n) != 0) return false;
+    matched += n;
+    offset = 0;
+    if (matched == expected.size()) return true;
+  }
+  return matched == expected.size();
+}
+
+// Reads the id and the tag and length before the response of a ComputeManyResponse. False where the
+// message does not begin that way (an error reply).
+bool ReadManyHeader(const grpc::ByteBuffer& reply, uint64_t& id, size_t& offset) {
+  grpc::Slice first;
+  std::vector<grpc::Slice> slices;
+  if (!reply.Dump(&slices).ok() || slices.empty()) return false;
+  const uint8_t* p = slices[0].begin();
+  const uint8_t* end = slices[0].end();
+  const auto varint = [&](uint64_t& value) {
+    value = 0;
+    for (int shift = 0; p < end && shift < 64; shift += 7) {
+      const uint8_t byte = *p++;
+      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) return true;
+    }
+    return false;
+  };
+  id = 0;
+  uint64_t length = 0;
+  if (p < end && *p == 0x08) {
+    ++p;
+    if (!varint(id)) return false;
+  }
+  if (p >= end || *p++ != 0x12 || !varint(length)) return false;
+  offset = static_cast<size_t>(p - slices[0].begin());
+  return true;
+}
+
+}  // namespace
+
+LoadMessages::LoadMessages(const std::string& payload)
+    : payload_(payload), payload_prefix_(LengthPrefix(15, payload.size())), counts_(256) {
+  for (const char c : payload) ++counts_[static_cast<uint8_t>(c)];
+  v1::ComputeResponse response;
+  response.mutable_histogram()->mutable_counts()->Add(counts_.begin(), counts_.end());
+  response.mutable_histogram()->set_samples(payload.size());
+  expected_ = response.SerializeAsString();
+}
+
+grpc::ByteBuffer LoadMessages::Framed(const std::string& prefix) const {
+  const std::array<grpc::Slice, 2> slices = {grpc::Slice(prefix), payload_};
+  return {slices.data(), slices.size()};
+}
+
+grpc::ByteBuffer LoadMessages::ComputeMany(uint64_t id) const {
+  std::string prefix;
+  if (id != 0) {
+    prefix.push_back(0x08);
+    AppendVarint(id, prefix);
+  }
+  prefix += LengthPrefix(15, payload_prefix_.size() + payload_.size());
+  prefix += payload_prefix_;
+  return Framed(prefix);
+}
+
+bool LoadMessages::IsComputeReply(const grpc::ByteBuffer& reply) const {
+  return HasAt(reply, 0, expected_);
+}
+
+bool LoadMessages::IsComputeManyReply(const grpc::ByteBuffer& reply, uint64_t& id) const {
+  size_t offset = 0;
+  return ReadManyHeader(reply, id, offset) && HasAt(reply, offset, expected_);
+}
+
+bool LoadMessages::IsAccumulateReply(const grpc::ByteBuffer& reply, uint64_t chunks) const {
+  v1::AccumulateResponse response;
+  if (!response.ParseFromString(Join(reply)) || !response.final()) return false;
+  if (response.histogram().counts_size() != 256) return false;
+  for (int value = 0; value < 256; ++value) {
+    if (response.histogram().counts(value) != counts_[static_cast<size_t>(value)] * chunks) {
+      return false;
+    }
+  }
+  return true;
+}
+
+namespace {
+size_t ShardOfThisThread(size_t shards) {
+  static std::atomic<size_t> next{0};
+  thread_local const size_t mine = next.fetch_add(1, std::memory_order_relaxed);
+  return mine % shards;
+}
+}  // namespace
+
+void LoadTally::Answered(LoadClock::time_point since, bool with_latency) {
+  if (!measuring_.load(std::memory_order_acquire)) return;
+  const auto ns = static_cast<uint64_t>(
+      std::max<int64_t>(0, std::chrono::nanoseconds(LoadClock::now() - since).count()));
+  Shard& shard = shards_[ShardOfThisThread(kShards)];
+  absl::MutexLock lock(&shard.mu);
+  ++shard.requests;
+  // An answer counts when it comes; its latency only if all of it lies in the measured time.
+  if (!with_latency ||
+      since.time_since_epoch().count() < start_ns_.load(std::memory_order_relaxed)) {
+    return;
+  }
+  shard.total.Record(ns);
+  shard.interval.Record(ns);
+}
+
+void LoadTally::Failed(const std::string& message) {
+  constexpr size_t kMessagesMax = 16;
+  absl::MutexLock lock(&mu_);
+  ++errors_;
+  if (messages_.size() < kMessagesMax || messages_.count(message) != 0) ++messages_[message];
+}
+
+void LoadTally::Wrong() {
+  Failed("a reply's counts were not the expected ones");
+  absl::MutexLock lock(&mu_);
+  ++wrong_;
+}
+
+void LoadTally::StartMeasuring(LoadClock::time_point now) {
+  start_ns_.store(now.time_since_epoch().count(), std::memory_order_relaxed);
+  measuring_.store(true, std::memory_order_release);
+}
+
+LoadResult LoadTally::Collect(LatencyRecorder* interval) {
+  LoadResult result;
+  for (Shard& shard : shards_) {
+    absl::MutexLock lock(&shard.mu);
+    result.requests += shard.requests;
+    result.latency.Merge(shard.total);
+    if (interval != nullptr) {
+      interval->Merge(shard.interval);
+      shard.interval = LatencyRecorder();
+    }
+  }
+  absl::MutexLock lock(&mu_);
+  result.errors = errors_;
+  result.wrong = wrong_;
+  result.error_messages = messages_;
+  return result;
+}
+
+}  // namespace histogram::client

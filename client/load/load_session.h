@@ -1,0 +1,107 @@
+// What the workers of one load run share: the request's bytes, the expected answer, and the tally.
+#ifndef HISTOGRAM_CLIENT_LOAD_LOAD_SESSION_H_
+#define HISTOGRAM_CLIENT_LOAD_LOAD_SESSION_H_
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/slice.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "client/load/load_generator.h"
+
+namespace histogram::client {
+
+using LoadClock = std::chrono::steady_clock;
+using RawStub = grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>;
+
+inline constexpr char kComputeMethod[] = "/histogram.v1.HistogramService/Compute";
+inline constexpr char kComputeManyMethod[] = "/histogram.v1.HistogramService/ComputeMany";
+inline constexpr char kAccumulateMethod[] = "/histogram.v1.HistogramService/Accumulate";
+
+// The bytes that requests are made of, and those that right answers begin with.
+class LoadMessages {
+ public:
+  explicit LoadMessages(const std::string& payload);
+
+  grpc::ByteBuffer Compute() const { return Framed(payload_prefix_); }
+  grpc::ByteBuffer ComputeMany(uint64_t id) const;
+  grpc::ByteBuffer AccumulateChunk() const { return Framed(payload_prefix_); }
+
+  // Whether the reply holds the payload's counts.
+  bool IsComputeReply(const grpc::ByteBuffer& reply) const;
+  // The same for a reply of ComputeMany, whose id is returned too; false also for an error reply.
+  bool IsComputeManyReply(const grpc::ByteBuffer& reply, uint64_t& id) const;
+  // Whether it is the final reply over `chunks` chunks.
+  bool IsAccumulateReply(const grpc::ByteBuffer& reply, uint64_t chunks) const;
+
+ private:
+  grpc::ByteBuffer Framed(const std::string& prefix) const;
+
+  grpc::Slice payload_;         // shared by all requests
+  std::string payload_prefix_;  // tag and length of ComputeRequest.payload
+  std::string expected_;        // ComputeResponse.histogram as it begins the reply
+  std::vector<uint64_t> counts_;
+};
+
+// Thread-safe. Records only between the start and the stop of the measured time.
+class LoadTally {
+ public:
+  void Answered(LoadClock::time_point since, bool with_latency);
+  void Failed(const std::string& message);
+  void Wrong();
+
+  void StartMeasuring(LoadClock::time_point now);
+  // Everything recorded so far; `interval` gets the latencies since the last call.
+  LoadResult Collect(LatencyRecorder* interval);
+
+ private:
+  struct alignas(64) Shard {
+    absl::Mutex mu;
+    LatencyRecorder total ABSL_GUARDED_BY(mu);
+    LatencyRecorder interval ABSL_GUARDED_BY(mu);
+    uint64_t requests ABSL_GUARDED_BY(mu) = 0;
+  };
+  static constexpr size_t kShards = 16;
+
+  Shard shards_[kShards];
+  std::atomic<bool> measuring_{false};
+  std::atomic<int64_t> start_ns_{0};
+  absl::Mutex mu_;
+  uint64_t errors_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t wrong_ ABSL_GUARDED_BY(mu_) = 0;
+  std::map<std::string, uint64_t> messages_ ABSL_GUARDED_BY(mu_);
+};
+
+// A way of using the API under load. Start begins, Stop asks to begin nothing more, Join waits
+// until what was begun is over.
+class LoadWorker {
+ public:
+  virtual ~LoadWorker() = default;
+  virtual void Start() = 0;
+  virtual void Stop() = 0;
+  virtual void Join() = 0;
+};
+
+struct LoadContext {
+  const LoadOptions& options;
+  const LoadMessages& messages;
+  LoadTally& tally;
+  std::vector<std::unique_ptr<RawStub>>& stubs;  // one a connection
+};
+
+std::unique_ptr<LoadWorker> MakeUnaryLoad(LoadContext context);
+std::unique_ptr<LoadWorker> MakeStreamLoad(LoadContext context);  // ComputeMany
+std::unique_ptr<LoadWorker> MakeAccumulateLoad(LoadContext context);
+
+}  // namespace histogram::client
+
+#endif  // HISTOGRAM_CLIENT_LOAD_LOAD_SESSION_H_

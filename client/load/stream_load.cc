@@ -1,0 +1,154 @@
+// ComputeMany: each connection has one stream with a window of unanswered payloads.
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "client/load/load_session.h"
+
+namespace histogram::client {
+namespace {
+
+class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  Stream(LoadContext context, RawStub& stub)
+      : context_(context), begun_(context.options.in_flight) {
+    stub.PrepareBidiStreamingCall(&rpc_, kComputeManyMethod, {}, this);
+  }
+
+  void Start() {
+    AddHold();  // so that OnDone waits for the writer
+    StartRead(&reply_);
+    StartCall();
+    WriteNext();
+  }
+  void Stop() {
+    absl::MutexLock lock(&mu_);
+    stopping_ = true;
+    FinishIfIdle();
+  }
+  void Join() {
+    absl::MutexLock lock(&mu_);
+    mu_.Await(absl::Condition(&done_));
+  }
+
+  void OnWriteDone(bool ok) override {
+    {
+      absl::MutexLock lock(&mu_);
+      writing_ = false;
+      if (!ok) broken_ = true;
+    }
+    WriteNext();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) {
+      absl::MutexLock lock(&mu_);
+      broken_ = true;
+      FinishIfIdle();
+      return;
+    }
+    uint64_t id = 0;
+    const bool right = context_.messages.IsComputeManyReply(reply_, id);
+    LoadClock::time_point since;
+    {
+      absl::MutexLock lock(&mu_);
+      since = begun_[id % begun_.size()];
+    }
+    if (right || !context_.options.verify) {
+      context_.tally.Answered(since, /*with_latency=*/true);
+    } else {
+      context_.tally.Wrong();
+    }
+    {
+      absl::MutexLock lock(&mu_);
+      --unanswered_;
+      free_ids_.push_back(id);
+      FinishIfIdle();
+    }
+    StartRead(&reply_);
+    WriteNext();
+  }
+
+  void OnDone(const grpc::Status& status) override {
+    if (!status.ok()) context_.tally.Failed(status.error_message());
+    absl::MutexLock lock(&mu_);
+    done_ = true;
+  }
+
+ private:
+  void WriteNext() {
+    bool more = false;
+    {
+      absl::MutexLock lock(&mu_);
+      if (writing_ || stopping_ || broken_ || unanswered_ >= begun_.size()) return;
+      writing_ = true;
+      ++unanswered_;
+      // Ids are reused, so that one below the window's size names the slot of its start.
+      uint64_t id = next_id_;
+      if (free_ids_.empty()) {
+        ++next_id_;
+      } else {
+        id = free_ids_.front();
+        free_ids_.pop_front();
+      }
+      begun_[id % begun_.size()] = LoadClock::now();
+      request_ = context_.messages.ComputeMany(id);
+      more = unanswered_ < begun_.size();
+    }
+    grpc::WriteOptions options;
+    if (more) options.set_buffer_hint();
+    StartWrite(&request_, options);
+  }
+
+  void FinishIfIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (released_ || writing_ || !(broken_ || (stopping_ && unanswered_ == 0))) return;
+    released_ = true;
+    StartWritesDone();
+    RemoveHold();
+  }
+
+  const LoadContext context_;
+  grpc::ClientContext rpc_;
+  grpc::ByteBuffer request_, reply_;
+  absl::Mutex mu_;
+  std::vector<LoadClock::time_point> begun_ ABSL_GUARDED_BY(mu_);
+  std::deque<uint64_t> free_ids_ ABSL_GUARDED_BY(mu_);
+  uint64_t next_id_ ABSL_GUARDED_BY(mu_) = 0;
+  uint32_t unanswered_ ABSL_GUARDED_BY(mu_) = 0;
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool broken_ ABSL_GUARDED_BY(mu_) = false;
+  bool released_ ABSL_GUARDED_BY(mu_) = false;
+  bool done_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+class StreamLoad final : public LoadWorker {
+ public:
+  explicit StreamLoad(LoadContext context) {
+    for (const auto& stub : context.stubs)
+      streams_.push_back(std::make_unique<Stream>(context, *stub));
+  }
+  void Start() override {
+    for (auto& s : streams_) s->Start();
+  }
+  void Stop() override {
+    for (auto& s : streams_) s->Stop();
+  }
+  void Join() override {
+    for (auto& s : streams_) s->Join();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Stream>> streams_;
+};
+
+}  // namespace
+
+std::unique_ptr<LoadWorker> MakeStreamLoad(LoadContext context) {
+  return std::make_unique<StreamLoad>(context);
+}
+
+}  // namespace histogram::client

@@ -1,0 +1,138 @@
+// Unary calls, in a closed loop (each answer begins the next call) or an open one (a schedule
+// does).
+#include <atomic>
+#include <deque>
+#include <optional>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "client/load/load_session.h"
+
+namespace histogram::client {
+namespace {
+
+class UnaryLoad final : public LoadWorker {
+ public:
+  explicit UnaryLoad(LoadContext context)
+      : context_(context), request_(context.messages.Compute()) {}
+
+  void Start() override {
+    if (context_.options.rate_per_second > 0) {
+      pacer_ = std::thread([this] { Pace(); });
+      return;
+    }
+    for (uint32_t i = 0; i < context_.options.in_flight; ++i) {
+      for (size_t stub = 0; stub < context_.stubs.size(); ++stub)
+        Begin(NewCall(stub), LoadClock::now());
+    }
+  }
+
+  void Stop() override { stopping_.store(true); }
+
+  void Join() override {
+    if (pacer_.joinable()) pacer_.join();
+    absl::MutexLock lock(&mu_);
+    mu_.Await(absl::Condition(
+        +[](UnaryLoad* self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(self->mu_) { return self->busy_ == 0; },
+        this));
+  }
+
+ private:
+  struct Call {
+    size_t stub = 0;
+    LoadClock::time_point since;
+    std::optional<grpc::ClientContext> rpc;
+    grpc::ByteBuffer reply;
+  };
+  // More unanswered calls than this, and an open loop fails them instead of piling them up.
+  static constexpr size_t kCallsMax = 20000;
+
+  Call* NewCall(size_t stub) {
+    absl::MutexLock lock(&mu_);
+    calls_.emplace_back();
+    calls_.back().stub = stub;
+    return &calls_.back();
+  }
+
+  void Begin(Call* call, LoadClock::time_point since) {
+    {
+      absl::MutexLock lock(&mu_);
+      ++busy_;
+    }
+    call->since = since;
+    call->rpc.emplace();
+    context_.stubs[call->stub]->UnaryCall(&*call->rpc, kComputeMethod, {}, &request_, &call->reply,
+                                          [this, call](const grpc::Status& s) { End(call, s); });
+  }
+
+  void End(Call* call, const grpc::Status& status) {
+    if (!status.ok()) {
+      context_.tally.Failed(status.error_message());
+    } else if (context_.options.verify && !context_.messages.IsComputeReply(call->reply)) {
+      context_.tally.Wrong();
+    } else {
+      context_.tally.Answered(call->since, /*with_latency=*/true);
+    }
+    call->reply.Clear();
+    const bool closed_loop = context_.options.rate_per_second <= 0;
+    if (closed_loop && !stopping_.load(std::memory_order_relaxed)) {
+      call->since = LoadClock::now();
+      call->rpc.emplace();
+      context_.stubs[call->stub]->UnaryCall(&*call->rpc, kComputeMethod, {}, &request_,
+                                            &call->reply,
+                                            [this, call](const grpc::Status& s) { End(call, s); });
+      return;
+    }
+    absl::MutexLock lock(&mu_);
+    free_.push_back(call);
+    --busy_;
+  }
+
+  void Pace() {
+    const std::chrono::duration<double> gap(1 / context_.options.rate_per_second);
+    const auto begin = LoadClock::now();
+    for (uint64_t i = 0; !stopping_.load(std::memory_order_relaxed); ++i) {
+      const auto due =
+          begin + std::chrono::duration_cast<LoadClock::duration>(gap * static_cast<double>(i));
+      std::this_thread::sleep_until(due);
+      Call* call = TakeCall(i % context_.stubs.size());
+      if (call == nullptr) {
+        context_.tally.Failed("the server is so far behind that a call was not even begun");
+        continue;
+      }
+      Begin(call, due);
+    }
+  }
+
+  Call* TakeCall(size_t stub) {
+    {
+      absl::MutexLock lock(&mu_);
+      if (!free_.empty()) {
+        Call* call = free_.front();
+        free_.pop_front();
+        call->stub = stub;
+        return call;
+      }
+      if (calls_.size() >= kCallsMax) return nullptr;
+    }
+    return NewCall(stub);
+  }
+
+  const LoadContext context_;
+  const grpc::ByteBuffer request_;
+  std::atomic<bool> stopping_{false};
+  std::thread pacer_;
+  absl::Mutex mu_;
+  std::deque<Call> calls_ ABSL_GUARDED_BY(mu_);
+  std::deque<Call*> free_ ABSL_GUARDED_BY(mu_);
+  uint64_t busy_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<LoadWorker> MakeUnaryLoad(LoadContext context) {
+  return std::make_unique<UnaryLoad>(context);
+}
+
+}  // namespace histogram::client

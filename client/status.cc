@@ -1,0 +1,71 @@
+#include "client/status.h"
+
+#include <optional>
+#include <string>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "client/histogram_client.h"
+
+namespace histogram::client {
+namespace {
+
+constexpr absl::string_view kDetailUrl = "type.googleapis.com/histogram.v1.Error";
+constexpr char kDetailTrailer[] = "histogram-error-bin";
+
+absl::Status WithDetail(absl::Status status, const v1::Error& error) {
+  status.SetPayload(kDetailUrl, absl::Cord(error.SerializeAsString()));
+  return status;
+}
+
+}  // namespace
+
+absl::Status ToStatus(const grpc::Status& status, const grpc::ClientContext& context) {
+  if (status.ok()) return absl::OkStatus();
+  // The numbers of both enums are those of google.rpc.Code.
+  absl::Status result(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+  const auto& trailers = context.GetServerTrailingMetadata();
+  if (const auto it = trailers.find(kDetailTrailer); it != trailers.end()) {
+    v1::Error error;
+    if (error.ParseFromArray(it->second.data(), static_cast<int>(it->second.size()))) {
+      return WithDetail(std::move(result), error);
+    }
+  }
+  return result;
+}
+
+absl::Status ToStatus(const v1::Error& error) {
+  auto code = static_cast<absl::StatusCode>(error.code());
+  if (error.code() <= 0 || error.code() > static_cast<int>(absl::StatusCode::kUnauthenticated)) {
+    code = absl::StatusCode::kUnknown;
+  }
+  return WithDetail(absl::Status(code, error.message()), error);
+}
+
+std::optional<v1::Error> ErrorDetail(const absl::Status& status) {
+  const auto payload = status.GetPayload(kDetailUrl);
+  if (!payload.has_value()) return std::nullopt;
+  v1::Error error;
+  if (!error.ParseFromString(std::string(*payload))) return std::nullopt;
+  return error;
+}
+
+absl::Status CheckHistogram(const v1::Spec& spec, const v1::Histogram& histogram,
+                            uint64_t samples) {
+  if (histogram.samples() != samples) {
+    return absl::InternalError(absl::StrCat("the reply is not to be trusted: ", samples,
+                                            " samples were sent, it counts ", histogram.samples()));
+  }
+  if (spec.omit_counts()) return absl::OkStatus();
+  uint64_t sum = 0;
+  for (const uint64_t count : histogram.counts()) sum += count;
+  sum += histogram.below() + histogram.above() + histogram.ignored();
+  if (sum != samples) {
+    return absl::InternalError(absl::StrCat("the reply is not to be trusted: its counts add up to ",
+                                            sum, " of ", samples, " samples"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace histogram::client

@@ -1,0 +1,28 @@
+// From gRPC's statuses and the service's error details to absl::Status, and the check that every
+// reply passes. Pure functions; thread-safe.
+#ifndef HISTOGRAM_CLIENT_STATUS_H_
+#define HISTOGRAM_CLIENT_STATUS_H_
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/status.h>
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "histogram/v1/histogram.pb.h"
+
+namespace histogram::client {
+
+// REQUIRES: the call of `context` has finished.
+absl::Status ToStatus(const grpc::Status& status, const grpc::ClientContext& context);
+
+// The error of one payload of ComputeMany. Never OK.
+absl::Status ToStatus(const v1::Error& error);
+
+// INTERNAL unless the histogram is of `samples` samples and adds up to them. A spec that left out
+// the counts leaves the sum unchecked.
+absl::Status CheckHistogram(const v1::Spec& spec, const v1::Histogram& histogram, uint64_t samples);
+
+}  // namespace histogram::client
+
+#endif  // HISTOGRAM_CLIENT_STATUS_H_

@@ -1,0 +1,119 @@
+// One bidirectional call driven by one thread, without threads of its own: the caller starts at
+// most one read and one write at a time and waits for either. Owns its completion queue; the
+// context is the caller's and outlives it. Not thread-safe.
+#ifndef HISTOGRAM_CLIENT_STREAM_CALL_H_
+#define HISTOGRAM_CLIENT_STREAM_CALL_H_
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/completion_queue.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <memory>
+#include <string>
+
+#include "histogram/v1/histogram.grpc.pb.h"  // for its serialization traits
+
+namespace histogram::client {
+
+template <typename Response>
+class StreamCall {
+ public:
+  enum class Event { kRead, kWritten, kEnded, kWriteRefused };
+
+  StreamCall(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+             grpc::ClientContext* context)
+      : context_(context), stub_(channel), call_(stub_.PrepareCall(context, method, &queue_)) {
+    call_->StartCall(&start_tag_);
+    Pull();
+  }
+
+  // Cancels what is still going on.
+  ~StreamCall() {
+    if (!finished_) {
+      context_->TryCancel();
+      Finish();
+    }
+    queue_.Shutdown();
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue_.Next(&tag, &ok)) {
+    }
+  }
+  StreamCall(const StreamCall&) = delete;
+  StreamCall& operator=(const StreamCall&) = delete;
+
+  // REQUIRES: !reading(). `response` lives until Wait says kRead or kEnded, or Finish returns.
+  void Read(Response* response) {
+    reading_ = true;
+    call_->Read(response, &read_tag_);
+  }
+  // REQUIRES: !writing() and no WritesDone before.
+  void Write(const grpc::ByteBuffer& request) {
+    writing_ = true;
+    call_->Write(request, &write_tag_);
+  }
+  void WritesDone() {
+    writing_ = true;
+    call_->WritesDone(&write_tag_);
+  }
+  bool reading() const { return reading_; }
+  bool writing() const { return writing_; }
+
+  // REQUIRES: reading() or writing().
+  // kRead: a response came. kEnded: none will come any more; call Finish.
+  // kWritten: gRPC has taken the request. kWriteRefused: it will take no more; go on reading.
+  Event Wait() {
+    const auto [tag, ok] = Pull();
+    if (tag == &read_tag_) {
+      reading_ = false;
+      return ok ? Event::kRead : Event::kEnded;
+    }
+    writing_ = false;
+    return ok ? Event::kWritten : Event::kWriteRefused;
+  }
+
+  // REQUIRES: Wait said kEnded, or the call was cancelled. Waits for what was started.
+  grpc::Status Finish() {
+    finished_ = true;
+    grpc::Status status;
+    call_->Finish(&status, &finish_tag_);
+    bool finish_seen = false;
+    while (!finish_seen || reading_ || writing_) {
+      void* const tag = Pull().tag;
+      if (tag == &finish_tag_) finish_seen = true;
+      if (tag == &read_tag_) reading_ = false;
+      if (tag == &write_tag_) writing_ = false;
+    }
+    return status;
+  }
+
+ private:
+  struct Completion {
+    void* tag = nullptr;
+    bool ok = false;
+  };
+
+  Completion Pull() {
+    Completion completion;
+    queue_.Next(&completion.tag, &completion.ok);
+    return completion;
+  }
+
+  grpc::ClientContext* const context_;
+  grpc::CompletionQueue queue_;
+  grpc::TemplatedGenericStub<grpc::ByteBuffer, Response> stub_;
+  std::unique_ptr<grpc::ClientAsyncReaderWriter<grpc::ByteBuffer, Response>> call_;
+  // Only their addresses matter.
+  char start_tag_ = 0;
+  char read_tag_ = 0;
+  char write_tag_ = 0;
+  char finish_tag_ = 0;
+  bool reading_ = false;
+  bool writing_ = false;
+  bool finished_ = false;
+};
+
+}  // namespace histogram::client
+
+#endif  // HISTOGRAM_CLIENT_STREAM_CALL_H_
