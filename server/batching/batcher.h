@@ -1,9 +1,9 @@
 // Collects payloads and hands them, batched, to the backend that is expected to finish first.
 //
-// The batcher holds one credit a lane. With a free lane and no delay configured a lone payload leaves
-// at once, small ones on the very thread that brought them; batches form because lanes are busy.
-// All methods are thread-safe. Policy lives in policy.h, order in fair_queue.h; this class is the thin
-// shell of lock, credits and hand-over around them.
+// The batcher holds one credit a lane. With a free lane and no delay configured a lone payload
+// leaves at once, small ones on the very thread that brought them; batches form because lanes are
+// busy. All methods are thread-safe. Policy lives in policy.h, order in fair_queue.h; this class is
+// the thin shell of lock, credits and hand-over around them.
 #ifndef HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 #define HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 
@@ -26,7 +26,7 @@ class Batcher {
   // What to do with a job for which the queue has no room.
   enum class WhenFull {
     kRefuse,  // Enqueue fails with RESOURCE_EXHAUSTED (reason QUEUE_FULL, retry_after_ms set)
-    kWait,    // the job waits its turn outside the queue, first come first served; see Job::Admitted
+    kWait,  // the job waits its turn outside the queue, first come first served; see Job::Admitted
   };
   enum class Outcome { kQueued, kWaiting };
 
@@ -44,33 +44,45 @@ class Batcher {
     std::vector<BackendSnapshot> backends;
   };
 
-  // `backends` in order of preference; they, the clock and the observer outlive the batcher.
-  // `start_thread`: run a thread that honours delays and the watchdog; tests call Pump instead.
+  // `backends` (at most 64) in order of preference; they, the clock and the observer outlive the
+  // batcher. `start_thread`: run a thread that honours delays and the watchdog; tests call Pump
+  // instead.
   Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
           Observer& observer, bool start_thread = true);
-  // Waits until everything that was accepted is done.
+  // Waits until everything that was accepted is done. A lane that hangs may outlast the batcher:
+  // its batch, should it come back, is dropped without touching anything that the batcher was
+  // given.
   ~Batcher();
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
 
-  // Takes the job: from here on Done will be called exactly once (possibly before this returns).
-  // On an error nothing was taken and Done is not called: RESOURCE_EXHAUSTED as above, or UNAVAILABLE
-  // (reason DRAINING) after Drain.
+  // Takes the job: from here on Done will be called exactly once (possibly, like Admitted, before
+  // this returns). On an error nothing was taken and Done is not called: RESOURCE_EXHAUSTED as
+  // above, or UNAVAILABLE (reason DRAINING) after Drain. A job that alone is larger than
+  // queue_bytes_max is refused whatever `when_full` says and however empty the queue is (reason
+  // PAYLOAD_TOO_LARGE, no retry_after_ms): it would never fit, and whatever waits behind it would
+  // wait for ever. While jobs wait, kRefuse refuses, also where the job would fit: it must not
+  // overtake them. Nothing refused here is reported to the observer; that is for whoever turns it
+  // into an answer. Not counted on this thread, even if small, when called from within Done or
+  // Admitted.
   absl::StatusOr<Outcome> Enqueue(Job* job, WhenFull when_full);
 
-  // Decides as of now; returns when it wants to be called again (kNever: not before something happens).
+  // Decides as of now; returns when it wants to be called again (kNever: not before something
+  // happens).
   TimeNs Pump();
 
   // From now on Enqueue fails; what was accepted goes on.
   void Drain();
-  // Blocks until nothing is queued, waiting or executing, or until `deadline`; true if all is done.
+  // Blocks until nothing is queued, waiting or executing and every Done has returned, or until
+  // `deadline`; true if all is done. A quarantined batch whose jobs went on elsewhere does not
+  // count. Must not be called from within Done or Admitted.
   bool WaitIdle(TimeNs deadline);
 
   Snapshot snapshot() const;
 
  private:
   struct Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;  // shared with the batches of lanes that hang
 };
 
 }  // namespace histogram::server

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -15,11 +14,11 @@
 
 namespace histogram::server {
 
-// The caller owns the job and keeps it, its fragments and the bytes they point to alive and unchanged
-// until Done has been called. The batcher touches a job from Enqueue (where it returned kQueued or
-// kWaiting) up to the call of Done and never after, so Done may delete it, or enqueue it again.
-// The one exception is a lane that hangs: it may read the payload (not the job) after Done, if
-// SharePayload allowed that.
+// The caller owns the job and keeps it, its fragments and the bytes they point to alive and
+// unchanged until Done has been called. The batcher touches a job from Enqueue (where it returned
+// kQueued or kWaiting) up to the call of Done and never after, so Done may delete it, or enqueue it
+// again. The one exception is a lane that hangs: it may read the payload (not the job) after Done,
+// if SharePayload allowed that.
 class Job {
  public:
   virtual ~Job() = default;
@@ -31,12 +30,13 @@ class Job {
   uint32_t bin_count = kByteValues;
   TimeNs deadline = kNever;
   uint64_t caller = 0;  // identity for fairness: authenticated identity, else connection
-  // Owns the fragments and their bytes. A batch that the watchdog gave up on keeps a reference, for its
-  // lane may still be reading after Done. Empty where the fragments outlive the backends anyway.
+  // Owns the fragments and their bytes. A batch that the watchdog gave up on keeps a reference, for
+  // its lane may still be reading after Done. Empty where the fragments outlive the backends
+  // anyway.
   std::shared_ptr<const void> payload_owner;
 
-  // Set by any thread at any time: the result is no longer wanted. A job that is cancelled before it
-  // is dispatched costs no work; Done(CANCELLED) is still called.
+  // Set by any thread at any time: the result is no longer wanted. A job that is cancelled before
+  // it is dispatched costs no work; Done(CANCELLED) is still called.
   std::atomic<bool> cancelled{false};
 
   // --- Filled by the batcher before Done(OK).
@@ -49,19 +49,20 @@ class Job {
   // Called at most once, before Done, without the batcher's lock.
   virtual void Admitted() {}
 
-  // A lane that reads this payload hangs, and the batcher wants to finish the job without it. Returns
-  // what keeps `fragments` and the bytes they point to alive and unchanged: from now on they stay so
-  // until the caller has let go of them (after Done) and all that was returned here has been dropped,
-  // which may be never. What the batcher holds is a lasting cost only where a lane hangs; nothing is
-  // shared on the normal way. May be called more than once, before Done, without the batcher's lock,
-  // while the lane reads: nothing that it reads may move. The default shares nothing: the job then
-  // waits for the lane, however long that takes.
+  // A lane that reads this payload hangs, and the batcher wants to finish the job without it.
+  // Returns what keeps `fragments` and the bytes they point to alive and unchanged: from now on
+  // they stay so until the caller has let go of them (after Done) and all that was returned here
+  // has been dropped, which may be never. What the batcher holds is a lasting cost only where a
+  // lane hangs; nothing is shared on the normal way. May be called more than once, before Done,
+  // without the batcher's lock, while the lane reads: nothing that it reads may move. The default
+  // shares nothing: the job then waits for the lane, however long that takes.
   virtual std::shared_ptr<const void> SharePayload() { return nullptr; }
 
   // The job is finished. OK: counts and report are filled. CANCELLED, DEADLINE_EXCEEDED: dropped.
   // UNAVAILABLE, INTERNAL: no backend could execute it. Called exactly once, without the batcher's
-  // lock, from a lane's thread, the batcher's own, or (a payload counted where it arrives, or dropped)
-  // from within Enqueue. Done may call Enqueue; it must not block, nor wait for the batcher.
+  // lock, from a lane's thread, the batcher's own, or (a payload counted where it arrives, or
+  // dropped) from within Enqueue. Done may call Enqueue; it must not block, nor wait for the
+  // batcher.
   virtual void Done(const absl::Status& status) = 0;
 
  private:
@@ -71,11 +72,11 @@ class Job {
 
   // The batcher's notes, guarded by its lock; Enqueue resets them.
   struct Notes {
-    Job* next = nullptr;          // in the one list that the job is in
-    uint64_t dispatched = 0;      // bytes of the payload that were handed to lanes
-    uint32_t pieces = 0;          // executing or to be executed again, and one while in the queue
-    bool started = false;         // some of it was dispatched
-    absl::Status failure;         // of the first piece that nothing could execute
+    Job* next = nullptr;      // in the one list that the job is in
+    uint64_t dispatched = 0;  // bytes of the payload that were handed to lanes
+    uint32_t pieces = 0;      // executing or to be executed again, and one while in the queue
+    bool started = false;     // some of it was dispatched
+    absl::Status failure;     // of the first piece that nothing could execute
   };
   Notes notes_;
 };

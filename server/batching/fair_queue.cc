@@ -1,0 +1,117 @@
+#include "server/batching/fair_queue.h"
+
+#include <algorithm>
+
+namespace histogram::server {
+
+FairQueue::FairQueue(uint64_t small_bytes_max, Quanta quanta) : small_bytes_max_(small_bytes_max) {
+  classes_[kSmall].quantum = quanta.small;
+  classes_[kLarge].quantum = quanta.large;
+}
+
+FairQueue::Caller* FairQueue::NewCaller(uint64_t id, int64_t deficit) {
+  Caller* caller = unused_;
+  if (caller != nullptr) {
+    unused_ = caller->next;
+  } else {
+    caller = &pool_.emplace_back();
+  }
+  caller->id = id;
+  caller->deficit = deficit;
+  return caller;
+}
+
+void FairQueue::Push(Job* job) {
+  Class& c = classes_[job->bytes <= small_bytes_max_ ? kSmall : kLarge];
+  Caller*& caller = c.callers[job->caller];
+  if (caller == nullptr) {
+    caller = NewCaller(job->caller, c.quantum);
+    if (c.tail == nullptr) {
+      caller->next = caller;
+    } else {
+      caller->next = c.tail->next;
+      c.tail->next = caller;
+    }
+    c.tail = caller;
+  }
+  caller->jobs.PushBack(job);
+  ++c.payloads;
+  c.bytes += Left(*job);
+}
+
+FairQueue::SizeClass FairQueue::Next() const {
+  const Class& small = classes_[kSmall];
+  const Class& large = classes_[kLarge];
+  if (small.payloads == 0) return kLarge;
+  if (large.payloads == 0) return kSmall;
+  return small.deficit >= large.deficit ? kSmall : kLarge;
+}
+
+Job* FairQueue::Front(SizeClass index) {
+  Class& c = classes_[index];
+  // A caller that is overdrawn misses its turn and is credited for it.
+  while (c.tail->next->deficit <= 0) {
+    c.tail = c.tail->next;
+    c.tail->deficit += c.quantum;
+  }
+  return c.tail->next->jobs.front();
+}
+
+bool FairQueue::Take(SizeClass index, uint64_t bytes) {
+  Class& c = classes_[index];
+  Caller& caller = *c.tail->next;
+  Job* job = caller.jobs.front();
+  const bool first = job->notes_.dispatched == 0;
+  const int64_t cost = static_cast<int64_t>(bytes) + (first ? kPayloadCost : 0);
+  caller.deficit -= cost;
+  job->notes_.dispatched += bytes;
+  c.bytes -= bytes;
+  const Class& other = classes_[1 - index];
+  c.deficit -= other.payloads > 0 ? cost : 0;
+  if (Left(*job) > 0) return false;
+  PopFront(c);
+  return true;
+}
+
+void FairQueue::Drop(SizeClass index) {
+  Class& c = classes_[index];
+  c.bytes -= Left(*c.tail->next->jobs.front());
+  PopFront(c);
+}
+
+void FairQueue::PopFront(Class& c) {
+  Caller* caller = c.tail->next;
+  caller->jobs.PopFront();
+  --c.payloads;
+  if (caller->jobs.empty()) {
+    if (caller == c.tail) {
+      c.tail = nullptr;
+    } else {
+      c.tail->next = caller->next;
+    }
+    c.callers.erase(caller->id);
+    caller->next = unused_;
+    unused_ = caller;
+  }
+  // What was owed counts only while both have work: nobody saves up turns.
+  if (c.payloads == 0) {
+    for (Class& each : classes_) each.deficit = 0;
+  }
+}
+
+FairQueue::Times FairQueue::Scan(SizeClass index) const {
+  Times times;
+  const Class& c = classes_[index];
+  if (c.tail == nullptr) return times;
+  const Caller* caller = c.tail;
+  do {
+    caller = caller->next;
+    caller->jobs.ForEach([&times](const Job& job) {
+      times.oldest_enqueued_at = std::min(times.oldest_enqueued_at, job.enqueued_at);
+      times.tightest_deadline = std::min(times.tightest_deadline, job.deadline);
+    });
+  } while (caller != c.tail);
+  return times;
+}
+
+}  // namespace histogram::server

@@ -1,0 +1,101 @@
+// The order in which payloads leave the queue.
+//
+// Two size classes (small, large) take turns by bytes: the class that has been served fewer bytes
+// while both had work is next, so that a flood of one never holds up the other. Within a class the
+// callers take turns, round robin with a deficit of bytes: each turn is worth a quantum, and what a
+// caller took beyond it is made up for by turns that it misses. Within a caller: first come, first
+// served.
+//
+// A payload may leave in pieces (Take): the rest of it stays first of its caller. A payload costs
+// its bytes and kPayloadCost, so that empty ones are not free.
+//
+// Every operation is O(1), amortised over the bytes and payloads that leave, but Scan. Memory is
+// bounded by the most callers that ever had payloads queued at one time; the jobs are linked
+// through themselves. Not thread-safe: guarded by the batcher's lock. Owns no job.
+#ifndef HISTOGRAM_SERVER_BATCHING_FAIR_QUEUE_H_
+#define HISTOGRAM_SERVER_BATCHING_FAIR_QUEUE_H_
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "server/batching/clock.h"
+#include "server/batching/job.h"
+#include "server/batching/job_list.h"
+
+namespace histogram::server {
+
+class FairQueue {
+ public:
+  enum SizeClass : uint8_t { kSmall, kLarge };
+  static constexpr int kClassCount = 2;
+  // What a payload costs beside its bytes: about the row of its counts.
+  static constexpr int64_t kPayloadCost = 2048;
+
+  struct Quanta {
+    int64_t small = 8 << 10;
+    int64_t large = 4 << 20;
+  };
+
+  // Payloads of up to `small_bytes_max` are of the small class. REQUIRES: quanta > 0.
+  FairQueue(uint64_t small_bytes_max, Quanta quanta);
+
+  void Push(Job* job);
+
+  bool empty() const { return payloads(kSmall) + payloads(kLarge) == 0; }
+  // Of a class: payloads (a partly taken one counts) and the bytes that are left of them.
+  uint32_t payloads(SizeClass c) const { return classes_[c].payloads; }
+  uint64_t bytes(SizeClass c) const { return classes_[c].bytes; }
+  // Whose turn it is, of the classes that have work. REQUIRES: !empty().
+  SizeClass Next() const;
+
+  // The payload that is first in its class, now and until it is taken or dropped.
+  // REQUIRES: payloads(c) > 0.
+  Job* Front(SizeClass c);
+  // What is left of a job.
+  static uint64_t Left(const Job& job) { return job.bytes - job.notes_.dispatched; }
+
+  // Takes `bytes` of Front(c), which leaves the queue when nothing is left of it: returns true
+  // then. REQUIRES: bytes <= Left(*Front(c)).
+  bool Take(SizeClass c, uint64_t bytes);
+  // Removes Front(c) at no cost to its caller.
+  void Drop(SizeClass c);
+
+  // When the oldest came, and the tightest deadline, in a class. O(payloads(c)).
+  struct Times {
+    TimeNs oldest_enqueued_at = kNever;
+    TimeNs tightest_deadline = kNever;
+  };
+  Times Scan(SizeClass c) const;
+
+ private:
+  struct Caller {
+    uint64_t id = 0;
+    JobList jobs;
+    int64_t deficit = 0;
+    Caller* next = nullptr;  // in the class's ring, or in the free list
+  };
+  struct Class {
+    int64_t quantum = 0;
+    int64_t deficit = 0;  // bytes it is owed while both have work
+    uint32_t payloads = 0;
+    uint64_t bytes = 0;
+    Caller* tail = nullptr;  // of the ring of callers with work; tail->next is whose turn it is
+    absl::flat_hash_map<uint64_t, Caller*> callers;  // those in the ring
+  };
+
+  Caller* NewCaller(uint64_t id, int64_t deficit);
+  // Removes the first job of the caller whose turn it is, and the caller if that was its last.
+  void PopFront(Class& c);
+
+  const uint64_t small_bytes_max_;
+  std::array<Class, kClassCount> classes_;
+  std::deque<Caller> pool_;
+  Caller* unused_ = nullptr;
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_BATCHING_FAIR_QUEUE_H_

@@ -1,0 +1,98 @@
+#include "server/batching/flight.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace histogram::server {
+
+void CutFragments(absl::Span<const Fragment> fragments, uint64_t offset, uint64_t bytes,
+                  std::vector<Fragment>& out) {
+  for (const Fragment& fragment : fragments) {
+    if (bytes == 0) return;
+    if (offset >= fragment.size()) {
+      offset -= fragment.size();
+      continue;
+    }
+    const uint64_t taken = std::min<uint64_t>(bytes, fragment.size() - offset);
+    out.push_back(fragment.subspan(offset, taken));
+    bytes -= taken;
+    offset = 0;
+  }
+}
+
+void Flight::Account(const Piece& piece) {
+  bytes += piece.bytes;
+  if (!piece.whole) return;
+  charge += piece.job->charge_bytes;
+  ++wholes;
+}
+
+void Flight::Add(Piece piece) {
+  piece.row = static_cast<uint32_t>(pieces.size());
+  pieces.push_back(piece);
+  Account(piece);
+}
+
+void Flight::Keep(std::vector<Piece> remaining) {
+  pieces = std::move(remaining);
+  bytes = charge = 0;
+  wholes = 0;
+  for (const Piece& piece : pieces) Account(piece);
+}
+
+void Flight::Prepare() {
+  if (batch == nullptr) batch = std::make_unique<Batch>();
+  if (rows.size() < pieces.size()) {
+    rows.clear();  // nothing to keep while it grows
+    rows.resize(pieces.size());
+  }
+  batch->items.resize(pieces.size());
+  batch->bytes = bytes;
+  // The backend may give up when nobody waits any more: after the last deadline.
+  TimeNs last_deadline = 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const Job& job = *pieces[i].job;
+    BatchItem& item = batch->items[i];
+    item.bytes = pieces[i].bytes;
+    item.bin_count = job.bin_count;
+    item.counts = &rows[i];
+    item.fragments = job.fragments;
+    last_deadline = std::max(last_deadline, job.deadline);
+  }
+  batch->deadline_ns = last_deadline == kNever ? 0 : last_deadline;
+
+  if (wholes == pieces.size()) return;
+  // First all the fragments, then the spans: the vector may move while it grows.
+  for (const Piece& piece : pieces) {
+    if (!piece.whole) CutFragments(piece.job->fragments, piece.offset, piece.bytes, cut);
+  }
+  size_t begin = 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (pieces[i].whole) continue;
+    uint64_t left = pieces[i].bytes;
+    size_t end = begin;
+    for (; left > 0; ++end) left -= cut[end].size();
+    batch->items[i].fragments = absl::MakeConstSpan(cut).subspan(begin, end - begin);
+    begin = end;
+  }
+}
+
+void Flight::Reset() {
+  state = State::kIdle;
+  returned = false;
+  backend = -1;
+  failed_on = 0;
+  pieces.clear();
+  bytes = charge = 0;
+  wholes = 0;
+  started_at.store(kNever, std::memory_order_relaxed);
+  if (batch != nullptr) {
+    batch->items.clear();
+    batch->status = absl::OkStatus();
+  }
+  cut.clear();
+  owners.clear();
+  batcher.reset();
+}
+
+}  // namespace histogram::server

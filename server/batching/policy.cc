@@ -1,0 +1,127 @@
+#include "server/batching/policy.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+
+namespace histogram::server {
+namespace {
+
+// A queue that waits for a busy lane while another is free looks again after this time at the
+// latest: the estimate that made it wait may have been wrong.
+constexpr TimeNs kLookAgainNs = 1'000'000;
+constexpr uint64_t kPartsPerSplitMin = 4;
+// A lane's share of the queue is not made smaller than this: a batch should be worth its hand-over.
+constexpr uint64_t kFillBytesMin = 256 << 10;
+constexpr uint32_t kFillPayloadsMin = 64;
+
+// The sum, at most kNever.
+TimeNs After(TimeNs time, uint64_t ns) {
+  constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<TimeNs>::max());
+  const TimeNs step = static_cast<TimeNs>(std::min(ns, kMax));
+  return time > kNever - step ? kNever : time + step;
+}
+
+TimeNs Before(TimeNs time, uint64_t ns) {
+  if (time == kNever) return kNever;
+  constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<TimeNs>::max());
+  const TimeNs step = static_cast<TimeNs>(std::min(ns, kMax));
+  return time < std::numeric_limits<TimeNs>::min() + step ? std::numeric_limits<TimeNs>::min()
+                                                          : time - step;
+}
+
+uint64_t MicrosToNs(uint64_t us) {
+  return us > std::numeric_limits<uint64_t>::max() / 1000 ? std::numeric_limits<uint64_t>::max()
+                                                          : us * 1000;
+}
+
+// Lanes of this backend that the queue may take now.
+uint32_t FreeFor(const QueueView& queue, const LaneView& lane) {
+  const bool leave_one = queue.next_executing && queue.payloads == 1 && lane.lanes > 1;
+  return lane.free - ((leave_one && lane.free > 0) ? 1 : 0);
+}
+
+int EarliestToFinish(TimeNs now, const QueueView& queue, absl::Span<const LaneView> lanes) {
+  int best = -1;
+  TimeNs best_finish = kNever;
+  bool best_free = false;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    if (!lanes[i].up || lanes[i].lanes == 0) continue;
+    const TimeNs finish = After(std::max(now, lanes[i].eta), lanes[i].batch_cost_ns);
+    const bool free = FreeFor(queue, lanes[i]) > 0;
+    if (best < 0 || finish < best_finish || (finish == best_finish && free && !best_free)) {
+      best = static_cast<int>(i);
+      best_finish = finish;
+      best_free = free;
+    }
+  }
+  return best;
+}
+
+// Over how many lanes the first payload is cut.
+uint32_t Parts(uint64_t bytes, const LaneView& lane, uint32_t free, const BatchingLimits& limits) {
+  if (bytes < std::max<uint64_t>(1, limits.split_bytes_min)) return 1;
+  // Of the lanes that are free one is left to others (`free` may be without it already).
+  const uint32_t over = lane.lanes > 1 ? std::min(free, lane.free - 1) : free;
+  const uint64_t part_bytes_min = std::max<uint64_t>(1, limits.split_bytes_min / kPartsPerSplitMin);
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(bytes / part_bytes_min, 1, std::max<uint32_t>(1, over)));
+}
+
+Decision WaitForLane(TimeNs now, size_t best, absl::Span<const LaneView> lanes) {
+  Decision decision;
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    if (i == best || !lanes[i].up || lanes[i].free == 0) continue;
+    decision.wake_at = std::max(lanes[best].eta, After(now, kLookAgainNs));
+  }
+  return decision;
+}
+
+}  // namespace
+
+Decision Decide(TimeNs now, const QueueView& queue, absl::Span<const LaneView> lanes,
+                const BatchingLimits& limits) {
+  if (queue.payloads == 0) return {};
+  const int best = EarliestToFinish(now, queue, lanes);
+  if (best < 0) return {};
+  const LaneView& lane = lanes[best];
+  const uint32_t free = FreeFor(queue, lane);
+  if (free == 0) return WaitForLane(now, best, lanes);
+
+  Decision decision;
+  const uint64_t bytes_max =
+      std::max<uint64_t>(1, std::min(limits.batch_bytes_max, lane.lane_bytes));
+  const uint32_t payloads_max =
+      std::max<uint32_t>(1, std::min(limits.batch_payloads_max, lane.lane_payloads));
+  const TimeNs close_at = Before(Before(queue.tightest_deadline, lane.batch_cost_ns),
+                                 MicrosToNs(limits.deadline_margin_us));
+  const TimeNs delay_ends = After(queue.oldest_enqueued_at, MicrosToNs(limits.batch_delay_us_max));
+  if (queue.bytes >= bytes_max) {
+    decision.closed_by = ClosedBy::kBytes;
+  } else if (queue.payloads >= payloads_max) {
+    decision.closed_by = ClosedBy::kPayloads;
+  } else if (limits.batch_delay_us_max == 0) {
+    decision.closed_by = ClosedBy::kIdle;
+  } else if (now >= delay_ends) {
+    decision.closed_by = ClosedBy::kDelay;
+  } else if (now >= close_at) {
+    decision.closed_by = ClosedBy::kDeadline;
+  } else {
+    decision.wake_at = std::min(delay_ends, close_at);
+    return decision;
+  }
+  decision.action = Decision::Action::kDispatch;
+  decision.backend = best;
+  decision.payloads_max = payloads_max;
+  decision.bytes_max = decision.fill_bytes_max = bytes_max;
+  if (limits.batch_delay_us_max == 0) {
+    decision.fill_bytes_max =
+        std::min(bytes_max, std::max(kFillBytesMin, queue.bytes / lane.lanes));
+    decision.payloads_max =
+        std::min(payloads_max, std::max(kFillPayloadsMin, queue.payloads / lane.lanes));
+  }
+  decision.parts = Parts(queue.next_bytes, lane, free, limits);
+  return decision;
+}
+
+}  // namespace histogram::server
