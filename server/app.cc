@@ -1,0 +1,280 @@
+#include "server/app.h"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/backend_factory.h"
+#include "server/batching/batcher.h"
+#include "server/logging.h"
+#include "server/metrics/http_server.h"
+#include "server/metrics/process_metrics.h"
+#include "server/metrics/server_metrics.h"
+#include "server/metrics/text.h"
+#include "server/transport/describe.h"
+#include "server/transport/grpc_server.h"
+
+namespace histogram::server {
+namespace {
+
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+// The signal that came within `timeout_us`, 0 if none did.
+int WaitForStopSignal(uint64_t timeout_us) {
+  const sigset_t signals = StopSignals();
+  const timespec timeout{static_cast<time_t>(timeout_us / 1000000),
+                         static_cast<long>(timeout_us % 1000000) * 1000};
+  const int signal = sigtimedwait(&signals, nullptr, &timeout);
+  return signal > 0 ? signal : 0;
+}
+
+std::vector<Backend*> Pointers(const BackendSet& set) {
+  std::vector<Backend*> pointers;
+  for (const auto& backend : set.backends) pointers.push_back(backend.get());
+  return pointers;
+}
+
+MetricsOptions MakeMetricsOptions(const Config& config, const BackendSet& set) {
+  MetricsOptions options;
+  for (const auto& backend : set.backends) options.backends.push_back(DescribeBackend(*backend));
+  options.limits = LimitsOf(config);
+  options.build = GetBuildInfo();
+  options.cuda = CudaCompiledIn();
+  return options;
+}
+
+void LogBackends(const BackendSet& set) {
+  for (const std::string& note : set.notes) Log(LogLevel::kInfo, note);
+  for (const auto& backend : set.backends) {
+    const BackendInfo& info = backend->info();
+    Log(LogLevel::kInfo, "backend",
+        {{"name", info.name},
+         {"device", info.device},
+         {"lanes", info.lanes},
+         {"pinned_bytes", info.pinned_bytes},
+         {"device_bytes", info.device_bytes}});
+  }
+}
+
+// The dispatch table, for --tune-only.
+int PrintChoices(const BackendSet& set) {
+  std::printf("%-8s %12s %16s %10s  %-20s %10s %8s\n", "backend", "bins up to", "payload up to",
+              "payloads", "kernel", "us", "GB/s");
+  for (const auto& backend : set.backends) {
+    for (const KernelChoice& c : backend->choices()) {
+      const std::string bytes =
+          c.payload_bytes_max == UINT64_MAX ? "any" : absl::StrCat(c.payload_bytes_max);
+      const std::string payloads =
+          c.payloads_max == UINT32_MAX ? "any" : absl::StrCat(c.payloads_max);
+      std::printf("%-8s %12u %16s %10s  %-20s %10.1f %8.2f\n", c.backend.c_str(), c.bin_count_max,
+                  bytes.c_str(), payloads.c_str(), c.kernel.c_str(),
+                  static_cast<double>(c.cost_ns) / 1e3, c.gigabytes_per_second);
+    }
+  }
+  return 0;
+}
+
+// Everything that runs while the server serves, in the order in which it is made; taken down in the
+// opposite order.
+class App {
+ public:
+  App(const Config& config, BackendSet set)
+      : config_(config),
+        set_(std::move(set)),
+        backends_(Pointers(set_)),
+        metrics_(MakeMetricsOptions(config, set_)),
+        batcher_(backends_, config.batching, Clock::Monotonic(), metrics_),
+        context_(config.transport, batcher_, Clock::Monotonic(), metrics_),
+        service_(context_, [this] {
+          return Describe(GetBuildInfo().version, backends_, config_.transport, config_.batching);
+        }) {
+    metrics_.SetSnapshotSource([this] { return batcher_.snapshot(); });
+  }
+  ~App() { metrics_.SetSnapshotSource(nullptr); }
+
+  absl::Status Start();
+  // Until a stop signal, or a lost device that the configuration does not put up with.
+  int Serve();
+  void Drain();
+  bool LostDevice() const {
+    for (const Backend* backend : backends_) {
+      if (!backend->up()) return true;
+    }
+    return false;
+  }
+
+ private:
+  // Empty when requests are welcome, else the reason why not.
+  std::string NotReadyBecause() const;
+  bool HasCuda() const;
+  void UpdateHealth();
+  absl::Status WritePortFile() const;
+
+  const Config& config_;
+  BackendSet set_;
+  std::vector<Backend*> backends_;
+  ServerMetrics metrics_;
+  ProcessMetrics process_metrics_;
+  Batcher batcher_;
+  ServiceContext context_;
+  HistogramService service_;
+  std::atomic<bool> draining_{false};
+  std::unique_ptr<HttpServer> http_;
+  std::unique_ptr<GrpcServer> grpc_;
+  bool ready_ = false;
+  std::vector<bool> backend_up_;
+};
+
+absl::Status App::Start() {
+  HttpServerOptions http;
+  http.listen = config_.metrics_listen;
+  http.metrics = [this] { return MetricsText({&metrics_, &process_metrics_}); };
+  http.readiness = [this] {
+    const std::string reason = NotReadyBecause();
+    return Readiness{reason.empty(), reason};
+  };
+  auto http_server = HttpServer::Start(std::move(http));
+  if (!http_server.ok()) return http_server.status();
+  http_ = *std::move(http_server);
+  if (!http_->address().empty()) {
+    Log(LogLevel::kInfo, "metrics listening", {{"address", http_->address()}});
+  }
+  auto grpc = GrpcServer::Start(context_, service_);
+  if (!grpc.ok()) return grpc.status();
+  grpc_ = *std::move(grpc);
+  for (const std::string& address : grpc_->addresses()) {
+    Log(LogLevel::kInfo, "listening", {{"address", address}});
+  }
+  UpdateHealth();
+  return WritePortFile();
+}
+
+bool App::HasCuda() const {
+  for (const Backend* backend : backends_) {
+    if (backend->info().name != "cpu" && backend->up()) return true;
+  }
+  return false;
+}
+
+std::string App::NotReadyBecause() const {
+  if (draining_.load()) return "draining";
+  if (config_.require_cuda && !HasCuda()) return "backend cuda is required and none is up";
+  return "";
+}
+
+void App::UpdateHealth() {
+  const std::string reason = NotReadyBecause();
+  const bool ready = reason.empty();
+  if (ready != ready_) {
+    ready_ = ready;
+    Log(LogLevel::kInfo, ready ? "ready" : "not ready", {{"reason", reason}});
+  } else if (backend_up_.empty() && !ready) {
+    Log(LogLevel::kWarn, "not ready", {{"reason", reason}});
+  }
+  grpc_->SetReady(ready);
+  backend_up_.resize(backends_.size(), false);
+  for (size_t i = 0; i < backends_.size(); ++i) {
+    backend_up_[i] = backends_[i]->up();
+    grpc_->SetBackendUp(backends_[i]->info().name, backend_up_[i]);
+  }
+}
+
+absl::Status App::WritePortFile() const {
+  if (config_.port_file.empty()) return absl::OkStatus();
+  // Written aside and renamed: whoever sees the file sees all of it.
+  const std::string aside = absl::StrCat(config_.port_file, ".new");
+  std::ofstream out(aside, std::ios::trunc);
+  for (const std::string& address : grpc_->addresses()) out << "address=" << address << "\n";
+  if (!http_->address().empty()) out << "metrics=" << http_->address() << "\n";
+  out.close();
+  if (!out || std::rename(aside.c_str(), config_.port_file.c_str()) != 0) {
+    return absl::UnavailableError(absl::StrCat("cannot write --port-file ", config_.port_file));
+  }
+  return absl::OkStatus();
+}
+
+int App::Serve() {
+  constexpr uint64_t kHealthIntervalUs = 200000;
+  while (true) {
+    if (const int signal = WaitForStopSignal(kHealthIntervalUs); signal != 0) {
+      Log(LogLevel::kInfo, "stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+      return 0;
+    }
+    for (size_t i = 0; i < backends_.size(); ++i) {
+      if (backends_[i]->up() == backend_up_[i]) continue;
+      Log(LogLevel::kError, "backend down", {{"backend", backends_[i]->info().name}});
+      UpdateHealth();
+      if (config_.on_device_loss == "exit") return 1;
+    }
+  }
+}
+
+void App::Drain() {
+  draining_.store(true);
+  metrics_.SetDraining(true);
+  grpc_->SetReady(false);
+  Log(LogLevel::kInfo, "draining",
+      {{"delay_us", config_.transport.drain_delay_us}, {"us_max", config_.transport.drain_us_max}});
+  // Balancers need a moment to see NOT_SERVING; a second signal cuts it short.
+  if (WaitForStopSignal(config_.transport.drain_delay_us) != 0) {
+    Log(LogLevel::kInfo, "second signal: the drain delay is cut short");
+  }
+  grpc_->DrainAndShutdown(config_.transport.drain_us_max - config_.transport.drain_delay_us);
+  batcher_.Drain();
+  const Clock& clock = Clock::Monotonic();
+  constexpr TimeNs kLeftOverNs = 1000000000;  // of calls that the shutdown cancelled
+  if (!batcher_.WaitIdle(clock.Now() + kLeftOverNs)) {
+    Log(LogLevel::kWarn, "left with work that a lane did not finish");
+  }
+  if (!config_.port_file.empty()) std::remove(config_.port_file.c_str());
+  Log(LogLevel::kInfo, "drained");
+}
+
+}  // namespace
+
+void BlockSignals() {
+  const sigset_t signals = StopSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+int RunServer(const Config& config) {
+  const BuildInfo& build = GetBuildInfo();
+  Log(LogLevel::kInfo, "histogram-server",
+      {{"version", build.version}, {"commit", build.commit}, {"cuda", CudaCompiledIn()}});
+  auto set = MakeBackends(config.backend);
+  if (!set.ok()) {
+    Log(LogLevel::kError, "cannot start", {{"reason", std::string(set.status().message())}});
+    return 1;
+  }
+  LogBackends(*set);
+  if (config.tune_only) return PrintChoices(*set);
+
+  App app(config, *std::move(set));
+  if (absl::Status status = app.Start(); !status.ok()) {
+    Log(LogLevel::kError, "cannot start", {{"reason", std::string(status.message())}});
+    return 1;
+  }
+  const int exit_code = app.Serve();
+  app.Drain();
+  if (app.LostDevice()) {
+    // A lost device leaves a context in which any further call may hang: no destructor runs.
+    std::fflush(nullptr);
+    std::_Exit(exit_code);
+  }
+  return exit_code;
+}
+
+}  // namespace histogram::server

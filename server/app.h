@@ -1,0 +1,20 @@
+// The server put together: backends, batcher, gRPC, metrics, health, and the way down.
+#ifndef HISTOGRAM_SERVER_APP_H_
+#define HISTOGRAM_SERVER_APP_H_
+
+#include "server/config.h"
+
+namespace histogram::server {
+
+// Signals must be blocked before the first thread starts: SIGTERM and SIGINT are taken by
+// RunServer.
+void BlockSignals();
+
+// Serves until SIGTERM or SIGINT, drains, and returns the process's exit code: 0 after a drain, 1
+// when it could not start (the log says why) or left because a device was lost (--on-device-loss
+// exit). Called once, on the main thread, after BlockSignals.
+int RunServer(const Config& config);
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_APP_H_

@@ -1,0 +1,28 @@
+// histogram-server: reads the configuration and runs the server.
+#include <cstdio>
+
+#include "server/app.h"
+#include "server/config.h"
+#include "server/logging.h"
+#include "server/process_tuning.h"
+
+int main(int argc, char** argv) {
+  using histogram::server::ParsedConfig;
+  const auto parsed =
+      histogram::server::ParseConfig(argc, argv, histogram::server::EnvironmentReader::Process());
+  if (!parsed.ok()) {
+    std::fprintf(stderr, "histogram-server: %s\n", std::string(parsed.status().message()).c_str());
+    return 2;
+  }
+  if (parsed->action == ParsedConfig::Action::kPrint) {
+    std::fputs(parsed->text.c_str(), stdout);
+    return 0;
+  }
+  histogram::server::TuneMalloc();
+  histogram::server::BlockSignals();
+  histogram::server::InitLogging(parsed->config.log);
+  for (const std::string& warning : parsed->warnings) {
+    histogram::server::Log(histogram::server::LogLevel::kWarn, warning);
+  }
+  return histogram::server::RunServer(parsed->config);
+}

@@ -1,0 +1,14 @@
+// Settings of the process that the speed of the transport hangs on.
+#ifndef HISTOGRAM_SERVER_PROCESS_TUNING_H_
+#define HISTOGRAM_SERVER_PROCESS_TUNING_H_
+
+namespace histogram::server {
+
+// Keeps freed memory for the next message instead of giving it back to the kernel after each one:
+// received slices are allocated and freed at the rate of the wire. See docs/TUNING.md for the
+// effect. Call before threads start.
+void TuneMalloc();
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_PROCESS_TUNING_H_
