@@ -1,0 +1,204 @@
+// The request codec against the generated protobuf code.
+//
+// Input: one byte for the kind of message, one for the number of cuts, one byte for the length of each
+// slice but the last, then the message. Whenever protobuf parses the message without unknown fields,
+// the codec must read the same spec, payload, id and flag out of its slices; otherwise it must refuse.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "histogram/v1/histogram.pb.h"
+#include "kernels/error.h"
+#include "server/transport/codec.h"
+#include "tests/fuzz/fuzz_support.h"
+
+namespace {
+
+using histogram::GetErrorDetail;
+using histogram::server::MakePlan;
+using histogram::server::MakePlanCached;
+using histogram::server::ParsedRequest;
+using histogram::server::Plan;
+using histogram::server::PlanLimits;
+namespace v1 = histogram::v1;
+
+enum class Kind : uint8_t { kCompute, kComputeMany, kAccumulate };
+
+// Whether `message` or a message in it holds a field that the generated code does not know.
+bool HasUnknownFields(const google::protobuf::Message& message) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  if (!reflection.GetUnknownFields(message).empty()) return true;
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  return std::any_of(fields.begin(), fields.end(), [&](const auto* field) {
+    return field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE &&
+           HasUnknownFields(reflection.GetMessage(message, field));
+  });
+}
+
+// What the generated code makes of the message.
+struct Reference {
+  bool parsed = false;
+  bool unknown_fields = false;
+  bool own_fields_known = false;  // of the outermost message
+  v1::Spec spec;
+  std::string payload;
+  uint64_t request_id = 0;
+  bool snapshot = false;
+};
+
+template <typename Message>
+Reference Parse(std::string_view bytes, Message& message) {
+  Reference reference;
+  reference.parsed = message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+  if (!reference.parsed) return reference;
+  reference.unknown_fields = HasUnknownFields(message);
+  reference.own_fields_known = message.GetReflection()->GetUnknownFields(message).empty();
+  return reference;
+}
+
+Reference ParseWithProtobuf(Kind kind, std::string_view bytes) {
+  switch (kind) {
+    case Kind::kCompute: {
+      v1::ComputeRequest message;
+      Reference reference = Parse(bytes, message);
+      reference.spec = message.spec();
+      reference.payload = message.payload();
+      return reference;
+    }
+    case Kind::kComputeMany: {
+      v1::ComputeManyRequest message;
+      Reference reference = Parse(bytes, message);
+      reference.spec = message.request().spec();
+      reference.payload = message.request().payload();
+      reference.request_id = message.request_id();
+      return reference;
+    }
+    case Kind::kAccumulate: {
+      v1::AccumulateRequest message;
+      Reference reference = Parse(bytes, message);
+      reference.spec = message.spec();
+      reference.payload = message.chunk();
+      reference.snapshot = message.snapshot();
+      return reference;
+    }
+  }
+  return {};
+}
+
+absl::Status ParseWithCodec(Kind kind, const SlicedMessage& message, ParsedRequest& out) {
+  switch (kind) {
+    case Kind::kCompute:
+      return ParseComputeRequest(message.fragments(), out);
+    case Kind::kComputeMany:
+      return ParseComputeManyRequest(message.fragments(), out);
+    case Kind::kAccumulate:
+      return ParseAccumulateRequest(message.fragments(), out);
+  }
+  return absl::OkStatus();
+}
+
+void CheckRefusal(const absl::Status& status) {
+  FUZZ_CHECK(status.code() == absl::StatusCode::kInvalidArgument, status.ToString());
+  FUZZ_CHECK(!GetErrorDetail(status).reason.empty(), status.ToString());
+  FUZZ_CHECK(!status.message().empty(), status.ToString());
+}
+
+void CheckPlan(const Plan& plan, const v1::Spec& spec, const PlanLimits& limits) {
+  FUZZ_CHECK(plan.binning.bin_count() >= 1, "");
+  FUZZ_CHECK(plan.binning.bin_count() <= limits.bin_count_max, "");
+  for (int value = 0; value < 256; ++value) {
+    const int32_t bin = plan.binning.bin_of(static_cast<uint8_t>(value));
+    FUZZ_CHECK(bin >= histogram::Binning::kIgnored, std::to_string(bin));
+    FUZZ_CHECK(bin < static_cast<int32_t>(plan.binning.bin_count()), std::to_string(bin));
+  }
+  FUZZ_CHECK(plan.quantiles.size() <= limits.quantiles_max, "");
+  FUZZ_CHECK(std::equal(plan.quantiles.begin(), plan.quantiles.end(), spec.quantiles().begin(),
+                        spec.quantiles().end()),
+             spec.DebugString());
+  FUZZ_CHECK(plan.statistics == (spec.statistics() || spec.quantiles_size() > 0),
+             spec.DebugString());
+  FUZZ_CHECK(plan.edges == (spec.edges() && plan.binning.has_edges()), spec.DebugString());
+  FUZZ_CHECK(plan.omit_counts == spec.omit_counts(), spec.DebugString());
+}
+
+// The same plan, or the same error, with and without the cache, the first time and the second.
+void CheckCache(std::string_view spec, const absl::StatusOr<std::shared_ptr<const Plan>>& plan,
+                const PlanLimits& limits) {
+  for (int i = 0; i < 2; ++i) {
+    const auto cached = MakePlanCached(spec, limits);
+    FUZZ_CHECK(cached.status() == plan.status(), cached.status().ToString());
+    if (!plan.ok()) continue;
+    FUZZ_CHECK((*cached)->binning.table() == (*plan)->binning.table(), "");
+    FUZZ_CHECK((*cached)->binning.bin_count() == (*plan)->binning.bin_count(), "");
+    FUZZ_CHECK((*cached)->quantiles == (*plan)->quantiles, "");
+    FUZZ_CHECK((*cached)->statistics == (*plan)->statistics, "");
+    FUZZ_CHECK((*cached)->edges == (*plan)->edges, "");
+    FUZZ_CHECK((*cached)->omit_counts == (*plan)->omit_counts, "");
+    FUZZ_CHECK((*cached)->reply_bytes == (*plan)->reply_bytes, "");
+  }
+}
+
+void CheckPayload(const ParsedRequest& parsed, const SlicedMessage& message,
+                  const std::string& want) {
+  std::string payload;
+  for (const histogram::Fragment& piece : parsed.payload) {
+    FUZZ_CHECK(message.Holds(piece), "a fragment of the payload was copied");
+    payload.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  }
+  FUZZ_CHECK(payload == want, "");
+  FUZZ_CHECK(parsed.payload_bytes == want.size(), std::to_string(parsed.payload_bytes));
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  static const bool quiet = [] {  // a message that does not parse is no news here
+    google::protobuf::SetLogHandler(nullptr);
+    return true;
+  }();
+  (void)quiet;
+
+  Input input(data, size);
+  const auto kind = static_cast<Kind>(input.TakeByte() % 3);
+  std::vector<size_t> lengths(input.TakeByte() % 64);
+  for (size_t& length : lengths) length = input.TakeByte();
+  const std::string_view bytes = input.TakeRest();
+
+  const Reference want = ParseWithProtobuf(kind, bytes);
+  const SlicedMessage message(bytes, lengths);
+  ParsedRequest parsed;
+  const absl::Status status = ParseWithCodec(kind, message, parsed);
+  if (want.own_fields_known && GetErrorDetail(status).reason != "MALFORMED_MESSAGE") {
+    FUZZ_CHECK(parsed.request_id == want.request_id, status.ToString());
+  }
+  if (!status.ok()) {
+    CheckRefusal(status);
+    const bool too_large = GetErrorDetail(status).reason == "SPEC_TOO_LARGE";
+    FUZZ_CHECK(!want.parsed || want.unknown_fields || too_large, status.ToString());
+    return 0;
+  }
+
+  PlanLimits limits;
+  limits.bin_count_max = 4096;
+  limits.quantiles_max = 100;
+  const auto plan = MakePlan(parsed.spec, limits);
+  if (!plan.ok()) CheckRefusal(plan.status());
+  CheckCache(parsed.spec, plan, limits);
+  FUZZ_CHECK(want.parsed || !plan.ok(), "protobuf refuses what the codec took");
+  FUZZ_CHECK(!want.unknown_fields || !plan.ok(), "an unknown field was overlooked");
+  if (!want.parsed) return 0;
+
+  // The spec may still be refused by MakePlan; what was read of the message must be right anyway.
+  v1::Spec spec;
+  FUZZ_CHECK(spec.ParseFromArray(parsed.spec.data(), static_cast<int>(parsed.spec.size())), "");
+  FUZZ_CHECK(spec.SerializeAsString() == want.spec.SerializeAsString(),
+             spec.DebugString() + "instead of\n" + want.spec.DebugString());
+  CheckPayload(parsed, message, want.payload);
+  FUZZ_CHECK(parsed.snapshot == want.snapshot, "");
+  if (plan.ok()) CheckPlan(**plan, want.spec, limits);
+  return 0;
+}

@@ -1,0 +1,376 @@
+"""Bad requests of every kind: each is refused with its code, reason, field and limit, and harms nobody."""
+
+import math
+import struct
+import time
+
+import grpc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness import oracle, specs, wire
+from harness.api import Client, check_error, error_of, expect_error, metadata_of, pb
+from harness.encodings import MALFORMED, TABLE, UNKNOWN_FIELDS, UNUSUAL
+
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
+BINNING = "spec.binning."
+
+# name: (spec, reason, field, limit); None: not looked at.
+BAD_SPECS = {
+    "even, no bins": (specs.even(0), "BAD_BINNING", BINNING + "even.bin_count", None),
+    "even, too many bins": (
+        specs.even(65537), "TOO_MANY_BINS", BINNING + "even.bin_count", 65536),
+    "even, four billion bins": (
+        specs.even(2**32 - 1), "TOO_MANY_BINS", BINNING + "even.bin_count", 65536),
+    "even, lower alone": (specs.even(5, lower=1), "BAD_BINNING", BINNING + "even.upper", None),
+    "even, upper alone": (specs.even(5, upper=1), "BAD_BINNING", BINNING + "even.lower", None),
+    "even, equal": (specs.even(5, 3, 3), "BAD_BINNING", None, None),
+    "even, descending": (specs.even(5, 4, 3), "BAD_BINNING", None, None),
+    "even, lower nan": (
+        specs.even(5, math.nan, 3), "BAD_BINNING", BINNING + "even.lower", None),
+    "even, upper nan": (
+        specs.even(5, 3, math.nan), "BAD_BINNING", BINNING + "even.upper", None),
+    "even, lower infinite": (
+        specs.even(5, -math.inf, 3), "BAD_BINNING", BINNING + "even.lower", None),
+    "even, upper infinite": (
+        specs.even(5, 3, math.inf), "BAD_BINNING", BINNING + "even.upper", None),
+    "even, width overflows": (specs.even(5, -1.7e308, 1.7e308), "BAD_BINNING", None, None),
+    "edges, none": (specs.edges([]), "BAD_BINNING", BINNING + "edges.edges", None),
+    "edges, one": (specs.edges([1]), "BAD_BINNING", BINNING + "edges.edges", None),
+    "edges, unsorted": (specs.edges([1, 3, 2]), "BAD_BINNING", BINNING + "edges.edges[2]", None),
+    "edges, equal": (specs.edges([1, 2, 2, 3]), "BAD_BINNING", BINNING + "edges.edges[2]", None),
+    "edges, zeros of both signs": (
+        specs.edges([-0.0, 0.0]), "BAD_BINNING", BINNING + "edges.edges[1]", None),
+    "edges, nan": (specs.edges([1, math.nan, 3]), "BAD_BINNING", BINNING + "edges.edges[1]", None),
+    "edges, nan first": (specs.edges([math.nan, 3]), "BAD_BINNING", BINNING + "edges.edges[0]", None),
+    "edges, infinite": (
+        specs.edges([1, math.inf]), "BAD_BINNING", BINNING + "edges.edges[1]", None),
+    "edges, minus infinite": (
+        specs.edges([-math.inf, 1]), "BAD_BINNING", BINNING + "edges.edges[0]", None),
+    "edges, too many": (
+        specs.edges([float(i) for i in range(65538)]), "TOO_MANY_BINS", BINNING + "edges.edges",
+        65536),
+    "alphabet, no symbols": (
+        specs.alphabet(5, 0, 1), "BAD_BINNING", BINNING + "alphabet.symbol_count", None),
+    "alphabet, none per bin": (
+        specs.alphabet(5, 5, 0), "BAD_BINNING", BINNING + "alphabet.symbols_per_bin", None),
+    "alphabet, first beyond": (
+        specs.alphabet(256, 1, 1), "BAD_BINNING", BINNING + "alphabet.first_symbol", None),
+    "alphabet, last beyond": (specs.alphabet(250, 7, 1), "BAD_BINNING", None, None),
+    "alphabet, sum wraps": (specs.alphabet(2, 2**32 - 1, 1), "BAD_BINNING", None, None),
+    "alphabet, first wraps": (specs.alphabet(2**32 - 1, 2, 1), "BAD_BINNING", None, None),
+    "table, no bins": (
+        specs.byte_table(0, TABLE), "BAD_BINNING", BINNING + "byte_table.bin_count", None),
+    "table, too many bins": (
+        specs.byte_table(65537, TABLE), "TOO_MANY_BINS", BINNING + "byte_table.bin_count", 65536),
+    "table, short": (
+        specs.byte_table(4, TABLE[:255]), "BAD_BINNING", BINNING + "byte_table.bin_of_byte", None),
+    "table, long": (
+        specs.byte_table(4, [*TABLE, 1]), "BAD_BINNING", BINNING + "byte_table.bin_of_byte", None),
+    "table, empty": (
+        specs.byte_table(4, []), "BAD_BINNING", BINNING + "byte_table.bin_of_byte", None),
+    "quantile above": (pb.Spec(quantiles=[0.5, 1.0000001]), "BAD_QUANTILE", "spec.quantiles[1]", None),
+    "quantile below": (pb.Spec(quantiles=[-0.0000001]), "BAD_QUANTILE", "spec.quantiles[0]", None),
+    "quantile nan": (pb.Spec(quantiles=[math.nan]), "BAD_QUANTILE", "spec.quantiles[0]", None),
+    "quantile infinite": (pb.Spec(quantiles=[math.inf]), "BAD_QUANTILE", "spec.quantiles[0]", None),
+    "quantiles, too many": (pb.Spec(quantiles=[0.5] * 1025), "TOO_MANY_QUANTILES", "spec.quantiles", 1024),
+    "sample type unknown": (pb.Spec(sample_type=2), "UNKNOWN_ENUM_VALUE", "spec.sample_type", None),
+    "sample type negative": (pb.Spec(sample_type=-1), "UNKNOWN_ENUM_VALUE", "spec.sample_type", None),
+}
+
+
+def still_right(client):
+    payload = b"still here"
+    oracle.check_histogram(client.compute(payload).histogram, payload, pb.Spec())
+
+
+def many_item(request_bytes, request_id=5):
+    """A ComputeManyRequest around the bytes of a ComputeRequest."""
+    return wire.uint(1, request_id) + wire.length_delimited(15, request_bytes)
+
+
+def expect_item_error(client, item, code, reason=None, field=None, limit=None, mentions=(),
+                      request_id=5):
+    """The item fails alone: those before and after it on the same stream are answered."""
+    good = [many_item(wire.payload(b"good"), 1), many_item(wire.payload(b"also good"), 2)]
+    replies = {reply.request_id: reply
+               for reply in client.compute_many_bytes(iter([good[0], item, good[1]]), timeout=30)}
+    assert sorted(replies) == sorted([1, 2, request_id])
+    assert replies[1].response.histogram.samples == 4
+    assert replies[2].response.histogram.samples == 9
+    assert replies[request_id].WhichOneof("result") == "error", replies[request_id]
+    check_error(replies[request_id].error, code, reason, field, limit, mentions)
+    return replies[request_id].error
+
+
+@pytest.mark.parametrize("name", BAD_SPECS)
+def test_bad_specs(client, name):
+    spec, reason, field, limit = BAD_SPECS[name]
+    expected = (INVALID, reason, field, limit)
+    expect_error(lambda: client.compute(b"abc", spec), *expected)
+    request = pb.ComputeRequest(spec=spec, payload=b"abc").SerializeToString()
+    error = expect_item_error(client, many_item(request), *expected[:2])
+    if field is not None:
+        assert error.field.endswith(field)
+    expect_error(lambda: client.accumulate([b"abc", b"def"], spec), *expected)
+    still_right(client)
+
+
+@pytest.mark.parametrize("name", UNKNOWN_FIELDS)
+def test_unknown_fields_are_refused(client, name):
+    request, number = UNKNOWN_FIELDS[name]
+    pb.ComputeRequest.FromString(request)  # protobuf takes it: an answer would ignore something
+    reason = "UNKNOWN_FIELD"
+    error = expect_error(lambda: client.compute_bytes(request, timeout=30), INVALID, reason,
+                         mentions=[str(number)])
+    assert error_of(error).field.endswith(f".{number}")
+    expect_item_error(client, many_item(request), INVALID, reason, mentions=[str(number)])
+    if name != "request, varint":  # AccumulateRequest has a field 2: snapshot
+        expect_error(lambda: list(client.accumulate_bytes(iter([request]), timeout=30)), INVALID,
+                     reason, mentions=[str(number)])
+    still_right(client)
+
+
+def test_unknown_fields_of_the_streams_own_messages(client):
+    for item, number in ((wire.uint(1, 5) + wire.uint(2, 1), 2),
+                         (wire.uint(1, 5) + wire.length_delimited(3, b"x"), 3),
+                         (wire.uint(1, 5) + wire.uint(15, 1), 15)):
+        expect_item_error(client, item, INVALID, "UNKNOWN_FIELD", mentions=[str(number)])
+    for message, number in ((wire.uint(3, 1), 3), (wire.payload(b"abc") + wire.uint(4, 1), 4),
+                            (wire.length_delimited(2, b"\x01"), 2)):
+        expect_error(lambda: list(client.accumulate_bytes(iter([message]), timeout=30)), INVALID,
+                     "UNKNOWN_FIELD", mentions=[str(number)])
+        later = [wire.payload(b"abc"), message]
+        expect_error(lambda: list(client.accumulate_bytes(iter(later), timeout=30)), INVALID,
+                     "UNKNOWN_FIELD", mentions=[str(number)])
+    expect_error(lambda: client.describe_bytes(wire.uint(1, 1), timeout=30), INVALID,
+                 mentions=["1"])
+    still_right(client)
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_malformed_messages_are_refused(client, name):
+    request = MALFORMED[name]
+    expect_error(lambda: client.compute_bytes(request, timeout=30), INVALID)
+    expect_error(lambda: list(client.accumulate_bytes(iter([request]), timeout=30)), INVALID)
+    expect_error(lambda: list(client.accumulate_bytes(
+        iter([wire.payload(b"abc"), request]), timeout=30)), INVALID)
+    # The item is malformed, the stream's own message is not: the stream stays open.
+    expect_item_error(client, many_item(request), INVALID)
+    still_right(client)
+
+
+def test_a_malformed_stream_message(client):
+    """Without an id that can be trusted there is nothing to answer: the stream may end, no more."""
+    good = many_item(wire.payload(b"good"), 1)
+    for message in (b"\x80", b"\x0a", b"\x7a\x05", wire.tag(7, wire.END_GROUP)):
+        call = client.compute_many_bytes(iter([good, message, good]), timeout=30)
+        replies = []
+        try:
+            for reply in call:
+                replies.append(reply)
+        except grpc.RpcError as error:
+            assert error.code() == INVALID
+            check_error(error_of(error), INVALID)
+        else:
+            assert [reply.error.code for reply in replies if reply.HasField("error")] == [
+                INVALID.value[0]]
+        assert any(reply.response.histogram.samples == 4 for reply in replies)
+    still_right(client)
+
+
+# ------------------------------------------------------- valid messages that few encoders make
+def check_as_protobuf_reads_it(client, request):
+    """The answer is that to the request as the generated code parses it."""
+    message = pb.ComputeRequest.FromString(request)
+    spec = message.spec
+    response = client.compute_bytes(request, timeout=30)
+    oracle.check_histogram(response.histogram, message.payload, spec)
+    [reply] = client.compute_many_bytes(iter([many_item(request)]), timeout=30)
+    assert reply.response.histogram == response.histogram
+    [reply] = client.accumulate_bytes(iter([request]), timeout=30)
+    assert reply.histogram == response.histogram
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_unusual_encodings_mean_what_protobuf_says(client, name):
+    check_as_protobuf_reads_it(client, UNUSUAL[name])
+
+
+def test_a_spec_of_a_megabyte(client):
+    """More header than payload, merged from thousands of pieces that repeat themselves."""
+    table = wire.packed_uints(2, [5] * 256)
+    cleared = wire.length_delimited(1, wire.uint(1, 3))  # Even: replaces the table before it
+    pieces = (wire.binning(wire.length_delimited(4, table)) + wire.binning(cleared)) * 4500
+    request = wire.length_delimited(1, pieces) + wire.payload(b"abc")
+    assert len(request) > 1 << 20
+    check_as_protobuf_reads_it(client, request)
+
+
+@pytest.mark.timeout(60)
+def test_a_spec_in_a_million_pieces_costs_no_more_than_its_bytes(client):
+    """A large spec and then pieces of two bytes each: work grows with the bytes, not their square."""
+    table = wire.binning(wire.length_delimited(4, wire.packed_uints(2, [200] * 256)))
+    large = wire.spec(table * 3000)
+    request = large + wire.spec() * 1_000_000 + wire.payload(b"abc")
+    assert len(large) > 1 << 20
+    began = time.monotonic()
+    try:
+        client.compute_bytes(request, timeout=30)
+    except grpc.RpcError as error:
+        assert error.code() == INVALID, error
+    assert time.monotonic() - began < 10
+    still_right(client)
+
+
+# ------------------------------------------------------------------------------------- hypothesis
+@settings(max_examples=150)
+@given(data=st.binary(max_size=200))
+def test_garbage_gets_an_answer_or_an_error(client, data):
+    """Any bytes at all: refused, or answered as protobuf reads them."""
+    try:
+        message = pb.ComputeRequest.FromString(data)
+    except Exception:
+        expect_error(lambda: client.compute_bytes(data, timeout=30), INVALID)
+        return
+    try:
+        response = client.compute_bytes(data, timeout=30)
+    except grpc.RpcError as error:
+        assert error.code() == INVALID
+        check_error(error_of(error), INVALID)
+    else:
+        oracle.check_histogram(response.histogram, message.payload, message.spec)
+
+
+@settings(max_examples=150)
+@given(spec=specs.specs(), payload=st.binary(max_size=300), data=st.data())
+def test_flipped_and_cut_messages(client, spec, payload, data):
+    """A valid message with one byte changed, or cut short, never gets a wrong answer."""
+    request = bytearray(pb.ComputeRequest(spec=spec, payload=payload).SerializeToString() or b"\0")
+    at = data.draw(st.integers(0, len(request) - 1))
+    if data.draw(st.booleans()):
+        request[at] ^= 1 << data.draw(st.integers(0, 7))
+    else:
+        del request[at:]
+    request = bytes(request)
+    try:
+        response = client.compute_bytes(request, timeout=30)
+    except grpc.RpcError as error:
+        assert error.code() == INVALID
+        check_error(error_of(error), INVALID)
+    else:
+        message = pb.ComputeRequest.FromString(request)
+        oracle.check_histogram(response.histogram, message.payload, message.spec)
+
+
+# --------------------------------------------------------------------------------------- limits
+@pytest.fixture(scope="module")
+def small(server_bin, tmp_path_factory):
+    """A server that takes payloads of at most 1 MiB and 1000 bins."""
+    from harness.server import Server
+    flags = ["--payload-bytes-max", 1 << 20, "--bin-count-max", 1000, "--drain-delay-us", 0]
+    with Server(server_bin, tmp_path_factory.mktemp("small"), flags) as server:
+        with Client(server.address) as client:
+            yield client
+
+
+def test_a_payload_over_the_limit(small):
+    assert small.compute(b"x" * (1 << 20)).histogram.samples == 1 << 20
+    error = expect_error(lambda: small.compute(b"x" * ((1 << 20) + 1)), EXHAUSTED,
+                         "PAYLOAD_TOO_LARGE", "payload", 1 << 20, [str((1 << 20) + 1)])
+    assert metadata_of(error)["grpc-retry-pushback-ms"] == "-1"
+    assert not error_of(error).HasField("retry_after_ms")
+
+
+def test_an_item_over_the_limit_fails_alone(small):
+    request = wire.payload(b"x" * ((1 << 20) + 1))
+    expect_item_error(small, many_item(request), EXHAUSTED, "PAYLOAD_TOO_LARGE", limit=1 << 20)
+
+
+def test_a_chunk_over_the_limit(small):
+    error = expect_error(lambda: small.accumulate([b"abc", b"x" * ((1 << 20) + 1)]), EXHAUSTED,
+                         "PAYLOAD_TOO_LARGE", "chunk", 1 << 20)
+    assert metadata_of(error)["grpc-retry-pushback-ms"] == "-1"
+    [reply] = small.accumulate([b"x" * (1 << 20)] * 3)  # in total it may be longer
+    assert reply.histogram.samples == 3 << 20
+
+
+def test_a_bin_limit_below_the_default(small):
+    assert len(small.compute(b"x", specs.even(1000)).histogram.counts) == 1000
+    expect_error(lambda: small.compute(b"x", specs.even(1001)), INVALID, "TOO_MANY_BINS",
+                 BINNING + "even.bin_count", 1000, ["1001"])
+
+
+def test_a_message_over_grpcs_own_maximum(small):
+    for call in (lambda: small.compute(b"x" * (4 << 20)),
+                 lambda: small.accumulate([b"x" * (4 << 20)]),
+                 lambda: small.compute_many([b"x" * (4 << 20)])):
+        with pytest.raises(grpc.RpcError) as caught:
+            call()
+        assert caught.value.code() == EXHAUSTED
+    still_right(small)
+
+
+@pytest.mark.parametrize("algorithm", (grpc.Compression.Gzip, grpc.Compression.Deflate))
+def test_compressed_messages_are_refused(client, algorithm):
+    refused = {grpc.StatusCode.UNIMPLEMENTED, INVALID}
+    for call in (lambda: client.compute(b"x" * 100_000, compression=algorithm),
+                 lambda: list(client.stub.ComputeMany(
+                     iter([pb.ComputeManyRequest(request=pb.ComputeRequest(payload=b"x" * 9999))]),
+                     timeout=30, compression=algorithm)),
+                 lambda: list(client.stub.Accumulate(
+                     iter([pb.AccumulateRequest(chunk=b"x" * 9999)]), timeout=30,
+                     compression=algorithm))):
+        with pytest.raises(grpc.RpcError) as caught:
+            call()
+        assert caught.value.code() in refused, caught.value
+    still_right(client)
+
+
+def test_a_client_that_understands_compression_gets_plain_replies(client):
+    """Bytes counted are not compressed on the way back: that would cost more than it saves."""
+    metadata = (("grpc-internal-encoding-request", "identity"),)
+    payload = bytes(100_000)
+    response = client.compute(payload, specs.even(65536), metadata=metadata)
+    oracle.check_histogram(response.histogram, payload, specs.even(65536))
+
+
+def test_methods_and_services_that_do_not_exist(client):
+    for path in ("/histogram.v1.HistogramService/Nothing", "/histogram.v2.HistogramService/Compute",
+                 "/nothing"):
+        with pytest.raises(grpc.RpcError) as caught:
+            client.channel.unary_unary(path)(b"", timeout=30)
+        assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
+    still_right(client)
+
+
+def test_a_unary_call_without_or_with_two_messages(client):
+    stream = client.channel.stream_unary("/histogram.v1.HistogramService/Compute")
+    for messages in ((), (wire.payload(b"a"), wire.payload(b"b"))):
+        try:
+            stream(iter(messages), timeout=30)
+        except grpc.RpcError as error:
+            assert error.code() in (INVALID, grpc.StatusCode.INTERNAL,
+                                    grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.CANCELLED)
+    still_right(client)
+
+
+def test_numbers_that_are_nearly_too_much(client):
+    """Doubles at the ends of their range make bins or an error, never a crash."""
+    tiny, huge = struct.unpack("<d", struct.pack("<Q", 1))[0], 1.7976931348623157e308
+    payload = bytes(range(256))
+    for lower, upper in ((0, tiny), (tiny, 2 * tiny), (0, huge), (-huge, 0), (huge / 2, huge),
+                         (255, math.nextafter(255, 256)), (math.nextafter(0, -1), 0)):
+        for count in (1, 2, 1000):
+            try:
+                histogram = client.compute(payload, specs.even(count, lower, upper)).histogram
+            except grpc.RpcError as error:
+                check_error(error_of(error), INVALID, "BAD_BINNING")
+                continue
+            assert len(histogram.counts) == count
+            inside = [value for value in payload if lower <= value <= upper]
+            assert sum(histogram.counts) == len(inside)
+            assert histogram.below == sum(value < lower for value in payload)
+            assert histogram.above == sum(value > upper for value in payload)

@@ -1,0 +1,315 @@
+"""What operators see: health, reflection, listeners, metrics, and the process around them."""
+
+import json
+import os
+import subprocess
+import urllib.error
+
+import grpc
+import pytest
+from google.protobuf import descriptor_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from harness import oracle, specs
+from harness.api import PROTO_FILE, SERVICE, Client, pb
+from harness.server import Metrics, clean_environment
+from harness.specs import random_bytes
+
+SERVING = health_pb2.HealthCheckResponse.SERVING
+
+
+# ----------------------------------------------------------------------------------------- health
+@pytest.mark.parametrize("name", ("", SERVICE, "liveness", "backend/cpu"))
+def test_health(client, name):
+    health = health_pb2_grpc.HealthStub(client.channel)
+    request = health_pb2.HealthCheckRequest(service=name)
+    assert health.Check(request, timeout=10).status == SERVING
+    watch = health.Watch(request, timeout=10)
+    assert next(watch).status == SERVING
+    watch.cancel()
+
+
+def test_health_of_what_is_not_there(client):
+    health = health_pb2_grpc.HealthStub(client.channel)
+    request = health_pb2.HealthCheckRequest(service="backend/cuda:99")
+    with pytest.raises(grpc.RpcError) as caught:
+        health.Check(request, timeout=10)
+    assert caught.value.code() == grpc.StatusCode.NOT_FOUND
+    watch = health.Watch(request, timeout=10)
+    assert next(watch).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+    watch.cancel()
+
+
+# -------------------------------------------------------------------------------------- reflection
+def reflect(channel, **request):
+    stub = reflection_pb2_grpc.ServerReflectionStub(channel)
+    requests = iter([reflection_pb2.ServerReflectionRequest(**request)])
+    [reply] = stub.ServerReflectionInfo(requests, timeout=10)
+    return reply
+
+
+def test_reflection_lists_and_resolves(client):
+    reply = reflect(client.channel, list_services="")
+    names = {service.name for service in reply.list_services_response.service}
+    assert {SERVICE, "grpc.health.v1.Health"} <= names
+    reply = reflect(client.channel, file_containing_symbol=SERVICE)
+    files = [descriptor_pb2.FileDescriptorProto.FromString(encoded)
+             for encoded in reply.file_descriptor_response.file_descriptor_proto]
+    [file] = [file for file in files if file.package == "histogram.v1"]
+    assert file.name == PROTO_FILE
+    [service] = file.service
+    assert [method.name for method in service.method] == [
+        "Compute", "ComputeMany", "Accumulate", "Describe"]
+    # The same contract as the one in the repository.
+    own = descriptor_pb2.FileDescriptorProto()
+    pb.DESCRIPTOR.CopyToProto(own)
+    for message in (file, own):
+        for field in ("source_code_info", "json_name"):
+            if field == "source_code_info":
+                message.ClearField(field)
+    assert [message.name for message in file.message_type] == [
+        message.name for message in own.message_type]
+
+
+def test_reflection_can_be_switched_off(start_server):
+    server = start_server("--no-reflection")
+    with Client(server.address) as client, pytest.raises(grpc.RpcError) as caught:
+        reflect(client.channel, list_services="")
+    assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
+
+
+# ---------------------------------------------------------------------------------------- describe
+def test_describe(client):
+    reply = client.stub.Describe(pb.DescribeRequest(), timeout=10)
+    assert reply.version
+    [backend] = [backend for backend in reply.backends if backend.name == "cpu"]
+    assert backend.up and backend.lanes >= 1 and backend.device
+    names = [kernel.name for kernel in reply.kernels if kernel.backend == "cpu"]
+    assert "scalar" in " ".join(names) and len(set(names)) == len(names) >= 2
+    assert all(kernel.summary for kernel in reply.kernels)
+    limits = reply.limits
+    assert limits.payload_bytes_max == 64 << 20
+    assert limits.bin_count_max == 65536
+    assert limits.queue_bytes_max > 0 and limits.batch_bytes_max > 0
+    assert limits.receive_bytes_max >= 2 * limits.queue_bytes_max
+    assert limits.batch_payloads_max > 0 and limits.stream_payloads_max > 0
+
+
+def test_describe_shows_the_limits_that_were_set(start_server):
+    server = start_server("--payload-bytes-max", "5MiB", "--bin-count-max", 300,
+                          "--queue-bytes-max", "32MiB", "--receive-bytes-max", "100MiB",
+                          "--batch-payloads-max", 9, "--batch-bytes-max", "7MiB",
+                          "--stream-payloads-max", 11, "--cpu-lanes", 3)
+    with Client(server.address) as client:
+        reply = client.stub.Describe(pb.DescribeRequest(), timeout=10)
+    mib = 1 << 20
+    assert reply.limits == pb.DescribeResponse.Limits(
+        payload_bytes_max=5 * mib, bin_count_max=300, queue_bytes_max=32 * mib,
+        receive_bytes_max=100 * mib, batch_payloads_max=9, batch_bytes_max=7 * mib,
+        stream_payloads_max=11)
+    assert [backend.lanes for backend in reply.backends if backend.name == "cpu"] == [3]
+
+
+@pytest.mark.parametrize("lanes", (1, 2, 5))
+def test_any_number_of_lanes_gives_the_same_answers(start_server, lanes):
+    server = start_server("--cpu-lanes", lanes, "--split-bytes-min", 100_000, "--verify-fraction", 1)
+    with Client(server.address) as client:
+        payloads = [random_bytes(size, seed=size) for size in (
+            0, 1, 99_999, 100_000, 100_001, 1 << 20, (4 << 20) + 7)]
+        for payload in payloads:
+            oracle.check_histogram(client.compute(payload).histogram, payload, pb.Spec())
+        for payload, response in zip(payloads, client.compute_many(payloads), strict=True):
+            oracle.check_histogram(response.histogram, payload, pb.Spec())
+    assert server.metrics().value("histsvc_integrity_failures_total") == 0
+
+
+def test_every_kernel_can_be_forced(start_server, client):
+    kernels = [kernel.name for kernel in client.stub.Describe(pb.DescribeRequest()).kernels
+               if kernel.backend == "cpu"]
+    payload = specs.PAYLOADS["runs"](100_001)
+    for kernel in kernels:
+        server = start_server("--force-kernel", kernel, "--backend", "cpu")
+        with Client(server.address) as forced:
+            response = forced.compute(payload)
+            oracle.check_histogram(response.histogram, payload, pb.Spec())
+            assert response.receipt.kernel == kernel
+        server.stop()
+
+
+# --------------------------------------------------------------------------------------- listeners
+def test_a_unix_socket_and_a_port_at_once(start_server, socket_folder):
+    path = socket_folder / "histogram.sock"
+    server = start_server(listen=(f"unix:{path}", "127.0.0.1:0"))
+    assert server.addresses[0] == f"unix:{path}"
+    payload = random_bytes(200_000)
+    for address in server.addresses:
+        with Client(address) as client:
+            oracle.check_histogram(client.compute(payload).histogram, payload, pb.Spec())
+    server.stop()
+    # A file left behind by a server that was killed is in nobody's way.
+    first = start_server(listen=(f"unix:{path}",))
+    first.kill()
+    second = start_server(listen=(f"unix:{path}",))
+    with Client(second.address) as client:
+        oracle.check_histogram(client.compute(payload).histogram, payload, pb.Spec())
+
+
+def run_to_the_end(server_bin, *flags, timeout_s=60, **environment):
+    """Runs the server binary, which is expected to end by itself."""
+    return subprocess.run(
+        [server_bin, *map(str, flags)], capture_output=True, text=True, timeout=timeout_s,
+        stdin=subprocess.DEVNULL, env=clean_environment(**environment), check=False)
+
+
+def test_two_servers_on_one_port(server, server_bin):
+    done = run_to_the_end(server_bin, "--listen", server.address, "--metrics-listen", "127.0.0.1:0")
+    assert done.returncode == 1
+    assert server.address in done.stderr, done.stderr
+    with Client(server.address) as client:
+        client.compute(b"the first one still serves")
+
+
+def test_two_servers_with_one_metrics_port(server, server_bin):
+    done = run_to_the_end(server_bin, "--listen", "127.0.0.1:0", "--metrics-listen",
+                          server.metrics_address)
+    assert done.returncode == 1
+    assert server.metrics_address in done.stderr, done.stderr
+
+
+def test_a_shared_port_when_asked_for(start_server):
+    first = start_server("--reuse-port")
+    second = start_server("--reuse-port", listen=(first.address,))
+    assert second.address == first.address
+    with Client(first.address) as client:
+        client.compute(b"abc")
+
+
+@pytest.mark.parametrize("address", ("127.0.0.1:99999", "no.such.host.invalid:1", "unix:", "1.2.3",
+                                     "unix:/no/such/folder/x.sock", "192.0.2.1:50051"))
+def test_addresses_that_cannot_be_listened_on(server_bin, address):
+    done = run_to_the_end(server_bin, "--listen", address, "--metrics-listen", "127.0.0.1:0")
+    assert done.returncode in (1, 2)
+    assert address in done.stderr, done.stderr
+
+
+# ----------------------------------------------------------------------------------------- metrics
+METRICS = {
+    "requests_total": "counter", "request_duration_seconds": "histogram",
+    "streams_total": "counter", "streams_open": "gauge", "stage_duration_seconds": "histogram",
+    "kernel_duration_seconds": "histogram", "payload_bytes": "histogram",
+    "batch_payloads": "histogram", "batch_bytes": "histogram", "batches_total": "counter",
+    "queue_payloads": "gauge", "queue_bytes": "gauge", "in_flight": "gauge", "lanes": "gauge",
+    "rejected_total": "counter", "expired_total": "counter", "cancelled_total": "counter",
+    "fallback_total": "counter", "integrity_failures_total": "counter", "backend_up": "gauge",
+    "backend_info": "gauge", "draining": "gauge", "build_info": "gauge",
+}
+
+
+def test_metrics_are_there_and_counted(start_server):
+    server = start_server("--payload-bytes-max", "1MiB", "--batch-bytes-max", "1MiB")
+    with Client(server.address) as client:
+        for _ in range(7):
+            client.compute(b"x" * 1000)
+        client.compute(b"x" * 500_000)
+        client.compute_many([b"y" * 100] * 5)
+        client.accumulate([b"z" * 10] * 3)
+        client.stub.Describe(pb.DescribeRequest())
+        for bad in (lambda: client.compute(b"x", specs.even(0)),
+                    lambda: client.compute(b"x", specs.even(70_000)),
+                    lambda: client.compute(b"x" * ((1 << 20) + 1))):
+            with pytest.raises(grpc.RpcError):
+                bad()
+        status, content_type, text = server.http("/metrics")
+    assert status == 200
+    assert content_type.startswith("text/plain")
+    metrics = Metrics(text)
+    for name, kind in METRICS.items():
+        assert metrics.types.get(f"histsvc_{name}") == kind, name
+        assert f"histsvc_{name}" in metrics.helps, name
+    assert any(name.startswith("process_") for name in metrics.types)
+    assert any(name.startswith("histsvc_limit") for name in metrics.types)
+
+    def requests(method, code="OK"):
+        return metrics.value("histsvc_requests_total", method=method, code=code)
+
+    assert requests("Compute") == 8
+    assert requests("ComputeMany") == 5  # payloads, not streams
+    assert requests("Accumulate") == 1
+    assert requests("Describe") == 1
+    assert requests("Compute", "INVALID_ARGUMENT") == 2
+    assert requests("Compute", "RESOURCE_EXHAUSTED") == 1
+    assert metrics.value("histsvc_streams_total", method="ComputeMany") == 1
+    assert metrics.value("histsvc_streams_total", method="Accumulate") == 1
+    for reason in ("too_many_bins", "payload_too_large", "bad_request"):
+        assert metrics.value("histsvc_rejected_total", reason=reason) == 1, reason
+    assert metrics.value("histsvc_request_duration_seconds_count", method="Compute") >= 8
+    assert metrics.value("histsvc_batches_total", backend="cpu") >= 1
+    for stage in ("queue", "kernel", "fold", "reply"):
+        assert metrics.value("histsvc_stage_duration_seconds_count", stage=stage) > 0, stage
+    assert metrics.value("histsvc_backend_up", backend="cpu") == 1
+    assert metrics.value("histsvc_lanes", backend="cpu") >= 1
+    assert metrics.value("histsvc_draining") == 0
+    assert metrics.value("histsvc_build_info") == 1
+    assert metrics.value("histsvc_integrity_failures_total") == 0
+    check_histograms(metrics)
+    if os.path.exists("/usr/bin/promtool"):
+        done = subprocess.run(["/usr/bin/promtool", "check", "metrics"], input=text,
+                              capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+def check_histograms(metrics):
+    """Every histogram's buckets are cumulative and end with its count."""
+    series = {}
+    for name, labels, value in metrics.samples:
+        if name.endswith("_bucket"):
+            key = (name[:-7], tuple(sorted(item for item in labels.items() if item[0] != "le")))
+            series.setdefault(key, []).append((float(labels["le"]), value))
+    assert series
+    for (name, labels), buckets in series.items():
+        values = [value for _, value in sorted(buckets)]
+        assert values == sorted(values), name
+        assert sorted(buckets)[-1][0] == float("inf"), name
+        counts = [value for sample, have, value in metrics.samples
+                  if sample == name + "_count" and tuple(sorted(have.items())) == labels]
+        assert counts == [values[-1]], name
+
+
+def test_the_metrics_listener_answers_health(server):
+    assert server.http("/healthz")[0] == 200
+    assert server.http("/readyz")[0] == 200
+    assert server.http("/nothing")[0] == 404
+
+
+def test_metrics_can_be_switched_off(server_bin, tmp_path):
+    from harness.server import Server
+    with Server(server_bin, tmp_path, ["--drain-delay-us", "0"]) as server:
+        address = server.metrics_address
+        assert server.http("/metrics")[0] == 200
+    with pytest.raises((urllib.error.URLError, OSError)):
+        server.http("/metrics")
+    done = run_to_the_end(server_bin, "--metrics-listen", "off", "--listen", address, "--print-config")
+    assert done.returncode == 0
+    assert 'metrics-listen = "off"' in done.stdout
+
+
+# -------------------------------------------------------------------------------------------- log
+def test_logs_never_hold_payloads_and_json_is_json(start_server):
+    server = start_server("--log-format", "json", "--log-level", "trace")
+    with Client(server.address) as client:
+        client.compute(b"SECRETPAYLOAD" * 100)
+        client.accumulate([b"SECRETPAYLOAD" * 100] * 2)
+        with pytest.raises(grpc.RpcError):
+            client.compute(b"SECRETPAYLOAD", specs.even(0))
+    server.stop()
+    lines = server.stderr().splitlines()
+    assert lines
+    for line in lines:
+        assert isinstance(json.loads(line), dict), line
+    assert "SECRETPAYLOAD" not in server.output()
+
+
+def test_a_text_log_says_where_it_listens(start_server):
+    server = start_server()
+    assert server.address in server.stderr()

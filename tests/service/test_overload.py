@@ -1,0 +1,177 @@
+"""More than fits: unary calls are refused, streams pause and all are answered, memory stays bounded.
+
+A long batch delay makes the queue fill up for certain: what is queued stays there until the delay is
+over, whatever the machine's speed.
+"""
+
+import threading
+
+import grpc
+import pytest
+
+from harness import oracle
+from harness.api import Client, error_of, expect_error, metadata_of, pb
+from harness.specs import random_bytes
+from harness.waiting import wait_until
+
+EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
+MIB = 1 << 20
+SMALL_QUEUE = ("--queue-bytes-max", 4 * MIB, "--batch-bytes-max", 4 * MIB, "--payload-bytes-max",
+               2 * MIB, "--receive-bytes-max", 64 * MIB, "--inline-bytes-max", 0)
+PAYLOAD = random_bytes(MIB // 2)
+
+
+def fill_queue(server, client):
+    """Sends half megabytes until one is refused; returns the calls that are queued."""
+    calls = []
+    while True:
+        call = client.stub.Compute.future(pb.ComputeRequest(payload=PAYLOAD), timeout=60)
+        wait_until(lambda: call.done() or server.metrics().value(
+            "histsvc_queue_payloads") == len(calls) + 1, 10, "a queued or refused call")
+        if call.done():
+            return calls, call
+        calls.append(call)
+
+
+def test_unary_calls_are_refused_when_the_queue_is_full(start_server):
+    server = start_server(*SMALL_QUEUE, "--batch-delay-us-max", "4s")
+    with Client(server.address) as client:
+        queued, refused = fill_queue(server, client)
+        assert len(queued) == 7  # of half a MiB and the counts that it will be answered with
+        assert server.metrics().value("histsvc_queue_bytes") >= 7 * len(PAYLOAD)
+        error = expect_error(refused.result, EXHAUSTED, "QUEUE_FULL")
+        detail = error_of(error)
+        assert detail.HasField("retry_after_ms") and detail.retry_after_ms > 0
+        assert metadata_of(error)["grpc-retry-pushback-ms"] == str(detail.retry_after_ms)
+        for _ in range(3):
+            expect_error(lambda: client.compute(PAYLOAD), EXHAUSTED, "QUEUE_FULL")
+        assert client.stub.Describe(pb.DescribeRequest(), timeout=10).version  # needs no room
+        for call in queued:
+            oracle.check_histogram(call.result().histogram, PAYLOAD, pb.Spec())
+        client.compute(PAYLOAD)  # there is room again
+        assert server.metrics().value("histsvc_rejected_total", reason="queue_full") == 4
+
+
+def test_a_client_that_honours_the_pushback_gets_through(start_server):
+    """gRPC's own retries, as a service config of ours asks for them."""
+    server = start_server(*SMALL_QUEUE, "--batch-delay-us-max", "300ms")
+    config = """{"methodConfig": [{"name": [{"service": "histogram.v1.HistogramService"}],
+        "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.2s", "maxBackoff": "2s",
+                        "backoffMultiplier": 2,
+                        "retryableStatusCodes": ["RESOURCE_EXHAUSTED", "UNAVAILABLE"]}}]}"""
+    with Client(server.address, enable_retries=1, service_config=config,
+                per_rpc_retry_buffer_size=4 * MIB) as client:
+        calls = [client.stub.Compute.future(pb.ComputeRequest(payload=PAYLOAD), timeout=60)
+                 for _ in range(12)]
+        for call in calls:
+            oracle.check_histogram(call.result().histogram, PAYLOAD, pb.Spec())
+        assert server.metrics().value("histsvc_rejected_total", reason="queue_full") > 0
+
+
+def test_streams_pause_and_everything_is_answered(start_server):
+    server = start_server(*SMALL_QUEUE, "--batch-delay-us-max", "200ms")
+    failures = []
+
+    def guarded(work):
+        def run():
+            try:
+                with Client(server.address) as client:
+                    work(client)
+            except BaseException as failure:
+                failures.append(failure)
+        return threading.Thread(target=run)
+
+    def many(client):
+        for response in client.compute_many([PAYLOAD] * 20):
+            oracle.check_histogram(response.histogram, PAYLOAD, pb.Spec())
+
+    def accumulate(client):
+        [reply] = client.accumulate([PAYLOAD] * 8)
+        oracle.check_histogram(reply.histogram, PAYLOAD * 8, pb.Spec())
+
+    threads = [guarded(many) for _ in range(3)] + [guarded(accumulate) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    most_bytes = 0
+    while any(thread.is_alive() for thread in threads):
+        most_bytes = max(most_bytes, server.metrics().value("histsvc_queue_bytes"))
+        threads[0].join(0.01)
+        if not threads[0].is_alive():
+            threads.sort(key=lambda thread: not thread.is_alive())
+    assert not failures
+    assert 0 < most_bytes <= 4 * MIB
+    metrics = server.metrics()
+    assert metrics.value("histsvc_requests_total", method="ComputeMany", code="OK") == 60
+    assert metrics.value("histsvc_requests_total", method="Accumulate", code="OK") == 3
+    assert metrics.value("histsvc_rejected_total", reason="queue_full") == 0
+
+
+# Beside the quota: what the process is without load, and what malloc keeps.
+MARGIN_BYTES = 96 * MIB
+CLIENTS = 32
+
+
+def run_clients(server, work):
+    """`work(client)` for 32 clients at once, each on its own connection; returns what they return."""
+    outcomes = [None] * CLIENTS
+
+    def run(index):
+        with Client(server.address, client_id=index) as client:
+            try:
+                outcomes[index] = work(client)
+            except grpc.RpcError as error:
+                outcomes[index] = error
+
+    threads = [threading.Thread(target=run, args=[index]) for index in range(CLIENTS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+def check_memory(server, idle_bytes, sanitized):
+    if sanitized:
+        pytest.skip("all answered; AddressSanitizer's own memory hides the server's")
+    most = server.memory_bytes("VmHWM")
+    assert most <= idle_bytes + 128 * MIB + MARGIN_BYTES, f"{most >> 20} MiB"
+
+
+@pytest.fixture
+def bounded_server(start_server):
+    return start_server("--receive-bytes-max", 128 * MIB, "--queue-bytes-max", 64 * MIB,
+                        "--payload-bytes-max", 32 * MIB)
+
+
+@pytest.mark.slow
+def test_memory_is_bounded_while_32_clients_stream_32_mebibytes_each(bounded_server, sanitized):
+    idle_bytes = bounded_server.memory_bytes()
+    chunk = random_bytes(MIB)
+    want = oracle.expected(chunk, pb.Spec()).counts * 32
+
+    def accumulate(client):
+        [reply] = client.accumulate([chunk] * 32, timeout=100)
+        return list(reply.histogram.counts) == want.tolist()
+
+    outcomes = run_clients(bounded_server, accumulate)
+    assert outcomes == [True] * CLIENTS
+    check_memory(bounded_server, idle_bytes, sanitized)
+
+
+@pytest.mark.slow
+def test_memory_is_bounded_while_32_clients_send_32_mebibytes_at_once(bounded_server, sanitized):
+    """32 unary messages of 32 MiB: exact, or refused, and never more memory than allowed."""
+    idle_bytes = bounded_server.memory_bytes()
+    payload = random_bytes(MIB) * 32
+    want = oracle.expected(payload, pb.Spec()).counts.tolist()
+    outcomes = run_clients(
+        bounded_server, lambda client: list(client.compute(payload, timeout=100).histogram.counts))
+    for outcome in outcomes:
+        if isinstance(outcome, grpc.RpcError):
+            assert outcome.code() in (EXHAUSTED, grpc.StatusCode.UNAVAILABLE), outcome
+        else:
+            assert outcome == want
+    assert sum(not isinstance(outcome, grpc.RpcError) for outcome in outcomes) > 0
+    with Client(bounded_server.address) as client:  # and it has recovered
+        assert list(client.compute(payload).histogram.counts) == want
+    check_memory(bounded_server, idle_bytes, sanitized)

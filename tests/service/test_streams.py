@@ -1,0 +1,197 @@
+"""ComputeMany and Accumulate: ids, order, snapshots, half-closing; and what receipts say."""
+
+import queue
+import time
+
+import grpc
+import pytest
+
+from harness import oracle
+from harness.api import Client, pb
+from harness.specs import BINNINGS, alphabet, random_bytes, with_everything
+
+LETTERS = alphabet(ord("a"), 26, 6)
+
+
+class Feed:
+    """A request iterator that a test feeds while the call runs; None half-closes."""
+
+    def __init__(self):
+        self._messages = queue.Queue()
+
+    def send(self, message):
+        self._messages.put(message)
+
+    def half_close(self):
+        self._messages.put(None)
+
+    def __iter__(self):
+        return iter(self._messages.get, None)
+
+
+def test_ids_are_echoed_unchecked(client):
+    ids = [0, 1, 2**63, 2**64 - 1, 7, 7, 7]
+    requests = [pb.ComputeManyRequest(request_id=value, request=pb.ComputeRequest(payload=b"x"))
+                for value in ids]
+    replies = list(client.stub.ComputeMany(iter(requests), timeout=30))
+    assert sorted(reply.request_id for reply in replies) == sorted(ids)
+
+
+def test_items_have_their_own_specs(client):
+    items, wanted = [], {}
+    for index, spec in enumerate(BINNINGS.values()):
+        payload = random_bytes(100 + 997 * index, seed=index)
+        wanted[index] = (payload, spec)
+        items.append(pb.ComputeManyRequest(
+            request_id=index, request=pb.ComputeRequest(payload=payload, spec=spec)))
+    replies = list(client.stub.ComputeMany(iter(items), timeout=60))
+    assert sorted(reply.request_id for reply in replies) == sorted(wanted)
+    for reply in replies:
+        oracle.check_histogram(reply.response.histogram, *wanted[reply.request_id])
+
+
+def test_more_items_than_a_stream_may_have_open(client):
+    limit = client.stub.Describe(pb.DescribeRequest()).limits.stream_payloads_max
+    payloads = [random_bytes(index % 700, seed=index) for index in range(20 * limit)]
+    for payload, response in zip(payloads, client.compute_many(payloads, LETTERS), strict=True):
+        assert response.histogram.samples == len(payload)
+    oracle.check_histogram(response.histogram, payload, LETTERS)
+
+
+def test_a_reply_does_not_wait_for_the_next_item(client):
+    feed = Feed()
+    call = client.stub.ComputeMany(iter(feed), timeout=30)
+    for index in range(5):
+        feed.send(pb.ComputeManyRequest(
+            request_id=index, request=pb.ComputeRequest(payload=b"a" * index)))
+        reply = next(call)
+        assert (reply.request_id, reply.response.histogram.samples) == (index, index)
+    feed.half_close()
+    assert list(call) == []
+    assert call.code() == grpc.StatusCode.OK
+
+
+def test_many_items_in_flight_when_the_client_half_closes(client):
+    payloads = [random_bytes(200_000, seed=index) for index in range(40)]
+    for payload, response in zip(payloads, client.compute_many(payloads), strict=True):
+        oracle.check_histogram(response.histogram, payload, pb.Spec())
+
+
+def test_empty_streams(client):
+    assert list(client.stub.ComputeMany(iter(()), timeout=30)) == []
+    [reply] = client.stub.Accumulate(iter(()), timeout=30)
+    assert reply.final and reply.chunks == 0
+    oracle.check_histogram(reply.histogram, b"", pb.Spec())
+
+
+def test_an_item_without_a_request_is_an_empty_payload(client):
+    [reply] = client.stub.ComputeMany(iter([pb.ComputeManyRequest(request_id=4)]), timeout=30)
+    assert reply.request_id == 4
+    oracle.check_histogram(reply.response.histogram, b"", pb.Spec())
+
+
+def test_snapshots_come_where_asked_and_include_their_chunk(client):
+    spec = with_everything(LETTERS)
+    chunks = [b"abc", b"", b"xyz0", b"m" * 70_000, b"!"]
+    replies = client.accumulate(chunks, spec, snapshots=(0, 2, 3))
+    assert [(reply.final, reply.chunks) for reply in replies] == [
+        (False, 1), (False, 3), (False, 4), (True, 5)]
+    for reply in replies:
+        oracle.check_histogram(reply.histogram, b"".join(chunks[:reply.chunks]), spec)
+
+
+def test_a_snapshot_does_not_wait_for_the_next_chunk(client):
+    feed = Feed()
+    call = client.stub.Accumulate(iter(feed), timeout=30)
+    for index in range(1, 6):
+        feed.send(pb.AccumulateRequest(chunk=b"ab", snapshot=True))
+        reply = next(call)
+        assert (reply.chunks, reply.histogram.samples, reply.final) == (index, 2 * index, False)
+    feed.half_close()
+    [reply] = call
+    assert reply.final and reply.histogram.samples == 10
+
+
+def test_the_spec_of_the_first_message_holds(client):
+    messages = [pb.AccumulateRequest(spec=LETTERS, chunk=b"abc"),
+                pb.AccumulateRequest(chunk=b"xyz"),
+                pb.AccumulateRequest(spec=BINNINGS["even-7"], chunk=b"...")]
+    [reply] = client.stub.Accumulate(iter(messages), timeout=30)
+    oracle.check_histogram(reply.histogram, b"abcxyz...", LETTERS)
+
+
+def test_a_first_message_with_a_spec_only(client):
+    messages = [pb.AccumulateRequest(spec=LETTERS), pb.AccumulateRequest(chunk=b"xyz")]
+    [reply] = client.stub.Accumulate(iter(messages), timeout=30)
+    assert reply.chunks == 2 or reply.chunks == 1
+    oracle.check_histogram(reply.histogram, b"xyz", LETTERS)
+
+
+def test_a_thousand_tiny_chunks(client):
+    payload = random_bytes(1000)
+    [reply] = client.accumulate([bytes([value]) for value in payload], LETTERS)
+    assert reply.chunks == 1000
+    oracle.check_histogram(reply.histogram, payload, LETTERS)
+
+
+def check_receipt(receipt, elapsed_ns, kernels, samples):
+    assert receipt.backend == "cpu"
+    if samples:
+        assert receipt.kernel in kernels
+        assert receipt.kernel_ns > 0
+        assert receipt.batch_payloads >= 1
+    assert 0 < receipt.total_ns <= elapsed_ns
+    assert receipt.queue_ns <= receipt.total_ns
+    assert receipt.transfer_ns == 0  # the cpu reads host memory in place
+
+
+@pytest.mark.parametrize("size", (0, 1, 1000, 65536, 200_000, 5 << 20))
+def test_receipts_make_sense(client, size):
+    kernels = {kernel.name for kernel in client.stub.Describe(pb.DescribeRequest()).kernels
+               if kernel.backend == "cpu"}
+    assert kernels
+    payload = random_bytes(size)
+    began = time.monotonic_ns()
+    receipt = client.compute(payload).receipt
+    check_receipt(receipt, time.monotonic_ns() - began, kernels, size)
+    began = time.monotonic_ns()
+    receipts = [reply.receipt for reply in client.accumulate([payload] * 3, snapshots=(0, 1))]
+    elapsed_ns = time.monotonic_ns() - began
+    for receipt in receipts:
+        check_receipt(receipt, elapsed_ns, kernels, size)
+    totals = [receipt.total_ns for receipt in receipts]
+    assert totals == sorted(totals)  # since the stream began
+    began = time.monotonic_ns()
+    receipts = [response.receipt for response in client.compute_many([payload] * 20)]
+    elapsed_ns = time.monotonic_ns() - began
+    for receipt in receipts:
+        check_receipt(receipt, elapsed_ns, kernels, size)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_accumulate_past_four_gibibytes(start_server, sanitized):
+    """More bytes than 32 bits hold, one value alone past them, in memory that does not grow."""
+    chunk = b"\x00" * (16 << 20)
+    last = bytes(range(256))
+    chunk_count = 257  # 4.02 GiB
+    server = start_server()
+    with Client(server.address) as client:
+        feed = Feed()
+        call = client.stub.Accumulate(iter(feed), timeout=280)
+        for index in range(chunk_count):
+            feed.send(pb.AccumulateRequest(chunk=chunk, snapshot=True))
+            reply = next(call)  # one chunk at a time: the client's memory stays small too
+            assert reply.histogram.counts[0] == (index + 1) * len(chunk)
+            if index == 15:
+                early_bytes = server.memory_bytes("VmHWM")
+        feed.send(pb.AccumulateRequest(chunk=last))
+        feed.half_close()
+        [reply] = call
+    total = chunk_count * len(chunk) + len(last)
+    assert total > 2**32 and reply.histogram.samples == total
+    assert list(reply.histogram.counts) == [chunk_count * len(chunk) + 1] + [1] * 255
+    assert reply.chunks == chunk_count + 1
+    if not sanitized:
+        grown = server.memory_bytes("VmHWM") - early_bytes
+        assert grown < 64 << 20, f"grew by {grown >> 20} MiB over 4 GiB"
