@@ -1,0 +1,92 @@
+// What recording costs: the calls that a request makes on the metrics, over one and more threads.
+//
+//   build/release/bin/bench_metrics --benchmark_filter=Request
+//
+// A request may spend at most 1 % of its CPU time here.
+#include <benchmark/benchmark.h>
+
+#include <cstdint>
+#include <string>
+
+#include "server/metrics/server_metrics.h"
+#include "server/metrics/text.h"
+
+namespace histogram::server {
+namespace {
+
+MetricsOptions Options() {
+  MetricsOptions options;
+  for (const char* name : {"cuda:0", "cuda:1", "cuda:2", "cuda:3", "cpu"}) {
+    BackendDescription backend{name, "device", "uuid", "driver", {}, {}};
+    for (int k = 0; k < 20; ++k) backend.kernels.push_back("kernel_number_" + std::to_string(k));
+    backend.chosen = {backend.kernels.back()};
+    options.backends.push_back(backend);
+  }
+  options.limits = LimitsOf(Config());
+  return options;
+}
+
+ServerMetrics& Metrics() {
+  static ServerMetrics* const metrics = new ServerMetrics(Options());
+  return *metrics;
+}
+
+BatchReport Report() {
+  BatchReport report;
+  report.backend = "cpu";              // the last one: the slowest to find
+  report.kernel = "kernel_number_19";  // so is this
+  report.payloads = 1;
+  report.kernel_ns = 4321;
+  return report;
+}
+
+void BM_RequestFinished(benchmark::State& state) {
+  ServerMetrics& metrics = Metrics();
+  uint64_t duration_ns = 100000;
+  for (auto _ : state) {
+    metrics.RequestFinished(Method::kCompute, absl::StatusCode::kOk, 4096, duration_ns);
+    duration_ns += 7;
+  }
+}
+BENCHMARK(BM_RequestFinished)->ThreadRange(1, 16)->UseRealTime();
+
+void BM_StageFinished(benchmark::State& state) {
+  ServerMetrics& metrics = Metrics();
+  for (auto _ : state) metrics.StageFinished(Stage::kQueue, "cpu", 1234);
+}
+BENCHMARK(BM_StageFinished)->ThreadRange(1, 16)->UseRealTime();
+
+void BM_BatchFinished(benchmark::State& state) {
+  ServerMetrics& metrics = Metrics();
+  const BatchReport report = Report();
+  for (auto _ : state) metrics.BatchFinished(report, 4096, ClosedBy::kInline);
+}
+BENCHMARK(BM_BatchFinished)->ThreadRange(1, 16)->UseRealTime();
+
+// All that a lone small request causes: its batch, its three own stages, and itself.
+void BM_LoneRequest(benchmark::State& state) {
+  ServerMetrics& metrics = Metrics();
+  const BatchReport report = Report();
+  for (auto _ : state) {
+    metrics.BatchFinished(report, 4096, ClosedBy::kInline);
+    for (const Stage stage : {Stage::kQueue, Stage::kFold, Stage::kReply}) {
+      metrics.StageFinished(stage, report.backend, 1234);
+    }
+    metrics.RequestFinished(Method::kCompute, absl::StatusCode::kOk, 4096, 100000);
+  }
+}
+BENCHMARK(BM_LoneRequest)->ThreadRange(1, 16)->UseRealTime();
+
+// What one scrape costs, off the hot path.
+void BM_Scrape(benchmark::State& state) {
+  const ServerMetrics metrics(Options());
+  size_t bytes = 0;
+  for (auto _ : state) bytes = MetricsText({&metrics}).size();
+  state.counters["bytes"] = static_cast<double>(bytes);
+}
+BENCHMARK(BM_Scrape)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace histogram::server
+
+BENCHMARK_MAIN();

@@ -1,0 +1,45 @@
+#include "server/metrics/cells.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <new>
+#include <thread>
+
+namespace histogram::server {
+namespace {
+
+constexpr std::align_val_t kAlignment{128};  // two lines, because processors fetch them in pairs
+
+size_t UsableCores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0) return static_cast<size_t>(CPU_COUNT(&set));
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+}  // namespace
+
+void Cells::Free::operator()(std::atomic<uint64_t>* cells) const {
+  ::operator delete(cells, kAlignment);
+}
+
+Cells::Cells(size_t cell_count, size_t shard_count) {
+  if (shard_count == 0) shard_count = UsableCores();
+  shard_count = std::bit_ceil(std::clamp<size_t>(shard_count, 1, kShardsMax));
+  shards_.resize(shard_count);
+  for (Shard& shard : shards_) {
+    void* const raw = ::operator new(cell_count * sizeof(std::atomic<uint64_t>), kAlignment);
+    auto* const cells = static_cast<std::atomic<uint64_t>*>(raw);
+    for (size_t i = 0; i < cell_count; ++i) new (cells + i) std::atomic<uint64_t>(0);
+    memory_.emplace_back(cells);
+    shard.cells_ = cells;
+  }
+}
+
+uint64_t Cells::Sum(Cell cell) const {
+  uint64_t sum = 0;
+  for (const Shard& shard : shards_) sum += shard.cells_[cell].load(std::memory_order_relaxed);
+  return sum;
+}
+
+}  // namespace histogram::server

@@ -1,0 +1,113 @@
+// Counters that many threads add to without meeting: each thread adds to a copy ("shard") of its
+// own cache lines, and a scrape adds the copies up.
+//
+// Add is thread-safe, wait-free and allocates nothing. Sum may run at any time; it sees every Add
+// that happened before it and some that happen meanwhile. Values never go down (but for wrapping at
+// 2^64).
+#ifndef HISTOGRAM_SERVER_METRICS_CELLS_H_
+#define HISTOGRAM_SERVER_METRICS_CELLS_H_
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace histogram::server {
+
+// Index of a cell, from CellPlan.
+using Cell = uint32_t;
+
+class Cells {
+ public:
+  // One thread's copy. Reached again for each recording: a thread may share it with others.
+  class Shard {
+   public:
+    void Add(Cell cell, uint64_t amount) {
+      cells_[cell].fetch_add(amount, std::memory_order_relaxed);
+    }
+
+   private:
+    friend class Cells;
+    std::atomic<uint64_t>* cells_ = nullptr;
+  };
+
+  // `shard_count` 0: one per core that this process may use, at most kShardsMax.
+  explicit Cells(size_t cell_count, size_t shard_count = 0);
+
+  // The calling thread's shard.
+  Shard& Local() { return shards_[ThreadNumber() & (shards_.size() - 1)]; }
+  void Add(Cell cell, uint64_t amount) { Local().Add(cell, amount); }
+  uint64_t Sum(Cell cell) const;
+
+  size_t shard_count() const { return shards_.size(); }
+  static constexpr size_t kShardsMax = 64;
+
+ private:
+  struct Free {
+    void operator()(std::atomic<uint64_t>* cells) const;
+  };
+
+  // Threads are numbered in the order in which they first record something.
+  static size_t ThreadNumber() {
+    static std::atomic<size_t> next{0};
+    thread_local const size_t number = next.fetch_add(1, std::memory_order_relaxed);
+    return number;
+  }
+
+  std::vector<std::unique_ptr<std::atomic<uint64_t>[], Free>> memory_;
+  std::vector<Shard> shards_;  // a power of two of them
+};
+
+// Hands out cells before the Cells are made.
+class CellPlan {
+ public:
+  Cell Take(size_t count = 1) {
+    const auto first = static_cast<Cell>(count_);
+    count_ += count;
+    return first;
+  }
+  size_t count() const { return count_; }
+
+ private:
+  size_t count_ = 0;
+};
+
+// Upper bounds first * factor^i, i < bound_count, both ends as Prometheus has them (value <=
+// bound), and one bucket for what is larger. The factor is a power of two.
+struct BucketLayout {
+  uint64_t first;
+  int factor_log2;
+  int bound_count;
+
+  constexpr uint64_t Bound(int i) const { return first << (factor_log2 * i); }
+  // 0 to bound_count, the latter for larger values.
+  constexpr int IndexOf(uint64_t value) const {
+    if (value <= first) return 0;
+    const auto doublings =
+        std::bit_width((value - 1) / first);  // least n with value <= first * 2^n
+    const int index = (static_cast<int>(doublings) + factor_log2 - 1) / factor_log2;
+    return index < bound_count ? index : bound_count;
+  }
+};
+
+// The cells of one histogram: its buckets, then the sum of its values.
+struct HistogramCells {
+  BucketLayout layout{1, 1, 1};
+  Cell first = 0;
+
+  HistogramCells() = default;
+  HistogramCells(const BucketLayout& bounds, CellPlan& plan)
+      : layout(bounds), first(plan.Take(static_cast<size_t>(bounds.bound_count) + 2)) {}
+
+  void Observe(Cells::Shard& shard, uint64_t value) const {
+    shard.Add(first + static_cast<Cell>(layout.IndexOf(value)), 1);
+    shard.Add(sum_cell(), value);
+  }
+  Cell sum_cell() const { return first + static_cast<Cell>(layout.bound_count) + 1; }
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_METRICS_CELLS_H_

@@ -1,0 +1,46 @@
+// The values that labels take, by the index of what they stand for.
+#ifndef HISTOGRAM_SERVER_METRICS_LABELS_H_
+#define HISTOGRAM_SERVER_METRICS_LABELS_H_
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "server/observer.h"
+
+namespace histogram::server {
+
+// What was not declared: bounds the number of series.
+inline constexpr std::string_view kOther = "other";
+
+inline constexpr std::array<std::string_view, kMethodCount> kMethodNames = {
+    "Compute", "ComputeMany", "Accumulate", "Describe"};
+inline constexpr std::array<std::string_view, kClosedByCount> kClosedByNames = {
+    "idle", "bytes", "payloads", "delay", "deadline", "inline"};
+inline constexpr std::array<std::string_view, kRejectReasonCount> kRejectReasonNames = {
+    "queue_full", "payload_too_large", "bad_request", "too_many_bins",  "draining",
+    "compressed", "stream_limit",      "quota",       "unauthenticated"};
+inline constexpr std::array<std::string_view, kStageCount> kStageNames = {
+    "queue", "gather", "transfer", "kernel", "fold", "reply"};
+// The last one stands for every other reason.
+inline constexpr std::array<std::string_view, 5> kFallbackReasonNames = {
+    "device_lost", "watchdog", "out_of_memory", "error", kOther};
+inline constexpr std::array<std::string_view, 17> kCodeNames = {
+    "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+    "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+    "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+    "DATA_LOSS", "UNAUTHENTICATED"};
+// Whether a code is shown before it has happened: the ones that the API documents.
+constexpr bool IsExpectedCode(size_t code) {
+  return code == 0 || code == 1 || code == 3 || code == 4 || code == 8 || code == 13 || code == 14;
+}
+
+// A payload's size class: the first whose bound it does not pass, the last one has none.
+inline constexpr std::array<uint64_t, 4> kSizeClassBounds = {uint64_t{4} << 10, uint64_t{64} << 10,
+                                                             uint64_t{1} << 20, uint64_t{16} << 20};
+inline constexpr std::array<std::string_view, 5> kSizeClassNames = {
+    "le_4KiB", "le_64KiB", "le_1MiB", "le_16MiB", "gt_16MiB"};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_METRICS_LABELS_H_

@@ -1,0 +1,166 @@
+// Recording. What is read at a scrape stands in server_metrics_collect.cc.
+#include "server/metrics/server_metrics.h"
+
+#include <algorithm>
+
+#include "server/metrics/labels.h"
+
+namespace histogram::server {
+namespace {
+
+constexpr uint64_t kMicrosecond = 1000;                            // nanoseconds
+constexpr BucketLayout kStageBuckets{kMicrosecond, 1, 21};         // 1 us to 1.05 s
+constexpr BucketLayout kRequestBuckets{50 * kMicrosecond, 1, 19};  // 50 us to 13.1 s
+constexpr BucketLayout kByteBuckets{256, 2, 12};                   // 256 B to 1 GiB
+constexpr BucketLayout kCountBuckets{1, 1, 13};                    // 1 to 4096
+
+template <typename E>
+size_t Index(E value, size_t count) {
+  return std::min(static_cast<size_t>(value), count - 1);
+}
+
+size_t SizeClass(uint64_t payload_bytes) {
+  size_t index = 0;
+  while (index < kSizeClassBounds.size() && payload_bytes > kSizeClassBounds[index]) ++index;
+  return index;
+}
+
+}  // namespace
+
+BackendDescription DescribeBackend(const Backend& backend) {
+  const BackendInfo& info = backend.info();
+  BackendDescription description{info.name, info.device, info.uuid, info.driver, {}, {}};
+  for (const KernelInfo& kernel : backend.kernels()) description.kernels.push_back(kernel.name);
+  for (const KernelChoice& choice : backend.choices()) description.chosen.push_back(choice.kernel);
+  return description;
+}
+
+ServerMetrics::ServerMetrics(const MetricsOptions& options) : options_(options) {
+  static_assert(kSizeClassNames.size() == kSizeClassCount);
+  static_assert(kFallbackReasonNames.size() == kFallbackReasonCount);
+  static_assert(kCodeNames.size() == kCodeCount);
+  CellPlan plan;
+  for (size_t method = 0; method < kMethodCount; ++method) {
+    for (Cell& cell : requests_[method]) cell = plan.Take();
+    for (HistogramCells& cells : durations_[method]) cells = HistogramCells(kRequestBuckets, plan);
+    streams_opened_[method] = plan.Take();
+    streams_closed_[method] = plan.Take();
+  }
+  payload_bytes_ = HistogramCells(kByteBuckets, plan);
+  batch_payloads_ = HistogramCells(kCountBuckets, plan);
+  batch_bytes_ = HistogramCells(kByteBuckets, plan);
+  for (Cell& cell : rejected_) cell = plan.Take();
+  expired_ = plan.Take();
+  cancelled_ = plan.Take();
+  integrity_failures_ = plan.Take();
+
+  const size_t declared = std::min(options_.backends.size(), kBackendsMax);
+  for (size_t i = 0; i < declared; ++i) AddBackend(options_.backends[i], /*declared=*/true, plan);
+  AddBackend({std::string(kOther), "", "", "", {}, {}}, /*declared=*/false, plan);
+  fallbacks_ = plan.Take(backends_.size() * backends_.size() * kFallbackReasonCount);
+  cells_ = std::make_unique<Cells>(plan.count(), options_.shard_count);
+}
+
+ServerMetrics::~ServerMetrics() = default;
+
+void ServerMetrics::AddBackend(const BackendDescription& description, bool declared,
+                               CellPlan& plan) {
+  auto backend = std::make_unique<BackendCells>();
+  backend->description = description;
+  backend->declared = declared;
+  for (HistogramCells& stage : backend->stages) stage = HistogramCells(kStageBuckets, plan);
+  for (Cell& cell : backend->batches) cell = plan.Take();
+  const size_t kernels = std::min(description.kernels.size(), kKernelsMax);
+  for (size_t i = 0; i < kernels; ++i) {
+    const std::string& name = description.kernels[i];
+    const bool shown = std::find(description.chosen.begin(), description.chosen.end(), name) !=
+                       description.chosen.end();
+    backend->kernels.push_back({name, shown, HistogramCells(kStageBuckets, plan)});
+  }
+  backend->kernels.push_back({std::string(kOther), false, HistogramCells(kStageBuckets, plan)});
+  backends_.push_back(std::move(backend));
+}
+
+void ServerMetrics::SetSnapshotSource(std::function<Batcher::Snapshot()> source) {
+  absl::MutexLock lock(&mutex_);
+  snapshot_source_ = std::move(source);
+}
+
+size_t ServerMetrics::BackendIndex(std::string_view name) const {
+  size_t index = 0;
+  const size_t other = backends_.size() - 1;
+  while (index < other && backends_[index]->description.name != name) ++index;
+  return index;
+}
+
+ServerMetrics::BackendCells& ServerMetrics::FindBackend(std::string_view name) {
+  return *backends_[BackendIndex(name)];
+}
+
+void ServerMetrics::RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
+                                    uint64_t duration_ns) {
+  const size_t m = Index(method, kMethodCount);
+  const auto raw_code = static_cast<size_t>(code);
+  const size_t c =
+      raw_code < kCodeCount ? raw_code : static_cast<size_t>(absl::StatusCode::kUnknown);
+  Cells::Shard& shard = cells_->Local();
+  shard.Add(requests_[m][c], 1);
+  durations_[m][SizeClass(payload_bytes)].Observe(shard, duration_ns);
+  payload_bytes_.Observe(shard, payload_bytes);
+}
+
+void ServerMetrics::StreamOpened(Method method) {
+  cells_->Add(streams_opened_[Index(method, kMethodCount)], 1);
+}
+
+void ServerMetrics::StreamClosed(Method method) {
+  cells_->Add(streams_closed_[Index(method, kMethodCount)], 1);
+}
+
+void ServerMetrics::BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) {
+  BackendCells& backend = FindBackend(report.backend);
+  size_t kernel = 0;
+  const size_t other = backend.kernels.size() - 1;
+  while (kernel < other && backend.kernels[kernel].name != report.kernel) ++kernel;
+
+  Cells::Shard& shard = cells_->Local();
+  shard.Add(backend.batches[Index(closed_by, kClosedByCount)], 1);
+  batch_payloads_.Observe(shard, report.payloads);
+  batch_bytes_.Observe(shard, bytes);
+  const auto observe = [&](Stage stage, uint64_t duration_ns) {
+    backend.stages[static_cast<size_t>(stage)].Observe(shard, duration_ns);
+  };
+  // A stage that this backend does not have is not one that took no time.
+  if (report.gather_ns != 0) observe(Stage::kGather, report.gather_ns);
+  if (report.transfer_ns != 0) observe(Stage::kTransfer, report.transfer_ns);
+  observe(Stage::kKernel, report.kernel_ns);
+  backend.kernels[kernel].duration.Observe(shard, report.kernel_ns);
+}
+
+void ServerMetrics::StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) {
+  FindBackend(backend).stages[Index(stage, kStageCount)].Observe(cells_->Local(), duration_ns);
+}
+
+void ServerMetrics::Rejected(RejectReason reason) {
+  cells_->Add(rejected_[Index(reason, kRejectReasonCount)], 1);
+}
+
+void ServerMetrics::Expired() { cells_->Add(expired_, 1); }
+
+void ServerMetrics::Cancelled() { cells_->Add(cancelled_, 1); }
+
+void ServerMetrics::FellBack(std::string_view from, std::string_view to, std::string_view reason) {
+  const auto known =
+      std::find(kFallbackReasonNames.begin(), kFallbackReasonNames.end() - 1, reason);
+  const auto r = static_cast<size_t>(known - kFallbackReasonNames.begin());
+  const size_t pair = BackendIndex(from) * backends_.size() + BackendIndex(to);
+  cells_->Add(fallbacks_ + static_cast<Cell>(pair * kFallbackReasonCount + r), 1);
+}
+
+void ServerMetrics::IntegrityFailure() { cells_->Add(integrity_failures_, 1); }
+
+void ServerMetrics::BackendDown(std::string_view backend, std::string_view /*reason*/) {
+  FindBackend(backend).down.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace histogram::server

@@ -1,0 +1,130 @@
+// The server's own metrics: an Observer that counts, and a Collectable that Prometheus reads.
+//
+// Recording adds to thread-sharded atomics: no lock, no allocation, tens of nanoseconds. Everything
+// is thread-safe. Label values are bounded: backends and kernels that were not declared count as
+// "other". Durations come in nanoseconds and go out in seconds.
+#ifndef HISTOGRAM_SERVER_METRICS_SERVER_METRICS_H_
+#define HISTOGRAM_SERVER_METRICS_SERVER_METRICS_H_
+
+#include <prometheus/collectable.h>
+#include <prometheus/metric_family.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "kernels/backend.h"
+#include "server/batching/batcher.h"
+#include "server/config.h"
+#include "server/metrics/cells.h"
+#include "server/observer.h"
+
+namespace histogram::server {
+
+// What the labels need to know of a backend.
+struct BackendDescription {
+  std::string name, device, uuid, driver;
+  std::vector<std::string> kernels;  // every one that a BatchReport may name
+  std::vector<std::string> chosen;   // of these, those that the selector uses; shown from the start
+};
+BackendDescription DescribeBackend(const Backend& backend);
+
+struct MetricsOptions {
+  std::vector<BackendDescription> backends;  // at most kBackendsMax; more count as "other"
+  // Name and value of each limit, in base units; see LimitsOf.
+  std::vector<std::pair<std::string, double>> limits;
+  BuildInfo build;
+  bool cuda = false;       // compiled in
+  size_t shard_count = 0;  // 0: one per core
+};
+// Every numeric setting: bytes and counts as they are, times as "..._seconds...".
+std::vector<std::pair<std::string, double>> LimitsOf(const Config& config);
+
+class ServerMetrics final : public Observer, public prometheus::Collectable {
+ public:
+  static constexpr size_t kBackendsMax = 16;
+  static constexpr size_t kKernelsMax = 64;  // of one backend
+
+  explicit ServerMetrics(const MetricsOptions& options);
+  ~ServerMetrics() override;
+
+  // Where the gauges of queue and lanes come from. Null: they read 0. Once this returns, the former
+  // source is not called any more, so whatever it refers to may go.
+  void SetSnapshotSource(std::function<Batcher::Snapshot()> source);
+  void SetDraining(bool draining) { draining_.store(draining, std::memory_order_relaxed); }
+
+  void RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
+                       uint64_t duration_ns) override;
+  void StreamOpened(Method method) override;
+  void StreamClosed(Method method) override;
+  void BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) override;
+  void StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) override;
+  void Rejected(RejectReason reason) override;
+  void Expired() override;
+  void Cancelled() override;
+  void FellBack(std::string_view from, std::string_view to, std::string_view reason) override;
+  void IntegrityFailure() override;
+  void BackendDown(std::string_view backend, std::string_view reason) override;
+
+  std::vector<prometheus::MetricFamily> Collect() const override;
+
+ private:
+  static constexpr int kCodeCount = 17;  // of gRPC's status codes
+  static constexpr int kSizeClassCount = 5;
+  static constexpr int kFallbackReasonCount = 5;
+
+  struct KernelCells {
+    std::string name;
+    bool shown = false;  // from the start; otherwise once it has run
+    HistogramCells duration;
+  };
+  struct BackendCells {
+    BackendDescription description;
+    bool declared = true;  // false: "other"
+    std::array<HistogramCells, kStageCount> stages;
+    std::vector<KernelCells> kernels;  // the last one is "other"
+    std::array<Cell, kClosedByCount> batches{};
+    std::atomic<bool> down{false};
+  };
+  class Writer;  // builds the families; server_metrics_collect.cc
+
+  BackendCells& FindBackend(std::string_view name);
+  const BackendCells& FindBackend(std::string_view name) const;
+  size_t BackendIndex(std::string_view name) const;
+  void AddBackend(const BackendDescription& description, bool declared, CellPlan& plan);
+  void CollectRequests(Writer& writer) const;
+  void CollectBatches(Writer& writer) const;
+  void CollectEvents(Writer& writer) const;
+  void CollectBackends(Writer& writer, const Batcher::Snapshot& snapshot) const;
+  void CollectGauges(Writer& writer, const Batcher::Snapshot& snapshot) const;
+  Batcher::Snapshot TakeSnapshot() const ABSL_LOCKS_EXCLUDED(mutex_);
+
+  const MetricsOptions options_;
+  std::vector<std::unique_ptr<BackendCells>> backends_;  // the last one is "other"
+
+  std::array<std::array<Cell, kCodeCount>, kMethodCount> requests_{};
+  std::array<std::array<HistogramCells, kSizeClassCount>, kMethodCount> durations_;
+  std::array<Cell, kMethodCount> streams_opened_{}, streams_closed_{};
+  HistogramCells payload_bytes_, batch_payloads_, batch_bytes_;
+  std::array<Cell, kRejectReasonCount> rejected_{};
+  Cell expired_ = 0, cancelled_ = 0, integrity_failures_ = 0;
+  Cell fallbacks_ = 0;  // [from][to][reason]
+  std::unique_ptr<Cells> cells_;
+
+  std::atomic<bool> draining_{false};
+  mutable absl::Mutex mutex_;
+  std::function<Batcher::Snapshot()> snapshot_source_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_METRICS_SERVER_METRICS_H_

@@ -1,0 +1,290 @@
+// Reading: the metric families, with the texts that explain them.
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_replace.h"
+#include "server/config_settings.h"
+#include "server/config_values.h"
+#include "server/metrics/labels.h"
+#include "server/metrics/server_metrics.h"
+
+namespace histogram::server {
+
+using prometheus::ClientMetric;
+using prometheus::MetricFamily;
+using prometheus::MetricType;
+
+// Appends families and their series to a vector.
+class ServerMetrics::Writer {
+ public:
+  using Labels = std::initializer_list<std::pair<const char*, std::string_view>>;
+
+  Writer(const Cells& cells, std::vector<MetricFamily>& families)
+      : cells_(cells), families_(families) {}
+
+  // What follows belongs to this family, until the next one.
+  void Family(std::string name, std::string help, MetricType type) {
+    families_.push_back({"histsvc_" + std::move(name), std::move(help), type, {}});
+  }
+  void Counter(Labels labels, Cell cell) { Add(labels).counter.value = Read(cell); }
+  void CounterIfAny(Labels labels, Cell cell) {
+    if (cells_.Sum(cell) != 0) Counter(labels, cell);
+  }
+  void Gauge(Labels labels, double value) { Add(labels).gauge.value = value; }
+  // `unit`: what one recorded unit is in the metric's, 1e-9 from nanoseconds to seconds.
+  void Histogram(Labels labels, const HistogramCells& cells, double per_unit) {
+    ClientMetric::Histogram& out = Add(labels).histogram;
+    for (int i = 0; i <= cells.layout.bound_count; ++i) {
+      out.sample_count += cells_.Sum(cells.first + static_cast<Cell>(i));
+      if (i == cells.layout.bound_count) break;  // the serializer adds +Inf itself
+      const double bound = static_cast<double>(cells.layout.Bound(i)) / per_unit;
+      out.bucket.push_back({out.sample_count, bound});
+    }
+    out.sample_sum = Read(cells.sum_cell()) / per_unit;
+  }
+  bool Any(const HistogramCells& cells) const {
+    for (int i = 0; i <= cells.layout.bound_count; ++i) {
+      if (cells_.Sum(cells.first + static_cast<Cell>(i)) != 0) return true;
+    }
+    return false;
+  }
+  double Read(Cell cell) const { return static_cast<double>(cells_.Sum(cell)); }
+
+ private:
+  ClientMetric& Add(Labels labels) {
+    ClientMetric& metric = families_.back().metric.emplace_back();
+    for (const auto& [name, value] : labels) metric.label.push_back({name, std::string(value)});
+    return metric;
+  }
+
+  const Cells& cells_;
+  std::vector<MetricFamily>& families_;
+};
+
+namespace {
+
+constexpr double kSeconds = 1e9;  // recorded in nanoseconds
+constexpr double kAsIs = 1;
+
+// Describe carries no payload; its series appear only if someone records one.
+bool CarriesPayload(size_t method) { return static_cast<Method>(method) != Method::kDescribe; }
+
+}  // namespace
+
+std::vector<std::pair<std::string, double>> LimitsOf(const Config& config) {
+  std::vector<std::pair<std::string, double>> limits;
+  for (const Setting& setting : Settings()) {
+    const bool time = setting.kind == SettingKind::kTime;
+    if (setting.kind != SettingKind::kBytes && setting.kind != SettingKind::kCount && !time)
+      continue;
+    std::string name = absl::StrReplaceAll(setting.name, {{"-", "_"}});
+    if (time) name = absl::StrReplaceAll(name, {{"_us", "_seconds"}});
+    const double value = ParseNumber(GetText(setting, config).front()).value_or(0);
+    limits.emplace_back(std::move(name), time ? value / 1e6 : value);
+  }
+  return limits;
+}
+
+Batcher::Snapshot ServerMetrics::TakeSnapshot() const {
+  absl::MutexLock lock(&mutex_);
+  return snapshot_source_ ? snapshot_source_() : Batcher::Snapshot();
+}
+
+std::vector<MetricFamily> ServerMetrics::Collect() const {
+  const Batcher::Snapshot snapshot = TakeSnapshot();
+  std::vector<MetricFamily> families;
+  Writer writer(*cells_, families);
+  CollectRequests(writer);
+  CollectBatches(writer);
+  CollectEvents(writer);
+  CollectBackends(writer, snapshot);
+  CollectGauges(writer, snapshot);
+  return families;
+}
+
+void ServerMetrics::CollectRequests(Writer& writer) const {
+  writer.Family("requests_total",
+                "Payloads answered, by method and status code; each item of a ComputeMany and each "
+                "Accumulate counts as one.",
+                MetricType::Counter);
+  for (size_t m = 0; m < kMethodCount; ++m) {
+    for (size_t c = 0; c < kCodeCount; ++c) {
+      const Writer::Labels labels = {{"method", kMethodNames[m]}, {"code", kCodeNames[c]}};
+      if (CarriesPayload(m) && IsExpectedCode(c)) {
+        writer.Counter(labels, requests_[m][c]);
+      } else {
+        writer.CounterIfAny(labels, requests_[m][c]);
+      }
+    }
+  }
+  writer.Family("request_duration_seconds",
+                "Time from a payload's arrival to its answer, by method and size of the payload.",
+                MetricType::Histogram);
+  for (size_t m = 0; m < kMethodCount; ++m) {
+    for (size_t s = 0; s < kSizeClassCount; ++s) {
+      const HistogramCells& cells = durations_[m][s];
+      if (!CarriesPayload(m) && !writer.Any(cells)) continue;
+      writer.Histogram({{"method", kMethodNames[m]}, {"size_class", kSizeClassNames[s]}}, cells,
+                       kSeconds);
+    }
+  }
+  writer.Family("payload_bytes", "Sizes of the payloads that were answered.",
+                MetricType::Histogram);
+  writer.Histogram({}, payload_bytes_, kAsIs);
+  writer.Family("streams_total", "Streams that were opened.", MetricType::Counter);
+  for (const Method method : {Method::kComputeMany, Method::kAccumulate}) {
+    const auto m = static_cast<size_t>(method);
+    writer.Counter({{"method", kMethodNames[m]}}, streams_opened_[m]);
+  }
+  writer.Family("streams_open", "Streams that are open now.", MetricType::Gauge);
+  for (const Method method : {Method::kComputeMany, Method::kAccumulate}) {
+    const auto m = static_cast<size_t>(method);
+    // Read in this order a stream that comes and goes meanwhile cannot make the difference
+    // negative.
+    const double closed = writer.Read(streams_closed_[m]);
+    writer.Gauge({{"method", kMethodNames[m]}},
+                 std::max(0.0, writer.Read(streams_opened_[m]) - closed));
+  }
+}
+
+void ServerMetrics::CollectBatches(Writer& writer) const {
+  writer.Family("batches_total", "Batches executed, by backend and by what closed them.",
+                MetricType::Counter);
+  for (const auto& backend : backends_) {
+    for (size_t c = 0; c < kClosedByCount; ++c) {
+      const Writer::Labels labels = {{"backend", backend->description.name},
+                                     {"closed_by", kClosedByNames[c]}};
+      if (backend->declared) {
+        writer.Counter(labels, backend->batches[c]);
+      } else {
+        writer.CounterIfAny(labels, backend->batches[c]);
+      }
+    }
+  }
+  writer.Family("batch_payloads", "Payloads of a batch.", MetricType::Histogram);
+  writer.Histogram({}, batch_payloads_, kAsIs);
+  writer.Family("batch_bytes", "Payload bytes of a batch.", MetricType::Histogram);
+  writer.Histogram({}, batch_bytes_, kAsIs);
+  writer.Family("stage_duration_seconds",
+                "Time spent in a stage: queue, fold and reply by payload; gather, transfer and "
+                "kernel by batch.",
+                MetricType::Histogram);
+  for (const auto& backend : backends_) {
+    for (size_t s = 0; s < kStageCount; ++s) {
+      const HistogramCells& cells = backend->stages[s];
+      if (!backend->declared && !writer.Any(cells)) continue;
+      writer.Histogram({{"stage", kStageNames[s]}, {"backend", backend->description.name}}, cells,
+                       kSeconds);
+    }
+  }
+  writer.Family("kernel_duration_seconds", "Time that a kernel took for a batch.",
+                MetricType::Histogram);
+  for (const auto& backend : backends_) {
+    for (const KernelCells& kernel : backend->kernels) {
+      if (!kernel.shown && !writer.Any(kernel.duration)) continue;
+      writer.Histogram({{"kernel", kernel.name}, {"backend", backend->description.name}},
+                       kernel.duration, kSeconds);
+    }
+  }
+}
+
+void ServerMetrics::CollectEvents(Writer& writer) const {
+  writer.Family("rejected_total", "Payloads, calls and streams that were refused, by reason.",
+                MetricType::Counter);
+  for (size_t r = 0; r < kRejectReasonCount; ++r) {
+    writer.Counter({{"reason", kRejectReasonNames[r]}}, rejected_[r]);
+  }
+  writer.Family("expired_total", "Payloads dropped uncounted because their deadline had passed.",
+                MetricType::Counter);
+  writer.Counter({}, expired_);
+  writer.Family("cancelled_total", "Payloads dropped uncounted because their caller went away.",
+                MetricType::Counter);
+  writer.Counter({}, cancelled_);
+  writer.Family("integrity_failures_total",
+                "Answers held back because their counts did not add up or a recount differed.",
+                MetricType::Counter);
+  writer.Counter({}, integrity_failures_);
+  writer.Family("fallback_total", "Batches that ran on another backend than the one chosen.",
+                MetricType::Counter);
+  for (size_t from = 0; from < backends_.size(); ++from) {
+    for (size_t to = 0; to < backends_.size(); ++to) {
+      for (size_t r = 0; r < kFallbackReasonCount; ++r) {
+        const size_t pair = from * backends_.size() + to;
+        const Cell cell = fallbacks_ + static_cast<Cell>(pair * kFallbackReasonCount + r);
+        const Writer::Labels labels = {{"from", backends_[from]->description.name},
+                                       {"to", backends_[to]->description.name},
+                                       {"reason", kFallbackReasonNames[r]}};
+        if (from != to && backends_[from]->declared && backends_[to]->declared) {
+          writer.Counter(labels, cell);
+        } else {
+          writer.CounterIfAny(labels, cell);
+        }
+      }
+    }
+  }
+}
+
+void ServerMetrics::CollectBackends(Writer& writer, const Batcher::Snapshot& snapshot) const {
+  const auto find = [&](const std::string& name) -> const Batcher::BackendSnapshot* {
+    const auto found = std::find_if(snapshot.backends.begin(), snapshot.backends.end(),
+                                    [&](const auto& backend) { return backend.name == name; });
+    return found == snapshot.backends.end() ? nullptr : &*found;
+  };
+  writer.Family("backend_up", "1 while the backend executes batches, 0 once it is lost.",
+                MetricType::Gauge);
+  for (const auto& backend : backends_) {
+    if (!backend->declared) continue;
+    const Batcher::BackendSnapshot* seen = find(backend->description.name);
+    const bool down =
+        backend->down.load(std::memory_order_relaxed) || (seen != nullptr && !seen->up);
+    writer.Gauge({{"backend", backend->description.name}}, down ? 0 : 1);
+  }
+  writer.Family("backend_info", "Always 1; the labels say what the backend is.", MetricType::Gauge);
+  for (const auto& backend : backends_) {
+    if (!backend->declared) continue;
+    const BackendDescription& is = backend->description;
+    writer.Gauge(
+        {{"backend", is.name}, {"device", is.device}, {"uuid", is.uuid}, {"driver", is.driver}}, 1);
+  }
+  writer.Family("lanes", "Lanes of a backend, by state.", MetricType::Gauge);
+  for (const auto& backend : backends_) {
+    if (!backend->declared) continue;
+    const std::string& name = backend->description.name;
+    const Batcher::BackendSnapshot* seen = find(name);
+    const uint32_t lanes = seen == nullptr ? 0 : seen->lanes;
+    const uint32_t busy = seen == nullptr ? 0 : std::min(seen->lanes_busy, lanes);
+    writer.Gauge({{"backend", name}, {"state", "busy"}}, busy);
+    writer.Gauge({{"backend", name}, {"state", "free"}}, lanes - busy);
+  }
+}
+
+void ServerMetrics::CollectGauges(Writer& writer, const Batcher::Snapshot& snapshot) const {
+  const auto gauge = [&](std::string name, std::string help, uint64_t value) {
+    writer.Family(std::move(name), std::move(help), MetricType::Gauge);
+    writer.Gauge({}, static_cast<double>(value));
+  };
+  gauge("queue_payloads", "Payloads that wait for a lane.", snapshot.queue_payloads);
+  gauge("queue_bytes", "Bytes of the payloads that wait for a lane.", snapshot.queue_bytes);
+  gauge("in_flight", "Payloads that are executing.", snapshot.in_flight);
+  gauge("charged_bytes",
+        "Payload and reply bytes, queued and executing, that count against "
+        "queue_bytes_max.",
+        snapshot.charged_bytes);
+  gauge("streams_paused", "Streams that wait for room in the queue.", snapshot.waiting);
+  gauge("draining", "1 while the server is shutting down.",
+        draining_.load(std::memory_order_relaxed) ? 1 : 0);
+  writer.Family("limit", "The limits in force, by name; the name says the unit.",
+                MetricType::Gauge);
+  for (const auto& [name, value] : options_.limits) writer.Gauge({{"name", name}}, value);
+  writer.Family("build_info", "Always 1; the labels say what was built.", MetricType::Gauge);
+  writer.Gauge({{"version", options_.build.version},
+                {"commit", options_.build.commit},
+                {"compiler", options_.build.compiler},
+                {"cuda", options_.cuda ? "true" : "false"}},
+               1);
+}
+
+}  // namespace histogram::server

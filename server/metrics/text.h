@@ -1,0 +1,17 @@
+// Metrics as Prometheus reads them.
+#ifndef HISTOGRAM_SERVER_METRICS_TEXT_H_
+#define HISTOGRAM_SERVER_METRICS_TEXT_H_
+
+#include <prometheus/collectable.h>
+
+#include <string>
+#include <vector>
+
+namespace histogram::server {
+
+// The text exposition format (version 0.0.4) of everything that the collectables hold. Thread-safe.
+std::string MetricsText(const std::vector<const prometheus::Collectable*>& collectables);
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_METRICS_TEXT_H_

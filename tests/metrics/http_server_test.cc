@@ -1,0 +1,244 @@
+// The operators' HTTP server over real sockets.
+#include "server/metrics/http_server.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace histogram::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// A client's socket.
+class Client {
+ public:
+  explicit Client(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ = connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  }
+  ~Client() { close(fd_); }
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  bool connected() const { return connected_; }
+  void Send(std::string_view text) const {
+    EXPECT_EQ(send(fd_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+  }
+  // Until the server closes.
+  std::string ReadAll() const {
+    std::string all;
+    std::array<char, 65536> buffer;
+    for (ssize_t n = 0; (n = recv(fd_, buffer.data(), buffer.size(), 0)) > 0;) {
+      all.append(buffer.data(), static_cast<size_t>(n));
+    }
+    return all;
+  }
+
+ private:
+  const int fd_;
+  bool connected_ = false;
+};
+
+std::string Request(uint16_t port, const std::string& line) {
+  const Client client(port);
+  client.Send(line + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+  return client.ReadAll();
+}
+
+HttpServerOptions Options() {
+  HttpServerOptions options;
+  options.listen = "127.0.0.1:0";
+  options.metrics = [] { return std::string("a_total 1\n"); };
+  return options;
+}
+
+std::unique_ptr<HttpServer> Start(HttpServerOptions options) {
+  auto server = HttpServer::Start(std::move(options));
+  EXPECT_TRUE(server.ok()) << server.status();
+  return server.ok() ? *std::move(server) : nullptr;
+}
+
+TEST(HttpServer, ServesTheMetricsAsPrometheusWantsThem) {
+  const auto server = Start(Options());
+  ASSERT_NE(server, nullptr);
+  EXPECT_NE(server->port(), 0);
+  EXPECT_EQ(server->address(), absl::StrCat("127.0.0.1:", server->port()));
+  const std::string answer = Request(server->port(), "GET /metrics");
+  EXPECT_THAT(answer, AllOf(StartsWith("HTTP/1.1 200 OK\r\n"),
+                            HasSubstr("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"),
+                            HasSubstr("Content-Length: 10\r\n"), EndsWith("\r\n\r\na_total 1\n")));
+}
+
+TEST(HttpServer, AnswersALargeTextWhole) {
+  HttpServerOptions options = Options();
+  const std::string text(8 << 20, 'x');
+  options.metrics = [&text] { return text; };
+  const auto server = Start(std::move(options));
+  EXPECT_THAT(Request(server->port(), "GET /metrics"), EndsWith("\r\n\r\n" + text));
+}
+
+TEST(HttpServer, HealthAndReadiness) {
+  std::atomic<bool> ready{false};
+  HttpServerOptions options = Options();
+  options.readiness = [&ready] { return Readiness{ready, "draining\r\nSet-Cookie: x"}; };
+  const auto server = Start(std::move(options));
+  EXPECT_THAT(Request(server->port(), "GET /healthz"),
+              AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), EndsWith("\r\n\r\nok\n")));
+  EXPECT_THAT(Request(server->port(), "GET /readyz"),
+              AllOf(StartsWith("HTTP/1.1 503 Service Unavailable\r\n"),
+                    EndsWith("\r\n\r\nnot ready: draining  Set-Cookie: x\n")));
+  ready = true;
+  EXPECT_THAT(Request(server->port(), "GET /readyz?verbose=1"),
+              AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), EndsWith("\r\n\r\nready\n")));
+}
+
+TEST(HttpServer, OtherPathsAndMethodsAreRefusedHelpfully) {
+  const auto server = Start(Options());
+  for (const char* path : {"/", "/metric", "/metrics/", "/../etc/passwd", "/%2e%2e/etc/passwd"}) {
+    const std::string answer = Request(server->port(), absl::StrCat("GET ", path));
+    EXPECT_THAT(answer, testing::Not(HasSubstr("root:"))) << path;
+    EXPECT_THAT(answer, testing::Not(StartsWith("HTTP/1.1 200"))) << path;
+  }
+  EXPECT_THAT(
+      Request(server->port(), "GET /other"),
+      AllOf(StartsWith("HTTP/1.1 404 Not Found\r\n"), HasSubstr("/metrics, /healthz and /readyz")));
+  EXPECT_THAT(Request(server->port(), "POST /metrics"),
+              AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: GET, HEAD\r\n")));
+  EXPECT_THAT(Request(server->port(), "HEAD /metrics"),
+              AllOf(HasSubstr("Content-Length: 10\r\n"), EndsWith("\r\n\r\n")));
+}
+
+TEST(HttpServer, ACallbackThatThrowsIsAnError) {
+  HttpServerOptions options = Options();
+  options.metrics = []() -> std::string { throw std::runtime_error("no"); };
+  const auto server = Start(std::move(options));
+  EXPECT_THAT(Request(server->port(), "GET /metrics"), StartsWith("HTTP/1.1 500 "));
+  EXPECT_THAT(Request(server->port(), "GET /healthz"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST(HttpServer, APortInUseIsAnErrorThatNamesIt) {
+  const auto first = Start(Options());
+  HttpServerOptions options = Options();
+  options.listen = first->address();
+  const auto second = HttpServer::Start(options);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(second.status().message()),
+              AllOf(HasSubstr(first->address()), HasSubstr("Address already in use")));
+}
+
+TEST(HttpServer, AddressesThatAreNoneAreRefused) {
+  for (const char* listen : {"9464", "unix:/tmp/x", "localhost:99999", ":1"}) {
+    HttpServerOptions options = Options();
+    options.listen = listen;
+    EXPECT_EQ(HttpServer::Start(options).status().code(), absl::StatusCode::kInvalidArgument)
+        << listen;
+  }
+  HttpServerOptions options = Options();
+  options.listen = "192.0.2.1:0";  // an address that no machine has
+  EXPECT_EQ(HttpServer::Start(options).status().code(), absl::StatusCode::kUnavailable);
+}
+
+TEST(HttpServer, ANameIsResolved) {
+  HttpServerOptions options = Options();
+  options.listen = "localhost:0";
+  const auto server = Start(std::move(options));
+  ASSERT_NE(server, nullptr);
+  EXPECT_NE(server->port(), 0);
+}
+
+TEST(HttpServer, WithoutAnAddressItIsOff) {
+  HttpServerOptions options = Options();
+  options.listen = "";
+  const auto server = Start(std::move(options));
+  ASSERT_NE(server, nullptr);
+  EXPECT_EQ(server->port(), 0);
+  EXPECT_EQ(server->address(), "");
+}
+
+TEST(HttpServer, AClientThatSendsNothingMoreIsDropped) {
+  HttpServerOptions options = Options();
+  options.timeout_ms = 200;
+  options.thread_count = 1;
+  const auto server = Start(std::move(options));
+  const Client slow(server->port());
+  slow.Send("GET /metrics HTT");
+  // The only thread is taken by the slow client; this one is served once that was dropped.
+  EXPECT_THAT(Request(server->port(), "GET /healthz"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(slow.ReadAll(), testing::Not(HasSubstr("a_total")));
+}
+
+TEST(HttpServer, AClientThatReadsNothingIsDropped) {
+  HttpServerOptions options = Options();
+  options.timeout_ms = 200;
+  options.thread_count = 1;
+  const std::string text(64 << 20, 'x');  // more than the sockets hold
+  options.metrics = [&text] { return text; };
+  const auto server = Start(std::move(options));
+  const Client slow(server->port());
+  slow.Send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_THAT(Request(server->port(), "GET /healthz"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST(HttpServer, RubbishIsSurvived) {
+  const auto server = Start(Options());
+  for (const std::string& text :
+       {std::string("\0\1\2\3\r\n\r\n", 8), std::string(100000, 'A'),
+        std::string("GET /metrics HTTP/9.9\r\n\r\n"), std::string("\r\n\r\n")}) {
+    const Client client(server->port());
+    ASSERT_TRUE(client.connected());
+    client.Send(text);
+  }
+  EXPECT_THAT(Request(server->port(), "GET /healthz"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST(HttpServer, ManyClientsAtATime) {
+  const auto server = Start(Options());
+  std::atomic<int> answered{0};
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 8; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) {
+        if (Request(server->port(), "GET /metrics").find("a_total 1") != std::string::npos)
+          ++answered;
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(answered, 160);
+}
+
+TEST(HttpServer, ThePortIsFreeAgainAfterwards) {
+  std::string address;
+  {
+    const auto server = Start(Options());
+    address = server->address();
+  }
+  HttpServerOptions options = Options();
+  options.listen = address;
+  const auto again = HttpServer::Start(options);
+  EXPECT_TRUE(again.ok()) << again.status();
+}
+
+}  // namespace
+}  // namespace histogram::server
