@@ -27,7 +27,8 @@ std::string ModelName(const FileReader& read = ReadWholeFile);
 // operating system saves ("avx512vbmi2"), sorted.
 std::vector<std::string> Features();
 
-// Everything that avx512.cc needs: AVX-512 F, BW, VL, VBMI2, BITALG, VPOPCNTDQ and GFNI.
+// Everything that avx512.cc needs: AVX-512 F, BW, VL, VBMI, VBMI2, BITALG, GFNI, and BMI and POPCNT
+// beside them.
 bool HasAvx512Counting();
 
 // Cores' worth of CPU time that this process's control groups allow (versions 1 and 2, the tightest

@@ -14,6 +14,12 @@ void CountScalar(absl::Span<const Fragment> fragments, uint64_t* counts);
 
 void CountTables8(absl::Span<const Fragment> fragments, uint64_t* counts);
 
+void CountRuns8(absl::Span<const Fragment> fragments, uint64_t* counts);
+
+// REQUIRES: HasAvx512Counting().
+void CountAvx512(absl::Span<const Fragment> fragments, uint64_t* counts);
+void CountAvx512Shifts(absl::Span<const Fragment> fragments, uint64_t* counts);
+
 }  // namespace histogram::cpu
 
 #endif  // HISTOGRAM_KERNELS_CPU_KERNELS_H_

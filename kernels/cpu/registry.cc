@@ -1,5 +1,6 @@
 #include "kernels/cpu/registry.h"
 
+#include "kernels/cpu/cpu_info.h"
 #include "kernels/cpu/kernels.h"
 
 namespace histogram::cpu {
@@ -11,6 +12,12 @@ constexpr CpuKernel kKernels[] = {
     {"scalar", "one byte at a time into one table", CountScalar, Always, 0, 0},
     {"tables8", "eight bytes at a time into eight tables, so that equal neighbours do not wait",
      CountTables8, Always, 10, 2048},
+    {"runs8", "tables8, and a run of 256 equal bytes in one addition", CountRuns8, Always, 20,
+     2048},
+    {"avx512_shifts", "avx512 with half of its byte positions from shifts instead of loads",
+     CountAvx512Shifts, HasAvx512Counting, 30, 512},
+    {"avx512", "positional population count of one-hot words; runs in one addition", CountAvx512,
+     HasAvx512Counting, 40, 512},
 };
 
 }  // namespace

@@ -1,0 +1,311 @@
+// Positional population count with AVX-512: no table, no read-modify-write, the same speed for
+// every distribution.
+//
+// 1. Split. VPCOMPRESSB sorts each 64 bytes by their top two bits into four buckets.
+// 2. Count. Within a bucket six bits are left, so a byte is one bit of a 64-bit word: VPROLVQ
+// rotates a
+//    one by it. Eight words a vector; the eight byte positions of a word come from eight
+//    overlapping loads (or from four and a shift each), and rotation ignores the bits above the
+//    sixth, so nothing is masked. Carry-save adders (two VPTERNLOGQ) add the words bit by bit; once
+//    in 16 vectors a carry of weight 16 comes out, is transposed (VPERMB by bytes, GF2P8AFFINEQB by
+//    bits) so that each value's eight bits lie in one byte, and VPOPCNTB and VPADDB put it onto 64
+//    byte counters.
+// 3. Runs. A group of 256 equal bytes is recognised beforehand and costs an addition.
+//
+// Both steps are bound by the two ports that 512-bit instructions go to: about 16 of them for the
+// split and 25 for the count of 64 bytes.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "kernels/cpu/kernels.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+#include <immintrin.h>
+
+// On each function, not on the file: nothing that the linker may share with other files is compiled
+// for instructions that this processor may lack.
+#define HISTOGRAM_AVX512                                                               \
+  __attribute__((                                                                      \
+      target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,gfni,bmi," \
+             "bmi2,popcnt")))
+#define HISTOGRAM_AVX512_INLINE HISTOGRAM_AVX512 __attribute__((always_inline)) inline
+
+namespace histogram::cpu {
+namespace {
+
+constexpr size_t kVector = 64;                // bytes
+constexpr size_t kStep = 2 * kVector;         // one carry of weight 16 a step
+constexpr size_t kStepsMax = 31;              // of carries of up to 8, until a byte counter is full
+constexpr size_t kChunk = kStepsMax * kStep;  // counted in one go
+constexpr size_t kGroup = 4 * kVector;        // looked at as a whole for runs
+constexpr size_t kBlock = 8 * kGroup;         // split between two looks at the buckets
+constexpr size_t kBuckets = 4;
+// A bucket holds less than a chunk before a block, and its last store and the overlapping loads
+// reach past its end.
+constexpr size_t kCapacity = kChunk + kBlock + 3 * kVector;
+// Counts are 32 bits wide until they are flushed; none can overflow within this many bytes.
+constexpr uint64_t kFlushBytes = uint64_t{1} << 31;
+
+// Where the byte positions of a word come from.
+enum class Positions { kLoads, kLoadsAndShifts };
+
+// Numbers of up to four bits, one for each of 8 x 64 bit positions, by the weight of their bits.
+struct alignas(kVector) Adder {
+  __m512i ones, twos, fours, eights;
+};
+
+struct State {
+  alignas(kVector) uint8_t bytes[kBuckets][kCapacity];
+  Adder adders[kBuckets];
+  alignas(kVector) uint32_t counts[kByteValues];
+  size_t sizes[kBuckets];
+};
+
+// Adds three bits at each position: the sum stays in `low`, the carry goes to `high`. The carry is
+// formed from the new sum (0xd4: the majority of a, b and a ^ b ^ sum), so that nothing is copied.
+HISTOGRAM_AVX512_INLINE void Add(__m512i& high, __m512i& low, __m512i a, __m512i b) {
+  low = _mm512_ternarylogic_epi64(low, a, b, 0x96);
+  high = _mm512_ternarylogic_epi64(a, b, low, 0xd4);
+}
+
+// A one at the bit that each byte's low six bits name, byte position by byte position.
+template <Positions positions>
+HISTOGRAM_AVX512_INLINE void OneHot(const uint8_t* data, __m512i (&words)[8]) {
+  const __m512i one = _mm512_set1_epi64(1);
+  if constexpr (positions == Positions::kLoads) {
+    for (size_t i = 0; i < 8; ++i) {
+      words[i] = _mm512_rolv_epi64(one, _mm512_loadu_si512(data + i));
+    }
+  } else {
+    for (size_t i = 0; i < 8; i += 2) {
+      const __m512i bytes = _mm512_loadu_si512(data + i);
+      words[i] = _mm512_rolv_epi64(one, bytes);
+      words[i + 1] = _mm512_rolv_epi64(one, _mm512_srli_epi64(bytes, 8));
+    }
+  }
+}
+
+// Adds 64 bytes' words; returns the carries of weight 8.
+template <Positions positions>
+HISTOGRAM_AVX512_INLINE __m512i AddVector(const uint8_t* data, Adder& adder) {
+  __m512i words[8], two[2], four[2], eight;
+  OneHot<positions>(data, words);
+  for (size_t half = 0; half < 2; ++half) {
+    Add(two[0], adder.ones, words[4 * half], words[4 * half + 1]);
+    Add(two[1], adder.ones, words[4 * half + 2], words[4 * half + 3]);
+    Add(four[half], adder.twos, two[0], two[1]);
+  }
+  Add(eight, adder.fours, four[0], four[1]);
+  return eight;
+}
+
+// For each of the 64 bit positions, in how many of the eight words it is set; value v in byte v.
+HISTOGRAM_AVX512_INLINE __m512i CountColumns(__m512i words) {
+  // Byte i of word j becomes byte j of word i.
+  const __m512i transpose = _mm512_set_epi64(
+      0x3f372f271f170f07, 0x3e362e261e160e06, 0x3d352d251d150d05, 0x3c342c241c140c04,
+      0x3b332b231b130b03, 0x3a322a221a120a02, 0x3931292119110901, 0x3830282018100800);
+  // Multiplying the unit vectors by a word as a matrix yields its columns.
+  const __m512i units = _mm512_set1_epi64(static_cast<int64_t>(0x8040201008040201));
+  const __m512i by_byte = _mm512_permutexvar_epi8(transpose, words);
+  return _mm512_popcnt_epi8(_mm512_gf2p8affine_epi64_epi8(units, by_byte, 0));
+}
+
+// counts[v] += bytes[v] << shift for 64 values.
+HISTOGRAM_AVX512_INLINE void AddBytes(__m512i bytes, unsigned shift, uint32_t* counts) {
+  const __m128i quarters[4] = {_mm512_castsi512_si128(bytes), _mm512_extracti32x4_epi32(bytes, 1),
+                               _mm512_extracti32x4_epi32(bytes, 2),
+                               _mm512_extracti32x4_epi32(bytes, 3)};
+  for (size_t i = 0; i < 4; ++i) {
+    const __m512i wide = _mm512_slli_epi32(_mm512_cvtepu8_epi32(quarters[i]), shift);
+    _mm512_store_si512(counts + 16 * i, _mm512_add_epi32(wide, _mm512_load_si512(counts + 16 * i)));
+  }
+}
+
+// Counts the low six bits of `steps` times kStep bytes; what is below weight 16 stays in the adder.
+template <Positions positions>
+HISTOGRAM_AVX512 __attribute__((noinline)) void CountChunk(const uint8_t* data, size_t steps,
+                                                           Adder& stored, uint32_t* counts) {
+  Adder adder = stored;
+  __m512i sixteens = _mm512_setzero_si512();
+  for (size_t i = 0; i < steps; ++i, data += kStep) {
+    const __m512i first = AddVector<positions>(data, adder);
+    const __m512i second = AddVector<positions>(data + kVector, adder);
+    __m512i carry;
+    Add(carry, adder.eights, first, second);
+    sixteens = _mm512_add_epi8(sixteens, CountColumns(carry));
+  }
+  AddBytes(sixteens, 4, counts);
+  stored = adder;
+}
+
+HISTOGRAM_AVX512_INLINE __m512i Twice(__m512i bytes) { return _mm512_add_epi8(bytes, bytes); }
+
+// Moves what the adder holds into the counts: at most 8 * (1 + 2 + 4 + 8) = 120 a value.
+HISTOGRAM_AVX512_INLINE void EmptyAdder(const Adder& adder, uint32_t* counts) {
+  __m512i sum = CountColumns(adder.eights);
+  sum = _mm512_add_epi8(Twice(sum), CountColumns(adder.fours));
+  sum = _mm512_add_epi8(Twice(sum), CountColumns(adder.twos));
+  sum = _mm512_add_epi8(Twice(sum), CountColumns(adder.ones));
+  AddBytes(sum, 0, counts);
+}
+
+struct Ends {
+  uint8_t* of[kBuckets];
+};
+
+// Appends each byte of `bytes` to the bucket of its top two bits.
+HISTOGRAM_AVX512_INLINE void Split(__m512i bytes, Ends& ends) {
+  const __mmask64 bit7 = _mm512_movepi8_mask(bytes);
+  const __mmask64 bit6 = _mm512_test_epi8_mask(bytes, _mm512_set1_epi8(0x40));
+  const __mmask64 none = _mm512_testn_epi8_mask(bytes, _mm512_set1_epi8(static_cast<char>(0xc0)));
+  const uint64_t with_bit7 = _cvtmask64_u64(bit7), with_bit6 = _cvtmask64_u64(bit6);
+  const int64_t count7 = _mm_popcnt_u64(with_bit7), count6 = _mm_popcnt_u64(with_bit6);
+  const int64_t both = _mm_popcnt_u64(with_bit7 & with_bit6);
+  _mm512_storeu_si512(ends.of[0], _mm512_maskz_compress_epi8(none, bytes));
+  _mm512_storeu_si512(ends.of[1], _mm512_maskz_compress_epi8(_kandn_mask64(bit7, bit6), bytes));
+  _mm512_storeu_si512(ends.of[2], _mm512_maskz_compress_epi8(_kandn_mask64(bit6, bit7), bytes));
+  _mm512_storeu_si512(ends.of[3], _mm512_maskz_compress_epi8(_kand_mask64(bit7, bit6), bytes));
+  ends.of[0] += static_cast<int64_t>(kVector) - count7 - count6 + both;
+  ends.of[1] += count6 - both;
+  ends.of[2] += count7 - both;
+  ends.of[3] += both;
+}
+
+// The same for the first `size` bytes at `data`, fewer than a vector; reads no more.
+HISTOGRAM_AVX512_INLINE void SplitPart(const uint8_t* data, size_t size, Ends& ends) {
+  const __mmask64 there = _cvtu64_mask64(_bzhi_u64(~uint64_t{0}, static_cast<unsigned>(size)));
+  Split(_mm512_maskz_loadu_epi8(there, data), ends);
+  ends.of[0] -= kVector - size;  // the zeros that were not there, all at the bucket's end
+}
+
+// Whether the group is one value again and again. The scalar look at its ends decides nearly
+// always.
+HISTOGRAM_AVX512_INLINE bool IsRun(const uint8_t* data) {
+  uint64_t first, last;
+  std::memcpy(&first, data, sizeof(first));
+  std::memcpy(&last, data + kGroup - sizeof(last), sizeof(last));
+  if (first != last || first != (first << 8 | first >> 56)) return false;
+  const __m512i value = _mm512_set1_epi64(static_cast<int64_t>(first));
+  // 0x7e: set where the three do not agree.
+  const __m512i front = _mm512_ternarylogic_epi64(_mm512_loadu_si512(data),
+                                                  _mm512_loadu_si512(data + kVector), value, 0x7e);
+  const __m512i back = _mm512_ternarylogic_epi64(
+      _mm512_loadu_si512(data + 2 * kVector), _mm512_loadu_si512(data + 3 * kVector), value, 0x7e);
+  const __m512i different = _mm512_or_si512(front, back);
+  return _mm512_test_epi64_mask(different, different) == 0;
+}
+
+// Splits up to kBlock bytes.
+HISTOGRAM_AVX512_INLINE void SplitBlock(const uint8_t* data, size_t size, State& state) {
+  Ends ends;
+  for (size_t b = 0; b < kBuckets; ++b) ends.of[b] = state.bytes[b] + state.sizes[b];
+  const uint8_t* const end = data + size;
+  for (; static_cast<size_t>(end - data) >= kGroup; data += kGroup) {
+    if (IsRun(data)) {
+      state.counts[*data] += kGroup;
+      continue;
+    }
+    for (size_t i = 0; i < kGroup; i += kVector) Split(_mm512_loadu_si512(data + i), ends);
+  }
+  for (; static_cast<size_t>(end - data) >= kVector; data += kVector) {
+    Split(_mm512_loadu_si512(data), ends);
+  }
+  if (data != end) SplitPart(data, static_cast<size_t>(end - data), ends);
+  for (size_t b = 0; b < kBuckets; ++b) {
+    state.sizes[b] = static_cast<size_t>(ends.of[b] - state.bytes[b]);
+  }
+}
+
+// Counts the chunk that a bucket holds, and moves what is left to its start.
+template <Positions positions>
+HISTOGRAM_AVX512_INLINE void CountFullBuckets(State& state) {
+  for (size_t b = 0; b < kBuckets; ++b) {
+    if (state.sizes[b] < kChunk) continue;
+    uint8_t* const bytes = state.bytes[b];
+    CountChunk<positions>(bytes, kStepsMax, state.adders[b], state.counts + 64 * b);
+    state.sizes[b] -= kChunk;
+    for (size_t i = 0; i < state.sizes[b]; i += kVector) {
+      _mm512_store_si512(bytes + i, _mm512_load_si512(bytes + kChunk + i));
+    }
+  }
+}
+
+// Counts what is left in the buckets and adders, adds all counts to the caller's and starts anew.
+template <Positions positions>
+HISTOGRAM_AVX512 void Flush(State& state, uint64_t* counts) {
+  for (size_t b = 0; b < kBuckets; ++b) {
+    uint8_t* const bytes = state.bytes[b];
+    uint32_t* const bucket_counts = state.counts + 64 * b;
+    const size_t size = state.sizes[b];
+    const size_t steps = (size + kStep - 1) / kStep;
+    const size_t padding = steps * kStep - size;  // with zeros, which are taken off again
+    if (steps > 0) {
+      _mm512_storeu_si512(bytes + size, _mm512_setzero_si512());
+      _mm512_storeu_si512(bytes + size + kVector, _mm512_setzero_si512());
+      CountChunk<positions>(bytes, steps, state.adders[b], bucket_counts);
+    }
+    EmptyAdder(state.adders[b], bucket_counts);
+    bucket_counts[0] -= static_cast<uint32_t>(padding);
+    state.sizes[b] = 0;
+    state.adders[b] = Adder{};
+  }
+  for (size_t v = 0; v < kByteValues; ++v) counts[v] += state.counts[v];
+  std::memset(state.counts, 0, sizeof(state.counts));
+}
+
+template <Positions positions>
+HISTOGRAM_AVX512 void Count(absl::Span<const Fragment> fragments, uint64_t* counts) {
+  State state;  // its bytes need no initial value
+  for (Adder& adder : state.adders) adder = Adder{};
+  std::memset(state.counts, 0, sizeof(state.counts));
+  std::memset(state.sizes, 0, sizeof(state.sizes));
+  uint64_t since_flush = 0;
+  for (const Fragment& fragment : fragments) {
+    const uint8_t* data = fragment.data();
+    for (size_t left = fragment.size(); left > 0;) {
+      const size_t size = left < kBlock ? left : kBlock;
+      SplitBlock(data, size, state);
+      CountFullBuckets<positions>(state);
+      data += size;
+      left -= size;
+      since_flush += size;
+      if (since_flush >= kFlushBytes) {
+        Flush<positions>(state, counts);
+        since_flush = 0;
+      }
+    }
+  }
+  Flush<positions>(state, counts);
+}
+
+}  // namespace
+
+HISTOGRAM_AVX512 void CountAvx512(absl::Span<const Fragment> fragments, uint64_t* counts) {
+  Count<Positions::kLoads>(fragments, counts);
+}
+
+HISTOGRAM_AVX512 void CountAvx512Shifts(absl::Span<const Fragment> fragments, uint64_t* counts) {
+  Count<Positions::kLoadsAndShifts>(fragments, counts);
+}
+
+}  // namespace histogram::cpu
+
+#else
+
+namespace histogram::cpu {
+
+// Never called: HasAvx512Counting() says no.
+void CountAvx512(absl::Span<const Fragment> fragments, uint64_t* counts) {
+  CountTables8(fragments, counts);
+}
+void CountAvx512Shifts(absl::Span<const Fragment> fragments, uint64_t* counts) {
+  CountTables8(fragments, counts);
+}
+
+}  // namespace histogram::cpu
+
+#endif

@@ -1,0 +1,343 @@
+#include "kernels/cuda/cuda_backend.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <thread>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_backends.h"
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/lane.h"
+#include "kernels/cuda/lane_layout.h"
+#include "kernels/cuda/registry/registry.h"
+#include "kernels/error.h"
+#include "kernels/mutex.h"
+
+namespace histogram::cuda {
+namespace {
+
+constexpr uint32_t kLanesMax = 64;
+constexpr uint64_t kLaneBytesMin = uint64_t{64} << 10;
+constexpr uint64_t kLaneBytesMax = uint64_t{2} << 30;
+constexpr uint32_t kLanePayloadsMax = 65536;
+
+// What a batch costs where nothing was measured: a launch, the host's copy into pinned memory
+// beside PCIe, and a row back for each payload.
+constexpr uint64_t kAssumedNsPerBatch = 15000;
+constexpr uint64_t kAssumedNsPerPayload = 60;
+constexpr double kAssumedNsPerByte = 0.12;
+
+absl::Status OptionError(const char* field, uint64_t value, uint64_t least, uint64_t most) {
+  return MakeError(absl::StatusCode::kInvalidArgument,
+                   absl::StrCat(field, " is ", value, "; it must be from ", least, " to ", most),
+                   {.reason = "BAD_OPTION", .field = field, .limit = most, .retry_after_ms = {}});
+}
+
+// All that lane threads use. Shared with each of them, so that one that is stuck in the driver may
+// outlive the backend.
+struct Shared {
+  enum class Stage : uint8_t { kIdle, kGathering, kOnDevice, kFinishing, kAbandoned, kGone };
+  struct Task {
+    std::unique_ptr<Batch> batch;
+    Backend::Done done;
+  };
+  struct Slot {
+    std::unique_ptr<Lane> lane;  // used by the slot's thread only
+    Stage stage = Stage::kIdle;
+    Task task;
+  };
+
+  BackendInfo info;
+  int device_index = 0;
+  const CudaKernel* forced = nullptr;
+  std::atomic<bool> up{true};
+  std::atomic<bool> poisoned{false};
+
+  Mutex mutex;
+  CondVar work, orphaned, gone;
+  std::deque<Task> tasks ABSL_GUARDED_BY(mutex);
+  std::deque<Task> orphans ABSL_GUARDED_BY(mutex);  // to be handed back UNAVAILABLE
+  bool stopping ABSL_GUARDED_BY(mutex) = false;
+  bool reaper_stopping ABSL_GUARDED_BY(mutex) = false;
+  std::string why_down ABSL_GUARDED_BY(mutex);
+  std::vector<Slot> slots;  // stage and task guarded by mutex; the vector itself never changes
+};
+
+void MarkDownLocked(Shared& shared, const std::string& why)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
+  if (!shared.up.load(std::memory_order_relaxed))
+    return;  // the first reason is the one that counts
+  shared.why_down = why;
+  shared.up.store(false, std::memory_order_release);
+  for (Shared::Task& task : shared.tasks) shared.orphans.push_back(std::move(task));
+  shared.tasks.clear();
+  for (Shared::Slot& slot : shared.slots) {
+    if (slot.stage != Shared::Stage::kOnDevice) continue;
+    shared.orphans.push_back(std::move(slot.task));
+    slot.stage = Shared::Stage::kAbandoned;
+  }
+  shared.orphaned.NotifyAll();
+}
+
+// Hands back what no lane will: runs until the backend goes.
+void RunReaper(Shared& shared) {
+  while (true) {
+    Shared::Task task;
+    std::string why;
+    {
+      MutexLock lock(shared.mutex);
+      while (shared.orphans.empty() && !shared.reaper_stopping) shared.orphaned.Wait(shared.mutex);
+      if (shared.orphans.empty()) return;
+      task = std::move(shared.orphans.front());
+      shared.orphans.pop_front();
+      why = shared.why_down;
+    }
+    task.batch->report = {};
+    task.batch->report.backend = shared.info.name;
+    task.batch->report.payloads = static_cast<uint32_t>(task.batch->items.size());
+    task.batch->status =
+        absl::UnavailableError(absl::StrCat("backend ", shared.info.name, " is down: ", why));
+    task.done(std::move(task.batch));
+  }
+}
+
+absl::StatusOr<const CudaKernel*> ChooseKernel(const Shared& shared, const Batch& batch) {
+  if (batch.kernel.empty()) return shared.forced;
+  const CudaKernel* const kernel = FindKernel(batch.kernel);
+  if (kernel != nullptr) return kernel;
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      absl::StrCat("kernel '", batch.kernel, "' is not one of cuda's; valid here: ", KernelNames()),
+      {.reason = "UNKNOWN_KERNEL", .field = "kernel", .limit = 0, .retry_after_ms = {}});
+}
+
+// Runs the slot's batch; false when the batch was taken away meanwhile and the lane must end.
+bool RunBatch(Shared& shared, Shared::Slot& slot) {
+  Batch& batch = *slot.task.batch;
+  batch.report = {};
+  batch.report.backend = shared.info.name;
+  batch.report.payloads = static_cast<uint32_t>(batch.items.size());
+  const absl::StatusOr<const CudaKernel*> kernel = ChooseKernel(shared, batch);
+  absl::Status status = kernel.status();
+  if (status.ok() && batch.deadline_ns != 0 &&
+      NowNs() >= static_cast<uint64_t>(batch.deadline_ns)) {
+    status = absl::DeadlineExceededError("the deadline passed before the batch reached the device");
+  }
+  if (!status.ok()) {
+    MutexLock lock(shared.mutex);
+    slot.stage = Shared::Stage::kFinishing;
+    batch.status = status;
+    return true;
+  }
+  status = slot.lane->Begin(batch, *kernel);
+  if (!status.ok() && !absl::IsUnavailable(status)) {
+    // Nothing that was queued may still read the buffers when the next batch fills them.
+    if (const absl::Status drained = slot.lane->Drain(); !drained.ok()) status = drained;
+  }
+  if (status.ok()) {
+    {
+      MutexLock lock(shared.mutex);
+      slot.stage = Shared::Stage::kOnDevice;
+      if (!shared.up.load(std::memory_order_relaxed)) {
+        shared.orphans.push_back(std::move(slot.task));
+        slot.stage = Shared::Stage::kAbandoned;
+        shared.orphaned.NotifyAll();
+      }
+    }
+    status = slot.lane->Wait();
+  }
+  {
+    MutexLock lock(shared.mutex);
+    if (absl::IsUnavailable(status)) shared.poisoned.store(true);
+    if (slot.stage == Shared::Stage::kAbandoned) return false;
+    slot.stage = Shared::Stage::kFinishing;
+    if (absl::IsUnavailable(status)) MarkDownLocked(shared, std::string(status.message()));
+  }
+  if (status.ok()) slot.lane->Finish(batch);
+  batch.status = status;
+  return true;
+}
+
+void RunLane(Shared& shared, Shared::Slot& slot) {
+  static_cast<void>(cudaSetDevice(shared.device_index));
+  while (true) {
+    {
+      MutexLock lock(shared.mutex);
+      while (shared.tasks.empty() && !shared.stopping) shared.work.Wait(shared.mutex);
+      if (shared.tasks.empty()) break;
+      slot.task = std::move(shared.tasks.front());
+      shared.tasks.pop_front();
+      slot.stage = Shared::Stage::kGathering;
+    }
+    if (!RunBatch(shared, slot)) break;
+    Shared::Task task;
+    {
+      MutexLock lock(shared.mutex);
+      slot.stage = Shared::Stage::kIdle;
+      task = std::move(slot.task);
+    }
+    task.done(std::move(task.batch));
+  }
+  MutexLock lock(shared.mutex);
+  slot.stage = Shared::Stage::kGone;
+  shared.gone.NotifyAll();
+}
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {
+    reaper_ = std::thread([this] { RunReaper(*shared_); });
+    threads_.reserve(shared_->slots.size());
+    for (Shared::Slot& slot : shared_->slots) {
+      threads_.emplace_back([shared = shared_, &slot] { RunLane(*shared, slot); });
+    }
+  }
+
+  ~CudaBackend() override {
+    for (Shared::Slot& slot : shared_->slots) slot.lane->ReleaseHang();
+    std::vector<bool> stuck(threads_.size());
+    {
+      MutexLock lock(shared_->mutex);
+      shared_->stopping = true;
+      shared_->work.NotifyAll();
+    }
+    for (size_t i = 0; i < threads_.size(); ++i) stuck[i] = !WaitUntilGone(shared_->slots[i]);
+    {
+      MutexLock lock(shared_->mutex);
+      shared_->reaper_stopping = true;
+      shared_->orphaned.NotifyAll();
+    }
+    reaper_.join();
+    for (size_t i = 0; i < threads_.size(); ++i) {
+      if (stuck[i]) {
+        threads_[i].detach();  // keeps `shared` and with it the lane
+        continue;
+      }
+      threads_[i].join();
+      if (shared_->poisoned.load()) shared_->slots[i].lane->Abandon();
+    }
+    // Frees the lanes, unless a thread that is stuck holds on to them. From the right device.
+    static_cast<void>(cudaSetDevice(shared_->device_index));
+    shared_.reset();
+  }
+
+  const BackendInfo& info() const override { return shared_->info; }
+  std::vector<KernelInfo> kernels() const override { return ListCudaKernels(); }
+
+  std::vector<KernelChoice> choices() const override {
+    const auto row = [this](uint64_t payload_bytes_max, uint32_t payloads_max, const char* kernel) {
+      return KernelChoice{
+          .backend = shared_->info.name,
+          .sample_type = SampleType::kUint8,
+          .bin_count_max = kByteValues,
+          .payload_bytes_max = payload_bytes_max,
+          .payloads_max = payloads_max,
+          .kernel = shared_->forced == nullptr ? kernel : std::string(shared_->forced->name())};
+    };
+    return {row(kMappedBytesMax, shared_->info.lane_payloads, "warp_batch"),
+            row(shared_->info.lane_bytes, 1, "lane_private"),
+            row(shared_->info.lane_bytes, shared_->info.lane_payloads, "warp_batch")};
+  }
+
+  bool up() const override { return shared_->up.load(std::memory_order_acquire); }
+
+  void MarkDown(const std::string& why) override {
+    MutexLock lock(shared_->mutex);
+    MarkDownLocked(*shared_, why);
+  }
+
+  uint64_t EstimateNs(const Workload& workload) const override {
+    return kAssumedNsPerBatch + workload.payload_count * kAssumedNsPerPayload +
+           static_cast<uint64_t>(static_cast<double>(workload.batch_bytes) * kAssumedNsPerByte);
+  }
+
+  void Submit(std::unique_ptr<Batch> batch, Done done) override {
+    MutexLock lock(shared_->mutex);
+    Shared::Task task = {std::move(batch), std::move(done)};
+    if (!shared_->up.load(std::memory_order_relaxed)) {
+      shared_->orphans.push_back(std::move(task));
+      shared_->orphaned.NotifyAll();
+      return;
+    }
+    shared_->tasks.push_back(std::move(task));
+    shared_->work.NotifyOne();
+  }
+
+  void Execute(Batch& batch) override {
+    batch.status =
+        absl::UnimplementedError("a GPU's batches run on its lanes' threads: Submit them");
+  }
+
+ private:
+  // False when the slot's batch was taken away and its thread does not come back in time.
+  bool WaitUntilGone(const Shared::Slot& slot) {
+    constexpr auto kPatience = std::chrono::seconds(2);
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    MutexLock lock(shared_->mutex);
+    while (slot.stage != Shared::Stage::kGone) {
+      if (slot.stage != Shared::Stage::kAbandoned) {
+        shared_->gone.WaitFor(shared_->mutex, std::chrono::milliseconds(100));
+        continue;
+      }
+      const auto left = until - std::chrono::steady_clock::now();
+      if (left <= left.zero()) return false;
+      shared_->gone.WaitFor(shared_->mutex, left);
+    }
+    return true;
+  }
+
+  std::shared_ptr<Shared> shared_;
+  std::thread reaper_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+absl::Status CheckOptions(const BackendOptions& options) {
+  if (options.cuda_lanes < 1 || options.cuda_lanes > kLanesMax) {
+    return OptionError("cuda_lanes", options.cuda_lanes, 1, kLanesMax);
+  }
+  if (options.cuda_lane_bytes < kLaneBytesMin || options.cuda_lane_bytes > kLaneBytesMax) {
+    return OptionError("cuda_lane_bytes", options.cuda_lane_bytes, kLaneBytesMin, kLaneBytesMax);
+  }
+  if (options.lane_payloads < 1 || options.lane_payloads > kLanePayloadsMax) {
+    return OptionError("lane_payloads", options.lane_payloads, 1, kLanePayloadsMax);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
+                                                         const BackendOptions& options,
+                                                         std::shared_ptr<FaultPlan> faults) {
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaSetDevice(device.traits.index));
+  HISTOGRAM_RETURN_IF_ERROR(PrepareKernels(device.traits));
+  auto shared = std::make_shared<Shared>();
+  shared->device_index = device.traits.index;
+  if (!options.force_kernel.empty()) shared->forced = FindKernel(options.force_kernel);
+  shared->slots = std::vector<Shared::Slot>(options.cuda_lanes);
+  BackendInfo& info = shared->info;
+  info.name = absl::StrCat("cuda:", device.traits.index);
+  info.device = device.name;
+  info.uuid = device.uuid;
+  info.driver = device.driver;
+  info.lanes = options.cuda_lanes;
+  info.lane_bytes = options.cuda_lane_bytes;
+  info.lane_payloads = options.lane_payloads;
+  for (Shared::Slot& slot : shared->slots) {
+    absl::StatusOr<std::unique_ptr<Lane>> lane = Lane::Make({.device = device.traits,
+                                                             .lane_bytes = options.cuda_lane_bytes,
+                                                             .lane_payloads = options.lane_payloads,
+                                                             .spin_us_max = options.spin_us_max,
+                                                             .faults = faults});
+    if (!lane.ok()) return lane.status();
+    slot.lane = *std::move(lane);
+    info.pinned_bytes += slot.lane->pinned_bytes();
+    info.device_bytes += slot.lane->device_bytes();
+  }
+  return std::make_unique<CudaBackend>(std::move(shared));
+}
+
+}  // namespace histogram::cuda

@@ -1,0 +1,32 @@
+// One GPU as a backend: lanes with a thread each, and what happens when the GPU is lost.
+//
+// A batch belongs to the lane that took it. When the backend goes down (MarkDown, or an error that
+// poisons the context), batches that wait for the device are taken from their lanes and handed back
+// UNAVAILABLE by a thread of its own, whether or not the device ever answers; a lane that is stuck
+// there is left behind with its buffers. A lane that is copying from the fragments keeps its batch
+// until it has let go of them. After a poisoned context nothing is freed.
+#ifndef HISTOGRAM_KERNELS_CUDA_CUDA_BACKEND_H_
+#define HISTOGRAM_KERNELS_CUDA_CUDA_BACKEND_H_
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/backend_factory.h"
+#include "kernels/cuda/device_check.h"
+#include "kernels/cuda/fault_plan.h"
+
+namespace histogram::cuda {
+
+// INVALID_ARGUMENT, naming field, value and limits, where options are beyond their limits.
+absl::Status CheckOptions(const BackendOptions& options);
+
+// Allocates all lanes. RESOURCE_EXHAUSTED where memory is short.
+// REQUIRES: CheckOptions(options) is OK; options.force_kernel is empty or one of cuda's.
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
+                                                         const BackendOptions& options,
+                                                         std::shared_ptr<FaultPlan> faults);
+
+}  // namespace histogram::cuda
+
+#endif  // HISTOGRAM_KERNELS_CUDA_CUDA_BACKEND_H_

@@ -1,0 +1,53 @@
+#include "kernels/cuda/cuda_backends.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_backend.h"
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/device_check.h"
+#include "kernels/cuda/fault_plan.h"
+#include "kernels/cuda/registry/registry.h"
+#include "kernels/error.h"
+
+namespace histogram {
+
+absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
+    const BackendOptions& options, std::vector<std::string>& notes) {
+  absl::StatusOr<std::shared_ptr<cuda::FaultPlan>> faults =
+      cuda::FaultPlan::Parse(options.fault_injection);
+  if (!faults.ok()) return faults.status();
+  if (!options.force_kernel.empty() && cuda::FindKernel(options.force_kernel) == nullptr) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat("force_kernel is '", options.force_kernel, "'; cuda's kernels are ",
+                     cuda::KernelNames()),
+        {.reason = "UNKNOWN_KERNEL", .field = "force_kernel", .limit = 0, .retry_after_ms = {}});
+  }
+  HISTOGRAM_RETURN_IF_ERROR(cuda::CheckOptions(options));
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (const cuda::Device& device : cuda::FindDevices(**faults, notes)) {
+    absl::StatusOr<std::unique_ptr<Backend>> backend =
+        cuda::MakeCudaBackend(device, options, *faults);
+    if (backend.ok()) {
+      backends.push_back(*std::move(backend));
+    } else {
+      notes.push_back(
+          absl::StrCat("cuda:", device.traits.index, " is not used: ", backend.status().message()));
+    }
+  }
+  return backends;
+}
+
+std::vector<KernelInfo> ListCudaKernels() {
+  std::vector<KernelInfo> infos;
+  for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
+    infos.push_back({.name = std::string(kernel->name()),
+                     .backend = "cuda",
+                     .summary = std::string(kernel->summary()),
+                     .bin_count_max = kernel->bin_count_max()});
+  }
+  return infos;
+}
+
+}  // namespace histogram

@@ -1,0 +1,50 @@
+#include "kernels/cuda/cuda_status.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace histogram::cuda {
+
+bool IsSticky(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchFailure:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorAssert:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorMpsClientTerminated:
+    case cudaErrorMpsConnectionFailed:
+    case cudaErrorMpsRpcFailure:
+    case cudaErrorExternalDevice:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorSystemNotReady:
+    case cudaErrorCudartUnloading:
+    case cudaErrorUnknown:
+      return true;
+    default:
+      return false;
+  }
+}
+
+absl::Status ToStatus(cudaError_t error, std::string_view what) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  const std::string message =
+      absl::StrCat(what, ": ", cudaGetErrorName(error), " (", cudaGetErrorString(error), ")");
+  if (error == cudaErrorMemoryAllocation) return absl::ResourceExhaustedError(message);
+  if (IsSticky(error)) return absl::UnavailableError(message);
+  return absl::InternalError(message);
+}
+
+absl::Status LaunchStatus(std::string_view kernel) {
+  return ToStatus(cudaGetLastError(), absl::StrCat("launch of ", kernel));
+}
+
+}  // namespace histogram::cuda

@@ -1,0 +1,233 @@
+#include "kernels/cuda/lane.h"
+
+#include <algorithm>
+#include <atomic>
+
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/lane_layout.h"
+#include "kernels/cuda/nvtx.h"
+#include "kernels/cuda/registry/kernels.h"
+#include "kernels/cuda/registry/registry.h"
+
+namespace histogram::cuda {
+namespace {
+
+uint64_t PiecesMax(const LaneOptions& options) {
+  return options.lane_payloads + options.lane_bytes / kChunkBytes + 1;
+}
+
+// Header, descriptor and padding of every piece, as if each had a chunk of its own.
+uint64_t OverheadBytesMax(const LaneOptions& options) {
+  return PiecesMax(options) *
+         (sizeof(BatchHeader) + sizeof(PayloadDescriptor) + kPieceAlignment + kRoundBytes);
+}
+
+inline void Relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield" ::: "memory");
+#endif
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Lane>> Lane::Make(const LaneOptions& options) {
+  std::unique_ptr<Lane> lane(new Lane(options));
+  HISTOGRAM_RETURN_IF_ERROR(lane->Allocate());
+  HISTOGRAM_RETURN_IF_ERROR(lane->CaptureLadder());
+  return lane;
+}
+
+Lane::~Lane() {
+  // Buffers must not go while the device uses them.
+  if (stream_.get() != nullptr) {
+    if (control_.bytes() > 0) ReleaseHang();
+    static_cast<void>(cudaStreamSynchronize(stream_.get()));
+  }
+}
+
+absl::Status Lane::Allocate() {
+  if (options_.faults->out_of_memory()) {
+    return ToStatus(cudaErrorMemoryAllocation, "allocation of a lane");
+  }
+  const auto take = [](auto made, auto& member) {
+    if (made.ok()) member = *std::move(made);
+    return made.status();
+  };
+  constexpr unsigned int kBlocking = cudaEventBlockingSync | cudaEventDisableTiming;
+  const uint64_t input_bytes = options_.lane_bytes + OverheadBytesMax(options_);
+  const uint64_t rows_bytes = PiecesMax(options_) * kRowBytes;
+  const auto lane_bytes = static_cast<uint32_t>(options_.lane_bytes);
+  HISTOGRAM_RETURN_IF_ERROR(take(MakeStream(), stream_));
+  HISTOGRAM_RETURN_IF_ERROR(take(MakeStream(), copy_stream_));
+  HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventDefault), copied_));
+  HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventBlockingSync), done_));
+  HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(kBlocking), chunk_copied_));
+  HISTOGRAM_RETURN_IF_ERROR(take(PinnedBuffer::Make(input_bytes), input_));
+  HISTOGRAM_RETURN_IF_ERROR(take(PinnedBuffer::Make(rows_bytes), rows_));
+  HISTOGRAM_RETURN_IF_ERROR(take(PinnedBuffer::Make(kControlBytes), control_));
+  HISTOGRAM_RETURN_IF_ERROR(take(DeviceBuffer::Make(input_bytes), device_input_));
+  HISTOGRAM_RETURN_IF_ERROR(take(DeviceBuffer::Make(rows_bytes), device_rows_));
+  HISTOGRAM_RETURN_IF_ERROR(
+      take(DeviceBuffer::Make(ScratchBytesMax(options_.device, lane_bytes)), scratch_));
+  HISTOGRAM_RETURN_IF_ERROR(take(DeviceBuffer::Make(CleanBytesMax(options_.device)), clean_));
+  pieces_.reserve(PiecesMax(options_));
+  chunks_.reserve(options_.lane_bytes / kChunkBytes * 2 + 2);
+  return absl::OkStatus();
+}
+
+// One graph for each number of blocks, so that a small batch costs one short launch. What a graph
+// launch does follows from the header in pinned memory alone.
+absl::Status Lane::CaptureLadder() {
+  const Chunk chunk = {.first_piece = 0, .piece_count = 0, .begin = 0, .bytes = 0, .units = ~0U};
+  kernel_ = &WarpBatch();
+  for (uint32_t blocks = 1; blocks < 2 * options_.device.multiprocessors; blocks *= 2) {
+    Launch launch = MakeLaunch(chunk, /*mapped=*/true);
+    launch.blocks_max = std::min(blocks, options_.device.multiprocessors);
+    launch.flag = control_.device<uint32_t>(kFlagAt);
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(
+        cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
+    const absl::Status enqueued = kernel_->Enqueue(launch);
+    cudaGraph_t captured = nullptr;
+    const cudaError_t ended = cudaStreamEndCapture(stream_.get(), &captured);
+    const Graph graph(captured);
+    HISTOGRAM_RETURN_IF_ERROR(enqueued);
+    HISTOGRAM_RETURN_IF_ERROR(ToStatus(ended, "cudaStreamEndCapture"));
+    cudaGraphExec_t executable = nullptr;
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaGraphInstantiate(&executable, graph.get(), 0));
+    ladder_.push_back({.blocks = launch.blocks_max, .graph = GraphExec(executable)});
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaGraphUpload(executable, stream_.get()));
+  }
+  return ToStatus(cudaStreamSynchronize(stream_.get()), "upload of a lane's graphs");
+}
+
+Launch Lane::MakeLaunch(const Chunk& chunk, bool mapped) {
+  uint8_t* const base = mapped ? input_.device() : device_input_.get();
+  Launch launch;
+  launch.input = base;
+  launch.header = reinterpret_cast<const BatchHeader*>(base + chunk.begin);
+  launch.payloads = absl::MakeConstSpan(
+      input_.host<PayloadDescriptor>(chunk.begin + sizeof(BatchHeader)), chunk.piece_count);
+  launch.units = chunk.units;
+  uint32_t* const rows = rows_on_device_ ? device_rows_.get<uint32_t>() : rows_.device<uint32_t>();
+  launch.rows = rows + uint64_t{chunk.first_piece} * kByteValues;
+  launch.scratch = scratch_.get();
+  launch.clean = clean_.get();
+  launch.device = &options_.device;
+  launch.stream = stream_.get();
+  return launch;
+}
+
+bool Lane::FlagIsSet() const {
+  const std::atomic_ref<uint32_t> flag(*control_.host<uint32_t>(kFlagAt));
+  return flag.load(std::memory_order_acquire) == sequence_;
+}
+
+absl::Status Lane::Wait() {
+  const NvtxRange range("wait");
+  if (!rows_on_device_) {
+    const uint64_t spin_until = launched_ns_ + uint64_t{options_.spin_us_max} * 1000;
+    do {
+      for (int i = 0; i < 16; ++i) {
+        if (FlagIsSet()) {
+          finished_ns_ = NowNs();
+          return absl::OkStatus();
+        }
+        Relax();
+      }
+    } while (NowNs() < spin_until);
+  }
+  const absl::Status status = WaitForEvent();
+  finished_ns_ = NowNs();
+  return status;
+}
+
+absl::Status Lane::Drain() {
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(copy_stream_.get()));
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(stream_.get()));
+  return absl::OkStatus();
+}
+
+absl::Status Lane::WaitForEvent() {
+  if (!done_recorded_) {
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
+    done_recorded_ = true;
+  }
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(done_.get()));
+  if (!rows_on_device_ && !FlagIsSet()) {
+    return absl::InternalError("the device finished a batch without setting its flag");
+  }
+  return absl::OkStatus();
+}
+
+void Lane::Finish(Batch& batch) {
+  const NvtxRange range("sum");
+  uint32_t last_item = ~0U;
+  for (const Piece& piece : pieces_) {
+    const uint32_t* const row = rows_.host<uint32_t>(uint64_t{piece.row} * kRowBytes);
+    ValueCounts& counts = *batch.items[piece.item].counts;
+    if (piece.item != last_item) {
+      std::copy(row, row + kByteValues, counts.begin());
+      last_item = piece.item;
+    } else {
+      for (uint32_t value = 0; value < kByteValues; ++value) counts[value] += row[value];
+    }
+  }
+  batch.report.kernel = std::string(kernel_->name());
+  batch.report.payloads = static_cast<uint32_t>(batch.items.size());
+  batch.report.gather_ns = gather_ns_;
+  batch.report.transfer_ns = 0;
+  // What is neither gathering nor transfer: with copies, what the kernels take after the last copy.
+  const uint64_t busy_ns =
+      finished_ns_ - start_ns_ - std::min(gather_ns_, finished_ns_ - start_ns_);
+  batch.report.kernel_ns = std::max<uint64_t>(1, busy_ns);
+  float after_copy_ms = 0;
+  if (mapped_) return;
+  // The flag comes a moment before the event.
+  while (cudaEventQuery(done_.get()) == cudaErrorNotReady) Relax();
+  if (cudaEventElapsedTime(&after_copy_ms, copied_.get(), done_.get()) == cudaSuccess) {
+    const auto after_copy_ns = static_cast<uint64_t>(std::max(0.0F, after_copy_ms) * 1e6F);
+    batch.report.kernel_ns = std::max<uint64_t>(1, std::min(busy_ns, after_copy_ns));
+    batch.report.transfer_ns = busy_ns - std::min(busy_ns, batch.report.kernel_ns);
+  }
+}
+
+void Lane::Abandon() {
+  stream_.Abandon();
+  copy_stream_.Abandon();
+  copied_.Abandon();
+  done_.Abandon();
+  chunk_copied_.Abandon();
+  for (PinnedBuffer* buffer : {&input_, &rows_, &control_}) buffer->Abandon();
+  for (DeviceBuffer* buffer : {&device_input_, &device_rows_, &scratch_, &clean_}) {
+    buffer->Abandon();
+  }
+  for (Rung& rung : ladder_) rung.graph.Abandon();
+}
+
+void Lane::ReleaseHang() {
+  std::atomic_ref<uint32_t>(*control_.host<uint32_t>(kReleaseAt)).store(1);
+}
+
+absl::Status Lane::InjectFault() {
+  switch (options_.faults->NextLaunch()) {
+    case LaunchFault::kNone:
+      return absl::OkStatus();
+    case LaunchFault::kFail:
+      return ToStatus(cudaErrorLaunchOutOfResources, "injected launch failure");
+    case LaunchFault::kHang:
+      return EnqueueHang(control_.device<uint32_t>(kReleaseAt), stream_.get());
+    case LaunchFault::kPoison:
+      return EnqueuePoison(stream_.get());
+  }
+  return absl::OkStatus();
+}
+
+uint64_t Lane::pinned_bytes() const { return input_.bytes() + rows_.bytes() + control_.bytes(); }
+
+uint64_t Lane::device_bytes() const {
+  return device_input_.bytes() + device_rows_.bytes() + scratch_.bytes() + clean_.bytes();
+}
+
+}  // namespace histogram::cuda

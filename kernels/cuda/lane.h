@@ -1,0 +1,129 @@
+// One lane of a GPU: streams, pinned and device buffers and a ladder of graphs, all allocated when
+// it is made. It executes one batch at a time, in three steps that its thread calls in turn:
+//
+//   Begin   copies the fragments into pinned memory and queues copies and kernels
+//   Wait    spins, then blocks, until the device is done; touches nothing of the batch
+//   Finish  adds the rows up into the items' counts and fills in the report
+//
+// Up to kMappedBytesMax the kernel reads the pinned memory in place, as a graph launch; above, the
+// batch is cut into chunks that are gathered, copied and counted in overlap. Payloads are cut into
+// pieces with a row of u32 each, which Finish sums in u64.
+//
+// Used by one thread at a time, except info-like const methods. Sizes in bytes.
+#ifndef HISTOGRAM_KERNELS_CUDA_LANE_H_
+#define HISTOGRAM_KERNELS_CUDA_LANE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/batch.h"
+#include "kernels/cuda/fault_plan.h"
+#include "kernels/cuda/registry/kernel.h"
+#include "kernels/cuda/resources.h"
+
+namespace histogram::cuda {
+
+struct LaneOptions {
+  DeviceTraits device;
+  uint64_t lane_bytes = 0;     // below 4 GiB
+  uint32_t lane_payloads = 0;  // at least 1
+  uint32_t spin_us_max = 0;
+  std::shared_ptr<FaultPlan> faults;
+};
+
+// Batches up to this size are read in place.
+inline constexpr uint64_t kMappedBytesMax = uint64_t{1} << 20;
+// Larger ones are copied in chunks of about this size.
+inline constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
+// Every piece starts at a multiple of this.
+inline constexpr uint64_t kPieceAlignment = 16;
+
+class Lane {
+ public:
+  // REQUIRES: options.device is the current device, and stays it for every call, on any thread.
+  static absl::StatusOr<std::unique_ptr<Lane>> Make(const LaneOptions& options);
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  // REQUIRES: the batch is within the lane's limits. `kernel` null: the lane chooses.
+  absl::Status Begin(const Batch& batch, const CudaKernel* kernel);
+  // UNAVAILABLE: the context is lost, and with it this lane (call Abandon).
+  absl::Status Wait();
+  // Waits for whatever a Begin that failed has queued. UNAVAILABLE as above.
+  absl::Status Drain();
+  // REQUIRES: Wait returned OK; the same batch.
+  void Finish(Batch& batch);
+
+  // Forgets all CUDA objects without freeing them: nothing may be freed in a poisoned context.
+  void Abandon();
+  // Lets a kernel go that fault injection made hang.
+  void ReleaseHang();
+
+  uint64_t pinned_bytes() const;
+  uint64_t device_bytes() const;
+  // The pinned input. Fragments that already lie where they would be gathered are not copied, which
+  // lets benchmarks start from pinned memory.
+  uint8_t* pinned_input() const { return input_.host(); }
+  // Where the payload of a batch of one lies in pinned_input(), up to kMappedBytesMax.
+  static uint64_t PieceOffset();
+
+ private:
+  // A part of a payload: at most kChunkBytes when the batch is copied.
+  struct Piece {
+    uint32_t item;
+    uint32_t row;
+    uint64_t item_offset;
+    uint64_t bytes;
+  };
+  // Consecutive pieces that travel together. In pinned memory: header, descriptors, bytes.
+  struct Chunk {
+    uint32_t first_piece, piece_count;
+    uint64_t begin, bytes;  // in the pinned input
+    uint32_t units;
+  };
+  struct Rung {
+    uint32_t blocks;
+    GraphExec graph;
+  };
+
+  explicit Lane(const LaneOptions& options) : options_(options) {}
+  absl::Status Allocate();
+  absl::Status CaptureLadder();
+  void Plan(const Batch& batch);
+  uint64_t Gather(const Batch& batch, const Chunk& chunk);
+  void CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to);
+  absl::Status BeginMapped(const Batch& batch);
+  absl::Status BeginCopied(const Batch& batch);
+  Launch MakeLaunch(const Chunk& chunk, bool mapped);
+  absl::Status InjectFault();
+  bool FlagIsSet() const;
+  absl::Status WaitForEvent();
+
+  const LaneOptions options_;
+  Stream stream_, copy_stream_;
+  Event copied_, done_, chunk_copied_;
+  PinnedBuffer input_, rows_, control_;
+  DeviceBuffer device_input_, device_rows_, scratch_, clean_;
+  std::vector<Rung> ladder_;
+
+  // Of the batch that is executing.
+  const CudaKernel* kernel_ = nullptr;
+  bool rows_on_device_ = false;  // the kernel cannot write mapped memory: copy rows, no flag
+  bool mapped_ = false;
+  bool done_recorded_ = false;
+  uint32_t sequence_ = 0;  // what the flag will hold
+  std::vector<Piece> pieces_;
+  std::vector<Chunk> chunks_;
+  size_t fragment_ = 0;  // gather position: where in the current item's fragments
+  uint64_t fragment_offset_ = 0;
+  uint32_t fragment_item_ = 0;
+  uint64_t gather_ns_ = 0, start_ns_ = 0, launched_ns_ = 0, finished_ns_ = 0;
+};
+
+}  // namespace histogram::cuda
+
+#endif  // HISTOGRAM_KERNELS_CUDA_LANE_H_

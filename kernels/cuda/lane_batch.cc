@@ -1,0 +1,171 @@
+// How a lane lays a batch out in its memory and starts it.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/lane.h"
+#include "kernels/cuda/lane_layout.h"
+#include "kernels/cuda/nvtx.h"
+#include "kernels/cuda/registry/kernels.h"
+
+namespace histogram::cuda {
+namespace {
+
+// Work that a block of the ladder gets: rounds for two warps.
+constexpr uint32_t kUnitsPerBlock = 16;
+
+constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+
+// A chunk's bytes begin here, behind its header and descriptors.
+constexpr uint64_t PayloadsBegin(uint64_t chunk_begin, uint64_t pieces) {
+  return AlignUp(chunk_begin + sizeof(BatchHeader) + pieces * sizeof(PayloadDescriptor), 128);
+}
+
+}  // namespace
+
+uint64_t Lane::PieceOffset() { return PayloadsBegin(0, 1); }
+
+// Cuts the batch into pieces and chunks and writes each chunk's header and descriptors.
+void Lane::Plan(const Batch& batch) {
+  pieces_.clear();
+  chunks_.clear();
+  const bool cut = !mapped_ && kernel_ == nullptr;
+  for (uint32_t item = 0; item < batch.items.size(); ++item) {
+    const uint64_t bytes = batch.items[item].bytes;
+    const uint64_t piece_bytes = cut ? kChunkBytes : std::max<uint64_t>(bytes, 1);
+    uint64_t at = 0;
+    do {
+      const uint64_t length = std::min(piece_bytes, bytes - at);
+      pieces_.push_back({.item = item,
+                         .row = static_cast<uint32_t>(pieces_.size()),
+                         .item_offset = at,
+                         .bytes = length});
+      at += length;
+    } while (at < bytes);
+  }
+  uint64_t begin = 0;
+  for (uint32_t first = 0; first < pieces_.size();) {
+    uint32_t end = first;
+    uint64_t bytes = 0;
+    do {
+      bytes += AlignUp(pieces_[end].bytes, kPieceAlignment);
+      ++end;
+    } while (end < pieces_.size() && (!cut || bytes + pieces_[end].bytes <= kChunkBytes));
+    Chunk chunk = {.first_piece = first, .piece_count = end - first, .begin = begin};
+    auto* const header = input_.host<BatchHeader>(begin);
+    auto* const descriptors = input_.host<PayloadDescriptor>(begin + sizeof(BatchHeader));
+    uint64_t at = PayloadsBegin(begin, chunk.piece_count);
+    for (uint32_t i = 0; i < chunk.piece_count; ++i) {
+      descriptors[i] = {
+          .offset = at, .bytes = static_cast<uint32_t>(pieces_[first + i].bytes), .start = 0};
+      at += AlignUp(pieces_[first + i].bytes, kPieceAlignment);
+    }
+    chunk.units = AssignUnits(absl::MakeSpan(descriptors, chunk.piece_count));
+    *header = {.payload_count = chunk.piece_count,
+               .units = chunk.units,
+               .flag_value = sequence_,
+               .reserved = 0};
+    chunk.bytes = at - begin;
+    begin = AlignUp(at, 128);
+    first = end;
+    chunks_.push_back(chunk);
+  }
+}
+
+// Copies a piece's bytes, going on in the item's fragments where the piece before it ended.
+void Lane::CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to) {
+  const absl::Span<const Fragment> fragments = batch.items[piece.item].fragments;
+  if (piece.item != fragment_item_ || piece.item_offset == 0) {
+    fragment_item_ = piece.item;
+    fragment_ = 0;
+    fragment_offset_ = 0;
+  }
+  for (uint64_t left = piece.bytes; left > 0;) {
+    const Fragment& fragment = fragments[fragment_];
+    const uint64_t length = std::min<uint64_t>(left, fragment.size() - fragment_offset_);
+    const uint8_t* const from = fragment.data() + fragment_offset_;
+    if (length > 0 && from != to) std::memcpy(to, from, length);
+    to += length;
+    left -= length;
+    fragment_offset_ += length;
+    if (fragment_offset_ == fragment.size()) {
+      ++fragment_;
+      fragment_offset_ = 0;
+    }
+  }
+}
+
+// Returns how long it took, in nanoseconds.
+uint64_t Lane::Gather(const Batch& batch, const Chunk& chunk) {
+  const NvtxRange range("gather");
+  const uint64_t start = NowNs();
+  const auto* const descriptors = input_.host<PayloadDescriptor>(chunk.begin + sizeof(BatchHeader));
+  for (uint32_t i = 0; i < chunk.piece_count; ++i) {
+    CopyPiece(batch, pieces_[chunk.first_piece + i], input_.host(descriptors[i].offset));
+  }
+  return NowNs() - start;
+}
+
+absl::Status Lane::Begin(const Batch& batch, const CudaKernel* kernel) {
+  if (batch.items.empty() || batch.items.size() > options_.lane_payloads ||
+      batch.bytes > options_.lane_bytes) {
+    return absl::InvalidArgumentError("the batch is empty or larger than the lane");
+  }
+  start_ns_ = NowNs();
+  gather_ns_ = 0;
+  done_recorded_ = false;
+  kernel_ = kernel;
+  mapped_ = batch.bytes <= kMappedBytesMax && kernel == nullptr;
+  rows_on_device_ = kernel != nullptr && !kernel->has_flag();
+  if (++sequence_ == 0) sequence_ = 1;  // 0 is what the flag holds at first
+  Plan(batch);
+  const absl::Status status = mapped_ ? BeginMapped(batch) : BeginCopied(batch);
+  launched_ns_ = NowNs();
+  return status;
+}
+
+absl::Status Lane::BeginMapped(const Batch& batch) {
+  kernel_ = &WarpBatch();
+  const Chunk& chunk = chunks_.front();
+  gather_ns_ = Gather(batch, chunk);
+  HISTOGRAM_RETURN_IF_ERROR(InjectFault());
+  const NvtxRange range("launch");
+  const uint32_t blocks = chunk.units / kUnitsPerBlock;
+  const auto rung = std::find_if(ladder_.begin(), ladder_.end() - 1,
+                                 [blocks](const Rung& r) { return r.blocks >= blocks; });
+  return ToStatus(cudaGraphLaunch(rung->graph.get(), stream_.get()), "cudaGraphLaunch");
+}
+
+absl::Status Lane::BeginCopied(const Batch& batch) {
+  if (kernel_ == nullptr) {
+    kernel_ = chunks_.size() > 1 && batch.items.size() == 1 ? &LanePrivate() : &WarpBatch();
+  }
+  HISTOGRAM_RETURN_IF_ERROR(InjectFault());
+  for (size_t i = 0; i < chunks_.size(); ++i) {
+    const Chunk& chunk = chunks_[i];
+    const bool is_last = i + 1 == chunks_.size();
+    gather_ns_ += Gather(batch, chunk);
+    const NvtxRange range("launch");
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(device_input_.get(chunk.begin),
+                                                   input_.host(chunk.begin), chunk.bytes,
+                                                   cudaMemcpyHostToDevice, copy_stream_.get()));
+    const cudaEvent_t copied = is_last ? copied_.get() : chunk_copied_.get();
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(copied, copy_stream_.get()));
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(stream_.get(), copied, 0));
+    Launch launch = MakeLaunch(chunk, /*mapped=*/false);
+    if (is_last && !rows_on_device_) launch.flag = control_.device<uint32_t>(kFlagAt);
+    HISTOGRAM_RETURN_IF_ERROR(kernel_->Enqueue(launch));
+  }
+  if (rows_on_device_) {
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(rows_.host(), device_rows_.get(),
+                                                   pieces_.size() * kRowBytes,
+                                                   cudaMemcpyDeviceToHost, stream_.get()));
+  }
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
+  done_recorded_ = true;
+  return absl::OkStatus();
+}
+
+}  // namespace histogram::cuda

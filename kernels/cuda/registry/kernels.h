@@ -1,0 +1,24 @@
+// The constructors of the registry's kernels; each is defined in the folder of its name.
+#ifndef HISTOGRAM_KERNELS_CUDA_REGISTRY_KERNELS_H_
+#define HISTOGRAM_KERNELS_CUDA_REGISTRY_KERNELS_H_
+
+#include "kernels/cuda/registry/kernel.h"
+
+namespace histogram::cuda {
+
+const CudaKernel& NaiveElement();
+const CudaKernel& NaiveSection();
+const CudaKernel& NaiveInterleaved();
+const CudaKernel& GlobalPrivate();
+const CudaKernel& SharedPrivate();
+const CudaKernel& SharedSection();
+const CudaKernel& RegisterPrivate();
+const CudaKernel& RunAccumulator();
+const CudaKernel& PackedThread();
+const CudaKernel& CubHistogram();
+const CudaKernel& LanePrivate();
+const CudaKernel& WarpBatch();
+
+}  // namespace histogram::cuda
+
+#endif  // HISTOGRAM_KERNELS_CUDA_REGISTRY_KERNELS_H_

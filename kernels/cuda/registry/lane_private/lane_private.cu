@@ -1,0 +1,229 @@
+// Our kernel for large payloads: every lane of a warp counts in a column of its own.
+//
+// The block's table is [256 values][64 columns] of u32, 64 KiB of shared memory. A lane of an even
+// warp owns column `lane`, of an odd warp column 32 + lane: its 32 neighbours always hit 32
+// different banks, whatever the data is, so no distribution is slower than another. A value's row
+// is 256 bytes long, so the address of a counter is the value in the second byte and the column in
+// the first: one byte permutation forms it. An increment is that permutation and one shared-memory
+// reduction.
+//
+// The table is cleared while the first loads are under way. The counts end in the row either by
+// global reductions into a row that the launch before has zeroed, or, where rows must be written
+// once, through an accumulator that the last block to finish reads, writes out and clears again.
+#include <algorithm>
+
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/registry/device.cuh"
+#include "kernels/cuda/registry/kernels.h"
+
+namespace histogram::cuda {
+namespace {
+
+constexpr uint32_t kThreads = 1024;
+constexpr uint32_t kColumns = 64;
+constexpr uint32_t kTableBytes = kByteValues * kColumns * sizeof(uint32_t);
+// 16-byte loads in flight in each thread.
+constexpr uint32_t kLoads = 4;
+
+// Zero between launches.
+struct Accumulator {
+  uint32_t counts[kByteValues];
+  uint32_t finished_blocks;
+};
+
+struct Arguments {
+  const uint8_t* data;
+  uint32_t bytes;
+  uint32_t* row;
+  uint32_t* next_rows;        // zeroed for the next launch
+  uint32_t rows_to_zero;      // their number
+  Accumulator* accumulator;   // null: `row` is zero and is added to
+  uint32_t* flag;             // may be null
+  const BatchHeader* header;  // holds the flag's value
+};
+
+// Counts the four bytes of `word`. `column` is the byte offset of this lane's column.
+__device__ inline void CountWord(uint8_t* table, uint32_t word, uint32_t column) {
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) {
+    // Bytes 0 and 1 of the result: the column, and byte i of the word; bytes 2 and 3 are zero.
+    const uint32_t offset = __byte_perm(word, column, 0x7704 + (i << 4));
+    atomicAdd(reinterpret_cast<uint32_t*>(table + offset), 1U);
+  }
+}
+
+__device__ inline void CountVector(uint8_t* table, const uint4& vector, uint32_t column) {
+  CountWord(table, vector.x, column);
+  CountWord(table, vector.y, column);
+  CountWord(table, vector.z, column);
+  CountWord(table, vector.w, column);
+}
+
+// Sum of a quarter of value threadIdx.x / 4's counters, then of all four; valid in each of the
+// four.
+__device__ inline uint32_t SumColumns(const uint8_t* table) {
+  const uint32_t value = threadIdx.x / 4;
+  const uint32_t quarter = threadIdx.x % 4;
+  uint32_t sum = 0;
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) {
+    // Of eight threads that are served together, four read one half of the banks, four the other.
+    const uint32_t chunk = (i * 4 + quarter) ^ ((value % 2) * 4);
+    const uint4 counters =
+        *reinterpret_cast<const uint4*>(table + value * kColumns * 4 + chunk * 16);
+    sum += counters.x + counters.y + counters.z + counters.w;
+  }
+  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
+  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 2);
+  return sum;
+}
+
+// The last block to arrive writes the row, clears the accumulator and sets the flag.
+// `is_last` is shared memory that is free by now.
+__device__ inline void FinishThroughAccumulator(const Arguments& args, uint32_t value,
+                                                bool is_owner, uint32_t sum,
+                                                volatile uint32_t& is_last) {
+  if (is_owner && sum != 0) atomicAdd(&args.accumulator->counts[value], sum);
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    is_last = atomicAdd(&args.accumulator->finished_blocks, 1U) == gridDim.x - 1 ? 1 : 0;
+  }
+  __syncthreads();
+  if (is_last == 0) return;
+  __threadfence();
+  if (threadIdx.x < kByteValues) {
+    args.row[threadIdx.x] = __ldcg(&args.accumulator->counts[threadIdx.x]);
+    args.accumulator->counts[threadIdx.x] = 0;
+  }
+  if (threadIdx.x == 0) args.accumulator->finished_blocks = 0;
+  if (args.flag == nullptr) return;
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x == 0) *static_cast<volatile uint32_t*>(args.flag) = args.header->flag_value;
+}
+
+__global__ void __launch_bounds__(kThreads, 2)
+    LanePrivateKernelOf(const __grid_constant__ Arguments args) {
+  extern __shared__ __align__(16) uint8_t table[];
+  const Cut cut(args.data, args.bytes);
+  const auto* const vectors = reinterpret_cast<const uint4*>(args.data + cut.head);
+  const uint32_t stride = gridDim.x * kThreads;
+  const uint32_t thread = blockIdx.x * kThreads + threadIdx.x;
+  const uint32_t column = (threadIdx.x % 64) * 4;
+
+  const uint32_t group_vectors = stride * kLoads;
+  const uint32_t full_groups = cut.vectors / group_vectors;
+  uint4 loaded[kLoads];
+  if (full_groups > 0) {
+#pragma unroll
+    for (uint32_t j = 0; j < kLoads; ++j) loaded[j] = LoadStreaming(vectors + thread + j * stride);
+  }
+  for (uint32_t i = threadIdx.x; i < kTableBytes / 16; i += kThreads) {
+    reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
+  }
+  if (blockIdx.x == 0) {
+    for (uint32_t i = threadIdx.x; i < args.rows_to_zero * kByteValues; i += kThreads) {
+      args.next_rows[i] = 0;
+    }
+  }
+  __syncthreads();
+
+  const uint4* next = vectors + thread;
+  for (uint32_t group = 0; group < full_groups; ++group) {
+#pragma unroll
+    for (uint32_t j = 0; j < kLoads; ++j) CountVector(table, loaded[j], column);
+    next += group_vectors;
+    if (group + 1 < full_groups) {
+#pragma unroll
+      for (uint32_t j = 0; j < kLoads; ++j) loaded[j] = LoadStreaming(next + j * stride);
+    }
+  }
+  // What is left is less than one group: every load that exists is started before any is counted.
+  const uint32_t first = full_groups * group_vectors + thread;
+#pragma unroll
+  for (uint32_t j = 0; j < kLoads; ++j) {
+    const uint64_t i = uint64_t{first} + uint64_t{j} * stride;
+    if (i < cut.vectors) loaded[j] = LoadStreaming(vectors + i);
+  }
+#pragma unroll
+  for (uint32_t j = 0; j < kLoads; ++j) {
+    if (uint64_t{first} + uint64_t{j} * stride < cut.vectors) {
+      CountVector(table, loaded[j], column);
+    }
+  }
+  if (blockIdx.x == 0 && threadIdx.x < cut.head + cut.tail) {
+    const uint32_t i = threadIdx.x < cut.head ? threadIdx.x : threadIdx.x + cut.vectors * 16;
+    const uint32_t offset = (LoadByteStreaming(args.data + i) << 8) + column;
+    atomicAdd(reinterpret_cast<uint32_t*>(table + offset), 1U);
+  }
+  __syncthreads();
+
+  const uint32_t sum = SumColumns(table);
+  const bool is_owner = threadIdx.x % 4 == 0;
+  const uint32_t value = threadIdx.x / 4;
+  if (args.accumulator == nullptr) {
+    if (is_owner && sum != 0) atomicAdd(&args.row[value], sum);
+  } else {
+    FinishThroughAccumulator(args, value, is_owner, sum, *reinterpret_cast<uint32_t*>(table));
+  }
+}
+
+class LanePrivateKernel final : public CudaKernel {
+ public:
+  std::string_view name() const override { return "lane_private"; }
+  std::string_view summary() const override {
+    return "a column of counters per lane in shared memory, bank = lane";
+  }
+  bool has_flag() const override { return true; }
+  uint64_t clean_bytes(const DeviceTraits& /*device*/) const override {
+    return sizeof(Accumulator);
+  }
+
+  absl::Status Prepare(const DeviceTraits& /*device*/) const override {
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
+        LanePrivateKernelOf, cudaFuncAttributeMaxDynamicSharedMemorySize, kTableBytes));
+    return absl::OkStatus();
+  }
+
+  absl::Status Enqueue(const Launch& launch) const override {
+    for (size_t i = 0; i < launch.payloads.size(); ++i) {
+      const PayloadDescriptor& payload = launch.payloads[i];
+      const bool is_last = i + 1 == launch.payloads.size();
+      const bool adds = launch.rows_zeroed && launch.flag == nullptr;
+      const Arguments args = {
+          .data = launch.input + payload.offset,
+          .bytes = payload.bytes,
+          .row = launch.rows + i * kByteValues,
+          .next_rows = launch.next_rows,
+          .rows_to_zero = is_last ? launch.rows_to_zero : 0,
+          .accumulator = adds ? nullptr : static_cast<Accumulator*>(launch.clean),
+          .flag = is_last ? launch.flag : nullptr,
+          .header = launch.header,
+      };
+      LanePrivateKernelOf<<<Blocks(launch, payload.bytes), kThreads, kTableBytes, launch.stream>>>(
+          args);
+      HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
+    }
+    return EnqueueFoldRows(launch);
+  }
+
+ private:
+  static uint32_t Blocks(const Launch& launch, uint32_t bytes) {
+    const uint32_t resident = std::max(
+        1U, std::min(2U, launch.device->shared_bytes_multiprocessor / (kTableBytes + 1024)));
+    uint32_t most = launch.device->multiprocessors * resident;
+    if (launch.blocks_max != 0) most = std::min(most, launch.blocks_max);
+    // A block is worth its table from one load per thread on.
+    return std::clamp(bytes / (kThreads * 16), 1U, most);
+  }
+};
+
+}  // namespace
+
+const CudaKernel& LanePrivate() {
+  static const LanePrivateKernel kernel;
+  return kernel;
+}
+
+}  // namespace histogram::cuda
