@@ -2,8 +2,8 @@
 // reply length, and nothing else.
 //
 // The null sink never reads a payload and returns one prepared reply. The touch sink also makes
-// exactly one inline pass over it: on the cpu the counting kernel that the library chooses, on a GPU
-// gather, copy and kernel of the backend. Neither has a queue, metrics, receipts or validation.
+// exactly one inline pass over it: on the cpu the counting kernel that the library chooses, on a
+// GPU gather, copy and kernel of the backend. Neither has a queue, metrics, receipts or validation.
 #ifndef HISTOGRAM_BENCH_SERVICE_SINK_SERVICE_H_
 #define HISTOGRAM_BENCH_SERVICE_SINK_SERVICE_H_
 
@@ -22,7 +22,8 @@ namespace histogram::bench {
 
 // Counts the payload's fragments and calls `done` with the counts: inline on the cpu, from a lane's
 // thread on a GPU. Empty for the null sink.
-using Touch = std::function<void(absl::Span<const Fragment>, std::function<void(const ValueCounts&)>)>;
+using Touch =
+    std::function<void(absl::Span<const Fragment>, std::function<void(const ValueCounts&)>)>;
 
 using SinkBase = v1::HistogramService::WithRawCallbackMethod_Compute<
     v1::HistogramService::WithRawCallbackMethod_ComputeMany<

@@ -56,15 +56,19 @@ bool HasAt(const grpc::ByteBuffer& message, size_t offset, const std::string& ex
 // Reads the id and the tag and length before the response of a ComputeManyResponse. False where the
 // message does not begin that way (an error reply).
 bool ReadManyHeader(const grpc::ByteBuffer& reply, uint64_t& id, size_t& offset) {
-  grpc::Slice first;
+  constexpr size_t kHeaderMax = 1 + 10 + 1 + 10;  // two tags and two varints
   std::vector<grpc::Slice> slices;
-  if (!reply.Dump(&slices).ok() || slices.empty()) return false;
-  const uint8_t* p = slices[0].begin();
-  const uint8_t* end = slices[0].end();
+  if (!reply.Dump(&slices).ok()) return false;
+  std::string head;
+  for (const grpc::Slice& s : slices) {
+    if (head.size() >= kHeaderMax) break;
+    head.append(reinterpret_cast<const char*>(s.begin()), std::min(s.size(), kHeaderMax));
+  }
+  size_t at = 0;
   const auto varint = [&](uint64_t& value) {
     value = 0;
-    for (int shift = 0; p < end && shift < 64; shift += 7) {
-      const uint8_t byte = *p++;
+    for (int shift = 0; at < head.size() && shift < 64; shift += 7) {
+      const auto byte = static_cast<uint8_t>(head[at++]);
       value |= static_cast<uint64_t>(byte & 0x7f) << shift;
       if (byte < 0x80) return true;
     }
@@ -72,12 +76,12 @@ bool ReadManyHeader(const grpc::ByteBuffer& reply, uint64_t& id, size_t& offset)
   };
   id = 0;
   uint64_t length = 0;
-  if (p < end && *p == 0x08) {
-    ++p;
+  if (at < head.size() && head[at] == 0x08) {
+    ++at;
     if (!varint(id)) return false;
   }
-  if (p >= end || *p++ != 0x12 || !varint(length)) return false;
-  offset = static_cast<size_t>(p - slices[0].begin());
+  if (at >= head.size() || head[at++] != 0x12 || !varint(length)) return false;
+  offset = at;
   return true;
 }
 

@@ -59,24 +59,15 @@ absl::Status PrepareUnixSocket(const std::string& address) {
   return absl::OkStatus();
 }
 
-void SetLimits(const TransportConfig& config, grpc::ServerBuilder& builder) {
-  const uint64_t message_max = config.payload_bytes_max + kMessageBytesOverPayload;
-  builder.SetMaxReceiveMessageSize(ClampToInt(message_max));
-  builder.SetMaxSendMessageSize(-1);
-  grpc::ResourceQuota quota("receive");
-  quota.Resize(config.receive_bytes_max);
-  builder.SetResourceQuota(quota);
-  for (const ChannelSetting& setting : ChannelSettings(config)) {
-    builder.AddChannelArgument(setting.name, setting.value);
-  }
-}
-
 std::string WithChosenPort(const std::string& address, int port) {
   const size_t colon = address.rfind(':');
   return absl::StrCat(address.substr(0, colon + 1), port);
 }
 
-}  // namespace
+struct ChannelSetting {
+  const char* name;
+  int value;
+};
 
 std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
   std::vector<ChannelSetting> settings = {
@@ -99,13 +90,26 @@ std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
   return settings;
 }
 
+}  // namespace
+
+void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(ClampToInt(config.payload_bytes_max + kMessageBytesOverPayload));
+  builder.SetMaxSendMessageSize(-1);
+  grpc::ResourceQuota quota("receive");
+  quota.Resize(config.receive_bytes_max);
+  builder.SetResourceQuota(quota);
+  for (const ChannelSetting& setting : ChannelSettings(config)) {
+    builder.AddChannelArgument(setting.name, setting.value);
+  }
+}
+
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& context,
                                                               HistogramService& service) {
   const TransportConfig& config = context.config;
   grpc::EnableDefaultHealthCheckService(true);
   if (config.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  SetLimits(config, builder);
+  ApplyTransportSettings(config, builder);
   builder.RegisterService(&service);
 
   std::vector<int> ports(config.listen.size(), 0);

@@ -12,17 +12,14 @@
 
 namespace grpc {
 class Server;
-}
+class ServerBuilder;
+}  // namespace grpc
 
 namespace histogram::server {
 
-// A channel argument that tunes how fast bytes move; shared with the sinks that we are measured
-// against.
-struct ChannelSetting {
-  const char* name;
-  int value;
-};
-std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config);
+// Message limits, quota and channel arguments: everything that decides how bytes move. Shared with
+// the sinks that the service is measured against.
+void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& builder);
 
 // Methods are thread-safe once Start has returned.
 class GrpcServer {

@@ -1,0 +1,157 @@
+// histogram-sink: the null sink or the touch sink (see sink_service.h) as a process of its own.
+//
+//   histogram-sink null|touch cpu|cuda ADDRESS PORT_FILE
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/resource_quota.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <memory>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/match.h"
+#include "absl/synchronization/mutex.h"
+#include "bench/service/sink_service.h"
+#include "kernels/backend_factory.h"
+#include "kernels/histogram.h"
+#include "server/config.h"
+#include "server/process_tuning.h"
+#include "server/transport/grpc_server.h"
+
+namespace {
+
+using histogram::Backend;
+using histogram::Batch;
+using histogram::Fragment;
+using histogram::ValueCounts;
+
+// Hands each payload to a lane of a GPU, first come first served, as soon as one is free.
+class Lanes {
+ public:
+  using Done = std::function<void(const ValueCounts&)>;
+  explicit Lanes(Backend& backend) : backend_(backend), free_(backend.info().lanes) {}
+
+  void Count(absl::Span<const Fragment> payload, Done done) {
+    absl::ReleasableMutexLock lock(&mu_);
+    if (free_ == 0) {
+      waiting_.push_back({payload, std::move(done)});
+      return;
+    }
+    --free_;
+    lock.Release();
+    Submit({payload, std::move(done)});
+  }
+
+ private:
+  struct Task {
+    absl::Span<const Fragment> payload;
+    Done done;
+  };
+
+  void Submit(Task task) {
+    auto counts = std::make_shared<ValueCounts>();
+    auto batch = std::make_unique<Batch>();
+    for (const Fragment& f : task.payload) batch->bytes += f.size();
+    batch->items.push_back({task.payload, batch->bytes, histogram::kByteValues, counts.get()});
+    backend_.Submit(std::move(batch), [this, counts, done = std::move(task.done)](auto) {
+      Next();
+      done(*counts);
+    });
+  }
+
+  void Next() {
+    absl::ReleasableMutexLock lock(&mu_);
+    if (waiting_.empty()) {
+      ++free_;
+      return;
+    }
+    Task task = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.Release();
+    Submit(std::move(task));
+  }
+
+  Backend& backend_;
+  absl::Mutex mu_;
+  uint32_t free_ ABSL_GUARDED_BY(mu_);
+  std::deque<Task> waiting_ ABSL_GUARDED_BY(mu_);
+};
+
+// One pass by the backend's own choice of kernel; a GPU lane gathers, copies and counts.
+histogram::bench::Touch TouchWith(Backend& backend) {
+  if (backend.info().executes_inline) {
+    return [&backend](absl::Span<const Fragment> payload, auto done) {
+      ValueCounts counts;
+      Batch batch;
+      uint64_t bytes = 0;
+      for (const Fragment& f : payload) bytes += f.size();
+      batch.items.push_back({payload, bytes, histogram::kByteValues, &counts});
+      batch.bytes = bytes;
+      backend.Execute(batch);
+      done(counts);
+    };
+  }
+  auto lanes = std::make_shared<Lanes>(backend);
+  return [lanes](absl::Span<const Fragment> payload, auto done) { lanes->Count(payload, done); };
+}
+
+int Serve(const std::string& address, const std::string& port_file, histogram::bench::Touch touch) {
+  histogram::server::TransportConfig config;
+  histogram::bench::SinkService service(std::move(touch));
+  grpc::ServerBuilder builder;
+  histogram::server::ApplyTransportSettings(config, builder);
+  int port = 0;
+  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  if (server == nullptr || port == 0) {
+    std::fprintf(stderr, "histogram-sink: cannot listen on %s\n", address.c_str());
+    return 1;
+  }
+  const bool is_unix = absl::StartsWith(address, "unix:");
+  const std::string aside = port_file + ".new";
+  std::ofstream(aside) << "address="
+                       << (is_unix
+                               ? address
+                               : address.substr(0, address.rfind(':') + 1) + std::to_string(port))
+                       << "\n";
+  std::rename(aside.c_str(), port_file.c_str());
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTERM);
+  sigaddset(&stop, SIGINT);
+  int signal = 0;
+  sigwait(&stop, &signal);
+  server->Shutdown(std::chrono::system_clock::now());
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 5 || (std::strcmp(argv[1], "null") != 0 && std::strcmp(argv[1], "touch") != 0)) {
+    std::fputs("usage: histogram-sink null|touch cpu|cuda ADDRESS PORT_FILE\n", stderr);
+    return 2;
+  }
+  histogram::server::TuneMalloc();
+  sigset_t stop;
+  sigemptyset(&stop);
+  sigaddset(&stop, SIGTERM);
+  sigaddset(&stop, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+  if (std::strcmp(argv[1], "null") == 0) return Serve(argv[3], argv[4], nullptr);
+  histogram::BackendOptions options;
+  const bool cuda = std::strcmp(argv[2], "cuda") == 0;
+  options.choice =
+      cuda ? histogram::BackendOptions::Choice::kCuda : histogram::BackendOptions::Choice::kCpu;
+  auto set = histogram::MakeBackends(options);
+  if (!set.ok()) {
+    std::fprintf(stderr, "histogram-sink: %s\n", std::string(set.status().message()).c_str());
+    return 1;
+  }
+  return Serve(argv[3], argv[4], TouchWith(*set->backends.front()));
+}
