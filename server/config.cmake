@@ -27,7 +27,8 @@ target_link_libraries(histogram_server_config
   PUBLIC histogram_build absl::status absl::statusor absl::any_invocable
   PRIVATE absl::strings CLI11::CLI11)
 
-add_library(histogram_server_logging STATIC "${PROJECT_SOURCE_DIR}/server/logging.cc")
+add_library(histogram_server_logging STATIC
+  "${PROJECT_SOURCE_DIR}/server/logging.cc" "${PROJECT_SOURCE_DIR}/server/logging_observer.cc")
 target_link_libraries(histogram_server_logging
   PUBLIC histogram_build absl::status absl::span absl::statusor absl::any_invocable
   PRIVATE spdlog::spdlog nlohmann_json::nlohmann_json)

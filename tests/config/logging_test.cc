@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <regex>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -103,9 +103,11 @@ TEST_F(LoggingTest, TimesAreUtcWithMicroseconds) {
   CaptureStderr();
   Log(LogLevel::kInfo, "100 % {} of %v");
   const std::string written = GetCapturedStderr();
-  EXPECT_TRUE(std::regex_match(
-      written, std::regex(R"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z info  100 % \{\} of %v\n)")))
-      << written;
+  std::string shape = written;
+  for (char& c : shape) {
+    if (c >= '0' && c <= '9') c = '0';
+  }
+  EXPECT_EQ(shape, "0000-00-00T00:00:00.000000Z info  000 % {} of %v\n") << written;
 }
 
 TEST_F(LoggingTest, LinesOfSeveralThreadsDoNotMix) {
