@@ -69,3 +69,12 @@ use_ccache() {
   export CCACHE_BASEDIR="${ROOT}"
   export CCACHE_NOHASHDIR=1
 }
+
+# configure_and_build PRESET [CMAKE_BUILD_ARGUMENT...]
+configure_and_build() {
+  local preset="$1"
+  shift
+  step "configure ${preset}" cmake --preset "${preset}" -S "${ROOT}" || exit 1
+  step "build ${preset}" nice -n 5 cmake --build "${ROOT}/build/${preset}" \
+    --parallel "$(build_jobs)" "$@" || exit 1
+}
