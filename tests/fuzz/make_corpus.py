@@ -32,7 +32,9 @@ def requests():
     """(name, kind, message) of every request that the service tests know, as each kind of message."""
     messages = {f"unknown-{slug(name)}": message
                 for name, (message, _) in encodings.UNKNOWN_FIELDS.items()}
-    for group, table in (("malformed", encodings.MALFORMED), ("unusual", encodings.UNUSUAL)):
+    for group, table in (("malformed", encodings.MALFORMED),
+                         ("malformed-spec", encodings.MALFORMED_SPECS),
+                         ("unusual", encodings.UNUSUAL)):
         messages.update({f"{group}-{slug(name)}": message for name, message in table.items()})
     for name, message in messages.items():
         yield f"compute-{name}", COMPUTE, message

@@ -92,8 +92,9 @@ REFUSED = {
 def test_nonsense_is_refused_with_a_sentence(server_bin, name):
     flags, environment, mentioned = REFUSED[name]
     listen = [] if "--listen" in flags else ["--listen", "127.0.0.1:0"]
-    done = run_to_the_end(server_bin, *flags, *listen, "--metrics-listen", "off", **environment)
-    assert done.returncode == 2, (done.returncode, done.stderr)
+    done = run_to_the_end(server_bin, *listen, "--metrics-listen", "off", *flags, **environment)
+    # Kernels are only known once the processor is: not a mistake of the command line alone.
+    assert done.returncode == (1 if "kernel" in name else 2), (done.returncode, done.stderr)
     assert done.stdout == ""
     lines = [line for line in done.stderr.splitlines() if any(part in line for part in mentioned)]
     assert lines, done.stderr

@@ -106,6 +106,32 @@ def test_streams_pause_and_everything_is_answered(start_server):
     assert metrics.value("histsvc_rejected_total", reason="queue_full") == 0
 
 
+@pytest.mark.parametrize("method", ("ComputeMany", "Accumulate"))
+def test_a_deadline_that_passes_while_the_stream_is_paused(start_server, method):
+    """Dropped without any work, counted, and its place given to others."""
+    server = start_server(*SMALL_QUEUE, "--batch-delay-us-max", "2s")
+    request = pb.ComputeRequest(payload=PAYLOAD)
+    messages = {"ComputeMany": [pb.ComputeManyRequest(request=request)] * 3,
+                "Accumulate": [pb.AccumulateRequest(chunk=PAYLOAD)] * 3}[method]
+    with Client(server.address) as client:
+        queued, _ = fill_queue(server, client)
+        with pytest.raises(grpc.RpcError) as caught:
+            list(getattr(client.stub, method)(iter(messages), timeout=0.3))
+        assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        for call in queued:
+            oracle.check_histogram(call.result().histogram, PAYLOAD, pb.Spec())
+        wait_until(lambda: server.metrics().value("histsvc_streams_open") == 0, 10, "no stream")
+        metrics = server.metrics()
+        # The client's own cancellation may come just before the server sees the deadline pass.
+        dropped = [metrics.value("histsvc_" + name) for name in ("expired_total", "cancelled_total")]
+        assert sum(dropped) >= 1, dropped
+        failed = [metrics.value("histsvc_requests_total", method=method, code=code)
+                  for code in ("DEADLINE_EXCEEDED", "CANCELLED")]
+        assert sum(failed) >= 1, failed
+        assert metrics.value("histsvc_requests_total", method=method, code="OK") == 0
+        assert metrics.value("histsvc_queue_bytes") == 0
+
+
 # Beside the quota: what the process is without load, and what malloc keeps.
 MARGIN_BYTES = 96 * MIB
 CLIENTS = 32

@@ -212,7 +212,8 @@ def test_many_threads_on_one_connection(client, server):
 # ------------------------------------------------------------------- deadlines and cancellation
 def test_a_waiting_batch_leaves_in_time_for_its_deadline(start_server):
     """The batch would wait ten seconds to fill; the call has two."""
-    server = start_server("--batch-delay-us-max", "10s", "--inline-bytes-max", 0)
+    server = start_server("--batch-delay-us-max", "10s", "--inline-bytes-max", 0,
+                          "--deadline-margin-us", "200ms")
     with Client(server.address) as client:
         payload = random_bytes(100_000)
         oracle.check_histogram(client.compute(payload, timeout=2).histogram, payload, pb.Spec())
