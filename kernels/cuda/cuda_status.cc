@@ -34,7 +34,7 @@ bool IsSticky(cudaError_t error) {
   }
 }
 
-absl::Status ToStatus(cudaError_t error, std::string_view what) {
+absl::Status ToStatus(cudaError_t error, absl::string_view what) {
   if (error == cudaSuccess) return absl::OkStatus();
   const std::string message =
       absl::StrCat(what, ": ", cudaGetErrorName(error), " (", cudaGetErrorString(error), ")");
@@ -43,7 +43,7 @@ absl::Status ToStatus(cudaError_t error, std::string_view what) {
   return absl::InternalError(message);
 }
 
-absl::Status LaunchStatus(std::string_view kernel) {
+absl::Status LaunchStatus(absl::string_view kernel) {
   return ToStatus(cudaGetLastError(), absl::StrCat("launch of ", kernel));
 }
 

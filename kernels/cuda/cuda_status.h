@@ -5,9 +5,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include <string_view>
-
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 
 namespace histogram::cuda {
 
@@ -17,10 +16,10 @@ bool IsSticky(cudaError_t error);
 
 // OK for cudaSuccess. RESOURCE_EXHAUSTED where memory ran out, UNAVAILABLE where the context is
 // lost, INTERNAL for the rest; the message names `what`, CUDA's name for the error and its text.
-absl::Status ToStatus(cudaError_t error, std::string_view what);
+absl::Status ToStatus(cudaError_t error, absl::string_view what);
 
 // The same for the launch that was just made: cudaGetLastError.
-absl::Status LaunchStatus(std::string_view kernel);
+absl::Status LaunchStatus(absl::string_view kernel);
 
 }  // namespace histogram::cuda
 

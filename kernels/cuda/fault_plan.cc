@@ -9,10 +9,10 @@
 
 namespace histogram::cuda {
 
-absl::StatusOr<std::shared_ptr<FaultPlan>> FaultPlan::Parse(std::string_view text) {
+absl::StatusOr<std::shared_ptr<FaultPlan>> FaultPlan::Parse(absl::string_view text) {
   auto plan = std::make_shared<FaultPlan>();
-  for (const std::string_view word : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
-    const std::pair<std::string_view, std::string_view> parts =
+  for (const absl::string_view word : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+    const std::pair<absl::string_view, absl::string_view> parts =
         absl::StrSplit(word, absl::MaxSplits('=', 1));
     uint64_t* const count = parts.first == "fail-launch"     ? &plan->fail_launch_
                             : parts.first == "hang-launch"   ? &plan->hang_launch_

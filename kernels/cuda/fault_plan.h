@@ -15,9 +15,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string_view>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace histogram::cuda {
 
@@ -26,7 +26,7 @@ enum class LaunchFault : uint8_t { kNone, kFail, kHang, kPoison };
 class FaultPlan {
  public:
   // INVALID_ARGUMENT for words it does not know; the message lists those that it does.
-  static absl::StatusOr<std::shared_ptr<FaultPlan>> Parse(std::string_view text);
+  static absl::StatusOr<std::shared_ptr<FaultPlan>> Parse(absl::string_view text);
 
   bool out_of_memory() const { return out_of_memory_; }
   bool no_driver() const { return no_driver_; }

@@ -80,7 +80,8 @@ absl::Status Lane::Allocate() {
 // One graph for each number of blocks, so that a small batch costs one short launch. What a graph
 // launch does follows from the header in pinned memory alone.
 absl::Status Lane::CaptureLadder() {
-  const Chunk chunk = {.first_piece = 0, .piece_count = 0, .begin = 0, .bytes = 0, .units = ~0U};
+  Chunk chunk;
+  chunk.units = ~0U;
   kernel_ = &WarpBatch();
   for (uint32_t blocks = 1; blocks < 2 * options_.device.multiprocessors; blocks *= 2) {
     Launch launch = MakeLaunch(chunk, /*mapped=*/true);

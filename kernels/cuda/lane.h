@@ -81,9 +81,9 @@ class Lane {
   };
   // Consecutive pieces that travel together. In pinned memory: header, descriptors, bytes.
   struct Chunk {
-    uint32_t first_piece, piece_count;
-    uint64_t begin, bytes;  // in the pinned input
-    uint32_t units;
+    uint32_t first_piece = 0, piece_count = 0;
+    uint64_t begin = 0, bytes = 0;  // in the pinned input
+    uint32_t units = 0;
   };
   struct Rung {
     uint32_t blocks;

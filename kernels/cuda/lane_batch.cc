@@ -53,7 +53,10 @@ void Lane::Plan(const Batch& batch) {
       bytes += AlignUp(pieces_[end].bytes, kPieceAlignment);
       ++end;
     } while (end < pieces_.size() && (!cut || bytes + pieces_[end].bytes <= kChunkBytes));
-    Chunk chunk = {.first_piece = first, .piece_count = end - first, .begin = begin};
+    Chunk chunk;
+    chunk.first_piece = first;
+    chunk.piece_count = end - first;
+    chunk.begin = begin;
     auto* const header = input_.host<BatchHeader>(begin);
     auto* const descriptors = input_.host<PayloadDescriptor>(begin + sizeof(BatchHeader));
     uint64_t at = PayloadsBegin(begin, chunk.piece_count);

@@ -10,9 +10,9 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <string_view>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "kernels/cuda/registry/work.h"
 #include "kernels/workload.h"
@@ -70,8 +70,8 @@ class CudaKernel {
  public:
   virtual ~CudaKernel() = default;
 
-  virtual std::string_view name() const = 0;
-  virtual std::string_view summary() const = 0;
+  virtual absl::string_view name() const = 0;
+  virtual absl::string_view summary() const = 0;
   // Counts at most this many bins in one pass over the payload; above, it is right but slower.
   virtual uint32_t bin_count_max() const { return kByteValues; }
   // One launch counts many payloads; others are launched payload by payload.

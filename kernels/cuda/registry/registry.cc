@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/registry/kernels.h"
@@ -19,7 +20,7 @@ absl::Span<const CudaKernel* const> Kernels() {
   return kKernels;
 }
 
-const CudaKernel* FindKernel(std::string_view name) {
+const CudaKernel* FindKernel(absl::string_view name) {
   const absl::Span<const CudaKernel* const> kernels = Kernels();
   const auto* const found =
       std::find_if(kernels.begin(), kernels.end(),
@@ -29,7 +30,7 @@ const CudaKernel* FindKernel(std::string_view name) {
 
 std::string KernelNames() {
   return absl::StrJoin(Kernels(), ", ", [](std::string* out, const CudaKernel* kernel) {
-    out->append(kernel->name());
+    absl::StrAppend(out, kernel->name());
   });
 }
 

@@ -3,8 +3,8 @@
 #define HISTOGRAM_KERNELS_CUDA_REGISTRY_REGISTRY_H_
 
 #include <string>
-#include <string_view>
 
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "kernels/cuda/registry/kernel.h"
 
@@ -13,7 +13,7 @@ namespace histogram::cuda {
 absl::Span<const CudaKernel* const> Kernels();
 
 // Null where there is none of that name.
-const CudaKernel* FindKernel(std::string_view name);
+const CudaKernel* FindKernel(absl::string_view name);
 
 // "a, b, c", for messages.
 std::string KernelNames();

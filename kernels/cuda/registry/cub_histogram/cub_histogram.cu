@@ -25,8 +25,8 @@ cudaError_t CountEven(void* temporary, size_t& temporary_bytes, const uint8_t* d
 // so folding rows afterwards does what it does.
 class CubHistogramKernel final : public PerPayloadKernel {
  public:
-  std::string_view name() const override { return "cub_histogram"; }
-  std::string_view summary() const override { return "cub::DeviceHistogram::HistogramEven"; }
+  absl::string_view name() const override { return "cub_histogram"; }
+  absl::string_view summary() const override { return "cub::DeviceHistogram::HistogramEven"; }
   uint64_t scratch_bytes(const DeviceTraits& /*device*/,
                          uint32_t payload_bytes_max) const override {
     size_t bytes = 0;

@@ -35,8 +35,8 @@ __global__ void GlobalPrivateKernelOf(const uint8_t* data, uint32_t bytes, uint3
 
 class GlobalPrivateKernel final : public PerPayloadKernel {
  public:
-  std::string_view name() const override { return "global_private"; }
-  std::string_view summary() const override {
+  absl::string_view name() const override { return "global_private"; }
+  absl::string_view summary() const override {
     return "a copy of the bins per block in global memory";
   }
   bool slow() const override { return true; }

@@ -171,8 +171,8 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 class LanePrivateKernel final : public CudaKernel {
  public:
-  std::string_view name() const override { return "lane_private"; }
-  std::string_view summary() const override {
+  absl::string_view name() const override { return "lane_private"; }
+  absl::string_view summary() const override {
     return "a column of counters per lane in shared memory, bank = lane";
   }
   bool has_flag() const override { return true; }

@@ -23,8 +23,8 @@ __global__ void NaiveElementKernelOf(const uint8_t* data, uint32_t bytes, uint32
 
 class NaiveElementKernel final : public PerPayloadKernel {
  public:
-  std::string_view name() const override { return "naive_element"; }
-  std::string_view summary() const override {
+  absl::string_view name() const override { return "naive_element"; }
+  absl::string_view summary() const override {
     return "one element a thread, atomics in global memory";
   }
   bool slow() const override { return true; }

@@ -26,8 +26,8 @@ __global__ void NaiveInterleavedKernelOf(const uint8_t* data, uint32_t bytes, ui
 
 class NaiveInterleavedKernel final : public PerPayloadKernel {
  public:
-  std::string_view name() const override { return "naive_interleaved"; }
-  std::string_view summary() const override {
+  absl::string_view name() const override { return "naive_interleaved"; }
+  absl::string_view summary() const override {
     return "neighbouring threads read neighbouring elements, atomics in global memory";
   }
   bool slow() const override { return true; }

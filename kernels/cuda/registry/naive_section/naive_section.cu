@@ -29,8 +29,8 @@ __global__ void NaiveSectionKernelOf(const uint8_t* data, uint32_t bytes, uint32
 
 class NaiveSectionKernel final : public PerPayloadKernel {
  public:
-  std::string_view name() const override { return "naive_section"; }
-  std::string_view summary() const override {
+  absl::string_view name() const override { return "naive_section"; }
+  absl::string_view summary() const override {
     return "a contiguous section a thread, atomics in global memory";
   }
   bool slow() const override { return true; }

@@ -50,8 +50,8 @@ __global__ void PackedThreadKernelOf(const uint8_t* data, uint32_t bytes, uint32
 
 class PackedThreadKernel final : public PerPayloadKernel {
  public:
-  std::string_view name() const override { return "packed_thread"; }
-  std::string_view summary() const override {
+  absl::string_view name() const override { return "packed_thread"; }
+  absl::string_view summary() const override {
     return "8-bit counters per thread packed in shared memory, flushed before they wrap";
   }
 

@@ -45,8 +45,8 @@ __global__ void RegisterPrivateKernelOf(const uint8_t* data, uint32_t bytes, uin
 
 class RegisterPrivateKernel final : public PerPayloadKernel {
  public:
-  std::string_view name() const override { return "register_private"; }
-  std::string_view summary() const override {
+  absl::string_view name() const override { return "register_private"; }
+  absl::string_view summary() const override {
     return "counters of eight bins in registers; more bins take more passes";
   }
   uint32_t bin_count_max() const override { return kBinsPerPass; }

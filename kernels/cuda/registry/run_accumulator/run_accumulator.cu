@@ -41,8 +41,8 @@ __global__ void RunAccumulatorKernelOf(const uint8_t* data, uint32_t bytes, uint
 
 class RunAccumulatorKernel final : public PerPayloadKernel {
  public:
-  std::string_view name() const override { return "run_accumulator"; }
-  std::string_view summary() const override {
+  absl::string_view name() const override { return "run_accumulator"; }
+  absl::string_view summary() const override {
     return "runs of equal values added up per thread before the shared copy";
   }
 

@@ -32,8 +32,8 @@ __global__ void SharedPrivateKernelOf(const uint8_t* data, uint32_t bytes, uint3
 
 class SharedPrivateKernel final : public PerPayloadKernel {
  public:
-  std::string_view name() const override { return "shared_private"; }
-  std::string_view summary() const override {
+  absl::string_view name() const override { return "shared_private"; }
+  absl::string_view summary() const override {
     return "a copy of the bins per block in shared memory, interleaved";
   }
 

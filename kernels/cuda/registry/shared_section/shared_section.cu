@@ -37,8 +37,8 @@ __global__ void SharedSectionKernelOf(const uint8_t* data, uint32_t bytes, uint3
 
 class SharedSectionKernel final : public PerPayloadKernel {
  public:
-  std::string_view name() const override { return "shared_section"; }
-  std::string_view summary() const override {
+  absl::string_view name() const override { return "shared_section"; }
+  absl::string_view summary() const override {
     return "a copy of the bins per block in shared memory, contiguous coarsening";
   }
 

@@ -429,8 +429,8 @@ __global__ void __launch_bounds__(kWarpsMax * 32, 1)
 
 class WarpBatchKernel final : public CudaKernel {
  public:
-  std::string_view name() const override { return "warp_batch"; }
-  std::string_view summary() const override {
+  absl::string_view name() const override { return "warp_batch"; }
+  absl::string_view summary() const override {
     return "many payloads a launch: equal shares of a batch per warp, a table of counters per warp";
   }
   bool batches() const override { return true; }

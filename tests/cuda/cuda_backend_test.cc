@@ -1,0 +1,123 @@
+// The GPU backend: the contract of all backends, and what is its own.
+#include "kernels/cuda/cuda_backends.h"
+#include "tests/cuda/gpu.h"
+#include "tests/kernels/backend_contract.h"
+
+namespace histogram::testing {
+namespace {
+
+// The first GPU's backend; null, saying why, without one.
+std::unique_ptr<Backend> Make(const BackendOptions& options) {
+  std::vector<std::string> notes;
+  auto backends = MakeCudaBackends(options, notes);
+  EXPECT_TRUE(backends.ok()) << backends.status();
+  if (!backends.ok() || backends->empty()) {
+    for (const std::string& note : notes) ::testing::Test::RecordProperty("note", note);
+    return nullptr;
+  }
+  return std::move(backends->front());
+}
+
+BackendOptions Options(uint32_t lanes, uint64_t lane_bytes, const std::string& force_kernel = "") {
+  BackendOptions options;
+  options.cuda_lanes = lanes;
+  options.cuda_lane_bytes = lane_bytes;
+  options.force_kernel = force_kernel;
+  options.tune = false;
+  return options;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Cuda, BackendContractTest,
+    ::testing::Values(
+        BackendMaker{"one_lane", [] { return Make(Options(1, 4 << 20)); }},
+        BackendMaker{"four_lanes", [] { return Make(Options(4, 16 << 20)); }},
+        BackendMaker{"small_lanes", [] { return Make(Options(2, 1 << 16)); }},
+        BackendMaker{"no_spinning",
+                     [] {
+                       BackendOptions options = Options(2, 8 << 20);
+                       options.spin_us_max = 0;
+                       return Make(options);
+                     }},
+        BackendMaker{"forced_shared", [] { return Make(Options(2, 4 << 20, "shared_private")); }},
+        BackendMaker{"forced_cub", [] { return Make(Options(2, 4 << 20, "cub_histogram")); }}),
+    BackendMakerName);
+
+class CudaBackendTest : public ::testing::Test {
+ protected:
+  void SetUp() override { HISTOGRAM_SKIP_WITHOUT_GPU(devices); }
+  static std::unique_ptr<Batch> Run(Backend& backend, std::unique_ptr<Batch> batch) {
+    std::promise<std::unique_ptr<Batch>> promise;
+    backend.Submit(std::move(batch),
+                   [&promise](std::unique_ptr<Batch> done) { promise.set_value(std::move(done)); });
+    return promise.get_future().get();
+  }
+};
+
+TEST_F(CudaBackendTest, SaysWhatItAllocated) {
+  const std::unique_ptr<Backend> backend = Make(Options(3, 4 << 20));
+  ASSERT_NE(backend, nullptr);
+  const BackendInfo& info = backend->info();
+  EXPECT_EQ(info.name, "cuda:0");
+  EXPECT_EQ(info.lanes, 3U);
+  EXPECT_EQ(info.lane_bytes, uint64_t{4} << 20);
+  EXPECT_GE(info.pinned_bytes, 3 * info.lane_bytes);
+  EXPECT_GE(info.device_bytes, 3 * info.lane_bytes);
+  EXPECT_EQ(info.uuid.substr(0, 4), "GPU-");
+  EXPECT_FALSE(info.driver.empty());
+}
+
+// Everything the lane does with sizes changes at these: in place or copied, one chunk or several.
+TEST_F(CudaBackendTest, SizesAroundEveryBoundary) {
+  const std::unique_ptr<Backend> backend = Make(Options(1, (16 << 20) + 3));
+  ASSERT_NE(backend, nullptr);
+  for (const uint64_t boundary :
+       {uint64_t{1} << 12, uint64_t{1} << 20, uint64_t{2} << 20, uint64_t{16} << 20}) {
+    for (const int64_t delta : {-17, -1, 0, 1, 3}) {
+      BatchFixture fixture;
+      fixture.Add(MakePayload(Distribution::kGauss, boundary + delta, boundary), 70001);
+      const std::unique_ptr<Batch> batch = Run(*backend, fixture.MakeBatch());
+      ASSERT_TRUE(batch->status.ok()) << batch->status;
+      ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
+      EXPECT_EQ(batch->report.transfer_ns == 0, boundary + delta <= uint64_t{1} << 20);
+    }
+  }
+}
+
+TEST_F(CudaBackendTest, LargeAndSmallPayloadsInOneBatch) {
+  const std::unique_ptr<Backend> backend = Make(Options(1, 16 << 20));
+  ASSERT_NE(backend, nullptr);
+  BatchFixture fixture;
+  for (int i = 0; i < 200; ++i) fixture.Add(MakePayload(Distribution::kLetters, 100 + i, i));
+  fixture.Add(MakePayload(Distribution::kUniform, (5 << 20) + 11, 1), 1000);
+  for (int i = 0; i < 200; ++i) fixture.Add(MakePayload(Distribution::kSorted, 3000 + i, i));
+  fixture.Add(MakePayload(Distribution::kConstant, 3 << 20, 2));
+  const std::unique_ptr<Batch> batch = Run(*backend, fixture.MakeBatch());
+  ASSERT_TRUE(batch->status.ok()) << batch->status;
+  fixture.ExpectExact();
+}
+
+TEST_F(CudaBackendTest, BatchesBeyondTheLaneAreRefused) {
+  const std::unique_ptr<Backend> backend = Make(Options(1, 1 << 20));
+  ASSERT_NE(backend, nullptr);
+  BatchFixture fixture;
+  fixture.Add(MakePayload(Distribution::kUniform, (1 << 20) + 1));
+  const std::unique_ptr<Batch> batch = Run(*backend, fixture.MakeBatch());
+  EXPECT_EQ(batch->status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(backend->up());
+}
+
+TEST_F(CudaBackendTest, DeadlinesThatPassedAreNotWorkedOn) {
+  const std::unique_ptr<Backend> backend = Make(Options(1, 1 << 20));
+  ASSERT_NE(backend, nullptr);
+  BatchFixture fixture;
+  fixture.Add(MakePayload(Distribution::kUniform, 1000));
+  std::unique_ptr<Batch> batch = fixture.MakeBatch();
+  batch->deadline_ns = 1;
+  batch = Run(*backend, std::move(batch));
+  EXPECT_EQ(batch->status.code(), absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(backend->up());
+}
+
+}  // namespace
+}  // namespace histogram::testing

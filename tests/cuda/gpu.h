@@ -1,0 +1,146 @@
+// What the GPU tests share: a device or a reason to skip, and a runner of single kernels.
+#ifndef HISTOGRAM_TESTS_CUDA_GPU_H_
+#define HISTOGRAM_TESTS_CUDA_GPU_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_join.h"
+#include "gtest/gtest.h"
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/device_check.h"
+#include "kernels/cuda/registry/registry.h"
+#include "kernels/cuda/resources.h"
+
+namespace histogram::testing {
+
+// The first usable GPU; empty, with the reason in `why_not`, where there is none.
+inline std::vector<cuda::Device> FirstGpu(std::string& why_not) {
+  std::vector<std::string> notes;
+  std::vector<cuda::Device> devices = cuda::FindDevices(cuda::FaultPlan(), notes);
+  why_not = absl::StrJoin(notes, "; ");
+  if (devices.size() > 1) devices.resize(1);
+  return devices;
+}
+
+// Runs kernels over payloads in device memory, on the first GPU.
+class KernelRunner {
+ public:
+  KernelRunner(const cuda::Device& device, uint64_t input_bytes_max, uint32_t payloads_max)
+      : traits_(device.traits), payloads_max_(payloads_max) {
+    EXPECT_EQ(cudaSetDevice(traits_.index), cudaSuccess);
+    Check(cuda::PrepareKernels(traits_));
+    stream_ = Take(cuda::MakeStream());
+    input_ = Take(cuda::DeviceBuffer::Make(input_bytes_max));
+    rows_ = Take(cuda::DeviceBuffer::Make(2 * payloads_max * cuda::kRowBytes));
+    descriptors_ = Take(cuda::DeviceBuffer::Make(sizeof(cuda::BatchHeader) +
+                                                 payloads_max * sizeof(cuda::PayloadDescriptor)));
+    const auto bytes_max = static_cast<uint32_t>(std::min<uint64_t>(input_bytes_max, 0xFFFFFFF0U));
+    scratch_ = Take(cuda::DeviceBuffer::Make(cuda::ScratchBytesMax(traits_, bytes_max)));
+    clean_ = Take(cuda::DeviceBuffer::Make(cuda::CleanBytesMax(traits_)));
+  }
+
+  // Puts bytes at an offset of the input buffer.
+  void Upload(const std::vector<uint8_t>& bytes, uint64_t offset) {
+    if (bytes.empty()) return;
+    ASSERT_EQ(cudaMemcpy(input_.get(offset), bytes.data(), bytes.size(), cudaMemcpyHostToDevice),
+              cudaSuccess);
+  }
+
+  // A row for each payload, which lie at {offset, bytes} in the input. The rows are poisoned
+  // before.
+  std::vector<std::vector<uint32_t>> Count(const cuda::CudaKernel& kernel,
+                                           std::vector<cuda::PayloadDescriptor> payloads,
+                                           const cuda::BinMap* map = nullptr) {
+    cuda::Launch launch = Prepare(payloads);
+    launch.bin_map = map;
+    EXPECT_EQ(cudaMemset(launch.rows, 0xA5, payloads.size() * cuda::kRowBytes), cudaSuccess);
+    return Run(kernel, launch);
+  }
+
+  // The same into rows that are zero already, while `zero` further rows are zeroed for the next.
+  std::vector<std::vector<uint32_t>> CountIntoZeroedRows(
+      const cuda::CudaKernel& kernel, std::vector<cuda::PayloadDescriptor> payloads) {
+    cuda::Launch launch = Prepare(payloads);
+    launch.rows_zeroed = true;
+    launch.rows_to_zero = payloads_max_;
+    launch.next_rows = rows_.get<uint32_t>(payloads_max_ * cuda::kRowBytes);
+    EXPECT_EQ(cudaMemset(launch.rows, 0, payloads.size() * cuda::kRowBytes), cudaSuccess);
+    EXPECT_EQ(cudaMemset(launch.next_rows, 0x5A, payloads_max_ * cuda::kRowBytes), cudaSuccess);
+    std::vector<std::vector<uint32_t>> rows = Run(kernel, launch);
+    std::vector<uint32_t> zeroed(payloads_max_ * kByteValues);
+    EXPECT_EQ(
+        cudaMemcpy(zeroed.data(), launch.next_rows, zeroed.size() * 4, cudaMemcpyDeviceToHost),
+        cudaSuccess);
+    EXPECT_TRUE(std::all_of(zeroed.begin(), zeroed.end(), [](uint32_t c) { return c == 0; }));
+    return rows;
+  }
+
+  uint8_t* input() const { return input_.get(); }
+
+ private:
+  static void Check(const absl::Status& status) { ASSERT_TRUE(status.ok()) << status; }
+  template <typename T>
+  static T Take(absl::StatusOr<T> made) {
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? *std::move(made) : T();
+  }
+
+  cuda::Launch Prepare(std::vector<cuda::PayloadDescriptor>& payloads) {
+    const uint32_t units = cuda::AssignUnits(absl::MakeSpan(payloads));
+    const cuda::BatchHeader header = {static_cast<uint32_t>(payloads.size()), units, 1, 0};
+    EXPECT_EQ(cudaMemcpy(descriptors_.get(), &header, sizeof(header), cudaMemcpyHostToDevice),
+              cudaSuccess);
+    if (!payloads.empty()) {
+      EXPECT_EQ(cudaMemcpy(descriptors_.get(sizeof(header)), payloads.data(),
+                           payloads.size() * sizeof(payloads[0]), cudaMemcpyHostToDevice),
+                cudaSuccess);
+    }
+    cuda::Launch launch;
+    launch.input = input_.get();
+    launch.header = descriptors_.get<cuda::BatchHeader>();
+    launch.payloads = payloads;
+    launch.units = units;
+    launch.rows = rows_.get<uint32_t>();
+    launch.scratch = scratch_.get();
+    launch.clean = clean_.get();
+    launch.device = &traits_;
+    launch.stream = stream_.get();
+    return launch;
+  }
+
+  std::vector<std::vector<uint32_t>> Run(const cuda::CudaKernel& kernel,
+                                         const cuda::Launch& launch) {
+    // Scratch may hold anything.
+    EXPECT_EQ(cudaMemset(scratch_.get(), 0xC3, scratch_.bytes()), cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    Check(kernel.Enqueue(launch));
+    const cudaError_t error = cudaStreamSynchronize(stream_.get());
+    EXPECT_EQ(error, cudaSuccess) << cudaGetErrorString(error);
+    std::vector<std::vector<uint32_t>> rows(launch.payloads.size(),
+                                            std::vector<uint32_t>(kByteValues));
+    for (size_t i = 0; i < rows.size(); ++i) {
+      EXPECT_EQ(cudaMemcpy(rows[i].data(), launch.rows + i * kByteValues, cuda::kRowBytes,
+                           cudaMemcpyDeviceToHost),
+                cudaSuccess);
+    }
+    return rows;
+  }
+
+  const cuda::DeviceTraits traits_;
+  const uint64_t payloads_max_;
+  cuda::Stream stream_;
+  cuda::DeviceBuffer input_, rows_, descriptors_, scratch_, clean_;
+};
+
+}  // namespace histogram::testing
+
+// In SetUp: skips, saying why, where no GPU can be used.
+#define HISTOGRAM_SKIP_WITHOUT_GPU(devices)                    \
+  std::string why_not;                                         \
+  const std::vector<cuda::Device> devices = FirstGpu(why_not); \
+  if (devices.empty()) GTEST_SKIP() << "needs a GPU, and none can be used: " << why_not
+
+#endif  // HISTOGRAM_TESTS_CUDA_GPU_H_
