@@ -67,6 +67,10 @@ grpc::ChannelArguments MakeArguments(const std::string& address, const ConnectOp
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, Milliseconds(absl::Seconds(10)));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(options.keepalive));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(kKeepaliveTimeout));
+  // Each channel connects for itself. Shared, a connection that fails in one channel makes
+  // gRPC 1.51 crash in the next one that checks health: it takes the failure's missing status for
+  // success.
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   // A proxy from the environment is not meant for this machine's own servers.
   if (IsLocalAddress(address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (!options.user_agent.empty()) arguments.SetUserAgentPrefix(options.user_agent);

@@ -164,6 +164,34 @@ TEST(Compute, NoServer) {
   EXPECT_FALSE(ErrorDetail(reply.status()).has_value());
 }
 
+// gRPC 1.51 crashed here when its channels shared their failed connections.
+TEST(Compute, NoServerManyTimesAndFromSeveralClients) {
+  std::string address;
+  { address = FakeServer().address(); }
+  const auto one = *Client::Connect(address, {.backoff_initial = absl::Milliseconds(1)});
+  const auto two = *Client::Connect(address, {.attempts_max = 1});
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(one->Describe().status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(one->Compute(v1::Spec(), "abc").status().code(), absl::StatusCode::kUnavailable);
+    EXPECT_EQ(two->Compute(v1::Spec(), "abc").status().code(), absl::StatusCode::kUnavailable);
+    const auto three = *Client::Connect(address, {.attempts_max = 1});
+    EXPECT_EQ(three->ComputeMany({Item()})[0].response.status().code(),
+              absl::StatusCode::kUnavailable);
+  }
+}
+
+TEST(Compute, AServerThatGoesAway) {
+  for (int round = 0; round < 5; ++round) {
+    auto server = std::make_unique<FakeServer>();
+    const auto client = Connect(*server, {.attempts_max = 1});
+    ASSERT_TRUE(client->Compute(v1::Spec(), "abc").ok());
+    server.reset();
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_EQ(client->Compute(v1::Spec(), "abc").status().code(), absl::StatusCode::kUnavailable);
+    }
+  }
+}
+
 TEST(Compute, AServerThatIsNotReadyIsLeftOut) {
   FakeServer server;
   server.SetServing("histogram.v1.HistogramService", false);

@@ -1,0 +1,210 @@
+#include "client/cli/app.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
+#include <exception>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/cli/completion.h"
+
+namespace histogram::cli {
+namespace {
+
+constexpr char kFooter[] = R"(Examples:
+  histogram-client compute book.txt                     a row for each byte value that occurs
+  histogram-client compute book.txt --alphabet a:26:6   letters, six to a bin
+  histogram-client compute *.bin --bins 16 --statistics --format json
+  tar c folder | histogram-client compute -             whatever is piped in, of any length
+  histogram-client compute book.txt --format svg --output book.svg
+  histogram-client image photo.png --binarize black-and-white.png
+  histogram-client --server unix:/run/histogram.sock describe
+
+The server's address is that of --server, else of the environment variable HISTSVC_SERVER, else
+127.0.0.1:50051. Exit codes: 0; 2: the command line makes no sense; 1: anything else.)";
+
+struct Options {
+  ServerOptions server;
+  ComputeOptions compute;
+  ImageOptions image;
+  DescribeOptions describe;
+  HealthOptions health;
+  std::string shell;
+};
+
+void AddServerOptions(CLI::App& app, ServerOptions& options) {
+  const char* const group = "Server";
+  app.add_option("--server", options.server, "HOST:PORT or unix:PATH (default 127.0.0.1:50051)")
+      ->type_name("ADDRESS")
+      ->envname("HISTSVC_SERVER")
+      ->group(group);
+  app.add_option("--timeout", options.timeout_s,
+                 "Give up after so many seconds (default: take the time it takes)")
+      ->type_name("SECONDS")
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            double seconds = 0;
+            const bool good =
+                CLI::detail::lexical_cast(text, seconds) && seconds > 0 && std::isfinite(seconds);
+            return good ? std::string() : "write a number of seconds above 0";
+          },
+          ""))
+      ->group(group);
+  CLI::Option* const tls =
+      app.add_flag("--tls", options.tls, "Encrypt; trust the system's CAs")->group(group);
+  app.add_option("--tls-ca", options.tls_ca, "Trust the CAs of this PEM file instead")
+      ->type_name("FILE")
+      ->needs(tls)
+      ->group(group);
+  CLI::Option* const cert =
+      app.add_option("--tls-cert", options.tls_cert, "This client's certificate, PEM")
+          ->type_name("FILE")
+          ->needs(tls)
+          ->group(group);
+  CLI::Option* const key = app.add_option("--tls-key", options.tls_key, "Its private key, PEM")
+                               ->type_name("FILE")
+                               ->needs(cert)
+                               ->group(group);
+  cert->needs(key);
+  app.add_option("--tls-server-name", options.tls_server_name,
+                 "The name in the server's certificate, if not that of its address")
+      ->type_name("NAME")
+      ->needs(tls)
+      ->group(group);
+  app.add_option("--token-file", options.token_file, "Send the bearer token in this file")
+      ->type_name("FILE")
+      ->group(group);
+}
+
+void AddOutputOptions(CLI::App& command, OutputOptions& options,
+                      const std::vector<std::string>& formats) {
+  std::string names;
+  for (const std::string& format : formats) names += (names.empty() ? "" : "|") + format;
+  command.add_option("--format", options.format, "How to write it (default table)")
+      ->type_name(names)
+      ->check(CLI::Validator(
+          [formats, names](std::string& text) {
+            const bool known = std::find(formats.begin(), formats.end(), text) != formats.end();
+            return known ? std::string() : "\"" + text + "\" is none of " + names;
+          },
+          ""));
+  command.add_option("--output", options.output, "Write to this file")->type_name("FILE");
+}
+
+void AddCompute(CLI::App& app, ComputeOptions& options) {
+  CLI::App& command = *app.add_subcommand("compute", "Count the bytes of files or standard input");
+  command.add_option("files", options.files, "Files; - is standard input")
+      ->type_name("FILE")
+      ->required();
+  CLI::Option* const bins =
+      command.add_option("--bins", options.bins, "So many bins of equal width over 0..256")
+          ->type_name("N")
+          ->check(CLI::Validator(
+              [](std::string& text) {
+                uint32_t count = 0;
+                const bool good = absl::SimpleAtoi(text, &count) && count > 0;
+                return good ? std::string() : "\"" + text + "\" is no number of bins from 1 on";
+              },
+              ""));
+  CLI::Option* const range =
+      command.add_option("--range", options.range, "The range of --bins, numpy's way")
+          ->type_name("LO:HI")
+          ->needs(bins);
+  CLI::Option* const edges =
+      command
+          .add_option("--edges", options.edges, "The bins' edges, increasing; the last is closed")
+          ->type_name("A,B,C")
+          ->excludes(bins)
+          ->excludes(range);
+  command
+      .add_option("--alphabet", options.alphabet,
+                  "COUNT symbols from FIRST on, PER_BIN to a bin; other bytes are ignored")
+      ->type_name("FIRST:COUNT:PER_BIN")
+      ->excludes(bins)
+      ->excludes(range)
+      ->excludes(edges);
+  command.add_flag("--statistics", options.statistics,
+                   "Also mean, median, mode, entropy, Otsu's threshold, ...");
+  command.add_option("--quantiles", options.quantiles, "Also these quantiles, each in 0..1")
+      ->type_name("Q,Q,Q");
+  command.add_option("--rows", options.rows, "At most so many rows of bins in the table; or all")
+      ->type_name("N|all");
+  AddOutputOptions(command, options.output, {"table", "json", "csv", "svg"});
+}
+
+void AddImage(CLI::App& app, ImageOptions& options) {
+  CLI::App& command =
+      *app.add_subcommand("image", "The histogram of each channel of a PGM, PPM or PNG picture");
+  command.add_option("file", options.file, "The picture")->type_name("FILE")->required();
+  command
+      .add_option("--binarize", options.binarize,
+                  "Write the picture in black and white, parted at Otsu's threshold (.png or .pgm)")
+      ->type_name("FILE");
+  AddOutputOptions(command, options.output, {"table", "json", "csv", "svg"});
+}
+
+void AddOthers(CLI::App& app, Options& options) {
+  CLI::App& describe =
+      *app.add_subcommand("describe", "What the server runs: backends, kernels, limits");
+  AddOutputOptions(describe, options.describe.output, {"table", "json"});
+  CLI::App& health =
+      *app.add_subcommand("health", "Whether the server is ready; exit code 0 if it is");
+  health
+      .add_option("service", options.health.service,
+                  "histogram.v1.HistogramService, liveness or backend/NAME (default: the server)")
+      ->type_name("SERVICE");
+  CLI::App& completion = *app.add_subcommand("completion", "Print a completion script");
+  completion.add_option("shell", options.shell, "bash, zsh or fish")
+      ->type_name("SHELL")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+}
+
+// CLI11 says of a mistyped command only that one is missing.
+std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
+  if (!app.get_subcommands().empty() || error.get_name() != "RequiredError") return error.what();
+  const std::string commands = "compute, image, describe, health or completion";
+  const std::vector<std::string> rest = app.remaining();
+  if (rest.empty()) return "say what to do: " + commands;
+  if (absl::StartsWith(rest[0], "-")) return absl::StrCat("there is no option ", rest[0]);
+  return absl::StrCat("there is no command \"", rest[0], "\"; say ", commands);
+}
+
+}  // namespace
+
+int Run(std::vector<std::string> arguments, Environment& env) {
+  Options options;
+  CLI::App app("Exact histograms of bytes, from a histogram server.", "histogram-client");
+  app.set_version_flag("--version", "histogram-client " HISTOGRAM_VERSION);
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  app.fallthrough();
+  AddServerOptions(app, options.server);
+  AddCompute(app, options.compute);
+  AddImage(app, options.image);
+  AddOthers(app, options);
+  try {
+    std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+    app.parse(std::move(arguments));
+  } catch (const CLI::Success& success) {
+    return app.exit(success, env.out, env.err);
+  } catch (const CLI::ParseError& error) {
+    return UsageError(env, WhatIsWrong(app, error));
+  }
+  try {
+    if (app.got_subcommand("compute")) return RunCompute(options.compute, options.server, env);
+    if (app.got_subcommand("image")) return RunImage(options.image, options.server, env);
+    if (app.got_subcommand("describe")) return RunDescribe(options.describe, options.server, env);
+    if (app.got_subcommand("health")) return RunHealth(options.health, options.server, env);
+    env.out << CompletionScript(app, options.shell);
+    return kSuccess;
+  } catch (const std::bad_alloc&) {
+    return Fail(env, "not enough memory");
+  } catch (const std::exception& error) {
+    return Fail(env, error.what());
+  }
+}
+
+}  // namespace histogram::cli

@@ -1,0 +1,53 @@
+// histogram-client: the command line over the client library.
+#include <malloc.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/cli/app.h"
+
+namespace {
+
+std::optional<std::string> GetEnvironmentVariable(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // A reader that has seen enough (head, a pager) ends the program without a word, as it does
+  // cat's.
+  std::signal(SIGPIPE, SIG_DFL);
+  // gRPC's own log would tell each error a second time.
+  setenv("GRPC_VERBOSITY", "NONE", 0);
+  // Chunks of a megabyte come and go all the time: keep their memory.
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 256 << 20);
+  mallopt(M_TOP_PAD, 16 << 20);
+  std::ios::sync_with_stdio(false);
+  histogram::cli::Environment env = {
+      STDIN_FILENO,
+      std::cout,
+      std::cerr,
+      histogram::cli::DetectTerminal(STDOUT_FILENO, GetEnvironmentVariable),
+      histogram::cli::DetectTerminal(STDERR_FILENO, GetEnvironmentVariable),
+      GetEnvironmentVariable,
+  };
+  int code = histogram::cli::Run(std::vector<std::string>(argv + 1, argv + argc), env);
+  errno = 0;
+  if (!std::cout.flush()) {
+    const char* const why = errno != 0 ? strerror(errno) : "it is closed or full";
+    std::cerr << "histogram-client: cannot write to standard output: " << why << "\n";
+    code = histogram::cli::kFailure;
+  }
+  return code;
+}
