@@ -22,15 +22,16 @@ die() {
   exit 1
 }
 
+# Makes sure that as_root works, asking for a password now, if at all, where it can be seen.
+become_root() {
+  if [[ "$(id -u)" -eq 0 ]]; then return 0; fi
+  command -v sudo >/dev/null || die "this needs root: run it as root, or install sudo"
+  sudo -v || die "this needs root, and sudo refused"
+}
+
 # Runs a command as root: directly, or with sudo.
 as_root() {
-  if [[ "$(id -u)" -eq 0 ]]; then
-    "$@"
-  elif command -v sudo >/dev/null; then
-    sudo "$@"
-  else
-    die "this needs root: run as root, or install sudo"
-  fi
+  if [[ "$(id -u)" -eq 0 ]]; then "$@"; else sudo "$@"; fi
 }
 
 # step NAME COMMAND...: runs the command with its output in build/logs/NAME.log and prints one line
