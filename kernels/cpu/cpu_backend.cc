@@ -15,6 +15,7 @@
 #include "kernels/cpu/registry.h"
 #include "kernels/error.h"
 #include "kernels/mutex.h"
+#include "kernels/tuning/selector.h"
 
 namespace histogram::cpu {
 namespace {
@@ -53,7 +54,11 @@ uint64_t ElapsedNs(std::chrono::steady_clock::time_point since) {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(uint32_t lanes, const CpuKernel* forced) : forced_(forced) {
+  // `kernels` are the selector's candidates, in the same order.
+  CpuBackend(uint32_t lanes, std::vector<const CpuKernel*> kernels, tuning::Selector selector)
+      : kernels_(std::move(kernels)),
+        selector_(std::move(selector)),
+        costs_(selector_.rows(), {kAssumedNsPerByte, kAssumedNsPerPayload}) {
     info_.name = kBackendName;
     info_.device = ModelName();
     info_.lanes = lanes;
@@ -75,7 +80,7 @@ class CpuBackend final : public Backend {
 
   const BackendInfo& info() const override { return info_; }
   std::vector<KernelInfo> kernels() const override { return ListCpuKernels(); }
-  std::vector<KernelChoice> choices() const override { return {}; }
+  std::vector<KernelChoice> choices() const override { return selector_.rows(); }
 
   bool up() const override { return up_.load(std::memory_order_acquire); }
 
@@ -87,8 +92,7 @@ class CpuBackend final : public Backend {
   }
 
   uint64_t EstimateNs(const Workload& workload) const override {
-    return workload.payload_count * kAssumedNsPerPayload +
-           static_cast<uint64_t>(static_cast<double>(workload.batch_bytes) * kAssumedNsPerByte);
+    return costs_.EstimateNs(workload);
   }
 
   void Submit(std::unique_ptr<Batch> batch, Done done) override {
@@ -130,8 +134,9 @@ class CpuBackend final : public Backend {
   // One kernel a batch, for its mean payload: in a mixed batch the bytes outweigh the payloads.
   absl::StatusOr<const CpuKernel*> Choose(const Batch& batch) const {
     if (!batch.kernel.empty()) return RunnableKernel(batch.kernel);
-    if (forced_ != nullptr) return forced_;
-    return &DefaultKernel(batch.bytes / std::max<size_t>(1, batch.items.size()));
+    Workload workload;
+    workload.payload_bytes = batch.bytes / std::max<size_t>(1, batch.items.size());
+    return kernels_[selector_.Choose(workload)];
   }
 
   void RunLane() {
@@ -150,7 +155,9 @@ class CpuBackend final : public Backend {
   }
 
   BackendInfo info_;
-  const CpuKernel* const forced_;
+  const std::vector<const CpuKernel*> kernels_;
+  const tuning::Selector selector_;
+  const tuning::CostModel costs_;
   std::atomic<bool> up_{true};
 
   Mutex mutex_;
@@ -164,7 +171,8 @@ class CpuBackend final : public Backend {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options,
+                                                        std::vector<std::string>* notes) {
   const uint32_t lanes = options.lanes > 0 ? options.lanes : UsableCores();
   if (lanes > kLanesMax) {
     return MakeError(
@@ -172,13 +180,24 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions&
         absl::StrCat("cpu_lanes is ", lanes, "; the limit is ", kLanesMax),
         {.reason = "BAD_OPTION", .field = "cpu_lanes", .limit = kLanesMax, .retry_after_ms = {}});
   }
-  const CpuKernel* forced = nullptr;
-  if (!options.force_kernel.empty()) {
+  // What the selector chooses among: all that run here, or the forced one alone.
+  std::vector<const CpuKernel*> kernels;
+  if (options.force_kernel.empty()) {
+    for (const CpuKernel& kernel : Kernels()) {
+      if (kernel.supported()) kernels.push_back(&kernel);
+    }
+  } else {
     const absl::StatusOr<const CpuKernel*> kernel = RunnableKernel(options.force_kernel);
     if (!kernel.ok()) return kernel.status();
-    forced = *kernel;
+    kernels.push_back(*kernel);
   }
-  return std::make_unique<CpuBackend>(lanes, forced);
+  std::vector<std::string> unread_notes;
+  absl::StatusOr<std::vector<KernelChoice>> rows =
+      MakeCpuTable(kernels, options.tuning, notes != nullptr ? *notes : unread_notes);
+  if (!rows.ok()) return rows.status();
+
+  tuning::Selector selector(Candidates(kernels), *std::move(rows), options.force_kernel);
+  return std::make_unique<CpuBackend>(lanes, std::move(kernels), std::move(selector));
 }
 
 std::vector<KernelInfo> ListCpuKernels() {

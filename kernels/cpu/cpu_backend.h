@@ -9,20 +9,24 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "kernels/cpu/cpu_tuning.h"
 
 namespace histogram::cpu {
 
 struct CpuBackendOptions {
   uint32_t lanes = 0;             // 0: as many as UsableCores() says
   std::string force_kernel = {};  // registry name; empty: chosen by the payloads' size
+  CpuTuningOptions tuning = {};
 };
 
 inline constexpr char kBackendName[] = "cpu";
 inline constexpr uint32_t kLanesMax = 1024;
 
 // INVALID_ARGUMENT for a kernel that is unknown (the message lists the valid ones) or that this
-// processor cannot run, and for more lanes than kLanesMax.
-absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);
+// processor cannot run, for more lanes than kLanesMax, and for a table file that cannot be read.
+// Adds to `notes` (where given) what was looked for and not found.
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options,
+                                                        std::vector<std::string>* notes = nullptr);
 
 // The registry, as the backend's kernels() tells it; also those that this processor cannot run.
 std::vector<KernelInfo> ListCpuKernels();

@@ -1,0 +1,167 @@
+#include "kernels/cpu/cpu_tuning.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
+#include "kernels/cpu/cpu_backend.h"
+#include "kernels/cpu/cpu_info.h"
+#include "kernels/tuning/tune.h"
+
+namespace histogram::cpu {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Payload sizes that are measured; a row reaches to the geometric middle between its size and the
+// next.
+constexpr size_t kSizes[] = {
+    32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 65536, size_t{1} << 20};
+constexpr size_t kSegment = 16384;  // of one distribution
+constexpr size_t kDistributions = 4;
+constexpr size_t kBytesMax = size_t{1} << 20;
+constexpr size_t kRunBytesMin = 8192;  // a run this long is far above the clock's resolution
+
+// A mean kernel would shine on random bytes alone: a quarter each of random bytes, text, two values
+// in turn, and one value.
+std::vector<uint8_t> SampleBytes() {
+  std::vector<uint8_t> bytes(kBytesMax);
+  constexpr absl::string_view kLetters = "etaoin shrdlu etaoin ";
+  uint64_t random = 0x9e3779b97f4a7c15;
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    random ^= random << 13;
+    random ^= random >> 7;
+    random ^= random << 17;
+    const auto byte = static_cast<uint8_t>(random >> 32);
+    switch (i / kSegment % kDistributions) {
+      case 0:
+        bytes[i] = byte;
+        break;
+      case 1:
+        bytes[i] = static_cast<uint8_t>(kLetters[byte % kLetters.size()]);
+        break;
+      case 2:
+        bytes[i] = static_cast<uint8_t>(100 + i % 2);
+        break;
+      default:
+        bytes[i] = 0;
+    }
+  }
+  return bytes;
+}
+
+// Nanoseconds that `kernel` takes for one payload of `size` bytes, on average over the
+// distributions.
+uint64_t MeasureNs(const CpuKernel& kernel, const std::vector<uint8_t>& bytes, size_t size) {
+  const size_t payloads =
+      size > kSegment ? 1 : std::max(kDistributions, kRunBytesMin / size / 4 * 4);
+  ValueCounts counts;
+  const auto start = Clock::now();
+  for (size_t i = 0; i < payloads; ++i) {
+    const size_t within = i / kDistributions * size % kSegment;
+    const size_t at = i % kDistributions * kSegment + std::min(within, kSegment - size % kSegment);
+    const Fragment fragment(bytes.data() + std::min(at, bytes.size() - size), size);
+    counts.fill(0);
+    kernel.count({&fragment, 1}, counts.data());
+  }
+  const auto elapsed = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start);
+  return std::max<uint64_t>(1, static_cast<uint64_t>(elapsed.count()) / payloads);
+}
+
+std::vector<tuning::TuneCell> Cells() {
+  std::vector<tuning::TuneCell> cells;
+  for (size_t i = 0; i < std::size(kSizes); ++i) {
+    tuning::TuneCell cell;
+    cell.measured.payload_bytes = cell.measured.batch_bytes = kSizes[i];
+    cell.payload_bytes_max = std::numeric_limits<uint64_t>::max();
+    if (i + 1 < std::size(kSizes)) {
+      // sqrt(2), 2 or 4 times the size, as the next is 2, 4 or 16 times as large.
+      const size_t step = kSizes[i + 1] / kSizes[i];
+      cell.payload_bytes_max = step == 2   ? kSizes[i] * 141 / 100
+                               : step == 4 ? kSizes[i] * 2
+                                           : kSizes[i] * 4;
+    }
+    cell.payloads_max = std::numeric_limits<uint32_t>::max();
+    cell.bin_count_max = kBinCountMax;
+    cells.push_back(cell);
+  }
+  return cells;
+}
+
+std::vector<KernelChoice> MeasureTable(absl::Span<const CpuKernel* const> kernels,
+                                       uint32_t tune_ms_max) {
+  const std::vector<uint8_t> bytes = SampleBytes();
+  const auto end = Clock::now() + std::chrono::milliseconds(tune_ms_max);
+  tuning::TuneOptions options;
+  options.budget_ns = uint64_t{tune_ms_max} * 1'000'000;
+  return tuning::Tune(kBackendName, Candidates(kernels), Cells(), options,
+                      [&](size_t candidate, const Workload& workload) -> absl::StatusOr<uint64_t> {
+                        if (Clock::now() >= end) return absl::CancelledError("out of time");
+                        return MeasureNs(*kernels[candidate], bytes, workload.payload_bytes);
+                      });
+}
+
+}  // namespace
+
+tuning::TuningKey CpuTuningKey(absl::Span<const CpuKernel* const> kernels) {
+  tuning::TuningKey key;
+  key.backend = kBackendName;
+  key.device = key.cpu_model = ModelName();
+  key.build = absl::StrCat(
+      HISTOGRAM_VERSION, ", compiler ", __VERSION__, ", kernels ",
+      absl::StrJoin(kernels, " ",
+                    [](std::string* out, const CpuKernel* kernel) { out->append(kernel->name); }));
+  return key;
+}
+
+std::vector<tuning::Candidate> Candidates(absl::Span<const CpuKernel* const> kernels) {
+  std::vector<tuning::Candidate> candidates;
+  for (const CpuKernel* kernel : kernels) {
+    candidates.push_back({.name = std::string(kernel->name),
+                          .priority = kernel->priority,
+                          .bin_count_max = UINT32_MAX,
+                          .payload_bytes_min = kernel->bytes_min});
+  }
+  return candidates;
+}
+
+absl::StatusOr<std::vector<KernelChoice>> MakeCpuTable(absl::Span<const CpuKernel* const> kernels,
+                                                       const CpuTuningOptions& options,
+                                                       std::vector<std::string>& notes) {
+  const tuning::TuningKey key = CpuTuningKey(kernels);
+  if (!options.table.empty()) {
+    absl::StatusOr<std::vector<tuning::TuningTable>> tables = tuning::LoadTuningFile(options.table);
+    if (!tables.ok()) return tables.status();
+    for (tuning::TuningTable& table : *tables) {
+      if (table.key.backend == key.backend && table.key.device == key.device) {
+        return std::move(table.rows);
+      }
+    }
+    notes.push_back(absl::StrCat("the tuning table ", options.table, " has no table for the cpu '",
+                                 key.device, "'"));
+  }
+  if (!options.cache.empty()) {
+    absl::StatusOr<std::vector<KernelChoice>> rows = tuning::LoadFromCache(options.cache, key);
+    if (rows.ok()) return rows;
+    if (!absl::IsNotFound(rows.status())) {
+      notes.push_back(absl::StrCat("the tuning cache is not used: ", rows.status().message()));
+    }
+  }
+  if (!options.tune) return std::vector<KernelChoice>();
+  std::vector<KernelChoice> rows = MeasureTable(kernels, options.tune_ms_max);
+  // A tuning that ran out of time must not be kept for the next start.
+  if (!options.cache.empty() && rows.size() == std::size(kSizes)) {
+    const absl::Status saved = tuning::SaveToCache(options.cache, {key, rows});
+    if (!saved.ok()) {
+      notes.push_back(absl::StrCat("the tuning cache is not written: ", saved.message()));
+    }
+  }
+  return rows;
+}
+
+}  // namespace histogram::cpu

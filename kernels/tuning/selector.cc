@@ -1,0 +1,117 @@
+#include "kernels/tuning/selector.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+namespace histogram::tuning {
+namespace {
+
+auto Limits(const KernelChoice& row) {
+  return std::make_tuple(row.sample_type, row.bin_count_max, row.payload_bytes_max,
+                         row.payloads_max);
+}
+
+}  // namespace
+
+bool Serves(const KernelChoice& row, const Workload& workload) {
+  return row.sample_type == workload.sample_type && workload.bin_count <= row.bin_count_max &&
+         workload.payload_bytes <= row.payload_bytes_max &&
+         workload.payload_count <= row.payloads_max;
+}
+
+Selector::Selector(std::vector<Candidate> candidates, std::vector<KernelChoice> rows,
+                   std::string_view forced)
+    : candidates_(std::move(candidates)) {
+  if (!forced.empty()) forced_ = Find(forced);
+  std::stable_sort(rows.begin(), rows.end(), [](const KernelChoice& a, const KernelChoice& b) {
+    return Limits(a) < Limits(b);
+  });
+  for (KernelChoice& row : rows) {
+    const std::optional<size_t> candidate = Find(row.kernel);
+    if (!candidate.has_value()) continue;
+    if (forced_.has_value() && candidate != forced_) continue;
+    // A row that promises more bins than its kernel takes would choose it for what it cannot do.
+    if (candidates_[*candidate].bin_count_max < row.bin_count_max) continue;
+    rows_.push_back(std::move(row));
+    row_candidates_.push_back(*candidate);
+  }
+}
+
+size_t Selector::Choose(const Workload& workload) const {
+  if (forced_.has_value()) return *forced_;
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    if (Serves(rows_[i], workload)) return row_candidates_[i];
+  }
+  return ByPriority(workload);
+}
+
+std::optional<size_t> Selector::Find(std::string_view name) const {
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    if (candidates_[i].name == name) return i;
+  }
+  return std::nullopt;
+}
+
+size_t Selector::ByPriority(const Workload& workload) const {
+  std::optional<size_t> best;
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    const Candidate& candidate = candidates_[i];
+    if (workload.bin_count > candidate.bin_count_max) continue;
+    if (workload.payload_bytes < candidate.payload_bytes_min) continue;
+    if (!best.has_value() || candidate.priority > candidates_[*best].priority) best = i;
+  }
+  if (best.has_value()) return *best;
+  // Every candidate has a least size: the one that takes any bins and the smallest payloads.
+  for (size_t i = 0; i < candidates_.size(); ++i) {
+    if (workload.bin_count > candidates_[i].bin_count_max) continue;
+    if (!best.has_value() ||
+        candidates_[i].payload_bytes_min < candidates_[*best].payload_bytes_min) {
+      best = i;
+    }
+  }
+  return best.value_or(0);
+}
+
+CostModel::CostModel(absl::Span<const KernelChoice> rows, const Assumption& assumption) {
+  for (const KernelChoice& row : rows) {
+    if (row.cost_ns == 0 || !(row.gigabytes_per_second > 0)) continue;
+    const auto ns = static_cast<double>(row.cost_ns);
+    const double bytes = ns * row.gigabytes_per_second;  // a GB/s is a byte a nanosecond
+    points_.push_back({bytes, ns});
+  }
+  std::sort(points_.begin(), points_.end(),
+            [](const Point& a, const Point& b) { return a.bytes < b.bytes; });
+  // More bytes never cost less: where noise says so, the later measurement is left out.
+  std::vector<Point> rising;
+  for (const Point& point : points_) {
+    if (rising.empty() || (point.bytes > rising.back().bytes && point.ns > rising.back().ns)) {
+      rising.push_back(point);
+    }
+  }
+  points_ = std::move(rising);
+  if (points_.size() < 2) {
+    const auto fixed = static_cast<double>(assumption.ns_per_payload);
+    points_ = {{0, fixed}, {1 << 20, fixed + assumption.ns_per_byte * (1 << 20)}};
+  } else if (points_.front().bytes > 0) {
+    // Below the smallest measurement half of its cost is taken for fixed.
+    points_.insert(points_.begin(), {0, points_.front().ns / 2});
+  }
+}
+
+uint64_t CostModel::EstimateNs(const Workload& workload) const {
+  const double payloads = std::max(1U, workload.payload_count);
+  const double bytes = static_cast<double>(workload.batch_bytes) / payloads;
+  // The line through the two points around `bytes`, or the last two.
+  size_t right = 1;
+  while (right + 1 < points_.size() && points_[right].bytes < bytes) ++right;
+  const Point& a = points_[right - 1];
+  const Point& b = points_[right];
+  const double each = a.ns + (bytes - a.bytes) * (b.ns - a.ns) / (b.bytes - a.bytes);
+  const double total = std::max(1.0, each * payloads);
+  constexpr double kMost = 0x1p62;
+  return static_cast<uint64_t>(std::min(total, kMost));
+}
+
+}  // namespace histogram::tuning

@@ -1,0 +1,145 @@
+#include "kernels/tuning/selector.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace histogram::tuning {
+namespace {
+
+KernelChoice Row(uint32_t bins, uint64_t bytes, uint32_t payloads, const std::string& kernel,
+                 uint64_t cost_ns = 0, double gbps = 0) {
+  KernelChoice row;
+  row.backend = "test";
+  row.bin_count_max = bins;
+  row.payload_bytes_max = bytes;
+  row.payloads_max = payloads;
+  row.kernel = kernel;
+  row.cost_ns = cost_ns;
+  row.gigabytes_per_second = gbps;
+  return row;
+}
+
+Workload Shape(uint32_t bins, uint64_t bytes, uint32_t payloads = 1) {
+  Workload workload;
+  workload.bin_count = bins;
+  workload.payload_bytes = bytes;
+  workload.payload_count = payloads;
+  workload.batch_bytes = bytes * payloads;
+  return workload;
+}
+
+std::vector<Candidate> Candidates() {
+  return {{"plain", 1, UINT32_MAX, 0}, {"wide", 5, UINT32_MAX, 1000}, {"few_bins", 9, 8, 0}};
+}
+
+std::string Chosen(const Selector& selector, const Workload& workload) {
+  return selector.candidates()[selector.Choose(workload)].name;
+}
+
+TEST(SelectorTest, WithoutATableByPriority) {
+  const Selector selector(Candidates(), {});
+  EXPECT_EQ(Chosen(selector, Shape(256, 100)), "plain");
+  EXPECT_EQ(Chosen(selector, Shape(256, 999)), "plain");
+  EXPECT_EQ(Chosen(selector, Shape(256, 1000)), "wide");
+  EXPECT_EQ(Chosen(selector, Shape(8, 5000)), "few_bins");
+  EXPECT_EQ(Chosen(selector, Shape(9, 5000)), "wide");
+}
+
+TEST(SelectorTest, TableOverPriority) {
+  const Selector selector(Candidates(),
+                          {Row(65536, 4096, 1, "plain"), Row(65536, 1 << 20, 1, "wide")});
+  EXPECT_EQ(Chosen(selector, Shape(256, 4096)), "plain");
+  EXPECT_EQ(Chosen(selector, Shape(256, 4097)), "wide");
+  EXPECT_EQ(Chosen(selector, Shape(8, 4096)), "plain");
+  EXPECT_EQ(Chosen(selector, Shape(8, 2 << 20)), "few_bins") << "beyond the table";
+  EXPECT_EQ(Chosen(selector, Shape(8, 10, 2)), "few_bins") << "more payloads than any row";
+}
+
+TEST(SelectorTest, TightestRowFirstInAnyOrder) {
+  const std::vector<KernelChoice> rows = {Row(65536, UINT64_MAX, UINT32_MAX, "wide"),
+                                          Row(8, UINT64_MAX, UINT32_MAX, "few_bins"),
+                                          Row(65536, 100, UINT32_MAX, "plain")};
+  for (const std::vector<KernelChoice>& order :
+       {rows, std::vector<KernelChoice>(rows.rbegin(), rows.rend())}) {
+    const Selector selector(Candidates(), order);
+    EXPECT_EQ(Chosen(selector, Shape(4, 50)), "few_bins");
+    EXPECT_EQ(Chosen(selector, Shape(100, 50)), "plain");
+    EXPECT_EQ(Chosen(selector, Shape(100, 101)), "wide");
+    EXPECT_EQ(selector.rows().front().kernel, "few_bins");
+  }
+}
+
+TEST(SelectorTest, ForcedOverTable) {
+  const Selector selector(Candidates(), {Row(65536, UINT64_MAX, UINT32_MAX, "wide")}, "plain");
+  EXPECT_EQ(Chosen(selector, Shape(256, 1 << 20)), "plain");
+  EXPECT_TRUE(selector.rows().empty()) << "rows of what is not used mislead";
+}
+
+TEST(SelectorTest, RowsThatCannotBeMeantAreLeftOut) {
+  const Selector selector(Candidates(), {Row(65536, UINT64_MAX, UINT32_MAX, "of another build"),
+                                         Row(256, UINT64_MAX, UINT32_MAX, "few_bins")});
+  EXPECT_TRUE(selector.rows().empty());
+  EXPECT_EQ(Chosen(selector, Shape(256, 2000)), "wide");
+}
+
+TEST(SelectorTest, AllCandidatesHaveALeastSize) {
+  const Selector selector({{"a", 1, UINT32_MAX, 500}, {"b", 2, UINT32_MAX, 1000}}, {});
+  EXPECT_EQ(Chosen(selector, Shape(256, 10)), "a");
+}
+
+TEST(SelectorTest, FindsByName) {
+  const Selector selector(Candidates(), {});
+  EXPECT_EQ(selector.Find("wide"), 1U);
+  EXPECT_EQ(selector.Find("narrow"), std::nullopt);
+}
+
+uint64_t Estimate(const CostModel& model, uint64_t batch_bytes, uint32_t payloads) {
+  Workload workload;
+  workload.payload_count = payloads;
+  workload.batch_bytes = batch_bytes;
+  return model.EstimateNs(workload);
+}
+
+TEST(CostModelTest, AssumesWhereNothingWasMeasured) {
+  const CostModel model({}, {.ns_per_byte = 0.5, .ns_per_payload = 100});
+  EXPECT_EQ(Estimate(model, 0, 1), 100U);
+  EXPECT_EQ(Estimate(model, 1000, 1), 600U);
+  EXPECT_EQ(Estimate(model, 1000, 10), 1500U);
+  EXPECT_EQ(Estimate(model, uint64_t{1} << 30, 1), (uint64_t{1} << 29) + 100);
+}
+
+TEST(CostModelTest, FollowsWhatWasMeasured) {
+  // 1000 bytes in 400 ns, 11000 bytes in 2400 ns: 0.2 ns a byte between and beyond.
+  const std::vector<KernelChoice> rows = {Row(256, 0, 1, "a", 400, 2.5),
+                                          Row(256, 0, 1, "b", 2400, 11000 / 2400.0)};
+  const CostModel model(rows, {.ns_per_byte = 9, .ns_per_payload = 9});
+  EXPECT_NEAR(static_cast<double>(Estimate(model, 1000, 1)), 400, 1);
+  EXPECT_NEAR(static_cast<double>(Estimate(model, 6000, 1)), 1400, 1);
+  EXPECT_NEAR(static_cast<double>(Estimate(model, 21000, 1)), 4400, 1);
+  EXPECT_NEAR(static_cast<double>(Estimate(model, 2000, 2)), 800, 2);
+  EXPECT_NEAR(static_cast<double>(Estimate(model, 0, 1)), 200, 1);
+}
+
+TEST(CostModelTest, GrowsEvenWhereMeasurementsDoNot) {
+  const std::vector<KernelChoice> rows = {Row(256, 0, 1, "a", 100, 1), Row(256, 0, 1, "b", 90, 3),
+                                          Row(256, 0, 1, "c", 200, 4), Row(256, 0, 1, "d", 0, 0)};
+  const CostModel model(rows, {.ns_per_byte = 9, .ns_per_payload = 9});
+  uint64_t previous = 0;
+  for (uint64_t bytes = 0; bytes < 5000; bytes += 50) {
+    const uint64_t ns = Estimate(model, bytes, 1);
+    EXPECT_GE(ns, previous);
+    previous = ns;
+  }
+}
+
+TEST(CostModelTest, NeverOverflows) {
+  const CostModel model({}, {.ns_per_byte = 1e6, .ns_per_payload = 1});
+  EXPECT_GT(Estimate(model, UINT64_MAX, 1), uint64_t{1} << 60);
+  EXPECT_GE(Estimate(model, 0, 0), 1U);
+}
+
+}  // namespace
+}  // namespace histogram::tuning
