@@ -180,7 +180,8 @@ struct Batcher::Impl : std::enable_shared_from_this<Batcher::Impl> {
                         TimeNs now, Work& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // When the watchdog wants to look again.
   TimeNs WatchdogAtLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void RunThread();
+  // `expected`: when it is to run first.
+  void RunThread(TimeNs expected);
   // The process stood still for `ns`: nothing that executed then is to blame.
   void ForgiveLocked(TimeNs ns) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 

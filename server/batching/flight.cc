@@ -62,6 +62,7 @@ void Flight::Prepare() {
   batch->deadline_ns = last_deadline == kNever ? 0 : last_deadline;
 
   if (wholes == pieces.size()) return;
+  cut.clear();
   // First all the fragments, then the spans: the vector may move while it grows.
   for (const Piece& piece : pieces) {
     if (!piece.whole) CutFragments(piece.job->fragments, piece.offset, piece.bytes, cut);

@@ -237,7 +237,7 @@ void Batcher::Impl::ForgiveLocked(TimeNs ns) {
 // --- The thread
 
 void Batcher::Impl::StartThread() {
-  thread_ = std::thread([this] { RunThread(); });
+  thread_ = std::thread([this, now = clock_.Now()] { RunThread(now); });
 }
 
 void Batcher::Impl::StopThread() {
@@ -250,7 +250,7 @@ void Batcher::Impl::StopThread() {
   thread_.join();
 }
 
-void Batcher::Impl::RunThread() {
+void Batcher::Impl::RunThread(TimeNs expected) {
   // Batches start without waking this thread, so it looks for slow ones from time to time.
   constexpr TimeNs kTickMin = 1'000'000;
   constexpr TimeNs kTickMax = 1'000'000'000;
@@ -258,18 +258,22 @@ void Batcher::Impl::RunThread() {
                                         : std::clamp<TimeNs>(static_cast<TimeNs>(watchdog_ns_ / 4),
                                                              kTickMin, kTickMax);
   while (true) {
+    {
+      MutexLock lock(mu_);
+      if (stopping_) return;
+      // So late only because the whole process stood still (stopped, paused, suspended).
+      const TimeNs late = clock_.Now() - expected;
+      if (late > tick) ForgiveLocked(late);
+    }
     Pump();
     MutexLock lock(mu_);
-    if (stopping_) return;
-    const TimeNs now = clock_.Now();
-    const TimeNs until = std::min({wake_at_, WatchdogAtLocked(), now + tick});
-    if (until <= now) continue;
+    expected = clock_.Now();
+    const TimeNs until = std::min({wake_at_, WatchdogAtLocked(), expected + tick});
+    if (stopping_ || until <= expected) continue;
     sleeps_until_ = until;
-    wake_thread_.WaitFor(mu_, std::chrono::nanoseconds(until - now));
+    wake_thread_.WaitFor(mu_, std::chrono::nanoseconds(until - expected));
     sleeps_until_ = 0;
-    // So late only because the whole process stood still (stopped, paused, suspended).
-    const TimeNs late = clock_.Now() - until;
-    if (late > tick) ForgiveLocked(late);
+    expected = until;
   }
 }
 

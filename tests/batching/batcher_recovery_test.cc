@@ -1,0 +1,401 @@
+// Backends that fail, go away or hang.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/batching/batcher_fixture.h"
+
+namespace histogram::server {
+namespace {
+
+using Strings = std::vector<std::string>;
+using Sizes = std::vector<uint64_t>;
+
+class BatcherRecoveryTest : public BatcherFixture {
+ protected:
+  BatcherRecoveryTest() {
+    limits_.batch_us_max = 1000;
+    limits_.split_bytes_min = 64 * kMiB;
+  }
+  void AddGpuAndCpu(uint32_t lanes = 1) {
+    Add({.name = "gpu", .lanes = lanes});
+    Add({.name = "cpu", .lanes = lanes});
+    puppet(0).set_estimate([](const Workload&) { return 10; });
+    puppet(1).set_estimate([](const Workload&) { return 1'000'000; });
+  }
+  // The GPU's oldest batch outlives the watchdog.
+  void Hang() {
+    clock_.AdvanceUs(1001);
+    batcher().Pump();
+  }
+};
+
+TEST_F(BatcherRecoveryTest, AFailedBatchRunsOnceMoreElsewhere) {
+  AddGpuAndCpu();
+  TestJob& job = Enqueue(1000);
+  puppet(0).Fail(absl::ResourceExhaustedError("no memory"));
+  EXPECT_EQ(job.done_count, 0);
+  ASSERT_EQ(puppet(1).held(), 1u);
+  EXPECT_EQ(batcher().snapshot().charged_bytes, 1100u);
+  puppet(1).Complete();
+  EXPECT_TRUE(job.ok());
+  EXPECT_EQ(job.report.backend, "cpu");
+  EXPECT_EQ(observer_.fell_back(), Strings{"gpu>cpu:out_of_memory"});
+  EXPECT_EQ(observer_.downs(), Strings{}) << "it is still up";
+  EXPECT_EQ(observer_.queued, 1);
+}
+
+TEST_F(BatcherRecoveryTest, ALostDevice) {
+  AddGpuAndCpu();
+  TestJob& job = Enqueue(1000);
+  TestJob& queued = Enqueue(500);
+  puppet(0).Lose();
+  puppet(0).Fail(absl::InternalError("CUDA error 700"));
+  EXPECT_EQ(puppet(1).sizes(), Sizes{1000}) << "what failed goes first";
+  EXPECT_FALSE(batcher().snapshot().backends[0].up);
+  puppet(1).Complete();
+  puppet(1).Complete();
+  EXPECT_TRUE(job.ok());
+  EXPECT_TRUE(queued.ok());
+  EXPECT_EQ(observer_.fell_back(), Strings{"gpu>cpu:device_lost"});
+  EXPECT_EQ(observer_.downs(), Strings{"gpu:device_lost"});
+}
+
+TEST_F(BatcherRecoveryTest, NothingToFallBackOn) {
+  Add({.name = "gpu"});
+  TestJob& job = Enqueue(1000);
+  TestJob& queued = Enqueue(500);
+  puppet().Lose();
+  puppet().Fail(absl::InternalError("CUDA error 700"));
+  EXPECT_EQ(job.code, absl::StatusCode::kInternal);
+  EXPECT_EQ(GetErrorDetail(job.status).reason, "DEVICE_LOST");
+  EXPECT_NE(std::string(job.status.message()).find("CUDA error 700"), std::string::npos);
+  EXPECT_EQ(queued.code, absl::StatusCode::kUnavailable);
+  EXPECT_EQ(GetErrorDetail(queued.status).reason, "DEVICE_LOST");
+  TestJob& later = Enqueue(1);
+  EXPECT_EQ(later.code, absl::StatusCode::kUnavailable);
+  EXPECT_EQ(observer_.downs(), Strings{"gpu:device_lost"});
+}
+
+TEST_F(BatcherRecoveryTest, ABatchThatFailsEverywhere) {
+  AddGpuAndCpu();
+  TestJob& job = Enqueue(1000);
+  puppet(0).Fail(absl::InternalError("one"));
+  puppet(1).Fail(absl::InternalError("two"));
+  EXPECT_EQ(job.code, absl::StatusCode::kInternal);
+  EXPECT_EQ(GetErrorDetail(job.status).reason, "BATCH_FAILED");
+  TestJob& next = Enqueue(10);
+  puppet(0).Complete();
+  EXPECT_TRUE(next.ok()) << "both are still up";
+}
+
+TEST_F(BatcherRecoveryTest, ABackendThatRefusesWhatWasOnItsWay) {
+  AddGpuAndCpu();
+  puppet(0).MarkDown("by somebody else");
+  TestJob& job = Enqueue(10);
+  ASSERT_EQ(puppet(1).held(), 1u);
+  puppet(1).Complete();
+  EXPECT_TRUE(job.ok());
+  batcher().Pump();
+  EXPECT_EQ(observer_.downs(), Strings{"gpu:device_lost"});
+}
+
+TEST_F(BatcherRecoveryTest, AFailureInlineGoesElsewhere) {
+  limits_.inline_bytes_max = 100;
+  Add({.name = "cpu", .executes_inline = true});
+  Add({.name = "other"});
+  puppet(0).set_estimate([](const Workload&) { return 1; });
+  puppet(0).set_execute_status(absl::InternalError("no"));
+  TestJob& job = Enqueue(100);
+  ASSERT_EQ(puppet(1).held(), 1u);
+  puppet(1).Complete();
+  EXPECT_TRUE(job.ok());
+  EXPECT_EQ(observer_.fell_back(), Strings{"cpu>other:error"});
+}
+
+TEST_F(BatcherRecoveryTest, DeadlinesAndCancelsHoldBeforeARerun) {
+  AddGpuAndCpu();
+  Enqueue(1);
+  TestJob& expires = NewJob(10);
+  expires.deadline = clock_.Now() + 1000;
+  Enqueue(expires);
+  TestJob& cancelled = Enqueue(10);
+  TestJob& wanted = Enqueue(10);
+  puppet(0).Complete();
+  ASSERT_EQ(puppet(0).sizes(), Sizes(3, 10));
+  clock_.AdvanceNs(1000);
+  cancelled.cancelled = true;
+  puppet(0).Fail(absl::InternalError("no"));
+  EXPECT_EQ(expires.code, absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(cancelled.code, absl::StatusCode::kCancelled);
+  EXPECT_EQ(puppet(1).sizes(), Sizes{10});
+  puppet(1).Complete();
+  EXPECT_TRUE(wanted.ok());
+  EXPECT_EQ(observer_.expired, 1);
+  EXPECT_EQ(observer_.cancelled, 1);
+}
+
+TEST_F(BatcherRecoveryTest, ARerunIsCutToTheOtherLane) {
+  Add({.name = "gpu"});
+  Add({.name = "small", .lane_bytes = 100});
+  puppet(0).set_estimate([](const Workload&) { return 10; });
+  puppet(1).set_estimate([](const Workload&) { return 1'000'000; });
+  TestJob& job = Enqueue(250);
+  puppet(0).Fail(absl::InternalError("no"));
+  EXPECT_EQ(puppet(1).sizes(), Sizes{100});
+  puppet(1).Complete();
+  puppet(1).Complete();
+  EXPECT_EQ(puppet(1).sizes(), Sizes{50});
+  puppet(1).Complete();
+  EXPECT_TRUE(job.ok());
+}
+
+TEST_F(BatcherRecoveryTest, OnePartOfACutPayloadFails) {
+  limits_.split_bytes_min = 1 * kMiB;
+  AddGpuAndCpu(4);
+  TestJob& job = Enqueue(3 * kMiB);
+  ASSERT_EQ(puppet(0).held(), 3u);
+  puppet(0).Complete(2);
+  puppet(0).Fail(absl::InternalError("no"), 1);
+  ASSERT_EQ(puppet(1).held(), 1u);
+  puppet(0).Complete();
+  EXPECT_EQ(job.done_count, 0);
+  puppet(1).Complete();
+  EXPECT_TRUE(job.ok());
+}
+
+TEST_F(BatcherRecoveryTest, OnePartOfACutPayloadIsLost) {
+  limits_.split_bytes_min = 1 * kMiB;
+  Add({.name = "gpu", .lanes = 4});
+  TestJob& job = Enqueue(3 * kMiB);
+  ASSERT_EQ(puppet().held(), 3u);
+  puppet().Fail(absl::InternalError("no"), 1);
+  EXPECT_EQ(job.done_count, 0) << "lanes read the other parts";
+  puppet().Complete();
+  EXPECT_EQ(job.done_count, 0);
+  puppet().Complete();
+  EXPECT_EQ(job.code, absl::StatusCode::kInternal);
+}
+
+TEST_F(BatcherRecoveryTest, ManyPayloadsFallBackInBatches) {
+  limits_.batch_payloads_max = 8;
+  AddGpuAndCpu();
+  Enqueue(1);
+  std::vector<TestJob*> jobs;
+  for (int i = 0; i < 8; ++i) jobs.push_back(&Enqueue(100));
+  puppet(0).Complete();
+  puppet(0).Lose();
+  puppet(0).Fail(absl::InternalError("no"));
+  EXPECT_EQ(puppet(1).sizes(), Sizes(8, 100));
+  puppet(1).Complete();
+  for (const TestJob* job : jobs) EXPECT_TRUE(job->ok());
+}
+
+// --- The watchdog
+
+TEST_F(BatcherRecoveryTest, AHangingBatchIsLeftBehind) {
+  AddGpuAndCpu();
+  TestJob& job = Enqueue(1000);
+  const std::weak_ptr<TestPayload> payload = job.payload();
+  clock_.AdvanceUs(1000);
+  EXPECT_EQ(batcher().Pump(), clock_.Now() + 1);
+  EXPECT_EQ(puppet(0).marked_down(), "") << "not yet";
+  Hang();
+  EXPECT_NE(puppet(0).marked_down(), "");
+  EXPECT_EQ(observer_.downs(), Strings{"gpu:watchdog"});
+  EXPECT_EQ(observer_.fell_back(), Strings{"gpu>cpu:watchdog"});
+  puppet(1).Complete();
+  EXPECT_TRUE(job.ok());
+  EXPECT_TRUE(batcher().WaitIdle(clock_.Now())) << "nothing waits for the lane that hangs";
+  EXPECT_FALSE(payload.expired()) << "which may still read the payload";
+  EXPECT_EQ(batcher().snapshot().backends[0].lanes_busy, 1u);
+  puppet(0).Complete();  // reads the payload, late
+  EXPECT_TRUE(payload.expired());
+  EXPECT_TRUE(job.ok());
+  EXPECT_EQ(job.done_count, 1);
+  EXPECT_EQ(batcher().snapshot().backends[0].lanes_busy, 0u);
+  EXPECT_EQ(observer_.batches().size(), 1u) << "the late one is not reported";
+}
+
+TEST_F(BatcherRecoveryTest, ALateFailureIsIgnored) {
+  AddGpuAndCpu();
+  TestJob& job = Enqueue(1000);
+  Hang();
+  puppet(0).Fail(absl::InternalError("late"));
+  EXPECT_EQ(job.done_count, 0);
+  puppet(1).Complete();
+  EXPECT_TRUE(job.ok());
+}
+
+TEST_F(BatcherRecoveryTest, ALaneThatHangsMayOutlastTheBatcher) {
+  AddGpuAndCpu();
+  TestJob& job = Enqueue(1000);
+  const std::weak_ptr<TestPayload> payload = job.payload();
+  Hang();
+  puppet(1).Complete();
+  EXPECT_TRUE(job.ok());
+  batcher_.reset();
+  EXPECT_FALSE(payload.expired());
+  puppet(0).Complete();
+  EXPECT_TRUE(payload.expired());
+}
+
+TEST_F(BatcherRecoveryTest, APayloadThatCannotBeSharedWaitsForTheLane) {
+  AddGpuAndCpu();
+  Enqueue(1);
+  TestJob& stays = NewJob(100);
+  stays.share_payload = false;
+  Enqueue(stays);
+  TestJob& goes = Enqueue(200);
+  puppet(0).Complete();
+  ASSERT_EQ(puppet(0).sizes(), (Sizes{100, 200}));
+  Hang();
+  EXPECT_EQ(puppet(1).sizes(), Sizes{200});
+  puppet(1).Complete();
+  EXPECT_TRUE(goes.ok());
+  EXPECT_EQ(stays.done_count, 0);
+  EXPECT_FALSE(batcher().WaitIdle(clock_.Now()));
+  puppet(0).Complete();
+  EXPECT_TRUE(stays.ok()) << "late, but exact";
+  EXPECT_EQ(goes.done_count, 1);
+}
+
+TEST_F(BatcherRecoveryTest, AnUnsharedPayloadWhoseLaneFailsLateGoesElsewhere) {
+  AddGpuAndCpu();
+  TestJob& job = NewJob(100);
+  job.share_payload = false;
+  Enqueue(job);
+  Hang();
+  puppet(0).Fail(absl::InternalError("late"));
+  ASSERT_EQ(puppet(1).held(), 1u);
+  puppet(1).Complete();
+  EXPECT_TRUE(job.ok());
+  EXPECT_EQ(observer_.fell_back(), Strings{"gpu>cpu:watchdog"});
+}
+
+TEST_F(BatcherRecoveryTest, AHangWithNothingToFallBackOn) {
+  Add({.name = "gpu"});
+  TestJob& job = Enqueue(100);
+  TestJob& queued = Enqueue(100);
+  Hang();
+  EXPECT_EQ(job.code, absl::StatusCode::kInternal);
+  EXPECT_EQ(GetErrorDetail(job.status).reason, "DEVICE_LOST");
+  EXPECT_EQ(queued.code, absl::StatusCode::kUnavailable);
+  puppet().Complete();
+}
+
+TEST_F(BatcherRecoveryTest, APartThatHangs) {
+  limits_.split_bytes_min = 1 * kMiB;
+  AddGpuAndCpu(4);
+  TestJob& job = Enqueue(3 * kMiB);
+  ASSERT_EQ(puppet(0).held(), 3u);
+  puppet(0).Complete();
+  puppet(0).Complete();
+  Hang();
+  ASSERT_EQ(puppet(1).held(), 1u);
+  puppet(1).Complete();
+  EXPECT_TRUE(job.ok());
+  puppet(0).Complete();
+  EXPECT_TRUE(job.ok());
+}
+
+// The lane comes back exactly while the watchdog asks the job to share its payload.
+TEST_F(BatcherRecoveryTest, ALaneThatComesBackWhileItIsCondemned) {
+  struct Returning : TestJob {
+    using TestJob::TestJob;
+    std::shared_ptr<const void> SharePayload() override {
+      auto shared = TestJob::SharePayload();
+      puppet->Complete();
+      return shared;
+    }
+    PuppetBackend* puppet = nullptr;
+  };
+  AddGpuAndCpu();
+  Returning job(1000);
+  job.puppet = &puppet(0);
+  Enqueue(job);
+  Hang();
+  EXPECT_TRUE(job.ok());
+  EXPECT_EQ(puppet(1).held(), 0u);
+}
+
+TEST_F(BatcherRecoveryTest, AHangInline) {
+  limits_.inline_bytes_max = 100;
+  Add({.name = "cpu", .executes_inline = true});
+  Add({.name = "other"});
+  puppet(0).set_estimate([](const Workload&) { return 1; });
+  TestJob& job = NewJob(100);
+  puppet(0).set_on_execute([&] {
+    Hang();
+    ASSERT_EQ(puppet(1).held(), 1u);
+    puppet(1).Complete();
+    EXPECT_TRUE(job.ok()) << "while the first thread still counts";
+  });
+  Enqueue(job);
+  EXPECT_TRUE(job.ok());
+  EXPECT_EQ(job.report.backend, "other");
+}
+
+TEST_F(BatcherRecoveryTest, NoWatchdog) {
+  limits_.batch_us_max = 0;
+  AddGpuAndCpu();
+  TestJob& job = Enqueue(10);
+  clock_.AdvanceUs(1'000'000'000);
+  EXPECT_EQ(batcher().Pump(), kNever);
+  puppet(0).Complete();
+  EXPECT_TRUE(job.ok());
+}
+
+// A clock that the test can push forward, and that goes on by itself.
+class RunningClock final : public Clock {
+ public:
+  TimeNs Now() const override { return Clock::Monotonic().Now() + ahead_.load(); }
+  void Jump(int64_t ns) { ahead_ += ns; }
+
+ private:
+  std::atomic<int64_t> ahead_{0};
+};
+
+TEST_F(BatcherRecoveryTest, TheThreadFindsAHangingBatch) {
+  limits_.batch_us_max = 2000;
+  AddGpuAndCpu();
+  Batcher with_thread({&puppet(0), &puppet(1)}, limits_, Clock::Monotonic(), observer_);
+  TestJob job(100);
+  ASSERT_TRUE(with_thread.Enqueue(&job, WhenFull::kRefuse).ok());
+  while (puppet(1).held() == 0) std::this_thread::yield();
+  puppet(1).Complete();
+  EXPECT_TRUE(with_thread.WaitIdle(kNever));
+  EXPECT_TRUE(job.ok());
+  puppet(0).Complete();
+}
+
+// The whole process was stopped for a minute: no batch is to blame for that.
+TEST_F(BatcherRecoveryTest, TheThreadForgivesWhatAStoppedProcessCouldNotDo) {
+  limits_.batch_us_max = 10'000'000;
+  AddGpuAndCpu();
+  RunningClock clock;
+  Batcher with_thread({&puppet(0), &puppet(1)}, limits_, clock, observer_);
+  TestJob job(100);
+  ASSERT_TRUE(with_thread.Enqueue(&job, WhenFull::kRefuse).ok());
+  clock.Jump(60'000'000'000);
+  TestJob other(100);
+  ASSERT_TRUE(with_thread.Enqueue(&other, WhenFull::kRefuse).ok());
+  // Two ticks of the thread later.
+  const TimeNs until = clock.Now() + 2'500'000'000;
+  EXPECT_FALSE(with_thread.WaitIdle(until));
+  EXPECT_EQ(observer_.downs(), Strings{});
+  puppet(0).Complete();
+  ASSERT_EQ(puppet(1).held(), 1u) << "the second did not wait for a lane so late";
+  puppet(1).Complete();
+  EXPECT_TRUE(with_thread.WaitIdle(kNever));
+  EXPECT_TRUE(job.ok());
+  EXPECT_TRUE(other.ok());
+}
+
+}  // namespace
+}  // namespace histogram::server

@@ -1,0 +1,583 @@
+// The batcher on its straight way: placing, batching, cutting, refusing, waiting, dropping,
+// draining.
+#include "server/batching/batcher.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/batching/batcher_fixture.h"
+
+namespace histogram::server {
+namespace {
+
+using Sizes = std::vector<uint64_t>;
+
+class BatcherTest : public BatcherFixture {};
+
+TEST_F(BatcherTest, ALonePayloadLeavesAtOnce) {
+  Add({});
+  TestJob& job = Enqueue(1000);
+  ASSERT_EQ(puppet().held(), 1u);
+  EXPECT_EQ(job.done_count, 0);
+  const Batcher::Snapshot snapshot = batcher().snapshot();
+  EXPECT_EQ(snapshot.in_flight, 1u);
+  EXPECT_EQ(snapshot.charged_bytes, 1100u);
+  ASSERT_EQ(snapshot.backends.size(), 1u);
+  EXPECT_EQ(snapshot.backends[0].name, "puppet");
+  EXPECT_EQ(snapshot.backends[0].lanes_busy, 1u);
+  puppet().Complete();
+  EXPECT_TRUE(job.ok()) << job.status;
+  EXPECT_EQ(job.report.backend, "puppet");
+  EXPECT_EQ(job.report.payloads, 1u);
+  ASSERT_EQ(observer_.batches().size(), 1u);
+  EXPECT_EQ(observer_.batches()[0].closed_by, ClosedBy::kIdle);
+  EXPECT_EQ(observer_.batches()[0].bytes, 1000u);
+  EXPECT_EQ(observer_.queued, 1);
+}
+
+TEST_F(BatcherTest, BatchesFormWhileLanesAreBusy) {
+  Add({});
+  std::vector<TestJob*> jobs = {&Enqueue(10)};
+  for (int i = 0; i < 20; ++i) jobs.push_back(&Enqueue(100));
+  EXPECT_EQ(puppet().held(), 1u);
+  EXPECT_EQ(batcher().snapshot().queue_payloads, 20u);
+  EXPECT_EQ(batcher().snapshot().queue_bytes, 2000u);
+  clock_.AdvanceUs(7);
+  puppet().Complete();
+  ASSERT_EQ(puppet().held(), 1u);
+  EXPECT_EQ(puppet().sizes(), Sizes(20, 100));
+  puppet().Complete();
+  for (const TestJob* job : jobs) EXPECT_TRUE(job->ok());
+  EXPECT_EQ(jobs[0]->queue_ns, 0u);
+  EXPECT_EQ(jobs[1]->queue_ns, 7000u);
+}
+
+TEST_F(BatcherTest, ABatchIsLimitedByBytesAndPayloads) {
+  limits_.batch_bytes_max = 100 * kKiB;
+  limits_.batch_payloads_max = 4;
+  Add({});
+  Enqueue(1);
+  for (int i = 0; i < 6; ++i) Enqueue(10 * kKiB);
+  for (int i = 0; i < 3; ++i) Enqueue(40 * kKiB);
+  puppet().Complete();
+  EXPECT_EQ(puppet().sizes(), Sizes(4, 10 * kKiB));
+  puppet().Complete();
+  EXPECT_EQ(puppet().sizes(), (Sizes{10 * kKiB, 10 * kKiB, 40 * kKiB, 40 * kKiB}));
+  puppet().Complete();
+  EXPECT_EQ(puppet().sizes(), Sizes{40 * kKiB});
+  puppet().Complete();
+  EXPECT_EQ(observer_.batches()[1].closed_by, ClosedBy::kBytes);
+  EXPECT_EQ(observer_.batches()[2].closed_by, ClosedBy::kBytes);
+  EXPECT_EQ(observer_.batches()[3].closed_by, ClosedBy::kIdle);
+}
+
+TEST_F(BatcherTest, ABatchHoldsOneSizeClass) {
+  Add({});
+  Enqueue(1);
+  for (int i = 0; i < 3; ++i) {
+    Enqueue(100 * kKiB);
+    Enqueue(100);
+  }
+  puppet().Complete();
+  EXPECT_EQ(puppet().sizes(), Sizes(3, 100));
+  puppet().Complete();
+  EXPECT_EQ(puppet().sizes(), Sizes(3, 100 * kKiB));
+  puppet().CompleteAll();
+}
+
+// --- On the calling thread
+
+TEST_F(BatcherTest, SmallPayloadsAreCountedWhereTheyArrive) {
+  limits_.inline_bytes_max = 1000;
+  Add({.executes_inline = true});
+  EXPECT_TRUE(Enqueue(1000).ok());
+  EXPECT_TRUE(Enqueue(0).ok());
+  EXPECT_EQ(puppet().executed_inline(), 2u);
+  EXPECT_EQ(observer_.batches()[0].closed_by, ClosedBy::kInline);
+  TestJob& larger = Enqueue(1001);
+  EXPECT_EQ(puppet().held(), 1u) << "too large for the calling thread";
+  TestJob& behind = Enqueue(1000);
+  EXPECT_EQ(puppet().executed_inline(), 2u) << "no credit is left";
+  puppet().Complete();
+  puppet().Complete();
+  EXPECT_TRUE(larger.ok());
+  EXPECT_TRUE(behind.ok());
+}
+
+TEST_F(BatcherTest, ACreditIsHeldWhileCountingInline) {
+  limits_.inline_bytes_max = 1000;
+  Add({.executes_inline = true});
+  TestJob* during = nullptr;
+  puppet().set_on_execute([&] {
+    puppet().set_on_execute(nullptr);
+    during = &Enqueue(10);
+    EXPECT_EQ(puppet().held(), 0u);
+    EXPECT_EQ(batcher().snapshot().backends[0].lanes_busy, 1u);
+  });
+  Enqueue(10);
+  // The freed credit was used at once, on a lane's thread.
+  ASSERT_EQ(puppet().held(), 1u);
+  puppet().Complete();
+  EXPECT_TRUE(during->ok());
+}
+
+TEST_F(BatcherTest, NotInlineFromWithinDone) {
+  limits_.inline_bytes_max = 1000;
+  Add({.executes_inline = true});
+  TestJob* next = nullptr;
+  TestJob& job = NewJob(10);
+  job.on_done = [&] { next = &Enqueue(10); };
+  Enqueue(job);
+  EXPECT_TRUE(job.ok());
+  EXPECT_EQ(puppet().executed_inline(), 1u);
+  ASSERT_EQ(puppet().held(), 1u);
+  puppet().Complete();
+  EXPECT_TRUE(next->ok());
+}
+
+TEST_F(BatcherTest, DoneMayDeleteTheJobAndEnqueueItAgain) {
+  struct SelfDeleting : TestJob {
+    using TestJob::TestJob;
+    void Done(const absl::Status& result) override {
+      TestJob::Done(result);
+      delete this;
+    }
+  };
+  Add({});
+  auto owned = std::make_unique<SelfDeleting>(100);
+  ASSERT_TRUE(batcher().Enqueue(owned.release(), WhenFull::kRefuse).ok());
+  puppet().Complete();
+
+  struct Repeating : Job {
+    Batcher* batcher = nullptr;
+    int left = 3;
+    void Done(const absl::Status& result) override {
+      EXPECT_TRUE(result.ok());
+      if (--left == 0) return;
+      EXPECT_TRUE(batcher->Enqueue(this, WhenFull::kRefuse).ok());
+    }
+  };
+  Repeating repeating;
+  repeating.batcher = &batcher();
+  ASSERT_TRUE(batcher().Enqueue(&repeating, WhenFull::kRefuse).ok());
+  for (int i = 0; i < 3; ++i) puppet().Complete();
+  EXPECT_EQ(repeating.left, 0);
+}
+
+// --- Delay and deadlines
+
+TEST_F(BatcherTest, ADelayFillsTheBatch) {
+  limits_.batch_delay_us_max = 500;
+  Add({});
+  Enqueue(10);
+  EXPECT_EQ(batcher().Pump(), clock_.Now() + 500'000);
+  clock_.AdvanceUs(300);
+  Enqueue(10);
+  EXPECT_EQ(puppet().held(), 0u);
+  clock_.AdvanceUs(199);
+  batcher().Pump();
+  EXPECT_EQ(puppet().held(), 0u);
+  clock_.AdvanceUs(1);
+  batcher().Pump();
+  EXPECT_EQ(puppet().sizes(), Sizes(2, 10));
+  puppet().Complete();
+  EXPECT_EQ(observer_.batches()[0].closed_by, ClosedBy::kDelay);
+}
+
+TEST_F(BatcherTest, ADeadlineEndsTheDelay) {
+  limits_.batch_delay_us_max = 10000;
+  limits_.deadline_margin_us = 100;
+  Add({});
+  puppet().set_estimate([](const Workload&) { return 50'000; });
+  TestJob& job = NewJob(10);
+  job.deadline = clock_.Now() + 1'000'000;
+  Enqueue(job);
+  EXPECT_EQ(batcher().Pump(), clock_.Now() + 850'000);
+  clock_.AdvanceUs(850);
+  batcher().Pump();
+  ASSERT_EQ(puppet().held(), 1u);
+  EXPECT_EQ(puppet().deadline(), job.deadline);
+  puppet().Complete();
+  EXPECT_EQ(observer_.batches()[0].closed_by, ClosedBy::kDeadline);
+  // The tightest of those that are left counts, once it has gone.
+  Enqueue(10);
+  EXPECT_EQ(batcher().Pump(), clock_.Now() + 10'000'000);
+  clock_.AdvanceUs(10000);
+  batcher().Pump();
+  puppet().Complete();
+}
+
+TEST_F(BatcherTest, ADelayOfOneClassDoesNotHoldUpTheOther) {
+  limits_.batch_delay_us_max = 1000;
+  limits_.batch_bytes_max = 400 * kKiB;
+  Add({.lanes = 2});
+  Enqueue(10);
+  for (int i = 0; i < 4; ++i) Enqueue(100 * kKiB);
+  EXPECT_EQ(puppet().sizes(), Sizes(4, 100 * kKiB));
+  EXPECT_EQ(batcher().snapshot().queue_payloads, 1u);
+  clock_.AdvanceUs(1000);
+  batcher().Pump();
+  puppet().CompleteAll();
+}
+
+TEST_F(BatcherTest, ExpiredAndCancelledPayloadsCostNoWork) {
+  Add({});
+  Enqueue(1);
+  TestJob& expires = NewJob(100);
+  expires.deadline = clock_.Now() + 1000;
+  Enqueue(expires);
+  TestJob& cancelled = Enqueue(100);
+  TestJob& wanted = Enqueue(100);
+  cancelled.cancelled = true;
+  clock_.AdvanceNs(1000);
+  puppet().Complete();
+  EXPECT_EQ(expires.code, absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(cancelled.code, absl::StatusCode::kCancelled);
+  EXPECT_EQ(puppet().sizes(), Sizes{100});
+  puppet().Complete();
+  EXPECT_TRUE(wanted.ok());
+  EXPECT_EQ(observer_.expired, 1);
+  EXPECT_EQ(observer_.cancelled, 1);
+}
+
+TEST_F(BatcherTest, DeadOnArrival) {
+  limits_.inline_bytes_max = 1000;
+  Add({.executes_inline = true});
+  TestJob& expired = NewJob(10);
+  expired.deadline = clock_.Now();
+  Enqueue(expired);
+  EXPECT_EQ(expired.code, absl::StatusCode::kDeadlineExceeded);
+  TestJob& cancelled = NewJob(10);
+  cancelled.cancelled = true;
+  Enqueue(cancelled);
+  EXPECT_EQ(cancelled.code, absl::StatusCode::kCancelled);
+  EXPECT_EQ(puppet().executed_inline(), 0u);
+}
+
+TEST_F(BatcherTest, ACancelWhileALaneReadsWaitsForTheLane) {
+  Add({});
+  TestJob& job = Enqueue(1000);
+  job.cancelled = true;
+  batcher().Pump();
+  EXPECT_EQ(job.done_count, 0) << "the lane reads it";
+  puppet().Complete();
+  EXPECT_TRUE(job.ok());
+}
+
+// --- Refusing and waiting
+
+TEST_F(BatcherTest, AFullQueueRefuses) {
+  limits_.queue_bytes_max = 10000;
+  Add({});
+  Enqueue(4900);
+  Enqueue(4900);
+  EXPECT_EQ(batcher().snapshot().charged_bytes, 10000u);
+  TestJob& refused = NewJob(0);
+  const ErrorDetail detail =
+      Refused(refused, absl::StatusCode::kResourceExhausted, WhenFull::kRefuse);
+  EXPECT_EQ(detail.reason, "QUEUE_FULL");
+  EXPECT_EQ(detail.field, "");
+  EXPECT_EQ(detail.limit, 10000u);
+  ASSERT_TRUE(detail.retry_after_ms.has_value());
+  EXPECT_EQ(*detail.retry_after_ms, 1u);
+  EXPECT_NE(last_message_.find("10000 of 10000 bytes"), std::string::npos) << last_message_;
+  puppet().Complete();
+  Enqueue(refused);
+  puppet().CompleteAll();
+  EXPECT_TRUE(refused.ok());
+}
+
+TEST_F(BatcherTest, TheRetryHintFollowsTheRate) {
+  limits_.queue_bytes_max = 30000;
+  Add({});
+  // A lane that has been getting 10,000 bytes done in 100 ms.
+  for (int i = 0; i < 100; ++i) {
+    Enqueue(9900);
+    clock_.AdvanceUs(100'000);
+    puppet().Complete();
+  }
+  for (int i = 0; i < 3; ++i) Enqueue(9900);
+  TestJob& refused = NewJob(1);
+  auto hint = [&] {
+    return Refused(refused, absl::StatusCode::kResourceExhausted, WhenFull::kRefuse)
+        .retry_after_ms.value_or(0);
+  };
+  EXPECT_NEAR(hint(), 300, 1);
+  puppet().CompleteAll();
+  // It may say no more than a second, however slow the lane is.
+  for (int i = 0; i < 10; ++i) {
+    Enqueue(1);
+    clock_.AdvanceUs(1'000'000);
+    puppet().Complete();
+  }
+  for (int i = 0; i < 3; ++i) Enqueue(9900);
+  EXPECT_EQ(hint(), 1000u);
+  puppet().CompleteAll();
+}
+
+TEST_F(BatcherTest, APayloadThatNeverFitsIsRefusedAlsoWhenItWouldWait) {
+  limits_.queue_bytes_max = 1000;
+  Add({});
+  TestJob& job = NewJob(901);
+  for (const auto when_full : {WhenFull::kRefuse, WhenFull::kWait}) {
+    const ErrorDetail detail = Refused(job, absl::StatusCode::kResourceExhausted, when_full);
+    EXPECT_EQ(detail.reason, "PAYLOAD_TOO_LARGE");
+    EXPECT_EQ(detail.field, "payload");
+    EXPECT_EQ(detail.limit, 1000u);
+    EXPECT_FALSE(detail.retry_after_ms.has_value()) << "a retry would not help";
+  }
+  Enqueue(900);
+  puppet().Complete();
+}
+
+TEST_F(BatcherTest, StreamsWaitFirstComeFirstServed) {
+  limits_.queue_bytes_max = 1000;
+  Add({});
+  TestJob& first = Enqueue(800);
+  std::vector<int> order;
+  std::vector<TestJob*> waiting;
+  const std::vector<uint64_t> sizes = {700, 50, 100, 200};
+  for (int i = 0; i < 4; ++i) {
+    TestJob& job = NewJob(sizes[static_cast<size_t>(i)]);
+    job.on_admitted = [&order, i] { order.push_back(i); };
+    waiting.push_back(&Enqueue(job, Outcome::kWaiting));
+  }
+  EXPECT_EQ(batcher().snapshot().waiting, 4u);
+  EXPECT_TRUE(order.empty()) << "a small one does not overtake";
+  TestJob& unary = NewJob(0);
+  EXPECT_EQ(Refused(unary, absl::StatusCode::kResourceExhausted, WhenFull::kRefuse).reason,
+            "QUEUE_FULL")
+      << "it would fit, but others were first";
+  puppet().Complete();
+  EXPECT_TRUE(first.ok());
+  EXPECT_EQ(order, (std::vector<int>{0, 1}));
+  EXPECT_EQ(batcher().snapshot().waiting, 2u);
+  while (puppet().held() > 0) puppet().Complete();
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3}));
+  for (const TestJob* job : waiting) {
+    EXPECT_TRUE(job->ok());
+    EXPECT_EQ(job->admitted_count, 1);
+  }
+}
+
+TEST_F(BatcherTest, AJobThatFitsDoesNotWait) {
+  Add({});
+  TestJob& job = NewJob(10);
+  EXPECT_EQ(*batcher().Enqueue(&job, WhenFull::kWait), Outcome::kQueued);
+  puppet().Complete();
+  EXPECT_EQ(job.admitted_count, 0);
+}
+
+TEST_F(BatcherTest, AdmittedMayEnqueueTheNext) {
+  limits_.queue_bytes_max = 1000;
+  Add({});
+  Enqueue(900);
+  TestJob& next = NewJob(800);
+  TestJob& waits = NewJob(800);
+  waits.on_admitted = [&] { Enqueue(next, Outcome::kWaiting); };
+  Enqueue(waits, Outcome::kWaiting);
+  puppet().Complete();
+  EXPECT_EQ(waits.admitted_count, 1);
+  EXPECT_EQ(batcher().snapshot().waiting, 1u);
+  puppet().Complete();
+  EXPECT_EQ(next.admitted_count, 1);
+  puppet().Complete();
+  EXPECT_TRUE(next.ok());
+}
+
+TEST_F(BatcherTest, AWaitingJobThatNobodyWantsIsDroppedWithoutBeingAdmitted) {
+  limits_.queue_bytes_max = 1000;
+  Add({});
+  Enqueue(800);
+  TestJob& cancelled = Enqueue(NewJob(900), Outcome::kWaiting);
+  TestJob& expires = NewJob(900);
+  expires.deadline = clock_.Now() + 5;
+  Enqueue(expires, Outcome::kWaiting);
+  TestJob& wanted = Enqueue(NewJob(0), Outcome::kWaiting);
+  EXPECT_EQ(wanted.admitted_count, 0);
+  cancelled.cancelled = true;
+  clock_.AdvanceNs(5);
+  batcher().Pump();
+  EXPECT_EQ(cancelled.code, absl::StatusCode::kCancelled);
+  EXPECT_EQ(expires.code, absl::StatusCode::kDeadlineExceeded);
+  EXPECT_EQ(cancelled.admitted_count, 0);
+  EXPECT_EQ(wanted.admitted_count, 1);
+  puppet().CompleteAll();
+  EXPECT_TRUE(wanted.ok());
+}
+
+// --- Several backends
+
+TEST_F(BatcherTest, TheLaneThatFinishesFirst) {
+  Add({.name = "gpu"});
+  Add({.name = "cpu"});
+  puppet(0).set_estimate([](const Workload& w) { return 20'000 + w.batch_bytes / 50; });
+  puppet(1).set_estimate([](const Workload& w) { return 1'000 + w.batch_bytes / 5; });
+  Enqueue(1000);  // 20,020 against 1,200
+  EXPECT_EQ(puppet(1).held(), 1u);
+  Enqueue(1500 * kKiB);
+  EXPECT_EQ(puppet(0).held(), 1u);
+  // The GPU is busy for another 50 us and would still be first: 50 + 50 us against 308 us.
+  puppet(1).Complete();
+  Enqueue(1500 * kKiB);
+  EXPECT_EQ(puppet(1).held(), 0u);
+  EXPECT_EQ(batcher().snapshot().queue_payloads, 1u);
+  // It is late; the longer, the less it is trusted.
+  clock_.AdvanceUs(1000);
+  batcher().Pump();
+  EXPECT_EQ(puppet(1).held(), 1u);
+  puppet(0).Complete();
+  puppet(1).Complete();
+}
+
+TEST_F(BatcherTest, WaitingForABetterLaneLooksAgain) {
+  Add({.name = "gpu"});
+  Add({.name = "cpu"});
+  puppet(0).set_estimate([](const Workload&) { return 5'000'000; });
+  puppet(1).set_estimate([](const Workload&) { return 50'000'000; });
+  Enqueue(10);
+  Enqueue(10);
+  EXPECT_EQ(puppet(1).held(), 0u);
+  EXPECT_EQ(batcher().Pump(), clock_.Now() + 5'000'000);
+  puppet(0).Complete();
+  puppet(0).Complete();
+}
+
+// --- Cutting
+
+TEST_F(BatcherTest, ALargePayloadIsCutOverFreeLanesButOne) {
+  Add({.lanes = 4});
+  TestJob& job = Enqueue(6 * kMiB + 5);
+  EXPECT_EQ(puppet().held(), 3u);
+  EXPECT_EQ(batcher().snapshot().in_flight, 1u);
+  TestJob& small = Enqueue(10);
+  ASSERT_EQ(puppet().held(), 4u);
+  puppet().Complete(3);
+  EXPECT_TRUE(small.ok());
+  puppet().Complete(1);
+  puppet().Complete(1);
+  EXPECT_EQ(job.done_count, 0);
+  puppet().Complete();
+  EXPECT_TRUE(job.ok()) << "the counts of the parts are summed";
+}
+
+TEST_F(BatcherTest, APayloadLargerThanALaneIsCutToThat) {
+  limits_.batch_bytes_max = 64 * kKiB;
+  Add({.lanes = 2, .lane_bytes = 40 * kKiB});
+  TestJob& job = Enqueue(100 * kKiB);
+  EXPECT_EQ(puppet().sizes(), Sizes{40 * kKiB});
+  EXPECT_EQ(puppet().held(), 1u) << "the last lane stays free";
+  EXPECT_EQ(batcher().snapshot().queue_bytes, 60 * kKiB);
+  TestJob& small = Enqueue(10);
+  EXPECT_EQ(puppet().sizes(1), Sizes{10});
+  puppet().Complete(1);
+  EXPECT_TRUE(small.ok());
+  puppet().Complete();
+  puppet().Complete();
+  EXPECT_EQ(puppet().sizes(), Sizes{20 * kKiB});
+  puppet().Complete();
+  EXPECT_TRUE(job.ok());
+}
+
+TEST_F(BatcherTest, TheRestIsDroppedWhenCancelledBetweenParts) {
+  Add({.lane_bytes = 40 * kKiB});
+  TestJob& job = Enqueue(100 * kKiB);
+  job.cancelled = true;
+  batcher().Pump();
+  EXPECT_EQ(job.done_count, 0) << "a lane reads it";
+  puppet().Complete();
+  EXPECT_EQ(puppet().held(), 0u);
+  EXPECT_EQ(job.code, absl::StatusCode::kCancelled);
+  EXPECT_EQ(observer_.cancelled, 1);
+}
+
+// --- Fairness
+
+TEST_F(BatcherTest, HugePayloadsOfOneCallerDoNotStarveSmallOnes) {
+  limits_.batch_bytes_max = 1 * kMiB;
+  limits_.split_bytes_min = 64 * kMiB;
+  Add({});
+  std::vector<TestJob*> huge;
+  for (int i = 0; i < 5; ++i) huge.push_back(&Enqueue(4 * kMiB, 1));
+  TestJob& small = Enqueue(100, 2);
+  puppet().Complete();  // a part of the first, which was executing when the small one came
+  EXPECT_EQ(puppet().sizes(), Sizes{100});
+  puppet().CompleteAll();
+  EXPECT_TRUE(small.ok());
+  for (const TestJob* job : huge) EXPECT_TRUE(job->ok());
+}
+
+TEST_F(BatcherTest, ManyPayloadsOfOneCallerDoNotStarveAnother) {
+  limits_.batch_payloads_max = 10;
+  Add({});
+  for (int i = 0; i < 1000; ++i) Enqueue(1000, 1);
+  TestJob& other = Enqueue(1000, 2);
+  puppet().Complete();
+  puppet().Complete();
+  EXPECT_TRUE(other.ok());
+  puppet().CompleteAll();
+}
+
+// --- Draining
+
+TEST_F(BatcherTest, DrainRefusesTheNewAndFinishesTheAccepted) {
+  limits_.queue_bytes_max = 1000;
+  limits_.batch_delay_us_max = 1'000'000;
+  Add({});
+  TestJob& queued = Enqueue(500);
+  TestJob& waiting = Enqueue(NewJob(800), Outcome::kWaiting);
+  EXPECT_EQ(puppet().held(), 0u);
+  batcher().Drain();
+  EXPECT_EQ(puppet().held(), 1u) << "nothing more will come: no delay";
+  TestJob& late = NewJob(10);
+  EXPECT_EQ(Refused(late, absl::StatusCode::kUnavailable, WhenFull::kRefuse).reason, "DRAINING");
+  EXPECT_EQ(Refused(late, absl::StatusCode::kUnavailable, WhenFull::kWait).reason, "DRAINING");
+  EXPECT_FALSE(batcher().WaitIdle(clock_.Now()));
+  puppet().Complete();
+  puppet().Complete();
+  EXPECT_TRUE(queued.ok());
+  EXPECT_TRUE(waiting.ok());
+  EXPECT_TRUE(batcher().WaitIdle(clock_.Now()));
+}
+
+TEST_F(BatcherTest, WaitIdleIsWokenByTheLastDone) {
+  Add({});
+  TestJob& job = Enqueue(100);
+  std::thread waiter([&] {
+    EXPECT_TRUE(batcher().WaitIdle(kNever));
+    EXPECT_EQ(job.done_count, 1);
+  });
+  puppet().Complete();
+  waiter.join();
+}
+
+TEST_F(BatcherTest, TheDestructorWaitsForWhatWasAccepted) {
+  Add({});
+  TestJob& job = Enqueue(100);
+  std::thread lane([&] { puppet().Complete(); });
+  batcher_.reset();
+  EXPECT_TRUE(job.ok());
+  lane.join();
+}
+
+TEST_F(BatcherTest, TheThreadHonoursTheDelay) {
+  limits_.batch_delay_us_max = 1000;
+  Add({.executes_inline = true});
+  Batcher with_thread({&puppet()}, limits_, Clock::Monotonic(), observer_);
+  TestJob job(100);
+  ASSERT_TRUE(with_thread.Enqueue(&job, WhenFull::kRefuse).ok());
+  while (puppet().held() == 0) std::this_thread::yield();
+  puppet().Complete();
+  EXPECT_TRUE(with_thread.WaitIdle(kNever));
+  EXPECT_TRUE(job.ok());
+  EXPECT_GE(job.queue_ns, 1'000'000u);
+  EXPECT_EQ(observer_.batches()[0].closed_by, ClosedBy::kDelay);
+}
+
+}  // namespace
+}  // namespace histogram::server

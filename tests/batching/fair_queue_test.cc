@@ -1,0 +1,199 @@
+#include "server/batching/fair_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace histogram::server {
+namespace {
+
+constexpr auto kSmall = FairQueue::kSmall;
+constexpr auto kLarge = FairQueue::kLarge;
+constexpr uint64_t kKiB = 1 << 10;
+
+class QueuedJob final : public Job {
+ public:
+  QueuedJob(uint64_t caller_id, uint64_t payload_bytes) {
+    caller = caller_id;
+    bytes = payload_bytes;
+  }
+  void Done(const absl::Status&) override {}
+};
+
+class FairQueueTest : public testing::Test {
+ protected:
+  Job* Push(uint64_t caller, uint64_t bytes) {
+    Job* job = &jobs_.emplace_back(caller, bytes);
+    queue_.Push(job);
+    return job;
+  }
+  // Takes the payload whose turn it is, whole.
+  Job* Pop() {
+    const FairQueue::SizeClass c = queue_.Next();
+    Job* job = queue_.Front(c);
+    EXPECT_TRUE(queue_.Take(c, FairQueue::Left(*job)));
+    return job;
+  }
+
+  std::deque<QueuedJob> jobs_;
+  FairQueue queue_{64 * kKiB, {.small = 8 * kKiB, .large = 1024 * kKiB}};
+};
+
+TEST_F(FairQueueTest, OneCallerIsFirstComeFirstServed) {
+  std::vector<Job*> in, out;
+  for (int i = 0; i < 100; ++i) in.push_back(Push(1, static_cast<uint64_t>(i) * 100));
+  while (!queue_.empty()) out.push_back(Pop());
+  EXPECT_EQ(in, out);
+}
+
+TEST_F(FairQueueTest, CountsPayloadsAndBytes) {
+  EXPECT_TRUE(queue_.empty());
+  Push(1, 100);
+  Push(2, 200 * kKiB);
+  Push(2, 0);
+  EXPECT_EQ(queue_.payloads(kSmall), 2u);
+  EXPECT_EQ(queue_.bytes(kSmall), 100u);
+  EXPECT_EQ(queue_.payloads(kLarge), 1u);
+  EXPECT_EQ(queue_.bytes(kLarge), 200 * kKiB);
+  ASSERT_FALSE(queue_.Take(kLarge, 150 * kKiB));
+  EXPECT_EQ(queue_.payloads(kLarge), 1u);
+  EXPECT_EQ(queue_.bytes(kLarge), 50 * kKiB);
+  queue_.Drop(kLarge);
+  EXPECT_EQ(queue_.payloads(kLarge), 0u);
+  EXPECT_EQ(queue_.bytes(kLarge), 0u);
+  Pop();
+  Pop();
+  EXPECT_TRUE(queue_.empty());
+  EXPECT_EQ(queue_.bytes(kSmall), 0u);
+}
+
+TEST_F(FairQueueTest, SizeClassesSplitAtTheLimit) {
+  Push(1, 64 * kKiB);
+  EXPECT_EQ(queue_.payloads(kSmall), 1u);
+  Push(1, 64 * kKiB + 1);
+  EXPECT_EQ(queue_.payloads(kLarge), 1u);
+}
+
+// Many small payloads and a few huge ones: each class gets half of the bytes.
+TEST_F(FairQueueTest, ClassesShareBytes) {
+  for (int i = 0; i < 10; ++i) Push(1, 1024 * kKiB);
+  for (int i = 0; i < 2000; ++i) Push(2, 4 * kKiB);
+  std::map<uint64_t, uint64_t> bytes;  // by caller
+  while (queue_.payloads(kSmall) > 0 && queue_.payloads(kLarge) > 0) {
+    const Job* job = Pop();
+    bytes[job->caller] += job->bytes;
+    const auto one = static_cast<int64_t>(bytes[1]);
+    const auto two = static_cast<int64_t>(bytes[2]);
+    // A small payload also pays for being one, so the large ones may be ahead by a half.
+    ASSERT_LE(one - two * 3 / 2, 1100 * static_cast<int64_t>(kKiB));
+    ASSERT_LE(two - one, 1100 * static_cast<int64_t>(kKiB));
+  }
+  EXPECT_GT(bytes[1], 5000 * kKiB);
+}
+
+TEST_F(FairQueueTest, ASmallPayloadBehindHugeOnesIsNextOrTheOneAfter) {
+  for (int i = 0; i < 50; ++i) Push(1, 10240 * kKiB);
+  Pop();  // a huge one leaves while nothing else is there
+  const Job* small = Push(2, 10);
+  const Job* first = Pop();
+  const Job* second = first == small ? first : Pop();
+  EXPECT_EQ(second, small);
+}
+
+TEST_F(FairQueueTest, CallersTakeTurns) {
+  for (int i = 0; i < 1000; ++i) Push(1, 100);
+  const Job* other = Push(2, 100);
+  int before = 0;
+  while (Pop() != other) ++before;
+  EXPECT_LE(before, 8 * static_cast<int>(kKiB) / FairQueue::kPayloadCost + 1);
+}
+
+TEST_F(FairQueueTest, CallersShareBytesWhateverTheirSizes) {
+  for (int i = 0; i < 4000; ++i) Push(1, 1 * kKiB);
+  for (int i = 0; i < 400; ++i) Push(2, 60 * kKiB);
+  for (int i = 0; i < 4000; ++i) Push(3, 0);
+  std::map<uint64_t, int64_t> cost;
+  for (int i = 0; i < 2000; ++i) {
+    const Job* job = Pop();
+    cost[job->caller] += static_cast<int64_t>(job->bytes) + FairQueue::kPayloadCost;
+  }
+  const auto slack = static_cast<int64_t>(72 * kKiB);  // a payload and a quantum
+  EXPECT_NEAR(cost[1], cost[2], slack);
+  EXPECT_NEAR(cost[1], cost[3], slack);
+  EXPECT_GT(cost[1], 10 * slack);
+}
+
+TEST_F(FairQueueTest, WhatIsLeftOfAPayloadStaysFirstOfItsCaller) {
+  Job* huge = Push(1, 4096 * kKiB);
+  Push(1, 100 * kKiB);
+  Job* other = Push(2, 100 * kKiB);
+  ASSERT_EQ(queue_.Front(kLarge), huge);
+  ASSERT_FALSE(queue_.Take(kLarge, 2048 * kKiB));
+  EXPECT_EQ(FairQueue::Left(*huge), 2048 * kKiB);
+  // Its caller has had more than its turn.
+  EXPECT_EQ(queue_.Front(kLarge), other);
+  ASSERT_TRUE(queue_.Take(kLarge, FairQueue::Left(*other)));
+  EXPECT_EQ(queue_.Front(kLarge), huge);
+  // A look does not change whose turn it is.
+  EXPECT_EQ(queue_.Front(kLarge), huge);
+  ASSERT_TRUE(queue_.Take(kLarge, 2048 * kKiB));
+}
+
+TEST_F(FairQueueTest, ACallerDoesNotSaveUpTurns) {
+  for (int i = 0; i < 500; ++i) Push(1, 1 * kKiB);
+  for (int i = 0; i < 400; ++i) Pop();  // alone
+  for (int i = 0; i < 100; ++i) Push(2, 1 * kKiB);
+  std::map<uint64_t, int> served;
+  for (int i = 0; i < 100; ++i) ++served[Pop()->caller];
+  EXPECT_NEAR(served[1], served[2], 10);
+}
+
+TEST_F(FairQueueTest, DroppedPayloadsCostTheirCallerNothing) {
+  for (int i = 0; i < 100; ++i) Push(1, 60 * kKiB);
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_NE(queue_.Front(kSmall), nullptr);
+    queue_.Drop(kSmall);
+  }
+  EXPECT_TRUE(queue_.empty());
+  const Job* first = Push(1, 10);
+  Push(2, 10);
+  EXPECT_EQ(Pop(), first);
+}
+
+TEST_F(FairQueueTest, ScanFindsOldestAndTightest) {
+  EXPECT_EQ(queue_.Scan(kSmall).oldest_enqueued_at, kNever);
+  for (uint64_t caller = 1; caller <= 3; ++caller) {
+    for (int i = 0; i < 3; ++i) {
+      QueuedJob& job = jobs_.emplace_back(caller, 10);
+      job.enqueued_at = 100 - static_cast<TimeNs>(caller) + i;
+      job.deadline = 1000 + static_cast<TimeNs>(caller) - i * 10;
+      queue_.Push(&job);
+    }
+  }
+  EXPECT_EQ(queue_.Scan(kSmall).oldest_enqueued_at, 97);
+  EXPECT_EQ(queue_.Scan(kSmall).tightest_deadline, 981);
+  EXPECT_EQ(queue_.Scan(kLarge).tightest_deadline, kNever);
+}
+
+// Ten thousand callers that come and go: all are served, each about as often.
+TEST_F(FairQueueTest, ManyCallers) {
+  constexpr uint64_t kCallers = 10000;
+  for (int round = 0; round < 3; ++round) {
+    for (uint64_t caller = 0; caller < kCallers; ++caller) Push(caller, 100 + caller % 50000);
+  }
+  std::map<uint64_t, int> served;
+  for (uint64_t i = 0; i < kCallers; ++i) ++served[Pop()->caller];
+  for (const auto& [caller, count] : served) EXPECT_LE(count, 3) << caller;
+  EXPECT_GT(served.size(), kCallers / 3);
+  uint64_t left = 0;
+  for (; !queue_.empty(); ++left) Pop();
+  EXPECT_EQ(left, 2 * kCallers);
+}
+
+}  // namespace
+}  // namespace histogram::server

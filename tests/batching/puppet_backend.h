@@ -1,0 +1,199 @@
+// A backend that does nothing until the test says so: batches are held until the test completes or
+// fails them, or lets them hang. Checks the contract of Backend from the backend's side.
+//
+// Thread-safe. Counts with its own plain loop, reading the fragments only when it completes, so
+// that AddressSanitizer sees payloads that were freed too early.
+#ifndef HISTOGRAM_TESTS_BATCHING_PUPPET_BACKEND_H_
+#define HISTOGRAM_TESTS_BATCHING_PUPPET_BACKEND_H_
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "kernels/mutex.h"
+
+namespace histogram::server {
+
+struct PuppetOptions {
+  std::string name = "puppet";
+  uint32_t lanes = 1;
+  uint64_t lane_bytes = UINT64_MAX;
+  uint32_t lane_payloads = UINT32_MAX;
+  bool executes_inline = false;
+};
+
+class PuppetBackend final : public Backend {
+ public:
+  explicit PuppetBackend(const PuppetOptions& options = {}) {
+    info_.name = options.name;
+    info_.lanes = options.lanes;
+    info_.lane_bytes = options.lane_bytes;
+    info_.lane_payloads = options.lane_payloads;
+    info_.executes_inline = options.executes_inline;
+  }
+  ~PuppetBackend() override { EXPECT_EQ(held(), 0u) << info_.name << ": batches left behind"; }
+
+  // What the test does. `index` counts the batches that are held, the oldest being 0.
+  size_t held() const {
+    MutexLock lock(mutex_);
+    return held_.size();
+  }
+  // Payload sizes of a held batch.
+  std::vector<uint64_t> sizes(size_t index = 0) const {
+    MutexLock lock(mutex_);
+    std::vector<uint64_t> sizes;
+    if (index >= held_.size()) {
+      ADD_FAILURE() << info_.name << " holds " << held_.size() << " batches";
+      return sizes;
+    }
+    for (const BatchItem& item : held_[index].batch->items) sizes.push_back(item.bytes);
+    return sizes;
+  }
+  int64_t deadline(size_t index = 0) const {
+    MutexLock lock(mutex_);
+    return held_.at(index).batch->deadline_ns;
+  }
+  // Completes the oldest batch, or fails it where it was submitted to a backend that was down.
+  void Complete(size_t index = 0) {
+    Held held = Remove(index);
+    held.batch->status = Count(*held.batch, held.refused);
+    held.done(std::move(held.batch));
+  }
+  // Finishes the oldest batch, if there is one: completes it, or fails it with `status`.
+  bool TryFinish(const absl::Status& status) {
+    Held held;
+    {
+      MutexLock lock(mutex_);
+      if (held_.empty()) return false;
+      held = std::move(held_.front());
+      held_.pop_front();
+    }
+    held.batch->status = status.ok() ? Count(*held.batch, held.refused) : status;
+    held.done(std::move(held.batch));
+    return true;
+  }
+  void CompleteAll() {
+    while (held() > 0) Complete();
+  }
+  void Fail(const absl::Status& status, size_t index = 0) {
+    Held held = Remove(index);
+    held.batch->status = status;
+    held.done(std::move(held.batch));
+  }
+  // The device is gone: what is held may still be failed or completed.
+  void Lose() { up_ = false; }
+  uint64_t executed_inline() const { return executed_inline_; }
+  std::string marked_down() const {
+    MutexLock lock(mutex_);
+    return marked_down_;
+  }
+  void set_estimate(std::function<uint64_t(const Workload&)> estimate) {
+    estimate_ = std::move(estimate);
+  }
+  // Called in the middle of Execute.
+  void set_on_execute(std::function<void()> on_execute) { on_execute_ = std::move(on_execute); }
+  void set_execute_status(absl::Status status) { execute_status_ = std::move(status); }
+
+  // --- Backend
+  const BackendInfo& info() const override { return info_; }
+  std::vector<KernelInfo> kernels() const override { return {}; }
+  std::vector<KernelChoice> choices() const override { return {}; }
+  bool up() const override { return up_; }
+  void MarkDown(const std::string& why) override {
+    MutexLock lock(mutex_);
+    marked_down_ = why;
+    up_ = false;
+  }
+  uint64_t EstimateNs(const Workload& workload) const override {
+    return estimate_ ? estimate_(workload) : 1000 + workload.batch_bytes;
+  }
+  void Submit(std::unique_ptr<Batch> batch, Done done) override {
+    Check(*batch);
+    MutexLock lock(mutex_);
+    EXPECT_LT(held_.size() + executing_, info_.lanes) << info_.name << ": more batches than lanes";
+    held_.push_back({std::move(batch), std::move(done), !up_});
+  }
+  void Execute(Batch& batch) override {
+    EXPECT_TRUE(info_.executes_inline);
+    Check(batch);
+    {
+      MutexLock lock(mutex_);
+      EXPECT_LT(held_.size() + executing_, info_.lanes) << info_.name << ": more than lanes";
+      ++executing_;
+    }
+    ++executed_inline_;
+    const bool refused = !up_;
+    if (const auto on_execute = on_execute_; on_execute) on_execute();  // may replace itself
+    batch.status = execute_status_.ok() ? Count(batch, refused) : execute_status_;
+    MutexLock lock(mutex_);
+    --executing_;
+  }
+
+ private:
+  struct Held {
+    std::unique_ptr<Batch> batch;
+    Done done;
+    bool refused = false;
+  };
+
+  Held Remove(size_t index) {
+    MutexLock lock(mutex_);
+    EXPECT_LT(index, held_.size());
+    Held held = std::move(held_.at(index));
+    held_.erase(held_.begin() + static_cast<std::ptrdiff_t>(index));
+    return held;
+  }
+
+  void Check(const Batch& batch) const {
+    EXPECT_FALSE(batch.items.empty());
+    EXPECT_LE(batch.bytes, info_.lane_bytes);
+    EXPECT_LE(batch.items.size(), info_.lane_payloads);
+    uint64_t bytes = 0;
+    for (const BatchItem& item : batch.items) {
+      uint64_t item_bytes = 0;
+      for (const Fragment& fragment : item.fragments) item_bytes += fragment.size();
+      EXPECT_EQ(item_bytes, item.bytes);
+      EXPECT_NE(item.counts, nullptr);
+      bytes += item.bytes;
+    }
+    EXPECT_EQ(bytes, batch.bytes);
+  }
+
+  absl::Status Count(Batch& batch, bool refused) const {
+    if (refused) return absl::UnavailableError(info_.name + " is down");
+    batch.report = {.backend = info_.name,
+                    .kernel = "puppet",
+                    .payloads = static_cast<uint32_t>(batch.items.size())};
+    for (const BatchItem& item : batch.items) {
+      item.counts->fill(0);
+      for (const Fragment& fragment : item.fragments) {
+        for (const uint8_t value : fragment) ++(*item.counts)[value];
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  BackendInfo info_;
+  std::atomic<bool> up_{true};
+  std::atomic<uint64_t> executed_inline_{0};
+  std::function<uint64_t(const Workload&)> estimate_;
+  std::function<void()> on_execute_;
+  absl::Status execute_status_;
+  mutable Mutex mutex_;
+  std::deque<Held> held_ ABSL_GUARDED_BY(mutex_);
+  uint32_t executing_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::string marked_down_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_TESTS_BATCHING_PUPPET_BACKEND_H_
