@@ -65,11 +65,9 @@ class Lane {
 
   uint64_t pinned_bytes() const;
   uint64_t device_bytes() const;
-  // The pinned input. Fragments that already lie where they would be gathered are not copied, which
-  // lets benchmarks start from pinned memory.
-  uint8_t* pinned_input() const { return input_.host(); }
-  // Where the payload of a batch of one lies in pinned_input(), up to kMappedBytesMax.
-  static uint64_t PieceOffset();
+  // Where the lane would gather a lone payload of that size: fragments of its pinned input. A batch
+  // made of them is not copied, which lets benchmarks start from pinned memory. While idle.
+  std::vector<Fragment> PinnedFragments(uint64_t payload_bytes);
 
  private:
   // A part of a payload: at most kChunkBytes when the batch is copied.

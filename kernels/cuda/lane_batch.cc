@@ -25,7 +25,23 @@ constexpr uint64_t PayloadsBegin(uint64_t chunk_begin, uint64_t pieces) {
 
 }  // namespace
 
-uint64_t Lane::PieceOffset() { return PayloadsBegin(0, 1); }
+std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes) {
+  Batch batch;
+  batch.bytes = payload_bytes;
+  batch.items.push_back({.fragments = {}, .bytes = payload_bytes});
+  kernel_ = nullptr;
+  mapped_ = payload_bytes <= kMappedBytesMax;
+  Plan(batch);
+  std::vector<Fragment> fragments;
+  for (const Chunk& chunk : chunks_) {
+    const auto* const descriptors =
+        input_.host<PayloadDescriptor>(chunk.begin + sizeof(BatchHeader));
+    for (uint32_t i = 0; i < chunk.piece_count; ++i) {
+      fragments.emplace_back(input_.host(descriptors[i].offset), descriptors[i].bytes);
+    }
+  }
+  return fragments;
+}
 
 // Cuts the batch into pieces and chunks and writes each chunk's header and descriptors.
 void Lane::Plan(const Batch& batch) {

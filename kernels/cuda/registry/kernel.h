@@ -79,6 +79,8 @@ class CudaKernel {
   // Writes each row once and reads none, so that rows may lie in mapped host memory, and sets the
   // launch's flag.
   virtual bool has_flag() const { return false; }
+  // Knows rows_zeroed and rows_to_zero without a memset.
+  virtual bool zeroes_next_rows() const { return false; }
   // So slow that tests and benchmarks give it small payloads only.
   virtual bool slow() const { return false; }
   // REQUIRES: no payload is larger than payload_bytes_max.

@@ -176,6 +176,7 @@ class LanePrivateKernel final : public CudaKernel {
     return "a column of counters per lane in shared memory, bank = lane";
   }
   bool has_flag() const override { return true; }
+  bool zeroes_next_rows() const override { return true; }
   uint64_t clean_bytes(const DeviceTraits& /*device*/) const override {
     return sizeof(Accumulator);
   }

@@ -435,6 +435,7 @@ class WarpBatchKernel final : public CudaKernel {
   }
   bool batches() const override { return true; }
   bool has_flag() const override { return true; }
+  bool zeroes_next_rows() const override { return true; }
   uint64_t clean_bytes(const DeviceTraits& device) const override {
     return uint64_t{WarpsMax(device)} * (sizeof(Slot) + sizeof(uint32_t)) + 128;
   }

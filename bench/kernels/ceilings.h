@@ -1,0 +1,31 @@
+// What the machine can do at best, measured in the same run as the kernels.
+#ifndef HISTOGRAM_BENCH_KERNELS_CEILINGS_H_
+#define HISTOGRAM_BENCH_KERNELS_CEILINGS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "bench/kernels/harness.h"
+
+namespace histogram::bench {
+
+struct Ceilings {
+  struct Read {
+    double gbps = 0;
+    std::string kernel;  // the fastest of three
+  };
+  std::map<uint64_t, Read> read;    // by bytes
+  double copy_gbps = 0;             // device to device; bytes copied
+  double host_to_device_gbps = 0;   // from pinned memory
+  double null_launch_us = 0;        // plain launch and cudaStreamSynchronize, median
+  double shared_add_per_clock = 0;  // warp instructions a clock and multiprocessor: reductions with
+                                    // an addend, every lane in its own bank
+  double shared_increment_per_clock = 0;  // the same with the addend 1
+};
+
+Ceilings MeasureCeilings(Harness& harness, const std::vector<uint64_t>& read_bytes);
+
+}  // namespace histogram::bench
+
+#endif  // HISTOGRAM_BENCH_KERNELS_CEILINGS_H_
