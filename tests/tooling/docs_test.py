@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""The documents are true as far as a program can tell: links lead somewhere, the five lines of the
+README run against the real server, and every flag and metric that is named exists.
+
+  docs_test.py SERVER_BINARY        run with the Python of .venv
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import urllib.request
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SERVER = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else ROOT / "build/release/bin/histogram-server"
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md",
+             *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name != "DESIGN.md")]
+# Flags of other programs that the documents mention.
+FOREIGN_FLAGS = {"--preset", "--build", "--install", "--prefix", "--with-tests"}
+START_SECONDS = 60
+
+
+def start_server(folder):
+    """Starts the server on free ports; returns (process, {"address": ..., "metrics": ...})."""
+    ports = pathlib.Path(folder) / "ports"
+    process = subprocess.Popen(
+        [SERVER, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--port-file", ports,
+         "--drain-delay-us", "0", "--log-level", "error"])
+    deadline = time.monotonic() + START_SECONDS
+    while not ports.exists():
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            raise RuntimeError("the server did not start")
+        time.sleep(0.02)
+    return process, dict(line.split("=", 1) for line in ports.read_text().splitlines())
+
+
+class Documents(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.process, cls.opened = start_server(cls.folder.name)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.process.terminate()
+        cls.process.wait(30)
+        cls.folder.cleanup()
+
+    def test_links_lead_somewhere(self):
+        checked = 0
+        for document in DOCUMENTS:
+            text = document.read_text()
+            for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)|src=\"([^\"]+)\"", text):
+                target = target[0] or target[1]
+                if re.match(r"[a-z]+:", target):
+                    continue
+                checked += 1
+                self.assertTrue((document.parent / target).exists(),
+                                f"{document.relative_to(ROOT)}: {target} is not there")
+        self.assertGreater(checked, 10)
+
+    def test_the_five_lines_of_the_readme_run(self):
+        code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL).group(1)
+        self.assertEqual(code.count("\n"), 5)
+        self.assertEqual(code.count("127.0.0.1:50051"), 1)
+        code = code.replace("127.0.0.1:50051", self.opened["address"])
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, capture_output=True, text=True,
+            timeout=60, check=False, env={**os.environ, "PYTHONPATH": str(ROOT / "proto")})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        counts = [int(number) for number in re.search(r"\[(.*)\]", done.stdout).group(1).split(",")]
+        data = (ROOT / "LICENSE").read_bytes()
+        self.assertEqual(counts, [data.count(value) for value in range(256)])
+
+    def test_flags_exist(self):
+        text = subprocess.run([SERVER, "--help"], capture_output=True, text=True, check=True).stdout
+        known = set(re.findall(r"--[a-z][a-z0-9-]*", text.replace("--[no-]", "--")))
+        client = SERVER.parent / "histogram-client"
+        for command in ([], ["compute"], ["image"], ["describe"], ["health"]):
+            text = subprocess.run([client, *command, "--help"], capture_output=True, text=True,
+                                  check=True).stdout
+            known |= set(re.findall(r"--[a-z][a-z0-9-]*", text))
+        for document in (ROOT / "README.md", ROOT / "docs" / "OPERATIONS.md",
+                         ROOT / "docs" / "TUNING.md", ROOT / "docs" / "ARCHITECTURE.md"):
+            for flag in set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", document.read_text())):
+                if flag not in FOREIGN_FLAGS:
+                    self.assertIn(flag, known, f"{document.relative_to(ROOT)} names {flag}")
+
+    def test_metrics_exist(self):
+        with urllib.request.urlopen(f"http://{self.opened['metrics']}/metrics", timeout=10) as reply:
+            known = set(re.findall(r"^# TYPE histsvc_(\w+)", reply.read().decode(), re.MULTILINE))
+        self.assertGreater(len(known), 20)
+        text = (ROOT / "docs" / "OPERATIONS.md").read_text()
+        section = text[text.index("## Metrics"):text.index("## Logs")]
+        named = set()
+        for row in section.splitlines():
+            if row.startswith("|"):
+                for code in re.findall(r"`([a-z_]+)(?:\{[a-z_,]*\})?`", row.split("|")[2]):
+                    named.add(code)
+        self.assertGreater(len(named), 20)
+        self.assertEqual(named - known, set())
+        # Everything that there is to see is mentioned, too.
+        self.assertEqual(known - named, set())
+
+
+if __name__ == "__main__":
+    unittest.main()
