@@ -1,5 +1,5 @@
-// The reply encoder against the generated protobuf code: an answer made from the input is encoded by
-// hand and by protobuf, and the two must agree byte for byte.
+// The reply encoder against the generated protobuf code: an answer made from the input is encoded
+// by hand and by protobuf, and the two must agree byte for byte.
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -149,15 +149,13 @@ void CheckErrors(Input& input, uint64_t request_id) {
   const absl::Status status = histogram::MakeError(code, text, detail);
 
   v1::ComputeManyResponse response;
-  FUZZ_CHECK(response.ParseFromString(
-                 histogram::server::EncodeComputeManyError(request_id, status)),
-             "");
+  FUZZ_CHECK(
+      response.ParseFromString(histogram::server::EncodeComputeManyError(request_id, status)), "");
   FUZZ_CHECK(response.request_id() == request_id, response.DebugString());
   const v1::Error& error = response.error();
   FUZZ_CHECK(error.code() == static_cast<int>(code) && error.message() == text,
              error.DebugString());
-  FUZZ_CHECK(error.reason() == detail.reason && error.field() == detail.field,
-             error.DebugString());
+  FUZZ_CHECK(error.reason() == detail.reason && error.field() == detail.field, error.DebugString());
   FUZZ_CHECK(error.limit() == detail.limit, error.DebugString());
   FUZZ_CHECK(error.has_retry_after_ms() == detail.retry_after_ms.has_value() &&
                  error.retry_after_ms() == detail.retry_after_ms.value_or(0),

@@ -1,8 +1,9 @@
 // The request codec against the generated protobuf code.
 //
-// Input: one byte for the kind of message, one for the number of cuts, one byte for the length of each
-// slice but the last, then the message. Whenever protobuf parses the message without unknown fields,
-// the codec must read the same spec, payload, id and flag out of its slices; otherwise it must refuse.
+// Input: one byte for the kind of message, one for the number of cuts, one byte for the length of
+// each slice but the last, then the message. Whenever protobuf parses the message without unknown
+// fields, the codec must read the same spec, payload, id and flag out of its slices; otherwise it
+// must refuse.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -18,8 +18,8 @@
 [[noreturn]] void FuzzFail(const char* file, int line, const char* what, const std::string& detail);
 
 // `detail` is only evaluated on failure.
-#define FUZZ_CHECK(condition, detail)                                              \
-  do {                                                                             \
+#define FUZZ_CHECK(condition, detail)                                                \
+  do {                                                                               \
     if (!(condition)) FuzzFail(__FILE__, __LINE__, #condition, std::string(detail)); \
   } while (false)
 
@@ -56,8 +56,8 @@ class Input {
   size_t size_;
 };
 
-// A message in slices, each in an allocation of exactly its size, so that AddressSanitizer sees a step
-// beyond any of them.
+// A message in slices, each in an allocation of exactly its size, so that AddressSanitizer sees a
+// step beyond any of them.
 class SlicedMessage {
  public:
   // Cuts `message` into pieces of `lengths` bytes; what is left is the last piece.

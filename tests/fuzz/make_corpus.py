@@ -9,7 +9,9 @@ import pathlib
 import random
 import re
 import shutil
+import struct
 import sys
+import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "service"))
@@ -71,10 +73,54 @@ def write_replies(folder):
         (folder / f"ones-{index}").write_bytes(b"\x01" * size)
 
 
+def chunk(name, body):
+    return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+
+def png(width, height, depth, colour, rows, extra=b"", interlace=0):
+    """A PNG of `rows` (each with its filter byte), with further chunks before the pixels."""
+    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlace)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + extra +
+            chunk(b"IDAT", zlib.compress(b"".join(rows))) + chunk(b"IEND", b""))
+
+
+def images():
+    ramp = bytes(range(0, 256, 4))
+    yield "grey.pgm", b"P5\n8 8\n255\n" + ramp
+    yield "grey-text.pgm", b"P2 # a comment\n4 2 7\n0 1 2 3\n4 5 6 7\n"
+    yield "grey-16-bit.pgm", b"P5 4 2 1000\n" + struct.pack(">8H", *range(0, 1000, 125))
+    yield "above-largest.pgm", b"P5 2 1 7\n\x03\x09"
+    yield "colour.ppm", b"P6 4 4 255\n" + ramp[:48]
+    yield "colour-text.ppm", b"P3 2 1 255 255 0 0 0 0 255"
+    yield "cut.pgm", b"P5 8 8 255\n" + ramp[:20]
+    yield "huge.pgm", b"P5 4294967295 4294967295 255\n"
+    yield "no-pixels.ppm", b"P6 0 9 255\n"
+    yield "bitmap.pbm", b"P4 8 1\n\xaa"
+    yield "grey.png", png(8, 8, 8, 0, [b"\0" + ramp[at:at + 8] for at in range(0, 64, 8)])
+    yield "filters.png", png(4, 5, 8, 0, [bytes([kind]) + ramp[:4] for kind in range(5)])
+    yield "one-bit.png", png(8, 2, 1, 0, [b"\0\xaa", b"\0\x55"])
+    yield "sixteen-bits.png", png(2, 1, 16, 0, [b"\0\x12\x34\xff\xff"])
+    yield "colour.png", png(2, 2, 8, 2, [b"\0" + ramp[:6], b"\1" + ramp[:6]])
+    yield "alpha.png", png(2, 1, 8, 6, [b"\0" + ramp[:8]])
+    yield "grey-alpha.png", png(2, 1, 8, 4, [b"\0" + ramp[:4]])
+    yield "palette.png", png(4, 1, 2, 3, [b"\0\x1b"], chunk(b"PLTE", ramp[:12]) +
+                             chunk(b"tRNS", b"\0\x80"))
+    yield "interlaced.png", png(1, 1, 8, 0, [b"\0\x33"], interlace=1)
+    yield "cut.png", png(8, 8, 8, 0, [b"\0" + ramp[at:at + 8] for at in range(0, 64, 8)])[:-30]
+    yield "huge.png", png(2**31 - 1, 2**31 - 1, 8, 2, [b"\0"])
+    yield "nothing", b""
+
+
+def write_images(folder):
+    for name, data in images():
+        (folder / name).write_bytes(data)
+
+
 def main():
     corpus = HERE / "corpus"
     shutil.rmtree(corpus, ignore_errors=True)
-    for name, write in (("fuzz_request", write_requests), ("fuzz_reply", write_replies)):
+    for name, write in (("fuzz_request", write_requests), ("fuzz_reply", write_replies),
+                        ("fuzz_image", write_images)):
         folder = corpus / name
         folder.mkdir(parents=True)
         write(folder)

@@ -1,0 +1,364 @@
+"""histogram-client end to end: what it prints in each format equals numpy, and errors end it well."""
+
+import csv
+import io
+import json
+import os
+import signal
+import struct
+import subprocess
+import xml.etree.ElementTree
+import zlib
+
+import numpy as np
+import pytest
+
+from harness import oracle, specs
+from harness.api import pb
+from harness.server import SANITIZER_OUTPUT, clean_environment
+from harness.specs import random_bytes
+
+
+@pytest.fixture
+def run(client_bin, server):
+    """Runs the client against the shared server; returns the finished process."""
+    def run_client(*arguments, status=0, stdin=b"", address=server.address, **environment):
+        done = subprocess.run(
+            [client_bin, "--server", address, *map(str, arguments)], capture_output=True,
+            input=stdin, timeout=60, env=clean_environment(NO_COLOR="1", **environment), check=False)
+        error = done.stderr.decode(errors="replace")
+        assert not SANITIZER_OUTPUT.search(error), error
+        assert done.returncode == status, (done.returncode, error)
+        return done
+    return run_client
+
+
+def check_json(entry, payload, spec):
+    """One histogram of the JSON output against numpy."""
+    want = oracle.expected(payload, spec)
+    assert entry["counts"] == want.counts.tolist()
+    assert entry["samples"] == len(payload)
+    assert (entry["below"], entry["above"], entry["ignored"]) == (
+        want.below, want.above, want.ignored)
+    if want.edges is not None:
+        assert entry["edges"] == want.edges.tolist()
+
+
+BINNINGS = {
+    (): pb.Spec(),
+    ("--bins", 16): specs.even(16),
+    ("--bins", 10, "--range", "0.1:99.5"): specs.even(10, 0.1, 99.5),
+    ("--bins", 65536): specs.even(65536),
+    ("--edges", "0,1,2.5,100,255"): specs.edges([0, 1, 2.5, 100, 255]),
+    ("--alphabet", "a:26:6"): specs.alphabet(ord("a"), 26, 6),
+}
+
+
+@pytest.mark.parametrize("options", BINNINGS, ids=lambda options: " ".join(map(str, options)) or "-")
+@pytest.mark.parametrize("size", (0, 1, 100_000, 3 << 20))
+def test_json_equals_numpy(run, tmp_path, options, size):
+    spec, payload = BINNINGS[options], random_bytes(size)
+    file = tmp_path / "data.bin"
+    file.write_bytes(payload)
+    document = json.loads(run("compute", file, "--format", "json", *options).stdout)
+    assert document["schema"]
+    [entry] = document["histograms"]
+    assert entry["source"].endswith("data.bin")
+    check_json(entry, payload, spec)
+    assert entry["receipt"]["backend"] == "cpu"
+
+
+def test_statistics_and_quantiles_equal_numpy(run, tmp_path):
+    payload = specs.PAYLOADS["normal"](50_000)
+    file = tmp_path / "data.bin"
+    file.write_bytes(payload)
+    output = run("compute", file, "--format", "json", "--statistics", "--quantiles", "0,0.5,0.99")
+    [entry] = json.loads(output.stdout)["histograms"]
+    statistics = dict(entry["statistics"])
+    assert statistics.pop("quantile_levels") == [0, 0.5, 0.99]
+    spec = pb.Spec(statistics=True, quantiles=[0, 0.5, 0.99])
+    oracle.check_statistics(pb.Statistics(**statistics), oracle.expected(payload, spec),
+                            spec.quantiles)
+
+
+def test_csv_equals_numpy(run, tmp_path):
+    payload = random_bytes(100_000)
+    file = tmp_path / 'a,"quoted" name.bin'
+    file.write_bytes(payload)
+    output = run("compute", file, "--format", "csv", "--bins", 7, "--range", "10:200")
+    rows = list(csv.DictReader(io.StringIO(output.stdout.decode())))
+    want = oracle.expected(payload, specs.even(7, 10, 200))
+    bins = [row for row in rows if row["bin"].isdigit()]
+    assert [int(row["count"]) for row in bins] == want.counts.tolist()
+    assert [float(row["lower"]) for row in bins] == want.edges[:-1].tolist()
+    assert [float(row["upper"]) for row in bins] == want.edges[1:].tolist()
+    others = {row["bin"]: int(row["count"]) for row in rows if not row["bin"].isdigit()}
+    assert others == {"below": want.below, "above": want.above, "ignored": want.ignored}
+    assert {row["source"] for row in rows} == {str(file)}
+
+
+def test_the_table_shows_the_counts(run, tmp_path):
+    file = tmp_path / "text"
+    file.write_bytes(b"a" * 5 + b"g" * 3 + b"m" * 2 + b"s" + b"y" * 4 + b"!" * 7)
+    text = run("compute", file, "--alphabet", "a:26:6").stdout.decode()
+    for number in (5, 3, 2, 1, 4, 7, 22):
+        assert str(number) in text.replace(",", ""), text
+    assert "\x1b" not in text  # no colours into a pipe
+
+
+def test_svg_is_well_formed_and_goes_to_a_file(run, tmp_path):
+    file, output = tmp_path / "data<&>.bin", tmp_path / "out.svg"
+    file.write_bytes(random_bytes(5000))
+    assert run("compute", file, "--format", "svg", "--output", output).stdout == b""
+    assert xml.etree.ElementTree.parse(output).getroot().tag.endswith("svg")
+
+
+def test_many_files_at_once(run, tmp_path):
+    files, payloads = [], []
+    for index in range(60):
+        files.append(tmp_path / f"file{index}")
+        payloads.append(random_bytes((index * 7919) % 200_000, seed=index))
+        files[-1].write_bytes(payloads[-1])
+    document = json.loads(run("compute", *files, "--format", "json", "--bins", 9).stdout)
+    assert [entry["source"] for entry in document["histograms"]] == [str(file) for file in files]
+    for entry, payload in zip(document["histograms"], payloads, strict=True):
+        check_json(entry, payload, specs.even(9))
+
+
+def test_standard_input_of_any_length(run):
+    payload = random_bytes(5_000_001)
+    output = run("compute", "-", "--format", "json", stdin=payload)
+    [entry] = json.loads(output.stdout)["histograms"]
+    check_json(entry, payload, pb.Spec())
+
+
+def test_a_file_larger_than_the_largest_payload(run, tmp_path):
+    file = tmp_path / "large"
+    piece = random_bytes(1 << 20)
+    with open(file, "wb") as out:
+        for _ in range(70):
+            out.write(piece)
+    [entry] = json.loads(run("compute", file, "--format", "json").stdout)["histograms"]
+    want = oracle.expected(piece, pb.Spec()).counts * 70
+    assert entry["counts"] == want.tolist()
+
+
+# ---------------------------------------------------------------------------------------- pictures
+def png_of(width, height, channels, samples):
+    """A PNG of 8-bit grey or RGB samples."""
+    def chunk(name, body):
+        return struct.pack(">I", len(body)) + name + body + struct.pack(
+            ">I", zlib.crc32(name + body))
+    stride = width * channels
+    rows = b"".join(b"\0" + samples[at:at + stride] for at in range(0, len(samples), stride))
+    header = struct.pack(">IIBBBBB", width, height, 8, {1: 0, 3: 2}[channels], 0, 0, 0)
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) +
+            chunk(b"IEND", b""))
+
+
+def pixels_of_black_and_white_png(data):
+    """Width, height and 0/1 pixels of a PNG of one bit a pixel."""
+    at, chunks = 8, {}
+    while at < len(data):
+        length, name = struct.unpack(">I4s", data[at:at + 8])
+        chunks[name] = chunks.get(name, b"") + data[at + 8:at + 8 + length]
+        at += 12 + length
+    width, height, depth, colour = struct.unpack(">IIBB", chunks[b"IHDR"][:10])
+    assert (depth, colour) == (1, 0)
+    stride = (width + 7) // 8
+    raw = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(height, stride + 1)
+    above, rows = np.zeros(stride, np.uint8), []
+    for row in raw:
+        line = row[1:].copy()
+        if row[0] == 2:
+            line += above
+        else:
+            assert row[0] == 0, "a filter that this test does not know"
+        rows.append(line)
+        above = line
+    return width, height, np.unpackbits(np.array(rows), axis=1)[:, :width]
+
+
+def two_peaks(size):
+    rng = np.random.default_rng(9)
+    dark, light = rng.normal(60, 15, size), rng.normal(190, 20, size)
+    return np.clip(np.where(rng.random(size) < 0.4, dark, light), 0, 255).astype(np.uint8)
+
+
+def check_grey(document, samples):
+    [entry] = document["histograms"]
+    check_json(entry, samples.tobytes(), pb.Spec())
+    threshold = oracle.otsu_threshold(np.bincount(samples, minlength=256))
+    assert document["otsu_threshold"] == threshold
+    assert entry["statistics"]["otsu_threshold"] == threshold
+    return threshold
+
+
+@pytest.mark.parametrize("kind", ("pgm", "text pgm", "png"))
+def test_a_grey_picture_and_its_threshold(run, tmp_path, kind):
+    width, height = 101, 77
+    samples = two_peaks(width * height)
+    head = f"{width} {height}\n255\n".encode()
+    data = {"pgm": b"P5 " + head + samples.tobytes(),
+            "text pgm": b"P2 # comment\n" + head + " ".join(map(str, samples)).encode(),
+            "png": png_of(width, height, 1, samples.tobytes())}[kind]
+    file = tmp_path / "picture"
+    file.write_bytes(data)
+    for name in ("out.pgm", "out.png"):
+        output = run("image", file, "--format", "json", "--binarize", tmp_path / name)
+        threshold = check_grey(json.loads(output.stdout), samples)
+    want = (samples > threshold).reshape(height, width)
+    pgm = (tmp_path / "out.pgm").read_bytes()
+    assert pgm == b"P5\n%d %d\n255\n" % (width, height) + (want * np.uint8(255)).tobytes()
+    got = pixels_of_black_and_white_png((tmp_path / "out.png").read_bytes())
+    assert got[:2] == (width, height)
+    np.testing.assert_array_equal(got[2], want)
+
+
+@pytest.mark.parametrize("kind", ("ppm", "png"))
+def test_a_colour_picture(run, tmp_path, kind):
+    width, height = 64, 50
+    samples = np.stack([two_peaks(width * height), np.frombuffer(
+        random_bytes(width * height), np.uint8), np.zeros(width * height, np.uint8)], axis=1)
+    data = {"ppm": b"P6 %d %d 255\n" % (width, height) + samples.tobytes(),
+            "png": png_of(width, height, 3, samples.tobytes())}[kind]
+    file = tmp_path / "picture"
+    file.write_bytes(data)
+    document = json.loads(run("image", file, "--format", "json").stdout)
+    entries = {entry["source"]: entry for entry in document["histograms"]}
+    for index, name in enumerate(("red", "green", "blue")):
+        check_json(entries[name], samples[:, index].tobytes(), pb.Spec())
+    svg = run("image", file, "--format", "svg").stdout
+    assert xml.etree.ElementTree.fromstring(svg).tag.endswith("svg")
+    assert "red" in run("image", file).stdout.decode()
+
+
+@pytest.mark.parametrize("data", (
+    b"", b"P5", b"no picture", b"P5 10 10 255\nshort", b"P5 4000000000 4000000000 255\nx",
+    b"\x89PNG\r\n\x1a\n", png_of(8, 8, 1, bytes(64))[:-20], b"P4 8 8 x"), ids=repr)
+def test_broken_pictures(run, tmp_path, data):
+    file = tmp_path / "picture"
+    file.write_bytes(data)
+    check_one_line(run("image", file, status=1))
+
+
+# ------------------------------------------------------------------------------------------ errors
+def check_one_line(done):
+    """One clear line for people, nothing on standard output."""
+    error = done.stderr.decode().strip()
+    assert done.stdout == b""
+    assert error and len(error.splitlines()) == 1, error
+    return error
+
+
+def test_usage_errors(run, tmp_path):
+    file = tmp_path / "data"
+    file.write_bytes(b"abc")
+    for arguments in (["compute"], ["compute", file, "--no-such-flag"], ["no-such-command"], [],
+                      ["compute", file, "--bins", "many"], ["compute", file, "--bins", 0],
+                      ["compute", file, "--format", "xml"], ["compute", file, "--range", "1:2"],
+                      ["compute", file, "--bins", 3, "--range", "2:1"],
+                      ["compute", file, "--edges", "3,2"], ["compute", file, "--alphabet", "a"],
+                      ["compute", file, "--quantiles", "1.5"], ["image", file, "--binarize", "x.gif"],
+                      ["compute", file, "--bins", 3, "--alphabet", "a:26:6"]):
+        done = run(*arguments, status=2)
+        assert done.stderr.strip() and done.stdout == b"", arguments
+
+
+def test_errors_that_are_nobodys_usage(run, tmp_path):
+    file = tmp_path / "data"
+    file.write_bytes(b"abc")
+    missing = tmp_path / "missing"
+    assert str(missing) in check_one_line(run("compute", missing, status=1))
+    assert str(tmp_path) in check_one_line(run("compute", tmp_path, status=1))  # a folder
+    error = check_one_line(run("compute", file, status=1, address="127.0.0.1:1"))
+    assert "127.0.0.1:1" in error
+    error = check_one_line(run("compute", file, "--bins", 70000, status=1))
+    assert "65536" in error
+    check_one_line(run("compute", file, "--output", "/no/such/folder/x", status=1))
+
+
+def test_one_bad_file_leaves_the_others(run, tmp_path):
+    files = [tmp_path / "one", tmp_path / "missing", tmp_path / "three"]
+    files[0].write_bytes(b"abc")
+    files[2].write_bytes(b"defg")
+    done = run("compute", *files, "--format", "json", status=1)
+    assert str(files[1]) in done.stderr.decode()
+    entries = json.loads(done.stdout)["histograms"]
+    assert [entry["samples"] for entry in entries] == [3, 4]
+
+
+def test_a_deadline(run, client_bin, tmp_path):
+    """Standard input that never ends, a server that is not there: the client gives up in time."""
+    read_end, write_end = os.pipe()
+    try:
+        os.write(write_end, b"abc")
+        done = subprocess.run(
+            [client_bin, "--server", "127.0.0.1:1", "--timeout", "0.5", "compute", "-"],
+            stdin=read_end, capture_output=True, timeout=20, env=clean_environment(), check=False)
+    finally:
+        os.close(read_end)
+        os.close(write_end)
+    assert done.returncode == 1
+    assert done.stderr.strip()
+
+
+def test_a_reader_that_goes_away_is_no_error_to_shout_about(client_bin, server, tmp_path):
+    file = tmp_path / "data"
+    file.write_bytes(random_bytes(1000))
+    process = subprocess.Popen(
+        [client_bin, "--server", server.address, "compute", file, "--format", "csv", "--bins",
+         "65536"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
+    process.stdout.read(10)
+    process.stdout.close()
+    error = process.stderr.read().decode()
+    process.stderr.close()
+    status = process.wait(60)
+    assert error == ""
+    assert status in (0, 1, -signal.SIGPIPE, 128 + signal.SIGPIPE)
+
+
+# ----------------------------------------------------------------------------------- other commands
+def test_describe_and_health(run):
+    document = json.loads(run("describe", "--format", "json").stdout)
+    assert document["limits"]["bin_count_max"] == 65536
+    assert any(backend["name"] == "cpu" for backend in document["backends"])
+    assert b"cpu" in run("describe").stdout
+    for arguments in ((), ("liveness",), ("backend/cpu",), ("histogram.v1.HistogramService",)):
+        run("health", *arguments)
+    run("health", "no-such-service", status=1)
+    run("health", status=1, address="127.0.0.1:1")
+
+
+def test_version_help_and_completions(run):
+    assert run("--version").stdout.startswith(b"histogram-client 0.")
+    assert b"compute" in run("--help").stdout
+    for shell in ("bash", "zsh", "fish"):
+        assert b"histogram-client" in run("completion", shell).stdout
+    script = run("completion", "bash").stdout
+    assert subprocess.run(["bash", "-n"], input=script, check=False).returncode == 0
+
+
+def test_over_a_unix_socket(run, start_server, socket_folder, tmp_path):
+    server = start_server(listen=(f"unix:{socket_folder}/h.sock",))
+    file = tmp_path / "data"
+    file.write_bytes(b"abcabc")
+    output = run("compute", file, "--format", "json", address=server.address)
+    [entry] = json.loads(output.stdout)["histograms"]
+    check_json(entry, b"abcabc", pb.Spec())
+
+
+def test_a_file_that_is_sent_while_the_server_drains(client_bin, start_server):
+    """Accumulate is never retried: the client says so and does not print half a histogram as whole."""
+    server = start_server()
+    process = subprocess.Popen(
+        [client_bin, "--server", server.address, "compute", "-", "--format", "json"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        env=clean_environment())
+    process.stdin.write(b"x" * (8 << 20))
+    process.stdin.flush()
+    server.stop()
+    output, error = process.communicate(b"x" * (8 << 20), timeout=60)
+    assert process.returncode == 1
+    assert output == b""
+    assert len(error.decode().strip().splitlines()) == 1, error
