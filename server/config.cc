@@ -93,6 +93,10 @@ absl::Status Unexpected(const std::vector<std::string>& remaining) {
                                                    "'; every setting is a flag, see --help"));
   }
   const std::string name = flag->substr(0, flag->find('='));
+  if (name == "--") {
+    return absl::InvalidArgumentError(
+        "unexpected argument '--'; every setting is a flag, see --help");
+  }
   const std::string nearest = Nearest(absl::StrReplaceAll(name, {{"_", "-"}}), AllFlags());
   return absl::InvalidArgumentError(
       absl::StrCat("unknown option ", name,

@@ -170,6 +170,7 @@ TEST(ParseConfig, MistypedFlagsAreRefusedWithTheNearest) {
             "unknown option --no-reflexion; did you mean --no-reflection?");
   EXPECT_EQ(ErrorOf({"--colour"}), "unknown option --colour; --help lists the options");
   EXPECT_THAT(ErrorOf({"serve"}), HasSubstr("unexpected argument 'serve'"));
+  EXPECT_THAT(ErrorOf({"--", "serve"}), HasSubstr("unexpected argument '--'"));
   EXPECT_THAT(ErrorOf({"--listen", "127.0.0.1:1", "127.0.0.1:2"}),
               HasSubstr("unexpected argument '127.0.0.1:2'"));
 }
