@@ -1,0 +1,55 @@
+# The image of histogram-server and histogram-client: the two programs, libc, CA certificates and
+# nothing else. No shell, no package manager; runs as user 65532 with a read-only root.
+#
+#   docker build -t histogram:0.1.0-cpu .
+#   docker build -t histogram:0.1.0-cuda13 --build-arg CUDA=ON \
+#     --build-arg BUILD_BASE=nvidia/cuda:13.0.1-devel-ubuntu24.04 .
+#
+# scripts/release builds both with the version and the commit filled in; scripts/image-check tries the
+# result. Settings: --env HISTSVC_..., or flags behind the image's name. docs/operations/container.md
+# says what to start it with.
+
+# Debian 12 or Ubuntu 24.04; for CUDA=ON with the CUDA Toolkit in /usr/local/cuda.
+ARG BUILD_BASE=docker.io/library/debian:bookworm-slim
+
+# ---- The packages and archives that the build needs: changes seldom, so it is a stage of its own.
+FROM ${BUILD_BASE} AS deps
+WORKDIR /src
+COPY scripts/lib scripts/lib
+COPY scripts/install-deps scripts/static-deps scripts/
+RUN scripts/static-deps
+
+FROM deps AS build
+# ON, or OFF for the CPU alone.
+ARG CUDA=OFF
+ARG CUDA_ARCHITECTURES="75-real;80-real;86-real;89-real;90-real;90-virtual"
+ARG VERSION=unknown
+ARG COMMIT=unknown
+# Another value builds anew what is cached; it has no other effect.
+ARG BUILD_RUN=1
+COPY . .
+RUN scripts/build-static -DHISTOGRAM_CUDA=${CUDA} -DHISTOGRAM_COMMIT=${COMMIT} \
+    "-DCMAKE_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES}"
+RUN deploy/image/make-root build/static /image "${VERSION}"
+
+FROM scratch
+ARG VERSION=unknown
+ARG COMMIT=unknown
+LABEL org.opencontainers.image.title="histogram" \
+      org.opencontainers.image.description="Exact histograms of byte payloads over gRPC, on CPUs and NVIDIA GPUs" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${COMMIT}"
+COPY --from=build /image/ /
+COPY --from=build --chown=65532:65532 /image/var/cache/histogram/ /var/cache/histogram/
+# The container is the boundary: listen on all of its addresses. What the driver's container toolkit
+# mounts is compute and nvidia-smi; which GPUs is said where the container is started (--gpus, CDI).
+ENV HISTSVC_LISTEN=0.0.0.0:50051 \
+    HISTSVC_METRICS_LISTEN=0.0.0.0:9464 \
+    NVIDIA_DRIVER_CAPABILITIES=compute,utility
+USER 65532:65532
+WORKDIR /
+EXPOSE 50051/tcp 9464/tcp
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \
+    CMD ["/usr/bin/histogram-client", "health", "--server", "127.0.0.1:50051"]
+ENTRYPOINT ["/usr/bin/histogram-server"]

@@ -1,0 +1,67 @@
+"""Fixtures of the deployment checks: where things are, and the programs that some of them need."""
+
+import os
+import pathlib
+import re
+import shutil
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+
+
+@pytest.fixture(scope="session")
+def root():
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def promtool():
+    """promtool of the system, or the one that scripts/install-deps has put into .venv."""
+    found = shutil.which("promtool") or shutil.which("promtool", path=str(ROOT / ".venv/bin"))
+    if not found:
+        pytest.skip("promtool is not installed (Debian's package prometheus)")
+    return found
+
+
+def binary(name):
+    """A program of this build: from $HISTOGRAM_BIN_DIR, else from build/release/bin."""
+    folder = pathlib.Path(os.environ.get("HISTOGRAM_BIN_DIR", ROOT / "build/release/bin"))
+    path = folder.resolve() / name
+    if not os.access(path, os.X_OK):
+        pytest.exit(f"{path} is not there: build it, or name its folder with HISTOGRAM_BIN_DIR", 2)
+    return path
+
+
+@pytest.fixture(scope="session")
+def server_bin():
+    return binary("histogram-server")
+
+
+@pytest.fixture(scope="session")
+def client_bin():
+    return binary("histogram-client")
+
+
+@pytest.fixture(scope="session")
+def load_bin():
+    """The load of these tests: checks every answer and counts every failure (steady_load.cc)."""
+    return binary("histogram_steady_load")
+
+
+@pytest.fixture(scope="session")
+def metric_names():
+    """Every series name that server/metrics can export, as its sources declare them."""
+    text = "\n".join(path.read_text() for path in (ROOT / "server/metrics").glob("*.cc"))
+    names = set()
+    for name, kind in re.findall(
+            r'Family\(\s*"(\w+)",.*?MetricType::(\w+)\)', text, re.S):
+        suffixes = ("_bucket", "_sum", "_count") if kind == "Histogram" else ("",)
+        names |= {f"histsvc_{name}{suffix}" for suffix in suffixes}
+    names |= {f"histsvc_{name}" for name in re.findall(r'gauge\(\s*"(\w+)"', text)}
+    # Exported only where TLS is on.
+    names.add("histsvc_certificate_expiry_timestamp_seconds")
+    assert len(names) > 30
+    return names

@@ -1,0 +1,85 @@
+"""deploy/compose: what it mounts is there, what it starts is pinned, and nothing is open to others."""
+
+import re
+
+import pytest
+import yaml
+
+FILES = ("compose.yaml", "compose.gpu.yaml")
+# Of a service, in the Compose specification; the fields that these files use.
+KNOWN = {"image", "environment", "ports", "read_only", "cap_drop", "security_opt", "mem_limit",
+         "pids_limit", "ulimits", "stop_grace_period", "volumes", "restart", "command",
+         "depends_on", "deploy"}
+
+
+@pytest.fixture(scope="module")
+def folder(root):
+    return root / "deploy/compose"
+
+
+@pytest.fixture(scope="module")
+def services(folder):
+    return yaml.safe_load((folder / "compose.yaml").read_text())["services"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_hold_what_compose_knows(folder, name):
+    document = yaml.safe_load((folder / name).read_text())
+    assert set(document) <= {"name", "services", "volumes"}
+    for service in document["services"].values():
+        assert not set(service) - KNOWN
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_images_are_pinned(folder, name, root):
+    version = re.search(r"^project\(histogram VERSION ([0-9.]+)",
+                        (root / "CMakeLists.txt").read_text(), re.M).group(1)
+    for service in yaml.safe_load((folder / name).read_text())["services"].values():
+        image = re.sub(r"^\$\{HISTOGRAM_IMAGE:-(.*)\}$", r"\1", service["image"])
+        tag = image.rpartition(":")[2]
+        assert re.match(r"v?\d+\.\d+\.\d+", tag), image
+        if image.startswith("histogram:"):
+            assert tag.split("-")[0] == version
+
+
+def test_what_is_mounted_exists(folder, services):
+    volumes = yaml.safe_load((folder / "compose.yaml").read_text())["volumes"]
+    for service in services.values():
+        for volume in service["volumes"]:
+            source = volume.split(":")[0]
+            if source.startswith("."):
+                assert (folder / source).exists(), source
+            else:
+                assert source in volumes
+
+
+def test_nothing_is_published_beyond_this_machine(services):
+    for service in services.values():
+        for port in service["ports"]:
+            assert port.startswith("127.0.0.1:"), port
+
+
+def test_the_server_is_hardened(services):
+    server = services["histogram"]
+    assert server["read_only"] and server["cap_drop"] == ["ALL"] and server["mem_limit"]
+    assert server["ulimits"]["core"] == 0
+    assert "no-new-privileges:true" in server["security_opt"]
+
+
+def test_prometheus_finds_the_server_and_its_rules(folder, services, root):
+    config = yaml.safe_load((root / "deploy/prometheus/prometheus.yml").read_text())
+    mounted = {volume.split(":")[1] for volume in services["prometheus"]["volumes"]}
+    for rules in config["rule_files"]:
+        assert f"/etc/prometheus/{rules}" in mounted
+    targets = yaml.safe_load((folder / "targets/histogram.yaml").read_text())
+    [target] = targets[0]["targets"]
+    host, port = target.split(":")
+    assert host in services
+    assert any(published.endswith(f":{port}") for published in services[host]["ports"])
+
+
+def test_grafana_asks_that_prometheus(services, root):
+    path = root / "deploy/grafana/provisioning/datasources/prometheus.yaml"
+    [source] = yaml.safe_load(path.read_text())["datasources"]
+    host, port = re.fullmatch(r"http://(\w+):(\d+)", source["url"]).groups()
+    assert services[host]["ports"][0].endswith(f":{port}")

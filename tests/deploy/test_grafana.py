@@ -1,0 +1,107 @@
+"""deploy/grafana: the dashboard is what its source says, and is put together as Grafana wants it.
+
+Grafana's own schema is not packaged; what goes wrong in practice is checked here instead: ids, places,
+units, data sources, queries that are no PromQL, metrics that do not exist. test_live_dashboard.py runs
+every query.
+"""
+
+import itertools
+import json
+import re
+import subprocess
+
+import pytest
+import yaml
+
+UNITS = {"short", "reqps", "ops", "Bps", "bytes", "decmbytes", "percent", "percentunit", "s",
+         "celsius", "watt"}
+KINDS = {"row", "stat", "timeseries", "heatmap", "table"}
+WANTED = (  # what an operator looks for, by title
+    "Payloads by method", "Answers that are not OK", "Latency, all payloads", "Latency heat map",
+    "Stages of a request", "Payloads of a batch", "Lanes busy", "Queue", "Kernels chosen", "Bytes",
+    "Backends", "Payloads by server", "GPU use")
+
+
+@pytest.fixture(scope="module")
+def dashboard(root):
+    return json.loads((root / "deploy/grafana/dashboards/histogram.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def panels(dashboard):
+    return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+
+
+def expressions(panels):
+    return [(panel["title"], target["expr"]) for panel in panels for target in panel["targets"]]
+
+
+def test_it_is_what_its_source_says(root):
+    made = subprocess.run([root / "deploy/grafana/make-dashboard", "--print"], check=True,
+                          capture_output=True, text=True).stdout
+    assert made == (root / "deploy/grafana/dashboards/histogram.json").read_text()
+
+
+def test_panels_are_complete(dashboard, panels):
+    ids = [panel["id"] for panel in dashboard["panels"]]
+    assert len(set(ids)) == len(ids)
+    titles = [panel["title"] for panel in panels]
+    assert len(set(titles)) == len(titles)
+    assert not set(WANTED) - set(titles)
+    assert {panel["type"] for panel in dashboard["panels"]} == KINDS
+    for panel in panels:
+        assert panel["description"].endswith("."), panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"] in UNITS, panel["title"]
+        assert panel["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+        references = [target["refId"] for target in panel["targets"]]
+        assert references and len(set(references)) == len(references)
+        for target in panel["targets"]:
+            assert target["datasource"] == panel["datasource"]
+            assert target["instant"] != target["range"]
+
+
+def test_panels_do_not_overlap(dashboard):
+    places = [(panel["title"], panel["gridPos"]) for panel in dashboard["panels"]]
+    for title, place in places:
+        assert place["x"] >= 0 and place["x"] + place["w"] <= 24, title
+    for (one, a), (other, b) in itertools.combinations(places, 2):
+        apart = (a["x"] + a["w"] <= b["x"] or b["x"] + b["w"] <= a["x"]
+                 or a["y"] + a["h"] <= b["y"] or b["y"] + b["h"] <= a["y"])
+        assert apart, f"{one} and {other}"
+
+
+def test_queries_follow_the_variables(dashboard, panels):
+    names = {each["name"] for each in dashboard["templating"]["list"]}
+    assert names == {"datasource", "job", "instance"}
+    for title, expression in expressions(panels):
+        used = set(re.findall(r"\$\{?(\w+)", re.sub(r'"\$1"', "", expression)))
+        assert used <= names | {"__rate_interval"}, title
+        for selector in re.findall(r"(?:histsvc|process)_\w+(\{[^}]*\})?", expression):
+            assert selector.startswith('{job=~"$job",instance=~"$instance"'), f"{title}: {expression}"
+
+
+def test_queries_only_read_metrics_that_exist(panels, metric_names):
+    for title, expression in expressions(panels):
+        used = set(re.findall(r"\bhistsvc_\w+", expression))
+        assert not used - metric_names, title
+        assert used or re.search(r"\bprocess_\w+", expression), title
+
+
+def test_queries_are_promql(panels, promtool, tmp_path):
+    rules = [{"record": f"panel:{number}:check",
+              "expr": expression.replace("$__rate_interval", "1m")}
+             for number, (_, expression) in enumerate(expressions(panels))]
+    path = tmp_path / "queries.yaml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
+    done = subprocess.run([promtool, "check", "rules", path], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{len(rules)} rules found" in done.stdout
+
+
+def test_provisioning(root):
+    folder = root / "deploy/grafana/provisioning"
+    [provider] = yaml.safe_load((folder / "dashboards/histogram.yaml").read_text())["providers"]
+    assert provider["options"]["path"] == "/etc/grafana/dashboards"
+    [source] = yaml.safe_load((folder / "datasources/prometheus.yaml").read_text())["datasources"]
+    assert source["type"] == "prometheus" and source["isDefault"]
