@@ -42,6 +42,11 @@ constexpr size_t kStepsMax = 31;              // of carries of up to 8, until a 
 constexpr size_t kChunk = kStepsMax * kStep;  // counted in one go
 constexpr size_t kGroup = 4 * kVector;        // looked at as a whole for runs
 constexpr size_t kBlock = 8 * kGroup;         // split between two looks at the buckets
+// While a bucket is counted nothing is read ahead: what the next block needs is asked for
+// beforehand. From memory that is worth 25 % (4.7 to 5.9 GB/s where a core reads 13), from cache it
+// costs nothing.
+constexpr size_t kNear = kBlock;     // to the first cache
+constexpr size_t kFar = 8 * kBlock;  // to the second
 constexpr size_t kBuckets = 4;
 // A bucket holds less than a chunk before a block, and its last store and the overlapping loads
 // reach past its end.
@@ -199,6 +204,12 @@ HISTOGRAM_AVX512_INLINE bool IsRun(const uint8_t* data) {
   return _mm512_test_epi64_mask(different, different) == 0;
 }
 
+// A hint only: the address may lie outside of the payload. It is formed as a number, not a pointer.
+template <_mm_hint hint>
+HISTOGRAM_AVX512_INLINE void Prefetch(uintptr_t address) {
+  _mm_prefetch(reinterpret_cast<const char*>(address), hint);
+}
+
 // Splits up to kBlock bytes.
 HISTOGRAM_AVX512_INLINE void SplitBlock(const uint8_t* data, size_t size, State& state) {
   Ends ends;
@@ -209,7 +220,11 @@ HISTOGRAM_AVX512_INLINE void SplitBlock(const uint8_t* data, size_t size, State&
       state.counts[*data] += kGroup;
       continue;
     }
-    for (size_t i = 0; i < kGroup; i += kVector) Split(_mm512_loadu_si512(data + i), ends);
+    for (size_t i = 0; i < kGroup; i += kVector) {
+      Prefetch<_MM_HINT_T0>(reinterpret_cast<uintptr_t>(data) + i + kNear);
+      Prefetch<_MM_HINT_T1>(reinterpret_cast<uintptr_t>(data) + i + kFar);
+      Split(_mm512_loadu_si512(data + i), ends);
+    }
   }
   for (; static_cast<size_t>(end - data) >= kVector; data += kVector) {
     Split(_mm512_loadu_si512(data), ends);
