@@ -43,15 +43,6 @@ std::string JsonSeconds(absl::Duration duration) {
   return absl::StrFormat("\"%.3fs\"", std::max(0.001, absl::ToDoubleSeconds(duration)));
 }
 
-std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(const ConnectOptions& options) {
-  if (!options.tls.has_value()) return grpc::InsecureChannelCredentials();
-  grpc::SslCredentialsOptions ssl;
-  ssl.pem_root_certs = options.tls->root_certificates;
-  ssl.pem_cert_chain = options.tls->certificate_chain;
-  ssl.pem_private_key = options.tls->private_key;
-  return grpc::SslCredentials(ssl);
-}
-
 grpc::ChannelArguments MakeArguments(const std::string& address, const ConnectOptions& options,
                                      bool admin) {
   grpc::ChannelArguments arguments;
@@ -81,6 +72,15 @@ grpc::ChannelArguments MakeArguments(const std::string& address, const ConnectOp
 }
 
 }  // namespace
+
+std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(const ConnectOptions& options) {
+  if (!options.tls.has_value()) return grpc::InsecureChannelCredentials();
+  grpc::SslCredentialsOptions ssl;
+  ssl.pem_root_certs = options.tls->root_certificates;
+  ssl.pem_cert_chain = options.tls->certificate_chain;
+  ssl.pem_private_key = options.tls->private_key;
+  return grpc::SslCredentials(ssl);
+}
 
 absl::Status CheckAddress(const std::string& address) {
   if (address.empty()) {

@@ -4,6 +4,7 @@
 #define HISTOGRAM_CLIENT_CHANNEL_H_
 
 #include <grpcpp/channel.h>
+#include <grpcpp/security/credentials.h>
 
 #include <memory>
 #include <string>
@@ -27,6 +28,9 @@ absl::Status CheckOptions(const std::string& address, const ConnectOptions& opti
 // JSON. Compute and Describe are retried on UNAVAILABLE and RESOURCE_EXHAUSTED, with the server's
 // pushback if it sends one (a negative one: final); the streams are not.
 std::string ServiceConfig(const ConnectOptions& options, bool admin);
+
+// TLS as the options have it, else none.
+std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(const ConnectOptions& options);
 
 // REQUIRES: CheckOptions(address, options).ok().
 Channels MakeChannels(const std::string& address, const ConnectOptions& options);

@@ -8,9 +8,26 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/bench_command.h"
 #include "client/cli/completion.h"
 
 namespace histogram::cli {
+
+void AddOutputOptions(CLI::App& command, OutputOptions& options,
+                      const std::vector<std::string>& formats) {
+  std::string names;
+  for (const std::string& format : formats) names += (names.empty() ? "" : "|") + format;
+  command.add_option("--format", options.format, "How to write it (default table)")
+      ->type_name(names)
+      ->check(CLI::Validator(
+          [formats, names](std::string& text) {
+            const bool known = std::find(formats.begin(), formats.end(), text) != formats.end();
+            return known ? std::string() : "\"" + text + "\" is none of " + names;
+          },
+          ""));
+  command.add_option("--output", options.output, "Write to this file")->type_name("FILE");
+}
+
 namespace {
 
 constexpr char kFooter[] = R"(Examples:
@@ -31,6 +48,7 @@ struct Options {
   ImageOptions image;
   DescribeOptions describe;
   HealthOptions health;
+  BenchOptions bench;
   std::string shell;
 };
 
@@ -76,21 +94,6 @@ void AddServerOptions(CLI::App& app, ServerOptions& options) {
   app.add_option("--token-file", options.token_file, "Send the bearer token in this file")
       ->type_name("FILE")
       ->group(group);
-}
-
-void AddOutputOptions(CLI::App& command, OutputOptions& options,
-                      const std::vector<std::string>& formats) {
-  std::string names;
-  for (const std::string& format : formats) names += (names.empty() ? "" : "|") + format;
-  command.add_option("--format", options.format, "How to write it (default table)")
-      ->type_name(names)
-      ->check(CLI::Validator(
-          [formats, names](std::string& text) {
-            const bool known = std::find(formats.begin(), formats.end(), text) != formats.end();
-            return known ? std::string() : "\"" + text + "\" is none of " + names;
-          },
-          ""));
-  command.add_option("--output", options.output, "Write to this file")->type_name("FILE");
 }
 
 void AddCompute(CLI::App& app, ComputeOptions& options) {
@@ -184,6 +187,7 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   AddServerOptions(app, options.server);
   AddCompute(app, options.compute);
   AddImage(app, options.image);
+  AddBench(app, options.bench);
   AddOthers(app, options);
   try {
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
@@ -196,6 +200,7 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   try {
     if (app.got_subcommand("compute")) return RunCompute(options.compute, options.server, env);
     if (app.got_subcommand("image")) return RunImage(options.image, options.server, env);
+    if (app.got_subcommand("bench")) return RunBench(options.bench, options.server, env);
     if (app.got_subcommand("describe")) return RunDescribe(options.describe, options.server, env);
     if (app.got_subcommand("health")) return RunHealth(options.health, options.server, env);
     env.out << CompletionScript(app, options.shell);

@@ -7,7 +7,15 @@
 
 #include "client/cli/commands.h"
 
+namespace CLI {
+class App;
+}
+
 namespace histogram::cli {
+
+// Adds --format (one of `formats`) and --output.
+void AddOutputOptions(CLI::App& command, OutputOptions& options,
+                      const std::vector<std::string>& formats);
 
 // `arguments`: without the program's name. Returns the exit code; reports its own errors.
 int Run(std::vector<std::string> arguments, Environment& env);

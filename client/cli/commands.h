@@ -22,40 +22,39 @@ struct Environment {
   std::ostream& err;
   Terminal out_terminal;
   Terminal err_terminal;
-  GetEnv getenv;
 };
 
 enum ExitCode { kSuccess = 0, kFailure = 1, kUsage = 2 };
 
 struct OutputOptions {
   std::string format = "table";  // table, json, csv, svg
-  std::string output;            // a file; empty: standard output
+  std::string output = {};       // a file; empty: standard output
 };
 
 struct ComputeOptions {
-  std::vector<std::string> files;
+  std::vector<std::string> files = {};
   std::optional<uint32_t> bins = std::nullopt;
-  std::string range;      // LO:HI
-  std::string edges;      // a,b,c
-  std::string alphabet;   // FIRST:COUNT[:PER_BIN]
-  std::string quantiles;  // a,b,c
+  std::string range = {};      // LO:HI
+  std::string edges = {};      // a,b,c
+  std::string alphabet = {};   // FIRST:COUNT[:PER_BIN]
+  std::string quantiles = {};  // a,b,c
   bool statistics = false;
-  std::string rows;  // N or all
-  OutputOptions output;
+  std::string rows = {};  // N or all
+  OutputOptions output = {};
 };
 
 struct ImageOptions {
-  std::string file;
-  std::string binarize;  // a file to write; empty: none
-  OutputOptions output;
+  std::string file = {};
+  std::string binarize = {};  // a file to write; empty: none
+  OutputOptions output = {};
 };
 
 struct DescribeOptions {
-  OutputOptions output;
+  OutputOptions output = {};
 };
 
 struct HealthOptions {
-  std::string service;
+  std::string service = {};
 };
 
 int RunCompute(const ComputeOptions& options, const ServerOptions& server, Environment& env);

@@ -106,7 +106,7 @@ absl::Status WriteFile(const std::string& path, const std::string& bytes) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Connection> Connect(const ServerOptions& options) {
+absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& options) {
   client::ConnectOptions connect;
   connect.user_agent = "histogram-client";
   if (options.tls) connect.tls.emplace();
@@ -133,11 +133,17 @@ absl::StatusOr<Connection> Connect(const ServerOptions& options) {
     return status;
   }
   absl::StripAsciiWhitespace(&connect.bearer_token);
+  return connect;
+}
+
+absl::StatusOr<Connection> Connect(const ServerOptions& options) {
+  const absl::StatusOr<client::ConnectOptions> connect = ReadConnectOptions(options);
+  if (!connect.ok()) return connect.status();
   Connection connection;
   if (options.timeout_s.has_value()) {
     connection.deadline = absl::Now() + absl::Seconds(*options.timeout_s);
   }
-  auto client = client::Client::Connect(options.server, connect);
+  auto client = client::Client::Connect(options.server, *connect);
   if (!client.ok()) return client.status();
   connection.client = *std::move(client);
   return connection;

@@ -33,6 +33,7 @@ struct Connection {
 };
 
 // Reads the files that the options name.
+absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& options);
 absl::StatusOr<Connection> Connect(const ServerOptions& options);
 
 // One line: what went wrong, and what to do about it where that is known.

@@ -40,7 +40,6 @@ int main(int argc, char** argv) {
       std::cerr,
       histogram::cli::DetectTerminal(STDOUT_FILENO, GetEnvironmentVariable),
       histogram::cli::DetectTerminal(STDERR_FILENO, GetEnvironmentVariable),
-      GetEnvironmentVariable,
   };
   int code = histogram::cli::Run(std::vector<std::string>(argv + 1, argv + argc), env);
   errno = 0;

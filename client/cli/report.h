@@ -13,9 +13,9 @@ namespace histogram::cli {
 
 struct Report {
   std::string source;  // as the user named it; not yet safe to show
-  v1::Spec spec;
-  v1::Histogram histogram;
-  v1::Receipt receipt;
+  v1::Spec spec = {};
+  v1::Histogram histogram = {};
+  v1::Receipt receipt = {};
   uint64_t round_trip_ns = 0;
 };
 

@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -89,6 +91,28 @@ std::string FormatNanoseconds(uint64_t ns, bool utf8) {
   if (ns < 1000000) return absl::StrFormat("%.3g %s", value / 1e3, utf8 ? "µs" : "us");
   if (ns < 1000000000) return absl::StrFormat("%.3g ms", value / 1e6);
   return absl::StrFormat("%.2f s", value / 1e9);
+}
+
+absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text) {
+  constexpr uint64_t kBytesMax = uint64_t{1} << 30;
+  constexpr struct {
+    absl::string_view name;
+    uint64_t bytes;
+  } kUnits[] = {{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"B", 1}};
+  uint64_t unit = 1;
+  absl::string_view number = absl::StripAsciiWhitespace(text);
+  for (const auto& candidate : kUnits) {
+    if (!absl::EndsWithIgnoreCase(number, candidate.name)) continue;
+    unit = candidate.bytes;
+    number = absl::StripAsciiWhitespace(number.substr(0, number.size() - candidate.name.size()));
+    break;
+  }
+  uint64_t count = 0;
+  if (!absl::SimpleAtoi(number, &count) || count > kBytesMax / unit) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", SafeText(text), "\" is no size up to 1 GiB, like 4096 or 64KiB"));
+  }
+  return count * unit;
 }
 
 std::string SafeText(absl::string_view text) {

@@ -19,6 +19,9 @@ std::string FormatNumber(double number);                // six digits at most, n
 std::string FormatShare(uint64_t part, uint64_t of);    // 12.34 %
 std::string FormatNanoseconds(uint64_t ns, bool utf8);  // 1.23 ms
 
+// "65536", "64KiB", "1 MiB"; INVALID_ARGUMENT for anything else, and for more than 1 GiB.
+absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text);
+
 // Valid UTF-8 without control characters, each of what is not replaced by U+FFFD: file names and
 // servers' messages must not steer a terminal, nor break JSON or XML.
 std::string SafeText(absl::string_view text);

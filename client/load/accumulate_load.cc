@@ -14,6 +14,7 @@ class ChunkStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
  public:
   ChunkStream(LoadContext context, RawStub& stub)
       : context_(context), request_(context.messages.AccumulateChunk()) {
+    Authorize(context.options, rpc_);
     stub.PrepareBidiStreamingCall(&rpc_, kAccumulateMethod, {}, this);
   }
 

@@ -33,6 +33,7 @@ struct LoadProgress {
 struct LoadOptions {
   std::string server = "127.0.0.1:50051";
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: plaintext
+  std::string bearer_token;                               // sent with each call; empty: none
   LoadApi api = LoadApi::kCompute;
   uint32_t connections = 1;
   uint32_t in_flight = 8;      // closed loop: requests of each connection; ComputeMany: its window

@@ -87,6 +87,11 @@ bool ReadManyHeader(const grpc::ByteBuffer& reply, uint64_t& id, size_t& offset)
 
 }  // namespace
 
+void Authorize(const LoadOptions& options, grpc::ClientContext& rpc) {
+  if (!options.bearer_token.empty())
+    rpc.AddMetadata("authorization", "Bearer " + options.bearer_token);
+}
+
 LoadMessages::LoadMessages(const std::string& payload)
     : payload_(payload), payload_prefix_(LengthPrefix(15, payload.size())), counts_(256) {
   for (const char c : payload) ++counts_[static_cast<uint8_t>(c)];

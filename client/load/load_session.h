@@ -27,6 +27,9 @@ inline constexpr char kComputeMethod[] = "/histogram.v1.HistogramService/Compute
 inline constexpr char kComputeManyMethod[] = "/histogram.v1.HistogramService/ComputeMany";
 inline constexpr char kAccumulateMethod[] = "/histogram.v1.HistogramService/Accumulate";
 
+// Adds the token to a call, if there is one.
+void Authorize(const LoadOptions& options, grpc::ClientContext& rpc);
+
 // The bytes that requests are made of, and those that right answers begin with.
 class LoadMessages {
  public:

@@ -15,6 +15,7 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
  public:
   Stream(LoadContext context, RawStub& stub)
       : context_(context), begun_(context.options.in_flight) {
+    Authorize(context.options, rpc_);
     stub.PrepareBidiStreamingCall(&rpc_, kComputeManyMethod, {}, this);
   }
 

@@ -62,6 +62,7 @@ class UnaryLoad final : public LoadWorker {
     }
     call->since = since;
     call->rpc.emplace();
+    Authorize(context_.options, *call->rpc);
     context_.stubs[call->stub]->UnaryCall(&*call->rpc, kComputeMethod, {}, &request_, &call->reply,
                                           [this, call](const grpc::Status& s) { End(call, s); });
   }
@@ -79,6 +80,7 @@ class UnaryLoad final : public LoadWorker {
     if (closed_loop && !stopping_.load(std::memory_order_relaxed)) {
       call->since = LoadClock::now();
       call->rpc.emplace();
+      Authorize(context_.options, *call->rpc);
       context_.stubs[call->stub]->UnaryCall(&*call->rpc, kComputeMethod, {}, &request_,
                                             &call->reply,
                                             [this, call](const grpc::Status& s) { End(call, s); });

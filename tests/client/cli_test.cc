@@ -1,0 +1,334 @@
+// The command line as a user sees it: what it prints, where, and with which exit code.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/image.h"
+#include "tests/client/cli_world.h"
+#include "tests/client/fake_server.h"
+
+namespace histogram::cli {
+namespace {
+
+using client::Failure;
+using client::FakeServer;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+std::string Pattern(size_t size) {
+  std::string bytes(size, '\0');
+  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * i / 7);
+  return bytes;
+}
+
+class Cli : public ::testing::Test {
+ protected:
+  // Against a server of this test's.
+  int Run(const FakeServer& server, std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {"--server", server.address()});
+    return world_.Run(std::move(arguments));
+  }
+  void ExpectOneErrorLine() {
+    EXPECT_THAT(world_.err(), StartsWith("histogram-client: "));
+    const std::string error = world_.err();
+    EXPECT_EQ(std::count(error.begin(), error.end(), '\n'), 1) << error;
+  }
+  nlohmann::json Json() { return nlohmann::json::parse(world_.out()); }
+
+  World world_;
+};
+
+TEST_F(Cli, Version) {
+  EXPECT_EQ(world_.Run({"--version"}), 0);
+  EXPECT_THAT(world_.out(), StartsWith("histogram-client "));
+}
+
+TEST_F(Cli, Help) {
+  EXPECT_EQ(world_.Run({"--help"}), 0);
+  EXPECT_THAT(world_.out(), HasSubstr("Examples:"));
+  EXPECT_EQ(world_.Run({"compute", "--help"}), 0);
+  EXPECT_THAT(world_.out(), HasSubstr("--alphabet"));
+}
+
+TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{}, "say what to do"},
+      {{"comput"}, "no command \"comput\""},
+      {{"--frobnicate"}, "no option --frobnicate"},
+      {{"compute"}, "files is required"},
+      {{"compute", "f", "--frobnicate"}, "--frobnicate"},
+      {{"compute", "f", "--bins", "0"}, "\"0\" is no number of bins"},
+      {{"compute", "f", "--bins", "-3"}, "--bins"},
+      {{"compute", "f", "--bins", "4", "--edges", "1,2"}, "excludes"},
+      {{"compute", "f", "--bins", "4", "--alphabet", "a:26:6"}, "excludes"},
+      {{"compute", "f", "--edges", "1,2", "--alphabet", "a:26:6"}, "excludes"},
+      {{"compute", "f", "--range", "0:5"}, "requires --bins"},
+      {{"compute", "f", "--bins", "4", "--range", "5"}, "LO:HI"},
+      {{"compute", "f", "--bins", "4", "--range", "5:5"}, "LO is 5, not below HI, 5"},
+      {{"compute", "f", "--bins", "4", "--range", "0:inf"}, "\"inf\" is no finite number"},
+      {{"compute", "f", "--edges", "1"}, "two edges at least"},
+      {{"compute", "f", "--edges", "1,3,2"}, "2 follows 3"},
+      {{"compute", "f", "--alphabet", "a"}, "FIRST:COUNT"},
+      {{"compute", "f", "--alphabet", "a:x"}, "FIRST:COUNT"},
+      {{"compute", "f", "--alphabet", "a:200"}, "COUNT is 200, not in 1..159"},
+      {{"compute", "f", "--alphabet", "a:26:27"}, "PER_BIN is 27"},
+      {{"compute", "f", "--alphabet", "256:1:1"}, "FIRST:COUNT"},
+      {{"compute", "f", "--quantiles", "0.5,2"}, "2 is not between 0 and 1"},
+      {{"compute", "f", "--statistics", "--format", "csv"}, "CSV has no place"},
+      {{"compute", "f", "--rows", "5", "--format", "json"}, "only the table has rows"},
+      {{"compute", "f", "--rows", "0"}, "--rows"},
+      {{"compute", "f", "--format", "xml"}, "table|json|csv|svg"},
+      {{"compute", "-", "-"}, "once only"},
+      {{"image", "f", "--binarize", "out.jpeg"}, ".png or .pgm"},
+      {{"describe", "--format", "svg"}, "table|json"},
+      {{"completion", "tcsh"}, "tcsh"},
+      {{"--timeout", "0", "health"}, "above 0"},
+      {{"--tls-ca", "f", "health"}, "requires --tls"},
+      {{"--tls", "--tls-cert", "f", "health"}, "requires --tls-key"},
+  };
+  for (const auto& [arguments, message] : cases) {
+    EXPECT_EQ(world_.Run(arguments), 2) << message;
+    EXPECT_THAT(world_.err(), HasSubstr(message));
+    EXPECT_EQ(world_.out(), "");
+  }
+}
+
+TEST_F(Cli, AlphabetsFirstSymbol) {
+  const auto first = [](const std::string& text) {
+    return MakeSpec({.alphabet = text})->binning().alphabet().first_symbol();
+  };
+  EXPECT_EQ(first("a:26:6"), 'a');
+  EXPECT_EQ(first("::3:1"), ':');
+  EXPECT_EQ(first("9:3:1"), '9');
+  EXPECT_EQ(first("09:3:1"), 9);
+  EXPECT_EQ(first("0x61:3"), 'a');
+  EXPECT_EQ(MakeSpec({.alphabet = "a:4"})->binning().alphabet().symbols_per_bin(), 1);
+}
+
+TEST_F(Cli, ComputesATable) {
+  const FakeServer server;
+  const std::string file = TestFile("in", "hello");
+  EXPECT_EQ(Run(server, {"compute", file, "--alphabet", "a:26:6"}), 0);
+  EXPECT_THAT(world_.out(), HasSubstr("5 bytes, 5 bins"));
+  EXPECT_THAT(world_.out(), HasSubstr("plain on fake"));
+  EXPECT_EQ(world_.err(), "");
+}
+
+TEST_F(Cli, TheServersAddressComesFromTheEnvironment) {
+  const FakeServer server;
+  setenv("HISTSVC_SERVER", server.address().c_str(), 1);
+  EXPECT_EQ(world_.Run({"health"}), 0);
+  unsetenv("HISTSVC_SERVER");
+  EXPECT_EQ(world_.out(), "SERVING\n");
+}
+
+TEST_F(Cli, OptionsReachTheServer) {
+  const FakeServer server;
+  const std::string file = TestFile("in", Pattern(1000));
+  ASSERT_EQ(Run(server, {"compute", file, "--bins", "4", "--range", "-8:136", "--quantiles",
+                         "0.5,0.9", "--format", "json"}),
+            0)
+      << world_.err();
+  v1::Spec spec;
+  auto& even = *spec.mutable_binning()->mutable_even();
+  even.set_bin_count(4);
+  even.set_lower(-8);
+  even.set_upper(136);
+  spec.add_quantiles(0.5);
+  spec.add_quantiles(0.9);
+  const v1::Histogram expected = client::PlainHistogram(spec, Pattern(1000));
+  const auto json = Json()["histograms"][0];
+  EXPECT_EQ(json["edges"], nlohmann::json({-8.0, 28.0, 64.0, 100.0, 136.0}));
+  EXPECT_EQ(json["counts"].get<std::vector<uint64_t>>(),
+            std::vector<uint64_t>(expected.counts().begin(), expected.counts().end()));
+  EXPECT_EQ(json["above"], expected.above());
+  EXPECT_EQ(json["statistics"]["quantiles"][1], expected.statistics().quantiles(1));
+}
+
+TEST_F(Cli, OutputGoesToTheFile) {
+  const FakeServer server;
+  const std::string file = TestFile("in", "abc");
+  const std::string out = TestPath("out.svg");
+  EXPECT_EQ(Run(server, {"compute", file, "--format", "svg", "--output", out}), 0);
+  EXPECT_EQ(world_.out(), "");
+  EXPECT_THAT(ReadAll(out), HasSubstr("</svg>"));
+  EXPECT_EQ(Run(server, {"compute", file, "--output", "/no/such/folder/x"}), 1);
+  ExpectOneErrorLine();
+}
+
+TEST_F(Cli, StandardInputOfAnyLength) {
+  const FakeServer server({.payload_bytes_max = 1000});
+  const std::string file = TestFile("in", Pattern(12345));
+  world_.env().standard_input = open(file.c_str(), O_RDONLY);
+  ASSERT_EQ(Run(server, {"compute", "-", "--format", "json"}), 0) << world_.err();
+  EXPECT_EQ(Json()["histograms"][0]["samples"], 12345);
+  EXPECT_EQ(Json()["histograms"][0]["source"], "standard input");
+  close(world_.env().standard_input);
+}
+
+TEST_F(Cli, AFileAboveTheServersLimitIsSentInChunks) {
+  const FakeServer server({.payload_bytes_max = 1000});
+  const std::string small = TestFile("small", Pattern(5000));    // sent whole at first
+  const std::string large = TestFile("large", Pattern(200000));  // asked before
+  const std::string empty = TestFile("empty", "");
+  for (const auto& [file, size] : {std::pair(small, 5000), {large, 200000}, {empty, 0}}) {
+    ASSERT_EQ(Run(server, {"compute", file, "--format", "json"}), 0) << world_.err();
+    EXPECT_EQ(Json()["histograms"][0]["samples"], size);
+  }
+}
+
+TEST_F(Cli, ManyFilesOverOneStreamInTheirOrder) {
+  const FakeServer server({.swap_pairs = true, .payload_bytes_max = 100000});
+  std::vector<std::string> arguments = {"compute", "--format", "json"};
+  for (int i = 1; i <= 20; ++i) {
+    arguments.push_back(TestFile(absl::StrCat(i), Pattern(static_cast<size_t>(i) * 10)));
+  }
+  arguments.push_back(TestFile("large", Pattern(200000)));
+  ASSERT_EQ(Run(server, arguments), 0) << world_.err();
+  const auto json = Json()["histograms"];
+  ASSERT_EQ(json.size(), 21);
+  for (int i = 1; i <= 20; ++i) EXPECT_EQ(json[static_cast<size_t>(i - 1)]["samples"], i * 10);
+  EXPECT_EQ(json[20]["samples"], 200000);
+  EXPECT_EQ(server.seen().streams, 1);
+}
+
+TEST_F(Cli, OneBadFileLeavesTheOthers) {
+  const FakeServer server;
+  const std::string good = TestFile("good", "abc");
+  const std::string bad = TestFile("bad", "bad");
+  EXPECT_EQ(Run(server, {"compute", good, bad, "/no/such", "/tmp", good, "--format", "csv"}), 1);
+  EXPECT_THAT(world_.out(), HasSubstr(good + ",97,97.0,98.0,1\n"));
+  EXPECT_THAT(world_.err(), HasSubstr(bad + ": this payload is bad\n"));
+  EXPECT_THAT(world_.err(), HasSubstr("cannot open /no/such: No such file or directory\n"));
+  EXPECT_THAT(world_.err(), HasSubstr("/tmp is a directory"));
+}
+
+TEST_F(Cli, NoServerIsSaidOnce) {
+  std::string address;
+  { address = FakeServer().address(); }
+  const std::string file = TestFile("in", Pattern(100000));
+  EXPECT_EQ(world_.Run({"--server", address, "compute", file, file, file}), 1);
+  ExpectOneErrorLine();
+  EXPECT_THAT(world_.err(), HasSubstr("no server answers at " + address));
+  EXPECT_THAT(world_.err(), HasSubstr("--server"));
+}
+
+TEST_F(Cli, EachFailureIsOneClearLine) {
+  const std::string file = TestFile("in", "abc");
+  const std::vector<std::pair<Failure, std::string>> cases = {
+      {{grpc::StatusCode::INVALID_ARGUMENT, "bins is 70000, the limit is 65536", "TOO_MANY_BINS"},
+       "bins is 70000, the limit is 65536"},
+      {{grpc::StatusCode::UNAUTHENTICATED, "no token"}, "--token-file"},
+      {{grpc::StatusCode::UNIMPLEMENTED, "what?"}, "no server that can do this"},
+      {{grpc::StatusCode::INTERNAL, "line one\nline two\x1b[2J"}, "line one line two"},
+      {{grpc::StatusCode::UNAVAILABLE, "draining", "DRAINING", 0, "-1"}, "not available: draining"},
+  };
+  for (const auto& [failure, message] : cases) {
+    const FakeServer server({.failures = {failure}});
+    EXPECT_EQ(Run(server, {"compute", file}), 1);
+    ExpectOneErrorLine();
+    EXPECT_THAT(world_.err(), HasSubstr(message));
+    EXPECT_THAT(world_.err(), Not(HasSubstr("\x1b")));
+    EXPECT_EQ(world_.out(), "");
+  }
+}
+
+TEST_F(Cli, ATimeoutIsKept) {
+  const FakeServer server({.hang = true});
+  const std::string file = TestFile("in", "abc");
+  EXPECT_EQ(Run(server, {"--timeout", "0.1", "compute", file}), 1);
+  ExpectOneErrorLine();
+  EXPECT_THAT(world_.err(), HasSubstr("within 0.1 s"));
+}
+
+TEST_F(Cli, AServerThatIsNotReady) {
+  FakeServer server;
+  server.SetServing("histogram.v1.HistogramService", false);
+  const std::string file = TestFile("in", "abc");
+  EXPECT_EQ(Run(server, {"compute", file}), 1);
+  ExpectOneErrorLine();
+  EXPECT_THAT(world_.err(), HasSubstr("not ready"));
+  EXPECT_EQ(Run(server, {"health", "histogram.v1.HistogramService"}), 1);
+  EXPECT_EQ(world_.out(), "NOT_SERVING\n");
+  EXPECT_EQ(Run(server, {"health", "nobody"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("knows no service \"nobody\""));
+}
+
+TEST_F(Cli, TokenFromAFile) {
+  const FakeServer server;
+  const std::string file = TestFile("in", "abc");
+  EXPECT_EQ(Run(server, {"--token-file", TestFile("token", "t0ken\n"), "compute", file}), 0);
+  EXPECT_EQ(server.seen().authorization, "Bearer t0ken");
+  EXPECT_EQ(Run(server, {"--token-file", "/no/such", "health"}), 1);
+  ExpectOneErrorLine();
+}
+
+TEST_F(Cli, Describes) {
+  const FakeServer server;
+  EXPECT_EQ(Run(server, {"describe"}), 0);
+  EXPECT_THAT(world_.out(), HasSubstr("histogram-server 1.2.3"));
+  EXPECT_THAT(world_.out(), HasSubstr("one byte at a time"));
+  EXPECT_EQ(Run(server, {"describe", "--format", "json"}), 0);
+  EXPECT_EQ(Json()["limits"]["payload_bytes_max"], 64 << 20);
+  EXPECT_EQ(Json()["backends"][0]["up"], true);
+}
+
+TEST_F(Cli, CountsAPicture) {
+  const FakeServer server;
+  const std::string file = TestFile("in.ppm", "P3 4 1 255  0 0 0  9 9 9  200 201 202  255 255 255");
+  ASSERT_EQ(Run(server, {"image", file, "--format", "json"}), 0) << world_.err();
+  const auto json = Json();
+  EXPECT_EQ(json["image"]["width"], 4);
+  ASSERT_EQ(json["histograms"].size(), 4);
+  EXPECT_EQ(json["histograms"][1]["source"], "green");
+  EXPECT_EQ(json["histograms"][1]["counts"][201], 1);
+  EXPECT_EQ(json["histograms"][3]["source"], "luminance");
+  EXPECT_EQ(json["otsu_threshold"], 9);
+  EXPECT_EQ(Run(server, {"image", file}), 0);
+  EXPECT_THAT(world_.out(), HasSubstr("Otsu's threshold of luminance is 9"));
+  EXPECT_EQ(Run(server, {"image", file, "--format", "svg"}), 0);
+  EXPECT_THAT(world_.out(), HasSubstr("<title>luminance</title>"));
+}
+
+TEST_F(Cli, BinarizesAPicture) {
+  const FakeServer server;
+  const std::string file = TestFile("in.pgm", "P2 4 1 255 1 2 200 201");
+  for (const char* const name : {"out.png", "out.PGM"}) {
+    const std::string out = TestPath(name);
+    ASSERT_EQ(Run(server, {"image", file, "--binarize", out}), 0) << world_.err();
+    const auto image = DecodeImage(ReadAll(out));
+    ASSERT_TRUE(image.ok()) << image.status();
+    EXPECT_EQ(image->channels[0].values, std::string("\0\0\xff\xff", 4));
+  }
+  const std::string flat = TestFile("flat.pgm", "P2 2 1 255 7 7");
+  EXPECT_EQ(Run(server, {"image", flat, "--binarize", TestPath("flat.png")}), 1);
+  ExpectOneErrorLine();
+  EXPECT_EQ(Run(server, {"image", flat}), 0);
+}
+
+TEST_F(Cli, AMalformedPictureIsOneClearLine) {
+  const FakeServer server;
+  EXPECT_EQ(Run(server, {"image", TestFile("in", "P5 9 9 255\nx")}), 1);
+  ExpectOneErrorLine();
+  EXPECT_THAT(world_.err(), HasSubstr("cut off"));
+  EXPECT_EQ(server.seen().calls, 0);
+}
+
+TEST_F(Cli, CompletionsNameEveryOption) {
+  for (const char* const shell : {"bash", "zsh", "fish"}) {
+    EXPECT_EQ(world_.Run({"completion", shell}), 0);
+    for (const char* const word :
+         {"compute", "quantiles", "binarize", "server", "svg", "liveness"}) {
+      EXPECT_THAT(world_.out(), HasSubstr(word)) << shell;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace histogram::cli

@@ -1,0 +1,351 @@
+// What the formats look like, and that programs can read those meant for them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/export.h"
+#include "client/cli/progress.h"
+#include "client/cli/report.h"
+#include "client/cli/svg.h"
+#include "client/cli/table.h"
+#include "client/cli/text.h"
+#include "tests/client/fake_server.h"
+
+namespace histogram::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+Report ReportOf(const v1::Spec& spec, const std::string& bytes, const std::string& name = "file") {
+  Report report = {name, spec, client::PlainHistogram(spec, bytes)};
+  report.receipt.set_backend("cpu");
+  report.receipt.set_kernel("plain");
+  report.receipt.set_total_ns(1500);
+  return report;
+}
+
+v1::Spec Alphabet(uint32_t first, uint32_t count, uint32_t per_bin) {
+  v1::Spec spec;
+  auto& alphabet = *spec.mutable_binning()->mutable_alphabet();
+  alphabet.set_first_symbol(first);
+  alphabet.set_symbol_count(count);
+  alphabet.set_symbols_per_bin(per_bin);
+  return spec;
+}
+
+v1::Spec Even(uint32_t bins, double lower, double upper) {
+  v1::Spec spec;
+  spec.mutable_binning()->mutable_even()->set_bin_count(bins);
+  spec.mutable_binning()->mutable_even()->set_lower(lower);
+  spec.mutable_binning()->mutable_even()->set_upper(upper);
+  spec.set_edges(true);
+  return spec;
+}
+
+std::string AllBytes() {
+  std::string bytes;
+  for (int value = 0; value < 256; ++value) bytes.push_back(static_cast<char>(value));
+  return bytes;
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  return absl::StrSplit(absl::StripSuffix(text, "\n"), '\n');
+}
+
+TEST(Text, Numbers) {
+  EXPECT_EQ(FormatCount(0), "0");
+  EXPECT_EQ(FormatCount(999), "999");
+  EXPECT_EQ(FormatCount(1234567), "1,234,567");
+  EXPECT_EQ(FormatCount(~uint64_t{0}), "18,446,744,073,709,551,615");
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(1023), "1023 B");
+  EXPECT_EQ(FormatBytes(1048575), "1.00 MiB");  // not 1024 KiB
+  EXPECT_EQ(FormatBytes(uint64_t{64} << 20), "64.0 MiB");
+  EXPECT_EQ(FormatBytes(uint64_t{5} << 30), "5.00 GiB");
+  EXPECT_EQ(FormatRate(1.25e9), "1.25 GB/s");
+  EXPECT_EQ(FormatShare(1, 3), "33.33 %");
+  EXPECT_EQ(FormatShare(0, 0), "-");
+  EXPECT_EQ(FormatNanoseconds(999, true), "999 ns");
+  EXPECT_EQ(FormatNanoseconds(1500, true), "1.5 µs");
+  EXPECT_EQ(FormatNanoseconds(1500, false), "1.5 us");
+}
+
+TEST(Text, NothingUnsafeIsShown) {
+  EXPECT_EQ(SafeText("plain äöü €😀"), "plain äöü €😀");
+  EXPECT_EQ(SafeText("a\nb\tc"), "a b c");
+  EXPECT_EQ(SafeText("\x1b[31m"), "\uFFFD[31m");
+  EXPECT_EQ(SafeText("\xff\xfe"), "\uFFFD\uFFFD");
+  EXPECT_EQ(SafeText("\xc3"), "\uFFFD");                      // cut off
+  EXPECT_EQ(SafeText("\xc0\xaf"), "\uFFFD\uFFFD");            // overlong
+  EXPECT_EQ(SafeText("\xed\xa0\x80"), "\uFFFD\uFFFD\uFFFD");  // a surrogate
+  EXPECT_EQ(SafeText("\u202egpj"), "\uFFFD\uFFFD\uFFFDgpj");  // right-to-left override
+}
+
+TEST(Text, WidthsCountCharacters) {
+  EXPECT_EQ(DisplayWidth("äö█"), 3);
+  EXPECT_EQ(PadLeft("ä", 3), "  ä");
+  EXPECT_EQ(PadRight("ä", 3), "ä  ");
+  EXPECT_EQ(Truncate("äöüabc", 4, true), "äöü…");
+  EXPECT_EQ(Truncate("abcdefgh", 6, false), "abc...");
+  EXPECT_EQ(Truncate("abc", 3, true), "abc");
+  EXPECT_EQ(Wrap({"aaaa", "bbbb", "cccc"}, 13), "  aaaa, bbbb,\n  cccc\n");
+}
+
+TEST(Text, ParsesNumbers) {
+  EXPECT_EQ(*ParseNumber("-1.5e3"), -1500);
+  EXPECT_THAT(*ParseNumbers("0.5,0.9"), ElementsAre(0.5, 0.9));
+  for (const char* const bad : {"", "x", "1x", "nan", "inf", "1,,2", ","}) {
+    EXPECT_FALSE(ParseNumbers(bad).ok()) << bad;
+  }
+}
+
+TEST(Labels, AreReadable) {
+  EXPECT_EQ(ValueLabel('a'), "97 'a'");
+  EXPECT_EQ(ValueLabel(' '), "32 ' '");
+  EXPECT_EQ(ValueLabel('\n'), "10 \\n");
+  EXPECT_EQ(ValueLabel(200), "200");
+  const auto label = [](const Report& report, size_t first, size_t last) {
+    return BinLabel(report, EdgesOf(report), first, last);
+  };
+  const Report values = ReportOf({}, "x");
+  EXPECT_EQ(label(values, 97, 97), "97 'a'");
+  EXPECT_EQ(label(values, 255, 255), "255");
+  EXPECT_EQ(label(values, 0, 15), "[0,16)");
+  const Report letters = ReportOf(Alphabet('a', 26, 6), "x");
+  EXPECT_EQ(label(letters, 0, 0), "a-f");
+  EXPECT_EQ(label(letters, 4, 4), "y-z");
+  EXPECT_EQ(label(ReportOf(Alphabet('a', 3, 2), "x"), 1, 1), "c");
+  EXPECT_EQ(label(ReportOf(Alphabet(0, 4, 2), "x"), 1, 1), "2-3");
+  EXPECT_EQ(label(ReportOf(Even(16, 0, 256), "x"), 0, 0), "[0,16)");
+  EXPECT_EQ(label(ReportOf(Even(16, 0, 256), "x"), 15, 15), "[240,256]");
+  // The last bin holds 2 and 3.
+  EXPECT_EQ(label(ReportOf(Even(3, 0, 3), "x"), 2, 2), "[2,3]");
+  EXPECT_EQ(label(ReportOf(Even(3, 0, 3), "x"), 1, 1), "1");
+}
+
+TEST(Bars, HaveTheRightLength) {
+  EXPECT_EQ(Bar(1, 4, true), "████");
+  EXPECT_EQ(Bar(0.5, 4, true), "██");
+  EXPECT_EQ(Bar(0.53125, 4, true), "██▏");
+  EXPECT_EQ(Bar(1e-9, 4, true), "▏");  // something is something
+  EXPECT_EQ(Bar(0, 4, true), "");
+  EXPECT_EQ(Bar(0.5, 4, false), "##");
+  EXPECT_EQ(Bar(1e-9, 4, false), "#");
+  EXPECT_EQ(Bar(1, 0, false), "");
+  EXPECT_EQ(Sparkline({0, 1, 2, 8}, 4, false), " .:@");
+  EXPECT_EQ(Sparkline({8, 0, 0, 8}, 2, true), "██");
+  EXPECT_EQ(Sparkline({0, 0}, 2, true), "  ");
+}
+
+TEST(Table, NoLineIsWiderThanTheTerminal) {
+  v1::Spec spec;
+  spec.set_statistics(true);
+  const Report reports[] = {ReportOf(spec, AllBytes(), std::string(300, 'n')),
+                            ReportOf(Alphabet('a', 26, 6), "hello world"), ReportOf(spec, "")};
+  for (const Report& report : reports) {
+    for (const int columns : {40, 41, 60, 80, 119, 120, 200}) {
+      for (const bool utf8 : {false, true}) {
+        const std::string table =
+            RenderTable(report, {{.columns = columns, .utf8 = utf8}, size_t{0}});
+        for (const std::string& line : Lines(table)) {
+          EXPECT_LE(DisplayWidth(line), static_cast<size_t>(columns)) << line;
+        }
+      }
+    }
+  }
+}
+
+TEST(Table, ShowsEachBin) {
+  const std::string table = RenderTable(ReportOf(Alphabet('a', 26, 6), "aabz!"), {});
+  EXPECT_THAT(table, HasSubstr("file: 5 bytes, 5 bins"));
+  EXPECT_THAT(table, HasSubstr("\n  a-f          3  60.00 %  ##########"));
+  EXPECT_THAT(table, HasSubstr("\n  g-l          0   0.00 %\n"));
+  EXPECT_THAT(table, HasSubstr("\n  ignored      1  20.00 %\n"));
+  EXPECT_THAT(table, HasSubstr("plain on cpu: server 1.5 us"));
+}
+
+TEST(Table, FoldsEmptyBins) {
+  const std::string table = RenderTable(ReportOf({}, "az"), {});
+  EXPECT_THAT(table, HasSubstr("97 empty"));   // 0..96
+  EXPECT_THAT(table, HasSubstr("24 empty"));   // b..y
+  EXPECT_THAT(table, HasSubstr("133 empty"));  // 123..255
+  EXPECT_LT(Lines(table).size(), 15);
+  EXPECT_THAT(RenderTable(ReportOf({}, "az"), {{}, size_t{0}}), Not(HasSubstr("empty")));
+}
+
+TEST(Table, PutsBinsTogetherWhereThereAreMany) {
+  const Report report = ReportOf({}, AllBytes());
+  const std::string table = RenderTable(report, {});
+  EXPECT_THAT(table, HasSubstr("[248,256)"));
+  EXPECT_THAT(table, HasSubstr("bins are shown 8 to a row"));
+  EXPECT_EQ(Lines(table).size(), 3 + 32 + 3);
+  EXPECT_EQ(Lines(RenderTable(report, {{}, size_t{4}})).size(), 3 + 4 + 3);
+  EXPECT_EQ(Lines(RenderTable(report, {{}, size_t{1}})).size(), 3 + 1 + 3);
+  EXPECT_EQ(Lines(RenderTable(report, {{}, size_t{0}})).size(), 3 + 256 + 2);
+}
+
+TEST(Table, ColourOnlyWhereItIsWanted) {
+  const Report report = ReportOf({}, "abc");
+  EXPECT_THAT(RenderTable(report, {}), Not(HasSubstr("\x1b")));
+  EXPECT_THAT(RenderTable(report, {{.colour = true}}), HasSubstr("\x1b[36m"));
+}
+
+TEST(Terminal, FollowsTheEnvironment) {
+  const auto detect = [](const std::string& name, const std::string& value) {
+    return DetectTerminal(-1, [=](const std::string& asked) -> std::optional<std::string> {
+      return asked == name ? std::optional<std::string>(value) : std::nullopt;
+    });
+  };
+  EXPECT_TRUE(detect("LANG", "de_DE.UTF-8").utf8);
+  EXPECT_TRUE(detect("LC_ALL", "C.utf8").utf8);
+  EXPECT_FALSE(detect("LANG", "C").utf8);
+  EXPECT_FALSE(detect("X", "").utf8);
+  // Not a terminal.
+  EXPECT_FALSE(detect("TERM", "xterm").colour);
+  EXPECT_EQ(detect("TERM", "xterm").columns, 80);
+}
+
+TEST(Json, HasTheSchemaAndTheEdges) {
+  v1::Spec spec = Even(2, 0, 100);
+  spec.set_statistics(true);
+  spec.add_quantiles(0.5);
+  const auto json = nlohmann::json::parse(Dump(ReportsToJson({ReportOf(spec, "\x01zz\xff")})));
+  EXPECT_EQ(json["schema"], "histogram/v1");
+  ASSERT_EQ(json["histograms"].size(), 1);
+  const auto& histogram = json["histograms"][0];
+  EXPECT_EQ(histogram["source"], "file");
+  EXPECT_EQ(histogram["binning"], "even");
+  EXPECT_EQ(histogram["edges"], nlohmann::json({0.0, 50.0, 100.0}));
+  EXPECT_EQ(histogram["last_edge_closed"], true);
+  EXPECT_EQ(histogram["counts"], nlohmann::json({1, 0}));
+  EXPECT_EQ(histogram["samples"], 4);
+  EXPECT_EQ(histogram["above"], 3);
+  EXPECT_EQ(histogram["statistics"]["quantiles"], nlohmann::json({1.0}));
+  EXPECT_EQ(histogram["receipt"]["kernel"], "plain");
+}
+
+TEST(Json, AnyFileNameIsValid) {
+  const auto json = nlohmann::json::parse(Dump(ReportsToJson({ReportOf({}, "", "\xff\"\\\x01")})));
+  EXPECT_EQ(json["histograms"][0]["source"], "\uFFFD\"\\\uFFFD");
+  EXPECT_EQ(json["histograms"][0]["edges"].size(), 257);
+}
+
+TEST(Csv, AddsUpAndQuotes) {
+  const std::string csv = ReportsToCsv({ReportOf(Alphabet('a', 4, 2), "abd!", "a,\"b")});
+  EXPECT_EQ(csv,
+            "source,bin,lower,upper,count\n"
+            "\"a,\"\"b\",0,97.0,99.0,2\n"
+            "\"a,\"\"b\",1,99.0,101.0,1\n"
+            "\"a,\"\"b\",below,,,0\n"
+            "\"a,\"\"b\",above,,,0\n"
+            "\"a,\"\"b\",ignored,,,1\n");
+}
+
+// The tags of a document match, its attributes are quoted, its text is escaped.
+std::string CheckXml(const std::string& xml) {
+  std::vector<std::string> open;
+  for (size_t at = 0; at < xml.size();) {
+    if (xml[at] == '>') return absl::StrCat("stray > at ", at);
+    if (xml[at] == '&') {
+      const size_t end = xml.find(';', at);
+      if (end == std::string::npos || end - at > 6) return absl::StrCat("stray & at ", at);
+    }
+    if (xml[at] != '<') {
+      ++at;
+      continue;
+    }
+    const size_t end = xml.find('>', at);
+    if (end == std::string::npos) return "a tag does not end";
+    const std::string tag = xml.substr(at + 1, end - at - 1);
+    at = end + 1;
+    if (tag.find('<') != std::string::npos) return "< in a tag: " + tag;
+    if (tag[0] == '?') continue;
+    if (std::count(tag.begin(), tag.end(), '"') % 2 != 0) return "quotes: " + tag;
+    const std::string name =
+        tag.substr(tag[0] == '/' ? 1 : 0, tag.find_first_of(" /", 1) - (tag[0] == '/' ? 1 : 0));
+    if (tag[0] == '/') {
+      if (open.empty() || open.back() != tag.substr(1)) return "not open: " + tag;
+      open.pop_back();
+    } else if (tag.back() != '/') {
+      open.push_back(name);
+    }
+  }
+  return open.empty() ? "" : "still open: " + open.back();
+}
+
+TEST(Svg, IsWellFormed) {
+  v1::Spec spec;
+  spec.set_statistics(true);
+  for (const std::string& name : {std::string("plain"), std::string("<&>\"'\x01\xff")}) {
+    for (const std::string& bytes : {std::string(), std::string("a"), AllBytes()}) {
+      const std::string svg = RenderSvg({PanelOf(ReportOf(spec, bytes, name)),
+                                         PanelOf(ReportOf(Alphabet('a', 26, 6), bytes, name)),
+                                         PanelOf(ReportOf(Even(1000, -5, 300), bytes, name))});
+      EXPECT_EQ(CheckXml(svg), "");
+      EXPECT_THAT(svg, Not(HasSubstr("nan")));
+      EXPECT_THAT(svg, Not(HasSubstr("inf")));
+    }
+  }
+}
+
+TEST(Svg, HasTitleAxesAndBars) {
+  const std::string svg = RenderSvg({PanelOf(ReportOf({}, "aab", "/some/where/file.txt"))});
+  EXPECT_THAT(svg, HasSubstr(">file.txt</text>"));
+  EXPECT_THAT(svg, HasSubstr(">byte value</text>"));
+  EXPECT_THAT(svg, HasSubstr(">count</text>"));
+  EXPECT_THAT(svg, HasSubstr("<title>[97, 98): 2</title>"));
+  size_t bars = 0;
+  for (size_t at = svg.find("<rect x"); at != std::string::npos; at = svg.find("<rect x", at + 1)) {
+    ++bars;
+  }
+  EXPECT_EQ(bars, 2);
+}
+
+TEST(Svg, TicksAreRound) {
+  EXPECT_THAT(NiceTicks(0, 10, 5), ElementsAre(0, 2, 4, 6, 8, 10));
+  EXPECT_THAT(NiceTicks(0, 28900, 6), ElementsAre(0, 5000, 10000, 15000, 20000, 25000));
+  EXPECT_THAT(NiceTicks(0, 0, 6), ElementsAre(0, 1));
+  EXPECT_GE(NiceTicks(3.1, 3.2, 10).size(), 2);
+}
+
+TEST(ProgressLine, ShowsRateAndTimeLeft) {
+  const Terminal terminal = {.interactive = true, .columns = 100};
+  const std::string line = ProgressLine("file", 500000000, 1000000000, absl::Seconds(5), terminal);
+  EXPECT_THAT(line, HasSubstr("file  [==="));
+  EXPECT_THAT(line, HasSubstr("  50 %"));
+  EXPECT_THAT(line, HasSubstr("100 MB/s  5 s left"));
+  EXPECT_THAT(ProgressLine("-", 5, std::nullopt, absl::Seconds(1), terminal), "-  5 B  5 B/s");
+  // The file grew; nothing is left to say of its end.
+  EXPECT_THAT(ProgressLine("f", 11, 10, absl::Seconds(1), terminal), Not(HasSubstr("%")));
+}
+
+TEST(ProgressLine, FitsTheTerminal) {
+  for (const int columns : {20, 40, 60, 80, 200}) {
+    for (const auto total : {std::optional<uint64_t>(), std::optional<uint64_t>(1 << 30)}) {
+      EXPECT_LT(DisplayWidth(ProgressLine(std::string(100, 'n'), 12345678, total, absl::Seconds(5),
+                                          {.columns = columns})),
+                static_cast<size_t>(columns));
+    }
+  }
+}
+
+TEST(Progress, IsSilentWhereThereIsNoTerminal) {
+  std::ostringstream out;
+  {
+    Progress progress(out, {});
+    progress.Begin("x", 10);
+    progress.Update(5);
+  }
+  EXPECT_EQ(out.str(), "");
+}
+
+}  // namespace
+}  // namespace histogram::cli
