@@ -13,10 +13,12 @@
 #include "kernels/backend_factory.h"
 #include "server/batching/batcher.h"
 #include "server/logging.h"
+#include "server/logging_observer.h"
 #include "server/metrics/http_server.h"
 #include "server/metrics/process_metrics.h"
 #include "server/metrics/server_metrics.h"
 #include "server/metrics/text.h"
+#include "server/transport/certificates.h"
 #include "server/transport/describe.h"
 #include "server/transport/grpc_server.h"
 
@@ -95,8 +97,9 @@ class App {
         set_(std::move(set)),
         backends_(Pointers(set_)),
         metrics_(MakeMetricsOptions(config, set_)),
-        batcher_(backends_, config.batching, Clock::Monotonic(), metrics_),
-        context_(config.transport, batcher_, Clock::Monotonic(), metrics_),
+        observer_(metrics_, Clock::Monotonic()),
+        batcher_(backends_, config.batching, Clock::Monotonic(), observer_),
+        context_(config.transport, batcher_, Clock::Monotonic(), observer_),
         service_(context_, [this] {
           return Describe(GetBuildInfo().version, backends_, config_.transport, config_.batching);
         }) {
@@ -121,16 +124,21 @@ class App {
   bool HasCuda() const;
   void UpdateHealth();
   absl::Status WritePortFile() const;
+  // Tokens are read again when their file changes, expiry dates too; gRPC looks after the
+  // certificates.
+  void RefreshSecurity();
 
   const Config& config_;
   BackendSet set_;
   std::vector<Backend*> backends_;
   ServerMetrics metrics_;
   ProcessMetrics process_metrics_;
+  LoggingObserver observer_;  // logs, and passes on to the metrics
   Batcher batcher_;
   ServiceContext context_;
   HistogramService service_;
   std::atomic<bool> draining_{false};
+  std::unique_ptr<Authenticator> authenticator_;
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<GrpcServer> grpc_;
   bool ready_ = false;
@@ -138,6 +146,14 @@ class App {
 };
 
 absl::Status App::Start() {
+  if (!config_.transport.token_file.empty()) {
+    auto authenticator =
+        Authenticator::Load(config_.transport.token_file, config_.transport.payload_bytes_max);
+    if (!authenticator.ok()) return authenticator.status();
+    authenticator_ = *std::move(authenticator);
+    context_.authenticator = authenticator_.get();
+  }
+  RefreshSecurity();
   HttpServerOptions http;
   http.listen = config_.metrics_listen;
   http.metrics = [this] { return MetricsText({&metrics_, &process_metrics_}); };
@@ -159,6 +175,22 @@ absl::Status App::Start() {
   }
   UpdateHealth();
   return WritePortFile();
+}
+
+void App::RefreshSecurity() {
+  if (authenticator_ != nullptr) {
+    const absl::StatusOr<bool> reloaded = authenticator_->Reload();
+    if (!reloaded.ok()) {
+      Log(LogLevel::kWarn, "the former tokens stay in force", {{"reason", reloaded.status()}});
+    } else if (*reloaded) {
+      Log(LogLevel::kInfo, "tokens reloaded", {{"file", config_.transport.token_file}});
+    }
+  }
+  for (const std::string& file : {config_.transport.tls_cert, config_.transport.tls_client_ca}) {
+    if (file.empty()) continue;
+    const absl::StatusOr<int64_t> expiry = CertificateExpiry(file);
+    if (expiry.ok()) metrics_.SetCertificateExpiry(file, *expiry);
+  }
 }
 
 bool App::HasCuda() const {
@@ -207,14 +239,15 @@ absl::Status App::WritePortFile() const {
 
 int App::Serve() {
   constexpr uint64_t kHealthIntervalUs = 200000;
-  while (true) {
+  constexpr int kTurnsBetweenRefreshes = 5;
+  for (int turn = 1;; ++turn) {
+    if (turn % kTurnsBetweenRefreshes == 0) RefreshSecurity();
     if (const int signal = WaitForStopSignal(kHealthIntervalUs); signal != 0) {
       Log(LogLevel::kInfo, "stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
       return 0;
     }
     for (size_t i = 0; i < backends_.size(); ++i) {
       if (backends_[i]->up() == backend_up_[i]) continue;
-      Log(LogLevel::kError, "backend down", {{"backend", backends_[i]->info().name}});
       UpdateHealth();
       if (config_.on_device_loss == "exit") return 1;
     }

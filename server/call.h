@@ -1,6 +1,7 @@
 // The state of one request, free of gRPC types: from a parsed spec to a checked answer.
 //
-// transport parses bytes into a Plan, runs a ComputeCall or an AccumulateCall, and encodes the Answer.
+// transport parses bytes into a Plan, runs a ComputeCall or an AccumulateCall, and encodes the
+// Answer.
 #ifndef HISTOGRAM_SERVER_CALL_H_
 #define HISTOGRAM_SERVER_CALL_H_
 
@@ -42,9 +43,10 @@ struct Answer {
   Receipt receipt;
 };
 
-// The answer to `plan` from the counts of the payload's values. INTERNAL (reason COUNT_MISMATCH) when
-// counted + below + above + ignored differs from `samples`; such an answer must never be sent.
-absl::Status MakeAnswer(const Plan& plan, const ValueCounts& values, uint64_t samples, Answer& answer);
+// The answer to `plan` from the counts of the payload's values. INTERNAL (reason COUNT_MISMATCH)
+// when counted + below + above + ignored differs from `samples`; such an answer must never be sent.
+absl::Status MakeAnswer(const Plan& plan, const ValueCounts& values, uint64_t samples,
+                        Answer& answer);
 
 // Recounts a fraction of the payloads with another kernel (promise 1). Thread-safe.
 class Verifier {

@@ -39,6 +39,12 @@ struct TransportConfig {
   uint64_t connection_age_us_max = 0;             // 0: none
   uint64_t keepalive_min_interval_us = 10000000;  // clients that ping faster are disconnected
   uint32_t header_bytes_max = 16384;
+  std::string tls_cert;                // PEM chain; with it TCP listeners speak TLS only
+  std::string tls_key;                 // PEM
+  std::string tls_client_ca;           // PEM; clients must show a certificate of this authority
+  bool allow_plaintext = false;        // on addresses that others than this machine can reach
+  std::string token_file;              // bearer tokens; empty: anyone who can connect may call
+  uint64_t slow_request_us = 1000000;  // requests that take longer are logged; 0: none
 };
 
 struct LogConfig {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "server/config.h"
@@ -75,6 +76,40 @@ absl::Status CheckAddresses(const Config& config) {
   return absl::OkStatus();
 }
 
+// Whether the address is reached from this machine only.
+bool IsLocal(const Address& address) {
+  return address.is_unix || address.host == "localhost" || address.host == "::1" ||
+         absl::StartsWith(address.host, "127.");
+}
+
+absl::Status CheckSecurity(const Config& config) {
+  const TransportConfig& t = config.transport;
+  if (t.tls_cert.empty() != t.tls_key.empty()) {
+    return absl::InvalidArgumentError(
+        "--tls-cert and --tls-key belong together: give both or neither");
+  }
+  if (!t.tls_client_ca.empty() && t.tls_cert.empty()) {
+    return absl::InvalidArgumentError("--tls-client-ca needs --tls-cert and --tls-key");
+  }
+  if (!t.tls_cert.empty() && t.allow_plaintext) {
+    return absl::InvalidArgumentError(
+        "--tls-cert and --allow-plaintext contradict each other: with a certificate every TCP "
+        "listener speaks TLS");
+  }
+  if (!t.tls_cert.empty() || t.allow_plaintext) return absl::OkStatus();
+  for (const std::string& text : t.listen) {
+    const absl::StatusOr<Address> address = ParseAddress(text);
+    if (!address.ok()) return address.status();
+    if (!IsLocal(*address)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "--listen ", text,
+          " can be reached from other machines, and would be without TLS; give --tls-cert and "
+          "--tls-key, or --allow-plaintext if something in front takes care of that"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status CheckConfig(const Config& config) {
@@ -84,6 +119,7 @@ absl::Status CheckConfig(const Config& config) {
   }
   if (absl::Status status = CheckMemory(config); !status.ok()) return status;
   if (absl::Status status = CheckAddresses(config); !status.ok()) return status;
+  if (absl::Status status = CheckSecurity(config); !status.ok()) return status;
   if (config.require_cuda && config.backend.choice == BackendOptions::Choice::kCpu) {
     return absl::InvalidArgumentError(
         "--require-backend cuda and --backend cpu contradict each other: the server could never be "

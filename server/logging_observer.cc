@@ -7,7 +7,7 @@ namespace histogram::server {
 std::optional<uint64_t> LogThrottle::Pass(TimeNs now) {
   events_.fetch_add(1, std::memory_order_relaxed);
   TimeNs next = next_.load(std::memory_order_relaxed);
-  if (now < next || !next_.compare_exchange_strong(next, now + kPeriod)) return std::nullopt;
+  if (now < next || !next_.compare_exchange_strong(next, now + period_)) return std::nullopt;
   return events_.exchange(0, std::memory_order_relaxed);
 }
 
@@ -26,6 +26,25 @@ void LoggingObserver::IntegrityFailure() {
         {{"answers", *answers}});
   }
   next_.IntegrityFailure();
+}
+
+void LoggingObserver::NoteRequest(const RequestNote& note) {
+  const bool failed = !note.status.ok();
+  if (const auto requests = (failed ? failed_ : slow_).Pass(clock_.Now())) {
+    // A broken promise of ours is an error, what a client did wrong is news.
+    const LogLevel level = note.status.code() == absl::StatusCode::kInternal ? LogLevel::kError
+                           : failed                                          ? LogLevel::kInfo
+                                                                             : LogLevel::kWarn;
+    Log(level, failed ? "request failed" : "slow request",
+        {{"method", MethodName(note.method)},
+         {"status", note.status},
+         {"payload_bytes", note.payload_bytes},
+         {"duration_us", note.duration_ns / 1000},
+         {"traceparent", note.traceparent},
+         {"tenant", note.tenant},
+         {"requests", *requests}});
+  }
+  next_.NoteRequest(note);
 }
 
 void LoggingObserver::BackendDown(std::string_view backend, std::string_view reason) {

@@ -1,8 +1,9 @@
 // An Observer that logs what an operator must see, and passes everything on to another one.
 //
 // Logged: a backend that went down (always), batches that ran elsewhere, and answers held back
-// (both at most once a second, with the number of events since). Thread-safe; the hot path costs
-// one more call.
+// (both at most once a second, with the number of events since), and requests that failed or were
+// slow (at most a hundred a second each), with the trace that they belong to. Thread-safe; the hot
+// path costs one more call.
 #ifndef HISTOGRAM_SERVER_LOGGING_OBSERVER_H_
 #define HISTOGRAM_SERVER_LOGGING_OBSERVER_H_
 
@@ -20,10 +21,12 @@ namespace histogram::server {
 class LogThrottle {
  public:
   static constexpr TimeNs kPeriod = 1000000000;
+  explicit LogThrottle(TimeNs period = kPeriod) : period_(period) {}
   // The number of events since the last one that passed, this one included; absent: hold it back.
   std::optional<uint64_t> Pass(TimeNs now);
 
  private:
+  const TimeNs period_;
   std::atomic<TimeNs> next_{INT64_MIN};
   std::atomic<uint64_t> events_{0};
 };
@@ -50,12 +53,19 @@ class LoggingObserver final : public Observer {
   void Cancelled() override { next_.Cancelled(); }
   void FellBack(std::string_view from, std::string_view to, std::string_view reason) override;
   void IntegrityFailure() override;
+  void TenantBytes(std::string_view tenant, uint64_t bytes) override {
+    next_.TenantBytes(tenant, bytes);
+  }
+  void NoteRequest(const RequestNote& note) override;
   void BackendDown(std::string_view backend, std::string_view reason) override;
 
  private:
   Observer& next_;
   const Clock& clock_;
   LogThrottle fell_back_, integrity_;
+  // A hundred lines a second: a client that only errs must not fill the disk.
+  static constexpr TimeNs kRequestPeriod = 10000000;
+  LogThrottle failed_{kRequestPeriod}, slow_{kRequestPeriod};
 };
 
 }  // namespace histogram::server

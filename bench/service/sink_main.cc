@@ -1,6 +1,6 @@
 // histogram-sink: the null sink or the touch sink (see sink_service.h) as a process of its own.
 //
-//   histogram-sink null|touch cpu|cuda ADDRESS PORT_FILE
+//   histogram-sink null|touch cpu|cuda ADDRESS[,ADDRESS...] PORT_FILE
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 
@@ -11,9 +11,12 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
+#include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
 #include "bench/service/sink_service.h"
 #include "kernels/backend_factory.h"
@@ -99,26 +102,33 @@ histogram::bench::Touch TouchWith(Backend& backend) {
   return [lanes](absl::Span<const Fragment> payload, auto done) { lanes->Count(payload, done); };
 }
 
-int Serve(const std::string& address, const std::string& port_file, histogram::bench::Touch touch) {
+int Serve(const std::string& addresses, const std::string& port_file,
+          histogram::bench::Touch touch) {
   histogram::server::TransportConfig config;
   histogram::bench::SinkService service(std::move(touch));
   grpc::ServerBuilder builder;
   histogram::server::ApplyTransportSettings(config, builder);
-  int port = 0;
-  builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+  const std::vector<std::string> listen = absl::StrSplit(addresses, ',');
+  std::vector<int> ports(listen.size(), 0);
+  for (size_t i = 0; i < listen.size(); ++i) {
+    builder.AddListeningPort(listen[i], grpc::InsecureServerCredentials(), &ports[i]);
+  }
   builder.RegisterService(&service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
-  if (server == nullptr || port == 0) {
-    std::fprintf(stderr, "histogram-sink: cannot listen on %s\n", address.c_str());
+  if (server == nullptr) {
+    std::fprintf(stderr, "histogram-sink: cannot listen on %s\n", addresses.c_str());
     return 1;
   }
-  const bool is_unix = absl::StartsWith(address, "unix:");
   const std::string aside = port_file + ".new";
-  std::ofstream(aside) << "address="
-                       << (is_unix
-                               ? address
-                               : address.substr(0, address.rfind(':') + 1) + std::to_string(port))
-                       << "\n";
+  std::ofstream out(aside);
+  for (size_t i = 0; i < listen.size(); ++i) {
+    const bool is_unix = absl::StartsWith(listen[i], "unix:");
+    out << "address="
+        << (is_unix ? listen[i]
+                    : listen[i].substr(0, listen[i].rfind(':') + 1) + std::to_string(ports[i]))
+        << "\n";
+  }
+  out.close();
   std::rename(aside.c_str(), port_file.c_str());
   sigset_t stop;
   sigemptyset(&stop);
@@ -134,7 +144,8 @@ int Serve(const std::string& address, const std::string& port_file, histogram::b
 
 int main(int argc, char** argv) {
   if (argc != 5 || (std::strcmp(argv[1], "null") != 0 && std::strcmp(argv[1], "touch") != 0)) {
-    std::fputs("usage: histogram-sink null|touch cpu|cuda ADDRESS PORT_FILE\n", stderr);
+    std::fputs("usage: histogram-sink null|touch cpu|cuda ADDRESS[,ADDRESS...] PORT_FILE\n",
+               stderr);
     return 2;
   }
   histogram::server::TuneMalloc();

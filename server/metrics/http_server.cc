@@ -56,15 +56,30 @@ const char* Phrase(int status) {
   switch (status) {
     case 200:
       return "OK";
+    case 400:
+      return "Bad Request";
     case 404:
       return "Not Found";
     case 405:
       return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 413:
+      return "Content Too Large";
     case 503:
       return "Service Unavailable";
     default:
-      return "Internal Server Error";
+      return status < 500 ? "Refused" : "Internal Server Error";
   }
+}
+
+void Write(mg_connection* connection, const Answer& answer, bool with_body) {
+  mg_printf(connection,
+            "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s"
+            "Cache-Control: no-store\r\nConnection: close\r\n\r\n",
+            answer.status, Phrase(answer.status), answer.type, answer.body.size(),
+            answer.status == 405 ? "Allow: GET, HEAD\r\n" : "");
+  if (with_body) mg_write(connection, answer.body.data(), answer.body.size());
 }
 
 // Every request comes here. No exception may pass through C code.
@@ -84,13 +99,20 @@ int Handle(mg_connection* connection) {
     answer.status = 500;
     answer.body = "500 internal error\n";
   }
-  mg_printf(connection,
-            "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s"
-            "Cache-Control: no-store\r\nConnection: close\r\n\r\n",
-            answer.status, Phrase(answer.status), answer.type, answer.body.size(),
-            answer.status == 405 ? "Allow: GET, HEAD\r\n" : "");
-  if (method != "HEAD") mg_write(connection, answer.body.data(), answer.body.size());
+  Write(connection, answer, method != "HEAD");
   return answer.status;
+}
+
+// What civetweb could not make a request of. Its own page for that calls gmtime, which is not
+// thread-safe.
+int HandleError(mg_connection* connection, int status, const char* /*message*/) {
+  try {
+    Write(connection, {status, kPlain, absl::StrCat(status, " ", Phrase(status), "\n")},
+          /*with_body=*/true);
+  } catch (const std::exception&) {
+    mg_disable_connection_keep_alive(connection);  // out of memory: no answer but the close
+  }
+  return 0;
 }
 
 struct Resolved {
@@ -217,6 +239,7 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions 
   server->impl_ = std::make_unique<Impl>(std::move(options));
   mg_callbacks callbacks{};
   callbacks.begin_request = Handle;
+  callbacks.http_error = HandleError;
   callbacks.log_message = TakeComplaint;
   std::string complaint;
   start_complaint = &complaint;

@@ -159,6 +159,21 @@ void ServerMetrics::FellBack(std::string_view from, std::string_view to, std::st
 
 void ServerMetrics::IntegrityFailure() { cells_->Add(integrity_failures_, 1); }
 
+void ServerMetrics::TenantBytes(std::string_view tenant, uint64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  auto it = tenant_bytes_.find(tenant);
+  if (it == tenant_bytes_.end()) {
+    if (tenant_bytes_.size() >= kTenantsMax) tenant = kOther;
+    it = tenant_bytes_.emplace(std::string(tenant), 0).first;
+  }
+  it->second += bytes;
+}
+
+void ServerMetrics::SetCertificateExpiry(const std::string& file, int64_t seconds) {
+  absl::MutexLock lock(&mutex_);
+  certificate_expiry_[file] = seconds;
+}
+
 void ServerMetrics::BackendDown(std::string_view backend, std::string_view /*reason*/) {
   FindBackend(backend).down.store(true, std::memory_order_relaxed);
 }

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -53,6 +54,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
  public:
   static constexpr size_t kBackendsMax = 16;
   static constexpr size_t kKernelsMax = 64;  // of one backend
+  static constexpr size_t kTenantsMax = 64;  // more count as "other"
 
   explicit ServerMetrics(const MetricsOptions& options);
   ~ServerMetrics() override;
@@ -60,6 +62,8 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   // Where the gauges of queue and lanes come from. Null: they read 0. Once this returns, the former
   // source is not called any more, so whatever it refers to may go.
   void SetSnapshotSource(std::function<Batcher::Snapshot()> source);
+  // When the certificate in `file` expires, in seconds since 1970.
+  void SetCertificateExpiry(const std::string& file, int64_t seconds);
   void SetDraining(bool draining) { draining_.store(draining, std::memory_order_relaxed); }
 
   void RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
@@ -73,6 +77,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   void Cancelled() override;
   void FellBack(std::string_view from, std::string_view to, std::string_view reason) override;
   void IntegrityFailure() override;
+  void TenantBytes(std::string_view tenant, uint64_t bytes) override;
   void BackendDown(std::string_view backend, std::string_view reason) override;
 
   std::vector<prometheus::MetricFamily> Collect() const override;
@@ -106,6 +111,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   void CollectEvents(Writer& writer) const;
   void CollectBackends(Writer& writer, const Batcher::Snapshot& snapshot) const;
   void CollectGauges(Writer& writer, const Batcher::Snapshot& snapshot) const;
+  void CollectSecurity(Writer& writer) const ABSL_LOCKS_EXCLUDED(mutex_);
   Batcher::Snapshot TakeSnapshot() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const MetricsOptions options_;
@@ -123,6 +129,9 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   std::atomic<bool> draining_{false};
   mutable absl::Mutex mutex_;
   std::function<Batcher::Snapshot()> snapshot_source_ ABSL_GUARDED_BY(mutex_);
+  // Only where tokens and certificates are configured; not on the hot path otherwise.
+  std::map<std::string, uint64_t, std::less<>> tenant_bytes_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, int64_t, std::less<>> certificate_expiry_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace histogram::server

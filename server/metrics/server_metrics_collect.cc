@@ -30,6 +30,7 @@ class ServerMetrics::Writer {
     families_.push_back({"histsvc_" + std::move(name), std::move(help), type, {}});
   }
   void Counter(Labels labels, Cell cell) { Add(labels).counter.value = Read(cell); }
+  void CounterValue(Labels labels, double value) { Add(labels).counter.value = value; }
   void CounterIfAny(Labels labels, Cell cell) {
     if (cells_.Sum(cell) != 0) Counter(labels, cell);
   }
@@ -102,7 +103,27 @@ std::vector<MetricFamily> ServerMetrics::Collect() const {
   CollectEvents(writer);
   CollectBackends(writer, snapshot);
   CollectGauges(writer, snapshot);
+  CollectSecurity(writer);
   return families;
+}
+
+void ServerMetrics::CollectSecurity(Writer& writer) const {
+  absl::MutexLock lock(&mutex_);
+  if (!tenant_bytes_.empty()) {
+    writer.Family("tenant_bytes_total", "Payload bytes taken from each tenant's quota.",
+                  MetricType::Counter);
+    for (const auto& [tenant, bytes] : tenant_bytes_) {
+      writer.CounterValue({{"tenant", tenant}}, static_cast<double>(bytes));
+    }
+  }
+  if (!certificate_expiry_.empty()) {
+    writer.Family("certificate_expiry_timestamp_seconds",
+                  "When the certificate in the file expires, in seconds since 1970.",
+                  MetricType::Gauge);
+    for (const auto& [file, seconds] : certificate_expiry_) {
+      writer.Gauge({{"file", file}}, static_cast<double>(seconds));
+    }
+  }
 }
 
 void ServerMetrics::CollectRequests(Writer& writer) const {

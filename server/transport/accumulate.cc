@@ -9,6 +9,7 @@
 #include "absl/synchronization/mutex.h"
 #include "kernels/error.h"
 #include "server/transport/admission.h"
+#include "server/transport/caller.h"
 #include "server/transport/stream_pump.h"
 
 namespace histogram::server {
@@ -24,8 +25,10 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
       : service_(service),
         context_(*context),
         started_at_(service.clock.Now()),
-        deadline_(DeadlineOf(*context)),
-        caller_(CallerOf(*context)) {}
+        deadline_(DeadlineOf(*context)) {
+    error_ = IdentifyCaller(service, *context, caller_info_);
+    if (!error_.ok()) ObserveRefusal(service.observer, error_);
+  }
 
   void Start() {
     self_ = std::static_pointer_cast<AccumulateStream>(shared_from_this());
@@ -71,7 +74,7 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   grpc::CallbackServerContext& context_;
   const TimeNs started_at_;
   const TimeNs deadline_;
-  const uint64_t caller_;
+  Caller caller_info_;                          // set in the constructor
   std::shared_ptr<AccumulateStream> self_;      // gRPC's hold on the stream: from Start to OnDone
   std::shared_ptr<AccumulateStream> job_self_;  // the batcher's
 
@@ -179,6 +182,8 @@ absl::Status AccumulateStream::Accept(std::shared_ptr<ReceivedMessage>& message)
   ParsedRequest& parsed = message->parsed;
   if (absl::Status s = ParseAccumulateRequest(message->fragments, parsed); !s.ok()) return s;
   if (absl::Status s = CheckPayload(parsed, "chunk", service_.config); !s.ok()) return s;
+  if (absl::Status s = ChargeCaller(service_, caller_info_, parsed.payload_bytes); !s.ok())
+    return s;
   {
     absl::MutexLock lock(&mu_);
     if (plan_ != nullptr) return absl::OkStatus();  // the spec is read from the first message only
@@ -193,7 +198,7 @@ absl::Status AccumulateStream::Accept(std::shared_ptr<ReceivedMessage>& message)
 void AccumulateStream::CountChunk() {
   {
     absl::MutexLock lock(&mu_);
-    FillJob(current_, *plan_, deadline_, caller_, *this);
+    FillJob(current_, *plan_, deadline_, caller_info_.id, *this);
     job_self_ = self_;
   }
   // A full queue makes the job wait, and with it the stream: nothing is read beyond the next chunk.
@@ -260,8 +265,9 @@ void AccumulateStream::FinishCall() {
     status = error_;
     counted = samples_;
   }
-  service_.observer.RequestFinished(Method::kAccumulate, status.code(), counted,
-                                    static_cast<uint64_t>(service_.clock.Now() - started_at_));
+  ReportCall(service_, caller_info_, Method::kAccumulate, status, counted,
+             static_cast<uint64_t>(service_.clock.Now() - started_at_));
+  EchoTrace(caller_info_, context_);
   Finish(status.ok() ? grpc::Status::OK : FailCall(status, context_));
 }
 

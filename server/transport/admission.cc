@@ -59,6 +59,10 @@ void ObserveRefusal(Observer& observer, const absl::Status& status) {
     observer.Rejected(RejectReason::kTooManyBins);
   } else if (reason == "DRAINING") {
     observer.Rejected(RejectReason::kDraining);
+  } else if (reason == "QUOTA_EXCEEDED") {
+    observer.Rejected(RejectReason::kQuota);
+  } else if (reason == "UNAUTHENTICATED") {
+    observer.Rejected(RejectReason::kUnauthenticated);
   } else if (reason == "COMPRESSED_MESSAGE") {
     observer.Rejected(RejectReason::kCompressed);
   } else if (status.code() == absl::StatusCode::kInvalidArgument) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/transport/admission.h"
+#include "server/transport/caller.h"
 
 namespace histogram::server {
 namespace {
@@ -36,6 +37,7 @@ class ComputeCall final : public grpc::ServerUnaryReactor, public Job {
     reply_at_ = service_.clock.Now();
     answer.receipt.total_ns = static_cast<uint64_t>(reply_at_ - started_at_);
     response_ = EncodeMessage(ReplyEncoder::ComputeResponse(answer, plan_->omit_counts));
+    EchoTrace(caller_info_, context_);
     // Once finished, gRPC may delete this object at any moment.
     Finish(grpc::Status::OK);
   }
@@ -44,17 +46,18 @@ class ComputeCall final : public grpc::ServerUnaryReactor, public Job {
 
   void OnDone() override {
     const TimeNs now = service_.clock.Now();
-    if (code_ == absl::StatusCode::kOk) {
+    if (status_.ok()) {
       service_.observer.StageFinished(Stage::kReply, report.backend,
                                       static_cast<uint64_t>(now - reply_at_));
     }
-    service_.observer.RequestFinished(Method::kCompute, code_, bytes,
-                                      static_cast<uint64_t>(now - started_at_));
+    ReportCall(service_, caller_info_, Method::kCompute, status_, bytes,
+               static_cast<uint64_t>(now - started_at_));
     delete this;
   }
 
  private:
   absl::Status Accept(const grpc::ByteBuffer& request) {
+    if (absl::Status s = IdentifyCaller(service_, context_, caller_info_); !s.ok()) return s;
     message_ = Receive(request);
     if (message_ == nullptr) return UnreadableMessage();
     ParsedRequest& parsed = message_->parsed;
@@ -64,13 +67,15 @@ class ComputeCall final : public grpc::ServerUnaryReactor, public Job {
     auto plan = MakePlanCached(parsed.spec, service_.plan_limits());
     if (!plan.ok()) return plan.status();
     plan_ = *std::move(plan);
-    FillJob(message_, *plan_, DeadlineOf(context_), CallerOf(context_), *this);
+    if (absl::Status s = ChargeCaller(service_, caller_info_, bytes); !s.ok()) return s;
+    FillJob(message_, *plan_, DeadlineOf(context_), caller_info_.id, *this);
     // Done may have run, and this object be gone, by the time that Enqueue returns OK.
     return service_.batcher.Enqueue(this, Batcher::WhenFull::kRefuse).status();
   }
 
   void Fail(const absl::Status& status) {
-    code_ = status.code();
+    status_ = status;
+    EchoTrace(caller_info_, context_);
     Finish(FailCall(status, context_));
   }
 
@@ -79,7 +84,8 @@ class ComputeCall final : public grpc::ServerUnaryReactor, public Job {
   grpc::ByteBuffer& response_;
   const TimeNs started_at_;
   TimeNs reply_at_ = 0;
-  absl::StatusCode code_ = absl::StatusCode::kOk;
+  absl::Status status_;
+  Caller caller_info_;
   std::shared_ptr<ReceivedMessage> message_;
   std::shared_ptr<const Plan> plan_;
 };

@@ -10,6 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "kernels/error.h"
 #include "server/transport/admission.h"
+#include "server/transport/caller.h"
 #include "server/transport/stream_pump.h"
 
 namespace histogram::server {
@@ -34,10 +35,10 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
                                 public DrainableStream {
  public:
   ComputeManyStream(ServiceContext& service, grpc::CallbackServerContext* context)
-      : service_(service),
-        context_(*context),
-        deadline_(DeadlineOf(*context)),
-        caller_(CallerOf(*context)) {}
+      : service_(service), context_(*context), deadline_(DeadlineOf(*context)) {
+    refused_ = IdentifyCaller(service, *context, caller_);
+    if (!refused_.ok()) ObserveRefusal(service.observer, refused_);
+  }
 
   void Start() {
     self_ = std::static_pointer_cast<ComputeManyStream>(shared_from_this());
@@ -66,7 +67,14 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   void ItemDone(Item* item, const absl::Status& status);
 
  private:
-  enum class Action : uint8_t { kRead, kWrite, kFinishOk, kFinishDraining, kFinishCancelled };
+  enum class Action : uint8_t {
+    kRead,
+    kWrite,
+    kFinishOk,
+    kFinishDraining,
+    kFinishCancelled,
+    kFinishRefused
+  };
 
   std::optional<Action> Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(Action action);
@@ -84,7 +92,8 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   ServiceContext& service_;
   grpc::CallbackServerContext& context_;
   const TimeNs deadline_;
-  const uint64_t caller_;
+  Caller caller_;                            // set in the constructor
+  absl::Status refused_;                     // likewise: why nothing is read from this caller
   std::shared_ptr<ComputeManyStream> self_;  // gRPC's hold on the stream: from Start to OnDone
 
   absl::Mutex mu_;
@@ -123,6 +132,10 @@ std::optional<ComputeManyStream::Action> ComputeManyStream::Decide() {
       finished_ = true;
       return Action::kFinishCancelled;
     }
+    if (!refused_.ok()) {
+      finished_ = true;
+      return Action::kFinishRefused;
+    }
     if (!replies_.empty()) {
       writing_ = true;
       outgoing_ = std::move(replies_.front());
@@ -153,7 +166,11 @@ void ComputeManyStream::Perform(Action action) {
       return StartWrite(&outgoing_, options);
     }
     case Action::kFinishOk:
+      EchoTrace(caller_, context_);
       return Finish(grpc::Status::OK);
+    case Action::kFinishRefused:
+      EchoTrace(caller_, context_);
+      return Finish(FailCall(refused_, context_));
     case Action::kFinishDraining:
       return Finish(FailCall(MakeError(absl::StatusCode::kUnavailable,
                                        "the server is shutting down; what it had read is answered",
@@ -221,7 +238,8 @@ absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
   auto plan = MakePlanCached(parsed.spec, service_.plan_limits());
   if (!plan.ok()) return plan.status();
   item->plan = *std::move(plan);
-  FillJob(item->message, *item->plan, deadline_, caller_, *item);
+  if (absl::Status s = ChargeCaller(service_, caller_, item->bytes); !s.ok()) return s;
+  FillJob(item->message, *item->plan, deadline_, caller_.id, *item);
   {
     absl::MutexLock lock(&mu_);
     item->cancelled.store(cancelled_, std::memory_order_relaxed);
@@ -254,7 +272,7 @@ void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
   } else {
     reply = EncodeMessage(EncodeComputeManyError(request_id, result));
   }
-  service_.observer.RequestFinished(Method::kComputeMany, result.code(), item->bytes, duration_ns);
+  ReportCall(service_, caller_, Method::kComputeMany, result, item->bytes, duration_ns);
   item->fragments = {};
   item->payload_owner.reset();
   item->message.reset();

@@ -42,16 +42,16 @@ TimeNs DeadlineOf(const grpc::CallbackServerContext& context) {
   return deadline.tv_sec * 1000000000 + deadline.tv_nsec;
 }
 
-uint64_t CallerOf(const grpc::CallbackServerContext& context) {
+uint64_t CallerOf(const grpc::CallbackServerContext& context, bool certificates) {
+  if (!certificates) return absl::HashOf(context.peer());
   const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
+  std::string identity;
   if (auth != nullptr && auth->IsPeerAuthenticated()) {
-    std::string identity;
     for (const grpc::string_ref& part : auth->GetPeerIdentity()) {
       identity.append(part.data(), part.size()).push_back('\0');
     }
-    return absl::HashOf(identity);
   }
-  return absl::HashOf(context.peer());
+  return absl::HashOf(identity.empty() ? context.peer() : identity);
 }
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {

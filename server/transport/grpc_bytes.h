@@ -37,8 +37,9 @@ grpc::ByteBuffer EncodeMessage(const std::string& bytes);
 // The call's deadline on the monotonic clock; kNever where it has none.
 TimeNs DeadlineOf(const grpc::CallbackServerContext& context);
 
-// Who is calling, as far as fairness is concerned: the authenticated identity, else the connection.
-uint64_t CallerOf(const grpc::CallbackServerContext& context);
+// Who is calling, as far as fairness is concerned: the client's certificate where it has shown one,
+// else the connection.
+uint64_t CallerOf(const grpc::CallbackServerContext& context, bool certificates);
 
 // The status for the wire, without trailers.
 grpc::Status ToGrpcStatus(const absl::Status& status);

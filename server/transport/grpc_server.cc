@@ -19,12 +19,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "kernels/error.h"
+#include "server/transport/certificates.h"
 
 namespace histogram::server {
 namespace {
 
 constexpr char kServiceName[] = "histogram.v1.HistogramService";
 constexpr char kLivenessName[] = "liveness";
+constexpr int kHandshakeTimeoutMs = 10000;  // who is slower than this is not going to call
 
 int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(value, INT_MAX)); }
 
@@ -59,6 +61,23 @@ absl::Status PrepareUnixSocket(const std::string& address) {
   return absl::OkStatus();
 }
 
+TlsFiles TlsFilesOf(const TransportConfig& config) {
+  return {.certificate = config.tls_cert, .key = config.tls_key, .client_ca = config.tls_client_ca};
+}
+
+absl::Status CheckTls(const TransportConfig& config) {
+  return config.tls_cert.empty() ? absl::OkStatus() : CheckTlsFiles(TlsFilesOf(config));
+}
+
+// A unix socket stays on this machine and is guarded by its file's permissions: no TLS.
+std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const TransportConfig& config,
+                                                        const std::string& address) {
+  if (config.tls_cert.empty() || absl::StartsWith(address, "unix:")) {
+    return grpc::InsecureServerCredentials();
+  }
+  return MakeTlsCredentials(TlsFilesOf(config));
+}
+
 std::string WithChosenPort(const std::string& address, int port) {
   const size_t colon = address.rfind(':');
   return absl::StrCat(address.substr(0, colon + 1), port);
@@ -81,6 +100,7 @@ std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
        MillisecondsOf(config.keepalive_min_interval_us)},
       {GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2},
       {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
+      {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs},
   };
   if (config.connection_age_us_max > 0) {
     settings.push_back(
@@ -106,8 +126,11 @@ void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& context,
                                                               HistogramService& service) {
   const TransportConfig& config = context.config;
+  if (absl::Status s = CheckTls(config); !s.ok()) return s;
   grpc::EnableDefaultHealthCheckService(true);
-  if (config.reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  // Reflection has no place for a token: under authentication it is off.
+  if (config.reflection && context.authenticator == nullptr)
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   ApplyTransportSettings(config, builder);
   builder.RegisterService(&service);
@@ -117,7 +140,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
     if (absl::StartsWith(config.listen[i], "unix:")) {
       if (absl::Status s = PrepareUnixSocket(config.listen[i]); !s.ok()) return s;
     }
-    builder.AddListeningPort(config.listen[i], grpc::InsecureServerCredentials(), &ports[i]);
+    builder.AddListeningPort(config.listen[i], CredentialsFor(config, config.listen[i]), &ports[i]);
   }
   std::unique_ptr<GrpcServer> server(new GrpcServer());
   server->context_ = &context;

@@ -3,6 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "server/transport/admission.h"
+#include "server/transport/caller.h"
 
 namespace histogram::server {
 
@@ -11,9 +12,12 @@ grpc::ServerUnaryReactor* HistogramService::Describe(grpc::CallbackServerContext
                                                      v1::DescribeResponse* response) {
   const TimeNs begin = context_.clock.Now();
   grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-  absl::Status status;
+  Caller caller;
+  absl::Status status = IdentifyCaller(context_, *call, caller);
   const auto& unknown = request->GetReflection()->GetUnknownFields(*request);
-  if (unknown.empty()) {
+  if (!status.ok()) {
+    ObserveRefusal(context_.observer, status);
+  } else if (unknown.empty()) {
     *response = describe_();
   } else {
     const int number = unknown.field(0).number();
@@ -24,8 +28,9 @@ grpc::ServerUnaryReactor* HistogramService::Describe(grpc::CallbackServerContext
                   {.reason = "UNKNOWN_FIELD", .field = absl::StrCat("DescribeRequest.", number)});
     ObserveRefusal(context_.observer, status);
   }
-  context_.observer.RequestFinished(Method::kDescribe, status.code(), 0,
-                                    static_cast<uint64_t>(context_.clock.Now() - begin));
+  ReportCall(context_, caller, Method::kDescribe, status, 0,
+             static_cast<uint64_t>(context_.clock.Now() - begin));
+  EchoTrace(caller, *call);
   reactor->Finish(status.ok() ? grpc::Status::OK : FailCall(status, *call));
   return reactor;
 }

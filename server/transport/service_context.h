@@ -9,6 +9,7 @@
 #include "server/call.h"
 #include "server/config.h"
 #include "server/observer.h"
+#include "server/transport/authenticator.h"
 #include "server/transport/codec.h"
 #include "server/transport/stream_registry.h"
 
@@ -30,6 +31,7 @@ struct ServiceContext {
   Clock& clock;
   Observer& observer;
   Verifier verifier;
+  Authenticator* authenticator = nullptr;  // null: no tokens; set before the server starts
   StreamRegistry streams;
 };
 

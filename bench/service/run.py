@@ -1,0 +1,341 @@
+#!/usr/bin/env python3
+"""Measures the server against what gRPC itself can carry, side by side in one run.
+
+Starts the null sink (never reads a payload), a second null sink (A/A: what noise looks like), the touch
+sink (one counting pass, nothing else), our server, and optionally Python peers; puts the same load on
+each in turn, many rounds interleaved; and reports, for each row, throughput, latency at half load, CPU
+seconds, and the lower 95 % bound of the paired ratio to the sinks. Every reply is verified, except the
+null sinks', which have no right answer.
+
+  bench/service/run.py --binaries build/release/bin --output service.json
+  bench/service/run.py --binaries build/release/bin --peer peer_server.py --peer-modes numpy,torch
+
+Needs Python 3.9 and nothing else (the peers need what they need). Linux only.
+"""
+import argparse
+import json
+import math
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+KIB, MIB = 1024, 1 << 20
+ROOT = Path(__file__).resolve().parents[2]
+
+# Student's t, one-sided 95 %, by degrees of freedom.
+T95 = {1: 6.31, 2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 6: 1.94, 7: 1.89, 8: 1.86, 9: 1.83, 10: 1.81,
+       11: 1.80, 12: 1.78, 13: 1.77, 14: 1.76, 15: 1.75, 20: 1.72, 30: 1.70}
+
+
+def t95(degrees):
+    return T95[max(k for k in T95 if k <= max(1, degrees))]
+
+
+class Row:
+    """One kind of load."""
+
+    def __init__(self, api, transport, payload, connections, in_flight):
+        self.api, self.transport = api, transport
+        self.payload, self.connections, self.in_flight = payload, connections, in_flight
+
+    def name(self):
+        return (f"{self.api:12s} {self.transport:5s} {human(self.payload):>8s} x{self.connections:<2d} "
+                f"(in flight {self.in_flight} each)")
+
+
+def rows_of(suite):
+    in_flight = {256: 16, 4 * KIB: 16, 64 * KIB: 8, MIB: 2, 16 * MIB: 1}
+    small = [Row("compute", "tcp", p, c, in_flight[p])
+             for p in (256, 4 * KIB, 64 * KIB, MIB, 16 * MIB) for c in (1, 8)]
+    streams = [Row("compute_many", "tcp", p, 1, 64 if p < MIB else 8) for p in (4 * KIB, 64 * KIB, MIB)]
+    chunks = [Row("accumulate", "tcp", p, c, 1) for p, c in ((MIB, 1), (MIB, 8))]
+    unix = [Row("compute", "unix", p, 4, in_flight[p]) for p in (4 * KIB, MIB)]
+    if suite == "quick":
+        return [small[2], small[4], small[6], streams[0], chunks[0]]
+    sixteen = [Row("compute", "tcp", 4 * KIB, 16, 8), Row("compute", "tcp", MIB, 16, 2)]
+    return small + sixteen + streams + chunks + unix
+
+
+def human(size):
+    return f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB" if size >= KIB else f"{size} B"
+
+
+class Server:
+    """A server process with its addresses, CPU time and memory."""
+
+    def __init__(self, name, backend, command, folder, cores, ready_line=None, environment=None):
+        self.name, self.backend = name, backend
+        self.port_file = folder / f"{name}-{backend}.port"
+        self.socket = folder / f"{name}-{backend}.sock"
+        command = [str(c).replace("@PORT_FILE@", str(self.port_file)).replace("@SOCKET@", f"unix:{self.socket}")
+                   for c in command]
+        if cores:
+            command = ["taskset", "-c", cores] + command
+        self.log = open(folder / f"{name}-{backend}.log", "w+b")
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environment)
+        self.addresses = self.wait(ready_line, command)
+
+    def wait(self, ready_line, command):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                self.log.seek(0)
+                raise SystemExit(f"{self.name} ended at once: {self.log.read().decode()[-800:]}")
+            if ready_line:
+                if ready_line in Path(self.log.name).read_text(errors="replace"):
+                    return {}
+            elif self.port_file.exists():
+                lines = [line.split("=", 1) for line in self.port_file.read_text().split()]
+                return {("unix" if a.startswith("unix:") else "tcp"): a for k, a in lines if k == "address"}
+            time.sleep(0.02)
+        raise SystemExit(f"{self.name} was not ready within 60 s")
+
+    def cpu_seconds(self):
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_mib(self):
+        match = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text())
+        return int(match.group(1)) / KIB
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+class PeerServer(Server):
+    """The same API in Python; prints 'ready' and listens where it is told."""
+
+    def __init__(self, mode, script, folder, cores):
+        self.fixed_address = f"unix:{folder}/peer-{mode}.sock"
+        super().__init__(f"peer_{mode}", "python", [sys.executable, script, self.fixed_address, mode, "16"],
+                         folder, cores, ready_line="ready")
+        self.addresses = {"tcp": self.fixed_address, "unix": self.fixed_address}
+
+
+def measure(client, server, row, seconds, warm_up, cores, rate=0):
+    command = [client, "bench", "--server", server.addresses[row.transport], "--api", row.api.replace("_", "-"),
+               "--payload-bytes", row.payload, "--connections", row.connections, "--in-flight", row.in_flight,
+               "--duration", seconds, "--warm-up", warm_up, "--format", "json"]
+    if server.name.startswith("null"):
+        command += ["--no-verify"]
+    if rate:
+        command += ["--rate", f"{rate:.3f}"]
+    if cores:
+        command = ["taskset", "-c", cores] + command
+    before = server.cpu_seconds()
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    after = server.cpu_seconds()
+    if done.returncode != 0:
+        raise SystemExit(f"{server.name}, {row.name()}: {done.stderr.strip()[-600:]}")
+    sample = json.loads(done.stdout)
+    if sample["errors"]:
+        raise SystemExit(f"{server.name}, {row.name()}: {sample['errors']} errors: {sample['error_messages']}")
+    # The client's process also warms up; the server's CPU seconds cover that part of the time too.
+    sample["server_cpu_seconds"] = (after - before) * seconds / (seconds + warm_up)
+    return sample
+
+
+def lower_bound(ratios):
+    """The lower 95 % bound of the geometric mean of paired ratios."""
+    logs = [math.log(r) for r in ratios if r > 0]
+    n = len(logs)
+    if n == 0:
+        return 0.0
+    mean = sum(logs) / n
+    if n == 1:
+        return math.exp(mean)
+    deviation = math.sqrt(sum((x - mean) ** 2 for x in logs) / (n - 1))
+    return math.exp(mean - t95(n - 1) * deviation / math.sqrt(n))
+
+
+def median(values):
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2] if ordered else 0.0
+
+
+class Benchmark:
+    def __init__(self, arguments, servers, client_cores, client_core_count):
+        self.a, self.servers = arguments, servers
+        self.client = Path(arguments.binaries) / "histogram-client"
+        self.client_cores, self.client_core_count = client_cores, client_core_count
+
+    def throughput(self, row, participants):
+        samples = {s: [] for s in participants}
+        for r in range(self.a.rounds):
+            turn = participants[r % len(participants):] + participants[:r % len(participants)]
+            for server in turn:
+                rounds = self.a.peer_rounds if server.name.startswith("peer") else self.a.rounds
+                if r < rounds:
+                    samples[server].append(measure(self.client, server, row, self.a.seconds,
+                                                   self.a.warm_up, self.client_cores))
+        return samples
+
+    def latency(self, row, participants, rate):
+        samples = {s: [] for s in participants}
+        for r in range(self.a.latency_rounds):
+            turn = participants[r % len(participants):] + participants[:r % len(participants)]
+            for server in turn:
+                samples[server].append(measure(self.client, server, row, self.a.latency_seconds,
+                                               self.a.warm_up, self.client_cores, rate))
+        return samples
+
+    def run(self, row):
+        participants = [s for s in self.servers if row.transport in s.addresses]
+        participants = [s for s in participants if not s.name.startswith("peer") or row.api == "compute"]
+        speed = self.throughput(row, participants)
+        by_name = {(s.name, s.backend): s for s in participants}
+        rps = {s: median([x["requests_per_second"] for x in samples]) for s, samples in speed.items()}
+        latency = {}
+        if row.api == "compute" and row.transport == "tcp":
+            touch = [s for s in participants if s.name == "touch_sink"]
+            timed = [s for s in participants if not s.name.startswith("peer")]
+            latency = self.latency(row, timed, 0.5 * min(rps[s] for s in touch))
+        out = []
+        for server in participants:
+            out.append(self.row_of(row, server, speed, latency, by_name, rps))
+        return out
+
+    def row_of(self, row, server, speed, latency, by_name, rps):
+        samples = speed[server]
+        seconds = sum(x["seconds"] for x in samples)
+        gigabytes = sum(x["requests"] for x in samples) * row.payload / 1e9
+        client_cpu = sum(x["client_cpu_seconds"] for x in samples)
+        touch = by_name.get(("touch_sink", "cuda" if server.backend == "cuda" else "cpu"),
+                            by_name.get(("touch_sink", "cpu")))
+        # A gap of the client is not the server's: such a row says nothing.
+        busy = client_cpu / seconds / self.client_core_count
+        result = {
+            "server": server.name, "backend": server.backend, "api": row.api, "transport": row.transport,
+            "payload_bytes": row.payload, "connections": row.connections,
+            "requests_per_second": round(rps[server], 1), "gbps": round(rps[server] * row.payload / 1e9, 4),
+            "server_cpu_seconds_per_gb": round(sum(x["server_cpu_seconds"] for x in samples) / gigabytes, 4)
+            if gigabytes else None,
+            "client_cpu_seconds_per_gb": round(client_cpu / gigabytes, 4) if gigabytes else None,
+            "client_cpu_busy": round(busy, 3), "rounds": len(samples), "valid": busy <= 0.9,
+            "of_null_sink": self.bound(samples, speed, by_name.get(("null_sink", "none"))),
+            "of_touch_sink": self.bound(samples, speed, touch),
+            "server_resident_mib": round(server.resident_mib(), 1),
+        }
+        if server in latency:
+            timed = latency[server]
+            result["p50_us"] = round(median([x["p50_us"] for x in timed]), 1)
+            result["p99_us"] = round(median([x["p99_us"] for x in timed]), 1)
+            result["p99_of_touch_sink"] = round(
+                median([x["p99_us"] / y["p99_us"] for x, y in zip(timed, latency[touch]) if y["p99_us"]]), 3)
+        return result
+
+    @staticmethod
+    def bound(samples, speed, other):
+        if other is None:
+            return None
+        pairs = zip(samples, speed[other])
+        return round(lower_bound([x["requests_per_second"] / y["requests_per_second"] for x, y in pairs
+                                  if y["requests_per_second"]]), 4)
+
+
+def split_cores(spread):
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2 or not spread:
+        return "", "", len(cores)
+    half = len(cores) // 2
+    text = lambda part: ",".join(map(str, part))
+    return text(cores[:half]), text(cores[half:]), len(cores) - half
+
+
+def start_servers(a, folder, server_cores):
+    binaries = Path(a.binaries)
+    sink, ours = binaries / "histogram-sink", binaries / "histogram-server"
+    servers = []
+    for name in ("null_sink", "null_sink_again"):
+        servers.append(Server(name, "none", [sink, "null", "cpu", "127.0.0.1:0,@SOCKET@", "@PORT_FILE@"],
+                              folder, server_cores))
+    common = ["--listen", "127.0.0.1:0", "--listen", "@SOCKET@", "--metrics-listen", "off", "--log-level", "warn",
+              "--port-file", "@PORT_FILE@", "--drain-delay-us", "0"]
+    for backend in a.backends.split(","):
+        if backend != "auto":
+            servers.append(Server("touch_sink", backend,
+                                  [sink, "touch", backend, "127.0.0.1:0,@SOCKET@", "@PORT_FILE@"], folder, server_cores))
+        servers.append(Server("ours", backend, [ours, "--backend", backend] + common + a.server_flags.split(),
+                              folder, server_cores))
+    for mode in filter(None, a.peer_modes.split(",") if a.peer else []):
+        servers.append(PeerServer(mode, a.peer, folder, server_cores))
+    return servers
+
+
+def machine_fields():
+    def output(command):
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+        except (OSError, subprocess.CalledProcessError):
+            return ""
+
+    gpu = output(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]).splitlines()
+    device, driver = gpu[0].split(", ") if gpu else ("", "")
+    cpu = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
+    nvcc = re.search(r"release ([\d.]+)", output(["nvcc", "--version"]))
+    return {"device": device or (cpu.group(1) if cpu else platform.machine()), "driver": driver or "none",
+            "cuda": nvcc.group(1) if nvcc and device else "none",
+            "commit": os.environ.get("HISTOGRAM_COMMIT") or output(["git", "-C", str(ROOT), "rev-parse", "HEAD"]),
+            "date": time.strftime("%Y-%m-%d", time.gmtime()), "cpu": cpu.group(1) if cpu else platform.machine(),
+            "cores": len(os.sched_getaffinity(0))}
+
+
+def print_row(r):
+    ratio = lambda x: f"{x:6.3f}" if x is not None else "     -"
+    print(f"  {r['server']:16s} {r['backend']:6s} {r['requests_per_second']:>10.0f}/s {r['gbps']:>8.3f} GB/s"
+          f"  p50 {r.get('p50_us', 0):>8.0f} p99 {r.get('p99_us', 0):>8.0f} us"
+          f"  null {ratio(r['of_null_sink'])} touch {ratio(r['of_touch_sink'])}"
+          f"  cpu s/GB {r['server_cpu_seconds_per_gb'] or 0:>7.3f}{'' if r['valid'] else '  (void: client busy)'}", flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--binaries", default=str(ROOT / "build/release/bin"), help="folder of histogram-server, -client and -sink")
+    p.add_argument("--backends", default="cpu", help="of ours and the touch sink: cpu, cuda, auto; comma-separated")
+    p.add_argument("--suite", choices=("full", "quick"), default="full")
+    p.add_argument("--rounds", type=int, default=15)
+    p.add_argument("--seconds", type=float, default=0.4, help="measured time of one sample")
+    p.add_argument("--warm-up", type=float, default=0.1)
+    p.add_argument("--latency-rounds", type=int, default=5)
+    p.add_argument("--latency-seconds", type=float, default=0.8)
+    p.add_argument("--peer", default="", help="peer_server.py, to be measured too")
+    p.add_argument("--peer-modes", default="numpy")
+    p.add_argument("--peer-rounds", type=int, default=3)
+    p.add_argument("--server-flags", default="", help="more flags for our server")
+    p.add_argument("--no-pin", action="store_true", help="let client and servers share all cores")
+    p.add_argument("--output", default="")
+    a = p.parse_args()
+    server_cores, client_cores, client_core_count = split_cores(not a.no_pin)
+    with tempfile.TemporaryDirectory(prefix="histogram-bench-") as folder:
+        servers = start_servers(a, Path(folder), server_cores)
+        try:
+            result = machine_fields()
+            result["pinned"] = {"servers": server_cores, "client": client_cores}
+            result["resident_mib_at_rest"] = {f"{s.name}/{s.backend}": round(s.resident_mib(), 1) for s in servers}
+            result["rows"] = []
+            bench = Benchmark(a, servers, client_cores, client_core_count)
+            rows = rows_of(a.suite)
+            for i, row in enumerate(rows):
+                print(f"[{i + 1}/{len(rows)}] {row.name()}", flush=True)
+                for r in bench.run(row):
+                    print_row(r)
+                    result["rows"].append(r)
+                if a.output:  # after each row: a run that is cut short keeps what it has
+                    Path(a.output).write_text(json.dumps(result, indent=1) + "\n")
+        finally:
+            for s in servers:
+                s.stop()
+
+
+if __name__ == "__main__":
+    main()
