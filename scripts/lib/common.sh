@@ -72,10 +72,13 @@ use_ccache() {
 }
 
 # configure_and_build PRESET [CMAKE_BUILD_ARGUMENT...]
+# More options for configuring come from HISTOGRAM_CMAKE_OPTIONS, separated by spaces, for example
+# -DHISTOGRAM_CUDA=OFF.
 configure_and_build() {
-  local preset="$1"
+  local preset="$1" options
   shift
-  step "configure ${preset}" cmake --preset "${preset}" -S "${ROOT}" || exit 1
+  read -r -a options <<<"${HISTOGRAM_CMAKE_OPTIONS:-}"
+  step "configure ${preset}" cmake --preset "${preset}" -S "${ROOT}" "${options[@]}" || exit 1
   step "build ${preset}" nice -n 5 cmake --build "${ROOT}/build/${preset}" \
     --parallel "$(build_jobs)" "$@" || exit 1
 }
