@@ -202,6 +202,12 @@ TEST(HttpServer, AClientThatReadsNothingIsDropped) {
 
 TEST(HttpServer, RubbishIsSurvived) {
   const auto server = Start(Options());
+  {
+    const Client client(server->port());
+    client.Send("GET\r\n\r\n");
+    EXPECT_THAT(client.ReadAll(), AllOf(StartsWith("HTTP/1.1 400 Bad Request\r\n"),
+                                        EndsWith("\r\n\r\n400 Bad Request\n")));
+  }
   for (const std::string& text :
        {std::string("\0\1\2\3\r\n\r\n", 8), std::string(100000, 'A'),
         std::string("GET /metrics HTTP/9.9\r\n\r\n"), std::string("\r\n\r\n")}) {
