@@ -37,7 +37,8 @@ void LoggingObserver::NoteRequest(const RequestNote& note) {
                                                                              : LogLevel::kWarn;
     Log(level, failed ? "request failed" : "slow request",
         {{"method", MethodName(note.method)},
-         {"status", note.status},
+         {"code", absl::StatusCodeToString(note.status.code())},
+         {"message", std::string(note.status.message())},
          {"payload_bytes", note.payload_bytes},
          {"duration_us", note.duration_ns / 1000},
          {"traceparent", note.traceparent},

@@ -1,0 +1,197 @@
+"""TLS, mutual TLS, tokens, quotas and traces of the real server over real sockets."""
+import socket
+import subprocess
+
+import grpc
+import pytest
+
+from harness.api import CHANNEL_OPTIONS, open_channel, pb, pb_grpc
+from harness.waiting import wait_until
+
+TOKEN, SLOW = "token-of-alice-0123456789", "token-of-bob-0123456789"
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+def openssl(*arguments, cwd):
+    subprocess.run(["openssl", *arguments], cwd=cwd, check=True, capture_output=True)
+
+
+def authority(folder, name):
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30",
+            "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}", cwd=folder)
+
+
+def certificate(folder, name, ca, host="localhost", days="30"):
+    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", f"{name}.key",
+            "-out", f"{name}.csr", "-subj", f"/CN={name}", cwd=folder)
+    (folder / "ext").write_text(f"subjectAltName=DNS:{host}\n")
+    openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{ca}.pem", "-CAkey", f"{ca}.key", "-CAcreateserial",
+            "-out", f"{name}.pem", "-days", days, "-extfile", "ext", cwd=folder)
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pki")
+    for name in ("ca", "other"):
+        authority(folder, name)
+    certificate(folder, "server", "ca")
+    certificate(folder, "client", "ca")
+    certificate(folder, "stranger", "other")
+    certificate(folder, "expired", "ca", days="-1")
+    return folder
+
+
+def credentials(pki, client=None, ca="ca"):
+    read = lambda name: (pki / name).read_bytes()
+    if client is None:
+        return grpc.ssl_channel_credentials(read(f"{ca}.pem"))
+    return grpc.ssl_channel_credentials(read(f"{ca}.pem"), read(f"{client}.key"), read(f"{client}.pem"))
+
+
+def secure_stub(server, creds, name="localhost"):
+    channel = grpc.secure_channel(server.address, creds,
+                                  options=[*CHANNEL_OPTIONS, ("grpc.ssl_target_name_override", name)])
+    return channel, pb_grpc.HistogramServiceStub(channel)
+
+
+def compute(stub, data=b"abc", metadata=None):
+    return stub.Compute(pb.ComputeRequest(payload=data), timeout=10, metadata=metadata)
+
+
+def tls_flags(pki, cert="server"):
+    return ["--tls-cert", pki / f"{cert}.pem", "--tls-key", pki / f"{cert}.key"]
+
+
+def test_tls_answers_those_who_trust_the_right_authority(start_server, pki):
+    with start_server(*tls_flags(pki)) as server:
+        _, stub = secure_stub(server, credentials(pki))
+        assert compute(stub).histogram.samples == 3
+        for creds, name in ((credentials(pki, ca="other"), "localhost"), (credentials(pki), "elsewhere")):
+            _, stub = secure_stub(server, creds, name)
+            with pytest.raises(grpc.RpcError) as error:
+                compute(stub)
+            assert error.value.code() == grpc.StatusCode.UNAVAILABLE
+        with pytest.raises(grpc.RpcError) as error:  # plaintext to a TLS port
+            compute(pb_grpc.HistogramServiceStub(open_channel(server.address)))
+        assert error.value.code() == grpc.StatusCode.UNAVAILABLE
+        assert "histsvc_certificate_expiry_timestamp_seconds" in server.metrics().text
+
+
+def test_an_expired_certificate_is_refused_by_clients(start_server, pki):
+    with start_server(*tls_flags(pki, "expired")) as server:
+        _, stub = secure_stub(server, credentials(pki))
+        with pytest.raises(grpc.RpcError) as error:
+            compute(stub)
+        assert error.value.code() == grpc.StatusCode.UNAVAILABLE
+
+
+def test_mutual_tls_wants_a_certificate_of_the_right_authority(start_server, pki):
+    with start_server(*tls_flags(pki), "--tls-client-ca", pki / "ca.pem") as server:
+        _, stub = secure_stub(server, credentials(pki, "client"))
+        assert compute(stub).histogram.samples == 3
+        for client in (None, "stranger", "expired"):
+            _, stub = secure_stub(server, credentials(pki, client))
+            with pytest.raises(grpc.RpcError) as error:
+                compute(stub)
+            assert error.value.code() == grpc.StatusCode.UNAVAILABLE, client
+
+
+def test_a_renewed_certificate_is_used_without_a_restart(start_server, pki, tmp_path):
+    for suffix in ("pem", "key"):
+        (tmp_path / f"live.{suffix}").write_bytes((pki / f"server.{suffix}").read_bytes())
+    with start_server("--tls-cert", tmp_path / "live.pem", "--tls-key", tmp_path / "live.key") as server:
+        channel, stub = secure_stub(server, credentials(pki))
+        compute(stub)
+        certificate(pki, "renewed", "ca", host="renewed")
+        for suffix in ("key", "pem"):
+            (tmp_path / f"live.{suffix}").write_bytes((pki / f"renewed.{suffix}").read_bytes())
+
+        def served():
+            fresh, fresh_stub = secure_stub(server, credentials(pki), "renewed")
+            try:
+                return compute(fresh_stub).histogram.samples == 3
+            except grpc.RpcError:
+                return False
+            finally:
+                fresh.close()
+
+        wait_until(served, 30, "a new connection that sees the renewed certificate")
+        assert compute(stub).histogram.samples == 3  # the open connection lives on
+        channel.close()
+
+
+def test_a_client_that_never_ends_its_handshake_does_not_stop_others(start_server, pki):
+    with start_server(*tls_flags(pki)) as server:
+        host, port = server.address.rsplit(":", 1)
+        stuck = [socket.create_connection((host, int(port))) for _ in range(50)]
+        _, stub = secure_stub(server, credentials(pki))
+        assert compute(stub).histogram.samples == 3
+        for s in stuck:
+            s.close()
+
+
+def bearer(token):
+    return (("authorization", f"Bearer {token}"),)
+
+
+def test_tokens_open_the_api_and_a_revoked_one_does_not(start_server, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"alice {TOKEN}\nbob {SLOW} 1000\n")
+    with start_server("--token-file", tokens) as server:
+        stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
+        assert compute(stub, metadata=bearer(TOKEN)).histogram.samples == 3
+        stub.Describe(pb.DescribeRequest(), timeout=10, metadata=bearer(TOKEN))
+        calls = (lambda m: compute(stub, metadata=m),
+                 lambda m: stub.Describe(pb.DescribeRequest(), timeout=10, metadata=m),
+                 lambda m: list(stub.ComputeMany(iter([pb.ComputeManyRequest()]), timeout=10, metadata=m)),
+                 lambda m: list(stub.Accumulate(iter([pb.AccumulateRequest()]), timeout=10, metadata=m)))
+        for call in calls:
+            for metadata in (None, bearer("a-token-nobody-has"), (("authorization", TOKEN),)):
+                with pytest.raises(grpc.RpcError) as error:
+                    call(metadata)
+                assert error.value.code() == grpc.StatusCode.UNAUTHENTICATED
+        tokens.write_text(f"bob {SLOW} 1000\n")
+
+        def refused():
+            try:
+                compute(stub, metadata=bearer(TOKEN))
+            except grpc.RpcError as error:
+                return error.code() == grpc.StatusCode.UNAUTHENTICATED
+            return False
+
+        wait_until(refused, 20, "the refusal of a revoked token")
+
+
+def test_a_quota_refuses_with_the_time_to_wait(start_server, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"bob {SLOW} 1000\n")
+    with start_server("--token-file", tokens, "--payload-bytes-max", "64KiB") as server:
+        stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
+        assert compute(stub, b"x" * 65536, bearer(SLOW)).histogram.samples == 65536
+        with pytest.raises(grpc.RpcError) as refused:
+            compute(stub, b"x" * 65536, bearer(SLOW))
+        assert refused.value.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+        trailers = dict(refused.value.trailing_metadata())
+        error = pb.Error.FromString(trailers["histogram-error-bin"])
+        assert (error.reason, error.limit) == ("QUOTA_EXCEEDED", 1000)
+        assert int(trailers["grpc-retry-pushback-ms"]) == error.retry_after_ms > 0
+        assert 'histsvc_tenant_bytes_total{tenant="bob"} 65536' in server.metrics().text
+
+
+def test_a_trace_comes_back_and_stands_in_the_log(start_server):
+    with start_server("--slow-request-us", "1us", "--log-format", "json") as server:
+        stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
+        _, call = stub.Compute.with_call(pb.ComputeRequest(payload=b"abc"), timeout=10,
+                                         metadata=(("traceparent", TRACE),))
+        assert ("traceparent", TRACE) in [tuple(item) for item in call.trailing_metadata()]
+        with pytest.raises(grpc.RpcError) as error:
+            stub.Compute(pb.ComputeRequest(spec=pb.Spec(quantiles=[2.0])), timeout=10,
+                         metadata=(("traceparent", TRACE),))
+        assert ("traceparent", TRACE) in [tuple(item) for item in error.value.trailing_metadata()]
+        wait_until(lambda: server.stderr().count(TRACE) >= 2, 10, "the trace in two log lines")
+
+
+def test_plaintext_on_an_open_address_must_be_asked_for(server_bin):
+    done = subprocess.run([server_bin, "--listen", "0.0.0.0:0"], capture_output=True, text=True, timeout=20)
+    assert done.returncode == 2
+    assert "--allow-plaintext" in done.stderr and "0.0.0.0:0" in done.stderr
