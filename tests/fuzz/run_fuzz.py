@@ -37,7 +37,9 @@ def fuzz(binary, seconds, build):
     if done.returncode == 0:
         print("\n".join(f"  {line}" for line in lines if line.startswith("stat::number")))
         return True
-    print("\n".join(lines[-60:]))
+    began = next((index for index, line in enumerate(lines)
+                  if "failed: " in line or "ERROR: " in line), max(0, len(lines) - 40))
+    print("\n".join(lines[began:began + 60]))
     print(f"{name} failed; the input is in {artifacts}")
     return False
 
