@@ -41,7 +41,10 @@ std::string ExplainUnavailable(const absl::Status& status, const ServerOptions& 
     return absl::StrCat("the server at ", server,
                         " is not ready; see 'histogram-client health' and try again");
   }
-  if (absl::StrContains(lower, "handshake") || absl::StrContains(lower, "ssl")) {
+  // A server that does not like this client's certificate, or speaks no TLS, just hangs up.
+  const bool connected =
+      !absl::StrContains(lower, "refused") && !absl::StrContains(lower, "timed out");
+  if (absl::StrContains(lower, "handshake") || (options.tls && connected)) {
     return absl::StrCat("no secure connection to ", server, ": ", Cause(message),
                         "; check the --tls options");
   }
