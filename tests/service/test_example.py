@@ -1,28 +1,31 @@
 """The example that a newcomer copies: it has to run as it stands."""
 
-import pathlib
 import subprocess
 import sys
 
-import pytest
-
-from harness.api import REPOSITORY, Client
+from harness.api import REPOSITORY
 from harness.server import clean_environment
 
 EXAMPLE = REPOSITORY / "examples" / "python" / "histogram_example.py"
 
 
+def run_example(tmp_path, server_address):
+    file = tmp_path / "text"
+    file.write_bytes(b"histogram" * 100 + b"z" * 777)
+    return subprocess.run(
+        [sys.executable, str(EXAMPLE), str(file), server_address], capture_output=True, text=True,
+        timeout=60, cwd=tmp_path, env=clean_environment(), check=False)
+
+
 def test_the_python_example_runs(server, tmp_path):
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLE), server.address], capture_output=True, text=True, timeout=60,
-        cwd=tmp_path, env=clean_environment(), check=False)
+    done = run_example(tmp_path, server.address)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip()
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("1677 bytes")
+    assert lines[1].split() == ["122", "'z'", "777"]
 
 
 def test_the_python_example_says_when_nobody_answers(tmp_path):
-    done = subprocess.run(
-        [sys.executable, str(EXAMPLE), "127.0.0.1:1"], capture_output=True, text=True, timeout=60,
-        cwd=tmp_path, env=clean_environment(), check=False)
+    done = run_example(tmp_path, "127.0.0.1:1")
     assert done.returncode != 0
-    assert done.stderr.strip()
+    assert "UNAVAILABLE" in done.stderr

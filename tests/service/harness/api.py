@@ -148,4 +148,5 @@ def expect_error(call, code, reason=None, field=None, limit=None, mentions=()):
         check_error(detail, code, reason, field, limit, mentions)
         assert detail.message == error.details()
         return error
-    raise AssertionError(f"expected {code}, but the call succeeded: {str(result)[:300]}")
+    said = " ".join(str(result).split())[:200]
+    raise AssertionError(f"expected {code}, but the call succeeded: {said}")
