@@ -1,0 +1,175 @@
+"""Programs that a test starts and ends: servers (also in a network namespace), load, and daemons."""
+
+import contextlib
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+
+def wait_until(condition, timeout_s, what, interval_s=0.05):
+    """Polls until `condition` returns something true, and returns that."""
+    end = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"timed out after {timeout_s} s waiting for {what}"
+        time.sleep(interval_s)
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def clean_environment():
+    return {name: value for name, value in os.environ.items()
+            if not name.startswith("HISTSVC_") and not name.lower().endswith("_proxy")}
+
+
+def get(url, timeout_s=5):
+    """(status, text) of a GET; status 0 where nobody answers."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=timeout_s) as reply:
+            return reply.status, reply.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+class Process:
+    """A child process with its output in a file. The with-block ends it, kindly first."""
+
+    def __init__(self, command, log, namespace=None, **options):
+        prefix = ["ip", "netns", "exec", namespace] if namespace else []
+        self.command = [*prefix, *map(str, command)]
+        self.log = pathlib.Path(log)
+        with open(self.log, "ab") as output:
+            # `ip netns exec` replaces itself with the command: signals reach it.
+            self.process = subprocess.Popen(self.command, stdout=output, stderr=output,
+                                            env=clean_environment(),
+                                            **{"stdin": subprocess.DEVNULL, **options})
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def running(self):
+        return self.process.poll() is None
+
+    def send(self, which):
+        self.process.send_signal(which)
+
+    def wait(self, timeout_s=60):
+        return self.process.wait(timeout_s)
+
+    def end(self, timeout_s=20):
+        if self.running():
+            self.process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout_s)
+        if self.running():
+            self.process.kill()
+        return self.process.wait()
+
+    def output(self):
+        return self.log.read_text(errors="replace")
+
+
+class Server:
+    """histogram-server on fixed addresses, so that it can be started again in the same place."""
+
+    def __init__(self, binary, folder, name, listen, metrics, namespace=None, flags=()):
+        self.binary, self.folder, self.name = binary, pathlib.Path(folder), name
+        self.listen, self.metrics_address = listen, metrics
+        self.namespace, self.flags = namespace, flags
+        self.process = None
+
+    def start(self):
+        port_file = self.folder / f"{self.name}.ports"
+        port_file.unlink(missing_ok=True)
+        self.process = Process(
+            [self.binary, "--listen", self.listen, "--metrics-listen", self.metrics_address,
+             "--port-file", port_file, "--backend", "cpu", "--no-tune", *self.flags],
+            self.folder / f"{self.name}.log", self.namespace)
+
+        def ready():
+            assert self.process.running(), self.process.output()
+            return port_file.exists()
+        wait_until(ready, 60, f"server {self.name}")
+        return self
+
+    def stop(self, timeout_s=60):
+        """SIGTERM, and a drain that must end well."""
+        self.process.send(signal.SIGTERM)
+        status = self.process.wait(timeout_s)
+        assert status == 0, f"exit status {status}:\n{self.process.output()}"
+
+    def kill(self):
+        self.process.send(signal.SIGKILL)
+        self.process.wait()
+
+    def end(self):
+        if self.process:
+            self.process.end()
+
+    def metric(self, name, **labels):
+        """The sum of the samples of that name with these labels; None where it does not answer."""
+        status, text = get(f"http://{self.metrics_address}/metrics")
+        if status != 200:
+            return None
+        total = 0.0
+        for sample, have, value in re.findall(r"^(\w+)(?:\{(.*)\})? (\S+)$", text, re.M):
+            if sample == name and all(f'{key}="{wanted}"' in have
+                                      for key, wanted in labels.items()):
+                total += float(value)
+        return total
+
+    def answered(self):
+        return self.metric("histsvc_requests_total", code="OK") or 0
+
+
+class Load:
+    """histogram_steady_load in the background; `finish` returns what it counted."""
+
+    def __init__(self, binary, log, address, payload_bytes, threads, attempts=4):
+        self.log = pathlib.Path(log)
+        self.errors = open(self.log, "wb")
+        self.process = subprocess.Popen(
+            [str(binary), address, str(payload_bytes), str(threads), str(attempts)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
+            env=clean_environment())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+        self.errors.close()
+
+    def finish(self, timeout_s=60):
+        out, _ = self.process.communicate(timeout=timeout_s)
+        counted = {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", out)}
+        assert counted, f"the load ended with {self.process.returncode}:\n{self.log.read_text()}"
+        return counted
+
+    def finish_without_loss(self, calls_min=50):
+        counted = self.finish()
+        assert counted["failed"] == 0 and counted["wrong"] == 0, (counted, self.log.read_text())
+        assert counted["calls"] >= calls_min, counted
+        return counted

@@ -1,0 +1,126 @@
+"""deploy/nginx in front of two real servers: calls are spread, TLS works, a restart loses nothing."""
+
+import contextlib
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+
+import pytest
+from processes import Load, Process, Server, free_port, wait_until
+
+pytestmark = [pytest.mark.live]
+
+MAIN = """
+worker_processes 1;
+daemon off;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log warn;
+events {{ worker_connections 512; }}
+http {{
+    access_log {folder}/access.log;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/histogram.conf;
+}}
+"""
+
+
+@pytest.fixture
+def servers(server_bin, tmp_path):
+    made = [Server(server_bin, tmp_path, f"server{i}", f"127.0.0.1:{free_port()}",
+                   f"127.0.0.1:{free_port()}", flags=("--drain-delay-us", "2s")) for i in range(2)]
+    try:
+        yield [server.start() for server in made]
+    finally:
+        for server in made:
+            server.end()
+
+
+@pytest.fixture
+def proxy(root, servers, tmp_path):
+    """(plaintext address, TLS address, CA file) of nginx with the configuration of deploy/nginx."""
+    nginx = shutil.which("nginx", path="/usr/sbin:/usr/bin:/sbin")
+    if not nginx or not shutil.which("openssl"):
+        pytest.skip("nginx or openssl is not installed")
+    folder = tmp_path / "nginx"
+    folder.mkdir()
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                    "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+                    "-keyout", folder / "tls.key", "-out", folder / "tls.crt"],
+                   check=True, capture_output=True)
+    plain, tls = free_port(), free_port()
+    # The file as it stands, but for the places that need root or another machine.
+    text = (root / "deploy/nginx/histogram.conf").read_text()
+    changes = (("listen 443 ssl http2;", f"listen 127.0.0.1:{tls} ssl http2;"),
+               ("listen 127.0.0.1:50050 http2;", f"listen 127.0.0.1:{plain} http2;"),
+               ("/etc/nginx/conf.d/", f"{folder}/"), ("/etc/nginx/tls/", f"{folder}/"))
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    (folder / "histogram.conf").write_text(text)
+    line = (root / "deploy/nginx/histogram-servers.conf").read_text()
+    (folder / "histogram-servers.conf").write_text(
+        "".join(line.replace("127.0.0.1:50051", server.listen) for server in servers))
+    (folder / "nginx.conf").write_text(MAIN.format(folder=folder))
+    subprocess.run([nginx, "-t", "-p", folder, "-c", folder / "nginx.conf"], check=True)
+    with Process([nginx, "-p", folder, "-c", folder / "nginx.conf"], folder / "output") as process:
+        def listening():
+            assert process.running(), process.output()
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", tls), 1).close()
+                return True
+        wait_until(listening, 20, "nginx")
+        yield f"127.0.0.1:{plain}", f"localhost:{tls}", folder / "tls.crt"
+
+
+def test_restarts_behind_nginx_lose_nothing(proxy, servers, load_bin, tmp_path):
+    with Load(load_bin, tmp_path / "load.log", proxy[0], 64 << 10, 4) as load:
+        def served(more):
+            begin = [server.answered() for server in servers]
+            wait_until(lambda: all(server.answered() >= before + more
+                                   for server, before in zip(servers, begin, strict=True)), 60,
+                       "calls on both servers")
+        served(20)
+        for server in servers:
+            server.stop()
+            server.start()
+            served(20)
+        counted = load.finish_without_loss(calls_min=200)
+    print(counted)
+
+
+def test_large_payloads_pass(proxy, servers, load_bin, tmp_path):
+    with Load(load_bin, tmp_path / "load.log", proxy[0], 48 << 20, 2) as load:
+        wait_until(lambda: sum(server.answered() for server in servers) >= 6, 120, "large payloads")
+        load.finish_without_loss(calls_min=6)
+
+
+def test_tls_ends_at_nginx(proxy, client_bin, tmp_path):
+    payload = tmp_path / "payload"
+    payload.write_bytes(bytes(range(256)) * 1000)
+    done = subprocess.run([client_bin, "compute", payload, "--server", proxy[1], "--tls", "--tls-ca",
+                           proxy[2], "--format", "json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.search(r'"samples": ?"?256000', done.stdout), done.stdout[:2000]
+    # Another CA is not trusted.
+    done = subprocess.run([client_bin, "compute", payload, "--server", proxy[1], "--tls",
+                           "--timeout", "5"], capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+
+
+def test_strangers_get_the_service_and_nothing_else(proxy):
+    context = ssl.create_default_context(cafile=str(proxy[2]))
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}),
+                                         urllib.request.HTTPSHandler(context=context))
+    for path, status in (("/histogram.v1.HistogramService/Describe", 403), ("/", 404),
+                         ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", 404)):
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            opener.open(f"https://{proxy[1]}{path}", data=b"", timeout=10)
+        assert caught.value.code == status, path
