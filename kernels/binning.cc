@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -80,6 +81,7 @@ Binning Binning::Identity() {
   binning.bin_count_ = kByteValues;
   binning.lower_ = 0;
   binning.upper_ = kByteValues;
+  binning.is_identity_ = true;
   for (uint32_t v = 0; v < kByteValues; ++v) binning.bin_of_[v] = static_cast<int32_t>(v);
   return binning;
 }
@@ -253,26 +255,25 @@ Histogram Fold(const ValueCounts& values, const Binning& binning) {
 }
 
 void FoldInto(const ValueCounts& values, const Binning& binning, Histogram& out) {
+  out.samples = std::accumulate(values.begin(), values.end(), uint64_t{0});
+  if (binning.is_identity()) {  // the most frequent question by far: no folding at all
+    out.counts.assign(values.begin(), values.end());
+    out.below = out.above = out.ignored = 0;
+    return;
+  }
   out.counts.assign(binning.bin_count(), 0);
-  out.samples = out.below = out.above = out.ignored = 0;
+  static_assert(Binning::kBelow == -1 && Binning::kAbove == -2 && Binning::kIgnored == -3);
+  std::array<uint64_t, 4> outside{};  // by the negated marker
   const std::array<int32_t, kByteValues>& table = binning.table();
   for (uint32_t v = 0; v < kByteValues; ++v) {
-    const uint64_t count = values[v];
-    out.samples += count;
-    switch (const int32_t bin = table[v]) {
-      case Binning::kBelow:
-        out.below += count;
-        break;
-      case Binning::kAbove:
-        out.above += count;
-        break;
-      case Binning::kIgnored:
-        out.ignored += count;
-        break;
-      default:
-        out.counts[static_cast<size_t>(bin)] += count;
-    }
+    const int32_t bin = table[v];
+    uint64_t& cell =
+        bin >= 0 ? out.counts[static_cast<size_t>(bin)] : outside[static_cast<size_t>(-bin)];
+    cell += values[v];
   }
+  out.below = outside[1];
+  out.above = outside[2];
+  out.ignored = outside[3];
 }
 
 }  // namespace histogram

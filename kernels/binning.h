@@ -1,4 +1,5 @@
-// The rule from sample to bin, compiled to a table of the 256 byte values, and the fold that applies it.
+// The rule from sample to bin, compiled to a table of the 256 byte values, and the fold that
+// applies it.
 //
 // Semantics are numpy's: bin i is [edge_i, edge_i+1), the last bin also holds its upper edge. Even
 // edges are i*step + lower with step = (upper-lower)/n in double, unfused, the last exactly upper
@@ -38,8 +39,8 @@ class Binning {
   // Finite, strictly increasing edges, two or more; one bin fewer than edges.
   static absl::StatusOr<Binning> Edges(absl::Span<const double> edges,
                                        uint32_t bin_count_max = kBinCountMax);
-  // `symbol_count` consecutive byte values from `first_symbol`, `symbols_per_bin` to a bin; the last
-  // bin may hold fewer. Other bytes are ignored. first_symbol + symbol_count <= 256.
+  // `symbol_count` consecutive byte values from `first_symbol`, `symbols_per_bin` to a bin; the
+  // last bin may hold fewer. Other bytes are ignored. first_symbol + symbol_count <= 256.
   static absl::StatusOr<Binning> Alphabet(uint32_t first_symbol, uint32_t symbol_count,
                                           uint32_t symbols_per_bin,
                                           uint32_t bin_count_max = kBinCountMax);
@@ -49,6 +50,8 @@ class Binning {
                                            uint32_t bin_count_max = kBinCountMax);
 
   uint32_t bin_count() const { return bin_count_; }
+  // One bin per value: the counts of the values are the histogram.
+  bool is_identity() const { return is_identity_; }
   // A bin's index, or kBelow, kAbove, kIgnored.
   int32_t bin_of(uint8_t value) const { return bin_of_[value]; }
   const std::array<int32_t, kByteValues>& table() const { return bin_of_; }
@@ -63,6 +66,7 @@ class Binning {
 
   Kind kind_ = Kind::kEven;
   uint32_t bin_count_ = 0;
+  bool is_identity_ = false;
   double lower_ = 0, upper_ = 0;  // kEven
   std::vector<double> edges_;     // kEdges
   std::array<int32_t, kByteValues> bin_of_{};

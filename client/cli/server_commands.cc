@@ -82,7 +82,9 @@ std::string RenderDescription(const v1::DescribeResponse& description, const Ter
       {"received", BytesOrDash(limits.receive_bytes_max())},
       {"payloads of a batch", FormatCount(limits.batch_payloads_max())},
       {"bytes of a batch", BytesOrDash(limits.batch_bytes_max())},
-      {"unanswered payloads of a stream", FormatCount(limits.stream_payloads_max())}};
+      {"unanswered payloads of a stream", FormatCount(limits.stream_payloads_max())},
+      {"calls of a connection", UpTo(limits.streams_max(), FormatCount(limits.streams_max()))},
+      {"quantiles", UpTo(limits.quantiles_max(), FormatCount(limits.quantiles_max()))}};
   return absl::StrCat(text, "\n", Columns(rows, terminal));
 }
 

@@ -67,12 +67,16 @@ v1::DescribeResponse Describe(const std::string& version, const std::vector<Back
   limits->set_batch_payloads_max(batching.batch_payloads_max);
   limits->set_batch_bytes_max(batching.batch_bytes_max);
   limits->set_stream_payloads_max(transport.stream_payloads_max);
+  limits->set_streams_max(transport.streams_max);
+  limits->set_quantiles_max(transport.quantiles_max);
   for (const char* feature : {"compute", "compute_many", "accumulate", "statistics", "quantiles",
                               "edges", "error_details", "receipts"}) {
     out.add_features(feature);
   }
   if (transport.verify_fraction > 0) out.add_features("verify");
-  if (transport.reflection) out.add_features("reflection");
+  if (transport.reflection && transport.token_file.empty()) out.add_features("reflection");
+  if (!transport.tls_cert.empty()) out.add_features("tls");
+  if (!transport.token_file.empty()) out.add_features("tokens");
   return out;
 }
 
