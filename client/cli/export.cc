@@ -131,7 +131,9 @@ Json DescriptionToJson(const v1::DescribeResponse& description) {
                     {"receive_bytes_max", limits.receive_bytes_max()},
                     {"batch_payloads_max", limits.batch_payloads_max()},
                     {"batch_bytes_max", limits.batch_bytes_max()},
-                    {"stream_payloads_max", limits.stream_payloads_max()}};
+                    {"stream_payloads_max", limits.stream_payloads_max()},
+                    {"streams_max", limits.streams_max()},
+                    {"quantiles_max", limits.quantiles_max()}};
   json["features"] = Json::array();
   for (const auto& feature : description.features()) json["features"].push_back(SafeText(feature));
   return json;
