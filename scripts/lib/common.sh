@@ -79,6 +79,8 @@ configure_and_build() {
   shift
   read -r -a options <<<"${HISTOGRAM_CMAKE_OPTIONS:-}"
   step "configure ${preset}" cmake --preset "${preset}" -S "${ROOT}" "${options[@]}" || exit 1
+  # Whether with CUDA or without, and why.
+  note "$(sed -n 's/^-- \(CUDA: .*\)/\1/p' "${LOG_DIR}/configure-${preset}.log" | tail -n 1)"
   step "build ${preset}" nice -n 5 cmake --build "${ROOT}/build/${preset}" \
     --parallel "$(build_jobs)" "$@" || exit 1
 }
