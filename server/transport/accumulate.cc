@@ -237,7 +237,6 @@ absl::Status AccumulateStream::AddChunk(const absl::Status& status) {
   ++chunks_;
   answer_.receipt.batch = report;
   answer_.receipt.queue_ns = queue_ns;
-  service_.observer.StageFinished(Stage::kQueue, report.backend, queue_ns);
   return absl::OkStatus();
 }
 

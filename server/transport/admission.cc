@@ -43,7 +43,6 @@ absl::Status FinishAnswer(ServiceContext& service, const Plan& plan, const Job& 
   }
   answer.receipt.batch = job.report;
   answer.receipt.queue_ns = job.queue_ns;
-  service.observer.StageFinished(Stage::kQueue, job.report.backend, job.queue_ns);
   service.observer.StageFinished(Stage::kFold, job.report.backend,
                                  static_cast<uint64_t>(service.clock.Now() - begin));
   return absl::OkStatus();
