@@ -32,7 +32,7 @@ def expect_draining(call):
     return replies
 
 
-QUICK_S = 10  # where gRPC alone would wait for its peers until the drain's bound, 30 s by default
+QUICK_S = 10  # where gRPC alone would wait for its peers up to the drain's bound, 30 s by default
 
 
 def stop_quickly(server):
@@ -48,9 +48,9 @@ def test_an_idle_connection_does_not_hold_up_the_end(start_server):
         stop_quickly(server)
 
 
-def test_a_silent_connection_does_not_hold_up_the_end(start_server):
-    """A port scanner, a balancer's probe, a peer that froze: it owes nobody an answer."""
-    server = start_server()
+def test_silent_connections_hold_up_the_end_no_longer_than_its_bound(start_server):
+    """A port scanner, a balancer's probe, a peer that froze: gRPC gives them 20 s to say goodbye."""
+    server = start_server("--drain-us-max", "1s")
     with http2.connect(server.address), http2.RawConnection(server.address) as connection:
         connection.settle()
         stop_quickly(server)
@@ -302,4 +302,5 @@ def test_round_robin_loses_no_call_while_one_of_two_servers_drains(start_server)
         for _ in range(50):
             call()
         assert calls > 50
-        assert requests(servers[1]) >= served[1] + 50 + calls / 4
+        wait_until(lambda: requests(servers[1]) >= served[1] + 50 + calls / 4, 10,
+                   "calls on the server that stays")

@@ -15,6 +15,7 @@ from harness import oracle, specs
 from harness.api import PROTO_FILE, SERVICE, Client, pb
 from harness.server import Metrics, clean_environment
 from harness.specs import random_bytes
+from harness.waiting import wait_until
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 
@@ -220,6 +221,9 @@ def test_metrics_are_there_and_counted(start_server):
                     lambda: client.compute(b"x" * ((1 << 20) + 1))):
             with pytest.raises(grpc.RpcError):
                 bad()
+        # A call is counted just after its reply has left.
+        wait_until(lambda: server.metrics().value(
+            "histsvc_requests_total", method="Compute") == 11, 10, "eleven calls counted")
         status, content_type, text = server.http("/metrics")
     assert status == 200
     assert content_type.startswith("text/plain")

@@ -249,10 +249,13 @@ def test_a_call_cancelled_in_the_queue(start_server):
             call.cancel()
         assert calls[4].result().histogram.samples == 100_000
         wait_idle(server)
-        metrics = server.metrics()
-        assert metrics.value("histsvc_cancelled_total") == 4
-        assert metrics.value("histsvc_requests_total", method="Compute", code="CANCELLED") == 4
-        assert metrics.value("histsvc_requests_total", method="Compute", code="OK") == 1
+
+        def counted():  # a call is counted just after its reply has left
+            metrics = server.metrics()
+            return metrics.value("histsvc_cancelled_total") == 4 and [
+                metrics.value("histsvc_requests_total", method="Compute", code=code)
+                for code in ("CANCELLED", "OK")] == [4, 1]
+        wait_until(counted, 10, "four cancelled calls and one answered")
 
 
 @pytest.mark.parametrize("method", ("ComputeMany", "Accumulate"))
