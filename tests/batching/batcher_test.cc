@@ -484,6 +484,15 @@ TEST_F(BatcherTest, APayloadLargerThanALaneIsCutToThat) {
   EXPECT_TRUE(job.ok());
 }
 
+TEST_F(BatcherTest, ALoneLargePayloadTakesTheLastLane) {
+  Add({.lanes = 2});
+  Enqueue(10);
+  TestJob& job = Enqueue(6 * kMiB);
+  ASSERT_EQ(puppet().held(), 2u) << "no part of it is executing yet";
+  puppet().CompleteAll();
+  EXPECT_TRUE(job.ok());
+}
+
 TEST_F(BatcherTest, TheRestIsDroppedWhenCancelledBetweenParts) {
   Add({.lane_bytes = 40 * kKiB});
   TestJob& job = Enqueue(100 * kKiB);

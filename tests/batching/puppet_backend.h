@@ -20,6 +20,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/mutex.h"
+#include "server/batching/clock.h"
 
 namespace histogram::server {
 
@@ -29,11 +30,13 @@ struct PuppetOptions {
   uint64_t lane_bytes = UINT64_MAX;
   uint32_t lane_payloads = UINT32_MAX;
   bool executes_inline = false;
+  const Clock* clock = nullptr;  // for held_since
 };
 
 class PuppetBackend final : public Backend {
  public:
   explicit PuppetBackend(const PuppetOptions& options = {}) {
+    clock_ = options.clock;
     info_.name = options.name;
     info_.lanes = options.lanes;
     info_.lane_bytes = options.lane_bytes;
@@ -57,6 +60,11 @@ class PuppetBackend final : public Backend {
     }
     for (const BatchItem& item : held_[index].batch->items) sizes.push_back(item.bytes);
     return sizes;
+  }
+  // When a batch was submitted. REQUIRES: a clock.
+  TimeNs held_since(size_t index) const {
+    MutexLock lock(mutex_);
+    return held_.at(index).since;
   }
   int64_t deadline(size_t index = 0) const {
     MutexLock lock(mutex_);
@@ -120,7 +128,10 @@ class PuppetBackend final : public Backend {
     Check(*batch);
     MutexLock lock(mutex_);
     EXPECT_LT(held_.size() + executing_, info_.lanes) << info_.name << ": more batches than lanes";
-    held_.push_back({std::move(batch), std::move(done), !up_});
+    held_.push_back({.batch = std::move(batch),
+                     .done = std::move(done),
+                     .refused = !up_,
+                     .since = clock_ == nullptr ? 0 : clock_->Now()});
   }
   void Execute(Batch& batch) override {
     EXPECT_TRUE(info_.executes_inline);
@@ -143,6 +154,7 @@ class PuppetBackend final : public Backend {
     std::unique_ptr<Batch> batch;
     Done done;
     bool refused = false;
+    TimeNs since = 0;
   };
 
   Held Remove(size_t index) {
@@ -183,6 +195,7 @@ class PuppetBackend final : public Backend {
   }
 
   BackendInfo info_;
+  const Clock* clock_ = nullptr;
   std::atomic<bool> up_{true};
   std::atomic<uint64_t> executed_inline_{0};
   std::function<uint64_t(const Workload&)> estimate_;

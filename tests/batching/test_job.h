@@ -51,6 +51,7 @@ class TestJob : public Job {
     bytes = payload_bytes;
     charge_bytes = payload_bytes + 100;
     caller = caller_id;
+    counts.fill(99);  // must be overwritten
   }
   ~TestJob() override { EXPECT_LE(done_count, 1); }
 
