@@ -37,7 +37,15 @@ __global__ void __launch_bounds__(kThreads)
 
 __global__ void NullKernel() {}
 
-// Every lane reduces into a word of its own, again and again, at addresses that change.
+__global__ void HoldKernel(uint64_t ns) {
+  uint64_t start, now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+  do {
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  } while (now - start < ns);
+}
+
+// Every lane reduces into a word of its own, again and again.
 template <bool kOne>
 __global__ void SharedReductionKernel(uint32_t rounds, uint32_t addend, uint64_t* cycles) {
   extern __shared__ uint32_t words[];
@@ -45,12 +53,10 @@ __global__ void SharedReductionKernel(uint32_t rounds, uint32_t addend, uint64_t
   for (uint32_t i = threadIdx.x; i < 8192; i += blockDim.x) words[i] = 0;
   __syncthreads();
   const int64_t start = clock64();
-  uint32_t row = threadIdx.x / 32;
   for (uint32_t round = 0; round < rounds; ++round) {
 #pragma unroll
     for (uint32_t i = 0; i < 16; ++i) {
-      atomicAdd(&words[(row % 256) * 32 + lane], kOne ? 1U : addend);
-      row = row + 37;
+      atomicAdd(&words[i * 13 * 32 + lane], kOne ? 1U : addend);
     }
   }
   __syncthreads();
@@ -87,10 +93,11 @@ Ceilings::Read BestRead(Harness& harness, uint64_t bytes) {
     void (*kernel)(const uint4*, uint32_t, uint32_t*);
     uint32_t blocks;
   };
+  const uint32_t once_2 = (count + kThreads * 2 - 1) / (kThreads * 2);
   const Variant variants[] = {
-      {"read_persistent_2x4", ReadKernel<4>, std::min(once, 2 * multiprocessors)},
-      {"read_persistent_1x8", ReadKernel<8>, std::min(once, multiprocessors)},
+      {"read_persistent_4", ReadKernel<4>, std::min(once, 2 * multiprocessors)},
       {"read_once_4", ReadKernel<4>, once},
+      {"read_once_2", ReadKernel<2>, once_2},
   };
   Ceilings::Read best;
   for (const Variant& variant : variants) {
@@ -117,6 +124,11 @@ double NullLaunchUs(Harness& harness) {
 }
 
 }  // namespace
+
+void EnqueueHold(cudaStream_t stream, uint64_t ns) {
+  HoldKernel<<<1, 1, 0, stream>>>(ns);
+  Check(cuda::LaunchStatus("HoldKernel"));
+}
 
 Ceilings MeasureCeilings(Harness& harness, const std::vector<uint64_t>& read_bytes) {
   Ceilings ceilings;

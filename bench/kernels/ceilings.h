@@ -24,6 +24,9 @@ struct Ceilings {
   double shared_increment_per_clock = 0;  // the same with the addend 1
 };
 
+// Keeps the stream busy for so long, so that what is queued behind runs back to back.
+void EnqueueHold(cudaStream_t stream, uint64_t ns);
+
 Ceilings MeasureCeilings(Harness& harness, const std::vector<uint64_t>& read_bytes);
 
 }  // namespace histogram::bench

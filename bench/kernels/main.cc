@@ -76,7 +76,7 @@ std::vector<cuda::PayloadDescriptor> MakePayloads(uint64_t payload_bytes) {
     if (bytes == 0) bytes = static_cast<uint64_t>(1024 * std::exp2(10 * random.Unit()));
     bytes = std::min(bytes, 256 * kMiB - at);
     payloads.push_back({at, static_cast<uint32_t>(bytes), 0});
-    at += (bytes + 15) / 16 * 16;
+    at += (bytes + 127) / 128 * 128;  // as lanes lay payloads out
   }
   return payloads;
 }

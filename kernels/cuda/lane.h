@@ -37,9 +37,9 @@ struct LaneOptions {
 // Batches up to this size are read in place.
 inline constexpr uint64_t kMappedBytesMax = uint64_t{1} << 20;
 // Larger ones are copied in chunks of about this size.
-inline constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
+inline constexpr uint64_t kChunkBytes = uint64_t{4} << 20;
 // Every piece starts at a multiple of this.
-inline constexpr uint64_t kPieceAlignment = 16;
+inline constexpr uint64_t kPieceAlignment = 128;
 
 class Lane {
  public:

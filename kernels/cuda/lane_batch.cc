@@ -11,8 +11,8 @@
 namespace histogram::cuda {
 namespace {
 
-// Work that a block of the ladder gets: rounds for two warps.
-constexpr uint32_t kUnitsPerBlock = 16;
+// Work that a block of the ladder gets: rounds for two teams of two warps.
+constexpr uint32_t kUnitsPerBlock = 8;
 
 constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;

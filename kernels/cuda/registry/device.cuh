@@ -56,8 +56,9 @@ __device__ inline uint32_t Permute(uint32_t low, uint32_t high) {
 // bytes.
 struct Cut {
   uint32_t head, vectors, tail;
-  __device__ Cut(const uint8_t* data, uint32_t bytes) {
-    head = min(static_cast<uint32_t>(-reinterpret_cast<uintptr_t>(data)) & 15U, bytes);
+  __host__ __device__ Cut(const uint8_t* data, uint32_t bytes) {
+    const uint32_t to_boundary = static_cast<uint32_t>(-reinterpret_cast<uintptr_t>(data)) & 15U;
+    head = to_boundary < bytes ? to_boundary : bytes;
     vectors = (bytes - head) / 16;
     tail = (bytes - head) % 16;
   }

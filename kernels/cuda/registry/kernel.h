@@ -27,6 +27,7 @@ struct DeviceTraits {
   uint32_t multiprocessors = 0;
   uint32_t shared_bytes_max = 0;  // of a block, when asked for
   uint32_t shared_bytes_multiprocessor = 0;
+  uint32_t shared_bytes_reserved = 0;  // of each block, by the driver: 0 or 1024
   uint64_t l2_bytes = 0;
   int compute_capability = 0;  // 90 for 9.0
 };

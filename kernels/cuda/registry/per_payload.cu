@@ -61,6 +61,8 @@ absl::Status ReadDeviceTraits(int index, DeviceTraits& traits) {
   HISTOGRAM_RETURN_IF_ERROR(read(cudaDevAttrMaxSharedMemoryPerBlockOptin, traits.shared_bytes_max));
   HISTOGRAM_RETURN_IF_ERROR(
       read(cudaDevAttrMaxSharedMemoryPerMultiprocessor, traits.shared_bytes_multiprocessor));
+  HISTOGRAM_RETURN_IF_ERROR(
+      read(cudaDevAttrReservedSharedMemoryPerBlock, traits.shared_bytes_reserved));
   HISTOGRAM_RETURN_IF_ERROR(read(cudaDevAttrL2CacheSize, l2));
   HISTOGRAM_RETURN_IF_ERROR(read(cudaDevAttrComputeCapabilityMajor, major));
   HISTOGRAM_RETURN_IF_ERROR(read(cudaDevAttrComputeCapabilityMinor, minor));

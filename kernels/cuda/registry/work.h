@@ -1,5 +1,5 @@
 // How a batch lies in memory, as kernels see it: a header, one descriptor a payload, and the units
-// of work by which a batch kernel shares a batch out over its warps. Plain types and functions,
+// of work by which a batch kernel shares a batch out over its teams of warps. Plain types and functions,
 // used on host and device; no CUDA call.
 #ifndef HISTOGRAM_KERNELS_CUDA_REGISTRY_WORK_H_
 #define HISTOGRAM_KERNELS_CUDA_REGISTRY_WORK_H_
@@ -10,11 +10,11 @@
 
 namespace histogram::cuda {
 
-// A warp reads a payload in rounds: one 16-byte load in each of its 32 lanes.
-inline constexpr uint32_t kRoundBytes = 512;
+// A team of two warps reads a payload in rounds: one 16-byte load in each of its 64 lanes.
+inline constexpr uint32_t kRoundBytes = 1024;
 // What a payload costs besides its rounds (its result row has to be collected and written), in
 // rounds. Shapes the shares only, never the answer.
-inline constexpr uint32_t kPayloadOverheadUnits = 2;
+inline constexpr uint32_t kPayloadOverheadUnits = 1;
 
 // A payload. `bytes` fits 32 bits since no lane and no launch holds 4 GiB.
 struct alignas(16) PayloadDescriptor {

@@ -7,6 +7,10 @@
 // the first: one byte permutation forms it. An increment is that permutation and one shared-memory
 // reduction.
 //
+// Groups of loads go to blocks in turn; the last part of a large payload is handed out by tickets, so
+// that multiprocessors that are nearer to the memory take more of it and all end together. A ticket is
+// drawn one group ahead.
+//
 // The table is cleared while the first loads are under way. The counts end in the row either by
 // global reductions into a row that the launch before has zeroed, or, where rows must be written
 // once, through an accumulator that the last block to finish reads, writes out and clears again.
@@ -22,13 +26,19 @@ namespace {
 constexpr uint32_t kThreads = 1024;
 constexpr uint32_t kColumns = 64;
 constexpr uint32_t kTableBytes = kByteValues * kColumns * sizeof(uint32_t);
+constexpr uint32_t kSharedBytes = kTableBytes + 16;  // and two tickets
 // 16-byte loads in flight in each thread.
-constexpr uint32_t kLoads = 4;
+constexpr uint32_t kLoads = 2;
+constexpr uint32_t kGroupVectors = kThreads * kLoads;
+// One in so many groups is handed out by ticket, of payloads with this many groups a block.
+constexpr uint32_t kTicketPart = 8;
+constexpr uint32_t kTicketGroupsMin = 16;
 
 // Zero between launches.
 struct Accumulator {
   uint32_t counts[kByteValues];
   uint32_t finished_blocks;
+  uint32_t tickets;
 };
 
 struct Arguments {
@@ -37,7 +47,9 @@ struct Arguments {
   uint32_t* row;
   uint32_t* next_rows;        // zeroed for the next launch
   uint32_t rows_to_zero;      // their number
-  Accumulator* accumulator;   // null: `row` is zero and is added to
+  Accumulator* accumulator;
+  bool row_is_zero;  // and is added to, without the accumulator
+  uint32_t turns;    // groups that every block counts; the groups behind them go by ticket
   uint32_t* flag;             // may be null
   const BatchHeader* header;  // holds the flag's value
 };
@@ -103,22 +115,66 @@ __device__ inline void FinishThroughAccumulator(const Arguments& args, uint32_t 
   if (threadIdx.x == 0) *static_cast<volatile uint32_t*>(args.flag) = args.header->flag_value;
 }
 
+// Starts the loads of a group. REQUIRES: all of its vectors exist.
+__device__ inline void LoadGroup(const uint4* vectors, uint32_t group, uint4 (&loaded)[kLoads]) {
+  const uint4* const at = vectors + uint64_t{group} * kGroupVectors + threadIdx.x;
+#pragma unroll
+  for (uint32_t j = 0; j < kLoads; ++j) loaded[j] = LoadStreaming(at + j * kThreads);
+}
+
+__device__ inline void CountGroup(uint8_t* table, uint4 (&loaded)[kLoads], uint32_t column) {
+#pragma unroll
+  for (uint32_t j = 0; j < kLoads; ++j) CountVector(table, loaded[j], column);
+}
+
+// Counts groups first, first + 1 ... groups - 1 as tickets name them. REQUIRES: ticket holds this
+// block's first ticket. Its two words are used in turn, so that one barrier a group is enough.
+__device__ inline void CountByTicket(const uint4* vectors, uint32_t first, uint32_t groups,
+                                     uint8_t* table, uint32_t column, uint32_t* ticket,
+                                     Accumulator* accumulator) {
+  const uint32_t by_ticket = groups - first;
+  uint4 loaded[kLoads];
+  uint32_t turn = 0, mine = ticket[0];
+  while (mine < by_ticket) {
+    LoadGroup(vectors, first + mine, loaded);
+    turn ^= 1;
+    if (threadIdx.x == 0) ticket[turn] = atomicAdd(&accumulator->tickets, 1U);
+    CountGroup(table, loaded, column);
+    __syncthreads();
+    mine = ticket[turn];
+  }
+  // Every block draws exactly one ticket too many: whoever draws the last of those is the last to draw.
+  if (threadIdx.x == 0 && mine == by_ticket + gridDim.x - 1) accumulator->tickets = 0;
+}
+
+// What is left when all full groups are counted: less than a group, and the edges.
+__device__ inline void CountRest(const Arguments& args, const Cut& cut, const uint4* vectors,
+                                 uint32_t groups, uint8_t* table, uint32_t column) {
+  const uint32_t stride = gridDim.x * kThreads;
+  for (uint32_t i = groups * kGroupVectors + blockIdx.x * kThreads + threadIdx.x; i < cut.vectors;
+       i += stride) {
+    CountVector(table, LoadStreaming(vectors + i), column);
+  }
+  if (blockIdx.x == 0 && threadIdx.x < cut.head + cut.tail) {
+    const uint32_t i = threadIdx.x < cut.head ? threadIdx.x : threadIdx.x + cut.vectors * 16;
+    const uint32_t offset = (LoadByteStreaming(args.data + i) << 8) + column;
+    atomicAdd(reinterpret_cast<uint32_t*>(table + offset), 1U);
+  }
+}
+
 __global__ void __launch_bounds__(kThreads, 2)
     LanePrivateKernelOf(const __grid_constant__ Arguments args) {
+  // The table, then two tickets.
   extern __shared__ __align__(16) uint8_t table[];
+  auto* const ticket = reinterpret_cast<uint32_t*>(table + kTableBytes);
   const Cut cut(args.data, args.bytes);
   const auto* const vectors = reinterpret_cast<const uint4*>(args.data + cut.head);
-  const uint32_t stride = gridDim.x * kThreads;
-  const uint32_t thread = blockIdx.x * kThreads + threadIdx.x;
   const uint32_t column = (threadIdx.x % 64) * 4;
+  const uint32_t groups = cut.vectors / kGroupVectors;
+  const bool any_tickets = args.turns * gridDim.x < groups;
 
-  const uint32_t group_vectors = stride * kLoads;
-  const uint32_t full_groups = cut.vectors / group_vectors;
   uint4 loaded[kLoads];
-  if (full_groups > 0) {
-#pragma unroll
-    for (uint32_t j = 0; j < kLoads; ++j) loaded[j] = LoadStreaming(vectors + thread + j * stride);
-  }
+  if (args.turns > 0) LoadGroup(vectors, blockIdx.x, loaded);
   for (uint32_t i = threadIdx.x; i < kTableBytes / 16; i += kThreads) {
     reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
   }
@@ -127,45 +183,29 @@ __global__ void __launch_bounds__(kThreads, 2)
       args.next_rows[i] = 0;
     }
   }
+  if (any_tickets && threadIdx.x == 0) ticket[0] = atomicAdd(&args.accumulator->tickets, 1U);
   __syncthreads();
 
-  const uint4* next = vectors + thread;
-  for (uint32_t group = 0; group < full_groups; ++group) {
-#pragma unroll
-    for (uint32_t j = 0; j < kLoads; ++j) CountVector(table, loaded[j], column);
-    next += group_vectors;
-    if (group + 1 < full_groups) {
-#pragma unroll
-      for (uint32_t j = 0; j < kLoads; ++j) loaded[j] = LoadStreaming(next + j * stride);
+  for (uint32_t turn = 0; turn < args.turns; ++turn) {
+    CountGroup(table, loaded, column);
+    if (turn + 1 < args.turns) {
+      LoadGroup(vectors, blockIdx.x + (turn + 1) * gridDim.x, loaded);
     }
   }
-  // What is left is less than one group: every load that exists is started before any is counted.
-  const uint32_t first = full_groups * group_vectors + thread;
-#pragma unroll
-  for (uint32_t j = 0; j < kLoads; ++j) {
-    const uint64_t i = uint64_t{first} + uint64_t{j} * stride;
-    if (i < cut.vectors) loaded[j] = LoadStreaming(vectors + i);
+  if (any_tickets) {
+    CountByTicket(vectors, args.turns * gridDim.x, groups, table, column, ticket,
+                  args.accumulator);
   }
-#pragma unroll
-  for (uint32_t j = 0; j < kLoads; ++j) {
-    if (uint64_t{first} + uint64_t{j} * stride < cut.vectors) {
-      CountVector(table, loaded[j], column);
-    }
-  }
-  if (blockIdx.x == 0 && threadIdx.x < cut.head + cut.tail) {
-    const uint32_t i = threadIdx.x < cut.head ? threadIdx.x : threadIdx.x + cut.vectors * 16;
-    const uint32_t offset = (LoadByteStreaming(args.data + i) << 8) + column;
-    atomicAdd(reinterpret_cast<uint32_t*>(table + offset), 1U);
-  }
+  CountRest(args, cut, vectors, groups, table, column);
   __syncthreads();
 
   const uint32_t sum = SumColumns(table);
   const bool is_owner = threadIdx.x % 4 == 0;
   const uint32_t value = threadIdx.x / 4;
-  if (args.accumulator == nullptr) {
+  if (args.row_is_zero) {
     if (is_owner && sum != 0) atomicAdd(&args.row[value], sum);
   } else {
-    FinishThroughAccumulator(args, value, is_owner, sum, *reinterpret_cast<uint32_t*>(table));
+    FinishThroughAccumulator(args, value, is_owner, sum, *ticket);
   }
 }
 
@@ -183,7 +223,7 @@ class LanePrivateKernel final : public CudaKernel {
 
   absl::Status Prepare(const DeviceTraits& /*device*/) const override {
     HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
-        LanePrivateKernelOf, cudaFuncAttributeMaxDynamicSharedMemorySize, kTableBytes));
+        LanePrivateKernelOf, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
     return absl::OkStatus();
   }
 
@@ -191,19 +231,20 @@ class LanePrivateKernel final : public CudaKernel {
     for (size_t i = 0; i < launch.payloads.size(); ++i) {
       const PayloadDescriptor& payload = launch.payloads[i];
       const bool is_last = i + 1 == launch.payloads.size();
-      const bool adds = launch.rows_zeroed && launch.flag == nullptr;
+      const uint32_t blocks = Blocks(launch, payload.bytes);
       const Arguments args = {
           .data = launch.input + payload.offset,
           .bytes = payload.bytes,
           .row = launch.rows + i * kByteValues,
           .next_rows = launch.next_rows,
           .rows_to_zero = is_last ? launch.rows_to_zero : 0,
-          .accumulator = adds ? nullptr : static_cast<Accumulator*>(launch.clean),
+          .accumulator = static_cast<Accumulator*>(launch.clean),
+          .row_is_zero = launch.rows_zeroed && launch.flag == nullptr,
+          .turns = Turns(launch, payload, blocks),
           .flag = is_last ? launch.flag : nullptr,
           .header = launch.header,
       };
-      LanePrivateKernelOf<<<Blocks(launch, payload.bytes), kThreads, kTableBytes, launch.stream>>>(
-          args);
+      LanePrivateKernelOf<<<blocks, kThreads, kSharedBytes, launch.stream>>>(args);
       HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
     }
     return EnqueueFoldRows(launch);
@@ -212,11 +253,19 @@ class LanePrivateKernel final : public CudaKernel {
  private:
   static uint32_t Blocks(const Launch& launch, uint32_t bytes) {
     const uint32_t resident = std::max(
-        1U, std::min(2U, launch.device->shared_bytes_multiprocessor / (kTableBytes + 1024)));
+        1U, std::min(2U, launch.device->shared_bytes_multiprocessor / (kSharedBytes + 1024)));
     uint32_t most = launch.device->multiprocessors * resident;
     if (launch.blocks_max != 0) most = std::min(most, launch.blocks_max);
     // A block is worth its table from one load per thread on.
     return std::clamp(bytes / (kThreads * 16), 1U, most);
+  }
+  // How many groups every block counts before tickets decide.
+  static uint32_t Turns(const Launch& launch, const PayloadDescriptor& payload, uint32_t blocks) {
+    const Cut cut(launch.input + payload.offset, payload.bytes);
+    const uint32_t groups = cut.vectors / kGroupVectors;
+    const uint32_t turns = groups / blocks;
+    if (turns < kTicketGroupsMin) return turns;
+    return turns - turns / kTicketPart;
   }
 };
 
