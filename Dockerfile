@@ -22,7 +22,7 @@ RUN scripts/static-deps
 FROM deps AS build
 # ON, or OFF for the CPU alone.
 ARG CUDA=OFF
-ARG CUDA_ARCHITECTURES="75-real;80-real;86-real;89-real;90-real;90-virtual"
+ARG CUDA_ARCHITECTURES="75-real;80-real;90-real;90-virtual"
 ARG VERSION=unknown
 ARG COMMIT=unknown
 # Another value builds anew what is cached; it has no other effect.
