@@ -60,6 +60,7 @@ struct Config {
   std::string on_device_loss = "degrade";         // degrade, exit
   bool tune_only = false;                         // measure, save the tuning cache and exit
   std::string metrics_listen = "127.0.0.1:9464";  // empty: off
+  bool core_dumps = false;                        // a crash may leave one, payload bytes in it
   std::string port_file;                          // where to write the open addresses; empty: off
   LogConfig log;
 };

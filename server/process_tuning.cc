@@ -1,6 +1,7 @@
 #include "server/process_tuning.h"
 
 #include <malloc.h>
+#include <sys/resource.h>
 
 #include <climits>
 
@@ -10,6 +11,13 @@ void TuneMalloc() {
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that glibc takes
   mallopt(M_TOP_PAD, 64 << 20);
+}
+
+void DisableCoreDumps() {
+  // One byte, not zero: with zero the kernel still feeds a core_pattern that is a pipe; one is too
+  // little for a file and the kernel's own sign to leave pipes alone (core(5), fs/coredump.c).
+  const rlimit limit{1, 1};
+  setrlimit(RLIMIT_CORE, &limit);
 }
 
 }  // namespace histogram::server

@@ -1,4 +1,5 @@
-// Settings of the process that the speed of the transport hangs on.
+// Settings of the process as a whole: memory, on which the speed of the transport hangs, and
+// crashes.
 #ifndef HISTOGRAM_SERVER_PROCESS_TUNING_H_
 #define HISTOGRAM_SERVER_PROCESS_TUNING_H_
 
@@ -8,6 +9,10 @@ namespace histogram::server {
 // received slices are allocated and freed at the rate of the wire. See docs/TUNING.md for the
 // effect. Call before threads start.
 void TuneMalloc();
+
+// A crash leaves no core dump behind, neither as a file nor through a handler: it would hold
+// payload bytes.
+void DisableCoreDumps();
 
 }  // namespace histogram::server
 

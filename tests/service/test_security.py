@@ -195,3 +195,10 @@ def test_plaintext_on_an_open_address_must_be_asked_for(server_bin):
     done = subprocess.run([server_bin, "--listen", "0.0.0.0:0"], capture_output=True, text=True, timeout=20)
     assert done.returncode == 2
     assert "--allow-plaintext" in done.stderr and "0.0.0.0:0" in done.stderr
+
+
+def test_a_crash_leaves_no_core_dump(start_server):
+    server = start_server()
+    with open(f"/proc/{server.pid}/limits", encoding="ascii") as limits:
+        line = next(row for row in limits if row.startswith("Max core file size"))
+    assert line.split()[4:6] == ["1", "1"], line  # one byte: no file, and no pipe either
