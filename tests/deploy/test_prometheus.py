@@ -8,6 +8,7 @@ import yaml
 
 FOLDER = "deploy/prometheus"
 RULES = ("recording", "alerting")
+RULE_TESTS = ("rules_test.yaml", "rules_days_test.yaml")
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,8 @@ def alerts(root):
 
 @pytest.fixture(scope="module")
 def rule_tests(root):
-    return yaml.safe_load((root / "tests/deploy/rules_test.yaml").read_text())["tests"]
+    return [test for name in RULE_TESTS
+            for test in yaml.safe_load((root / "tests/deploy" / name).read_text())["tests"]]
 
 
 def run(*command):
@@ -31,7 +33,7 @@ def test_rules_are_valid(promtool, root):
 
 
 def test_rules_say_what_they_should(promtool, root):
-    run(promtool, "test", "rules", root / "tests/deploy/rules_test.yaml")
+    run(promtool, "test", "rules", *(root / "tests/deploy" / name for name in RULE_TESTS))
 
 
 def test_every_alert_is_tested_both_ways(alerts, rule_tests):
