@@ -134,6 +134,7 @@ std::string Render(const std::vector<Report>& reports, const ComputeOptions& opt
   if (options.output.format == "csv") return ReportsToCsv(reports);
   if (options.output.format == "svg") {
     std::vector<Panel> panels;
+    panels.reserve(reports.size());
     for (const Report& report : reports) panels.push_back(PanelOf(report));
     return RenderSvg(panels);
   }

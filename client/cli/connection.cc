@@ -116,8 +116,9 @@ absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& o
   const auto read = [](const std::string& path, std::string& into) -> absl::Status {
     if (path.empty()) return absl::OkStatus();
     absl::StatusOr<std::string> bytes = ReadFile(path);
-    if (bytes.ok()) into = *std::move(bytes);
-    return bytes.status();
+    if (!bytes.ok()) return bytes.status();
+    into = *std::move(bytes);
+    return absl::OkStatus();
   };
   if (options.tls) {
     if (absl::Status status = read(options.tls_ca, connect.tls->root_certificates); !status.ok()) {
