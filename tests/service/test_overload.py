@@ -120,15 +120,20 @@ def test_a_deadline_that_passes_while_the_stream_is_paused(start_server, method)
         assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
         for call in queued:
             oracle.check_histogram(call.result().histogram, PAYLOAD, pb.Spec())
-        wait_until(lambda: server.metrics().value("histsvc_streams_open") == 0, 10, "no stream")
+
+        def counted(metrics, *samples):
+            return sum(metrics.value("histsvc_" + name, **labels) for name, labels in samples)
+
+        def dropped():
+            metrics = server.metrics()
+            # The client's own cancellation may come just before the server sees the deadline pass.
+            return counted(metrics, ("expired_total", {}), ("cancelled_total", {})) >= 1 and counted(
+                metrics, *(("requests_total", {"method": method, "code": code})
+                           for code in ("DEADLINE_EXCEEDED", "CANCELLED"))) >= 1
+        wait_until(dropped, 10, "a dropped and counted request")
         metrics = server.metrics()
-        # The client's own cancellation may come just before the server sees the deadline pass.
-        dropped = [metrics.value("histsvc_" + name) for name in ("expired_total", "cancelled_total")]
-        assert sum(dropped) >= 1, dropped
-        failed = [metrics.value("histsvc_requests_total", method=method, code=code)
-                  for code in ("DEADLINE_EXCEEDED", "CANCELLED")]
-        assert sum(failed) >= 1, failed
         assert metrics.value("histsvc_requests_total", method=method, code="OK") == 0
+        assert metrics.value("histsvc_streams_open") == 0
         assert metrics.value("histsvc_queue_bytes") == 0
 
 
