@@ -48,7 +48,8 @@ step() {
   else
     printf '%sfailed%s after %d s (status %d)\n' "${RED}" "${PLAIN}" $((SECONDS - begin)) \
       "${status}" >&2
-    tail -n 60 "${log}" | sed 's/^/    /' >&2
+    # Without ninja's lines about what did compile.
+    grep -v -E '^\[[0-9]+/[0-9]+\] [A-Z]' "${log}" | tail -n 60 | sed 's/^/    /' >&2 || true
     note "whole log: ${log}"
   fi
   return "${status}"
