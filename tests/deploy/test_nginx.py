@@ -3,9 +3,11 @@
 import contextlib
 import re
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
+import time
 import urllib.error
 import urllib.request
 
@@ -65,9 +67,7 @@ def proxy(root, servers, tmp_path):
         assert old in text
         text = text.replace(old, new)
     (folder / "histogram.conf").write_text(text)
-    line = (root / "deploy/nginx/histogram-servers.conf").read_text()
-    (folder / "histogram-servers.conf").write_text(
-        "".join(line.replace("127.0.0.1:50051", server.listen) for server in servers))
+    write_servers(root, folder, servers)
     (folder / "nginx.conf").write_text(MAIN.format(folder=folder))
     subprocess.run([nginx, "-t", "-p", folder, "-c", folder / "nginx.conf"], check=True)
     with Process([nginx, "-p", folder, "-c", folder / "nginx.conf"], folder / "output") as process:
@@ -77,10 +77,37 @@ def proxy(root, servers, tmp_path):
                 socket.create_connection(("127.0.0.1", tls), 1).close()
                 return True
         wait_until(listening, 20, "nginx")
-        yield f"127.0.0.1:{plain}", f"localhost:{tls}", folder / "tls.crt"
+
+        def set_down(down):
+            """As scaling.md says: changes the list of servers and has nginx read it again."""
+            write_servers(root, folder, servers, down)
+            process.send(signal.SIGHUP)
+        yield f"127.0.0.1:{plain}", f"localhost:{tls}", folder / "tls.crt", set_down
+
+
+def write_servers(root, folder, servers, down=None):
+    line = (root / "deploy/nginx/histogram-servers.conf").read_text()
+    lines = []
+    for server in servers:
+        mine = line.replace("127.0.0.1:50051", server.listen)
+        lines.append(mine.replace(";", " down;") if server is down else mine)
+    (folder / "histogram-servers.conf").write_text("".join(lines))
+
+
+def wait_until_left(server):
+    """Until nginx sends it nothing any more: its counter stands still for a second."""
+    seen = [(time.monotonic(), server.answered())]
+
+    def still():
+        now, answered = time.monotonic(), server.answered()
+        if answered != seen[-1][1]:
+            seen.append((now, answered))
+        return now - seen[-1][0] > 1
+    wait_until(still, 30, "nginx to leave the server", interval_s=0.1)
 
 
 def test_restarts_behind_nginx_lose_nothing(proxy, servers, load_bin, tmp_path):
+    set_down = proxy[3]
     with Load(load_bin, tmp_path / "load.log", proxy[0], 64 << 10, 4) as load:
         def served(more):
             begin = [server.answered() for server in servers]
@@ -89,8 +116,11 @@ def test_restarts_behind_nginx_lose_nothing(proxy, servers, load_bin, tmp_path):
                        "calls on both servers")
         served(20)
         for server in servers:
+            set_down(server)
+            wait_until_left(server)
             server.stop()
             server.start()
+            set_down(None)
             served(20)
         counted = load.finish_without_loss(calls_min=200)
     print(counted)
