@@ -1,6 +1,6 @@
 #include "server/batching/clock.h"
 
-#include <time.h>
+#include <ctime>
 
 namespace histogram::server {
 namespace {

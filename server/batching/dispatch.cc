@@ -1,6 +1,6 @@
 // What the batcher does under its lock on the straight way: form, place, take back.
 #include <algorithm>
-#include <limits>
+#include <cassert>
 #include <utility>
 
 #include "server/batching/batcher_impl.h"
@@ -40,6 +40,7 @@ Batcher::Impl::Impl(std::vector<Backend*> backends, const BatchingLimits& limits
       watchdog_ns_(std::min<uint64_t>(limits.batch_us_max, kNever / 2000) * 1000),
       limits_(limits),
       queue_(limits.small_bytes_max, QuantaFor(limits)) {
+  assert(backends_.size() <= kBackendsMax);
   for (Backend* backend : backends_) {
     const BackendInfo& info = backend->info();
     Executor& executor = executors_.emplace_back();

@@ -47,8 +47,8 @@ FairQueue::SizeClass FairQueue::Next() const {
   return small.deficit >= large.deficit ? kSmall : kLarge;
 }
 
-Job* FairQueue::Front(SizeClass index) {
-  Class& c = classes_[index];
+Job* FairQueue::Front(SizeClass size_class) {
+  Class& c = classes_[size_class];
   // A caller that is overdrawn misses its turn and is credited for it.
   while (c.tail->next->deficit <= 0) {
     c.tail = c.tail->next;
@@ -57,8 +57,8 @@ Job* FairQueue::Front(SizeClass index) {
   return c.tail->next->jobs.front();
 }
 
-bool FairQueue::Take(SizeClass index, uint64_t bytes) {
-  Class& c = classes_[index];
+bool FairQueue::Take(SizeClass size_class, uint64_t bytes) {
+  Class& c = classes_[size_class];
   Caller& caller = *c.tail->next;
   Job* job = caller.jobs.front();
   const bool first = job->notes_.dispatched == 0;
@@ -66,15 +66,15 @@ bool FairQueue::Take(SizeClass index, uint64_t bytes) {
   caller.deficit -= cost;
   job->notes_.dispatched += bytes;
   c.bytes -= bytes;
-  const Class& other = classes_[1 - index];
+  const Class& other = classes_[1 - size_class];
   c.deficit -= other.payloads > 0 ? cost : 0;
   if (Left(*job) > 0) return false;
   PopFront(c);
   return true;
 }
 
-void FairQueue::Drop(SizeClass index) {
-  Class& c = classes_[index];
+void FairQueue::Drop(SizeClass size_class) {
+  Class& c = classes_[size_class];
   c.bytes -= Left(*c.tail->next->jobs.front());
   PopFront(c);
 }
@@ -99,9 +99,9 @@ void FairQueue::PopFront(Class& c) {
   }
 }
 
-FairQueue::Times FairQueue::Scan(SizeClass index) const {
+FairQueue::Times FairQueue::Scan(SizeClass size_class) const {
   Times times;
-  const Class& c = classes_[index];
+  const Class& c = classes_[size_class];
   if (c.tail == nullptr) return times;
   const Caller* caller = c.tail;
   do {

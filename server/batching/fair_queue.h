@@ -46,29 +46,29 @@ class FairQueue {
 
   bool empty() const { return payloads(kSmall) + payloads(kLarge) == 0; }
   // Of a class: payloads (a partly taken one counts) and the bytes that are left of them.
-  uint32_t payloads(SizeClass c) const { return classes_[c].payloads; }
-  uint64_t bytes(SizeClass c) const { return classes_[c].bytes; }
+  uint32_t payloads(SizeClass size_class) const { return classes_[size_class].payloads; }
+  uint64_t bytes(SizeClass size_class) const { return classes_[size_class].bytes; }
   // Whose turn it is, of the classes that have work. REQUIRES: !empty().
   SizeClass Next() const;
 
   // The payload that is first in its class, now and until it is taken or dropped.
-  // REQUIRES: payloads(c) > 0.
-  Job* Front(SizeClass c);
+  // REQUIRES: payloads(size_class) > 0.
+  Job* Front(SizeClass size_class);
   // What is left of a job.
   static uint64_t Left(const Job& job) { return job.bytes - job.notes_.dispatched; }
 
-  // Takes `bytes` of Front(c), which leaves the queue when nothing is left of it: returns true
-  // then. REQUIRES: bytes <= Left(*Front(c)).
-  bool Take(SizeClass c, uint64_t bytes);
-  // Removes Front(c) at no cost to its caller.
-  void Drop(SizeClass c);
+  // Takes `bytes` of Front(size_class), which leaves the queue when nothing is left of it: returns
+  // true then. REQUIRES: bytes <= Left(*Front(size_class)).
+  bool Take(SizeClass size_class, uint64_t bytes);
+  // Removes Front(size_class) at no cost to its caller.
+  void Drop(SizeClass size_class);
 
-  // When the oldest came, and the tightest deadline, in a class. O(payloads(c)).
+  // When the oldest came, and the tightest deadline, in a class. O(payloads of the class).
   struct Times {
     TimeNs oldest_enqueued_at = kNever;
     TimeNs tightest_deadline = kNever;
   };
-  Times Scan(SizeClass c) const;
+  Times Scan(SizeClass size_class) const;
 
  private:
   struct Caller {

@@ -24,7 +24,7 @@ namespace histogram::server {
 
 // A bit a backend.
 using BackendMask = uint64_t;
-inline constexpr int kBackendsMax = 64;
+inline constexpr size_t kBackendsMax = 64;
 
 // Bytes [offset, offset + bytes) of a job's payload.
 struct Piece {

@@ -30,9 +30,7 @@ class Job {
   uint32_t bin_count = kByteValues;
   TimeNs deadline = kNever;
   uint64_t caller = 0;  // identity for fairness: authenticated identity, else connection
-  // Owns the fragments and their bytes. A batch that the watchdog gave up on keeps a reference, for
-  // its lane may still be reading after Done. Empty where the fragments outlive the backends
-  // anyway.
+  // Owns the fragments and their bytes; may be empty. See SharePayload.
   std::shared_ptr<const void> payload_owner;
 
   // Set by any thread at any time: the result is no longer wanted. A job that is cancelled before
@@ -54,9 +52,9 @@ class Job {
   // they stay so until the caller has let go of them (after Done) and all that was returned here
   // has been dropped, which may be never. What the batcher holds is a lasting cost only where a
   // lane hangs; nothing is shared on the normal way. May be called more than once, before Done,
-  // without the batcher's lock, while the lane reads: nothing that it reads may move. The default
-  // shares nothing: the job then waits for the lane, however long that takes.
-  virtual std::shared_ptr<const void> SharePayload() { return nullptr; }
+  // without the batcher's lock, while the lane reads: nothing that it reads may move. Null shares
+  // nothing: the job then waits for the lane, however long that takes.
+  virtual std::shared_ptr<const void> SharePayload() { return payload_owner; }
 
   // The job is finished. OK: counts and report are filled. CANCELLED, DEADLINE_EXCEEDED: dropped.
   // UNAVAILABLE, INTERNAL: no backend could execute it. Called exactly once, without the batcher's

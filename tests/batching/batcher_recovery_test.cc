@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/batching/batcher_fixture.h"
@@ -271,6 +272,31 @@ TEST_F(BatcherRecoveryTest, APayloadThatCannotBeSharedWaitsForTheLane) {
   puppet(0).Complete();
   EXPECT_TRUE(stays.ok()) << "late, but exact";
   EXPECT_EQ(goes.done_count, 1);
+}
+
+// The usual way to share: the job's owner of its payload.
+TEST_F(BatcherRecoveryTest, APayloadOwnerIsKept) {
+  struct Owned : Job {
+    void Done(const absl::Status& result) override {
+      status = result;
+      payload_owner.reset();
+    }
+    absl::Status status = absl::UnknownError("not done");
+  };
+  AddGpuAndCpu();
+  auto payload = std::make_shared<TestPayload>(100);
+  const std::weak_ptr<TestPayload> watched = payload;
+  Owned job;
+  job.fragments = payload->fragments;
+  job.bytes = payload->size;
+  job.payload_owner = std::move(payload);
+  ASSERT_TRUE(batcher().Enqueue(&job, WhenFull::kRefuse).ok());
+  Hang();
+  puppet(1).Complete();
+  EXPECT_TRUE(job.status.ok());
+  EXPECT_FALSE(watched.expired());
+  puppet(0).Complete();
+  EXPECT_TRUE(watched.expired());
 }
 
 TEST_F(BatcherRecoveryTest, AnUnsharedPayloadWhoseLaneFailsLateGoesElsewhere) {

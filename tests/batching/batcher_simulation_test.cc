@@ -25,7 +25,11 @@
 namespace histogram::server {
 namespace {
 
+#ifdef __SANITIZE_THREAD__
+constexpr uint64_t kRunsDefault = 200;  // one thread: nothing to find but time
+#else
 constexpr uint64_t kRunsDefault = 2000;
+#endif
 constexpr int kSteps = 200;
 
 class World;

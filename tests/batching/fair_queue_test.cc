@@ -110,7 +110,7 @@ TEST_F(FairQueueTest, CallersTakeTurns) {
   const Job* other = Push(2, 100);
   int before = 0;
   while (Pop() != other) ++before;
-  EXPECT_LE(before, 8 * static_cast<int>(kKiB) / FairQueue::kPayloadCost + 1);
+  EXPECT_LE(before, static_cast<int64_t>(8 * kKiB) / FairQueue::kPayloadCost + 1);
 }
 
 TEST_F(FairQueueTest, CallersShareBytesWhateverTheirSizes) {
@@ -171,7 +171,7 @@ TEST_F(FairQueueTest, ScanFindsOldestAndTightest) {
     for (int i = 0; i < 3; ++i) {
       QueuedJob& job = jobs_.emplace_back(caller, 10);
       job.enqueued_at = 100 - static_cast<TimeNs>(caller) + i;
-      job.deadline = 1000 + static_cast<TimeNs>(caller) - i * 10;
+      job.deadline = 1000 + static_cast<TimeNs>(caller) - TimeNs{10} * i;
       queue_.Push(&job);
     }
   }
