@@ -166,8 +166,11 @@ absl::StatusOr<Image> DecodeNetpbm(absl::string_view bytes) {
   image.width = header->width;
   image.height = header->height;
   image.format = header->channels == 1 ? "PGM" : "PPM";
-  image.channels = header->channels == 1 ? std::vector<Channel>{{"grey", *values}}
-                                         : Deinterleave(*values, {"red", "green", "blue"});
+  if (header->channels == 1) {
+    image.channels.push_back({"grey", *values});
+  } else {
+    image.channels = Deinterleave(*values, {"red", "green", "blue"});
+  }
   if (header->maximum > 255) {
     image.notes.push_back(
         absl::StrCat("samples of 0..", header->maximum, " were scaled to 8 bits"));
