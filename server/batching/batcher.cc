@@ -71,7 +71,9 @@ uint32_t Batcher::Impl::RetryAfterMsLocked() const {
         executor.lanes *
         (executor.recent_ns > 0 ? executor.recent_bytes / executor.recent_ns : kAssumedBytesPerNs);
   }
-  const double ns = static_cast<double>(charged_bytes_) / std::max(bytes_per_ns, 1e-6);
+  // What is queued may also be held back for a batch to fill.
+  const double ns = static_cast<double>(charged_bytes_) / std::max(bytes_per_ns, 1e-6) +
+                    static_cast<double>(limits_.batch_delay_us_max) * 1e3;
   return static_cast<uint32_t>(std::clamp(ns / 1e6, 1.0, kMaxMs));
 }
 

@@ -33,6 +33,7 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   void Start() {
     self_ = std::static_pointer_cast<AccumulateStream>(shared_from_this());
     service_.observer.StreamOpened(Method::kAccumulate);
+    service_.open_calls.fetch_add(1, std::memory_order_relaxed);
     service_.streams.Add(self_);
     Advance();
   }
@@ -291,6 +292,7 @@ void AccumulateStream::OnCancel() {
 void AccumulateStream::OnDone() {
   service_.streams.Remove(self_);
   service_.observer.StreamClosed(Method::kAccumulate);
+  service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
   self_.reset();  // the batcher may still hold the job; its end deletes the stream
 }
 

@@ -1,8 +1,11 @@
 #include "server/transport/codec.h"
 
+#include <google/protobuf/io/coded_stream.h>
+
 #include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "absl/hash/hash.h"
@@ -32,14 +35,16 @@ absl::Status UnknownField(const char* message, uint32_t number) {
                    {.reason = "UNKNOWN_FIELD", .field = absl::StrCat(message, ".", number)});
 }
 
-// Collects the occurrences of a spec: one in a single slice stays where it is.
+// Collects the occurrences of a spec. One that lies in a single slice stays where it is; several
+// are merged as protobuf merges them, each valid by itself, with work that grows with their bytes.
 class SpecCollector {
  public:
   absl::Status Add(wire::Reader& reader, uint64_t length, ParsedRequest& out) {
-    if (length > kSpecBytesMax) {
+    total_bytes_ += length;
+    if (total_bytes_ > kSpecBytesMax) {
       return MakeError(
           absl::StatusCode::kInvalidArgument,
-          absl::StrCat("spec: ", length, " bytes are more than the limit of ", kSpecBytesMax),
+          absl::StrCat("spec: ", total_bytes_, " bytes are more than the limit of ", kSpecBytesMax),
           {.reason = "SPEC_TOO_LARGE", .field = "spec", .limit = kSpecBytesMax});
     }
     std::string joined;
@@ -53,7 +58,7 @@ class SpecCollector {
       if (pieces == 2) joined.assign(reinterpret_cast<const char*>(first.data()), first.size());
       joined.append(reinterpret_cast<const char*>(piece.data()), piece.size());
     });
-    if (occurrences_++ > 0) return Merge(pieces <= 1 ? View(first) : joined, out);
+    if (++occurrences_ > 1) return Merge(pieces <= 1 ? View(first) : joined, out);
     if (pieces <= 1) {
       out.spec = View(first);
     } else {
@@ -63,27 +68,31 @@ class SpecCollector {
     return absl::OkStatus();
   }
 
+  // After the last field.
+  void Finish(ParsedRequest& out) {
+    if (!merged_.has_value()) return;
+    out.spec_storage = merged_->SerializeAsString();
+    out.spec = out.spec_storage;
+  }
+
  private:
   static std::string_view View(Fragment piece) {
     return {reinterpret_cast<const char*>(piece.data()), piece.size()};
   }
+  static bool MergeBytes(std::string_view bytes, v1::Spec& into) {
+    google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t*>(bytes.data()),
+                                                  static_cast<int>(bytes.size()));
+    return into.MergeFromCodedStream(&stream) && stream.ConsumedEntireMessage();
+  }
 
-  // A field that comes twice is merged, as protobuf does; each occurrence must be valid by itself.
-  static absl::Status Merge(std::string_view later, ParsedRequest& out) {
-    v1::Spec merged;
-    v1::Spec next;
-    if (!merged.ParseFromArray(out.spec.data(), static_cast<int>(out.spec.size())) ||
-        !next.ParseFromArray(later.data(), static_cast<int>(later.size()))) {
-      return Malformed("spec");
-    }
-    merged.MergeFrom(next);
-    if (merged.ByteSizeLong() > kSpecBytesMax) return Malformed("spec");
-    out.spec_storage = merged.SerializeAsString();
-    out.spec = out.spec_storage;
-    return absl::OkStatus();
+  absl::Status Merge(std::string_view later, const ParsedRequest& out) {
+    if (!merged_.has_value() && !MergeBytes(out.spec, merged_.emplace())) return Malformed("spec");
+    return MergeBytes(later, *merged_) ? absl::OkStatus() : Malformed("spec");
   }
 
   int occurrences_ = 0;
+  uint64_t total_bytes_ = 0;
+  std::optional<v1::Spec> merged_;  // from the second occurrence on
 };
 
 void ResetRequest(ParsedRequest& out) {
@@ -134,14 +143,19 @@ absl::Status ParseComputeRequest(absl::Span<const Fragment> message, ParsedReque
   ResetRequest(out);
   wire::Reader reader(message);
   SpecCollector specs;
-  return WalkRequest(reader, 0, "ComputeRequest", /*accumulate=*/false, specs, out);
+  absl::Status status = WalkRequest(reader, 0, "ComputeRequest", /*accumulate=*/false, specs, out);
+  specs.Finish(out);
+  return status;
 }
 
 absl::Status ParseAccumulateRequest(absl::Span<const Fragment> message, ParsedRequest& out) {
   ResetRequest(out);
   wire::Reader reader(message);
   SpecCollector specs;
-  return WalkRequest(reader, 0, "AccumulateRequest", /*accumulate=*/true, specs, out);
+  absl::Status status =
+      WalkRequest(reader, 0, "AccumulateRequest", /*accumulate=*/true, specs, out);
+  specs.Finish(out);
+  return status;
 }
 
 absl::Status ParseComputeManyRequest(absl::Span<const Fragment> message, ParsedRequest& out) {
@@ -172,6 +186,7 @@ absl::Status ParseComputeManyRequest(absl::Span<const Fragment> message, ParsedR
       return first_error.ok() ? UnknownField(kName, field) : first_error;
     }
   }
+  specs.Finish(out);
   return first_error;
 }
 

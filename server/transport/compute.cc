@@ -19,7 +19,9 @@ class ComputeCall final : public grpc::ServerUnaryReactor, public Job {
       : service_(service),
         context_(*context),
         response_(*response),
-        started_at_(service.clock.Now()) {}
+        started_at_(service.clock.Now()) {
+    service_.open_calls.fetch_add(1, std::memory_order_relaxed);
+  }
 
   void Start(const grpc::ByteBuffer& request) {
     if (absl::Status status = Accept(request); !status.ok()) {
@@ -52,6 +54,7 @@ class ComputeCall final : public grpc::ServerUnaryReactor, public Job {
     }
     ReportCall(service_, caller_info_, Method::kCompute, status_, bytes,
                static_cast<uint64_t>(now - started_at_));
+    service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
     delete this;
   }
 

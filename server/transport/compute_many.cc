@@ -43,6 +43,7 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   void Start() {
     self_ = std::static_pointer_cast<ComputeManyStream>(shared_from_this());
     service_.observer.StreamOpened(Method::kComputeMany);
+    service_.open_calls.fetch_add(1, std::memory_order_relaxed);
     service_.streams.Add(self_);
     Advance();
   }
@@ -53,6 +54,7 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   void OnDone() override {
     service_.streams.Remove(self_);
     service_.observer.StreamClosed(Method::kComputeMany);
+    service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
     self_.reset();  // the batcher may still hold items; the last one deletes the stream
   }
   void Drain() override {

@@ -1,9 +1,12 @@
 #include "server/transport/grpc_server.h"
 
 #include <grpc/compression.h>
+#include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/impl/server_builder_plugin.h>
 #include <grpcpp/resource_quota.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -11,13 +14,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <climits>
 #include <cstring>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include "kernels/error.h"
 #include "server/transport/certificates.h"
 
@@ -78,6 +84,18 @@ std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const TransportConfig& c
   return MakeTlsCredentials(TlsFilesOf(config));
 }
 
+// Linking the reflection library is enough to switch reflection on; this takes it out again.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->erase(
+        std::remove_if(plugins->begin(), plugins->end(),
+                       [](const auto& p) { return p->name() == "proto_server_reflection"; }),
+        plugins->end());
+  }
+};
+
 std::string WithChosenPort(const std::string& address, int port) {
   const size_t colon = address.rfind(':');
   return absl::StrCat(address.substr(0, colon + 1), port);
@@ -129,9 +147,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   if (absl::Status s = CheckTls(config); !s.ok()) return s;
   grpc::EnableDefaultHealthCheckService(true);
   // Reflection has no place for a token: under authentication it is off.
-  if (config.reflection && context.authenticator == nullptr)
-    grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  const bool reflection = config.reflection && context.authenticator == nullptr;
+  if (reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
+  if (!reflection) builder.SetOption(std::make_unique<WithoutReflection>());
   ApplyTransportSettings(config, builder);
   builder.RegisterService(&service);
 
@@ -174,9 +193,39 @@ void GrpcServer::SetBackendUp(const std::string& backend, bool up) {
   server_->GetHealthCheckService()->SetServingStatus(absl::StrCat("backend/", backend), up);
 }
 
+namespace {
+
+// Ends what holds up a shutdown without being a call of ours, a watcher of health or a silent peer:
+// once no call has been open for a while, connections are closed rather than waited for. Runs until
+// then, or until `over`.
+void CloseWhenQuiet(const std::atomic<int64_t>& open_calls, const std::atomic<bool>& over,
+                    grpc_server* server) {
+  constexpr std::chrono::milliseconds kLook{10};
+  constexpr int kQuietLooks =
+      30;  // peers on a slow network have this long to send what is on its way
+  for (int quiet = 0; quiet < kQuietLooks && !over.load();) {
+    std::this_thread::sleep_for(kLook);
+    quiet = open_calls.load() == 0 ? quiet + 1 : 0;
+  }
+  if (!over.load()) grpc_server_cancel_all_calls(server);
+}
+
+}  // namespace
+
 void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
   context_->streams.DrainAll();
-  server_->Shutdown(std::chrono::system_clock::now() + std::chrono::microseconds(grace_us));
+  // The connections stay open until the streams' clients have heard of their end: closing one on
+  // which its client still sends makes TCP throw away what the client has not read yet.
+  constexpr uint64_t kLingerUs = 200000;
+  const auto deadline = std::chrono::system_clock::now() + std::chrono::microseconds(grace_us);
+  if (context_->streams.WaitEmpty(absl::Microseconds(grace_us))) {
+    std::this_thread::sleep_for(std::chrono::microseconds(std::min(kLingerUs, grace_us)));
+  }
+  std::atomic<bool> over{false};
+  std::thread closer([&] { CloseWhenQuiet(context_->open_calls, over, server_->c_server()); });
+  server_->Shutdown(deadline);
+  over.store(true);
+  closer.join();
   server_->Wait();
 }
 

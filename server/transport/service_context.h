@@ -33,6 +33,8 @@ struct ServiceContext {
   Verifier verifier;
   Authenticator* authenticator = nullptr;  // null: no tokens; set before the server starts
   StreamRegistry streams;
+  // Calls that are not over; a drain ends as soon as there is none left.
+  std::atomic<int64_t> open_calls{0};
 };
 
 }  // namespace histogram::server

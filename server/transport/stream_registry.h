@@ -8,6 +8,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 
 namespace histogram::server {
 
@@ -34,6 +35,17 @@ class StreamRegistry {
   void Remove(const std::shared_ptr<DrainableStream>& stream) {
     absl::MutexLock lock(&mu_);
     streams_.erase(stream);
+  }
+  // Waits until every stream has ended, or until `timeout` is over; true if all have.
+  bool WaitEmpty(absl::Duration timeout) {
+    absl::MutexLock lock(&mu_);
+    return mu_.AwaitWithTimeout(
+        absl::Condition(
+            +[](std::unordered_set<std::shared_ptr<DrainableStream>>* streams) {
+              return streams->empty();
+            },
+            &streams_),
+        timeout);
   }
   void DrainAll() {
     std::vector<std::shared_ptr<DrainableStream>> open;

@@ -53,9 +53,17 @@ class Reader {
     return false;
   }
 
-  // The length of a length-delimited field. False where it exceeds what is left.
+  // The length of a length-delimited field: at most five bytes and below 2 GiB, as protobuf has it.
+  // False where it is malformed or exceeds what is left.
   bool ReadLength(uint64_t& length) {
-    return ReadVarint(length) && length <= INT32_MAX && length <= remaining_;
+    length = 0;
+    for (int i = 0; i < 5; ++i) {
+      uint8_t byte = 0;
+      if (!ReadByte(byte)) return false;
+      length |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
+      if (byte < 0x80) return length <= INT32_MAX && length <= remaining_;
+    }
+    return false;
   }
 
   // Calls `sink` with each piece of the next `length` bytes. REQUIRES: length <= remaining().
