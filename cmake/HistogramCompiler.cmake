@@ -19,8 +19,6 @@ if(HISTOGRAM_SANITIZE)
   # build keeps it.
   target_compile_options(histogram_build INTERFACE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${HISTOGRAM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1>
-    # gcc's own analysis reports what the instrumentation adds.
-    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${HISTOGRAM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1>)
   target_link_options(histogram_build INTERFACE -fsanitize=${HISTOGRAM_SANITIZE})
 endif()
