@@ -9,9 +9,24 @@ export CONTAINERS_CONF="${IMAGE_FOLDER}/containers.conf"
 export CONTAINERS_STORAGE_CONF="${IMAGE_FOLDER}/storage.conf"
 
 project_version() { sed -n 's/^project(histogram VERSION \([0-9.]*\).*/\1/p' "${ROOT}/CMakeLists.txt"; }
-project_commit() { git -C "${ROOT}" describe --always --dirty --exclude='*' 2>/dev/null || echo unknown; }
+# Both are looked up once, so that one run of a script builds one thing.
+PROJECT_COMMIT="$(git -C "${ROOT}" describe --always --dirty --exclude='*' 2>/dev/null || echo unknown)"
 # The date of everything in the image: that of the commit, so that it is the same wherever it is built.
-project_date() { git -C "${ROOT}" log -1 --format=%ct 2>/dev/null || echo 0; }
+PROJECT_DATE="$(git -C "${ROOT}" log -1 --format=%ct 2>/dev/null || echo 0)"
+# Where the image is built from; freeze_context puts a copy in its place.
+IMAGE_CONTEXT="${ROOT}"
+
+# freeze_context FOLDER: from now on builds are of the sources as they are now, whatever is edited meanwhile.
+freeze_context() {
+  mkdir -p "$1/deploy"
+  (
+    cd "${ROOT}"
+    cp -a CMakeLists.txt CMakePresets.json Dockerfile .dockerignore client cmake kernels proto scripts server "$1/"
+    cp -a deploy/image "$1/deploy/"
+    if [[ -f LICENSE ]]; then cp -a LICENSE "$1/"; fi
+  )
+  IMAGE_CONTEXT="$1"
+}
 
 # install_tools PACKAGE...: with apt, those that are missing.
 install_tools() {
@@ -60,10 +75,10 @@ build_image() {
     toolkit=(-v "$(readlink -f /usr/local/cuda):/usr/local/cuda:ro")
   fi
   buildah build --isolation chroot --pull-never --layers --format docker \
-    --timestamp "$(project_date)" "${toolkit[@]}" \
+    --timestamp "${PROJECT_DATE}" "${toolkit[@]}" \
     --build-arg BUILD_BASE="${BUILD_BASE:-${IMAGE_BASE}}" --build-arg CUDA="${cuda}" \
-    --build-arg VERSION="$(project_version)" --build-arg COMMIT="$(project_commit)" \
-    "$@" -t "${tag}" "${ROOT}"
+    --build-arg VERSION="$(project_version)" --build-arg COMMIT="${PROJECT_COMMIT}" \
+    "$@" -t "${tag}" "${IMAGE_CONTEXT}"
 }
 
 image_layers() { podman image inspect --format '{{range .RootFS.Layers}}{{.}} {{end}}' "$1"; }
