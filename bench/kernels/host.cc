@@ -27,12 +27,16 @@ double ThreadCpuUs() {
 // A lane with a batch of one payload that already lies in its pinned memory.
 struct PinnedBatch {
   std::unique_ptr<cuda::Lane> lane;
+  const cuda::CudaKernel* kernel = nullptr;
   std::vector<Fragment> fragments;
   ValueCounts counts{}, expected{};
   Batch batch;
 
   void Prepare(uint64_t bytes, uint64_t seed) {
-    fragments = lane->PinnedFragments(bytes);
+    kernel = bytes <= cuda::kLoneBytesMax     ? cuda::FindKernel("one_block")
+             : bytes <= cuda::kMappedBytesMax ? cuda::FindKernel("warp_batch")
+                                              : cuda::FindKernel("lane_private");
+    fragments = lane->PinnedFragments(bytes, *kernel);
     const std::vector<uint8_t> payload = testing::MakePayload(Distribution::kUniform, bytes, seed);
     expected = ReferenceCounts(payload);
     uint64_t at = 0;
@@ -47,7 +51,7 @@ struct PinnedBatch {
   }
 
   void Run() {
-    Check(lane->Begin(batch, nullptr));
+    Check(lane->Begin(batch, *kernel));
     Check(lane->Wait());
     lane->Finish(batch);
   }

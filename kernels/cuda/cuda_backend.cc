@@ -4,25 +4,28 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <iterator>
 #include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_backends.h"
 #include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/cuda_tuning.h"
 #include "kernels/cuda/lane.h"
 #include "kernels/cuda/lane_layout.h"
 #include "kernels/cuda/registry/registry.h"
 #include "kernels/error.h"
 #include "kernels/mutex.h"
+#include "kernels/tuning/selector.h"
 
 namespace histogram::cuda {
 namespace {
 
-constexpr uint32_t kLanesMax = 64;
+constexpr uint32_t kLanesMax = 256;
 constexpr uint64_t kLaneBytesMin = uint64_t{64} << 10;
-constexpr uint64_t kLaneBytesMax = uint64_t{2} << 30;
-constexpr uint32_t kLanePayloadsMax = 65536;
+constexpr uint64_t kLaneBytesMax = uint64_t{4095} << 20;
+constexpr uint32_t kLanePayloadsMax = 1 << 20;
 
 // What a batch costs where nothing was measured: a launch, the host's copy into pinned memory
 // beside PCIe, and a row back for each payload.
@@ -52,7 +55,8 @@ struct Shared {
 
   BackendInfo info;
   int device_index = 0;
-  const CudaKernel* forced = nullptr;
+  std::unique_ptr<const tuning::Selector> selector;
+  std::unique_ptr<const tuning::CostModel> lone_costs;  // of one payload, by its size
   std::atomic<bool> up{true};
   std::atomic<bool> poisoned{false};
 
@@ -105,7 +109,15 @@ void RunReaper(Shared& shared) {
 }
 
 absl::StatusOr<const CudaKernel*> ChooseKernel(const Shared& shared, const Batch& batch) {
-  if (batch.kernel.empty()) return shared.forced;
+  if (batch.kernel.empty()) {
+    Workload workload;
+    workload.payload_count = static_cast<uint32_t>(batch.items.size());
+    workload.batch_bytes = batch.bytes;
+    for (const BatchItem& item : batch.items) {
+      workload.payload_bytes = std::max(workload.payload_bytes, item.bytes);
+    }
+    return Kernels()[shared.selector->Choose(workload)];
+  }
   const CudaKernel* const kernel = FindKernel(batch.kernel);
   if (kernel != nullptr) return kernel;
   return MakeError(
@@ -132,7 +144,7 @@ bool RunBatch(Shared& shared, Shared::Slot& slot) {
     batch.status = status;
     return true;
   }
-  status = slot.lane->Begin(batch, *kernel);
+  status = slot.lane->Begin(batch, **kernel);
   if (!status.ok() && !absl::IsUnavailable(status)) {
     // Nothing that was queued may still read the buffers when the next batch fills them.
     if (const absl::Status drained = slot.lane->Drain(); !drained.ok()) status = drained;
@@ -227,20 +239,7 @@ class CudaBackend final : public Backend {
   const BackendInfo& info() const override { return shared_->info; }
   std::vector<KernelInfo> kernels() const override { return ListCudaKernels(); }
 
-  std::vector<KernelChoice> choices() const override {
-    const auto row = [this](uint64_t payload_bytes_max, uint32_t payloads_max, const char* kernel) {
-      return KernelChoice{
-          .backend = shared_->info.name,
-          .sample_type = SampleType::kUint8,
-          .bin_count_max = kByteValues,
-          .payload_bytes_max = payload_bytes_max,
-          .payloads_max = payloads_max,
-          .kernel = shared_->forced == nullptr ? kernel : std::string(shared_->forced->name())};
-    };
-    return {row(kMappedBytesMax, shared_->info.lane_payloads, "warp_batch"),
-            row(shared_->info.lane_bytes, 1, "lane_private"),
-            row(shared_->info.lane_bytes, shared_->info.lane_payloads, "warp_batch")};
-  }
+  std::vector<KernelChoice> choices() const override { return shared_->selector->rows(); }
 
   bool up() const override { return shared_->up.load(std::memory_order_acquire); }
 
@@ -250,8 +249,11 @@ class CudaBackend final : public Backend {
   }
 
   uint64_t EstimateNs(const Workload& workload) const override {
-    return kAssumedNsPerBatch + workload.payload_count * kAssumedNsPerPayload +
-           static_cast<uint64_t>(static_cast<double>(workload.batch_bytes) * kAssumedNsPerByte);
+    Workload lone = workload;
+    lone.payload_count = 1;
+    lone.payload_bytes = lone.batch_bytes;
+    const uint64_t further = workload.payload_count > 0 ? workload.payload_count - 1 : 0;
+    return shared_->lone_costs->EstimateNs(lone) + further * kAssumedNsPerPayload;
   }
 
   void Submit(std::unique_ptr<Batch> batch, Done done) override {
@@ -311,12 +313,12 @@ absl::Status CheckOptions(const BackendOptions& options) {
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                          const BackendOptions& options,
-                                                         std::shared_ptr<FaultPlan> faults) {
+                                                         std::shared_ptr<FaultPlan> faults,
+                                                         std::vector<std::string>& notes) {
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaSetDevice(device.traits.index));
   HISTOGRAM_RETURN_IF_ERROR(PrepareKernels(device.traits));
   auto shared = std::make_shared<Shared>();
   shared->device_index = device.traits.index;
-  if (!options.force_kernel.empty()) shared->forced = FindKernel(options.force_kernel);
   shared->slots = std::vector<Shared::Slot>(options.cuda_lanes);
   BackendInfo& info = shared->info;
   info.name = absl::StrCat("cuda:", device.traits.index);
@@ -337,6 +339,17 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
     info.pinned_bytes += slot.lane->pinned_bytes();
     info.device_bytes += slot.lane->device_bytes();
   }
+  absl::StatusOr<std::vector<KernelChoice>> rows =
+      MakeCudaTable(info.name, device, options, *shared->slots.front().lane, notes);
+  if (!rows.ok()) return rows.status();
+  std::vector<KernelChoice> lone_rows;
+  std::copy_if(rows->begin(), rows->end(), std::back_inserter(lone_rows),
+               [](const KernelChoice& row) { return row.payloads_max == 1; });
+  shared->lone_costs = std::make_unique<tuning::CostModel>(
+      lone_rows, tuning::CostModel::Assumption{.ns_per_byte = kAssumedNsPerByte,
+                                               .ns_per_payload = kAssumedNsPerBatch});
+  shared->selector =
+      std::make_unique<tuning::Selector>(Candidates(), *std::move(rows), options.force_kernel);
   return std::make_unique<CudaBackend>(std::move(shared));
 }
 

@@ -9,6 +9,8 @@
 #define HISTOGRAM_KERNELS_CUDA_CUDA_BACKEND_H_
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
@@ -21,11 +23,12 @@ namespace histogram::cuda {
 // INVALID_ARGUMENT, naming field, value and limits, where options are beyond their limits.
 absl::Status CheckOptions(const BackendOptions& options);
 
-// Allocates all lanes. RESOURCE_EXHAUSTED where memory is short.
+// Allocates all lanes and tunes on the first of them. RESOURCE_EXHAUSTED where memory is short.
 // REQUIRES: CheckOptions(options) is OK; options.force_kernel is empty or one of cuda's.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                          const BackendOptions& options,
-                                                         std::shared_ptr<FaultPlan> faults);
+                                                         std::shared_ptr<FaultPlan> faults,
+                                                         std::vector<std::string>& notes);
 
 }  // namespace histogram::cuda
 

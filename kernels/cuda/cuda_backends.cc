@@ -1,5 +1,6 @@
 #include "kernels/cuda/cuda_backends.h"
 
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,15 +26,33 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
         {.reason = "UNKNOWN_KERNEL", .field = "force_kernel", .limit = 0, .retry_after_ms = {}});
   }
   HISTOGRAM_RETURN_IF_ERROR(cuda::CheckOptions(options));
+  // GPUs are prepared side by side: each allocates and tunes for a second or so.
+  struct Made {
+    cuda::Device device;
+    absl::StatusOr<std::unique_ptr<Backend>> backend = absl::UnknownError("not made");
+    std::vector<std::string> notes;
+  };
+  std::vector<Made> made;
+  for (cuda::Device& device : cuda::FindDevices(**faults, notes)) {
+    made.emplace_back().device = std::move(device);
+  }
+  std::vector<std::thread> threads;
+  for (Made& one : made) {
+    threads.emplace_back([&one, &options, &faults] {
+      one.backend = cuda::MakeCudaBackend(one.device, options, *faults, one.notes);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
   std::vector<std::unique_ptr<Backend>> backends;
-  for (const cuda::Device& device : cuda::FindDevices(**faults, notes)) {
-    absl::StatusOr<std::unique_ptr<Backend>> backend =
-        cuda::MakeCudaBackend(device, options, *faults);
-    if (backend.ok()) {
-      backends.push_back(*std::move(backend));
+  for (Made& one : made) {
+    for (std::string& note : one.notes) notes.push_back(std::move(note));
+    if (one.backend.ok()) {
+      backends.push_back(*std::move(one.backend));
+    } else if (absl::IsInvalidArgument(one.backend.status())) {
+      return one.backend.status();
     } else {
-      notes.push_back(
-          absl::StrCat("cuda:", device.traits.index, " is not used: ", backend.status().message()));
+      notes.push_back(absl::StrCat("cuda:", one.device.traits.index,
+                                   " is not used: ", one.backend.status().message()));
     }
   }
   return backends;

@@ -1,5 +1,7 @@
 #include "kernels/cuda/lane.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <atomic>
 
@@ -13,7 +15,7 @@ namespace histogram::cuda {
 namespace {
 
 uint64_t PiecesMax(const LaneOptions& options) {
-  return options.lane_payloads + options.lane_bytes / kChunkBytes + 1;
+  return options.lane_payloads + options.lane_bytes / kChunkBytesMin + 1;
 }
 
 // Header, descriptor and padding of every piece, as if each had a chunk of its own.
@@ -35,7 +37,7 @@ inline void Relax() {
 absl::StatusOr<std::unique_ptr<Lane>> Lane::Make(const LaneOptions& options) {
   std::unique_ptr<Lane> lane(new Lane(options));
   HISTOGRAM_RETURN_IF_ERROR(lane->Allocate());
-  HISTOGRAM_RETURN_IF_ERROR(lane->CaptureLadder());
+  HISTOGRAM_RETURN_IF_ERROR(lane->CaptureLadders());
   return lane;
 }
 
@@ -73,34 +75,48 @@ absl::Status Lane::Allocate() {
       take(DeviceBuffer::Make(ScratchBytesMax(options_.device, lane_bytes)), scratch_));
   HISTOGRAM_RETURN_IF_ERROR(take(DeviceBuffer::Make(CleanBytesMax(options_.device)), clean_));
   pieces_.reserve(PiecesMax(options_));
-  chunks_.reserve(options_.lane_bytes / kChunkBytes * 2 + 2);
+  chunks_.reserve(options_.lane_bytes / kChunkBytesMin * 2 + 2);
   return absl::OkStatus();
 }
 
-// One graph for each number of blocks, so that a small batch costs one short launch. What a graph
-// launch does follows from the header in pinned memory alone.
-absl::Status Lane::CaptureLadder() {
+// Graphs, so that a small batch costs one short launch: for batches one for each number of blocks,
+// for lone payloads one for each amount that is loaded ahead. What a graph launch does follows from
+// the header and descriptors in pinned memory alone.
+absl::Status Lane::CaptureLadders() {
   Chunk chunk;
   chunk.units = ~0U;
-  kernel_ = &WarpBatch();
-  for (uint32_t blocks = 1; blocks < 2 * options_.device.multiprocessors; blocks *= 2) {
+  const uint32_t multiprocessors = options_.device.multiprocessors;
+  for (uint32_t blocks = 1; blocks < 2 * multiprocessors; blocks *= 2) {
     Launch launch = MakeLaunch(chunk, /*mapped=*/true);
-    launch.blocks_max = std::min(blocks, options_.device.multiprocessors);
-    launch.flag = control_.device<uint32_t>(kFlagAt);
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(
-        cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
-    const absl::Status enqueued = kernel_->Enqueue(launch);
-    cudaGraph_t captured = nullptr;
-    const cudaError_t ended = cudaStreamEndCapture(stream_.get(), &captured);
-    const Graph graph(captured);
-    HISTOGRAM_RETURN_IF_ERROR(enqueued);
-    HISTOGRAM_RETURN_IF_ERROR(ToStatus(ended, "cudaStreamEndCapture"));
-    cudaGraphExec_t executable = nullptr;
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaGraphInstantiate(&executable, graph.get(), 0));
-    ladder_.push_back({.blocks = launch.blocks_max, .graph = GraphExec(executable)});
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaGraphUpload(executable, stream_.get()));
+    launch.blocks_max = std::min(blocks, multiprocessors);
+    HISTOGRAM_RETURN_IF_ERROR(Capture(WarpBatch(), launch, launch.blocks_max, batch_ladder_));
+  }
+  chunk.piece_count = 1;
+  *input_.host<PayloadDescriptor>(sizeof(BatchHeader)) = {
+      .offset = PayloadsBegin(0, 1), .bytes = 0, .start = 0};
+  for (const uint32_t kib : {4U, 16U, 32U, 64U}) {
+    Launch launch = MakeLaunch(chunk, /*mapped=*/true);
+    launch.readable_bytes = kib << 10;
+    HISTOGRAM_RETURN_IF_ERROR(Capture(OneBlock(), launch, launch.readable_bytes, lone_ladder_));
   }
   return ToStatus(cudaStreamSynchronize(stream_.get()), "upload of a lane's graphs");
+}
+
+absl::Status Lane::Capture(const CudaKernel& kernel, Launch launch, uint32_t limit,
+                           std::vector<Rung>& ladder) {
+  launch.flag = control_.device<uint32_t>(kFlagAt);
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(
+      cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
+  const absl::Status enqueued = kernel.Enqueue(launch);
+  cudaGraph_t captured = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(stream_.get(), &captured);
+  const Graph graph(captured);
+  HISTOGRAM_RETURN_IF_ERROR(enqueued);
+  HISTOGRAM_RETURN_IF_ERROR(ToStatus(ended, "cudaStreamEndCapture"));
+  cudaGraphExec_t executable = nullptr;
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaGraphInstantiate(&executable, graph.get(), 0));
+  ladder.push_back({.limit = limit, .graph = GraphExec(executable)});
+  return ToStatus(cudaGraphUpload(executable, stream_.get()), "cudaGraphUpload");
 }
 
 Launch Lane::MakeLaunch(const Chunk& chunk, bool mapped) {
@@ -128,7 +144,8 @@ bool Lane::FlagIsSet() const {
 absl::Status Lane::Wait() {
   const NvtxRange range("wait");
   if (!rows_on_device_) {
-    const uint64_t spin_until = launched_ns_ + uint64_t{options_.spin_us_max} * 1000;
+    SleepUntilAlmostDone();
+    const uint64_t spin_until = NowNs() + uint64_t{options_.spin_us_max} * 1000;
     do {
       for (int i = 0; i < 16; ++i) {
         if (FlagIsSet()) {
@@ -142,6 +159,22 @@ absl::Status Lane::Wait() {
   const absl::Status status = WaitForEvent();
   finished_ns_ = NowNs();
   return status;
+}
+
+// Spinning is for the end of a wait: what comes before is known from the batches before. Wakes up
+// half the spinning time early, or a tenth of the whole where that is more.
+void Lane::SleepUntilAlmostDone() {
+  constexpr double kWorthNs = 15'000;
+  const double expected_ns = static_cast<double>(bytes_) * ns_per_byte_;
+  const double early_ns = std::max(options_.spin_us_max * 500.0, expected_ns / 10);
+  if (options_.spin_us_max == 0 || expected_ns - early_ns < kWorthNs) return;
+  const uint64_t until = launched_ns_ + static_cast<uint64_t>(expected_ns - early_ns);
+  const timespec time = {.tv_sec = static_cast<time_t>(until / 1'000'000'000),
+                         .tv_nsec = static_cast<long>(until % 1'000'000'000)};
+  // steady_clock is CLOCK_MONOTONIC. A signal only makes the spinning start early.
+  static_cast<void>(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr));
+  // Too long: how much too long is not known, so sleep clearly less the next time.
+  if (FlagIsSet()) ns_per_byte_ *= 0.7;
 }
 
 absl::Status Lane::Drain() {
@@ -204,7 +237,9 @@ void Lane::Abandon() {
   for (DeviceBuffer* buffer : {&device_input_, &device_rows_, &scratch_, &clean_}) {
     buffer->Abandon();
   }
-  for (Rung& rung : ladder_) rung.graph.Abandon();
+  for (std::vector<Rung>* ladder : {&batch_ladder_, &lone_ladder_}) {
+    for (Rung& rung : *ladder) rung.graph.Abandon();
+  }
 }
 
 void Lane::ReleaseHang() {

@@ -2,12 +2,14 @@
 // it is made. It executes one batch at a time, in three steps that its thread calls in turn:
 //
 //   Begin   copies the fragments into pinned memory and queues copies and kernels
-//   Wait    spins, then blocks, until the device is done; touches nothing of the batch
+//   Wait    sleeps while a large batch is far from done, spins, then blocks; touches nothing of the
+//            batch
 //   Finish  adds the rows up into the items' counts and fills in the report
 //
-// Up to kMappedBytesMax the kernel reads the pinned memory in place, as a graph launch; above, the
-// batch is cut into chunks that are gathered, copied and counted in overlap. Payloads are cut into
-// pieces with a row of u32 each, which Finish sums in u64.
+// Up to kMappedBytesMax the kernels made for that read the pinned memory in place, as a graph
+// launch. For other kernels and larger batches the batch is cut into chunks that are gathered,
+// copied and counted in overlap. Payloads are cut into pieces with a row of u32 each, which Finish
+// sums in u64.
 //
 // Used by one thread at a time, except info-like const methods. Sizes in bytes.
 #ifndef HISTOGRAM_KERNELS_CUDA_LANE_H_
@@ -36,8 +38,12 @@ struct LaneOptions {
 
 // Batches up to this size are read in place.
 inline constexpr uint64_t kMappedBytesMax = uint64_t{1} << 20;
-// Larger ones are copied in chunks of about this size.
-inline constexpr uint64_t kChunkBytes = uint64_t{4} << 20;
+// Lone payloads up to this size have a kernel of their own.
+inline constexpr uint32_t kLoneBytesMax = uint32_t{64} << 10;
+// Larger ones are copied in two chunks or more, of at least and at most these sizes: each copy
+// costs some microseconds, and the first cannot start before its chunk is gathered.
+inline constexpr uint64_t kChunkBytesMin = uint64_t{4} << 20;
+inline constexpr uint64_t kChunkBytesMax = uint64_t{16} << 20;
 // Every piece starts at a multiple of this.
 inline constexpr uint64_t kPieceAlignment = 128;
 
@@ -49,8 +55,9 @@ class Lane {
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
 
-  // REQUIRES: the batch is within the lane's limits. `kernel` null: the lane chooses.
-  absl::Status Begin(const Batch& batch, const CudaKernel* kernel);
+  // Executes the batch with that kernel. REQUIRES: the batch is not empty and within the lane's
+  // limits.
+  absl::Status Begin(const Batch& batch, const CudaKernel& kernel);
   // UNAVAILABLE: the context is lost, and with it this lane (call Abandon).
   absl::Status Wait();
   // Waits for whatever a Begin that failed has queued. UNAVAILABLE as above.
@@ -65,12 +72,12 @@ class Lane {
 
   uint64_t pinned_bytes() const;
   uint64_t device_bytes() const;
-  // Where the lane would gather a lone payload of that size: fragments of its pinned input. A batch
-  // made of them is not copied, which lets benchmarks start from pinned memory. While idle.
-  std::vector<Fragment> PinnedFragments(uint64_t payload_bytes);
+  // Where Begin would gather a lone payload of that size: fragments of the pinned input. A batch
+  // made of them is not gathered, which lets benchmarks start from pinned memory. While idle.
+  std::vector<Fragment> PinnedFragments(uint64_t payload_bytes, const CudaKernel& kernel);
 
  private:
-  // A part of a payload: at most kChunkBytes when the batch is copied.
+  // A part of a payload: at most chunk_bytes_ when the batch is cut.
   struct Piece {
     uint32_t item;
     uint32_t row;
@@ -83,14 +90,18 @@ class Lane {
     uint64_t begin = 0, bytes = 0;  // in the pinned input
     uint32_t units = 0;
   };
+  // A graph of the ladder for batches, by blocks, or of the one for lone payloads, by bytes.
   struct Rung {
-    uint32_t blocks;
+    uint32_t limit;
     GraphExec graph;
   };
 
   explicit Lane(const LaneOptions& options) : options_(options) {}
   absl::Status Allocate();
-  absl::Status CaptureLadder();
+  absl::Status CaptureLadders();
+  absl::Status Capture(const CudaKernel& kernel, Launch launch, uint32_t limit,
+                       std::vector<Rung>& ladder);
+  void ChooseMode(const Batch& batch, const CudaKernel& kernel);
   void Plan(const Batch& batch);
   uint64_t Gather(const Batch& batch, const Chunk& chunk);
   void CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to);
@@ -99,6 +110,7 @@ class Lane {
   Launch MakeLaunch(const Chunk& chunk, bool mapped);
   absl::Status InjectFault();
   bool FlagIsSet() const;
+  void SleepUntilAlmostDone();
   absl::Status WaitForEvent();
 
   const LaneOptions options_;
@@ -106,14 +118,18 @@ class Lane {
   Event copied_, done_, chunk_copied_;
   PinnedBuffer input_, rows_, control_;
   DeviceBuffer device_input_, device_rows_, scratch_, clean_;
-  std::vector<Rung> ladder_;
+  std::vector<Rung> batch_ladder_, lone_ladder_;
 
   // Of the batch that is executing.
   const CudaKernel* kernel_ = nullptr;
   bool rows_on_device_ = false;  // the kernel cannot write mapped memory: copy rows, no flag
-  bool mapped_ = false;
+  bool mapped_ = false;          // read in place, by a graph of `ladder_`
+  const std::vector<Rung>* ladder_ = nullptr;
   bool done_recorded_ = false;
   uint32_t sequence_ = 0;  // what the flag will hold
+  uint64_t chunk_bytes_ = 0;
+  uint64_t bytes_ = 0;
+  double ns_per_byte_ = 0;  // that large batches took on the device lately
   std::vector<Piece> pieces_;
   std::vector<Chunk> chunks_;
   size_t fragment_ = 0;  // gather position: where in the current item's fragments

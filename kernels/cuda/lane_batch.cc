@@ -14,23 +14,13 @@ namespace {
 // Work that a block of the ladder gets: rounds for two teams of two warps.
 constexpr uint32_t kUnitsPerBlock = 8;
 
-constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
-  return (value + alignment - 1) / alignment * alignment;
-}
-
-// A chunk's bytes begin here, behind its header and descriptors.
-constexpr uint64_t PayloadsBegin(uint64_t chunk_begin, uint64_t pieces) {
-  return AlignUp(chunk_begin + sizeof(BatchHeader) + pieces * sizeof(PayloadDescriptor), 128);
-}
-
 }  // namespace
 
-std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes) {
+std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes, const CudaKernel& kernel) {
   Batch batch;
   batch.bytes = payload_bytes;
   batch.items.push_back({.fragments = {}, .bytes = payload_bytes});
-  kernel_ = nullptr;
-  mapped_ = payload_bytes <= kMappedBytesMax;
+  ChooseMode(batch, kernel);
   Plan(batch);
   std::vector<Fragment> fragments;
   for (const Chunk& chunk : chunks_) {
@@ -43,14 +33,27 @@ std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes) {
   return fragments;
 }
 
+void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
+  kernel_ = &kernel;
+  ladder_ = nullptr;
+  if (batch.bytes <= kMappedBytesMax && kernel_ == &WarpBatch()) ladder_ = &batch_ladder_;
+  if (batch.bytes <= kLoneBytesMax && batch.items.size() == 1 && kernel_ == &OneBlock()) {
+    ladder_ = &lone_ladder_;
+  }
+  mapped_ = ladder_ != nullptr;
+  rows_on_device_ = !kernel.has_flag();
+  bytes_ = batch.bytes;
+  chunk_bytes_ = AlignUp(std::clamp(bytes_ / 2, kChunkBytesMin, kChunkBytesMax), kPieceAlignment);
+}
+
 // Cuts the batch into pieces and chunks and writes each chunk's header and descriptors.
 void Lane::Plan(const Batch& batch) {
   pieces_.clear();
   chunks_.clear();
-  const bool cut = !mapped_ && kernel_ == nullptr;
+  const bool cut = !mapped_;
   for (uint32_t item = 0; item < batch.items.size(); ++item) {
     const uint64_t bytes = batch.items[item].bytes;
-    const uint64_t piece_bytes = cut ? kChunkBytes : std::max<uint64_t>(bytes, 1);
+    const uint64_t piece_bytes = cut ? chunk_bytes_ : std::max<uint64_t>(bytes, 1);
     uint64_t at = 0;
     do {
       const uint64_t length = std::min(piece_bytes, bytes - at);
@@ -68,7 +71,7 @@ void Lane::Plan(const Batch& batch) {
     do {
       bytes += AlignUp(pieces_[end].bytes, kPieceAlignment);
       ++end;
-    } while (end < pieces_.size() && (!cut || bytes + pieces_[end].bytes <= kChunkBytes));
+    } while (end < pieces_.size() && (!cut || bytes + pieces_[end].bytes <= chunk_bytes_));
     Chunk chunk;
     chunk.first_piece = first;
     chunk.piece_count = end - first;
@@ -127,7 +130,7 @@ uint64_t Lane::Gather(const Batch& batch, const Chunk& chunk) {
   return NowNs() - start;
 }
 
-absl::Status Lane::Begin(const Batch& batch, const CudaKernel* kernel) {
+absl::Status Lane::Begin(const Batch& batch, const CudaKernel& kernel) {
   if (batch.items.empty() || batch.items.size() > options_.lane_payloads ||
       batch.bytes > options_.lane_bytes) {
     return absl::InvalidArgumentError("the batch is empty or larger than the lane");
@@ -135,10 +138,8 @@ absl::Status Lane::Begin(const Batch& batch, const CudaKernel* kernel) {
   start_ns_ = NowNs();
   gather_ns_ = 0;
   done_recorded_ = false;
-  kernel_ = kernel;
-  mapped_ = batch.bytes <= kMappedBytesMax && kernel == nullptr;
-  rows_on_device_ = kernel != nullptr && !kernel->has_flag();
   if (++sequence_ == 0) sequence_ = 1;  // 0 is what the flag holds at first
+  ChooseMode(batch, kernel);
   Plan(batch);
   const absl::Status status = mapped_ ? BeginMapped(batch) : BeginCopied(batch);
   launched_ns_ = NowNs();
@@ -146,21 +147,18 @@ absl::Status Lane::Begin(const Batch& batch, const CudaKernel* kernel) {
 }
 
 absl::Status Lane::BeginMapped(const Batch& batch) {
-  kernel_ = &WarpBatch();
   const Chunk& chunk = chunks_.front();
   gather_ns_ = Gather(batch, chunk);
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
   const NvtxRange range("launch");
-  const uint32_t blocks = chunk.units / kUnitsPerBlock;
-  const auto rung = std::find_if(ladder_.begin(), ladder_.end() - 1,
-                                 [blocks](const Rung& r) { return r.blocks >= blocks; });
+  const uint64_t wanted =
+      ladder_ == &lone_ladder_ ? batch.bytes : uint64_t{chunk.units / kUnitsPerBlock};
+  const auto rung = std::find_if(ladder_->begin(), ladder_->end() - 1,
+                                 [wanted](const Rung& r) { return r.limit >= wanted; });
   return ToStatus(cudaGraphLaunch(rung->graph.get(), stream_.get()), "cudaGraphLaunch");
 }
 
 absl::Status Lane::BeginCopied(const Batch& batch) {
-  if (kernel_ == nullptr) {
-    kernel_ = chunks_.size() > 1 && batch.items.size() == 1 ? &LanePrivate() : &WarpBatch();
-  }
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
   for (size_t i = 0; i < chunks_.size(); ++i) {
     const Chunk& chunk = chunks_[i];

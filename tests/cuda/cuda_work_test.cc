@@ -16,9 +16,9 @@ namespace {
 TEST(WorkTest, UnitsCoverEveryByte) {
   EXPECT_EQ(cuda::RoundsOf(0), 0U);
   EXPECT_EQ(cuda::RoundsOf(1), 1U);
-  EXPECT_EQ(cuda::RoundsOf(512), 1U);
-  EXPECT_EQ(cuda::RoundsOf(513), 2U);
-  EXPECT_EQ(cuda::RoundsOf(0xFFFFFFFFU), 1U << 23);
+  EXPECT_EQ(cuda::RoundsOf(cuda::kRoundBytes), 1U);
+  EXPECT_EQ(cuda::RoundsOf(cuda::kRoundBytes + 1), 2U);
+  EXPECT_EQ(cuda::RoundsOf(0xFFFFFFFFU), 1U << 22);
 }
 
 TEST(WorkTest, StartsAreTheRunningSum) {
@@ -83,7 +83,7 @@ TEST(RegistryTest, HasEveryKernelUnderItsName) {
   EXPECT_EQ(names, (std::set<std::string>{"naive_element", "naive_section", "naive_interleaved",
                                           "global_private", "shared_private", "shared_section",
                                           "register_private", "run_accumulator", "packed_thread",
-                                          "cub_histogram", "lane_private", "warp_batch"}));
+                                          "cub_histogram", "lane_private", "warp_batch", "one_block"}));
   EXPECT_EQ(cuda::FindKernel("no_such_kernel"), nullptr);
 }
 

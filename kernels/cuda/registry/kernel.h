@@ -61,6 +61,8 @@ struct Launch {
   void* scratch = nullptr;
   void* clean = nullptr;
   const BinMap* bin_map = nullptr;  // host; null counts the 256 values
+  // So many bytes from each payload's first on may be read, whatever its length; 0: only its own.
+  uint32_t readable_bytes = 0;
   // Most blocks of this launch; 0 lets the kernel choose. Not every kernel heeds it.
   uint32_t blocks_max = 0;
   const DeviceTraits* device = nullptr;

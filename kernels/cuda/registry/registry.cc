@@ -12,10 +12,10 @@ namespace histogram::cuda {
 
 absl::Span<const CudaKernel* const> Kernels() {
   // In the order of the literature, then ours.
-  static const std::array<const CudaKernel*, 12> kKernels = {
-      &NaiveElement(),  &NaiveSection(),  &NaiveInterleaved(), &GlobalPrivate(),
-      &SharedPrivate(), &SharedSection(), &RegisterPrivate(),  &RunAccumulator(),
-      &PackedThread(),  &CubHistogram(),  &LanePrivate(),      &WarpBatch(),
+  static const std::array<const CudaKernel*, 13> kKernels = {
+      &NaiveElement(),  &NaiveSection(),    &NaiveInterleaved(), &GlobalPrivate(), &SharedPrivate(),
+      &SharedSection(), &RegisterPrivate(), &RunAccumulator(),   &PackedThread(),  &CubHistogram(),
+      &LanePrivate(),   &WarpBatch(),       &OneBlock(),
   };
   return kKernels;
 }

@@ -1,6 +1,6 @@
 // How a batch lies in memory, as kernels see it: a header, one descriptor a payload, and the units
-// of work by which a batch kernel shares a batch out over its teams of warps. Plain types and functions,
-// used on host and device; no CUDA call.
+// of work by which a batch kernel shares a batch out over its teams of warps. Plain types and
+// functions, used on host and device; no CUDA call.
 #ifndef HISTOGRAM_KERNELS_CUDA_REGISTRY_WORK_H_
 #define HISTOGRAM_KERNELS_CUDA_REGISTRY_WORK_H_
 
@@ -14,7 +14,7 @@ namespace histogram::cuda {
 inline constexpr uint32_t kRoundBytes = 1024;
 // What a payload costs besides its rounds (its result row has to be collected and written), in
 // rounds. Shapes the shares only, never the answer.
-inline constexpr uint32_t kPayloadOverheadUnits = 1;
+inline constexpr uint32_t kPayloadOverheadUnits = 8;
 
 // A payload. `bytes` fits 32 bits since no lane and no launch holds 4 GiB.
 struct alignas(16) PayloadDescriptor {

@@ -7,9 +7,9 @@
 // the first: one byte permutation forms it. An increment is that permutation and one shared-memory
 // reduction.
 //
-// Groups of loads go to blocks in turn; the last part of a large payload is handed out by tickets, so
-// that multiprocessors that are nearer to the memory take more of it and all end together. A ticket is
-// drawn one group ahead.
+// Groups of loads go to blocks in turn; the last part of a large payload is handed out by tickets,
+// so that multiprocessors that are nearer to the memory take more of it and all end together. A
+// ticket is drawn one group ahead.
 //
 // The table is cleared while the first loads are under way. The counts end in the row either by
 // global reductions into a row that the launch before has zeroed, or, where rows must be written
@@ -26,13 +26,14 @@ namespace {
 constexpr uint32_t kThreads = 1024;
 constexpr uint32_t kColumns = 64;
 constexpr uint32_t kTableBytes = kByteValues * kColumns * sizeof(uint32_t);
-constexpr uint32_t kSharedBytes = kTableBytes + 16;  // and two tickets
+constexpr uint32_t kTicketBytes = 16;  // behind the table
 // 16-byte loads in flight in each thread.
 constexpr uint32_t kLoads = 2;
 constexpr uint32_t kGroupVectors = kThreads * kLoads;
-// One in so many groups is handed out by ticket, of payloads with this many groups a block.
-constexpr uint32_t kTicketPart = 8;
-constexpr uint32_t kTicketGroupsMin = 16;
+// So many groups a block, but no more than a quarter, are handed out by ticket, of payloads with at
+// least so many groups a block.
+constexpr uint32_t kTicketTurns = 12;
+constexpr uint32_t kTurnsForTickets = 16;
 
 // Zero between launches.
 struct Accumulator {
@@ -45,11 +46,12 @@ struct Arguments {
   const uint8_t* data;
   uint32_t bytes;
   uint32_t* row;
-  uint32_t* next_rows;        // zeroed for the next launch
-  uint32_t rows_to_zero;      // their number
+  uint32_t* next_rows;    // zeroed for the next launch
+  uint32_t rows_to_zero;  // their number
   Accumulator* accumulator;
-  bool row_is_zero;  // and is added to, without the accumulator
-  uint32_t turns;    // groups that every block counts; the groups behind them go by ticket
+  bool row_is_zero;           // and is added to, without the accumulator
+  uint32_t groups;            // of kGroupVectors vectors
+  uint32_t groups_in_turn;    // of these, go to blocks in turn; those behind them by ticket
   uint32_t* flag;             // may be null
   const BatchHeader* header;  // holds the flag's value
 };
@@ -143,7 +145,8 @@ __device__ inline void CountByTicket(const uint4* vectors, uint32_t first, uint3
     __syncthreads();
     mine = ticket[turn];
   }
-  // Every block draws exactly one ticket too many: whoever draws the last of those is the last to draw.
+  // Every block draws exactly one ticket too many: whoever draws the last of those is the last to
+  // draw.
   if (threadIdx.x == 0 && mine == by_ticket + gridDim.x - 1) accumulator->tickets = 0;
 }
 
@@ -170,11 +173,10 @@ __global__ void __launch_bounds__(kThreads, 2)
   const Cut cut(args.data, args.bytes);
   const auto* const vectors = reinterpret_cast<const uint4*>(args.data + cut.head);
   const uint32_t column = (threadIdx.x % 64) * 4;
-  const uint32_t groups = cut.vectors / kGroupVectors;
-  const bool any_tickets = args.turns * gridDim.x < groups;
+  const bool any_tickets = args.groups_in_turn < args.groups;
 
   uint4 loaded[kLoads];
-  if (args.turns > 0) LoadGroup(vectors, blockIdx.x, loaded);
+  if (blockIdx.x < args.groups_in_turn) LoadGroup(vectors, blockIdx.x, loaded);
   for (uint32_t i = threadIdx.x; i < kTableBytes / 16; i += kThreads) {
     reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
   }
@@ -186,17 +188,16 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (any_tickets && threadIdx.x == 0) ticket[0] = atomicAdd(&args.accumulator->tickets, 1U);
   __syncthreads();
 
-  for (uint32_t turn = 0; turn < args.turns; ++turn) {
+  for (uint32_t group = blockIdx.x; group < args.groups_in_turn;) {
     CountGroup(table, loaded, column);
-    if (turn + 1 < args.turns) {
-      LoadGroup(vectors, blockIdx.x + (turn + 1) * gridDim.x, loaded);
-    }
+    group += gridDim.x;
+    if (group < args.groups_in_turn) LoadGroup(vectors, group, loaded);
   }
   if (any_tickets) {
-    CountByTicket(vectors, args.turns * gridDim.x, groups, table, column, ticket,
+    CountByTicket(vectors, args.groups_in_turn, args.groups, table, column, ticket,
                   args.accumulator);
   }
-  CountRest(args, cut, vectors, groups, table, column);
+  CountRest(args, cut, vectors, args.groups, table, column);
   __syncthreads();
 
   const uint32_t sum = SumColumns(table);
@@ -205,7 +206,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (args.row_is_zero) {
     if (is_owner && sum != 0) atomicAdd(&args.row[value], sum);
   } else {
-    FinishThroughAccumulator(args, value, is_owner, sum, *ticket);
+    FinishThroughAccumulator(args, value, is_owner, sum, *reinterpret_cast<uint32_t*>(table));
   }
 }
 
@@ -221,9 +222,9 @@ class LanePrivateKernel final : public CudaKernel {
     return sizeof(Accumulator);
   }
 
-  absl::Status Prepare(const DeviceTraits& /*device*/) const override {
+  absl::Status Prepare(const DeviceTraits& device) const override {
     HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
-        LanePrivateKernelOf, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedBytes));
+        LanePrivateKernelOf, cudaFuncAttributeMaxDynamicSharedMemorySize, SharedBytes(device)));
     return absl::OkStatus();
   }
 
@@ -240,32 +241,42 @@ class LanePrivateKernel final : public CudaKernel {
           .rows_to_zero = is_last ? launch.rows_to_zero : 0,
           .accumulator = static_cast<Accumulator*>(launch.clean),
           .row_is_zero = launch.rows_zeroed && launch.flag == nullptr,
-          .turns = Turns(launch, payload, blocks),
+          .groups = Groups(launch, payload, blocks),
+          .groups_in_turn = GroupsInTurn(launch, Groups(launch, payload, blocks), blocks),
           .flag = is_last ? launch.flag : nullptr,
           .header = launch.header,
       };
-      LanePrivateKernelOf<<<blocks, kThreads, kSharedBytes, launch.stream>>>(args);
+      LanePrivateKernelOf<<<blocks, kThreads, SharedBytes(*launch.device), launch.stream>>>(args);
       HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
     }
     return EnqueueFoldRows(launch);
   }
 
  private:
+  // With room for tickets, where a block may have it.
+  static uint32_t SharedBytes(const DeviceTraits& device) {
+    return std::min(device.shared_bytes_max, kTableBytes + kTicketBytes);
+  }
   static uint32_t Blocks(const Launch& launch, uint32_t bytes) {
-    const uint32_t resident = std::max(
-        1U, std::min(2U, launch.device->shared_bytes_multiprocessor / (kSharedBytes + 1024)));
+    const uint32_t resident = std::max(1U, std::min(2U, launch.device->shared_bytes_multiprocessor /
+                                                            (SharedBytes(*launch.device) + 1024)));
     uint32_t most = launch.device->multiprocessors * resident;
     if (launch.blocks_max != 0) most = std::min(most, launch.blocks_max);
     // A block is worth its table from one load per thread on.
     return std::clamp(bytes / (kThreads * 16), 1U, most);
   }
-  // How many groups every block counts before tickets decide.
-  static uint32_t Turns(const Launch& launch, const PayloadDescriptor& payload, uint32_t blocks) {
-    const Cut cut(launch.input + payload.offset, payload.bytes);
-    const uint32_t groups = cut.vectors / kGroupVectors;
+  // None when not every block would get one: then the rest, which is shared out more finely, is
+  // all.
+  static uint32_t Groups(const Launch& launch, const PayloadDescriptor& payload, uint32_t blocks) {
+    const uint32_t groups =
+        Cut(launch.input + payload.offset, payload.bytes).vectors / kGroupVectors;
+    return groups < blocks ? 0 : groups;
+  }
+  static uint32_t GroupsInTurn(const Launch& launch, uint32_t groups, uint32_t blocks) {
     const uint32_t turns = groups / blocks;
-    if (turns < kTicketGroupsMin) return turns;
-    return turns - turns / kTicketPart;
+    const bool tickets = SharedBytes(*launch.device) > kTableBytes;
+    if (!tickets || turns < kTurnsForTickets) return groups;
+    return (turns - std::min(turns / 4, kTicketTurns)) * blocks;
   }
 };
 

@@ -31,98 +31,99 @@ struct Shares {
 };
 
 // What a team reads next of a payload, and what follows from it: a stretch of full groups of
-// kGroupRounds rounds, or one group that is not full.
+// kGroupRounds rounds, or one group that is not full. Registers are short: two of these are alive.
 struct Stretch {
-  const uint4* at;      // this lane's first vector
-  uint32_t groups;      // full groups; 0 for one that is not full
-  int32_t left;         // then: round j is this lane's if j * kTeamLanes < left
-  const uint8_t* edge;  // this lane's byte of the payload's head or tail; null where it has none
-  uint32_t payload;     // its index
-  uint32_t first_team;  // of those that share the payload
-  uint32_t sharers;     // teams
-  bool collect;         // the tile ends with this stretch
-  bool finish;          // this team's part of the payload ends with it
-  bool valid;           // false behind the last
+  static constexpr uint32_t kCollect = 1;  // the tile ends with this stretch
+  static constexpr uint32_t kFinish = 2;   // this team's part of the payload ends with it
+  static constexpr uint32_t kEdge = 4;     // this lane has a byte of the payload's head or tail
+  static constexpr uint32_t kValid = 8;    // not behind the last
+
+  const uint4* at;   // this lane's first vector
+  uint32_t groups;   // full groups; 0 for one that is not full
+  int32_t left;      // then: round j is this lane's if j * kTeamLanes < left
+  uint32_t payload;  // its index
+  uint32_t sharing;  // the first of the teams that share the payload << 16 | their number
+  uint32_t flags;
+
+  __device__ bool Has(uint32_t flag) const { return (flags & flag) != 0; }
+  __device__ uint32_t first_team() const { return sharing >> 16; }
+  __device__ uint32_t sharers() const { return sharing & 0xFFFF; }
 };
 
-// Walks the stretches of one team's share.
+// Walks the stretches of one team's share. REQUIRES: fewer than 65536 teams.
 class Walk {
  public:
   __device__ Walk(const uint8_t* input, const BatchHeader* header, const Shares& shares,
                   uint32_t team)
-      : input_(input), shares_(shares) {
-    payloads_ = reinterpret_cast<const PayloadDescriptor*>(header + 1);
-    payload_count_ = header->payload_count;
-    lane_ = threadIdx.x % kTeamLanes;
-    warp_lane_ = lane_ % 32;
+      : input_(input), header_(header), lane_(threadIdx.x % kTeamLanes) {
     begin_ = shares.Begin(team);
     end_ = shares.Begin(team + 1);
-    team_ = team;
-    index_ = FindPayload();
+    index_ = FindPayload(header->payload_count, shares.units);
     FetchDescriptors();
   }
 
-  __device__ Stretch Next() {
+  // The next stretch; `edge` becomes this lane's byte of the head or tail, where it has one.
+  // `shares` as in the constructor.
+  __device__ Stretch Next(const Shares& shares, const uint8_t*& edge) {
     Stretch next;
-    if (round_ == round_end_ && !OpenPayload()) {
-      next.groups = 0;
-      next.left = 0;
-      next.edge = nullptr;
-      next.collect = next.finish = next.valid = false;
-      return next;
+    next.groups = next.flags = 0;
+    next.left = 0;
+    if (round_ == round_end_) {
+      edge = nullptr;
+      if (!OpenPayload(shares, edge)) return next;
+      if (edge != nullptr) next.flags = Stretch::kEdge;
     }
-    next.payload = open_;
-    next.first_team = first_team_;
-    next.sharers = sharers_;
-    next.edge = nullptr;
-    if (edges_due_) {
-      edges_due_ = false;
-      next.edge = Edge();
-    }
+    next.payload = index_ - 1;
+    next.sharing = sharing_;
     const uint32_t first = round_ * kTeamLanes;
-    const uint32_t rounds_that_are_full = min(cut_.vectors / kTeamLanes, round_end_);
+    const uint32_t rounds_that_are_full = min(vectors_ / kTeamLanes, round_end_);
     const uint32_t full = rounds_that_are_full > round_ ? rounds_that_are_full - round_ : 0;
     next.groups = min(full / kGroupRounds, kTileGroups - tile_groups_);
     round_ = min(round_end_, round_ + max(next.groups, 1U) * kGroupRounds);
-    const uint32_t end = min(round_ * kTeamLanes, cut_.vectors);
-    next.at = reinterpret_cast<const uint4*>(data_ + cut_.head) + first + lane_;
-    next.left = static_cast<int32_t>(end) - static_cast<int32_t>(first + lane_);
-    next.finish = round_ == round_end_;
+    next.at = base_ + first + lane_;
+    next.left = static_cast<int32_t>(min(round_ * kTeamLanes, vectors_)) -
+                static_cast<int32_t>(first + lane_);
     tile_groups_ += max(next.groups, 1U);
-    next.collect = next.finish || tile_groups_ == kTileGroups;
-    if (next.collect) tile_groups_ = 0;
-    next.valid = true;
+    next.flags |= Stretch::kValid;
+    if (round_ == round_end_) next.flags |= Stretch::kFinish | Stretch::kCollect;
+    if (tile_groups_ == kTileGroups) next.flags |= Stretch::kCollect;
+    if (next.Has(Stretch::kCollect)) tile_groups_ = 0;
     return next;
   }
 
  private:
-  // Lanes 0 to 15 of the first warp take the bytes of the head, 16 to 31 those of the tail.
-  __device__ const uint8_t* Edge() const {
-    if (lane_ >= 32) return nullptr;
-    if (lane_ < 16) return lane_ < cut_.head ? data_ + lane_ : nullptr;
-    const uint32_t i = lane_ - 16;
-    return i < cut_.tail ? data_ + cut_.head + cut_.vectors * 16 + i : nullptr;
+  __device__ const PayloadDescriptor* payloads() const {
+    return reinterpret_cast<const PayloadDescriptor*>(header_ + 1);
   }
 
   // The last payload that starts at or before this share.
-  __device__ uint32_t FindPayload() const {
-    uint32_t low = 0, high = payload_count_;  // start[low] <= begin_ < start[high]
-    if (high > 32) {
-      // Payloads of one size are found at the first try.
-      const auto guess = static_cast<uint32_t>(uint64_t{begin_} * high / shares_.units);
-      const uint32_t from = min(guess > 16 ? guess - 16 : 0, high - 32);
-      const uint32_t below = __ballot_sync(kAllLanes, payloads_[from + warp_lane_].start <= begin_);
-      if (below != 0) {
-        low = from + 31 - __clz(static_cast<int>(below));
-        if (below != kAllLanes) high = low + 1;
-      } else {
-        high = from;
-      }
+  __device__ uint32_t FindPayload(uint32_t payload_count, uint32_t units) const {
+    const uint32_t warp_lane = lane_ % 32;
+    uint32_t low = 0, high = payload_count;  // start[low] <= begin_ < start[high]
+    // Most are found at the first try: where the payload would be if all had one size, or not far
+    // off.
+    constexpr uint32_t kWindow = 4;  // warps' widths
+    const auto guess = static_cast<uint32_t>(uint64_t{begin_} * high / units);
+    const uint32_t half = kWindow * 16;
+    const uint32_t from =
+        high > kWindow * 32 ? min(guess > half ? guess - half : 0, high - kWindow * 32) : 0;
+    uint32_t before = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < kWindow; ++k) {
+      const uint32_t probe = from + k * 32 + warp_lane;
+      const bool at_or_before = probe < high && payloads()[probe].start <= begin_;
+      before += __popc(__ballot_sync(kAllLanes, at_or_before));
+    }
+    if (before == 0) {
+      high = from;
+    } else {
+      low = from + before - 1;
+      if (before < kWindow * 32) high = low + 1;
     }
     while (high - low > 1) {
       const uint32_t step = (high - low + 31) / 32;
-      const uint32_t probe = low + warp_lane_ * step;
-      const bool at_or_before = probe < high && payloads_[probe].start <= begin_;
+      const uint32_t probe = low + warp_lane * step;
+      const bool at_or_before = probe < high && payloads()[probe].start <= begin_;
       const uint32_t below = __ballot_sync(kAllLanes, at_or_before);
       const uint32_t last = 31 - __clz(static_cast<int>(below | 1));
       low += last * step;
@@ -131,11 +132,15 @@ class Walk {
     return low;
   }
 
-  // Lane i holds the descriptor of payload fetched_ + i.
+  // Lane i of each warp holds the descriptor of payload fetched_ + i; behind the last payload one
+  // that starts behind every share.
   __device__ void FetchDescriptors() {
     fetched_ = index_;
-    const uint32_t mine = min(index_ + warp_lane_, payload_count_ - 1);
-    const uint4 raw = __ldg(reinterpret_cast<const uint4*>(payloads_ + mine));
+    const uint32_t mine = index_ + lane_ % 32;
+    uint4 raw = make_uint4(0, 0, 0, ~0U);
+    if (mine < header_->payload_count) {
+      raw = __ldg(reinterpret_cast<const uint4*>(payloads() + mine));
+    }
     offset_low_ = raw.x;
     offset_high_ = raw.y;
     bytes_ = raw.z;
@@ -143,8 +148,8 @@ class Walk {
   }
 
   // Goes on to the next payload of which this team has a part; false behind the last.
-  __device__ bool OpenPayload() {
-    while (index_ < payload_count_) {
+  __device__ bool OpenPayload(const Shares& shares, const uint8_t*& edge) {
+    while (true) {
       if (index_ - fetched_ == 32) FetchDescriptors();
       const uint32_t source = index_ - fetched_;
       const uint32_t bytes = __shfl_sync(kAllLanes, bytes_, source);
@@ -152,27 +157,33 @@ class Walk {
       if (start >= end_) return false;
       const uint64_t offset = uint64_t{__shfl_sync(kAllLanes, offset_high_, source)} << 32 |
                               __shfl_sync(kAllLanes, offset_low_, source);
-      open_ = index_++;
-      if (TakePart(bytes, start)) {
-        data_ = input_ + offset;
-        cut_ = Cut(data_, bytes);
-        return true;
-      }
+      ++index_;
+      if (!TakePart(shares, bytes, start)) continue;
+      const uint8_t* const data = input_ + offset;
+      const Cut cut(data, bytes);
+      vectors_ = cut.vectors;
+      base_ = reinterpret_cast<const uint4*>(data + cut.head);
+      if (round_ == 0) edge = Edge(data, cut);
+      return true;
     }
-    return false;
+  }
+
+  // Lanes 0 to 15 of the first warp take the bytes of the head, 16 to 31 those of the tail.
+  __device__ const uint8_t* Edge(const uint8_t* data, const Cut& cut) const {
+    if (lane_ < 16) return lane_ < cut.head ? data + lane_ : nullptr;
+    const uint32_t i = lane_ - 16;
+    return lane_ < 32 && i < cut.tail ? data + cut.head + cut.vectors * 16 + i : nullptr;
   }
 
   // Sets this team's rounds of the payload; false when it has none.
-  __device__ bool TakePart(uint32_t bytes, uint32_t start) {
+  __device__ bool TakePart(const Shares& shares, uint32_t bytes, uint32_t start) {
     const uint32_t rounds = RoundsOf(bytes);
     const uint32_t first_unit = start + kPayloadOverheadUnits;
     if (rounds <= kWholeRounds || (begin_ <= start && first_unit + rounds <= end_)) {
       if (start < begin_) return false;
       round_ = 0;
       round_end_ = max(rounds, 1U);
-      edges_due_ = true;
-      sharers_ = 1;
-      first_team_ = team_;
+      sharing_ = 1;
       return true;
     }
     round_ = begin_ > first_unit ? min(begin_ - first_unit, rounds) : 0;
@@ -181,25 +192,21 @@ class Walk {
       round_ = round_end_ = 0;
       return false;
     }
-    edges_due_ = round_ == 0;
-    first_team_ = shares_.TeamOf(first_unit);
-    sharers_ = shares_.TeamOf(first_unit + rounds - 1) - first_team_ + 1;
+    const uint32_t first_team = shares.TeamOf(first_unit);
+    sharing_ = first_team << 16 | (shares.TeamOf(first_unit + rounds - 1) - first_team + 1);
     return true;
   }
 
   const uint8_t* const input_;
-  const Shares shares_;
-  const PayloadDescriptor* payloads_;
-  uint32_t payload_count_, lane_, warp_lane_, team_, begin_, end_;
+  const BatchHeader* const header_;
+  const uint32_t lane_;  // in the team
+  uint32_t begin_, end_;
   uint32_t index_;    // next payload to open
   uint32_t fetched_;  // payload whose descriptor lane 0 holds
   uint32_t offset_low_, offset_high_, bytes_, start_;
   // The open payload.
-  uint32_t open_ = 0, round_ = 0, round_end_ = 0, tile_groups_ = 0;
-  uint32_t first_team_ = 0, sharers_ = 1;
-  Cut cut_ = Cut(nullptr, 0);
-  const uint8_t* data_ = nullptr;
-  bool edges_due_ = false;
+  uint32_t round_ = 0, round_end_ = 0, tile_groups_ = 0, vectors_ = 0, sharing_ = 1;
+  const uint4* base_ = nullptr;
 };
 
 }  // namespace histogram::cuda

@@ -196,7 +196,7 @@ __device__ inline void WriteRow(const Arguments& args, const Stretch& part, uint
                                 const uint32_t (&high)[2]) {
   uint32_t* const row = args.rows + uint64_t{part.payload} * kByteValues;
   const uint32_t value = warp_in_team * 64 + lane;
-  if (part.sharers == 1) {
+  if (part.sharers() == 1) {
 #pragma unroll
     for (uint32_t j = 0; j < 2; ++j) {
       row[value + j * 32] = low[j];
@@ -204,7 +204,7 @@ __device__ inline void WriteRow(const Arguments& args, const Stretch& part, uint
     }
     return;
   }
-  uint32_t* const slot = args.clean.slots[part.first_team].counts;
+  uint32_t* const slot = args.clean.slots[part.first_team()].counts;
 #pragma unroll
   for (uint32_t j = 0; j < 2; ++j) {
     atomicAdd(slot + value + j * 32, low[j]);
@@ -213,16 +213,16 @@ __device__ inline void WriteRow(const Arguments& args, const Stretch& part, uint
   __threadfence();
   __syncwarp();
   uint32_t ticket = 0;
-  if (lane == 0) ticket = atomicAdd(args.clean.tickets + part.first_team, 1U);
+  if (lane == 0) ticket = atomicAdd(args.clean.tickets + part.first_team(), 1U);
   ticket = __shfl_sync(kAllLanes, ticket, 0);
-  if (ticket != 2 * part.sharers - 1) return;
+  if (ticket != 2 * part.sharers() - 1) return;
   __threadfence();
 #pragma unroll
   for (uint32_t j = 0; j < kByteValues; j += 32) {
     row[j + lane] = __ldcg(slot + j + lane);
     slot[j + lane] = 0;
   }
-  if (lane == 0) args.clean.tickets[part.first_team] = 0;
+  if (lane == 0) args.clean.tickets[part.first_team()] = 0;
 }
 
 __device__ inline void SignalFinished(const Arguments& args, uint32_t warps, uint32_t lane) {
@@ -252,7 +252,8 @@ __global__ void __launch_bounds__(kTeamsMax* kTeamLanes, 1)
   if (team >= shares.teams) return;
 
   Walk walk(args.input, args.header, shares, team);
-  Stretch current = walk.Next();
+  const uint8_t* edge_at = nullptr;
+  Stretch current = walk.Next(shares, edge_at);
   uint4 vectors[kGroupRounds];
 #pragma unroll
   for (int32_t j = 0; j < kGroupRounds; ++j) {
@@ -260,17 +261,17 @@ __global__ void __launch_bounds__(kTeamsMax* kTeamLanes, 1)
       vectors[j] = LoadStreaming(current.at + j * kTeamLanes);
     }
   }
-  uint32_t edge = current.edge != nullptr ? LoadByteStreaming(current.edge) : 0;
+  uint32_t edge = current.Has(Stretch::kEdge) ? LoadByteStreaming(edge_at) : 0;
   Counter<kTablesAt> counter(team_in_block, warp_in_team, lane);
   counter.Clear();
   uint32_t low[2] = {}, high[2] = {};
-  while (current.valid) {
-    const Stretch next = walk.Next();
-    if (current.edge != nullptr) counter.CountByte(edge);
-    if (next.edge != nullptr) edge = LoadByteStreaming(next.edge);
+  while (current.Has(Stretch::kValid)) {
+    if (current.Has(Stretch::kEdge)) counter.CountByte(edge);
+    const Stretch next = walk.Next(shares, edge_at);
+    if (next.Has(Stretch::kEdge)) edge = LoadByteStreaming(edge_at);
     CountAndLoad(current, next, vectors, counter);
-    if (current.collect) counter.Collect(low, high);
-    if (current.finish) {
+    if (current.Has(Stretch::kCollect)) counter.Collect(low, high);
+    if (current.Has(Stretch::kFinish)) {
       WriteRow(args, current, warp_in_team, lane, low, high);
       low[0] = low[1] = high[0] = high[1] = 0;
     }

@@ -1,0 +1,209 @@
+#include "kernels/cuda/cuda_tuning.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_status.h"
+#include "kernels/cuda/lane_layout.h"
+#include "kernels/cuda/registry/registry.h"
+#include "kernels/tuning/tune.h"
+#include "kernels/tuning/tuning_table.h"
+
+namespace histogram::cuda {
+namespace {
+
+constexpr uint64_t kTuneNsMax = 1'000'000'000;
+constexpr uint64_t kKiB = 1024;
+
+// Workloads that are measured: payloads of one size, alone and many of them.
+constexpr uint64_t kLoneBytes[] = {4 * kKiB,    16 * kKiB,   64 * kKiB,   256 * kKiB,
+                                   1024 * kKiB, 4096 * kKiB, 16384 * kKiB};
+struct Many {
+  uint64_t bytes;
+  uint32_t count;
+};
+constexpr Many kMany[] = {{kKiB / 4, 1024}, {4 * kKiB, 256},  {16 * kKiB, 64}, {64 * kKiB, 32},
+                          {256 * kKiB, 8},  {1024 * kKiB, 4}, {4096 * kKiB, 3}};
+
+// A quarter each of random bytes, letters, two values in turn, and one value; a kernel that is fast
+// on some only shall not win.
+std::vector<uint8_t> SampleBytes(uint64_t bytes) {
+  std::vector<uint8_t> sample(bytes);
+  uint64_t random = 0x9e3779b97f4a7c15;
+  for (uint64_t i = 0; i < bytes; ++i) {
+    random ^= random << 13;
+    random ^= random >> 7;
+    random ^= random << 17;
+    const auto byte = static_cast<uint8_t>(random >> 32);
+    const uint8_t values[] = {byte, static_cast<uint8_t>('a' + byte % 26),
+                              static_cast<uint8_t>(100 + i % 2), 0};
+    sample[i] = values[i / 16384 % 4];
+  }
+  return sample;
+}
+
+// Cells of growing size, so that Tune recognises slow kernels while they are cheap to measure.
+std::vector<tuning::TuneCell> Cells(const BackendOptions& options) {
+  std::vector<tuning::TuneCell> cells;
+  const auto add = [&](uint64_t bytes, uint32_t count, uint64_t reach, uint32_t payloads_max) {
+    if (bytes * count > options.cuda_lane_bytes || count > options.lane_payloads) return;
+    tuning::TuneCell cell;
+    cell.measured.payload_bytes = bytes;
+    cell.measured.payload_count = count;
+    cell.measured.batch_bytes = bytes * count;
+    cell.payload_bytes_max = std::min(reach, options.cuda_lane_bytes);
+    cell.payloads_max = payloads_max;
+    cell.bin_count_max = kBinCountMax;
+    cells.push_back(cell);
+  };
+  // A row reaches to its own size, where kernels have their limits, and the last to the lane's.
+  for (const uint64_t bytes : kLoneBytes) {
+    add(bytes, 1, bytes == *std::rbegin(kLoneBytes) ? UINT64_MAX : bytes, 1);
+  }
+  for (const Many& many : kMany) {
+    add(many.bytes, many.count, many.bytes == std::rbegin(kMany)->bytes ? UINT64_MAX : many.bytes,
+        options.lane_payloads);
+  }
+  std::stable_sort(cells.begin(), cells.end(), [](const auto& a, const auto& b) {
+    return a.measured.batch_bytes < b.measured.batch_bytes;
+  });
+  return cells;
+}
+
+// Runs batches of a shape on the lane.
+class Meter {
+ public:
+  Meter(Lane& lane, uint64_t bytes) : lane_(lane), sample_(SampleBytes(bytes)) {}
+
+  absl::StatusOr<uint64_t> MeasureNs(const CudaKernel& kernel, const Workload& workload) {
+    if (NowNs() >= deadline_ns_) return absl::CancelledError("out of time");
+    Batch batch;
+    std::vector<Fragment> fragments;
+    for (uint32_t i = 0; i < workload.payload_count; ++i) {
+      fragments.emplace_back(sample_.data() + i * workload.payload_bytes, workload.payload_bytes);
+    }
+    std::vector<ValueCounts> counts(workload.payload_count);
+    for (uint32_t i = 0; i < workload.payload_count; ++i) {
+      batch.items.push_back({.fragments = absl::MakeConstSpan(&fragments[i], 1),
+                             .bytes = workload.payload_bytes,
+                             .bin_count = kByteValues,
+                             .counts = &counts[i]});
+    }
+    batch.bytes = workload.batch_bytes;
+    const uint64_t start = NowNs();
+    if (const absl::Status begun = lane_.Begin(batch, kernel); !begun.ok()) {
+      if (const absl::Status drained = lane_.Drain(); !drained.ok()) return drained;
+      return begun;
+    }
+    HISTOGRAM_RETURN_IF_ERROR(lane_.Wait());
+    lane_.Finish(batch);
+    return std::max<uint64_t>(1, NowNs() - start);
+  }
+
+ private:
+  Lane& lane_;
+  const std::vector<uint8_t> sample_;
+  const uint64_t deadline_ns_ = NowNs() + kTuneNsMax;
+};
+
+tuning::TuningKey Key(const Device& device, const BackendOptions& options) {
+  tuning::TuningKey key;
+  key.backend = "cuda";
+  key.device = device.name;
+  key.driver = device.driver;
+  key.build =
+      absl::StrCat(HISTOGRAM_VERSION, ", compiler ", __VERSION__, ", kernels ", KernelNames(),
+                   ", in place to ", kMappedBytesMax, ", chunks of ", kChunkBytesMin);
+  key.multiprocessors = device.traits.multiprocessors;
+  key.lane_bytes = options.cuda_lane_bytes;
+  key.lane_payloads = options.lane_payloads;
+  return key;
+}
+
+std::vector<KernelChoice> Named(std::vector<KernelChoice> rows, const std::string& backend) {
+  for (KernelChoice& row : rows) row.backend = backend;
+  return rows;
+}
+
+}  // namespace
+
+std::vector<tuning::Candidate> Candidates() {
+  std::vector<tuning::Candidate> candidates;
+  for (const CudaKernel* kernel : Kernels()) {
+    // Ours come last in the registry and first in preference. Counters are of values: a kernel for
+    // few bins serves no workload.
+    candidates.push_back(
+        {.name = std::string(kernel->name()),
+         .priority = static_cast<int>(candidates.size()),
+         .bin_count_max = kernel->bin_count_max() == kByteValues ? kBinCountMax : 0,
+         .payload_bytes_min = 0});
+  }
+  return candidates;
+}
+
+std::vector<KernelChoice> DefaultRows(const std::string& backend, const BackendOptions& options) {
+  const auto row = [&](uint64_t payload_bytes_max, uint32_t payloads_max, const char* kernel) {
+    return KernelChoice{.backend = backend,
+                        .sample_type = SampleType::kUint8,
+                        .bin_count_max = kBinCountMax,
+                        .payload_bytes_max = payload_bytes_max,
+                        .payloads_max = payloads_max,
+                        .kernel = kernel};
+  };
+  return {
+      row(kLoneBytesMax, 1, "one_block"),
+      row(std::min(kMappedBytesMax, options.cuda_lane_bytes), options.lane_payloads, "warp_batch"),
+      row(options.cuda_lane_bytes, 1, "lane_private"),
+      row(options.cuda_lane_bytes, options.lane_payloads, "warp_batch")};
+}
+
+absl::StatusOr<std::vector<KernelChoice>> MakeCudaTable(const std::string& backend,
+                                                        const Device& device,
+                                                        const BackendOptions& options, Lane& lane,
+                                                        std::vector<std::string>& notes) {
+  const tuning::TuningKey key = Key(device, options);
+  if (!options.tuning_table.empty()) {
+    absl::StatusOr<std::vector<tuning::TuningTable>> tables =
+        tuning::LoadTuningFile(options.tuning_table);
+    if (!tables.ok()) return tables.status();
+    for (tuning::TuningTable& table : *tables) {
+      if (table.key.backend == key.backend && table.key.device == key.device) {
+        return Named(std::move(table.rows), backend);
+      }
+    }
+    notes.push_back(absl::StrCat("the tuning table ", options.tuning_table,
+                                 " has no table for the GPU '", key.device, "'"));
+  }
+  if (!options.tuning_cache.empty()) {
+    absl::StatusOr<std::vector<KernelChoice>> rows =
+        tuning::LoadFromCache(options.tuning_cache, key);
+    if (rows.ok()) return Named(*std::move(rows), backend);
+    if (!absl::IsNotFound(rows.status())) {
+      notes.push_back(absl::StrCat("the tuning cache is not used: ", rows.status().message()));
+    }
+  }
+  // Injected faults count launches: those of clients, not ours.
+  if (!options.tune || !options.fault_injection.empty()) return DefaultRows(backend, options);
+  Meter meter(lane, options.cuda_lane_bytes);
+  const std::vector<tuning::TuneCell> cells = Cells(options);
+  tuning::TuneOptions tune_options;
+  tune_options.budget_ns = kTuneNsMax;
+  std::vector<KernelChoice> rows =
+      tuning::Tune(key.backend, Candidates(), cells, tune_options,
+                   [&meter](size_t candidate, const Workload& workload) {
+                     return meter.MeasureNs(*Kernels()[candidate], workload);
+                   });
+  // A tuning that ran out of time must not be kept for the next start.
+  if (!options.tuning_cache.empty() && rows.size() == cells.size()) {
+    const absl::Status saved = tuning::SaveToCache(options.tuning_cache, {key, rows});
+    if (!saved.ok()) {
+      notes.push_back(absl::StrCat("the tuning cache is not written: ", saved.message()));
+    }
+  }
+  // For what no cell was measured: behind the measured rows, since theirs have the same limits.
+  for (KernelChoice& row : DefaultRows(backend, options)) rows.push_back(std::move(row));
+  return Named(std::move(rows), backend);
+}
+
+}  // namespace histogram::cuda

@@ -1,0 +1,33 @@
+// The dispatch table of a GPU: which kernel its lanes run for which workload, measured on the lane
+// itself, copies and all. Not thread-safe by itself: one call tunes one device, on one thread.
+#ifndef HISTOGRAM_KERNELS_CUDA_CUDA_TUNING_H_
+#define HISTOGRAM_KERNELS_CUDA_CUDA_TUNING_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend_factory.h"
+#include "kernels/cuda/device_check.h"
+#include "kernels/cuda/lane.h"
+#include "kernels/tuning/selector.h"
+
+namespace histogram::cuda {
+
+// In the order of Kernels().
+std::vector<tuning::Candidate> Candidates();
+
+// The rows that hold where nothing is measured, with costs of 0.
+std::vector<KernelChoice> DefaultRows(const std::string& backend, const BackendOptions& options);
+
+// Rows from options.tuning_table, else from the cache, else measured on `lane`, else the default
+// ones. INVALID_ARGUMENT where the table file cannot be read. `backend` is what the rows name
+// ("cuda:0"). REQUIRES: `lane` is idle and its device current.
+absl::StatusOr<std::vector<KernelChoice>> MakeCudaTable(const std::string& backend,
+                                                        const Device& device,
+                                                        const BackendOptions& options, Lane& lane,
+                                                        std::vector<std::string>& notes);
+
+}  // namespace histogram::cuda
+
+#endif  // HISTOGRAM_KERNELS_CUDA_CUDA_TUNING_H_
