@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "bench/kernels/ceilings.h"
+#include "bench/kernels/choices.h"
 #include "bench/kernels/harness.h"
 #include "bench/kernels/host.h"
 #include "bench/kernels/results.h"
@@ -155,6 +156,7 @@ int Main(int argc, char** argv) {
   results.ceilings = MeasureCeilings(harness, {64 * kKiB, kMiB, 16 * kMiB, 256 * kMiB, kGiB});
   MeasureMatrix(harness, options, results);
   if (absl::StrContains(options.only, "host")) {
+    results.choices = MeasureChoices(harness);
     results.host = MeasureHost(harness, /*spin_us_max=*/50, options.quick ? 0.15 : 0.5);
   }
   PrintSummary(results);

@@ -30,10 +30,9 @@ constexpr uint32_t kTicketBytes = 16;  // behind the table
 // 16-byte loads in flight in each thread.
 constexpr uint32_t kLoads = 2;
 constexpr uint32_t kGroupVectors = kThreads * kLoads;
-// So many groups a block, but no more than a quarter, are handed out by ticket, of payloads with at
-// least so many groups a block.
-constexpr uint32_t kTicketTurns = 12;
-constexpr uint32_t kTurnsForTickets = 16;
+// What a ticket names, and how many tickets a block at the end name single groups.
+constexpr uint32_t kStretchGroups = 4;
+constexpr uint32_t kSingles = 4;
 
 // Zero between launches.
 struct Accumulator {
@@ -51,7 +50,8 @@ struct Arguments {
   Accumulator* accumulator;
   bool row_is_zero;           // and is added to, without the accumulator
   uint32_t groups;            // of kGroupVectors vectors
-  uint32_t groups_in_turn;    // of these, go to blocks in turn; those behind them by ticket
+  uint32_t long_tickets;      // of kStretchGroups groups each
+  bool draws;                 // blocks draw tickets; else each counts the one of its number
   uint32_t* flag;             // may be null
   const BatchHeader* header;  // holds the flag's value
 };
@@ -129,26 +129,20 @@ __device__ inline void CountGroup(uint8_t* table, uint4 (&loaded)[kLoads], uint3
   for (uint32_t j = 0; j < kLoads; ++j) CountVector(table, loaded[j], column);
 }
 
-// Counts groups first, first + 1 ... groups - 1 as tickets name them. REQUIRES: ticket holds this
-// block's first ticket. Its two words are used in turn, so that one barrier a group is enough.
-__device__ inline void CountByTicket(const uint4* vectors, uint32_t first, uint32_t groups,
-                                     uint8_t* table, uint32_t column, uint32_t* ticket,
-                                     Accumulator* accumulator) {
-  const uint32_t by_ticket = groups - first;
-  uint4 loaded[kLoads];
-  uint32_t turn = 0, mine = ticket[0];
-  while (mine < by_ticket) {
-    LoadGroup(vectors, first + mine, loaded);
-    turn ^= 1;
-    if (threadIdx.x == 0) ticket[turn] = atomicAdd(&accumulator->tickets, 1U);
-    CountGroup(table, loaded, column);
-    __syncthreads();
-    mine = ticket[turn];
+// Tickets name stretches of groups: first the long ones, then single groups.
+struct Tickets {
+  uint32_t groups, long_tickets;
+  __device__ uint32_t Count() const {
+    return long_tickets + groups - long_tickets * kStretchGroups;
   }
-  // Every block draws exactly one ticket too many: whoever draws the last of those is the last to
-  // draw.
-  if (threadIdx.x == 0 && mine == by_ticket + gridDim.x - 1) accumulator->tickets = 0;
-}
+  __device__ uint32_t First(uint32_t ticket) const {
+    return ticket < long_tickets ? ticket * kStretchGroups
+                                 : ticket + long_tickets * (kStretchGroups - 1);
+  }
+  __device__ uint32_t Length(uint32_t ticket) const {
+    return ticket < long_tickets ? kStretchGroups : 1;
+  }
+};
 
 // What is left when all full groups are counted: less than a group, and the edges.
 __device__ inline void CountRest(const Arguments& args, const Cut& cut, const uint4* vectors,
@@ -173,10 +167,11 @@ __global__ void __launch_bounds__(kThreads, 2)
   const Cut cut(args.data, args.bytes);
   const auto* const vectors = reinterpret_cast<const uint4*>(args.data + cut.head);
   const uint32_t column = (threadIdx.x % 64) * 4;
-  const bool any_tickets = args.groups_in_turn < args.groups;
-
+  const Tickets tickets = {args.groups, args.long_tickets};
+  const uint32_t ticket_count = tickets.Count();
+  uint32_t mine = blockIdx.x;  // the first goes without drawing
   uint4 loaded[kLoads];
-  if (blockIdx.x < args.groups_in_turn) LoadGroup(vectors, blockIdx.x, loaded);
+  if (mine < ticket_count) LoadGroup(vectors, tickets.First(mine), loaded);
   for (uint32_t i = threadIdx.x; i < kTableBytes / 16; i += kThreads) {
     reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
   }
@@ -185,17 +180,27 @@ __global__ void __launch_bounds__(kThreads, 2)
       args.next_rows[i] = 0;
     }
   }
-  if (any_tickets && threadIdx.x == 0) ticket[0] = atomicAdd(&args.accumulator->tickets, 1U);
   __syncthreads();
 
-  for (uint32_t group = blockIdx.x; group < args.groups_in_turn;) {
+  for (uint32_t turn = 0; mine < ticket_count; turn ^= 1) {
+    if (args.draws && threadIdx.x == 0) {
+      ticket[turn] = gridDim.x + atomicAdd(&args.accumulator->tickets, 1U);
+    }
+    const uint32_t first = tickets.First(mine), end = first + tickets.Length(mine);
+    for (uint32_t group = first + 1; group < end; ++group) {
+      CountGroup(table, loaded, column);
+      LoadGroup(vectors, group, loaded);
+    }
     CountGroup(table, loaded, column);
-    group += gridDim.x;
-    if (group < args.groups_in_turn) LoadGroup(vectors, group, loaded);
+    if (!args.draws) break;
+    __syncthreads();
+    mine = ticket[turn];
+    if (mine < ticket_count) LoadGroup(vectors, tickets.First(mine), loaded);
   }
-  if (any_tickets) {
-    CountByTicket(vectors, args.groups_in_turn, args.groups, table, column, ticket,
-                  args.accumulator);
+  // As many draws as tickets, since the first of each block was not drawn: who got the last of them
+  // is the last to draw.
+  if (args.draws && threadIdx.x == 0 && mine == gridDim.x + ticket_count - 1) {
+    args.accumulator->tickets = 0;
   }
   CountRest(args, cut, vectors, args.groups, table, column);
   __syncthreads();
@@ -232,7 +237,7 @@ class LanePrivateKernel final : public CudaKernel {
     for (size_t i = 0; i < launch.payloads.size(); ++i) {
       const PayloadDescriptor& payload = launch.payloads[i];
       const bool is_last = i + 1 == launch.payloads.size();
-      const uint32_t blocks = Blocks(launch, payload.bytes);
+      const Plan plan = MakePlan(launch, payload);
       const Arguments args = {
           .data = launch.input + payload.offset,
           .bytes = payload.bytes,
@@ -241,12 +246,14 @@ class LanePrivateKernel final : public CudaKernel {
           .rows_to_zero = is_last ? launch.rows_to_zero : 0,
           .accumulator = static_cast<Accumulator*>(launch.clean),
           .row_is_zero = launch.rows_zeroed && launch.flag == nullptr,
-          .groups = Groups(launch, payload, blocks),
-          .groups_in_turn = GroupsInTurn(launch, Groups(launch, payload, blocks), blocks),
+          .groups = plan.groups,
+          .long_tickets = plan.long_tickets,
+          .draws = plan.draws,
           .flag = is_last ? launch.flag : nullptr,
           .header = launch.header,
       };
-      LanePrivateKernelOf<<<blocks, kThreads, SharedBytes(*launch.device), launch.stream>>>(args);
+      LanePrivateKernelOf<<<plan.blocks, kThreads, SharedBytes(*launch.device), launch.stream>>>(
+          args);
       HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
     }
     return EnqueueFoldRows(launch);
@@ -265,18 +272,29 @@ class LanePrivateKernel final : public CudaKernel {
     // A block is worth its table from one load per thread on.
     return std::clamp(bytes / (kThreads * 16), 1U, most);
   }
-  // None when not every block would get one: then the rest, which is shared out more finely, is
-  // all.
-  static uint32_t Groups(const Launch& launch, const PayloadDescriptor& payload, uint32_t blocks) {
+  struct Plan {
+    uint32_t blocks, groups, long_tickets;
+    bool draws;
+  };
+  static Plan MakePlan(const Launch& launch, const PayloadDescriptor& payload) {
+    Plan plan = {.blocks = Blocks(launch, payload.bytes),
+                 .groups = 0,
+                 .long_tickets = 0,
+                 .draws = SharedBytes(*launch.device) > kTableBytes};
     const uint32_t groups =
         Cut(launch.input + payload.offset, payload.bytes).vectors / kGroupVectors;
-    return groups < blocks ? 0 : groups;
-  }
-  static uint32_t GroupsInTurn(const Launch& launch, uint32_t groups, uint32_t blocks) {
-    const uint32_t turns = groups / blocks;
-    const bool tickets = SharedBytes(*launch.device) > kTableBytes;
-    if (!tickets || turns < kTurnsForTickets) return groups;
-    return (turns - std::min(turns / 4, kTicketTurns)) * blocks;
+    // When not every block would get a group, the rest, which is shared out more finely, is all.
+    if (groups < plan.blocks) return plan;
+    if (plan.draws) {
+      const uint32_t singles = std::min(groups, plan.blocks * kSingles);
+      plan.groups = groups;
+      plan.long_tickets = (groups - singles) / kStretchGroups;
+    } else {
+      plan.blocks = std::max(1U, groups / kStretchGroups);
+      plan.groups = groups / kStretchGroups * kStretchGroups;
+      plan.long_tickets = groups / kStretchGroups;
+    }
+    return plan;
   }
 };
 

@@ -1,0 +1,103 @@
+#include "bench/kernels/choices.h"
+
+#include <chrono>
+#include <memory>
+
+#include "kernels/cuda/cuda_tuning.h"
+#include "kernels/cuda/lane.h"
+
+namespace histogram::bench {
+namespace {
+
+struct Shape {
+  uint64_t payload_bytes;
+  uint32_t payloads;
+};
+constexpr Shape kShapes[] = {{1 * kKiB, 1},    {4 * kKiB, 1},    {48 * kKiB, 1}, {64 * kKiB, 1},
+                             {100 * kKiB, 1},  {512 * kKiB, 1},  {1 * kMiB, 1},  {3 * kMiB, 1},
+                             {16 * kMiB, 1},   {1 * kKiB, 1000}, {4 * kKiB, 64}, {4 * kKiB, 1024},
+                             {20 * kKiB, 100}, {64 * kKiB, 64},  {1 * kMiB, 8}};
+constexpr int kRuns = 31;
+
+// A batch of equal payloads in pageable memory.
+class Payloads {
+ public:
+  Payloads(const std::vector<uint8_t>& bytes, const Shape& shape) : counts_(shape.payloads) {
+    for (uint32_t i = 0; i < shape.payloads; ++i) {
+      fragments_.emplace_back(bytes.data() + i * shape.payload_bytes, shape.payload_bytes);
+    }
+    for (uint32_t i = 0; i < shape.payloads; ++i) {
+      batch_.items.push_back({.fragments = absl::MakeConstSpan(&fragments_[i], 1),
+                              .bytes = shape.payload_bytes,
+                              .bin_count = kByteValues,
+                              .counts = &counts_[i]});
+    }
+    batch_.bytes = shape.payload_bytes * shape.payloads;
+  }
+
+  double MedianUs(cuda::Lane& lane, const cuda::CudaKernel& kernel) {
+    std::vector<double> times;
+    for (int run = 0; run < kRuns + 3; ++run) {
+      const auto start = std::chrono::steady_clock::now();
+      Check(lane.Begin(batch_, kernel));
+      Check(lane.Wait());
+      lane.Finish(batch_);
+      const std::chrono::duration<double, std::micro> took =
+          std::chrono::steady_clock::now() - start;
+      if (run >= 3) times.push_back(took.count());
+    }
+    return Median(times);
+  }
+
+ private:
+  std::vector<Fragment> fragments_;
+  std::vector<ValueCounts> counts_;
+  Batch batch_;
+};
+
+}  // namespace
+
+std::vector<ChoiceRow> MeasureChoices(const Harness& harness) {
+  BackendOptions options;
+  options.cuda_lane_bytes = 16 * kMiB;
+  auto made = cuda::Lane::Make({.device = harness.traits(),
+                                .lane_bytes = options.cuda_lane_bytes,
+                                .lane_payloads = options.lane_payloads,
+                                .spin_us_max = options.spin_us_max,
+                                .faults = std::make_shared<cuda::FaultPlan>()});
+  Check(made.status());
+  cuda::Lane& lane = **made;
+  std::vector<std::string> notes;
+  auto rows = cuda::MakeCudaTable("cuda:0", harness.device(), options, lane, notes);
+  Check(rows.status());
+  const tuning::Selector selector(cuda::Candidates(), *std::move(rows));
+  const std::vector<uint8_t> bytes = testing::MakePayload(Distribution::kUniform, 16 * kMiB);
+  std::vector<ChoiceRow> choices;
+  for (const Shape& shape : kShapes) {
+    Workload workload;
+    workload.payload_bytes = shape.payload_bytes;
+    workload.payload_count = shape.payloads;
+    workload.batch_bytes = shape.payload_bytes * shape.payloads;
+    Payloads payloads(bytes, shape);
+    ChoiceRow row;
+    row.payload_bytes = shape.payload_bytes;
+    row.payloads = shape.payloads;
+    row.kernel = std::string(cuda::Kernels()[selector.Choose(workload)]->name());
+    for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
+      const std::string name(kernel->name());
+      const bool small_enough = !kernel->slow() || workload.batch_bytes <= 128 * kKiB;
+      if (kernel->bin_count_max() < kByteValues || !small_enough) continue;
+      if (!kernel->batches() && shape.payloads > 100) continue;  // a launch a payload
+      const double us = payloads.MedianUs(lane, *kernel);
+      if (name == row.kernel) row.us = us;
+      if (row.best_kernel.empty() || us < row.best_us) {
+        row.best_kernel = name;
+        row.best_us = us;
+      }
+    }
+    choices.push_back(row);
+  }
+  return choices;
+}
+
+}  // namespace histogram::bench
