@@ -70,7 +70,7 @@ void InlineNull(benchmark::State& state) {
   }
   CountingJob job;
   job.charge_bytes = 100;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize(batcher->Enqueue(&job, Batcher::WhenFull::kRefuse));
   }
   if (job.done != static_cast<uint64_t>(state.iterations())) state.SkipWithError("lost jobs");
@@ -89,7 +89,7 @@ void QueuedNull(benchmark::State& state) {
     jobs[i].charge_bytes = 100;
     jobs[i].caller = i % static_cast<size_t>(state.range(1));
   }
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     for (CountingJob& job : jobs) {
       benchmark::DoNotOptimize(batcher.Enqueue(&job, Batcher::WhenFull::kRefuse));
     }
@@ -116,7 +116,7 @@ void CpuAlone(benchmark::State& state) {
   batch.bytes = payload.size();
   batch.items.push_back(
       {.fragments = absl::MakeConstSpan(&fragment, 1), .bytes = payload.size(), .counts = &counts});
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     cpu->Execute(batch);
     benchmark::DoNotOptimize(counts);
   }
@@ -132,7 +132,7 @@ void InlineCpu(benchmark::State& state) {
   job.fragments = absl::MakeConstSpan(&fragment, 1);
   job.bytes = payload.size();
   job.charge_bytes = payload.size() + 2048;
-  for (auto _ : state) {
+  for ([[maybe_unused]] auto _ : state) {
     benchmark::DoNotOptimize(batcher.Enqueue(&job, Batcher::WhenFull::kRefuse));
   }
 }
