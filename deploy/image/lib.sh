@@ -20,7 +20,7 @@ IMAGE_CONTEXT="${ROOT}"
 freeze_context() {
   mkdir -p "$1/deploy"
   (
-    cd "${ROOT}"
+    cd "${ROOT}" || exit
     cp -a CMakeLists.txt CMakePresets.json Dockerfile .dockerignore client cmake kernels proto scripts server "$1/"
     cp -a deploy/image "$1/deploy/"
     if [[ -f LICENSE ]]; then cp -a LICENSE "$1/"; fi
