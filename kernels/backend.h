@@ -62,15 +62,16 @@ class Backend {
 
   // False once the device is lost; never true again in this process.
   virtual bool up() const = 0;
-  // Marks the backend down (the watchdog's call): batches submitted from now on fail with UNAVAILABLE.
+  // Marks the backend down (the watchdog's call): batches submitted from now on fail with
+  // UNAVAILABLE.
   virtual void MarkDown(const std::string& why) = 0;
 
   // Predicted time of a batch of this shape, in nanoseconds; used to place and to close batches.
   virtual uint64_t EstimateNs(const Workload& workload) const = 0;
 
-  // Executes `batch` on a free lane. `done` is called exactly once with the same batch, from a lane's
-  // thread and never from within Submit; batch->status says how it went.
-  // REQUIRES: fewer than info().lanes batches are executing; batch->bytes <= info().lane_bytes and
+  // Executes `batch` on a free lane. `done` is called exactly once with the same batch, from a
+  // lane's thread and never from within Submit; batch->status says how it went. REQUIRES: fewer
+  // than info().lanes batches are executing; batch->bytes <= info().lane_bytes and
   // batch->items.size() <= info().lane_payloads.
   virtual void Submit(std::unique_ptr<Batch> batch, Done done) = 0;
 

@@ -25,18 +25,19 @@ struct BackendOptions {
   std::string tuning_cache;       // directory; empty: no cache
   std::string tuning_table;       // file with a table made elsewhere; empty: none
   bool tune = true;
-  std::string fault_injection;    // tests only, see kernels/cuda; empty: none
+  std::string fault_injection;  // tests only, see kernels/cuda; empty: none
 };
 
 struct BackendSet {
   // In order of preference: GPUs first, then the CPU. Never empty on OK.
   std::vector<std::unique_ptr<Backend>> backends;
-  // What was looked for and not found, one sentence each ("no CUDA driver is installed"), for the log.
+  // What was looked for and not found, one sentence each ("no CUDA driver is installed"), for the
+  // log.
   std::vector<std::string> notes;
 };
 
-// INVALID_ARGUMENT for an unknown kernel (the message lists the valid ones); FAILED_PRECONDITION when
-// kCuda was asked for and no GPU can be used (the message says why).
+// INVALID_ARGUMENT for an unknown kernel (the message lists the valid ones); FAILED_PRECONDITION
+// when kCuda was asked for and no GPU can be used (the message says why).
 absl::StatusOr<BackendSet> MakeBackends(const BackendOptions& options);
 
 // Every kernel compiled into this build, also of backends that this machine cannot run.

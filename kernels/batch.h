@@ -21,8 +21,8 @@ struct BatchItem {
   absl::Span<const Fragment> fragments;
   uint64_t bytes = 0;  // sum of the fragments' sizes
   uint32_t bin_count = kByteValues;
-  // Where the backend writes (overwrites) the counts of the 256 values. Defined only when the batch's
-  // status is OK.
+  // Where the backend writes (overwrites) the counts of the 256 values. Defined only when the
+  // batch's status is OK.
   ValueCounts* counts = nullptr;
 };
 

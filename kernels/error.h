@@ -16,7 +16,8 @@ namespace histogram {
 
 struct ErrorDetail {
   std::string reason = {};  // stable, in capitals: BAD_BINNING, PAYLOAD_TOO_LARGE, QUEUE_FULL ...
-  std::string field = {};   // path of the offending field, "spec.binning.even.bin_count"; may be empty
+  std::string field =
+      {};              // path of the offending field, "spec.binning.even.bin_count"; may be empty
   uint64_t limit = 0;  // the limit that was passed; 0 where there is none
   std::optional<uint32_t> retry_after_ms = {};
 

@@ -1,9 +1,10 @@
 // Exact statistics of the samples that fell into bins, from the counts of each value.
 //
-// Definitions: mean and population standard deviation over the binned samples; the median of an even
-// number is the mean of the middle two; mode is the smallest of the most frequent values; entropy is
-// Shannon's over the bins, base 2; quantiles follow numpy's 'linear' method; Otsu's threshold is the
-// smallest t that maximises the between-class variance of {<= t} and {> t} (N. Otsu, 1979).
+// Definitions: mean and population standard deviation over the binned samples; the median of an
+// even number is the mean of the middle two; mode is the smallest of the most frequent values;
+// entropy is Shannon's over the bins, base 2; quantiles follow numpy's 'linear' method; Otsu's
+// threshold is the smallest t that maximises the between-class variance of {<= t} and {> t} (N.
+// Otsu, 1979).
 #ifndef HISTOGRAM_KERNELS_STATISTICS_H_
 #define HISTOGRAM_KERNELS_STATISTICS_H_
 

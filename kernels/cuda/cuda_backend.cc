@@ -56,7 +56,9 @@ struct Shared {
   BackendInfo info;
   int device_index = 0;
   std::unique_ptr<const tuning::Selector> selector;
-  std::unique_ptr<const tuning::CostModel> lone_costs;  // of one payload, by its size
+  std::unique_ptr<const tuning::CostModel>
+      lone_costs;  // of one payload, by its size, once gathered
+  double gather_ns_per_byte = 0;
   std::atomic<bool> up{true};
   std::atomic<bool> poisoned{false};
 
@@ -253,7 +255,10 @@ class CudaBackend final : public Backend {
     lone.payload_count = 1;
     lone.payload_bytes = lone.batch_bytes;
     const uint64_t further = workload.payload_count > 0 ? workload.payload_count - 1 : 0;
-    return shared_->lone_costs->EstimateNs(lone) + further * kAssumedNsPerPayload;
+    const double gather_ns =
+        static_cast<double>(workload.batch_bytes) * shared_->gather_ns_per_byte;
+    return shared_->lone_costs->EstimateNs(lone) + further * kAssumedNsPerPayload +
+           static_cast<uint64_t>(std::min(gather_ns, 0x1p61));
   }
 
   void Submit(std::unique_ptr<Batch> batch, Done done) override {
@@ -339,6 +344,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
     info.pinned_bytes += slot.lane->pinned_bytes();
     info.device_bytes += slot.lane->device_bytes();
   }
+  shared->gather_ns_per_byte = MeasureGatherNsPerByte(*shared->slots.front().lane);
   absl::StatusOr<std::vector<KernelChoice>> rows =
       MakeCudaTable(info.name, device, options, *shared->slots.front().lane, notes);
   if (!rows.ok()) return rows.status();

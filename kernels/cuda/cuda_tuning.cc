@@ -1,6 +1,7 @@
 #include "kernels/cuda/cuda_tuning.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -98,7 +99,10 @@ class Meter {
     }
     HISTOGRAM_RETURN_IF_ERROR(lane_.Wait());
     lane_.Finish(batch);
-    return std::max<uint64_t>(1, NowNs() - start);
+    // Gathering is the same for all kernels, and so much of a large batch that its noise would
+    // decide.
+    const uint64_t took_ns = NowNs() - start;
+    return std::max<uint64_t>(1, took_ns - std::min(took_ns, batch.report.gather_ns));
   }
 
  private:
@@ -127,6 +131,17 @@ std::vector<KernelChoice> Named(std::vector<KernelChoice> rows, const std::strin
 }
 
 }  // namespace
+
+double MeasureGatherNsPerByte(Lane& lane) {
+  constexpr uint64_t kBytes = 64 * kKiB;
+  constexpr int kCopies = 16;
+  const std::vector<uint8_t> sample = SampleBytes(kCopies * kBytes);
+  const Fragment pinned = lane.PinnedFragments(kBytes, *FindKernel("warp_batch")).front();
+  auto* const to = const_cast<uint8_t*>(pinned.data());
+  const uint64_t start = NowNs();
+  for (int i = 0; i < kCopies; ++i) std::memcpy(to, sample.data() + i * kBytes, kBytes);
+  return static_cast<double>(NowNs() - start) / static_cast<double>(kCopies * kBytes);
+}
 
 std::vector<tuning::Candidate> Candidates() {
   std::vector<tuning::Candidate> candidates;

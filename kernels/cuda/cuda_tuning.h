@@ -1,5 +1,6 @@
 // The dispatch table of a GPU: which kernel its lanes run for which workload, measured on the lane
-// itself, copies and all. Not thread-safe by itself: one call tunes one device, on one thread.
+// itself, with all copies but the gathering. Not thread-safe by itself: one call tunes one device,
+// on one thread.
 #ifndef HISTOGRAM_KERNELS_CUDA_CUDA_TUNING_H_
 #define HISTOGRAM_KERNELS_CUDA_CUDA_TUNING_H_
 
@@ -19,6 +20,9 @@ std::vector<tuning::Candidate> Candidates();
 
 // The rows that hold where nothing is measured, with costs of 0.
 std::vector<KernelChoice> DefaultRows(const std::string& backend, const BackendOptions& options);
+
+// What a lane's copy into pinned memory costs on this machine, beside the costs in the rows.
+double MeasureGatherNsPerByte(Lane& lane);
 
 // Rows from options.tuning_table, else from the cache, else measured on `lane`, else the default
 // ones. INVALID_ARGUMENT where the table file cannot be read. `backend` is what the rows name

@@ -23,8 +23,9 @@ namespace histogram::tuning {
 struct TunerOptions {
   uint32_t first_round = 4;  // measurements of each candidate in the first round
   uint32_t last_round = 12;  // of each of the last two
-  // A candidate is dropped at once when its cost is more than this many times the least of all; after
-  // a single measurement, which may have been disturbed, when it is more than the square of this.
+  // A candidate is dropped at once when its cost is more than this many times the least of all;
+  // after a single measurement, which may have been disturbed, when it is more than the square of
+  // this.
   double hopeless_factor = 4;
   // Candidates come in order of preference: a later one must be cheaper than an earlier one by this
   // part, or noise would decide between equals, differently each time.

@@ -80,10 +80,11 @@ TEST(RegistryTest, HasEveryKernelUnderItsName) {
     EXPECT_FALSE(kernel.summary.empty());
     names.insert(kernel.name);
   }
-  EXPECT_EQ(names, (std::set<std::string>{"naive_element", "naive_section", "naive_interleaved",
-                                          "global_private", "shared_private", "shared_section",
-                                          "register_private", "run_accumulator", "packed_thread",
-                                          "cub_histogram", "lane_private", "warp_batch", "one_block"}));
+  EXPECT_EQ(names,
+            (std::set<std::string>{"naive_element", "naive_section", "naive_interleaved",
+                                   "global_private", "shared_private", "shared_section",
+                                   "register_private", "run_accumulator", "packed_thread",
+                                   "cub_histogram", "lane_private", "warp_batch", "one_block"}));
   EXPECT_EQ(cuda::FindKernel("no_such_kernel"), nullptr);
 }
 
