@@ -144,7 +144,7 @@ double Harness::TimeKernel(const cuda::CudaKernel& kernel, uint64_t bytes, const
   // Consecutive runs read regions that are not in the cache.
   const uint64_t step = std::max(bytes, kColdBytes / 8);
   const uint64_t regions = std::max<uint64_t>(1, (kInputBytes - bytes) / step + 1);
-  const bool ring = kernel.zeroes_next_rows() && map == nullptr;
+  const bool ring = kernel.zeroes_next_rows();
   CheckCuda(cudaMemset(Rows(0), 0, cuda::kRowBytes), "cudaMemset");
   CheckCuda(cudaDeviceSynchronize(), "cudaMemset");
   int launches = 0;

@@ -94,10 +94,7 @@ __device__ inline uint32_t SumColumns(const uint8_t* table) {
 
 // The last block to arrive writes the row, clears the accumulator and sets the flag.
 // `is_last` is shared memory that is free by now.
-__device__ inline void FinishThroughAccumulator(const Arguments& args, uint32_t value,
-                                                bool is_owner, uint32_t sum,
-                                                volatile uint32_t& is_last) {
-  if (is_owner && sum != 0) atomicAdd(&args.accumulator->counts[value], sum);
+__device__ inline void FinishThroughAccumulator(const Arguments& args, volatile uint32_t& is_last) {
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -159,8 +156,10 @@ __device__ inline void CountRest(const Arguments& args, const Cut& cut, const ui
   }
 }
 
+template <bool kIdentity>
 __global__ void __launch_bounds__(kThreads, 2)
-    LanePrivateKernelOf(const __grid_constant__ Arguments args) {
+    LanePrivateKernelOf(const __grid_constant__ Arguments args,
+                        const __grid_constant__ BinMap map) {
   // The table, then two tickets.
   extern __shared__ __align__(16) uint8_t table[];
   auto* const ticket = reinterpret_cast<uint32_t*>(table + kTableBytes);
@@ -206,12 +205,14 @@ __global__ void __launch_bounds__(kThreads, 2)
   __syncthreads();
 
   const uint32_t sum = SumColumns(table);
-  const bool is_owner = threadIdx.x % 4 == 0;
   const uint32_t value = threadIdx.x / 4;
+  const uint32_t bin = kIdentity ? value : map.bin_of[value];
+  const bool adds = threadIdx.x % 4 == 0 && sum != 0 && IsBin<kIdentity>(bin);
   if (args.row_is_zero) {
-    if (is_owner && sum != 0) atomicAdd(&args.row[value], sum);
+    if (adds) atomicAdd(&args.row[bin], sum);
   } else {
-    FinishThroughAccumulator(args, value, is_owner, sum, *reinterpret_cast<uint32_t*>(table));
+    if (adds) atomicAdd(&args.accumulator->counts[bin], sum);
+    FinishThroughAccumulator(args, *reinterpret_cast<uint32_t*>(table));
   }
 }
 
@@ -228,8 +229,11 @@ class LanePrivateKernel final : public CudaKernel {
   }
 
   absl::Status Prepare(const DeviceTraits& device) const override {
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
-        LanePrivateKernelOf, cudaFuncAttributeMaxDynamicSharedMemorySize, SharedBytes(device)));
+    for (const auto kernel : {LanePrivateKernelOf<true>, LanePrivateKernelOf<false>}) {
+      HISTOGRAM_CUDA_RETURN_IF_ERROR(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(SharedBytes(device))));
+    }
     return absl::OkStatus();
   }
 
@@ -252,11 +256,11 @@ class LanePrivateKernel final : public CudaKernel {
           .flag = is_last ? launch.flag : nullptr,
           .header = launch.header,
       };
-      LanePrivateKernelOf<<<plan.blocks, kThreads, SharedBytes(*launch.device), launch.stream>>>(
-          args);
+      HISTOGRAM_LAUNCH_BINNED(LanePrivateKernelOf, plan.blocks, kThreads,
+                              SharedBytes(*launch.device), launch, args);
       HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
     }
-    return EnqueueFoldRows(launch);
+    return absl::OkStatus();
   }
 
  private:
