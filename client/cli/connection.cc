@@ -1,6 +1,7 @@
 #include "client/cli/connection.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -62,9 +63,31 @@ client::CallOptions Connection::Call() const {
   return call;
 }
 
-absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::string& name) {
+namespace {
+
+// Waits until `file` can be read (data, or its end); OK at once without a deadline.
+absl::Status WaitForInput(int file, const std::string& name, absl::Time deadline) {
+  while (deadline != absl::InfiniteFuture()) {
+    const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+    pollfd waiting{file, POLLIN, 0};
+    const int ready = poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
+    if (ready > 0) break;
+    if (ready < 0 && errno != EINTR) return FileError("wait for", name);
+    if (ready == 0) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(SafeText(name), " was still silent when the time was over"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::string& name,
+                                 absl::Time deadline) {
   size_t filled = 0;
   while (filled < buffer.size()) {
+    if (absl::Status status = WaitForInput(file, name, deadline); !status.ok()) return status;
     const ssize_t bytes = read(file, buffer.data() + filled, buffer.size() - filled);
     if (bytes < 0 && errno == EINTR) continue;
     if (bytes < 0) return FileError("read", name);

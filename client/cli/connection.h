@@ -43,7 +43,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path);
 absl::Status WriteFile(const std::string& path, const std::string& bytes);
 
 // Fills the buffer from a file descriptor, short only at the end. `name` is for the error.
-absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::string& name);
+// DEADLINE_EXCEEDED where a pipe or terminal stays silent past the deadline.
+absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::string& name,
+                                 absl::Time deadline = absl::InfiniteFuture());
 
 }  // namespace histogram::cli
 

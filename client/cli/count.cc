@@ -175,7 +175,8 @@ class Counter {
     }
     size_t offset = 0;
     const client::Reader reader = [&](absl::Span<char> buffer) -> absl::StatusOr<size_t> {
-      if (!input.bytes.has_value()) return ReadFully(file, buffer, input.name);
+      if (!input.bytes.has_value())
+        return ReadFully(file, buffer, input.name, connection_.deadline);
       const size_t bytes = input.bytes->copy(buffer.data(), buffer.size(), offset);
       offset += bytes;
       return bytes;

@@ -34,7 +34,7 @@ class Input {
   T Take() {
     T value{};
     const size_t n = size_ < sizeof value ? size_ : sizeof value;
-    std::memcpy(&value, data_, n);
+    if (n > 0) std::memcpy(&value, data_, n);  // data_ may be null where there is nothing
     data_ += n;
     size_ -= n;
     return value;
