@@ -290,7 +290,7 @@ class CudaBackend final : public Backend {
         continue;
       }
       const auto left = until - std::chrono::steady_clock::now();
-      if (left <= left.zero()) return false;
+      if (left <= std::chrono::nanoseconds::zero()) return false;
       shared_->gone.WaitFor(shared_->mutex, left);
     }
     return true;
@@ -318,7 +318,7 @@ absl::Status CheckOptions(const BackendOptions& options) {
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                          const BackendOptions& options,
-                                                         std::shared_ptr<FaultPlan> faults,
+                                                         const std::shared_ptr<FaultPlan>& faults,
                                                          std::vector<std::string>& notes) {
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaSetDevice(device.traits.index));
   HISTOGRAM_RETURN_IF_ERROR(PrepareKernels(device.traits));

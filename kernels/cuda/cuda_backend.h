@@ -27,7 +27,7 @@ absl::Status CheckOptions(const BackendOptions& options);
 // REQUIRES: CheckOptions(options) is OK; options.force_kernel is empty or one of cuda's.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                          const BackendOptions& options,
-                                                         std::shared_ptr<FaultPlan> faults,
+                                                         const std::shared_ptr<FaultPlan>& faults,
                                                          std::vector<std::string>& notes);
 
 }  // namespace histogram::cuda

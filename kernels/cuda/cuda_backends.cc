@@ -33,10 +33,11 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
     std::vector<std::string> notes;
   };
   std::vector<Made> made;
-  for (cuda::Device& device : cuda::FindDevices(**faults, notes)) {
-    made.emplace_back().device = std::move(device);
-  }
+  std::vector<cuda::Device> devices = cuda::FindDevices(**faults, notes);
+  made.reserve(devices.size());
+  for (cuda::Device& device : devices) made.emplace_back().device = std::move(device);
   std::vector<std::thread> threads;
+  threads.reserve(made.size());
   for (Made& one : made) {
     threads.emplace_back([&one, &options, &faults] {
       one.backend = cuda::MakeCudaBackend(one.device, options, *faults, one.notes);

@@ -1,7 +1,5 @@
 #include "kernels/cuda/lane.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <atomic>
 
@@ -54,8 +52,9 @@ absl::Status Lane::Allocate() {
     return ToStatus(cudaErrorMemoryAllocation, "allocation of a lane");
   }
   const auto take = [](auto made, auto& member) {
-    if (made.ok()) member = *std::move(made);
-    return made.status();
+    const absl::Status status = made.status();
+    if (status.ok()) member = *std::move(made);
+    return status;
   };
   constexpr unsigned int kBlocking = cudaEventBlockingSync | cudaEventDisableTiming;
   const uint64_t input_bytes = options_.lane_bytes + OverheadBytesMax(options_);
@@ -144,8 +143,7 @@ bool Lane::FlagIsSet() const {
 absl::Status Lane::Wait() {
   const NvtxRange range("wait");
   if (!rows_on_device_) {
-    SleepUntilAlmostDone();
-    const uint64_t spin_until = NowNs() + uint64_t{options_.spin_us_max} * 1000;
+    const uint64_t spin_until = launched_ns_ + uint64_t{options_.spin_us_max} * 1000;
     do {
       for (int i = 0; i < 16; ++i) {
         if (FlagIsSet()) {
@@ -159,22 +157,6 @@ absl::Status Lane::Wait() {
   const absl::Status status = WaitForEvent();
   finished_ns_ = NowNs();
   return status;
-}
-
-// Spinning is for the end of a wait: what comes before is known from the batches before. Wakes up
-// half the spinning time early, or a tenth of the whole where that is more.
-void Lane::SleepUntilAlmostDone() {
-  constexpr double kWorthNs = 15'000;
-  const double expected_ns = static_cast<double>(bytes_) * ns_per_byte_;
-  const double early_ns = std::max(options_.spin_us_max * 500.0, expected_ns / 10);
-  if (options_.spin_us_max == 0 || expected_ns - early_ns < kWorthNs) return;
-  const uint64_t until = launched_ns_ + static_cast<uint64_t>(expected_ns - early_ns);
-  const timespec time = {.tv_sec = static_cast<time_t>(until / 1'000'000'000),
-                         .tv_nsec = static_cast<long>(until % 1'000'000'000)};
-  // steady_clock is CLOCK_MONOTONIC. A signal only makes the spinning start early.
-  static_cast<void>(clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr));
-  // Too long: how much too long is not known, so sleep clearly less the next time.
-  if (FlagIsSet()) ns_per_byte_ *= 0.7;
 }
 
 absl::Status Lane::Drain() {

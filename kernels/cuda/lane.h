@@ -2,8 +2,7 @@
 // it is made. It executes one batch at a time, in three steps that its thread calls in turn:
 //
 //   Begin   copies the fragments into pinned memory and queues copies and kernels
-//   Wait    sleeps while a large batch is far from done, spins, then blocks; touches nothing of the
-//            batch
+//   Wait    spins, then blocks, until the device is done; touches nothing of the batch
 //   Finish  adds the rows up into the items' counts and fills in the report
 //
 // Up to kMappedBytesMax the kernels made for that read the pinned memory in place, as a graph
@@ -110,7 +109,6 @@ class Lane {
   Launch MakeLaunch(const Chunk& chunk, bool mapped);
   absl::Status InjectFault();
   bool FlagIsSet() const;
-  void SleepUntilAlmostDone();
   absl::Status WaitForEvent();
 
   const LaneOptions options_;
@@ -128,8 +126,6 @@ class Lane {
   bool done_recorded_ = false;
   uint32_t sequence_ = 0;  // what the flag will hold
   uint64_t chunk_bytes_ = 0;
-  uint64_t bytes_ = 0;
-  double ns_per_byte_ = 0;  // that large batches took on the device lately
   std::vector<Piece> pieces_;
   std::vector<Chunk> chunks_;
   size_t fragment_ = 0;  // gather position: where in the current item's fragments

@@ -42,8 +42,8 @@ void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
   }
   mapped_ = ladder_ != nullptr;
   rows_on_device_ = !kernel.has_flag();
-  bytes_ = batch.bytes;
-  chunk_bytes_ = AlignUp(std::clamp(bytes_ / 2, kChunkBytesMin, kChunkBytesMax), kPieceAlignment);
+  chunk_bytes_ =
+      AlignUp(std::clamp(batch.bytes / 2, kChunkBytesMin, kChunkBytesMax), kPieceAlignment);
 }
 
 // Cuts the batch into pieces and chunks and writes each chunk's header and descriptors.
@@ -168,7 +168,7 @@ absl::Status Lane::BeginCopied(const Batch& batch) {
     HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(device_input_.get(chunk.begin),
                                                    input_.host(chunk.begin), chunk.bytes,
                                                    cudaMemcpyHostToDevice, copy_stream_.get()));
-    const cudaEvent_t copied = is_last ? copied_.get() : chunk_copied_.get();
+    cudaEvent_t copied = is_last ? copied_.get() : chunk_copied_.get();
     HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(copied, copy_stream_.get()));
     HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(stream_.get(), copied, 0));
     Launch launch = MakeLaunch(chunk, /*mapped=*/false);

@@ -30,7 +30,8 @@ namespace {
 
 constexpr uint32_t kTableBytes = 128 * 32 * sizeof(uint32_t);
 constexpr uint32_t kPairBytes = 2 * kTableBytes;  // of two interleaved tables
-constexpr uint32_t kTeamsMax = 14;                // a block's: 224 KiB of tables
+// A block's. Shared memory has room for 14 tables; with 12 each lane gets 80 registers, not 72.
+constexpr uint32_t kTeamsMax = 12;
 // Where the tables lie in shared memory on compute capability 8.0 and later.
 constexpr uint32_t kUsualAddress = 1024;
 constexpr uint32_t kUnknownAddress = ~0U;
@@ -144,10 +145,10 @@ class Counter {
     if constexpr (kTablesAt == kUnknownAddress) {
       atomicAdd(reinterpret_cast<uint32_t*>(tables + offset), addend);
     } else {
+      // No clobber of memory: only Collect reads the table, behind a barrier that has one.
       asm volatile("red.shared.add.u32 [%0 + %2], %1;"
                    :
-                   : "r"(offset), "r"(addend), "n"(kTablesAt)
-                   : "memory");
+                   : "r"(offset), "r"(addend), "n"(kTablesAt));
     }
   }
 
