@@ -92,6 +92,18 @@ __device__ inline uint32_t SumColumns(const uint8_t* table) {
   return sum;
 }
 
+// Takes the sum of value threadIdx.x / 4 and returns that of bin threadIdx.x, for threads below the
+// number of bins. Folds here, since a few bins of all blocks would meet at a few global words.
+__device__ inline uint32_t FoldInBlock(const BinMap& map, uint32_t sum, uint32_t* bins) {
+  __syncthreads();  // the table is read, its memory is free
+  if (threadIdx.x < kByteValues) bins[threadIdx.x] = 0;
+  __syncthreads();
+  const uint32_t bin = map.bin_of[threadIdx.x / 4];
+  if (threadIdx.x % 4 == 0 && bin < map.bins) atomicAdd(&bins[bin], sum);
+  __syncthreads();
+  return threadIdx.x < map.bins ? bins[threadIdx.x] : 0;
+}
+
 // The last block to arrive writes the row, clears the accumulator and sets the flag.
 // `is_last` is shared memory that is free by now.
 __device__ inline void FinishThroughAccumulator(const Arguments& args, volatile uint32_t& is_last) {
@@ -204,10 +216,15 @@ __global__ void __launch_bounds__(kThreads, 2)
   CountRest(args, cut, vectors, args.groups, table, column);
   __syncthreads();
 
-  const uint32_t sum = SumColumns(table);
-  const uint32_t value = threadIdx.x / 4;
-  const uint32_t bin = kIdentity ? value : map.bin_of[value];
-  const bool adds = threadIdx.x % 4 == 0 && sum != 0 && IsBin<kIdentity>(bin);
+  uint32_t sum = SumColumns(table);
+  uint32_t bin = threadIdx.x / 4;
+  bool adds = threadIdx.x % 4 == 0;
+  if (!kIdentity) {
+    sum = FoldInBlock(map, sum, reinterpret_cast<uint32_t*>(table));
+    bin = threadIdx.x;
+    adds = bin < map.bins;
+  }
+  adds = adds && sum != 0;
   if (args.row_is_zero) {
     if (adds) atomicAdd(&args.row[bin], sum);
   } else {
