@@ -10,7 +10,7 @@ null sinks', which have no right answer.
   bench/service/run.py --binaries build/release/bin --output service.json
   bench/service/run.py --binaries build/release/bin --peer peer_server.py --peer-modes numpy,torch
 
-Needs Python 3.9 and nothing else (the peers need what they need). Linux only.
+Needs Python 3.9, openssl for the TLS rows, and nothing else (the peers need what they need). Linux only.
 """
 import argparse
 import json
@@ -18,12 +18,13 @@ import math
 import os
 import platform
 import re
-import signal
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
+
+from servers import start_servers
+from targets import print_targets, targets_of
 
 KIB, MIB = 1024, 1 << 20
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,8 +41,9 @@ def t95(degrees):
 class Row:
     """One kind of load."""
 
-    def __init__(self, api, transport, payload, connections, in_flight):
+    def __init__(self, api, transport, payload, connections, in_flight, noise=False):
         self.api, self.transport = api, transport
+        self.noise = noise  # the null sink is also measured against itself
         self.payload, self.connections, self.in_flight = payload, connections, in_flight
 
     def name(self):
@@ -51,83 +53,30 @@ class Row:
 
 def rows_of(suite):
     in_flight = {256: 16, 4 * KIB: 16, 64 * KIB: 8, MIB: 2, 16 * MIB: 1}
-    small = [Row("compute", "tcp", p, c, in_flight[p])
+    unary = [Row("compute", "tcp", p, c, in_flight[p], noise=c == 8)
              for p in (256, 4 * KIB, 64 * KIB, MIB, 16 * MIB) for c in (1, 8)]
-    streams = [Row("compute_many", "tcp", p, 1, 64 if p < MIB else 8) for p in (4 * KIB, 64 * KIB, MIB)]
-    chunks = [Row("accumulate", "tcp", p, c, 1) for p, c in ((MIB, 1), (MIB, 8))]
-    unix = [Row("compute", "unix", p, 4, in_flight[p]) for p in (4 * KIB, MIB)]
+    many = [Row("compute_many", "tcp", p, c, 64 if p < MIB else 8)
+            for p, c in ((256, 1), (4 * KIB, 1), (4 * KIB, 8), (64 * KIB, 1), (MIB, 1))]
+    chunks = [Row("accumulate", "tcp", p, c, 1) for p, c in ((64 * KIB, 1), (MIB, 1), (MIB, 8))]
     if suite == "quick":
-        return [small[2], small[4], small[6], streams[0], chunks[0]]
+        return [unary[2], unary[4], unary[6], many[1], chunks[1]]
     sixteen = [Row("compute", "tcp", 4 * KIB, 16, 8), Row("compute", "tcp", MIB, 16, 2)]
-    return small + sixteen + streams + chunks + unix
+    elsewhere = [Row("compute", t, p, 4, in_flight[p]) for t in ("unix", "tls") for p in (4 * KIB, MIB)]
+    return unary + sixteen + many + chunks + elsewhere
 
 
 def human(size):
     return f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB" if size >= KIB else f"{size} B"
 
 
-class Server:
-    """A server process with its addresses, CPU time and memory."""
-
-    def __init__(self, name, backend, command, folder, cores, ready_line=None, environment=None):
-        self.name, self.backend = name, backend
-        self.port_file = folder / f"{name}-{backend}.port"
-        self.socket = folder / f"{name}-{backend}.sock"
-        command = [str(c).replace("@PORT_FILE@", str(self.port_file)).replace("@SOCKET@", f"unix:{self.socket}")
-                   for c in command]
-        if cores:
-            command = ["taskset", "-c", cores] + command
-        self.log = open(folder / f"{name}-{backend}.log", "w+b")
-        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environment)
-        self.addresses = self.wait(ready_line, command)
-
-    def wait(self, ready_line, command):
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                self.log.seek(0)
-                raise SystemExit(f"{self.name} ended at once: {self.log.read().decode()[-800:]}")
-            if ready_line:
-                if ready_line in Path(self.log.name).read_text(errors="replace"):
-                    return {}
-            elif self.port_file.exists():
-                lines = [line.split("=", 1) for line in self.port_file.read_text().split()]
-                return {("unix" if a.startswith("unix:") else "tcp"): a for k, a in lines if k == "address"}
-            time.sleep(0.02)
-        raise SystemExit(f"{self.name} was not ready within 60 s")
-
-    def cpu_seconds(self):
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-    def resident_mib(self):
-        match = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text())
-        return int(match.group(1)) / KIB
-
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-
-
-class PeerServer(Server):
-    """The same API in Python; prints 'ready' and listens where it is told."""
-
-    def __init__(self, mode, script, folder, cores):
-        self.fixed_address = f"unix:{folder}/peer-{mode}.sock"
-        super().__init__(f"peer_{mode}", "python", [sys.executable, script, self.fixed_address, mode, "16"],
-                         folder, cores, ready_line="ready")
-        self.addresses = {"tcp": self.fixed_address, "unix": self.fixed_address}
-
-
-def measure(client, server, row, seconds, warm_up, cores, rate=0):
+def measure(client, server, row, seconds, warm_up, cores, rate=0, certificate=None):
     command = [client, "bench", "--server", server.addresses[row.transport], "--api", row.api.replace("_", "-"),
                "--payload-bytes", row.payload, "--connections", row.connections, "--in-flight", row.in_flight,
                "--duration", seconds, "--warm-up", warm_up, "--format", "json"]
     if server.name.startswith("null"):
         command += ["--no-verify"]
+    if row.transport == "tls":
+        command += ["--tls", "--tls-ca", certificate[0], "--tls-server-name", "localhost"]
     if rate:
         command += ["--rate", f"{rate:.3f}"]
     if cores:
@@ -164,7 +113,8 @@ def median(values):
 
 
 class Benchmark:
-    def __init__(self, arguments, servers, client_cores, client_core_count):
+    def __init__(self, arguments, servers, certificate, client_cores, client_core_count):
+        self.certificate = certificate
         self.a, self.servers = arguments, servers
         self.client = Path(arguments.binaries) / "histogram-client"
         self.client_cores, self.client_core_count = client_cores, client_core_count
@@ -177,7 +127,8 @@ class Benchmark:
                 rounds = self.a.peer_rounds if server.name.startswith("peer") else self.a.rounds
                 if r < rounds:
                     samples[server].append(measure(self.client, server, row, self.a.seconds,
-                                                   self.a.warm_up, self.client_cores))
+                                                   self.a.warm_up, self.client_cores,
+                                                   certificate=self.certificate))
         return samples
 
     def latency(self, row, participants, rate):
@@ -192,6 +143,7 @@ class Benchmark:
     def run(self, row):
         participants = [s for s in self.servers if row.transport in s.addresses]
         participants = [s for s in participants if not s.name.startswith("peer") or row.api == "compute"]
+        participants = [s for s in participants if s.name != "null_sink_again" or row.noise]
         speed = self.throughput(row, participants)
         by_name = {(s.name, s.backend): s for s in participants}
         rps = {s: median([x["requests_per_second"] for x in samples]) for s, samples in speed.items()}
@@ -252,26 +204,6 @@ def split_cores(spread):
     return text(cores[:half]), text(cores[half:]), len(cores) - half
 
 
-def start_servers(a, folder, server_cores):
-    binaries = Path(a.binaries)
-    sink, ours = binaries / "histogram-sink", binaries / "histogram-server"
-    servers = []
-    for name in ("null_sink", "null_sink_again"):
-        servers.append(Server(name, "none", [sink, "null", "cpu", "127.0.0.1:0,@SOCKET@", "@PORT_FILE@"],
-                              folder, server_cores))
-    common = ["--listen", "127.0.0.1:0", "--listen", "@SOCKET@", "--metrics-listen", "off", "--log-level", "warn",
-              "--port-file", "@PORT_FILE@", "--drain-delay-us", "0"]
-    for backend in a.backends.split(","):
-        if backend != "auto":
-            servers.append(Server("touch_sink", backend,
-                                  [sink, "touch", backend, "127.0.0.1:0,@SOCKET@", "@PORT_FILE@"], folder, server_cores))
-        servers.append(Server("ours", backend, [ours, "--backend", backend] + common + a.server_flags.split(),
-                              folder, server_cores))
-    for mode in filter(None, a.peer_modes.split(",") if a.peer else []):
-        servers.append(PeerServer(mode, a.peer, folder, server_cores))
-    return servers
-
-
 def machine_fields():
     def output(command):
         try:
@@ -282,9 +214,9 @@ def machine_fields():
     gpu = output(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]).splitlines()
     device, driver = gpu[0].split(", ") if gpu else ("", "")
     cpu = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
-    nvcc = re.search(r"release ([\d.]+)", output(["nvcc", "--version"]))
+    cuda = re.search(r"CUDA Version:\s*([\d.]+)", output(["nvidia-smi"]))
     return {"device": device or (cpu.group(1) if cpu else platform.machine()), "driver": driver or "none",
-            "cuda": nvcc.group(1) if nvcc and device else "none",
+            "cuda": cuda.group(1) if cuda else "none",
             "commit": os.environ.get("HISTOGRAM_COMMIT") or output(["git", "-C", str(ROOT), "rev-parse", "HEAD"]),
             "date": time.strftime("%Y-%m-%d", time.gmtime()), "cpu": cpu.group(1) if cpu else platform.machine(),
             "cores": len(os.sched_getaffinity(0))}
@@ -298,11 +230,23 @@ def print_row(r):
           f"  cpu s/GB {r['server_cpu_seconds_per_gb'] or 0:>7.3f}{'' if r['valid'] else '  (void: client busy)'}", flush=True)
 
 
+def chosen_rows(a, tls):
+    rows = list(enumerate(rows_of(a.suite), 1))
+    if a.rows:
+        first, last = (int(x) for x in a.rows.split("-"))
+        rows = rows[first - 1:last]
+    if not tls:
+        print("without the TLS rows: openssl is not installed", flush=True)
+    return [(i, row) for i, row in rows if tls or row.transport != "tls"]
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--binaries", default=str(ROOT / "build/release/bin"), help="folder of histogram-server, -client and -sink")
     p.add_argument("--backends", default="cpu", help="of ours and the touch sink: cpu, cuda, auto; comma-separated")
     p.add_argument("--suite", choices=("full", "quick"), default="full")
+    p.add_argument("--rows", default="", help="only these rows of the suite, FIRST-LAST counted from 1")
+    p.add_argument("--append", action="store_true", help="keep the rows that the output file has already")
     p.add_argument("--rounds", type=int, default=15)
     p.add_argument("--seconds", type=float, default=0.4, help="measured time of one sample")
     p.add_argument("--warm-up", type=float, default=0.1)
@@ -317,21 +261,25 @@ def main():
     a = p.parse_args()
     server_cores, client_cores, client_core_count = split_cores(not a.no_pin)
     with tempfile.TemporaryDirectory(prefix="histogram-bench-") as folder:
-        servers = start_servers(a, Path(folder), server_cores)
+        servers, certificate = start_servers(a, Path(folder), server_cores)
         try:
             result = machine_fields()
             result["pinned"] = {"servers": server_cores, "client": client_cores}
-            result["resident_mib_at_rest"] = {f"{s.name}/{s.backend}": round(s.resident_mib(), 1) for s in servers}
+            result["resident_mib_at_rest"] = {f"{s.name}/{s.backend}": round(s.resident_mib(), 1) for s in servers
+                                              if not s.tls}
             result["rows"] = []
-            bench = Benchmark(a, servers, client_cores, client_core_count)
-            rows = rows_of(a.suite)
-            for i, row in enumerate(rows):
-                print(f"[{i + 1}/{len(rows)}] {row.name()}", flush=True)
+            if a.append and Path(a.output).exists():
+                result["rows"] = json.loads(Path(a.output).read_text())["rows"]
+            bench = Benchmark(a, servers, certificate, client_cores, client_core_count)
+            for i, row in chosen_rows(a, bool(certificate)):
+                print(f"[{i}] {row.name()}", flush=True)
                 for r in bench.run(row):
                     print_row(r)
                     result["rows"].append(r)
+                result["targets"] = targets_of(result["rows"], result["cores"])
                 if a.output:  # after each row: a run that is cut short keeps what it has
                     Path(a.output).write_text(json.dumps(result, indent=1) + "\n")
+            print_targets(result["targets"])
         finally:
             for s in servers:
                 s.stop()

@@ -1,6 +1,9 @@
 // histogram-sink: the null sink or the touch sink (see sink_service.h) as a process of its own.
 //
-//   histogram-sink null|touch cpu|cuda ADDRESS[,ADDRESS...] PORT_FILE
+//   histogram-sink null|touch cpu|cuda ADDRESS[,ADDRESS...] PORT_FILE [CERTIFICATE KEY]
+//
+// With a certificate and its key (PEM files) the TCP addresses speak TLS, as those of the server
+// do.
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
 
@@ -23,6 +26,7 @@
 #include "kernels/histogram.h"
 #include "server/config.h"
 #include "server/process_tuning.h"
+#include "server/transport/certificates.h"
 #include "server/transport/grpc_server.h"
 
 namespace {
@@ -103,7 +107,7 @@ histogram::bench::Touch TouchWith(Backend& backend) {
 }
 
 int Serve(const std::string& addresses, const std::string& port_file,
-          histogram::bench::Touch touch) {
+          const histogram::server::TlsFiles& tls, histogram::bench::Touch touch) {
   histogram::server::TransportConfig config;
   histogram::bench::SinkService service(std::move(touch));
   grpc::ServerBuilder builder;
@@ -111,7 +115,11 @@ int Serve(const std::string& addresses, const std::string& port_file,
   const std::vector<std::string> listen = absl::StrSplit(addresses, ',');
   std::vector<int> ports(listen.size(), 0);
   for (size_t i = 0; i < listen.size(); ++i) {
-    builder.AddListeningPort(listen[i], grpc::InsecureServerCredentials(), &ports[i]);
+    const bool plain = tls.certificate.empty() || absl::StartsWith(listen[i], "unix:");
+    builder.AddListeningPort(
+        listen[i],
+        plain ? grpc::InsecureServerCredentials() : histogram::server::MakeTlsCredentials(tls),
+        &ports[i]);
   }
   builder.RegisterService(&service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
@@ -143,9 +151,12 @@ int Serve(const std::string& addresses, const std::string& port_file,
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 5 || (std::strcmp(argv[1], "null") != 0 && std::strcmp(argv[1], "touch") != 0)) {
-    std::fputs("usage: histogram-sink null|touch cpu|cuda ADDRESS[,ADDRESS...] PORT_FILE\n",
-               stderr);
+  if ((argc != 5 && argc != 7) ||
+      (std::strcmp(argv[1], "null") != 0 && std::strcmp(argv[1], "touch") != 0)) {
+    std::fputs(
+        "usage: histogram-sink null|touch cpu|cuda ADDRESS[,ADDRESS...] PORT_FILE "
+        "[CERTIFICATE KEY]\n",
+        stderr);
     return 2;
   }
   histogram::server::TuneMalloc();
@@ -154,7 +165,9 @@ int main(int argc, char** argv) {
   sigaddset(&stop, SIGTERM);
   sigaddset(&stop, SIGINT);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
-  if (std::strcmp(argv[1], "null") == 0) return Serve(argv[3], argv[4], nullptr);
+  histogram::server::TlsFiles tls;
+  if (argc == 7) tls = {.certificate = argv[5], .key = argv[6], .client_ca = {}};
+  if (std::strcmp(argv[1], "null") == 0) return Serve(argv[3], argv[4], tls, nullptr);
   histogram::BackendOptions options;
   const bool cuda = std::strcmp(argv[2], "cuda") == 0;
   options.choice =
@@ -164,5 +177,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "histogram-sink: %s\n", std::string(set.status().message()).c_str());
     return 1;
   }
-  return Serve(argv[3], argv[4], TouchWith(*set->backends.front()));
+  return Serve(argv[3], argv[4], tls, TouchWith(*set->backends.front()));
 }

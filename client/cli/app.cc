@@ -167,8 +167,13 @@ void AddOthers(CLI::App& app, Options& options) {
 
 // CLI11 says of a mistyped command only that one is missing.
 std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
-  if (!app.get_subcommands().empty() || error.get_name() != "RequiredError") return error.what();
-  const std::string commands = "compute, image, describe, health or completion";
+  if (error.get_name() != "RequiredError") return error.what();
+  if (app.got_subcommand("compute"))
+    return "compute needs a FILE to count, or - for standard input";
+  if (app.got_subcommand("image")) return "image needs the FILE of a picture";
+  if (app.got_subcommand("completion")) return "completion needs a SHELL: bash, zsh or fish";
+  if (!app.get_subcommands().empty()) return error.what();
+  const std::string commands = "compute, image, describe, health, bench or completion";
   const std::vector<std::string> rest = app.remaining();
   if (rest.empty()) return "say what to do: " + commands;
   if (absl::StartsWith(rest[0], "-")) return absl::StrCat("there is no option ", rest[0]);

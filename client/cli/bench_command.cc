@@ -55,6 +55,9 @@ std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
   if (result.errors > 0) {
     absl::StrAppendFormat(&text, "errors   %u, of which wrong answers %u\n", result.errors,
                           result.wrong);
+    if (result.refusals.count() > 0) {
+      absl::StrAppend(&text, "refused  ", Percentiles(result.refusals), "\n");
+    }
     for (const auto& [message, count] : result.error_messages) {
       absl::StrAppendFormat(&text, "  %u x %s\n", count, SafeText(message));
     }
@@ -90,6 +93,8 @@ std::string RenderJson(const BenchOptions& options, uint64_t payload_bytes,
       {"p999_us", Microseconds(l.QuantileNs(0.999))},
       {"max_us", Microseconds(l.max_ns())},
       {"client_cpu_seconds", result.client_cpu_seconds},
+      {"refused", result.refusals.count()},
+      {"refused_p99_us", Microseconds(result.refusals.QuantileNs(0.99))},
       {"error_messages", result.error_messages}};
   return json.dump(2) + "\n";
 }

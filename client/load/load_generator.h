@@ -55,6 +55,7 @@ struct LoadResult {
   double seconds = 0;     // measured
   double client_cpu_seconds = 0;
   LatencyRecorder latency;                         // empty for Accumulate
+  LatencyRecorder refusals;                        // of unary calls that were refused
   std::map<std::string, uint64_t> error_messages;  // a bounded number of different ones
 
   double requests_per_second() const {

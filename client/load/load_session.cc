@@ -169,6 +169,15 @@ void LoadTally::Failed(const std::string& message) {
   if (messages_.size() < kMessagesMax || messages_.count(message) != 0) ++messages_[message];
 }
 
+void LoadTally::Refused(LoadClock::time_point since) {
+  Failed("refused: RESOURCE_EXHAUSTED");
+  if (!measuring_.load(std::memory_order_acquire)) return;
+  const auto ns = static_cast<uint64_t>(
+      std::max<int64_t>(0, std::chrono::nanoseconds(LoadClock::now() - since).count()));
+  absl::MutexLock lock(&mu_);
+  refusals_.Record(ns);
+}
+
 void LoadTally::Wrong() {
   Failed("a reply's counts were not the expected ones");
   absl::MutexLock lock(&mu_);
@@ -195,6 +204,7 @@ LoadResult LoadTally::Collect(LatencyRecorder* interval) {
   result.errors = errors_;
   result.wrong = wrong_;
   result.error_messages = messages_;
+  result.refusals = refusals_;
   return result;
 }
 

@@ -60,6 +60,8 @@ class LoadTally {
  public:
   void Answered(LoadClock::time_point since, bool with_latency);
   void Failed(const std::string& message);
+  // RESOURCE_EXHAUSTED: a failure whose latency is kept, since it is to come at once.
+  void Refused(LoadClock::time_point since);
   void Wrong();
 
   void StartMeasuring(LoadClock::time_point now);
@@ -82,6 +84,7 @@ class LoadTally {
   uint64_t errors_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t wrong_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<std::string, uint64_t> messages_ ABSL_GUARDED_BY(mu_);
+  LatencyRecorder refusals_ ABSL_GUARDED_BY(mu_);
 };
 
 // A way of using the API under load. Start begins, Stop asks to begin nothing more, Join waits

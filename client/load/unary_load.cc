@@ -68,7 +68,9 @@ class UnaryLoad final : public LoadWorker {
   }
 
   void End(Call* call, const grpc::Status& status) {
-    if (!status.ok()) {
+    if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
+      context_.tally.Refused(call->since);
+    } else if (!status.ok()) {
       context_.tally.Failed(status.error_message());
     } else if (context_.options.verify && !context_.messages.IsComputeReply(call->reply)) {
       context_.tally.Wrong();

@@ -81,7 +81,7 @@ class Batcher {
   Snapshot snapshot() const;
 
  private:
-  struct Impl;
+  class Impl;
   std::shared_ptr<Impl> impl_;  // shared with the batches of lanes that hang
 };
 

@@ -33,7 +33,22 @@ inline constexpr std::string_view kDeviceLost = "device_lost";
 inline constexpr std::string_view kOutOfMemory = "out_of_memory";
 inline constexpr std::string_view kError = "error";
 
-struct Batcher::Impl : std::enable_shared_from_this<Batcher::Impl> {
+class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
+ public:
+  Impl(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
+       Observer& observer);
+  ~Impl();
+
+  void StartThread();
+  void StopThread();
+
+  absl::StatusOr<Outcome> Enqueue(Job* job, WhenFull when_full) ABSL_LOCKS_EXCLUDED(mu_);
+  TimeNs Pump() ABSL_LOCKS_EXCLUDED(mu_);
+  void Drain() ABSL_LOCKS_EXCLUDED(mu_);
+  bool WaitIdle(TimeNs deadline) ABSL_LOCKS_EXCLUDED(mu_);
+  Snapshot TakeSnapshot() ABSL_LOCKS_EXCLUDED(mu_);
+
+ private:
   // A backend as the batcher sees it. One flight in `flights` is one credit in use.
   struct Executor {
     Backend* backend = nullptr;
@@ -83,19 +98,6 @@ struct Batcher::Impl : std::enable_shared_from_this<Batcher::Impl> {
     absl::InlinedVector<Down, 1> downs;
     std::vector<std::shared_ptr<const void>> released;  // to be dropped without the lock
   };
-
-  Impl(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
-       Observer& observer);
-  ~Impl();
-
-  void StartThread();
-  void StopThread();
-
-  absl::StatusOr<Outcome> Enqueue(Job* job, WhenFull when_full) ABSL_LOCKS_EXCLUDED(mu_);
-  TimeNs Pump() ABSL_LOCKS_EXCLUDED(mu_);
-  void Drain() ABSL_LOCKS_EXCLUDED(mu_);
-  bool WaitIdle(TimeNs deadline) ABSL_LOCKS_EXCLUDED(mu_);
-  Snapshot TakeSnapshot() ABSL_LOCKS_EXCLUDED(mu_);
 
   // --- batcher.cc
   // Room for a job of this charge, by the rules of Enqueue; OK, or why not.

@@ -1,0 +1,113 @@
+"""The processes that bench/service/run.py compares: sinks, our server and Python peers."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+KIB = 1024
+
+
+class Server:
+    """A server process with its addresses, CPU time and memory."""
+
+    def __init__(self, name, backend, command, folder, cores, ready_line=None, tls=False):
+        self.name, self.backend, self.tls = name, backend, tls
+        mark = "-tls" if tls else ""
+        self.port_file = folder / f"{name}-{backend}{mark}.port"
+        self.socket = folder / f"{name}-{backend}{mark}.sock"
+        command = [str(c).replace("@PORT_FILE@", str(self.port_file)).replace("@SOCKET@", f"unix:{self.socket}")
+                   for c in command]
+        if cores:
+            command = ["taskset", "-c", cores] + command
+        self.log = open(folder / f"{name}-{backend}{mark}.log", "w+b")
+        self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        self.addresses = self.wait(ready_line, command)
+
+    def wait(self, ready_line, command):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                self.log.seek(0)
+                raise SystemExit(f"{self.name} ended at once: {self.log.read().decode()[-800:]}")
+            if ready_line:
+                if ready_line in Path(self.log.name).read_text(errors="replace"):
+                    return {}
+            elif self.port_file.exists():
+                lines = [line.split("=", 1) for line in self.port_file.read_text().split()]
+                return {self.transport_of(a): a for k, a in lines if k == "address"}
+            time.sleep(0.02)
+        raise SystemExit(f"{self.name} was not ready within 60 s")
+
+    def transport_of(self, address):
+        if self.tls:
+            return "tls"
+        return "unix" if address.startswith("unix:") else "tcp"
+
+    def cpu_seconds(self):
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_mib(self):
+        match = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text())
+        return int(match.group(1)) / KIB
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+class PeerServer(Server):
+    """The same API in Python; prints 'ready' and listens where it is told."""
+
+    def __init__(self, mode, script, folder, cores):
+        self.fixed_address = f"unix:{folder}/peer-{mode}.sock"
+        super().__init__(f"peer_{mode}", "python", [sys.executable, script, self.fixed_address, mode, "16"],
+                         folder, cores, ready_line="ready")
+        self.addresses = {"tcp": self.fixed_address, "unix": self.fixed_address}
+
+
+def make_certificate(folder):
+    """A certificate for localhost and its key, made by openssl; None where that is not installed."""
+    if shutil.which("openssl") is None:
+        return None
+    certificate, key = folder / "server.pem", folder / "server.key"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+                    "-keyout", key, "-out", certificate], check=True, capture_output=True)
+    return certificate, key
+
+
+def start_servers(a, folder, cores):
+    """Every server of the comparison, each with the transports that it listens on. The TLS ones are
+    processes of their own, since a server with a certificate speaks nothing else on its TCP ports."""
+    binaries = Path(a.binaries)
+    sink, ours = binaries / "histogram-sink", binaries / "histogram-server"
+    servers = []
+    certificate = make_certificate(folder)
+    for tls in ((), certificate) if certificate else ((),):
+        listen = "127.0.0.1:0" if tls else "127.0.0.1:0,@SOCKET@"
+        secure = {"tls": bool(tls)}
+        for name in ("null_sink", "null_sink_again")[:1 if tls else 2]:
+            servers.append(Server(name, "none", [sink, "null", "cpu", listen, "@PORT_FILE@", *tls], folder, cores,
+                                  **secure))
+        flags = ["--metrics-listen", "off", "--log-level", "warn", "--port-file", "@PORT_FILE@", "--drain-delay-us", "0"]
+        for address in listen.split(","):
+            flags += ["--listen", address]
+        if tls:
+            flags += ["--tls-cert", tls[0], "--tls-key", tls[1]]
+        for backend in a.backends.split(","):
+            if backend != "auto":
+                servers.append(Server("touch_sink", backend, [sink, "touch", backend, listen, "@PORT_FILE@", *tls],
+                                      folder, cores, **secure))
+            servers.append(Server("ours", backend, [ours, "--backend", backend] + flags + a.server_flags.split(),
+                                  folder, cores, **secure))
+    for mode in filter(None, a.peer_modes.split(",") if a.peer else []):
+        servers.append(PeerServer(mode, a.peer, folder, cores))
+    return servers, certificate
