@@ -61,7 +61,7 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
       {{}, "say what to do"},
       {{"comput"}, "no command \"comput\""},
       {{"--frobnicate"}, "no option --frobnicate"},
-      {{"compute"}, "files is required"},
+      {{"compute"}, "compute needs a FILE"},
       {{"compute", "f", "--frobnicate"}, "--frobnicate"},
       {{"compute", "f", "--bins", "0"}, "\"0\" is no number of bins"},
       {{"compute", "f", "--bins", "-3"}, "--bins"},
