@@ -158,6 +158,11 @@ void AddOthers(CLI::App& app, Options& options) {
       .add_option("service", options.health.service,
                   "histogram.v1.HistogramService, liveness or backend/NAME (default: the server)")
       ->type_name("SERVICE");
+  health
+      .add_option("--http", options.health.http,
+                  "Ask /readyz of its metrics port instead: needs no certificate and no token")
+      ->type_name("HOST:PORT")
+      ->excludes("service");
   CLI::App& completion = *app.add_subcommand("completion", "Print a completion script");
   completion.add_option("shell", options.shell, "bash, zsh or fish")
       ->type_name("SHELL")

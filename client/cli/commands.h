@@ -55,6 +55,7 @@ struct DescribeOptions {
 
 struct HealthOptions {
   std::string service = {};
+  std::string http = {};  // HOST:PORT of the metrics port; empty: ask over gRPC
 };
 
 int RunCompute(const ComputeOptions& options, const ServerOptions& server, Environment& env);

@@ -1,11 +1,14 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
 #include "client/cli/commands.h"
 #include "client/cli/export.h"
+#include "client/cli/http_health.h"
 #include "client/cli/text.h"
 
 namespace histogram::cli {
@@ -51,6 +54,14 @@ std::string RenderDescription(const v1::DescribeResponse& description, const Ter
                                               backend.uuid()))});
   }
   absl::StrAppend(&text, "\n", Columns(backends, terminal));
+  if (description.placements_size() > 0) {
+    Rows placements = {{"lone payloads from", "go to, for " + SafeText(description.objective())}};
+    for (const auto& placement : description.placements()) {
+      placements.push_back(
+          {FormatBytes(placement.payload_bytes_min()), SafeText(placement.backend())});
+    }
+    absl::StrAppend(&text, "\n", Columns(placements, terminal));
+  }
   Rows kernels = {{"kernel", "backend", "bins up to", "what it does"}};
   for (const auto& kernel : description.kernels()) {
     kernels.push_back({SafeText(kernel.name()), SafeText(kernel.backend()),
@@ -131,7 +142,24 @@ int RunDescribe(const DescribeOptions& options, const ServerOptions& server, Env
                   : RenderDescription(*description, OutputTerminal(env, options.output)));
 }
 
+namespace {
+
+int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
+  const absl::Time deadline = server.timeout_s.has_value()
+                                  ? absl::Now() + absl::Seconds(*server.timeout_s)
+                                  : absl::InfiniteFuture();
+  const absl::StatusOr<HttpAnswer> answer = HttpGet(options.http, "/readyz", deadline);
+  if (!answer.ok()) return Fail(env, std::string(answer.status().message()));
+  env.out << SafeText(absl::StripAsciiWhitespace(answer->body)) << "\n";
+  if (answer->status == 200) return kSuccess;
+  return Fail(env, absl::StrCat("the server at ", SafeText(options.http),
+                                " is not ready: it answers HTTP status ", answer->status));
+}
+
+}  // namespace
+
 int RunHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
+  if (!options.http.empty()) return RunHttpHealth(options, server, env);
   const absl::StatusOr<Connection> connection = Connect(server);
   if (!connection.ok()) return Fail(env, Explain(connection.status(), server));
   const auto health = connection->client->Health(options.service, connection->Call());

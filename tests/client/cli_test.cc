@@ -90,6 +90,7 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
       {{"completion", "tcsh"}, "tcsh"},
       {{"--timeout", "0", "health"}, "above 0"},
       {{"--tls-ca", "f", "health"}, "requires --tls"},
+      {{"health", "--http", "localhost:1", "liveness"}, "excludes"},
       {{"--tls", "--tls-cert", "f", "health"}, "requires --tls-key"},
   };
   for (const auto& [arguments, message] : cases) {

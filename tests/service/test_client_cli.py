@@ -5,6 +5,7 @@ import io
 import json
 import os
 import signal
+import socket
 import struct
 import subprocess
 import xml.etree.ElementTree
@@ -328,6 +329,20 @@ def test_describe_and_health(run):
         run("health", *arguments)
     run("health", "no-such-service", status=1)
     run("health", status=1, address="127.0.0.1:1")
+
+
+def test_health_over_http(run, server):
+    done = run("health", "--http", server.metrics_address, address="127.0.0.1:1")  # not asked there
+    assert done.stdout == b"ready\n"
+    done = run("health", "--http", server.address, "--timeout", "5", status=1)
+    assert b"does not speak HTTP" in done.stderr or b"no answer from" in done.stderr
+    for address in ("127.0.0.1:1", "127.0.0.1", ":9464", "127.0.0.1:", "no.such.host.invalid:9464"):
+        assert run("health", "--http", address, status=1).stderr.count(b"\n") == 1
+    run("health", "--http", server.metrics_address, "liveness", status=2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "127.0.0.1:{}".format(silent.getsockname()[1])
+        done = run("health", "--http", address, "--timeout", "0.3", status=1)
+        assert b"in time" in done.stderr
 
 
 def test_version_help_and_completions(run):

@@ -6,6 +6,7 @@ import grpc
 import pytest
 
 from harness.api import CHANNEL_OPTIONS, open_channel, pb, pb_grpc
+from harness.server import clean_environment
 from harness.waiting import wait_until
 
 TOKEN, SLOW = "token-of-alice-0123456789", "token-of-bob-0123456789"
@@ -94,6 +95,31 @@ def test_mutual_tls_wants_a_certificate_of_the_right_authority(start_server, pki
             with pytest.raises(grpc.RpcError) as error:
                 compute(stub)
             assert error.value.code() == grpc.StatusCode.UNAVAILABLE, client
+
+
+def test_the_health_of_the_image_needs_no_certificate(start_server, client_bin, pki, tmp_path):
+    """The check in Dockerfile asks the metrics port: it holds with mutual TLS and with tokens."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"alice {TOKEN}\n")
+
+    def health(*arguments):
+        return subprocess.run([client_bin, *arguments, "--timeout", "10"], capture_output=True, text=True,
+                              timeout=60, check=False, env=clean_environment())
+
+    with start_server(*tls_flags(pki), "--tls-client-ca", pki / "ca.pem", "--token-file", tokens,
+                      "--drain-delay-us", "3s") as server:
+        done = health("health", "--http", server.metrics_address)
+        assert (done.returncode, done.stdout) == (0, "ready\n"), done.stderr
+        # Over gRPC it takes the caller's certificate.
+        assert health("health", "--server", server.address).returncode == 1
+        own = ("--tls", "--tls-ca", pki / "ca.pem", "--tls-cert", pki / "client.pem", "--tls-key", pki / "client.key",
+               "--tls-server-name", "localhost")
+        assert health("health", "--server", server.address, *own).returncode == 0
+        server.terminate()
+        wait_until(lambda: server.http("/readyz")[0] == 503, 10, "the drain")
+        done = health("health", "--http", server.metrics_address)
+        assert done.returncode == 1 and done.stdout.startswith("not ready: "), (done.stdout, done.stderr)
+        server.wait()
 
 
 def test_a_renewed_certificate_is_used_without_a_restart(start_server, pki, tmp_path):
