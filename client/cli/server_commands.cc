@@ -54,6 +54,28 @@ std::string RenderDescription(const v1::DescribeResponse& description, const Ter
                                               backend.uuid()))});
   }
   absl::StrAppend(&text, "\n", Columns(backends, terminal));
+  Rows kernels = {{"kernel", "backend", "bins up to", "what it does"}};
+  for (const auto& kernel : description.kernels()) {
+    kernels.push_back({SafeText(kernel.name()), SafeText(kernel.backend()),
+                       UpTo(kernel.bin_count_max(), FormatCount(kernel.bin_count_max())),
+                       SafeText(kernel.summary())});
+  }
+  absl::StrAppend(&text, "\n", Columns(kernels, terminal));
+  if (description.choices_size() > 0) {
+    Rows choices = {
+        {"chosen for", "bins up to", "bytes up to", "payloads up to", "kernel", "speed"}};
+    for (const auto& choice : description.choices()) {
+      choices.push_back({SafeText(choice.backend()),
+                         UpTo(choice.bin_count_max(), FormatCount(choice.bin_count_max())),
+                         UpTo(choice.payload_bytes_max(), FormatBytes(choice.payload_bytes_max())),
+                         UpTo(choice.payloads_max(), FormatCount(choice.payloads_max())),
+                         SafeText(choice.kernel()),
+                         choice.gigabytes_per_second() > 0
+                             ? absl::StrFormat("%.3g GB/s", choice.gigabytes_per_second())
+                             : "not measured"});
+    }
+    absl::StrAppend(&text, "\n", Columns(choices, terminal));
+  }
   const auto& limits = description.limits();
   const Rows rows = {
       {"limit", "value"},
