@@ -1,13 +1,17 @@
 """docs/operations and the image's sources: links lead somewhere, names and numbers agree."""
 
+import contextlib
 import json
 import os
 import re
 import subprocess
 
 import pytest
+from processes import Server, clean_environment, free_port, get
 
-PAGES = ("alerts", "container", "kubernetes", "sizing", "upgrade", "scaling")
+PAGES = ("alerts", "container", "kubernetes", "security", "sizing", "upgrade", "scaling")
+# Pages by their path within docs/.
+DOCUMENTS = ("OPERATIONS.md", *(f"operations/{page}.md" for page in PAGES))
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -44,11 +48,168 @@ def known_flags(root):
     return flags
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_settings_that_are_named_exist(root, page):
-    text = (root / f"docs/operations/{page}.md").read_text()
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_settings_that_are_named_exist(root, document):
+    text = (root / "docs" / document).read_text()
     variables = {name.lower().replace("_", "-") for name in re.findall(r"HISTSVC_([A-Z][A-Z_]+)", text)}
     assert not variables - known_flags(root)
+
+
+def flags_of_the_client(root):
+    text = "".join(path.read_text() for path in (root / "client/cli").glob("*.cc"))
+    return set(re.findall(r'"--([a-z][a-z-]+)"', text))
+
+
+def flags_of_scripts(root):
+    text = "".join(path.read_text() for path in (root / "scripts").iterdir() if path.is_file())
+    return set(re.findall(r"^\s+(?:-h \| )?--([a-z][a-z-]+)\)", text, re.M))
+
+
+# Of docker, podman, kubectl and numactl, where the documents use them.
+FOREIGN_FLAGS = {"read-only", "cap-drop", "security-opt", "memory", "ulimit", "env", "gpus", "time", "build-arg",
+                 "from-file", "previous", "health-cmd", "cpunodebind", "membind", "ignore-missing"}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_flags_that_are_named_exist(root, document):
+    text = (root / "docs" / document).read_text()
+    known = known_flags(root) | flags_of_the_client(root) | flags_of_scripts(root) | FOREIGN_FLAGS
+    known |= {"config", "print-config", "help", "version"} | {f"no-{flag}" for flag in ("tune", "reflection")}
+    named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]+)", text))
+    assert not named - known
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_metrics_that_are_named_exist(root, document, metric_names, recorded_names):
+    """Whole names, families without their suffix, and the names of recording rules."""
+    text = (root / "docs" / document).read_text()
+    families = metric_names | {re.sub("_(bucket|sum|count)$", "", name) for name in metric_names}
+    assert not set(re.findall(r"(?<![:\w])histsvc_\w+", text)) - families - {"histsvc_"}
+    assert not set(re.findall(r"\b\w+:histsvc_[\w:]+", text)) - recorded_names
+
+
+@pytest.fixture(scope="session")
+def recorded_names(root):
+    text = (root / "deploy/prometheus/recording.rules.yaml").read_text()
+    return set(re.findall(r"record: *(\S+)", text))
+
+
+def metrics_of_operations(root):
+    """(name, labels) of each metric in the table of OPERATIONS.md, which leaves out `histsvc_`."""
+    text = (root / "docs/OPERATIONS.md").read_text()
+    table = text[text.index("\n## Metrics"):text.index("\n## Logs")]
+    rows = [line for line in table.splitlines() if line.startswith("| ") and "`" in line]
+    named = [(name, tuple(labels.split(",")) if labels else ()) for row in rows
+             for name, labels in re.findall(r"`([a-z_]+)(?:\{([a-z_,]+)\})?`", row)]
+    assert len(named) > 20
+    return named
+
+
+def test_the_table_of_metrics(root, metric_names):
+    named = {name for name, _ in metrics_of_operations(root)}
+    families = {re.sub("_(bucket|sum|count)$", "", name.removeprefix("histsvc_")) for name in metric_names}
+    # The table may leave out what another page explains, but nothing else.
+    assert not {name for name in named if name not in families} - {"process_"}
+    assert not families - named - {"tenant_bytes_total", "certificate_expiry_timestamp_seconds"}
+
+
+@pytest.mark.live
+def test_labels_in_the_table_of_metrics(root, server_bin, tmp_path):
+    with contextlib.closing(Started(server_bin, tmp_path)) as server:
+        _, text = get(f"http://{server.metrics_address}/metrics")
+    for name, labels in metrics_of_operations(root):
+        found = re.findall(rf"^histsvc_{name}(?:_bucket)?\{{(.*)\}} ", text, re.M)
+        if not labels or not found:
+            continue  # a series that appears when something happens
+        have = {label for label in re.findall(r'(\w+)="', found[0]) if label != "le"}
+        assert have == set(labels), name
+
+
+class Started:
+    """A server for the documents' numbers."""
+
+    def __init__(self, server_bin, folder):
+        self.server = Server(server_bin, folder, "server", f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}",
+                             flags=("--drain-delay-us", "0")).start()
+        self.metrics_address = self.server.metrics_address
+
+    def close(self):
+        self.server.end()
+
+
+def printed_settings(server_bin):
+    """What --print-config says without any setting."""
+    done = subprocess.run([server_bin, "--print-config"], check=True, capture_output=True, text=True,
+                          env=clean_environment())
+    return dict(re.findall(r'^([a-z0-9-]+) = "?([^"\n]*)"?$', done.stdout, re.M))
+
+
+UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "s": 1_000_000, "min": 60_000_000}
+
+
+def number(text):
+    value, unit = re.fullmatch(r"([0-9.,]+) ?(KiB|MiB|GiB|s|min|)", text).groups()
+    return float(value.replace(",", "")) * UNITS[unit]
+
+
+@pytest.mark.live
+def test_the_table_of_limits(root, server_bin):
+    settings = printed_settings(server_bin)
+    text = (root / "docs/OPERATIONS.md").read_text()
+    rows = re.findall(r"^\| `--([a-z-]+)`[^|]*\| ([^|]+?) \|", text, re.M)
+    assert len(rows) >= 6
+    for flag, default in rows:
+        assert number(default) == float(settings[flag]), flag
+    # Elsewhere a default stands behind the flag, in brackets.
+    for document in DOCUMENTS:
+        text = (root / "docs" / document).read_text()
+        for flag, default in re.findall(r"`(?:--)?([a-z]+-[a-z-]+)`\s+\((\d+ ?(?:KiB|MiB|GiB|s|min))[,)]", text):
+            assert number(default) == float(settings[flag]), (document, flag)
+
+
+@pytest.mark.live
+def test_the_sizing_formula(root, server_bin):
+    """Its examples are what it gives for the settings' defaults, and for the overlays what they limit."""
+    settings = {name: float(value) for name, value in printed_settings(server_bin).items()
+                if re.fullmatch(r"\d+", value)}
+    text = (root / "docs/operations/sizing.md").read_text()
+    assert "limit = receive-bytes-max + 1.15 × pinned + GPUs × 0.5 GiB + 0.5 GiB" in text
+    assert "pinned ≈ GPUs × lanes × (lane-bytes + lane-payloads × 2.25 KiB)" in text
+
+    def limit_gib(gpus):
+        pinned = gpus * settings["lanes"] * (settings["lane-bytes"] + settings["lane-payloads"] * 2304)
+        return (settings["receive-bytes-max"] + 1.15 * pinned) / (1 << 30) + 0.5 * gpus + 0.5
+
+    without, one = re.search(r"that is ([0-9.]+) GiB without a GPU, and ([0-9.]+) GiB with one", text).groups()
+    assert abs(limit_gib(0) - float(without)) <= 0.05 and abs(limit_gib(1) - float(one)) <= 0.05
+    for overlay, gpus in (("cpu", 0), ("gpu", 1)):
+        manifest = (root / f"deploy/kubernetes/overlays/{overlay}/kustomization.yaml").read_text()
+        [memory] = set(re.findall(r"memory: (\d+)Gi", manifest))
+        assert int(memory) >= limit_gib(gpus), overlay
+
+
+def test_panels_that_are_named_exist(root):
+    titles = {panel["title"] for panel in json.loads(
+        (root / "deploy/grafana/dashboards/histogram.json").read_text())["panels"]}
+    text = (root / "docs/operations/alerts.md").read_text()
+    named = {name for sentence in re.findall(r"[Pp]anels?((?: (?:and )?\*[^*]+\*,?(?: by \w+,?)?)+)", text)
+             for name in re.findall(r"\*([^*]+)\*", sentence)}
+    assert len(named) > 5
+    assert not named - titles
+
+
+def test_reasons_and_stages_that_are_named_exist(root):
+    labels = (root / "server/metrics/labels.h").read_text()
+    text = (root / "docs/operations/alerts.md").read_text()
+    table = text[text.index("## HistogramRefusingCallers"):text.index("## HistogramDeadlinesMissed")]
+    reasons = set(re.findall(r"`([a-z_]+)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.M))))
+    rule = (root / "deploy/prometheus/alerting.rules.yaml").read_text()
+    [matched] = re.findall(r'reason=~"(payload_too_large[^"]+)"', rule)
+    assert reasons == set(matched.split("|"))
+    for reason in set(re.findall(r'reason=~"([^"]+)"', rule)):
+        assert all(f'"{each}"' in labels for each in reason.split("|")), reason
+    for reason in ("device_lost", "watchdog", "out_of_memory"):
+        assert f"`{reason}`" in text and f'"{reason}"' in labels
 
 
 def test_settings_of_the_image_exist(root):
@@ -64,7 +225,7 @@ def test_dockerfile_has_what_the_image_needs(root):
     assert re.search(r"^USER 65532:65532$", final, re.M)
     assert "NVIDIA_DRIVER_CAPABILITIES=compute,utility" in final
     assert "NVIDIA_VISIBLE_DEVICES" not in text
-    assert "HEALTHCHECK" in final and '"/usr/bin/histogram-client", "health"' in final
+    assert "HEALTHCHECK" in final and '"/usr/bin/histogram-client", "health", "--http"' in final
     for label in ("title", "description", "version", "revision"):
         assert f"org.opencontainers.image.{label}=" in final
     assert ":latest" not in text

@@ -1,68 +1,14 @@
-"""A real Prometheus scrapes real servers under load: metrics, every panel of the dashboard, alerts.
+"""A real Prometheus scrapes real servers under load: metrics, and every panel of the dashboard."""
 
-The alerts here are made to fire by their faults: a server that is killed, one that is full, one that is
-stopped. `for` is shortened, the expressions are those that are deployed.
-"""
-
-import http.server
 import json
-import re
-import shutil
 import subprocess
-import threading
-import urllib.parse
 
 import pytest
 import yaml
 from processes import Load, Process, Server, free_port, get, wait_until
+from watching import query, start_prometheus
 
 pytestmark = [pytest.mark.live]
-
-SCRAPE = "1s"
-
-
-def query(prometheus, expression):
-    url = f"http://{prometheus}/api/v1/query?" + urllib.parse.urlencode({"query": expression})
-    status, text = get(url, 20)
-    reply = json.loads(text) if text else {}
-    assert status == 200 and reply["status"] == "success", f"{expression}: {text}"
-    return reply["data"]["result"]
-
-
-def start_prometheus(root, folder, targets, shorten_alerts=False, alertmanager=None):
-    """A prometheus Process and its address, with the configuration of deploy/prometheus."""
-    program = shutil.which("prometheus") or shutil.which("prometheus", path=str(root / ".venv/bin"))
-    if not program:
-        pytest.skip("prometheus is not installed")
-    folder.mkdir()
-    config = yaml.safe_load((root / "deploy/prometheus/prometheus.yml").read_text())
-    config["global"].update(scrape_interval=SCRAPE, evaluation_interval=SCRAPE)
-    config["global"]["external_labels"]["histogram_docs"] = "https://git.example.com/v1/"
-    if alertmanager is None:
-        del config["alerting"]
-    for name in config["rule_files"]:
-        rules = yaml.safe_load((root / "deploy/prometheus" / name).read_text())
-        for group in rules["groups"] if shorten_alerts else ():
-            for rule in group["rules"]:
-                if "alert" in rule:
-                    rule["for"] = "0s"
-        (folder / name).write_text(yaml.safe_dump(rules, width=1000))
-    (folder / "targets").mkdir()
-    (folder / "targets/histogram.yaml").write_text(yaml.safe_dump([{"targets": targets}]))
-    if alertmanager:
-        (folder / "targets/alertmanager.yaml").write_text(
-            yaml.safe_dump([{"targets": [alertmanager]}]))
-    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
-    address = f"127.0.0.1:{free_port()}"
-    process = Process([program, f"--config.file={folder / 'prometheus.yml'}",
-                       f"--storage.tsdb.path={folder / 'data'}", f"--web.listen-address={address}"],
-                      folder / "log")
-    try:
-        wait_until(lambda: get(f"http://{address}/-/ready")[0] == 200, 60, "Prometheus")
-    except BaseException:
-        process.end()
-        raise
-    return process, address
 
 
 def make_server(binary, folder, name, *flags):
@@ -170,92 +116,3 @@ def test_gpu_panels_join_dcgm_over_the_uuid(root, promtool, tmp_path):
     done = subprocess.run([promtool, "test", "rules", path], capture_output=True, text=True,
                           check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-
-
-# ------------------------------------------------------------------------------ faults and alerts
-class Receiver:
-    """A webhook for Alertmanager that keeps what it is told."""
-
-    def __init__(self):
-        self.alerts = alerts = []
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                alerts.extend(json.loads(body)["alerts"])
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_):
-                pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    @property
-    def url(self):
-        return "http://127.0.0.1:{}/".format(self.server.server_address[1])
-
-
-@pytest.fixture
-def receiver():
-    receiver = Receiver()
-    yield receiver
-    receiver.server.shutdown()
-    receiver.server.server_close()
-
-
-@pytest.fixture
-def alertmanager(tmp_path, receiver):
-    program = shutil.which("prometheus-alertmanager") or shutil.which("alertmanager")
-    if not program:
-        pytest.skip("prometheus-alertmanager is not installed")
-    config = {"route": {"receiver": "test", "group_by": ["..."], "group_wait": "0s",
-                        "group_interval": "1s"},
-              "receivers": [{"name": "test", "webhook_configs": [{"url": receiver.url}]}]}
-    (tmp_path / "alertmanager.yml").write_text(yaml.safe_dump(config))
-    address = f"127.0.0.1:{free_port()}"
-    with Process([program, f"--config.file={tmp_path / 'alertmanager.yml'}",
-                  f"--storage.path={tmp_path / 'alertmanager'}", f"--web.listen-address={address}",
-                  "--cluster.listen-address="], tmp_path / "alertmanager.log"):
-        wait_until(lambda: get(f"http://{address}/-/ready")[0] == 200, 60, "Alertmanager")
-        yield address
-
-
-def test_faults_reach_whoever_is_on_call(root, server_bin, client_bin, load_bin, alertmanager,
-                                         receiver, tmp_path):
-    """From the fault over metrics, rules and Alertmanager to a webhook."""
-    full = make_server(server_bin, tmp_path, "full", "--queue-bytes-max", "1MiB", "--cpu-lanes", "1",
-                       "--payload-bytes-max", "1MiB", "--batch-bytes-max", "1MiB",
-                       "--inline-bytes-max", "0", "--batch-delay-us-max", "100ms")
-    dying = make_server(server_bin, tmp_path, "dying")
-    prometheus = None
-    try:
-        full.start()
-        dying.start()
-        prometheus, address = start_prometheus(
-            root, tmp_path / "prometheus", [full.metrics_address, dying.metrics_address],
-            shorten_alerts=True, alertmanager=alertmanager)
-        wait_until(lambda: len(query(address, "histsvc_build_info")) == 2, 30, "both servers")
-        dying.kill()
-        # Sixteen callers that do not retry, for a queue of a few payloads.
-        with Load(load_bin, tmp_path / "load.log", full.listen, 400_000, 16, attempts=1):
-            wanted = {"HistogramTargetDown": dying.metrics_address, "HistogramRejectingLoad": None}
-
-            def told():
-                seen = {alert["labels"]["alertname"]: alert for alert in list(receiver.alerts)}
-                return seen if set(wanted) <= set(seen) else None
-            seen = wait_until(told, 90, f"{sorted(wanted)} at the webhook", interval_s=0.5)
-        down = seen["HistogramTargetDown"]
-        assert down["labels"]["instance"] == dying.metrics_address
-        assert down["labels"]["severity"] == "page"
-        assert "histogram_docs" not in down["labels"]
-        assert down["annotations"]["runbook_url"] == (
-            "https://git.example.com/v1/docs/operations/alerts.md#histogramtargetdown")
-        share = re.match(r"([0-9.]+)%", seen["HistogramRejectingLoad"]["annotations"]["description"])
-        assert float(share.group(1)) > 1
-    finally:
-        full.end()
-        dying.end()
-        if prometheus:
-            prometheus.end()
