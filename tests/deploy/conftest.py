@@ -26,12 +26,12 @@ def promtool():
     return found
 
 
-def binary(name):
-    """A program of this build: from $HISTOGRAM_BIN_DIR, else from build/release/bin."""
-    folder = pathlib.Path(os.environ.get("HISTOGRAM_BIN_DIR", ROOT / "build/release/bin"))
+def binary(name, variable="HISTOGRAM_BIN_DIR"):
+    """A program of this build: from the folder that the variable names, else from build/release/bin."""
+    folder = pathlib.Path(os.environ.get(variable, ROOT / "build/release/bin"))
     path = folder.resolve() / name
     if not os.access(path, os.X_OK):
-        pytest.exit(f"{path} is not there: build it, or name its folder with HISTOGRAM_BIN_DIR", 2)
+        pytest.exit(f"{path} is not there: build it, or name its folder with {variable}", 2)
     return path
 
 

@@ -50,14 +50,14 @@ def get(url, timeout_s=5):
 class Process:
     """A child process with its output in a file. The with-block ends it, kindly first."""
 
-    def __init__(self, command, log, namespace=None, **options):
+    def __init__(self, command, log, namespace=None, env=None, **options):
         prefix = ["ip", "netns", "exec", namespace] if namespace else []
         self.command = [*prefix, *map(str, command)]
         self.log = pathlib.Path(log)
         with open(self.log, "ab") as output:
             # `ip netns exec` replaces itself with the command: signals reach it.
             self.process = subprocess.Popen(self.command, stdout=output, stderr=output,
-                                            env=clean_environment(),
+                                            env={**clean_environment(), **(env or {})},
                                             **{"stdin": subprocess.DEVNULL, **options})
 
     def __enter__(self):
