@@ -41,7 +41,7 @@ install_tools() {
 
 set_up_containers() {
   [[ "$(id -u)" -eq 0 ]] || die "this needs root: containers with limits and published ports"
-  install_tools buildah podman runc conmon netavark aardvark-dns iptables mmdebstrap jq
+  install_tools buildah podman runc conmon netavark aardvark-dns iptables mmdebstrap jq openssl python3-venv
   mkdir -p "${IMAGE_FOLDER}/storage" "${IMAGE_FOLDER}/run" "${IMAGE_FOLDER}/ccache"
   # crun, podman's first choice, needs cgroups v2; runc does with either.
   cat >"${CONTAINERS_CONF}" <<'EOF'
@@ -60,8 +60,8 @@ EOF
 
 make_base_once() {
   podman image exists "${IMAGE_BASE}" && return 0
-  mmdebstrap --variant=minbase --include=ca-certificates bookworm "${IMAGE_FOLDER}/base.tar"
-  podman import "${IMAGE_FOLDER}/base.tar" "${IMAGE_BASE}"
+  mmdebstrap --variant=minbase --include=ca-certificates bookworm "${IMAGE_FOLDER}/base.tar" || return
+  podman import "${IMAGE_FOLDER}/base.tar" "${IMAGE_BASE}" || return
   rm "${IMAGE_FOLDER}/base.tar"
 }
 
