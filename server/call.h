@@ -37,14 +37,22 @@ struct Receipt {
 };
 
 struct Answer {
-  Histogram histogram;
+  Histogram histogram;  // its counts are empty where `values` is set
+  // Where every value has a bin of its own, the counts stay where they were counted, and no copy is
+  // made: this points there, and must not be used after they are gone.
+  const ValueCounts* values = nullptr;
   std::optional<Statistics> statistics;
   std::vector<double> edges;
   Receipt receipt;
+
+  absl::Span<const uint64_t> counts() const {
+    return values != nullptr ? absl::MakeConstSpan(*values) : absl::MakeConstSpan(histogram.counts);
+  }
 };
 
 // The answer to `plan` from the counts of the payload's values. INTERNAL (reason COUNT_MISMATCH)
 // when counted + below + above + ignored differs from `samples`; such an answer must never be sent.
+// The answer may point at `values`.
 absl::Status MakeAnswer(const Plan& plan, const ValueCounts& values, uint64_t samples,
                         Answer& answer);
 

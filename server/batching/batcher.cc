@@ -98,10 +98,12 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_
         charged_bytes_ += job->charge_bytes;
         inlined = in_callback ? nullptr : TryInlineLocked(job, now);
         if (inlined == nullptr) {
+          job->Identify();
           queue_.Push(job);
           PumpLocked(now, work);
         }
       } else {
+        job->Identify();
         waiting_.PushBack(job);
         ++waiting_count_;
         outcome = Outcome::kWaiting;
@@ -118,14 +120,14 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_
   if (room == Room::kNotNow && outcome != Outcome::kWaiting) {
     return QueueFull(job->charge_bytes, charged, limit, retry_after_ms);
   }
-  if (inlined != nullptr) ExecuteInline(inlined, work);
+  if (inlined != nullptr) ExecuteInline(inlined, now, work);
   RunWork(work);
   return outcome;
 }
 
-void Batcher::Impl::ExecuteInline(Flight* flight, Work& work) {
+void Batcher::Impl::ExecuteInline(Flight* flight, TimeNs started_at, Work& work) {
   flight->Prepare();
-  flight->started_at.store(clock_.Now(), std::memory_order_release);
+  flight->started_at.store(started_at, std::memory_order_release);
   backends_[flight->backend]->Execute(*flight->batch);
   const TimeNs now = clock_.Now();
   MutexLock lock(mu_);

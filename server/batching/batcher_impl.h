@@ -107,7 +107,7 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   // Does what is noted and then gives up this thread's share in active_.
   void RunWork(Work& work) ABSL_LOCKS_EXCLUDED(mu_);
   void Submit(Flight* flight) ABSL_LOCKS_EXCLUDED(mu_);
-  void ExecuteInline(Flight* flight, Work& work) ABSL_LOCKS_EXCLUDED(mu_);
+  void ExecuteInline(Flight* flight, TimeNs started_at, Work& work) ABSL_LOCKS_EXCLUDED(mu_);
   // The backend is done with the flight.
   void OnDone(Flight* flight, std::unique_ptr<Batch> batch) ABSL_LOCKS_EXCLUDED(mu_);
   void Report(Work& work);

@@ -29,7 +29,7 @@ class Job {
   uint64_t charge_bytes = 0;  // what the queue is charged: payload and reply
   uint32_t bin_count = kByteValues;
   TimeNs deadline = kNever;
-  uint64_t caller = 0;  // identity for fairness: authenticated identity, else connection
+  uint64_t caller = 0;  // for fairness: authenticated identity, else connection; see Identify
   // Owns the fragments and their bytes; may be empty. See SharePayload.
   std::shared_ptr<const void> payload_owner;
 
@@ -42,6 +42,10 @@ class Job {
   BatchReport report;  // of the (last) batch that it was part of
   TimeNs enqueued_at = 0;
   uint64_t queue_ns = 0;  // from Enqueue to dispatch (of its first part)
+
+  // Sets `caller`, for those who find it costly: called before the job waits in the queue, and not
+  // for one that is counted where it arrives. May be called with the batcher's lock: be quick.
+  virtual void Identify() {}
 
   // A job that was told kWaiting has moved into the queue: there is room for the stream to read on.
   // Called at most once, before Done, without the batcher's lock.

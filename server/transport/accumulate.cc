@@ -27,6 +27,7 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
         started_at_(service.clock.Now()),
         deadline_(DeadlineOf(*context)) {
     error_ = IdentifyCaller(service, *context, caller_info_);
+    caller = FairnessId(service, *context, caller_info_);
     if (!error_.ok()) ObserveRefusal(service.observer, error_);
   }
 
@@ -199,7 +200,7 @@ absl::Status AccumulateStream::Accept(std::shared_ptr<ReceivedMessage>& message)
 void AccumulateStream::CountChunk() {
   {
     absl::MutexLock lock(&mu_);
-    FillJob(current_, *plan_, deadline_, caller_info_.id, *this);
+    FillJob(current_, *plan_, deadline_, *this);
     job_self_ = self_;
   }
   // A full queue makes the job wait, and with it the stream: nothing is read beyond the next chunk.

@@ -22,18 +22,17 @@ absl::Status UnreadableMessage() {
 }
 
 void FillJob(const std::shared_ptr<ReceivedMessage>& message, const Plan& plan, TimeNs deadline,
-             uint64_t caller, Job& job) {
+             Job& job) {
   job.fragments = message->parsed.payload;
   job.bytes = message->parsed.payload_bytes;
   job.charge_bytes = job.bytes + plan.reply_bytes;
   job.bin_count = plan.binning.bin_count();
   job.deadline = deadline;
-  job.caller = caller;
   job.payload_owner = message;
 }
 
-absl::Status FinishAnswer(ServiceContext& service, const Plan& plan, const Job& job,
-                          Answer& answer) {
+absl::Status FinishAnswer(ServiceContext& service, const Plan& plan, const Job& job, Answer& answer,
+                          TimeNs& finished_at) {
   const TimeNs begin = service.clock.Now();
   absl::Status status = MakeAnswer(plan, job.counts, job.bytes, answer);
   if (status.ok()) status = service.verifier.Check(job.fragments, job.counts);
@@ -43,8 +42,9 @@ absl::Status FinishAnswer(ServiceContext& service, const Plan& plan, const Job& 
   }
   answer.receipt.batch = job.report;
   answer.receipt.queue_ns = job.queue_ns;
+  finished_at = service.clock.Now();
   service.observer.StageFinished(Stage::kFold, job.report.backend,
-                                 static_cast<uint64_t>(service.clock.Now() - begin));
+                                 static_cast<uint64_t>(finished_at - begin));
   return absl::OkStatus();
 }
 

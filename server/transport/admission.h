@@ -18,13 +18,14 @@ absl::Status CheckPayload(const ParsedRequest& parsed, const char* field,
 // The error for a message whose bytes gRPC cannot hand out.
 absl::Status UnreadableMessage();
 
-// Points `job` at the message's payload.
+// Points `job` at the message's payload; who calls is left to Job::Identify, or to the caller.
 void FillJob(const std::shared_ptr<ReceivedMessage>& message, const Plan& plan, TimeNs deadline,
-             uint64_t caller, Job& job);
+             Job& job);
 
-// From a counted job to the checked answer: fold, check of the sum, recount of a sample.
-absl::Status FinishAnswer(ServiceContext& service, const Plan& plan, const Job& job,
-                          Answer& answer);
+// From a counted job to the checked answer: fold, check of the sum, recount of a sample. The answer
+// may point at the job's counts. `finished_at` is set where it is OK.
+absl::Status FinishAnswer(ServiceContext& service, const Plan& plan, const Job& job, Answer& answer,
+                          TimeNs& finished_at);
 
 // Counts the refusal of a request in the metrics; other errors are no refusals.
 void ObserveRefusal(Observer& observer, const absl::Status& status);

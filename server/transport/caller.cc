@@ -42,18 +42,17 @@ absl::Status IdentifyCaller(const ServiceContext& service,
   if (const std::string_view trace = MetadataValue(context, "traceparent"); IsTraceparent(trace)) {
     caller.traceparent = trace;
   }
-  if (service.authenticator == nullptr) {
-    caller.id = CallerOf(context, !service.config.tls_client_ca.empty());
-    return absl::OkStatus();
-  }
+  if (service.authenticator == nullptr) return absl::OkStatus();
   auto tenant = service.authenticator->Authenticate(MetadataValue(context, "authorization"));
-  if (!tenant.ok()) {
-    caller.id = CallerOf(context, false);
-    return tenant.status();
-  }
+  if (!tenant.ok()) return tenant.status();
   caller.tenant = *std::move(tenant);
-  caller.id = caller.tenant->id();
   return absl::OkStatus();
+}
+
+uint64_t FairnessId(const ServiceContext& service, const grpc::CallbackServerContext& context,
+                    const Caller& caller) {
+  if (caller.tenant != nullptr) return caller.tenant->id();
+  return CallerOf(context, !service.config.tls_client_ca.empty());
 }
 
 absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_t bytes) {

@@ -17,14 +17,17 @@ namespace histogram::server {
 
 struct Caller {
   std::shared_ptr<Tenant> tenant;  // null where no tokens are configured
-  uint64_t id = 0;                 // for fairness: tenant, else client certificate, else connection
   std::string traceparent;         // W3C Trace Context, validated; empty where none was sent
 };
 
 // Reads the call's metadata and checks its token. UNAUTHENTICATED where tokens are configured and
-// the call shows none that is known; trace and id are set all the same.
+// the call shows none that is known; the trace is set all the same.
 absl::Status IdentifyCaller(const ServiceContext& service,
                             const grpc::CallbackServerContext& context, Caller& caller);
+
+// Who shares the queue fairly with others: tenant, else client certificate, else connection.
+uint64_t FairnessId(const ServiceContext& service, const grpc::CallbackServerContext& context,
+                    const Caller& caller);
 
 // Takes the payload from the caller's quota, if it has one.
 absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_t bytes);

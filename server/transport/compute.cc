@@ -5,6 +5,7 @@
 
 #include "server/transport/admission.h"
 #include "server/transport/caller.h"
+#include "server/transport/recycled.h"
 
 namespace histogram::server {
 namespace {
@@ -12,7 +13,9 @@ namespace {
 // Both sides of the call: gRPC's reactor and the batcher's job. Done and OnCancel may come from
 // different threads at once; OnCancel only sets a flag, and only Done (or an early refusal)
 // finishes.
-class ComputeCall final : public grpc::ServerUnaryReactor, public Job {
+class ComputeCall final : public grpc::ServerUnaryReactor,
+                          public Job,
+                          public Recycled<ComputeCall> {
  public:
   ComputeCall(ServiceContext& service, grpc::CallbackServerContext* context,
               grpc::ByteBuffer* response)
@@ -33,16 +36,17 @@ class ComputeCall final : public grpc::ServerUnaryReactor, public Job {
   void Done(const absl::Status& status) override {
     if (!status.ok()) return Fail(status);
     Answer answer;
-    if (absl::Status bad = FinishAnswer(service_, *plan_, *this, answer); !bad.ok()) {
+    if (absl::Status bad = FinishAnswer(service_, *plan_, *this, answer, reply_at_); !bad.ok()) {
       return Fail(bad);
     }
-    reply_at_ = service_.clock.Now();
     answer.receipt.total_ns = static_cast<uint64_t>(reply_at_ - started_at_);
     response_ = EncodeMessage(ReplyEncoder::ComputeResponse(answer, plan_->omit_counts));
     EchoTrace(caller_info_, context_);
     // Once finished, gRPC may delete this object at any moment.
     Finish(grpc::Status::OK);
   }
+
+  void Identify() override { caller = FairnessId(service_, context_, caller_info_); }
 
   void OnCancel() override { cancelled.store(true, std::memory_order_relaxed); }
 
@@ -71,7 +75,7 @@ class ComputeCall final : public grpc::ServerUnaryReactor, public Job {
     if (!plan.ok()) return plan.status();
     plan_ = *std::move(plan);
     if (absl::Status s = ChargeCaller(service_, caller_info_, bytes); !s.ok()) return s;
-    FillJob(message_, *plan_, DeadlineOf(context_), caller_info_.id, *this);
+    FillJob(message_, *plan_, DeadlineOf(context_), *this);
     // Done may have run, and this object be gone, by the time that Enqueue returns OK.
     return service_.batcher.Enqueue(this, Batcher::WhenFull::kRefuse).status();
   }

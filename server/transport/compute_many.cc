@@ -37,6 +37,7 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   ComputeManyStream(ServiceContext& service, grpc::CallbackServerContext* context)
       : service_(service), context_(*context), deadline_(DeadlineOf(*context)) {
     refused_ = IdentifyCaller(service, *context, caller_);
+    fairness_id_ = FairnessId(service, *context, caller_);
     if (!refused_.ok()) ObserveRefusal(service.observer, refused_);
   }
 
@@ -95,6 +96,7 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   grpc::CallbackServerContext& context_;
   const TimeNs deadline_;
   Caller caller_;                            // set in the constructor
+  uint64_t fairness_id_ = 0;                 // likewise
   absl::Status refused_;                     // likewise: why nothing is read from this caller
   std::shared_ptr<ComputeManyStream> self_;  // gRPC's hold on the stream: from Start to OnDone
 
@@ -241,7 +243,8 @@ absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
   if (!plan.ok()) return plan.status();
   item->plan = *std::move(plan);
   if (absl::Status s = ChargeCaller(service_, caller_, item->bytes); !s.ok()) return s;
-  FillJob(item->message, *item->plan, deadline_, caller_.id, *item);
+  FillJob(item->message, *item->plan, deadline_, *item);
+  item->caller = fairness_id_;
   {
     absl::MutexLock lock(&mu_);
     item->cancelled.store(cancelled_, std::memory_order_relaxed);
@@ -262,8 +265,9 @@ void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
   const uint64_t request_id = item->message == nullptr ? 0 : item->message->parsed.request_id;
   grpc::ByteBuffer reply;
   absl::Status result = status;
-  if (result.ok()) result = FinishAnswer(service_, *item->plan, *item, item->answer);
-  const TimeNs now = service_.clock.Now();
+  TimeNs now = 0;
+  if (result.ok()) result = FinishAnswer(service_, *item->plan, *item, item->answer, now);
+  if (!result.ok()) now = service_.clock.Now();
   const auto duration_ns = static_cast<uint64_t>(now - item->started_at);
   if (result.ok()) {
     item->answer.receipt.total_ns = duration_ns;

@@ -96,7 +96,7 @@ v1::Error MakeErrorMessage(const absl::Status& status) {
 ReplyEncoder::ReplyEncoder(Kind kind, const Answer& answer, bool omit_counts)
     : kind_(kind), answer_(answer), omit_counts_(omit_counts) {
   const Histogram& h = answer.histogram;
-  counts_size_ = omit_counts ? 0 : h.counts.size() * sizeof(uint64_t);
+  counts_size_ = omit_counts ? 0 : answer.counts().size() * sizeof(uint64_t);
   histogram_size_ = (counts_size_ == 0 ? 0 : LengthFieldSize(counts_size_)) +
                     VarintFieldSize(h.samples) + VarintFieldSize(h.below) +
                     VarintFieldSize(h.above) + VarintFieldSize(h.ignored);
@@ -143,7 +143,7 @@ uint8_t* ReplyEncoder::Write(uint8_t* out) const {
   w.Length(1, histogram_size_);
   if (counts_size_ != 0) {
     w.Length(1, counts_size_);
-    w.Raw(h.counts.data(), counts_size_);
+    w.Raw(answer_.counts().data(), counts_size_);
   }
   w.VarintField(2, h.samples);
   w.VarintField(3, h.below);

@@ -28,6 +28,24 @@ TEST(MakeAnswerTest, FoldsAndFillsWhatThePlanAsksFor) {
   EXPECT_TRUE(answer.edges.empty());
 }
 
+TEST(MakeAnswerTest, ABinAValueIsAnsweredWithTheCountsThemselves) {
+  const std::vector<uint8_t> payload = Bytes("abracadabra!");
+  const ValueCounts values = ReferenceCounts(payload);
+  Answer answer;
+  ASSERT_TRUE(MakeAnswer(Plan{}, values, payload.size(), answer).ok());
+  EXPECT_EQ(answer.counts().data(), values.data());
+  EXPECT_EQ(answer.counts().size(), values.size());
+  EXPECT_EQ(answer.histogram.samples, payload.size());
+
+  Plan letters;
+  letters.binning = *Binning::Alphabet('a', 26, 6);
+  ASSERT_TRUE(MakeAnswer(letters, values, payload.size(), answer).ok());
+  EXPECT_EQ(answer.counts(), absl::MakeConstSpan(answer.histogram.counts));
+  EXPECT_EQ(answer.histogram, ReferenceHistogram(payload, letters.binning));
+
+  EXPECT_FALSE(MakeAnswer(Plan{}, values, payload.size() + 1, answer).ok());
+}
+
 TEST(MakeAnswerTest, AnAnswerIsReusedCleanly) {
   const std::vector<uint8_t> payload = Bytes("xyz");
   Plan rich;

@@ -106,11 +106,11 @@ PAYLOADS = {
     "normal": _normal,
 }
 
-# Around vector widths, blocks, slices of a message, the inline bound and what the kernels unroll.
+# Around vector widths, blocks, slices of a message and what the kernels unroll.
 SIZES_SMALL = (0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257,
                4095, 4096, 4097, 8191, 8192, 8193, 16383, 16384, 16385, 65535, 65536, 65537)
-# Around the bound for splitting a payload over lanes and the bound of a batch.
-SIZES_LARGE = ((1 << 20) - 1, (1 << 20) + 1, (2 << 20) - 1, 2 << 20, (2 << 20) + 1,
+# Around the bounds for counting in place, for splitting over lanes, and of a batch.
+SIZES_LARGE = ((1 << 20) - 1, 1 << 20, (1 << 20) + 1, (2 << 20) - 1, 2 << 20, (2 << 20) + 1,
                (4 << 20) + 3, (16 << 20) - 1, 16 << 20, (16 << 20) + 1)
 
 # ------------------------------------------------------------------------------------ hypothesis
@@ -170,7 +170,7 @@ def specs(draw):
 
 @st.composite
 def payloads(draw):
-    """Mostly short and odd; sometimes long enough to cross the inline bound."""
+    """Mostly short and odd; sometimes long enough for many slices."""
     if draw(st.integers(0, 3)) > 0:
         return draw(st.binary(max_size=600))
     pattern = draw(st.binary(min_size=1, max_size=40))
