@@ -40,7 +40,6 @@ LABEL org.opencontainers.image.title="histogram" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${COMMIT}"
 COPY --from=build /image/ /
-COPY --from=build --chown=65532:65532 /image/var/cache/histogram/ /var/cache/histogram/
 # The container is the boundary: listen on all of its addresses. What the driver's container toolkit
 # mounts is compute and nvidia-smi; which GPUs is said where the container is started (--gpus, CDI).
 ENV HISTSVC_LISTEN=0.0.0.0:50051 \
