@@ -228,3 +228,63 @@ def test_a_crash_leaves_no_core_dump(start_server):
     with open(f"/proc/{server.pid}/limits", encoding="ascii") as limits:
         line = next(row for row in limits if row.startswith("Max core file size"))
     assert line.split()[4:6] == ["1", "1"], line  # one byte: no file, and no pipe either
+
+
+# A word that stands nowhere else, so that it must have come from a payload.
+SECRET = b"Zanzibar-Quixotic-7734"
+
+
+def test_payloads_stand_in_no_log_line_error_or_metric(start_server, tmp_path):
+    """At the most talkative level, with requests that succeed, fail and are malformed."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"alice {TOKEN}\n")
+    with start_server("--log-level", "trace", "--slow-request-us", "1us", "--verify-fraction", "1",
+                      "--token-file", tokens, "--payload-bytes-max", "1MiB") as server:
+        channel = open_channel(server.address)
+        stub = pb_grpc.HistogramServiceStub(channel)
+        raw = channel.unary_unary("/histogram.v1.HistogramService/Compute")
+        request = pb.ComputeRequest(payload=SECRET * 100).SerializeToString()
+        calls = (
+            lambda: compute(stub, SECRET * 100, bearer(TOKEN)),
+            lambda: compute(stub, SECRET * 100, bearer("a-token-nobody-has")),
+            lambda: compute(stub, SECRET * 100_000, bearer(TOKEN)),  # over the limit
+            lambda: stub.Compute(pb.ComputeRequest(payload=SECRET, spec=pb.Spec(quantiles=[2.0])), timeout=10,
+                                 metadata=bearer(TOKEN)),
+            lambda: raw(request[:-7], timeout=10, metadata=bearer(TOKEN)),  # cut off
+            lambda: raw(request + b"\xfa\x3f\x16" + SECRET, timeout=10, metadata=bearer(TOKEN)),  # an unknown field
+            lambda: raw(SECRET * 10, timeout=10, metadata=bearer(TOKEN)),  # no message at all
+            lambda: list(stub.ComputeMany(iter([pb.ComputeManyRequest(request=pb.ComputeRequest(
+                payload=SECRET * 50))]), timeout=10, metadata=bearer(TOKEN))),
+            lambda: list(stub.Accumulate(iter([pb.AccumulateRequest(chunk=SECRET * 50)]), timeout=10,
+                                         metadata=bearer(TOKEN))))
+        outcomes = []
+        for call in calls:
+            try:
+                call()
+                outcomes.append("OK")
+            except grpc.RpcError as error:
+                outcomes.append(error.code().name)
+                told = repr((error.details(), error.trailing_metadata()))
+                assert SECRET[:8].decode() not in told
+        assert outcomes[0] == outcomes[-1] == outcomes[-2] == "OK" and outcomes.count("OK") == 3, outcomes
+        assert SECRET[:8].decode() not in server.metrics().text
+        server.stop()
+        assert len(server.output().splitlines()) > 10
+        assert SECRET[:8].decode() not in server.output()
+
+
+def test_no_tenant_counts_what_another_left_behind(start_server, tmp_path):
+    """Two tenants take turns on one lane, long payloads before short ones, batched and cut."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"alice {TOKEN}\nbob {SLOW}\n")
+    with start_server("--token-file", tokens, "--cpu-lanes", "1", "--lanes", "1", "--inline-bytes-max", "0",
+                      "--batch-delay-us-max", "2ms") as server:
+        stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
+        sizes = (3_000_001, 1, 65_537, 15, 300_000, 0, 4097)
+        for mine, theirs in zip(sizes, sizes[1:], strict=False):
+            calls = [(byte, size, stub.Compute.future(pb.ComputeRequest(payload=bytes([byte]) * size), timeout=30,
+                                                      metadata=bearer(token)))
+                     for byte, size, token in ((0xA1, mine, TOKEN), (0xB2, theirs, SLOW), (0xB2, 3, SLOW))]
+            for byte, size, call in calls:
+                counts = call.result().histogram.counts
+                assert {value: count for value, count in enumerate(counts) if count} == ({byte: size} if size else {})
