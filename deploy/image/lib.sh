@@ -74,7 +74,10 @@ build_image() {
     [[ -x /usr/local/cuda/bin/nvcc ]] || die "no /usr/local/cuda/bin/nvcc: the CUDA image is built where the CUDA Toolkit is"
     toolkit=(-v "$(readlink -f /usr/local/cuda):/usr/local/cuda:ro")
   fi
+  # The labels once more: buildah 1.28 takes a cached LABEL for the same though its arguments have changed.
   buildah build --isolation chroot --pull-never --layers --format docker \
+    --label "org.opencontainers.image.version=$(project_version)" \
+    --label "org.opencontainers.image.revision=${PROJECT_COMMIT}" \
     --timestamp "${PROJECT_DATE}" "${toolkit[@]}" \
     --build-arg BUILD_BASE="${BUILD_BASE:-${IMAGE_BASE}}" --build-arg CUDA="${cuda}" \
     --build-arg VERSION="$(project_version)" --build-arg COMMIT="${PROJECT_COMMIT}" \
