@@ -115,8 +115,10 @@ double Harness::MedianUs(int runs, const std::function<void(int)>& enqueue) {
   return Median(times);
 }
 
-cuda::Launch Harness::MakeLaunch(std::vector<cuda::PayloadDescriptor>& payloads) {
-  const uint32_t units = cuda::AssignUnits(absl::MakeSpan(payloads));
+cuda::Launch Harness::MakeLaunch(const cuda::CudaKernel& kernel,
+                                 std::vector<cuda::PayloadDescriptor>& payloads) {
+  const uint32_t units =
+      cuda::AssignUnits(absl::MakeSpan(payloads), kernel.payload_overhead_units());
   const cuda::BatchHeader header = {static_cast<uint32_t>(payloads.size()), units, 1, 0};
   CheckCuda(cudaMemcpy(descriptors_.get(), &header, sizeof(header), cudaMemcpyHostToDevice),
             "upload of a header");
@@ -139,7 +141,7 @@ cuda::Launch Harness::MakeLaunch(std::vector<cuda::PayloadDescriptor>& payloads)
 double Harness::TimeKernel(const cuda::CudaKernel& kernel, uint64_t bytes, const cuda::BinMap* map,
                            int runs) {
   std::vector<cuda::PayloadDescriptor> payloads = {{0, static_cast<uint32_t>(bytes), 0}};
-  cuda::Launch launch = MakeLaunch(payloads);
+  cuda::Launch launch = MakeLaunch(kernel, payloads);
   launch.bin_map = map;
   // Consecutive runs read regions that are not in the cache.
   const uint64_t step = std::max(bytes, kColdBytes / 8);
@@ -163,7 +165,7 @@ double Harness::TimeKernel(const cuda::CudaKernel& kernel, uint64_t bytes, const
 
 double Harness::TimeBatch(const cuda::CudaKernel& kernel,
                           std::vector<cuda::PayloadDescriptor>& payloads, int runs) {
-  const cuda::Launch launch = MakeLaunch(payloads);
+  const cuda::Launch launch = MakeLaunch(kernel, payloads);
   return MedianUs(runs, [&](int /*run*/) { Check(kernel.Enqueue(launch)); });
 }
 
@@ -197,7 +199,7 @@ std::vector<uint32_t> Harness::Expected(uint64_t offset, uint64_t bytes,
 
 void Harness::CheckKernel(const cuda::CudaKernel& kernel, uint64_t bytes, const cuda::BinMap* map) {
   std::vector<cuda::PayloadDescriptor> payloads = {{0, static_cast<uint32_t>(bytes), 0}};
-  cuda::Launch launch = MakeLaunch(payloads);
+  cuda::Launch launch = MakeLaunch(kernel, payloads);
   launch.bin_map = map;
   CheckCuda(cudaMemset(launch.rows, 0xA5, cuda::kRowBytes), "cudaMemset");
   CheckCuda(cudaDeviceSynchronize(), "cudaMemset");
@@ -212,7 +214,7 @@ void Harness::CheckKernel(const cuda::CudaKernel& kernel, uint64_t bytes, const 
 
 void Harness::CheckBatch(const cuda::CudaKernel& kernel,
                          std::vector<cuda::PayloadDescriptor>& payloads) {
-  const cuda::Launch launch = MakeLaunch(payloads);
+  const cuda::Launch launch = MakeLaunch(kernel, payloads);
   CheckCuda(cudaMemset(launch.rows, 0xA5, payloads.size() * cuda::kRowBytes), "cudaMemset");
   CheckCuda(cudaDeviceSynchronize(), "cudaMemset");
   Check(kernel.Enqueue(launch));

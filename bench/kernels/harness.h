@@ -52,8 +52,9 @@ class Harness {
   // Median over `runs` of the time that `enqueue(run)` takes on the stream.
   double MedianUs(int runs, const std::function<void(int)>& enqueue);
 
-  // A launch over these payloads of the input. `set` chooses one of two row buffers.
-  cuda::Launch MakeLaunch(std::vector<cuda::PayloadDescriptor>& payloads);
+  // A launch of the kernel over these payloads of the input.
+  cuda::Launch MakeLaunch(const cuda::CudaKernel& kernel,
+                          std::vector<cuda::PayloadDescriptor>& payloads);
   // As many runs as `runs`, each at another offset where the input is longer than the payload, with
   // rows that the launch before has zeroed where the kernel can. Returns the median.
   double TimeKernel(const cuda::CudaKernel& kernel, uint64_t bytes, const cuda::BinMap* map,

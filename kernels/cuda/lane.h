@@ -42,7 +42,7 @@ inline constexpr uint32_t kLoneBytesMax = uint32_t{64} << 10;
 // Larger ones are copied in two chunks or more, of at least and at most these sizes: each copy
 // costs some microseconds, and the first cannot start before its chunk is gathered.
 inline constexpr uint64_t kChunkBytesMin = uint64_t{4} << 20;
-inline constexpr uint64_t kChunkBytesMax = uint64_t{16} << 20;
+inline constexpr uint64_t kChunkBytesMax = uint64_t{32} << 20;
 // Every piece starts at a multiple of this.
 inline constexpr uint64_t kPieceAlignment = 128;
 

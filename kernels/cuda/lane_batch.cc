@@ -84,7 +84,8 @@ void Lane::Plan(const Batch& batch) {
           .offset = at, .bytes = static_cast<uint32_t>(pieces_[first + i].bytes), .start = 0};
       at += AlignUp(pieces_[first + i].bytes, kPieceAlignment);
     }
-    chunk.units = AssignUnits(absl::MakeSpan(descriptors, chunk.piece_count));
+    chunk.units = AssignUnits(absl::MakeSpan(descriptors, chunk.piece_count),
+                              kernel_->payload_overhead_units());
     *header = {.payload_count = chunk.piece_count,
                .units = chunk.units,
                .flag_value = sequence_,

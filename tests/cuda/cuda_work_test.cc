@@ -24,14 +24,15 @@ TEST(WorkTest, UnitsCoverEveryByte) {
 TEST(WorkTest, StartsAreTheRunningSum) {
   std::vector<cuda::PayloadDescriptor> payloads;
   for (const uint32_t bytes : {0U, 1U, 512U, 513U, 1U << 20}) payloads.push_back({0, bytes, 77});
-  const uint32_t units = cuda::AssignUnits(absl::MakeSpan(payloads));
+  constexpr uint32_t kOverhead = 12;
+  const uint32_t units = cuda::AssignUnits(absl::MakeSpan(payloads), kOverhead);
   uint32_t expected = 0;
   for (const cuda::PayloadDescriptor& payload : payloads) {
     EXPECT_EQ(payload.start, expected);
-    expected += cuda::UnitsOf(payload.bytes);
+    expected += cuda::UnitsOf(payload.bytes, kOverhead);
   }
   EXPECT_EQ(units, expected);
-  EXPECT_EQ(cuda::AssignUnits({}), 0U);
+  EXPECT_EQ(cuda::AssignUnits({}, kOverhead), 0U);
 }
 
 TEST(FaultPlanTest, CountsLaunchesFromOne) {
@@ -80,11 +81,11 @@ TEST(RegistryTest, HasEveryKernelUnderItsName) {
     EXPECT_FALSE(kernel.summary.empty());
     names.insert(kernel.name);
   }
-  EXPECT_EQ(names,
-            (std::set<std::string>{"naive_element", "naive_section", "naive_interleaved",
-                                   "global_private", "shared_private", "shared_section",
-                                   "register_private", "run_accumulator", "packed_thread",
-                                   "cub_histogram", "lane_private", "warp_batch", "one_block"}));
+  EXPECT_EQ(names, (std::set<std::string>{"naive_element", "naive_section", "naive_interleaved",
+                                          "global_private", "shared_private", "shared_section",
+                                          "register_private", "run_accumulator", "packed_thread",
+                                          "cub_histogram", "lane_private", "warp_batch",
+                                          "quad_batch", "one_block"}));
   EXPECT_EQ(cuda::FindKernel("no_such_kernel"), nullptr);
 }
 

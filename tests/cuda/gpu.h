@@ -54,7 +54,7 @@ class KernelRunner {
   std::vector<std::vector<uint32_t>> Count(const cuda::CudaKernel& kernel,
                                            std::vector<cuda::PayloadDescriptor> payloads,
                                            const cuda::BinMap* map = nullptr) {
-    cuda::Launch launch = Prepare(payloads);
+    cuda::Launch launch = Prepare(kernel, payloads);
     launch.bin_map = map;
     EXPECT_EQ(cudaMemset(launch.rows, 0xA5, payloads.size() * cuda::kRowBytes), cudaSuccess);
     return Run(kernel, launch);
@@ -63,7 +63,7 @@ class KernelRunner {
   // The same into rows that are zero already, while `zero` further rows are zeroed for the next.
   std::vector<std::vector<uint32_t>> CountIntoZeroedRows(
       const cuda::CudaKernel& kernel, std::vector<cuda::PayloadDescriptor> payloads) {
-    cuda::Launch launch = Prepare(payloads);
+    cuda::Launch launch = Prepare(kernel, payloads);
     launch.rows_zeroed = true;
     launch.rows_to_zero = payloads_max_;
     launch.next_rows = rows_.get<uint32_t>(payloads_max_ * cuda::kRowBytes);
@@ -88,8 +88,10 @@ class KernelRunner {
     return made.ok() ? *std::move(made) : T();
   }
 
-  cuda::Launch Prepare(std::vector<cuda::PayloadDescriptor>& payloads) {
-    const uint32_t units = cuda::AssignUnits(absl::MakeSpan(payloads));
+  cuda::Launch Prepare(const cuda::CudaKernel& kernel,
+                       std::vector<cuda::PayloadDescriptor>& payloads) {
+    const uint32_t units =
+        cuda::AssignUnits(absl::MakeSpan(payloads), kernel.payload_overhead_units());
     const cuda::BatchHeader header = {static_cast<uint32_t>(payloads.size()), units, 1, 0};
     EXPECT_EQ(cudaMemcpy(descriptors_.get(), &header, sizeof(header), cudaMemcpyHostToDevice),
               cudaSuccess);

@@ -46,7 +46,7 @@ struct Launch {
   const uint8_t* input = nullptr;                // device-visible; any alignment
   const BatchHeader* header = nullptr;           // device-visible, descriptors behind it
   absl::Span<const PayloadDescriptor> payloads;  // the same descriptors for the host
-  uint32_t units = 0;                            // as AssignUnits returned
+  uint32_t units = 0;                            // as AssignUnits returned for the kernel
   uint32_t* rows = nullptr;                      // device-visible, one row a payload; overwritten
   // The rows are zero already. With `rows_to_zero`, the launch zeroes that many rows at
   // `next_rows` for the launch that comes after it in the stream. A kernel that does not know the
@@ -79,6 +79,8 @@ class CudaKernel {
   virtual uint32_t bin_count_max() const { return kByteValues; }
   // One launch counts many payloads; others are launched payload by payload.
   virtual bool batches() const { return false; }
+  // What AssignUnits is to be called with for this kernel.
+  virtual uint32_t payload_overhead_units() const { return 1; }
   // Writes each row once and reads none, so that rows may lie in mapped host memory, and sets the
   // launch's flag.
   virtual bool has_flag() const { return false; }

@@ -18,6 +18,7 @@ const CudaKernel& PackedThread();
 const CudaKernel& CubHistogram();
 const CudaKernel& LanePrivate();
 const CudaKernel& WarpBatch();
+const CudaKernel& QuadBatch();
 const CudaKernel& OneBlock();
 
 }  // namespace histogram::cuda

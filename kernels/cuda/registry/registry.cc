@@ -12,10 +12,10 @@ namespace histogram::cuda {
 
 absl::Span<const CudaKernel* const> Kernels() {
   // In the order of the literature, then ours.
-  static const std::array<const CudaKernel*, 13> kKernels = {
+  static const std::array<const CudaKernel*, 14> kKernels = {
       &NaiveElement(),  &NaiveSection(),    &NaiveInterleaved(), &GlobalPrivate(), &SharedPrivate(),
       &SharedSection(), &RegisterPrivate(), &RunAccumulator(),   &PackedThread(),  &CubHistogram(),
-      &LanePrivate(),   &WarpBatch(),       &OneBlock(),
+      &LanePrivate(),   &WarpBatch(),       &QuadBatch(),        &OneBlock(),
   };
   return kKernels;
 }

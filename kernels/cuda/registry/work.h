@@ -12,9 +12,6 @@ namespace histogram::cuda {
 
 // A team of two warps reads a payload in rounds: one 16-byte load in each of its 64 lanes.
 inline constexpr uint32_t kRoundBytes = 1024;
-// What a payload costs besides its rounds (its result row has to be collected and written), in
-// rounds. Shapes the shares only, never the answer.
-inline constexpr uint32_t kPayloadOverheadUnits = 8;
 
 // A payload. `bytes` fits 32 bits since no lane and no launch holds 4 GiB.
 struct alignas(16) PayloadDescriptor {
@@ -35,16 +32,18 @@ struct alignas(16) BatchHeader {
 inline constexpr uint32_t RoundsOf(uint32_t bytes) {
   return bytes / kRoundBytes + (bytes % kRoundBytes != 0 ? 1 : 0);
 }
-inline constexpr uint32_t UnitsOf(uint32_t bytes) {
-  return RoundsOf(bytes) + kPayloadOverheadUnits;
+// `overhead`: what a payload costs a kernel besides its rounds (its result row has to be collected
+// and written), in rounds. Shapes the shares only, never the answer.
+inline constexpr uint32_t UnitsOf(uint32_t bytes, uint32_t overhead) {
+  return RoundsOf(bytes) + overhead;
 }
 
 // Fills in each `start`; returns the sum of the units. REQUIRES: fewer than 2^32 units.
-inline uint32_t AssignUnits(absl::Span<PayloadDescriptor> payloads) {
+inline uint32_t AssignUnits(absl::Span<PayloadDescriptor> payloads, uint32_t overhead) {
   uint32_t units = 0;
   for (PayloadDescriptor& payload : payloads) {
     payload.start = units;
-    units += UnitsOf(payload.bytes);
+    units += UnitsOf(payload.bytes, overhead);
   }
   return units;
 }

@@ -1,6 +1,6 @@
-// How warp_batch shares a batch out over its teams, and how a team walks through its share.
-#ifndef HISTOGRAM_KERNELS_CUDA_REGISTRY_WARP_BATCH_WALK_CUH_
-#define HISTOGRAM_KERNELS_CUDA_REGISTRY_WARP_BATCH_WALK_CUH_
+// How a batch is shared out over teams of warps, and how a team walks through its share.
+#ifndef HISTOGRAM_KERNELS_CUDA_REGISTRY_TEAM_BATCH_WALK_CUH_
+#define HISTOGRAM_KERNELS_CUDA_REGISTRY_TEAM_BATCH_WALK_CUH_
 
 #include <cstdint>
 
@@ -9,14 +9,8 @@
 namespace histogram::cuda {
 
 inline constexpr uint32_t kAllLanes = 0xFFFFFFFFU;
-// A team is two warps that share a table and every payload.
-inline constexpr uint32_t kTeamLanes = 64;
-// Payloads up to so many rounds are not cut between teams.
-inline constexpr uint32_t kWholeRounds = 8;
-// Rounds in flight: a lane's 16-byte loads that are under way together.
-inline constexpr int32_t kGroupRounds = 4;
-// Groups between two collections: 15 * 4 KiB and the edges stay below 65536 bytes.
-inline constexpr uint32_t kTileGroups = 15;
+// Payloads up to so many units of kRoundBytes are not cut between teams.
+inline constexpr uint32_t kWholeUnits = 8;
 
 // How the units are shared out: share w is [Begin(w), Begin(w + 1)).
 struct Shares {
@@ -31,7 +25,7 @@ struct Shares {
 };
 
 // What a team reads next of a payload, and what follows from it: a stretch of full groups of
-// kGroupRounds rounds, or one group that is not full. Registers are short: two of these are alive.
+// rounds, or one group that is not full. Registers are short: two of these are alive.
 struct Stretch {
   static constexpr uint32_t kCollect = 1;  // the tile ends with this stretch
   static constexpr uint32_t kFinish = 2;   // this team's part of the payload ends with it
@@ -40,7 +34,7 @@ struct Stretch {
 
   const uint4* at;   // this lane's first vector
   uint32_t groups;   // full groups; 0 for one that is not full
-  int32_t left;      // then: round j is this lane's if j * kTeamLanes < left
+  int32_t left;      // then: round j is this lane's if j * a team's lanes < left
   uint32_t payload;  // its index
   uint32_t sharing;  // the first of the teams that share the payload << 16 | their number
   uint32_t flags;
@@ -50,9 +44,19 @@ struct Stretch {
   __device__ uint32_t sharers() const { return sharing & 0xFFFF; }
 };
 
-// Walks the stretches of one team's share. REQUIRES: fewer than 65536 teams.
+// Walks the stretches of one team's share, for a layout as team_batch.cuh explains it.
+// REQUIRES: fewer than 65536 teams; a share has kRoundUnits units or more.
+template <typename Layout>
 class Walk {
  public:
+  static constexpr uint32_t kTeamWarps = Layout::kTeamWarps;
+  static constexpr uint32_t kGroupRounds = Layout::kGroupRounds;
+  static constexpr uint32_t kTileGroups = Layout::kTileGroups;
+  static constexpr uint32_t kTeamLanes = kTeamWarps * 32;
+  // A round of the team is one 16-byte load in each of its lanes; it belongs to the share that has
+  // its first unit.
+  static constexpr uint32_t kRoundUnits = kTeamLanes * 16 / kRoundBytes;
+
   __device__ Walk(const uint8_t* input, const BatchHeader* header, const Shares& shares,
                   uint32_t team)
       : input_(input), header_(header), lane_(threadIdx.x % kTeamLanes) {
@@ -177,24 +181,31 @@ class Walk {
 
   // Sets this team's rounds of the payload; false when it has none.
   __device__ bool TakePart(const Shares& shares, uint32_t bytes, uint32_t start) {
-    const uint32_t rounds = RoundsOf(bytes);
-    const uint32_t first_unit = start + kPayloadOverheadUnits;
-    if (rounds <= kWholeRounds || (begin_ <= start && first_unit + rounds <= end_)) {
+    const uint32_t units = RoundsOf(bytes);
+    const uint32_t rounds = FirstRoundFrom(units);
+    const uint32_t first_unit = start + Layout::kOverheadUnits;
+    if (units <= kWholeUnits || (begin_ <= start && first_unit + units <= end_)) {
       if (start < begin_) return false;
       round_ = 0;
       round_end_ = max(rounds, 1U);
       sharing_ = 1;
       return true;
     }
-    round_ = begin_ > first_unit ? min(begin_ - first_unit, rounds) : 0;
-    round_end_ = end_ > first_unit ? min(end_ - first_unit, rounds) : 0;
+    round_ = begin_ > first_unit ? min(FirstRoundFrom(begin_ - first_unit), rounds) : 0;
+    round_end_ = end_ > first_unit ? min(FirstRoundFrom(end_ - first_unit), rounds) : 0;
     if (round_ >= round_end_) {
       round_ = round_end_ = 0;
       return false;
     }
     const uint32_t first_team = shares.TeamOf(first_unit);
-    sharing_ = first_team << 16 | (shares.TeamOf(first_unit + rounds - 1) - first_team + 1);
+    const uint32_t last_team = shares.TeamOf(first_unit + (rounds - 1) * kRoundUnits);
+    sharing_ = first_team << 16 | (last_team - first_team + 1);
     return true;
+  }
+
+  // The first round that starts `units` units into the payload or later.
+  __device__ static uint32_t FirstRoundFrom(uint32_t units) {
+    return (units + kRoundUnits - 1) / kRoundUnits;
   }
 
   const uint8_t* const input_;
@@ -211,4 +222,4 @@ class Walk {
 
 }  // namespace histogram::cuda
 
-#endif  // HISTOGRAM_KERNELS_CUDA_REGISTRY_WARP_BATCH_WALK_CUH_
+#endif  // HISTOGRAM_KERNELS_CUDA_REGISTRY_TEAM_BATCH_WALK_CUH_
