@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/cpu/cpu_info.h"
+#include "kernels/tuning/build_id.h"
 #include "kernels/tuning/tune.h"
 
 namespace histogram::cpu {
@@ -113,7 +114,7 @@ tuning::TuningKey CpuTuningKey(absl::Span<const CpuKernel* const> kernels) {
   key.backend = kBackendName;
   key.device = key.cpu_model = ModelName();
   key.build = absl::StrCat(
-      HISTOGRAM_VERSION, ", compiler ", __VERSION__, ", kernels ",
+      HISTOGRAM_VERSION, ", build ", tuning::BuildId(), ", kernels ",
       absl::StrJoin(kernels, " ",
                     [](std::string* out, const CpuKernel* kernel) { out->append(kernel->name); }));
   return key;

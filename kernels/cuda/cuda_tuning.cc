@@ -8,6 +8,7 @@
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/lane_layout.h"
 #include "kernels/cuda/registry/registry.h"
+#include "kernels/tuning/build_id.h"
 #include "kernels/tuning/tune.h"
 #include "kernels/tuning/tuning_table.h"
 
@@ -116,9 +117,7 @@ tuning::TuningKey Key(const Device& device, const BackendOptions& options) {
   key.backend = "cuda";
   key.device = device.name;
   key.driver = device.driver;
-  key.build =
-      absl::StrCat(HISTOGRAM_VERSION, ", compiler ", __VERSION__, ", kernels ", KernelNames(),
-                   ", in place to ", kMappedBytesMax, ", chunks of ", kChunkBytesMin);
+  key.build = absl::StrCat(HISTOGRAM_VERSION, ", build ", tuning::BuildId());
   key.multiprocessors = device.traits.multiprocessors;
   key.lane_bytes = options.cuda_lane_bytes;
   key.lane_payloads = options.lane_payloads;
@@ -170,7 +169,7 @@ std::vector<KernelChoice> DefaultRows(const std::string& backend, const BackendO
       row(kLoneBytesMax, 1, "one_block"),
       row(std::min(kMappedBytesMax, options.cuda_lane_bytes), options.lane_payloads, "warp_batch"),
       row(options.cuda_lane_bytes, 1, "lane_private"),
-      row(options.cuda_lane_bytes, options.lane_payloads, "warp_batch")};
+      row(options.cuda_lane_bytes, options.lane_payloads, "quad_batch")};
 }
 
 absl::StatusOr<std::vector<KernelChoice>> MakeCudaTable(const std::string& backend,

@@ -22,7 +22,7 @@ struct TuningKey {
   std::string backend;  // "cpu", "cuda": tables are shared by equal devices
   std::string device;   // "NVIDIA H200"
   std::string driver;
-  std::string build;  // version, compiler and the kernels compiled in
+  std::string build;  // version and BuildId(): a rebuilt kernel is another kernel
   uint32_t multiprocessors = 0;
   std::string mig_profile;
   std::string mps_share;
