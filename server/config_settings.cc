@@ -21,6 +21,8 @@ constexpr std::pair<BackendOptions::Choice, absl::string_view> kBackendNames[] =
     {BackendOptions::Choice::kAuto, "auto"},
     {BackendOptions::Choice::kCpu, "cpu"},
     {BackendOptions::Choice::kCuda, "cuda"}};
+constexpr std::pair<Objective, absl::string_view> kObjectiveNames[] = {
+    {Objective::kLatency, "latency"}, {Objective::kCpu, "cpu"}};
 
 bool IsNumber(SettingKind kind) {
   return kind == SettingKind::kBytes || kind == SettingKind::kTime || kind == SettingKind::kCount ||
@@ -80,15 +82,20 @@ struct Setter {
     *member = values;
     return absl::OkStatus();
   }
-  absl::Status operator()(BackendOptions::Choice* member) const {
-    for (const auto& [choice, name] : kBackendNames) {
+  template <typename T, size_t n>
+  absl::Status Named(const std::pair<T, absl::string_view> (&names)[n], T* member) const {
+    for (const auto& [value, name] : names) {
       if (text() == name) {
-        *member = choice;
+        *member = value;
         return absl::OkStatus();
       }
     }
     return OutOfLimits(setting, absl::StrCat("'", text(), "'"));
   }
+  absl::Status operator()(BackendOptions::Choice* member) const {
+    return Named(kBackendNames, member);
+  }
+  absl::Status operator()(Objective* member) const { return Named(kObjectiveNames, member); }
   absl::Status operator()(RequireCuda member) const {
     if (text() != "cuda" && text() != "none") {
       return OutOfLimits(setting, absl::StrCat("'", text(), "'"));
@@ -100,6 +107,14 @@ struct Setter {
 
 // Reads the member that a SettingRef points to.
 struct Getter {
+  template <typename T, size_t n>
+  static std::vector<std::string> Named(const std::pair<T, absl::string_view> (&names)[n],
+                                        T value) {
+    for (const auto& [named, name] : names) {
+      if (named == value) return {std::string(name)};
+    }
+    return {""};
+  }
   template <typename T>
   std::vector<std::string> operator()(T* member) const {
     if constexpr (std::is_same_v<T, double>) {
@@ -109,10 +124,9 @@ struct Getter {
     } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
       return *member;
     } else if constexpr (std::is_same_v<T, BackendOptions::Choice>) {
-      for (const auto& [choice, name] : kBackendNames) {
-        if (*member == choice) return {std::string(name)};
-      }
-      return {""};
+      return Named(kBackendNames, *member);
+    } else if constexpr (std::is_same_v<T, Objective>) {
+      return Named(kObjectiveNames, *member);
     } else {
       return {absl::StrCat(*member)};
     }

@@ -124,6 +124,12 @@ Json DescriptionToJson(const v1::DescribeResponse& description) {
                                {"cost_ns", choice.cost_ns()},
                                {"gigabytes_per_second", choice.gigabytes_per_second()}});
   }
+  json["objective"] = SafeText(description.objective());
+  json["placements"] = Json::array();
+  for (const auto& placement : description.placements()) {
+    json["placements"].push_back({{"payload_bytes_min", placement.payload_bytes_min()},
+                                  {"backend", SafeText(placement.backend())}});
+  }
   const auto& limits = description.limits();
   json["limits"] = {{"payload_bytes_max", limits.payload_bytes_max()},
                     {"bin_count_max", limits.bin_count_max()},

@@ -54,6 +54,14 @@ std::string RenderDescription(const v1::DescribeResponse& description, const Ter
                                               backend.uuid()))});
   }
   absl::StrAppend(&text, "\n", Columns(backends, terminal));
+  if (description.placements_size() > 0) {
+    Rows placements = {{"lone payloads from", "go to, for " + SafeText(description.objective())}};
+    for (const auto& placement : description.placements()) {
+      placements.push_back(
+          {FormatBytes(placement.payload_bytes_min()), SafeText(placement.backend())});
+    }
+    absl::StrAppend(&text, "\n", Columns(placements, terminal));
+  }
   Rows kernels = {{"kernel", "backend", "bins up to", "what it does"}};
   for (const auto& kernel : description.kernels()) {
     kernels.push_back({SafeText(kernel.name()), SafeText(kernel.backend()),

@@ -32,6 +32,9 @@ constexpr uint32_t kLanePayloadsMax = 1 << 20;
 constexpr uint64_t kAssumedNsPerBatch = 15000;
 constexpr uint64_t kAssumedNsPerPayload = 60;
 constexpr double kAssumedNsPerByte = 0.12;
+// Of a batch's time the thread of its lane queues copies and kernels for so long; then it spins for
+// at most the time allowed, and sleeps.
+constexpr uint64_t kAssumedNsToQueue = 10000;
 
 absl::Status OptionError(const char* field, uint64_t value, uint64_t least, uint64_t most) {
   return MakeError(absl::StatusCode::kInvalidArgument,
@@ -59,6 +62,7 @@ struct Shared {
   std::unique_ptr<const tuning::CostModel>
       lone_costs;  // of one payload, by its size, once gathered
   double gather_ns_per_byte = 0;
+  uint64_t spin_ns_max = 0;
   std::atomic<bool> up{true};
   std::atomic<bool> poisoned{false};
 
@@ -251,14 +255,11 @@ class CudaBackend final : public Backend {
   }
 
   uint64_t EstimateNs(const Workload& workload) const override {
-    Workload lone = workload;
-    lone.payload_count = 1;
-    lone.payload_bytes = lone.batch_bytes;
-    const uint64_t further = workload.payload_count > 0 ? workload.payload_count - 1 : 0;
-    const double gather_ns =
-        static_cast<double>(workload.batch_bytes) * shared_->gather_ns_per_byte;
-    return shared_->lone_costs->EstimateNs(lone) + further * kAssumedNsPerPayload +
-           static_cast<uint64_t>(std::min(gather_ns, 0x1p61));
+    return OnDeviceNs(workload) + ByHostNs(workload);
+  }
+  uint64_t EstimateCpuNs(const Workload& workload) const override {
+    return std::min(OnDeviceNs(workload), kAssumedNsToQueue + shared_->spin_ns_max) +
+           ByHostNs(workload);
   }
 
   void Submit(std::unique_ptr<Batch> batch, Done done) override {
@@ -279,6 +280,21 @@ class CudaBackend final : public Backend {
   }
 
  private:
+  // From the first copy or launch to the end of the last kernel.
+  uint64_t OnDeviceNs(const Workload& workload) const {
+    Workload lone = workload;
+    lone.payload_count = 1;
+    lone.payload_bytes = lone.batch_bytes;
+    return shared_->lone_costs->EstimateNs(lone);
+  }
+  // Gathering, and what each further payload's row takes.
+  uint64_t ByHostNs(const Workload& workload) const {
+    const uint64_t further = workload.payload_count > 0 ? workload.payload_count - 1 : 0;
+    const double gather_ns =
+        static_cast<double>(workload.batch_bytes) * shared_->gather_ns_per_byte;
+    return further * kAssumedNsPerPayload + static_cast<uint64_t>(std::min(gather_ns, 0x1p61));
+  }
+
   // False when the slot's batch was taken away and its thread does not come back in time.
   bool WaitUntilGone(const Shared::Slot& slot) {
     constexpr auto kPatience = std::chrono::seconds(2);
@@ -324,6 +340,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
   HISTOGRAM_RETURN_IF_ERROR(PrepareKernels(device.traits));
   auto shared = std::make_shared<Shared>();
   shared->device_index = device.traits.index;
+  shared->spin_ns_max = uint64_t{options.spin_us_max} * 1000;
   shared->slots = std::vector<Shared::Slot>(options.cuda_lanes);
   BackendInfo& info = shared->info;
   info.name = absl::StrCat("cuda:", device.traits.index);

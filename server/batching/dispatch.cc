@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "server/batching/batcher_impl.h"
+#include "server/batching/placement.h"
 
 namespace histogram::server {
 namespace {
@@ -132,15 +133,7 @@ Decision Batcher::Impl::DecideLocked(TimeNs now, const QueueView& queue, uint32_
   if (compare || with_delay) {
     for (size_t i = 0; i < executors_.size(); ++i) {
       if (!lanes_[i].up) continue;
-      const uint64_t bytes = std::min({queue.bytes, limits_.batch_bytes_max, lanes_[i].lane_bytes});
-      const uint32_t payloads =
-          std::min({queue.payloads, limits_.batch_payloads_max, lanes_[i].lane_payloads});
-      lanes_[i].batch_cost_ns = std::min<uint64_t>(
-          executors_[i].backend->EstimateNs({.bin_count = bin_count,
-                                             .payload_bytes = std::min(queue.next_bytes, bytes),
-                                             .payload_count = std::max<uint32_t>(1, payloads),
-                                             .batch_bytes = bytes}),
-          kNever / 4);
+      PredictCosts(*executors_[i].backend, queue, bin_count, limits_, lanes_[i]);
       if (compare) lanes_[i].eta = EtaLocked(executors_[i], now);
     }
   }

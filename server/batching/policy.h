@@ -32,6 +32,7 @@ struct LaneView {
   uint32_t lane_payloads = 0;  // most payloads of one batch
   TimeNs eta = 0;              // when the next lane is expected to be free (now, if one is)
   uint64_t batch_cost_ns = 0;  // predicted time of the batch that would be formed now
+  uint64_t batch_cpu_ns = 0;   // and what of this host's processors it takes
 };
 
 struct Decision {
@@ -47,7 +48,9 @@ struct Decision {
 };
 
 // - Chosen is the lane that is expected to finish first (eta + cost), among those of equal time one
-//   that is free, among those the first. If it is busy, the queue waits for it.
+//   that is free, among those the first. If it is busy, the queue waits for it. With the objective
+//   kCpu that is said of the GPUs alone, or of the CPU alone: of what takes less of this host's
+//   processors.
 // - With a free lane, a batch closes when it is full (bytes, payloads), when now + cost + margin
 //   reaches the tightest deadline, or when the oldest payload has waited for the delay; with no
 //   delay, at once.

@@ -1,5 +1,7 @@
 #include "server/transport/describe.h"
 
+#include "server/batching/placement.h"
+
 namespace histogram::server {
 namespace {
 
@@ -59,6 +61,12 @@ v1::DescribeResponse Describe(const std::string& version, const std::vector<Back
     AddChoices(*backend, out);
   }
   AddKernels(backends, out);
+  out.set_objective(Name(batching.objective));
+  for (const Placement& placement : PlaceLonePayloads(backends, batching)) {
+    auto* p = out.add_placements();
+    p->set_payload_bytes_min(placement.payload_bytes_min);
+    p->set_backend(placement.backend);
+  }
   auto* limits = out.mutable_limits();
   limits->set_payload_bytes_max(transport.payload_bytes_max);
   limits->set_bin_count_max(transport.bin_count_max);
