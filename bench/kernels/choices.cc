@@ -35,18 +35,24 @@ class Payloads {
     batch_.bytes = shape.payload_bytes * shape.payloads;
   }
 
-  double MedianUs(cuda::Lane& lane, const cuda::CudaKernel& kernel) {
-    std::vector<double> times;
+  // Of each kernel. They take turns, so that what drifts on the host befalls all of them.
+  std::vector<double> MedianUs(cuda::Lane& lane,
+                               const std::vector<const cuda::CudaKernel*>& kernels) {
+    std::vector<std::vector<double>> times(kernels.size());
     for (int run = 0; run < kRuns + 3; ++run) {
-      const auto start = std::chrono::steady_clock::now();
-      Check(lane.Begin(batch_, kernel));
-      Check(lane.Wait());
-      lane.Finish(batch_);
-      const std::chrono::duration<double, std::micro> took =
-          std::chrono::steady_clock::now() - start;
-      if (run >= 3) times.push_back(took.count());
+      for (size_t i = 0; i < kernels.size(); ++i) {
+        const auto start = std::chrono::steady_clock::now();
+        Check(lane.Begin(batch_, *kernels[i]));
+        Check(lane.Wait());
+        lane.Finish(batch_);
+        const std::chrono::duration<double, std::micro> took =
+            std::chrono::steady_clock::now() - start;
+        if (run >= 3) times[i].push_back(took.count());
+      }
     }
-    return Median(times);
+    std::vector<double> medians;
+    for (std::vector<double>& of_kernel : times) medians.push_back(Median(std::move(of_kernel)));
+    return medians;
   }
 
  private:
@@ -83,16 +89,20 @@ std::vector<ChoiceRow> MeasureChoices(const Harness& harness) {
     row.payload_bytes = shape.payload_bytes;
     row.payloads = shape.payloads;
     row.kernel = std::string(cuda::Kernels()[selector.Choose(workload)]->name());
+    std::vector<const cuda::CudaKernel*> kernels;
     for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
-      const std::string name(kernel->name());
       const bool small_enough = !kernel->slow() || workload.batch_bytes <= 128 * kKiB;
       if (kernel->bin_count_max() < kByteValues || !small_enough) continue;
       if (!kernel->batches() && shape.payloads > 100) continue;  // a launch a payload
-      const double us = payloads.MedianUs(lane, *kernel);
-      if (name == row.kernel) row.us = us;
-      if (row.best_kernel.empty() || us < row.best_us) {
+      kernels.push_back(kernel);
+    }
+    const std::vector<double> medians = payloads.MedianUs(lane, kernels);
+    for (size_t i = 0; i < kernels.size(); ++i) {
+      const std::string name(kernels[i]->name());
+      if (name == row.kernel) row.us = medians[i];
+      if (row.best_kernel.empty() || medians[i] < row.best_us) {
         row.best_kernel = name;
-        row.best_us = us;
+        row.best_us = medians[i];
       }
     }
     choices.push_back(row);

@@ -58,7 +58,7 @@ struct PinnedBatch {
 };
 
 HostRow MeasureRow(std::vector<PinnedBatch>& lanes, int device, uint64_t bytes, uint32_t count,
-                   double seconds) {
+                   uint32_t spin_us_max, double seconds) {
   std::atomic<uint32_t> ready{0};
   std::atomic<bool> start{false}, stop{false};
   std::vector<std::vector<double>> times(count);
@@ -97,6 +97,7 @@ HostRow MeasureRow(std::vector<PinnedBatch>& lanes, int device, uint64_t bytes, 
   HostRow row;
   row.bytes = bytes;
   row.lanes = count;
+  row.spin_us = spin_us_max;
   row.median_us = Median(all);
   row.p99_us = Percentile(all, 99);
   row.gbps = Gbps(bytes * all.size(), elapsed_us);
@@ -122,7 +123,7 @@ std::vector<HostRow> MeasureHost(const Harness& harness, uint32_t spin_us_max, d
   for (const uint64_t bytes : {4 * kKiB, 64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB}) {
     for (uint32_t i = 0; i < kLanesMax; ++i) lanes[i].Prepare(bytes, i + 1);
     for (const uint32_t count : {1U, 2U, 4U, 8U}) {
-      rows.push_back(MeasureRow(lanes, harness.traits().index, bytes, count, seconds));
+      rows.push_back(MeasureRow(lanes, harness.traits().index, bytes, count, spin_us_max, seconds));
     }
   }
   return rows;

@@ -1,6 +1,9 @@
 // bench-kernels: every CUDA kernel against what the machine can do, measured in one run.
 //
 //   bench-kernels [--json FILE] [--commit ID] [--quick] [--only kernels,batches,host]
+//                 [--check-targets]
+//
+// With --check-targets the exit code is 3 where a target (targets.h) is missed.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -15,13 +18,14 @@
 #include "bench/kernels/harness.h"
 #include "bench/kernels/host.h"
 #include "bench/kernels/results.h"
+#include "bench/kernels/targets.h"
 
 namespace histogram::bench {
 namespace {
 
 struct Options {
   std::string json, commit = "unknown", only = "kernels,batches,host";
-  bool quick = false;
+  bool quick = false, check_targets = false;
 };
 
 Options ParseOptions(int argc, char** argv) {
@@ -31,6 +35,8 @@ Options ParseOptions(int argc, char** argv) {
     const bool has_value = i + 1 < argc;
     if (word == "--quick") {
       options.quick = true;
+    } else if (word == "--check-targets") {
+      options.check_targets = true;
     } else if (word == "--json" && has_value) {
       options.json = argv[++i];
     } else if (word == "--commit" && has_value) {
@@ -39,7 +45,8 @@ Options ParseOptions(int argc, char** argv) {
       options.only = argv[++i];
     } else {
       Die(absl::StrCat("unknown argument '", word,
-                       "'; valid are --json FILE, --commit ID, --only LIST, --quick"));
+                       "'; valid are --json FILE, --commit ID, --only LIST, --quick, "
+                       "--check-targets"));
     }
   }
   return options;
@@ -114,8 +121,9 @@ void MeasureMatrix(Harness& harness, const Options& options, Results& results) {
     }
     harness.Fill(testing::MakePayload(distribution, kPatternBytes));
     for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
-      if (!kernels || (options.quick && kernel->name() != "lane_private" &&
-                       kernel->name() != "warp_batch" && kernel->name() != "cub_histogram")) {
+      if (!kernels ||
+          (options.quick && kernel->name() != "lane_private" && kernel->name() != "warp_batch" &&
+           kernel->name() != "quad_batch" && kernel->name() != "cub_histogram")) {
         continue;
       }
       for (const auto& read : results.ceilings.read) {
@@ -157,15 +165,22 @@ int Main(int argc, char** argv) {
   MeasureMatrix(harness, options, results);
   if (absl::StrContains(options.only, "host")) {
     results.choices = MeasureChoices(harness);
-    results.host = MeasureHost(harness, /*spin_us_max=*/50, options.quick ? 0.15 : 0.5);
+    for (const uint32_t spin_us_max : {50U, 0U}) {
+      const std::vector<HostRow> rows =
+          MeasureHost(harness, spin_us_max, options.quick ? 0.15 : 0.4);
+      results.host.insert(results.host.end(), rows.begin(), rows.end());
+    }
   }
+  results.targets = JudgeTargets(results);
   PrintSummary(results);
   if (!options.json.empty()) {
     std::ofstream file(options.json);
     file << ToJson(results);
     if (!file.flush()) Die("cannot write " + options.json);
   }
-  return 0;
+  const bool missed = std::any_of(results.targets.begin(), results.targets.end(),
+                                  [](const TargetRow& row) { return !row.met; });
+  return options.check_targets && missed ? 3 : 0;
 }
 
 }  // namespace

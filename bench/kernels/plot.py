@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Draws kernels.json as an SVG: each kernel's rate on each distribution, against the read ceiling.
+Prints the same as a table in Markdown.
 
-    bench/kernels/plot.py bench/results/nvidia-h200/kernels.json docs/kernels-h200.svg
+    bench/kernels/plot.py bench/results/nvidia-h200/kernels.json docs/images/kernels-h200.svg
 """
 import json
 import math
@@ -68,6 +69,24 @@ def draw(results):
     return "\n".join(out + ["</svg>", ""])
 
 
+def share(part):
+    return f"{part:.1%}".replace("%", " %") if part >= 0.01 else f"{part:.2%}".replace("%", " %")
+
+
+def table_of(results):
+    """GB/s, the kernel with the best worst case first; in the last column that worst case."""
+    size, table = rows_of(results)
+    ceiling = results["ceilings"]["read_gbps"][str(size)]
+    distributions = list(next(iter(table.values())))
+    lines = ["| GB/s | " + " | ".join(name.replace("_", " ") for name in distributions) + " | worst, of the ceiling |",
+             "|---|" + "---|" * (len(distributions) + 1)]
+    for kernel in sorted(table, key=lambda kernel: -min(table[kernel].values())):
+        rates = [table[kernel].get(name) for name in distributions]
+        cells = " | ".join("" if rate is None else f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}" for rate in rates)
+        lines.append(f"| `{kernel}` | {cells} | {share(min(table[kernel].values()) / ceiling)} |")
+    return "\n".join(lines)
+
+
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
@@ -75,6 +94,7 @@ def main():
         results = json.load(file)
     with open(sys.argv[2], "w", encoding="utf-8") as file:
         file.write(draw(results))
+    print(table_of(results))
 
 
 if __name__ == "__main__":

@@ -135,9 +135,10 @@ std::string ToJson(const Results& r) {
       Array(r.host,
             [](const HostRow& row) {
               return absl::StrFormat(
-                  "{\"bytes\": %d, \"lanes\": %d, \"median_us\": %.2f, \"p99_us\": %.2f, \"gbps\": "
-                  "%.2f, \"cpu_us\": %.2f}",
-                  row.bytes, row.lanes, row.median_us, row.p99_us, row.gbps, row.cpu_us);
+                  "{\"bytes\": %d, \"lanes\": %d, \"spin_us\": %d, \"median_us\": %.2f, "
+                  "\"p99_us\": %.2f, \"gbps\": %.2f, \"cpu_us\": %.2f}",
+                  row.bytes, row.lanes, row.spin_us, row.median_us, row.p99_us, row.gbps,
+                  row.cpu_us);
             }),
       ",\n  \"choices\": ",
       Array(r.choices,
@@ -147,6 +148,15 @@ std::string ToJson(const Results& r) {
                   "\"best_kernel\": %s, \"best_us\": %.2f, \"distance\": %.4f}",
                   row.payload_bytes, row.payloads, Quote(row.kernel), row.us,
                   Quote(row.best_kernel), row.best_us, row.us / row.best_us - 1);
+            }),
+      ",\n  \"targets\": ",
+      Array(r.targets,
+            [](const TargetRow& row) {
+              return absl::StrFormat(
+                  "{\"target\": %s, \"relation\": %s, \"value\": %g, \"measured\": %.4f, "
+                  "\"met\": %s}",
+                  Quote(row.name), Quote(row.relation), row.target, row.measured,
+                  row.met ? "true" : "false");
             }),
       "\n}\n");
 }
@@ -178,14 +188,20 @@ void PrintSummary(const Results& results) {
   }
   std::printf("\nfrom pinned memory to counts on the host\n");
   for (const HostRow& row : results.host) {
-    std::printf("  %8s  %d lanes  median %8.2f us  p99 %8.2f us  %6.2f GB/s  cpu %7.2f us\n",
-                SizeName(row.bytes).c_str(), row.lanes, row.median_us, row.p99_us, row.gbps,
-                row.cpu_us);
+    std::printf(
+        "  %8s  %d lanes  spin %3d us  median %8.2f us  p99 %8.2f us  %6.2f GB/s  cpu %7.2f us\n",
+        SizeName(row.bytes).c_str(), row.lanes, row.spin_us, row.median_us, row.p99_us, row.gbps,
+        row.cpu_us);
   }
   for (const ChoiceRow& row : results.choices) {
     std::printf("  %8s x %-5d chosen %-14s %8.2f us, best %-14s %8.2f us\n",
                 SizeName(row.payload_bytes).c_str(), row.payloads, row.kernel.c_str(), row.us,
                 row.best_kernel.c_str(), row.best_us);
+  }
+  std::printf("\ntargets\n");
+  for (const TargetRow& row : results.targets) {
+    std::printf("  %-6s %-78s %9.3f %s %g\n", row.met ? "met" : "MISSED", row.name.c_str(),
+                row.measured, row.relation.c_str(), row.target);
   }
 }
 

@@ -31,6 +31,7 @@ struct BatchRow {
 struct HostRow {
   uint64_t bytes = 0;
   uint32_t lanes = 0;
+  uint32_t spin_us = 0;  // how long a lane polls before it sleeps
   double median_us = 0, p99_us = 0;
   double gbps = 0;
   double cpu_us = 0;  // processor time of the lane's thread per batch
@@ -45,6 +46,15 @@ struct ChoiceRow {
   double best_us = 0;
 };
 
+// A number to reach, and whether it is.
+struct TargetRow {
+  std::string name;
+  std::string relation;  // ">=", "<="
+  double target = 0;
+  double measured = 0;
+  bool met = false;
+};
+
 struct Results {
   std::string device, driver, cuda, commit, date;
   Ceilings ceilings;
@@ -52,6 +62,7 @@ struct Results {
   std::vector<BatchRow> batches;
   std::vector<HostRow> host;
   std::vector<ChoiceRow> choices;
+  std::vector<TargetRow> targets;
 };
 
 std::string ToJson(const Results& results);
