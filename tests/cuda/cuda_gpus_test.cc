@@ -1,0 +1,114 @@
+// Several GPUs in one process: each works by itself, and one that is lost leaves the others alone.
+// A lost context spoils the process: run each test in a process of its own, as ctest does.
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/cuda_backends.h"
+#include "tests/cuda/gpu.h"
+#include "tests/kernels/backend_contract.h"
+
+namespace histogram::testing {
+namespace {
+
+class CudaGpusTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::vector<std::string> notes;
+    const size_t gpus = cuda::FindDevices(cuda::FaultPlan(), notes).size();
+    if (gpus < 2) GTEST_SKIP() << "needs two GPUs, and " << gpus << " can be used";
+    fixture_.Add(MakePayload(Distribution::kGauss, 100000), 999);
+    large_.Add(MakePayload(Distribution::kUniform, 9 << 20), 99999);
+  }
+
+  void MakeWith(const std::string& faults) {
+    BackendOptions options;
+    options.cuda_lanes = 2;
+    options.tune = false;
+    options.fault_injection = faults;
+    std::vector<std::string> notes;
+    auto backends = MakeCudaBackends(options, notes);
+    ASSERT_TRUE(backends.ok()) << backends.status();
+    backends_ = *std::move(backends);
+    ASSERT_GE(backends_.size(), 2U) << absl::StrJoin(notes, "; ");
+  }
+
+  static std::future<std::unique_ptr<Batch>> Start(Backend& backend, BatchFixture& fixture) {
+    auto promise = std::make_shared<std::promise<std::unique_ptr<Batch>>>();
+    backend.Submit(fixture.MakeBatch(),
+                   [promise](std::unique_ptr<Batch> done) { promise->set_value(std::move(done)); });
+    return promise->get_future();
+  }
+  static absl::Status Run(Backend& backend, BatchFixture& fixture) {
+    return Start(backend, fixture).get()->status;
+  }
+
+  BatchFixture fixture_, large_;
+  std::vector<std::unique_ptr<Backend>> backends_;
+};
+
+TEST_F(CudaGpusTest, EachIsABackendOfItsOwn) {
+  ASSERT_NO_FATAL_FAILURE(MakeWith(""));
+  std::set<std::string> names, uuids;
+  for (size_t i = 0; i < backends_.size(); ++i) {
+    names.insert(backends_[i]->info().name);
+    uuids.insert(backends_[i]->info().uuid);
+  }
+  EXPECT_EQ(names.size(), backends_.size());
+  EXPECT_EQ(uuids.size(), backends_.size());
+  EXPECT_EQ(*names.begin(), "cuda:0");
+}
+
+// All at once, each with batches of its own, again and again.
+TEST_F(CudaGpusTest, AllCountTheSameAtTheSameTime) {
+  ASSERT_NO_FATAL_FAILURE(MakeWith(""));
+  std::deque<BatchFixture> fixtures(2 * backends_.size());
+  for (size_t i = 0; i < fixtures.size(); ++i) {
+    const Distribution distribution = i % 2 == 0 ? Distribution::kUniform : Distribution::kLetters;
+    fixtures[i].Add(MakePayload(distribution, (3 << 20) + i, i), 65536);
+    for (int k = 0; k < 50; ++k) fixtures[i].Add(MakePayload(distribution, 1000 + k, k));
+  }
+  for (int round = 0; round < 20; ++round) {
+    std::vector<std::future<std::unique_ptr<Batch>>> running;
+    for (size_t i = 0; i < fixtures.size(); ++i) {
+      running.push_back(Start(*backends_[i / 2], fixtures[i]));
+    }
+    for (size_t i = 0; i < running.size(); ++i) {
+      const std::unique_ptr<Batch> batch = running[i].get();
+      ASSERT_TRUE(batch->status.ok()) << batch->status;
+      EXPECT_EQ(batch->report.backend, backends_[i / 2]->info().name);
+      ASSERT_NO_FATAL_FAILURE(fixtures[i].ExpectExact());
+    }
+  }
+}
+
+TEST_F(CudaGpusTest, APoisonedContextIsTheLossOfOne) {
+  ASSERT_NO_FATAL_FAILURE(MakeWith("poison-launch=1"));
+  EXPECT_EQ(Run(*backends_[1], large_).code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(backends_[1]->up());
+  for (int i = 0; i < 20; ++i) {
+    BatchFixture& fixture = i % 2 == 0 ? fixture_ : large_;
+    ASSERT_TRUE(Run(*backends_[0], fixture).ok()) << i;
+    ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
+  }
+  EXPECT_TRUE(backends_[0]->up());
+  const absl::Status after = Run(*backends_[1], fixture_);
+  EXPECT_TRUE(absl::StrContains(after.message(), "cuda:1 is down")) << after;
+}
+
+TEST_F(CudaGpusTest, AHangOfOneHoldsUpNoOther) {
+  ASSERT_NO_FATAL_FAILURE(MakeWith("hang-launch=1"));
+  std::future<std::unique_ptr<Batch>> hanging = Start(*backends_[0], large_);
+  EXPECT_EQ(hanging.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_TRUE(Run(*backends_[1], fixture_).ok()) << i;
+    ASSERT_NO_FATAL_FAILURE(fixture_.ExpectExact());
+  }
+  backends_[0]->MarkDown("a batch outlived batch_us_max");
+  EXPECT_EQ(hanging.get()->status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(Run(*backends_[1], large_).ok());
+  large_.ExpectExact();
+}
+
+}  // namespace
+}  // namespace histogram::testing
