@@ -68,7 +68,8 @@ class Binned {
       total_ += counts_[v];
       up_to_[v] = total_;
       sum_ += uint128{counts_[v]} * v;
-      sum_of_squares_ += uint128{counts_[v]} * (uint64_t{v} * v);
+      const uint64_t square = uint64_t{v} * v;
+      sum_of_squares_ += uint128{counts_[v]} * square;
     }
   }
 

@@ -3,7 +3,9 @@
 #include <malloc.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <climits>
+#include <thread>
 
 namespace histogram::server {
 
@@ -11,6 +13,10 @@ void TuneMalloc() {
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
   mallopt(M_MMAP_THRESHOLD, 32 << 20);  // the largest that glibc takes
   mallopt(M_TOP_PAD, 64 << 20);
+  // Memory that was freed is kept by the arena it came from: with glibc's eight arenas a core,
+  // large payloads rarely meet memory that is warm, and much more of it stays resident.
+  constexpr unsigned kArenasMin = 2;
+  mallopt(M_ARENA_MAX, static_cast<int>(std::max(kArenasMin, std::thread::hardware_concurrency())));
 }
 
 void DisableCoreDumps() {

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Twice as much load as the server can carry: what it answers, how soon it refuses, how much memory it takes.
+
+Starts our server with one slow lane (the scalar kernel, hand-over instead of counting in place), so that
+counting and not the link is what gives way; measures its capacity in a closed loop; offers twice that in an
+open loop; and measures the capacity again at once. With --minutes, keeps a steady closed loop running for so
+long afterwards and watches the resident memory.
+
+  bench/service/overload.py --binaries build/release/bin --output overload.json [--minutes 10]
+
+Needs Python 3.9 and nothing else. Linux only. Exits with 1 where an asked number is missed.
+"""
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from run import machine_fields
+from servers import Server
+
+KIB, MIB = 1024, 1 << 20
+PAYLOAD = 256 * KIB
+QUEUE_BYTES, RECEIVE_BYTES = 32 * MIB, 128 * MIB
+
+
+def bench(client, server, seconds, warm_up=0.2, rate=0.0, in_flight=4, payload=PAYLOAD, connections=4):
+    command = [client, "bench", "--server", server.addresses["tcp"], "--payload-bytes", payload, "--connections",
+               connections, "--in-flight", in_flight, "--duration", seconds, "--warm-up", warm_up, "--format", "json"]
+    if rate:
+        command += ["--rate", f"{rate:.1f}"]
+    done = subprocess.run([str(word) for word in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"the client failed: {done.stderr[-600:]}")
+    return json.loads(done.stdout)
+
+
+class Watch(threading.Thread):
+    """The largest resident memory of a server, and one sample a second."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self.server, self.over, self.most, self.samples = server, threading.Event(), 0.0, []
+        self.start()
+
+    def run(self):
+        begin = time.monotonic()
+        while not self.over.wait(0.02):
+            mib = self.server.resident_mib()
+            self.most = max(self.most, mib)
+            if time.monotonic() - begin >= len(self.samples):
+                self.samples.append(mib)
+
+    def stop(self):
+        self.over.set()
+        self.join()
+        return self.most
+
+
+def overload(client, server, seconds):
+    at_rest = server.resident_mib()
+    before = bench(client, server, seconds)
+    capacity = before["requests_per_second"]
+    watch = Watch(server)
+    flood = bench(client, server, seconds, rate=2 * capacity)
+    most = watch.stop()
+    after = bench(client, server, 1.0, warm_up=0.0)
+    return {
+        "payload_bytes": PAYLOAD, "capacity_per_second": round(capacity, 1),
+        "offered_per_second": round(2 * capacity, 1), "goodput_per_second": round(flood["requests_per_second"], 1),
+        "goodput_of_capacity": round(flood["requests_per_second"] / capacity, 3),
+        "refused": flood["refused"], "refused_p99_ms": round(flood["refused_p99_us"] / 1e3, 2),
+        "wrong": flood["wrong"], "other_errors": flood["errors"] - sum(
+            n for text, n in flood["error_messages"].items() if text.startswith("refused")) - flood["wrong"],
+        "error_messages": flood["error_messages"],
+        "resident_mib_at_rest": round(at_rest, 1), "resident_mib_most": round(most, 1),
+        "resident_mib_bound": round(at_rest + RECEIVE_BYTES / MIB + 64, 1),
+        "recovered_of_capacity": round(after["requests_per_second"] / capacity, 3)}
+
+
+def steady(client, server, minutes):
+    """Memory over a long load: the mean of the last tenth against that of the second tenth."""
+    watch = Watch(server)
+    result = bench(client, server, minutes * 60, payload=64 * KIB, in_flight=8)
+    watch.stop()
+    tenth = max(1, len(watch.samples) // 10)
+    mean = lambda values: sum(values) / len(values)
+    return {"minutes": minutes, "requests": result["requests"], "errors": result["errors"],
+            "resident_mib_early": round(mean(watch.samples[tenth:2 * tenth]), 1),
+            "resident_mib_late": round(mean(watch.samples[-tenth:]), 1),
+            "resident_mib_most": round(watch.most, 1)}
+
+
+def missed(result):
+    o = result["overload"]
+    if o["goodput_of_capacity"] < 0.9:
+        yield f"goodput {o['goodput_of_capacity']} of capacity, asked 0.9"
+    if o["refused"] == 0:
+        yield "nothing was refused: the load was no overload"
+    if o["refused_p99_ms"] > 5:
+        yield f"refused within {o['refused_p99_ms']} ms (p99), asked 5"
+    if o["wrong"] or o["other_errors"]:
+        yield f"{o['wrong']} wrong answers, {o['other_errors']} errors that are no refusals"
+    if o["resident_mib_most"] > o["resident_mib_bound"]:
+        yield f"{o['resident_mib_most']} MiB resident, asked at most {o['resident_mib_bound']}"
+    if o["recovered_of_capacity"] < 0.9:
+        yield f"{o['recovered_of_capacity']} of its capacity right after, asked 0.9"
+    s = result.get("steady")
+    if s and s["resident_mib_late"] > 1.05 * s["resident_mib_early"] + 1:
+        yield f"memory grew from {s['resident_mib_early']} to {s['resident_mib_late']} MiB"
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--binaries", default="build/release/bin", help="folder of histogram-server and histogram-client")
+    p.add_argument("--seconds", type=float, default=5, help="of each part of the overload")
+    p.add_argument("--minutes", type=float, default=0, help="of steady load afterwards")
+    p.add_argument("--output", default="")
+    a = p.parse_args()
+    client = Path(a.binaries) / "histogram-client"
+    flags = ["--listen", "127.0.0.1:0", "--metrics-listen", "off", "--log-level", "warn", "--port-file", "@PORT_FILE@",
+             "--drain-delay-us", "0", "--backend", "cpu"]
+    slow = ["--cpu-lanes", "1", "--force-kernel", "scalar", "--inline-bytes-max", "0", "--queue-bytes-max",
+            QUEUE_BYTES, "--receive-bytes-max", RECEIVE_BYTES, "--payload-bytes-max", 16 * MIB]
+    result = machine_fields()
+    with tempfile.TemporaryDirectory(prefix="histogram-bench-") as folder:
+        server = Server("ours", "cpu", [Path(a.binaries) / "histogram-server", *flags, *slow], Path(folder), "")
+        try:
+            result["overload"] = overload(client, server, a.seconds)
+        finally:
+            server.stop()
+        if a.minutes:
+            server = Server("ours", "steady", [Path(a.binaries) / "histogram-server", *flags], Path(folder), "")
+            try:
+                result["steady"] = steady(client, server, a.minutes)
+            finally:
+                server.stop()
+    print(json.dumps(result, indent=1))
+    if a.output:
+        Path(a.output).write_text(json.dumps(result, indent=1) + "\n")
+    complaints = list(missed(result))
+    for text in complaints:
+        print(f"missed: {text}", file=sys.stderr)
+    sys.exit(1 if complaints else 0)
+
+
+if __name__ == "__main__":
+    main()
