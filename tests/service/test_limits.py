@@ -1,0 +1,147 @@
+"""What gRPC itself limits on an open port, and who gets how much of a server that has too little."""
+
+import struct
+import threading
+
+import grpc
+
+from harness import http2, oracle
+from harness.api import SERVICE, Client, pb
+from harness.specs import random_bytes
+from harness.waiting import wait_until
+
+MIB = 1 << 20
+NO_ERROR, ENHANCE_YOUR_CALM = 0, 11
+ALICE, BOB = "token-of-alice-0123456789", "token-of-bob-0123456789"
+
+
+def still_right(client, **options):
+    payload = random_bytes(3000)
+    oracle.check_histogram(client.compute(payload, **options).histogram, payload, pb.Spec())
+
+
+def wait_for_goaway(connection):
+    """The error code of the first GOAWAY."""
+    while True:
+        have = connection.next_frame()
+        assert have is not None, "the server closed the connection without a word"
+        if have[0] == http2.GOAWAY:
+            return struct.unpack(">I", have[3][4:8])[0]
+
+
+def test_headers_over_their_limit(start_server):
+    with start_server("--header-bytes-max", 4096) as server, Client(server.address) as client:
+        still_right(client, metadata=(("x-much", "y" * 2000),))
+        for _ in range(3):
+            try:
+                client.compute(b"abc", metadata=(("x-much", "y" * 6000),))
+                raise AssertionError("6 KB of headers were taken, the limit is 4 KiB")
+            except grpc.RpcError as error:
+                assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED, error
+        still_right(client)
+
+
+def test_a_client_that_pings_too_often_is_sent_away(server, client):
+    with http2.RawConnection(server.address) as connection:
+        connection.settle()
+        for number in range(8):
+            connection.socket.sendall(http2.frame(http2.PING, 0, 0, struct.pack(">Q", number)))
+        assert wait_for_goaway(connection) == ENHANCE_YOUR_CALM
+    still_right(client)
+
+
+def test_a_ping_now_and_then_is_answered(server):
+    with http2.RawConnection(server.address) as connection:
+        connection.settle()
+        connection.socket.sendall(http2.frame(http2.PING, 0, 0, b"01234567"))
+        while True:
+            kind, flags, _, body = connection.next_frame()
+            assert kind != http2.GOAWAY
+            if kind == http2.PING and flags & http2.ACK:
+                break
+        assert body == b"01234567"
+
+
+def test_an_old_connection_is_sent_away_and_its_stream_is_not_cut(start_server):
+    """The age ends a connection only once its calls are over, however long an Accumulate takes."""
+    with start_server("--connection-age-us-max", "1s") as server, Client(server.address) as client:
+        chunks = [random_bytes(50_000, seed=index) for index in range(3)]
+        may_go_on = threading.Event()
+
+        def requests():
+            yield pb.AccumulateRequest(chunk=chunks[0], snapshot=True)
+            assert may_go_on.wait(60)
+            yield pb.AccumulateRequest(chunk=chunks[1])
+            yield pb.AccumulateRequest(chunk=chunks[2])
+
+        replies = client.stub.Accumulate(requests(), timeout=60)
+        assert not next(replies).final
+        for _ in range(2):  # the age is jittered by a tenth: two of them are longer than one
+            with http2.RawConnection(server.address) as young:
+                assert wait_for_goaway(young) == NO_ERROR
+        may_go_on.set()
+        [last] = replies
+        assert last.final
+        oracle.check_histogram(last.histogram, b"".join(chunks), pb.Spec())
+        still_right(client)  # over a connection of its own, which the client opens by itself
+
+
+class Flood:
+    """Keeps `in_flight` payloads of `size` bytes on each of `connections` connections of one tenant."""
+
+    def __init__(self, server, token, connections, in_flight, size):
+        self.clients = [Client(server.address) for _ in range(connections)]
+        self.metadata = (("authorization", f"Bearer {token}"),)
+        self.payload = random_bytes(size)
+        self.lock = threading.Lock()
+        self.answered, self.failures, self.open, self.over = 0, [], 0, False
+        for client in self.clients:
+            for _ in range(in_flight):
+                self.send(client)
+
+    def send(self, client):
+        with self.lock:
+            self.open += 1
+        call = client.stub.Compute.future(pb.ComputeRequest(payload=self.payload), timeout=120, metadata=self.metadata)
+        call.add_done_callback(lambda done: self.done(client, done))
+
+    def done(self, client, call):
+        with self.lock:
+            self.open -= 1
+            self.answered += 1
+            if call.exception() is not None:
+                self.failures.append(call.exception())
+            again = not self.over and not self.failures
+        if again:
+            self.send(client)
+
+    def stop(self):
+        self.over = True
+        wait_until(lambda: self.open == 0, 120, "the end of the flood")
+        for client in self.clients:
+            client.channel.close()
+        assert not self.failures, self.failures[0]
+
+
+def test_one_tenant_with_eight_connections_starves_nobody(start_server, tmp_path):
+    """64 payloads of a mebibyte wait at any time; another's small and large ones wait for a few of them."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"alice {ALICE}\nbob {BOB}\n")
+    with start_server("--token-file", tokens, "--backend", "cpu", "--cpu-lanes", 1, "--force-kernel", "scalar",
+                      "--inline-bytes-max", 0, "--batch-bytes-max", 2 * MIB, "--payload-bytes-max", 2 * MIB) as server:
+        flood = Flood(server, ALICE, connections=8, in_flight=8, size=MIB)
+        try:
+            wait_until(lambda: flood.answered >= 16, 60, "the flood under way")
+            with Client(server.address) as client:
+                for size in (1000, MIB):
+                    passed = []
+                    for index in range(12):
+                        payload = random_bytes(size, seed=index)
+                        before = flood.answered
+                        reply = client.compute(payload, metadata=(("authorization", f"Bearer {BOB}"),))
+                        passed.append(flood.answered - before)
+                        oracle.check_histogram(reply.histogram, payload, pb.Spec())
+                    # First come, first served would let all that wait pass: about 64.
+                    assert sorted(passed)[len(passed) // 2] <= 16, passed
+        finally:
+            flood.stop()
