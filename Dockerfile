@@ -15,7 +15,7 @@ ARG BUILD_BASE=docker.io/library/debian:bookworm-slim
 # ---- The packages and archives that the build needs: changes seldom, so it is a stage of its own.
 FROM ${BUILD_BASE} AS deps
 WORKDIR /src
-COPY scripts/lib scripts/lib
+COPY scripts/lib/common.sh scripts/lib/
 COPY scripts/install-deps scripts/static-deps scripts/
 RUN scripts/static-deps
 
