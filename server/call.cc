@@ -1,9 +1,7 @@
 #include "server/call.h"
 
-#include <array>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
@@ -12,16 +10,19 @@ namespace histogram::server {
 
 namespace {
 
-// Eight sums at once: the compiler forms them with vector instructions, a third of the time of one.
+// Four sums at once: additions that do not wait for each other.
 uint64_t Sum(absl::Span<const uint64_t> counts) {
-  constexpr size_t kSums = 8;
-  std::array<uint64_t, kSums> sums{};
-  size_t i = 0;
-  for (; i + kSums <= counts.size(); i += kSums) {
-    for (size_t s = 0; s < kSums; ++s) sums[s] += counts[i + s];
+  uint64_t a = 0, b = 0, c = 0, d = 0;
+  const uint64_t* at = counts.data();
+  const uint64_t* const end = at + counts.size();
+  for (; end - at >= 4; at += 4) {
+    a += at[0];
+    b += at[1];
+    c += at[2];
+    d += at[3];
   }
-  for (; i < counts.size(); ++i) sums[0] += counts[i];
-  return std::accumulate(sums.begin(), sums.end(), uint64_t{0});
+  for (; at != end; ++at) a += *at;
+  return a + b + c + d;
 }
 
 }  // namespace
