@@ -28,7 +28,7 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
   void Stop() {
     absl::MutexLock lock(&mu_);
     stopping_ = true;
-    FinishIfIdle();
+    HalfCloseIfOver();
   }
   void Join() {
     absl::MutexLock lock(&mu_);
@@ -40,6 +40,7 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
       absl::MutexLock lock(&mu_);
       writing_ = false;
       if (!ok) broken_ = true;
+      HalfCloseIfOver();
     }
     WriteNext();
   }
@@ -48,7 +49,7 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
     if (!ok) {
       absl::MutexLock lock(&mu_);
       broken_ = true;
-      FinishIfIdle();
+      HalfCloseIfOver();
       return;
     }
     uint64_t id = 0;
@@ -67,7 +68,7 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
       absl::MutexLock lock(&mu_);
       --unanswered_;
       free_ids_.push_back(id);
-      FinishIfIdle();
+      HalfCloseIfOver();
     }
     StartRead(&reply_);
     WriteNext();
@@ -104,8 +105,10 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
     StartWrite(&request_, options);
   }
 
-  void FinishIfIdle() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (released_ || writing_ || !(broken_ || (stopping_ && unanswered_ == 0))) return;
+  // The half-close also sends what was written with the promise that more would follow; the answers
+  // to it come after.
+  void HalfCloseIfOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (released_ || writing_ || !(broken_ || stopping_)) return;
     released_ = true;
     StartWritesDone();
     RemoveHold();
