@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <deque>
 #include <limits>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -34,16 +35,24 @@ absl::Status KernelError(const std::string& message) {
 absl::StatusOr<const CpuKernel*> RunnableKernel(const std::string& name) {
   const CpuKernel* kernel = FindKernel(name);
   if (kernel != nullptr && kernel->supported()) return kernel;
-  const std::string valid =
-      absl::StrJoin(Kernels(), ", ", [](std::string* out, const CpuKernel& each) {
-        if (!each.supported()) return;
-        out->append(each.name);
-      });
-  return KernelError(absl::StrCat("kernel '", name, "' ",
-                                  kernel == nullptr
-                                      ? "is not one of the cpu's"
-                                      : "needs instructions that this processor lacks",
-                                  "; valid here: ", valid));
+  std::vector<std::string_view> valid;
+  for (const CpuKernel& each : Kernels()) {
+    if (each.supported()) valid.push_back(each.name);
+  }
+  return KernelError(absl::StrCat(
+      "kernel '", name, "' ",
+      kernel == nullptr ? "is not one of the cpu's"
+                        : "needs instructions that this processor lacks",
+      "; valid here: ", absl::StrJoin(valid, ", ", [](std::string* out, std::string_view each) {
+        out->append(each);
+      })));
+}
+
+KernelInfo InfoOf(const CpuKernel& kernel) {
+  return {.name = std::string(kernel.name),
+          .backend = kBackendName,
+          .summary = std::string(kernel.summary),
+          .bin_count_max = kByteValues};
 }
 
 uint64_t ElapsedNs(std::chrono::steady_clock::time_point since) {
@@ -79,7 +88,13 @@ class CpuBackend final : public Backend {
   }
 
   const BackendInfo& info() const override { return info_; }
-  std::vector<KernelInfo> kernels() const override { return ListCpuKernels(); }
+  std::vector<KernelInfo> kernels() const override {
+    std::vector<KernelInfo> infos;
+    for (const CpuKernel& kernel : Kernels()) {
+      if (kernel.supported()) infos.push_back(InfoOf(kernel));
+    }
+    return infos;
+  }
   std::vector<KernelChoice> choices() const override { return selector_.rows(); }
 
   bool up() const override { return up_.load(std::memory_order_acquire); }
@@ -202,12 +217,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions&
 
 std::vector<KernelInfo> ListCpuKernels() {
   std::vector<KernelInfo> infos;
-  for (const CpuKernel& kernel : Kernels()) {
-    infos.push_back({.name = std::string(kernel.name),
-                     .backend = kBackendName,
-                     .summary = std::string(kernel.summary),
-                     .bin_count_max = kByteValues});
-  }
+  for (const CpuKernel& kernel : Kernels()) infos.push_back(InfoOf(kernel));
   return infos;
 }
 

@@ -28,7 +28,7 @@ inline constexpr uint32_t kLanesMax = 1024;
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options,
                                                         std::vector<std::string>* notes = nullptr);
 
-// The registry, as the backend's kernels() tells it; also those that this processor cannot run.
+// All of the registry; the kernels() of a backend are those of them that this processor can run.
 std::vector<KernelInfo> ListCpuKernels();
 
 }  // namespace histogram::cpu
