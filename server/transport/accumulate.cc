@@ -59,7 +59,7 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   // The pump calls both with mu_ as they want it, which the analysis cannot see through the
   // lambdas.
   void Advance() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    pump_.Run([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Decide(); },
+    pump_.Run([] {}, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Decide(); },
               [this](Action action) { Perform(action); });
   }
 

@@ -59,11 +59,7 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
     self_.reset();  // the batcher may still hold items; the last one deletes the stream
   }
   void Drain() override {
-    {
-      absl::MutexLock lock(&mu_);
-      draining_ = true;
-    }
-    Advance();
+    Advance([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { draining_ = true; });
   }
 
   void ItemAdmitted(const Item& item);
@@ -83,9 +79,15 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   void Perform(Action action);
   // The pump calls both with mu_ as they want it, which the analysis cannot see through the
   // lambdas.
-  void Advance() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    pump_.Run([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Decide(); },
-              [this](Action action) { Perform(action); });
+  void Advance() {
+    Advance([] {});
+  }
+  // Changes the state by `update`, which is called with mu_, and goes on from there.
+  template <typename Update>
+  void Advance(Update update) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    pump_.Run(
+        update, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Decide(); },
+        [this](Action action) { Perform(action); });
   }
 
   absl::StatusOr<Batcher::Outcome> Accept(Item* item);
@@ -200,36 +202,39 @@ void ComputeManyStream::OpenGate(uint64_t ticket) {
 }
 
 void ComputeManyStream::OnReadDone(bool ok) {
+  if (!ok) {
+    return Advance([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+      reading_ = false;
+      no_more_reads_ = true;
+    });
+  }
   Item* item = nullptr;
   uint64_t ticket = 0;
   {
     absl::MutexLock lock(&mu_);
     reading_ = false;
-    if (!ok) {
-      no_more_reads_ = true;
-    } else {
-      item = AcquireItem();
-      ++unanswered_;
-      gate_closed_ = true;
-      ticket = item->ticket = ++gate_ticket_;
-    }
+    item = AcquireItem();
+    item->cancelled.store(cancelled_, std::memory_order_relaxed);
+    ++unanswered_;
+    gate_closed_ = true;
+    ticket = item->ticket = ++gate_ticket_;
   }
-  if (item != nullptr) {
-    item->started_at = service_.clock.Now();
-    item->message = Receive(incoming_);
-    incoming_.Clear();
-    const absl::StatusOr<Batcher::Outcome> outcome = Accept(item);
-    if (!outcome.ok()) {
-      ObserveRefusal(service_.observer, outcome.status());
-      item->stream.reset();
-      ItemDone(item, outcome.status());
-    } else if (*outcome == Batcher::Outcome::kQueued) {
-      // The item may already be answered and in use again; its ticket is ours still.
-      absl::MutexLock lock(&mu_);
-      OpenGate(ticket);
-    }
+  item->started_at = service_.clock.Now();
+  item->message = Receive(incoming_);
+  incoming_.Clear();
+  const absl::StatusOr<Batcher::Outcome> outcome = Accept(item);
+  bool queued = false;
+  if (!outcome.ok()) {
+    ObserveRefusal(service_.observer, outcome.status());
+    item->stream.reset();
+    ItemDone(item, outcome.status());
+  } else {
+    queued = *outcome == Batcher::Outcome::kQueued;
   }
-  Advance();
+  Advance([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    // The item may already be answered and in use again; its ticket is ours still.
+    if (queued) OpenGate(ticket);
+  });
 }
 
 absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
@@ -245,20 +250,12 @@ absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
   if (absl::Status s = ChargeCaller(service_, caller_, item->bytes); !s.ok()) return s;
   FillJob(item->message, *item->plan, deadline_, *item);
   item->caller = fairness_id_;
-  {
-    absl::MutexLock lock(&mu_);
-    item->cancelled.store(cancelled_, std::memory_order_relaxed);
-  }
   item->stream = self_;
   return service_.batcher.Enqueue(item, Batcher::WhenFull::kWait);
 }
 
 void ComputeManyStream::ItemAdmitted(const Item& item) {
-  {
-    absl::MutexLock lock(&mu_);
-    OpenGate(item.ticket);
-  }
-  Advance();
+  Advance([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { OpenGate(item.ticket); });
 }
 
 void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
@@ -283,32 +280,26 @@ void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
   item->payload_owner.reset();
   item->message.reset();
   item->plan.reset();
-  {
-    absl::MutexLock lock(&mu_);
+  Advance([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     OpenGate(item->ticket);
     replies_.push_back(std::move(reply));
     free_items_.push_back(item);
-  }
-  Advance();
+  });
 }
 
 void ComputeManyStream::OnWriteDone(bool ok) {
-  {
-    absl::MutexLock lock(&mu_);
+  Advance([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     writing_ = false;
     --unanswered_;
     if (!ok) cancelled_ = true;
-  }
-  Advance();
+  });
 }
 
 void ComputeManyStream::OnCancel() {
-  {
-    absl::MutexLock lock(&mu_);
+  Advance([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     cancelled_ = true;
     for (const auto& item : items_) item->cancelled.store(true, std::memory_order_relaxed);
-  }
-  Advance();
+  });
 }
 
 }  // namespace

@@ -16,11 +16,13 @@ class StreamPump {
   // `mu` guards the state that `decide` looks at; it outlives this object.
   explicit StreamPump(absl::Mutex& mu) : mu_(mu) {}
 
-  // Calls decide() under the lock and perform(action) without it until decide() has no action
-  // (a value that converts to false). The caller keeps the stream alive.
-  template <typename Decide, typename Perform>
-  void Run(Decide decide, Perform perform) ABSL_LOCKS_EXCLUDED(mu_) {
+  // Calls update() under the lock, and then decide() under the lock and perform(action) without it
+  // until decide() has no action (a value that converts to false). The caller keeps the stream
+  // alive.
+  template <typename Update, typename Decide, typename Perform>
+  void Run(Update update, Decide decide, Perform perform) ABSL_LOCKS_EXCLUDED(mu_) {
     mu_.Lock();
+    update();
     if (running_) {
       again_ = true;
       mu_.Unlock();
