@@ -58,9 +58,15 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   void Perform(Action action);
   // The pump calls both with mu_ as they want it, which the analysis cannot see through the
   // lambdas.
-  void Advance() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    pump_.Run([] {}, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Decide(); },
-              [this](Action action) { Perform(action); });
+  void Advance() {
+    Advance([] {});
+  }
+  // Changes the state by `update`, which is called with mu_, and goes on from there.
+  template <typename Update>
+  void Advance(Update update) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    pump_.Run(
+        update, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Decide(); },
+        [this](Action action) { Perform(action); });
   }
 
   absl::Status Accept(std::shared_ptr<ReceivedMessage>& message);
@@ -165,8 +171,7 @@ void AccumulateStream::OnReadDone(bool ok) {
     status = Accept(message);
     if (!status.ok()) ObserveRefusal(service_.observer, status);
   }
-  {
-    absl::MutexLock lock(&mu_);
+  Advance([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     reading_ = false;
     if (!ok) {
       half_closed_ = true;
@@ -175,8 +180,7 @@ void AccumulateStream::OnReadDone(bool ok) {
     } else if (!last_reply_made_) {  // else it came while the drain was ending the stream
       ahead_ = std::move(message);
     }
-  }
-  Advance();
+  });
 }
 
 absl::Status AccumulateStream::Accept(std::shared_ptr<ReceivedMessage>& message) {
@@ -213,8 +217,7 @@ void AccumulateStream::CountChunk() {
 
 void AccumulateStream::Done(const absl::Status& status) {
   const std::shared_ptr<AccumulateStream> keep = std::move(job_self_);
-  {
-    absl::MutexLock lock(&mu_);
+  Advance([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     absl::Status result = AddChunk(status);
     if (!result.ok()) {
       Fail(std::move(result));
@@ -224,8 +227,7 @@ void AccumulateStream::Done(const absl::Status& status) {
     fragments = {};
     payload_owner.reset();
     current_.reset();
-  }
-  Advance();
+  });
 }
 
 absl::Status AccumulateStream::AddChunk(const absl::Status& status) {
@@ -273,21 +275,17 @@ void AccumulateStream::FinishCall() {
 }
 
 void AccumulateStream::OnWriteDone(bool ok) {
-  {
-    absl::MutexLock lock(&mu_);
+  Advance([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     writing_ = false;
     if (!ok) Fail(absl::CancelledError("the client went away"));
-  }
-  Advance();
+  });
 }
 
 void AccumulateStream::OnCancel() {
   cancelled.store(true, std::memory_order_relaxed);
-  {
-    absl::MutexLock lock(&mu_);
+  Advance([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     Fail(absl::CancelledError("the client cancelled the call, or its deadline passed"));
-  }
-  Advance();
+  });
 }
 
 void AccumulateStream::OnDone() {
@@ -298,11 +296,7 @@ void AccumulateStream::OnDone() {
 }
 
 void AccumulateStream::Drain() {
-  {
-    absl::MutexLock lock(&mu_);
-    draining_ = true;
-  }
-  Advance();
+  Advance([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { draining_ = true; });
 }
 
 }  // namespace
