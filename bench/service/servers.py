@@ -90,7 +90,7 @@ def start_servers(a, folder, cores):
     binaries = Path(a.binaries)
     sink, ours = binaries / "histogram-sink", binaries / "histogram-server"
     servers = []
-    certificate = make_certificate(folder)
+    certificate = (Path(a.tls_cert), Path(a.tls_key)) if a.tls_cert else make_certificate(folder)
     for tls in ((), certificate) if certificate else ((),):
         listen = "127.0.0.1:0" if tls else "127.0.0.1:0,@SOCKET@"
         secure = {"tls": bool(tls)}
