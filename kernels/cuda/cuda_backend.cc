@@ -65,6 +65,7 @@ struct Shared {
   uint64_t spin_ns_max = 0;
   std::atomic<bool> up{true};
   std::atomic<bool> poisoned{false};
+  std::shared_ptr<SharedFate> fate;
 
   Mutex mutex;
   CondVar work, orphaned, gone;
@@ -90,6 +91,13 @@ void MarkDownLocked(Shared& shared, const std::string& why)
     slot.stage = Shared::Stage::kAbandoned;
   }
   shared.orphaned.NotifyAll();
+}
+
+// Another GPU's loss spoiled the process.
+void TakeDown(Shared& shared, const std::string& why) {
+  MutexLock lock(shared.mutex);
+  shared.poisoned.store(true);
+  MarkDownLocked(shared, why);
 }
 
 // Hands back what no lane will: runs until the backend goes.
@@ -173,6 +181,10 @@ bool RunBatch(Shared& shared, Shared::Slot& slot) {
     if (slot.stage == Shared::Stage::kAbandoned) return false;
     slot.stage = Shared::Stage::kFinishing;
     if (absl::IsUnavailable(status)) MarkDownLocked(shared, std::string(status.message()));
+  }
+  if (SpoilsProcess(status)) {
+    shared.fate->Spoil(absl::StrCat("this process must end, since ", shared.info.name,
+                                    " was lost: ", status.message()));
   }
   if (status.ok()) slot.lane->Finish(batch);
   batch.status = status;
@@ -335,6 +347,7 @@ absl::Status CheckOptions(const BackendOptions& options) {
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                          const BackendOptions& options,
                                                          const std::shared_ptr<FaultPlan>& faults,
+                                                         const std::shared_ptr<SharedFate>& fate,
                                                          std::vector<std::string>& notes) {
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaSetDevice(device.traits.index));
   HISTOGRAM_RETURN_IF_ERROR(PrepareKernels(device.traits));
@@ -373,6 +386,11 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                .ns_per_payload = kAssumedNsPerBatch});
   shared->selector =
       std::make_unique<tuning::Selector>(Candidates(), *std::move(rows), options.force_kernel);
+  shared->fate = fate;
+  // The members hold on to no backend: one that is gone has nothing to take down.
+  fate->Join([weak = std::weak_ptr<Shared>(shared)](const std::string& why) {
+    if (const std::shared_ptr<Shared> member = weak.lock()) TakeDown(*member, why);
+  });
   return std::make_unique<CudaBackend>(std::move(shared));
 }
 

@@ -4,7 +4,9 @@
 // poisons the context), batches that wait for the device are taken from their lanes and handed back
 // UNAVAILABLE by a thread of its own, whether or not the device ever answers; a lane that is stuck
 // there is left behind with its buffers. A lane that is copying from the fragments keeps its batch
-// until it has let go of them. After a poisoned context nothing is freed.
+// until it has let go of them. After a poisoned context nothing is freed. Where the error is one
+// after which the process must end, the backends of all GPUs that share a SharedFate go down with
+// this one.
 #ifndef HISTOGRAM_KERNELS_CUDA_CUDA_BACKEND_H_
 #define HISTOGRAM_KERNELS_CUDA_CUDA_BACKEND_H_
 
@@ -17,6 +19,7 @@
 #include "kernels/backend_factory.h"
 #include "kernels/cuda/device_check.h"
 #include "kernels/cuda/fault_plan.h"
+#include "kernels/cuda/shared_fate.h"
 
 namespace histogram::cuda {
 
@@ -28,6 +31,7 @@ absl::Status CheckOptions(const BackendOptions& options);
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                          const BackendOptions& options,
                                                          const std::shared_ptr<FaultPlan>& faults,
+                                                         const std::shared_ptr<SharedFate>& fate,
                                                          std::vector<std::string>& notes);
 
 }  // namespace histogram::cuda

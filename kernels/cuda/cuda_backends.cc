@@ -9,6 +9,7 @@
 #include "kernels/cuda/device_check.h"
 #include "kernels/cuda/fault_plan.h"
 #include "kernels/cuda/registry/registry.h"
+#include "kernels/cuda/shared_fate.h"
 #include "kernels/error.h"
 
 namespace histogram {
@@ -26,6 +27,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
         {.reason = "UNKNOWN_KERNEL", .field = "force_kernel", .limit = 0, .retry_after_ms = {}});
   }
   HISTOGRAM_RETURN_IF_ERROR(cuda::CheckOptions(options));
+  const auto fate = std::make_shared<cuda::SharedFate>();
   // GPUs are prepared side by side: each allocates and tunes for a second or so.
   struct Made {
     cuda::Device device;
@@ -39,8 +41,8 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
   std::vector<std::thread> threads;
   threads.reserve(made.size());
   for (Made& one : made) {
-    threads.emplace_back([&one, &options, &faults] {
-      one.backend = cuda::MakeCudaBackend(one.device, options, *faults, one.notes);
+    threads.emplace_back([&one, &options, &faults, &fate] {
+      one.backend = cuda::MakeCudaBackend(one.device, options, *faults, fate, one.notes);
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -14,6 +14,12 @@ namespace histogram::cuda {
 // nothing that lies on the device may be freed any more.
 bool IsSticky(cudaError_t error);
 
+// Whether CUDA demands that the process ends after `error`: a kernel strayed, and what the process
+// does on any of its GPUs is undefined from then on. Each of these is sticky.
+bool SpoilsProcess(cudaError_t error);
+// The same of a status that ToStatus made.
+bool SpoilsProcess(const absl::Status& status);
+
 // OK for cudaSuccess. RESOURCE_EXHAUSTED where memory ran out, UNAVAILABLE where the context is
 // lost, INTERNAL for the rest; the message names `what`, CUDA's name for the error and its text.
 absl::Status ToStatus(cudaError_t error, absl::string_view what);
