@@ -18,15 +18,24 @@ namespace {
 constexpr uint64_t kTuneNsMax = 1'000'000'000;
 constexpr uint64_t kKiB = 1024;
 
-// Workloads that are measured: payloads of one size, alone and many of them.
+// Workloads that are measured: payloads of one size, alone, a few and many of them. What is best
+// for many is not for a few: those fit into what kernels read in place.
 constexpr uint64_t kLoneBytes[] = {4 * kKiB,    16 * kKiB,   64 * kKiB,   256 * kKiB,
                                    1024 * kKiB, 4096 * kKiB, 16384 * kKiB};
 struct Many {
   uint64_t bytes;
   uint32_t count;
+  uint32_t payloads_max = UINT32_MAX;  // of the row; at most the lane's
 };
-constexpr Many kMany[] = {{kKiB / 4, 1024}, {4 * kKiB, 256},  {16 * kKiB, 64}, {64 * kKiB, 32},
-                          {256 * kKiB, 8},  {1024 * kKiB, 4}, {4096 * kKiB, 3}};
+constexpr Many kMany[] = {{kKiB / 4, 1024},   {kKiB, 64, 64},  {kKiB, 1024},
+                          {4 * kKiB, 64, 64}, {4 * kKiB, 256}, {16 * kKiB, 16, 16},
+                          {16 * kKiB, 64},    {64 * kKiB, 32}, {256 * kKiB, 8},
+                          {1024 * kKiB, 4},   {4096 * kKiB, 3}};
+
+// Up to this size a batch costs so little that it can be measured often, and PCIe adds little
+// noise.
+constexpr uint64_t kQuietBytesMax = 1024 * kKiB;
+constexpr tuning::TunerOptions kQuiet = {.first_round = 8, .last_round = 24, .margin = 0.02};
 
 // A quarter each of random bytes, letters, two values in turn, and one value; a kernel that is fast
 // on some only shall not win.
@@ -43,34 +52,6 @@ std::vector<uint8_t> SampleBytes(uint64_t bytes) {
     sample[i] = values[i / 16384 % 4];
   }
   return sample;
-}
-
-// Cells of growing size, so that Tune recognises slow kernels while they are cheap to measure.
-std::vector<tuning::TuneCell> Cells(const BackendOptions& options) {
-  std::vector<tuning::TuneCell> cells;
-  const auto add = [&](uint64_t bytes, uint32_t count, uint64_t reach, uint32_t payloads_max) {
-    if (bytes * count > options.cuda_lane_bytes || count > options.lane_payloads) return;
-    tuning::TuneCell cell;
-    cell.measured.payload_bytes = bytes;
-    cell.measured.payload_count = count;
-    cell.measured.batch_bytes = bytes * count;
-    cell.payload_bytes_max = std::min(reach, options.cuda_lane_bytes);
-    cell.payloads_max = payloads_max;
-    cell.bin_count_max = kBinCountMax;
-    cells.push_back(cell);
-  };
-  // A row reaches to its own size, where kernels have their limits, and the last to the lane's.
-  for (const uint64_t bytes : kLoneBytes) {
-    add(bytes, 1, bytes == *std::rbegin(kLoneBytes) ? UINT64_MAX : bytes, 1);
-  }
-  for (const Many& many : kMany) {
-    add(many.bytes, many.count, many.bytes == std::rbegin(kMany)->bytes ? UINT64_MAX : many.bytes,
-        options.lane_payloads);
-  }
-  std::stable_sort(cells.begin(), cells.end(), [](const auto& a, const auto& b) {
-    return a.measured.batch_bytes < b.measured.batch_bytes;
-  });
-  return cells;
 }
 
 // Runs batches of a shape on the lane.
@@ -130,6 +111,35 @@ std::vector<KernelChoice> Named(std::vector<KernelChoice> rows, const std::strin
 }
 
 }  // namespace
+
+// Cells of growing size, so that Tune recognises slow kernels while they are cheap to measure.
+std::vector<tuning::TuneCell> TuningCells(const BackendOptions& options) {
+  std::vector<tuning::TuneCell> cells;
+  const auto add = [&](uint64_t bytes, uint32_t count, uint64_t reach, uint32_t payloads_max) {
+    if (bytes * count > options.cuda_lane_bytes || count > options.lane_payloads) return;
+    tuning::TuneCell cell;
+    cell.measured.payload_bytes = bytes;
+    cell.measured.payload_count = count;
+    cell.measured.batch_bytes = bytes * count;
+    cell.payload_bytes_max = std::min(reach, options.cuda_lane_bytes);
+    cell.payloads_max = payloads_max;
+    cell.bin_count_max = kBinCountMax;
+    if (cell.measured.batch_bytes <= kQuietBytesMax) cell.tuner = kQuiet;
+    cells.push_back(cell);
+  };
+  // A row reaches to its own size, where kernels have their limits, and the last to the lane's.
+  for (const uint64_t bytes : kLoneBytes) {
+    add(bytes, 1, bytes == *std::rbegin(kLoneBytes) ? UINT64_MAX : bytes, 1);
+  }
+  for (const Many& many : kMany) {
+    add(many.bytes, many.count, many.bytes == std::rbegin(kMany)->bytes ? UINT64_MAX : many.bytes,
+        std::min(many.payloads_max, options.lane_payloads));
+  }
+  std::stable_sort(cells.begin(), cells.end(), [](const auto& a, const auto& b) {
+    return a.measured.batch_bytes < b.measured.batch_bytes;
+  });
+  return cells;
+}
 
 double MeasureGatherNsPerByte(Lane& lane) {
   constexpr uint64_t kBytes = 64 * kKiB;
@@ -200,7 +210,7 @@ absl::StatusOr<std::vector<KernelChoice>> MakeCudaTable(const std::string& backe
   // Injected faults count launches: those of clients, not ours.
   if (!options.tune || !options.fault_injection.empty()) return DefaultRows(backend, options);
   Meter meter(lane, options.cuda_lane_bytes);
-  const std::vector<tuning::TuneCell> cells = Cells(options);
+  const std::vector<tuning::TuneCell> cells = TuningCells(options);
   tuning::TuneOptions tune_options;
   tune_options.budget_ns = kTuneNsMax;
   // PCIe decides large batches: what is left to tell kernels apart is smaller than its noise.

@@ -12,11 +12,15 @@
 #include "kernels/cuda/device_check.h"
 #include "kernels/cuda/lane.h"
 #include "kernels/tuning/selector.h"
+#include "kernels/tuning/tune.h"
 
 namespace histogram::cuda {
 
 // In the order of Kernels().
 std::vector<tuning::Candidate> Candidates();
+
+// The kinds of batches that are measured at start.
+std::vector<tuning::TuneCell> TuningCells(const BackendOptions& options);
 
 // The rows that hold where nothing is measured, with costs of 0.
 std::vector<KernelChoice> DefaultRows(const std::string& backend, const BackendOptions& options);

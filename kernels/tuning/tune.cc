@@ -47,7 +47,7 @@ std::vector<KernelChoice> Tune(const std::string& backend, absl::Span<const Cand
     }
     if (tried.empty() && quickest.has_value()) tried.push_back(*quickest);
 
-    TunerOptions tuner_options = options.tuner;
+    TunerOptions tuner_options = cell.tuner.value_or(options.tuner);
     tuner_options.budget_ns = budget_ns;
     Tuner tuner(tried.size(), tuner_options);
     while (const std::optional<size_t> next = tuner.Next()) {

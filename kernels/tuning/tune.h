@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct TuneCell {
   uint64_t payload_bytes_max = 0;
   uint32_t payloads_max = 0;
   uint32_t bin_count_max = 0;
+  // Instead of TuneOptions::tuner's, where this kind is measured with more noise or less.
+  std::optional<TunerOptions> tuner;
 };
 
 // What one run of `candidate` on a batch of this shape costs, in nanoseconds. An error means that

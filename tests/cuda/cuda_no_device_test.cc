@@ -1,8 +1,11 @@
 // A machine without a usable GPU, real or pretended: no backend, a sentence that says why, no
 // crash.
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backends.h"
+#include "kernels/cuda/cuda_tuning.h"
+#include "kernels/cuda/shared_fate.h"
 #include "kernels/error.h"
 #include "tests/cuda/gpu.h"
 
@@ -67,6 +70,62 @@ TEST(CudaNoDeviceTest, WrongOptionsAreErrorsEvenWithoutADevice) {
   options = {};
   options.fault_injection = "nonsense";
   EXPECT_EQ(code_and_field(options), invalid("fault_injection"));
+}
+
+// A row is chosen for batches that resemble what was measured for it.
+TEST(CudaNoDeviceTest, SmallBatchesAreChosenForByWhatResemblesThem) {
+  const BackendOptions options;
+  std::vector<KernelChoice> rows;
+  std::vector<tuning::TuneCell> cells = cuda::TuningCells(options);
+  std::vector<tuning::Candidate> candidates;  // one for each cell
+  for (size_t i = 0; i < cells.size(); ++i) {
+    candidates.push_back({absl::StrCat(i), static_cast<int>(i), UINT32_MAX, 0});
+    rows.push_back({.backend = "cuda:0",
+                    .bin_count_max = cells[i].bin_count_max,
+                    .payload_bytes_max = cells[i].payload_bytes_max,
+                    .payloads_max = cells[i].payloads_max,
+                    .kernel = candidates.back().name});
+  }
+  const tuning::Selector selector(candidates, rows);
+  constexpr struct {
+    uint64_t bytes;
+    uint32_t count, least, most;  // payloads of the cell that decides
+  } kBatches[] = {{1024, 1000, 512, 2048}, {1024, 40, 32, 128}, {4096, 64, 32, 128},
+                  {4096, 1024, 256, 4096}, {16384, 10, 8, 32},  {20480, 100, 32, 128}};
+  for (const auto& batch : kBatches) {
+    Workload workload;
+    workload.payload_bytes = batch.bytes;
+    workload.payload_count = batch.count;
+    workload.batch_bytes = batch.bytes * batch.count;
+    const Workload& decides = cells[selector.Choose(workload)].measured;
+    EXPECT_GE(decides.payload_count, batch.least) << batch.bytes << " x " << batch.count;
+    EXPECT_LE(decides.payload_count, batch.most) << batch.bytes << " x " << batch.count;
+    EXPECT_GE(decides.payload_bytes, batch.bytes) << batch.bytes << " x " << batch.count;
+    EXPECT_LE(decides.payload_bytes, batch.bytes * 4) << batch.bytes << " x " << batch.count;
+  }
+}
+
+// Only what CUDA says of a stray kernel takes the other GPUs along.
+TEST(CudaNoDeviceTest, ErrorsThatSpoilTheProcess) {
+  EXPECT_TRUE(cuda::SpoilsProcess(cuda::ToStatus(cudaErrorIllegalAddress, "a copy")));
+  EXPECT_TRUE(cuda::IsSticky(cudaErrorIllegalAddress));
+  const absl::Status worn = cuda::ToStatus(cudaErrorECCUncorrectable, "a copy");
+  EXPECT_EQ(worn.code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(cuda::SpoilsProcess(worn));
+  EXPECT_FALSE(cuda::SpoilsProcess(cuda::ToStatus(cudaErrorMemoryAllocation, "a lane")));
+  EXPECT_FALSE(cuda::SpoilsProcess(absl::OkStatus()));
+}
+
+TEST(CudaNoDeviceTest, AFateIsSharedOnceAndWithThoseWhoComeLater) {
+  cuda::SharedFate fate;
+  std::vector<std::string> heard;
+  fate.Join([&heard](const std::string& why) { heard.push_back("a: " + why); });
+  fate.Join([&heard](const std::string& why) { heard.push_back("b: " + why); });
+  EXPECT_TRUE(heard.empty());
+  fate.Spoil("x");
+  fate.Spoil("y");
+  fate.Join([&heard](const std::string& why) { heard.push_back("c: " + why); });
+  EXPECT_EQ(heard, (std::vector<std::string>{"a: x", "b: x", "c: x"}));
 }
 
 }  // namespace

@@ -143,6 +143,22 @@ TEST(TuneTest, CandidatesForFewBinsAreNotTriedOnMany) {
   EXPECT_EQ(rows[1].kernel, "any");
 }
 
+// The one preferred is 4 % dearer: worth it where so much is noise, and not where it is not.
+TEST(TuneTest, ACellMayBringItsOwnMargin) {
+  const std::vector<Candidate> candidates = {{"cheaper", 1, UINT32_MAX, 0},
+                                             {"preferred", 2, UINT32_MAX, 0}};
+  std::vector<TuneCell> cells = Cells({1024, 4096});
+  cells[0].tuner = TunerOptions{.margin = 0.02};
+  TuneOptions options;
+  options.tuner.margin = 0.06;
+  const auto rows = Tune(
+      "test", candidates, cells, options,
+      [](size_t i, const Workload&) -> absl::StatusOr<uint64_t> { return i == 0 ? 10000 : 10400; });
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].kernel, "cheaper");
+  EXPECT_EQ(rows[1].kernel, "preferred");
+}
+
 TEST(TuneTest, EqualsGoByPriorityEveryTime) {
   for (uint64_t seed = 1; seed < 50; ++seed) {
     const Outcome outcome = TuneInvented({{"second", 1, 1000, 100}, {"first", 2, 1005, 100}},
