@@ -80,8 +80,9 @@ class Server:
                 time.sleep(0.05)
         raise AssertionError(f"the server is not ready after 40 s: {self.output()}")
 
-    def __exit__(self, *_):
-        if self.process.poll() is None:
+    def __exit__(self, failure, error, _):
+        ended = self.process.poll()
+        if ended is None:
             self.process.send_signal(signal.SIGTERM)
             try:
                 self.process.wait(40)
@@ -89,6 +90,17 @@ class Server:
                 self.process.kill()
                 self.process.wait()
         self.exit_code = self.process.returncode
+        if failure is not None:
+            when = "at SIGTERM" if ended is None else "BEFORE the test was over"
+            print(f"  the server ended {when} with {self.exit_code}; its last lines:", flush=True)
+            for line in self.last_lines():
+                print("  | " + line, flush=True)
+            why = f"{failure.__name__}: {error}"
+            raise AssertionError(f"(the server ended {when} with {self.exit_code}) {why}") from error
+
+    def last_lines(self, count=30):
+        self.log.seek(0)
+        return self.log.read().splitlines()[-count:]
 
     def output(self):
         self.log.seek(0)
@@ -284,6 +296,26 @@ def run_placements(check, binaries, messages):
                     caller.verify(answer, caller.numpy.bincount(payload, minlength=256), backend)
 
 
+def batches_by_backend(server):
+    """How many batches each backend has counted."""
+    batches = {}
+    for labels, count in re.findall(r"^histsvc_batches_total\{([^}]*)\} (\S+)$", server.metrics(), re.MULTILINE):
+        backend = re.search(r'backend="([^"]*)"', labels).group(1)
+        batches[backend] = batches.get(backend, 0) + float(count)
+    return batches
+
+
+def load(binaries, server, connections):
+    """A second of payloads from more callers than all lanes can serve at a time; each answer is checked."""
+    done = run([binaries / "histogram-client", "--server", f"127.0.0.1:{server.port}", "bench", "--payload-bytes",
+                "2MiB", "--connections", connections, "--in-flight", "2", "--duration", "1", "--warm-up", "0.5"], 60)
+    assert done.returncode == 0, done.stdout[-800:]
+
+
+def backends_down(server):
+    return set(re.findall(r'histsvc_backend_up\{[^}]*backend="(cuda:\d+)"[^}]*\} 0', server.metrics()))
+
+
 def call_at_once(messages, port, callers, each, size):
     """Payloads of one size from several callers at a time; the backends that answered."""
 
@@ -303,27 +335,43 @@ def call_at_once(messages, port, callers, each, size):
 
 
 def run_several_gpus(check, binaries, messages, gpus):
-    """All GPUs are used, and one that is lost is covered by the others and not by the cpu."""
+    """All GPUs are used; one that hangs is covered by the others, and the process's loss of all by the cpu."""
     if gpus < 2:
         check.add("service: several GPUs", "skipped", 0, f"needs two GPUs; this machine has {gpus}")
         return
     every = {f"cuda:{i}" for i in range(gpus)}
     with check.test(f"service: all {gpus} GPUs are used"), Server(binaries, *CUDA, "--lanes", "2", all_gpus=True) as server:
-        used = call_at_once(messages, server.port, 8 * gpus, 20, 4 << 20)
-        assert used == every, f"only {sorted(used)} answered"
+        load(binaries, server, 16 * gpus)
+        batches = batches_by_backend(server)
+        print(f"  batches: {batches}", flush=True)
+        assert all(batches.get(gpu, 0) > 0 for gpu in every), f"batches were counted by {batches}"
         call_all(messages, server.port, 1600, None)
-    for name, fault in (("poisoned", "poison-launch=40"), ("hanging", "hang-launch=40")):
-        with check.test(f"service: a {name} GPU is covered by the others"):
-            with Server(binaries, "--backend", "auto", "--objective", "cpu", "--fault-injection", fault,
-                        "--batch-us-max", "2s", "--split-bytes-min", "1GiB", all_gpus=True) as server:
-                large = describe_placements(messages, server)[-1]
-                assert large.backend in every, f"large payloads go to {large.backend}"
-                size = min(16 << 20, max(4 << 20, 2 * large.payload_bytes_min))
-                used = call_at_once(messages, server.port, 4 * gpus, 40, size)
-                lost = re.findall(r'histsvc_backend_up\{[^}]*(cuda:\d+)[^}]*\} 0', server.metrics())
-                assert len(lost) == 1, f"lost are {lost}"
-                assert used <= every, f"not only GPUs answered, but {sorted(used)}"
-                after = call_at_once(messages, server.port, 4 * gpus, 10, size)
-                assert after == every - set(lost), f"after the loss of {lost} {sorted(after)} answered"
-                fallback = [line for line in server.metrics().splitlines() if line.startswith("histsvc_fallback_total{")]
-                assert any(lost[0] in line and not line.endswith(" 0") for line in fallback), fallback
+    faulty = ("--backend", "auto", "--objective", "cpu", "--batch-us-max", "2s", "--split-bytes-min", "1GiB")
+    with check.test("service: a poisoned GPU takes the process's others along, and the cpu covers them"):
+        with Server(binaries, *faulty, "--fault-injection", "poison-launch=40", all_gpus=True) as server:
+            size = size_for_gpus(messages, server, every)
+            used = call_at_once(messages, server.port, 4 * gpus, 40, size)
+            assert used <= every | {"cpu"}, f"{sorted(used)} answered"
+            assert backends_down(server) == every, f"lost are {backends_down(server)}"
+            assert call_at_once(messages, server.port, 4 * gpus, 10, size) == {"cpu"}
+            assert re.search(r'histsvc_fallback_total\{[^}]*device_lost[^}]*\} [1-9]', server.metrics()), "no fallback"
+            assert server.process.poll() is None, "the server ended"
+        assert server.exit_code == 0, f"exit code {server.exit_code}: {server.output()}"
+    with check.test("service: a hanging GPU is covered by the others"):
+        with Server(binaries, *faulty, "--fault-injection", "hang-launch=40", all_gpus=True) as server:
+            size = size_for_gpus(messages, server, every)
+            used = call_at_once(messages, server.port, 4 * gpus, 40, size)
+            lost = backends_down(server)
+            assert len(lost) == 1, f"lost are {lost}"
+            assert used <= every, f"not only GPUs answered, but {sorted(used)}"
+            after = call_at_once(messages, server.port, 4 * gpus, 10, size)
+            assert after and after <= every - lost, f"after the loss of {lost} {sorted(after)} answered"
+            fallback = [line for line in server.metrics().splitlines() if line.startswith("histsvc_fallback_total{")]
+            assert any(next(iter(lost)) in line and not line.endswith(" 0") for line in fallback), fallback
+
+
+def size_for_gpus(messages, server, every):
+    """Of payloads that this server gives to GPUs."""
+    large = describe_placements(messages, server)[-1]
+    assert large.backend in every, f"large payloads go to {large.backend}"
+    return min(16 << 20, max(4 << 20, 2 * large.payload_bytes_min))
