@@ -137,7 +137,7 @@ class App {
   Batcher batcher_;
   ServiceContext context_;
   HistogramService service_;
-  std::atomic<bool> draining_{false};
+  std::atomic<bool> listening_{false}, draining_{false};
   std::unique_ptr<Authenticator> authenticator_;
   std::unique_ptr<HttpServer> http_;
   std::unique_ptr<GrpcServer> grpc_;
@@ -173,6 +173,7 @@ absl::Status App::Start() {
   for (const std::string& address : grpc_->addresses()) {
     Log(LogLevel::kInfo, "listening", {{"address", address}});
   }
+  listening_.store(true);
   UpdateHealth();
   return WritePortFile();
 }
@@ -201,6 +202,7 @@ bool App::HasCuda() const {
 }
 
 std::string App::NotReadyBecause() const {
+  if (!listening_.load()) return "starting";  // /readyz is there before gRPC's ports are
   if (draining_.load()) return "draining";
   if (config_.require_cuda && !HasCuda()) return "backend cuda is required and none is up";
   return "";

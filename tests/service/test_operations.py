@@ -1,8 +1,11 @@
 """What operators see: health, reflection, listeners, metrics, and the process around them."""
 
+import contextlib
 import json
 import os
+import socket
 import subprocess
+import time
 import urllib.error
 
 import grpc
@@ -284,6 +287,38 @@ def test_the_metrics_listener_answers_health(server):
     assert server.http("/healthz")[0] == 200
     assert server.http("/readyz")[0] == 200
     assert server.http("/nothing")[0] == 404
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for listener in listeners:
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in listeners]
+
+
+def readyz(port):
+    """The status line; empty while nobody listens."""
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as connection:
+        connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+        return connection.recv(100).split(b"\r\n")[0]
+    return b""
+
+
+def test_who_is_ready_listens(server_bin):
+    """From the moment of the first 200: asked without a pause, over several starts."""
+    for _ in range(8):
+        port, metrics_port = free_ports(2)
+        command = [server_bin, "--listen", f"127.0.0.1:{port}", "--metrics-listen", f"127.0.0.1:{metrics_port}",
+                   "--drain-delay-us", "0"]
+        with subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL, env=clean_environment()) as process:
+            try:
+                until = time.monotonic() + 60
+                while b" 200 " not in readyz(metrics_port):
+                    assert process.poll() is None and time.monotonic() < until
+                socket.create_connection(("127.0.0.1", port), 5).close()
+            finally:
+                process.terminate()
 
 
 def test_metrics_can_be_switched_off(server_bin, tmp_path):
