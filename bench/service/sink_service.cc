@@ -44,7 +44,8 @@ class SinkCall final : public grpc::ServerUnaryReactor {
     }
     touch(parsed.payload, [this, response](const ValueCounts& counts) {
       const Answer answer = PreparedAnswer(counts, message_->parsed.payload_bytes);
-      *response = EncodeMessage(ReplyEncoder::ComputeResponse(answer, false));
+      grpc::ByteBuffer reply = EncodeMessage(ReplyEncoder::ComputeResponse(answer, false));
+      response->Swap(&reply);
       Finish(grpc::Status::OK);
     });
   }
@@ -87,8 +88,7 @@ class SinkStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
       Add(message, counts);
       Advance();
     });
-    if (!accumulate_) StartRead(&incoming_);
-    if (accumulate_) StartRead(&incoming_);
+    StartRead(&incoming_);
   }
 
   void OnWriteDone(bool) override {
@@ -128,13 +128,13 @@ class SinkStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   }
 
   void PushReply(grpc::ByteBuffer reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    replies_.push_back(std::move(reply));
+    replies_.emplace_back().Swap(&reply);
   }
 
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (writing_ || finished_) return;
     if (!replies_.empty()) {
-      outgoing_ = std::move(replies_.front());
+      outgoing_.Swap(&replies_.front());
       replies_.pop_front();
       writing_ = true;
       grpc::WriteOptions options;

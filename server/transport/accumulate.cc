@@ -129,7 +129,7 @@ std::optional<AccumulateStream::Action> AccumulateStream::Decide() {
   }
   if (!writing_ && !replies_.empty()) {
     writing_ = true;
-    outgoing_ = std::move(replies_.front());
+    outgoing_.Swap(&replies_.front());
     replies_.pop_front();
     return Action::kWrite;
   }
@@ -254,8 +254,9 @@ void AccumulateStream::PushReply(bool final) {
   }
   const TimeNs folded = service_.clock.Now();
   answer_.receipt.total_ns = static_cast<uint64_t>(folded - started_at_);
-  replies_.push_back(
-      EncodeMessage(ReplyEncoder::AccumulateResponse(answer_, plan_->omit_counts, final, chunks_)));
+  grpc::ByteBuffer reply =
+      EncodeMessage(ReplyEncoder::AccumulateResponse(answer_, plan_->omit_counts, final, chunks_));
+  replies_.emplace_back().Swap(&reply);
   service_.observer.StageFinished(Stage::kFold, answer_.receipt.batch.backend,
                                   static_cast<uint64_t>(folded - begin));
 }

@@ -52,13 +52,14 @@ struct PlanLimits {
 // The largest serialized Spec that is looked at.
 inline constexpr uint64_t kSpecBytesMax = uint64_t{2} << 20;
 
-// Validates a serialized Spec. INVALID_ARGUMENT with reason BAD_BINNING, TOO_MANY_BINS,
-// BAD_QUANTILE, TOO_MANY_QUANTILES, UNKNOWN_FIELD, UNKNOWN_ENUM_VALUE or MALFORMED_MESSAGE.
-absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view spec,
+// Validates the bytes of a serialized Spec. INVALID_ARGUMENT with reason BAD_BINNING,
+// TOO_MANY_BINS, BAD_QUANTILE, TOO_MANY_QUANTILES, UNKNOWN_FIELD, UNKNOWN_ENUM_VALUE or
+// MALFORMED_MESSAGE.
+absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view bytes,
                                                      const PlanLimits& limits);
 
 // MakePlan with a small cache of this thread's latest specs: most clients send the same one again.
-absl::StatusOr<std::shared_ptr<const Plan>> MakePlanCached(std::string_view spec,
+absl::StatusOr<std::shared_ptr<const Plan>> MakePlanCached(std::string_view bytes,
                                                            const PlanLimits& limits);
 
 }  // namespace histogram::server

@@ -40,7 +40,9 @@ class ComputeCall final : public grpc::ServerUnaryReactor,
       return Fail(bad);
     }
     answer.receipt.total_ns = static_cast<uint64_t>(reply_at_ - started_at_);
-    response_ = EncodeMessage(ReplyEncoder::ComputeResponse(answer, plan_->omit_counts));
+    grpc::ByteBuffer reply =
+        EncodeMessage(ReplyEncoder::ComputeResponse(answer, plan_->omit_counts));
+    response_.Swap(&reply);  // an assignment would copy
     EchoTrace(caller_info_, context_);
     // Once finished, gRPC may delete this object at any moment.
     Finish(grpc::Status::OK);

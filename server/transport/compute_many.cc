@@ -144,7 +144,7 @@ std::optional<ComputeManyStream::Action> ComputeManyStream::Decide() {
     }
     if (!replies_.empty()) {
       writing_ = true;
-      outgoing_ = std::move(replies_.front());
+      outgoing_.Swap(&replies_.front());
       replies_.pop_front();
       more_to_write_ = !replies_.empty();
       return Action::kWrite;
@@ -282,7 +282,7 @@ void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
   item->plan.reset();
   Advance([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     OpenGate(item->ticket);
-    replies_.push_back(std::move(reply));
+    replies_.emplace_back().Swap(&reply);
     free_items_.push_back(item);
   });
 }

@@ -14,7 +14,7 @@ grpc::ServerUnaryReactor* HistogramService::Describe(grpc::CallbackServerContext
   grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
   Caller caller;
   absl::Status status = IdentifyCaller(context_, *call, caller);
-  const auto& unknown = request->GetReflection()->GetUnknownFields(*request);
+  const auto& unknown = v1::DescribeRequest::GetReflection()->GetUnknownFields(*request);
   if (!status.ok()) {
     ObserveRefusal(context_.observer, status);
   } else if (unknown.empty()) {
