@@ -178,7 +178,7 @@ class Benchmark:
             "of_touch_sink": self.bound(samples, speed, touch),
             "server_resident_mib": round(server.resident_mib(), 1),
         }
-        if server in latency:
+        if latency.get(server):
             timed = latency[server]
             result["p50_us"] = round(median([x["p50_us"] for x in timed]), 1)
             result["p99_us"] = round(median([x["p99_us"] for x in timed]), 1)
@@ -233,8 +233,8 @@ def print_row(r):
 def chosen_rows(a, tls):
     rows = list(enumerate(rows_of(a.suite), 1))
     if a.rows:
-        first, last = (int(x) for x in a.rows.split("-"))
-        rows = rows[first - 1:last]
+        parts = [[int(x) for x in part.split("-")] for part in a.rows.split(",")]
+        rows = [row for row in rows if any(part[0] <= row[0] <= part[-1] for part in parts)]
     if not tls:
         print("without the TLS rows: openssl is not installed", flush=True)
     return [(i, row) for i, row in rows if tls or row.transport != "tls"]
@@ -245,7 +245,7 @@ def main():
     p.add_argument("--binaries", default=str(ROOT / "build/release/bin"), help="folder of histogram-server, -client and -sink")
     p.add_argument("--backends", default="cpu", help="of ours and the touch sink: cpu, cuda, auto; comma-separated")
     p.add_argument("--suite", choices=("full", "quick"), default="full")
-    p.add_argument("--rows", default="", help="only these rows of the suite, FIRST-LAST counted from 1")
+    p.add_argument("--rows", default="", help="only these rows of the suite, counted from 1: 1-4,7")
     p.add_argument("--append", action="store_true", help="keep the rows that the output file has already")
     p.add_argument("--rounds", type=int, default=15)
     p.add_argument("--seconds", type=float, default=0.4, help="measured time of one sample")
