@@ -82,7 +82,11 @@ def measure(client, server, row, seconds, warm_up, cores, rate=0, certificate=No
     if cores:
         command = ["taskset", "-c", cores] + command
     before = server.cpu_seconds()
-    done = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    try:
+        done = subprocess.run([str(c) for c in command], capture_output=True, text=True,
+                              timeout=30 + 5 * (seconds + warm_up))
+    except subprocess.TimeoutExpired:
+        raise SystemExit(f"{server.name} ({server.backend}), {row.name()}: the client did not come to an end") from None
     after = server.cpu_seconds()
     if done.returncode != 0:
         raise SystemExit(f"{server.name}, {row.name()}: {done.stderr.strip()[-600:]}")
