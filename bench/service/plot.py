@@ -13,7 +13,7 @@ from html import escape
 
 COLOURS = {"null_sink": "#9aa0a6", "touch_sink": "#5f6b7a", "ours": "#1a73e8", "peer_numpy": "#e8a33d",
            "peer_torch": "#c5583e", "peer_cupy": "#8e5bb5"}
-NAMES = {"null_sink": "null sink: gRPC alone", "touch_sink": "touch sink: one counting pass, nothing else",
+NAMES = {"null_sink": "null sink: gRPC alone", "touch_sink": "touch sink: one counting pass",
          "ours": "histogram-server", "peer_numpy": "Python + numpy", "peer_torch": "Python + torch"}
 WIDTH, LEFT, BAR, GAP, TOP = 760, 92, 17, 22, 84
 
