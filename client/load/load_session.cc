@@ -144,12 +144,16 @@ size_t ShardOfThisThread(size_t shards) {
   thread_local const size_t mine = next.fetch_add(1, std::memory_order_relaxed);
   return mine % shards;
 }
+
+uint64_t NsSince(LoadClock::time_point since) {
+  return static_cast<uint64_t>(
+      std::max<int64_t>(0, std::chrono::nanoseconds(LoadClock::now() - since).count()));
+}
 }  // namespace
 
 void LoadTally::Answered(LoadClock::time_point since, bool with_latency) {
   if (!measuring_.load(std::memory_order_acquire)) return;
-  const auto ns = static_cast<uint64_t>(
-      std::max<int64_t>(0, std::chrono::nanoseconds(LoadClock::now() - since).count()));
+  const uint64_t ns = NsSince(since);
   Shard& shard = shards_[ShardOfThisThread(kShards)];
   absl::MutexLock lock(&shard.mu);
   ++shard.requests;
@@ -172,8 +176,7 @@ void LoadTally::Failed(const std::string& message) {
 void LoadTally::Refused(LoadClock::time_point since) {
   Failed("refused: RESOURCE_EXHAUSTED");
   if (!measuring_.load(std::memory_order_acquire)) return;
-  const auto ns = static_cast<uint64_t>(
-      std::max<int64_t>(0, std::chrono::nanoseconds(LoadClock::now() - since).count()));
+  const uint64_t ns = NsSince(since);
   absl::MutexLock lock(&mu_);
   refusals_.Record(ns);
 }

@@ -36,7 +36,7 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
     service_.observer.StreamOpened(Method::kAccumulate);
     service_.open_calls.fetch_add(1, std::memory_order_relaxed);
     service_.streams.Add(self_);
-    Advance();
+    pump_.Run(*this);
   }
 
   // From gRPC.
@@ -52,22 +52,11 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
  private:
   // Replies that may wait for a client that does not read them, before counting pauses.
   static constexpr size_t kRepliesMax = 4;
+  friend StreamPump;  // calls Decide, with mu_, and Perform
   enum class Action : uint8_t { kRead, kWrite, kCount, kFinish };
 
   std::optional<Action> Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(Action action);
-  // The pump calls both with mu_ as they want it, which the analysis cannot see through the
-  // lambdas.
-  void Advance() {
-    Advance([] {});
-  }
-  // Changes the state by `update`, which is called with mu_, and goes on from there.
-  template <typename Update>
-  void Advance(Update update) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    pump_.Run(
-        update, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Decide(); },
-        [this](Action action) { Perform(action); });
-  }
 
   absl::Status Accept(std::shared_ptr<ReceivedMessage>& message);
   void CountChunk();
@@ -171,7 +160,7 @@ void AccumulateStream::OnReadDone(bool ok) {
     status = Accept(message);
     if (!status.ok()) ObserveRefusal(service_.observer, status);
   }
-  Advance([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  pump_.Run(*this, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     reading_ = false;
     if (!ok) {
       half_closed_ = true;
@@ -217,7 +206,7 @@ void AccumulateStream::CountChunk() {
 
 void AccumulateStream::Done(const absl::Status& status) {
   const std::shared_ptr<AccumulateStream> keep = std::move(job_self_);
-  Advance([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  pump_.Run(*this, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     absl::Status result = AddChunk(status);
     if (!result.ok()) {
       Fail(std::move(result));
@@ -276,7 +265,7 @@ void AccumulateStream::FinishCall() {
 }
 
 void AccumulateStream::OnWriteDone(bool ok) {
-  Advance([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  pump_.Run(*this, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     writing_ = false;
     if (!ok) Fail(absl::CancelledError("the client went away"));
   });
@@ -284,7 +273,7 @@ void AccumulateStream::OnWriteDone(bool ok) {
 
 void AccumulateStream::OnCancel() {
   cancelled.store(true, std::memory_order_relaxed);
-  Advance([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  pump_.Run(*this, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     Fail(absl::CancelledError("the client cancelled the call, or its deadline passed"));
   });
 }
@@ -297,7 +286,7 @@ void AccumulateStream::OnDone() {
 }
 
 void AccumulateStream::Drain() {
-  Advance([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { draining_ = true; });
+  pump_.Run(*this, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { draining_ = true; });
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
     service_.observer.StreamOpened(Method::kComputeMany);
     service_.open_calls.fetch_add(1, std::memory_order_relaxed);
     service_.streams.Add(self_);
-    Advance();
+    pump_.Run(*this);
   }
 
   void OnReadDone(bool ok) override;
@@ -59,13 +59,14 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
     self_.reset();  // the batcher may still hold items; the last one deletes the stream
   }
   void Drain() override {
-    Advance([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { draining_ = true; });
+    pump_.Run(*this, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { draining_ = true; });
   }
 
   void ItemAdmitted(const Item& item);
   void ItemDone(Item* item, const absl::Status& status);
 
  private:
+  friend StreamPump;  // calls Decide, with mu_, and Perform
   enum class Action : uint8_t {
     kRead,
     kWrite,
@@ -77,18 +78,6 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
 
   std::optional<Action> Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(Action action);
-  // The pump calls both with mu_ as they want it, which the analysis cannot see through the
-  // lambdas.
-  void Advance() {
-    Advance([] {});
-  }
-  // Changes the state by `update`, which is called with mu_, and goes on from there.
-  template <typename Update>
-  void Advance(Update update) ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    pump_.Run(
-        update, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return Decide(); },
-        [this](Action action) { Perform(action); });
-  }
 
   absl::StatusOr<Batcher::Outcome> Accept(Item* item);
   Item* AcquireItem() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -203,7 +192,7 @@ void ComputeManyStream::OpenGate(uint64_t ticket) {
 
 void ComputeManyStream::OnReadDone(bool ok) {
   if (!ok) {
-    return Advance([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    return pump_.Run(*this, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
       reading_ = false;
       no_more_reads_ = true;
     });
@@ -231,7 +220,7 @@ void ComputeManyStream::OnReadDone(bool ok) {
   } else {
     queued = *outcome == Batcher::Outcome::kQueued;
   }
-  Advance([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  pump_.Run(*this, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     // The item may already be answered and in use again; its ticket is ours still.
     if (queued) OpenGate(ticket);
   });
@@ -255,7 +244,7 @@ absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
 }
 
 void ComputeManyStream::ItemAdmitted(const Item& item) {
-  Advance([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { OpenGate(item.ticket); });
+  pump_.Run(*this, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { OpenGate(item.ticket); });
 }
 
 void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
@@ -280,7 +269,7 @@ void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
   item->payload_owner.reset();
   item->message.reset();
   item->plan.reset();
-  Advance([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  pump_.Run(*this, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     OpenGate(item->ticket);
     replies_.emplace_back().Swap(&reply);
     free_items_.push_back(item);
@@ -288,7 +277,7 @@ void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
 }
 
 void ComputeManyStream::OnWriteDone(bool ok) {
-  Advance([&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  pump_.Run(*this, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     writing_ = false;
     --unanswered_;
     if (!ok) cancelled_ = true;
@@ -296,7 +285,7 @@ void ComputeManyStream::OnWriteDone(bool ok) {
 }
 
 void ComputeManyStream::OnCancel() {
-  Advance([this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+  pump_.Run(*this, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     cancelled_ = true;
     for (const auto& item : items_) item->cancelled.store(true, std::memory_order_relaxed);
   });

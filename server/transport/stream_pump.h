@@ -13,14 +13,14 @@ namespace histogram::server {
 
 class StreamPump {
  public:
-  // `mu` guards the state that `decide` looks at; it outlives this object.
+  // `mu` guards the state that the stream's Decide looks at; it outlives this object.
   explicit StreamPump(absl::Mutex& mu) : mu_(mu) {}
 
-  // Calls update() under the lock, and then decide() under the lock and perform(action) without it
-  // until decide() has no action (a value that converts to false). The caller keeps the stream
-  // alive.
-  template <typename Update, typename Decide, typename Perform>
-  void Run(Update update, Decide decide, Perform perform) ABSL_LOCKS_EXCLUDED(mu_) {
+  // Calls update(), which changes the stream's state, under the lock; then stream.Decide() under
+  // the lock and stream.Perform(action) without it, until Decide has no action. The caller keeps
+  // the stream alive. The analysis cannot see that the stream's lock is the pump's.
+  template <typename Stream, typename Update>
+  void Run(Stream& stream, Update update) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     mu_.Lock();
     update();
     if (running_) {
@@ -31,14 +31,19 @@ class StreamPump {
     running_ = true;
     do {
       again_ = false;
-      while (auto action = decide()) {
+      while (auto action = stream.Decide()) {
         mu_.Unlock();
-        perform(*action);
+        stream.Perform(*action);
         mu_.Lock();
       }
     } while (again_);
     running_ = false;
     mu_.Unlock();
+  }
+  // The same where the state was changed before.
+  template <typename Stream>
+  void Run(Stream& stream) {
+    Run(stream, [] {});
   }
 
  private:
