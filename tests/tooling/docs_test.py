@@ -81,10 +81,15 @@ class Documents(unittest.TestCase):
         text = subprocess.run([SERVER, "--help"], capture_output=True, text=True, check=True).stdout
         known = set(re.findall(r"--[a-z][a-z0-9-]*", text.replace("--[no-]", "--")))
         client = SERVER.parent / "histogram-client"
-        for command in ([], ["compute"], ["image"], ["describe"], ["health"]):
+        for command in ([], ["compute"], ["image"], ["describe"], ["health"], ["bench"]):
             text = subprocess.run([client, *command, "--help"], capture_output=True, text=True,
                                   check=True).stdout
             known |= set(re.findall(r"--[a-z][a-z0-9-]*", text))
+        # The benches and scripts say in their source what they take.
+        for pattern in ("bench/**/*.py", "bench/**/*.cc", "scripts/*", "scripts/lib/*.py"):
+            for path in ROOT.glob(pattern):
+                if path.is_file():
+                    known |= set(re.findall(r"""["'](--[a-z][a-z0-9-]*)["']""", path.read_text()))
         for document in (ROOT / "README.md", ROOT / "docs" / "OPERATIONS.md",
                          ROOT / "docs" / "TUNING.md", ROOT / "docs" / "ARCHITECTURE.md"):
             for flag in set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", document.read_text())):
