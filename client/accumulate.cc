@@ -15,13 +15,14 @@
 #include "client/client_impl.h"
 #include "client/codec.h"
 #include "client/histogram_client.h"
+#include "client/methods.h"
 #include "client/status.h"
 #include "client/stream_call.h"
 
 namespace histogram::client {
 namespace {
 
-using Stream = StreamCall<v1::AccumulateResponse>;
+using ChunkStream = StreamCall<v1::AccumulateResponse>;
 
 // The messages of one Accumulate, made one ahead of the stream.
 class ChunkSource {
@@ -53,7 +54,7 @@ class ChunkSource {
   }
 
   // Starts writing what waits; half-closes and returns false when nothing will.
-  bool Write(Stream& stream) {
+  bool Write(ChunkStream& stream) {
     if (!message_.has_value()) {
       stream.WritesDone();
       return false;
@@ -88,7 +89,7 @@ class ChunkSource {
   bool exhausted_ = false;
 };
 
-absl::Status Cancel(grpc::ClientContext& context, Stream& stream, absl::Status why) {
+absl::Status Cancel(grpc::ClientContext& context, ChunkStream& stream, absl::Status why) {
   context.TryCancel();
   stream.Finish().ok();  // cancelled; what counts is why
   return why;
@@ -105,7 +106,7 @@ absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
   ChunkSource source(spec, reader, options);
   v1::AccumulateResponse response;
   std::optional<v1::AccumulateResponse> last;
-  Stream stream(impl_->channels.calls, kAccumulateMethod, &context);
+  ChunkStream stream(impl_->channels.calls, kAccumulateMethod, &context);
   stream.Read(&response);
   bool writes_done = false;
   bool writable = true;
@@ -121,14 +122,14 @@ absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
         return Cancel(context, stream, std::move(status));
       }
     }
-    const Stream::Event event = stream.Wait();
-    if (event == Stream::Event::kEnded) break;
-    if (event == Stream::Event::kWriteRefused) writable = false;
-    if (event == Stream::Event::kWritten && source.bytes_started() != bytes_sent) {
+    const ChunkStream::Event event = stream.Wait();
+    if (event == ChunkStream::Event::kEnded) break;
+    if (event == ChunkStream::Event::kWriteRefused) writable = false;
+    if (event == ChunkStream::Event::kWritten && source.bytes_started() != bytes_sent) {
       bytes_sent = source.bytes_started();
       if (options.on_progress) options.on_progress(bytes_sent);
     }
-    if (event == Stream::Event::kRead) {
+    if (event == ChunkStream::Event::kRead) {
       if (last.has_value() && last->final()) {
         return Cancel(context, stream,
                       absl::InternalError("the server sent a second final histogram"));

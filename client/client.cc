@@ -12,6 +12,7 @@
 #include "client/client_impl.h"
 #include "client/codec.h"
 #include "client/histogram_client.h"
+#include "client/methods.h"
 #include "client/status.h"
 #include "histogram/v1/histogram.grpc.pb.h"  // for its serialization traits
 

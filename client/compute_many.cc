@@ -15,13 +15,14 @@
 #include "client/client_impl.h"
 #include "client/codec.h"
 #include "client/histogram_client.h"
+#include "client/methods.h"
 #include "client/status.h"
 #include "client/stream_call.h"
 
 namespace histogram::client {
 namespace {
 
-using Stream = StreamCall<v1::ComputeManyResponse>;
+using PayloadStream = StreamCall<v1::ComputeManyResponse>;
 
 // A payload that was asked for and has no answer yet.
 struct Pending {
@@ -45,17 +46,17 @@ class ManyCall {
     unsent_.clear();
     for (const auto& [number, pending] : pending_) unsent_.push_back(number);
     answered_ = 0;
-    Stream stream(channel, kComputeManyMethod, &context);
+    PayloadStream stream(channel, kComputeManyMethod, &context);
     v1::ComputeManyResponse response;
     stream.Read(&response);
     bool writes_done = false;
     bool writable = true;
     while (true) {
       if (writable && !writes_done && !stream.writing()) writes_done = !WriteNext(stream);
-      const Stream::Event event = stream.Wait();
-      if (event == Stream::Event::kEnded) break;
-      if (event == Stream::Event::kWriteRefused) writable = false;
-      if (event != Stream::Event::kRead) continue;
+      const PayloadStream::Event event = stream.Wait();
+      if (event == PayloadStream::Event::kEnded) break;
+      if (event == PayloadStream::Event::kWriteRefused) writable = false;
+      if (event != PayloadStream::Event::kRead) continue;
       if (absl::Status status = Answer(response); !status.ok()) {
         context.TryCancel();
         stream.Finish().ok();  // cancelled; what counts is why
@@ -80,7 +81,7 @@ class ManyCall {
  private:
   // Starts the next write. With nothing to write now it waits for answers (and starts nothing),
   // with nothing to write ever it half-closes and returns false.
-  bool WriteNext(Stream& stream) {
+  bool WriteNext(PayloadStream& stream) {
     if (unsent_.empty() && !exhausted_) {
       const bool room = pending_.empty() || (pending_.size() < options_.in_flight_max &&
                                              pending_bytes_ < options_.in_flight_bytes_max);

@@ -22,6 +22,11 @@ add_library(histogram_server_config STATIC
   "${PROJECT_SOURCE_DIR}/server/config_text.cc"
   "${PROJECT_SOURCE_DIR}/server/config_values.cc")
 add_dependencies(histogram_server_config histogram_build_info)
+# Nothing here is hot, but the option parser takes long to parse and optimise.
+set_target_properties(histogram_server_config PROPERTIES UNITY_BUILD ON)
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  target_compile_options(histogram_server_config PRIVATE -O1)
+endif()
 target_include_directories(histogram_server_config PRIVATE "${PROJECT_BINARY_DIR}/generated")
 target_link_libraries(histogram_server_config
   PUBLIC histogram_build absl::status absl::statusor absl::any_invocable

@@ -36,7 +36,7 @@ std::string Wrap(absl::string_view text, size_t indent, absl::string_view line_s
   return out;
 }
 
-std::string Unit(SettingKind kind) {
+std::string UnitOf(SettingKind kind) {
   if (kind == SettingKind::kBytes) return "bytes";
   if (kind == SettingKind::kTime) return "microseconds";
   return "";
@@ -45,7 +45,7 @@ std::string Unit(SettingKind kind) {
 // "how long a batch may wait (microseconds; 0 us to 10 s; default 0 us)"
 std::string Explain(const Setting& setting) {
   std::vector<std::string> notes;
-  if (const std::string unit = Unit(setting.kind); !unit.empty()) notes.push_back(unit);
+  if (const std::string unit = UnitOf(setting.kind); !unit.empty()) notes.push_back(unit);
   if (const std::string limits = LimitsText(setting); !limits.empty()) notes.push_back(limits);
   notes.push_back(absl::StrCat("default ", DisplayText(setting, Config())));
   return absl::StrCat(setting.help, " (", absl::StrJoin(notes, "; "), ")");

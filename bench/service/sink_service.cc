@@ -4,6 +4,7 @@
 
 #include <deque>
 #include <string>
+#include <utility>
 
 #include "absl/synchronization/mutex.h"
 #include "server/transport/encode.h"
@@ -66,7 +67,6 @@ class SinkStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
     if (!ok) {
       absl::MutexLock lock(&mu_);
       no_more_reads_ = true;
-      if (accumulate_) PushReply(AccumulateReply());
       Advance();
       return;
     }
@@ -133,6 +133,10 @@ class SinkStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (writing_ || finished_) return;
+    // One answer for all chunks, once the last of them is counted.
+    if (accumulate_ && no_more_reads_ && counting_ == 0 && !std::exchange(totals_sent_, true)) {
+      PushReply(AccumulateReply());
+    }
     if (!replies_.empty()) {
       outgoing_.Swap(&replies_.front());
       replies_.pop_front();
@@ -158,6 +162,7 @@ class SinkStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
   uint32_t counting_ ABSL_GUARDED_BY(mu_) = 0;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool no_more_reads_ ABSL_GUARDED_BY(mu_) = false;
+  bool totals_sent_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
 };
 

@@ -6,6 +6,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "client/load/load_session.h"
+#include "client/methods.h"
 
 namespace histogram::client {
 namespace {

@@ -23,10 +23,6 @@ namespace histogram::client {
 using LoadClock = std::chrono::steady_clock;
 using RawStub = grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-inline constexpr char kComputeMethod[] = "/histogram.v1.HistogramService/Compute";
-inline constexpr char kComputeManyMethod[] = "/histogram.v1.HistogramService/ComputeMany";
-inline constexpr char kAccumulateMethod[] = "/histogram.v1.HistogramService/Accumulate";
-
 // Adds the token to a call, if there is one.
 void Authorize(const LoadOptions& options, grpc::ClientContext& rpc);
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "client/load/load_session.h"
+#include "client/methods.h"
 
 namespace histogram::client {
 namespace {

@@ -14,8 +14,6 @@
 namespace histogram::server {
 namespace {
 
-constexpr uint64_t kMiB = 1 << 20;
-
 class PlacementTest : public ::testing::Test {
  protected:
   // Straight lines: nanoseconds a batch and nanoseconds a KiB, of time and of processor time.
@@ -105,12 +103,12 @@ TEST_F(PlacementTest, NothingChangesBeyondABatch) {
   Add("cuda:0", 2000000, 28, 0, 0);
   Add("cpu", 0, 128, 0, 128);
   BatchingLimits limits;
-  limits.batch_bytes_max = 16 * kMiB;
+  limits.batch_bytes_max = 16 << 20;
   EXPECT_EQ(Placed(limits), "cpu");
-  limits.batch_bytes_max = 32 * kMiB;
+  limits.batch_bytes_max = 32 << 20;
   ASSERT_EQ(Placed(limits), "cpu, cuda:0");
-  EXPECT_GT(placements_[1].payload_bytes_min, 19 * kMiB);
-  EXPECT_LT(placements_[1].payload_bytes_min, 20 * kMiB);
+  EXPECT_GT(placements_[1].payload_bytes_min, uint64_t{19} << 20);
+  EXPECT_LT(placements_[1].payload_bytes_min, uint64_t{20} << 20);
 }
 
 // A delay or a deadline says when a batch goes, not where to.

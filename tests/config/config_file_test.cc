@@ -15,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::string ErrorOf(absl::string_view text) {
+std::string ErrorOfText(absl::string_view text) {
   const auto entries = ParseConfigFile(text, "f.toml");
   return entries.ok() ? "no error" : std::string(entries.status().message());
 }
@@ -49,22 +49,22 @@ TEST(ConfigFile, ReadsTomlAndIni) {
 }
 
 TEST(ConfigFile, ErrorsNameTheLine) {
-  EXPECT_EQ(ErrorOf("a = 1\n\na = 2\n"), "f.toml:3: 'a' is set twice, first on line 1");
-  EXPECT_THAT(ErrorOf("\n[section]\na = 1"), HasSubstr("f.toml:2: sections are not used"));
-  EXPECT_THAT(ErrorOf("a"), HasSubstr("f.toml:1: expected KEY = VALUE"));
-  EXPECT_THAT(ErrorOf("= 1"), HasSubstr("expected KEY = VALUE"));
-  EXPECT_THAT(ErrorOf("a b = 1"), HasSubstr("expected KEY = VALUE"));
-  EXPECT_THAT(ErrorOf("a ="), HasSubstr("a value is missing"));
-  EXPECT_THAT(ErrorOf("a = # none"), HasSubstr("a value is missing"));
-  EXPECT_THAT(ErrorOf("a = \"x\" y"), HasSubstr("extra text after a"));
-  EXPECT_THAT(ErrorOf("a = \"x"), HasSubstr("closing quote"));
-  EXPECT_THAT(ErrorOf("a = \"x\\"), HasSubstr("escape"));
-  EXPECT_THAT(ErrorOf("a = \"\\q\""), HasSubstr("escape"));
-  EXPECT_THAT(ErrorOf("a = [1"), HasSubstr("closing ']'"));
-  EXPECT_THAT(ErrorOf("a = ["), HasSubstr("a value is missing"));
-  EXPECT_THAT(ErrorOf("a = [1 \"2\"]"), HasSubstr("comma"));
-  EXPECT_THAT(ErrorOf("a = [[1]]"), HasSubstr("a value is missing"));
-  EXPECT_THAT(ErrorOf(absl::string_view("\0\0\0", 3)), HasSubstr("expected KEY = VALUE"));
+  EXPECT_EQ(ErrorOfText("a = 1\n\na = 2\n"), "f.toml:3: 'a' is set twice, first on line 1");
+  EXPECT_THAT(ErrorOfText("\n[section]\na = 1"), HasSubstr("f.toml:2: sections are not used"));
+  EXPECT_THAT(ErrorOfText("a"), HasSubstr("f.toml:1: expected KEY = VALUE"));
+  EXPECT_THAT(ErrorOfText("= 1"), HasSubstr("expected KEY = VALUE"));
+  EXPECT_THAT(ErrorOfText("a b = 1"), HasSubstr("expected KEY = VALUE"));
+  EXPECT_THAT(ErrorOfText("a ="), HasSubstr("a value is missing"));
+  EXPECT_THAT(ErrorOfText("a = # none"), HasSubstr("a value is missing"));
+  EXPECT_THAT(ErrorOfText("a = \"x\" y"), HasSubstr("extra text after a"));
+  EXPECT_THAT(ErrorOfText("a = \"x"), HasSubstr("closing quote"));
+  EXPECT_THAT(ErrorOfText("a = \"x\\"), HasSubstr("escape"));
+  EXPECT_THAT(ErrorOfText("a = \"\\q\""), HasSubstr("escape"));
+  EXPECT_THAT(ErrorOfText("a = [1"), HasSubstr("closing ']'"));
+  EXPECT_THAT(ErrorOfText("a = ["), HasSubstr("a value is missing"));
+  EXPECT_THAT(ErrorOfText("a = [1 \"2\"]"), HasSubstr("comma"));
+  EXPECT_THAT(ErrorOfText("a = [[1]]"), HasSubstr("a value is missing"));
+  EXPECT_THAT(ErrorOfText(absl::string_view("\0\0\0", 3)), HasSubstr("expected KEY = VALUE"));
 }
 
 TEST(ConfigFile, EmptyFilesHoldNothing) {

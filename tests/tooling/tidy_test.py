@@ -85,6 +85,59 @@ class Tidy(unittest.TestCase):
             "Checks: '-*,modernize-use-nullptr,modernize-use-override'\nWarningsAsErrors: '*'\n")
         self.expect(0, 0)
 
+    def add_second(self, text):
+        """A second source with the same command, so that the two are looked at together."""
+        database = self.root / "build" / "compile_commands.json"
+        second = self.root / "kernels" / "two.cc"
+        second.write_text(text)
+        first = json.loads(database.read_text())[0]
+        database.write_text(json.dumps([first, {
+            **first, "file": str(second), "command": first["command"].replace("one.cc", "two.cc")}]))
+
+    def run_two(self):
+        """Returns (exit status, output) of a run over two files, with one job."""
+        done = subprocess.run(
+            [self.root / "scripts" / "tidy", "--build-dir", self.root / "build", "--jobs", "1"],
+            capture_output=True, text=True, check=False,
+            env={**os.environ, "XDG_CACHE_HOME": str(self.root / "cache")})
+        return done.returncode, done.stdout + done.stderr
+
+    def test_remembers_each_of_those_looked_at_together(self):
+        self.add_second(CLEAN.replace("Answer", "Other"))
+        status, output = self.run_two()
+        self.assertEqual((status, "2 files, 0 unchanged" in output), (0, True), output)
+        self.write(CLEAN + "int More() { return 2; }\n")
+        status, output = self.run_two()
+        self.assertEqual((status, "2 files, 1 unchanged" in output), (0, True), output)
+
+    def test_tells_which_of_several_is_wrong(self):
+        self.add_second(DIRTY.replace("Answer", "Other"))
+        status, output = self.run_two()
+        self.assertEqual(status, 1, output)
+        self.assertIn("two.cc:3", output)
+        self.assertNotIn("one.cc:", output)
+        self.assertIn("2 files, 0 unchanged since they were clean, 1 with findings", output)
+        self.assertIn("2 files, 1 unchanged since they were clean, 1 with findings", self.run_two()[1])
+
+    def test_sources_that_do_not_go_together_are_looked_at_alone(self):
+        self.add_second(CLEAN)  # defines the same function
+        status, output = self.run_two()
+        self.assertEqual((status, "2 files" in output), (0, True), output)
+
+    def test_looks_at_each_source_of_a_unity_build(self):
+        self.add_second(DIRTY.replace("Answer", "Other"))
+        together = self.root / "build" / "one.dir" / "Unity" / "unity_0_cxx.cxx"
+        together.parent.mkdir(parents=True)
+        together.write_text("".join(
+            f'#include "{self.root}/kernels/{name}.cc"\n' for name in ("one", "two")))
+        (self.root / "build" / "compile_commands.json").write_text(json.dumps([{
+            "directory": str(self.root / "build"), "command": f"c++ -I{self.root} -o x.o -c {together}",
+            "file": str(together)}]))
+        status, output = self.run_two()
+        self.assertEqual(status, 1, output)
+        self.assertIn("two.cc:3", output)
+        self.assertIn("2 files, 0 unchanged since they were clean, 1 with findings", output)
+
     def test_another_clone_shares_the_memory(self):
         self.expect(0, 0)
         moved = self.root.parent / "moved"
