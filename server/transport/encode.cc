@@ -94,7 +94,7 @@ v1::Error MakeErrorMessage(const absl::Status& status) {
 }  // namespace
 
 ReplyEncoder::ReplyEncoder(Kind kind, const Answer& answer, bool omit_counts)
-    : kind_(kind), answer_(answer), omit_counts_(omit_counts) {
+    : kind_(kind), answer_(answer) {
   const Histogram& h = answer.histogram;
   counts_size_ = omit_counts ? 0 : answer.counts().size() * sizeof(uint64_t);
   histogram_size_ = (counts_size_ == 0 ? 0 : LengthFieldSize(counts_size_)) +

@@ -32,7 +32,6 @@ class ReplyEncoder {
 
   Kind kind_;
   const Answer& answer_;
-  bool omit_counts_;
   bool final_ = false;
   uint64_t request_id_ = 0;
   uint64_t chunks_ = 0;
