@@ -3,15 +3,14 @@
 #define HISTOGRAM_TESTS_CLIENT_CLI_WORLD_H_
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "client/cli/app.h"
+#include "tests/test_path.h"
 
 namespace histogram::cli {
 
@@ -31,13 +30,6 @@ class World {
   std::ostringstream err_;
   Environment env_ = {-1, out_, err_, {}, {}};
 };
-
-// A path of this test's own.
-inline std::string TestPath(const std::string& name) {
-  const auto* const test = ::testing::UnitTest::GetInstance()->current_test_info();
-  return absl::StrCat(::testing::TempDir(), "/", test->test_suite_name(), "-", test->name(), "-",
-                      getpid(), "-", name);
-}
 
 inline std::string TestFile(const std::string& name, const std::string& bytes) {
   const std::string path = TestPath(name);

@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <memory>
 #include <string>
 #include <thread>
@@ -12,6 +11,7 @@
 #include "client/histogram_client.h"
 #include "tests/client/client_testing.h"
 #include "tests/client/fake_server.h"
+#include "tests/test_path.h"
 
 namespace histogram::client {
 namespace {
@@ -36,8 +36,7 @@ TEST(Compute, EmptyPayload) {
 }
 
 TEST(Compute, OverAUnixSocket) {
-  const std::string path = absl::StrCat(::testing::TempDir(), "/histogram-client-test.sock");
-  std::remove(path.c_str());
+  const std::string path = TestPath("socket");
   const FakeServer server(Script(), "unix:" + path);
   const auto reply = Connect(server)->Compute(v1::Spec(), "abc");
   ASSERT_TRUE(reply.ok()) << reply.status();

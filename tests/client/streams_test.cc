@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "client/histogram_client.h"
 #include "tests/client/client_testing.h"
 #include "tests/client/fake_server.h"
+#include "tests/test_path.h"
 
 namespace histogram::client {
 namespace {
@@ -213,7 +213,7 @@ TEST(Accumulate, AReaderThatClaimsTooMuchIsRefused) {
 
 TEST(AccumulateFile, CountsAFile) {
   const FakeServer server;
-  const std::string path = absl::StrCat(::testing::TempDir(), "/accumulate-file");
+  const std::string path = TestPath("file");
   const std::string bytes = Pattern(3000001);
   std::ofstream(path, std::ios::binary) << bytes;
   const auto reply = Connect(server)->AccumulateFile(v1::Spec(), path);

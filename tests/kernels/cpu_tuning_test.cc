@@ -11,6 +11,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "tests/kernels/backend_contract.h"
+#include "tests/test_path.h"
 
 namespace histogram::testing {
 namespace {
@@ -35,8 +36,7 @@ class CpuTuningTest : public ::testing::Test {
     for (const cpu::CpuKernel& kernel : cpu::Kernels()) {
       if (kernel.supported()) kernels_.push_back(&kernel);
     }
-    directory_ = ::testing::TempDir() + "cpu_tuning_" +
-                 ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    directory_ = TestPath("tuning");
     std::filesystem::remove_all(directory_);
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }

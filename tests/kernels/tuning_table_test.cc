@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "gtest/gtest.h"
 #include "tests/kernels/payloads.h"
+#include "tests/test_path.h"
 
 namespace histogram::tuning {
 namespace {
@@ -60,8 +61,7 @@ void ExpectSame(const TuningTable& a, const TuningTable& b) {
 class TuningCacheTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    directory_ = ::testing::TempDir() + "tuning_" +
-                 ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    directory_ = TestPath("tuning");
     std::filesystem::remove_all(directory_);
   }
   void TearDown() override { std::filesystem::remove_all(directory_); }

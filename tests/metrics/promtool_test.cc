@@ -11,6 +11,7 @@
 #include "server/metrics/server_metrics.h"
 #include "server/metrics/text.h"
 #include "tests/metrics/metrics_fixture.h"
+#include "tests/test_path.h"
 
 namespace histogram::server {
 namespace {
@@ -33,10 +34,9 @@ CommandResult RunCommand(const std::string& command) {
 }
 
 CommandResult CheckMetrics(const std::string& text) {
-  const std::string path = testing::TempDir() + "promtool_test.prom";
+  const std::string path = TestPath("metrics.prom");
   std::ofstream(path) << text;
   CommandResult result = RunCommand("promtool check metrics < '" + path + "'");
-  std::remove(path.c_str());
   return result;
 }
 

@@ -8,6 +8,7 @@
 
 #include "kernels/error.h"
 #include "server/transport/caller.h"
+#include "tests/test_path.h"
 
 namespace histogram::server {
 namespace {
@@ -18,8 +19,7 @@ constexpr TimeNs kSecond = 1000000000;
 class AuthenticatorTest : public ::testing::Test {
  protected:
   void Write(const std::string& text) { std::ofstream(file_, std::ios::trunc) << text; }
-  const std::string file_ = ::testing::TempDir() + "/tokens_" +
-                            ::testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string file_ = TestPath("tokens");
 };
 
 TEST_F(AuthenticatorTest, KnowsTenantsByTheirTokens) {
