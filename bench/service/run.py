@@ -19,6 +19,7 @@ import os
 import platform
 import re
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -86,7 +87,9 @@ def measure(client, server, row, seconds, warm_up, cores, rate=0, certificate=No
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True,
                               timeout=30 + 5 * (seconds + warm_up))
     except subprocess.TimeoutExpired:
-        raise SystemExit(f"{server.name} ({server.backend}), {row.name()}: the client did not come to an end") from None
+        print(server.what_it_does(), file=sys.stderr)
+        raise SystemExit(f"{server.name} ({server.backend}), {row.name()}: the client did not come to an end; the "
+                         "threads of the server are above") from None
     after = server.cpu_seconds()
     if done.returncode != 0:
         raise SystemExit(f"{server.name}, {row.name()}: {done.stderr.strip()[-600:]}")
