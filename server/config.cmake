@@ -24,7 +24,9 @@ add_library(histogram_server_config STATIC
 add_dependencies(histogram_server_config histogram_build_info)
 # Nothing here is hot, but the option parser takes long to parse and optimise.
 set_target_properties(histogram_server_config PROPERTIES UNITY_BUILD ON)
-if(CMAKE_BUILD_TYPE STREQUAL "Release")
+if(HISTOGRAM_SANITIZE)
+  target_compile_options(histogram_server_config PRIVATE -O0)
+elseif(CMAKE_BUILD_TYPE STREQUAL "Release")
   target_compile_options(histogram_server_config PRIVATE -O1)
 endif()
 target_include_directories(histogram_server_config PRIVATE "${PROJECT_BINARY_DIR}/generated")

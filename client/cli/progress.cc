@@ -12,7 +12,7 @@ namespace histogram::cli {
 namespace {
 
 constexpr size_t kBarMax = 30;
-constexpr size_t kBarMin = 8;
+constexpr size_t kProgressBarMin = 8;
 
 std::string TimeLeft(double seconds) {
   if (!(seconds < 360000)) return "long";
@@ -45,7 +45,7 @@ std::string ProgressLine(absl::string_view name, uint64_t bytes, std::optional<u
   const size_t name_width = std::min(DisplayWidth(SafeText(name)), columns / 4);
   std::string line = Truncate(SafeText(name), name_width, terminal.utf8);
   const size_t used = DisplayWidth(line) + facts.size() + 4;
-  if (used + kBarMin <= columns) {
+  if (used + kProgressBarMin <= columns) {
     const size_t width = std::min(columns - used, kBarMax);
     const auto full = static_cast<size_t>(share * static_cast<double>(width));
     std::string bar(full, '=');
