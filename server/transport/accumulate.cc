@@ -10,7 +10,6 @@
 #include "kernels/error.h"
 #include "server/transport/admission.h"
 #include "server/transport/caller.h"
-#include "server/transport/stream_pump.h"
 
 namespace histogram::server {
 namespace {
@@ -36,7 +35,8 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
     service_.observer.StreamOpened(Method::kAccumulate);
     service_.open_calls.fetch_add(1, std::memory_order_relaxed);
     service_.streams.Add(self_);
-    pump_.Run(*this);
+    absl::MutexLock lock(&mu_);
+    Advance();
   }
 
   // From gRPC.
@@ -52,15 +52,17 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
  private:
   // Replies that may wait for a client that does not read them, before counting pauses.
   static constexpr size_t kRepliesMax = 4;
-  friend StreamPump;  // calls Decide, with mu_, and Perform
   enum class Action : uint8_t { kRead, kWrite, kCount, kFinish };
 
+  // Does what the state calls for, after each change of it. As in ComputeManyStream, gRPC's
+  // operations are begun under the lock; a chunk is counted without it.
+  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<Action> Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Perform(Action action);
+  void Perform(Action action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   absl::Status Accept(std::shared_ptr<ReceivedMessage>& message);
   void CountChunk();
-  void FinishCall();
+  void FinishCall() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void PushReply(bool final) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status AddChunk(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Fail(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -76,7 +78,6 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   std::shared_ptr<AccumulateStream> job_self_;  // the batcher's
 
   absl::Mutex mu_;
-  StreamPump pump_{mu_};
   std::shared_ptr<const Plan> plan_ ABSL_GUARDED_BY(mu_);          // set with the first message
   std::shared_ptr<ReceivedMessage> ahead_ ABSL_GUARDED_BY(mu_);    // read, not yet being counted
   std::shared_ptr<ReceivedMessage> current_ ABSL_GUARDED_BY(mu_);  // being counted
@@ -90,12 +91,18 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool half_closed_ ABSL_GUARDED_BY(mu_) = false;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
+  bool in_count_ ABSL_GUARDED_BY(mu_) = false;  // a thread is in CountChunk, and advances after it
   bool last_reply_made_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
 
   grpc::ByteBuffer incoming_;  // of the one read under way
   grpc::ByteBuffer outgoing_;  // of the one write under way
 };
+
+void AccumulateStream::Advance() {
+  if (in_count_) return;
+  while (const std::optional<Action> action = Decide()) Perform(*action);
+}
 
 std::optional<AccumulateStream::Action> AccumulateStream::Decide() {
   if (finished_) return std::nullopt;
@@ -145,7 +152,12 @@ void AccumulateStream::Perform(Action action) {
     case Action::kWrite:
       return StartWrite(&outgoing_);
     case Action::kCount:
-      return CountChunk();
+      in_count_ = true;
+      mu_.Unlock();
+      CountChunk();  // Done may come from within
+      mu_.Lock();
+      in_count_ = false;
+      return;
     case Action::kFinish:
       return FinishCall();
   }
@@ -160,16 +172,16 @@ void AccumulateStream::OnReadDone(bool ok) {
     status = Accept(message);
     if (!status.ok()) ObserveRefusal(service_.observer, status);
   }
-  pump_.Run(*this, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    reading_ = false;
-    if (!ok) {
-      half_closed_ = true;
-    } else if (!status.ok()) {
-      Fail(std::move(status));
-    } else if (!last_reply_made_) {  // else it came while the drain was ending the stream
-      ahead_ = std::move(message);
-    }
-  });
+  absl::MutexLock lock(&mu_);
+  reading_ = false;
+  if (!ok) {
+    half_closed_ = true;
+  } else if (!status.ok()) {
+    Fail(std::move(status));
+  } else if (!last_reply_made_) {  // else it came while the drain was ending the stream
+    ahead_ = std::move(message);
+  }
+  Advance();
 }
 
 absl::Status AccumulateStream::Accept(std::shared_ptr<ReceivedMessage>& message) {
@@ -206,17 +218,17 @@ void AccumulateStream::CountChunk() {
 
 void AccumulateStream::Done(const absl::Status& status) {
   const std::shared_ptr<AccumulateStream> keep = std::move(job_self_);
-  pump_.Run(*this, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    absl::Status result = AddChunk(status);
-    if (!result.ok()) {
-      Fail(std::move(result));
-    } else if (current_->parsed.snapshot) {
-      PushReply(/*final=*/false);
-    }
-    fragments = {};
-    payload_owner.reset();
-    current_.reset();
-  });
+  absl::MutexLock lock(&mu_);
+  absl::Status result = AddChunk(status);
+  if (!result.ok()) {
+    Fail(std::move(result));
+  } else if (current_->parsed.snapshot) {
+    PushReply(/*final=*/false);
+  }
+  fragments = {};
+  payload_owner.reset();
+  current_.reset();
+  Advance();
 }
 
 absl::Status AccumulateStream::AddChunk(const absl::Status& status) {
@@ -251,31 +263,24 @@ void AccumulateStream::PushReply(bool final) {
 }
 
 void AccumulateStream::FinishCall() {
-  absl::Status status;
-  uint64_t counted = 0;
-  {
-    absl::MutexLock lock(&mu_);
-    status = error_;
-    counted = samples_;
-  }
-  ReportCall(service_, caller_info_, Method::kAccumulate, status, counted,
+  ReportCall(service_, caller_info_, Method::kAccumulate, error_, samples_,
              static_cast<uint64_t>(service_.clock.Now() - started_at_));
   EchoTrace(caller_info_, context_);
-  Finish(status.ok() ? grpc::Status::OK : FailCall(status, context_));
+  Finish(error_.ok() ? grpc::Status::OK : FailCall(error_, context_));
 }
 
 void AccumulateStream::OnWriteDone(bool ok) {
-  pump_.Run(*this, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    writing_ = false;
-    if (!ok) Fail(absl::CancelledError("the client went away"));
-  });
+  absl::MutexLock lock(&mu_);
+  writing_ = false;
+  if (!ok) Fail(absl::CancelledError("the client went away"));
+  Advance();
 }
 
 void AccumulateStream::OnCancel() {
   cancelled.store(true, std::memory_order_relaxed);
-  pump_.Run(*this, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    Fail(absl::CancelledError("the client cancelled the call, or its deadline passed"));
-  });
+  absl::MutexLock lock(&mu_);
+  Fail(absl::CancelledError("the client cancelled the call, or its deadline passed"));
+  Advance();
 }
 
 void AccumulateStream::OnDone() {
@@ -286,7 +291,9 @@ void AccumulateStream::OnDone() {
 }
 
 void AccumulateStream::Drain() {
-  pump_.Run(*this, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { draining_ = true; });
+  absl::MutexLock lock(&mu_);
+  draining_ = true;
+  Advance();
 }
 
 }  // namespace

@@ -11,7 +11,6 @@
 #include "kernels/error.h"
 #include "server/transport/admission.h"
 #include "server/transport/caller.h"
-#include "server/transport/stream_pump.h"
 
 namespace histogram::server {
 namespace {
@@ -46,7 +45,8 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
     service_.observer.StreamOpened(Method::kComputeMany);
     service_.open_calls.fetch_add(1, std::memory_order_relaxed);
     service_.streams.Add(self_);
-    pump_.Run(*this);
+    absl::MutexLock lock(&mu_);
+    Advance();
   }
 
   void OnReadDone(bool ok) override;
@@ -59,14 +59,15 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
     self_.reset();  // the batcher may still hold items; the last one deletes the stream
   }
   void Drain() override {
-    pump_.Run(*this, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { draining_ = true; });
+    absl::MutexLock lock(&mu_);
+    draining_ = true;
+    Advance();
   }
 
   void ItemAdmitted(const Item& item);
   void ItemDone(Item* item, const absl::Status& status);
 
  private:
-  friend StreamPump;  // calls Decide, with mu_, and Perform
   enum class Action : uint8_t {
     kRead,
     kWrite,
@@ -76,8 +77,16 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
     kFinishRefused
   };
 
+  // Does what the state calls for, after each change of it. gRPC's operations are begun under the
+  // lock, on purpose: each may complete at once, and then wakes another thread of gRPC's if one is
+  // idle. That thread waits for the lock, so that what is begun next wakes nobody; without that,
+  // two threads took turns at each payload (docs/TUNING.md). gRPC calls back on a thread of its own
+  // or later on this one, never from within an operation.
+  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    while (const std::optional<Action> action = Decide()) Perform(*action);
+  }
   std::optional<Action> Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Perform(Action action);
+  void Perform(Action action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   absl::StatusOr<Batcher::Outcome> Accept(Item* item);
   Item* AcquireItem() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -92,7 +101,6 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   std::shared_ptr<ComputeManyStream> self_;  // gRPC's hold on the stream: from Start to OnDone
 
   absl::Mutex mu_;
-  StreamPump pump_{mu_};
   std::vector<std::unique_ptr<Item>> items_ ABSL_GUARDED_BY(mu_);
   std::vector<Item*> free_items_ ABSL_GUARDED_BY(mu_);
   std::deque<grpc::ByteBuffer> replies_ ABSL_GUARDED_BY(mu_);
@@ -192,10 +200,10 @@ void ComputeManyStream::OpenGate(uint64_t ticket) {
 
 void ComputeManyStream::OnReadDone(bool ok) {
   if (!ok) {
-    return pump_.Run(*this, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-      reading_ = false;
-      no_more_reads_ = true;
-    });
+    absl::MutexLock lock(&mu_);
+    reading_ = false;
+    no_more_reads_ = true;
+    return Advance();
   }
   Item* item = nullptr;
   uint64_t ticket = 0;
@@ -220,10 +228,10 @@ void ComputeManyStream::OnReadDone(bool ok) {
   } else {
     queued = *outcome == Batcher::Outcome::kQueued;
   }
-  pump_.Run(*this, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    // The item may already be answered and in use again; its ticket is ours still.
-    if (queued) OpenGate(ticket);
-  });
+  absl::MutexLock lock(&mu_);
+  // The item may already be answered and in use again; its ticket is ours still.
+  if (queued) OpenGate(ticket);
+  Advance();
 }
 
 absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
@@ -244,7 +252,9 @@ absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
 }
 
 void ComputeManyStream::ItemAdmitted(const Item& item) {
-  pump_.Run(*this, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS { OpenGate(item.ticket); });
+  absl::MutexLock lock(&mu_);
+  OpenGate(item.ticket);
+  Advance();
 }
 
 void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
@@ -269,26 +279,26 @@ void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
   item->payload_owner.reset();
   item->message.reset();
   item->plan.reset();
-  pump_.Run(*this, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    OpenGate(item->ticket);
-    replies_.emplace_back().Swap(&reply);
-    free_items_.push_back(item);
-  });
+  absl::MutexLock lock(&mu_);
+  OpenGate(item->ticket);
+  replies_.emplace_back().Swap(&reply);
+  free_items_.push_back(item);
+  Advance();
 }
 
 void ComputeManyStream::OnWriteDone(bool ok) {
-  pump_.Run(*this, [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    writing_ = false;
-    --unanswered_;
-    if (!ok) cancelled_ = true;
-  });
+  absl::MutexLock lock(&mu_);
+  writing_ = false;
+  --unanswered_;
+  if (!ok) cancelled_ = true;
+  Advance();
 }
 
 void ComputeManyStream::OnCancel() {
-  pump_.Run(*this, [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    cancelled_ = true;
-    for (const auto& item : items_) item->cancelled.store(true, std::memory_order_relaxed);
-  });
+  absl::MutexLock lock(&mu_);
+  cancelled_ = true;
+  for (const auto& item : items_) item->cancelled.store(true, std::memory_order_relaxed);
+  Advance();
 }
 
 }  // namespace

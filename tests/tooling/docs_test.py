@@ -20,7 +20,7 @@ SERVER = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else ROOT / "build/r
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md",
              *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name != "DESIGN.md")]
 # Flags of other programs that the documents mention.
-FOREIGN_FLAGS = {"--preset", "--build", "--install", "--prefix", "--with-tests"}
+FOREIGN_FLAGS = {"--preset", "--build", "--install", "--prefix", "--with-tests", "--call-graph"}
 START_SECONDS = 60
 
 
