@@ -179,7 +179,8 @@ std::vector<Setting> BackendSettings() {
        0,
        {"degrade", "exit"}},
       {"cpu-lanes", kGroup, K::kCount, "N",
-       "batches that the CPU executes at a time; 0 for one per core of the cgroup's quota",
+       "batches that the CPU executes at a time; 0 for one per core of the cgroup's quota, two at "
+       "least",
        [](Config& c) -> R { return &c.backend.cpu_lanes; }, 0, 1024},
       {"lanes", kGroup, K::kCount, "N", "streams with their buffers per GPU",
        [](Config& c) -> R { return &c.backend.cuda_lanes; }, 1, 256},

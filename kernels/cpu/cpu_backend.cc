@@ -188,7 +188,7 @@ class CpuBackend final : public Backend {
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options,
                                                         std::vector<std::string>* notes) {
-  const uint32_t lanes = options.lanes > 0 ? options.lanes : UsableCores();
+  const uint32_t lanes = options.lanes > 0 ? options.lanes : DefaultLanes();
   if (lanes > kLanesMax) {
     return MakeError(
         absl::StatusCode::kInvalidArgument,

@@ -14,7 +14,7 @@
 namespace histogram::cpu {
 
 struct CpuBackendOptions {
-  uint32_t lanes = 0;             // 0: as many as UsableCores() says
+  uint32_t lanes = 0;             // 0: DefaultLanes()
   std::string force_kernel = {};  // registry name; empty: chosen by the payloads' size
   CpuTuningOptions tuning = {};
 };

@@ -42,6 +42,11 @@ uint32_t AffinityCores();
 // affinity's cores, at least 1.
 uint32_t UsableCores();
 uint32_t UsableCores(std::optional<double> quota, uint32_t affinity_cores);
+// As many lanes as UsableCores(), but two at least: beside a second thread that has received a
+// payload a single lane is taken, and what is then handed to another thread costs more than taking
+// turns.
+uint32_t DefaultLanes();
+uint32_t DefaultLanes(uint32_t usable_cores);
 
 }  // namespace histogram::cpu
 

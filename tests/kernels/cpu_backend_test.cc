@@ -38,8 +38,10 @@ TEST(CpuBackendTest, HasNoLimitOfItsOwn) {
   EXPECT_EQ(backend->info().device, cpu::ModelName());
 }
 
-TEST(CpuBackendTest, LanesDefaultToUsableCores) {
-  EXPECT_EQ(Make({})->info().lanes, cpu::UsableCores());
+TEST(CpuBackendTest, LanesDefaultToUsableCoresButTwoAtLeast) {
+  EXPECT_EQ(Make({})->info().lanes, cpu::DefaultLanes());
+  EXPECT_EQ(cpu::DefaultLanes(1), 2U);
+  EXPECT_EQ(cpu::DefaultLanes(3), 3U);
 }
 
 TEST(CpuBackendTest, RefusesTooManyLanes) {
