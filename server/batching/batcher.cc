@@ -238,8 +238,9 @@ void Batcher::Impl::DeliverFlight(Flight& flight) {
 
 // --- The rest of the contract
 
-TimeNs Batcher::Impl::Pump() {
-  const TimeNs now = clock_.Now();
+TimeNs Batcher::Impl::Pump() { return PumpAt(clock_.Now()); }
+
+TimeNs Batcher::Impl::PumpAt(TimeNs now) {
   Work work;
   std::vector<Flight*> condemned;
   {

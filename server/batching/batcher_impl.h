@@ -44,6 +44,8 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
 
   absl::StatusOr<Outcome> Enqueue(Job* job, WhenFull when_full) ABSL_LOCKS_EXCLUDED(mu_);
   TimeNs Pump() ABSL_LOCKS_EXCLUDED(mu_);
+  // The same with a time that was just read.
+  TimeNs PumpAt(TimeNs now) ABSL_LOCKS_EXCLUDED(mu_);
   void Drain() ABSL_LOCKS_EXCLUDED(mu_);
   bool WaitIdle(TimeNs deadline) ABSL_LOCKS_EXCLUDED(mu_);
   Snapshot TakeSnapshot() ABSL_LOCKS_EXCLUDED(mu_);

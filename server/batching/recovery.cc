@@ -258,20 +258,25 @@ void Batcher::Impl::RunThread(TimeNs expected) {
                                         : std::clamp<TimeNs>(static_cast<TimeNs>(watchdog_ns_ / 4),
                                                              kTickMin, kTickMax);
   while (true) {
+    TimeNs now = 0;
     {
       MutexLock lock(mu_);
       if (stopping_) return;
-      // So late only because the whole process stood still (stopped, paused, suspended).
-      const TimeNs late = clock_.Now() - expected;
+      // So late only because the whole process stood still (stopped, paused, suspended). What is
+      // condemned then is judged by the same reading of the clock, and the next reading is compared
+      // with it, so that there is no moment in which a standstill goes unnoticed.
+      now = clock_.Now();
+      const TimeNs late = now - expected;
       if (late > tick) ForgiveLocked(late);
     }
-    Pump();
+    PumpAt(now);
     MutexLock lock(mu_);
-    expected = clock_.Now();
-    const TimeNs until = std::min({wake_at_, WatchdogAtLocked(), expected + tick});
-    if (stopping_ || until <= expected) continue;
+    expected = now;
+    const TimeNs until = std::min({wake_at_, WatchdogAtLocked(), now + tick});
+    const TimeNs sleep = until - clock_.Now();
+    if (stopping_ || sleep <= 0) continue;
     sleeps_until_ = until;
-    wake_thread_.WaitFor(mu_, std::chrono::nanoseconds(until - expected));
+    wake_thread_.WaitFor(mu_, std::chrono::nanoseconds(sleep));
     sleeps_until_ = 0;
     expected = until;
   }

@@ -433,5 +433,43 @@ TEST_F(BatcherRecoveryTest, TheThreadForgivesWhatAStoppedProcessCouldNotDo) {
   EXPECT_TRUE(other.ok());
 }
 
+// Whichever of its looks at the clock the standstill falls before, the thread notices it.
+class StandstillClock final : public Clock {
+ public:
+  TimeNs Now() const override {
+    if (std::this_thread::get_id() != owner_ && left_.fetch_sub(1) == 1) ahead_ += 60'000'000'000;
+    return Clock::Monotonic().Now() + ahead_.load();
+  }
+  // Before the n-th reading by another thread from now on.
+  void StandStillBefore(int n) { left_ = n; }
+  bool stood_still() const { return ahead_.load() > 0; }
+
+ private:
+  const std::thread::id owner_ = std::this_thread::get_id();
+  mutable std::atomic<int> left_{0};
+  mutable std::atomic<int64_t> ahead_{0};
+};
+
+TEST_F(BatcherRecoveryTest, TheThreadForgivesAStandstillAtAnyMoment) {
+  limits_.batch_us_max = 4'000'000;  // and so a look each second
+  AddGpuAndCpu();
+  for (int reading = 1; reading <= 3; ++reading) {
+    StandstillClock clock;
+    Batcher with_thread({&puppet(0), &puppet(1)}, limits_, clock, observer_);
+    TestJob job(100);
+    ASSERT_TRUE(with_thread.Enqueue(&job, WhenFull::kRefuse).ok());
+    clock.StandStillBefore(reading);
+    const TimeNs until = Clock::Monotonic().Now() + 30'000'000'000;
+    while (!clock.stood_still() && Clock::Monotonic().Now() < until) std::this_thread::yield();
+    EXPECT_TRUE(clock.stood_still());
+    EXPECT_FALSE(with_thread.WaitIdle(clock.Now() + 1'200'000'000));
+    EXPECT_EQ(observer_.downs(), Strings{}) << "before reading " << reading;
+    if (puppet(0).held() == 0) break;  // it was taken away: the rest says nothing
+    puppet(0).Complete();
+    EXPECT_TRUE(with_thread.WaitIdle(kNever));
+    EXPECT_TRUE(job.ok());
+  }
+}
+
 }  // namespace
 }  // namespace histogram::server
