@@ -4,8 +4,8 @@
 #define HISTOGRAM_TESTS_TEST_PATH_H_
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
