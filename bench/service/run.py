@@ -171,7 +171,8 @@ class Benchmark:
         client_cpu = sum(x["client_cpu_seconds"] for x in samples)
         touch = by_name.get(("touch_sink", "cuda" if server.backend == "cuda" else "cpu"),
                             by_name.get(("touch_sink", "cpu")))
-        # A gap of the client is not the server's: such a row says nothing.
+        # A gap of the client is not the server's, and a sample in which no request ended measured
+        # nothing: such a row says nothing.
         busy = client_cpu / seconds / self.client_core_count
         result = {
             "server": server.name, "backend": server.backend, "api": row.api, "transport": row.transport,
@@ -180,7 +181,7 @@ class Benchmark:
             "server_cpu_seconds_per_gb": round(sum(x["server_cpu_seconds"] for x in samples) / gigabytes, 4)
             if gigabytes else None,
             "client_cpu_seconds_per_gb": round(client_cpu / gigabytes, 4) if gigabytes else None,
-            "client_cpu_busy": round(busy, 3), "rounds": len(samples), "valid": busy <= 0.9,
+            "client_cpu_busy": round(busy, 3), "rounds": len(samples), "valid": busy <= 0.9 and gigabytes > 0,
             "of_null_sink": self.bound(samples, speed, by_name.get(("null_sink", "none"))),
             "of_touch_sink": self.bound(samples, speed, touch),
             "server_resident_mib": round(server.resident_mib(), 1),
