@@ -1,7 +1,11 @@
 #include "kernels/cuda/lane.h"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/lane_layout.h"
@@ -20,6 +24,22 @@ uint64_t PiecesMax(const LaneOptions& options) {
 uint64_t OverheadBytesMax(const LaneOptions& options) {
   return PiecesMax(options) *
          (sizeof(BatchHeader) + sizeof(PayloadDescriptor) + kPieceAlignment + kRoundBytes);
+}
+
+// Between two looks at an event a lane's thread sleeps for a sixteenth of what it has waited, and
+// at least for the time of a wake-up: what it oversleeps is less than that, and a kernel that hangs
+// costs next to no CPU time.
+constexpr uint64_t kNapsPerWait = 16;
+constexpr uint64_t kNapNsMin = 10'000;
+constexpr uint64_t kNapNsMax = 1'000'000;
+
+void Nap(uint64_t waited_ns) {
+  // By default Linux lets a sleep last 50 us longer than asked, to wake several threads at once.
+  constexpr unsigned long kSlackNs = 1;
+  thread_local const int precise = prctl(PR_SET_TIMERSLACK, kSlackNs);
+  static_cast<void>(precise);
+  const uint64_t nap_ns = std::clamp(waited_ns / kNapsPerWait, kNapNsMin, kNapNsMax);
+  std::this_thread::sleep_for(std::chrono::nanoseconds(nap_ns));
 }
 
 inline void Relax() {
@@ -56,15 +76,14 @@ absl::Status Lane::Allocate() {
     if (status.ok()) member = *std::move(made);
     return status;
   };
-  constexpr unsigned int kBlocking = cudaEventBlockingSync | cudaEventDisableTiming;
   const uint64_t input_bytes = options_.lane_bytes + OverheadBytesMax(options_);
   const uint64_t rows_bytes = PiecesMax(options_) * kRowBytes;
   const auto lane_bytes = static_cast<uint32_t>(options_.lane_bytes);
   HISTOGRAM_RETURN_IF_ERROR(take(MakeStream(), stream_));
   HISTOGRAM_RETURN_IF_ERROR(take(MakeStream(), copy_stream_));
   HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventDefault), copied_));
-  HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventBlockingSync), done_));
-  HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(kBlocking), chunk_copied_));
+  HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventDefault), done_));
+  HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventDisableTiming), chunk_copied_));
   HISTOGRAM_RETURN_IF_ERROR(take(PinnedBuffer::Make(input_bytes), input_));
   HISTOGRAM_RETURN_IF_ERROR(take(PinnedBuffer::Make(rows_bytes), rows_));
   HISTOGRAM_RETURN_IF_ERROR(take(PinnedBuffer::Make(kControlBytes), control_));
@@ -170,7 +189,11 @@ absl::Status Lane::WaitForEvent() {
     HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
     done_recorded_ = true;
   }
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventSynchronize(done_.get()));
+  const uint64_t start = NowNs();
+  for (cudaError_t state; (state = cudaEventQuery(done_.get())) != cudaSuccess;) {
+    if (state != cudaErrorNotReady) return ToStatus(state, "cudaEventQuery");
+    Nap(NowNs() - start);
+  }
   if (!rows_on_device_ && !FlagIsSet()) {
     return absl::InternalError("the device finished a batch without setting its flag");
   }

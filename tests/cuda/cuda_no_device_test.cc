@@ -91,7 +91,8 @@ TEST(CudaNoDeviceTest, SmallBatchesAreChosenForByWhatResemblesThem) {
     uint64_t bytes;
     uint32_t count, least, most;  // payloads of the cell that decides
   } kBatches[] = {{1024, 1000, 512, 2048}, {1024, 40, 32, 128}, {4096, 64, 32, 128},
-                  {4096, 1024, 256, 4096}, {16384, 10, 8, 32},  {20480, 100, 32, 128}};
+                  {4096, 1024, 256, 4096}, {16384, 10, 8, 32},  {20480, 100, 32, 128},
+                  {100, 1, 1, 1},          {1024, 1, 1, 1},     {4096, 1, 1, 1}};
   for (const auto& batch : kBatches) {
     Workload workload;
     workload.payload_bytes = batch.bytes;
