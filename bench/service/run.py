@@ -18,6 +18,7 @@ import math
 import os
 import platform
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -82,7 +83,7 @@ def measure(client, server, row, seconds, warm_up, cores, rate=0, certificate=No
         command += ["--rate", f"{rate:.3f}"]
     if cores:
         command = ["taskset", "-c", cores] + command
-    before = server.cpu_seconds()
+    before, switches_before = server.cpu_seconds(), server.context_switches()
     try:
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True,
                               timeout=30 + 5 * (seconds + warm_up))
@@ -90,14 +91,17 @@ def measure(client, server, row, seconds, warm_up, cores, rate=0, certificate=No
         print(server.what_it_does(), file=sys.stderr)
         raise SystemExit(f"{server.name} ({server.backend}), {row.name()}: the client did not come to an end; the "
                          "threads of the server are above") from None
-    after = server.cpu_seconds()
+    after, switches_after = server.cpu_seconds(), server.context_switches()
     if done.returncode != 0:
         raise SystemExit(f"{server.name}, {row.name()}: {done.stderr.strip()[-600:]}")
     sample = json.loads(done.stdout)
     if sample["errors"]:
         raise SystemExit(f"{server.name}, {row.name()}: {sample['errors']} errors: {sample['error_messages']}")
-    # The client's process also warms up; the server's CPU seconds cover that part of the time too.
-    sample["server_cpu_seconds"] = (after - before) * seconds / (seconds + warm_up)
+    # The client's process also warms up; what the server spent covers that part of the time too.
+    measured = seconds / (seconds + warm_up)
+    sample["server_cpu_seconds"] = (after - before) * measured
+    if switches_before is not None and switches_after is not None:
+        sample["server_switches"] = max(0, switches_after - switches_before) * measured
     return sample
 
 
@@ -129,6 +133,7 @@ class Benchmark:
     def throughput(self, row, participants):
         samples = {s: [] for s in participants}
         for r in range(self.a.rounds):
+            progress(f"round {r + 1} of {self.a.rounds}")
             turn = participants[r % len(participants):] + participants[:r % len(participants)]
             for server in turn:
                 rounds = self.a.peer_rounds if server.name.startswith("peer") else self.a.rounds
@@ -141,6 +146,7 @@ class Benchmark:
     def latency(self, row, participants, rate):
         samples = {s: [] for s in participants}
         for r in range(self.a.latency_rounds):
+            progress(f"latency round {r + 1} of {self.a.latency_rounds}")
             turn = participants[r % len(participants):] + participants[:r % len(participants)]
             for server in turn:
                 samples[server].append(measure(self.client, server, row, self.a.latency_seconds,
@@ -162,6 +168,7 @@ class Benchmark:
         out = []
         for server in participants:
             out.append(self.row_of(row, server, speed, latency, by_name, rps))
+        progress("")
         return out
 
     def row_of(self, row, server, speed, latency, by_name, rps):
@@ -186,6 +193,9 @@ class Benchmark:
             "of_touch_sink": self.bound(samples, speed, touch),
             "server_resident_mib": round(server.resident_mib(), 1),
         }
+        requests = sum(x["requests"] for x in samples)
+        if requests and all("server_switches" in x for x in samples):
+            result["server_switches_per_request"] = round(sum(x["server_switches"] for x in samples) / requests, 3)
         if latency.get(server):
             timed = latency[server]
             result["p50_us"] = round(median([x["p50_us"] for x in timed]), 1)
@@ -201,6 +211,12 @@ class Benchmark:
         pairs = zip(samples, speed[other])
         return round(lower_bound([x["requests_per_second"] / y["requests_per_second"] for x, y in pairs
                                   if y["requests_per_second"]]), 4)
+
+
+def progress(text):
+    """Where a row stands, on a terminal."""
+    if sys.stderr.isatty():
+        print(f"\r\033[K  {text}", end="" if text else "\r", file=sys.stderr, flush=True)
 
 
 def split_cores(spread):
@@ -235,7 +251,8 @@ def print_row(r):
     print(f"  {r['server']:16s} {r['backend']:6s} {r['requests_per_second']:>10.0f}/s {r['gbps']:>8.3f} GB/s"
           f"  p50 {r.get('p50_us', 0):>8.0f} p99 {r.get('p99_us', 0):>8.0f} us"
           f"  null {ratio(r['of_null_sink'])} touch {ratio(r['of_touch_sink'])}"
-          f"  cpu s/GB {r['server_cpu_seconds_per_gb'] or 0:>7.3f}{'' if r['valid'] else '  (void: client busy)'}", flush=True)
+          f"  cpu s/GB {r['server_cpu_seconds_per_gb'] or 0:>7.3f}"
+          f"  switches {r.get('server_switches_per_request', 0):>6.2f}{'' if r['valid'] else '  (void: client busy)'}", flush=True)
 
 
 def chosen_rows(a, tls):
@@ -269,6 +286,7 @@ def main():
     p.add_argument("--no-pin", action="store_true", help="let client and servers share all cores")
     p.add_argument("--output", default="")
     a = p.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))  # the servers end with it
     server_cores, client_cores, client_core_count = split_cores(not a.no_pin)
     with tempfile.TemporaryDirectory(prefix="histogram-bench-") as folder:
         servers, certificate = start_servers(a, Path(folder), server_cores)

@@ -51,6 +51,19 @@ class Server:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def context_switches(self):
+        """Of all its threads together; a thread that has ended takes its own along. None where the kernel does
+        not count them."""
+        switches = None
+        for status in Path(f"/proc/{self.process.pid}/task").glob("*/status"):
+            try:
+                counts = re.findall(r"voluntary_ctxt_switches:\s+(\d+)", status.read_text())
+            except OSError:  # the thread has just ended
+                continue
+            if counts:
+                switches = (switches or 0) + sum(map(int, counts))
+        return switches
+
     def resident_mib(self):
         match = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text())
         return int(match.group(1)) / KIB
