@@ -281,6 +281,8 @@ def main():
     p.add_argument("--peer-modes", default="numpy")
     p.add_argument("--peer-rounds", type=int, default=3)
     p.add_argument("--server-flags", default="", help="more flags for our server")
+    p.add_argument("--also", action="append", default=[], metavar="NAME:SERVER [FLAGS]",
+                   help="another build of our server, or one with other flags, to be measured beside it; repeatable")
     p.add_argument("--tls-cert", default="", help="for localhost, instead of one made by openssl")
     p.add_argument("--tls-key", default="")
     p.add_argument("--no-pin", action="store_true", help="let client and servers share all cores")

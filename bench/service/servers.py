@@ -138,8 +138,12 @@ def start_servers(a, folder, cores):
             if backend != "auto":
                 servers.append(Server("touch_sink", backend, [sink, "touch", backend, listen, "@PORT_FILE@", *tls],
                                       folder, cores, **secure))
-            servers.append(Server("ours", backend, [ours, "--backend", backend] + flags + a.server_flags.split(),
-                                  folder, cores, **secure))
+            builds = [("ours", [ours] + a.server_flags.split())]
+            for also in a.also:
+                name, command = also.split(":", 1)
+                builds.append((name, command.split()))
+            for name, command in builds:
+                servers.append(Server(name, backend, [*command, "--backend", backend] + flags, folder, cores, **secure))
     for mode in filter(None, a.peer_modes.split(",") if a.peer else []):
         servers.append(PeerServer(mode, a.peer, folder, cores))
     return servers, certificate

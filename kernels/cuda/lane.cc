@@ -26,10 +26,10 @@ uint64_t OverheadBytesMax(const LaneOptions& options) {
          (sizeof(BatchHeader) + sizeof(PayloadDescriptor) + kPieceAlignment + kRoundBytes);
 }
 
-// Between two looks at an event a lane's thread sleeps for a sixteenth of what it has waited, and
+// Between two looks at an event a lane's thread sleeps for an eighth of what it has waited, and
 // at least for the time of a wake-up: what it oversleeps is less than that, and a kernel that hangs
 // costs next to no CPU time.
-constexpr uint64_t kNapsPerWait = 16;
+constexpr uint64_t kNapsPerWait = 8;
 constexpr uint64_t kNapNsMin = 10'000;
 constexpr uint64_t kNapNsMax = 1'000'000;
 
