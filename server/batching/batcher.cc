@@ -120,18 +120,22 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_
   if (room == Room::kNotNow && outcome != Outcome::kWaiting) {
     return QueueFull(job->charge_bytes, charged, limit, retry_after_ms);
   }
-  if (inlined != nullptr) ExecuteInline(inlined, now, work);
-  RunWork(work);
+  if (inlined != nullptr && ExecuteInline(inlined, now, work)) outcome = Outcome::kCounted;
+  // A job that is not counted here as a whole may be in part.
+  RunWork(work, inlined == nullptr && !in_callback ? job : nullptr);
   return outcome;
 }
 
-void Batcher::Impl::ExecuteInline(Flight* flight, TimeNs started_at, Work& work) {
+bool Batcher::Impl::ExecuteInline(Flight* flight, TimeNs started_at, Work& work) {
   flight->Prepare();
   flight->started_at.store(started_at, std::memory_order_release);
   backends_[flight->backend]->Execute(*flight->batch);
   const TimeNs now = clock_.Now();
   MutexLock lock(mu_);
+  // Else the watchdog has taken the job away, or it is to be executed elsewhere.
+  const bool counted = flight->state == Flight::State::kExecuting && flight->batch->status.ok();
   ReturnedLocked(flight, now, work);
+  return counted;
 }
 
 // --- What is done without the lock
@@ -168,11 +172,29 @@ void Batcher::Impl::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
   RunWork(work);
 }
 
-void Batcher::Impl::RunWork(Work& work) {
+Flight* Batcher::Impl::TakeOwn(Work& work, const Job* own) {
+  const auto is_own = [&](const Flight* flight) {
+    return flight->pieces.size() == 1 && flight->pieces.front().job == own &&
+           !flight->pieces.front().whole && backends_[flight->backend]->info().executes_inline;
+  };
+  const auto found = std::find_if(work.submits.begin(), work.submits.end(), is_own);
+  if (found == work.submits.end()) return nullptr;
+  Flight* const flight = *found;
+  work.submits.erase(found);
+  return flight;
+}
+
+void Batcher::Impl::RunWork(Work& work, const Job* own) {
   while (true) {
+    Flight* const mine = own != nullptr ? TakeOwn(work, own) : nullptr;
     for (Flight* flight : work.submits) Submit(flight);
     work.submits.clear();
     Report(work);
+    if (mine != nullptr) {
+      own = nullptr;  // no more than one: gRPC's threads have more to do
+      ExecuteInline(mine, clock_.Now(), work);
+      continue;
+    }
     if (work.admitted.empty()) break;
     {
       CallbackScope scope;

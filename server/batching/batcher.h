@@ -28,7 +28,11 @@ class Batcher {
     kRefuse,  // Enqueue fails with RESOURCE_EXHAUSTED (reason QUEUE_FULL, retry_after_ms set)
     kWait,  // the job waits its turn outside the queue, first come first served; see Job::Admitted
   };
-  enum class Outcome { kQueued, kWaiting };
+  enum class Outcome {
+    kQueued,   // Done comes, or has come
+    kWaiting,  // likewise, and until Admitted or Done there is no room for more
+    kCounted,  // counted where it arrived: Done has been called
+  };
 
   struct BackendSnapshot {
     std::string name;

@@ -106,10 +106,14 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   enum class Room : uint8_t { kYes, kNotNow, kTooLarge, kDraining };
   Room RoomLocked(const Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   uint32_t RetryAfterMsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Does what is noted and then gives up this thread's share in active_.
-  void RunWork(Work& work) ABSL_LOCKS_EXCLUDED(mu_);
+  // Does what is noted and then gives up this thread's share in active_. If the job `own`, which
+  // this thread has brought, is cut over the CPU's lanes, one part is counted here: the thread is
+  // awake.
+  void RunWork(Work& work, const Job* own = nullptr) ABSL_LOCKS_EXCLUDED(mu_);
+  Flight* TakeOwn(Work& work, const Job* own);
   void Submit(Flight* flight) ABSL_LOCKS_EXCLUDED(mu_);
-  void ExecuteInline(Flight* flight, TimeNs started_at, Work& work) ABSL_LOCKS_EXCLUDED(mu_);
+  // Returns whether the flight's job is counted.
+  bool ExecuteInline(Flight* flight, TimeNs started_at, Work& work) ABSL_LOCKS_EXCLUDED(mu_);
   // The backend is done with the flight.
   void OnDone(Flight* flight, std::unique_ptr<Batch> batch) ABSL_LOCKS_EXCLUDED(mu_);
   void Report(Work& work);

@@ -72,14 +72,27 @@ int EarliestToFinish(TimeNs now, const QueueView& queue, absl::Span<const LaneVi
   return best;
 }
 
+uint64_t PartBytesMin(const BatchingLimits& limits) {
+  return std::max<uint64_t>(1, limits.split_bytes_min / kPartsPerSplitMin);
+}
+
 // Over how many lanes the first payload is cut.
 uint32_t Parts(uint64_t bytes, const LaneView& lane, uint32_t free, const BatchingLimits& limits) {
   if (bytes < std::max<uint64_t>(1, limits.split_bytes_min)) return 1;
   // Of the lanes that are free one is left to others (`free` may be without it already).
   const uint32_t over = lane.lanes > 1 ? std::min(free, lane.free - 1) : free;
-  const uint64_t part_bytes_min = std::max<uint64_t>(1, limits.split_bytes_min / kPartsPerSplitMin);
   return static_cast<uint32_t>(
-      std::clamp<uint64_t>(bytes / part_bytes_min, 1, std::max<uint32_t>(1, over)));
+      std::clamp<uint64_t>(bytes / PartBytesMin(limits), 1, std::max<uint32_t>(1, over)));
+}
+
+// The most that one lane takes of a payload that is cut: its share of what is left, as if all lanes
+// but one were free, since those that are busy soon are (guided self-scheduling: Polychronopoulos
+// and Kuck, 1987). A GPU's lanes share one link, which a cut makes no faster.
+uint64_t PieceBytesMax(const QueueView& queue, const LaneView& lane, const BatchingLimits& limits) {
+  const bool cut =
+      queue.next_executing || queue.next_bytes >= std::max<uint64_t>(1, limits.split_bytes_min);
+  if (!cut || !lane.executes_inline || lane.lanes < 2) return std::numeric_limits<uint64_t>::max();
+  return std::max(PartBytesMin(limits), queue.next_bytes / (lane.lanes - 1));
 }
 
 Decision WaitForLane(TimeNs now, size_t best, absl::Span<const LaneView> lanes) {
@@ -135,6 +148,7 @@ Decision Decide(TimeNs now, const QueueView& queue, absl::Span<const LaneView> l
         std::min(payloads_max, std::max(kFillPayloadsMin, queue.payloads / lane.lanes));
   }
   decision.parts = Parts(queue.next_bytes, lane, free, limits);
+  decision.bytes_max = std::min(decision.bytes_max, PieceBytesMax(queue, lane, limits));
   return decision;
 }
 

@@ -57,7 +57,8 @@ struct Decision {
 // - A payload of split_bytes_min or more is cut over the free lanes but one (where the backend has
 //   more than one), so that small ones find a lane; for the same reason the rest of a payload of
 //   which a part is executing does not take the last lane while nothing else is queued. No part is
-//   smaller than a quarter of split_bytes_min.
+//   smaller than a quarter of split_bytes_min. On the CPU none is larger than a lane's share of
+//   what is left, so that lanes which come free meanwhile take part.
 // - With no delay a batch takes at most its lane's share of the queue (down to a few payloads): the
 //   other lanes are soon free too.
 // - A payload larger than bytes_max is cut to that; what is left of it stays first of its caller.

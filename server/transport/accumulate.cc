@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -14,19 +15,42 @@
 namespace histogram::server {
 namespace {
 
-// One chunk is counted while the next one is read: the job holds the former, `ahead_` the latter.
-// Chunks are counted in order, so a snapshot holds exactly what was sent up to its chunk.
+// Limits of what a stream has taken in and not yet added up. Small chunks are several at a time, so
+// that a lane that takes them by turns is kept busy; of large ones the next is read while one is
+// counted.
+constexpr size_t kChunksMax = 8;
+constexpr uint64_t kChunkBytesMax = uint64_t{4} << 20;
+// From this size on a chunk takes longer to count than another thread to wake: the next read begins
+// first.
+constexpr uint64_t kReadFirstBytesMin = 32 << 10;
+// Replies that may wait for a client that does not read them, before reading pauses.
+constexpr size_t kRepliesMax = 4;
+
+class AccumulateStream;
+
+// One chunk on its way through the batcher. Chunks are reused.
+struct Chunk final : Job {
+  void Done(const absl::Status& status) override;
+
+  std::shared_ptr<AccumulateStream> stream;  // set while the batcher has the chunk
+  bool snapshot = false;
+  // Guarded by the stream's lock.
+  bool counted = false;
+  absl::Status result;
+};
+
+// Several chunks may be counted at a time. They are added up in the order of their arrival, so that
+// a snapshot holds exactly what was sent up to its chunk.
 class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-                               public DrainableStream,
-                               public Job {
+                               public DrainableStream {
  public:
   AccumulateStream(ServiceContext& service, grpc::CallbackServerContext* context)
       : service_(service),
         context_(*context),
         started_at_(service.clock.Now()),
         deadline_(DeadlineOf(*context)) {
-    error_ = IdentifyCaller(service, *context, caller_info_);
-    caller = FairnessId(service, *context, caller_info_);
+    error_ = IdentifyCaller(service, *context, caller_);
+    fairness_id_ = FairnessId(service, *context, caller_);
     if (!error_.ok()) ObserveRefusal(service.observer, error_);
   }
 
@@ -47,43 +71,46 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   // From the drain.
   void Drain() override;
   // From the batcher.
-  void Done(const absl::Status& status) override;
+  void ChunkDone(Chunk* chunk, absl::Status status);
 
  private:
-  // Replies that may wait for a client that does not read them, before counting pauses.
-  static constexpr size_t kRepliesMax = 4;
-  enum class Action : uint8_t { kRead, kWrite, kCount, kFinish };
+  enum class Action : uint8_t { kRead, kWrite, kFinish };
 
   // Does what the state calls for, after each change of it. As in ComputeManyStream, gRPC's
-  // operations are begun under the lock; a chunk is counted without it.
-  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // operations are begun under the lock.
+  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    while (const std::optional<Action> action = Decide()) Perform(*action);
+  }
   std::optional<Action> Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(Action action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   absl::Status Accept(std::shared_ptr<ReceivedMessage>& message);
-  void CountChunk();
+  Chunk* Append(const std::shared_ptr<ReceivedMessage>& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Count(Chunk* chunk);
+  void AddUp(Chunk& chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FinishCall() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void PushReply(bool final) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status AddChunk(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Fail(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (error_.ok()) error_ = std::move(status);
-  }
+  // Ends the stream with the first error; chunks that are not yet counted cost no more work.
+  void Fail(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   ServiceContext& service_;
   grpc::CallbackServerContext& context_;
   const TimeNs started_at_;
   const TimeNs deadline_;
-  Caller caller_info_;                          // set in the constructor
-  std::shared_ptr<AccumulateStream> self_;      // gRPC's hold on the stream: from Start to OnDone
-  std::shared_ptr<AccumulateStream> job_self_;  // the batcher's
+  Caller caller_;                           // set in the constructor
+  uint64_t fairness_id_ = 0;                // likewise
+  std::shared_ptr<AccumulateStream> self_;  // gRPC's hold on the stream: from Start to OnDone
 
   absl::Mutex mu_;
-  std::shared_ptr<const Plan> plan_ ABSL_GUARDED_BY(mu_);          // set with the first message
-  std::shared_ptr<ReceivedMessage> ahead_ ABSL_GUARDED_BY(mu_);    // read, not yet being counted
-  std::shared_ptr<ReceivedMessage> current_ ABSL_GUARDED_BY(mu_);  // being counted
+  std::shared_ptr<const Plan> plan_ ABSL_GUARDED_BY(mu_);  // set with the first message
+  std::vector<std::unique_ptr<Chunk>> chunks_ ABSL_GUARDED_BY(mu_);
+  std::vector<Chunk*> free_chunks_ ABSL_GUARDED_BY(mu_);
+  std::deque<Chunk*> open_chunks_ ABSL_GUARDED_BY(mu_);  // not yet added up, in order of arrival
+  uint64_t open_bytes_ ABSL_GUARDED_BY(mu_) = 0;
   ValueCounts totals_ ABSL_GUARDED_BY(mu_){};
   uint64_t samples_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t chunks_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t chunks_added_ ABSL_GUARDED_BY(mu_) = 0;
   Answer answer_ ABSL_GUARDED_BY(mu_);
   std::deque<grpc::ByteBuffer> replies_ ABSL_GUARDED_BY(mu_);
   absl::Status error_ ABSL_GUARDED_BY(mu_);  // ends the stream
@@ -91,7 +118,7 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool half_closed_ ABSL_GUARDED_BY(mu_) = false;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
-  bool in_count_ ABSL_GUARDED_BY(mu_) = false;  // a thread is in CountChunk, and advances after it
+  bool queue_full_ ABSL_GUARDED_BY(mu_) = false;  // a chunk waits for room: read no more
   bool last_reply_made_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
 
@@ -99,25 +126,26 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   grpc::ByteBuffer outgoing_;  // of the one write under way
 };
 
-void AccumulateStream::Advance() {
-  if (in_count_) return;
-  while (const std::optional<Action> action = Decide()) Perform(*action);
+void Chunk::Done(const absl::Status& status) {
+  const std::shared_ptr<AccumulateStream> keep = std::move(stream);
+  keep->ChunkDone(this, status);
+}
+
+bool AccumulateStream::MayRead() const {
+  if (reading_ || half_closed_ || draining_ || queue_full_) return false;
+  if (replies_.size() >= kRepliesMax) return false;
+  return open_chunks_.size() < 2 ||
+         (open_chunks_.size() < kChunksMax && open_bytes_ < kChunkBytesMax);
 }
 
 std::optional<AccumulateStream::Action> AccumulateStream::Decide() {
   if (finished_) return std::nullopt;
-  const bool counting = current_ != nullptr;
   if (!error_.ok()) {
     if (writing_) return std::nullopt;
     finished_ = true;
     return Action::kFinish;
   }
-  if (!counting && ahead_ != nullptr && replies_.size() < kRepliesMax) {
-    current_ = std::move(ahead_);
-    return Action::kCount;
-  }
-  const bool idle = !counting && ahead_ == nullptr;
-  if ((half_closed_ || draining_) && idle && !last_reply_made_) {
+  if ((half_closed_ || draining_) && open_chunks_.empty() && !last_reply_made_) {
     // Everything that was read is counted. A drained stream gets its histogram so far.
     last_reply_made_ = true;
     PushReply(/*final=*/half_closed_);
@@ -138,7 +166,7 @@ std::optional<AccumulateStream::Action> AccumulateStream::Decide() {
     finished_ = true;
     return Action::kFinish;
   }
-  if (!reading_ && !half_closed_ && !draining_ && ahead_ == nullptr) {
+  if (MayRead()) {
     reading_ = true;
     return Action::kRead;
   }
@@ -151,13 +179,6 @@ void AccumulateStream::Perform(Action action) {
       return StartRead(&incoming_);
     case Action::kWrite:
       return StartWrite(&outgoing_);
-    case Action::kCount:
-      in_count_ = true;
-      mu_.Unlock();
-      CountChunk();  // Done may come from within
-      mu_.Lock();
-      in_count_ = false;
-      return;
     case Action::kFinish:
       return FinishCall();
   }
@@ -172,16 +193,20 @@ void AccumulateStream::OnReadDone(bool ok) {
     status = Accept(message);
     if (!status.ok()) ObserveRefusal(service_.observer, status);
   }
-  absl::MutexLock lock(&mu_);
-  reading_ = false;
-  if (!ok) {
-    half_closed_ = true;
-  } else if (!status.ok()) {
-    Fail(std::move(status));
-  } else if (!last_reply_made_) {  // else it came while the drain was ending the stream
-    ahead_ = std::move(message);
+  Chunk* chunk = nullptr;
+  {
+    absl::MutexLock lock(&mu_);
+    reading_ = false;
+    if (!ok) {
+      half_closed_ = true;
+    } else if (!status.ok()) {
+      Fail(std::move(status));
+    } else if (!last_reply_made_) {  // else it came while the drain was ending the stream
+      chunk = Append(message);
+    }
+    if (chunk == nullptr || chunk->bytes >= kReadFirstBytesMin) Advance();
   }
-  Advance();
+  if (chunk != nullptr) Count(chunk);
 }
 
 absl::Status AccumulateStream::Accept(std::shared_ptr<ReceivedMessage>& message) {
@@ -189,8 +214,7 @@ absl::Status AccumulateStream::Accept(std::shared_ptr<ReceivedMessage>& message)
   ParsedRequest& parsed = message->parsed;
   if (absl::Status s = ParseAccumulateRequest(message->fragments, parsed); !s.ok()) return s;
   if (absl::Status s = CheckPayload(parsed, "chunk", service_.config); !s.ok()) return s;
-  if (absl::Status s = ChargeCaller(service_, caller_info_, parsed.payload_bytes); !s.ok())
-    return s;
+  if (absl::Status s = ChargeCaller(service_, caller_, parsed.payload_bytes); !s.ok()) return s;
   {
     absl::MutexLock lock(&mu_);
     if (plan_ != nullptr) return absl::OkStatus();  // the spec is read from the first message only
@@ -202,47 +226,72 @@ absl::Status AccumulateStream::Accept(std::shared_ptr<ReceivedMessage>& message)
   return absl::OkStatus();
 }
 
-void AccumulateStream::CountChunk() {
-  {
-    absl::MutexLock lock(&mu_);
-    FillJob(current_, *plan_, deadline_, *this);
-    job_self_ = self_;
+Chunk* AccumulateStream::Append(const std::shared_ptr<ReceivedMessage>& message) {
+  if (free_chunks_.empty()) {
+    chunks_.push_back(std::make_unique<Chunk>());
+    free_chunks_.push_back(chunks_.back().get());
   }
-  // A full queue makes the job wait, and with it the stream: nothing is read beyond the next chunk.
-  const auto outcome = service_.batcher.Enqueue(this, Batcher::WhenFull::kWait);
-  if (!outcome.ok()) {
-    ObserveRefusal(service_.observer, outcome.status());
-    Done(outcome.status());
-  }
+  Chunk* const chunk = free_chunks_.back();
+  free_chunks_.pop_back();
+  FillJob(message, *plan_, deadline_, *chunk);
+  chunk->caller = fairness_id_;
+  chunk->cancelled.store(!error_.ok(), std::memory_order_relaxed);
+  chunk->stream = self_;
+  chunk->snapshot = message->parsed.snapshot;
+  chunk->counted = false;
+  open_chunks_.push_back(chunk);
+  open_bytes_ += chunk->bytes;
+  return chunk;
 }
 
-void AccumulateStream::Done(const absl::Status& status) {
-  const std::shared_ptr<AccumulateStream> keep = std::move(job_self_);
-  absl::MutexLock lock(&mu_);
-  absl::Status result = AddChunk(status);
-  if (!result.ok()) {
-    Fail(std::move(result));
-  } else if (current_->parsed.snapshot) {
-    PushReply(/*final=*/false);
+void AccumulateStream::Count(Chunk* chunk) {
+  // A full queue makes the chunk wait, and with it the stream.
+  const auto outcome = service_.batcher.Enqueue(chunk, Batcher::WhenFull::kWait);
+  if (!outcome.ok()) {
+    ObserveRefusal(service_.observer, outcome.status());
+    return chunk->Done(outcome.status());
   }
-  fragments = {};
-  payload_owner.reset();
-  current_.reset();
+  if (*outcome == Batcher::Outcome::kCounted) return;
+  absl::MutexLock lock(&mu_);
+  // The chunk may be done already; then another one is, or will be.
+  if (*outcome == Batcher::Outcome::kWaiting && !open_chunks_.empty()) queue_full_ = true;
   Advance();
 }
 
-absl::Status AccumulateStream::AddChunk(const absl::Status& status) {
-  if (!status.ok()) return status;
-  if (absl::Status s = service_.verifier.Check(fragments, counts); !s.ok()) {
-    service_.observer.IntegrityFailure();
-    return s;
+void AccumulateStream::ChunkDone(Chunk* chunk, absl::Status status) {
+  if (status.ok()) {
+    status = service_.verifier.Check(chunk->fragments, chunk->counts);
+    if (!status.ok()) service_.observer.IntegrityFailure();
   }
-  for (uint32_t value = 0; value < kByteValues; ++value) totals_[value] += counts[value];
-  samples_ += bytes;
-  ++chunks_;
-  answer_.receipt.batch = report;
-  answer_.receipt.queue_ns = queue_ns;
-  return absl::OkStatus();
+  chunk->fragments = {};
+  chunk->payload_owner.reset();
+  absl::MutexLock lock(&mu_);
+  chunk->counted = true;
+  chunk->result = std::move(status);
+  queue_full_ = false;
+  while (!open_chunks_.empty() && open_chunks_.front()->counted) {
+    AddUp(*open_chunks_.front());
+    free_chunks_.push_back(open_chunks_.front());
+    open_chunks_.pop_front();
+  }
+  Advance();
+}
+
+void AccumulateStream::AddUp(Chunk& chunk) {
+  open_bytes_ -= chunk.bytes;
+  if (!chunk.result.ok()) return Fail(std::move(chunk.result));
+  if (!error_.ok()) return;
+  for (uint32_t value = 0; value < kByteValues; ++value) totals_[value] += chunk.counts[value];
+  samples_ += chunk.bytes;
+  ++chunks_added_;
+  answer_.receipt.batch = chunk.report;
+  answer_.receipt.queue_ns = chunk.queue_ns;
+  if (chunk.snapshot) PushReply(/*final=*/false);
+}
+
+void AccumulateStream::Fail(absl::Status status) {
+  if (error_.ok()) error_ = std::move(status);
+  for (const auto& chunk : chunks_) chunk->cancelled.store(true, std::memory_order_relaxed);
 }
 
 void AccumulateStream::PushReply(bool final) {
@@ -255,17 +304,17 @@ void AccumulateStream::PushReply(bool final) {
   }
   const TimeNs folded = service_.clock.Now();
   answer_.receipt.total_ns = static_cast<uint64_t>(folded - started_at_);
-  grpc::ByteBuffer reply =
-      EncodeMessage(ReplyEncoder::AccumulateResponse(answer_, plan_->omit_counts, final, chunks_));
+  grpc::ByteBuffer reply = EncodeMessage(
+      ReplyEncoder::AccumulateResponse(answer_, plan_->omit_counts, final, chunks_added_));
   replies_.emplace_back().Swap(&reply);
   service_.observer.StageFinished(Stage::kFold, answer_.receipt.batch.backend,
                                   static_cast<uint64_t>(folded - begin));
 }
 
 void AccumulateStream::FinishCall() {
-  ReportCall(service_, caller_info_, Method::kAccumulate, error_, samples_,
+  ReportCall(service_, caller_, Method::kAccumulate, error_, samples_,
              static_cast<uint64_t>(service_.clock.Now() - started_at_));
-  EchoTrace(caller_info_, context_);
+  EchoTrace(caller_, context_);
   Finish(error_.ok() ? grpc::Status::OK : FailCall(error_, context_));
 }
 
@@ -277,7 +326,6 @@ void AccumulateStream::OnWriteDone(bool ok) {
 }
 
 void AccumulateStream::OnCancel() {
-  cancelled.store(true, std::memory_order_relaxed);
   absl::MutexLock lock(&mu_);
   Fail(absl::CancelledError("the client cancelled the call, or its deadline passed"));
   Advance();
@@ -287,7 +335,7 @@ void AccumulateStream::OnDone() {
   service_.streams.Remove(self_);
   service_.observer.StreamClosed(Method::kAccumulate);
   service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
-  self_.reset();  // the batcher may still hold the job; its end deletes the stream
+  self_.reset();  // the batcher may still hold chunks; the last one deletes the stream
 }
 
 void AccumulateStream::Drain() {

@@ -15,8 +15,11 @@
 namespace histogram::server {
 namespace {
 
-class ComputeManyStream;
+// From this size on a message takes longer to count than another thread to wake: the next read
+// begins first.
+constexpr size_t kReadFirstBytesMin = 32 << 10;
 
+class ComputeManyStream;
 // One payload of the stream. Items are reused: a stream has at most stream_payloads_max of them.
 struct Item final : Job {
   void Admitted() override;
@@ -69,7 +72,6 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
 
  private:
   enum class Action : uint8_t {
-    kRead,
     kWrite,
     kFinishOk,
     kFinishDraining,
@@ -83,8 +85,15 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   // two threads took turns at each payload (docs/TUNING.md). gRPC calls back on a thread of its own
   // or later on this one, never from within an operation.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    AdvanceButReading();
+    if (TakeRead()) StartRead(&incoming_);
+  }
+  void AdvanceButReading() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     while (const std::optional<Action> action = Decide()) Perform(*action);
   }
+  // Whether to read on; if so, the caller must begin it. OnReadDone does so when it has let go of
+  // the lock, as the last of what it does: whom that wakes does not wait for it.
+  bool TakeRead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<Action> Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(Action action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -121,11 +130,41 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   bool more_to_write_ = false;
 };
 
+// Marks the item that this thread is handing to the batcher, whose Done may come from within.
+class ArrivalScope {
+ public:
+  explicit ArrivalScope(const Item& item)
+      : before_(std::exchange(arriving, {.item = &item, .ticket = item.ticket})) {}
+  ~ArrivalScope() { arriving = before_; }
+  ArrivalScope(const ArrivalScope&) = delete;
+  ArrivalScope& operator=(const ArrivalScope&) = delete;
+
+  static bool IsOf(const Item& item) {
+    return arriving.item == &item && arriving.ticket == item.ticket;
+  }
+
+ private:
+  struct Arrival {
+    const Item* item = nullptr;
+    uint64_t ticket = 0;
+  };
+  static thread_local Arrival arriving;
+  const Arrival before_;
+};
+thread_local ArrivalScope::Arrival ArrivalScope::arriving;
+
 void Item::Admitted() { stream->ItemAdmitted(*this); }
 
 void Item::Done(const absl::Status& status) {
   const std::shared_ptr<ComputeManyStream> keep = std::move(stream);
   keep->ItemDone(this, status);
+}
+
+bool ComputeManyStream::TakeRead() {
+  if (finished_ || reading_ || no_more_reads_ || draining_ || cancelled_) return false;
+  if (gate_closed_ || unanswered_ >= service_.config.stream_payloads_max) return false;
+  reading_ = true;
+  return true;
 }
 
 std::optional<ComputeManyStream::Action> ComputeManyStream::Decide() {
@@ -151,18 +190,11 @@ std::optional<ComputeManyStream::Action> ComputeManyStream::Decide() {
       return no_more_reads_ ? Action::kFinishOk : Action::kFinishDraining;
     }
   }
-  const bool may_read = !reading_ && !no_more_reads_ && !draining_ && !cancelled_;
-  if (may_read && !gate_closed_ && unanswered_ < service_.config.stream_payloads_max) {
-    reading_ = true;
-    return Action::kRead;
-  }
   return std::nullopt;
 }
 
 void ComputeManyStream::Perform(Action action) {
   switch (action) {
-    case Action::kRead:
-      return StartRead(&incoming_);
     case Action::kWrite: {
       grpc::WriteOptions options;
       if (more_to_write_) options.set_buffer_hint();  // the next one follows: send them together
@@ -205,33 +237,42 @@ void ComputeManyStream::OnReadDone(bool ok) {
     no_more_reads_ = true;
     return Advance();
   }
+  const bool read_first = incoming_.Length() >= kReadFirstBytesMin;
+  std::shared_ptr<ReceivedMessage> message = Receive(incoming_);
+  incoming_.Clear();
   Item* item = nullptr;
   uint64_t ticket = 0;
+  bool read = false;
   {
     absl::MutexLock lock(&mu_);
     reading_ = false;
     item = AcquireItem();
     item->cancelled.store(cancelled_, std::memory_order_relaxed);
     ++unanswered_;
+    read = read_first && TakeRead();
     gate_closed_ = true;
     ticket = item->ticket = ++gate_ticket_;
   }
   item->started_at = service_.clock.Now();
-  item->message = Receive(incoming_);
-  incoming_.Clear();
-  const absl::StatusOr<Batcher::Outcome> outcome = Accept(item);
-  bool queued = false;
+  item->message = std::move(message);
+  if (read) StartRead(&incoming_);
+  const absl::StatusOr<Batcher::Outcome> outcome = [&] {
+    const ArrivalScope arrival(*item);
+    return Accept(item);
+  }();
   if (!outcome.ok()) {
     ObserveRefusal(service_.observer, outcome.status());
     item->stream.reset();
     ItemDone(item, outcome.status());
-  } else {
-    queued = *outcome == Batcher::Outcome::kQueued;
   }
-  absl::MutexLock lock(&mu_);
-  // The item may already be answered and in use again; its ticket is ours still.
-  if (queued) OpenGate(ticket);
-  Advance();
+  {
+    absl::MutexLock lock(&mu_);
+    // The item may already be answered and in use again; its ticket is ours still.
+    if (!outcome.ok() || *outcome != Batcher::Outcome::kWaiting) OpenGate(ticket);
+    AdvanceButReading();
+    read = TakeRead();
+  }
+  if (read) StartRead(&incoming_);
 }
 
 absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
@@ -279,10 +320,12 @@ void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
   item->payload_owner.reset();
   item->message.reset();
   item->plan.reset();
+  const bool reads_on_later = ArrivalScope::IsOf(*item);  // in OnReadDone, when it is back there
   absl::MutexLock lock(&mu_);
-  OpenGate(item->ticket);
   replies_.emplace_back().Swap(&reply);
   free_items_.push_back(item);
+  if (reads_on_later) return AdvanceButReading();
+  OpenGate(item->ticket);
   Advance();
 }
 

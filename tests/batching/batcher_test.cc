@@ -95,8 +95,8 @@ TEST_F(BatcherTest, ABatchHoldsOneSizeClass) {
 TEST_F(BatcherTest, SmallPayloadsAreCountedWhereTheyArrive) {
   limits_.inline_bytes_max = 1000;
   Add({.executes_inline = true});
-  EXPECT_TRUE(Enqueue(1000).ok());
-  EXPECT_TRUE(Enqueue(0).ok());
+  EXPECT_TRUE(Enqueue(NewJob(1000), Outcome::kCounted).ok());
+  EXPECT_TRUE(Enqueue(NewJob(0), Outcome::kCounted).ok());
   EXPECT_EQ(puppet().executed_inline(), 2u);
   EXPECT_EQ(observer_.batches()[0].closed_by, ClosedBy::kInline);
   TestJob& larger = Enqueue(1001);
@@ -109,6 +109,23 @@ TEST_F(BatcherTest, SmallPayloadsAreCountedWhereTheyArrive) {
   EXPECT_TRUE(behind.ok());
 }
 
+TEST_F(BatcherTest, OnePartOfALargePayloadIsCountedWhereItArrives) {
+  limits_.inline_bytes_max = kMiB;
+  limits_.split_bytes_min = 2 * kMiB;
+  Add({.lanes = 4, .executes_inline = true});
+  uint64_t counted_here = 0;
+  puppet().set_on_execute([&] {
+    EXPECT_EQ(puppet().held(), 2u) << "the lanes have theirs first";
+    ++counted_here;
+  });
+  TestJob& job = Enqueue(6 * kMiB);
+  EXPECT_EQ(counted_here, 1u);
+  EXPECT_EQ(puppet().executed_inline(), 1u);
+  EXPECT_EQ(job.done_count, 0);
+  puppet().CompleteAll();
+  EXPECT_TRUE(job.ok());
+}
+
 TEST_F(BatcherTest, ACreditIsHeldWhileCountingInline) {
   limits_.inline_bytes_max = 1000;
   Add({.executes_inline = true});
@@ -119,7 +136,7 @@ TEST_F(BatcherTest, ACreditIsHeldWhileCountingInline) {
     EXPECT_EQ(puppet().held(), 0u);
     EXPECT_EQ(batcher().snapshot().backends[0].lanes_busy, 1u);
   });
-  Enqueue(10);
+  Enqueue(NewJob(10), Outcome::kCounted);
   // The freed credit was used at once, on a lane's thread.
   ASSERT_EQ(puppet().held(), 1u);
   puppet().Complete();
@@ -132,7 +149,7 @@ TEST_F(BatcherTest, NotInlineFromWithinDone) {
   TestJob* next = nullptr;
   TestJob& job = NewJob(10);
   job.on_done = [&] { next = &Enqueue(10); };
-  Enqueue(job);
+  Enqueue(job, Outcome::kCounted);
   EXPECT_TRUE(job.ok());
   EXPECT_EQ(puppet().executed_inline(), 1u);
   ASSERT_EQ(puppet().held(), 1u);

@@ -283,6 +283,30 @@ std::vector<Case> Cases() {
   return cases;
 }
 
+// Of a payload that is cut, how much each lane takes.
+TEST(DecideTest, ACpusLaneTakesItsShareOfAPayloadThatIsCut) {
+  struct {
+    const char* name;
+    QueueView queue;
+    uint32_t free;
+    uint64_t bytes_max;
+  } const cases[] = {
+      {"all lanes but one are counted on", Queue(1, 14 * kMiB), 8, 2 * kMiB},
+      {"also where few are free", Queue(1, 14 * kMiB), 1, 2 * kMiB},
+      {"shares shrink with what is left", RestOf(Queue(1, 7 * kMiB)), 2, kMiB},
+      {"but not below the smallest part", RestOf(Queue(1, kMiB)), 2, kMiB / 2},
+      {"what is not cut is not shared", Queue(1, 2 * kMiB - 1), 8, Limits().batch_bytes_max},
+  };
+  for (const auto& c : cases) {
+    SCOPED_TRACE(c.name);
+    LaneView lane = Lane(c.free, 8);
+    lane.executes_inline = true;
+    EXPECT_EQ(Decide(kNow, c.queue, {lane}, Limits()).bytes_max, c.bytes_max);
+    lane.executes_inline = false;
+    EXPECT_EQ(Decide(kNow, c.queue, {lane}, Limits()).bytes_max, Limits().batch_bytes_max);
+  }
+}
+
 TEST(DecideTest, Table) {
   for (const Case& c : Cases()) {
     SCOPED_TRACE(c.name);

@@ -100,6 +100,17 @@ def test_snapshots_come_where_asked_and_include_their_chunk(client):
         oracle.check_histogram(reply.histogram, b"".join(chunks[:reply.chunks]), spec)
 
 
+def test_snapshots_hold_what_came_before_while_chunks_overlap(start_server):
+    """Small chunks overtake large ones on their way through the lanes, but not in the sums."""
+    server = start_server("--cpu-lanes", "4", "--inline-bytes-max", "0", "--split-bytes-min", "1048576")
+    chunks = [random_bytes((1 << 20) + 7 if index % 3 == 0 else 11 * index, seed=index) for index in range(30)]
+    with Client(server.address) as client:
+        replies = client.accumulate(chunks, LETTERS, snapshots=range(len(chunks)))
+    assert [reply.chunks for reply in replies] == [*range(1, len(chunks) + 1), len(chunks)]
+    for reply in replies:
+        oracle.check_histogram(reply.histogram, b"".join(chunks[:reply.chunks]), LETTERS)
+
+
 def test_a_snapshot_does_not_wait_for_the_next_chunk(client):
     feed = Feed()
     call = client.stub.Accumulate(iter(feed), timeout=30)
