@@ -20,7 +20,7 @@ struct BackendOptions {
   uint32_t cuda_lanes = 4;        // per GPU
   uint64_t cuda_lane_bytes = uint64_t{16} << 20;
   uint32_t lane_payloads = 4096;  // descriptors and result rows held per CUDA lane
-  uint32_t spin_us_max = 50;      // how long a CUDA lane spins for the device before it blocks
+  uint32_t spin_us_max = 50;      // how long a CUDA lane spins for the device before it naps
   std::string force_kernel;       // registry name; empty: the selector chooses
   std::string tuning_cache;       // directory; empty: no cache
   std::string tuning_table;       // file with a table made elsewhere; empty: none

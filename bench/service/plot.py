@@ -58,7 +58,8 @@ def draw(result):
             parts.append(f'<text x="{LEFT + width + 6:.1f}" y="{y + 11}">{escape(text)}</text>')
             y += BAR
         y += GAP
-    where = f'{result.get("device", "")} · {result.get("cores", "?")} cores · {result["date"]} · {result["commit"][:9]}'
+    commits = sorted({row.get("commit", result["commit"])[:7] for row in result["rows"]})
+    where = f'{result.get("device", "")} · {result.get("cores", "?")} cores · {result["date"]} · {", ".join(commits)}'
     head = (f'<text x="14" y="28" font-size="17" font-weight="bold">Unary calls over TCP, every answer verified</text>'
             f'<text x="14" y="50" fill="#555">Client and server on one machine. Longer is better; '
             f'the longest bar of a group sets its scale.</text>'

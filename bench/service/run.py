@@ -305,7 +305,7 @@ def main():
                 print(f"[{i}] {row.name()}", flush=True)
                 for r in bench.run(row):
                     print_row(r)
-                    result["rows"].append(r)
+                    result["rows"].append({**r, "commit": result["commit"]})  # --append may mix builds
                 result["targets"] = targets_of(result["rows"], result["cores"])
                 if a.output:  # after each row: a run that is cut short keeps what it has
                     Path(a.output).write_text(json.dumps(result, indent=1) + "\n")

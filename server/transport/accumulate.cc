@@ -20,9 +20,6 @@ namespace {
 // counted.
 constexpr size_t kChunksMax = 8;
 constexpr uint64_t kChunkBytesMax = uint64_t{4} << 20;
-// From this size on a chunk takes longer to count than another thread to wake: the next read begins
-// first.
-constexpr uint64_t kReadFirstBytesMin = 32 << 10;
 // Replies that may wait for a client that does not read them, before reading pauses.
 constexpr size_t kRepliesMax = 4;
 

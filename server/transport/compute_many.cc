@@ -15,10 +15,6 @@
 namespace histogram::server {
 namespace {
 
-// From this size on a message takes longer to count than another thread to wake: the next read
-// begins first.
-constexpr size_t kReadFirstBytesMin = 32 << 10;
-
 class ComputeManyStream;
 // One payload of the stream. Items are reused: a stream has at most stream_payloads_max of them.
 struct Item final : Job {

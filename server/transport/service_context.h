@@ -3,6 +3,7 @@
 #define HISTOGRAM_SERVER_TRANSPORT_SERVICE_CONTEXT_H_
 
 #include <atomic>
+#include <cstdint>
 
 #include "server/batching/batcher.h"
 #include "server/batching/clock.h"
@@ -14,6 +15,10 @@
 #include "server/transport/stream_registry.h"
 
 namespace histogram::server {
+
+// From this size on a message takes longer to count than another thread to wake, so that a stream
+// begins its next read first (docs/TUNING.md).
+inline constexpr uint64_t kReadFirstBytesMin = 32 << 10;
 
 struct ServiceContext {
   ServiceContext(const TransportConfig& transport_config, Batcher& the_batcher, Clock& the_clock,

@@ -437,17 +437,21 @@ TEST_F(BatcherRecoveryTest, TheThreadForgivesWhatAStoppedProcessCouldNotDo) {
 class StandstillClock final : public Clock {
  public:
   TimeNs Now() const override {
-    if (std::this_thread::get_id() != owner_ && left_.fetch_sub(1) == 1) ahead_ += 60'000'000'000;
-    return Clock::Monotonic().Now() + ahead_.load();
+    if (std::this_thread::get_id() != owner_ && left_.fetch_sub(1) == 1) {
+      clock_.Jump(60'000'000'000);
+      stood_still_ = true;
+    }
+    return clock_.Now();
   }
   // Before the n-th reading by another thread from now on.
   void StandStillBefore(int n) { left_ = n; }
-  bool stood_still() const { return ahead_.load() > 0; }
+  bool stood_still() const { return stood_still_; }
 
  private:
   const std::thread::id owner_ = std::this_thread::get_id();
+  mutable RunningClock clock_;
   mutable std::atomic<int> left_{0};
-  mutable std::atomic<int64_t> ahead_{0};
+  mutable std::atomic<bool> stood_still_{false};
 };
 
 TEST_F(BatcherRecoveryTest, TheThreadForgivesAStandstillAtAnyMoment) {

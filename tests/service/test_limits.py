@@ -143,7 +143,8 @@ def test_one_tenant_with_eight_connections_starves_nobody(start_server, tmp_path
                         reply = client.compute(payload, metadata=(("authorization", f"Bearer {BOB}"),))
                         passed.append(flood.answered - before)
                         oracle.check_histogram(reply.histogram, payload, pb.Spec())
-                    # First come, first served would let all that wait pass: about 64.
+                    # First come, first served would let all that wait pass: about 64. Fairness lets pass a
+                    # few; on a busy machine also what is answered before this thread gets to run.
                     assert sorted(passed)[len(passed) // 2] <= 32, passed
         finally:
             flood.stop()

@@ -40,19 +40,23 @@ class Tidy(unittest.TestCase):
             "command": f"/usr/bin/ccache /usr/bin/c++ -I{self.root} {flags} -o one.o -c {source}",
             "file": str(source)}]))
 
-    def tidy(self):
-        """Returns (exit status, files that were remembered as clean, output)."""
+    def tidy(self, *flags):
+        """Returns (exit status, output)."""
         done = subprocess.run(
-            [self.root / "scripts" / "tidy", "--build-dir", self.root / "build"],
+            [self.root / "scripts" / "tidy", "--build-dir", self.root / "build", *flags],
             capture_output=True, text=True, check=False,
             env={**os.environ, "XDG_CACHE_HOME": str(self.root / "cache")})
-        output = done.stdout + done.stderr
+        return done.returncode, done.stdout + done.stderr
+
+    def tidy_one(self):
+        """Returns (exit status, files that were remembered as clean, output)."""
+        status, output = self.tidy()
         last = output.strip().splitlines()[-1]
         remembered = int(last.split(",")[1].split()[0]) if last.startswith("tidy: 1 files") else None
-        return done.returncode, remembered, output
+        return status, remembered, output
 
     def expect(self, status, remembered):
-        found_status, found_remembered, output = self.tidy()
+        found_status, found_remembered, output = self.tidy_one()
         self.assertEqual((found_status, found_remembered), (status, remembered), output)
         return output
 
@@ -95,12 +99,8 @@ class Tidy(unittest.TestCase):
             **first, "file": str(second), "command": first["command"].replace("one.cc", "two.cc")}]))
 
     def run_two(self):
-        """Returns (exit status, output) of a run over two files, with one job."""
-        done = subprocess.run(
-            [self.root / "scripts" / "tidy", "--build-dir", self.root / "build", "--jobs", "1"],
-            capture_output=True, text=True, check=False,
-            env={**os.environ, "XDG_CACHE_HOME": str(self.root / "cache")})
-        return done.returncode, done.stdout + done.stderr
+        """The same of a run over two files, with one job."""
+        return self.tidy("--jobs", "1")
 
     def test_remembers_each_of_those_looked_at_together(self):
         self.add_second(CLEAN.replace("Answer", "Other"))
@@ -148,7 +148,7 @@ class Tidy(unittest.TestCase):
 
     def test_without_a_configured_build_it_says_so(self):
         (self.root / "build" / "compile_commands.json").unlink()
-        status, _, output = self.tidy()
+        status, output = self.tidy()
         self.assertEqual(status, 2)
         self.assertIn("configure first", output)
 
