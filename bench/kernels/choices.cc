@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/cuda_tuning.h"
 #include "kernels/cuda/lane.h"
+#include "kernels/cuda/precise_sleep.h"
 
 namespace histogram::bench {
 namespace {
@@ -38,6 +39,7 @@ class Payloads {
   // Of each kernel. They take turns, so that what drifts on the host befalls all of them.
   std::vector<double> MedianUs(cuda::Lane& lane,
                                const std::vector<const cuda::CudaKernel*>& kernels) {
+    const cuda::PreciseSleep precise_sleep;
     std::vector<std::vector<double>> times(kernels.size());
     for (int run = 0; run < kRuns + 3; ++run) {
       for (size_t i = 0; i < kernels.size(); ++i) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "kernels/cuda/lane.h"
+#include "kernels/cuda/precise_sleep.h"
 #include "kernels/reference.h"
 
 namespace histogram::bench {
@@ -67,6 +68,7 @@ HostRow MeasureRow(std::vector<PinnedBatch>& lanes, int device, uint64_t bytes, 
   for (uint32_t i = 0; i < count; ++i) {
     threads.emplace_back([&, i] {
       CheckCuda(cudaSetDevice(device), "cudaSetDevice");
+      const cuda::PreciseSleep precise_sleep;
       PinnedBatch& mine = lanes[i];
       for (int warm_up = 0; warm_up < 20; ++warm_up) mine.Run();
       ready.fetch_add(1);

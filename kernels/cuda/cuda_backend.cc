@@ -14,6 +14,7 @@
 #include "kernels/cuda/cuda_tuning.h"
 #include "kernels/cuda/lane.h"
 #include "kernels/cuda/lane_layout.h"
+#include "kernels/cuda/precise_sleep.h"
 #include "kernels/cuda/registry/registry.h"
 #include "kernels/error.h"
 #include "kernels/mutex.h"
@@ -192,6 +193,7 @@ bool RunBatch(Shared& shared, Shared::Slot& slot) {
 }
 
 void RunLane(Shared& shared, Shared::Slot& slot) {
+  const PreciseSleep precise_sleep;
   static_cast<void>(cudaSetDevice(shared.device_index));
   while (true) {
     {

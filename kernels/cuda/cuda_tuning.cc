@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/lane_layout.h"
+#include "kernels/cuda/precise_sleep.h"
 #include "kernels/cuda/registry/registry.h"
 #include "kernels/tuning/build_id.h"
 #include "kernels/tuning/tune.h"
@@ -32,9 +33,9 @@ constexpr Many kMany[] = {{kKiB / 4, 1024},   {kKiB, 64, 64},  {kKiB, 1024},
                           {16 * kKiB, 64},    {64 * kKiB, 32}, {256 * kKiB, 8},
                           {1024 * kKiB, 4},   {4096 * kKiB, 3}};
 
-// Up to this size a batch costs so little that it can be measured often, and PCIe adds little
-// noise.
-constexpr uint64_t kQuietBytesMax = 1024 * kKiB;
+// Up to this size a batch costs so little that it can be measured often, and the least of many
+// costs has little of PCIe's noise.
+constexpr uint64_t kQuietBytesMax = 4096 * kKiB;
 constexpr tuning::TunerOptions kQuiet = {.first_round = 8, .last_round = 24, .margin = 0.02};
 
 // A quarter each of random bytes, letters, two values in turn, and one value; a kernel that is fast
@@ -209,6 +210,7 @@ absl::StatusOr<std::vector<KernelChoice>> MakeCudaTable(const std::string& backe
   }
   // Injected faults count launches: those of clients, not ours.
   if (!options.tune || !options.fault_injection.empty()) return DefaultRows(backend, options);
+  const PreciseSleep precise_sleep;  // as lanes' threads have
   Meter meter(lane, options.cuda_lane_bytes);
   const std::vector<tuning::TuneCell> cells = TuningCells(options);
   tuning::TuneOptions tune_options;

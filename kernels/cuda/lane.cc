@@ -1,7 +1,5 @@
 #include "kernels/cuda/lane.h"
 
-#include <sys/prctl.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -34,10 +32,6 @@ constexpr uint64_t kNapNsMin = 10'000;
 constexpr uint64_t kNapNsMax = 1'000'000;
 
 void Nap(uint64_t waited_ns) {
-  // By default Linux lets a sleep last 50 us longer than asked, to wake several threads at once.
-  constexpr unsigned long kSlackNs = 1;
-  thread_local const int precise = prctl(PR_SET_TIMERSLACK, kSlackNs);
-  static_cast<void>(precise);
   const uint64_t nap_ns = std::clamp(waited_ns / kNapsPerWait, kNapNsMin, kNapNsMax);
   std::this_thread::sleep_for(std::chrono::nanoseconds(nap_ns));
 }

@@ -2,7 +2,7 @@
 // it is made. It executes one batch at a time, in three steps that its thread calls in turn:
 //
 //   Begin   copies the fragments into pinned memory and queues copies and kernels
-//   Wait    spins, then blocks, until the device is done; touches nothing of the batch
+//   Wait    spins, then naps, until the device is done; touches nothing of the batch
 //   Finish  adds the rows up into the items' counts and fills in the report
 //
 // Up to kMappedBytesMax the kernels made for that read the pinned memory in place, as a graph
