@@ -7,13 +7,15 @@
 // the first: one byte permutation forms it. An increment is that permutation and one shared-memory
 // reduction.
 //
-// Groups of loads go to blocks in turn; the last part of a large payload is handed out by tickets,
-// so that multiprocessors that are nearer to the memory take more of it and all end together. A
-// ticket is drawn one group ahead.
+// Of a payload that is not large, groups of loads go to blocks in turn. A larger one is handed out
+// by tickets, so that multiprocessors that are nearer to the memory take more of it and all end
+// together; a ticket is drawn two ahead, so that its loads begin before the block meets.
 //
 // The table is cleared while the first loads are under way. The counts end in the row either by
 // global reductions into a row that the launch before has zeroed, or, where rows must be written
 // once, through an accumulator that the last block to finish reads, writes out and clears again.
+// The reductions of all blocks come at about the same time and to the same 1 KiB: each is a whole
+// line, and each block begins at another one.
 #include <algorithm>
 
 #include "kernels/cuda/cuda_status.h"
@@ -30,9 +32,12 @@ constexpr uint32_t kTicketBytes = 16;  // behind the table
 // 16-byte loads in flight in each thread.
 constexpr uint32_t kLoads = 2;
 constexpr uint32_t kGroupVectors = kThreads * kLoads;
+// Payloads of up to so many groups a block are shared out evenly, without tickets.
+constexpr uint32_t kEvenGroups = 4;
 // What a ticket names, and how many tickets a block at the end name single groups.
 constexpr uint32_t kStretchGroups = 4;
-constexpr uint32_t kSingles = 4;
+constexpr uint32_t kSingles = 6;
+constexpr uint32_t kLineWords = 32;  // of 128 bytes
 
 // Zero between launches.
 struct Accumulator {
@@ -51,7 +56,7 @@ struct Arguments {
   bool row_is_zero;           // and is added to, without the accumulator
   uint32_t groups;            // of kGroupVectors vectors
   uint32_t long_tickets;      // of kStretchGroups groups each
-  bool draws;                 // blocks draw tickets; else each counts the one of its number
+  bool draws;                 // blocks draw tickets; else they take groups in turn
   uint32_t* flag;             // may be null
   const BatchHeader* header;  // holds the flag's value
 };
@@ -92,16 +97,20 @@ __device__ inline uint32_t SumColumns(const uint8_t* table) {
   return sum;
 }
 
-// Takes the sum of value threadIdx.x / 4 and returns that of bin threadIdx.x, for threads below the
-// number of bins. Folds here, since a few bins of all blocks would meet at a few global words.
-__device__ inline uint32_t FoldInBlock(const BinMap& map, uint32_t sum, uint32_t* bins) {
+// Takes the sum of value threadIdx.x / 4 and leaves those of the bins in `bins`, which may be the
+// table's memory. Folds here, since a few bins of all blocks would meet at a few global words.
+template <bool kIdentity>
+__device__ inline void GatherBins(const BinMap& map, uint32_t sum, uint32_t* bins) {
   __syncthreads();  // the table is read, its memory is free
-  if (threadIdx.x < kByteValues) bins[threadIdx.x] = 0;
+  if (kIdentity) {
+    if (threadIdx.x % 4 == 0) bins[threadIdx.x / 4] = sum;
+  } else {
+    if (threadIdx.x < kByteValues) bins[threadIdx.x] = 0;
+    __syncthreads();
+    const uint32_t bin = map.bin_of[threadIdx.x / 4];
+    if (threadIdx.x % 4 == 0 && bin < map.bins) atomicAdd(&bins[bin], sum);
+  }
   __syncthreads();
-  const uint32_t bin = map.bin_of[threadIdx.x / 4];
-  if (threadIdx.x % 4 == 0 && bin < map.bins) atomicAdd(&bins[bin], sum);
-  __syncthreads();
-  return threadIdx.x < map.bins ? bins[threadIdx.x] : 0;
 }
 
 // The last block to arrive writes the row, clears the accumulator and sets the flag.
@@ -153,6 +162,34 @@ struct Tickets {
   }
 };
 
+// Counts the block's share. `loaded` is the first group of the ticket with the block's number; the
+// next is not drawn either. Everybody knows the ticket after the one at hand, so that there is
+// always one group under way; while that is counted, the one after is drawn.
+__device__ inline void CountByTickets(const Arguments& args, const Tickets& tickets,
+                                      const uint4* vectors, uint8_t* table, uint32_t column,
+                                      uint4 (&loaded)[kLoads]) {
+  auto* const drawn = reinterpret_cast<uint32_t*>(table + kTableBytes);  // two, used in turn
+  const uint32_t count = tickets.Count();
+  uint32_t mine = blockIdx.x, next = gridDim.x + blockIdx.x;
+  for (uint32_t turn = 0; mine < count; turn ^= 1) {
+    if (threadIdx.x == 0) {
+      drawn[turn] = 2 * gridDim.x + atomicAdd(&args.accumulator->tickets, 1U);
+    }
+    const uint32_t first = tickets.First(mine), end = first + tickets.Length(mine);
+    for (uint32_t group = first + 1; group < end; ++group) {
+      CountGroup(table, loaded, column);
+      LoadGroup(vectors, group, loaded);
+    }
+    CountGroup(table, loaded, column);
+    mine = next;
+    if (mine < count) LoadGroup(vectors, tickets.First(mine), loaded);
+    __syncthreads();
+    next = drawn[turn];
+  }
+  // As many draws as tickets: who got the last of them is the last to draw.
+  if (threadIdx.x == 0 && next == 2 * gridDim.x + count - 1) args.accumulator->tickets = 0;
+}
+
 // What is left when all full groups are counted: less than a group, and the edges.
 __device__ inline void CountRest(const Arguments& args, const Cut& cut, const uint4* vectors,
                                  uint32_t groups, uint8_t* table, uint32_t column) {
@@ -172,17 +209,14 @@ template <bool kIdentity>
 __global__ void __launch_bounds__(kThreads, 2)
     LanePrivateKernelOf(const __grid_constant__ Arguments args,
                         const __grid_constant__ BinMap map) {
-  // The table, then two tickets.
-  extern __shared__ __align__(16) uint8_t table[];
-  auto* const ticket = reinterpret_cast<uint32_t*>(table + kTableBytes);
+  extern __shared__ __align__(16) uint8_t table[];  // then room for tickets, with args.draws
   const Cut cut(args.data, args.bytes);
   const auto* const vectors = reinterpret_cast<const uint4*>(args.data + cut.head);
   const uint32_t column = (threadIdx.x % 64) * 4;
   const Tickets tickets = {args.groups, args.long_tickets};
-  const uint32_t ticket_count = tickets.Count();
-  uint32_t mine = blockIdx.x;  // the first goes without drawing
   uint4 loaded[kLoads];
-  if (mine < ticket_count) LoadGroup(vectors, tickets.First(mine), loaded);
+  const uint32_t first_group = args.draws ? tickets.First(blockIdx.x) : blockIdx.x;
+  if (first_group < args.groups) LoadGroup(vectors, first_group, loaded);
   for (uint32_t i = threadIdx.x; i < kTableBytes / 16; i += kThreads) {
     reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
   }
@@ -192,45 +226,25 @@ __global__ void __launch_bounds__(kThreads, 2)
     }
   }
   __syncthreads();
-
-  for (uint32_t turn = 0; mine < ticket_count; turn ^= 1) {
-    if (args.draws && threadIdx.x == 0) {
-      ticket[turn] = gridDim.x + atomicAdd(&args.accumulator->tickets, 1U);
-    }
-    const uint32_t first = tickets.First(mine), end = first + tickets.Length(mine);
-    for (uint32_t group = first + 1; group < end; ++group) {
+  if (args.draws) {
+    CountByTickets(args, tickets, vectors, table, column, loaded);
+  } else {
+    for (uint32_t group = first_group; group < args.groups;) {
       CountGroup(table, loaded, column);
-      LoadGroup(vectors, group, loaded);
+      group += gridDim.x;
+      if (group < args.groups) LoadGroup(vectors, group, loaded);
     }
-    CountGroup(table, loaded, column);
-    if (!args.draws) break;
-    __syncthreads();
-    mine = ticket[turn];
-    if (mine < ticket_count) LoadGroup(vectors, tickets.First(mine), loaded);
-  }
-  // As many draws as tickets, since the first of each block was not drawn: who got the last of them
-  // is the last to draw.
-  if (args.draws && threadIdx.x == 0 && mine == gridDim.x + ticket_count - 1) {
-    args.accumulator->tickets = 0;
   }
   CountRest(args, cut, vectors, args.groups, table, column);
   __syncthreads();
 
-  uint32_t sum = SumColumns(table);
-  uint32_t bin = threadIdx.x / 4;
-  bool adds = threadIdx.x % 4 == 0;
-  if (!kIdentity) {
-    sum = FoldInBlock(map, sum, reinterpret_cast<uint32_t*>(table));
-    bin = threadIdx.x;
-    adds = bin < map.bins;
-  }
-  adds = adds && sum != 0;
-  if (args.row_is_zero) {
-    if (adds) atomicAdd(&args.row[bin], sum);
-  } else {
-    if (adds) atomicAdd(&args.accumulator->counts[bin], sum);
-    FinishThroughAccumulator(args, *reinterpret_cast<uint32_t*>(table));
-  }
+  auto* const bins = reinterpret_cast<uint32_t*>(table);
+  GatherBins<kIdentity>(map, SumColumns(table), bins);
+  const uint32_t bin = (threadIdx.x + blockIdx.x * kLineWords) % kByteValues;
+  const uint32_t sum = threadIdx.x < kByteValues && bin < map.bins ? bins[bin] : 0;
+  uint32_t* const to = args.row_is_zero ? args.row : args.accumulator->counts;
+  if (sum != 0) atomicAdd(&to[bin], sum);
+  if (!args.row_is_zero) FinishThroughAccumulator(args, *bins);
 }
 
 class LanePrivateKernel final : public CudaKernel {
@@ -298,22 +312,17 @@ class LanePrivateKernel final : public CudaKernel {
     bool draws;
   };
   static Plan MakePlan(const Launch& launch, const PayloadDescriptor& payload) {
-    Plan plan = {.blocks = Blocks(launch, payload.bytes),
-                 .groups = 0,
-                 .long_tickets = 0,
-                 .draws = SharedBytes(*launch.device) > kTableBytes};
-    const uint32_t groups =
-        Cut(launch.input + payload.offset, payload.bytes).vectors / kGroupVectors;
+    Plan plan = {
+        .blocks = Blocks(launch, payload.bytes),
+        .groups = Cut(launch.input + payload.offset, payload.bytes).vectors / kGroupVectors,
+        .long_tickets = 0,
+        .draws = false};
     // When not every block would get a group, the rest, which is shared out more finely, is all.
-    if (groups < plan.blocks) return plan;
-    if (plan.draws) {
-      const uint32_t singles = std::min(groups, plan.blocks * kSingles);
-      plan.groups = groups;
-      plan.long_tickets = (groups - singles) / kStretchGroups;
-    } else {
-      plan.blocks = std::max(1U, groups / kStretchGroups);
-      plan.groups = groups / kStretchGroups * kStretchGroups;
-      plan.long_tickets = groups / kStretchGroups;
+    if (plan.groups < plan.blocks) plan.groups = 0;
+    if (SharedBytes(*launch.device) > kTableBytes && plan.groups > plan.blocks * kEvenGroups) {
+      plan.draws = true;
+      plan.long_tickets =
+          (plan.groups - std::min(plan.groups, plan.blocks * kSingles)) / kStretchGroups;
     }
     return plan;
   }
