@@ -53,6 +53,7 @@ MetricsOptions MakeMetricsOptions(const Config& config, const BackendSet& set) {
   for (const auto& backend : set.backends) options.backends.push_back(DescribeBackend(*backend));
   options.limits = LimitsOf(config);
   options.build = GetBuildInfo();
+  options.objective = Name(config.batching.objective);
   options.cuda = CudaCompiledIn();
   return options;
 }

@@ -308,22 +308,27 @@ bool Batcher::Impl::WaitIdle(TimeNs deadline) {
 }
 
 Batcher::Snapshot Batcher::Impl::TakeSnapshot() {
-  MutexLock lock(mu_);
   Snapshot snapshot;
-  for (const auto c : {FairQueue::kSmall, FairQueue::kLarge}) {
-    snapshot.queue_payloads += queue_.payloads(c);
-    snapshot.queue_bytes += queue_.bytes(c);
+  BatchingLimits limits;
+  {
+    MutexLock lock(mu_);
+    for (const auto c : {FairQueue::kSmall, FairQueue::kLarge}) {
+      snapshot.queue_payloads += queue_.payloads(c);
+      snapshot.queue_bytes += queue_.bytes(c);
+    }
+    snapshot.in_flight = in_flight_;
+    snapshot.charged_bytes = charged_bytes_;
+    snapshot.waiting = waiting_count_;
+    snapshot.backends.reserve(executors_.size());
+    for (const Executor& executor : executors_) {
+      snapshot.backends.push_back({.name = executor.backend->info().name,
+                                   .up = !executor.down && executor.backend->up(),
+                                   .lanes = executor.lanes,
+                                   .lanes_busy = static_cast<uint32_t>(executor.flights.size())});
+    }
+    limits = limits_;
   }
-  snapshot.in_flight = in_flight_;
-  snapshot.charged_bytes = charged_bytes_;
-  snapshot.waiting = waiting_count_;
-  snapshot.backends.reserve(executors_.size());
-  for (const Executor& executor : executors_) {
-    snapshot.backends.push_back({.name = executor.backend->info().name,
-                                 .up = !executor.down && executor.backend->up(),
-                                 .lanes = executor.lanes,
-                                 .lanes_busy = static_cast<uint32_t>(executor.flights.size())});
-  }
+  snapshot.placements = PlaceLonePayloads(backends_, limits);
   return snapshot;
 }
 

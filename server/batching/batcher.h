@@ -17,6 +17,7 @@
 #include "server/batching/clock.h"
 #include "server/batching/job.h"
 #include "server/batching/limits.h"
+#include "server/batching/placement.h"
 #include "server/observer.h"
 
 namespace histogram::server {
@@ -39,13 +40,14 @@ class Batcher {
     bool up = true;
     uint32_t lanes = 0, lanes_busy = 0;
   };
-  // A consistent look at the gauges.
+  // A consistent look at the gauges; placements are found a moment later.
   struct Snapshot {
     uint64_t queue_payloads = 0, queue_bytes = 0;  // waiting for a lane
     uint64_t in_flight = 0;                        // payloads executing
     uint64_t charged_bytes = 0;                    // against queue_bytes_max: queued and executing
     uint64_t waiting = 0;                          // streams paused for room
     std::vector<BackendSnapshot> backends;
+    std::vector<Placement> placements;  // of lone payloads
   };
 
   // `backends` (at most 64) in order of preference; they, the clock and the observer outlive the

@@ -31,7 +31,7 @@ BackendDescription DescribeBackend(const Backend& backend) {
   const BackendInfo& info = backend.info();
   BackendDescription description{info.name, info.device, info.uuid, info.driver, {}, {}};
   for (const KernelInfo& kernel : backend.kernels()) description.kernels.push_back(kernel.name);
-  for (const KernelChoice& choice : backend.choices()) description.chosen.push_back(choice.kernel);
+  description.choices = backend.choices();
   return description;
 }
 
@@ -73,8 +73,9 @@ void ServerMetrics::AddBackend(const BackendDescription& description, bool decla
   const size_t kernels = std::min(description.kernels.size(), kKernelsMax);
   for (size_t i = 0; i < kernels; ++i) {
     const std::string& name = description.kernels[i];
-    const bool shown = std::find(description.chosen.begin(), description.chosen.end(), name) !=
-                       description.chosen.end();
+    const bool shown =
+        std::any_of(description.choices.begin(), description.choices.end(),
+                    [&name](const KernelChoice& choice) { return choice.kernel == name; });
     backend->kernels.push_back({name, shown, HistogramCells(kStageBuckets, plan)});
   }
   backend->kernels.push_back({std::string(kOther), false, HistogramCells(kStageBuckets, plan)});

@@ -34,8 +34,8 @@ namespace histogram::server {
 // What the labels need to know of a backend.
 struct BackendDescription {
   std::string name, device, uuid, driver;
-  std::vector<std::string> kernels;  // every one that a BatchReport may name
-  std::vector<std::string> chosen;   // of these, those that the selector uses; shown from the start
+  std::vector<std::string> kernels;   // every one that a BatchReport may name
+  std::vector<KernelChoice> choices;  // the dispatch table; its kernels are shown from the start
 };
 BackendDescription DescribeBackend(const Backend& backend);
 
@@ -44,6 +44,7 @@ struct MetricsOptions {
   // Name and value of each limit, in base units; see LimitsOf.
   std::vector<std::pair<std::string, double>> limits;
   BuildInfo build;
+  std::string objective;   // of the choice between backends
   bool cuda = false;       // compiled in
   size_t shard_count = 0;  // 0: one per core
 };
@@ -54,6 +55,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
  public:
   static constexpr size_t kBackendsMax = 16;
   static constexpr size_t kKernelsMax = 64;  // of one backend
+  static constexpr size_t kChoicesMax = 64;  // of one backend, the first ones
   static constexpr size_t kTenantsMax = 64;  // more count as "other"
 
   explicit ServerMetrics(const MetricsOptions& options);
@@ -110,6 +112,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   void CollectBatches(Writer& writer) const;
   void CollectEvents(Writer& writer) const;
   void CollectBackends(Writer& writer, const Batcher::Snapshot& snapshot) const;
+  void CollectDispatch(Writer& writer, const Batcher::Snapshot& snapshot) const;
   void CollectGauges(Writer& writer, const Batcher::Snapshot& snapshot) const;
   void CollectSecurity(Writer& writer) const ABSL_LOCKS_EXCLUDED(mutex_);
   Batcher::Snapshot TakeSnapshot() const ABSL_LOCKS_EXCLUDED(mutex_);

@@ -1,11 +1,14 @@
 // Reading: the metric families, with the texts that explain them.
 #include <algorithm>
+#include <array>
 #include <initializer_list>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "server/batching/placement.h"
 #include "server/config_settings.h"
 #include "server/config_values.h"
 #include "server/metrics/labels.h"
@@ -73,6 +76,11 @@ constexpr double kAsIs = 1;
 // Describe carries no payload; its series appear only if someone records one.
 bool CarriesPayload(size_t method) { return static_cast<Method>(method) != Method::kDescribe; }
 
+// `none` stands for no limit.
+std::string LimitText(uint64_t limit, uint64_t none) {
+  return limit == none ? "any" : std::to_string(limit);
+}
+
 }  // namespace
 
 std::vector<std::pair<std::string, double>> LimitsOf(const Config& config) {
@@ -102,6 +110,7 @@ std::vector<MetricFamily> ServerMetrics::Collect() const {
   CollectBatches(writer);
   CollectEvents(writer);
   CollectBackends(writer, snapshot);
+  CollectDispatch(writer, snapshot);
   CollectGauges(writer, snapshot);
   CollectSecurity(writer);
   return families;
@@ -279,6 +288,45 @@ void ServerMetrics::CollectBackends(Writer& writer, const Batcher::Snapshot& sna
     const uint32_t busy = seen == nullptr ? 0 : std::min(seen->lanes_busy, lanes);
     writer.Gauge({{"backend", name}, {"state", "busy"}}, busy);
     writer.Gauge({{"backend", name}, {"state", "free"}}, lanes - busy);
+  }
+}
+
+void ServerMetrics::CollectDispatch(Writer& writer, const Batcher::Snapshot& snapshot) const {
+  writer.Family(
+      "dispatch_batch_seconds",
+      "The dispatch table: the kernel for batches up to these limits, and what one cost when "
+      "it was measured; 0 where none was.",
+      MetricType::Gauge);
+  for (const auto& backend : backends_) {
+    const std::string& name = backend->description.name;
+    std::set<std::array<uint64_t, 3>> seen;  // of rows with the same limits the first is used
+    for (const KernelChoice& choice : backend->description.choices) {
+      if (seen.size() == kChoicesMax) break;
+      if (!seen.insert({choice.bin_count_max, choice.payload_bytes_max, choice.payloads_max})
+               .second) {
+        continue;
+      }
+      writer.Gauge({{"backend", name},
+                    {"kernel", choice.kernel},
+                    {"bin_count_max", std::to_string(choice.bin_count_max)},
+                    {"payload_bytes_max", LimitText(choice.payload_bytes_max, UINT64_MAX)},
+                    {"payloads_max", LimitText(choice.payloads_max, UINT32_MAX)}},
+                   static_cast<double>(choice.cost_ns) / kSeconds);
+    }
+  }
+  writer.Family("objective_info",
+                "Always 1; the label says what the choice between backends keeps small.",
+                MetricType::Gauge);
+  writer.Gauge({{"objective", options_.objective}}, 1);
+  writer.Family("placement_payload_bytes_min",
+                "The smallest lone payload that goes to the backend while every lane is free; none "
+                "for a backend to which none goes.",
+                MetricType::Gauge);
+  std::set<std::string> placed;
+  for (const Placement& placement : snapshot.placements) {
+    if (!placed.insert(placement.backend).second) continue;
+    writer.Gauge({{"backend", placement.backend}},
+                 static_cast<double>(placement.payload_bytes_min));
   }
 }
 

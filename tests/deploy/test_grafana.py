@@ -18,7 +18,7 @@ UNITS = {"short", "reqps", "ops", "Bps", "bytes", "decmbytes", "percent", "perce
 KINDS = {"row", "stat", "timeseries", "heatmap", "table"}
 WANTED = (  # what an operator looks for, by title
     "Payloads by method", "Answers that are not OK", "Latency, all payloads", "Latency heat map",
-    "Stages of a request", "Payloads of a batch", "Lanes busy", "Queue", "Kernels chosen", "Bytes",
+    "Stages of a request", "Payloads of a batch", "Lanes busy", "Queue", "Kernels chosen", "Bytes", "Dispatch table",
     "Backends", "Payloads by server", "GPU use")
 
 

@@ -15,16 +15,34 @@ namespace histogram::server {
 
 using Labels = std::map<std::string, std::string>;
 
+inline KernelChoice Choice(const std::string& kernel, uint64_t payload_bytes_max,
+                           uint64_t cost_ns) {
+  KernelChoice choice;
+  choice.bin_count_max = 65536;
+  choice.payload_bytes_max = payload_bytes_max;
+  choice.payloads_max = 64;
+  choice.kernel = kernel;
+  choice.cost_ns = cost_ns;
+  return choice;
+}
+
 // A CPU and a GPU.
 inline MetricsOptions TwoBackends() {
   MetricsOptions options;
-  options.backends = {{"cuda:0",
-                       "NVIDIA \"H200\"\n",
-                       "GPU-1234",
-                       "550.54",
-                       {"lane_private", "naive"},
-                       {"lane_private"}},
-                      {"cpu", "AMD EPYC", "", "", {"scalar", "tables8"}, {"tables8"}}};
+  options.backends = {
+      {"cuda:0",
+       "NVIDIA \"H200\"\n",
+       "GPU-1234",
+       "550.54",
+       {"lane_private", "naive"},
+       {Choice("lane_private", 1 << 20, 20000), Choice("lane_private", 1 << 20, 7)}},
+      {"cpu",
+       "AMD EPYC",
+       "",
+       "",
+       {"scalar", "tables8"},
+       {Choice("tables8", 4096, 1500), Choice("tables8", UINT64_MAX, 0)}}};
+  options.objective = "latency";
   options.limits = LimitsOf(Config());
   options.build = {"0.1.0", "abc1234", "GNU 12.2.0", "Release"};
   options.shard_count = 4;

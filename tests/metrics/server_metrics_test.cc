@@ -53,6 +53,8 @@ TEST(ServerMetrics, EveryFamilyIsThereFromTheStartWithHelp) {
                            "integrity_failures_total",
                            "backend_up",
                            "backend_info",
+                           "dispatch_batch_seconds",
+                           "objective_info",
                            "limit",
                            "draining",
                            "build_info"}) {
@@ -279,6 +281,36 @@ TEST(ServerMetrics, ABackendThatWentDownStaysDown) {
   metrics.BackendDown("cpu", "watchdog");
   EXPECT_EQ(Gauge(metrics, "histsvc_backend_up", {{"backend", "cpu"}}), 0);
   EXPECT_EQ(Gauge(metrics, "histsvc_backend_up", {{"backend", "cuda:0"}}), 1);
+}
+
+TEST(ServerMetrics, ShowsWhatChoosesKernelsAndBackends) {
+  ServerMetrics metrics(TwoBackends());
+  const auto cost = [&](const char* backend, const char* kernel, const char* payload_bytes_max) {
+    return Gauge(metrics, "histsvc_dispatch_batch_seconds",
+                 {{"backend", backend},
+                  {"kernel", kernel},
+                  {"bin_count_max", "65536"},
+                  {"payload_bytes_max", payload_bytes_max},
+                  {"payloads_max", "64"}});
+  };
+  EXPECT_DOUBLE_EQ(cost("cuda:0", "lane_private", "1048576"), 20e-6) << "the first of two rows";
+  EXPECT_DOUBLE_EQ(cost("cpu", "tables8", "4096"), 1.5e-6);
+  EXPECT_EQ(cost("cpu", "tables8", "any"), 0) << "not measured, but in the table";
+  const auto families = metrics.Collect();
+  EXPECT_EQ(FindFamily(families, "histsvc_dispatch_batch_seconds")->metric.size(), 3u);
+  EXPECT_EQ(Gauge(metrics, "histsvc_objective_info", {{"objective", "latency"}}), 1);
+
+  const auto smallest = [&](const char* backend) {
+    return Gauge(metrics, "histsvc_placement_payload_bytes_min", {{"backend", backend}});
+  };
+  EXPECT_EQ(smallest("cpu"), -1);
+  metrics.SetSnapshotSource([] {
+    Batcher::Snapshot snapshot;
+    snapshot.placements = {{0, "cpu"}, {500000, "cuda:0"}, {900000, "cpu"}};
+    return snapshot;
+  });
+  EXPECT_EQ(smallest("cpu"), 0);
+  EXPECT_EQ(smallest("cuda:0"), 500000);
 }
 
 TEST(ServerMetrics, TellsWhatItIs) {
