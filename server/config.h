@@ -30,7 +30,7 @@ struct TransportConfig {
   uint32_t quantiles_max = 1024;
   uint64_t receive_bytes_max = uint64_t{1} << 30;  // gRPC's quota for received messages
   uint32_t stream_payloads_max = 64;               // unanswered payloads of one ComputeMany
-  uint32_t streams_max = 1024;                     // concurrent calls of one connection
+  uint32_t streams_max = 128;                      // concurrent calls of one connection
   double verify_fraction = 0;                      // of requests recounted with another kernel
   bool reflection = true;
   bool reuse_port = false;

@@ -1,5 +1,6 @@
 #include "bench/kernels/choices.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -18,7 +19,8 @@ constexpr Shape kShapes[] = {{1 * kKiB, 1},    {4 * kKiB, 1},    {48 * kKiB, 1},
                              {100 * kKiB, 1},  {512 * kKiB, 1},  {1 * kMiB, 1},  {3 * kMiB, 1},
                              {16 * kMiB, 1},   {1 * kKiB, 1000}, {4 * kKiB, 64}, {4 * kKiB, 1024},
                              {20 * kKiB, 100}, {64 * kKiB, 64},  {1 * kMiB, 8}};
-constexpr int kRuns = 31;
+constexpr int kRuns = 31;       // with every kernel
+constexpr int kDuelRuns = 101;  // of the choice and the best of the others
 
 // A batch of equal payloads in pageable memory.
 class Payloads {
@@ -37,11 +39,11 @@ class Payloads {
   }
 
   // Of each kernel. They take turns, so that what drifts on the host befalls all of them.
-  std::vector<double> MedianUs(cuda::Lane& lane,
+  std::vector<double> MedianUs(cuda::Lane& lane, int runs,
                                const std::vector<const cuda::CudaKernel*>& kernels) {
     const cuda::PreciseSleep precise_sleep;
     std::vector<std::vector<double>> times(kernels.size());
-    for (int run = 0; run < kRuns + 3; ++run) {
+    for (int run = 0; run < runs + 3; ++run) {
       for (size_t i = 0; i < kernels.size(); ++i) {
         const auto start = std::chrono::steady_clock::now();
         Check(lane.Begin(batch_, *kernels[i]));
@@ -90,7 +92,7 @@ std::vector<ChoiceRow> MeasureChoices(const Harness& harness) {
     ChoiceRow row;
     row.payload_bytes = shape.payload_bytes;
     row.payloads = shape.payloads;
-    row.kernel = std::string(cuda::Kernels()[selector.Choose(workload)]->name());
+    const cuda::CudaKernel* const chosen = cuda::Kernels()[selector.Choose(workload)];
     std::vector<const cuda::CudaKernel*> kernels;
     for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
       const bool small_enough = !kernel->slow() || workload.batch_bytes <= 128 * kKiB;
@@ -98,15 +100,19 @@ std::vector<ChoiceRow> MeasureChoices(const Harness& harness) {
       if (!kernel->batches() && shape.payloads > 100) continue;  // a launch a payload
       kernels.push_back(kernel);
     }
-    const std::vector<double> medians = payloads.MedianUs(lane, kernels);
+    const std::vector<double> medians = payloads.MedianUs(lane, kRuns, kernels);
+    const cuda::CudaKernel* other = nullptr;  // the best but for the choice
+    double other_us = 0;
     for (size_t i = 0; i < kernels.size(); ++i) {
-      const std::string name(kernels[i]->name());
-      if (name == row.kernel) row.us = medians[i];
-      if (row.best_kernel.empty() || medians[i] < row.best_us) {
-        row.best_kernel = name;
-        row.best_us = medians[i];
-      }
+      if (kernels[i] == chosen || (other != nullptr && medians[i] >= other_us)) continue;
+      other = kernels[i];
+      other_us = medians[i];
     }
+    const std::vector<double> duel = payloads.MedianUs(lane, kDuelRuns, {chosen, other});
+    row.kernel = std::string(chosen->name());
+    row.us = duel[0];
+    row.best_kernel = std::string((duel[1] < duel[0] ? other : chosen)->name());
+    row.best_us = std::min(duel[0], duel[1]);
     choices.push_back(row);
   }
   return choices;

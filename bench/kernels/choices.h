@@ -9,7 +9,8 @@
 namespace histogram::bench {
 
 // Tunes as a server does at its start, then runs every kernel that could compete on a lane, from
-// pageable memory to counts, for shapes of which only some were tuned.
+// pageable memory to counts, for shapes of which only some were tuned. The best of many medians is
+// in part the luckiest: the choice and the best are measured again, against each other alone.
 std::vector<ChoiceRow> MeasureChoices(const Harness& harness);
 
 }  // namespace histogram::bench

@@ -4,7 +4,7 @@
 Starts our server with one slow lane (the scalar kernel, hand-over instead of counting in place), so that
 counting and not the link is what gives way; measures its capacity in a closed loop; offers twice that in an
 open loop; and measures the capacity again at once. With --minutes, keeps a steady closed loop running for so
-long afterwards and watches the resident memory.
+long afterwards, behind a burst of four times as many requests in flight, and watches the resident memory.
 
   bench/service/overload.py --binaries build/release/bin --output overload.json [--minutes 10]
 
@@ -19,16 +19,24 @@ import threading
 import time
 from pathlib import Path
 
-from run import machine_fields
+from run import machine_fields, split_cores
 from servers import Server
 
 KIB, MIB = 1024, 1 << 20
 PAYLOAD = 256 * KIB
 QUEUE_BYTES, RECEIVE_BYTES = 32 * MIB, 128 * MIB
+BURST_SECONDS = 20
+
+
+class Client:
+    """The load generator, on cores of its own where there are two."""
+
+    def __init__(self, program, cores):
+        self.words = ["taskset", "-c", cores, program] if cores else [program]
 
 
 def bench(client, server, seconds, warm_up=0.2, rate=0.0, in_flight=4, payload=PAYLOAD, connections=4):
-    command = [client, "bench", "--server", server.addresses["tcp"], "--payload-bytes", payload, "--connections",
+    command = [*client.words, "bench", "--server", server.addresses["tcp"], "--payload-bytes", payload, "--connections",
                connections, "--in-flight", in_flight, "--duration", seconds, "--warm-up", warm_up, "--format", "json"]
     if rate:
         command += ["--rate", f"{rate:.1f}"]
@@ -82,7 +90,12 @@ def overload(client, server, seconds):
 
 
 def steady(client, server, minutes):
-    """Memory over a long load: the mean of the last tenth against that of the second tenth."""
+    """Memory over a long load: the mean of the last tenth against that of the second tenth.
+
+    What malloc keeps is the most that ever was in flight at once, and a steady load reaches its most ever more
+    seldom. So a burst with four times as many in flight comes first: whatever grows after that, grows with the requests.
+    """
+    bench(client, server, BURST_SECONDS, payload=64 * KIB, in_flight=16, connections=8)
     watch = Watch(server)
     result = bench(client, server, minutes * 60, payload=64 * KIB, in_flight=8)
     watch.stop()
@@ -91,7 +104,9 @@ def steady(client, server, minutes):
     return {"minutes": minutes, "requests": result["requests"], "errors": result["errors"],
             "resident_mib_early": round(mean(watch.samples[tenth:2 * tenth]), 1),
             "resident_mib_late": round(mean(watch.samples[-tenth:]), 1),
-            "resident_mib_most": round(watch.most, 1)}
+            "resident_mib_most": round(watch.most, 1),
+            "resident_mib_by_tenth": [round(mean(watch.samples[i * tenth:(i + 1) * tenth]), 1)
+                                      for i in range(min(10, len(watch.samples)))]}
 
 
 def missed(result):
@@ -120,20 +135,22 @@ def main():
     p.add_argument("--minutes", type=float, default=0, help="of steady load afterwards")
     p.add_argument("--output", default="")
     a = p.parse_args()
-    client = Path(a.binaries) / "histogram-client"
+    server_cores, client_cores, _ = split_cores(True)
+    client = Client(Path(a.binaries) / "histogram-client", client_cores)
     flags = ["--listen", "127.0.0.1:0", "--metrics-listen", "off", "--log-level", "warn", "--port-file", "@PORT_FILE@",
              "--drain-delay-us", "0", "--backend", "cpu"]
     slow = ["--cpu-lanes", "1", "--force-kernel", "scalar", "--inline-bytes-max", "0", "--queue-bytes-max",
             QUEUE_BYTES, "--receive-bytes-max", RECEIVE_BYTES, "--payload-bytes-max", 16 * MIB]
-    result = machine_fields()
+    result = {**machine_fields(), "pinned": {"server": server_cores, "client": client_cores}}
     with tempfile.TemporaryDirectory(prefix="histogram-bench-") as folder:
-        server = Server("ours", "cpu", [Path(a.binaries) / "histogram-server", *flags, *slow], Path(folder), "")
+        server = Server("ours", "cpu", [Path(a.binaries) / "histogram-server", *flags, *slow], Path(folder),
+                        server_cores)
         try:
             result["overload"] = overload(client, server, a.seconds)
         finally:
             server.stop()
         if a.minutes:
-            server = Server("ours", "steady", [Path(a.binaries) / "histogram-server", *flags], Path(folder), "")
+            server = Server("ours", "steady", [Path(a.binaries) / "histogram-server", *flags], Path(folder), server_cores)
             try:
                 result["steady"] = steady(client, server, a.minutes)
             finally:
