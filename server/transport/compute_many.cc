@@ -126,28 +126,37 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   bool more_to_write_ = false;
 };
 
-// Marks the item that this thread is handing to the batcher, whose Done may come from within.
+// Marks the item that this thread is handing to the batcher, whose Done may come from within; then
+// it leaves word here of what is left to do.
 class ArrivalScope {
  public:
   explicit ArrivalScope(const Item& item)
-      : before_(std::exchange(arriving, {.item = &item, .ticket = item.ticket})) {}
+      : item_(&item), ticket_(item.ticket), before_(std::exchange(arriving, this)) {}
   ~ArrivalScope() { arriving = before_; }
   ArrivalScope(const ArrivalScope&) = delete;
   ArrivalScope& operator=(const ArrivalScope&) = delete;
 
-  static bool IsOf(const Item& item) {
-    return arriving.item == &item && arriving.ticket == item.ticket;
+  // Null where the item is not the one that this thread is handing over.
+  static ArrivalScope* Of(const Item& item) {
+    const bool is_arriving =
+        arriving != nullptr && arriving->item_ == &item && arriving->ticket_ == item.ticket;
+    return is_arriving ? arriving : nullptr;
   }
+  void SetAnswered(bool must_read) {
+    answered_ = true;
+    must_read_ = must_read;
+  }
+  bool answered() const { return answered_; }
+  bool must_read() const { return must_read_; }
 
  private:
-  struct Arrival {
-    const Item* item = nullptr;
-    uint64_t ticket = 0;
-  };
-  static thread_local Arrival arriving;
-  const Arrival before_;
+  static thread_local ArrivalScope* arriving;
+  const Item* const item_;
+  const uint64_t ticket_;
+  ArrivalScope* const before_;
+  bool answered_ = false, must_read_ = false;
 };
-thread_local ArrivalScope::Arrival ArrivalScope::arriving;
+thread_local ArrivalScope* ArrivalScope::arriving = nullptr;
 
 void Item::Admitted() { stream->ItemAdmitted(*this); }
 
@@ -252,10 +261,15 @@ void ComputeManyStream::OnReadDone(bool ok) {
   item->started_at = service_.clock.Now();
   item->message = std::move(message);
   if (read) StartRead(&incoming_);
-  const absl::StatusOr<Batcher::Outcome> outcome = [&] {
+  absl::StatusOr<Batcher::Outcome> outcome;
+  {
     const ArrivalScope arrival(*item);
-    return Accept(item);
-  }();
+    outcome = Accept(item);
+    if (arrival.answered()) {
+      if (arrival.must_read()) StartRead(&incoming_);
+      return;
+    }
+  }
   if (!outcome.ok()) {
     ObserveRefusal(service_.observer, outcome.status());
     item->stream.reset();
@@ -316,13 +330,15 @@ void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
   item->payload_owner.reset();
   item->message.reset();
   item->plan.reset();
-  const bool reads_on_later = ArrivalScope::IsOf(*item);  // in OnReadDone, when it is back there
+  ArrivalScope* const arrival = ArrivalScope::Of(*item);
   absl::MutexLock lock(&mu_);
   replies_.emplace_back().Swap(&reply);
   free_items_.push_back(item);
-  if (reads_on_later) return AdvanceButReading();
   OpenGate(item->ticket);
-  Advance();
+  if (arrival == nullptr) return Advance();
+  // OnReadDone reads on when it is back, without taking the lock again for that.
+  AdvanceButReading();
+  arrival->SetAnswered(TakeRead());
 }
 
 void ComputeManyStream::OnWriteDone(bool ok) {
