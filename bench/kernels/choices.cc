@@ -78,8 +78,7 @@ std::vector<ChoiceRow> MeasureChoices(const Harness& harness) {
   Check(made.status());
   cuda::Lane& lane = **made;
   std::vector<std::string> notes;
-  auto rows = cuda::MakeCudaTable("cuda:0", harness.device(), options, lane,
-                                  cuda::MeasureGatherNsPerByte(lane), notes);
+  auto rows = cuda::MakeCudaTable("cuda:0", harness.device(), options, lane, notes);
   Check(rows.status());
   const tuning::Selector selector(cuda::Candidates(), *std::move(rows));
   const std::vector<uint8_t> bytes = testing::MakePayload(Distribution::kUniform, 16 * kMiB);

@@ -1,6 +1,6 @@
 // bench-kernels: every CUDA kernel against what the machine can do, measured in one run.
 //
-//   bench-kernels [--json FILE] [--commit ID] [--quick] [--only kernels,batches,host]
+//   bench-kernels [--json FILE] [--commit ID] [--quick] [--only kernels,batches,choices,host]
 //                 [--check-targets]
 //
 // With --check-targets the exit code is 3 where a target (targets.h) is missed.
@@ -24,7 +24,7 @@ namespace histogram::bench {
 namespace {
 
 struct Options {
-  std::string json, commit = "unknown", only = "kernels,batches,host";
+  std::string json, commit = "unknown", only = "kernels,batches,choices,host";
   bool quick = false, check_targets = false;
 };
 
@@ -163,8 +163,8 @@ int Main(int argc, char** argv) {
   harness.Fill(testing::MakePayload(Distribution::kUniform, kPatternBytes));
   results.ceilings = MeasureCeilings(harness, {64 * kKiB, kMiB, 16 * kMiB, 256 * kMiB, kGiB});
   MeasureMatrix(harness, options, results);
+  if (absl::StrContains(options.only, "choices")) results.choices = MeasureChoices(harness);
   if (absl::StrContains(options.only, "host")) {
-    results.choices = MeasureChoices(harness);
     for (const uint32_t spin_us_max : {50U, 0U}) {
       const std::vector<HostRow> rows =
           MeasureHost(harness, spin_us_max, options.quick ? 0.15 : 0.4);

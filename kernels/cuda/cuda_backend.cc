@@ -377,8 +377,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
     info.device_bytes += slot.lane->device_bytes();
   }
   shared->gather_ns_per_byte = MeasureGatherNsPerByte(*shared->slots.front().lane);
-  absl::StatusOr<std::vector<KernelChoice>> rows = MakeCudaTable(
-      info.name, device, options, *shared->slots.front().lane, shared->gather_ns_per_byte, notes);
+  absl::StatusOr<std::vector<KernelChoice>> rows =
+      MakeCudaTable(info.name, device, options, *shared->slots.front().lane, notes);
   if (!rows.ok()) return rows.status();
   std::vector<KernelChoice> lone_rows;
   std::copy_if(rows->begin(), rows->end(), std::back_inserter(lone_rows),

@@ -21,8 +21,8 @@ constexpr uint64_t kKiB = 1024;
 
 // Workloads that are measured: payloads of one size, alone, a few and many of them. What is best
 // for many is not for a few: those fit into what kernels read in place.
-constexpr uint64_t kLoneBytes[] = {kKiB / 4,   kKiB,        4 * kKiB,    16 * kKiB,   64 * kKiB,
-                                   256 * kKiB, 1024 * kKiB, 4096 * kKiB, 16384 * kKiB};
+constexpr uint64_t kLoneBytes[] = {kKiB / 4,   kKiB,       4 * kKiB,    16 * kKiB,   64 * kKiB,
+                                   256 * kKiB, 512 * kKiB, 1024 * kKiB, 4096 * kKiB, 16384 * kKiB};
 struct Many {
   uint64_t bytes;
   uint32_t count;
@@ -33,9 +33,9 @@ constexpr Many kMany[] = {{kKiB / 4, 1024},   {kKiB, 64, 64},  {kKiB, 1024},
                           {16 * kKiB, 64},    {64 * kKiB, 32}, {256 * kKiB, 8},
                           {1024 * kKiB, 4},   {4096 * kKiB, 3}};
 
-// Up to this size a batch costs so little that it can be measured often, and the least of many
-// costs has little of PCIe's noise.
-constexpr uint64_t kQuietBytesMax = 4096 * kKiB;
+// Up to this size a batch costs so little that it can be measured often, and PCIe adds little
+// noise.
+constexpr uint64_t kQuietBytesMax = 1024 * kKiB;
 constexpr tuning::TunerOptions kQuiet = {.first_round = 8, .last_round = 24, .margin = 0.02};
 
 // A quarter each of random bytes, letters, two values in turn, and one value; a kernel that is fast
@@ -58,8 +58,7 @@ std::vector<uint8_t> SampleBytes(uint64_t bytes) {
 // Runs batches of a shape on the lane.
 class Meter {
  public:
-  Meter(Lane& lane, uint64_t bytes, double gather_ns_per_byte)
-      : lane_(lane), sample_(SampleBytes(bytes)), gather_ns_per_byte_(gather_ns_per_byte) {}
+  Meter(Lane& lane, uint64_t bytes) : lane_(lane), sample_(SampleBytes(bytes)) {}
 
   absl::StatusOr<uint64_t> MeasureNs(const CudaKernel& kernel, const Workload& workload) {
     if (NowNs() >= deadline_ns_) return absl::CancelledError("out of time");
@@ -83,24 +82,15 @@ class Meter {
     }
     HISTOGRAM_RETURN_IF_ERROR(lane_.Wait());
     lane_.Finish(batch);
+    // Gathering is the same for all kernels, and so much of a large batch that its noise would
+    // decide.
     const uint64_t took_ns = NowNs() - start;
-    const uint64_t gather_ns = GatherNs(batch);
-    return std::max<uint64_t>(1, took_ns - std::min(took_ns, gather_ns));
+    return std::max<uint64_t>(1, took_ns - std::min(took_ns, batch.report.gather_ns));
   }
 
  private:
-  // A cost leaves out what gathering takes, since that is added for each batch (EstimateNs). Small
-  // batches are measured so often that the least of their times is free of its noise: of those the
-  // same is left out whatever the kernel, also if it copies while the rest is gathered. Of a large
-  // batch gathering is so much that its noise would decide.
-  uint64_t GatherNs(const Batch& batch) const {
-    if (batch.bytes > kQuietBytesMax) return batch.report.gather_ns;
-    return static_cast<uint64_t>(static_cast<double>(batch.bytes) * gather_ns_per_byte_);
-  }
-
   Lane& lane_;
   const std::vector<uint8_t> sample_;
-  const double gather_ns_per_byte_;
   const uint64_t deadline_ns_ = NowNs() + kTuneNsMax;
 };
 
@@ -196,7 +186,6 @@ std::vector<KernelChoice> DefaultRows(const std::string& backend, const BackendO
 absl::StatusOr<std::vector<KernelChoice>> MakeCudaTable(const std::string& backend,
                                                         const Device& device,
                                                         const BackendOptions& options, Lane& lane,
-                                                        double gather_ns_per_byte,
                                                         std::vector<std::string>& notes) {
   const tuning::TuningKey key = Key(device, options);
   if (!options.tuning_table.empty()) {
@@ -222,7 +211,7 @@ absl::StatusOr<std::vector<KernelChoice>> MakeCudaTable(const std::string& backe
   // Injected faults count launches: those of clients, not ours.
   if (!options.tune || !options.fault_injection.empty()) return DefaultRows(backend, options);
   const PreciseSleep precise_sleep;  // as lanes' threads have
-  Meter meter(lane, options.cuda_lane_bytes, gather_ns_per_byte);
+  Meter meter(lane, options.cuda_lane_bytes);
   const std::vector<tuning::TuneCell> cells = TuningCells(options);
   tuning::TuneOptions tune_options;
   tune_options.budget_ns = kTuneNsMax;

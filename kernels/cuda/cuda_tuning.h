@@ -30,12 +30,10 @@ double MeasureGatherNsPerByte(Lane& lane);
 
 // Rows from options.tuning_table, else from the cache, else measured on `lane`, else the default
 // ones. INVALID_ARGUMENT where the table file cannot be read. `backend` is what the rows name
-// ("cuda:0"), `gather_ns_per_byte` what was measured. REQUIRES: `lane` is idle and its device
-// current.
+// ("cuda:0"). REQUIRES: `lane` is idle and its device current.
 absl::StatusOr<std::vector<KernelChoice>> MakeCudaTable(const std::string& backend,
                                                         const Device& device,
                                                         const BackendOptions& options, Lane& lane,
-                                                        double gather_ns_per_byte,
                                                         std::vector<std::string>& notes);
 
 }  // namespace histogram::cuda

@@ -14,7 +14,7 @@ std::optional<size_t> Tuner::Next() {
     State* next = nullptr;
     for (State& state : states_) {
       if (!state.alive || state.measured_in_round >= round_length_) continue;
-      if (spent_ns_ >= options_.budget_ns && state.measured > 0) continue;
+      if (spent_ns_ >= options_.budget_ns && !state.costs.empty()) continue;
       if (next == nullptr || state.measured_in_round < next->measured_in_round) next = &state;
     }
     if (next != nullptr) return static_cast<size_t>(next - states_.data());
@@ -28,8 +28,9 @@ std::optional<size_t> Tuner::Next() {
 void Tuner::Report(size_t candidate, uint64_t cost_ns) {
   State& state = states_[candidate];
   if (state.failed) return;
-  state.cost_ns = std::min(state.cost_ns.value_or(cost_ns), cost_ns);
-  ++state.measured;
+  std::vector<uint64_t>& costs = state.costs;
+  costs.insert(std::upper_bound(costs.begin(), costs.end(), cost_ns), cost_ns);
+  state.cost_ns = costs[(costs.size() - 1) / 4];
   ++state.measured_in_round;
   spent_ns_ = cost_ns > UINT64_MAX - spent_ns_ ? UINT64_MAX : spent_ns_ + cost_ns;
   for (State& each : states_) {
@@ -49,7 +50,7 @@ bool Tuner::Hopeless(const State& state) const {
   const std::optional<size_t> cheapest = best();
   const double factor = std::max(1.0, options_.hopeless_factor);
   const double bound = static_cast<double>(*states_[*cheapest].cost_ns) *
-                       (state.measured == 1 ? factor * factor : factor);
+                       (state.costs.size() == 1 ? factor * factor : factor);
   return static_cast<double>(*state.cost_ns) > bound && &state != &states_[*cheapest];
 }
 

@@ -9,7 +9,8 @@
 //
 // Each round measures every candidate that is left equally often, twice as often as the round
 // before, and keeps the better half; a candidate that is hopeless is dropped at once. The cost of a
-// candidate is the least that was seen of it: what disturbs a measurement only ever adds to it.
+// candidate is the lower quartile of what was seen of it: what disturbs a measurement only ever
+// adds to it, but what it takes at best says little of what it usually takes.
 #ifndef HISTOGRAM_KERNELS_TUNING_TUNER_H_
 #define HISTOGRAM_KERNELS_TUNING_TUNER_H_
 
@@ -51,16 +52,18 @@ class Tuner {
 
   // The cheapest as far as it is known; nothing while no candidate has been measured.
   std::optional<size_t> best() const;
-  // The least cost seen of `candidate`; nothing where it was never measured.
+  // The lower quartile of what was seen of `candidate` (up to four times: the least): what it
+  // usually takes, unless more than three quarters were disturbed. Nothing where it was never
+  // measured.
   std::optional<uint64_t> cost_ns(size_t candidate) const;
 
  private:
   struct State {
     bool alive = true;
     bool failed = false;
-    uint32_t measured = 0;
     uint32_t measured_in_round = 0;
-    std::optional<uint64_t> cost_ns;
+    std::vector<uint64_t> costs;      // ascending
+    std::optional<uint64_t> cost_ns;  // their lower quartile
   };
 
   bool Hopeless(const State& state) const;

@@ -60,6 +60,17 @@ TEST(TunerTest, FindsTheCheapestUnderNoise) {
 }
 
 // Candidates that differ by less than the margin: the preferred one is chosen every time.
+TEST(TunerTest, OneLuckyMeasurementDoesNotDecide) {
+  Tuner tuner(2, {.first_round = 8, .last_round = 8});
+  int of_the_first = 0;
+  Search(tuner, 2, [&of_the_first](size_t i) -> uint64_t {
+    if (i == 1) return 1500;
+    return ++of_the_first == 3 ? 1000 : 2000;
+  });
+  EXPECT_EQ(tuner.best(), 1U);
+  EXPECT_EQ(tuner.cost_ns(0), 2000U);
+}
+
 TEST(TunerTest, DoesNotFlapBetweenEquals) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);
