@@ -4,7 +4,8 @@
   bench/service/plot.py bench/results/cpu-2core/service.json docs/images/service-cpu.svg
 
 Bars are relative to the null sink of the same run, which is what gRPC itself carries; the absolute rate
-stands at each bar's end. Unary calls over TCP; of each payload size the row with the most connections.
+stands at each bar's end. Unary calls over TCP; of each payload size the row with
+the most servers in it, of those the one with the most connections.
 Needs Python 3.9 and nothing else.
 """
 import json
@@ -35,8 +36,10 @@ def groups(rows):
     chosen = [r for r in rows if r["api"] == "compute" and r["transport"] == "tcp" and r["server"] != "null_sink_again"]
     for payload in sorted({r["payload_bytes"] for r in chosen}):
         same = [r for r in chosen if r["payload_bytes"] == payload]
-        most = max(r["connections"] for r in same)
-        yield payload, most, [r for r in same if r["connections"] == most]
+        _, most = max((sum(r["connections"] == c for r in same), c) for c in {r["connections"] for r in same})
+        same = [r for r in same if r["connections"] == most]
+        run = next(r["commit"] for r in same if r["server"] == "null_sink")
+        yield payload, most, [r for r in same if r["commit"] == run]  # a file may hold several runs
 
 
 def label(row):

@@ -295,7 +295,7 @@ void ServerMetrics::CollectDispatch(Writer& writer, const Batcher::Snapshot& sna
   writer.Family(
       "dispatch_batch_seconds",
       "The dispatch table: the kernel for batches up to these limits, and what one cost when "
-      "it was measured; 0 where none was.",
+      "it was measured; 0 where none was. Without tuning there are no rows.",
       MetricType::Gauge);
   for (const auto& backend : backends_) {
     const std::string& name = backend->description.name;

@@ -100,9 +100,10 @@ class Server:
     def start(self):
         port_file = self.folder / f"{self.name}.ports"
         port_file.unlink(missing_ok=True)
+        tune = [] if "--tune" in self.flags else ["--no-tune"]
         self.process = Process(
             [self.binary, "--listen", self.listen, "--metrics-listen", self.metrics_address,
-             "--port-file", port_file, "--backend", "cpu", "--no-tune", *self.flags],
+             "--port-file", port_file, "--backend", "cpu", *tune, *self.flags],
             self.folder / f"{self.name}.log", self.namespace)
 
         def ready():

@@ -20,7 +20,7 @@ def make_server(binary, folder, name, *flags):
 def watched(root, server_bin, client_bin, load_bin, tmp_path_factory):
     """The address of a Prometheus that has watched a server under every kind of load."""
     folder = tmp_path_factory.mktemp("watched")
-    server = make_server(server_bin, folder, "server")
+    server = make_server(server_bin, folder, "server", "--tune")  # a table to show
     prometheus = None
     try:
         server.start()
