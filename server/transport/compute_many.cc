@@ -263,7 +263,7 @@ void ComputeManyStream::OnReadDone(bool ok) {
   if (read) StartRead(&incoming_);
   absl::StatusOr<Batcher::Outcome> outcome;
   {
-    const ArrivalScope arrival(*item);
+    ArrivalScope arrival(*item);  // ItemDone may write to it
     outcome = Accept(item);
     if (arrival.answered()) {
       if (arrival.must_read()) StartRead(&incoming_);
