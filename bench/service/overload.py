@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from run import machine_fields, split_cores
-from servers import Server
+from servers import Server, on_cores
 
 KIB, MIB = 1024, 1 << 20
 PAYLOAD = 256 * KIB
@@ -28,15 +28,8 @@ QUEUE_BYTES, RECEIVE_BYTES = 32 * MIB, 128 * MIB
 BURST_SECONDS = 20
 
 
-class Client:
-    """The load generator, on cores of its own where there are two."""
-
-    def __init__(self, program, cores):
-        self.words = ["taskset", "-c", cores, program] if cores else [program]
-
-
 def bench(client, server, seconds, warm_up=0.2, rate=0.0, in_flight=4, payload=PAYLOAD, connections=4):
-    command = [*client.words, "bench", "--server", server.addresses["tcp"], "--payload-bytes", payload, "--connections",
+    command = [*client, "bench", "--server", server.addresses["tcp"], "--payload-bytes", payload, "--connections",
                connections, "--in-flight", in_flight, "--duration", seconds, "--warm-up", warm_up, "--format", "json"]
     if rate:
         command += ["--rate", f"{rate:.1f}"]
@@ -93,7 +86,8 @@ def steady(client, server, minutes):
     """Memory over a long load: the mean of the last tenth against that of the second tenth.
 
     What malloc keeps is the most that ever was in flight at once, and a steady load reaches its most ever more
-    seldom. So a burst with four times as many in flight comes first: whatever grows after that, grows with the requests.
+    seldom. So a burst with four times as many in flight comes first: whatever grows after that, grows with the
+    requests.
     """
     bench(client, server, BURST_SECONDS, payload=64 * KIB, in_flight=16, connections=8)
     watch = Watch(server)
@@ -136,7 +130,7 @@ def main():
     p.add_argument("--output", default="")
     a = p.parse_args()
     server_cores, client_cores, _ = split_cores(True)
-    client = Client(Path(a.binaries) / "histogram-client", client_cores)
+    client = on_cores(client_cores, [Path(a.binaries) / "histogram-client"])
     flags = ["--listen", "127.0.0.1:0", "--metrics-listen", "off", "--log-level", "warn", "--port-file", "@PORT_FILE@",
              "--drain-delay-us", "0", "--backend", "cpu"]
     slow = ["--cpu-lanes", "1", "--force-kernel", "scalar", "--inline-bytes-max", "0", "--queue-bytes-max",

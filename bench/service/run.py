@@ -25,7 +25,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from servers import start_servers
+from servers import on_cores, start_servers
 from targets import print_targets, targets_of
 
 KIB, MIB = 1024, 1 << 20
@@ -81,8 +81,7 @@ def measure(client, server, row, seconds, warm_up, cores, rate=0, certificate=No
         command += ["--tls", "--tls-ca", certificate[0], "--tls-server-name", "localhost"]
     if rate:
         command += ["--rate", f"{rate:.3f}"]
-    if cores:
-        command = ["taskset", "-c", cores] + command
+    command = on_cores(cores, command)
     before, switches_before = server.cpu_seconds(), server.context_switches()
     try:
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True,

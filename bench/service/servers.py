@@ -11,6 +11,11 @@ from pathlib import Path
 KIB = 1024
 
 
+def on_cores(cores, command):
+    """The command, kept to these cores ("0,1"); to none in particular where there are none given."""
+    return ["taskset", "-c", cores, *command] if cores else command
+
+
 class Server:
     """A server process with its addresses, CPU time and memory."""
 
@@ -21,8 +26,7 @@ class Server:
         self.socket = folder / f"{name}-{backend}{mark}.sock"
         command = [str(c).replace("@PORT_FILE@", str(self.port_file)).replace("@SOCKET@", f"unix:{self.socket}")
                    for c in command]
-        if cores:
-            command = ["taskset", "-c", cores] + command
+        command = on_cores(cores, command)
         self.log = open(folder / f"{name}-{backend}{mark}.log", "w+b")
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
         self.addresses = self.wait(ready_line, command)

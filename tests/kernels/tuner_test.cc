@@ -59,7 +59,6 @@ TEST(TunerTest, FindsTheCheapestUnderNoise) {
   EXPECT_EQ(right, 300);
 }
 
-// Candidates that differ by less than the margin: the preferred one is chosen every time.
 TEST(TunerTest, OneLuckyMeasurementDoesNotDecide) {
   Tuner tuner(2, {.first_round = 8, .last_round = 8});
   int of_the_first = 0;
@@ -71,6 +70,7 @@ TEST(TunerTest, OneLuckyMeasurementDoesNotDecide) {
   EXPECT_EQ(tuner.cost_ns(0), 2000U);
 }
 
+// Candidates that differ by less than the margin: the preferred one is chosen every time.
 TEST(TunerTest, DoesNotFlapBetweenEquals) {
   for (uint64_t seed = 0; seed < 300; ++seed) {
     Random random(seed);
