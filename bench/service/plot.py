@@ -37,9 +37,9 @@ def groups(rows):
     for payload in sorted({r["payload_bytes"] for r in chosen}):
         same = [r for r in chosen if r["payload_bytes"] == payload]
         _, most = max((sum(r["connections"] == c for r in same), c) for c in {r["connections"] for r in same})
-        rows = [r for r in same if r["connections"] == most]
-        run = next(r["commit"] for r in rows if r["server"] == "null_sink")
-        yield payload, most, [r for r in rows if r["commit"] == run]  # a file may hold several runs
+        chosen_rows = [r for r in same if r["connections"] == most]
+        run = next(r["commit"] for r in chosen_rows if r["server"] == "null_sink")
+        yield payload, most, [r for r in chosen_rows if r["commit"] == run]  # a file may hold several runs
 
 
 def label(row):
