@@ -1,7 +1,6 @@
 #include "kernels/cuda/cuda_tuning.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,6 +8,7 @@
 #include "kernels/cuda/lane_layout.h"
 #include "kernels/cuda/precise_sleep.h"
 #include "kernels/cuda/registry/registry.h"
+#include "kernels/cuda/streaming_copy.h"
 #include "kernels/tuning/build_id.h"
 #include "kernels/tuning/tune.h"
 #include "kernels/tuning/tuning_table.h"
@@ -149,7 +149,8 @@ double MeasureGatherNsPerByte(Lane& lane) {
   const Fragment pinned = lane.PinnedFragments(kBytes, *FindKernel("warp_batch")).front();
   auto* const to = const_cast<uint8_t*>(pinned.data());
   const uint64_t start = NowNs();
-  for (int i = 0; i < kCopies; ++i) std::memcpy(to, sample.data() + i * kBytes, kBytes);
+  for (int i = 0; i < kCopies; ++i) StreamingCopy(to, sample.data() + i * kBytes, kBytes);
+  StreamingFence();
   return static_cast<double>(NowNs() - start) / static_cast<double>(kCopies * kBytes);
 }
 

@@ -14,13 +14,9 @@
 namespace histogram::cuda {
 namespace {
 
-uint64_t PiecesMax(const LaneOptions& options) {
-  return options.lane_payloads + options.lane_bytes / kChunkBytesMin + 1;
-}
-
 // Header, descriptor and padding of every piece, as if each had a chunk of its own.
 uint64_t OverheadBytesMax(const LaneOptions& options) {
-  return PiecesMax(options) *
+  return PiecesMax(options.lane_bytes, options.lane_payloads) *
          (sizeof(BatchHeader) + sizeof(PayloadDescriptor) + kPieceAlignment + kRoundBytes);
 }
 
@@ -71,7 +67,8 @@ absl::Status Lane::Allocate() {
     return status;
   };
   const uint64_t input_bytes = options_.lane_bytes + OverheadBytesMax(options_);
-  const uint64_t rows_bytes = PiecesMax(options_) * kRowBytes;
+  const uint64_t pieces_max = PiecesMax(options_.lane_bytes, options_.lane_payloads);
+  const uint64_t rows_bytes = pieces_max * kRowBytes;
   const auto lane_bytes = static_cast<uint32_t>(options_.lane_bytes);
   HISTOGRAM_RETURN_IF_ERROR(take(MakeStream(), stream_));
   HISTOGRAM_RETURN_IF_ERROR(take(MakeStream(), copy_stream_));
@@ -86,8 +83,9 @@ absl::Status Lane::Allocate() {
   HISTOGRAM_RETURN_IF_ERROR(
       take(DeviceBuffer::Make(ScratchBytesMax(options_.device, lane_bytes)), scratch_));
   HISTOGRAM_RETURN_IF_ERROR(take(DeviceBuffer::Make(CleanBytesMax(options_.device)), clean_));
-  pieces_.reserve(PiecesMax(options_));
-  chunks_.reserve(options_.lane_bytes / kChunkBytesMin * 2 + 2);
+  pieces_.reserve(pieces_max);
+  chunk_pieces_.reserve(ChunksMax(options_.lane_bytes, options_.lane_payloads));
+  chunks_.reserve(chunk_pieces_.capacity());
   return absl::OkStatus();
 }
 
@@ -197,8 +195,9 @@ absl::Status Lane::WaitForEvent() {
 void Lane::Finish(Batch& batch) {
   const NvtxRange range("sum");
   uint32_t last_item = ~0U;
-  for (const Piece& piece : pieces_) {
-    const uint32_t* const row = rows_.host<uint32_t>(uint64_t{piece.row} * kRowBytes);
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    const uint32_t* const row = rows_.host<uint32_t>(i * kRowBytes);
     ValueCounts& counts = *batch.items[piece.item].counts;
     if (piece.item != last_item) {
       std::copy(row, row + kByteValues, counts.begin());

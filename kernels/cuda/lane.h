@@ -22,6 +22,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/batch.h"
 #include "kernels/cuda/fault_plan.h"
+#include "kernels/cuda/lane_plan.h"
 #include "kernels/cuda/registry/kernel.h"
 #include "kernels/cuda/resources.h"
 
@@ -39,12 +40,6 @@ struct LaneOptions {
 inline constexpr uint64_t kMappedBytesMax = uint64_t{1} << 20;
 // Lone payloads up to this size have a kernel of their own.
 inline constexpr uint32_t kLoneBytesMax = uint32_t{64} << 10;
-// Larger ones are copied in two chunks or more, of at least and at most these sizes: each copy
-// costs some microseconds, and the first cannot start before its chunk is gathered.
-inline constexpr uint64_t kChunkBytesMin = uint64_t{4} << 20;
-inline constexpr uint64_t kChunkBytesMax = uint64_t{32} << 20;
-// Every piece starts at a multiple of this.
-inline constexpr uint64_t kPieceAlignment = 128;
 
 class Lane {
  public:
@@ -76,13 +71,6 @@ class Lane {
   std::vector<Fragment> PinnedFragments(uint64_t payload_bytes, const CudaKernel& kernel);
 
  private:
-  // A part of a payload: at most chunk_bytes_ when the batch is cut.
-  struct Piece {
-    uint32_t item;
-    uint32_t row;
-    uint64_t item_offset;
-    uint64_t bytes;
-  };
   // Consecutive pieces that travel together. In pinned memory: header, descriptors, bytes.
   struct Chunk {
     uint32_t first_piece = 0, piece_count = 0;
@@ -102,6 +90,7 @@ class Lane {
                        std::vector<Rung>& ladder);
   void ChooseMode(const Batch& batch, const CudaKernel& kernel);
   void Plan(const Batch& batch);
+  Chunk WriteChunk(uint32_t first_piece, uint32_t piece_count, uint64_t begin);
   uint64_t Gather(const Batch& batch, const Chunk& chunk);
   void CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to);
   absl::Status BeginMapped(const Batch& batch);
@@ -124,9 +113,9 @@ class Lane {
   bool mapped_ = false;          // read in place, by a graph of `ladder_`
   const std::vector<Rung>* ladder_ = nullptr;
   bool done_recorded_ = false;
-  uint32_t sequence_ = 0;  // what the flag will hold
-  uint64_t chunk_bytes_ = 0;
-  std::vector<Piece> pieces_;
+  uint32_t sequence_ = 0;               // what the flag will hold
+  std::vector<Piece> pieces_;           // the row of each is its index
+  std::vector<uint32_t> chunk_pieces_;  // the first piece of each chunk
   std::vector<Chunk> chunks_;
   size_t fragment_ = 0;  // gather position: where in the current item's fragments
   uint64_t fragment_offset_ = 0;

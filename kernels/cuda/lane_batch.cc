@@ -1,12 +1,12 @@
 // How a lane lays a batch out in its memory and starts it.
 #include <algorithm>
-#include <cstring>
 
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/lane.h"
 #include "kernels/cuda/lane_layout.h"
 #include "kernels/cuda/nvtx.h"
 #include "kernels/cuda/registry/kernels.h"
+#include "kernels/cuda/streaming_copy.h"
 
 namespace histogram::cuda {
 namespace {
@@ -42,59 +42,44 @@ void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
   }
   mapped_ = ladder_ != nullptr;
   rows_on_device_ = !kernel.has_flag();
-  chunk_bytes_ =
-      AlignUp(std::clamp(batch.bytes / 2, kChunkBytesMin, kChunkBytesMax), kPieceAlignment);
 }
 
-// Cuts the batch into pieces and chunks and writes each chunk's header and descriptors.
+// Cuts the batch and writes each chunk's header and descriptors.
 void Lane::Plan(const Batch& batch) {
-  pieces_.clear();
+  CutBatch(batch.items, batch.bytes, mapped_, pieces_, chunk_pieces_);
   chunks_.clear();
-  const bool cut = !mapped_;
-  for (uint32_t item = 0; item < batch.items.size(); ++item) {
-    const uint64_t bytes = batch.items[item].bytes;
-    const uint64_t piece_bytes = cut ? chunk_bytes_ : std::max<uint64_t>(bytes, 1);
-    uint64_t at = 0;
-    do {
-      const uint64_t length = std::min(piece_bytes, bytes - at);
-      pieces_.push_back({.item = item,
-                         .row = static_cast<uint32_t>(pieces_.size()),
-                         .item_offset = at,
-                         .bytes = length});
-      at += length;
-    } while (at < bytes);
-  }
   uint64_t begin = 0;
-  for (uint32_t first = 0; first < pieces_.size();) {
-    uint32_t end = first;
-    uint64_t bytes = 0;
-    do {
-      bytes += AlignUp(pieces_[end].bytes, kPieceAlignment);
-      ++end;
-    } while (end < pieces_.size() && (!cut || bytes + pieces_[end].bytes <= chunk_bytes_));
-    Chunk chunk;
-    chunk.first_piece = first;
-    chunk.piece_count = end - first;
-    chunk.begin = begin;
-    auto* const header = input_.host<BatchHeader>(begin);
-    auto* const descriptors = input_.host<PayloadDescriptor>(begin + sizeof(BatchHeader));
-    uint64_t at = PayloadsBegin(begin, chunk.piece_count);
-    for (uint32_t i = 0; i < chunk.piece_count; ++i) {
-      descriptors[i] = {
-          .offset = at, .bytes = static_cast<uint32_t>(pieces_[first + i].bytes), .start = 0};
-      at += AlignUp(pieces_[first + i].bytes, kPieceAlignment);
-    }
-    chunk.units = AssignUnits(absl::MakeSpan(descriptors, chunk.piece_count),
-                              kernel_->payload_overhead_units());
-    *header = {.payload_count = chunk.piece_count,
-               .units = chunk.units,
-               .flag_value = sequence_,
-               .reserved = 0};
-    chunk.bytes = at - begin;
-    begin = AlignUp(at, 128);
-    first = end;
-    chunks_.push_back(chunk);
+  for (size_t i = 0; i < chunk_pieces_.size(); ++i) {
+    const uint32_t first = chunk_pieces_[i];
+    const auto all = static_cast<uint32_t>(pieces_.size());
+    const uint32_t end = i + 1 < chunk_pieces_.size() ? chunk_pieces_[i + 1] : all;
+    chunks_.push_back(WriteChunk(first, end - first, begin));
+    begin = AlignUp(begin + chunks_.back().bytes, kPieceAlignment);
   }
+}
+
+// A chunk of these pieces, at `begin` in the pinned input.
+Lane::Chunk Lane::WriteChunk(uint32_t first_piece, uint32_t piece_count, uint64_t begin) {
+  Chunk chunk;
+  chunk.first_piece = first_piece;
+  chunk.piece_count = piece_count;
+  chunk.begin = begin;
+  auto* const header = input_.host<BatchHeader>(begin);
+  auto* const descriptors = input_.host<PayloadDescriptor>(begin + sizeof(BatchHeader));
+  uint64_t at = PayloadsBegin(begin, chunk.piece_count);
+  for (uint32_t i = 0; i < chunk.piece_count; ++i) {
+    const uint64_t bytes = pieces_[first_piece + i].bytes;
+    descriptors[i] = {.offset = at, .bytes = static_cast<uint32_t>(bytes), .start = 0};
+    at += AlignUp(bytes, kPieceAlignment);
+  }
+  chunk.units = AssignUnits(absl::MakeSpan(descriptors, chunk.piece_count),
+                            kernel_->payload_overhead_units());
+  *header = {.payload_count = chunk.piece_count,
+             .units = chunk.units,
+             .flag_value = sequence_,
+             .reserved = 0};
+  chunk.bytes = at - begin;
+  return chunk;
 }
 
 // Copies a piece's bytes, going on in the item's fragments where the piece before it ended.
@@ -109,7 +94,7 @@ void Lane::CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to) {
     const Fragment& fragment = fragments[fragment_];
     const uint64_t length = std::min<uint64_t>(left, fragment.size() - fragment_offset_);
     const uint8_t* const from = fragment.data() + fragment_offset_;
-    if (length > 0 && from != to) std::memcpy(to, from, length);
+    if (from != to) StreamingCopy(to, from, length);
     to += length;
     left -= length;
     fragment_offset_ += length;
@@ -128,6 +113,7 @@ uint64_t Lane::Gather(const Batch& batch, const Chunk& chunk) {
   for (uint32_t i = 0; i < chunk.piece_count; ++i) {
     CopyPiece(batch, pieces_[chunk.first_piece + i], input_.host(descriptors[i].offset));
   }
+  StreamingFence();
   return NowNs() - start;
 }
 

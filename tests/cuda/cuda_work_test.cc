@@ -1,5 +1,8 @@
-// What of the GPU backend needs no GPU: units of work, fault plans, error classes, the registry.
+// What of the GPU backend needs no GPU: units of work, how a lane cuts batches and copies them,
+// fault plans, error classes, the registry.
+#include <algorithm>
 #include <numeric>
+#include <random>
 #include <set>
 
 #include "absl/strings/match.h"
@@ -7,7 +10,9 @@
 #include "kernels/cuda/cuda_backends.h"
 #include "kernels/cuda/cuda_status.h"
 #include "kernels/cuda/fault_plan.h"
+#include "kernels/cuda/lane_plan.h"
 #include "kernels/cuda/registry/registry.h"
+#include "kernels/cuda/streaming_copy.h"
 #include "kernels/error.h"
 
 namespace histogram::testing {
@@ -33,6 +38,102 @@ TEST(WorkTest, StartsAreTheRunningSum) {
   }
   EXPECT_EQ(units, expected);
   EXPECT_EQ(cuda::AssignUnits({}, kOverhead), 0U);
+}
+
+struct Cut {
+  std::vector<cuda::Piece> pieces;
+  std::vector<uint32_t> chunks;
+
+  explicit Cut(const std::vector<uint64_t>& sizes, bool whole = false) {
+    std::vector<BatchItem> items;
+    for (const uint64_t bytes : sizes) items.push_back({.fragments = {}, .bytes = bytes});
+    const uint64_t bytes = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
+    cuda::CutBatch(items, bytes, whole, pieces, chunks);
+  }
+
+  std::vector<uint64_t> ChunkBytes() const {
+    std::vector<uint64_t> bytes(chunks.size());
+    for (size_t i = 0, chunk = 0; i < pieces.size(); ++i) {
+      if (chunk + 1 < chunks.size() && chunks[chunk + 1] == i) ++chunk;
+      bytes[chunk] += pieces[i].bytes;
+    }
+    return bytes;
+  }
+};
+
+constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB;
+
+TEST(CutBatchTest, ChunksGetSmallerTowardsTheEnd) {
+  using Sizes = std::vector<uint64_t>;
+  EXPECT_EQ(Cut({0}).ChunkBytes(), Sizes({0}));
+  EXPECT_EQ(Cut({700 * kKiB}).ChunkBytes(), Sizes({700 * kKiB}));
+  EXPECT_EQ(Cut({kMiB}).ChunkBytes(), Sizes({512 * kKiB, 512 * kKiB}));
+  EXPECT_EQ(Cut({16 * kMiB}).ChunkBytes(), Sizes({8 * kMiB, 4 * kMiB, 4 * kMiB}));
+  EXPECT_EQ(Cut({256 * kMiB}).ChunkBytes(), Sizes(8, 32 * kMiB));
+  EXPECT_EQ(Cut({16 * kMiB}, /*whole=*/true).ChunkBytes(), Sizes({16 * kMiB}));
+}
+
+TEST(CutBatchTest, PayloadsThatFitAreNotCut) {
+  const Cut cut(std::vector<uint64_t>(8, kMiB));
+  EXPECT_EQ(cut.pieces.size(), 8U);
+  EXPECT_EQ(cut.chunks, std::vector<uint32_t>({0, 4, 6}));
+  const Cut small(std::vector<uint64_t>(4096, 1));
+  EXPECT_EQ(small.pieces.size(), 4096U);
+  EXPECT_EQ(small.chunks.size(), 1U);
+}
+
+TEST(CutBatchTest, PiecesAreThePayloadsInOrderAndWithinTheBounds) {
+  std::mt19937_64 random(11);
+  for (int round = 0; round < 2000; ++round) {
+    std::vector<uint64_t> sizes(1 + random() % 300);
+    const uint64_t shift = random() % 28;
+    for (uint64_t& bytes : sizes) {
+      bytes = random() % 4 == 0 ? random() % 3 : random() % (uint64_t{2} << (random() % 28));
+      if (round % 2 == 0) bytes = random() % (uint64_t{2} << shift);
+    }
+    const Cut cut(sizes, /*whole=*/round % 7 == 0);
+    uint32_t item = 0;
+    uint64_t offset = 0, total = 0;
+    for (size_t i = 0; i < cut.pieces.size(); ++i) {
+      const cuda::Piece& piece = cut.pieces[i];
+      ASSERT_EQ(piece.item, item);
+      ASSERT_EQ(piece.item_offset, offset);
+      ASSERT_TRUE(piece.bytes > 0 || sizes[item] == 0);
+      total += piece.bytes;
+      offset += piece.bytes;
+      if (offset == sizes[item]) {
+        ++item;
+        offset = 0;
+      } else {  // cut: the rest begins a chunk
+        ASSERT_TRUE(std::binary_search(cut.chunks.begin(), cut.chunks.end(), i + 1));
+      }
+    }
+    ASSERT_EQ(item, sizes.size());
+    ASSERT_EQ(cut.chunks.front(), 0U);
+    for (size_t i = 1; i < cut.chunks.size(); ++i) ASSERT_LT(cut.chunks[i - 1], cut.chunks[i]);
+    ASSERT_LT(cut.chunks.back(), cut.pieces.size());
+    ASSERT_LE(cut.chunks.size(), cuda::ChunksMax(total, sizes.size()));
+    ASSERT_LE(cut.pieces.size(), cuda::PiecesMax(total, sizes.size()));
+  }
+}
+
+TEST(StreamingCopyTest, CopiesAnyLengthBetweenAnyAlignments) {
+  constexpr size_t kBytesMax = 1000;
+  std::vector<uint8_t> source(kBytesMax + 64);
+  std::iota(source.begin(), source.end(), uint8_t{1});
+  for (size_t to = 0; to < 64; to += 7) {
+    for (size_t from = 0; from < 64; from += 5) {
+      for (size_t bytes = 0; bytes <= kBytesMax; bytes += bytes < 330 ? 1 : 67) {
+        std::vector<uint8_t> target(kBytesMax + 128, 0);
+        cuda::StreamingCopy(target.data() + to, source.data() + from, bytes);
+        cuda::StreamingFence();
+        std::vector<uint8_t> expected(target.size(), 0);
+        std::copy_n(source.begin() + static_cast<int64_t>(from), bytes,
+                    expected.begin() + static_cast<int64_t>(to));
+        ASSERT_EQ(target, expected) << bytes << " bytes from " << from << " to " << to;
+      }
+    }
+  }
 }
 
 TEST(FaultPlanTest, CountsLaunchesFromOne) {
