@@ -7,6 +7,11 @@ namespace histogram::tuning {
 Tuner::Tuner(size_t candidates, const TunerOptions& options)
     : states_(candidates), options_(options), round_length_(std::max(1U, options.first_round)) {}
 
+std::optional<uint64_t> Tuner::State::cost_ns() const {
+  if (costs.empty()) return std::nullopt;
+  return costs[(costs.size() - 1) / 4];
+}
+
 std::optional<size_t> Tuner::Next() {
   while (!stopped_) {
     if (CountAlive() == 0) break;
@@ -30,7 +35,6 @@ void Tuner::Report(size_t candidate, uint64_t cost_ns) {
   if (state.failed) return;
   std::vector<uint64_t>& costs = state.costs;
   costs.insert(std::upper_bound(costs.begin(), costs.end(), cost_ns), cost_ns);
-  state.cost_ns = costs[(costs.size() - 1) / 4];
   ++state.measured_in_round;
   spent_ns_ = cost_ns > UINT64_MAX - spent_ns_ ? UINT64_MAX : spent_ns_ + cost_ns;
   for (State& each : states_) {
@@ -42,16 +46,16 @@ void Tuner::Fail(size_t candidate) {
   State& state = states_[candidate];
   state.failed = true;
   state.alive = false;
-  state.cost_ns.reset();
+  state.costs.clear();
 }
 
 bool Tuner::Hopeless(const State& state) const {
-  if (!state.cost_ns.has_value()) return false;
+  if (state.costs.empty()) return false;
   const std::optional<size_t> cheapest = best();
   const double factor = std::max(1.0, options_.hopeless_factor);
-  const double bound = static_cast<double>(*states_[*cheapest].cost_ns) *
+  const double bound = static_cast<double>(*states_[*cheapest].cost_ns()) *
                        (state.costs.size() == 1 ? factor * factor : factor);
-  return static_cast<double>(*state.cost_ns) > bound && &state != &states_[*cheapest];
+  return static_cast<double>(*state.cost_ns()) > bound && &state != &states_[*cheapest];
 }
 
 size_t Tuner::CountAlive() const {
@@ -71,7 +75,7 @@ void Tuner::EndRound() {
     if (states_[i].alive) order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
-    return *states_[a].cost_ns < *states_[b].cost_ns;
+    return *states_[a].cost_ns() < *states_[b].cost_ns();
   });
   const size_t kept = std::max<size_t>(2, (alive + 1) / 2);
   const size_t preferred = *std::min_element(order.begin(), order.end());
@@ -85,20 +89,22 @@ void Tuner::EndRound() {
 std::optional<size_t> Tuner::best() const {
   std::optional<uint64_t> least;
   for (const State& state : states_) {
-    if (state.cost_ns.has_value()) least = std::min(least.value_or(UINT64_MAX), *state.cost_ns);
+    if (const std::optional<uint64_t> cost = state.cost_ns(); cost.has_value()) {
+      least = std::min(least.value_or(UINT64_MAX), *cost);
+    }
   }
   if (!least.has_value()) return std::nullopt;
   // The most preferred among those that are as good as the cheapest.
   const double bound = static_cast<double>(*least) * (1 + std::max(0.0, options_.margin));
   for (size_t i = 0; i < states_.size(); ++i) {
-    const std::optional<uint64_t>& cost = states_[i].cost_ns;
+    const std::optional<uint64_t> cost = states_[i].cost_ns();
     if (cost.has_value() && static_cast<double>(*cost) <= bound) return i;
   }
   return std::nullopt;
 }
 
 std::optional<uint64_t> Tuner::cost_ns(size_t candidate) const {
-  return states_[candidate].cost_ns;
+  return states_[candidate].cost_ns();
 }
 
 }  // namespace histogram::tuning

@@ -62,8 +62,9 @@ class Tuner {
     bool alive = true;
     bool failed = false;
     uint32_t measured_in_round = 0;
-    std::vector<uint64_t> costs;      // ascending
-    std::optional<uint64_t> cost_ns;  // their lower quartile
+    std::vector<uint64_t> costs;  // ascending; none once it failed
+
+    std::optional<uint64_t> cost_ns() const;  // their lower quartile
   };
 
   bool Hopeless(const State& state) const;
