@@ -17,6 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint32_t kLanesMax = 8;
+constexpr size_t kCopies = 3;
 
 double ThreadCpuUs() {
   rusage usage{};
@@ -25,40 +26,52 @@ double ThreadCpuUs() {
          static_cast<double>(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-// A lane with a batch of one payload that already lies in its pinned memory.
-struct PinnedBatch {
+// A lane with batches of one payload, which lies in the lane's pinned memory or, so that a batch
+// does not find its own bytes in the cache, several times in pageable memory.
+struct LaneBatch {
   std::unique_ptr<cuda::Lane> lane;
   const cuda::CudaKernel* kernel = nullptr;
-  std::vector<Fragment> fragments;
+  std::vector<std::vector<uint8_t>> copies;
+  std::vector<std::vector<Fragment>> payloads;  // in turn
+  size_t turn = 0;
   ValueCounts counts{}, expected{};
   Batch batch;
 
-  void Prepare(uint64_t bytes, uint64_t seed) {
+  void Prepare(PayloadsIn where, uint64_t bytes, uint64_t seed) {
     kernel = bytes <= cuda::kLoneBytesMax     ? cuda::FindKernel("one_block")
              : bytes <= cuda::kMappedBytesMax ? cuda::FindKernel("warp_batch")
                                               : cuda::FindKernel("lane_private");
-    fragments = lane->PinnedFragments(bytes, *kernel);
     const std::vector<uint8_t> payload = testing::MakePayload(Distribution::kUniform, bytes, seed);
     expected = ReferenceCounts(payload);
-    uint64_t at = 0;
-    for (const Fragment& fragment : fragments) {
-      std::copy_n(payload.begin() + static_cast<int64_t>(at), fragment.size(),
-                  const_cast<uint8_t*>(fragment.data()));
-      at += fragment.size();
+    payloads.clear();
+    copies.clear();
+    if (where == PayloadsIn::kPinnedMemory) {
+      payloads.push_back(lane->PinnedFragments(bytes, *kernel));
+      uint64_t at = 0;
+      for (const Fragment& fragment : payloads.front()) {
+        std::copy_n(payload.begin() + static_cast<int64_t>(at), fragment.size(),
+                    const_cast<uint8_t*>(fragment.data()));
+        at += fragment.size();
+      }
+    } else {
+      copies.assign(kCopies, payload);
+      for (const std::vector<uint8_t>& copy : copies) payloads.push_back({Fragment(copy)});
     }
     batch = Batch();
-    batch.items.push_back({.fragments = fragments, .bytes = bytes, .counts = &counts});
+    batch.items.push_back({.fragments = payloads.front(), .bytes = bytes, .counts = &counts});
     batch.bytes = bytes;
   }
 
   void Run() {
+    turn = (turn + 1) % payloads.size();
+    batch.items.front().fragments = payloads[turn];
     Check(lane->Begin(batch, *kernel));
     Check(lane->Wait());
     lane->Finish(batch);
   }
 };
 
-HostRow MeasureRow(std::vector<PinnedBatch>& lanes, int device, uint64_t bytes, uint32_t count,
+HostRow MeasureRow(std::vector<LaneBatch>& lanes, int device, uint64_t bytes, uint32_t count,
                    uint32_t spin_us_max, double seconds) {
   std::atomic<uint32_t> ready{0};
   std::atomic<bool> start{false}, stop{false};
@@ -69,7 +82,7 @@ HostRow MeasureRow(std::vector<PinnedBatch>& lanes, int device, uint64_t bytes, 
     threads.emplace_back([&, i] {
       CheckCuda(cudaSetDevice(device), "cudaSetDevice");
       const cuda::PreciseSleep precise_sleep;
-      PinnedBatch& mine = lanes[i];
+      LaneBatch& mine = lanes[i];
       for (int warm_up = 0; warm_up < 20; ++warm_up) mine.Run();
       ready.fetch_add(1);
       while (!start.load()) std::this_thread::yield();
@@ -109,10 +122,11 @@ HostRow MeasureRow(std::vector<PinnedBatch>& lanes, int device, uint64_t bytes, 
 
 }  // namespace
 
-std::vector<HostRow> MeasureHost(const Harness& harness, uint32_t spin_us_max, double seconds) {
+std::vector<HostRow> MeasureHost(const Harness& harness, PayloadsIn where, uint32_t spin_us_max,
+                                 double seconds) {
   const auto faults = std::make_shared<cuda::FaultPlan>();
-  std::vector<PinnedBatch> lanes(kLanesMax);
-  for (PinnedBatch& lane : lanes) {
+  std::vector<LaneBatch> lanes(kLanesMax);
+  for (LaneBatch& lane : lanes) {
     auto made = cuda::Lane::Make({.device = harness.traits(),
                                   .lane_bytes = 64 * kMiB,
                                   .lane_payloads = 4096,
@@ -123,7 +137,7 @@ std::vector<HostRow> MeasureHost(const Harness& harness, uint32_t spin_us_max, d
   }
   std::vector<HostRow> rows;
   for (const uint64_t bytes : {4 * kKiB, 64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB}) {
-    for (uint32_t i = 0; i < kLanesMax; ++i) lanes[i].Prepare(bytes, i + 1);
+    for (uint32_t i = 0; i < kLanesMax; ++i) lanes[i].Prepare(where, bytes, i + 1);
     for (const uint32_t count : {1U, 2U, 4U, 8U}) {
       rows.push_back(MeasureRow(lanes, harness.traits().index, bytes, count, spin_us_max, seconds));
     }

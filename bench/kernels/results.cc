@@ -51,6 +51,13 @@ std::string CeilingsJson(const Ceilings& ceilings) {
       ceilings.shared_add_per_clock, ceilings.shared_increment_per_clock);
 }
 
+std::string HostJson(const HostRow& row) {
+  return absl::StrFormat(
+      "{\"bytes\": %d, \"lanes\": %d, \"spin_us\": %d, \"median_us\": %.2f, \"p99_us\": %.2f, "
+      "\"gbps\": %.2f, \"cpu_us\": %.2f}",
+      row.bytes, row.lanes, row.spin_us, row.median_us, row.p99_us, row.gbps, row.cpu_us);
+}
+
 std::string SizeName(uint64_t bytes) {
   if (bytes >= kGiB) return absl::StrCat(bytes / kGiB, " GiB");
   if (bytes >= kMiB) return absl::StrCat(bytes / kMiB, " MiB");
@@ -106,6 +113,15 @@ void PrintWorst(const Results& results) {
   }
 }
 
+void PrintHost(const std::vector<HostRow>& rows) {
+  for (const HostRow& row : rows) {
+    std::printf(
+        "  %8s  %d lanes  spin %3d us  median %8.2f us  p99 %8.2f us  %6.2f GB/s  cpu %7.2f us\n",
+        SizeName(row.bytes).c_str(), row.lanes, row.spin_us, row.median_us, row.p99_us, row.gbps,
+        row.cpu_us);
+  }
+}
+
 }  // namespace
 
 std::string ToJson(const Results& r) {
@@ -131,16 +147,8 @@ std::string ToJson(const Results& r) {
                   row.payload_bytes == 0 ? "\"mix\"" : absl::StrCat(row.payload_bytes),
                   Quote(row.distribution), Quote(row.kernel), row.gbps, row.of_bound);
             }),
-      ",\n  \"host\": ",
-      Array(r.host,
-            [](const HostRow& row) {
-              return absl::StrFormat(
-                  "{\"bytes\": %d, \"lanes\": %d, \"spin_us\": %d, \"median_us\": %.2f, "
-                  "\"p99_us\": %.2f, \"gbps\": %.2f, \"cpu_us\": %.2f}",
-                  row.bytes, row.lanes, row.spin_us, row.median_us, row.p99_us, row.gbps,
-                  row.cpu_us);
-            }),
-      ",\n  \"choices\": ",
+      ",\n  \"host\": ", Array(r.host, HostJson),
+      ",\n  \"gathered\": ", Array(r.gathered, HostJson), ",\n  \"choices\": ",
       Array(r.choices,
             [](const ChoiceRow& row) {
               return absl::StrFormat(
@@ -187,12 +195,9 @@ void PrintSummary(const Results& results) {
                 row->of_bound * 100, row->distribution.c_str());
   }
   std::printf("\nfrom pinned memory to counts on the host\n");
-  for (const HostRow& row : results.host) {
-    std::printf(
-        "  %8s  %d lanes  spin %3d us  median %8.2f us  p99 %8.2f us  %6.2f GB/s  cpu %7.2f us\n",
-        SizeName(row.bytes).c_str(), row.lanes, row.spin_us, row.median_us, row.p99_us, row.gbps,
-        row.cpu_us);
-  }
+  PrintHost(results.host);
+  std::printf("\nfrom pageable memory, gathered first, to counts on the host\n");
+  PrintHost(results.gathered);
   for (const ChoiceRow& row : results.choices) {
     std::printf("  %8s x %-5d chosen %-14s %8.2f us, best %-14s %8.2f us\n",
                 SizeName(row.payload_bytes).c_str(), row.payloads, row.kernel.c_str(), row.us,

@@ -60,7 +60,8 @@ struct Results {
   Ceilings ceilings;
   std::vector<KernelRow> kernels;
   std::vector<BatchRow> batches;
-  std::vector<HostRow> host;
+  std::vector<HostRow> host;      // from pinned memory
+  std::vector<HostRow> gathered;  // from pageable memory
   std::vector<ChoiceRow> choices;
   std::vector<TargetRow> targets;
 };
