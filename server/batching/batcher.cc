@@ -120,22 +120,46 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_
   if (room == Room::kNotNow && outcome != Outcome::kWaiting) {
     return QueueFull(job->charge_bytes, charged, limit, retry_after_ms);
   }
-  if (inlined != nullptr && ExecuteInline(inlined, now, work)) outcome = Outcome::kCounted;
+  if (inlined != nullptr) return CountLone(inlined, job, now);
   // A job that is not counted here as a whole may be in part.
-  RunWork(work, inlined == nullptr && !in_callback ? job : nullptr);
+  RunWork(work, in_callback ? nullptr : job);
   return outcome;
 }
 
-bool Batcher::Impl::ExecuteInline(Flight* flight, TimeNs started_at, Work& work) {
+TimeNs Batcher::Impl::ExecuteHere(Flight* flight, TimeNs started_at) {
   flight->Prepare();
   flight->started_at.store(started_at, std::memory_order_release);
   backends_[flight->backend]->Execute(*flight->batch);
-  const TimeNs now = clock_.Now();
-  MutexLock lock(mu_);
-  // Else the watchdog has taken the job away, or it is to be executed elsewhere.
-  const bool counted = flight->state == Flight::State::kExecuting && flight->batch->status.ok();
-  ReturnedLocked(flight, now, work);
-  return counted;
+  return clock_.Now();
+}
+
+Batcher::Outcome Batcher::Impl::CountLone(Flight* flight, Job* job, TimeNs started_at) {
+  Observer& observer = observer_;  // outlives this object
+  Work work;
+  const TimeNs now = ExecuteHere(flight, started_at);
+  bool counted = false, all_done = false;
+  {
+    MutexLock lock(mu_);
+    // Else the watchdog has taken the job away, or it is to be executed elsewhere.
+    counted = flight->state == Flight::State::kExecuting && flight->batch->status.ok();
+    if (counted) {
+      job->counts = flight->rows.front();
+      std::swap(job->report, flight->batch->report);
+    }
+    ReturnedLocked(flight, now, work);
+    if (counted) {
+      work.delivered.pop_back();  // this flight
+      RecycleLocked(flight);
+      all_done = work.empty();
+      if (all_done) EndActiveLocked();
+    }
+  }
+  if (counted) {
+    observer.BatchFinished(job->report, job->bytes, ClosedBy::kInline);
+    observer.StageFinished(Stage::kQueue, job->report.backend, job->queue_ns);
+  }
+  if (!all_done) RunWork(work);
+  return counted ? Outcome::kCounted : Outcome::kQueued;
 }
 
 // --- What is done without the lock
@@ -192,7 +216,9 @@ void Batcher::Impl::RunWork(Work& work, const Job* own) {
     Report(work);
     if (mine != nullptr) {
       own = nullptr;  // no more than one: gRPC's threads have more to do
-      ExecuteInline(mine, clock_.Now(), work);
+      const TimeNs now = ExecuteHere(mine, clock_.Now());
+      MutexLock lock(mu_);
+      ReturnedLocked(mine, now, work);
       continue;
     }
     if (work.admitted.empty()) break;
@@ -212,8 +238,7 @@ void Batcher::Impl::RunWork(Work& work, const Job* own) {
   Deliver(work);
   MutexLock lock(mu_);
   for (Flight* flight : work.delivered) RecycleLocked(flight);
-  --active_;
-  if (IdleLocked()) idle_.NotifyAll();
+  EndActiveLocked();
 }
 
 void Batcher::Impl::Report(Work& work) {
@@ -289,6 +314,11 @@ void Batcher::Impl::Drain() {
     PumpLocked(now, work);
   }
   RunWork(work);
+}
+
+void Batcher::Impl::EndActiveLocked() {
+  --active_;
+  if (IdleLocked()) idle_.NotifyAll();
 }
 
 bool Batcher::Impl::IdleLocked() const { return accepted_ == 0 && active_ == 0; }

@@ -32,7 +32,7 @@ class Batcher {
   enum class Outcome {
     kQueued,   // Done comes, or has come
     kWaiting,  // likewise, and until Admitted or Done there is no room for more
-    kCounted,  // counted where it arrived: Done has been called
+    kCounted,  // counted where it arrived: counts and report are filled, Done is not called
   };
 
   struct BackendSnapshot {
@@ -63,14 +63,14 @@ class Batcher {
   Batcher& operator=(const Batcher&) = delete;
 
   // Takes the job: from here on Done will be called exactly once (possibly, like Admitted, before
-  // this returns). On an error nothing was taken and Done is not called: RESOURCE_EXHAUSTED as
-  // above, or UNAVAILABLE (reason DRAINING) after Drain. A job that alone is larger than
-  // queue_bytes_max is refused whatever `when_full` says and however empty the queue is (reason
-  // PAYLOAD_TOO_LARGE, no retry_after_ms): it would never fit, and whatever waits behind it would
-  // wait for ever. While jobs wait, kRefuse refuses, also where the job would fit: it must not
-  // overtake them. Nothing refused here is reported to the observer; that is for whoever turns it
-  // into an answer. Not counted on this thread, even if small, when called from within Done or
-  // Admitted.
+  // this returns), unless it is kCounted: then it is the caller's again. On an error nothing was
+  // taken and Done is not called: RESOURCE_EXHAUSTED as above, or UNAVAILABLE (reason DRAINING)
+  // after Drain. A job that alone is larger than queue_bytes_max is refused whatever `when_full`
+  // says and however empty the queue is (reason PAYLOAD_TOO_LARGE, no retry_after_ms): it would
+  // never fit, and whatever waits behind it would wait for ever. While jobs wait, kRefuse refuses,
+  // also where the job would fit: it must not overtake them. Nothing refused here is reported to
+  // the observer; that is for whoever turns it into an answer. Not counted on this thread, even if
+  // small, when called from within Done or Admitted.
   absl::StatusOr<Outcome> Enqueue(Job* job, WhenFull when_full);
 
   // Decides as of now; returns when it wants to be called again (kNever: not before something

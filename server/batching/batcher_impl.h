@@ -99,6 +99,12 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
     absl::InlinedVector<FellBack, 1> fell_back;
     absl::InlinedVector<Down, 1> downs;
     std::vector<std::shared_ptr<const void>> released;  // to be dropped without the lock
+
+    bool empty() const {
+      return submits.empty() && delivered.empty() && finished.empty() && admitted.empty() &&
+             expired == 0 && cancelled == 0 && fell_back.empty() && downs.empty() &&
+             released.empty();
+    }
   };
 
   // --- batcher.cc
@@ -112,13 +118,18 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   void RunWork(Work& work, const Job* own = nullptr) ABSL_LOCKS_EXCLUDED(mu_);
   Flight* TakeOwn(Work& work, const Job* own);
   void Submit(Flight* flight) ABSL_LOCKS_EXCLUDED(mu_);
-  // Returns whether the flight's job is counted.
-  bool ExecuteInline(Flight* flight, TimeNs started_at, Work& work) ABSL_LOCKS_EXCLUDED(mu_);
+  // Executes the flight on this thread; returns when it was done.
+  TimeNs ExecuteHere(Flight* flight, TimeNs started_at) ABSL_LOCKS_EXCLUDED(mu_);
+  // The same for a flight of one whole job, which ends there if all goes well: then it is this
+  // thread that must hand it over.
+  Outcome CountLone(Flight* flight, Job* job, TimeNs started_at) ABSL_LOCKS_EXCLUDED(mu_);
   // The backend is done with the flight.
   void OnDone(Flight* flight, std::unique_ptr<Batch> batch) ABSL_LOCKS_EXCLUDED(mu_);
   void Report(Work& work);
   void Deliver(Work& work);
   void DeliverFlight(Flight& flight);
+  // This thread is about to leave for good.
+  void EndActiveLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IdleLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // --- dispatch.cc

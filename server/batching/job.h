@@ -15,10 +15,10 @@
 namespace histogram::server {
 
 // The caller owns the job and keeps it, its fragments and the bytes they point to alive and
-// unchanged until Done has been called. The batcher touches a job from Enqueue (where it returned
-// kQueued or kWaiting) up to the call of Done and never after, so Done may delete it, or enqueue it
-// again. The one exception is a lane that hangs: it may read the payload (not the job) after Done,
-// if SharePayload allowed that.
+// unchanged until Done has been called or Enqueue has returned kCounted. The batcher touches a job
+// from Enqueue up to then and never after, so Done may delete it, or enqueue it again. The one
+// exception is a lane that hangs: it may read the payload (not the job) after Done, if SharePayload
+// allowed that.
 class Job {
  public:
   virtual ~Job() = default;
@@ -37,7 +37,7 @@ class Job {
   // it is dispatched costs no work; Done(CANCELLED) is still called.
   std::atomic<bool> cancelled{false};
 
-  // --- Filled by the batcher before Done(OK).
+  // --- Filled by the batcher before Done(OK), or kCounted.
   ValueCounts counts{};
   BatchReport report;  // of the (last) batch that it was part of
   TimeNs enqueued_at = 0;
@@ -61,10 +61,10 @@ class Job {
   virtual std::shared_ptr<const void> SharePayload() { return payload_owner; }
 
   // The job is finished. OK: counts and report are filled. CANCELLED, DEADLINE_EXCEEDED: dropped.
-  // UNAVAILABLE, INTERNAL: no backend could execute it. Called exactly once, without the batcher's
-  // lock, from a lane's thread, the batcher's own, or (a payload counted where it arrives, or
-  // dropped) from within Enqueue. Done may call Enqueue; it must not block, nor wait for the
-  // batcher.
+  // UNAVAILABLE, INTERNAL: no backend could execute it. Called exactly once (not for a job that
+  // was counted where it arrived), without the batcher's lock, from a lane's thread, the batcher's
+  // own, or (one that is dropped) from within Enqueue. Done may call Enqueue; it must not block,
+  // nor wait for the batcher.
   virtual void Done(const absl::Status& status) = 0;
 
  private:

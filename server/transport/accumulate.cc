@@ -248,7 +248,7 @@ void AccumulateStream::Count(Chunk* chunk) {
     ObserveRefusal(service_.observer, outcome.status());
     return chunk->Done(outcome.status());
   }
-  if (*outcome == Batcher::Outcome::kCounted) return;
+  if (*outcome == Batcher::Outcome::kCounted) return chunk->Done(absl::OkStatus());
   absl::MutexLock lock(&mu_);
   // The chunk may be done already; then another one is, or will be.
   if (*outcome == Batcher::Outcome::kWaiting && !open_chunks_.empty()) queue_full_ = true;

@@ -27,9 +27,13 @@ class ComputeCall final : public grpc::ServerUnaryReactor,
   }
 
   void Start(const grpc::ByteBuffer& request) {
-    if (absl::Status status = Accept(request); !status.ok()) {
-      ObserveRefusal(service_.observer, status);
-      Fail(status);
+    // Unless it was counted here, Done may have run, and this object be gone, once it is accepted.
+    const absl::StatusOr<Batcher::Outcome> outcome = Accept(request);
+    if (!outcome.ok()) {
+      ObserveRefusal(service_.observer, outcome.status());
+      Fail(outcome.status());
+    } else if (*outcome == Batcher::Outcome::kCounted) {
+      Done(absl::OkStatus());
     }
   }
 
@@ -65,7 +69,7 @@ class ComputeCall final : public grpc::ServerUnaryReactor,
   }
 
  private:
-  absl::Status Accept(const grpc::ByteBuffer& request) {
+  absl::StatusOr<Batcher::Outcome> Accept(const grpc::ByteBuffer& request) {
     if (absl::Status s = IdentifyCaller(service_, context_, caller_info_); !s.ok()) return s;
     message_ = Receive(request);
     if (message_ == nullptr) return UnreadableMessage();
@@ -78,8 +82,7 @@ class ComputeCall final : public grpc::ServerUnaryReactor,
     plan_ = *std::move(plan);
     if (absl::Status s = ChargeCaller(service_, caller_info_, bytes); !s.ok()) return s;
     FillJob(message_, *plan_, DeadlineOf(context_), *this);
-    // Done may have run, and this object be gone, by the time that Enqueue returns OK.
-    return service_.batcher.Enqueue(this, Batcher::WhenFull::kRefuse).status();
+    return service_.batcher.Enqueue(this, Batcher::WhenFull::kRefuse);
   }
 
   void Fail(const absl::Status& status) {

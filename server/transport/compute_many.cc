@@ -81,19 +81,17 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   // two threads took turns at each payload (docs/TUNING.md). gRPC calls back on a thread of its own
   // or later on this one, never from within an operation.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    AdvanceButReading();
+    while (const std::optional<Action> action = Decide()) Perform(*action);
     if (TakeRead()) StartRead(&incoming_);
   }
-  void AdvanceButReading() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    while (const std::optional<Action> action = Decide()) Perform(*action);
-  }
-  // Whether to read on; if so, the caller must begin it. OnReadDone does so when it has let go of
-  // the lock, as the last of what it does: whom that wakes does not wait for it.
+  // Whether to read on; if so, the caller must begin it.
   bool TakeRead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<Action> Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(Action action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   absl::StatusOr<Batcher::Outcome> Accept(Item* item);
+  // The reply to an item that is finished; lets go of what the item held.
+  grpc::ByteBuffer MakeReply(Item& item, const absl::Status& status);
   Item* AcquireItem() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OpenGate(uint64_t ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -125,38 +123,6 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   grpc::ByteBuffer outgoing_;  // of the one write under way
   bool more_to_write_ = false;
 };
-
-// Marks the item that this thread is handing to the batcher, whose Done may come from within; then
-// it leaves word here of what is left to do.
-class ArrivalScope {
- public:
-  explicit ArrivalScope(const Item& item)
-      : item_(&item), ticket_(item.ticket), before_(std::exchange(arriving, this)) {}
-  ~ArrivalScope() { arriving = before_; }
-  ArrivalScope(const ArrivalScope&) = delete;
-  ArrivalScope& operator=(const ArrivalScope&) = delete;
-
-  // Null where the item is not the one that this thread is handing over.
-  static ArrivalScope* Of(const Item& item) {
-    const bool is_arriving =
-        arriving != nullptr && arriving->item_ == &item && arriving->ticket_ == item.ticket;
-    return is_arriving ? arriving : nullptr;
-  }
-  void SetAnswered(bool must_read) {
-    answered_ = true;
-    must_read_ = must_read;
-  }
-  bool answered() const { return answered_; }
-  bool must_read() const { return must_read_; }
-
- private:
-  static thread_local ArrivalScope* arriving;
-  const Item* const item_;
-  const uint64_t ticket_;
-  ArrivalScope* const before_;
-  bool answered_ = false, must_read_ = false;
-};
-thread_local ArrivalScope* ArrivalScope::arriving = nullptr;
 
 void Item::Admitted() { stream->ItemAdmitted(*this); }
 
@@ -261,28 +227,22 @@ void ComputeManyStream::OnReadDone(bool ok) {
   item->started_at = service_.clock.Now();
   item->message = std::move(message);
   if (read) StartRead(&incoming_);
-  absl::StatusOr<Batcher::Outcome> outcome;
-  {
-    ArrivalScope arrival(*item);  // ItemDone may write to it
-    outcome = Accept(item);
-    if (arrival.answered()) {
-      if (arrival.must_read()) StartRead(&incoming_);
-      return;
-    }
-  }
-  if (!outcome.ok()) {
-    ObserveRefusal(service_.observer, outcome.status());
+  const absl::StatusOr<Batcher::Outcome> outcome = Accept(item);
+  // Else the item may already be answered and in use again; its ticket is ours still.
+  const bool finished = !outcome.ok() || *outcome == Batcher::Outcome::kCounted;
+  grpc::ByteBuffer reply;
+  if (finished) {
+    if (!outcome.ok()) ObserveRefusal(service_.observer, outcome.status());
     item->stream.reset();
-    ItemDone(item, outcome.status());
+    reply = MakeReply(*item, outcome.status());
   }
-  {
-    absl::MutexLock lock(&mu_);
-    // The item may already be answered and in use again; its ticket is ours still.
-    if (!outcome.ok() || *outcome != Batcher::Outcome::kWaiting) OpenGate(ticket);
-    AdvanceButReading();
-    read = TakeRead();
+  absl::MutexLock lock(&mu_);
+  if (finished) {
+    replies_.emplace_back().Swap(&reply);
+    free_items_.push_back(item);
   }
-  if (read) StartRead(&incoming_);
+  if (finished || *outcome != Batcher::Outcome::kWaiting) OpenGate(ticket);
+  Advance();
 }
 
 absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
@@ -308,37 +268,38 @@ void ComputeManyStream::ItemAdmitted(const Item& item) {
   Advance();
 }
 
-void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
-  const uint64_t request_id = item->message == nullptr ? 0 : item->message->parsed.request_id;
+grpc::ByteBuffer ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
+  const uint64_t request_id = item.message == nullptr ? 0 : item.message->parsed.request_id;
   grpc::ByteBuffer reply;
   absl::Status result = status;
   TimeNs now = 0;
-  if (result.ok()) result = FinishAnswer(service_, *item->plan, *item, item->answer, now);
+  if (result.ok()) result = FinishAnswer(service_, *item.plan, item, item.answer, now);
   if (!result.ok()) now = service_.clock.Now();
-  const auto duration_ns = static_cast<uint64_t>(now - item->started_at);
+  const auto duration_ns = static_cast<uint64_t>(now - item.started_at);
   if (result.ok()) {
-    item->answer.receipt.total_ns = duration_ns;
+    item.answer.receipt.total_ns = duration_ns;
     reply = EncodeMessage(
-        ReplyEncoder::ComputeManyResponse(item->answer, item->plan->omit_counts, request_id));
-    service_.observer.StageFinished(Stage::kReply, item->report.backend,
+        ReplyEncoder::ComputeManyResponse(item.answer, item.plan->omit_counts, request_id));
+    service_.observer.StageFinished(Stage::kReply, item.report.backend,
                                     static_cast<uint64_t>(service_.clock.Now() - now));
   } else {
     reply = EncodeMessage(EncodeComputeManyError(request_id, result));
   }
-  ReportCall(service_, caller_, Method::kComputeMany, result, item->bytes, duration_ns);
-  item->fragments = {};
-  item->payload_owner.reset();
-  item->message.reset();
-  item->plan.reset();
-  ArrivalScope* const arrival = ArrivalScope::Of(*item);
+  ReportCall(service_, caller_, Method::kComputeMany, result, item.bytes, duration_ns);
+  item.fragments = {};
+  item.payload_owner.reset();
+  item.message.reset();
+  item.plan.reset();
+  return reply;
+}
+
+void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
+  grpc::ByteBuffer reply = MakeReply(*item, status);
   absl::MutexLock lock(&mu_);
   replies_.emplace_back().Swap(&reply);
   free_items_.push_back(item);
   OpenGate(item->ticket);
-  if (arrival == nullptr) return Advance();
-  // OnReadDone reads on when it is back, without taking the lock again for that.
-  AdvanceButReading();
-  arrival->SetAnswered(TakeRead());
+  Advance();
 }
 
 void ComputeManyStream::OnWriteDone(bool ok) {

@@ -56,6 +56,7 @@ class BatcherFixture : public testing::Test {
         &job, expected == Outcome::kWaiting ? WhenFull::kWait : WhenFull::kRefuse);
     EXPECT_TRUE(outcome.ok()) << outcome.status();
     EXPECT_EQ(outcome.value_or(expected), expected);
+    if (outcome.ok() && *outcome == Outcome::kCounted) job.Counted();
     return job;
   }
   ErrorDetail Refused(TestJob& job, absl::StatusCode code, WhenFull when_full) {

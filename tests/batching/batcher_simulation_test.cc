@@ -198,6 +198,11 @@ class World {
       return;
     }
     owned.release();  // NOLINT(bugprone-unused-return-value): it deletes itself
+    if (*outcome == Batcher::Outcome::kCounted) {
+      EXPECT_TRUE(live_.contains(number)) << "counted where it arrived, and Done was called";
+      job->Done(absl::OkStatus());
+      return;
+    }
     if (*outcome == Batcher::Outcome::kQueued && callbacks_ == 0) {
       EXPECT_EQ(before.waiting, 0u) << "overtook those that wait";
     }

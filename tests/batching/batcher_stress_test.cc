@@ -74,6 +74,7 @@ Tally Produce(Batcher& batcher, uint32_t producer, std::vector<std::unique_ptr<T
     }
     ++tally.taken;
     if (*outcome == Batcher::Outcome::kWaiting) ++tally.waited;
+    if (*outcome == Batcher::Outcome::kCounted) job->Counted();
     if (kind == 7) job->cancelled = true;
     jobs.push_back(std::move(job));
   }

@@ -147,11 +147,12 @@ TEST_F(BatcherTest, NotInlineFromWithinDone) {
   limits_.inline_bytes_max = 1000;
   Add({.executes_inline = true});
   TestJob* next = nullptr;
-  TestJob& job = NewJob(10);
+  TestJob& job = NewJob(1001);
   job.on_done = [&] { next = &Enqueue(10); };
-  Enqueue(job, Outcome::kCounted);
+  Enqueue(job);
+  puppet().Complete();
   EXPECT_TRUE(job.ok());
-  EXPECT_EQ(puppet().executed_inline(), 1u);
+  EXPECT_EQ(puppet().executed_inline(), 0u);
   ASSERT_EQ(puppet().held(), 1u);
   puppet().Complete();
   EXPECT_TRUE(next->ok());
