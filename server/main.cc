@@ -19,6 +19,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   histogram::server::TuneMalloc();
+  histogram::server::TuneMutexes();
   if (!parsed->config.core_dumps) histogram::server::DisableCoreDumps();
   histogram::server::BlockSignals();
   histogram::server::InitLogging(parsed->config.log);

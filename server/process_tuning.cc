@@ -7,6 +7,8 @@
 #include <climits>
 #include <thread>
 
+#include "absl/synchronization/mutex.h"
+
 namespace histogram::server {
 
 void TuneMalloc() {
@@ -18,6 +20,8 @@ void TuneMalloc() {
   constexpr unsigned kArenasMin = 2;
   mallopt(M_ARENA_MAX, static_cast<int>(std::max(kArenasMin, std::thread::hardware_concurrency())));
 }
+
+void TuneMutexes() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 
 void DisableCoreDumps() {
   // One byte, not zero: with zero the kernel still feeds a core_pattern that is a pipe; one is too

@@ -1,5 +1,5 @@
-// Settings of the process as a whole: memory, on which the speed of the transport hangs, and
-// crashes.
+// Settings of the process as a whole: memory and locks, on which the speed of the transport hangs,
+// and crashes.
 #ifndef HISTOGRAM_SERVER_PROCESS_TUNING_H_
 #define HISTOGRAM_SERVER_PROCESS_TUNING_H_
 
@@ -9,6 +9,11 @@ namespace histogram::server {
 // received slices are allocated and freed at the rate of the wire. See docs/TUNING.md for the
 // effect. Call before threads start.
 void TuneMalloc();
+
+// Turns off the search for deadlocks that Abseil's mutexes, gRPC's among them, make at each lock
+// where Abseil was built without NDEBUG, as Debian's packages are: it takes a spin lock that all
+// mutexes of the process share.
+void TuneMutexes();
 
 // A crash leaves no core dump behind, neither as a file nor through a handler: it would hold
 // payload bytes.

@@ -160,6 +160,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   histogram::server::TuneMalloc();
+  histogram::server::TuneMutexes();
   sigset_t stop;
   sigemptyset(&stop);
   sigaddset(&stop, SIGTERM);
