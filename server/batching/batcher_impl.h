@@ -24,6 +24,7 @@
 #include "server/batching/flight.h"
 #include "server/batching/job_list.h"
 #include "server/batching/policy.h"
+#include "server/batching/slowdown.h"
 
 namespace histogram::server {
 
@@ -62,6 +63,7 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
     std::vector<Flight*> flights;
     // What a lane got done of late, older batches counting less: charged bytes and nanoseconds.
     double recent_bytes = 0, recent_ns = 0;
+    Slowdown slowdown;  // kept only where there is another backend to choose
 
     uint32_t free() const { return lanes - static_cast<uint32_t>(flights.size()); }
   };
@@ -161,6 +163,8 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   void RecycleLocked(Flight* flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // What follows from a flight that came back; dispatches what its lane can do next.
   void ReturnedLocked(Flight* flight, TimeNs now, Work& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Learns from a batch that came back in time.
+  void LearnLocked(const Flight& flight, TimeNs now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AddCountsLocked(const Piece& piece, const ValueCounts& row, const BatchReport& report)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A piece has been counted, or never will be: finishes the job if it was the last.

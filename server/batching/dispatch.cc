@@ -29,6 +29,12 @@ uint64_t PieceBytes(uint64_t left, const Decision& decision) {
   return std::min(aligned, decision.bytes_max);
 }
 
+uint64_t Stretched(uint64_t cost_ns, const Slowdown& slowdown, TimeNs now) {
+  constexpr double kMost = static_cast<double>(kNever / 4);
+  return static_cast<uint64_t>(
+      std::min(static_cast<double>(cost_ns) * slowdown.Factor(now), kMost));
+}
+
 bool Cancelled(const Job& job) { return job.cancelled.load(std::memory_order_relaxed); }
 
 }  // namespace
@@ -134,6 +140,7 @@ Decision Batcher::Impl::DecideLocked(TimeNs now, const QueueView& queue, uint32_
     for (size_t i = 0; i < executors_.size(); ++i) {
       if (!lanes_[i].up) continue;
       PredictCosts(*executors_[i].backend, queue, bin_count, limits_, lanes_[i]);
+      lanes_[i].batch_cost_ns = Stretched(lanes_[i].batch_cost_ns, executors_[i].slowdown, now);
       if (compare) lanes_[i].eta = EtaLocked(executors_[i], now);
     }
   }
@@ -294,14 +301,7 @@ void Batcher::Impl::ReturnedLocked(Flight* flight, TimeNs now, Work& work) {
 
   const absl::Status& status = flight->batch->status;
   if (status.ok() && !flight->pieces.empty()) {
-    if (!late) {
-      constexpr double kKeep = 7.0 / 8;
-      Executor& executor = executors_[flight->backend];
-      executor.recent_bytes = executor.recent_bytes * kKeep +
-                              static_cast<double>(std::max(flight->bytes, flight->charge));
-      executor.recent_ns = executor.recent_ns * kKeep +
-                           static_cast<double>(std::max<TimeNs>(1, now - flight->formed_at));
-    }
+    if (!late) LearnLocked(*flight, now);
     charged_bytes_ -= flight->charge;
     in_flight_ -= flight->wholes;
     accepted_ -= flight->wholes;
@@ -325,6 +325,20 @@ void Batcher::Impl::ReturnedLocked(Flight* flight, TimeNs now, Work& work) {
     RecycleLocked(flight);
   }
   PumpLocked(now, work);
+}
+
+void Batcher::Impl::LearnLocked(const Flight& flight, TimeNs now) {
+  constexpr double kKeep = 7.0 / 8;
+  Executor& executor = executors_[flight.backend];
+  const auto took_ns = static_cast<uint64_t>(std::max<TimeNs>(1, now - flight.formed_at));
+  executor.recent_bytes =
+      executor.recent_bytes * kKeep + static_cast<double>(std::max(flight.bytes, flight.charge));
+  executor.recent_ns = executor.recent_ns * kKeep + static_cast<double>(took_ns);
+  if (executors_.size() == 1) return;
+  const Workload workload{.payload_bytes = flight.bytes / flight.pieces.size(),
+                          .payload_count = static_cast<uint32_t>(flight.pieces.size()),
+                          .batch_bytes = flight.bytes};
+  executor.slowdown.Observe(now, executor.backend->EstimateNs(workload), took_ns);
 }
 
 void Batcher::Impl::AddCountsLocked(const Piece& piece, const ValueCounts& row,

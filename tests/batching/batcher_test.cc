@@ -466,6 +466,32 @@ TEST_F(BatcherTest, WaitingForABetterLaneLooksAgain) {
   puppet(0).Complete();
 }
 
+TEST_F(BatcherTest, ABackendThatTakesLongerThanPredictedIsAvoidedForAWhile) {
+  Add({.name = "gpu"});
+  Add({.name = "cpu"});
+  puppet(0).set_estimate([](const Workload&) { return 100'000; });
+  puppet(1).set_estimate([](const Workload&) { return 150'000; });
+  // The index of the puppet that was given the payload, which then takes three times as predicted
+  // on the GPU, and as predicted on the CPU.
+  const auto serve = [&] {
+    Enqueue(kMiB);
+    const size_t chosen = puppet(0).held() > 0 ? 0 : 1;
+    clock_.AdvanceUs(chosen == 0 ? 300 : 150);
+    puppet(chosen).Complete();
+    return chosen;
+  };
+  EXPECT_EQ(serve(), 0u);
+  int until_avoided = 1;
+  while (serve() == 0 && until_avoided < 100) ++until_avoided;
+  EXPECT_LT(until_avoided, 10);
+  int on_the_gpu = 0;
+  for (int i = 0; i < 1000; ++i) on_the_gpu += serve() == 0 ? 1 : 0;
+  EXPECT_GT(on_the_gpu, 0) << "it is tried again";
+  EXPECT_LT(on_the_gpu, 100);
+  clock_.AdvanceUs(1'000'000);
+  EXPECT_EQ(serve(), 0u) << "forgotten";
+}
+
 // --- Cutting
 
 TEST_F(BatcherTest, ALargePayloadIsCutOverFreeLanesButOne) {
