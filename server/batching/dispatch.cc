@@ -30,7 +30,7 @@ uint64_t PieceBytes(uint64_t left, const Decision& decision) {
 }
 
 uint64_t Stretched(uint64_t cost_ns, const Slowdown& slowdown, TimeNs now) {
-  constexpr double kMost = static_cast<double>(kNever / 4);
+  constexpr double kMost = 0x1p61;  // kNever / 4
   return static_cast<uint64_t>(
       std::min(static_cast<double>(cost_ns) * slowdown.Factor(now), kMost));
 }
