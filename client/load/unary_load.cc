@@ -1,9 +1,11 @@
 // Unary calls, in a closed loop (each answer begins the next call) or an open one (a schedule
 // does).
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -20,7 +22,13 @@ class UnaryLoad final : public LoadWorker {
 
   void Start() override {
     if (context_.options.rate_per_second > 0) {
-      pacer_ = std::thread([this] { Pace(); });
+      // To begin a call takes a thread for a while, a large one until the socket has taken it.
+      const size_t pacers =
+          std::clamp<size_t>(std::thread::hardware_concurrency(), 1, context_.stubs.size());
+      const auto begin = LoadClock::now();
+      for (size_t i = 0; i < pacers; ++i) {
+        pacers_.emplace_back([this, begin, i, pacers] { Pace(begin, i, pacers); });
+      }
       return;
     }
     for (uint32_t i = 0; i < context_.options.in_flight; ++i) {
@@ -32,7 +40,8 @@ class UnaryLoad final : public LoadWorker {
   void Stop() override { stopping_.store(true); }
 
   void Join() override {
-    if (pacer_.joinable()) pacer_.join();
+    for (std::thread& pacer : pacers_) pacer.join();
+    pacers_.clear();
     absl::MutexLock lock(&mu_);
     mu_.Await(absl::Condition(
         +[](UnaryLoad* self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(self->mu_) { return self->busy_ == 0; },
@@ -94,10 +103,10 @@ class UnaryLoad final : public LoadWorker {
     --busy_;
   }
 
-  void Pace() {
+  // Begins each `pacers`th call of the schedule, from the one numbered `first` on.
+  void Pace(LoadClock::time_point begin, uint64_t first, uint64_t pacers) {
     const std::chrono::duration<double> gap(1 / context_.options.rate_per_second);
-    const auto begin = LoadClock::now();
-    for (uint64_t i = 0; !stopping_.load(std::memory_order_relaxed); ++i) {
+    for (uint64_t i = first; !stopping_.load(std::memory_order_relaxed); i += pacers) {
       const auto due =
           begin + std::chrono::duration_cast<LoadClock::duration>(gap * static_cast<double>(i));
       std::this_thread::sleep_until(due);
@@ -127,7 +136,7 @@ class UnaryLoad final : public LoadWorker {
   const LoadContext context_;
   const grpc::ByteBuffer request_;
   std::atomic<bool> stopping_{false};
-  std::thread pacer_;
+  std::vector<std::thread> pacers_;
   absl::Mutex mu_;
   std::deque<Call> calls_ ABSL_GUARDED_BY(mu_);
   std::deque<Call*> free_ ABSL_GUARDED_BY(mu_);
