@@ -22,7 +22,8 @@ class UnaryLoad final : public LoadWorker {
 
   void Start() override {
     if (context_.options.rate_per_second > 0) {
-      // To begin a call takes a thread for a while, a large one until the socket has taken it.
+      // To begin a call takes a thread for a while, a large one until the socket has taken it: one
+      // thread would fall behind, and that would be counted as latency.
       const size_t pacers =
           std::clamp<size_t>(std::thread::hardware_concurrency(), 1, context_.stubs.size());
       const auto begin = LoadClock::now();

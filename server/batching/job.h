@@ -63,7 +63,7 @@ class Job {
   // The job is finished. OK: counts and report are filled. CANCELLED, DEADLINE_EXCEEDED: dropped.
   // UNAVAILABLE, INTERNAL: no backend could execute it. Called exactly once (not for a job that
   // was counted where it arrived), without the batcher's lock, from a lane's thread, the batcher's
-  // own, or (one that is dropped) from within Enqueue. Done may call Enqueue; it must not block,
+  // own, or from within Enqueue (also of another job). Done may call Enqueue; it must not block,
   // nor wait for the batcher.
   virtual void Done(const absl::Status& status) = 0;
 

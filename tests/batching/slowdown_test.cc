@@ -5,23 +5,23 @@
 namespace histogram::server {
 namespace {
 
-constexpr uint64_t kUsNs = 1000;
+constexpr uint64_t kNsPerUs = 1000;
 
 TEST(SlowdownTest, BatchesThatTakeAsPredictedChangeNothing) {
   Slowdown slowdown;
   EXPECT_EQ(slowdown.Factor(0), 1);
-  for (int i = 0; i < 100; ++i) slowdown.Observe(i, 100 * kUsNs, 100 * kUsNs);
+  for (int i = 0; i < 100; ++i) slowdown.Observe(i, 100 * kNsPerUs, 100 * kNsPerUs);
   EXPECT_EQ(slowdown.Factor(100), 1);
 }
 
 TEST(SlowdownTest, FollowsWhatBatchesTake) {
   Slowdown slowdown;
-  slowdown.Observe(0, 1000 * kUsNs, 3000 * kUsNs);
+  slowdown.Observe(0, 1000 * kNsPerUs, 3000 * kNsPerUs);
   EXPECT_GT(slowdown.Factor(0), 1.2);
   EXPECT_LT(slowdown.Factor(0), 1.3) << "one batch says little";
-  for (int i = 0; i < 40; ++i) slowdown.Observe(0, 1000 * kUsNs, 3000 * kUsNs);
+  for (int i = 0; i < 40; ++i) slowdown.Observe(0, 1000 * kNsPerUs, 3000 * kNsPerUs);
   EXPECT_NEAR(slowdown.Factor(0), 3, 0.05);
-  for (int i = 0; i < 40; ++i) slowdown.Observe(0, 1000 * kUsNs, 800 * kUsNs);
+  for (int i = 0; i < 40; ++i) slowdown.Observe(0, 1000 * kNsPerUs, 800 * kNsPerUs);
   EXPECT_NEAR(slowdown.Factor(0), 0.8, 0.05) << "predictions may be too high, too";
 }
 
@@ -41,7 +41,7 @@ TEST(SlowdownTest, StaysWithinItsBounds) {
 
 TEST(SlowdownTest, IsForgotten) {
   Slowdown slowdown;
-  for (int i = 0; i < 100; ++i) slowdown.Observe(0, 100 * kUsNs, 500 * kUsNs);
+  for (int i = 0; i < 100; ++i) slowdown.Observe(0, 100 * kNsPerUs, 500 * kNsPerUs);
   const double excess = slowdown.Factor(0) - 1;
   EXPECT_NEAR(slowdown.Factor(Slowdown::kHalfLifeNs) - 1, excess / 2, 1e-9);
   EXPECT_NEAR(slowdown.Factor(20 * Slowdown::kHalfLifeNs), 1, 1e-4);
