@@ -1,5 +1,7 @@
 #include "server/transport/compute_many.h"
 
+#include <grpc/grpc.h>
+
 #include <deque>
 #include <memory>
 #include <optional>
@@ -11,6 +13,7 @@
 #include "kernels/error.h"
 #include "server/transport/admission.h"
 #include "server/transport/caller.h"
+#include "server/transport/write_coalescer.h"
 
 namespace histogram::server {
 namespace {
@@ -25,7 +28,7 @@ struct Item final : Job {
   std::shared_ptr<ReceivedMessage> message;
   std::shared_ptr<const Plan> plan;
   uint64_t ticket = 0;  // of the stream's gate
-  TimeNs started_at = 0;
+  TimeNs started_at = 0, answered_at = 0;
   Answer answer;
 };
 
@@ -68,7 +71,9 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
 
  private:
   enum class Action : uint8_t {
+    kAsk,
     kWrite,
+    kWriteBuffered,
     kFinishOk,
     kFinishDraining,
     kFinishCancelled,
@@ -81,18 +86,26 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   // two threads took turns at each payload (docs/TUNING.md). gRPC calls back on a thread of its own
   // or later on this one, never from within an operation.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (coalescer_.ReadsFirst() && TakeRead()) StartRead(&incoming_);
     while (const std::optional<Action> action = Decide()) Perform(*action);
     if (TakeRead()) StartRead(&incoming_);
   }
   // Whether to read on; if so, the caller must begin it.
   bool TakeRead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<Action> Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::optional<Action> DecideWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(Action action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  // An operation of the call that does nothing but complete, after what has completed before.
+  void StartEmpty() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void OnEmptyDone();
 
   absl::StatusOr<Batcher::Outcome> Accept(Item* item);
   // The reply to an item that is finished; lets go of what the item held.
   grpc::ByteBuffer MakeReply(Item& item, const absl::Status& status);
   Item* AcquireItem() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Takes the reply; the item is free for another message.
+  void AddReply(Item* item, grpc::ByteBuffer& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OpenGate(uint64_t ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   ServiceContext& service_;
@@ -103,10 +116,17 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   absl::Status refused_;                     // likewise: why nothing is read from this caller
   std::shared_ptr<ComputeManyStream> self_;  // gRPC's hold on the stream: from Start to OnDone
 
+  struct EmptyTag : grpc_completion_queue_functor {
+    ComputeManyStream* stream = nullptr;
+  };
+  EmptyTag empty_tag_;  // of the one empty operation under way
+
   absl::Mutex mu_;
   std::vector<std::unique_ptr<Item>> items_ ABSL_GUARDED_BY(mu_);
   std::vector<Item*> free_items_ ABSL_GUARDED_BY(mu_);
   std::deque<grpc::ByteBuffer> replies_ ABSL_GUARDED_BY(mu_);
+  TimeNs newest_reply_at_ ABSL_GUARDED_BY(mu_) = 0;
+  WriteCoalescer coalescer_ ABSL_GUARDED_BY(mu_);
   uint32_t unanswered_ ABSL_GUARDED_BY(mu_) = 0;  // taken from the wire, reply not yet written
   bool reading_ ABSL_GUARDED_BY(mu_) = false;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
@@ -121,7 +141,6 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
 
   grpc::ByteBuffer incoming_;  // of the one read under way
   grpc::ByteBuffer outgoing_;  // of the one write under way
-  bool more_to_write_ = false;
 };
 
 void Item::Admitted() { stream->ItemAdmitted(*this); }
@@ -133,44 +152,49 @@ void Item::Done(const absl::Status& status) {
 
 bool ComputeManyStream::TakeRead() {
   if (finished_ || reading_ || no_more_reads_ || draining_ || cancelled_) return false;
+  if (!refused_.ok()) return false;
   if (gate_closed_ || unanswered_ >= service_.config.stream_payloads_max) return false;
   reading_ = true;
   return true;
 }
 
 std::optional<ComputeManyStream::Action> ComputeManyStream::Decide() {
-  if (finished_) return std::nullopt;
-  if (!writing_) {
-    if (cancelled_) {
-      finished_ = true;
-      return Action::kFinishCancelled;
-    }
-    if (!refused_.ok()) {
-      finished_ = true;
-      return Action::kFinishRefused;
-    }
-    if (!replies_.empty()) {
-      writing_ = true;
-      outgoing_.Swap(&replies_.front());
-      replies_.pop_front();
-      more_to_write_ = !replies_.empty();
-      return Action::kWrite;
-    }
-    if ((no_more_reads_ || draining_) && unanswered_ == 0) {
-      finished_ = true;
-      return no_more_reads_ ? Action::kFinishOk : Action::kFinishDraining;
-    }
+  if (finished_ || writing_) return std::nullopt;
+  if (!cancelled_ && !replies_.empty()) return DecideWrite();
+  if (coalescer_.asking()) return std::nullopt;  // its operation must be back before the end
+  if (cancelled_) {
+    finished_ = true;
+    return Action::kFinishCancelled;
+  }
+  if (!refused_.ok()) {
+    finished_ = true;
+    return Action::kFinishRefused;
+  }
+  if ((no_more_reads_ || draining_) && unanswered_ == 0) {
+    finished_ = true;
+    return no_more_reads_ ? Action::kFinishOk : Action::kFinishDraining;
   }
   return std::nullopt;
 }
 
+std::optional<ComputeManyStream::Action> ComputeManyStream::DecideWrite() {
+  const WriteCoalescer::Step step = coalescer_.Next(replies_.size(), newest_reply_at_);
+  if (step == WriteCoalescer::Step::kWait) return std::nullopt;
+  if (step == WriteCoalescer::Step::kAsk) return Action::kAsk;
+  writing_ = true;
+  outgoing_.Swap(&replies_.front());
+  replies_.pop_front();
+  return step == WriteCoalescer::Step::kBuffer ? Action::kWriteBuffered : Action::kWrite;
+}
+
 void ComputeManyStream::Perform(Action action) {
   switch (action) {
-    case Action::kWrite: {
-      grpc::WriteOptions options;
-      if (more_to_write_) options.set_buffer_hint();  // the next one follows: send them together
-      return StartWrite(&outgoing_, options);
-    }
+    case Action::kAsk:
+      return StartEmpty();
+    case Action::kWrite:
+      return StartWrite(&outgoing_);
+    case Action::kWriteBuffered:
+      return StartWrite(&outgoing_, grpc::WriteOptions().set_buffer_hint());
     case Action::kFinishOk:
       EchoTrace(caller_, context_);
       return Finish(grpc::Status::OK);
@@ -187,6 +211,25 @@ void ComputeManyStream::Perform(Action action) {
   }
 }
 
+void ComputeManyStream::StartEmpty() {
+  empty_tag_.stream = this;
+  empty_tag_.inlineable = 1;
+  empty_tag_.functor_run = [](grpc_completion_queue_functor* tag, int) {
+    static_cast<EmptyTag*>(tag)->stream->OnEmptyDone();
+  };
+  const grpc_call_error error =
+      grpc_call_start_batch(context_.c_call(), nullptr, 0, &empty_tag_, nullptr);
+  if (error != GRPC_CALL_OK) coalescer_.Asked();
+}
+
+void ComputeManyStream::OnEmptyDone() {
+  // gRPC does not know of this callback: the stream must outlive its lock.
+  const std::shared_ptr<ComputeManyStream> keep = self_;
+  absl::MutexLock lock(&mu_);
+  coalescer_.Asked();
+  Advance();
+}
+
 Item* ComputeManyStream::AcquireItem() {
   if (free_items_.empty()) {
     items_.push_back(std::make_unique<Item>());
@@ -195,6 +238,12 @@ Item* ComputeManyStream::AcquireItem() {
   Item* item = free_items_.back();
   free_items_.pop_back();
   return item;
+}
+
+void ComputeManyStream::AddReply(Item* item, grpc::ByteBuffer& reply) {
+  replies_.emplace_back().Swap(&reply);
+  newest_reply_at_ = item->answered_at;
+  free_items_.push_back(item);
 }
 
 void ComputeManyStream::OpenGate(uint64_t ticket) {
@@ -220,6 +269,7 @@ void ComputeManyStream::OnReadDone(bool ok) {
     item = AcquireItem();
     item->cancelled.store(cancelled_, std::memory_order_relaxed);
     ++unanswered_;
+    coalescer_.Arrived();
     read = read_first && TakeRead();
     gate_closed_ = true;
     ticket = item->ticket = ++gate_ticket_;
@@ -237,10 +287,8 @@ void ComputeManyStream::OnReadDone(bool ok) {
     reply = MakeReply(*item, outcome.status());
   }
   absl::MutexLock lock(&mu_);
-  if (finished) {
-    replies_.emplace_back().Swap(&reply);
-    free_items_.push_back(item);
-  }
+  coalescer_.Handled();
+  if (finished) AddReply(item, reply);
   if (finished || *outcome != Batcher::Outcome::kWaiting) OpenGate(ticket);
   Advance();
 }
@@ -275,6 +323,7 @@ grpc::ByteBuffer ComputeManyStream::MakeReply(Item& item, const absl::Status& st
   TimeNs now = 0;
   if (result.ok()) result = FinishAnswer(service_, *item.plan, item, item.answer, now);
   if (!result.ok()) now = service_.clock.Now();
+  item.answered_at = now;
   const auto duration_ns = static_cast<uint64_t>(now - item.started_at);
   if (result.ok()) {
     item.answer.receipt.total_ns = duration_ns;
@@ -296,9 +345,8 @@ grpc::ByteBuffer ComputeManyStream::MakeReply(Item& item, const absl::Status& st
 void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
   grpc::ByteBuffer reply = MakeReply(*item, status);
   absl::MutexLock lock(&mu_);
-  replies_.emplace_back().Swap(&reply);
-  free_items_.push_back(item);
   OpenGate(item->ticket);
+  AddReply(item, reply);
   Advance();
 }
 
@@ -306,6 +354,7 @@ void ComputeManyStream::OnWriteDone(bool ok) {
   absl::MutexLock lock(&mu_);
   writing_ = false;
   --unanswered_;
+  coalescer_.Written(replies_.size());
   if (!ok) cancelled_ = true;
   Advance();
 }

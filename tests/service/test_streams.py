@@ -71,6 +71,25 @@ def test_a_reply_does_not_wait_for_the_next_item(client):
     assert call.code() == grpc.StatusCode.OK
 
 
+def test_no_reply_is_kept_back_however_many_are_waited_for(client):
+    """Replies may be sent together; a client that waits for all of them must get them all."""
+    feed = Feed()
+    call = client.stub.ComputeMany(iter(feed), timeout=100)
+    sent = 0
+    for group in [*range(1, 41), 1, 2, 1, 40, 1, *[3] * 40, *[40] * 5, *[1] * 40]:
+        wanted = {}
+        for _ in range(group):
+            payload = random_bytes(sent % 50 * 40, seed=sent)
+            wanted[sent] = payload
+            feed.send(pb.ComputeManyRequest(request_id=sent, request=pb.ComputeRequest(payload=payload)))
+            sent += 1
+        for reply in (next(call) for _ in range(group)):
+            oracle.check_histogram(reply.response.histogram, wanted.pop(reply.request_id), pb.Spec())
+        assert not wanted
+    feed.half_close()
+    assert list(call) == []
+
+
 def test_many_items_in_flight_when_the_client_half_closes(client):
     payloads = [random_bytes(200_000, seed=index) for index in range(40)]
     for payload, response in zip(payloads, client.compute_many(payloads), strict=True):
