@@ -91,9 +91,13 @@ class ComputeCall final : public grpc::ServerUnaryReactor,
     Finish(FailCall(status, context_));
   }
 
-  // OnDone and OnCancel on the thread that is at the call anyway, rather than on one of gRPC's
-  // executor: a hand-over a call (ADR 10). Neither waits for anything.
-  bool InternalInlineable() override { return true; }
+  // Whether OnDone and OnCancel run on the thread that is at the call anyway, rather than on one of
+  // gRPC's executor: with many calls open that spares a hand-over a call, with few it would keep a
+  // thread from reading the next one (ADR 10). Neither waits for anything.
+  bool InternalInlineable() override {
+    constexpr int64_t kOpenCallsMin = 3;
+    return service_.open_calls.load(std::memory_order_relaxed) >= kOpenCallsMin;
+  }
 
   ServiceContext& service_;
   grpc::CallbackServerContext& context_;
