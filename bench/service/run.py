@@ -264,13 +264,18 @@ def chosen_rows(a, tls):
     return [(i, row) for i, row in rows if tls or row.transport != "tls"]
 
 
+def row_key(row):
+    """What a row of the results is of; of the same, the newest is kept."""
+    return tuple(row[k] for k in ("server", "backend", "api", "transport", "payload_bytes", "connections"))
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--binaries", default=str(ROOT / "build/release/bin"), help="folder of histogram-server, -client and -sink")
     p.add_argument("--backends", default="cpu", help="of ours and the touch sink: cpu, cuda, auto; comma-separated")
     p.add_argument("--suite", choices=("full", "quick"), default="full")
     p.add_argument("--rows", default="", help="only these rows of the suite, counted from 1: 1-4,7")
-    p.add_argument("--append", action="store_true", help="keep the rows that the output file has already")
+    p.add_argument("--append", action="store_true", help="keep the rows of the output file that are not measured again")
     p.add_argument("--rounds", type=int, default=15)
     p.add_argument("--seconds", type=float, default=0.4, help="measured time of one sample")
     p.add_argument("--warm-up", type=float, default=0.1)
@@ -304,7 +309,8 @@ def main():
                 print(f"[{i}] {row.name()}", flush=True)
                 for r in bench.run(row):
                     print_row(r)
-                    result["rows"].append({**r, "commit": result["commit"]})  # --append may mix builds
+                    measured = {**r, "commit": result["commit"]}  # --append may mix builds
+                    result["rows"] = [old for old in result["rows"] if row_key(old) != row_key(measured)] + [measured]
                 result["targets"] = targets_of(result["rows"], result["cores"])
                 if a.output:  # after each row: a run that is cut short keeps what it has
                     Path(a.output).write_text(json.dumps(result, indent=1) + "\n")
