@@ -13,11 +13,27 @@ namespace histogram {
 
 class ABSL_LOCKABLE Mutex {
  public:
-  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() { mutex_.lock(); }
+  // Looks again for about a microsecond before it sleeps: what is guarded takes less, and to sleep
+  // and be woken takes several.
+  void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
+    for (int i = 0; i < kLooks; ++i) {
+      if (mutex_.try_lock()) return;
+      Pause();
+    }
+    mutex_.lock();
+  }
   void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
 
  private:
   friend class CondVar;
+  static constexpr int kLooks = 24;
+  static void Pause() {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("isb");
+#endif
+  }
   std::mutex mutex_;
 };
 

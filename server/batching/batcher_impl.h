@@ -7,6 +7,7 @@
 #ifndef HISTOGRAM_SERVER_BATCHING_BATCHER_IMPL_H_
 #define HISTOGRAM_SERVER_BATCHING_BATCHER_IMPL_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -221,6 +222,10 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   std::vector<Retry> retries_ ABSL_GUARDED_BY(mu_);  // first come, first served
   std::vector<std::unique_ptr<Flight>> flights_ ABSL_GUARDED_BY(mu_);
   std::vector<Flight*> idle_flights_ ABSL_GUARDED_BY(mu_);
+  // Idle flights of one job each, by the number of the thread that counted in it last: its rows are
+  // in that core's cache.
+  static constexpr size_t kLoneFlights = 64;
+  std::array<Flight*, kLoneFlights> lone_flights_ ABSL_GUARDED_BY(mu_) = {};
   std::vector<LaneView> lanes_ ABSL_GUARDED_BY(mu_);  // scratch of DecideLocked
 
   uint64_t charged_bytes_ ABSL_GUARDED_BY(mu_) = 0;

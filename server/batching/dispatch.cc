@@ -5,6 +5,7 @@
 
 #include "server/batching/batcher_impl.h"
 #include "server/batching/placement.h"
+#include "server/thread_number.h"
 
 namespace histogram::server {
 namespace {
@@ -66,12 +67,16 @@ Batcher::Impl::~Impl() = default;
 
 Flight* Batcher::Impl::NewFlightLocked(int backend, ClosedBy closed_by, TimeNs now) {
   Flight* flight = nullptr;
-  if (idle_flights_.empty()) {
-    flights_.push_back(std::make_unique<Flight>());
-    flight = flights_.back().get();
-  } else {
+  if (closed_by == ClosedBy::kInline) {
+    flight = std::exchange(lone_flights_[ThreadNumber() % kLoneFlights], nullptr);
+  }
+  if (flight == nullptr && !idle_flights_.empty()) {
     flight = idle_flights_.back();
     idle_flights_.pop_back();
+  }
+  if (flight == nullptr) {
+    flights_.push_back(std::make_unique<Flight>());
+    flight = flights_.back().get();
   }
   Executor& executor = executors_[backend];
   flight->state = Flight::State::kExecuting;
@@ -93,7 +98,12 @@ void Batcher::Impl::LandLocked(Flight* flight) {
 
 void Batcher::Impl::RecycleLocked(Flight* flight) {
   flight->Reset();
-  idle_flights_.push_back(flight);
+  Flight*& lone = lone_flights_[ThreadNumber() % kLoneFlights];
+  if (flight->closed_by == ClosedBy::kInline && lone == nullptr) {
+    lone = flight;
+  } else {
+    idle_flights_.push_back(flight);
+  }
 }
 
 bool Batcher::Impl::AnyLaneFreeLocked(BackendMask except) const {

@@ -14,6 +14,8 @@
 #include <memory>
 #include <vector>
 
+#include "server/thread_number.h"
+
 namespace histogram::server {
 
 // Index of a cell, from CellPlan.
@@ -48,13 +50,6 @@ class Cells {
   struct Free {
     void operator()(std::atomic<uint64_t>* cells) const;
   };
-
-  // Threads are numbered in the order in which they first record something.
-  static size_t ThreadNumber() {
-    static std::atomic<size_t> next{0};
-    thread_local const size_t number = next.fetch_add(1, std::memory_order_relaxed);
-    return number;
-  }
 
   std::vector<std::unique_ptr<std::atomic<uint64_t>[], Free>> memory_;
   std::vector<Shard> shards_;  // a power of two of them
