@@ -93,6 +93,7 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_
       ++active_;
       job->enqueued_at = now;
       job->queue_ns = 0;
+      job->another_follows = false;
       job->notes_ = {};
       if (room == Room::kYes) {
         charged_bytes_ += job->charge_bytes;
@@ -273,11 +274,15 @@ void Batcher::Impl::Deliver(Work& work) {
 void Batcher::Impl::DeliverFlight(Flight& flight) {
   const BatchReport& report = flight.batch->report;
   observer_.BatchFinished(report, flight.bytes, flight.closed_by);
-  for (const Piece& piece : flight.pieces) {
+  for (size_t i = 0; i < flight.pieces.size(); ++i) {
+    const Piece& piece = flight.pieces[i];
     if (!piece.whole) continue;  // added up under the lock
+    const Piece* const next = i + 1 < flight.pieces.size() ? &flight.pieces[i + 1] : nullptr;
     Job* job = piece.job;
     job->counts = flight.rows[piece.row];
     job->report = report;
+    job->another_follows =
+        job->group != nullptr && next != nullptr && next->whole && next->job->group == job->group;
     observer_.StageFinished(Stage::kQueue, report.backend, job->queue_ns);
     job->Done(absl::OkStatus());
   }

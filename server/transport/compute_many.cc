@@ -1,7 +1,5 @@
 #include "server/transport/compute_many.h"
 
-#include <grpc/grpc.h>
-
 #include <deque>
 #include <memory>
 #include <optional>
@@ -13,6 +11,7 @@
 #include "kernels/error.h"
 #include "server/transport/admission.h"
 #include "server/transport/caller.h"
+#include "server/transport/completions.h"
 #include "server/transport/write_coalescer.h"
 
 namespace histogram::server {
@@ -48,7 +47,7 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
     service_.open_calls.fetch_add(1, std::memory_order_relaxed);
     service_.streams.Add(self_);
     absl::MutexLock lock(&mu_);
-    Advance();
+    Advance(Handle::kElsewhere);
   }
 
   void OnReadDone(bool ok) override;
@@ -63,7 +62,7 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   void Drain() override {
     absl::MutexLock lock(&mu_);
     draining_ = true;
-    Advance();
+    Advance(Handle::kElsewhere);
   }
 
   void ItemAdmitted(const Item& item);
@@ -71,7 +70,6 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
 
  private:
   enum class Action : uint8_t {
-    kAsk,
     kWrite,
     kWriteBuffered,
     kFinishOk,
@@ -80,26 +78,32 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
     kFinishRefused
   };
 
+  // Where completions are handled that come while an operation is begun: kHere obliges the caller
+  // to call Completions::Run once it has released the lock.
+  enum class Handle : uint8_t { kHere, kElsewhere };
+
   // Does what the state calls for, after each change of it. gRPC's operations are begun under the
-  // lock, on purpose: each may complete at once, and then wakes another thread of gRPC's if one is
-  // idle. That thread waits for the lock, so that what is begun next wakes nobody; without that,
-  // two threads took turns at each payload (docs/TUNING.md). gRPC calls back on a thread of its own
-  // or later on this one, never from within an operation.
-  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (coalescer_.ReadsFirst() && TakeRead()) StartRead(&incoming_);
-    while (const std::optional<Action> action = Decide()) Perform(*action);
-    if (TakeRead()) StartRead(&incoming_);
+  // lock; it never calls back from within one.
+  void Advance(Handle handle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (coalescer_.ReadsFirst()) ReadOn(handle);
+    while (const std::optional<Action> action = Decide()) Perform(*action, handle);
+    ReadOn(handle);
   }
+  void ReadOn(Handle handle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether to read on; if so, the caller must begin it.
   bool TakeRead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<Action> Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::optional<Action> DecideWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Perform(Action action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Perform(Action action, Handle handle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Begins an operation.
+  template <typename Begin>
+  Completions::Tag Do(Handle handle, Begin&& begin) {
+    grpc_completion_queue* const queue =
+        handle == Handle::kHere ? service_.callback_queue.load(std::memory_order_relaxed) : nullptr;
+    return Completions::Catch(queue, std::forward<Begin>(begin));
+  }
 
-  // An operation of the call that does nothing but complete, after what has completed before.
-  void StartEmpty() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void OnEmptyDone();
-
+  void HandleRead(bool ok);
   absl::StatusOr<Batcher::Outcome> Accept(Item* item);
   // The reply to an item that is finished; lets go of what the item held.
   grpc::ByteBuffer MakeReply(Item& item, const absl::Status& status);
@@ -116,17 +120,13 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   absl::Status refused_;                     // likewise: why nothing is read from this caller
   std::shared_ptr<ComputeManyStream> self_;  // gRPC's hold on the stream: from Start to OnDone
 
-  struct EmptyTag : grpc_completion_queue_functor {
-    ComputeManyStream* stream = nullptr;
-  };
-  EmptyTag empty_tag_;  // of the one empty operation under way
-
   absl::Mutex mu_;
   std::vector<std::unique_ptr<Item>> items_ ABSL_GUARDED_BY(mu_);
   std::vector<Item*> free_items_ ABSL_GUARDED_BY(mu_);
   std::deque<grpc::ByteBuffer> replies_ ABSL_GUARDED_BY(mu_);
   TimeNs newest_reply_at_ ABSL_GUARDED_BY(mu_) = 0;
   WriteCoalescer coalescer_ ABSL_GUARDED_BY(mu_);
+  Completions::Tag read_tag_ ABSL_GUARDED_BY(mu_) = nullptr;  // of all reads, once one was caught
   uint32_t unanswered_ ABSL_GUARDED_BY(mu_) = 0;  // taken from the wire, reply not yet written
   bool reading_ ABSL_GUARDED_BY(mu_) = false;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
@@ -161,7 +161,6 @@ bool ComputeManyStream::TakeRead() {
 std::optional<ComputeManyStream::Action> ComputeManyStream::Decide() {
   if (finished_ || writing_) return std::nullopt;
   if (!cancelled_ && !replies_.empty()) return DecideWrite();
-  if (coalescer_.asking()) return std::nullopt;  // its operation must be back before the end
   if (cancelled_) {
     finished_ = true;
     return Action::kFinishCancelled;
@@ -180,21 +179,27 @@ std::optional<ComputeManyStream::Action> ComputeManyStream::Decide() {
 std::optional<ComputeManyStream::Action> ComputeManyStream::DecideWrite() {
   const WriteCoalescer::Step step = coalescer_.Next(replies_.size(), newest_reply_at_);
   if (step == WriteCoalescer::Step::kWait) return std::nullopt;
-  if (step == WriteCoalescer::Step::kAsk) return Action::kAsk;
   writing_ = true;
   outgoing_.Swap(&replies_.front());
   replies_.pop_front();
   return step == WriteCoalescer::Step::kBuffer ? Action::kWriteBuffered : Action::kWrite;
 }
 
-void ComputeManyStream::Perform(Action action) {
+void ComputeManyStream::ReadOn(Handle handle) {
+  if (!TakeRead()) return;
+  const Completions::Tag caught = Do(handle, [this] { StartRead(&incoming_); });
+  coalescer_.ReadBegun(caught != nullptr && caught == read_tag_);
+}
+
+void ComputeManyStream::Perform(Action action, Handle handle) {
+  if (!coalescer_.ReadsFirst()) handle = Handle::kElsewhere;
   switch (action) {
-    case Action::kAsk:
-      return StartEmpty();
     case Action::kWrite:
-      return StartWrite(&outgoing_);
+      Do(handle, [this] { StartWrite(&outgoing_); });
+      return;
     case Action::kWriteBuffered:
-      return StartWrite(&outgoing_, grpc::WriteOptions().set_buffer_hint());
+      Do(handle, [this] { StartWrite(&outgoing_, grpc::WriteOptions().set_buffer_hint()); });
+      return;
     case Action::kFinishOk:
       EchoTrace(caller_, context_);
       return Finish(grpc::Status::OK);
@@ -211,28 +216,10 @@ void ComputeManyStream::Perform(Action action) {
   }
 }
 
-void ComputeManyStream::StartEmpty() {
-  empty_tag_.stream = this;
-  empty_tag_.inlineable = 1;
-  empty_tag_.functor_run = [](grpc_completion_queue_functor* tag, int) {
-    static_cast<EmptyTag*>(tag)->stream->OnEmptyDone();
-  };
-  const grpc_call_error error =
-      grpc_call_start_batch(context_.c_call(), nullptr, 0, &empty_tag_, nullptr);
-  if (error != GRPC_CALL_OK) coalescer_.Asked();
-}
-
-void ComputeManyStream::OnEmptyDone() {
-  // gRPC does not know of this callback: the stream must outlive its lock.
-  const std::shared_ptr<ComputeManyStream> keep = self_;
-  absl::MutexLock lock(&mu_);
-  coalescer_.Asked();
-  Advance();
-}
-
 Item* ComputeManyStream::AcquireItem() {
   if (free_items_.empty()) {
     items_.push_back(std::make_unique<Item>());
+    items_.back()->group = this;
     return items_.back().get();
   }
   Item* item = free_items_.back();
@@ -251,11 +238,18 @@ void ComputeManyStream::OpenGate(uint64_t ticket) {
 }
 
 void ComputeManyStream::OnReadDone(bool ok) {
+  HandleRead(ok);
+  Completions::Run();
+}
+
+void ComputeManyStream::HandleRead(bool ok) {
+  const Completions::Tag tag = Completions::Running();
   if (!ok) {
     absl::MutexLock lock(&mu_);
     reading_ = false;
     no_more_reads_ = true;
-    return Advance();
+    coalescer_.ReadEnded();
+    return Advance(Handle::kHere);
   }
   const bool read_first = incoming_.Length() >= kReadFirstBytesMin;
   std::shared_ptr<ReceivedMessage> message = Receive(incoming_);
@@ -266,6 +260,7 @@ void ComputeManyStream::OnReadDone(bool ok) {
   {
     absl::MutexLock lock(&mu_);
     reading_ = false;
+    if (tag != nullptr) read_tag_ = tag;
     item = AcquireItem();
     item->cancelled.store(cancelled_, std::memory_order_relaxed);
     ++unanswered_;
@@ -290,7 +285,7 @@ void ComputeManyStream::OnReadDone(bool ok) {
   coalescer_.Handled();
   if (finished) AddReply(item, reply);
   if (finished || *outcome != Batcher::Outcome::kWaiting) OpenGate(ticket);
-  Advance();
+  Advance(Handle::kHere);
 }
 
 absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
@@ -313,7 +308,7 @@ absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
 void ComputeManyStream::ItemAdmitted(const Item& item) {
   absl::MutexLock lock(&mu_);
   OpenGate(item.ticket);
-  Advance();
+  Advance(Handle::kElsewhere);
 }
 
 grpc::ByteBuffer ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
@@ -344,26 +339,33 @@ grpc::ByteBuffer ComputeManyStream::MakeReply(Item& item, const absl::Status& st
 
 void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
   grpc::ByteBuffer reply = MakeReply(*item, status);
-  absl::MutexLock lock(&mu_);
-  OpenGate(item->ticket);
-  AddReply(item, reply);
-  Advance();
+  const bool another_follows = item->another_follows;  // before the item is used again
+  {
+    absl::MutexLock lock(&mu_);
+    OpenGate(item->ticket);
+    AddReply(item, reply);
+    if (another_follows) return;
+    Advance(Handle::kHere);
+  }
+  Completions::Run();
 }
 
 void ComputeManyStream::OnWriteDone(bool ok) {
-  absl::MutexLock lock(&mu_);
-  writing_ = false;
-  --unanswered_;
-  coalescer_.Written(replies_.size());
-  if (!ok) cancelled_ = true;
-  Advance();
+  {
+    absl::MutexLock lock(&mu_);
+    writing_ = false;
+    --unanswered_;
+    if (!ok) cancelled_ = true;
+    Advance(Handle::kHere);
+  }
+  Completions::Run();
 }
 
 void ComputeManyStream::OnCancel() {
   absl::MutexLock lock(&mu_);
   cancelled_ = true;
   for (const auto& item : items_) item->cancelled.store(true, std::memory_order_relaxed);
-  Advance();
+  Advance(Handle::kElsewhere);
 }
 
 }  // namespace

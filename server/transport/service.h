@@ -4,7 +4,6 @@
 #define HISTOGRAM_SERVER_TRANSPORT_SERVICE_H_
 
 #include <functional>
-#include <utility>
 
 #include "histogram/v1/histogram.grpc.pb.h"
 #include "server/transport/accumulate.h"
@@ -23,8 +22,7 @@ using HistogramServiceBase = v1::HistogramService::WithRawCallbackMethod_Compute
 class HistogramService final : public HistogramServiceBase {
  public:
   using DescribeFn = std::function<v1::DescribeResponse()>;
-  HistogramService(ServiceContext& context, DescribeFn describe)
-      : context_(context), describe_(std::move(describe)) {}
+  HistogramService(ServiceContext& context, DescribeFn describe);
 
   grpc::ServerUnaryReactor* Compute(grpc::CallbackServerContext* call,
                                     const grpc::ByteBuffer* request,

@@ -2,6 +2,8 @@
 #ifndef HISTOGRAM_SERVER_TRANSPORT_SERVICE_CONTEXT_H_
 #define HISTOGRAM_SERVER_TRANSPORT_SERVICE_CONTEXT_H_
 
+#include <grpc/grpc.h>
+
 #include <atomic>
 #include <cstdint>
 
@@ -38,8 +40,11 @@ struct ServiceContext {
   Verifier verifier;
   Authenticator* authenticator = nullptr;  // null: no tokens; set before the server starts
   StreamRegistry streams;
-  // Calls that are not over; a drain ends as soon as there is none left.
-  std::atomic<int64_t> open_calls{0};
+  // That of all calls' callbacks; null before the first stream.
+  std::atomic<grpc_completion_queue*> callback_queue{nullptr};
+  // Calls that are not over; a drain ends as soon as there is none left. Each call writes it: it
+  // has cache lines of its own (two, because processors fetch them in pairs).
+  alignas(128) std::atomic<int64_t> open_calls{0};
 };
 
 }  // namespace histogram::server

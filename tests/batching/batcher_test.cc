@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/batching/batcher_fixture.h"
@@ -185,6 +186,39 @@ TEST_F(BatcherTest, DoneMayDeleteTheJobAndEnqueueItAgain) {
   ASSERT_TRUE(batcher().Enqueue(&repeating, WhenFull::kRefuse).ok());
   for (int i = 0; i < 3; ++i) puppet().Complete();
   EXPECT_EQ(repeating.left, 0);
+}
+
+TEST_F(BatcherTest, DoneIsToldWhenAnotherOfItsGroupFollows) {
+  struct Grouped : Job {
+    std::vector<std::pair<const Grouped*, bool>>* told = nullptr;
+    void Done(const absl::Status& result) override {
+      EXPECT_TRUE(result.ok());
+      told->emplace_back(this, another_follows);
+    }
+  };
+  Add({});
+  const int a = 0, b = 0;
+  const std::vector<const void*> groups = {&a, &a, &b, &a, &a, nullptr, nullptr};
+  std::vector<std::pair<const Grouped*, bool>> told;
+  std::vector<Grouped> jobs(groups.size());
+  Enqueue(10);
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    jobs[i].told = &told;
+    jobs[i].group = groups[i];
+    ASSERT_TRUE(batcher().Enqueue(&jobs[i], WhenFull::kRefuse).ok());
+  }
+  puppet().Complete();
+  puppet().Complete();
+  const std::vector<std::pair<const Grouped*, bool>> expected = {
+      {&jobs[0], true},  {&jobs[1], false}, {&jobs[2], false}, {&jobs[3], true},
+      {&jobs[4], false}, {&jobs[5], false}, {&jobs[6], false}};
+  EXPECT_EQ(told, expected);
+
+  told.clear();
+  ASSERT_TRUE(batcher().Enqueue(jobs.data(), WhenFull::kRefuse).ok());
+  puppet().Complete();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_FALSE(told.front().second) << "left from the time before";
 }
 
 // --- Delay and deadlines
