@@ -286,10 +286,12 @@ def run_placements(check, binaries, messages):
                 placements = describe_placements(messages, server)
                 caller = Caller(messages, server.port, 8)
                 print("  " + ", ".join(f"{p.backend} from {p.payload_bytes_min}" for p in placements), flush=True)
+                # The server also goes by how long the last batches took; halves and doubles are farther from
+                # the limit than one payload that was slow by chance can move it.
                 cases = [(1000, placements[0].backend), (16 << 20, placements[-1].backend)]
                 for before, after in zip(placements, placements[1:]):
-                    cases += [(after.payload_bytes_min * 9 // 10, before.backend),
-                              (after.payload_bytes_min * 11 // 10, after.backend)]
+                    cases += [(after.payload_bytes_min // 2, before.backend),
+                              (after.payload_bytes_min * 2, after.backend)]
                 for size, backend in cases:
                     payload = caller.pools[0][:size]
                     answer = caller.compute(messages("ComputeRequest")(payload=payload.tobytes()), timeout=60)
