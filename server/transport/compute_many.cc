@@ -17,6 +17,10 @@
 namespace histogram::server {
 namespace {
 
+// No reply is held for a message of this size or more: counting it may take longer than a reply is
+// to be late.
+constexpr uint64_t kTakesLongBytesMin = 256 << 10;
+
 class ComputeManyStream;
 // One payload of the stream. Items are reused: a stream has at most stream_payloads_max of them.
 struct Item final : Job {
@@ -252,6 +256,7 @@ void ComputeManyStream::HandleRead(bool ok) {
     return Advance(Handle::kHere);
   }
   const bool read_first = incoming_.Length() >= kReadFirstBytesMin;
+  const bool takes_long = incoming_.Length() >= kTakesLongBytesMin;
   std::shared_ptr<ReceivedMessage> message = Receive(incoming_);
   incoming_.Clear();
   Item* item = nullptr;
@@ -268,6 +273,10 @@ void ComputeManyStream::HandleRead(bool ok) {
     read = read_first && TakeRead();
     gate_closed_ = true;
     ticket = item->ticket = ++gate_ticket_;
+    if (takes_long) {
+      coalescer_.Handled();
+      Advance(Handle::kElsewhere);  // what was held until it was known what comes
+    }
   }
   item->started_at = service_.clock.Now();
   item->message = std::move(message);
@@ -282,7 +291,7 @@ void ComputeManyStream::HandleRead(bool ok) {
     reply = MakeReply(*item, outcome.status());
   }
   absl::MutexLock lock(&mu_);
-  coalescer_.Handled();
+  if (!takes_long) coalescer_.Handled();
   if (finished) AddReply(item, reply);
   if (finished || *outcome != Batcher::Outcome::kWaiting) OpenGate(ticket);
   Advance(Handle::kHere);
