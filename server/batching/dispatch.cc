@@ -5,7 +5,7 @@
 
 #include "server/batching/batcher_impl.h"
 #include "server/batching/placement.h"
-#include "server/thread_number.h"
+#include "server/batching/thread_number.h"
 
 namespace histogram::server {
 namespace {

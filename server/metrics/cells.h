@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-#include "server/thread_number.h"
+#include "server/batching/thread_number.h"
 
 namespace histogram::server {
 

@@ -1,6 +1,6 @@
 // A small number for each thread, to give it a part of its own of something that many threads use.
-#ifndef HISTOGRAM_SERVER_THREAD_NUMBER_H_
-#define HISTOGRAM_SERVER_THREAD_NUMBER_H_
+#ifndef HISTOGRAM_SERVER_BATCHING_THREAD_NUMBER_H_
+#define HISTOGRAM_SERVER_BATCHING_THREAD_NUMBER_H_
 
 #include <atomic>
 #include <cstddef>
@@ -16,4 +16,4 @@ inline size_t ThreadNumber() {
 
 }  // namespace histogram::server
 
-#endif  // HISTOGRAM_SERVER_THREAD_NUMBER_H_
+#endif  // HISTOGRAM_SERVER_BATCHING_THREAD_NUMBER_H_
