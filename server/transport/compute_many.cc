@@ -196,6 +196,8 @@ void ComputeManyStream::ReadOn(Handle handle) {
 }
 
 void ComputeManyStream::Perform(Action action, Handle handle) {
+  // While messages come one by one, the thread that gRPC wakes for the write is soon needed to read
+  // the next (ADR 11).
   if (!coalescer_.ReadsFirst()) handle = Handle::kElsewhere;
   switch (action) {
     case Action::kWrite:
