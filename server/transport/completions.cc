@@ -1,7 +1,6 @@
 #include "server/transport/completions.h"
 
 #include <cstddef>
-#include <utility>
 
 #include "absl/container/inlined_vector.h"
 

@@ -80,6 +80,12 @@ class Model {
     while (!completions.empty()) RunOne();
   }
 
+  // So many messages, together.
+  void Burst(uint64_t messages) {
+    for (uint64_t i = 0; i < messages; ++i) Arrive();
+    RunAll();
+  }
+
   TimeNs now = 0;
   bool tells = true;  // that a read has completed at once
   std::deque<Completion> completions;
@@ -162,8 +168,7 @@ TEST(WriteCoalescerTest, BurstsAreAnsweredByHalves) {
   Model model;
   const auto sends_of_a_burst = [&model](uint64_t messages) {
     const uint64_t before = model.sends;
-    for (uint64_t i = 0; i < messages; ++i) model.Arrive();
-    model.RunAll();
+    model.Burst(messages);
     EXPECT_EQ(model.sent, model.arrived);
     return model.sends - before;
   };
@@ -178,13 +183,9 @@ TEST(WriteCoalescerTest, BurstsAreAnsweredByHalves) {
 
 TEST(WriteCoalescerTest, LoneMessagesAreNoRun) {
   Model model;
-  for (int i = 0; i < 47; ++i) {
-    model.Arrive();
-    model.RunAll();
-  }
+  for (int i = 0; i < 47; ++i) model.Burst(1);
   const uint64_t before = model.sends;
-  for (int i = 0; i < 3; ++i) model.Arrive();
-  model.RunAll();
+  model.Burst(3);
   EXPECT_EQ(model.sends - before, 3);
 }
 
@@ -230,10 +231,7 @@ TEST(WriteCoalescerTest, AMessageThatComesDuringAWriteIsNotHeldForLong) {
 
 TEST(WriteCoalescerTest, AReplyWaitsForTheMessageThatAnotherThreadHandles) {
   Model model;
-  for (int burst = 0; burst < 5; ++burst) {
-    for (int i = 0; i < 24; ++i) model.Arrive();
-    model.RunAll();
-  }
+  for (int i = 0; i < 5; ++i) model.Burst(24);
   const uint64_t sent = model.sent;
   for (int i = 0; i < 2; ++i) model.Arrive();
   model.RunOne();
@@ -247,10 +245,7 @@ TEST(WriteCoalescerTest, AReplyWaitsForTheMessageThatAnotherThreadHandles) {
 
 TEST(WriteCoalescerTest, AReplyIsNotHeldForAMessageThatIsAnsweredLater) {
   Model model;
-  for (int burst = 0; burst < 5; ++burst) {
-    for (int i = 0; i < 24; ++i) model.Arrive();
-    model.RunAll();
-  }
+  for (int i = 0; i < 5; ++i) model.Burst(24);
   const uint64_t sent = model.sent;
   for (int i = 0; i < 2; ++i) model.Arrive();
   model.RunOne();
@@ -261,10 +256,7 @@ TEST(WriteCoalescerTest, AReplyIsNotHeldForAMessageThatIsAnsweredLater) {
 
 TEST(WriteCoalescerTest, AReplyIsNotHeldForTheEnd) {
   Model model;
-  for (int burst = 0; burst < 5; ++burst) {
-    for (int i = 0; i < 24; ++i) model.Arrive();
-    model.RunAll();
-  }
+  for (int i = 0; i < 5; ++i) model.Burst(24);
   model.Arrive();
   model.HalfClose();
   model.RunOne();
