@@ -36,6 +36,10 @@ struct BackendSet {
   std::vector<std::string> notes;
 };
 
+// The processor cores that this process may use, by its affinity and its cgroup's quota; at
+// least 1.
+uint32_t UsableCores();
+
 // INVALID_ARGUMENT for an unknown kernel (the message lists the valid ones); FAILED_PRECONDITION
 // when kCuda was asked for and no GPU can be used (the message says why).
 absl::StatusOr<BackendSet> MakeBackends(const BackendOptions& options);

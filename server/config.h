@@ -34,9 +34,10 @@ struct TransportConfig {
   double verify_fraction = 0;                      // of requests recounted with another kernel
   bool reflection = true;
   bool reuse_port = false;
-  uint64_t drain_delay_us = 3000000;              // NOT_SERVING, still accepting
-  uint64_t drain_us_max = 30000000;               // then everything that is left is cancelled
-  uint64_t connection_age_us_max = 0;             // 0: none
+  uint32_t receive_threads = 0;        // each with connections of its own; 0: one a usable core
+  uint64_t drain_delay_us = 3000000;   // NOT_SERVING, still accepting
+  uint64_t drain_us_max = 30000000;    // then everything that is left is cancelled
+  uint64_t connection_age_us_max = 0;  // 0: none
   uint64_t keepalive_min_interval_us = 10000000;  // clients that ping faster are disconnected
   uint32_t header_bytes_max = 16384;
   std::string tls_cert;                // PEM chain; with it TCP listeners speak TLS only

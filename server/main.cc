@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   }
   histogram::server::TuneMalloc();
   histogram::server::TuneMutexes();
+  histogram::server::ChoosePolling();
   if (!parsed->config.core_dumps) histogram::server::DisableCoreDumps();
   histogram::server::BlockSignals();
   histogram::server::InitLogging(parsed->config.log);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
 #include <thread>
 
 #include "absl/synchronization/mutex.h"
@@ -22,6 +23,8 @@ void TuneMalloc() {
 }
 
 void TuneMutexes() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
+
+void ChoosePolling() { setenv("GRPC_POLL_STRATEGY", "poll,epoll1", /*overwrite=*/0); }
 
 void DisableCoreDumps() {
   // One byte, not zero: with zero the kernel still feeds a core_pattern that is a pipe; one is too

@@ -15,6 +15,12 @@ void TuneMalloc();
 // mutexes of the process share.
 void TuneMutexes();
 
+// Has gRPC's threads each wait for the sockets of its own queue (poll(2)), rather than take turns
+// at those of the process (epoll): what CallQueues builds on. GRPC_POLL_STRATEGY in the environment
+// wins; "epoll1" pays from a few hundred connections a thread on (docs/TUNING.md). Call before gRPC
+// starts.
+void ChoosePolling();
+
 // A crash leaves no core dump behind, neither as a file nor through a handler: it would hold
 // payload bytes.
 void DisableCoreDumps();

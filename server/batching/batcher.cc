@@ -137,6 +137,7 @@ TimeNs Batcher::Impl::ExecuteHere(Flight* flight, TimeNs started_at) {
 Batcher::Outcome Batcher::Impl::CountLone(Flight* flight, Job* job, TimeNs started_at) {
   Observer& observer = observer_;  // outlives this object
   Work work;
+  job->CountingHere();
   const TimeNs now = ExecuteHere(flight, started_at);
   bool counted = false, all_done = false;
   {
@@ -209,14 +210,14 @@ Flight* Batcher::Impl::TakeOwn(Work& work, const Job* own) {
   return flight;
 }
 
-void Batcher::Impl::RunWork(Work& work, const Job* own) {
+void Batcher::Impl::RunWork(Work& work, Job* own) {
   while (true) {
     Flight* const mine = own != nullptr ? TakeOwn(work, own) : nullptr;
     for (Flight* flight : work.submits) Submit(flight);
     work.submits.clear();
     Report(work);
     if (mine != nullptr) {
-      own = nullptr;  // no more than one: gRPC's threads have more to do
+      std::exchange(own, nullptr)->CountingHere();  // no more than one: the thread has more to do
       const TimeNs now = ExecuteHere(mine, clock_.Now());
       MutexLock lock(mu_);
       ReturnedLocked(mine, now, work);

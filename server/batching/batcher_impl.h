@@ -118,7 +118,7 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   // Does what is noted and then gives up this thread's share in active_. If the job `own`, which
   // this thread has brought, is cut over the CPU's lanes, one part is counted here: the thread is
   // awake.
-  void RunWork(Work& work, const Job* own = nullptr) ABSL_LOCKS_EXCLUDED(mu_);
+  void RunWork(Work& work, Job* own = nullptr) ABSL_LOCKS_EXCLUDED(mu_);
   Flight* TakeOwn(Work& work, const Job* own);
   void Submit(Flight* flight) ABSL_LOCKS_EXCLUDED(mu_);
   // Executes the flight on this thread; returns when it was done.

@@ -50,6 +50,10 @@ class Job {
   // for one that is counted where it arrives. May be called with the batcher's lock: be quick.
   virtual void Identify() {}
 
+  // This thread, which is within Enqueue, is about to count the payload, or a part of it. Called
+  // without the batcher's lock, before Done.
+  virtual void CountingHere() {}
+
   // A job that was told kWaiting has moved into the queue: there is room for the stream to read on.
   // Called at most once, before Done, without the batcher's lock.
   virtual void Admitted() {}

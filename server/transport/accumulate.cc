@@ -10,7 +10,9 @@
 #include "absl/synchronization/mutex.h"
 #include "kernels/error.h"
 #include "server/transport/admission.h"
+#include "server/transport/call_queues.h"
 #include "server/transport/caller.h"
+#include "server/transport/served_call.h"
 
 namespace histogram::server {
 namespace {
@@ -27,6 +29,7 @@ class AccumulateStream;
 
 // One chunk on its way through the batcher. Chunks are reused.
 struct Chunk final : Job {
+  void CountingHere() override { CallQueues::LendToCount(bytes); }
   void Done(const absl::Status& status) override;
 
   std::shared_ptr<AccumulateStream> stream;  // set while the batcher has the chunk
@@ -38,33 +41,16 @@ struct Chunk final : Job {
 
 // Several chunks may be counted at a time. They are added up in the order of their arrival, so that
 // a snapshot holds exactly what was sent up to its chunk.
-class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-                               public DrainableStream {
+class AccumulateStream final : public StreamCall, public DrainableStream {
  public:
-  AccumulateStream(ServiceContext& service, grpc::CallbackServerContext* context)
-      : service_(service),
-        context_(*context),
-        started_at_(service.clock.Now()),
-        deadline_(DeadlineOf(*context)) {
-    error_ = IdentifyCaller(service, *context, caller_);
-    fairness_id_ = FairnessId(service, *context, caller_);
-    if (!error_.ok()) ObserveRefusal(service.observer, error_);
-  }
+  AccumulateStream(ServiceContext& service, Methods& methods, CallQueue& queue)
+      : StreamCall(queue), service_(service), methods_(methods) {}
 
-  void Start() {
+  void Await() {
     self_ = std::static_pointer_cast<AccumulateStream>(shared_from_this());
-    service_.observer.StreamOpened(Method::kAccumulate);
-    service_.open_calls.fetch_add(1, std::memory_order_relaxed);
-    service_.streams.Add(self_);
-    absl::MutexLock lock(&mu_);
-    Advance();
+    StreamCall::Await([this](auto... arguments) { methods_.RequestAccumulate(arguments...); });
   }
 
-  // From gRPC.
-  void OnReadDone(bool ok) override;
-  void OnWriteDone(bool ok) override;
-  void OnCancel() override;
-  void OnDone() override;
   // From the drain.
   void Drain() override;
   // From the batcher.
@@ -72,6 +58,15 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
 
  private:
   enum class Action : uint8_t { kRead, kWrite, kFinish };
+
+  // From gRPC.
+  void AwaitNext() override { AwaitAccumulate(service_, methods_, queue()); }
+  void OnCall() override;
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+  void OnShutdown() override { self_.reset(); }
 
   // Does what the state calls for, after each change of it. As in ComputeManyStream, gRPC's
   // operations are begun under the lock.
@@ -92,12 +87,12 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
   void Fail(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   ServiceContext& service_;
-  grpc::CallbackServerContext& context_;
-  const TimeNs started_at_;
-  const TimeNs deadline_;
-  Caller caller_;                           // set in the constructor
+  Methods& methods_;
+  TimeNs started_at_ = 0;                   // set in OnCall
+  TimeNs deadline_ = 0;                     // likewise
+  Caller caller_;                           // likewise
   uint64_t fairness_id_ = 0;                // likewise
-  std::shared_ptr<AccumulateStream> self_;  // gRPC's hold on the stream: from Start to OnDone
+  std::shared_ptr<AccumulateStream> self_;  // gRPC's hold on the stream: from Await to OnDone
 
   absl::Mutex mu_;
   std::shared_ptr<const Plan> plan_ ABSL_GUARDED_BY(mu_);  // set with the first message
@@ -126,6 +121,23 @@ class AccumulateStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, 
 void Chunk::Done(const absl::Status& status) {
   const std::shared_ptr<AccumulateStream> keep = std::move(stream);
   keep->ChunkDone(this, status);
+}
+
+void AccumulateStream::OnCall() {
+  started_at_ = service_.clock.Now();
+  deadline_ = DeadlineOf(context());
+  service_.observer.StreamOpened(Method::kAccumulate);
+  service_.open_calls.fetch_add(1, std::memory_order_relaxed);
+  absl::Status refused = IdentifyCaller(service_, context(), caller_);
+  fairness_id_ = FairnessId(service_, context(), caller_);
+  if (!refused.ok()) ObserveRefusal(service_.observer, refused);
+  {
+    absl::MutexLock lock(&mu_);
+    error_ = std::move(refused);
+  }
+  service_.streams.Add(self_);
+  absl::MutexLock lock(&mu_);
+  Advance();
 }
 
 bool AccumulateStream::MayRead() const {
@@ -175,7 +187,7 @@ void AccumulateStream::Perform(Action action) {
     case Action::kRead:
       return StartRead(&incoming_);
     case Action::kWrite:
-      return StartWrite(&outgoing_);
+      return StartWrite(outgoing_);
     case Action::kFinish:
       return FinishCall();
   }
@@ -311,8 +323,8 @@ void AccumulateStream::PushReply(bool final) {
 void AccumulateStream::FinishCall() {
   ReportCall(service_, caller_, Method::kAccumulate, error_, samples_,
              static_cast<uint64_t>(service_.clock.Now() - started_at_));
-  EchoTrace(caller_, context_);
-  Finish(error_.ok() ? grpc::Status::OK : FailCall(error_, context_));
+  EchoTrace(caller_, context());
+  Finish(error_.ok() ? grpc::Status::OK : FailCall(error_, context()));
 }
 
 void AccumulateStream::OnWriteDone(bool ok) {
@@ -343,11 +355,8 @@ void AccumulateStream::Drain() {
 
 }  // namespace
 
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartAccumulate(
-    ServiceContext& service, grpc::CallbackServerContext* context) {
-  auto stream = std::make_shared<AccumulateStream>(service, context);
-  stream->Start();
-  return stream.get();  // kept alive by itself until OnDone
+void AwaitAccumulate(ServiceContext& service, Methods& methods, CallQueue& queue) {
+  std::make_shared<AccumulateStream>(service, methods, queue)->Await();
 }
 
 }  // namespace histogram::server

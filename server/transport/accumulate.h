@@ -2,16 +2,15 @@
 #ifndef HISTOGRAM_SERVER_TRANSPORT_ACCUMULATE_H_
 #define HISTOGRAM_SERVER_TRANSPORT_ACCUMULATE_H_
 
-#include <grpcpp/support/byte_buffer.h>
-#include <grpcpp/support/server_callback.h>
-
+#include "server/transport/call_queues.h"
+#include "server/transport/methods.h"
 #include "server/transport/service_context.h"
 
 namespace histogram::server {
 
-// Starts the stream; it lives until gRPC and the batcher have both let go of it.
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartAccumulate(
-    ServiceContext& service, grpc::CallbackServerContext* context);
+// Awaits one stream in `queue`, and with it, again and again, the next one. A stream lives until
+// gRPC and the batcher have both let go of it.
+void AwaitAccumulate(ServiceContext& service, Methods& methods, CallQueue& queue);
 
 }  // namespace histogram::server
 

@@ -15,7 +15,7 @@ bool IsLowerHex(std::string_view text) {
 
 bool IsZero(std::string_view text) { return text.find_first_not_of('0') == std::string_view::npos; }
 
-std::string_view MetadataValue(const grpc::CallbackServerContext& context, const char* key) {
+std::string_view MetadataValue(const grpc::ServerContext& context, const char* key) {
   const auto& metadata = context.client_metadata();
   const auto it = metadata.find(key);
   return it == metadata.end() ? std::string_view()
@@ -37,8 +37,8 @@ bool IsTraceparent(std::string_view value) {
          IsLowerHex(parent) && !IsZero(parent) && IsLowerHex(value.substr(53, kFlags));
 }
 
-absl::Status IdentifyCaller(const ServiceContext& service,
-                            const grpc::CallbackServerContext& context, Caller& caller) {
+absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerContext& context,
+                            Caller& caller) {
   if (const std::string_view trace = MetadataValue(context, "traceparent"); IsTraceparent(trace)) {
     caller.traceparent = trace;
   }
@@ -49,7 +49,7 @@ absl::Status IdentifyCaller(const ServiceContext& service,
   return absl::OkStatus();
 }
 
-uint64_t FairnessId(const ServiceContext& service, const grpc::CallbackServerContext& context,
+uint64_t FairnessId(const ServiceContext& service, const grpc::ServerContext& context,
                     const Caller& caller) {
   if (caller.tenant != nullptr) return caller.tenant->id();
   return CallerOf(context, !service.config.tls_client_ca.empty());
@@ -62,7 +62,7 @@ absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_
   return status;
 }
 
-void EchoTrace(const Caller& caller, grpc::CallbackServerContext& context) {
+void EchoTrace(const Caller& caller, grpc::ServerContext& context) {
   if (!caller.traceparent.empty()) context.AddTrailingMetadata("traceparent", caller.traceparent);
 }
 

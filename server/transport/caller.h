@@ -22,11 +22,11 @@ struct Caller {
 
 // Reads the call's metadata and checks its token. UNAUTHENTICATED where tokens are configured and
 // the call shows none that is known; the trace is set all the same.
-absl::Status IdentifyCaller(const ServiceContext& service,
-                            const grpc::CallbackServerContext& context, Caller& caller);
+absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerContext& context,
+                            Caller& caller);
 
 // Who shares the queue fairly with others: tenant, else client certificate, else connection.
-uint64_t FairnessId(const ServiceContext& service, const grpc::CallbackServerContext& context,
+uint64_t FairnessId(const ServiceContext& service, const grpc::ServerContext& context,
                     const Caller& caller);
 
 // Takes the payload from the caller's quota, if it has one.
@@ -36,7 +36,7 @@ absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_
 bool IsTraceparent(std::string_view value);
 
 // To be called before the call is finished: sends the trace back as a trailer.
-void EchoTrace(const Caller& caller, grpc::CallbackServerContext& context);
+void EchoTrace(const Caller& caller, grpc::ServerContext& context);
 
 // Reports a call that is over, and has it logged where it failed or was slow.
 void ReportCall(ServiceContext& service, const Caller& caller, Method method,

@@ -1,5 +1,7 @@
 #include "server/transport/completions.h"
 
+#include <grpcpp/impl/codegen/completion_queue_tag.h>
+
 #include <cstddef>
 
 #include "absl/container/inlined_vector.h"
@@ -8,14 +10,14 @@ namespace histogram::server {
 namespace {
 
 struct Caught {
-  Completions::Tag tag = nullptr;
-  int ok = 0;
+  Event* event = nullptr;
+  bool ok = false;
 };
 
 struct OfThread {
   absl::InlinedVector<Caught, 8> caught;  // first come, first called
   int left = Completions::kCaughtMax;
-  Completions::Tag running = nullptr;
+  bool running = false;
 };
 
 OfThread& Own() {
@@ -31,29 +33,32 @@ bool Completions::Open(grpc_completion_queue* queue) {
   return true;
 }
 
-Completions::Tag Completions::Close(grpc_completion_queue* queue) {
+Event* Completions::Close(grpc_completion_queue* queue) {
   void* tag = nullptr;
   int ok = 0;
   if (grpc_completion_queue_thread_local_cache_flush(queue, &tag, &ok) == 0) return nullptr;
+  // As the queue itself does with what it hands out.
+  bool succeeded = ok != 0;
+  if (!static_cast<grpc::internal::CompletionQueueTag*>(tag)->FinalizeResult(&tag, &succeeded)) {
+    return nullptr;
+  }
   OfThread& own = Own();
   --own.left;
-  own.caught.push_back({static_cast<Tag>(tag), ok});
-  return own.caught.back().tag;
+  own.caught.push_back({static_cast<Event*>(tag), succeeded});
+  return own.caught.back().event;
 }
 
 void Completions::Run() {
   OfThread& own = Own();
-  if (own.running != nullptr) return;
+  if (own.running) return;
+  own.running = true;
   for (size_t i = 0; i < own.caught.size(); ++i) {
     const Caught next = own.caught[i];
-    own.running = next.tag;
-    next.tag->functor_run(next.tag, next.ok);
+    next.event->Happened(next.ok);
   }
   own.caught.clear();
   own.left = kCaughtMax;
-  own.running = nullptr;
+  own.running = false;
 }
-
-Completions::Tag Completions::Running() { return Own().running; }
 
 }  // namespace histogram::server

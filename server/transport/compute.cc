@@ -4,37 +4,21 @@
 #include <utility>
 
 #include "server/transport/admission.h"
+#include "server/transport/call_queues.h"
 #include "server/transport/caller.h"
 #include "server/transport/recycled.h"
+#include "server/transport/served_call.h"
 
 namespace histogram::server {
 namespace {
 
-// Both sides of the call: gRPC's reactor and the batcher's job. Done and OnCancel may come from
-// different threads at once; OnCancel only sets a flag, and only Done (or an early refusal)
-// finishes.
-class ComputeCall final : public grpc::ServerUnaryReactor,
-                          public Job,
-                          public Recycled<ComputeCall> {
+// Both sides of the call: gRPC's and the batcher's job. Done and OnCancel may come from different
+// threads at once; OnCancel only sets a flag, and only Done (or an early refusal) finishes.
+class ComputeCall final : public UnaryCall, public Job, public Recycled<ComputeCall> {
  public:
-  ComputeCall(ServiceContext& service, grpc::CallbackServerContext* context,
-              grpc::ByteBuffer* response)
-      : service_(service),
-        context_(*context),
-        response_(*response),
-        started_at_(service.clock.Now()) {
-    service_.open_calls.fetch_add(1, std::memory_order_relaxed);
-  }
-
-  void Start(const grpc::ByteBuffer& request) {
-    // Unless it was counted here, Done may have run, and this object be gone, once it is accepted.
-    const absl::StatusOr<Batcher::Outcome> outcome = Accept(request);
-    if (!outcome.ok()) {
-      ObserveRefusal(service_.observer, outcome.status());
-      Fail(outcome.status());
-    } else if (*outcome == Batcher::Outcome::kCounted) {
-      Done(absl::OkStatus());
-    }
+  ComputeCall(ServiceContext& service, Methods& methods, CallQueue& queue)
+      : UnaryCall(queue), service_(service), methods_(methods) {
+    Await([&](auto... arguments) { methods.RequestCompute(arguments...); });
   }
 
   void Done(const absl::Status& status) override {
@@ -44,15 +28,28 @@ class ComputeCall final : public grpc::ServerUnaryReactor,
       return Fail(bad);
     }
     answer.receipt.total_ns = static_cast<uint64_t>(reply_at_ - started_at_);
-    grpc::ByteBuffer reply =
-        EncodeMessage(ReplyEncoder::ComputeResponse(answer, plan_->omit_counts));
-    response_.Swap(&reply);  // an assignment would copy
-    EchoTrace(caller_info_, context_);
-    // Once finished, gRPC may delete this object at any moment.
-    Finish(grpc::Status::OK);
+    EchoTrace(caller_info_, context());
+    Reply(EncodeMessage(ReplyEncoder::ComputeResponse(answer, plan_->omit_counts)));
   }
 
-  void Identify() override { caller = FairnessId(service_, context_, caller_info_); }
+  void Identify() override { caller = FairnessId(service_, context(), caller_info_); }
+  void CountingHere() override { CallQueues::LendToCount(bytes); }
+
+ private:
+  void AwaitNext() override { AwaitCompute(service_, methods_, queue()); }
+
+  void OnCall() override {
+    started_at_ = service_.clock.Now();
+    service_.open_calls.fetch_add(1, std::memory_order_relaxed);
+    // Unless it was counted here, Done may have run, and this object be gone, once it is accepted.
+    const absl::StatusOr<Batcher::Outcome> outcome = Accept(request());
+    if (!outcome.ok()) {
+      ObserveRefusal(service_.observer, outcome.status());
+      Fail(outcome.status());
+    } else if (*outcome == Batcher::Outcome::kCounted) {
+      Done(absl::OkStatus());
+    }
+  }
 
   void OnCancel() override { cancelled.store(true, std::memory_order_relaxed); }
 
@@ -65,12 +62,11 @@ class ComputeCall final : public grpc::ServerUnaryReactor,
     ReportCall(service_, caller_info_, Method::kCompute, status_, bytes,
                static_cast<uint64_t>(now - started_at_));
     service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
-    delete this;
+    UnaryCall::OnDone();
   }
 
- private:
   absl::StatusOr<Batcher::Outcome> Accept(const grpc::ByteBuffer& request) {
-    if (absl::Status s = IdentifyCaller(service_, context_, caller_info_); !s.ok()) return s;
+    if (absl::Status s = IdentifyCaller(service_, context(), caller_info_); !s.ok()) return s;
     message_ = Receive(request);
     if (message_ == nullptr) return UnreadableMessage();
     ParsedRequest& parsed = message_->parsed;
@@ -81,28 +77,19 @@ class ComputeCall final : public grpc::ServerUnaryReactor,
     if (!plan.ok()) return plan.status();
     plan_ = *std::move(plan);
     if (absl::Status s = ChargeCaller(service_, caller_info_, bytes); !s.ok()) return s;
-    FillJob(message_, *plan_, DeadlineOf(context_), *this);
+    FillJob(message_, *plan_, DeadlineOf(context()), *this);
     return service_.batcher.Enqueue(this, Batcher::WhenFull::kRefuse);
   }
 
   void Fail(const absl::Status& status) {
     status_ = status;
-    EchoTrace(caller_info_, context_);
-    Finish(FailCall(status, context_));
-  }
-
-  // Whether OnDone and OnCancel run on the thread that is at the call anyway, rather than on one of
-  // gRPC's executor: with many calls open that spares a hand-over a call, with few it would keep a
-  // thread from reading the next one (ADR 10). Neither waits for anything.
-  bool InternalInlineable() override {
-    constexpr int64_t kOpenCallsMin = 3;
-    return service_.open_calls.load(std::memory_order_relaxed) >= kOpenCallsMin;
+    EchoTrace(caller_info_, context());
+    ReplyError(FailCall(status, context()));
   }
 
   ServiceContext& service_;
-  grpc::CallbackServerContext& context_;
-  grpc::ByteBuffer& response_;
-  const TimeNs started_at_;
+  Methods& methods_;
+  TimeNs started_at_ = 0;
   TimeNs reply_at_ = 0;
   absl::Status status_;
   Caller caller_info_;
@@ -112,13 +99,8 @@ class ComputeCall final : public grpc::ServerUnaryReactor,
 
 }  // namespace
 
-grpc::ServerUnaryReactor* StartCompute(ServiceContext& service,
-                                       grpc::CallbackServerContext* context,
-                                       const grpc::ByteBuffer* request,
-                                       grpc::ByteBuffer* response) {
-  auto* call = new ComputeCall(service, context, response);  // deletes itself in OnDone
-  call->Start(*request);
-  return call;
+void AwaitCompute(ServiceContext& service, Methods& methods, CallQueue& queue) {
+  new ComputeCall(service, methods, queue);  // deletes itself
 }
 
 }  // namespace histogram::server

@@ -10,8 +10,10 @@
 #include "absl/synchronization/mutex.h"
 #include "kernels/error.h"
 #include "server/transport/admission.h"
+#include "server/transport/call_queues.h"
 #include "server/transport/caller.h"
 #include "server/transport/completions.h"
+#include "server/transport/served_call.h"
 #include "server/transport/write_coalescer.h"
 
 namespace histogram::server {
@@ -24,6 +26,7 @@ constexpr uint64_t kTakesLongBytesMin = 256 << 10;
 class ComputeManyStream;
 // One payload of the stream. Items are reused: a stream has at most stream_payloads_max of them.
 struct Item final : Job {
+  void CountingHere() override { CallQueues::LendToCount(bytes); }
   void Admitted() override;
   void Done(const absl::Status& status) override;
 
@@ -35,34 +38,16 @@ struct Item final : Job {
   Answer answer;
 };
 
-class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
-                                public DrainableStream {
+class ComputeManyStream final : public StreamCall, public DrainableStream {
  public:
-  ComputeManyStream(ServiceContext& service, grpc::CallbackServerContext* context)
-      : service_(service), context_(*context), deadline_(DeadlineOf(*context)) {
-    refused_ = IdentifyCaller(service, *context, caller_);
-    fairness_id_ = FairnessId(service, *context, caller_);
-    if (!refused_.ok()) ObserveRefusal(service.observer, refused_);
-  }
+  ComputeManyStream(ServiceContext& service, Methods& methods, CallQueue& queue)
+      : StreamCall(queue), service_(service), methods_(methods) {}
 
-  void Start() {
+  void Await() {
     self_ = std::static_pointer_cast<ComputeManyStream>(shared_from_this());
-    service_.observer.StreamOpened(Method::kComputeMany);
-    service_.open_calls.fetch_add(1, std::memory_order_relaxed);
-    service_.streams.Add(self_);
-    absl::MutexLock lock(&mu_);
-    Advance(Handle::kElsewhere);
+    StreamCall::Await([this](auto... arguments) { methods_.RequestComputeMany(arguments...); });
   }
 
-  void OnReadDone(bool ok) override;
-  void OnWriteDone(bool ok) override;
-  void OnCancel() override;
-  void OnDone() override {
-    service_.streams.Remove(self_);
-    service_.observer.StreamClosed(Method::kComputeMany);
-    service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
-    self_.reset();  // the batcher may still hold items; the last one deletes the stream
-  }
   void Drain() override {
     absl::MutexLock lock(&mu_);
     draining_ = true;
@@ -73,6 +58,20 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   void ItemDone(Item* item, const absl::Status& status);
 
  private:
+  // From gRPC.
+  void AwaitNext() override { AwaitComputeMany(service_, methods_, queue()); }
+  void OnCall() override;
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override {
+    service_.streams.Remove(self_);
+    service_.observer.StreamClosed(Method::kComputeMany);
+    service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
+    self_.reset();  // the batcher may still hold items; the last one deletes the stream
+  }
+  void OnShutdown() override { self_.reset(); }
+
   enum class Action : uint8_t {
     kWrite,
     kWriteBuffered,
@@ -101,10 +100,9 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   void Perform(Action action, Handle handle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Begins an operation.
   template <typename Begin>
-  Completions::Tag Do(Handle handle, Begin&& begin) {
-    grpc_completion_queue* const queue =
-        handle == Handle::kHere ? service_.callback_queue.load(std::memory_order_relaxed) : nullptr;
-    return Completions::Catch(queue, std::forward<Begin>(begin));
+  Event* Do(Handle handle, Begin&& begin) {
+    return Completions::Catch(handle == Handle::kHere ? queue().events().cq() : nullptr,
+                              std::forward<Begin>(begin));
   }
 
   void HandleRead(bool ok);
@@ -117,12 +115,12 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   void OpenGate(uint64_t ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   ServiceContext& service_;
-  grpc::CallbackServerContext& context_;
-  const TimeNs deadline_;
-  Caller caller_;                            // set in the constructor
+  Methods& methods_;
+  TimeNs deadline_ = 0;                      // set in OnCall
+  Caller caller_;                            // likewise
   uint64_t fairness_id_ = 0;                 // likewise
   absl::Status refused_;                     // likewise: why nothing is read from this caller
-  std::shared_ptr<ComputeManyStream> self_;  // gRPC's hold on the stream: from Start to OnDone
+  std::shared_ptr<ComputeManyStream> self_;  // gRPC's hold on the stream: from Await to OnDone
 
   absl::Mutex mu_;
   std::vector<std::unique_ptr<Item>> items_ ABSL_GUARDED_BY(mu_);
@@ -130,7 +128,6 @@ class ComputeManyStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer,
   std::deque<grpc::ByteBuffer> replies_ ABSL_GUARDED_BY(mu_);
   TimeNs newest_reply_at_ ABSL_GUARDED_BY(mu_) = 0;
   WriteCoalescer coalescer_ ABSL_GUARDED_BY(mu_);
-  Completions::Tag read_tag_ ABSL_GUARDED_BY(mu_) = nullptr;  // of all reads, once one was caught
   uint32_t unanswered_ ABSL_GUARDED_BY(mu_) = 0;  // taken from the wire, reply not yet written
   bool reading_ ABSL_GUARDED_BY(mu_) = false;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
@@ -152,6 +149,18 @@ void Item::Admitted() { stream->ItemAdmitted(*this); }
 void Item::Done(const absl::Status& status) {
   const std::shared_ptr<ComputeManyStream> keep = std::move(stream);
   keep->ItemDone(this, status);
+}
+
+void ComputeManyStream::OnCall() {
+  deadline_ = DeadlineOf(context());
+  service_.observer.StreamOpened(Method::kComputeMany);
+  service_.open_calls.fetch_add(1, std::memory_order_relaxed);
+  refused_ = IdentifyCaller(service_, context(), caller_);
+  fairness_id_ = FairnessId(service_, context(), caller_);
+  if (!refused_.ok()) ObserveRefusal(service_.observer, refused_);
+  service_.streams.Add(self_);
+  absl::MutexLock lock(&mu_);
+  Advance(Handle::kElsewhere);
 }
 
 bool ComputeManyStream::TakeRead() {
@@ -191,32 +200,28 @@ std::optional<ComputeManyStream::Action> ComputeManyStream::DecideWrite() {
 
 void ComputeManyStream::ReadOn(Handle handle) {
   if (!TakeRead()) return;
-  const Completions::Tag caught = Do(handle, [this] { StartRead(&incoming_); });
-  coalescer_.ReadBegun(caught != nullptr && caught == read_tag_);
+  coalescer_.ReadBegun(Do(handle, [this] { StartRead(&incoming_); }) == read_event());
 }
 
 void ComputeManyStream::Perform(Action action, Handle handle) {
-  // While messages come one by one, the thread that gRPC wakes for the write is soon needed to read
-  // the next (ADR 11).
-  if (!coalescer_.ReadsFirst()) handle = Handle::kElsewhere;
   switch (action) {
     case Action::kWrite:
-      Do(handle, [this] { StartWrite(&outgoing_); });
+      Do(handle, [this] { StartWrite(outgoing_); });
       return;
     case Action::kWriteBuffered:
-      Do(handle, [this] { StartWrite(&outgoing_, grpc::WriteOptions().set_buffer_hint()); });
+      Do(handle, [this] { StartWrite(outgoing_, grpc::WriteOptions().set_buffer_hint()); });
       return;
     case Action::kFinishOk:
-      EchoTrace(caller_, context_);
+      EchoTrace(caller_, context());
       return Finish(grpc::Status::OK);
     case Action::kFinishRefused:
-      EchoTrace(caller_, context_);
-      return Finish(FailCall(refused_, context_));
+      EchoTrace(caller_, context());
+      return Finish(FailCall(refused_, context()));
     case Action::kFinishDraining:
       return Finish(FailCall(MakeError(absl::StatusCode::kUnavailable,
                                        "the server is shutting down; what it had read is answered",
                                        {.reason = "DRAINING"}),
-                             context_));
+                             context()));
     case Action::kFinishCancelled:
       return Finish(grpc::Status::CANCELLED);
   }
@@ -249,7 +254,6 @@ void ComputeManyStream::OnReadDone(bool ok) {
 }
 
 void ComputeManyStream::HandleRead(bool ok) {
-  const Completions::Tag tag = Completions::Running();
   if (!ok) {
     absl::MutexLock lock(&mu_);
     reading_ = false;
@@ -267,7 +271,6 @@ void ComputeManyStream::HandleRead(bool ok) {
   {
     absl::MutexLock lock(&mu_);
     reading_ = false;
-    if (tag != nullptr) read_tag_ = tag;
     item = AcquireItem();
     item->cancelled.store(cancelled_, std::memory_order_relaxed);
     ++unanswered_;
@@ -381,11 +384,8 @@ void ComputeManyStream::OnCancel() {
 
 }  // namespace
 
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* StartComputeMany(
-    ServiceContext& service, grpc::CallbackServerContext* context) {
-  auto stream = std::make_shared<ComputeManyStream>(service, context);
-  stream->Start();
-  return stream.get();  // kept alive by itself until OnDone
+void AwaitComputeMany(ServiceContext& service, Methods& methods, CallQueue& queue) {
+  std::make_shared<ComputeManyStream>(service, methods, queue)->Await();
 }
 
 }  // namespace histogram::server

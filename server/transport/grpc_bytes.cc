@@ -34,7 +34,7 @@ grpc::ByteBuffer EncodeMessage(const std::string& bytes) {
   return {&slice, 1};
 }
 
-TimeNs DeadlineOf(const grpc::CallbackServerContext& context) {
+TimeNs DeadlineOf(const grpc::ServerContext& context) {
   const gpr_timespec deadline = gpr_convert_clock_type(context.raw_deadline(), GPR_CLOCK_MONOTONIC);
   if (gpr_time_cmp(deadline, gpr_inf_future(GPR_CLOCK_MONOTONIC)) == 0) return kNever;
   constexpr int64_t kSecondsMax = kNever / 1000000000 - 1;
@@ -42,7 +42,7 @@ TimeNs DeadlineOf(const grpc::CallbackServerContext& context) {
   return deadline.tv_sec * 1000000000 + deadline.tv_nsec;
 }
 
-uint64_t CallerOf(const grpc::CallbackServerContext& context, bool certificates) {
+uint64_t CallerOf(const grpc::ServerContext& context, bool certificates) {
   if (!certificates) return absl::HashOf(context.peer());
   const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
   std::string identity;
@@ -58,7 +58,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
 
-grpc::Status FailCall(const absl::Status& status, grpc::CallbackServerContext& context) {
+grpc::Status FailCall(const absl::Status& status, grpc::ServerContext& context) {
   context.AddTrailingMetadata("histogram-error-bin", EncodeError(status));
   const ErrorDetail detail = GetErrorDetail(status);
   if (detail.retry_after_ms.has_value()) {

@@ -35,18 +35,18 @@ grpc::ByteBuffer EncodeMessage(const ReplyEncoder& encoder);
 grpc::ByteBuffer EncodeMessage(const std::string& bytes);
 
 // The call's deadline on the monotonic clock; kNever where it has none.
-TimeNs DeadlineOf(const grpc::CallbackServerContext& context);
+TimeNs DeadlineOf(const grpc::ServerContext& context);
 
 // Who is calling, as far as fairness is concerned: the client's certificate where it has shown one,
 // else the connection.
-uint64_t CallerOf(const grpc::CallbackServerContext& context, bool certificates);
+uint64_t CallerOf(const grpc::ServerContext& context, bool certificates);
 
 // The status for the wire, without trailers.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
 // The same, and the trailers that go with it: `histogram-error-bin`, and `grpc-retry-pushback-ms`
 // where the error says when to come again or that it is final (RESOURCE_EXHAUSTED without a hint).
-grpc::Status FailCall(const absl::Status& status, grpc::CallbackServerContext& context);
+grpc::Status FailCall(const absl::Status& status, grpc::ServerContext& context);
 
 }  // namespace histogram::server
 

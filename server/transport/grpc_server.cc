@@ -24,6 +24,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
+#include "kernels/backend_factory.h"
 #include "kernels/error.h"
 #include "server/transport/certificates.h"
 
@@ -96,6 +97,10 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
   }
 };
 
+uint32_t ReceiveThreads(const TransportConfig& config) {
+  return config.receive_threads > 0 ? config.receive_threads : UsableCores();
+}
+
 std::string WithChosenPort(const std::string& address, int port) {
   const size_t colon = address.rfind(':');
   return absl::StrCat(address.substr(0, colon + 1), port);
@@ -145,14 +150,17 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
                                                               HistogramService& service) {
   const TransportConfig& config = context.config;
   if (absl::Status s = CheckTls(config); !s.ok()) return s;
-  grpc::EnableDefaultHealthCheckService(true);
+  grpc::EnableDefaultHealthCheckService(false);  // HealthService is the server's own
   // Reflection has no place for a token: under authentication it is off.
   const bool reflection = config.reflection && context.authenticator == nullptr;
   if (reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   if (!reflection) builder.SetOption(std::make_unique<WithoutReflection>());
   ApplyTransportSettings(config, builder);
-  builder.RegisterService(&service);
+  std::unique_ptr<GrpcServer> server(new GrpcServer());
+  builder.RegisterService(&service.methods());
+  builder.RegisterService(&server->health_);
+  server->queues_ = std::make_unique<CallQueues>(builder, ReceiveThreads(config));
 
   std::vector<int> ports(config.listen.size(), 0);
   for (size_t i = 0; i < config.listen.size(); ++i) {
@@ -161,7 +169,6 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
     }
     builder.AddListeningPort(config.listen[i], CredentialsFor(config, config.listen[i]), &ports[i]);
   }
-  std::unique_ptr<GrpcServer> server(new GrpcServer());
   server->context_ = &context;
   server->server_ = builder.BuildAndStart();
   for (size_t i = 0; i < config.listen.size(); ++i) {
@@ -175,22 +182,27 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
                                          : WithChosenPort(config.listen[i], ports[i]));
   }
   server->SetReady(false);
-  server->server_->GetHealthCheckService()->SetServingStatus(kLivenessName, true);
+  server->health_.SetServing(kLivenessName, true);
+  for (uint32_t i = 0; i < server->queues_->size(); ++i) {
+    service.AwaitCalls((*server->queues_)[i]);
+    server->health_.AwaitCalls((*server->queues_)[i]);
+  }
+  server->queues_->Start();
   return server;
 }
 
 GrpcServer::~GrpcServer() {
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+  if (queues_ != nullptr) queues_->Stop();
 }
 
 void GrpcServer::SetReady(bool ready) {
-  grpc::HealthCheckServiceInterface* health = server_->GetHealthCheckService();
-  health->SetServingStatus("", ready);
-  health->SetServingStatus(kServiceName, ready);
+  health_.SetServing("", ready);
+  health_.SetServing(kServiceName, ready);
 }
 
 void GrpcServer::SetBackendUp(const std::string& backend, bool up) {
-  server_->GetHealthCheckService()->SetServingStatus(absl::StrCat("backend/", backend), up);
+  health_.SetServing(absl::StrCat("backend/", backend), up);
 }
 
 namespace {

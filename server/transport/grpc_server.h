@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/transport/call_queues.h"
+#include "server/transport/health.h"
 #include "server/transport/service.h"
 #include "server/transport/service_context.h"
 
@@ -46,6 +48,8 @@ class GrpcServer {
   GrpcServer() = default;
 
   ServiceContext* context_ = nullptr;
+  HealthService health_;
+  std::unique_ptr<CallQueues> queues_;  // stopped after the server is shut down; outlive it
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
 };

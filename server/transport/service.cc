@@ -1,83 +1,81 @@
 #include "server/transport/service.h"
 
-#include <memory>
+#include <grpcpp/impl/codegen/proto_utils.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "server/transport/accumulate.h"
 #include "server/transport/admission.h"
 #include "server/transport/caller.h"
+#include "server/transport/compute.h"
+#include "server/transport/compute_many.h"
+#include "server/transport/grpc_bytes.h"
+#include "server/transport/served_call.h"
 
 namespace histogram::server {
 namespace {
 
-using grpc::internal::MethodHandler;
+// As kUnaryCallsAwaited; clients open few streams at once.
+constexpr int kStreamsAwaited = 16;
 
-// Passes calls on to `handler` and notes the queue of their callbacks, which gRPC's C++ interface
-// tells nobody else.
-class QueueNotingHandler final : public MethodHandler {
+class DescribeCall final : public UnaryCall {
  public:
-  QueueNotingHandler(std::unique_ptr<MethodHandler> handler, ServiceContext& context)
-      : handler_(std::move(handler)), context_(context) {}
-
-  void RunHandler(const HandlerParameter& param) override {
-    context_.callback_queue.store(param.call->cq()->cq(), std::memory_order_relaxed);
-    handler_->RunHandler(param);
-  }
-  void* Deserialize(grpc_call* call, grpc_byte_buffer* request, grpc::Status* status,
-                    void** data) override {
-    return handler_->Deserialize(call, request, status, data);
+  DescribeCall(HistogramService& service, CallQueue& queue) : UnaryCall(queue), service_(service) {
+    Await([&](auto... arguments) { service.methods().RequestDescribe(arguments...); });
   }
 
  private:
-  const std::unique_ptr<MethodHandler> handler_;
-  ServiceContext& context_;
-};
+  void AwaitNext() override { new DescribeCall(service_, queue()); }
 
-int IndexOf(const char* method) {
-  const auto* service =
-      v1::DescribeRequest::descriptor()->file()->FindServiceByName("HistogramService");
-  return service->FindMethodByName(method)->index();
-}
+  void OnCall() override {
+    ServiceContext& shared = service_.context();
+    const TimeNs begin = shared.clock.Now();
+    Caller caller;
+    absl::Status status = IdentifyCaller(shared, context(), caller);
+    if (status.ok()) status = CheckRequest();
+    if (!status.ok()) ObserveRefusal(shared.observer, status);
+    ReportCall(shared, caller, Method::kDescribe, status, 0,
+               static_cast<uint64_t>(shared.clock.Now() - begin));
+    EchoTrace(caller, context());
+    if (!status.ok()) return ReplyError(FailCall(status, context()));
+    Reply(EncodeMessage(service_.Describe().SerializeAsString()));
+  }
+
+  absl::Status CheckRequest() {
+    v1::DescribeRequest message;
+    using Traits = grpc::SerializationTraits<v1::DescribeRequest>;
+    if (request().Valid() && !Traits::Deserialize(&request(), &message).ok()) {
+      return MakeError(absl::StatusCode::kInvalidArgument,
+                       "DescribeRequest: the message is malformed",
+                       {.reason = "MALFORMED_MESSAGE", .field = "DescribeRequest"});
+    }
+    const auto& unknown = v1::DescribeRequest::GetReflection()->GetUnknownFields(message);
+    if (unknown.empty()) return absl::OkStatus();
+    const int number = unknown.field(0).number();
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat("DescribeRequest: field number ", number,
+                     " is unknown to this server, which refuses what it cannot answer"),
+        {.reason = "UNKNOWN_FIELD", .field = absl::StrCat("DescribeRequest.", number)});
+  }
+
+  HistogramService& service_;
+};
 
 }  // namespace
 
 HistogramService::HistogramService(ServiceContext& context, DescribeFn describe)
-    : context_(context), describe_(std::move(describe)) {
-  auto handler =
-      std::make_unique<grpc::internal::CallbackBidiHandler<grpc::ByteBuffer, grpc::ByteBuffer>>(
-          [this](grpc::CallbackServerContext* call) { return ComputeMany(call); });
-  // The service owns the handler.
-  MarkMethodRawCallback(IndexOf("ComputeMany"),
-                        new QueueNotingHandler(std::move(handler), context));
-}
+    : context_(context), describe_(std::move(describe)) {}
 
-grpc::ServerUnaryReactor* HistogramService::Describe(grpc::CallbackServerContext* call,
-                                                     const v1::DescribeRequest* request,
-                                                     v1::DescribeResponse* response) {
-  const TimeNs begin = context_.clock.Now();
-  grpc::ServerUnaryReactor* reactor = call->DefaultReactor();
-  Caller caller;
-  absl::Status status = IdentifyCaller(context_, *call, caller);
-  const auto& unknown = v1::DescribeRequest::GetReflection()->GetUnknownFields(*request);
-  if (!status.ok()) {
-    ObserveRefusal(context_.observer, status);
-  } else if (unknown.empty()) {
-    *response = describe_();
-  } else {
-    const int number = unknown.field(0).number();
-    status =
-        MakeError(absl::StatusCode::kInvalidArgument,
-                  absl::StrCat("DescribeRequest: field number ", number,
-                               " is unknown to this server, which refuses what it cannot answer"),
-                  {.reason = "UNKNOWN_FIELD", .field = absl::StrCat("DescribeRequest.", number)});
-    ObserveRefusal(context_.observer, status);
+void HistogramService::AwaitCalls(CallQueue& queue) {
+  for (int i = 0; i < kUnaryCallsAwaited; ++i) AwaitCompute(context_, methods_, queue);
+  for (int i = 0; i < kStreamsAwaited; ++i) {
+    AwaitComputeMany(context_, methods_, queue);
+    AwaitAccumulate(context_, methods_, queue);
   }
-  ReportCall(context_, caller, Method::kDescribe, status, 0,
-             static_cast<uint64_t>(context_.clock.Now() - begin));
-  EchoTrace(caller, *call);
-  reactor->Finish(status.ok() ? grpc::Status::OK : FailCall(status, *call));
-  return reactor;
+  new DescribeCall(*this, queue);  // deletes itself
 }
 
 }  // namespace histogram::server

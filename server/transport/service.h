@@ -1,49 +1,35 @@
-// The four methods of histogram.v1.HistogramService. The three that carry payloads are taken raw:
-// the bytes stay in gRPC's slices; Describe uses the generated messages.
+// The four methods of histogram.v1.HistogramService. The three that carry payloads have files of
+// their own; Describe is answered here.
 #ifndef HISTOGRAM_SERVER_TRANSPORT_SERVICE_H_
 #define HISTOGRAM_SERVER_TRANSPORT_SERVICE_H_
 
 #include <functional>
 
-#include "histogram/v1/histogram.grpc.pb.h"
-#include "server/transport/accumulate.h"
-#include "server/transport/compute.h"
-#include "server/transport/compute_many.h"
+#include "histogram/v1/histogram.pb.h"
+#include "server/transport/call_queues.h"
+#include "server/transport/methods.h"
 #include "server/transport/service_context.h"
 
 namespace histogram::server {
 
-using HistogramServiceBase = v1::HistogramService::WithRawCallbackMethod_Compute<
-    v1::HistogramService::WithRawCallbackMethod_ComputeMany<
-        v1::HistogramService::WithRawCallbackMethod_Accumulate<
-            v1::HistogramService::WithCallbackMethod_Describe<v1::HistogramService::Service>>>>;
-
 // Thread-safe. `context` outlives the service.
-class HistogramService final : public HistogramServiceBase {
+class HistogramService final {
  public:
   using DescribeFn = std::function<v1::DescribeResponse()>;
   HistogramService(ServiceContext& context, DescribeFn describe);
 
-  grpc::ServerUnaryReactor* Compute(grpc::CallbackServerContext* call,
-                                    const grpc::ByteBuffer* request,
-                                    grpc::ByteBuffer* response) override {
-    return StartCompute(context_, call, request, response);
-  }
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ComputeMany(
-      grpc::CallbackServerContext* call) override {
-    return StartComputeMany(context_, call);
-  }
-  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Accumulate(
-      grpc::CallbackServerContext* call) override {
-    return StartAccumulate(context_, call);
-  }
-  grpc::ServerUnaryReactor* Describe(grpc::CallbackServerContext* call,
-                                     const v1::DescribeRequest* request,
-                                     v1::DescribeResponse* response) override;
+  // To be registered with the server.
+  Methods& methods() { return methods_; }
+  ServiceContext& context() { return context_; }
+  v1::DescribeResponse Describe() const { return describe_(); }
+
+  // Begins to await calls in `queue`, once the server is built.
+  void AwaitCalls(CallQueue& queue);
 
  private:
   ServiceContext& context_;
-  DescribeFn describe_;
+  const DescribeFn describe_;
+  Methods methods_;
 };
 
 }  // namespace histogram::server

@@ -2,8 +2,6 @@
 #ifndef HISTOGRAM_SERVER_TRANSPORT_SERVICE_CONTEXT_H_
 #define HISTOGRAM_SERVER_TRANSPORT_SERVICE_CONTEXT_H_
 
-#include <grpc/grpc.h>
-
 #include <atomic>
 #include <cstdint>
 
@@ -19,7 +17,7 @@
 namespace histogram::server {
 
 // From this size on a message takes longer to count than another thread to wake, so that a stream
-// begins its next read first (docs/TUNING.md).
+// begins its next read first (docs/tuning-notes/service.md).
 inline constexpr uint64_t kReadFirstBytesMin = 32 << 10;
 
 struct ServiceContext {
@@ -40,8 +38,6 @@ struct ServiceContext {
   Verifier verifier;
   Authenticator* authenticator = nullptr;  // null: no tokens; set before the server starts
   StreamRegistry streams;
-  // That of all calls' callbacks; null before the first stream.
-  std::atomic<grpc_completion_queue*> callback_queue{nullptr};
   // Calls that are not over; a drain ends as soon as there is none left. Each call writes it: it
   // has cache lines of its own (two, because processors fetch them in pairs).
   alignas(128) std::atomic<int64_t> open_calls{0};

@@ -49,7 +49,7 @@ class WriteCoalescer {
   void Handled() { --handling_; }
 
   // Whether to begin the next read before the next write, which is told then what is there. While
-  // messages do not come in runs, the other order is quicker (docs/TUNING.md).
+  // messages do not come in runs, the other order is quicker (docs/tuning-notes/service.md).
   bool ReadsFirst() const { return was_there_ || run_ > 1 || half_of_last_ > 0; }
 
   // What to do with the replies that wait to be written; the newest became ready at `newest_at`.

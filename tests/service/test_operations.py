@@ -45,6 +45,24 @@ def test_health_of_what_is_not_there(client):
     watch.cancel()
 
 
+@pytest.mark.parametrize("method", ("Check", "Watch"))
+def test_health_refuses_what_is_no_request(client, method):
+    call = client.channel.unary_stream(f"/grpc.health.v1.Health/{method}")
+    with pytest.raises(grpc.RpcError) as caught:
+        list(call(b"\x0a\x7f", timeout=10))  # a string that is longer than the message
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "HealthCheckRequest" in caught.value.details()
+
+
+def test_health_tells_all_watchers_of_a_name(client):
+    health = health_pb2_grpc.HealthStub(client.channel)
+    watches = [health.Watch(health_pb2.HealthCheckRequest(service=SERVICE), timeout=10)
+               for _ in range(40)]  # more than a queue awaits at a time
+    assert [next(watch).status for watch in watches] == [SERVING] * len(watches)
+    for watch in watches:
+        watch.cancel()
+
+
 # -------------------------------------------------------------------------------------- reflection
 def reflect(channel, **request):
     stub = reflection_pb2_grpc.ServerReflectionStub(channel)

@@ -1,0 +1,160 @@
+#include "server/transport/call_queues.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "server/transport/event.h"
+
+namespace histogram::server {
+namespace {
+
+constexpr uint64_t kLendBytesMin = 64 << 10;  // to count them takes longer than a thread to wake
+constexpr int64_t kRecentlyNs = 20'000'000;   // longer than the largest payloads take
+constexpr int64_t kNotYet = INT64_MIN;
+
+}  // namespace
+
+// Cache lines of its own: each thread writes its queue's.
+struct alignas(128) CallQueues::Queue final : CallQueue {
+  grpc::ServerCompletionQueue& events() override { return *cq; }
+  void CallBegun() override {
+    absl::MutexLock lock(&mu);
+    ++calls;
+  }
+  void CallEnded() override {
+    absl::MutexLock lock(&mu);
+    if (--calls == 0) changed.SignalAll();
+  }
+  // A call that is cancelled as the server shuts down begins one more operation, its end, which a
+  // queue that is shut down would not take.
+  void WaitUntilNoCallIsLeft() {
+    absl::MutexLock lock(&mu);
+    while (calls > 0) changed.Wait(&mu);
+  }
+
+  std::unique_ptr<grpc::ServerCompletionQueue> cq;
+  std::atomic<int64_t> counted_at{kNotYet};  // when much was last counted in an event of this queue
+
+  absl::Mutex mu;
+  absl::CondVar changed;
+  uint64_t calls ABSL_GUARDED_BY(mu) = 0;   // awaited or open
+  bool served ABSL_GUARDED_BY(mu) = false;  // a thread is at it
+  bool over ABSL_GUARDED_BY(mu) = false;
+
+  std::vector<std::thread> threads;
+};
+
+// What a thread is at.
+struct CallQueues::Serving {
+  CallQueues* queues = nullptr;
+  Queue* queue = nullptr;  // null: not in an event
+  bool lent = false;
+
+  static Serving& Own() {
+    static thread_local Serving own;
+    return own;
+  }
+};
+
+CallQueues::CallQueues(grpc::ServerBuilder& builder, uint32_t count) {
+  for (uint32_t i = 0; i < std::max(1U, count); ++i) {
+    queues_.push_back(std::make_unique<Queue>());
+    queues_.back()->cq = builder.AddCompletionQueue();
+  }
+}
+
+CallQueues::~CallQueues() { Stop(); }
+
+void CallQueues::Stop() {
+  if (std::exchange(stopped_, true)) return;
+  for (const auto& queue : queues_) {
+    if (!queue->threads.empty()) queue->WaitUntilNoCallIsLeft();
+  }
+  for (const auto& queue : queues_) queue->cq->Shutdown();
+  for (const auto& queue : queues_) {
+    for (std::thread& thread : queue->threads) thread.join();
+    // Only where no thread was ever started is anything left.
+    void* tag = nullptr;
+    bool ok = false;
+    while (queue->cq->Next(&tag, &ok)) static_cast<Event*>(tag)->Happened(ok);
+  }
+}
+
+CallQueue& CallQueues::operator[](uint32_t i) { return *queues_[i]; }
+
+void CallQueues::Start() {
+  constexpr int kThreads = 2;  // one that serves the queue, and one to lend it to
+  for (size_t i = 0; i < queues_.size(); ++i) {
+    for (int t = 0; t < kThreads; ++t) {
+      queues_[i]->threads.emplace_back([this, i] {
+        pthread_setname_np(pthread_self(), absl::StrCat("receive-", i).c_str());
+        Serve(*queues_[i]);
+      });
+    }
+  }
+}
+
+void CallQueues::Serve(Queue& queue) {
+  Serving& own = Serving::Own();
+  own.queues = this;
+  while (true) {
+    {
+      absl::MutexLock lock(&queue.mu);
+      while (queue.served && !queue.over) queue.changed.Wait(&queue.mu);
+      if (queue.over) return;
+      queue.served = true;
+    }
+    own.lent = false;
+    while (!own.lent) {
+      void* tag = nullptr;
+      bool ok = false;
+      if (!queue.cq->Next(&tag, &ok)) {
+        absl::MutexLock lock(&queue.mu);
+        queue.over = true;
+        queue.changed.SignalAll();
+        return;
+      }
+      own.queue = &queue;
+      static_cast<Event*>(tag)->Happened(ok);
+      own.queue = nullptr;
+    }
+  }
+}
+
+uint32_t CallQueues::CountingSince(int64_t since) const {
+  uint32_t queues = 0;
+  for (const auto& queue : queues_) {
+    if (queue->counted_at.load(std::memory_order_relaxed) >= since) ++queues;
+  }
+  return queues;
+}
+
+bool CallQueues::LendToCount(uint64_t bytes) {
+  if (bytes < kLendBytesMin) return false;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return LendToCount(bytes, std::chrono::nanoseconds(now).count());
+}
+
+bool CallQueues::LendToCount(uint64_t bytes, int64_t now) {
+  Serving& own = Serving::Own();
+  if (bytes < kLendBytesMin || own.queue == nullptr || own.lent) return false;
+  own.queue->counted_at.store(now, std::memory_order_relaxed);
+  if (2 * own.queues->CountingSince(now - kRecentlyNs) > own.queues->size()) return false;
+  own.lent = true;
+  absl::MutexLock lock(&own.queue->mu);
+  own.queue->served = false;
+  own.queue->changed.Signal();
+  return true;
+}
+
+}  // namespace histogram::server

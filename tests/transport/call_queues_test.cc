@@ -1,0 +1,173 @@
+// CallQueues over queues of a real server. Events are brought about by alarms.
+#include "server/transport/call_queues.h"
+
+#include <grpcpp/alarm.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/server.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "server/transport/event.h"
+
+namespace histogram::server {
+namespace {
+
+constexpr uint64_t kMuch = 1 << 20, kLittle = 1 << 10;
+
+class Happening final : public Event {
+ public:
+  explicit Happening(std::function<void()> then) : then_(std::move(then)) {}
+  void Happened(bool ok) override {
+    EXPECT_TRUE(ok);
+    thread_ = std::this_thread::get_id();
+    then_();
+    over_.Notify();
+  }
+  void In(CallQueue& queue) {
+    alarm_.Set(&queue.events(), gpr_now(GPR_CLOCK_MONOTONIC), static_cast<Event*>(this));
+  }
+  std::thread::id Wait() {
+    over_.WaitForNotification();
+    return thread_;
+  }
+
+ private:
+  const std::function<void()> then_;
+  std::thread::id thread_;
+  absl::Notification over_;
+  grpc::Alarm alarm_;
+};
+
+class CallQueuesTest : public testing::Test {
+ protected:
+  void Make(uint32_t count) {
+    grpc::ServerBuilder builder;
+    builder.RegisterAsyncGenericService(&service_);
+    queues_ = std::make_unique<CallQueues>(builder, count);
+    server_ = builder.BuildAndStart();
+    ASSERT_NE(server_, nullptr);
+    queues_->Start();
+  }
+  ~CallQueuesTest() override {
+    if (server_ != nullptr) server_->Shutdown();
+  }
+
+  // What a call of LendToCount returns within an event of the queue.
+  template <typename... Arguments>
+  bool LentIn(uint32_t queue, Arguments... arguments) {
+    bool lent = false;
+    Happening event([&] { lent = CallQueues::LendToCount(arguments...); });
+    event.In((*queues_)[queue]);
+    event.Wait();
+    return lent;
+  }
+
+  grpc::AsyncGenericService service_;
+  std::unique_ptr<CallQueues> queues_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+TEST_F(CallQueuesTest, ThereIsAtLeastOneQueue) {
+  Make(0);
+  EXPECT_EQ(queues_->size(), 1U);
+  Happening event([] {});
+  event.In((*queues_)[0]);
+  event.Wait();
+}
+
+TEST_F(CallQueuesTest, EachQueueHasThreadsOfItsOwn) {
+  Make(3);
+  std::vector<std::thread::id> threads;
+  absl::Notification go;
+  std::vector<std::unique_ptr<Happening>> events;
+  for (uint32_t i = 0; i < queues_->size(); ++i) {
+    events.push_back(std::make_unique<Happening>([&] { go.WaitForNotification(); }));
+    events.back()->In((*queues_)[i]);
+  }
+  go.Notify();
+  for (const auto& event : events) threads.push_back(event->Wait());
+  EXPECT_NE(threads[0], threads[1]);
+  EXPECT_NE(threads[1], threads[2]);
+  EXPECT_NE(threads[0], threads[2]);
+}
+
+TEST_F(CallQueuesTest, ALentQueueIsServedByAnotherThread) {
+  Make(2);
+  absl::Notification second_is_over;
+  bool lent = false, lent_again = true;
+  Happening second([&] { second_is_over.Notify(); });
+  Happening first([&] {
+    lent = CallQueues::LendToCount(kMuch);
+    lent_again = CallQueues::LendToCount(kMuch);
+    second.In((*queues_)[0]);
+    second_is_over.WaitForNotification();  // would never come without another thread
+  });
+  first.In((*queues_)[0]);
+  const std::thread::id thread = first.Wait();
+  EXPECT_TRUE(lent);
+  EXPECT_FALSE(lent_again);
+  EXPECT_NE(second.Wait(), thread);
+}
+
+TEST_F(CallQueuesTest, TheQueueGoesToAndFro) {
+  Make(2);
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(LentIn(1, kMuch));
+}
+
+TEST_F(CallQueuesTest, NothingIsLentForALittle) {
+  Make(2);
+  EXPECT_FALSE(LentIn(0, kLittle));
+}
+
+TEST_F(CallQueuesTest, NothingIsLentWhereMoreThanHalfOfTheQueuesHaveJustCounted) {
+  Make(3);
+  constexpr int64_t kMs = 1'000'000;
+  EXPECT_TRUE(LentIn(0, kMuch, int64_t{0})) << "one of three";
+  EXPECT_TRUE(LentIn(0, kMuch, 10 * kMs)) << "the same one";
+  EXPECT_FALSE(LentIn(1, kMuch, 30 * kMs)) << "two of three";
+  EXPECT_TRUE(LentIn(1, kMuch, 31 * kMs)) << "the other one has not counted for 21 ms";
+}
+
+TEST_F(CallQueuesTest, ASingleQueueIsNeverLent) {
+  Make(1);
+  EXPECT_FALSE(LentIn(0, kMuch));
+}
+
+TEST_F(CallQueuesTest, ElsewhereNothingIsLent) {
+  Make(2);
+  EXPECT_FALSE(CallQueues::LendToCount(kMuch));
+}
+
+TEST_F(CallQueuesTest, ToStopWaitsForTheCallsAndServesThemMeanwhile) {
+  Make(1);
+  CallQueue& queue = (*queues_)[0];
+  queue.CallBegun();
+  server_->Shutdown();
+  std::thread stopper([&] { queues_->Stop(); });
+  Happening event([&] {});
+  event.In(queue);  // a queue that is shut down would not take it
+  event.Wait();
+  queue.CallEnded();
+  stopper.join();
+}
+
+TEST_F(CallQueuesTest, StoppedTwiceIsStopped) {
+  Make(2);
+  server_->Shutdown();
+  queues_->Stop();
+  queues_->Stop();
+}
+
+TEST(CallQueues, AreGoneWithoutEverHavingServed) {
+  grpc::ServerBuilder builder;
+  CallQueues queues(builder, 2);
+}
+
+}  // namespace
+}  // namespace histogram::server
