@@ -6,32 +6,27 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "client/load/load_session.h"
+#include "client/load/stream_client.h"
 #include "client/methods.h"
 
 namespace histogram::client {
 namespace {
 
-class ChunkStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+class ChunkStream final : public StreamClient {
  public:
-  ChunkStream(LoadContext context, RawStub& stub)
-      : context_(context), request_(context.messages.AccumulateChunk()) {
-    Authorize(context.options, rpc_);
-    stub.PrepareBidiStreamingCall(&rpc_, kAccumulateMethod, {}, this);
-  }
+  ChunkStream(LoadContext context, size_t connection)
+      : StreamClient(context, connection, kAccumulateMethod),
+        request_(context.messages.AccumulateChunk()) {}
 
-  void Start() {
-    AddHold();
-    StartRead(&reply_);
-    StartCall();
-    WriteNext();
-  }
   void Stop() {
     absl::MutexLock lock(&mu_);
     stopping_ = true;
   }
-  void Join() {
-    absl::MutexLock lock(&mu_);
-    mu_.Await(absl::Condition(&done_));
+
+ private:
+  void OnStarted() override {
+    StartRead(&reply_);
+    WriteNext();
   }
 
   void OnWriteDone(bool ok) override {
@@ -42,10 +37,9 @@ class ChunkStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
       over = !ok || stopping_;
     }
     // A chunk counts when the transport has taken it: flow control keeps that close to the server.
-    if (ok) context_.tally.Answered(since_, /*with_latency=*/false);
+    if (ok) context().tally.Answered(since_, /*with_latency=*/false);
     if (over) {
       StartWritesDone();
-      RemoveHold();
     } else {
       WriteNext();
     }
@@ -53,41 +47,34 @@ class ChunkStream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc:
 
   void OnReadDone(bool ok) override {
     if (!ok) return;
-    // `chunks_` is final: the server answers after the half-close.
-    absl::MutexLock lock(&mu_);
-    if (context_.options.verify && !context_.messages.IsAccumulateReply(reply_, chunks_)) {
-      context_.tally.Wrong();
+    {
+      // `chunks_` is final: the server answers after the half-close.
+      absl::MutexLock lock(&mu_);
+      if (context().options.verify && !context().messages.IsAccumulateReply(reply_, chunks_)) {
+        context().tally.Wrong();
+      }
     }
+    StartRead(&reply_);
   }
 
-  void OnDone(const grpc::Status& status) override {
-    if (!status.ok()) context_.tally.Failed(status.error_message());
-    absl::MutexLock lock(&mu_);
-    done_ = true;
-  }
-
- private:
   void WriteNext() {
     since_ = LoadClock::now();
-    StartWrite(&request_);
+    StartWrite(request_);
   }
 
-  const LoadContext context_;
   const grpc::ByteBuffer request_;
-  grpc::ClientContext rpc_;
   grpc::ByteBuffer reply_;
   LoadClock::time_point since_;
   absl::Mutex mu_;
   uint64_t chunks_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  bool done_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 class AccumulateLoad final : public LoadWorker {
  public:
   explicit AccumulateLoad(LoadContext context) {
-    for (const auto& stub : context.stubs) {
-      streams_.push_back(std::make_unique<ChunkStream>(context, *stub));
+    for (size_t i = 0; i < context.stubs.size(); ++i) {
+      streams_.push_back(std::make_unique<ChunkStream>(context, i));
     }
   }
   void Start() override {

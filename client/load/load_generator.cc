@@ -89,7 +89,8 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
 
   const LoadMessages messages(*payload);
   LoadTally tally;
-  const auto worker = MakeWorker(options.api, {options, messages, tally, *stubs});
+  const LoadQueues queues(stubs->size());
+  const auto worker = MakeWorker(options.api, {options, messages, tally, *stubs, queues});
   worker->Start();
   std::this_thread::sleep_for(std::chrono::duration<double>(options.warm_up_s));
   const auto begin = LoadClock::now();

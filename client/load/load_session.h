@@ -17,6 +17,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "client/load/load_generator.h"
+#include "client/load/load_queues.h"
 
 namespace histogram::client {
 
@@ -98,6 +99,7 @@ struct LoadContext {
   const LoadMessages& messages;
   LoadTally& tally;
   std::vector<std::unique_ptr<RawStub>>& stubs;  // one a connection
+  const LoadQueues& queues;
 };
 
 std::unique_ptr<LoadWorker> MakeUnaryLoad(LoadContext context);

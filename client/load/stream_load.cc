@@ -7,33 +7,27 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "client/load/load_session.h"
+#include "client/load/stream_client.h"
 #include "client/methods.h"
 
 namespace histogram::client {
 namespace {
 
-class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+class Stream final : public StreamClient {
  public:
-  Stream(LoadContext context, RawStub& stub)
-      : context_(context), begun_(context.options.in_flight) {
-    Authorize(context.options, rpc_);
-    stub.PrepareBidiStreamingCall(&rpc_, kComputeManyMethod, {}, this);
-  }
+  Stream(LoadContext context, size_t connection)
+      : StreamClient(context, connection, kComputeManyMethod), begun_(context.options.in_flight) {}
 
-  void Start() {
-    AddHold();  // so that OnDone waits for the writer
-    StartRead(&reply_);
-    StartCall();
-    WriteNext();
-  }
   void Stop() {
     absl::MutexLock lock(&mu_);
     stopping_ = true;
     HalfCloseIfOver();
   }
-  void Join() {
-    absl::MutexLock lock(&mu_);
-    mu_.Await(absl::Condition(&done_));
+
+ private:
+  void OnStarted() override {
+    StartRead(&reply_);
+    WriteNext();
   }
 
   void OnWriteDone(bool ok) override {
@@ -54,16 +48,16 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
       return;
     }
     uint64_t id = 0;
-    const bool right = context_.messages.IsComputeManyReply(reply_, id);
+    const bool right = context().messages.IsComputeManyReply(reply_, id);
     LoadClock::time_point since;
     {
       absl::MutexLock lock(&mu_);
       since = begun_[id % begun_.size()];
     }
-    if (right || !context_.options.verify) {
-      context_.tally.Answered(since, /*with_latency=*/true);
+    if (right || !context().options.verify) {
+      context().tally.Answered(since, /*with_latency=*/true);
     } else {
-      context_.tally.Wrong();
+      context().tally.Wrong();
     }
     {
       absl::MutexLock lock(&mu_);
@@ -75,13 +69,6 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
     WriteNext();
   }
 
-  void OnDone(const grpc::Status& status) override {
-    if (!status.ok()) context_.tally.Failed(status.error_message());
-    absl::MutexLock lock(&mu_);
-    done_ = true;
-  }
-
- private:
   // Up to a quarter of the window is sent together: a system call and a packet cost more than all
   // else that a small request takes. The rest of a full window is on its way, so that an answer
   // will come and another request with it.
@@ -101,26 +88,23 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
         free_ids_.pop_front();
       }
       begun_[id % begun_.size()] = LoadClock::now();
-      request_ = context_.messages.ComputeMany(id);
+      request_ = context().messages.ComputeMany(id);
       more = ++buffered_ < begun_.size() / 4;
       if (!more) buffered_ = 0;
     }
     grpc::WriteOptions options;
     if (more) options.set_buffer_hint();
-    StartWrite(&request_, options);
+    StartWrite(request_, options);
   }
 
   // The half-close also sends what was written with the promise that more would follow; the answers
   // to it come after.
   void HalfCloseIfOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (released_ || writing_ || !(broken_ || stopping_)) return;
-    released_ = true;
+    if (half_closed_ || writing_ || !(broken_ || stopping_)) return;
+    half_closed_ = true;
     StartWritesDone();
-    RemoveHold();
   }
 
-  const LoadContext context_;
-  grpc::ClientContext rpc_;
   grpc::ByteBuffer request_, reply_;
   absl::Mutex mu_;
   std::vector<LoadClock::time_point> begun_ ABSL_GUARDED_BY(mu_);
@@ -131,15 +115,14 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   bool broken_ ABSL_GUARDED_BY(mu_) = false;
-  bool released_ ABSL_GUARDED_BY(mu_) = false;
-  bool done_ ABSL_GUARDED_BY(mu_) = false;
+  bool half_closed_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 class StreamLoad final : public LoadWorker {
  public:
   explicit StreamLoad(LoadContext context) {
-    for (const auto& stub : context.stubs)
-      streams_.push_back(std::make_unique<Stream>(context, *stub));
+    for (size_t i = 0; i < context.stubs.size(); ++i)
+      streams_.push_back(std::make_unique<Stream>(context, i));
   }
   void Start() override {
     for (auto& s : streams_) s->Start();

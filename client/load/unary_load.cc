@@ -50,20 +50,24 @@ class UnaryLoad final : public LoadWorker {
   }
 
  private:
-  struct Call {
-    size_t stub = 0;
+  struct Call final : LoadEvent {
+    Call(UnaryLoad& the_load, size_t the_stub) : load(the_load), stub(the_stub) {}
+    void Happened(bool /*ok*/) override { load.End(this); }
+
+    UnaryLoad& load;
+    size_t stub;
     LoadClock::time_point since;
     std::optional<grpc::ClientContext> rpc;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> answer;
     grpc::ByteBuffer reply;
+    grpc::Status status;
   };
   // More unanswered calls than this, and an open loop fails them instead of piling them up.
   static constexpr size_t kCallsMax = 20000;
 
   Call* NewCall(size_t stub) {
     absl::MutexLock lock(&mu_);
-    calls_.emplace_back();
-    calls_.back().stub = stub;
-    return &calls_.back();
+    return &calls_.emplace_back(*this, stub);
   }
 
   void Begin(Call* call, LoadClock::time_point since) {
@@ -71,14 +75,22 @@ class UnaryLoad final : public LoadWorker {
       absl::MutexLock lock(&mu_);
       ++busy_;
     }
-    call->since = since;
-    call->rpc.emplace();
-    Authorize(context_.options, *call->rpc);
-    context_.stubs[call->stub]->UnaryCall(&*call->rpc, kComputeMethod, {}, &request_, &call->reply,
-                                          [this, call](const grpc::Status& s) { End(call, s); });
+    Send(call, since);
   }
 
-  void End(Call* call, const grpc::Status& status) {
+  void Send(Call* call, LoadClock::time_point since) {
+    call->since = since;
+    call->answer.reset();
+    call->rpc.emplace();
+    Authorize(context_.options, *call->rpc);
+    call->answer = context_.stubs[call->stub]->PrepareUnaryCall(
+        &*call->rpc, kComputeMethod, request_, context_.queues.of(call->stub));
+    call->answer->StartCall();
+    call->answer->Finish(&call->reply, &call->status, static_cast<LoadEvent*>(call));
+  }
+
+  void End(Call* call) {
+    const grpc::Status& status = call->status;
     if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
       context_.tally.Refused(call->since);
     } else if (!status.ok()) {
@@ -91,13 +103,7 @@ class UnaryLoad final : public LoadWorker {
     call->reply.Clear();
     const bool closed_loop = context_.options.rate_per_second <= 0;
     if (closed_loop && !stopping_.load(std::memory_order_relaxed)) {
-      call->since = LoadClock::now();
-      call->rpc.emplace();
-      Authorize(context_.options, *call->rpc);
-      context_.stubs[call->stub]->UnaryCall(&*call->rpc, kComputeMethod, {}, &request_,
-                                            &call->reply,
-                                            [this, call](const grpc::Status& s) { End(call, s); });
-      return;
+      return Send(call, LoadClock::now());
     }
     absl::MutexLock lock(&mu_);
     free_.push_back(call);

@@ -1,0 +1,88 @@
+// The load generator's end of one stream over the completion queue of its connection.
+#ifndef HISTOGRAM_CLIENT_LOAD_STREAM_CLIENT_H_
+#define HISTOGRAM_CLIENT_LOAD_STREAM_CLIENT_H_
+
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "client/load/load_queues.h"
+#include "client/load/load_session.h"
+
+namespace histogram::client {
+
+// The functions named On... are called on the queue's thread. One read and one write may be under
+// way at a time.
+class StreamClient {
+ public:
+  StreamClient(LoadContext context, size_t connection, const char* method) : context_(context) {
+    Authorize(context.options, rpc_);
+    stream_ = context.stubs[connection]->PrepareCall(&rpc_, method, context.queues.of(connection));
+  }
+  virtual ~StreamClient() = default;
+  StreamClient(const StreamClient&) = delete;
+  StreamClient& operator=(const StreamClient&) = delete;
+
+  void Start() { stream_->StartCall(started_.tag()); }
+  // Waits until the stream has ended, which it does once it is half-closed and all replies have
+  // come, or once the server ends it.
+  void Join() {
+    absl::MutexLock lock(&over_mu_);
+    over_mu_.Await(absl::Condition(&over_));
+  }
+
+ protected:
+  virtual void OnStarted() = 0;
+  // `ok` is false where no more replies come.
+  virtual void OnReadDone(bool ok) = 0;
+  // `ok` is false where the stream has ended.
+  virtual void OnWriteDone(bool ok) = 0;
+
+  void StartRead(grpc::ByteBuffer* reply) { stream_->Read(reply, read_.tag()); }
+  void StartWrite(const grpc::ByteBuffer& request, grpc::WriteOptions options = {}) {
+    stream_->Write(request, options, written_.tag());
+  }
+  // Once, as the last write; also after a write that failed.
+  void StartWritesDone() { stream_->WritesDone(half_closed_.tag()); }
+
+  const LoadContext& context() const { return context_; }
+
+ private:
+  void Started(bool) { OnStarted(); }
+  void Read(bool ok) {
+    OnReadDone(ok);
+    if (!ok) EndOnce();
+  }
+  void Written(bool ok) { OnWriteDone(ok); }
+  void HalfClosed(bool) { EndOnce(); }
+  // Of the last read and the half-close, the later one; nothing else is under way then.
+  void EndOnce() {
+    if (++ended_ == 2) stream_->Finish(&status_, finished_.tag());
+  }
+  void Finished(bool) {
+    if (!status_.ok()) context_.tally.Failed(status_.error_message());
+    absl::MutexLock lock(&over_mu_);
+    over_ = true;
+  }
+
+  const LoadContext context_;
+  grpc::ClientContext rpc_;
+  std::unique_ptr<grpc::ClientAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> stream_;
+  LoadEventOf<StreamClient, &StreamClient::Started> started_{*this};
+  LoadEventOf<StreamClient, &StreamClient::Read> read_{*this};
+  LoadEventOf<StreamClient, &StreamClient::Written> written_{*this};
+  LoadEventOf<StreamClient, &StreamClient::HalfClosed> half_closed_{*this};
+  LoadEventOf<StreamClient, &StreamClient::Finished> finished_{*this};
+  int ended_ = 0;  // of two; on the queue's thread only
+  grpc::Status status_;
+  absl::Mutex over_mu_;
+  bool over_ ABSL_GUARDED_BY(over_mu_) = false;
+};
+
+}  // namespace histogram::client
+
+#endif  // HISTOGRAM_CLIENT_LOAD_STREAM_CLIENT_H_
