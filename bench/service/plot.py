@@ -14,7 +14,7 @@ from html import escape
 
 COLOURS = {"null_sink": "#9aa0a6", "touch_sink": "#5f6b7a", "ours": "#1a73e8", "peer_numpy": "#e8a33d",
            "peer_torch": "#c5583e", "peer_cupy": "#8e5bb5"}
-NAMES = {"null_sink": "null sink: gRPC alone", "touch_sink": "touch sink: one counting pass",
+NAMES = {"null_sink": "null sink: plain gRPC, payload not read", "touch_sink": "touch sink: one counting pass",
          "ours": "histogram-server", "peer_numpy": "Python + numpy", "peer_torch": "Python + torch"}
 WIDTH, LEFT, BAR, GAP, TOP = 760, 92, 17, 22, 84
 
@@ -33,7 +33,7 @@ def rate(row):
 
 
 def groups(rows):
-    chosen = [r for r in rows if r["api"] == "compute" and r["transport"] == "tcp" and r["server"] != "null_sink_again"]
+    chosen = [r for r in rows if r["api"] == "compute" and r["transport"] == "tcp" and r["server"] in COLOURS]
     for payload in sorted({r["payload_bytes"] for r in chosen}):
         same = [r for r in chosen if r["payload_bytes"] == payload]
         _, most = max((sum(r["connections"] == c for r in same), c) for c in {r["connections"] for r in same})

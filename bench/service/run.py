@@ -156,6 +156,8 @@ class Benchmark:
         participants = [s for s in self.servers if row.transport in s.addresses]
         participants = [s for s in participants if not s.name.startswith("peer") or row.api == "compute"]
         participants = [s for s in participants if s.name != "null_sink_again" or row.noise]
+        if row.api != "compute":
+            participants = [s for s in participants if not s.name.endswith("_queues")]
         speed = self.throughput(row, participants)
         by_name = {(s.name, s.backend): s for s in participants}
         rps = {s: median([x["requests_per_second"] for x in samples]) for s, samples in speed.items()}
@@ -192,6 +194,9 @@ class Benchmark:
             "of_touch_sink": self.bound(samples, speed, touch),
             "server_resident_mib": round(server.resident_mib(), 1),
         }
+        queues = by_name.get(("touch_sink_queues", touch.backend if touch else ""))
+        if queues is not None:
+            result["of_touch_sink_queues"] = self.bound(samples, speed, queues)
         requests = sum(x["requests"] for x in samples)
         if requests and all("server_switches" in x for x in samples):
             result["server_switches_per_request"] = round(sum(x["server_switches"] for x in samples) / requests, 3)
@@ -250,6 +255,7 @@ def print_row(r):
     print(f"  {r['server']:16s} {r['backend']:6s} {r['requests_per_second']:>10.0f}/s {r['gbps']:>8.3f} GB/s"
           f"  p50 {r.get('p50_us', 0):>8.0f} p99 {r.get('p99_us', 0):>8.0f} us"
           f"  null {ratio(r['of_null_sink'])} touch {ratio(r['of_touch_sink'])}"
+          + (f" (queues {ratio(r['of_touch_sink_queues'])})" if "of_touch_sink_queues" in r else "") +
           f"  cpu s/GB {r['server_cpu_seconds_per_gb'] or 0:>7.3f}"
           f"  switches {r.get('server_switches_per_request', 0):>6.2f}{'' if r['valid'] else '  (void: client busy)'}", flush=True)
 
@@ -287,6 +293,8 @@ def main():
     p.add_argument("--server-flags", default="", help="more flags for our server")
     p.add_argument("--also", action="append", default=[], metavar="NAME:SERVER [FLAGS]",
                    help="another build of our server, or one with other flags, to be measured beside it; repeatable")
+    p.add_argument("--queue-sinks", action="store_true",
+                   help="in rows of unary calls also sinks over queues like our server's: what is left is ours")
     p.add_argument("--tls-cert", default="", help="for localhost, instead of one made by openssl")
     p.add_argument("--tls-key", default="")
     p.add_argument("--no-pin", action="store_true", help="let client and servers share all cores")

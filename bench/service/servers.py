@@ -133,6 +133,9 @@ def start_servers(a, folder, cores):
         for name in ("null_sink", "null_sink_again")[:1 if tls else 2]:
             servers.append(Server(name, "none", [sink, "null", "cpu", listen, "@PORT_FILE@", *tls], folder, cores,
                                   **secure))
+        if a.queue_sinks:
+            servers.append(Server("null_sink_queues", "none", [sink, "null-queues", "cpu", listen, "@PORT_FILE@", *tls],
+                                  folder, cores, **secure))
         flags = ["--metrics-listen", "off", "--log-level", "warn", "--port-file", "@PORT_FILE@", "--drain-delay-us", "0"]
         for address in listen.split(","):
             flags += ["--listen", address]
@@ -142,6 +145,10 @@ def start_servers(a, folder, cores):
             if backend != "auto":
                 servers.append(Server("touch_sink", backend, [sink, "touch", backend, listen, "@PORT_FILE@", *tls],
                                       folder, cores, **secure))
+                if a.queue_sinks:
+                    servers.append(Server("touch_sink_queues", backend, [sink, "touch-queues", backend, listen,
+                                                                         "@PORT_FILE@", *tls],
+                                          folder, cores, **secure))
             builds = [("ours", [ours] + a.server_flags.split())]
             for also in a.also:
                 name, command = also.split(":", 1)

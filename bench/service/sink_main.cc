@@ -1,6 +1,8 @@
-// histogram-sink: the null sink or the touch sink (see sink_service.h) as a process of its own.
+// histogram-sink: the null sink or the touch sink (see sink_service.h, queue_sink.h) as a process
+// of its own.
 //
-//   histogram-sink null|touch cpu|cuda ADDRESS[,ADDRESS...] PORT_FILE [CERTIFICATE KEY]
+//   histogram-sink null|touch|null-queues|touch-queues cpu|cuda ADDRESS[,ADDRESS...] PORT_FILE
+//   [CERTIFICATE KEY]
 //
 // With a certificate and its key (PEM files) the TCP addresses speak TLS, as those of the server
 // do.
@@ -21,6 +23,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
+#include "bench/service/queue_sink.h"
 #include "bench/service/sink_service.h"
 #include "kernels/backend_factory.h"
 #include "kernels/histogram.h"
@@ -107,10 +110,18 @@ histogram::bench::Touch TouchWith(Backend& backend) {
 }
 
 int Serve(const std::string& addresses, const std::string& port_file,
-          const histogram::server::TlsFiles& tls, histogram::bench::Touch touch) {
+          const histogram::server::TlsFiles& tls, histogram::bench::Touch touch, bool queues) {
   histogram::server::TransportConfig config;
-  histogram::bench::SinkService service(std::move(touch));
   grpc::ServerBuilder builder;
+  std::unique_ptr<histogram::bench::SinkService> service;
+  std::unique_ptr<histogram::bench::QueueSink> queue_sink;
+  if (queues) {
+    queue_sink = std::make_unique<histogram::bench::QueueSink>(std::move(touch), builder,
+                                                               histogram::UsableCores());
+  } else {
+    service = std::make_unique<histogram::bench::SinkService>(std::move(touch));
+    builder.RegisterService(service.get());
+  }
   histogram::server::ApplyTransportSettings(config, builder);
   const std::vector<std::string> listen = absl::StrSplit(addresses, ',');
   std::vector<int> ports(listen.size(), 0);
@@ -121,12 +132,12 @@ int Serve(const std::string& addresses, const std::string& port_file,
         plain ? grpc::InsecureServerCredentials() : histogram::server::MakeTlsCredentials(tls),
         &ports[i]);
   }
-  builder.RegisterService(&service);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   if (server == nullptr) {
     std::fprintf(stderr, "histogram-sink: cannot listen on %s\n", addresses.c_str());
     return 1;
   }
+  if (queue_sink != nullptr) queue_sink->Start();
   const std::string aside = port_file + ".new";
   std::ofstream out(aside);
   for (size_t i = 0; i < listen.size(); ++i) {
@@ -145,20 +156,25 @@ int Serve(const std::string& addresses, const std::string& port_file,
   int signal = 0;
   sigwait(&stop, &signal);
   server->Shutdown(std::chrono::system_clock::now());
+  if (queue_sink != nullptr) queue_sink->Stop();
   return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  const std::string kind = argc > 1 ? argv[1] : "";
+  const bool queues = absl::EndsWith(kind, "-queues");
+  const bool null = absl::StartsWith(kind, "null");
   if ((argc != 5 && argc != 7) ||
-      (std::strcmp(argv[1], "null") != 0 && std::strcmp(argv[1], "touch") != 0)) {
+      kind != std::string(null ? "null" : "touch") + (queues ? "-queues" : "")) {
     std::fputs(
-        "usage: histogram-sink null|touch cpu|cuda ADDRESS[,ADDRESS...] PORT_FILE "
-        "[CERTIFICATE KEY]\n",
+        "usage: histogram-sink null|touch|null-queues|touch-queues cpu|cuda ADDRESS[,ADDRESS...] "
+        "PORT_FILE [CERTIFICATE KEY]\n",
         stderr);
     return 2;
   }
+  if (queues) histogram::server::ChoosePolling();
   histogram::server::TuneMalloc();
   histogram::server::TuneMutexes();
   sigset_t stop;
@@ -168,7 +184,7 @@ int main(int argc, char** argv) {
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   histogram::server::TlsFiles tls;
   if (argc == 7) tls = {.certificate = argv[5], .key = argv[6], .client_ca = {}};
-  if (std::strcmp(argv[1], "null") == 0) return Serve(argv[3], argv[4], tls, nullptr);
+  if (null) return Serve(argv[3], argv[4], tls, nullptr, queues);
   histogram::BackendOptions options;
   const bool cuda = std::strcmp(argv[2], "cuda") == 0;
   options.choice =
@@ -178,5 +194,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "histogram-sink: %s\n", std::string(set.status().message()).c_str());
     return 1;
   }
-  return Serve(argv[3], argv[4], tls, TouchWith(*set->backends.front()));
+  return Serve(argv[3], argv[4], tls, TouchWith(*set->backends.front()), queues);
 }

@@ -44,8 +44,7 @@ class SinkCall final : public grpc::ServerUnaryReactor {
       return;
     }
     touch(parsed.payload, [this, response](const ValueCounts& counts) {
-      const Answer answer = PreparedAnswer(counts, message_->parsed.payload_bytes);
-      grpc::ByteBuffer reply = EncodeMessage(ReplyEncoder::ComputeResponse(answer, false));
+      grpc::ByteBuffer reply = ComputeReply(counts, message_->parsed.payload_bytes);
       response->Swap(&reply);
       Finish(grpc::Status::OK);
     });
@@ -168,11 +167,12 @@ class SinkStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
 
 }  // namespace
 
-SinkService::SinkService(Touch touch) : touch_(std::move(touch)) {
-  const ValueCounts zeros{};
-  const Answer answer = PreparedAnswer(zeros, 65536);
-  compute_reply_ = EncodeMessage(ReplyEncoder::ComputeResponse(answer, false));
+grpc::ByteBuffer ComputeReply(const ValueCounts& counts, uint64_t samples) {
+  return EncodeMessage(ReplyEncoder::ComputeResponse(PreparedAnswer(counts, samples), false));
 }
+
+SinkService::SinkService(Touch touch)
+    : touch_(std::move(touch)), compute_reply_(ComputeReply(ValueCounts{}, 65536)) {}
 
 grpc::ServerUnaryReactor* SinkService::Compute(grpc::CallbackServerContext*,
                                                const grpc::ByteBuffer* request,

@@ -4,11 +4,13 @@
 // The null sink never reads a payload and returns one prepared reply. The touch sink also makes
 // exactly one inline pass over it: on the cpu the counting kernel that the library chooses, on a
 // GPU gather, copy and kernel of the backend. Neither has a queue, metrics, receipts or validation.
+// They are plain use of gRPC, by its callback interface; see queue_sink.h for the other ones.
 #ifndef HISTOGRAM_BENCH_SERVICE_SINK_SERVICE_H_
 #define HISTOGRAM_BENCH_SERVICE_SINK_SERVICE_H_
 
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -28,6 +30,9 @@ using Touch =
 using SinkBase = v1::HistogramService::WithRawCallbackMethod_Compute<
     v1::HistogramService::WithRawCallbackMethod_ComputeMany<
         v1::HistogramService::WithRawCallbackMethod_Accumulate<v1::HistogramService::Service>>>;
+
+// A reply to Compute, as long as ours.
+grpc::ByteBuffer ComputeReply(const ValueCounts& counts, uint64_t samples);
 
 // Thread-safe.
 class SinkService final : public SinkBase {

@@ -1,0 +1,39 @@
+// The sinks' Compute over completion queues with connections of their own, as our server has them:
+// what is left between the two is ours. Unary calls only; see sink_service.h for what a sink is.
+#ifndef HISTOGRAM_BENCH_SERVICE_QUEUE_SINK_H_
+#define HISTOGRAM_BENCH_SERVICE_QUEUE_SINK_H_
+
+#include <grpcpp/server_builder.h>
+
+#include <cstdint>
+
+#include "bench/service/sink_service.h"
+#include "server/transport/call_queues.h"
+#include "server/transport/methods.h"
+
+namespace histogram::bench {
+
+// Thread-safe. Outlives the server; stop it when the server has been shut down.
+class QueueSink {
+ public:
+  // Registers itself with `builder`, with so many queues.
+  QueueSink(Touch touch, grpc::ServerBuilder& builder, uint32_t queues);
+
+  // Begins to serve, once the server is built.
+  void Start();
+  void Stop() { queues_.Stop(); }
+
+  server::Methods& methods() { return methods_; }
+  const Touch& touch() const { return touch_; }
+  const grpc::ByteBuffer& prepared() const { return prepared_; }
+
+ private:
+  const Touch touch_;
+  const grpc::ByteBuffer prepared_;
+  server::Methods methods_;
+  server::CallQueues queues_;
+};
+
+}  // namespace histogram::bench
+
+#endif  // HISTOGRAM_BENCH_SERVICE_QUEUE_SINK_H_
