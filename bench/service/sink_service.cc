@@ -37,7 +37,8 @@ class SinkCall final : public grpc::ServerUnaryReactor {
       Finish(grpc::Status::OK);
       return;
     }
-    message_ = server::Receive(*request);
+    // gRPC made the request for this call alone, and does not look at it again.
+    message_ = server::Receive(const_cast<grpc::ByteBuffer&>(*request));
     server::ParsedRequest& parsed = message_->parsed;
     if (!server::ParseComputeRequest(message_->fragments, parsed).ok()) {
       Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "malformed"));
@@ -70,7 +71,6 @@ class SinkStream final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
       return;
     }
     auto message = server::Receive(incoming_);
-    incoming_.Clear();
     if (!touch_) return Answered(std::move(message), ValueCounts{});
     auto& parsed = message->parsed;
     const auto status = accumulate_ ? ParseAccumulateRequest(message->fragments, parsed)

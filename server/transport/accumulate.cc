@@ -12,6 +12,7 @@
 #include "server/transport/admission.h"
 #include "server/transport/call_queues.h"
 #include "server/transport/caller.h"
+#include "server/transport/read_ahead.h"
 #include "server/transport/served_call.h"
 
 namespace histogram::server {
@@ -44,7 +45,7 @@ struct Chunk final : Job {
 class AccumulateStream final : public StreamCall, public DrainableStream {
  public:
   AccumulateStream(ServiceContext& service, Methods& methods, CallQueue& queue)
-      : StreamCall(queue), service_(service), methods_(methods) {}
+      : StreamCall(queue), service_(service), methods_(methods), ahead_(service.read_ahead) {}
 
   void Await() {
     self_ = std::static_pointer_cast<AccumulateStream>(shared_from_this());
@@ -100,6 +101,7 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   std::vector<Chunk*> free_chunks_ ABSL_GUARDED_BY(mu_);
   std::deque<Chunk*> open_chunks_ ABSL_GUARDED_BY(mu_);  // not yet added up, in order of arrival
   uint64_t open_bytes_ ABSL_GUARDED_BY(mu_) = 0;
+  ReadAhead::Stream ahead_ ABSL_GUARDED_BY(mu_);
   ValueCounts totals_ ABSL_GUARDED_BY(mu_){};
   uint64_t samples_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t chunks_added_ ABSL_GUARDED_BY(mu_) = 0;
@@ -142,7 +144,7 @@ void AccumulateStream::OnCall() {
 
 bool AccumulateStream::MayRead() const {
   if (reading_ || half_closed_ || draining_ || queue_full_) return false;
-  if (replies_.size() >= kRepliesMax) return false;
+  if (replies_.size() >= kRepliesMax || !ahead_.MayRead()) return false;
   return open_chunks_.size() < 2 ||
          (open_chunks_.size() < kChunksMax && open_bytes_ < kChunkBytesMax);
 }
@@ -198,7 +200,6 @@ void AccumulateStream::OnReadDone(bool ok) {
   absl::Status status;
   if (ok) {
     message = Receive(incoming_);
-    incoming_.Clear();
     status = Accept(message);
     if (!status.ok()) ObserveRefusal(service_.observer, status);
   }
@@ -250,6 +251,7 @@ Chunk* AccumulateStream::Append(const std::shared_ptr<ReceivedMessage>& message)
   chunk->counted = false;
   open_chunks_.push_back(chunk);
   open_bytes_ += chunk->bytes;
+  ahead_.Hold(chunk->bytes);
   return chunk;
 }
 
@@ -288,6 +290,7 @@ void AccumulateStream::ChunkDone(Chunk* chunk, absl::Status status) {
 
 void AccumulateStream::AddUp(Chunk& chunk) {
   open_bytes_ -= chunk.bytes;
+  ahead_.LetGo(chunk.bytes);
   if (!chunk.result.ok()) return Fail(std::move(chunk.result));
   if (!error_.ok()) return;
   for (uint32_t value = 0; value < kByteValues; ++value) totals_[value] += chunk.counts[value];

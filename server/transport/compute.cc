@@ -65,7 +65,7 @@ class ComputeCall final : public UnaryCall, public Job, public Recycled<ComputeC
     UnaryCall::OnDone();
   }
 
-  absl::StatusOr<Batcher::Outcome> Accept(const grpc::ByteBuffer& request) {
+  absl::StatusOr<Batcher::Outcome> Accept(grpc::ByteBuffer& request) {
     if (absl::Status s = IdentifyCaller(service_, context(), caller_info_); !s.ok()) return s;
     message_ = Receive(request);
     if (message_ == nullptr) return UnreadableMessage();

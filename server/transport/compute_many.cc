@@ -13,6 +13,7 @@
 #include "server/transport/call_queues.h"
 #include "server/transport/caller.h"
 #include "server/transport/completions.h"
+#include "server/transport/read_ahead.h"
 #include "server/transport/served_call.h"
 #include "server/transport/write_coalescer.h"
 
@@ -33,7 +34,8 @@ struct Item final : Job {
   std::shared_ptr<ComputeManyStream> stream;  // set while the batcher has the item
   std::shared_ptr<ReceivedMessage> message;
   std::shared_ptr<const Plan> plan;
-  uint64_t ticket = 0;  // of the stream's gate
+  uint64_t received_bytes = 0;  // of the message
+  uint64_t ticket = 0;          // of the stream's gate
   TimeNs started_at = 0, answered_at = 0;
   Answer answer;
 };
@@ -41,7 +43,7 @@ struct Item final : Job {
 class ComputeManyStream final : public StreamCall, public DrainableStream {
  public:
   ComputeManyStream(ServiceContext& service, Methods& methods, CallQueue& queue)
-      : StreamCall(queue), service_(service), methods_(methods) {}
+      : StreamCall(queue), service_(service), methods_(methods), ahead_(service.read_ahead) {}
 
   void Await() {
     self_ = std::static_pointer_cast<ComputeManyStream>(shared_from_this());
@@ -109,7 +111,7 @@ class ComputeManyStream final : public StreamCall, public DrainableStream {
   absl::StatusOr<Batcher::Outcome> Accept(Item* item);
   // The reply to an item that is finished; lets go of what the item held.
   grpc::ByteBuffer MakeReply(Item& item, const absl::Status& status);
-  Item* AcquireItem() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  Item* AcquireItem(uint64_t received_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Takes the reply; the item is free for another message.
   void AddReply(Item* item, grpc::ByteBuffer& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OpenGate(uint64_t ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -129,6 +131,7 @@ class ComputeManyStream final : public StreamCall, public DrainableStream {
   TimeNs newest_reply_at_ ABSL_GUARDED_BY(mu_) = 0;
   WriteCoalescer coalescer_ ABSL_GUARDED_BY(mu_);
   uint32_t unanswered_ ABSL_GUARDED_BY(mu_) = 0;  // taken from the wire, reply not yet written
+  ReadAhead::Stream ahead_ ABSL_GUARDED_BY(mu_);
   bool reading_ ABSL_GUARDED_BY(mu_) = false;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;
   bool no_more_reads_ ABSL_GUARDED_BY(mu_) = false;  // the client half-closed, or went away
@@ -167,6 +170,7 @@ bool ComputeManyStream::TakeRead() {
   if (finished_ || reading_ || no_more_reads_ || draining_ || cancelled_) return false;
   if (!refused_.ok()) return false;
   if (gate_closed_ || unanswered_ >= service_.config.stream_payloads_max) return false;
+  if (!ahead_.MayRead()) return false;
   reading_ = true;
   return true;
 }
@@ -227,20 +231,23 @@ void ComputeManyStream::Perform(Action action, Handle handle) {
   }
 }
 
-Item* ComputeManyStream::AcquireItem() {
+Item* ComputeManyStream::AcquireItem(uint64_t received_bytes) {
   if (free_items_.empty()) {
     items_.push_back(std::make_unique<Item>());
     items_.back()->group = this;
-    return items_.back().get();
+    free_items_.push_back(items_.back().get());
   }
   Item* item = free_items_.back();
   free_items_.pop_back();
+  item->received_bytes = received_bytes;
+  ahead_.Hold(received_bytes);
   return item;
 }
 
 void ComputeManyStream::AddReply(Item* item, grpc::ByteBuffer& reply) {
   replies_.emplace_back().Swap(&reply);
   newest_reply_at_ = item->answered_at;
+  ahead_.LetGo(item->received_bytes);
   free_items_.push_back(item);
 }
 
@@ -261,17 +268,17 @@ void ComputeManyStream::HandleRead(bool ok) {
     coalescer_.ReadEnded();
     return Advance(Handle::kHere);
   }
-  const bool read_first = incoming_.Length() >= kReadFirstBytesMin;
-  const bool takes_long = incoming_.Length() >= kTakesLongBytesMin;
+  const uint64_t received_bytes = incoming_.Length();
+  const bool read_first = received_bytes >= kReadFirstBytesMin;
+  const bool takes_long = received_bytes >= kTakesLongBytesMin;
   std::shared_ptr<ReceivedMessage> message = Receive(incoming_);
-  incoming_.Clear();
   Item* item = nullptr;
   uint64_t ticket = 0;
   bool read = false;
   {
     absl::MutexLock lock(&mu_);
     reading_ = false;
-    item = AcquireItem();
+    item = AcquireItem(received_bytes);
     item->cancelled.store(cancelled_, std::memory_order_relaxed);
     ++unanswered_;
     coalescer_.Arrived();

@@ -10,10 +10,11 @@
 
 namespace histogram::server {
 
-std::shared_ptr<ReceivedMessage> Receive(const grpc::ByteBuffer& message) {
+std::shared_ptr<ReceivedMessage> Receive(grpc::ByteBuffer& message) {
   auto received = std::make_shared<ReceivedMessage>();
   if (!message.Valid()) return received;  // an empty message
-  if (!message.Dump(&received->slices).ok()) return nullptr;
+  received->buffer.Swap(&message);
+  if (!received->buffer.Dump(&received->slices).ok()) return nullptr;
   received->fragments.reserve(received->slices.size());
   for (const grpc::Slice& slice : received->slices) {
     received->fragments.emplace_back(slice.begin(), slice.size());

@@ -22,13 +22,17 @@ namespace histogram::server {
 // One received message: its bytes, which stay where gRPC received them, and what they were parsed
 // to. Shared, so that a lane that was given up on can still read them after the call is over.
 struct ReceivedMessage {
+  // Holds the bytes, and is destroyed last: gRPC lets a byte buffer go on any thread, whereas the
+  // last reference to a slice must not be dropped where none of gRPC's calls is under way. (It may
+  // wake what reclaims memory, which takes such a thread for one of gRPC's own and crashes.)
+  grpc::ByteBuffer buffer;
   std::vector<grpc::Slice> slices;  // small slices hold their bytes themselves: never moved
   std::vector<Fragment> fragments;  // one for each slice
   ParsedRequest parsed;             // points into the slices
 };
 
-// References the message's slices. Null when they cannot be read.
-std::shared_ptr<ReceivedMessage> Receive(const grpc::ByteBuffer& message);
+// Takes the message's bytes and leaves it empty. Null when they cannot be read.
+std::shared_ptr<ReceivedMessage> Receive(grpc::ByteBuffer& message);
 
 // A message of exactly the encoder's bytes.
 grpc::ByteBuffer EncodeMessage(const ReplyEncoder& encoder);

@@ -34,6 +34,11 @@ namespace {
 constexpr char kServiceName[] = "histogram.v1.HistogramService";
 constexpr char kLivenessName[] = "liveness";
 constexpr int kHandshakeTimeoutMs = 10000;  // who is slower than this is not going to call
+// gRPC lets a connection have up to 4 MiB on their way while memory is plentiful, and notices too
+// late that many connections have filled it. With less memory than this, what may be on its way is
+// fixed: 64 KiB a connection, and up to 1 MiB of each message that is being received.
+constexpr uint64_t kAdaptiveWindowBytesMin = uint64_t{256} << 20;
+constexpr int kFrameBytesMax = 1 << 20;  // what the adaptive windows come to, too
 
 int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(value, INT_MAX)); }
 
@@ -125,6 +130,10 @@ std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
       {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
       {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs},
   };
+  if (config.receive_bytes_max < kAdaptiveWindowBytesMin) {
+    settings.push_back({GRPC_ARG_HTTP2_BDP_PROBE, 0});
+    settings.push_back({GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytesMax});
+  }
   if (config.connection_age_us_max > 0) {
     settings.push_back(
         {GRPC_ARG_MAX_CONNECTION_AGE_MS, MillisecondsOf(config.connection_age_us_max)});

@@ -12,6 +12,7 @@
 #include "server/observer.h"
 #include "server/transport/authenticator.h"
 #include "server/transport/codec.h"
+#include "server/transport/read_ahead.h"
 #include "server/transport/stream_registry.h"
 
 namespace histogram::server {
@@ -20,6 +21,10 @@ namespace histogram::server {
 // begins its next read first (docs/tuning-notes/service.md).
 inline constexpr uint64_t kReadFirstBytesMin = 32 << 10;
 
+// The part of receive_bytes_max that streams take for messages beyond the first. The rest is for
+// one message of each stream and what gRPC has received of the next.
+inline constexpr uint64_t kReadAheadShare = 8;
+
 struct ServiceContext {
   ServiceContext(const TransportConfig& transport_config, Batcher& the_batcher, Clock& the_clock,
                  Observer& the_observer)
@@ -27,7 +32,8 @@ struct ServiceContext {
         batcher(the_batcher),
         clock(the_clock),
         observer(the_observer),
-        verifier(transport_config.verify_fraction) {}
+        verifier(transport_config.verify_fraction),
+        read_ahead(transport_config.receive_bytes_max / kReadAheadShare) {}
 
   PlanLimits plan_limits() const { return {config.bin_count_max, config.quantiles_max}; }
 
@@ -38,6 +44,7 @@ struct ServiceContext {
   Verifier verifier;
   Authenticator* authenticator = nullptr;  // null: no tokens; set before the server starts
   StreamRegistry streams;
+  ReadAhead read_ahead;
   // Calls that are not over; a drain ends as soon as there is none left. Each call writes it: it
   // has cache lines of its own (two, because processors fetch them in pairs).
   alignas(128) std::atomic<int64_t> open_calls{0};
