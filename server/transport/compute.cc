@@ -42,7 +42,7 @@ class ComputeCall final : public UnaryCall, public Job, public Recycled<ComputeC
     started_at_ = service_.clock.Now();
     service_.open_calls.fetch_add(1, std::memory_order_relaxed);
     // Unless it was counted here, Done may have run, and this object be gone, once it is accepted.
-    const absl::StatusOr<Batcher::Outcome> outcome = Accept(request());
+    const absl::StatusOr<Batcher::Outcome> outcome = Accept();
     if (!outcome.ok()) {
       ObserveRefusal(service_.observer, outcome.status());
       Fail(outcome.status());
@@ -65,9 +65,9 @@ class ComputeCall final : public UnaryCall, public Job, public Recycled<ComputeC
     UnaryCall::OnDone();
   }
 
-  absl::StatusOr<Batcher::Outcome> Accept(grpc::ByteBuffer& request) {
+  absl::StatusOr<Batcher::Outcome> Accept() {
     if (absl::Status s = IdentifyCaller(service_, context(), caller_info_); !s.ok()) return s;
-    message_ = Receive(request);
+    message_ = Receive(request());
     if (message_ == nullptr) return UnreadableMessage();
     ParsedRequest& parsed = message_->parsed;
     if (absl::Status s = ParseComputeRequest(message_->fragments, parsed); !s.ok()) return s;

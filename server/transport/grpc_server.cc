@@ -38,7 +38,7 @@ constexpr int kHandshakeTimeoutMs = 10000;  // who is slower than this is not go
 // late that many connections have filled it. With less memory than this, what may be on its way is
 // fixed: 64 KiB a connection, and up to 1 MiB of each message that is being received.
 constexpr uint64_t kAdaptiveWindowBytesMin = uint64_t{256} << 20;
-constexpr int kFrameBytesMax = 1 << 20;  // what the adaptive windows come to, too
+constexpr int kFrameBytesMax = 1 << 20;  // with adaptive windows gRPC raises its 16 KiB as well
 
 int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(value, INT_MAX)); }
 
