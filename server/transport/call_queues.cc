@@ -1,5 +1,7 @@
 #include "server/transport/call_queues.h"
 
+#include <grpc/support/time.h>
+#include <grpcpp/alarm.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -27,6 +29,8 @@ constexpr int64_t kNotYet = INT64_MIN;
 // Cache lines of its own: each thread writes its queue's.
 struct alignas(128) CallQueues::Queue final : CallQueue {
   grpc::ServerCompletionQueue& events() override { return *cq; }
+  void Post(Posted& work) override;
+  void RunPosted(bool);
   void CallBegun() override {
     absl::MutexLock lock(&mu);
     ++calls;
@@ -52,6 +56,12 @@ struct alignas(128) CallQueues::Queue final : CallQueue {
   bool over ABSL_GUARDED_BY(mu) = false;
 
   std::vector<std::thread> threads;
+
+  // Written by lanes.
+  alignas(128) std::atomic<Posted*> posted{nullptr};  // newest first
+  // Rings when there was nothing posted and now is: whoever posted that sets it.
+  grpc::Alarm bell;
+  MemberEvent<Queue, &Queue::RunPosted> rang{*this};
 };
 
 // What a thread is at.
@@ -65,6 +75,27 @@ struct CallQueues::Serving {
     return own;
   }
 };
+
+void CallQueues::Queue::Post(Posted& work) {
+  if (Serving::Own().queue == this) return work.Run();
+  Posted* newest = posted.load(std::memory_order_relaxed);
+  do {
+    work.next_ = newest;
+  } while (!posted.compare_exchange_weak(newest, &work, std::memory_order_acq_rel,
+                                         std::memory_order_relaxed));
+  // Its last event has been taken from the queue, since it was that which emptied the list.
+  if (newest == nullptr) bell.Set(cq.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), rang.tag());
+}
+
+void CallQueues::Queue::RunPosted(bool) {
+  Posted* work = posted.exchange(nullptr, std::memory_order_acq_rel);
+  Posted* oldest = nullptr;
+  while (work != nullptr) {
+    Posted* const older = std::exchange(work->next_, oldest);
+    oldest = std::exchange(work, older);
+  }
+  while (oldest != nullptr) std::exchange(oldest, oldest->next_)->Run();  // may be gone after it
+}
 
 CallQueues::CallQueues(grpc::ServerBuilder& builder, uint32_t count) {
   for (uint32_t i = 0; i < std::max(1U, count); ++i) {

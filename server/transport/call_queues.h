@@ -1,9 +1,10 @@
 // The server's completion queues and the threads that serve them.
 //
 // Each queue has connections of its own and, at any moment, one thread at it, which receives,
-// counts what is small, and answers: no call passes from thread to thread (docs/adr/0012). gRPC
-// assigns connections to queues in turn. That holds where each queue polls its own sockets, as
-// gRPC's strategy "poll" does (ChoosePolling); with others it is correct, and slower.
+// counts what is small, and answers: no call passes from thread to thread (docs/adr/0012). What
+// lanes count they hand back to that thread (Post). gRPC assigns connections to queues in turn.
+// That holds where each queue polls its own sockets, as gRPC's strategy "poll" does
+// (ChoosePolling); with others it is correct, and slower.
 //
 // A thread that is about to take long lends its queue to a second one, which serves it meanwhile:
 // the next message is received while one is counted. The pattern is known as leader and followers
@@ -20,10 +21,26 @@
 
 namespace histogram::server {
 
+// What a thread leaves for the one that serves a queue.
+class Posted {
+ public:
+  virtual ~Posted() = default;
+  // Called once for each Post, without any lock. Until then the object stays.
+  virtual void Run() = 0;
+
+ private:
+  friend class CallQueues;
+  Posted* next_ = nullptr;  // in the list that it is in
+};
+
 // One of them, as its calls see it. Thread-safe.
 class CallQueue {
  public:
   virtual grpc::ServerCompletionQueue& events() = 0;
+  // The thread that serves this queue runs `work` soon; if that is the calling one, it runs at
+  // once. So a lane does not wait while a reply is sent, nor contend for the connection with the
+  // thread that receives from it. REQUIRES: a call of this queue is open until `work` has run.
+  virtual void Post(Posted& work) = 0;
   // A call is awaited in this queue, or ends: gRPC is done with it. The queue outlives its calls.
   virtual void CallBegun() = 0;
   virtual void CallEnded() = 0;

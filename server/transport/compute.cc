@@ -14,7 +14,10 @@ namespace {
 
 // Both sides of the call: gRPC's and the batcher's job. Done and OnCancel may come from different
 // threads at once; OnCancel only sets a flag, and only Done (or an early refusal) finishes.
-class ComputeCall final : public UnaryCall, public Job, public Recycled<ComputeCall> {
+class ComputeCall final : public UnaryCall,
+                          public Job,
+                          public Posted,
+                          public Recycled<ComputeCall> {
  public:
   ComputeCall(ServiceContext& service, Methods& methods, CallQueue& queue)
       : UnaryCall(queue), service_(service), methods_(methods) {
@@ -22,18 +25,15 @@ class ComputeCall final : public UnaryCall, public Job, public Recycled<ComputeC
   }
 
   void Done(const absl::Status& status) override {
-    if (!status.ok()) return Fail(status);
-    Answer answer;
-    if (absl::Status bad = FinishAnswer(service_, *plan_, *this, answer, reply_at_); !bad.ok()) {
-      return Fail(bad);
-    }
-    answer.receipt.total_ns = static_cast<uint64_t>(reply_at_ - started_at_);
-    EchoTrace(caller_info_, context());
-    Reply(EncodeMessage(ReplyEncoder::ComputeResponse(answer, plan_->omit_counts)));
+    status_ = status;
+    if (status_.ok()) status_ = MakeReply();
+    queue().Post(*this);
   }
 
   void Identify() override { caller = FairnessId(service_, context(), caller_info_); }
   void CountingHere() override { CallQueues::LendToCount(bytes); }
+
+  void Run() override { Send(); }
 
  private:
   void AwaitNext() override { AwaitCompute(service_, methods_, queue()); }
@@ -45,7 +45,8 @@ class ComputeCall final : public UnaryCall, public Job, public Recycled<ComputeC
     const absl::StatusOr<Batcher::Outcome> outcome = Accept();
     if (!outcome.ok()) {
       ObserveRefusal(service_.observer, outcome.status());
-      Fail(outcome.status());
+      status_ = outcome.status();
+      Send();
     } else if (*outcome == Batcher::Outcome::kCounted) {
       Done(absl::OkStatus());
     }
@@ -81,10 +82,21 @@ class ComputeCall final : public UnaryCall, public Job, public Recycled<ComputeC
     return service_.batcher.Enqueue(this, Batcher::WhenFull::kRefuse);
   }
 
-  void Fail(const absl::Status& status) {
-    status_ = status;
+  absl::Status MakeReply() {
+    Answer answer;
+    if (absl::Status bad = FinishAnswer(service_, *plan_, *this, answer, reply_at_); !bad.ok()) {
+      return bad;
+    }
+    answer.receipt.total_ns = static_cast<uint64_t>(reply_at_ - started_at_);
+    reply_ = EncodeMessage(ReplyEncoder::ComputeResponse(answer, plan_->omit_counts));
+    return absl::OkStatus();
+  }
+
+  // The object may be gone when it returns.
+  void Send() {
     EchoTrace(caller_info_, context());
-    ReplyError(FailCall(status, context()));
+    if (status_.ok()) return Reply(reply_);
+    ReplyError(FailCall(status_, context()));
   }
 
   ServiceContext& service_;
@@ -95,6 +107,7 @@ class ComputeCall final : public UnaryCall, public Job, public Recycled<ComputeC
   Caller caller_info_;
   std::shared_ptr<ReceivedMessage> message_;
   std::shared_ptr<const Plan> plan_;
+  grpc::ByteBuffer reply_;
 };
 
 }  // namespace

@@ -40,7 +40,7 @@ struct Item final : Job {
   Answer answer;
 };
 
-class ComputeManyStream final : public StreamCall, public DrainableStream {
+class ComputeManyStream final : public StreamCall, public DrainableStream, public Posted {
  public:
   ComputeManyStream(ServiceContext& service, Methods& methods, CallQueue& queue)
       : StreamCall(queue), service_(service), methods_(methods), ahead_(service.read_ahead) {}
@@ -60,6 +60,9 @@ class ComputeManyStream final : public StreamCall, public DrainableStream {
   void ItemDone(Item* item, const absl::Status& status);
 
  private:
+  // What ItemDone has posted.
+  void Run() override;
+
   // From gRPC.
   void AwaitNext() override { AwaitComputeMany(service_, methods_, queue()); }
   void OnCall() override;
@@ -138,6 +141,7 @@ class ComputeManyStream final : public StreamCall, public DrainableStream {
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  bool posted_ ABSL_GUARDED_BY(mu_) = false;  // Run will come
   // Closed from the arrival of a message until it is in the queue: as long as there is no room for
   // it, nothing more is read. The ticket says whose message closed it.
   bool gate_closed_ ABSL_GUARDED_BY(mu_) = false;
@@ -365,10 +369,22 @@ void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
     absl::MutexLock lock(&mu_);
     OpenGate(item->ticket);
     AddReply(item, reply);
-    if (another_follows) return;
+    if (another_follows || posted_ || finished_) return;
+    posted_ = true;
+    Hold();
+  }
+  queue().Post(*this);
+}
+
+void ComputeManyStream::Run() {
+  {
+    absl::MutexLock lock(&mu_);
+    posted_ = false;
+    coalescer_.Grouped(replies_.size());
     Advance(Handle::kHere);
   }
   Completions::Run();
+  Release();
 }
 
 void ComputeManyStream::OnWriteDone(bool ok) {

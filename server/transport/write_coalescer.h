@@ -11,6 +11,9 @@
 // if all of its messages were answered together. So half a run is sent at a time: a run is what
 // came without a pause, the last one before this one or this one, whichever is longer.
 //
+// What lanes have counted is ready in groups, whatever came when: the replies of a group are sent
+// together.
+//
 // A state machine without gRPC and without a clock. Thread-compatible.
 #ifndef HISTOGRAM_SERVER_TRANSPORT_WRITE_COALESCER_H_
 #define HISTOGRAM_SERVER_TRANSPORT_WRITE_COALESCER_H_
@@ -48,6 +51,9 @@ class WriteCoalescer {
   // Its reply is there, or will be at some time.
   void Handled() { --handling_; }
 
+  // All replies that wait now became ready in a group. REQUIRES: Next is asked soon.
+  void Grouped(size_t replies) { group_ = replies; }
+
   // Whether to begin the next read before the next write, which is told then what is there. While
   // messages do not come in runs, the other order is quicker (docs/tuning-notes/service.md).
   bool ReadsFirst() const { return was_there_ || run_ > 1 || half_of_last_ > 0; }
@@ -56,6 +62,8 @@ class WriteCoalescer {
   // REQUIRES: replies > 0, and no write is under way.
   Step Next(size_t replies, TimeNs newest_at) {
     const uint32_t most = std::max(half_of_last_, HalfOf(run_));
+    const bool of_group = group_ > 0;
+    if (of_group) --group_;
     if (replies == 1) {
       const bool more = is_there_ || handling_ > 0;
       if (more && most > 0) return Step::kWait;
@@ -65,7 +73,8 @@ class WriteCoalescer {
     if (buffered_ == 0) oldest_at_ = newest_at;
     // gRPC is done with a stream's first write, which carries its header, only when it is sent.
     if (!sent_) return Send();
-    if (buffered_ >= most || newest_at - oldest_at_ >= kBufferedNsMax) return Send();
+    const uint32_t limit = of_group ? kBufferedMax : most;
+    if (buffered_ >= limit || newest_at - oldest_at_ >= kBufferedNsMax) return Send();
     ++buffered_;
     return Step::kBuffer;
   }
@@ -86,6 +95,7 @@ class WriteCoalescer {
 
   uint32_t handling_ = 0;
   bool sent_ = false;  // anything
+  size_t group_ = 0;   // of the replies that wait, the oldest: what is left of a group
   uint32_t buffered_ = 0;
   TimeNs oldest_at_ = 0;  // of what is buffered, about
   // Messages of this run; and of the last one the half, without the one that sends the others.

@@ -44,6 +44,25 @@ class Happening final : public Event {
   grpc::Alarm alarm_;
 };
 
+class Work final : public Posted {
+ public:
+  explicit Work(std::function<void()> then) : then_(std::move(then)) {}
+  void Run() override {
+    thread_ = std::this_thread::get_id();
+    then_();
+    over_.Notify();
+  }
+  std::thread::id Wait() {
+    over_.WaitForNotification();
+    return thread_;
+  }
+
+ private:
+  const std::function<void()> then_;
+  std::thread::id thread_;
+  absl::Notification over_;
+};
+
 class CallQueuesTest : public testing::Test {
  protected:
   void Make(uint32_t count) {
@@ -144,6 +163,106 @@ TEST_F(CallQueuesTest, ElsewhereNothingIsLent) {
   EXPECT_FALSE(CallQueues::LendToCount(kMuch));
 }
 
+TEST_F(CallQueuesTest, WhatIsPostedRunsInTheOrderOfPostingOnTheThreadOfTheQueue) {
+  Make(2);
+  CallQueue& queue = (*queues_)[1];
+  std::vector<int> order;  // written by one thread
+  std::vector<std::unique_ptr<Work>> works;
+  constexpr int kWorks = 100;
+  works.reserve(kWorks);
+  for (int i = 0; i < kWorks; ++i) {
+    works.push_back(std::make_unique<Work>([&order, i] { order.push_back(i); }));
+  }
+  absl::Notification go;
+  Happening busy([&] { go.WaitForNotification(); });
+  busy.In(queue);
+  for (const auto& work : works) queue.Post(*work);
+  go.Notify();
+  const std::thread::id thread = busy.Wait();
+  for (const auto& work : works) EXPECT_EQ(work->Wait(), thread);
+  ASSERT_EQ(order.size(), kWorks);
+  for (int i = 0; i < kWorks; ++i) EXPECT_EQ(order[i], i);
+}
+
+TEST_F(CallQueuesTest, WhatIsPostedWhereItBelongsRunsAtOnce) {
+  Make(2);
+  bool ran_here = false, ran_elsewhere = true;
+  Work here([] {}), elsewhere([] {});
+  absl::Notification go;
+  Happening busy([&] { go.WaitForNotification(); });
+  busy.In((*queues_)[1]);
+  Happening event([&] {
+    (*queues_)[0].Post(here);
+    ran_here = here.Wait() == std::this_thread::get_id();  // would wait for ever otherwise
+    (*queues_)[1].Post(elsewhere);
+    go.Notify();
+    ran_elsewhere = elsewhere.Wait() != std::this_thread::get_id();
+  });
+  event.In((*queues_)[0]);
+  event.Wait();
+  EXPECT_TRUE(ran_here);
+  EXPECT_TRUE(ran_elsewhere);
+  busy.Wait();
+}
+
+// Between posting and running the queue empties many times.
+TEST_F(CallQueuesTest, NothingThatManyThreadsPostIsForgotten) {
+  Make(1);
+  CallQueue& queue = (*queues_)[0];
+  constexpr int kThreads = 4, kEach = 2000;
+  std::vector<std::thread> threads;
+  threads.reserve(kThreads);
+  int ran = 0;  // on one thread
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kEach; ++i) {
+        Work work([&] { ++ran; });
+        queue.Post(work);
+        if (i % 3 == 0) {
+          Work another([&] { ++ran; });
+          queue.Post(another);
+          another.Wait();
+        }
+        work.Wait();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Happening last([] {});  // what ran, ran before it
+  last.In(queue);
+  last.Wait();
+  EXPECT_EQ(ran, kThreads * (kEach + (kEach + 2) / 3));
+}
+
+TEST_F(CallQueuesTest, WorkMayPostAndGo) {
+  Make(1);
+  CallQueue& queue = (*queues_)[0];
+  absl::Notification over;
+  struct Chain final : Posted {
+    void Run() override {
+      if (left == 0) {
+        over->Notify();
+      } else {
+        auto* next = new Chain;
+        next->queue = queue;
+        next->over = over;
+        next->left = left - 1;
+        queue->Post(*next);
+      }
+      delete this;
+    }
+    CallQueue* queue = nullptr;
+    absl::Notification* over = nullptr;
+    int left = 0;
+  };
+  auto* first = new Chain;
+  first->queue = &queue;
+  first->over = &over;
+  first->left = 10;
+  queue.Post(*first);
+  over.WaitForNotification();
+}
+
 TEST_F(CallQueuesTest, ToStopWaitsForTheCallsAndServesThemMeanwhile) {
   Make(1);
   CallQueue& queue = (*queues_)[0];
@@ -153,6 +272,9 @@ TEST_F(CallQueuesTest, ToStopWaitsForTheCallsAndServesThemMeanwhile) {
   Happening event([&] {});
   event.In(queue);  // a queue that is shut down would not take it
   event.Wait();
+  Work work([] {});
+  queue.Post(work);
+  work.Wait();
   queue.CallEnded();
   stopper.join();
 }

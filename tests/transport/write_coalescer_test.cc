@@ -72,6 +72,14 @@ class Model {
     Advance();
   }
 
+  // So many replies at a time, as lanes answer.
+  void ReplyInAGroup(uint32_t replies) {
+    later -= replies;
+    for (uint32_t i = 0; i < replies; ++i) AddReply();
+    coalescer_.Grouped(replies_);
+    Advance();
+  }
+
   // As one thread does it that answers each message where it is read.
   void RunOne() {
     if (Take() == Completion::kRead) HandleRead(true);
@@ -292,6 +300,40 @@ TEST(WriteCoalescerTest, WhatTakesLongIsSentSooner) {
   EXPECT_LE(model.kept_longest, WriteCoalescer::kBufferedNsMax * 3 / 2);
 }
 
+TEST(WriteCoalescerTest, AGroupIsSentTogether) {
+  Model model;
+  model.Burst(1);
+  for (const uint32_t group : {2U, 5U, 15U, 16U}) {
+    for (uint32_t i = 0; i < group; ++i) {
+      model.Arrive();
+      ASSERT_EQ(model.Take(), Model::Completion::kRead);
+      model.HandleRead(false);
+    }
+    const uint64_t sends = model.sends;
+    model.ReplyInAGroup(group);
+    model.RunAll();
+    EXPECT_EQ(model.sent, model.arrived);
+    EXPECT_EQ(model.sends - sends, 1) << group;
+  }
+  EXPECT_EQ(model.unsent_most, WriteCoalescer::kBufferedMax + 1);
+}
+
+TEST(WriteCoalescerTest, AfterAGroupAllIsAsBefore) {
+  Model model;
+  model.Burst(1);
+  for (int i = 0; i < 4; ++i) {
+    model.Arrive();
+    ASSERT_EQ(model.Take(), Model::Completion::kRead);
+    model.HandleRead(false);
+  }
+  model.ReplyInAGroup(4);
+  model.RunAll();
+  for (int i = 0; i < 2; ++i) model.Burst(1);  // the group's messages were a run
+  const uint64_t sends = model.sends;
+  model.Burst(3);
+  EXPECT_EQ(model.sends - sends, 3);
+}
+
 // Any order of completions, threads that handle messages side by side, and replies that come later:
 // whatever happens, when nothing is under way any more all that was answered has been sent.
 TEST(WriteCoalescerTest, NothingIsForgotten) {
@@ -312,7 +354,11 @@ TEST(WriteCoalescerTest, NothingIsForgotten) {
           if (model.handled_by_others > 0) model.HandleRead(!later || below(2) == 0);
           break;
         case 2:
-          if (model.later > 0) model.Reply();
+          if (model.later > 1 && below(2) == 0) {
+            model.ReplyInAGroup(1 + static_cast<uint32_t>(below(model.later)));
+          } else if (model.later > 0) {
+            model.Reply();
+          }
           break;
         default:
           model.tells = below(8) > 0;
