@@ -55,6 +55,7 @@ struct Shared {
     std::unique_ptr<Lane> lane;  // used by the slot's thread only
     Stage stage = Stage::kIdle;
     Task task;
+    CondVar woken;  // given a task, or stopping
   };
 
   BackendInfo info;
@@ -69,8 +70,11 @@ struct Shared {
   std::shared_ptr<SharedFate> fate;
 
   Mutex mutex;
-  CondVar work, orphaned, gone;
-  std::deque<Task> tasks ABSL_GUARDED_BY(mutex);
+  CondVar orphaned, gone;
+  // Lanes that sleep, the last to do so last: it is woken first. Its thread, buffers and stream are
+  // still in the caches, which the others' may no longer be.
+  std::vector<Slot*> idle ABSL_GUARDED_BY(mutex);
+  std::deque<Task> tasks ABSL_GUARDED_BY(mutex);    // for which no lane was idle
   std::deque<Task> orphans ABSL_GUARDED_BY(mutex);  // to be handed back UNAVAILABLE
   bool stopping ABSL_GUARDED_BY(mutex) = false;
   bool reaper_stopping ABSL_GUARDED_BY(mutex) = false;
@@ -192,18 +196,24 @@ bool RunBatch(Shared& shared, Shared::Slot& slot) {
   return true;
 }
 
+// Waits until the slot has a task; false when none will come.
+bool TakeTask(Shared& shared, Shared::Slot& slot) {
+  MutexLock lock(shared.mutex);
+  if (!shared.tasks.empty()) {
+    slot.task = std::move(shared.tasks.front());
+    shared.tasks.pop_front();
+    slot.stage = Shared::Stage::kGathering;
+    return true;
+  }
+  shared.idle.push_back(&slot);
+  while (slot.stage == Shared::Stage::kIdle && !shared.stopping) slot.woken.Wait(shared.mutex);
+  return slot.stage != Shared::Stage::kIdle;
+}
+
 void RunLane(Shared& shared, Shared::Slot& slot) {
   const PreciseSleep precise_sleep;
   static_cast<void>(cudaSetDevice(shared.device_index));
-  while (true) {
-    {
-      MutexLock lock(shared.mutex);
-      while (shared.tasks.empty() && !shared.stopping) shared.work.Wait(shared.mutex);
-      if (shared.tasks.empty()) break;
-      slot.task = std::move(shared.tasks.front());
-      shared.tasks.pop_front();
-      slot.stage = Shared::Stage::kGathering;
-    }
+  while (TakeTask(shared, slot)) {
     if (!RunBatch(shared, slot)) break;
     Shared::Task task;
     {
@@ -234,7 +244,7 @@ class CudaBackend final : public Backend {
     {
       MutexLock lock(shared_->mutex);
       shared_->stopping = true;
-      shared_->work.NotifyAll();
+      for (Shared::Slot& slot : shared_->slots) slot.woken.NotifyOne();
     }
     for (size_t i = 0; i < threads_.size(); ++i) stuck[i] = !WaitUntilGone(shared_->slots[i]);
     {
@@ -284,8 +294,15 @@ class CudaBackend final : public Backend {
       shared_->orphaned.NotifyAll();
       return;
     }
-    shared_->tasks.push_back(std::move(task));
-    shared_->work.NotifyOne();
+    if (shared_->idle.empty()) {
+      shared_->tasks.push_back(std::move(task));
+      return;
+    }
+    Shared::Slot& slot = *shared_->idle.back();
+    shared_->idle.pop_back();
+    slot.task = std::move(task);
+    slot.stage = Shared::Stage::kGathering;
+    slot.woken.NotifyOne();
   }
 
   void Execute(Batch& batch) override {
