@@ -2,8 +2,10 @@
 """Twice as much load as the server can carry: what it answers, how soon it refuses, how much memory it takes.
 
 Starts our server with one slow lane (the scalar kernel, hand-over instead of counting in place), so that
-counting and not the link is what gives way; measures its capacity in a closed loop; offers twice that in an
-open loop; and measures the capacity again at once. With --minutes, keeps a steady closed loop running for so
+counting and not the link is what gives way. Each round measures the capacity in a closed loop, offers twice
+that in an open loop, goes back to the closed loop at once, and measures the capacity again. A shared core may
+be a third slower from one second to the next: what a round finds is compared with the capacities before and
+after it, and the medians of the rounds count. With --minutes, keeps a steady closed loop running for so
 long afterwards, behind a burst of four times as many requests in flight, and watches the resident memory.
 
   bench/service/overload.py --binaries build/release/bin --output overload.json [--minutes 10]
@@ -12,6 +14,7 @@ Needs Python 3.9 and nothing else. Linux only. Exits with 1 where an asked numbe
 """
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -24,7 +27,6 @@ from servers import Server, on_cores
 
 KIB, MIB = 1024, 1 << 20
 PAYLOAD = 256 * KIB
-QUEUE_BYTES, RECEIVE_BYTES = 32 * MIB, 128 * MIB
 BURST_SECONDS = 20
 
 
@@ -61,25 +63,43 @@ class Watch(threading.Thread):
         return self.most
 
 
-def overload(client, server, seconds):
-    at_rest = server.resident_mib()
-    before = bench(client, server, seconds)
-    capacity = before["requests_per_second"]
+def capacity(client, server, seconds):
+    return bench(client, server, seconds)["requests_per_second"]
+
+
+def overload_round(client, server, seconds, before):
     watch = Watch(server)
-    flood = bench(client, server, seconds, rate=2 * capacity)
+    flood = bench(client, server, seconds, rate=2 * before)
     most = watch.stop()
-    after = bench(client, server, 1.0, warm_up=0.0)
-    return {
-        "payload_bytes": PAYLOAD, "capacity_per_second": round(capacity, 1),
-        "offered_per_second": round(2 * capacity, 1), "goodput_per_second": round(flood["requests_per_second"], 1),
-        "goodput_of_capacity": round(flood["requests_per_second"] / capacity, 3),
+    recovering = bench(client, server, seconds, warm_up=0.0)["requests_per_second"]
+    later = capacity(client, server, seconds)
+    around = (before + later) / 2
+    refusals = sum(n for text, n in flood["error_messages"].items() if text.startswith("refused"))
+    return later, {
+        "capacity_per_second": round(around, 1), "goodput_per_second": round(flood["requests_per_second"], 1),
+        "goodput_of_capacity": round(flood["requests_per_second"] / around, 3),
+        "recovered_of_capacity": round(recovering / around, 3),
         "refused": flood["refused"], "refused_p99_ms": round(flood["refused_p99_us"] / 1e3, 2),
-        "wrong": flood["wrong"], "other_errors": flood["errors"] - sum(
-            n for text, n in flood["error_messages"].items() if text.startswith("refused")) - flood["wrong"],
-        "error_messages": flood["error_messages"],
-        "resident_mib_at_rest": round(at_rest, 1), "resident_mib_most": round(most, 1),
-        "resident_mib_bound": round(at_rest + RECEIVE_BYTES / MIB + 64, 1),
-        "recovered_of_capacity": round(after["requests_per_second"] / capacity, 3)}
+        "wrong": flood["wrong"], "other_errors": flood["errors"] - refusals - flood["wrong"],
+        "error_messages": flood["error_messages"], "resident_mib_most": round(most, 1)}
+
+
+def overload(client, server, seconds, rounds, receive_mib):
+    at_rest = server.resident_mib()
+    capacity(client, server, seconds)  # what a server allocates first, it allocates here
+    before, results = capacity(client, server, seconds), []
+    for _ in range(rounds):
+        before, result = overload_round(client, server, seconds, before)
+        results.append(result)
+    median = lambda name: statistics.median(r[name] for r in results)
+    return {"payload_bytes": PAYLOAD, "receive_mib_max": receive_mib,
+            **{name: round(median(name), 3) for name in (
+                "capacity_per_second", "goodput_per_second", "goodput_of_capacity", "recovered_of_capacity",
+                "refused_p99_ms")},
+            **{name: sum(r[name] for r in results) for name in ("refused", "wrong", "other_errors")},
+            "resident_mib_at_rest": round(at_rest, 1),
+            "resident_mib_most": max(r["resident_mib_most"] for r in results),
+            "resident_mib_bound": round(at_rest + receive_mib + 64, 1), "rounds": results}
 
 
 def steady(client, server, minutes):
@@ -125,7 +145,10 @@ def missed(result):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--binaries", default="build/release/bin", help="folder of histogram-server and histogram-client")
-    p.add_argument("--seconds", type=float, default=5, help="of each part of the overload")
+    p.add_argument("--seconds", type=float, default=1.5, help="of each part of a round of overload")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--receive-mib", type=int, default=128,
+                   help="the server's --receive-bytes-max; a quarter of it is its queue")
     p.add_argument("--minutes", type=float, default=0, help="of steady load afterwards")
     p.add_argument("--output", default="")
     a = p.parse_args()
@@ -134,13 +157,13 @@ def main():
     flags = ["--listen", "127.0.0.1:0", "--metrics-listen", "off", "--log-level", "warn", "--port-file", "@PORT_FILE@",
              "--drain-delay-us", "0", "--backend", "cpu"]
     slow = ["--cpu-lanes", "1", "--force-kernel", "scalar", "--inline-bytes-max", "0", "--queue-bytes-max",
-            QUEUE_BYTES, "--receive-bytes-max", RECEIVE_BYTES, "--payload-bytes-max", 16 * MIB]
+            a.receive_mib * MIB // 4, "--receive-bytes-max", a.receive_mib * MIB, "--payload-bytes-max", 16 * MIB]
     result = {**machine_fields(), "pinned": {"server": server_cores, "client": client_cores}}
     with tempfile.TemporaryDirectory(prefix="histogram-bench-") as folder:
         server = Server("ours", "cpu", [Path(a.binaries) / "histogram-server", *flags, *slow], Path(folder),
                         server_cores)
         try:
-            result["overload"] = overload(client, server, a.seconds)
+            result["overload"] = overload(client, server, a.seconds, a.rounds, a.receive_mib)
         finally:
             server.stop()
         if a.minutes:
