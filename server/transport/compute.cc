@@ -88,15 +88,19 @@ class ComputeCall final : public UnaryCall,
       return bad;
     }
     answer.receipt.total_ns = static_cast<uint64_t>(reply_at_ - started_at_);
-    reply_ = EncodeMessage(ReplyEncoder::ComputeResponse(answer, plan_->omit_counts));
+    grpc::ByteBuffer reply =
+        EncodeMessage(ReplyEncoder::ComputeResponse(answer, plan_->omit_counts));
+    reply_.Swap(&reply);  // to assign it would be to copy it
     return absl::OkStatus();
   }
 
   // The object may be gone when it returns.
   void Send() {
     EchoTrace(caller_info_, context());
-    if (status_.ok()) return Reply(reply_);
-    ReplyError(FailCall(status_, context()));
+    if (!status_.ok()) return ReplyError(FailCall(status_, context()));
+    grpc::ByteBuffer reply;  // lets go of the bytes as soon as they are sent
+    reply.Swap(&reply_);
+    Reply(reply);
   }
 
   ServiceContext& service_;

@@ -304,7 +304,8 @@ void ComputeManyStream::HandleRead(bool ok) {
   if (finished) {
     if (!outcome.ok()) ObserveRefusal(service_.observer, outcome.status());
     item->stream.reset();
-    reply = MakeReply(*item, outcome.status());
+    grpc::ByteBuffer made = MakeReply(*item, outcome.status());
+    reply.Swap(&made);
   }
   absl::MutexLock lock(&mu_);
   if (!takes_long) coalescer_.Handled();
@@ -338,21 +339,20 @@ void ComputeManyStream::ItemAdmitted(const Item& item) {
 
 grpc::ByteBuffer ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
   const uint64_t request_id = item.message == nullptr ? 0 : item.message->parsed.request_id;
-  grpc::ByteBuffer reply;
   absl::Status result = status;
   TimeNs now = 0;
   if (result.ok()) result = FinishAnswer(service_, *item.plan, item, item.answer, now);
   if (!result.ok()) now = service_.clock.Now();
   item.answered_at = now;
   const auto duration_ns = static_cast<uint64_t>(now - item.started_at);
+  item.answer.receipt.total_ns = duration_ns;
+  // Made where it is returned: to assign a byte buffer is to copy it.
+  grpc::ByteBuffer reply = result.ok() ? EncodeMessage(ReplyEncoder::ComputeManyResponse(
+                                             item.answer, item.plan->omit_counts, request_id))
+                                       : EncodeMessage(EncodeComputeManyError(request_id, result));
   if (result.ok()) {
-    item.answer.receipt.total_ns = duration_ns;
-    reply = EncodeMessage(
-        ReplyEncoder::ComputeManyResponse(item.answer, item.plan->omit_counts, request_id));
     service_.observer.StageFinished(Stage::kReply, item.report.backend,
                                     static_cast<uint64_t>(service_.clock.Now() - now));
-  } else {
-    reply = EncodeMessage(EncodeComputeManyError(request_id, result));
   }
   ReportCall(service_, caller_, Method::kComputeMany, result, item.bytes, duration_ns);
   item.fragments = {};
