@@ -37,9 +37,10 @@ class Posted {
 class CallQueue {
  public:
   virtual grpc::ServerCompletionQueue& events() = 0;
-  // The thread that serves this queue runs `work` soon; if that is the calling one, it runs at
-  // once. So a lane does not wait while a reply is sent, nor contend for the connection with the
-  // thread that receives from it. REQUIRES: a call of this queue is open until `work` has run.
+  // The thread that serves this queue runs `work` soon. Within an event of this queue it runs at
+  // once, on the calling thread, also while the queue is lent. So a lane does not wait while a
+  // reply is sent, nor contend for the connection with the thread that receives from it. REQUIRES:
+  // a call of this queue is open until `work` has run.
   virtual void Post(Posted& work) = 0;
   // A call is awaited in this queue, or ends: gRPC is done with it. The queue outlives its calls.
   virtual void CallBegun() = 0;

@@ -13,7 +13,7 @@ namespace histogram::server {
 namespace {
 
 // Both sides of the call: gRPC's and the batcher's job. Done and OnCancel may come from different
-// threads at once; OnCancel only sets a flag, and only Done (or an early refusal) finishes.
+// threads at once; OnCancel only sets a flag, and only Send, which comes once, finishes.
 class ComputeCall final : public UnaryCall,
                           public Job,
                           public Posted,

@@ -20,47 +20,48 @@ namespace {
 
 constexpr uint64_t kMuch = 1 << 20, kLittle = 1 << 10;
 
-class Happening final : public Event {
+// Something that some thread does, once.
+class Deed {
  public:
-  explicit Happening(std::function<void()> then) : then_(std::move(then)) {}
-  void Happened(bool ok) override {
-    EXPECT_TRUE(ok);
+  explicit Deed(std::function<void()> then) : then_(std::move(then)) {}
+  // Which thread did it.
+  std::thread::id Wait() {
+    over_.WaitForNotification();
+    return thread_;
+  }
+
+ protected:
+  void Do() {
     thread_ = std::this_thread::get_id();
     then_();
     over_.Notify();
+  }
+
+ private:
+  const std::function<void()> then_;
+  std::thread::id thread_;
+  absl::Notification over_;
+};
+
+class Happening final : public Event, public Deed {
+ public:
+  using Deed::Deed;
+  void Happened(bool ok) override {
+    EXPECT_TRUE(ok);
+    Do();
   }
   void In(CallQueue& queue) {
     alarm_.Set(&queue.events(), gpr_now(GPR_CLOCK_MONOTONIC), static_cast<Event*>(this));
   }
-  std::thread::id Wait() {
-    over_.WaitForNotification();
-    return thread_;
-  }
 
  private:
-  const std::function<void()> then_;
-  std::thread::id thread_;
-  absl::Notification over_;
   grpc::Alarm alarm_;
 };
 
-class Work final : public Posted {
+class Work final : public Posted, public Deed {
  public:
-  explicit Work(std::function<void()> then) : then_(std::move(then)) {}
-  void Run() override {
-    thread_ = std::this_thread::get_id();
-    then_();
-    over_.Notify();
-  }
-  std::thread::id Wait() {
-    over_.WaitForNotification();
-    return thread_;
-  }
-
- private:
-  const std::function<void()> then_;
-  std::thread::id thread_;
-  absl::Notification over_;
+  using Deed::Deed;
+  void Run() override { Do(); }
 };
 
 class CallQueuesTest : public testing::Test {
