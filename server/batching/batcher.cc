@@ -83,6 +83,7 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_
   Room room = Room::kYes;
   uint64_t charged = 0, limit = 0;
   uint32_t retry_after_ms = 0;
+  const bool may_count = !in_callback && !job->for_lane;  // this thread
   Flight* inlined = nullptr;
   Work work;
   {
@@ -97,7 +98,7 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_
       job->notes_ = {};
       if (room == Room::kYes) {
         charged_bytes_ += job->charge_bytes;
-        inlined = in_callback ? nullptr : TryInlineLocked(job, now);
+        inlined = may_count ? TryInlineLocked(job, now) : nullptr;
         if (inlined == nullptr) {
           job->Identify();
           queue_.Push(job);
@@ -123,7 +124,7 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_
   }
   if (inlined != nullptr) return CountLone(inlined, job, now);
   // A job that is not counted here as a whole may be in part.
-  RunWork(work, in_callback ? nullptr : job);
+  RunWork(work, may_count ? job : nullptr);
   return outcome;
 }
 

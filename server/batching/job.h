@@ -31,6 +31,7 @@ class Job {
   TimeNs deadline = kNever;
   uint64_t caller = 0;  // for fairness: authenticated identity, else connection; see Identify
   const void* group = nullptr;  // what another_follows is told of; null: it is told of nothing
+  bool for_lane = false;  // a lane counts it, not the thread in Enqueue, whatever inline_bytes_max
   // Owns the fragments and their bytes; may be empty. See SharePayload.
   std::shared_ptr<const void> payload_owner;
 

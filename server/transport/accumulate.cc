@@ -30,7 +30,6 @@ class AccumulateStream;
 
 // One chunk on its way through the batcher. Chunks are reused.
 struct Chunk final : Job {
-  void CountingHere() override { CallQueues::LendToCount(bytes); }
   void Done(const absl::Status& status) override;
 
   std::shared_ptr<AccumulateStream> stream;  // set while the batcher has the chunk
@@ -249,6 +248,7 @@ Chunk* AccumulateStream::Append(const std::shared_ptr<ReceivedMessage>& message)
   chunk->stream = self_;
   chunk->snapshot = message->parsed.snapshot;
   chunk->counted = false;
+  chunk->for_lane = CallQueues::CoresToSpare(chunk->bytes);
   open_chunks_.push_back(chunk);
   open_bytes_ += chunk->bytes;
   ahead_.Hold(chunk->bytes);

@@ -20,9 +20,15 @@
 namespace histogram::server {
 namespace {
 
-constexpr uint64_t kLendBytesMin = 64 << 10;  // to count them takes longer than a thread to wake
-constexpr int64_t kRecentlyNs = 20'000'000;   // longer than the largest payloads take
+constexpr uint64_t kMuchBytesMin = 64 << 10;   // to count them takes longer than to wake a thread
+constexpr uint64_t kLendBytesMin = 128 << 10;  // and longer than until it is awake
+constexpr int64_t kRecentlyNs = 20'000'000;    // longer than the largest payloads take
 constexpr int64_t kNotYet = INT64_MIN;
+
+int64_t NowNs() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::nanoseconds(now).count();
+}
 
 }  // namespace
 
@@ -39,6 +45,10 @@ struct alignas(128) CallQueues::Queue final : CallQueue {
     absl::MutexLock lock(&mu);
     if (--calls == 0) changed.SignalAll();
   }
+  bool IsServed() {
+    absl::MutexLock lock(&mu);
+    return served;
+  }
   // A call that is cancelled as the server shuts down begins one more operation, its end, which a
   // queue that is shut down would not take.
   void WaitUntilNoCallIsLeft() {
@@ -47,7 +57,7 @@ struct alignas(128) CallQueues::Queue final : CallQueue {
   }
 
   std::unique_ptr<grpc::ServerCompletionQueue> cq;
-  std::atomic<int64_t> counted_at{kNotYet};  // when much was last counted in an event of this queue
+  std::atomic<int64_t> counted_at{kNotYet};  // when an event of this queue last had much to count
 
   absl::Mutex mu;
   absl::CondVar changed;
@@ -57,7 +67,7 @@ struct alignas(128) CallQueues::Queue final : CallQueue {
 
   std::vector<std::thread> threads;
 
-  // Written by lanes.
+  // Written by those who count elsewhere.
   alignas(128) std::atomic<Posted*> posted{nullptr};  // newest first
   // Rings when there was nothing posted and now is: whoever posted that sets it.
   grpc::Alarm bell;
@@ -77,7 +87,8 @@ struct CallQueues::Serving {
 };
 
 void CallQueues::Queue::Post(Posted& work) {
-  if (Serving::Own().queue == this) return work.Run();
+  const Serving& own = Serving::Own();
+  if (own.queue == this && !(own.lent && IsServed())) return work.Run();
   Posted* newest = posted.load(std::memory_order_relaxed);
   do {
     work.next_ = newest;
@@ -170,17 +181,24 @@ uint32_t CallQueues::CountingSince(int64_t since) const {
   return queues;
 }
 
+bool CallQueues::CoresToSpare(uint64_t bytes) {
+  return bytes >= kMuchBytesMin && CoresToSpare(bytes, NowNs());
+}
+
+bool CallQueues::CoresToSpare(uint64_t bytes, int64_t now) {
+  const Serving& own = Serving::Own();
+  if (bytes < kMuchBytesMin || own.queue == nullptr) return false;
+  own.queue->counted_at.store(now, std::memory_order_relaxed);
+  return 2 * own.queues->CountingSince(now - kRecentlyNs) <= own.queues->size();
+}
+
 bool CallQueues::LendToCount(uint64_t bytes) {
-  if (bytes < kLendBytesMin) return false;
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return LendToCount(bytes, std::chrono::nanoseconds(now).count());
+  return bytes >= kMuchBytesMin && LendToCount(bytes, NowNs());
 }
 
 bool CallQueues::LendToCount(uint64_t bytes, int64_t now) {
   Serving& own = Serving::Own();
-  if (bytes < kLendBytesMin || own.queue == nullptr || own.lent) return false;
-  own.queue->counted_at.store(now, std::memory_order_relaxed);
-  if (2 * own.queues->CountingSince(now - kRecentlyNs) > own.queues->size()) return false;
+  if (own.lent || !CoresToSpare(bytes, now) || bytes < kLendBytesMin) return false;
   own.lent = true;
   absl::MutexLock lock(&own.queue->mu);
   own.queue->served = false;

@@ -8,7 +8,8 @@
 //
 // A thread that is about to take long lends its queue to a second one, which serves it meanwhile:
 // the next message is received while one is counted. The pattern is known as leader and followers
-// (D. Schmidt et al., Leader/Followers, PLoP 2000).
+// (D. Schmidt et al., Leader/Followers, PLoP 2000). Streams, of which more is known to come, leave
+// such messages to lanes instead.
 #ifndef HISTOGRAM_SERVER_TRANSPORT_CALL_QUEUES_H_
 #define HISTOGRAM_SERVER_TRANSPORT_CALL_QUEUES_H_
 
@@ -37,10 +38,10 @@ class Posted {
 class CallQueue {
  public:
   virtual grpc::ServerCompletionQueue& events() = 0;
-  // The thread that serves this queue runs `work` soon. Within an event of this queue it runs at
-  // once, on the calling thread, also while the queue is lent. So a lane does not wait while a
-  // reply is sent, nor contend for the connection with the thread that receives from it. REQUIRES:
-  // a call of this queue is open until `work` has run.
+  // The thread that serves this queue runs `work` soon; called by that thread, at once. So whoever
+  // has counted elsewhere, a lane or a thread that has lent the queue, does not wait while a reply
+  // is sent, nor contend for the connection with the thread that receives from it. REQUIRES: a call
+  // of this queue is open until `work` has run.
   virtual void Post(Posted& work) = 0;
   // A call is awaited in this queue, or ends: gRPC is done with it. The queue outlives its calls.
   virtual void CallBegun() = 0;
@@ -67,13 +68,18 @@ class CallQueues {
   // no call is awaited any more, or was never built.
   void Stop();
 
-  // To be called from within an Event, before so many bytes are counted there. Where that takes
-  // longer than another thread takes to wake, the queue that this thread serves is lent, unless
-  // more than half of the queues have counted as much a moment ago: then there are no cores to
-  // spare (docs/TUNING.md). Not within an Event it does nothing. Returns whether the queue was lent
-  // by this call.
+  // To be called from within an Event, before so many bytes are counted there or left to a lane.
+  // Whether it pays to let another thread count them: it takes longer than to wake one, and no more
+  // than half of the queues have had as much to count a moment ago, so that there are cores to
+  // spare (docs/TUNING.md). Not within an Event: false.
+  static bool CoresToSpare(uint64_t bytes);
+  // To be called from within an Event, before so many bytes are counted there. Where there are
+  // cores to spare and it takes much longer than to wake a thread, the queue that this thread
+  // serves is lent. Not within an Event it does nothing. Returns whether the queue was lent by this
+  // call.
   static bool LendToCount(uint64_t bytes);
-  // The same at a given time, in ns of a clock that does not go back.
+  // Both at a given time, in ns of a clock that does not go back.
+  static bool CoresToSpare(uint64_t bytes, int64_t now);
   static bool LendToCount(uint64_t bytes, int64_t now);
 
  private:
@@ -81,7 +87,7 @@ class CallQueues {
   struct Serving;
 
   void Serve(Queue& queue);
-  // How many queues counted much in place at `since` or later, by that clock.
+  // How many queues had much to count at `since` or later, by that clock.
   uint32_t CountingSince(int64_t since) const;
 
   std::vector<std::unique_ptr<Queue>> queues_;

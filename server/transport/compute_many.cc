@@ -27,7 +27,6 @@ constexpr uint64_t kTakesLongBytesMin = 256 << 10;
 class ComputeManyStream;
 // One payload of the stream. Items are reused: a stream has at most stream_payloads_max of them.
 struct Item final : Job {
-  void CountingHere() override { CallQueues::LendToCount(bytes); }
   void Admitted() override;
   void Done(const absl::Status& status) override;
 
@@ -328,6 +327,7 @@ absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
   FillJob(item->message, *item->plan, deadline_, *item);
   item->caller = fairness_id_;
   item->stream = self_;
+  item->for_lane = CallQueues::CoresToSpare(item->bytes);
   return service_.batcher.Enqueue(item, Batcher::WhenFull::kWait);
 }
 

@@ -180,6 +180,7 @@ class World {
     job->charge_bytes = job->bytes + Below(200);
     job->caller = Below(4);
     job->shares = Chance(80);
+    job->for_lane = Chance(20);
     if (Chance(15)) job->deadline = clock_.Now() + static_cast<TimeNs>(Below(1'500'000));
     if (Chance(3)) job->cancelled = true;
     payloads_.push_back(job->payload());
@@ -200,6 +201,7 @@ class World {
     owned.release();  // NOLINT(bugprone-unused-return-value): it deletes itself
     if (*outcome == Batcher::Outcome::kCounted) {
       EXPECT_TRUE(live_.contains(number)) << "counted where it arrived, and Done was called";
+      EXPECT_FALSE(job->for_lane);
       job->Done(absl::OkStatus());
       return;
     }

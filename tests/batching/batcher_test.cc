@@ -127,6 +127,21 @@ TEST_F(BatcherTest, OnePartOfALargePayloadIsCountedWhereItArrives) {
   EXPECT_TRUE(job.ok());
 }
 
+TEST_F(BatcherTest, WhatIsForALaneIsNotCountedWhereItArrives) {
+  limits_.inline_bytes_max = kMiB;
+  limits_.split_bytes_min = 2 * kMiB;
+  Add({.lanes = 4, .executes_inline = true});
+  for (const uint64_t bytes : {uint64_t{1000}, 6 * kMiB}) {
+    TestJob& job = NewJob(bytes);
+    job.for_lane = true;
+    Enqueue(job);
+    EXPECT_EQ(puppet().held(), bytes < kMiB ? 1u : 3u);
+    puppet().CompleteAll();
+    EXPECT_TRUE(job.ok());
+  }
+  EXPECT_EQ(puppet().executed_inline(), 0u);
+}
+
 TEST_F(BatcherTest, ACreditIsHeldWhileCountingInline) {
   limits_.inline_bytes_max = 1000;
   Add({.executes_inline = true});

@@ -18,7 +18,7 @@
 namespace histogram::server {
 namespace {
 
-constexpr uint64_t kMuch = 1 << 20, kLittle = 1 << 10;
+constexpr uint64_t kMuch = 1 << 20, kSome = 64 << 10, kLittle = 1 << 10;
 
 // Something that some thread does, once.
 class Deed {
@@ -78,14 +78,22 @@ class CallQueuesTest : public testing::Test {
     if (server_ != nullptr) server_->Shutdown();
   }
 
-  // What a call of LendToCount returns within an event of the queue.
+  // What calls return within an event of the queue.
   template <typename... Arguments>
   bool LentIn(uint32_t queue, Arguments... arguments) {
-    bool lent = false;
-    Happening event([&] { lent = CallQueues::LendToCount(arguments...); });
+    return In(queue, [&] { return CallQueues::LendToCount(arguments...); });
+  }
+  template <typename... Arguments>
+  bool ToSpareIn(uint32_t queue, Arguments... arguments) {
+    return In(queue, [&] { return CallQueues::CoresToSpare(arguments...); });
+  }
+  template <typename Function>
+  bool In(uint32_t queue, Function&& function) {
+    bool result = false;
+    Happening event([&] { result = function(); });
     event.In((*queues_)[queue]);
     event.Wait();
-    return lent;
+    return result;
   }
 
   grpc::AsyncGenericService service_;
@@ -140,18 +148,23 @@ TEST_F(CallQueuesTest, TheQueueGoesToAndFro) {
   for (int i = 0; i < 100; ++i) EXPECT_TRUE(LentIn(1, kMuch));
 }
 
-TEST_F(CallQueuesTest, NothingIsLentForALittle) {
+TEST_F(CallQueuesTest, ForALittleAnotherThreadDoesNotPay) {
   Make(2);
   EXPECT_FALSE(LentIn(0, kLittle));
+  EXPECT_FALSE(ToSpareIn(0, kLittle));
+  EXPECT_FALSE(LentIn(0, kSome)) << "counted before the other thread is awake";
+  EXPECT_TRUE(ToSpareIn(0, kSome)) << "a lane that is awake saves the time";
 }
 
-TEST_F(CallQueuesTest, NothingIsLentWhereMoreThanHalfOfTheQueuesHaveJustCounted) {
+TEST_F(CallQueuesTest, NothingIsToSpareWhereMoreThanHalfOfTheQueuesHaveJustCounted) {
   Make(3);
   constexpr int64_t kMs = 1'000'000;
   EXPECT_TRUE(LentIn(0, kMuch, int64_t{0})) << "one of three";
-  EXPECT_TRUE(LentIn(0, kMuch, 10 * kMs)) << "the same one";
+  EXPECT_TRUE(ToSpareIn(0, kSome, 10 * kMs)) << "the same one";
   EXPECT_FALSE(LentIn(1, kMuch, 30 * kMs)) << "two of three";
-  EXPECT_TRUE(LentIn(1, kMuch, 31 * kMs)) << "the other one has not counted for 21 ms";
+  EXPECT_FALSE(ToSpareIn(1, kSome, 30 * kMs)) << "two of three";
+  EXPECT_TRUE(ToSpareIn(1, kSome, 31 * kMs)) << "the other one has not counted for 21 ms";
+  EXPECT_TRUE(LentIn(1, kMuch, 31 * kMs)) << "nor since";
 }
 
 TEST_F(CallQueuesTest, ASingleQueueIsNeverLent) {
@@ -162,6 +175,7 @@ TEST_F(CallQueuesTest, ASingleQueueIsNeverLent) {
 TEST_F(CallQueuesTest, ElsewhereNothingIsLent) {
   Make(2);
   EXPECT_FALSE(CallQueues::LendToCount(kMuch));
+  EXPECT_FALSE(CallQueues::CoresToSpare(kMuch));
 }
 
 TEST_F(CallQueuesTest, WhatIsPostedRunsInTheOrderOfPostingOnTheThreadOfTheQueue) {
@@ -204,6 +218,27 @@ TEST_F(CallQueuesTest, WhatIsPostedWhereItBelongsRunsAtOnce) {
   EXPECT_TRUE(ran_here);
   EXPECT_TRUE(ran_elsewhere);
   busy.Wait();
+}
+
+TEST_F(CallQueuesTest, WhoHasLentTheQueueLeavesWhatIsPostedToTheThreadThatServesIt) {
+  Make(2);
+  CallQueue& queue = (*queues_)[0];
+  Work work([] {});
+  absl::Notification posted;
+  Happening second([&] { posted.WaitForNotification(); });
+  Happening first([&] {
+    ASSERT_TRUE(CallQueues::LendToCount(kMuch));
+    Happening event([] {});
+    event.In(queue);
+    EXPECT_NE(event.Wait(), std::this_thread::get_id());  // so another thread serves it
+    second.In(queue);
+    queue.Post(work);
+    posted.Notify();
+  });
+  first.In(queue);
+  const std::thread::id lender = first.Wait();
+  EXPECT_NE(work.Wait(), lender);
+  second.Wait();
 }
 
 // Between posting and running the queue empties many times.
