@@ -18,10 +18,10 @@
 namespace histogram::server {
 namespace {
 
-// Limits of what a stream has taken in and not yet added up. Small chunks are several at a time, so
-// that a lane that takes them by turns is kept busy; of large ones the next is read while one is
-// counted.
-constexpr size_t kChunksMax = 8;
+// Limits of what a stream has taken in and not yet added up. Small chunks are many at a time, so
+// that reading need not wait for the lanes that take them in batches (docs/TUNING.md); of large
+// ones the next is read while one is counted.
+constexpr size_t kChunksMax = 32;
 constexpr uint64_t kChunkBytesMax = uint64_t{4} << 20;
 // Replies that may wait for a client that does not read them, before reading pauses.
 constexpr size_t kRepliesMax = 4;
@@ -41,7 +41,7 @@ struct Chunk final : Job {
 
 // Several chunks may be counted at a time. They are added up in the order of their arrival, so that
 // a snapshot holds exactly what was sent up to its chunk.
-class AccumulateStream final : public StreamCall, public DrainableStream {
+class AccumulateStream final : public StreamCall, public DrainableStream, public Posted {
  public:
   AccumulateStream(ServiceContext& service, Methods& methods, CallQueue& queue)
       : StreamCall(queue), service_(service), methods_(methods), ahead_(service.read_ahead) {}
@@ -57,7 +57,10 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   void ChunkDone(Chunk* chunk, absl::Status status);
 
  private:
-  enum class Action : uint8_t { kRead, kWrite, kFinish };
+  enum class Action : uint8_t { kRead, kMakeLastReply, kWrite, kFinish };
+
+  // What ChunkDone has posted.
+  void Run() override;
 
   // From gRPC.
   void AwaitNext() override { AwaitAccumulate(service_, methods_, queue()); }
@@ -71,9 +74,9 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   // Does what the state calls for, after each change of it. As in ComputeManyStream, gRPC's
   // operations are begun under the lock.
   void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    while (const std::optional<Action> action = Decide()) Perform(*action);
+    while (const std::optional<Action> action = Due()) Perform(*action);
   }
-  std::optional<Action> Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::optional<Action> Due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(Action action) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
@@ -114,6 +117,7 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   bool queue_full_ ABSL_GUARDED_BY(mu_) = false;  // a chunk waits for room: read no more
   bool last_reply_made_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  bool posted_ ABSL_GUARDED_BY(mu_) = false;  // Run will come
 
   grpc::ByteBuffer incoming_;  // of the one read under way
   grpc::ByteBuffer outgoing_;  // of the one write under way
@@ -148,46 +152,30 @@ bool AccumulateStream::MayRead() const {
          (open_chunks_.size() < kChunksMax && open_bytes_ < kChunkBytesMax);
 }
 
-std::optional<AccumulateStream::Action> AccumulateStream::Decide() {
+std::optional<AccumulateStream::Action> AccumulateStream::Due() const {
   if (finished_) return std::nullopt;
-  if (!error_.ok()) {
-    if (writing_) return std::nullopt;
-    finished_ = true;
-    return Action::kFinish;
-  }
-  if ((half_closed_ || draining_) && open_chunks_.empty() && !last_reply_made_) {
-    // Everything that was read is counted. A drained stream gets its histogram so far.
-    last_reply_made_ = true;
-    PushReply(/*final=*/half_closed_);
-    if (!error_.ok()) return Decide();
-  }
-  if (!writing_ && !replies_.empty()) {
-    writing_ = true;
-    outgoing_.Swap(&replies_.front());
-    replies_.pop_front();
-    return Action::kWrite;
-  }
-  if (!writing_ && last_reply_made_) {
-    if (draining_ && !half_closed_) {
-      error_ = MakeError(absl::StatusCode::kUnavailable,
-                         "the server is shutting down; the last reply holds what it had read",
-                         {.reason = "DRAINING"});
-    }
-    finished_ = true;
-    return Action::kFinish;
-  }
-  if (MayRead()) {
-    reading_ = true;
-    return Action::kRead;
-  }
+  if (!error_.ok()) return writing_ ? std::nullopt : std::optional(Action::kFinish);
+  // Everything that was read is counted. A drained stream gets its histogram so far.
+  const bool all_counted = (half_closed_ || draining_) && open_chunks_.empty();
+  if (all_counted && !last_reply_made_) return Action::kMakeLastReply;
+  if (!writing_ && !replies_.empty()) return Action::kWrite;
+  if (!writing_ && last_reply_made_) return Action::kFinish;
+  if (MayRead()) return Action::kRead;
   return std::nullopt;
 }
 
 void AccumulateStream::Perform(Action action) {
   switch (action) {
     case Action::kRead:
+      reading_ = true;
       return StartRead(&incoming_);
+    case Action::kMakeLastReply:
+      last_reply_made_ = true;
+      return PushReply(/*final=*/half_closed_);
     case Action::kWrite:
+      writing_ = true;
+      outgoing_.Swap(&replies_.front());
+      replies_.pop_front();
       return StartWrite(outgoing_);
     case Action::kFinish:
       return FinishCall();
@@ -276,16 +264,30 @@ void AccumulateStream::ChunkDone(Chunk* chunk, absl::Status status) {
   }
   chunk->fragments = {};
   chunk->payload_owner.reset();
-  absl::MutexLock lock(&mu_);
-  chunk->counted = true;
-  chunk->result = std::move(status);
-  queue_full_ = false;
-  while (!open_chunks_.empty() && open_chunks_.front()->counted) {
-    AddUp(*open_chunks_.front());
-    free_chunks_.push_back(open_chunks_.front());
-    open_chunks_.pop_front();
+  {
+    absl::MutexLock lock(&mu_);
+    chunk->counted = true;
+    chunk->result = std::move(status);
+    queue_full_ = false;
+    while (!open_chunks_.empty() && open_chunks_.front()->counted) {
+      AddUp(*open_chunks_.front());
+      free_chunks_.push_back(open_chunks_.front());
+      open_chunks_.pop_front();
+    }
+    if (posted_ || !Due().has_value()) return;
+    posted_ = true;
+    Hold();
   }
-  Advance();
+  queue().Post(*this);
+}
+
+void AccumulateStream::Run() {
+  {
+    absl::MutexLock lock(&mu_);
+    posted_ = false;
+    Advance();
+  }
+  Release();
 }
 
 void AccumulateStream::AddUp(Chunk& chunk) {
@@ -324,6 +326,12 @@ void AccumulateStream::PushReply(bool final) {
 }
 
 void AccumulateStream::FinishCall() {
+  finished_ = true;
+  if (error_.ok() && draining_ && !half_closed_) {
+    error_ = MakeError(absl::StatusCode::kUnavailable,
+                       "the server is shutting down; the last reply holds what it had read",
+                       {.reason = "DRAINING"});
+  }
   ReportCall(service_, caller_, Method::kAccumulate, error_, samples_,
              static_cast<uint64_t>(service_.clock.Now() - started_at_));
   EchoTrace(caller_, context());
