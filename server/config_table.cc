@@ -130,7 +130,8 @@ std::vector<Setting> QueueSettings() {
        "a batch is closed this long before the tightest deadline in it",
        [](Config& c) -> R { return &c.batching.deadline_margin_us; }, 0, kSecond},
       {"inline-bytes-max", kGroup, K::kBytes, "BYTES",
-       "payloads up to this size are counted on the thread that received them (CPU only)",
+       "payloads up to this size are counted on the thread that received them (CPU only; those of "
+       "streams from 64KiB on only where most of these threads are busy)",
        [](Config& c) -> R { return &c.batching.inline_bytes_max; }, 0, kGiB},
       {"split-bytes-min", kGroup, K::kBytes, "BYTES",
        "payloads from this size on are cut over the lanes that are free",

@@ -236,7 +236,9 @@ Chunk* AccumulateStream::Append(const std::shared_ptr<ReceivedMessage>& message)
   chunk->stream = self_;
   chunk->snapshot = message->parsed.snapshot;
   chunk->counted = false;
-  chunk->for_lane = CallQueues::CoresToSpare(chunk->bytes);
+  // The first one may be the only one, and would wait for a lane to wake.
+  const bool first = chunks_added_ == 0 && open_chunks_.empty();
+  chunk->for_lane = CallQueues::CoresToSpare(chunk->bytes) && !first;
   open_chunks_.push_back(chunk);
   open_bytes_ += chunk->bytes;
   ahead_.Hold(chunk->bytes);

@@ -13,6 +13,7 @@
 #include "server/transport/call_queues.h"
 #include "server/transport/caller.h"
 #include "server/transport/completions.h"
+#include "server/transport/overlap.h"
 #include "server/transport/read_ahead.h"
 #include "server/transport/served_call.h"
 #include "server/transport/write_coalescer.h"
@@ -132,6 +133,7 @@ class ComputeManyStream final : public StreamCall, public DrainableStream, publi
   std::deque<grpc::ByteBuffer> replies_ ABSL_GUARDED_BY(mu_);
   TimeNs newest_reply_at_ ABSL_GUARDED_BY(mu_) = 0;
   WriteCoalescer coalescer_ ABSL_GUARDED_BY(mu_);
+  Overlap overlap_ ABSL_GUARDED_BY(mu_);
   uint32_t unanswered_ ABSL_GUARDED_BY(mu_) = 0;  // taken from the wire, reply not yet written
   ReadAhead::Stream ahead_ ABSL_GUARDED_BY(mu_);
   bool reading_ ABSL_GUARDED_BY(mu_) = false;
@@ -283,7 +285,7 @@ void ComputeManyStream::HandleRead(bool ok) {
     reading_ = false;
     item = AcquireItem(received_bytes);
     item->cancelled.store(cancelled_, std::memory_order_relaxed);
-    ++unanswered_;
+    item->for_lane = overlap_.Arrived(unanswered_++);
     coalescer_.Arrived();
     read = read_first && TakeRead();
     gate_closed_ = true;
@@ -327,7 +329,8 @@ absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
   FillJob(item->message, *item->plan, deadline_, *item);
   item->caller = fairness_id_;
   item->stream = self_;
-  item->for_lane = CallQueues::CoresToSpare(item->bytes);
+  // The queues are told in any case.
+  item->for_lane = CallQueues::CoresToSpare(item->bytes) && item->for_lane;
   return service_.batcher.Enqueue(item, Batcher::WhenFull::kWait);
 }
 
