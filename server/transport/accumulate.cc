@@ -41,7 +41,7 @@ struct Chunk final : Job {
 
 // Several chunks may be counted at a time. They are added up in the order of their arrival, so that
 // a snapshot holds exactly what was sent up to its chunk.
-class AccumulateStream final : public StreamCall, public DrainableStream, public Posted {
+class AccumulateStream final : public StreamCall, public DrainableStream {
  public:
   AccumulateStream(ServiceContext& service, Methods& methods, CallQueue& queue)
       : StreamCall(queue), service_(service), methods_(methods), ahead_(service.read_ahead) {}
@@ -59,14 +59,12 @@ class AccumulateStream final : public StreamCall, public DrainableStream, public
  private:
   enum class Action : uint8_t { kRead, kMakeLastReply, kWrite, kFinish };
 
-  // What ChunkDone has posted.
-  void Run() override;
-
   // From gRPC.
   void AwaitNext() override { AwaitAccumulate(service_, methods_, queue()); }
   void OnCall() override;
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
+  void OnPosted() override;
   void OnCancel() override;
   void OnDone() override;
   void OnShutdown() override { self_.reset(); }
@@ -117,7 +115,6 @@ class AccumulateStream final : public StreamCall, public DrainableStream, public
   bool queue_full_ ABSL_GUARDED_BY(mu_) = false;  // a chunk waits for room: read no more
   bool last_reply_made_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
-  bool posted_ ABSL_GUARDED_BY(mu_) = false;  // Run will come
 
   grpc::ByteBuffer incoming_;  // of the one read under way
   grpc::ByteBuffer outgoing_;  // of the one write under way
@@ -276,20 +273,14 @@ void AccumulateStream::ChunkDone(Chunk* chunk, absl::Status status) {
       free_chunks_.push_back(open_chunks_.front());
       open_chunks_.pop_front();
     }
-    if (posted_ || !Due().has_value()) return;
-    posted_ = true;
-    Hold();
+    if (!Due().has_value() || !ClaimPost()) return;
   }
-  queue().Post(*this);
+  PostClaimed();
 }
 
-void AccumulateStream::Run() {
-  {
-    absl::MutexLock lock(&mu_);
-    posted_ = false;
-    Advance();
-  }
-  Release();
+void AccumulateStream::OnPosted() {
+  absl::MutexLock lock(&mu_);
+  Advance();
 }
 
 void AccumulateStream::AddUp(Chunk& chunk) {

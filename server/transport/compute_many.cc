@@ -40,7 +40,7 @@ struct Item final : Job {
   Answer answer;
 };
 
-class ComputeManyStream final : public StreamCall, public DrainableStream, public Posted {
+class ComputeManyStream final : public StreamCall, public DrainableStream {
  public:
   ComputeManyStream(ServiceContext& service, Methods& methods, CallQueue& queue)
       : StreamCall(queue), service_(service), methods_(methods), ahead_(service.read_ahead) {}
@@ -60,14 +60,12 @@ class ComputeManyStream final : public StreamCall, public DrainableStream, publi
   void ItemDone(Item* item, const absl::Status& status);
 
  private:
-  // What ItemDone has posted.
-  void Run() override;
-
   // From gRPC.
   void AwaitNext() override { AwaitComputeMany(service_, methods_, queue()); }
   void OnCall() override;
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
+  void OnPosted() override;
   void OnCancel() override;
   void OnDone() override {
     service_.streams.Remove(self_);
@@ -142,7 +140,6 @@ class ComputeManyStream final : public StreamCall, public DrainableStream, publi
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
   bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
-  bool posted_ ABSL_GUARDED_BY(mu_) = false;  // Run will come
   // Closed from the arrival of a message until it is in the queue: as long as there is no room for
   // it, nothing more is read. The ticket says whose message closed it.
   bool gate_closed_ ABSL_GUARDED_BY(mu_) = false;
@@ -372,22 +369,18 @@ void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
     absl::MutexLock lock(&mu_);
     OpenGate(item->ticket);
     AddReply(item, reply);
-    if (another_follows || posted_ || finished_) return;
-    posted_ = true;
-    Hold();
+    if (another_follows || finished_ || !ClaimPost()) return;
   }
-  queue().Post(*this);
+  PostClaimed();
 }
 
-void ComputeManyStream::Run() {
+void ComputeManyStream::OnPosted() {
   {
     absl::MutexLock lock(&mu_);
-    posted_ = false;
     coalescer_.Grouped(replies_.size());
     Advance(Handle::kHere);
   }
   Completions::Run();
-  Release();
 }
 
 void ComputeManyStream::OnWriteDone(bool ok) {

@@ -115,7 +115,7 @@ class UnaryCall : public ServedCall {
 
 // Messages both ways. At most one read, one write and one Finish are under way at a time, Finish
 // not beside a write; they are begun by any thread, and none is called back from within.
-class StreamCall : public ServedCall {
+class StreamCall : public ServedCall, private Posted {
  protected:
   explicit StreamCall(CallQueue& queue) : ServedCall(queue) {}
 
@@ -129,6 +129,18 @@ class StreamCall : public ServedCall {
   virtual void OnReadDone(bool ok) = 0;
   // `ok` is false where the client is gone.
   virtual void OnWriteDone(bool ok) = 0;
+  // What was posted is to be done now.
+  virtual void OnPosted() {}
+
+  // A thread that changes the stream from elsewhere leaves what follows from it to the thread of
+  // the queue: under the stream's lock, and before Finish, it claims; if that is granted it posts,
+  // without the lock. If not, OnPosted is about to come for an earlier claim.
+  bool ClaimPost() {
+    if (posted_.exchange(true, std::memory_order_relaxed)) return false;
+    Hold();
+    return true;
+  }
+  void PostClaimed() { queue().Post(*this); }
 
   void StartRead(grpc::ByteBuffer* message) {
     Hold();
@@ -153,7 +165,14 @@ class StreamCall : public ServedCall {
     OnWriteDone(ok);
     Release();
   }
+  void Run() override {
+    // Before OnPosted takes the stream's lock: who is refused holds it, and is seen to.
+    posted_.store(false, std::memory_order_relaxed);
+    OnPosted();
+    Release();
+  }
 
+  std::atomic<bool> posted_{false};
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_{&context()};
   MemberEvent<StreamCall, &StreamCall::Read> read_{*this};
   MemberEvent<StreamCall, &StreamCall::Written> written_{*this};
