@@ -1,4 +1,4 @@
-#include "kernels/binning.h"
+#include <histogram/binning.h>
 
 #include <algorithm>
 #include <charconv>

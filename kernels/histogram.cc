@@ -1,4 +1,4 @@
-#include "kernels/histogram.h"
+#include <histogram/histogram.h>
 
 #include "kernels/batch.h"
 #include "kernels/cpu/registry.h"

@@ -2,10 +2,11 @@
 #ifndef HISTOGRAM_KERNELS_REFERENCE_H_
 #define HISTOGRAM_KERNELS_REFERENCE_H_
 
+#include <histogram/binning.h>
+
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "kernels/binning.h"
 #include "kernels/workload.h"
 
 namespace histogram {

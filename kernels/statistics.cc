@@ -1,4 +1,4 @@
-#include "kernels/statistics.h"
+#include <histogram/statistics.h>
 
 #include <algorithm>
 #include <array>

@@ -11,16 +11,16 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/backend_factory.h"
+#include "server/base/logging.h"
+#include "server/base/logging_observer.h"
 #include "server/batching/batcher.h"
-#include "server/logging.h"
-#include "server/logging_observer.h"
 #include "server/metrics/http_server.h"
 #include "server/metrics/process_metrics.h"
 #include "server/metrics/server_metrics.h"
 #include "server/metrics/text.h"
-#include "server/transport/certificates.h"
-#include "server/transport/describe.h"
-#include "server/transport/grpc_server.h"
+#include "server/rpc/certificates.h"
+#include "server/service/describe.h"
+#include "server/service/grpc_server.h"
 
 namespace histogram::server {
 namespace {

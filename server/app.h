@@ -2,7 +2,7 @@
 #ifndef HISTOGRAM_SERVER_APP_H_
 #define HISTOGRAM_SERVER_APP_H_
 
-#include "server/config.h"
+#include "server/config/config.h"
 
 namespace histogram::server {
 

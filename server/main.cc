@@ -2,8 +2,8 @@
 #include <cstdio>
 
 #include "server/app.h"
-#include "server/config.h"
-#include "server/logging.h"
+#include "server/base/logging.h"
+#include "server/config/config.h"
 #include "server/process_tuning.h"
 
 int main(int argc, char** argv) {

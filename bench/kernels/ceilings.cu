@@ -2,8 +2,8 @@
 #include <chrono>
 
 #include "bench/kernels/ceilings.h"
-#include "kernels/cuda/cuda_status.h"
-#include "kernels/cuda/registry/device.cuh"
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/kernels/device.cuh"
 
 namespace histogram::bench {
 namespace {

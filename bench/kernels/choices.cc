@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "kernels/cuda/cuda_tuning.h"
-#include "kernels/cuda/lane.h"
-#include "kernels/cuda/precise_sleep.h"
+#include "kernels/cuda/lane/lane.h"
+#include "kernels/cuda/lane/precise_sleep.h"
 
 namespace histogram::bench {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/device_check.h"
-#include "kernels/cuda/registry/registry.h"
-#include "kernels/cuda/resources.h"
+#include "kernels/cuda/device/device_check.h"
+#include "kernels/cuda/device/resources.h"
+#include "kernels/cuda/kernels/registry.h"
 #include "tests/kernels/payloads.h"
 
 namespace histogram::bench {

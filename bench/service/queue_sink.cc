@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include "server/transport/grpc_bytes.h"
-#include "server/transport/served_call.h"
+#include "server/rpc/served_call.h"
+#include "server/service/grpc_bytes.h"
 
 namespace histogram::bench {
 namespace {

@@ -8,8 +8,8 @@
 #include <cstdint>
 
 #include "bench/service/sink_service.h"
-#include "server/transport/call_queues.h"
-#include "server/transport/methods.h"
+#include "server/rpc/call_queues.h"
+#include "server/service/methods.h"
 
 namespace histogram::bench {
 

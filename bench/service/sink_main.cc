@@ -8,6 +8,7 @@
 // do.
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/resource_quota.h>
+#include <histogram/histogram.h>
 
 #include <csignal>
 #include <cstdio>
@@ -26,11 +27,10 @@
 #include "bench/service/queue_sink.h"
 #include "bench/service/sink_service.h"
 #include "kernels/backend_factory.h"
-#include "kernels/histogram.h"
-#include "server/config.h"
+#include "server/config/config.h"
 #include "server/process_tuning.h"
-#include "server/transport/certificates.h"
-#include "server/transport/grpc_server.h"
+#include "server/rpc/certificates.h"
+#include "server/service/grpc_server.h"
 
 namespace {
 

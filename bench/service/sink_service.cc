@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
-#include "server/transport/encode.h"
-#include "server/transport/grpc_bytes.h"
+#include "server/request/encode.h"
+#include "server/service/grpc_bytes.h"
 
 namespace histogram::bench {
 namespace {

@@ -8,8 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "client/cli/bench_command.h"
-#include "client/cli/completion.h"
+#include "client/cli/commands/bench.h"
+#include "client/cli/commands/completion.h"
 
 namespace histogram::cli {
 

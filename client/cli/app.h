@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "client/cli/commands.h"
+#include "client/cli/commands/commands.h"
 
 namespace CLI {
 class App;

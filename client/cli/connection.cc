@@ -13,7 +13,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/cli/text.h"
+#include "client/cli/render/text.h"
 
 namespace histogram::cli {
 namespace {

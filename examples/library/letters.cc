@@ -1,10 +1,10 @@
 // Counts the letters of a file in bins of six, in this process, with no service.
+#include <histogram/histogram.h>
+
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <vector>
-
-#include "kernels/histogram.h"
 
 int main(int argc, char** argv) {
   std::ifstream file(argc > 1 ? argv[1] : "/dev/stdin", std::ios::binary);

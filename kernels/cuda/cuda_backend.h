@@ -17,8 +17,8 @@
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
 #include "kernels/backend_factory.h"
-#include "kernels/cuda/device_check.h"
-#include "kernels/cuda/fault_plan.h"
+#include "kernels/cuda/device/device_check.h"
+#include "kernels/cuda/device/fault_plan.h"
 #include "kernels/cuda/shared_fate.h"
 
 namespace histogram::cuda {

@@ -5,10 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_backend.h"
-#include "kernels/cuda/cuda_status.h"
-#include "kernels/cuda/device_check.h"
-#include "kernels/cuda/fault_plan.h"
-#include "kernels/cuda/registry/registry.h"
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/device/device_check.h"
+#include "kernels/cuda/device/fault_plan.h"
+#include "kernels/cuda/kernels/registry.h"
 #include "kernels/cuda/shared_fate.h"
 #include "kernels/error.h"
 

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/cuda_status.h"
-#include "kernels/cuda/lane_layout.h"
-#include "kernels/cuda/precise_sleep.h"
-#include "kernels/cuda/registry/registry.h"
-#include "kernels/cuda/streaming_copy.h"
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/kernels/registry.h"
+#include "kernels/cuda/lane/lane_layout.h"
+#include "kernels/cuda/lane/precise_sleep.h"
+#include "kernels/cuda/lane/streaming_copy.h"
 #include "kernels/tuning/build_id.h"
 #include "kernels/tuning/tune.h"
 #include "kernels/tuning/tuning_table.h"

@@ -9,8 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/backend_factory.h"
-#include "kernels/cuda/device_check.h"
-#include "kernels/cuda/lane.h"
+#include "kernels/cuda/device/device_check.h"
+#include "kernels/cuda/lane/lane.h"
 #include "kernels/tuning/selector.h"
 #include "kernels/tuning/tune.h"
 

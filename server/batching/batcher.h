@@ -14,11 +14,11 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
-#include "server/batching/clock.h"
+#include "server/base/clock.h"
+#include "server/base/observer.h"
 #include "server/batching/job.h"
 #include "server/batching/limits.h"
 #include "server/batching/placement.h"
-#include "server/observer.h"
 
 namespace histogram::server {
 

@@ -3,9 +3,9 @@
 #include <cassert>
 #include <utility>
 
+#include "server/base/thread_number.h"
 #include "server/batching/batcher_impl.h"
 #include "server/batching/placement.h"
-#include "server/batching/thread_number.h"
 
 namespace histogram::server {
 namespace {

@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "server/batching/clock.h"
+#include "server/base/clock.h"
 #include "server/batching/job.h"
 #include "server/batching/job_list.h"
 

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "kernels/batch.h"
-#include "server/batching/clock.h"
+#include "server/base/clock.h"
+#include "server/base/observer.h"
 #include "server/batching/job.h"
-#include "server/observer.h"
 
 namespace histogram::server {
 

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "kernels/batch.h"
 #include "kernels/workload.h"
-#include "server/batching/clock.h"
+#include "server/base/clock.h"
 
 namespace histogram::server {
 

@@ -1,4 +1,4 @@
-// Limits of queue and batches. Each has a flag and a default in server/config.h.
+// Limits of queue and batches. Each has a flag and a default in server/config/config.h.
 #ifndef HISTOGRAM_SERVER_BATCHING_LIMITS_H_
 #define HISTOGRAM_SERVER_BATCHING_LIMITS_H_
 

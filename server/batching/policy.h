@@ -6,9 +6,9 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
-#include "server/batching/clock.h"
+#include "server/base/clock.h"
+#include "server/base/observer.h"
 #include "server/batching/limits.h"
-#include "server/observer.h"
 
 namespace histogram::server {
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "server/batching/clock.h"
+#include "server/base/clock.h"
 
 namespace histogram::server {
 

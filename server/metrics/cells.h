@@ -14,7 +14,7 @@
 #include <memory>
 #include <vector>
 
-#include "server/batching/thread_number.h"
+#include "server/base/thread_number.h"
 
 namespace histogram::server {
 

@@ -20,7 +20,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
-#include "server/config_values.h"
+#include "server/config/values.h"
 
 namespace histogram::server {
 namespace {

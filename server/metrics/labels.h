@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "server/observer.h"
+#include "server/base/observer.h"
 
 namespace histogram::server {
 

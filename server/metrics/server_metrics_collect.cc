@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_replace.h"
 #include "server/batching/placement.h"
-#include "server/config_settings.h"
-#include "server/config_values.h"
+#include "server/config/settings.h"
+#include "server/config/values.h"
 #include "server/metrics/labels.h"
 #include "server/metrics/server_metrics.h"
 

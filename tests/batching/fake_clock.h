@@ -5,7 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "server/batching/clock.h"
+#include "server/base/clock.h"
 
 namespace histogram::server {
 

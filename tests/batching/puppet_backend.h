@@ -20,7 +20,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/mutex.h"
-#include "server/batching/clock.h"
+#include "server/base/clock.h"
 
 namespace histogram::server {
 

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "kernels/mutex.h"
+#include "server/base/observer.h"
 #include "server/batching/job.h"
-#include "server/observer.h"
 
 namespace histogram::server {
 

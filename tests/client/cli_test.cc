@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/image.h"
+#include "client/cli/picture/image.h"
 #include "tests/client/cli_world.h"
 #include "tests/client/fake_server.h"
 

@@ -1,4 +1,4 @@
-#include "client/cli/image.h"
+#include "client/cli/picture/image.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

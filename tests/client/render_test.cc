@@ -9,12 +9,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "client/cli/export.h"
-#include "client/cli/progress.h"
-#include "client/cli/report.h"
-#include "client/cli/svg.h"
-#include "client/cli/table.h"
-#include "client/cli/text.h"
+#include "client/cli/render/export.h"
+#include "client/cli/render/progress.h"
+#include "client/cli/render/report.h"
+#include "client/cli/render/svg.h"
+#include "client/cli/render/table.h"
+#include "client/cli/render/text.h"
 #include "tests/client/fake_server.h"
 
 namespace histogram::cli {

@@ -1,6 +1,4 @@
 // The config file's grammar.
-#include "server/config_file.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
+#include "server/config/file.h"
 
 namespace histogram::server {
 namespace {

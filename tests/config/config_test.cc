@@ -1,5 +1,5 @@
 // Flags over environment over file over defaults; what is refused, and with which sentence.
-#include "server/config.h"
+#include "server/config/config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "server/config_settings.h"
+#include "server/config/settings.h"
 
 namespace histogram::server {
 namespace {

@@ -1,11 +1,11 @@
 // Values of settings: what is read, what is refused, and how it is shown.
-#include "server/config_values.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <string>
+
+#include "server/config/values.h"
 
 namespace histogram::server {
 namespace {

@@ -8,11 +8,11 @@
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backends.h"
-#include "kernels/cuda/cuda_status.h"
-#include "kernels/cuda/fault_plan.h"
-#include "kernels/cuda/lane_plan.h"
-#include "kernels/cuda/registry/registry.h"
-#include "kernels/cuda/streaming_copy.h"
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/device/fault_plan.h"
+#include "kernels/cuda/kernels/registry.h"
+#include "kernels/cuda/lane/lane_plan.h"
+#include "kernels/cuda/lane/streaming_copy.h"
 #include "kernels/error.h"
 
 namespace histogram::testing {

@@ -9,10 +9,10 @@
 
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_status.h"
-#include "kernels/cuda/device_check.h"
-#include "kernels/cuda/registry/registry.h"
-#include "kernels/cuda/resources.h"
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/device/device_check.h"
+#include "kernels/cuda/device/resources.h"
+#include "kernels/cuda/kernels/registry.h"
 
 namespace histogram::testing {
 

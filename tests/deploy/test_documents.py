@@ -42,7 +42,7 @@ def test_operations_leads_to_each_page(root, page):
 
 
 def known_flags(root):
-    text = (root / "server/config_table.cc").read_text()
+    text = (root / "server/config/table.cc").read_text()
     flags = set(re.findall(r'\{\s*"([a-z][a-z0-9-]+)",\s*kGroup', text))
     assert len(flags) > 30
     return flags

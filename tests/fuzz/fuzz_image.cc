@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "client/cli/image.h"
+#include "client/cli/picture/image.h"
 #include "tests/fuzz/fuzz_support.h"
 
 namespace {

@@ -8,7 +8,7 @@
 
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
-#include "server/transport/encode.h"
+#include "server/request/encode.h"
 #include "tests/fuzz/fuzz_support.h"
 
 namespace {

@@ -13,7 +13,7 @@
 
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
-#include "server/transport/codec.h"
+#include "server/request/codec.h"
 #include "tests/fuzz/fuzz_support.h"
 
 namespace {

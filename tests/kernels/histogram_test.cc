@@ -1,5 +1,5 @@
 // The library's front door.
-#include "kernels/histogram.h"
+#include <histogram/histogram.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,0 +1,77 @@
+// The commands: each takes its options and writes to its environment. They return exit codes:
+// 0; 2 for contradictory or senseless options; 1 for anything else, with one line on `err`.
+#ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_
+#define HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_
+
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/cli/connection.h"
+#include "client/cli/render/terminal.h"
+
+namespace histogram::cli {
+
+// The outside world. Owns nothing.
+struct Environment {
+  int standard_input;
+  std::ostream& out;
+  std::ostream& err;
+  Terminal out_terminal;
+  Terminal err_terminal;
+};
+
+enum ExitCode { kSuccess = 0, kFailure = 1, kUsage = 2 };
+
+struct OutputOptions {
+  std::string format = "table";  // table, json, csv, svg
+  std::string output = {};       // a file; empty: standard output
+};
+
+struct ComputeOptions {
+  std::vector<std::string> files = {};
+  std::optional<uint32_t> bins = std::nullopt;
+  std::string range = {};      // LO:HI
+  std::string edges = {};      // a,b,c
+  std::string alphabet = {};   // FIRST:COUNT[:PER_BIN]
+  std::string quantiles = {};  // a,b,c
+  bool statistics = false;
+  std::string rows = {};  // N or all
+  OutputOptions output = {};
+};
+
+struct ImageOptions {
+  std::string file = {};
+  std::string binarize = {};  // a file to write; empty: none
+  OutputOptions output = {};
+};
+
+struct DescribeOptions {
+  OutputOptions output = {};
+};
+
+struct HealthOptions {
+  std::string service = {};
+  std::string http = {};  // HOST:PORT of the metrics port; empty: ask over gRPC
+};
+
+int RunCompute(const ComputeOptions& options, const ServerOptions& server, Environment& env);
+int RunImage(const ImageOptions& options, const ServerOptions& server, Environment& env);
+int RunDescribe(const DescribeOptions& options, const ServerOptions& server, Environment& env);
+int RunHealth(const HealthOptions& options, const ServerOptions& server, Environment& env);
+
+// INVALID_ARGUMENT: an option that does not make sense.
+absl::StatusOr<v1::Spec> MakeSpec(const ComputeOptions& options);
+
+// For the commands themselves.
+int Fail(Environment& env, const std::string& message);
+int UsageError(Environment& env, const std::string& message);
+int Emit(Environment& env, const std::string& output, const std::string& text);
+Terminal OutputTerminal(const Environment& env, const OutputOptions& output);
+
+}  // namespace histogram::cli
+
+#endif  // HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_

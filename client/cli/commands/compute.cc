@@ -1,0 +1,210 @@
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/count.h"
+#include "client/cli/render/export.h"
+#include "client/cli/render/progress.h"
+#include "client/cli/render/svg.h"
+#include "client/cli/render/table.h"
+#include "client/cli/render/text.h"
+
+namespace histogram::cli {
+namespace {
+
+absl::Status OptionError(const char* option, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(option, ": ", what));
+}
+
+absl::Status SetRange(const std::string& text, v1::Binning::Even& even) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ':');
+  if (parts.size() != 2) return OptionError("--range", "write LO:HI, for example 0:128");
+  const absl::StatusOr<double> low = ParseNumber(parts[0]);
+  if (!low.ok()) return OptionError("--range", low.status().message());
+  const absl::StatusOr<double> high = ParseNumber(parts[1]);
+  if (!high.ok()) return OptionError("--range", high.status().message());
+  if (*low >= *high) {
+    return OptionError("--range", absl::StrCat("LO is ", parts[0], ", not below HI, ", parts[1]));
+  }
+  even.set_lower(*low);
+  even.set_upper(*high);
+  return absl::OkStatus();
+}
+
+absl::Status SetEdges(const std::string& text, v1::Binning& binning) {
+  const absl::StatusOr<std::vector<double>> edges = ParseNumbers(text);
+  if (!edges.ok()) return OptionError("--edges", edges.status().message());
+  if (edges->size() < 2) return OptionError("--edges", "two edges at least make a bin");
+  for (size_t i = 1; i < edges->size(); ++i) {
+    if ((*edges)[i - 1] >= (*edges)[i]) {
+      return OptionError("--edges",
+                         absl::StrCat(FormatNumber((*edges)[i]), " follows ",
+                                      FormatNumber((*edges)[i - 1]), "; edges must increase"));
+    }
+  }
+  binning.mutable_edges()->mutable_edges()->Add(edges->begin(), edges->end());
+  return absl::OkStatus();
+}
+
+// A single character means itself; anything else is a number, decimal or 0x...
+bool ParseSymbol(absl::string_view text, uint32_t& symbol) {
+  if (text.size() == 1) {
+    symbol = static_cast<unsigned char>(text[0]);
+    return true;
+  }
+  const bool read = absl::StartsWith(text, "0x") || absl::StartsWith(text, "0X")
+                        ? absl::SimpleHexAtoi(text, &symbol)
+                        : absl::SimpleAtoi(text, &symbol);
+  return read && symbol <= 255;
+}
+
+absl::Status SetAlphabet(const std::string& text, v1::Binning& binning) {
+  const char* const help =
+      "write FIRST:COUNT or FIRST:COUNT:PER_BIN, for example a:26:6 (FIRST: a character, or a "
+      "byte's "
+      "value in two digits at least or as 0x61)";
+  // The first symbol may be the colon itself.
+  const size_t colon = text.find(':', 1);
+  if (text.empty() || colon == std::string::npos) return OptionError("--alphabet", help);
+  auto& alphabet = *binning.mutable_alphabet();
+  uint32_t first = 0;
+  uint32_t count = 0;
+  uint32_t per_bin = 1;
+  const std::vector<std::string> rest = absl::StrSplit(text.substr(colon + 1), ':');
+  if (!ParseSymbol(text.substr(0, colon), first) || rest.size() > 2 ||
+      !absl::SimpleAtoi(rest[0], &count) ||
+      (rest.size() == 2 && !absl::SimpleAtoi(rest[1], &per_bin))) {
+    return OptionError("--alphabet", help);
+  }
+  if (count < 1 || count > 256 - first) {
+    return OptionError("--alphabet", absl::StrCat("COUNT is ", count, ", not in 1..", 256 - first,
+                                                  " (the byte values from FIRST on)"));
+  }
+  if (per_bin < 1 || per_bin > count) {
+    return OptionError("--alphabet",
+                       absl::StrCat("PER_BIN is ", per_bin, ", not in 1..COUNT (", count, ")"));
+  }
+  alphabet.set_first_symbol(first);
+  alphabet.set_symbol_count(count);
+  alphabet.set_symbols_per_bin(per_bin);
+  return absl::OkStatus();
+}
+
+absl::Status SetQuantiles(const std::string& text, v1::Spec& spec) {
+  const absl::StatusOr<std::vector<double>> quantiles = ParseNumbers(text);
+  if (!quantiles.ok()) return OptionError("--quantiles", quantiles.status().message());
+  for (const double quantile : *quantiles) {
+    if (quantile < 0 || quantile > 1) {
+      return OptionError("--quantiles",
+                         absl::StrCat(FormatNumber(quantile), " is not between 0 and 1"));
+    }
+    spec.add_quantiles(quantile);
+  }
+  return absl::OkStatus();
+}
+
+// What the command line's parser cannot know to be senseless.
+absl::Status CheckCompute(const ComputeOptions& options, std::optional<size_t>& rows) {
+  if (std::count(options.files.begin(), options.files.end(), "-") > 1) {
+    return absl::InvalidArgumentError("standard input (-) can be counted once only");
+  }
+  const std::string& format = options.output.format;
+  if (format == "csv" && (options.statistics || !options.quantiles.empty())) {
+    return absl::InvalidArgumentError(
+        "CSV has no place for --statistics and --quantiles; use --format json");
+  }
+  if (options.rows.empty()) return absl::OkStatus();
+  if (format != "table") return OptionError("--rows", "only the table has rows");
+  size_t count = 0;
+  if (options.rows != "all" && (!absl::SimpleAtoi(options.rows, &count) || count == 0)) {
+    return OptionError("--rows", "write a number from 1 on, or all");
+  }
+  rows = count;
+  return absl::OkStatus();
+}
+
+std::string Render(const std::vector<Report>& reports, const ComputeOptions& options,
+                   std::optional<size_t> rows, const Environment& env) {
+  if (options.output.format == "json") return Dump(ReportsToJson(reports));
+  if (options.output.format == "csv") return ReportsToCsv(reports);
+  if (options.output.format == "svg") {
+    std::vector<Panel> panels;
+    panels.reserve(reports.size());
+    for (const Report& report : reports) panels.push_back(PanelOf(report));
+    return RenderSvg(panels);
+  }
+  const TableOptions table = {OutputTerminal(env, options.output), rows};
+  std::string text;
+  for (const Report& report : reports) {
+    if (!text.empty()) text += "\n";
+    text += RenderTable(report, table);
+  }
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Spec> MakeSpec(const ComputeOptions& options) {
+  v1::Spec spec;
+  absl::Status status;
+  if (options.bins.has_value()) {
+    auto& even = *spec.mutable_binning()->mutable_even();
+    even.set_bin_count(*options.bins);
+    if (!options.range.empty()) status.Update(SetRange(options.range, even));
+  }
+  if (!options.edges.empty()) status.Update(SetEdges(options.edges, *spec.mutable_binning()));
+  if (!options.alphabet.empty()) {
+    status.Update(SetAlphabet(options.alphabet, *spec.mutable_binning()));
+  }
+  if (!options.quantiles.empty()) status.Update(SetQuantiles(options.quantiles, spec));
+  if (!status.ok()) return status;
+  spec.set_statistics(options.statistics);
+  spec.set_edges(spec.binning().has_even() || spec.binning().has_edges());
+  return spec;
+}
+
+int RunCompute(const ComputeOptions& options, const ServerOptions& server, Environment& env) {
+  std::optional<size_t> rows;
+  if (absl::Status status = CheckCompute(options, rows); !status.ok()) {
+    return UsageError(env, std::string(status.message()));
+  }
+  const absl::StatusOr<v1::Spec> spec = MakeSpec(options);
+  if (!spec.ok()) return UsageError(env, std::string(spec.status().message()));
+  const absl::StatusOr<Connection> connection = Connect(server);
+  if (!connection.ok()) return Fail(env, Explain(connection.status(), server));
+  std::vector<Input> inputs;
+  for (const std::string& file : options.files) {
+    inputs.push_back({file == "-" ? "standard input" : file, file});
+  }
+  Progress progress(env.err, env.err_terminal);
+  const auto results =
+      CountInputs(*connection, *spec, std::move(inputs), env.standard_input, progress);
+  std::vector<Report> reports;
+  int code = kSuccess;
+  std::string last_error;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].ok()) {
+      reports.push_back(*results[i]);
+      continue;
+    }
+    code = kFailure;
+    std::string error = Explain(results[i].status(), server);
+    // A server that is not there is said once, not for each file.
+    if (error != last_error) {
+      // Errors of files name them; errors of the server do not.
+      const bool named = absl::StrContains(error, SafeText(options.files[i])) ||
+                         absl::IsUnavailable(results[i].status()) || results.size() == 1;
+      Fail(env, named ? error : absl::StrCat(SafeText(options.files[i]), ": ", error));
+    }
+    last_error = std::move(error);
+  }
+  if (reports.empty()) return code;
+  return std::max(code, Emit(env, options.output.output, Render(reports, options, rows, env)));
+}
+
+}  // namespace histogram::cli

@@ -1,0 +1,226 @@
+#include "client/cli/commands/count.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cli/render/text.h"
+
+namespace histogram::cli {
+namespace {
+
+constexpr uint64_t kSmallBytes = uint64_t{64} << 10;     // sent without asking for the limit
+constexpr uint64_t kWholeBytesMax = uint64_t{16} << 20;  // beyond, chunks overlap disk and network
+constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
+
+// How many bytes a file has; nothing where that is not known before it is read (pipes, /proc).
+absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input) {
+  if (input.bytes.has_value()) return input.bytes->size();
+  if (input.path == "-") return std::nullopt;
+  struct stat info = {};
+  if (stat(input.path.c_str(), &info) != 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot open ", SafeText(input.path), ": ", strerror(errno)));
+  }
+  if (S_ISDIR(info.st_mode)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(SafeText(input.path), " is a directory; name its files"));
+  }
+  if (!S_ISREG(info.st_mode) || info.st_size == 0) return std::nullopt;
+  return static_cast<uint64_t>(info.st_size);
+}
+
+class Counter {
+ public:
+  Counter(const Connection& connection, const v1::Spec& spec, std::vector<Input> inputs,
+          int standard_input, Progress& progress)
+      : connection_(connection),
+        spec_(spec),
+        inputs_(std::move(inputs)),
+        standard_input_(standard_input),
+        progress_(progress),
+        results_(inputs_.size(), absl::UnknownError("")) {}
+
+  std::vector<absl::StatusOr<Report>> Run() {
+    std::vector<size_t> whole;
+    std::vector<size_t> chunked;
+    std::vector<std::optional<uint64_t>> sizes(inputs_.size());
+    bool small = true;
+    std::vector<size_t> good;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const auto size = SizeOf(inputs_[i]);
+      if (!size.ok()) {
+        results_[i] = size.status();
+        continue;
+      }
+      sizes[i] = *size;
+      small = small && size->value_or(kSmallBytes + 1) <= kSmallBytes;
+      good.push_back(i);
+    }
+    if (good.empty()) return std::move(results_);
+    if (!small || good.size() > 1) AskForLimit();
+    for (const size_t i : good) {
+      (sizes[i].has_value() && *sizes[i] <= whole_bytes_max_ ? whole : chunked).push_back(i);
+    }
+    if (whole.size() == 1) {
+      One(whole[0], sizes[whole[0]]);
+    } else if (whole.size() > 1) {
+      Many(whole);
+    }
+    for (const size_t i : chunked) Chunks(i, sizes[i]);
+    return std::move(results_);
+  }
+
+ private:
+  // A server that cannot be asked gets small chunks; its own errors say the rest.
+  void AskForLimit() {
+    const auto description = connection_.client->Describe(connection_.Call());
+    if (description.ok() && description->limits().payload_bytes_max() > 0) {
+      LimitPayload(description->limits().payload_bytes_max());
+    }
+  }
+
+  void LimitPayload(uint64_t payload_bytes_max) {
+    whole_bytes_max_ = std::min(kWholeBytesMax, payload_bytes_max);
+    chunk_bytes_ = std::min(kChunkBytes, payload_bytes_max);
+  }
+
+  absl::StatusOr<std::string> Load(size_t i) {
+    Input& input = inputs_[i];
+    if (input.bytes.has_value()) return *input.bytes;
+    return ReadFile(input.path);
+  }
+
+  template <typename Response>
+  void Keep(size_t i, const absl::StatusOr<Response>& response, absl::Time start) {
+    if (!response.ok()) {
+      results_[i] = response.status();
+      return;
+    }
+    Report report = {inputs_[i].name, spec_, response->histogram(), response->receipt(),
+                     static_cast<uint64_t>(absl::ToInt64Nanoseconds(absl::Now() - start))};
+    if (EdgesOf(report).size() != static_cast<size_t>(report.histogram.counts_size()) + 1) {
+      results_[i] = absl::InternalError("the reply is not to be trusted: its edges do not fit");
+      return;
+    }
+    results_[i] = std::move(report);
+  }
+
+  void One(size_t i, std::optional<uint64_t> size) {
+    absl::StatusOr<std::string> bytes = Load(i);
+    if (!bytes.ok()) {
+      results_[i] = bytes.status();
+      return;
+    }
+    const absl::Time start = absl::Now();
+    const auto response = connection_.client->Compute(spec_, *std::move(bytes), connection_.Call());
+    const auto detail = client::ErrorDetail(response.status());
+    if (detail.has_value() && detail->reason() == "PAYLOAD_TOO_LARGE" && detail->limit() > 0) {
+      LimitPayload(detail->limit());
+      Chunks(i, size);
+      return;
+    }
+    Keep(i, response, start);
+  }
+
+  void Many(const std::vector<size_t>& which) {
+    size_t at = 0;
+    std::map<uint64_t, absl::Time> starts;
+    client::ManyOptions options;
+    options.call = connection_.Call();
+    const auto next = [&]() -> std::optional<client::Item> {
+      while (at < which.size()) {
+        const size_t i = which[at++];
+        absl::StatusOr<std::string> bytes = Load(i);
+        if (!bytes.ok()) {
+          results_[i] = bytes.status();
+          continue;
+        }
+        starts[i] = absl::Now();
+        return client::Item{i, spec_, *std::move(bytes)};
+      }
+      return std::nullopt;
+    };
+    const absl::Status status = connection_.client->ComputeMany(
+        next,
+        [&](const client::ItemResult& result) {
+          Keep(result.id, result.response, starts[result.id]);
+        },
+        options);
+    for (; at < which.size(); ++at) results_[which[at]] = status;
+  }
+
+  void Chunks(size_t i, std::optional<uint64_t> size) {
+    const Input& input = inputs_[i];
+    int file = -1;
+    const absl::Cleanup close_file = [&] {
+      if (file >= 0 && file != standard_input_) close(file);
+    };
+    if (!input.bytes.has_value()) {
+      file = input.path == "-" ? standard_input_ : open(input.path.c_str(), O_RDONLY | O_CLOEXEC);
+      if (file < 0) {
+        results_[i] = absl::FailedPreconditionError(
+            absl::StrCat("cannot open ", SafeText(input.path), ": ", strerror(errno)));
+        return;
+      }
+      (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL);
+    }
+    size_t offset = 0;
+    const client::Reader reader = [&](absl::Span<char> buffer) -> absl::StatusOr<size_t> {
+      if (!input.bytes.has_value())
+        return ReadFully(file, buffer, input.name, connection_.deadline);
+      const size_t bytes = input.bytes->copy(buffer.data(), buffer.size(), offset);
+      offset += bytes;
+      return bytes;
+    };
+    client::AccumulateOptions options;
+    options.call = connection_.Call();
+    options.chunk_bytes = chunk_bytes_;
+    options.on_progress = [&](uint64_t bytes) { progress_.Update(bytes); };
+    uint64_t counted = 0;
+    options.on_snapshot = [&](const v1::AccumulateResponse& snapshot) {
+      counted = snapshot.histogram().samples();
+    };
+    progress_.Begin(input.name, size);
+    const absl::Time start = absl::Now();
+    auto response = connection_.client->Accumulate(spec_, reader, options);
+    progress_.Clear();
+    if (!response.ok() && counted > 0) {
+      absl::Status status(
+          response.status().code(),
+          absl::StrCat(response.status().message(), ", after ", FormatCount(counted), " bytes"));
+      response.status().ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
+        status.SetPayload(url, payload);
+      });
+      response = status;
+    }
+    Keep(i, response, start);
+  }
+
+  const Connection& connection_;
+  const v1::Spec& spec_;
+  std::vector<Input> inputs_;
+  const int standard_input_;
+  Progress& progress_;
+  std::vector<absl::StatusOr<Report>> results_;
+  uint64_t whole_bytes_max_ = kSmallBytes;
+  uint64_t chunk_bytes_ = kSmallBytes;
+};
+
+}  // namespace
+
+std::vector<absl::StatusOr<Report>> CountInputs(const Connection& connection, const v1::Spec& spec,
+                                                std::vector<Input> inputs, int standard_input,
+                                                Progress& progress) {
+  return Counter(connection, spec, std::move(inputs), standard_input, progress).Run();
+}
+
+}  // namespace histogram::cli

@@ -1,0 +1,147 @@
+#include "client/cli/commands/http_health.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "client/cli/render/text.h"
+
+namespace histogram::cli {
+namespace {
+
+constexpr size_t kAnswerBytesMax = 4096 + 1024;  // body and header
+
+absl::Status SystemError(const std::string& address, int error) {
+  return absl::UnavailableError(
+      absl::StrCat("no answer from ", SafeText(address), ": ", strerror(error)));
+}
+
+absl::Status WaitFor(int socket, int16_t events, const std::string& address, absl::Time deadline) {
+  while (true) {
+    int timeout_ms = -1;
+    if (deadline != absl::InfiniteFuture()) {
+      const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+      timeout_ms =
+          static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(left) + 1, 1 << 30));
+    }
+    pollfd waiting{socket, events, 0};
+    const int ready = poll(&waiting, 1, timeout_ms);
+    if (ready > 0) return absl::OkStatus();
+    if (ready == 0) {
+      return absl::DeadlineExceededError(
+          absl::StrCat("no answer from ", SafeText(address), " in time"));
+    }
+    if (errno != EINTR) return SystemError(address, errno);
+  }
+}
+
+// A connected, non-blocking socket, which the caller closes.
+absl::StatusOr<int> ConnectTo(const addrinfo& where, const std::string& address,
+                              absl::Time deadline) {
+  const int file =
+      socket(where.ai_family, where.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, where.ai_protocol);
+  if (file < 0) return SystemError(address, errno);
+  absl::Cleanup close_file = [file] { close(file); };
+  if (connect(file, where.ai_addr, where.ai_addrlen) != 0) {
+    if (errno != EINPROGRESS) return SystemError(address, errno);
+    if (absl::Status status = WaitFor(file, POLLOUT, address, deadline); !status.ok())
+      return status;
+    int error = 0;
+    socklen_t size = sizeof error;
+    if (getsockopt(file, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+    if (error != 0) return SystemError(address, error);
+  }
+  std::move(close_file).Cancel();
+  return file;
+}
+
+absl::Status Send(int file, absl::string_view text, const std::string& address,
+                  absl::Time deadline) {
+  while (!text.empty()) {
+    if (absl::Status status = WaitFor(file, POLLOUT, address, deadline); !status.ok())
+      return status;
+    const ssize_t sent = send(file, text.data(), text.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno != EINTR && errno != EAGAIN) return SystemError(address, errno);
+    if (sent > 0) text.remove_prefix(static_cast<size_t>(sent));
+  }
+  return absl::OkStatus();
+}
+
+// All that comes until the other side closes, cut at kAnswerBytesMax.
+absl::StatusOr<std::string> ReceiveAll(int file, const std::string& address, absl::Time deadline) {
+  std::string text;
+  std::array<char, 1024> buffer{};
+  while (text.size() < kAnswerBytesMax) {
+    if (absl::Status status = WaitFor(file, POLLIN, address, deadline); !status.ok()) return status;
+    const ssize_t bytes = recv(file, buffer.data(), buffer.size(), 0);
+    if (bytes < 0 && errno != EINTR && errno != EAGAIN) return SystemError(address, errno);
+    if (bytes == 0) break;
+    if (bytes > 0) text.append(buffer.data(), static_cast<size_t>(bytes));
+  }
+  return text;
+}
+
+absl::StatusOr<HttpAnswer> Parse(absl::string_view text, const std::string& address) {
+  HttpAnswer answer;
+  const absl::Status not_http = absl::UnavailableError(
+      absl::StrCat("what answers at ", SafeText(address), " does not speak HTTP"));
+  if (!absl::ConsumePrefix(&text, "HTTP/1.1 ") && !absl::ConsumePrefix(&text, "HTTP/1.0 "))
+    return not_http;
+  if (text.size() < 3 || !absl::SimpleAtoi(text.substr(0, 3), &answer.status)) return not_http;
+  const size_t end = text.find("\r\n\r\n");
+  if (end != absl::string_view::npos) answer.body = std::string(text.substr(end + 4));
+  return answer;
+}
+
+}  // namespace
+
+absl::StatusOr<HttpAnswer> HttpGet(const std::string& address, const std::string& path,
+                                   absl::Time deadline) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", SafeText(address), "\" is not HOST:PORT"));
+  }
+  std::string host = address.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
+    host = host.substr(1, host.size() - 2);
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  if (const int error =
+          getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found);
+      error != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("no such address as ", SafeText(address), ": ", gai_strerror(error)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
+  absl::StatusOr<int> file = absl::UnavailableError("no address");
+  for (const addrinfo* each = addresses.get(); each != nullptr && !file.ok();
+       each = each->ai_next) {
+    file = ConnectTo(*each, address, deadline);
+  }
+  if (!file.ok()) return file.status();
+  const absl::Cleanup close_file = [&file] { close(*file); };
+  const std::string request =
+      absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: ", address, "\r\nConnection: close\r\n\r\n");
+  if (absl::Status status = Send(*file, request, address, deadline); !status.ok()) return status;
+  const absl::StatusOr<std::string> text = ReceiveAll(*file, address, deadline);
+  if (!text.ok()) return text.status();
+  return Parse(*text, address);
+}
+
+}  // namespace histogram::cli

@@ -1,0 +1,229 @@
+#include "client/cli/picture/image.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/cli/commands/commands.h"
+#include "client/cli/commands/count.h"
+#include "client/cli/render/export.h"
+#include "client/cli/render/progress.h"
+#include "client/cli/render/svg.h"
+#include "client/cli/render/table.h"
+#include "client/cli/render/text.h"
+
+namespace histogram::cli {
+namespace {
+
+struct Picture {
+  Image image;
+  std::vector<Report> reports;  // a report a channel, and for colours one of the luminance
+  size_t grey = 0;              // the report that the threshold is of
+};
+
+std::optional<double> ThresholdOf(const Picture& picture) {
+  const auto& statistics = picture.reports[picture.grey].histogram.statistics();
+  if (!statistics.has_otsu_threshold()) return std::nullopt;
+  return statistics.otsu_threshold();
+}
+
+std::string Size(const Image& image) {
+  return absl::StrCat(image.width, " x ", image.height, " ", image.format);
+}
+
+std::vector<uint64_t> CountsOf(const Report& report) {
+  return {report.histogram.counts().begin(), report.histogram.counts().end()};
+}
+
+std::string Colour(const std::string& channel) {
+  if (channel == "red") return "#dc2626";
+  if (channel == "green") return "#16a34a";
+  if (channel == "blue") return "#2563eb";
+  if (channel == "alpha") return "#a855f7";
+  return "#475569";
+}
+
+// Pictures often have one peak at black or white that would flatten all else: where the tallest
+// bins are more than three times the others, the axis ends above the others.
+std::optional<double> CountMax(const std::vector<Series>& all) {
+  constexpr size_t kPeaks = 2;  // of a channel
+  uint64_t tallest = 0;
+  uint64_t others = 0;
+  for (const Series& series : all) {
+    std::vector<uint64_t> counts = series.counts;
+    std::sort(counts.begin(), counts.end(), std::greater<>());
+    if (counts.size() <= kPeaks) return std::nullopt;
+    tallest = std::max(tallest, counts[0]);
+    others = std::max(others, counts[kPeaks]);
+  }
+  if (others == 0 || tallest <= 3 * others) return std::nullopt;
+  return 1.1 * static_cast<double>(others);
+}
+
+std::string RenderImageSvg(const Picture& picture, const std::string& file) {
+  Panel panel;
+  panel.title = BaseName(file);
+  panel.subtitle =
+      absl::StrCat(Size(picture.image), ", ",
+                   FormatCount(uint64_t{picture.image.width} * picture.image.height), " pixels");
+  panel.edges = EdgesOf(picture.reports[0]);
+  for (const Report& report : picture.reports) {
+    panel.series.push_back({report.source, Colour(report.source), CountsOf(report)});
+  }
+  panel.threshold = ThresholdOf(picture);
+  panel.count_max = CountMax(panel.series);
+  if (panel.count_max.has_value()) {
+    absl::StrAppend(&panel.subtitle, ", cut off above ",
+                    FormatCount(static_cast<uint64_t>(*panel.count_max)));
+  }
+  return RenderSvg({panel});
+}
+
+std::string RenderImageJson(const Picture& picture, const std::string& file) {
+  nlohmann::ordered_json json = ReportsToJson(picture.reports);
+  json["image"] = {{"source", SafeText(file)},
+                   {"format", picture.image.format},
+                   {"width", picture.image.width},
+                   {"height", picture.image.height},
+                   {"notes", picture.image.notes}};
+  const auto threshold = ThresholdOf(picture);
+  json["otsu_threshold"] = threshold.has_value() ? nlohmann::ordered_json(*threshold) : nullptr;
+  return Dump(json);
+}
+
+std::string Optional(bool has, double value) { return has ? absl::StrFormat("%.5g", value) : "-"; }
+
+std::string RenderImageTable(const Picture& picture, const std::string& file,
+                             const Terminal& terminal) {
+  const auto columns = static_cast<size_t>(std::min(terminal.columns, 120));
+  const std::string facts = absl::StrCat(": ", Size(picture.image));
+  const size_t room = columns > facts.size() + 8 ? columns - facts.size() : 8;
+  std::string text =
+      absl::StrCat(Bold(terminal, Truncate(SafeText(file), room, terminal.utf8)), facts, "\n\n");
+  constexpr size_t kWidth = 8;
+  std::string head = "  " + PadRight("channel", 9);
+  for (const char* const name : {"mean", "std dev", "median", "entropy", "Otsu"}) {
+    head += PadLeft(name, kWidth);
+  }
+  const size_t used = 11 + 5 * kWidth + 3;
+  const size_t spark = columns >= used + 16 ? std::min<size_t>(columns - used, 64) : 0;
+  text += Dim(terminal, head + (spark > 0 ? "   values 0 to 255" : "")) + "\n";
+  for (const Report& report : picture.reports) {
+    const v1::Statistics& s = report.histogram.statistics();
+    absl::StrAppend(&text, "  ", PadRight(report.source, 9));
+    for (const auto& [has, value] : std::array<std::pair<bool, double>, 5>{
+             {{s.has_mean(), s.mean()},
+              {s.has_standard_deviation(), s.standard_deviation()},
+              {s.has_median(), s.median()},
+              {s.has_entropy_bits(), s.entropy_bits()},
+              {s.has_otsu_threshold(), s.otsu_threshold()}}}) {
+      text += PadLeft(Optional(has, value), kWidth);
+    }
+    if (spark > 0) {
+      absl::StrAppend(&text, "   ",
+                      Cyan(terminal, Sparkline(CountsOf(report), spark, terminal.utf8)));
+    }
+    text += "\n";
+  }
+  text += "\n";
+  const Report& grey = picture.reports[picture.grey];
+  if (const auto threshold = ThresholdOf(picture); threshold.has_value()) {
+    uint64_t dark = 0;
+    for (int value = 0; value <= *threshold && value < grey.histogram.counts_size(); ++value) {
+      dark += grey.histogram.counts(value);
+    }
+    text +=
+        Wrap({absl::StrCat("Otsu's threshold of ", grey.source, " is ", FormatNumber(*threshold)),
+              absl::StrCat(FormatShare(dark, grey.histogram.samples()), " of the pixels dark"),
+              absl::StrCat(FormatShare(grey.histogram.samples() - dark, grey.histogram.samples()),
+                           " light")},
+             columns);
+  }
+  for (const std::string& note : picture.image.notes) text += Dim(terminal, Wrap({note}, columns));
+  text += Dim(terminal, Wrap({ReceiptText(picture.reports[0], terminal.utf8)}, columns));
+  return text;
+}
+
+absl::Status Binarize(const Picture& picture, const std::string& path) {
+  const auto threshold = ThresholdOf(picture);
+  if (!threshold.has_value()) {
+    return absl::FailedPreconditionError(
+        "the picture has a single value, which no threshold can part; nothing was written");
+  }
+  Channel grey = GreyOf(picture.image);
+  for (char& value : grey.values) {
+    value = static_cast<unsigned char>(value) > *threshold ? '\xff' : '\0';
+  }
+  const Image& image = picture.image;
+  if (absl::EndsWith(absl::AsciiStrToLower(path), ".pgm")) {
+    return WriteFile(path, EncodePgm(image.width, image.height, grey.values));
+  }
+  const auto png = EncodeBlackWhitePng(image.width, image.height, grey.values);
+  if (!png.ok()) return png.status();
+  return WriteFile(path, *png);
+}
+
+// All channels over one stream.
+absl::StatusOr<Picture> CountPicture(Image image, const ServerOptions& server, Environment& env) {
+  Picture picture;
+  picture.image = std::move(image);
+  std::vector<Input> inputs;
+  for (const Channel& channel : picture.image.channels) {
+    inputs.push_back({channel.name, "", channel.values});
+  }
+  if (picture.image.channels.size() >= 3) {
+    picture.grey = inputs.size();
+    Channel grey = GreyOf(picture.image);
+    inputs.push_back({grey.name, "", std::move(grey.values)});
+  }
+  const absl::StatusOr<Connection> connection = Connect(server);
+  if (!connection.ok()) return connection.status();
+  v1::Spec spec;
+  spec.set_statistics(true);
+  Progress progress(env.err, env.err_terminal);
+  for (auto& result :
+       CountInputs(*connection, spec, std::move(inputs), env.standard_input, progress)) {
+    if (!result.ok()) return result.status();
+    picture.reports.push_back(*std::move(result));
+  }
+  return picture;
+}
+
+}  // namespace
+
+int RunImage(const ImageOptions& options, const ServerOptions& server, Environment& env) {
+  const std::string ending = absl::AsciiStrToLower(options.binarize);
+  if (!ending.empty() && !absl::EndsWith(ending, ".pgm") && !absl::EndsWith(ending, ".png")) {
+    return UsageError(env, "--binarize: the file's name must end in .png or .pgm");
+  }
+  const absl::StatusOr<std::string> bytes = ReadFile(options.file);
+  if (!bytes.ok()) return Fail(env, std::string(bytes.status().message()));
+  absl::StatusOr<Image> image = DecodeImage(*bytes);
+  if (!image.ok()) {
+    return Fail(env, absl::StrCat(SafeText(options.file), ": ", image.status().message()));
+  }
+  const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), server, env);
+  if (!picture.ok()) return Fail(env, Explain(picture.status(), server));
+  if (!options.binarize.empty()) {
+    if (absl::Status status = Binarize(*picture, options.binarize); !status.ok()) {
+      return Fail(env, std::string(status.message()));
+    }
+  }
+  const std::string& format = options.output.format;
+  const std::string text =
+      format == "json"  ? RenderImageJson(*picture, options.file)
+      : format == "csv" ? ReportsToCsv(picture->reports)
+      : format == "svg"
+          ? RenderImageSvg(*picture, options.file)
+          : RenderImageTable(*picture, options.file, OutputTerminal(env, options.output));
+  return Emit(env, options.output.output, text);
+}
+
+}  // namespace histogram::cli

@@ -1,0 +1,30 @@
+// Histograms for programs: JSON and CSV. Pure; thread-safe.
+#ifndef HISTOGRAM_CLIENT_CLI_RENDER_EXPORT_H_
+#define HISTOGRAM_CLIENT_CLI_RENDER_EXPORT_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "client/cli/render/report.h"
+
+namespace histogram::cli {
+
+inline constexpr char kSchema[] = "histogram/v1";
+
+// {"schema": ..., "histograms": [{"source", "binning", "edges", "last_edge_closed", "counts",
+// "samples", "below", "above", "ignored", "statistics", "receipt"}, ...]}
+nlohmann::ordered_json ReportsToJson(const std::vector<Report>& reports);
+
+// source,bin,lower,upper,count (RFC 4180, lines end in \n). After a source's bins come its rows
+// below, above and ignored, so that the counts of each source add up to its samples.
+std::string ReportsToCsv(const std::vector<Report>& reports);
+
+nlohmann::ordered_json DescriptionToJson(const v1::DescribeResponse& description);
+
+// One line of JSON.
+std::string Dump(const nlohmann::ordered_json& json);
+
+}  // namespace histogram::cli
+
+#endif  // HISTOGRAM_CLIENT_CLI_RENDER_EXPORT_H_

@@ -1,0 +1,45 @@
+// A progress bar on the last line of a terminal; silent anywhere else. Not thread-safe.
+#ifndef HISTOGRAM_CLIENT_CLI_RENDER_PROGRESS_H_
+#define HISTOGRAM_CLIENT_CLI_RENDER_PROGRESS_H_
+
+#include <cstdint>
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "client/cli/render/terminal.h"
+
+namespace histogram::cli {
+
+// "NAME  [=====>    ]  45 %  1.2 GiB of 2.6 GiB  1.1 GB/s  1 s left". Without a total: no bar, no
+// time left. Never wider than the terminal.
+std::string ProgressLine(absl::string_view name, uint64_t bytes, std::optional<uint64_t> total,
+                         absl::Duration elapsed, const Terminal& terminal);
+
+class Progress {
+ public:
+  Progress(std::ostream& out, const Terminal& terminal) : out_(out), terminal_(terminal) {}
+  ~Progress() { Clear(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void Begin(const std::string& name, std::optional<uint64_t> total);
+  // Draws ten times a second at most, and nothing in the first half second.
+  void Update(uint64_t bytes);
+  void Clear();
+
+ private:
+  std::ostream& out_;
+  const Terminal terminal_;
+  std::string name_;
+  std::optional<uint64_t> total_;
+  absl::Time start_;
+  absl::Time next_;
+  bool drawn_ = false;
+};
+
+}  // namespace histogram::cli
+
+#endif  // HISTOGRAM_CLIENT_CLI_RENDER_PROGRESS_H_

@@ -1,0 +1,139 @@
+#include "client/cli/render/report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "client/cli/render/text.h"
+
+namespace histogram::cli {
+namespace {
+
+bool IsPrintable(int value) { return value >= 0x20 && value < 0x7f; }
+
+bool IsByte(double edge) { return edge >= 0 && edge <= 255 && edge == std::floor(edge); }
+
+std::string SymbolText(int value) {
+  return IsPrintable(value) && value != ' ' ? std::string(1, static_cast<char>(value))
+                                            : absl::StrCat(value);
+}
+
+}  // namespace
+
+std::vector<double> EdgesOf(const Report& report) {
+  const auto& given = report.histogram.edges();
+  if (!given.empty()) return {given.begin(), given.end()};
+  std::vector<double> edges;
+  if (report.spec.binning().has_alphabet()) {
+    const auto& alphabet = report.spec.binning().alphabet();
+    const uint32_t end = alphabet.first_symbol() + alphabet.symbol_count();
+    const uint32_t step = std::max(alphabet.symbols_per_bin(), 1U);
+    for (uint32_t symbol = alphabet.first_symbol(); symbol < end; symbol += step) {
+      edges.push_back(symbol);
+    }
+    edges.push_back(end);
+    return edges;
+  }
+  for (int i = 0; i <= report.histogram.counts_size(); ++i) edges.push_back(i);
+  return edges;
+}
+
+bool LastEdgeClosed(const v1::Spec& spec) {
+  return spec.binning().has_even() || spec.binning().has_edges();
+}
+
+std::string BinningKind(const v1::Spec& spec) {
+  switch (spec.binning().kind_case()) {
+    case v1::Binning::kEven:
+      return "even";
+    case v1::Binning::kEdges:
+      return "edges";
+    case v1::Binning::kAlphabet:
+      return "alphabet";
+    case v1::Binning::kByteTable:
+      return "byte_table";
+    case v1::Binning::KIND_NOT_SET:
+      break;
+  }
+  return "values";
+}
+
+std::string ValueLabel(int value) {
+  switch (value) {
+    case 0:
+      return "0 NUL";
+    case '\t':
+      return "9 \\t";
+    case '\n':
+      return "10 \\n";
+    case '\r':
+      return "13 \\r";
+    default:
+      break;
+  }
+  return IsPrintable(value)
+             ? absl::StrCat(value, " '", std::string(1, static_cast<char>(value)), "'")
+             : absl::StrCat(value);
+}
+
+std::string BinLabel(const Report& report, const std::vector<double>& edges, size_t first,
+                     size_t last) {
+  const double low = edges[first];
+  const double high = edges[last + 1];
+  if (report.spec.binning().has_alphabet()) {
+    const int from = static_cast<int>(low);
+    const int to = static_cast<int>(high) - 1;
+    return from == to ? SymbolText(from) : absl::StrCat(SymbolText(from), "-", SymbolText(to));
+  }
+  const bool closed = LastEdgeClosed(report.spec) && last + 2 == edges.size();
+  // A closed upper edge is a second value, unless no byte has it.
+  if (IsByte(low) && high == low + 1 && (!closed || high > 255)) {
+    return ValueLabel(static_cast<int>(low));
+  }
+  return absl::StrCat("[", FormatNumber(low), ",", FormatNumber(high), closed ? "]" : ")");
+}
+
+std::vector<std::string> StatisticsTexts(const Report& report) {
+  std::vector<std::string> texts;
+  if (!report.histogram.has_statistics()) return texts;
+  const v1::Statistics& statistics = report.histogram.statistics();
+  const auto add = [&](bool has, const char* name, double value) {
+    if (has) texts.push_back(absl::StrCat(name, " ", FormatNumber(value)));
+  };
+  if (report.spec.statistics()) {
+    add(statistics.has_minimum(), "minimum", statistics.minimum());
+    add(statistics.has_maximum(), "maximum", statistics.maximum());
+    add(statistics.has_mean(), "mean", statistics.mean());
+    add(statistics.has_standard_deviation(), "standard deviation", statistics.standard_deviation());
+    add(statistics.has_median(), "median", statistics.median());
+    add(statistics.has_mode(), "mode", statistics.mode());
+    add(statistics.has_entropy_bits(), "entropy in bits", statistics.entropy_bits());
+    add(statistics.has_otsu_threshold(), "Otsu's threshold", statistics.otsu_threshold());
+  }
+  for (int i = 0; i < std::min(statistics.quantiles_size(), report.spec.quantiles_size()); ++i) {
+    texts.push_back(absl::StrCat("quantile ", FormatNumber(report.spec.quantiles(i)), ": ",
+                                 FormatNumber(statistics.quantiles(i))));
+  }
+  return texts;
+}
+
+std::string ReceiptText(const Report& report, bool utf8) {
+  const v1::Receipt& receipt = report.receipt;
+  std::vector<std::string> stages;
+  const auto add = [&](const char* name, uint64_t ns) {
+    if (ns > 0) stages.push_back(absl::StrCat(name, " ", FormatNanoseconds(ns, utf8)));
+  };
+  add("queue", receipt.queue_ns());
+  add("gather", receipt.gather_ns());
+  add("transfer", receipt.transfer_ns());
+  add("kernel", receipt.kernel_ns());
+  add("server", receipt.total_ns());
+  add("there and back", report.round_trip_ns);
+  std::string text = absl::StrCat(receipt.kernel().empty() ? "counted" : receipt.kernel(),
+                                  receipt.backend().empty() ? "" : " on ", receipt.backend());
+  if (!stages.empty()) absl::StrAppend(&text, ": ", absl::StrJoin(stages, ", "));
+  return SafeText(text);
+}
+
+}  // namespace histogram::cli

@@ -1,0 +1,44 @@
+// One counted input, as every output format sees it. Pure; thread-safe.
+#ifndef HISTOGRAM_CLIENT_CLI_RENDER_REPORT_H_
+#define HISTOGRAM_CLIENT_CLI_RENDER_REPORT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "histogram/v1/histogram.pb.h"
+
+namespace histogram::cli {
+
+struct Report {
+  std::string source;  // as the user named it; not yet safe to show
+  v1::Spec spec = {};
+  v1::Histogram histogram = {};
+  v1::Receipt receipt = {};
+  uint64_t round_trip_ns = 0;
+};
+
+// One more than bins. Where the server sends none (a bin per value, an alphabet) they are the
+// bytes' values: bin i holds the values v with edge_i <= v < edge_i+1.
+std::vector<double> EdgesOf(const Report& report);
+// Whether the last bin also holds its upper edge.
+bool LastEdgeClosed(const v1::Spec& spec);
+// What the kind of binning is called: values, even, edges, alphabet.
+std::string BinningKind(const v1::Spec& spec);
+
+// A byte, readable: 97 'a', 10 \n, 255.
+std::string ValueLabel(int value);
+// Bins first..last together: a byte, letters (a-f) or a range ([0,16), [240,256]).
+// REQUIRES: first <= last < edges.size() - 1.
+std::string BinLabel(const Report& report, const std::vector<double>& edges, size_t first,
+                     size_t last);
+
+// The statistics that are there, as "mean 12.3" and so on.
+std::vector<std::string> StatisticsTexts(const Report& report);
+// What ran, and how long each stage took.
+std::string ReceiptText(const Report& report, bool utf8);
+
+}  // namespace histogram::cli
+
+#endif  // HISTOGRAM_CLIENT_CLI_RENDER_REPORT_H_

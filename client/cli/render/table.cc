@@ -1,0 +1,196 @@
+#include "client/cli/render/table.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/render/text.h"
+
+namespace histogram::cli {
+namespace {
+
+constexpr size_t kRowsWithoutGrouping = 100;
+constexpr size_t kRowsGrouped = 32;
+constexpr size_t kBinsWithoutFolding = 32;
+constexpr size_t kColumnsMax = 120;
+constexpr size_t kBarMin = 6;
+
+struct Row {
+  size_t first = 0;
+  size_t last = 0;
+  uint64_t count = 0;
+  bool folded = false;  // a run of empty bins
+};
+
+std::vector<Row> MakeRows(const v1::Histogram& histogram, size_t group, bool fold) {
+  const auto bins = static_cast<size_t>(histogram.counts_size());
+  std::vector<Row> rows;
+  for (size_t first = 0; first < bins; first += group) {
+    const size_t last = std::min(first + group, bins) - 1;
+    Row row = {first, last};
+    for (size_t bin = first; bin <= last; ++bin) {
+      row.count += histogram.counts(static_cast<int>(bin));
+    }
+    if (fold && row.count == 0 && !rows.empty() && rows.back().count == 0) {
+      rows.back().last = last;
+      rows.back().folded = true;
+    } else {
+      rows.push_back(row);
+    }
+  }
+  return rows;
+}
+
+struct Layout {
+  std::vector<Row> rows;
+  size_t group = 1;
+  bool folded = false;
+};
+
+Layout LayOut(const v1::Histogram& histogram, std::optional<size_t> limit) {
+  const bool fold = static_cast<size_t>(histogram.counts_size()) > kBinsWithoutFolding;
+  if (limit == size_t{0}) return {MakeRows(histogram, 1, false)};
+  Layout layout = {MakeRows(histogram, 1, fold)};
+  if (layout.rows.size() > limit.value_or(kRowsWithoutGrouping)) {
+    const size_t target = limit.value_or(kRowsGrouped);
+    while (layout.rows.size() > target) {
+      layout.group *= 2;
+      layout.rows = MakeRows(histogram, layout.group, fold);
+    }
+  }
+  layout.folded = std::any_of(layout.rows.begin(), layout.rows.end(),
+                              [](const Row& row) { return row.folded; });
+  return layout;
+}
+
+struct Line {
+  std::string label;
+  std::string count;
+  std::string share;
+  double bar = 0;
+  bool dim = false;
+};
+
+std::vector<Line> MakeLines(const Report& report, const Layout& layout, const Terminal& terminal) {
+  const v1::Histogram& histogram = report.histogram;
+  const std::vector<double> edges = EdgesOf(report);
+  uint64_t most = 1;
+  for (const Row& row : layout.rows) most = std::max(most, row.count);
+  std::vector<Line> lines;
+  for (const Row& row : layout.rows) {
+    if (row.folded) {
+      lines.push_back({terminal.utf8 ? "…" : "...",
+                       absl::StrCat(FormatCount(row.last - row.first + 1), " empty"), "", 0, true});
+      continue;
+    }
+    lines.push_back({BinLabel(report, edges, row.first, row.last), FormatCount(row.count),
+                     FormatShare(row.count, histogram.samples()),
+                     static_cast<double>(row.count) / static_cast<double>(most)});
+  }
+  const auto outside = [&](const char* name, uint64_t count) {
+    if (count == 0) return;
+    lines.push_back({name, FormatCount(count), FormatShare(count, histogram.samples()), 0, true});
+  };
+  outside("below", histogram.below());
+  outside("above", histogram.above());
+  outside("ignored", histogram.ignored());
+  return lines;
+}
+
+std::string RenderLines(const std::vector<Line>& lines, const Terminal& terminal, size_t columns) {
+  size_t label_width = 4;
+  size_t count_width = 5;
+  size_t share_width = 5;
+  for (const Line& line : lines) {
+    label_width = std::max(label_width, DisplayWidth(line.label));
+    count_width = std::max(count_width, line.count.size());
+    share_width = std::max(share_width, line.share.size());
+  }
+  size_t used = 2 + label_width + 2 + count_width;
+  const bool with_share = used + 2 + share_width + 2 + kBarMin <= columns;
+  if (with_share) used += 2 + share_width;
+  const size_t bar_width = used + 2 + kBarMin <= columns ? columns - used - 2 : 0;
+  std::string text =
+      absl::StrCat("  ", PadRight("bin", label_width), "  ", PadLeft("count", count_width),
+                   with_share ? "  " + PadLeft("share", share_width) : "");
+  text = Dim(terminal, text) + "\n";
+  for (const Line& line : lines) {
+    std::string row = absl::StrCat("  ", PadRight(line.label, label_width), "  ",
+                                   PadLeft(line.count, count_width));
+    if (with_share && !line.share.empty()) {
+      absl::StrAppend(&row, "  ", PadLeft(line.share, share_width));
+    }
+    absl::StrAppend(&text, line.dim ? Dim(terminal, row) : row);
+    const std::string bar = Bar(line.bar, bar_width, terminal.utf8);
+    if (!bar.empty()) absl::StrAppend(&text, "  ", Cyan(terminal, bar));
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string Bar(double share, size_t width, bool utf8) {
+  if (!(share > 0) || width == 0) return "";
+  share = std::min(share, 1.0);
+  if (!utf8) {
+    const double cells = std::round(share * static_cast<double>(width));
+    return std::string(std::max<size_t>(static_cast<size_t>(cells), 1), '#');
+  }
+  static constexpr std::array<const char*, 8> kPart = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
+  const double exact = std::round(share * static_cast<double>(width) * 8);
+  const size_t eighths = std::max<size_t>(static_cast<size_t>(exact), 1);
+  std::string bar;
+  for (size_t i = 0; i < eighths / 8; ++i) bar += "█";
+  bar += kPart[eighths % 8];
+  return bar;
+}
+
+std::string Sparkline(const std::vector<uint64_t>& counts, size_t width, bool utf8) {
+  static constexpr std::array<const char*, 9> kUtf8 = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  static constexpr std::array<const char*, 9> kAscii = {" ", ".", ":", "-", "=",
+                                                        "+", "*", "#", "@"};
+  std::vector<uint64_t> sums(width, 0);
+  for (size_t i = 0; i < counts.size(); ++i) sums[i * width / counts.size()] += counts[i];
+  const uint64_t most = std::max<uint64_t>(1, *std::max_element(sums.begin(), sums.end()));
+  std::string line;
+  for (const uint64_t sum : sums) {
+    const auto level =
+        static_cast<size_t>(std::ceil(8 * static_cast<double>(sum) / static_cast<double>(most)));
+    line += utf8 ? kUtf8[level] : kAscii[level];
+  }
+  return line;
+}
+
+std::string RenderTable(const Report& report, const TableOptions& options) {
+  const Terminal& terminal = options.terminal;
+  const size_t columns = std::min(static_cast<size_t>(terminal.columns), kColumnsMax);
+  const v1::Histogram& histogram = report.histogram;
+  const std::string facts =
+      absl::StrCat(": ", FormatCount(histogram.samples()), " bytes, ",
+                   FormatCount(static_cast<uint64_t>(histogram.counts_size())), " bins");
+  const size_t room = columns > facts.size() + 8 ? columns - facts.size() : 8;
+  std::string text = absl::StrCat(
+      Bold(terminal, Truncate(SafeText(report.source), room, terminal.utf8)), facts, "\n\n");
+  const Layout layout = LayOut(histogram, options.rows);
+  text += RenderLines(MakeLines(report, layout, terminal), terminal, columns);
+  const std::vector<std::string> statistics = StatisticsTexts(report);
+  if (!statistics.empty()) absl::StrAppend(&text, "\n", Wrap(statistics, columns));
+  text += "\n";
+  if (layout.group > 1) {
+    text += Dim(terminal, Wrap({absl::StrCat("bins are shown ", layout.group, " to a row"),
+                                "--rows all shows each"},
+                               columns));
+  }
+  std::vector<std::string> receipt;
+  for (size_t start = 0, end = 0; end != std::string::npos; start = end + 2) {
+    const std::string all = ReceiptText(report, terminal.utf8);
+    end = all.find(", ", start);
+    receipt.push_back(all.substr(start, end == std::string::npos ? end : end - start));
+  }
+  text += Dim(terminal, Wrap(receipt, columns));
+  return text;
+}
+
+}  // namespace histogram::cli

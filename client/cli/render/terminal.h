@@ -1,0 +1,32 @@
+// What the program knows of where it writes to. Pure data; thread-safe.
+#ifndef HISTOGRAM_CLIENT_CLI_RENDER_TERMINAL_H_
+#define HISTOGRAM_CLIENT_CLI_RENDER_TERMINAL_H_
+
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace histogram::cli {
+
+// An environment variable's value, if it is set.
+using GetEnv = std::function<std::optional<std::string>(const std::string& name)>;
+
+struct Terminal {
+  bool interactive = false;
+  int columns = 80;
+  bool colour = false;
+  bool utf8 = false;
+};
+
+// Of a file descriptor. Not a terminal: 80 columns and no colour. NO_COLOR (not empty) and
+// TERM=dumb turn colour off; LC_ALL, LC_CTYPE, LANG, in this order, say whether it is UTF-8.
+Terminal DetectTerminal(int file, const GetEnv& getenv);
+
+// Applies the escape sequence, where colour is on.
+std::string Bold(const Terminal& terminal, const std::string& text);
+std::string Dim(const Terminal& terminal, const std::string& text);
+std::string Cyan(const Terminal& terminal, const std::string& text);
+
+}  // namespace histogram::cli
+
+#endif  // HISTOGRAM_CLIENT_CLI_RENDER_TERMINAL_H_

@@ -1,0 +1,203 @@
+#include "client/cli/render/text.h"
+
+#include <array>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+
+namespace histogram::cli {
+namespace {
+
+constexpr absl::string_view kReplacement = "\xEF\xBF\xBD";
+
+// The length of the UTF-8 sequence at the front of `text`; 0: not valid.
+size_t SequenceLength(absl::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  size_t length = 0;
+  uint32_t code = 0;
+  if (lead >= 0xC2 && lead <= 0xDF) {
+    length = 2;
+    code = lead & 0x1F;
+  } else if ((lead & 0xF0) == 0xE0) {
+    length = 3;
+    code = lead & 0x0F;
+  } else if (lead >= 0xF0 && lead <= 0xF4) {
+    length = 4;
+    code = lead & 0x07;
+  } else {
+    return 0;
+  }
+  if (text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3F);
+  }
+  if (length == 3 && (code < 0x800 || (code >= 0xD800 && code <= 0xDFFF))) return 0;
+  if (length == 4 && (code < 0x10000 || code > 0x10FFFF)) return 0;
+  if (code < 0xA0) return 0;                       // C1 controls steer terminals too
+  if (code == 0xFFFE || code == 0xFFFF) return 0;  // not allowed in XML
+  if (code >= 0x202A && code <= 0x202E) return 0;  // nor text that reorders what is shown
+  if (code >= 0x2066 && code <= 0x2069) return 0;
+  return length;
+}
+
+std::string Scaled(double value, double base, const std::array<const char*, 6>& units) {
+  size_t unit = 0;
+  while (value >= base * 0.9995 && unit + 1 < units.size()) {
+    value /= base;
+    ++unit;
+  }
+  const int digits = unit == 0 || value >= 99.95 ? 0 : value >= 9.995 ? 1 : 2;
+  return absl::StrFormat("%.*f %s", digits, value, units[unit]);
+}
+
+}  // namespace
+
+std::string FormatCount(uint64_t count) {
+  const std::string digits = absl::StrCat(count);
+  std::string text;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) text.push_back(',');
+    text.push_back(digits[i]);
+  }
+  return text;
+}
+
+std::string FormatBytes(uint64_t bytes) {
+  return Scaled(static_cast<double>(bytes), 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB"});
+}
+
+std::string FormatRate(double bytes_per_second) {
+  return Scaled(bytes_per_second, 1000, {"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"});
+}
+
+std::string FormatNumber(double number) { return absl::StrFormat("%g", number); }
+
+std::string FormatShare(uint64_t part, uint64_t of) {
+  if (of == 0) return "-";
+  return absl::StrFormat("%.2f %%", 100.0 * static_cast<double>(part) / static_cast<double>(of));
+}
+
+std::string FormatNanoseconds(uint64_t ns, bool utf8) {
+  const auto value = static_cast<double>(ns);
+  if (ns < 1000) return absl::StrCat(ns, " ns");
+  if (ns < 1000000) return absl::StrFormat("%.3g %s", value / 1e3, utf8 ? "µs" : "us");
+  if (ns < 1000000000) return absl::StrFormat("%.3g ms", value / 1e6);
+  return absl::StrFormat("%.2f s", value / 1e9);
+}
+
+absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text) {
+  constexpr uint64_t kBytesMax = uint64_t{1} << 30;
+  constexpr struct {
+    absl::string_view name;
+    uint64_t bytes;
+  } kUnits[] = {{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"B", 1}};
+  uint64_t unit = 1;
+  absl::string_view number = absl::StripAsciiWhitespace(text);
+  for (const auto& candidate : kUnits) {
+    if (!absl::EndsWithIgnoreCase(number, candidate.name)) continue;
+    unit = candidate.bytes;
+    number = absl::StripAsciiWhitespace(number.substr(0, number.size() - candidate.name.size()));
+    break;
+  }
+  uint64_t count = 0;
+  if (!absl::SimpleAtoi(number, &count) || count > kBytesMax / unit) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", SafeText(text), "\" is no size up to 1 GiB, like 4096 or 64KiB"));
+  }
+  return count * unit;
+}
+
+std::string SafeText(absl::string_view text) {
+  std::string safe;
+  while (!text.empty()) {
+    const size_t length = SequenceLength(text);
+    const auto lead = static_cast<unsigned char>(text[0]);
+    if (length == 0 || lead < 0x20 || lead == 0x7F) {
+      absl::StrAppend(&safe, lead == '\n' || lead == '\t' ? " " : kReplacement);
+      text.remove_prefix(1);
+    } else {
+      absl::StrAppend(&safe, text.substr(0, length));
+      text.remove_prefix(length);
+    }
+  }
+  return safe;
+}
+
+size_t DisplayWidth(absl::string_view text) {
+  size_t width = 0;
+  for (const char c : text) {
+    if ((static_cast<unsigned char>(c) & 0xC0) != 0x80) ++width;
+  }
+  return width;
+}
+
+std::string PadLeft(absl::string_view text, size_t width) {
+  const size_t have = DisplayWidth(text);
+  return absl::StrCat(std::string(have < width ? width - have : 0, ' '), text);
+}
+
+std::string PadRight(absl::string_view text, size_t width) {
+  const size_t have = DisplayWidth(text);
+  return absl::StrCat(text, std::string(have < width ? width - have : 0, ' '));
+}
+
+std::string Truncate(absl::string_view text, size_t width, bool utf8) {
+  if (DisplayWidth(text) <= width) return std::string(text);
+  const absl::string_view mark = utf8 ? "…" : "...";
+  const size_t mark_width = DisplayWidth(mark);
+  if (width <= mark_width) return std::string(width, '.');
+  size_t keep = width - mark_width;
+  size_t end = 0;
+  while (end < text.size()) {
+    if ((static_cast<unsigned char>(text[end]) & 0xC0) != 0x80 && keep-- == 0) break;
+    ++end;
+  }
+  return absl::StrCat(text.substr(0, end), mark);
+}
+
+std::string Wrap(const std::vector<std::string>& parts, size_t width) {
+  std::string text;
+  size_t column = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const bool more = i + 1 < parts.size();
+    const size_t need = DisplayWidth(parts[i]) + (more ? 1 : 0);
+    if (column > 0 && column + 1 + need > width) {
+      text += "\n";
+      column = 0;
+    }
+    text += column == 0 ? "  " : " ";
+    text += parts[i];
+    if (more) text += ",";
+    column += (column == 0 ? 2 : 1) + need;
+  }
+  if (!parts.empty()) text += "\n";
+  return text;
+}
+
+absl::StatusOr<double> ParseNumber(absl::string_view text) {
+  double number = 0;
+  if (!absl::SimpleAtod(text, &number) || !std::isfinite(number)) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", SafeText(text), "\" is no finite number"));
+  }
+  return number;
+}
+
+absl::StatusOr<std::vector<double>> ParseNumbers(absl::string_view text) {
+  std::vector<double> numbers;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const absl::StatusOr<double> number = ParseNumber(part);
+    if (!number.ok()) return number.status();
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+}  // namespace histogram::cli

@@ -1,0 +1,44 @@
+// Text for people: numbers, sizes, durations, and strings that are safe to show. Pure; thread-safe.
+#ifndef HISTOGRAM_CLIENT_CLI_RENDER_TEXT_H_
+#define HISTOGRAM_CLIENT_CLI_RENDER_TEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace histogram::cli {
+
+std::string FormatCount(uint64_t count);                // 1,234,567
+std::string FormatBytes(uint64_t bytes);                // 1.2 MiB
+std::string FormatRate(double bytes_per_second);        // 1.2 GB/s
+std::string FormatNumber(double number);                // six digits at most, no trailing zeros
+std::string FormatShare(uint64_t part, uint64_t of);    // 12.34 %
+std::string FormatNanoseconds(uint64_t ns, bool utf8);  // 1.23 ms
+
+// "65536", "64KiB", "1 MiB"; INVALID_ARGUMENT for anything else, and for more than 1 GiB.
+absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text);
+
+// Valid UTF-8 without control characters, each of what is not replaced by U+FFFD: file names and
+// servers' messages must not steer a terminal, nor break JSON or XML.
+std::string SafeText(absl::string_view text);
+// Columns that a terminal needs. REQUIRES: valid UTF-8 of single-width characters.
+size_t DisplayWidth(absl::string_view text);
+std::string PadLeft(absl::string_view text, size_t width);
+std::string PadRight(absl::string_view text, size_t width);
+// `text` cut to `width` columns, the cut marked.
+std::string Truncate(absl::string_view text, size_t width, bool utf8);
+// Joins with ", ", breaking into lines of at most `width` columns, each indented by two.
+std::string Wrap(const std::vector<std::string>& parts, size_t width);
+
+// A finite number, the whole of `text`.
+absl::StatusOr<double> ParseNumber(absl::string_view text);
+// Numbers separated by commas.
+absl::StatusOr<std::vector<double>> ParseNumbers(absl::string_view text);
+
+}  // namespace histogram::cli
+
+#endif  // HISTOGRAM_CLIENT_CLI_RENDER_TEXT_H_

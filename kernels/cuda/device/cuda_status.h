@@ -1,0 +1,46 @@
+// CUDA errors as absl::Status, at the call that returned them. Thread-safe: functions without
+// state.
+#ifndef HISTOGRAM_KERNELS_CUDA_DEVICE_CUDA_STATUS_H_
+#define HISTOGRAM_KERNELS_CUDA_DEVICE_CUDA_STATUS_H_
+
+#include <cuda_runtime_api.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+
+namespace histogram::cuda {
+
+// Whether `error` leaves the context unusable: every later call in this process fails with it, and
+// nothing that lies on the device may be freed any more.
+bool IsSticky(cudaError_t error);
+
+// Whether CUDA demands that the process ends after `error`: a kernel strayed, and what the process
+// does on any of its GPUs is undefined from then on. Each of these is sticky.
+bool SpoilsProcess(cudaError_t error);
+// The same of a status that ToStatus made.
+bool SpoilsProcess(const absl::Status& status);
+
+// OK for cudaSuccess. RESOURCE_EXHAUSTED where memory ran out, UNAVAILABLE where the context is
+// lost, INTERNAL for the rest; the message names `what`, CUDA's name for the error and its text.
+absl::Status ToStatus(cudaError_t error, absl::string_view what);
+
+// The same for the launch that was just made: cudaGetLastError.
+absl::Status LaunchStatus(absl::string_view kernel);
+
+}  // namespace histogram::cuda
+
+// Returns from the enclosing function, with a Status, when a CUDA call fails.
+#define HISTOGRAM_CUDA_RETURN_IF_ERROR(call)                                                    \
+  do {                                                                                          \
+    if (const cudaError_t histogram_cuda_error = (call); histogram_cuda_error != cudaSuccess) { \
+      return ::histogram::cuda::ToStatus(histogram_cuda_error, #call);                          \
+    }                                                                                           \
+  } while (false)
+
+// The same for a call that returns a Status.
+#define HISTOGRAM_RETURN_IF_ERROR(call)                                                          \
+  do {                                                                                           \
+    if (absl::Status histogram_status = (call); !histogram_status.ok()) return histogram_status; \
+  } while (false)
+
+#endif  // HISTOGRAM_KERNELS_CUDA_DEVICE_CUDA_STATUS_H_

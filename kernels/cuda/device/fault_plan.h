@@ -1,0 +1,52 @@
+// Faults for tests: what BackendOptions::fault_injection asks for, and when it is due.
+//
+// The text is a comma-separated list of
+//   fail-launch=N     the N-th batch of the process (from 1) fails at its launch, the context
+//   survives hang-launch=N     the N-th batch never finishes (a kernel that waits until the backend
+//   goes) poison-launch=N   the N-th batch writes through a bad pointer, which poisons the context
+//   out-of-memory     the lanes cannot be allocated
+//   no-driver, driver-too-old, no-device   the machine appears so
+// Thread-safe after Parse.
+#ifndef HISTOGRAM_KERNELS_CUDA_DEVICE_FAULT_PLAN_H_
+#define HISTOGRAM_KERNELS_CUDA_DEVICE_FAULT_PLAN_H_
+
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace histogram::cuda {
+
+enum class LaunchFault : uint8_t { kNone, kFail, kHang, kPoison };
+
+class FaultPlan {
+ public:
+  // INVALID_ARGUMENT for words it does not know; the message lists those that it does.
+  static absl::StatusOr<std::shared_ptr<FaultPlan>> Parse(absl::string_view text);
+
+  bool out_of_memory() const { return out_of_memory_; }
+  bool no_driver() const { return no_driver_; }
+  bool driver_too_old() const { return driver_too_old_; }
+  bool no_device() const { return no_device_; }
+
+  // Counts a launch and says what is to go wrong with it.
+  LaunchFault NextLaunch();
+
+ private:
+  uint64_t fail_launch_ = 0, hang_launch_ = 0, poison_launch_ = 0;  // 0: never
+  bool out_of_memory_ = false, no_driver_ = false, driver_too_old_ = false, no_device_ = false;
+  std::atomic<uint64_t> launches_{0};
+};
+
+// A kernel that runs until *release (mapped host memory) is not 0, or for 60 s.
+absl::Status EnqueueHang(const uint32_t* release, cudaStream_t stream);
+// A kernel that writes where nothing is mapped.
+absl::Status EnqueuePoison(cudaStream_t stream);
+
+}  // namespace histogram::cuda
+
+#endif  // HISTOGRAM_KERNELS_CUDA_DEVICE_FAULT_PLAN_H_

@@ -1,0 +1,66 @@
+#include <algorithm>
+
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/kernels/device.cuh"
+#include "kernels/cuda/kernels/kernels.h"
+#include "kernels/cuda/kernels/per_payload.h"
+
+namespace histogram::cuda {
+namespace {
+
+constexpr uint32_t kThreads = 1024;
+constexpr uint32_t kBlocksPerMultiprocessor = 2;
+
+// A copy of the bins per block in global memory, merged by the block at its end.
+template <bool kIdentity>
+__global__ void GlobalPrivateKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row,
+                                      uint32_t* copies, const __grid_constant__ BinMap map) {
+  __shared__ BlockBins<kIdentity> bins;
+  uint32_t* const copy = copies + uint64_t{blockIdx.x} * kByteValues;
+  if (threadIdx.x < kByteValues) copy[threadIdx.x] = 0;
+  bins.Load(map);
+  __syncthreads();
+  const uint64_t stride = uint64_t{gridDim.x} * kThreads;
+  for (uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < bytes; i += stride) {
+    const uint32_t bin = bins[data[i]];
+    if (IsBin<kIdentity>(bin)) atomicAdd(&copy[bin], 1U);
+  }
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x < kByteValues) {
+    const uint32_t count = __ldcg(&copy[threadIdx.x]);
+    if (count != 0) atomicAdd(&row[threadIdx.x], count);
+  }
+}
+
+class GlobalPrivateKernel final : public PerPayloadKernel {
+ public:
+  absl::string_view name() const override { return "global_private"; }
+  absl::string_view summary() const override {
+    return "a copy of the bins per block in global memory";
+  }
+  bool slow() const override { return true; }
+  uint64_t scratch_bytes(const DeviceTraits& device,
+                         uint32_t /*payload_bytes_max*/) const override {
+    return uint64_t{device.multiprocessors} * kBlocksPerMultiprocessor * kRowBytes;
+  }
+
+ protected:
+  absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
+                              uint32_t* row) const override {
+    const uint32_t blocks = std::min((bytes - 1) / kThreads + 1,
+                                     launch.device->multiprocessors * kBlocksPerMultiprocessor);
+    HISTOGRAM_LAUNCH_BINNED(GlobalPrivateKernelOf, blocks, kThreads, 0, launch, data, bytes, row,
+                            static_cast<uint32_t*>(launch.scratch));
+    return LaunchStatus(name());
+  }
+};
+
+}  // namespace
+
+const CudaKernel& GlobalPrivate() {
+  static const GlobalPrivateKernel kernel;
+  return kernel;
+}
+
+}  // namespace histogram::cuda

@@ -1,0 +1,338 @@
+// Our kernel for large payloads: every lane of a warp counts in a column of its own.
+//
+// The block's table is [256 values][64 columns] of u32, 64 KiB of shared memory. A lane of an even
+// warp owns column `lane`, of an odd warp column 32 + lane: its 32 neighbours always hit 32
+// different banks, whatever the data is, so no distribution is slower than another. A value's row
+// is 256 bytes long, so the address of a counter is the value in the second byte and the column in
+// the first: one byte permutation forms it. An increment is that permutation and one shared-memory
+// reduction.
+//
+// Of a payload that is not large, groups of loads go to blocks in turn. A larger one is handed out
+// by tickets, so that multiprocessors that are nearer to the memory take more of it and all end
+// together; a ticket is drawn two ahead, so that its loads begin before the block meets.
+//
+// The table is cleared while the first loads are under way. The counts end in the row either by
+// global reductions into a row that the launch before has zeroed, or, where rows must be written
+// once, through an accumulator that the last block to finish reads, writes out and clears again.
+// The reductions of all blocks come at about the same time and to the same 1 KiB: each is a whole
+// line, and each block begins at another one.
+#include <algorithm>
+
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/kernels/device.cuh"
+#include "kernels/cuda/kernels/kernels.h"
+
+namespace histogram::cuda {
+namespace {
+
+constexpr uint32_t kThreads = 1024;
+constexpr uint32_t kColumns = 64;
+constexpr uint32_t kTableBytes = kByteValues * kColumns * sizeof(uint32_t);
+constexpr uint32_t kTicketBytes = 16;  // behind the table
+// 16-byte loads in flight in each thread.
+constexpr uint32_t kLoads = 2;
+constexpr uint32_t kGroupVectors = kThreads * kLoads;
+// Payloads of up to so many groups a block are shared out evenly, without tickets.
+constexpr uint32_t kEvenGroups = 4;
+// What a ticket names, and how many tickets a block at the end name single groups.
+constexpr uint32_t kStretchGroups = 4;
+constexpr uint32_t kSingles = 6;
+constexpr uint32_t kLineWords = 32;  // of 128 bytes
+
+// Zero between launches.
+struct Accumulator {
+  uint32_t counts[kByteValues];
+  uint32_t finished_blocks;
+  uint32_t tickets;
+};
+
+struct Arguments {
+  const uint8_t* data;
+  uint32_t bytes;
+  uint32_t* row;
+  uint32_t* next_rows;    // zeroed for the next launch
+  uint32_t rows_to_zero;  // their number
+  Accumulator* accumulator;
+  bool row_is_zero;           // and is added to, without the accumulator
+  uint32_t groups;            // of kGroupVectors vectors
+  uint32_t long_tickets;      // of kStretchGroups groups each
+  bool draws;                 // blocks draw tickets; else they take groups in turn
+  uint32_t* flag;             // may be null
+  const BatchHeader* header;  // holds the flag's value
+};
+
+// Counts the four bytes of `word`. `column` is the byte offset of this lane's column.
+__device__ inline void CountWord(uint8_t* table, uint32_t word, uint32_t column) {
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) {
+    // Bytes 0 and 1 of the result: the column, and byte i of the word; bytes 2 and 3 are zero.
+    const uint32_t offset = __byte_perm(word, column, 0x7704 + (i << 4));
+    atomicAdd(reinterpret_cast<uint32_t*>(table + offset), 1U);
+  }
+}
+
+__device__ inline void CountVector(uint8_t* table, const uint4& vector, uint32_t column) {
+  CountWord(table, vector.x, column);
+  CountWord(table, vector.y, column);
+  CountWord(table, vector.z, column);
+  CountWord(table, vector.w, column);
+}
+
+// Sum of a quarter of value threadIdx.x / 4's counters, then of all four; valid in each of the
+// four.
+__device__ inline uint32_t SumColumns(const uint8_t* table) {
+  const uint32_t value = threadIdx.x / 4;
+  const uint32_t quarter = threadIdx.x % 4;
+  uint32_t sum = 0;
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) {
+    // Of eight threads that are served together, four read one half of the banks, four the other.
+    const uint32_t chunk = (i * 4 + quarter) ^ ((value % 2) * 4);
+    const uint4 counters =
+        *reinterpret_cast<const uint4*>(table + value * kColumns * 4 + chunk * 16);
+    sum += counters.x + counters.y + counters.z + counters.w;
+  }
+  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
+  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 2);
+  return sum;
+}
+
+// Takes the sum of value threadIdx.x / 4 and leaves those of the bins in `bins`, which may be the
+// table's memory. Folds here, since a few bins of all blocks would meet at a few global words.
+template <bool kIdentity>
+__device__ inline void GatherBins(const BinMap& map, uint32_t sum, uint32_t* bins) {
+  __syncthreads();  // the table is read, its memory is free
+  if (kIdentity) {
+    if (threadIdx.x % 4 == 0) bins[threadIdx.x / 4] = sum;
+  } else {
+    if (threadIdx.x < kByteValues) bins[threadIdx.x] = 0;
+    __syncthreads();
+    const uint32_t bin = map.bin_of[threadIdx.x / 4];
+    if (threadIdx.x % 4 == 0 && bin < map.bins) atomicAdd(&bins[bin], sum);
+  }
+  __syncthreads();
+}
+
+// The last block to arrive writes the row, clears the accumulator and sets the flag.
+// `is_last` is shared memory that is free by now.
+__device__ inline void FinishThroughAccumulator(const Arguments& args, volatile uint32_t& is_last) {
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    is_last = atomicAdd(&args.accumulator->finished_blocks, 1U) == gridDim.x - 1 ? 1 : 0;
+  }
+  __syncthreads();
+  if (is_last == 0) return;
+  __threadfence();
+  if (threadIdx.x < kByteValues) {
+    args.row[threadIdx.x] = __ldcg(&args.accumulator->counts[threadIdx.x]);
+    args.accumulator->counts[threadIdx.x] = 0;
+  }
+  if (threadIdx.x == 0) args.accumulator->finished_blocks = 0;
+  if (args.flag == nullptr) return;
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x == 0) *static_cast<volatile uint32_t*>(args.flag) = args.header->flag_value;
+}
+
+// Starts the loads of a group. REQUIRES: all of its vectors exist.
+__device__ inline void LoadGroup(const uint4* vectors, uint32_t group, uint4 (&loaded)[kLoads]) {
+  const uint4* const at = vectors + uint64_t{group} * kGroupVectors + threadIdx.x;
+#pragma unroll
+  for (uint32_t j = 0; j < kLoads; ++j) loaded[j] = LoadStreaming(at + j * kThreads);
+}
+
+__device__ inline void CountGroup(uint8_t* table, uint4 (&loaded)[kLoads], uint32_t column) {
+#pragma unroll
+  for (uint32_t j = 0; j < kLoads; ++j) CountVector(table, loaded[j], column);
+}
+
+// Tickets name stretches of groups: first the long ones, then single groups.
+struct Tickets {
+  uint32_t groups, long_tickets;
+  __device__ uint32_t Count() const {
+    return long_tickets + groups - long_tickets * kStretchGroups;
+  }
+  __device__ uint32_t First(uint32_t ticket) const {
+    return ticket < long_tickets ? ticket * kStretchGroups
+                                 : ticket + long_tickets * (kStretchGroups - 1);
+  }
+  __device__ uint32_t Length(uint32_t ticket) const {
+    return ticket < long_tickets ? kStretchGroups : 1;
+  }
+};
+
+// Counts the block's share. `loaded` is the first group of the ticket with the block's number; the
+// next is not drawn either. Everybody knows the ticket after the one at hand, so that there is
+// always one group under way; while that is counted, the one after is drawn.
+__device__ inline void CountByTickets(const Arguments& args, const Tickets& tickets,
+                                      const uint4* vectors, uint8_t* table, uint32_t column,
+                                      uint4 (&loaded)[kLoads]) {
+  auto* const drawn = reinterpret_cast<uint32_t*>(table + kTableBytes);  // two, used in turn
+  const uint32_t count = tickets.Count();
+  uint32_t mine = blockIdx.x, next = gridDim.x + blockIdx.x;
+  for (uint32_t turn = 0; mine < count; turn ^= 1) {
+    if (threadIdx.x == 0) {
+      drawn[turn] = 2 * gridDim.x + atomicAdd(&args.accumulator->tickets, 1U);
+    }
+    const uint32_t first = tickets.First(mine), end = first + tickets.Length(mine);
+    for (uint32_t group = first + 1; group < end; ++group) {
+      CountGroup(table, loaded, column);
+      LoadGroup(vectors, group, loaded);
+    }
+    CountGroup(table, loaded, column);
+    mine = next;
+    if (mine < count) LoadGroup(vectors, tickets.First(mine), loaded);
+    __syncthreads();
+    next = drawn[turn];
+  }
+  // As many draws as tickets: who got the last of them is the last to draw.
+  if (threadIdx.x == 0 && next == 2 * gridDim.x + count - 1) args.accumulator->tickets = 0;
+}
+
+// What is left when all full groups are counted: less than a group, and the edges.
+__device__ inline void CountRest(const Arguments& args, const Cut& cut, const uint4* vectors,
+                                 uint32_t groups, uint8_t* table, uint32_t column) {
+  const uint32_t stride = gridDim.x * kThreads;
+  for (uint32_t i = groups * kGroupVectors + blockIdx.x * kThreads + threadIdx.x; i < cut.vectors;
+       i += stride) {
+    CountVector(table, LoadStreaming(vectors + i), column);
+  }
+  if (blockIdx.x == 0 && threadIdx.x < cut.head + cut.tail) {
+    const uint32_t i = threadIdx.x < cut.head ? threadIdx.x : threadIdx.x + cut.vectors * 16;
+    const uint32_t offset = (LoadByteStreaming(args.data + i) << 8) + column;
+    atomicAdd(reinterpret_cast<uint32_t*>(table + offset), 1U);
+  }
+}
+
+template <bool kIdentity>
+__global__ void __launch_bounds__(kThreads, 2)
+    LanePrivateKernelOf(const __grid_constant__ Arguments args,
+                        const __grid_constant__ BinMap map) {
+  extern __shared__ __align__(16) uint8_t table[];  // then room for tickets, with args.draws
+  const Cut cut(args.data, args.bytes);
+  const auto* const vectors = reinterpret_cast<const uint4*>(args.data + cut.head);
+  const uint32_t column = (threadIdx.x % 64) * 4;
+  const Tickets tickets = {args.groups, args.long_tickets};
+  uint4 loaded[kLoads];
+  const uint32_t first_group = args.draws ? tickets.First(blockIdx.x) : blockIdx.x;
+  if (first_group < args.groups) LoadGroup(vectors, first_group, loaded);
+  for (uint32_t i = threadIdx.x; i < kTableBytes / 16; i += kThreads) {
+    reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
+  }
+  if (blockIdx.x == 0) {
+    for (uint32_t i = threadIdx.x; i < args.rows_to_zero * kByteValues; i += kThreads) {
+      args.next_rows[i] = 0;
+    }
+  }
+  __syncthreads();
+  if (args.draws) {
+    CountByTickets(args, tickets, vectors, table, column, loaded);
+  } else {
+    for (uint32_t group = first_group; group < args.groups;) {
+      CountGroup(table, loaded, column);
+      group += gridDim.x;
+      if (group < args.groups) LoadGroup(vectors, group, loaded);
+    }
+  }
+  CountRest(args, cut, vectors, args.groups, table, column);
+  __syncthreads();
+
+  auto* const bins = reinterpret_cast<uint32_t*>(table);
+  GatherBins<kIdentity>(map, SumColumns(table), bins);
+  const uint32_t bin = (threadIdx.x + blockIdx.x * kLineWords) % kByteValues;
+  const uint32_t sum = threadIdx.x < kByteValues && bin < map.bins ? bins[bin] : 0;
+  uint32_t* const to = args.row_is_zero ? args.row : args.accumulator->counts;
+  if (sum != 0) atomicAdd(&to[bin], sum);
+  if (!args.row_is_zero) FinishThroughAccumulator(args, *bins);
+}
+
+class LanePrivateKernel final : public CudaKernel {
+ public:
+  absl::string_view name() const override { return "lane_private"; }
+  absl::string_view summary() const override {
+    return "a column of counters per lane in shared memory, bank = lane";
+  }
+  bool has_flag() const override { return true; }
+  bool zeroes_next_rows() const override { return true; }
+  uint64_t clean_bytes(const DeviceTraits& /*device*/) const override {
+    return sizeof(Accumulator);
+  }
+
+  absl::Status Prepare(const DeviceTraits& device) const override {
+    for (const auto kernel : {LanePrivateKernelOf<true>, LanePrivateKernelOf<false>}) {
+      HISTOGRAM_CUDA_RETURN_IF_ERROR(
+          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(SharedBytes(device))));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Enqueue(const Launch& launch) const override {
+    for (size_t i = 0; i < launch.payloads.size(); ++i) {
+      const PayloadDescriptor& payload = launch.payloads[i];
+      const bool is_last = i + 1 == launch.payloads.size();
+      const Plan plan = MakePlan(launch, payload);
+      const Arguments args = {
+          .data = launch.input + payload.offset,
+          .bytes = payload.bytes,
+          .row = launch.rows + i * kByteValues,
+          .next_rows = launch.next_rows,
+          .rows_to_zero = is_last ? launch.rows_to_zero : 0,
+          .accumulator = static_cast<Accumulator*>(launch.clean),
+          .row_is_zero = launch.rows_zeroed && launch.flag == nullptr,
+          .groups = plan.groups,
+          .long_tickets = plan.long_tickets,
+          .draws = plan.draws,
+          .flag = is_last ? launch.flag : nullptr,
+          .header = launch.header,
+      };
+      HISTOGRAM_LAUNCH_BINNED(LanePrivateKernelOf, plan.blocks, kThreads,
+                              SharedBytes(*launch.device), launch, args);
+      HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // With room for tickets, where a block may have it.
+  static uint32_t SharedBytes(const DeviceTraits& device) {
+    return std::min(device.shared_bytes_max, kTableBytes + kTicketBytes);
+  }
+  static uint32_t Blocks(const Launch& launch, uint32_t bytes) {
+    const uint32_t resident = std::max(1U, std::min(2U, launch.device->shared_bytes_multiprocessor /
+                                                            (SharedBytes(*launch.device) + 1024)));
+    uint32_t most = launch.device->multiprocessors * resident;
+    if (launch.blocks_max != 0) most = std::min(most, launch.blocks_max);
+    // A block is worth its table from one load per thread on.
+    return std::clamp(bytes / (kThreads * 16), 1U, most);
+  }
+  struct Plan {
+    uint32_t blocks, groups, long_tickets;
+    bool draws;
+  };
+  static Plan MakePlan(const Launch& launch, const PayloadDescriptor& payload) {
+    Plan plan = {
+        .blocks = Blocks(launch, payload.bytes),
+        .groups = Cut(launch.input + payload.offset, payload.bytes).vectors / kGroupVectors,
+        .long_tickets = 0,
+        .draws = false};
+    // When not every block would get a group, the rest, which is shared out more finely, is all.
+    if (plan.groups < plan.blocks) plan.groups = 0;
+    if (SharedBytes(*launch.device) > kTableBytes && plan.groups > plan.blocks * kEvenGroups) {
+      plan.draws = true;
+      plan.long_tickets =
+          (plan.groups - std::min(plan.groups, plan.blocks * kSingles)) / kStretchGroups;
+    }
+    return plan;
+  }
+};
+
+}  // namespace
+
+const CudaKernel& LanePrivate() {
+  static const LanePrivateKernel kernel;
+  return kernel;
+}
+
+}  // namespace histogram::cuda

@@ -1,0 +1,53 @@
+#include <algorithm>
+
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/kernels/device.cuh"
+#include "kernels/cuda/kernels/kernels.h"
+#include "kernels/cuda/kernels/per_payload.h"
+
+namespace histogram::cuda {
+namespace {
+
+constexpr uint32_t kThreads = 256;
+
+// Grid-stride over the elements, one global atomic each.
+template <bool kIdentity>
+__global__ void NaiveInterleavedKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row,
+                                         const __grid_constant__ BinMap map) {
+  __shared__ BlockBins<kIdentity> bins;
+  bins.Load(map);
+  __syncthreads();
+  const uint64_t stride = uint64_t{gridDim.x} * kThreads;
+  for (uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < bytes; i += stride) {
+    const uint32_t bin = bins[data[i]];
+    if (IsBin<kIdentity>(bin)) atomicAdd(&row[bin], 1U);
+  }
+}
+
+class NaiveInterleavedKernel final : public PerPayloadKernel {
+ public:
+  absl::string_view name() const override { return "naive_interleaved"; }
+  absl::string_view summary() const override {
+    return "neighbouring threads read neighbouring elements, atomics in global memory";
+  }
+  bool slow() const override { return true; }
+
+ protected:
+  absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
+                              uint32_t* row) const override {
+    const uint32_t blocks =
+        std::min((bytes - 1) / kThreads + 1, launch.device->multiprocessors * 8);
+    HISTOGRAM_LAUNCH_BINNED(NaiveInterleavedKernelOf, blocks, kThreads, 0, launch, data, bytes,
+                            row);
+    return LaunchStatus(name());
+  }
+};
+
+}  // namespace
+
+const CudaKernel& NaiveInterleaved() {
+  static const NaiveInterleavedKernel kernel;
+  return kernel;
+}
+
+}  // namespace histogram::cuda

@@ -1,0 +1,58 @@
+#include <algorithm>
+
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/kernels/device.cuh"
+#include "kernels/cuda/kernels/kernels.h"
+#include "kernels/cuda/kernels/per_payload.h"
+
+namespace histogram::cuda {
+namespace {
+
+constexpr uint32_t kThreads = 256;
+constexpr uint32_t kSectionBytesMin = 16;
+
+// A contiguous section a thread, one global atomic an element.
+template <bool kIdentity>
+__global__ void NaiveSectionKernelOf(const uint8_t* data, uint32_t bytes, uint32_t section_bytes,
+                                     uint32_t* row, const __grid_constant__ BinMap map) {
+  __shared__ BlockBins<kIdentity> bins;
+  bins.Load(map);
+  __syncthreads();
+  const uint64_t thread = uint64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const uint64_t begin = thread * section_bytes;
+  const uint64_t end = min(begin + section_bytes, uint64_t{bytes});
+  for (uint64_t i = begin; i < end; ++i) {
+    const uint32_t bin = bins[data[i]];
+    if (IsBin<kIdentity>(bin)) atomicAdd(&row[bin], 1U);
+  }
+}
+
+class NaiveSectionKernel final : public PerPayloadKernel {
+ public:
+  absl::string_view name() const override { return "naive_section"; }
+  absl::string_view summary() const override {
+    return "a contiguous section a thread, atomics in global memory";
+  }
+  bool slow() const override { return true; }
+
+ protected:
+  absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
+                              uint32_t* row) const override {
+    const uint32_t threads_max = launch.device->multiprocessors * 2048;
+    const uint32_t section_bytes = std::max(kSectionBytesMin, (bytes - 1) / threads_max + 1);
+    const uint32_t threads = (bytes - 1) / section_bytes + 1;
+    const uint32_t blocks = (threads - 1) / kThreads + 1;
+    HISTOGRAM_LAUNCH_BINNED(NaiveSectionKernelOf, blocks, kThreads, 0, launch, data, bytes,
+                            section_bytes, row);
+    return LaunchStatus(name());
+  }
+};
+
+}  // namespace
+
+const CudaKernel& NaiveSection() {
+  static const NaiveSectionKernel kernel;
+  return kernel;
+}
+
+}  // namespace histogram::cuda

@@ -1,0 +1,187 @@
+// Our kernel for a lone small payload: least time from launch to flag, not most bytes a second.
+//
+// One block counts in lane_private's table and writes the row itself, so that nothing has to meet
+// in global memory. Everything that the launch will need of slow (mapped host) memory is asked for
+// at once: with Launch::readable_bytes the payload's loads start before its length, which lies in
+// the descriptor, is known; what was read beyond the end is not counted.
+#include <algorithm>
+
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/kernels/device.cuh"
+#include "kernels/cuda/kernels/kernels.h"
+
+namespace histogram::cuda {
+namespace {
+
+constexpr uint32_t kThreads = 1024;
+constexpr uint32_t kColumns = 64;
+constexpr uint32_t kTableBytes = kByteValues * kColumns * sizeof(uint32_t);
+constexpr uint32_t kLoads = 4;  // in flight in each thread
+
+struct Arguments {
+  const uint8_t* data;
+  const PayloadDescriptor* payload;
+  uint32_t readable_vectors;  // may be loaded before the length is known
+  uint32_t* row;
+  uint32_t* next_rows;
+  uint32_t rows_to_zero;
+  uint32_t* flag;  // may be null
+  const BatchHeader* header;
+};
+
+__device__ inline void CountByte(uint8_t* table, uint32_t value, uint32_t column) {
+  atomicAdd(reinterpret_cast<uint32_t*>(table + (value << 8) + column), 1U);
+}
+
+__device__ inline void CountWord(uint8_t* table, uint32_t word, uint32_t column) {
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) {
+    const uint32_t offset = __byte_perm(word, column, 0x7704 + (i << 4));
+    atomicAdd(reinterpret_cast<uint32_t*>(table + offset), 1U);
+  }
+}
+
+// Counts the first `bytes` bytes of the vector.
+__device__ inline void CountVector(uint8_t* table, const uint4& vector, uint32_t bytes,
+                                   uint32_t column) {
+  if (bytes >= 16) {
+    CountWord(table, vector.x, column);
+    CountWord(table, vector.y, column);
+    CountWord(table, vector.z, column);
+    CountWord(table, vector.w, column);
+    return;
+  }
+  // A loop of few instructions: one vector of a payload comes here.
+  uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};
+#pragma unroll 1
+  for (uint32_t i = 0; i < bytes; ++i) {
+    CountByte(table, words[0] & 0xFF, column);
+    words[0] = __funnelshift_r(words[0], words[1], 8);
+    words[1] = __funnelshift_r(words[1], words[2], 8);
+    words[2] = __funnelshift_r(words[2], words[3], 8);
+    words[3] >>= 8;
+  }
+}
+
+// Adds up value threadIdx.x / 4's columns; valid in each of its four threads. As in lane_private.
+__device__ inline uint32_t SumColumns(const uint8_t* table) {
+  const uint32_t value = threadIdx.x / 4;
+  uint32_t sum = 0;
+#pragma unroll
+  for (uint32_t i = 0; i < 4; ++i) {
+    const uint32_t chunk = (i * 4 + threadIdx.x % 4) ^ ((value % 2) * 4);
+    const uint4 counters =
+        *reinterpret_cast<const uint4*>(table + value * kColumns * 4 + chunk * 16);
+    sum += counters.x + counters.y + counters.z + counters.w;
+  }
+  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
+  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 2);
+  return sum;
+}
+
+__global__ void __launch_bounds__(kThreads, 1)
+    OneBlockKernelOf(const __grid_constant__ Arguments args) {
+  extern __shared__ __align__(16) uint8_t table[];
+  const uint32_t column = (threadIdx.x % kColumns) * 4;
+  const auto* const vectors = reinterpret_cast<const uint4*>(args.data);
+  uint4 loaded[kLoads];
+#pragma unroll
+  for (uint32_t j = 0; j < kLoads; ++j) {
+    const uint32_t i = j * kThreads + threadIdx.x;
+    if (i < args.readable_vectors) loaded[j] = LoadStreaming(vectors + i);
+  }
+  // One lane a warp: the fewer requests go to host memory, the better.
+  uint32_t bytes = 0, flag_value = 0;
+  if (threadIdx.x % 32 == 0) {
+    bytes = args.payload->bytes;
+    flag_value = args.header->flag_value;
+  }
+  for (uint32_t i = threadIdx.x; i < kTableBytes / 16; i += kThreads) {
+    reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
+  }
+  for (uint32_t i = threadIdx.x; i < args.rows_to_zero * kByteValues; i += kThreads) {
+    args.next_rows[i] = 0;
+  }
+  bytes = __shfl_sync(0xFFFFFFFFU, bytes, 0);
+  flag_value = __shfl_sync(0xFFFFFFFFU, flag_value, 0);
+  __syncthreads();
+
+#pragma unroll
+  for (uint32_t j = 0; j < kLoads; ++j) {
+    const uint32_t i = j * kThreads + threadIdx.x;
+    if (i >= args.readable_vectors || i * 16 >= bytes) continue;
+    CountVector(table, loaded[j], bytes - i * 16, column);
+  }
+  // What was not loaded ahead: byte by byte, for payloads that are larger or not aligned.
+  for (uint64_t i = uint64_t{min(args.readable_vectors, kLoads * kThreads)} * 16 + threadIdx.x;
+       i < bytes; i += kThreads) {
+    CountByte(table, LoadByteStreaming(args.data + i), column);
+  }
+  __syncthreads();
+
+  const uint32_t sum = SumColumns(table);
+  __syncthreads();
+  auto* const sums = reinterpret_cast<uint32_t*>(table);
+  if (threadIdx.x % 4 == 0) sums[threadIdx.x / 4] = sum;
+  __syncthreads();
+  // One warp writes the row and then the flag: its own fence orders the two.
+  if (threadIdx.x >= 32) return;
+  for (uint32_t i = 0; i < 2; ++i) {
+    reinterpret_cast<uint4*>(args.row)[i * 32 + threadIdx.x] =
+        reinterpret_cast<const uint4*>(sums)[i * 32 + threadIdx.x];
+  }
+  if (args.flag == nullptr) return;
+  __threadfence_system();
+  __syncwarp();
+  if (threadIdx.x == 0) *static_cast<volatile uint32_t*>(args.flag) = flag_value;
+}
+
+class OneBlockKernel final : public CudaKernel {
+ public:
+  absl::string_view name() const override { return "one_block"; }
+  absl::string_view summary() const override {
+    return "a lone small payload in one block, its loads started before its length is known";
+  }
+  bool has_flag() const override { return true; }
+  bool zeroes_next_rows() const override { return true; }
+  bool slow() const override { return true; }
+
+  absl::Status Prepare(const DeviceTraits& /*device*/) const override {
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
+        OneBlockKernelOf, cudaFuncAttributeMaxDynamicSharedMemorySize, kTableBytes));
+    return absl::OkStatus();
+  }
+
+  absl::Status Enqueue(const Launch& launch) const override {
+    const auto* const descriptors = reinterpret_cast<const PayloadDescriptor*>(launch.header + 1);
+    for (size_t i = 0; i < launch.payloads.size(); ++i) {
+      const PayloadDescriptor& payload = launch.payloads[i];
+      const bool is_last = i + 1 == launch.payloads.size();
+      const uint8_t* const data = launch.input + payload.offset;
+      const bool aligned = reinterpret_cast<uintptr_t>(data) % 16 == 0;
+      const uint32_t readable = std::max(launch.readable_bytes, payload.bytes) / 16;
+      const Arguments args = {
+          .data = data,
+          .payload = descriptors + i,
+          .readable_vectors = aligned ? std::min(readable, kLoads * kThreads) : 0,
+          .row = launch.rows + i * kByteValues,
+          .next_rows = launch.next_rows,
+          .rows_to_zero = is_last ? launch.rows_to_zero : 0,
+          .flag = is_last ? launch.flag : nullptr,
+          .header = launch.header,
+      };
+      OneBlockKernelOf<<<1, kThreads, kTableBytes, launch.stream>>>(args);
+      HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
+    }
+    return EnqueueFoldRows(launch);
+  }
+};
+
+}  // namespace
+
+const CudaKernel& OneBlock() {
+  static const OneBlockKernel kernel;
+  return kernel;
+}
+
+}  // namespace histogram::cuda

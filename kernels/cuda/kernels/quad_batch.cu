@@ -1,0 +1,78 @@
+// Our kernel for batches of payloads that are not small: teams of four warps with 32 KiB of
+// counters each (team_batch.cuh).
+//
+// A table is [256 values][32 lanes] of u32. Beside warp_batch's, reading it takes twice as long,
+// but counting a byte takes one byte permutation and one reduction, and a payload of any length is
+// collected once.
+#include "kernels/cuda/kernels/team_batch.cuh"
+
+namespace histogram::cuda {
+namespace {
+
+struct PlainLayout {
+  static constexpr uint32_t kTeamWarps = 4;
+  static constexpr uint32_t kTeamsMax = 6;
+  static constexpr uint32_t kGroupRounds = 2;
+  static constexpr uint32_t kOverheadUnits = 20;
+  // No tiles: counts are below 2^32, as payloads are.
+  static constexpr uint32_t kTileGroups = uint32_t{1} << 30;
+  static constexpr uint32_t kCounts = 2;
+  __device__ static constexpr uint32_t ValueOf(uint32_t j) { return j * 32; }
+
+  template <uint32_t kTablesAt>
+  class Counter {
+   public:
+    // The address is pair << 16 | value << 8 | parity << 7 | lane << 2.
+    __device__ Counter(uint32_t team_in_block, uint32_t warp_in_team, uint32_t lane)
+        : table_(team_in_block, warp_in_team, lane),
+          base_((team_in_block / 2) << 16 | team_in_block % 2 << 7 | lane << 2) {}
+
+    __device__ void Clear() { table_.Clear(); }
+    __device__ void CountVector(const uint4& vector) {
+      CountWord(vector.x);
+      CountWord(vector.y);
+      CountWord(vector.z);
+      CountWord(vector.w);
+    }
+    __device__ void CountByte(uint32_t value) { CountAt<0>(value); }
+
+    __device__ void Collect(uint32_t (&counts)[kCounts]) {
+      uint32_t counted[2];
+      table_.Take(counted);
+      counts[0] += counted[0];
+      counts[1] += counted[1];
+    }
+
+   private:
+    __device__ void CountWord(uint32_t word) {
+      CountAt<0>(word);
+      CountAt<1>(word);
+      CountAt<2>(word);
+      CountAt<3>(word);
+    }
+    template <uint32_t i>
+    __device__ void CountAt(uint32_t word) {
+      AddToTable<kTablesAt>(Permute<0x7604 + (i << 4)>(word, base_), 1);
+    }
+
+    TeamTable<kTeamWarps> table_;
+    uint32_t base_;
+  };
+};
+
+class QuadBatchKernel final : public TeamBatchKernel<PlainLayout> {
+ public:
+  absl::string_view name() const override { return "quad_batch"; }
+  absl::string_view summary() const override {
+    return "many payloads a launch: equal shares of a batch per four warps, with a plain table";
+  }
+};
+
+}  // namespace
+
+const CudaKernel& QuadBatch() {
+  static const QuadBatchKernel kernel;
+  return kernel;
+}
+
+}  // namespace histogram::cuda

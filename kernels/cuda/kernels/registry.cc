@@ -1,0 +1,56 @@
+#include "kernels/cuda/kernels/registry.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/kernels/kernels.h"
+
+namespace histogram::cuda {
+
+absl::Span<const CudaKernel* const> Kernels() {
+  // In the order of the literature, then ours.
+  static const std::array<const CudaKernel*, 14> kKernels = {
+      &NaiveElement(),  &NaiveSection(),    &NaiveInterleaved(), &GlobalPrivate(), &SharedPrivate(),
+      &SharedSection(), &RegisterPrivate(), &RunAccumulator(),   &PackedThread(),  &CubHistogram(),
+      &LanePrivate(),   &WarpBatch(),       &QuadBatch(),        &OneBlock(),
+  };
+  return kKernels;
+}
+
+const CudaKernel* FindKernel(absl::string_view name) {
+  const absl::Span<const CudaKernel* const> kernels = Kernels();
+  const auto* const found =
+      std::find_if(kernels.begin(), kernels.end(),
+                   [name](const CudaKernel* kernel) { return kernel->name() == name; });
+  return found == kernels.end() ? nullptr : *found;
+}
+
+std::string KernelNames() {
+  return absl::StrJoin(Kernels(), ", ", [](std::string* out, const CudaKernel* kernel) {
+    absl::StrAppend(out, kernel->name());
+  });
+}
+
+absl::Status PrepareKernels(const DeviceTraits& device) {
+  for (const CudaKernel* kernel : Kernels()) HISTOGRAM_RETURN_IF_ERROR(kernel->Prepare(device));
+  return absl::OkStatus();
+}
+
+uint64_t ScratchBytesMax(const DeviceTraits& device, uint32_t payload_bytes_max) {
+  uint64_t most = 1;
+  for (const CudaKernel* kernel : Kernels()) {
+    most = std::max(most, kernel->scratch_bytes(device, payload_bytes_max));
+  }
+  return most;
+}
+
+uint64_t CleanBytesMax(const DeviceTraits& device) {
+  uint64_t most = 1;
+  for (const CudaKernel* kernel : Kernels()) most = std::max(most, kernel->clean_bytes(device));
+  return most;
+}
+
+}  // namespace histogram::cuda

@@ -1,0 +1,66 @@
+#include <algorithm>
+
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/kernels/device.cuh"
+#include "kernels/cuda/kernels/kernels.h"
+#include "kernels/cuda/kernels/per_payload.h"
+
+namespace histogram::cuda {
+namespace {
+
+constexpr uint32_t kThreads = 1024;
+
+// A copy of the bins per block in shared memory; each thread adds up a run of equal bins before it
+// touches the copy.
+template <bool kIdentity>
+__global__ void RunAccumulatorKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row,
+                                       const __grid_constant__ BinMap map) {
+  __shared__ BlockBins<kIdentity> bins;
+  __shared__ uint32_t counts[kByteValues];
+  for (uint32_t i = threadIdx.x; i < kByteValues; i += kThreads) counts[i] = 0;
+  bins.Load(map);
+  __syncthreads();
+  uint32_t run_bin = 0, run = 0;
+  const uint64_t stride = uint64_t{gridDim.x} * kThreads;
+  for (uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < bytes; i += stride) {
+    const uint32_t bin = bins[data[i]];
+    if (bin == run_bin) {
+      ++run;
+      continue;
+    }
+    if (run != 0 && IsBin<kIdentity>(run_bin)) atomicAdd(&counts[run_bin], run);
+    run_bin = bin;
+    run = 1;
+  }
+  if (run != 0 && IsBin<kIdentity>(run_bin)) atomicAdd(&counts[run_bin], run);
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < kByteValues; i += kThreads) {
+    if (counts[i] != 0) atomicAdd(&row[i], counts[i]);
+  }
+}
+
+class RunAccumulatorKernel final : public PerPayloadKernel {
+ public:
+  absl::string_view name() const override { return "run_accumulator"; }
+  absl::string_view summary() const override {
+    return "runs of equal values added up per thread before the shared copy";
+  }
+
+ protected:
+  absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
+                              uint32_t* row) const override {
+    const uint32_t blocks =
+        std::min((bytes - 1) / kThreads + 1, launch.device->multiprocessors * 2);
+    HISTOGRAM_LAUNCH_BINNED(RunAccumulatorKernelOf, blocks, kThreads, 0, launch, data, bytes, row);
+    return LaunchStatus(name());
+  }
+};
+
+}  // namespace
+
+const CudaKernel& RunAccumulator() {
+  static const RunAccumulatorKernel kernel;
+  return kernel;
+}
+
+}  // namespace histogram::cuda

@@ -1,0 +1,328 @@
+// What the batch kernels share: one launch counts any number of payloads of any sizes.
+//
+// Shares. The batch's units of work (work.h) are cut into as many equal shares as there are teams
+// of warps, at places that only depend on the descriptors. A payload of up to kWholeUnits units
+// belongs to the team in whose share it starts; a larger one may be cut by share boundaries.
+// Neither small payloads nor large ones make stragglers, and teams never wait for each other.
+//
+// Tables. Each team has a table of its own in shared memory, 64 rows of 32 lanes a warp, in which a
+// lane only touches its own bank. The tables of two teams are interleaved, so that a row is 256
+// bytes and its number can be moved, not shifted, into the address: one byte permutation forms it.
+//
+// Collecting. Sums of words over the lanes are right modulo 2^32 however often single words
+// wrapped, so a table is never cleared: each lane keeps the sums of its two rows, and the counts
+// since are the difference.
+//
+// Payloads cut between teams meet in an accumulator that the last of their warps reads, writes out
+// and clears. Every row is written once, so rows may lie in mapped host memory.
+#ifndef HISTOGRAM_KERNELS_CUDA_KERNELS_TEAM_BATCH_CUH_
+#define HISTOGRAM_KERNELS_CUDA_KERNELS_TEAM_BATCH_CUH_
+
+#include <algorithm>
+
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/kernels/device.cuh"
+#include "kernels/cuda/kernels/kernels.h"
+#include "kernels/cuda/kernels/walk.cuh"
+
+namespace histogram::cuda {
+
+// Where the tables lie in shared memory on compute capability 8.0 and later.
+inline constexpr uint32_t kUsualTablesAt = 1024;
+inline constexpr uint32_t kUnknownTablesAt = ~0U;
+
+// Zero between launches.
+struct BatchSlot {
+  uint32_t counts[kByteValues];
+};
+// The clean memory: finished_warps, then a slot per team, then a ticket per team. A payload that is
+// cut uses ticket and slot of the team that has its first round.
+struct BatchClean {
+  uint32_t* finished_warps;
+  uint32_t* tickets;
+  BatchSlot* slots;
+};
+
+struct BatchArguments {
+  const uint8_t* input;
+  const BatchHeader* header;
+  uint32_t* rows;
+  uint32_t* next_rows;
+  uint32_t rows_to_zero;
+  BatchClean clean;
+  uint32_t* flag;  // may be null
+};
+
+// All tables of the block. Its address is kTablesAt: what the driver reserves comes before it, and
+// the kernel has no other shared memory. As a constant it is part of the instructions that count.
+extern __shared__ __align__(16) uint8_t batch_tables[];
+
+// A team's table, and the sums of this lane's two rows.
+template <uint32_t kTeamWarps>
+class TeamTable {
+ public:
+  static constexpr uint32_t kPairBytes = 2 * kTeamWarps * 64 * 32 * sizeof(uint32_t);
+
+  __device__ TeamTable(uint32_t team_in_block, uint32_t warp_in_team, uint32_t lane)
+      : row_(batch_tables + team_in_block / 2 * kPairBytes + team_in_block % 2 * 128 +
+             (warp_in_team * 64 + lane) * 256),
+        team_in_block_(team_in_block),
+        chunk_(lane % 8 * 16) {}
+
+  __device__ void Clear() {
+#pragma unroll
+    for (uint32_t j = 0; j < 2; ++j) {
+#pragma unroll
+      for (uint32_t c = 0; c < 8; ++c) *Words(j, c) = make_uint4(0, 0, 0, 0);
+    }
+    Barrier();
+  }
+
+  // What rows lane and lane + 32 of this warp's 64 have got since the last time.
+  __device__ void Take(uint32_t (&counted)[2]) {
+    Barrier();
+#pragma unroll
+    for (uint32_t j = 0; j < 2; ++j) {
+      uint32_t sum = 0;
+#pragma unroll
+      for (uint32_t c = 0; c < 8; ++c) {
+        const uint4 words = *Words(j, c);
+        sum += words.x + words.y + words.z + words.w;
+      }
+      counted[j] = sum - sums_[j];
+      sums_[j] = sum;
+    }
+    Barrier();
+  }
+
+ private:
+  // Eight lanes that are served together read eight different chunks.
+  __device__ uint4* Words(uint32_t j, uint32_t c) const {
+    return reinterpret_cast<uint4*>(row_ + j * 32 * 256 + (c * 16 ^ chunk_));
+  }
+  // Waits until all warps of the team are here.
+  __device__ void Barrier() const {
+    asm volatile("bar.sync %0, %1;" : : "r"(team_in_block_ + 1), "n"(kTeamWarps * 32) : "memory");
+  }
+
+  uint8_t* row_;
+  uint32_t team_in_block_, chunk_;
+  uint32_t sums_[2] = {};
+};
+
+// Adds to the word at `offset` of the tables.
+template <uint32_t kTablesAt>
+__device__ inline void AddToTable(uint32_t offset, uint32_t addend) {
+  if constexpr (kTablesAt == kUnknownTablesAt) {
+    atomicAdd(reinterpret_cast<uint32_t*>(batch_tables + offset), addend);
+  } else {
+    // No clobber of memory: only Take reads the table, behind a barrier that has one.
+    asm volatile("red.shared.add.u32 [%0 + %2], %1;" : : "r"(offset), "r"(addend), "n"(kTablesAt));
+  }
+}
+
+// Counts a stretch and, vector by vector, starts the loads of what comes next into the same
+// registers: as many loads are under way at any time as a group has. REQUIRES: the first group is
+// loaded.
+template <uint32_t kTeamLanes, typename Counter, size_t kGroupRounds>
+__device__ inline void CountAndLoad(const Stretch& current, const Stretch& next,
+                                    uint4 (&vectors)[kGroupRounds], Counter& counter) {
+  if (current.groups > 0) {
+    const uint4* at = current.at;
+    for (uint32_t group = 1; group < current.groups; ++group) {
+      at += kGroupRounds * kTeamLanes;
+#pragma unroll
+      for (uint32_t j = 0; j < kGroupRounds; ++j) {
+        counter.CountVector(vectors[j]);
+        vectors[j] = LoadStreaming(at + j * kTeamLanes);
+      }
+    }
+    if (next.groups > 0) {
+#pragma unroll
+      for (uint32_t j = 0; j < kGroupRounds; ++j) {
+        counter.CountVector(vectors[j]);
+        vectors[j] = LoadStreaming(next.at + j * kTeamLanes);
+      }
+      return;
+    }
+  }
+#pragma unroll
+  for (int32_t j = 0; j < static_cast<int32_t>(kGroupRounds); ++j) {
+    constexpr auto kLanes = static_cast<int32_t>(kTeamLanes);
+    if (current.groups > 0 || j * kLanes < current.left) counter.CountVector(vectors[j]);
+    if (j * kLanes < next.left) vectors[j] = LoadStreaming(next.at + j * kLanes);
+  }
+}
+
+// Writes this lane's part of the row, or adds it to the payload's slot; the warp that comes last
+// there writes the row.
+template <typename Layout>
+__device__ inline void WriteRow(const BatchArguments& args, const Stretch& part,
+                                uint32_t warp_in_team, uint32_t lane,
+                                const uint32_t (&counts)[Layout::kCounts]) {
+  uint32_t* const row = args.rows + uint64_t{part.payload} * kByteValues;
+  const uint32_t value = warp_in_team * 64 + lane;
+  if (part.sharers() == 1) {
+#pragma unroll
+    for (uint32_t j = 0; j < Layout::kCounts; ++j) row[value + Layout::ValueOf(j)] = counts[j];
+    return;
+  }
+  uint32_t* const slot = args.clean.slots[part.first_team()].counts;
+#pragma unroll
+  for (uint32_t j = 0; j < Layout::kCounts; ++j) {
+    atomicAdd(slot + value + Layout::ValueOf(j), counts[j]);
+  }
+  __threadfence();
+  __syncwarp();
+  uint32_t ticket = 0;
+  if (lane == 0) ticket = atomicAdd(args.clean.tickets + part.first_team(), 1U);
+  ticket = __shfl_sync(kAllLanes, ticket, 0);
+  if (ticket != Layout::kTeamWarps * part.sharers() - 1) return;
+  __threadfence();
+#pragma unroll
+  for (uint32_t j = 0; j < kByteValues; j += 32) {
+    row[j + lane] = __ldcg(slot + j + lane);
+    slot[j + lane] = 0;
+  }
+  if (lane == 0) args.clean.tickets[part.first_team()] = 0;
+}
+
+__device__ inline void SignalFinished(const BatchArguments& args, uint32_t warps, uint32_t lane) {
+  __threadfence_system();
+  __syncwarp();
+  if (lane != 0 || atomicAdd(args.clean.finished_warps, 1U) != warps - 1) return;
+  *args.clean.finished_warps = 0;
+  __threadfence_system();
+  *static_cast<volatile uint32_t*>(args.flag) = args.header->flag_value;
+}
+
+// A Layout says how a team counts: kTeamWarps; kTeamsMax in a block; kGroupRounds, a lane's 16-byte
+// loads that are under way together; kTileGroups, groups at most between two collections;
+// kOverheadUnits, what a payload costs besides its rounds; kCounts of each lane and the values
+// ValueOf(j) that they are of (from 64 * warp_in_team + lane on), and
+//   Counter<kTablesAt>(team_in_block, warp_in_team, lane)  with Clear, CountVector, CountByte, and
+//   Collect(counts), which adds what was counted since the last time.
+template <typename Layout, uint32_t kTablesAt>
+__global__ void __launch_bounds__(Layout::kTeamsMax* Layout::kTeamWarps * 32, 1)
+    TeamBatchKernelOf(const __grid_constant__ BatchArguments args) {
+  using LayoutWalk = Walk<Layout>;
+  constexpr uint32_t kTeamLanes = LayoutWalk::kTeamLanes;
+  if (kTablesAt != kUnknownTablesAt && __cvta_generic_to_shared(batch_tables) != kTablesAt) {
+    __trap();
+  }
+  const uint32_t lane = threadIdx.x % 32;
+  const uint32_t warp_in_team = threadIdx.x / 32 % Layout::kTeamWarps;
+  const uint32_t team_in_block = threadIdx.x / kTeamLanes;
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < args.rows_to_zero * kByteValues;
+       i += gridDim.x * blockDim.x) {
+    args.next_rows[i] = 0;
+  }
+  const uint32_t units = args.header->units;
+  const Shares shares = {
+      units, min(units / LayoutWalk::kRoundUnits, gridDim.x * (blockDim.x / kTeamLanes))};
+  // Neighbouring shares go to different multiprocessors.
+  const uint32_t team = team_in_block * gridDim.x + blockIdx.x;
+  if (team >= shares.teams) return;
+
+  LayoutWalk walk(args.input, args.header, shares, team);
+  const uint8_t* edge_at = nullptr;
+  Stretch current = walk.Next(shares, edge_at);
+  uint4 vectors[Layout::kGroupRounds];
+#pragma unroll
+  for (int32_t j = 0; j < static_cast<int32_t>(Layout::kGroupRounds); ++j) {
+    if (j * static_cast<int32_t>(kTeamLanes) < current.left) {
+      vectors[j] = LoadStreaming(current.at + j * kTeamLanes);
+    }
+  }
+  uint32_t edge = current.Has(Stretch::kEdge) ? LoadByteStreaming(edge_at) : 0;
+  typename Layout::template Counter<kTablesAt> counter(team_in_block, warp_in_team, lane);
+  counter.Clear();
+  uint32_t counts[Layout::kCounts] = {};
+  while (current.Has(Stretch::kValid)) {
+    if (current.Has(Stretch::kEdge)) counter.CountByte(edge);
+    const Stretch next = walk.Next(shares, edge_at);
+    if (next.Has(Stretch::kEdge)) edge = LoadByteStreaming(edge_at);
+    CountAndLoad<kTeamLanes>(current, next, vectors, counter);
+    if (current.Has(Stretch::kCollect)) counter.Collect(counts);
+    if (current.Has(Stretch::kFinish)) {
+      WriteRow<Layout>(args, current, warp_in_team, lane, counts);
+#pragma unroll
+      for (uint32_t j = 0; j < Layout::kCounts; ++j) counts[j] = 0;
+    }
+    current = next;
+  }
+  if (args.flag != nullptr) SignalFinished(args, Layout::kTeamWarps * shares.teams, lane);
+}
+
+// The registry's view of a layout. Name and summary are the derived class's.
+template <typename Layout>
+class TeamBatchKernel : public CudaKernel {
+ public:
+  bool batches() const override { return true; }
+  uint32_t payload_overhead_units() const override { return Layout::kOverheadUnits; }
+  bool has_flag() const override { return true; }
+  bool zeroes_next_rows() const override { return true; }
+  uint64_t clean_bytes(const DeviceTraits& device) const override {
+    return uint64_t{TeamsMax(device)} * (sizeof(BatchSlot) + sizeof(uint32_t)) + 128;
+  }
+
+  absl::Status Prepare(const DeviceTraits& device) const override {
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(
+        cudaFuncSetAttribute(KernelFor(device), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(BlockTeamsMax(device) / 2 * kPairBytes)));
+    return absl::OkStatus();
+  }
+
+  absl::Status Enqueue(const Launch& launch) const override {
+    const DeviceTraits& device = *launch.device;
+    // Small launches spread over multiprocessors first, two teams a block.
+    uint32_t pairs = std::max(1U, launch.units / (2 * kUnitsPerTeam));
+    if (launch.blocks_max != 0) pairs = std::min(pairs, launch.blocks_max);
+    uint32_t blocks = pairs, block_pairs = 1;
+    if (pairs > device.multiprocessors) {
+      blocks = device.multiprocessors;
+      block_pairs = std::min(BlockTeamsMax(device) / 2, (pairs - 1) / blocks + 1);
+    }
+    const uint32_t teams_max = TeamsMax(device);
+    auto* const clean = static_cast<uint8_t*>(launch.clean);
+    auto* const slots = reinterpret_cast<BatchSlot*>(clean + 128);
+    const BatchArguments args = {
+        .input = launch.input,
+        .header = launch.header,
+        .rows = launch.rows,
+        .next_rows = launch.next_rows,
+        .rows_to_zero = launch.rows_to_zero,
+        .clean = {.finished_warps = reinterpret_cast<uint32_t*>(clean),
+                  .tickets = reinterpret_cast<uint32_t*>(slots + teams_max),
+                  .slots = slots},
+        .flag = launch.flag,
+    };
+    KernelFor(device)<<<blocks, block_pairs * 2 * Layout::kTeamWarps * 32, block_pairs * kPairBytes,
+                        launch.stream>>>(args);
+    HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
+    return EnqueueFoldRows(launch);
+  }
+
+ private:
+  static constexpr uint32_t kPairBytes = TeamTable<Layout::kTeamWarps>::kPairBytes;
+  // What a team of a small launch should at least have to do.
+  static constexpr uint32_t kUnitsPerTeam = 2 * Layout::kTeamWarps;
+
+  using Kernel = void (*)(BatchArguments);
+  static Kernel KernelFor(const DeviceTraits& device) {
+    return device.shared_bytes_reserved == kUsualTablesAt
+               ? TeamBatchKernelOf<Layout, kUsualTablesAt>
+               : TeamBatchKernelOf<Layout, kUnknownTablesAt>;
+  }
+  // Even: tables come in pairs. At least 2: every supported device has 64 KiB.
+  static uint32_t BlockTeamsMax(const DeviceTraits& device) {
+    return std::clamp(device.shared_bytes_max / kPairBytes * 2, 2U, Layout::kTeamsMax);
+  }
+  static uint32_t TeamsMax(const DeviceTraits& device) {
+    return device.multiprocessors * BlockTeamsMax(device);
+  }
+};
+
+}  // namespace histogram::cuda
+
+#endif  // HISTOGRAM_KERNELS_CUDA_KERNELS_TEAM_BATCH_CUH_

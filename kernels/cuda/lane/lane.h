@@ -1,0 +1,128 @@
+// One lane of a GPU: streams, pinned and device buffers and a ladder of graphs, all allocated when
+// it is made. It executes one batch at a time, in three steps that its thread calls in turn:
+//
+//   Begin   copies the fragments into pinned memory and queues copies and kernels
+//   Wait    spins, then naps, until the device is done; touches nothing of the batch
+//   Finish  adds the rows up into the items' counts and fills in the report
+//
+// Up to kMappedBytesMax the kernels made for that read the pinned memory in place, as a graph
+// launch. For other kernels and larger batches the batch is cut into chunks that are gathered,
+// copied and counted in overlap. Payloads are cut into pieces with a row of u32 each, which Finish
+// sums in u64.
+//
+// Used by one thread at a time, except info-like const methods. Sizes in bytes.
+#ifndef HISTOGRAM_KERNELS_CUDA_LANE_LANE_H_
+#define HISTOGRAM_KERNELS_CUDA_LANE_LANE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/batch.h"
+#include "kernels/cuda/device/fault_plan.h"
+#include "kernels/cuda/device/resources.h"
+#include "kernels/cuda/kernels/kernel.h"
+#include "kernels/cuda/lane/lane_plan.h"
+
+namespace histogram::cuda {
+
+struct LaneOptions {
+  DeviceTraits device;
+  uint64_t lane_bytes = 0;     // below 4 GiB
+  uint32_t lane_payloads = 0;  // at least 1
+  uint32_t spin_us_max = 0;
+  std::shared_ptr<FaultPlan> faults;
+};
+
+// Batches up to this size are read in place.
+inline constexpr uint64_t kMappedBytesMax = uint64_t{1} << 20;
+// Lone payloads up to this size have a kernel of their own.
+inline constexpr uint32_t kLoneBytesMax = uint32_t{64} << 10;
+
+class Lane {
+ public:
+  // REQUIRES: options.device is the current device, and stays it for every call, on any thread.
+  static absl::StatusOr<std::unique_ptr<Lane>> Make(const LaneOptions& options);
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  // Executes the batch with that kernel. REQUIRES: the batch is not empty and within the lane's
+  // limits.
+  absl::Status Begin(const Batch& batch, const CudaKernel& kernel);
+  // UNAVAILABLE: the context is lost, and with it this lane (call Abandon).
+  absl::Status Wait();
+  // Waits for whatever a Begin that failed has queued. UNAVAILABLE as above.
+  absl::Status Drain();
+  // REQUIRES: Wait returned OK; the same batch.
+  void Finish(Batch& batch);
+
+  // Forgets all CUDA objects without freeing them: nothing may be freed in a poisoned context.
+  void Abandon();
+  // Lets a kernel go that fault injection made hang.
+  void ReleaseHang();
+
+  uint64_t pinned_bytes() const;
+  uint64_t device_bytes() const;
+  // Where Begin would gather a lone payload of that size: fragments of the pinned input. A batch
+  // made of them is not gathered, which lets benchmarks start from pinned memory. While idle.
+  std::vector<Fragment> PinnedFragments(uint64_t payload_bytes, const CudaKernel& kernel);
+
+ private:
+  // Consecutive pieces that travel together. In pinned memory: header, descriptors, bytes.
+  struct Chunk {
+    uint32_t first_piece = 0, piece_count = 0;
+    uint64_t begin = 0, bytes = 0;  // in the pinned input
+    uint32_t units = 0;
+  };
+  // A graph of the ladder for batches, by blocks, or of the one for lone payloads, by bytes.
+  struct Rung {
+    uint32_t limit;
+    GraphExec graph;
+  };
+
+  explicit Lane(const LaneOptions& options) : options_(options) {}
+  absl::Status Allocate();
+  absl::Status CaptureLadders();
+  absl::Status Capture(const CudaKernel& kernel, Launch launch, uint32_t limit,
+                       std::vector<Rung>& ladder);
+  void ChooseMode(const Batch& batch, const CudaKernel& kernel);
+  void Plan(const Batch& batch);
+  Chunk WriteChunk(uint32_t first_piece, uint32_t piece_count, uint64_t begin);
+  uint64_t Gather(const Batch& batch, const Chunk& chunk);
+  void CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to);
+  absl::Status BeginMapped(const Batch& batch);
+  absl::Status BeginCopied(const Batch& batch);
+  Launch MakeLaunch(const Chunk& chunk, bool mapped);
+  absl::Status InjectFault();
+  bool FlagIsSet() const;
+  absl::Status WaitForEvent();
+
+  const LaneOptions options_;
+  Stream stream_, copy_stream_;
+  Event copied_, done_, chunk_copied_;
+  PinnedBuffer input_, rows_, control_;
+  DeviceBuffer device_input_, device_rows_, scratch_, clean_;
+  std::vector<Rung> batch_ladder_, lone_ladder_;
+
+  // Of the batch that is executing.
+  const CudaKernel* kernel_ = nullptr;
+  bool rows_on_device_ = false;  // the kernel cannot write mapped memory: copy rows, no flag
+  bool mapped_ = false;          // read in place, by a graph of `ladder_`
+  const std::vector<Rung>* ladder_ = nullptr;
+  bool done_recorded_ = false;
+  uint32_t sequence_ = 0;               // what the flag will hold
+  std::vector<Piece> pieces_;           // the row of each is its index
+  std::vector<uint32_t> chunk_pieces_;  // the first piece of each chunk
+  std::vector<Chunk> chunks_;
+  size_t fragment_ = 0;  // gather position: where in the current item's fragments
+  uint64_t fragment_offset_ = 0;
+  uint32_t fragment_item_ = 0;
+  uint64_t gather_ns_ = 0, start_ns_ = 0, launched_ns_ = 0, finished_ns_ = 0;
+};
+
+}  // namespace histogram::cuda
+
+#endif  // HISTOGRAM_KERNELS_CUDA_LANE_LANE_H_

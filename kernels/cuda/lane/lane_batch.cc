@@ -1,0 +1,175 @@
+// How a lane lays a batch out in its memory and starts it.
+#include <algorithm>
+
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/device/nvtx.h"
+#include "kernels/cuda/kernels/kernels.h"
+#include "kernels/cuda/lane/lane.h"
+#include "kernels/cuda/lane/lane_layout.h"
+#include "kernels/cuda/lane/streaming_copy.h"
+
+namespace histogram::cuda {
+namespace {
+
+// Work that a block of the ladder gets: rounds for two teams of two warps.
+constexpr uint32_t kUnitsPerBlock = 8;
+
+}  // namespace
+
+std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes, const CudaKernel& kernel) {
+  Batch batch;
+  batch.bytes = payload_bytes;
+  batch.items.push_back({.fragments = {}, .bytes = payload_bytes});
+  ChooseMode(batch, kernel);
+  Plan(batch);
+  std::vector<Fragment> fragments;
+  for (const Chunk& chunk : chunks_) {
+    const auto* const descriptors =
+        input_.host<PayloadDescriptor>(chunk.begin + sizeof(BatchHeader));
+    for (uint32_t i = 0; i < chunk.piece_count; ++i) {
+      fragments.emplace_back(input_.host(descriptors[i].offset), descriptors[i].bytes);
+    }
+  }
+  return fragments;
+}
+
+void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
+  kernel_ = &kernel;
+  ladder_ = nullptr;
+  if (batch.bytes <= kMappedBytesMax && kernel_ == &WarpBatch()) ladder_ = &batch_ladder_;
+  if (batch.bytes <= kLoneBytesMax && batch.items.size() == 1 && kernel_ == &OneBlock()) {
+    ladder_ = &lone_ladder_;
+  }
+  mapped_ = ladder_ != nullptr;
+  rows_on_device_ = !kernel.has_flag();
+}
+
+// Cuts the batch and writes each chunk's header and descriptors.
+void Lane::Plan(const Batch& batch) {
+  CutBatch(batch.items, batch.bytes, mapped_, pieces_, chunk_pieces_);
+  chunks_.clear();
+  uint64_t begin = 0;
+  for (size_t i = 0; i < chunk_pieces_.size(); ++i) {
+    const uint32_t first = chunk_pieces_[i];
+    const auto all = static_cast<uint32_t>(pieces_.size());
+    const uint32_t end = i + 1 < chunk_pieces_.size() ? chunk_pieces_[i + 1] : all;
+    chunks_.push_back(WriteChunk(first, end - first, begin));
+    begin = AlignUp(begin + chunks_.back().bytes, kPieceAlignment);
+  }
+}
+
+// A chunk of these pieces, at `begin` in the pinned input.
+Lane::Chunk Lane::WriteChunk(uint32_t first_piece, uint32_t piece_count, uint64_t begin) {
+  Chunk chunk;
+  chunk.first_piece = first_piece;
+  chunk.piece_count = piece_count;
+  chunk.begin = begin;
+  auto* const header = input_.host<BatchHeader>(begin);
+  auto* const descriptors = input_.host<PayloadDescriptor>(begin + sizeof(BatchHeader));
+  uint64_t at = PayloadsBegin(begin, chunk.piece_count);
+  for (uint32_t i = 0; i < chunk.piece_count; ++i) {
+    const uint64_t bytes = pieces_[first_piece + i].bytes;
+    descriptors[i] = {.offset = at, .bytes = static_cast<uint32_t>(bytes), .start = 0};
+    at += AlignUp(bytes, kPieceAlignment);
+  }
+  chunk.units = AssignUnits(absl::MakeSpan(descriptors, chunk.piece_count),
+                            kernel_->payload_overhead_units());
+  *header = {.payload_count = chunk.piece_count,
+             .units = chunk.units,
+             .flag_value = sequence_,
+             .reserved = 0};
+  chunk.bytes = at - begin;
+  return chunk;
+}
+
+// Copies a piece's bytes, going on in the item's fragments where the piece before it ended.
+void Lane::CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to) {
+  const absl::Span<const Fragment> fragments = batch.items[piece.item].fragments;
+  if (piece.item != fragment_item_ || piece.item_offset == 0) {
+    fragment_item_ = piece.item;
+    fragment_ = 0;
+    fragment_offset_ = 0;
+  }
+  for (uint64_t left = piece.bytes; left > 0;) {
+    const Fragment& fragment = fragments[fragment_];
+    const uint64_t length = std::min<uint64_t>(left, fragment.size() - fragment_offset_);
+    const uint8_t* const from = fragment.data() + fragment_offset_;
+    if (from != to) StreamingCopy(to, from, length);
+    to += length;
+    left -= length;
+    fragment_offset_ += length;
+    if (fragment_offset_ == fragment.size()) {
+      ++fragment_;
+      fragment_offset_ = 0;
+    }
+  }
+}
+
+// Returns how long it took, in nanoseconds.
+uint64_t Lane::Gather(const Batch& batch, const Chunk& chunk) {
+  const NvtxRange range("gather");
+  const uint64_t start = NowNs();
+  const auto* const descriptors = input_.host<PayloadDescriptor>(chunk.begin + sizeof(BatchHeader));
+  for (uint32_t i = 0; i < chunk.piece_count; ++i) {
+    CopyPiece(batch, pieces_[chunk.first_piece + i], input_.host(descriptors[i].offset));
+  }
+  StreamingFence();
+  return NowNs() - start;
+}
+
+absl::Status Lane::Begin(const Batch& batch, const CudaKernel& kernel) {
+  if (batch.items.empty() || batch.items.size() > options_.lane_payloads ||
+      batch.bytes > options_.lane_bytes) {
+    return absl::InvalidArgumentError("the batch is empty or larger than the lane");
+  }
+  start_ns_ = NowNs();
+  gather_ns_ = 0;
+  done_recorded_ = false;
+  if (++sequence_ == 0) sequence_ = 1;  // 0 is what the flag holds at first
+  ChooseMode(batch, kernel);
+  Plan(batch);
+  const absl::Status status = mapped_ ? BeginMapped(batch) : BeginCopied(batch);
+  launched_ns_ = NowNs();
+  return status;
+}
+
+absl::Status Lane::BeginMapped(const Batch& batch) {
+  const Chunk& chunk = chunks_.front();
+  gather_ns_ = Gather(batch, chunk);
+  HISTOGRAM_RETURN_IF_ERROR(InjectFault());
+  const NvtxRange range("launch");
+  const uint64_t wanted =
+      ladder_ == &lone_ladder_ ? batch.bytes : uint64_t{chunk.units / kUnitsPerBlock};
+  const auto rung = std::find_if(ladder_->begin(), ladder_->end() - 1,
+                                 [wanted](const Rung& r) { return r.limit >= wanted; });
+  return ToStatus(cudaGraphLaunch(rung->graph.get(), stream_.get()), "cudaGraphLaunch");
+}
+
+absl::Status Lane::BeginCopied(const Batch& batch) {
+  HISTOGRAM_RETURN_IF_ERROR(InjectFault());
+  for (size_t i = 0; i < chunks_.size(); ++i) {
+    const Chunk& chunk = chunks_[i];
+    const bool is_last = i + 1 == chunks_.size();
+    gather_ns_ += Gather(batch, chunk);
+    const NvtxRange range("launch");
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(device_input_.get(chunk.begin),
+                                                   input_.host(chunk.begin), chunk.bytes,
+                                                   cudaMemcpyHostToDevice, copy_stream_.get()));
+    cudaEvent_t copied = is_last ? copied_.get() : chunk_copied_.get();
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(copied, copy_stream_.get()));
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(stream_.get(), copied, 0));
+    Launch launch = MakeLaunch(chunk, /*mapped=*/false);
+    if (is_last && !rows_on_device_) launch.flag = control_.device<uint32_t>(kFlagAt);
+    HISTOGRAM_RETURN_IF_ERROR(kernel_->Enqueue(launch));
+  }
+  if (rows_on_device_) {
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(rows_.host(), device_rows_.get(),
+                                                   pieces_.size() * kRowBytes,
+                                                   cudaMemcpyDeviceToHost, stream_.get()));
+  }
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
+  done_recorded_ = true;
+  return absl::OkStatus();
+}
+
+}  // namespace histogram::cuda

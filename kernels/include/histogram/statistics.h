@@ -1,0 +1,36 @@
+// Exact statistics of the samples that fell into bins, from the counts of each value.
+//
+// Definitions: mean and population standard deviation over the binned samples; the median of an
+// even number is the mean of the middle two; mode is the smallest of the most frequent values;
+// entropy is Shannon's over the bins, base 2; quantiles follow numpy's 'linear' method; Otsu's
+// threshold is the smallest t that maximises the between-class variance of {<= t} and {> t} (N.
+// Otsu, 1979).
+#ifndef HISTOGRAM_STATISTICS_H_
+#define HISTOGRAM_STATISTICS_H_
+
+#include <histogram/binning.h>
+
+#include <optional>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "kernels/workload.h"
+
+namespace histogram {
+
+// A field without a value (no binned samples; fewer than two distinct values for Otsu) is absent.
+struct Statistics {
+  std::optional<double> minimum, maximum, mean, standard_deviation, median, mode, entropy_bits,
+      otsu_threshold;
+  std::vector<double> quantiles;  // one per asked-for quantile; empty when there are no samples
+
+  friend bool operator==(const Statistics&, const Statistics&) = default;
+};
+
+// REQUIRES: each of `quantiles` is in [0, 1].
+Statistics ComputeStatistics(const ValueCounts& values, const Binning& binning,
+                             absl::Span<const double> quantiles);
+
+}  // namespace histogram
+
+#endif  // HISTOGRAM_STATISTICS_H_

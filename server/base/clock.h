@@ -1,0 +1,25 @@
+// Time as an argument: everything in the server that reads a clock reads this one.
+#ifndef HISTOGRAM_SERVER_BASE_CLOCK_H_
+#define HISTOGRAM_SERVER_BASE_CLOCK_H_
+
+#include <cstdint>
+
+namespace histogram::server {
+
+// Nanoseconds of a monotonic clock. kNever is later than any time.
+using TimeNs = int64_t;
+inline constexpr TimeNs kNever = INT64_MAX;
+
+// Thread-safe.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual TimeNs Now() const = 0;
+
+  // The process's monotonic clock (CLOCK_MONOTONIC).
+  static Clock& Monotonic();
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_BASE_CLOCK_H_

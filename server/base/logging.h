@@ -1,0 +1,80 @@
+// The server's log: one line an event on standard error, as text or as a JSON object.
+//
+//   Log(LogLevel::kInfo, "listening", {{"address", address}, {"port", port}});
+//
+//   2026-01-31T12:00:00.123456Z info  listening address=127.0.0.1:50051 port=50051
+//   {"time":"2026-01-31T12:00:00.123456Z","level":"info","event":"listening","address":...}
+//
+// Times are UTC (RFC 3339, microseconds). Values are escaped and cut to kLogValueBytesMax, so that
+// an event is one line whatever it carries; payload bytes are never logged. All functions are
+// thread-safe.
+#ifndef HISTOGRAM_SERVER_BASE_LOGGING_H_
+#define HISTOGRAM_SERVER_BASE_LOGGING_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "server/config/config.h"
+
+namespace histogram::server {
+
+inline constexpr size_t kLogValueBytesMax = 2048;
+
+enum class LogLevel : uint8_t { kTrace, kDebug, kInfo, kWarn, kError };
+
+// One key and its value. Keys are lower case with underscores and carry their unit ("duration_us").
+class LogField {
+ public:
+  using Value = std::variant<std::string, int64_t, uint64_t, double, bool>;
+
+  LogField(std::string_view key, std::string_view value) : key_(key), value_(std::string(value)) {}
+  LogField(std::string_view key, const std::string& value) : key_(key), value_(value) {}
+  LogField(std::string_view key, const char* value) : key_(key), value_(std::string(value)) {}
+  // The status as text: "UNAVAILABLE: draining".
+  LogField(std::string_view key, const absl::Status& status)
+      : key_(key), value_(status.ToString()) {}
+  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
+  LogField(std::string_view key, T value) : key_(key), value_(Number(value)) {}
+
+  const std::string& key() const { return key_; }
+  const Value& value() const { return value_; }
+
+ private:
+  template <typename T>
+  static Value Number(T value) {
+    if constexpr (std::is_same_v<T, bool>) return value;
+    if constexpr (std::is_floating_point_v<T>) return static_cast<double>(value);
+    if constexpr (std::is_signed_v<T>) return static_cast<int64_t>(value);
+    return static_cast<uint64_t>(value);
+  }
+
+  std::string key_;
+  Value value_;
+};
+
+// Applies level and format to everything that is logged from now on; before it, text from info on.
+// REQUIRES: a config that passed CheckConfig; an unknown level counts as info.
+void InitLogging(const LogConfig& config);
+
+// Whether an event of this level would be written.
+bool LogEnabled(LogLevel level);
+
+// Writes one event. It never throws; a log that cannot be written is dropped.
+void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fields);
+void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
+
+// The line without its line end, as Log writes it; time in microseconds since 1970.
+std::string FormatLogLine(bool json, int64_t time_us, LogLevel level, std::string_view event,
+                          absl::Span<const LogField> fields);
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_BASE_LOGGING_H_

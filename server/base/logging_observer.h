@@ -1,0 +1,73 @@
+// An Observer that logs what an operator must see, and passes everything on to another one.
+//
+// Logged: a backend that went down (always), batches that ran elsewhere, and answers held back
+// (both at most once a second, with the number of events since), and requests that failed or were
+// slow (at most a hundred a second each), with the trace that they belong to. Thread-safe; the hot
+// path costs one more call.
+#ifndef HISTOGRAM_SERVER_BASE_LOGGING_OBSERVER_H_
+#define HISTOGRAM_SERVER_BASE_LOGGING_OBSERVER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "server/base/clock.h"
+#include "server/base/observer.h"
+
+namespace histogram::server {
+
+// Lets one event a period through and counts those that it holds back. Thread-safe, lock-free.
+class LogThrottle {
+ public:
+  static constexpr TimeNs kPeriod = 1000000000;
+  explicit LogThrottle(TimeNs period = kPeriod) : period_(period) {}
+  // The number of events since the last one that passed, this one included; absent: hold it back.
+  std::optional<uint64_t> Pass(TimeNs now);
+
+ private:
+  const TimeNs period_;
+  std::atomic<TimeNs> next_{INT64_MIN};
+  std::atomic<uint64_t> events_{0};
+};
+
+class LoggingObserver final : public Observer {
+ public:
+  // `next` and the clock outlive it.
+  LoggingObserver(Observer& next, const Clock& clock) : next_(next), clock_(clock) {}
+
+  void RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
+                       uint64_t duration_ns) override {
+    next_.RequestFinished(method, code, payload_bytes, duration_ns);
+  }
+  void StreamOpened(Method method) override { next_.StreamOpened(method); }
+  void StreamClosed(Method method) override { next_.StreamClosed(method); }
+  void BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) override {
+    next_.BatchFinished(report, bytes, closed_by);
+  }
+  void StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) override {
+    next_.StageFinished(stage, backend, duration_ns);
+  }
+  void Rejected(RejectReason reason) override { next_.Rejected(reason); }
+  void Expired() override { next_.Expired(); }
+  void Cancelled() override { next_.Cancelled(); }
+  void FellBack(std::string_view from, std::string_view to, std::string_view reason) override;
+  void IntegrityFailure() override;
+  void TenantBytes(std::string_view tenant, uint64_t bytes) override {
+    next_.TenantBytes(tenant, bytes);
+  }
+  void NoteRequest(const RequestNote& note) override;
+  void BackendDown(std::string_view backend, std::string_view reason) override;
+
+ private:
+  Observer& next_;
+  const Clock& clock_;
+  LogThrottle fell_back_, integrity_;
+  // A hundred lines a second: a client that only errs must not fill the disk.
+  static constexpr TimeNs kRequestPeriod = 10000000;
+  LogThrottle failed_{kRequestPeriod}, slow_{kRequestPeriod};
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_BASE_LOGGING_OBSERVER_H_

@@ -1,0 +1,113 @@
+// Every setting of the server: its default, its limits, and where it comes from.
+// Precedence: flags over HISTSVC_ environment variables over a config file over these defaults.
+//
+// Plain values; ParseConfig and CheckConfig are thread-safe functions without state. Units are the
+// last part of a name. The flag of a member, its limits and its help stand in config_settings.cc.
+#ifndef HISTOGRAM_SERVER_CONFIG_CONFIG_H_
+#define HISTOGRAM_SERVER_CONFIG_CONFIG_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "kernels/backend_factory.h"
+#include "server/batching/limits.h"
+
+namespace histogram::server {
+
+// gRPC's maximum for a received message is payload_bytes_max + this, so that our own check, which
+// answers with a proper error, comes first.
+inline constexpr uint64_t kMessageBytesOverPayload = uint64_t{2} << 20;
+
+struct TransportConfig {
+  std::vector<std::string> listen = {"127.0.0.1:50051"};  // HOST:PORT, [V6]:PORT or unix:PATH
+  uint64_t payload_bytes_max = uint64_t{64} << 20;        // of a unary payload, item or chunk
+  uint32_t bin_count_max = 65536;
+  uint32_t quantiles_max = 1024;
+  uint64_t receive_bytes_max = uint64_t{1} << 30;  // gRPC's quota for received messages
+  uint32_t stream_payloads_max = 64;               // unanswered payloads of one ComputeMany
+  uint32_t streams_max = 128;                      // concurrent calls of one connection
+  double verify_fraction = 0;                      // of requests recounted with another kernel
+  bool reflection = true;
+  bool reuse_port = false;
+  uint32_t receive_threads = 0;        // each with connections of its own; 0: one a usable core
+  uint64_t drain_delay_us = 3000000;   // NOT_SERVING, still accepting
+  uint64_t drain_us_max = 30000000;    // then everything that is left is cancelled
+  uint64_t connection_age_us_max = 0;  // 0: none
+  uint64_t keepalive_min_interval_us = 10000000;  // clients that ping faster are disconnected
+  uint32_t header_bytes_max = 16384;
+  std::string tls_cert;                // PEM chain; with it TCP listeners speak TLS only
+  std::string tls_key;                 // PEM
+  std::string tls_client_ca;           // PEM; clients must show a certificate of this authority
+  bool allow_plaintext = false;        // on addresses that others than this machine can reach
+  std::string token_file;              // bearer tokens; empty: anyone who can connect may call
+  uint64_t slow_request_us = 1000000;  // requests that take longer are logged; 0: none
+};
+
+struct LogConfig {
+  std::string level = "info";   // trace, debug, info, warn, error, off
+  std::string format = "text";  // text, json
+};
+
+struct Config {
+  TransportConfig transport;
+  BatchingLimits batching;
+  BackendOptions backend;
+  bool require_cuda = false;                      // --require-backend cuda
+  std::string on_device_loss = "degrade";         // degrade, exit
+  bool tune_only = false;                         // measure, save the tuning cache and exit
+  std::string metrics_listen = "127.0.0.1:9464";  // empty: off
+  bool core_dumps = false;                        // a crash may leave one, payload bytes in it
+  std::string port_file;                          // where to write the open addresses; empty: off
+  LogConfig log;
+};
+
+// Where environment variables come from; tests bring their own.
+class EnvironmentReader {
+ public:
+  virtual ~EnvironmentReader() = default;
+  // Every variable whose name starts with `prefix`: name and value.
+  virtual std::vector<std::pair<std::string, std::string>> WithPrefix(
+      absl::string_view prefix) const = 0;
+
+  // The process's environment, read at the time of the call.
+  static const EnvironmentReader& Process();
+};
+
+struct ParsedConfig {
+  enum class Action {
+    kRun,    // serve with `config`
+    kPrint,  // print `text` on standard output and exit 0 (--help, --version, --print-config)
+  };
+  Action action = Action::kRun;
+  Config config;
+  std::string text;
+  // One sentence each, for the log: unknown HISTSVC_ variables.
+  std::vector<std::string> warnings;
+};
+
+// The effective configuration of this command line. INVALID_ARGUMENT (or what kept a config file
+// from being read) with one sentence for the user otherwise; the program exits 2 then.
+absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
+                                         const EnvironmentReader& environment);
+
+// INVALID_ARGUMENT for a value outside its own limits, and for settings that contradict each other:
+// the message names both. ParseConfig has done it already.
+absl::Status CheckConfig(const Config& config);
+
+// What this build is.
+struct BuildInfo {
+  std::string version;   // 0.1.0
+  std::string commit;    // short hash, "-dirty" behind it when there were local changes; "unknown"
+  std::string compiler;  // GNU 12.2.0
+  std::string type;      // Release, Debug ...
+};
+const BuildInfo& GetBuildInfo();
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_CONFIG_CONFIG_H_

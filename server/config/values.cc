@@ -1,0 +1,265 @@
+#include "server/config/values.h"
+
+#include <arpa/inet.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+
+namespace histogram::server {
+namespace {
+
+struct Unit {
+  absl::string_view name;
+  uint64_t factor;
+};
+constexpr std::array<Unit, 5> kByteUnits = {{{"B", 1},
+                                             {"KiB", uint64_t{1} << 10},
+                                             {"MiB", uint64_t{1} << 20},
+                                             {"GiB", uint64_t{1} << 30},
+                                             {"TiB", uint64_t{1} << 40}}};
+constexpr std::array<Unit, 5> kTimeUnits = {
+    {{"us", 1}, {"ms", 1000}, {"s", 1000000}, {"min", 60000000}, {"h", 3600000000}}};
+
+absl::Status Wrong(absl::string_view expected, absl::string_view text) {
+  return absl::InvalidArgumentError(absl::StrCat("must be ", expected, ", not '", text, "'"));
+}
+
+// Splits "12.5 ms" into its number and its unit. std::nullopt where it is neither.
+std::optional<std::pair<absl::string_view, absl::string_view>> SplitNumber(absl::string_view text) {
+  const auto is_number = [](char c) { return absl::ascii_isdigit(c) || c == '.'; };
+  const auto end = std::find_if_not(text.begin(), text.end(), is_number);
+  const auto length = static_cast<size_t>(end - text.begin());
+  if (length == 0) return std::nullopt;
+  return std::pair{text.substr(0, length), absl::StripLeadingAsciiWhitespace(text.substr(length))};
+}
+
+template <size_t n>
+std::optional<uint64_t> FactorOf(absl::string_view unit, const std::array<Unit, n>& units) {
+  if (unit.empty()) return 1;
+  for (const Unit& known : units) {
+    if (absl::EqualsIgnoreCase(unit, known.name)) return known.factor;
+  }
+  return std::nullopt;
+}
+
+template <typename T>
+std::optional<T> Exactly(absl::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+template <size_t n>
+std::string FormatUnits(uint64_t value, const std::array<Unit, n>& units, absl::string_view one) {
+  if (value != 0) {
+    for (size_t i = n; i-- > 1;) {
+      if (value % units[i].factor == 0)
+        return absl::StrCat(value / units[i].factor, " ", units[i].name);
+    }
+  }
+  return absl::StrCat(value, " ", one);
+}
+
+bool IsWildcard(const Address& address) {
+  return address.host == "0.0.0.0" || address.host == "::";
+}
+
+absl::Status CheckHost(absl::string_view host, bool bracketed, absl::string_view text) {
+  const std::string copy(host);
+  in6_addr six{};
+  in_addr four{};
+  if (bracketed) {
+    if (inet_pton(AF_INET6, copy.c_str(), &six) == 1) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "has '", host, "' in brackets, which is not an IPv6 address, in '", text, "'"));
+  }
+  if (host.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("needs a host in '", text, "'; write 0.0.0.0",
+                                                   text, " to listen on every IPv4 address"));
+  }
+  if (absl::StrContains(host, ':')) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "needs brackets around an IPv6 address, such as [::1]:50051, in '", text, "'"));
+  }
+  const bool numeric = host.find_first_not_of("0123456789.") == absl::string_view::npos;
+  if (numeric && inet_pton(AF_INET, copy.c_str(), &four) != 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has '", host, "', which is not an IPv4 address, in '", text, "'"));
+  }
+  const auto is_host = [](char c) {
+    return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_';
+  };
+  if (host.size() > 253 || !std::all_of(host.begin(), host.end(), is_host)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has '", host, "', which is not a host name, in '", text, "'"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
+  constexpr absl::string_view kExpected = "a number of bytes such as 65536, 64KiB or 1GiB";
+  const auto parts = SplitNumber(text);
+  if (!parts) return Wrong(kExpected, text);
+  const std::optional<uint64_t> factor = FactorOf(parts->second, kByteUnits);
+  const bool digits = parts->first.find('.') == absl::string_view::npos;
+  if (!factor || !digits) return Wrong(kExpected, text);
+  const std::optional<uint64_t> number = Exactly<uint64_t>(parts->first);
+  uint64_t bytes = 0;
+  if (!number || __builtin_mul_overflow(*number, *factor, &bytes)) {
+    return Wrong("a number of bytes below 16 EiB", text);
+  }
+  return bytes;
+}
+
+absl::StatusOr<uint64_t> ParseMicroseconds(absl::string_view text) {
+  constexpr absl::string_view kExpected = "a time such as 1500 (microseconds), 200us, 5ms or 1.5s";
+  const auto parts = SplitNumber(text);
+  if (!parts) return Wrong(kExpected, text);
+  const std::optional<uint64_t> factor = FactorOf(parts->second, kTimeUnits);
+  const std::optional<double> number = Exactly<double>(parts->first);
+  if (!factor || !number) return Wrong(kExpected, text);
+  if (const std::optional<uint64_t> whole = Exactly<uint64_t>(parts->first)) {
+    uint64_t product = 0;
+    if (!__builtin_mul_overflow(*whole, *factor, &product)) return product;
+  }
+  const double microseconds = *number * static_cast<double>(*factor);
+  if (microseconds >= 9007199254740992.0) return Wrong("a time below 285 years", text);
+  if (microseconds != std::floor(microseconds))
+    return Wrong("a whole number of microseconds", text);
+  return static_cast<uint64_t>(microseconds);
+}
+
+absl::StatusOr<uint64_t> ParseCount(absl::string_view text) {
+  const std::optional<uint64_t> value = Exactly<uint64_t>(text);
+  if (!value) return Wrong("a whole number", text);
+  return *value;
+}
+
+absl::StatusOr<double> ParseNumber(absl::string_view text) {
+  const std::optional<double> value = Exactly<double>(text);
+  if (!value || !std::isfinite(*value)) return Wrong("a number such as 0.01", text);
+  return *value;
+}
+
+absl::StatusOr<bool> ParseBool(absl::string_view text) {
+  const std::string lower = absl::AsciiStrToLower(text);
+  if (lower == "true" || lower == "on" || lower == "yes" || lower == "1") return true;
+  if (lower == "false" || lower == "off" || lower == "no" || lower == "0") return false;
+  return Wrong("true or false", text);
+}
+
+std::string FormatBytes(uint64_t bytes) {
+  return FormatUnits(bytes, kByteUnits, bytes == 1 ? "byte" : "bytes");
+}
+
+std::string FormatMicroseconds(uint64_t microseconds) {
+  return FormatUnits(microseconds, kTimeUnits, "us");
+}
+
+std::string FormatNumber(double value) {
+  std::array<char, 32> buffer;
+  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
+  return error == std::errc() ? std::string(buffer.data(), end) : absl::StrCat(value);
+}
+
+bool Address::Overlaps(const Address& other) const {
+  if (is_unix != other.is_unix) return false;
+  if (is_unix) return path == other.path;
+  if (port == 0 || port != other.port) return false;
+  return absl::EqualsIgnoreCase(host, other.host) || IsWildcard(*this) || IsWildcard(other);
+}
+
+absl::StatusOr<Address> ParseAddress(absl::string_view text) {
+  Address address;
+  if (absl::StartsWith(text, "unix:")) {
+    absl::string_view path = text.substr(5);
+    if (absl::StartsWith(path, "///")) path.remove_prefix(2);
+    if (path.empty() || path.find('\0') != absl::string_view::npos) {
+      return Wrong("unix:PATH with the path of a socket", text);
+    }
+    if (path.size() >= sizeof(sockaddr_un::sun_path)) {
+      return absl::InvalidArgumentError(absl::StrCat("has a socket path of ", path.size(),
+                                                     " bytes; the limit is ",
+                                                     sizeof(sockaddr_un::sun_path) - 1));
+    }
+    address.is_unix = true;
+    address.path = std::string(path);
+    return address;
+  }
+  const size_t colon = text.rfind(':');
+  if (colon == absl::string_view::npos || (!text.empty() && text.back() == ']')) {
+    return Wrong("HOST:PORT, [V6]:PORT or unix:PATH", text);
+  }
+  absl::string_view host = text.substr(0, colon);
+  const bool bracketed = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
+  if (absl::Status status = CheckHost(host, bracketed, text); !status.ok()) return status;
+  const std::optional<uint32_t> port = Exactly<uint32_t>(text.substr(colon + 1));
+  if (!port || *port > std::numeric_limits<uint16_t>::max()) {
+    return absl::InvalidArgumentError(absl::StrCat("has the port '", text.substr(colon + 1),
+                                                   "' in '", text,
+                                                   "'; a port is a number from 0 to 65535"));
+  }
+  address.host = std::string(host);
+  address.port = static_cast<uint16_t>(*port);
+  return address;
+}
+
+namespace {
+
+// Edits (insert, delete, replace, swap neighbours) between two short names.
+size_t Distance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
+  std::iota(last.begin(), last.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    now[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      now[j] = std::min({last[j] + 1, now[j - 1] + 1, replaced});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) now[j] = std::min(now[j], before[j - 2] + 1);
+    }
+    before.swap(last);
+    last.swap(now);
+  }
+  return last[b.size()];
+}
+
+}  // namespace
+
+std::string Nearest(absl::string_view name, const std::vector<std::string>& candidates) {
+  constexpr size_t kNameBytesMax = 64;  // longer ones are no typing mistake
+  if (name.empty() || name.size() > kNameBytesMax) return "";
+  std::string best;
+  size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = Distance(name, candidate);
+    if (distance < best_distance) {
+      best = candidate;
+      best_distance = distance;
+    }
+  }
+  if (!best.empty()) return best;
+  for (const std::string& candidate : candidates) {
+    if (absl::StartsWith(candidate, name)) return candidate;
+  }
+  return "";
+}
+
+}  // namespace histogram::server

@@ -1,0 +1,150 @@
+// Reading and writing protobuf's wire format by hand, for the few messages where generated code
+// would copy the payload or the counts. https://protobuf.dev/programming-guides/encoding/
+#ifndef HISTOGRAM_SERVER_REQUEST_WIRE_H_
+#define HISTOGRAM_SERVER_REQUEST_WIRE_H_
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "absl/types/span.h"
+#include "kernels/batch.h"
+
+namespace histogram::server::wire {
+
+enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+// Walks a message that lies in several slices. Accepts exactly the varints that protobuf's own
+// parser accepts. A view: the slices must outlive it. Not thread-safe.
+class Reader {
+ public:
+  explicit Reader(absl::Span<const Fragment> slices) : slices_(slices) {
+    for (const Fragment& slice : slices) remaining_ += slice.size();
+    SkipEmpty();
+  }
+
+  // Bytes up to the end of the message.
+  uint64_t remaining() const { return remaining_; }
+
+  // Tag of the next field. False where it is malformed (too long, field number 0).
+  bool ReadTag(uint32_t& tag) {
+    uint32_t value = 0;
+    for (int i = 0; i < 5; ++i) {
+      uint8_t byte = 0;
+      if (!ReadByte(byte)) return false;
+      value |= static_cast<uint32_t>(byte & 0x7f) << (7 * i);
+      if (byte < 0x80) {
+        tag = value;
+        return (value >> 3) != 0;
+      }
+    }
+    return false;
+  }
+
+  bool ReadVarint(uint64_t& value) {
+    value = 0;
+    for (int i = 0; i < 10; ++i) {
+      uint8_t byte = 0;
+      if (!ReadByte(byte)) return false;
+      value |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
+      if (byte < 0x80) return true;
+    }
+    return false;
+  }
+
+  // The length of a length-delimited field: at most five bytes and below 2 GiB, as protobuf has it.
+  // False where it is malformed or exceeds what is left.
+  bool ReadLength(uint64_t& length) {
+    length = 0;
+    for (int i = 0; i < 5; ++i) {
+      uint8_t byte = 0;
+      if (!ReadByte(byte)) return false;
+      length |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
+      if (byte < 0x80) return length <= INT32_MAX && length <= remaining_;
+    }
+    return false;
+  }
+
+  // Calls `sink` with each piece of the next `length` bytes. REQUIRES: length <= remaining().
+  template <typename Sink>
+  void Take(uint64_t length, Sink&& sink) {
+    while (length > 0) {
+      const Fragment& slice = slices_[index_];
+      const uint64_t here = std::min<uint64_t>(length, slice.size() - offset_);
+      sink(slice.subspan(offset_, here));
+      Advance(here);
+      length -= here;
+    }
+  }
+
+ private:
+  bool ReadByte(uint8_t& byte) {
+    if (remaining_ == 0) return false;
+    byte = slices_[index_][offset_];
+    Advance(1);
+    return true;
+  }
+  void Advance(uint64_t n) {
+    offset_ += n;
+    remaining_ -= n;
+    SkipEmpty();
+  }
+  void SkipEmpty() {
+    while (index_ < slices_.size() && offset_ == slices_[index_].size()) {
+      ++index_;
+      offset_ = 0;
+    }
+  }
+
+  absl::Span<const Fragment> slices_;
+  size_t index_ = 0;
+  size_t offset_ = 0;
+  uint64_t remaining_ = 0;
+};
+
+inline size_t VarintSize(uint64_t value) {
+  return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7;
+}
+
+// Appends to a buffer that the caller has measured. Not thread-safe.
+class Writer {
+ public:
+  explicit Writer(uint8_t* out) : out_(out) {}
+  uint8_t* position() const { return out_; }
+
+  void Varint(uint64_t value) {
+    while (value >= 0x80) {
+      *out_++ = static_cast<uint8_t>(value | 0x80);
+      value >>= 7;
+    }
+    *out_++ = static_cast<uint8_t>(value);
+  }
+  void Tag(uint32_t field, WireType type) { Varint((field << 3) | type); }
+  void VarintField(uint32_t field, uint64_t value) {
+    if (value == 0) return;  // proto3: a zero is not sent
+    Tag(field, kVarint);
+    Varint(value);
+  }
+  void DoubleField(uint32_t field, double value) {  // with presence: sent even when 0
+    Tag(field, kFixed64);
+    Raw(&value, sizeof value);
+  }
+  // Also starts a packed field or a submessage of `size` bytes.
+  void Length(uint32_t field, uint64_t size) {
+    Tag(field, kBytes);
+    Varint(size);
+  }
+  void Raw(const void* data, size_t size) {
+    static_assert(std::endian::native == std::endian::little, "fixed fields are little-endian");
+    std::memcpy(out_, data, size);
+    out_ += size;
+  }
+
+ private:
+  uint8_t* out_;
+};
+
+}  // namespace histogram::server::wire
+
+#endif  // HISTOGRAM_SERVER_REQUEST_WIRE_H_

@@ -1,0 +1,17 @@
+// One Accumulate stream: a payload of any length in chunks, in memory of the order of its bins.
+#ifndef HISTOGRAM_SERVER_SERVICE_ACCUMULATE_H_
+#define HISTOGRAM_SERVER_SERVICE_ACCUMULATE_H_
+
+#include "server/rpc/call_queues.h"
+#include "server/service/methods.h"
+#include "server/service/service_context.h"
+
+namespace histogram::server {
+
+// Awaits one stream in `queue`, and with it, again and again, the next one. A stream lives until
+// gRPC and the batcher have both let go of it.
+void AwaitAccumulate(ServiceContext& service, Methods& methods, CallQueue& queue);
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_SERVICE_ACCUMULATE_H_

@@ -1,0 +1,84 @@
+#include "server/service/caller.h"
+
+#include "absl/hash/hash.h"
+#include "server/service/grpc_bytes.h"
+
+namespace histogram::server {
+namespace {
+
+bool IsLowerHex(std::string_view text) {
+  for (const char c : text) {
+    if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return false;
+  }
+  return true;
+}
+
+bool IsZero(std::string_view text) { return text.find_first_not_of('0') == std::string_view::npos; }
+
+std::string_view MetadataValue(const grpc::ServerContext& context, const char* key) {
+  const auto& metadata = context.client_metadata();
+  const auto it = metadata.find(key);
+  return it == metadata.end() ? std::string_view()
+                              : std::string_view(it->second.data(), it->second.size());
+}
+
+}  // namespace
+
+bool IsTraceparent(std::string_view value) {
+  constexpr size_t kVersion = 2, kTrace = 32, kParent = 16, kFlags = 2;
+  constexpr size_t kLength = kVersion + kTrace + kParent + kFlags + 3;
+  if (value.size() != kLength || value[2] != '-' || value[35] != '-' || value[52] != '-') {
+    return false;
+  }
+  const std::string_view version = value.substr(0, kVersion);
+  const std::string_view trace = value.substr(3, kTrace);
+  const std::string_view parent = value.substr(36, kParent);
+  return IsLowerHex(version) && version != "ff" && IsLowerHex(trace) && !IsZero(trace) &&
+         IsLowerHex(parent) && !IsZero(parent) && IsLowerHex(value.substr(53, kFlags));
+}
+
+absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerContext& context,
+                            Caller& caller) {
+  if (const std::string_view trace = MetadataValue(context, "traceparent"); IsTraceparent(trace)) {
+    caller.traceparent = trace;
+  }
+  if (service.authenticator == nullptr) return absl::OkStatus();
+  auto tenant = service.authenticator->Authenticate(MetadataValue(context, "authorization"));
+  if (!tenant.ok()) return tenant.status();
+  caller.tenant = *std::move(tenant);
+  return absl::OkStatus();
+}
+
+uint64_t FairnessId(const ServiceContext& service, const grpc::ServerContext& context,
+                    const Caller& caller) {
+  if (caller.tenant != nullptr) return caller.tenant->id();
+  return CallerOf(context, !service.config.tls_client_ca.empty());
+}
+
+absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_t bytes) {
+  if (caller.tenant == nullptr) return absl::OkStatus();
+  absl::Status status = caller.tenant->Charge(bytes, service.clock.Now());
+  if (status.ok()) service.observer.TenantBytes(caller.tenant->name(), bytes);
+  return status;
+}
+
+void EchoTrace(const Caller& caller, grpc::ServerContext& context) {
+  if (!caller.traceparent.empty()) context.AddTrailingMetadata("traceparent", caller.traceparent);
+}
+
+void ReportCall(ServiceContext& service, const Caller& caller, Method method,
+                const absl::Status& status, uint64_t payload_bytes, uint64_t duration_ns) {
+  service.observer.RequestFinished(method, status.code(), payload_bytes, duration_ns);
+  const uint64_t slow_us = service.config.slow_request_us;
+  const bool slow = slow_us != 0 && duration_ns >= slow_us * 1000;
+  if (status.ok() && !slow) return;
+  service.observer.NoteRequest(
+      {.method = method,
+       .status = status,
+       .payload_bytes = payload_bytes,
+       .duration_ns = duration_ns,
+       .traceparent = caller.traceparent,
+       .tenant = caller.tenant == nullptr ? std::string_view() : caller.tenant->name()});
+}
+
+}  // namespace histogram::server

@@ -1,0 +1,47 @@
+// Who makes a call: tenant, identity for fairness, and the trace that the call belongs to.
+#ifndef HISTOGRAM_SERVER_SERVICE_CALLER_H_
+#define HISTOGRAM_SERVER_SERVICE_CALLER_H_
+
+#include <grpcpp/server_context.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "server/service/authenticator.h"
+#include "server/service/service_context.h"
+
+namespace histogram::server {
+
+struct Caller {
+  std::shared_ptr<Tenant> tenant;  // null where no tokens are configured
+  std::string traceparent;         // W3C Trace Context, validated; empty where none was sent
+};
+
+// Reads the call's metadata and checks its token. UNAUTHENTICATED where tokens are configured and
+// the call shows none that is known; the trace is set all the same.
+absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerContext& context,
+                            Caller& caller);
+
+// Who shares the queue fairly with others: tenant, else client certificate, else connection.
+uint64_t FairnessId(const ServiceContext& service, const grpc::ServerContext& context,
+                    const Caller& caller);
+
+// Takes the payload from the caller's quota, if it has one.
+absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_t bytes);
+
+// version-traceid-parentid-flags in lower-case hex, as https://www.w3.org/TR/trace-context/ has it.
+bool IsTraceparent(std::string_view value);
+
+// To be called before the call is finished: sends the trace back as a trailer.
+void EchoTrace(const Caller& caller, grpc::ServerContext& context);
+
+// Reports a call that is over, and has it logged where it failed or was slow.
+void ReportCall(ServiceContext& service, const Caller& caller, Method method,
+                const absl::Status& status, uint64_t payload_bytes, uint64_t duration_ns);
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_SERVICE_CALLER_H_

@@ -1,0 +1,91 @@
+#include "server/service/describe.h"
+
+#include "server/batching/placement.h"
+
+namespace histogram::server {
+namespace {
+
+void AddBackend(const Backend& backend, v1::DescribeResponse& out) {
+  const BackendInfo& info = backend.info();
+  auto* b = out.add_backends();
+  b->set_name(info.name);
+  b->set_device(info.device);
+  b->set_uuid(info.uuid);
+  b->set_up(backend.up());
+  b->set_lanes(info.lanes);
+  // No limit of its own is 0 on the wire: "the batch's limit applies".
+  b->set_lane_bytes(info.lane_bytes == UINT64_MAX ? 0 : info.lane_bytes);
+  b->set_pinned_bytes(info.pinned_bytes);
+  b->set_device_bytes(info.device_bytes);
+}
+
+void AddChoices(const Backend& backend, v1::DescribeResponse& out) {
+  for (const KernelChoice& choice : backend.choices()) {
+    auto* c = out.add_choices();
+    c->set_backend(choice.backend);
+    c->set_sample_type(v1::SAMPLE_TYPE_UINT8);
+    c->set_bin_count_max(choice.bin_count_max);
+    c->set_payload_bytes_max(choice.payload_bytes_max);
+    c->set_payloads_max(choice.payloads_max);
+    c->set_kernel(choice.kernel);
+    c->set_cost_ns(choice.cost_ns);
+    c->set_gigabytes_per_second(choice.gigabytes_per_second);
+  }
+}
+
+// Kernels are those that this process can run, once for each kind of backend.
+void AddKernels(const std::vector<Backend*>& backends, v1::DescribeResponse& out) {
+  std::vector<std::string> seen;
+  for (const Backend* backend : backends) {
+    for (const KernelInfo& kernel : backend->kernels()) {
+      const std::string key = kernel.backend + "/" + kernel.name;
+      if (std::find(seen.begin(), seen.end(), key) != seen.end()) continue;
+      seen.push_back(key);
+      auto* k = out.add_kernels();
+      k->set_name(kernel.name);
+      k->set_backend(kernel.backend);
+      k->set_summary(kernel.summary);
+      k->set_bin_count_max(kernel.bin_count_max);
+    }
+  }
+}
+
+}  // namespace
+
+v1::DescribeResponse Describe(const std::string& version, const std::vector<Backend*>& backends,
+                              const TransportConfig& transport, const BatchingLimits& batching) {
+  v1::DescribeResponse out;
+  out.set_version(version);
+  for (const Backend* backend : backends) {
+    AddBackend(*backend, out);
+    AddChoices(*backend, out);
+  }
+  AddKernels(backends, out);
+  out.set_objective(Name(batching.objective));
+  for (const Placement& placement : PlaceLonePayloads(backends, batching)) {
+    auto* p = out.add_placements();
+    p->set_payload_bytes_min(placement.payload_bytes_min);
+    p->set_backend(placement.backend);
+  }
+  auto* limits = out.mutable_limits();
+  limits->set_payload_bytes_max(transport.payload_bytes_max);
+  limits->set_bin_count_max(transport.bin_count_max);
+  limits->set_queue_bytes_max(batching.queue_bytes_max);
+  limits->set_receive_bytes_max(transport.receive_bytes_max);
+  limits->set_batch_payloads_max(batching.batch_payloads_max);
+  limits->set_batch_bytes_max(batching.batch_bytes_max);
+  limits->set_stream_payloads_max(transport.stream_payloads_max);
+  limits->set_streams_max(transport.streams_max);
+  limits->set_quantiles_max(transport.quantiles_max);
+  for (const char* feature : {"compute", "compute_many", "accumulate", "statistics", "quantiles",
+                              "edges", "error_details", "receipts"}) {
+    out.add_features(feature);
+  }
+  if (transport.verify_fraction > 0) out.add_features("verify");
+  if (transport.reflection && transport.token_file.empty()) out.add_features("reflection");
+  if (!transport.tls_cert.empty()) out.add_features("tls");
+  if (!transport.token_file.empty()) out.add_features("tokens");
+  return out;
+}
+
+}  // namespace histogram::server

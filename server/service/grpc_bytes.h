@@ -1,0 +1,57 @@
+// Between gRPC's types and ours: slices, deadlines, statuses.
+#ifndef HISTOGRAM_SERVER_SERVICE_GRPC_BYTES_H_
+#define HISTOGRAM_SERVER_SERVICE_GRPC_BYTES_H_
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/status.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/batch.h"
+#include "server/base/clock.h"
+#include "server/request/codec.h"
+#include "server/request/encode.h"
+
+namespace histogram::server {
+
+// One received message: its bytes, which stay where gRPC received them, and what they were parsed
+// to. Shared, so that a lane that was given up on can still read them after the call is over.
+struct ReceivedMessage {
+  // Holds the bytes, and is destroyed last: gRPC lets a byte buffer go on any thread, whereas the
+  // last reference to a slice must not be dropped where none of gRPC's calls is under way. (It may
+  // wake what reclaims memory, which takes such a thread for one of gRPC's own and crashes.)
+  grpc::ByteBuffer buffer;
+  std::vector<grpc::Slice> slices;  // small slices hold their bytes themselves: never moved
+  std::vector<Fragment> fragments;  // one for each slice
+  ParsedRequest parsed;             // points into the slices
+};
+
+// Takes the message's bytes and leaves it empty. Null when they cannot be read.
+std::shared_ptr<ReceivedMessage> Receive(grpc::ByteBuffer& message);
+
+// A message of exactly the encoder's bytes.
+grpc::ByteBuffer EncodeMessage(const ReplyEncoder& encoder);
+grpc::ByteBuffer EncodeMessage(const std::string& bytes);
+
+// The call's deadline on the monotonic clock; kNever where it has none.
+TimeNs DeadlineOf(const grpc::ServerContext& context);
+
+// Who is calling, as far as fairness is concerned: the client's certificate where it has shown one,
+// else the connection.
+uint64_t CallerOf(const grpc::ServerContext& context, bool certificates);
+
+// The status for the wire, without trailers.
+grpc::Status ToGrpcStatus(const absl::Status& status);
+
+// The same, and the trailers that go with it: `histogram-error-bin`, and `grpc-retry-pushback-ms`
+// where the error says when to come again or that it is final (RESOURCE_EXHAUSTED without a hint).
+grpc::Status FailCall(const absl::Status& status, grpc::ServerContext& context);
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_SERVICE_GRPC_BYTES_H_

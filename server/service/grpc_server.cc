@@ -1,0 +1,253 @@
+#include "server/service/grpc_server.h"
+
+#include <grpc/compression.h>
+#include <grpc/grpc.h>
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/grpcpp.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/impl/server_builder_plugin.h>
+#include <grpcpp/resource_quota.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <climits>
+#include <cstring>
+#include <thread>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "absl/time/time.h"
+#include "kernels/backend_factory.h"
+#include "kernels/error.h"
+#include "server/rpc/certificates.h"
+
+namespace histogram::server {
+namespace {
+
+constexpr char kServiceName[] = "histogram.v1.HistogramService";
+constexpr char kLivenessName[] = "liveness";
+constexpr int kHandshakeTimeoutMs = 10000;  // who is slower than this is not going to call
+// gRPC lets a connection have up to 4 MiB on their way while memory is plentiful, and notices too
+// late that many connections have filled it. With less memory than this, what may be on its way is
+// fixed: 64 KiB a connection, and up to 1 MiB of each message that is being received.
+constexpr uint64_t kAdaptiveWindowBytesMin = uint64_t{256} << 20;
+constexpr int kFrameBytesMax = 1 << 20;  // with adaptive windows gRPC raises its 16 KiB as well
+
+int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(value, INT_MAX)); }
+
+int MillisecondsOf(uint64_t us) { return ClampToInt((us + 999) / 1000); }
+
+absl::Status AddressError(const std::string& address, const std::string& why) {
+  return MakeError(absl::StatusCode::kUnavailable,
+                   absl::StrCat("cannot listen on ", address, ": ", why),
+                   {.reason = "ADDRESS_UNAVAILABLE", .field = "listen"});
+}
+
+// A socket file that a dead server left behind would make the address look taken; one that somebody
+// listens on must not be stolen, and anything that is not a socket must not be deleted.
+absl::Status PrepareUnixSocket(const std::string& address) {
+  const std::string path(absl::StripPrefix(absl::StripPrefix(address, "unix:"), "//"));
+  sockaddr_un target{};
+  target.sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof target.sun_path) {
+    return AddressError(address, absl::StrCat("the path has ", path.size(), " bytes; the limit is ",
+                                              sizeof target.sun_path - 1));
+  }
+  struct stat info {};
+  if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
+  if (!S_ISSOCK(info.st_mode)) return AddressError(address, "the path exists and is not a socket");
+  std::memcpy(target.sun_path, path.c_str(), path.size() + 1);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return AddressError(address, strerror(errno));
+  const bool alive = connect(fd, reinterpret_cast<const sockaddr*>(&target), sizeof target) == 0;
+  close(fd);
+  if (alive) return AddressError(address, "another server is listening there");
+  unlink(path.c_str());
+  return absl::OkStatus();
+}
+
+TlsFiles TlsFilesOf(const TransportConfig& config) {
+  return {.certificate = config.tls_cert, .key = config.tls_key, .client_ca = config.tls_client_ca};
+}
+
+absl::Status CheckTls(const TransportConfig& config) {
+  return config.tls_cert.empty() ? absl::OkStatus() : CheckTlsFiles(TlsFilesOf(config));
+}
+
+// A unix socket stays on this machine and is guarded by its file's permissions: no TLS.
+std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const TransportConfig& config,
+                                                        const std::string& address) {
+  if (config.tls_cert.empty() || absl::StartsWith(address, "unix:")) {
+    return grpc::InsecureServerCredentials();
+  }
+  return MakeTlsCredentials(TlsFilesOf(config));
+}
+
+// Linking the reflection library is enough to switch reflection on; this takes it out again.
+class WithoutReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>* plugins) override {
+    plugins->erase(
+        std::remove_if(plugins->begin(), plugins->end(),
+                       [](const auto& p) { return p->name() == "proto_server_reflection"; }),
+        plugins->end());
+  }
+};
+
+uint32_t ReceiveThreads(const TransportConfig& config) {
+  return config.receive_threads > 0 ? config.receive_threads : UsableCores();
+}
+
+std::string WithChosenPort(const std::string& address, int port) {
+  const size_t colon = address.rfind(':');
+  return absl::StrCat(address.substr(0, colon + 1), port);
+}
+
+struct ChannelSetting {
+  const char* name;
+  int value;
+};
+
+std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
+  std::vector<ChannelSetting> settings = {
+      {GRPC_ARG_ALLOW_REUSEPORT, config.reuse_port ? 1 : 0},
+      {GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.streams_max)},
+      {GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(config.header_bytes_max)},
+      // Compressed messages are refused: a small one inflates before any limit of ours sees it.
+      {GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE},
+      {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0},
+      {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+       MillisecondsOf(config.keepalive_min_interval_us)},
+      {GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2},
+      {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
+      {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs},
+  };
+  if (config.receive_bytes_max < kAdaptiveWindowBytesMin) {
+    settings.push_back({GRPC_ARG_HTTP2_BDP_PROBE, 0});
+    settings.push_back({GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytesMax});
+  }
+  if (config.connection_age_us_max > 0) {
+    settings.push_back(
+        {GRPC_ARG_MAX_CONNECTION_AGE_MS, MillisecondsOf(config.connection_age_us_max)});
+    settings.push_back({GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX});  // streams may take long
+  }
+  return settings;
+}
+
+}  // namespace
+
+void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(ClampToInt(config.payload_bytes_max + kMessageBytesOverPayload));
+  builder.SetMaxSendMessageSize(-1);
+  grpc::ResourceQuota quota("receive");
+  quota.Resize(config.receive_bytes_max);
+  builder.SetResourceQuota(quota);
+  for (const ChannelSetting& setting : ChannelSettings(config)) {
+    builder.AddChannelArgument(setting.name, setting.value);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& context,
+                                                              HistogramService& service) {
+  const TransportConfig& config = context.config;
+  if (absl::Status s = CheckTls(config); !s.ok()) return s;
+  grpc::EnableDefaultHealthCheckService(false);  // HealthService is the server's own
+  // Reflection has no place for a token: under authentication it is off.
+  const bool reflection = config.reflection && context.authenticator == nullptr;
+  if (reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  if (!reflection) builder.SetOption(std::make_unique<WithoutReflection>());
+  ApplyTransportSettings(config, builder);
+  std::unique_ptr<GrpcServer> server(new GrpcServer());
+  builder.RegisterService(&service.methods());
+  builder.RegisterService(&server->health_);
+  server->queues_ = std::make_unique<CallQueues>(builder, ReceiveThreads(config));
+
+  std::vector<int> ports(config.listen.size(), 0);
+  for (size_t i = 0; i < config.listen.size(); ++i) {
+    if (absl::StartsWith(config.listen[i], "unix:")) {
+      if (absl::Status s = PrepareUnixSocket(config.listen[i]); !s.ok()) return s;
+    }
+    builder.AddListeningPort(config.listen[i], CredentialsFor(config, config.listen[i]), &ports[i]);
+  }
+  server->context_ = &context;
+  server->server_ = builder.BuildAndStart();
+  for (size_t i = 0; i < config.listen.size(); ++i) {
+    const bool is_unix = absl::StartsWith(config.listen[i], "unix:");
+    if (server->server_ == nullptr || ports[i] == 0) {
+      // gRPC opens them in order and stops at the first that fails.
+      if (ports[i] != 0 && i + 1 < config.listen.size()) continue;
+      return AddressError(config.listen[i], "the address is in use or cannot be bound");
+    }
+    server->addresses_.push_back(is_unix ? config.listen[i]
+                                         : WithChosenPort(config.listen[i], ports[i]));
+  }
+  server->SetReady(false);
+  server->health_.SetServing(kLivenessName, true);
+  for (uint32_t i = 0; i < server->queues_->size(); ++i) {
+    service.AwaitCalls((*server->queues_)[i]);
+    server->health_.AwaitCalls((*server->queues_)[i]);
+  }
+  server->queues_->Start();
+  return server;
+}
+
+GrpcServer::~GrpcServer() {
+  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+  if (queues_ != nullptr) queues_->Stop();
+}
+
+void GrpcServer::SetReady(bool ready) {
+  health_.SetServing("", ready);
+  health_.SetServing(kServiceName, ready);
+}
+
+void GrpcServer::SetBackendUp(const std::string& backend, bool up) {
+  health_.SetServing(absl::StrCat("backend/", backend), up);
+}
+
+namespace {
+
+// Ends what holds up a shutdown without being a call of ours, a watcher of health or a silent peer:
+// once no call has been open for a while, connections are closed rather than waited for. Runs until
+// then, or until `over`.
+void CloseWhenQuiet(const std::atomic<int64_t>& open_calls, const std::atomic<bool>& over,
+                    grpc_server* server) {
+  constexpr std::chrono::milliseconds kLook{10};
+  constexpr int kQuietLooks =
+      30;  // peers on a slow network have this long to send what is on its way
+  for (int quiet = 0; quiet < kQuietLooks && !over.load();) {
+    std::this_thread::sleep_for(kLook);
+    quiet = open_calls.load() == 0 ? quiet + 1 : 0;
+  }
+  if (!over.load()) grpc_server_cancel_all_calls(server);
+}
+
+}  // namespace
+
+void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
+  context_->streams.DrainAll();
+  // The connections stay open until the streams' clients have heard of their end: closing one on
+  // which its client still sends makes TCP throw away what the client has not read yet.
+  constexpr uint64_t kLingerUs = 200000;
+  const auto deadline = std::chrono::system_clock::now() + std::chrono::microseconds(grace_us);
+  if (context_->streams.WaitEmpty(absl::Microseconds(grace_us))) {
+    std::this_thread::sleep_for(std::chrono::microseconds(std::min(kLingerUs, grace_us)));
+  }
+  std::atomic<bool> over{false};
+  std::thread closer([&] { CloseWhenQuiet(context_->open_calls, over, server_->c_server()); });
+  server_->Shutdown(deadline);
+  over.store(true);
+  closer.join();
+  server_->Wait();
+}
+
+}  // namespace histogram::server

@@ -1,0 +1,59 @@
+// The gRPC server: listeners, limits, health, reflection, and the drain.
+#ifndef HISTOGRAM_SERVER_SERVICE_GRPC_SERVER_H_
+#define HISTOGRAM_SERVER_SERVICE_GRPC_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/rpc/call_queues.h"
+#include "server/service/health.h"
+#include "server/service/service.h"
+#include "server/service/service_context.h"
+
+namespace grpc {
+class Server;
+class ServerBuilder;
+}  // namespace grpc
+
+namespace histogram::server {
+
+// Message limits, quota and channel arguments: everything that decides how bytes move. Shared with
+// the sinks that the service is measured against.
+void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& builder);
+
+// Methods are thread-safe once Start has returned.
+class GrpcServer {
+ public:
+  // Opens every address of the configuration, or fails naming the one that cannot be opened.
+  // All health names are NOT_SERVING but "liveness". `context` and `service` outlive the server.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(ServiceContext& context,
+                                                           HistogramService& service);
+  ~GrpcServer();
+
+  // The addresses that are open, ports as chosen by the system where 0 was asked for.
+  const std::vector<std::string>& addresses() const { return addresses_; }
+
+  // Readiness: "" and "histogram.v1.HistogramService".
+  void SetReady(bool ready);
+  // "backend/NAME".
+  void SetBackendUp(const std::string& backend, bool up);
+
+  // Streams read no more and end once what they have read is answered; then no call is accepted,
+  // and those that are under way are finished, but for what `grace_us` does not suffice for.
+  void DrainAndShutdown(uint64_t grace_us);
+
+ private:
+  GrpcServer() = default;
+
+  ServiceContext* context_ = nullptr;
+  HealthService health_;
+  std::unique_ptr<CallQueues> queues_;  // stopped after the server is shut down; outlive it
+  std::unique_ptr<grpc::Server> server_;
+  std::vector<std::string> addresses_;
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_SERVICE_GRPC_SERVER_H_

@@ -1,0 +1,198 @@
+#include "server/service/health.h"
+
+#include <google/protobuf/wrappers.pb.h>
+#include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/impl/rpc_service_method.h>
+
+#include <optional>
+#include <utility>
+
+#include "server/rpc/served_call.h"
+#include "server/service/grpc_bytes.h"
+
+namespace histogram::server {
+namespace {
+
+enum : int { kCheck = 0, kWatch = 1 };
+
+// HealthCheckRequest{string service = 1} and HealthCheckResponse{enum status = 1} are on the wire
+// what StringValue{string value = 1} and UInt32Value{uint32 value = 1} are.
+std::optional<std::string> ServiceOf(grpc::ByteBuffer& request) {
+  google::protobuf::StringValue name;
+  if (!grpc::SerializationTraits<google::protobuf::StringValue>::Deserialize(&request, &name)
+           .ok()) {
+    return std::nullopt;
+  }
+  return name.value();
+}
+
+grpc::ByteBuffer ReplyOf(ServingStatus status) {
+  google::protobuf::UInt32Value value;
+  value.set_value(static_cast<uint32_t>(status));
+  return EncodeMessage(value.SerializeAsString());
+}
+
+grpc::Status NotARequest() {
+  return {grpc::StatusCode::INVALID_ARGUMENT,
+          "the message is no grpc.health.v1.HealthCheckRequest"};
+}
+
+class CheckCall final : public UnaryCall {
+ public:
+  CheckCall(HealthService& health, CallQueue& queue) : UnaryCall(queue), health_(health) {
+    Await([&](auto... arguments) { health.RequestCheck(arguments...); });
+  }
+
+ private:
+  void AwaitNext() override { new CheckCall(health_, queue()); }
+  void OnCall() override {
+    const std::optional<std::string> name = ServiceOf(request());
+    if (!name.has_value()) return ReplyError(NotARequest());
+    const ServingStatus status = health_.Status(*name);
+    if (status == ServingStatus::kServiceUnknown) {
+      return ReplyError({grpc::StatusCode::NOT_FOUND, "service name unknown"});
+    }
+    Reply(ReplyOf(status));
+  }
+
+  HealthService& health_;
+};
+
+// Reads one message and writes each new status. What changes while a write is under way is written
+// after it, the last status only.
+class WatchCall final : public StreamCall,
+                        public HealthService::Watcher,
+                        public std::enable_shared_from_this<WatchCall> {
+ public:
+  WatchCall(HealthService& health, CallQueue& queue) : StreamCall(queue), health_(health) {}
+
+  void Await() {
+    self_ = shared_from_this();
+    StreamCall::Await([this](auto... arguments) { health_.RequestWatch(arguments...); });
+  }
+
+  void Changed(ServingStatus status) override {
+    absl::MutexLock lock(&mu_);
+    next_ = status;
+    Advance();
+  }
+
+ private:
+  void AwaitNext() override { std::make_shared<WatchCall>(health_, queue())->Await(); }
+  void OnCall() override { StartRead(&request_); }
+  void OnReadDone(bool ok) override {
+    std::optional<std::string> name = ok ? ServiceOf(request_) : std::nullopt;
+    if (name.has_value()) {
+      name_ = *std::move(name);
+      health_.Watch(name_, self_);
+      return;
+    }
+    absl::MutexLock lock(&mu_);
+    end_ = NotARequest();
+    Advance();
+  }
+  void OnWriteDone(bool ok) override {
+    absl::MutexLock lock(&mu_);
+    writing_ = false;
+    if (!ok && !end_.has_value()) end_ = grpc::Status::CANCELLED;
+    Advance();
+  }
+  void OnCancel() override {
+    absl::MutexLock lock(&mu_);
+    if (!end_.has_value()) end_ = grpc::Status::CANCELLED;
+    Advance();
+  }
+  void OnDone() override {
+    health_.Unwatch(name_, self_);
+    self_.reset();
+  }
+  void OnShutdown() override { self_.reset(); }
+
+  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (writing_ || finished_) return;
+    if (end_.has_value()) {
+      finished_ = true;
+      Finish(*end_);
+    } else if (next_ != written_) {
+      writing_ = true;
+      written_ = next_;
+      StartWrite(ReplyOf(*next_));
+    }
+  }
+
+  HealthService& health_;
+  std::shared_ptr<WatchCall> self_;  // gRPC's hold on the call: from Await to OnDone
+  std::string name_;
+  grpc::ByteBuffer request_;
+
+  absl::Mutex mu_;
+  std::optional<ServingStatus> next_ ABSL_GUARDED_BY(mu_), written_ ABSL_GUARDED_BY(mu_);
+  std::optional<grpc::Status> end_ ABSL_GUARDED_BY(mu_);  // how the call is to end
+  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+};
+
+}  // namespace
+
+HealthService::HealthService() {
+  using grpc::internal::RpcMethod;
+  using grpc::internal::RpcServiceMethod;
+  AddMethod(new RpcServiceMethod("/grpc.health.v1.Health/Check", RpcMethod::NORMAL_RPC, nullptr));
+  // Not as the streaming of replies that it is: its one message is read as a stream's are.
+  AddMethod(
+      new RpcServiceMethod("/grpc.health.v1.Health/Watch", RpcMethod::BIDI_STREAMING, nullptr));
+  MarkMethodRaw(kCheck);
+  MarkMethodRaw(kWatch);
+}
+
+void HealthService::SetServing(const std::string& name, bool serving) {
+  absl::MutexLock lock(&mu_);
+  Entry& entry = entries_[name];
+  entry.status = serving ? ServingStatus::kServing : ServingStatus::kNotServing;
+  for (const auto& watcher : entry.watchers) watcher->Changed(entry.status);
+}
+
+ServingStatus HealthService::Status(const std::string& name) const {
+  absl::MutexLock lock(&mu_);
+  const auto found = entries_.find(name);
+  return found == entries_.end() ? ServingStatus::kServiceUnknown : found->second.status;
+}
+
+void HealthService::Watch(const std::string& name, const std::shared_ptr<Watcher>& watcher) {
+  absl::MutexLock lock(&mu_);
+  Entry& entry = entries_[name];
+  entry.watchers.insert(watcher);
+  watcher->Changed(entry.status);
+}
+
+void HealthService::Unwatch(const std::string& name, const std::shared_ptr<Watcher>& watcher) {
+  absl::MutexLock lock(&mu_);
+  const auto found = entries_.find(name);
+  if (found == entries_.end()) return;
+  Entry& entry = found->second;
+  entry.watchers.erase(watcher);
+  if (entry.watchers.empty() && entry.status == ServingStatus::kServiceUnknown) {
+    entries_.erase(found);
+  }
+}
+
+void HealthService::AwaitCalls(CallQueue& queue) {
+  new CheckCall(*this, queue);  // deletes itself
+  std::make_shared<WatchCall>(*this, queue)->Await();
+}
+
+void HealthService::RequestCheck(grpc::ServerContext* context, grpc::ByteBuffer* request,
+                                 grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>* responder,
+                                 grpc::CompletionQueue* calls,
+                                 grpc::ServerCompletionQueue* arrivals, void* tag) {
+  RequestAsyncUnary(kCheck, context, request, responder, calls, arrivals, tag);
+}
+
+void HealthService::RequestWatch(
+    grpc::ServerContext* context,
+    grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>* stream,
+    grpc::CompletionQueue* calls, grpc::ServerCompletionQueue* arrivals, void* tag) {
+  RequestAsyncBidiStreaming(kWatch, context, stream, calls, arrivals, tag);
+}
+
+}  // namespace histogram::server

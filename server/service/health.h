@@ -1,0 +1,78 @@
+// The service grpc.health.v1.Health over the server's own queues. gRPC's own implementation would
+// bring a completion queue of its own, to which gRPC would assign connections as well.
+// https://github.com/grpc/grpc/blob/master/doc/health-checking.md
+#ifndef HISTOGRAM_SERVER_SERVICE_HEALTH_H_
+#define HISTOGRAM_SERVER_SERVICE_HEALTH_H_
+
+#include <grpcpp/impl/service_type.h>
+#include <grpcpp/support/async_stream.h>
+#include <grpcpp/support/async_unary_call.h>
+#include <grpcpp/support/byte_buffer.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_set>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "server/rpc/call_queues.h"
+
+namespace histogram::server {
+
+// HealthCheckResponse.ServingStatus.
+enum class ServingStatus : uint8_t {
+  kServing = 1,
+  kNotServing = 2,
+  kServiceUnknown = 3,  // said to watchers only
+};
+
+// Thread-safe. Outlives the gRPC server.
+class HealthService final : public grpc::Service {
+ public:
+  // Told of changes; the calls of Watch are such.
+  class Watcher {
+   public:
+    virtual void Changed(ServingStatus status) = 0;
+
+   protected:
+    ~Watcher() = default;
+  };
+
+  HealthService();
+
+  // Sets the status of `name` and tells those who watch it.
+  void SetServing(const std::string& name, bool serving);
+  ServingStatus Status(const std::string& name) const;
+
+  // Calls Changed with the present status, and then with each other one, until Unwatch. Holds the
+  // watcher meanwhile; Changed is called with a lock: it must not call this object.
+  void Watch(const std::string& name, const std::shared_ptr<Watcher>& watcher);
+  void Unwatch(const std::string& name, const std::shared_ptr<Watcher>& watcher);
+
+  // Awaits one call of each method in `queue`, and with it, again and again, the next one.
+  void AwaitCalls(CallQueue& queue);
+
+  // As the Request... functions of generated services.
+  void RequestCheck(grpc::ServerContext* context, grpc::ByteBuffer* request,
+                    grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>* responder,
+                    grpc::CompletionQueue* calls, grpc::ServerCompletionQueue* arrivals, void* tag);
+  void RequestWatch(grpc::ServerContext* context,
+                    grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>* stream,
+                    grpc::CompletionQueue* calls, grpc::ServerCompletionQueue* arrivals, void* tag);
+
+ private:
+  struct Entry {
+    ServingStatus status = ServingStatus::kServiceUnknown;
+    std::unordered_set<std::shared_ptr<Watcher>> watchers;
+  };
+
+  mutable absl::Mutex mu_;
+  // An entry is there while its status is set or somebody watches.
+  std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_SERVICE_HEALTH_H_

@@ -1,0 +1,81 @@
+#include "server/service/service.h"
+
+#include <grpcpp/impl/codegen/proto_utils.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+#include "server/rpc/served_call.h"
+#include "server/service/accumulate.h"
+#include "server/service/admission.h"
+#include "server/service/caller.h"
+#include "server/service/compute.h"
+#include "server/service/compute_many.h"
+#include "server/service/grpc_bytes.h"
+
+namespace histogram::server {
+namespace {
+
+// As kUnaryCallsAwaited; clients open few streams at once.
+constexpr int kStreamsAwaited = 16;
+
+class DescribeCall final : public UnaryCall {
+ public:
+  DescribeCall(HistogramService& service, CallQueue& queue) : UnaryCall(queue), service_(service) {
+    Await([&](auto... arguments) { service.methods().RequestDescribe(arguments...); });
+  }
+
+ private:
+  void AwaitNext() override { new DescribeCall(service_, queue()); }
+
+  void OnCall() override {
+    ServiceContext& shared = service_.context();
+    const TimeNs begin = shared.clock.Now();
+    Caller caller;
+    absl::Status status = IdentifyCaller(shared, context(), caller);
+    if (status.ok()) status = CheckRequest();
+    if (!status.ok()) ObserveRefusal(shared.observer, status);
+    ReportCall(shared, caller, Method::kDescribe, status, 0,
+               static_cast<uint64_t>(shared.clock.Now() - begin));
+    EchoTrace(caller, context());
+    if (!status.ok()) return ReplyError(FailCall(status, context()));
+    Reply(EncodeMessage(service_.Describe().SerializeAsString()));
+  }
+
+  absl::Status CheckRequest() {
+    v1::DescribeRequest message;
+    using Traits = grpc::SerializationTraits<v1::DescribeRequest>;
+    if (request().Valid() && !Traits::Deserialize(&request(), &message).ok()) {
+      return MakeError(absl::StatusCode::kInvalidArgument,
+                       "DescribeRequest: the message is malformed",
+                       {.reason = "MALFORMED_MESSAGE", .field = "DescribeRequest"});
+    }
+    const auto& unknown = v1::DescribeRequest::GetReflection()->GetUnknownFields(message);
+    if (unknown.empty()) return absl::OkStatus();
+    const int number = unknown.field(0).number();
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat("DescribeRequest: field number ", number,
+                     " is unknown to this server, which refuses what it cannot answer"),
+        {.reason = "UNKNOWN_FIELD", .field = absl::StrCat("DescribeRequest.", number)});
+  }
+
+  HistogramService& service_;
+};
+
+}  // namespace
+
+HistogramService::HistogramService(ServiceContext& context, DescribeFn describe)
+    : context_(context), describe_(std::move(describe)) {}
+
+void HistogramService::AwaitCalls(CallQueue& queue) {
+  for (int i = 0; i < kUnaryCallsAwaited; ++i) AwaitCompute(context_, methods_, queue);
+  for (int i = 0; i < kStreamsAwaited; ++i) {
+    AwaitComputeMany(context_, methods_, queue);
+    AwaitAccumulate(context_, methods_, queue);
+  }
+  new DescribeCall(*this, queue);  // deletes itself
+}
+
+}  // namespace histogram::server

@@ -1,0 +1,55 @@
+// What the calls of one server share. Everything here outlives the gRPC server.
+#ifndef HISTOGRAM_SERVER_SERVICE_SERVICE_CONTEXT_H_
+#define HISTOGRAM_SERVER_SERVICE_SERVICE_CONTEXT_H_
+
+#include <atomic>
+#include <cstdint>
+
+#include "server/base/clock.h"
+#include "server/base/observer.h"
+#include "server/batching/batcher.h"
+#include "server/config/config.h"
+#include "server/request/call.h"
+#include "server/request/codec.h"
+#include "server/rpc/read_ahead.h"
+#include "server/rpc/stream_registry.h"
+#include "server/service/authenticator.h"
+
+namespace histogram::server {
+
+// From this size on a message takes longer to count than another thread to wake, so that a stream
+// begins its next read first (docs/notes/service.md).
+inline constexpr uint64_t kReadFirstBytesMin = 32 << 10;
+
+// The part of receive_bytes_max that streams take for messages beyond the first. The rest is for
+// one message of each stream and what gRPC has received of the next.
+inline constexpr uint64_t kReadAheadShare = 8;
+
+struct ServiceContext {
+  ServiceContext(const TransportConfig& transport_config, Batcher& the_batcher, Clock& the_clock,
+                 Observer& the_observer)
+      : config(transport_config),
+        batcher(the_batcher),
+        clock(the_clock),
+        observer(the_observer),
+        verifier(transport_config.verify_fraction),
+        read_ahead(transport_config.receive_bytes_max / kReadAheadShare) {}
+
+  PlanLimits plan_limits() const { return {config.bin_count_max, config.quantiles_max}; }
+
+  const TransportConfig config;
+  Batcher& batcher;
+  Clock& clock;
+  Observer& observer;
+  Verifier verifier;
+  Authenticator* authenticator = nullptr;  // null: no tokens; set before the server starts
+  StreamRegistry streams;
+  ReadAhead read_ahead;
+  // Calls that are not over; a drain ends as soon as there is none left. Each call writes it: it
+  // has cache lines of its own (two, because processors fetch them in pairs).
+  alignas(128) std::atomic<int64_t> open_calls{0};
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_SERVICE_SERVICE_CONTEXT_H_

@@ -1,0 +1,82 @@
+// What an operator must see is logged, not too often, and everything is passed on.
+#include "server/base/logging_observer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace histogram::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::internal::CaptureStderr;
+using ::testing::internal::GetCapturedStderr;
+
+class FakeClock final : public Clock {
+ public:
+  TimeNs Now() const override { return now; }
+  TimeNs now = 0;
+};
+
+class MockObserver : public Observer {
+ public:
+  MOCK_METHOD(void, RequestFinished, (Method, absl::StatusCode, uint64_t, uint64_t), (override));
+  MOCK_METHOD(void, StreamOpened, (Method), (override));
+  MOCK_METHOD(void, StreamClosed, (Method), (override));
+  MOCK_METHOD(void, BatchFinished, (const BatchReport&, uint64_t, ClosedBy), (override));
+  MOCK_METHOD(void, StageFinished, (Stage, std::string_view, uint64_t), (override));
+  MOCK_METHOD(void, Rejected, (RejectReason), (override));
+  MOCK_METHOD(void, Expired, (), (override));
+  MOCK_METHOD(void, Cancelled, (), (override));
+  MOCK_METHOD(void, FellBack, (std::string_view, std::string_view, std::string_view), (override));
+  MOCK_METHOD(void, IntegrityFailure, (), (override));
+  MOCK_METHOD(void, BackendDown, (std::string_view, std::string_view), (override));
+};
+
+TEST(LoggingObserver, PassesEverythingOn) {
+  testing::StrictMock<MockObserver> next;
+  const FakeClock clock;
+  LoggingObserver observer(next, clock);
+  EXPECT_CALL(next, RequestFinished(Method::kAccumulate, absl::StatusCode::kOk, 3, 4));
+  EXPECT_CALL(next, StreamOpened(Method::kComputeMany));
+  EXPECT_CALL(next, StreamClosed(Method::kAccumulate));
+  EXPECT_CALL(next, BatchFinished(testing::_, 5, ClosedBy::kBytes));
+  EXPECT_CALL(next, StageFinished(Stage::kFold, std::string_view("cpu"), 6));
+  EXPECT_CALL(next, Rejected(RejectReason::kQuota));
+  EXPECT_CALL(next, Expired());
+  EXPECT_CALL(next, Cancelled());
+  EXPECT_CALL(next, FellBack(std::string_view("a"), std::string_view("b"), std::string_view("c")));
+  EXPECT_CALL(next, IntegrityFailure());
+  EXPECT_CALL(next, BackendDown(std::string_view("a"), std::string_view("b")));
+  CaptureStderr();
+  observer.RequestFinished(Method::kAccumulate, absl::StatusCode::kOk, 3, 4);
+  observer.StreamOpened(Method::kComputeMany);
+  observer.StreamClosed(Method::kAccumulate);
+  observer.BatchFinished(BatchReport(), 5, ClosedBy::kBytes);
+  observer.StageFinished(Stage::kFold, "cpu", 6);
+  observer.Rejected(RejectReason::kQuota);
+  observer.Expired();
+  observer.Cancelled();
+  observer.FellBack("a", "b", "c");
+  observer.IntegrityFailure();
+  observer.BackendDown("a", "b");
+  const std::string log = GetCapturedStderr();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 3) << log;
+  EXPECT_THAT(log, AllOf(HasSubstr("backend=a reason=b"),
+                         HasSubstr("from=a to=b reason=c batches=1"), HasSubstr("answers=1")));
+}
+
+TEST(LogThrottle, LetsOneAPeriodThroughAndCountsTheRest) {
+  LogThrottle throttle;
+  EXPECT_EQ(throttle.Pass(0), 1u);
+  EXPECT_EQ(throttle.Pass(1), std::nullopt);
+  EXPECT_EQ(throttle.Pass(LogThrottle::kPeriod - 1), std::nullopt);
+  EXPECT_EQ(throttle.Pass(LogThrottle::kPeriod), 3u);
+  EXPECT_EQ(throttle.Pass(10 * LogThrottle::kPeriod), 1u);
+}
+
+}  // namespace
+}  // namespace histogram::server
