@@ -96,7 +96,7 @@ std::vector<ChoiceRow> MeasureChoices(const Harness& harness) {
     std::vector<const cuda::CudaKernel*> kernels;
     for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
       const bool small_enough = !kernel->slow() || workload.batch_bytes <= 128 * kKiB;
-      if (kernel->bin_count_max() < kByteValues || !small_enough) continue;
+      if (!small_enough) continue;
       if (!kernel->batches() && shape.payloads > 100) continue;  // a launch a payload
       kernels.push_back(kernel);
     }

@@ -47,16 +47,6 @@ double Percentile(std::vector<double> values, double percent) {
 
 double Median(std::vector<double> values) { return Percentile(std::move(values), 50); }
 
-cuda::BinMap EvenBins(uint32_t bins) {
-  cuda::BinMap map;
-  map.bins = bins;
-  for (uint32_t value = 0; value < kByteValues; ++value) {
-    const uint32_t bin = value / (kByteValues / bins);
-    map.bin_of[value] = bin < bins ? static_cast<uint16_t>(bin) : cuda::BinMap::kNoBin;
-  }
-  return map;
-}
-
 Harness::Harness() {
   std::vector<std::string> notes;
   const std::vector<cuda::Device> devices = cuda::FindDevices(cuda::FaultPlan(), notes);
@@ -66,9 +56,7 @@ Harness::Harness() {
   Check(cuda::PrepareKernels(device_.traits));
   stream_ = Take(cuda::MakeStream());
   input_ = Take(cuda::DeviceBuffer::Make(kInputBytes));
-  for (cuda::DeviceBuffer& rows : rows_) {
-    rows = Take(cuda::DeviceBuffer::Make(kPayloadsMax * cuda::kRowBytes));
-  }
+  rows_ = Take(cuda::DeviceBuffer::Make(kPayloadsMax * cuda::kRowBytes));
   descriptors_ = Take(cuda::DeviceBuffer::Make(sizeof(cuda::BatchHeader) +
                                                kPayloadsMax * sizeof(cuda::PayloadDescriptor)));
   scratch_ = Take(cuda::DeviceBuffer::Make(cuda::ScratchBytesMax(device_.traits, kInputBytes)));
@@ -130,7 +118,7 @@ cuda::Launch Harness::MakeLaunch(const cuda::CudaKernel& kernel,
   launch.header = descriptors_.get<cuda::BatchHeader>();
   launch.payloads = payloads;
   launch.units = units;
-  launch.rows = Rows(0);
+  launch.rows = rows_.get<uint32_t>();
   launch.scratch = scratch_.get();
   launch.clean = clean_.get();
   launch.device = &device_.traits;
@@ -138,27 +126,14 @@ cuda::Launch Harness::MakeLaunch(const cuda::CudaKernel& kernel,
   return launch;
 }
 
-double Harness::TimeKernel(const cuda::CudaKernel& kernel, uint64_t bytes, const cuda::BinMap* map,
-                           int runs) {
+double Harness::TimeKernel(const cuda::CudaKernel& kernel, uint64_t bytes, int runs) {
   std::vector<cuda::PayloadDescriptor> payloads = {{0, static_cast<uint32_t>(bytes), 0}};
   cuda::Launch launch = MakeLaunch(kernel, payloads);
-  launch.bin_map = map;
   // Consecutive runs read regions that are not in the cache.
   const uint64_t step = std::max(bytes, kColdBytes / 8);
   const uint64_t regions = std::max<uint64_t>(1, (kInputBytes - bytes) / step + 1);
-  const bool ring = kernel.zeroes_next_rows();
-  CheckCuda(cudaMemset(Rows(0), 0, cuda::kRowBytes), "cudaMemset");
-  CheckCuda(cudaDeviceSynchronize(), "cudaMemset");
-  int launches = 0;
   return MedianUs(runs, [&](int run) {
     launch.input = input() + (static_cast<uint64_t>(run) % regions) * step;
-    if (ring) {
-      launch.rows_zeroed = true;
-      launch.rows_to_zero = 1;
-      launch.rows = Rows(launches % 2);
-      launch.next_rows = Rows((launches + 1) % 2);
-      ++launches;
-    }
     Check(kernel.Enqueue(launch));
   });
 }
@@ -169,8 +144,7 @@ double Harness::TimeBatch(const cuda::CudaKernel& kernel,
   return MedianUs(runs, [&](int /*run*/) { Check(kernel.Enqueue(launch)); });
 }
 
-std::vector<uint32_t> Harness::Expected(uint64_t offset, uint64_t bytes,
-                                        const cuda::BinMap* map) const {
+std::vector<uint32_t> Harness::Expected(uint64_t offset, uint64_t bytes) const {
   std::vector<uint32_t> values(kByteValues);
   // Whole steps by the prefix sums, the rest byte by byte.
   for (uint64_t at = offset; at < offset + bytes;) {
@@ -189,25 +163,19 @@ std::vector<uint32_t> Harness::Expected(uint64_t offset, uint64_t bytes,
     for (uint64_t i = 0; i < single; ++i) ++values[pattern_[in_pattern + i]];
     at += single;
   }
-  if (map == nullptr) return values;
-  std::vector<uint32_t> bins(kByteValues);
-  for (uint32_t v = 0; v < kByteValues; ++v) {
-    if (map->bin_of[v] < map->bins) bins[map->bin_of[v]] += values[v];
-  }
-  return bins;
+  return values;
 }
 
-void Harness::CheckKernel(const cuda::CudaKernel& kernel, uint64_t bytes, const cuda::BinMap* map) {
+void Harness::CheckKernel(const cuda::CudaKernel& kernel, uint64_t bytes) {
   std::vector<cuda::PayloadDescriptor> payloads = {{0, static_cast<uint32_t>(bytes), 0}};
   cuda::Launch launch = MakeLaunch(kernel, payloads);
-  launch.bin_map = map;
   CheckCuda(cudaMemset(launch.rows, 0xA5, cuda::kRowBytes), "cudaMemset");
   CheckCuda(cudaDeviceSynchronize(), "cudaMemset");
   Check(kernel.Enqueue(launch));
   CheckCuda(cudaStreamSynchronize(stream()), "a checked run");
   std::vector<uint32_t> row(kByteValues);
   CheckCuda(cudaMemcpy(row.data(), launch.rows, cuda::kRowBytes, cudaMemcpyDeviceToHost), "a row");
-  if (row != Expected(0, bytes, map)) {
+  if (row != Expected(0, bytes)) {
     Die(absl::StrCat(std::string(kernel.name()), " counts ", bytes, " bytes wrong"));
   }
 }
@@ -224,7 +192,7 @@ void Harness::CheckBatch(const cuda::CudaKernel& kernel,
   // Of very many payloads every so many-th, and the last.
   const size_t step = std::max<size_t>(1, payloads.size() / 4096);
   for (size_t i = 0; i < payloads.size(); i += i + step < payloads.size() ? step : 1) {
-    const std::vector<uint32_t> expected = Expected(payloads[i].offset, payloads[i].bytes, nullptr);
+    const std::vector<uint32_t> expected = Expected(payloads[i].offset, payloads[i].bytes);
     if (!std::equal(expected.begin(), expected.end(), rows.begin() + i * kByteValues)) {
       Die(absl::StrCat(std::string(kernel.name()), " counts payload ", i, " of ", payloads.size(),
                        " wrong"));

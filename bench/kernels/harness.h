@@ -55,33 +55,28 @@ class Harness {
   // A launch of the kernel over these payloads of the input.
   cuda::Launch MakeLaunch(const cuda::CudaKernel& kernel,
                           std::vector<cuda::PayloadDescriptor>& payloads);
-  // As many runs as `runs`, each at another offset where the input is longer than the payload, with
-  // rows that the launch before has zeroed where the kernel can. Returns the median.
-  double TimeKernel(const cuda::CudaKernel& kernel, uint64_t bytes, const cuda::BinMap* map,
-                    int runs);
+  // As many runs as `runs`, each at another offset where the input is longer than the payload.
+  // Returns the median.
+  double TimeKernel(const cuda::CudaKernel& kernel, uint64_t bytes, int runs);
   // The same for a batch.
   double TimeBatch(const cuda::CudaKernel& kernel, std::vector<cuda::PayloadDescriptor>& payloads,
                    int runs);
   // Ends the program unless the kernel counts the first `bytes` exactly.
-  void CheckKernel(const cuda::CudaKernel& kernel, uint64_t bytes, const cuda::BinMap* map);
+  void CheckKernel(const cuda::CudaKernel& kernel, uint64_t bytes);
   // Ends the program unless every row of the batch is exact.
   void CheckBatch(const cuda::CudaKernel& kernel, std::vector<cuda::PayloadDescriptor>& payloads);
 
  private:
-  std::vector<uint32_t> Expected(uint64_t offset, uint64_t bytes, const cuda::BinMap* map) const;
-  uint32_t* Rows(int set) { return rows_[set].get<uint32_t>(); }
+  std::vector<uint32_t> Expected(uint64_t offset, uint64_t bytes) const;
 
   cuda::Device device_;
   cuda::Stream stream_;
   std::vector<uint8_t> pattern_;
   // How often each value occurs in the first i * 4096 bytes of the pattern.
   std::vector<ValueCounts> prefix_;
-  cuda::DeviceBuffer input_, rows_[2], descriptors_, scratch_, clean_;
+  cuda::DeviceBuffer input_, rows_, descriptors_, scratch_, clean_;
   std::vector<cuda::Event> events_;
 };
-
-// `bins` bins of equal width; values beyond the last are not counted.
-cuda::BinMap EvenBins(uint32_t bins);
 
 }  // namespace histogram::bench
 

@@ -57,16 +57,13 @@ constexpr int kRuns = 15;
 constexpr uint64_t kSlowBytes = 8 * kMiB;
 
 KernelRow MeasureKernel(Harness& harness, const Ceilings& ceilings, const cuda::CudaKernel& kernel,
-                        Distribution distribution, uint32_t bins, uint64_t bytes) {
-  const cuda::BinMap map = EvenBins(bins);
-  const cuda::BinMap* const map_or_null = bins == kByteValues ? nullptr : &map;
+                        Distribution distribution, uint64_t bytes) {
   const uint64_t measured = kernel.slow() ? std::min(bytes, kSlowBytes) : bytes;
-  harness.CheckKernel(kernel, measured, map_or_null);
-  const double us = harness.TimeKernel(kernel, measured, map_or_null, kernel.slow() ? 9 : kRuns);
-  harness.CheckKernel(kernel, measured, map_or_null);
+  harness.CheckKernel(kernel, measured);
+  const double us = harness.TimeKernel(kernel, measured, kernel.slow() ? 9 : kRuns);
+  harness.CheckKernel(kernel, measured);
   KernelRow row;
   row.kernel = std::string(kernel.name());
-  row.bins = bins;
   row.distribution = Name(distribution);
   row.bytes = measured;
   row.prefix = measured != bytes;
@@ -128,13 +125,8 @@ void MeasureMatrix(Harness& harness, const Options& options, Results& results) {
       }
       for (const auto& read : results.ceilings.read) {
         if (kernel->slow() && read.first != kGiB && read.first != 64 * kKiB) continue;
-        results.kernels.push_back(MeasureKernel(harness, results.ceilings, *kernel, distribution,
-                                                kByteValues, read.first));
-      }
-      if (options.quick) continue;
-      for (const uint32_t bins : {1U, 2U, 5U, 8U, 26U, 64U, 255U}) {
         results.kernels.push_back(
-            MeasureKernel(harness, results.ceilings, *kernel, distribution, bins, 256 * kMiB));
+            MeasureKernel(harness, results.ceilings, *kernel, distribution, read.first));
       }
     }
     if (batches) MeasureBatches(harness, distribution, results);

@@ -18,7 +18,7 @@ def rows_of(results):
     size = max(int(bytes_) for bytes_ in results["ceilings"]["read_gbps"])
     table = {}
     for row in results["kernels"]:
-        if row["bins"] == 256 and (row["bytes"] == size or (row.get("prefix") and row["bytes"] > 1 << 20)):
+        if (row["bytes"] == size or (row.get("prefix") and row["bytes"] > 1 << 20)):
             table.setdefault(row["kernel"], {})[row["distribution"]] = row["gbps"]
     return size, table
 

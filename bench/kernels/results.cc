@@ -66,13 +66,13 @@ std::string SizeName(uint64_t bytes) {
 }
 
 void PrintKernels(const Results& results) {
-  // One line a kernel: distributions at the largest size, 256 bins.
+  // One line a kernel: distributions at the largest size, 256 values.
   std::vector<std::string> distributions, kernels;
   std::map<std::pair<std::string, std::string>, double> cells;
   uint64_t largest = 0;
   for (const auto& read : results.ceilings.read) largest = std::max(largest, read.first);
   for (const KernelRow& row : results.kernels) {
-    if (row.bins != kByteValues || (row.bytes != largest && !row.prefix)) continue;
+    if (row.bytes != largest && !row.prefix) continue;
     if (std::find(kernels.begin(), kernels.end(), row.kernel) == kernels.end()) {
       kernels.push_back(row.kernel);
     }
@@ -82,7 +82,7 @@ void PrintKernels(const Results& results) {
     }
     cells[{row.kernel, row.distribution}] = row.gbps;
   }
-  std::printf("\nGB/s, 256 bins, %s (slow kernels on a part of it)\n%-18s",
+  std::printf("\nGB/s, 256 values, %s (slow kernels on a part of it)\n%-18s",
               SizeName(largest).c_str(), "");
   for (const std::string& distribution : distributions) {
     std::printf("%9.8s", distribution.c_str());
@@ -98,10 +98,10 @@ void PrintKernels(const Results& results) {
 
 // Worst distribution of the level kernels, by size, in percent of the ceiling.
 void PrintWorst(const Results& results) {
-  std::printf("\nworst distribution, 256 bins, %% of the read ceiling\n");
+  std::printf("\nworst distribution, 256 values, %% of the read ceiling\n");
   std::map<std::pair<std::string, uint64_t>, const KernelRow*> worst;
   for (const KernelRow& row : results.kernels) {
-    if (row.bins != kByteValues || row.prefix) continue;
+    if (row.prefix) continue;
     const KernelRow*& cell = worst[{row.kernel, row.bytes}];
     if (cell == nullptr || row.gbps < cell->gbps) cell = &row;
   }
@@ -133,10 +133,10 @@ std::string ToJson(const Results& r) {
       Array(r.kernels,
             [](const KernelRow& row) {
               return absl::StrFormat(
-                  "{\"kernel\": %s, \"bins\": %d, \"distribution\": %s, \"bytes\": %d, \"gbps\": "
+                  "{\"kernel\": %s, \"distribution\": %s, \"bytes\": %d, \"gbps\": "
                   "%.1f, \"of_ceiling\": %.4f%s}",
-                  Quote(row.kernel), row.bins, Quote(row.distribution), row.bytes, row.gbps,
-                  row.of_ceiling, row.prefix ? ", \"prefix\": true" : "");
+                  Quote(row.kernel), Quote(row.distribution), row.bytes, row.gbps, row.of_ceiling,
+                  row.prefix ? ", \"prefix\": true" : "");
             }),
       ",\n  \"batches\": ",
       Array(r.batches,

@@ -12,7 +12,6 @@ namespace histogram::bench {
 
 struct KernelRow {
   std::string kernel;
-  uint32_t bins = 0;
   std::string distribution;
   uint64_t bytes = 0;
   double gbps = 0;

@@ -42,7 +42,7 @@ std::optional<double> Greatest(const std::map<std::string, double>& values) {
 std::optional<double> LevelKernel(const Results& results, uint64_t bytes) {
   std::map<std::string, double> worst;
   for (const KernelRow& row : results.kernels) {
-    if (row.bins != kByteValues || row.bytes != bytes || row.prefix) continue;
+    if (row.bytes != bytes || row.prefix) continue;
     Lower(worst, row.kernel, row.of_ceiling);
   }
   return Greatest(worst);
@@ -57,13 +57,13 @@ std::optional<double> LevelBatch(const Results& results, uint64_t payload_bytes)
   return Greatest(worst);
 }
 
-// How far the best other kernel is ahead of CUB's where it is ahead least, over all distributions
-// and, at the size that has them, bin counts.
+// How far the best other kernel is ahead of CUB's where it is ahead least, over all
+// distributions.
 std::optional<double> AheadOfCub(const Results& results) {
   std::map<std::string, std::pair<double, double>> cells;  // CUB's rate, the best other's
   for (const KernelRow& row : results.kernels) {
     if (row.prefix || row.bytes < 256 * kMiB) continue;
-    auto& [cub, other] = cells[absl::StrCat(row.bytes, " ", row.bins, " ", row.distribution)];
+    auto& [cub, other] = cells[absl::StrCat(row.bytes, " ", row.distribution)];
     double& mine = row.kernel == kCub ? cub : other;
     mine = std::max(mine, row.gbps);
   }

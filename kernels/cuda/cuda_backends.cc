@@ -66,8 +66,7 @@ std::vector<KernelInfo> ListCudaKernels() {
   for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
     infos.push_back({.name = std::string(kernel->name()),
                      .backend = "cuda",
-                     .summary = std::string(kernel->summary()),
-                     .bin_count_max = kernel->bin_count_max()});
+                     .summary = std::string(kernel->summary())});
   }
   return infos;
 }

@@ -157,13 +157,11 @@ double MeasureGatherNsPerByte(Lane& lane) {
 std::vector<tuning::Candidate> Candidates() {
   std::vector<tuning::Candidate> candidates;
   for (const CudaKernel* kernel : Kernels()) {
-    // Ours come last in the registry and first in preference. Counters are of values: a kernel for
-    // few bins serves no workload.
-    candidates.push_back(
-        {.name = std::string(kernel->name()),
-         .priority = static_cast<int>(candidates.size()),
-         .bin_count_max = kernel->bin_count_max() == kByteValues ? kBinCountMax : 0,
-         .payload_bytes_min = 0});
+    // Ours come last in the registry and first in preference.
+    candidates.push_back({.name = std::string(kernel->name()),
+                          .priority = static_cast<int>(candidates.size()),
+                          .bin_count_max = kBinCountMax,
+                          .payload_bytes_min = 0});
   }
   return candidates;
 }

@@ -1,4 +1,4 @@
-// Every CUDA kernel of the registry, by the same rules: exact for any bins, distribution, size and
+// Every CUDA kernel of the registry, by the same rules: exact for any distribution, size and
 // alignment, one payload a launch and many.
 #include <algorithm>
 
@@ -9,7 +9,6 @@
 namespace histogram::testing {
 namespace {
 
-constexpr uint32_t kBins[] = {1, 2, 5, 7, 26, 64, 255, 256};
 constexpr uint32_t kSizes[] = {0,       1,      15,      16,      17,
                                31,      32,     33,      511,     512,
                                513,     4095,   4096,    4097,    7681,
@@ -18,26 +17,13 @@ constexpr uint32_t kSizes[] = {0,       1,      15,      16,      17,
                                16 << 20};
 constexpr uint32_t kOffsets[] = {0, 1, 2, 3, 7, 8, 13, 15};
 constexpr uint32_t kSlowBytesMax = 1 << 20;
+constexpr uint32_t kSmallBytesMax = 5000;
 
-// `bins` bins of equal width over the values, the rest of the values in none where it does not
-// divide evenly.
-cuda::BinMap MapOf(uint32_t bins) {
-  cuda::BinMap map;
-  map.bins = bins;
-  const uint32_t width = kByteValues / bins;
-  for (uint32_t value = 0; value < kByteValues; ++value) {
-    const uint32_t bin = value / width;
-    map.bin_of[value] = bin < bins ? static_cast<uint16_t>(bin) : cuda::BinMap::kNoBin;
-  }
-  return map;
-}
-
-std::vector<uint32_t> Expected(absl::Span<const uint8_t> payload, const cuda::BinMap* map) {
+std::vector<uint32_t> Expected(absl::Span<const uint8_t> payload) {
   const ValueCounts values = ReferenceCounts(payload);
   std::vector<uint32_t> row(kByteValues);
   for (uint32_t value = 0; value < kByteValues; ++value) {
-    const uint32_t bin = map == nullptr ? value : map->bin_of[value];
-    if (bin < kByteValues) row[bin] += static_cast<uint32_t>(values[value]);
+    row[value] = static_cast<uint32_t>(values[value]);
   }
   return row;
 }
@@ -56,65 +42,23 @@ class CudaKernelTest : public ::testing::TestWithParam<const cuda::CudaKernel*> 
   std::unique_ptr<KernelRunner> runner_;
 };
 
-// Each pair of values of two different parameters occurs together in some case.
-struct Case {
-  size_t bins, distribution, size, offset;
-};
-std::vector<Case> PairwiseCases() {
-  const size_t counts[4] = {std::size(kBins), kDistributions.size(), std::size(kSizes),
-                            std::size(kOffsets)};
-  const auto pairs_of = [&counts](const size_t(&v)[4], auto visit) {
-    for (size_t a = 0; a < 4; ++a) {
-      for (size_t b = a + 1; b < 4; ++b) {
-        visit((((a * 4 + b) * 32 + v[a]) * 32) + v[b]);
-      }
-    }
-  };
-  std::vector<bool> seen(16 * 32 * 32);
-  Random random(11);
-  std::vector<Case> cases;
-  // Greedy: of some random candidates, the one with the most new pairs.
-  size_t left = 0;
-  for (size_t a = 0; a < 4; ++a) {
-    for (size_t b = a + 1; b < 4; ++b) left += counts[a] * counts[b];
-  }
-  while (left > 0) {
-    size_t best_new = 0;
-    size_t best[4] = {};
-    for (int candidate = 0; candidate < 60; ++candidate) {
-      size_t v[4];
-      for (size_t i = 0; i < 4; ++i) v[i] = random.Below(counts[i]);
-      size_t fresh = 0;
-      pairs_of(v, [&](size_t pair) { fresh += seen[pair] ? 0 : 1; });
-      if (fresh > best_new) {
-        best_new = fresh;
-        std::copy(v, v + 4, best);
-      }
-    }
-    if (best_new == 0) continue;
-    pairs_of(best, [&](size_t pair) { seen[pair] = true; });
-    left -= best_new;
-    cases.push_back({best[0], best[1], best[2], best[3]});
-  }
-  return cases;
-}
-
-TEST_P(CudaKernelTest, PairwiseBinsDistributionsSizesAndAlignments) {
+TEST_P(CudaKernelTest, DistributionsSizesAndAlignments) {
   MakeRunner((16 << 20) + 64, 1);
-  for (const Case& c : PairwiseCases()) {
-    const uint32_t most = kernel().slow() ? kSlowBytesMax : ~0U;
-    const uint32_t size = std::min(kSizes[c.size], most);
-    const uint32_t offset = kOffsets[c.offset];
-    SCOPED_TRACE(::testing::Message()
-                 << kBins[c.bins] << " bins, " << Name(kDistributions[c.distribution]) << ", "
-                 << size << " bytes at offset " << offset);
-    const std::vector<uint8_t> payload =
-        MakePayload(kDistributions[c.distribution], size, c.offset);
-    runner_->Upload(payload, offset);
-    const cuda::BinMap map = MapOf(kBins[c.bins]);
-    const cuda::BinMap* const map_or_null = kBins[c.bins] == kByteValues ? nullptr : &map;
-    const auto rows = runner_->Count(kernel(), {{offset, size, 0}}, map_or_null);
-    ASSERT_EQ(rows[0], Expected(payload, map_or_null));
+  size_t turn = 0;
+  for (const uint32_t all : kSizes) {
+    const uint32_t size = std::min(all, kernel().slow() ? kSlowBytesMax : ~0U);
+    for (const Distribution distribution : kDistributions) {
+      // Small payloads lie at every offset, large ones at one after the other.
+      for (size_t i = 0; i < (size <= kSmallBytesMax ? std::size(kOffsets) : 1); ++i, ++turn) {
+        const uint32_t offset = kOffsets[turn % std::size(kOffsets)];
+        SCOPED_TRACE(::testing::Message()
+                     << Name(distribution) << ", " << size << " bytes at offset " << offset);
+        const std::vector<uint8_t> payload = MakePayload(distribution, size, turn);
+        runner_->Upload(payload, offset);
+        const auto rows = runner_->Count(kernel(), {{offset, size, 0}});
+        ASSERT_EQ(rows[0], Expected(payload));
+      }
+    }
   }
 }
 
@@ -127,7 +71,7 @@ TEST_P(CudaKernelTest, AllValuesEqualHoweverManyThereAre) {
       const std::vector<uint8_t> payload(bytes, value);
       runner_->Upload(payload, 0);
       const auto rows = runner_->Count(kernel(), {{0, bytes, 0}});
-      ASSERT_EQ(rows[0], Expected(payload, nullptr)) << bytes << " times " << int{value};
+      ASSERT_EQ(rows[0], Expected(payload)) << bytes << " times " << int{value};
     }
   }
 }
@@ -157,7 +101,7 @@ TEST_P(CudaKernelTest, ManyPayloadsOfMixedSizes) {
     for (size_t i = 0; i < payloads.size(); ++i) {
       const absl::Span<const uint8_t> payload =
           absl::MakeConstSpan(input).subspan(payloads[i].offset, payloads[i].bytes);
-      ASSERT_EQ(rows[i], Expected(payload, nullptr))
+      ASSERT_EQ(rows[i], Expected(payload))
           << "round " << round << ", payload " << i << " of " << payloads.size() << ", "
           << payloads[i].bytes << " bytes at " << payloads[i].offset;
     }
@@ -178,22 +122,9 @@ TEST_P(CudaKernelTest, BatchesOfOneSize) {
     for (uint32_t i = 0; i < count; ++i) payloads.push_back({uint64_t{i} * size, size, 0});
     const auto rows = runner_->Count(kernel(), payloads);
     for (uint32_t i = 0; i < count; ++i) {
-      ASSERT_EQ(rows[i],
-                Expected(absl::MakeConstSpan(input).subspan(uint64_t{i} * size, size), nullptr))
+      ASSERT_EQ(rows[i], Expected(absl::MakeConstSpan(input).subspan(uint64_t{i} * size, size)))
           << "payload " << i << " of " << count << ", " << size << " bytes each";
     }
-  }
-}
-
-TEST_P(CudaKernelTest, ZeroedRowsAndTheNextOnes) {
-  const uint32_t size = kernel().slow() ? 50000 : 3000001;
-  MakeRunner(2 * uint64_t{size} + 16, 2);
-  const std::vector<uint8_t> input = MakePayload(Distribution::kUniform, 2 * size, 3);
-  runner_->Upload(input, 0);
-  for (int repeat = 0; repeat < 2; ++repeat) {
-    const auto rows = runner_->CountIntoZeroedRows(kernel(), {{0, size, 0}, {size, size, 0}});
-    ASSERT_EQ(rows[0], Expected(absl::MakeConstSpan(input).first(size), nullptr));
-    ASSERT_EQ(rows[1], Expected(absl::MakeConstSpan(input).last(size), nullptr));
   }
 }
 
@@ -207,7 +138,7 @@ TEST_P(CudaKernelTest, LaunchesDoNotInfluenceEachOther) {
         MakePayload(kDistributions[i % kDistributions.size()], bytes, i);
     runner_->Upload(payload, 0);
     const auto rows = runner_->Count(kernel(), {{0, bytes, 0}});
-    ASSERT_EQ(rows[0], Expected(payload, nullptr)) << "launch " << i << ", " << bytes << " bytes";
+    ASSERT_EQ(rows[0], Expected(payload)) << "launch " << i << ", " << bytes << " bytes";
   }
 }
 
@@ -219,7 +150,7 @@ TEST_P(CudaKernelTest, SanitizerSet) {
       const std::vector<uint8_t> payload = MakePayload(Distribution::kLetters, size, size);
       runner_->Upload(payload, offset);
       const auto rows = runner_->Count(kernel(), {{offset, size, 0}});
-      ASSERT_EQ(rows[0], Expected(payload, nullptr)) << size << " bytes at " << offset;
+      ASSERT_EQ(rows[0], Expected(payload)) << size << " bytes at " << offset;
     }
   }
   std::vector<cuda::PayloadDescriptor> payloads;
@@ -235,8 +166,7 @@ TEST_P(CudaKernelTest, SanitizerSet) {
   const auto rows = runner_->Count(kernel(), payloads);
   for (size_t i = 0; i < payloads.size(); ++i) {
     ASSERT_EQ(rows[i],
-              Expected(absl::MakeConstSpan(input).subspan(payloads[i].offset, payloads[i].bytes),
-                       nullptr));
+              Expected(absl::MakeConstSpan(input).subspan(payloads[i].offset, payloads[i].bytes)));
   }
 }
 

@@ -34,7 +34,7 @@ class KernelRunner {
     Check(cuda::PrepareKernels(traits_));
     stream_ = Take(cuda::MakeStream());
     input_ = Take(cuda::DeviceBuffer::Make(input_bytes_max));
-    rows_ = Take(cuda::DeviceBuffer::Make(2 * payloads_max * cuda::kRowBytes));
+    rows_ = Take(cuda::DeviceBuffer::Make(payloads_max * cuda::kRowBytes));
     descriptors_ = Take(cuda::DeviceBuffer::Make(sizeof(cuda::BatchHeader) +
                                                  payloads_max * sizeof(cuda::PayloadDescriptor)));
     const auto bytes_max = static_cast<uint32_t>(std::min<uint64_t>(input_bytes_max, 0xFFFFFFF0U));
@@ -52,30 +52,10 @@ class KernelRunner {
   // A row for each payload, which lie at {offset, bytes} in the input. The rows are poisoned
   // before.
   std::vector<std::vector<uint32_t>> Count(const cuda::CudaKernel& kernel,
-                                           std::vector<cuda::PayloadDescriptor> payloads,
-                                           const cuda::BinMap* map = nullptr) {
+                                           std::vector<cuda::PayloadDescriptor> payloads) {
     cuda::Launch launch = Prepare(kernel, payloads);
-    launch.bin_map = map;
     EXPECT_EQ(cudaMemset(launch.rows, 0xA5, payloads.size() * cuda::kRowBytes), cudaSuccess);
     return Run(kernel, launch);
-  }
-
-  // The same into rows that are zero already, while `zero` further rows are zeroed for the next.
-  std::vector<std::vector<uint32_t>> CountIntoZeroedRows(
-      const cuda::CudaKernel& kernel, std::vector<cuda::PayloadDescriptor> payloads) {
-    cuda::Launch launch = Prepare(kernel, payloads);
-    launch.rows_zeroed = true;
-    launch.rows_to_zero = payloads_max_;
-    launch.next_rows = rows_.get<uint32_t>(payloads_max_ * cuda::kRowBytes);
-    EXPECT_EQ(cudaMemset(launch.rows, 0, payloads.size() * cuda::kRowBytes), cudaSuccess);
-    EXPECT_EQ(cudaMemset(launch.next_rows, 0x5A, payloads_max_ * cuda::kRowBytes), cudaSuccess);
-    std::vector<std::vector<uint32_t>> rows = Run(kernel, launch);
-    std::vector<uint32_t> zeroed(payloads_max_ * kByteValues);
-    EXPECT_EQ(
-        cudaMemcpy(zeroed.data(), launch.next_rows, zeroed.size() * 4, cudaMemcpyDeviceToHost),
-        cudaSuccess);
-    EXPECT_TRUE(std::all_of(zeroed.begin(), zeroed.end(), [](uint32_t c) { return c == 0; }));
-    return rows;
   }
 
   uint8_t* input() const { return input_.get(); }

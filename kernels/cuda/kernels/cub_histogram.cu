@@ -21,8 +21,7 @@ cudaError_t CountEven(void* temporary, size_t& temporary_bytes, const uint8_t* d
   return count(static_cast<int64_t>(bytes));
 }
 
-// The baseline. CUB counts the 256 values of byte samples whatever the bins and folds at its end,
-// so folding rows afterwards does what it does.
+// The baseline.
 class CubHistogramKernel final : public PerPayloadKernel {
  public:
   absl::string_view name() const override { return "cub_histogram"; }
@@ -36,7 +35,6 @@ class CubHistogramKernel final : public PerPayloadKernel {
   }
 
  protected:
-  bool counts_values_only() const override { return true; }
   bool overwrites_row() const override { return true; }
   absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
                               uint32_t* row) const override {

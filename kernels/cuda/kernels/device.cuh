@@ -8,27 +8,6 @@
 
 namespace histogram::cuda {
 
-// The bin table of a block in shared memory. With kIdentity it holds nothing and costs nothing.
-template <bool kIdentity>
-struct BlockBins {
-  uint16_t bin_of[kByteValues];
-  __device__ void Load(const BinMap& map) {
-    for (uint32_t i = threadIdx.x; i < kByteValues; i += blockDim.x) bin_of[i] = map.bin_of[i];
-  }
-  __device__ uint32_t operator[](uint32_t value) const { return bin_of[value]; }
-};
-template <>
-struct BlockBins<true> {
-  __device__ void Load(const BinMap& /*map*/) {}
-  __device__ uint32_t operator[](uint32_t value) const { return value; }
-};
-
-// Whether a mapped value is counted; always so for the identity.
-template <bool kIdentity>
-__device__ inline bool IsBin(uint32_t bin) {
-  return kIdentity || bin != BinMap::kNoBin;
-}
-
 // A read-only load that leaves no trace in L1: each byte of a payload is read once.
 __device__ inline uint4 LoadStreaming(const uint4* address) {
   uint4 value;
@@ -65,16 +44,5 @@ struct Cut {
 };
 
 }  // namespace histogram::cuda
-
-// Launches KERNEL<true> or KERNEL<false> according to whether there is a bin map.
-#define HISTOGRAM_LAUNCH_BINNED(KERNEL, blocks, threads, shared, launch, ...)                   \
-  do {                                                                                          \
-    const BinMap* const bin_map = (launch).bin_map;                                             \
-    if (bin_map == nullptr) {                                                                   \
-      KERNEL<true><<<(blocks), (threads), (shared), (launch).stream>>>(__VA_ARGS__, BinMap());  \
-    } else {                                                                                    \
-      KERNEL<false><<<(blocks), (threads), (shared), (launch).stream>>>(__VA_ARGS__, *bin_map); \
-    }                                                                                           \
-  } while (false)
 
 #endif  // HISTOGRAM_KERNELS_CUDA_KERNELS_DEVICE_CUH_

@@ -12,18 +12,14 @@ constexpr uint32_t kThreads = 1024;
 constexpr uint32_t kBlocksPerMultiprocessor = 2;
 
 // A copy of the bins per block in global memory, merged by the block at its end.
-template <bool kIdentity>
 __global__ void GlobalPrivateKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row,
-                                      uint32_t* copies, const __grid_constant__ BinMap map) {
-  __shared__ BlockBins<kIdentity> bins;
+                                      uint32_t* copies) {
   uint32_t* const copy = copies + uint64_t{blockIdx.x} * kByteValues;
   if (threadIdx.x < kByteValues) copy[threadIdx.x] = 0;
-  bins.Load(map);
   __syncthreads();
   const uint64_t stride = uint64_t{gridDim.x} * kThreads;
   for (uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < bytes; i += stride) {
-    const uint32_t bin = bins[data[i]];
-    if (IsBin<kIdentity>(bin)) atomicAdd(&copy[bin], 1U);
+    atomicAdd(&copy[data[i]], 1U);
   }
   __threadfence();
   __syncthreads();
@@ -50,8 +46,8 @@ class GlobalPrivateKernel final : public PerPayloadKernel {
                               uint32_t* row) const override {
     const uint32_t blocks = std::min((bytes - 1) / kThreads + 1,
                                      launch.device->multiprocessors * kBlocksPerMultiprocessor);
-    HISTOGRAM_LAUNCH_BINNED(GlobalPrivateKernelOf, blocks, kThreads, 0, launch, data, bytes, row,
-                            static_cast<uint32_t*>(launch.scratch));
+    GlobalPrivateKernelOf<<<blocks, kThreads, 0, launch.stream>>>(
+        data, bytes, row, static_cast<uint32_t*>(launch.scratch));
     return LaunchStatus(name());
   }
 };

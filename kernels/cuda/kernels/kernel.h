@@ -1,9 +1,8 @@
 // What every CUDA way of counting offers, so that tests, benchmarks, the selector and the lanes can
 // iterate over them. Includes CUDA's headers: only kernels/cuda, its tests and benchmarks see it.
 //
-// A kernel counts the values of each payload of a batch into a row of 256 u32. With a BinMap the
-// row holds the counts of its bins instead. Kernels are stateless and thread-safe; each is one
-// folder and one line in registry.cc.
+// A kernel counts the values of each payload of a batch into a row of 256 u32. Kernels are
+// stateless and thread-safe; each is one file, one line in registry.cc and one in CMakeLists.txt.
 #ifndef HISTOGRAM_KERNELS_CUDA_KERNELS_KERNEL_H_
 #define HISTOGRAM_KERNELS_CUDA_KERNELS_KERNEL_H_
 
@@ -34,13 +33,6 @@ struct DeviceTraits {
 
 absl::Status ReadDeviceTraits(int index, DeviceTraits& traits);
 
-// Any binning that a byte can have.
-struct BinMap {
-  static constexpr uint16_t kNoBin = 0xFFFF;
-  uint32_t bins = kByteValues;        // at most 256
-  uint16_t bin_of[kByteValues] = {};  // below `bins`, or kNoBin for values that are not counted
-};
-
 // One launch over one batch. All memory is the caller's and stays valid until the launch is done.
 struct Launch {
   const uint8_t* input = nullptr;                // device-visible; any alignment
@@ -48,19 +40,12 @@ struct Launch {
   absl::Span<const PayloadDescriptor> payloads;  // the same descriptors for the host
   uint32_t units = 0;                            // as AssignUnits returned for the kernel
   uint32_t* rows = nullptr;                      // device-visible, one row a payload; overwritten
-  // The rows are zero already. With `rows_to_zero`, the launch zeroes that many rows at
-  // `next_rows` for the launch that comes after it in the stream. A kernel that does not know the
-  // scheme ignores the first and zeroes the second with a memset.
-  bool rows_zeroed = false;
-  uint32_t rows_to_zero = 0;
-  uint32_t* next_rows = nullptr;
   // Gets header->flag_value once every row is written and visible to the host; see has_flag.
   uint32_t* flag = nullptr;
   // Device memory of one stream, of the sizes that the kernel asks for. `scratch` holds anything;
   // `clean` is zero before its first use, and every launch leaves it zero for the next.
   void* scratch = nullptr;
   void* clean = nullptr;
-  const BinMap* bin_map = nullptr;  // host; null counts the 256 values
   // So many bytes from each payload's first on may be read, whatever its length; 0: only its own.
   uint32_t readable_bytes = 0;
   // Most blocks of this launch; 0 lets the kernel choose. Not every kernel heeds it.
@@ -69,14 +54,20 @@ struct Launch {
   cudaStream_t stream = nullptr;
 };
 
+// How a lane launches small batches of a kernel: by graphs that it records at its start, the rungs
+// of a ladder. What such a launch does follows from the header and the descriptors alone.
+enum class Ladder : uint8_t {
+  kNone,
+  kByBlocks,  // any batch; a rung for each number of blocks, set by Launch::blocks_max
+  kByBytes,   // a lone payload; a rung for each Launch::readable_bytes
+};
+
 class CudaKernel {
  public:
   virtual ~CudaKernel() = default;
 
   virtual absl::string_view name() const = 0;
   virtual absl::string_view summary() const = 0;
-  // Counts at most this many bins in one pass over the payload; above, it is right but slower.
-  virtual uint32_t bin_count_max() const { return kByteValues; }
   // One launch counts many payloads; others are launched payload by payload.
   virtual bool batches() const { return false; }
   // What AssignUnits is to be called with for this kernel.
@@ -84,8 +75,7 @@ class CudaKernel {
   // Writes each row once and reads none, so that rows may lie in mapped host memory, and sets the
   // launch's flag.
   virtual bool has_flag() const { return false; }
-  // Knows rows_zeroed and rows_to_zero without a memset.
-  virtual bool zeroes_next_rows() const { return false; }
+  virtual Ladder ladder() const { return Ladder::kNone; }
   // So slow that tests and benchmarks give it small payloads only.
   virtual bool slow() const { return false; }
   // REQUIRES: no payload is larger than payload_bytes_max.
@@ -99,9 +89,6 @@ class CudaKernel {
   // Queues the work on launch.stream. May be captured into a graph.
   virtual absl::Status Enqueue(const Launch& launch) const = 0;
 };
-
-// Turns 256-value rows into rows of bins, in place. For kernels that count values only.
-absl::Status EnqueueFoldRows(const Launch& launch);
 
 }  // namespace histogram::cuda
 

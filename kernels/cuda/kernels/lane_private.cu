@@ -11,9 +11,9 @@
 // by tickets, so that multiprocessors that are nearer to the memory take more of it and all end
 // together; a ticket is drawn two ahead, so that its loads begin before the block meets.
 //
-// The table is cleared while the first loads are under way. The counts end in the row either by
-// global reductions into a row that the launch before has zeroed, or, where rows must be written
-// once, through an accumulator that the last block to finish reads, writes out and clears again.
+// The table is cleared while the first loads are under way. The blocks add
+// their counts up in an accumulator. The last block to finish writes them to the row and clears the
+// accumulator for the next launch.
 // The reductions of all blocks come at about the same time and to the same 1 KiB: each is a whole
 // line, and each block begins at another one.
 #include <algorithm>
@@ -50,10 +50,7 @@ struct Arguments {
   const uint8_t* data;
   uint32_t bytes;
   uint32_t* row;
-  uint32_t* next_rows;    // zeroed for the next launch
-  uint32_t rows_to_zero;  // their number
   Accumulator* accumulator;
-  bool row_is_zero;           // and is added to, without the accumulator
   uint32_t groups;            // of kGroupVectors vectors
   uint32_t long_tickets;      // of kStretchGroups groups each
   bool draws;                 // blocks draw tickets; else they take groups in turn
@@ -97,25 +94,9 @@ __device__ inline uint32_t SumColumns(const uint8_t* table) {
   return sum;
 }
 
-// Takes the sum of value threadIdx.x / 4 and leaves those of the bins in `bins`, which may be the
-// table's memory. Folds here, since a few bins of all blocks would meet at a few global words.
-template <bool kIdentity>
-__device__ inline void GatherBins(const BinMap& map, uint32_t sum, uint32_t* bins) {
-  __syncthreads();  // the table is read, its memory is free
-  if (kIdentity) {
-    if (threadIdx.x % 4 == 0) bins[threadIdx.x / 4] = sum;
-  } else {
-    if (threadIdx.x < kByteValues) bins[threadIdx.x] = 0;
-    __syncthreads();
-    const uint32_t bin = map.bin_of[threadIdx.x / 4];
-    if (threadIdx.x % 4 == 0 && bin < map.bins) atomicAdd(&bins[bin], sum);
-  }
-  __syncthreads();
-}
-
 // The last block to arrive writes the row, clears the accumulator and sets the flag.
 // `is_last` is shared memory that is free by now.
-__device__ inline void FinishThroughAccumulator(const Arguments& args, volatile uint32_t& is_last) {
+__device__ inline void WriteRowIfLast(const Arguments& args, volatile uint32_t& is_last) {
   __threadfence();
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -205,10 +186,8 @@ __device__ inline void CountRest(const Arguments& args, const Cut& cut, const ui
   }
 }
 
-template <bool kIdentity>
 __global__ void __launch_bounds__(kThreads, 2)
-    LanePrivateKernelOf(const __grid_constant__ Arguments args,
-                        const __grid_constant__ BinMap map) {
+    LanePrivateKernelOf(const __grid_constant__ Arguments args) {
   extern __shared__ __align__(16) uint8_t table[];  // then room for tickets, with args.draws
   const Cut cut(args.data, args.bytes);
   const auto* const vectors = reinterpret_cast<const uint4*>(args.data + cut.head);
@@ -219,11 +198,6 @@ __global__ void __launch_bounds__(kThreads, 2)
   if (first_group < args.groups) LoadGroup(vectors, first_group, loaded);
   for (uint32_t i = threadIdx.x; i < kTableBytes / 16; i += kThreads) {
     reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
-  }
-  if (blockIdx.x == 0) {
-    for (uint32_t i = threadIdx.x; i < args.rows_to_zero * kByteValues; i += kThreads) {
-      args.next_rows[i] = 0;
-    }
   }
   __syncthreads();
   if (args.draws) {
@@ -238,13 +212,15 @@ __global__ void __launch_bounds__(kThreads, 2)
   CountRest(args, cut, vectors, args.groups, table, column);
   __syncthreads();
 
-  auto* const bins = reinterpret_cast<uint32_t*>(table);
-  GatherBins<kIdentity>(map, SumColumns(table), bins);
-  const uint32_t bin = (threadIdx.x + blockIdx.x * kLineWords) % kByteValues;
-  const uint32_t sum = threadIdx.x < kByteValues && bin < map.bins ? bins[bin] : 0;
-  uint32_t* const to = args.row_is_zero ? args.row : args.accumulator->counts;
-  if (sum != 0) atomicAdd(&to[bin], sum);
-  if (!args.row_is_zero) FinishThroughAccumulator(args, *bins);
+  const uint32_t value_sum = SumColumns(table);
+  __syncthreads();  // the table is read, its memory is free
+  auto* const sums = reinterpret_cast<uint32_t*>(table);
+  if (threadIdx.x % 4 == 0) sums[threadIdx.x / 4] = value_sum;
+  __syncthreads();
+  const uint32_t value = (threadIdx.x + blockIdx.x * kLineWords) % kByteValues;
+  const uint32_t sum = threadIdx.x < kByteValues ? sums[value] : 0;
+  if (sum != 0) atomicAdd(&args.accumulator->counts[value], sum);
+  WriteRowIfLast(args, *sums);
 }
 
 class LanePrivateKernel final : public CudaKernel {
@@ -254,17 +230,14 @@ class LanePrivateKernel final : public CudaKernel {
     return "a column of counters per lane in shared memory, bank = lane";
   }
   bool has_flag() const override { return true; }
-  bool zeroes_next_rows() const override { return true; }
   uint64_t clean_bytes(const DeviceTraits& /*device*/) const override {
     return sizeof(Accumulator);
   }
 
   absl::Status Prepare(const DeviceTraits& device) const override {
-    for (const auto kernel : {LanePrivateKernelOf<true>, LanePrivateKernelOf<false>}) {
-      HISTOGRAM_CUDA_RETURN_IF_ERROR(
-          cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(SharedBytes(device))));
-    }
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(LanePrivateKernelOf,
+                                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                        static_cast<int>(SharedBytes(device))));
     return absl::OkStatus();
   }
 
@@ -277,18 +250,15 @@ class LanePrivateKernel final : public CudaKernel {
           .data = launch.input + payload.offset,
           .bytes = payload.bytes,
           .row = launch.rows + i * kByteValues,
-          .next_rows = launch.next_rows,
-          .rows_to_zero = is_last ? launch.rows_to_zero : 0,
           .accumulator = static_cast<Accumulator*>(launch.clean),
-          .row_is_zero = launch.rows_zeroed && launch.flag == nullptr,
           .groups = plan.groups,
           .long_tickets = plan.long_tickets,
           .draws = plan.draws,
           .flag = is_last ? launch.flag : nullptr,
           .header = launch.header,
       };
-      HISTOGRAM_LAUNCH_BINNED(LanePrivateKernelOf, plan.blocks, kThreads,
-                              SharedBytes(*launch.device), launch, args);
+      LanePrivateKernelOf<<<plan.blocks, kThreads, SharedBytes(*launch.device), launch.stream>>>(
+          args);
       HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
     }
     return absl::OkStatus();

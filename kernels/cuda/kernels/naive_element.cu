@@ -9,16 +9,11 @@ namespace {
 constexpr uint32_t kThreads = 256;
 
 // One thread an element, one global atomic each.
-template <bool kIdentity>
-__global__ void NaiveElementKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row,
-                                     const __grid_constant__ BinMap map) {
-  __shared__ BlockBins<kIdentity> bins;
-  bins.Load(map);
+__global__ void NaiveElementKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row) {
   __syncthreads();
   const uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x;
   if (i >= bytes) return;
-  const uint32_t bin = bins[data[i]];
-  if (IsBin<kIdentity>(bin)) atomicAdd(&row[bin], 1U);
+  atomicAdd(&row[data[i]], 1U);
 }
 
 class NaiveElementKernel final : public PerPayloadKernel {
@@ -33,7 +28,7 @@ class NaiveElementKernel final : public PerPayloadKernel {
   absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
                               uint32_t* row) const override {
     const uint32_t blocks = (bytes - 1) / kThreads + 1;
-    HISTOGRAM_LAUNCH_BINNED(NaiveElementKernelOf, blocks, kThreads, 0, launch, data, bytes, row);
+    NaiveElementKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
     return LaunchStatus(name());
   }
 };

@@ -11,16 +11,11 @@ namespace {
 constexpr uint32_t kThreads = 256;
 
 // Grid-stride over the elements, one global atomic each.
-template <bool kIdentity>
-__global__ void NaiveInterleavedKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row,
-                                         const __grid_constant__ BinMap map) {
-  __shared__ BlockBins<kIdentity> bins;
-  bins.Load(map);
+__global__ void NaiveInterleavedKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row) {
   __syncthreads();
   const uint64_t stride = uint64_t{gridDim.x} * kThreads;
   for (uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < bytes; i += stride) {
-    const uint32_t bin = bins[data[i]];
-    if (IsBin<kIdentity>(bin)) atomicAdd(&row[bin], 1U);
+    atomicAdd(&row[data[i]], 1U);
   }
 }
 
@@ -37,8 +32,7 @@ class NaiveInterleavedKernel final : public PerPayloadKernel {
                               uint32_t* row) const override {
     const uint32_t blocks =
         std::min((bytes - 1) / kThreads + 1, launch.device->multiprocessors * 8);
-    HISTOGRAM_LAUNCH_BINNED(NaiveInterleavedKernelOf, blocks, kThreads, 0, launch, data, bytes,
-                            row);
+    NaiveInterleavedKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
     return LaunchStatus(name());
   }
 };

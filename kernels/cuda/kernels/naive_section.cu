@@ -12,18 +12,14 @@ constexpr uint32_t kThreads = 256;
 constexpr uint32_t kSectionBytesMin = 16;
 
 // A contiguous section a thread, one global atomic an element.
-template <bool kIdentity>
 __global__ void NaiveSectionKernelOf(const uint8_t* data, uint32_t bytes, uint32_t section_bytes,
-                                     uint32_t* row, const __grid_constant__ BinMap map) {
-  __shared__ BlockBins<kIdentity> bins;
-  bins.Load(map);
+                                     uint32_t* row) {
   __syncthreads();
   const uint64_t thread = uint64_t{blockIdx.x} * kThreads + threadIdx.x;
   const uint64_t begin = thread * section_bytes;
   const uint64_t end = min(begin + section_bytes, uint64_t{bytes});
   for (uint64_t i = begin; i < end; ++i) {
-    const uint32_t bin = bins[data[i]];
-    if (IsBin<kIdentity>(bin)) atomicAdd(&row[bin], 1U);
+    atomicAdd(&row[data[i]], 1U);
   }
 }
 
@@ -42,8 +38,7 @@ class NaiveSectionKernel final : public PerPayloadKernel {
     const uint32_t section_bytes = std::max(kSectionBytesMin, (bytes - 1) / threads_max + 1);
     const uint32_t threads = (bytes - 1) / section_bytes + 1;
     const uint32_t blocks = (threads - 1) / kThreads + 1;
-    HISTOGRAM_LAUNCH_BINNED(NaiveSectionKernelOf, blocks, kThreads, 0, launch, data, bytes,
-                            section_bytes, row);
+    NaiveSectionKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, section_bytes, row);
     return LaunchStatus(name());
   }
 };

@@ -23,8 +23,6 @@ struct Arguments {
   const PayloadDescriptor* payload;
   uint32_t readable_vectors;  // may be loaded before the length is known
   uint32_t* row;
-  uint32_t* next_rows;
-  uint32_t rows_to_zero;
   uint32_t* flag;  // may be null
   const BatchHeader* header;
 };
@@ -99,9 +97,6 @@ __global__ void __launch_bounds__(kThreads, 1)
   for (uint32_t i = threadIdx.x; i < kTableBytes / 16; i += kThreads) {
     reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
   }
-  for (uint32_t i = threadIdx.x; i < args.rows_to_zero * kByteValues; i += kThreads) {
-    args.next_rows[i] = 0;
-  }
   bytes = __shfl_sync(0xFFFFFFFFU, bytes, 0);
   flag_value = __shfl_sync(0xFFFFFFFFU, flag_value, 0);
   __syncthreads();
@@ -143,8 +138,8 @@ class OneBlockKernel final : public CudaKernel {
     return "a lone small payload in one block, its loads started before its length is known";
   }
   bool has_flag() const override { return true; }
-  bool zeroes_next_rows() const override { return true; }
   bool slow() const override { return true; }
+  Ladder ladder() const override { return Ladder::kByBytes; }
 
   absl::Status Prepare(const DeviceTraits& /*device*/) const override {
     HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
@@ -165,15 +160,13 @@ class OneBlockKernel final : public CudaKernel {
           .payload = descriptors + i,
           .readable_vectors = aligned ? std::min(readable, kLoads * kThreads) : 0,
           .row = launch.rows + i * kByteValues,
-          .next_rows = launch.next_rows,
-          .rows_to_zero = is_last ? launch.rows_to_zero : 0,
           .flag = is_last ? launch.flag : nullptr,
           .header = launch.header,
       };
       OneBlockKernelOf<<<1, kThreads, kTableBytes, launch.stream>>>(args);
       HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
     }
-    return EnqueueFoldRows(launch);
+    return absl::OkStatus();
   }
 };
 

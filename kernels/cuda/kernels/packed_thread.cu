@@ -13,7 +13,7 @@ constexpr uint32_t kWords = kByteValues / 4;
 constexpr uint32_t kFlushBytes = 252;  // a multiple of four below 256: an 8-bit counter cannot wrap
 
 // 8-bit counters of every value for every thread, four to a word, in shared memory: no atomics.
-// Collected before any can wrap. Counts values; bins are folded afterwards.
+// Collected before any can wrap.
 __global__ void PackedThreadKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row) {
   // [word of four values][thread]: a thread stays in its own bank whatever it counts.
   __shared__ uint32_t packed[kWords * kThreads];
@@ -56,7 +56,6 @@ class PackedThreadKernel final : public PerPayloadKernel {
   }
 
  protected:
-  bool counts_values_only() const override { return true; }
   absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
                               uint32_t* row) const override {
     static_assert(kThreads == kWords, "thread t collects word t");

@@ -4,40 +4,13 @@
 #include "kernels/cuda/kernels/per_payload.h"
 
 namespace histogram::cuda {
-namespace {
-
-__global__ void FoldRowsKernel(uint32_t* rows, const __grid_constant__ BinMap map) {
-  __shared__ uint32_t bins[kByteValues];
-  uint32_t* row = rows + uint64_t{blockIdx.x} * kByteValues;
-  const uint32_t value = threadIdx.x;
-  bins[value] = 0;
-  __syncthreads();
-  const uint32_t bin = map.bin_of[value];
-  if (bin < map.bins) atomicAdd(&bins[bin], row[value]);
-  __syncthreads();
-  row[value] = bins[value];
-}
-
-}  // namespace
-
-absl::Status EnqueueFoldRows(const Launch& launch) {
-  if (launch.bin_map == nullptr || launch.payloads.empty()) return absl::OkStatus();
-  FoldRowsKernel<<<static_cast<uint32_t>(launch.payloads.size()), kByteValues, 0, launch.stream>>>(
-      launch.rows, *launch.bin_map);
-  return LaunchStatus("FoldRows");
-}
-
 absl::Status PerPayloadKernel::Enqueue(const Launch& launch) const {
   const bool zero_rows =
       !overwrites_row() || std::any_of(launch.payloads.begin(), launch.payloads.end(),
                                        [](const PayloadDescriptor& p) { return p.bytes == 0; });
-  if (!launch.rows_zeroed && zero_rows) {
+  if (zero_rows) {
     HISTOGRAM_CUDA_RETURN_IF_ERROR(
         cudaMemsetAsync(launch.rows, 0, launch.payloads.size() * kRowBytes, launch.stream));
-  }
-  if (launch.rows_to_zero > 0) {
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(
-        cudaMemsetAsync(launch.next_rows, 0, launch.rows_to_zero * kRowBytes, launch.stream));
   }
   for (size_t i = 0; i < launch.payloads.size(); ++i) {
     const PayloadDescriptor& payload = launch.payloads[i];
@@ -45,7 +18,7 @@ absl::Status PerPayloadKernel::Enqueue(const Launch& launch) const {
     HISTOGRAM_RETURN_IF_ERROR(EnqueuePayload(launch, launch.input + payload.offset, payload.bytes,
                                              launch.rows + i * kByteValues));
   }
-  return counts_values_only() ? EnqueueFoldRows(launch) : absl::OkStatus();
+  return absl::OkStatus();
 }
 
 absl::Status ReadDeviceTraits(int index, DeviceTraits& traits) {

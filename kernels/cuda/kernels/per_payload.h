@@ -12,12 +12,10 @@ class PerPayloadKernel : public CudaKernel {
   absl::Status Enqueue(const Launch& launch) const override;
 
  protected:
-  // Adds the payload's counts (of launch.bin_map's bins, where it is given) to `row`.
+  // Adds the payload's counts to `row`.
   // REQUIRES: bytes > 0.
   virtual absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
                                       uint32_t* row) const = 0;
-  // Whether EnqueuePayload counts the values whatever bin_map says, and the rows are folded after.
-  virtual bool counts_values_only() const { return false; }
   // Whether EnqueuePayload overwrites the row instead of adding to it.
   virtual bool overwrites_row() const { return false; }
 };

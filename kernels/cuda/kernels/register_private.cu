@@ -9,28 +9,24 @@ namespace histogram::cuda {
 namespace {
 
 constexpr uint32_t kThreads = 256;
-constexpr uint32_t kBinsPerPass = 8;
+constexpr uint32_t kValuesPerPass = 8;
 
-// Counters of eight bins in each thread's registers, merged in shared memory. blockIdx.y chooses
-// the eight: with more bins the payload is read once for every eight of them.
-template <bool kIdentity>
-__global__ void RegisterPrivateKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row,
-                                        const __grid_constant__ BinMap map) {
-  __shared__ BlockBins<kIdentity> bins;
-  __shared__ uint32_t counts[kBinsPerPass];
-  if (threadIdx.x < kBinsPerPass) counts[threadIdx.x] = 0;
-  bins.Load(map);
+// Counters of eight values in each thread's registers, merged in shared memory. blockIdx.y chooses
+// the eight: the payload is read once for every eight of the 256 values.
+__global__ void RegisterPrivateKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row) {
+  __shared__ uint32_t counts[kValuesPerPass];
+  if (threadIdx.x < kValuesPerPass) counts[threadIdx.x] = 0;
   __syncthreads();
-  const uint32_t first_bin = blockIdx.y * kBinsPerPass;
-  uint32_t mine[kBinsPerPass] = {};
+  const uint32_t first_value = blockIdx.y * kValuesPerPass;
+  uint32_t mine[kValuesPerPass] = {};
   const uint64_t stride = uint64_t{gridDim.x} * kThreads;
   for (uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < bytes; i += stride) {
-    const uint32_t bin = bins[data[i]] - first_bin;
+    const uint32_t value = data[i] - first_value;
 #pragma unroll
-    for (uint32_t b = 0; b < kBinsPerPass; ++b) mine[b] += bin == b ? 1 : 0;
+    for (uint32_t b = 0; b < kValuesPerPass; ++b) mine[b] += value == b ? 1 : 0;
   }
 #pragma unroll
-  for (uint32_t b = 0; b < kBinsPerPass; ++b) {
+  for (uint32_t b = 0; b < kValuesPerPass; ++b) {
     uint32_t warp_sum = mine[b];
     for (uint32_t lanes = 16; lanes > 0; lanes /= 2) {
       warp_sum += __shfl_xor_sync(0xFFFFFFFFU, warp_sum, lanes);
@@ -38,8 +34,8 @@ __global__ void RegisterPrivateKernelOf(const uint8_t* data, uint32_t bytes, uin
     if (threadIdx.x % 32 == 0 && warp_sum != 0) atomicAdd(&counts[b], warp_sum);
   }
   __syncthreads();
-  if (threadIdx.x < kBinsPerPass && counts[threadIdx.x] != 0) {
-    atomicAdd(&row[first_bin + threadIdx.x], counts[threadIdx.x]);
+  if (threadIdx.x < kValuesPerPass && counts[threadIdx.x] != 0) {
+    atomicAdd(&row[first_value + threadIdx.x], counts[threadIdx.x]);
   }
 }
 
@@ -47,17 +43,15 @@ class RegisterPrivateKernel final : public PerPayloadKernel {
  public:
   absl::string_view name() const override { return "register_private"; }
   absl::string_view summary() const override {
-    return "counters of eight bins in registers; more bins take more passes";
+    return "counters of eight values in registers, one pass for every eight";
   }
-  uint32_t bin_count_max() const override { return kBinsPerPass; }
 
  protected:
   absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
                               uint32_t* row) const override {
-    const uint32_t bins = launch.bin_map == nullptr ? kByteValues : launch.bin_map->bins;
     const dim3 blocks(std::min((bytes - 1) / kThreads + 1, launch.device->multiprocessors * 8),
-                      (bins - 1) / kBinsPerPass + 1);
-    HISTOGRAM_LAUNCH_BINNED(RegisterPrivateKernelOf, blocks, kThreads, 0, launch, data, bytes, row);
+                      kByteValues / kValuesPerPass);
+    RegisterPrivateKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
     return LaunchStatus(name());
   }
 };

@@ -12,7 +12,7 @@ namespace histogram::cuda {
 
 absl::Span<const CudaKernel* const> Kernels() {
   // In the order of the literature, then ours.
-  static const std::array<const CudaKernel*, 14> kKernels = {
+  static const std::array kKernels = {
       &NaiveElement(),  &NaiveSection(),    &NaiveInterleaved(), &GlobalPrivate(), &SharedPrivate(),
       &SharedSection(), &RegisterPrivate(), &RunAccumulator(),   &PackedThread(),  &CubHistogram(),
       &LanePrivate(),   &WarpBatch(),       &QuadBatch(),        &OneBlock(),

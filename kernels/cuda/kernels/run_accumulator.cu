@@ -10,29 +10,25 @@ namespace {
 
 constexpr uint32_t kThreads = 1024;
 
-// A copy of the bins per block in shared memory; each thread adds up a run of equal bins before it
-// touches the copy.
-template <bool kIdentity>
-__global__ void RunAccumulatorKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row,
-                                       const __grid_constant__ BinMap map) {
-  __shared__ BlockBins<kIdentity> bins;
+// A copy of the bins per block in shared memory; each thread adds up a run of equal values before
+// it touches the copy.
+__global__ void RunAccumulatorKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row) {
   __shared__ uint32_t counts[kByteValues];
   for (uint32_t i = threadIdx.x; i < kByteValues; i += kThreads) counts[i] = 0;
-  bins.Load(map);
   __syncthreads();
-  uint32_t run_bin = 0, run = 0;
+  uint32_t run_value = 0, run = 0;
   const uint64_t stride = uint64_t{gridDim.x} * kThreads;
   for (uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < bytes; i += stride) {
-    const uint32_t bin = bins[data[i]];
-    if (bin == run_bin) {
+    const uint32_t value = data[i];
+    if (value == run_value) {
       ++run;
       continue;
     }
-    if (run != 0 && IsBin<kIdentity>(run_bin)) atomicAdd(&counts[run_bin], run);
-    run_bin = bin;
+    if (run != 0) atomicAdd(&counts[run_value], run);
+    run_value = value;
     run = 1;
   }
-  if (run != 0 && IsBin<kIdentity>(run_bin)) atomicAdd(&counts[run_bin], run);
+  if (run != 0) atomicAdd(&counts[run_value], run);
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < kByteValues; i += kThreads) {
     if (counts[i] != 0) atomicAdd(&row[i], counts[i]);
@@ -51,7 +47,7 @@ class RunAccumulatorKernel final : public PerPayloadKernel {
                               uint32_t* row) const override {
     const uint32_t blocks =
         std::min((bytes - 1) / kThreads + 1, launch.device->multiprocessors * 2);
-    HISTOGRAM_LAUNCH_BINNED(RunAccumulatorKernelOf, blocks, kThreads, 0, launch, data, bytes, row);
+    RunAccumulatorKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
     return LaunchStatus(name());
   }
 };

@@ -11,18 +11,13 @@ namespace {
 constexpr uint32_t kThreads = 1024;
 
 // A copy of the bins per block in shared memory, grid-stride over the elements.
-template <bool kIdentity>
-__global__ void SharedPrivateKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row,
-                                      const __grid_constant__ BinMap map) {
-  __shared__ BlockBins<kIdentity> bins;
+__global__ void SharedPrivateKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row) {
   __shared__ uint32_t counts[kByteValues];
   for (uint32_t i = threadIdx.x; i < kByteValues; i += kThreads) counts[i] = 0;
-  bins.Load(map);
   __syncthreads();
   const uint64_t stride = uint64_t{gridDim.x} * kThreads;
   for (uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x; i < bytes; i += stride) {
-    const uint32_t bin = bins[data[i]];
-    if (IsBin<kIdentity>(bin)) atomicAdd(&counts[bin], 1U);
+    atomicAdd(&counts[data[i]], 1U);
   }
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < kByteValues; i += kThreads) {
@@ -42,7 +37,7 @@ class SharedPrivateKernel final : public PerPayloadKernel {
                               uint32_t* row) const override {
     const uint32_t blocks =
         std::min((bytes - 1) / kThreads + 1, launch.device->multiprocessors * 2);
-    HISTOGRAM_LAUNCH_BINNED(SharedPrivateKernelOf, blocks, kThreads, 0, launch, data, bytes, row);
+    SharedPrivateKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
     return LaunchStatus(name());
   }
 };

@@ -12,21 +12,16 @@ constexpr uint32_t kThreads = 1024;
 constexpr uint32_t kCoarsening = 4;
 
 // A copy of the bins per block in shared memory; each thread takes a few contiguous elements.
-template <bool kIdentity>
-__global__ void SharedSectionKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row,
-                                      const __grid_constant__ BinMap map) {
-  __shared__ BlockBins<kIdentity> bins;
+__global__ void SharedSectionKernelOf(const uint8_t* data, uint32_t bytes, uint32_t* row) {
   __shared__ uint32_t counts[kByteValues];
   for (uint32_t i = threadIdx.x; i < kByteValues; i += kThreads) counts[i] = 0;
-  bins.Load(map);
   __syncthreads();
   const uint64_t stride = uint64_t{gridDim.x} * kThreads * kCoarsening;
   for (uint64_t begin = (uint64_t{blockIdx.x} * kThreads + threadIdx.x) * kCoarsening;
        begin < bytes; begin += stride) {
     const uint64_t end = min(begin + kCoarsening, uint64_t{bytes});
     for (uint64_t i = begin; i < end; ++i) {
-      const uint32_t bin = bins[data[i]];
-      if (IsBin<kIdentity>(bin)) atomicAdd(&counts[bin], 1U);
+      atomicAdd(&counts[data[i]], 1U);
     }
   }
   __syncthreads();
@@ -47,7 +42,7 @@ class SharedSectionKernel final : public PerPayloadKernel {
                               uint32_t* row) const override {
     const uint32_t blocks =
         std::min((bytes - 1) / (kThreads * kCoarsening) + 1, launch.device->multiprocessors * 2);
-    HISTOGRAM_LAUNCH_BINNED(SharedSectionKernelOf, blocks, kThreads, 0, launch, data, bytes, row);
+    SharedSectionKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
     return LaunchStatus(name());
   }
 };

@@ -47,8 +47,6 @@ struct BatchArguments {
   const uint8_t* input;
   const BatchHeader* header;
   uint32_t* rows;
-  uint32_t* next_rows;
-  uint32_t rows_to_zero;
   BatchClean clean;
   uint32_t* flag;  // may be null
 };
@@ -213,10 +211,6 @@ __global__ void __launch_bounds__(Layout::kTeamsMax* Layout::kTeamWarps * 32, 1)
   const uint32_t lane = threadIdx.x % 32;
   const uint32_t warp_in_team = threadIdx.x / 32 % Layout::kTeamWarps;
   const uint32_t team_in_block = threadIdx.x / kTeamLanes;
-  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < args.rows_to_zero * kByteValues;
-       i += gridDim.x * blockDim.x) {
-    args.next_rows[i] = 0;
-  }
   const uint32_t units = args.header->units;
   const Shares shares = {
       units, min(units / LayoutWalk::kRoundUnits, gridDim.x * (blockDim.x / kTeamLanes))};
@@ -261,7 +255,6 @@ class TeamBatchKernel : public CudaKernel {
   bool batches() const override { return true; }
   uint32_t payload_overhead_units() const override { return Layout::kOverheadUnits; }
   bool has_flag() const override { return true; }
-  bool zeroes_next_rows() const override { return true; }
   uint64_t clean_bytes(const DeviceTraits& device) const override {
     return uint64_t{TeamsMax(device)} * (sizeof(BatchSlot) + sizeof(uint32_t)) + 128;
   }
@@ -290,8 +283,6 @@ class TeamBatchKernel : public CudaKernel {
         .input = launch.input,
         .header = launch.header,
         .rows = launch.rows,
-        .next_rows = launch.next_rows,
-        .rows_to_zero = launch.rows_to_zero,
         .clean = {.finished_warps = reinterpret_cast<uint32_t*>(clean),
                   .tickets = reinterpret_cast<uint32_t*>(slots + teams_max),
                   .slots = slots},
@@ -300,7 +291,7 @@ class TeamBatchKernel : public CudaKernel {
     KernelFor(device)<<<blocks, block_pairs * 2 * Layout::kTeamWarps * 32, block_pairs * kPairBytes,
                         launch.stream>>>(args);
     HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
-    return EnqueueFoldRows(launch);
+    return absl::OkStatus();
   }
 
  private:

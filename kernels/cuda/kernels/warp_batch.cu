@@ -82,6 +82,7 @@ class WarpBatchKernel final : public TeamBatchKernel<PackedLayout> {
     return "many small payloads a launch: equal shares of a batch per two warps, with a packed "
            "table";
   }
+  Ladder ladder() const override { return Ladder::kByBlocks; }
 };
 
 }  // namespace

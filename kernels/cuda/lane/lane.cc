@@ -45,7 +45,7 @@ inline void Relax() {
 absl::StatusOr<std::unique_ptr<Lane>> Lane::Make(const LaneOptions& options) {
   std::unique_ptr<Lane> lane(new Lane(options));
   HISTOGRAM_RETURN_IF_ERROR(lane->Allocate());
-  HISTOGRAM_RETURN_IF_ERROR(lane->CaptureLadders());
+  HISTOGRAM_RETURN_IF_ERROR(lane->Record());
   return lane;
 }
 
@@ -89,35 +89,42 @@ absl::Status Lane::Allocate() {
   return absl::OkStatus();
 }
 
-// Graphs, so that a small batch costs one short launch: for batches one for each number of blocks,
-// for lone payloads one for each amount that is loaded ahead. What a graph launch does follows from
-// the header and descriptors in pinned memory alone.
-absl::Status Lane::CaptureLadders() {
+// Records the launches of each kernel that has a ladder, so that a small batch costs one short
+// launch.
+absl::Status Lane::Record() {
   Chunk chunk;
   chunk.units = ~0U;
-  const uint32_t multiprocessors = options_.device.multiprocessors;
-  for (uint32_t blocks = 1; blocks < 2 * multiprocessors; blocks *= 2) {
-    Launch launch = MakeLaunch(chunk, /*mapped=*/true);
-    launch.blocks_max = std::min(blocks, multiprocessors);
-    HISTOGRAM_RETURN_IF_ERROR(Capture(WarpBatch(), launch, launch.blocks_max, batch_ladder_));
-  }
-  chunk.piece_count = 1;
   *input_.host<PayloadDescriptor>(sizeof(BatchHeader)) = {
       .offset = PayloadsBegin(0, 1), .bytes = 0, .start = 0};
-  for (const uint32_t kib : {4U, 16U, 32U, 64U}) {
-    Launch launch = MakeLaunch(chunk, /*mapped=*/true);
-    launch.readable_bytes = kib << 10;
-    HISTOGRAM_RETURN_IF_ERROR(Capture(OneBlock(), launch, launch.readable_bytes, lone_ladder_));
+  for (const CudaKernel* kernel : Kernels()) {
+    Recorded recorded = {.kernel = kernel, .rungs = {}};
+    if (kernel->ladder() == Ladder::kByBlocks) {
+      chunk.piece_count = 0;
+      const uint32_t multiprocessors = options_.device.multiprocessors;
+      for (uint32_t blocks = 1; blocks < 2 * multiprocessors; blocks *= 2) {
+        Launch launch = MakeLaunch(chunk, /*mapped=*/true);
+        launch.blocks_max = std::min(blocks, multiprocessors);
+        HISTOGRAM_RETURN_IF_ERROR(RecordRung(launch, launch.blocks_max, recorded));
+      }
+    } else if (kernel->ladder() == Ladder::kByBytes) {
+      chunk.piece_count = 1;
+      for (const uint32_t kib : {4U, 16U, 32U, 64U}) {
+        Launch launch = MakeLaunch(chunk, /*mapped=*/true);
+        launch.readable_bytes = kib << 10;
+        HISTOGRAM_RETURN_IF_ERROR(RecordRung(launch, launch.readable_bytes, recorded));
+      }
+    }
+    if (!recorded.rungs.empty()) recorded_.push_back(std::move(recorded));
   }
   return ToStatus(cudaStreamSynchronize(stream_.get()), "upload of a lane's graphs");
 }
 
-absl::Status Lane::Capture(const CudaKernel& kernel, Launch launch, uint32_t limit,
-                           std::vector<Rung>& ladder) {
-  launch.flag = control_.device<uint32_t>(kFlagAt);
+absl::Status Lane::RecordRung(const Launch& launch, uint32_t limit, Recorded& recorded) {
+  Launch flagged = launch;
+  flagged.flag = control_.device<uint32_t>(kFlagAt);
   HISTOGRAM_CUDA_RETURN_IF_ERROR(
       cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
-  const absl::Status enqueued = kernel.Enqueue(launch);
+  const absl::Status enqueued = recorded.kernel->Enqueue(flagged);
   cudaGraph_t captured = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream_.get(), &captured);
   const Graph graph(captured);
@@ -125,7 +132,7 @@ absl::Status Lane::Capture(const CudaKernel& kernel, Launch launch, uint32_t lim
   HISTOGRAM_RETURN_IF_ERROR(ToStatus(ended, "cudaStreamEndCapture"));
   cudaGraphExec_t executable = nullptr;
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaGraphInstantiate(&executable, graph.get(), 0));
-  ladder.push_back({.limit = limit, .graph = GraphExec(executable)});
+  recorded.rungs.push_back({.limit = limit, .graph = GraphExec(executable)});
   return ToStatus(cudaGraphUpload(executable, stream_.get()), "cudaGraphUpload");
 }
 
@@ -235,8 +242,8 @@ void Lane::Abandon() {
   for (DeviceBuffer* buffer : {&device_input_, &device_rows_, &scratch_, &clean_}) {
     buffer->Abandon();
   }
-  for (std::vector<Rung>* ladder : {&batch_ladder_, &lone_ladder_}) {
-    for (Rung& rung : *ladder) rung.graph.Abandon();
+  for (Recorded& recorded : recorded_) {
+    for (Rung& rung : recorded.rungs) rung.graph.Abandon();
   }
 }
 

@@ -77,17 +77,20 @@ class Lane {
     uint64_t begin = 0, bytes = 0;  // in the pinned input
     uint32_t units = 0;
   };
-  // A graph of the ladder for batches, by blocks, or of the one for lone payloads, by bytes.
   struct Rung {
-    uint32_t limit;
+    uint32_t limit;  // blocks or bytes, as the kernel's ladder says
     GraphExec graph;
+  };
+  // The recorded launches of one kernel, the smallest limit first.
+  struct Recorded {
+    const CudaKernel* kernel;
+    std::vector<Rung> rungs;
   };
 
   explicit Lane(const LaneOptions& options) : options_(options) {}
   absl::Status Allocate();
-  absl::Status CaptureLadders();
-  absl::Status Capture(const CudaKernel& kernel, Launch launch, uint32_t limit,
-                       std::vector<Rung>& ladder);
+  absl::Status Record();
+  absl::Status RecordRung(const Launch& launch, uint32_t limit, Recorded& recorded);
   void ChooseMode(const Batch& batch, const CudaKernel& kernel);
   void Plan(const Batch& batch);
   Chunk WriteChunk(uint32_t first_piece, uint32_t piece_count, uint64_t begin);
@@ -105,13 +108,13 @@ class Lane {
   Event copied_, done_, chunk_copied_;
   PinnedBuffer input_, rows_, control_;
   DeviceBuffer device_input_, device_rows_, scratch_, clean_;
-  std::vector<Rung> batch_ladder_, lone_ladder_;
+  std::vector<Recorded> recorded_;
 
   // Of the batch that is executing.
   const CudaKernel* kernel_ = nullptr;
   bool rows_on_device_ = false;  // the kernel cannot write mapped memory: copy rows, no flag
   bool mapped_ = false;          // read in place, by a graph of `ladder_`
-  const std::vector<Rung>* ladder_ = nullptr;
+  const Recorded* ladder_ = nullptr;
   bool done_recorded_ = false;
   uint32_t sequence_ = 0;               // what the flag will hold
   std::vector<Piece> pieces_;           // the row of each is its index

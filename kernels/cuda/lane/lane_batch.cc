@@ -3,7 +3,6 @@
 
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/device/nvtx.h"
-#include "kernels/cuda/kernels/kernels.h"
 #include "kernels/cuda/lane/lane.h"
 #include "kernels/cuda/lane/lane_layout.h"
 #include "kernels/cuda/lane/streaming_copy.h"
@@ -35,11 +34,12 @@ std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes, const CudaKe
 
 void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
   kernel_ = &kernel;
-  ladder_ = nullptr;
-  if (batch.bytes <= kMappedBytesMax && kernel_ == &WarpBatch()) ladder_ = &batch_ladder_;
-  if (batch.bytes <= kLoneBytesMax && batch.items.size() == 1 && kernel_ == &OneBlock()) {
-    ladder_ = &lone_ladder_;
-  }
+  const bool fits = kernel.ladder() == Ladder::kByBytes
+                        ? batch.bytes <= kLoneBytesMax && batch.items.size() == 1
+                        : batch.bytes <= kMappedBytesMax;
+  const auto found = std::find_if(recorded_.begin(), recorded_.end(),
+                                  [&](const Recorded& r) { return r.kernel == &kernel; });
+  ladder_ = fits && found != recorded_.end() ? &*found : nullptr;
   mapped_ = ladder_ != nullptr;
   rows_on_device_ = !kernel.has_flag();
 }
@@ -139,8 +139,8 @@ absl::Status Lane::BeginMapped(const Batch& batch) {
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
   const NvtxRange range("launch");
   const uint64_t wanted =
-      ladder_ == &lone_ladder_ ? batch.bytes : uint64_t{chunk.units / kUnitsPerBlock};
-  const auto rung = std::find_if(ladder_->begin(), ladder_->end() - 1,
+      kernel_->ladder() == Ladder::kByBytes ? batch.bytes : uint64_t{chunk.units / kUnitsPerBlock};
+  const auto rung = std::find_if(ladder_->rungs.begin(), ladder_->rungs.end() - 1,
                                  [wanted](const Rung& r) { return r.limit >= wanted; });
   return ToStatus(cudaGraphLaunch(rung->graph.get(), stream_.get()), "cudaGraphLaunch");
 }
