@@ -1,5 +1,5 @@
-// The CPU kernels that are compiled in. A new kernel is one file and one line in registry.cc;
-// tests, benchmark and tuner iterate over the registry.
+// The CPU kernels that are compiled in. A new kernel is one file, its
+// prototype in kernels.h and one line in registry.cc; tests, benchmark and tuner iterate over them.
 //
 // Thread-safe: constant tables and pure functions.
 #ifndef HISTOGRAM_KERNELS_CPU_REGISTRY_H_

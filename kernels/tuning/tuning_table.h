@@ -1,8 +1,7 @@
 // Dispatch tables as text: what a tuning found, and for exactly which device and build.
 //
-// The format is lines of "word value"; see docs/TUNING.md. Reading is strict: a file that is not
-// exactly what FormatTuningTables writes is refused as a whole. Thread-safe: functions without
-// state.
+// The format is lines of "word value", as FormatTuningTables writes them. Reading is strict: any
+// other file is refused as a whole. Thread-safe: functions without state.
 #ifndef HISTOGRAM_KERNELS_TUNING_TUNING_TABLE_H_
 #define HISTOGRAM_KERNELS_TUNING_TUNING_TABLE_H_
 

@@ -1,11 +1,14 @@
 // Faults for tests: what BackendOptions::fault_injection asks for, and when it is due.
 //
-// The text is a comma-separated list of
-//   fail-launch=N     the N-th batch of the process (from 1) fails at its launch, the context
-//   survives hang-launch=N     the N-th batch never finishes (a kernel that waits until the backend
-//   goes) poison-launch=N   the N-th batch writes through a bad pointer, which poisons the context
-//   out-of-memory     the lanes cannot be allocated
-//   no-driver, driver-too-old, no-device   the machine appears so
+// The text is a comma-separated list of:
+//
+// - fail-launch=N: the N-th batch of the process (from 1) fails at its launch; the context
+// survives.
+// - hang-launch=N: the N-th batch never finishes; its kernel waits until the backend goes.
+// - poison-launch=N: the N-th batch writes through a bad pointer, which poisons the context.
+// - out-of-memory: the lanes cannot be allocated.
+// - no-driver, driver-too-old, no-device: the machine appears so.
+//
 // Thread-safe after Parse.
 #ifndef HISTOGRAM_KERNELS_CUDA_DEVICE_FAULT_PLAN_H_
 #define HISTOGRAM_KERNELS_CUDA_DEVICE_FAULT_PLAN_H_

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/kernels/kernels.h"
 #include "kernels/cuda/kernels/per_payload.h"
 
 namespace histogram::cuda {

@@ -2,7 +2,6 @@
 
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/kernels/device.cuh"
-#include "kernels/cuda/kernels/kernels.h"
 #include "kernels/cuda/kernels/per_payload.h"
 
 namespace histogram::cuda {

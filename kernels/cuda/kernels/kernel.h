@@ -2,7 +2,7 @@
 // iterate over them. Includes CUDA's headers: only kernels/cuda, its tests and benchmarks see it.
 //
 // A kernel counts the values of each payload of a batch into a row of 256 u32. Kernels are
-// stateless and thread-safe; each is one file, one line in registry.cc and one in CMakeLists.txt.
+// stateless and thread-safe; each is one .cu file and one line in registry.cc.
 #ifndef HISTOGRAM_KERNELS_CUDA_KERNELS_KERNEL_H_
 #define HISTOGRAM_KERNELS_CUDA_KERNELS_KERNEL_H_
 

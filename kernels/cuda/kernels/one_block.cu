@@ -8,7 +8,6 @@
 
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/kernels/device.cuh"
-#include "kernels/cuda/kernels/kernels.h"
 
 namespace histogram::cuda {
 namespace {

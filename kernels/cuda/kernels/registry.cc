@@ -6,17 +6,36 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/kernels/kernels.h"
+#include "kernels/cuda/kernels/kernel.h"
 
 namespace histogram::cuda {
 
+// One line a kernel, each defined in the file of its name: in the order of the literature, then
+// ours.
+#define HISTOGRAM_CUDA_KERNELS(KERNEL) \
+  KERNEL(NaiveElement)                 \
+  KERNEL(NaiveSection)                 \
+  KERNEL(NaiveInterleaved)             \
+  KERNEL(GlobalPrivate)                \
+  KERNEL(SharedPrivate)                \
+  KERNEL(SharedSection)                \
+  KERNEL(RegisterPrivate)              \
+  KERNEL(RunAccumulator)               \
+  KERNEL(PackedThread)                 \
+  KERNEL(CubHistogram)                 \
+  KERNEL(LanePrivate)                  \
+  KERNEL(WarpBatch)                    \
+  KERNEL(QuadBatch)                    \
+  KERNEL(OneBlock)
+
+#define HISTOGRAM_DECLARE(name) const CudaKernel& name();
+HISTOGRAM_CUDA_KERNELS(HISTOGRAM_DECLARE)
+#undef HISTOGRAM_DECLARE
+
 absl::Span<const CudaKernel* const> Kernels() {
-  // In the order of the literature, then ours.
-  static const std::array kKernels = {
-      &NaiveElement(),  &NaiveSection(),    &NaiveInterleaved(), &GlobalPrivate(), &SharedPrivate(),
-      &SharedSection(), &RegisterPrivate(), &RunAccumulator(),   &PackedThread(),  &CubHistogram(),
-      &LanePrivate(),   &WarpBatch(),       &QuadBatch(),        &OneBlock(),
-  };
+#define HISTOGRAM_ADDRESS(name) &name(),
+  static const std::array kKernels = {HISTOGRAM_CUDA_KERNELS(HISTOGRAM_ADDRESS)};
+#undef HISTOGRAM_ADDRESS
   return kKernels;
 }
 

@@ -22,7 +22,6 @@
 
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/kernels/device.cuh"
-#include "kernels/cuda/kernels/kernels.h"
 #include "kernels/cuda/kernels/walk.cuh"
 
 namespace histogram::cuda {

@@ -7,7 +7,6 @@
 
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/device/nvtx.h"
-#include "kernels/cuda/kernels/kernels.h"
 #include "kernels/cuda/kernels/registry.h"
 #include "kernels/cuda/lane/lane_layout.h"
 
