@@ -14,6 +14,7 @@
 #include "client/histogram_client.h"
 #include "client/methods.h"
 #include "client/status.h"
+#include "grpc/health/v1/health.pb.h"
 #include "histogram/v1/histogram.grpc.pb.h"  // for its serialization traits
 
 namespace histogram::client {
@@ -47,32 +48,6 @@ void KeepGrpcRunning() {
     return true;
   }();
   (void)started;
-}
-
-// grpc.health.v1: HealthCheckRequest{string service = 1}, HealthCheckResponse{enum status = 1}.
-// Each fits in a few bytes, so they are written and read here rather than generated.
-grpc::ByteBuffer EncodeHealthRequest(const std::string& service) {
-  std::string bytes;
-  if (!service.empty()) {
-    bytes.push_back(0x0a);
-    for (size_t rest = service.size(); true; rest >>= 7) {
-      bytes.push_back(static_cast<char>(rest < 0x80 ? rest : (rest & 0x7f) | 0x80));
-      if (rest < 0x80) break;
-    }
-    bytes += service;
-  }
-  const grpc::Slice slice(bytes);
-  return {&slice, 1};
-}
-
-absl::StatusOr<HealthStatus> DecodeHealthResponse(const grpc::ByteBuffer& buffer) {
-  grpc::Slice slice;
-  if (!buffer.DumpToSingleSlice(&slice).ok()) return absl::InternalError("cannot read the reply");
-  if (slice.size() == 0) return HealthStatus::kUnknown;
-  if (slice.size() == 2 && slice.begin()[0] == 0x08 && slice.begin()[1] <= 3) {
-    return static_cast<HealthStatus>(slice.begin()[1]);
-  }
-  return absl::InternalError("the reply is no grpc.health.v1.HealthCheckResponse");
 }
 
 }  // namespace
@@ -119,11 +94,14 @@ absl::StatusOr<HealthStatus> Client::Health(const std::string& service,
                                             const CallOptions& options) {
   grpc::ClientContext context;
   impl_->Prepare(context, options, absl::Now() + options.timeout);
-  grpc::ByteBuffer response;
+  grpc::health::v1::HealthCheckRequest request;
+  request.set_service(service);
+  const grpc::Slice message(request.SerializeAsString());
+  grpc::health::v1::HealthCheckResponse response;
   const absl::Status status =
-      Call(impl_->channels.admin, kHealthMethod, EncodeHealthRequest(service), context, response);
+      Call(impl_->channels.admin, kHealthMethod, grpc::ByteBuffer(&message, 1), context, response);
   if (!status.ok()) return status;
-  return DecodeHealthResponse(response);
+  return static_cast<HealthStatus>(response.status());
 }
 
 }  // namespace histogram::client

@@ -1,35 +1,34 @@
 #include "server/service/health.h"
 
-#include <google/protobuf/wrappers.pb.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
 #include <grpcpp/impl/rpc_service_method.h>
 
 #include <optional>
 #include <utility>
 
+#include "grpc/health/v1/health.pb.h"
 #include "server/rpc/served_call.h"
 #include "server/service/grpc_bytes.h"
 
 namespace histogram::server {
 namespace {
 
+using grpc::health::v1::HealthCheckRequest;
+
 enum : int { kCheck = 0, kWatch = 1 };
 
-// HealthCheckRequest{string service = 1} and HealthCheckResponse{enum status = 1} are on the wire
-// what StringValue{string value = 1} and UInt32Value{uint32 value = 1} are.
 std::optional<std::string> ServiceOf(grpc::ByteBuffer& request) {
-  google::protobuf::StringValue name;
-  if (!grpc::SerializationTraits<google::protobuf::StringValue>::Deserialize(&request, &name)
-           .ok()) {
+  HealthCheckRequest parsed;
+  if (!grpc::SerializationTraits<HealthCheckRequest>::Deserialize(&request, &parsed).ok()) {
     return std::nullopt;
   }
-  return name.value();
+  return parsed.service();
 }
 
 grpc::ByteBuffer ReplyOf(ServingStatus status) {
-  google::protobuf::UInt32Value value;
-  value.set_value(static_cast<uint32_t>(status));
-  return EncodeMessage(value.SerializeAsString());
+  HealthCheckResponse response;
+  response.set_status(status);
+  return EncodeMessage(response.SerializeAsString());
 }
 
 grpc::Status NotARequest() {
@@ -49,7 +48,7 @@ class CheckCall final : public UnaryCall {
     const std::optional<std::string> name = ServiceOf(request());
     if (!name.has_value()) return ReplyError(NotARequest());
     const ServingStatus status = health_.Status(*name);
-    if (status == ServingStatus::kServiceUnknown) {
+    if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
       return ReplyError({grpc::StatusCode::NOT_FOUND, "service name unknown"});
     }
     Reply(ReplyOf(status));
@@ -148,14 +147,14 @@ HealthService::HealthService() {
 void HealthService::SetServing(const std::string& name, bool serving) {
   absl::MutexLock lock(&mu_);
   Entry& entry = entries_[name];
-  entry.status = serving ? ServingStatus::kServing : ServingStatus::kNotServing;
+  entry.status = serving ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
   for (const auto& watcher : entry.watchers) watcher->Changed(entry.status);
 }
 
 ServingStatus HealthService::Status(const std::string& name) const {
   absl::MutexLock lock(&mu_);
   const auto found = entries_.find(name);
-  return found == entries_.end() ? ServingStatus::kServiceUnknown : found->second.status;
+  return found == entries_.end() ? HealthCheckResponse::SERVICE_UNKNOWN : found->second.status;
 }
 
 void HealthService::Watch(const std::string& name, const std::shared_ptr<Watcher>& watcher) {
@@ -171,7 +170,7 @@ void HealthService::Unwatch(const std::string& name, const std::shared_ptr<Watch
   if (found == entries_.end()) return;
   Entry& entry = found->second;
   entry.watchers.erase(watcher);
-  if (entry.watchers.empty() && entry.status == ServingStatus::kServiceUnknown) {
+  if (entry.watchers.empty() && entry.status == HealthCheckResponse::SERVICE_UNKNOWN) {
     entries_.erase(found);
   }
 }

@@ -17,16 +17,13 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "grpc/health/v1/health.pb.h"
 #include "server/rpc/call_queues.h"
 
 namespace histogram::server {
 
-// HealthCheckResponse.ServingStatus.
-enum class ServingStatus : uint8_t {
-  kServing = 1,
-  kNotServing = 2,
-  kServiceUnknown = 3,  // said to watchers only
-};
+using grpc::health::v1::HealthCheckResponse;
+using ServingStatus = HealthCheckResponse::ServingStatus;
 
 // Thread-safe. Outlives the gRPC server.
 class HealthService final : public grpc::Service {
@@ -64,7 +61,7 @@ class HealthService final : public grpc::Service {
 
  private:
   struct Entry {
-    ServingStatus status = ServingStatus::kServiceUnknown;
+    ServingStatus status = HealthCheckResponse::SERVICE_UNKNOWN;
     std::unordered_set<std::shared_ptr<Watcher>> watchers;
   };
 
