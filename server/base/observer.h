@@ -33,9 +33,10 @@ enum class RejectReason : uint8_t {
   kDraining,
   kCompressed,
   kQuota,
-  kUnauthenticated
+  kUnauthenticated,
+  kHeadersTooLarge
 };
-inline constexpr int kRejectReasonCount = 8;
+inline constexpr int kRejectReasonCount = 9;
 
 enum class Stage : uint8_t { kQueue, kGather, kTransfer, kKernel, kFold, kReply };
 inline constexpr int kStageCount = 6;

@@ -162,7 +162,10 @@ void ComputeManyStream::OnCall() {
   service_.open_calls.fetch_add(1, std::memory_order_relaxed);
   refused_ = IdentifyCaller(service_, context(), caller_);
   fairness_id_ = FairnessId(service_, context(), caller_);
-  if (!refused_.ok()) ObserveRefusal(service_.observer, refused_);
+  if (!refused_.ok()) {
+    ObserveRefusal(service_.observer, refused_);
+    ReportCall(service_, caller_, Method::kComputeMany, refused_, 0, 0);
+  }
   service_.streams.Add(self_);
   absl::MutexLock lock(&mu_);
   Advance(Handle::kElsewhere);
@@ -314,7 +317,7 @@ void ComputeManyStream::HandleRead(bool ok) {
 
 absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
   item->bytes = 0;
-  if (item->message == nullptr) return UnreadableMessage();
+  if (item->message == nullptr) return CompressedMessage();
   ParsedRequest& parsed = item->message->parsed;
   if (absl::Status s = ParseComputeManyRequest(item->message->fragments, parsed); !s.ok()) return s;
   item->bytes = parsed.payload_bytes;

@@ -1,5 +1,7 @@
 #include "server/service/describe.h"
 
+#include <algorithm>
+
 #include "server/batching/placement.h"
 
 namespace histogram::server {

@@ -1,7 +1,11 @@
 #include "server/service/grpc_bytes.h"
 
+#include <grpc/byte_buffer.h>
+#include <grpc/compression.h>
+#include <grpc/grpc.h>
 #include <grpc/support/time.h>
 
+#include <cstring>
 #include <string>
 
 #include "absl/hash/hash.h"
@@ -13,10 +17,23 @@
 #include "kernels/error.h"
 
 namespace histogram::server {
+namespace {
+
+// gRPC's C++ interface does not say it. A ByteBuffer is laid out as a pointer to the C interface's,
+// as gRPC itself asserts.
+bool IsCompressed(const grpc::ByteBuffer& message) {
+  static_assert(sizeof message == sizeof(grpc_byte_buffer*));
+  const grpc_byte_buffer* raw = nullptr;
+  std::memcpy(&raw, &message, sizeof raw);
+  return raw->type == GRPC_BB_RAW && raw->data.raw.compression != GRPC_COMPRESS_NONE;
+}
+
+}  // namespace
 
 std::shared_ptr<ReceivedMessage> Receive(grpc::ByteBuffer& message) {
   auto received = std::make_shared<ReceivedMessage>();
   if (!message.Valid()) return received;  // an empty message
+  if (IsCompressed(message)) return nullptr;
   received->buffer.Swap(&message);
   if (!received->buffer.Dump(&received->slices).ok()) return nullptr;
   received->fragments.reserve(received->slices.size());

@@ -32,7 +32,8 @@ struct ReceivedMessage {
   ParsedRequest parsed;             // points into the slices
 };
 
-// Takes the message's bytes and leaves it empty. Null when they cannot be read.
+// Takes the message's bytes and leaves it empty. Null where they are compressed: a small message
+// could inflate to any size.
 std::shared_ptr<ReceivedMessage> Receive(grpc::ByteBuffer& message);
 
 // A message of exactly the encoder's bytes.
