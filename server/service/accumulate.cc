@@ -374,7 +374,7 @@ void AccumulateStream::OnWriteDone(bool ok) {
 void AccumulateStream::OnCancel() {
   absl::MutexLock lock(&mu_);
   time_.Ended(service_.clock.Now());
-  Fail(absl::CancelledError("the client cancelled the call, or its deadline passed"));
+  Fail(CancelledCall());
   Advance();
 }
 

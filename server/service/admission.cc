@@ -21,11 +21,10 @@ absl::Status CheckPayload(const ParsedRequest& parsed, const char* field,
       {.reason = "PAYLOAD_TOO_LARGE", .field = field, .limit = config.payload_bytes_max});
 }
 
-absl::Status CompressedMessage() {
-  return MakeError(absl::StatusCode::kUnimplemented,
-                   "the message is compressed, and this server takes none that are; switch "
-                   "compression off in the client, for this call or its channel",
-                   {.reason = "COMPRESSED_MESSAGE", .field = "grpc-encoding"});
+absl::Status CancelledCall() {
+  return absl::CancelledError(
+      "the client cancelled the call or went away, its deadline passed, or a message was over "
+      "gRPC's own maximum");
 }
 
 void FillJob(const std::shared_ptr<ReceivedMessage>& message, const Plan& plan, TimeNs deadline,

@@ -15,25 +15,31 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "kernels/error.h"
+#include "server/request/status_details.h"
 
 namespace histogram::server {
-namespace {
 
 // gRPC's C++ interface does not say it. A ByteBuffer is laid out as a pointer to the C interface's,
 // as gRPC itself asserts.
 bool IsCompressed(const grpc::ByteBuffer& message) {
+  if (!message.Valid()) return false;
   static_assert(sizeof message == sizeof(grpc_byte_buffer*));
   const grpc_byte_buffer* raw = nullptr;
   std::memcpy(&raw, &message, sizeof raw);
   return raw->type == GRPC_BB_RAW && raw->data.raw.compression != GRPC_COMPRESS_NONE;
 }
 
-}  // namespace
+absl::Status CompressedMessage() {
+  return MakeError(absl::StatusCode::kUnimplemented,
+                   "the message is compressed, and this server takes none that are; switch "
+                   "compression off in the client, for this call or its channel",
+                   {.reason = "COMPRESSED_MESSAGE", .field = "grpc-encoding"});
+}
 
 std::shared_ptr<ReceivedMessage> Receive(grpc::ByteBuffer& message) {
   auto received = std::make_shared<ReceivedMessage>();
-  if (!message.Valid()) return received;  // an empty message
   if (IsCompressed(message)) return nullptr;
+  if (!message.Valid()) return received;  // an empty message
   received->buffer.Swap(&message);
   if (!received->buffer.Dump(&received->slices).ok()) return nullptr;
   received->fragments.reserve(received->slices.size());
@@ -90,6 +96,7 @@ grpc::Status ToGrpcStatus(const absl::Status& status) {
 
 grpc::Status FailCall(const absl::Status& status, grpc::ServerContext& context) {
   context.AddTrailingMetadata("histogram-error-bin", EncodeError(status));
+  context.AddTrailingMetadata("grpc-status-details-bin", EncodeStatusDetails(status));
   const ErrorDetail detail = GetErrorDetail(status);
   if (detail.retry_after_ms.has_value()) {
     context.AddTrailingMetadata("grpc-retry-pushback-ms", absl::StrCat(*detail.retry_after_ms));

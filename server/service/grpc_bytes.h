@@ -32,6 +32,11 @@ struct ReceivedMessage {
   ParsedRequest parsed;             // points into the slices
 };
 
+// Whether the message came compressed, as a valid one may. Nothing here decompresses.
+bool IsCompressed(const grpc::ByteBuffer& message);
+// UNIMPLEMENTED (COMPRESSED_MESSAGE), as gRPC has it for an encoding that a server does not take.
+absl::Status CompressedMessage();
+
 // Takes the message's bytes and leaves it empty. Null where they are compressed: a small message
 // could inflate to any size.
 std::shared_ptr<ReceivedMessage> Receive(grpc::ByteBuffer& message);
@@ -53,8 +58,9 @@ std::string PeerAddress(const grpc::ServerContext& context);
 // The status for the wire, without trailers.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// The same, and the trailers that go with it: `histogram-error-bin`, and `grpc-retry-pushback-ms`
-// where the error says when to come again or that it is final (RESOURCE_EXHAUSTED without a hint).
+// The same, and the trailers that go with it: `histogram-error-bin`, `grpc-status-details-bin`, and
+// `grpc-retry-pushback-ms` where the error says when to come again or that it is final
+// (RESOURCE_EXHAUSTED without a hint).
 grpc::Status FailCall(const absl::Status& status, grpc::ServerContext& context);
 
 }  // namespace histogram::server
