@@ -357,6 +357,7 @@ void AccumulateStream::FinishCall() {
     error_ = MakeError(absl::StatusCode::kUnavailable,
                        "the server is shutting down; the last reply holds what it had read",
                        {.reason = "DRAINING"});
+    ObserveRefusal(service_.observer, error_);
   }
   Answered(service_.clock.Now());
   ReportCall(service_, caller_, Method::kAccumulate, error_, samples_, *took_ns_);

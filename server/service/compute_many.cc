@@ -238,11 +238,13 @@ void ComputeManyStream::Perform(Action action, Handle handle) {
     case Action::kFinishRefused:
       EchoTrace(caller_, context());
       return Finish(FailCall(refused_, context()));
-    case Action::kFinishDraining:
-      return Finish(FailCall(MakeError(absl::StatusCode::kUnavailable,
-                                       "the server is shutting down; what it had read is answered",
-                                       {.reason = "DRAINING"}),
-                             context()));
+    case Action::kFinishDraining: {
+      const absl::Status status = MakeError(
+          absl::StatusCode::kUnavailable,
+          "the server is shutting down; what it had read is answered", {.reason = "DRAINING"});
+      ObserveRefusal(service_.observer, status);
+      return Finish(FailCall(status, context()));
+    }
     case Action::kFinishCancelled:
       return Finish(grpc::Status::CANCELLED);
   }
