@@ -9,6 +9,7 @@ from harness import specs
 from harness.api import REPOSITORY, Client, expect_error, pb
 from harness.specs import random_bytes
 from harness.waiting import wait_until
+from test_streams import Feed
 
 Code = grpc.StatusCode
 MIB = 1 << 20
@@ -99,14 +100,12 @@ class Provoked:
     def draining(self):
         """An open stream is ended; a call in the queue keeps the process alive to be asked."""
         self.queue(random_bytes(100_000))
-        stream = self.client.stub.Accumulate(self.open_requests(), timeout=100, metadata=bearer(ALICE))
-        assert not next(stream).final
+        feed = Feed()
+        stream = self.client.stub.Accumulate(iter(feed), timeout=100, metadata=bearer(ALICE))
+        wait_until(lambda: self.server.metrics().value("histsvc_streams_open") == 1, 20, "the stream")
         self.server.terminate()
         expect_error(lambda: list(stream), Code.UNAVAILABLE, "DRAINING")
-
-    def open_requests(self):
-        yield pb.AccumulateRequest(chunk=b"abc", snapshot=True)
-        wait_until(lambda: not self.server.running(), 100, "the server's end")
+        feed.half_close()
 
     def rejected(self, reason):
         return self.server.metrics().value("histsvc_rejected_total", reason=reason)
@@ -142,7 +141,7 @@ def test_what_is_too_large_is_refused_by_the_service(server, size):
         wait_until(lambda: server.metrics().value(
             "histsvc_requests_total", code="RESOURCE_EXHAUSTED") == 3, 20, "three refusals counted")
         assert server.metrics().value("histsvc_rejected_total", reason="payload_too_large") == 3
-        wait_until(lambda: server.stderr().count("request failed") == 3, 20, "three refusals logged")
+        assert "request failed" in server.stderr()  # lines that come within 10 ms are one
 
 
 def test_what_grpc_refuses_of_a_stream_is_counted_as_cancelled(server):
@@ -163,16 +162,17 @@ def test_what_grpc_refuses_of_a_stream_is_counted_as_cancelled(server):
         assert caught.value.code() == Code.RESOURCE_EXHAUSTED
 
 
-def test_a_compressed_item_ends_its_stream_after_what_came_before(server):
+def test_a_compressed_item_ends_its_stream_after_what_came_before(start_server):
     """Nobody can read the id of the item, so no answer could name it."""
     items = [pb.ComputeManyRequest(request_id=1, request=pb.ComputeRequest(payload=b"a")),
              pb.ComputeManyRequest(request_id=2, request=pb.ComputeRequest(payload=b"b" * 10_000))]
+    server = start_server()
     with Client(server.address) as client:
-        call = client.stub.ComputeMany(iter(items), timeout=60, metadata=bearer(ALICE),
+        call = client.stub.ComputeMany(iter(items), timeout=60,
                                        compression=grpc.Compression.Gzip)
         assert next(call).request_id == 1  # gRPC sends uncompressed what would grow
         expect_error(lambda: list(call), Code.UNIMPLEMENTED, "COMPRESSED_MESSAGE")
         expect_error(lambda: list(client.stub.Accumulate(
-            iter([pb.AccumulateRequest(chunk=b"b" * 10_000)]), timeout=60, metadata=bearer(ALICE),
+            iter([pb.AccumulateRequest(chunk=b"b" * 10_000)]), timeout=60,
             compression=grpc.Compression.Deflate)), Code.UNIMPLEMENTED, "COMPRESSED_MESSAGE")
         assert server.metrics().value("histsvc_rejected_total", reason="compressed") == 2
