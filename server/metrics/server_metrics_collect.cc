@@ -151,7 +151,9 @@ void ServerMetrics::CollectRequests(Writer& writer) const {
     }
   }
   writer.Family("request_duration_seconds",
-                "Time from a payload's arrival to its answer, by method and size of the payload.",
+                "Time from a payload's arrival, of an Accumulate from that of its last message, to "
+                "its answer, by method and size of the payload. What a caller takes to send or to "
+                "read is not in it.",
                 MetricType::Histogram);
   for (size_t m = 0; m < kMethodCount; ++m) {
     for (size_t s = 0; s < kSizeClassCount; ++s) {

@@ -8,6 +8,7 @@
 #include <histogram/binning.h>
 #include <histogram/statistics.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>

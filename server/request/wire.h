@@ -3,6 +3,7 @@
 #ifndef HISTOGRAM_SERVER_REQUEST_WIRE_H_
 #define HISTOGRAM_SERVER_REQUEST_WIRE_H_
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>

@@ -3,12 +3,14 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/error.h"
+#include "server/request/stream_time.h"
 #include "server/rpc/call_queues.h"
 #include "server/rpc/read_ahead.h"
 #include "server/rpc/served_call.h"
@@ -25,6 +27,19 @@ constexpr size_t kChunksMax = 32;
 constexpr uint64_t kChunkBytesMax = uint64_t{4} << 20;
 // Replies that may wait for a client that does not read them, before reading pauses.
 constexpr size_t kRepliesMax = 4;
+
+// What ran is said of the last chunk; times are sums over all of them.
+void AddToReceipt(const BatchReport& report, uint64_t queue_ns, Receipt& receipt) {
+  BatchReport& sum = receipt.batch;
+  const uint64_t gather_ns = sum.gather_ns + report.gather_ns;
+  const uint64_t transfer_ns = sum.transfer_ns + report.transfer_ns;
+  const uint64_t kernel_ns = sum.kernel_ns + report.kernel_ns;
+  sum = report;
+  sum.gather_ns = gather_ns;
+  sum.transfer_ns = transfer_ns;
+  sum.kernel_ns = kernel_ns;
+  receipt.queue_ns += queue_ns;
+}
 
 class AccumulateStream;
 
@@ -79,6 +94,8 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   bool MayRead() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   absl::Status Accept(std::shared_ptr<ReceivedMessage>& message);
+  // Makes the plan, unless there is one: of the first message's spec.
+  absl::Status ReadSpec(std::string_view spec) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   Chunk* Append(const std::shared_ptr<ReceivedMessage>& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Count(Chunk* chunk);
   void AddUp(Chunk& chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -86,16 +103,21 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   void PushReply(bool final) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Ends the stream with the first error; chunks that are not yet counted cost no more work.
   void Fail(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // There is an answer: what follows, writing it, waits for the caller.
+  void Answered(TimeNs now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (!took_ns_.has_value()) took_ns_ = time_.SinceLast(now);
+  }
 
   ServiceContext& service_;
   Methods& methods_;
-  TimeNs started_at_ = 0;                   // set in OnCall
-  TimeNs deadline_ = 0;                     // likewise
+  TimeNs deadline_ = 0;                     // set in OnCall
   Caller caller_;                           // likewise
   uint64_t fairness_id_ = 0;                // likewise
   std::shared_ptr<AccumulateStream> self_;  // gRPC's hold on the stream: from Await to OnDone
 
   absl::Mutex mu_;
+  StreamTime time_ ABSL_GUARDED_BY(mu_);
+  std::optional<uint64_t> took_ns_ ABSL_GUARDED_BY(mu_);  // from the last message to the answer
   std::shared_ptr<const Plan> plan_ ABSL_GUARDED_BY(mu_);  // set with the first message
   std::vector<std::unique_ptr<Chunk>> chunks_ ABSL_GUARDED_BY(mu_);
   std::vector<Chunk*> free_chunks_ ABSL_GUARDED_BY(mu_);
@@ -126,7 +148,6 @@ void Chunk::Done(const absl::Status& status) {
 }
 
 void AccumulateStream::OnCall() {
-  started_at_ = service_.clock.Now();
   deadline_ = DeadlineOf(context());
   service_.observer.StreamOpened(Method::kAccumulate);
   service_.open_calls.fetch_add(1, std::memory_order_relaxed);
@@ -180,6 +201,7 @@ void AccumulateStream::Perform(Action action) {
 }
 
 void AccumulateStream::OnReadDone(bool ok) {
+  const TimeNs now = service_.clock.Now();
   std::shared_ptr<ReceivedMessage> message;
   absl::Status status;
   if (ok) {
@@ -191,6 +213,11 @@ void AccumulateStream::OnReadDone(bool ok) {
   {
     absl::MutexLock lock(&mu_);
     reading_ = false;
+    if (ok) {
+      time_.Arrived(now);
+    } else {
+      time_.Ended(now);
+    }
     if (!ok) {
       half_closed_ = true;
     } else if (!status.ok()) {
@@ -204,18 +231,19 @@ void AccumulateStream::OnReadDone(bool ok) {
 }
 
 absl::Status AccumulateStream::Accept(std::shared_ptr<ReceivedMessage>& message) {
-  if (message == nullptr) return UnreadableMessage();
+  if (message == nullptr) return CompressedMessage();
   ParsedRequest& parsed = message->parsed;
   if (absl::Status s = ParseAccumulateRequest(message->fragments, parsed); !s.ok()) return s;
   if (absl::Status s = CheckPayload(parsed, "chunk", service_.config); !s.ok()) return s;
   if (absl::Status s = ChargeCaller(service_, caller_, parsed.payload_bytes); !s.ok()) return s;
-  {
-    absl::MutexLock lock(&mu_);
-    if (plan_ != nullptr) return absl::OkStatus();  // the spec is read from the first message only
-  }
-  auto plan = MakePlanCached(parsed.spec, service_.plan_limits());
-  if (!plan.ok()) return plan.status();
   absl::MutexLock lock(&mu_);
+  return ReadSpec(parsed.spec);
+}
+
+absl::Status AccumulateStream::ReadSpec(std::string_view spec) {
+  if (plan_ != nullptr) return absl::OkStatus();
+  auto plan = MakePlanCached(spec, service_.plan_limits());
+  if (!plan.ok()) return plan.status();
   plan_ = *std::move(plan);
   return absl::OkStatus();
 }
@@ -273,6 +301,7 @@ void AccumulateStream::ChunkDone(Chunk* chunk, absl::Status status) {
       free_chunks_.push_back(open_chunks_.front());
       open_chunks_.pop_front();
     }
+    if (open_chunks_.empty() && !half_closed_ && !draining_) time_.Waits(service_.clock.Now());
     if (!Due().has_value() || !ClaimPost()) return;
   }
   PostClaimed();
@@ -291,18 +320,21 @@ void AccumulateStream::AddUp(Chunk& chunk) {
   for (uint32_t value = 0; value < kByteValues; ++value) totals_[value] += chunk.counts[value];
   samples_ += chunk.bytes;
   ++chunks_added_;
-  answer_.receipt.batch = chunk.report;
-  answer_.receipt.queue_ns = chunk.queue_ns;
+  AddToReceipt(chunk.report, chunk.queue_ns, answer_.receipt);
   if (chunk.snapshot) PushReply(/*final=*/false);
 }
 
 void AccumulateStream::Fail(absl::Status status) {
+  Answered(service_.clock.Now());
   if (error_.ok()) error_ = std::move(status);
   for (const auto& chunk : chunks_) chunk->cancelled.store(true, std::memory_order_relaxed);
 }
 
 void AccumulateStream::PushReply(bool final) {
-  if (plan_ == nullptr) plan_ = std::make_shared<Plan>();  // no message came: the default spec
+  if (absl::Status s = ReadSpec({}); !s.ok()) {  // no message came: the default spec
+    ObserveRefusal(service_.observer, s);
+    return Fail(std::move(s));
+  }
   const TimeNs begin = service_.clock.Now();
   if (absl::Status s = MakeAnswer(*plan_, totals_, samples_, answer_); !s.ok()) {
     service_.observer.IntegrityFailure();
@@ -310,7 +342,8 @@ void AccumulateStream::PushReply(bool final) {
     return;
   }
   const TimeNs folded = service_.clock.Now();
-  answer_.receipt.total_ns = static_cast<uint64_t>(folded - started_at_);
+  answer_.receipt.total_ns = time_.Busy(folded);
+  if (last_reply_made_) Answered(folded);
   grpc::ByteBuffer reply = EncodeMessage(
       ReplyEncoder::AccumulateResponse(answer_, plan_->omit_counts, final, chunks_added_));
   replies_.emplace_back().Swap(&reply);
@@ -324,9 +357,10 @@ void AccumulateStream::FinishCall() {
     error_ = MakeError(absl::StatusCode::kUnavailable,
                        "the server is shutting down; the last reply holds what it had read",
                        {.reason = "DRAINING"});
+    ObserveRefusal(service_.observer, error_);
   }
-  ReportCall(service_, caller_, Method::kAccumulate, error_, samples_,
-             static_cast<uint64_t>(service_.clock.Now() - started_at_));
+  Answered(service_.clock.Now());
+  ReportCall(service_, caller_, Method::kAccumulate, error_, samples_, *took_ns_);
   EchoTrace(caller_, context());
   Finish(error_.ok() ? grpc::Status::OK : FailCall(error_, context()));
 }
@@ -340,7 +374,8 @@ void AccumulateStream::OnWriteDone(bool ok) {
 
 void AccumulateStream::OnCancel() {
   absl::MutexLock lock(&mu_);
-  Fail(absl::CancelledError("the client cancelled the call, or its deadline passed"));
+  time_.Ended(service_.clock.Now());
+  Fail(CancelledCall());
   Advance();
 }
 
@@ -354,6 +389,7 @@ void AccumulateStream::OnDone() {
 void AccumulateStream::Drain() {
   absl::MutexLock lock(&mu_);
   draining_ = true;
+  time_.Ended(service_.clock.Now());
   Advance();
 }
 

@@ -1,5 +1,8 @@
 #include "server/service/admission.h"
 
+#include <string>
+#include <string_view>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 
@@ -8,17 +11,20 @@ namespace histogram::server {
 absl::Status CheckPayload(const ParsedRequest& parsed, const char* field,
                           const TransportConfig& config) {
   if (parsed.payload_bytes <= config.payload_bytes_max) return absl::OkStatus();
+  const bool is_chunk = field == std::string_view("chunk");
   return MakeError(
       absl::StatusCode::kResourceExhausted,
       absl::StrCat(field, ": ", parsed.payload_bytes, " bytes are more than the limit of ",
-                   config.payload_bytes_max, "; send larger ones in chunks through Accumulate"),
+                   config.payload_bytes_max,
+                   is_chunk ? "; send it in smaller chunks"
+                            : "; send larger ones in chunks through Accumulate"),
       {.reason = "PAYLOAD_TOO_LARGE", .field = field, .limit = config.payload_bytes_max});
 }
 
-absl::Status UnreadableMessage() {
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   "the message is compressed; this server takes uncompressed messages only",
-                   {.reason = "COMPRESSED_MESSAGE", .field = "grpc-encoding"});
+absl::Status CancelledCall() {
+  return absl::CancelledError(
+      "the client cancelled the call or went away, its deadline passed, or a message was over "
+      "gRPC's own maximum");
 }
 
 void FillJob(const std::shared_ptr<ReceivedMessage>& message, const Plan& plan, TimeNs deadline,
@@ -64,6 +70,8 @@ void ObserveRefusal(Observer& observer, const absl::Status& status) {
     observer.Rejected(RejectReason::kUnauthenticated);
   } else if (reason == "COMPRESSED_MESSAGE") {
     observer.Rejected(RejectReason::kCompressed);
+  } else if (reason == "HEADERS_TOO_LARGE") {
+    observer.Rejected(RejectReason::kHeadersTooLarge);
   } else if (status.code() == absl::StatusCode::kInvalidArgument) {
     observer.Rejected(RejectReason::kBadRequest);
   }

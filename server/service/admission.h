@@ -15,8 +15,8 @@ namespace histogram::server {
 absl::Status CheckPayload(const ParsedRequest& parsed, const char* field,
                           const TransportConfig& config);
 
-// The error for a message whose bytes gRPC cannot hand out.
-absl::Status UnreadableMessage();
+// What is reported of a call that ended before its answer was sent.
+absl::Status CancelledCall();
 
 // Points `job` at the message's payload; who calls is left to Job::Identify, or to the caller.
 void FillJob(const std::shared_ptr<ReceivedMessage>& message, const Plan& plan, TimeNs deadline,

@@ -1,6 +1,7 @@
 #include "server/service/caller.h"
 
-#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
 #include "server/service/grpc_bytes.h"
 
 namespace histogram::server {
@@ -22,6 +23,20 @@ std::string_view MetadataValue(const grpc::ServerContext& context, const char* k
                               : std::string_view(it->second.data(), it->second.size());
 }
 
+absl::Status CheckHeaders(const ServiceContext& service, const grpc::ServerContext& context) {
+  constexpr uint64_t kEntryBytes = 32;  // as HTTP/2 counts a header list, RFC 9113, 6.5.2
+  const uint64_t limit = service.config.header_bytes_max;
+  uint64_t bytes = 0;
+  for (const auto& [name, value] : context.client_metadata()) {
+    bytes += name.size() + value.size() + kEntryBytes;
+  }
+  if (bytes <= limit) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("headers: ", bytes, " bytes are more than the limit of ", limit,
+                                "; send less metadata with the call"),
+                   {.reason = "HEADERS_TOO_LARGE", .field = "headers", .limit = limit});
+}
+
 }  // namespace
 
 bool IsTraceparent(std::string_view value) {
@@ -39,9 +54,11 @@ bool IsTraceparent(std::string_view value) {
 
 absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerContext& context,
                             Caller& caller) {
+  caller.context = &context;
   if (const std::string_view trace = MetadataValue(context, "traceparent"); IsTraceparent(trace)) {
     caller.traceparent = trace;
   }
+  if (absl::Status s = CheckHeaders(service, context); !s.ok()) return s;
   if (service.authenticator == nullptr) return absl::OkStatus();
   auto tenant = service.authenticator->Authenticate(MetadataValue(context, "authorization"));
   if (!tenant.ok()) return tenant.status();
@@ -72,13 +89,15 @@ void ReportCall(ServiceContext& service, const Caller& caller, Method method,
   const uint64_t slow_us = service.config.slow_request_us;
   const bool slow = slow_us != 0 && duration_ns >= slow_us * 1000;
   if (status.ok() && !slow) return;
+  const std::string peer = caller.context == nullptr ? "" : PeerAddress(*caller.context);
   service.observer.NoteRequest(
       {.method = method,
        .status = status,
        .payload_bytes = payload_bytes,
        .duration_ns = duration_ns,
        .traceparent = caller.traceparent,
-       .tenant = caller.tenant == nullptr ? std::string_view() : caller.tenant->name()});
+       .tenant = caller.tenant == nullptr ? std::string_view() : caller.tenant->name(),
+       .peer = peer});
 }
 
 }  // namespace histogram::server

@@ -16,12 +16,15 @@
 namespace histogram::server {
 
 struct Caller {
+  // The call, which outlives this; set by IdentifyCaller.
+  const grpc::ServerContext* context = nullptr;
   std::shared_ptr<Tenant> tenant;  // null where no tokens are configured
   std::string traceparent;         // W3C Trace Context, validated; empty where none was sent
 };
 
-// Reads the call's metadata and checks its token. UNAUTHENTICATED where tokens are configured and
-// the call shows none that is known; the trace is set all the same.
+// Reads the call's metadata and checks its token. RESOURCE_EXHAUSTED (HEADERS_TOO_LARGE) where the
+// metadata is over the limit, UNAUTHENTICATED where tokens are configured and the call shows none
+// that is known; the trace is set all the same.
 absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerContext& context,
                             Caller& caller);
 

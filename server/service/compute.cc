@@ -60,7 +60,7 @@ class ComputeCall final : public UnaryCall,
                                       static_cast<uint64_t>(now - reply_at_));
     }
     ReportCall(service_, caller_info_, Method::kCompute, status_, bytes,
-               static_cast<uint64_t>(now - started_at_));
+               static_cast<uint64_t>(sent_at_ - started_at_));
     service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
     UnaryCall::OnDone();
   }
@@ -68,7 +68,7 @@ class ComputeCall final : public UnaryCall,
   absl::StatusOr<Batcher::Outcome> Accept() {
     if (absl::Status s = IdentifyCaller(service_, context(), caller_info_); !s.ok()) return s;
     message_ = Receive(request());
-    if (message_ == nullptr) return UnreadableMessage();
+    if (message_ == nullptr) return CompressedMessage();
     ParsedRequest& parsed = message_->parsed;
     if (absl::Status s = ParseComputeRequest(message_->fragments, parsed); !s.ok()) return s;
     bytes = parsed.payload_bytes;
@@ -96,6 +96,7 @@ class ComputeCall final : public UnaryCall,
 
   // The object may be gone when it returns.
   void Send() {
+    sent_at_ = service_.clock.Now();  // what follows, a caller that reads slowly can draw out
     EchoTrace(caller_info_, context());
     if (!status_.ok()) return ReplyError(FailCall(status_, context()));
     grpc::ByteBuffer reply;  // lets go of the bytes as soon as they are sent
@@ -107,6 +108,7 @@ class ComputeCall final : public UnaryCall,
   Methods& methods_;
   TimeNs started_at_ = 0;
   TimeNs reply_at_ = 0;
+  TimeNs sent_at_ = 0;
   absl::Status status_;
   Caller caller_info_;
   std::shared_ptr<ReceivedMessage> message_;

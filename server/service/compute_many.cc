@@ -68,6 +68,11 @@ class ComputeManyStream final : public StreamCall, public DrainableStream {
   void OnPosted() override;
   void OnCancel() override;
   void OnDone() override {
+    // The client was to get OK, and did not: it went away, or the message that was not read is one
+    // over gRPC's own maximum.
+    if (finished_ok_ && context().IsCancelled()) {
+      ReportCall(service_, caller_, Method::kComputeMany, CancelledCall(), 0, 0);
+    }
     service_.streams.Remove(self_);
     service_.observer.StreamClosed(Method::kComputeMany);
     service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
@@ -109,6 +114,8 @@ class ComputeManyStream final : public StreamCall, public DrainableStream {
   }
 
   void HandleRead(bool ok);
+  // Ends the stream with `status` once what was read before is answered.
+  void Refuse(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<Batcher::Outcome> Accept(Item* item);
   // The reply to an item that is finished; lets go of what the item held.
   grpc::ByteBuffer MakeReply(Item& item, const absl::Status& status);
@@ -122,10 +129,10 @@ class ComputeManyStream final : public StreamCall, public DrainableStream {
   TimeNs deadline_ = 0;                      // set in OnCall
   Caller caller_;                            // likewise
   uint64_t fairness_id_ = 0;                 // likewise
-  absl::Status refused_;                     // likewise: why nothing is read from this caller
   std::shared_ptr<ComputeManyStream> self_;  // gRPC's hold on the stream: from Await to OnDone
 
   absl::Mutex mu_;
+  absl::Status refused_ ABSL_GUARDED_BY(mu_);  // why nothing more is read from this caller
   std::vector<std::unique_ptr<Item>> items_ ABSL_GUARDED_BY(mu_);
   std::vector<Item*> free_items_ ABSL_GUARDED_BY(mu_);
   std::deque<grpc::ByteBuffer> replies_ ABSL_GUARDED_BY(mu_);
@@ -145,6 +152,7 @@ class ComputeManyStream final : public StreamCall, public DrainableStream {
   bool gate_closed_ ABSL_GUARDED_BY(mu_) = false;
   uint64_t gate_ticket_ ABSL_GUARDED_BY(mu_) = 0;
 
+  bool finished_ok_ = false;   // read by OnDone, after everything else
   grpc::ByteBuffer incoming_;  // of the one read under way
   grpc::ByteBuffer outgoing_;  // of the one write under way
 };
@@ -160,12 +168,18 @@ void ComputeManyStream::OnCall() {
   deadline_ = DeadlineOf(context());
   service_.observer.StreamOpened(Method::kComputeMany);
   service_.open_calls.fetch_add(1, std::memory_order_relaxed);
-  refused_ = IdentifyCaller(service_, context(), caller_);
+  absl::Status identified = IdentifyCaller(service_, context(), caller_);
   fairness_id_ = FairnessId(service_, context(), caller_);
-  if (!refused_.ok()) ObserveRefusal(service_.observer, refused_);
   service_.streams.Add(self_);
   absl::MutexLock lock(&mu_);
+  if (!identified.ok()) Refuse(std::move(identified));
   Advance(Handle::kElsewhere);
+}
+
+void ComputeManyStream::Refuse(absl::Status status) {
+  ObserveRefusal(service_.observer, status);
+  ReportCall(service_, caller_, Method::kComputeMany, status, 0, 0);
+  refused_ = std::move(status);
 }
 
 bool ComputeManyStream::TakeRead() {
@@ -184,11 +198,11 @@ std::optional<ComputeManyStream::Action> ComputeManyStream::Decide() {
     finished_ = true;
     return Action::kFinishCancelled;
   }
-  if (!refused_.ok()) {
+  if (!refused_.ok() && unanswered_ == 0) {
     finished_ = true;
     return Action::kFinishRefused;
   }
-  if ((no_more_reads_ || draining_) && unanswered_ == 0) {
+  if (refused_.ok() && (no_more_reads_ || draining_) && unanswered_ == 0) {
     finished_ = true;
     return no_more_reads_ ? Action::kFinishOk : Action::kFinishDraining;
   }
@@ -218,16 +232,19 @@ void ComputeManyStream::Perform(Action action, Handle handle) {
       Do(handle, [this] { StartWrite(outgoing_, grpc::WriteOptions().set_buffer_hint()); });
       return;
     case Action::kFinishOk:
+      finished_ok_ = true;
       EchoTrace(caller_, context());
       return Finish(grpc::Status::OK);
     case Action::kFinishRefused:
       EchoTrace(caller_, context());
       return Finish(FailCall(refused_, context()));
-    case Action::kFinishDraining:
-      return Finish(FailCall(MakeError(absl::StatusCode::kUnavailable,
-                                       "the server is shutting down; what it had read is answered",
-                                       {.reason = "DRAINING"}),
-                             context()));
+    case Action::kFinishDraining: {
+      const absl::Status status = MakeError(
+          absl::StatusCode::kUnavailable,
+          "the server is shutting down; what it had read is answered", {.reason = "DRAINING"});
+      ObserveRefusal(service_.observer, status);
+      return Finish(FailCall(status, context()));
+    }
     case Action::kFinishCancelled:
       return Finish(grpc::Status::CANCELLED);
   }
@@ -273,6 +290,13 @@ void ComputeManyStream::HandleRead(bool ok) {
   const bool read_first = received_bytes >= kReadFirstBytesMin;
   const bool takes_long = received_bytes >= kTakesLongBytesMin;
   std::shared_ptr<ReceivedMessage> message = Receive(incoming_);
+  if (message == nullptr) {  // nobody can say which item it is: it ends the stream
+    absl::MutexLock lock(&mu_);
+    reading_ = false;
+    Refuse(CompressedMessage());
+    coalescer_.ReadEnded();
+    return Advance(Handle::kHere);
+  }
   Item* item = nullptr;
   uint64_t ticket = 0;
   bool read = false;
@@ -313,7 +337,6 @@ void ComputeManyStream::HandleRead(bool ok) {
 
 absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
   item->bytes = 0;
-  if (item->message == nullptr) return UnreadableMessage();
   ParsedRequest& parsed = item->message->parsed;
   if (absl::Status s = ParseComputeManyRequest(item->message->fragments, parsed); !s.ok()) return s;
   item->bytes = parsed.payload_bytes;
@@ -337,7 +360,7 @@ void ComputeManyStream::ItemAdmitted(const Item& item) {
 }
 
 grpc::ByteBuffer ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
-  const uint64_t request_id = item.message == nullptr ? 0 : item.message->parsed.request_id;
+  const uint64_t request_id = item.message->parsed.request_id;
   absl::Status result = status;
   TimeNs now = 0;
   if (result.ok()) result = FinishAnswer(service_, *item.plan, item, item.answer, now);

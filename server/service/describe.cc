@@ -1,5 +1,7 @@
 #include "server/service/describe.h"
 
+#include <algorithm>
+
 namespace histogram::server {
 namespace {
 

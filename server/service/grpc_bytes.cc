@@ -1,17 +1,44 @@
 #include "server/service/grpc_bytes.h"
 
+#include <grpc/byte_buffer.h>
+#include <grpc/compression.h>
+#include <grpc/grpc.h>
 #include <grpc/support/time.h>
 
+#include <cstring>
 #include <string>
 
 #include "absl/hash/hash.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "kernels/error.h"
+#include "server/request/status_details.h"
 
 namespace histogram::server {
 
+// gRPC's C++ interface does not say it. A ByteBuffer is laid out as a pointer to the C interface's,
+// as gRPC itself asserts.
+bool IsCompressed(const grpc::ByteBuffer& message) {
+  if (!message.Valid()) return false;
+  static_assert(sizeof message == sizeof(grpc_byte_buffer*));
+  const grpc_byte_buffer* raw = nullptr;
+  std::memcpy(&raw, &message, sizeof raw);
+  return raw->type == GRPC_BB_RAW && raw->data.raw.compression != GRPC_COMPRESS_NONE;
+}
+
+absl::Status CompressedMessage() {
+  return MakeError(absl::StatusCode::kUnimplemented,
+                   "the message is compressed, and this server takes none that are; switch "
+                   "compression off in the client, for this call or its channel",
+                   {.reason = "COMPRESSED_MESSAGE", .field = "grpc-encoding"});
+}
+
 std::shared_ptr<ReceivedMessage> Receive(grpc::ByteBuffer& message) {
   auto received = std::make_shared<ReceivedMessage>();
+  if (IsCompressed(message)) return nullptr;
   if (!message.Valid()) return received;  // an empty message
   received->buffer.Swap(&message);
   if (!received->buffer.Dump(&received->slices).ok()) return nullptr;
@@ -55,12 +82,21 @@ uint64_t CallerOf(const grpc::ServerContext& context, bool certificates) {
   return absl::HashOf(identity.empty() ? context.peer() : identity);
 }
 
+std::string PeerAddress(const grpc::ServerContext& context) {
+  const std::string uri = context.peer();  // "ipv4:192.0.2.1:40000", "ipv6:%5B::1%5D:40000"
+  if (absl::StartsWith(uri, "unix")) return "unix";
+  absl::string_view address = uri;
+  if (!absl::ConsumePrefix(&address, "ipv4:")) absl::ConsumePrefix(&address, "ipv6:");
+  return absl::StrReplaceAll(address, {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
+}
+
 grpc::Status ToGrpcStatus(const absl::Status& status) {
   return {static_cast<grpc::StatusCode>(status.code()), std::string(status.message())};
 }
 
 grpc::Status FailCall(const absl::Status& status, grpc::ServerContext& context) {
   context.AddTrailingMetadata("histogram-error-bin", EncodeError(status));
+  context.AddTrailingMetadata("grpc-status-details-bin", EncodeStatusDetails(status));
   const ErrorDetail detail = GetErrorDetail(status);
   if (detail.retry_after_ms.has_value()) {
     context.AddTrailingMetadata("grpc-retry-pushback-ms", absl::StrCat(*detail.retry_after_ms));

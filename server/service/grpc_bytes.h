@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -31,7 +32,13 @@ struct ReceivedMessage {
   ParsedRequest parsed;             // points into the slices
 };
 
-// Takes the message's bytes and leaves it empty. Null when they cannot be read.
+// Whether the message came compressed, as a valid one may. Nothing here decompresses.
+bool IsCompressed(const grpc::ByteBuffer& message);
+// UNIMPLEMENTED (COMPRESSED_MESSAGE), as gRPC has it for an encoding that a server does not take.
+absl::Status CompressedMessage();
+
+// Takes the message's bytes and leaves it empty. Null where they are compressed: a small message
+// could inflate to any size.
 std::shared_ptr<ReceivedMessage> Receive(grpc::ByteBuffer& message);
 
 // A message of exactly the encoder's bytes.
@@ -45,11 +52,15 @@ TimeNs DeadlineOf(const grpc::ServerContext& context);
 // else the connection.
 uint64_t CallerOf(const grpc::ServerContext& context, bool certificates);
 
+// The caller's address as people write it: "192.0.2.1:40000", "[::1]:40000", "unix".
+std::string PeerAddress(const grpc::ServerContext& context);
+
 // The status for the wire, without trailers.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 
-// The same, and the trailers that go with it: `histogram-error-bin`, and `grpc-retry-pushback-ms`
-// where the error says when to come again or that it is final (RESOURCE_EXHAUSTED without a hint).
+// The same, and the trailers that go with it: `histogram-error-bin`, `grpc-status-details-bin`, and
+// `grpc-retry-pushback-ms` where the error says when to come again or that it is final
+// (RESOURCE_EXHAUSTED without a hint).
 grpc::Status FailCall(const absl::Status& status, grpc::ServerContext& context);
 
 }  // namespace histogram::server

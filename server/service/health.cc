@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "grpc/health/v1/health.pb.h"
 #include "server/rpc/served_call.h"
 #include "server/service/grpc_bytes.h"
@@ -17,10 +18,11 @@ using grpc::health::v1::HealthCheckRequest;
 
 enum : int { kCheck = 0, kWatch = 1 };
 
-std::optional<std::string> ServiceOf(grpc::ByteBuffer& request) {
+absl::StatusOr<std::string> ServiceOf(grpc::ByteBuffer& request) {
+  if (IsCompressed(request)) return CompressedMessage();
   HealthCheckRequest parsed;
   if (!grpc::SerializationTraits<HealthCheckRequest>::Deserialize(&request, &parsed).ok()) {
-    return std::nullopt;
+    return absl::InvalidArgumentError("the message is no grpc.health.v1.HealthCheckRequest");
   }
   return parsed.service();
 }
@@ -29,11 +31,6 @@ grpc::ByteBuffer ReplyOf(ServingStatus status) {
   HealthCheckResponse response;
   response.set_status(status);
   return EncodeMessage(response.SerializeAsString());
-}
-
-grpc::Status NotARequest() {
-  return {grpc::StatusCode::INVALID_ARGUMENT,
-          "the message is no grpc.health.v1.HealthCheckRequest"};
 }
 
 class CheckCall final : public UnaryCall {
@@ -45,8 +42,8 @@ class CheckCall final : public UnaryCall {
  private:
   void AwaitNext() override { new CheckCall(health_, queue()); }
   void OnCall() override {
-    const std::optional<std::string> name = ServiceOf(request());
-    if (!name.has_value()) return ReplyError(NotARequest());
+    const absl::StatusOr<std::string> name = ServiceOf(request());
+    if (!name.ok()) return ReplyError(ToGrpcStatus(name.status()));
     const ServingStatus status = health_.Status(*name);
     if (status == HealthCheckResponse::SERVICE_UNKNOWN) {
       return ReplyError({grpc::StatusCode::NOT_FOUND, "service name unknown"});
@@ -80,14 +77,15 @@ class WatchCall final : public StreamCall,
   void AwaitNext() override { std::make_shared<WatchCall>(health_, queue())->Await(); }
   void OnCall() override { StartRead(&request_); }
   void OnReadDone(bool ok) override {
-    std::optional<std::string> name = ok ? ServiceOf(request_) : std::nullopt;
-    if (name.has_value()) {
+    absl::StatusOr<std::string> name =
+        ok ? ServiceOf(request_) : absl::InvalidArgumentError("a Watch needs one message");
+    if (name.ok()) {
       name_ = *std::move(name);
       health_.Watch(name_, self_);
       return;
     }
     absl::MutexLock lock(&mu_);
-    end_ = NotARequest();
+    end_ = ToGrpcStatus(name.status());
     Advance();
   }
   void OnWriteDone(bool ok) override {

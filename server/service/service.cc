@@ -44,6 +44,7 @@ class DescribeCall final : public UnaryCall {
   }
 
   absl::Status CheckRequest() {
+    if (IsCompressed(request())) return CompressedMessage();
     v1::DescribeRequest message;
     using Traits = grpc::SerializationTraits<v1::DescribeRequest>;
     if (request().Valid() && !Traits::Deserialize(&request(), &message).ok()) {

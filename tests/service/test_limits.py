@@ -6,7 +6,7 @@ import threading
 import grpc
 
 from harness import http2, oracle
-from harness.api import SERVICE, Client, pb
+from harness.api import SERVICE, Client, expect_error, pb
 from harness.specs import random_bytes
 from harness.waiting import wait_until
 
@@ -32,12 +32,14 @@ def wait_for_goaway(connection):
 def test_headers_over_their_limit(start_server):
     with start_server("--header-bytes-max", 4096) as server, Client(server.address) as client:
         still_right(client, metadata=(("x-much", "y" * 2000),))
+        expect_error(lambda: client.compute(b"abc", metadata=(("x-much", "y" * 6000),)),
+                     grpc.StatusCode.RESOURCE_EXHAUSTED, "HEADERS_TOO_LARGE", "headers", 4096)
         for _ in range(3):
             try:
-                client.compute(b"abc", metadata=(("x-much", "y" * 6000),))
-                raise AssertionError("6 KB of headers were taken, the limit is 4 KiB")
+                client.compute(b"abc", metadata=(("x-much", "y" * 12_000),))
+                raise AssertionError("12 KB of headers were taken, the limit is 4 KiB")
             except grpc.RpcError as error:
-                # gRPC refuses the call, or ends the connection if more of it is on its way.
+                # gRPC refuses what is over twice the limit, or ends the connection if more of it is on its way.
                 assert error.code() in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE), error
         with Client(server.address) as other:
             still_right(other)

@@ -1,0 +1,178 @@
+"""Every refusal is counted under its reason, and the reasons are those that the runbook lists."""
+
+import re
+
+import grpc
+import pytest
+
+from harness import specs
+from harness.api import REPOSITORY, Client, expect_error, pb
+from harness.specs import random_bytes
+from harness.waiting import wait_until
+from test_streams import Feed
+
+Code = grpc.StatusCode
+MIB = 1 << 20
+ALICE, BOB = "token-of-alice-0123456789", "token-of-bob-0123456789"
+RUNBOOK = REPOSITORY / "docs" / "operations" / "alerts.md"
+
+
+def bearer(token):
+    return (("authorization", f"Bearer {token}"),)
+
+
+def documented_reasons():
+    """The first column of the runbook's table of reasons."""
+    section = RUNBOOK.read_text().split("## HistogramRefusingCallers")[1].split("\n## ")[0]
+    rows = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    return {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+
+
+@pytest.fixture
+def server(start_server, tmp_path):
+    """Two MiB a payload, a queue of four, and nothing leaves it: what is queued is waited for long."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"alice {ALICE}\nbob {BOB} 1000\n")
+    return start_server(
+        "--token-file", tokens, "--queue-bytes-max", 4 * MIB, "--batch-bytes-max", 4 * MIB,
+        "--payload-bytes-max", 2 * MIB, "--receive-bytes-max", 64 * MIB, "--header-bytes-max", 4096,
+        "--inline-bytes-max", 4096, "--batch-delay-us-max", "10s")
+
+
+class Provoked:
+    """A call for each reason; `rejected` says how often the server has counted it."""
+
+    def __init__(self, server, client):
+        self.server, self.client, self.calls = server, client, []
+
+    def compute(self, payload=b"x", spec=None, token=ALICE, metadata=(), **options):
+        return self.client.compute(payload, spec, metadata=bearer(token) + metadata, **options)
+
+    def queue(self, payload, token=ALICE):
+        """A call that stays in the queue until it is cancelled."""
+        before = self.server.metrics().value("histsvc_queue_payloads")
+        call = self.client.stub.Compute.future(
+            pb.ComputeRequest(payload=payload), timeout=100, metadata=bearer(token))
+        wait_until(lambda: self.server.metrics().value("histsvc_queue_payloads") > before, 20,
+                   "a queued call")
+        self.calls.append(call)
+
+    def empty_queue(self):
+        while self.calls:
+            self.calls.pop().cancel()
+        wait_until(lambda: self.server.metrics().value("histsvc_queue_payloads") == 0, 20, "an empty queue")
+
+    def payload_too_large(self):
+        expect_error(lambda: self.compute(b"x" * (2 * MIB + 1)), Code.RESOURCE_EXHAUSTED,
+                     "PAYLOAD_TOO_LARGE", "payload", 2 * MIB, [str(2 * MIB + 1), "Accumulate"])
+
+    def bad_request(self):
+        expect_error(lambda: self.compute(spec=specs.even(0)), Code.INVALID_ARGUMENT, "BAD_BINNING")
+
+    def too_many_bins(self):
+        expect_error(lambda: self.compute(spec=specs.even(70_000)), Code.INVALID_ARGUMENT, "TOO_MANY_BINS")
+
+    def compressed(self):
+        expect_error(lambda: self.compute(b"x" * 10_000, compression=grpc.Compression.Gzip),
+                     Code.UNIMPLEMENTED, "COMPRESSED_MESSAGE", mentions=["switch compression off"])
+
+    def headers_too_large(self):
+        expect_error(lambda: self.compute(metadata=(("x-much", "y" * 5000),)), Code.RESOURCE_EXHAUSTED,
+                     "HEADERS_TOO_LARGE", "headers", 4096, ["less metadata"])
+
+    def unauthenticated(self):
+        expect_error(lambda: self.compute(token="nobody-has-this-token"), Code.UNAUTHENTICATED,
+                     "UNAUTHENTICATED")
+
+    def quota(self):
+        payload = random_bytes(MIB + MIB // 2)
+        self.queue(payload, BOB)
+        expect_error(lambda: self.compute(payload, token=BOB), Code.RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED")
+        self.empty_queue()
+
+    def queue_full(self):
+        payload = random_bytes(MIB + MIB // 2)
+        self.queue(payload)
+        self.queue(payload)
+        expect_error(lambda: self.compute(payload), Code.RESOURCE_EXHAUSTED, "QUEUE_FULL")
+        self.empty_queue()
+
+    def draining(self):
+        """An open stream is ended; a call in the queue keeps the process alive to be asked."""
+        self.queue(random_bytes(100_000))
+        feed = Feed()
+        stream = self.client.stub.Accumulate(iter(feed), timeout=100, metadata=bearer(ALICE))
+        wait_until(lambda: self.server.metrics().value("histsvc_streams_open") == 1, 20, "the stream")
+        self.server.terminate()
+        expect_error(lambda: list(stream), Code.UNAVAILABLE, "DRAINING")
+        feed.half_close()
+
+    def rejected(self, reason):
+        return self.server.metrics().value("histsvc_rejected_total", reason=reason)
+
+
+def test_each_documented_reason(server):
+    reasons = {labels["reason"] for name, labels, _ in server.metrics().samples
+               if name == "histsvc_rejected_total"}
+    assert documented_reasons() == reasons
+    with Client(server.address) as client:
+        provoked = Provoked(server, client)
+        for reason in sorted(reasons, key=lambda name: name == "draining"):  # that one comes last
+            getattr(provoked, reason)()
+            wait_until(lambda reason=reason: provoked.rejected(reason) == 1, 20, f"{reason} counted")
+        assert sum(map(provoked.rejected, reasons)) == len(reasons)
+        provoked.calls.pop().cancel()
+        server.wait()
+
+
+@pytest.mark.parametrize("size", (3 * MIB, 7 * MIB))
+def test_what_is_too_large_is_refused_by_the_service(server, size):
+    """Far beyond the limit, too: gRPC's own maximum, with a sentence of its own, lies above."""
+    payload, metadata = b"x" * size, bearer(ALICE)
+    with Client(server.address) as client:
+        expect_error(lambda: client.compute(payload, metadata=metadata), Code.RESOURCE_EXHAUSTED,
+                     "PAYLOAD_TOO_LARGE", "payload", 2 * MIB, [str(size), "Accumulate"])
+        expect_error(lambda: list(client.stub.Accumulate(
+            iter([pb.AccumulateRequest(chunk=payload)]), timeout=60, metadata=metadata)),
+            Code.RESOURCE_EXHAUSTED, "PAYLOAD_TOO_LARGE", "chunk", 2 * MIB, ["smaller chunks"])
+        [reply] = client.stub.ComputeMany(iter([pb.ComputeManyRequest(
+            request_id=7, request=pb.ComputeRequest(payload=payload))]), timeout=60, metadata=metadata)
+        assert (reply.request_id, reply.error.reason) == (7, "PAYLOAD_TOO_LARGE")
+        wait_until(lambda: server.metrics().value(
+            "histsvc_requests_total", code="RESOURCE_EXHAUSTED") == 3, 20, "three refusals counted")
+        assert server.metrics().value("histsvc_rejected_total", reason="payload_too_large") == 3
+        assert "request failed" in server.stderr()  # lines that come within 10 ms are one
+
+
+def test_what_grpc_refuses_of_a_stream_is_counted_as_cancelled(server):
+    """Over gRPC's own maximum. Of a unary call the service hears nothing."""
+    payload, metadata = b"x" * (20 * MIB), bearer(ALICE)
+    calls = {"ComputeMany": pb.ComputeManyRequest(request=pb.ComputeRequest(payload=payload)),
+             "Accumulate": pb.AccumulateRequest(chunk=payload)}
+    with Client(server.address) as client:
+        for method, message in calls.items():
+            with pytest.raises(grpc.RpcError) as caught:
+                list(getattr(client.stub, method)(iter([message]), timeout=60, metadata=metadata))
+            assert caught.value.code() == Code.RESOURCE_EXHAUSTED
+            assert "larger than max" in caught.value.details()
+            wait_until(lambda method=method: server.metrics().value(
+                "histsvc_requests_total", method=method, code="CANCELLED") == 1, 20, method)
+        with pytest.raises(grpc.RpcError) as caught:
+            client.compute(payload, metadata=metadata)
+        assert caught.value.code() == Code.RESOURCE_EXHAUSTED
+
+
+def test_a_compressed_item_ends_its_stream_after_what_came_before(start_server):
+    """Nobody can read the id of the item, so no answer could name it."""
+    items = [pb.ComputeManyRequest(request_id=1, request=pb.ComputeRequest(payload=b"a")),
+             pb.ComputeManyRequest(request_id=2, request=pb.ComputeRequest(payload=b"b" * 10_000))]
+    server = start_server()
+    with Client(server.address) as client:
+        call = client.stub.ComputeMany(iter(items), timeout=60,
+                                       compression=grpc.Compression.Gzip)
+        assert next(call).request_id == 1  # gRPC sends uncompressed what would grow
+        expect_error(lambda: list(call), Code.UNIMPLEMENTED, "COMPRESSED_MESSAGE")
+        expect_error(lambda: list(client.stub.Accumulate(
+            iter([pb.AccumulateRequest(chunk=b"b" * 10_000)]), timeout=60,
+            compression=grpc.Compression.Deflate)), Code.UNIMPLEMENTED, "COMPRESSED_MESSAGE")
+        assert server.metrics().value("histsvc_rejected_total", reason="compressed") == 2
