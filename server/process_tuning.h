@@ -16,7 +16,7 @@ void TuneMalloc();
 void TuneMutexes();
 
 // Has gRPC's threads each wait for the sockets of its own queue (poll(2)), rather than take turns
-// at those of the process (epoll): what CallQueues builds on. GRPC_POLL_STRATEGY in the environment
+// at those of the process (epoll): what EventLoops builds on. GRPC_POLL_STRATEGY in the environment
 // wins; "epoll1" pays from a few hundred connections a thread on (docs/TUNING.md). Call before gRPC
 // starts.
 void ChoosePolling();

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "server/rpc/served_call.h"
+#include "server/rpc/call.h"
 #include "server/service/grpc_bytes.h"
 
 namespace histogram::bench {
@@ -11,7 +11,7 @@ namespace {
 
 class QueueSinkCall final : public server::UnaryCall {
  public:
-  QueueSinkCall(QueueSink& sink, server::CallQueue& queue) : UnaryCall(queue), sink_(sink) {
+  QueueSinkCall(QueueSink& sink, server::EventLoop& queue) : UnaryCall(queue), sink_(sink) {
     Await([&](auto... arguments) { sink.methods().RequestCompute(arguments...); });
   }
 

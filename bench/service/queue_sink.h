@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "bench/service/sink_service.h"
-#include "server/rpc/call_queues.h"
+#include "server/rpc/event_loop.h"
 #include "server/service/methods.h"
 
 namespace histogram::bench {
@@ -31,7 +31,7 @@ class QueueSink {
   const Touch touch_;
   const grpc::ByteBuffer prepared_;
   server::Methods methods_;
-  server::CallQueues queues_;
+  server::EventLoops queues_;
 };
 
 }  // namespace histogram::bench

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "server/base/thresholds.h"
+
 namespace histogram::server {
 
 struct BatchingLimits {
@@ -13,10 +15,10 @@ struct BatchingLimits {
   uint64_t batch_delay_us_max = 0;  // how long a batch may wait to fill while a lane is free
   // The watchdog: a batch that executes longer marks its backend down. 0: none.
   uint64_t batch_us_max = 10000000;
-  uint64_t inline_bytes_max = uint64_t{1} << 20;  // counted on the thread that received it (cpu)
-  uint64_t split_bytes_min = uint64_t{2}
-                             << 20;  // a payload at least this large is cut over free lanes
-  uint64_t small_bytes_max = uint64_t{64} << 10;  // up to here a payload is of the small size class
+  uint64_t inline_bytes_max = kInlineBytesMax;  // counted on the thread that received it (cpu)
+  uint64_t split_bytes_min =
+      kSplitBytesMin;  // a payload at least this large is cut over free lanes
+  uint64_t small_bytes_max = kSmallBytesMax;  // up to here a payload is of the small size class
   uint64_t deadline_margin_us = 200;  // a batch closes this long before its tightest deadline
 };
 

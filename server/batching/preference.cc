@@ -13,8 +13,9 @@ constexpr int kFirstClassBits = 10;  // 1 KiB
 // What a payload takes beside its bytes, in bytes: about what small ones cost.
 constexpr uint64_t kWorkPerAnswer = 4096;
 
-// The sequential test: a ratio of windows is drawn from a normal distribution around margin + kDelta
-// if the other kind is the better one, or margin - kDelta if it is not. The error is e^-kDecided.
+// The sequential test: a ratio of windows is drawn from a normal distribution around margin +
+// kDelta if the other kind is the better one, or margin - kDelta if it is not. The error is
+// e^-kDecided.
 constexpr double kDelta = 0.05;
 constexpr double kDecided = 5;
 constexpr double kMostOfOneTrial = kDecided / 2;
@@ -33,7 +34,8 @@ size_t Preference::ClassOf(uint64_t payload_bytes) {
 
 uint64_t Preference::BytesMax(size_t size_class) {
   assert(size_class < kClasses);
-  return size_class + 1 == kClasses ? UINT64_MAX : uint64_t{1} << (kFirstClassBits + 2 * size_class);
+  return size_class + 1 == kClasses ? UINT64_MAX
+                                    : uint64_t{1} << (kFirstClassBits + 2 * size_class);
 }
 
 Preference::Preference(const std::array<Kind, kClasses>& estimated) {

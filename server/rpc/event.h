@@ -8,7 +8,7 @@ class Event {
  public:
   // The operation is over; `ok` as the operation defines it. Called once for each operation, by
   // the thread that took the event from its queue, without any lock.
-  virtual void Happened(bool ok) = 0;
+  virtual void OnComplete(bool ok) = 0;
 
  protected:
   ~Event() = default;
@@ -19,7 +19,7 @@ template <typename Owner, void (Owner::*kThen)(bool ok)>
 class MemberEvent final : public Event {
  public:
   explicit MemberEvent(Owner& owner) : owner_(owner) {}
-  void Happened(bool ok) override { (owner_.*kThen)(ok); }
+  void OnComplete(bool ok) override { (owner_.*kThen)(ok); }
   // The tag to give to gRPC: Event* as void*, whatever the layout of this class.
   void* tag() { return static_cast<Event*>(this); }
 

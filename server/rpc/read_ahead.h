@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "server/base/thresholds.h"
+
 namespace histogram::server {
 
 // What the streams hold together: large messages that came and are not yet counted. Small ones are
@@ -13,9 +15,6 @@ namespace histogram::server {
 // other. Thread-safe.
 class ReadAhead {
  public:
-  // Messages of fewer bytes are small.
-  static constexpr uint64_t kBytesMin = 32 << 10;
-
   explicit ReadAhead(uint64_t bytes_max) : bytes_max_(bytes_max) {}
   ReadAhead(const ReadAhead&) = delete;
   ReadAhead& operator=(const ReadAhead&) = delete;
@@ -32,12 +31,12 @@ class ReadAhead {
 
     // A message of `bytes` came, or was counted.
     void Hold(uint64_t bytes) {
-      if (bytes < kBytesMin) return;
+      if (bytes < kReadAheadBytesMin) return;
       bytes_ += bytes;
       all_.bytes_.fetch_add(bytes, std::memory_order_relaxed);
     }
     void LetGo(uint64_t bytes) {
-      if (bytes < kBytesMin) return;
+      if (bytes < kReadAheadBytesMin) return;
       bytes_ -= bytes;
       all_.bytes_.fetch_sub(bytes, std::memory_order_relaxed);
     }

@@ -3,12 +3,14 @@
 #define HISTOGRAM_SERVER_RPC_STREAM_REGISTRY_H_
 
 #include <memory>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/rpc/event_loop.h"
 
 namespace histogram::server {
 
@@ -16,21 +18,18 @@ namespace histogram::server {
 class DrainableStream : public std::enable_shared_from_this<DrainableStream> {
  public:
   virtual ~DrainableStream() = default;
+  // Called by the thread of the stream's loop, perhaps after the stream has ended.
   virtual void Drain() = 0;
 };
 
 // Thread-safe. Holds a reference to each stream from Add to Remove.
 class StreamRegistry {
  public:
-  // A stream that comes after DrainAll is drained at once.
-  void Add(const std::shared_ptr<DrainableStream>& stream) {
-    bool draining = false;
-    {
-      absl::MutexLock lock(&mu_);
-      streams_.insert(stream);
-      draining = draining_;
-    }
-    if (draining) stream->Drain();
+  // A stream that comes after DrainAll is drained soon.
+  void Add(const std::shared_ptr<DrainableStream>& stream, EventLoop& loop) {
+    absl::MutexLock lock(&mu_);
+    streams_.emplace(stream, &loop);
+    if (draining_) PostDrain(stream, loop);
   }
   void Remove(const std::shared_ptr<DrainableStream>& stream) {
     absl::MutexLock lock(&mu_);
@@ -39,28 +38,31 @@ class StreamRegistry {
   // Waits until every stream has ended, or until `timeout` is over; true if all have.
   bool WaitEmpty(absl::Duration timeout) {
     absl::MutexLock lock(&mu_);
-    return mu_.AwaitWithTimeout(
-        absl::Condition(
-            +[](std::unordered_set<std::shared_ptr<DrainableStream>>* streams) {
-              return streams->empty();
-            },
-            &streams_),
-        timeout);
+    return mu_.AwaitWithTimeout(absl::Condition(
+                                    +[](Streams* streams) { return streams->empty(); }, &streams_),
+                                timeout);
   }
+  // REQUIRES: the server is not yet shut down.
   void DrainAll() {
-    std::vector<std::shared_ptr<DrainableStream>> open;
+    std::vector<std::pair<std::shared_ptr<DrainableStream>, EventLoop*>> open;
     {
       absl::MutexLock lock(&mu_);
       draining_ = true;
       open.assign(streams_.begin(), streams_.end());
     }
-    for (const auto& stream : open) stream->Drain();
+    for (const auto& [stream, loop] : open) PostDrain(stream, *loop);
   }
 
  private:
+  using Streams = absl::flat_hash_map<std::shared_ptr<DrainableStream>, EventLoop*>;
+
+  static void PostDrain(const std::shared_ptr<DrainableStream>& stream, EventLoop& loop) {
+    PostFunction(loop, [stream] { stream->Drain(); });
+  }
+
   absl::Mutex mu_;
   bool draining_ ABSL_GUARDED_BY(mu_) = false;
-  std::unordered_set<std::shared_ptr<DrainableStream>> streams_ ABSL_GUARDED_BY(mu_);
+  Streams streams_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace histogram::server

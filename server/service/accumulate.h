@@ -2,15 +2,15 @@
 #ifndef HISTOGRAM_SERVER_SERVICE_ACCUMULATE_H_
 #define HISTOGRAM_SERVER_SERVICE_ACCUMULATE_H_
 
-#include "server/rpc/call_queues.h"
+#include "server/rpc/event_loop.h"
 #include "server/service/methods.h"
 #include "server/service/service_context.h"
 
 namespace histogram::server {
 
-// Awaits one stream in `queue`, and with it, again and again, the next one. A stream lives until
+// Awaits one stream in `loop`, and with it, again and again, the next one. A stream lives until
 // gRPC and the batcher have both let go of it.
-void AwaitAccumulate(ServiceContext& service, Methods& methods, CallQueue& queue);
+void AwaitAccumulate(ServiceContext& service, Methods& methods, EventLoop& loop);
 
 }  // namespace histogram::server
 

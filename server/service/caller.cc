@@ -83,6 +83,12 @@ void EchoTrace(const Caller& caller, grpc::ServerContext& context) {
   if (!caller.traceparent.empty()) context.AddTrailingMetadata("traceparent", caller.traceparent);
 }
 
+absl::Status CancelledCall() {
+  return absl::CancelledError(
+      "the client cancelled the call or went away, its deadline passed, or a message was over "
+      "gRPC's own maximum");
+}
+
 void ReportCall(ServiceContext& service, const Caller& caller, Method method,
                 const absl::Status& status, uint64_t payload_bytes, uint64_t duration_ns) {
   service.observer.RequestFinished(method, status.code(), payload_bytes, duration_ns);

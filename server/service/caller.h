@@ -41,6 +41,9 @@ bool IsTraceparent(std::string_view value);
 // To be called before the call is finished: sends the trace back as a trailer.
 void EchoTrace(const Caller& caller, grpc::ServerContext& context);
 
+// What is reported of a call that ended before its answer was sent.
+absl::Status CancelledCall();
+
 // Reports a call that is over, and has it logged where it failed or was slow.
 void ReportCall(ServiceContext& service, const Caller& caller, Method method,
                 const absl::Status& status, uint64_t payload_bytes, uint64_t duration_ns);

@@ -3,52 +3,57 @@
 #include <memory>
 #include <utility>
 
-#include "server/rpc/call_queues.h"
-#include "server/rpc/recycled.h"
-#include "server/rpc/served_call.h"
-#include "server/service/admission.h"
+#include "server/request/admit.h"
+#include "server/rpc/call.h"
+#include "server/rpc/event_loop.h"
 #include "server/service/caller.h"
+#include "server/service/grpc_bytes.h"
 
 namespace histogram::server {
 namespace {
 
-// Both sides of the call: gRPC's and the batcher's job. Done and OnCancel may come from different
-// threads at once; OnCancel only sets a flag, and only Send, which comes once, finishes.
-class ComputeCall final : public UnaryCall,
-                          public Job,
-                          public Posted,
-                          public Recycled<ComputeCall> {
+// gRPC's call, the batcher's job, and what is posted to the loop once the job is done elsewhere.
+class ComputeCall final : public UnaryCall, public Job, public Posted {
  public:
-  ComputeCall(ServiceContext& service, Methods& methods, CallQueue& queue)
-      : UnaryCall(queue), service_(service), methods_(methods) {
+  ComputeCall(ServiceContext& service, Methods& methods, EventLoop& loop)
+      : UnaryCall(loop), service_(service), methods_(methods) {
     Await([&](auto... arguments) { methods.RequestCompute(arguments...); });
   }
 
+  // From the batcher, by any thread.
   void Done(const absl::Status& status) override {
     status_ = status;
     if (status_.ok()) status_ = MakeReply();
-    queue().Post(*this);
+    loop().Post(*this);
   }
 
-  void CountingHere() override { CallQueues::LendToCount(bytes); }
-
-  void Run() override { Send(); }
+  // From the loop.
+  void Run() override {
+    if (for_lane) loop().HandedBack();
+    Send();
+  }
 
  private:
-  void AwaitNext() override { AwaitCompute(service_, methods_, queue()); }
+  void AwaitNext() override { AwaitCompute(service_, methods_, loop()); }
 
   void OnCall() override {
     started_at_ = service_.clock.Now();
     service_.open_calls.fetch_add(1, std::memory_order_relaxed);
-    // Unless it was counted here, Done may have run, and this object be gone, once it is accepted.
-    const absl::StatusOr<Batcher::Outcome> outcome = Accept();
-    if (!outcome.ok()) {
-      ObserveRefusal(service_.observer, outcome.status());
+    status_ = Admit();
+    if (status_.ok()) {
+      for_lane = loop().HandOver(bytes);
+      // Unless it was counted here, Done may have run, and this object be gone, once it is
+      // accepted.
+      const auto outcome = service_.batcher.Enqueue(this, Batcher::WhenFull::kRefuse);
+      if (outcome.ok()) {
+        if (*outcome != Batcher::Outcome::kCounted) return;
+        status_ = MakeReply();
+        return Run();
+      }
       status_ = outcome.status();
-      Send();
-    } else if (*outcome == Batcher::Outcome::kCounted) {
-      Done(absl::OkStatus());
     }
+    ObserveRefusal(service_.observer, status_);
+    Run();
   }
 
   void OnCancel() override { cancelled.store(true, std::memory_order_relaxed); }
@@ -65,26 +70,26 @@ class ComputeCall final : public UnaryCall,
     UnaryCall::OnDone();
   }
 
-  absl::StatusOr<Batcher::Outcome> Accept() {
+  absl::Status Admit() {
     if (absl::Status s = IdentifyCaller(service_, context(), caller_info_); !s.ok()) return s;
     message_ = Receive(request());
     if (message_ == nullptr) return CompressedMessage();
-    ParsedRequest& parsed = message_->parsed;
-    if (absl::Status s = ParseComputeRequest(message_->fragments, parsed); !s.ok()) return s;
-    bytes = parsed.payload_bytes;
-    if (absl::Status s = CheckPayload(parsed, "payload", service_.config); !s.ok()) return s;
-    auto plan = MakePlanCached(parsed.spec, service_.plan_limits());
-    if (!plan.ok()) return plan.status();
-    plan_ = *std::move(plan);
-    if (absl::Status s = ChargeCaller(service_, caller_info_, bytes); !s.ok()) return s;
-    FillJob(message_, *plan_, DeadlineOf(context()), *this);
+    absl::Status status = server::Admit(
+        MessageKind::kCompute, message_->fragments, service_.limits(),
+        [this](uint64_t size) { return ChargeCaller(service_, caller_info_, size); },
+        message_->parsed, plan_);
+    bytes = message_->parsed.payload_bytes;
+    if (!status.ok()) return status;
+    FillJob(message_->parsed, message_, *plan_, DeadlineOf(context()), *this);
     caller = FairnessId(service_, context(), caller_info_);
-    return service_.batcher.Enqueue(this, Batcher::WhenFull::kRefuse);
+    return absl::OkStatus();
   }
 
   absl::Status MakeReply() {
     Answer answer;
-    if (absl::Status bad = FinishAnswer(service_, *plan_, *this, answer, reply_at_); !bad.ok()) {
+    if (absl::Status bad = FinishAnswer(service_.verifier, service_.clock, service_.observer,
+                                        *plan_, *this, answer, reply_at_);
+        !bad.ok()) {
       return bad;
     }
     answer.receipt.total_ns = static_cast<uint64_t>(reply_at_ - started_at_);
@@ -118,8 +123,8 @@ class ComputeCall final : public UnaryCall,
 
 }  // namespace
 
-void AwaitCompute(ServiceContext& service, Methods& methods, CallQueue& queue) {
-  new ComputeCall(service, methods, queue);  // deletes itself
+void AwaitCompute(ServiceContext& service, Methods& methods, EventLoop& loop) {
+  new ComputeCall(service, methods, loop);  // deletes itself
 }
 
 }  // namespace histogram::server

@@ -2,14 +2,14 @@
 #ifndef HISTOGRAM_SERVER_SERVICE_COMPUTE_H_
 #define HISTOGRAM_SERVER_SERVICE_COMPUTE_H_
 
-#include "server/rpc/call_queues.h"
+#include "server/rpc/event_loop.h"
 #include "server/service/methods.h"
 #include "server/service/service_context.h"
 
 namespace histogram::server {
 
-// Awaits one call in `queue`, and with it, again and again, the next one.
-void AwaitCompute(ServiceContext& service, Methods& methods, CallQueue& queue);
+// Awaits one call in `loop`, and with it, again and again, the next one.
+void AwaitCompute(ServiceContext& service, Methods& methods, EventLoop& loop);
 
 }  // namespace histogram::server
 

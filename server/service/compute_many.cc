@@ -2,167 +2,112 @@
 
 #include <deque>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 #include "kernels/error.h"
-#include "server/rpc/call_queues.h"
-#include "server/rpc/completions.h"
-#include "server/rpc/overlap.h"
+#include "server/base/thresholds.h"
+#include "server/request/admit.h"
+#include "server/request/stream_state.h"
+#include "server/rpc/call.h"
+#include "server/rpc/event_loop.h"
 #include "server/rpc/read_ahead.h"
-#include "server/rpc/served_call.h"
-#include "server/rpc/write_coalescer.h"
-#include "server/service/admission.h"
 #include "server/service/caller.h"
+#include "server/service/grpc_bytes.h"
 
 namespace histogram::server {
 namespace {
 
-// No reply is held for a message of this size or more: counting it may take longer than a reply is
-// to be late.
-constexpr uint64_t kTakesLongBytesMin = 256 << 10;
-
 class ComputeManyStream;
-// One payload of the stream. Items are reused: a stream has at most stream_payloads_max of them.
-struct Item final : Job {
-  void Admitted() override;
-  void Done(const absl::Status& status) override;
 
-  std::shared_ptr<ComputeManyStream> stream;  // set while the batcher has the item
+// One payload of the stream. Items are reused: a stream has at most stream_payloads_max of them.
+struct Item final : Job, Posted {
+  explicit Item(ComputeManyStream& its_stream) : stream(its_stream) {}
+  void Done(const absl::Status& status) override;  // from the batcher, by any thread
+  void Run() override;                             // from the loop
+
+  ComputeManyStream& stream;
   std::shared_ptr<ReceivedMessage> message;
   std::shared_ptr<const Plan> plan;
   uint64_t received_bytes = 0;  // of the message
-  uint64_t ticket = 0;          // of the stream's gate
-  TimeNs started_at = 0, answered_at = 0;
+  bool waited = false;          // for room in the queue
+  TimeNs started_at = 0;
   Answer answer;
+  grpc::ByteBuffer reply;
 };
 
-class ComputeManyStream final : public StreamCall, public DrainableStream {
+// Belongs to its loop's thread; what happens when, ComputeManyState decides.
+class ComputeManyStream final : public StreamCall, public DrainableStream, private Posted {
  public:
-  ComputeManyStream(ServiceContext& service, Methods& methods, CallQueue& queue)
-      : StreamCall(queue), service_(service), methods_(methods), ahead_(service.read_ahead) {}
+  ComputeManyStream(ServiceContext& service, Methods& methods, EventLoop& loop)
+      : StreamCall(loop),
+        service_(service),
+        methods_(methods),
+        state_(service.config.stream_payloads_max),
+        ahead_(service.read_ahead) {}
 
   void Await() {
     self_ = std::static_pointer_cast<ComputeManyStream>(shared_from_this());
     StreamCall::Await([this](auto... arguments) { methods_.RequestComputeMany(arguments...); });
   }
 
-  void Drain() override {
-    absl::MutexLock lock(&mu_);
-    draining_ = true;
-    Advance(Handle::kElsewhere);
-  }
+  void Drain() override { Step(StreamEvent::kDrain); }
 
-  void ItemAdmitted(const Item& item);
-  void ItemDone(Item* item, const absl::Status& status);
+  // Makes the reply to an item that is finished, on any thread, and lets go of what the item held.
+  void MakeReply(Item& item, const absl::Status& status);
+  void PostItem(Item& item) { loop().Post(item); }
+  void ItemReturned(Item& item);
 
  private:
   // From gRPC.
-  void AwaitNext() override { AwaitComputeMany(service_, methods_, queue()); }
+  void AwaitNext() override { AwaitComputeMany(service_, methods_, loop()); }
   void OnCall() override;
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
-  void OnPosted() override;
   void OnCancel() override;
-  void OnDone() override {
-    // The client was to get OK, and did not: it went away, or the message that was not read is one
-    // over gRPC's own maximum.
-    if (finished_ok_ && context().IsCancelled()) {
-      ReportCall(service_, caller_, Method::kComputeMany, CancelledCall(), 0, 0);
-    }
-    service_.streams.Remove(self_);
-    service_.observer.StreamClosed(Method::kComputeMany);
-    service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
-    self_.reset();  // the batcher may still hold items; the last one deletes the stream
-  }
+  void OnDone() override;
   void OnShutdown() override { self_.reset(); }
 
-  enum class Action : uint8_t {
-    kWrite,
-    kWriteBuffered,
-    kFinishOk,
-    kFinishDraining,
-    kFinishCancelled,
-    kFinishRefused
-  };
-
-  // Where completions are handled that come while an operation is begun: kHere obliges the caller
-  // to call Completions::Run once it has released the lock.
-  enum class Handle : uint8_t { kHere, kElsewhere };
-
-  // Does what the state calls for, after each change of it. gRPC's operations are begun under the
-  // lock; it never calls back from within one.
-  void Advance(Handle handle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (coalescer_.ReadsFirst()) ReadOn(handle);
-    while (const std::optional<Action> action = Decide()) Perform(*action, handle);
-    ReadOn(handle);
-  }
-  void ReadOn(Handle handle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Whether to read on; if so, the caller must begin it.
-  bool TakeRead() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  std::optional<Action> Decide() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  std::optional<Action> DecideWrite() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Perform(Action action, Handle handle) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Begins an operation.
-  template <typename Begin>
-  Event* Do(Handle handle, Begin&& begin) {
-    return Completions::Catch(handle == Handle::kHere ? queue().events().cq() : nullptr,
-                              std::forward<Begin>(begin));
+  // From the loop: nothing else waits in it.
+  void Run() override {
+    Step(StreamEvent::kDry);
+    Release();
   }
 
-  void HandleRead(bool ok);
+  void Step(StreamEvent event) { Perform(state_.Step(event, ahead_.MayRead())); }
+  void Perform(const StreamActions& actions);
+  void End(StreamEnd end);
   // Ends the stream with `status` once what was read before is answered.
-  void Refuse(absl::Status status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::StatusOr<Batcher::Outcome> Accept(Item* item);
-  // The reply to an item that is finished; lets go of what the item held.
-  grpc::ByteBuffer MakeReply(Item& item, const absl::Status& status);
-  Item* AcquireItem(uint64_t received_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Takes the reply; the item is free for another message.
-  void AddReply(Item* item, grpc::ByteBuffer& reply) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void OpenGate(uint64_t ticket) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Refuse(absl::Status status);
+  void Handle(Item& item);
+  absl::Status Admit(Item& item);
+  Item& AcquireItem(uint64_t received_bytes);
+  void AddReply(Item& item);
 
   ServiceContext& service_;
   Methods& methods_;
-  TimeNs deadline_ = 0;                      // set in OnCall
-  Caller caller_;                            // likewise
-  uint64_t fairness_id_ = 0;                 // likewise
+  ComputeManyState state_;
+  ReadAhead::Stream ahead_;
+  TimeNs deadline_ = 0;       // set in OnCall
+  Caller caller_;             // likewise
+  uint64_t fairness_id_ = 0;  // likewise
+  absl::Status refused_;      // why nothing more is read from this caller
+  bool finished_ok_ = false;
   std::shared_ptr<ComputeManyStream> self_;  // gRPC's hold on the stream: from Await to OnDone
 
-  absl::Mutex mu_;
-  absl::Status refused_ ABSL_GUARDED_BY(mu_);  // why nothing more is read from this caller
-  std::vector<std::unique_ptr<Item>> items_ ABSL_GUARDED_BY(mu_);
-  std::vector<Item*> free_items_ ABSL_GUARDED_BY(mu_);
-  std::deque<grpc::ByteBuffer> replies_ ABSL_GUARDED_BY(mu_);
-  TimeNs newest_reply_at_ ABSL_GUARDED_BY(mu_) = 0;
-  WriteCoalescer coalescer_ ABSL_GUARDED_BY(mu_);
-  Overlap overlap_ ABSL_GUARDED_BY(mu_);
-  uint32_t unanswered_ ABSL_GUARDED_BY(mu_) = 0;  // taken from the wire, reply not yet written
-  ReadAhead::Stream ahead_ ABSL_GUARDED_BY(mu_);
-  bool reading_ ABSL_GUARDED_BY(mu_) = false;
-  bool writing_ ABSL_GUARDED_BY(mu_) = false;
-  bool no_more_reads_ ABSL_GUARDED_BY(mu_) = false;  // the client half-closed, or went away
-  bool draining_ ABSL_GUARDED_BY(mu_) = false;
-  bool cancelled_ ABSL_GUARDED_BY(mu_) = false;
-  bool finished_ ABSL_GUARDED_BY(mu_) = false;
-  // Closed from the arrival of a message until it is in the queue: as long as there is no room for
-  // it, nothing more is read. The ticket says whose message closed it.
-  bool gate_closed_ ABSL_GUARDED_BY(mu_) = false;
-  uint64_t gate_ticket_ ABSL_GUARDED_BY(mu_) = 0;
-
-  bool finished_ok_ = false;   // read by OnDone, after everything else
+  std::vector<std::unique_ptr<Item>> items_;
+  std::vector<Item*> free_items_;
+  std::deque<grpc::ByteBuffer> replies_;
   grpc::ByteBuffer incoming_;  // of the one read under way
   grpc::ByteBuffer outgoing_;  // of the one write under way
 };
 
-void Item::Admitted() { stream->ItemAdmitted(*this); }
-
 void Item::Done(const absl::Status& status) {
-  const std::shared_ptr<ComputeManyStream> keep = std::move(stream);
-  keep->ItemDone(this, status);
+  stream.MakeReply(*this, status);
+  stream.PostItem(*this);
 }
+
+void Item::Run() { stream.ItemReturned(*this); }
 
 void ComputeManyStream::OnCall() {
   deadline_ = DeadlineOf(context());
@@ -170,208 +115,151 @@ void ComputeManyStream::OnCall() {
   service_.open_calls.fetch_add(1, std::memory_order_relaxed);
   absl::Status identified = IdentifyCaller(service_, context(), caller_);
   fairness_id_ = FairnessId(service_, context(), caller_);
-  service_.streams.Add(self_);
-  absl::MutexLock lock(&mu_);
-  if (!identified.ok()) Refuse(std::move(identified));
-  Advance(Handle::kElsewhere);
+  service_.streams.Add(self_, loop());
+  if (!identified.ok()) return Refuse(std::move(identified));
+  Step(StreamEvent::kOpened);
 }
 
-void ComputeManyStream::Refuse(absl::Status status) {
-  ObserveRefusal(service_.observer, status);
-  ReportCall(service_, caller_, Method::kComputeMany, status, 0, 0);
-  refused_ = std::move(status);
-}
-
-bool ComputeManyStream::TakeRead() {
-  if (finished_ || reading_ || no_more_reads_ || draining_ || cancelled_) return false;
-  if (!refused_.ok()) return false;
-  if (gate_closed_ || unanswered_ >= service_.config.stream_payloads_max) return false;
-  if (!ahead_.MayRead()) return false;
-  reading_ = true;
-  return true;
-}
-
-std::optional<ComputeManyStream::Action> ComputeManyStream::Decide() {
-  if (finished_ || writing_) return std::nullopt;
-  if (!cancelled_ && !replies_.empty()) return DecideWrite();
-  if (cancelled_) {
-    finished_ = true;
-    return Action::kFinishCancelled;
+void ComputeManyStream::OnDone() {
+  // The client was to get OK, and did not: it went away, or the message that was not read is one
+  // over gRPC's own maximum.
+  if (finished_ok_ && context().IsCancelled()) {
+    ReportCall(service_, caller_, Method::kComputeMany, CancelledCall(), 0, 0);
   }
-  if (!refused_.ok() && unanswered_ == 0) {
-    finished_ = true;
-    return Action::kFinishRefused;
+  service_.streams.Remove(self_);
+  service_.observer.StreamClosed(Method::kComputeMany);
+  service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
+  self_.reset();
+}
+
+void ComputeManyStream::Perform(const StreamActions& actions) {
+  if (actions.write) {
+    outgoing_.Swap(&replies_.front());
+    replies_.pop_front();
+    grpc::WriteOptions options;
+    if (actions.keep) options.set_buffer_hint();
+    StartWrite(outgoing_, options);
   }
-  if (refused_.ok() && (no_more_reads_ || draining_) && unanswered_ == 0) {
-    finished_ = true;
-    return no_more_reads_ ? Action::kFinishOk : Action::kFinishDraining;
+  if (actions.read) StartRead(&incoming_);
+  if (actions.ask_dry) {
+    Hold();
+    loop().WhenDry(*this);
   }
-  return std::nullopt;
+  if (actions.end != StreamEnd::kNone) End(actions.end);
 }
 
-std::optional<ComputeManyStream::Action> ComputeManyStream::DecideWrite() {
-  const WriteCoalescer::Step step = coalescer_.Next(replies_.size(), newest_reply_at_);
-  if (step == WriteCoalescer::Step::kWait) return std::nullopt;
-  writing_ = true;
-  outgoing_.Swap(&replies_.front());
-  replies_.pop_front();
-  return step == WriteCoalescer::Step::kBuffer ? Action::kWriteBuffered : Action::kWrite;
-}
-
-void ComputeManyStream::ReadOn(Handle handle) {
-  if (!TakeRead()) return;
-  coalescer_.ReadBegun(Do(handle, [this] { StartRead(&incoming_); }) == read_event());
-}
-
-void ComputeManyStream::Perform(Action action, Handle handle) {
-  switch (action) {
-    case Action::kWrite:
-      Do(handle, [this] { StartWrite(outgoing_); });
+void ComputeManyStream::End(StreamEnd end) {
+  EchoTrace(caller_, context());
+  switch (end) {
+    case StreamEnd::kNone:
       return;
-    case Action::kWriteBuffered:
-      Do(handle, [this] { StartWrite(outgoing_, grpc::WriteOptions().set_buffer_hint()); });
-      return;
-    case Action::kFinishOk:
+    case StreamEnd::kOk:
       finished_ok_ = true;
-      EchoTrace(caller_, context());
       return Finish(grpc::Status::OK);
-    case Action::kFinishRefused:
-      EchoTrace(caller_, context());
+    case StreamEnd::kRefused:
       return Finish(FailCall(refused_, context()));
-    case Action::kFinishDraining: {
+    case StreamEnd::kDraining: {
       const absl::Status status = MakeError(
           absl::StatusCode::kUnavailable,
           "the server is shutting down; what it had read is answered", {.reason = "DRAINING"});
       ObserveRefusal(service_.observer, status);
       return Finish(FailCall(status, context()));
     }
-    case Action::kFinishCancelled:
+    case StreamEnd::kCancelled:
       return Finish(grpc::Status::CANCELLED);
   }
 }
 
-Item* ComputeManyStream::AcquireItem(uint64_t received_bytes) {
+void ComputeManyStream::Refuse(absl::Status status) {
+  ObserveRefusal(service_.observer, status);
+  ReportCall(service_, caller_, Method::kComputeMany, status, 0, 0);
+  refused_ = std::move(status);
+  Step(StreamEvent::kRefused);
+}
+
+Item& ComputeManyStream::AcquireItem(uint64_t received_bytes) {
   if (free_items_.empty()) {
-    items_.push_back(std::make_unique<Item>());
+    items_.push_back(std::make_unique<Item>(*this));
     free_items_.push_back(items_.back().get());
   }
-  Item* item = free_items_.back();
+  Item& item = *free_items_.back();
   free_items_.pop_back();
-  item->received_bytes = received_bytes;
+  item.received_bytes = received_bytes;
   ahead_.Hold(received_bytes);
   return item;
 }
 
-void ComputeManyStream::AddReply(Item* item, grpc::ByteBuffer& reply) {
-  replies_.emplace_back().Swap(&reply);
-  newest_reply_at_ = item->answered_at;
-  ahead_.LetGo(item->received_bytes);
-  free_items_.push_back(item);
-}
-
-void ComputeManyStream::OpenGate(uint64_t ticket) {
-  if (gate_ticket_ == ticket) gate_closed_ = false;
+void ComputeManyStream::AddReply(Item& item) {
+  replies_.emplace_back().Swap(&item.reply);
+  ahead_.LetGo(item.received_bytes);
+  free_items_.push_back(&item);
+  Step(StreamEvent::kReply);
 }
 
 void ComputeManyStream::OnReadDone(bool ok) {
-  HandleRead(ok);
-  Completions::Run();
-}
-
-void ComputeManyStream::HandleRead(bool ok) {
-  if (!ok) {
-    absl::MutexLock lock(&mu_);
-    reading_ = false;
-    no_more_reads_ = true;
-    coalescer_.ReadEnded();
-    return Advance(Handle::kHere);
-  }
+  if (!ok) return Step(StreamEvent::kReadEnd);
   const uint64_t received_bytes = incoming_.Length();
-  const bool read_first = received_bytes >= kReadFirstBytesMin;
-  const bool takes_long = received_bytes >= kTakesLongBytesMin;
   std::shared_ptr<ReceivedMessage> message = Receive(incoming_);
-  if (message == nullptr) {  // nobody can say which item it is: it ends the stream
-    absl::MutexLock lock(&mu_);
-    reading_ = false;
-    Refuse(CompressedMessage());
-    coalescer_.ReadEnded();
-    return Advance(Handle::kHere);
-  }
-  Item* item = nullptr;
-  uint64_t ticket = 0;
-  bool read = false;
-  {
-    absl::MutexLock lock(&mu_);
-    reading_ = false;
-    item = AcquireItem(received_bytes);
-    item->cancelled.store(cancelled_, std::memory_order_relaxed);
-    item->for_lane = overlap_.Arrived(unanswered_++);
-    coalescer_.Arrived();
-    read = read_first && TakeRead();
-    gate_closed_ = true;
-    ticket = item->ticket = ++gate_ticket_;
-    if (takes_long) {
-      coalescer_.Handled();
-      Advance(Handle::kElsewhere);  // what was held until it was known what comes
+  // Nobody can say which item a compressed message is: it ends the stream.
+  if (message == nullptr) return Refuse(CompressedMessage());
+  Item& item = AcquireItem(received_bytes);
+  item.message = std::move(message);
+  item.started_at = service_.clock.Now();
+  item.cancelled.store(state_.cancelled(), std::memory_order_relaxed);
+  Step(received_bytes >= kReadFirstBytesMin ? StreamEvent::kLongMessage : StreamEvent::kMessage);
+  Handle(item);
+}
+
+void ComputeManyStream::Handle(Item& item) {
+  absl::Status status = Admit(item);
+  if (status.ok()) {
+    item.for_lane = loop().HandOver(item.bytes);
+    Hold();  // until the item has returned
+    const auto outcome = service_.batcher.Enqueue(&item, Batcher::WhenFull::kWait);
+    if (outcome.ok() && *outcome != Batcher::Outcome::kCounted) {
+      // The batcher may be done with the item, but it returns through the loop, later.
+      item.waited = *outcome == Batcher::Outcome::kWaiting;
+      return Step(item.waited ? StreamEvent::kWaits : StreamEvent::kHandled);
     }
+    if (item.for_lane) loop().HandedBack();
+    Release();
+    status = outcome.status();
   }
-  item->started_at = service_.clock.Now();
-  item->message = std::move(message);
-  if (read) StartRead(&incoming_);
-  const absl::StatusOr<Batcher::Outcome> outcome = Accept(item);
-  // Else the item may already be answered and in use again; its ticket is ours still.
-  const bool finished = !outcome.ok() || *outcome == Batcher::Outcome::kCounted;
-  grpc::ByteBuffer reply;
-  if (finished) {
-    if (!outcome.ok()) ObserveRefusal(service_.observer, outcome.status());
-    item->stream.reset();
-    grpc::ByteBuffer made = MakeReply(*item, outcome.status());
-    reply.Swap(&made);
-  }
-  absl::MutexLock lock(&mu_);
-  if (!takes_long) coalescer_.Handled();
-  if (finished) AddReply(item, reply);
-  if (finished || *outcome != Batcher::Outcome::kWaiting) OpenGate(ticket);
-  Advance(Handle::kHere);
+  if (!status.ok()) ObserveRefusal(service_.observer, status);
+  MakeReply(item, status);
+  AddReply(item);
+  Step(StreamEvent::kHandled);
 }
 
-absl::StatusOr<Batcher::Outcome> ComputeManyStream::Accept(Item* item) {
-  item->bytes = 0;
-  ParsedRequest& parsed = item->message->parsed;
-  if (absl::Status s = ParseComputeManyRequest(item->message->fragments, parsed); !s.ok()) return s;
-  item->bytes = parsed.payload_bytes;
-  if (absl::Status s = CheckPayload(parsed, "request.payload", service_.config); !s.ok()) return s;
-  auto plan = MakePlanCached(parsed.spec, service_.plan_limits());
-  if (!plan.ok()) return plan.status();
-  item->plan = *std::move(plan);
-  if (absl::Status s = ChargeCaller(service_, caller_, item->bytes); !s.ok()) return s;
-  FillJob(item->message, *item->plan, deadline_, *item);
-  item->caller = fairness_id_;
-  item->stream = self_;
-  // The queues are told in any case.
-  item->for_lane = CallQueues::CoresToSpare(item->bytes) && item->for_lane;
-  return service_.batcher.Enqueue(item, Batcher::WhenFull::kWait);
+absl::Status ComputeManyStream::Admit(Item& item) {
+  item.plan.reset();
+  absl::Status status = server::Admit(
+      MessageKind::kComputeMany, item.message->fragments, service_.limits(),
+      [this](uint64_t bytes) { return ChargeCaller(service_, caller_, bytes); },
+      item.message->parsed, item.plan);
+  item.bytes = item.message->parsed.payload_bytes;
+  if (!status.ok()) return status;
+  FillJob(item.message->parsed, item.message, *item.plan, deadline_, item);
+  item.caller = fairness_id_;
+  return absl::OkStatus();
 }
 
-void ComputeManyStream::ItemAdmitted(const Item& item) {
-  absl::MutexLock lock(&mu_);
-  OpenGate(item.ticket);
-  Advance(Handle::kElsewhere);
-}
-
-grpc::ByteBuffer ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
+void ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
   const uint64_t request_id = item.message->parsed.request_id;
   absl::Status result = status;
   TimeNs now = 0;
-  if (result.ok()) result = FinishAnswer(service_, *item.plan, item, item.answer, now);
+  if (result.ok()) {
+    result = FinishAnswer(service_.verifier, service_.clock, service_.observer, *item.plan, item,
+                          item.answer, now);
+  }
   if (!result.ok()) now = service_.clock.Now();
-  item.answered_at = now;
   const auto duration_ns = static_cast<uint64_t>(now - item.started_at);
   item.answer.receipt.total_ns = duration_ns;
-  // Made where it is returned: to assign a byte buffer is to copy it.
+  // Made where it is taken: to assign a byte buffer is to copy it.
   grpc::ByteBuffer reply = result.ok() ? EncodeMessage(ReplyEncoder::ComputeManyResponse(
                                              item.answer, item.plan->omit_counts, request_id))
                                        : EncodeMessage(EncodeComputeManyError(request_id, result));
+  item.reply.Swap(&reply);
   if (result.ok()) {
     service_.observer.StageFinished(Stage::kReply, item.report.backend,
                                     static_cast<uint64_t>(service_.clock.Now() - now));
@@ -381,51 +269,29 @@ grpc::ByteBuffer ComputeManyStream::MakeReply(Item& item, const absl::Status& st
   item.payload_owner.reset();
   item.message.reset();
   item.plan.reset();
-  return reply;
 }
 
-void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
-  grpc::ByteBuffer reply = MakeReply(*item, status);
-  {
-    absl::MutexLock lock(&mu_);
-    OpenGate(item->ticket);
-    AddReply(item, reply);
-    if (finished_ || !ClaimPost()) return;
-  }
-  PostClaimed();
-}
-
-void ComputeManyStream::OnPosted() {
-  {
-    absl::MutexLock lock(&mu_);
-    coalescer_.Grouped(replies_.size());
-    Advance(Handle::kHere);
-  }
-  Completions::Run();
+void ComputeManyStream::ItemReturned(Item& item) {
+  if (item.for_lane) loop().HandedBack();
+  if (std::exchange(item.waited, false)) Step(StreamEvent::kRoom);
+  AddReply(item);
+  Release();
 }
 
 void ComputeManyStream::OnWriteDone(bool ok) {
-  {
-    absl::MutexLock lock(&mu_);
-    writing_ = false;
-    --unanswered_;
-    if (!ok) cancelled_ = true;
-    Advance(Handle::kHere);
-  }
-  Completions::Run();
+  if (!ok) Step(StreamEvent::kCancelled);
+  Step(StreamEvent::kWritten);
 }
 
 void ComputeManyStream::OnCancel() {
-  absl::MutexLock lock(&mu_);
-  cancelled_ = true;
   for (const auto& item : items_) item->cancelled.store(true, std::memory_order_relaxed);
-  Advance(Handle::kElsewhere);
+  Step(StreamEvent::kCancelled);
 }
 
 }  // namespace
 
-void AwaitComputeMany(ServiceContext& service, Methods& methods, CallQueue& queue) {
-  std::make_shared<ComputeManyStream>(service, methods, queue)->Await();
+void AwaitComputeMany(ServiceContext& service, Methods& methods, EventLoop& loop) {
+  std::make_shared<ComputeManyStream>(service, methods, loop)->Await();
 }
 
 }  // namespace histogram::server

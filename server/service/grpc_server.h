@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "server/rpc/call_queues.h"
+#include "server/rpc/event_loop.h"
 #include "server/service/health.h"
 #include "server/service/service.h"
 #include "server/service/service_context.h"
@@ -49,7 +49,7 @@ class GrpcServer {
 
   ServiceContext* context_ = nullptr;
   HealthService health_;
-  std::unique_ptr<CallQueues> queues_;  // stopped after the server is shut down; outlive it
+  std::unique_ptr<EventLoops> loops_;  // stopped after the server is shut down; outlive it
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
 };

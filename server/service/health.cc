@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "grpc/health/v1/health.pb.h"
-#include "server/rpc/served_call.h"
+#include "server/rpc/call.h"
 #include "server/service/grpc_bytes.h"
 
 namespace histogram::server {
@@ -35,12 +35,12 @@ grpc::ByteBuffer ReplyOf(ServingStatus status) {
 
 class CheckCall final : public UnaryCall {
  public:
-  CheckCall(HealthService& health, CallQueue& queue) : UnaryCall(queue), health_(health) {
+  CheckCall(HealthService& health, EventLoop& loop) : UnaryCall(loop), health_(health) {
     Await([&](auto... arguments) { health.RequestCheck(arguments...); });
   }
 
  private:
-  void AwaitNext() override { new CheckCall(health_, queue()); }
+  void AwaitNext() override { new CheckCall(health_, loop()); }
   void OnCall() override {
     const absl::StatusOr<std::string> name = ServiceOf(request());
     if (!name.ok()) return ReplyError(ToGrpcStatus(name.status()));
@@ -60,21 +60,23 @@ class WatchCall final : public StreamCall,
                         public HealthService::Watcher,
                         public std::enable_shared_from_this<WatchCall> {
  public:
-  WatchCall(HealthService& health, CallQueue& queue) : StreamCall(queue), health_(health) {}
+  WatchCall(HealthService& health, EventLoop& loop) : StreamCall(loop), health_(health) {}
 
   void Await() {
     self_ = shared_from_this();
     StreamCall::Await([this](auto... arguments) { health_.RequestWatch(arguments...); });
   }
 
+  // By any thread.
   void Changed(ServingStatus status) override {
-    absl::MutexLock lock(&mu_);
-    next_ = status;
-    Advance();
+    PostFunction(loop(), [keep = shared_from_this(), status] {
+      keep->next_ = status;
+      keep->Advance();
+    });
   }
 
  private:
-  void AwaitNext() override { std::make_shared<WatchCall>(health_, queue())->Await(); }
+  void AwaitNext() override { std::make_shared<WatchCall>(health_, loop())->Await(); }
   void OnCall() override { StartRead(&request_); }
   void OnReadDone(bool ok) override {
     absl::StatusOr<std::string> name =
@@ -84,18 +86,15 @@ class WatchCall final : public StreamCall,
       health_.Watch(name_, self_);
       return;
     }
-    absl::MutexLock lock(&mu_);
     end_ = ToGrpcStatus(name.status());
     Advance();
   }
   void OnWriteDone(bool ok) override {
-    absl::MutexLock lock(&mu_);
     writing_ = false;
     if (!ok && !end_.has_value()) end_ = grpc::Status::CANCELLED;
     Advance();
   }
   void OnCancel() override {
-    absl::MutexLock lock(&mu_);
     if (!end_.has_value()) end_ = grpc::Status::CANCELLED;
     Advance();
   }
@@ -105,7 +104,7 @@ class WatchCall final : public StreamCall,
   }
   void OnShutdown() override { self_.reset(); }
 
-  void Advance() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  void Advance() {
     if (writing_ || finished_) return;
     if (end_.has_value()) {
       finished_ = true;
@@ -122,11 +121,10 @@ class WatchCall final : public StreamCall,
   std::string name_;
   grpc::ByteBuffer request_;
 
-  absl::Mutex mu_;
-  std::optional<ServingStatus> next_ ABSL_GUARDED_BY(mu_), written_ ABSL_GUARDED_BY(mu_);
-  std::optional<grpc::Status> end_ ABSL_GUARDED_BY(mu_);  // how the call is to end
-  bool writing_ ABSL_GUARDED_BY(mu_) = false;
-  bool finished_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<ServingStatus> next_, written_;
+  std::optional<grpc::Status> end_;  // how the call is to end
+  bool writing_ = false;
+  bool finished_ = false;
 };
 
 }  // namespace
@@ -173,9 +171,9 @@ void HealthService::Unwatch(const std::string& name, const std::shared_ptr<Watch
   }
 }
 
-void HealthService::AwaitCalls(CallQueue& queue) {
-  new CheckCall(*this, queue);  // deletes itself
-  std::make_shared<WatchCall>(*this, queue)->Await();
+void HealthService::AwaitCalls(EventLoop& loop) {
+  new CheckCall(*this, loop);  // deletes itself
+  std::make_shared<WatchCall>(*this, loop)->Await();
 }
 
 void HealthService::RequestCheck(grpc::ServerContext* context, grpc::ByteBuffer* request,

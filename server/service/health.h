@@ -1,5 +1,5 @@
-// The service grpc.health.v1.Health over the server's own queues. gRPC's own implementation would
-// bring a completion queue of its own, to which gRPC would assign connections as well.
+// The service grpc.health.v1.Health over the server's own event loops. gRPC's own implementation
+// would bring a completion queue of its own, to which gRPC would assign connections as well.
 // https://github.com/grpc/grpc/blob/master/doc/health-checking.md
 #ifndef HISTOGRAM_SERVER_SERVICE_HEALTH_H_
 #define HISTOGRAM_SERVER_SERVICE_HEALTH_H_
@@ -18,7 +18,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "grpc/health/v1/health.pb.h"
-#include "server/rpc/call_queues.h"
+#include "server/rpc/event_loop.h"
 
 namespace histogram::server {
 
@@ -48,8 +48,8 @@ class HealthService final : public grpc::Service {
   void Watch(const std::string& name, const std::shared_ptr<Watcher>& watcher);
   void Unwatch(const std::string& name, const std::shared_ptr<Watcher>& watcher);
 
-  // Awaits one call of each method in `queue`, and with it, again and again, the next one.
-  void AwaitCalls(CallQueue& queue);
+  // Awaits one call of each method in `loop`, and with it, again and again, the next one.
+  void AwaitCalls(EventLoop& loop);
 
   // As the Request... functions of generated services.
   void RequestCheck(grpc::ServerContext* context, grpc::ByteBuffer* request,

@@ -6,9 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
-#include "server/rpc/served_call.h"
+#include "server/request/admit.h"
+#include "server/rpc/call.h"
 #include "server/service/accumulate.h"
-#include "server/service/admission.h"
 #include "server/service/caller.h"
 #include "server/service/compute.h"
 #include "server/service/compute_many.h"
@@ -17,17 +17,14 @@
 namespace histogram::server {
 namespace {
 
-// As kUnaryCallsAwaited; clients open few streams at once.
-constexpr int kStreamsAwaited = 16;
-
 class DescribeCall final : public UnaryCall {
  public:
-  DescribeCall(HistogramService& service, CallQueue& queue) : UnaryCall(queue), service_(service) {
+  DescribeCall(HistogramService& service, EventLoop& loop) : UnaryCall(loop), service_(service) {
     Await([&](auto... arguments) { service.methods().RequestDescribe(arguments...); });
   }
 
  private:
-  void AwaitNext() override { new DescribeCall(service_, queue()); }
+  void AwaitNext() override { new DescribeCall(service_, loop()); }
 
   void OnCall() override {
     ServiceContext& shared = service_.context();
@@ -70,13 +67,15 @@ class DescribeCall final : public UnaryCall {
 HistogramService::HistogramService(ServiceContext& context, DescribeFn describe)
     : context_(context), describe_(std::move(describe)) {}
 
-void HistogramService::AwaitCalls(CallQueue& queue) {
-  for (int i = 0; i < kUnaryCallsAwaited; ++i) AwaitCompute(context_, methods_, queue);
-  for (int i = 0; i < kStreamsAwaited; ++i) {
-    AwaitComputeMany(context_, methods_, queue);
-    AwaitAccumulate(context_, methods_, queue);
+void HistogramService::AwaitCalls(EventLoop& loop) {
+  // As many of each as one connection may have open. A call that nothing awaits in its connection's
+  // loop begins in another loop, which then looks after the connection, too, for good.
+  for (uint32_t i = 0; i < context_.config.streams_max; ++i) {
+    AwaitCompute(context_, methods_, loop);
+    AwaitComputeMany(context_, methods_, loop);
+    AwaitAccumulate(context_, methods_, loop);
   }
-  new DescribeCall(*this, queue);  // deletes itself
+  new DescribeCall(*this, loop);  // deletes itself
 }
 
 }  // namespace histogram::server

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "histogram/v1/histogram.pb.h"
-#include "server/rpc/call_queues.h"
+#include "server/rpc/event_loop.h"
 #include "server/service/methods.h"
 #include "server/service/service_context.h"
 
@@ -23,8 +23,8 @@ class HistogramService final {
   ServiceContext& context() { return context_; }
   v1::DescribeResponse Describe() const { return describe_(); }
 
-  // Begins to await calls in `queue`, once the server is built.
-  void AwaitCalls(CallQueue& queue);
+  // Begins to await calls in `loop`, once the server is built.
+  void AwaitCalls(EventLoop& loop);
 
  private:
   ServiceContext& context_;

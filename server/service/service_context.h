@@ -9,17 +9,13 @@
 #include "server/base/observer.h"
 #include "server/batching/batcher.h"
 #include "server/config/config.h"
+#include "server/request/admit.h"
 #include "server/request/call.h"
-#include "server/request/codec.h"
 #include "server/rpc/read_ahead.h"
 #include "server/rpc/stream_registry.h"
 #include "server/service/authenticator.h"
 
 namespace histogram::server {
-
-// From this size on a message takes longer to count than another thread to wake, so that a stream
-// begins its next read first (docs/notes/service.md).
-inline constexpr uint64_t kReadFirstBytesMin = 32 << 10;
 
 // The part of receive_bytes_max that streams take for messages beyond the first. The rest is for
 // one message of each stream and what gRPC has received of the next.
@@ -35,7 +31,9 @@ struct ServiceContext {
         verifier(transport_config.verify_fraction),
         read_ahead(transport_config.receive_bytes_max / kReadAheadShare) {}
 
-  PlanLimits plan_limits() const { return {config.bin_count_max, config.quantiles_max}; }
+  AdmissionLimits limits() const {
+    return {config.payload_bytes_max, {config.bin_count_max, config.quantiles_max}};
+  }
 
   const TransportConfig config;
   Batcher& batcher;

@@ -1,4 +1,5 @@
-// The choice between CPU and GPUs by what gets done: single rules, with a clock that the test moves.
+// The choice between CPU and GPUs by what gets done: single rules, with a clock that the test
+// moves.
 #include "server/batching/preference.h"
 
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 namespace histogram::server {
 namespace {
 
-constexpr uint64_t kLarge = ReadAhead::kBytesMin;
+constexpr uint64_t kLarge = kReadAheadBytesMin;
 
 TEST(ReadAhead, StreamsReadUntilTheyHoldTooMuchTogether) {
   ReadAhead all(2 * kLarge);

@@ -1,19 +1,18 @@
-// The server's end of one call over gRPC's completion queues, unary or streaming, with raw
-// messages. A call awaits its client in a queue; all that happens to it afterwards comes through
-// that queue, and with it from the thread that serves it (CallQueues). The functions named On...
-// are called back; those of one call may run on several threads at a time while its queue is lent.
-#ifndef HISTOGRAM_SERVER_RPC_SERVED_CALL_H_
-#define HISTOGRAM_SERVER_RPC_SERVED_CALL_H_
+// The server's end of one call, unary or streaming, with raw messages. A call awaits its client in
+// an event loop. All that happens to it comes through that loop. The loop's thread calls the
+// functions named On..., and it alone calls the others: a call needs no lock.
+#ifndef HISTOGRAM_SERVER_RPC_CALL_H_
+#define HISTOGRAM_SERVER_RPC_CALL_H_
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/async_unary_call.h>
 #include <grpcpp/support/byte_buffer.h>
 
-#include <atomic>
+#include <cstdint>
 
-#include "server/rpc/call_queues.h"
 #include "server/rpc/event.h"
+#include "server/rpc/event_loop.h"
 
 namespace histogram::server {
 
@@ -25,13 +24,13 @@ class ServedCall {
   ServedCall& operator=(const ServedCall&) = delete;
 
  protected:
-  explicit ServedCall(CallQueue& queue) : queue_(queue) {
+  explicit ServedCall(EventLoop& loop) : loop_(loop) {
     context_.AsyncNotifyWhenDone(over_.tag());
-    queue.CallBegun();
+    loop.CallBegun();
   }
   virtual ~ServedCall() = default;
 
-  // Awaits another call of the same method in the same queue, since this one has its client now.
+  // Awaits another call of the same method in the same loop, since this one has its client now.
   virtual void AwaitNext() = 0;
   // A client has called.
   virtual void OnCall() = 0;
@@ -42,14 +41,15 @@ class ServedCall {
   // The server was shut down before a client called; ends the object.
   virtual void OnShutdown() = 0;
 
-  // gRPC holds the call once more, for an operation that was begun.
-  void Hold() { holds_.fetch_add(1, std::memory_order_relaxed); }
+  // The call does not end before Release: an operation of gRPC is under way, or work for the call
+  // on another thread. The object may be gone when Release returns.
+  void Hold() { ++holds_; }
   void Release() {
-    if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) End(&ServedCall::OnDone);
+    if (--holds_ == 0) End(&ServedCall::OnDone);
   }
 
   grpc::ServerContext& context() { return context_; }
-  CallQueue& queue() { return queue_; }
+  EventLoop& loop() { return loop_; }
   void* arrived_tag() { return arrived_.tag(); }
   void* finished_tag() { return finished_.tag(); }
 
@@ -59,11 +59,11 @@ class ServedCall {
     AwaitNext();
     OnCall();
   }
-  // The object is gone after it; the queue may go once it knows.
+  // The object is gone after `how`; the loop may go once it knows.
   void End(void (ServedCall::*how)()) {
-    CallQueue& queue = queue_;
+    EventLoop& loop = loop_;
     (this->*how)();
-    queue.CallEnded();
+    loop.CallEnded();
   }
   void Finished(bool) { Release(); }
   void Over(bool) {
@@ -71,23 +71,18 @@ class ServedCall {
     Release();
   }
 
-  CallQueue& queue_;
+  EventLoop& loop_;
   grpc::ServerContext context_;
   MemberEvent<ServedCall, &ServedCall::Arrived> arrived_{*this};
   MemberEvent<ServedCall, &ServedCall::Finished> finished_{*this};
   MemberEvent<ServedCall, &ServedCall::Over> over_{*this};
-  std::atomic<int> holds_{2};  // until it is finished, and until it is over
+  int holds_ = 2;  // until it is finished, and until it is over
 };
-
-// Calls that are awaited in each queue: what can begin there before its thread sees the first of
-// it. What is more begins in another queue, whose thread looks after the connection, too, from then
-// on: so as many as a connection may have by default.
-inline constexpr int kUnaryCallsAwaited = 128;
 
 // One message, one reply. Made with new; deletes itself at its end.
 class UnaryCall : public ServedCall {
  protected:
-  explicit UnaryCall(CallQueue& queue) : ServedCall(queue) {}
+  explicit UnaryCall(EventLoop& loop) : ServedCall(loop) {}
 
   void OnCancel() override {}
   void OnDone() override { delete this; }
@@ -96,11 +91,11 @@ class UnaryCall : public ServedCall {
   // `ask` asks gRPC for a call of the method: a Request... function of a service.
   template <typename Ask>
   void Await(Ask&& ask) {
-    ask(&context(), &request_, &responder_, &queue().events(), &queue().events(), arrived_tag());
+    ask(&context(), &request_, &responder_, &loop().events(), &loop().events(), arrived_tag());
   }
 
   grpc::ByteBuffer& request() { return request_; }
-  // Exactly one of them is called, once, by any thread. The object may be gone when it returns.
+  // Exactly one of them is called, once. The object may be gone when it returns.
   void Reply(const grpc::ByteBuffer& reply) {
     responder_.Finish(reply, grpc::Status::OK, finished_tag());
   }
@@ -114,33 +109,21 @@ class UnaryCall : public ServedCall {
 };
 
 // Messages both ways. At most one read, one write and one Finish are under way at a time, Finish
-// not beside a write; they are begun by any thread, and none is called back from within.
-class StreamCall : public ServedCall, private Posted {
+// not beside a write. gRPC calls none of them back from within.
+class StreamCall : public ServedCall {
  protected:
-  explicit StreamCall(CallQueue& queue) : ServedCall(queue) {}
+  explicit StreamCall(EventLoop& loop) : ServedCall(loop) {}
 
   // As UnaryCall::Await.
   template <typename Ask>
   void Await(Ask&& ask) {
-    ask(&context(), &stream_, &queue().events(), &queue().events(), arrived_tag());
+    ask(&context(), &stream_, &loop().events(), &loop().events(), arrived_tag());
   }
 
   // `ok` is false where no more messages come.
   virtual void OnReadDone(bool ok) = 0;
   // `ok` is false where the client is gone.
   virtual void OnWriteDone(bool ok) = 0;
-  // What was posted is to be done now.
-  virtual void OnPosted() {}
-
-  // A thread that changes the stream from elsewhere leaves what follows from it to the thread of
-  // the queue: under the stream's lock, and before Finish, it claims; if that is granted it posts,
-  // without the lock. If not, OnPosted is about to come for an earlier claim.
-  bool ClaimPost() {
-    if (posted_.exchange(true, std::memory_order_relaxed)) return false;
-    Hold();
-    return true;
-  }
-  void PostClaimed() { queue().Post(*this); }
 
   void StartRead(grpc::ByteBuffer* message) {
     Hold();
@@ -153,9 +136,6 @@ class StreamCall : public ServedCall, private Posted {
   // Once; no operation is begun after it.
   void Finish(const grpc::Status& status) { stream_.Finish(status, finished_tag()); }
 
-  // The event of every read.
-  const Event* read_event() const { return &read_; }
-
  private:
   void Read(bool ok) {
     OnReadDone(ok);
@@ -165,14 +145,7 @@ class StreamCall : public ServedCall, private Posted {
     OnWriteDone(ok);
     Release();
   }
-  void Run() override {
-    // Before OnPosted takes the stream's lock: who is refused holds it, and is seen to.
-    posted_.store(false, std::memory_order_relaxed);
-    OnPosted();
-    Release();
-  }
 
-  std::atomic<bool> posted_{false};
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_{&context()};
   MemberEvent<StreamCall, &StreamCall::Read> read_{*this};
   MemberEvent<StreamCall, &StreamCall::Written> written_{*this};
@@ -180,4 +153,4 @@ class StreamCall : public ServedCall, private Posted {
 
 }  // namespace histogram::server
 
-#endif  // HISTOGRAM_SERVER_RPC_SERVED_CALL_H_
+#endif  // HISTOGRAM_SERVER_RPC_CALL_H_

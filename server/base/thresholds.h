@@ -1,0 +1,44 @@
+// The sizes at which a payload's way through the server forks, in one place.
+//
+// | from     | what changes                                          | who counts     | who replies
+// |
+// |----------|-------------------------------------------------------|----------------|-------------|
+// | 0        | counted where it arrived, if a lane of the CPU is free | the loop       | the loop |
+// | 32 KiB   | a stream begins its next read before it counts        |                | | | 64 KiB
+// | the queue's class of large payloads                   |                |             | | 64 KiB
+// | left to a lane where that pays (EventLoop::HandOver)  | a lane         | the loop    | | 1 MiB
+// | never counted where it arrived                        | a lane         | the loop    | | 2 MiB
+// | cut over the free lanes                               | several lanes  | the loop    |
+//
+// How each was measured stands in docs/notes/service.md. What a GPU lane does at which size stands
+// in kernels/cuda/lane/lane.h.
+#ifndef HISTOGRAM_SERVER_BASE_THRESHOLDS_H_
+#define HISTOGRAM_SERVER_BASE_THRESHOLDS_H_
+
+#include <cstdint>
+
+namespace histogram::server {
+
+// Counting it takes longer than asking gRPC for the next message.
+inline constexpr uint64_t kReadFirstBytesMin = uint64_t{32} << 10;
+
+// Messages of this size are charged to the memory that streams read ahead. Of smaller ones a stream
+// holds few bytes, and charging them would make cores wait for each other.
+inline constexpr uint64_t kReadAheadBytesMin = uint64_t{32} << 10;
+
+// Payloads up to this size form a class of the queue, so that they need not wait behind large ones.
+inline constexpr uint64_t kSmallBytesMax = uint64_t{64} << 10;
+
+// Counting it takes longer than waking a thread: about 5 us against 3 to 5 us (Xeon 8468 and Zen
+// 4).
+inline constexpr uint64_t kHandOverBytesMin = uint64_t{64} << 10;
+
+// Counting a larger one would keep a loop from its other calls for 100 us and more.
+inline constexpr uint64_t kInlineBytesMax = uint64_t{1} << 20;
+
+// The parts of a smaller one would cost more to hand out and to add up than they gain.
+inline constexpr uint64_t kSplitBytesMin = uint64_t{2} << 20;
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_BASE_THRESHOLDS_H_

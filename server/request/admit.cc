@@ -1,0 +1,103 @@
+#include "server/request/admit.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+
+namespace histogram::server {
+namespace {
+
+struct Kind {
+  absl::Status (*parse)(absl::Span<const Fragment> message, ParsedRequest& out);
+  const char* field;   // that holds the payload
+  const char* advice;  // for a payload that is too large
+};
+
+Kind Of(MessageKind kind) {
+  static constexpr char kUseAccumulate[] = "; send larger ones in chunks through Accumulate";
+  switch (kind) {
+    case MessageKind::kCompute:
+      return {ParseComputeRequest, "payload", kUseAccumulate};
+    case MessageKind::kComputeMany:
+      return {ParseComputeManyRequest, "request.payload", kUseAccumulate};
+    case MessageKind::kAccumulate:
+      break;
+  }
+  return {ParseAccumulateRequest, "chunk", "; send it in smaller chunks"};
+}
+
+}  // namespace
+
+absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
+                   const AdmissionLimits& limits, Charge charge, ParsedRequest& parsed,
+                   std::shared_ptr<const Plan>& plan) {
+  const Kind of = Of(kind);
+  if (absl::Status s = of.parse(message, parsed); !s.ok()) return s;
+  if (parsed.payload_bytes > limits.payload_bytes_max) {
+    return MakeError(
+        absl::StatusCode::kResourceExhausted,
+        absl::StrCat(of.field, ": ", parsed.payload_bytes, " bytes are more than the limit of ",
+                     limits.payload_bytes_max, of.advice),
+        {.reason = "PAYLOAD_TOO_LARGE", .field = of.field, .limit = limits.payload_bytes_max});
+  }
+  if (plan == nullptr) {
+    auto made = MakePlanCached(parsed.spec, limits.plan);
+    if (!made.ok()) return made.status();
+    plan = *std::move(made);
+  }
+  return charge(parsed.payload_bytes);
+}
+
+void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner, const Plan& plan,
+             TimeNs deadline, Job& job) {
+  job.fragments = parsed.payload;
+  job.bytes = parsed.payload_bytes;
+  job.charge_bytes = job.bytes + plan.reply_bytes;
+  job.bin_count = plan.binning.bin_count();
+  job.deadline = deadline;
+  job.payload_owner = std::move(owner);
+}
+
+absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Plan& plan,
+                          const Job& job, Answer& answer, TimeNs& finished_at) {
+  const TimeNs begin = clock.Now();
+  absl::Status status = MakeAnswer(plan, job.counts, job.bytes, answer);
+  if (status.ok()) status = verifier.Check(job.fragments, job.counts);
+  if (!status.ok()) {
+    observer.IntegrityFailure();
+    return status;
+  }
+  answer.receipt.batch = job.report;
+  answer.receipt.queue_ns = job.queue_ns;
+  finished_at = clock.Now();
+  observer.StageFinished(Stage::kFold, job.report.backend,
+                         static_cast<uint64_t>(finished_at - begin));
+  return absl::OkStatus();
+}
+
+void ObserveRefusal(Observer& observer, const absl::Status& status) {
+  const std::string reason = GetErrorDetail(status).reason;
+  if (reason == "QUEUE_FULL") {
+    observer.Rejected(RejectReason::kQueueFull);
+  } else if (reason == "PAYLOAD_TOO_LARGE") {
+    observer.Rejected(RejectReason::kPayloadTooLarge);
+  } else if (reason == "TOO_MANY_BINS") {
+    observer.Rejected(RejectReason::kTooManyBins);
+  } else if (reason == "DRAINING") {
+    observer.Rejected(RejectReason::kDraining);
+  } else if (reason == "QUOTA_EXCEEDED") {
+    observer.Rejected(RejectReason::kQuota);
+  } else if (reason == "UNAUTHENTICATED") {
+    observer.Rejected(RejectReason::kUnauthenticated);
+  } else if (reason == "COMPRESSED_MESSAGE") {
+    observer.Rejected(RejectReason::kCompressed);
+  } else if (reason == "HEADERS_TOO_LARGE") {
+    observer.Rejected(RejectReason::kHeadersTooLarge);
+  } else if (status.code() == absl::StatusCode::kInvalidArgument) {
+    observer.Rejected(RejectReason::kBadRequest);
+  }
+}
+
+}  // namespace histogram::server

@@ -1,0 +1,175 @@
+#include "server/rpc/event_loop.h"
+
+#include <grpc/support/time.h>
+#include <grpcpp/alarm.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "server/base/thresholds.h"
+#include "server/rpc/event.h"
+#include "server/rpc/hand_over.h"
+
+namespace histogram::server {
+namespace {
+
+// What waits for a dry loop waits for at most this many events.
+constexpr uint32_t kPassedMax = 64;
+
+int64_t NowNs() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::nanoseconds(now).count();
+}
+
+}  // namespace
+
+// Cache lines of its own: each thread writes its loop's.
+struct alignas(128) EventLoops::Loop final : EventLoop {
+  Loop(size_t its_index, CountingLoops& all) : index(its_index), counting(all) {}
+
+  grpc::ServerCompletionQueue& events() override { return *cq; }
+  void Post(Posted& work) override;
+  void WhenDry(Posted& work) override { work.next_ = std::exchange(when_dry, &work); }
+  bool HandOver(uint64_t bytes) override;
+  void HandedBack() override { --handed_over; }
+  void CallBegun() override {
+    absl::MutexLock lock(&mu);
+    ++calls;
+  }
+  void CallEnded() override {
+    absl::MutexLock lock(&mu);
+    --calls;
+  }
+  // A call that is cancelled as the server shuts down begins one more operation, its end, which a
+  // queue that is shut down would not take.
+  void WaitUntilNoCallIsLeft() {
+    absl::MutexLock lock(&mu);
+    mu.Await(absl::Condition(
+        +[](Loop* loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(loop->mu) { return loop->calls == 0; },
+        this));
+  }
+  // Runs a list of posted work in the order of posting.
+  static void RunAll(Posted* newest);
+  void RunPosted(bool) { RunAll(posted.exchange(nullptr, std::memory_order_acq_rel)); }
+
+  const size_t index;
+  CountingLoops& counting;
+  std::unique_ptr<grpc::ServerCompletionQueue> cq;
+
+  // Of the loop's thread.
+  Posted* own_posted = nullptr;  // by itself, newest first
+  Posted* when_dry = nullptr;    // likewise
+  SendsAhead sends_ahead;
+  uint64_t handed_over = 0;  // and not yet back
+
+  absl::Mutex mu;
+  uint64_t calls ABSL_GUARDED_BY(mu) = 0;  // awaited or open
+
+  std::thread thread;
+
+  // Written by other threads.
+  alignas(128) std::atomic<Posted*> posted{nullptr};  // newest first
+  // Wakes the loop. Whoever posts into an empty list sets it.
+  grpc::Alarm bell;
+  MemberEvent<Loop, &Loop::RunPosted> rang{*this};
+};
+
+void EventLoops::Loop::Post(Posted& work) {
+  if (std::this_thread::get_id() == thread.get_id()) {
+    work.next_ = std::exchange(own_posted, &work);
+    return;
+  }
+  Posted* newest = posted.load(std::memory_order_relaxed);
+  do {
+    work.next_ = newest;
+  } while (!posted.compare_exchange_weak(newest, &work, std::memory_order_acq_rel,
+                                         std::memory_order_relaxed));
+  // The bell's last event has left the queue: the loop emptied the list in it.
+  if (newest == nullptr) bell.Set(cq.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), rang.tag());
+}
+
+void EventLoops::Loop::RunAll(Posted* newest) {
+  Posted* oldest = nullptr;
+  while (newest != nullptr) {
+    Posted* const older = std::exchange(newest->next_, oldest);
+    oldest = std::exchange(newest, older);
+  }
+  while (oldest != nullptr) std::exchange(oldest, oldest->next_)->Run();  // may be gone after it
+}
+
+bool EventLoops::Loop::HandOver(uint64_t bytes) {
+  if (bytes < kHandOverBytesMin) return false;
+  const bool idle_cores = counting.Note(index, NowNs());
+  if (!sends_ahead.Arrived(handed_over) || !idle_cores) return false;
+  ++handed_over;
+  return true;
+}
+
+EventLoops::EventLoops(grpc::ServerBuilder& builder, uint32_t count)
+    : counting_(std::make_unique<CountingLoops>(std::max(1U, count))) {
+  for (uint32_t i = 0; i < std::max(1U, count); ++i) {
+    loops_.push_back(std::make_unique<Loop>(i, *counting_));
+    loops_.back()->cq = builder.AddCompletionQueue();
+  }
+}
+
+EventLoops::~EventLoops() { Stop(); }
+
+void EventLoops::Stop() {
+  if (std::exchange(stopped_, true)) return;
+  for (const auto& loop : loops_) {
+    if (loop->thread.joinable()) loop->WaitUntilNoCallIsLeft();
+  }
+  for (const auto& loop : loops_) loop->cq->Shutdown();
+  for (const auto& loop : loops_) {
+    if (loop->thread.joinable()) loop->thread.join();
+    // Only where no thread was ever started is anything left.
+    void* tag = nullptr;
+    bool ok = false;
+    while (loop->cq->Next(&tag, &ok)) static_cast<Event*>(tag)->OnComplete(ok);
+  }
+}
+
+EventLoop& EventLoops::operator[](uint32_t i) { return *loops_[i]; }
+
+void EventLoops::Start() {
+  for (size_t i = 0; i < loops_.size(); ++i) {
+    absl::MutexLock lock(&loops_[i]->mu);  // the thread reads `thread` after it
+    loops_[i]->thread = std::thread([this, i] {
+      pthread_setname_np(pthread_self(), absl::StrCat("receive-", i).c_str());
+      Serve(*loops_[i]);
+    });
+  }
+}
+
+void EventLoops::Serve(Loop& loop) {
+  { absl::MutexLock lock(&loop.mu); }
+  for (uint32_t passed = 0; true; ++passed) {
+    while (loop.own_posted != nullptr) Loop::RunAll(std::exchange(loop.own_posted, nullptr));
+    void* tag = nullptr;
+    bool ok = false;
+    if (loop.when_dry == nullptr) {
+      if (!loop.cq->Next(&tag, &ok)) return;
+      passed = 0;
+    } else {
+      const auto next = loop.cq->AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_MONOTONIC));
+      if (next == grpc::CompletionQueue::SHUTDOWN) return;
+      if (next == grpc::CompletionQueue::TIMEOUT || passed >= kPassedMax) {
+        Loop::RunAll(std::exchange(loop.when_dry, nullptr));
+        if (next == grpc::CompletionQueue::TIMEOUT) continue;
+      }
+    }
+    static_cast<Event*>(tag)->OnComplete(ok);
+  }
+}
+
+}  // namespace histogram::server
