@@ -31,10 +31,12 @@ StreamActions ComputeManyState::Step(StreamEvent event, bool room_ahead) {
     case StreamEvent::kReply:
       assert(replies_ < unanswered_);
       ++replies_;
+      if (asked_dry_ && replies_ > 1) joined_ = kMemory;
       break;
     case StreamEvent::kDry:
       asked_dry_ = false;
       flushing_ = replies_ > 0;
+      if (joined_ > 0) --joined_;
       break;
     case StreamEvent::kWritten:
       assert(writing_ && unanswered_ > 0);
@@ -73,9 +75,11 @@ bool ComputeManyState::MayRead() const {
 void ComputeManyState::DecideWrite(StreamActions& actions) {
   // The newest reply waits for others to join it.
   if (replies_ == 1 && !flushing_) {
-    actions.ask_dry = !asked_dry_;
-    asked_dry_ = true;
-    return;
+    if (asked_dry_) return;
+    if (joined_ > 0 || alone_++ % kTryEvery == 1) {
+      actions.ask_dry = asked_dry_ = true;
+      return;
+    }
   }
   actions.write = writing_ = true;
   actions.keep = replies_ > 1 && has_sent_ && kept_ < kKeptMax;

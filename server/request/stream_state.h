@@ -44,11 +44,16 @@ struct StreamActions {
 // A reply that is sent by itself costs a system call and a packet, several times what counting a
 // small payload costs. So the newest reply is held back until the loop has nothing else to do, and
 // goes out together with those before it. gRPC keeps a reply that is written with a hint; only a
-// later write sends it.
+// later write sends it. A client that waits for each answer would only lose by that: so replies are
+// held back while others have joined them lately, and else now and then to see.
 class ComputeManyState {
  public:
   // At most this many replies are kept before one is sent.
   static constexpr uint32_t kKeptMax = 15;
+  // Once another reply has joined one that was held back, this many are held back.
+  static constexpr uint32_t kMemory = 64;
+  // Else the second is held back, and then one in this many.
+  static constexpr uint32_t kTryEvery = 16;
 
   // `unanswered_max`: messages that came and whose reply is not yet written.
   explicit ComputeManyState(uint32_t unanswered_max) : unanswered_max_(unanswered_max) {}
@@ -71,9 +76,11 @@ class ComputeManyState {
   uint32_t kept_ = 0;     // replies that gRPC keeps
   bool reading_ = false, writing_ = false, handling_ = false;
   bool read_end_ = false, refused_ = false, draining_ = false, cancelled_ = false, ended_ = false;
-  bool flushing_ = false;  // since kDry: all that is ready is sent
-  bool asked_dry_ = false;
-  bool has_sent_ = false;  // a first write, which carries the header, is done once it is sent
+  bool flushing_ = false;   // since kDry: all that is ready is sent
+  bool asked_dry_ = false;  // a reply is held back
+  uint32_t joined_ = 0;     // what is left of kMemory
+  uint32_t alone_ = 0;      // replies that were ready while nothing was left of it
+  bool has_sent_ = false;   // a first write, which carries the header, is done once it is sent
 };
 
 // Accumulate: chunks that are counted several at a time and added up in order, snapshots, and one
@@ -99,6 +106,7 @@ class AccumulateState {
   // Messages that come from now on are not counted: the last reply is made.
   bool closed() const { return last_reply_made_ || failed_; }
   bool half_closed() const { return half_closed_; }
+  bool reading() const { return reading_; }
   // More messages may come.
   bool open() const { return !half_closed_ && !draining_ && !failed_; }
 

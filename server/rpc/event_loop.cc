@@ -38,6 +38,8 @@ struct alignas(128) EventLoops::Loop final : EventLoop {
 
   grpc::ServerCompletionQueue& events() override { return *cq; }
   void Post(Posted& work) override;
+  void PostForNextEvent(Posted& work) override;
+  void AwaitPosted(bool begins) override { begins ? ++awaiting : --awaiting; }
   void WhenDry(Posted& work) override { work.next_ = std::exchange(when_dry, &work); }
   bool HandOver(uint64_t bytes) override;
   void HandedBack() override { --handed_over; }
@@ -57,9 +59,14 @@ struct alignas(128) EventLoops::Loop final : EventLoop {
         +[](Loop* loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(loop->mu) { return loop->calls == 0; },
         this));
   }
+  // Whether it was another thread.
+  bool Push(Posted& work);
   // Runs a list of posted work in the order of posting.
   static void RunAll(Posted* newest);
-  void RunPosted(bool) { RunAll(posted.exchange(nullptr, std::memory_order_acq_rel)); }
+  void Rang(bool) { bell_is_set = false; }
+  // Waits for an event, or for posted work: then the tag is null. False: the queue is shut down and
+  // empty.
+  bool Sleep(void** tag, bool* ok);
 
   const size_t index;
   CountingLoops& counting;
@@ -68,6 +75,7 @@ struct alignas(128) EventLoops::Loop final : EventLoop {
   // Of the loop's thread.
   Posted* own_posted = nullptr;  // by itself, newest first
   Posted* when_dry = nullptr;    // likewise
+  bool bell_is_set = false;      // and its event has not come yet
   SendsAhead sends_ahead;
   uint64_t handed_over = 0;  // and not yet back
 
@@ -78,23 +86,52 @@ struct alignas(128) EventLoops::Loop final : EventLoop {
 
   // Written by other threads.
   alignas(128) std::atomic<Posted*> posted{nullptr};  // newest first
-  // Wakes the loop. Whoever posts into an empty list sets it.
-  grpc::Alarm bell;
-  MemberEvent<Loop, &Loop::RunPosted> rang{*this};
+  std::atomic<uint32_t> awaiting{0};                  // calls that do; written by the loop
+  // The loop is about to wait for an event, or does. Whoever makes it false sets the bell.
+  std::atomic<bool> sleeping{false};
+  grpc::Alarm bell;  // wakes the loop
+  MemberEvent<Loop, &Loop::Rang> rang{*this};
 };
 
-void EventLoops::Loop::Post(Posted& work) {
+bool EventLoops::Loop::Push(Posted& work) {
   if (std::this_thread::get_id() == thread.get_id()) {
     work.next_ = std::exchange(own_posted, &work);
-    return;
+    return false;
   }
   Posted* newest = posted.load(std::memory_order_relaxed);
   do {
     work.next_ = newest;
-  } while (!posted.compare_exchange_weak(newest, &work, std::memory_order_acq_rel,
-                                         std::memory_order_relaxed));
-  // The bell's last event has left the queue: the loop emptied the list in it.
-  if (newest == nullptr) bell.Set(cq.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), rang.tag());
+  } while (!posted.compare_exchange_weak(newest, &work));
+  return true;
+}
+
+void EventLoops::Loop::Post(Posted& work) {
+  // Either this sees that the loop sleeps, or the loop sees the work before it sleeps.
+  if (Push(work) && sleeping.exchange(false)) {
+    bell.Set(cq.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), rang.tag());
+  }
+}
+
+void EventLoops::Loop::PostForNextEvent(Posted& work) {
+  // As in Post, with one more that can be seen.
+  if (Push(work) && awaiting.load() > 0 && sleeping.exchange(false)) {
+    bell.Set(cq.get(), gpr_inf_past(GPR_CLOCK_MONOTONIC), rang.tag());
+  }
+}
+
+bool EventLoops::Loop::Sleep(void** tag, bool* ok) {
+  // While the bell is set its event is about to come.
+  if (!bell_is_set) {
+    sleeping.store(true);
+    if (posted.load() != nullptr) {
+      bell_is_set = !sleeping.exchange(false);
+      *tag = nullptr;
+      return true;
+    }
+  }
+  const bool got = cq->Next(tag, ok);
+  if (!bell_is_set) bell_is_set = !sleeping.exchange(false);
+  return got;
 }
 
 void EventLoops::Loop::RunAll(Posted* newest) {
@@ -155,20 +192,23 @@ void EventLoops::Serve(Loop& loop) {
   { absl::MutexLock lock(&loop.mu); }
   for (uint32_t passed = 0; true; ++passed) {
     while (loop.own_posted != nullptr) Loop::RunAll(std::exchange(loop.own_posted, nullptr));
+    if (loop.posted.load(std::memory_order_relaxed) != nullptr) {
+      Loop::RunAll(loop.posted.exchange(nullptr));
+      continue;
+    }
     void* tag = nullptr;
     bool ok = false;
     if (loop.when_dry == nullptr) {
-      if (!loop.cq->Next(&tag, &ok)) return;
+      if (!loop.Sleep(&tag, &ok)) return;
       passed = 0;
     } else {
       const auto next = loop.cq->AsyncNext(&tag, &ok, gpr_inf_past(GPR_CLOCK_MONOTONIC));
       if (next == grpc::CompletionQueue::SHUTDOWN) return;
       if (next == grpc::CompletionQueue::TIMEOUT || passed >= kPassedMax) {
         Loop::RunAll(std::exchange(loop.when_dry, nullptr));
-        if (next == grpc::CompletionQueue::TIMEOUT) continue;
       }
     }
-    static_cast<Event*>(tag)->OnComplete(ok);
+    if (tag != nullptr) static_cast<Event*>(tag)->OnComplete(ok);
   }
 }
 

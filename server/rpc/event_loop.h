@@ -42,6 +42,12 @@ class EventLoop {
   // The loop's thread runs `work` soon, and never from within this. Thread-safe.
   // REQUIRES: the server is not shut down before `work` has run, or a call of this loop is open.
   virtual void Post(Posted& work) = 0;
+  // The same, but does not wake the loop: `work` runs before the next event, whenever that comes.
+  // As Post while a call of the loop awaits it.
+  virtual void PostForNextEvent(Posted& work) = 0;
+  // A call begins to await what others post for the next event, or ends to. REQUIRES: called by the
+  // loop's thread.
+  virtual void AwaitPosted(bool begins) = 0;
   // Runs `work` once no event waits in the loop any more, or many have passed. What is left until
   // then can be done together, such as sending replies. REQUIRES: called by the loop's thread.
   virtual void WhenDry(Posted& work) = 0;

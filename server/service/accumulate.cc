@@ -45,6 +45,7 @@ struct Chunk final : Job, Posted {
   bool snapshot = false;
   bool waited = false;   // for room in the queue
   bool counted = false;  // or never will be, as `result` says
+  TimeNs counted_at = 0;
   absl::Status result;
 };
 
@@ -68,7 +69,11 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
 
   // Recounts a chunk that was picked for it, on any thread, and lets go of its payload.
   void Check(Chunk& chunk, const absl::Status& status);
-  void PostChunk(Chunk& chunk) { loop().Post(chunk); }
+  // The next message brings the stream back to its chunks, unless the client waits for one.
+  void PostChunk(Chunk& chunk) {
+    const bool urgent = chunk.snapshot || !chunk.result.ok();
+    urgent ? loop().Post(chunk) : loop().PostForNextEvent(chunk);
+  }
   void ChunkReturned(Chunk& chunk);
 
  private:
@@ -82,7 +87,14 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   void OnShutdown() override { self_.reset(); }
 
   void Step(StreamEvent event, uint64_t bytes = 0) {
-    Perform(state_.Step(event, ahead_.MayRead(), bytes));
+    const StreamActions actions = state_.Step(event, ahead_.MayRead(), bytes);
+    SetWaits(!state_.reading());
+    Perform(actions);
+  }
+  // Whether nothing but a chunk brings the stream on.
+  void SetWaits(bool waits) {
+    if (waits != waits_) loop().AwaitPosted(waits);
+    waits_ = waits;
   }
   void Perform(const StreamActions& actions);
   void End(StreamEnd end);
@@ -109,6 +121,7 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   uint64_t fairness_id_ = 0;                // likewise
   std::shared_ptr<AccumulateStream> self_;  // gRPC's hold on the stream: from Await to OnDone
 
+  bool waits_ = false;
   StreamTime time_;
   std::optional<uint64_t> took_ns_;   // from the last message to the answer
   std::shared_ptr<const Plan> plan_;  // of the first message
@@ -144,6 +157,7 @@ void AccumulateStream::OnCall() {
 }
 
 void AccumulateStream::OnDone() {
+  SetWaits(false);
   service_.streams.Remove(self_);
   service_.observer.StreamClosed(Method::kAccumulate);
   service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
@@ -249,6 +263,7 @@ void AccumulateStream::Check(Chunk& chunk, const absl::Status& status) {
   }
   chunk.fragments = {};
   chunk.payload_owner.reset();
+  chunk.counted_at = service_.clock.Now();
 }
 
 void AccumulateStream::ChunkReturned(Chunk& chunk) {
@@ -261,13 +276,15 @@ void AccumulateStream::ChunkReturned(Chunk& chunk) {
 
 void AccumulateStream::Counted(Chunk& chunk) {
   chunk.counted = true;
+  TimeNs idle_since = chunk.counted_at;
   while (!open_chunks_.empty() && open_chunks_.front()->counted) {
     Chunk& oldest = *open_chunks_.front();
     open_chunks_.pop_front();
     AddUp(oldest);
+    if (oldest.snapshot) idle_since = service_.clock.Now();
     free_chunks_.push_back(&oldest);
   }
-  if (open_chunks_.empty() && state_.open()) time_.Waits(service_.clock.Now());
+  if (open_chunks_.empty() && state_.open()) time_.Waits(idle_since);
 }
 
 void AccumulateStream::AddUp(Chunk& chunk) {
