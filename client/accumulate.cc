@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <grpcpp/client_context.h>
+#include <histogram/client.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -14,7 +15,6 @@
 #include "absl/time/clock.h"
 #include "client/client_impl.h"
 #include "client/codec.h"
-#include "client/histogram_client.h"
 #include "client/methods.h"
 #include "client/status.h"
 #include "client/stream_call.h"

@@ -5,13 +5,13 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/security/credentials.h>
+#include <histogram/client.h>
 
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "client/histogram_client.h"
 
 namespace histogram::client {
 

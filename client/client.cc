@@ -2,6 +2,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
+#include <histogram/client.h>
 
 #include <memory>
 #include <string>
@@ -11,7 +12,6 @@
 #include "client/channel.h"
 #include "client/client_impl.h"
 #include "client/codec.h"
-#include "client/histogram_client.h"
 #include "client/methods.h"
 #include "client/status.h"
 #include "grpc/health/v1/health.pb.h"

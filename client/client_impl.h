@@ -3,10 +3,10 @@
 #define HISTOGRAM_CLIENT_CLIENT_IMPL_H_
 
 #include <grpcpp/client_context.h>
+#include <histogram/client.h>
 
 #include "absl/time/time.h"
 #include "client/channel.h"
-#include "client/histogram_client.h"
 
 namespace histogram::client {
 

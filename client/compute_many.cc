@@ -1,4 +1,5 @@
 #include <grpcpp/client_context.h>
+#include <histogram/client.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -14,7 +15,6 @@
 #include "absl/time/clock.h"
 #include "client/client_impl.h"
 #include "client/codec.h"
-#include "client/histogram_client.h"
 #include "client/methods.h"
 #include "client/status.h"
 #include "client/stream_call.h"

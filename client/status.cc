@@ -1,12 +1,13 @@
 #include "client/status.h"
 
+#include <histogram/client.h>
+
 #include <optional>
 #include <string>
 
 #include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "client/histogram_client.h"
 
 namespace histogram::client {
 namespace {

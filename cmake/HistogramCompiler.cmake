@@ -7,7 +7,7 @@ endif()
 
 add_library(histogram_build INTERFACE)
 target_compile_features(histogram_build INTERFACE cxx_std_20)
-target_include_directories(histogram_build INTERFACE 
+target_include_directories(histogram_build INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/kernels/include>)
 # Unfused multiply-add: the edges of even bins are defined as i*step + lower, rounded twice.
 target_compile_options(histogram_build INTERFACE

@@ -1,4 +1,5 @@
-# Third-party packages, found once. kernels/ needs absl only; the service needs the rest.
+# Third-party packages, found once. The library needs none; what the server is made of needs absl, the
+# service the rest. HistogramOptional has found what tests and benchmarks need.
 find_package(Threads REQUIRED)
 find_package(absl REQUIRED CONFIG)
 if(HISTOGRAM_SERVICE)
@@ -18,9 +19,6 @@ if(HISTOGRAM_SERVICE OR HISTOGRAM_OBSERVABILITY)
   find_package(nlohmann_json REQUIRED CONFIG)
   find_package(prometheus-cpp REQUIRED CONFIG)
   find_package(civetweb REQUIRED CONFIG)
-endif()
-if(HISTOGRAM_TESTS)
-  find_package(GTest REQUIRED)
 endif()
 if(HISTOGRAM_STATIC)
   include(HistogramStatic)

@@ -12,9 +12,6 @@
 
 namespace histogram {
 
-// A run of payload bytes that somebody else owns.
-using Fragment = absl::Span<const uint8_t>;
-
 // One payload (or one part of a large one). The fragments and what they point to stay valid and
 // unchanged until the batch is done; they are read, never copied, by a CPU lane.
 struct BatchItem {

@@ -6,42 +6,56 @@
 #include <cstddef>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "kernels/error.h"
 
 namespace histogram {
 namespace {
 
 // The shortest text that reads back as the same number.
-std::string Text(double value) {
+template <typename Number>
+std::string Text(Number value) {
   std::array<char, 32> buffer;
   const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
   return {buffer.data(), result.ptr};
 }
 
-absl::Status Bad(std::string_view field, std::string_view message, uint64_t limit = 0) {
-  const std::string path = absl::StrCat("spec.binning.", std::string(field));
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   absl::StrCat(path, " ", std::string(message)),
-                   {.reason = "BAD_BINNING", .field = path, .limit = limit, .retry_after_ms = {}});
+// Numbers and texts, one after the other.
+template <typename... Parts>
+std::string Join(const Parts&... parts) {
+  std::string text;
+  const auto add = [&text](const auto& part) {
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>) {
+      text += Text(part);
+    } else {
+      text += part;
+    }
+  };
+  (add(parts), ...);
+  return text;
+}
+
+Error Bad(std::string field, std::string_view message, uint64_t limit = 0) {
+  return {.code = ErrorCode::kBadBinning,
+          .message = Join(field, " ", message),
+          .field = std::move(field),
+          .limit = limit};
 }
 
 // `count` bins must be at least one and at most the limit. `what` says how `field` came to that
 // many.
-absl::Status CheckBinCount(std::string_view field, uint64_t count, uint32_t bin_count_max,
-                           std::string_view what) {
+std::optional<Error> CheckBinCount(const char* field, uint64_t count, uint32_t bin_count_max,
+                                   std::string_view what) {
   if (count == 0) return Bad(field, "is 0; at least 1 bin is needed", 1);
   const uint32_t limit = std::min(bin_count_max, kBinCountMax);
-  if (count <= limit) return absl::OkStatus();
-  const std::string path = absl::StrCat("spec.binning.", std::string(field));
-  return MakeError(
-      absl::StatusCode::kInvalidArgument,
-      absl::StrCat(path, " ", std::string(what), " ", count, " bins; the limit is ", limit),
-      {.reason = "TOO_MANY_BINS", .field = path, .limit = limit, .retry_after_ms = {}});
+  if (count <= limit) return std::nullopt;
+  return Error{.code = ErrorCode::kTooManyBins,
+               .message = Join(field, " ", what, " ", count, " bins; the limit is ", limit),
+               .field = field,
+               .limit = limit};
 }
 
 // The edges of `count` even bins over [lower, upper], one by one, as numpy.linspace makes them.
@@ -86,39 +100,36 @@ Binning Binning::Identity() {
   return binning;
 }
 
-absl::StatusOr<Binning> Binning::Even(uint32_t bin_count, std::optional<double> lower,
-                                      std::optional<double> upper, uint32_t bin_count_max) {
-  if (absl::Status status = CheckBinCount("even.bin_count", bin_count, bin_count_max, "asks for");
-      !status.ok()) {
-    return status;
+Result<Binning> Binning::Even(uint32_t bin_count, std::optional<double> lower,
+                              std::optional<double> upper, uint32_t bin_count_max) {
+  if (std::optional<Error> error =
+          CheckBinCount("even.bin_count", bin_count, bin_count_max, "asks for")) {
+    return *std::move(error);
   }
   if (lower.has_value() != upper.has_value()) {
     return lower.has_value()
-               ? Bad("even.upper", absl::StrCat("is absent but lower is ", Text(*lower),
-                                                "; give both or neither"))
-               : Bad("even.lower", absl::StrCat("is absent but upper is ", Text(*upper),
-                                                "; give both or neither"));
+               ? Bad("even.upper",
+                     Join("is absent but lower is ", *lower, "; give both or neither"))
+               : Bad("even.lower",
+                     Join("is absent but upper is ", *upper, "; give both or neither"));
   }
   const double from = lower.value_or(0);
   const double to = upper.value_or(kByteValues);
-  if (!Finite(from))
-    return Bad("even.lower", absl::StrCat("is ", Text(from), "; it must be finite"));
-  if (!Finite(to)) return Bad("even.upper", absl::StrCat("is ", Text(to), "; it must be finite"));
+  if (!Finite(from)) return Bad("even.lower", Join("is ", from, "; it must be finite"));
+  if (!Finite(to)) return Bad("even.upper", Join("is ", to, "; it must be finite"));
   if (!(from < to)) {
-    return Bad("even.upper",
-               absl::StrCat("is ", Text(to), "; it must be greater than lower, ", Text(from)));
+    return Bad("even.upper", Join("is ", to, "; it must be greater than lower, ", from));
   }
   if (!Finite(to - from)) {
-    return Bad("even.upper", absl::StrCat("is ", Text(to), "; its distance from lower, ",
-                                          Text(from), ", overflows a double"));
+    return Bad("even.upper",
+               Join("is ", to, "; its distance from lower, ", from, ", overflows a double"));
   }
   if (bin_count == kByteValues && from == 0 && to == kByteValues) return Identity();
 
   const EvenEdges edge(bin_count, from, to);
   if (!edge.StrictlyIncreasing()) {
-    return Bad("even.bin_count",
-               absl::StrCat("is ", bin_count, ": too many bins for [", Text(from), ", ", Text(to),
-                            "], where neighbouring edges round to the same double"));
+    return Bad("even.bin_count", Join("is ", bin_count, ": too many bins for [", from, ", ", to,
+                                      "], where neighbouring edges round to the same double"));
   }
 
   Binning binning;
@@ -145,24 +156,22 @@ absl::StatusOr<Binning> Binning::Even(uint32_t bin_count, std::optional<double> 
   return binning;
 }
 
-absl::StatusOr<Binning> Binning::Edges(absl::Span<const double> edges, uint32_t bin_count_max) {
+Result<Binning> Binning::Edges(std::span<const double> edges, uint32_t bin_count_max) {
   if (edges.size() < 2) {
-    return Bad("edges.edges", absl::StrCat("has ", edges.size(), " edges; at least 2 are needed"),
-               2);
+    return Bad("edges.edges", Join("has ", edges.size(), " edges; at least 2 are needed"), 2);
   }
-  if (absl::Status status = CheckBinCount("edges.edges", edges.size() - 1, bin_count_max, "makes");
-      !status.ok()) {
-    return status;
+  if (std::optional<Error> error =
+          CheckBinCount("edges.edges", edges.size() - 1, bin_count_max, "makes")) {
+    return *std::move(error);
   }
   for (size_t i = 0; i < edges.size(); ++i) {
     if (!Finite(edges[i])) {
-      return Bad(absl::StrCat("edges.edges[", i, "]"),
-                 absl::StrCat("is ", Text(edges[i]), "; it must be finite"));
+      return Bad(Join("edges.edges[", i, "]"), Join("is ", edges[i], "; it must be finite"));
     }
     if (i > 0 && !(edges[i - 1] < edges[i])) {
-      return Bad(absl::StrCat("edges.edges[", i, "]"),
-                 absl::StrCat("is ", Text(edges[i]), "; it must be greater than the edge before, ",
-                              Text(edges[i - 1])));
+      return Bad(
+          Join("edges.edges[", i, "]"),
+          Join("is ", edges[i], "; it must be greater than the edge before, ", edges[i - 1]));
     }
   }
 
@@ -185,26 +194,24 @@ absl::StatusOr<Binning> Binning::Edges(absl::Span<const double> edges, uint32_t 
   return binning;
 }
 
-absl::StatusOr<Binning> Binning::Alphabet(uint32_t first_symbol, uint32_t symbol_count,
-                                          uint32_t symbols_per_bin, uint32_t bin_count_max) {
+Result<Binning> Binning::Alphabet(uint32_t first_symbol, uint32_t symbol_count,
+                                  uint32_t symbols_per_bin, uint32_t bin_count_max) {
   if (first_symbol >= kByteValues) {
-    return Bad("alphabet.first_symbol", absl::StrCat("is ", first_symbol, "; the limit is 255"),
-               255);
+    return Bad("alphabet.first_symbol", Join("is ", first_symbol, "; the limit is 255"), 255);
   }
   if (symbol_count == 0) return Bad("alphabet.symbol_count", "is 0; at least 1 is needed", 1);
   const uint32_t symbol_count_max = kByteValues - first_symbol;
   if (symbol_count > symbol_count_max) {
     return Bad("alphabet.symbol_count",
-               absl::StrCat("is ", symbol_count, "; from symbol ", first_symbol, " the limit is ",
-                            symbol_count_max),
+               Join("is ", symbol_count, "; from symbol ", first_symbol, " the limit is ",
+                    symbol_count_max),
                symbol_count_max);
   }
   if (symbols_per_bin == 0) return Bad("alphabet.symbols_per_bin", "is 0; at least 1 is needed", 1);
   const uint32_t bin_count = (symbol_count - 1) / symbols_per_bin + 1;
-  if (absl::Status status =
-          CheckBinCount("alphabet.symbols_per_bin", bin_count, bin_count_max, "makes");
-      !status.ok()) {
-    return status;
+  if (std::optional<Error> error =
+          CheckBinCount("alphabet.symbols_per_bin", bin_count, bin_count_max, "makes")) {
+    return *std::move(error);
   }
 
   Binning binning;
@@ -217,17 +224,15 @@ absl::StatusOr<Binning> Binning::Alphabet(uint32_t first_symbol, uint32_t symbol
   return binning;
 }
 
-absl::StatusOr<Binning> Binning::ByteTable(uint32_t bin_count,
-                                           absl::Span<const uint32_t> bin_of_byte,
-                                           uint32_t bin_count_max) {
-  if (absl::Status status =
-          CheckBinCount("byte_table.bin_count", bin_count, bin_count_max, "asks for");
-      !status.ok()) {
-    return status;
+Result<Binning> Binning::ByteTable(uint32_t bin_count, std::span<const uint32_t> bin_of_byte,
+                                   uint32_t bin_count_max) {
+  if (std::optional<Error> error =
+          CheckBinCount("byte_table.bin_count", bin_count, bin_count_max, "asks for")) {
+    return *std::move(error);
   }
   if (bin_of_byte.size() != kByteValues) {
     return Bad("byte_table.bin_of_byte",
-               absl::StrCat("has ", bin_of_byte.size(), " entries; it must have 256"), kByteValues);
+               Join("has ", bin_of_byte.size(), " entries; it must have 256"), kByteValues);
   }
   Binning binning;
   binning.kind_ = Kind::kByteTable;

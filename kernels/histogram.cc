@@ -1,18 +1,26 @@
 #include <histogram/histogram.h>
 
-#include "kernels/batch.h"
 #include "kernels/cpu/registry.h"
+#include "kernels/workload.h"
 
 namespace histogram {
 
-ValueCounts CountValues(absl::Span<const uint8_t> samples) {
-  ValueCounts counts{};
-  const Fragment fragment = samples;
-  cpu::DefaultKernel(samples.size()).count({&fragment, 1}, counts.data());
-  return counts;
+void AddValues(std::span<const std::byte> samples, ValueCounts& values) {
+  const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
+  cpu::DefaultKernel(samples.size()).count({&fragment, 1}, values.data());
 }
 
-Histogram Count(absl::Span<const uint8_t> samples, const Binning& binning) {
+void AddValues(const ValueCounts& more, ValueCounts& values) {
+  for (uint32_t v = 0; v < kByteValues; ++v) values[v] += more[v];
+}
+
+ValueCounts CountValues(std::span<const std::byte> samples) {
+  ValueCounts values{};
+  AddValues(samples, values);
+  return values;
+}
+
+Histogram Count(std::span<const std::byte> samples, const Binning& binning) {
   return Fold(CountValues(samples), binning);
 }
 

@@ -195,7 +195,7 @@ double EntropyBits(const ValueCounts& values, const Binning& binning, uint64_t t
 }  // namespace
 
 Statistics ComputeStatistics(const ValueCounts& values, const Binning& binning,
-                             absl::Span<const double> quantiles) {
+                             std::span<const double> quantiles) {
   Statistics statistics;
   const Binned binned(values, binning);
   const uint64_t total = binned.total();

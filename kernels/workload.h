@@ -2,18 +2,17 @@
 #ifndef HISTOGRAM_KERNELS_WORKLOAD_H_
 #define HISTOGRAM_KERNELS_WORKLOAD_H_
 
-#include <array>
+#include <histogram/values.h>
+
 #include <cstdint>
+#include <span>
 
 namespace histogram {
 
 enum class SampleType : uint8_t { kUint8 = 1 };
 
-inline constexpr uint32_t kByteValues = 256;
-inline constexpr uint32_t kBinCountMax = 65536;
-
-// How often each of the 256 byte values occurs. Every uint8 binning is a fold of these.
-using ValueCounts = std::array<uint64_t, kByteValues>;
+// A run of payload bytes that somebody else owns.
+using Fragment = std::span<const uint8_t>;
 
 // The shape of a batch, as far as the choice of a kernel depends on it.
 struct Workload {

@@ -2,6 +2,8 @@
 #ifndef HISTOGRAM_CLIENT_CLI_CONNECTION_H_
 #define HISTOGRAM_CLIENT_CLI_CONNECTION_H_
 
+#include <histogram/client.h>
+
 #include <memory>
 #include <optional>
 #include <string>
@@ -9,7 +11,6 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/histogram_client.h"
 
 namespace histogram::cli {
 

@@ -274,7 +274,7 @@ HISTOGRAM_AVX512 void Flush(State& state, uint64_t* counts) {
 }
 
 template <Positions positions>
-HISTOGRAM_AVX512 void Count(absl::Span<const Fragment> fragments, uint64_t* counts) {
+HISTOGRAM_AVX512 void Count(std::span<const Fragment> fragments, uint64_t* counts) {
   State state;  // its bytes need no initial value
   for (Adder& adder : state.adders) adder = Adder{};
   std::memset(state.counts, 0, sizeof(state.counts));
@@ -300,11 +300,11 @@ HISTOGRAM_AVX512 void Count(absl::Span<const Fragment> fragments, uint64_t* coun
 
 }  // namespace
 
-HISTOGRAM_AVX512 void CountAvx512(absl::Span<const Fragment> fragments, uint64_t* counts) {
+HISTOGRAM_AVX512 void CountAvx512(std::span<const Fragment> fragments, uint64_t* counts) {
   Count<Positions::kLoads>(fragments, counts);
 }
 
-HISTOGRAM_AVX512 void CountAvx512Shifts(absl::Span<const Fragment> fragments, uint64_t* counts) {
+HISTOGRAM_AVX512 void CountAvx512Shifts(std::span<const Fragment> fragments, uint64_t* counts) {
   Count<Positions::kLoadsAndShifts>(fragments, counts);
 }
 
@@ -315,10 +315,10 @@ HISTOGRAM_AVX512 void CountAvx512Shifts(absl::Span<const Fragment> fragments, ui
 namespace histogram::cpu {
 
 // Never called: HasAvx512Counting() says no.
-void CountAvx512(absl::Span<const Fragment> fragments, uint64_t* counts) {
+void CountAvx512(std::span<const Fragment> fragments, uint64_t* counts) {
   CountTables8(fragments, counts);
 }
-void CountAvx512Shifts(absl::Span<const Fragment> fragments, uint64_t* counts) {
+void CountAvx512Shifts(std::span<const Fragment> fragments, uint64_t* counts) {
   CountTables8(fragments, counts);
 }
 

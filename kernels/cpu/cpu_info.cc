@@ -99,46 +99,6 @@ std::string ModelName(const FileReader& read) {
 #endif
 }
 
-#if defined(__x86_64__) && defined(__GNUC__)
-
-// The compiler's run-time support looks at XGETBV too: a feature whose registers the operating
-// system does not save counts as absent.
-std::vector<std::string> Features() {
-  __builtin_cpu_init();
-  std::vector<std::string> features;
-#define HISTOGRAM_FEATURE(name) \
-  if (__builtin_cpu_supports(name)) features.emplace_back(name)
-  HISTOGRAM_FEATURE("avx2");
-  HISTOGRAM_FEATURE("avx512bitalg");
-  HISTOGRAM_FEATURE("avx512bw");
-  HISTOGRAM_FEATURE("avx512f");
-  HISTOGRAM_FEATURE("avx512vbmi");
-  HISTOGRAM_FEATURE("avx512vbmi2");
-  HISTOGRAM_FEATURE("avx512vl");
-  HISTOGRAM_FEATURE("avx512vpopcntdq");
-  HISTOGRAM_FEATURE("bmi2");
-  HISTOGRAM_FEATURE("gfni");
-  HISTOGRAM_FEATURE("popcnt");
-#undef HISTOGRAM_FEATURE
-  return features;
-}
-
-bool HasAvx512Counting() {
-  __builtin_cpu_init();
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vbmi") &&
-         __builtin_cpu_supports("avx512vbmi2") && __builtin_cpu_supports("avx512bitalg") &&
-         __builtin_cpu_supports("gfni") && __builtin_cpu_supports("bmi") &&
-         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
-}
-
-#else
-
-std::vector<std::string> Features() { return {}; }
-bool HasAvx512Counting() { return false; }
-
-#endif
-
 std::optional<double> CgroupCpuQuota(const FileReader& read) {
   const OptionalText groups = read("/proc/self/cgroup");  // lines "ID:CONTROLLERS:GROUP"
   if (!groups.has_value()) return std::nullopt;

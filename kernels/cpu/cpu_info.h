@@ -1,4 +1,4 @@
-// What the processor is called, what it can do, and how many of its cores this process may use.
+// What the processor is called, and how many of its cores this process may use.
 //
 // Thread-safe: functions without state. Those that parse take the contents, so that tests can bring
 // any machine's.
@@ -22,14 +22,6 @@ std::optional<std::string> ReadWholeFile(const std::string& path);
 
 // The processor's model out of /proc/cpuinfo; the architecture's name where it holds none.
 std::string ModelName(const FileReader& read = ReadWholeFile);
-
-// The instruction sets among those that kernels here use which this processor has and this
-// operating system saves ("avx512vbmi2"), sorted.
-std::vector<std::string> Features();
-
-// Everything that avx512.cc needs: AVX-512 F, BW, VL, VBMI, VBMI2, BITALG, GFNI, and BMI and POPCNT
-// beside them.
-bool HasAvx512Counting();
 
 // Cores' worth of CPU time that this process's control groups allow (versions 1 and 2, the tightest
 // of the group and the groups above it); nothing where there is no limit.

@@ -4,21 +4,21 @@
 #define HISTOGRAM_KERNELS_CPU_KERNELS_H_
 
 #include <cstdint>
+#include <span>
 
-#include "absl/types/span.h"
-#include "kernels/batch.h"
+#include "kernels/workload.h"
 
 namespace histogram::cpu {
 
-void CountScalar(absl::Span<const Fragment> fragments, uint64_t* counts);
+void CountScalar(std::span<const Fragment> fragments, uint64_t* counts);
 
-void CountTables8(absl::Span<const Fragment> fragments, uint64_t* counts);
+void CountTables8(std::span<const Fragment> fragments, uint64_t* counts);
 
-void CountRuns8(absl::Span<const Fragment> fragments, uint64_t* counts);
+void CountRuns8(std::span<const Fragment> fragments, uint64_t* counts);
 
 // REQUIRES: HasAvx512Counting().
-void CountAvx512(absl::Span<const Fragment> fragments, uint64_t* counts);
-void CountAvx512Shifts(absl::Span<const Fragment> fragments, uint64_t* counts);
+void CountAvx512(std::span<const Fragment> fragments, uint64_t* counts);
+void CountAvx512Shifts(std::span<const Fragment> fragments, uint64_t* counts);
 
 }  // namespace histogram::cpu
 

@@ -1,6 +1,6 @@
 #include "kernels/cpu/registry.h"
 
-#include "kernels/cpu/cpu_info.h"
+#include "kernels/cpu/features.h"
 #include "kernels/cpu/kernels.h"
 
 namespace histogram::cpu {
@@ -22,7 +22,7 @@ constexpr CpuKernel kKernels[] = {
 
 }  // namespace
 
-absl::Span<const CpuKernel> Kernels() { return kKernels; }
+std::span<const CpuKernel> Kernels() { return kKernels; }
 
 const CpuKernel* FindKernel(std::string_view name) {
   for (const CpuKernel& kernel : kKernels) {

@@ -6,16 +6,16 @@
 #define HISTOGRAM_KERNELS_CPU_REGISTRY_H_
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
-#include "absl/types/span.h"
-#include "kernels/batch.h"
+#include "kernels/workload.h"
 
 namespace histogram::cpu {
 
 // Adds how often each of the 256 values occurs in the fragments' bytes to counts[0..255].
 // Fragments may be empty, of any length and at any address.
-using CountFunction = void (*)(absl::Span<const Fragment> fragments, uint64_t* counts);
+using CountFunction = void (*)(std::span<const Fragment> fragments, uint64_t* counts);
 
 struct CpuKernel {
   std::string_view name;
@@ -30,7 +30,7 @@ struct CpuKernel {
 };
 
 // All kernels, in ascending order of priority. The first one runs anywhere, with bytes_min 0.
-absl::Span<const CpuKernel> Kernels();
+std::span<const CpuKernel> Kernels();
 
 // The kernel of that name, supported or not; nullptr for an unknown one.
 const CpuKernel* FindKernel(std::string_view name);

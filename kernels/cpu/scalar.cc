@@ -6,7 +6,7 @@
 
 namespace histogram::cpu {
 
-void CountScalar(absl::Span<const Fragment> fragments, uint64_t* counts) {
+void CountScalar(std::span<const Fragment> fragments, uint64_t* counts) {
   for (const Fragment& fragment : fragments) {
     for (const uint8_t value : fragment) ++counts[value];
   }

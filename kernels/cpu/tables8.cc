@@ -62,7 +62,7 @@ void CountPart(const uint8_t* data, size_t size, Tables& tables) {
 }
 
 template <bool find_runs>
-void Count(absl::Span<const Fragment> fragments, uint64_t* counts) {
+void Count(std::span<const Fragment> fragments, uint64_t* counts) {
   alignas(64) Tables tables = {};
   size_t room = kFlushBytes;  // bytes that may still be counted before a flush
   for (const Fragment& fragment : fragments) {
@@ -85,11 +85,11 @@ void Count(absl::Span<const Fragment> fragments, uint64_t* counts) {
 
 }  // namespace
 
-void CountTables8(absl::Span<const Fragment> fragments, uint64_t* counts) {
+void CountTables8(std::span<const Fragment> fragments, uint64_t* counts) {
   Count<false>(fragments, counts);
 }
 
-void CountRuns8(absl::Span<const Fragment> fragments, uint64_t* counts) {
+void CountRuns8(std::span<const Fragment> fragments, uint64_t* counts) {
   Count<true>(fragments, counts);
 }
 

@@ -34,15 +34,37 @@ as_root() {
   if [[ "$(id -u)" -eq 0 ]]; then "$@"; else sudo "$@"; fi
 }
 
+# Writes behind the line of a step, once a second, how long it has run and how far ninja has come
+# ("[12/94]"); ends with this shell, or when it is killed.
+show_progress() {  # show_progress NAME LOG
+  local begin=${SECONDS} done_of_all
+  while sleep 1 && kill -0 $$ 2>/dev/null; do
+    done_of_all="$(grep -oE '^\[[0-9]+/[0-9]+\]' "$2" 2>/dev/null | tail -n 1)"
+    printf '\r%s==>%s %-28s %s%4d s  %s%s' "${BOLD}" "${PLAIN}" "$1" "${DIM}" $((SECONDS - begin)) \
+      "${done_of_all}" "${PLAIN}" >&2
+  done
+}
+
 # step NAME COMMAND...: runs the command with its output in build/logs/NAME.log and prints one line
-# with the time it took. On failure shows the end of the log and returns the command's status.
+# with the time it took; on a terminal also while it runs. On failure shows the end of the log and
+# returns the command's status.
 step() {
-  local name="$1" log status=0 begin=${SECONDS}
+  local name="$1" log status=0 begin=${SECONDS} progress=''
   shift
   mkdir -p "${LOG_DIR}"
   log="${LOG_DIR}/${name// /-}.log"
   printf '%s==>%s %-28s ' "${BOLD}" "${PLAIN}" "${name}" >&2
+  if [[ -t 2 && "${TERM:-dumb}" != dumb ]]; then
+    : >"${log}"
+    show_progress "${name}" "${log}" &
+    progress=$!
+  fi
   "$@" >"${log}" 2>&1 || status=$?
+  if [[ -n "${progress}" ]]; then
+    kill "${progress}" 2>/dev/null || true
+    wait "${progress}" 2>/dev/null || true
+    printf '\r%*s\r%s==>%s %-28s ' 60 '' "${BOLD}" "${PLAIN}" "${name}" >&2
+  fi
   if [[ ${status} -eq 0 ]]; then
     printf '%sok%s %s%4d s%s\n' "${GREEN}" "${PLAIN}" "${DIM}" $((SECONDS - begin)) "${PLAIN}" >&2
   else
@@ -76,12 +98,13 @@ use_ccache() {
 # More options for configuring come from HISTOGRAM_CMAKE_OPTIONS, separated by spaces, for example
 # -DHISTOGRAM_CUDA=OFF.
 configure_and_build() {
-  local preset="$1" options
+  local preset="$1" options line
   shift
   read -r -a options <<<"${HISTOGRAM_CMAKE_OPTIONS:-}"
   step "configure ${preset}" cmake --preset "${preset}" -S "${ROOT}" "${options[@]}" || exit 1
-  # Whether with CUDA or without, and why.
-  note "$(sed -n 's/^-- \(CUDA: .*\)/\1/p' "${LOG_DIR}/configure-${preset}.log" | tail -n 1)"
+  # Whether with CUDA or without, what is left out, and why.
+  while read -r line; do note "${line}"; done < <(
+    sed -nE 's/^-- (CUDA: .*|.*: left out, since .*)/\1/p' "${LOG_DIR}/configure-${preset}.log")
   step "build ${preset}" nice -n 5 cmake --build "${ROOT}/build/${preset}" \
     --parallel "$(build_jobs)" "$@" || exit 1
 }

@@ -216,6 +216,17 @@ absl::Status RefuseUnknownInBinning(const v1::Binning& binning) {
   return absl::OkStatus();
 }
 
+// The library names a field below the spec's binning, the API one below the request.
+absl::StatusOr<Binning> OrStatus(Result<Binning> binning) {
+  if (binning.ok()) return *std::move(binning);
+  const Error& error = binning.error();
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, absl::StrCat("spec.binning.", error.message),
+      {.reason = error.code == ErrorCode::kTooManyBins ? "TOO_MANY_BINS" : "BAD_BINNING",
+       .field = absl::StrCat("spec.binning.", error.field),
+       .limit = error.limit});
+}
+
 absl::StatusOr<Binning> CompileBinning(const v1::Binning& proto, uint32_t bin_count_max) {
   const auto bound = [](bool has, double value) {
     return has ? std::optional<double>(value) : std::nullopt;
@@ -223,22 +234,23 @@ absl::StatusOr<Binning> CompileBinning(const v1::Binning& proto, uint32_t bin_co
   switch (proto.kind_case()) {
     case v1::Binning::kEven: {
       const auto& even = proto.even();
-      return Binning::Even(even.bin_count(), bound(even.has_lower(), even.lower()),
-                           bound(even.has_upper(), even.upper()), bin_count_max);
+      return OrStatus(Binning::Even(even.bin_count(), bound(even.has_lower(), even.lower()),
+                                    bound(even.has_upper(), even.upper()), bin_count_max));
     }
     case v1::Binning::kEdges:
-      return Binning::Edges(
+      return OrStatus(Binning::Edges(
           absl::MakeConstSpan(proto.edges().edges().data(), proto.edges().edges().size()),
-          bin_count_max);
+          bin_count_max));
     case v1::Binning::kAlphabet:
-      return Binning::Alphabet(proto.alphabet().first_symbol(), proto.alphabet().symbol_count(),
-                               proto.alphabet().symbols_per_bin(), bin_count_max);
+      return OrStatus(Binning::Alphabet(proto.alphabet().first_symbol(),
+                                        proto.alphabet().symbol_count(),
+                                        proto.alphabet().symbols_per_bin(), bin_count_max));
     case v1::Binning::kByteTable: {
       const auto& table = proto.byte_table();
-      return Binning::ByteTable(
+      return OrStatus(Binning::ByteTable(
           table.bin_count(),
           absl::MakeConstSpan(table.bin_of_byte().data(), table.bin_of_byte().size()),
-          bin_count_max);
+          bin_count_max));
     }
     case v1::Binning::KIND_NOT_SET:
       break;

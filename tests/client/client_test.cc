@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <histogram/client.h>
 
 #include <memory>
 #include <string>
@@ -8,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/histogram_client.h"
 #include "tests/client/client_testing.h"
 #include "tests/client/fake_server.h"
 #include "tests/test_path.h"

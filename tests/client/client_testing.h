@@ -3,6 +3,7 @@
 #define HISTOGRAM_TESTS_CLIENT_CLIENT_TESTING_H_
 
 #include <gtest/gtest.h>
+#include <histogram/client.h>
 
 #include <cstdint>
 #include <memory>
@@ -10,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "client/histogram_client.h"
 #include "tests/client/fake_server.h"
 
 namespace histogram::client {

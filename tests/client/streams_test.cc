@@ -1,6 +1,7 @@
 // ComputeMany and Accumulate against a server of the tests' own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <histogram/client.h>
 
 #include <algorithm>
 #include <fstream>
@@ -9,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "client/histogram_client.h"
 #include "tests/client/client_testing.h"
 #include "tests/client/fake_server.h"
 #include "tests/test_path.h"

@@ -1,11 +1,11 @@
 // TLS, both ways. The certificate is its own authority, for the name histogram.test alone, and of
 // no use outside this test.
 #include <gtest/gtest.h>
+#include <histogram/client.h>
 
 #include <memory>
 #include <string>
 
-#include "client/histogram_client.h"
 #include "tests/client/cli_world.h"
 #include "tests/client/fake_server.h"
 

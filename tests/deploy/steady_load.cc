@@ -8,6 +8,7 @@
 // none was wrong.
 //
 //   histogram_steady_load ADDRESS BYTES THREADS [ATTEMPTS]
+#include <histogram/client.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,7 +26,6 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "client/histogram_client.h"
 
 namespace {
 

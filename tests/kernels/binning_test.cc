@@ -13,7 +13,6 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "kernels/error.h"
 #include "kernels/reference.h"
 #include "tests/kernels/payloads.h"
 
@@ -42,17 +41,15 @@ int32_t BinByDefinition(const std::vector<double>& edges, double v) {
   return Binning::kIgnored;
 }
 
-void ExpectError(const absl::StatusOr<Binning>& binning, const std::string& field,
-                 const std::string& part, uint64_t limit = 0,
-                 const std::string& reason = "BAD_BINNING") {
+void ExpectError(const Result<Binning>& binning, const std::string& field, const std::string& part,
+                 uint64_t limit = 0, ErrorCode code = ErrorCode::kBadBinning) {
   ASSERT_FALSE(binning.ok()) << field;
-  EXPECT_EQ(binning.status().code(), absl::StatusCode::kInvalidArgument);
-  const ErrorDetail detail = GetErrorDetail(binning.status());
-  EXPECT_EQ(detail.reason, reason);
-  EXPECT_EQ(detail.field, "spec.binning." + field);
-  EXPECT_EQ(detail.limit, limit);
-  EXPECT_TRUE(absl::StrContains(binning.status().message(), detail.field)) << binning.status();
-  EXPECT_TRUE(absl::StrContains(binning.status().message(), part)) << binning.status();
+  const Error& error = binning.error();
+  EXPECT_EQ(error.code, code);
+  EXPECT_EQ(error.field, field);
+  EXPECT_EQ(error.limit, limit);
+  EXPECT_TRUE(absl::StartsWith(error.message, field + " ")) << error.message;
+  EXPECT_TRUE(absl::StrContains(error.message, part)) << error.message;
 }
 
 TEST(BinningTest, IdentityIsEvenOverTheWholeRange) {
@@ -121,7 +118,7 @@ TEST(BinningTest, EvenAgreesWithTheDefinition) {
     }
     const auto even = Binning::Even(bins, lower, upper);
     if (!even.ok()) {
-      ASSERT_LT((upper - lower) / bins, 1e-10) << even.status();
+      ASSERT_LT((upper - lower) / bins, 1e-10) << even.error().message;
       continue;
     }
     const std::vector<double> edges = even->ComputeEdges();
@@ -136,7 +133,7 @@ TEST(BinningTest, EvenAgreesWithTheDefinition) {
 
 TEST(BinningTest, EvenTakesTheMostBins) {
   for (const auto& even : {Binning::Even(65536, {}, {}), Binning::Even(65536, -1.5, 255.25)}) {
-    ASSERT_TRUE(even.ok()) << even.status();
+    ASSERT_TRUE(even.ok()) << even.error().message;
     const std::vector<double> edges = even->ComputeEdges();
     for (int v = 0; v < 256; ++v) {
       ASSERT_EQ(even->bin_of(static_cast<uint8_t>(v)), BinByDefinition(edges, v)) << v;
@@ -147,11 +144,11 @@ TEST(BinningTest, EvenTakesTheMostBins) {
 TEST(BinningTest, EvenErrors) {
   ExpectError(Binning::Even(0, {}, {}), "even.bin_count", "is 0", 1);
   ExpectError(Binning::Even(65537, {}, {}), "even.bin_count", "65537 bins; the limit is 65536",
-              65536, "TOO_MANY_BINS");
+              65536, ErrorCode::kTooManyBins);
   ExpectError(Binning::Even(101, {}, {}, 100), "even.bin_count", "101 bins; the limit is 100", 100,
-              "TOO_MANY_BINS");
+              ErrorCode::kTooManyBins);
   ExpectError(Binning::Even(UINT32_MAX, {}, {}, UINT32_MAX), "even.bin_count", "65536", 65536,
-              "TOO_MANY_BINS");
+              ErrorCode::kTooManyBins);
   ExpectError(Binning::Even(4, 1.5, {}), "even.upper", "lower is 1.5");
   ExpectError(Binning::Even(4, {}, 2.5), "even.lower", "upper is 2.5");
   ExpectError(Binning::Even(4, 7, 7), "even.upper", "is 7; it must be greater than lower, 7");
@@ -215,7 +212,7 @@ TEST(BinningTest, EdgesAgreeWithTheDefinition) {
     edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
     if (edges.size() < 2) continue;
     const auto binning = Binning::Edges(edges);
-    ASSERT_TRUE(binning.ok()) << binning.status();
+    ASSERT_TRUE(binning.ok()) << binning.error().message;
     EXPECT_EQ(binning->bin_count(), edges.size() - 1);
     EXPECT_TRUE(binning->has_edges());
     EXPECT_EQ(binning->ComputeEdges(), edges);
@@ -236,7 +233,7 @@ TEST(BinningTest, EdgesErrors) {
   std::vector<double> many(65538);
   std::iota(many.begin(), many.end(), 0.0);
   ExpectError(Binning::Edges(many), "edges.edges", "65537 bins; the limit is 65536", 65536,
-              "TOO_MANY_BINS");
+              ErrorCode::kTooManyBins);
   many.pop_back();
   EXPECT_TRUE(Binning::Edges(many).ok());
 }
@@ -264,7 +261,7 @@ TEST(BinningTest, AlphabetLimits) {
   ExpectError(Binning::Alphabet(200, UINT32_MAX, 1), "alphabet.symbol_count", "4294967295", 56);
   ExpectError(Binning::Alphabet(0, 10, 0), "alphabet.symbols_per_bin", "is 0", 1);
   ExpectError(Binning::Alphabet(0, 10, 1, 9), "alphabet.symbols_per_bin", "10 bins; the limit is 9",
-              9, "TOO_MANY_BINS");
+              9, ErrorCode::kTooManyBins);
 }
 
 TEST(BinningTest, ByteTable) {
@@ -280,7 +277,7 @@ TEST(BinningTest, ByteTable) {
   }
   ExpectError(Binning::ByteTable(0, table), "byte_table.bin_count", "is 0", 1);
   ExpectError(Binning::ByteTable(65537, table), "byte_table.bin_count", "65537", 65536,
-              "TOO_MANY_BINS");
+              ErrorCode::kTooManyBins);
   table.pop_back();
   ExpectError(Binning::ByteTable(2, table), "byte_table.bin_of_byte", "has 255 entries", 256);
   ExpectError(Binning::ByteTable(2, {}), "byte_table.bin_of_byte", "has 0 entries", 256);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "kernels/cpu/features.h"
 
 namespace histogram::cpu {
 namespace {

@@ -1,8 +1,8 @@
 """Who may include what. Reads every source file of the repository given as the only argument.
 
 The rules are those of docs/ARCHITECTURE.md: kernels/ counts bytes and knows no service; CUDA stays in
-kernels/cuda; batching is pure; rpc/ knows nothing of histograms, request/ nothing of gRPC, and only
-metrics/ knows Prometheus.
+kernels/cuda; the library's public headers include std and <histogram/...> only; batching is pure; rpc/
+knows nothing of histograms, request/ nothing of gRPC, and only metrics/ knows Prometheus.
 """
 
 import pathlib
@@ -16,15 +16,18 @@ GRPC = r"(grpc|grpcpp|google/protobuf|google/rpc)/|\.pb\.h$"
 PROMETHEUS = r"(prometheus|civetweb)"
 CUDA = r"(cuda|cub|thrust|nvml|cooperative_groups|nv)[/_.a-z]|kernels/cuda/"
 CLOCK = r"(chrono|ctime|time\.h|sys/time\.h|absl/time/.*)$"
+KERNELS_PUBLIC = r"histogram/(?!v1/|client\.h)"
 THIRD_PARTY = GRPC + "|" + PROMETHEUS + r"|(spdlog|CLI|nlohmann|png)"
 
 # Folder (the longest match wins) -> what must not be included, and, among the project's own headers,
 # what may be. None: anything that is not forbidden.
 RULES = {
-    "kernels": (rf"{THIRD_PARTY}|{CUDA}", r"kernels/|histogram/(?!v1/)"),
-    "kernels/tuning": (rf"{THIRD_PARTY}|{CUDA}|{CLOCK}", r"kernels/[a-z_]+\.h|kernels/tuning/|histogram/(?!v1/)"),
-    "kernels/cpu": (rf"{THIRD_PARTY}|{CUDA}", r"kernels/|histogram/(?!v1/)"),
-    "kernels/cuda": (THIRD_PARTY, r"kernels/|histogram/(?!v1/)"),
+    "kernels": (rf"{THIRD_PARTY}|{CUDA}", rf"kernels/|{KERNELS_PUBLIC}"),
+    # std has neither a dot nor a slash in its headers' names.
+    "kernels/include": (rf"(?!{KERNELS_PUBLIC})[^/.]*[/.]", rf"{KERNELS_PUBLIC}"),
+    "kernels/tuning": (rf"{THIRD_PARTY}|{CUDA}|{CLOCK}", rf"kernels/[a-z_]+\.h|kernels/tuning/|{KERNELS_PUBLIC}"),
+    "kernels/cpu": (rf"{THIRD_PARTY}|{CUDA}", rf"kernels/|{KERNELS_PUBLIC}"),
+    "kernels/cuda": (THIRD_PARTY, rf"kernels/|{KERNELS_PUBLIC}"),
     "server": (CUDA, r"kernels/[a-z_]+\.h|server/|histogram/"),
     "server/base": (rf"{GRPC}|{PROMETHEUS}|{CUDA}", r"kernels/batch\.h|server/base/|server/config/config\.h"),
     "server/config": (
@@ -48,7 +51,8 @@ RULES = {
         rf"{GRPC}|{CUDA}",
         r"kernels/[a-z_]+\.h|server/(base|config|batching|metrics)/",
     ),
-    "client": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/v1/"),
+    "client": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/(v1/|client\.h)"),
+    "client/include": (r"(?!absl/|histogram/v1/)[^/.]*[/.]", r"histogram/v1/"),
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
@@ -116,6 +120,13 @@ def self_test():
         ("kernels/tuning/x.cc", '#include "kernels/cpu/registry.h"', True),
         ("kernels/tuning/x.cc", '#include "absl/strings/str_cat.h"', False),
         ("kernels/histogram.cc", "#include <grpcpp/grpcpp.h>", True),
+        ("kernels/histogram.cc", "#include <histogram/client.h>", True),
+        ("kernels/include/histogram/x.h", "#include <histogram/result.h>", False),
+        ("kernels/include/histogram/x.h", "#include <span>", False),
+        ("kernels/include/histogram/x.h", '#include "absl/types/span.h"', True),
+        ("kernels/include/histogram/x.h", '#include "kernels/workload.h"', True),
+        ("kernels/include/histogram/x.h", "#include <sys/types.h>", True),
+        ("kernels/include/histogram/x.h", "#include <unistd.h>", True),
         ("kernels/cuda/x.cu", "#include <cub/cub.cuh>", False),
         ("kernels/cuda/x.cc", 'const char* v = std::getenv("X");', True),
         ("kernels/cuda/a/x.cc", "#include <prometheus/counter.h>", True),
@@ -144,6 +155,11 @@ def self_test():
         ("client/x.cc", '#include <histogram/histogram.h>', True),
         ("client/x.cc", '#include "histogram/v1/histogram.grpc.pb.h"', False),
         ("client/x.cc", "#include <cstdint>", False),
+        ("client/x.cc", "#include <histogram/client.h>", False),
+        ("client/include/histogram/client.h", '#include "absl/status/status.h"', False),
+        ("client/include/histogram/client.h", "#include <histogram/v1/histogram.pb.h>", False),
+        ("client/include/histogram/client.h", "#include <grpcpp/channel.h>", True),
+        ("client/include/histogram/client.h", '#include "client/codec.h"', True),
     ]
     for path, text, caught in cases:
         if bool(list(check_file(pathlib.Path(path), text, []))) != caught:

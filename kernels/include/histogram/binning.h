@@ -9,14 +9,15 @@
 #ifndef HISTOGRAM_BINNING_H_
 #define HISTOGRAM_BINNING_H_
 
+#include <histogram/result.h>
+#include <histogram/values.h>
+
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
+#include <span>
 #include <vector>
-
-#include "absl/status/statusor.h"
-#include "absl/types/span.h"
-#include "kernels/workload.h"
 
 namespace histogram {
 
@@ -30,24 +31,26 @@ class Binning {
   // One bin per byte value: 256 bins over [0, 256], the same as Even(256, {}, {}).
   static Binning Identity();
 
-  // Each factory answers INVALID_ARGUMENT with an ErrorDetail (reason BAD_BINNING, or
-  // TOO_MANY_BINS with the limit) whose field is the path below "spec.binning".
+  // Each factory fails with kBadBinning, or with kTooManyBins and the limit; the error's field is
+  // the factory and its argument, "even.bin_count".
   // `bin_count` bins of equal width over [lower, upper]; both absent means [0, 256].
-  static absl::StatusOr<Binning> Even(uint32_t bin_count, std::optional<double> lower,
-                                      std::optional<double> upper,
-                                      uint32_t bin_count_max = kBinCountMax);
+  static Result<Binning> Even(uint32_t bin_count, std::optional<double> lower = std::nullopt,
+                              std::optional<double> upper = std::nullopt,
+                              uint32_t bin_count_max = kBinCountMax);
   // Finite, strictly increasing edges, two or more; one bin fewer than edges.
-  static absl::StatusOr<Binning> Edges(absl::Span<const double> edges,
-                                       uint32_t bin_count_max = kBinCountMax);
+  static Result<Binning> Edges(std::span<const double> edges,
+                               uint32_t bin_count_max = kBinCountMax);
+  static Result<Binning> Edges(std::initializer_list<double> edges,
+                               uint32_t bin_count_max = kBinCountMax) {
+    return Edges(std::span<const double>(edges.begin(), edges.size()), bin_count_max);
+  }
   // `symbol_count` consecutive byte values from `first_symbol`, `symbols_per_bin` to a bin; the
   // last bin may hold fewer. Other bytes are ignored. first_symbol + symbol_count <= 256.
-  static absl::StatusOr<Binning> Alphabet(uint32_t first_symbol, uint32_t symbol_count,
-                                          uint32_t symbols_per_bin,
-                                          uint32_t bin_count_max = kBinCountMax);
+  static Result<Binning> Alphabet(uint32_t first_symbol, uint32_t symbol_count,
+                                  uint32_t symbols_per_bin, uint32_t bin_count_max = kBinCountMax);
   // Any mapping: 256 entries; an entry >= bin_count means that byte is ignored.
-  static absl::StatusOr<Binning> ByteTable(uint32_t bin_count,
-                                           absl::Span<const uint32_t> bin_of_byte,
-                                           uint32_t bin_count_max = kBinCountMax);
+  static Result<Binning> ByteTable(uint32_t bin_count, std::span<const uint32_t> bin_of_byte,
+                                   uint32_t bin_count_max = kBinCountMax);
 
   uint32_t bin_count() const { return bin_count_; }
   // One bin per value: the counts of the values are the histogram.

@@ -1,28 +1,67 @@
-// The library's front door: count a span of bytes in this process, with the service's binnings and
-// answers. Uses the fastest CPU kernel that this processor can run.
+// The library's front door: count bytes in this process, with the service's binnings and answers.
+// Needs C++20 and nothing else. Uses the fastest CPU kernel that this processor can run.
+//
+// One histogram of bytes in memory:
 //
 //   auto binning = histogram::Binning::Alphabet('a', 26, 6);
-//   histogram::Histogram h = histogram::Count(bytes, *binning);
+//   if (!binning.ok()) return Complain(binning.error().message);
+//   histogram::Histogram h = histogram::Count(text, *binning);
 //
-// Thread-safe: functions without state.
+// Bytes that come in chunks, several histograms of the same bytes, or statistics: count the values
+// once, and compute the rest from them.
+//
+//   histogram::ValueCounts values{};
+//   while (ReadChunk(chunk)) histogram::AddValues(chunk, values);
+//   histogram::Histogram h = histogram::Fold(values, *binning);
+//   histogram::Statistics s = histogram::ComputeStatistics(values, *binning, {0.5, 0.99});
+//
+// Thread-safe: functions without state, that count on the calling thread. To use several threads,
+// give each a part of the bytes and a ValueCounts, and add those up with AddValues.
 #ifndef HISTOGRAM_HISTOGRAM_H_
 #define HISTOGRAM_HISTOGRAM_H_
 
 #include <histogram/binning.h>
+#include <histogram/result.h>
 #include <histogram/statistics.h>
+#include <histogram/values.h>
 
+#include <cstddef>
 #include <cstdint>
-
-#include "absl/types/span.h"
-#include "kernels/workload.h"
+#include <span>
+#include <string_view>
 
 namespace histogram {
 
 // How often each of the 256 values occurs in `samples`.
-ValueCounts CountValues(absl::Span<const uint8_t> samples);
+ValueCounts CountValues(std::span<const std::byte> samples);
 
-// The histogram of `samples` under `binning`.
-Histogram Count(absl::Span<const uint8_t> samples, const Binning& binning);
+// Adds to `values` how often each value occurs in `samples`.
+void AddValues(std::span<const std::byte> samples, ValueCounts& values);
+// Adds the counts of other samples.
+void AddValues(const ValueCounts& more, ValueCounts& values);
+
+// The histogram of `samples` under `binning`: Fold(CountValues(samples), binning).
+Histogram Count(std::span<const std::byte> samples, const Binning& binning);
+
+// The same for bytes of other types.
+inline ValueCounts CountValues(std::string_view samples) {
+  return CountValues(std::as_bytes(std::span(samples)));
+}
+inline ValueCounts CountValues(std::span<const uint8_t> samples) {
+  return CountValues(std::as_bytes(samples));
+}
+inline void AddValues(std::string_view samples, ValueCounts& values) {
+  AddValues(std::as_bytes(std::span(samples)), values);
+}
+inline void AddValues(std::span<const uint8_t> samples, ValueCounts& values) {
+  AddValues(std::as_bytes(samples), values);
+}
+inline Histogram Count(std::string_view samples, const Binning& binning) {
+  return Count(std::as_bytes(std::span(samples)), binning);
+}
+inline Histogram Count(std::span<const uint8_t> samples, const Binning& binning) {
+  return Count(std::as_bytes(samples), binning);
+}
 
 }  // namespace histogram
 

@@ -9,12 +9,12 @@
 #define HISTOGRAM_STATISTICS_H_
 
 #include <histogram/binning.h>
+#include <histogram/values.h>
 
+#include <initializer_list>
 #include <optional>
+#include <span>
 #include <vector>
-
-#include "absl/types/span.h"
-#include "kernels/workload.h"
 
 namespace histogram {
 
@@ -29,7 +29,12 @@ struct Statistics {
 
 // REQUIRES: each of `quantiles` is in [0, 1].
 Statistics ComputeStatistics(const ValueCounts& values, const Binning& binning,
-                             absl::Span<const double> quantiles);
+                             std::span<const double> quantiles = {});
+inline Statistics ComputeStatistics(const ValueCounts& values, const Binning& binning,
+                                    std::initializer_list<double> quantiles) {
+  return ComputeStatistics(values, binning,
+                           std::span<const double>(quantiles.begin(), quantiles.size()));
+}
 
 }  // namespace histogram
 

@@ -12,8 +12,10 @@
 //
 // Errors are absl::Status with the server's message and code. What the server said beyond that
 // (the reason, the field, the limit) comes from ErrorDetail(status).
-#ifndef HISTOGRAM_CLIENT_HISTOGRAM_CLIENT_H_
-#define HISTOGRAM_CLIENT_HISTOGRAM_CLIENT_H_
+#ifndef HISTOGRAM_CLIENT_H_
+#define HISTOGRAM_CLIENT_H_
+
+#include <histogram/v1/histogram.pb.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +31,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
-#include "histogram/v1/histogram.pb.h"
 
 namespace histogram::client {
 
@@ -164,4 +165,4 @@ std::optional<v1::Error> ErrorDetail(const absl::Status& status);
 
 }  // namespace histogram::client
 
-#endif  // HISTOGRAM_CLIENT_HISTOGRAM_CLIENT_H_
+#endif  // HISTOGRAM_CLIENT_H_

@@ -1,0 +1,79 @@
+// A value, or the error that says why there is none.
+//
+//   histogram::Result<histogram::Binning> binning = histogram::Binning::Even(16, 0.0, 256.0);
+//   if (!binning.ok()) return Complain(binning.error().message);
+//   Use(*binning);
+//
+// Thread-safe as the value is.
+#ifndef HISTOGRAM_RESULT_H_
+#define HISTOGRAM_RESULT_H_
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace histogram {
+
+enum class ErrorCode : uint8_t {
+  kBadBinning = 1,   // a number of the binning is outside what it may be
+  kTooManyBins = 2,  // more bins than the limit
+};
+
+struct Error {
+  ErrorCode code = ErrorCode::kBadBinning;
+  std::string message = {};  // a sentence: the field, its value, what it must be
+  std::string field = {};    // which number it is about, "even.bin_count"
+  uint64_t limit = 0;        // the limit that was passed; 0 where there is none
+
+  friend bool operator==(const Error&, const Error&) = default;
+};
+
+// Prints the error's message to stderr and ends the process.
+[[noreturn]] void EndWithError(const Error& error);
+
+template <typename T>
+class [[nodiscard]] Result {
+  static_assert(!std::is_same_v<std::remove_cv_t<T>, Error>);
+
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
+
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+
+  // REQUIRES: ok(). Where it is not, the process ends with the error's message on stderr.
+  const T& value() const& {
+    Check();
+    return *std::get_if<0>(&state_);
+  }
+  T& value() & {
+    Check();
+    return *std::get_if<0>(&state_);
+  }
+  T&& value() && {
+    Check();
+    return std::move(*std::get_if<0>(&state_));
+  }
+  const T& operator*() const& { return value(); }
+  T& operator*() & { return value(); }
+  T&& operator*() && { return std::move(*this).value(); }
+  const T* operator->() const { return &value(); }
+  T* operator->() { return &value(); }
+
+  // REQUIRES: !ok().
+  const Error& error() const { return std::get<1>(state_); }
+
+ private:
+  void Check() const {
+    if (const Error* error = std::get_if<1>(&state_)) EndWithError(*error);
+  }
+
+  std::variant<T, Error> state_;
+};
+
+}  // namespace histogram
+
+#endif  // HISTOGRAM_RESULT_H_

@@ -1,0 +1,15 @@
+# run(COMMAND...): runs it, leaves what it printed in `output`, and ends the script where it fails.
+function(run)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${ARGN}\nfailed with ${result}:\n${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+# expect(WHAT TEXT EXPECTED)
+function(expect what text expected)
+  if(NOT text STREQUAL expected)
+    message(FATAL_ERROR "${what}: got\n${text}\ninstead of\n${expected}")
+  endif()
+endfunction()
