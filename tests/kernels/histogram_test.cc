@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -15,11 +17,40 @@ namespace {
 
 TEST(CountTest, CountsLetters) {
   constexpr std::string_view kText = "hello, world";
-  const std::vector<uint8_t> bytes(kText.begin(), kText.end());
-  const Histogram histogram = Count(bytes, *Binning::Alphabet('a', 26, 6));
+  const Histogram histogram = Count(kText, *Binning::Alphabet('a', 26, 6));
   EXPECT_EQ(histogram.counts, std::vector<uint64_t>({2, 4, 3, 1, 0}));
   EXPECT_EQ(histogram.samples, 12U);
   EXPECT_EQ(histogram.ignored, 2U);
+}
+
+TEST(CountTest, TakesBytesOfAllTypes) {
+  const std::string text = "one, two; one, two";
+  const std::vector<uint8_t> numbers(text.begin(), text.end());
+  std::vector<std::byte> bytes;
+  for (const char c : text) bytes.push_back(std::byte(c));
+  const ValueCounts expected = ReferenceCounts(numbers);
+  EXPECT_EQ(CountValues(text), expected);
+  EXPECT_EQ(CountValues(text.c_str()), expected);
+  EXPECT_EQ(CountValues(numbers), expected);
+  EXPECT_EQ(CountValues(bytes), expected);
+  const Histogram histogram = Fold(expected, Binning::Identity());
+  EXPECT_EQ(Count(text, Binning::Identity()), histogram);
+  EXPECT_EQ(Count(numbers, Binning::Identity()), histogram);
+  EXPECT_EQ(Count(bytes, Binning::Identity()), histogram);
+}
+
+TEST(AddValuesTest, ChunksAddUpToTheWhole) {
+  const std::vector<uint8_t> all =
+      testing::MakePayload(testing::kDistributions[0], size_t{1} << 17);
+  const std::span<const uint8_t> whole(all);
+  ValueCounts values{}, rest{};
+  AddValues(whole.first(70001), values);
+  AddValues(std::as_bytes(whole.subspan(70001, 1000)), values);
+  AddValues(std::string_view(reinterpret_cast<const char*>(&all[71001]), 1), rest);
+  AddValues(whole.subspan(71002), rest);
+  AddValues(rest, values);
+  EXPECT_EQ(values, ReferenceCounts(all));
+  EXPECT_EQ(Fold(values, Binning::Identity()), Count(all, Binning::Identity()));
 }
 
 TEST(CountTest, AgreesWithTheReferenceAcrossKernels) {
