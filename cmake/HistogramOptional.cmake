@@ -10,11 +10,10 @@ function(histogram_decide out name what missing)
   elseif(missing)
     string(REPLACE ";" ", " missing "${missing}")
     if(NOT ${name} STREQUAL "AUTO")
-      message(FATAL_ERROR "${name}=${${name}}, but ${missing} was not found. "
-        "scripts/install-deps --with-tests installs it; ${name}=AUTO leaves out what cannot be built.")
+      message(FATAL_ERROR "${name} is ${${name}}, but these were not found: ${missing}. "
+        "scripts/install-deps --with-tests installs them; ${name}=AUTO leaves out what needs them.")
     endif()
-    message(STATUS "${what}: left out, since ${missing} was not found "
-      "(scripts/install-deps --with-tests installs it)")
+    message(STATUS "${what}: left out, not found: ${missing} (scripts/install-deps --with-tests installs them)")
     set(enabled OFF)
   endif()
   set(${out} ${enabled} PARENT_SCOPE)

@@ -104,7 +104,7 @@ configure_and_build() {
   step "configure ${preset}" cmake --preset "${preset}" -S "${ROOT}" "${options[@]}" || exit 1
   # Whether with CUDA or without, what is left out, and why.
   while read -r line; do note "${line}"; done < <(
-    sed -nE 's/^-- (CUDA: .*|.*: left out, since .*)/\1/p' "${LOG_DIR}/configure-${preset}.log")
+    sed -nE 's/^-- (CUDA: .*|.*: left out, .*)/\1/p' "${LOG_DIR}/configure-${preset}.log")
   step "build ${preset}" nice -n 5 cmake --build "${ROOT}/build/${preset}" \
     --parallel "$(build_jobs)" "$@" || exit 1
 }

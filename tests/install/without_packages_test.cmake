@@ -10,7 +10,7 @@ set(configure "${CMAKE_COMMAND}" -S "${SOURCE_DIR}" -B "${WORK_DIR}"
 
 function(expect_lines)
   foreach(line IN LISTS ARGN)
-    string(REGEX MATCHALL "${line}[^\n]*left out, since [^\n]*install-deps --with-tests" found "${output}")
+    string(REGEX MATCHALL "${line}[^\n]*left out, not found: [^\n]*install-deps --with-tests" found "${output}")
     list(LENGTH found times)
     if(NOT times EQUAL 1)
       message(FATAL_ERROR "'${line}' is said ${times} times, not once, in:\n${output}")
@@ -27,7 +27,7 @@ foreach(option IN ITEMS HISTOGRAM_TESTS HISTOGRAM_BENCH)
   execute_process(COMMAND ${configure} -U HISTOGRAM_* -DHISTOGRAM_CUDA=OFF -DHISTOGRAM_SERVICE=OFF -D${option}=ON
     RESULT_VARIABLE result OUTPUT_QUIET ERROR_VARIABLE output)
   string(REGEX REPLACE "[ \n]+" " " output "${output}")
-  if(result EQUAL 0 OR NOT output MATCHES "${option}=ON, but (GTest, GMock|Google Benchmark) was not found")
+  if(result EQUAL 0 OR NOT output MATCHES "${option} is ON, but these were not found: (GTest, GMock|Google Benchmark)")
     message(FATAL_ERROR "with ${option}=ON configuring ended with ${result}:\n${output}")
   endif()
 endforeach()
