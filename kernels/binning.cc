@@ -39,8 +39,9 @@ std::string Join(const Parts&... parts) {
 }
 
 Error Bad(std::string field, std::string_view message, uint64_t limit = 0) {
+  std::string sentence = Join(field, " ", message);
   return {.code = ErrorCode::kBadBinning,
-          .message = Join(field, " ", message),
+          .message = std::move(sentence),
           .field = std::move(field),
           .limit = limit};
 }
