@@ -68,8 +68,6 @@ class Backend {
 
   // Predicted time of a batch of this shape, in nanoseconds; used to place and to close batches.
   virtual uint64_t EstimateNs(const Workload& workload) const = 0;
-  // What it takes of this host's processors, in nanoseconds: on the cpu, all of its time.
-  virtual uint64_t EstimateCpuNs(const Workload& workload) const { return EstimateNs(workload); }
 
   // Executes `batch` on a free lane. `done` is called exactly once with the same batch, from a
   // lane's thread and never from within Submit; batch->status says how it went. REQUIRES: fewer

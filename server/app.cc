@@ -53,7 +53,6 @@ MetricsOptions MakeMetricsOptions(const Config& config, const BackendSet& set) {
   for (const auto& backend : set.backends) options.backends.push_back(DescribeBackend(*backend));
   options.limits = LimitsOf(config);
   options.build = GetBuildInfo();
-  options.objective = Name(config.batching.objective);
   options.cuda = CudaCompiledIn();
   return options;
 }
@@ -102,7 +101,8 @@ class App {
         batcher_(backends_, config.batching, Clock::Monotonic(), observer_),
         context_(config.transport, batcher_, Clock::Monotonic(), observer_),
         service_(context_, [this] {
-          return Describe(GetBuildInfo().version, backends_, config_.transport, config_.batching);
+          return Describe(GetBuildInfo().version, backends_, config_.transport, config_.batching,
+                          batcher_.snapshot().placements);
         }) {
     metrics_.SetSnapshotSource([this] { return batcher_.snapshot(); });
   }

@@ -33,9 +33,6 @@ constexpr uint32_t kLanePayloadsMax = 1 << 20;
 constexpr uint64_t kAssumedNsPerBatch = 15000;
 constexpr uint64_t kAssumedNsPerPayload = 60;
 constexpr double kAssumedNsPerByte = 0.12;
-// Of a batch's time the thread of its lane queues copies and kernels for so long; then it spins for
-// at most the time allowed, and sleeps.
-constexpr uint64_t kAssumedNsToQueue = 10000;
 
 absl::Status OptionError(const char* field, uint64_t value, uint64_t least, uint64_t most) {
   return MakeError(absl::StatusCode::kInvalidArgument,
@@ -64,7 +61,6 @@ struct Shared {
   std::unique_ptr<const tuning::CostModel>
       lone_costs;  // of one payload, by its size, once gathered
   double gather_ns_per_byte = 0;
-  uint64_t spin_ns_max = 0;
   std::atomic<bool> up{true};
   std::atomic<bool> poisoned{false};
   std::shared_ptr<SharedFate> fate;
@@ -281,10 +277,6 @@ class CudaBackend final : public Backend {
   uint64_t EstimateNs(const Workload& workload) const override {
     return OnDeviceNs(workload) + ByHostNs(workload);
   }
-  uint64_t EstimateCpuNs(const Workload& workload) const override {
-    return std::min(OnDeviceNs(workload), kAssumedNsToQueue + shared_->spin_ns_max) +
-           ByHostNs(workload);
-  }
 
   void Submit(std::unique_ptr<Batch> batch, Done done) override {
     MutexLock lock(shared_->mutex);
@@ -372,7 +364,6 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
   HISTOGRAM_RETURN_IF_ERROR(PrepareKernels(device.traits));
   auto shared = std::make_shared<Shared>();
   shared->device_index = device.traits.index;
-  shared->spin_ns_max = uint64_t{options.spin_us_max} * 1000;
   shared->slots = std::vector<Shared::Slot>(options.cuda_lanes);
   BackendInfo& info = shared->info;
   info.name = absl::StrCat("cuda:", device.traits.index);

@@ -94,18 +94,15 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_
       ++active_;
       job->enqueued_at = now;
       job->queue_ns = 0;
-      job->another_follows = false;
       job->notes_ = {};
       if (room == Room::kYes) {
         charged_bytes_ += job->charge_bytes;
         inlined = may_count ? TryInlineLocked(job, now) : nullptr;
         if (inlined == nullptr) {
-          job->Identify();
           queue_.Push(job);
           PumpLocked(now, work);
         }
       } else {
-        job->Identify();
         waiting_.PushBack(job);
         ++waiting_count_;
         outcome = Outcome::kWaiting;
@@ -276,15 +273,11 @@ void Batcher::Impl::Deliver(Work& work) {
 void Batcher::Impl::DeliverFlight(Flight& flight) {
   const BatchReport& report = flight.batch->report;
   observer_.BatchFinished(report, flight.bytes, flight.closed_by);
-  for (size_t i = 0; i < flight.pieces.size(); ++i) {
-    const Piece& piece = flight.pieces[i];
+  for (const Piece& piece : flight.pieces) {
     if (!piece.whole) continue;  // added up under the lock
-    const Piece* const next = i + 1 < flight.pieces.size() ? &flight.pieces[i + 1] : nullptr;
     Job* job = piece.job;
     job->counts = flight.rows[piece.row];
     job->report = report;
-    job->another_follows =
-        job->group != nullptr && next != nullptr && next->whole && next->job->group == job->group;
     observer_.StageFinished(Stage::kQueue, report.backend, job->queue_ns);
     job->Done(absl::OkStatus());
   }
@@ -346,7 +339,6 @@ bool Batcher::Impl::WaitIdle(TimeNs deadline) {
 
 Batcher::Snapshot Batcher::Impl::TakeSnapshot() {
   Snapshot snapshot;
-  BatchingLimits limits;
   {
     MutexLock lock(mu_);
     for (const auto c : {FairQueue::kSmall, FairQueue::kLarge}) {
@@ -363,9 +355,8 @@ Batcher::Snapshot Batcher::Impl::TakeSnapshot() {
                                    .lanes = executor.lanes,
                                    .lanes_busy = static_cast<uint32_t>(executor.flights.size())});
     }
-    limits = limits_;
+    snapshot.placements = PlacementsLocked();
   }
-  snapshot.placements = PlaceLonePayloads(backends_, limits);
   return snapshot;
 }
 

@@ -1,4 +1,5 @@
-// Collects payloads and hands them, batched, to the backend that is expected to finish first.
+// Collects payloads and hands them, batched, to the kind of backend that gets most done, and there to
+// the one that is expected to finish first.
 //
 // The batcher holds one credit a lane. With a free lane and no delay configured a lone payload
 // leaves at once, small ones on the very thread that brought them; batches form because lanes are
@@ -10,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -18,7 +20,6 @@
 #include "server/base/observer.h"
 #include "server/batching/job.h"
 #include "server/batching/limits.h"
-#include "server/batching/placement.h"
 
 namespace histogram::server {
 
@@ -40,14 +41,22 @@ class Batcher {
     bool up = true;
     uint32_t lanes = 0, lanes_busy = 0;
   };
-  // A consistent look at the gauges; placements are found a moment later.
+  // Which backend payloads of up to payload_bytes_max, and more than the placement before has, go to
+  // as of now, and why.
+  struct Placement {
+    uint64_t payload_bytes_max = 0;
+    std::string backend;
+    std::string_view reason;  // "only": there is no other; "estimate"; "trial": see preference.h
+    uint64_t switches = 0;    // from one backend to another so far
+  };
+  // A consistent look at the gauges.
   struct Snapshot {
     uint64_t queue_payloads = 0, queue_bytes = 0;  // waiting for a lane
     uint64_t in_flight = 0;                        // payloads executing
     uint64_t charged_bytes = 0;                    // against queue_bytes_max: queued and executing
     uint64_t waiting = 0;                          // streams paused for room
     std::vector<BackendSnapshot> backends;
-    std::vector<Placement> placements;  // of lone payloads
+    std::vector<Placement> placements;  // ascending; one a size class; none with no backend up
   };
 
   // `backends` (at most 64) in order of preference; they, the clock and the observer outlive the

@@ -7,10 +7,10 @@
 #ifndef HISTOGRAM_SERVER_BATCHING_BATCHER_IMPL_H_
 #define HISTOGRAM_SERVER_BATCHING_BATCHER_IMPL_H_
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -25,7 +25,7 @@
 #include "server/batching/flight.h"
 #include "server/batching/job_list.h"
 #include "server/batching/policy.h"
-#include "server/batching/slowdown.h"
+#include "server/batching/preference.h"
 
 namespace histogram::server {
 
@@ -64,7 +64,6 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
     std::vector<Flight*> flights;
     // What a lane got done of late, older batches counting less: charged bytes and nanoseconds.
     double recent_bytes = 0, recent_ns = 0;
-    Slowdown slowdown;  // kept only where there is another backend to choose
 
     uint32_t free() const { return lanes - static_cast<uint32_t>(flights.size()); }
   };
@@ -152,12 +151,17 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A flight for a job that may be counted on this thread, or null.
   Flight* TryInlineLocked(Job* job, TimeNs now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  Decision DecideLocked(TimeNs now, const QueueView& queue, uint32_t bin_count, BackendMask except,
+  // `job` is the queue's first.
+  Decision DecideLocked(TimeNs now, const QueueView& queue, const Job& job, BackendMask except,
                         bool with_delay) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Leaves in lanes_ one kind of backend, if both are up.
+  void KeepOneKindLocked(TimeNs now, const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool BothKindsUpLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  std::vector<Placement> PlacementsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool AnyLaneFreeLocked(BackendMask except) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   TimeNs EtaLocked(const Executor& executor, TimeNs now) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Takes a credit.
-  Flight* NewFlightLocked(int backend, ClosedBy closed_by, TimeNs now)
+  Flight* NewFlightLocked(const Decision& decision, ClosedBy closed_by, TimeNs now)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Returns the credit.
   void LandLocked(Flight* flight) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -222,10 +226,8 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   std::vector<Retry> retries_ ABSL_GUARDED_BY(mu_);  // first come, first served
   std::vector<std::unique_ptr<Flight>> flights_ ABSL_GUARDED_BY(mu_);
   std::vector<Flight*> idle_flights_ ABSL_GUARDED_BY(mu_);
-  // Idle flights of one job each, by the number of the thread that counted in it last: its rows are
-  // in that core's cache.
-  static constexpr size_t kLoneFlights = 64;
-  std::array<Flight*, kLoneFlights> lone_flights_ ABSL_GUARDED_BY(mu_) = {};
+  // Only where there are both kinds of backend to choose.
+  std::optional<Preference> preference_ ABSL_GUARDED_BY(mu_);
   std::vector<LaneView> lanes_ ABSL_GUARDED_BY(mu_);  // scratch of DecideLocked
 
   uint64_t charged_bytes_ ABSL_GUARDED_BY(mu_) = 0;

@@ -1,11 +1,11 @@
 // What the batcher does under its lock on the straight way: form, place, take back.
 #include <algorithm>
+#include <array>
 #include <cassert>
+#include <optional>
 #include <utility>
 
-#include "server/base/thread_number.h"
 #include "server/batching/batcher_impl.h"
-#include "server/batching/placement.h"
 
 namespace histogram::server {
 namespace {
@@ -30,10 +30,43 @@ uint64_t PieceBytes(uint64_t left, const Decision& decision) {
   return std::min(aligned, decision.bytes_max);
 }
 
-uint64_t Stretched(uint64_t cost_ns, const Slowdown& slowdown, TimeNs now) {
-  constexpr double kMost = 0x1p61;  // kNever / 4
-  return static_cast<uint64_t>(
-      std::min(static_cast<double>(cost_ns) * slowdown.Factor(now), kMost));
+// A queue that waits this long for the preferred kind of backend takes the other one: a lane hangs,
+// or the host stands still.
+constexpr TimeNs kPatienceNs = 20'000'000;
+
+Kind KindOf(bool executes_inline) { return executes_inline ? Kind::kCpu : Kind::kGpu; }
+
+// What `backend` would take for the batch that it would get of that queue.
+uint64_t PredictNs(const Backend& backend, const QueueView& queue, uint32_t bin_count,
+                   const BatchingLimits& limits) {
+  const BackendInfo& info = backend.info();
+  const uint64_t bytes = std::min({queue.bytes, limits.batch_bytes_max, info.lane_bytes});
+  const uint32_t payloads =
+      std::min({queue.payloads, limits.batch_payloads_max, info.lane_payloads});
+  const Workload workload{.bin_count = bin_count,
+                          .payload_bytes = std::min(queue.next_bytes, bytes),
+                          .payload_count = std::max<uint32_t>(1, payloads),
+                          .batch_bytes = bytes};
+  return std::min<uint64_t>(backend.EstimateNs(workload), kNever / 4);
+}
+
+// By what a lone payload from the middle of each size class is predicted to take. None where only
+// one kind of backend is there.
+std::optional<Preference> Prefer(const std::vector<Backend*>& backends,
+                                 const BatchingLimits& limits) {
+  std::array<Kind, Preference::kClasses> estimated{};
+  for (size_t c = 0; c < Preference::kClasses; ++c) {
+    const uint64_t bytes = Preference::BytesMax(c) / 2;
+    const QueueView lone{.payloads = 1, .bytes = bytes, .next_bytes = bytes};
+    std::array<uint64_t, 2> least = {kNever, kNever};
+    for (const Backend* backend : backends) {
+      uint64_t& ns = least[static_cast<size_t>(KindOf(backend->info().executes_inline))];
+      ns = std::min(ns, PredictNs(*backend, lone, kByteValues, limits));
+    }
+    if (std::max(least[0], least[1]) == kNever) return std::nullopt;
+    estimated[c] = least[0] <= least[1] ? Kind::kCpu : Kind::kGpu;
+  }
+  return Preference(estimated);
 }
 
 bool Cancelled(const Job& job) { return job.cancelled.load(std::memory_order_relaxed); }
@@ -47,7 +80,8 @@ Batcher::Impl::Impl(std::vector<Backend*> backends, const BatchingLimits& limits
       observer_(observer),
       watchdog_ns_(std::min<uint64_t>(limits.batch_us_max, kNever / 2000) * 1000),
       limits_(limits),
-      queue_(limits.small_bytes_max, QuantaFor(limits)) {
+      queue_(limits.small_bytes_max, QuantaFor(limits)),
+      preference_(Prefer(backends_, limits)) {
   assert(backends_.size() <= kBackendsMax);
   for (Backend* backend : backends_) {
     const BackendInfo& info = backend->info();
@@ -65,25 +99,21 @@ Batcher::Impl::~Impl() = default;
 
 // --- Credits
 
-Flight* Batcher::Impl::NewFlightLocked(int backend, ClosedBy closed_by, TimeNs now) {
+Flight* Batcher::Impl::NewFlightLocked(const Decision& decision, ClosedBy closed_by, TimeNs now) {
   Flight* flight = nullptr;
-  if (closed_by == ClosedBy::kInline) {
-    flight = std::exchange(lone_flights_[ThreadNumber() % kLoneFlights], nullptr);
-  }
-  if (flight == nullptr && !idle_flights_.empty()) {
+  if (!idle_flights_.empty()) {
     flight = idle_flights_.back();
     idle_flights_.pop_back();
-  }
-  if (flight == nullptr) {
+  } else {
     flights_.push_back(std::make_unique<Flight>());
     flight = flights_.back().get();
   }
-  Executor& executor = executors_[backend];
+  Executor& executor = executors_[decision.backend];
   flight->state = Flight::State::kExecuting;
-  flight->backend = backend;
+  flight->backend = decision.backend;
   flight->closed_by = closed_by;
   flight->formed_at = now;
-  flight->expected_end = now + static_cast<TimeNs>(lanes_[backend].batch_cost_ns);
+  flight->expected_end = now + static_cast<TimeNs>(decision.cost_ns);
   flight->slot = executor.flights.size();
   executor.flights.push_back(flight);
   return flight;
@@ -98,12 +128,7 @@ void Batcher::Impl::LandLocked(Flight* flight) {
 
 void Batcher::Impl::RecycleLocked(Flight* flight) {
   flight->Reset();
-  Flight*& lone = lone_flights_[ThreadNumber() % kLoneFlights];
-  if (flight->closed_by == ClosedBy::kInline && lone == nullptr) {
-    lone = flight;
-  } else {
-    idle_flights_.push_back(flight);
-  }
+  idle_flights_.push_back(flight);
 }
 
 bool Batcher::Impl::AnyLaneFreeLocked(BackendMask except) const {
@@ -128,8 +153,57 @@ TimeNs Batcher::Impl::EtaLocked(const Executor& executor, TimeNs now) const {
   return eta;
 }
 
-Decision Batcher::Impl::DecideLocked(TimeNs now, const QueueView& queue, uint32_t bin_count,
+bool Batcher::Impl::BothKindsUpLocked() const {
+  if (!preference_.has_value()) return false;
+  bool up[2] = {false, false};
+  for (const Executor& executor : executors_) {
+    if (executor.down || !executor.backend->up() || executor.lanes == 0) continue;
+    up[static_cast<size_t>(KindOf(executor.executes_inline))] = true;
+  }
+  return up[0] && up[1];
+}
+
+void Batcher::Impl::KeepOneKindLocked(TimeNs now, const Job& job) {
+  const Kind kind = preference_->Choose(Preference::ClassOf(job.bytes), now);
+  TimeNs eta = kNever;
+  bool other_free = false;
+  for (const LaneView& lane : lanes_) {
+    if (!lane.up) continue;
+    if (KindOf(lane.executes_inline) == kind) {
+      eta = std::min(eta, lane.eta);
+    } else {
+      other_free |= lane.free > 0;
+    }
+  }
+  if (eta > now + kPatienceNs) return;
+  if (eta > now && other_free) wake_at_ = std::min(wake_at_, now + kPatienceNs);
+  for (LaneView& lane : lanes_) lane.up &= KindOf(lane.executes_inline) == kind;
+}
+
+std::vector<Batcher::Placement> Batcher::Impl::PlacementsLocked() const {
+  std::vector<Placement> placements;
+  const bool choice = BothKindsUpLocked();
+  for (size_t c = 0; c < Preference::kClasses; ++c) {
+    Preference::View view;
+    if (preference_.has_value()) view = preference_->view(c);
+    for (const Executor& executor : executors_) {
+      if (executor.down || !executor.backend->up() || executor.lanes == 0) continue;
+      if (choice && KindOf(executor.executes_inline) != view.kind) continue;
+      placements.push_back({.payload_bytes_max = Preference::BytesMax(c),
+                            .backend = executor.backend->info().name,
+                            .reason = !choice       ? "only"
+                                      : view.tried ? "trial"
+                                                   : "estimate",
+                            .switches = view.switches});
+      break;
+    }
+  }
+  return placements;
+}
+
+Decision Batcher::Impl::DecideLocked(TimeNs now, const QueueView& queue, const Job& job,
                                      BackendMask except, bool with_delay) {
+  bool kinds[2] = {false, false};
   size_t candidates = 0;
   lanes_.resize(executors_.size());
   for (size_t i = 0; i < executors_.size(); ++i) {
@@ -143,17 +217,20 @@ Decision Batcher::Impl::DecideLocked(TimeNs now, const QueueView& queue, uint32_
             .lane_payloads = executor.lane_payloads,
             .eta = now,
             .batch_cost_ns = 0};
-    if (lane.up) ++candidates;
+    if (!lane.up || lane.lanes == 0) continue;
+    ++candidates;
+    kinds[static_cast<size_t>(KindOf(lane.executes_inline))] = true;
   }
   const bool compare = candidates > 1;
   if (compare || with_delay) {
     for (size_t i = 0; i < executors_.size(); ++i) {
       if (!lanes_[i].up) continue;
-      PredictCosts(*executors_[i].backend, queue, bin_count, limits_, lanes_[i]);
-      lanes_[i].batch_cost_ns = Stretched(lanes_[i].batch_cost_ns, executors_[i].slowdown, now);
+      lanes_[i].batch_cost_ns = PredictNs(*executors_[i].backend, queue, job.bin_count, limits_);
       if (compare) lanes_[i].eta = EtaLocked(executors_[i], now);
     }
   }
+  // A batch that failed on one backend takes what is left.
+  if (preference_.has_value() && except == 0 && kinds[0] && kinds[1]) KeepOneKindLocked(now, job);
   const Decision decision = Decide(now, queue, lanes_, limits_);
   wake_at_ = std::min(wake_at_, decision.wake_at);
   return decision;
@@ -189,14 +266,16 @@ bool Batcher::Impl::DispatchFromLocked(FairQueue::SizeClass c, TimeNs now, Work&
     view.oldest_enqueued_at = times.oldest_enqueued_at;
     view.tightest_deadline = times.tightest_deadline;
   }
-  const Decision decision = DecideLocked(now, view, front.bin_count, 0, with_delay);
+  const Decision decision = DecideLocked(now, view, front, 0, with_delay);
   if (decision.action != Decision::Action::kDispatch) return dropped;
   FormLocked(c, decision, now, work);
   return true;
 }
 
 Flight* Batcher::Impl::TryInlineLocked(Job* job, TimeNs now) {
-  if (job->bytes > limits_.inline_bytes_max || !queue_.empty() || !retries_.empty()) return nullptr;
+  if (job->bytes > limits_.inline_bytes_max || !retries_.empty()) return nullptr;
+  // What waits while a lane of the CPU is free waits for a GPU: to pass it takes nothing from it.
+  if (!queue_.empty() && !BothKindsUpLocked()) return nullptr;
   if (DeadLocked(*job, now) || !AnyLaneFreeLocked(0)) return nullptr;
   const QueueView view{.payloads = 1,
                        .bytes = job->bytes,
@@ -204,12 +283,12 @@ Flight* Batcher::Impl::TryInlineLocked(Job* job, TimeNs now) {
                        .tightest_deadline = job->deadline,
                        .next_bytes = job->bytes};
   const Decision decision =
-      DecideLocked(now, view, job->bin_count, 0, limits_.batch_delay_us_max > 0);
+      DecideLocked(now, view, *job, 0, limits_.batch_delay_us_max > 0);
   if (decision.action != Decision::Action::kDispatch || decision.parts > 1 ||
       job->bytes > decision.bytes_max || !executors_[decision.backend].executes_inline) {
     return nullptr;
   }
-  Flight* flight = NewFlightLocked(decision.backend, ClosedBy::kInline, now);
+  Flight* flight = NewFlightLocked(decision, ClosedBy::kInline, now);
   job->notes_.started = true;
   ++in_flight_;
   flight->Add({.job = job, .offset = 0, .bytes = job->bytes, .whole = true});
@@ -249,13 +328,13 @@ void Batcher::Impl::FormLocked(FairQueue::SizeClass c, const Decision& decision,
     const uint64_t piece_bytes = PieceBytes(left, decision);
     bool gone = false;
     for (uint32_t i = 0; i < decision.parts && !gone; ++i) {
-      Flight* flight = NewFlightLocked(decision.backend, decision.closed_by, now);
+      Flight* flight = NewFlightLocked(decision, decision.closed_by, now);
       gone = TakeLocked(c, first, std::min(piece_bytes, FairQueue::Left(*first)), now, *flight);
       work.submits.push_back(flight);
     }
     return;
   }
-  Flight* flight = NewFlightLocked(decision.backend, decision.closed_by, now);
+  Flight* flight = NewFlightLocked(decision, decision.closed_by, now);
   work.submits.push_back(flight);
   while (true) {
     Job* job = queue_.Front(c);
@@ -344,11 +423,11 @@ void Batcher::Impl::LearnLocked(const Flight& flight, TimeNs now) {
   executor.recent_bytes =
       executor.recent_bytes * kKeep + static_cast<double>(std::max(flight.bytes, flight.charge));
   executor.recent_ns = executor.recent_ns * kKeep + static_cast<double>(took_ns);
-  if (executors_.size() == 1) return;
-  const Workload workload{.payload_bytes = flight.bytes / flight.pieces.size(),
-                          .payload_count = static_cast<uint32_t>(flight.pieces.size()),
-                          .batch_bytes = flight.bytes};
-  executor.slowdown.Observe(now, executor.backend->EstimateNs(workload), took_ns);
+  if (!preference_.has_value()) return;
+  for (const Piece& piece : flight.pieces) {
+    const uint64_t payload_bytes = piece.whole ? piece.bytes : piece.job->bytes;
+    preference_->Counted(Preference::ClassOf(payload_bytes), piece.bytes, now);
+  }
 }
 
 void Batcher::Impl::AddCountsLocked(const Piece& piece, const ValueCounts& row,

@@ -29,8 +29,7 @@ class Job {
   uint64_t charge_bytes = 0;  // what the queue is charged: payload and reply
   uint32_t bin_count = kByteValues;
   TimeNs deadline = kNever;
-  uint64_t caller = 0;  // for fairness: authenticated identity, else connection; see Identify
-  const void* group = nullptr;  // what another_follows is told of; null: it is told of nothing
+  uint64_t caller = 0;  // for fairness: authenticated identity, else connection
   bool for_lane = false;  // a lane counts it, not the thread in Enqueue, whatever inline_bytes_max
   // Owns the fragments and their bytes; may be empty. See SharePayload.
   std::shared_ptr<const void> payload_owner;
@@ -44,12 +43,6 @@ class Job {
   BatchReport report;  // of the (last) batch that it was part of
   TimeNs enqueued_at = 0;
   uint64_t queue_ns = 0;  // from Enqueue to dispatch (of its first part)
-  // In Done(OK): the next Done on this thread is, right after this one, of a job of the same group.
-  bool another_follows = false;
-
-  // Sets `caller`, for those who find it costly: called before the job waits in the queue, and not
-  // for one that is counted where it arrives. May be called with the batcher's lock: be quick.
-  virtual void Identify() {}
 
   // This thread, which is within Enqueue, is about to count the payload, or a part of it. Called
   // without the batcher's lock, before Done.

@@ -6,12 +6,6 @@
 
 namespace histogram::server {
 
-// What the choice between backends keeps small.
-enum class Objective : uint8_t {
-  kLatency,  // the time until a batch is done
-  kCpu,      // the processor time that a batch costs this host
-};
-
 struct BatchingLimits {
   uint64_t queue_bytes_max = uint64_t{256} << 20;  // payload + reply bytes, queued and executing
   uint32_t batch_payloads_max = 1024;
@@ -24,7 +18,6 @@ struct BatchingLimits {
                              << 20;  // a payload at least this large is cut over free lanes
   uint64_t small_bytes_max = uint64_t{64} << 10;  // up to here a payload is of the small size class
   uint64_t deadline_margin_us = 200;  // a batch closes this long before its tightest deadline
-  Objective objective = Objective::kLatency;
 };
 
 }  // namespace histogram::server

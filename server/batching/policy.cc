@@ -41,26 +41,12 @@ uint32_t FreeFor(const QueueView& queue, const LaneView& lane) {
   return lane.free - ((leave_one && lane.free > 0) ? 1 : 0);
 }
 
-// The lane whose batch takes least of the host's processors; -1 where none is up.
-int MostSparing(absl::Span<const LaneView> lanes) {
-  int best = -1;
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    if (!lanes[i].up || lanes[i].lanes == 0) continue;
-    if (best < 0 || lanes[i].batch_cpu_ns < lanes[best].batch_cpu_ns) best = static_cast<int>(i);
-  }
-  return best;
-}
-
-int EarliestToFinish(TimeNs now, const QueueView& queue, absl::Span<const LaneView> lanes,
-                     Objective objective) {
-  const int sparing = objective == Objective::kCpu ? MostSparing(lanes) : -1;
+int EarliestToFinish(TimeNs now, const QueueView& queue, absl::Span<const LaneView> lanes) {
   int best = -1;
   TimeNs best_finish = kNever;
   bool best_free = false;
   for (size_t i = 0; i < lanes.size(); ++i) {
     if (!lanes[i].up || lanes[i].lanes == 0) continue;
-    // GPUs differ by some noise only, and share the work.
-    if (sparing >= 0 && lanes[i].executes_inline != lanes[sparing].executes_inline) continue;
     const TimeNs finish = After(std::max(now, lanes[i].eta), lanes[i].batch_cost_ns);
     const bool free = FreeFor(queue, lanes[i]) > 0;
     if (best < 0 || finish < best_finish || (finish == best_finish && free && !best_free)) {
@@ -109,7 +95,7 @@ Decision WaitForLane(TimeNs now, size_t best, absl::Span<const LaneView> lanes) 
 Decision Decide(TimeNs now, const QueueView& queue, absl::Span<const LaneView> lanes,
                 const BatchingLimits& limits) {
   if (queue.payloads == 0) return {};
-  const int best = EarliestToFinish(now, queue, lanes, limits.objective);
+  const int best = EarliestToFinish(now, queue, lanes);
   if (best < 0) return {};
   const LaneView& lane = lanes[best];
   const uint32_t free = FreeFor(queue, lane);
@@ -139,6 +125,7 @@ Decision Decide(TimeNs now, const QueueView& queue, absl::Span<const LaneView> l
   }
   decision.action = Decision::Action::kDispatch;
   decision.backend = best;
+  decision.cost_ns = lane.batch_cost_ns;
   decision.payloads_max = payloads_max;
   decision.bytes_max = decision.fill_bytes_max = bytes_max;
   if (limits.batch_delay_us_max == 0) {

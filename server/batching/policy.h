@@ -25,14 +25,13 @@ struct QueueView {
 // What the policy sees of one backend, in order of preference.
 struct LaneView {
   bool up = true;
-  bool executes_inline = false;
+  bool executes_inline = false;  // the CPU
   uint32_t free = 0;  // lanes without a batch
   uint32_t lanes = 0;
   uint64_t lane_bytes = 0;     // most bytes of one batch
   uint32_t lane_payloads = 0;  // most payloads of one batch
   TimeNs eta = 0;              // when the next lane is expected to be free (now, if one is)
   uint64_t batch_cost_ns = 0;  // predicted time of the batch that would be formed now
-  uint64_t batch_cpu_ns = 0;   // and what of this host's processors it takes
 };
 
 struct Decision {
@@ -43,14 +42,13 @@ struct Decision {
   uint64_t bytes_max = 0;       // ... or this many bytes (a first payload larger than this is cut)
   uint64_t fill_bytes_max = 0;  // kDispatch: add none to the first that would take it over this
   uint32_t parts = 1;  // kDispatch: cut the first payload into this many parts, over free lanes
+  uint64_t cost_ns = 0;  // kDispatch: predicted for the batch
   ClosedBy closed_by = ClosedBy::kIdle;
   TimeNs wake_at = kNever;  // kWait: decide again at this time, if nothing else happens
 };
 
 // - Chosen is the lane that is expected to finish first (eta + cost), among those of equal time one
-//   that is free, among those the first. If it is busy, the queue waits for it. With the objective
-//   kCpu that is said of the GPUs alone, or of the CPU alone: of what takes less of this host's
-//   processors.
+//   that is free, among those the first. If it is busy, the queue waits for it.
 // - With a free lane, a batch closes when it is full (bytes, payloads), when now + cost + margin
 //   reaches the tightest deadline, or when the oldest payload has waited for the delay; with no
 //   delay, at once.

@@ -110,7 +110,7 @@ void Batcher::Impl::PumpRetriesLocked(TimeNs now, Work& work) {
                            .tightest_deadline = now,  // late already: close at once
                            .next_bytes = next.bytes};
       const Decision decision =
-          DecideLocked(now, view, next.job->bin_count, retry.failed_on, false);
+          DecideLocked(now, view, *next.job, retry.failed_on, false);
       if (decision.action != Decision::Action::kDispatch) break;
       FormRetryLocked(retry, decision, now, work);
     }
@@ -120,7 +120,7 @@ void Batcher::Impl::PumpRetriesLocked(TimeNs now, Work& work) {
 
 void Batcher::Impl::FormRetryLocked(Retry& retry, const Decision& decision, TimeNs now,
                                     Work& work) {
-  Flight* flight = NewFlightLocked(decision.backend, decision.closed_by, now);
+  Flight* flight = NewFlightLocked(decision, decision.closed_by, now);
   flight->failed_on = retry.failed_on;
   work.submits.push_back(flight);
   work.fell_back.push_back({.from = retry.from, .to = decision.backend, .reason = retry.reason});

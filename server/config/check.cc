@@ -125,12 +125,6 @@ absl::Status CheckConfig(const Config& config) {
         "--require-backend cuda and --backend cpu contradict each other: the server could never be "
         "ready");
   }
-  if (config.batching.objective == Objective::kCpu &&
-      config.backend.choice == BackendOptions::Choice::kCpu) {
-    return absl::InvalidArgumentError(
-        "--objective cpu and --backend cpu contradict each other: without a GPU no processor time "
-        "can be spared");
-  }
   if (config.transport.drain_delay_us > config.transport.drain_us_max) {
     return absl::InvalidArgumentError(
         absl::StrCat(Named("drain-delay-us", config), " is longer than ",

@@ -21,8 +21,6 @@ constexpr std::pair<BackendOptions::Choice, absl::string_view> kBackendNames[] =
     {BackendOptions::Choice::kAuto, "auto"},
     {BackendOptions::Choice::kCpu, "cpu"},
     {BackendOptions::Choice::kCuda, "cuda"}};
-constexpr std::pair<Objective, absl::string_view> kObjectiveNames[] = {
-    {Objective::kLatency, "latency"}, {Objective::kCpu, "cpu"}};
 
 bool IsNumber(SettingKind kind) {
   return kind == SettingKind::kBytes || kind == SettingKind::kTime || kind == SettingKind::kCount ||
@@ -95,7 +93,6 @@ struct Setter {
   absl::Status operator()(BackendOptions::Choice* member) const {
     return Named(kBackendNames, member);
   }
-  absl::Status operator()(Objective* member) const { return Named(kObjectiveNames, member); }
   absl::Status operator()(RequireCuda member) const {
     if (text() != "cuda" && text() != "none") {
       return OutOfLimits(setting, absl::StrCat("'", text(), "'"));
@@ -125,8 +122,6 @@ struct Getter {
       return *member;
     } else if constexpr (std::is_same_v<T, BackendOptions::Choice>) {
       return Named(kBackendNames, *member);
-    } else if constexpr (std::is_same_v<T, Objective>) {
-      return Named(kObjectiveNames, *member);
     } else {
       return {absl::StrCat(*member)};
     }

@@ -24,7 +24,7 @@ enum class SettingKind : uint8_t {
   kFraction,   // double
   kSwitch,     // bool: --name and --no-name
   kText,       // std::string
-  kChoice,     // one of `choices`: std::string, BackendOptions::Choice, Objective or RequireCuda
+  kChoice,     // one of `choices`: std::string, BackendOptions::Choice or RequireCuda
   kAddress,    // HOST:PORT or "off", std::string
   kAddresses,  // repeatable, std::vector<std::string>
 };
@@ -37,7 +37,7 @@ struct RequireCuda {
 // The member of a Config that a setting stands for.
 using SettingRef =
     std::variant<uint64_t*, uint32_t*, double*, bool*, std::string*, std::vector<std::string>*,
-                 BackendOptions::Choice*, Objective*, RequireCuda>;
+                 BackendOptions::Choice*, RequireCuda>;
 
 struct Setting {
   absl::string_view name;   // of the flag without dashes, and of the file's key

@@ -44,7 +44,6 @@ struct MetricsOptions {
   // Name and value of each limit, in base units; see LimitsOf.
   std::vector<std::pair<std::string, double>> limits;
   BuildInfo build;
-  std::string objective;   // of the choice between backends
   bool cuda = false;       // compiled in
   size_t shard_count = 0;  // 0: one per core
 };

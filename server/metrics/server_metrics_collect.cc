@@ -314,19 +314,23 @@ void ServerMetrics::CollectDispatch(Writer& writer, const Batcher::Snapshot& sna
                    static_cast<double>(choice.cost_ns) / kSeconds);
     }
   }
-  writer.Family("objective_info",
-                "Always 1; the label says what the choice between backends keeps small.",
+  writer.Family("placement_info",
+                "Always 1; the backend that payloads up to this size go to, and why: only (there "
+                "is no other), estimate (costs measured at start) or trial (what got done on "
+                "each).",
                 MetricType::Gauge);
-  writer.Gauge({{"objective", options_.objective}}, 1);
-  writer.Family("placement_payload_bytes_min",
-                "The smallest lone payload that goes to the backend while every lane is free; none "
-                "for a backend to which none goes.",
-                MetricType::Gauge);
-  std::set<std::string> placed;
-  for (const Placement& placement : snapshot.placements) {
-    if (!placed.insert(placement.backend).second) continue;
-    writer.Gauge({{"backend", placement.backend}},
-                 static_cast<double>(placement.payload_bytes_min));
+  for (const Batcher::Placement& placement : snapshot.placements) {
+    writer.Gauge({{"payload_bytes_max", LimitText(placement.payload_bytes_max, UINT64_MAX)},
+                  {"backend", placement.backend},
+                  {"reason", std::string(placement.reason)}},
+                 1);
+  }
+  writer.Family("placement_switches_total",
+                "How often payloads up to this size were given to another kind of backend.",
+                MetricType::Counter);
+  for (const Batcher::Placement& placement : snapshot.placements) {
+    writer.Counter({{"payload_bytes_max", LimitText(placement.payload_bytes_max, UINT64_MAX)}},
+                   static_cast<double>(placement.switches));
   }
 }
 

@@ -30,7 +30,6 @@ class ComputeCall final : public UnaryCall,
     queue().Post(*this);
   }
 
-  void Identify() override { caller = FairnessId(service_, context(), caller_info_); }
   void CountingHere() override { CallQueues::LendToCount(bytes); }
 
   void Run() override { Send(); }
@@ -79,6 +78,7 @@ class ComputeCall final : public UnaryCall,
     plan_ = *std::move(plan);
     if (absl::Status s = ChargeCaller(service_, caller_info_, bytes); !s.ok()) return s;
     FillJob(message_, *plan_, DeadlineOf(context()), *this);
+    caller = FairnessId(service_, context(), caller_info_);
     return service_.batcher.Enqueue(this, Batcher::WhenFull::kRefuse);
   }
 

@@ -236,7 +236,6 @@ void ComputeManyStream::Perform(Action action, Handle handle) {
 Item* ComputeManyStream::AcquireItem(uint64_t received_bytes) {
   if (free_items_.empty()) {
     items_.push_back(std::make_unique<Item>());
-    items_.back()->group = this;
     free_items_.push_back(items_.back().get());
   }
   Item* item = free_items_.back();
@@ -364,12 +363,11 @@ grpc::ByteBuffer ComputeManyStream::MakeReply(Item& item, const absl::Status& st
 
 void ComputeManyStream::ItemDone(Item* item, const absl::Status& status) {
   grpc::ByteBuffer reply = MakeReply(*item, status);
-  const bool another_follows = item->another_follows;  // before the item is used again
   {
     absl::MutexLock lock(&mu_);
     OpenGate(item->ticket);
     AddReply(item, reply);
-    if (another_follows || finished_ || !ClaimPost()) return;
+    if (finished_ || !ClaimPost()) return;
   }
   PostClaimed();
 }

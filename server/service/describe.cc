@@ -1,7 +1,5 @@
 #include "server/service/describe.h"
 
-#include "server/batching/placement.h"
-
 namespace histogram::server {
 namespace {
 
@@ -50,10 +48,28 @@ void AddKernels(const std::vector<Backend*>& backends, v1::DescribeResponse& out
   }
 }
 
+// Size classes that go to the same backend are one placement.
+void AddPlacements(const std::vector<Batcher::Placement>& placements, v1::DescribeResponse& out) {
+  bool tried = false;
+  uint64_t payload_bytes_min = 0;
+  for (const Batcher::Placement& placement : placements) {
+    tried |= placement.reason == "trial";
+    if (out.placements().empty() || out.placements().rbegin()->backend() != placement.backend) {
+      auto* p = out.add_placements();
+      p->set_payload_bytes_min(payload_bytes_min);
+      p->set_backend(placement.backend);
+    }
+    payload_bytes_min = placement.payload_bytes_max + 1;
+  }
+  // Estimates are of a lone payload's latency; trials compare what gets done.
+  out.set_objective(tried ? "throughput" : "latency");
+}
+
 }  // namespace
 
 v1::DescribeResponse Describe(const std::string& version, const std::vector<Backend*>& backends,
-                              const TransportConfig& transport, const BatchingLimits& batching) {
+                              const TransportConfig& transport, const BatchingLimits& batching,
+                              const std::vector<Batcher::Placement>& placements) {
   v1::DescribeResponse out;
   out.set_version(version);
   for (const Backend* backend : backends) {
@@ -61,12 +77,7 @@ v1::DescribeResponse Describe(const std::string& version, const std::vector<Back
     AddChoices(*backend, out);
   }
   AddKernels(backends, out);
-  out.set_objective(Name(batching.objective));
-  for (const Placement& placement : PlaceLonePayloads(backends, batching)) {
-    auto* p = out.add_placements();
-    p->set_payload_bytes_min(placement.payload_bytes_min);
-    p->set_backend(placement.backend);
-  }
+  AddPlacements(placements, out);
   auto* limits = out.mutable_limits();
   limits->set_payload_bytes_max(transport.payload_bytes_max);
   limits->set_bin_count_max(transport.bin_count_max);

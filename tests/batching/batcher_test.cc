@@ -203,39 +203,6 @@ TEST_F(BatcherTest, DoneMayDeleteTheJobAndEnqueueItAgain) {
   EXPECT_EQ(repeating.left, 0);
 }
 
-TEST_F(BatcherTest, DoneIsToldWhenAnotherOfItsGroupFollows) {
-  struct Grouped : Job {
-    std::vector<std::pair<const Grouped*, bool>>* told = nullptr;
-    void Done(const absl::Status& result) override {
-      EXPECT_TRUE(result.ok());
-      told->emplace_back(this, another_follows);
-    }
-  };
-  Add({});
-  const int a = 0, b = 0;
-  const std::vector<const void*> groups = {&a, &a, &b, &a, &a, nullptr, nullptr};
-  std::vector<std::pair<const Grouped*, bool>> told;
-  std::vector<Grouped> jobs(groups.size());
-  Enqueue(10);
-  for (size_t i = 0; i < jobs.size(); ++i) {
-    jobs[i].told = &told;
-    jobs[i].group = groups[i];
-    ASSERT_TRUE(batcher().Enqueue(&jobs[i], WhenFull::kRefuse).ok());
-  }
-  puppet().Complete();
-  puppet().Complete();
-  const std::vector<std::pair<const Grouped*, bool>> expected = {
-      {&jobs[0], true},  {&jobs[1], false}, {&jobs[2], false}, {&jobs[3], true},
-      {&jobs[4], false}, {&jobs[5], false}, {&jobs[6], false}};
-  EXPECT_EQ(told, expected);
-
-  told.clear();
-  ASSERT_TRUE(batcher().Enqueue(jobs.data(), WhenFull::kRefuse).ok());
-  puppet().Complete();
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_FALSE(told.front().second) << "left from the time before";
-}
-
 // --- Delay and deadlines
 
 TEST_F(BatcherTest, ADelayFillsTheBatch) {
@@ -513,32 +480,6 @@ TEST_F(BatcherTest, WaitingForABetterLaneLooksAgain) {
   EXPECT_EQ(batcher().Pump(), clock_.Now() + 5'000'000);
   puppet(0).Complete();
   puppet(0).Complete();
-}
-
-TEST_F(BatcherTest, ABackendThatTakesLongerThanPredictedIsAvoidedForAWhile) {
-  Add({.name = "gpu"});
-  Add({.name = "cpu"});
-  puppet(0).set_estimate([](const Workload&) { return 100'000; });
-  puppet(1).set_estimate([](const Workload&) { return 150'000; });
-  // The index of the puppet that was given the payload, which then takes three times as predicted
-  // on the GPU, and as predicted on the CPU.
-  const auto serve = [&] {
-    Enqueue(kMiB);
-    const size_t chosen = puppet(0).held() > 0 ? 0 : 1;
-    clock_.AdvanceUs(chosen == 0 ? 300 : 150);
-    puppet(chosen).Complete();
-    return chosen;
-  };
-  EXPECT_EQ(serve(), 0u);
-  int until_avoided = 1;
-  while (serve() == 0 && until_avoided < 100) ++until_avoided;
-  EXPECT_LT(until_avoided, 10);
-  int on_the_gpu = 0;
-  for (int i = 0; i < 1000; ++i) on_the_gpu += serve() == 0 ? 1 : 0;
-  EXPECT_GT(on_the_gpu, 0) << "it is tried again";
-  EXPECT_LT(on_the_gpu, 100);
-  clock_.AdvanceUs(1'000'000);
-  EXPECT_EQ(serve(), 0u) << "forgotten";
 }
 
 // --- Cutting

@@ -38,32 +38,8 @@ LaneView Lane(uint32_t free, uint32_t lanes, uint64_t cost_ns = 0) {
           .batch_cost_ns = cost_ns};
 }
 
-BatchingLimits Sparing() {
-  BatchingLimits limits = Limits();
-  limits.objective = Objective::kCpu;
-  return limits;
-}
-
-// A GPU's lane, or the CPU's, by what its batch takes of the host's processors.
-LaneView Gpu(uint64_t cost_ns, uint64_t cpu_ns, uint32_t free = 1) {
-  LaneView lane = Lane(free, 2, cost_ns);
-  lane.batch_cpu_ns = cpu_ns;
-  return lane;
-}
-
-LaneView Cpu(uint64_t cost_ns, uint32_t free = 1) {
-  LaneView lane = Gpu(cost_ns, cost_ns, free);
-  lane.executes_inline = true;
-  return lane;
-}
-
 LaneView Busy(TimeNs eta_us, uint64_t cost_ns = 0) {
   LaneView lane = Lane(0, 1, cost_ns);
-  lane.eta = kNow + eta_us * kUs;
-  return lane;
-}
-
-LaneView After(LaneView lane, TimeNs eta_us) {
   lane.eta = kNow + eta_us * kUs;
   return lane;
 }
@@ -117,39 +93,6 @@ std::vector<Case> Cases() {
       {"equal: the first", Queue(1, 10), {Lane(1, 1, 50), Lane(1, 1, 50)}, Limits(), 0},
       {"the cheaper", Queue(1, 10), {Lane(1, 1, 51), Lane(1, 1, 50)}, Limits(), 1},
       {"the first is down", Queue(1, 10), {Down(Lane(1, 1, 1)), Lane(1, 1, 50)}, Limits(), 1},
-      // What the choice keeps small.
-      {"latency: the sooner", Queue(1, 10), {Gpu(100, 10), Cpu(50)}, Limits(), 1},
-      {"cpu: the more sparing, though later", Queue(1, 10), {Gpu(100, 10), Cpu(50)}, Sparing(), 0},
-      {"cpu: it may be the CPU", Queue(1, 10), {Gpu(100, 60), Cpu(50)}, Sparing(), 1},
-      {"cpu: the CPU, though the GPU is sooner",
-       Queue(1, 10),
-       {Gpu(30, 60), Cpu(50)},
-       Sparing(),
-       1},
-      {"cpu: equal: the first", Queue(1, 10), {Gpu(100, 50), Cpu(50)}, Sparing(), 0},
-      {"cpu: GPUs share the work, whose costs differ a little",
-       Queue(1, 10),
-       {Gpu(100, 10), Gpu(99, 12), Cpu(50)},
-       Sparing(),
-       1},
-      {"cpu: of two GPUs the free one",
-       Queue(1, 10),
-       {After(Gpu(100, 10, 0), 500), Gpu(101, 11), Cpu(50)},
-       Sparing(),
-       1},
-      {"cpu: waits for the GPU while the CPU is idle",
-       Queue(1, 10),
-       {After(Gpu(100, 10, 0), 5000), Cpu(50)},
-       Sparing(),
-       -1,
-       ClosedBy::kIdle,
-       5000},
-      {"cpu: a lost GPU is covered by another, not by the CPU",
-       Queue(1, 10),
-       {Down(Gpu(100, 10)), Gpu(100, 10), Cpu(50)},
-       Sparing(),
-       1},
-      {"cpu: without a GPU the CPU", Queue(1, 10), {Down(Gpu(100, 10)), Cpu(50)}, Sparing(), 1},
       {"busy, but done sooner: waits and looks again when it should be free",
        Queue(1, 10),
        {Busy(3000, 1000 * kUs), Lane(1, 1, 5000 * kUs)},

@@ -107,9 +107,6 @@ class PuppetBackend final : public Backend {
   void set_estimate(std::function<uint64_t(const Workload&)> estimate) {
     estimate_ = std::move(estimate);
   }
-  void set_cpu_estimate(std::function<uint64_t(const Workload&)> estimate) {
-    cpu_estimate_ = std::move(estimate);
-  }
   // Called in the middle of Execute.
   void set_on_execute(std::function<void()> on_execute) { on_execute_ = std::move(on_execute); }
   void set_execute_status(absl::Status status) { execute_status_ = std::move(status); }
@@ -126,9 +123,6 @@ class PuppetBackend final : public Backend {
   }
   uint64_t EstimateNs(const Workload& workload) const override {
     return estimate_ ? estimate_(workload) : 1000 + workload.batch_bytes;
-  }
-  uint64_t EstimateCpuNs(const Workload& workload) const override {
-    return cpu_estimate_ ? cpu_estimate_(workload) : EstimateNs(workload);
   }
   void Submit(std::unique_ptr<Batch> batch, Done done) override {
     Check(*batch);
@@ -204,7 +198,7 @@ class PuppetBackend final : public Backend {
   const Clock* clock_ = nullptr;
   std::atomic<bool> up_{true};
   std::atomic<uint64_t> executed_inline_{0};
-  std::function<uint64_t(const Workload&)> estimate_, cpu_estimate_;
+  std::function<uint64_t(const Workload&)> estimate_;
   std::function<void()> on_execute_;
   absl::Status execute_status_;
   mutable Mutex mutex_;

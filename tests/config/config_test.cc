@@ -128,8 +128,6 @@ TEST(ParseConfig, ReadsEveryKindOfValue) {
                              "--backend",
                              "cuda",
                              "--require-backend=cuda",
-                             "--objective",
-                             "cpu",
                              "--log-format",
                              "json",
                              "--force-kernel",
@@ -149,7 +147,6 @@ TEST(ParseConfig, ReadsEveryKindOfValue) {
   EXPECT_EQ(config.transport.verify_fraction, 0.5);
   EXPECT_EQ(config.backend.choice, BackendOptions::Choice::kCuda);
   EXPECT_TRUE(config.require_cuda);
-  EXPECT_EQ(config.batching.objective, Objective::kCpu);
   EXPECT_EQ(config.log.format, "json");
   EXPECT_EQ(config.backend.force_kernel, "scalar");
   EXPECT_EQ(config.metrics_listen, "");
@@ -261,7 +258,6 @@ TEST(ParseConfig, ContradictionsNameBothSides) {
       {{"--require-backend", "cuda", "--backend", "cpu"},
        "--require-backend cuda",
        "--backend cpu"},
-      {{"--objective", "cpu", "--backend", "cpu"}, "--objective cpu", "--backend cpu"},
       {{"--drain-delay-us", "31s"}, "--drain-delay-us (31 s)", "--drain-us-max (30 s)"},
       {{"--tune-only", "--no-tune"}, "--tune-only", "--no-tune"},
       {{"--metrics-listen", "0.0.0.0:50051"},
@@ -312,8 +308,6 @@ TEST(PrintConfig, LoadsAgainAndPrintsTheSame) {
                               "off",
                               "--require-backend",
                               "cuda",
-                              "--objective",
-                              "cpu",
                               "--queue-bytes-max",
                               "300MiB",
                               "--fault-injection",
@@ -389,8 +383,6 @@ TEST(Settings, EachSettingHasItsOwnMember) {
             *member = !*member;
           } else if constexpr (std::is_same_v<T, BackendOptions::Choice*>) {
             *member = BackendOptions::Choice::kCpu;
-          } else if constexpr (std::is_same_v<T, Objective*>) {
-            *member = Objective::kCpu;
           } else if constexpr (std::is_same_v<T, std::vector<std::string>*>) {
             member->push_back("more");
           } else if constexpr (std::is_same_v<T, std::string*>) {

@@ -54,7 +54,6 @@ TEST(ServerMetrics, EveryFamilyIsThereFromTheStartWithHelp) {
                            "backend_up",
                            "backend_info",
                            "dispatch_batch_seconds",
-                           "objective_info",
                            "limit",
                            "draining",
                            "build_info"}) {
@@ -298,19 +297,22 @@ TEST(ServerMetrics, ShowsWhatChoosesKernelsAndBackends) {
   EXPECT_EQ(cost("cpu", "tables8", "any"), 0) << "not measured, but in the table";
   const auto families = metrics.Collect();
   EXPECT_EQ(FindFamily(families, "histsvc_dispatch_batch_seconds")->metric.size(), 3u);
-  EXPECT_EQ(Gauge(metrics, "histsvc_objective_info", {{"objective", "latency"}}), 1);
 
-  const auto smallest = [&](const char* backend) {
-    return Gauge(metrics, "histsvc_placement_payload_bytes_min", {{"backend", backend}});
-  };
-  EXPECT_EQ(smallest("cpu"), -1);
   metrics.SetSnapshotSource([] {
     Batcher::Snapshot snapshot;
-    snapshot.placements = {{0, "cpu"}, {500000, "cuda:0"}, {900000, "cpu"}};
+    snapshot.placements = {{4096, "cpu", "estimate", 0}, {UINT64_MAX, "cuda:0", "trial", 3}};
     return snapshot;
   });
-  EXPECT_EQ(smallest("cpu"), 0);
-  EXPECT_EQ(smallest("cuda:0"), 500000);
+  const auto placed = [&](const char* bytes_max, const char* backend, const char* reason) {
+    return Gauge(
+        metrics, "histsvc_placement_info",
+        {{"payload_bytes_max", bytes_max}, {"backend", backend}, {"reason", reason}});
+  };
+  EXPECT_EQ(placed("4096", "cpu", "estimate"), 1);
+  EXPECT_EQ(placed("any", "cuda:0", "trial"), 1);
+  EXPECT_EQ(placed("4096", "cuda:0", "trial"), -1);
+  EXPECT_EQ(Counter(metrics, "histsvc_placement_switches_total", {{"payload_bytes_max", "any"}}),
+            3);
 }
 
 TEST(ServerMetrics, TellsWhatItIs) {

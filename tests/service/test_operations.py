@@ -224,8 +224,8 @@ METRICS = {
     "queue_payloads": "gauge", "queue_bytes": "gauge", "in_flight": "gauge", "lanes": "gauge",
     "rejected_total": "counter", "expired_total": "counter", "cancelled_total": "counter",
     "fallback_total": "counter", "integrity_failures_total": "counter", "backend_up": "gauge",
-    "backend_info": "gauge", "dispatch_batch_seconds": "gauge", "objective_info": "gauge",
-    "placement_payload_bytes_min": "gauge", "draining": "gauge", "build_info": "gauge",
+    "backend_info": "gauge", "dispatch_batch_seconds": "gauge", "placement_info": "gauge",
+    "placement_switches_total": "counter", "draining": "gauge", "build_info": "gauge",
 }
 
 

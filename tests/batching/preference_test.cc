@@ -1,0 +1,178 @@
+// The choice between CPU and GPUs by what gets done: single rules, with a clock that the test moves.
+#include "server/batching/preference.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdint>
+
+namespace histogram::server {
+namespace {
+
+constexpr TimeNs kMs = 1'000'000;
+constexpr TimeNs kSecond = 1000 * kMs;
+constexpr uint64_t kPayload = 64 << 10;
+
+std::array<Kind, Preference::kClasses> All(Kind kind) {
+  std::array<Kind, Preference::kClasses> kinds{};
+  kinds.fill(kind);
+  return kinds;
+}
+
+// One client after another: each payload takes what its kind takes.
+class PreferenceTest : public testing::Test {
+ protected:
+  struct Run {
+    double answers = 0, on_gpu = 0;
+    TimeNs first_switch = 0;  // from the begin of the run
+    double gpu_share() const { return on_gpu / answers; }
+  };
+
+  Run Serve(TimeNs cpu_ns, TimeNs gpu_ns, TimeNs for_ns) {
+    Run run;
+    const TimeNs begin = now_;
+    const uint64_t switches = view().switches;
+    while (now_ < begin + for_ns) {
+      const Kind kind = preference_.Choose(class_, now_);
+      run.on_gpu += kind == Kind::kGpu ? 1 : 0;
+      ++run.answers;
+      now_ += kind == Kind::kCpu ? cpu_ns : gpu_ns;
+      preference_.Counted(class_, kPayload, now_);
+      if (run.first_switch == 0 && view().switches > switches) run.first_switch = now_ - begin;
+    }
+    return run;
+  }
+  Preference::View view() const { return preference_.view(class_); }
+
+  TimeNs now_ = 5 * kSecond;
+  size_t class_ = Preference::ClassOf(kPayload);
+  Preference preference_{All(Kind::kCpu)};
+};
+
+TEST(PreferenceClassTest, AClassIsAPowerOfFour) {
+  EXPECT_EQ(Preference::ClassOf(0), 0U);
+  EXPECT_EQ(Preference::ClassOf(1 << 10), 0U);
+  EXPECT_EQ(Preference::ClassOf((1 << 10) + 1), 1U);
+  EXPECT_EQ(Preference::ClassOf(UINT64_MAX), Preference::kClasses - 1);
+  for (size_t c = 0; c + 1 < Preference::kClasses; ++c) {
+    EXPECT_EQ(Preference::ClassOf(Preference::BytesMax(c)), c);
+    EXPECT_EQ(Preference::ClassOf(Preference::BytesMax(c) + 1), c + 1);
+  }
+  EXPECT_EQ(Preference::BytesMax(Preference::kClasses - 2), uint64_t{16} << 20);
+  EXPECT_EQ(Preference::BytesMax(Preference::kClasses - 1), UINT64_MAX);
+}
+
+TEST_F(PreferenceTest, BeginsWithTheEstimate) {
+  EXPECT_EQ(preference_.Choose(class_, now_), Kind::kCpu);
+  EXPECT_EQ(Preference(All(Kind::kGpu)).Choose(class_, now_), Kind::kGpu);
+  EXPECT_FALSE(view().tried);
+}
+
+TEST_F(PreferenceTest, FollowsWhatGetsMoreDone) {
+  const Run run = Serve(40'000, 32'000, kSecond);
+  EXPECT_EQ(view().kind, Kind::kGpu);
+  EXPECT_TRUE(view().tried);
+  EXPECT_EQ(view().switches, 1U);
+  EXPECT_LT(run.first_switch, kSecond / 5);
+}
+
+TEST_F(PreferenceTest, OneTrialDoesNotSuffice) {
+  // The GPU is ten times as fast, so that a single trial says as much as one can.
+  while (preference_.Choose(class_, now_) == Kind::kCpu) Serve(40'000, 4'000, 40'000);
+  Serve(40'000, 4'000, 12 * kMs);
+  EXPECT_EQ(view().switches, 0U);
+  Serve(40'000, 4'000, 40 * kMs);
+  EXPECT_EQ(view().switches, 1U);
+}
+
+TEST_F(PreferenceTest, TryingTheWorseKindCostsLittle) {
+  Serve(40'000, 90'000, 2 * kSecond);
+  const Run run = Serve(40'000, 90'000, 10 * kSecond);
+  EXPECT_GT(run.on_gpu, 0) << "it is tried";
+  EXPECT_LT(run.gpu_share(), 0.01);
+  EXPECT_GT(run.answers, 0.99 * 10 * kSecond / 40'000);
+  EXPECT_EQ(view().switches, 0U);
+}
+
+TEST_F(PreferenceTest, ATieStaysWithTheEstimate) {
+  const Run run = Serve(40'000, 40'000, 10 * kSecond);
+  EXPECT_EQ(view().switches, 0U);
+  EXPECT_LT(run.gpu_share(), 0.04);
+}
+
+TEST_F(PreferenceTest, ReturnsToTheEstimateWhenItIsAsGood) {
+  Serve(40'000, 30'000, kSecond);
+  ASSERT_EQ(view().kind, Kind::kGpu);
+  Serve(40'000, 40'000, 2 * kSecond);
+  EXPECT_EQ(view().kind, Kind::kCpu);
+}
+
+TEST_F(PreferenceTest, AdaptsWithinASecondAfterALongTimeOfTheSame) {
+  Serve(40'000, 60'000, 20 * kSecond);
+  ASSERT_EQ(view().kind, Kind::kCpu);
+  EXPECT_GT(Serve(40'000, 30'000, kSecond).first_switch, 0);
+  Serve(40'000, 30'000, 20 * kSecond);
+  ASSERT_EQ(view().kind, Kind::kGpu);
+  EXPECT_GT(Serve(40'000, 60'000, kSecond).first_switch, 0);
+}
+
+TEST_F(PreferenceTest, AWildLoadDoesNotMakeItFlap) {
+  // What is served varies by a factor of four from 10 ms to 10 ms, whoever serves.
+  const uint64_t before = view().switches;
+  uint64_t state = 1;
+  for (int i = 0; i < 1000; ++i) {
+    state = state * 6364136223846793005 + 1442695040888963407;
+    const TimeNs each = 20'000 << (state >> 62);
+    Serve(each, each, 10 * kMs);
+  }
+  EXPECT_LE(view().switches - before, 10U) << "in ten seconds";
+}
+
+TEST_F(PreferenceTest, LittleTrafficIsNotTriedWith) {
+  const Run run = Serve(5 * kMs, 1 * kMs, 20 * kSecond);
+  EXPECT_EQ(run.on_gpu, 0);
+  EXPECT_FALSE(view().tried);
+}
+
+TEST_F(PreferenceTest, ATrialThatTrafficLeavesEnds) {
+  while (preference_.Choose(class_, now_) == Kind::kCpu) Serve(40'000, 40'000, 40'000);
+  now_ += kSecond;
+  EXPECT_EQ(preference_.Choose(class_, now_), Kind::kCpu);
+  // Meanwhile it does not keep others from trying.
+  while (preference_.Choose(class_, now_) == Kind::kCpu) Serve(40'000, 40'000, 40'000);
+  class_ = Preference::ClassOf(1 << 20);
+  EXPECT_GT(Serve(40'000, 30'000, kSecond).first_switch, 0);
+}
+
+TEST_F(PreferenceTest, OneClassIsOnTrialAtATime) {
+  const size_t other = Preference::ClassOf(1 << 20);
+  int both = 0, any = 0;
+  for (TimeNs end = now_ + 5 * kSecond; now_ < end; now_ += 20'000) {
+    const bool a = preference_.Choose(class_, now_) == Kind::kGpu;
+    const bool b = preference_.Choose(other, now_) == Kind::kGpu;
+    both += a && b ? 1 : 0;
+    any += a || b ? 1 : 0;
+    preference_.Counted(class_, kPayload, now_);
+    preference_.Counted(other, 1 << 20, now_);
+  }
+  EXPECT_GT(any, 0);
+  EXPECT_EQ(both, 0);
+}
+
+TEST_F(PreferenceTest, IsForgottenAfterAMinute) {
+  Serve(40'000, 30'000, kSecond);
+  ASSERT_EQ(view().kind, Kind::kGpu);
+  now_ += 30 * kSecond;
+  EXPECT_EQ(preference_.Choose(class_, now_), Kind::kGpu);
+  now_ += 61 * kSecond;
+  EXPECT_EQ(preference_.Choose(class_, now_), Kind::kCpu);
+}
+
+TEST_F(PreferenceTest, ATimeThatGoesBackChangesNothing) {
+  Serve(40'000, 30'000, kSecond);
+  preference_.Counted(class_, kPayload, now_ - kSecond);
+  EXPECT_EQ(preference_.Choose(class_, now_ - kSecond), Kind::kGpu);
+}
+
+}  // namespace
+}  // namespace histogram::server
