@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
-#include "server/batching/placement.h"
 #include "server/config/settings.h"
 #include "server/config/values.h"
 #include "server/metrics/labels.h"
