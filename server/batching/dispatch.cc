@@ -191,7 +191,7 @@ std::vector<Batcher::Placement> Batcher::Impl::PlacementsLocked() const {
       if (choice && KindOf(executor.executes_inline) != view.kind) continue;
       placements.push_back({.payload_bytes_max = Preference::BytesMax(c),
                             .backend = executor.backend->info().name,
-                            .reason = !choice       ? "only"
+                            .reason = !choice      ? "only"
                                       : view.tried ? "trial"
                                                    : "estimate",
                             .switches = view.switches});
@@ -282,8 +282,7 @@ Flight* Batcher::Impl::TryInlineLocked(Job* job, TimeNs now) {
                        .oldest_enqueued_at = now,
                        .tightest_deadline = job->deadline,
                        .next_bytes = job->bytes};
-  const Decision decision =
-      DecideLocked(now, view, *job, 0, limits_.batch_delay_us_max > 0);
+  const Decision decision = DecideLocked(now, view, *job, 0, limits_.batch_delay_us_max > 0);
   if (decision.action != Decision::Action::kDispatch || decision.parts > 1 ||
       job->bytes > decision.bytes_max || !executors_[decision.backend].executes_inline) {
     return nullptr;

@@ -29,7 +29,7 @@ class Job {
   uint64_t charge_bytes = 0;  // what the queue is charged: payload and reply
   uint32_t bin_count = kByteValues;
   TimeNs deadline = kNever;
-  uint64_t caller = 0;  // for fairness: authenticated identity, else connection
+  uint64_t caller = 0;    // for fairness: authenticated identity, else connection
   bool for_lane = false;  // a lane counts it, not the thread in Enqueue, whatever inline_bytes_max
   // Owns the fragments and their bytes; may be empty. See SharePayload.
   std::shared_ptr<const void> payload_owner;

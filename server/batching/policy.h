@@ -26,7 +26,7 @@ struct QueueView {
 struct LaneView {
   bool up = true;
   bool executes_inline = false;  // the CPU
-  uint32_t free = 0;  // lanes without a batch
+  uint32_t free = 0;             // lanes without a batch
   uint32_t lanes = 0;
   uint64_t lane_bytes = 0;     // most bytes of one batch
   uint32_t lane_payloads = 0;  // most payloads of one batch
@@ -41,7 +41,7 @@ struct Decision {
   uint32_t payloads_max = 0;    // kDispatch: close the batch at this many payloads ...
   uint64_t bytes_max = 0;       // ... or this many bytes (a first payload larger than this is cut)
   uint64_t fill_bytes_max = 0;  // kDispatch: add none to the first that would take it over this
-  uint32_t parts = 1;  // kDispatch: cut the first payload into this many parts, over free lanes
+  uint32_t parts = 1;    // kDispatch: cut the first payload into this many parts, over free lanes
   uint64_t cost_ns = 0;  // kDispatch: predicted for the batch
   ClosedBy closed_by = ClosedBy::kIdle;
   TimeNs wake_at = kNever;  // kWait: decide again at this time, if nothing else happens

@@ -13,10 +13,12 @@ constexpr int kFirstClassBits = 10;  // 1 KiB
 // What a payload takes beside its bytes, in bytes: about what small ones cost.
 constexpr uint64_t kWorkPerAnswer = 4096;
 
-// The sequential test: a ratio of windows is drawn from a normal distribution around margin + kDelta
-// if the other kind is the better one, or margin - kDelta if it is not. The error is e^-kDecided.
+// The sequential test: the logarithm of a ratio of windows is drawn from a normal distribution
+// around margin + kDelta if the other kind is better, around margin - kDelta if it is not. It
+// decides when the first is e^kDecided times as likely.
 constexpr double kDelta = 0.05;
 constexpr double kDecided = 5;
+constexpr double kDoubt = 0.2;  // so much evidence asks for the next trial at once
 constexpr double kMostOfOneTrial = kDecided / 2;
 constexpr double kVarianceMin = 0.03 * 0.03;
 constexpr double kVarianceMax = 0.5 * 0.5;
@@ -33,7 +35,8 @@ size_t Preference::ClassOf(uint64_t payload_bytes) {
 
 uint64_t Preference::BytesMax(size_t size_class) {
   assert(size_class < kClasses);
-  return size_class + 1 == kClasses ? UINT64_MAX : uint64_t{1} << (kFirstClassBits + 2 * size_class);
+  return size_class + 1 == kClasses ? UINT64_MAX
+                                    : uint64_t{1} << (kFirstClassBits + 2 * size_class);
 }
 
 Preference::Preference(const std::array<Kind, kClasses>& estimated) {
@@ -70,7 +73,11 @@ void Preference::Advance(SizeClass& s, TimeNs now) {
   const TimeNs elapsed = now - s.measured_from;
   if (elapsed <= 0) return;
   if (elapsed > kWindowNsMax) {
-    if (s.phase != Phase::kSteady) EndTrial(s, now);
+    if (s.phase != Phase::kSteady) {
+      // Too slow to try, unless traffic had ended.
+      if (elapsed < 2 * kWindowNsMax) s.interval = s.interval_max = kTrialsShare * kWindowNsMax;
+      EndTrial(s, now);
+    }
     s.steady_windows = 0;
     StartWindow(s, Phase::kSteady, now);
     if (now - s.full_at > kForgetNs) s.current = s.estimated;
@@ -108,7 +115,7 @@ void Preference::EndWindow(SizeClass& s, double rate, double answer_rate, TimeNs
       Judge(s, rate);
       s.before = rate;
       s.answers_before = answer_rate;
-      return s.evidence > 0 ? BeginTrial(s, now) : EndTrial(s, now);
+      return s.evidence >= kDoubt ? BeginTrial(s, now) : EndTrial(s, now);
   }
 }
 

@@ -55,18 +55,18 @@ class Preference {
   };
   View view(size_t size_class) const;
 
-  static constexpr TimeNs kWindowNs = 8'000'000;  // what is measured of a kind at a time ...
-  static constexpr uint32_t kWindowAnswers = 32;  // ... and until so many answers came
+  static constexpr TimeNs kWindowNs = 8'000'000;       // what is measured of a kind at a time ...
+  static constexpr uint32_t kWindowAnswers = 100;      // ... and until so many answers came
   static constexpr TimeNs kWindowNsMax = 100'000'000;  // too little traffic to tell anything
   static constexpr TimeNs kLeadInNs = 2'000'000;       // after a change of kind, not measured
   static constexpr TimeNs kIntervalNsMin = 20'000'000;
   static constexpr TimeNs kIntervalNsMax = 640'000'000;
-  static constexpr TimeNs kTrialsShare = 64;  // of the time, for trials that take longer
-  static constexpr TimeNs kHoldNs = 250'000'000;          // no trial after a switch
-  static constexpr TimeNs kForgetNs = 60'000'000'000;     // so long without a full window
-  static constexpr double kGainToLeave = 0.04;            // of the estimate, in logarithms
-  static constexpr double kLossToReturn = 0.02;           // that is put up with to be back
-  static constexpr double kHopeless = 0.7;                // of the work: the trial ends early
+  static constexpr TimeNs kTrialsShare = 64;           // of the time, for trials that take longer
+  static constexpr TimeNs kHoldNs = 250'000'000;       // no trial after a switch
+  static constexpr TimeNs kForgetNs = 60'000'000'000;  // so long without a full window
+  static constexpr double kGainToLeave = 0.04;         // of the estimate, in logarithms
+  static constexpr double kLossToReturn = 0.02;        // that is put up with to be back
+  static constexpr double kHopeless = 0.7;             // of the work: the trial ends early
 
  private:
   enum class Phase : uint8_t {
@@ -81,13 +81,13 @@ class Preference {
     double work = 0;           // done in the window
     uint32_t answers = 0;      // likewise
     uint32_t steady_windows = 0;
-    double before = 0, trial = 0;              // work a nanosecond
-    double answers_before = 0;                 // answers a nanosecond
-    double variance = 0.06 * 0.06;             // of the logarithm of a ratio of two windows
-    double evidence = 0;                       // for the other kind
-    TimeNs interval = kIntervalNsMin;          // to the next trial
+    double before = 0, trial = 0;      // work a nanosecond
+    double answers_before = 0;         // answers a nanosecond
+    double variance = 0.06 * 0.06;     // of the logarithm of a ratio of two windows
+    double evidence = 0;               // for the other kind
+    TimeNs interval = kIntervalNsMin;  // to the next trial
     TimeNs interval_max = kIntervalNsMax;
-    TimeNs next_trial_at = 0, full_at = 0;     // full_at: the end of the last full window
+    TimeNs next_trial_at = 0, full_at = 0;  // full_at: the end of the last full window
     uint64_t switches = 0;
     bool tried = false;
   };

@@ -109,8 +109,7 @@ void Batcher::Impl::PumpRetriesLocked(TimeNs now, Work& work) {
                            .oldest_enqueued_at = next.job->enqueued_at,
                            .tightest_deadline = now,  // late already: close at once
                            .next_bytes = next.bytes};
-      const Decision decision =
-          DecideLocked(now, view, *next.job, retry.failed_on, false);
+      const Decision decision = DecideLocked(now, view, *next.job, retry.failed_on, false);
       if (decision.action != Decision::Action::kDispatch) break;
       FormRetryLocked(retry, decision, now, work);
     }

@@ -35,9 +35,8 @@ struct RequireCuda {
 };
 
 // The member of a Config that a setting stands for.
-using SettingRef =
-    std::variant<uint64_t*, uint32_t*, double*, bool*, std::string*, std::vector<std::string>*,
-                 BackendOptions::Choice*, RequireCuda>;
+using SettingRef = std::variant<uint64_t*, uint32_t*, double*, bool*, std::string*,
+                                std::vector<std::string>*, BackendOptions::Choice*, RequireCuda>;
 
 struct Setting {
   absl::string_view name;   // of the flag without dashes, and of the file's key

@@ -3,8 +3,8 @@
 //
 // The costs are those of bench/results/nvidia-h200/service.json (b69c2c5): what the thread of a
 // connection takes for a payload that the CPU counts, or a GPU, is connections / throughput of the
-// row of that backend. Each cost varies from payload to payload, and all of them together slowly, by
-// a fixed seed; so a run gives the same numbers everywhere.
+// row of that backend. Each cost varies from payload to payload, and all of them together slowly,
+// by a fixed seed; so a run gives the same numbers everywhere.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -98,9 +98,7 @@ class ClosedLoop {
       const double ns = gpu_slower_ * static_cast<double>(40'000 + batch.bytes / 50);
       At(clock_.Now() + static_cast<TimeNs>(ns), [this] { gpu_.Finish(); });
     };
-    cpu_.on_submit = [this](const Batch&) {
-      At(clock_.Now() + 20'000, [this] { cpu_.Finish(); });
-    };
+    cpu_.on_submit = [this](const Batch&) { At(clock_.Now() + 20'000, [this] { cpu_.Finish(); }); };
   }
   ~ClosedLoop() {
     closing_ = true;

@@ -1,10 +1,13 @@
-// The choice between CPU and GPUs by what gets done: single rules, with a clock that the test moves.
+// The choice between CPU and GPUs by what gets done: single rules, with a clock that the test
+// moves.
 #include "server/batching/preference.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <random>
 
 namespace histogram::server {
 namespace {
@@ -134,6 +137,25 @@ TEST_F(PreferenceTest, AWildLoadDoesNotMakeItFlap) {
     Serve(each, each, 10 * kMs);
   }
   EXPECT_LE(view().switches - before, 10U) << "in ten seconds";
+}
+
+TEST_F(PreferenceTest, ClientsThatSetThePaceStayWithTheEstimate) {
+  // Both kinds get the same done, though at random times.
+  std::mt19937_64 random(7);
+  for (const double a_second : {2'000.0, 13'000.0, 80'000.0}) {
+    preference_ = Preference(All(Kind::kCpu));
+    double payloads = 0, on_gpu = 0;
+    for (const TimeNs end = now_ + 20 * kSecond; now_ < end;) {
+      const double chance = (static_cast<double>(random() >> 11) + 1) * 0x1p-53;
+      now_ -= static_cast<TimeNs>(std::log(chance) * 1e9 / a_second);
+      const Kind kind = preference_.Choose(class_, now_);
+      on_gpu += kind == Kind::kGpu ? 1 : 0;
+      ++payloads;
+      preference_.Counted(class_, kPayload, now_ + (kind == Kind::kGpu ? 60'000 : 10'000));
+    }
+    EXPECT_LT(on_gpu / payloads, 0.2) << a_second;
+    EXPECT_LE(view().switches, 4U) << a_second;
+  }
 }
 
 TEST_F(PreferenceTest, LittleTrafficIsNotTriedWith) {

@@ -304,9 +304,8 @@ TEST(ServerMetrics, ShowsWhatChoosesKernelsAndBackends) {
     return snapshot;
   });
   const auto placed = [&](const char* bytes_max, const char* backend, const char* reason) {
-    return Gauge(
-        metrics, "histsvc_placement_info",
-        {{"payload_bytes_max", bytes_max}, {"backend", backend}, {"reason", reason}});
+    return Gauge(metrics, "histsvc_placement_info",
+                 {{"payload_bytes_max", bytes_max}, {"backend", backend}, {"reason", reason}});
   };
   EXPECT_EQ(placed("4096", "cpu", "estimate"), 1);
   EXPECT_EQ(placed("any", "cuda:0", "trial"), 1);
