@@ -98,10 +98,11 @@ class Preference {
   void Judge(SizeClass& s, double after);
   void BeginTrial(SizeClass& s, TimeNs now);
   void EndTrial(SizeClass& s, TimeNs now);
+  ptrdiff_t IndexOf(const SizeClass& s) const { return &s - classes_.data(); }
   static void StartWindow(SizeClass& s, Phase phase, TimeNs from);
 
   std::array<SizeClass, kClasses> classes_;
-  const SizeClass* on_trial_ = nullptr;
+  ptrdiff_t on_trial_ = -1;    // the class
   TimeNs on_trial_until_ = 0;  // at the latest; traffic may end in the middle of a trial
 };
 
