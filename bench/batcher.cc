@@ -80,6 +80,20 @@ void InlineNull(benchmark::State& state) {
 }
 BENCHMARK(InlineNull)->ThreadRange(1, 8)->UseRealTime();
 
+// The same where there is a GPU to choose as well, which is tried now and then: the choice is what
+// this costs more than InlineNull.
+void InlineOfTwoKinds(benchmark::State& state) {
+  NullBackend cpu(64, true), gpu(64, false);
+  Batcher batcher({&cpu, &gpu}, BatchingLimits{}, Clock::Monotonic(), Observer::None());
+  CountingJob job;
+  job.charge_bytes = 100;
+  for ([[maybe_unused]] auto _ : state) {
+    const auto outcome = batcher.Enqueue(&job, Batcher::WhenFull::kRefuse);
+    if (outcome.ok() && *outcome == Batcher::Outcome::kQueued) gpu.FinishAll();
+  }
+}
+BENCHMARK(InlineOfTwoKinds)->UseRealTime();
+
 // One lane and `range` payloads of as many callers behind it: the cost of one payload, all told.
 void QueuedNull(benchmark::State& state) {
   NullBackend backend(1, false);

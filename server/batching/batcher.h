@@ -1,5 +1,5 @@
-// Collects payloads and hands them, batched, to the kind of backend that gets most done, and there
-// to the one that is expected to finish first.
+// Collects payloads and hands them, batched, to the kind of backend that gets more done
+// (preference.h), and of that kind to the backend that is expected to finish first (policy.h).
 //
 // The batcher holds one credit a lane. With a free lane and no delay configured a lone payload
 // leaves at once, small ones on the very thread that brought them; batches form because lanes are
@@ -41,8 +41,8 @@ class Batcher {
     bool up = true;
     uint32_t lanes = 0, lanes_busy = 0;
   };
-  // Which backend payloads of up to payload_bytes_max, and more than the placement before has, go
-  // to as of now, and why.
+  // The backend that payloads go to as of now, and why: those of up to payload_bytes_max, and more
+  // than the placement before has.
   struct Placement {
     uint64_t payload_bytes_max = 0;
     std::string backend;

@@ -13,11 +13,12 @@ constexpr int kFirstClassBits = 10;  // 1 KiB
 // What a payload takes beside its bytes, in bytes: about what small ones cost.
 constexpr uint64_t kWorkPerAnswer = 4096;
 
-// The sequential test: a ratio of windows is drawn from a normal distribution around margin +
-// kDelta if the other kind is the better one, or margin - kDelta if it is not. The error is
-// e^-kDecided.
+// The sequential test: the logarithm of a ratio of windows is drawn from a normal distribution
+// around margin + kDelta if the other kind is better, around margin - kDelta if it is not. It
+// decides when the first is e^kDecided times as likely.
 constexpr double kDelta = 0.05;
 constexpr double kDecided = 5;
+constexpr double kDoubt = 0.2;  // so much evidence asks for the next trial at once
 constexpr double kMostOfOneTrial = kDecided / 2;
 constexpr double kVarianceMin = 0.03 * 0.03;
 constexpr double kVarianceMax = 0.5 * 0.5;
@@ -72,7 +73,11 @@ void Preference::Advance(SizeClass& s, TimeNs now) {
   const TimeNs elapsed = now - s.measured_from;
   if (elapsed <= 0) return;
   if (elapsed > kWindowNsMax) {
-    if (s.phase != Phase::kSteady) EndTrial(s, now);
+    if (s.phase != Phase::kSteady) {
+      // Too slow to try, unless traffic had ended.
+      if (elapsed < 2 * kWindowNsMax) s.interval = s.interval_max = kTrialsShare * kWindowNsMax;
+      EndTrial(s, now);
+    }
     s.steady_windows = 0;
     StartWindow(s, Phase::kSteady, now);
     if (now - s.full_at > kForgetNs) s.current = s.estimated;
@@ -98,7 +103,7 @@ void Preference::EndWindow(SizeClass& s, double rate, double answer_rate, TimeNs
       s.answers_before = answer_rate;
       // The first window may have seen clients arrive.
       if (++s.steady_windows >= 2 && now >= s.next_trial_at &&
-          (on_trial_ == nullptr || now >= on_trial_until_)) {
+          (on_trial_ < 0 || now >= on_trial_until_)) {
         return BeginTrial(s, now);
       }
       return StartWindow(s, Phase::kSteady, now);
@@ -110,18 +115,18 @@ void Preference::EndWindow(SizeClass& s, double rate, double answer_rate, TimeNs
       Judge(s, rate);
       s.before = rate;
       s.answers_before = answer_rate;
-      return s.evidence > 0 ? BeginTrial(s, now) : EndTrial(s, now);
+      return s.evidence >= kDoubt ? BeginTrial(s, now) : EndTrial(s, now);
   }
 }
 
 void Preference::BeginTrial(SizeClass& s, TimeNs now) {
-  on_trial_ = &s;
+  on_trial_ = IndexOf(s);
   on_trial_until_ = now + 2 * (kLeadInNs + kWindowNsMax);
   StartWindow(s, Phase::kTrial, now + kLeadInNs);
 }
 
 void Preference::EndTrial(SizeClass& s, TimeNs now) {
-  if (on_trial_ == &s) on_trial_ = nullptr;
+  if (on_trial_ == IndexOf(s)) on_trial_ = -1;
   s.next_trial_at = now + s.interval;
   s.interval = std::min(2 * s.interval, s.interval_max);
   StartWindow(s, Phase::kSteady, now + kLeadInNs);

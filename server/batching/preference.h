@@ -56,7 +56,7 @@ class Preference {
   View view(size_t size_class) const;
 
   static constexpr TimeNs kWindowNs = 8'000'000;       // what is measured of a kind at a time ...
-  static constexpr uint32_t kWindowAnswers = 32;       // ... and until so many answers came
+  static constexpr uint32_t kWindowAnswers = 100;      // ... and until so many answers came
   static constexpr TimeNs kWindowNsMax = 100'000'000;  // too little traffic to tell anything
   static constexpr TimeNs kLeadInNs = 2'000'000;       // after a change of kind, not measured
   static constexpr TimeNs kIntervalNsMin = 20'000'000;
@@ -98,10 +98,11 @@ class Preference {
   void Judge(SizeClass& s, double after);
   void BeginTrial(SizeClass& s, TimeNs now);
   void EndTrial(SizeClass& s, TimeNs now);
+  ptrdiff_t IndexOf(const SizeClass& s) const { return &s - classes_.data(); }
   static void StartWindow(SizeClass& s, Phase phase, TimeNs from);
 
   std::array<SizeClass, kClasses> classes_;
-  const SizeClass* on_trial_ = nullptr;
+  ptrdiff_t on_trial_ = -1;    // the class
   TimeNs on_trial_until_ = 0;  // at the latest; traffic may end in the middle of a trial
 };
 

@@ -482,6 +482,100 @@ TEST_F(BatcherTest, WaitingForABetterLaneLooksAgain) {
   puppet(0).Complete();
 }
 
+// --- Both kinds of backend
+
+class BothKindsTest : public BatcherFixture {
+ protected:
+  // The estimate gives payloads above 16 KiB to the GPU.
+  BothKindsTest() {
+    limits_.inline_bytes_max = kMiB;
+    Add({.name = "cuda:0"});
+    Add({.name = "cpu", .executes_inline = true});
+    gpu().set_estimate([](const Workload&) { return 20'000; });
+    cpu().set_estimate([](const Workload& w) { return w.batch_bytes; });
+  }
+  PuppetBackend& gpu() { return puppet(0); }
+  PuppetBackend& cpu() { return puppet(1); }
+};
+
+TEST_F(BothKindsTest, EachSizeGoesToItsKind) {
+  EXPECT_TRUE(Enqueue(NewJob(1000), Outcome::kCounted).ok());
+  TestJob& large = Enqueue(100 * kKiB);
+  EXPECT_EQ(gpu().held(), 1u);
+  gpu().Complete();
+  EXPECT_TRUE(large.ok());
+  std::string placed;
+  for (const auto& p : batcher().snapshot().placements) {
+    EXPECT_EQ(p.reason, "estimate");
+    EXPECT_EQ(p.switches, 0u);
+    placed += p.backend + " ";
+  }
+  EXPECT_EQ(placed, "cpu cpu cpu cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 ");
+}
+
+TEST_F(BothKindsTest, WaitsForItsKindWhileTheOtherIsFree) {
+  Enqueue(100 * kKiB);
+  TestJob& waits = Enqueue(100 * kKiB);
+  EXPECT_EQ(cpu().held() + cpu().executed_inline(), 0u);
+  gpu().Complete();
+  EXPECT_EQ(gpu().held(), 1u);
+  gpu().Complete();
+  EXPECT_TRUE(waits.ok());
+}
+
+TEST_F(BothKindsTest, ButNotForALaneThatIsLongOverdue) {
+  Enqueue(100 * kKiB);
+  TestJob& waits = Enqueue(100 * kKiB);
+  const TimeNs wake_at = batcher().Pump();
+  EXPECT_EQ(wake_at, clock_.Now() + 20'000'000);
+  clock_.AdvanceUs(20'100);
+  batcher().Pump();
+  ASSERT_EQ(cpu().held(), 1u);
+  cpu().Complete();
+  EXPECT_TRUE(waits.ok());
+  gpu().Complete();
+}
+
+TEST_F(BothKindsTest, WhatWaitsForTheGpuDoesNotKeepTheCpuFromCounting) {
+  Enqueue(100 * kKiB);
+  TestJob& waits = Enqueue(100 * kKiB);
+  EXPECT_TRUE(Enqueue(NewJob(1000), Outcome::kCounted).ok());
+  EXPECT_EQ(waits.done_count, 0);
+  gpu().Complete();
+  gpu().Complete();
+}
+
+TEST_F(BothKindsTest, OneKindIsDown) {
+  gpu().Lose();
+  EXPECT_TRUE(Enqueue(NewJob(100 * kKiB), Outcome::kCounted).ok());
+  for (const auto& p : batcher().snapshot().placements) {
+    EXPECT_EQ(p.backend, "cpu");
+    EXPECT_EQ(p.reason, "only");
+  }
+}
+
+TEST_F(BothKindsTest, WhatGetsMoreDoneIsChosen) {
+  // The GPU answers twice as soon as the CPU counts.
+  cpu().set_on_execute([&] { clock_.AdvanceUs(200); });
+  const auto serve = [&](TimeNs us) {
+    for (const TimeNs end = clock_.Now() + us * 1000; clock_.Now() < end;) {
+      TestJob job(10'000);
+      const auto outcome = batcher().Enqueue(&job, WhenFull::kRefuse);
+      ASSERT_TRUE(outcome.ok());
+      if (*outcome == Outcome::kCounted) continue;
+      clock_.AdvanceUs(100);
+      gpu().Complete();
+      ASSERT_TRUE(job.ok());
+    }
+  };
+  serve(1'000'000);
+  const auto placements = batcher().snapshot().placements;
+  EXPECT_EQ(placements[2].backend, "cuda:0");
+  EXPECT_EQ(placements[2].reason, "trial");
+  EXPECT_EQ(placements[2].switches, 1u);
+  EXPECT_EQ(placements[1].backend, "cpu");
+}
+
 // --- Cutting
 
 TEST_F(BatcherTest, ALargePayloadIsCutOverFreeLanesButOne) {

@@ -13,6 +13,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <queue>
 #include <random>
 #include <string>
@@ -77,6 +78,7 @@ struct Load {
   uint32_t connections = 0;
   double cpu_a_second = 0, gpu_a_second = 0;  // the rows' throughput
   double best() const { return std::max(cpu_a_second, gpu_a_second); }
+  friend void PrintTo(const Load& load, std::ostream* out) { *out << load.name; }
 };
 
 const Load k4KiBx1 = {"Compute 4 KiB x 1", 4 << 10, 1, 49'891, 45'702};

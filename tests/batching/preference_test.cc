@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <cstdint>
+#include <random>
 
 namespace histogram::server {
 namespace {
@@ -43,6 +45,14 @@ class PreferenceTest : public testing::Test {
     }
     return run;
   }
+  // Serves until a payload goes to the GPU.
+  void ServeUntilTried(TimeNs gpu_ns) {
+    for (int i = 0; i < 100'000; ++i) {
+      if (preference_.Choose(class_, now_) == Kind::kGpu) return;
+      Serve(40'000, gpu_ns, 40'000);
+    }
+    ADD_FAILURE() << "the GPU is not tried";
+  }
   Preference::View view() const { return preference_.view(class_); }
 
   TimeNs now_ = 5 * kSecond;
@@ -79,7 +89,7 @@ TEST_F(PreferenceTest, FollowsWhatGetsMoreDone) {
 
 TEST_F(PreferenceTest, OneTrialDoesNotSuffice) {
   // The GPU is ten times as fast, so that a single trial says as much as one can.
-  while (preference_.Choose(class_, now_) == Kind::kCpu) Serve(40'000, 4'000, 40'000);
+  ServeUntilTried(4'000);
   Serve(40'000, 4'000, 12 * kMs);
   EXPECT_EQ(view().switches, 0U);
   Serve(40'000, 4'000, 40 * kMs);
@@ -129,6 +139,25 @@ TEST_F(PreferenceTest, AWildLoadDoesNotMakeItFlap) {
   EXPECT_LE(view().switches - before, 10U) << "in ten seconds";
 }
 
+TEST_F(PreferenceTest, ClientsThatSetThePaceStayWithTheEstimate) {
+  // Both kinds get the same done, though at random times.
+  std::mt19937_64 random(7);
+  for (const double a_second : {2'000.0, 13'000.0, 80'000.0}) {
+    preference_ = Preference(All(Kind::kCpu));
+    double payloads = 0, on_gpu = 0;
+    for (const TimeNs end = now_ + 20 * kSecond; now_ < end;) {
+      const double chance = (static_cast<double>(random() >> 11) + 1) * 0x1p-53;
+      now_ -= static_cast<TimeNs>(std::log(chance) * 1e9 / a_second);
+      const Kind kind = preference_.Choose(class_, now_);
+      on_gpu += kind == Kind::kGpu ? 1 : 0;
+      ++payloads;
+      preference_.Counted(class_, kPayload, now_ + (kind == Kind::kGpu ? 60'000 : 10'000));
+    }
+    EXPECT_LT(on_gpu / payloads, 0.2) << a_second;
+    EXPECT_LE(view().switches, 4U) << a_second;
+  }
+}
+
 TEST_F(PreferenceTest, LittleTrafficIsNotTriedWith) {
   const Run run = Serve(5 * kMs, 1 * kMs, 20 * kSecond);
   EXPECT_EQ(run.on_gpu, 0);
@@ -136,11 +165,11 @@ TEST_F(PreferenceTest, LittleTrafficIsNotTriedWith) {
 }
 
 TEST_F(PreferenceTest, ATrialThatTrafficLeavesEnds) {
-  while (preference_.Choose(class_, now_) == Kind::kCpu) Serve(40'000, 40'000, 40'000);
+  ServeUntilTried(40'000);
   now_ += kSecond;
   EXPECT_EQ(preference_.Choose(class_, now_), Kind::kCpu);
   // Meanwhile it does not keep others from trying.
-  while (preference_.Choose(class_, now_) == Kind::kCpu) Serve(40'000, 40'000, 40'000);
+  ServeUntilTried(40'000);
   class_ = Preference::ClassOf(1 << 20);
   EXPECT_GT(Serve(40'000, 30'000, kSecond).first_switch, 0);
 }
