@@ -28,8 +28,8 @@ std::string Number(uint32_t number, uint64_t value) {
 
 // Status.details, a google.protobuf.Any.
 std::string Detail(std::string_view type, std::string_view message) {
-  return Field(3, Field(1, std::string("type.googleapis.com/google.rpc.").append(type)) +
-                      Field(2, message));
+  return Field(
+      3, Field(1, std::string("type.googleapis.com/google.rpc.").append(type)) + Field(2, message));
 }
 
 // ErrorInfo.metadata, a map from string to string.

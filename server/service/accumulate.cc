@@ -117,7 +117,7 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
 
   absl::Mutex mu_;
   StreamTime time_ ABSL_GUARDED_BY(mu_);
-  std::optional<uint64_t> took_ns_ ABSL_GUARDED_BY(mu_);  // from the last message to the answer
+  std::optional<uint64_t> took_ns_ ABSL_GUARDED_BY(mu_);   // from the last message to the answer
   std::shared_ptr<const Plan> plan_ ABSL_GUARDED_BY(mu_);  // set with the first message
   std::vector<std::unique_ptr<Chunk>> chunks_ ABSL_GUARDED_BY(mu_);
   std::vector<Chunk*> free_chunks_ ABSL_GUARDED_BY(mu_);

@@ -40,8 +40,8 @@ constexpr int kHandshakeTimeoutMs = 10000;  // who is slower than this is not go
 constexpr uint64_t kAdaptiveWindowBytesMin = uint64_t{256} << 20;
 constexpr int kFrameBytesMax = 1 << 20;  // with adaptive windows gRPC raises its 16 KiB as well
 
-// What gRPC refuses by itself reaches neither metrics nor log, and its sentence names no setting. So
-// its own limits lie above ours, far enough for what people send by mistake.
+// What gRPC refuses by itself reaches neither metrics nor log, and its sentence names no setting.
+// So its own limits lie above ours, far enough for what people send by mistake.
 constexpr uint64_t kRefusedBytesFactor = 4;
 constexpr uint32_t kRefusedHeaderBytesFactor = 2;
 
@@ -135,8 +135,8 @@ std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
       {GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.streams_max)},
       {GRPC_ARG_MAX_METADATA_SIZE,
        static_cast<int>(kRefusedHeaderBytesFactor * config.header_bytes_max)},
-      // Compressed messages are refused: a small one inflates before any limit of ours sees it. They
-      // come as they are sent, so that the refusal is the service's, counted and logged.
+      // Compressed messages are refused: a small one inflates before any limit of ours sees it.
+      // They come as they are sent, so that the refusal is the service's, counted and logged.
       {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0},
       {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
        MillisecondsOf(config.keepalive_min_interval_us)},
