@@ -5,7 +5,6 @@
 #include <grpc/grpc.h>
 #include <grpc/support/time.h>
 
-#include <cstring>
 #include <string>
 
 #include "absl/hash/hash.h"
@@ -23,9 +22,8 @@ namespace histogram::server {
 // as gRPC itself asserts.
 bool IsCompressed(const grpc::ByteBuffer& message) {
   if (!message.Valid()) return false;
-  static_assert(sizeof message == sizeof(grpc_byte_buffer*));
-  const grpc_byte_buffer* raw = nullptr;
-  std::memcpy(&raw, &message, sizeof raw);
+  static_assert(sizeof(grpc::ByteBuffer) == sizeof(void*));
+  const grpc_byte_buffer* raw = *reinterpret_cast<grpc_byte_buffer* const*>(&message);
   return raw->type == GRPC_BB_RAW && raw->data.raw.compression != GRPC_COMPRESS_NONE;
 }
 
