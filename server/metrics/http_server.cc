@@ -27,7 +27,19 @@ namespace {
 
 constexpr char kPlain[] = "text/plain; charset=utf-8";
 constexpr char kMetricsType[] = "text/plain; version=0.0.4; charset=utf-8";
+constexpr char kHtml[] = "text/html; charset=utf-8";
 constexpr char kPaths[] = "404 not found; there are /metrics, /healthz and /readyz\n";
+constexpr char kFrontPage[] = R"(<!DOCTYPE html>
+<html lang="en">
+<title>histogram-server</title>
+<h1>histogram-server</h1>
+<ul>
+<li><a href="metrics">/metrics</a>: for Prometheus
+<li><a href="readyz">/readyz</a>: whether it takes calls now, and if not, why
+<li><a href="healthz">/healthz</a>: whether the process is alive
+</ul>
+</html>
+)";
 
 struct Answer {
   int status = 200;
@@ -42,6 +54,7 @@ std::string OneLine(std::string text) {
 }
 
 Answer Route(const HttpServerOptions& options, std::string_view path) {
+  if (path == "/") return {200, kHtml, kFrontPage};
   if (path == "/metrics") return {200, kMetricsType, options.metrics ? options.metrics() : ""};
   if (path == "/healthz") return {200, kPlain, "ok\n"};
   if (path == "/readyz") {

@@ -1,4 +1,5 @@
-// A small HTTP server for operators: /metrics, /healthz and /readyz, and nothing else.
+// A small HTTP server for operators: /metrics, /healthz and /readyz, a page at / that links them,
+// and nothing else.
 //
 // It has a fixed number of threads, and drops clients that take longer than the time-out over a
 // request or its answer. The callbacks run on its threads, several at a time.

@@ -5,8 +5,8 @@
 #include <grpc/grpc.h>
 #include <grpc/support/time.h>
 
-#include <cstring>
 #include <string>
+#include <type_traits>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/match.h"
@@ -19,13 +19,13 @@
 
 namespace histogram::server {
 
-// gRPC's C++ interface does not say it. A ByteBuffer is laid out as a pointer to the C interface's,
-// as gRPC itself asserts.
+// gRPC's C++ interface does not say it. A ByteBuffer holds one member, a pointer to the C
+// interface's buffer, which does.
 bool IsCompressed(const grpc::ByteBuffer& message) {
   if (!message.Valid()) return false;
-  static_assert(sizeof message == sizeof(grpc_byte_buffer*));
-  const grpc_byte_buffer* raw = nullptr;
-  std::memcpy(&raw, &message, sizeof raw);
+  static_assert(sizeof(grpc::ByteBuffer) == sizeof(void*) &&
+                std::is_standard_layout_v<grpc::ByteBuffer>);
+  const grpc_byte_buffer* raw = *reinterpret_cast<grpc_byte_buffer* const*>(&message);
   return raw->type == GRPC_BB_RAW && raw->data.raw.compression != GRPC_COMPRESS_NONE;
 }
 

@@ -203,7 +203,7 @@ def test_reasons_and_stages_that_are_named_exist(root):
     reasons = set(re.findall(r"`([a-z_]+)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.M))))
     rule = (root / "deploy/prometheus/alerting.rules.yaml").read_text()
     [matched] = re.findall(r'reason=~"(payload_too_large[^"]+)"', rule)
-    assert reasons == set(matched.split("|"))
+    assert reasons - {"queue_full", "draining"} == set(matched.split("|"))
     for reason in set(re.findall(r'reason=~"([^"]+)"', rule)):
         assert all(f'"{each}"' in labels for each in reason.split("|")), reason
     for reason in ("device_lost", "watchdog", "out_of_memory"):

@@ -113,9 +113,17 @@ TEST(HttpServer, HealthAndReadiness) {
               AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), EndsWith("\r\n\r\nready\n")));
 }
 
+TEST(HttpServer, TheFrontPageLinksAllPaths) {
+  const auto server = Start(Options());
+  EXPECT_THAT(Request(server->port(), "GET /"),
+              AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), HasSubstr("Content-Type: text/html"),
+                    HasSubstr("href=\"metrics\""), HasSubstr("href=\"readyz\""),
+                    HasSubstr("href=\"healthz\"")));
+}
+
 TEST(HttpServer, OtherPathsAndMethodsAreRefusedHelpfully) {
   const auto server = Start(Options());
-  for (const char* path : {"/", "/metric", "/metrics/", "/../etc/passwd", "/%2e%2e/etc/passwd"}) {
+  for (const char* path : {"/metric", "/metrics/", "/../etc/passwd", "/%2e%2e/etc/passwd"}) {
     const std::string answer = Request(server->port(), absl::StrCat("GET ", path));
     EXPECT_THAT(answer, testing::Not(HasSubstr("root:"))) << path;
     EXPECT_THAT(answer, testing::Not(StartsWith("HTTP/1.1 200"))) << path;

@@ -25,6 +25,14 @@ def test_the_python_example_runs(server, tmp_path):
     assert lines[1].split() == ["122", "'z'", "777"]
 
 
+def test_the_python_example_reads_the_error(start_server, tmp_path):
+    done = run_example(tmp_path, start_server("--payload-bytes-max", 1000).address)
+    assert done.returncode == 1
+    reason, sentence = done.stderr.splitlines()
+    assert reason == "reason PAYLOAD_TOO_LARGE, {'field': 'payload', 'limit': '1000'}"
+    assert sentence.startswith("RESOURCE_EXHAUSTED: payload: 1677 bytes")
+
+
 def test_the_python_example_says_when_nobody_answers(tmp_path):
     done = run_example(tmp_path, "127.0.0.1:1")
     assert done.returncode != 0
