@@ -128,7 +128,7 @@ class Started:
 
     def __init__(self, server_bin, folder):
         self.server = Server(server_bin, folder, "server", f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}",
-                             flags=("--drain-delay-us", "0")).start()
+                             flags=("--drain-delay", "0")).start()
         self.metrics_address = self.server.metrics_address
 
     def close(self):
