@@ -252,7 +252,7 @@ int App::Serve() {
     for (size_t i = 0; i < backends_.size(); ++i) {
       if (backends_[i]->up() == backend_up_[i]) continue;
       UpdateHealth();
-      if (config_.on_device_loss == "exit") return 1;
+      if (config_.on_device_loss == OnDeviceLoss::kExit) return 1;
     }
   }
 }

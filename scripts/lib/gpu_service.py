@@ -62,7 +62,7 @@ class Server:
         self.log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
             [str(binaries / "histogram-server"), "--listen", f"127.0.0.1:{self.port}", "--metrics-listen",
-             f"127.0.0.1:{self.metrics_port}", "--drain-delay-us", "0", *flags],
+             f"127.0.0.1:{self.metrics_port}", "--drain-delay", "0", *flags],
             stdout=self.log, stderr=subprocess.STDOUT,
             env={**os.environ, **({} if all_gpus else {"CUDA_VISIBLE_DEVICES": "0"})})
         self.exit_code = None
@@ -255,7 +255,7 @@ def run_service(check, binaries, descriptor, gpus):
         with check.test(f"service: a {name} is covered by the cpu"):
             # For the sake of the host's cores, or the cpu might do all of it.
             with Server(binaries, "--backend", "auto", "--objective", "cpu", "--fault-injection", fault,
-                        "--inline-bytes-max", "0", "--batch-us-max", "2s") as server:
+                        "--inline-bytes-max", "0", "--batch-max", "2s") as server:
                 lose_the_gpu(messages, server)
     with check.test("service: a failed launch is answered all the same"):
         with Server(binaries, "--backend", "auto", "--fault-injection", "fail-launch=3") as server:
@@ -348,7 +348,7 @@ def run_several_gpus(check, binaries, messages, gpus):
         print(f"  batches: {batches}", flush=True)
         assert all(batches.get(gpu, 0) > 0 for gpu in every), f"batches were counted by {batches}"
         call_all(messages, server.port, 1600, None)
-    faulty = ("--backend", "auto", "--objective", "cpu", "--batch-us-max", "2s", "--split-bytes-min", "1GiB")
+    faulty = ("--backend", "auto", "--objective", "cpu", "--batch-max", "2s", "--split-bytes-min", "1GiB")
     with check.test("service: a poisoned GPU takes the process's others along, and the cpu covers them"):
         with Server(binaries, *faulty, "--fault-injection", "poison-launch=40", all_gpus=True) as server:
             size = size_for_gpus(messages, server, every)

@@ -4,7 +4,8 @@
 //   queue-bytes-max = "256MiB"     # strings in "..." or '...', or bare words and numbers
 //   listen = ["127.0.0.1:50051", "unix:/run/histogram.sock"]
 //
-// Anything else (sections, nested values, a key given twice) is an error with its line. No state.
+// A setting stands on one line. Anything else (sections, nested values, a key given twice) is an
+// error with its line. No state.
 #ifndef HISTOGRAM_SERVER_CONFIG_FILE_H_
 #define HISTOGRAM_SERVER_CONFIG_FILE_H_
 

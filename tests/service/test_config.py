@@ -51,34 +51,31 @@ def test_the_running_server_has_what_was_set(start_server, tmp_path):
     assert (limits.stream_payloads_max, limits.batch_payloads_max) == (21, 23)
 
 
-def test_the_objective_is_a_setting_and_is_shown(start_server):
-    server = start_server("--objective", "cpu")
-    with Client(server.address) as client:
-        reply = client.stub.Describe(pb.DescribeRequest(), timeout=10)
-    assert reply.objective == "cpu"
-    # Every size goes somewhere, and sizes are in order.
+def test_placements_are_in_order(client):
+    reply = client.stub.Describe(pb.DescribeRequest(), timeout=10)
     assert reply.placements[0].payload_bytes_min == 0
     sizes = [placement.payload_bytes_min for placement in reply.placements]
     assert sizes == sorted(set(sizes))
     assert {placement.backend for placement in reply.placements} <= {b.name for b in reply.backends}
 
 
-def test_a_cpu_alone_spares_no_cpu(server_bin):
-    done = run_to_the_end(server_bin, "--objective", "cpu", "--backend", "cpu")
-    assert done.returncode == 2
-    assert "--objective cpu" in done.stderr and "--backend cpu" in done.stderr
-    done = run_to_the_end(server_bin, "--objective", "speed")
-    assert done.returncode == 2
-    assert "latency, cpu" in done.stderr
+def test_old_names_work_and_say_so(server_bin):
+    done = run_to_the_end(server_bin, "--print-config", "--drain-us-max", "40000000",
+                          HISTSVC_DRAIN_DELAY_US="4s", HISTSVC_DRIAN_MAX="1s")
+    assert effective(done, "drain-max") == '"40s"'
+    assert effective(done, "drain-delay") == '"4s"'
+    assert "--drain-us-max is now called --drain-max" in done.stderr
+    assert "HISTSVC_DRAIN_DELAY_US is now called HISTSVC_DRAIN_DELAY" in done.stderr
+    assert "HISTSVC_DRIAN_MAX is ignored; did you mean HISTSVC_DRAIN_MAX?" in done.stderr
 
 
 def test_help_names_every_setting(server_bin):
-    done = run_to_the_end(server_bin, "--help")
+    done = run_to_the_end(server_bin, "--help-all")
     assert done.returncode == 0
     for name in ("listen", "metrics-listen", "payload-bytes-max", "bin-count-max", "queue-bytes-max",
                  "receive-bytes-max", "batch-payloads-max", "batch-bytes-max", "stream-payloads-max",
-                 "streams-max", "verify-fraction", "backend", "objective", "force-kernel", "config",
-                 "print-config", "log-level", "log-format", "drain-delay-us"):
+                 "streams-max", "verify-fraction", "backend", "force-kernel", "config",
+                 "print-config", "log-level", "log-format", "drain-delay"):
         assert f"--{name}" in done.stdout, name
     assert max(len(line) for line in done.stdout.splitlines()) <= 100
 
@@ -96,6 +93,7 @@ REFUSED = {
     "no value": (["--queue-bytes-max"], {}, ["--queue-bytes-max"]),
     "not a number": (["--batch-payloads-max", "many"], {}, ["--batch-payloads-max", "many"]),
     "negative": (["--batch-payloads-max", "-1"], {}, ["--batch-payloads-max"]),
+    "no unit": (["--drain-max", "30"], {}, ["--drain-max", "'30' has no unit", "1.5s"]),
     "too large": (["--bin-count-max", "65537"], {}, ["--bin-count-max", "65536"]),
     "unknown choice": (["--log-format", "xml"], {}, ["--log-format", "xml", "text", "json"]),
     "unknown kernel": (["--force-kernel", "fastest"], {}, ["fastest", "scalar"]),
