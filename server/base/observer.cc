@@ -1,9 +1,29 @@
 #include "server/base/observer.h"
 
 namespace histogram::server {
+namespace {
+
+class NoObserver final : public Observer {
+ public:
+  void RequestFinished(Method, absl::StatusCode, uint64_t, uint64_t) override {}
+  void StreamOpened(Method) override {}
+  void StreamClosed(Method) override {}
+  void BatchFinished(const BatchReport&, uint64_t, ClosedBy) override {}
+  void StageFinished(Stage, std::string_view, uint64_t) override {}
+  void Rejected(RejectReason) override {}
+  void Expired() override {}
+  void Cancelled() override {}
+  void FellBack(std::string_view, std::string_view, std::string_view) override {}
+  void IntegrityFailure() override {}
+  void TenantBytes(std::string_view, uint64_t) override {}
+  void NoteRequest(const RequestNote&) override {}
+  void BackendDown(std::string_view, std::string_view) override {}
+};
+
+}  // namespace
 
 Observer& Observer::None() {
-  static Observer none;
+  static NoObserver none;
   return none;
 }
 

@@ -32,11 +32,10 @@ enum class RejectReason : uint8_t {
   kTooManyBins,
   kDraining,
   kCompressed,
-  kStreamLimit,
   kQuota,
   kUnauthenticated
 };
-inline constexpr int kRejectReasonCount = 9;
+inline constexpr int kRejectReasonCount = 8;
 
 enum class Stage : uint8_t { kQueue, kGather, kTransfer, kKernel, kFold, kReply };
 inline constexpr int kStageCount = 6;
@@ -47,34 +46,37 @@ struct RequestNote {
   const absl::Status& status;
   uint64_t payload_bytes = 0;
   uint64_t duration_ns = 0;
-  std::string_view traceparent;  // W3C Trace Context; empty where none was sent
-  std::string_view tenant;       // empty where no tokens are configured
+  std::string_view traceparent{};  // W3C Trace Context; empty where none was sent
+  std::string_view tenant{};       // empty where no tokens are configured
+  std::string_view peer{};  // the caller's address, "192.0.2.1:40000", "[::1]:40000" or "unix"
 };
 
+// Every function is pure virtual: an observer that wraps another one must forward all of them, and
+// one that is forgotten does not compile.
 class Observer {
  public:
   virtual ~Observer() = default;
 
-  // A payload was answered (each item of a ComputeMany counts as one; an Accumulate as one).
-  virtual void RequestFinished(Method, absl::StatusCode, uint64_t /*payload_bytes*/,
-                               uint64_t /*duration_ns*/) {}
-  virtual void StreamOpened(Method) {}
-  virtual void StreamClosed(Method) {}
-  virtual void BatchFinished(const BatchReport&, uint64_t /*bytes*/, ClosedBy) {}
+  // A payload was answered (each item of a ComputeMany counts as one; an Accumulate as one). The
+  // time of a stream's payload runs from the arrival of its last message to its answer.
+  virtual void RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
+                               uint64_t duration_ns) = 0;
+  virtual void StreamOpened(Method method) = 0;
+  virtual void StreamClosed(Method method) = 0;
+  virtual void BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) = 0;
   // Queue (per payload), fold and reply (per payload); gather, transfer and kernel come with the
   // batch.
-  virtual void StageFinished(Stage, std::string_view /*backend*/, uint64_t /*duration_ns*/) {}
-  virtual void Rejected(RejectReason) {}
-  virtual void Expired() {}    // dropped: its deadline had passed
-  virtual void Cancelled() {}  // dropped: its caller went away
+  virtual void StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) = 0;
+  virtual void Rejected(RejectReason reason) = 0;
+  virtual void Expired() = 0;    // dropped: its deadline had passed
+  virtual void Cancelled() = 0;  // dropped: its caller went away
   // A batch ran on `to` because `from` could not ("device_lost", "watchdog", "out_of_memory" ...).
-  virtual void FellBack(std::string_view /*from*/, std::string_view /*to*/,
-                        std::string_view /*reason*/) {}
-  virtual void IntegrityFailure() {}
+  virtual void FellBack(std::string_view from, std::string_view to, std::string_view reason) = 0;
+  virtual void IntegrityFailure() = 0;
   // Payload bytes that were taken from a tenant's quota; there are at most 64 tenants.
-  virtual void TenantBytes(std::string_view /*tenant*/, uint64_t /*bytes*/) {}
-  virtual void NoteRequest(const RequestNote&) {}  // for the log
-  virtual void BackendDown(std::string_view /*backend*/, std::string_view /*reason*/) {}
+  virtual void TenantBytes(std::string_view tenant, uint64_t bytes) = 0;
+  virtual void NoteRequest(const RequestNote& note) = 0;  // for the log
+  virtual void BackendDown(std::string_view backend, std::string_view reason) = 0;
 
   // An observer that ignores everything.
   static Observer& None();

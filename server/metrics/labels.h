@@ -16,8 +16,8 @@ inline constexpr std::string_view kOther = "other";
 inline constexpr std::array<std::string_view, kClosedByCount> kClosedByNames = {
     "idle", "bytes", "payloads", "delay", "deadline", "inline"};
 inline constexpr std::array<std::string_view, kRejectReasonCount> kRejectReasonNames = {
-    "queue_full", "payload_too_large", "bad_request", "too_many_bins",  "draining",
-    "compressed", "stream_limit",      "quota",       "unauthenticated"};
+    "queue_full", "payload_too_large", "bad_request", "too_many_bins",
+    "draining",   "compressed",        "quota",       "unauthenticated"};
 inline constexpr std::array<std::string_view, kStageCount> kStageNames = {
     "queue", "gather", "transfer", "kernel", "fold", "reply"};
 // The last one stands for every other reason.

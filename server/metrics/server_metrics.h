@@ -80,6 +80,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   void FellBack(std::string_view from, std::string_view to, std::string_view reason) override;
   void IntegrityFailure() override;
   void TenantBytes(std::string_view tenant, uint64_t bytes) override;
+  void NoteRequest(const RequestNote&) override {}  // the log's; RequestFinished has counted it
   void BackendDown(std::string_view backend, std::string_view reason) override;
 
   std::vector<prometheus::MetricFamily> Collect() const override;

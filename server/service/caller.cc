@@ -39,6 +39,7 @@ bool IsTraceparent(std::string_view value) {
 
 absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerContext& context,
                             Caller& caller) {
+  caller.context = &context;
   if (const std::string_view trace = MetadataValue(context, "traceparent"); IsTraceparent(trace)) {
     caller.traceparent = trace;
   }
@@ -72,13 +73,15 @@ void ReportCall(ServiceContext& service, const Caller& caller, Method method,
   const uint64_t slow_us = service.config.slow_request_us;
   const bool slow = slow_us != 0 && duration_ns >= slow_us * 1000;
   if (status.ok() && !slow) return;
+  const std::string peer = caller.context == nullptr ? "" : PeerAddress(*caller.context);
   service.observer.NoteRequest(
       {.method = method,
        .status = status,
        .payload_bytes = payload_bytes,
        .duration_ns = duration_ns,
        .traceparent = caller.traceparent,
-       .tenant = caller.tenant == nullptr ? std::string_view() : caller.tenant->name()});
+       .tenant = caller.tenant == nullptr ? std::string_view() : caller.tenant->name(),
+       .peer = peer});
 }
 
 }  // namespace histogram::server

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -44,6 +45,9 @@ TimeNs DeadlineOf(const grpc::ServerContext& context);
 // Who is calling, as far as fairness is concerned: the client's certificate where it has shown one,
 // else the connection.
 uint64_t CallerOf(const grpc::ServerContext& context, bool certificates);
+
+// The caller's address as people write it: "192.0.2.1:40000", "[::1]:40000", "unix".
+std::string PeerAddress(const grpc::ServerContext& context);
 
 // The status for the wire, without trailers.
 grpc::Status ToGrpcStatus(const absl::Status& status);

@@ -33,6 +33,8 @@ class MockObserver : public Observer {
   MOCK_METHOD(void, Cancelled, (), (override));
   MOCK_METHOD(void, FellBack, (std::string_view, std::string_view, std::string_view), (override));
   MOCK_METHOD(void, IntegrityFailure, (), (override));
+  MOCK_METHOD(void, TenantBytes, (std::string_view, uint64_t), (override));
+  MOCK_METHOD(void, NoteRequest, (const RequestNote&), (override));
   MOCK_METHOD(void, BackendDown, (std::string_view, std::string_view), (override));
 };
 
@@ -50,6 +52,8 @@ TEST(LoggingObserver, PassesEverythingOn) {
   EXPECT_CALL(next, Cancelled());
   EXPECT_CALL(next, FellBack(std::string_view("a"), std::string_view("b"), std::string_view("c")));
   EXPECT_CALL(next, IntegrityFailure());
+  EXPECT_CALL(next, TenantBytes(std::string_view("red"), 7));
+  EXPECT_CALL(next, NoteRequest(testing::Field(&RequestNote::payload_bytes, 8)));
   EXPECT_CALL(next, BackendDown(std::string_view("a"), std::string_view("b")));
   CaptureStderr();
   observer.RequestFinished(Method::kAccumulate, absl::StatusCode::kOk, 3, 4);
@@ -62,9 +66,14 @@ TEST(LoggingObserver, PassesEverythingOn) {
   observer.Cancelled();
   observer.FellBack("a", "b", "c");
   observer.IntegrityFailure();
+  observer.TenantBytes("red", 7);
+  const absl::Status bad = absl::InvalidArgumentError("bad");
+  RequestNote note{.status = bad};
+  note.payload_bytes = 8;
+  observer.NoteRequest(note);
   observer.BackendDown("a", "b");
   const std::string log = GetCapturedStderr();
-  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 3) << log;
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 4) << log;
   EXPECT_THAT(log, AllOf(HasSubstr("backend=a reason=b"),
                          HasSubstr("from=a to=b reason=c batches=1"), HasSubstr("answers=1")));
 }

@@ -98,6 +98,13 @@ class TestJob : public Job {
 // Thread-safe.
 class RecordingObserver final : public Observer {
  public:
+  void RequestFinished(Method, absl::StatusCode, uint64_t, uint64_t) override {}
+  void StreamOpened(Method) override {}
+  void StreamClosed(Method) override {}
+  void Rejected(RejectReason) override {}
+  void IntegrityFailure() override {}
+  void TenantBytes(std::string_view, uint64_t) override {}
+  void NoteRequest(const RequestNote&) override {}
   void BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) override {
     MutexLock lock(mutex_);
     batches_.push_back({report.backend, report.payloads, bytes, closed_by});
