@@ -27,6 +27,12 @@ int main(int argc, char** argv) {
   if (!parsed->config.core_dumps) histogram::server::DisableCoreDumps();
   histogram::server::BlockSignals();
   histogram::server::InitLogging(parsed->config.log.level, parsed->config.log.format);
+  histogram::server::LogGrpcLines();
+  for (const histogram::server::SettingInForce& setting : parsed->settings) {
+    histogram::server::Log(
+        histogram::server::LogLevel::kDebug, "setting",
+        {{"name", setting.name}, {"value", setting.value}, {"set_by", setting.origin}});
+  }
   for (const std::string& warning : parsed->warnings) {
     histogram::server::Log(histogram::server::LogLevel::kWarn, warning);
   }

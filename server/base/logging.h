@@ -5,9 +5,9 @@
 //   2026-01-31T12:00:00.123456Z info  listening address=127.0.0.1:50051 port=50051
 //   {"time":"2026-01-31T12:00:00.123456Z","level":"info","event":"listening","address":...}
 //
-// Times are UTC (RFC 3339, microseconds). A field with an empty text is left out. Values are escaped and cut to kLogValueBytesMax, so that
-// an event is one line whatever it carries; payload bytes are never logged. All functions are
-// thread-safe.
+// Times are UTC (RFC 3339, microseconds). A field with an empty text is left out. Values are
+// escaped and cut to kLogValueBytesMax, so that an event is one line whatever it carries; payload
+// bytes are never logged. All functions are thread-safe.
 #ifndef HISTOGRAM_SERVER_BASE_LOGGING_H_
 #define HISTOGRAM_SERVER_BASE_LOGGING_H_
 

@@ -24,6 +24,8 @@ inline constexpr std::string_view MethodName(Method method) {
 // Why a batch was closed.
 enum class ClosedBy : uint8_t { kIdle, kBytes, kPayloads, kDelay, kDeadline, kInline };
 inline constexpr int kClosedByCount = 6;
+inline constexpr std::array<std::string_view, kClosedByCount> kClosedByNames = {
+    "idle", "bytes", "payloads", "delay", "deadline", "inline"};
 
 enum class RejectReason : uint8_t {
   kQueueFull,

@@ -97,8 +97,8 @@ absl::Status CheckConfig(const Config& config) {
   // A value within its limits can be set again.
   Config scratch;
   for (const Setting& setting : Settings()) {
-    const absl::Status status = SetFromText(setting, setting.value.get(config),
-                                            absl::StrCat("--", setting.name), scratch);
+    const absl::Status status =
+        SetFromText(setting, setting.value.get(config), absl::StrCat("--", setting.name), scratch);
     if (!status.ok()) return status;
   }
   for (auto& [holds, message] : Contradictions(config)) {

@@ -13,8 +13,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "server/config/build.h"
@@ -53,9 +53,9 @@ std::string DidYouMean(const std::string& nearest) {
 struct Assignment {
   const Setting* setting;
   std::string value;
-  std::string source;  // "--listen", "HISTSVC_LISTEN", "server.toml:3: listen"
-  std::string origin;  // "--listen", "HISTSVC_LISTEN", "server.toml:3"
-  std::string name;    // "--listen", "HISTSVC_LISTEN", "listen": never an old name
+  std::string source;     // "--listen", "HISTSVC_LISTEN", "server.toml:3: listen"
+  std::string origin;     // "--listen", "HISTSVC_LISTEN", "server.toml:3"
+  std::string name;       // "--listen", "HISTSVC_LISTEN", "listen": never an old name
   bool old_name = false;  // `source` uses the setting's old name
 };
 
@@ -211,8 +211,9 @@ class Layers {
       const Setting* setting = FindSetting(name);
       if (setting == nullptr || EnvironmentName(name) != variable) {
         const std::string nearest = NearestKey(name);
-        warnings.push_back(absl::StrCat("unknown environment variable ", variable, " is ignored",
-                                        DidYouMean(nearest.empty() ? "" : EnvironmentName(nearest))));
+        warnings.push_back(
+            absl::StrCat("unknown environment variable ", variable, " is ignored",
+                         DidYouMean(nearest.empty() ? "" : EnvironmentName(nearest))));
         continue;
       }
       if (value.empty()) continue;
@@ -232,8 +233,8 @@ class Layers {
     for (Assignment& assignment : layer) {
       const Setting& setting = *assignment.setting;
       if (!seen.insert(&setting).second) {
-        return absl::InvalidArgumentError(absl::StrCat(
-            assignment.name, " is given under its old name too; give it once"));
+        return absl::InvalidArgumentError(
+            absl::StrCat(assignment.name, " is given under its old name too; give it once"));
       }
       if (assignment.old_name) {
         warnings.push_back(absl::StrCat(assignment.source, " is now called ", assignment.name,
@@ -318,6 +319,9 @@ absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
   ParsedConfig parsed;
   if (line->print == CommandLine::Print::kConfig) {
     parsed = Print(PrintConfigText(layers.config, layers.origins));
+  }
+  for (const auto& [name, origin] : layers.origins) {
+    parsed.settings.push_back({name, DisplayText(*FindSetting(name), layers.config), origin});
   }
   parsed.config = std::move(layers.config);
   parsed.warnings = std::move(layers.warnings);

@@ -29,7 +29,7 @@ struct TransportConfig {
   std::vector<std::string> listen = {"127.0.0.1:50051"};  // HOST:PORT, [V6]:PORT or unix:PATH
   uint64_t payload_bytes_max = uint64_t{64} << 20;        // of a unary payload, item or chunk
   uint32_t bin_count_max = 65536;
-  uint32_t quantiles_max = 1024;  // no flag: as many as a reply of a few KiB holds
+  uint32_t quantiles_max = 1024;                   // no flag: as many as a reply of a few KiB holds
   uint64_t receive_bytes_max = uint64_t{1} << 30;  // gRPC's quota for received messages
   uint32_t stream_payloads_max = 64;               // unanswered payloads of one ComputeMany
   uint32_t streams_max = 128;                      // concurrent calls of one connection
@@ -66,7 +66,7 @@ struct Config {
   TransportConfig transport;
   BatchingLimits batching;
   BackendOptions backend;
-  bool require_cuda = false;                      // --require-backend cuda
+  bool require_cuda = false;  // --require-backend cuda
   OnDeviceLoss on_device_loss = OnDeviceLoss::kDegrade;
   bool tune_only = false;                         // measure, save the tuning cache and exit
   std::string metrics_listen = "127.0.0.1:9464";  // empty: off
@@ -87,6 +87,11 @@ class EnvironmentReader {
   static const EnvironmentReader& Process();
 };
 
+// A setting that is not left at its default.
+struct SettingInForce {
+  std::string name, value, origin;  // "drain-max", "40s", "server.toml:3"
+};
+
 struct ParsedConfig {
   enum class Action {
     kRun,    // serve with `config`
@@ -98,6 +103,7 @@ struct ParsedConfig {
   std::string text;
   // One sentence each, for the log: unknown HISTSVC_ variables, and old names of settings.
   std::vector<std::string> warnings;
+  std::vector<SettingInForce> settings;
 };
 
 // The effective configuration of this command line. INVALID_ARGUMENT (or what kept a config file

@@ -114,8 +114,8 @@ absl::StatusOr<std::vector<FileEntry>> ReadConfigFile(const std::string& path) {
   text.resize(std::fread(text.data(), 1, text.size(), file.get()));
   if (std::ferror(file.get()) != 0) return failed();
   if (text.size() > kConfigFileBytesMax) {
-    return Wrong(absl::StrCat("the config file ", path, " is larger than ", kConfigFileBytesMax,
-                              " bytes"));
+    return Wrong(
+        absl::StrCat("the config file ", path, " is larger than ", kConfigFileBytesMax, " bytes"));
   }
   return ParseConfigFile(text, path);
 }

@@ -53,8 +53,8 @@ template <typename At>
 SettingValue Whole(SettingKind kind, std::string placeholder, At at, Range range,
                    absl::StatusOr<uint64_t> (*parse)(absl::string_view),
                    std::string (*format)(uint64_t), double unit) {
-  const std::string limits = absl::StrCat(range.or_zero ? "0 or " : "", format(range.min), " to ",
-                                          format(range.max));
+  const std::string limits =
+      absl::StrCat(range.or_zero ? "0 or " : "", format(range.min), " to ", format(range.max));
   const auto within = [=](const std::string& text) -> absl::StatusOr<uint64_t> {
     const absl::StatusOr<uint64_t> number = parse(text);
     if (!number.ok() || (range.or_zero && *number == 0)) return number;
@@ -143,9 +143,8 @@ SettingValue AddressOrOff(At at) {
     if (address->is_unix) return OutOfLimits("HOST:PORT or off", absl::StrCat("'", text, "'"));
     return text;
   };
-  return Parsed(SettingKind::kText, "ADDRESS", at, parse, [](const std::string& text) {
-    return text.empty() ? "off" : text;
-  });
+  return Parsed(SettingKind::kText, "ADDRESS", at, parse,
+                [](const std::string& text) { return text.empty() ? "off" : text; });
 }
 
 // HOST:PORT, [V6]:PORT or unix:PATH; one at least.

@@ -51,7 +51,7 @@ struct Setting {
   absl::string_view old_name = {};
   Listed listed = Listed::kHelp;
   SettingValue value;
-  absl::string_view help;   // without limits and default, which come from `value`
+  absl::string_view help;        // without limits and default, which come from `value`
   absl::string_view group = {};  // heading in --help
 };
 

@@ -28,19 +28,23 @@ std::vector<Setting> NetworkSettings() {
        .value = AddressOrOff([](auto& c) -> auto& { return c.metrics_listen; }),
        .help = "where to serve /metrics, /healthz and /readyz over HTTP: HOST:PORT or off"},
       {.name = "tls-cert",
-       .value = Text([](auto& c) -> auto& { return c.transport.tls_cert; }, "FILE"),
+       .value = Text(
+           [](auto& c) -> auto& { return c.transport.tls_cert; }, "FILE"),
        .help = "PEM certificate chain: TCP listeners speak TLS; read again when the file changes"},
       {.name = "tls-key",
-       .value = Text([](auto& c) -> auto& { return c.transport.tls_key; }, "FILE"),
+       .value = Text(
+           [](auto& c) -> auto& { return c.transport.tls_key; }, "FILE"),
        .help = "PEM private key of --tls-cert"},
       {.name = "tls-client-ca",
-       .value = Text([](auto& c) -> auto& { return c.transport.tls_client_ca; }, "FILE"),
+       .value = Text(
+           [](auto& c) -> auto& { return c.transport.tls_client_ca; }, "FILE"),
        .help = "PEM certificates: clients must show one that leads to these (mutual TLS)"},
       {.name = "allow-plaintext",
        .value = Switch([](auto& c) -> auto& { return c.transport.allow_plaintext; }),
        .help = "serve without TLS on addresses that other machines can reach"},
       {.name = "token-file",
-       .value = Text([](auto& c) -> auto& { return c.transport.token_file; }, "FILE"),
+       .value = Text(
+           [](auto& c) -> auto& { return c.transport.token_file; }, "FILE"),
        .help = "bearer tokens, a line each: NAME TOKEN [BYTES_PER_SECOND]; a call without one of "
                "them is refused"},
       {.name = "drain-delay",
@@ -53,7 +57,8 @@ std::vector<Setting> NetworkSettings() {
        .help = "after SIGTERM, how long until calls that are still open are cancelled"},
       {.name = "port-file",
        .listed = Listed::kHelpAll,
-       .value = Text([](auto& c) -> auto& { return c.port_file; }, "FILE"),
+       .value = Text(
+           [](auto& c) -> auto& { return c.port_file; }, "FILE"),
        .help = "once ready, write the open addresses here, one a line: address=..., metrics=..."},
       {.name = "reuse-port",
        .listed = Listed::kHelpAll,
@@ -71,7 +76,8 @@ std::vector<Setting> NetworkSettings() {
       {.name = "receive-threads",
        .listed = Listed::kHelpAll,
        .value = Count([](auto& c) -> auto& { return c.transport.receive_threads; }, {0, 1024}),
-       .help = "threads that receive and answer, each for connections of its own; 0 for one a core"},
+       .help =
+           "threads that receive and answer, each for connections of its own; 0 for one a core"},
       {.name = "header-bytes-max",
        .listed = Listed::kHelpAll,
        .value = Bytes([](auto& c) -> auto& { return c.transport.header_bytes_max; }, {kKiB, kMiB}),
@@ -101,14 +107,14 @@ std::vector<Setting> LimitSettings() {
        .help = "payloads and their replies that are queued or executing; beyond it calls are "
                "refused and streams pause"},
       {.name = "receive-bytes-max",
-       .value = Bytes([](auto& c) -> auto& { return c.transport.receive_bytes_max; },
-                      {kMiB, 16 * kTiB}),
+       .value =
+           Bytes([](auto& c) -> auto& { return c.transport.receive_bytes_max; }, {kMiB, 16 * kTiB}),
        .help = "memory for received messages over all connections; at least twice "
                "--queue-bytes-max"},
       {.name = "bin-count-max",
        .listed = Listed::kHelpAll,
-       .value = Count([](auto& c) -> auto& { return c.transport.bin_count_max; },
-                      {1, kBinCountMax}),
+       .value =
+           Count([](auto& c) -> auto& { return c.transport.bin_count_max; }, {1, kBinCountMax}),
        .help = "bins of one histogram"},
       {.name = "stream-payloads-max",
        .listed = Listed::kHelpAll,
@@ -121,8 +127,8 @@ std::vector<Setting> LimitSettings() {
        .help = "payloads of one batch"},
       {.name = "batch-bytes-max",
        .listed = Listed::kHelpAll,
-       .value = Bytes([](auto& c) -> auto& { return c.batching.batch_bytes_max; },
-                      {1, 4095 * kMiB}),
+       .value =
+           Bytes([](auto& c) -> auto& { return c.batching.batch_bytes_max; }, {1, 4095 * kMiB}),
        .help = "payload bytes of one batch"},
       {.name = "batch-delay-max",
        .old_name = "batch-delay-us-max",
@@ -157,10 +163,9 @@ std::vector<Setting> BackendSettings() {
   using Backends = BackendOptions::Choice;
   return {
       {.name = "backend",
-       .value = Choice<Backends>([](auto& c) -> auto& { return c.backend.choice; }, "NAME",
-                                 {{"auto", Backends::kAuto},
-                                  {"cpu", Backends::kCpu},
-                                  {"cuda", Backends::kCuda}}),
+       .value = Choice<Backends>(
+           [](auto& c) -> auto& { return c.backend.choice; }, "NAME",
+           {{"auto", Backends::kAuto}, {"cpu", Backends::kCpu}, {"cuda", Backends::kCuda}}),
        .help = "what counts: auto takes every usable GPU and the CPU"},
       {.name = "require-backend",
        .value = Choice<bool>([](auto& c) -> auto& { return c.require_cuda; }, "NAME",
@@ -174,13 +179,14 @@ std::vector<Setting> BackendSettings() {
        .value = Count([](auto& c) -> auto& { return c.backend.cuda_lanes; }, {1, 256}),
        .help = "batches that each GPU executes at a time, each with a stream and buffers"},
       {.name = "tuning-cache",
-       .value = Text([](auto& c) -> auto& { return c.backend.tuning_cache; }, "DIRECTORY"),
+       .value = Text(
+           [](auto& c) -> auto& { return c.backend.tuning_cache; }, "DIRECTORY"),
        .help = "keep what was measured here, and take it from here at the next start"},
       {.name = "on-device-loss",
        .listed = Listed::kHelpAll,
-       .value = Choice<OnDeviceLoss>([](auto& c) -> auto& { return c.on_device_loss; }, "WHAT",
-                                     {{"degrade", OnDeviceLoss::kDegrade},
-                                      {"exit", OnDeviceLoss::kExit}}),
+       .value = Choice<OnDeviceLoss>(
+           [](auto& c) -> auto& { return c.on_device_loss; }, "WHAT",
+           {{"degrade", OnDeviceLoss::kDegrade}, {"exit", OnDeviceLoss::kExit}}),
        .help = "when a GPU is lost: degrade goes on with what is left, exit ends the process after "
                "a drain"},
       {.name = "lane-bytes",
@@ -195,7 +201,8 @@ std::vector<Setting> BackendSettings() {
                "answered"},
       {.name = "force-kernel",
        .listed = Listed::kHelpAll,
-       .value = Text([](auto& c) -> auto& { return c.backend.force_kernel; }, "NAME"),
+       .value = Text(
+           [](auto& c) -> auto& { return c.backend.force_kernel; }, "NAME"),
        .help = "count with this kernel only, whatever is fastest"},
       {.name = "tune",
        .listed = Listed::kHelpAll,
@@ -207,7 +214,8 @@ std::vector<Setting> BackendSettings() {
        .help = "measure the kernels, print the table and exit"},
       {.name = "fault-injection",
        .listed = Listed::kNowhere,
-       .value = Text([](auto& c) -> auto& { return c.backend.fault_injection; }, "SPEC"),
+       .value = Text(
+           [](auto& c) -> auto& { return c.backend.fault_injection; }, "SPEC"),
        .help = "make the device fail in a given way"},
   };
 }

@@ -80,8 +80,8 @@ std::string HelpText(bool all) {
       HelpEntry("--config FILE", "read settings from this file (also HISTSVC_CONFIG)"),
       HelpEntry("--print-config",
                 "print the configuration in force, as a file for --config, and exit"),
-      HelpEntry("-h, --help", all ? "print the settings that matter most, and exit"
-                                  : "print this and exit"),
+      HelpEntry("-h, --help",
+                all ? "print the settings that matter most, and exit" : "print this and exit"),
       HelpEntry("--help-all", all ? "print this and exit" : "print every setting and exit"),
       HelpEntry("--version", "print the version and exit"));
   absl::string_view group;

@@ -95,7 +95,8 @@ absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
 }
 
 absl::StatusOr<uint64_t> ParseDuration(absl::string_view text) {
-  constexpr absl::string_view kExpected = "a time with its unit, such as 200us, 5ms, 1.5s, 30m or 2h";
+  constexpr absl::string_view kExpected =
+      "a time with its unit, such as 200us, 5ms, 1.5s, 30m or 2h";
   if (Exactly<double>(text).value_or(0) != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("must be ", kExpected, "; '", text, "' has no unit"));

@@ -6,6 +6,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
+#include <cerrno>
 #include <ctime>
 #include <fstream>
 #include <iterator>
@@ -26,11 +27,11 @@ template <typename T>
 using Owned = std::unique_ptr<T, FreeOpenSsl>;
 
 absl::StatusOr<std::string> ReadPem(const std::string& file) {
+  errno = EIO;  // for a reader that fails without a reason
   std::ifstream in(file, std::ios::binary);
   std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in || bytes.empty()) {
-    return absl::NotFoundError(absl::StrCat("cannot read ", file, ", or it is empty"));
-  }
+  if (!in) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", file));
+  if (bytes.empty()) return absl::InvalidArgumentError(absl::StrCat(file, " is empty"));
   return bytes;
 }
 

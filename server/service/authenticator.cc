@@ -3,6 +3,7 @@
 #include <openssl/sha.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -132,9 +133,10 @@ absl::StatusOr<Authenticator::Tenants> Authenticator::Parse(const std::string& t
 }
 
 absl::StatusOr<bool> Authenticator::Reload() {
+  errno = EIO;  // for a reader that fails without a reason
   std::ifstream in(file_, std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in) return absl::NotFoundError(absl::StrCat("cannot read ", file_));
+  if (!in) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", file_));
   {
     absl::MutexLock lock(&mu_);
     if (text == loaded_text_ && !tenants_.empty()) return false;

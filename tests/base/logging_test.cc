@@ -69,8 +69,8 @@ TEST(FormatLogLine, LongValuesAreCutAtACharacter) {
   std::string text(kLogValueBytesMax - 1, 'a');
   text += "\xC3\xA4";  // its second byte is the first one over the limit
   text += std::string(1 << 20, 'b');
-  const auto json =
-      nlohmann::json::parse(FormatLogLine(LogFormat::kJson, kTime, LogLevel::kInfo, text, {{"value", text}}));
+  const auto json = nlohmann::json::parse(
+      FormatLogLine(LogFormat::kJson, kTime, LogLevel::kInfo, text, {{"value", text}}));
   const std::string cut = std::string(kLogValueBytesMax - 1, 'a') + "...";
   EXPECT_EQ(json["value"], cut);
   EXPECT_EQ(json["event"], cut);
@@ -79,10 +79,12 @@ TEST(FormatLogLine, LongValuesAreCutAtACharacter) {
 TEST(FormatLogLine, EveryByteInAValueLeavesOneValidLine) {
   for (int byte = 0; byte < 256; ++byte) {
     const std::string text(1, static_cast<char>(byte));
-    const std::string line = FormatLogLine(LogFormat::kJson, kTime, LogLevel::kInfo, text, {{"value", text}});
+    const std::string line =
+        FormatLogLine(LogFormat::kJson, kTime, LogLevel::kInfo, text, {{"value", text}});
     EXPECT_TRUE(nlohmann::json::accept(line)) << byte;
     EXPECT_EQ(line.find('\n'), std::string::npos) << byte;
-    const std::string plain = FormatLogLine(LogFormat::kText, kTime, LogLevel::kInfo, text, {{"value", text}});
+    const std::string plain =
+        FormatLogLine(LogFormat::kText, kTime, LogLevel::kInfo, text, {{"value", text}});
     EXPECT_EQ(plain.find('\n'), std::string::npos) << byte;
   }
 }

@@ -201,7 +201,8 @@ TEST(ParseConfig, WrongValuesNameWhereTheyCameFrom) {
   EXPECT_THAT(ErrorOf({"--listen", "127.0.0.1:70000"}),
               HasSubstr("a port is a number from 0 to 65535"));
   EXPECT_THAT(ErrorOf({"--metrics-listen", "unix:/a"}), HasSubstr("must be HOST:PORT or off"));
-  EXPECT_THAT(ErrorOf({"--connection-age-max", "5ms"}), HasSubstr("must be 0 or 1s to 720h, not 5ms"));
+  EXPECT_THAT(ErrorOf({"--connection-age-max", "5ms"}),
+              HasSubstr("must be 0 or 1s to 720h, not 5ms"));
   EXPECT_THAT(ErrorOf({}, {{"HISTSVC_LANES", "many"}}),
               HasSubstr("HISTSVC_LANES must be a whole number, not 'many'"));
   const TemporaryFile file("\nlanes = 0\n");
@@ -246,12 +247,8 @@ TEST(ParseConfig, ContradictionsNameBothSides) {
       {{"--receive-bytes-max", "511MiB"},
        "--receive-bytes-max (511MiB)",
        "--queue-bytes-max (256MiB)"},
-      {{"--batch-bytes-max", "257MiB"},
-       "--batch-bytes-max (257MiB)",
-       "--queue-bytes-max (256MiB)"},
-      {{"--queue-bytes-max", "63MiB"},
-       "--payload-bytes-max (64MiB)",
-       "--queue-bytes-max (63MiB)"},
+      {{"--batch-bytes-max", "257MiB"}, "--batch-bytes-max (257MiB)", "--queue-bytes-max (256MiB)"},
+      {{"--queue-bytes-max", "63MiB"}, "--payload-bytes-max (64MiB)", "--queue-bytes-max (63MiB)"},
       {{"--payload-bytes-max", "257MiB"},
        "--payload-bytes-max (257MiB)",
        "--queue-bytes-max (256MiB)"},
@@ -328,7 +325,8 @@ TEST(PrintConfig, LoadsAgainAndPrintsTheSame) {
   const auto loaded = Parse({"--config", file.path()});
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   for (const Setting& setting : Settings()) {
-    EXPECT_EQ(setting.value.get(loaded->config), setting.value.get(printed->config)) << setting.name;
+    EXPECT_EQ(setting.value.get(loaded->config), setting.value.get(printed->config))
+        << setting.name;
   }
 }
 
