@@ -1,9 +1,7 @@
 #include "server/config/file.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <memory>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -12,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "server/base/read_file.h"
 
 namespace histogram::server {
 namespace {
@@ -104,20 +103,9 @@ absl::StatusOr<std::vector<FileEntry>> ParseConfigFile(absl::string_view text,
 }
 
 absl::StatusOr<std::vector<FileEntry>> ReadConfigFile(const std::string& path) {
-  const auto failed = [&] {
-    return absl::ErrnoToStatus(errno, absl::StrCat("cannot read the config file ", path));
-  };
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rbe"),
-                                                             &std::fclose);
-  if (file == nullptr) return failed();
-  std::string text(kConfigFileBytesMax + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
-  if (std::ferror(file.get()) != 0) return failed();
-  if (text.size() > kConfigFileBytesMax) {
-    return Wrong(
-        absl::StrCat("the config file ", path, " is larger than ", kConfigFileBytesMax, " bytes"));
-  }
-  return ParseConfigFile(text, path);
+  const absl::StatusOr<std::string> text = ReadFile(path);
+  if (!text.ok()) return text.status();
+  return ParseConfigFile(*text, path);
 }
 
 std::string QuoteForFile(absl::string_view value) {

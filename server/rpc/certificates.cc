@@ -6,12 +6,10 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 
-#include <cerrno>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/read_file.h"
 
 namespace histogram::server {
 namespace {
@@ -27,11 +25,10 @@ template <typename T>
 using Owned = std::unique_ptr<T, FreeOpenSsl>;
 
 absl::StatusOr<std::string> ReadPem(const std::string& file) {
-  errno = EIO;  // for a reader that fails without a reason
-  std::ifstream in(file, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", file));
-  if (bytes.empty()) return absl::InvalidArgumentError(absl::StrCat(file, " is empty"));
+  absl::StatusOr<std::string> bytes = ReadFile(file);
+  if (bytes.ok() && bytes->empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(file, " is empty"));
+  }
   return bytes;
 }
 

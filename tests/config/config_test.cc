@@ -223,7 +223,7 @@ TEST(ParseConfig, UnknownFileKeysAreRefusedWithTheNearest) {
   EXPECT_THAT(ErrorOf({"--config", list.path()}), HasSubstr("lanes takes one value, not a list"));
   const TemporaryFile none("listen = []\n");
   EXPECT_THAT(ErrorOf({"--config", none.path()}), HasSubstr("listen needs at least one address"));
-  EXPECT_THAT(ErrorOf({"--config", "/nonexistent/x"}), HasSubstr("cannot read the config file"));
+  EXPECT_THAT(ErrorOf({"--config", "/nonexistent/x"}), HasSubstr("cannot read /nonexistent/x"));
 }
 
 TEST(ParseConfig, UnknownVariablesOnlyWarn) {

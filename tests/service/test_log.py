@@ -85,6 +85,8 @@ CANNOT = {
                                         "cannot read /no/such.crt: No such file or directory"),
     "tokens that are not there": (["--token-file", "/no/such/tokens"],
                                   "cannot read /no/such/tokens: No such file or directory"),
+    "a folder of tokens": (["--token-file", "/"], "cannot read /: Is a directory"),
+    "a folder of certificates": (["--tls-cert", "/", "--tls-key", "/"], "cannot read /: Is a directory"),
 }
 
 
