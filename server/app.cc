@@ -19,6 +19,7 @@
 #include "server/metrics/server_metrics.h"
 #include "server/metrics/text.h"
 #include "server/rpc/certificates.h"
+#include "server/rpc/grpc_log.h"
 #include "server/service/describe.h"
 #include "server/service/grpc_server.h"
 
@@ -252,7 +253,7 @@ int App::Serve() {
     for (size_t i = 0; i < backends_.size(); ++i) {
       if (backends_[i]->up() == backend_up_[i]) continue;
       UpdateHealth();
-      if (config_.on_device_loss == "exit") return 1;
+      if (config_.on_device_loss == OnDeviceLoss::kExit) return 1;
     }
   }
 }
@@ -262,7 +263,8 @@ void App::Drain() {
   metrics_.SetDraining(true);
   grpc_->SetReady(false);
   Log(LogLevel::kInfo, "draining",
-      {{"delay_us", config_.transport.drain_delay_us}, {"us_max", config_.transport.drain_us_max}});
+      {{"drain_delay_us", config_.transport.drain_delay_us},
+       {"drain_max_us", config_.transport.drain_us_max}});
   // Balancers need a moment to see NOT_SERVING; a second signal cuts it short.
   if (WaitForStopSignal(config_.transport.drain_delay_us) != 0) {
     Log(LogLevel::kInfo, "second signal: the drain delay is cut short");
@@ -279,6 +281,19 @@ void App::Drain() {
 }
 
 }  // namespace
+
+void LogGrpcLines() {
+  RedirectGrpcLog([](GrpcLogSeverity severity, std::string_view message, std::string_view place) {
+    static LogThrottle throttle{LogThrottle::kShortPeriod};
+    // What gRPC calls an error concerns one connection, a failed handshake for example.
+    const LogLevel level = severity == GrpcLogSeverity::kError  ? LogLevel::kWarn
+                           : severity == GrpcLogSeverity::kInfo ? LogLevel::kInfo
+                                                                : LogLevel::kDebug;
+    if (!LogEnabled(level)) return;
+    LogThrottled(throttle, Clock::Monotonic().Now(), level, "grpc",
+                 {{"message", message}, {"source", place}});
+  });
+}
 
 void BlockSignals() {
   const sigset_t signals = StopSignals();

@@ -15,6 +15,9 @@ int main(int argc, char** argv) {
     return 2;
   }
   if (parsed->action == ParsedConfig::Action::kPrint) {
+    for (const std::string& warning : parsed->warnings) {
+      std::fprintf(stderr, "histogram-server: warning: %s\n", warning.c_str());
+    }
     std::fputs(parsed->text.c_str(), stdout);
     return 0;
   }
@@ -23,7 +26,13 @@ int main(int argc, char** argv) {
   histogram::server::ChoosePolling();
   if (!parsed->config.core_dumps) histogram::server::DisableCoreDumps();
   histogram::server::BlockSignals();
-  histogram::server::InitLogging(parsed->config.log);
+  histogram::server::InitLogging(parsed->config.log.level, parsed->config.log.format);
+  histogram::server::LogGrpcLines();
+  for (const histogram::server::SettingInForce& setting : parsed->settings) {
+    histogram::server::Log(
+        histogram::server::LogLevel::kDebug, "setting",
+        {{"name", setting.name}, {"value", setting.value}, {"set_by", setting.origin}});
+  }
   for (const std::string& warning : parsed->warnings) {
     histogram::server::Log(histogram::server::LogLevel::kWarn, warning);
   }

@@ -45,7 +45,7 @@ def main():
         for strategy in a.strategies.split(","):
             servers.append(Server(strategy, "cpu", [
                 "env", f"GRPC_POLL_STRATEGY={strategy}", binaries / "histogram-server", "--listen", "127.0.0.1:0",
-                "--metrics-listen", "off", "--log-level", "warn", "--port-file", "@PORT_FILE@", "--drain-delay-us", "0",
+                "--metrics-listen", "off", "--log-level", "warn", "--port-file", "@PORT_FILE@", "--drain-delay", "0",
                 "--backend", "cpu", "--receive-threads", a.receive_threads], Path(folder), server_cores))
             running.callback(servers[-1].stop)
         print(f"thousand calls of 4 KiB a second, {a.receive_threads} threads, median of {a.rounds}")

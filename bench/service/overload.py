@@ -155,7 +155,7 @@ def main():
     server_cores, client_cores, _ = split_cores(True)
     client = on_cores(client_cores, [Path(a.binaries) / "histogram-client"])
     flags = ["--listen", "127.0.0.1:0", "--metrics-listen", "off", "--log-level", "warn", "--port-file", "@PORT_FILE@",
-             "--drain-delay-us", "0", "--backend", "cpu"]
+             "--drain-delay", "0", "--backend", "cpu"]
     slow = ["--cpu-lanes", "1", "--force-kernel", "scalar", "--inline-bytes-max", "0", "--queue-bytes-max",
             a.receive_mib * MIB // 4, "--receive-bytes-max", a.receive_mib * MIB, "--payload-bytes-max", 16 * MIB]
     result = {**machine_fields(), "pinned": {"server": server_cores, "client": client_cores}}

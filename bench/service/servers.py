@@ -136,7 +136,7 @@ def start_servers(a, folder, cores):
         if a.queue_sinks:
             servers.append(Server("null_sink_queues", "none", [sink, "null-queues", "cpu", listen, "@PORT_FILE@", *tls],
                                   folder, cores, **secure))
-        flags = ["--metrics-listen", "off", "--log-level", "warn", "--port-file", "@PORT_FILE@", "--drain-delay-us", "0"]
+        flags = ["--metrics-listen", "off", "--log-level", "warn", "--port-file", "@PORT_FILE@", "--drain-delay", "0"]
         for address in listen.split(","):
             flags += ["--listen", address]
         if tls:

@@ -62,7 +62,7 @@ class Server:
         self.log = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
             [str(binaries / "histogram-server"), "--listen", f"127.0.0.1:{self.port}", "--metrics-listen",
-             f"127.0.0.1:{self.metrics_port}", "--drain-delay-us", "0", *flags],
+             f"127.0.0.1:{self.metrics_port}", "--drain-delay", "0", *flags],
             stdout=self.log, stderr=subprocess.STDOUT,
             env={**os.environ, **({} if all_gpus else {"CUDA_VISIBLE_DEVICES": "0"})})
         self.exit_code = None
@@ -253,7 +253,7 @@ def run_service(check, binaries, descriptor, gpus):
                     done.result()
     for name, fault in (("poisoned context", "poison-launch=3"), ("hanging kernel", "hang-launch=3")):
         with check.test(f"service: a {name} is covered by the cpu"):
-            with Server(binaries, "--backend", "auto", "--fault-injection", fault, "--batch-us-max", "2s") as server:
+            with Server(binaries, "--backend", "auto", "--fault-injection", fault, "--batch-max", "2s") as server:
                 lose_the_gpu(messages, server)
     with check.test("service: a failed launch is answered all the same"):
         with Server(binaries, "--backend", "auto", "--fault-injection", "fail-launch=3") as server:
@@ -341,7 +341,7 @@ def run_several_gpus(check, binaries, messages, gpus):
         print(f"  batches: {batches}", flush=True)
         assert all(batches.get(gpu, 0) > 0 for gpu in every), f"batches were counted by {batches}"
         call_all(messages, server.port, 1600, None)
-    faulty = ("--batch-us-max", "2s", "--split-bytes-min", "1GiB")
+    faulty = ("--batch-max", "2s", "--split-bytes-min", "1GiB")
     with check.test("service: a poisoned GPU takes the process's others along, and the cpu covers them"):
         with Server(binaries, "--backend", "auto", *faulty, "--fault-injection", "poison-launch=40", all_gpus=True) as server:
             size = size_for_gpus(messages, server, every)

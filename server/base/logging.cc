@@ -25,11 +25,12 @@ struct LevelName {
   std::string_view name;
   spdlog::level::level_enum spdlog_level;
 };
-constexpr std::array<LevelName, 5> kLevels = {{{LogLevel::kTrace, "trace", spdlog::level::trace},
+constexpr std::array<LevelName, 6> kLevels = {{{LogLevel::kTrace, "trace", spdlog::level::trace},
                                                {LogLevel::kDebug, "debug", spdlog::level::debug},
                                                {LogLevel::kInfo, "info", spdlog::level::info},
                                                {LogLevel::kWarn, "warn", spdlog::level::warn},
-                                               {LogLevel::kError, "error", spdlog::level::err}}};
+                                               {LogLevel::kError, "error", spdlog::level::err},
+                                               {LogLevel::kOff, "off", spdlog::level::off}}};
 
 const LevelName& Named(LogLevel level) { return kLevels[static_cast<size_t>(level)]; }
 
@@ -43,7 +44,7 @@ struct State {
     logger.set_error_handler([](const std::string&) {});
   }
   spdlog::logger logger;
-  std::atomic<bool> json{false};
+  std::atomic<LogFormat> format{LogFormat::kText};
 };
 
 State& GetState() {
@@ -103,10 +104,11 @@ std::string FormatText(int64_t time_us, LogLevel level, std::string_view event,
   const std::string quoted = Quote(event);
   line.append(quoted, 1, quoted.size() - 2);  // escaped, without the quotes
   for (const LogField& field : fields) {
+    const auto* text = std::get_if<std::string>(&field.value());
+    if (text != nullptr && text->empty()) continue;
     line += ' ';
     line += field.key();
     line += '=';
-    const auto* text = std::get_if<std::string>(&field.value());
     if (text == nullptr) {
       line += ToJson(field.value()).dump();
     } else {
@@ -122,20 +124,19 @@ std::string FormatJson(int64_t time_us, LogLevel level, std::string_view event,
   line["time"] = FormatTime(time_us);
   line["level"] = Named(level).name;
   line["event"] = Cut(event);
-  for (const LogField& field : fields) line[field.key()] = ToJson(field.value());
+  for (const LogField& field : fields) {
+    const auto* text = std::get_if<std::string>(&field.value());
+    if (text == nullptr || !text->empty()) line[field.key()] = ToJson(field.value());
+  }
   return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
 
-void InitLogging(const LogConfig& config) {
+void InitLogging(LogLevel from, LogFormat format) {
   State& state = GetState();
-  state.json.store(config.format == "json", std::memory_order_relaxed);
-  auto level = config.level == "off" ? spdlog::level::off : spdlog::level::info;
-  for (const LevelName& known : kLevels) {
-    if (config.level == known.name) level = known.spdlog_level;
-  }
-  state.logger.set_level(level);
+  state.format.store(format, std::memory_order_relaxed);
+  state.logger.set_level(Named(from).spdlog_level);
 }
 
 bool LogEnabled(LogLevel level) { return GetState().logger.should_log(Named(level).spdlog_level); }
@@ -147,7 +148,7 @@ void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fiel
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const int64_t time_us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
     const std::string line =
-        FormatLogLine(state.json.load(std::memory_order_relaxed), time_us, level, event, fields);
+        FormatLogLine(state.format.load(std::memory_order_relaxed), time_us, level, event, fields);
     state.logger.log(Named(level).spdlog_level, spdlog::string_view_t(line.data(), line.size()));
   } catch (const std::exception&) {
     // Out of memory while logging: the event is lost, the service goes on.
@@ -158,10 +159,10 @@ void Log(LogLevel level, std::string_view event, std::initializer_list<LogField>
   Log(level, event, absl::Span<const LogField>(fields.begin(), fields.size()));
 }
 
-std::string FormatLogLine(bool json, int64_t time_us, LogLevel level, std::string_view event,
+std::string FormatLogLine(LogFormat format, int64_t time_us, LogLevel level, std::string_view event,
                           absl::Span<const LogField> fields) {
-  return json ? FormatJson(time_us, level, event, fields)
-              : FormatText(time_us, level, event, fields);
+  return format == LogFormat::kJson ? FormatJson(time_us, level, event, fields)
+                                    : FormatText(time_us, level, event, fields);
 }
 
 }  // namespace histogram::server

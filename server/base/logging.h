@@ -5,9 +5,9 @@
 //   2026-01-31T12:00:00.123456Z info  listening address=127.0.0.1:50051 port=50051
 //   {"time":"2026-01-31T12:00:00.123456Z","level":"info","event":"listening","address":...}
 //
-// Times are UTC (RFC 3339, microseconds). Values are escaped and cut to kLogValueBytesMax, so that
-// an event is one line whatever it carries; payload bytes are never logged. All functions are
-// thread-safe.
+// Times are UTC (RFC 3339, microseconds). A field with an empty text is left out. Values are
+// escaped and cut to kLogValueBytesMax, so that an event is one line whatever it carries; payload
+// bytes are never logged. All functions are thread-safe.
 #ifndef HISTOGRAM_SERVER_BASE_LOGGING_H_
 #define HISTOGRAM_SERVER_BASE_LOGGING_H_
 
@@ -22,13 +22,13 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "server/config/config.h"
 
 namespace histogram::server {
 
 inline constexpr size_t kLogValueBytesMax = 2048;
 
-enum class LogLevel : uint8_t { kTrace, kDebug, kInfo, kWarn, kError };
+enum class LogLevel : uint8_t { kTrace, kDebug, kInfo, kWarn, kError, kOff };
+enum class LogFormat : uint8_t { kText, kJson };
 
 // One key and its value. Keys are lower case with underscores and carry their unit ("duration_us").
 class LogField {
@@ -61,10 +61,10 @@ class LogField {
 };
 
 // Applies level and format to everything that is logged from now on; before it, text from info on.
-// REQUIRES: a config that passed CheckConfig; an unknown level counts as info.
-void InitLogging(const LogConfig& config);
+void InitLogging(LogLevel from, LogFormat format);
 
 // Whether an event of this level would be written.
+// REQUIRES: a level other than kOff, here and below.
 bool LogEnabled(LogLevel level);
 
 // Writes one event. It never throws; a log that cannot be written is dropped.
@@ -72,7 +72,7 @@ void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fiel
 void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
 
 // The line without its line end, as Log writes it; time in microseconds since 1970.
-std::string FormatLogLine(bool json, int64_t time_us, LogLevel level, std::string_view event,
+std::string FormatLogLine(LogFormat format, int64_t time_us, LogLevel level, std::string_view event,
                           absl::Span<const LogField> fields);
 
 }  // namespace histogram::server

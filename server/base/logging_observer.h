@@ -1,9 +1,10 @@
 // An Observer that logs what an operator must see, and passes everything on to another one.
 //
 // Logged: a backend that went down (always), batches that ran elsewhere, and answers held back
-// (both at most once a second, with the number of events since), and requests that failed or were
-// slow (at most a hundred a second each), with the trace that they belong to. Thread-safe; the hot
-// path costs one more call.
+// (both at most once a second), and requests that failed or were slow (at most a hundred a second
+// each), with their caller and the trace that they belong to. `suppressed` is the number of events
+// of the same kind that came since the last line and got none. At level debug every batch and every
+// request has a line. Thread-safe; below that level the hot path costs one more call.
 #ifndef HISTOGRAM_SERVER_BASE_LOGGING_OBSERVER_H_
 #define HISTOGRAM_SERVER_BASE_LOGGING_OBSERVER_H_
 
@@ -11,8 +12,10 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "server/base/clock.h"
+#include "server/base/logging.h"
 #include "server/base/observer.h"
 
 namespace histogram::server {
@@ -21,15 +24,23 @@ namespace histogram::server {
 class LogThrottle {
  public:
   static constexpr TimeNs kPeriod = 1000000000;
+  // A hundred a second: a client that only errs must not fill the disk.
+  static constexpr TimeNs kShortPeriod = 10000000;
   explicit LogThrottle(TimeNs period = kPeriod) : period_(period) {}
-  // The number of events since the last one that passed, this one included; absent: hold it back.
+  // The number of events that were held back since the last one that passed; absent: hold this one
+  // back, too.
   std::optional<uint64_t> Pass(TimeNs now);
 
  private:
   const TimeNs period_;
   std::atomic<TimeNs> next_{INT64_MIN};
-  std::atomic<uint64_t> events_{0};
+  std::atomic<uint64_t> held_back_{0};
 };
+
+// Logs the event if the throttle lets it through, with the field `suppressed` where others were
+// held back before it.
+void LogThrottled(LogThrottle& throttle, TimeNs now, LogLevel level, std::string_view event,
+                  std::vector<LogField> fields);
 
 class LoggingObserver final : public Observer {
  public:
@@ -37,14 +48,10 @@ class LoggingObserver final : public Observer {
   LoggingObserver(Observer& next, const Clock& clock) : next_(next), clock_(clock) {}
 
   void RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
-                       uint64_t duration_ns) override {
-    next_.RequestFinished(method, code, payload_bytes, duration_ns);
-  }
+                       uint64_t duration_ns) override;
   void StreamOpened(Method method) override { next_.StreamOpened(method); }
   void StreamClosed(Method method) override { next_.StreamClosed(method); }
-  void BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) override {
-    next_.BatchFinished(report, bytes, closed_by);
-  }
+  void BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) override;
   void StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) override {
     next_.StageFinished(stage, backend, duration_ns);
   }
@@ -63,9 +70,7 @@ class LoggingObserver final : public Observer {
   Observer& next_;
   const Clock& clock_;
   LogThrottle fell_back_, integrity_;
-  // A hundred lines a second: a client that only errs must not fill the disk.
-  static constexpr TimeNs kRequestPeriod = 10000000;
-  LogThrottle failed_{kRequestPeriod}, slow_{kRequestPeriod};
+  LogThrottle failed_{LogThrottle::kShortPeriod}, slow_{LogThrottle::kShortPeriod};
 };
 
 }  // namespace histogram::server

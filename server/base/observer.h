@@ -24,6 +24,8 @@ inline constexpr std::string_view MethodName(Method method) {
 // Why a batch was closed.
 enum class ClosedBy : uint8_t { kIdle, kBytes, kPayloads, kDelay, kDeadline, kInline };
 inline constexpr int kClosedByCount = 6;
+inline constexpr std::array<std::string_view, kClosedByCount> kClosedByNames = {
+    "idle", "bytes", "payloads", "delay", "deadline", "inline"};
 
 enum class RejectReason : uint8_t {
   kQueueFull,
@@ -36,7 +38,7 @@ enum class RejectReason : uint8_t {
   kUnauthenticated,
   kHeadersTooLarge
 };
-inline constexpr int kRejectReasonCount = 9;
+inline constexpr int kRejectReasonCount = 8;
 
 enum class Stage : uint8_t { kQueue, kGather, kTransfer, kKernel, kFold, kReply };
 inline constexpr int kStageCount = 6;

@@ -2,22 +2,21 @@
 
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstddef>
-#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "server/config/build.h"
 #include "server/config/file.h"
 #include "server/config/settings.h"
@@ -50,115 +49,127 @@ std::string DidYouMean(const std::string& nearest) {
   return nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?");
 }
 
-// What the command line says, before anything is interpreted.
-struct CommandLine {
-  bool help = false, version = false, print_config = false;
-  std::optional<std::string> config_file;
-  std::map<std::string, std::vector<std::string>, std::less<>> values;  // by setting
+// A setting as one source gives it.
+struct Assignment {
+  const Setting* setting;
+  std::string value;
+  std::string source;     // "--listen", "HISTSVC_LISTEN", "server.toml:3: listen"
+  std::string origin;     // "--listen", "HISTSVC_LISTEN", "server.toml:3"
+  std::string name;       // "--listen", "HISTSVC_LISTEN", "listen": never an old name
+  bool old_name = false;  // `source` uses the setting's old name
 };
 
-std::vector<std::string> AllFlags() {
-  std::vector<std::string> flags = {"--help", "--version", "--print-config", "--config"};
-  for (const Setting& setting : Settings()) {
-    if (setting.hidden) continue;
-    flags.push_back(absl::StrCat("--", setting.name));
-    if (setting.kind == SettingKind::kSwitch) flags.push_back(absl::StrCat("--no-", setting.name));
-  }
-  return flags;
-}
+// What the command line says, before any value is interpreted.
+struct CommandLine {
+  enum class Print { kNothing, kHelp, kHelpAll, kVersion, kConfig };
+  Print print = Print::kNothing;
+  std::optional<std::string> config_file;
+  std::vector<Assignment> assignments;
+};
 
-// CLI11 takes "--flag=" for a flag without its value and would swallow the next argument; two
-// arguments, the second empty, say what was meant.
-std::vector<std::string> SplitEmptyValues(int argc, const char* const* argv) {
-  std::vector<std::string> arguments;
-  for (int i = 1; i < argc; ++i) {
-    const absl::string_view argument = argv[i];
-    if (argument.size() > 3 && absl::StartsWith(argument, "--") &&
-        argument.find('=') == argument.size() - 1) {
-      arguments.emplace_back(argument.substr(0, argument.size() - 1));
-      arguments.emplace_back();
-    } else {
-      arguments.emplace_back(argument);
+absl::Status UnknownFlag(absl::string_view name) {
+  std::vector<std::string> flags = {"--help", "--help-all", "--version", "--print-config",
+                                    "--config"};
+  for (const Setting& setting : Settings()) {
+    if (setting.listed == Listed::kNowhere) continue;
+    flags.push_back(absl::StrCat("--", setting.name));
+    if (setting.value.kind == SettingKind::kSwitch) {
+      flags.push_back(absl::StrCat("--no-", setting.name));
     }
   }
-  return arguments;
-}
-
-absl::Status Unexpected(const std::vector<std::string>& remaining) {
-  const auto flag = std::find_if(remaining.begin(), remaining.end(), [](const std::string& text) {
-    return text.size() > 1 && text.front() == '-';
-  });
-  if (flag == remaining.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("unexpected argument '", remaining.front(),
-                                                   "'; every setting is a flag, see --help"));
-  }
-  const std::string name = flag->substr(0, flag->find('='));
-  if (name == "--") {
-    return absl::InvalidArgumentError(
-        "unexpected argument '--'; every setting is a flag, see --help");
-  }
-  const std::string nearest = Nearest(absl::StrReplaceAll(name, {{"_", "-"}}), AllFlags());
+  const std::string nearest = Nearest(absl::StrReplaceAll(name, {{"_", "-"}}), flags);
   return absl::InvalidArgumentError(
       absl::StrCat("unknown option ", name,
-                   nearest.empty() ? "; --help lists the options" : DidYouMean(nearest)));
+                   nearest.empty() ? "; --help-all lists the options" : DidYouMean(nearest)));
+}
+
+// The setting that a flag names, and the value that the flag itself implies: --tune, --no-tune.
+std::pair<const Setting*, std::optional<std::string>> FindFlag(absl::string_view flag) {
+  if (!absl::ConsumePrefix(&flag, "--")) return {nullptr, std::nullopt};
+  const Setting* setting = FindSetting(flag);
+  if (setting != nullptr && setting->value.kind == SettingKind::kSwitch) return {setting, "true"};
+  if (setting != nullptr) return {setting, std::nullopt};
+  if (absl::ConsumePrefix(&flag, "no-")) setting = FindSetting(flag);
+  if (setting != nullptr && setting->value.kind != SettingKind::kSwitch) setting = nullptr;
+  return {setting, "false"};
+}
+
+CommandLine::Print WhatToPrint(const std::vector<absl::string_view>& arguments) {
+  using Print = CommandLine::Print;
+  const std::pair<absl::string_view, Print> flags[] = {{"--help", Print::kHelp},
+                                                       {"-h", Print::kHelp},
+                                                       {"--help-all", Print::kHelpAll},
+                                                       {"--version", Print::kVersion},
+                                                       {"--print-config", Print::kConfig}};
+  for (const auto& [flag, print] : flags) {
+    if (std::find(arguments.begin(), arguments.end(), flag) != arguments.end()) return print;
+  }
+  return Print::kNothing;
+}
+
+// Adds a flag's value. Only lists take several.
+absl::Status AddValue(const Setting& setting, absl::string_view flag, std::string value,
+                      CommandLine& line) {
+  const auto same = std::find_if(line.assignments.begin(), line.assignments.end(),
+                                 [&](const Assignment& a) { return a.setting == &setting; });
+  if (same == line.assignments.end()) {
+    line.assignments.push_back({.setting = &setting,
+                                .value = std::move(value),
+                                .source = std::string(flag),
+                                .origin = std::string(flag),
+                                .name = absl::StrCat("--", setting.name),
+                                .old_name = absl::StripPrefix(flag, "--") == setting.old_name});
+  } else if (setting.value.kind == SettingKind::kList) {
+    absl::StrAppend(&same->value, ",", value);
+  } else {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--", setting.name, " is given twice; give it once"));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
+  const std::vector<absl::string_view> arguments(argv + std::min(argc, 1), argv + argc);
   CommandLine line;
-  CLI::App app;
-  app.set_help_flag("");
-  app.allow_extras();
-  app.add_flag("-h,--help", line.help);
-  app.add_flag("--version", line.version);
-  app.add_flag("--print-config", line.print_config);
-  CLI::Option* const file =
-      app.add_option("--config")->type_size(1)->expected(1)->allow_extra_args(false);
-  file->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  std::vector<std::pair<const Setting*, CLI::Option*>> options;
-  for (const Setting& setting : Settings()) {
-    const std::string flag = absl::StrCat("--", setting.name);
-    CLI::Option* option = nullptr;
-    if (setting.kind == SettingKind::kSwitch) {
-      option = app.add_flag(absl::StrCat(flag, ",!--no-", setting.name));
+  line.print = WhatToPrint(arguments);
+  if (line.print != CommandLine::Print::kNothing && line.print != CommandLine::Print::kConfig) {
+    return line;
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--print-config") continue;
+    const absl::string_view flag = arguments[i].substr(0, arguments[i].find('='));
+    const bool has_value = flag.size() < arguments[i].size();
+    if (flag.size() < 2 || flag.front() != '-' || flag == "--") {
+      return absl::InvalidArgumentError(absl::StrCat("unexpected argument '", arguments[i],
+                                                     "'; every setting is a flag, see --help"));
+    }
+    const auto [setting, implied] = FindFlag(flag);
+    if (setting == nullptr && flag != "--config") return UnknownFlag(flag);
+    std::string value;
+    if (has_value && implied == "false") {
+      return absl::InvalidArgumentError(absl::StrCat(flag, " takes no value"));
+    }
+    if (has_value) {
+      value = std::string(arguments[i].substr(flag.size() + 1));
+    } else if (setting != nullptr && implied) {
+      value = *implied;
+    } else if (i + 1 < arguments.size() && !absl::StartsWith(arguments[i + 1], "--")) {
+      value = std::string(arguments[++i]);
     } else {
-      option = app.add_option(flag)->type_size(1)->expected(1)->allow_extra_args(false);
+      return absl::InvalidArgumentError(
+          absl::StrCat(flag, " needs a value: ", flag, " ",
+                       setting == nullptr ? "FILE" : setting->value.placeholder));
     }
-    option->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-    options.emplace_back(&setting, option);
-  }
-
-  std::vector<std::string> arguments = SplitEmptyValues(argc, argv);
-  if (!arguments.empty()) {
-    const std::string& last = arguments.back();
-    const Setting* setting =
-        absl::StartsWith(last, "--") ? FindSetting(absl::string_view(last).substr(2)) : nullptr;
-    const bool needs_value = setting != nullptr && setting->kind != SettingKind::kSwitch;
-    if (needs_value || last == "--config") {
-      return absl::InvalidArgumentError(absl::StrCat(last, " needs a value: ", last, " ",
-                                                     setting ? setting->value_name : "FILE"));
+    if (setting != nullptr) {
+      if (absl::Status status = AddValue(*setting, flag, std::move(value), line); !status.ok()) {
+        return status;
+      }
+    } else if (line.config_file) {
+      return absl::InvalidArgumentError("--config is given twice; there is one config file");
+    } else {
+      line.config_file = std::move(value);
     }
   }
-  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes them from the back
-  try {
-    app.parse(arguments);
-  } catch (const CLI::ParseError& error) {
-    return absl::InvalidArgumentError(error.what());
-  }
-  if (line.help || line.version) return line;
-  if (const auto remaining = app.remaining(); !remaining.empty()) return Unexpected(remaining);
-
-  for (const auto& [setting, option] : options) {
-    if (option->results().empty()) continue;
-    if (option->results().size() > 1 && setting->kind != SettingKind::kAddresses) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--", setting->name, " is given ", option->results().size(), " times; give it once"));
-    }
-    line.values.emplace(setting->name, option->results());
-  }
-  if (file->results().size() > 1) {
-    return absl::InvalidArgumentError("--config is given several times; there is one config file");
-  }
-  if (!file->results().empty()) line.config_file = file->results().front();
   return line;
 }
 
@@ -168,60 +179,72 @@ class Layers {
   absl::Status ApplyFile(const std::string& path) {
     const absl::StatusOr<std::vector<FileEntry>> entries = ReadConfigFile(path);
     if (!entries.ok()) return entries.status();
+    std::vector<Assignment> layer;
     for (const FileEntry& entry : *entries) {
       const std::string place = absl::StrCat(path, ":", entry.line);
+      const std::string source = absl::StrCat(place, ": ", entry.key);
       const Setting* setting = FindSetting(entry.key);
       if (setting == nullptr) {
         return absl::InvalidArgumentError(absl::StrCat(place, ": unknown setting ", entry.key,
                                                        DidYouMean(NearestKey(entry.key))));
       }
-      if (entry.is_array && setting->kind != SettingKind::kAddresses) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(place, ": ", entry.key, " takes one value, not a list"));
+      if (entry.is_array && setting->value.kind != SettingKind::kList) {
+        return absl::InvalidArgumentError(absl::StrCat(source, " takes one value, not a list"));
       }
-      const std::string source = absl::StrCat(place, ": ", entry.key);
-      absl::Status status = SetFromText(*setting, entry.values, source, config);
-      if (!status.ok()) return status;
-      origins[std::string(setting->name)] = place;
+      layer.push_back({.setting = setting,
+                       .value = absl::StrJoin(entry.values, ","),
+                       .source = source,
+                       .origin = place,
+                       .name = std::string(setting->name),
+                       .old_name = entry.key == setting->old_name});
     }
-    return absl::OkStatus();
+    return Apply(std::move(layer));
   }
 
   // An empty variable counts as not set, which is what composing tools leave behind.
   absl::Status ApplyEnvironment(const Variables& variables) {
-    std::map<std::string, const Setting*> known;
-    std::vector<std::string> names = {std::string(kConfigVariable)};
-    for (const Setting& setting : Settings()) {
-      known.emplace(EnvironmentName(setting), &setting);
-      if (!setting.hidden) names.push_back(EnvironmentName(setting));
-    }
-    for (const auto& [name, value] : variables) {
-      if (name == kConfigVariable) continue;
-      const auto found = known.find(name);
-      if (found == known.end()) {
-        warnings.push_back(absl::StrCat("unknown environment variable ", name, " is ignored",
-                                        DidYouMean(Nearest(name, names))));
+    std::vector<Assignment> layer;
+    for (const auto& [variable, value] : variables) {
+      if (variable == kConfigVariable) continue;
+      const std::string name =
+          absl::AsciiStrToLower(absl::StrReplaceAll(variable.substr(kPrefix.size()), {{"_", "-"}}));
+      const Setting* setting = FindSetting(name);
+      if (setting == nullptr || EnvironmentName(name) != variable) {
+        const std::string nearest = NearestKey(name);
+        warnings.push_back(
+            absl::StrCat("unknown environment variable ", variable, " is ignored",
+                         DidYouMean(nearest.empty() ? "" : EnvironmentName(nearest))));
         continue;
       }
       if (value.empty()) continue;
-      const Setting& setting = *found->second;
-      const std::vector<std::string> values = setting.kind == SettingKind::kAddresses
-                                                  ? absl::StrSplit(value, ',', absl::SkipEmpty())
-                                                  : std::vector<std::string>{value};
-      absl::Status status = SetFromText(setting, values, name, config);
-      if (!status.ok()) return status;
-      origins[std::string(setting.name)] = name;
+      layer.push_back({.setting = setting,
+                       .value = value,
+                       .source = variable,
+                       .origin = variable,
+                       .name = EnvironmentName(setting->name),
+                       .old_name = name == setting->old_name});
     }
-    return absl::OkStatus();
+    return Apply(std::move(layer));
   }
 
-  absl::Status ApplyFlags(const CommandLine& line) {
-    for (const auto& [name, values] : line.values) {
-      const Setting* setting = FindSetting(name);
-      const std::string flag = absl::StrCat("--", name);
-      absl::Status status = SetFromText(*setting, values, flag, config);
+  // A layer gives a setting once; a bare number under an old name is microseconds.
+  absl::Status Apply(std::vector<Assignment> layer) {
+    std::set<const Setting*> seen;
+    for (Assignment& assignment : layer) {
+      const Setting& setting = *assignment.setting;
+      if (!seen.insert(&setting).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(assignment.name, " is given under its old name too; give it once"));
+      }
+      if (assignment.old_name) {
+        warnings.push_back(absl::StrCat(assignment.source, " is now called ", assignment.name,
+                                        ", and its value has a unit (", assignment.name,
+                                        "=30s); the next version refuses the old name"));
+        if (ParseCount(assignment.value).ok()) assignment.value += "us";
+      }
+      absl::Status status = SetFromText(setting, assignment.value, assignment.source, config);
       if (!status.ok()) return status;
-      origins[name] = flag;
+      origins[std::string(setting.name)] = assignment.origin;
     }
     return absl::OkStatus();
   }
@@ -232,9 +255,9 @@ class Layers {
 
  private:
   static std::string NearestKey(absl::string_view key) {
-    std::vector<std::string> names;
+    std::vector<std::string> names = {"config"};
     for (const Setting& setting : Settings()) {
-      if (!setting.hidden) names.emplace_back(setting.name);
+      if (setting.listed != Listed::kNowhere) names.emplace_back(setting.name);
     }
     return Nearest(absl::StrReplaceAll(key, {{"_", "-"}}), names);
   }
@@ -272,8 +295,17 @@ absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
                                          const EnvironmentReader& environment) {
   const absl::StatusOr<CommandLine> line = ParseCommandLine(argc, argv);
   if (!line.ok()) return line.status();
-  if (line->help) return Print(HelpText());
-  if (line->version) return Print(VersionText());
+  switch (line->print) {
+    case CommandLine::Print::kHelp:
+      return Print(HelpText(/*all=*/false));
+    case CommandLine::Print::kHelpAll:
+      return Print(HelpText(/*all=*/true));
+    case CommandLine::Print::kVersion:
+      return Print(VersionText());
+    case CommandLine::Print::kConfig:
+    case CommandLine::Print::kNothing:
+      break;
+  }
 
   const Variables variables = environment.WithPrefix(kPrefix);
   Layers layers;
@@ -281,11 +313,16 @@ absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
     if (absl::Status status = layers.ApplyFile(*file); !status.ok()) return status;
   }
   if (absl::Status status = layers.ApplyEnvironment(variables); !status.ok()) return status;
-  if (absl::Status status = layers.ApplyFlags(*line); !status.ok()) return status;
+  if (absl::Status status = layers.Apply(line->assignments); !status.ok()) return status;
   if (absl::Status status = CheckConfig(layers.config); !status.ok()) return status;
 
   ParsedConfig parsed;
-  if (line->print_config) parsed = Print(PrintConfigText(layers.config, layers.origins));
+  if (line->print == CommandLine::Print::kConfig) {
+    parsed = Print(PrintConfigText(layers.config, layers.origins));
+  }
+  for (const auto& [name, origin] : layers.origins) {
+    parsed.settings.push_back({name, DisplayText(*FindSetting(name), layers.config), origin});
+  }
   parsed.config = std::move(layers.config);
   parsed.warnings = std::move(layers.warnings);
   return parsed;

@@ -2,7 +2,8 @@
 // Precedence: flags over HISTSVC_ environment variables over a config file over these defaults.
 //
 // Plain values; ParseConfig and CheckConfig are thread-safe functions without state. Units are the
-// last part of a name. The flag of a member, its limits and its help stand in config_settings.cc.
+// last part of a name. The flag of a member, its limits and its help stand in table.cc; a member
+// without a flag says so.
 #ifndef HISTOGRAM_SERVER_CONFIG_CONFIG_H_
 #define HISTOGRAM_SERVER_CONFIG_CONFIG_H_
 
@@ -15,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "kernels/backend_factory.h"
+#include "server/base/logging.h"
 #include "server/batching/limits.h"
 
 namespace histogram::server {
@@ -27,7 +29,7 @@ struct TransportConfig {
   std::vector<std::string> listen = {"127.0.0.1:50051"};  // HOST:PORT, [V6]:PORT or unix:PATH
   uint64_t payload_bytes_max = uint64_t{64} << 20;        // of a unary payload, item or chunk
   uint32_t bin_count_max = 65536;
-  uint32_t quantiles_max = 1024;
+  uint32_t quantiles_max = 1024;                   // no flag: as many as a reply of a few KiB holds
   uint64_t receive_bytes_max = uint64_t{1} << 30;  // gRPC's quota for received messages
   uint32_t stream_payloads_max = 64;               // unanswered payloads of one ComputeMany
   uint32_t streams_max = 128;                      // concurrent calls of one connection
@@ -38,7 +40,8 @@ struct TransportConfig {
   uint64_t drain_delay_us = 3000000;   // NOT_SERVING, still accepting
   uint64_t drain_us_max = 30000000;    // then everything that is left is cancelled
   uint64_t connection_age_us_max = 0;  // 0: none
-  uint64_t keepalive_min_interval_us = 10000000;  // clients that ping faster are disconnected
+  // Clients that ping faster are disconnected. No flag: gRPC's clients ask for 10 s or more.
+  uint64_t keepalive_min_interval_us = 10000000;
   uint32_t header_bytes_max = 16384;
   std::string tls_cert;                // PEM chain; with it TCP listeners speak TLS only
   std::string tls_key;                 // PEM
@@ -49,16 +52,22 @@ struct TransportConfig {
 };
 
 struct LogConfig {
-  std::string level = "info";   // trace, debug, info, warn, error, off
-  std::string format = "text";  // text, json
+  LogLevel level = LogLevel::kInfo;
+  LogFormat format = LogFormat::kText;
+};
+
+// What follows when a GPU is lost.
+enum class OnDeviceLoss : uint8_t {
+  kDegrade,  // go on with what is left
+  kExit,     // drain and exit 1
 };
 
 struct Config {
   TransportConfig transport;
   BatchingLimits batching;
   BackendOptions backend;
-  bool require_cuda = false;                      // --require-backend cuda
-  std::string on_device_loss = "degrade";         // degrade, exit
+  bool require_cuda = false;  // --require-backend cuda
+  OnDeviceLoss on_device_loss = OnDeviceLoss::kDegrade;
   bool tune_only = false;                         // measure, save the tuning cache and exit
   std::string metrics_listen = "127.0.0.1:9464";  // empty: off
   bool core_dumps = false;                        // a crash may leave one, payload bytes in it
@@ -78,16 +87,23 @@ class EnvironmentReader {
   static const EnvironmentReader& Process();
 };
 
+// A setting that is not left at its default.
+struct SettingInForce {
+  std::string name, value, origin;  // "drain-max", "40s", "server.toml:3"
+};
+
 struct ParsedConfig {
   enum class Action {
     kRun,    // serve with `config`
-    kPrint,  // print `text` on standard output and exit 0 (--help, --version, --print-config)
+    kPrint,  // print `text` on standard output and exit 0: --help, --help-all, --version and
+             // --print-config
   };
   Action action = Action::kRun;
   Config config;
   std::string text;
-  // One sentence each, for the log: unknown HISTSVC_ variables.
+  // One sentence each, for the log: unknown HISTSVC_ variables, and old names of settings.
   std::vector<std::string> warnings;
+  std::vector<SettingInForce> settings;
 };
 
 // The effective configuration of this command line. INVALID_ARGUMENT (or what kept a config file

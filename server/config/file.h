@@ -4,11 +4,11 @@
 //   queue-bytes-max = "256MiB"     # strings in "..." or '...', or bare words and numbers
 //   listen = ["127.0.0.1:50051", "unix:/run/histogram.sock"]
 //
-// Anything else (sections, nested values, a key given twice) is an error with its line. No state.
+// A setting stands on one line. Anything else (sections, nested values, a key given twice) is an
+// error with its line. No state.
 #ifndef HISTOGRAM_SERVER_CONFIG_FILE_H_
 #define HISTOGRAM_SERVER_CONFIG_FILE_H_
 
-#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -16,8 +16,6 @@
 #include "absl/strings/string_view.h"
 
 namespace histogram::server {
-
-inline constexpr uint64_t kConfigFileBytesMax = uint64_t{1} << 20;
 
 struct FileEntry {
   std::string key;
@@ -30,7 +28,7 @@ struct FileEntry {
 absl::StatusOr<std::vector<FileEntry>> ParseConfigFile(absl::string_view text,
                                                        absl::string_view origin);
 
-// Reads and parses. NOT_FOUND, PERMISSION_DENIED or INVALID_ARGUMENT with a sentence.
+// Reads and parses; an error is a sentence, as ReadFile and ParseConfigFile say it.
 absl::StatusOr<std::vector<FileEntry>> ReadConfigFile(const std::string& path);
 
 // A string as the file writes it, in double quotes.

@@ -1,13 +1,13 @@
-// The table of settings: name, place in Config, kind, limits and help of each flag. Flags,
-// environment variables, file keys, --help, --print-config and the checks all read this one table.
+// The table of settings. Flags, environment variables, file keys, --help, --print-config and the
+// checks all read this one table.
 //
 // Immutable after the first call; thread-safe.
 #ifndef HISTOGRAM_SERVER_CONFIG_SETTINGS_H_
 #define HISTOGRAM_SERVER_CONFIG_SETTINGS_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,62 +16,59 @@
 
 namespace histogram::server {
 
-// How a setting's text is read and shown.
 enum class SettingKind : uint8_t {
-  kBytes,      // uint32_t or uint64_t
-  kTime,       // microseconds, uint32_t or uint64_t
-  kCount,      // uint32_t or uint64_t
-  kFraction,   // double
-  kSwitch,     // bool: --name and --no-name
-  kText,       // std::string
-  kChoice,     // one of `choices`: std::string, BackendOptions::Choice or RequireCuda
-  kAddress,    // HOST:PORT or "off", std::string
-  kAddresses,  // repeatable, std::vector<std::string>
+  kBytes,     // "64MiB"
+  kDuration,  // "30s"
+  kCount,     // "64"
+  kSwitch,    // --name and --no-name
+  kText,      // a word, a file's name, an address, a fraction
+  kList,      // several, separated by commas; its flag can be repeated
 };
 
-// A bool that is written as "none" or "cuda".
-struct RequireCuda {
-  bool* value;
+// How a setting's text is read into a Config, and read back.
+struct SettingValue {
+  SettingKind kind = SettingKind::kText;
+  std::string placeholder;  // "BYTES"; empty for a switch
+  std::string limits;       // "1 to 65536", "one of text, json"; empty where there are none
+  // INVALID_ARGUMENT with the rest of a sentence that starts with the setting's name, for what
+  // cannot be read and for what is outside the limits; the Config is unchanged then.
+  std::function<absl::Status(const std::string&, Config&)> set;
+  std::function<std::string(const Config&)> get;  // as `set` reads it
+  // In bytes, seconds or pieces; absent for what has no limits as a number.
+  std::function<double(const Config&)> number;
 };
 
-// The member of a Config that a setting stands for.
-using SettingRef = std::variant<uint64_t*, uint32_t*, double*, bool*, std::string*,
-                                std::vector<std::string>*, BackendOptions::Choice*, RequireCuda>;
+// Where a setting is shown.
+enum class Listed : uint8_t {
+  kHelp,     // --help and --help-all
+  kHelpAll,  // --help-all
+  kNowhere,  // for tests
+};
 
 struct Setting {
-  absl::string_view name;   // of the flag without dashes, and of the file's key
-  absl::string_view group;  // heading in --help
-  SettingKind kind;
-  absl::string_view value_name;  // "BYTES"; empty for a switch
-  absl::string_view help;        // without unit, limits and default, which are added from the rest
-  SettingRef (*at)(Config&);
-  double minimum = 0, maximum = 0;              // numbers: both inclusive
-  std::vector<absl::string_view> choices = {};  // kChoice
-  bool hidden = false;                          // not in --help
-  bool allow_zero = false;                      // 0 is allowed below `minimum`: it switches it off
+  absl::string_view name;  // of the flag without dashes, and of the file's key
+  // The name in the version before, which still works; a bare number under it is microseconds.
+  absl::string_view old_name = {};
+  Listed listed = Listed::kHelp;
+  SettingValue value;
+  absl::string_view help;        // without limits and default, which come from `value`
+  absl::string_view group = {};  // heading in --help
 };
 
 // In the order of --help; settings of a group stand together.
 const std::vector<Setting>& Settings();
-// nullptr if there is none of that name.
+// By name or by old name; nullptr if there is none.
 const Setting* FindSetting(absl::string_view name);
 // "HISTSVC_QUEUE_BYTES_MAX"
-std::string EnvironmentName(const Setting& setting);
+std::string EnvironmentName(absl::string_view name);
 
-// Sets one setting from text (one value, but for kAddresses). On an error, `config` is unchanged
-// and the message is a sentence that starts with `source`: "--queue-bytes-max must be ...".
-absl::Status SetFromText(const Setting& setting, const std::vector<std::string>& values,
-                         absl::string_view source, Config& config);
+// Sets one setting. On an error `config` is unchanged, and the message is a sentence that starts
+// with `source`: "--queue-bytes-max must be ...".
+absl::Status SetFromText(const Setting& setting, const std::string& text, absl::string_view source,
+                         Config& config);
 
-// Whether the setting's value lies within its own limits; the message starts with `source`.
-absl::Status CheckLimits(const Setting& setting, absl::string_view source, const Config& config);
-
-// The value as text that SetFromText reads again, one element except for kAddresses.
-std::vector<std::string> GetText(const Setting& setting, const Config& config);
-// The value for people: "64 MiB", "3 s", "on", "127.0.0.1:50051".
+// The value for people: "64MiB", "on", "none", "127.0.0.1:50051,unix:/run/h.sock".
 std::string DisplayText(const Setting& setting, const Config& config);
-// "1 to 64 MiB", "one of text, json"; empty where there is nothing to say.
-std::string LimitsText(const Setting& setting);
 
 }  // namespace histogram::server
 

@@ -5,11 +5,11 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "server/config/file.h"
 #include "server/config/settings.h"
+#include "server/config/values.h"
 
 namespace histogram::server {
 namespace {
@@ -36,19 +36,11 @@ std::string Wrap(absl::string_view text, size_t indent, absl::string_view line_s
   return out;
 }
 
-std::string UnitOf(SettingKind kind) {
-  if (kind == SettingKind::kBytes) return "bytes";
-  if (kind == SettingKind::kTime) return "microseconds";
-  return "";
-}
-
-// "how long a batch may wait (microseconds; 0 us to 10 s; default 0 us)"
+// "how long a batch may wait (0 to 10s; default 0)"
 std::string Explain(const Setting& setting) {
-  std::vector<std::string> notes;
-  if (const std::string unit = UnitOf(setting.kind); !unit.empty()) notes.push_back(unit);
-  if (const std::string limits = LimitsText(setting); !limits.empty()) notes.push_back(limits);
-  notes.push_back(absl::StrCat("default ", DisplayText(setting, Config())));
-  return absl::StrCat(setting.help, " (", absl::StrJoin(notes, "; "), ")");
+  const std::string& limits = setting.value.limits;
+  return absl::StrCat(setting.help, " (", limits, limits.empty() ? "" : "; ", "default ",
+                      DisplayText(setting, Config()), ")");
 }
 
 std::string HelpEntry(absl::string_view flag, absl::string_view text) {
@@ -63,55 +55,39 @@ std::string HelpEntry(absl::string_view flag, absl::string_view text) {
 }
 
 std::string FlagText(const Setting& setting) {
-  if (setting.kind == SettingKind::kSwitch) return absl::StrCat("--[no-]", setting.name);
-  return absl::StrCat("--", setting.name, " ", setting.value_name);
+  if (setting.value.kind == SettingKind::kSwitch) return absl::StrCat("--[no-]", setting.name);
+  return absl::StrCat("--", setting.name, " ", setting.value.placeholder);
 }
 
+// Numbers and switches stand bare, as in TOML.
 std::string FileValue(const Setting& setting, const Config& config) {
-  const std::vector<std::string> values = GetText(setting, config);
-  switch (setting.kind) {
-    case SettingKind::kText:
-    case SettingKind::kChoice:
-      return QuoteForFile(values.front());
-    case SettingKind::kAddress:
-      return QuoteForFile(DisplayText(setting, config));
-    case SettingKind::kAddresses:
-      return absl::StrCat("[",
-                          absl::StrJoin(values, ", ",
-                                        [](std::string* out, const std::string& value) {
-                                          out->append(QuoteForFile(value));
-                                        }),
-                          "]");
-    default:
-      return values.front();
-  }
+  const std::string text = setting.value.get(config);
+  const bool bare = setting.value.kind == SettingKind::kSwitch || ParseNumber(text).ok();
+  return bare ? text : QuoteForFile(text);
 }
 
 }  // namespace
 
-std::string HelpText() {
-  std::string out =
+std::string HelpText(bool all) {
+  std::string out = absl::StrCat(
       "Usage: histogram-server [FLAG]...\n"
-      "Counts the bytes of payloads that clients send over gRPC, and answers with their "
-      "histograms.\n"
+      "Counts the samples of payloads that clients send over gRPC, and answers with histograms.\n"
       "\n"
-      "Every setting below can also be an environment variable (HISTSVC_QUEUE_BYTES_MAX; "
-      "HISTSVC_LISTEN\n"
-      "takes several addresses, separated by commas) or a line of the config file (queue-bytes-max "
-      "=\n"
-      "\"256MiB\"). Flags win over the environment, which wins over the file. BYTES may end in "
-      "KiB, MiB,\n"
-      "GiB or TiB; TIME is in microseconds unless it ends in us, ms, s, min or h.\n"
-      "\n"
-      "General:\n";
-  out += HelpEntry("--config FILE", "read settings from this file (also HISTSVC_CONFIG)");
-  out += HelpEntry("--print-config",
-                   "print the effective configuration, as a file for --config, and exit");
-  out += HelpEntry("-h, --help", "print this and exit");
-  out += HelpEntry("--version", "print the version and exit");
+      "Flags win over environment variables (HISTSVC_QUEUE_BYTES_MAX=256MiB; HISTSVC_LISTEN takes\n"
+      "several addresses, separated by commas), which win over the config file (queue-bytes-max =\n"
+      "\"256MiB\"). BYTES may end in KiB, MiB, GiB or TiB. TIME has a unit: 200us, 5ms, 1.5s, 30m, "
+      "2h.\n\nGeneral:\n",
+      HelpEntry("--config FILE", "read settings from this file (also HISTSVC_CONFIG)"),
+      HelpEntry("--print-config",
+                "print the configuration in force, as a file for --config, and exit"),
+      HelpEntry("-h, --help",
+                all ? "print the settings that matter most, and exit" : "print this and exit"),
+      HelpEntry("--help-all", all ? "print this and exit" : "print every setting and exit"),
+      HelpEntry("--version", "print the version and exit"));
   absl::string_view group;
   for (const Setting& setting : Settings()) {
-    if (setting.hidden) continue;
+    if (setting.listed == Listed::kNowhere) continue;
+    if (setting.listed == Listed::kHelpAll && !all) continue;
     if (setting.group != group) {
       group = setting.group;
       absl::StrAppend(&out, "\n", group, ":\n");
@@ -134,7 +110,7 @@ std::string PrintConfigText(const Config& config,
   absl::string_view group;
   for (const Setting& setting : Settings()) {
     const auto origin = origins.find(setting.name);
-    if (setting.hidden && origin == origins.end()) continue;
+    if (setting.listed == Listed::kNowhere && origin == origins.end()) continue;
     if (setting.group != group) {
       group = setting.group;
       absl::StrAppend(&out, "\n# ---- ", group, "\n");

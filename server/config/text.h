@@ -1,4 +1,4 @@
-// What --help, --version and --print-config print. Functions without state.
+// What --help, --help-all, --version and --print-config print. Functions without state.
 #ifndef HISTOGRAM_SERVER_CONFIG_TEXT_H_
 #define HISTOGRAM_SERVER_CONFIG_TEXT_H_
 
@@ -9,7 +9,8 @@
 
 namespace histogram::server {
 
-std::string HelpText();
+// The settings that matter to most, or all of them.
+std::string HelpText(bool all);
 std::string VersionText();
 
 // The configuration in the config file's own format, loadable with --config. `origins` says by

@@ -16,44 +16,18 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "absl/time/time.h"
 
 namespace histogram::server {
 namespace {
 
-struct Unit {
-  absl::string_view name;
-  uint64_t factor;
-};
-constexpr std::array<Unit, 5> kByteUnits = {{{"B", 1},
-                                             {"KiB", uint64_t{1} << 10},
-                                             {"MiB", uint64_t{1} << 20},
-                                             {"GiB", uint64_t{1} << 30},
-                                             {"TiB", uint64_t{1} << 40}}};
-constexpr std::array<Unit, 5> kTimeUnits = {
-    {{"us", 1}, {"ms", 1000}, {"s", 1000000}, {"min", 60000000}, {"h", 3600000000}}};
+constexpr std::array<absl::string_view, 5> kByteUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
 
 absl::Status Wrong(absl::string_view expected, absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat("must be ", expected, ", not '", text, "'"));
-}
-
-// Splits "12.5 ms" into its number and its unit. std::nullopt where it is neither.
-std::optional<std::pair<absl::string_view, absl::string_view>> SplitNumber(absl::string_view text) {
-  const auto is_number = [](char c) { return absl::ascii_isdigit(c) || c == '.'; };
-  const auto end = std::find_if_not(text.begin(), text.end(), is_number);
-  const auto length = static_cast<size_t>(end - text.begin());
-  if (length == 0) return std::nullopt;
-  return std::pair{text.substr(0, length), absl::StripLeadingAsciiWhitespace(text.substr(length))};
-}
-
-template <size_t n>
-std::optional<uint64_t> FactorOf(absl::string_view unit, const std::array<Unit, n>& units) {
-  if (unit.empty()) return 1;
-  for (const Unit& known : units) {
-    if (absl::EqualsIgnoreCase(unit, known.name)) return known.factor;
-  }
-  return std::nullopt;
 }
 
 template <typename T>
@@ -62,17 +36,6 @@ std::optional<T> Exactly(absl::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
-}
-
-template <size_t n>
-std::string FormatUnits(uint64_t value, const std::array<Unit, n>& units, absl::string_view one) {
-  if (value != 0) {
-    for (size_t i = n; i-- > 1;) {
-      if (value % units[i].factor == 0)
-        return absl::StrCat(value / units[i].factor, " ", units[i].name);
-    }
-  }
-  return absl::StrCat(value, " ", one);
 }
 
 bool IsWildcard(const Address& address) {
@@ -114,36 +77,41 @@ absl::Status CheckHost(absl::string_view host, bool bracketed, absl::string_view
 }  // namespace
 
 absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
-  constexpr absl::string_view kExpected = "a number of bytes such as 65536, 64KiB or 1GiB";
-  const auto parts = SplitNumber(text);
-  if (!parts) return Wrong(kExpected, text);
-  const std::optional<uint64_t> factor = FactorOf(parts->second, kByteUnits);
-  const bool digits = parts->first.find('.') == absl::string_view::npos;
-  if (!factor || !digits) return Wrong(kExpected, text);
-  const std::optional<uint64_t> number = Exactly<uint64_t>(parts->first);
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const absl::string_view unit = absl::StripLeadingAsciiWhitespace(text.substr(digits));
+  const auto known = std::find_if(kByteUnits.begin(), kByteUnits.end(), [&](absl::string_view u) {
+    return absl::EqualsIgnoreCase(u, unit.empty() ? "B" : unit);
+  });
+  if (digits == 0 || known == kByteUnits.end()) {
+    return Wrong("a number of bytes such as 65536, 64KiB or 1GiB", text);
+  }
+  const std::optional<uint64_t> number = Exactly<uint64_t>(text.substr(0, digits));
+  const uint64_t factor = uint64_t{1} << (10 * (known - kByteUnits.begin()));
   uint64_t bytes = 0;
-  if (!number || __builtin_mul_overflow(*number, *factor, &bytes)) {
+  if (!number || __builtin_mul_overflow(*number, factor, &bytes)) {
     return Wrong("a number of bytes below 16 EiB", text);
   }
   return bytes;
 }
 
-absl::StatusOr<uint64_t> ParseMicroseconds(absl::string_view text) {
-  constexpr absl::string_view kExpected = "a time such as 1500 (microseconds), 200us, 5ms or 1.5s";
-  const auto parts = SplitNumber(text);
-  if (!parts) return Wrong(kExpected, text);
-  const std::optional<uint64_t> factor = FactorOf(parts->second, kTimeUnits);
-  const std::optional<double> number = Exactly<double>(parts->first);
-  if (!factor || !number) return Wrong(kExpected, text);
-  if (const std::optional<uint64_t> whole = Exactly<uint64_t>(parts->first)) {
-    uint64_t product = 0;
-    if (!__builtin_mul_overflow(*whole, *factor, &product)) return product;
+absl::StatusOr<uint64_t> ParseDuration(absl::string_view text) {
+  constexpr absl::string_view kExpected =
+      "a time with its unit, such as 200us, 5ms, 1.5s, 30m or 2h";
+  if (Exactly<double>(text).value_or(0) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("must be ", kExpected, "; '", text, "' has no unit"));
   }
-  const double microseconds = *number * static_cast<double>(*factor);
-  if (microseconds >= 9007199254740992.0) return Wrong("a time below 285 years", text);
-  if (microseconds != std::floor(microseconds))
+  std::string compact = absl::StrReplaceAll(text, {{" ", ""}});
+  if (absl::EndsWith(compact, "min")) compact.resize(compact.size() - 2);
+  absl::Duration duration;
+  if (!absl::ParseDuration(compact, &duration) || duration < absl::ZeroDuration()) {
+    return Wrong(kExpected, text);
+  }
+  if (duration > absl::Hours(24 * 365 * 285)) return Wrong("a time below 285 years", text);
+  if (duration != absl::Trunc(duration, absl::Microseconds(1))) {
     return Wrong("a whole number of microseconds", text);
-  return static_cast<uint64_t>(microseconds);
+  }
+  return static_cast<uint64_t>(absl::ToInt64Microseconds(duration));
 }
 
 absl::StatusOr<uint64_t> ParseCount(absl::string_view text) {
@@ -166,12 +134,16 @@ absl::StatusOr<bool> ParseBool(absl::string_view text) {
 }
 
 std::string FormatBytes(uint64_t bytes) {
-  return FormatUnits(bytes, kByteUnits, bytes == 1 ? "byte" : "bytes");
+  size_t unit = 0;
+  for (; bytes != 0 && bytes % 1024 == 0 && unit + 1 < kByteUnits.size(); ++unit) bytes /= 1024;
+  return absl::StrCat(bytes, kByteUnits[unit]);
 }
 
-std::string FormatMicroseconds(uint64_t microseconds) {
-  return FormatUnits(microseconds, kTimeUnits, "us");
+std::string FormatDuration(uint64_t microseconds) {
+  return absl::FormatDuration(absl::Microseconds(static_cast<int64_t>(microseconds)));
 }
+
+std::string FormatCount(uint64_t count) { return absl::StrCat(count); }
 
 std::string FormatNumber(double value) {
   std::array<char, 32> buffer;

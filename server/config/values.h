@@ -16,18 +16,19 @@ namespace histogram::server {
 
 // Digits alone, or with B, KiB, MiB, GiB or TiB (any case). 64 bits.
 absl::StatusOr<uint64_t> ParseBytes(absl::string_view text);
-// Microseconds: digits alone, or a decimal number with us, ms, s, min or h.
-absl::StatusOr<uint64_t> ParseMicroseconds(absl::string_view text);
+// Microseconds: decimal numbers with us, ms, s, m (min) or h, such as 1.5s or 1h30m; 0 needs no
+// unit.
+absl::StatusOr<uint64_t> ParseDuration(absl::string_view text);
 absl::StatusOr<uint64_t> ParseCount(absl::string_view text);
 // A finite decimal number.
 absl::StatusOr<double> ParseNumber(absl::string_view text);
 // true, false, on, off, yes, no, 1, 0 (any case).
 absl::StatusOr<bool> ParseBool(absl::string_view text);
 
-// "64 MiB", "1000 bytes": the largest unit that divides the value.
-std::string FormatBytes(uint64_t bytes);
-// "3 s", "1500 us": the largest unit that divides the value.
-std::string FormatMicroseconds(uint64_t microseconds);
+// These write what the parsers read.
+std::string FormatBytes(uint64_t bytes);            // "64MiB", "1000B"
+std::string FormatDuration(uint64_t microseconds);  // "3s", "1.5ms", "30m", "0"
+std::string FormatCount(uint64_t count);
 // The shortest text that parses back to the same value.
 std::string FormatNumber(double value);
 

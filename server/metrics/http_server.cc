@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
@@ -187,10 +188,15 @@ int TakeComplaint(const mg_connection* /*connection*/, const char* message) {
   return 1;  // nothing is written by civetweb itself
 }
 
+// "cannot bind to 127.0.0.1:9464: 98 (Address already in use)" is how civetweb says it; the reason
+// is what it has in brackets.
 absl::Status CannotListen(const std::string& listen, const std::string& complaint) {
+  absl::string_view reason = complaint;
+  if (const size_t bracket = reason.rfind('('); absl::EndsWith(reason, ")") && bracket > 0) {
+    reason = reason.substr(bracket + 1, reason.size() - bracket - 2);
+  }
   return absl::UnavailableError(
-      absl::StrCat("cannot listen for metrics at ", listen,
-                   complaint.empty() ? "" : absl::StrCat(": ", complaint)));
+      absl::StrCat("cannot bind --metrics-listen ", listen, reason.empty() ? "" : ": ", reason));
 }
 
 }  // namespace

@@ -13,8 +13,6 @@ namespace histogram::server {
 // What was not declared: bounds the number of series.
 inline constexpr std::string_view kOther = "other";
 
-inline constexpr std::array<std::string_view, kClosedByCount> kClosedByNames = {
-    "idle", "bytes", "payloads", "delay", "deadline", "inline"};
 inline constexpr std::array<std::string_view, kRejectReasonCount> kRejectReasonNames = {
     "queue_full",    "payload_too_large", "bad_request",
     "too_many_bins", "draining",          "compressed",

@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_replace.h"
 #include "server/config/settings.h"
-#include "server/config/values.h"
 #include "server/metrics/labels.h"
 #include "server/metrics/server_metrics.h"
 
@@ -85,13 +84,10 @@ std::string LimitText(uint64_t limit, uint64_t none) {
 std::vector<std::pair<std::string, double>> LimitsOf(const Config& config) {
   std::vector<std::pair<std::string, double>> limits;
   for (const Setting& setting : Settings()) {
-    const bool time = setting.kind == SettingKind::kTime;
-    if (setting.kind != SettingKind::kBytes && setting.kind != SettingKind::kCount && !time)
-      continue;
+    if (setting.value.number == nullptr) continue;
     std::string name = absl::StrReplaceAll(setting.name, {{"-", "_"}});
-    if (time) name = absl::StrReplaceAll(name, {{"_us", "_seconds"}});
-    const double value = ParseNumber(GetText(setting, config).front()).value_or(0);
-    limits.emplace_back(std::move(name), time ? value / 1e6 : value);
+    if (setting.value.kind == SettingKind::kDuration) name += "_seconds";
+    limits.emplace_back(std::move(name), setting.value.number(config));
   }
   return limits;
 }

@@ -7,10 +7,9 @@
 #include <openssl/x509.h>
 
 #include <ctime>
-#include <fstream>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
+#include "server/base/read_file.h"
 
 namespace histogram::server {
 namespace {
@@ -26,10 +25,9 @@ template <typename T>
 using Owned = std::unique_ptr<T, FreeOpenSsl>;
 
 absl::StatusOr<std::string> ReadPem(const std::string& file) {
-  std::ifstream in(file, std::ios::binary);
-  std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in || bytes.empty()) {
-    return absl::NotFoundError(absl::StrCat("cannot read ", file, ", or it is empty"));
+  absl::StatusOr<std::string> bytes = ReadFile(file);
+  if (bytes.ok() && bytes->empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(file, " is empty"));
   }
   return bytes;
 }

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "kernels/error.h"
+#include "server/base/read_file.h"
 
 namespace histogram::server {
 namespace {
@@ -132,14 +131,13 @@ absl::StatusOr<Authenticator::Tenants> Authenticator::Parse(const std::string& t
 }
 
 absl::StatusOr<bool> Authenticator::Reload() {
-  std::ifstream in(file_, std::ios::binary);
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  if (!in) return absl::NotFoundError(absl::StrCat("cannot read ", file_));
+  absl::StatusOr<std::string> text = ReadFile(file_);
+  if (!text.ok()) return text.status();
   {
     absl::MutexLock lock(&mu_);
-    if (text == loaded_text_ && !tenants_.empty()) return false;
+    if (*text == loaded_text_ && !tenants_.empty()) return false;
   }
-  absl::StatusOr<Tenants> parsed = Parse(text);
+  absl::StatusOr<Tenants> parsed = Parse(*text);
   if (!parsed.ok()) return parsed.status();
   absl::MutexLock lock(&mu_);
   // A tenant whose quota has not changed keeps what it has used.
@@ -152,7 +150,7 @@ absl::StatusOr<bool> Authenticator::Reload() {
     }
   }
   tenants_ = *std::move(parsed);
-  loaded_text_ = text;
+  loaded_text_ = *std::move(text);
   return true;
 }
 

@@ -66,14 +66,21 @@ absl::Status PrepareUnixSocket(const std::string& address) {
                                               sizeof target.sun_path - 1));
   }
   struct stat info {};
-  if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
-  if (!S_ISSOCK(info.st_mode)) return AddressError(address, "the path exists and is not a socket");
+  const bool exists = lstat(path.c_str(), &info) == 0;
+  if (exists && !S_ISSOCK(info.st_mode)) {
+    return AddressError(address, "the path exists and is not a socket");
+  }
   std::memcpy(target.sun_path, path.c_str(), path.size() + 1);
+  const auto* const place = reinterpret_cast<const sockaddr*>(&target);
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return AddressError(address, strerror(errno));
-  const bool alive = connect(fd, reinterpret_cast<const sockaddr*>(&target), sizeof target) == 0;
+  const bool alive = exists && connect(fd, place, sizeof target) == 0;
+  if (exists && !alive) unlink(path.c_str());
+  // gRPC does not say why it cannot bind.
+  const int error = !alive && bind(fd, place, sizeof target) != 0 ? errno : 0;
   close(fd);
   if (alive) return AddressError(address, "another server is listening there");
+  if (error != 0) return AddressError(address, strerror(error));
   unlink(path.c_str());
   return absl::OkStatus();
 }

@@ -74,17 +74,63 @@ TEST(LoggingObserver, PassesEverythingOn) {
   observer.BackendDown("a", "b");
   const std::string log = GetCapturedStderr();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 4) << log;
-  EXPECT_THAT(log, AllOf(HasSubstr("backend=a reason=b"),
-                         HasSubstr("from=a to=b reason=c batches=1"), HasSubstr("answers=1")));
+  EXPECT_THAT(log,
+              AllOf(HasSubstr("backend=a reason=b"), HasSubstr("from=a to=b reason=c\n"),
+                    HasSubstr("an answer was held back"), testing::Not(HasSubstr("suppressed"))));
+}
+
+TEST(LoggingObserver, NotesSayWhoCalledAndHowManyLinesWereSuppressed) {
+  testing::NiceMock<MockObserver> next;
+  FakeClock clock;
+  LoggingObserver observer(next, clock);
+  const absl::Status status = absl::CancelledError("gone");
+  CaptureStderr();
+  for (const TimeNs now : {TimeNs{0}, TimeNs{1}, TimeNs{2}, LogThrottle::kShortPeriod}) {
+    clock.now = now;
+    observer.NoteRequest({.method = Method::kCompute,
+                          .status = status,
+                          .payload_bytes = 7,
+                          .duration_ns = 9000,
+                          .peer = "192.0.2.1:40000"});
+  }
+  const std::string log = GetCapturedStderr();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
+  EXPECT_THAT(log,
+              AllOf(HasSubstr("info  request failed method=Compute code=CANCELLED message=gone "
+                              "payload_bytes=7 duration_us=9 peer=192.0.2.1:40000\n"),
+                    HasSubstr("peer=192.0.2.1:40000 suppressed=2\n")));
+}
+
+TEST(LoggingObserver, DebugTellsOfEveryRequestAndBatch) {
+  testing::NiceMock<MockObserver> next;
+  const FakeClock clock;
+  LoggingObserver observer(next, clock);
+  BatchReport report;
+  report.backend = "cpu";
+  report.kernel = "scalar";
+  report.payloads = 3;
+  report.kernel_ns = 5000;
+  CaptureStderr();
+  InitLogging(LogLevel::kDebug, LogFormat::kText);
+  observer.RequestFinished(Method::kDescribe, absl::StatusCode::kOk, 3, 4000);
+  observer.BatchFinished(report, 30, ClosedBy::kIdle);
+  InitLogging(LogLevel::kInfo, LogFormat::kText);
+  observer.RequestFinished(Method::kDescribe, absl::StatusCode::kOk, 3, 4000);
+  observer.BatchFinished(report, 30, ClosedBy::kIdle);
+  const std::string log = GetCapturedStderr();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 2) << log;
+  EXPECT_THAT(log, HasSubstr("request method=Describe code=OK payload_bytes=3 duration_us=4\n"));
+  EXPECT_THAT(log, HasSubstr("batch backend=cpu kernel=scalar payloads=3 bytes=30 closed_by=idle "
+                             "kernel_us=5\n"));
 }
 
 TEST(LogThrottle, LetsOneAPeriodThroughAndCountsTheRest) {
   LogThrottle throttle;
-  EXPECT_EQ(throttle.Pass(0), 1u);
+  EXPECT_EQ(throttle.Pass(0), 0u);
   EXPECT_EQ(throttle.Pass(1), std::nullopt);
   EXPECT_EQ(throttle.Pass(LogThrottle::kPeriod - 1), std::nullopt);
-  EXPECT_EQ(throttle.Pass(LogThrottle::kPeriod), 3u);
-  EXPECT_EQ(throttle.Pass(10 * LogThrottle::kPeriod), 1u);
+  EXPECT_EQ(throttle.Pass(LogThrottle::kPeriod), 2u);
+  EXPECT_EQ(throttle.Pass(10 * LogThrottle::kPeriod), 0u);
 }
 
 }  // namespace

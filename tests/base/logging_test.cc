@@ -25,29 +25,30 @@ constexpr int64_t kTime = 1769860800123456;  // 2026-01-31T12:00:00.123456Z
 // Restores the default whatever a test has set.
 class LoggingTest : public testing::Test {
  protected:
-  ~LoggingTest() override { InitLogging(LogConfig()); }
+  ~LoggingTest() override { InitLogging(LogLevel::kInfo, LogFormat::kText); }
 };
 
 TEST(FormatLogLine, TextHoldsTimeLevelEventAndFields) {
   EXPECT_EQ(
-      FormatLogLine(false, kTime, LogLevel::kInfo, "listening",
+      FormatLogLine(LogFormat::kText, kTime, LogLevel::kInfo, "listening",
                     {{"address", "127.0.0.1:50051"}, {"port", 50051}, {"tls", false}}),
       "2026-01-31T12:00:00.123456Z info  listening address=127.0.0.1:50051 port=50051 tls=false");
   EXPECT_EQ(
-      FormatLogLine(false, kTime, LogLevel::kError, "a\nb",
+      FormatLogLine(LogFormat::kText, kTime, LogLevel::kError, "a\nb",
                     {{"empty", ""}, {"spaced", "x y"}, {"quote", "\"\n\x01"}, {"share", 0.5}}),
-      "2026-01-31T12:00:00.123456Z error a\\nb empty=\"\" spaced=\"x y\" "
+      "2026-01-31T12:00:00.123456Z error a\\nb spaced=\"x y\" "
       "quote=\"\\\"\\n\\u0001\" share=0.5");
 }
 
 TEST(FormatLogLine, JsonIsValidAndKeepsTypesAndOrder) {
-  const std::string line = FormatLogLine(true, kTime, LogLevel::kWarn, "lost \"it\"\n",
+  const std::string line = FormatLogLine(LogFormat::kJson, kTime, LogLevel::kWarn, "lost \"it\"\n",
                                          {{"text", "a\\b\t\xff"},
                                           {"large", std::numeric_limits<uint64_t>::max()},
                                           {"negative", -3},
                                           {"share", 0.25},
                                           {"bad", std::numeric_limits<double>::infinity()},
                                           {"yes", true},
+                                          {"empty", ""},
                                           {"status", absl::UnavailableError("draining")}});
   EXPECT_THAT(
       line, testing::StartsWith(
@@ -60,6 +61,7 @@ TEST(FormatLogLine, JsonIsValidAndKeepsTypesAndOrder) {
   EXPECT_EQ(json["share"], 0.25);
   EXPECT_EQ(json["bad"], "inf");
   EXPECT_EQ(json["yes"], true);
+  EXPECT_FALSE(json.contains("empty"));
   EXPECT_EQ(json["status"], "UNAVAILABLE: draining");
 }
 
@@ -67,8 +69,8 @@ TEST(FormatLogLine, LongValuesAreCutAtACharacter) {
   std::string text(kLogValueBytesMax - 1, 'a');
   text += "\xC3\xA4";  // its second byte is the first one over the limit
   text += std::string(1 << 20, 'b');
-  const auto json =
-      nlohmann::json::parse(FormatLogLine(true, kTime, LogLevel::kInfo, text, {{"value", text}}));
+  const auto json = nlohmann::json::parse(
+      FormatLogLine(LogFormat::kJson, kTime, LogLevel::kInfo, text, {{"value", text}}));
   const std::string cut = std::string(kLogValueBytesMax - 1, 'a') + "...";
   EXPECT_EQ(json["value"], cut);
   EXPECT_EQ(json["event"], cut);
@@ -77,22 +79,24 @@ TEST(FormatLogLine, LongValuesAreCutAtACharacter) {
 TEST(FormatLogLine, EveryByteInAValueLeavesOneValidLine) {
   for (int byte = 0; byte < 256; ++byte) {
     const std::string text(1, static_cast<char>(byte));
-    const std::string line = FormatLogLine(true, kTime, LogLevel::kInfo, text, {{"value", text}});
+    const std::string line =
+        FormatLogLine(LogFormat::kJson, kTime, LogLevel::kInfo, text, {{"value", text}});
     EXPECT_TRUE(nlohmann::json::accept(line)) << byte;
     EXPECT_EQ(line.find('\n'), std::string::npos) << byte;
-    const std::string plain = FormatLogLine(false, kTime, LogLevel::kInfo, text, {{"value", text}});
+    const std::string plain =
+        FormatLogLine(LogFormat::kText, kTime, LogLevel::kInfo, text, {{"value", text}});
     EXPECT_EQ(plain.find('\n'), std::string::npos) << byte;
   }
 }
 
 TEST_F(LoggingTest, WritesFromTheChosenLevelOn) {
   CaptureStderr();
-  InitLogging({"warn", "json"});
+  InitLogging(LogLevel::kWarn, LogFormat::kJson);
   EXPECT_FALSE(LogEnabled(LogLevel::kInfo));
   EXPECT_TRUE(LogEnabled(LogLevel::kWarn));
   Log(LogLevel::kInfo, "not this");
   Log(LogLevel::kWarn, "but this", {{"n", 1}});
-  InitLogging({"off", "json"});
+  InitLogging(LogLevel::kOff, LogFormat::kJson);
   Log(LogLevel::kError, "nor this");
   const std::string written = GetCapturedStderr();
   EXPECT_THAT(written, testing::EndsWith("\"event\":\"but this\",\"n\":1}\n"));
@@ -113,7 +117,7 @@ TEST_F(LoggingTest, TimesAreUtcWithMicroseconds) {
 TEST_F(LoggingTest, LinesOfSeveralThreadsDoNotMix) {
   constexpr int kThreads = 4, kLines = 200;
   CaptureStderr();
-  InitLogging({"info", "json"});
+  InitLogging(LogLevel::kInfo, LogFormat::kJson);
   {
     std::vector<std::jthread> threads;
     for (int t = 0; t < kThreads; ++t) {

@@ -83,26 +83,26 @@ TEST(ParseConfig, DefaultsAreThoseOfTheHeaderAndAgreeWithEachOther) {
   EXPECT_THAT(parsed->warnings, IsEmpty());
   const Config defaults;
   for (const Setting& setting : Settings()) {
-    EXPECT_EQ(GetText(setting, parsed->config), GetText(setting, defaults)) << setting.name;
+    EXPECT_EQ(setting.value.get(parsed->config), setting.value.get(defaults)) << setting.name;
   }
   EXPECT_TRUE(CheckConfig(defaults).ok());
 }
 
 TEST(ParseConfig, FlagsWinOverEnvironmentOverFileOverDefaults) {
   const TemporaryFile file(
-      "streams-max = 10\nquantiles-max = 10\nbin-count-max = 10\nlisten = [\"127.0.0.1:1\"]\n");
+      "streams-max = 10\nlanes = 10\nbin-count-max = 10\nlisten = [\"127.0.0.1:1\"]\n");
   const FakeEnvironment environment = {{"HISTSVC_STREAMS_MAX", "20"},
-                                       {"HISTSVC_QUANTILES_MAX", "20"},
+                                       {"HISTSVC_LANES", "20"},
                                        {"HISTSVC_LISTEN", "127.0.0.1:2,unix:/a"},
                                        {"HISTSVC_LOG_LEVEL", ""}};
   const auto parsed = Parse({"--config", file.path(), "--streams-max", "30"}, environment);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->config.transport.streams_max, 30u);
-  EXPECT_EQ(parsed->config.transport.quantiles_max, 20u);
+  EXPECT_EQ(parsed->config.backend.cuda_lanes, 20u);
   EXPECT_EQ(parsed->config.transport.bin_count_max, 10u);
   EXPECT_EQ(parsed->config.transport.stream_payloads_max, 64u);
   EXPECT_THAT(parsed->config.transport.listen, ElementsAre("127.0.0.1:2", "unix:/a"));
-  EXPECT_EQ(parsed->config.log.level, "info");
+  EXPECT_EQ(parsed->config.log.level, LogLevel::kInfo);
 }
 
 TEST(ParseConfig, TheFileMayBeNamedByTheEnvironment) {
@@ -119,8 +119,8 @@ TEST(ParseConfig, ReadsEveryKindOfValue) {
                              "[::1]:7",
                              "--queue-bytes-max",
                              "128MiB",
-                             "--batch-delay-us-max=1.5ms",
-                             "--drain-delay-us",
+                             "--batch-delay-max=1.5ms",
+                             "--drain-delay",
                              "0",
                              "--no-reflection",
                              "--reuse-port",
@@ -128,6 +128,8 @@ TEST(ParseConfig, ReadsEveryKindOfValue) {
                              "--backend",
                              "cuda",
                              "--require-backend=cuda",
+                             "--on-device-loss",
+                             "exit",
                              "--log-format",
                              "json",
                              "--force-kernel",
@@ -147,7 +149,8 @@ TEST(ParseConfig, ReadsEveryKindOfValue) {
   EXPECT_EQ(config.transport.verify_fraction, 0.5);
   EXPECT_EQ(config.backend.choice, BackendOptions::Choice::kCuda);
   EXPECT_TRUE(config.require_cuda);
-  EXPECT_EQ(config.log.format, "json");
+  EXPECT_EQ(config.on_device_loss, OnDeviceLoss::kExit);
+  EXPECT_EQ(config.log.format, LogFormat::kJson);
   EXPECT_EQ(config.backend.force_kernel, "scalar");
   EXPECT_EQ(config.metrics_listen, "");
   EXPECT_FALSE(config.backend.tune);
@@ -168,7 +171,7 @@ TEST(ParseConfig, MistypedFlagsAreRefusedWithTheNearest) {
   EXPECT_EQ(ErrorOf({"-listen", "x"}), "unknown option -listen; did you mean --listen?");
   EXPECT_EQ(ErrorOf({"--no-reflexion"}),
             "unknown option --no-reflexion; did you mean --no-reflection?");
-  EXPECT_EQ(ErrorOf({"--colour"}), "unknown option --colour; --help lists the options");
+  EXPECT_EQ(ErrorOf({"--colour"}), "unknown option --colour; --help-all lists the options");
   EXPECT_THAT(ErrorOf({"serve"}), HasSubstr("unexpected argument 'serve'"));
   EXPECT_THAT(ErrorOf({"--", "serve"}), HasSubstr("unexpected argument '--'"));
   EXPECT_THAT(ErrorOf({"--listen", "127.0.0.1:1", "127.0.0.1:2"}),
@@ -179,9 +182,9 @@ TEST(ParseConfig, MissingAndRepeatedValuesAreRefused) {
   EXPECT_EQ(ErrorOf({"--queue-bytes-max"}),
             "--queue-bytes-max needs a value: --queue-bytes-max BYTES");
   EXPECT_EQ(ErrorOf({"--config"}), "--config needs a value: --config FILE");
-  EXPECT_EQ(ErrorOf({"--lanes", "1", "--lanes", "2"}), "--lanes is given 2 times; give it once");
-  EXPECT_EQ(ErrorOf({"--tune", "--no-tune"}), "--tune is given 2 times; give it once");
-  EXPECT_THAT(ErrorOf({"--config", "a", "--config", "b"}), HasSubstr("given several times"));
+  EXPECT_EQ(ErrorOf({"--lanes", "1", "--lanes", "2"}), "--lanes is given twice; give it once");
+  EXPECT_EQ(ErrorOf({"--tune", "--no-tune"}), "--tune is given twice; give it once");
+  EXPECT_THAT(ErrorOf({"--config", "a", "--config", "b"}), HasSubstr("given twice"));
 }
 
 TEST(ParseConfig, WrongValuesNameWhereTheyCameFrom) {
@@ -198,7 +201,8 @@ TEST(ParseConfig, WrongValuesNameWhereTheyCameFrom) {
   EXPECT_THAT(ErrorOf({"--listen", "127.0.0.1:70000"}),
               HasSubstr("a port is a number from 0 to 65535"));
   EXPECT_THAT(ErrorOf({"--metrics-listen", "unix:/a"}), HasSubstr("must be HOST:PORT or off"));
-  EXPECT_THAT(ErrorOf({"--connection-age-us-max", "5"}), HasSubstr("must be 0 or 1 s to 720 h"));
+  EXPECT_THAT(ErrorOf({"--connection-age-max", "5ms"}),
+              HasSubstr("must be 0 or 1s to 720h, not 5ms"));
   EXPECT_THAT(ErrorOf({}, {{"HISTSVC_LANES", "many"}}),
               HasSubstr("HISTSVC_LANES must be a whole number, not 'many'"));
   const TemporaryFile file("\nlanes = 0\n");
@@ -219,7 +223,7 @@ TEST(ParseConfig, UnknownFileKeysAreRefusedWithTheNearest) {
   EXPECT_THAT(ErrorOf({"--config", list.path()}), HasSubstr("lanes takes one value, not a list"));
   const TemporaryFile none("listen = []\n");
   EXPECT_THAT(ErrorOf({"--config", none.path()}), HasSubstr("listen needs at least one address"));
-  EXPECT_THAT(ErrorOf({"--config", "/nonexistent/x"}), HasSubstr("cannot read the config file"));
+  EXPECT_THAT(ErrorOf({"--config", "/nonexistent/x"}), HasSubstr("cannot read /nonexistent/x"));
 }
 
 TEST(ParseConfig, UnknownVariablesOnlyWarn) {
@@ -241,24 +245,20 @@ struct Contradiction {
 TEST(ParseConfig, ContradictionsNameBothSides) {
   const std::vector<Contradiction> contradictions = {
       {{"--receive-bytes-max", "511MiB"},
-       "--receive-bytes-max (511 MiB)",
-       "--queue-bytes-max (256 MiB)"},
-      {{"--batch-bytes-max", "257MiB"},
-       "--batch-bytes-max (257 MiB)",
-       "--queue-bytes-max (256 MiB)"},
-      {{"--queue-bytes-max", "63MiB"},
-       "--payload-bytes-max (64 MiB)",
-       "--queue-bytes-max (63 MiB)"},
+       "--receive-bytes-max (511MiB)",
+       "--queue-bytes-max (256MiB)"},
+      {{"--batch-bytes-max", "257MiB"}, "--batch-bytes-max (257MiB)", "--queue-bytes-max (256MiB)"},
+      {{"--queue-bytes-max", "63MiB"}, "--payload-bytes-max (64MiB)", "--queue-bytes-max (63MiB)"},
       {{"--payload-bytes-max", "257MiB"},
-       "--payload-bytes-max (257 MiB)",
-       "--queue-bytes-max (256 MiB)"},
+       "--payload-bytes-max (257MiB)",
+       "--queue-bytes-max (256MiB)"},
       {{"--receive-bytes-max", "127MiB"},
-       "--payload-bytes-max (64 MiB)",
-       "--receive-bytes-max (127 MiB)"},
+       "--payload-bytes-max (64MiB)",
+       "--receive-bytes-max (127MiB)"},
       {{"--require-backend", "cuda", "--backend", "cpu"},
        "--require-backend cuda",
        "--backend cpu"},
-      {{"--drain-delay-us", "31s"}, "--drain-delay-us (31 s)", "--drain-us-max (30 s)"},
+      {{"--drain-delay", "31s"}, "--drain-delay (31s)", "--drain-max (30s)"},
       {{"--tune-only", "--no-tune"}, "--tune-only", "--no-tune"},
       {{"--metrics-listen", "0.0.0.0:50051"},
        "--metrics-listen 0.0.0.0:50051",
@@ -276,7 +276,7 @@ TEST(ParseConfig, LimitsThatJustAgreePass) {
   EXPECT_TRUE(Parse({"--receive-bytes-max", "512MiB"}).ok());
   EXPECT_TRUE(Parse({"--batch-bytes-max", "256MiB"}).ok());
   EXPECT_TRUE(Parse({"--queue-bytes-max", "64MiB"}).ok());
-  EXPECT_TRUE(Parse({"--drain-delay-us", "30s"}).ok());
+  EXPECT_TRUE(Parse({"--drain-delay", "30s"}).ok());
   EXPECT_TRUE(Parse({"--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"}).ok());
   EXPECT_TRUE(Parse({"--require-backend", "cuda"}).ok());
 }
@@ -286,7 +286,7 @@ TEST(CheckConfig, RefusesWhatParsingWouldHaveRefused) {
   config.transport.streams_max = 0;
   EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("--streams-max must be"));
   config = Config();
-  config.log.format = "xml";
+  config.log.format = static_cast<LogFormat>(7);
   EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("--log-format must be one of"));
   config = Config();
   config.transport.listen.clear();
@@ -298,7 +298,7 @@ TEST(PrintConfig, LoadsAgainAndPrintsTheSame) {
                               "--listen",
                               "[::1]:0",
                               "--listen",
-                              "unix:/tmp/a,b \"c\".sock",
+                              "unix:/tmp/a b \"c\\.sock",
                               "--lanes",
                               "3",
                               "--verify-fraction",
@@ -308,6 +308,8 @@ TEST(PrintConfig, LoadsAgainAndPrintsTheSame) {
                               "off",
                               "--require-backend",
                               "cuda",
+                              "--drain-max",
+                              "90s",
                               "--queue-bytes-max",
                               "300MiB",
                               "--fault-injection",
@@ -317,13 +319,14 @@ TEST(PrintConfig, LoadsAgainAndPrintsTheSame) {
   ASSERT_TRUE(printed.ok()) << printed.status();
   EXPECT_EQ(printed->action, ParsedConfig::Action::kPrint);
   EXPECT_THAT(printed->text, HasSubstr("\n# Set by --lanes: 3\nlanes = 3\n"));
-  EXPECT_THAT(printed->text, HasSubstr("queue-bytes-max = 314572800\n"));
+  EXPECT_THAT(printed->text, HasSubstr("\nqueue-bytes-max = \"300MiB\"\n"));
 
   const TemporaryFile file(printed->text);
   const auto loaded = Parse({"--config", file.path()});
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   for (const Setting& setting : Settings()) {
-    EXPECT_EQ(GetText(setting, loaded->config), GetText(setting, printed->config)) << setting.name;
+    EXPECT_EQ(setting.value.get(loaded->config), setting.value.get(printed->config))
+        << setting.name;
   }
 }
 
@@ -332,18 +335,20 @@ TEST(PrintConfig, StillRefusesContradictions) {
               HasSubstr("--receive-bytes"));
 }
 
-TEST(Help, NamesEveryVisibleFlagWithItsDefault) {
+TEST(Help, NamesTheFlagsThatMatterAndHelpAllTheRest) {
   const auto help = Parse({"--help", "--nonsense"});
-  ASSERT_TRUE(help.ok()) << help.status();
+  const auto all = Parse({"--help-all"});
+  ASSERT_TRUE(help.ok() && all.ok()) << help.status() << all.status();
   EXPECT_EQ(help->action, ParsedConfig::Action::kPrint);
   for (const Setting& setting : Settings()) {
-    const std::string flag = setting.kind == SettingKind::kSwitch
+    const std::string flag = setting.value.kind == SettingKind::kSwitch
                                  ? absl::StrCat("--[no-]", setting.name)
                                  : absl::StrCat("--", setting.name, " ");
-    EXPECT_EQ(absl::StrContains(help->text, flag), !setting.hidden) << setting.name;
+    EXPECT_EQ(absl::StrContains(help->text, flag), setting.listed == Listed::kHelp) << flag;
+    EXPECT_EQ(absl::StrContains(all->text, flag), setting.listed != Listed::kNowhere) << flag;
   }
-  EXPECT_THAT(help->text, HasSubstr("default 256 MiB"));
-  for (const absl::string_view line : absl::StrSplit(help->text, '\n')) {
+  EXPECT_THAT(help->text, HasSubstr("--queue-bytes-max BYTES"));
+  for (const absl::string_view line : absl::StrSplit(all->text, '\n')) {
     EXPECT_LE(line.size(), 100u) << line;
   }
   EXPECT_EQ(Parse({"-h"})->text, help->text);
@@ -371,32 +376,43 @@ TEST(Settings, NamesAreUniqueAndGroupsStandTogether) {
 
 // Each setting reaches a member of its own: set alone, it changes its own text and no other's.
 TEST(Settings, EachSettingHasItsOwnMember) {
+  const Config defaults;
   for (const Setting& setting : Settings()) {
     Config config;
-    SettingRef ref = setting.at(config);
-    std::visit(
-        [&](auto member) {
-          using T = std::decay_t<decltype(member)>;
-          if constexpr (std::is_same_v<T, RequireCuda>) {
-            *member.value = true;
-          } else if constexpr (std::is_same_v<T, bool*>) {
-            *member = !*member;
-          } else if constexpr (std::is_same_v<T, BackendOptions::Choice*>) {
-            *member = BackendOptions::Choice::kCpu;
-          } else if constexpr (std::is_same_v<T, std::vector<std::string>*>) {
-            member->push_back("more");
-          } else if constexpr (std::is_same_v<T, std::string*>) {
-            *member += "more";
-          } else {
-            *member += 1;
-          }
-        },
-        ref);
+    for (const char* text : {"true", "false", "cpu", "cuda", "exit", "debug", "json", "127.0.0.1:9",
+                             "1", "11s", "3ms", "1MiB", "more"}) {
+      if (setting.value.get(config) != setting.value.get(defaults)) break;
+      setting.value.set(text, config).IgnoreError();
+    }
     for (const Setting& other : Settings()) {
-      const bool same = GetText(other, config) == GetText(other, Config());
+      const bool same = other.value.get(config) == other.value.get(defaults);
       EXPECT_EQ(same, other.name != setting.name) << setting.name << " and " << other.name;
     }
   }
+}
+
+TEST(OldNames, StillWorkInMicrosecondsAndWarn) {
+  const TemporaryFile file("batch-us-max = 2000000\n");
+  const FakeEnvironment environment = {{"HISTSVC_CONNECTION_AGE_US_MAX", "30min"}};
+  const auto parsed = Parse({"--config", file.path(), "--drain-us-max", "5000000"}, environment);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_EQ(parsed->config.batching.batch_us_max, 2000000u);
+  EXPECT_EQ(parsed->config.transport.connection_age_us_max, 1800000000u);
+  EXPECT_EQ(parsed->config.transport.drain_us_max, 5000000u);
+  ASSERT_THAT(parsed->warnings, SizeIs(3));
+  EXPECT_THAT(parsed->warnings[0],
+              HasSubstr(file.path() + ":1: batch-us-max is now called batch-max"));
+  EXPECT_THAT(parsed->warnings[1],
+              HasSubstr("HISTSVC_CONNECTION_AGE_US_MAX is now called HISTSVC_CONNECTION_AGE_MAX"));
+  EXPECT_THAT(parsed->warnings[2], HasSubstr("--drain-us-max is now called --drain-max"));
+}
+
+TEST(OldNames, DoNotExcuseABareNumberUnderTheNewOne) {
+  EXPECT_THAT(ErrorOf({"--drain-max", "30"}), HasSubstr("'30' has no unit"));
+  EXPECT_THAT(ErrorOf({"--drain-max", "30s", "--drain-us-max", "30s"}),
+              HasSubstr("--drain-max is given twice"));
+  EXPECT_THAT(ErrorOf({}, {{"HISTSVC_DRAIN_MAX", "30s"}, {"HISTSVC_DRAIN_US_MAX", "30s"}}),
+              HasSubstr("HISTSVC_DRAIN_MAX is given under its old name too"));
 }
 
 TEST(ProcessEnvironment, ReadsWhatIsSet) {

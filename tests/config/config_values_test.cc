@@ -32,20 +32,29 @@ TEST(ParseBytes, RefusesWhatIsAmbiguousOrTooLarge) {
   }
 }
 
-TEST(ParseMicroseconds, ReadsUnitsAndFractionsOfThem) {
-  EXPECT_EQ(ParseMicroseconds("1500").value(), 1500u);
-  EXPECT_EQ(ParseMicroseconds("200us").value(), 200u);
-  EXPECT_EQ(ParseMicroseconds("5 ms").value(), 5000u);
-  EXPECT_EQ(ParseMicroseconds("1.5s").value(), 1500000u);
-  EXPECT_EQ(ParseMicroseconds("2min").value(), 120000000u);
-  EXPECT_EQ(ParseMicroseconds("1h").value(), 3600000000u);
-  EXPECT_EQ(ParseMicroseconds("9007199254740993").value(), 9007199254740993u);
+TEST(ParseDuration, ReadsUnitsAndFractionsOfThem) {
+  EXPECT_EQ(ParseDuration("0").value(), 0u);
+  EXPECT_EQ(ParseDuration("200us").value(), 200u);
+  EXPECT_EQ(ParseDuration("5 ms").value(), 5000u);
+  EXPECT_EQ(ParseDuration("1.5s").value(), 1500000u);
+  EXPECT_EQ(ParseDuration("2m").value(), 120000000u);
+  EXPECT_EQ(ParseDuration("2min").value(), 120000000u);
+  EXPECT_EQ(ParseDuration("1h").value(), 3600000000u);
+  EXPECT_EQ(ParseDuration("1h30m").value(), 5400000000u);
 }
 
-TEST(ParseMicroseconds, RefusesWhatIsNoTime) {
-  for (const char* text : {"", "s", "-1", "1.5", "0.5us", "1m", "1..5s", "1 s s", "1d", "nan",
-                           "inf", "99999999999999999999h"}) {
-    EXPECT_FALSE(ParseMicroseconds(text).ok()) << text;
+TEST(ParseDuration, RefusesWhatIsNotATime) {
+  for (const char* text : {"", "s", "-1s", "0.5us", "1..5s", "1 s s", "1d", "nan", "inf", "x5s",
+                           "99999999999999999999h", "100000000h"}) {
+    EXPECT_FALSE(ParseDuration(text).ok()) << text;
+  }
+}
+
+TEST(ParseDuration, SaysThatABareNumberLacksItsUnit) {
+  for (const char* text : {"30", "1.5", "-1"}) {
+    EXPECT_EQ(std::string(ParseDuration(text).status().message()),
+              std::string("must be a time with its unit, such as 200us, 5ms, 1.5s, 30m or 2h; '") +
+                  text + "' has no unit");
   }
 }
 
@@ -62,15 +71,20 @@ TEST(ParseOther, ReadsAndRefuses) {
   EXPECT_FALSE(ParseBool("maybe").ok());
 }
 
-TEST(Format, UsesTheLargestUnitThatDivides) {
-  EXPECT_EQ(FormatBytes(0), "0 bytes");
-  EXPECT_EQ(FormatBytes(1000), "1000 bytes");
-  EXPECT_EQ(FormatBytes(uint64_t{64} << 20), "64 MiB");
-  EXPECT_EQ(FormatBytes((uint64_t{1} << 30) + 1024), "1048577 KiB");
-  EXPECT_EQ(FormatMicroseconds(0), "0 us");
-  EXPECT_EQ(FormatMicroseconds(1500), "1500 us");
-  EXPECT_EQ(FormatMicroseconds(3000000), "3 s");
+TEST(Format, WritesWhatTheParsersRead) {
+  EXPECT_EQ(FormatBytes(0), "0B");
+  EXPECT_EQ(FormatBytes(1000), "1000B");
+  EXPECT_EQ(FormatBytes(uint64_t{64} << 20), "64MiB");
+  EXPECT_EQ(FormatBytes((uint64_t{1} << 30) + 1024), "1048577KiB");
+  EXPECT_EQ(FormatDuration(0), "0");
+  EXPECT_EQ(FormatDuration(1500), "1.5ms");
+  EXPECT_EQ(FormatDuration(3000000), "3s");
+  EXPECT_EQ(FormatDuration(uint64_t{720} * 3600 * 1000000), "720h");
   EXPECT_EQ(FormatNumber(0.1), "0.1");
+  for (const uint64_t value : {uint64_t{1}, uint64_t{999999}, uint64_t{90061000001}}) {
+    EXPECT_EQ(ParseDuration(FormatDuration(value)).value(), value);
+    EXPECT_EQ(ParseBytes(FormatBytes(value)).value(), value);
+  }
 }
 
 TEST(ParseAddress, ReadsTheThreeForms) {

@@ -43,7 +43,7 @@ def test_operations_leads_to_each_page(root, page):
 
 def known_flags(root):
     text = (root / "server/config/table.cc").read_text()
-    flags = set(re.findall(r'\{\s*"([a-z][a-z0-9-]+)",\s*kGroup', text))
+    flags = set(re.findall(r'\.(?:old_)?name = "([a-z][a-z0-9-]+)"', text))
     assert len(flags) > 30
     return flags
 
@@ -56,7 +56,7 @@ def test_settings_that_are_named_exist(root, document):
 
 
 def flags_of_the_client(root):
-    text = "".join(path.read_text() for path in (root / "client/cli").glob("*.cc"))
+    text = "".join(path.read_text() for path in (root / "client/cli").rglob("*.cc"))
     return set(re.findall(r'"--([a-z][a-z-]+)"', text))
 
 
@@ -67,14 +67,15 @@ def flags_of_scripts(root):
 
 # Of docker, podman, kubectl and numactl, where the documents use them.
 FOREIGN_FLAGS = {"read-only", "cap-drop", "security-opt", "memory", "ulimit", "env", "gpus", "time", "build-arg",
-                 "from-file", "previous", "health-cmd", "cpunodebind", "membind", "ignore-missing"}
+                 "from-file", "previous", "health-cmd", "cpunodebind", "membind", "ignore-missing", "system",
+                 "no-create-home", "shell", "now"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_flags_that_are_named_exist(root, document):
     text = (root / "docs" / document).read_text()
     known = known_flags(root) | flags_of_the_client(root) | flags_of_scripts(root) | FOREIGN_FLAGS
-    known |= {"config", "print-config", "help", "version"} | {f"no-{flag}" for flag in ("tune", "reflection")}
+    known |= {"config", "print-config", "help", "help-all", "version"} | {f"no-{flag}" for flag in ("tune", "reflection")}
     named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]+)", text))
     assert not named - known
 
@@ -128,7 +129,7 @@ class Started:
 
     def __init__(self, server_bin, folder):
         self.server = Server(server_bin, folder, "server", f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}",
-                             flags=("--drain-delay-us", "0")).start()
+                             flags=("--drain-delay", "0")).start()
         self.metrics_address = self.server.metrics_address
 
     def close(self):
@@ -142,40 +143,38 @@ def printed_settings(server_bin):
     return dict(re.findall(r'^([a-z0-9-]+) = "?([^"\n]*)"?$', done.stdout, re.M))
 
 
-UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "s": 1_000_000, "min": 60_000_000}
+UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "us": 1e-6, "ms": 1e-3, "s": 1, "m": 60,
+         "min": 60}
 
 
 def number(text):
-    value, unit = re.fullmatch(r"([0-9.,]+) ?(KiB|MiB|GiB|s|min|)", text).groups()
+    value, unit = re.fullmatch(r"([0-9.,]+) ?([A-Za-z]*)", text).groups()
     return float(value.replace(",", "")) * UNITS[unit]
 
 
 @pytest.mark.live
-def test_the_table_of_limits(root, server_bin):
+def test_defaults_that_are_named(root, server_bin):
+    """A default stands behind its flag, in brackets."""
     settings = printed_settings(server_bin)
-    text = (root / "docs/OPERATIONS.md").read_text()
-    rows = re.findall(r"^\| `--([a-z-]+)`[^|]*\| ([^|]+?) \|", text, re.M)
-    assert len(rows) >= 6
-    for flag, default in rows:
-        assert number(default) == float(settings[flag]), flag
-    # Elsewhere a default stands behind the flag, in brackets.
-    for document in DOCUMENTS:
-        text = (root / "docs" / document).read_text()
-        for flag, default in re.findall(r"`(?:--)?([a-z]+-[a-z-]+)`\s+\((\d+ ?(?:KiB|MiB|GiB|s|min))[,)]", text):
-            assert number(default) == float(settings[flag]), (document, flag)
+    named = {document: re.findall(r"`(?:--)?([a-z]+-[a-z-]+)`\s+\((\d[\d,]*(?: ?(?:KiB|MiB|GiB|s|m|min))?)[,)]",
+                                  (root / "docs" / document).read_text()) for document in DOCUMENTS}
+    assert len(named["OPERATIONS.md"]) >= 8
+    for document, defaults in named.items():
+        for flag, default in defaults:
+            assert number(default) == number(settings[flag]), (document, flag)
 
 
 @pytest.mark.live
 def test_the_sizing_formula(root, server_bin):
     """Its examples are what it gives for the settings' defaults, and for the overlays what they limit."""
-    settings = {name: float(value) for name, value in printed_settings(server_bin).items()
-                if re.fullmatch(r"\d+", value)}
+    settings = {name: number(value) for name, value in printed_settings(server_bin).items()
+                if re.fullmatch(r"\d+([KMG]iB)?", value)}
     text = (root / "docs/operations/sizing.md").read_text()
     assert "limit = receive-bytes-max + 1.15 × pinned + GPUs × 0.5 GiB + 0.5 GiB" in text
-    assert "pinned ≈ GPUs × lanes × (lane-bytes + lane-payloads × 2.25 KiB)" in text
+    assert "pinned ≈ GPUs × lanes × (lane-bytes + 9 MiB)" in text
 
     def limit_gib(gpus):
-        pinned = gpus * settings["lanes"] * (settings["lane-bytes"] + settings["lane-payloads"] * 2304)
+        pinned = gpus * settings["lanes"] * (settings["lane-bytes"] + 9 * UNITS["MiB"])
         return (settings["receive-bytes-max"] + 1.15 * pinned) / (1 << 30) + 0.5 * gpus + 0.5
 
     without, one = re.search(r"that is ([0-9.]+) GiB without a GPU, and ([0-9.]+) GiB with one", text).groups()

@@ -130,12 +130,12 @@ def test_pods_have_time_to_drain(overlay):
     pod, container = pod_of(overlay[1]), container_of(overlay[1])
     settings = the(overlay[1], "ConfigMap")["data"]
     assert "lifecycle" not in container  # SIGTERM drains
-    assert pod["terminationGracePeriodSeconds"] >= seconds(settings["HISTSVC_DRAIN_US_MAX"]) + 5
-    longest = seconds(settings["HISTSVC_DRAIN_US_MAX"]) - seconds(settings["HISTSVC_DRAIN_DELAY_US"])
+    assert pod["terminationGracePeriodSeconds"] >= seconds(settings["HISTSVC_DRAIN_MAX"]) + 5
+    longest = seconds(settings["HISTSVC_DRAIN_MAX"]) - seconds(settings["HISTSVC_DRAIN_DELAY"])
     assert longest >= 30
     # Readiness turns within the drain delay, so that proxies stop sending before calls are refused.
     assert container["readinessProbe"]["periodSeconds"] <= seconds(
-        settings["HISTSVC_DRAIN_DELAY_US"])
+        settings["HISTSVC_DRAIN_DELAY"])
 
 
 def test_probes(overlay):
@@ -224,7 +224,7 @@ def settings_of(objects):
 @pytest.mark.live
 def test_the_server_takes_every_setting(overlay, server_bin):
     """A misspelt environment variable would only be a warning in the log."""
-    text = subprocess.run([server_bin, "--help"], check=True, capture_output=True, text=True).stdout
+    text = subprocess.run([server_bin, "--help-all"], check=True, capture_output=True, text=True).stdout
     flags = set(re.findall(r"--(?:\[no-\])?([a-z][a-z0-9-]+)", text))
     known = {"HISTSVC_" + flag.upper().replace("-", "_") for flag in flags}
     settings = settings_of(overlay[1])

@@ -87,7 +87,7 @@ class OnCall:
 
     def start(self, name, *flags):
         server = self.servers[name]
-        server.flags = flags if "--drain-delay-us" in flags else ("--drain-delay-us", "0", *flags)
+        server.flags = flags if "--drain-delay" in flags else ("--drain-delay", "0", *flags)
         server.start()
         self.wait_until_seen(server)
         return server
@@ -143,7 +143,7 @@ def test_a_server_that_restarts_again_and_again_and_then_dies(on_call):
 
 
 def test_answers_that_are_slow(on_call, load_bin):
-    slow = on_call.start("slow", "--cpu-lanes", "1", "--inline-bytes-max", "0", "--batch-delay-us-max", "100ms")
+    slow = on_call.start("slow", "--cpu-lanes", "1", "--inline-bytes-max", "0", "--batch-delay-max", "100ms")
     with Load(load_bin, on_call.folder / "load.log", slow.listen, 10_000, 64) as load:
         on_call.told("HistogramLatencyBudgetBurnsFast")
         on_call.told("HistogramLatencyBudgetBurnsSlowly")
@@ -152,7 +152,7 @@ def test_answers_that_are_slow(on_call, load_bin):
 
 def test_more_load_than_room_and_callers_that_send_too_much(on_call, load_bin):
     full = on_call.start("full", "--queue-bytes-max", "1MiB", "--cpu-lanes", "1", "--payload-bytes-max", "1MiB",
-                         "--batch-bytes-max", "1MiB", "--inline-bytes-max", "0", "--batch-delay-us-max", "100ms")
+                         "--batch-bytes-max", "1MiB", "--inline-bytes-max", "0", "--batch-delay-max", "100ms")
     # Sixteen callers that do not retry, for a queue of a few payloads that wait 100 ms each.
     with Load(load_bin, on_call.folder / "load.log", full.listen, 400_000, 16, attempts=1):
         rejecting = on_call.told("HistogramRejectingLoad")
@@ -164,7 +164,7 @@ def test_more_load_than_room_and_callers_that_send_too_much(on_call, load_bin):
 
 
 def test_a_drain_that_does_not_end(on_call):
-    server = on_call.start("draining", "--drain-delay-us", "25s")
+    server = on_call.start("draining", "--drain-delay", "25s")
     server.process.send(signal.SIGTERM)
     on_call.told("HistogramDrainStuck", "draining")
     server.stop()  # the second signal cuts the delay short
@@ -181,7 +181,7 @@ def test_a_certificate_that_is_about_to_expire(on_call):
 
 def test_a_backend_that_the_watchdog_gives_up(on_call, client_bin):
     """A batch that takes longer than it may: the backend is lost, and its callers get errors."""
-    server = on_call.start("hanging", "--batch-us-max", "1ms", "--cpu-lanes", "1", "--batch-bytes-max", "64MiB",
+    server = on_call.start("hanging", "--batch-max", "1ms", "--cpu-lanes", "1", "--batch-bytes-max", "64MiB",
                            "--split-bytes-min", "1TiB", "--inline-bytes-max", "0")
     payload = on_call.folder / "payload"
     payload.write_bytes(bytes(range(256)) * (60 << 12))

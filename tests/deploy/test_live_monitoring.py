@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.live]
 
 def make_server(binary, folder, name, *flags):
     return Server(binary, folder, name, f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}",
-                  flags=("--drain-delay-us", "0", *flags))
+                  flags=("--drain-delay", "0", *flags))
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ http {{
 @pytest.fixture
 def servers(server_bin, tmp_path):
     made = [Server(server_bin, tmp_path, f"server{i}", f"127.0.0.1:{free_port()}",
-                   f"127.0.0.1:{free_port()}", flags=("--drain-delay-us", "2s")) for i in range(2)]
+                   f"127.0.0.1:{free_port()}", flags=("--drain-delay", "2s")) for i in range(2)]
     try:
         yield [server.start() for server in made]
     finally:

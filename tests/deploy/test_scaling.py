@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.live, pytest.mark.root]
 
 COUNT = 3
 MIB = 1 << 20
-FLAGS = ("--allow-plaintext", "--drain-delay-us", "2s")
+FLAGS = ("--allow-plaintext", "--drain-delay", "2s")
 
 
 def ip(*words):

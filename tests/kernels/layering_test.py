@@ -29,7 +29,7 @@ RULES = {
     "kernels/cpu": (rf"{THIRD_PARTY}|{CUDA}", rf"kernels/|{KERNELS_PUBLIC}"),
     "kernels/cuda": (THIRD_PARTY, rf"kernels/|{KERNELS_PUBLIC}"),
     "server": (CUDA, r"kernels/[a-z_]+\.h|server/|histogram/"),
-    "server/base": (rf"{GRPC}|{PROMETHEUS}|{CUDA}", r"kernels/batch\.h|server/base/|server/config/config\.h"),
+    "server/base": (rf"{GRPC}|{PROMETHEUS}|{CUDA}", r"kernels/batch\.h|server/base/"),
     "server/config": (
         rf"{GRPC}|{PROMETHEUS}|{CUDA}",
         r"kernels/(workload|backend_factory)\.h|server/(base|config)/|server/batching/limits\.h",
@@ -135,6 +135,7 @@ def self_test():
         ("server/batching/x.cc", '#include "histogram/v1/histogram.pb.h"', True),
         ("server/batching/x.cc", '#include "server/request/codec.h"', True),
         ("server/base/x.cc", '#include "server/batching/job.h"', True),
+        ("server/base/x.cc", '#include "server/config/config.h"', True),
         ("server/config/x.cc", '#include "server/service/service.h"', True),
         ("server/request/x.cc", '#include "histogram/v1/histogram.pb.h"', False),
         ("server/request/x.cc", "#include <grpcpp/server.h>", True),

@@ -323,7 +323,7 @@ TEST(ServerMetrics, TellsWhatItIs) {
                    {"cuda", "false"}}),
             1);
   EXPECT_EQ(Gauge(metrics, "histsvc_limit", {{"name", "payload_bytes_max"}}), 64 << 20);
-  EXPECT_EQ(Gauge(metrics, "histsvc_limit", {{"name", "drain_seconds_max"}}), 30);
+  EXPECT_EQ(Gauge(metrics, "histsvc_limit", {{"name", "drain_max_seconds"}}), 30);
   EXPECT_EQ(Gauge(metrics, "histsvc_limit", {{"name", "drain_delay_seconds"}}), 3);
   EXPECT_EQ(Gauge(metrics, "histsvc_draining"), 0);
   metrics.SetDraining(true);

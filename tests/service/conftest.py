@@ -52,7 +52,7 @@ def sanitized(server_bin):
 @pytest.fixture(scope="session")
 def shared_server(server_bin, tmp_path_factory):
     """One server with the default limits for all tests that leave it as it was."""
-    with Server(server_bin, tmp_path_factory.mktemp("shared"), ["--drain-delay-us", "0"]) as server:
+    with Server(server_bin, tmp_path_factory.mktemp("shared"), ["--drain-delay", "0"]) as server:
         yield server
 
 
@@ -81,8 +81,8 @@ def start_server(server_bin, tmp_path):
     servers, numbers = [], itertools.count()
 
     def start(*flags, **options):
-        if "--drain-delay-us" not in flags:
-            flags = (*flags, "--drain-delay-us", "0")
+        if "--drain-delay" not in flags:
+            flags = (*flags, "--drain-delay", "0")
         server = Server(server_bin, tmp_path / f"server{next(numbers)}", flags, **options)
         servers.append(server)
         return server

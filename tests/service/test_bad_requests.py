@@ -271,7 +271,7 @@ def test_flipped_and_cut_messages(client, spec, payload, data):
 def small(server_bin, tmp_path_factory):
     """A server that takes payloads of at most 1 MiB and 1000 bins."""
     from harness.server import Server
-    flags = ["--payload-bytes-max", 1 << 20, "--bin-count-max", 1000, "--drain-delay-us", 0]
+    flags = ["--payload-bytes-max", 1 << 20, "--bin-count-max", 1000, "--drain-delay", 0]
     with Server(server_bin, tmp_path_factory.mktemp("small"), flags) as server:
         with Client(server.address) as client:
             yield client

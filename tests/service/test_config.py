@@ -59,13 +59,23 @@ def test_every_size_goes_somewhere_and_describe_shows_where(start_server):
     assert reply.objective == "latency"
 
 
+def test_old_names_work_and_say_so(server_bin):
+    done = run_to_the_end(server_bin, "--print-config", "--drain-us-max", "40000000",
+                          HISTSVC_DRAIN_DELAY_US="4s", HISTSVC_DRIAN_MAX="1s")
+    assert effective(done, "drain-max") == '"40s"'
+    assert effective(done, "drain-delay") == '"4s"'
+    assert "--drain-us-max is now called --drain-max" in done.stderr
+    assert "HISTSVC_DRAIN_DELAY_US is now called HISTSVC_DRAIN_DELAY" in done.stderr
+    assert "HISTSVC_DRIAN_MAX is ignored; did you mean HISTSVC_DRAIN_MAX?" in done.stderr
+
+
 def test_help_names_every_setting(server_bin):
-    done = run_to_the_end(server_bin, "--help")
+    done = run_to_the_end(server_bin, "--help-all")
     assert done.returncode == 0
     for name in ("listen", "metrics-listen", "payload-bytes-max", "bin-count-max", "queue-bytes-max",
                  "receive-bytes-max", "batch-payloads-max", "batch-bytes-max", "stream-payloads-max",
                  "streams-max", "verify-fraction", "backend", "force-kernel", "config",
-                 "print-config", "log-level", "log-format", "drain-delay-us"):
+                 "print-config", "log-level", "log-format", "drain-delay"):
         assert f"--{name}" in done.stdout, name
     assert max(len(line) for line in done.stdout.splitlines()) <= 100
 
@@ -83,6 +93,7 @@ REFUSED = {
     "no value": (["--queue-bytes-max"], {}, ["--queue-bytes-max"]),
     "not a number": (["--batch-payloads-max", "many"], {}, ["--batch-payloads-max", "many"]),
     "negative": (["--batch-payloads-max", "-1"], {}, ["--batch-payloads-max"]),
+    "no unit": (["--drain-max", "30"], {}, ["--drain-max", "'30' has no unit", "1.5s"]),
     "too large": (["--bin-count-max", "65537"], {}, ["--bin-count-max", "65536"]),
     "unknown choice": (["--log-format", "xml"], {}, ["--log-format", "xml", "text", "json"]),
     "unknown kernel": (["--force-kernel", "fastest"], {}, ["fastest", "scalar"]),

@@ -50,7 +50,7 @@ def test_an_idle_connection_does_not_hold_up_the_end(start_server):
 
 def test_silent_connections_hold_up_the_end_no_longer_than_its_bound(start_server):
     """A port scanner, a balancer's probe, a peer that froze: gRPC gives them 20 s to say goodbye."""
-    server = start_server("--drain-us-max", "1s")
+    server = start_server("--drain-max", "1s")
     with http2.connect(server.address), http2.RawConnection(server.address) as connection:
         connection.settle()
         stop_quickly(server)
@@ -67,7 +67,7 @@ def test_a_watcher_of_health_does_not_hold_up_the_end(start_server):
 
 
 def test_health_turns_first_and_calls_are_served_on(start_server):
-    server = start_server("--drain-delay-us", "4s")
+    server = start_server("--drain-delay", "4s")
     with Client(server.address) as client:
         health = health_pb2_grpc.HealthStub(client.channel)
         watches = {name: health.Watch(health_pb2.HealthCheckRequest(service=name), timeout=60)
@@ -90,7 +90,7 @@ def test_health_turns_first_and_calls_are_served_on(start_server):
 
 
 def test_queued_calls_are_answered(start_server):
-    server = start_server("--batch-delay-us-max", "1500ms", "--inline-bytes-max", 0)
+    server = start_server("--batch-delay-max", "1500ms", "--inline-bytes-max", 0)
     with Client(server.address) as client:
         spec = with_everything(BINNINGS["even-7"])
         calls = [client.stub.Compute.future(
@@ -123,7 +123,7 @@ def test_an_open_accumulate_gets_its_histogram_so_far(start_server):
 
 
 def test_an_accumulate_that_waits_in_the_queue_is_counted_first(start_server):
-    server = start_server("--batch-delay-us-max", "1s", "--inline-bytes-max", 0)
+    server = start_server("--batch-delay-max", "1s", "--inline-bytes-max", 0)
     with Client(server.address) as client:
         feed = Feed()
         call = client.stub.Accumulate(iter(feed), timeout=60)
@@ -138,7 +138,7 @@ def test_an_accumulate_that_waits_in_the_queue_is_counted_first(start_server):
 
 
 def test_a_stream_of_many_answers_what_it_has_read(start_server):
-    server = start_server("--batch-delay-us-max", "1s", "--inline-bytes-max", 0)
+    server = start_server("--batch-delay-max", "1s", "--inline-bytes-max", 0)
     with Client(server.address) as client:
         feed = Feed()
         call = client.stub.ComputeMany(iter(feed), timeout=60)
@@ -227,7 +227,7 @@ class Load:
 @pytest.mark.parametrize("size", (1000, 200_000, 3 << 20))
 def test_sigterm_under_load(start_server, size):
     """Everything that began before the signal is answered exactly; streams learn why they end."""
-    server = start_server("--drain-delay-us", "100ms")
+    server = start_server("--drain-delay", "100ms")
     load = Load(server.address, random_bytes(size))
     wait_until(lambda: load.failures or min(load.answered) > 0, 30, "answers to all threads")
     load.terminated_at = time.monotonic()
@@ -240,7 +240,7 @@ def test_sigterm_under_load(start_server, size):
 
 def test_a_client_that_reads_nothing_delays_the_end_only_so_long(start_server):
     """Replies that nobody takes: the drain gives up at its bound, and the process still ends well."""
-    server = start_server("--drain-us-max", "1s")
+    server = start_server("--drain-max", "1s")
     item = pb.ComputeManyRequest(
         request=pb.ComputeRequest(spec=even(65536), payload=b"x")).SerializeToString()
     settings = [(http2.SETTING_INITIAL_WINDOW_SIZE, 0)]
@@ -256,7 +256,7 @@ def test_a_client_that_reads_nothing_delays_the_end_only_so_long(start_server):
 
 
 def test_a_call_that_never_ends_its_message_delays_the_end_only_so_long(start_server):
-    server = start_server("--drain-us-max", "1s")
+    server = start_server("--drain-max", "1s")
     with http2.RawConnection(server.address) as connection:
         connection.settle()
         connection.begin(1, f"/{SERVICE}/Compute")
@@ -268,7 +268,7 @@ def test_a_call_that_never_ends_its_message_delays_the_end_only_so_long(start_se
 
 def test_round_robin_loses_no_call_while_one_of_two_servers_drains(start_server):
     """The client watches health and leaves the server that drains before it stops accepting."""
-    servers = [start_server("--drain-delay-us", "2s") for _ in range(2)]
+    servers = [start_server("--drain-delay", "2s") for _ in range(2)]
     target = "ipv4:" + ",".join(server.address for server in servers)
     config = f"""{{"loadBalancingConfig": [{{"round_robin": {{}}}}],
                    "healthCheckConfig": {{"serviceName": "{SERVICE}"}}}}"""

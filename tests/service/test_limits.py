@@ -68,7 +68,7 @@ def test_a_ping_now_and_then_is_answered(server):
 
 def test_an_old_connection_is_sent_away_and_its_stream_is_not_cut(start_server):
     """The age ends a connection only once its calls are over, however long an Accumulate takes."""
-    with start_server("--connection-age-us-max", "1s") as server, Client(server.address) as client:
+    with start_server("--connection-age-max", "1s") as server, Client(server.address) as client:
         chunks = [random_bytes(50_000, seed=index) for index in range(3)]
         may_go_on = threading.Event()
 

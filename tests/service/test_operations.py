@@ -329,7 +329,7 @@ def test_who_is_ready_listens(server_bin):
     for _ in range(8):
         port, metrics_port = free_ports(2)
         command = [server_bin, "--listen", f"127.0.0.1:{port}", "--metrics-listen", f"127.0.0.1:{metrics_port}",
-                   "--drain-delay-us", "0"]
+                   "--drain-delay", "0"]
         with subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL, env=clean_environment()) as process:
             try:
                 until = time.monotonic() + 60
@@ -342,7 +342,7 @@ def test_who_is_ready_listens(server_bin):
 
 def test_metrics_can_be_switched_off(server_bin, tmp_path):
     from harness.server import Server
-    with Server(server_bin, tmp_path, ["--drain-delay-us", "0"]) as server:
+    with Server(server_bin, tmp_path, ["--drain-delay", "0"]) as server:
         address = server.metrics_address
         assert server.http("/metrics")[0] == 200
     with pytest.raises((urllib.error.URLError, OSError)):

@@ -34,7 +34,7 @@ def fill_queue(server, client):
 
 
 def test_unary_calls_are_refused_when_the_queue_is_full(start_server):
-    server = start_server(*SMALL_QUEUE, "--batch-delay-us-max", "4s")
+    server = start_server(*SMALL_QUEUE, "--batch-delay-max", "4s")
     with Client(server.address) as client:
         queued, refused = fill_queue(server, client)
         assert len(queued) == 7  # of half a MiB and the counts that it will be answered with
@@ -54,7 +54,7 @@ def test_unary_calls_are_refused_when_the_queue_is_full(start_server):
 
 def test_a_client_that_honours_the_pushback_gets_through(start_server):
     """gRPC's own retries, as a service config of ours asks for them."""
-    server = start_server(*SMALL_QUEUE, "--batch-delay-us-max", "300ms")
+    server = start_server(*SMALL_QUEUE, "--batch-delay-max", "300ms")
     config = """{"methodConfig": [{"name": [{"service": "histogram.v1.HistogramService"}],
         "retryPolicy": {"maxAttempts": 5, "initialBackoff": "0.2s", "maxBackoff": "2s",
                         "backoffMultiplier": 2,
@@ -69,7 +69,7 @@ def test_a_client_that_honours_the_pushback_gets_through(start_server):
 
 
 def test_streams_pause_and_everything_is_answered(start_server):
-    server = start_server(*SMALL_QUEUE, "--batch-delay-us-max", "200ms")
+    server = start_server(*SMALL_QUEUE, "--batch-delay-max", "200ms")
     failures = []
 
     def guarded(work):
@@ -109,7 +109,7 @@ def test_streams_pause_and_everything_is_answered(start_server):
 @pytest.mark.parametrize("method", ("ComputeMany", "Accumulate"))
 def test_a_deadline_that_passes_while_the_stream_is_paused(start_server, method):
     """Dropped without any work, counted, and its place given to others."""
-    server = start_server(*SMALL_QUEUE, "--batch-delay-us-max", "2s")
+    server = start_server(*SMALL_QUEUE, "--batch-delay-max", "2s")
     request = pb.ComputeRequest(payload=PAYLOAD)
     messages = {"ComputeMany": [pb.ComputeManyRequest(request=request)] * 3,
                 "Accumulate": [pb.AccumulateRequest(chunk=PAYLOAD)] * 3}[method]

@@ -107,7 +107,7 @@ def test_the_health_of_the_image_needs_no_certificate(start_server, client_bin, 
                               timeout=60, check=False, env=clean_environment())
 
     with start_server(*tls_flags(pki), "--tls-client-ca", pki / "ca.pem", "--token-file", tokens,
-                      "--drain-delay-us", "3s") as server:
+                      "--drain-delay", "3s") as server:
         done = health("health", "--http", server.metrics_address)
         assert (done.returncode, done.stdout) == (0, "ready\n"), done.stderr
         # Over gRPC it takes the caller's certificate.
@@ -205,7 +205,7 @@ def test_a_quota_refuses_with_the_time_to_wait(start_server, tmp_path):
 
 
 def test_a_trace_comes_back_and_stands_in_the_log(start_server):
-    with start_server("--slow-request-us", "1us", "--log-format", "json") as server:
+    with start_server("--slow-request", "1us", "--log-format", "json") as server:
         stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
         _, call = stub.Compute.with_call(pb.ComputeRequest(payload=b"abc"), timeout=10,
                                          metadata=(("traceparent", TRACE),))
@@ -238,7 +238,7 @@ def test_payloads_stand_in_no_log_line_error_or_metric(start_server, tmp_path):
     """At the most talkative level, with requests that succeed, fail and are malformed."""
     tokens = tmp_path / "tokens"
     tokens.write_text(f"alice {TOKEN}\n")
-    with start_server("--log-level", "trace", "--slow-request-us", "1us", "--verify-fraction", "1",
+    with start_server("--log-level", "trace", "--slow-request", "1us", "--verify-fraction", "1",
                       "--token-file", tokens, "--payload-bytes-max", "1MiB") as server:
         channel = open_channel(server.address)
         stub = pb_grpc.HistogramServiceStub(channel)
@@ -278,7 +278,7 @@ def test_no_tenant_counts_what_another_left_behind(start_server, tmp_path):
     tokens = tmp_path / "tokens"
     tokens.write_text(f"alice {TOKEN}\nbob {SLOW}\n")
     with start_server("--token-file", tokens, "--cpu-lanes", "1", "--lanes", "1", "--inline-bytes-max", "0",
-                      "--batch-delay-us-max", "2ms") as server:
+                      "--batch-delay-max", "2ms") as server:
         stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
         sizes = (3_000_001, 1, 65_537, 15, 300_000, 0, 4097)
         for mine, theirs in zip(sizes, sizes[1:], strict=False):

@@ -29,7 +29,7 @@ def start_server(folder):
     ports = pathlib.Path(folder) / "ports"
     process = subprocess.Popen(
         [SERVER, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--port-file", ports,
-         "--drain-delay-us", "0", "--log-level", "error"])
+         "--drain-delay", "0", "--log-level", "error"])
     deadline = time.monotonic() + START_SECONDS
     while not ports.exists():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -78,7 +78,7 @@ class Documents(unittest.TestCase):
         self.assertEqual(counts, [data.count(value) for value in range(256)])
 
     def test_flags_exist(self):
-        text = subprocess.run([SERVER, "--help"], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run([SERVER, "--help-all"], capture_output=True, text=True, check=True).stdout
         known = set(re.findall(r"--[a-z][a-z0-9-]*", text.replace("--[no-]", "--")))
         client = SERVER.parent / "histogram-client"
         for command in ([], ["compute"], ["image"], ["describe"], ["health"], ["bench"]):

@@ -1,0 +1,107 @@
+"""What the server logs: for people, for machines, and about whom."""
+
+import json
+import socket
+import subprocess
+
+import grpc
+import pytest
+
+from harness import specs
+from harness.api import Client
+from harness.waiting import wait_until
+from test_operations import run_to_the_end
+
+
+@pytest.fixture(scope="module")
+def tls_flags(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-subj", "/CN=localhost", "-days", "30", "-keyout", "tls.key", "-out", "tls.crt"],
+                   cwd=folder, check=True, capture_output=True)
+    return ["--tls-cert", folder / "tls.crt", "--tls-key", folder / "tls.key"]
+
+
+def events(server, name):
+    """The fields of each event of that name; every line must be JSON without empty fields."""
+    lines = [json.loads(line) for line in server.stderr().splitlines()]
+    for line in lines:
+        assert "" not in line.values(), line
+    return [line for line in lines if line["event"] == name]
+
+
+def test_grpcs_own_lines_are_json_too(start_server, tls_flags):
+    server = start_server(*tls_flags, "--log-format", "json")
+    host, port = server.address.rsplit(":", 1)
+
+    def told():
+        with socket.create_connection((host, int(port)), 10) as connection:
+            connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            connection.settimeout(10)
+            while connection.recv(1000):
+                pass
+        return events(server, "grpc")
+
+    wait_until(told, 60, "a failed handshake in the log")
+    [first, *_] = told()
+    assert first["level"] == "warn" and "andshake" in first["message"] and ".cc:" in first["source"]
+
+
+def test_requests_that_failed_or_were_slow_name_their_caller(start_server):
+    server = start_server("--log-format", "json", "--slow-request", "1us")
+    with Client(server.address) as client:
+        client.compute(b"abc")
+        with pytest.raises(grpc.RpcError):
+            client.compute(b"abc", specs.even(0))
+    wait_until(lambda: events(server, "request failed") and events(server, "slow request"), 10, "both lines")
+    [failed], [slow] = events(server, "request failed"), events(server, "slow request")
+    assert (failed["code"], failed["level"]) == ("INVALID_ARGUMENT", "info")
+    assert (slow["code"], slow["level"], slow["payload_bytes"]) == ("OK", "warn", 3)
+    for line in (failed, slow):
+        assert line["method"] == "Compute" and line["peer"].startswith("127.0.0.1:")
+
+
+def test_debug_tells_of_settings_requests_and_batches(start_server):
+    server = start_server("--log-format", "json", "--log-level", "debug", "--drain-max", "40s",
+                          env={"HISTSVC_LANES": "3"})
+    with Client(server.address) as client:
+        client.compute(b"x" * 1000)
+    wait_until(lambda: events(server, "request") and events(server, "batch"), 10, "a request and a batch")
+    settings = {line["name"]: (line["value"], line["set_by"]) for line in events(server, "setting")}
+    assert settings["drain-max"] == ("40s", "--drain-max")
+    assert settings["lanes"] == ("3", "HISTSVC_LANES")
+    [request], [batch] = events(server, "request"), events(server, "batch")
+    assert (request["method"], request["code"], request["payload_bytes"]) == ("Compute", "OK", 1000)
+    assert (batch["backend"], batch["payloads"], batch["bytes"]) == ("cpu", 1, 1000)
+    server.stop()
+    [draining] = events(server, "draining")
+    assert draining["drain_max_us"] == 40_000_000
+
+
+CANNOT = {
+    "no folder for the socket": (["--listen", "unix:/no/such/folder/x.sock"],
+                                 "unix:/no/such/folder/x.sock: No such file or directory"),
+    "a certificate that is not there": (["--tls-cert", "/no/such.crt", "--tls-key", "/no/such.key"],
+                                        "cannot read /no/such.crt: No such file or directory"),
+    "tokens that are not there": (["--token-file", "/no/such/tokens"],
+                                  "cannot read /no/such/tokens: No such file or directory"),
+    "a folder of tokens": (["--token-file", "/"], "cannot read /: Is a directory"),
+    "a folder of certificates": (["--tls-cert", "/", "--tls-key", "/"], "cannot read /: Is a directory"),
+}
+
+
+@pytest.mark.parametrize("name", CANNOT)
+def test_what_cannot_start_says_why_in_one_line(server_bin, name):
+    flags, why = CANNOT[name]
+    listen = [] if "--listen" in flags else ["--listen", "127.0.0.1:0"]
+    done = run_to_the_end(server_bin, *listen, "--metrics-listen", "off", "--log-level", "warn", *flags)
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert why in line
+
+
+def test_a_metrics_port_in_use(server, server_bin):
+    done = run_to_the_end(server_bin, "--listen", "127.0.0.1:0", "--metrics-listen", server.metrics_address,
+                          "--log-level", "warn")
+    [line] = done.stderr.splitlines()
+    assert f"cannot bind --metrics-listen {server.metrics_address}: Address already in use" in line
