@@ -27,7 +27,6 @@ def start_prometheus(root, folder, targets, shorten_alerts=False, alertmanager=N
     folder.mkdir()
     config = yaml.safe_load((root / "deploy/prometheus/prometheus.yml").read_text())
     config["global"].update(scrape_interval=SCRAPE, evaluation_interval=SCRAPE)
-    config["global"]["external_labels"]["histogram_docs"] = "https://git.example.com/v1/"
     if alertmanager is None:
         del config["alerting"]
     for name in config["rule_files"]:
