@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from processes import Server, clean_environment, free_port, get
+from watching import panels_of
 
 PAGES = ("alerts", "container", "kubernetes", "security", "sizing", "upgrade", "scaling")
 # Pages by their path within docs/.
@@ -56,7 +57,7 @@ def test_settings_that_are_named_exist(root, document):
 
 
 def flags_of_the_client(root):
-    text = "".join(path.read_text() for path in (root / "client/cli").glob("*.cc"))
+    text = "".join(path.read_text() for path in (root / "client/cli").rglob("*.cc"))
     return set(re.findall(r'"--([a-z][a-z-]+)"', text))
 
 
@@ -187,8 +188,8 @@ def test_the_sizing_formula(root, server_bin):
 
 
 def test_panels_that_are_named_exist(root):
-    titles = {panel["title"] for panel in json.loads(
-        (root / "deploy/grafana/dashboards/histogram.json").read_text())["panels"]}
+    titles = {panel["title"] for panel in panels_of(json.loads(
+        (root / "deploy/grafana/dashboards/histogram.json").read_text()))}
     text = (root / "docs/operations/alerts.md").read_text()
     named = {name for sentence in re.findall(r"[Pp]anels?((?: (?:and )?\*[^*]+\*,?(?: by \w+,?)?)+)", text)
              for name in re.findall(r"\*([^*]+)\*", sentence)}

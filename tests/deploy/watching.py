@@ -52,3 +52,9 @@ def start_prometheus(root, folder, targets, shorten_alerts=False, alertmanager=N
         process.end()
         raise
     return process, address
+
+
+def panels_of(dashboard):
+    """All panels but the rows, those within a collapsed row too."""
+    panels = [panel for each in dashboard["panels"] for panel in (each, *each.get("panels", []))]
+    return [panel for panel in panels if panel["type"] != "row"]
