@@ -1,9 +1,9 @@
 """Renders the kustomizations of deploy/kubernetes without kustomize, for the checks only.
 
-Knows what these files use and refuses everything else: resources, components, labels (pairs,
+Knows what these files use and refuses everything else: namespace, resources, components, labels (pairs,
 includeTemplates), images (newName, newTag, digest), configMapGenerator (literals, files, merge, labels)
-and JSON patches (RFC 6902: add, remove, replace, test). Generated ConfigMaps get no hash behind their names. Where kubectl is
-installed a test compares the result with `kubectl kustomize`.
+and JSON patches (RFC 6902: add, remove, replace, test). Generated ConfigMaps get no hash behind their
+names. Where kubectl is installed a test compares the result with `kubectl kustomize`.
 """
 
 import copy
@@ -12,7 +12,7 @@ import re
 
 import yaml
 
-KNOWN = {"apiVersion", "kind", "resources", "components", "labels", "images", "configMapGenerator", "patches"}
+KNOWN = {"apiVersion", "kind", "namespace", "resources", "components", "labels", "images", "configMapGenerator", "patches"}
 
 
 class RenderError(Exception):
@@ -50,6 +50,8 @@ def _accumulate(folder, kind, objects):
         _label(objects, label)
     for image in kustomization.get("images", []):
         _set_image(objects, image)
+    for each in objects if "namespace" in kustomization else ():
+        each["metadata"]["namespace"] = kustomization["namespace"]
 
 
 def _generate(objects, generator, folder):

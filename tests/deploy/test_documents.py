@@ -66,8 +66,9 @@ def flags_of_scripts(root):
     return set(re.findall(r"^\s+(?:-h \| )?--([a-z][a-z-]+)\)", text, re.M))
 
 
-# Of docker, podman, kubectl and numactl, where the documents use them.
-FOREIGN_FLAGS = {"read-only", "cap-drop", "security-opt", "memory", "ulimit", "env", "gpus", "time", "build-arg",
+# Of docker, podman, kubectl, helm and numactl, where the documents use them.
+FOREIGN_FLAGS = {"build", "cert", "command", "create-namespace", "image", "key", "labels", "namespace", "restart", "rm",
+                 "set", "show-labels", "read-only", "cap-drop", "security-opt", "memory", "ulimit", "env", "gpus", "time", "build-arg",
                  "from-file", "previous", "health-cmd", "cpunodebind", "membind", "ignore-missing"}
 
 
