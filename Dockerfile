@@ -2,15 +2,19 @@
 # nothing else. No shell, no package manager; runs as user 65532 with a read-only root.
 #
 #   docker build -t histogram:0.1.0-cpu .
-#   docker build -t histogram:0.1.0-cuda13 --build-arg CUDA=ON \
-#     --build-arg BUILD_BASE=nvidia/cuda:13.0.1-devel-ubuntu24.04 .
+#   docker build -t histogram:0.1.0-cuda13 --build-arg CUDA_VERSION=13.0.1 .
 #
 # scripts/release builds both with the version and the commit filled in; scripts/image-check tries the
 # result. Settings: --env HISTSVC_..., or flags behind the image's name. docs/operations/container.md
 # says what to start it with.
 
-# Debian 12 or Ubuntu 24.04; for CUDA=ON with the CUDA Toolkit in /usr/local/cuda.
-ARG BUILD_BASE=docker.io/library/debian:bookworm-slim
+# The CUDA Toolkit to build with, by the tag of NVIDIA's image; empty: CPU only. Which driver and which
+# GPUs it asks for: docs/operations/container.md.
+ARG CUDA_VERSION=
+# What to build on, if not on NVIDIA's image or on Debian's: Debian 12 or Ubuntu 24.04; with CUDA=ON its
+# toolkit is in /usr/local/cuda.
+ARG CUDA_BASE=${CUDA_VERSION:+docker.io/nvidia/cuda:${CUDA_VERSION}-devel-ubuntu24.04}
+ARG BUILD_BASE=${CUDA_BASE:-docker.io/library/debian:bookworm-slim}
 
 # ---- The packages and archives that the build needs: changes seldom, so it is a stage of its own.
 FROM ${BUILD_BASE} AS deps
@@ -20,15 +24,16 @@ COPY scripts/install-deps scripts/static-deps scripts/
 RUN scripts/static-deps
 
 FROM deps AS build
-# ON, or OFF for the CPU alone.
-ARG CUDA=OFF
+# ON, or OFF for the CPU alone; by itself as CUDA_VERSION says.
+ARG CUDA_VERSION=
+ARG CUDA=${CUDA_VERSION:+ON}
 ARG CUDA_ARCHITECTURES="75-real;80-real;90-real;90-virtual"
 ARG VERSION=unknown
 ARG COMMIT=unknown
 # Another value builds anew what is cached; it has no other effect.
 ARG BUILD_RUN=1
 COPY . .
-RUN scripts/build-static -DHISTOGRAM_CUDA=${CUDA} -DHISTOGRAM_COMMIT=${COMMIT} \
+RUN scripts/build-static -DHISTOGRAM_CUDA=${CUDA:-OFF} -DHISTOGRAM_COMMIT=${COMMIT} \
     "-DCMAKE_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES}"
 RUN deploy/image/make-root build/static /image "${VERSION}"
 

@@ -1,7 +1,7 @@
-"""JSON Schemas of the two objects of the Prometheus Operator that deploy/kubernetes uses.
+"""JSON Schemas of the objects of the Prometheus Operator and of cert-manager that deploy/ uses.
 
-Written after the operator's API reference (monitoring.coreos.com/v1), for the fields in use: a field
-that is not listed here is an error, as with the strict Kubernetes schemas.
+Written after their API references (monitoring.coreos.com/v1, cert-manager.io/v1), for the fields in use: a
+field that is not listed here is an error, as with the strict Kubernetes schemas.
 """
 
 LABELS = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -50,13 +50,40 @@ PROMETHEUS_RULE_SPEC = {
                        "limit": {"type": "integer"},
                        "rules": {"type": "array", "items": RULE}}}}}}
 
+NAME = {"type": "string", "pattern": r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"}
+ISSUER_SPEC = {
+    "type": "object", "additionalProperties": False, "minProperties": 1, "maxProperties": 1,
+    "properties": {
+        "selfSigned": {"type": "object", "additionalProperties": False},
+        "ca": {"type": "object", "required": ["secretName"], "additionalProperties": False,
+               "properties": {"secretName": NAME}}}}
+CERTIFICATE_SPEC = {
+    "type": "object", "required": ["issuerRef", "secretName"], "additionalProperties": False,
+    "anyOf": [{"required": ["commonName"]}, {"required": ["dnsNames"]}],
+    "properties": {
+        "isCA": {"type": "boolean"}, "commonName": {"type": "string", "maxLength": 64},
+        "secretName": NAME, "dnsNames": {"type": "array", "minItems": 1, "items": NAME},
+        "duration": {"type": "string", "pattern": r"^[0-9]+h$"},
+        "renewBefore": {"type": "string", "pattern": r"^[0-9]+h$"},
+        "usages": {"type": "array", "items": {"enum": [
+            "digital signature", "key encipherment", "server auth", "client auth", "cert sign"]}},
+        "privateKey": {"type": "object", "additionalProperties": False, "properties": {
+            "algorithm": {"enum": ["RSA", "ECDSA", "Ed25519"]}, "size": {"type": "integer"},
+            "rotationPolicy": {"enum": ["Never", "Always"]}}},
+        "issuerRef": {"type": "object", "required": ["name"], "additionalProperties": False,
+                      "properties": {"name": NAME, "kind": {"enum": ["Issuer", "ClusterIssuer"]},
+                                     "group": {"type": "string"}}}}}
 
-def _object(kind, spec):
+MONITORING, CERT_MANAGER = "monitoring.coreos.com/v1", "cert-manager.io/v1"
+
+
+def _object(version, kind, spec):
     return {"type": "object", "required": ["apiVersion", "kind", "metadata", "spec"],
             "additionalProperties": False,
-            "properties": {"apiVersion": {"const": "monitoring.coreos.com/v1"},
+            "properties": {"apiVersion": {"const": version},
                            "kind": {"const": kind}, "metadata": METADATA, "spec": spec}}
 
 
-SCHEMAS = {"PodMonitor": _object("PodMonitor", POD_MONITOR_SPEC),
-           "PrometheusRule": _object("PrometheusRule", PROMETHEUS_RULE_SPEC)}
+SCHEMAS = {kind: _object(version, kind, spec) for version, kind, spec in (
+    (MONITORING, "PodMonitor", POD_MONITOR_SPEC), (MONITORING, "PrometheusRule", PROMETHEUS_RULE_SPEC),
+    (CERT_MANAGER, "Issuer", ISSUER_SPEC), (CERT_MANAGER, "Certificate", CERTIFICATE_SPEC))}

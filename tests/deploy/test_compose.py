@@ -7,7 +7,7 @@ import yaml
 
 FILES = ("compose.yaml", "compose.gpu.yaml")
 # Of a service, in the Compose specification; the fields that these files use.
-KNOWN = {"image", "environment", "ports", "read_only", "cap_drop", "security_opt", "mem_limit",
+KNOWN = {"image", "build", "environment", "ports", "read_only", "cap_drop", "security_opt", "mem_limit",
          "pids_limit", "ulimits", "stop_grace_period", "volumes", "restart", "command",
          "depends_on", "deploy"}
 
@@ -40,6 +40,18 @@ def test_images_are_pinned(folder, name, root):
         assert re.match(r"v?\d+\.\d+\.\d+", tag), image
         if image.startswith("histogram:"):
             assert tag.split("-")[0] == version
+
+
+def test_up_builds_the_image_by_itself(folder, services, root):
+    """From this repository's Dockerfile, with arguments that it knows; with a GPU by the toolkit of the tag."""
+    version = re.search(r"^project\(histogram VERSION ([0-9.]+)", (root / "CMakeLists.txt").read_text(), re.M).group(1)
+    known = set(re.findall(r"^ARG (\w+)", (root / "Dockerfile").read_text(), re.M))
+    build = services["histogram"]["build"]
+    assert (folder / build["context"]).resolve() == root and build["args"]["VERSION"] == version
+    gpu = yaml.safe_load((folder / "compose.gpu.yaml").read_text())["services"]["histogram"]
+    assert set(build["args"]) | set(gpu["build"]["args"]) <= known
+    major = gpu["build"]["args"]["CUDA_VERSION"].split(".")[0]
+    assert gpu["image"].endswith(f"-cuda{major}}}")
 
 
 def test_what_is_mounted_exists(folder, services):

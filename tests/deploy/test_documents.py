@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 from processes import Server, clean_environment, free_port, get
+from watching import panels_of
 
 PAGES = ("alerts", "container", "kubernetes", "security", "sizing", "upgrade", "scaling")
 # Pages by their path within docs/.
@@ -65,9 +66,10 @@ def flags_of_scripts(root):
     return set(re.findall(r"^\s+(?:-h \| )?--([a-z][a-z-]+)\)", text, re.M))
 
 
-# Of docker, podman, kubectl and numactl, where the documents use them.
-FOREIGN_FLAGS = {"read-only", "cap-drop", "security-opt", "memory", "ulimit", "env", "gpus", "time", "build-arg",
-                 "from-file", "previous", "health-cmd", "cpunodebind", "membind", "ignore-missing", "system",
+# Of docker, podman, kubectl, helm and numactl, where the documents use them.
+FOREIGN_FLAGS = {"build", "cert", "command", "create-namespace", "image", "key", "labels", "namespace", "restart", "rm",
+                 "set", "show-labels", "read-only", "cap-drop", "security-opt", "memory", "ulimit", "env", "gpus", "time",
+                 "build-arg", "from-file", "previous", "health-cmd", "cpunodebind", "membind", "ignore-missing", "system",
                  "no-create-home", "shell", "now"}
 
 
@@ -186,8 +188,8 @@ def test_the_sizing_formula(root, server_bin):
 
 
 def test_panels_that_are_named_exist(root):
-    titles = {panel["title"] for panel in json.loads(
-        (root / "deploy/grafana/dashboards/histogram.json").read_text())["panels"]}
+    titles = {panel["title"] for panel in panels_of(json.loads(
+        (root / "deploy/grafana/dashboards/histogram.json").read_text()))}
     text = (root / "docs/operations/alerts.md").read_text()
     named = {name for sentence in re.findall(r"[Pp]anels?((?: (?:and )?\*[^*]+\*,?(?: by \w+,?)?)+)", text)
              for name in re.findall(r"\*([^*]+)\*", sentence)}

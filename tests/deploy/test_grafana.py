@@ -12,14 +12,15 @@ import subprocess
 
 import pytest
 import yaml
+from watching import panels_of
 
-UNITS = {"short", "reqps", "ops", "Bps", "bytes", "decmbytes", "percent", "percentunit", "s",
+UNITS = {"short", "reqps", "ops", "Bps", "bytes", "mbytes", "percent", "percentunit", "s",
          "celsius", "watt"}
 KINDS = {"row", "stat", "timeseries", "heatmap", "table"}
 WANTED = (  # what an operator looks for, by title
     "Payloads by method", "Answers that are not OK", "Latency, all payloads", "Latency heat map",
     "Stages of a request", "Payloads of a batch", "Lanes busy", "Queue", "Kernels chosen", "Bytes", "Dispatch table",
-    "Backends", "Payloads by server", "GPU use")
+    "Backends", "Payloads by server", "Bytes by tenant", "Certificates", "GPU use")
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def dashboard(root):
 
 @pytest.fixture(scope="module")
 def panels(dashboard):
-    return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    return panels_of(dashboard)
 
 
 def expressions(panels):
@@ -43,12 +44,13 @@ def test_it_is_what_its_source_says(root):
 
 
 def test_panels_are_complete(dashboard, panels):
-    ids = [panel["id"] for panel in dashboard["panels"]]
+    rows = [panel for panel in dashboard["panels"] if panel["type"] == "row"]
+    ids = [panel["id"] for panel in rows + panels]
     assert len(set(ids)) == len(ids)
     titles = [panel["title"] for panel in panels]
     assert len(set(titles)) == len(titles)
     assert not set(WANTED) - set(titles)
-    assert {panel["type"] for panel in dashboard["panels"]} == KINDS
+    assert {panel["type"] for panel in rows + panels} == KINDS
     for panel in panels:
         assert panel["description"].endswith("."), panel["title"]
         assert panel["fieldConfig"]["defaults"]["unit"] in UNITS, panel["title"]
@@ -61,7 +63,8 @@ def test_panels_are_complete(dashboard, panels):
 
 
 def test_panels_do_not_overlap(dashboard):
-    places = [(panel["title"], panel["gridPos"]) for panel in dashboard["panels"]]
+    inside = [panel for row in dashboard["panels"] for panel in row.get("panels", [])]
+    places = [(panel["title"], panel["gridPos"]) for panel in dashboard["panels"] + inside]
     for title, place in places:
         assert place["x"] >= 0 and place["x"] + place["w"] <= 24, title
     for (one, a), (other, b) in itertools.combinations(places, 2):
@@ -97,6 +100,26 @@ def test_queries_are_promql(panels, promtool, tmp_path):
                           check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{len(rules)} rules found" in done.stdout
+
+
+def test_what_needs_dcgm_exporter_is_collapsed(dashboard):
+    """A collapsed row holds its panels itself; those of an open one stand behind it."""
+    for panel in dashboard["panels"]:
+        if panel["type"] != "row":
+            assert "DCGM_" not in json.dumps(panel["targets"]), panel["title"]
+        elif panel["collapsed"]:
+            assert all("DCGM_" in each["targets"][0]["expr"] for each in panel["panels"])
+        else:
+            assert not panel["panels"]
+    assert [row["title"] for row in dashboard["panels"] if row.get("collapsed")] == [
+        "GPUs (dcgm-exporter)"]
+
+
+def test_it_leads_to_the_runbook(dashboard, root):
+    address = subprocess.run([root / "deploy/set-docs-address", "--print"], check=True,
+                             capture_output=True, text=True).stdout.strip()
+    assert [link["url"] for link in dashboard["links"]] == [address]
+    assert address.endswith("/docs/operations/alerts.md")
 
 
 def test_provisioning(root):

@@ -1,6 +1,10 @@
-"""deploy/kubernetes, rendered and held against the Kubernetes schemas and our own rules."""
+"""deploy/kubernetes and the Helm chart, rendered and held against the Kubernetes schemas and our own rules.
+
+What concerns the chart alone is in test_chart.py.
+"""
 
 import copy
+import json
 import re
 import shutil
 import subprocess
@@ -10,39 +14,37 @@ import kubernetes_validate
 import pytest
 import yaml
 from kustomize import render
-from operator_schemas import SCHEMAS
+from manifests import KUBERNETES_VERSIONS, container_of, pod_of, render_chart, the, validate
 
-OVERLAYS = ("cpu", "gpu", "plaintext")
-KUBERNETES_VERSIONS = ("1.29", "1.31", "1.33")
-IMAGE_SUFFIX = {"cpu": "cpu", "gpu": "cuda13", "plaintext": "cpu"}
+OVERLAYS = ("cpu", "gpu", "plaintext", "complete")
+IMAGE_SUFFIX = {"cpu": "cpu", "gpu": "cuda13", "plaintext": "cpu", "complete": "cuda13"}
+# What makes the chart install the same.
+CHART_VALUES = {
+    "cpu": {"autoscaling": {"enabled": True}},
+    "gpu": {"backend": "cuda"},
+    "plaintext": {"autoscaling": {"enabled": True}, "tls": {"enabled": False}},
+    "complete": {"backend": "cuda", "tls": {"certManager": True}, "monitors": {"enabled": True},
+                 "dashboard": {"enabled": True}}}
+
+
+def folder_of(root, overlay):
+    """`complete` is the gpu overlay with every component."""
+    if overlay == "complete":
+        return root / "tests/deploy/kustomizations/complete"
+    return root / "deploy/kubernetes/overlays" / overlay
 
 
 @pytest.fixture(scope="module", params=OVERLAYS)
+def kustomization(request, root):
+    return request.param, render(folder_of(root, request.param))
+
+
+@pytest.fixture(scope="module", params=[(way, name) for way in ("kustomize", "helm") for name in OVERLAYS],
+                ids="-".join)
 def overlay(request, root):
-    return request.param, render(root / "deploy/kubernetes/overlays" / request.param)
-
-
-def the(objects, kind, name=None):
-    [found] = [each for each in objects if each["kind"] == kind
-               and name in (None, each["metadata"]["name"])]
-    return found
-
-
-def pod_of(objects):
-    return the(objects, "Deployment")["spec"]["template"]["spec"]
-
-
-def container_of(objects):
-    [container] = pod_of(objects)["containers"]
-    return container
-
-
-def validate(document, version):
-    """Raises for what that version does not know; unknown fields are errors."""
-    if document["kind"] in SCHEMAS:
-        jsonschema.Draft202012Validator(SCHEMAS[document["kind"]]).validate(document)
-    else:
-        kubernetes_validate.validate(document, version, strict=True)
+    """(name, objects), once made by Kustomize and once by Helm."""
+    way, name = request.param
+    return name, render(folder_of(root, name)) if way == "kustomize" else render_chart(CHART_VALUES[name])
 
 
 def seconds(text):
@@ -59,7 +61,7 @@ def test_every_object_fits_the_schema(overlay, version):
 
 def test_unknown_fields_are_errors(root):
     """The check above can fail: a misspelt field anywhere in an object is found."""
-    objects = render(root / "deploy/kubernetes/overlays/cpu")
+    objects = render(folder_of(root, "cpu")) + render(folder_of(root, "complete"))
     for kind in sorted({each["kind"] for each in objects}):
         original = next(each for each in objects if each["kind"] == kind)
         changed = copy.deepcopy(original)
@@ -67,28 +69,50 @@ def test_unknown_fields_are_errors(root):
         place["notAField"] = 1
         with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
             validate(changed, "1.31")
-    deployment = copy.deepcopy(the(objects, "Deployment"))
+    deployment = copy.deepcopy(the(render(folder_of(root, "cpu")), "Deployment"))
     deployment["spec"]["template"]["spec"]["containers"][0]["readinessProb"] = {}
     with pytest.raises(kubernetes_validate.ValidationError, match="readinessProb"):
         validate(deployment, "1.31")
 
 
-def canonical(objects):
-    """Without the hashes that kustomize puts behind the names of generated ConfigMaps."""
-    text = yaml.safe_dump_all(sorted(objects, key=lambda each: (each["kind"],
-                                                                each["metadata"]["name"])))
-    return re.sub(r"\bhistogram-[0-9a-z]{10}\b(?=\n)", "histogram", text)
+def by_name(objects):
+    """{(kind, name): object}, without the hashes that Kustomize puts behind the names of ConfigMaps."""
+    text = re.sub(r"\bhistogram-[0-9a-z]{10}\b(?=\n)", "histogram", yaml.safe_dump_all(objects))
+    named = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(text)}
+    assert len(named) == len(objects)
+    return named
 
 
-def test_our_renderer_agrees_with_kustomize(overlay, root):
+def test_our_renderer_agrees_with_kustomize(kustomization, root):
     kubectl = shutil.which("kubectl")
     command = [kubectl, "kustomize"] if kubectl else [shutil.which("kustomize"), "build"]
     if not command[0]:
         pytest.skip("neither kubectl nor kustomize is installed")
-    name, objects = overlay
-    done = subprocess.run([*command, root / "deploy/kubernetes/overlays" / name], check=True,
-                          capture_output=True, text=True)
-    assert canonical(objects) == canonical(list(yaml.safe_load_all(done.stdout)))
+    name, objects = kustomization
+    done = subprocess.run([*command, folder_of(root, name)], check=True, capture_output=True, text=True)
+    assert by_name(objects) == by_name(list(yaml.safe_load_all(done.stdout)))
+
+
+def without_origin(value):
+    """Without labels and annotations that say who made an object, for which release."""
+    if isinstance(value, list):
+        return [without_origin(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {key: without_origin(each) for key, each in value.items()
+            if key not in ("helm.sh/chart", "histogram/settings")
+            and (not key.startswith("app.kubernetes.io/") or key == "app.kubernetes.io/name")}
+    if "name" in kept and "labels" in kept:  # an object's: generated ConfigMaps bear no label for the name
+        kept["labels"].pop("app.kubernetes.io/name", None)
+    return {key: each for key, each in kept.items() if each or key not in ("labels", "annotations")}
+
+
+def test_the_chart_installs_what_kustomize_does(kustomization):
+    name, objects = kustomization
+    of_the_chart = by_name(render_chart(CHART_VALUES[name]))
+    assert set(of_the_chart) == set(by_name(objects))
+    for which, document in by_name(objects).items():
+        assert without_origin(of_the_chart[which]) == without_origin(document), which
 
 
 # ------------------------------------------------------------------------------------- our rules
@@ -99,7 +123,7 @@ def test_images_are_of_this_version(overlay, root):
     image = container_of(objects)["image"]
     assert image.split("@")[0].endswith(f":{version}-{IMAGE_SUFFIX[name]}"), image
     for each in objects:
-        if each["kind"] not in ("ConfigMap", "HorizontalPodAutoscaler"):
+        if each["kind"] in ("Deployment", "Service", "ServiceAccount", "PodDisruptionBudget", "NetworkPolicy"):
             assert each["metadata"]["labels"]["app.kubernetes.io/version"] == version
 
 
@@ -111,8 +135,11 @@ def test_pods_are_hardened(overlay):
     assert pod["securityContext"]["runAsUser"] > 0
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert not {"hostNetwork", "hostPID", "hostIPC"} & set(pod)
-    assert all(set(volume) - {"name"} <= {"emptyDir", "secret", "configMap"}
+    assert all(set(volume) - {"name"} <= {"emptyDir", "secret", "configMap", "projected"}
                for volume in pod["volumes"])
+    # Of secrets that also hold a CA's key only what is needed is mounted; no token of the API server.
+    assert all(set(source) == {"secret"} and source["secret"]["items"] for volume in pod["volumes"]
+               for source in volume.get("projected", {}).get("sources", []))
     context = container["securityContext"]
     assert context["allowPrivilegeEscalation"] is False and not context["privileged"]
     assert context["readOnlyRootFilesystem"] is True
@@ -128,7 +155,7 @@ def test_requests_are_limits(overlay):
 
 def test_pods_have_time_to_drain(overlay):
     pod, container = pod_of(overlay[1]), container_of(overlay[1])
-    settings = the(overlay[1], "ConfigMap")["data"]
+    settings = the(overlay[1], "ConfigMap", "histogram")["data"]
     assert "lifecycle" not in container  # SIGTERM drains
     assert pod["terminationGracePeriodSeconds"] >= seconds(settings["HISTSVC_DRAIN_MAX"]) + 5
     longest = seconds(settings["HISTSVC_DRAIN_MAX"]) - seconds(settings["HISTSVC_DRAIN_DELAY"])
@@ -142,7 +169,7 @@ def test_probes(overlay):
     name, objects = overlay
     container = container_of(objects)
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
-    settings = the(objects, "ConfigMap")["data"]
+    settings = the(objects, "ConfigMap", "histogram")["data"]
     assert settings["HISTSVC_LISTEN"].endswith(f":{ports['grpc']}")
     assert settings["HISTSVC_METRICS_LISTEN"].endswith(f":{ports['metrics']}")
     probes = [container[f"{probe}Probe"] for probe in ("startup", "readiness", "liveness")]
@@ -158,17 +185,50 @@ def test_probes(overlay):
 def test_tls_is_there_unless_declined(overlay):
     name, objects = overlay
     pod, container = pod_of(objects), container_of(objects)
-    secrets = [volume for volume in pod["volumes"] if "secret" in volume]
+    secrets = [volume for volume in pod["volumes"] if "projected" in volume]
     settings = {each["name"]: each["value"] for each in container.get("env", [])}
+    configured = the(objects, "ConfigMap", "histogram")["data"]
     if name == "plaintext":
         assert not secrets and not settings
-        assert the(objects, "ConfigMap")["data"]["HISTSVC_ALLOW_PLAINTEXT"] == "true"
+        assert configured["HISTSVC_ALLOW_PLAINTEXT"] == "true"
         return
     [mount] = [mount for mount in container["volumeMounts"] if mount["name"] == secrets[0]["name"]]
     assert mount["readOnly"] is True
-    assert len(settings) == 3
-    assert all(value.startswith(mount["mountPath"] + "/") for value in settings.values())
-    assert "HISTSVC_ALLOW_PLAINTEXT" not in the(objects, "ConfigMap")["data"]
+    sources = {each["secret"]["name"]: each["secret"]["items"] for each in secrets[0]["projected"]["sources"]}
+    # The CA that admits callers is not the one that the servers' certificate comes from.
+    assert set(sources) == {"histogram-tls", "histogram-client-ca"}
+    mounted = {f"{mount['mountPath']}/{item['path']}" for items in sources.values() for item in items}
+    assert set(settings.values()) == mounted and len(settings) == 3
+    assert "HISTSVC_ALLOW_PLAINTEXT" not in configured
+
+
+def names_of_the_services(objects, namespace="histogram"):
+    services = [each["metadata"]["name"] for each in objects if each["kind"] == "Service"]
+    assert len(services) == 2
+    return {name + suffix for name in services
+            for suffix in ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.cluster.local")}
+
+
+@pytest.mark.parametrize("way", ("kustomize", "helm"))
+def test_certificates(way, root):
+    objects = (render(folder_of(root, "complete")) if way == "kustomize"
+               else render_chart(CHART_VALUES["complete"]))
+    certificates = {each["spec"]["secretName"]: each["spec"] for each in objects
+                    if each["kind"] == "Certificate"}
+    issuers = {each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] == "Issuer"}
+    for secret in ("histogram-tls", "histogram-caller"):
+        # Each comes from an issuer whose CA is a certificate of the issuer that signs itself.
+        authority = issuers[certificates[secret]["issuerRef"]["name"]]["ca"]["secretName"]
+        assert certificates[authority]["isCA"]
+        assert "selfSigned" in issuers[certificates[authority]["issuerRef"]["name"]]
+        assert certificates[authority]["privateKey"]["rotationPolicy"] == "Never"
+    assert set(certificates["histogram-tls"]["dnsNames"]) == names_of_the_services(objects)
+    assert "server auth" in certificates["histogram-tls"]["usages"]
+    assert "client auth" in certificates["histogram-caller"]["usages"]
+    # What admits callers is the CA of the callers' issuer, and issues nothing for servers.
+    admitting = issuers[certificates["histogram-caller"]["issuerRef"]["name"]]["ca"]["secretName"]
+    assert admitting == "histogram-client-ca"
+    assert certificates["histogram-tls"]["issuerRef"] != certificates["histogram-caller"]["issuerRef"]
 
 
 def test_selectors_find_the_pods(overlay):
@@ -184,15 +244,43 @@ def test_selectors_find_the_pods(overlay):
             assert selector and selector.items() <= labels.items(), document["kind"]
 
 
-def test_gpu_overlay(root):
-    objects = render(root / "deploy/kubernetes/overlays/gpu")
-    deployment, pod = the(objects, "Deployment")["spec"], pod_of(objects)
-    assert container_of(objects)["resources"]["limits"]["nvidia.com/gpu"] == "1"
-    assert deployment["replicas"] >= 2
+def test_gpus_place_the_pods(overlay):
+    """The resource alone: a label would be one more thing that a cluster may not have."""
+    name, objects = overlay
+    pod, resources = pod_of(objects), container_of(objects)["resources"]["limits"]
+    assert "nodeSelector" not in pod and "affinity" not in pod
+    if name not in ("gpu", "complete"):
+        assert not any("gpu" in resource for resource in resources)
+        return
+    deployment = the(objects, "Deployment")["spec"]
+    assert resources["nvidia.com/gpu"] == "1"
+    assert deployment["replicas"] == 1  # one GPU is enough for the first pod to run
     assert deployment["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
-    assert pod["nodeSelector"] and pod["tolerations"][0]["key"] == "nvidia.com/gpu"
-    assert the(objects, "ConfigMap")["data"]["HISTSVC_REQUIRE_BACKEND"] == "cuda"
+    assert pod["tolerations"][0]["key"] == "nvidia.com/gpu"
+    assert the(objects, "ConfigMap", "histogram")["data"]["HISTSVC_REQUIRE_BACKEND"] == "cuda"
     assert not [each for each in objects if each["kind"] == "HorizontalPodAutoscaler"]
+
+
+def test_the_base_needs_nothing_but_kubernetes(root):
+    for name in ("cpu", "gpu", "plaintext"):
+        for document in render(folder_of(root, name)):
+            group = document["apiVersion"].rpartition("/")[0]
+            assert group in ("", "apps", "policy", "autoscaling", "networking.k8s.io"), document["kind"]
+
+
+@pytest.mark.parametrize("way", ("kustomize", "helm"))
+def test_what_kube_prometheus_stack_looks_for(way, root):
+    """Its Prometheus takes objects with its release's label only, its Grafana ConfigMaps with this one."""
+    objects = (render(folder_of(root, "complete")) if way == "kustomize"
+               else render_chart(CHART_VALUES["complete"]))
+    for kind in ("PodMonitor", "PrometheusRule"):
+        assert the(objects, kind)["metadata"]["labels"]["release"] == "kube-prometheus-stack"
+    dashboard = the(objects, "ConfigMap", "histogram-dashboard")
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert json.loads(dashboard["data"]["histogram.json"]) == json.loads(
+        (root / "deploy/grafana/dashboards/histogram.json").read_text())
+    # kubectl apply keeps a copy of an object in an annotation, and those may hold 256 KiB.
+    assert len(json.dumps(dashboard)) < 200_000
 
 
 def test_cpu_overlay_scales_on_a_metric_that_the_adapter_serves(root):
@@ -207,7 +295,8 @@ def test_cpu_overlay_scales_on_a_metric_that_the_adapter_serves(root):
 def test_the_rules_are_those_of_deploy_prometheus(root):
     made = subprocess.run([root / "deploy/kubernetes/make-prometheusrule", "--print"], check=True,
                           capture_output=True, text=True).stdout
-    assert made == (root / "deploy/kubernetes/base/prometheusrule.yaml").read_text()
+    assert made == (
+        root / "deploy/kubernetes/components/kube-prometheus-stack/prometheusrule.yaml").read_text()
     groups = []
     for name in ("recording", "alerting"):
         path = root / f"deploy/prometheus/{name}.rules.yaml"
@@ -216,7 +305,7 @@ def test_the_rules_are_those_of_deploy_prometheus(root):
 
 
 def settings_of(objects):
-    settings = dict(the(objects, "ConfigMap")["data"])
+    settings = dict(the(objects, "ConfigMap", "histogram")["data"])
     settings.update((each["name"], each["value"]) for each in container_of(objects).get("env", []))
     return settings
 

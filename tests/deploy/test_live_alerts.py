@@ -137,9 +137,8 @@ def test_a_server_that_restarts_again_and_again_and_then_dies(on_call):
     server.kill()
     down = on_call.told("HistogramTargetDown", "killed")
     assert down["labels"]["severity"] == "page"
-    assert "histogram_docs" not in down["labels"]
     assert down["annotations"]["runbook_url"] == (
-        "https://git.example.com/v1/docs/operations/alerts.md#histogramtargetdown")
+        "https://git.example.com/histogram/docs/operations/alerts.md#histogramtargetdown")
 
 
 def test_answers_that_are_slow(on_call, load_bin):

@@ -1,6 +1,7 @@
 """deploy/prometheus: the files are valid, every alert is tested and explained."""
 
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -50,13 +51,18 @@ def heading_anchors(text):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
+def address_of_the_runbook(root):
+    done = subprocess.run([root / "deploy/set-docs-address", "--print"], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
 def test_every_alert_has_a_runbook(alerts, root):
     anchors = heading_anchors((root / "docs/operations/alerts.md").read_text())
     for name, rule in alerts.items():
         assert rule["labels"]["severity"] in ("page", "ticket"), name
         assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}, name
-        file, anchor = rule["annotations"]["runbook_url"].split("#")
-        assert file == "{{ $externalLabels.histogram_docs }}docs/operations/alerts.md"
+        address, anchor = rule["annotations"]["runbook_url"].split("#")
+        assert address == address_of_the_runbook(root)
         assert anchor == name.lower() and anchor in anchors, name
 
 
@@ -84,3 +90,25 @@ def test_rules_only_read_metrics_that_exist(root, metric_names):
         used = set(re.findall(r"(?<![:\w])histsvc_\w+", text))
         assert used
         assert not used - metric_names
+
+
+def test_the_address_of_the_runbook_is_set_in_one_place(root, promtool, tmp_path):
+    """In a copy of the sources: all links change, nothing else does, and the generated files are right."""
+    for folder in ("deploy", "tests/deploy"):
+        shutil.copytree(root / folder, tmp_path / folder, symlinks=True,
+                        ignore=shutil.ignore_patterns("__pycache__"))
+    before, address = address_of_the_runbook(root), "https://wiki.test/a_b/histogram?page=alerts"
+    subprocess.run([tmp_path / "deploy/set-docs-address", address], capture_output=True, text=True, check=True)
+    assert address_of_the_runbook(tmp_path) == address
+    changed = 0
+    for path in (path for folder in ("deploy", "tests/deploy") for path in (root / folder).rglob("*")):
+        if path.is_file() and path.suffix in (".yaml", ".json"):
+            text = path.read_text()
+            changed += before in text
+            assert (tmp_path / path.relative_to(root)).read_text() == text.replace(before, address), path
+    assert changed >= 5  # rules, their object, their tests, the dashboard, the chart
+    run(promtool, "test", "rules", tmp_path / "tests/deploy" / RULE_TESTS[0])
+    for wrong in ("", "wiki", "https://wiki.test/#here", "https://wiki.test/a&b", "ftp://wiki.test"):
+        done = subprocess.run([tmp_path / "deploy/set-docs-address", wrong], capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and done.stderr, wrong
+    assert address_of_the_runbook(tmp_path) == address

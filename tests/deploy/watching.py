@@ -27,7 +27,6 @@ def start_prometheus(root, folder, targets, shorten_alerts=False, alertmanager=N
     folder.mkdir()
     config = yaml.safe_load((root / "deploy/prometheus/prometheus.yml").read_text())
     config["global"].update(scrape_interval=SCRAPE, evaluation_interval=SCRAPE)
-    config["global"]["external_labels"]["histogram_docs"] = "https://git.example.com/v1/"
     if alertmanager is None:
         del config["alerting"]
     for name in config["rule_files"]:
@@ -53,3 +52,9 @@ def start_prometheus(root, folder, targets, shorten_alerts=False, alertmanager=N
         process.end()
         raise
     return process, address
+
+
+def panels_of(dashboard):
+    """All panels but the rows, those within a collapsed row too."""
+    panels = [panel for each in dashboard["panels"] for panel in (each, *each.get("panels", []))]
+    return [panel for panel in panels if panel["type"] != "row"]
