@@ -12,6 +12,8 @@ ValueCounts CountValues(absl::Span<const uint8_t> samples) {
   return counts;
 }
 
+std::string_view KernelName(size_t samples) { return cpu::DefaultKernel(samples).name; }
+
 Histogram Count(absl::Span<const uint8_t> samples, const Binning& binning) {
   return Fold(CountValues(samples), binning);
 }

@@ -1,10 +1,13 @@
 #include "client/cli/app.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <exception>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -12,6 +15,19 @@
 #include "client/cli/commands/completion.h"
 
 namespace histogram::cli {
+
+namespace {
+
+// What a file's name says of what is in it; empty: nothing.
+std::string FormatOf(const std::string& path) {
+  const std::string lower = absl::AsciiStrToLower(path);
+  for (const char* const format : {"json", "csv", "svg"}) {
+    if (absl::EndsWith(lower, absl::StrCat(".", format))) return format;
+  }
+  return "";
+}
+
+}  // namespace
 
 void AddOutputOptions(CLI::App& command, OutputOptions& options,
                       const std::vector<std::string>& formats) {
@@ -22,10 +38,24 @@ void AddOutputOptions(CLI::App& command, OutputOptions& options,
       ->check(CLI::Validator(
           [formats, names](std::string& text) {
             const bool known = std::find(formats.begin(), formats.end(), text) != formats.end();
-            return known ? std::string() : "\"" + text + "\" is none of " + names;
+            return known ? std::string() : "\"" + text + "\" must be one of " + names;
           },
           ""));
-  command.add_option("--output", options.output, "Write to this file")->type_name("FILE");
+  command
+      .add_option("--output", options.output,
+                  "Write to this file, in the format that its name ends in; - is standard output")
+      ->type_name("FILE");
+  command.parse_complete_callback([&command, &options, formats, names] {
+    if (options.output == "-") options.output.clear();
+    if (command.get_option("--format")->count() > 0) return;
+    const std::string format = FormatOf(options.output);
+    if (format.empty()) return;
+    if (std::find(formats.begin(), formats.end(), format) == formats.end()) {
+      throw CLI::ValidationError("--output", absl::StrCat("this command does not write ", format,
+                                                          ", but ", names));
+    }
+    options.format = format;
+  });
 }
 
 namespace {
@@ -42,8 +72,11 @@ constexpr char kFooter[] = R"(Examples:
 The server's address is that of --server, else of the environment variable HISTSVC_SERVER, else
 127.0.0.1:50051. Exit codes: 0; 2: the command line makes no sense; 1: anything else.)";
 
+constexpr char kServerGroup[] = "Server";
+
 struct Options {
   ServerOptions server;
+  ComputeOptions count;
   ComputeOptions compute;
   ImageOptions image;
   DescribeOptions describe;
@@ -53,7 +86,7 @@ struct Options {
 };
 
 void AddServerOptions(CLI::App& app, ServerOptions& options) {
-  const char* const group = "Server";
+  const char* const group = kServerGroup;
   app.add_option("--server", options.server, "HOST:PORT or unix:PATH (default 127.0.0.1:50051)")
       ->type_name("ADDRESS")
       ->envname("HISTSVC_SERVER")
@@ -96,21 +129,26 @@ void AddServerOptions(CLI::App& app, ServerOptions& options) {
       ->group(group);
 }
 
-void AddCompute(CLI::App& app, ComputeOptions& options) {
-  CLI::App& command = *app.add_subcommand("compute", "Count the bytes of files or standard input");
-  command.add_option("files", options.files, "Files; - is standard input")
-      ->type_name("FILE")
-      ->required();
+std::string CheckBinCount(const std::string& text) {
+  uint32_t count = 0;
+  if (absl::SimpleAtoi(text, &count) && count > 0) return "";
+  const bool whole = text.find_first_not_of("0123456789") == std::string::npos;
+  return whole && text.find_first_not_of('0') != std::string::npos
+             ? absl::StrCat(text, " bins are too many")
+             : absl::StrCat("\"", text, "\" must be a whole number >= 1");
+}
+
+void AddCompute(CLI::App& app, const char* name, const char* description,
+                ComputeOptions& options) {
+  CLI::App& command = *app.add_subcommand(name, description);
+  command
+      .add_option("files", options.files,
+                  "Files; - is standard input, as is no file where something feeds it")
+      ->type_name("FILE");
   CLI::Option* const bins =
       command.add_option("--bins", options.bins, "So many bins of equal width over 0..256")
           ->type_name("N")
-          ->check(CLI::Validator(
-              [](std::string& text) {
-                uint32_t count = 0;
-                const bool good = absl::SimpleAtoi(text, &count) && count > 0;
-                return good ? std::string() : "\"" + text + "\" is no number of bins from 1 on";
-              },
-              ""));
+          ->check(CLI::Validator([](std::string& text) { return CheckBinCount(text); }, ""));
   CLI::Option* const range =
       command.add_option("--range", options.range, "The range of --bins, numpy's way")
           ->type_name("LO:HI")
@@ -140,7 +178,7 @@ void AddCompute(CLI::App& app, ComputeOptions& options) {
 void AddImage(CLI::App& app, ImageOptions& options) {
   CLI::App& command =
       *app.add_subcommand("image", "The histogram of each channel of a PGM, PPM or PNG picture");
-  command.add_option("file", options.file, "The picture")->type_name("FILE")->required();
+  command.add_option("file", options.file, "The picture; - is standard input")->type_name("FILE")->required();
   command
       .add_option("--binarize", options.binarize,
                   "Write the picture in black and white, parted at Otsu's threshold (.png or .pgm)")
@@ -170,44 +208,81 @@ void AddOthers(CLI::App& app, Options& options) {
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
 }
 
+// "histogram FILE" is short for "histogram count FILE": where the first word that is neither an
+// option nor its value is a file rather than a command.
+void ImplyCount(const CLI::App& app, std::vector<std::string>& arguments) {
+  const CLI::App& count = *app.get_subcommand("count");
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word == "-" || !absl::StartsWith(word, "-")) {
+      const auto named = [&](const CLI::App* command) { return command->get_name() == word; };
+      if (app.get_subcommands(named).empty() && (word == "-" || access(word.c_str(), F_OK) == 0)) {
+        arguments.insert(arguments.begin(), "count");
+      }
+      return;
+    }
+    const CLI::Option* option = app.get_option_no_throw(word);
+    if (option == nullptr) option = count.get_option_no_throw(word);
+    if (option != nullptr && option->get_items_expected_max() > 0) ++i;
+  }
+}
+
+// What is counted in this process needs no certificate and no token: whoever gives one means to
+// name a server.
+void CheckServerOptions(const CLI::App& app, const Options& options) {
+  if (!options.count.in_process || !(app.got_subcommand("count") || app.got_subcommand("image"))) {
+    return;
+  }
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group() == kServerGroup && option->count() > 0 &&
+        option->get_name() != "--timeout") {
+      throw CLI::ValidationError(option->get_name(), "needs --server: without one, this process counts");
+    }
+  }
+}
+
 // CLI11 says of a mistyped command only that one is missing.
 std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   if (error.get_name() != "RequiredError") return error.what();
-  if (app.got_subcommand("compute"))
-    return "compute needs a FILE to count, or - for standard input";
   if (app.got_subcommand("image")) return "image needs the FILE of a picture";
   if (app.got_subcommand("completion")) return "completion needs a SHELL: bash, zsh or fish";
   if (!app.get_subcommands().empty()) return error.what();
-  const std::string commands = "compute, image, describe, health, bench or completion";
+  const std::string commands = "count, compute, image, describe, health, bench or completion";
   const std::vector<std::string> rest = app.remaining();
-  if (rest.empty()) return "say what to do: " + commands;
+  if (rest.empty()) return absl::StrCat("name a FILE to count, or a command: ", commands);
   if (absl::StartsWith(rest[0], "-")) return absl::StrCat("there is no option ", rest[0]);
-  return absl::StrCat("there is no command \"", rest[0], "\"; say ", commands);
+  return absl::StrCat("there is no command \"", rest[0], "\", nor a file of that name; the commands are ", commands);
 }
 
 }  // namespace
 
 int Run(std::vector<std::string> arguments, Environment& env) {
   Options options;
-  CLI::App app("Exact histograms of bytes, from a histogram server.", "histogram-client");
-  app.set_version_flag("--version", "histogram-client " HISTOGRAM_VERSION);
+  CLI::App app("Exact histograms of bytes, from a histogram server.", env.program);
+  app.set_version_flag("--version", env.program + " " HISTOGRAM_VERSION);
   app.footer(kFooter);
   app.require_subcommand(1);
   app.fallthrough();
   AddServerOptions(app, options.server);
-  AddCompute(app, options.compute);
+  AddCompute(app, "count", "Count the bytes of files or standard input, without a server",
+             options.count);
+  AddCompute(app, "compute", "The same by a server", options.compute);
   AddImage(app, options.image);
   AddBench(app, options.bench);
   AddOthers(app, options);
   try {
+    ImplyCount(app, arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
     app.parse(std::move(arguments));
+    options.count.in_process = options.image.in_process = app.count("--server") == 0;
+    CheckServerOptions(app, options);
   } catch (const CLI::Success& success) {
     return app.exit(success, env.out, env.err);
   } catch (const CLI::ParseError& error) {
     return UsageError(env, WhatIsWrong(app, error));
   }
   try {
+    if (app.got_subcommand("count")) return RunCompute(options.count, options.server, env);
     if (app.got_subcommand("compute")) return RunCompute(options.compute, options.server, env);
     if (app.got_subcommand("image")) return RunImage(options.image, options.server, env);
     if (app.got_subcommand("bench")) return RunBench(options.bench, options.server, env);

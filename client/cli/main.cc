@@ -1,4 +1,4 @@
-// histogram-client: the command line over the client library.
+// histogram, also installed as histogram-client: the command line over kernels and client library.
 #include <grpc/grpc.h>
 #include <malloc.h>
 #include <unistd.h>
@@ -23,6 +23,12 @@ std::optional<std::string> GetEnvironmentVariable(const std::string& name) {
   const char* const value = std::getenv(name.c_str());
   if (value == nullptr) return std::nullopt;
   return value;
+}
+
+// The program has two names, and calls itself as its user does.
+std::string ProgramName(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name == "histogram" ? "histogram" : "histogram-client";
 }
 
 }  // namespace
@@ -55,12 +61,13 @@ int main(int argc, char** argv) {
       std::cerr,
       histogram::cli::DetectTerminal(STDOUT_FILENO, GetEnvironmentVariable),
       histogram::cli::DetectTerminal(STDERR_FILENO, GetEnvironmentVariable),
+      ProgramName(argv[0]),
   };
   int code = histogram::cli::Run(std::vector<std::string>(argv + 1, argv + argc), env);
   errno = 0;
   if (!std::cout.flush()) {
     const char* const why = errno != 0 ? strerror(errno) : "it is closed or full";
-    std::cerr << "histogram-client: cannot write to standard output: " << why << "\n";
+    std::cerr << env.program << ": cannot write to standard output: " << why << "\n";
     code = histogram::cli::kFailure;
   }
   std::cerr.flush();

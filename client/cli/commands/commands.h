@@ -22,17 +22,19 @@ struct Environment {
   std::ostream& err;
   Terminal out_terminal;
   Terminal err_terminal;
+  std::string program = "histogram-client";  // as its user calls it
 };
 
 enum ExitCode { kSuccess = 0, kFailure = 1, kUsage = 2 };
 
 struct OutputOptions {
-  std::string format = "table";  // table, json, csv, svg
+  std::string format = "table";  // table, json, csv, svg; by default what `output` ends in
   std::string output = {};       // a file; empty: standard output
 };
 
 struct ComputeOptions {
-  std::vector<std::string> files = {};
+  bool in_process = false;  // no server is asked
+  std::vector<std::string> files = {};  // empty: standard input
   std::optional<uint32_t> bins = std::nullopt;
   std::string range = {};      // LO:HI
   std::string edges = {};      // a,b,c
@@ -44,6 +46,7 @@ struct ComputeOptions {
 };
 
 struct ImageOptions {
+  bool in_process = false;
   std::string file = {};
   std::string binarize = {};  // a file to write; empty: none
   OutputOptions output = {};

@@ -56,7 +56,7 @@ std::vector<Command> CommandsOf(const CLI::App& app) {
 }
 
 bool TakesFiles(const Command& command) {
-  return command.name == "compute" || command.name == "image";
+  return command.name == "count" || command.name == "compute" || command.name == "image";
 }
 
 std::string OptionNames(const std::vector<Option>& options) {

@@ -14,7 +14,6 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
 #include "client/cli/render/export.h"
-#include "client/cli/render/progress.h"
 #include "client/cli/render/svg.h"
 #include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
@@ -170,8 +169,14 @@ absl::Status Binarize(const Picture& picture, const std::string& path) {
   return WriteFile(path, *png);
 }
 
-// All channels over one stream.
-absl::StatusOr<Picture> CountPicture(Image image, const ServerOptions& server, Environment& env) {
+std::string HowToConvert(const std::string& file, absl::string_view format) {
+  const std::string name = SafeText(file);
+  const std::string stem = name.substr(0, name.rfind('.'));
+  return absl::StrCat(name, " is a ", format, " picture; convert it: magick ", ShellWord(name), " ",
+                      ShellWord(stem + ".png"));
+}
+
+absl::StatusOr<Picture> CountPicture(Image image, const Place& place, Environment& env) {
   Picture picture;
   picture.image = std::move(image);
   std::vector<Input> inputs;
@@ -183,13 +188,11 @@ absl::StatusOr<Picture> CountPicture(Image image, const ServerOptions& server, E
     Channel grey = GreyOf(picture.image);
     inputs.push_back({grey.name, "", std::move(grey.values)});
   }
-  const absl::StatusOr<Connection> connection = Connect(server);
-  if (!connection.ok()) return connection.status();
   v1::Spec spec;
   spec.set_statistics(true);
-  Progress progress(env.err, env.err_terminal);
-  for (auto& result :
-       CountInputs(*connection, spec, std::move(inputs), env.standard_input, progress)) {
+  auto results = CountInputs(place, spec, std::move(inputs), env);
+  if (!results.ok()) return results.status();
+  for (auto& result : *results) {
     if (!result.ok()) return result.status();
     picture.reports.push_back(*std::move(result));
   }
@@ -203,14 +206,27 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
   if (!ending.empty() && !absl::EndsWith(ending, ".pgm") && !absl::EndsWith(ending, ".png")) {
     return UsageError(env, "--binarize: the file's name must end in .png or .pgm");
   }
-  const absl::StatusOr<std::string> bytes = ReadFile(options.file);
+  const std::pair<const char*, std::string> outputs[] = {{"--binarize", options.binarize},
+                                                         {"--output", options.output.output}};
+  for (const auto& [option, path] : outputs) {
+    if (absl::Status status = CheckOutput(option, path, {options.file}, env.standard_input);
+        !status.ok()) {
+      return UsageError(env, std::string(status.message()));
+    }
+  }
+  const absl::StatusOr<std::string> bytes = ReadFile(
+      options.file == "-" ? absl::StrCat("/dev/fd/", env.standard_input) : options.file);
   if (!bytes.ok()) return Fail(env, std::string(bytes.status().message()));
+  if (const absl::string_view format = ForeignFormat(*bytes); !format.empty()) {
+    return Fail(env, HowToConvert(options.file, format));
+  }
   absl::StatusOr<Image> image = DecodeImage(*bytes);
   if (!image.ok()) {
     return Fail(env, absl::StrCat(SafeText(options.file), ": ", image.status().message()));
   }
-  const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), server, env);
-  if (!picture.ok()) return Fail(env, Explain(picture.status(), server));
+  const Place place = {options.in_process, server};
+  const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), place, env);
+  if (!picture.ok()) return Fail(env, ExplainCount(picture.status(), place));
   if (!options.binarize.empty()) {
     if (absl::Status status = Binarize(*picture, options.binarize); !status.ok()) {
       return Fail(env, std::string(status.message()));

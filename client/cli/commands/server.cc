@@ -102,13 +102,13 @@ std::string RenderDescription(const v1::DescribeResponse& description, const Ter
 }  // namespace
 
 int Fail(Environment& env, const std::string& message) {
-  env.err << "histogram-client: " << SafeText(message) << "\n" << std::flush;
+  env.err << env.program << ": " << SafeText(message) << "\n" << std::flush;
   return kFailure;
 }
 
 int UsageError(Environment& env, const std::string& message) {
-  env.err << "histogram-client: " << SafeText(message) << "\n"
-          << "Run histogram-client --help for more information.\n"
+  env.err << env.program << ": " << SafeText(message) << "\n"
+          << "Run " << env.program << " --help for more information.\n"
           << std::flush;
   return kUsage;
 }

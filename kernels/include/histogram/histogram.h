@@ -11,7 +11,9 @@
 #include <histogram/binning.h>
 #include <histogram/statistics.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "absl/types/span.h"
 #include "kernels/workload.h"
@@ -20,6 +22,9 @@ namespace histogram {
 
 // How often each of the 256 values occurs in `samples`.
 ValueCounts CountValues(absl::Span<const uint8_t> samples);
+
+// The name of the kernel by which this processor counts so many samples.
+std::string_view KernelName(size_t samples);
 
 // The histogram of `samples` under `binning`.
 Histogram Count(absl::Span<const uint8_t> samples, const Binning& binning);
