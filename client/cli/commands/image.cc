@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
+#include "client/cli/render/cut_off.h"
 #include "client/cli/render/export.h"
 #include "client/cli/render/svg.h"
 #include "client/cli/render/table.h"
@@ -49,23 +49,6 @@ std::string Colour(const std::string& channel) {
   return "#475569";
 }
 
-// Pictures often have one peak at black or white that would flatten all else: where the tallest
-// bins are more than three times the others, the axis ends above the others.
-std::optional<double> CountMax(const std::vector<Series>& all) {
-  constexpr size_t kPeaks = 2;  // of a channel
-  uint64_t tallest = 0;
-  uint64_t others = 0;
-  for (const Series& series : all) {
-    std::vector<uint64_t> counts = series.counts;
-    std::sort(counts.begin(), counts.end(), std::greater<>());
-    if (counts.size() <= kPeaks) return std::nullopt;
-    tallest = std::max(tallest, counts[0]);
-    others = std::max(others, counts[kPeaks]);
-  }
-  if (others == 0 || tallest <= 3 * others) return std::nullopt;
-  return 1.1 * static_cast<double>(others);
-}
-
 std::string RenderImageSvg(const Picture& picture, const std::string& file) {
   Panel panel;
   panel.title = BaseName(file);
@@ -77,11 +60,7 @@ std::string RenderImageSvg(const Picture& picture, const std::string& file) {
     panel.series.push_back({report.source, Colour(report.source), CountsOf(report)});
   }
   panel.threshold = ThresholdOf(picture);
-  panel.count_max = CountMax(panel.series);
-  if (panel.count_max.has_value()) {
-    absl::StrAppend(&panel.subtitle, ", cut off above ",
-                    FormatCount(static_cast<uint64_t>(*panel.count_max)));
-  }
+  panel.count_max = CutOffOfPicture(Envelope(panel.series));
   return RenderSvg({panel});
 }
 
@@ -114,6 +93,7 @@ std::string RenderImageTable(const Picture& picture, const std::string& file,
   const size_t used = 11 + 5 * kWidth + 3;
   const size_t spark = columns >= used + 16 ? std::min<size_t>(columns - used, 64) : 0;
   text += Dim(terminal, head + (spark > 0 ? "   values 0 to 255" : "")) + "\n";
+  bool cut_off = false;
   for (const Report& report : picture.reports) {
     const v1::Statistics& s = report.histogram.statistics();
     absl::StrAppend(&text, "  ", PadRight(report.source, 9));
@@ -126,12 +106,17 @@ std::string RenderImageTable(const Picture& picture, const std::string& file,
       text += PadLeft(Optional(has, value), kWidth);
     }
     if (spark > 0) {
-      absl::StrAppend(&text, "   ",
-                      Cyan(terminal, Sparkline(CountsOf(report), spark, terminal.utf8)));
+      const std::string line = Sparkline(CountsOf(report), spark, terminal.utf8);
+      cut_off = cut_off || absl::StrContains(line, CutOffMark(terminal.utf8));
+      absl::StrAppend(&text, "   ", Cyan(terminal, line));
     }
     text += "\n";
   }
   text += "\n";
+  if (cut_off) {
+    const std::string mark = CutOffMark(terminal.utf8);
+    text += Dim(terminal, "  " + mark + " is cut off: it is far higher than the rest\n");
+  }
   const Report& grey = picture.reports[picture.grey];
   if (const auto threshold = ThresholdOf(picture); threshold.has_value()) {
     uint64_t dark = 0;
