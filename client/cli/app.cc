@@ -251,6 +251,9 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> rest = app.remaining();
   if (rest.empty()) return absl::StrCat("name a FILE to count, or a command: ", commands);
   if (absl::StartsWith(rest[0], "-")) return absl::StrCat("there is no option ", rest[0]);
+  if (rest[0].find_first_of("*?[") != std::string::npos) {
+    return absl::StrCat("no file matches ", rest[0]);
+  }
   return absl::StrCat("there is no command \"", rest[0], "\", nor a file of that name; the commands are ", commands);
 }
 

@@ -82,6 +82,7 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   Chunk* Append(const std::shared_ptr<ReceivedMessage>& message) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Count(Chunk* chunk);
   void AddUp(Chunk& chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AddReceipt(const Chunk& chunk) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FinishCall() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void PushReply(bool final) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Ends the stream with the first error; chunks that are not yet counted cost no more work.
@@ -105,6 +106,7 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   ValueCounts totals_ ABSL_GUARDED_BY(mu_){};
   uint64_t samples_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t chunks_added_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t chunk_bytes_max_ ABSL_GUARDED_BY(mu_) = 0;
   Answer answer_ ABSL_GUARDED_BY(mu_);
   std::deque<grpc::ByteBuffer> replies_ ABSL_GUARDED_BY(mu_);
   absl::Status error_ ABSL_GUARDED_BY(mu_);  // ends the stream
@@ -291,9 +293,25 @@ void AccumulateStream::AddUp(Chunk& chunk) {
   for (uint32_t value = 0; value < kByteValues; ++value) totals_[value] += chunk.counts[value];
   samples_ += chunk.bytes;
   ++chunks_added_;
-  answer_.receipt.batch = chunk.report;
-  answer_.receipt.queue_ns = chunk.queue_ns;
+  AddReceipt(chunk);
   if (chunk.snapshot) PushReply(/*final=*/false);
+}
+
+// The times of all chunks; the kernel of the longest, which stands for the stream better than that
+// of its last few bytes.
+void AccumulateStream::AddReceipt(const Chunk& chunk) {
+  BatchReport& all = answer_.receipt.batch;
+  const uint64_t gather_ns = all.gather_ns + chunk.report.gather_ns;
+  const uint64_t transfer_ns = all.transfer_ns + chunk.report.transfer_ns;
+  const uint64_t kernel_ns = all.kernel_ns + chunk.report.kernel_ns;
+  if (chunk.bytes >= chunk_bytes_max_) {
+    chunk_bytes_max_ = chunk.bytes;
+    all = chunk.report;
+  }
+  all.gather_ns = gather_ns;
+  all.transfer_ns = transfer_ns;
+  all.kernel_ns = kernel_ns;
+  answer_.receipt.queue_ns += chunk.queue_ns;
 }
 
 void AccumulateStream::Fail(absl::Status status) {

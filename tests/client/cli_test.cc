@@ -58,33 +58,37 @@ TEST_F(Cli, Help) {
 
 TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{}, "say what to do"},
+      {{}, "name a FILE to count, or a command"},
+      {{"*.bin"}, "no file matches *.bin"},
       {{"comput"}, "no command \"comput\""},
       {{"--frobnicate"}, "no option --frobnicate"},
-      {{"compute"}, "compute needs a FILE"},
+      {{"compute"}, "name a FILE to count"},
+      {{"count"}, "name a FILE to count"},
+      {{"image"}, "image needs the FILE"},
       {{"compute", "f", "--frobnicate"}, "--frobnicate"},
-      {{"compute", "f", "--bins", "0"}, "\"0\" is no number of bins"},
-      {{"compute", "f", "--bins", "-3"}, "--bins"},
+      {{"compute", "f", "--bins", "0"}, "--bins: \"0\" must be a whole number >= 1"},
+      {{"compute", "f", "--bins", "-3"}, "\"-3\" must be a whole number >= 1"},
+      {{"compute", "f", "--bins", "99999999999999"}, "--bins: 99999999999999 bins are too many"},
       {{"compute", "f", "--bins", "4", "--edges", "1,2"}, "excludes"},
       {{"compute", "f", "--bins", "4", "--alphabet", "a:26:6"}, "excludes"},
       {{"compute", "f", "--edges", "1,2", "--alphabet", "a:26:6"}, "excludes"},
       {{"compute", "f", "--range", "0:5"}, "requires --bins"},
       {{"compute", "f", "--bins", "4", "--range", "5"}, "LO:HI"},
-      {{"compute", "f", "--bins", "4", "--range", "5:5"}, "LO is 5, not below HI, 5"},
-      {{"compute", "f", "--bins", "4", "--range", "0:inf"}, "\"inf\" is no finite number"},
-      {{"compute", "f", "--edges", "1"}, "two edges at least"},
+      {{"compute", "f", "--bins", "4", "--range", "5:5"}, "LO is 5; it must be below HI, 5"},
+      {{"compute", "f", "--bins", "4", "--range", "0:inf"}, "\"inf\" is not a finite number"},
+      {{"compute", "f", "--edges", "1"}, "a bin needs two edges"},
       {{"compute", "f", "--edges", "1,3,2"}, "2 follows 3"},
       {{"compute", "f", "--alphabet", "a"}, "FIRST:COUNT"},
       {{"compute", "f", "--alphabet", "a:x"}, "FIRST:COUNT"},
-      {{"compute", "f", "--alphabet", "a:200"}, "COUNT is 200, not in 1..159"},
-      {{"compute", "f", "--alphabet", "a:26:27"}, "PER_BIN is 27"},
+      {{"compute", "f", "--alphabet", "a:200"}, "COUNT is 200; it must be in 1..159"},
+      {{"compute", "f", "--alphabet", "a:26:27"}, "PER_BIN is 27; it must be in 1..26"},
       {{"compute", "f", "--alphabet", "256:1:1"}, "FIRST:COUNT"},
       {{"compute", "f", "--quantiles", "0.5,2"}, "2 is not between 0 and 1"},
       {{"compute", "f", "--statistics", "--format", "csv"}, "CSV has no place"},
       {{"compute", "f", "--rows", "5", "--format", "json"}, "only the table has rows"},
-      {{"compute", "f", "--rows", "0"}, "--rows"},
-      {{"compute", "f", "--format", "xml"}, "table|json|csv|svg"},
-      {{"compute", "-", "-"}, "once only"},
+      {{"compute", "f", "--rows", "0"}, "--rows: \"0\" must be a whole number >= 1, or all"},
+      {{"compute", "f", "--format", "xml"}, "\"xml\" must be one of table|json|csv|svg"},
+      {{"compute", "-", "-"}, "only once"},
       {{"image", "f", "--binarize", "out.jpeg"}, ".png or .pgm"},
       {{"describe", "--format", "svg"}, "table|json"},
       {{"completion", "tcsh"}, "tcsh"},
@@ -118,6 +122,7 @@ TEST_F(Cli, ComputesATable) {
   EXPECT_EQ(Run(server, {"compute", file, "--alphabet", "a:26:6"}), 0);
   EXPECT_THAT(world_.out(), HasSubstr("5 bytes, 5 bins"));
   EXPECT_THAT(world_.out(), HasSubstr("plain on fake"));
+  EXPECT_THAT(world_.out(), HasSubstr("round trip"));
   EXPECT_EQ(world_.err(), "");
 }
 

@@ -12,7 +12,9 @@ absl::string_view ForeignFormat(absl::string_view bytes) {
       absl::StartsWith(bytes, absl::string_view("MM\0*", 4))) {
     return "TIFF";
   }
-  if (absl::StartsWith(bytes, "RIFF") && absl::StartsWith(bytes.substr(8), "WEBP")) return "WebP";
+  if (absl::StartsWith(bytes, "RIFF") && bytes.size() >= 12 && bytes.substr(8, 4) == "WEBP") {
+    return "WebP";
+  }
   return "";
 }
 
