@@ -51,8 +51,8 @@ void AddOutputOptions(CLI::App& command, OutputOptions& options,
     const std::string format = FormatOf(options.output);
     if (format.empty()) return;
     if (std::find(formats.begin(), formats.end(), format) == formats.end()) {
-      throw CLI::ValidationError("--output", absl::StrCat("this command does not write ", format,
-                                                          ", but ", names));
+      throw CLI::ValidationError(
+          "--output", absl::StrCat("this command does not write ", format, ", but ", names));
     }
     options.format = format;
   });
@@ -138,8 +138,7 @@ std::string CheckBinCount(const std::string& text) {
              : absl::StrCat("\"", text, "\" must be a whole number >= 1");
 }
 
-void AddCompute(CLI::App& app, const char* name, const char* description,
-                ComputeOptions& options) {
+void AddCompute(CLI::App& app, const char* name, const char* description, ComputeOptions& options) {
   CLI::App& command = *app.add_subcommand(name, description);
   command
       .add_option("files", options.files,
@@ -178,7 +177,9 @@ void AddCompute(CLI::App& app, const char* name, const char* description,
 void AddImage(CLI::App& app, ImageOptions& options) {
   CLI::App& command =
       *app.add_subcommand("image", "The histogram of each channel of a PGM, PPM or PNG picture");
-  command.add_option("file", options.file, "The picture; - is standard input")->type_name("FILE")->required();
+  command.add_option("file", options.file, "The picture; - is standard input")
+      ->type_name("FILE")
+      ->required();
   command
       .add_option("--binarize", options.binarize,
                   "Write the picture in black and white, parted at Otsu's threshold (.png or .pgm)")
@@ -236,7 +237,8 @@ void CheckServerOptions(const CLI::App& app, const Options& options) {
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group() == kServerGroup && option->count() > 0 &&
         option->get_name() != "--timeout") {
-      throw CLI::ValidationError(option->get_name(), "needs --server: without one, this process counts");
+      throw CLI::ValidationError(option->get_name(),
+                                 "needs --server: without one, this process counts");
     }
   }
 }
@@ -254,7 +256,8 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   if (rest[0].find_first_of("*?[") != std::string::npos) {
     return absl::StrCat("no file matches ", rest[0]);
   }
-  return absl::StrCat("there is no command \"", rest[0], "\", nor a file of that name; the commands are ", commands);
+  return absl::StrCat("there is no command \"", rest[0],
+                      "\", nor a file of that name; the commands are ", commands);
 }
 
 }  // namespace

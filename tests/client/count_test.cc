@@ -70,9 +70,12 @@ TEST_F(Count, NeedsNoServer) {
 
 TEST_F(Count, AFileAloneIsCounted) {
   const std::string file = TestFile("in", "hello");
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {file}, {file, "--bins", "4"}, {"--bins", "4", file}, {"--bins=4", "--statistics", file},
-           {"--timeout", "60", file}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{file},
+                                             {file, "--bins", "4"},
+                                             {"--bins", "4", file},
+                                             {"--bins=4", "--statistics", file},
+                                             {"--timeout", "60", file}}) {
     EXPECT_EQ(world_.Run(arguments), 0) << world_.err();
     EXPECT_THAT(world_.out(), HasSubstr("5 bytes, "));
   }
@@ -87,9 +90,8 @@ TEST_F(Count, AServerCountsWhereOneIsNamed) {
   const std::string file = TestFile("in", "hello");
   EXPECT_EQ(world_.Run({"count", file, "--server", server.address()}), 0);
   EXPECT_THAT(world_.out(), HasSubstr("plain on fake"));
-  EXPECT_EQ(world_.Run({"image", TestFile("in.pgm", "P2 2 1 255 1 2"), "--server",
-                        server.address()}),
-            0);
+  EXPECT_EQ(
+      world_.Run({"image", TestFile("in.pgm", "P2 2 1 255 1 2"), "--server", server.address()}), 0);
   EXPECT_THAT(world_.out(), HasSubstr("plain on fake"));
   setenv("HISTSVC_SERVER", server.address().c_str(), 1);
   EXPECT_EQ(world_.Run({"count", file}), 0);
@@ -135,9 +137,10 @@ TEST_F(Count, ManyFilesInTheirOrder) {
 
 TEST_F(Count, StandardInput) {
   const std::string bytes = Noise(1000000);
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"count", "--format", "json"}, {"count", "-", "--format", "json"},
-           {"-", "--format", "json"}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"count", "--format", "json"},
+                                             {"count", "-", "--format", "json"},
+                                             {"-", "--format", "json"}}) {
     const Fed fed(world_, bytes);
     ASSERT_EQ(world_.Run(arguments), 0) << world_.err();
     EXPECT_EQ(Counts(), Expected(bytes));
@@ -228,9 +231,9 @@ TEST_F(Count, APictureOfAnotherFormatIsToBeConverted) {
   const std::string jpeg = TestFile("photo.of me.jpeg", "\xff\xd8\xff\xe0 and so on");
   EXPECT_EQ(world_.Run({"image", jpeg}), 1);
   const std::string stem = jpeg.substr(0, jpeg.size() - 5);
-  EXPECT_EQ(world_.err(), absl::StrCat("histogram-client: ", jpeg,
-                                       " is a JPEG picture; convert it: magick '", jpeg, "' '",
-                                       stem, ".png'\n"));
+  EXPECT_EQ(world_.err(),
+            absl::StrCat("histogram-client: ", jpeg, " is a JPEG picture; convert it: magick '",
+                         jpeg, "' '", stem, ".png'\n"));
   EXPECT_EQ(world_.Run({"image", TestFile("b.gif", "GIF89a")}), 1);
   EXPECT_THAT(world_.err(), HasSubstr("is a GIF picture; convert it: magick /"));
   EXPECT_EQ(world_.Run({"image", TestFile("text", "hello")}), 1);
@@ -268,12 +271,12 @@ TEST_F(Count, NoInputIsOverwritten) {
   const std::string link = TestPath("link");
   ASSERT_EQ(symlink(file.c_str(), link.c_str()), 0);
   const std::string picture = TestFile("in.pgm", "P2 4 1 255 1 2 200 201");
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {"count", file, "--output", file},
-           {"count", link, "--output", file},
-           {"compute", file, "--output", link},
-           {"image", picture, "--output", picture},
-           {"image", picture, "--binarize", picture}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"count", file, "--output", file},
+                                             {"count", link, "--output", file},
+                                             {"compute", file, "--output", link},
+                                             {"image", picture, "--output", picture},
+                                             {"image", picture, "--binarize", picture}}) {
     EXPECT_EQ(world_.Run(arguments), 2);
     EXPECT_THAT(world_.err(), HasSubstr("is also an input, which would be overwritten"));
   }

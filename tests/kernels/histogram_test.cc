@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/cpu/registry.h"
 #include "kernels/reference.h"
 #include "tests/kernels/payloads.h"
 
@@ -20,6 +21,16 @@ TEST(CountTest, CountsLetters) {
   EXPECT_EQ(histogram.counts, std::vector<uint64_t>({2, 4, 3, 1, 0}));
   EXPECT_EQ(histogram.samples, 12U);
   EXPECT_EQ(histogram.ignored, 2U);
+}
+
+TEST(CountTest, NamesItsKernel) {
+  EXPECT_EQ(KernelName(0), cpu::Kernels()[0].name);
+  for (const size_t size : {size_t{1}, size_t{4096}, size_t{1} << 30}) {
+    const cpu::CpuKernel* kernel = cpu::FindKernel(KernelName(size));
+    ASSERT_NE(kernel, nullptr);
+    EXPECT_TRUE(kernel->supported());
+    EXPECT_LE(kernel->bytes_min, size);
+  }
 }
 
 TEST(CountTest, AgreesWithTheReferenceAcrossKernels) {

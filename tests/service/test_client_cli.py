@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import pty
 import signal
 import socket
 import struct
@@ -144,6 +145,108 @@ def test_a_file_larger_than_the_largest_payload(run, tmp_path):
     assert entry["counts"] == want.tolist()
 
 
+# ------------------------------------------------------------------------------------- in process
+@pytest.fixture
+def histogram(client_bin):
+    """Runs the program by its short name, with no server anywhere."""
+    def run_histogram(*arguments, status=0, **how):
+        done = subprocess.run(
+            [client_bin.parent / "histogram", *map(str, arguments)], capture_output=True,
+            timeout=60, env=clean_environment(NO_COLOR="1"), check=False, **how)
+        assert done.returncode == status, (done.returncode, done.stderr)
+        return done
+    return run_histogram
+
+
+def answers(document):
+    """What the document says of the data, without how it was counted."""
+    for entry in document["histograms"]:
+        receipt = entry.pop("receipt")
+        assert receipt["kernel"]
+        entry["in process"] = receipt["in_process"]
+    return document
+
+
+@pytest.mark.parametrize("options", BINNINGS, ids=lambda options: " ".join(map(str, options)) or "-")
+@pytest.mark.parametrize("questions", ((), ("--statistics",), ("--quantiles", "0,0.25,0.5,1"),
+                                       ("--statistics", "--quantiles", "0.999")),
+                         ids=lambda questions: " ".join(questions) or "-")
+def test_in_process_and_by_a_server_the_answers_are_the_same(histogram, run, tmp_path, options,
+                                                             questions):
+    files = []
+    for index, payload in enumerate((b"", b"\0", b"e" * 10, specs.PAYLOADS["normal"](100_000),
+                                     random_bytes(3 << 20))):
+        files.append(tmp_path / str(index))
+        files[-1].write_bytes(payload)
+    arguments = (*files, "--format", "json", *options, *questions)
+    here = answers(json.loads(histogram("count", *arguments).stdout))
+    there = answers(json.loads(run("count", *arguments).stdout))
+    for entries, in_process in ((here, True), (there, False)):
+        assert {entry.pop("in process") for entry in entries["histograms"]} == {in_process}
+    assert here == there
+    assert [entry["samples"] for entry in here["histograms"]] == [0, 1, 10, 100_000, 3 << 20]
+
+
+def test_pictures_too(histogram, run, tmp_path):
+    file = tmp_path / "picture"
+    file.write_bytes(b"P6 64 50 255\n" + random_bytes(64 * 50 * 3))
+    here = json.loads(histogram("image", file, "--format", "json").stdout)
+    there = json.loads(run("image", file, "--format", "json").stdout)
+    for document, in_process in ((here, True), (there, False)):
+        for entry in document["histograms"]:
+            assert entry.pop("receipt")["in_process"] is in_process
+    assert here == there
+
+
+def test_the_shortest_way(histogram, tmp_path):
+    file = tmp_path / "text"
+    file.write_bytes(b"hello")
+    assert b"5 bytes" in histogram(file).stdout
+    assert b"5 bytes" in histogram(file, "--bins", 16).stdout
+    assert b"5 bytes" in histogram("-", input=b"hello").stdout
+    with open(file, "rb") as data:
+        assert b"5 bytes" in histogram("count", stdin=data).stdout
+    assert histogram("cuont", status=2).stderr.startswith(b"histogram: there is no command")
+
+
+def test_a_typed_input_ends_with_one_control_d(client_bin, server):
+    for arguments in (("count", "-"), ("--server", server.address, "compute", "-")):
+        typing, terminal = pty.openpty()
+        with subprocess.Popen([client_bin, *arguments], stdin=terminal, stdout=subprocess.PIPE,
+                              env=clean_environment()) as process:
+            os.close(terminal)
+            os.write(typing, b"hello\n\x04")
+            try:
+                output, _ = process.communicate(timeout=60)  # nothing more is typed
+            finally:
+                process.kill()
+        os.close(typing)
+        assert b"6 bytes" in output, arguments
+
+
+def test_without_a_file_at_a_terminal(client_bin):
+    typing, terminal = pty.openpty()
+    done = subprocess.run([client_bin, "count"], stdin=terminal, capture_output=True, timeout=60,
+                          env=clean_environment(), check=False)
+    os.close(typing)
+    os.close(terminal)
+    assert done.returncode == 2
+    assert b"name a FILE to count, or - for standard input" in done.stderr
+
+
+def test_a_file_in_the_format_of_its_name(histogram, tmp_path):
+    file = tmp_path / "data"
+    file.write_bytes(random_bytes(5000))
+    for name in ("a.svg", "a.json", "a.csv"):
+        assert histogram(file, "--output", tmp_path / name).stdout == b""
+    assert xml.etree.ElementTree.parse(tmp_path / "a.svg").getroot().tag.endswith("svg")
+    assert json.loads((tmp_path / "a.json").read_bytes())["histograms"][0]["samples"] == 5000
+    assert (tmp_path / "a.csv").read_bytes().startswith(b"source,bin,")
+    before = file.read_bytes()
+    histogram(file, "--output", file, status=2)
+    assert file.read_bytes() == before
+
+
 # ---------------------------------------------------------------------------------------- pictures
 def png_of(width, height, channels, samples):
     """A PNG of 8-bit grey or RGB samples."""
@@ -255,7 +358,7 @@ def check_one_line(done):
 def test_usage_errors(run, tmp_path):
     file = tmp_path / "data"
     file.write_bytes(b"abc")
-    for arguments in (["compute"], ["compute", file, "--no-such-flag"], ["no-such-command"], [],
+    for arguments in (["image"], ["compute", file, "--no-such-flag"], ["no-such-command"], [],
                       ["compute", file, "--bins", "many"], ["compute", file, "--bins", 0],
                       ["compute", file, "--format", "xml"], ["compute", file, "--range", "1:2"],
                       ["compute", file, "--bins", 3, "--range", "2:1"],

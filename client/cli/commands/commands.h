@@ -33,7 +33,7 @@ struct OutputOptions {
 };
 
 struct ComputeOptions {
-  bool in_process = false;  // no server is asked
+  bool in_process = false;              // no server is asked
   std::vector<std::string> files = {};  // empty: standard input
   std::optional<uint32_t> bins = std::nullopt;
   std::string range = {};      // LO:HI

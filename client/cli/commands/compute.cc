@@ -29,7 +29,8 @@ absl::Status SetRange(const std::string& text, v1::Binning::Even& even) {
   const absl::StatusOr<double> high = ParseNumber(parts[1]);
   if (!high.ok()) return OptionError("--range", high.status().message());
   if (*low >= *high) {
-    return OptionError("--range", absl::StrCat("LO is ", parts[0], "; it must be below HI, ", parts[1]));
+    return OptionError("--range",
+                       absl::StrCat("LO is ", parts[0], "; it must be below HI, ", parts[1]));
   }
   even.set_lower(*low);
   even.set_upper(*high);
@@ -81,12 +82,12 @@ absl::Status SetAlphabet(const std::string& text, v1::Binning& binning) {
     return OptionError("--alphabet", help);
   }
   if (count < 1 || count > 256 - first) {
-    return OptionError("--alphabet", absl::StrCat("COUNT is ", count, "; it must be in 1..", 256 - first,
-                                                  ", the byte values from FIRST up"));
+    return OptionError("--alphabet", absl::StrCat("COUNT is ", count, "; it must be in 1..",
+                                                  256 - first, ", the byte values from FIRST up"));
   }
   if (per_bin < 1 || per_bin > count) {
-    return OptionError("--alphabet",
-                       absl::StrCat("PER_BIN is ", per_bin, "; it must be in 1..", count, ", COUNT"));
+    return OptionError("--alphabet", absl::StrCat("PER_BIN is ", per_bin, "; it must be in 1..",
+                                                  count, ", COUNT"));
   }
   alphabet.set_first_symbol(first);
   alphabet.set_symbol_count(count);
@@ -135,7 +136,8 @@ absl::Status CheckCompute(const ComputeOptions& options, const Environment& env,
   if (format != "table") return OptionError("--rows", "only the table has rows");
   size_t count = 0;
   if (options.rows != "all" && (!absl::SimpleAtoi(options.rows, &count) || count == 0)) {
-    return OptionError("--rows", absl::StrCat("\"", options.rows, "\" must be a whole number >= 1, or all"));
+    return OptionError("--rows",
+                       absl::StrCat("\"", options.rows, "\" must be a whole number >= 1, or all"));
   }
   rows = count;
   return absl::OkStatus();
@@ -213,8 +215,8 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
     if (error != last_error) {
       // Errors of files name them; errors of the server do not.
       const std::string name = SafeText(inputs[i].path);
-      const bool named = absl::StrContains(error, name) ||
-                         absl::IsUnavailable(result.status()) || results->size() == 1;
+      const bool named = absl::StrContains(error, name) || absl::IsUnavailable(result.status()) ||
+                         results->size() == 1;
       Fail(env, named ? error : absl::StrCat(name, ": ", error));
     }
     last_error = std::move(error);

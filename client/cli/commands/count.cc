@@ -22,7 +22,7 @@ constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
 class ServerCounter {
  public:
   ServerCounter(const Connection& connection, const v1::Spec& spec, std::vector<Input> inputs,
-          int standard_input, Progress& progress)
+                int standard_input, Progress& progress)
       : connection_(connection),
         spec_(spec),
         inputs_(std::move(inputs)),
@@ -224,15 +224,15 @@ std::string ExplainCount(const absl::Status& status, const Place& place) {
   const std::string message =
       place.in_process ? SafeText(status.message()) : Explain(status, place.server);
   // The fields of the API by the names of the options that set them.
-  return absl::StrReplaceAll(message, {{"spec.binning.even.bin_count", "--bins"},
-                                       {"spec.binning.even.lower", "--range: LO"},
-                                       {"spec.binning.even.upper", "--range: HI"},
-                                       {"spec.binning.edges.edges", "--edges"},
-                                       {"spec.binning.alphabet.first_symbol", "--alphabet: FIRST"},
-                                       {"spec.binning.alphabet.symbol_count", "--alphabet: COUNT"},
-                                       {"spec.binning.alphabet.symbols_per_bin",
-                                        "--alphabet: PER_BIN"},
-                                       {"spec.quantiles", "--quantiles"}});
+  return absl::StrReplaceAll(message,
+                             {{"spec.binning.even.bin_count", "--bins"},
+                              {"spec.binning.even.lower", "--range: LO"},
+                              {"spec.binning.even.upper", "--range: HI"},
+                              {"spec.binning.edges.edges", "--edges"},
+                              {"spec.binning.alphabet.first_symbol", "--alphabet: FIRST"},
+                              {"spec.binning.alphabet.symbol_count", "--alphabet: COUNT"},
+                              {"spec.binning.alphabet.symbols_per_bin", "--alphabet: PER_BIN"},
+                              {"spec.quantiles", "--quantiles"}});
 }
 
 }  // namespace histogram::cli

@@ -199,8 +199,8 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
       return UsageError(env, std::string(status.message()));
     }
   }
-  const absl::StatusOr<std::string> bytes = ReadFile(
-      options.file == "-" ? absl::StrCat("/dev/fd/", env.standard_input) : options.file);
+  const absl::StatusOr<std::string> bytes =
+      ReadFile(options.file == "-" ? absl::StrCat("/dev/fd/", env.standard_input) : options.file);
   if (!bytes.ok()) return Fail(env, std::string(bytes.status().message()));
   if (const absl::string_view format = ForeignFormat(*bytes); !format.empty()) {
     return Fail(env, HowToConvert(options.file, format));

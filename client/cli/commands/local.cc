@@ -25,8 +25,8 @@
 namespace histogram::cli {
 namespace {
 
-constexpr size_t kBlockBytes = size_t{256} << 10;  // counted while they are in the core's cache
-constexpr uint64_t kPieceBytes = uint64_t{8} << 20;     // what a thread takes at a time
+constexpr size_t kBlockBytes = size_t{256} << 10;    // counted while they are in the core's cache
+constexpr uint64_t kPieceBytes = uint64_t{8} << 20;  // what a thread takes at a time
 constexpr uint64_t kThreadBytesMin = uint64_t{4} << 20;  // less does not pay for another thread
 constexpr uint64_t kToTheEnd = std::numeric_limits<uint64_t>::max();
 
@@ -106,8 +106,8 @@ struct Tally {
   void Count(absl::Span<const uint8_t> block) {
     const absl::Time start = absl::Now();
     const ValueCounts counts = CountValues(block);
-    kernel_ns += static_cast<uint64_t>(
-        std::max(absl::ToInt64Nanoseconds(absl::Now() - start), int64_t{0}));
+    kernel_ns +=
+        static_cast<uint64_t>(std::max(absl::ToInt64Nanoseconds(absl::Now() - start), int64_t{0}));
     for (size_t value = 0; value < values.size(); ++value) values[value] += counts[value];
     block_bytes_max = std::max(block_bytes_max, block.size());
   }
@@ -142,14 +142,14 @@ class LocalCounter {
       if (!size->has_value()) total.reset();
     }
     if (total.has_value()) total = known;
-    progress_.Begin(inputs_.size() == 1 ? inputs_[0].name
-                                        : absl::StrCat(inputs_.size(), " inputs"),
+    progress_.Begin(inputs_.size() == 1 ? inputs_[0].name : absl::StrCat(inputs_.size(), " inputs"),
                     total);
     const uint64_t useful = std::min(pieces, 1 + known / kThreadBytesMin);
     const uint64_t wanted = std::min<uint64_t>(std::thread::hardware_concurrency(), useful);
     std::vector<std::thread> threads;
     try {
-      while (threads.size() + 1 < wanted) threads.emplace_back([this, t = threads.size()] { Work(t + 1); });
+      while (threads.size() + 1 < wanted)
+        threads.emplace_back([this, t = threads.size()] { Work(t + 1); });
     } catch (const std::system_error&) {
       // The system allows no more threads: those that are there do it all.
     }
@@ -244,8 +244,8 @@ class LocalCounter {
                                        uint64_t offset, const std::string& name) {
     size_t filled = 0;
     while (filled < buffer.size()) {
-      const ssize_t bytes = pread(file.descriptor(), buffer.data() + filled,
-                                  buffer.size() - filled, static_cast<off_t>(offset + filled));
+      const ssize_t bytes = pread(file.descriptor(), buffer.data() + filled, buffer.size() - filled,
+                                  static_cast<off_t>(offset + filled));
       if (bytes < 0 && errno == EINTR) continue;
       if (bytes < 0) {
         return absl::FailedPreconditionError(

@@ -26,8 +26,7 @@ std::optional<double> CutOff(std::vector<uint64_t> counts, size_t peaks) {
 }
 
 std::optional<double> CutOffOfPicture(const std::vector<uint64_t>& counts) {
-  const auto empty =
-      static_cast<size_t>(std::count(counts.begin(), counts.end(), uint64_t{0}));
+  const auto empty = static_cast<size_t>(std::count(counts.begin(), counts.end(), uint64_t{0}));
   return CutOff(counts, std::max<size_t>(2, (counts.size() - empty) / kPeakShare));
 }
 

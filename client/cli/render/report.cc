@@ -21,8 +21,8 @@ std::string SymbolText(int value) {
 
 std::string InProcessText(const Report& report, bool utf8) {
   constexpr uint64_t kRateBytesMin = uint64_t{64} << 10;  // below, starting takes the time
-  std::string text = absl::StrCat(report.receipt.kernel(), " in process: ",
-                                  FormatNanoseconds(report.round_trip_ns, utf8));
+  std::string text = absl::StrCat(report.receipt.kernel(),
+                                  " in process: ", FormatNanoseconds(report.round_trip_ns, utf8));
   const uint64_t bytes = report.histogram.samples();
   if (bytes >= kRateBytesMin && report.round_trip_ns > 0) {
     const double seconds = static_cast<double>(report.round_trip_ns) / 1e9;

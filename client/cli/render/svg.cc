@@ -129,7 +129,8 @@ class PanelPainter {
       while (bin < envelope_.size() && static_cast<double>(envelope_[bin]) > most_) ++bin;
       if (bin == first) continue;
       const double x = (X(panel_.edges[first]) + X(panel_.edges[bin])) / 2;
-      absl::StrAppend(&svg_, "<path d=\"M", Px(x - 5), " ", Px(y - 3), "l5 -8l5 8z\" fill=\"#0f172a\"/>\n");
+      absl::StrAppend(&svg_, "<path d=\"M", Px(x - 5), " ", Px(y - 3),
+                      "l5 -8l5 8z\" fill=\"#0f172a\"/>\n");
     }
   }
 

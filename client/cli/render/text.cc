@@ -110,8 +110,8 @@ absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text) {
   }
   uint64_t count = 0;
   if (!absl::SimpleAtoi(number, &count) || count > kBytesMax / unit) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", SafeText(text), "\" must be a size of at most 1 GiB, such as 4096 or 64KiB"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", SafeText(text), "\" must be a size of at most 1 GiB, such as 4096 or 64KiB"));
   }
   return count * unit;
 }
@@ -195,7 +195,8 @@ std::string Wrap(const std::vector<std::string>& parts, size_t width) {
 absl::StatusOr<double> ParseNumber(absl::string_view text) {
   double number = 0;
   if (!absl::SimpleAtod(text, &number) || !std::isfinite(number)) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", SafeText(text), "\" is not a finite number"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", SafeText(text), "\" is not a finite number"));
   }
   return number;
 }
