@@ -64,7 +64,7 @@ class StreamClient {
     if (++ended_ == 2) stream_->Finish(&status_, finished_.tag());
   }
   void Finished(bool) {
-    if (!status_.ok()) context_.tally.Failed(status_.error_message());
+    if (!status_.ok()) context_.tally.Failed(status_);
     absl::MutexLock lock(&over_mu_);
     over_ = true;
   }

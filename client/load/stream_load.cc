@@ -53,16 +53,19 @@ class Stream final : public StreamClient {
       return;
     }
     uint64_t id = 0;
-    const bool right = context().messages.IsComputeManyReply(reply_, id);
+    using Verdict = LoadMessages::Verdict;
+    const Verdict verdict = context().messages.JudgeComputeManyReply(reply_, id);
     LoadClock::time_point since;
     {
       absl::MutexLock lock(&mu_);
       since = begun_[id % begun_.size()];
     }
-    if (right || !context().options.verify) {
-      context().tally.Answered(since, /*with_latency=*/true);
-    } else {
+    if (verdict == Verdict::kError) {
+      context().tally.Failed(LoadMessages::ErrorOf(reply_));
+    } else if (verdict == Verdict::kWrong && context().options.verify) {
       context().tally.Wrong();
+    } else {
+      context().tally.Answered(since, /*with_latency=*/true);
     }
     {
       absl::MutexLock lock(&mu_);
