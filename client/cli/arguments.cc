@@ -29,6 +29,16 @@ CLI::Validator Number(bool zero_too) {
           ""};
 }
 
+// "a, b or c".
+std::string Alternatives(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const char* const joint = i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
+    absl::StrAppend(&text, joint, names[i]);
+  }
+  return text;
+}
+
 std::string DidYouMean(const std::string& nearest) {
   return nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?");
 }
@@ -117,6 +127,16 @@ std::string WhatIsMissing(const CLI::App& app, const CLI::ParseError& error) {
   return absl::StartsWith(rest[0], "-") ? WrongOption(app, rest[0]) : WrongCommand(app, rest[0]);
 }
 
+std::string WhatIsTooMuch(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
+  if (rest.empty()) return error.what();
+  const auto option = std::find_if(rest.begin(), rest.end(), [](const std::string& word) {
+    return word.size() > 1 && word[0] == '-';
+  });
+  if (option != rest.end()) return WrongOption(app, *option);
+  return absl::StrCat("unexpected argument \"", rest[0], "\"");
+}
+
 }  // namespace
 
 CLI::Validator PositiveNumber() { return Number(false); }
@@ -136,7 +156,7 @@ CLI::Validator WholeNumber(uint64_t least, uint64_t most) {
 CLI::Validator OneOf(std::vector<std::string> names) {
   return {[names = std::move(names)](std::string& text) -> std::string {
             if (std::find(names.begin(), names.end(), text) != names.end()) return "";
-            return absl::StrCat("\"", text, "\" is not one of ", absl::StrJoin(names, ", "));
+            return absl::StrCat("must be ", Alternatives(names), ", not \"", text, "\"");
           },
           ""};
 }
@@ -168,17 +188,20 @@ std::string Nearest(const std::string& text, const std::vector<std::string>& can
 }
 
 std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
-  const std::string kind = error.get_name();
-  if (kind == "RequiredError") return WhatIsMissing(app, error);
-  if (kind == "ExtrasError") {
-    const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
-    const auto option = std::find_if(rest.begin(), rest.end(), [](const std::string& word) {
-      return word.size() > 1 && word[0] == '-';
-    });
-    if (option != rest.end()) return WrongOption(app, *option);
-    if (!rest.empty()) return absl::StrCat("unexpected argument \"", rest[0], "\"");
+  switch (static_cast<CLI::ExitCodes>(error.get_exit_code())) {
+    case CLI::ExitCodes::RequiredError:
+      return WhatIsMissing(app, error);
+    case CLI::ExitCodes::ExtrasError:
+      return WhatIsTooMuch(app, error);
+    case CLI::ExitCodes::ArgumentMismatch: {
+      const std::string text = error.what();
+      const std::string option = text.substr(0, text.find(':'));
+      return absl::EndsWith(text, "missing") ? option + " needs a value"
+                                             : option + " may be given only once";
+    }
+    default:
+      return error.what();
   }
-  return error.what();
 }
 
 std::vector<std::string> SuspiciousVariables(const std::vector<std::string>& names) {

@@ -26,14 +26,14 @@ double CpuSeconds() {
 
 absl::Status CheckOptions(const LoadOptions& o) {
   if (o.connections == 0 || o.in_flight == 0) {
-    return absl::InvalidArgumentError("connections and in_flight must be at least 1");
+    return absl::InvalidArgumentError("connections and in_flight must be >= 1");
   }
   if (!(o.duration_s > 0) || !(o.warm_up_s >= 0) || !(o.rate_per_second >= 0)) {
     return absl::InvalidArgumentError(
-        "duration must be positive, warm-up and rate must not be negative");
+        "the duration must be > 0, the warm-up and the rate >= 0");
   }
   if (o.rate_per_second > 0 && o.api != LoadApi::kCompute) {
-    return absl::InvalidArgumentError("a rate goes with unary calls (--api compute) only");
+    return absl::InvalidArgumentError("a rate is possible with Compute only (--api compute)");
   }
   return absl::OkStatus();
 }
