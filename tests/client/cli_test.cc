@@ -7,8 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/picture/image.h"
+#include "client/cli/render/text.h"
 #include "tests/client/cli_world.h"
 #include "tests/client/fake_server.h"
 
@@ -45,24 +48,48 @@ class Cli : public ::testing::Test {
 };
 
 TEST_F(Cli, Version) {
-  EXPECT_EQ(world_.Run({"--version"}), 0);
-  EXPECT_THAT(world_.out(), StartsWith("histogram-client "));
+  for (const char* const option : {"--version", "-V"}) {
+    EXPECT_EQ(world_.Run({option}), 0);
+    EXPECT_THAT(world_.out(), StartsWith("histogram-client "));
+  }
 }
 
 TEST_F(Cli, Help) {
-  EXPECT_EQ(world_.Run({"--help"}), 0);
-  EXPECT_THAT(world_.out(), HasSubstr("Examples:"));
-  EXPECT_EQ(world_.Run({"compute", "--help"}), 0);
+  for (const char* const option : {"--help", "-h", "help"}) {
+    EXPECT_EQ(world_.Run({option}), 0);
+    EXPECT_THAT(world_.out(), HasSubstr("Subcommands:"));
+  }
+  EXPECT_EQ(world_.Run({"help", "compute"}), 0);
   EXPECT_THAT(world_.out(), HasSubstr("--alphabet"));
+}
+
+TEST_F(Cli, EachCommandsHelpHasExamplesOfItsOwn) {
+  for (const char* const command : {"compute", "image", "bench", "describe", "health"}) {
+    EXPECT_EQ(world_.Run({command, "--help"}), 0);
+    const std::string text = world_.out();
+    const std::string examples = text.substr(text.find("Examples:\n"));
+    for (const absl::string_view line : absl::StrSplit(examples, '\n')) {
+      if (!absl::StrContains(line, "histogram-client")) continue;
+      EXPECT_THAT(std::string(line), HasSubstr(std::string("histogram-client ") + command));
+    }
+    EXPECT_THAT(examples, HasSubstr("--server")) << command;
+  }
 }
 
 TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{}, "say what to do"},
-      {{"comput"}, "no command \"comput\""},
+      {{}, "name a command: compute, image"},
+      {{"comput"}, "no command \"comput\"; did you mean compute?"},
+      {{"frobnicate"}, "the commands are compute, image"},
+      {{"help", "frobnicate"}, "no command \"frobnicate\""},
       {{"--frobnicate"}, "no option --frobnicate"},
       {{"compute"}, "compute needs a FILE"},
-      {{"compute", "f", "--frobnicate"}, "--frobnicate"},
+      {{"compute", "f", "--frobnicate"}, "compute has no option --frobnicate\n"},
+      {{"compute", "f", "--statistic"}, "no option --statistic; did you mean --statistics?"},
+      {{"--sever", "x", "health"}, "did you mean --server?"},
+      {{"describe", "cpu"}, "unexpected argument \"cpu\""},
+      {{"compute", "f", "--bins"}, "--bins needs a value"},
+      {{"compute", "f", "--bins", "2", "--bins", "3"}, "--bins may be given only once"},
       {{"compute", "f", "--bins", "0"}, "\"0\" is no number of bins"},
       {{"compute", "f", "--bins", "-3"}, "--bins"},
       {{"compute", "f", "--bins", "4", "--edges", "1,2"}, "excludes"},
@@ -83,12 +110,12 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
       {{"compute", "f", "--statistics", "--format", "csv"}, "CSV has no place"},
       {{"compute", "f", "--rows", "5", "--format", "json"}, "only the table has rows"},
       {{"compute", "f", "--rows", "0"}, "--rows"},
-      {{"compute", "f", "--format", "xml"}, "table|json|csv|svg"},
+      {{"compute", "f", "--format", "xml"}, "must be table, json, csv or svg, not \"xml\""},
       {{"compute", "-", "-"}, "once only"},
       {{"image", "f", "--binarize", "out.jpeg"}, ".png or .pgm"},
-      {{"describe", "--format", "svg"}, "table|json"},
-      {{"completion", "tcsh"}, "tcsh"},
-      {{"--timeout", "0", "health"}, "above 0"},
+      {{"describe", "--format", "svg"}, "must be table or json"},
+      {{"completion", "zsh"}, "must be bash, not \"zsh\""},
+      {{"--timeout", "0", "health"}, "must be a number > 0, not \"0\""},
       {{"--tls-ca", "f", "health"}, "requires --tls"},
       {{"health", "--http", "localhost:1", "liveness"}, "excludes"},
       {{"--tls", "--tls-cert", "f", "health"}, "requires --tls-key"},
@@ -226,7 +253,7 @@ TEST_F(Cli, EachFailureIsOneClearLine) {
       {{grpc::StatusCode::INVALID_ARGUMENT, "bins is 70000, the limit is 65536", "TOO_MANY_BINS"},
        "bins is 70000, the limit is 65536"},
       {{grpc::StatusCode::UNAUTHENTICATED, "no token"}, "--token-file"},
-      {{grpc::StatusCode::UNIMPLEMENTED, "what?"}, "no server that can do this"},
+      {{grpc::StatusCode::UNIMPLEMENTED, "what?"}, "cannot do this: what?"},
       {{grpc::StatusCode::INTERNAL, "line one\nline two\x1b[2J"}, "line one line two"},
       {{grpc::StatusCode::UNAVAILABLE, "draining", "DRAINING", 0, "-1"}, "not available: draining"},
   };
@@ -275,6 +302,9 @@ TEST_F(Cli, Describes) {
   EXPECT_EQ(Run(server, {"describe"}), 0);
   EXPECT_THAT(world_.out(), HasSubstr("histogram-server 1.2.3"));
   EXPECT_THAT(world_.out(), HasSubstr("one byte at a time"));
+  for (const absl::string_view line : absl::StrSplit(world_.out(), '\n')) {
+    EXPECT_LE(DisplayWidth(line), 80) << line;
+  }
   EXPECT_EQ(Run(server, {"describe", "--format", "json"}), 0);
   EXPECT_EQ(Json()["limits"]["payload_bytes_max"], 64 << 20);
   EXPECT_EQ(Json()["backends"][0]["up"], true);
@@ -321,13 +351,12 @@ TEST_F(Cli, AMalformedPictureIsOneClearLine) {
   EXPECT_EQ(server.seen().calls, 0);
 }
 
-TEST_F(Cli, CompletionsNameEveryOption) {
-  for (const char* const shell : {"bash", "zsh", "fish"}) {
-    EXPECT_EQ(world_.Run({"completion", shell}), 0);
-    for (const char* const word :
-         {"compute", "quantiles", "binarize", "server", "svg", "liveness"}) {
-      EXPECT_THAT(world_.out(), HasSubstr(word)) << shell;
-    }
+TEST_F(Cli, TheCompletionNamesWhatTheOptionsName) {
+  EXPECT_EQ(world_.Run({"completion"}), 0);
+  for (const char* const text :
+       {"compute:--format) __histogram_words 'table json csv svg';",
+        "bench:--format) __histogram_words 'table json';", "--binarize", "complete -F"}) {
+    EXPECT_THAT(world_.out(), HasSubstr(text));
   }
 }
 

@@ -98,7 +98,7 @@ std::string CommandBranch(const CLI::App& app, const CLI::App& command) {
 constexpr char kScript[] = R"(# bash completion for $program
 __histogram_words() { mapfile -t COMPREPLY < <(compgen -W "$1" -- "$current"); }
 __histogram_files() {
-  compopt -o filenames 2> /dev/null
+  compopt -o filenames 2> /dev/null || true
   mapfile -t COMPREPLY < <(compgen -f -- "$current")
 }
 $function() {
