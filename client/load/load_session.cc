@@ -4,6 +4,8 @@
 #include <cstring>
 #include <thread>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
 #include "histogram/v1/histogram.pb.h"
 
 namespace histogram::client {
@@ -121,9 +123,20 @@ bool LoadMessages::IsComputeReply(const grpc::ByteBuffer& reply) const {
   return HasAt(reply, 0, expected_);
 }
 
-bool LoadMessages::IsComputeManyReply(const grpc::ByteBuffer& reply, uint64_t& id) const {
+LoadMessages::Verdict LoadMessages::JudgeComputeManyReply(const grpc::ByteBuffer& reply,
+                                                          uint64_t& id) const {
   size_t offset = 0;
-  return ReadManyHeader(reply, id, offset) && HasAt(reply, offset, expected_);
+  if (!ReadManyHeader(reply, id, offset)) return Verdict::kError;
+  return HasAt(reply, offset, expected_) ? Verdict::kRight : Verdict::kWrong;
+}
+
+grpc::Status LoadMessages::ErrorOf(const grpc::ByteBuffer& reply) {
+  v1::ComputeManyResponse response;
+  if (!response.ParseFromString(Join(reply)) || !response.has_error()) {
+    return {grpc::StatusCode::INTERNAL, "a reply was neither a response nor an error"};
+  }
+  const v1::Error& error = response.error();
+  return {static_cast<grpc::StatusCode>(error.code()), error.message()};
 }
 
 bool LoadMessages::IsAccumulateReply(const grpc::ByteBuffer& reply, uint64_t chunks) const {
@@ -143,6 +156,18 @@ size_t ShardOfThisThread(size_t shards) {
   static std::atomic<size_t> next{0};
   thread_local const size_t mine = next.fetch_add(1, std::memory_order_relaxed);
   return mine % shards;
+}
+
+std::string WithoutNumbers(const std::string& text) {
+  std::string shape;
+  for (const char c : text) {
+    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) {
+      shape.push_back(c);
+    } else if (shape.empty() || shape.back() != '#') {
+      shape.push_back('#');
+    }
+  }
+  return shape;
 }
 
 uint64_t NsSince(LoadClock::time_point since) {
@@ -168,13 +193,26 @@ void LoadTally::Answered(LoadClock::time_point since, bool with_latency) {
 
 void LoadTally::Failed(const std::string& message) {
   constexpr size_t kMessagesMax = 16;
+  const std::string shape = WithoutNumbers(message);
   absl::MutexLock lock(&mu_);
   ++errors_;
-  if (messages_.size() < kMessagesMax || messages_.count(message) != 0) ++messages_[message];
+  auto it = messages_.find(shape);
+  if (it == messages_.end()) {
+    if (messages_.size() == kMessagesMax) return;
+    it = messages_.emplace(shape, Message{message, 0}).first;
+  }
+  ++it->second.count;
+}
+
+void LoadTally::Failed(const grpc::Status& status) {
+  const std::string message = status.error_message().empty()
+                                  ? absl::StrCat("gRPC's status ", status.error_code())
+                                  : status.error_message();
+  const bool refused = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+  Failed(refused ? "refused: " + message : message);
 }
 
 void LoadTally::Refused(LoadClock::time_point since) {
-  Failed("refused: RESOURCE_EXHAUSTED");
   if (!measuring_.load(std::memory_order_acquire)) return;
   const uint64_t ns = NsSince(since);
   absl::MutexLock lock(&mu_);
@@ -206,7 +244,9 @@ LoadResult LoadTally::Collect(LatencyRecorder* interval) {
   absl::MutexLock lock(&mu_);
   result.errors = errors_;
   result.wrong = wrong_;
-  result.error_messages = messages_;
+  for (const auto& [shape, message] : messages_) {
+    result.error_messages[message.text] = message.count;
+  }
   result.refusals = refusals_;
   return result;
 }

@@ -82,7 +82,7 @@ TEST_F(Count, AFileAloneIsCounted) {
   // A command is a command even where a file has its name, and a name of no file is neither.
   EXPECT_EQ(world_.Run({"image"}), 2);
   EXPECT_EQ(world_.Run({"cuont", file}), 2);
-  EXPECT_THAT(world_.err(), HasSubstr("no command \"cuont\", nor a file of that name"));
+  EXPECT_THAT(world_.err(), HasSubstr("no command \"cuont\"; did you mean count?"));
 }
 
 TEST_F(Count, AServerCountsWhereOneIsNamed) {
@@ -257,7 +257,7 @@ TEST_F(Count, TheOutputsNameSaysItsFormat) {
   EXPECT_THAT(written("a.svg", {"--format", "csv"}), HasSubstr("source,bin,"));
   EXPECT_EQ(world_.Run({"count", file, "--output", "x.csv", "--statistics"}), 2);
   EXPECT_EQ(world_.Run({"describe", "--output", "x.svg"}), 2);
-  EXPECT_THAT(world_.err(), HasSubstr("--output: this command does not write svg, but table|json"));
+  EXPECT_THAT(world_.err(), HasSubstr("--output: its format must be table or json, not \"svg\""));
 }
 
 TEST_F(Count, ADashAsOutputIsStandardOutput) {

@@ -1,9 +1,11 @@
 // The commands: each takes its options and writes to its environment. They return exit codes:
-// 0; 2 for contradictory or senseless options; 1 for anything else, with one line on `err`.
+// 0; 2 for contradictory or senseless options; 130 for what Ctrl-C cut short; 1 for anything else,
+// with one line on `err`.
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -23,9 +25,11 @@ struct Environment {
   Terminal out_terminal;
   Terminal err_terminal;
   std::string program = "histogram-client";  // as its user calls it
+  // Called before `bench` makes its first connection, while no thread of gRPC runs. May be empty.
+  std::function<void()> before_load = {};
 };
 
-enum ExitCode { kSuccess = 0, kFailure = 1, kUsage = 2 };
+enum ExitCode { kSuccess = 0, kFailure = 1, kUsage = 2, kInterrupted = 130 };
 
 struct OutputOptions {
   std::string format = "table";  // table, json, csv, svg; by default what `output` ends in

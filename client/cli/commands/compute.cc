@@ -136,8 +136,8 @@ absl::Status CheckCompute(const ComputeOptions& options, const Environment& env,
   if (format != "table") return OptionError("--rows", "only the table has rows");
   size_t count = 0;
   if (options.rows != "all" && (!absl::SimpleAtoi(options.rows, &count) || count == 0)) {
-    return OptionError("--rows",
-                       absl::StrCat("\"", options.rows, "\" must be a whole number >= 1, or all"));
+    return OptionError(
+        "--rows", absl::StrCat("must be a whole number >= 1, or all, not \"", options.rows, "\""));
   }
   rows = count;
   return absl::OkStatus();
