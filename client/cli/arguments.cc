@@ -89,10 +89,10 @@ std::vector<std::string> OptionNames(const CLI::App& app) {
 std::string WrongCommand(const CLI::App& app, const std::string& word) {
   const std::vector<std::string> names = CommandNames(app);
   const std::string nearest = Nearest(word, names);
-  return absl::StrCat(
-      "there is no command \"", word, "\"",
-      nearest.empty() ? absl::StrCat("; the commands are ", absl::StrJoin(names, ", "))
-                      : DidYouMean(nearest));
+  return absl::StrCat("there is no command \"", word, "\"",
+                      nearest.empty()
+                          ? absl::StrCat("; the commands are ", absl::StrJoin(names, ", "))
+                          : DidYouMean(nearest));
 }
 
 std::string WrongOption(const CLI::App& app, const std::string& word) {
@@ -104,8 +104,8 @@ std::string WrongOption(const CLI::App& app, const std::string& word) {
     names.insert(names.end(), more.begin(), more.end());
   }
   const std::string nearest = Nearest(name, names);
-  return absl::StrCat(command == nullptr ? "there is" : command->get_name() + " has",
-                      " no option ", name, DidYouMean(nearest));
+  return absl::StrCat(command == nullptr ? "there is" : command->get_name() + " has", " no option ",
+                      name, DidYouMean(nearest));
 }
 
 // CLI11 says of a mistyped command only that one is missing.
@@ -113,9 +113,9 @@ std::string WhatIsMissing(const CLI::App& app, const CLI::ParseError& error) {
   if (const CLI::App* const command = NamedCommand(app); command != nullptr) {
     for (const CLI::Option* option : command->get_options()) {
       if (option->get_required() && option->count() == 0) {
-        return absl::StrCat(command->get_name(), " needs a ",
-                            option->get_positional() ? option->get_type_name()
-                                                     : option->get_name());
+        return absl::StrCat(
+            command->get_name(), " needs a ",
+            option->get_positional() ? option->get_type_name() : option->get_name());
       }
     }
     return error.what();

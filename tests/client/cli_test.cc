@@ -59,8 +59,11 @@ TEST_F(Cli, Help) {
     EXPECT_EQ(world_.Run({option}), 0);
     EXPECT_THAT(world_.out(), HasSubstr("Subcommands:"));
   }
-  EXPECT_EQ(world_.Run({"help", "compute"}), 0);
-  EXPECT_THAT(world_.out(), HasSubstr("--alphabet"));
+  EXPECT_EQ(world_.Run({"compute", "--help"}), 0);
+  const std::string of_compute = world_.out();
+  EXPECT_THAT(of_compute, HasSubstr("--alphabet"));
+  EXPECT_EQ(world_.Run({"--server", "x:1", "help", "compute"}), 0);
+  EXPECT_EQ(world_.out(), of_compute);
 }
 
 TEST_F(Cli, EachCommandsHelpHasExamplesOfItsOwn) {
@@ -81,7 +84,7 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
       {{}, "name a command: compute, image"},
       {{"comput"}, "no command \"comput\"; did you mean compute?"},
       {{"frobnicate"}, "the commands are compute, image"},
-      {{"help", "frobnicate"}, "no command \"frobnicate\""},
+      {{"help", "frobnicate"}, "must be compute, image"},
       {{"--frobnicate"}, "no option --frobnicate"},
       {{"compute"}, "compute needs a FILE"},
       {{"compute", "f", "--frobnicate"}, "compute has no option --frobnicate\n"},

@@ -81,9 +81,10 @@ std::string OptionsWithValue(const CLI::App& app) {
 
 // The branch of one command: its options after a dash, else its arguments.
 std::string CommandBranch(const CLI::App& app, const CLI::App& command) {
-  std::string script = absl::StrCat("    ", command.get_name(),
-                                    ")\n      if [[ $current == -* ]]; then\n        __histogram_words '",
-                                    LongNames({&command, &app}), "'\n");
+  std::string script =
+      absl::StrCat("    ", command.get_name(),
+                   ")\n      if [[ $current == -* ]]; then\n        __histogram_words '",
+                   LongNames({&command, &app}), "'\n");
   std::vector<std::string> values;
   for (const CLI::Option* argument : ArgumentsOf(command)) {
     if (std::string value = ValueOf(*argument); !value.empty()) values.push_back(std::move(value));
@@ -142,14 +143,14 @@ std::string CompletionScript(const CLI::App& app) {
     branches += CommandBranch(app, *command);
   }
   values += ValueBranches(app, "*");
-  return absl::StrReplaceAll(
-      kScript, {{"$program", program},
-                {"$function", "_" + absl::StrReplaceAll(program, {{"-", "_"}})},
-                {"$valued", OptionsWithValue(app)},
-                {"$commands)", absl::StrJoin(commands, "|") + ")"},
-                {"$values", values},
-                {"$branches", branches},
-                {"$names", absl::StrJoin(commands, " ") + " " + LongNames({&app})}});
+  return absl::StrReplaceAll(kScript,
+                             {{"$program", program},
+                              {"$function", "_" + absl::StrReplaceAll(program, {{"-", "_"}})},
+                              {"$valued", OptionsWithValue(app)},
+                              {"$commands)", absl::StrJoin(commands, "|") + ")"},
+                              {"$values", values},
+                              {"$branches", branches},
+                              {"$names", absl::StrJoin(commands, " ") + " " + LongNames({&app})}});
 }
 
 }  // namespace histogram::cli
