@@ -127,9 +127,9 @@ absl::Status CheckAddress(const std::string& address) {
   const bool no_port = colon == std::string::npos || colon + 1 == address.size() ||
                        (colon > 0 && address[colon - 1] == ':');
   if (no_port || colon == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the server's address \"", address, "\" has no ", no_port ? "port" : "host",
-        "; write HOST:PORT (for example 127.0.0.1:50051) or unix:PATH"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the server's address \"", address, "\" has no ", no_port ? "port" : "host",
+                     "; write HOST:PORT (for example 127.0.0.1:50051) or unix:PATH"));
   }
   if (absl::Status s = CheckPort(address, absl::string_view(address).substr(colon + 1)); !s.ok()) {
     return s;

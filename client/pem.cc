@@ -53,8 +53,8 @@ absl::Status CheckPrivateKey(const std::string& pem) {
 }
 
 absl::Status CheckKeyOfCertificate(const std::string& certificates, const std::string& key) {
-  const bool match = X509_check_private_key(ReadCertificate(certificates).get(),
-                                            ReadKey(key).get()) == 1;
+  const bool match =
+      X509_check_private_key(ReadCertificate(certificates).get(), ReadKey(key).get()) == 1;
   ERR_clear_error();
   if (match) return absl::OkStatus();
   return absl::InvalidArgumentError("holds the key of another certificate");

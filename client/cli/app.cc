@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
+#include <memory>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -115,6 +116,7 @@ struct Options {
   HealthOptions health;
   BenchOptions bench;
   std::string shell = "bash";
+  std::string help_about;
 };
 
 void AddServerOptions(CLI::App& app, ServerOptions& options) {
@@ -265,15 +267,32 @@ void CheckServerOptions(const CLI::App& app, const Options& options) {
   }
 }
 
-// "help" and "help COMMAND" say "--help" and "COMMAND --help".
-void HelpAsOption(const CLI::App& app, std::vector<std::string>& arguments) {
-  if (arguments.empty() || arguments[0] != "help") return;
-  arguments.erase(arguments.begin());
-  const auto is_named = [&](const CLI::App* command) {
-    return command->get_name() == arguments[0];
-  };
-  // Otherwise an unknown command follows, about which the parser complains.
-  if (arguments.empty() || !app.get_subcommands(is_named).empty()) arguments.push_back("--help");
+// After all other commands, which it names.
+void AddHelp(CLI::App& app, std::string& about) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  CLI::App& help = *app.add_subcommand("help", "The same as --help");
+  help.add_option("command", about, "The command (default: all)")
+      ->type_name(TypeNameOf(names))
+      ->check(OneOf(names));
+}
+
+// Says of an option what its value is, and leaves the rest to its description: CLI11 would add
+// "Needs:" and "Excludes:", in an order that changes from run to run.
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_items_expected_max() == 0) return "";
+    return " " + option->get_type_name() + (option->get_items_expected_max() > 1 ? "..." : "");
+  }
+};
+
+std::string HelpAbout(const CLI::App& app, const std::string& command) {
+  const CLI::App* const about = command.empty() ? &app : app.get_subcommand(command);
+  const std::string name = app.get_name() + (command.empty() ? "" : " " + command);
+  return app.get_formatter()->make_help(about, name, CLI::AppFormatMode::Normal);
 }
 
 }  // namespace
@@ -284,6 +303,7 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("-V,--version", env.program + " " HISTOGRAM_VERSION)
       ->description("Print the version and exit");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.footer(kFooter);
   app.require_subcommand(1);
   app.fallthrough();
@@ -294,8 +314,8 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   AddImage(app, options.image);
   AddBench(app, options.bench);
   AddOthers(app, options);
+  AddHelp(app, options.help_about);
   try {
-    HelpAsOption(app, arguments);
     ImplyCount(app, arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
     app.parse(std::move(arguments));
@@ -313,7 +333,8 @@ int Run(std::vector<std::string> arguments, Environment& env) {
     if (app.got_subcommand("bench")) return RunBench(options.bench, options.server, env);
     if (app.got_subcommand("describe")) return RunDescribe(options.describe, options.server, env);
     if (app.got_subcommand("health")) return RunHealth(options.health, options.server, env);
-    env.out << CompletionScript(app);
+    env.out << (app.got_subcommand("help") ? HelpAbout(app, options.help_about)
+                                           : CompletionScript(app));
     return kSuccess;
   } catch (const std::bad_alloc&) {
     return Fail(env, "not enough memory");

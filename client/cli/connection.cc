@@ -255,8 +255,7 @@ std::string Explain(const absl::Status& status, const ServerOptions& options) {
                           " does not accept the token in ", SafeText(options.token_file), ": ",
                           message);
     case absl::StatusCode::kUnimplemented:
-      return absl::StrCat("the server at ", SafeText(options.server), " cannot do this: ",
-                          message);
+      return absl::StrCat("the server at ", SafeText(options.server), " cannot do this: ", message);
     default:
       return message.empty() ? absl::StatusCodeToString(status.code()) : message;
   }

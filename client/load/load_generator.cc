@@ -29,8 +29,7 @@ absl::Status CheckOptions(const LoadOptions& o) {
     return absl::InvalidArgumentError("connections and in_flight must be >= 1");
   }
   if (!(o.duration_s > 0) || !(o.warm_up_s >= 0) || !(o.rate_per_second >= 0)) {
-    return absl::InvalidArgumentError(
-        "the duration must be > 0, the warm-up and the rate >= 0");
+    return absl::InvalidArgumentError("the duration must be > 0, the warm-up and the rate >= 0");
   }
   if (o.rate_per_second > 0 && o.api != LoadApi::kCompute) {
     return absl::InvalidArgumentError("a rate is possible with Compute only (--api compute)");

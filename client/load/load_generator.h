@@ -58,8 +58,8 @@ struct LoadResult {
   uint64_t wrong = 0;     // of these: replies whose counts were not the expected ones
   double seconds = 0;     // measured
   double client_cpu_seconds = 0;
-  LatencyRecorder latency;                         // empty for Accumulate
-  LatencyRecorder refusals;                        // of unary calls that were refused
+  LatencyRecorder latency;   // empty for Accumulate
+  LatencyRecorder refusals;  // of unary calls that were refused
   // How often each message came, the server's own where it sent one; of a bounded number of
   // different ones, so that their sum may be less than `errors`.
   std::map<std::string, uint64_t> error_messages;

@@ -6,23 +6,15 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "client/varint.h"
 #include "histogram/v1/histogram.pb.h"
 
 namespace histogram::client {
 namespace {
 
-void AppendVarint(uint64_t value, std::string& out) {
-  while (value >= 0x80) {
-    out.push_back(static_cast<char>(value | 0x80));
-    value >>= 7;
-  }
-  out.push_back(static_cast<char>(value));
-}
-
-std::string LengthPrefix(uint32_t field, uint64_t length) {
+std::string LengthPrefix(int field, uint64_t length) {
   std::string prefix;
-  AppendVarint((field << 3) | 2, prefix);
-  AppendVarint(length, prefix);
+  AppendLengthPrefix(prefix, field, length);
   return prefix;
 }
 
@@ -67,22 +59,13 @@ bool ReadManyHeader(const grpc::ByteBuffer& reply, uint64_t& id, size_t& offset)
     head.append(reinterpret_cast<const char*>(s.begin()), std::min(s.size(), kHeaderMax));
   }
   size_t at = 0;
-  const auto varint = [&](uint64_t& value) {
-    value = 0;
-    for (int shift = 0; at < head.size() && shift < 64; shift += 7) {
-      const auto byte = static_cast<uint8_t>(head[at++]);
-      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return true;
-    }
-    return false;
-  };
   id = 0;
   uint64_t length = 0;
   if (at < head.size() && head[at] == 0x08) {
     ++at;
-    if (!varint(id)) return false;
+    if (!ReadVarint(head, at, id)) return false;
   }
-  if (at >= head.size() || head[at++] != 0x12 || !varint(length)) return false;
+  if (at >= head.size() || head[at++] != 0x12 || !ReadVarint(head, at, length)) return false;
   offset = at;
   return true;
 }
@@ -95,7 +78,9 @@ void Authorize(const LoadOptions& options, grpc::ClientContext& rpc) {
 }
 
 LoadMessages::LoadMessages(const std::string& payload)
-    : payload_(payload), payload_prefix_(LengthPrefix(15, payload.size())), counts_(256) {
+    : payload_(payload),
+      payload_prefix_(LengthPrefix(v1::ComputeRequest::kPayloadFieldNumber, payload.size())),
+      counts_(256) {
   for (const char c : payload) ++counts_[static_cast<uint8_t>(c)];
   v1::ComputeResponse response;
   response.mutable_histogram()->mutable_counts()->Add(counts_.begin(), counts_.end());
@@ -111,10 +96,10 @@ grpc::ByteBuffer LoadMessages::Framed(const std::string& prefix) const {
 grpc::ByteBuffer LoadMessages::ComputeMany(uint64_t id) const {
   std::string prefix;
   if (id != 0) {
-    prefix.push_back(0x08);
-    AppendVarint(id, prefix);
+    AppendNumberField(prefix, v1::ComputeManyRequest::kRequestIdFieldNumber, id);
   }
-  prefix += LengthPrefix(15, payload_prefix_.size() + payload_.size());
+  AppendLengthPrefix(prefix, v1::ComputeManyRequest::kRequestFieldNumber,
+                     payload_prefix_.size() + payload_.size());
   prefix += payload_prefix_;
   return Framed(prefix);
 }

@@ -120,8 +120,8 @@ class Stream final : public StreamClient {
   uint64_t next_id_ ABSL_GUARDED_BY(mu_) = 0;
   uint32_t unanswered_ ABSL_GUARDED_BY(mu_) = 0;
   size_t buffered_ ABSL_GUARDED_BY(mu_) = 0;  // requests that are written but not sent
-  // A write is under way, or the start of the stream: gRPC allows one of start, write and half-close
-  // at a time.
+  // A write is under way, or the start of the stream: gRPC allows one of start, write and
+  // half-close at a time.
   bool writing_ ABSL_GUARDED_BY(mu_) = true;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   bool broken_ ABSL_GUARDED_BY(mu_) = false;

@@ -52,13 +52,12 @@ TEST_F(Bench, APayloadOverTheLimitIsNotSent) {
 }
 
 TEST_F(Bench, WithoutASuccessItFailsWithTheServersSentence) {
-  const Failure refusal = {grpc::StatusCode::RESOURCE_EXHAUSTED, "the queue is full: 1 of 1", "",
-                           0, "-1"};
+  const Failure refusal = {grpc::StatusCode::RESOURCE_EXHAUSTED, "the queue is full: 1 of 1", "", 0,
+                           "-1"};
   const FakeServer server({.failures = std::vector<Failure>(1000000, refusal)});
   EXPECT_EQ(Run(server, {"--duration", "0.2"}), 1);
   EXPECT_THAT(world_.out(), HasSubstr(" x refused: the queue is full: 1 of 1\n"));
-  EXPECT_THAT(world_.err(),
-              EndsWith("no request succeeded: refused: the queue is full: 1 of 1\n"));
+  EXPECT_THAT(world_.err(), EndsWith("no request succeeded: refused: the queue is full: 1 of 1\n"));
   EXPECT_EQ(Run(server, {"--duration", "0.2", "--api", "accumulate"}), 1);
   EXPECT_THAT(world_.err(), HasSubstr("no request succeeded"));
 }

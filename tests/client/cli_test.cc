@@ -59,8 +59,11 @@ TEST_F(Cli, Help) {
     EXPECT_EQ(world_.Run({option}), 0);
     EXPECT_THAT(world_.out(), HasSubstr("Subcommands:"));
   }
-  EXPECT_EQ(world_.Run({"help", "compute"}), 0);
-  EXPECT_THAT(world_.out(), HasSubstr("--alphabet"));
+  EXPECT_EQ(world_.Run({"compute", "--help"}), 0);
+  const std::string of_compute = world_.out();
+  EXPECT_THAT(of_compute, HasSubstr("--alphabet"));
+  EXPECT_EQ(world_.Run({"--server", "x:1", "help", "compute"}), 0);
+  EXPECT_EQ(world_.out(), of_compute);
 }
 
 TEST_F(Cli, EachCommandsHelpHasExamplesOfItsOwn) {
@@ -82,7 +85,7 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
       {{"*.bin"}, "no file matches *.bin"},
       {{"comput"}, "no command \"comput\"; did you mean compute?"},
       {{"frobnicate"}, "nor a file of that name; the commands are count, compute, image"},
-      {{"help", "frobnicate"}, "no command \"frobnicate\""},
+      {{"help", "frobnicate"}, "must be count, compute, image"},
       {{"--frobnicate"}, "no option --frobnicate"},
       {{"compute"}, "name a FILE to count"},
       {{"count"}, "name a FILE to count"},

@@ -1,6 +1,4 @@
 // The load generator's ways of using the API, against a server of the tests' own.
-#include "client/load/load_generator.h"
-
 #include <gmock/gmock.h>
 #include <grpcpp/alarm.h>
 #include <grpcpp/create_channel.h>
@@ -13,6 +11,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "client/load/load_generator.h"
 #include "client/load/load_queues.h"
 #include "client/load/load_session.h"
 #include "tests/client/fake_server.h"

@@ -19,6 +19,7 @@ from harness import oracle, specs
 from harness.api import pb
 from harness.server import SANITIZER_OUTPUT, clean_environment
 from harness.specs import random_bytes
+from harness.waiting import wait_until
 
 
 @pytest.fixture
@@ -439,7 +440,10 @@ def test_health_over_http(run, server):
     assert done.stdout == b"ready\n"
     done = run("health", "--http", server.address, "--timeout", "5", status=1)
     assert b"does not speak HTTP" in done.stderr or b"no answer from" in done.stderr
-    for address in ("127.0.0.1:1", "127.0.0.1", ":9464", "127.0.0.1:", "no.such.host.invalid:9464"):
+    url = f"http://{server.metrics_address}"
+    assert run("health", "--http", url).stdout == b"ready\n"
+    assert run("health", "--http", f"{url}/healthz").stdout == b"ok\n"
+    for address in ("127.0.0.1:1", "https://127.0.0.1:1", "127.0.0.1", ":9464", "127.0.0.1:", "no.such.host.invalid:9464"):
         assert run("health", "--http", address, status=1).stderr.count(b"\n") == 1
     run("health", "--http", server.metrics_address, "liveness", status=2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -451,10 +455,54 @@ def test_health_over_http(run, server):
 def test_version_help_and_completions(run):
     assert run("--version").stdout.startswith(b"histogram-client 0.")
     assert b"compute" in run("--help").stdout
-    for shell in ("bash", "zsh", "fish"):
-        assert b"histogram-client" in run("completion", shell).stdout
+    assert run("help").stdout == run("--help").stdout
+    assert run("-V").stdout == run("--version").stdout
     script = run("completion", "bash").stdout
+    assert b"histogram-client" in script
     assert subprocess.run(["bash", "-n"], input=script, check=False).returncode == 0
+
+
+def test_describe_fits_80_columns(run):
+    lines = run("describe").stdout.decode().splitlines()
+    assert max(map(len, lines)) <= 80, lines
+    assert not any(word in line for line in lines for word in ("PiB", "4,294,967,295")), lines
+
+
+def test_a_mistyped_variable_is_told(run):
+    done = run("health", HISTSVC_SERVR="x", HISTSVC_LISTEN="y")
+    assert done.stderr.decode() == (
+        "histogram-client: the environment variable HISTSVC_SERVR is unknown and ignored; did you "
+        "mean HISTSVC_SERVER?\n")
+
+
+# ------------------------------------------------------------------------------------------- bench
+@pytest.mark.parametrize("api", ("compute", "compute-many", "accumulate"))
+def test_bench_counts_right_answers(run, api):
+    done = run("bench", "--api", api, "--payload-bytes", 5000, "--duration", 1, "--warm-up", 0,
+               "--format", "json")
+    result = json.loads(done.stdout)
+    assert result["requests"] > 0 and result["errors"] == 0 and result["verified"]
+    assert done.stderr == b""
+
+
+def test_bench_asks_for_the_limit_first(run):
+    error = check_one_line(run("bench", "--payload-bytes", "65MiB", status=1))
+    assert "65MiB" in error and "67,108,864 bytes" in error
+    run("bench", "--duration", 0, status=2)
+
+
+def test_bench_prints_what_it_has_when_interrupted(client_bin, server):
+    def answered():
+        return server.metrics().value("histsvc_requests_total", method="Compute", code="OK")
+    before = answered()
+    process = subprocess.Popen(
+        [client_bin, "--server", server.address, "bench", "--duration", "3600", "--warm-up", "0"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
+    wait_until(lambda: answered() > before, 60, "an answer")
+    process.send_signal(signal.SIGINT)
+    output, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"requests/s" in output and b"interrupted after" in error
 
 
 def test_over_a_unix_socket(run, start_server, socket_folder, tmp_path):

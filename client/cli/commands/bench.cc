@@ -84,10 +84,10 @@ std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
                                      FormatCount(static_cast<uint64_t>(std::round(per_second))),
                                      per_second * static_cast<double>(payload_bytes) / 1e9)) +
       "\n";
-  const std::string load =
-      options.rate > 0 ? absl::StrFormat("%g requests/s asked for", options.rate)
-                       : absl::StrCat(options.in_flight, " in flight",
-                                      options.connections == 1 ? "" : " on each");
+  const std::string load = options.rate > 0
+                               ? absl::StrFormat("%g requests/s asked for", options.rate)
+                               : absl::StrCat(options.in_flight, " in flight",
+                                              options.connections == 1 ? "" : " on each");
   absl::StrAppend(&text, options.api, " of ", FormatBytes(payload_bytes), ", ",
                   options.distribution, ", ", options.connections,
                   options.connections == 1 ? " connection, " : " connections, ", load,
@@ -197,9 +197,9 @@ absl::Status AskForLimit(const std::string& payload, uint64_t payload_bytes,
   }
   const uint64_t limit = description->limits().payload_bytes_max();
   if (limit == 0 || payload_bytes <= limit) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--payload-bytes: ", payload, " is more than the limit of the server at ", server.server,
-      ", ", FormatBytes(limit), " (", FormatCount(limit), " bytes)"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--payload-bytes: ", payload, " is more than the limit of the server at ",
+                   server.server, ", ", FormatBytes(limit), " (", FormatCount(limit), " bytes)"));
 }
 
 absl::StatusOr<client::LoadOptions> MakeLoadOptions(const BenchOptions& options,
@@ -238,9 +238,9 @@ std::string Complaint(const client::LoadOptions& load, const LoadResult& result)
                            result.seconds);
   }
   std::string complaint = "no request succeeded";
-  const auto most = std::max_element(
-      result.error_messages.begin(), result.error_messages.end(),
-      [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most =
+      std::max_element(result.error_messages.begin(), result.error_messages.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most != result.error_messages.end()) absl::StrAppend(&complaint, ": ", most->first);
   return complaint;
 }
@@ -248,8 +248,7 @@ std::string Complaint(const client::LoadOptions& load, const LoadResult& result)
 }  // namespace
 
 void AddBench(CLI::App& app, BenchOptions& options) {
-  CLI::App& command = *app.add_subcommand(
-      "bench", "Put load on the server: throughput, latency percentiles, every answer checked");
+  CLI::App& command = *app.add_subcommand("bench", "Load on the server: throughput and latency");
   std::vector<std::string> apis;
   for (const auto& [name, api] : Apis()) apis.push_back(name);
   command.add_option("--api", options.api, "The call to make (default compute)")
@@ -327,8 +326,8 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
           : RenderTable(options, *payload_bytes, *result, OutputTerminal(env, options.output)));
   if (code != kSuccess) return code;
   if (result->stopped) {
-    Fail(env, absl::StrFormat("interrupted after %.1f of %g s", result->seconds,
-                              options.duration_s));
+    Fail(env,
+         absl::StrFormat("interrupted after %.1f of %g s", result->seconds, options.duration_s));
     return kInterrupted;
   }
   const std::string complaint = Complaint(*load, *result);

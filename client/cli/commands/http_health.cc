@@ -138,14 +138,13 @@ absl::StatusOr<HttpTarget> ParseHttpTarget(const std::string& text) {
 
 absl::StatusOr<HttpAnswer> HttpGet(const HttpTarget& target, absl::Time deadline) {
   const bool ipv6 = absl::StrContains(target.host, ":");
-  const std::string address = absl::StrCat(ipv6 ? "[" : "", target.host, ipv6 ? "]" : "", ":",
-                                           target.port);
+  const std::string address =
+      absl::StrCat(ipv6 ? "[" : "", target.host, ipv6 ? "]" : "", ":", target.port);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  if (const int error =
-          getaddrinfo(target.host.c_str(), target.port.c_str(), &hints, &found);
+  if (const int error = getaddrinfo(target.host.c_str(), target.port.c_str(), &hints, &found);
       error != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("cannot find the host ", SafeText(target.host), ": ", gai_strerror(error)));
@@ -158,8 +157,8 @@ absl::StatusOr<HttpAnswer> HttpGet(const HttpTarget& target, absl::Time deadline
   }
   if (!file.ok()) return file.status();
   const absl::Cleanup close_file = [&file] { close(*file); };
-  const std::string request =
-      absl::StrCat("GET ", target.path, " HTTP/1.1\r\nHost: ", address, "\r\nConnection: close\r\n\r\n");
+  const std::string request = absl::StrCat("GET ", target.path, " HTTP/1.1\r\nHost: ", address,
+                                           "\r\nConnection: close\r\n\r\n");
   if (absl::Status status = Send(*file, request, address, deadline); !status.ok()) return status;
   const absl::StatusOr<std::string> text = ReceiveAll(*file, address, deadline);
   if (!text.ok()) return text.status();
