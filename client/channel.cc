@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "client/pem.h"
 
 namespace histogram::client {
 namespace {
@@ -71,6 +72,34 @@ grpc::ChannelArguments MakeArguments(const std::string& address, const ConnectOp
   return arguments;
 }
 
+absl::Status Named(const char* name, const absl::Status& status) {
+  if (status.ok()) return status;
+  return {status.code(), absl::StrCat(name, " ", status.message())};
+}
+
+absl::Status CheckTls(const TlsOptions& tls) {
+  if (tls.certificate_chain.empty() != tls.private_key.empty()) {
+    return absl::InvalidArgumentError(
+        "a client certificate and its private key must be given together");
+  }
+  absl::Status status;
+  if (!tls.root_certificates.empty()) {
+    status.Update(Named("tls.root_certificates", CheckCertificates(tls.root_certificates)));
+  }
+  if (tls.private_key.empty()) return status;
+  status.Update(Named("tls.certificate_chain", CheckCertificates(tls.certificate_chain)));
+  status.Update(Named("tls.private_key", CheckPrivateKey(tls.private_key)));
+  if (!status.ok()) return status;
+  return Named("tls.private_key", CheckKeyOfCertificate(tls.certificate_chain, tls.private_key));
+}
+
+absl::Status CheckPort(const std::string& address, absl::string_view port) {
+  uint32_t number = 0;
+  if (absl::SimpleAtoi(port, &number) && number > 0 && number <= 65535) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the port of the server's address \"", address,
+                                                 "\" must be a whole number from 1 to 65535"));
+}
+
 }  // namespace
 
 std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(const ConnectOptions& options) {
@@ -94,13 +123,16 @@ absl::Status CheckAddress(const std::string& address) {
         "\" is a URL; write HOST:PORT or unix:PATH, and choose TLS by its own option"));
   }
   const size_t colon = address.rfind(':');
-  uint32_t port = 0;
   // Without a port gRPC would quietly take 443.
-  if (colon == std::string::npos || colon == 0 || address[colon - 1] == ':' ||
-      !absl::SimpleAtoi(address.substr(colon + 1), &port) || port == 0 || port > 65535) {
-    return absl::InvalidArgumentError(absl::StrCat("the server's address \"", address,
-                                                   "\" has no port in 1..65535; write HOST:PORT "
-                                                   "(for example 127.0.0.1:50051) or unix:PATH"));
+  const bool no_port = colon == std::string::npos || colon + 1 == address.size() ||
+                       (colon > 0 && address[colon - 1] == ':');
+  if (no_port || colon == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the server's address \"", address, "\" has no ", no_port ? "port" : "host",
+                     "; write HOST:PORT (for example 127.0.0.1:50051) or unix:PATH"));
+  }
+  if (absl::Status s = CheckPort(address, absl::string_view(address).substr(colon + 1)); !s.ok()) {
+    return s;
   }
   const std::string host = address.substr(0, colon);
   if (absl::StrContains(host, ":") &&
@@ -129,21 +161,19 @@ absl::Status CheckOptions(const std::string& address, const ConnectOptions& opti
   if (absl::Status status = CheckAddress(address); !status.ok()) return status;
   if (options.attempts_max < 1 || options.attempts_max > 5) {
     return absl::InvalidArgumentError(
-        absl::StrCat("attempts_max is ", options.attempts_max, ", not in 1..5"));
+        absl::StrCat("attempts_max must be from 1 to 5, not ", options.attempts_max));
   }
   if (options.backoff_initial <= absl::ZeroDuration() ||
       options.backoff_max < options.backoff_initial) {
-    return absl::InvalidArgumentError("backoff_initial must be above 0 and at most backoff_max");
+    return absl::InvalidArgumentError("backoff_initial must be > 0 and <= backoff_max");
   }
   if (options.keepalive < kKeepaliveMin) {
     return absl::InvalidArgumentError(absl::StrCat("keepalive is ",
                                                    absl::FormatDuration(options.keepalive),
                                                    ", less than the 10s that servers allow"));
   }
-  if (options.tls.has_value() &&
-      options.tls->certificate_chain.empty() != options.tls->private_key.empty()) {
-    return absl::InvalidArgumentError(
-        "a client certificate and its private key are given together or not at all");
+  if (options.tls.has_value()) {
+    if (absl::Status status = CheckTls(*options.tls); !status.ok()) return status;
   }
   const std::string& token = options.bearer_token;
   if (!std::all_of(token.begin(), token.end(), absl::ascii_isgraph)) {

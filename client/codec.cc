@@ -3,36 +3,19 @@
 #include <array>
 #include <utility>
 
+#include "client/varint.h"
+
 namespace histogram::client {
 namespace {
-
-constexpr uint64_t kVarint = 0;
-constexpr uint64_t kLengthDelimited = 2;
-
-void AppendVarint(std::string& out, uint64_t value) {
-  while (value >= 0x80) {
-    out.push_back(static_cast<char>(value | 0x80));
-    value >>= 7;
-  }
-  out.push_back(static_cast<char>(value));
-}
-
-void AppendTag(std::string& out, int field, uint64_t wire_type) {
-  AppendVarint(out, (static_cast<uint64_t>(field) << 3) | wire_type);
-}
-
-void AppendBytes(std::string& out, int field, absl::string_view bytes) {
-  AppendTag(out, field, kLengthDelimited);
-  AppendVarint(out, bytes.size());
-  out.append(bytes.data(), bytes.size());
-}
 
 // What of a ComputeRequest comes before its payload.
 std::string ComputeHead(absl::string_view spec, size_t payload_bytes) {
   std::string head;
-  if (!spec.empty()) AppendBytes(head, v1::ComputeRequest::kSpecFieldNumber, spec);
-  AppendTag(head, v1::ComputeRequest::kPayloadFieldNumber, kLengthDelimited);
-  AppendVarint(head, payload_bytes);
+  if (!spec.empty()) {
+    AppendLengthPrefix(head, v1::ComputeRequest::kSpecFieldNumber, spec.size());
+    head.append(spec.data(), spec.size());
+  }
+  AppendLengthPrefix(head, v1::ComputeRequest::kPayloadFieldNumber, payload_bytes);
   return head;
 }
 
@@ -59,11 +42,10 @@ grpc::ByteBuffer EncodeComputeMany(uint64_t request_id, absl::string_view spec,
   const std::string request = ComputeHead(spec, payload.size());
   std::string head;
   if (request_id != 0) {
-    AppendTag(head, v1::ComputeManyRequest::kRequestIdFieldNumber, kVarint);
-    AppendVarint(head, request_id);
+    AppendNumberField(head, v1::ComputeManyRequest::kRequestIdFieldNumber, request_id);
   }
-  AppendTag(head, v1::ComputeManyRequest::kRequestFieldNumber, kLengthDelimited);
-  AppendVarint(head, request.size() + payload.size());
+  AppendLengthPrefix(head, v1::ComputeManyRequest::kRequestFieldNumber,
+                     request.size() + payload.size());
   head += request;
   return Join(head, payload);
 }
@@ -71,14 +53,12 @@ grpc::ByteBuffer EncodeComputeMany(uint64_t request_id, absl::string_view spec,
 grpc::ByteBuffer EncodeAccumulate(const v1::Spec* spec, bool snapshot, const grpc::Slice& chunk) {
   std::string head;
   if (spec != nullptr) {
-    AppendBytes(head, v1::AccumulateRequest::kSpecFieldNumber, spec->SerializeAsString());
+    const std::string bytes = spec->SerializeAsString();
+    AppendLengthPrefix(head, v1::AccumulateRequest::kSpecFieldNumber, bytes.size());
+    head += bytes;
   }
-  if (snapshot) {
-    AppendTag(head, v1::AccumulateRequest::kSnapshotFieldNumber, kVarint);
-    AppendVarint(head, 1);
-  }
-  AppendTag(head, v1::AccumulateRequest::kChunkFieldNumber, kLengthDelimited);
-  AppendVarint(head, chunk.size());
+  if (snapshot) AppendNumberField(head, v1::AccumulateRequest::kSnapshotFieldNumber, 1);
+  AppendLengthPrefix(head, v1::AccumulateRequest::kChunkFieldNumber, chunk.size());
   return Join(head, chunk);
 }
 

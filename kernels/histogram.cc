@@ -20,6 +20,8 @@ ValueCounts CountValues(std::span<const std::byte> samples) {
   return values;
 }
 
+std::string_view KernelName(size_t samples) { return cpu::DefaultKernel(samples).name; }
+
 Histogram Count(std::span<const std::byte> samples, const Binning& binning) {
   return Fold(CountValues(samples), binning);
 }

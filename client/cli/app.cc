@@ -1,74 +1,134 @@
 #include "client/cli/app.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cmath>
 #include <exception>
+#include <limits>
+#include <memory>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/cli/arguments.h"
 #include "client/cli/commands/bench.h"
 #include "client/cli/commands/completion.h"
 
 namespace histogram::cli {
 
+namespace {
+
+// What a file's name says of what is in it; empty: nothing.
+std::string FormatOf(const std::string& path) {
+  const std::string lower = absl::AsciiStrToLower(path);
+  for (const char* const format : {"json", "csv", "svg"}) {
+    if (absl::EndsWith(lower, absl::StrCat(".", format))) return format;
+  }
+  return "";
+}
+
+}  // namespace
+
 void AddOutputOptions(CLI::App& command, OutputOptions& options,
                       const std::vector<std::string>& formats) {
-  std::string names;
-  for (const std::string& format : formats) names += (names.empty() ? "" : "|") + format;
   command.add_option("--format", options.format, "How to write it (default table)")
-      ->type_name(names)
-      ->check(CLI::Validator(
-          [formats, names](std::string& text) {
-            const bool known = std::find(formats.begin(), formats.end(), text) != formats.end();
-            return known ? std::string() : "\"" + text + "\" is none of " + names;
-          },
-          ""));
-  command.add_option("--output", options.output, "Write to this file")->type_name("FILE");
+      ->type_name(TypeNameOf(formats))
+      ->check(OneOf(formats));
+  command
+      .add_option("-o,--output", options.output,
+                  "Write to this file, in the format that its name ends in; - is\n"
+                  "standard output")
+      ->type_name("FILE");
+  command.parse_complete_callback([&command, &options, formats] {
+    if (options.output == "-") options.output.clear();
+    if (command.get_option("--format")->count() > 0) return;
+    std::string format = FormatOf(options.output);
+    if (format.empty()) return;
+    if (std::string error = OneOf(formats)(format); !error.empty()) {
+      throw CLI::ValidationError("--output", "its format " + error);
+    }
+    options.format = format;
+  });
 }
 
 namespace {
 
 constexpr char kFooter[] = R"(Examples:
-  histogram-client compute book.txt                     a row for each byte value that occurs
+  histogram book.txt                             a row for each byte value that occurs
+  histogram image photo.png                      the channels of a picture
+  histogram-client compute book.txt              counted by a server
+  histogram-client --server host:50051 describe  what a server runs
+  histogram-client bench --help                  all about one command
+
+The server's address comes from --server, else from the environment variable
+HISTSVC_SERVER. Where neither names one, count and image count in this process,
+and the other commands ask 127.0.0.1:50051. Exit codes: 0: success; 1: failure;
+2: a wrong command line; 130: interrupted.)";
+
+constexpr char kCountFooter[] = R"(Examples:
+  histogram book.txt                              a row for each byte value
+  histogram book.txt --alphabet a:26:6            letters, six to a bin
+  histogram count *.bin --bins 16 --statistics --format json
+  tar c folder | histogram -                      a pipe, of any length
+  histogram count book.txt -o book.svg            a picture
+  histogram count book.txt --server host:50051    sent to a server
+
+"histogram FILE" is short for "histogram count FILE".)";
+
+constexpr char kComputeFooter[] = R"(Examples:
+  histogram-client compute book.txt                     a row for each byte value
   histogram-client compute book.txt --alphabet a:26:6   letters, six to a bin
   histogram-client compute *.bin --bins 16 --statistics --format json
-  tar c folder | histogram-client compute -             whatever is piped in, of any length
-  histogram-client compute book.txt --format svg --output book.svg
-  histogram-client image photo.png --binarize black-and-white.png
-  histogram-client --server unix:/run/histogram.sock describe
+  tar c folder | histogram-client compute -             a pipe, of any length
+  histogram-client compute book.txt --format svg -o book.svg
+  histogram-client compute book.txt --server unix:/run/histogram.sock)";
 
-The server's address is that of --server, else of the environment variable HISTSVC_SERVER, else
-127.0.0.1:50051. Exit codes: 0; 2: the command line makes no sense; 1: anything else.)";
+constexpr char kImageFooter[] = R"(Examples:
+  histogram image photo.png
+  histogram image photo.png --binarize black-and-white.png
+  magick photo.jpeg ppm:- | histogram image - -o photo.svg
+  histogram image photo.png --server host:50051)";
+
+constexpr char kDescribeFooter[] = R"(Examples:
+  histogram-client describe
+  histogram-client describe --format json
+  histogram-client describe --server host:50051 --tls --tls-ca ca.pem)";
+
+constexpr char kHealthFooter[] = R"(Examples:
+  histogram-client health                             the server as a whole
+  histogram-client health backend/cpu --server host:50051
+  histogram-client health --http host:9464            /readyz of the metrics port
+  histogram-client health --http http://host:9464/healthz)";
+
+constexpr char kCompletionFooter[] = R"(Examples:
+  source <(histogram-client completion bash)
+  histogram-client completion > ~/.local/share/bash-completion/completions/histogram-client)";
+
+constexpr char kServerGroup[] = "Server";
 
 struct Options {
   ServerOptions server;
+  ComputeOptions count;
   ComputeOptions compute;
   ImageOptions image;
   DescribeOptions describe;
   HealthOptions health;
   BenchOptions bench;
-  std::string shell;
+  std::string shell = "bash";
+  std::string help_about;
 };
 
 void AddServerOptions(CLI::App& app, ServerOptions& options) {
-  const char* const group = "Server";
-  app.add_option("--server", options.server, "HOST:PORT or unix:PATH (default 127.0.0.1:50051)")
+  const char* const group = kServerGroup;
+  app.add_option("--server", options.server, "HOST:PORT or unix:PATH")
       ->type_name("ADDRESS")
       ->envname("HISTSVC_SERVER")
       ->group(group);
   app.add_option("--timeout", options.timeout_s,
-                 "Give up after so many seconds (default: take the time it takes)")
+                 "Give up after so many seconds (default: no limit)")
       ->type_name("SECONDS")
-      ->check(CLI::Validator(
-          [](std::string& text) {
-            double seconds = 0;
-            const bool good =
-                CLI::detail::lexical_cast(text, seconds) && seconds > 0 && std::isfinite(seconds);
-            return good ? std::string() : "write a number of seconds above 0";
-          },
-          ""))
+      ->check(PositiveNumber())
       ->group(group);
   CLI::Option* const tls =
       app.add_flag("--tls", options.tls, "Encrypt; trust the system's CAs")->group(group);
@@ -96,21 +156,17 @@ void AddServerOptions(CLI::App& app, ServerOptions& options) {
       ->group(group);
 }
 
-void AddCompute(CLI::App& app, ComputeOptions& options) {
-  CLI::App& command = *app.add_subcommand("compute", "Count the bytes of files or standard input");
-  command.add_option("files", options.files, "Files; - is standard input")
-      ->type_name("FILE")
-      ->required();
+void AddCompute(CLI::App& app, const char* name, const char* description, const char* footer,
+                ComputeOptions& options) {
+  CLI::App& command = *app.add_subcommand(name, description);
+  command
+      .add_option("files", options.files,
+                  "Files; - is standard input, as is no file where something feeds it")
+      ->type_name("FILE");
   CLI::Option* const bins =
       command.add_option("--bins", options.bins, "So many bins of equal width over 0..256")
           ->type_name("N")
-          ->check(CLI::Validator(
-              [](std::string& text) {
-                uint32_t count = 0;
-                const bool good = absl::SimpleAtoi(text, &count) && count > 0;
-                return good ? std::string() : "\"" + text + "\" is no number of bins from 1 on";
-              },
-              ""));
+          ->check(WholeNumber(1, std::numeric_limits<uint32_t>::max()));
   CLI::Option* const range =
       command.add_option("--range", options.range, "The range of --bins, numpy's way")
           ->type_name("LO:HI")
@@ -135,85 +191,150 @@ void AddCompute(CLI::App& app, ComputeOptions& options) {
   command.add_option("--rows", options.rows, "At most so many rows of bins in the table; or all")
       ->type_name("N|all");
   AddOutputOptions(command, options.output, {"table", "json", "csv", "svg"});
+  command.footer(footer);
 }
 
 void AddImage(CLI::App& app, ImageOptions& options) {
   CLI::App& command =
       *app.add_subcommand("image", "The histogram of each channel of a PGM, PPM or PNG picture");
-  command.add_option("file", options.file, "The picture")->type_name("FILE")->required();
+  command.add_option("file", options.file, "The picture; - is standard input")
+      ->type_name("FILE")
+      ->required();
   command
       .add_option("--binarize", options.binarize,
                   "Write the picture in black and white, parted at Otsu's threshold (.png or .pgm)")
       ->type_name("FILE");
   AddOutputOptions(command, options.output, {"table", "json", "csv", "svg"});
+  command.footer(kImageFooter);
 }
 
 void AddOthers(CLI::App& app, Options& options) {
   CLI::App& describe =
       *app.add_subcommand("describe", "What the server runs: backends, kernels, limits");
   AddOutputOptions(describe, options.describe.output, {"table", "json"});
+  describe.footer(kDescribeFooter);
   CLI::App& health =
       *app.add_subcommand("health", "Whether the server is ready; exit code 0 if it is");
   health
       .add_option("service", options.health.service,
-                  "histogram.v1.HistogramService, liveness or backend/NAME (default: the server)")
-      ->type_name("SERVICE");
+                  "What is asked about (default: the server as a whole)")
+      ->type_name("liveness|histogram.v1.HistogramService|backend/NAME");
   health
       .add_option("--http", options.health.http,
-                  "Ask /readyz of its metrics port instead: needs no certificate and no token")
-      ->type_name("HOST:PORT")
+                  "Ask the metrics port instead, for /readyz unless a URL says\n"
+                  "otherwise: needs no certificate and no token")
+      ->type_name("HOST:PORT|URL")
       ->excludes("service");
-  CLI::App& completion = *app.add_subcommand("completion", "Print a completion script");
-  completion.add_option("shell", options.shell, "bash, zsh or fish")
-      ->type_name("SHELL")
-      ->required()
-      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  health.footer(kHealthFooter);
+  CLI::App& completion = *app.add_subcommand("completion", "Print the completion script for bash");
+  completion.add_option("shell", options.shell, "The shell (default bash)")
+      ->type_name("bash")
+      ->check(OneOf({"bash"}));
+  completion.footer(kCompletionFooter);
 }
 
-// CLI11 says of a mistyped command only that one is missing.
-std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
-  if (error.get_name() != "RequiredError") return error.what();
-  if (app.got_subcommand("compute"))
-    return "compute needs a FILE to count, or - for standard input";
-  if (app.got_subcommand("image")) return "image needs the FILE of a picture";
-  if (app.got_subcommand("completion")) return "completion needs a SHELL: bash, zsh or fish";
-  if (!app.get_subcommands().empty()) return error.what();
-  const std::string commands = "compute, image, describe, health, bench or completion";
-  const std::vector<std::string> rest = app.remaining();
-  if (rest.empty()) return "say what to do: " + commands;
-  if (absl::StartsWith(rest[0], "-")) return absl::StrCat("there is no option ", rest[0]);
-  return absl::StrCat("there is no command \"", rest[0], "\"; say ", commands);
+// "histogram FILE" is short for "histogram count FILE": where the first word that is neither an
+// option nor its value is a file rather than a command.
+void ImplyCount(const CLI::App& app, std::vector<std::string>& arguments) {
+  const CLI::App& count = *app.get_subcommand("count");
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    if (word == "-" || !absl::StartsWith(word, "-")) {
+      const auto named = [&](const CLI::App* command) { return command->get_name() == word; };
+      if (app.get_subcommands(named).empty() && (word == "-" || access(word.c_str(), F_OK) == 0)) {
+        arguments.insert(arguments.begin(), "count");
+      }
+      return;
+    }
+    const CLI::Option* option = app.get_option_no_throw(word);
+    if (option == nullptr) option = count.get_option_no_throw(word);
+    if (option != nullptr && option->get_items_expected_max() > 0) ++i;
+  }
+}
+
+// What is counted in this process needs no certificate and no token: whoever gives one means to
+// name a server.
+void CheckServerOptions(const CLI::App& app, const Options& options) {
+  if (!options.count.in_process || !(app.got_subcommand("count") || app.got_subcommand("image"))) {
+    return;
+  }
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group() == kServerGroup && option->count() > 0 &&
+        option->get_name() != "--timeout") {
+      throw CLI::ValidationError(option->get_name(),
+                                 "needs --server: without one, this process counts");
+    }
+  }
+}
+
+// After all other commands, which it names.
+void AddHelp(CLI::App& app, std::string& about) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  CLI::App& help = *app.add_subcommand("help", "The same as --help");
+  help.add_option("command", about, "The command (default: all)")
+      ->type_name(TypeNameOf(names))
+      ->check(OneOf(names));
+}
+
+// Says of an option what its value is, and leaves the rest to its description: CLI11 would add
+// "Needs:" and "Excludes:", in an order that changes from run to run.
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_items_expected_max() == 0) return "";
+    return " " + option->get_type_name() + (option->get_items_expected_max() > 1 ? "..." : "");
+  }
+};
+
+std::string HelpAbout(const CLI::App& app, const std::string& command) {
+  const CLI::App* const about = command.empty() ? &app : app.get_subcommand(command);
+  const std::string name = app.get_name() + (command.empty() ? "" : " " + command);
+  return app.get_formatter()->make_help(about, name, CLI::AppFormatMode::Normal);
 }
 
 }  // namespace
 
 int Run(std::vector<std::string> arguments, Environment& env) {
   Options options;
-  CLI::App app("Exact histograms of bytes, from a histogram server.", "histogram-client");
-  app.set_version_flag("--version", "histogram-client " HISTOGRAM_VERSION);
+  CLI::App app("Exact histograms of bytes: of files in this process, or by a server.", env.program);
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.set_version_flag("-V,--version", env.program + " " HISTOGRAM_VERSION)
+      ->description("Print the version and exit");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.footer(kFooter);
   app.require_subcommand(1);
   app.fallthrough();
   AddServerOptions(app, options.server);
-  AddCompute(app, options.compute);
+  AddCompute(app, "count", "Count the bytes of files or standard input, without a server",
+             kCountFooter, options.count);
+  AddCompute(app, "compute", "The same by a server", kComputeFooter, options.compute);
   AddImage(app, options.image);
   AddBench(app, options.bench);
   AddOthers(app, options);
+  AddHelp(app, options.help_about);
   try {
+    ImplyCount(app, arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
     app.parse(std::move(arguments));
+    options.count.in_process = options.image.in_process = app.count("--server") == 0;
+    CheckServerOptions(app, options);
   } catch (const CLI::Success& success) {
     return app.exit(success, env.out, env.err);
   } catch (const CLI::ParseError& error) {
     return UsageError(env, WhatIsWrong(app, error));
   }
   try {
+    if (app.got_subcommand("count")) return RunCompute(options.count, options.server, env);
     if (app.got_subcommand("compute")) return RunCompute(options.compute, options.server, env);
     if (app.got_subcommand("image")) return RunImage(options.image, options.server, env);
     if (app.got_subcommand("bench")) return RunBench(options.bench, options.server, env);
     if (app.got_subcommand("describe")) return RunDescribe(options.describe, options.server, env);
     if (app.got_subcommand("health")) return RunHealth(options.health, options.server, env);
-    env.out << CompletionScript(app, options.shell);
+    env.out << (app.got_subcommand("help") ? HelpAbout(app, options.help_about)
+                                           : CompletionScript(app));
     return kSuccess;
   } catch (const std::bad_alloc&) {
     return Fail(env, "not enough memory");

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/cli/render/text.h"
+#include "client/pem.h"
 
 namespace histogram::cli {
 namespace {
@@ -31,6 +32,33 @@ std::string Cause(absl::string_view message) {
   return SafeText(colon == absl::string_view::npos ? message : message.substr(colon + 2));
 }
 
+// Why no secure connection comes about, as far as gRPC's message tells; empty: it does not.
+std::string ExplainTls(absl::string_view lower, const ServerOptions& options) {
+  const std::string server = absl::StrCat("the server at ", SafeText(options.server));
+  if (absl::StrContains(lower, "wrong version number")) {
+    return server + " does not speak TLS; leave out --tls";
+  }
+  if (absl::StrContains(lower, "certificate verify failed")) {
+    if (options.tls_ca.empty()) {
+      return absl::StrCat("no CA of this system vouches for the certificate of ", server,
+                          "; name its CA with --tls-ca");
+    }
+    return absl::StrCat("no CA in ", SafeText(options.tls_ca), " vouches for the certificate of ",
+                        server);
+  }
+  if (absl::StrContains(lower, "peer name")) {
+    return absl::StrCat("the certificate of ", server,
+                        " is for another name; give that name with --tls-server-name");
+  }
+  if (absl::StrContains(lower, "socket closed") || absl::StrContains(lower, "reset by peer")) {
+    return absl::StrCat(server, " ended the TLS handshake; ",
+                        options.tls_cert.empty()
+                            ? "it may require a client certificate: --tls-cert and --tls-key"
+                            : "it may not trust the certificate in " + SafeText(options.tls_cert));
+  }
+  return "";
+}
+
 std::string ExplainUnavailable(const absl::Status& status, const ServerOptions& options) {
   const std::string message = SafeText(status.message());
   const std::string server = SafeText(options.server);
@@ -42,12 +70,23 @@ std::string ExplainUnavailable(const absl::Status& status, const ServerOptions& 
     return absl::StrCat("the server at ", server,
                         " is not ready; see 'histogram-client health' and try again");
   }
-  // A server that does not like this client's certificate, or speaks no TLS, just hangs up.
   const bool connected =
       !absl::StrContains(lower, "refused") && !absl::StrContains(lower, "timed out");
-  if (absl::StrContains(lower, "handshake") || (options.tls && connected)) {
+  if (options.tls && connected) {
+    std::string why = ExplainTls(lower, options);
+    if (!why.empty()) return why;
     return absl::StrCat("no secure connection to ", server, ": ", Cause(message),
                         "; check the --tls options");
+  }
+  if (absl::StrContains(lower, "http1.x")) {
+    return absl::StrCat("what answers at ", server,
+                        " speaks HTTP/1 and not gRPC; is this the server's metrics port?");
+  }
+  // A server with TLS hangs up on who speaks none.
+  if (absl::StrContains(lower, "last error") &&
+      (absl::StrContains(lower, "socket closed") || absl::StrContains(lower, "reset by peer"))) {
+    return absl::StrCat("the server at ", server,
+                        " closed the connection at once; if it speaks TLS, add --tls");
   }
   return absl::StrCat("no server answers at ", server, " (", Cause(message),
                       "); start histogram-server, or name another address with --server");
@@ -75,7 +114,7 @@ absl::Status WaitForInput(int file, const std::string& name, absl::Time deadline
     if (ready < 0 && errno != EINTR) return FileError("wait for", name);
     if (ready == 0) {
       return absl::DeadlineExceededError(
-          absl::StrCat(SafeText(name), " was still silent when the time was over"));
+          absl::StrCat(SafeText(name), " sent nothing before the time was over"));
     }
   }
   return absl::OkStatus();
@@ -132,31 +171,53 @@ absl::Status WriteFile(const std::string& path, const std::string& bytes) {
   return absl::OkStatus();
 }
 
+namespace {
+
+absl::Status ReadInto(const std::string& path, std::string& into) {
+  if (path.empty()) return absl::OkStatus();
+  absl::StatusOr<std::string> bytes = ReadFile(path);
+  if (!bytes.ok()) return bytes.status();
+  into = *std::move(bytes);
+  return absl::OkStatus();
+}
+
+// The library finds the same faults, but does not know the files.
+absl::Status ReadTls(const ServerOptions& options, client::TlsOptions& tls) {
+  const auto named = [](const char* option, const std::string& path, const absl::Status& status) {
+    if (status.ok()) return status;
+    return absl::Status(status.code(),
+                        absl::StrCat(option, ": ", SafeText(path), " ", status.message()));
+  };
+  absl::Status status = ReadInto(options.tls_ca, tls.root_certificates);
+  status.Update(ReadInto(options.tls_cert, tls.certificate_chain));
+  status.Update(ReadInto(options.tls_key, tls.private_key));
+  if (!status.ok()) return status;
+  if (!options.tls_ca.empty()) {
+    status.Update(
+        named("--tls-ca", options.tls_ca, client::CheckCertificates(tls.root_certificates)));
+  }
+  if (!options.tls_cert.empty()) {
+    status.Update(
+        named("--tls-cert", options.tls_cert, client::CheckCertificates(tls.certificate_chain)));
+    status.Update(named("--tls-key", options.tls_key, client::CheckPrivateKey(tls.private_key)));
+    if (!status.ok()) return status;
+    status = named("--tls-key", options.tls_key,
+                   client::CheckKeyOfCertificate(tls.certificate_chain, tls.private_key));
+  }
+  tls.server_name = options.tls_server_name;
+  return status;
+}
+
+}  // namespace
+
 absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& options) {
   client::ConnectOptions connect;
   connect.user_agent = "histogram-client";
   if (options.tls) connect.tls.emplace();
-  const auto read = [](const std::string& path, std::string& into) -> absl::Status {
-    if (path.empty()) return absl::OkStatus();
-    absl::StatusOr<std::string> bytes = ReadFile(path);
-    if (!bytes.ok()) return bytes.status();
-    into = *std::move(bytes);
-    return absl::OkStatus();
-  };
   if (options.tls) {
-    if (absl::Status status = read(options.tls_ca, connect.tls->root_certificates); !status.ok()) {
-      return status;
-    }
-    if (absl::Status status = read(options.tls_cert, connect.tls->certificate_chain);
-        !status.ok()) {
-      return status;
-    }
-    if (absl::Status status = read(options.tls_key, connect.tls->private_key); !status.ok()) {
-      return status;
-    }
-    connect.tls->server_name = options.tls_server_name;
+    if (absl::Status status = ReadTls(options, *connect.tls); !status.ok()) return status;
   }
-  if (absl::Status status = read(options.token_file, connect.bearer_token); !status.ok()) {
+  if (absl::Status status = ReadInto(options.token_file, connect.bearer_token); !status.ok()) {
     return status;
   }
   absl::StripAsciiWhitespace(&connect.bearer_token);
@@ -186,11 +247,15 @@ std::string Explain(const absl::Status& status, const ServerOptions& options) {
                           FormatNumber(options.timeout_s.value_or(0)),
                           " s; allow more with --timeout");
     case absl::StatusCode::kUnauthenticated:
-      return absl::StrCat("the server at ", SafeText(options.server), " asks who you are (",
-                          message, "); give a token with --token-file");
+      if (options.token_file.empty()) {
+        return absl::StrCat("the server at ", SafeText(options.server),
+                            " requires a token; give it with --token-file");
+      }
+      return absl::StrCat("the server at ", SafeText(options.server),
+                          " does not accept the token in ", SafeText(options.token_file), ": ",
+                          message);
     case absl::StatusCode::kUnimplemented:
-      return absl::StrCat("what answers at ", SafeText(options.server),
-                          " is no server that can do this: ", message);
+      return absl::StrCat("the server at ", SafeText(options.server), " cannot do this: ", message);
     default:
       return message.empty() ? absl::StatusCodeToString(status.code()) : message;
   }

@@ -1,9 +1,7 @@
-// histogram-client: the command line over the client library.
-#include <grpc/grpc.h>
+// histogram, also installed as histogram-client: the command line over kernels and client library.
 #include <malloc.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -16,6 +14,8 @@
 
 #include "absl/synchronization/mutex.h"
 #include "client/cli/app.h"
+#include "client/cli/arguments.h"
+#include "client/cli/render/text.h"
 
 namespace {
 
@@ -23,6 +23,21 @@ std::optional<std::string> GetEnvironmentVariable(const std::string& name) {
   const char* const value = std::getenv(name.c_str());
   if (value == nullptr) return std::nullopt;
   return value;
+}
+
+// The program has two names, and calls itself as its user does.
+std::string ProgramName(std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name == "histogram" ? "histogram" : "histogram-client";
+}
+
+std::vector<std::string> EnvironmentNames() {
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    names.emplace_back(text.substr(0, text.find('=')));
+  }
+  return names;
 }
 
 }  // namespace
@@ -41,26 +56,25 @@ int main(int argc, char** argv) {
   // each lock, under a spin lock that all of them share.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   std::ios::sync_with_stdio(false);
-  // The load generator's threads each wait for the connections of their own queue.
-  if (std::find(argv + 1, argv + argc, std::string_view("bench")) != argv + argc) {
-    setenv("GRPC_POLL_STRATEGY", "poll,epoll1", 0);
-  }
-  // Held to the end, so that no closing channel is gRPC's last user and shuts it down: after a
-  // payload larger than the socket's buffer that can wait 10 s for a poll of gRPC's own to time out
-  // (seen under gVisor).
-  grpc_init();
   histogram::cli::Environment env = {
       STDIN_FILENO,
       std::cout,
       std::cerr,
       histogram::cli::DetectTerminal(STDOUT_FILENO, GetEnvironmentVariable),
       histogram::cli::DetectTerminal(STDERR_FILENO, GetEnvironmentVariable),
+      ProgramName(argv[0]),
+      // The load generator's threads each wait for the connections of their own queue. gRPC reads
+      // this when it starts.
+      [] { setenv("GRPC_POLL_STRATEGY", "poll,epoll1", 0); },
   };
+  for (const std::string& warning : histogram::cli::SuspiciousVariables(EnvironmentNames())) {
+    std::cerr << env.program << ": " << histogram::cli::SafeText(warning) << "\n";
+  }
   int code = histogram::cli::Run(std::vector<std::string>(argv + 1, argv + argc), env);
   errno = 0;
   if (!std::cout.flush()) {
     const char* const why = errno != 0 ? strerror(errno) : "it is closed or full";
-    std::cerr << "histogram-client: cannot write to standard output: " << why << "\n";
+    std::cerr << env.program << ": cannot write to standard output: " << why << "\n";
     code = histogram::cli::kFailure;
   }
   std::cerr.flush();

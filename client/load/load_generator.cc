@@ -26,14 +26,13 @@ double CpuSeconds() {
 
 absl::Status CheckOptions(const LoadOptions& o) {
   if (o.connections == 0 || o.in_flight == 0) {
-    return absl::InvalidArgumentError("connections and in_flight must be at least 1");
+    return absl::InvalidArgumentError("connections and in_flight must be >= 1");
   }
   if (!(o.duration_s > 0) || !(o.warm_up_s >= 0) || !(o.rate_per_second >= 0)) {
-    return absl::InvalidArgumentError(
-        "duration must be positive, warm-up and rate must not be negative");
+    return absl::InvalidArgumentError("the duration must be > 0, the warm-up and the rate >= 0");
   }
   if (o.rate_per_second > 0 && o.api != LoadApi::kCompute) {
-    return absl::InvalidArgumentError("a rate goes with unary calls (--api compute) only");
+    return absl::InvalidArgumentError("a rate is possible with Compute only (--api compute)");
   }
   return absl::OkStatus();
 }
@@ -47,6 +46,9 @@ absl::StatusOr<std::vector<std::unique_ptr<RawStub>>> Connect(const LoadOptions&
     grpc::ChannelArguments arguments;
     arguments.SetInt("histogram.load.connection", static_cast<int>(i));
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    if (!options.tls_server_name.empty()) {
+      arguments.SetSslTargetNameOverride(options.tls_server_name);
+    }
     arguments.SetMaxReceiveMessageSize(-1);
     arguments.SetMaxSendMessageSize(-1);
     const auto channel = grpc::CreateCustomChannel(
@@ -78,6 +80,41 @@ double SecondsSince(LoadClock::time_point begin) {
   return std::chrono::duration<double>(LoadClock::now() - begin).count();
 }
 
+// Sleeps until `end`, or until it is told to stop, which it returns.
+bool SleepUntil(LoadClock::time_point end, const std::function<bool()>& stop) {
+  constexpr auto kStep = std::chrono::milliseconds(50);
+  while (true) {
+    if (stop && stop()) return true;
+    const auto now = LoadClock::now();
+    if (now >= end) return false;
+    std::this_thread::sleep_for(std::min<LoadClock::duration>(kStep, end - now));
+  }
+}
+
+LoadClock::time_point After(LoadClock::time_point begin, double seconds) {
+  // Some hundred years are for ever, and fit.
+  const std::chrono::duration<double> bounded(std::min(seconds, 1e9));
+  return begin + std::chrono::duration_cast<LoadClock::duration>(bounded);
+}
+
+// Returns whether it was told to stop.
+bool Measure(const LoadOptions& options, LoadTally& tally, LoadClock::time_point begin) {
+  const auto end = After(begin, options.duration_s);
+  while (true) {
+    const auto next = LoadClock::now() + std::chrono::seconds(1);
+    if (SleepUntil(std::min(next, end), options.stop)) return true;
+    if (options.on_progress) {
+      LoadProgress progress;
+      const LoadResult so_far = tally.Collect(&progress.latency);
+      progress.seconds = SecondsSince(begin);
+      progress.requests = so_far.requests;
+      progress.errors = so_far.errors;
+      options.on_progress(progress);
+    }
+    if (LoadClock::now() >= end) return false;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
@@ -92,25 +129,18 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
   const LoadQueues queues(stubs->size());
   const auto worker = MakeWorker(options.api, {options, messages, tally, *stubs, queues});
   worker->Start();
-  std::this_thread::sleep_for(std::chrono::duration<double>(options.warm_up_s));
-  const auto begin = LoadClock::now();
-  const double cpu_before = CpuSeconds();
-  tally.StartMeasuring(begin);
-  for (double left = options.duration_s; left > 0;
-       left = options.duration_s - SecondsSince(begin)) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(std::min(1.0, left)));
-    if (options.on_progress) {
-      LoadProgress progress;
-      const LoadResult so_far = tally.Collect(&progress.latency);
-      progress.seconds = SecondsSince(begin);
-      progress.requests = so_far.requests;
-      progress.errors = so_far.errors;
-      options.on_progress(progress);
-    }
+  LoadResult result;
+  bool stopped = SleepUntil(After(LoadClock::now(), options.warm_up_s), options.stop);
+  if (!stopped) {
+    const auto begin = LoadClock::now();
+    const double cpu_before = CpuSeconds();
+    tally.StartMeasuring(begin);
+    stopped = Measure(options, tally, begin);
+    result = tally.Collect(nullptr);
+    result.seconds = SecondsSince(begin);
+    result.client_cpu_seconds = CpuSeconds() - cpu_before;
   }
-  LoadResult result = tally.Collect(nullptr);
-  result.seconds = SecondsSince(begin);
-  result.client_cpu_seconds = CpuSeconds() - cpu_before;
+  result.stopped = stopped;
   worker->Stop();
   worker->Join();
   const LoadResult after = tally.Collect(nullptr);  // wrong answers and errors of the end count too

@@ -33,7 +33,9 @@ struct LoadProgress {
 struct LoadOptions {
   std::string server = "127.0.0.1:50051";
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: plaintext
-  std::string bearer_token;                               // sent with each call; empty: none
+  // Expected in the server's certificate instead of the address's host; empty: that host.
+  std::string tls_server_name;
+  std::string bearer_token;  // sent with each call; empty: none
   LoadApi api = LoadApi::kCompute;
   uint32_t connections = 1;
   uint32_t in_flight = 8;      // closed loop: requests of each connection; ComputeMany: its window
@@ -46,6 +48,8 @@ struct LoadOptions {
   bool verify = true;
   // Called about once a second from the calling thread; may be empty.
   std::function<void(const LoadProgress&)> on_progress;
+  // Asked often; true: begin nothing more, and return what has been measured. May be empty.
+  std::function<bool()> stop;
 };
 
 struct LoadResult {
@@ -54,9 +58,12 @@ struct LoadResult {
   uint64_t wrong = 0;     // of these: replies whose counts were not the expected ones
   double seconds = 0;     // measured
   double client_cpu_seconds = 0;
-  LatencyRecorder latency;                         // empty for Accumulate
-  LatencyRecorder refusals;                        // of unary calls that were refused
-  std::map<std::string, uint64_t> error_messages;  // a bounded number of different ones
+  LatencyRecorder latency;   // empty for Accumulate
+  LatencyRecorder refusals;  // of unary calls that were refused
+  // How often each message came, the server's own where it sent one; of a bounded number of
+  // different ones, so that their sum may be less than `errors`.
+  std::map<std::string, uint64_t> error_messages;
+  bool stopped = false;  // by LoadOptions::stop
 
   double requests_per_second() const {
     return seconds > 0 ? static_cast<double>(requests) / seconds : 0;
@@ -68,7 +75,8 @@ std::vector<std::string> LoadDistributions();
 // Deterministic bytes; INVALID_ARGUMENT for an unknown distribution (the message lists them).
 absl::StatusOr<std::string> MakePayload(const std::string& distribution, uint64_t bytes);
 
-// Runs for warm_up_s + duration_s and until what was begun is answered. Blocks.
+// Runs for warm_up_s + duration_s, or until it is told to stop, and then until what was begun is
+// answered. Blocks.
 // UNAVAILABLE where no connection comes about within 5 s; INVALID_ARGUMENT for bad options.
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options);
 

@@ -4,23 +4,17 @@
 #include <cstring>
 #include <thread>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "client/varint.h"
 #include "histogram/v1/histogram.pb.h"
 
 namespace histogram::client {
 namespace {
 
-void AppendVarint(uint64_t value, std::string& out) {
-  while (value >= 0x80) {
-    out.push_back(static_cast<char>(value | 0x80));
-    value >>= 7;
-  }
-  out.push_back(static_cast<char>(value));
-}
-
-std::string LengthPrefix(uint32_t field, uint64_t length) {
+std::string LengthPrefix(int field, uint64_t length) {
   std::string prefix;
-  AppendVarint((field << 3) | 2, prefix);
-  AppendVarint(length, prefix);
+  AppendLengthPrefix(prefix, field, length);
   return prefix;
 }
 
@@ -65,22 +59,13 @@ bool ReadManyHeader(const grpc::ByteBuffer& reply, uint64_t& id, size_t& offset)
     head.append(reinterpret_cast<const char*>(s.begin()), std::min(s.size(), kHeaderMax));
   }
   size_t at = 0;
-  const auto varint = [&](uint64_t& value) {
-    value = 0;
-    for (int shift = 0; at < head.size() && shift < 64; shift += 7) {
-      const auto byte = static_cast<uint8_t>(head[at++]);
-      value |= static_cast<uint64_t>(byte & 0x7f) << shift;
-      if (byte < 0x80) return true;
-    }
-    return false;
-  };
   id = 0;
   uint64_t length = 0;
   if (at < head.size() && head[at] == 0x08) {
     ++at;
-    if (!varint(id)) return false;
+    if (!ReadVarint(head, at, id)) return false;
   }
-  if (at >= head.size() || head[at++] != 0x12 || !varint(length)) return false;
+  if (at >= head.size() || head[at++] != 0x12 || !ReadVarint(head, at, length)) return false;
   offset = at;
   return true;
 }
@@ -93,7 +78,9 @@ void Authorize(const LoadOptions& options, grpc::ClientContext& rpc) {
 }
 
 LoadMessages::LoadMessages(const std::string& payload)
-    : payload_(payload), payload_prefix_(LengthPrefix(15, payload.size())), counts_(256) {
+    : payload_(payload),
+      payload_prefix_(LengthPrefix(v1::ComputeRequest::kPayloadFieldNumber, payload.size())),
+      counts_(256) {
   for (const char c : payload) ++counts_[static_cast<uint8_t>(c)];
   v1::ComputeResponse response;
   response.mutable_histogram()->mutable_counts()->Add(counts_.begin(), counts_.end());
@@ -109,10 +96,10 @@ grpc::ByteBuffer LoadMessages::Framed(const std::string& prefix) const {
 grpc::ByteBuffer LoadMessages::ComputeMany(uint64_t id) const {
   std::string prefix;
   if (id != 0) {
-    prefix.push_back(0x08);
-    AppendVarint(id, prefix);
+    AppendNumberField(prefix, v1::ComputeManyRequest::kRequestIdFieldNumber, id);
   }
-  prefix += LengthPrefix(15, payload_prefix_.size() + payload_.size());
+  AppendLengthPrefix(prefix, v1::ComputeManyRequest::kRequestFieldNumber,
+                     payload_prefix_.size() + payload_.size());
   prefix += payload_prefix_;
   return Framed(prefix);
 }
@@ -121,9 +108,20 @@ bool LoadMessages::IsComputeReply(const grpc::ByteBuffer& reply) const {
   return HasAt(reply, 0, expected_);
 }
 
-bool LoadMessages::IsComputeManyReply(const grpc::ByteBuffer& reply, uint64_t& id) const {
+LoadMessages::Verdict LoadMessages::JudgeComputeManyReply(const grpc::ByteBuffer& reply,
+                                                          uint64_t& id) const {
   size_t offset = 0;
-  return ReadManyHeader(reply, id, offset) && HasAt(reply, offset, expected_);
+  if (!ReadManyHeader(reply, id, offset)) return Verdict::kError;
+  return HasAt(reply, offset, expected_) ? Verdict::kRight : Verdict::kWrong;
+}
+
+grpc::Status LoadMessages::ErrorOf(const grpc::ByteBuffer& reply) {
+  v1::ComputeManyResponse response;
+  if (!response.ParseFromString(Join(reply)) || !response.has_error()) {
+    return {grpc::StatusCode::INTERNAL, "a reply was neither a response nor an error"};
+  }
+  const v1::Error& error = response.error();
+  return {static_cast<grpc::StatusCode>(error.code()), error.message()};
 }
 
 bool LoadMessages::IsAccumulateReply(const grpc::ByteBuffer& reply, uint64_t chunks) const {
@@ -143,6 +141,18 @@ size_t ShardOfThisThread(size_t shards) {
   static std::atomic<size_t> next{0};
   thread_local const size_t mine = next.fetch_add(1, std::memory_order_relaxed);
   return mine % shards;
+}
+
+std::string WithoutNumbers(const std::string& text) {
+  std::string shape;
+  for (const char c : text) {
+    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) {
+      shape.push_back(c);
+    } else if (shape.empty() || shape.back() != '#') {
+      shape.push_back('#');
+    }
+  }
+  return shape;
 }
 
 uint64_t NsSince(LoadClock::time_point since) {
@@ -168,13 +178,26 @@ void LoadTally::Answered(LoadClock::time_point since, bool with_latency) {
 
 void LoadTally::Failed(const std::string& message) {
   constexpr size_t kMessagesMax = 16;
+  const std::string shape = WithoutNumbers(message);
   absl::MutexLock lock(&mu_);
   ++errors_;
-  if (messages_.size() < kMessagesMax || messages_.count(message) != 0) ++messages_[message];
+  auto it = messages_.find(shape);
+  if (it == messages_.end()) {
+    if (messages_.size() == kMessagesMax) return;
+    it = messages_.emplace(shape, Message{message, 0}).first;
+  }
+  ++it->second.count;
+}
+
+void LoadTally::Failed(const grpc::Status& status) {
+  const std::string message = status.error_message().empty()
+                                  ? absl::StrCat("gRPC's status ", status.error_code())
+                                  : status.error_message();
+  const bool refused = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
+  Failed(refused ? "refused: " + message : message);
 }
 
 void LoadTally::Refused(LoadClock::time_point since) {
-  Failed("refused: RESOURCE_EXHAUSTED");
   if (!measuring_.load(std::memory_order_acquire)) return;
   const uint64_t ns = NsSince(since);
   absl::MutexLock lock(&mu_);
@@ -206,7 +229,9 @@ LoadResult LoadTally::Collect(LatencyRecorder* interval) {
   absl::MutexLock lock(&mu_);
   result.errors = errors_;
   result.wrong = wrong_;
-  result.error_messages = messages_;
+  for (const auto& [shape, message] : messages_) {
+    result.error_messages[message.text] = message.count;
+  }
   result.refusals = refusals_;
   return result;
 }

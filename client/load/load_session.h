@@ -5,6 +5,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
+#include <grpcpp/support/status.h>
 
 #include <atomic>
 #include <chrono>
@@ -38,8 +39,11 @@ class LoadMessages {
 
   // Whether the reply holds the payload's counts.
   bool IsComputeReply(const grpc::ByteBuffer& reply) const;
-  // The same for a reply of ComputeMany, whose id is returned too; false also for an error reply.
-  bool IsComputeManyReply(const grpc::ByteBuffer& reply, uint64_t& id) const;
+  enum class Verdict : uint8_t { kRight, kWrong, kError };
+  // The same for a reply of ComputeMany, whose id is returned too; kError: it is an error.
+  Verdict JudgeComputeManyReply(const grpc::ByteBuffer& reply, uint64_t& id) const;
+  // REQUIRES: the verdict on `reply` is kError.
+  static grpc::Status ErrorOf(const grpc::ByteBuffer& reply);
   // Whether it is the final reply over `chunks` chunks.
   bool IsAccumulateReply(const grpc::ByteBuffer& reply, uint64_t chunks) const;
 
@@ -57,7 +61,8 @@ class LoadTally {
  public:
   void Answered(LoadClock::time_point since, bool with_latency);
   void Failed(const std::string& message);
-  // RESOURCE_EXHAUSTED: a failure whose latency is kept, since it is to come at once.
+  void Failed(const grpc::Status& status);  // RESOURCE_EXHAUSTED is called refused
+  // The latency of a unary call that was refused, since a refusal is to come at once.
   void Refused(LoadClock::time_point since);
   void Wrong();
 
@@ -80,7 +85,13 @@ class LoadTally {
   absl::Mutex mu_;
   uint64_t errors_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t wrong_ ABSL_GUARDED_BY(mu_) = 0;
-  std::map<std::string, uint64_t> messages_ ABSL_GUARDED_BY(mu_);
+  struct Message {
+    std::string text;
+    uint64_t count = 0;
+  };
+  // By their texts without the numbers in them: those that differ in numbers only count as the
+  // first of them.
+  std::map<std::string, Message> messages_ ABSL_GUARDED_BY(mu_);
   LatencyRecorder refusals_ ABSL_GUARDED_BY(mu_);
 };
 

@@ -15,8 +15,8 @@
 
 namespace histogram::client {
 
-// The functions named On... are called on the queue's thread. One read and one write may be under
-// way at a time.
+// The functions named On... are called on the queue's thread. One read may be under way at a time,
+// and one of the start, a write and the half-close: gRPC aborts the process at a second one.
 class StreamClient {
  public:
   StreamClient(LoadContext context, size_t connection, const char* method) : context_(context) {
@@ -46,7 +46,7 @@ class StreamClient {
   void StartWrite(const grpc::ByteBuffer& request, grpc::WriteOptions options = {}) {
     stream_->Write(request, options, written_.tag());
   }
-  // Once, as the last write; also after a write that failed.
+  // Once, as the last write; also after a write that failed. Not before OnStarted.
   void StartWritesDone() { stream_->WritesDone(half_closed_.tag()); }
 
   const LoadContext& context() const { return context_; }
@@ -64,7 +64,7 @@ class StreamClient {
     if (++ended_ == 2) stream_->Finish(&status_, finished_.tag());
   }
   void Finished(bool) {
-    if (!status_.ok()) context_.tally.Failed(status_.error_message());
+    if (!status_.ok()) context_.tally.Failed(status_);
     absl::MutexLock lock(&over_mu_);
     over_ = true;
   }

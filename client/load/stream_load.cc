@@ -27,6 +27,11 @@ class Stream final : public StreamClient {
  private:
   void OnStarted() override {
     StartRead(&reply_);
+    {
+      absl::MutexLock lock(&mu_);
+      writing_ = false;
+      HalfCloseIfOver();
+    }
     WriteNext();
   }
 
@@ -48,16 +53,19 @@ class Stream final : public StreamClient {
       return;
     }
     uint64_t id = 0;
-    const bool right = context().messages.IsComputeManyReply(reply_, id);
+    using Verdict = LoadMessages::Verdict;
+    const Verdict verdict = context().messages.JudgeComputeManyReply(reply_, id);
     LoadClock::time_point since;
     {
       absl::MutexLock lock(&mu_);
       since = begun_[id % begun_.size()];
     }
-    if (right || !context().options.verify) {
-      context().tally.Answered(since, /*with_latency=*/true);
-    } else {
+    if (verdict == Verdict::kError) {
+      context().tally.Failed(LoadMessages::ErrorOf(reply_));
+    } else if (verdict == Verdict::kWrong && context().options.verify) {
       context().tally.Wrong();
+    } else {
+      context().tally.Answered(since, /*with_latency=*/true);
     }
     {
       absl::MutexLock lock(&mu_);
@@ -112,7 +120,9 @@ class Stream final : public StreamClient {
   uint64_t next_id_ ABSL_GUARDED_BY(mu_) = 0;
   uint32_t unanswered_ ABSL_GUARDED_BY(mu_) = 0;
   size_t buffered_ ABSL_GUARDED_BY(mu_) = 0;  // requests that are written but not sent
-  bool writing_ ABSL_GUARDED_BY(mu_) = false;
+  // A write is under way, or the start of the stream: gRPC allows one of start, write and
+  // half-close at a time.
+  bool writing_ ABSL_GUARDED_BY(mu_) = true;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   bool broken_ ABSL_GUARDED_BY(mu_) = false;
   bool half_closed_ ABSL_GUARDED_BY(mu_) = false;

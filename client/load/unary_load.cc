@@ -91,10 +91,11 @@ class UnaryLoad final : public LoadWorker {
 
   void End(Call* call) {
     const grpc::Status& status = call->status;
-    if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
-      context_.tally.Refused(call->since);
-    } else if (!status.ok()) {
-      context_.tally.Failed(status.error_message());
+    if (!status.ok()) {
+      context_.tally.Failed(status);
+      if (status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED) {
+        context_.tally.Refused(call->since);
+      }
     } else if (context_.options.verify && !context_.messages.IsComputeReply(call->reply)) {
       context_.tally.Wrong();
     } else {

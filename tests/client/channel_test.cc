@@ -27,6 +27,9 @@ TEST(CheckAddress, RefusesWhatGrpcWouldMisunderstand) {
     EXPECT_EQ(CheckAddress(address).code(), absl::StatusCode::kInvalidArgument) << address;
   }
   EXPECT_THAT(std::string(CheckAddress("host").message()), HasSubstr("\"host\" has no port"));
+  EXPECT_THAT(std::string(CheckAddress(":1").message()), HasSubstr("\":1\" has no host"));
+  EXPECT_THAT(std::string(CheckAddress("host:0").message()),
+              HasSubstr("\"host:0\" must be a whole number from 1 to 65535"));
 }
 
 TEST(IsLocalAddress, MeansThisMachine) {
@@ -44,13 +47,15 @@ TEST(CheckOptions, NamesWhatIsWrong) {
   const std::string address = "host:1";
   EXPECT_TRUE(CheckOptions(address, {}).ok());
   EXPECT_THAT(std::string(CheckOptions(address, {.attempts_max = 6}).message()),
-              HasSubstr("attempts_max is 6"));
+              HasSubstr("attempts_max must be from 1 to 5, not 6"));
   EXPECT_THAT(std::string(CheckOptions(address, {.bearer_token = "x"}).message()),
               HasSubstr("unencrypted"));
   EXPECT_TRUE(CheckOptions(address, {.tls = TlsOptions(), .bearer_token = "x"}).ok());
   EXPECT_THAT(std::string(CheckOptions("unix:/x", {.bearer_token = "two words"}).message()),
               HasSubstr("printable"));
   EXPECT_FALSE(CheckOptions(address, {.tls = TlsOptions{.private_key = "k"}}).ok());
+  EXPECT_EQ(CheckOptions(address, {.tls = TlsOptions{.root_certificates = "x"}}).message(),
+            "tls.root_certificates holds no certificate in PEM");
   EXPECT_FALSE(CheckOptions(address, {.keepalive = absl::Seconds(9)}).ok());
   EXPECT_FALSE(CheckOptions(address, {.backoff_initial = absl::ZeroDuration()}).ok());
 }

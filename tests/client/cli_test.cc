@@ -7,8 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/picture/image.h"
+#include "client/cli/render/text.h"
 #include "tests/client/cli_world.h"
 #include "tests/client/fake_server.h"
 
@@ -45,50 +48,81 @@ class Cli : public ::testing::Test {
 };
 
 TEST_F(Cli, Version) {
-  EXPECT_EQ(world_.Run({"--version"}), 0);
-  EXPECT_THAT(world_.out(), StartsWith("histogram-client "));
+  for (const char* const option : {"--version", "-V"}) {
+    EXPECT_EQ(world_.Run({option}), 0);
+    EXPECT_THAT(world_.out(), StartsWith("histogram-client "));
+  }
 }
 
 TEST_F(Cli, Help) {
-  EXPECT_EQ(world_.Run({"--help"}), 0);
-  EXPECT_THAT(world_.out(), HasSubstr("Examples:"));
+  for (const char* const option : {"--help", "-h", "help"}) {
+    EXPECT_EQ(world_.Run({option}), 0);
+    EXPECT_THAT(world_.out(), HasSubstr("Subcommands:"));
+  }
   EXPECT_EQ(world_.Run({"compute", "--help"}), 0);
-  EXPECT_THAT(world_.out(), HasSubstr("--alphabet"));
+  const std::string of_compute = world_.out();
+  EXPECT_THAT(of_compute, HasSubstr("--alphabet"));
+  EXPECT_EQ(world_.Run({"--server", "x:1", "help", "compute"}), 0);
+  EXPECT_EQ(world_.out(), of_compute);
+}
+
+TEST_F(Cli, EachCommandsHelpHasExamplesOfItsOwn) {
+  for (const char* const command : {"count", "compute", "image", "bench", "describe", "health"}) {
+    EXPECT_EQ(world_.Run({command, "--help"}), 0);
+    const std::string text = world_.out();
+    const std::string examples = text.substr(text.find("Examples:\n"));
+    for (const absl::string_view line : absl::StrSplit(examples, '\n')) {
+      if (!absl::StrContains(line, "histogram-client")) continue;
+      EXPECT_THAT(std::string(line), HasSubstr(std::string("histogram-client ") + command));
+    }
+    EXPECT_THAT(examples, HasSubstr("--server")) << command;
+  }
 }
 
 TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{}, "say what to do"},
-      {{"comput"}, "no command \"comput\""},
+      {{}, "name a FILE to count, or a command: count, compute, image"},
+      {{"*.bin"}, "no file matches *.bin"},
+      {{"comput"}, "no command \"comput\"; did you mean compute?"},
+      {{"frobnicate"}, "nor a file of that name; the commands are count, compute, image"},
+      {{"help", "frobnicate"}, "must be count, compute, image"},
       {{"--frobnicate"}, "no option --frobnicate"},
-      {{"compute"}, "compute needs a FILE"},
-      {{"compute", "f", "--frobnicate"}, "--frobnicate"},
-      {{"compute", "f", "--bins", "0"}, "\"0\" is no number of bins"},
-      {{"compute", "f", "--bins", "-3"}, "--bins"},
+      {{"compute"}, "name a FILE to count"},
+      {{"count"}, "name a FILE to count"},
+      {{"image"}, "image needs a FILE"},
+      {{"compute", "f", "--frobnicate"}, "compute has no option --frobnicate\n"},
+      {{"compute", "f", "--statistic"}, "no option --statistic; did you mean --statistics?"},
+      {{"--sever", "x", "health"}, "did you mean --server?"},
+      {{"describe", "cpu"}, "unexpected argument \"cpu\""},
+      {{"compute", "f", "--bins"}, "--bins needs a value"},
+      {{"compute", "f", "--bins", "2", "--bins", "3"}, "--bins may be given only once"},
+      {{"compute", "f", "--bins", "0"}, "--bins: must be a whole number from 1 to 4294967295"},
+      {{"compute", "f", "--bins", "-3"}, "not \"-3\""},
+      {{"compute", "f", "--bins", "99999999999999"}, "not \"99999999999999\""},
       {{"compute", "f", "--bins", "4", "--edges", "1,2"}, "excludes"},
       {{"compute", "f", "--bins", "4", "--alphabet", "a:26:6"}, "excludes"},
       {{"compute", "f", "--edges", "1,2", "--alphabet", "a:26:6"}, "excludes"},
       {{"compute", "f", "--range", "0:5"}, "requires --bins"},
       {{"compute", "f", "--bins", "4", "--range", "5"}, "LO:HI"},
-      {{"compute", "f", "--bins", "4", "--range", "5:5"}, "LO is 5, not below HI, 5"},
-      {{"compute", "f", "--bins", "4", "--range", "0:inf"}, "\"inf\" is no finite number"},
-      {{"compute", "f", "--edges", "1"}, "two edges at least"},
+      {{"compute", "f", "--bins", "4", "--range", "5:5"}, "LO is 5; it must be below HI, 5"},
+      {{"compute", "f", "--bins", "4", "--range", "0:inf"}, "\"inf\" is not a finite number"},
+      {{"compute", "f", "--edges", "1"}, "a bin needs two edges"},
       {{"compute", "f", "--edges", "1,3,2"}, "2 follows 3"},
       {{"compute", "f", "--alphabet", "a"}, "FIRST:COUNT"},
       {{"compute", "f", "--alphabet", "a:x"}, "FIRST:COUNT"},
-      {{"compute", "f", "--alphabet", "a:200"}, "COUNT is 200, not in 1..159"},
-      {{"compute", "f", "--alphabet", "a:26:27"}, "PER_BIN is 27"},
+      {{"compute", "f", "--alphabet", "a:200"}, "COUNT is 200; it must be in 1..159"},
+      {{"compute", "f", "--alphabet", "a:26:27"}, "PER_BIN is 27; it must be in 1..26"},
       {{"compute", "f", "--alphabet", "256:1:1"}, "FIRST:COUNT"},
       {{"compute", "f", "--quantiles", "0.5,2"}, "2 is not between 0 and 1"},
       {{"compute", "f", "--statistics", "--format", "csv"}, "CSV has no place"},
       {{"compute", "f", "--rows", "5", "--format", "json"}, "only the table has rows"},
-      {{"compute", "f", "--rows", "0"}, "--rows"},
-      {{"compute", "f", "--format", "xml"}, "table|json|csv|svg"},
-      {{"compute", "-", "-"}, "once only"},
+      {{"compute", "f", "--rows", "0"}, "--rows: must be a whole number >= 1, or all, not \"0\""},
+      {{"compute", "f", "--format", "xml"}, "must be table, json, csv or svg, not \"xml\""},
+      {{"compute", "-", "-"}, "only once"},
       {{"image", "f", "--binarize", "out.jpeg"}, ".png or .pgm"},
-      {{"describe", "--format", "svg"}, "table|json"},
-      {{"completion", "tcsh"}, "tcsh"},
-      {{"--timeout", "0", "health"}, "above 0"},
+      {{"describe", "--format", "svg"}, "must be table or json"},
+      {{"completion", "zsh"}, "must be bash, not \"zsh\""},
+      {{"--timeout", "0", "health"}, "must be a number > 0, not \"0\""},
       {{"--tls-ca", "f", "health"}, "requires --tls"},
       {{"health", "--http", "localhost:1", "liveness"}, "excludes"},
       {{"--tls", "--tls-cert", "f", "health"}, "requires --tls-key"},
@@ -118,6 +152,7 @@ TEST_F(Cli, ComputesATable) {
   EXPECT_EQ(Run(server, {"compute", file, "--alphabet", "a:26:6"}), 0);
   EXPECT_THAT(world_.out(), HasSubstr("5 bytes, 5 bins"));
   EXPECT_THAT(world_.out(), HasSubstr("plain on fake"));
+  EXPECT_THAT(world_.out(), HasSubstr("round trip"));
   EXPECT_EQ(world_.err(), "");
 }
 
@@ -226,7 +261,7 @@ TEST_F(Cli, EachFailureIsOneClearLine) {
       {{grpc::StatusCode::INVALID_ARGUMENT, "bins is 70000, the limit is 65536", "TOO_MANY_BINS"},
        "bins is 70000, the limit is 65536"},
       {{grpc::StatusCode::UNAUTHENTICATED, "no token"}, "--token-file"},
-      {{grpc::StatusCode::UNIMPLEMENTED, "what?"}, "no server that can do this"},
+      {{grpc::StatusCode::UNIMPLEMENTED, "what?"}, "cannot do this: what?"},
       {{grpc::StatusCode::INTERNAL, "line one\nline two\x1b[2J"}, "line one line two"},
       {{grpc::StatusCode::UNAVAILABLE, "draining", "DRAINING", 0, "-1"}, "not available: draining"},
   };
@@ -275,6 +310,9 @@ TEST_F(Cli, Describes) {
   EXPECT_EQ(Run(server, {"describe"}), 0);
   EXPECT_THAT(world_.out(), HasSubstr("histogram-server 1.2.3"));
   EXPECT_THAT(world_.out(), HasSubstr("one byte at a time"));
+  for (const absl::string_view line : absl::StrSplit(world_.out(), '\n')) {
+    EXPECT_LE(DisplayWidth(line), 80) << line;
+  }
   EXPECT_EQ(Run(server, {"describe", "--format", "json"}), 0);
   EXPECT_EQ(Json()["limits"]["payload_bytes_max"], 64 << 20);
   EXPECT_EQ(Json()["backends"][0]["up"], true);
@@ -321,13 +359,12 @@ TEST_F(Cli, AMalformedPictureIsOneClearLine) {
   EXPECT_EQ(server.seen().calls, 0);
 }
 
-TEST_F(Cli, CompletionsNameEveryOption) {
-  for (const char* const shell : {"bash", "zsh", "fish"}) {
-    EXPECT_EQ(world_.Run({"completion", shell}), 0);
-    for (const char* const word :
-         {"compute", "quantiles", "binarize", "server", "svg", "liveness"}) {
-      EXPECT_THAT(world_.out(), HasSubstr(word)) << shell;
-    }
+TEST_F(Cli, TheCompletionNamesWhatTheOptionsName) {
+  EXPECT_EQ(world_.Run({"completion"}), 0);
+  for (const char* const text :
+       {"compute:--format) __histogram_words 'table json csv svg';",
+        "bench:--format) __histogram_words 'table json';", "--binarize", "complete -F"}) {
+    EXPECT_THAT(world_.out(), HasSubstr(text));
   }
 }
 

@@ -176,6 +176,16 @@ TEST(Image, OtherFilesAreRefused) {
   }
 }
 
+TEST(Image, KnowsFormatsThatItDoesNotRead) {
+  EXPECT_EQ(ForeignFormat("\xff\xd8\xff\xe1"), "JPEG");
+  EXPECT_EQ(ForeignFormat("GIF87a"), "GIF");
+  EXPECT_EQ(ForeignFormat(absl::string_view("II*\0", 4)), "TIFF");
+  EXPECT_EQ(ForeignFormat("RIFF1234WEBPVP8 "), "WebP");
+  for (const char* const other : {"", "RIFF", "RIFF1234WAVE", "P5 1 1 255 x", "hello"}) {
+    EXPECT_EQ(ForeignFormat(other), "") << other;
+  }
+}
+
 TEST(Image, BlackAndWhiteComesBack) {
   // 11 pixels a row: the bits of a row end inside a byte.
   std::string values;

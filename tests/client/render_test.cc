@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/render/cut_off.h"
 #include "client/cli/render/export.h"
 #include "client/cli/render/progress.h"
 #include "client/cli/render/report.h"
@@ -143,6 +144,24 @@ TEST(Bars, HaveTheRightLength) {
   EXPECT_EQ(Sparkline({0, 1, 2, 8}, 4, false), " .:@");
   EXPECT_EQ(Sparkline({8, 0, 0, 8}, 2, true), "██");
   EXPECT_EQ(Sparkline({0, 0}, 2, true), "  ");
+}
+
+TEST(Bars, AFewTallOnesDoNotFlattenTheOthers) {
+  std::vector<uint64_t> counts(256, 100);
+  EXPECT_EQ(CutOffOfPicture(counts), std::nullopt);
+  counts[0] = 300;
+  EXPECT_EQ(CutOffOfPicture(counts), std::nullopt);
+  counts[0] = 100000;
+  counts[7] = 90000;
+  counts[9] = 250;  // not so tall that it has to be cut off
+  EXPECT_NEAR(CutOffOfPicture(counts).value_or(0), 110, 1e-9);
+  counts[9] = 190;
+  EXPECT_NEAR(CutOffOfPicture(counts).value_or(0), 209, 1e-9);
+  EXPECT_EQ(CutOff({90000, 1, 1, 1, 1}, 2), std::nullopt);  // each of so few is of interest
+  EXPECT_EQ(CutOff(std::vector<uint64_t>(256, 0), 2), std::nullopt);
+  const std::string line = Sparkline(counts, 32, true);
+  EXPECT_THAT(line, testing::StartsWith("▲█▇▇"));
+  EXPECT_THAT(Sparkline(counts, 32, false), testing::StartsWith("^@##"));
 }
 
 TEST(Table, NoLineIsWiderThanTheTerminal) {
@@ -309,6 +328,36 @@ TEST(Svg, HasTitleAxesAndBars) {
   EXPECT_EQ(bars, 2);
 }
 
+TEST(Svg, SaysAndMarksWhatIsCutOff) {
+  std::string bytes(100000, '\0');
+  bytes += AllBytes();
+  const std::string svg = RenderSvg({PanelOf(ReportOf({}, bytes))});
+  EXPECT_THAT(svg, HasSubstr("cut off above 1 (the tallest has 100,001)"));
+  EXPECT_THAT(svg, HasSubstr("class=\"cut\""));
+  EXPECT_THAT(svg, HasSubstr("<path d=\"M80.66 81l5"));  // an arrow above the first bar
+  EXPECT_THAT(RenderSvg({PanelOf(ReportOf({}, AllBytes()))}), Not(HasSubstr("class=\"cut\"")));
+}
+
+TEST(Svg, GroupsOfLettersHaveBarsOfOneWidth) {
+  const std::string svg = RenderSvg({PanelOf(ReportOf(Alphabet('a', 26, 6), "ahnsz"))});
+  std::vector<std::string> widths;
+  for (size_t at = svg.find("<rect x"); at != std::string::npos; at = svg.find("<rect x", at + 1)) {
+    const size_t width = svg.find("width=\"", at);
+    widths.push_back(svg.substr(width, svg.find(' ', width) - width));
+  }
+  ASSERT_EQ(widths.size(), 5);
+  for (const std::string& width : widths) EXPECT_EQ(width, widths[0]);
+  EXPECT_THAT(svg, HasSubstr("<title>y-z: 1</title>"));
+  EXPECT_THAT(svg, HasSubstr(">symbols</text>"));
+}
+
+TEST(Svg, SaysThatThereIsNothing) {
+  EXPECT_THAT(RenderSvg({PanelOf(ReportOf({}, ""))}), HasSubstr(">no samples</text>"));
+  EXPECT_THAT(RenderSvg({PanelOf(ReportOf(Alphabet('a', 4, 2), "zz"))}),
+              HasSubstr(">no samples in the bins</text>"));
+  EXPECT_THAT(RenderSvg({PanelOf(ReportOf({}, "x"))}), Not(HasSubstr("no samples")));
+}
+
 TEST(Svg, TicksAreRound) {
   EXPECT_THAT(NiceTicks(0, 10, 5), ElementsAre(0, 2, 4, 6, 8, 10));
   EXPECT_THAT(NiceTicks(0, 28900, 6), ElementsAre(0, 5000, 10000, 15000, 20000, 25000));
@@ -325,6 +374,19 @@ TEST(ProgressLine, ShowsRateAndTimeLeft) {
   EXPECT_THAT(ProgressLine("-", 5, std::nullopt, absl::Seconds(1), terminal), "-  5 B  5 B/s");
   // The file grew; nothing is left to say of its end.
   EXPECT_THAT(ProgressLine("f", 11, 10, absl::Seconds(1), terminal), Not(HasSubstr("%")));
+}
+
+TEST(ProgressLine, ANameGivesWayToTheRest) {
+  for (const std::string& name : {std::string("a"), std::string(50, 'n')}) {
+    const std::string line = ProgressLine(name, 999 << 20, int64_t{1023} << 20, absl::Seconds(9),
+                                          {.interactive = true, .columns = 80});
+    EXPECT_THAT(line, HasSubstr("["));
+    EXPECT_THAT(line, testing::EndsWith(" s left"));
+    EXPECT_LT(DisplayWidth(line), 80);
+  }
+  EXPECT_THAT(ProgressLine(std::string(50, 'n'), 1 << 20, 2 << 20, absl::Seconds(1),
+                           {.interactive = true, .columns = 52}),
+              testing::EndsWith("1 s left"));
 }
 
 TEST(ProgressLine, FitsTheTerminal) {

@@ -89,7 +89,7 @@ def test_settings_become_variables():
     data = the(objects, "ConfigMap")["data"]
     assert data["HISTSVC_QUEUE_BYTES_MAX"] == "536870912" and data["HISTSVC_LANES"] == "3"
     assert data["HISTSVC_REUSE_PORT"] == "true" and data["HISTSVC_LOG_LEVEL"] == "debug"
-    assert "HISTSVC_LOG_FORMAT" not in data and "HISTSVC_DRAIN_DELAY_US" in data
+    assert "HISTSVC_LOG_FORMAT" not in data and "HISTSVC_DRAIN_DELAY" in data
 
 
 def test_a_changed_setting_rolls_the_pods():

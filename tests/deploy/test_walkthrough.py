@@ -100,7 +100,7 @@ def test_the_last_step_is_answered(certificates, page, root, server_bin, client_
     call = re.search(r"^histogram-client (?:.*\\\n)*.*$", lines, re.M).group().replace("\\\n", " ").split()[1:]
     shutil.copy(root / "LICENSE", certificates)
     server = Server(server_bin, certificates, "server", f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}",
-                    flags=("--drain-delay-us", "0", "--tls-cert", certificates / "tls.crt",
+                    flags=("--drain-delay", "0", "--tls-cert", certificates / "tls.crt",
                            "--tls-key", certificates / "tls.key", "--tls-client-ca", certificates / "client-ca.crt"))
 
     def answered(*arguments):

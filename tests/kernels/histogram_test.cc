@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "kernels/cpu/registry.h"
 #include "kernels/reference.h"
 #include "tests/kernels/payloads.h"
 
@@ -51,6 +52,16 @@ TEST(AddValuesTest, ChunksAddUpToTheWhole) {
   AddValues(rest, values);
   EXPECT_EQ(values, ReferenceCounts(all));
   EXPECT_EQ(Fold(values, Binning::Identity()), Count(all, Binning::Identity()));
+}
+
+TEST(CountTest, NamesItsKernel) {
+  EXPECT_EQ(KernelName(0), cpu::Kernels()[0].name);
+  for (const size_t size : {size_t{1}, size_t{4096}, size_t{1} << 30}) {
+    const cpu::CpuKernel* kernel = cpu::FindKernel(KernelName(size));
+    ASSERT_NE(kernel, nullptr);
+    EXPECT_TRUE(kernel->supported());
+    EXPECT_LE(kernel->bytes_min, size);
+  }
 }
 
 TEST(CountTest, AgreesWithTheReferenceAcrossKernels) {

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import pty
 import signal
 import socket
 import struct
@@ -18,6 +19,7 @@ from harness import oracle, specs
 from harness.api import pb
 from harness.server import SANITIZER_OUTPUT, clean_environment
 from harness.specs import random_bytes
+from harness.waiting import wait_until
 
 
 @pytest.fixture
@@ -144,6 +146,108 @@ def test_a_file_larger_than_the_largest_payload(run, tmp_path):
     assert entry["counts"] == want.tolist()
 
 
+# ------------------------------------------------------------------------------------- in process
+@pytest.fixture
+def histogram(client_bin):
+    """Runs the program by its short name, with no server anywhere."""
+    def run_histogram(*arguments, status=0, **how):
+        done = subprocess.run(
+            [client_bin.parent / "histogram", *map(str, arguments)], capture_output=True,
+            timeout=60, env=clean_environment(NO_COLOR="1"), check=False, **how)
+        assert done.returncode == status, (done.returncode, done.stderr)
+        return done
+    return run_histogram
+
+
+def answers(document):
+    """What the document says of the data, without how it was counted."""
+    for entry in document["histograms"]:
+        receipt = entry.pop("receipt")
+        assert receipt["kernel"]
+        entry["in process"] = receipt["in_process"]
+    return document
+
+
+@pytest.mark.parametrize("options", BINNINGS, ids=lambda options: " ".join(map(str, options)) or "-")
+@pytest.mark.parametrize("questions", ((), ("--statistics",), ("--quantiles", "0,0.25,0.5,1"),
+                                       ("--statistics", "--quantiles", "0.999")),
+                         ids=lambda questions: " ".join(questions) or "-")
+def test_in_process_and_by_a_server_the_answers_are_the_same(histogram, run, tmp_path, options,
+                                                             questions):
+    files = []
+    for index, payload in enumerate((b"", b"\0", b"e" * 10, specs.PAYLOADS["normal"](100_000),
+                                     random_bytes(3 << 20))):
+        files.append(tmp_path / str(index))
+        files[-1].write_bytes(payload)
+    arguments = (*files, "--format", "json", *options, *questions)
+    here = answers(json.loads(histogram("count", *arguments).stdout))
+    there = answers(json.loads(run("count", *arguments).stdout))
+    for entries, in_process in ((here, True), (there, False)):
+        assert {entry.pop("in process") for entry in entries["histograms"]} == {in_process}
+    assert here == there
+    assert [entry["samples"] for entry in here["histograms"]] == [0, 1, 10, 100_000, 3 << 20]
+
+
+def test_pictures_too(histogram, run, tmp_path):
+    file = tmp_path / "picture"
+    file.write_bytes(b"P6 64 50 255\n" + random_bytes(64 * 50 * 3))
+    here = json.loads(histogram("image", file, "--format", "json").stdout)
+    there = json.loads(run("image", file, "--format", "json").stdout)
+    for document, in_process in ((here, True), (there, False)):
+        for entry in document["histograms"]:
+            assert entry.pop("receipt")["in_process"] is in_process
+    assert here == there
+
+
+def test_the_shortest_way(histogram, tmp_path):
+    file = tmp_path / "text"
+    file.write_bytes(b"hello")
+    assert b"5 bytes" in histogram(file).stdout
+    assert b"5 bytes" in histogram(file, "--bins", 16).stdout
+    assert b"5 bytes" in histogram("-", input=b"hello").stdout
+    with open(file, "rb") as data:
+        assert b"5 bytes" in histogram("count", stdin=data).stdout
+    assert histogram("cuont", status=2).stderr.startswith(b"histogram: there is no command")
+
+
+def test_a_typed_input_ends_with_one_control_d(client_bin, server):
+    for arguments in (("count", "-"), ("--server", server.address, "compute", "-")):
+        typing, terminal = pty.openpty()
+        with subprocess.Popen([client_bin, *arguments], stdin=terminal, stdout=subprocess.PIPE,
+                              env=clean_environment()) as process:
+            os.close(terminal)
+            os.write(typing, b"hello\n\x04")
+            try:
+                output, _ = process.communicate(timeout=60)  # nothing more is typed
+            finally:
+                process.kill()
+        os.close(typing)
+        assert b"6 bytes" in output, arguments
+
+
+def test_without_a_file_at_a_terminal(client_bin):
+    typing, terminal = pty.openpty()
+    done = subprocess.run([client_bin, "count"], stdin=terminal, capture_output=True, timeout=60,
+                          env=clean_environment(), check=False)
+    os.close(typing)
+    os.close(terminal)
+    assert done.returncode == 2
+    assert b"name a FILE to count, or - for standard input" in done.stderr
+
+
+def test_a_file_in_the_format_of_its_name(histogram, tmp_path):
+    file = tmp_path / "data"
+    file.write_bytes(random_bytes(5000))
+    for name in ("a.svg", "a.json", "a.csv"):
+        assert histogram(file, "--output", tmp_path / name).stdout == b""
+    assert xml.etree.ElementTree.parse(tmp_path / "a.svg").getroot().tag.endswith("svg")
+    assert json.loads((tmp_path / "a.json").read_bytes())["histograms"][0]["samples"] == 5000
+    assert (tmp_path / "a.csv").read_bytes().startswith(b"source,bin,")
+    before = file.read_bytes()
+    histogram(file, "--output", file, status=2)
+    assert file.read_bytes() == before
+
+
 # ---------------------------------------------------------------------------------------- pictures
 def png_of(width, height, channels, samples):
     """A PNG of 8-bit grey or RGB samples."""
@@ -255,7 +359,7 @@ def check_one_line(done):
 def test_usage_errors(run, tmp_path):
     file = tmp_path / "data"
     file.write_bytes(b"abc")
-    for arguments in (["compute"], ["compute", file, "--no-such-flag"], ["no-such-command"], [],
+    for arguments in (["image"], ["compute", file, "--no-such-flag"], ["no-such-command"], [],
                       ["compute", file, "--bins", "many"], ["compute", file, "--bins", 0],
                       ["compute", file, "--format", "xml"], ["compute", file, "--range", "1:2"],
                       ["compute", file, "--bins", 3, "--range", "2:1"],
@@ -336,7 +440,10 @@ def test_health_over_http(run, server):
     assert done.stdout == b"ready\n"
     done = run("health", "--http", server.address, "--timeout", "5", status=1)
     assert b"does not speak HTTP" in done.stderr or b"no answer from" in done.stderr
-    for address in ("127.0.0.1:1", "127.0.0.1", ":9464", "127.0.0.1:", "no.such.host.invalid:9464"):
+    url = f"http://{server.metrics_address}"
+    assert run("health", "--http", url).stdout == b"ready\n"
+    assert run("health", "--http", f"{url}/healthz").stdout == b"ok\n"
+    for address in ("127.0.0.1:1", "https://127.0.0.1:1", "127.0.0.1", ":9464", "127.0.0.1:", "no.such.host.invalid:9464"):
         assert run("health", "--http", address, status=1).stderr.count(b"\n") == 1
     run("health", "--http", server.metrics_address, "liveness", status=2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -348,10 +455,54 @@ def test_health_over_http(run, server):
 def test_version_help_and_completions(run):
     assert run("--version").stdout.startswith(b"histogram-client 0.")
     assert b"compute" in run("--help").stdout
-    for shell in ("bash", "zsh", "fish"):
-        assert b"histogram-client" in run("completion", shell).stdout
+    assert run("help").stdout == run("--help").stdout
+    assert run("-V").stdout == run("--version").stdout
     script = run("completion", "bash").stdout
+    assert b"histogram-client" in script
     assert subprocess.run(["bash", "-n"], input=script, check=False).returncode == 0
+
+
+def test_describe_fits_80_columns(run):
+    lines = run("describe").stdout.decode().splitlines()
+    assert max(map(len, lines)) <= 80, lines
+    assert not any(word in line for line in lines for word in ("PiB", "4,294,967,295")), lines
+
+
+def test_a_mistyped_variable_is_told(run):
+    done = run("health", HISTSVC_SERVR="x", HISTSVC_LISTEN="y")
+    assert done.stderr.decode() == (
+        "histogram-client: the environment variable HISTSVC_SERVR is unknown and ignored; did you "
+        "mean HISTSVC_SERVER?\n")
+
+
+# ------------------------------------------------------------------------------------------- bench
+@pytest.mark.parametrize("api", ("compute", "compute-many", "accumulate"))
+def test_bench_counts_right_answers(run, api):
+    done = run("bench", "--api", api, "--payload-bytes", 5000, "--duration", 1, "--warm-up", 0,
+               "--format", "json")
+    result = json.loads(done.stdout)
+    assert result["requests"] > 0 and result["errors"] == 0 and result["verified"]
+    assert done.stderr == b""
+
+
+def test_bench_asks_for_the_limit_first(run):
+    error = check_one_line(run("bench", "--payload-bytes", "65MiB", status=1))
+    assert "65MiB" in error and "67,108,864 bytes" in error
+    run("bench", "--duration", 0, status=2)
+
+
+def test_bench_prints_what_it_has_when_interrupted(client_bin, server):
+    def answered():
+        return server.metrics().value("histsvc_requests_total", method="Compute", code="OK")
+    before = answered()
+    process = subprocess.Popen(
+        [client_bin, "--server", server.address, "bench", "--duration", "3600", "--warm-up", "0"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
+    wait_until(lambda: answered() > before, 60, "an answer")
+    process.send_signal(signal.SIGINT)
+    output, error = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert b"requests/s" in output and b"interrupted after" in error
 
 
 def test_over_a_unix_socket(run, start_server, socket_folder, tmp_path):

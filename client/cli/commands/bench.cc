@@ -1,14 +1,18 @@
 #include "client/cli/commands/bench.h"
 
+#include <algorithm>
 #include <cmath>
+#include <csignal>
+#include <initializer_list>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "client/channel.h"
 #include "client/cli/app.h"
+#include "client/cli/arguments.h"
 #include "client/cli/connection.h"
 #include "client/cli/render/export.h"
 #include "client/cli/render/text.h"
@@ -20,6 +24,18 @@ namespace {
 using client::LatencyRecorder;
 using client::LoadResult;
 
+constexpr double kDescribeSecondsMax = 5;
+
+constexpr char kBenchFooter[] = R"(Examples:
+  histogram-client bench                                   64 KiB, eight in flight
+  histogram-client bench --payload-bytes 1MiB --connections 4 --duration 30
+  histogram-client bench --api compute-many --payload-bytes 4KiB --in-flight 64
+  histogram-client bench --rate 1000 --format json         latencies at a given load
+  histogram-client bench --server host:50051 --tls --tls-ca ca.pem
+
+Ctrl-C prints what was measured until then, and exits with 130. Without one successful
+request, or with a wrong answer, the exit code is 1.)";
+
 const std::map<std::string, client::LoadApi>& Apis() {
   static const auto* const apis =
       new std::map<std::string, client::LoadApi>{{"compute", client::LoadApi::kCompute},
@@ -30,40 +46,62 @@ const std::map<std::string, client::LoadApi>& Apis() {
 
 double Microseconds(uint64_t ns) { return static_cast<double>(ns) / 1e3; }
 
-std::string Percentiles(const LatencyRecorder& latency) {
-  const auto us = [&](double q) { return Microseconds(latency.QuantileNs(q)); };
-  return absl::StrFormat("p50 %.0f  p90 %.0f  p99 %.0f  p99.9 %.0f  max %.0f us", us(0.5), us(0.9),
-                         us(0.99), us(0.999), Microseconds(latency.max_ns()));
+std::string Percentiles(const LatencyRecorder& latency,
+                        std::initializer_list<std::pair<const char*, double>> quantiles,
+                        bool utf8) {
+  std::string text;
+  for (const auto& [name, quantile] : quantiles) {
+    absl::StrAppend(&text, name, " ", FormatNanoseconds(latency.QuantileNs(quantile), utf8), "  ");
+  }
+  return absl::StrCat(text, "max ", FormatNanoseconds(latency.max_ns(), utf8));
+}
+
+std::string AllPercentiles(const LatencyRecorder& latency, bool utf8) {
+  return Percentiles(latency, {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p99.9", 0.999}}, utf8);
+}
+
+std::string RenderErrors(const LoadResult& result, bool utf8) {
+  std::string text = absl::StrCat("errors   ", FormatCount(result.errors));
+  if (result.wrong > 0) absl::StrAppend(&text, ", ", FormatCount(result.wrong), " wrong answers");
+  text += "\n";
+  if (result.refusals.count() > 0) {
+    absl::StrAppend(&text, "refused  ", AllPercentiles(result.refusals, utf8), "\n");
+  }
+  uint64_t others = result.errors;
+  for (const auto& [message, count] : result.error_messages) {
+    absl::StrAppend(&text, "  ", FormatCount(count), " x ", SafeText(message), "\n");
+    others -= std::min(others, count);
+  }
+  if (others > 0) absl::StrAppend(&text, "  ", FormatCount(others), " x other messages\n");
+  return text;
 }
 
 std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
                         const LoadResult& result, const Terminal& terminal) {
   const double per_second = result.requests_per_second();
-  const double bytes_per_second = per_second * static_cast<double>(payload_bytes);
-  std::string text = Bold(terminal, absl::StrFormat("%.0f requests/s  %.3f GB/s", per_second,
-                                                    bytes_per_second / 1e9)) +
-                     "\n";
-  absl::StrAppendFormat(&text, "%s of %s, %s, %u connections, %s, %.1f s\n", options.api,
-                        FormatBytes(payload_bytes), options.distribution, options.connections,
-                        options.rate > 0 ? absl::StrFormat("%g requests/s asked for", options.rate)
-                                         : absl::StrFormat("%u in flight each", options.in_flight),
-                        result.seconds);
+  std::string text =
+      Bold(terminal, absl::StrFormat("%s requests/s  %.3f GB/s",
+                                     FormatCount(static_cast<uint64_t>(std::round(per_second))),
+                                     per_second * static_cast<double>(payload_bytes) / 1e9)) +
+      "\n";
+  const std::string load = options.rate > 0
+                               ? absl::StrFormat("%g requests/s asked for", options.rate)
+                               : absl::StrCat(options.in_flight, " in flight",
+                                              options.connections == 1 ? "" : " on each");
+  absl::StrAppend(&text, options.api, " of ", FormatBytes(payload_bytes), ", ",
+                  options.distribution, ", ", options.connections,
+                  options.connections == 1 ? " connection, " : " connections, ", load,
+                  absl::StrFormat(", %.1f s\n", result.seconds));
   if (result.latency.count() > 0) {
-    absl::StrAppend(&text, "latency  ", Percentiles(result.latency), "\n");
+    absl::StrAppend(&text, "latency  ", AllPercentiles(result.latency, terminal.utf8), "\n");
   }
   absl::StrAppendFormat(&text, "client   %.2f CPU seconds\n", result.client_cpu_seconds);
   if (result.errors > 0) {
-    absl::StrAppendFormat(&text, "errors   %u, of which wrong answers %u\n", result.errors,
-                          result.wrong);
-    if (result.refusals.count() > 0) {
-      absl::StrAppend(&text, "refused  ", Percentiles(result.refusals), "\n");
-    }
-    for (const auto& [message, count] : result.error_messages) {
-      absl::StrAppendFormat(&text, "  %u x %s\n", count, SafeText(message));
-    }
-  } else {
-    absl::StrAppend(&text,
-                    options.no_verify ? "answers were not verified\n" : "every answer was right\n");
+    text += RenderErrors(result, terminal.utf8);
+  } else if (options.no_verify) {
+    text += "answers were not verified\n";
+  } else if (result.requests > 0) {
+    text += "every answer was right\n";
   }
   return text;
 }
@@ -84,6 +122,7 @@ std::string RenderJson(const BenchOptions& options, uint64_t payload_bytes,
       {"errors", result.errors},
       {"wrong", result.wrong},
       {"verified", !options.no_verify},
+      {"interrupted", result.stopped},
       {"requests_per_second", result.requests_per_second()},
       {"gbps", result.requests_per_second() * static_cast<double>(payload_bytes) / 1e9},
       {"mean_us", l.mean_ns() / 1e3},
@@ -99,76 +138,79 @@ std::string RenderJson(const BenchOptions& options, uint64_t payload_bytes,
   return json.dump(2) + "\n";
 }
 
-// A line that is drawn over once a second; nothing where nobody watches.
-void ShowProgress(Environment& env, const client::LoadProgress& progress) {
+// A line that is drawn over; nothing where nobody watches.
+void ShowLine(Environment& env, const std::string& line) {
   if (!env.err_terminal.interactive) return;
-  const std::string line = absl::StrFormat(
-      "%5.0f s  %u requests  %u errors  %s", progress.seconds, progress.requests, progress.errors,
-      progress.latency.count() > 0 ? Percentiles(progress.latency) : std::string());
   env.err << "\r\x1b[K"
           << Truncate(line, static_cast<size_t>(env.err_terminal.columns) - 1,
                       env.err_terminal.utf8)
           << std::flush;
 }
 
-}  // namespace
-
-void AddBench(CLI::App& app, BenchOptions& options) {
-  CLI::App& command = *app.add_subcommand(
-      "bench", "Put load on the server: throughput, latency percentiles, every answer checked");
-  std::vector<std::string> apis;
-  for (const auto& [name, api] : Apis()) apis.push_back(name);
-  command.add_option("--api", options.api, "compute, compute-many or accumulate (default compute)")
-      ->check(CLI::IsMember(apis))
-      ->type_name("API");
-  command
-      .add_option("--payload-bytes", options.payload,
-                  "Size of a payload or chunk, 4096 or 64KiB (default 64KiB)")
-      ->type_name("BYTES");
-  command
-      .add_option("--distribution", options.distribution,
-                  absl::StrCat("Of the bytes: ", absl::StrJoin(client::LoadDistributions(), ", "),
-                               " (default uniform)"))
-      ->check(CLI::IsMember(client::LoadDistributions()))
-      ->type_name("NAME");
-  command.add_option("--connections", options.connections, "Connections (default 1)")
-      ->check(CLI::Range(1U, 1024U))
-      ->type_name("N");
-  command
-      .add_option("--in-flight", options.in_flight,
-                  "Unanswered requests of each connection (default 8)")
-      ->check(CLI::Range(1U, 65536U))
-      ->type_name("N");
-  command
-      .add_option("--rate", options.rate,
-                  "Begin so many requests a second, answered or not (compute only); latencies "
-                  "count from when a request was due (default: as fast as answers come)")
-      ->check(CLI::PositiveNumber)
-      ->type_name("PER_SECOND");
-  command.add_option("--duration", options.duration_s, "Seconds that are measured (default 10)")
-      ->check(CLI::PositiveNumber)
-      ->type_name("SECONDS");
-  command.add_option("--warm-up", options.warm_up_s, "Seconds before that (default 1)")
-      ->check(CLI::NonNegativeNumber)
-      ->type_name("SECONDS");
-  command.add_flag("--no-verify", options.no_verify, "Do not compare the counts of each answer");
-  AddOutputOptions(command, options.output, {"table", "json"});
+std::string ProgressText(const client::LoadProgress& progress, bool utf8) {
+  std::string line =
+      absl::StrFormat("%.0f s  %s requests", progress.seconds, FormatCount(progress.requests));
+  if (progress.latency.count() > 0) {
+    absl::StrAppend(&line, "  ",
+                    Percentiles(progress.latency, {{"p50", 0.5}, {"p99", 0.99}}, utf8));
+  }
+  if (progress.errors > 0) absl::StrAppend(&line, "  ", FormatCount(progress.errors), " errors");
+  return line;
 }
 
-int RunBench(const BenchOptions& options, const ServerOptions& server, Environment& env) {
-  const absl::StatusOr<uint64_t> payload_bytes = ParseByteSize(options.payload);
-  if (!payload_bytes.ok()) {
-    return UsageError(
-        env, absl::StrCat("--payload-bytes: ", SafeText(payload_bytes.status().message())));
+// While one lives, the first Ctrl-C only sets a flag, and a second one ends the process as ever.
+class InterruptFlag {
+ public:
+  InterruptFlag() {
+    flag_ = 0;
+    struct sigaction action = {};
+    action.sa_handler = [](int) { flag_ = 1; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &before_);
   }
+  ~InterruptFlag() { sigaction(SIGINT, &before_, nullptr); }
+  InterruptFlag(const InterruptFlag&) = delete;
+  InterruptFlag& operator=(const InterruptFlag&) = delete;
+
+  bool raised() const { return flag_ != 0; }
+
+ private:
+  static inline volatile std::sig_atomic_t flag_ = 0;
+  struct sigaction before_ = {};
+};
+
+// Whether the server takes such payloads. A server that cannot describe itself is not asked.
+absl::Status AskForLimit(const std::string& payload, uint64_t payload_bytes,
+                         const ServerOptions& server) {
+  ServerOptions bounded = server;
+  bounded.timeout_s = std::min(server.timeout_s.value_or(kDescribeSecondsMax), kDescribeSecondsMax);
+  const absl::StatusOr<Connection> connection = Connect(bounded);
+  if (!connection.ok()) {
+    return absl::UnavailableError(Explain(connection.status(), bounded));
+  }
+  const auto description = connection->client->Describe(connection->Call());
+  if (!description.ok()) {
+    const absl::Status& status = description.status();
+    const bool nobody = absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status) ||
+                        absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);
+    return nobody ? absl::UnavailableError(Explain(status, bounded)) : absl::OkStatus();
+  }
+  const uint64_t limit = description->limits().payload_bytes_max();
+  if (limit == 0 || payload_bytes <= limit) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("--payload-bytes: ", payload, " is more than the limit of the server at ",
+                   server.server, ", ", FormatBytes(limit), " (", FormatCount(limit), " bytes)"));
+}
+
+absl::StatusOr<client::LoadOptions> MakeLoadOptions(const BenchOptions& options,
+                                                    uint64_t payload_bytes,
+                                                    const ServerOptions& server) {
   const absl::StatusOr<client::ConnectOptions> connect = ReadConnectOptions(server);
-  if (!connect.ok()) return Fail(env, std::string(connect.status().message()));
-  if (absl::Status s = client::CheckOptions(server.server, *connect); !s.ok()) {
-    return Fail(env, std::string(s.message()));
-  }
+  if (!connect.ok()) return connect.status();
   client::LoadOptions load;
   load.server = server.server;
   load.credentials = client::MakeCredentials(*connect);
+  load.tls_server_name = server.tls_server_name;
   load.bearer_token = connect->bearer_token;
   load.api = Apis().at(options.api);
   load.connections = options.connections;
@@ -176,26 +218,120 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
   load.rate_per_second = options.rate;
   load.duration_s = options.duration_s;
   load.warm_up_s = options.warm_up_s;
-  load.payload_bytes = *payload_bytes;
+  load.payload_bytes = payload_bytes;
   load.distribution = options.distribution;
   load.verify = !options.no_verify;
-  load.on_progress = [&](const client::LoadProgress& progress) { ShowProgress(env, progress); };
-  const absl::StatusOr<LoadResult> result = client::RunLoad(load);
+  return load;
+}
+
+// What is wrong with the outcome; empty: nothing.
+std::string Complaint(const client::LoadOptions& load, const LoadResult& result) {
+  if (result.wrong > 0) {
+    return absl::StrCat(FormatCount(result.wrong), " answers were wrong: the server is broken");
+  }
+  // A chunk of Accumulate counts when it is sent, but for nothing where its stream fails.
+  const bool streams_failed =
+      load.api == client::LoadApi::kAccumulate && result.errors >= load.connections;
+  if (result.requests > 0 && !streams_failed) return "";
+  if (result.errors == 0) {
+    return absl::StrFormat("no request was answered within %.3g s; allow more with --duration",
+                           result.seconds);
+  }
+  std::string complaint = "no request succeeded";
+  const auto most =
+      std::max_element(result.error_messages.begin(), result.error_messages.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most != result.error_messages.end()) absl::StrAppend(&complaint, ": ", most->first);
+  return complaint;
+}
+
+}  // namespace
+
+void AddBench(CLI::App& app, BenchOptions& options) {
+  CLI::App& command = *app.add_subcommand("bench", "Load on the server: throughput and latency");
+  std::vector<std::string> apis;
+  for (const auto& [name, api] : Apis()) apis.push_back(name);
+  command.add_option("--api", options.api, "The call to make (default compute)")
+      ->check(OneOf(apis))
+      ->type_name(TypeNameOf(apis));
+  command
+      .add_option("--payload-bytes", options.payload,
+                  "Size of a payload or chunk: 4096, 64KiB, 1MiB (default 64KiB)")
+      ->type_name("BYTES");
+  command.add_option("--distribution", options.distribution, "Of the bytes (default uniform)")
+      ->check(OneOf(client::LoadDistributions()))
+      ->type_name(TypeNameOf(client::LoadDistributions()));
+  command.add_option("--connections", options.connections, "Connections, 1 to 1024 (default 1)")
+      ->check(WholeNumber(1, 1024))
+      ->type_name("N");
+  command
+      .add_option("--in-flight", options.in_flight,
+                  "Unanswered requests of each connection (default 8)")
+      ->check(WholeNumber(1, 65536))
+      ->type_name("N");
+  command
+      .add_option("--rate", options.rate,
+                  "Begin so many requests a second, answered or not (--api compute\n"
+                  "only); a latency counts from when its request was due\n"
+                  "(default: as fast as answers come)")
+      ->check(PositiveNumber())
+      ->type_name("PER_SECOND");
+  command.add_option("--duration", options.duration_s, "Seconds to measure (default 10)")
+      ->check(PositiveNumber())
+      ->type_name("SECONDS");
+  command.add_option("--warm-up", options.warm_up_s, "Seconds of load before that (default 1)")
+      ->check(NonNegativeNumber())
+      ->type_name("SECONDS");
+  command.add_flag("--no-verify", options.no_verify, "Do not compare the counts of each answer");
+  AddOutputOptions(command, options.output, {"table", "json"});
+  command.footer(kBenchFooter);
+}
+
+int RunBench(const BenchOptions& options, const ServerOptions& server, Environment& env) {
+  const absl::StatusOr<uint64_t> payload_bytes = ParseByteSize(options.payload);
+  if (!payload_bytes.ok()) {
+    return UsageError(env, absl::StrCat("--payload-bytes: must be a size of at most 1 GiB, such as "
+                                        "4096 or 64KiB, not \"",
+                                        options.payload, "\""));
+  }
+  if (env.before_load) env.before_load();
+  if (absl::Status s = AskForLimit(options.payload, *payload_bytes, server); !s.ok()) {
+    return Fail(env, std::string(s.message()));
+  }
+  absl::StatusOr<client::LoadOptions> load = MakeLoadOptions(options, *payload_bytes, server);
+  if (!load.ok()) return Fail(env, std::string(load.status().message()));
+  const InterruptFlag interrupt;
+  load->stop = [&] {
+    if (interrupt.raised()) ShowLine(env, "waiting for the answers under way; Ctrl-C: give up");
+    return interrupt.raised();
+  };
+  load->on_progress = [&](const client::LoadProgress& progress) {
+    ShowLine(env, ProgressText(progress, env.err_terminal.utf8));
+  };
+  ShowLine(env, "warming up");
+  const absl::StatusOr<LoadResult> result = client::RunLoad(*load);
   if (env.err_terminal.interactive) env.err << "\r\x1b[K" << std::flush;
   if (absl::IsInvalidArgument(result.status())) {
     return UsageError(env, std::string(result.status().message()));
   }
   if (!result.ok()) return Fail(env, Explain(result.status(), server));
+  if (result->stopped && result->seconds == 0) {
+    Fail(env, "interrupted while warming up: nothing was measured");
+    return kInterrupted;
+  }
   const int code = Emit(
       env, options.output.output,
       options.output.format == "json"
           ? RenderJson(options, *payload_bytes, *result)
           : RenderTable(options, *payload_bytes, *result, OutputTerminal(env, options.output)));
   if (code != kSuccess) return code;
-  if (result->wrong > 0) {
-    return Fail(env, absl::StrCat(result->wrong, " answers were wrong: the server is broken"));
+  if (result->stopped) {
+    Fail(env,
+         absl::StrFormat("interrupted after %.1f of %g s", result->seconds, options.duration_s));
+    return kInterrupted;
   }
-  return kSuccess;
+  const std::string complaint = Complaint(*load, *result);
+  return complaint.empty() ? kSuccess : Fail(env, complaint);
 }
 
 }  // namespace histogram::cli

@@ -1,9 +1,11 @@
 // The commands: each takes its options and writes to its environment. They return exit codes:
-// 0; 2 for contradictory or senseless options; 1 for anything else, with one line on `err`.
+// 0; 2 for contradictory or senseless options; 130 for what Ctrl-C cut short; 1 for anything else,
+// with one line on `err`.
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -22,17 +24,21 @@ struct Environment {
   std::ostream& err;
   Terminal out_terminal;
   Terminal err_terminal;
+  std::string program = "histogram-client";  // as its user calls it
+  // Called before `bench` makes its first connection, while no thread of gRPC runs. May be empty.
+  std::function<void()> before_load = {};
 };
 
-enum ExitCode { kSuccess = 0, kFailure = 1, kUsage = 2 };
+enum ExitCode { kSuccess = 0, kFailure = 1, kUsage = 2, kInterrupted = 130 };
 
 struct OutputOptions {
-  std::string format = "table";  // table, json, csv, svg
+  std::string format = "table";  // table, json, csv, svg; by default what `output` ends in
   std::string output = {};       // a file; empty: standard output
 };
 
 struct ComputeOptions {
-  std::vector<std::string> files = {};
+  bool in_process = false;              // no server is asked
+  std::vector<std::string> files = {};  // empty: standard input
   std::optional<uint32_t> bins = std::nullopt;
   std::string range = {};      // LO:HI
   std::string edges = {};      // a,b,c
@@ -44,6 +50,7 @@ struct ComputeOptions {
 };
 
 struct ImageOptions {
+  bool in_process = false;
   std::string file = {};
   std::string binarize = {};  // a file to write; empty: none
   OutputOptions output = {};

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -9,7 +10,6 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
 #include "client/cli/render/export.h"
-#include "client/cli/render/progress.h"
 #include "client/cli/render/svg.h"
 #include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
@@ -29,7 +29,8 @@ absl::Status SetRange(const std::string& text, v1::Binning::Even& even) {
   const absl::StatusOr<double> high = ParseNumber(parts[1]);
   if (!high.ok()) return OptionError("--range", high.status().message());
   if (*low >= *high) {
-    return OptionError("--range", absl::StrCat("LO is ", parts[0], ", not below HI, ", parts[1]));
+    return OptionError("--range",
+                       absl::StrCat("LO is ", parts[0], "; it must be below HI, ", parts[1]));
   }
   even.set_lower(*low);
   even.set_upper(*high);
@@ -39,7 +40,7 @@ absl::Status SetRange(const std::string& text, v1::Binning::Even& even) {
 absl::Status SetEdges(const std::string& text, v1::Binning& binning) {
   const absl::StatusOr<std::vector<double>> edges = ParseNumbers(text);
   if (!edges.ok()) return OptionError("--edges", edges.status().message());
-  if (edges->size() < 2) return OptionError("--edges", "two edges at least make a bin");
+  if (edges->size() < 2) return OptionError("--edges", "a bin needs two edges");
   for (size_t i = 1; i < edges->size(); ++i) {
     if ((*edges)[i - 1] >= (*edges)[i]) {
       return OptionError("--edges",
@@ -66,8 +67,7 @@ bool ParseSymbol(absl::string_view text, uint32_t& symbol) {
 absl::Status SetAlphabet(const std::string& text, v1::Binning& binning) {
   const char* const help =
       "write FIRST:COUNT or FIRST:COUNT:PER_BIN, for example a:26:6 (FIRST: a character, or a "
-      "byte's "
-      "value in two digits at least or as 0x61)";
+      "byte's value with at least two digits or as 0x61)";
   // The first symbol may be the colon itself.
   const size_t colon = text.find(':', 1);
   if (text.empty() || colon == std::string::npos) return OptionError("--alphabet", help);
@@ -82,12 +82,12 @@ absl::Status SetAlphabet(const std::string& text, v1::Binning& binning) {
     return OptionError("--alphabet", help);
   }
   if (count < 1 || count > 256 - first) {
-    return OptionError("--alphabet", absl::StrCat("COUNT is ", count, ", not in 1..", 256 - first,
-                                                  " (the byte values from FIRST on)"));
+    return OptionError("--alphabet", absl::StrCat("COUNT is ", count, "; it must be in 1..",
+                                                  256 - first, ", the byte values from FIRST up"));
   }
   if (per_bin < 1 || per_bin > count) {
-    return OptionError("--alphabet",
-                       absl::StrCat("PER_BIN is ", per_bin, ", not in 1..COUNT (", count, ")"));
+    return OptionError("--alphabet", absl::StrCat("PER_BIN is ", per_bin, "; it must be in 1..",
+                                                  count, ", COUNT"));
   }
   alphabet.set_first_symbol(first);
   alphabet.set_symbol_count(count);
@@ -108,10 +108,24 @@ absl::Status SetQuantiles(const std::string& text, v1::Spec& spec) {
   return absl::OkStatus();
 }
 
+std::vector<std::string> FilesOf(const ComputeOptions& options) {
+  return options.files.empty() ? std::vector<std::string>{"-"} : options.files;
+}
+
 // What the command line's parser cannot know to be senseless.
-absl::Status CheckCompute(const ComputeOptions& options, std::optional<size_t>& rows) {
-  if (std::count(options.files.begin(), options.files.end(), "-") > 1) {
-    return absl::InvalidArgumentError("standard input (-) can be counted once only");
+absl::Status CheckCompute(const ComputeOptions& options, const Environment& env,
+                          std::optional<size_t>& rows) {
+  if (options.files.empty() && !IsFed(env.standard_input)) {
+    return absl::InvalidArgumentError("name a FILE to count, or - for standard input");
+  }
+  const std::vector<std::string> files = FilesOf(options);
+  if (std::count(files.begin(), files.end(), "-") > 1) {
+    return absl::InvalidArgumentError("standard input (-) can be counted only once");
+  }
+  if (absl::Status status =
+          CheckOutput("--output", options.output.output, files, env.standard_input);
+      !status.ok()) {
+    return status;
   }
   const std::string& format = options.output.format;
   if (format == "csv" && (options.statistics || !options.quantiles.empty())) {
@@ -122,7 +136,8 @@ absl::Status CheckCompute(const ComputeOptions& options, std::optional<size_t>& 
   if (format != "table") return OptionError("--rows", "only the table has rows");
   size_t count = 0;
   if (options.rows != "all" && (!absl::SimpleAtoi(options.rows, &count) || count == 0)) {
-    return OptionError("--rows", "write a number from 1 on, or all");
+    return OptionError(
+        "--rows", absl::StrCat("must be a whole number >= 1, or all, not \"", options.rows, "\""));
   }
   rows = count;
   return absl::OkStatus();
@@ -170,36 +185,39 @@ absl::StatusOr<v1::Spec> MakeSpec(const ComputeOptions& options) {
 
 int RunCompute(const ComputeOptions& options, const ServerOptions& server, Environment& env) {
   std::optional<size_t> rows;
-  if (absl::Status status = CheckCompute(options, rows); !status.ok()) {
+  if (absl::Status status = CheckCompute(options, env, rows); !status.ok()) {
     return UsageError(env, std::string(status.message()));
   }
   const absl::StatusOr<v1::Spec> spec = MakeSpec(options);
   if (!spec.ok()) return UsageError(env, std::string(spec.status().message()));
-  const absl::StatusOr<Connection> connection = Connect(server);
-  if (!connection.ok()) return Fail(env, Explain(connection.status(), server));
   std::vector<Input> inputs;
-  for (const std::string& file : options.files) {
+  for (const std::string& file : FilesOf(options)) {
     inputs.push_back({file == "-" ? "standard input" : file, file});
   }
-  Progress progress(env.err, env.err_terminal);
-  const auto results =
-      CountInputs(*connection, *spec, std::move(inputs), env.standard_input, progress);
+  const Place place = {options.in_process, server};
+  const auto results = CountInputs(place, *spec, inputs, env);
+  if (!results.ok()) {
+    const std::string error = ExplainCount(results.status(), place);
+    return place.in_process ? UsageError(env, error) : Fail(env, error);
+  }
   std::vector<Report> reports;
   int code = kSuccess;
   std::string last_error;
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (results[i].ok()) {
-      reports.push_back(*results[i]);
+  for (size_t i = 0; i < results->size(); ++i) {
+    const absl::StatusOr<Report>& result = (*results)[i];
+    if (result.ok()) {
+      reports.push_back(*result);
       continue;
     }
     code = kFailure;
-    std::string error = Explain(results[i].status(), server);
+    std::string error = ExplainCount(result.status(), place);
     // A server that is not there is said once, not for each file.
     if (error != last_error) {
       // Errors of files name them; errors of the server do not.
-      const bool named = absl::StrContains(error, SafeText(options.files[i])) ||
-                         absl::IsUnavailable(results[i].status()) || results.size() == 1;
-      Fail(env, named ? error : absl::StrCat(SafeText(options.files[i]), ": ", error));
+      const std::string name = SafeText(inputs[i].path);
+      const bool named = absl::StrContains(error, name) || absl::IsUnavailable(result.status()) ||
+                         results->size() == 1;
+      Fail(env, named ? error : absl::StrCat(name, ": ", error));
     }
     last_error = std::move(error);
   }

@@ -1,17 +1,15 @@
 #include "client/cli/commands/count.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <map>
+#include <optional>
+#include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
+#include "client/cli/commands/local.h"
+#include "client/cli/render/progress.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {
@@ -21,27 +19,10 @@ constexpr uint64_t kSmallBytes = uint64_t{64} << 10;     // sent without asking 
 constexpr uint64_t kWholeBytesMax = uint64_t{16} << 20;  // beyond, chunks overlap disk and network
 constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
 
-// How many bytes a file has; nothing where that is not known before it is read (pipes, /proc).
-absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input) {
-  if (input.bytes.has_value()) return input.bytes->size();
-  if (input.path == "-") return std::nullopt;
-  struct stat info = {};
-  if (stat(input.path.c_str(), &info) != 0) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("cannot open ", SafeText(input.path), ": ", strerror(errno)));
-  }
-  if (S_ISDIR(info.st_mode)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(SafeText(input.path), " is a directory; name its files"));
-  }
-  if (!S_ISREG(info.st_mode) || info.st_size == 0) return std::nullopt;
-  return static_cast<uint64_t>(info.st_size);
-}
-
-class Counter {
+class ServerCounter {
  public:
-  Counter(const Connection& connection, const v1::Spec& spec, std::vector<Input> inputs,
-          int standard_input, Progress& progress)
+  ServerCounter(const Connection& connection, const v1::Spec& spec, std::vector<Input> inputs,
+                int standard_input, Progress& progress)
       : connection_(connection),
         spec_(spec),
         inputs_(std::move(inputs)),
@@ -160,25 +141,27 @@ class Counter {
 
   void Chunks(size_t i, std::optional<uint64_t> size) {
     const Input& input = inputs_[i];
-    int file = -1;
-    const absl::Cleanup close_file = [&] {
-      if (file >= 0 && file != standard_input_) close(file);
-    };
+    std::optional<InputFile> file;
     if (!input.bytes.has_value()) {
-      file = input.path == "-" ? standard_input_ : open(input.path.c_str(), O_RDONLY | O_CLOEXEC);
-      if (file < 0) {
-        results_[i] = absl::FailedPreconditionError(
-            absl::StrCat("cannot open ", SafeText(input.path), ": ", strerror(errno)));
+      absl::StatusOr<InputFile> opened = OpenInput(input, standard_input_);
+      if (!opened.ok()) {
+        results_[i] = opened.status();
         return;
       }
-      (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL);
+      file.emplace(*std::move(opened));
     }
     size_t offset = 0;
+    bool ended = false;
     const client::Reader reader = [&](absl::Span<char> buffer) -> absl::StatusOr<size_t> {
-      if (!input.bytes.has_value())
-        return ReadFully(file, buffer, input.name, connection_.deadline);
-      const size_t bytes = input.bytes->copy(buffer.data(), buffer.size(), offset);
-      offset += bytes;
+      if (input.bytes.has_value()) {
+        const size_t bytes = input.bytes->copy(buffer.data(), buffer.size(), offset);
+        offset += bytes;
+        return bytes;
+      }
+      // Asked for its end a second time a terminal would wait for the next key.
+      if (ended) return 0;
+      const auto bytes = ReadFully(file->descriptor(), buffer, input.name, connection_.deadline);
+      ended = bytes.ok() && *bytes < buffer.size();
       return bytes;
     };
     client::AccumulateOptions options;
@@ -217,10 +200,39 @@ class Counter {
 
 }  // namespace
 
-std::vector<absl::StatusOr<Report>> CountInputs(const Connection& connection, const v1::Spec& spec,
-                                                std::vector<Input> inputs, int standard_input,
-                                                Progress& progress) {
-  return Counter(connection, spec, std::move(inputs), standard_input, progress).Run();
+absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInputs(const Place& place,
+                                                                const v1::Spec& spec,
+                                                                std::vector<Input> inputs,
+                                                                Environment& env) {
+  Progress progress(env.err, env.err_terminal);
+  if (place.in_process) {
+    const absl::Time deadline = place.server.timeout_s.has_value()
+                                    ? absl::Now() + absl::Seconds(*place.server.timeout_s)
+                                    : absl::InfiniteFuture();
+    return CountInProcess(spec, inputs, env.standard_input, deadline, progress);
+  }
+  const absl::StatusOr<Connection> connection = Connect(place.server);
+  if (!connection.ok()) return connection.status();
+  return ServerCounter(*connection, spec, std::move(inputs), env.standard_input, progress).Run();
+}
+
+std::string ExplainCount(const absl::Status& status, const Place& place) {
+  if (place.in_process && absl::IsDeadlineExceeded(status)) {
+    return absl::StrCat("not done within ", FormatNumber(place.server.timeout_s.value_or(0)),
+                        " s; allow more with --timeout");
+  }
+  const std::string message =
+      place.in_process ? SafeText(status.message()) : Explain(status, place.server);
+  // The fields of the API by the names of the options that set them.
+  return absl::StrReplaceAll(message,
+                             {{"spec.binning.even.bin_count", "--bins"},
+                              {"spec.binning.even.lower", "--range: LO"},
+                              {"spec.binning.even.upper", "--range: HI"},
+                              {"spec.binning.edges.edges", "--edges"},
+                              {"spec.binning.alphabet.first_symbol", "--alphabet: FIRST"},
+                              {"spec.binning.alphabet.symbol_count", "--alphabet: COUNT"},
+                              {"spec.binning.alphabet.symbols_per_bin", "--alphabet: PER_BIN"},
+                              {"spec.quantiles", "--quantiles"}});
 }
 
 }  // namespace histogram::cli

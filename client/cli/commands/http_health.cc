@@ -109,24 +109,45 @@ absl::StatusOr<HttpAnswer> Parse(absl::string_view text, const std::string& addr
 
 }  // namespace
 
-absl::StatusOr<HttpAnswer> HttpGet(const std::string& address, const std::string& path,
-                                   absl::Time deadline) {
-  const size_t colon = address.rfind(':');
-  if (colon == std::string::npos || colon == 0 || colon + 1 == address.size()) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", SafeText(address), "\" is not HOST:PORT"));
+absl::StatusOr<HttpTarget> ParseHttpTarget(const std::string& text) {
+  absl::string_view rest = text;
+  if (absl::StartsWith(rest, "https://")) {
+    return absl::InvalidArgumentError("the metrics port speaks no TLS; write http:// or HOST:PORT");
   }
-  std::string host = address.substr(0, colon);
-  if (host.size() > 2 && host.front() == '[' && host.back() == ']')
-    host = host.substr(1, host.size() - 2);
+  const bool url = absl::ConsumePrefix(&rest, "http://");
+  HttpTarget target = {"", url ? "80" : "", "/readyz"};
+  if (const size_t slash = rest.find('/'); url && slash != absl::string_view::npos) {
+    if (slash + 1 < rest.size()) target.path = std::string(rest.substr(slash));
+    rest = rest.substr(0, slash);
+  }
+  const size_t colon = rest.rfind(':');
+  // A colon within brackets belongs to an IPv6 address.
+  if (colon != absl::string_view::npos && !absl::EndsWith(rest, "]")) {
+    target.port = std::string(rest.substr(colon + 1));
+    rest = rest.substr(0, colon);
+  }
+  if (absl::ConsumePrefix(&rest, "[")) absl::ConsumeSuffix(&rest, "]");
+  target.host = std::string(rest);
+  uint32_t port = 0;
+  if (target.host.empty() || !absl::SimpleAtoi(target.port, &port) || port < 1 || port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", SafeText(text), "\" is not HOST:PORT with a port from 1 to 65535"));
+  }
+  return target;
+}
+
+absl::StatusOr<HttpAnswer> HttpGet(const HttpTarget& target, absl::Time deadline) {
+  const bool ipv6 = absl::StrContains(target.host, ":");
+  const std::string address =
+      absl::StrCat(ipv6 ? "[" : "", target.host, ipv6 ? "]" : "", ":", target.port);
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  if (const int error =
-          getaddrinfo(host.c_str(), address.substr(colon + 1).c_str(), &hints, &found);
+  if (const int error = getaddrinfo(target.host.c_str(), target.port.c_str(), &hints, &found);
       error != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("no such address as ", SafeText(address), ": ", gai_strerror(error)));
+        absl::StrCat("cannot find the host ", SafeText(target.host), ": ", gai_strerror(error)));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
   absl::StatusOr<int> file = absl::UnavailableError("no address");
@@ -136,8 +157,8 @@ absl::StatusOr<HttpAnswer> HttpGet(const std::string& address, const std::string
   }
   if (!file.ok()) return file.status();
   const absl::Cleanup close_file = [&file] { close(*file); };
-  const std::string request =
-      absl::StrCat("GET ", path, " HTTP/1.1\r\nHost: ", address, "\r\nConnection: close\r\n\r\n");
+  const std::string request = absl::StrCat("GET ", target.path, " HTTP/1.1\r\nHost: ", address,
+                                           "\r\nConnection: close\r\n\r\n");
   if (absl::Status status = Send(*file, request, address, deadline); !status.ok()) return status;
   const absl::StatusOr<std::string> text = ReceiveAll(*file, address, deadline);
   if (!text.ok()) return text.status();

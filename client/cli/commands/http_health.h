@@ -15,11 +15,18 @@ struct HttpAnswer {
   std::string body;  // at most 4 KiB of it
 };
 
-// GET `path` of `address` (HOST:PORT, [IPV6]:PORT). Blocks until it is answered, or the deadline.
-// INVALID_ARGUMENT: no such address. UNAVAILABLE: nobody answers, or not with HTTP.
-// DEADLINE_EXCEEDED. Thread-safe.
-absl::StatusOr<HttpAnswer> HttpGet(const std::string& address, const std::string& path,
-                                   absl::Time deadline);
+struct HttpTarget {
+  std::string host;  // an IPv6 address without its brackets
+  std::string port;
+  std::string path;
+};
+
+// Of HOST:PORT (then the path is /readyz) or a URL, http://HOST[:PORT][/PATH]. INVALID_ARGUMENT.
+absl::StatusOr<HttpTarget> ParseHttpTarget(const std::string& text);
+
+// GET. Blocks until it is answered, or the deadline. INVALID_ARGUMENT: no such host. UNAVAILABLE:
+// nobody answers, or not with HTTP. DEADLINE_EXCEEDED. Thread-safe.
+absl::StatusOr<HttpAnswer> HttpGet(const HttpTarget& target, absl::Time deadline);
 
 }  // namespace histogram::cli
 

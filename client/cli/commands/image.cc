@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,8 +12,8 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
+#include "client/cli/render/cut_off.h"
 #include "client/cli/render/export.h"
-#include "client/cli/render/progress.h"
 #include "client/cli/render/svg.h"
 #include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
@@ -50,23 +49,6 @@ std::string Colour(const std::string& channel) {
   return "#475569";
 }
 
-// Pictures often have one peak at black or white that would flatten all else: where the tallest
-// bins are more than three times the others, the axis ends above the others.
-std::optional<double> CountMax(const std::vector<Series>& all) {
-  constexpr size_t kPeaks = 2;  // of a channel
-  uint64_t tallest = 0;
-  uint64_t others = 0;
-  for (const Series& series : all) {
-    std::vector<uint64_t> counts = series.counts;
-    std::sort(counts.begin(), counts.end(), std::greater<>());
-    if (counts.size() <= kPeaks) return std::nullopt;
-    tallest = std::max(tallest, counts[0]);
-    others = std::max(others, counts[kPeaks]);
-  }
-  if (others == 0 || tallest <= 3 * others) return std::nullopt;
-  return 1.1 * static_cast<double>(others);
-}
-
 std::string RenderImageSvg(const Picture& picture, const std::string& file) {
   Panel panel;
   panel.title = BaseName(file);
@@ -78,11 +60,7 @@ std::string RenderImageSvg(const Picture& picture, const std::string& file) {
     panel.series.push_back({report.source, Colour(report.source), CountsOf(report)});
   }
   panel.threshold = ThresholdOf(picture);
-  panel.count_max = CountMax(panel.series);
-  if (panel.count_max.has_value()) {
-    absl::StrAppend(&panel.subtitle, ", cut off above ",
-                    FormatCount(static_cast<uint64_t>(*panel.count_max)));
-  }
+  panel.count_max = CutOffOfPicture(Envelope(panel.series));
   return RenderSvg({panel});
 }
 
@@ -115,6 +93,7 @@ std::string RenderImageTable(const Picture& picture, const std::string& file,
   const size_t used = 11 + 5 * kWidth + 3;
   const size_t spark = columns >= used + 16 ? std::min<size_t>(columns - used, 64) : 0;
   text += Dim(terminal, head + (spark > 0 ? "   values 0 to 255" : "")) + "\n";
+  bool cut_off = false;
   for (const Report& report : picture.reports) {
     const v1::Statistics& s = report.histogram.statistics();
     absl::StrAppend(&text, "  ", PadRight(report.source, 9));
@@ -127,12 +106,17 @@ std::string RenderImageTable(const Picture& picture, const std::string& file,
       text += PadLeft(Optional(has, value), kWidth);
     }
     if (spark > 0) {
-      absl::StrAppend(&text, "   ",
-                      Cyan(terminal, Sparkline(CountsOf(report), spark, terminal.utf8)));
+      const std::string line = Sparkline(CountsOf(report), spark, terminal.utf8);
+      cut_off = cut_off || absl::StrContains(line, CutOffMark(terminal.utf8));
+      absl::StrAppend(&text, "   ", Cyan(terminal, line));
     }
     text += "\n";
   }
   text += "\n";
+  if (cut_off) {
+    const std::string mark = CutOffMark(terminal.utf8);
+    text += Dim(terminal, "  " + mark + " is cut off: it is far higher than the rest\n");
+  }
   const Report& grey = picture.reports[picture.grey];
   if (const auto threshold = ThresholdOf(picture); threshold.has_value()) {
     uint64_t dark = 0;
@@ -170,8 +154,14 @@ absl::Status Binarize(const Picture& picture, const std::string& path) {
   return WriteFile(path, *png);
 }
 
-// All channels over one stream.
-absl::StatusOr<Picture> CountPicture(Image image, const ServerOptions& server, Environment& env) {
+std::string HowToConvert(const std::string& file, absl::string_view format) {
+  const std::string name = SafeText(file);
+  const std::string stem = name.substr(0, name.rfind('.'));
+  return absl::StrCat(name, " is a ", format, " picture; convert it: magick ", ShellWord(name), " ",
+                      ShellWord(stem + ".png"));
+}
+
+absl::StatusOr<Picture> CountPicture(Image image, const Place& place, Environment& env) {
   Picture picture;
   picture.image = std::move(image);
   std::vector<Input> inputs;
@@ -183,13 +173,11 @@ absl::StatusOr<Picture> CountPicture(Image image, const ServerOptions& server, E
     Channel grey = GreyOf(picture.image);
     inputs.push_back({grey.name, "", std::move(grey.values)});
   }
-  const absl::StatusOr<Connection> connection = Connect(server);
-  if (!connection.ok()) return connection.status();
   v1::Spec spec;
   spec.set_statistics(true);
-  Progress progress(env.err, env.err_terminal);
-  for (auto& result :
-       CountInputs(*connection, spec, std::move(inputs), env.standard_input, progress)) {
+  auto results = CountInputs(place, spec, std::move(inputs), env);
+  if (!results.ok()) return results.status();
+  for (auto& result : *results) {
     if (!result.ok()) return result.status();
     picture.reports.push_back(*std::move(result));
   }
@@ -203,14 +191,27 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
   if (!ending.empty() && !absl::EndsWith(ending, ".pgm") && !absl::EndsWith(ending, ".png")) {
     return UsageError(env, "--binarize: the file's name must end in .png or .pgm");
   }
-  const absl::StatusOr<std::string> bytes = ReadFile(options.file);
+  const std::pair<const char*, std::string> outputs[] = {{"--binarize", options.binarize},
+                                                         {"--output", options.output.output}};
+  for (const auto& [option, path] : outputs) {
+    if (absl::Status status = CheckOutput(option, path, {options.file}, env.standard_input);
+        !status.ok()) {
+      return UsageError(env, std::string(status.message()));
+    }
+  }
+  const absl::StatusOr<std::string> bytes =
+      ReadFile(options.file == "-" ? absl::StrCat("/dev/fd/", env.standard_input) : options.file);
   if (!bytes.ok()) return Fail(env, std::string(bytes.status().message()));
+  if (const absl::string_view format = ForeignFormat(*bytes); !format.empty()) {
+    return Fail(env, HowToConvert(options.file, format));
+  }
   absl::StatusOr<Image> image = DecodeImage(*bytes);
   if (!image.ok()) {
     return Fail(env, absl::StrCat(SafeText(options.file), ": ", image.status().message()));
   }
-  const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), server, env);
-  if (!picture.ok()) return Fail(env, Explain(picture.status(), server));
+  const Place place = {options.in_process, server};
+  const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), place, env);
+  if (!picture.ok()) return Fail(env, ExplainCount(picture.status(), place));
   if (!options.binarize.empty()) {
     if (absl::Status status = Binarize(*picture, options.binarize); !status.ok()) {
       return Fail(env, std::string(status.message()));

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cstddef>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -5,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/http_health.h"
@@ -16,7 +20,30 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-// Columns as wide as they need to be; the first row is the heading.
+// `text` from column `indent` on, broken between words. A word that is too long for what is left of
+// a line stands on a line of its own.
+std::string Hanging(const std::string& text, size_t indent, size_t columns) {
+  std::string result;
+  size_t column = indent;
+  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    const size_t width = DisplayWidth(word);
+    if (column > indent && column + 1 + width <= columns) {
+      absl::StrAppend(&result, " ", word);
+      column += 1 + width;
+    } else if (column > indent || indent + width > columns) {
+      const size_t margin = indent + width > columns ? 4 : indent;
+      absl::StrAppend(&result, "\n", std::string(margin, ' '), word);
+      column = margin + width;
+    } else {
+      absl::StrAppend(&result, word);
+      column += width;
+    }
+  }
+  return result;
+}
+
+// Columns as wide as they need to be, the last one broken where the terminal ends; the first row is
+// the heading.
 std::string Columns(const Rows& rows, const Terminal& terminal) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {
@@ -26,89 +53,128 @@ std::string Columns(const Rows& rows, const Terminal& terminal) {
   std::string text;
   for (size_t r = 0; r < rows.size(); ++r) {
     std::string line;
-    for (size_t i = 0; i < rows[r].size(); ++i) {
-      const bool last = i + 1 == rows[r].size();
-      absl::StrAppend(&line, "  ", last ? rows[r][i] : PadRight(rows[r][i], widths[i]));
+    for (size_t i = 0; i + 1 < rows[r].size(); ++i) {
+      absl::StrAppend(&line, "  ", PadRight(rows[r][i], widths[i]));
     }
+    line += "  ";
+    line += Hanging(rows[r].back(), DisplayWidth(line), static_cast<size_t>(terminal.columns));
     text += (r == 0 ? Dim(terminal, line) : line) + "\n";
   }
   return text;
 }
 
+constexpr char kAny[] = "any";
+
+// Leaves out a column that says "any" in each row: no limit is worth no column.
+void DropUnlimited(Rows& rows, size_t column) {
+  for (size_t r = 1; r < rows.size(); ++r) {
+    if (rows[r][column] != kAny) return;
+  }
+  for (auto& row : rows) row.erase(row.begin() + static_cast<std::ptrdiff_t>(column));
+}
+
 std::string BytesOrDash(uint64_t bytes) { return bytes == 0 ? "-" : FormatBytes(bytes); }
 
-std::string UpTo(uint64_t limit, const std::string& text) { return limit == 0 ? "any" : text; }
+// The largest value of a limit's type, like 0, is no limit.
+template <typename Number>
+std::string UpTo(Number limit, std::string (*format)(uint64_t)) {
+  const bool unlimited = limit == 0 || limit == std::numeric_limits<Number>::max();
+  return unlimited ? kAny : format(limit);
+}
+
+Rows BackendRows(const v1::DescribeResponse& description) {
+  Rows rows = {{"backend", "state", "lanes", "lane", "pinned", "on device", "device"}};
+  for (const auto& backend : description.backends()) {
+    rows.push_back({SafeText(backend.name()), backend.up() ? "up" : "down",
+                    absl::StrCat(backend.lanes()), BytesOrDash(backend.lane_bytes()),
+                    BytesOrDash(backend.pinned_bytes()), BytesOrDash(backend.device_bytes()),
+                    SafeText(absl::StrCat(backend.device(), backend.uuid().empty() ? "" : " ",
+                                          backend.uuid()))});
+  }
+  return rows;
+}
+
+Rows PlacementRows(const v1::DescribeResponse& description) {
+  Rows rows = {{"payloads from", "backend"}};
+  for (const auto& placement : description.placements()) {
+    rows.push_back({FormatBytes(placement.payload_bytes_min()), SafeText(placement.backend())});
+  }
+  return rows;
+}
+
+Rows KernelRows(const v1::DescribeResponse& description) {
+  Rows rows = {{"kernel", "backend", "counters", "what it does"}};
+  for (const auto& kernel : description.kernels()) {
+    rows.push_back({SafeText(kernel.name()), SafeText(kernel.backend()),
+                    UpTo(kernel.bin_count_max(), FormatCount), SafeText(kernel.summary())});
+  }
+  return rows;
+}
+
+Rows ChoiceRows(const v1::DescribeResponse& description) {
+  Rows rows = {{"backend", "bins up to", "payloads up to", "bytes up to", "kernel", "speed"}};
+  for (const auto& choice : description.choices()) {
+    const bool all_bins = choice.bin_count_max() >= description.limits().bin_count_max();
+    rows.push_back({SafeText(choice.backend()),
+                    all_bins ? kAny : UpTo(choice.bin_count_max(), FormatCount),
+                    UpTo(choice.payloads_max(), FormatCount),
+                    UpTo(choice.payload_bytes_max(), FormatBytes), SafeText(choice.kernel()),
+                    choice.gigabytes_per_second() > 0
+                        ? absl::StrFormat("%.3g GB/s", choice.gigabytes_per_second())
+                        : "not measured"});
+  }
+  DropUnlimited(rows, 2);
+  DropUnlimited(rows, 1);
+  return rows;
+}
+
+Rows LimitRows(const v1::DescribeResponse::Limits& limits) {
+  return {{"limit", "value"},
+          {"bytes of a payload", UpTo(limits.payload_bytes_max(), FormatBytes)},
+          {"bins", UpTo(limits.bin_count_max(), FormatCount)},
+          {"quantiles", UpTo(limits.quantiles_max(), FormatCount)},
+          {"bytes in the queue", UpTo(limits.queue_bytes_max(), FormatBytes)},
+          {"bytes of received messages", UpTo(limits.receive_bytes_max(), FormatBytes)},
+          {"payloads of a batch", UpTo(limits.batch_payloads_max(), FormatCount)},
+          {"bytes of a batch", UpTo(limits.batch_bytes_max(), FormatBytes)},
+          {"unanswered payloads of a stream", UpTo(limits.stream_payloads_max(), FormatCount)},
+          {"calls of a connection", UpTo(limits.streams_max(), FormatCount)}};
+}
 
 std::string RenderDescription(const v1::DescribeResponse& description, const Terminal& terminal) {
+  const auto columns = static_cast<size_t>(terminal.columns);
   std::string text = Bold(terminal, "histogram-server " + SafeText(description.version())) + "\n";
   if (description.features_size() > 0) {
-    absl::StrAppend(&text, "features: ", SafeText(absl::StrJoin(description.features(), ", ")),
-                    "\n");
+    const std::string head = "features: ";
+    absl::StrAppend(
+        &text, head,
+        Hanging(SafeText(absl::StrJoin(description.features(), ", ")), head.size(), columns), "\n");
   }
-  Rows backends = {{"backend", "state", "lanes", "lane", "pinned", "on device", "device"}};
-  for (const auto& backend : description.backends()) {
-    backends.push_back({SafeText(backend.name()), backend.up() ? "up" : "down",
-                        absl::StrCat(backend.lanes()), BytesOrDash(backend.lane_bytes()),
-                        BytesOrDash(backend.pinned_bytes()), BytesOrDash(backend.device_bytes()),
-                        SafeText(absl::StrCat(backend.device(), backend.uuid().empty() ? "" : " ",
-                                              backend.uuid()))});
-  }
-  absl::StrAppend(&text, "\n", Columns(backends, terminal));
-  if (description.placements_size() > 0) {
-    Rows placements = {{"lone payloads from", "go to, for " + SafeText(description.objective())}};
-    for (const auto& placement : description.placements()) {
-      placements.push_back(
-          {FormatBytes(placement.payload_bytes_min()), SafeText(placement.backend())});
-    }
-    absl::StrAppend(&text, "\n", Columns(placements, terminal));
-  }
-  Rows kernels = {{"kernel", "backend", "bins up to", "what it does"}};
-  for (const auto& kernel : description.kernels()) {
-    kernels.push_back({SafeText(kernel.name()), SafeText(kernel.backend()),
-                       UpTo(kernel.bin_count_max(), FormatCount(kernel.bin_count_max())),
-                       SafeText(kernel.summary())});
-  }
-  absl::StrAppend(&text, "\n", Columns(kernels, terminal));
-  if (description.choices_size() > 0) {
-    Rows choices = {
-        {"chosen for", "bins up to", "bytes up to", "payloads up to", "kernel", "speed"}};
-    for (const auto& choice : description.choices()) {
-      choices.push_back({SafeText(choice.backend()),
-                         UpTo(choice.bin_count_max(), FormatCount(choice.bin_count_max())),
-                         UpTo(choice.payload_bytes_max(), FormatBytes(choice.payload_bytes_max())),
-                         UpTo(choice.payloads_max(), FormatCount(choice.payloads_max())),
-                         SafeText(choice.kernel()),
-                         choice.gigabytes_per_second() > 0
-                             ? absl::StrFormat("%.3g GB/s", choice.gigabytes_per_second())
-                             : "not measured"});
-    }
-    absl::StrAppend(&text, "\n", Columns(choices, terminal));
-  }
-  const auto& limits = description.limits();
-  const Rows rows = {
-      {"limit", "value"},
-      {"payload", FormatBytes(limits.payload_bytes_max())},
-      {"bins", FormatCount(limits.bin_count_max())},
-      {"queued", BytesOrDash(limits.queue_bytes_max())},
-      {"received", BytesOrDash(limits.receive_bytes_max())},
-      {"payloads of a batch", FormatCount(limits.batch_payloads_max())},
-      {"bytes of a batch", BytesOrDash(limits.batch_bytes_max())},
-      {"unanswered payloads of a stream", FormatCount(limits.stream_payloads_max())},
-      {"calls of a connection", UpTo(limits.streams_max(), FormatCount(limits.streams_max()))},
-      {"quantiles", UpTo(limits.quantiles_max(), FormatCount(limits.quantiles_max()))}};
-  return absl::StrCat(text, "\n", Columns(rows, terminal));
+  const auto section = [&](const std::string& title, const Rows& rows) {
+    if (rows.size() < 2) return;
+    absl::StrAppend(&text, "\n", title, title.empty() ? "" : ":\n", Columns(rows, terminal));
+  };
+  section("", BackendRows(description));
+  const std::string objective = SafeText(description.objective());
+  section(absl::StrCat("Where a single payload is counted",
+                       objective.empty() ? "" : " (chosen for " + objective + ")"),
+          PlacementRows(description));
+  section("Kernels count byte values; the server adds these up to bins", KernelRows(description));
+  section("The kernel that counts a batch", ChoiceRows(description));
+  section("", LimitRows(description.limits()));
+  return text;
 }
 
 }  // namespace
 
 int Fail(Environment& env, const std::string& message) {
-  env.err << "histogram-client: " << SafeText(message) << "\n" << std::flush;
+  env.err << env.program << ": " << SafeText(message) << "\n" << std::flush;
   return kFailure;
 }
 
 int UsageError(Environment& env, const std::string& message) {
-  env.err << "histogram-client: " << SafeText(message) << "\n"
-          << "Run histogram-client --help for more information.\n"
+  env.err << env.program << ": " << SafeText(message) << "\n"
+          << "Run " << env.program << " --help for more information.\n"
           << std::flush;
   return kUsage;
 }
@@ -148,7 +214,9 @@ int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Env
   const absl::Time deadline = server.timeout_s.has_value()
                                   ? absl::Now() + absl::Seconds(*server.timeout_s)
                                   : absl::InfiniteFuture();
-  const absl::StatusOr<HttpAnswer> answer = HttpGet(options.http, "/readyz", deadline);
+  const absl::StatusOr<HttpTarget> target = ParseHttpTarget(options.http);
+  if (!target.ok()) return Fail(env, absl::StrCat("--http: ", target.status().message()));
+  const absl::StatusOr<HttpAnswer> answer = HttpGet(*target, deadline);
   if (!answer.ok()) return Fail(env, std::string(answer.status().message()));
   env.out << SafeText(absl::StripAsciiWhitespace(answer->body)) << "\n";
   if (answer->status == 200) return kSuccess;

@@ -5,12 +5,25 @@
 
 namespace histogram::cli {
 
+absl::string_view ForeignFormat(absl::string_view bytes) {
+  if (absl::StartsWith(bytes, "\xff\xd8\xff")) return "JPEG";
+  if (absl::StartsWith(bytes, "GIF8")) return "GIF";
+  if (absl::StartsWith(bytes, absl::string_view("II*\0", 4)) ||
+      absl::StartsWith(bytes, absl::string_view("MM\0*", 4))) {
+    return "TIFF";
+  }
+  if (absl::StartsWith(bytes, "RIFF") && bytes.size() >= 12 && bytes.substr(8, 4) == "WEBP") {
+    return "WebP";
+  }
+  return "";
+}
+
 absl::StatusOr<Image> DecodeImage(absl::string_view bytes) {
   if (absl::StartsWith(bytes, "\x89PNG")) return DecodePng(bytes);
   if (bytes.size() >= 2 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '7') {
     return DecodeNetpbm(bytes);
   }
-  return absl::InvalidArgumentError("this is no PGM, PPM or PNG picture");
+  return absl::InvalidArgumentError("not a PGM, PPM or PNG picture");
 }
 
 absl::Status CheckPixels(uint64_t width, uint64_t height) {

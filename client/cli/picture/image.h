@@ -29,6 +29,9 @@ struct Image {
   std::vector<std::string> notes;  // what was changed to arrive at 8 bits a channel
 };
 
+// The name of a common picture format that is not read; empty: anything else.
+absl::string_view ForeignFormat(absl::string_view bytes);
+
 // INVALID_ARGUMENT says what is wrong with the file.
 absl::StatusOr<Image> DecodeImage(absl::string_view bytes);
 absl::StatusOr<Image> DecodeNetpbm(absl::string_view bytes);

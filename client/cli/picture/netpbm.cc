@@ -84,12 +84,12 @@ absl::StatusOr<Header> ReadHeader(absl::string_view bytes, Scanner& scanner) {
   const auto maximum = scanner.Number();
   if (!width.has_value() || !height.has_value() || !maximum.has_value()) {
     return absl::InvalidArgumentError(
-        "the picture's header has no width, height and largest value");
+        "the picture's header must have a width, a height and a largest value");
   }
   if (absl::Status status = CheckPixels(*width, *height); !status.ok()) return status;
   if (*maximum < 1 || *maximum > 65535) {
     return absl::InvalidArgumentError(
-        absl::StrCat("the picture's largest value is ", *maximum, ", not in 1..65535"));
+        absl::StrCat("the picture's largest value is ", *maximum, "; it must be in 1..65535"));
   }
   header.width = *width;
   header.height = *height;
@@ -122,7 +122,7 @@ absl::StatusOr<std::string> ReadText(const Header& header, uint64_t samples, Sca
     const auto sample = scanner.Number();
     if (!sample.has_value()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the picture's sample ", i + 1, " of ", samples, " is no number"));
+          absl::StrCat("the picture's sample ", i + 1, " of ", samples, " is not a number"));
     }
     const absl::StatusOr<char> value = ToByte(*sample, header.maximum);
     if (!value.ok()) return value.status();

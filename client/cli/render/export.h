@@ -14,6 +14,9 @@ inline constexpr char kSchema[] = "histogram/v1";
 
 // {"schema": ..., "histograms": [{"source", "binning", "edges", "last_edge_closed", "counts",
 // "samples", "below", "above", "ignored", "statistics", "receipt"}, ...]}
+// The receipt's "in_process" tells counts of this process from those of a server; in process,
+// kernel_ns is the sum over its threads, and total_ns and round_trip_ns are the time from the first
+// byte read to the last one counted.
 nlohmann::ordered_json ReportsToJson(const std::vector<Report>& reports);
 
 // source,bin,lower,upper,count (RFC 4180, lines end in \n). After a source's bins come its rows

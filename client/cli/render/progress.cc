@@ -13,6 +13,8 @@ namespace {
 
 constexpr size_t kBarMax = 30;
 constexpr size_t kProgressBarMin = 8;
+constexpr size_t kBrackets = 4;  // around the bar, and the blanks before it
+constexpr size_t kNameMin = 8;
 
 std::string TimeLeft(double seconds) {
   if (!(seconds < 360000)) return "long";
@@ -42,11 +44,14 @@ std::string ProgressLine(absl::string_view name, uint64_t bytes, std::optional<u
   if (rate > 0) {
     absl::StrAppend(&facts, "  ", TimeLeft(static_cast<double>(*total - bytes) / rate), " left");
   }
-  const size_t name_width = std::min(DisplayWidth(SafeText(name)), columns / 4);
+  // The name gives way first, then the bar.
+  const size_t beside = columns > facts.size() ? columns - facts.size() : 0;
+  const bool with_bar = beside >= kNameMin + kBrackets + kProgressBarMin;
+  const size_t room = with_bar ? beside - kBrackets - kProgressBarMin : beside;
+  const size_t name_width = std::min({DisplayWidth(SafeText(name)), columns / 4, room});
   std::string line = Truncate(SafeText(name), name_width, terminal.utf8);
-  const size_t used = DisplayWidth(line) + facts.size() + 4;
-  if (used + kProgressBarMin <= columns) {
-    const size_t width = std::min(columns - used, kBarMax);
+  if (with_bar) {
+    const size_t width = std::min(beside - DisplayWidth(line) - kBrackets, kBarMax);
     const auto full = static_cast<size_t>(share * static_cast<double>(width));
     std::string bar(full, '=');
     if (full < width) bar += '>';

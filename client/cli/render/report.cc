@@ -19,6 +19,19 @@ std::string SymbolText(int value) {
                                             : absl::StrCat(value);
 }
 
+std::string InProcessText(const Report& report, bool utf8) {
+  constexpr uint64_t kRateBytesMin = uint64_t{64} << 10;  // below, starting takes the time
+  std::string text = absl::StrCat(report.receipt.kernel(),
+                                  " in process: ", FormatNanoseconds(report.round_trip_ns, utf8));
+  const uint64_t bytes = report.histogram.samples();
+  if (bytes >= kRateBytesMin && report.round_trip_ns > 0) {
+    const double seconds = static_cast<double>(report.round_trip_ns) / 1e9;
+    absl::StrAppend(&text, ", ", FormatRate(static_cast<double>(bytes) / seconds));
+  }
+  if (report.threads > 1) absl::StrAppend(&text, ", ", report.threads, " threads");
+  return text;
+}
+
 }  // namespace
 
 std::vector<double> EdgesOf(const Report& report) {
@@ -94,6 +107,15 @@ std::string BinLabel(const Report& report, const std::vector<double>& edges, siz
   return absl::StrCat("[", FormatNumber(low), ",", FormatNumber(high), closed ? "]" : ")");
 }
 
+bool BinsAreValues(const Report& report) {
+  const std::vector<double> edges = EdgesOf(report);
+  if (edges.size() != 257) return false;
+  for (size_t bin = 0; bin < edges.size(); ++bin) {
+    if (edges[bin] != static_cast<double>(bin)) return false;
+  }
+  return true;
+}
+
 std::vector<std::string> StatisticsTexts(const Report& report) {
   std::vector<std::string> texts;
   if (!report.histogram.has_statistics()) return texts;
@@ -108,7 +130,10 @@ std::vector<std::string> StatisticsTexts(const Report& report) {
     add(statistics.has_standard_deviation(), "standard deviation", statistics.standard_deviation());
     add(statistics.has_median(), "median", statistics.median());
     add(statistics.has_mode(), "mode", statistics.mode());
-    add(statistics.has_entropy_bits(), "entropy in bits", statistics.entropy_bits());
+    // Of bins that hold several values it is not the entropy of the samples.
+    add(statistics.has_entropy_bits(),
+        BinsAreValues(report) ? "entropy in bits" : "entropy of the bins in bits",
+        statistics.entropy_bits());
     add(statistics.has_otsu_threshold(), "Otsu's threshold", statistics.otsu_threshold());
   }
   for (int i = 0; i < std::min(statistics.quantiles_size(), report.spec.quantiles_size()); ++i) {
@@ -120,6 +145,7 @@ std::vector<std::string> StatisticsTexts(const Report& report) {
 
 std::string ReceiptText(const Report& report, bool utf8) {
   const v1::Receipt& receipt = report.receipt;
+  if (report.threads > 0) return InProcessText(report, utf8);
   std::vector<std::string> stages;
   const auto add = [&](const char* name, uint64_t ns) {
     if (ns > 0) stages.push_back(absl::StrCat(name, " ", FormatNanoseconds(ns, utf8)));
@@ -129,7 +155,7 @@ std::string ReceiptText(const Report& report, bool utf8) {
   add("transfer", receipt.transfer_ns());
   add("kernel", receipt.kernel_ns());
   add("server", receipt.total_ns());
-  add("there and back", report.round_trip_ns);
+  add("round trip", report.round_trip_ns);
   std::string text = absl::StrCat(receipt.kernel().empty() ? "counted" : receipt.kernel(),
                                   receipt.backend().empty() ? "" : " on ", receipt.backend());
   if (!stages.empty()) absl::StrAppend(&text, ": ", absl::StrJoin(stages, ", "));

@@ -16,7 +16,8 @@ struct Report {
   v1::Spec spec = {};
   v1::Histogram histogram = {};
   v1::Receipt receipt = {};
-  uint64_t round_trip_ns = 0;
+  uint64_t round_trip_ns = 0;  // until the answer was there
+  size_t threads = 0;          // of this process, that counted; 0: a server did
 };
 
 // One more than bins. Where the server sends none (a bin per value, an alphabet) they are the
@@ -26,6 +27,9 @@ std::vector<double> EdgesOf(const Report& report);
 bool LastEdgeClosed(const v1::Spec& spec);
 // What the kind of binning is called: values, even, edges, alphabet.
 std::string BinningKind(const v1::Spec& spec);
+
+// Whether each bin holds one of the 256 values.
+bool BinsAreValues(const Report& report);
 
 // A byte, readable: 97 'a', 10 \n, 255.
 std::string ValueLabel(int value);

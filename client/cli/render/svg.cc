@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "client/cli/render/cut_off.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {
@@ -31,6 +32,7 @@ constexpr char kStyle[] =
     ".label{font-size:13px}\n"
     ".grid{stroke:#e2e8f0;stroke-width:1}\n"
     ".axis{stroke:#94a3b8;stroke-width:1}\n"
+    ".cut{stroke:#0f172a;stroke-width:1;stroke-dasharray:2 3}\n"
     ".threshold{stroke:#0f172a;stroke-width:1.5;stroke-dasharray:5 4}\n"
     "</style>\n";
 
@@ -71,12 +73,10 @@ std::string LineElement(double x1, double y1, double x2, double y2, const char* 
 // Draws one panel; `top` is where it begins.
 class PanelPainter {
  public:
-  PanelPainter(const Panel& panel, double top) : panel_(panel), top_(top) {
-    for (const Series& series : panel.series) {
-      for (const uint64_t count : series.counts) {
-        most_ = std::max(most_, static_cast<double>(count));
-      }
-    }
+  PanelPainter(const Panel& panel, double top)
+      : panel_(panel), top_(top), envelope_(Envelope(panel.series)) {
+    for (const uint64_t count : envelope_) tallest_ = std::max(tallest_, count);
+    most_ = static_cast<double>(tallest_);
     if (panel.count_max.has_value()) most_ = *panel.count_max;
     ticks_ = NiceTicks(0, most_, 6);
     most_ = std::max(most_, ticks_.back());
@@ -96,11 +96,17 @@ class PanelPainter {
       Legend();
     }
     AxisX();
+    CutMarks();
     Threshold();
+    if (tallest_ == 0) {
+      svg_ += TextElement((kLeft + kWidth - kRight) / 2, (top_ + kTop + Bottom()) / 2, "subtitle",
+                          "middle", panel_.nothing);
+    }
     return std::move(svg_);
   }
 
  private:
+  bool Categories() const { return !panel_.labels.empty(); }
   double Bottom() const { return top_ + kPanelHeight - kBottom; }
   double X(double value) const {
     const double low = panel_.edges.front();
@@ -111,9 +117,33 @@ class PanelPainter {
     return Bottom() - std::min(count / most_, 1.0) * (kPanelHeight - kTop - kBottom);
   }
 
+  bool CutsOff() const { return static_cast<double>(tallest_) > most_; }
+
+  // Dashes where the axis ends, and an arrow above each run of bins that go on beyond it.
+  void CutMarks() {
+    if (!CutsOff()) return;
+    const double y = Y(most_);
+    svg_ += LineElement(kLeft, y, kWidth - kRight, y, "cut");
+    for (size_t bin = 0; bin < envelope_.size(); ++bin) {
+      const size_t first = bin;
+      while (bin < envelope_.size() && static_cast<double>(envelope_[bin]) > most_) ++bin;
+      if (bin == first) continue;
+      const double x = (X(panel_.edges[first]) + X(panel_.edges[bin])) / 2;
+      absl::StrAppend(&svg_, "<path d=\"M", Px(x - 5), " ", Px(y - 3),
+                      "l5 -8l5 8z\" fill=\"#0f172a\"/>\n");
+    }
+  }
+
   void Heading() {
-    svg_ += TextElement(kLeft, top_ + 38, "title", "start", panel_.title);
-    svg_ += TextElement(kLeft, top_ + 60, "subtitle", "start", panel_.subtitle);
+    const size_t room = panel_.series.size() > 1 ? 38 : 75;  // beside the legend
+    svg_ += TextElement(kLeft, top_ + 38, "title", "start",
+                        Truncate(SafeText(panel_.title), room, true));
+    std::string facts = panel_.subtitle;
+    if (CutsOff()) {
+      absl::StrAppend(&facts, ", cut off above ", FormatCount(static_cast<uint64_t>(most_)),
+                      " (the tallest has ", FormatCount(tallest_), ")");
+    }
+    svg_ += TextElement(kLeft, top_ + 60, "subtitle", "start", facts);
   }
 
   void AxisY() {
@@ -128,7 +158,7 @@ class PanelPainter {
 
   void AxisX() {
     svg_ += LineElement(kLeft, Bottom(), kWidth - kRight, Bottom(), "axis");
-    if (!panel_.labels.empty() && panel_.labels.size() <= kLabelsMax) {
+    if (Categories()) {
       for (size_t bin = 0; bin < panel_.labels.size(); ++bin) {
         const double middle = (X(panel_.edges[bin]) + X(panel_.edges[bin + 1])) / 2;
         svg_ += TextElement(middle, Bottom() + 20, "tick", "middle", panel_.labels[bin]);
@@ -140,7 +170,7 @@ class PanelPainter {
       }
     }
     svg_ +=
-        TextElement((kLeft + kWidth - kRight) / 2, Bottom() + 46, "label", "middle", "byte value");
+        TextElement((kLeft + kWidth - kRight) / 2, Bottom() + 46, "label", "middle", panel_.axis);
   }
 
   std::vector<double> TicksX() const {
@@ -158,15 +188,17 @@ class PanelPainter {
       if (series.counts[bin] == 0) continue;
       const double left = X(panel_.edges[bin]);
       const double width = X(panel_.edges[bin + 1]) - left;
-      const double inset = std::min(gap, width * 0.2);
+      const double inset = Categories() ? width * 0.2 : std::min(gap, width * 0.2);
       // What is there can be seen, however little it is.
       const double y = std::min(Y(static_cast<double>(series.counts[bin])), Bottom() - 0.6);
       absl::StrAppend(&svg_, "<rect x=\"", Px(left + inset / 2), "\" y=\"", Px(y), "\" width=\"",
                       Px(std::max(width - inset, 0.05)), "\" height=\"", Px(Bottom() - y),
                       "\"><title>");
-      absl::StrAppend(&svg_, "[", FormatNumber(panel_.edges[bin]), ", ",
-                      FormatNumber(panel_.edges[bin + 1]), "): ", FormatCount(series.counts[bin]),
-                      "</title></rect>\n");
+      const std::string name = Categories()
+                                   ? Escape(panel_.labels[bin])
+                                   : absl::StrCat("[", FormatNumber(panel_.edges[bin]), ", ",
+                                                  FormatNumber(panel_.edges[bin + 1]), ")");
+      absl::StrAppend(&svg_, name, ": ", FormatCount(series.counts[bin]), "</title></rect>\n");
     }
     svg_ += "</g>\n";
   }
@@ -187,10 +219,10 @@ class PanelPainter {
     double x = kWidth - kRight;
     for (auto series = panel_.series.rbegin(); series != panel_.series.rend(); ++series) {
       x -= 9.0 * static_cast<double>(DisplayWidth(series->name)) + 30;
-      absl::StrAppend(&svg_, "<rect x=\"", Px(x), "\" y=\"", Px(top_ + 50),
+      absl::StrAppend(&svg_, "<rect x=\"", Px(x), "\" y=\"", Px(top_ + 28),
                       "\" width=\"12\" height=\"12\" rx=\"2\" fill=\"", series->colour,
                       "\" fill-opacity=\"0.75\"/>\n");
-      svg_ += TextElement(x + 18, top_ + 60, "label", "start", series->name);
+      svg_ += TextElement(x + 18, top_ + 38, "label", "start", series->name);
     }
   }
 
@@ -200,13 +232,15 @@ class PanelPainter {
     const double x = X(*panel_.threshold + 1);
     svg_ += LineElement(x, top_ + kTop - 6, x, Bottom(), "threshold");
     const bool left = x > kWidth * 0.75;
-    svg_ += TextElement(left ? x - 8 : x + 8, top_ + kTop + 4, "label", left ? "end" : "start",
+    svg_ += TextElement(left ? x - 8 : x + 8, top_ + kTop + 18, "label", left ? "end" : "start",
                         "Otsu's threshold " + FormatNumber(*panel_.threshold));
   }
 
   const Panel& panel_;
   const double top_;
-  double most_ = 0;
+  const std::vector<uint64_t> envelope_;
+  uint64_t tallest_ = 0;
+  double most_ = 0;  // where the axis ends
   std::vector<double> ticks_;
   std::string svg_;
 };
@@ -238,6 +272,17 @@ std::string BaseName(const std::string& path) {
   return slash == std::string::npos || slash + 1 == path.size() ? path : path.substr(slash + 1);
 }
 
+std::vector<uint64_t> Envelope(const std::vector<Series>& series) {
+  std::vector<uint64_t> envelope;
+  for (const Series& one : series) {
+    envelope.resize(std::max(envelope.size(), one.counts.size()));
+    for (size_t bin = 0; bin < one.counts.size(); ++bin) {
+      envelope[bin] = std::max(envelope[bin], one.counts[bin]);
+    }
+  }
+  return envelope;
+}
+
 Panel PanelOf(const Report& report) {
   Panel panel;
   panel.title = BaseName(report.source);
@@ -254,13 +299,20 @@ Panel PanelOf(const Report& report) {
   }
   panel.subtitle = absl::StrJoin(facts, ", ");
   panel.edges = EdgesOf(report);
-  if (report.spec.binning().has_alphabet()) {
+  if (report.spec.binning().has_alphabet() && panel.edges.size() <= kLabelsMax + 1) {
+    // Bars of one width each: of bars as wide as their groups are large the eye compares the areas.
     for (size_t bin = 0; bin + 1 < panel.edges.size(); ++bin) {
       panel.labels.push_back(BinLabel(report, panel.edges, bin, bin));
     }
+    for (size_t bin = 0; bin < panel.edges.size(); ++bin) {
+      panel.edges[bin] = static_cast<double>(bin);
+    }
+    panel.axis = "symbols";
   }
+  if (histogram.samples() > 0) panel.nothing = "no samples in the bins";
   panel.series.push_back(
       {"count", "#0e7490", {histogram.counts().begin(), histogram.counts().end()}});
+  panel.count_max = CutOff(panel.series[0].counts, 2);
   return panel;
 }
 

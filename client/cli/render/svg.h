@@ -24,8 +24,14 @@ struct Panel {
   std::vector<std::string> labels;  // one a bin, written below it; empty: the axis has numbers
   std::vector<Series> series;       // each with edges.size() - 1 counts; one: bars, more: areas
   std::optional<double> threshold = std::nullopt;  // a dashed line behind this value
-  std::optional<double> count_max = std::nullopt;  // where the axis ends; what is above is cut off
+  // Where the axis ends; what is above is cut off, which is marked and said.
+  std::optional<double> count_max = std::nullopt;
+  std::string axis = "byte value";     // what the edges are
+  std::string nothing = "no samples";  // said where all counts are 0
 };
+
+// The largest count of any series, bin by bin.
+std::vector<uint64_t> Envelope(const std::vector<Series>& series);
 
 Panel PanelOf(const Report& report);
 std::string RenderSvg(const std::vector<Panel>& panels);

@@ -26,7 +26,9 @@ std::string RenderTable(const Report& report, const TableOptions& options);
 // `share` (0..1) of `width` cells, in eighths of a cell where the terminal can.
 std::string Bar(double share, size_t width, bool utf8);
 
-// All counts in one line of `width` characters.
+// All counts in one line of `width` characters. Where a few would flatten the others they are cut
+// off, and marked.
+std::string CutOffMark(bool utf8);
 std::string Sparkline(const std::vector<uint64_t>& counts, size_t width, bool utf8);
 
 }  // namespace histogram::cli

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
 namespace histogram::cli {
@@ -109,8 +110,8 @@ absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text) {
   }
   uint64_t count = 0;
   if (!absl::SimpleAtoi(number, &count) || count > kBytesMax / unit) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", SafeText(text), "\" is no size up to 1 GiB, like 4096 or 64KiB"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", SafeText(text), "\" must be a size of at most 1 GiB, such as 4096 or 64KiB"));
   }
   return count * unit;
 }
@@ -129,6 +130,15 @@ std::string SafeText(absl::string_view text) {
     }
   }
   return safe;
+}
+
+std::string ShellWord(absl::string_view text) {
+  constexpr absl::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+:,@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == absl::string_view::npos) {
+    return std::string(text);
+  }
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "'\\''"}}), "'");
 }
 
 size_t DisplayWidth(absl::string_view text) {
@@ -185,7 +195,8 @@ std::string Wrap(const std::vector<std::string>& parts, size_t width) {
 absl::StatusOr<double> ParseNumber(absl::string_view text) {
   double number = 0;
   if (!absl::SimpleAtod(text, &number) || !std::isfinite(number)) {
-    return absl::InvalidArgumentError(absl::StrCat("\"", SafeText(text), "\" is no finite number"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("\"", SafeText(text), "\" is not a finite number"));
   }
   return number;
 }

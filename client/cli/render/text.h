@@ -25,6 +25,8 @@ absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text);
 // Valid UTF-8 without control characters, each of what is not replaced by U+FFFD: file names and
 // servers' messages must not steer a terminal, nor break JSON or XML.
 std::string SafeText(absl::string_view text);
+// `text` as one word of a shell, in quotes where it needs them.
+std::string ShellWord(absl::string_view text);
 // Columns that a terminal needs. REQUIRES: valid UTF-8 of single-width characters.
 size_t DisplayWidth(absl::string_view text);
 std::string PadLeft(absl::string_view text, size_t width);

@@ -40,6 +40,9 @@ void AddValues(std::span<const std::byte> samples, ValueCounts& values);
 // Adds the counts of other samples.
 void AddValues(const ValueCounts& more, ValueCounts& values);
 
+// The name of the kernel by which this processor counts this many samples.
+std::string_view KernelName(size_t samples);
+
 // The histogram of `samples` under `binning`: Fold(CountValues(samples), binning).
 Histogram Count(std::span<const std::byte> samples, const Binning& binning);
 

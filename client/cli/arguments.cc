@@ -1,0 +1,222 @@
+#include "client/cli/arguments.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+
+namespace histogram::cli {
+namespace {
+
+constexpr char kServerVariable[] = "HISTSVC_SERVER";
+
+CLI::Validator Number(bool zero_too) {
+  return {[zero_too](std::string& text) -> std::string {
+            double number = 0;
+            const bool good = absl::SimpleAtod(text, &number) && std::isfinite(number) &&
+                              (number > 0 || (zero_too && number == 0));
+            if (good) return "";
+            return absl::StrCat("must be a number ", zero_too ? ">= 0" : "> 0", ", not \"", text,
+                                "\"");
+          },
+          ""};
+}
+
+// "a, b or c".
+std::string Alternatives(const std::vector<std::string>& names) {
+  std::string text;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const char* const joint = i == 0 ? "" : i + 1 == names.size() ? " or " : ", ";
+    absl::StrAppend(&text, joint, names[i]);
+  }
+  return text;
+}
+
+std::string DidYouMean(const std::string& nearest) {
+  return nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?");
+}
+
+// How many letters must be added, taken away, changed, or swapped with their neighbour.
+size_t Distance(const std::string& a, const std::string& b) {
+  std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
+  std::iota(d[0].begin(), d[0].end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t change = a[i - 1] == b[j - 1] ? 0 : 1;
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + change});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+std::vector<const CLI::App*> Commands(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+std::vector<std::string> CommandNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : Commands(app)) names.push_back(command->get_name());
+  return names;
+}
+
+// The command that was named; null: none.
+const CLI::App* NamedCommand(const CLI::App& app) {
+  for (const CLI::App* command : Commands(app)) {
+    if (app.got_subcommand(command->get_name())) return command;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> OptionNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+std::string WrongCommand(const CLI::App& app, const std::string& word) {
+  // A shell hands a pattern on as it is where no file matches it.
+  if (word.find_first_of("*?[") != std::string::npos) return "no file matches " + word;
+  const std::vector<std::string> names = CommandNames(app);
+  const std::string nearest = Nearest(word, names);
+  return absl::StrCat("there is no command \"", word, "\"",
+                      nearest.empty() ? absl::StrCat(", nor a file of that name; the commands are ",
+                                                     absl::StrJoin(names, ", "))
+                                      : DidYouMean(nearest));
+}
+
+std::string WrongOption(const CLI::App& app, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  const CLI::App* const command = NamedCommand(app);
+  std::vector<std::string> names = OptionNames(app);
+  if (command != nullptr) {
+    const std::vector<std::string> more = OptionNames(*command);
+    names.insert(names.end(), more.begin(), more.end());
+  }
+  const std::string nearest = Nearest(name, names);
+  return absl::StrCat(command == nullptr ? "there is" : command->get_name() + " has", " no option ",
+                      name, DidYouMean(nearest));
+}
+
+// CLI11 says of a mistyped command only that one is missing.
+std::string WhatIsMissing(const CLI::App& app, const CLI::ParseError& error) {
+  if (const CLI::App* const command = NamedCommand(app); command != nullptr) {
+    for (const CLI::Option* option : command->get_options()) {
+      if (option->get_required() && option->count() == 0) {
+        return absl::StrCat(
+            command->get_name(), " needs a ",
+            option->get_positional() ? option->get_type_name() : option->get_name());
+      }
+    }
+    return error.what();
+  }
+  const std::vector<std::string> rest = app.remaining();
+  if (rest.empty()) {
+    return absl::StrCat("name a FILE to count, or a command: ",
+                        absl::StrJoin(CommandNames(app), ", "));
+  }
+  return absl::StartsWith(rest[0], "-") ? WrongOption(app, rest[0]) : WrongCommand(app, rest[0]);
+}
+
+std::string WhatIsTooMuch(const CLI::App& app, const CLI::ParseError& error) {
+  const std::vector<std::string> rest = app.remaining(/*recurse=*/true);
+  if (rest.empty()) return error.what();
+  const auto option = std::find_if(rest.begin(), rest.end(), [](const std::string& word) {
+    return word.size() > 1 && word[0] == '-';
+  });
+  if (option != rest.end()) return WrongOption(app, *option);
+  return absl::StrCat("unexpected argument \"", rest[0], "\"");
+}
+
+}  // namespace
+
+CLI::Validator PositiveNumber() { return Number(false); }
+CLI::Validator NonNegativeNumber() { return Number(true); }
+
+CLI::Validator WholeNumber(uint64_t least, uint64_t most) {
+  return {[least, most](std::string& text) -> std::string {
+            uint64_t number = 0;
+            const bool good = absl::SimpleAtoi(text, &number) && number >= least && number <= most;
+            if (good) return "";
+            return absl::StrCat("must be a whole number from ", least, " to ", most, ", not \"",
+                                text, "\"");
+          },
+          ""};
+}
+
+CLI::Validator OneOf(std::vector<std::string> names) {
+  return {[names = std::move(names)](std::string& text) -> std::string {
+            if (std::find(names.begin(), names.end(), text) != names.end()) return "";
+            return absl::StrCat("must be ", Alternatives(names), ", not \"", text, "\"");
+          },
+          ""};
+}
+
+std::string TypeNameOf(const std::vector<std::string>& names) { return absl::StrJoin(names, "|"); }
+
+std::vector<std::string> ListedValues(const CLI::Option& option) {
+  std::vector<std::string> values;
+  for (const absl::string_view part : absl::StrSplit(option.get_type_name(), '|')) {
+    if (!part.empty() && absl::ascii_islower(static_cast<unsigned char>(part[0])) &&
+        !absl::StrContains(part, "/")) {
+      values.emplace_back(part);
+    }
+  }
+  return values;
+}
+
+std::string Nearest(const std::string& text, const std::vector<std::string>& candidates) {
+  std::string nearest;
+  // A third of the letters may be wrong.
+  size_t best = std::max<size_t>(1, text.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = Distance(text, candidate);
+    if (distance >= best) continue;
+    best = distance;
+    nearest = candidate;
+  }
+  return nearest;
+}
+
+std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
+  switch (static_cast<CLI::ExitCodes>(error.get_exit_code())) {
+    case CLI::ExitCodes::RequiredError:
+      return WhatIsMissing(app, error);
+    case CLI::ExitCodes::ExtrasError:
+      return WhatIsTooMuch(app, error);
+    case CLI::ExitCodes::ArgumentMismatch: {
+      const std::string text = error.what();
+      const std::string option = text.substr(0, text.find(':'));
+      return absl::EndsWith(text, "missing") ? option + " needs a value"
+                                             : option + " may be given only once";
+    }
+    default:
+      return error.what();
+  }
+}
+
+std::vector<std::string> SuspiciousVariables(const std::vector<std::string>& names) {
+  std::vector<std::string> warnings;
+  for (const std::string& name : names) {
+    if (!absl::StartsWith(name, "HISTSVC_") || name == kServerVariable) continue;
+    if (Distance(name, kServerVariable) > 2) continue;
+    warnings.push_back(absl::StrCat("the environment variable ", name,
+                                    " is unknown and ignored; did you mean ", kServerVariable,
+                                    "?"));
+  }
+  return warnings;
+}
+
+}  // namespace histogram::cli

@@ -1,0 +1,80 @@
+#include "client/cli/commands/input.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/cli/render/text.h"
+
+namespace histogram::cli {
+namespace {
+
+absl::Status CannotOpen(const std::string& path) {
+  const int error = errno;
+  // A shell hands a pattern on as it is where no file matches it.
+  if (error == ENOENT && path.find_first_of("*?[") != std::string::npos) {
+    return absl::FailedPreconditionError(absl::StrCat("no file matches ", SafeText(path)));
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot open ", SafeText(path), ": ", strerror(error)));
+}
+
+}  // namespace
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : descriptor_(other.descriptor_), owned_(std::exchange(other.owned_, false)) {}
+
+InputFile::~InputFile() {
+  if (owned_) close(descriptor_);
+}
+
+absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input) {
+  if (input.bytes.has_value()) return input.bytes->size();
+  if (input.path == "-") return std::nullopt;
+  struct stat info = {};
+  if (stat(input.path.c_str(), &info) != 0) return CannotOpen(input.path);
+  if (S_ISDIR(info.st_mode)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(SafeText(input.path), " is a directory; name its files"));
+  }
+  if (!S_ISREG(info.st_mode) || info.st_size == 0) return std::nullopt;
+  return static_cast<uint64_t>(info.st_size);
+}
+
+absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input) {
+  const bool owned = input.path != "-";
+  const int file = owned ? open(input.path.c_str(), O_RDONLY | O_CLOEXEC) : standard_input;
+  if (file < 0) return CannotOpen(input.path);
+  (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL);
+  return InputFile(file, owned);
+}
+
+bool IsFed(int standard_input) {
+  struct stat info = {};
+  return fstat(standard_input, &info) == 0 && isatty(standard_input) == 0;
+}
+
+absl::Status CheckOutput(const char* option, const std::string& output,
+                         const std::vector<std::string>& files, int standard_input) {
+  struct stat written = {};
+  if (output.empty() || stat(output.c_str(), &written) != 0 || !S_ISREG(written.st_mode)) {
+    return absl::OkStatus();
+  }
+  for (const std::string& file : files) {
+    struct stat read = {};
+    const bool known =
+        (file == "-" ? fstat(standard_input, &read) : stat(file.c_str(), &read)) == 0;
+    if (known && read.st_dev == written.st_dev && read.st_ino == written.st_ino) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          option, ": ", SafeText(output), " is also an input, which would be overwritten"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace histogram::cli

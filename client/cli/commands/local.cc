@@ -1,0 +1,309 @@
+#include "client/cli/commands/local.h"
+
+#include <histogram/histogram.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
+#include "client/cli/connection.h"
+#include "client/cli/render/text.h"
+
+namespace histogram::cli {
+namespace {
+
+constexpr size_t kBlockBytes = size_t{256} << 10;    // counted while they are in the core's cache
+constexpr uint64_t kPieceBytes = uint64_t{8} << 20;  // what a thread takes at a time
+constexpr uint64_t kThreadBytesMin = uint64_t{4} << 20;  // less does not pay for another thread
+constexpr uint64_t kToTheEnd = std::numeric_limits<uint64_t>::max();
+
+absl::StatusOr<Binning> Named(Result<Binning> binning) {
+  if (binning.ok()) return *std::move(binning);
+  return absl::InvalidArgumentError(absl::StrCat("spec.binning.", binning.error().message));
+}
+
+absl::StatusOr<Binning> BinningOf(const v1::Binning& binning) {
+  switch (binning.kind_case()) {
+    case v1::Binning::kEven: {
+      const auto& even = binning.even();
+      return Named(Binning::Even(even.bin_count(),
+                           even.has_lower() ? std::optional(even.lower()) : std::nullopt,
+                           even.has_upper() ? std::optional(even.upper()) : std::nullopt));
+    }
+    case v1::Binning::kEdges:
+      return Named(Binning::Edges(std::span<const double>(binning.edges().edges().data(), static_cast<size_t>(binning.edges().edges_size()))));
+    case v1::Binning::kAlphabet:
+      return Named(Binning::Alphabet(binning.alphabet().first_symbol(), binning.alphabet().symbol_count(),
+                               binning.alphabet().symbols_per_bin()));
+    case v1::Binning::kByteTable:
+      return absl::InvalidArgumentError("tables of bytes are counted by servers only");
+    case v1::Binning::KIND_NOT_SET:
+      break;
+  }
+  return Binning::Identity();
+}
+
+void SetStatistics(const Statistics& from, v1::Statistics& to) {
+  if (from.minimum.has_value()) to.set_minimum(*from.minimum);
+  if (from.maximum.has_value()) to.set_maximum(*from.maximum);
+  if (from.mean.has_value()) to.set_mean(*from.mean);
+  if (from.standard_deviation.has_value()) to.set_standard_deviation(*from.standard_deviation);
+  if (from.median.has_value()) to.set_median(*from.median);
+  if (from.mode.has_value()) to.set_mode(*from.mode);
+  if (from.entropy_bits.has_value()) to.set_entropy_bits(*from.entropy_bits);
+  if (from.otsu_threshold.has_value()) to.set_otsu_threshold(*from.otsu_threshold);
+  to.mutable_quantiles()->Add(from.quantiles.begin(), from.quantiles.end());
+}
+
+v1::Histogram AnswerOf(const v1::Spec& spec, const Binning& binning, const ValueCounts& values) {
+  const Histogram folded = Fold(values, binning);
+  v1::Histogram answer;
+  answer.mutable_counts()->Add(folded.counts.begin(), folded.counts.end());
+  answer.set_samples(folded.samples);
+  answer.set_below(folded.below);
+  answer.set_above(folded.above);
+  answer.set_ignored(folded.ignored);
+  if (spec.edges()) {
+    const std::vector<double> edges = binning.ComputeEdges();
+    answer.mutable_edges()->Add(edges.begin(), edges.end());
+  }
+  if (spec.statistics() || spec.quantiles_size() > 0) {
+    const std::vector<double> quantiles(spec.quantiles().begin(), spec.quantiles().end());
+    SetStatistics(ComputeStatistics(values, binning, quantiles), *answer.mutable_statistics());
+  }
+  return answer;
+}
+
+// What was counted of one input.
+struct Tally {
+  absl::Status status;
+  ValueCounts values{};
+  uint64_t kernel_ns = 0;
+  size_t block_bytes_max = 0;
+  std::set<size_t> threads;
+  absl::Time begin = absl::InfiniteFuture();
+  absl::Time end = absl::InfinitePast();
+
+  void Add(const Tally& piece) {
+    if (status.ok()) status = piece.status;
+    for (size_t value = 0; value < values.size(); ++value) values[value] += piece.values[value];
+    kernel_ns += piece.kernel_ns;
+    block_bytes_max = std::max(block_bytes_max, piece.block_bytes_max);
+    threads.insert(piece.threads.begin(), piece.threads.end());
+    begin = std::min(begin, piece.begin);
+    end = std::max(end, piece.end);
+  }
+
+  void Count(absl::Span<const uint8_t> block) {
+    const absl::Time start = absl::Now();
+    const ValueCounts counts = CountValues(block);
+    kernel_ns +=
+        static_cast<uint64_t>(std::max(absl::ToInt64Nanoseconds(absl::Now() - start), int64_t{0}));
+    for (size_t value = 0; value < values.size(); ++value) values[value] += counts[value];
+    block_bytes_max = std::max(block_bytes_max, block.size());
+  }
+};
+
+// Threads claim pieces in the inputs' order; each counts its piece block by block.
+class LocalCounter {
+ public:
+  LocalCounter(const std::vector<Input>& inputs, int standard_input, absl::Time deadline,
+               Progress& progress)
+      : inputs_(inputs),
+        standard_input_(standard_input),
+        deadline_(deadline),
+        progress_(progress),
+        sizes_(inputs.size()),
+        tallies_(inputs.size()) {}
+
+  std::vector<Tally> Run() {
+    uint64_t pieces = 0;
+    std::optional<uint64_t> total = 0;
+    uint64_t known = 0;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const auto size = SizeOf(inputs_[i]);
+      if (!size.ok()) {
+        absl::MutexLock lock(&mutex_);
+        tallies_[i].status = size.status();
+        continue;
+      }
+      sizes_[i] = *size;
+      pieces += size->value_or(0) / kPieceBytes + 1;
+      known += size->value_or(0);
+      if (!size->has_value()) total.reset();
+    }
+    if (total.has_value()) total = known;
+    progress_.Begin(inputs_.size() == 1 ? inputs_[0].name : absl::StrCat(inputs_.size(), " inputs"),
+                    total);
+    const uint64_t useful = std::min(pieces, 1 + known / kThreadBytesMin);
+    const uint64_t wanted = std::min<uint64_t>(std::thread::hardware_concurrency(), useful);
+    std::vector<std::thread> threads;
+    try {
+      while (threads.size() + 1 < wanted)
+        threads.emplace_back([this, t = threads.size()] { Work(t + 1); });
+    } catch (const std::system_error&) {
+      // The system allows no more threads: those that are there do it all.
+    }
+    Work(0);
+    for (std::thread& thread : threads) thread.join();
+    progress_.Clear();
+    absl::MutexLock lock(&mutex_);
+    return std::move(tallies_);
+  }
+
+ private:
+  struct Piece {
+    size_t input = 0;
+    std::shared_ptr<const InputFile> file = nullptr;  // null: the input's bytes are in memory
+    uint64_t offset = 0;
+    uint64_t bytes = kToTheEnd;
+  };
+
+  std::optional<Piece> Claim() {
+    absl::MutexLock lock(&mutex_);
+    for (; at_ < inputs_.size(); NextInput()) {
+      if (!tallies_[at_].status.ok()) continue;
+      const Input& input = inputs_[at_];
+      if (!input.bytes.has_value() && file_ == nullptr) {
+        absl::StatusOr<InputFile> file = OpenInput(input, standard_input_);
+        if (!file.ok()) {
+          tallies_[at_].status = file.status();
+          continue;
+        }
+        file_ = std::make_shared<const InputFile>(*std::move(file));
+      }
+      Piece piece = {at_, file_, offset_};
+      if (sizes_[at_].has_value()) {
+        piece.bytes = std::min(kPieceBytes, *sizes_[at_] - offset_);
+        offset_ += piece.bytes;
+      }
+      if (!sizes_[at_].has_value() || offset_ >= *sizes_[at_]) NextInput();
+      return piece;
+    }
+    return std::nullopt;
+  }
+
+  void NextInput() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    ++at_;
+    offset_ = 0;
+    file_.reset();
+  }
+
+  void Work(size_t thread) {
+    std::string buffer;
+    while (const std::optional<Piece> piece = Claim()) {
+      Tally tally;
+      tally.begin = absl::Now();
+      tally.threads = {thread};
+      tally.status = CountPiece(*piece, thread == 0, buffer, tally);
+      tally.end = absl::Now();
+      absl::MutexLock lock(&mutex_);
+      tallies_[piece->input].Add(tally);
+    }
+  }
+
+  // `draws`: whether this thread draws the progress.
+  absl::Status CountPiece(const Piece& piece, bool draws, std::string& buffer, Tally& tally) {
+    const Input& input = inputs_[piece.input];
+    for (uint64_t done = 0; done < piece.bytes;) {
+      if (absl::Now() > deadline_) return absl::DeadlineExceededError("");
+      const size_t room = static_cast<size_t>(std::min<uint64_t>(kBlockBytes, piece.bytes - done));
+      absl::string_view block;
+      if (piece.file == nullptr) {
+        block = absl::string_view(*input.bytes).substr(piece.offset + done, room);
+      } else {
+        buffer.resize(kBlockBytes);
+        const absl::Span<char> free = absl::MakeSpan(buffer).first(room);
+        const absl::StatusOr<size_t> bytes =
+            piece.bytes == kToTheEnd
+                ? ReadFully(piece.file->descriptor(), free, input.name, deadline_)
+                : ReadAt(*piece.file, free, piece.offset + done, input.name);
+        if (!bytes.ok()) return bytes.status();
+        block = absl::string_view(buffer).substr(0, *bytes);
+      }
+      tally.Count({reinterpret_cast<const uint8_t*>(block.data()), block.size()});
+      done += block.size();
+      const uint64_t all = counted_.fetch_add(block.size(), std::memory_order_relaxed);
+      if (draws) progress_.Update(all + block.size());
+      // The end: asked for a second time a terminal would wait for the next key.
+      if (block.size() < room) break;
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::StatusOr<size_t> ReadAt(const InputFile& file, absl::Span<char> buffer,
+                                       uint64_t offset, const std::string& name) {
+    size_t filled = 0;
+    while (filled < buffer.size()) {
+      const ssize_t bytes = pread(file.descriptor(), buffer.data() + filled, buffer.size() - filled,
+                                  static_cast<off_t>(offset + filled));
+      if (bytes < 0 && errno == EINTR) continue;
+      if (bytes < 0) {
+        return absl::FailedPreconditionError(
+            absl::StrCat("cannot read ", SafeText(name), ": ", strerror(errno)));
+      }
+      if (bytes == 0) break;
+      filled += static_cast<size_t>(bytes);
+    }
+    return filled;
+  }
+
+  const std::vector<Input>& inputs_;
+  const int standard_input_;
+  const absl::Time deadline_;
+  Progress& progress_;
+  std::vector<std::optional<uint64_t>> sizes_;  // written before the threads start
+  std::atomic<uint64_t> counted_ = 0;
+
+  absl::Mutex mutex_;
+  std::vector<Tally> tallies_ ABSL_GUARDED_BY(mutex_);
+  size_t at_ ABSL_GUARDED_BY(mutex_) = 0;  // the input of the next piece, and where it begins
+  uint64_t offset_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::shared_ptr<const InputFile> file_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInProcess(const v1::Spec& spec,
+                                                                   const std::vector<Input>& inputs,
+                                                                   int standard_input,
+                                                                   absl::Time deadline,
+                                                                   Progress& progress) {
+  const absl::StatusOr<Binning> binning = BinningOf(spec.binning());
+  if (!binning.ok()) return binning.status();
+  const std::vector<Tally> tallies = LocalCounter(inputs, standard_input, deadline, progress).Run();
+  std::vector<absl::StatusOr<Report>> results;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tally& tally = tallies[i];
+    if (!tally.status.ok()) {
+      results.emplace_back(tally.status);
+      continue;
+    }
+    Report report = {inputs[i].name, spec, AnswerOf(spec, *binning, tally.values)};
+    report.receipt.set_backend("cpu");
+    report.receipt.set_kernel(std::string(KernelName(tally.block_bytes_max)));
+    report.receipt.set_batch_payloads(1);
+    report.receipt.set_kernel_ns(tally.kernel_ns);
+    report.round_trip_ns = static_cast<uint64_t>(
+        std::max(absl::ToInt64Nanoseconds(tally.end - tally.begin), int64_t{0}));
+    report.receipt.set_total_ns(report.round_trip_ns);
+    report.threads = tally.threads.size();
+    results.emplace_back(std::move(report));
+  }
+  return results;
+}
+
+}  // namespace histogram::cli

@@ -1,0 +1,80 @@
+// Checks of option values, suggestions, and where `health --http` looks.
+#include "client/cli/arguments.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "client/cli/commands/http_health.h"
+
+namespace histogram::cli {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(Nearest, FindsWhatWasMistyped) {
+  const std::vector<std::string> names = {"--statistics", "--server", "--rows", "--range"};
+  EXPECT_EQ(Nearest("--statistic", names), "--statistics");
+  EXPECT_EQ(Nearest("--sevrer", names), "--server");
+  EXPECT_EQ(Nearest("--row", names), "--rows");
+  EXPECT_EQ(Nearest("--frobnicate", names), "");
+  EXPECT_EQ(Nearest("", names), "");
+  EXPECT_EQ(Nearest("x", {}), "");
+}
+
+TEST(OptionChecks, SayWhatAValueMustBe) {
+  EXPECT_EQ(PositiveNumber()("0.5"), "");
+  EXPECT_EQ(PositiveNumber()("0"), "must be a number > 0, not \"0\"");
+  EXPECT_EQ(PositiveNumber()("inf"), "must be a number > 0, not \"inf\"");
+  EXPECT_EQ(PositiveNumber()("2s"), "must be a number > 0, not \"2s\"");
+  EXPECT_EQ(NonNegativeNumber()("0"), "");
+  EXPECT_EQ(NonNegativeNumber()("-1"), "must be a number >= 0, not \"-1\"");
+  EXPECT_EQ(WholeNumber(1, 9)("9"), "");
+  EXPECT_EQ(WholeNumber(1, 9)("10"), "must be a whole number from 1 to 9, not \"10\"");
+  EXPECT_EQ(WholeNumber(1, 9)("-1"), "must be a whole number from 1 to 9, not \"-1\"");
+  EXPECT_EQ(OneOf({"a", "b", "c"})("c"), "");
+  EXPECT_EQ(OneOf({"a", "b", "c"})("d"), "must be a, b or c, not \"d\"");
+}
+
+TEST(ListedValues, AreTheWordsOfATypesName) {
+  CLI::App app;
+  const auto listed = [&](const std::string& name) {
+    return ListedValues(*app.add_option("--" + name)->type_name(name));
+  };
+  EXPECT_THAT(listed("table|json"), ElementsAre("table", "json"));
+  EXPECT_THAT(listed("N|all"), ElementsAre("all"));
+  EXPECT_THAT(listed("liveness|histogram.v1.X|backend/NAME"),
+              ElementsAre("liveness", "histogram.v1.X"));
+  EXPECT_THAT(listed("FILE"), ElementsAre());
+}
+
+TEST(SuspiciousVariables, AreNearlyThisProgramsOwn) {
+  EXPECT_THAT(SuspiciousVariables({"HISTSVC_SERVR", "HISTSVC_SERVERS", "HISTSVC_SERVER"}),
+              ElementsAre(HasSubstr("HISTSVC_SERVR is unknown"), HasSubstr("HISTSVC_SERVERS")));
+  EXPECT_THAT(SuspiciousVariables({"HISTSVC_LISTEN", "HISTSVC_LANES", "SERVER", "PATH"}),
+              ElementsAre());
+}
+
+TEST(HttpTarget, IsAnAddressOrAUrl) {
+  const auto parsed = [](const std::string& text) {
+    const auto target = ParseHttpTarget(text);
+    return target.ok() ? target->host + " " + target->port + " " + target->path : "";
+  };
+  EXPECT_EQ(parsed("host:9464"), "host 9464 /readyz");
+  EXPECT_EQ(parsed("[::1]:9464"), "::1 9464 /readyz");
+  EXPECT_EQ(parsed("http://host:9464"), "host 9464 /readyz");
+  EXPECT_EQ(parsed("http://host:9464/"), "host 9464 /readyz");
+  EXPECT_EQ(parsed("http://[::1]:9464/healthz"), "::1 9464 /healthz");
+  EXPECT_EQ(parsed("http://host/readyz"), "host 80 /readyz");
+  EXPECT_EQ(parsed("http://[::1]"), "::1 80 /readyz");
+  for (const char* const bad : {"", "host", "host:", ":9464", "host:0", "host:x", "host:65536",
+                                "https://host:1", "http://", "http://:1/", "host:9464/readyz"}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(ParseHttpTarget(bad).status())) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace histogram::cli

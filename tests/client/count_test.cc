@@ -1,0 +1,299 @@
+// Counting in process, as a user of the command line sees it: no server, the same answers.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/client/cli_world.h"
+#include "tests/client/fake_server.h"
+
+namespace histogram::cli {
+namespace {
+
+using client::FakeServer;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using ::testing::Not;
+
+std::string Noise(size_t size) {
+  std::string bytes(size, '\0');
+  uint32_t state = 1;
+  for (char& byte : bytes) {
+    state = state * 1664525 + 1013904223;
+    byte = static_cast<char>(state >> 24);
+  }
+  return bytes;
+}
+
+class Count : public ::testing::Test {
+ protected:
+  nlohmann::json Json() { return nlohmann::json::parse(world_.out()); }
+  std::vector<uint64_t> Counts() { return Json()["histograms"][0]["counts"]; }
+
+  World world_;
+};
+
+std::vector<uint64_t> Expected(const std::string& bytes) {
+  const v1::Histogram plain = client::PlainHistogram({}, bytes);
+  return {plain.counts().begin(), plain.counts().end()};
+}
+
+// Standard input that gives `bytes`, from a file.
+class Fed {
+ public:
+  Fed(World& world, const std::string& bytes) : world_(world) {
+    world.env().standard_input = open(TestFile("fed", bytes).c_str(), O_RDONLY);
+  }
+  ~Fed() {
+    close(world_.env().standard_input);
+    world_.env().standard_input = -1;
+  }
+
+ private:
+  World& world_;
+};
+
+TEST_F(Count, NeedsNoServer) {
+  const std::string file = TestFile("in", "hello");
+  EXPECT_EQ(world_.Run({"count", file, "--alphabet", "a:26:6"}), 0);
+  EXPECT_THAT(world_.out(), HasSubstr("5 bytes, 5 bins"));
+  EXPECT_THAT(world_.out(), HasSubstr("scalar in process: "));
+  EXPECT_EQ(world_.err(), "");
+}
+
+TEST_F(Count, AFileAloneIsCounted) {
+  const std::string file = TestFile("in", "hello");
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{file},
+                                             {file, "--bins", "4"},
+                                             {"--bins", "4", file},
+                                             {"--bins=4", "--statistics", file},
+                                             {"--timeout", "60", file}}) {
+    EXPECT_EQ(world_.Run(arguments), 0) << world_.err();
+    EXPECT_THAT(world_.out(), HasSubstr("5 bytes, "));
+  }
+  // A command is a command even where a file has its name, and a name of no file is neither.
+  EXPECT_EQ(world_.Run({"image"}), 2);
+  EXPECT_EQ(world_.Run({"cuont", file}), 2);
+  EXPECT_THAT(world_.err(), HasSubstr("no command \"cuont\"; did you mean count?"));
+}
+
+TEST_F(Count, AServerCountsWhereOneIsNamed) {
+  const FakeServer server;
+  const std::string file = TestFile("in", "hello");
+  EXPECT_EQ(world_.Run({"count", file, "--server", server.address()}), 0);
+  EXPECT_THAT(world_.out(), HasSubstr("plain on fake"));
+  EXPECT_EQ(
+      world_.Run({"image", TestFile("in.pgm", "P2 2 1 255 1 2"), "--server", server.address()}), 0);
+  EXPECT_THAT(world_.out(), HasSubstr("plain on fake"));
+  setenv("HISTSVC_SERVER", server.address().c_str(), 1);
+  EXPECT_EQ(world_.Run({"count", file}), 0);
+  unsetenv("HISTSVC_SERVER");
+  EXPECT_THAT(world_.out(), HasSubstr("plain on fake"));
+}
+
+TEST_F(Count, OptionsOfAServerNeedOne) {
+  const std::string file = TestFile("in", "hello");
+  EXPECT_EQ(world_.Run({"count", file, "--token-file", file}), 2);
+  EXPECT_THAT(world_.err(), HasSubstr("--token-file: needs --server"));
+  EXPECT_EQ(world_.Run({"image", file, "--tls"}), 2);
+  EXPECT_THAT(world_.err(), HasSubstr("--tls: needs --server"));
+}
+
+TEST_F(Count, LongFilesInPieces) {
+  // Pieces are 8 MiB: the first ends on a border, the second is cut off in the middle of a block.
+  const std::string bytes = Noise((size_t{20} << 20) + 12345);
+  const std::string file = TestFile("in", bytes);
+  ASSERT_EQ(world_.Run({"count", file, "--format", "json"}), 0) << world_.err();
+  EXPECT_EQ(Counts(), Expected(bytes));
+  EXPECT_EQ(Json()["histograms"][0]["samples"], bytes.size());
+  const auto receipt = Json()["histograms"][0]["receipt"];
+  EXPECT_EQ(receipt["in_process"], true);
+  EXPECT_GT(receipt["kernel_ns"], 0);
+  EXPECT_EQ(world_.Run({"count", file}), 0);
+  EXPECT_THAT(world_.out(), HasSubstr("B/s"));  // the rate
+}
+
+TEST_F(Count, ManyFilesInTheirOrder) {
+  std::vector<std::string> arguments = {"count", "--format", "json"};
+  for (size_t i = 0; i < 50; ++i) {
+    arguments.push_back(TestFile(absl::StrCat(i), Noise(i == 25 ? size_t{9} << 20 : i * 1000)));
+  }
+  ASSERT_EQ(world_.Run(arguments), 0) << world_.err();
+  const auto json = Json()["histograms"];
+  ASSERT_EQ(json.size(), 50);
+  for (size_t i = 0; i < 50; ++i) {
+    EXPECT_EQ(json[i]["samples"], i == 25 ? size_t{9} << 20 : i * 1000);
+    EXPECT_EQ(json[i]["source"], arguments[3 + i]);
+  }
+}
+
+TEST_F(Count, StandardInput) {
+  const std::string bytes = Noise(1000000);
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"count", "--format", "json"},
+                                             {"count", "-", "--format", "json"},
+                                             {"-", "--format", "json"}}) {
+    const Fed fed(world_, bytes);
+    ASSERT_EQ(world_.Run(arguments), 0) << world_.err();
+    EXPECT_EQ(Counts(), Expected(bytes));
+    EXPECT_EQ(Json()["histograms"][0]["source"], "standard input");
+  }
+  const FakeServer server;
+  const Fed fed(world_, bytes);
+  ASSERT_EQ(world_.Run({"compute", "--format", "json", "--server", server.address()}), 0);
+  EXPECT_EQ(Counts(), Expected(bytes));
+}
+
+TEST_F(Count, APipeOfAnyLength) {
+  const std::string bytes = Noise(3000000);
+  int ends[2] = {};
+  ASSERT_EQ(pipe(ends), 0);
+  std::thread writer([&] {
+    for (size_t at = 0; at < bytes.size();) {
+      const ssize_t step = write(ends[1], bytes.data() + at, bytes.size() - at);
+      ASSERT_GT(step, 0);
+      at += static_cast<size_t>(step);
+    }
+    close(ends[1]);
+  });
+  world_.env().standard_input = ends[0];
+  EXPECT_EQ(world_.Run({"count", "--format", "json"}), 0) << world_.err();
+  writer.join();
+  close(ends[0]);
+  EXPECT_EQ(Counts(), Expected(bytes));
+}
+
+TEST_F(Count, SilentStandardInputAndTheTimeout) {
+  int ends[2] = {};
+  ASSERT_EQ(pipe(ends), 0);
+  world_.env().standard_input = ends[0];
+  EXPECT_EQ(world_.Run({"count", "-", "--timeout", "0.1"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("not done within 0.1 s; allow more with --timeout"));
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST_F(Count, OneBadFileLeavesTheOthers) {
+  const std::string good = TestFile("good", "abc");
+  EXPECT_EQ(world_.Run({"count", good, "/no/such", "/tmp", "*.none", good, "--format", "csv"}), 1);
+  EXPECT_THAT(world_.out(), HasSubstr(good + ",97,97.0,98.0,1\n"));
+  EXPECT_THAT(world_.err(), HasSubstr("cannot open /no/such: No such file or directory\n"));
+  EXPECT_THAT(world_.err(), HasSubstr("/tmp is a directory; name its files\n"));
+  EXPECT_THAT(world_.err(), HasSubstr("no file matches *.none\n"));
+  EXPECT_EQ(world_.Run({"count", "/no/such"}), 1);
+  EXPECT_EQ(world_.out(), "");
+}
+
+TEST_F(Count, ErrorsNameTheOption) {
+  const std::string file = TestFile("in", "hello");
+  EXPECT_EQ(world_.Run({"count", file, "--bins", "1000000"}), 2);
+  EXPECT_THAT(world_.err(), HasSubstr(": --bins asks for 1000000 bins; the limit is 65536\n"));
+  EXPECT_EQ(world_.Run({"count", file, "--bins", "3", "--range", "-1e308:1e308"}), 2);
+  EXPECT_THAT(world_.err(), HasSubstr(": --range: HI is 1e+308; its distance from lower"));
+  const FakeServer server({.failures = {{grpc::StatusCode::INVALID_ARGUMENT,
+                                         "spec.binning.even.bin_count asks for 70000 bins; the "
+                                         "limit is 65536",
+                                         "TOO_MANY_BINS", 65536}}});
+  EXPECT_EQ(world_.Run({"count", file, "--bins", "70000", "--server", server.address()}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr(": --bins asks for 70000 bins; the limit is 65536\n"));
+}
+
+TEST_F(Count, ErrorsNameTheProgramAsItsUserCallsIt) {
+  world_.env().program = "histogram";
+  EXPECT_EQ(world_.Run({"count", "/no/such"}), 1);
+  EXPECT_THAT(world_.err(), MatchesRegex("histogram: cannot open /no/such: .*\n"));
+  EXPECT_EQ(world_.Run({"frob"}), 2);
+  EXPECT_THAT(world_.err(), HasSubstr("Run histogram --help"));
+  EXPECT_EQ(world_.Run({"--version"}), 0);
+  EXPECT_THAT(world_.out(), MatchesRegex("histogram [0-9.]+\n"));
+}
+
+TEST_F(Count, AnImageNeedsNoServer) {
+  const std::string bytes = "P3 4 1 255  0 0 0  9 9 9  200 201 202  255 255 255";
+  const std::string file = TestFile("in.ppm", bytes);
+  ASSERT_EQ(world_.Run({"image", file}), 0) << world_.err();
+  EXPECT_THAT(world_.out(), AllOf(HasSubstr("Otsu's threshold of luminance is 9"),
+                                  HasSubstr("scalar in process")));
+  const Fed fed(world_, bytes);
+  ASSERT_EQ(world_.Run({"image", "-", "--format", "json"}), 0) << world_.err();
+  EXPECT_EQ(Json()["histograms"][1]["counts"][201], 1);
+}
+
+TEST_F(Count, APictureOfAnotherFormatIsToBeConverted) {
+  const std::string jpeg = TestFile("photo.of me.jpeg", "\xff\xd8\xff\xe0 and so on");
+  EXPECT_EQ(world_.Run({"image", jpeg}), 1);
+  const std::string stem = jpeg.substr(0, jpeg.size() - 5);
+  EXPECT_EQ(world_.err(),
+            absl::StrCat("histogram-client: ", jpeg, " is a JPEG picture; convert it: magick '",
+                         jpeg, "' '", stem, ".png'\n"));
+  EXPECT_EQ(world_.Run({"image", TestFile("b.gif", "GIF89a")}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("is a GIF picture; convert it: magick /"));
+  EXPECT_EQ(world_.Run({"image", TestFile("text", "hello")}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("text: not a PGM, PPM or PNG picture\n"));
+}
+
+TEST_F(Count, TheOutputsNameSaysItsFormat) {
+  const std::string file = TestFile("in", "hello");
+  const auto written = [&](const std::string& name, std::vector<std::string> more = {}) {
+    const std::string out = TestPath(name);
+    std::vector<std::string> arguments = {"count", file, "--output", out};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    EXPECT_EQ(world_.Run(arguments), 0) << world_.err();
+    EXPECT_EQ(world_.out(), "");
+    return ReadAll(out);
+  };
+  EXPECT_THAT(written("a.svg"), HasSubstr("</svg>"));
+  EXPECT_THAT(written("a.JSON"), HasSubstr("\"schema\""));
+  EXPECT_THAT(written("a.csv"), HasSubstr("source,bin,"));
+  EXPECT_THAT(written("a.txt"), HasSubstr("5 bytes, 256 bins"));
+  EXPECT_THAT(written("a.svg", {"--format", "csv"}), HasSubstr("source,bin,"));
+  EXPECT_EQ(world_.Run({"count", file, "--output", "x.csv", "--statistics"}), 2);
+  EXPECT_EQ(world_.Run({"describe", "--output", "x.svg"}), 2);
+  EXPECT_THAT(world_.err(), HasSubstr("--output: its format must be table or json, not \"svg\""));
+}
+
+TEST_F(Count, ADashAsOutputIsStandardOutput) {
+  EXPECT_EQ(world_.Run({"count", TestFile("in", "hello"), "--output", "-"}), 0);
+  EXPECT_THAT(world_.out(), HasSubstr("5 bytes, 256 bins"));
+  EXPECT_NE(access("-", F_OK), 0);
+}
+
+TEST_F(Count, NoInputIsOverwritten) {
+  const std::string file = TestFile("in", "hello");
+  const std::string link = TestPath("link");
+  ASSERT_EQ(symlink(file.c_str(), link.c_str()), 0);
+  const std::string picture = TestFile("in.pgm", "P2 4 1 255 1 2 200 201");
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"count", file, "--output", file},
+                                             {"count", link, "--output", file},
+                                             {"compute", file, "--output", link},
+                                             {"image", picture, "--output", picture},
+                                             {"image", picture, "--binarize", picture}}) {
+    EXPECT_EQ(world_.Run(arguments), 2);
+    EXPECT_THAT(world_.err(), HasSubstr("is also an input, which would be overwritten"));
+  }
+  world_.env().standard_input = open(file.c_str(), O_RDONLY);
+  EXPECT_EQ(world_.Run({"count", "--output", file}), 2);
+  close(world_.env().standard_input);
+  EXPECT_EQ(ReadAll(file), "hello");
+  EXPECT_THAT(ReadAll(picture), Not(HasSubstr("pixels")));
+}
+
+TEST_F(Count, EntropyOfBinsIsSaidToBeThat) {
+  const std::string file = TestFile("in", "hello");
+  EXPECT_EQ(world_.Run({"count", file, "--statistics"}), 0);
+  EXPECT_THAT(world_.out(), HasSubstr("entropy in bits 1.92193"));
+  EXPECT_EQ(world_.Run({"count", file, "--statistics", "--bins", "2"}), 0);
+  EXPECT_THAT(world_.out(), HasSubstr("entropy of the bins in bits 0,"));
+}
+
+}  // namespace
+}  // namespace histogram::cli

@@ -1,0 +1,108 @@
+// The load generator's ways of using the API, against a server of the tests' own.
+#include <gmock/gmock.h>
+#include <grpcpp/alarm.h>
+#include <grpcpp/create_channel.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+#include "client/load/load_generator.h"
+#include "client/load/load_queues.h"
+#include "client/load/load_session.h"
+#include "tests/client/fake_server.h"
+
+namespace histogram::client {
+namespace {
+
+// Holds the thread of a queue: whatever completes meanwhile waits behind it.
+class Holdup final : public LoadEvent {
+ public:
+  explicit Holdup(grpc::CompletionQueue* queue) {
+    alarm_.Set(queue, gpr_now(GPR_CLOCK_MONOTONIC), static_cast<LoadEvent*>(this));
+    held_.WaitForNotification();
+  }
+  void Release() { release_.Notify(); }
+
+ private:
+  void Happened(bool /*ok*/) override {
+    held_.Notify();
+    release_.WaitForNotification();
+  }
+
+  grpc::Alarm alarm_;
+  absl::Notification held_, release_;
+};
+
+// One connection.
+std::vector<std::unique_ptr<RawStub>> StubsOf(const FakeServer& server) {
+  std::vector<std::unique_ptr<RawStub>> stubs;
+  stubs.push_back(std::make_unique<RawStub>(
+      grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials())));
+  return stubs;
+}
+
+using MakeLoad = std::unique_ptr<LoadWorker> (*)(LoadContext);
+
+class EachLoad : public ::testing::TestWithParam<MakeLoad> {};
+
+INSTANTIATE_TEST_SUITE_P(Load, EachLoad,
+                         ::testing::Values(&MakeUnaryLoad, &MakeStreamLoad, &MakeAccumulateLoad));
+
+TEST_P(EachLoad, MayBeStoppedBeforeItHasStarted) {
+  const FakeServer server;
+  LoadOptions options;
+  options.in_flight = 4;
+  const LoadMessages messages("abc");
+  LoadTally tally;
+  auto stubs = StubsOf(server);
+  const LoadQueues queues(1);
+  const auto load = GetParam()({options, messages, tally, stubs, queues});
+  tally.StartMeasuring(LoadClock::now());
+  Holdup holdup(queues.of(0));
+  load->Start();
+  load->Stop();
+  holdup.Release();
+  load->Join();
+  const LoadResult result = tally.Collect(nullptr);
+  EXPECT_EQ(result.errors, 0);
+  EXPECT_LE(result.requests, options.in_flight);
+}
+
+TEST(StreamLoad, AnErrorForAPayloadIsNoWrongAnswer) {
+  const FakeServer server({.bad_payload = "abc"});
+  const LoadOptions options;
+  const LoadMessages messages("abc");
+  LoadTally tally;
+  auto stubs = StubsOf(server);
+  const LoadQueues queues(1);
+  const auto load = MakeStreamLoad({options, messages, tally, stubs, queues});
+  tally.StartMeasuring(LoadClock::now());
+  load->Start();
+  while (tally.Collect(nullptr).errors == 0) absl::SleepFor(absl::Milliseconds(1));
+  load->Stop();
+  load->Join();
+  const LoadResult result = tally.Collect(nullptr);
+  EXPECT_EQ(result.requests, 0);
+  EXPECT_EQ(result.wrong, 0);
+  EXPECT_EQ(result.error_messages,
+            (std::map<std::string, uint64_t>{{"this payload is bad", result.errors}}));
+}
+
+TEST(LoadTally, MessagesThatDifferInNumbersCountTogether) {
+  LoadTally tally;
+  tally.Failed(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "queue: 17 of 20"));
+  tally.Failed(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "queue: 5 of 20"));
+  tally.Failed(grpc::Status(grpc::StatusCode::INTERNAL, "queue: 5 of 20"));
+  tally.Failed(grpc::Status(grpc::StatusCode::INTERNAL, ""));
+  EXPECT_EQ(tally.Collect(nullptr).error_messages,
+            (std::map<std::string, uint64_t>{
+                {"refused: queue: 17 of 20", 2}, {"queue: 5 of 20", 1}, {"gRPC's status 13", 1}}));
+}
+
+}  // namespace
+}  // namespace histogram::client
