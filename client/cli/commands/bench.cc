@@ -162,9 +162,9 @@ std::string ProgressText(const client::LoadProgress& progress, bool utf8) {
 class InterruptFlag {
  public:
   InterruptFlag() {
-    flag_ = 0;
+    flag = 0;
     struct sigaction action = {};
-    action.sa_handler = [](int) { flag_ = 1; };
+    action.sa_handler = [](int) { flag = 1; };
     action.sa_flags = static_cast<int>(SA_RESETHAND);
     sigaction(SIGINT, &action, &before_);
   }
@@ -172,10 +172,10 @@ class InterruptFlag {
   InterruptFlag(const InterruptFlag&) = delete;
   InterruptFlag& operator=(const InterruptFlag&) = delete;
 
-  bool raised() const { return flag_ != 0; }
+  bool raised() const { return flag != 0; }
 
  private:
-  static inline volatile std::sig_atomic_t flag_ = 0;
+  static inline volatile std::sig_atomic_t flag = 0;
   struct sigaction before_ = {};
 };
 

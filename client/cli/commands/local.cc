@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <set>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <thread>
