@@ -6,8 +6,8 @@
 namespace histogram::server {
 
 // Keeps freed memory for the next message instead of giving it back to the kernel after each one:
-// received slices are allocated and freed at the rate of the wire. See docs/TUNING.md for the
-// effect. Call before threads start.
+// received slices are allocated and freed at the rate of the wire. See docs/notes/measurements.md
+// for the effect. Call before threads start.
 void TuneMalloc();
 
 // Turns off the search for deadlocks that Abseil's mutexes, gRPC's among them, make at each lock
@@ -17,8 +17,8 @@ void TuneMutexes();
 
 // Has gRPC's threads each wait for the sockets of its own queue (poll(2)), rather than take turns
 // at those of the process (epoll): what CallQueues builds on. GRPC_POLL_STRATEGY in the environment
-// wins; "epoll1" pays from a few hundred connections a thread on (docs/TUNING.md). Call before gRPC
-// starts.
+// wins; "epoll1" pays from a few hundred connections a thread on (docs/notes/measurements.md). Call
+// before gRPC starts.
 void ChoosePolling();
 
 // A crash leaves no core dump behind, neither as a file nor through a handler: it would hold

@@ -18,7 +18,9 @@ def rows_of(results):
     size = max(int(bytes_) for bytes_ in results["ceilings"]["read_gbps"])
     table = {}
     for row in results["kernels"]:
-        if (row["bytes"] == size or (row.get("prefix") and row["bytes"] > 1 << 20)):
+        if row.get("bins", 256) != 256:
+            continue
+        if row["bytes"] == size or (row.get("prefix") and row["bytes"] > 1 << 20):
             table.setdefault(row["kernel"], {})[row["distribution"]] = row["gbps"]
     return size, table
 
@@ -53,7 +55,7 @@ def draw(results):
         f'{escape(results["device"])}: 256 values, {size >> 20} MiB in device memory</text>',
     ]
     for i, name in enumerate(distributions):
-        at = LEFT + i * 96
+        at = LEFT + i * 100
         out.append(f'<circle cx="{at}" cy="44" r="5" fill="{COLOURS[i % len(COLOURS)]}"/>')
         out.append(f'<text x="{at + 9}" y="48" font-size="11">{escape(name.replace("_", " "))}</text>')
     out.append(f'<text x="{WIDTH - 14}" y="{TOP - 12}" text-anchor="end" fill="#555">worst</text>')

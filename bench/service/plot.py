@@ -14,7 +14,7 @@ from html import escape
 CONNECTIONS = 8
 # In the order in which they are drawn: server, backend, colour, height, what it is.
 KINDS = [
-    ("raw_tcp", "none", "#ffffff", 13, "raw TCP, nothing counted: the ceiling"),
+    ("raw_tcp", "none", "#ffffff", 13, "raw TCP: the ceiling"),
     ("touch_sink_queues", "cpu", "#5f6b7a", 13, "touch sink"),
     ("touch_sink", "cpu", "#9aa0a6", 4, "touch sink, stock gRPC"),
     ("ours", "cpu", "#1a73e8", 13, "histogram-server on the CPU"),

@@ -91,7 +91,8 @@ class StreamSink final : public server::StreamCall {
     if (!parses) return;  // then the answers are wrong, which the client notices
     ValueCounts counts;
     sink_.touch()(parsed.payload, counts);
-    if (!accumulate_) return Push(ComputeManyReply(counts, parsed.payload_bytes, parsed.request_id));
+    if (!accumulate_)
+      return Push(ComputeManyReply(counts, parsed.payload_bytes, parsed.request_id));
     for (uint32_t v = 0; v < kByteValues; ++v) totals_[v] += counts[v];
     samples_ += parsed.payload_bytes;
     ++chunks_;

@@ -1,4 +1,5 @@
-// raw-tcp: what TCP itself carries over loopback, without gRPC: the ceiling of bench/service/run.py.
+// raw-tcp: what TCP itself carries over loopback, without gRPC: the ceiling of
+// bench/service/run.py.
 //
 //   raw-tcp serve HOST:PORT PORT_FILE
 //   raw-tcp load HOST:PORT MESSAGE_BYTES REPLY_BYTES CONNECTIONS IN_FLIGHT SECONDS WARM_UP_SECONDS

@@ -5,6 +5,8 @@ KIB, MIB = 1024, 1 << 20
 
 
 def human(size):
+    if size >= 1024 * MIB:
+        return f"{size // (1024 * MIB)} GiB"
     return f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB" if size >= KIB else f"{size} B"
 
 

@@ -71,7 +71,7 @@ class CallQueues {
   // To be called from within an Event, before so many bytes are counted there or left to a lane.
   // Whether it pays to let another thread count them: it takes longer than to wake one, and no more
   // than half of the queues have had as much to count a moment ago, so that there are cores to
-  // spare (docs/TUNING.md). Not within an Event: false.
+  // spare (docs/notes/measurements.md). Not within an Event: false.
   static bool CoresToSpare(uint64_t bytes);
   // To be called from within an Event, before so many bytes are counted there. Where there are
   // cores to spare and it takes much longer than to wake a thread, the queue that this thread

@@ -19,8 +19,8 @@ namespace histogram::server {
 namespace {
 
 // Limits of what a stream has taken in and not yet added up. Small chunks are many at a time, so
-// that reading need not wait for the lanes that take them in batches (docs/TUNING.md); of large
-// ones the next is read while one is counted.
+// that reading need not wait for the lanes that take them in batches (docs/notes/measurements.md);
+// of large ones the next is read while one is counted.
 constexpr size_t kChunksMax = 32;
 constexpr uint64_t kChunkBytesMax = uint64_t{4} << 20;
 // Replies that may wait for a client that does not read them, before reading pauses.
