@@ -252,8 +252,6 @@ def parse_arguments():
     p.add_argument("--latency-seconds", type=float, default=0.5)
     p.add_argument("--peers", default="", help="Python servers to measure too: numpy, torch; comma-separated")
     p.add_argument("--server-flags", default="", help="more flags for our server")
-    p.add_argument("--tls-cert", default="", help="for localhost, instead of one made by openssl")
-    p.add_argument("--tls-key", default="")
     p.add_argument("--no-pin", action="store_true", help="let client and servers share all cores")
     p.add_argument("--plan", action="store_true", help="print what would be measured, and end")
     p.add_argument("--merge", nargs="+", metavar="PART", help="write the output file from those of all parts")

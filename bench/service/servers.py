@@ -120,10 +120,16 @@ def find_descriptor(binaries, folder):
     return out
 
 
+def find_certificate(binaries):
+    """A certificate for localhost and its key that lie beside the binaries, or None."""
+    files = binaries / "localhost.pem", binaries / "localhost.key"
+    return files if all(file.exists() for file in files) else None
+
+
 def make_certificate(folder):
-    """A certificate for localhost and its key, made by openssl; None where that is not installed."""
+    """A certificate for localhost and its key, made by openssl."""
     if shutil.which("openssl") is None:
-        return None
+        raise SystemExit("the TLS rows need openssl, or localhost.pem and localhost.key beside the binaries")
     certificate, key = folder / "server.pem", folder / "server.key"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                     "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
@@ -137,7 +143,7 @@ def start_servers(a, rows, folder, cores):
     binaries = Path(a.binaries)
     servers, certificate = [], None
     if any(row.transport == "tls" for row in rows):
-        certificate = (Path(a.tls_cert), Path(a.tls_key)) if a.tls_cert else make_certificate(folder)
+        certificate = find_certificate(binaries) or make_certificate(folder)
     try:
         for tls in ((), certificate) if certificate else ((),):
             listen = "127.0.0.1:0" if tls else "127.0.0.1:0,@SOCKET@"
