@@ -191,6 +191,7 @@ int RunLoad(char** words) {
     return sum;
   };
   std::vector<std::thread> threads;
+  threads.reserve(connections);
   for (Counter& counter : counters) {
     threads.emplace_back([&load, &counter] { Call(load, counter.answered); });
   }
