@@ -4,7 +4,7 @@ from pathlib import Path
 
 from targets import targets_of
 
-SAME = ("device", "driver", "cuda", "commit", "cpu", "cores", "plan", "pinned")
+SAME = ("device", "commit", "cpu", "cores", "plan", "pinned")
 
 
 def merge(files):
@@ -26,6 +26,8 @@ def merge(files):
         raise SystemExit(f"no part has {', '.join(missing)}")
     rows = sorted((row for part in parts for row in part["rows"]), key=lambda row: order.index(row["row"]))
     return {**{key: value for key, value in parts[0].items() if key not in ("rows", "notes", "targets", "part")},
+            # Hosts of one kind may have drivers of one release each.
+            "driver": ", ".join(sorted({part["driver"] for part in parts})),
             "command": [part["command"] for part in parts], "dates": [part["date"] for part in parts],
             "rows": rows, "notes": {name: notes[name] for name in order},
             "targets": targets_of(rows, notes, parts[0]["cores"])}
