@@ -123,6 +123,18 @@ double NullLaunchUs(Harness& harness) {
   return Median(times);
 }
 
+// Two transfers a clock, over the whole width of the bus.
+double MemoryGbps() {
+  int device = 0;
+  int clock_khz = 0;
+  int bus_bits = 0;
+  CheckCuda(cudaGetDevice(&device), "device");
+  CheckCuda(cudaDeviceGetAttribute(&clock_khz, cudaDevAttrMemoryClockRate, device), "memory clock");
+  CheckCuda(cudaDeviceGetAttribute(&bus_bits, cudaDevAttrGlobalMemoryBusWidth, device),
+            "bus width");
+  return 2.0 * clock_khz * 1e3 * bus_bits / 8 / 1e9;
+}
+
 }  // namespace
 
 void EnqueueHold(cudaStream_t stream, uint64_t ns) {
@@ -133,6 +145,7 @@ void EnqueueHold(cudaStream_t stream, uint64_t ns) {
 Ceilings MeasureCeilings(Harness& harness, const std::vector<uint64_t>& read_bytes) {
   Ceilings ceilings;
   for (const uint64_t bytes : read_bytes) ceilings.read[bytes] = BestRead(harness, bytes);
+  ceilings.memory_gbps = MemoryGbps();
   const uint64_t half = kInputBytes / 2;
   ceilings.copy_gbps = Gbps(half, harness.MedianUs(15, [&](int /*run*/) {
     CheckCuda(cudaMemcpyAsync(harness.input() + half, harness.input(), half,

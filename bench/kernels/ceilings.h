@@ -16,6 +16,7 @@ struct Ceilings {
     std::string kernel;  // the fastest of three
   };
   std::map<uint64_t, Read> read;    // by bytes
+  double memory_gbps = 0;           // what the device's memory clock and bus width say
   double copy_gbps = 0;             // device to device; bytes copied
   double host_to_device_gbps = 0;   // from pinned memory
   double null_launch_us = 0;        // plain launch and cudaStreamSynchronize, median

@@ -9,7 +9,7 @@ import math
 import sys
 from html import escape
 
-WIDTH, LEFT, RIGHT, TOP, ROW = 960, 160, 76, 74, 30
+WIDTH, LEFT, RIGHT, TOP, ROW = 960, 160, 84, 78, 30
 COLOURS = ["#3b6fb6", "#d1495b", "#edae49", "#66a182", "#8d6cab", "#4d9de0", "#9c6644", "#7a8450"]
 
 
@@ -18,15 +18,26 @@ def rows_of(results):
     size = max(int(bytes_) for bytes_ in results["ceilings"]["read_gbps"])
     table = {}
     for row in results["kernels"]:
-        if (row["bytes"] == size or (row.get("prefix") and row["bytes"] > 1 << 20)):
+        if row.get("bins", 256) != 256:
+            continue
+        if row["bytes"] == size or (row.get("prefix") and row["bytes"] > 1 << 20):
             table.setdefault(row["kernel"], {})[row["distribution"]] = row["gbps"]
     return size, table
+
+
+def best_first(table):
+    """The kernels, that with the best worst case first."""
+    return sorted(table, key=lambda kernel: -min(table[kernel].values()))
+
+
+def number(gbps):
+    return f"{gbps:.0f}" if gbps >= 10 else f"{gbps:.1f}"
 
 
 def draw(results):
     size, table = rows_of(results)
     ceiling = results["ceilings"]["read_gbps"][str(size)]
-    kernels = sorted(table, key=lambda kernel: min(table[kernel].values()))
+    kernels = best_first(table)
     distributions = list(next(iter(table.values())))
     low = 10 ** math.floor(math.log10(min(min(rates.values()) for rates in table.values())))
     height = TOP + ROW * len(kernels) + 56
@@ -44,9 +55,10 @@ def draw(results):
         f'{escape(results["device"])}: 256 values, {size >> 20} MiB in device memory</text>',
     ]
     for i, name in enumerate(distributions):
-        at = LEFT + i * 96
+        at = LEFT + i * 100
         out.append(f'<circle cx="{at}" cy="44" r="5" fill="{COLOURS[i % len(COLOURS)]}"/>')
         out.append(f'<text x="{at + 9}" y="48" font-size="11">{escape(name.replace("_", " "))}</text>')
+    out.append(f'<text x="{WIDTH - 14}" y="{TOP - 12}" text-anchor="end" fill="#555">worst</text>')
     decade = low
     while decade < ceiling:
         out.append(f'<line x1="{x(decade):.1f}" y1="{TOP - 8}" x2="{x(decade):.1f}" y2="{bottom}" stroke="#ddd"/>')
@@ -54,7 +66,7 @@ def draw(results):
         decade *= 10
     out.append(f'<line x1="{x(ceiling):.1f}" y1="{TOP - 8}" x2="{x(ceiling):.1f}" y2="{bottom}" stroke="#222" stroke-dasharray="5 3"/>')
     out.append(f'<text x="{x(ceiling):.1f}" y="{bottom + 18}" text-anchor="middle" font-weight="bold">read {ceiling:.0f}</text>')
-    out.append(f'<text x="{LEFT}" y="{bottom + 40}" fill="#555">GB/s, logarithmic; one dot a distribution, the bar spans worst to best</text>')
+    out.append(f'<text x="{LEFT}" y="{bottom + 40}" fill="#555">GB/s, logarithmic; one dot a distribution, the bar goes from the worst to the best</text>')
     for i, kernel in enumerate(kernels):
         y = TOP + ROW * i + ROW / 2
         rates = table[kernel]
@@ -63,9 +75,7 @@ def draw(results):
         for j, name in enumerate(distributions):
             if name in rates:
                 out.append(f'<circle cx="{x(rates[name]):.1f}" cy="{y}" r="4.5" fill="{COLOURS[j % len(COLOURS)]}" fill-opacity="0.85"/>')
-        worst = min(rates.values())
-        out.append(f'<text x="{x(max(rates.values())) + 10:.1f}" y="{y + 4:.1f}" fill="#333" font-size="11">{worst:.0f}</text>' if worst >= 100 else
-                   f'<text x="{x(max(rates.values())) + 10:.1f}" y="{y + 4:.1f}" fill="#333" font-size="11">{worst:.1f}</text>')
+        out.append(f'<text x="{WIDTH - 14}" y="{y + 4:.1f}" text-anchor="end">{number(min(rates.values()))}</text>')
     return "\n".join(out + ["</svg>", ""])
 
 
@@ -73,16 +83,16 @@ def share(part):
     return f"{part:.1%}".replace("%", " %") if part >= 0.01 else f"{part:.2%}".replace("%", " %")
 
 
-def table_of(results):
-    """GB/s, the kernel with the best worst case first; in the last column that worst case."""
+def table_of(results, rows=None):
+    """GB/s, the kernel with the best worst case first; in the last column that worst case. All, or so many rows."""
     size, table = rows_of(results)
     ceiling = results["ceilings"]["read_gbps"][str(size)]
     distributions = list(next(iter(table.values())))
     lines = ["| GB/s | " + " | ".join(name.replace("_", " ") for name in distributions) + " | worst, of the ceiling |",
              "|---|" + "---|" * (len(distributions) + 1)]
-    for kernel in sorted(table, key=lambda kernel: -min(table[kernel].values())):
+    for kernel in best_first(table)[:rows]:
         rates = [table[kernel].get(name) for name in distributions]
-        cells = " | ".join("" if rate is None else f"{rate:.0f}" if rate >= 10 else f"{rate:.1f}" for rate in rates)
+        cells = " | ".join("" if rate is None else number(rate) for rate in rates)
         lines.append(f"| `{kernel}` | {cells} | {share(min(table[kernel].values()) / ceiling)} |")
     return "\n".join(lines)
 

@@ -44,11 +44,12 @@ std::string CeilingsJson(const Ceilings& ceilings) {
                       absl::StrAppendFormat(out, "\"%d\": %s", r.first, Quote(r.second.kernel));
                     });
   return absl::StrFormat(
-      "{\n    \"read_gbps\": {%s},\n    \"read_kernel\": {%s},\n    \"copy_gbps\": %.1f,\n    "
+      "{\n    \"read_gbps\": {%s},\n    \"read_kernel\": {%s},\n    \"memory_gbps\": %.1f,\n    "
+      "\"copy_gbps\": %.1f,\n    "
       "\"host_to_device_gbps\": %.2f,\n    \"null_launch_us\": %.2f,\n    "
       "\"shared_add_per_clock\": %.3f,\n    \"shared_increment_per_clock\": %.3f\n  }",
-      read, names, ceilings.copy_gbps, ceilings.host_to_device_gbps, ceilings.null_launch_us,
-      ceilings.shared_add_per_clock, ceilings.shared_increment_per_clock);
+      read, names, ceilings.memory_gbps, ceilings.copy_gbps, ceilings.host_to_device_gbps,
+      ceilings.null_launch_us, ceilings.shared_add_per_clock, ceilings.shared_increment_per_clock);
 }
 
 std::string HostJson(const HostRow& row) {

@@ -115,7 +115,8 @@ std::vector<TargetRow> JudgeTargets(const Results& results) {
   Judge judge;
   const auto read = results.ceilings.read.find(kGiB);
   if (read != results.ceilings.read.end()) {
-    judge.AtLeast("read ceiling at 1 GiB, GB/s (below, the run is void)", 4400, read->second.gbps);
+    judge.AtLeast("read ceiling at 1 GiB, of the memory's own rate (below, the run is void)", 0.895,
+                  read->second.gbps / results.ceilings.memory_gbps);
   }
   judge.AtLeast("1 GiB, worst distribution, of the read ceiling", 0.985,
                 LevelKernel(results, kGiB));
@@ -137,7 +138,8 @@ std::vector<TargetRow> JudgeTargets(const Results& results) {
                  lone->median_us / results.ceilings.null_launch_us);
   }
   if (const HostRow* const eight = FindHost(results, 64 * kKiB, 8); eight != nullptr) {
-    judge.AtLeast("64 KiB from pinned memory over 8 lanes, GB/s", 25, eight->gbps);
+    judge.AtLeast("64 KiB from pinned memory over 8 lanes, of the host-to-device ceiling", 0.45,
+                  eight->gbps / results.ceilings.host_to_device_gbps);
   }
   judge.AtMost("the selector's worst choice, of the 3 % or 1 us that it may be off", 1,
                WorstChoice(results));

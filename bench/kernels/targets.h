@@ -9,8 +9,8 @@
 
 namespace histogram::bench {
 
-// Whatever the results hold the measurements for; a partial run is judged in part. Fractions of a
-// ceiling or bound of the same run carry over to other GPUs; rates and latencies are an H200's.
+// Whatever the results hold the measurements for; a partial run is judged in part. All but the
+// distance of the selector's choices are fractions of the same device's own ceilings and bounds.
 std::vector<TargetRow> JudgeTargets(const Results& results);
 
 }  // namespace histogram::bench

@@ -158,7 +158,7 @@ def main():
              "--drain-delay", "0", "--backend", "cpu"]
     slow = ["--cpu-lanes", "1", "--force-kernel", "scalar", "--inline-bytes-max", "0", "--queue-bytes-max",
             a.receive_mib * MIB // 4, "--receive-bytes-max", a.receive_mib * MIB, "--payload-bytes-max", 16 * MIB]
-    result = {**machine_fields(), "pinned": {"server": server_cores, "client": client_cores}}
+    result = {**machine_fields(a.binaries), "pinned": {"server": server_cores, "client": client_cores}}
     with tempfile.TemporaryDirectory(prefix="histogram-bench-") as folder:
         server = Server("ours", "cpu", [Path(a.binaries) / "histogram-server", *flags, *slow], Path(folder),
                         server_cores)

@@ -1,22 +1,29 @@
 #!/usr/bin/env python3
-"""Draws the throughput rows of bench/service/run.py: sinks, ours and peers, one group a payload size.
+"""Draws unary calls over TCP of bench/service/run.py: raw TCP, the touch sinks, ours and the peers, one group a
+payload size.
 
-  bench/service/plot.py bench/results/cpu-2core/service.json docs/images/service-cpu.svg
+  bench/service/plot.py bench/results/nvidia-h200/service.json docs/images/service-h200.svg
 
-Bars are relative to the null sink of the same run, which is what gRPC itself carries; the absolute rate
-stands at each bar's end. Unary calls over TCP; of each payload size the row with
-the most servers in it, of those the one with the most connections.
-Needs Python 3.9 and nothing else.
+Of each payload size the eight connections are drawn; the longest bar of a group sets its scale. A line through a
+bar's end goes from the lowest to the highest round. Needs Python 3.9 and nothing else.
 """
 import json
 import sys
 from html import escape
 
-COLOURS = {"null_sink": "#9aa0a6", "touch_sink": "#5f6b7a", "ours": "#1a73e8", "peer_numpy": "#e8a33d",
-           "peer_torch": "#c5583e", "peer_cupy": "#8e5bb5"}
-NAMES = {"null_sink": "null sink: plain gRPC, payload not read", "touch_sink": "touch sink: one counting pass",
-         "ours": "histogram-server", "peer_numpy": "Python + numpy", "peer_torch": "Python + torch"}
-WIDTH, LEFT, BAR, GAP, TOP = 760, 92, 17, 22, 84
+CONNECTIONS = 8
+# In the order in which they are drawn: server, backend, colour, height, what it is.
+KINDS = [
+    ("raw_tcp", "none", "#ffffff", 13, "raw TCP: the ceiling"),
+    ("touch_sink_queues", "cpu", "#5f6b7a", 13, "touch sink"),
+    ("touch_sink", "cpu", "#9aa0a6", 4, "touch sink, stock gRPC"),
+    ("ours", "cpu", "#1a73e8", 13, "histogram-server on the CPU"),
+    ("ours", "cuda", "#34a06f", 13, "histogram-server on the GPU"),
+    ("ours", "auto", "#7b4fb5", 13, "histogram-server, auto"),
+    ("peer_numpy", "python", "#e8a33d", 13, "the same API in Python, numpy"),
+    ("peer_torch", "python", "#c5583e", 13, "the same API in Python, torch"),
+]
+WIDTH, LEFT, LABEL, STEP, GAP, TOP = 780, 80, 300, 17, 18, 92
 
 
 def human(size):
@@ -33,40 +40,46 @@ def rate(row):
 
 
 def groups(rows):
-    chosen = [r for r in rows if r["api"] == "compute" and r["transport"] == "tcp" and r["server"] in COLOURS]
+    """(payload bytes, [(row, kind)]) of each size, for the kinds that were measured."""
+    chosen = [r for r in rows if r["api"] == "compute" and r["transport"] == "tcp" and r["connections"] == CONNECTIONS]
     for payload in sorted({r["payload_bytes"] for r in chosen}):
-        same = [r for r in chosen if r["payload_bytes"] == payload]
-        _, most = max((sum(r["connections"] == c for r in same), c) for c in {r["connections"] for r in same})
-        chosen_rows = [r for r in same if r["connections"] == most]
-        run = next(r["commit"] for r in chosen_rows if r["server"] == "null_sink")
-        yield payload, most, [r for r in chosen_rows if r["commit"] == run]  # a file may hold several runs
+        of = {(r["server"], r["backend"]): r for r in chosen if r["payload_bytes"] == payload}
+        yield payload, [(of[kind[:2]], kind) for kind in KINDS if kind[:2] in of]
 
 
-def label(row):
-    name = NAMES.get(row["server"], row["server"])
-    return f"{name} ({row['backend']})" if row["server"] in ("ours", "touch_sink") else name
+def bar(row, kind, y, scale):
+    _, _, colour, height, name = kind
+    width = max(1.0, scale * row["requests_per_second"])
+    outline = ' stroke="#5f6b7a" stroke-dasharray="4 2"' if row["server"] == "raw_tcp" else ""
+    middle = y + 6.5
+    parts = [f'<rect x="{LEFT}" y="{middle - height / 2}" width="{width:.1f}" height="{height}" fill="{colour}"{outline}/>']
+    end = LEFT + width
+    if "lowest" in row:
+        low, high = LEFT + scale * row["lowest"], LEFT + scale * row["highest"]
+        parts.append(f'<line x1="{low:.1f}" y1="{middle}" x2="{high:.1f}" y2="{middle}" stroke="#202124"/>')
+        end = max(end, high)
+    parts.append(f'<text x="{end + 7:.1f}" y="{y + 11}">{rate(row)}  {escape(name)}</text>')
+    return parts
 
 
 def draw(result):
     parts, y = [], TOP
-    for payload, connections, rows in groups(result["rows"]):
-        full = max(r["requests_per_second"] for r in rows)
-        parts.append(f'<text x="{LEFT - 10}" y="{y + 13}" text-anchor="end" font-weight="bold">{human(payload)}</text>')
-        parts.append(f'<text x="{LEFT - 10}" y="{y + 28}" text-anchor="end" fill="#777">{connections} conn.</text>')
-        for row in rows:
-            width = max(1.0, (WIDTH - LEFT - 330) * row["requests_per_second"] / full)
-            colour = COLOURS.get(row["server"], "#444")
-            parts.append(f'<rect x="{LEFT}" y="{y}" width="{width:.1f}" height="{BAR - 3}" fill="{colour}"/>')
-            text = f"{rate(row)}  {label(row)}" + ("" if row["valid"] else "  (client was the limit)")
-            parts.append(f'<text x="{LEFT + width + 6:.1f}" y="{y + 11}">{escape(text)}</text>')
-            y += BAR
+    for payload, rows in groups(result["rows"]):
+        most = max(r.get("highest", r["requests_per_second"]) for r, _ in rows)
+        parts.append(f'<text x="{LEFT - 10}" y="{y + 12}" text-anchor="end" font-weight="bold">{human(payload)}</text>')
+        for row, kind in rows:
+            parts += bar(row, kind, y, (WIDTH - LEFT - LABEL) / most)
+            y += STEP
         y += GAP
     commits = sorted({row.get("commit", result["commit"])[:7] for row in result["rows"]})
-    where = f'{result.get("device", "")} · {result.get("cores", "?")} cores · {result["date"]} · {", ".join(commits)}'
-    head = (f'<text x="14" y="28" font-size="17" font-weight="bold">Unary calls over TCP, every answer verified</text>'
-            f'<text x="14" y="50" fill="#555">Client and server on one machine. Longer is better; '
-            f'the longest bar of a group sets its scale.</text>'
-            f'<text x="14" y="68" fill="#777">{escape(where)}</text>')
+    where = f'{result["device"]} · {result["cores"]} cores · {result["date"]} · {", ".join(commits)}'
+    head = (f'<text x="14" y="28" font-size="17" font-weight="bold">Unary calls over TCP, {CONNECTIONS} connections, '
+            'every answer verified</text>'
+            '<text x="14" y="49" fill="#555">Client and server on one machine. A sink reads and counts every byte, '
+            'and does nothing else:</text>'
+            '<text x="14" y="65" fill="#555">the least that a gRPC server can do. Longer is better; the longest bar of '
+            'a group sets its scale.</text>'
+            f'<text x="14" y="82" fill="#777">{escape(where)}</text>')
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{y}" viewBox="0 0 {WIDTH} {y}" '
             f'font-family="system-ui, sans-serif" font-size="12" fill="#202124">'
             f'<rect width="100%" height="100%" fill="#fff"/>{head}{"".join(parts)}</svg>\n')

@@ -1,5 +1,6 @@
 #include "bench/service/queue_sink.h"
 
+#include <deque>
 #include <memory>
 #include <utility>
 
@@ -9,28 +10,132 @@
 namespace histogram::bench {
 namespace {
 
-class QueueSinkCall final : public server::UnaryCall {
+const ValueCounts kNothing{};
+
+class UnarySink final : public server::UnaryCall {
  public:
-  QueueSinkCall(QueueSink& sink, server::EventLoop& queue) : UnaryCall(queue), sink_(sink) {
+  UnarySink(QueueSink& sink, server::EventLoop& loop) : UnaryCall(loop), sink_(sink) {
     Await([&](auto... arguments) { sink.methods().RequestCompute(arguments...); });
   }
 
  private:
-  void AwaitNext() override { new QueueSinkCall(sink_, queue()); }
+  void AwaitNext() override { new UnarySink(sink_, loop()); }
   void OnCall() override {
     if (!sink_.touch()) return Reply(sink_.prepared());
-    message_ = server::Receive(request());
-    server::ParsedRequest& parsed = message_->parsed;
-    if (!server::ParseComputeRequest(message_->fragments, parsed).ok()) {
+    const auto message = server::Receive(request());
+    if (message == nullptr || !ParseComputeRequest(message->fragments, message->parsed).ok()) {
       return ReplyError({grpc::StatusCode::INVALID_ARGUMENT, "malformed"});
     }
-    sink_.touch()(parsed.payload, [this](const ValueCounts& counts) {
-      Reply(ComputeReply(counts, message_->parsed.payload_bytes));
-    });
+    ValueCounts counts;
+    sink_.touch()(message->parsed.payload, counts);
+    Reply(ComputeReply(counts, message->parsed.payload_bytes));
   }
 
   QueueSink& sink_;
-  std::shared_ptr<server::ReceivedMessage> message_;
+};
+
+// Reads and answers (ComputeMany), or reads everything and answers once (Accumulate). All of a
+// call's events come from the one thread of its queue, which no sink lends: no lock is needed.
+class StreamSink final : public server::StreamCall {
+ public:
+  StreamSink(QueueSink& sink, server::EventLoop& loop, bool accumulate)
+      : StreamCall(loop), sink_(sink), accumulate_(accumulate) {
+    Await([&](auto... arguments) {
+      accumulate ? sink.methods().RequestAccumulate(arguments...)
+                 : sink.methods().RequestComputeMany(arguments...);
+    });
+  }
+
+ private:
+  void AwaitNext() override { new StreamSink(sink_, loop(), accumulate_); }
+  void OnCall() override { StartRead(&incoming_); }
+  void OnCancel() override { gone_ = true; }
+  void OnDone() override { delete this; }
+  void OnShutdown() override { delete this; }
+
+  void OnReadDone(bool ok) override {
+    if (finished_) return;
+    if (!ok) {
+      no_more_reads_ = true;
+      if (accumulate_) Push(AccumulateReply(totals_, samples_, chunks_));
+      return Advance();
+    }
+    std::shared_ptr<server::ReceivedMessage> message;
+    if (sink_.touch()) {
+      message = server::Receive(incoming_);
+    } else {
+      incoming_.Clear();
+    }
+    // The next message may arrive while this one is counted.
+    StartRead(&incoming_);
+    Take(message.get());
+    Advance();
+  }
+
+  void OnWriteDone(bool ok) override {
+    writing_ = false;
+    if (!ok) gone_ = true;
+    Advance();
+  }
+
+  // Counts the message; null for the null sink, which answers with ids in order of arrival.
+  void Take(server::ReceivedMessage* message) {
+    if (message == nullptr) {
+      ++chunks_;
+      if (!accumulate_) Push(ComputeManyReply(kNothing, 0, chunks_ - 1));
+      return;
+    }
+    server::ParsedRequest& parsed = message->parsed;
+    const bool parses = accumulate_ ? ParseAccumulateRequest(message->fragments, parsed).ok()
+                                    : ParseComputeManyRequest(message->fragments, parsed).ok();
+    if (!parses) return;  // then the answers are wrong, which the client notices
+    ValueCounts counts;
+    sink_.touch()(parsed.payload, counts);
+    if (!accumulate_)
+      return Push(ComputeManyReply(counts, parsed.payload_bytes, parsed.request_id));
+    for (uint32_t v = 0; v < kByteValues; ++v) totals_[v] += counts[v];
+    samples_ += parsed.payload_bytes;
+    ++chunks_;
+  }
+
+  void Push(grpc::ByteBuffer reply) { replies_.emplace_back().Swap(&reply); }
+
+  void Advance() {
+    if (writing_ || finished_) return;
+    if (!replies_.empty() && !gone_) {
+      outgoing_.Swap(&replies_.front());
+      replies_.pop_front();
+      writing_ = true;
+      grpc::WriteOptions options;
+      if (!replies_.empty()) options.set_buffer_hint();
+      StartWrite(outgoing_, options);
+    } else if (no_more_reads_ || gone_) {
+      finished_ = true;
+      Finish(grpc::Status::OK);
+    }
+  }
+
+  QueueSink& sink_;
+  const bool accumulate_;
+  grpc::ByteBuffer incoming_, outgoing_;
+  std::deque<grpc::ByteBuffer> replies_;
+  ValueCounts totals_{};
+  uint64_t samples_ = 0, chunks_ = 0;
+  bool writing_ = false, no_more_reads_ = false, finished_ = false, gone_ = false;
+};
+
+// What a sink does not offer is refused, rather than left without an answer.
+class DescribeSink final : public server::UnaryCall {
+ public:
+  DescribeSink(QueueSink& sink, server::EventLoop& loop) : UnaryCall(loop), sink_(sink) {
+    Await([&](auto... arguments) { sink.methods().RequestDescribe(arguments...); });
+  }
+
+ private:
+  void AwaitNext() override { new DescribeSink(sink_, loop()); }
+  void OnCall() override { ReplyError({grpc::StatusCode::UNIMPLEMENTED, "this is a sink"}); }
+
+  QueueSink& sink_;
 };
 
 }  // namespace
@@ -38,16 +143,22 @@ class QueueSinkCall final : public server::UnaryCall {
 QueueSink::QueueSink(Touch touch, grpc::ServerBuilder& builder, uint32_t queues)
     : touch_(std::move(touch)),
       prepared_(ComputeReply(ValueCounts{}, 65536)),
-      queues_(builder, queues) {
+      loops_(builder, queues) {
   builder.RegisterService(&methods_);
 }
 
 void QueueSink::Start() {
-  for (uint32_t i = 0; i < queues_.size(); ++i) {
-    for (int k = 0; k < server::kUnaryCallsAwaited; ++k)
-      new QueueSinkCall(*this, queues_[i]);  // delete themselves
+  constexpr int kUnaryCallsAwaited = 128, kStreamsAwaited = 16;
+  for (uint32_t i = 0; i < loops_.size(); ++i) {
+    // They delete themselves.
+    for (int k = 0; k < kUnaryCallsAwaited; ++k) new UnarySink(*this, loops_[i]);
+    for (int k = 0; k < kStreamsAwaited; ++k) {
+      new StreamSink(*this, loops_[i], /*accumulate=*/false);
+      new StreamSink(*this, loops_[i], /*accumulate=*/true);
+    }
+    new DescribeSink(*this, loops_[i]);
   }
-  queues_.Start();
+  loops_.Start();
 }
 
 }  // namespace histogram::bench

@@ -1,5 +1,5 @@
-// The sinks' Compute over completion queues with connections of their own, as our server has them:
-// what is left between the two is ours. Unary calls only; see sink_service.h for what a sink is.
+// The sinks over completion queues with connections of their own, as our server has them: what is
+// left between the two is ours. See sinks.h for what a sink is.
 #ifndef HISTOGRAM_BENCH_SERVICE_QUEUE_SINK_H_
 #define HISTOGRAM_BENCH_SERVICE_QUEUE_SINK_H_
 
@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "bench/service/sink_service.h"
+#include "bench/service/sinks.h"
 #include "server/rpc/event_loop.h"
 #include "server/service/methods.h"
 
@@ -16,12 +16,12 @@ namespace histogram::bench {
 // Thread-safe. Outlives the server; stop it when the server has been shut down.
 class QueueSink {
  public:
-  // Registers itself with `builder`, with so many queues.
+  // Registers itself with `builder`, with so many queues. An empty `touch` makes the null sink.
   QueueSink(Touch touch, grpc::ServerBuilder& builder, uint32_t queues);
 
   // Begins to serve, once the server is built.
   void Start();
-  void Stop() { queues_.Stop(); }
+  void Stop() { loops_.Stop(); }
 
   server::Methods& methods() { return methods_; }
   const Touch& touch() const { return touch_; }
@@ -31,7 +31,7 @@ class QueueSink {
   const Touch touch_;
   const grpc::ByteBuffer prepared_;
   server::Methods methods_;
-  server::EventLoops queues_;
+  server::EventLoops loops_;
 };
 
 }  // namespace histogram::bench

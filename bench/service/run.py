@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
-"""Measures the server against what gRPC itself can carry, side by side in one run.
+"""Measures the server against the strongest plain gRPC, side by side in one run.
 
-Starts the null sink (never reads a payload), a second null sink (A/A: what noise looks like), the touch
-sink (one counting pass, nothing else), our server, and optionally Python peers; puts the same load on
-each in turn, many rounds interleaved; and reports, for each row, throughput, latency at half load, CPU
-seconds, and the lower 95 % bound of the paired ratio to the sinks. Every reply is verified, except the
-null sinks', which have no right answer.
+The servers: the null sink and the touch sink over completion queues, the touch sink once more (what noise looks
+like), ours with each backend; and, in a few rounds only, since they are only drawn: the touch sink over gRPC's
+callbacks ("stock gRPC"), raw TCP (the ceiling) and Python peers. What each of them is: sinks.h, raw_tcp.cc,
+peer_server.py. In each round of a row all servers take a turn, each round beginning with another one. Rows
+and rounds are fixed before the first one and written into the file with the command; a run replaces its whole
+file. Every reply is verified, except the null sink's, which has no right answer.
 
-  bench/service/run.py --binaries build/release/bin --output service.json
-  bench/service/run.py --binaries build/release/bin --peer peer_server.py --peer-modes numpy,torch
+  bench/service/run.py --backends cpu --output service.json            all rows, eight minutes
+  bench/service/run.py --backends cpu --suite short --rounds 5         a glance
+  bench/service/run.py --backends cpu,cuda,auto --peers numpy,torch --part 1/2 --output part1.json
+  bench/service/run.py --merge part1.json part2.json --output service.json
+  bench/service/run.py --plan                                          the rows, and how long they take
 
-Needs Python 3.9, openssl for the TLS rows, and nothing else (the peers need what they need). Linux only.
+A part is every Nth row. Merging refuses parts that differ in build, machine or plan, or leave a row out.
+Needs Python 3.9, and openssl for the TLS rows (the peers need what they need). Linux only.
 """
 import argparse
 import json
-import math
 import os
 import platform
 import re
@@ -25,77 +29,56 @@ import tempfile
 import time
 from pathlib import Path
 
-from servers import on_cores, start_servers
-from targets import print_targets, targets_of
+from figures import median, ratio, spread
+from merge import merge
+from rows import human, part_of, rows_of
+from servers import has_peers, on_cores, start_servers
+from targets import CLIENT_BUSY_MAX, print_targets, targets_of, void_reason
 
-KIB, MIB = 1024, 1 << 20
 ROOT = Path(__file__).resolve().parents[2]
-
-# Student's t, one-sided 95 %, by degrees of freedom.
-T95 = {1: 6.31, 2: 2.92, 3: 2.35, 4: 2.13, 5: 2.02, 6: 1.94, 7: 1.89, 8: 1.86, 9: 1.83, 10: 1.81,
-       11: 1.80, 12: 1.78, 13: 1.77, 14: 1.76, 15: 1.75, 20: 1.72, 30: 1.70}
-
-
-def t95(degrees):
-    return T95[max(k for k in T95 if k <= max(1, degrees))]
+SINK, AGAIN = ("touch_sink_queues", "cpu"), ("touch_sink_queues_again", "cpu")
+REPLY_BYTES = 2304         # about what a reply of 256 counts takes
+CHUNKS_ON_THEIR_WAY = 32   # of a raw TCP connection that stands beside an Accumulate stream
+START_SECONDS = 0.12       # of a client's process, about
 
 
-class Row:
-    """One kind of load."""
-
-    def __init__(self, api, transport, payload, connections, in_flight, noise=False):
-        self.api, self.transport = api, transport
-        self.noise = noise  # the null sink is also measured against itself
-        self.payload, self.connections, self.in_flight = payload, connections, in_flight
-
-    def name(self):
-        return (f"{self.api:12s} {self.transport:5s} {human(self.payload):>8s} x{self.connections:<2d} "
-                f"(in flight {self.in_flight} each)")
+def is_drawn_only(server):
+    return server.name in ("touch_sink", "raw_tcp") or server.name.startswith("peer")
 
 
-def rows_of(suite):
-    in_flight = {256: 16, 4 * KIB: 16, 64 * KIB: 8, MIB: 2, 16 * MIB: 1}
-    unary = [Row("compute", "tcp", p, c, in_flight[p], noise=c == 8)
-             for p in (256, 4 * KIB, 64 * KIB, MIB, 16 * MIB) for c in (1, 8)]
-    many = [Row("compute_many", "tcp", p, c, 64 if p < MIB else 8)
-            for p, c in ((256, 1), (4 * KIB, 1), (4 * KIB, 8), (64 * KIB, 1), (MIB, 1))]
-    chunks = [Row("accumulate", "tcp", p, c, 1) for p, c in ((64 * KIB, 1), (MIB, 1), (MIB, 8))]
-    if suite == "quick":
-        return [unary[2], unary[4], unary[6], many[1], chunks[1]]
-    sixteen = [Row("compute", "tcp", 4 * KIB, 16, 8), Row("compute", "tcp", MIB, 16, 2)]
-    elsewhere = [Row("compute", t, p, 4, in_flight[p]) for t in ("unix", "tls") for p in (4 * KIB, MIB)]
-    return unary + sixteen + many + chunks + elsewhere
-
-
-def human(size):
-    return f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB" if size >= KIB else f"{size} B"
-
-
-def measure(client, server, row, seconds, warm_up, cores, rate=0, certificate=None):
-    command = [client, "bench", "--server", server.addresses[row.transport], "--api", row.api.replace("_", "-"),
-               "--payload-bytes", row.payload, "--connections", row.connections, "--in-flight", row.in_flight,
-               "--duration", seconds, "--warm-up", warm_up, "--format", "json"]
+def load_command(binaries, server, row, seconds, warm_up, rate, certificate):
+    if server.name == "raw_tcp":
+        in_flight, reply = (CHUNKS_ON_THEIR_WAY, 1) if row.api == "accumulate" else (row.in_flight, REPLY_BYTES)
+        return [binaries / "raw-tcp", "load", server.addresses["tcp"], row.payload, reply, row.connections, in_flight,
+                seconds, warm_up]
+    command = [binaries / "histogram-client", "bench", "--server", server.addresses[row.transport], "--api",
+               row.api.replace("_", "-"), "--payload-bytes", row.payload, "--connections", row.connections,
+               "--in-flight", row.in_flight, "--duration", seconds, "--warm-up", warm_up, "--format", "json"]
     if server.name.startswith("null"):
         command += ["--no-verify"]
     if row.transport == "tls":
         command += ["--tls", "--tls-ca", certificate[0], "--tls-server-name", "localhost"]
     if rate:
         command += ["--rate", f"{rate:.3f}"]
-    command = on_cores(cores, command)
+    return command
+
+
+def measure(command, server, row, seconds, warm_up):
+    """One turn of a server: what the client saw, and what it cost the server."""
     before, switches_before = server.cpu_seconds(), server.context_switches()
     try:
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True,
                               timeout=30 + 5 * (seconds + warm_up))
     except subprocess.TimeoutExpired:
         print(server.what_it_does(), file=sys.stderr)
-        raise SystemExit(f"{server.name} ({server.backend}), {row.name()}: the client did not come to an end; the "
+        raise SystemExit(f"{server.name} ({server.backend}), {row.name}: the client did not come to an end; the "
                          "threads of the server are above") from None
     after, switches_after = server.cpu_seconds(), server.context_switches()
     if done.returncode != 0:
-        raise SystemExit(f"{server.name}, {row.name()}: {done.stderr.strip()[-600:]}")
+        raise SystemExit(f"{server.name}, {row.name}: {done.stderr.strip()[-600:]}")
     sample = json.loads(done.stdout)
     if sample["errors"]:
-        raise SystemExit(f"{server.name}, {row.name()}: {sample['errors']} errors: {sample['error_messages']}")
+        raise SystemExit(f"{server.name}, {row.name}: {sample['errors']} errors: {sample['error_messages']}")
     # The client's process also warms up; what the server spent covers that part of the time too.
     measured = seconds / (seconds + warm_up)
     sample["server_cpu_seconds"] = (after - before) * measured
@@ -104,117 +87,85 @@ def measure(client, server, row, seconds, warm_up, cores, rate=0, certificate=No
     return sample
 
 
-def lower_bound(ratios):
-    """The lower 95 % bound of the geometric mean of paired ratios."""
-    logs = [math.log(r) for r in ratios if r > 0]
-    n = len(logs)
-    if n == 0:
-        return 0.0
-    mean = sum(logs) / n
-    if n == 1:
-        return math.exp(mean)
-    deviation = math.sqrt(sum((x - mean) ** 2 for x in logs) / (n - 1))
-    return math.exp(mean - t95(n - 1) * deviation / math.sqrt(n))
-
-
-def median(values):
-    ordered = sorted(values)
-    return ordered[len(ordered) // 2] if ordered else 0.0
-
-
 class Benchmark:
     def __init__(self, arguments, servers, certificate, client_cores, client_core_count):
-        self.certificate = certificate
-        self.a, self.servers = arguments, servers
-        self.client = Path(arguments.binaries) / "histogram-client"
+        self.a, self.servers, self.certificate = arguments, servers, certificate
         self.client_cores, self.client_core_count = client_cores, client_core_count
 
-    def throughput(self, row, participants):
-        samples = {s: [] for s in participants}
-        for r in range(self.a.rounds):
-            progress(f"round {r + 1} of {self.a.rounds}")
-            turn = participants[r % len(participants):] + participants[:r % len(participants)]
-            for server in turn:
-                rounds = self.a.peer_rounds if server.name.startswith("peer") else self.a.rounds
-                if r < rounds:
-                    samples[server].append(measure(self.client, server, row, self.a.seconds,
-                                                   self.a.warm_up, self.client_cores,
-                                                   certificate=self.certificate))
-        return samples
-
-    def latency(self, row, participants, rate):
-        samples = {s: [] for s in participants}
-        for r in range(self.a.latency_rounds):
-            progress(f"latency round {r + 1} of {self.a.latency_rounds}")
-            turn = participants[r % len(participants):] + participants[:r % len(participants)]
-            for server in turn:
-                samples[server].append(measure(self.client, server, row, self.a.latency_seconds,
-                                               self.a.warm_up, self.client_cores, rate))
+    def turns(self, row, participants, rounds, seconds, rate=0):
+        """So many rounds; the samples of each (server name, backend)."""
+        samples = {(s.name, s.backend): [] for s in participants}
+        for r in range(rounds):
+            progress(f"round {r + 1} of {rounds}{' at half load' if rate else ''}")
+            first = r % len(participants)
+            for server in participants[first:] + participants[:first]:
+                if is_drawn_only(server) and r >= self.a.drawn_rounds:
+                    continue
+                command = load_command(Path(self.a.binaries), server, row, seconds, self.a.warm_up, rate,
+                                       self.certificate)
+                samples[server.name, server.backend].append(
+                    measure(on_cores(self.client_cores, command), server, row, seconds, self.a.warm_up))
         return samples
 
     def run(self, row):
+        """What each server did in this row, and what is to be known about the row itself."""
         participants = [s for s in self.servers if row.transport in s.addresses]
-        participants = [s for s in participants if not s.name.startswith("peer") or row.api == "compute"]
-        participants = [s for s in participants if s.name != "null_sink_again" or row.noise]
-        if row.api != "compute":
-            participants = [s for s in participants if not s.name.endswith("_queues")]
-        speed = self.throughput(row, participants)
-        by_name = {(s.name, s.backend): s for s in participants}
-        rps = {s: median([x["requests_per_second"] for x in samples]) for s, samples in speed.items()}
+        participants = [s for s in participants if not s.name.startswith("peer") or has_peers(row)]
+        speed = self.turns(row, participants, self.a.rounds, self.a.seconds)
+        rates = {key: [x["requests_per_second"] for x in samples] for key, samples in speed.items()}
         latency = {}
-        if row.api == "compute" and row.transport == "tcp":
-            touch = [s for s in participants if s.name == "touch_sink"]
-            timed = [s for s in participants if not s.name.startswith("peer")]
-            latency = self.latency(row, timed, 0.5 * min(rps[s] for s in touch))
-        out = []
-        for server in participants:
-            out.append(self.row_of(row, server, speed, latency, by_name, rps))
+        if row.timed and self.a.latency_rounds:
+            timed = [s for s in participants if s.name == "ours" or (s.name, s.backend) in (SINK, AGAIN)]
+            best = max(median(v) for (name, backend), v in rates.items() if name == "ours" and backend != "auto")
+            half = 0.5 * min(best, median(rates[SINK]))
+            latency = self.turns(row, timed, self.a.latency_rounds, self.a.latency_seconds, half)
+        self_comparison = ratio(rates[AGAIN], rates[SINK])
+        note = {"self_comparison": self_comparison, "spread": spread(self_comparison),
+                "void": void_reason(self_comparison)}
+        if latency:
+            note["p99_self_comparison"] = p99_ratio(latency, AGAIN)
+            note["p99_void"] = void_reason(note["p99_self_comparison"])
         progress("")
-        return out
+        return [self.result_of(row, server, speed, rates, latency) for server in participants], note
 
-    def row_of(self, row, server, speed, latency, by_name, rps):
-        samples = speed[server]
-        seconds = sum(x["seconds"] for x in samples)
+    def result_of(self, row, server, speed, rates, latency):
+        key = (server.name, server.backend)
+        samples, mine = speed[key], rates[key]
         gigabytes = sum(x["requests"] for x in samples) * row.payload / 1e9
+        requests = sum(x["requests"] for x in samples)
         client_cpu = sum(x["client_cpu_seconds"] for x in samples)
-        touch = by_name.get(("touch_sink", "cuda" if server.backend == "cuda" else "cpu"),
-                            by_name.get(("touch_sink", "cpu")))
-        # A gap of the client is not the server's, and a sample in which no request ended measured
-        # nothing: such a row says nothing.
-        busy = client_cpu / seconds / self.client_core_count
+        server_cpu = sum(x["server_cpu_seconds"] for x in samples)
+        per_gigabyte = lambda seconds: round(seconds / gigabytes, 4) if gigabytes else None
         result = {
-            "server": server.name, "backend": server.backend, "api": row.api, "transport": row.transport,
-            "payload_bytes": row.payload, "connections": row.connections,
-            "requests_per_second": round(rps[server], 1), "gbps": round(rps[server] * row.payload / 1e9, 4),
-            "server_cpu_seconds_per_gb": round(sum(x["server_cpu_seconds"] for x in samples) / gigabytes, 4)
-            if gigabytes else None,
-            "client_cpu_seconds_per_gb": round(client_cpu / gigabytes, 4) if gigabytes else None,
-            "client_cpu_busy": round(busy, 3), "rounds": len(samples), "valid": busy <= 0.9 and gigabytes > 0,
-            "of_null_sink": self.bound(samples, speed, by_name.get(("null_sink", "none"))),
-            "of_touch_sink": self.bound(samples, speed, touch),
+            "row": row.name, "server": server.name, "backend": server.backend, "api": row.api,
+            "transport": row.transport, "payload_bytes": row.payload, "connections": row.connections,
+            "in_flight": row.in_flight, "requests_per_second": round(median(mine), 1),
+            "lowest": round(min(mine), 1), "highest": round(max(mine), 1), "rounds": [round(x, 1) for x in mine],
+            "gbps": round(median(mine) * row.payload / 1e9, 4),
+            "server_cpu_seconds_per_gb": per_gigabyte(server_cpu), "client_cpu_seconds_per_gb": per_gigabyte(client_cpu),
+            "client_cpu_busy": round(client_cpu / sum(x["seconds"] for x in samples) / self.client_core_count, 3),
             "server_resident_mib": round(server.resident_mib(), 1),
         }
-        queues = by_name.get(("touch_sink_queues", touch.backend if touch else ""))
-        if queues is not None:
-            result["of_touch_sink_queues"] = self.bound(samples, speed, queues)
-        requests = sum(x["requests"] for x in samples)
         if requests and all("server_switches" in x for x in samples):
             result["server_switches_per_request"] = round(sum(x["server_switches"] for x in samples) / requests, 3)
-        if latency.get(server):
-            timed = latency[server]
-            result["p50_us"] = round(median([x["p50_us"] for x in timed]), 1)
-            result["p99_us"] = round(median([x["p99_us"] for x in timed]), 1)
-            result["p99_of_touch_sink"] = round(
-                median([x["p99_us"] / y["p99_us"] for x, y in zip(timed, latency[touch]) if y["p99_us"]]), 3)
+        others = [("null_sink_queues", "none"), SINK]
+        if server.name == "ours" and server.backend == "auto":
+            others += [k for k in rates if k[0] == "ours" and k[1] != "auto"]
+        if server.name in ("ours", AGAIN[0]):
+            for other in others:
+                name = other[1] if other[0] == "ours" else other[0]
+                result[f"of_{name}"] = ratio(mine, rates[other])
+        if key in latency:
+            for name in ("p50_us", "p99_us"):
+                result[name] = round(median([x[name] for x in latency[key]]), 1)
+            result["p99_rounds_us"] = [round(x["p99_us"], 1) for x in latency[key]]
+            if key != SINK:
+                result["p99_of_touch_sink_queues"] = p99_ratio(latency, key)
         return result
 
-    @staticmethod
-    def bound(samples, speed, other):
-        if other is None:
-            return None
-        pairs = zip(samples, speed[other])
-        return round(lower_bound([x["requests_per_second"] / y["requests_per_second"] for x, y in pairs
-                                  if y["requests_per_second"]]), 4)
+
+def p99_ratio(latency, key):
+    return ratio([x["p99_us"] for x in latency[key]], [x["p99_us"] for x in latency[SINK]])
 
 
 def progress(text):
@@ -223,109 +174,133 @@ def progress(text):
         print(f"\r\033[K  {text}", end="" if text else "\r", file=sys.stderr, flush=True)
 
 
-def split_cores(spread):
+def split_cores(spread_out):
     cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < 2 or not spread:
+    if len(cores) < 2 or not spread_out:
         return "", "", len(cores)
     half = len(cores) // 2
     text = lambda part: ",".join(map(str, part))
     return text(cores[:half]), text(cores[half:]), len(cores) - half
 
 
-def machine_fields():
-    def output(command):
-        try:
-            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-        except (OSError, subprocess.CalledProcessError):
-            return ""
+def output_of(command):
+    try:
+        return subprocess.run([str(c) for c in command], capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
-    gpu = output(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]).splitlines()
+
+def machine_fields(binaries):
+    """The machine, and the build that is measured: the commit is the one that the server was built from."""
+    gpu = output_of(["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]).splitlines()
     device, driver = gpu[0].split(", ") if gpu else ("", "")
     cpu = re.search(r"model name\s*:\s*(.*)", Path("/proc/cpuinfo").read_text())
-    cuda = re.search(r"CUDA Version:\s*([\d.]+)", output(["nvidia-smi"]))
+    cuda = re.search(r"CUDA Version:\s*([\d.]+)", output_of(["nvidia-smi"]))
+    commit = re.search(r"commit ([^,)]+)", output_of([Path(binaries) / "histogram-server", "--version"]))
     return {"device": device or (cpu.group(1) if cpu else platform.machine()), "driver": driver or "none",
-            "cuda": cuda.group(1) if cuda else "none",
-            "commit": os.environ.get("HISTOGRAM_COMMIT") or output(["git", "-C", str(ROOT), "rev-parse", "HEAD"]),
+            "cuda": cuda.group(1) if cuda else "none", "commit": commit.group(1) if commit else "unknown",
             "date": time.strftime("%Y-%m-%d", time.gmtime()), "cpu": cpu.group(1) if cpu else platform.machine(),
             "cores": len(os.sched_getaffinity(0))}
 
 
-def print_row(r):
-    ratio = lambda x: f"{x:6.3f}" if x is not None else "     -"
-    print(f"  {r['server']:16s} {r['backend']:6s} {r['requests_per_second']:>10.0f}/s {r['gbps']:>8.3f} GB/s"
-          f"  p50 {r.get('p50_us', 0):>8.0f} p99 {r.get('p99_us', 0):>8.0f} us"
-          f"  null {ratio(r['of_null_sink'])} touch {ratio(r['of_touch_sink'])}"
-          + (f" (queues {ratio(r['of_touch_sink_queues'])})" if "of_touch_sink_queues" in r else "") +
-          f"  cpu s/GB {r['server_cpu_seconds_per_gb'] or 0:>7.3f}"
-          f"  switches {r.get('server_switches_per_request', 0):>6.2f}{'' if r['valid'] else '  (void: client busy)'}", flush=True)
+def plan_of(a, rows):
+    """All that is fixed before a run: the same in all its parts."""
+    names = ("backends", "peers", "rounds", "drawn_rounds", "seconds", "warm_up", "latency_rounds", "latency_seconds",
+             "server_flags", "no_pin")
+    return {**{name: getattr(a, name) for name in names}, "rows": [row.name for row in rows]}
 
 
-def chosen_rows(a, tls):
-    rows = list(enumerate(rows_of(a.suite), 1))
-    if a.rows:
-        parts = [[int(x) for x in part.split("-")] for part in a.rows.split(",")]
-        rows = [row for row in rows if any(part[0] <= row[0] <= part[-1] for part in parts)]
-    if not tls:
-        print("without the TLS rows: openssl is not installed", flush=True)
-    return [(i, row) for i, row in rows if tls or row.transport != "tls"]
+def seconds_of(a, rows):
+    """About how long these rows take."""
+    ours = len(a.backends.split(","))
+    turn = a.seconds + a.warm_up + START_SECONDS
+    total = 0.0
+    for row in rows:
+        drawn = 1 + (row.transport == "tcp") + (len(a.peers.split(",")) if a.peers and has_peers(row) else 0)
+        total += turn * ((3 + ours) * a.rounds + drawn * min(a.drawn_rounds, a.rounds))
+        if row.timed:
+            total += (a.latency_seconds + a.warm_up + START_SECONDS) * (2 + ours) * a.latency_rounds
+    return total
 
 
-def row_key(row):
-    """What a row of the results is of; of the same, the newest is kept."""
-    return tuple(row[k] for k in ("server", "backend", "api", "transport", "payload_bytes", "connections"))
+def print_row(results, note):
+    for r in results:
+        beside = r.get("of_touch_sink_queues")
+        print(f"  {r['server']:24s} {r['backend']:6s} {r['requests_per_second']:>10.0f}/s"
+              f" ({r['lowest']:.0f} to {r['highest']:.0f}) {r['gbps']:>8.3f} GB/s"
+              f"  p99 {r.get('p99_us', 0):>8.0f} us  cpu s/GB {r['server_cpu_seconds_per_gb'] or 0:>7.3f}"
+              + (f"  of the touch sink {beside['median']:.3f} ({beside['low']:.3f} to {beside['high']:.3f})"
+                 if beside else "")
+              + ("  (client full)" if r["client_cpu_busy"] > CLIENT_BUSY_MAX else ""), flush=True)
+    if note["void"]:
+        print(f"  void: {note['void']}", flush=True)
 
 
-def main():
+def parse_arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--binaries", default=str(ROOT / "build/release/bin"), help="folder of histogram-server, -client and -sink")
-    p.add_argument("--backends", default="cpu", help="of ours and the touch sink: cpu, cuda, auto; comma-separated")
-    p.add_argument("--suite", choices=("full", "quick"), default="full")
-    p.add_argument("--rows", default="", help="only these rows of the suite, counted from 1: 1-4,7")
-    p.add_argument("--append", action="store_true", help="keep the rows of the output file that are not measured again")
-    p.add_argument("--rounds", type=int, default=15)
-    p.add_argument("--seconds", type=float, default=0.4, help="measured time of one sample")
-    p.add_argument("--warm-up", type=float, default=0.1)
-    p.add_argument("--latency-rounds", type=int, default=5)
-    p.add_argument("--latency-seconds", type=float, default=0.8)
-    p.add_argument("--peer", default="", help="peer_server.py, to be measured too")
-    p.add_argument("--peer-modes", default="numpy")
-    p.add_argument("--peer-rounds", type=int, default=3)
+    p.add_argument("--binaries", default=str(ROOT / "build/release/bin"),
+                   help="folder of histogram-server, histogram-client, histogram-sink and raw-tcp")
+    p.add_argument("--backends", default="cpu", help="of ours: cpu, cuda, auto; comma-separated")
+    p.add_argument("--suite", choices=("full", "short"), default="full")
+    p.add_argument("--rows", default="", help="only the rows of these names: compute-tcp-*,accumulate-tcp-1MiB-x8")
+    p.add_argument("--part", default="", help="of the rows only every Nth, from the Kth on: K/N")
+    p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("--drawn-rounds", type=int, default=3, help="of what is only drawn: stock gRPC, raw TCP, peers")
+    p.add_argument("--seconds", type=float, default=0.3, help="measured time of one turn")
+    p.add_argument("--warm-up", type=float, default=0.06)
+    p.add_argument("--latency-rounds", type=int, default=3)
+    p.add_argument("--latency-seconds", type=float, default=0.5)
+    p.add_argument("--peers", default="", help="Python servers to measure too: numpy, torch; comma-separated")
     p.add_argument("--server-flags", default="", help="more flags for our server")
-    p.add_argument("--also", action="append", default=[], metavar="NAME:SERVER [FLAGS]",
-                   help="another build of our server, or one with other flags, to be measured beside it; repeatable")
-    p.add_argument("--queue-sinks", action="store_true",
-                   help="in rows of unary calls also sinks over queues like our server's: what is left is ours")
-    p.add_argument("--tls-cert", default="", help="for localhost, instead of one made by openssl")
-    p.add_argument("--tls-key", default="")
     p.add_argument("--no-pin", action="store_true", help="let client and servers share all cores")
+    p.add_argument("--plan", action="store_true", help="print what would be measured, and end")
+    p.add_argument("--merge", nargs="+", metavar="PART", help="write the output file from those of all parts")
     p.add_argument("--output", default="")
-    a = p.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))  # the servers end with it
+    return p.parse_args()
+
+
+def run(a, rows, result):
+    """Measures the rows into `result`, which stands in OUTPUT.partial after each of them."""
     server_cores, client_cores, client_core_count = split_cores(not a.no_pin)
+    partial = Path(a.output + ".partial") if a.output else None
     with tempfile.TemporaryDirectory(prefix="histogram-bench-") as folder:
-        servers, certificate = start_servers(a, Path(folder), server_cores)
+        servers, certificate = start_servers(a, rows, Path(folder), server_cores)
         try:
-            result = machine_fields()
             result["pinned"] = {"servers": server_cores, "client": client_cores}
-            result["resident_mib_at_rest"] = {f"{s.name}/{s.backend}": round(s.resident_mib(), 1) for s in servers
-                                              if not s.tls}
-            result["rows"] = []
-            if a.append and Path(a.output).exists():
-                result["rows"] = json.loads(Path(a.output).read_text())["rows"]
             bench = Benchmark(a, servers, certificate, client_cores, client_core_count)
-            for i, row in chosen_rows(a, bool(certificate)):
-                print(f"[{i}] {row.name()}", flush=True)
-                for r in bench.run(row):
-                    print_row(r)
-                    measured = {**r, "commit": result["commit"]}  # --append may mix builds
-                    result["rows"] = [old for old in result["rows"] if row_key(old) != row_key(measured)] + [measured]
-                result["targets"] = targets_of(result["rows"], result["cores"])
-                if a.output:  # after each row: a run that is cut short keeps what it has
-                    Path(a.output).write_text(json.dumps(result, indent=1) + "\n")
-            print_targets(result["targets"])
+            for i, row in enumerate(rows, 1):
+                print(f"[{i} of {len(rows)}] {row.name}", flush=True)
+                measured, note = bench.run(row)
+                print_row(measured, note)
+                result["rows"] += measured
+                result["notes"][row.name] = note
+                if partial:  # a run that is cut short leaves what it has, under another name
+                    partial.write_text(json.dumps(result, indent=1) + "\n")
         finally:
             for s in servers:
                 s.stop()
+
+
+def main():
+    a = parse_arguments()
+    if a.merge:
+        result = merge(a.merge)
+        Path(a.output or "/dev/stdout").write_text(json.dumps(result, indent=1) + "\n")
+        return print_targets(result["targets"])
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped by SIGTERM"))  # the servers end with it
+    rows = rows_of(a.suite, a.rows)
+    chosen = part_of(rows, a.part)
+    print(f"{len(chosen)} rows, about {seconds_of(a, chosen):.0f} s", flush=True)
+    if a.plan:
+        return print("\n".join(row.name for row in chosen))
+    result = {**machine_fields(a.binaries), "command": " ".join(sys.argv), "part": a.part, "plan": plan_of(a, rows),
+              "rows": [], "notes": {}}
+    run(a, chosen, result)
+    result["targets"] = targets_of(result["rows"], result["notes"], result["cores"])
+    print_targets(result["targets"])
+    if a.output:
+        Path(a.output).write_text(json.dumps(result, indent=1) + "\n")
+        Path(a.output + ".partial").unlink()
 
 
 if __name__ == "__main__":

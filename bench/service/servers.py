@@ -9,6 +9,11 @@ import time
 from pathlib import Path
 
 KIB = 1024
+ROOT = Path(__file__).resolve().parents[2]
+# What the results call them, and what histogram-sink does. The second touch sink over queues is the first one
+# again: what noise looks like.
+SINKS = {"null_sink_queues": "null-queues", "touch_sink_queues": "touch-queues",
+         "touch_sink_queues_again": "touch-queues", "touch_sink": "touch"}
 
 
 def on_cores(cores, command):
@@ -19,7 +24,7 @@ def on_cores(cores, command):
 class Server:
     """A server process with its addresses, CPU time and memory."""
 
-    def __init__(self, name, backend, command, folder, cores, ready_line=None, tls=False):
+    def __init__(self, name, backend, command, folder, cores, tls=False):
         self.name, self.backend, self.tls = name, backend, tls
         mark = "-tls" if tls else ""
         self.port_file = folder / f"{name}-{backend}{mark}.port"
@@ -29,21 +34,19 @@ class Server:
         command = on_cores(cores, command)
         self.log = open(folder / f"{name}-{backend}{mark}.log", "w+b")
         self.process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
-        self.addresses = self.wait(ready_line, command)
+        self.addresses = self.wait()
 
-    def wait(self, ready_line, command):
+    def wait(self):
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 self.log.seek(0)
                 raise SystemExit(f"{self.name} ended at once: {self.log.read().decode()[-800:]}")
-            if ready_line:
-                if ready_line in Path(self.log.name).read_text(errors="replace"):
-                    return {}
-            elif self.port_file.exists():
+            if self.port_file.exists():
                 lines = [line.split("=", 1) for line in self.port_file.read_text().split()]
                 return {self.transport_of(a): a for k, a in lines if k == "address"}
             time.sleep(0.02)
+        self.stop()
         raise SystemExit(f"{self.name} was not ready within 60 s")
 
     def transport_of(self, address):
@@ -99,20 +102,34 @@ class Server:
             self.process.kill()
 
 
-class PeerServer(Server):
-    """The same API in Python; prints 'ready' and listens where it is told."""
+def has_peers(row):
+    """Whether the Python peers are measured, too: unary calls over eight connections."""
+    return row.timed and row.connections == 8
 
-    def __init__(self, mode, script, folder, cores):
-        self.fixed_address = f"unix:{folder}/peer-{mode}.sock"
-        super().__init__(f"peer_{mode}", "python", [sys.executable, script, self.fixed_address, mode, "16"],
-                         folder, cores, ready_line="ready")
-        self.addresses = {"tcp": self.fixed_address, "unix": self.fixed_address}
+
+def find_descriptor(binaries, folder):
+    """The compiled proto, for the peers: beside the binaries, or made by protoc."""
+    beside = binaries / "histogram.binpb"
+    if beside.exists():
+        return beside
+    if shutil.which("protoc") is None:
+        raise SystemExit(f"the peers need {beside}, or protoc to make it with")
+    out = folder / "histogram.binpb"
+    subprocess.run(["protoc", "--include_imports", f"--descriptor_set_out={out}", f"-I{ROOT / 'proto'}",
+                    "histogram/v1/histogram.proto"], check=True)
+    return out
+
+
+def find_certificate(binaries):
+    """A certificate for localhost and its key that lie beside the binaries, or None."""
+    files = binaries / "localhost.pem", binaries / "localhost.key"
+    return files if all(file.exists() for file in files) else None
 
 
 def make_certificate(folder):
-    """A certificate for localhost and its key, made by openssl; None where that is not installed."""
+    """A certificate for localhost and its key, made by openssl."""
     if shutil.which("openssl") is None:
-        return None
+        raise SystemExit("the TLS rows need openssl, or localhost.pem and localhost.key beside the binaries")
     certificate, key = folder / "server.pem", folder / "server.key"
     subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
                     "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
@@ -120,41 +137,37 @@ def make_certificate(folder):
     return certificate, key
 
 
-def start_servers(a, folder, cores):
-    """Every server of the comparison, each with the transports that it listens on. The TLS ones are
-    processes of their own, since a server with a certificate speaks nothing else on its TCP ports."""
+def start_servers(a, rows, folder, cores):
+    """Every server that the rows need, each with the transports that it listens on; and the certificate. The
+    TLS ones are processes of their own, since a server with a certificate speaks nothing else on its TCP ports."""
     binaries = Path(a.binaries)
-    sink, ours = binaries / "histogram-sink", binaries / "histogram-server"
-    servers = []
-    certificate = (Path(a.tls_cert), Path(a.tls_key)) if a.tls_cert else make_certificate(folder)
-    for tls in ((), certificate) if certificate else ((),):
-        listen = "127.0.0.1:0" if tls else "127.0.0.1:0,@SOCKET@"
-        secure = {"tls": bool(tls)}
-        for name in ("null_sink", "null_sink_again")[:1 if tls else 2]:
-            servers.append(Server(name, "none", [sink, "null", "cpu", listen, "@PORT_FILE@", *tls], folder, cores,
-                                  **secure))
-        if a.queue_sinks:
-            servers.append(Server("null_sink_queues", "none", [sink, "null-queues", "cpu", listen, "@PORT_FILE@", *tls],
-                                  folder, cores, **secure))
-        flags = ["--metrics-listen", "off", "--log-level", "warn", "--port-file", "@PORT_FILE@", "--drain-delay", "0"]
-        for address in listen.split(","):
-            flags += ["--listen", address]
-        if tls:
-            flags += ["--tls-cert", tls[0], "--tls-key", tls[1]]
-        for backend in a.backends.split(","):
-            if backend != "auto":
-                servers.append(Server("touch_sink", backend, [sink, "touch", backend, listen, "@PORT_FILE@", *tls],
+    servers, certificate = [], None
+    if any(row.transport == "tls" for row in rows):
+        certificate = find_certificate(binaries) or make_certificate(folder)
+    try:
+        for tls in ((), certificate) if certificate else ((),):
+            listen = "127.0.0.1:0" if tls else "127.0.0.1:0,@SOCKET@"
+            secure = {"tls": bool(tls)}
+            for name, kind in SINKS.items():
+                command = [binaries / "histogram-sink", kind, listen, "@PORT_FILE@", *tls]
+                servers.append(Server(name, "none" if kind == "null-queues" else "cpu", command, folder, cores, **secure))
+            flags = ["--metrics-listen", "off", "--log-level", "warn", "--port-file", "@PORT_FILE@", "--drain-delay",
+                     "0", *a.server_flags.split()]
+            for address in listen.split(","):
+                flags += ["--listen", address]
+            if tls:
+                flags += ["--tls-cert", tls[0], "--tls-key", tls[1]]
+            for backend in a.backends.split(","):
+                servers.append(Server("ours", backend, [binaries / "histogram-server", "--backend", backend, *flags],
                                       folder, cores, **secure))
-                if a.queue_sinks:
-                    servers.append(Server("touch_sink_queues", backend, [sink, "touch-queues", backend, listen,
-                                                                         "@PORT_FILE@", *tls],
-                                          folder, cores, **secure))
-            builds = [("ours", [ours] + a.server_flags.split())]
-            for also in a.also:
-                name, command = also.split(":", 1)
-                builds.append((name, command.split()))
-            for name, command in builds:
-                servers.append(Server(name, backend, [*command, "--backend", backend] + flags, folder, cores, **secure))
-    for mode in filter(None, a.peer_modes.split(",") if a.peer else []):
-        servers.append(PeerServer(mode, a.peer, folder, cores))
+        servers.append(Server("raw_tcp", "none", [binaries / "raw-tcp", "serve", "127.0.0.1:0", "@PORT_FILE@"],
+                              folder, cores))
+        for mode in filter(None, a.peers.split(",") if any(has_peers(row) for row in rows) else []):
+            command = [sys.executable, Path(__file__).with_name("peer_server.py"), mode, "127.0.0.1:0", "@PORT_FILE@",
+                       "--descriptor", find_descriptor(binaries, folder)]
+            servers.append(Server(f"peer_{mode}", "python", command, folder, cores))
+    except BaseException:
+        for server in servers:
+            server.stop()
+        raise
     return servers, certificate

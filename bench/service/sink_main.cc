@@ -1,31 +1,24 @@
-// histogram-sink: the null sink or the touch sink (see sink_service.h, queue_sink.h) as a process
-// of its own.
+// histogram-sink: one of the servers that ours is measured against (sinks.h), as a process of its
+// own.
 //
-//   histogram-sink null|touch|null-queues|touch-queues cpu|cuda ADDRESS[,ADDRESS...] PORT_FILE
-//   [CERTIFICATE KEY]
+//   histogram-sink null-queues|touch-queues|touch ADDRESS[,ADDRESS...] PORT_FILE [CERTIFICATE KEY]
 //
-// With a certificate and its key (PEM files) the TCP addresses speak TLS, as those of the server
-// do.
+// `touch` is the touch sink over gRPC's callbacks. With a certificate and its key (PEM files) the
+// TCP addresses speak TLS, as those of the server do.
 #include <grpcpp/grpcpp.h>
-#include <grpcpp/resource_quota.h>
-#include <histogram/histogram.h>
 
 #include <csignal>
 #include <cstdio>
-#include <cstring>
-#include <deque>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_split.h"
-#include "absl/synchronization/mutex.h"
+#include "bench/service/callback_sink.h"
 #include "bench/service/queue_sink.h"
-#include "bench/service/sink_service.h"
 #include "kernels/backend_factory.h"
 #include "server/config/config.h"
 #include "server/process_tuning.h"
@@ -39,88 +32,42 @@ using histogram::Batch;
 using histogram::Fragment;
 using histogram::ValueCounts;
 
-// Hands each payload to a lane of a GPU, first come first served, as soon as one is free.
-class Lanes {
- public:
-  using Done = std::function<void(const ValueCounts&)>;
-  explicit Lanes(Backend& backend) : backend_(backend), free_(backend.info().lanes) {}
-
-  void Count(absl::Span<const Fragment> payload, Done done) {
-    absl::ReleasableMutexLock lock(&mu_);
-    if (free_ == 0) {
-      waiting_.push_back({payload, std::move(done)});
-      return;
-    }
-    --free_;
-    lock.Release();
-    Submit({payload, std::move(done)});
-  }
-
- private:
-  struct Task {
-    absl::Span<const Fragment> payload;
-    Done done;
-  };
-
-  void Submit(Task task) {
-    auto counts = std::make_shared<ValueCounts>();
-    auto batch = std::make_unique<Batch>();
-    for (const Fragment& f : task.payload) batch->bytes += f.size();
-    batch->items.push_back({task.payload, batch->bytes, histogram::kByteValues, counts.get()});
-    backend_.Submit(std::move(batch), [this, counts, done = std::move(task.done)](auto) {
-      Next();
-      done(*counts);
-    });
-  }
-
-  void Next() {
-    absl::ReleasableMutexLock lock(&mu_);
-    if (waiting_.empty()) {
-      ++free_;
-      return;
-    }
-    Task task = std::move(waiting_.front());
-    waiting_.pop_front();
-    lock.Release();
-    Submit(std::move(task));
-  }
-
-  Backend& backend_;
-  absl::Mutex mu_;
-  uint32_t free_ ABSL_GUARDED_BY(mu_);
-  std::deque<Task> waiting_ ABSL_GUARDED_BY(mu_);
-};
-
-// One pass by the backend's own choice of kernel; a GPU lane gathers, copies and counts.
+// One pass by the backend's own choice of kernel.
 histogram::bench::Touch TouchWith(Backend& backend) {
-  if (backend.info().executes_inline) {
-    return [&backend](absl::Span<const Fragment> payload, auto done) {
-      ValueCounts counts;
-      Batch batch;
-      uint64_t bytes = 0;
-      for (const Fragment& f : payload) bytes += f.size();
-      batch.items.push_back({payload, bytes, histogram::kByteValues, &counts});
-      batch.bytes = bytes;
-      backend.Execute(batch);
-      done(counts);
-    };
+  return [&backend](absl::Span<const Fragment> payload, ValueCounts& counts) {
+    Batch batch;
+    for (const Fragment& f : payload) batch.bytes += f.size();
+    batch.items.push_back({payload, batch.bytes, histogram::kByteValues, &counts});
+    backend.Execute(batch);
+  };
+}
+
+// Tells where the server listens, all at once.
+void WritePortFile(const std::vector<std::string>& listen, const std::vector<int>& ports,
+                   const std::string& port_file) {
+  const std::string aside = port_file + ".new";
+  std::ofstream out(aside);
+  for (size_t i = 0; i < listen.size(); ++i) {
+    const std::string host = listen[i].substr(0, listen[i].rfind(':') + 1);
+    const bool is_unix = absl::StartsWith(listen[i], "unix:");
+    out << "address=" << (is_unix ? listen[i] : host + std::to_string(ports[i])) << "\n";
   }
-  auto lanes = std::make_shared<Lanes>(backend);
-  return [lanes](absl::Span<const Fragment> payload, auto done) { lanes->Count(payload, done); };
+  out.close();
+  std::rename(aside.c_str(), port_file.c_str());
 }
 
 int Serve(const std::string& addresses, const std::string& port_file,
           const histogram::server::TlsFiles& tls, histogram::bench::Touch touch, bool queues) {
   histogram::server::TransportConfig config;
   grpc::ServerBuilder builder;
-  std::unique_ptr<histogram::bench::SinkService> service;
+  std::unique_ptr<histogram::bench::CallbackSink> callback_sink;
   std::unique_ptr<histogram::bench::QueueSink> queue_sink;
   if (queues) {
     queue_sink = std::make_unique<histogram::bench::QueueSink>(std::move(touch), builder,
                                                                histogram::UsableCores());
   } else {
-    service = std::make_unique<histogram::bench::SinkService>(std::move(touch));
-    builder.RegisterService(service.get());
+    callback_sink = std::make_unique<histogram::bench::CallbackSink>(std::move(touch));
+    builder.RegisterService(callback_sink.get());
   }
   histogram::server::ApplyTransportSettings(config, builder);
   const std::vector<std::string> listen = absl::StrSplit(addresses, ',');
@@ -138,17 +85,7 @@ int Serve(const std::string& addresses, const std::string& port_file,
     return 1;
   }
   if (queue_sink != nullptr) queue_sink->Start();
-  const std::string aside = port_file + ".new";
-  std::ofstream out(aside);
-  for (size_t i = 0; i < listen.size(); ++i) {
-    const bool is_unix = absl::StartsWith(listen[i], "unix:");
-    out << "address="
-        << (is_unix ? listen[i]
-                    : listen[i].substr(0, listen[i].rfind(':') + 1) + std::to_string(ports[i]))
-        << "\n";
-  }
-  out.close();
-  std::rename(aside.c_str(), port_file.c_str());
+  WritePortFile(listen, ports, port_file);
   sigset_t stop;
   sigemptyset(&stop);
   sigaddset(&stop, SIGTERM);
@@ -165,12 +102,11 @@ int Serve(const std::string& addresses, const std::string& port_file,
 int main(int argc, char** argv) {
   const std::string kind = argc > 1 ? argv[1] : "";
   const bool queues = absl::EndsWith(kind, "-queues");
-  const bool null = absl::StartsWith(kind, "null");
-  if ((argc != 5 && argc != 7) ||
-      kind != std::string(null ? "null" : "touch") + (queues ? "-queues" : "")) {
+  if ((argc != 4 && argc != 6) ||
+      (kind != "null-queues" && kind != "touch-queues" && kind != "touch")) {
     std::fputs(
-        "usage: histogram-sink null|touch|null-queues|touch-queues cpu|cuda ADDRESS[,ADDRESS...] "
-        "PORT_FILE [CERTIFICATE KEY]\n",
+        "usage: histogram-sink null-queues|touch-queues|touch ADDRESS[,ADDRESS...] PORT_FILE "
+        "[CERTIFICATE KEY]\n",
         stderr);
     return 2;
   }
@@ -183,16 +119,14 @@ int main(int argc, char** argv) {
   sigaddset(&stop, SIGINT);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   histogram::server::TlsFiles tls;
-  if (argc == 7) tls = {.certificate = argv[5], .key = argv[6], .client_ca = {}};
-  if (null) return Serve(argv[3], argv[4], tls, nullptr, queues);
+  if (argc == 6) tls = {.certificate = argv[4], .key = argv[5], .client_ca = {}};
+  if (kind == "null-queues") return Serve(argv[2], argv[3], tls, nullptr, queues);
   histogram::BackendOptions options;
-  const bool cuda = std::strcmp(argv[2], "cuda") == 0;
-  options.choice =
-      cuda ? histogram::BackendOptions::Choice::kCuda : histogram::BackendOptions::Choice::kCpu;
+  options.choice = histogram::BackendOptions::Choice::kCpu;
   auto set = histogram::MakeBackends(options);
   if (!set.ok()) {
     std::fprintf(stderr, "histogram-sink: %s\n", std::string(set.status().message()).c_str());
     return 1;
   }
-  return Serve(argv[3], argv[4], tls, TouchWith(*set->backends.front()), queues);
+  return Serve(argv[2], argv[3], tls, TouchWith(*set->backends.front()), queues);
 }

@@ -1,6 +1,6 @@
 // The completion queues of a load generator and their threads. A connection belongs to one queue,
 // so that all that happens to it happens on one thread: callbacks on gRPC's own threads cost the
-// client one and a half times to four times the CPU time (docs/TUNING.md).
+// client one and a half times to four times the CPU time (docs/notes/measurements.md).
 #ifndef HISTOGRAM_CLIENT_LOAD_LOAD_QUEUES_H_
 #define HISTOGRAM_CLIENT_LOAD_LOAD_QUEUES_H_
 

@@ -58,7 +58,7 @@ def test_settings_that_are_named_exist(root, document):
 
 def flags_of_the_client(root):
     text = "".join(path.read_text() for path in (root / "client/cli").rglob("*.cc"))
-    return set(re.findall(r'"--([a-z][a-z-]+)"', text))
+    return set(re.findall(r'"(?:-[A-Za-z],)?--([a-z][a-z-]+)"', text))
 
 
 def flags_of_scripts(root):

@@ -36,7 +36,7 @@ def server(start_server, tmp_path):
     return start_server(
         "--token-file", tokens, "--queue-bytes-max", 4 * MIB, "--batch-bytes-max", 4 * MIB,
         "--payload-bytes-max", 2 * MIB, "--receive-bytes-max", 64 * MIB, "--header-bytes-max", 4096,
-        "--inline-bytes-max", 4096, "--batch-delay-us-max", "10s")
+        "--inline-bytes-max", 4096, "--batch-delay-max", "10s")
 
 
 class Provoked:

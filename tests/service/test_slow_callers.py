@@ -40,7 +40,7 @@ def check_time(server, method, code, elapsed_s, thought_s):
 
 @pytest.fixture
 def slow_server(start_server):
-    return start_server("--slow-request-us", f"{int(SLOW_S * 1000)}ms")
+    return start_server("--slow-request", f"{int(SLOW_S * 1000)}ms")
 
 
 def test_an_accumulate_that_is_typed(slow_server):

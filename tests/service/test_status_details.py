@@ -61,7 +61,7 @@ def test_a_stream(client):
 def test_when_to_come_again(start_server):
     server = start_server("--queue-bytes-max", 4 * MIB, "--batch-bytes-max", 4 * MIB,
                           "--payload-bytes-max", 2 * MIB, "--receive-bytes-max", 64 * MIB,
-                          "--inline-bytes-max", 0, "--batch-delay-us-max", "10s")
+                          "--inline-bytes-max", 0, "--batch-delay-max", "10s")
     payload = random_bytes(MIB + MIB // 2)
     with Client(server.address) as client:
         queued = [client.stub.Compute.future(pb.ComputeRequest(payload=payload), timeout=100) for _ in range(2)]

@@ -41,14 +41,16 @@ absl::StatusOr<Binning> BinningOf(const v1::Binning& binning) {
     case v1::Binning::kEven: {
       const auto& even = binning.even();
       return Named(Binning::Even(even.bin_count(),
-                           even.has_lower() ? std::optional(even.lower()) : std::nullopt,
-                           even.has_upper() ? std::optional(even.upper()) : std::nullopt));
+                                 even.has_lower() ? std::optional(even.lower()) : std::nullopt,
+                                 even.has_upper() ? std::optional(even.upper()) : std::nullopt));
     }
     case v1::Binning::kEdges:
-      return Named(Binning::Edges(std::span<const double>(binning.edges().edges().data(), static_cast<size_t>(binning.edges().edges_size()))));
+      return Named(Binning::Edges(std::span<const double>(
+          binning.edges().edges().data(), static_cast<size_t>(binning.edges().edges_size()))));
     case v1::Binning::kAlphabet:
-      return Named(Binning::Alphabet(binning.alphabet().first_symbol(), binning.alphabet().symbol_count(),
-                               binning.alphabet().symbols_per_bin()));
+      return Named(Binning::Alphabet(binning.alphabet().first_symbol(),
+                                     binning.alphabet().symbol_count(),
+                                     binning.alphabet().symbols_per_bin()));
     case v1::Binning::kByteTable:
       return absl::InvalidArgumentError("tables of bytes are counted by servers only");
     case v1::Binning::KIND_NOT_SET:

@@ -1,0 +1,279 @@
+#!/usr/bin/env python3
+"""Writes what bench/results says into the documents: each table and sentence between its markers, and the plots.
+
+  bench/report.py            brings the documents and docs/images up to date
+  bench/report.py --check    changes nothing; exits with 1 and names what is out of date
+
+A block begins with <!-- bench/report.py: NAME --> and ends with <!-- end -->, each on a line of its own. The
+names are the keys of BLOCKS. Needs Python 3.9 and nothing else.
+"""
+import argparse
+import json
+import re
+import runpy
+import statistics
+import sys
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "bench" / "results"
+GPU = RESULTS / "nvidia-h200"
+KIB, MIB = 1024, 1 << 20
+# The strongest plain gRPC that was measured is what ours stands beside.
+SINKS = {"touch_sink_queues": "the touch sink over completion queues", "touch_sink": "the touch sink over callbacks"}
+
+sys.path.insert(0, str(ROOT / "bench" / "service"))
+from rows import human  # noqa: E402  (found only now)
+
+kernel_plot = runpy.run_path(str(ROOT / "bench" / "kernels" / "plot.py"))
+service_plot = runpy.run_path(str(ROOT / "bench" / "service" / "plot.py"))
+
+
+def load(path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def figure(value):
+    """Three digits that say something, without an exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def table(head, rows):
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def paragraph(text):
+    return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
+
+
+def source(result, path):
+    """Where a block's numbers come from."""
+    driver = f", driver {result['driver']}" if result["driver"] != "none" else ""
+    return (f"({result['device']}{driver}, commit {result['commit'][:7]}, {result['date']}; "
+            f"`{path.relative_to(ROOT)}`)")
+
+
+class Rows:
+    """The rows of a service.json."""
+
+    def __init__(self, result):
+        self.by = {}
+        for r in result["rows"]:
+            key = (r["api"], r["transport"], r["payload_bytes"], r["connections"])
+            self.by.setdefault(key, {})[r["server"], r["backend"]] = r
+
+    def pairs(self, one, other):
+        """(key, row of one, row of the other) wherever both were measured."""
+        for key, servers in self.by.items():
+            if one in servers and other in servers:
+                yield key, servers[one], servers[other]
+
+
+def ratio(one, other):
+    return one["requests_per_second"] / other["requests_per_second"]
+
+
+def name_of(key):
+    api, transport, payload, connections = key
+    method = {"compute": "Compute", "compute_many": "ComputeMany", "accumulate": "Accumulate"}[api]
+    where = "" if transport == "tcp" else f" over {transport}"
+    return f"{method} {human(payload)} x{connections}{where}"
+
+
+def node_choice():
+    """When the GPU pays: over gRPC, from this host's memory, and where the data already lies on the GPU."""
+    service, kernels = load(GPU / "service.json"), load(GPU / "kernels.json")
+    pairs = list(Rows(service).pairs(("ours", "cuda"), ("ours", "cpu")))
+    lines = []
+    for key, cuda, cpu in sorted(pairs, key=lambda pair: pair[0]):
+        if key[:2] == ("compute", "tcp") and key[2] >= 4 * KIB and key[3] in (1, 8):
+            lines.append([f"over gRPC, {human(key[2])} a call, {key[3]} connection{'s' if key[3] > 1 else ''}",
+                          f"{figure(cpu['gbps'])} GB/s", f"{figure(cuda['gbps'])} GB/s", f"{ratio(cuda, cpu):.2f}",
+                          f"{cpu['server_cpu_seconds_per_gb']:.2f}, {cuda['server_cpu_seconds_per_gb']:.2f}"])
+    ceilings = kernels["ceilings"]
+    link = ceilings["host_to_device_gbps"]
+    size = max(int(b) for b in ceilings["read_gbps"])
+    _, rates = kernel_plot["rows_of"](kernels)
+    resident = max(min(of.values()) for of in rates.values())
+    batches = {}
+    for row in kernels["batches"]:
+        if row["payload_bytes"] == 4 * KIB:
+            batches.setdefault(row["kernel"], []).append(row["gbps"])
+    many = max(min(of) for of in batches.values())
+    for what, gbps in ((f"in GPU memory, {human(size)} at once", resident),
+                       ("in GPU memory, many rows of 4 KiB", many)):
+        lines.append([what, f"at most {figure(link)} GB/s (the link)", f"{figure(gbps)} GB/s", f"{gbps / link:.0f}", ""])
+    shares = sorted(ratio(cuda, cpu) for _, cuda, cpu in pairs)
+    slower = sum(share < 1 for share in shares)
+    advice = (f"For bytes that come over a network take a node without a GPU: `cuda` was slower than `cpu` in {slower} of "
+              f"{len(shares)} kinds of load over gRPC ({shares[0]:.2f} to {shares[-1]:.2f} of it, median "
+              f"{statistics.median(shares):.2f}). Take a GPU for data that already lies in its memory.")
+    head = ["where the bytes are", "`cpu`", "`cuda`", "`cuda` / `cpu`", "server CPU, s/GB (`cpu`, `cuda`)"]
+    return f"{table(head, lines)}\n\n{paragraph(advice)}\n\n{paragraph(source(service, GPU / 'service.json'))}"
+
+
+def joined(parts, most=6):
+    return ", ".join(parts[:most]) + (f" and {len(parts) - most} more" if len(parts) > most else "")
+
+
+def beside_the_sink(folder):
+    """How ours on the CPU stands beside the strongest plain gRPC that was measured."""
+    result = load(folder / "service.json")
+    rows = Rows(result)
+    sink = next(name for name in SINKS if any((name, "cpu") in servers for servers in rows.by.values()))
+    notes = result.get("notes", {})
+    valid, behind, void = [], [], 0
+    for key, ours, other in rows.pairs(("ours", "cpu"), (sink, "cpu")):
+        if ours["client_cpu_busy"] > 0.9 or notes.get(ours.get("row"), {}).get("void"):
+            void += 1
+            continue
+        known = ours.get(f"of_{sink}")
+        share = known["median"] if isinstance(known, dict) else ratio(ours, other)
+        valid.append(share)
+        if share < 0.97:
+            behind.append((share, f"{name_of(key)} {share:.2f}"))
+    text = (f"Beside {SINKS[sink]}, the server on the CPU carries 0.97 of the calls or more in "
+            f"{len(valid) - len(behind)} of {len(valid)} kinds of load (median {statistics.median(valid):.2f})")
+    text += f"; behind are {joined([name for _, name in sorted(behind)])}" if behind else ""
+    text += f". {void} more say nothing: the client was full, or a sink differed from itself." if void else "."
+    return paragraph(f"{text} {source(result, folder / 'service.json')}")
+
+
+def beside_the_better():
+    """How auto stands beside the better one of cpu and cuda."""
+    result = load(GPU / "service.json")
+    shares, behind = [], []
+    for key, servers in Rows(result).by.items():
+        of = {backend: row for (server, backend), row in servers.items() if server == "ours"}
+        if not {"auto", "cpu", "cuda"} <= of.keys():
+            continue
+        share = ratio(of["auto"], max(of["cpu"], of["cuda"], key=lambda r: r["requests_per_second"]))
+        shares.append(share)
+        if share < 0.95:
+            behind.append((share, f"{name_of(key)} {share:.2f}"))
+    text = (f"`auto` carries 0.95 of the better one of `cpu` and `cuda` or more in {len(shares) - len(behind)} of "
+            f"{len(shares)} kinds of load (least {min(shares):.2f})")
+    text += f"; behind are {joined([name for _, name in sorted(behind)])}." if behind else "."
+    return paragraph(f"{text} {source(result, GPU / 'service.json')}")
+
+
+def service_rows(folder):
+    """Every kind of load: rates with the lowest and highest round, and the share of the sink."""
+    result = load(folder / "service.json")
+    columns = [(("raw_tcp", "none"), "raw TCP"), (("null_sink_queues", "none"), "null sink"),
+               (("touch_sink_queues", "cpu"), "touch sink"), (("touch_sink", "cpu"), "touch sink, stock gRPC"),
+               (("ours", "cpu"), "`cpu`"), (("ours", "cuda"), "`cuda`"), (("ours", "auto"), "`auto`"),
+               (("peer_numpy", "python"), "Python, numpy"), (("peer_torch", "python"), "Python, torch")]
+    rows = Rows(result)
+    columns = [c for c in columns if any(c[0] in servers for servers in rows.by.values())]
+    lines = []
+    for key, servers in rows.by.items():
+        cells = []
+        for column, _ in columns:
+            row = servers.get(column)
+            cell = "" if row is None else figure(row["requests_per_second"] / 1e3)
+            if row and "lowest" in row:
+                cell += f" ({figure(row['lowest'] / 1e3)} to {figure(row['highest'] / 1e3)})"
+            cells.append(cell)
+        ours = servers.get(("ours", "cpu"), {})
+        known = ours.get("of_touch_sink_queues")
+        note = result.get("notes", {}).get(ours.get("row"), {})
+        share = f"{known['median']:.2f} ({known['low']:.2f} to {known['high']:.2f})" if known else ""
+        lines.append([name_of(key), *cells, "void" if note.get("void") else share])
+    head = ["thousand payloads a second", *(name for _, name in columns), "`cpu`, of the touch sink"]
+    return f"{table(head, lines)}\n\n{paragraph(source(result, folder / 'service.json'))}"
+
+
+def kernels(rows=None):
+    result = load(GPU / "kernels.json")
+    ceiling = max(result["ceilings"]["read_gbps"].items(), key=lambda size: int(size[0]))[1]
+    text = f"Reading alone reaches {ceiling:.0f} GB/s. {source(result, GPU / 'kernels.json')}"
+    return f"{kernel_plot['table_of'](result, rows)}\n\n{paragraph(text)}"
+
+
+def batches():
+    """The worst distribution of each batch kernel, by payload size."""
+    result = load(GPU / "kernels.json")
+    sizes = list(dict.fromkeys(row["payload_bytes"] for row in result["batches"]))
+    worst = {}
+    for row in result["batches"]:
+        cell = worst.setdefault(row["kernel"], {}).get(row["payload_bytes"])
+        if cell is None or row["of_bound"] < cell["of_bound"]:
+            worst[row["kernel"]][row["payload_bytes"]] = row
+    text = lambda cell: f"{cell['gbps']:.0f} ({cell['of_bound']:.0%})".replace("%", " %") if cell else ""
+    lines = [[f"`{kernel}`", *(text(of.get(size)) for size in sizes)] for kernel, of in worst.items()]
+    head = ["GB/s (of the bound), worst distribution", *(human(s) if isinstance(s, int) else s for s in sizes)]
+    return f"{table(head, lines)}\n\n{paragraph(source(result, GPU / 'kernels.json'))}"
+
+
+def kernel_targets():
+    result = load(GPU / "kernels.json")
+    value = lambda number: f"{number:.3f}" if number < 10 else figure(number)
+    lines = [[t["target"], f"{t['relation']} {t['value']:g}", value(t["measured"]), "met" if t["met"] else "missed"]
+             for t in result["targets"]]
+    text = paragraph(source(result, GPU / "kernels.json"))
+    return f"{table(['what', 'asked', 'measured', 'outcome'], lines)}\n\n{text}"
+
+
+def gpus():
+    """On which GPUs the suite has run."""
+    lines = []
+    for path in sorted(RESULTS.glob("*/check.json")):
+        check = load(path)
+        count = lambda outcome: sum(test["outcome"] == outcome for test in check["tests"])
+        number = re.search(r"-x(\d+)$", path.parent.name)
+        lines.append(f"- {number[1] if number else 1} x {check['device']}, driver {check['driver']}, CUDA {check['cuda']}: "
+                     f"{count('passed')} tests passed, {count('failed')} failed, {count('skipped')} skipped "
+                     f"({check['date']}, commit {check['commit'][:7]})")
+    return "The GPU suite (`scripts/gpu-check`) has run on these; other GPUs are untested.\n\n" + "\n".join(lines)
+
+
+BLOCKS = {
+    "when the GPU pays": node_choice,
+    "service beside gRPC, H200": lambda: beside_the_sink(GPU),
+    "service beside gRPC, two cores": lambda: beside_the_sink(RESULTS / "cpu-2core"),
+    "auto": beside_the_better,
+    "service rows, H200": lambda: service_rows(GPU),
+    "service rows, two cores": lambda: service_rows(RESULTS / "cpu-2core"),
+    "kernels, top three": lambda: kernels(3),
+    "kernels": kernels,
+    "batches": batches,
+    "kernel targets": kernel_targets,
+    "GPUs that the suite has run on": gpus,
+}
+PLOTS = {
+    ROOT / "docs/images/service-h200.svg": lambda: service_plot["draw"](load(GPU / "service.json")),
+    ROOT / "docs/images/kernels-h200.svg": lambda: kernel_plot["draw"](load(GPU / "kernels.json")),
+}
+BLOCK = re.compile(r"^<!-- bench/report\.py: (.*?) -->\n(.*?)^<!-- end -->$", re.DOTALL | re.MULTILINE)
+
+
+def filled(text):
+    """The document with each of its blocks made anew."""
+    def fill(match):
+        if match[1] not in BLOCKS:
+            raise SystemExit(f"no block is named '{match[1]}'; the names are: {', '.join(BLOCKS)}")
+        return f"<!-- bench/report.py: {match[1]} -->\n\n{BLOCKS[match[1]]()}\n\n<!-- end -->"
+    return BLOCK.sub(fill, text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    documents = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    wanted = {path: filled(path.read_text(encoding="utf-8")) for path in documents}
+    wanted.update((path, draw()) for path, draw in PLOTS.items())
+    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    for path in stale:
+        print(f"{'out of date' if options.check else 'written'}: {path.relative_to(ROOT)}")
+        if not options.check:
+            path.write_text(wanted[path], encoding="utf-8")
+    if options.check and stale:
+        sys.exit("run bench/report.py")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""Puts the parts of one run of bench/service/run.py together again."""
+import json
+from pathlib import Path
+
+from targets import targets_of
+
+SAME = ("device", "commit", "cpu", "cores", "plan", "pinned")
+
+
+def merge(files):
+    """The whole of the parts in these files; ends the program where they are not parts of one run."""
+    parts = [json.loads(Path(file).read_text()) for file in files]
+    for file, part in zip(files, parts):
+        for key in SAME:
+            if part[key] != parts[0][key]:
+                raise SystemExit(f"{file}: its {key} is {part[key]}; that of {files[0]} is {parts[0][key]}")
+    notes = {}
+    for file, part in zip(files, parts):
+        twice = notes.keys() & part["notes"].keys()
+        if twice:
+            raise SystemExit(f"{file}: {', '.join(sorted(twice))} is in another part, too")
+        notes.update(part["notes"])
+    order = parts[0]["plan"]["rows"]
+    missing = [name for name in order if name not in notes]
+    if missing:
+        raise SystemExit(f"no part has {', '.join(missing)}")
+    rows = sorted((row for part in parts for row in part["rows"]), key=lambda row: order.index(row["row"]))
+    return {**{key: value for key, value in parts[0].items() if key not in ("rows", "notes", "targets", "part")},
+            # Hosts of one kind may have drivers of one release each.
+            "driver": ", ".join(sorted({part["driver"] for part in parts})),
+            "command": [part["command"] for part in parts], "dates": [part["date"] for part in parts],
+            "rows": rows, "notes": {name: notes[name] for name in order},
+            "targets": targets_of(rows, notes, parts[0]["cores"])}

@@ -1,0 +1,65 @@
+"""The rows of bench/service/run.py: kinds of load, their names, and how a run is cut into parts."""
+import fnmatch
+
+KIB, MIB = 1024, 1 << 20
+
+
+def human(size):
+    if size >= 1024 * MIB:
+        return f"{size // (1024 * MIB)} GiB"
+    return f"{size // MIB} MiB" if size >= MIB else f"{size // KIB} KiB" if size >= KIB else f"{size} B"
+
+
+class Row:
+    """One kind of load. `timed` rows are also measured at half load, for latency."""
+
+    def __init__(self, api, transport, payload, connections, in_flight):
+        self.api, self.transport = api, transport
+        self.payload, self.connections, self.in_flight = payload, connections, in_flight
+        self.name = f"{api.replace('_', '-')}-{transport}-{human(payload).replace(' ', '')}-x{connections}"
+        self.timed = api == "compute" and transport == "tcp"
+
+
+IN_FLIGHT = {256: 16, 4 * KIB: 16, 64 * KIB: 8, MIB: 2, 16 * MIB: 1}
+
+
+def full_suite():
+    unary = [Row("compute", "tcp", p, c, n) for p, n in IN_FLIGHT.items() for c in (1, 8)]
+    sixteen = [Row("compute", "tcp", 4 * KIB, 16, 8), Row("compute", "tcp", MIB, 16, 2)]
+    many = [Row("compute_many", "tcp", p, c, 64 if p < MIB else 8)
+            for p, c in ((256, 1), (4 * KIB, 1), (4 * KIB, 8), (64 * KIB, 1), (MIB, 1))]
+    chunks = [Row("accumulate", "tcp", p, c, 1) for p, c in ((64 * KIB, 1), (MIB, 1), (MIB, 8))]
+    elsewhere = [Row("compute", t, p, 4, IN_FLIGHT[p]) for t in ("unix", "tls") for p in (4 * KIB, MIB)]
+    # Rows that are compared with each other stand an even number of rows apart: part_of keeps them together.
+    return unary + chunks + many + sixteen + elsewhere
+
+
+SHORT = ("compute-tcp-4KiB-x8", "compute-tcp-64KiB-x1", "compute-tcp-64KiB-x8", "compute-tcp-1MiB-x8",
+         "compute-many-tcp-4KiB-x1", "accumulate-tcp-1MiB-x1")
+
+
+def rows_of(suite, patterns=""):
+    """The rows of a suite, or those of them whose names match one of the patterns (compute-tcp-*,...)."""
+    rows = full_suite()
+    if suite == "short":
+        rows = [row for row in rows if row.name in SHORT]
+    chosen = set()
+    for pattern in filter(None, patterns.split(",")):
+        matching = fnmatch.filter([row.name for row in rows], pattern)
+        if not matching:
+            raise SystemExit(f"no row is named {pattern}; the rows are: {' '.join(row.name for row in rows)}")
+        chosen.update(matching)
+    return [row for row in rows if not patterns or row.name in chosen]
+
+
+def part_of(rows, part):
+    """Every Nth row from the Kth on, for a part "K/N"; so that the parts take about as long as each other."""
+    if not part:
+        return rows
+    try:
+        number, count = (int(word) for word in part.split("/"))
+    except ValueError:
+        number, count = 0, 0
+    if not 1 <= number <= count:
+        raise SystemExit(f"--part is {part}; it must be K/N with 1 <= K <= N")
+    return rows[number - 1::count]

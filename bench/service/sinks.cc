@@ -1,0 +1,40 @@
+#include "bench/service/sinks.h"
+
+#include "server/request/encode.h"
+#include "server/service/grpc_bytes.h"
+
+namespace histogram::bench {
+namespace {
+
+using server::Answer;
+using server::EncodeMessage;
+using server::ReplyEncoder;
+
+// 256 counts and a receipt with numbers of the usual size. Points at the counts.
+Answer PreparedAnswer(const ValueCounts& counts, uint64_t samples) {
+  Answer answer;
+  answer.values = &counts;
+  answer.histogram.samples = samples;
+  answer.receipt.batch = {.backend = "cpu", .kernel = "scalar", .payloads = 1, .kernel_ns = 20000};
+  answer.receipt.total_ns = 40000;
+  return answer;
+}
+
+}  // namespace
+
+grpc::ByteBuffer ComputeReply(const ValueCounts& counts, uint64_t samples) {
+  return EncodeMessage(ReplyEncoder::ComputeResponse(PreparedAnswer(counts, samples), false));
+}
+
+grpc::ByteBuffer ComputeManyReply(const ValueCounts& counts, uint64_t samples,
+                                  uint64_t request_id) {
+  const Answer answer = PreparedAnswer(counts, samples);
+  return EncodeMessage(ReplyEncoder::ComputeManyResponse(answer, false, request_id));
+}
+
+grpc::ByteBuffer AccumulateReply(const ValueCounts& counts, uint64_t samples, uint64_t chunks) {
+  const Answer answer = PreparedAnswer(counts, samples);
+  return EncodeMessage(ReplyEncoder::AccumulateResponse(answer, false, true, chunks));
+}
+
+}  // namespace histogram::bench
