@@ -45,9 +45,9 @@ int Main(int argc, char** argv) {
     harness.Fill(MakePattern(distinct));
     for (size_t k = 0; k < kernels.size(); ++k) {
       const uint64_t bytes = kernels[k]->slow() ? kSlowBytes : kBytes;
-      harness.CheckKernel(*kernels[k], bytes, nullptr);
-      gbps[k].push_back(Gbps(bytes, harness.TimeKernel(*kernels[k], bytes, nullptr, 9)));
-      harness.CheckKernel(*kernels[k], bytes, nullptr);
+      harness.CheckKernel(*kernels[k], bytes);
+      gbps[k].push_back(Gbps(bytes, harness.TimeKernel(*kernels[k], bytes, 9)));
+      harness.CheckKernel(*kernels[k], bytes);
     }
   }
   std::printf("GB/s by the number of distinct values (%s)\n%-18s", harness.device().name.c_str(),

@@ -38,7 +38,7 @@ enum class RejectReason : uint8_t {
   kUnauthenticated,
   kHeadersTooLarge
 };
-inline constexpr int kRejectReasonCount = 8;
+inline constexpr int kRejectReasonCount = 9;
 
 enum class Stage : uint8_t { kQueue, kGather, kTransfer, kKernel, kFold, kReply };
 inline constexpr int kStageCount = 6;

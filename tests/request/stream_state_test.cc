@@ -275,7 +275,9 @@ class Simulation {
           step(waited ? E::kRoom : E::kHandled);
         });
     EXPECT_LE(last_replies_, 1);
-    if (end_ == StreamEnd::kOk || end_ == StreamEnd::kDraining) EXPECT_EQ(last_replies_, 1);
+    if (end_ == StreamEnd::kOk || end_ == StreamEnd::kDraining) {
+      EXPECT_EQ(last_replies_, 1);
+    }
   }
 
  private:
@@ -371,7 +373,9 @@ class Simulation {
       }
     }
     EXPECT_TRUE(ended_ || reading_) << "the stream hangs";
-    if (half_closed_ || cancelled_ || drained_) EXPECT_TRUE(ended_) << "the stream does not end";
+    if (half_closed_ || cancelled_ || drained_) {
+      EXPECT_TRUE(ended_) << "the stream does not end";
+    }
   }
 
   std::mt19937_64 random_;
