@@ -326,8 +326,8 @@ void ServerMetrics::CollectDispatch(Writer& writer, const Batcher::Snapshot& sna
                 "How often payloads up to this size were given to another kind of backend.",
                 MetricType::Counter);
   for (const Batcher::Placement& placement : snapshot.placements) {
-    writer.Counter({{"payload_bytes_max", LimitText(placement.payload_bytes_max, UINT64_MAX)}},
-                   static_cast<double>(placement.switches));
+    writer.CounterValue({{"payload_bytes_max", LimitText(placement.payload_bytes_max, UINT64_MAX)}},
+                        static_cast<double>(placement.switches));
   }
 }
 

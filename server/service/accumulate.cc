@@ -123,6 +123,7 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
 
   bool waits_ = false;
   StreamTime time_;
+  TimeNs replied_at_ = 0;             // when the last reply was made
   std::optional<uint64_t> took_ns_;   // from the last message to the answer
   std::shared_ptr<const Plan> plan_;  // of the first message
   std::vector<std::unique_ptr<Chunk>> chunks_;
@@ -276,15 +277,15 @@ void AccumulateStream::ChunkReturned(Chunk& chunk) {
 
 void AccumulateStream::Counted(Chunk& chunk) {
   chunk.counted = true;
-  TimeNs idle_since = chunk.counted_at;
   while (!open_chunks_.empty() && open_chunks_.front()->counted) {
     Chunk& oldest = *open_chunks_.front();
     open_chunks_.pop_front();
     AddUp(oldest);
-    if (oldest.snapshot) idle_since = service_.clock.Now();
     free_chunks_.push_back(&oldest);
   }
-  if (open_chunks_.empty() && state_.open()) time_.Waits(idle_since);
+  if (open_chunks_.empty() && state_.open()) {
+    time_.Waits(std::max(chunk.counted_at, replied_at_));
+  }
 }
 
 void AccumulateStream::AddUp(Chunk& chunk) {
@@ -311,6 +312,7 @@ void AccumulateStream::PushReply(bool final) {
     return Fail(std::move(s));
   }
   const TimeNs folded = service_.clock.Now();
+  replied_at_ = folded;
   answer_.receipt.total_ns = time_.Busy(folded);
   if (state_.closed()) Answered(folded);
   grpc::ByteBuffer reply = EncodeMessage(
