@@ -1,14 +1,16 @@
 // The sizes at which a payload's way through the server forks, in one place.
 //
-// | from     | what changes                                          | who counts     | who replies
-// |
-// |----------|-------------------------------------------------------|----------------|-------------|
-// | 0        | counted where it arrived, if a lane of the CPU is free | the loop       | the loop |
-// | 32 KiB   | a stream begins its next read before it counts        |                | | | 64 KiB
-// | the queue's class of large payloads                   |                |             | | 64 KiB
-// | left to a lane where that pays (EventLoop::HandOver)  | a lane         | the loop    | | 1 MiB
-// | never counted where it arrived                        | a lane         | the loop    | | 2 MiB
-// | cut over the free lanes                               | several lanes  | the loop    |
+// | from     | what changes                                           | who counts           |
+// |----------|--------------------------------------------------------|----------------------|
+// | 0        | counted where it arrived, if a lane of the CPU is free | the loop             |
+// | 32 KiB   | a stream begins its next read before it counts         | the loop             |
+// | 64 KiB   | left to a lane where that pays (EventLoop::HandOver)   | a lane               |
+// | > 64 KiB | in the queue's class of large payloads                 | as above             |
+// | > 1 MiB  | never counted as a whole where it arrived              | a lane               |
+// | 2 MiB    | cut over the free lanes of the CPU                     | several lanes        |
+//
+// Of a payload that is cut the loop counts one part, unless it left the payload to a lane. Whoever
+// counts, the loop replies.
 //
 // How each was measured stands in docs/notes/service.md. What a GPU lane does at which size stands
 // in kernels/cuda/lane/lane.h.

@@ -1,7 +1,7 @@
 // The state of one request, free of gRPC types: from a parsed spec to a checked answer.
 //
-// transport parses bytes into a Plan, runs a ComputeCall or an AccumulateCall, and encodes the
-// Answer.
+// codec.h makes the Plan of a spec, admit.h leads a message to its job and the counted job to its
+// Answer, encode.h writes that.
 #ifndef HISTOGRAM_SERVER_REQUEST_CALL_H_
 #define HISTOGRAM_SERVER_REQUEST_CALL_H_
 
