@@ -28,7 +28,7 @@ except grpc.RpcError as error:
     for detail in status.details if status else ():
         if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
             info = error_details_pb2.ErrorInfo.FromString(detail.value)
-            print(f"reason {info.reason}, {dict(info.metadata)}", file=sys.stderr)
+            print(f"reason {info.reason}, {dict(sorted(info.metadata.items()))}", file=sys.stderr)
     sys.exit(f"{error.code().name}: {error.details()}")
 
 counts = np.fromiter(reply.histogram.counts, dtype=np.uint64)

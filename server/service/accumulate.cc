@@ -88,7 +88,7 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
 
   void Step(StreamEvent event, uint64_t bytes = 0) {
     const StreamActions actions = state_.Step(event, ahead_.MayRead(), bytes);
-    SetWaits(!state_.reading());
+    SetWaits(!(state_.open() && state_.reading()));
     Perform(actions);
   }
   // Whether nothing but a chunk brings the stream on.

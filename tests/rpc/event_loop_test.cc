@@ -52,7 +52,8 @@ class Happening final : public Event, public Deed {
     Do();
   }
   void In(EventLoop& loop) {
-    alarm_.Set(&loop.events(), gpr_now(GPR_CLOCK_MONOTONIC), static_cast<Event*>(this));
+    // In the queue when this returns: its time is past.
+    alarm_.Set(&loop.events(), gpr_inf_past(GPR_CLOCK_MONOTONIC), static_cast<Event*>(this));
   }
 
  private:
