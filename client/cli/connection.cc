@@ -32,7 +32,7 @@ std::string Cause(absl::string_view message) {
   return SafeText(colon == absl::string_view::npos ? message : message.substr(colon + 2));
 }
 
-// Why no secure connection comes about, as far as gRPC's message tells; empty: it does not.
+// Why a secure connection failed, by gRPC's message. Empty where the message does not say.
 std::string ExplainTls(absl::string_view lower, const ServerOptions& options) {
   const std::string server = absl::StrCat("the server at ", SafeText(options.server));
   if (absl::StrContains(lower, "wrong version number")) {

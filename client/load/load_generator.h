@@ -77,7 +77,7 @@ absl::StatusOr<std::string> MakePayload(const std::string& distribution, uint64_
 
 // Runs for warm_up_s + duration_s, or until it is told to stop, and then until what was begun is
 // answered. Blocks.
-// UNAVAILABLE where no connection comes about within 5 s; INVALID_ARGUMENT for bad options.
+// UNAVAILABLE where no connection is made within 5 s; INVALID_ARGUMENT for bad options.
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options);
 
 }  // namespace histogram::client

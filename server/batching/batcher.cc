@@ -135,7 +135,6 @@ TimeNs Batcher::Impl::ExecuteHere(Flight* flight, TimeNs started_at) {
 Batcher::Outcome Batcher::Impl::CountLone(Flight* flight, Job* job, TimeNs started_at) {
   Observer& observer = observer_;  // outlives this object
   Work work;
-  job->CountingHere();
   const TimeNs now = ExecuteHere(flight, started_at);
   bool counted = false, all_done = false;
   {
@@ -215,7 +214,7 @@ void Batcher::Impl::RunWork(Work& work, Job* own) {
     work.submits.clear();
     Report(work);
     if (mine != nullptr) {
-      std::exchange(own, nullptr)->CountingHere();  // no more than one: the thread has more to do
+      own = nullptr;  // no more than one: the thread has more to do
       const TimeNs now = ExecuteHere(mine, clock_.Now());
       MutexLock lock(mu_);
       ReturnedLocked(mine, now, work);

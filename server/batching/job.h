@@ -44,10 +44,6 @@ class Job {
   TimeNs enqueued_at = 0;
   uint64_t queue_ns = 0;  // from Enqueue to dispatch (of its first part)
 
-  // This thread, which is within Enqueue, is about to count the payload, or a part of it. Called
-  // without the batcher's lock, before Done.
-  virtual void CountingHere() {}
-
   // A job that was told kWaiting has moved into the queue: there is room for the stream to read on.
   // Called at most once, before Done, without the batcher's lock.
   virtual void Admitted() {}
