@@ -5,9 +5,9 @@
 
 The commands run for real; the picture shows their lines and what they printed. The bars' block
 characters become rectangles, so that the picture does not depend on the reader's fonts. The pictures
-in this folder were made with a server running and
-  terminal_svg.py demo.svg 'histogram-client compute --alphabet a:26:6 /usr/share/common-licenses/GPL-3' \
-    'histogram-client compute --statistics --rows 8 histogram-server'
+in this folder were made with a server running, in the folder of the programs, and
+  terminal_svg.py demo.svg 'histogram /usr/share/common-licenses/GPL-3 --alphabet a:26:6' \
+    'histogram --server 127.0.0.1:50051 histogram-server --statistics --rows 8'
 """
 
 import html
