@@ -154,8 +154,8 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   // `job` is the queue's first.
   Decision DecideLocked(TimeNs now, const QueueView& queue, const Job& job, BackendMask except,
                         bool with_delay) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Leaves in lanes_ one kind of backend, if both are up.
-  void KeepOneKindLocked(TimeNs now, const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Leaves in lanes_ one kind of backend, if both are up. Returns how many backends are left.
+  size_t KeepOneKindLocked(TimeNs now, const Job& job) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool BothKindsUpLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   std::vector<Placement> PlacementsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool AnyLaneFreeLocked(BackendMask except) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -163,21 +163,25 @@ bool Batcher::Impl::BothKindsUpLocked() const {
   return up[0] && up[1];
 }
 
-void Batcher::Impl::KeepOneKindLocked(TimeNs now, const Job& job) {
+size_t Batcher::Impl::KeepOneKindLocked(TimeNs now, const Job& job) {
   const Kind kind = preference_->Choose(Preference::ClassOf(job.bytes), now);
   TimeNs eta = kNever;
+  size_t of_kind = 0, of_other = 0;
   bool other_free = false;
   for (const LaneView& lane : lanes_) {
-    if (!lane.up) continue;
+    if (!lane.up || lane.lanes == 0) continue;
     if (KindOf(lane.executes_inline) == kind) {
+      ++of_kind;
       eta = std::min(eta, lane.eta);
     } else {
+      ++of_other;
       other_free |= lane.free > 0;
     }
   }
-  if (eta > now + kPatienceNs) return;
+  if (eta > now + kPatienceNs) return of_kind + of_other;
   if (eta > now && other_free) wake_at_ = std::min(wake_at_, now + kPatienceNs);
   for (LaneView& lane : lanes_) lane.up &= KindOf(lane.executes_inline) == kind;
+  return of_kind;
 }
 
 std::vector<Batcher::Placement> Batcher::Impl::PlacementsLocked() const {
@@ -221,16 +225,22 @@ Decision Batcher::Impl::DecideLocked(TimeNs now, const QueueView& queue, const J
     ++candidates;
     kinds[static_cast<size_t>(KindOf(lane.executes_inline))] = true;
   }
-  const bool compare = candidates > 1;
-  if (compare || with_delay) {
+  if (candidates > 1) {
     for (size_t i = 0; i < executors_.size(); ++i) {
-      if (!lanes_[i].up) continue;
-      lanes_[i].batch_cost_ns = PredictNs(*executors_[i].backend, queue, job.bin_count, limits_);
-      if (compare) lanes_[i].eta = EtaLocked(executors_[i], now);
+      if (lanes_[i].up) lanes_[i].eta = EtaLocked(executors_[i], now);
     }
   }
   // A batch that failed on one backend takes what is left.
-  if (preference_.has_value() && except == 0 && kinds[0] && kinds[1]) KeepOneKindLocked(now, job);
+  if (preference_.has_value() && except == 0 && kinds[0] && kinds[1]) {
+    candidates = KeepOneKindLocked(now, job);
+  }
+  // Only now: a prediction takes as long as all the rest here, under the lock that all loops share.
+  if (candidates > 1 || with_delay) {
+    for (size_t i = 0; i < executors_.size(); ++i) {
+      if (!lanes_[i].up) continue;
+      lanes_[i].batch_cost_ns = PredictNs(*executors_[i].backend, queue, job.bin_count, limits_);
+    }
+  }
   const Decision decision = Decide(now, queue, lanes_, limits_);
   wake_at_ = std::min(wake_at_, decision.wake_at);
   return decision;
