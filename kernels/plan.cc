@@ -17,6 +17,8 @@ namespace internal {
 namespace {
 
 constexpr int kCellsLog2Max = 16;
+// A position is converted to an integer of 32 bits.
+constexpr double kPositionMax = 0x1p30;
 
 // --- Edges to samples
 
@@ -77,7 +79,9 @@ C Previous(C x) {
 // See Guess::error.
 template <typename C>
 double ErrorOf(const Guess& guess, const Bins<C>& bins) {
-  const auto position = [&](C x) { return Spread(x, bins.lower) * guess.scale + guess.offset; };
+  const auto position = [&](C x) {
+    return Spread(x, bins.lower, guess.half_ulp) * guess.scale + guess.offset;
+  };
   double error = 0;
   bool proven = true;
   const size_t count = bins.thresholds.size();
@@ -86,8 +90,11 @@ double ErrorOf(const Guess& guess, const Bins<C>& bins) {
     if (!last && bins.thresholds[i] == bins.thresholds[i + 1]) continue;
     const C greatest = last ? bins.upper : Previous(bins.thresholds[i + 1]);
     const double below = static_cast<double>(i) - position(bins.thresholds[i]);
-    const double above = position(greatest) - static_cast<double>(i + 1);
-    if (!std::isfinite(below) || !std::isfinite(above)) return Guess().error;
+    // The last bin's samples may lie above it, on the edge that it holds: bins are clamped to it.
+    const double above = last ? -1 : position(greatest) - static_cast<double>(i + 1);
+    if (!std::isfinite(below) || !(std::fabs(position(greatest)) < kPositionMax)) {
+      return Guess().error;
+    }
     proven = proven && below <= 0 && above < 0;
     error = std::max({error, below, above});
   }
@@ -103,12 +110,16 @@ Guess ProveGuess(const Bins<C>& bins, const std::vector<double>& edges) {
     from = static_cast<double>(bins.lower) - edges.front();
   }
   Guess best;
-  // An integer may be moved by half of one: where edges are integers, samples on them lie apart then.
-  for (const double shift : {0.5, 0.0}) {
-    if (std::is_floating_point_v<C> && shift != 0) continue;
-    Guess guess{.scale = scale, .offset = (from + shift) * scale};
+  // An integer is moved by half of one, too: where edges are integers, samples on them lie apart
+  // then.
+  for (const bool moved : {false, true}) {
+    if (std::is_same_v<C, double> && moved) break;
+    const double shift = moved && std::is_integral_v<C> ? 0.5 : 0;
+    Guess guess{.scale = scale,
+                .offset = (from + shift) * scale,
+                .half_ulp = moved && std::is_same_v<C, float> ? kHalfUlp : 0};
     guess.error = ErrorOf(guess, bins);
-    if (guess.error < best.error) best = guess;
+    if (guess.error <= best.error) best = guess;
     if (best.proven()) break;
   }
   return best;
@@ -126,8 +137,8 @@ Cells MakeCells(const Bins<C>& bins) {
   const auto lowest = key(bins.lower);
   const auto span = static_cast<uint64_t>(key(bins.upper) - lowest);
   Cells cells;
-  cells.shift = static_cast<uint32_t>(
-      std::max(0, static_cast<int>(std::bit_width(span)) - kCellsLog2Max));
+  cells.shift =
+      static_cast<uint32_t>(std::max(0, static_cast<int>(std::bit_width(span)) - kCellsLog2Max));
   const uint64_t count = (span >> cells.shift) + 1;
   cells.first.resize(count + 1);
   size_t bin = 0;  // of the least key of the cell: the last one whose threshold is not above it
@@ -174,8 +185,8 @@ std::vector<uint32_t> SlotsOfPatterns(const Bins<typename S::Compare>& bins, uin
   using Bits = std::make_unsigned_t<typename S::Bits>;
   std::vector<uint32_t> slots(size_t{1} << (sizeof(Bits) * 8));
   for (size_t pattern = 0; pattern < slots.size(); ++pattern) {
-    slots[pattern] =
-        SlotOf(bins, bin_count, S::Widen(static_cast<typename S::Bits>(static_cast<Bits>(pattern))));
+    slots[pattern] = SlotOf(bins, bin_count,
+                            S::Widen(static_cast<typename S::Bits>(static_cast<Bits>(pattern))));
   }
   return slots;
 }
@@ -186,9 +197,10 @@ std::vector<uint32_t> SlotsOfPatterns(const Bins<typename S::Compare>& bins, uin
 Result<Plan> Plan::Make(const Binning& binning, SampleType type) {
   if (!binning.has_edges()) {
     return Error{.code = ErrorCode::kBadBinning,
-                 .message = "binning has no edges: alphabet and byte_table are of bytes, and a plan "
-                            "counts samples of type " +
-                            std::string(NameOf(type)) + " between edges",
+                 .message =
+                     "binning has no edges: alphabet and byte_table are of bytes, and a plan "
+                     "counts samples of type " +
+                     std::string(NameOf(type)) + " between edges",
                  .field = "binning"};
   }
   auto data = std::make_shared<internal::PlanData>(binning);

@@ -1,8 +1,8 @@
 // What is inside a Plan: thresholds, and how a bin is found from a sample.
 //
 // A sample is compared in a type C: float for f16, bf16 and f32, double for f64, uint32_t and
-// int32_t for integers of up to 32 bits, uint64_t and int64_t. Plain data, immutable once it is in a
-// Plan; thread-safe then.
+// int32_t for integers of up to 32 bits, uint64_t and int64_t. Plain data, immutable once it is in
+// a Plan; thread-safe then.
 #ifndef HISTOGRAM_KERNELS_PLAN_DATA_H_
 #define HISTOGRAM_KERNELS_PLAN_DATA_H_
 
@@ -36,31 +36,35 @@ constexpr KeyBits<C> KeyOf(C x) {
   }
 }
 
-// A number that grows with the sample, in double: what the guess multiplies. A float lies half a unit
-// in the last place above itself there, an integer is taken from the lowest one: an edge that is a
-// sample then lies apart from the samples on either side of it.
+// Half a unit in the last place of a float, in the bits of a double.
+inline constexpr uint64_t kHalfUlp = uint64_t{1} << 28;
+
+// A number that grows with the sample, in double: what the guess multiplies. A float may be moved
+// up by half a unit in its last place (`half_ulp` is kHalfUlp, else 0): where edges are floats,
+// samples on them and one below lie apart from them then. An integer is taken from the lowest one.
 template <typename C>
-inline double Spread(C x, C lower) {
+inline double Spread(C x, C lower, uint64_t half_ulp) {
   if constexpr (std::is_same_v<C, float>) {
-    constexpr uint64_t kHalfUlp = uint64_t{1} << 28;  // of a float, in the bits of a double
     const auto bits = std::bit_cast<uint64_t>(static_cast<double>(x + 0.0F));
-    return std::bit_cast<double>((bits >> 63) != 0 ? bits - kHalfUlp : bits + kHalfUlp);
+    return std::bit_cast<double>((bits >> 63) != 0 ? bits - half_ulp : bits + half_ulp);
   } else if constexpr (std::is_same_v<C, double>) {
     return x;
   } else {
-    return static_cast<double>(static_cast<KeyBits<C>>(static_cast<KeyBits<C>>(x) -
-                                                       static_cast<KeyBits<C>>(lower)));
+    return static_cast<double>(
+        static_cast<KeyBits<C>>(static_cast<KeyBits<C>>(x) - static_cast<KeyBits<C>>(lower)));
   }
 }
 
-// Position = Spread(sample) * scale + offset, rounded twice; a bin is its integer part. The position
-// is monotone, so both ends of a bin tell how far any sample of it lies outside [bin, bin + 1):
-// `error`, found when the plan is made. A position within `error` of an integer is settled by a
-// comparison with that bin's threshold; with an error of 0 (kProven) none is.
+// Position = Spread(sample) * scale + offset, rounded twice; a bin is its integer part, clamped to
+// the last one that has a threshold. The position is monotone, so both ends of a bin tell how far
+// any sample of it lies outside [bin, bin + 1): `error`, found when the plan is made. A position
+// within `error` of an integer is settled by a comparison with that bin's threshold; with an error
+// of 0 (kProven) none is.
 struct Guess {
   static constexpr double kProven = -1;
   double scale = 0, offset = 0;
-  double error = 1;  // in bins; from kErrorMax on the guess is of no use
+  uint64_t half_ulp = 0;  // of floats
+  double error = 1;       // in bins; from kErrorMax on the guess is of no use
   static constexpr double kErrorMax = 0.25;
 
   bool usable() const { return error < kErrorMax; }

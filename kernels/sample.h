@@ -50,18 +50,30 @@ struct BfloatSample {
 template <typename Visit>
 auto VisitSample(SampleType type, Visit&& visit) {
   switch (type) {
-    case SampleType::kU8: return visit(PlainSample<uint8_t, uint32_t>());
-    case SampleType::kI8: return visit(PlainSample<int8_t, int32_t>());
-    case SampleType::kU16: return visit(PlainSample<uint16_t, uint32_t>());
-    case SampleType::kI16: return visit(PlainSample<int16_t, int32_t>());
-    case SampleType::kU32: return visit(PlainSample<uint32_t, uint32_t>());
-    case SampleType::kI32: return visit(PlainSample<int32_t, int32_t>());
-    case SampleType::kU64: return visit(PlainSample<uint64_t, uint64_t>());
-    case SampleType::kI64: return visit(PlainSample<int64_t, int64_t>());
-    case SampleType::kF16: return visit(HalfSample());
-    case SampleType::kBf16: return visit(BfloatSample());
-    case SampleType::kF32: return visit(PlainSample<float, float>());
-    case SampleType::kF64: break;
+    case SampleType::kU8:
+      return visit(PlainSample<uint8_t, uint32_t>());
+    case SampleType::kI8:
+      return visit(PlainSample<int8_t, int32_t>());
+    case SampleType::kU16:
+      return visit(PlainSample<uint16_t, uint32_t>());
+    case SampleType::kI16:
+      return visit(PlainSample<int16_t, int32_t>());
+    case SampleType::kU32:
+      return visit(PlainSample<uint32_t, uint32_t>());
+    case SampleType::kI32:
+      return visit(PlainSample<int32_t, int32_t>());
+    case SampleType::kU64:
+      return visit(PlainSample<uint64_t, uint64_t>());
+    case SampleType::kI64:
+      return visit(PlainSample<int64_t, int64_t>());
+    case SampleType::kF16:
+      return visit(HalfSample());
+    case SampleType::kBf16:
+      return visit(BfloatSample());
+    case SampleType::kF32:
+      return visit(PlainSample<float, float>());
+    case SampleType::kF64:
+      break;
   }
   return visit(PlainSample<double, double>());
 }

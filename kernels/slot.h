@@ -4,6 +4,7 @@
 #ifndef HISTOGRAM_KERNELS_SLOT_H_
 #define HISTOGRAM_KERNELS_SLOT_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -11,8 +12,8 @@
 
 namespace histogram::internal {
 
-// The slot of a sample that is in no bin. REQUIRES: it is not within [lower, upper], or there are no
-// thresholds.
+// The slot of a sample that is in no bin. REQUIRES: it is not within [lower, upper], or there are
+// no thresholds.
 template <typename C>
 inline uint32_t OutsideSlot(const Bins<C>& bins, uint32_t bin_count, C x) {
   if (x != x) return bin_count + kNanSlot;
@@ -32,11 +33,14 @@ inline uint32_t Settle(const Bins<C>& bins, double position, C x) {
 // REQUIRES: lower <= x <= upper; the guess is usable.
 template <typename C>
 inline uint32_t GuessBin(const Bins<C>& bins, C x) {
-  const double position = Spread(x, bins.lower) * bins.guess.scale + bins.guess.offset;
+  const double position =
+      Spread(x, bins.lower, bins.guess.half_ulp) * bins.guess.scale + bins.guess.offset;
   // Rounds towards zero, which is down but for positions that are settled anyway.
   const auto bin = static_cast<int32_t>(position);
   const double rest = position - static_cast<double>(bin);
-  if (rest > bins.guess.error && rest < 1 - bins.guess.error) return static_cast<uint32_t>(bin);
+  if (rest > bins.guess.error && rest < 1 - bins.guess.error) {
+    return std::min(static_cast<uint32_t>(bin), static_cast<uint32_t>(bins.thresholds.size() - 1));
+  }
   return Settle(bins, position, x);
 }
 

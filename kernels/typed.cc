@@ -1,3 +1,5 @@
+#include "kernels/cpu/typed.h"
+
 #include <histogram/typed.h>
 
 #include <algorithm>
@@ -9,7 +11,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "kernels/cpu/typed.h"
 #include "kernels/plan_data.h"
 #include "kernels/sample.h"
 
@@ -82,8 +83,7 @@ void AddSamples(std::span<const std::byte> samples, const Plan& plan, uint32_t t
   // A thread also sets up and adds up its counters.
   const size_t least =
       std::max(kThreadBytesMin, size_t{internal::SlotCount(plan.bin_count())} * 4 * size);
-  const auto parts =
-      static_cast<uint32_t>(std::clamp<size_t>(samples.size() / least, 1, threads));
+  const auto parts = static_cast<uint32_t>(std::clamp<size_t>(samples.size() / least, 1, threads));
   if (parts == 1) return AddSamples(samples, plan, into);
   const size_t part_bytes = samples.size() / size / parts * size;
   std::vector<std::vector<uint64_t>> rows(parts);

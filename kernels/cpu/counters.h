@@ -1,7 +1,7 @@
 // The tables that a thread counts into before it adds them to a row of u64.
 //
-// Consecutive samples go to different tables: increments of one counter would otherwise wait for each
-// other. Owned by one thread.
+// Consecutive samples go to different tables: increments of one counter would otherwise wait for
+// each other. Owned by one thread.
 #ifndef HISTOGRAM_KERNELS_CPU_COUNTERS_H_
 #define HISTOGRAM_KERNELS_CPU_COUNTERS_H_
 
@@ -18,8 +18,8 @@ class Counters {
   // Counters are u32: no more samples than this between two flushes.
   static constexpr size_t kSamplesMax = size_t{1} << 31;
 
-  // Tables of `slots` counters and one more, for what shall not be counted. Takes its memory from the
-  // thread; one object of this class a thread at a time.
+  // Tables of `slots` counters and one more, for what shall not be counted. Takes its memory from
+  // the thread; one object of this class a thread at a time.
   explicit Counters(size_t slots) : slots_(slots), stride_((slots + 1 + 15) / 16 * 16) {
     memory_.assign(stride_ * kTables, 0);
     for (size_t t = 0; t < kTables; ++t) tables_[t] = memory_.data() + t * stride_;

@@ -1,5 +1,5 @@
-// Samples of 8 and 16 bits: counts how often each of their 256 or 65,536 values occurs, and adds each
-// value's count to its slot. Edges cost nothing then.
+// Samples of 8 and 16 bits: counts how often each of their 256 or 65,536 values occurs, and adds
+// each value's count to its slot. Edges cost nothing then.
 #include <algorithm>
 #include <bit>
 #include <vector>

@@ -39,11 +39,9 @@ struct Four<float> {
   HISTOGRAM_AVX2_INLINE static int In(Vector x, Vector lower, Vector upper) {
     return _mm_movemask_ps(_mm_and_ps(_mm_cmpge_ps(x, lower), _mm_cmple_ps(x, upper)));
   }
-  HISTOGRAM_AVX2_INLINE static __m256d Spread(Vector x, Vector /*lower*/) {
-    const __m256i bits =
-        _mm256_castpd_si256(_mm256_cvtps_pd(_mm_add_ps(x, _mm_setzero_ps())));
+  HISTOGRAM_AVX2_INLINE static __m256d Spread(Vector x, Vector /*lower*/, __m256i half_ulp) {
+    const __m256i bits = _mm256_castpd_si256(_mm256_cvtps_pd(_mm_add_ps(x, _mm_setzero_ps())));
     const __m256i sign = _mm256_cmpgt_epi64(_mm256_setzero_si256(), bits);
-    const __m256i half_ulp = _mm256_set1_epi64x(int64_t{1} << 28);
     return _mm256_castsi256_pd(
         _mm256_add_epi64(bits, _mm256_sub_epi64(_mm256_xor_si256(half_ulp, sign), sign)));
   }
@@ -57,10 +55,10 @@ struct Four<double> {
   }
   HISTOGRAM_AVX2_INLINE static Vector Fill(double x) { return _mm256_set1_pd(x); }
   HISTOGRAM_AVX2_INLINE static int In(Vector x, Vector lower, Vector upper) {
-    return _mm256_movemask_pd(_mm256_and_pd(_mm256_cmp_pd(x, lower, _CMP_GE_OQ),
-                                            _mm256_cmp_pd(x, upper, _CMP_LE_OQ)));
+    return _mm256_movemask_pd(
+        _mm256_and_pd(_mm256_cmp_pd(x, lower, _CMP_GE_OQ), _mm256_cmp_pd(x, upper, _CMP_LE_OQ)));
   }
-  HISTOGRAM_AVX2_INLINE static __m256d Spread(Vector x, Vector /*lower*/) { return x; }
+  HISTOGRAM_AVX2_INLINE static __m256d Spread(Vector x, Vector /*lower*/, __m256i) { return x; }
 };
 
 template <typename C>
@@ -73,10 +71,9 @@ struct Four32 {
   HISTOGRAM_AVX2_INLINE static int In(Vector x, Vector lower, Vector upper) {
     // As unsigned numbers from the lowest on: one comparison.
     const __m128i from = _mm_sub_epi32(x, lower), span = _mm_sub_epi32(upper, lower);
-    return _mm_movemask_ps(
-        _mm_castsi128_ps(_mm_cmpeq_epi32(_mm_max_epu32(from, span), span)));
+    return _mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(_mm_max_epu32(from, span), span)));
   }
-  HISTOGRAM_AVX2_INLINE static __m256d Spread(Vector x, Vector lower) {
+  HISTOGRAM_AVX2_INLINE static __m256d Spread(Vector x, Vector lower, __m256i) {
     // Unsigned to double: as a signed number 2^31 less, and 2^31 more.
     const __m128i from = _mm_sub_epi32(x, lower);
     const __m128i less = _mm_xor_si128(from, _mm_set1_epi32(std::numeric_limits<int32_t>::min()));
@@ -92,6 +89,8 @@ template <typename C>
 struct Constants {
   typename Four<C>::Vector lower, upper;
   __m256d scale, offset, error, far_error;
+  __m256i half_ulp;
+  __m128i last;
 };
 
 template <typename C>
@@ -101,19 +100,17 @@ HISTOGRAM_AVX2_INLINE void SlotsOfFour(const Bins<C>& bins, const Constants<C>& 
   using F = Four<C>;
   const typename F::Vector x = F::Load(samples);
   const __m256d position =
-      _mm256_add_pd(_mm256_mul_pd(F::Spread(x, k.lower), k.scale), k.offset);
+      _mm256_add_pd(_mm256_mul_pd(F::Spread(x, k.lower, k.half_ulp), k.scale), k.offset);
   const __m128i bin = _mm256_cvttpd_epi32(position);
   const __m256d rest = _mm256_sub_pd(position, _mm256_cvtepi32_pd(bin));
-  const int unsure =
-      _mm256_movemask_pd(_mm256_or_pd(_mm256_cmp_pd(rest, k.error, _CMP_LE_OQ),
-                                      _mm256_cmp_pd(rest, k.far_error, _CMP_GE_OQ)));
+  const int unsure = _mm256_movemask_pd(_mm256_or_pd(_mm256_cmp_pd(rest, k.error, _CMP_LE_OQ),
+                                                     _mm256_cmp_pd(rest, k.far_error, _CMP_GE_OQ)));
   const int in = F::In(x, k.lower, k.upper);
-  _mm_store_si128(reinterpret_cast<__m128i*>(slots), bin);
+  _mm_store_si128(reinterpret_cast<__m128i*>(slots), _mm_min_epi32(bin, k.last));
   if (in == 0xF && unsure == 0) return;
   for (size_t i = 0; i < kVector; ++i) {
     if ((in >> i & 1) != 0 && (unsure >> i & 1) == 0) continue;
-    slots[i] = internal::SlotOf(bins, bin_count,
-                                internal::LoadBits<C>(samples + i * sizeof(C)));
+    slots[i] = internal::SlotOf(bins, bin_count, internal::LoadBits<C>(samples + i * sizeof(C)));
   }
 }
 
@@ -127,6 +124,8 @@ HISTOGRAM_AVX2 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const s
       .offset = _mm256_set1_pd(bins.guess.offset),
       .error = _mm256_set1_pd(bins.guess.error),
       .far_error = _mm256_set1_pd(1 - bins.guess.error),
+      .half_ulp = _mm256_set1_epi64x(static_cast<int64_t>(bins.guess.half_ulp)),
+      .last = _mm_set1_epi32(static_cast<int32_t>(bins.thresholds.size() - 1)),
   };
   for (size_t b = 0; b < blocks; ++b) {
     alignas(64) uint32_t slots[kBlock];
@@ -156,11 +155,16 @@ void CountTypedAvx2(const internal::PlanData& plan, const std::byte* samples, si
     CountTypedScalar(plan, samples, count, row);
   };
   switch (plan.type) {
-    case SampleType::kF32: return count_as(std::get<Bins<float>>(plan.bins));
-    case SampleType::kF64: return count_as(std::get<Bins<double>>(plan.bins));
-    case SampleType::kU32: return count_as(std::get<Bins<uint32_t>>(plan.bins));
-    case SampleType::kI32: return count_as(std::get<Bins<int32_t>>(plan.bins));
-    default: return CountTypedScalar(plan, samples, count, row);
+    case SampleType::kF32:
+      return count_as(std::get<Bins<float>>(plan.bins));
+    case SampleType::kF64:
+      return count_as(std::get<Bins<double>>(plan.bins));
+    case SampleType::kU32:
+      return count_as(std::get<Bins<uint32_t>>(plan.bins));
+    case SampleType::kI32:
+      return count_as(std::get<Bins<int32_t>>(plan.bins));
+    default:
+      return CountTypedScalar(plan, samples, count, row);
   }
 }
 

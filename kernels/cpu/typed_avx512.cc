@@ -1,6 +1,6 @@
 // Eight samples of 32 or 64 bits at a time: their positions in double by a product and a sum, the
-// bins by truncation. Where a plan's guess is not proven, positions near an integer are settled by a
-// gather of their thresholds.
+// bins by truncation. Where a plan's guess is not proven, positions near an integer are settled by
+// a gather of their thresholds.
 #include <algorithm>
 #include <type_traits>
 
@@ -42,11 +42,10 @@ struct Eight<float> {
   HISTOGRAM_AVX512_INLINE static __mmask8 Nan(Vector a) {
     return _mm256_cmp_ps_mask(a, a, _CMP_UNORD_Q);
   }
-  HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector /*lower*/) {
+  HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector /*lower*/, __m512i half_ulp) {
     const __m512i bits =
         _mm512_castpd_si512(_mm512_cvtps_pd(_mm256_add_ps(x, _mm256_setzero_ps())));
     const __m512i sign = _mm512_srai_epi64(bits, 63);
-    const __m512i half_ulp = _mm512_set1_epi64(int64_t{1} << 28);
     return _mm512_castsi512_pd(
         _mm512_add_epi64(bits, _mm512_sub_epi64(_mm512_xor_si512(half_ulp, sign), sign)));
   }
@@ -68,7 +67,7 @@ struct Eight<double> {
   HISTOGRAM_AVX512_INLINE static __mmask8 Nan(Vector a) {
     return _mm512_cmp_pd_mask(a, a, _CMP_UNORD_Q);
   }
-  HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector /*lower*/) { return x; }
+  HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector /*lower*/, __m512i) { return x; }
   HISTOGRAM_AVX512_INLINE static Vector Gather(const double* thresholds, __m256i index) {
     return _mm512_i32gather_pd(index, thresholds, 8);
   }
@@ -88,7 +87,7 @@ struct Eight32 {
     return std::is_signed_v<C> ? _mm256_cmpge_epi32_mask(a, b) : _mm256_cmpge_epu32_mask(a, b);
   }
   HISTOGRAM_AVX512_INLINE static __mmask8 Nan(Vector /*a*/) { return 0; }
-  HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector lower) {
+  HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector lower, __m512i) {
     return _mm512_cvtepu32_pd(_mm256_sub_epi32(x, lower));
   }
   HISTOGRAM_AVX512_INLINE static Vector Gather(const C* thresholds, __m256i index) {
@@ -112,7 +111,7 @@ struct Eight64 {
     return std::is_signed_v<C> ? _mm512_cmpge_epi64_mask(a, b) : _mm512_cmpge_epu64_mask(a, b);
   }
   HISTOGRAM_AVX512_INLINE static __mmask8 Nan(Vector /*a*/) { return 0; }
-  HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector lower) {
+  HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector lower, __m512i) {
     return _mm512_cvtepu64_pd(_mm512_sub_epi64(x, lower));
   }
   HISTOGRAM_AVX512_INLINE static Vector Gather(const C* thresholds, __m256i index) {
@@ -131,14 +130,13 @@ struct Outside {
 // The bins of the samples of `unsure`, whose positions are near an integer.
 template <typename C>
 HISTOGRAM_AVX512_INLINE __m256i Settle(const Bins<C>& bins, typename Eight<C>::Vector x,
-                                       __m512d position, __m256i bin, __mmask8 unsure) {
-  const __m256i last = _mm256_set1_epi32(static_cast<int32_t>(bins.thresholds.size() - 1));
-  const __m256i nearest = _mm256_min_epi32(
-      last, _mm512_cvttpd_epi32(_mm512_add_pd(position, _mm512_set1_pd(0.5))));
+                                       __m512d position, __m256i bin, __m256i last,
+                                       __mmask8 unsure) {
+  const __m256i nearest =
+      _mm256_min_epi32(last, _mm512_cvttpd_epi32(_mm512_add_pd(position, _mm512_set1_pd(0.5))));
   // Only `unsure` samples have a position that is an index; the others gather the first threshold.
   const __m256i index = _mm256_maskz_mov_epi32(unsure, nearest);
-  const __mmask8 reached =
-      Eight<C>::NotBelow(x, Eight<C>::Gather(bins.thresholds.data(), index));
+  const __mmask8 reached = Eight<C>::NotBelow(x, Eight<C>::Gather(bins.thresholds.data(), index));
   const __m256i settled = _mm256_mask_sub_epi32(nearest, static_cast<__mmask8>(~reached), nearest,
                                                 _mm256_set1_epi32(1));
   return _mm256_mask_mov_epi32(bin, unsure, settled);
@@ -148,7 +146,8 @@ template <typename C>
 struct Constants {
   typename Eight<C>::Vector lower, upper;
   __m512d scale, offset, error, far_error;
-  __m256i discarded;
+  __m512i half_ulp;
+  __m256i last, discarded;
 };
 
 // Writes the slots of eight samples; those outside are counted in `outside`.
@@ -162,16 +161,16 @@ HISTOGRAM_AVX512_INLINE void SlotsOfEight(const Bins<C>& bins, const Constants<C
   const __mmask8 to_upper = E::NotBelow(k.upper, x);
   const auto in = static_cast<__mmask8>(from_lower & to_upper);
   const __m512d position =
-      _mm512_add_pd(_mm512_mul_pd(E::Spread(x, k.lower), k.scale), k.offset);
+      _mm512_add_pd(_mm512_mul_pd(E::Spread(x, k.lower, k.half_ulp), k.scale), k.offset);
   __m256i bin = _mm512_cvttpd_epi32(position);
   if constexpr (!kProven) {
     const __m512d rest = _mm512_sub_pd(position, _mm512_cvtepi32_pd(bin));
-    const auto unsure =
-        static_cast<__mmask8>((_mm512_cmp_pd_mask(rest, k.error, _CMP_LE_OQ) |
-                               _mm512_cmp_pd_mask(rest, k.far_error, _CMP_GE_OQ)) &
-                              in);
-    if (unsure != 0) bin = Settle(bins, x, position, bin, unsure);
+    const auto unsure = static_cast<__mmask8>((_mm512_cmp_pd_mask(rest, k.error, _CMP_LE_OQ) |
+                                               _mm512_cmp_pd_mask(rest, k.far_error, _CMP_GE_OQ)) &
+                                              in);
+    if (unsure != 0) bin = Settle(bins, x, position, bin, k.last, unsure);
   }
+  bin = _mm256_min_epi32(bin, k.last);
   if (in != 0xFF) {
     bin = _mm256_mask_mov_epi32(k.discarded, in, bin);
     const auto nan = static_cast<unsigned>(E::Nan(x));
@@ -194,6 +193,8 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, const std::byte* samples,
       .offset = _mm512_set1_pd(bins.guess.offset),
       .error = _mm512_set1_pd(bins.guess.error),
       .far_error = _mm512_set1_pd(1 - bins.guess.error),
+      .half_ulp = _mm512_set1_epi64(static_cast<int64_t>(bins.guess.half_ulp)),
+      .last = _mm256_set1_epi32(static_cast<int32_t>(bins.thresholds.size() - 1)),
       .discarded = _mm256_set1_epi32(static_cast<int32_t>(counters.discarded())),
   };
   Outside seen;

@@ -14,11 +14,10 @@ bool IsNarrow(const internal::PlanData& plan) { return !plan.slot_of_pattern.emp
 
 // Wide samples of which some are in bins, and whose guess is usable.
 bool IsGuess(const internal::PlanData& plan) {
-  return !IsNarrow(plan) && std::visit(
-                                [](const auto& bins) {
-                                  return !bins.thresholds.empty() && bins.guess.usable();
-                                },
-                                plan.bins);
+  return !IsNarrow(plan) &&
+         std::visit(
+             [](const auto& bins) { return !bins.thresholds.empty() && bins.guess.usable(); },
+             plan.bins);
 }
 
 bool IsGuessWithoutLongIntegers(const internal::PlanData& plan) {

@@ -39,7 +39,8 @@ double ErrorOf(const Guess<C>& guess, std::span<const C> thresholds, C upper) {
     const double middle = static_cast<double>(i);
     const double low = position(thresholds[i]) - (middle - 0.5);
     const double high = (middle + 0.5) - position(last ? upper : Previous(thresholds[i + 1]));
-    if (!(std::isfinite(low) && std::isfinite(high))) return std::numeric_limits<double>::infinity();
+    if (!(std::isfinite(low) && std::isfinite(high)))
+      return std::numeric_limits<double>::infinity();
     error = std::max({error, -low, -high});
   }
   return error;
@@ -97,8 +98,8 @@ Cells MakeCells(std::span<const C> thresholds, C upper) {
   return cells;
 }
 
-#define HISTOGRAM_TYPED_PLAN(C)                                                     \
-  template Guess<C> ProveGuess(std::span<const C>, C, double, double);              \
+#define HISTOGRAM_TYPED_PLAN(C)                                        \
+  template Guess<C> ProveGuess(std::span<const C>, C, double, double); \
   template Cells MakeCells(std::span<const C>, C)
 HISTOGRAM_TYPED_PLAN(float);
 HISTOGRAM_TYPED_PLAN(double);

@@ -25,8 +25,8 @@ struct Guess {
 // distance of an edge.
 //
 // `thresholds` hold the least sample of each bin, non-decreasing; two that are equal have an empty
-// bin between them. `upper` is the greatest sample of the last bin. `first_edge` and `last_edge` are
-// the ends of the binning.
+// bin between them. `upper` is the greatest sample of the last bin. `first_edge` and `last_edge`
+// are the ends of the binning.
 template <typename C>
 Guess<C> ProveGuess(std::span<const C> thresholds, C upper, double first_edge, double last_edge);
 

@@ -18,10 +18,10 @@
 
 namespace histogram::testing {
 
-inline constexpr SampleType kAllTypes[] = {
-    SampleType::kU8,  SampleType::kI8,  SampleType::kU16, SampleType::kI16,
-    SampleType::kU32, SampleType::kI32, SampleType::kU64, SampleType::kI64,
-    SampleType::kF16, SampleType::kBf16, SampleType::kF32, SampleType::kF64};
+inline constexpr SampleType kAllTypes[] = {SampleType::kU8,   SampleType::kI8,  SampleType::kU16,
+                                           SampleType::kI16,  SampleType::kU32, SampleType::kI32,
+                                           SampleType::kU64,  SampleType::kI64, SampleType::kF16,
+                                           SampleType::kBf16, SampleType::kF32, SampleType::kF64};
 
 // A long double holds each value of each type exactly (64 bits of mantissa).
 static_assert(std::numeric_limits<long double>::digits >= 64);
@@ -34,8 +34,7 @@ inline Histogram PlainHistogram(std::span<const std::byte> bytes, SampleType typ
   internal::VisitSample(type, [&]<typename S>(S) {
     using Bits = typename S::Bits;
     for (size_t i = 0; i < bytes.size(); i += sizeof(Bits)) {
-      const auto x =
-          static_cast<long double>(S::Widen(internal::LoadBits<Bits>(bytes.data() + i)));
+      const auto x = static_cast<long double>(S::Widen(internal::LoadBits<Bits>(bytes.data() + i)));
       ++h.samples;
       if (std::isnan(x)) {
         ++h.nan;
@@ -103,8 +102,7 @@ inline void AppendOnEdges(SampleType type, const std::vector<double>& edges, siz
                           std::mt19937_64& random, std::vector<std::byte>& bytes) {
   internal::VisitSample(type, [&]<typename S>(S) {
     for (size_t i = 0; i < count; ++i) {
-      const auto bits =
-          Near<S>(edges[random() % edges.size()], static_cast<int>(random() % 5) - 2);
+      const auto bits = Near<S>(edges[random() % edges.size()], static_cast<int>(random() % 5) - 2);
       const size_t at = bytes.size();
       bytes.resize(at + sizeof(bits));
       std::memcpy(bytes.data() + at, &bits, sizeof(bits));

@@ -27,8 +27,9 @@ inline constexpr uint32_t kOutsideSlots = 3;
 // How the bin of a sample is found.
 //
 // By guess: a multiply-add gives the position less a half, f; its nearest integer k is the bin
-// where |f - k| < sure. Elsewhere the bin is k or a neighbour, and one threshold decides. That holds
-// because the multiply-add is monotone: GuessOf (typed_plan.h) looks at both ends of each bin.
+// where |f - k| < sure. Elsewhere the bin is k or a neighbour, and one threshold decides. That
+// holds because the multiply-add is monotone: GuessOf (typed_plan.h) looks at both ends of each
+// bin.
 //
 // By key: the order-preserving key of the sample names a cell, and the cell the least and the
 // greatest bin that its samples can be in; a search between them decides. `sure` is 0 then.
@@ -93,7 +94,6 @@ struct TypedLaunch {
   const DeviceTraits* device = nullptr;
   cudaStream_t stream = nullptr;
 };
-
 
 // Queues the count on launch.stream. REQUIRES: C is the type in which launch.type is compared.
 // Defined for float, double and the integers of 32 and 64 bits.

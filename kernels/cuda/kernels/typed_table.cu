@@ -4,12 +4,12 @@
 // meet in different words. Words are permuted within their line of 32 by the number of the line:
 // bins that are multiples of 32 lie in different banks.
 //
-// What does not fit into shared memory is counted in parts: each launch reads all samples and counts
-// those of its bins. Samples outside all bins are counted with the first part.
+// What does not fit into shared memory is counted in parts: each launch reads all samples and
+// counts those of its bins. Samples outside all bins are counted with the first part.
 //
-// A bin's address comes from the bits of a float: 1.5 * 2^23 added to f leaves the nearest integer in
-// the low bits (1.5 * 2^52 for a double). Neither a conversion nor a rounding instruction is needed,
-// of which a multiprocessor has a quarter of the rate.
+// A bin's address comes from the bits of a float: 1.5 * 2^23 added to f leaves the nearest integer
+// in the low bits (1.5 * 2^52 for a double). Neither a conversion nor a rounding instruction is
+// needed, of which a multiprocessor has a quarter of the rate.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -201,8 +201,7 @@ __global__ void __launch_bounds__(kThreads, kLoads == 2 ? 2 : 1)
       sum += table[Permuted((slot << part.copies_log2) + c)];
     }
     if (sum == 0) continue;
-    const uint32_t at =
-        slot < part.size ? part.first + slot : part.bins.bins + (slot - part.size);
+    const uint32_t at = slot < part.size ? part.first + slot : part.bins.bins + (slot - part.size);
     atomicAdd(&part.counts[at], static_cast<unsigned long long>(sum));
   }
 }
@@ -221,8 +220,8 @@ struct Layout {
 
 Layout LayoutFor(uint32_t bins, uint32_t threshold_bytes, const DeviceTraits& device) {
   const uint32_t of_one = device.shared_bytes_max;
-  const uint32_t of_two = std::min(
-      of_one, device.shared_bytes_multiprocessor / 2 - device.shared_bytes_reserved);
+  const uint32_t of_two =
+      std::min(of_one, device.shared_bytes_multiprocessor / 2 - device.shared_bytes_reserved);
   const auto table_bytes = [](uint32_t part_bins, uint32_t copies) {
     return uint64_t{WholeLines(uint64_t{part_bins + kOutsideSlots} * copies)} * 4;
   };
@@ -306,9 +305,12 @@ absl::Status EnqueueAs(const TypedLaunch& launch, const TypedBins<typename S::Co
 template <>
 absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<float>& bins) {
   switch (launch.type) {
-    case SampleType::kF16: return EnqueueAs<Float16>(launch, bins);
-    case SampleType::kBf16: return EnqueueAs<Bfloat16>(launch, bins);
-    default: return EnqueueAs<Float32>(launch, bins);
+    case SampleType::kF16:
+      return EnqueueAs<Float16>(launch, bins);
+    case SampleType::kBf16:
+      return EnqueueAs<Bfloat16>(launch, bins);
+    default:
+      return EnqueueAs<Float32>(launch, bins);
   }
 }
 template <>
@@ -318,17 +320,23 @@ absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<double>& bi
 template <>
 absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<uint32_t>& bins) {
   switch (launch.type) {
-    case SampleType::kU8: return EnqueueAs<Plain<uint8_t, uint32_t>>(launch, bins);
-    case SampleType::kU16: return EnqueueAs<Plain<uint16_t, uint32_t>>(launch, bins);
-    default: return EnqueueAs<Plain<uint32_t, uint32_t>>(launch, bins);
+    case SampleType::kU8:
+      return EnqueueAs<Plain<uint8_t, uint32_t>>(launch, bins);
+    case SampleType::kU16:
+      return EnqueueAs<Plain<uint16_t, uint32_t>>(launch, bins);
+    default:
+      return EnqueueAs<Plain<uint32_t, uint32_t>>(launch, bins);
   }
 }
 template <>
 absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<int32_t>& bins) {
   switch (launch.type) {
-    case SampleType::kI8: return EnqueueAs<Plain<int8_t, int32_t>>(launch, bins);
-    case SampleType::kI16: return EnqueueAs<Plain<int16_t, int32_t>>(launch, bins);
-    default: return EnqueueAs<Plain<int32_t, int32_t>>(launch, bins);
+    case SampleType::kI8:
+      return EnqueueAs<Plain<int8_t, int32_t>>(launch, bins);
+    case SampleType::kI16:
+      return EnqueueAs<Plain<int16_t, int32_t>>(launch, bins);
+    default:
+      return EnqueueAs<Plain<int32_t, int32_t>>(launch, bins);
   }
 }
 template <>

@@ -12,7 +12,18 @@
 namespace histogram {
 
 enum class SampleType : uint8_t {
-  kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF16, kBf16, kF32, kF64,
+  kU8,
+  kI8,
+  kU16,
+  kI16,
+  kU32,
+  kI32,
+  kU64,
+  kI64,
+  kF16,
+  kBf16,
+  kF32,
+  kF64,
 };
 inline constexpr size_t kSampleTypes = 12;
 

@@ -8,8 +8,8 @@
 //   while (ReadChunk(chunk)) histogram::AddSamples(chunk, *plan, sum);
 //   histogram::Merge(theirs, sum);
 //
-// Samples may lie at any address; those of several bytes are little-endian. NaN is counted apart, -0.0
-// equals 0.0, and an infinity is below or above.
+// Samples may lie at any address; those of several bytes are little-endian. NaN is counted apart,
+// -0.0 equals 0.0, and an infinity is below or above.
 //
 // Thread-safe: functions without state.
 #ifndef HISTOGRAM_TYPED_H_
@@ -34,8 +34,8 @@ Histogram EmptyHistogram(const Plan& plan);
 // REQUIRES: samples.size() is a multiple of SampleBytes(plan.type()); `into` is of as many bins.
 void AddSamples(std::span<const std::byte> samples, const Plan& plan, Histogram& into);
 
-// The same on up to `threads` threads, the calling one among them; 0: as many as this process may use
-// cores. Fewer where there is too little for each.
+// The same on up to `threads` threads, the calling one among them; 0: as many as this process may
+// use cores. Fewer where there is too little for each.
 void AddSamples(std::span<const std::byte> samples, const Plan& plan, uint32_t threads,
                 Histogram& into);
 
@@ -54,8 +54,8 @@ Histogram Count(std::span<const Number, kExtent> samples, const Plan& plan) {
 // The name of the kernel by which this processor counts the plan.
 std::string_view KernelName(const Plan& plan);
 
-// The least and the greatest sample. For types of 64-bit integers the bounds are rounded outwards to
-// doubles.
+// The least and the greatest sample. For types of 64-bit integers the bounds are rounded outwards
+// to doubles.
 struct Extent {
   double least = 0, greatest = 0;
   bool finite = true;  // no NaN, no infinity; where not, the bounds are those of the other samples
