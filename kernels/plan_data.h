@@ -80,6 +80,12 @@ struct Cells {
 };
 
 template <typename C>
+struct Bins;
+// REQUIRES: there are thresholds.
+template <typename C>
+Cells MakeCells(const Bins<C>& bins);
+
+template <typename C>
 struct Bins {
   // thresholds[i]: the least sample of bin i. Non-decreasing; where two are equal the first of the
   // two bins is empty. Bins beyond the last threshold are empty: no sample reaches them.

@@ -5,6 +5,7 @@
 #define HISTOGRAM_KERNELS_SLOT_H_
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -16,7 +17,9 @@ namespace histogram::internal {
 // no thresholds.
 template <typename C>
 inline uint32_t OutsideSlot(const Bins<C>& bins, uint32_t bin_count, C x) {
-  if (x != x) return bin_count + kNanSlot;
+  if constexpr (std::is_floating_point_v<C>) {
+    if (std::isnan(x)) return bin_count + kNanSlot;
+  }
   if (bins.all_below || x < bins.lower) return bin_count + kBelowSlot;
   return bin_count + kAboveSlot;
 }
@@ -25,7 +28,7 @@ inline uint32_t OutsideSlot(const Bins<C>& bins, uint32_t bin_count, C x) {
 // REQUIRES: lower <= x <= upper; `position` is x's.
 template <typename C>
 inline uint32_t Settle(const Bins<C>& bins, double position, C x) {
-  const auto nearest = static_cast<uint32_t>(position + 0.5);
+  const auto nearest = static_cast<uint32_t>(std::lround(position));
   const bool reached = nearest < bins.thresholds.size() && x >= bins.thresholds[nearest];
   return reached ? nearest : nearest - 1;
 }

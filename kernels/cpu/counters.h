@@ -21,13 +21,13 @@ class Counters {
   // Tables of `slots` counters and one more, for what shall not be counted. Takes its memory from
   // the thread; one object of this class a thread at a time.
   explicit Counters(size_t slots) : slots_(slots), stride_((slots + 1 + 15) / 16 * 16) {
-    memory_.assign(stride_ * kTables, 0);
-    for (size_t t = 0; t < kTables; ++t) tables_[t] = memory_.data() + t * stride_;
+    Memory().assign(stride_ * kTables, 0);
+    for (size_t t = 0; t < kTables; ++t) tables_[t] = Memory().data() + t * stride_;
   }
   Counters(const Counters&) = delete;
   Counters& operator=(const Counters&) = delete;
   ~Counters() {
-    if (memory_.size() > kKeptMax) std::vector<uint32_t>().swap(memory_);
+    if (Memory().size() > kKeptMax) std::vector<uint32_t>().swap(Memory());
   }
 
   uint32_t discarded() const { return static_cast<uint32_t>(slots_); }
@@ -57,7 +57,11 @@ class Counters {
  private:
   static constexpr size_t kKeptMax = size_t{1} << 20;
 
-  static inline thread_local std::vector<uint32_t> memory_;
+  static std::vector<uint32_t>& Memory() {
+    static thread_local std::vector<uint32_t> memory;
+    return memory;
+  }
+
   const size_t slots_, stride_;
   uint32_t* tables_[kTables];
 };

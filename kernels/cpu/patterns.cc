@@ -16,9 +16,9 @@ constexpr size_t kPatterns16 = 65536;
 constexpr size_t kTableSamplesMin = kPatterns16;
 constexpr size_t kSamplesMax = size_t{1} << 31;
 
-void Fold(const internal::PlanData& plan, const uint64_t* values, uint64_t* counters) {
+void Fold(const internal::PlanData& plan, const uint64_t* values, uint64_t* row) {
   for (size_t v = 0; v < plan.slot_of_pattern.size(); ++v) {
-    counters[plan.slot_of_pattern[v]] += values[v];
+    row[plan.slot_of_pattern[v]] += values[v];
   }
 }
 
@@ -44,10 +44,10 @@ void CountValues16(const std::byte* samples, size_t count, uint32_t* table) {
 }
 
 void CountPatterns16(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                     uint64_t* counters) {
+                     uint64_t* row) {
   if (count < kTableSamplesMin) {
     for (size_t i = 0; i < count; ++i) {
-      ++counters[plan.slot_of_pattern[internal::LoadBits<uint16_t>(samples + i * 2)]];
+      ++row[plan.slot_of_pattern[internal::LoadBits<uint16_t>(samples + i * 2)]];
     }
     return;
   }
@@ -61,18 +61,18 @@ void CountPatterns16(const internal::PlanData& plan, const std::byte* samples, s
     for (size_t v = 0; v < kPatterns16; ++v) values[v] += table[v];
     done += part;
   }
-  Fold(plan, values.data(), counters);
+  Fold(plan, values.data(), row);
 }
 
 }  // namespace
 
 void CountPatterns(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                   uint64_t* counters) {
-  if (SampleBytes(plan.type) == 2) return CountPatterns16(plan, samples, count, counters);
+                   uint64_t* row) {
+  if (SampleBytes(plan.type) == 2) return CountPatterns16(plan, samples, count, row);
   ValueCounts values{};
   const Fragment fragment(reinterpret_cast<const uint8_t*>(samples), count);
   DefaultKernel(count).count({&fragment, 1}, values.data());
-  Fold(plan, values.data(), counters);
+  Fold(plan, values.data(), row);
 }
 
 }  // namespace histogram::cpu

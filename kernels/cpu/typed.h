@@ -16,9 +16,9 @@
 
 namespace histogram::cpu {
 
-// Adds `count` samples at `samples`, of any alignment, to `counters`: SlotCount of the plan's bins.
+// Adds `count` samples at `samples`, of any alignment, to `row`: SlotCount of the plan's bins.
 using TypedCount = void (*)(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                            uint64_t* counters);
+                            uint64_t* row);
 
 struct TypedKernel {
   std::string_view name;
@@ -38,16 +38,16 @@ const TypedKernel& FastestTyped(const internal::PlanData& plan);
 
 // What the files of the kernels offer to the registry.
 void CountTypedScalar(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                      uint64_t* counters);
+                      uint64_t* row);
 // Types of 8 and 16 bits: counts each value, then folds.
 void CountPatterns(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                   uint64_t* counters);
+                   uint64_t* row);
 // Types of 32 and 64 bits whose guess is usable. REQUIRES: HasAvx512Typed().
 void CountTypedAvx512(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                      uint64_t* counters);
+                      uint64_t* row);
 // Types f32, f64, i32 and u32 whose guess is usable. REQUIRES: HasAvx2().
 void CountTypedAvx2(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                    uint64_t* counters);
+                    uint64_t* row);
 
 }  // namespace histogram::cpu
 

@@ -57,13 +57,13 @@ void Count(const internal::Bins<typename S::Compare>& bins, uint32_t bin_count,
 }  // namespace
 
 void CountTypedScalar(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                      uint64_t* counters) {
+                      uint64_t* row) {
   internal::VisitSample(plan.type, [&]<typename S>(S) {
     const auto& bins = std::get<internal::Bins<typename S::Compare>>(plan.bins);
     for (size_t done = 0; done < count;) {
       const size_t part = std::min(count - done, Counters::kSamplesMax);
       Count<S>(bins, plan.binning.bin_count(), samples + done * sizeof(typename S::Bits), part,
-               counters);
+               row);
       done += part;
     }
   });

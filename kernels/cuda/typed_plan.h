@@ -1,13 +1,16 @@
-// How a device finds the bins of a plan: the multiply-add and its proof, or the table of cells.
+// A plan on a device: the multiply-add in the device's favourite precision and its proof, and the
+// thresholds in device memory.
 //
-// Host code and plain data; thread-safe.
+// A DevicePlan is immutable; share it between threads and streams of its device.
 #ifndef HISTOGRAM_CUDA_TYPED_PLAN_H_
 #define HISTOGRAM_CUDA_TYPED_PLAN_H_
 
-#include <cstdint>
-#include <span>
-#include <vector>
+#include <histogram/plan.h>
 
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "kernels/cuda/device/resources.h"
 #include "kernels/cuda/kernels/typed.h"
 
 namespace histogram::cuda {
@@ -23,21 +26,33 @@ struct Guess {
 // of bin i lies further outside [i - 0.5, i + 0.5] than one of these two. Where the furthest of all
 // is less than a quarter of a bin away, the guess is off by one at most, and only within that
 // distance of an edge.
-//
-// `thresholds` hold the least sample of each bin, non-decreasing; two that are equal have an empty
-// bin between them. `upper` is the greatest sample of the last bin. `first_edge` and `last_edge`
-// are the ends of the binning.
 template <typename C>
-Guess<C> ProveGuess(std::span<const C> thresholds, C upper, double first_edge, double last_edge);
+Guess<C> ProveGuess(const internal::Bins<C>& bins, const Binning& binning);
 
-// For samples by their key: cell c holds those with (key - key of the lowest) >> shift == c, which
-// are in bins [candidates[c], candidates[c + 1]].
-struct Cells {
-  uint32_t shift = 0;
-  std::vector<uint32_t> candidates;
+class DevicePlan {
+ public:
+  // On the current device. Waits for the copy.
+  static absl::StatusOr<DevicePlan> Make(const Plan& plan);
+
+  // Queues the count of samples of the plan's type.
+  absl::Status Enqueue(const TypedLaunch& launch) const;
+
+  const Plan& plan() const { return plan_; }
+  // REQUIRES: C is the type that the plan's samples are compared in.
+  template <typename C>
+  const TypedBins<C>& bins() const {
+    return std::get<TypedBins<C>>(bins_);
+  }
+
+ private:
+  explicit DevicePlan(Plan plan) : plan_(std::move(plan)) {}
+
+  Plan plan_;
+  DeviceBuffer thresholds_, candidates_;
+  std::variant<TypedBins<float>, TypedBins<double>, TypedBins<uint32_t>, TypedBins<int32_t>,
+               TypedBins<uint64_t>, TypedBins<int64_t>>
+      bins_;
 };
-template <typename C>
-Cells MakeCells(std::span<const C> thresholds, C upper);
 
 }  // namespace histogram::cuda
 

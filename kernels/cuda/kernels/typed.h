@@ -11,18 +11,18 @@
 #include <cuda_runtime_api.h>
 #include <histogram/sample_type.h>
 
-#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
 
 #include "absl/status/status.h"
 #include "kernels/cuda/kernels/kernel.h"
+#include "kernels/plan_data.h"
 
 namespace histogram::cuda {
 
 // Behind the bins of a row: samples below the first edge, above the last one, and NaN.
-inline constexpr uint32_t kOutsideSlots = 3;
+using internal::kOutsideSlots;
 
 // How the bin of a sample is found.
 //
@@ -38,27 +38,14 @@ struct TypedBins {
   using Guess = std::conditional_t<sizeof(C) == 8, double, float>;
 
   C lower = {}, upper = {};
-  uint32_t bins = 0;
+  bool none = false, all_below = false;  // no sample is in any bin; every one is below
+  uint32_t bins = 0;                     // of the row
+  uint32_t reached = 0;                  // bins that have a threshold; no sample is in a later one
   Guess scale = 0, offset = 0, sure = 0;
-  const C* thresholds = nullptr;         // device memory, `bins` of them
+  const C* thresholds = nullptr;         // device memory, `reached` of them
   const uint32_t* candidates = nullptr;  // device memory, cells + 1
   uint32_t cell_shift = 0;
 };
-
-// An order-preserving key of 32 or 64 bits. REQUIRES: no NaN; -0.0 was made +0.0.
-template <typename C>
-__host__ __device__ inline auto KeyOf(C x) {
-  using Bits = std::conditional_t<sizeof(C) == 8, uint64_t, uint32_t>;
-  constexpr Bits kSign = Bits{1} << (sizeof(C) * 8 - 1);
-  if constexpr (std::is_floating_point_v<C>) {
-    const Bits bits = std::bit_cast<Bits>(x);
-    return (bits & kSign) != 0 ? static_cast<Bits>(~bits) : static_cast<Bits>(bits | kSign);
-  } else if constexpr (std::is_signed_v<C>) {
-    return static_cast<Bits>(static_cast<Bits>(x) ^ kSign);
-  } else {
-    return static_cast<Bits>(x);
-  }
-}
 
 // The position of `x` less a half, times the bins: monotone in x on [lower, upper], and the same on
 // host and device. An integer is taken from `lower` first, which is exact.

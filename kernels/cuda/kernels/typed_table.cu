@@ -72,7 +72,8 @@ __device__ inline int32_t LowBits(double x) { return __double2loint(x); }
 template <typename C>
 __device__ inline int32_t Search(const TypedBins<C>& bins, const C* thresholds, C x) {
   if constexpr (std::is_floating_point_v<C>) x += C{0};  // -0.0
-  const auto cell = static_cast<uint32_t>((KeyOf(x) - KeyOf(bins.lower)) >> bins.cell_shift);
+  const auto cell =
+      static_cast<uint32_t>((internal::KeyOf(x) - internal::KeyOf(bins.lower)) >> bins.cell_shift);
   uint32_t low = __ldg(bins.candidates + cell), high = __ldg(bins.candidates + cell + 1);
   while (low < high) {
     const uint32_t middle = (low + high + 1) / 2;
@@ -94,7 +95,8 @@ __device__ inline int32_t SlotByThreshold(const TypedBins<C>& bins, const C* thr
   if (x > bins.upper) return outside + 1;
   if (x != x) return outside + 2;
   const int32_t candidate = k + (upper_half ? 1 : 0);
-  return candidate < outside && x >= thresholds[candidate] ? candidate : candidate - 1;
+  const bool reached = candidate < static_cast<int32_t>(bins.reached) && x >= thresholds[candidate];
+  return reached ? candidate : candidate - 1;
 }
 
 template <bool kGuess, typename C>
@@ -109,9 +111,9 @@ __device__ inline int32_t SlotOf(const TypedBins<C>& bins, const C* thresholds, 
     return SlotByThreshold(bins, thresholds, x, k, rest >= Guess{0});
   } else {
     const auto outside = static_cast<int32_t>(bins.bins);
-    if (x >= bins.lower && x <= bins.upper) return Search(bins, thresholds, x);
-    if (x < bins.lower) return outside;
-    return x > bins.upper ? outside + 1 : outside + 2;
+    if (!bins.none && x >= bins.lower && x <= bins.upper) return Search(bins, thresholds, x);
+    if (bins.all_below || x < bins.lower) return outside;
+    return x >= bins.lower ? outside + 1 : outside + 2;
   }
 }
 
@@ -265,7 +267,7 @@ absl::Status LaunchAll(const TypedLaunch& launch, const TypedBins<typename S::Co
   Part<C> part;
   part.bins = bins;
   part.copies_log2 = layout.copies_log2;
-  part.shared_thresholds = layout.shared_thresholds ? bins.bins : 0;
+  part.shared_thresholds = layout.shared_thresholds ? bins.reached : 0;
   part.counts = launch.counts;
   const uint64_t most_blocks = uint64_t{layout.blocks} * launch.device->multiprocessors;
   for (uint32_t p = 0; p < layout.parts; ++p) {
