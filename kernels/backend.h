@@ -41,7 +41,6 @@ struct KernelInfo {
 // A row of the dispatch table: which kernel serves which workloads, and what it measured.
 struct KernelChoice {
   std::string backend;
-  SampleType sample_type = SampleType::kUint8;
   uint32_t bin_count_max = 0;
   uint64_t payload_bytes_max = 0;
   uint32_t payloads_max = 0;

@@ -4,6 +4,9 @@ include(CMakePackageConfigHelpers)
 include(HistogramInstall)
 set(histogram_package "${CMAKE_INSTALL_LIBDIR}/cmake/histogram")
 file(GLOB histogram_headers CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/include/histogram/*.h")
+if(NOT HISTOGRAM_CUDA_ENABLED)
+  list(FILTER histogram_headers EXCLUDE REGEX "/cuda\\.h$")
+endif()
 install(FILES ${histogram_headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/histogram"
   COMPONENT kernels)
 install(TARGETS histogram_kernels EXPORT histogramKernels

@@ -9,14 +9,11 @@
 
 namespace histogram {
 
-enum class SampleType : uint8_t { kUint8 = 1 };
-
 // A run of payload bytes that somebody else owns.
 using Fragment = std::span<const uint8_t>;
 
 // The shape of a batch, as far as the choice of a kernel depends on it.
 struct Workload {
-  SampleType sample_type = SampleType::kUint8;
   uint32_t bin_count = kByteValues;  // the largest in the batch
   uint64_t payload_bytes = 0;        // the largest payload of the batch
   uint32_t payload_count = 1;

@@ -35,10 +35,23 @@ bool HasAvx512Counting() {
          __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
 }
 
+bool HasAvx512Typed() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl");
+}
+
+bool HasAvx2() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx2");
+}
+
 #else
 
 std::vector<std::string> Features() { return {}; }
 bool HasAvx512Counting() { return false; }
+bool HasAvx512Typed() { return false; }
+bool HasAvx2() { return false; }
 
 #endif
 

@@ -15,6 +15,10 @@ std::vector<std::string> Features();
 // beside them.
 bool HasAvx512Counting();
 
+// What typed_avx512.cc needs: AVX-512 F, DQ and VL.
+bool HasAvx512Typed();
+bool HasAvx2();
+
 }  // namespace histogram::cpu
 
 #endif  // HISTOGRAM_KERNELS_CPU_FEATURES_H_

@@ -169,7 +169,6 @@ std::vector<tuning::Candidate> Candidates() {
 std::vector<KernelChoice> DefaultRows(const std::string& backend, const BackendOptions& options) {
   const auto row = [&](uint64_t payload_bytes_max, uint32_t payloads_max, const char* kernel) {
     return KernelChoice{.backend = backend,
-                        .sample_type = SampleType::kUint8,
                         .bin_count_max = kBinCountMax,
                         .payload_bytes_max = payload_bytes_max,
                         .payloads_max = payloads_max,

@@ -9,14 +9,13 @@ namespace histogram::tuning {
 namespace {
 
 auto Limits(const KernelChoice& row) {
-  return std::make_tuple(row.sample_type, row.bin_count_max, row.payload_bytes_max,
-                         row.payloads_max);
+  return std::make_tuple(row.bin_count_max, row.payload_bytes_max, row.payloads_max);
 }
 
 }  // namespace
 
 bool Serves(const KernelChoice& row, const Workload& workload) {
-  return row.sample_type == workload.sample_type && workload.bin_count <= row.bin_count_max &&
+  return workload.bin_count <= row.bin_count_max &&
          workload.payload_bytes <= row.payload_bytes_max &&
          workload.payload_count <= row.payloads_max;
 }

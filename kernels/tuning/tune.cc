@@ -71,7 +71,6 @@ std::vector<KernelChoice> Tune(const std::string& backend, absl::Span<const Cand
     if (!best.has_value()) continue;
     KernelChoice row;
     row.backend = backend;
-    row.sample_type = cell.measured.sample_type;
     row.bin_count_max = cell.bin_count_max;
     row.payload_bytes_max = cell.payload_bytes_max;
     row.payloads_max = cell.payloads_max;

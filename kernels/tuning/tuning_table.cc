@@ -119,7 +119,6 @@ absl::Status ReadKey(Reader& reader, TuningKey& key) {
 bool ReadRow(const std::string& value, KernelChoice& row) {
   const std::vector<std::string> words = absl::StrSplit(value, ' ');
   if (words.size() != 7 || words[0] != "uint8" || words[4].empty()) return false;
-  row.sample_type = SampleType::kUint8;
   row.kernel = words[4];
   return ReadNumber(words[1], row.bin_count_max) && ReadNumber(words[2], row.payload_bytes_max) &&
          ReadNumber(words[3], row.payloads_max) && ReadNumber(words[5], row.cost_ns) &&

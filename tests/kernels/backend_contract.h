@@ -362,8 +362,7 @@ TEST_P(BackendContractTest, MayGoDownUnderLoad) {
 TEST_P(BackendContractTest, EstimatesGrowWithTheWork) {
   uint64_t previous = 0;
   for (uint64_t bytes = 1024; bytes <= LaneBytes(size_t{1} << 28); bytes *= 4) {
-    const uint64_t ns = backend_->EstimateNs({.sample_type = SampleType::kUint8,
-                                              .bin_count = kByteValues,
+    const uint64_t ns = backend_->EstimateNs({.bin_count = kByteValues,
                                               .payload_bytes = bytes,
                                               .payload_count = 1,
                                               .batch_bytes = bytes});
@@ -372,8 +371,7 @@ TEST_P(BackendContractTest, EstimatesGrowWithTheWork) {
     previous = ns;
   }
   const auto of_count = [this](uint32_t count) {
-    return backend_->EstimateNs({.sample_type = SampleType::kUint8,
-                                 .bin_count = kByteValues,
+    return backend_->EstimateNs({.bin_count = kByteValues,
                                  .payload_bytes = 1024,
                                  .payload_count = count,
                                  .batch_bytes = uint64_t{1024} * count});

@@ -76,13 +76,14 @@ class Binning {
 };
 
 // Counts of bins, and of the samples that went into none.
-// samples == sum(counts) + below + above + ignored.
+// samples == sum(counts) + below + above + ignored + nan.
 struct Histogram {
   std::vector<uint64_t> counts;
   uint64_t samples = 0;
   uint64_t below = 0;
   uint64_t above = 0;
   uint64_t ignored = 0;
+  uint64_t nan = 0;  // of typed samples (typed.h)
 
   friend bool operator==(const Histogram&, const Histogram&) = default;
 };

@@ -1,0 +1,215 @@
+// How fast one core counts typed samples: each kernel that this processor runs, each type, several
+// numbers of bins, and the distributions that kernels are afraid of.
+//
+//   bench_typed [--mib 64] [--kernel NAME] [--type NAME] [--json FILE]
+//
+// "edges" puts every sample on an edge or one step beside it. The counts of every row are compared
+// with those of the plain kernel; a difference ends the program.
+#include "kernels/cpu/typed.h"
+
+#include <histogram/typed.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "kernels/sample.h"
+
+namespace histogram {
+namespace {
+
+constexpr const char* kDistributions[] = {"normal", "constant", "sorted", "edges"};
+constexpr uint32_t kBins[] = {10, 256, 2048, 4096, 65536};
+constexpr int kRounds = 5;
+
+// A number in [0, 1) from a counter.
+double Uniform(uint64_t i) {
+  uint64_t x = (i + 1) * 0x9E3779B97F4A7C15U;
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9U;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBU;
+  return static_cast<double>((x ^ x >> 31) >> 11) * 0x1p-53;
+}
+
+// The range that bins are laid over.
+std::pair<double, double> RangeOf(SampleType type) {
+  switch (type) {
+    case SampleType::kU8:
+      return {0, 256};
+    case SampleType::kI8:
+      return {-128, 128};
+    case SampleType::kU16:
+      return {0, 65536};
+    case SampleType::kI16:
+      return {-32768, 32768};
+    case SampleType::kU32:
+    case SampleType::kU64:
+      return {0, 1e6};
+    case SampleType::kI32:
+    case SampleType::kI64:
+      return {-1e6, 1e6};
+    default:
+      return {-4, 4};
+  }
+}
+
+double Value(const std::string& distribution, uint64_t i, uint64_t count, double low, double high,
+             const std::vector<double>& edges) {
+  const double middle = (low + high) / 2, spread = (high - low) / 8;
+  if (distribution == "constant") return low + (high - low) * 0.37;
+  if (distribution == "sorted") {
+    return low + (high - low) * (static_cast<double>(i) / static_cast<double>(count));
+  }
+  if (distribution == "edges") return edges[static_cast<size_t>(Uniform(i) * (edges.size() - 1.0))];
+  return middle + spread * std::sqrt(-2 * std::log(Uniform(2 * i) + 1e-300)) *
+                      std::cos(6.283185307179586 * Uniform(2 * i + 1));
+}
+
+template <typename S>
+typename S::Bits ToBits(double value, bool beside, uint64_t i) {
+  using Bits = typename S::Bits;
+  const int step = beside ? static_cast<int>(i % 3) - 1 : 0;
+  if constexpr (std::is_floating_point_v<Bits>) {
+    const Bits x = static_cast<Bits>(value);
+    if (step == 0) return x;
+    return std::nextafter(
+        x, step < 0 ? -std::numeric_limits<Bits>::max() : std::numeric_limits<Bits>::max());
+  } else if constexpr (std::is_same_v<S, internal::BfloatSample>) {
+    return static_cast<Bits>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16);
+  } else if constexpr (std::is_same_v<S, internal::HalfSample>) {
+    // Normal numbers only, which is what these distributions hold.
+    const uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+    const int exponent = static_cast<int>(bits >> 23 & 0xFF) - 112;
+    if (exponent <= 0) return static_cast<Bits>(bits >> 16 & 0x8000);
+    return static_cast<Bits>((bits >> 16 & 0x8000) | (static_cast<uint32_t>(exponent) << 10) |
+                             (bits >> 13 & 0x3FF));
+  } else {
+    return static_cast<Bits>(std::clamp(
+        std::floor(value) + step, static_cast<double>(std::numeric_limits<Bits>::lowest()),
+        static_cast<double>(std::numeric_limits<int64_t>::max() / 2)));
+  }
+}
+
+std::vector<std::byte> Fill(SampleType type, const std::string& distribution, size_t bytes,
+                            const std::vector<double>& edges) {
+  std::vector<std::byte> samples(bytes);
+  const uint64_t count = bytes / SampleBytes(type);
+  internal::VisitSample(type, [&]<typename S>(S) {
+    for (uint64_t i = 0; i < count; ++i) {
+      const auto bits = ToBits<S>(Value(distribution, i, count, edges.front(), edges.back(), edges),
+                                  distribution == "edges", i);
+      std::memcpy(samples.data() + i * sizeof(bits), &bits, sizeof(bits));
+    }
+  });
+  return samples;
+}
+
+// Of this thread: other work on the machine does not count.
+double CpuSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+double BestSeconds(const cpu::TypedKernel& kernel, const Plan& plan,
+                   const std::vector<std::byte>& samples, std::vector<uint64_t>& row) {
+  double best = std::numeric_limits<double>::max();
+  for (int r = 0; r < kRounds; ++r) {
+    std::fill(row.begin(), row.end(), 0);
+    const double start = CpuSeconds();
+    kernel.count(plan.data(), samples.data(), samples.size() / SampleBytes(plan.type()),
+                 row.data());
+    best = std::min(best, CpuSeconds() - start);
+  }
+  return best;
+}
+
+struct Options {
+  size_t mib = 64;
+  std::string kernel, type, json;
+};
+
+Binning BinningFor(SampleType type, uint32_t bins, bool even) {
+  const auto [low, high] = RangeOf(type);
+  if (even) return *Binning::Even(bins, low, high);
+  std::vector<double> edges;  // the third power: close together in the middle
+  for (uint32_t i = 0; i <= bins; ++i) {
+    const double share = 2.0 * i / bins - 1;
+    edges.push_back((low + high) / 2 + (high - low) / 2 * (share * share * share + share) / 2);
+  }
+  return *Binning::Edges(edges);
+}
+
+void RunRow(const Options& options, SampleType type, uint32_t bins, bool even, std::FILE* json) {
+  const Plan plan = *Plan::Make(BinningFor(type, bins, even), type);
+  for (const char* const distribution : kDistributions) {
+    const std::vector<std::byte> samples =
+        Fill(type, distribution, options.mib << 20, plan.binning().ComputeEdges());
+    std::vector<uint64_t> expected(internal::SlotCount(bins)), row(expected.size());
+    cpu::CountTypedScalar(plan.data(), samples.data(), samples.size() / SampleBytes(type),
+                          expected.data());
+    for (const cpu::TypedKernel& kernel : cpu::TypedKernels()) {
+      if (!kernel.supported() || !kernel.counts(plan.data())) continue;
+      if (!options.kernel.empty() && kernel.name != options.kernel) continue;
+      const double seconds = BestSeconds(kernel, plan, samples, row);
+      if (row != expected) {
+        std::fprintf(stderr, "%s counts %s wrong\n", std::string(kernel.name).c_str(),
+                     std::string(NameOf(type)).c_str());
+        std::exit(1);
+      }
+      const double rate = static_cast<double>(samples.size() / SampleBytes(type)) / seconds / 1e9;
+      std::printf("%-5s %6u %-6s %-8s %-9s %-13s %6.2f Gsamples/s\n",
+                  std::string(NameOf(type)).c_str(), bins, even ? "even" : "uneven",
+                  std::string(plan.family()).c_str(), distribution,
+                  std::string(kernel.name).c_str(), rate);
+      std::fflush(stdout);
+      if (json != nullptr) {
+        std::fprintf(
+            json,
+            "{\"type\": \"%s\", \"bins\": %u, \"even\": %s, \"family\": \"%s\", "
+            "\"distribution\": \"%s\", \"kernel\": \"%s\", \"gsamples_per_second\": %.3f}\n",
+            std::string(NameOf(type)).c_str(), bins, even ? "true" : "false",
+            std::string(plan.family()).c_str(), distribution, std::string(kernel.name).c_str(),
+            rate);
+      }
+    }
+  }
+}
+
+int Main(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string flag = argv[i], value = argv[i + 1];
+    if (flag == "--mib") {
+      options.mib = std::strtoull(value.c_str(), nullptr, 10);
+    } else if (flag == "--kernel") {
+      options.kernel = value;
+    } else if (flag == "--type") {
+      options.type = value;
+    } else if (flag == "--json") {
+      options.json = value;
+    } else {
+      std::fprintf(stderr, "unknown flag %s; there are --mib, --kernel, --type, --json\n", argv[i]);
+      return 2;
+    }
+  }
+  std::FILE* const json = options.json.empty() ? nullptr : std::fopen(options.json.c_str(), "w");
+  for (size_t t = 0; t < kSampleTypes; ++t) {
+    const auto type = static_cast<SampleType>(t);
+    if (!options.type.empty() && NameOf(type) != options.type) continue;
+    for (const uint32_t bins : kBins) RunRow(options, type, bins, true, json);
+    RunRow(options, type, 1000, false, json);
+  }
+  if (json != nullptr) std::fclose(json);
+  return 0;
+}
+
+}  // namespace
+}  // namespace histogram
+
+int main(int argc, char** argv) { return histogram::Main(argc, argv); }

@@ -1,0 +1,76 @@
+// The tables that a thread counts into before it adds them to a row of u64.
+//
+// Consecutive samples go to different tables: increments of one counter would otherwise wait for
+// each other. Owned by one thread.
+#ifndef HISTOGRAM_KERNELS_CPU_COUNTERS_H_
+#define HISTOGRAM_KERNELS_CPU_COUNTERS_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace histogram::cpu {
+
+class Counters {
+ public:
+  static constexpr size_t kTables = 4;
+  // Counters are u32: no more samples than this between two flushes.
+  static constexpr size_t kSamplesMax = size_t{1} << 31;
+
+  // Tables of `slots` counters and one more, for what shall not be counted. Takes its memory from
+  // the thread; one object of this class a thread at a time.
+  explicit Counters(size_t slots) : slots_(slots), stride_((slots + 1 + 15) / 16 * 16) {
+    Memory().assign(stride_ * kTables, 0);
+    for (size_t t = 0; t < kTables; ++t) tables_[t] = Memory().data() + t * stride_;
+  }
+  Counters(const Counters&) = delete;
+  Counters& operator=(const Counters&) = delete;
+  ~Counters() {
+    if (Memory().size() > kKeptMax) std::vector<uint32_t>().swap(Memory());
+  }
+
+  uint32_t discarded() const { return static_cast<uint32_t>(slots_); }
+
+  // REQUIRES: kCount is a multiple of kTables; each index is at most `slots`.
+  template <size_t kCount>
+  void AddAll(const uint32_t* indices) {
+    uint32_t* const t0 = tables_[0];
+    uint32_t* const t1 = tables_[1];
+    uint32_t* const t2 = tables_[2];
+    uint32_t* const t3 = tables_[3];
+#pragma GCC unroll 16
+    for (size_t i = 0; i < kCount; i += kTables) {
+      ++t0[indices[i]];
+      ++t1[indices[i + 1]];
+      ++t2[indices[i + 2]];
+      ++t3[indices[i + 3]];
+    }
+  }
+
+  void AddTo(uint64_t* row) const {
+    for (size_t s = 0; s < slots_; ++s) {
+      row[s] += uint64_t{tables_[0][s]} + tables_[1][s] + tables_[2][s] + tables_[3][s];
+    }
+  }
+
+ private:
+  static constexpr size_t kKeptMax = size_t{1} << 20;
+
+  static std::vector<uint32_t>& Memory() {
+    static thread_local std::vector<uint32_t> memory;
+    return memory;
+  }
+
+  const size_t slots_, stride_;
+  uint32_t* tables_[kTables];
+};
+
+// Whether setting up tables pays for so many samples.
+inline bool TablesPay(size_t samples, size_t slots) {
+  return samples >= 2 * slots && slots <= size_t{1} << 17;
+}
+
+}  // namespace histogram::cpu
+
+#endif  // HISTOGRAM_KERNELS_CPU_COUNTERS_H_

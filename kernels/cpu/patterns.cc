@@ -1,0 +1,78 @@
+// Samples of 8 and 16 bits: counts how often each of their 256 or 65,536 values occurs, and adds
+// each value's count to its slot. Edges cost nothing then.
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "kernels/cpu/registry.h"
+#include "kernels/cpu/typed.h"
+#include "kernels/sample.h"
+
+namespace histogram::cpu {
+namespace {
+
+constexpr size_t kPatterns16 = 65536;
+// From so many samples on a table of all values pays; fewer are looked up one by one.
+constexpr size_t kTableSamplesMin = kPatterns16;
+constexpr size_t kSamplesMax = size_t{1} << 31;
+
+void Fold(const internal::PlanData& plan, const uint64_t* values, uint64_t* row) {
+  for (size_t v = 0; v < plan.slot_of_pattern.size(); ++v) {
+    row[plan.slot_of_pattern[v]] += values[v];
+  }
+}
+
+// One table: 256 KiB stay in the second-level cache. Four equal samples are one increment, so that
+// increments of one counter need not wait for each other on constant data.
+void CountValues16(const std::byte* samples, size_t count, uint32_t* table) {
+  size_t i = 0;
+  for (; i + 8 <= count; i += 8) {
+    const auto low = internal::LoadBits<uint64_t>(samples + i * 2);
+    const auto high = internal::LoadBits<uint64_t>(samples + i * 2 + 8);
+    for (const uint64_t four : {low, high}) {
+      if (four == std::rotl(four, 16)) {
+        table[four & 0xFFFF] += 4;
+      } else {
+        ++table[four & 0xFFFF];
+        ++table[four >> 16 & 0xFFFF];
+        ++table[four >> 32 & 0xFFFF];
+        ++table[four >> 48];
+      }
+    }
+  }
+  for (; i < count; ++i) ++table[internal::LoadBits<uint16_t>(samples + i * 2)];
+}
+
+void CountPatterns16(const internal::PlanData& plan, const std::byte* samples, size_t count,
+                     uint64_t* row) {
+  if (count < kTableSamplesMin) {
+    for (size_t i = 0; i < count; ++i) {
+      ++row[plan.slot_of_pattern[internal::LoadBits<uint16_t>(samples + i * 2)]];
+    }
+    return;
+  }
+  static thread_local std::vector<uint32_t> table(kPatterns16);
+  static thread_local std::vector<uint64_t> values(kPatterns16);
+  std::fill(values.begin(), values.end(), 0);
+  for (size_t done = 0; done < count;) {
+    const size_t part = std::min(count - done, kSamplesMax);
+    std::fill(table.begin(), table.end(), 0);
+    CountValues16(samples + done * 2, part, table.data());
+    for (size_t v = 0; v < kPatterns16; ++v) values[v] += table[v];
+    done += part;
+  }
+  Fold(plan, values.data(), row);
+}
+
+}  // namespace
+
+void CountPatterns(const internal::PlanData& plan, const std::byte* samples, size_t count,
+                   uint64_t* row) {
+  if (SampleBytes(plan.type) == 2) return CountPatterns16(plan, samples, count, row);
+  ValueCounts values{};
+  const Fragment fragment(reinterpret_cast<const uint8_t*>(samples), count);
+  DefaultKernel(count).count({&fragment, 1}, values.data());
+  Fold(plan, values.data(), row);
+}
+
+}  // namespace histogram::cpu

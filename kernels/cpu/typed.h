@@ -1,0 +1,54 @@
+// Kernels that count typed samples under a plan. A new one is one file, its prototype here and one
+// line in typed_registry.cc; tests and benchmarks iterate over them.
+//
+// Thread-safe: constant tables and functions that count on the calling thread.
+#ifndef HISTOGRAM_KERNELS_CPU_TYPED_H_
+#define HISTOGRAM_KERNELS_CPU_TYPED_H_
+
+#include <histogram/sample_type.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "kernels/plan_data.h"
+
+namespace histogram::cpu {
+
+// Adds `count` samples at `samples`, of any alignment, to `row`: SlotCount of the plan's bins.
+using TypedCount = void (*)(const internal::PlanData& plan, const std::byte* samples, size_t count,
+                            uint64_t* row);
+
+struct TypedKernel {
+  std::string_view name;
+  std::string_view summary;
+  TypedCount count;
+  // Whether this processor and operating system can run it.
+  bool (*supported)();
+  // Whether it counts samples of that type. The first kernel of all counts every type.
+  bool (*counts)(const internal::PlanData& plan);
+};
+
+// All kernels; of those that count a plan and are supported the last is the fastest.
+std::span<const TypedKernel> TypedKernels();
+
+// The fastest kernel for the plan that this processor runs.
+const TypedKernel& FastestTyped(const internal::PlanData& plan);
+
+// What the files of the kernels offer to the registry.
+void CountTypedScalar(const internal::PlanData& plan, const std::byte* samples, size_t count,
+                      uint64_t* row);
+// Types of 8 and 16 bits: counts each value, then folds.
+void CountPatterns(const internal::PlanData& plan, const std::byte* samples, size_t count,
+                   uint64_t* row);
+// Types of 32 and 64 bits whose guess is usable. REQUIRES: HasAvx512Typed().
+void CountTypedAvx512(const internal::PlanData& plan, const std::byte* samples, size_t count,
+                      uint64_t* row);
+// Types f32, f64, i32 and u32 whose guess is usable. REQUIRES: HasAvx2().
+void CountTypedAvx2(const internal::PlanData& plan, const std::byte* samples, size_t count,
+                    uint64_t* row);
+
+}  // namespace histogram::cpu
+
+#endif  // HISTOGRAM_KERNELS_CPU_TYPED_H_

@@ -1,0 +1,49 @@
+#include <algorithm>
+#include <array>
+
+#include "kernels/cpu/features.h"
+#include "kernels/cpu/typed.h"
+
+namespace histogram::cpu {
+namespace {
+
+bool Everywhere() { return true; }
+bool EveryPlan(const internal::PlanData& /*plan*/) { return true; }
+
+bool IsNarrow(const internal::PlanData& plan) { return !plan.slot_of_pattern.empty(); }
+
+// Wide samples of which some are in bins, and whose guess is usable.
+bool IsGuess(const internal::PlanData& plan) {
+  return !IsNarrow(plan) &&
+         std::visit(
+             [](const auto& bins) { return !bins.thresholds.empty() && bins.guess.usable(); },
+             plan.bins);
+}
+
+bool IsGuessWithoutLongIntegers(const internal::PlanData& plan) {
+  return IsGuess(plan) && plan.type != SampleType::kI64 && plan.type != SampleType::kU64;
+}
+
+constexpr std::array kKernels = {
+    TypedKernel{"typed_scalar", "sample by sample", CountTypedScalar, Everywhere, EveryPlan},
+#if defined(__x86_64__) && defined(__GNUC__)
+    TypedKernel{"typed_avx2", "a multiply-add for four samples (AVX2)", CountTypedAvx2, HasAvx2,
+                IsGuessWithoutLongIntegers},
+    TypedKernel{"typed_avx512", "a multiply-add for eight samples (AVX-512)", CountTypedAvx512,
+                HasAvx512Typed, IsGuess},
+#endif
+    TypedKernel{"patterns", "counts each value, then folds", CountPatterns, Everywhere, IsNarrow},
+};
+
+}  // namespace
+
+std::span<const TypedKernel> TypedKernels() { return kKernels; }
+
+const TypedKernel& FastestTyped(const internal::PlanData& plan) {
+  const auto found = std::find_if(kKernels.rbegin(), kKernels.rend(), [&](const TypedKernel& k) {
+    return k.supported() && k.counts(plan);
+  });
+  return *found;  // the first kernel counts every plan everywhere
+}
+
+}  // namespace histogram::cpu

@@ -1,0 +1,231 @@
+#include <histogram/plan.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/plan_data.h"
+#include "kernels/sample.h"
+#include "kernels/slot.h"
+
+namespace histogram {
+namespace internal {
+
+namespace {
+
+// A position is converted to an integer of 32 bits.
+constexpr double kPositionMax = 0x1p30;
+
+// --- Edges to samples
+
+// The least value of C that is not below `edge`; none if all are.
+template <typename C>
+std::optional<C> LeastFrom(double edge) {
+  if constexpr (std::is_same_v<C, double>) {
+    return edge;
+  } else if constexpr (std::is_same_v<C, float>) {
+    auto value = static_cast<float>(edge);
+    if (static_cast<double>(value) < edge) {
+      value = std::nextafter(value, std::numeric_limits<float>::infinity());
+    }
+    return value;
+  } else {
+    const double whole = std::ceil(edge);
+    if (whole <= static_cast<double>(std::numeric_limits<C>::min())) {
+      return std::numeric_limits<C>::min();
+    }
+    // 2^bits: the least double that is too large.
+    if (whole >= std::ldexp(1.0, std::numeric_limits<C>::digits)) return std::nullopt;
+    return static_cast<C>(whole);
+  }
+}
+
+// The greatest value of C that is not above `edge`; none if all are.
+template <typename C>
+std::optional<C> GreatestTo(double edge) {
+  if constexpr (std::is_same_v<C, double>) {
+    return edge;
+  } else if constexpr (std::is_same_v<C, float>) {
+    auto value = static_cast<float>(edge);
+    if (static_cast<double>(value) > edge) {
+      value = std::nextafter(value, -std::numeric_limits<float>::infinity());
+    }
+    return value;
+  } else {
+    const double whole = std::floor(edge);
+    if (whole >= std::ldexp(1.0, std::numeric_limits<C>::digits)) {
+      return std::numeric_limits<C>::max();
+    }
+    if (whole < static_cast<double>(std::numeric_limits<C>::min())) return std::nullopt;
+    return static_cast<C>(whole);
+  }
+}
+
+template <typename C>
+C Previous(C x) {
+  if constexpr (std::is_floating_point_v<C>) {
+    return std::nextafter(x, -std::numeric_limits<C>::infinity());
+  } else {
+    return static_cast<C>(x - 1);
+  }
+}
+
+// --- The guess and its proof
+
+// See Guess::error.
+template <typename C>
+double ErrorOf(const Guess& guess, const Bins<C>& bins) {
+  const auto position = [&](C x) {
+    return Spread(x, bins.lower, guess.half_ulp) * guess.scale + guess.offset;
+  };
+  double error = 0;
+  bool proven = true;
+  const size_t count = bins.thresholds.size();
+  for (size_t i = 0; i < count; ++i) {
+    const bool last = i + 1 == count;
+    if (!last && bins.thresholds[i] == bins.thresholds[i + 1]) continue;
+    const C greatest = last ? bins.upper : Previous(bins.thresholds[i + 1]);
+    const double below = static_cast<double>(i) - position(bins.thresholds[i]);
+    // The last bin's samples may lie above it, on the edge that it holds: bins are clamped to it.
+    const double above = last ? -1 : position(greatest) - static_cast<double>(i + 1);
+    if (!std::isfinite(below) || !(std::fabs(position(greatest)) < kPositionMax)) {
+      return Guess().error;
+    }
+    proven = proven && below <= 0 && above < 0;
+    error = std::max({error, below, above});
+  }
+  return proven ? Guess::kProven : error;
+}
+
+template <typename C>
+Guess ProveGuess(const Bins<C>& bins, const std::vector<double>& edges) {
+  const auto count = static_cast<double>(edges.size() - 1);
+  const double scale = count / (edges.back() - edges.front());
+  double from = -edges.front();
+  if constexpr (!std::is_floating_point_v<C>) {
+    from = static_cast<double>(bins.lower) - edges.front();
+  }
+  Guess best;
+  // An integer is moved by half of one, too: where edges are integers, samples on them lie apart
+  // then.
+  for (const bool moved : {false, true}) {
+    if (std::is_same_v<C, double> && moved) break;
+    const double shift = moved && std::is_integral_v<C> ? 0.5 : 0;
+    Guess guess{.scale = scale,
+                .offset = (from + shift) * scale,
+                .half_ulp = moved && std::is_same_v<C, float> ? kHalfUlp : 0};
+    guess.error = ErrorOf(guess, bins);
+    if (guess.error <= best.error) best = guess;
+    if (best.proven()) break;
+  }
+  return best;
+}
+
+// --- The cells
+
+template <typename C>
+Cells MakeCells(const Bins<C>& bins) {
+  const std::vector<C>& thresholds = bins.thresholds;
+  const auto key = [](C x) {
+    if constexpr (std::is_floating_point_v<C>) x += C{0};
+    return KeyOf(x);
+  };
+  const auto lowest = key(bins.lower);
+  const auto span = static_cast<uint64_t>(key(bins.upper) - lowest);
+  constexpr int kCellsLog2Max = 16;
+  Cells cells;
+  cells.shift =
+      static_cast<uint32_t>(std::max(0, static_cast<int>(std::bit_width(span)) - kCellsLog2Max));
+  const uint64_t count = (span >> cells.shift) + 1;
+  cells.first.resize(count + 1);
+  size_t bin = 0;  // of the least key of the cell: the last one whose threshold is not above it
+  for (uint64_t c = 0; c < count; ++c) {
+    while (bin + 1 < thresholds.size() &&
+           static_cast<uint64_t>(key(thresholds[bin + 1]) - lowest) <= c << cells.shift) {
+      ++bin;
+    }
+    cells.first[c] = static_cast<uint32_t>(bin);
+  }
+  cells.first[count] = static_cast<uint32_t>(thresholds.size() - 1);
+  for (uint64_t c = 0; c < count; ++c) {
+    cells.span_max = std::max(cells.span_max, cells.first[c + 1] - cells.first[c]);
+  }
+  return cells;
+}
+
+template <typename C>
+Bins<C> MakeBins(const std::vector<double>& edges) {
+  Bins<C> bins;
+  const std::optional<C> upper = GreatestTo<C>(edges.back());
+  const std::optional<C> lower = LeastFrom<C>(edges.front());
+  if (!lower.has_value()) {
+    bins.all_below = true;
+    return bins;
+  }
+  bins.lower = *lower;
+  // No sample is as low as the last edge: all but the lowest are above, and it is not below.
+  bins.upper = upper.value_or(*lower);
+  if (!upper.has_value() || *upper < *lower) return bins;
+  bins.thresholds.reserve(edges.size() - 1);
+  for (size_t i = 0; i + 1 < edges.size(); ++i) {
+    const std::optional<C> least = LeastFrom<C>(edges[i]);
+    if (!least.has_value() || *least > *upper) break;
+    bins.thresholds.push_back(*least);
+  }
+  bins.guess = ProveGuess(bins, edges);
+  if (!bins.guess.usable()) bins.cells = MakeCells(bins);
+  return bins;
+}
+
+template <typename S>
+std::vector<uint32_t> SlotsOfPatterns(const Bins<typename S::Compare>& bins, uint32_t bin_count) {
+  using Bits = std::make_unsigned_t<typename S::Bits>;
+  std::vector<uint32_t> slots(size_t{1} << (sizeof(Bits) * 8));
+  for (size_t pattern = 0; pattern < slots.size(); ++pattern) {
+    slots[pattern] = SlotOf(bins, bin_count,
+                            S::Widen(static_cast<typename S::Bits>(static_cast<Bits>(pattern))));
+  }
+  return slots;
+}
+
+}  // namespace
+}  // namespace internal
+
+Result<Plan> Plan::Make(const Binning& binning, SampleType type) {
+  if (!binning.has_edges()) {
+    return Error{.code = ErrorCode::kBadBinning,
+                 .message =
+                     "binning has no edges: alphabet and byte_table are of bytes, and a plan "
+                     "counts samples of type " +
+                     std::string(NameOf(type)) + " between edges",
+                 .field = "binning"};
+  }
+  auto data = std::make_shared<internal::PlanData>(binning);
+  data->type = type;
+  const std::vector<double> edges = binning.ComputeEdges();
+  internal::VisitSample(type, [&]<typename S>(S) {
+    using C = typename S::Compare;
+    auto bins = internal::MakeBins<C>(edges);
+    if constexpr (sizeof(typename S::Bits) <= 2) {
+      data->slot_of_pattern = internal::SlotsOfPatterns<S>(bins, binning.bin_count());
+    }
+    data->bins = std::move(bins);
+  });
+  return Plan(std::move(data));
+}
+
+SampleType Plan::type() const { return data_->type; }
+uint32_t Plan::bin_count() const { return data_->binning.bin_count(); }
+const Binning& Plan::binning() const { return data_->binning; }
+
+std::string_view Plan::family() const {
+  if (!data_->slot_of_pattern.empty()) return "patterns";
+  return std::visit([](const auto& bins) { return bins.guess.usable() ? "guess" : "key"; },
+                    data_->bins);
+}
+
+}  // namespace histogram

@@ -1,0 +1,141 @@
+#include "kernels/cpu/typed.h"
+
+#include <histogram/typed.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/plan_data.h"
+#include "kernels/sample.h"
+
+namespace histogram {
+namespace {
+
+// Starting a thread takes about 30 us, in which a core counts this much.
+constexpr size_t kThreadBytesMin = size_t{512} << 10;
+
+// Adds a row of counters (see internal::SlotCount) to a histogram.
+void AddRow(const std::vector<uint64_t>& row, Histogram& into) {
+  const size_t bins = into.counts.size();
+  for (size_t i = 0; i < bins; ++i) into.counts[i] += row[i];
+  into.below += row[bins + internal::kBelowSlot];
+  into.above += row[bins + internal::kAboveSlot];
+  into.nan += row[bins + internal::kNanSlot];
+  into.samples += std::accumulate(row.begin(), row.end(), uint64_t{0});
+}
+
+std::vector<uint64_t> CountRow(std::span<const std::byte> samples, const Plan& plan) {
+  std::vector<uint64_t> row(internal::SlotCount(plan.bin_count()));
+  cpu::FastestTyped(plan.data())
+      .count(plan.data(), samples.data(), samples.size() / SampleBytes(plan.type()), row.data());
+  return row;
+}
+
+template <typename C>
+double RoundedDown(C value) {
+  auto rounded = static_cast<double>(value);
+  if constexpr (sizeof(C) == 8 && std::is_integral_v<C>) {
+    // 2^63 or 2^64 is no value of C, but then certainly above it.
+    if (rounded >= std::ldexp(1.0, std::numeric_limits<C>::digits) ||
+        static_cast<C>(rounded) > value) {
+      rounded = std::nextafter(rounded, -std::numeric_limits<double>::infinity());
+    }
+  }
+  return rounded;
+}
+
+template <typename C>
+double RoundedUp(C value) {
+  auto rounded = static_cast<double>(value);
+  if constexpr (sizeof(C) == 8 && std::is_integral_v<C>) {
+    if (rounded < std::ldexp(1.0, std::numeric_limits<C>::digits) &&
+        static_cast<C>(rounded) < value) {
+      rounded = std::nextafter(rounded, std::numeric_limits<double>::infinity());
+    }
+  }
+  return rounded;
+}
+
+}  // namespace
+
+Histogram EmptyHistogram(const Plan& plan) {
+  Histogram histogram;
+  histogram.counts.assign(plan.bin_count(), 0);
+  return histogram;
+}
+
+void AddSamples(std::span<const std::byte> samples, const Plan& plan, Histogram& into) {
+  assert(samples.size() % SampleBytes(plan.type()) == 0);
+  assert(into.counts.size() == plan.bin_count());
+  AddRow(CountRow(samples, plan), into);
+}
+
+void AddSamples(std::span<const std::byte> samples, const Plan& plan, uint32_t threads,
+                Histogram& into) {
+  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+  const size_t size = SampleBytes(plan.type());
+  // A thread also sets up and adds up its counters.
+  const size_t least =
+      std::max(kThreadBytesMin, size_t{internal::SlotCount(plan.bin_count())} * 4 * size);
+  const auto parts = static_cast<uint32_t>(std::clamp<size_t>(samples.size() / least, 1, threads));
+  if (parts == 1) return AddSamples(samples, plan, into);
+  const size_t part_bytes = samples.size() / size / parts * size;
+  std::vector<std::vector<uint64_t>> rows(parts);
+  std::vector<std::jthread> others;
+  others.reserve(parts - 1);
+  for (uint32_t p = 1; p < parts; ++p) {
+    const size_t length = p + 1 == parts ? samples.size() - part_bytes * p : part_bytes;
+    others.emplace_back([&plan, &row = rows[p], part = samples.subspan(part_bytes * p, length)] {
+      row = CountRow(part, plan);
+    });
+  }
+  rows[0] = CountRow(samples.first(part_bytes), plan);
+  others.clear();  // waits for them
+  for (const std::vector<uint64_t>& row : rows) AddRow(row, into);
+}
+
+void Merge(const Histogram& more, Histogram& into) {
+  assert(more.counts.size() == into.counts.size());
+  for (size_t i = 0; i < into.counts.size(); ++i) into.counts[i] += more.counts[i];
+  into.samples += more.samples;
+  into.below += more.below;
+  into.above += more.above;
+  into.ignored += more.ignored;
+  into.nan += more.nan;
+}
+
+Histogram Count(std::span<const std::byte> samples, const Plan& plan) {
+  Histogram histogram = EmptyHistogram(plan);
+  AddSamples(samples, plan, histogram);
+  return histogram;
+}
+
+std::string_view KernelName(const Plan& plan) { return cpu::FastestTyped(plan.data()).name; }
+
+std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType type) {
+  assert(samples.size() % SampleBytes(type) == 0);
+  return internal::VisitSample(type, [&]<typename S>(S) -> std::optional<Extent> {
+    using C = typename S::Compare;
+    constexpr size_t kSize = sizeof(typename S::Bits);
+    using Limits = std::numeric_limits<C>;
+    C least = Limits::max(), greatest = Limits::lowest();
+    bool finite = true;
+    for (size_t i = 0; i < samples.size(); i += kSize) {
+      const C x = S::Widen(internal::LoadBits<typename S::Bits>(samples.data() + i));
+      const bool is_number = x >= Limits::lowest() && x <= Limits::max();
+      finite &= is_number;
+      least = is_number && x < least ? x : least;
+      greatest = is_number && x > greatest ? x : greatest;
+    }
+    if (least > greatest) return std::nullopt;
+    return Extent{.least = RoundedDown(least), .greatest = RoundedUp(greatest), .finite = finite};
+  });
+}
+
+}  // namespace histogram
