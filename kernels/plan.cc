@@ -15,6 +15,43 @@
 namespace histogram {
 namespace internal {
 
+template <typename C>
+Cells MakeCells(const Bins<C>& bins) {
+  const std::vector<C>& thresholds = bins.thresholds;
+  const auto key = [](C x) {
+    if constexpr (std::is_floating_point_v<C>) x += C{0};
+    return KeyOf(x);
+  };
+  const auto lowest = key(bins.lower);
+  const auto span = static_cast<uint64_t>(key(bins.upper) - lowest);
+  constexpr int kCellsLog2Max = 16;
+  Cells cells;
+  cells.shift =
+      static_cast<uint32_t>(std::max(0, static_cast<int>(std::bit_width(span)) - kCellsLog2Max));
+  const uint64_t count = (span >> cells.shift) + 1;
+  cells.first.resize(count + 1);
+  size_t bin = 0;  // of the least key of the cell: the last one whose threshold is not above it
+  for (uint64_t c = 0; c < count; ++c) {
+    while (bin + 1 < thresholds.size() &&
+           static_cast<uint64_t>(key(thresholds[bin + 1]) - lowest) <= c << cells.shift) {
+      ++bin;
+    }
+    cells.first[c] = static_cast<uint32_t>(bin);
+  }
+  cells.first[count] = static_cast<uint32_t>(thresholds.size() - 1);
+  for (uint64_t c = 0; c < count; ++c) {
+    cells.span_max = std::max(cells.span_max, cells.first[c + 1] - cells.first[c]);
+  }
+  return cells;
+}
+
+template Cells MakeCells(const Bins<float>&);
+template Cells MakeCells(const Bins<double>&);
+template Cells MakeCells(const Bins<uint32_t>&);
+template Cells MakeCells(const Bins<int32_t>&);
+template Cells MakeCells(const Bins<uint64_t>&);
+template Cells MakeCells(const Bins<int64_t>&);
+
 namespace {
 
 // A position is converted to an integer of 32 bits.
@@ -123,38 +160,6 @@ Guess ProveGuess(const Bins<C>& bins, const std::vector<double>& edges) {
     if (best.proven()) break;
   }
   return best;
-}
-
-// --- The cells
-
-template <typename C>
-Cells MakeCells(const Bins<C>& bins) {
-  const std::vector<C>& thresholds = bins.thresholds;
-  const auto key = [](C x) {
-    if constexpr (std::is_floating_point_v<C>) x += C{0};
-    return KeyOf(x);
-  };
-  const auto lowest = key(bins.lower);
-  const auto span = static_cast<uint64_t>(key(bins.upper) - lowest);
-  constexpr int kCellsLog2Max = 16;
-  Cells cells;
-  cells.shift =
-      static_cast<uint32_t>(std::max(0, static_cast<int>(std::bit_width(span)) - kCellsLog2Max));
-  const uint64_t count = (span >> cells.shift) + 1;
-  cells.first.resize(count + 1);
-  size_t bin = 0;  // of the least key of the cell: the last one whose threshold is not above it
-  for (uint64_t c = 0; c < count; ++c) {
-    while (bin + 1 < thresholds.size() &&
-           static_cast<uint64_t>(key(thresholds[bin + 1]) - lowest) <= c << cells.shift) {
-      ++bin;
-    }
-    cells.first[c] = static_cast<uint32_t>(bin);
-  }
-  cells.first[count] = static_cast<uint32_t>(thresholds.size() - 1);
-  for (uint64_t c = 0; c < count; ++c) {
-    cells.span_max = std::max(cells.span_max, cells.first[c + 1] - cells.first[c]);
-  }
-  return cells;
 }
 
 template <typename C>

@@ -65,7 +65,7 @@ struct Guess {
   double scale = 0, offset = 0;
   uint64_t half_ulp = 0;  // of floats
   double error = 1;       // in bins; from kErrorMax on the guess is of no use
-  static constexpr double kErrorMax = 1.0 / 16;
+  static constexpr double kErrorMax = 0.25;
 
   bool usable() const { return error < kErrorMax; }
   bool proven() const { return error == kProven; }
@@ -78,6 +78,12 @@ struct Cells {
   uint32_t span_max = 0;  // the most that first[c + 1] - first[c] comes to
   std::vector<uint32_t> first;
 };
+
+template <typename C>
+struct Bins;
+// REQUIRES: there are thresholds.
+template <typename C>
+Cells MakeCells(const Bins<C>& bins);
 
 template <typename C>
 struct Bins {

@@ -1,7 +1,6 @@
 #include "kernels/cuda/typed_plan.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -13,42 +12,38 @@
 namespace histogram::cuda {
 namespace {
 
-// As many as fit beside a bin's number, and as few as keep a step of the fraction above the error.
+// Beyond that a position's nearest integer no longer fits the low bits of a float (see
+// typed_table.cu), and its rounding alone would be a large part of a bin.
+constexpr uint32_t kGuessBinsMax = 1U << 20;
+constexpr double kErrorMax = 0.25;  // of a bin
+
 template <typename C>
-uint32_t FractionBits(const internal::Bins<C>& bins) {
-  const int fit = 30 - static_cast<int>(std::bit_width(bins.thresholds.size()));
-  if (bins.guess.error <= 0) return static_cast<uint32_t>(fit);
-  return static_cast<uint32_t>(std::clamp(-std::ilogb(bins.guess.error) - 1, 0, fit));
+C Previous(C x) {
+  if constexpr (std::is_floating_point_v<C>) {
+    return std::nextafter(x, -std::numeric_limits<C>::infinity());
+  } else {
+    return static_cast<C>(x - 1);
+  }
 }
 
-// Sets bins' slope and intercept where they find the bin of every sample: the line is monotone, so
-// both ends of each bin prove it.
+// The furthest that a sample lies outside its bin, in bins; infinite where a position is no number.
 template <typename C>
-void ProveLine(const internal::Bins<C>& bins, TypedBins<C>& typed) {
-  if constexpr (std::is_integral_v<C> && sizeof(C) == 4) {
-    // guess: position = (x - lower) * scale + offset.
-    const double slope = std::round(bins.guess.scale * 0x1p32);
-    const double intercept = std::round(bins.guess.offset * 0x1p32);
-    if (!(slope >= 1 && slope < 0x1p32 && intercept >= 0 && intercept < 0x1p62)) return;
-    const auto bin_of = [&](C x) {
-      const auto from =
-          static_cast<uint32_t>(static_cast<uint32_t>(x) - static_cast<uint32_t>(bins.lower));
-      return (uint64_t{from} * static_cast<uint64_t>(slope) + static_cast<uint64_t>(intercept)) >>
-             32;
-    };
-    for (size_t i = 0; i < bins.thresholds.size(); ++i) {
-      const bool last = i + 1 == bins.thresholds.size();
-      if (!last && bins.thresholds[i] == bins.thresholds[i + 1]) continue;
-      const C greatest = last ? bins.upper : static_cast<C>(bins.thresholds[i + 1] - 1);
-      // Beyond the last bin is the last bin: bins are clamped.
-      if (bin_of(bins.thresholds[i]) < i || (!last && bin_of(greatest) > i) ||
-          bin_of(greatest) > std::numeric_limits<int32_t>::max()) {
-        return;
-      }
-    }
-    typed.slope = static_cast<uint32_t>(slope);
-    typed.intercept = static_cast<uint64_t>(intercept);
+double ErrorOf(const Guess<C>& guess, const internal::Bins<C>& bins) {
+  const std::vector<C>& thresholds = bins.thresholds;
+  const auto position = [&](C x) {
+    return static_cast<double>(Position<C>(x, bins.lower, guess.scale, guess.offset));
+  };
+  double error = 0;
+  for (size_t i = 0; i < thresholds.size(); ++i) {
+    const bool last = i + 1 == thresholds.size();
+    if (!last && thresholds[i] == thresholds[i + 1]) continue;
+    const auto middle = static_cast<double>(i);
+    const double low = position(thresholds[i]) - (middle - 0.5);
+    const double high = (middle + 0.5) - position(last ? bins.upper : Previous(thresholds[i + 1]));
+    if (!std::isfinite(low) || !std::isfinite(high)) return std::numeric_limits<double>::infinity();
+    error = std::max({error, -low, -high});
   }
+  return error;
 }
 
 template <typename T>
@@ -61,6 +56,41 @@ absl::StatusOr<DeviceBuffer> Upload(const std::vector<T>& values) {
 }
 
 }  // namespace
+
+template <typename C>
+Guess<C> ProveGuess(const internal::Bins<C>& bins, const Binning& binning) {
+  using Number = typename TypedBins<C>::Guess;
+  if (binning.bin_count() > kGuessBinsMax || bins.thresholds.empty()) return {};
+  const std::vector<double> edges = binning.ComputeEdges();
+  const double scale = static_cast<double>(binning.bin_count()) / (edges.back() - edges.front());
+  // An integer's position is taken from the lowest one.
+  double from = -edges.front();
+  if constexpr (!std::is_floating_point_v<C>) {
+    from = static_cast<double>(bins.lower) - edges.front();
+  }
+  Guess<C> best;
+  double least = kErrorMax;
+  // Integers may be moved by half of one: those on an edge are then in the middle of their share.
+  for (const double shift : {0.0, 0.5}) {
+    if (std::is_floating_point_v<C> && shift != 0) break;
+    Guess<C> guess;
+    guess.scale = static_cast<Number>(scale);
+    guess.offset = static_cast<Number>((from + shift) * scale - 0.5);
+    const double error = ErrorOf(guess, bins);
+    if (!(error < least)) continue;
+    least = error;
+    best = guess;
+    best.sure = std::nextafter(static_cast<Number>(0.5 - error), Number{0});
+  }
+  return best;
+}
+
+template Guess<float> ProveGuess(const internal::Bins<float>&, const Binning&);
+template Guess<double> ProveGuess(const internal::Bins<double>&, const Binning&);
+template Guess<uint32_t> ProveGuess(const internal::Bins<uint32_t>&, const Binning&);
+template Guess<int32_t> ProveGuess(const internal::Bins<int32_t>&, const Binning&);
+template Guess<uint64_t> ProveGuess(const internal::Bins<uint64_t>&, const Binning&);
+template Guess<int64_t> ProveGuess(const internal::Bins<int64_t>&, const Binning&);
 
 absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
   DevicePlan made(plan);
@@ -78,16 +108,18 @@ absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
           if (!thresholds.ok()) return thresholds.status();
           made.thresholds_ = *std::move(thresholds);
           typed.thresholds = made.thresholds_.get<C>();
-          typed.guess = bins.guess;
-          typed.fraction_bits = FractionBits(bins);
-          ProveLine(bins, typed);
-        }
-        if (!typed.none && !typed.guess.usable()) {
-          absl::StatusOr<DeviceBuffer> candidates = Upload(bins.cells.first);
-          if (!candidates.ok()) return candidates.status();
-          made.candidates_ = *std::move(candidates);
-          typed.candidates = made.candidates_.get<uint32_t>();
-          typed.cell_shift = bins.cells.shift;
+          const Guess<C> guess = ProveGuess(bins, plan.binning());
+          typed.scale = guess.scale;
+          typed.offset = guess.offset;
+          typed.sure = guess.sure;
+          if (guess.sure == 0) {
+            const internal::Cells cells = internal::MakeCells(bins);
+            absl::StatusOr<DeviceBuffer> candidates = Upload(cells.first);
+            if (!candidates.ok()) return candidates.status();
+            made.candidates_ = *std::move(candidates);
+            typed.candidates = made.candidates_.get<uint32_t>();
+            typed.cell_shift = cells.shift;
+          }
         }
         made.bins_ = typed;
         return absl::OkStatus();

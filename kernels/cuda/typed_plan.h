@@ -1,4 +1,5 @@
-// A plan on a device: its tables in device memory.
+// A plan on a device: the multiply-add in the device's favourite precision and its proof, and the
+// thresholds in device memory.
 //
 // A DevicePlan is immutable; share it between threads and streams of its device.
 #ifndef HISTOGRAM_CUDA_TYPED_PLAN_H_
@@ -13,6 +14,20 @@
 #include "kernels/cuda/kernels/typed.h"
 
 namespace histogram::cuda {
+
+// A multiply-add that finds bins, where one was proven.
+template <typename C>
+struct Guess {
+  typename TypedBins<C>::Guess scale = 0, offset = 0;
+  typename TypedBins<C>::Guess sure = 0;  // see TypedBins; 0: none was proven
+};
+
+// Looks at the least and the greatest sample of each bin. The position f is monotone, so no sample
+// of bin i lies further outside [i - 0.5, i + 0.5] than one of these two. Where the furthest of all
+// is less than a quarter of a bin away, the guess is off by one at most, and only within that
+// distance of an edge.
+template <typename C>
+Guess<C> ProveGuess(const internal::Bins<C>& bins, const Binning& binning);
 
 class DevicePlan {
  public:

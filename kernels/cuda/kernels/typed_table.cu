@@ -7,9 +7,9 @@
 // What does not fit into shared memory is counted in parts: each launch reads all samples and
 // counts those of its bins. Samples outside all bins are counted with the first part.
 //
-// A bin's number comes from the bits of a double: with a large power of two added, rounded down, a
-// position's low word holds its integer part and behind it some bits of its fraction, which tell
-// how near an integer it is. Conversions to integers have a quarter of the rate.
+// A bin's address comes from the bits of a float: 1.5 * 2^23 added to f leaves the nearest integer
+// in the low bits (1.5 * 2^52 for a double). Neither a conversion nor a rounding instruction is
+// needed, of which a multiprocessor has a quarter of the rate.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -23,7 +23,7 @@ namespace histogram::cuda {
 namespace {
 
 constexpr uint32_t kThreads = 1024;
-constexpr uint32_t kCopiesMax = 32;
+constexpr uint32_t kCopiesMax = 16;
 constexpr uint32_t kLineWords = 32;
 // Counters of a block are u32: a launch gives no block more samples than that.
 constexpr uint64_t kBlockSamplesMax = uint64_t{1} << 31;
@@ -55,7 +55,7 @@ template <typename C>
 struct Part {
   TypedBins<C> bins;
   uint32_t first = 0, size = 0;  // the bins of this launch
-  uint32_t copies_log2 = 0, permutation = 0;
+  uint32_t copies_log2 = 0;
   uint32_t table_words = 0;        // of all copies, whole lines
   uint32_t shared_thresholds = 0;  // so many behind the table; 0: they stay where they are
   const void* samples = nullptr;
@@ -63,33 +63,10 @@ struct Part {
   unsigned long long* counts = nullptr;
 };
 
-// How the kernel finds bins.
-enum class By : uint8_t {
-  kLine,        // integers: a multiply-add of integers, proven
-  kGuess,       // the guess; near an integer a threshold decides
-  kGuessMoved,  // the same, floats moved up by half a unit in the last place
-  kCells,       // a search
-};
-
-// internal::Spread, in device instructions.
-template <bool kMoved, typename C>
-__device__ inline double Spread(C x, C lower) {
-  if constexpr (std::is_same_v<C, float> && kMoved) {
-    // A negative number moves up by half a unit when it is taken one unit closer to zero and half a
-    // unit is added to its magnitude. -0.0 becomes 0.0 first.
-    constexpr auto kHalfUlp = static_cast<uint32_t>(internal::kHalfUlp);
-    const uint32_t bits = __float_as_uint(x + 0.0F);
-    const double spread = __uint_as_float(bits - (bits >> 31));
-    return __hiloint2double(
-        __double2hiint(spread),
-        static_cast<int>(static_cast<uint32_t>(__double2loint(spread)) | kHalfUlp));
-  } else if constexpr (std::is_floating_point_v<C>) {
-    return x;
-  } else {
-    using Bits = internal::KeyBits<C>;
-    return static_cast<double>(static_cast<Bits>(static_cast<Bits>(x) - static_cast<Bits>(lower)));
-  }
-}
+__device__ inline float Magic(float) { return 12582912.0F; }
+__device__ inline double Magic(double) { return 6755399441055744.0; }
+__device__ inline int32_t LowBits(float x) { return __float_as_int(x) - 0x4B400000; }
+__device__ inline int32_t LowBits(double x) { return __double2loint(x); }
 
 // The bin of a sample in [lower, upper], searched between the candidates of its cell.
 template <typename C>
@@ -109,54 +86,40 @@ __device__ inline int32_t Search(const TypedBins<C>& bins, const C* thresholds, 
   return static_cast<int32_t>(low);
 }
 
+// The slot of a sample that is outside, or so close to an edge that its threshold decides.
 template <typename C>
-__device__ inline int32_t OutsideSlot(const TypedBins<C>& bins, C x) {
+__device__ inline int32_t SlotByThreshold(const TypedBins<C>& bins, const C* thresholds, C x,
+                                          int32_t k, bool upper_half) {
   const auto outside = static_cast<int32_t>(bins.bins);
-  if (bins.all_below || x < bins.lower) return outside + internal::kBelowSlot;
-  return outside + (x >= bins.lower ? internal::kAboveSlot : internal::kNanSlot);
+  if (x < bins.lower) return outside;
+  if (x > bins.upper) return outside + 1;
+  if (x != x) return outside + 2;
+  const int32_t candidate = k + (upper_half ? 1 : 0);
+  const bool reached = candidate < static_cast<int32_t>(bins.reached) && x >= thresholds[candidate];
+  return reached ? candidate : candidate - 1;
 }
 
-// `magic`: 1.5 * 2^(52 - fraction_bits).
-template <By kBy, typename C>
-__device__ inline int32_t SlotOf(const TypedBins<C>& bins, const C* thresholds, double magic, C x) {
-  const int32_t last = static_cast<int32_t>(bins.reached) - 1;
-  if constexpr (kBy == By::kCells) {
-    if (!bins.none && x >= bins.lower && x <= bins.upper) return Search(bins, thresholds, x);
-    return OutsideSlot(bins, x);
-  } else if constexpr (kBy == By::kLine) {
-    const uint32_t from = static_cast<uint32_t>(x) - static_cast<uint32_t>(bins.lower);
-    const uint64_t line = uint64_t{from} * bins.slope + bins.intercept;
-    if (from > static_cast<uint32_t>(bins.upper) - static_cast<uint32_t>(bins.lower)) {
-      return OutsideSlot(bins, x);
-    }
-    return min(static_cast<int32_t>(line >> 32), last);
+template <bool kGuess, typename C>
+__device__ inline int32_t SlotOf(const TypedBins<C>& bins, const C* thresholds, C x) {
+  if constexpr (kGuess) {
+    using Guess = typename TypedBins<C>::Guess;
+    const Guess f = Position<C>(x, bins.lower, bins.scale, bins.offset);
+    const Guess rounded = f + Magic(Guess{});
+    const Guess rest = f - (rounded - Magic(Guess{}));
+    const int32_t k = LowBits(rounded);
+    if (x >= bins.lower && x <= bins.upper && abs(rest) < bins.sure) return k;
+    return SlotByThreshold(bins, thresholds, x, k, rest >= Guess{0});
   } else {
-    const double position =
-        __dadd_rn(__dmul_rn(Spread<kBy == By::kGuessMoved>(x, bins.lower), bins.guess.scale),
-                  bins.guess.offset);
-    const int32_t fixed = __double2loint(__dadd_rd(position, magic));
-    const int32_t bin = min(fixed >> bins.fraction_bits, last);
-    if (!(x >= bins.lower && x <= bins.upper)) return OutsideSlot(bins, x);
-    // Within two steps of the fraction of an integer, more than the guess is off.
-    const uint32_t mask = (1U << bins.fraction_bits) - 1;
-    if (((static_cast<uint32_t>(fixed) + 2) & mask) < 4) {
-      const int32_t half = 1 << bins.fraction_bits >> 1;
-      const int32_t nearest = min((fixed + half) >> bins.fraction_bits, last);
-      return nearest - (x >= thresholds[nearest] ? 0 : 1);
-    }
-    return bin;
+    const auto outside = static_cast<int32_t>(bins.bins);
+    if (!bins.none && x >= bins.lower && x <= bins.upper) return Search(bins, thresholds, x);
+    if (bins.all_below || x < bins.lower) return outside;
+    return x >= bins.lower ? outside + 1 : outside + 2;
   }
 }
 
 // --- The table
 
-// The word of a slot in a copy. With 32 copies each thread of a warp has a bank of its own, and
-// nothing is permuted.
-template <typename C>
-__device__ inline uint32_t WordOf(const Part<C>& part, uint32_t slot, uint32_t copy) {
-  const uint32_t word = (slot << part.copies_log2) + copy;
-  return word ^ (word >> 5 & part.permutation);
-}
+__device__ inline uint32_t Permuted(uint32_t word) { return word ^ ((word >> 5) & 31U); }
 
 template <bool kParts, typename C>
 __device__ inline void Add(uint32_t* table, const Part<C>& part, int32_t slot, uint32_t copy) {
@@ -170,24 +133,24 @@ __device__ inline void Add(uint32_t* table, const Part<C>& part, int32_t slot, u
       if (local >= part.size) return;
     }
   }
-  atomicAdd(&table[WordOf(part, local, copy)], 1U);
+  atomicAdd(&table[Permuted((local << part.copies_log2) + copy)], 1U);
 }
 
-template <typename S, By kBy, bool kParts>
+template <typename S, bool kGuess, bool kParts>
 __device__ inline void AddVector(uint32_t* table, const Part<typename S::Compare>& part,
-                                 const typename S::Compare* thresholds, double magic,
-                                 const uint4& vector, uint32_t copy) {
+                                 const typename S::Compare* thresholds, const uint4& vector,
+                                 uint32_t copy) {
   constexpr uint32_t kSamples = 16 / sizeof(typename S::Bits);
   typename S::Bits samples[kSamples];
   memcpy(samples, &vector, sizeof(samples));
 #pragma unroll
   for (uint32_t i = 0; i < kSamples; ++i) {
-    Add<kParts>(table, part, SlotOf<kBy>(part.bins, thresholds, magic, S::Widen(samples[i])), copy);
+    Add<kParts>(table, part, SlotOf<kGuess>(part.bins, thresholds, S::Widen(samples[i])), copy);
   }
 }
 
 // kLoads: 16-byte loads in flight in each thread.
-template <typename S, By kBy, bool kParts, uint32_t kLoads>
+template <typename S, bool kGuess, bool kParts, uint32_t kLoads>
 __global__ void __launch_bounds__(kThreads, kLoads == 2 ? 2 : 1)
     TypedTableKernel(const __grid_constant__ Part<typename S::Compare> part) {
   using C = typename S::Compare;
@@ -201,7 +164,6 @@ __global__ void __launch_bounds__(kThreads, kLoads == 2 ? 2 : 1)
   const C* const thresholds =
       part.shared_thresholds != 0 ? shared_thresholds : part.bins.thresholds;
   const uint32_t copy = threadIdx.x & ((1U << part.copies_log2) - 1);
-  const double magic = 1.5 * __hiloint2double((1023 + 52 - part.bins.fraction_bits) << 20, 0);
 
   constexpr uint32_t kSize = sizeof(typename S::Bits);
   constexpr uint32_t kSamples = 16 / kSize;
@@ -219,16 +181,15 @@ __global__ void __launch_bounds__(kThreads, kLoads == 2 ? 2 : 1)
     for (uint32_t j = 0; j < kLoads; ++j) loaded[j] = LoadStreaming(vector + i + j * stride);
 #pragma unroll
     for (uint32_t j = 0; j < kLoads; ++j) {
-      AddVector<S, kBy, kParts>(table, part, thresholds, magic, loaded[j], copy);
+      AddVector<S, kGuess, kParts>(table, part, thresholds, loaded[j], copy);
     }
   }
   for (; i < vectors; i += stride) {
-    AddVector<S, kBy, kParts>(table, part, thresholds, magic, LoadStreaming(vector + i), copy);
+    AddVector<S, kGuess, kParts>(table, part, thresholds, LoadStreaming(vector + i), copy);
   }
   if (blockIdx.x == 0 && threadIdx.x < head + tail) {
     const uint64_t at = threadIdx.x < head ? threadIdx.x : threadIdx.x + vectors * kSamples;
-    Add<kParts>(table, part, SlotOf<kBy>(part.bins, thresholds, magic, S::Widen(samples[at])),
-                copy);
+    Add<kParts>(table, part, SlotOf<kGuess>(part.bins, thresholds, S::Widen(samples[at])), copy);
   }
   __syncthreads();
 
@@ -239,7 +200,7 @@ __global__ void __launch_bounds__(kThreads, kLoads == 2 ? 2 : 1)
     const uint32_t slot = n + rotation < slots ? n + rotation : n + rotation - slots;
     uint32_t sum = 0;
     for (uint32_t c = 0; c < 1U << part.copies_log2; ++c) {
-      sum += table[WordOf(part, slot, c)];
+      sum += table[Permuted((slot << part.copies_log2) + c)];
     }
     if (sum == 0) continue;
     const uint32_t at = slot < part.size ? part.first + slot : part.bins.bins + (slot - part.size);
@@ -259,8 +220,7 @@ struct Layout {
   bool shared_thresholds = false;
 };
 
-// `threshold_bytes`: of all thresholds, as far as the kernel looks at them; 0: it does not.
-Layout LayoutFor(uint32_t bins, uint64_t threshold_bytes, const DeviceTraits& device) {
+Layout LayoutFor(uint32_t bins, uint32_t threshold_bytes, const DeviceTraits& device) {
   const uint32_t of_one = device.shared_bytes_max;
   const uint32_t of_two =
       std::min(of_one, device.shared_bytes_multiprocessor / 2 - device.shared_bytes_reserved);
@@ -273,14 +233,14 @@ Layout LayoutFor(uint32_t bins, uint64_t threshold_bytes, const DeviceTraits& de
     ++layout.parts;
     layout.part_bins = (bins + layout.parts - 1) / layout.parts;
   }
+  const uint64_t thresholds = uint64_t{bins} * threshold_bytes;
   uint64_t room = of_one;
   if (table_bytes(layout.part_bins, 1) <= of_two) {
     layout.blocks = 2;
     room = of_two;
   }
-  layout.shared_thresholds =
-      threshold_bytes > 0 && table_bytes(layout.part_bins, 1) + threshold_bytes <= room;
-  if (layout.shared_thresholds) room -= threshold_bytes;
+  layout.shared_thresholds = table_bytes(layout.part_bins, 1) + thresholds <= room;
+  if (layout.shared_thresholds) room -= thresholds;
   while (2U << layout.copies_log2 <= kCopiesMax &&
          table_bytes(layout.part_bins, 2U << layout.copies_log2) <= room) {
     ++layout.copies_log2;
@@ -288,10 +248,10 @@ Layout LayoutFor(uint32_t bins, uint64_t threshold_bytes, const DeviceTraits& de
   return layout;
 }
 
-template <typename S, By kBy, bool kParts, uint32_t kLoads>
+template <typename S, bool kGuess, bool kParts, uint32_t kLoads>
 absl::Status LaunchPart(const Part<typename S::Compare>& part, uint32_t blocks,
                         uint32_t shared_bytes, cudaStream_t stream) {
-  auto* const kernel = TypedTableKernel<S, kBy, kParts, kLoads>;
+  auto* const kernel = TypedTableKernel<S, kGuess, kParts, kLoads>;
   // As each launch needs it: the attribute is of the kernel and of the current device.
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
       kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
@@ -299,7 +259,7 @@ absl::Status LaunchPart(const Part<typename S::Compare>& part, uint32_t blocks,
   return LaunchStatus("typed_table");
 }
 
-template <typename S, By kBy, bool kParts>
+template <typename S, bool kGuess, bool kParts>
 absl::Status LaunchAll(const TypedLaunch& launch, const TypedBins<typename S::Compare>& bins,
                        const Layout& layout) {
   using C = typename S::Compare;
@@ -307,7 +267,6 @@ absl::Status LaunchAll(const TypedLaunch& launch, const TypedBins<typename S::Co
   Part<C> part;
   part.bins = bins;
   part.copies_log2 = layout.copies_log2;
-  part.permutation = layout.copies_log2 < 5 ? 31 : 0;
   part.shared_thresholds = layout.shared_thresholds ? bins.reached : 0;
   part.counts = launch.counts;
   const uint64_t most_blocks = uint64_t{layout.blocks} * launch.device->multiprocessors;
@@ -325,8 +284,8 @@ absl::Status LaunchAll(const TypedLaunch& launch, const TypedBins<typename S::Co
       const auto blocks = static_cast<uint32_t>(std::min(wanted, most_blocks));
       HISTOGRAM_RETURN_IF_ERROR(
           layout.blocks == 2
-              ? (LaunchPart<S, kBy, kParts, 2>(part, blocks, shared_bytes, launch.stream))
-              : (LaunchPart<S, kBy, kParts, 4>(part, blocks, shared_bytes, launch.stream)));
+              ? (LaunchPart<S, kGuess, kParts, 2>(part, blocks, shared_bytes, launch.stream))
+              : (LaunchPart<S, kGuess, kParts, 4>(part, blocks, shared_bytes, launch.stream)));
     }
   }
   return absl::OkStatus();
@@ -334,22 +293,13 @@ absl::Status LaunchAll(const TypedLaunch& launch, const TypedBins<typename S::Co
 
 template <typename S>
 absl::Status EnqueueAs(const TypedLaunch& launch, const TypedBins<typename S::Compare>& bins) {
-  const uint64_t threshold_bytes =
-      bins.slope != 0 ? 0 : uint64_t{bins.reached} * sizeof(typename S::Compare);
-  const Layout layout = LayoutFor(bins.bins, threshold_bytes, *launch.device);
-  const auto launch_by = [&]<By kBy>() {
-    return layout.parts == 1 ? LaunchAll<S, kBy, false>(launch, bins, layout)
-                             : LaunchAll<S, kBy, true>(launch, bins, layout);
-  };
-  using C = typename S::Compare;
-  if (bins.none || !bins.guess.usable()) return launch_by.template operator()<By::kCells>();
-  if constexpr (std::is_integral_v<C> && sizeof(C) == 4) {
-    if (bins.slope != 0) return launch_by.template operator()<By::kLine>();
+  const Layout layout = LayoutFor(bins.bins, sizeof(typename S::Compare), *launch.device);
+  if (bins.sure > 0) {
+    return layout.parts == 1 ? LaunchAll<S, true, false>(launch, bins, layout)
+                             : LaunchAll<S, true, true>(launch, bins, layout);
   }
-  if constexpr (std::is_same_v<C, float>) {
-    if (bins.guess.half_ulp != 0) return launch_by.template operator()<By::kGuessMoved>();
-  }
-  return launch_by.template operator()<By::kGuess>();
+  return layout.parts == 1 ? LaunchAll<S, false, false>(launch, bins, layout)
+                           : LaunchAll<S, false, true>(launch, bins, layout);
 }
 
 }  // namespace
