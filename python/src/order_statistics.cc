@@ -149,6 +149,7 @@ class Search {
   class Finder {
    public:
     Finder(std::span<const Bucket> buckets, int known) : shift_(K::kBits - known) {
+      prefixes_.reserve(buckets.size());
       for (const Bucket& bucket : buckets) prefixes_.push_back(bucket.prefix);
       if (known == 0) return;
       constexpr int kTop = std::min(kDigitBits, K::kBits);
@@ -174,6 +175,7 @@ class Search {
   // Settles the ranks of the smallest buckets, as many as may be collected. Returns the others.
   std::vector<Bucket> CollectSmall(std::vector<Bucket> buckets, int known) {
     std::vector<uint64_t> sizes;
+    sizes.reserve(buckets.size());
     for (const Bucket& bucket : buckets) sizes.push_back(bucket.count);
     std::sort(sizes.begin(), sizes.end());
     const uint64_t budget = std::max<uint64_t>(kCollectedMin, size() / 8);
