@@ -52,8 +52,29 @@ std::optional<v1::Error> ErrorDetail(const absl::Status& status) {
   return error;
 }
 
+uint64_t SampleBytes(const v1::Spec& spec) {
+  switch (spec.sample_type()) {
+    case v1::SAMPLE_TYPE_UINT16:
+    case v1::SAMPLE_TYPE_INT16:
+    case v1::SAMPLE_TYPE_FLOAT16:
+    case v1::SAMPLE_TYPE_BFLOAT16:
+      return 2;
+    case v1::SAMPLE_TYPE_UINT32:
+    case v1::SAMPLE_TYPE_INT32:
+    case v1::SAMPLE_TYPE_FLOAT32:
+      return 4;
+    case v1::SAMPLE_TYPE_UINT64:
+    case v1::SAMPLE_TYPE_INT64:
+    case v1::SAMPLE_TYPE_FLOAT64:
+      return 8;
+    default:
+      return 1;
+  }
+}
+
 absl::Status CheckHistogram(const v1::Spec& spec, const v1::Histogram& histogram,
-                            uint64_t samples) {
+                            uint64_t payload_bytes) {
+  const uint64_t samples = payload_bytes / SampleBytes(spec);
   if (histogram.samples() != samples) {
     return absl::InternalError(absl::StrCat("the reply is not to be trusted: ", samples,
                                             " samples were sent, it counts ", histogram.samples()));
@@ -61,7 +82,7 @@ absl::Status CheckHistogram(const v1::Spec& spec, const v1::Histogram& histogram
   if (spec.omit_counts()) return absl::OkStatus();
   uint64_t sum = 0;
   for (const uint64_t count : histogram.counts()) sum += count;
-  sum += histogram.below() + histogram.above() + histogram.ignored();
+  sum += histogram.below() + histogram.above() + histogram.ignored() + histogram.nan();
   if (sum != samples) {
     return absl::InternalError(absl::StrCat("the reply is not to be trusted: its counts add up to ",
                                             sum, " of ", samples, " samples"));

@@ -32,7 +32,7 @@ Kind Of(MessageKind kind) {
 
 absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
                    const AdmissionLimits& limits, Charge charge, ParsedRequest& parsed,
-                   std::shared_ptr<const Plan>& plan) {
+                   std::shared_ptr<const Query>& query) {
   const Kind of = Of(kind);
   if (absl::Status s = of.parse(message, parsed); !s.ok()) return s;
   if (parsed.payload_bytes > limits.payload_bytes_max) {
@@ -42,29 +42,41 @@ absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
                      limits.payload_bytes_max, of.advice),
         {.reason = "PAYLOAD_TOO_LARGE", .field = of.field, .limit = limits.payload_bytes_max});
   }
-  if (plan == nullptr) {
-    auto made = MakePlanCached(parsed.spec, limits.plan);
+  if (query == nullptr) {
+    auto made = MakeQueryCached(parsed.spec, limits.query);
     if (!made.ok()) return made.status();
-    plan = *std::move(made);
+    query = *std::move(made);
+  }
+  const uint64_t sample_bytes = SampleBytesOf(query->plan);
+  if (parsed.payload_bytes % sample_bytes != 0) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat(of.field, ": ", parsed.payload_bytes, " bytes are no whole number of ",
+                     std::string(NameOf(query->type())), " samples, of ", sample_bytes,
+                     " bytes each"),
+        {.reason = "PARTIAL_SAMPLE", .field = of.field, .limit = sample_bytes});
   }
   return charge(parsed.payload_bytes);
 }
 
-void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner, const Plan& plan,
+void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner, const Query& query,
              TimeNs deadline, Job& job) {
   job.fragments = parsed.payload;
   job.bytes = parsed.payload_bytes;
-  job.charge_bytes = job.bytes + plan.reply_bytes;
-  job.bin_count = plan.binning.bin_count();
+  job.charge_bytes = job.bytes + query.reply_bytes + query.counter_bytes;
+  job.plan = query.plan;
   job.deadline = deadline;
   job.payload_owner = std::move(owner);
 }
 
-absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Plan& plan,
+absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Query& query,
                           const Job& job, Answer& answer, TimeNs& finished_at) {
   const TimeNs begin = clock.Now();
-  absl::Status status = MakeAnswer(plan, job.counts, job.bytes, answer);
-  if (status.ok()) status = verifier.Check(job.fragments, job.counts);
+  absl::Status status =
+      query.plan.has_value()
+          ? MakeTypedAnswer(query, job.slots, job.bytes / SampleBytesOf(query.plan), answer)
+          : MakeAnswer(query, job.counts, job.bytes, answer);
+  if (status.ok()) status = verifier.Check(query, job);
   if (!status.ok()) {
     observer.IntegrityFailure();
     return status;

@@ -99,7 +99,7 @@ ReplyEncoder::ReplyEncoder(Kind kind, const Answer& answer, bool omit_counts)
   counts_size_ = omit_counts ? 0 : answer.counts().size() * sizeof(uint64_t);
   histogram_size_ = (counts_size_ == 0 ? 0 : LengthFieldSize(counts_size_)) +
                     VarintFieldSize(h.samples) + VarintFieldSize(h.below) +
-                    VarintFieldSize(h.above) + VarintFieldSize(h.ignored);
+                    VarintFieldSize(h.above) + VarintFieldSize(h.ignored) + VarintFieldSize(h.nan);
   if (answer.statistics.has_value()) {
     statistics_size_ = StatisticsSize(*answer.statistics);
     histogram_size_ += LengthFieldSize(statistics_size_);
@@ -157,6 +157,7 @@ uint8_t* ReplyEncoder::Write(uint8_t* out) const {
     w.Length(7, answer_.edges.size() * sizeof(double));
     w.Raw(answer_.edges.data(), answer_.edges.size() * sizeof(double));
   }
+  w.VarintField(8, h.nan);
   w.Length(2, receipt_size_);
   WriteReceipt(answer_.receipt, w);
   if (kind_ == Kind::kAccumulate) {

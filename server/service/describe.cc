@@ -94,6 +94,10 @@ v1::DescribeResponse Describe(const std::string& version, const std::vector<Back
                               "edges", "error_details", "receipts"}) {
     out.add_features(feature);
   }
+  if (std::any_of(backends.begin(), backends.end(),
+                  [](const Backend* backend) { return backend->info().counts_typed; })) {
+    out.add_features("types");
+  }
   if (transport.verify_fraction > 0) out.add_features("verify");
   if (transport.reflection && transport.token_file.empty()) out.add_features("reflection");
   if (!transport.tls_cert.empty()) out.add_features("tls");
