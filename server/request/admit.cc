@@ -47,6 +47,15 @@ absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
     if (!made.ok()) return made.status();
     query = *std::move(made);
   }
+  if (kind == MessageKind::kAccumulate && query->needs_order() && !query->quantiles.empty()) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat("spec.quantiles: Accumulate sees the samples once, which does not "
+                     "tell the quantiles of ",
+                     std::string(NameOf(query->type())),
+                     "; send the payload as a whole through Compute"),
+        {.reason = "BAD_QUANTILE", .field = "spec.quantiles"});
+  }
   const uint64_t sample_bytes = SampleBytesOf(query->plan);
   if (parsed.payload_bytes % sample_bytes != 0) {
     return MakeError(
@@ -64,6 +73,7 @@ void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner, con
   job.fragments = parsed.payload;
   job.bytes = parsed.payload_bytes;
   job.charge_bytes = job.bytes + query.reply_bytes + query.counter_bytes;
+  if (query.needs_order()) job.charge_bytes += job.bytes;  // once more, in one piece
   job.plan = query.plan;
   job.deadline = deadline;
   job.payload_owner = std::move(owner);
@@ -76,6 +86,9 @@ absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, 
       query.plan.has_value()
           ? MakeTypedAnswer(query, job.slots, job.bytes / SampleBytesOf(query.plan), answer)
           : MakeAnswer(query, job.counts, job.bytes, answer);
+  if (status.ok() && query.plan.has_value() && query.statistics) {
+    AddTypedStatistics(query, job.fragments, answer);
+  }
   if (status.ok()) status = verifier.Check(query, job);
   if (!status.ok()) {
     observer.IntegrityFailure();

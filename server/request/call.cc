@@ -1,5 +1,7 @@
 #include "server/request/call.h"
 
+#include <histogram/sample_statistics.h>
+
 #include <cmath>
 #include <limits>
 
@@ -68,6 +70,10 @@ absl::Status MakeTypedAnswer(const Query& query, absl::Span<const uint64_t> slot
   Histogram& h = answer.histogram;
   h.counts.clear();
   answer.in_place = slots.first(bins);
+  if (query.statistics) {
+    h.counts.assign(answer.in_place.begin(), answer.in_place.end());
+    answer.in_place = {};
+  }
   h.below = slots[bins + internal::kBelowSlot];
   h.above = slots[bins + internal::kAboveSlot];
   h.nan = slots[bins + internal::kNanSlot];
@@ -78,6 +84,20 @@ absl::Status MakeTypedAnswer(const Query& query, absl::Span<const uint64_t> slot
   answer.edges.clear();
   if (query.edges) answer.edges = query.binning.ComputeEdges();
   return absl::OkStatus();
+}
+
+std::span<const std::byte> InOnePiece(absl::Span<const Fragment> payload, std::string& storage) {
+  if (payload.size() == 1) return std::as_bytes(payload.front());
+  for (const Fragment& fragment : payload) {
+    storage.append(reinterpret_cast<const char*>(fragment.data()), fragment.size());
+  }
+  return std::as_bytes(std::span(storage.data(), storage.size()));
+}
+
+void AddTypedStatistics(const Query& query, absl::Span<const Fragment> payload, Answer& answer) {
+  std::string storage;
+  answer.statistics = ComputeStatistics(InOnePiece(payload, storage), *query.plan, answer.histogram,
+                                        query.quantiles);
 }
 
 namespace {

@@ -9,9 +9,12 @@
 #include <histogram/statistics.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -49,9 +52,15 @@ struct Answer {
 absl::Status MakeAnswer(const Query& query, const ValueCounts& values, uint64_t samples,
                         Answer& answer);
 // The same from the counts of typed samples: the plan's bins, then below, above, NaN. The answer
-// points at `slots`. REQUIRES: query has a plan.
+// points at `slots`, unless it is to have statistics, which are not set here. REQUIRES: query has a
+// plan.
 absl::Status MakeTypedAnswer(const Query& query, absl::Span<const uint64_t> slots, uint64_t samples,
                              Answer& answer);
+// Sets the statistics of an answer that MakeTypedAnswer made of this payload.
+void AddTypedStatistics(const Query& query, absl::Span<const Fragment> payload, Answer& answer);
+
+// The payload in one piece: where it lies, if it does, else in `storage`.
+std::span<const std::byte> InOnePiece(absl::Span<const Fragment> payload, std::string& storage);
 
 // Recounts a fraction of the payloads with another kernel (promise 1). Thread-safe.
 class Verifier {

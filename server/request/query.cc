@@ -168,13 +168,6 @@ absl::StatusOr<SampleType> TypeOf(const v1::Spec& spec, const QueryLimits& limit
                                   NameInApi(type), "; they count UINT8"),
                      {.reason = "BAD_SAMPLE_TYPE", .field = "spec.sample_type"});
   }
-  if (spec.statistics() || spec.quantiles_size() > 0) {
-    return MakeError(absl::StatusCode::kInvalidArgument,
-                     absl::StrCat(spec.statistics() ? "spec.statistics" : "spec.quantiles",
-                                  ": they are given for UINT8, not for ", NameInApi(type)),
-                     {.reason = "BAD_SAMPLE_TYPE",
-                      .field = spec.statistics() ? "spec.statistics" : "spec.quantiles"});
-  }
   return type;
 }
 

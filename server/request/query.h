@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "kernels/batch.h"
 
 namespace histogram::server {
 
@@ -31,6 +32,8 @@ struct Query {
   uint64_t reply_bytes = 0;    // upper bound of the encoded reply, for admission
   uint64_t counter_bytes = 0;  // of typed samples: what they are counted into, for admission
 
+  // Whether answers need all samples at once: their order, which counts do not tell.
+  bool needs_order() const { return statistics && SampleBytesOf(plan) > 2; }
   SampleType type() const { return plan.has_value() ? plan->type() : SampleType::kU8; }
 };
 

@@ -1,8 +1,11 @@
 #include "server/service/accumulate.h"
 
+#include <histogram/sample_statistics.h>
+
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -43,8 +46,9 @@ struct Chunk final : Job, Posted {
 
   AccumulateStream& stream;
   bool snapshot = false;
-  bool waited = false;   // for room in the queue
-  bool counted = false;  // or never will be, as `result` says
+  bool waited = false;                   // for room in the queue
+  bool counted = false;                  // or never will be, as `result` says
+  std::optional<SampleStatistics> seen;  // of typed samples, where statistics are asked for
   TimeNs counted_at = 0;
   absl::Status result;
 };
@@ -133,6 +137,7 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   std::deque<Chunk*> open_chunks_;  // not yet added up, in order of arrival
   ValueCounts totals_{};            // of bytes
   std::vector<uint64_t> slots_;     // of typed samples; empty before the first chunk is added
+  std::optional<SampleStatistics> seen_;
   uint64_t bytes_ = 0;
   uint64_t chunks_added_ = 0;
   Answer answer_;
@@ -265,6 +270,11 @@ void AccumulateStream::Check(Chunk& chunk, const absl::Status& status) {
     chunk.result = service_.verifier.Check(*query_, chunk);
     if (!chunk.result.ok()) service_.observer.IntegrityFailure();
   }
+  chunk.seen.reset();
+  if (chunk.result.ok() && chunk.plan.has_value() && query_->statistics) {
+    std::string storage;
+    chunk.seen.emplace(*chunk.plan).Add(InOnePiece(chunk.fragments, storage));
+  }
   chunk.fragments = {};
   chunk.payload_owner.reset();
   chunk.counted_at = service_.clock.Now();
@@ -299,6 +309,9 @@ void AccumulateStream::AddUp(Chunk& chunk) {
   if (chunk.plan.has_value()) {
     slots_.resize(chunk.slots.size());
     for (size_t i = 0; i < slots_.size(); ++i) slots_[i] += chunk.slots[i];
+    if (chunk.seen.has_value()) {
+      seen_.has_value() ? seen_->Merge(*chunk.seen) : void(seen_ = std::move(chunk.seen));
+    }
   } else {
     for (uint32_t value = 0; value < kByteValues; ++value) totals_[value] += chunk.counts[value];
   }
@@ -311,7 +324,13 @@ void AccumulateStream::AddUp(Chunk& chunk) {
 absl::Status AccumulateStream::MakeTotal() {
   if (!query_->plan.has_value()) return MakeAnswer(*query_, totals_, bytes_, answer_);
   slots_.resize(query_->counter_bytes / sizeof(uint64_t));
-  return MakeTypedAnswer(*query_, slots_, bytes_ / SampleBytesOf(query_->plan), answer_);
+  absl::Status status =
+      MakeTypedAnswer(*query_, slots_, bytes_ / SampleBytesOf(query_->plan), answer_);
+  if (status.ok() && query_->statistics) {
+    if (!seen_.has_value()) seen_.emplace(*query_->plan);
+    answer_.statistics = seen_->Finish(answer_.histogram, query_->quantiles);
+  }
+  return status;
 }
 
 void AccumulateStream::PushReply(bool final) {

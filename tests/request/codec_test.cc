@@ -163,11 +163,6 @@ TEST(PlanTest, BadSpecsNameTheirField) {
             s.set_sample_type(v1::SAMPLE_TYPE_UINT16);
             s.mutable_binning()->mutable_alphabet()->set_symbol_count(5);
           }),
-      Bad("statistics of floats", "BAD_SAMPLE_TYPE", "spec.statistics",
-          [](v1::Spec& s) {
-            s.set_sample_type(v1::SAMPLE_TYPE_FLOAT32);
-            s.set_statistics(true);
-          }),
       Bad("no bins", "BAD_BINNING", "spec.binning.even.bin_count",
           [](v1::Spec& s) { s.mutable_binning()->mutable_even(); }),
   };

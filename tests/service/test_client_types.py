@@ -91,6 +91,24 @@ def test_equal_samples_and_none(count, tmp_path):
     assert (answer["edges"][0], answer["edges"][-1], answer["samples"]) == (0, 1, 0)
 
 
+@pytest.mark.parametrize("where", ("in process", "by a server"))
+@pytest.mark.parametrize("name", ("i8", "u16", "f16", "u32", "i64", "f32", "f64"))
+def test_statistics(count, server, tmp_path, name, where):
+    samples = samples_of(name)
+    np.save(tmp_path / "a.npy", samples)
+    place = () if where == "in process" else ("--server", server.address)
+    answer = count(tmp_path / "a.npy", "--bins", 9, "--range", "-10:90", "--statistics", "--quantiles",
+                   "0.1,0.9", "--format", "json", *place)
+    values = samples.astype(np.float64)
+    binned = values[(values >= -10) & (values <= 90)]
+    statistics = answer["statistics"]
+    assert (statistics["minimum"], statistics["maximum"]) == (binned.min(), binned.max())
+    assert statistics["median"] == np.median(binned)
+    assert abs(statistics["mean"] - binned.mean()) < 1e-10
+    assert abs(statistics["standard_deviation"] - binned.std()) < 1e-10
+    assert statistics["quantiles"] == np.quantile(binned, [0.1, 0.9]).tolist()
+
+
 def test_truth_values_are_bytes(count, tmp_path):
     np.save(tmp_path / "truth.npy", np.array([True, False, True]))
     answer = count(tmp_path / "truth.npy", "--format", "json")
@@ -132,7 +150,8 @@ def test_what_is_not_counted_is_said(count, tmp_path):
     error = count(tmp_path / "good.npy", tmp_path / "other_type.npy", status=2)
     assert "f64" in error and "good.npy" in error
     assert "--range" in count("-", "--type", "f32", stdin=b"", status=2)
-    for options in (("--alphabet", "a:26"), ("--statistics",), ("--quantiles", "0.5")):
-        assert options[0] in count(tmp_path / "good.npy", *options, status=2)
+    assert "--alphabet" in count(tmp_path / "good.npy", "--alphabet", "a:26", status=2)
+    assert "read once" in count("-", "--type", "f32", "--bins", 2, "--range", "0:1", "--statistics",
+                                stdin=bytes(8), status=1)
     assert "ends within a sample" in count("-", "--type", "f32", "--bins", 2, "--range", "0:1",
                                            stdin=bytes(10), status=1)

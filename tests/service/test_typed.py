@@ -174,13 +174,52 @@ def test_bins_of_bytes_are_for_bytes(client):
                      field, None, ["INT8"])
 
 
-def test_statistics_are_of_bytes(client):
+@pytest.mark.parametrize("binning", ("even", "edges"))
+@pytest.mark.parametrize("name", TYPES)
+def test_statistics(client, name, binning):
+    spec = typed(BINNINGS[binning], name)
+    edges = edges_of(spec)
+    quantiles = [0.0, 0.25, 0.5, 0.77, 1.0]
+    spec.statistics = True
+    spec.quantiles.extend(quantiles)
+    samples, values = sample_values(name, edges, 9_001)
+    binned = np.sort(values[(values >= edges[0]) & (values <= edges[-1])]) + 0.0
+    histogram = client.compute(samples.tobytes(), spec).histogram
+    check(histogram, values, edges)
+    statistics = histogram.statistics
+    assert (statistics.minimum, statistics.maximum) == (binned[0], binned[-1])
+    tolerance = 1e-12 * (edges[-1] - edges[0])
+    assert abs(statistics.mean - binned.mean()) <= tolerance
+    assert abs(statistics.standard_deviation - binned.std()) <= tolerance
+    assert statistics.median == np.median(binned)
+    np.testing.assert_array_equal(np.array(statistics.quantiles), np.quantile(binned, quantiles))
+    shares = np.array(histogram.counts) / binned.size
+    shares = shares[shares > 0]
+    assert abs(statistics.entropy_bits + (shares * np.log2(shares)).sum()) < 1e-9
+    wide = samples.itemsize > 2
+    assert statistics.HasField("mode") is not wide
+    assert not wide or statistics.otsu_threshold in edges
+    # Seen once, chunk by chunk.
+    half = samples.size // 2
+    chunks = [samples[:half].tobytes(), samples[half:].tobytes()]
+    if wide:
+        expect_error(lambda: client.accumulate(chunks, spec), INVALID, "BAD_QUANTILE", "spec.quantiles")
+        del spec.quantiles[:]
+    seen = client.accumulate(chunks, spec)[-1].histogram.statistics
+    assert (seen.minimum, seen.maximum) == (binned[0], binned[-1])
+    assert abs(seen.mean - statistics.mean) <= tolerance
+    assert abs(seen.standard_deviation - statistics.standard_deviation) <= tolerance
+    assert seen.otsu_threshold == statistics.otsu_threshold
+    assert seen.HasField("median") is not wide
+    assert list(seen.quantiles) == ([] if wide else list(statistics.quantiles))
+
+
+def test_statistics_of_no_samples(client):
     spec = typed(BINNINGS["even"], "f32")
     spec.statistics = True
-    expect_error(lambda: client.compute(b"", spec), INVALID, "BAD_SAMPLE_TYPE", "spec.statistics")
-    spec.statistics = False
-    spec.quantiles.append(0.5)
-    expect_error(lambda: client.compute(b"", spec), INVALID, "BAD_SAMPLE_TYPE", "spec.quantiles")
+    for histogram in (client.compute(b"", spec).histogram, client.accumulate([b""], spec)[-1].histogram):
+        assert histogram.HasField("statistics")
+        assert not histogram.statistics.ListFields()
 
 
 def test_describe_says_that_types_are_counted(client):

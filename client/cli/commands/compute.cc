@@ -153,10 +153,6 @@ absl::Status FindSamples(const ComputeOptions& options, std::vector<Input>& inpu
   if (!options.alphabet.empty()) {
     return OptionError("--alphabet", absl::StrCat("it bins bytes (u8), not ", type));
   }
-  if (options.statistics || !options.quantiles.empty()) {
-    return OptionError(options.statistics ? "--statistics" : "--quantiles",
-                       absl::StrCat("given for bytes (u8) only, not for ", type));
-  }
   return FindRange(inputs, spec);
 }
 

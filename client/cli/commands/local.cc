@@ -1,7 +1,9 @@
 #include "client/cli/commands/local.h"
 
 #include <histogram/histogram.h>
+#include <histogram/sample_statistics.h>
 #include <histogram/typed.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -116,8 +118,73 @@ struct Tally {
   }
 };
 
+// A file's bytes, as long as this lives.
+class MappedFile {
+ public:
+  static absl::StatusOr<MappedFile> Open(const Input& input) {
+    const auto size = SizeOf(input);
+    if (!size.ok()) return size.status();
+    if (!size->has_value()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(SafeText(input.name),
+                       " is read once, which does not tell its median and quantiles; save it as a "
+                       "file for --statistics and --quantiles"));
+    }
+    const absl::StatusOr<InputFile> file = OpenInput(input, -1);
+    if (!file.ok()) return file.status();
+    MappedFile mapped;
+    mapped.bytes_ = **size + input.begin;
+    mapped.begin_ = input.begin;
+    mapped.memory_ = mmap(nullptr, mapped.bytes_, PROT_READ, MAP_PRIVATE, file->descriptor(), 0);
+    if (mapped.memory_ != MAP_FAILED) return mapped;
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot map ", SafeText(input.name), ": ", strerror(errno)));
+  }
+  MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
+  MappedFile& operator=(MappedFile&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(begin_, other.begin_);
+    return *this;
+  }
+  ~MappedFile() {
+    if (memory_ != MAP_FAILED) munmap(memory_, bytes_);
+  }
+
+  std::span<const std::byte> samples() const {
+    return std::span(static_cast<const std::byte*>(memory_), bytes_).subspan(begin_);
+  }
+
+ private:
+  MappedFile() = default;
+  void* memory_ = MAP_FAILED;
+  size_t bytes_ = 0, begin_ = 0;
+};
+
+// Adds what only the samples themselves tell.
+absl::Status AddStatistics(const Input& input, const Plan& plan, const Histogram& histogram,
+                           const v1::Spec& spec, v1::Histogram& answer) {
+  if (histogram.samples == 0) {
+    answer.mutable_statistics();
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(input);
+  if (!file.ok()) return file.status();
+  const std::vector<double> quantiles(spec.quantiles().begin(), spec.quantiles().end());
+  SetStatistics(ComputeStatistics(file->samples(), plan, histogram, quantiles),
+                *answer.mutable_statistics());
+  return absl::OkStatus();
+}
+
 v1::Histogram AnswerOf(const v1::Spec& spec, const Binning& binning, const Tally& tally) {
-  const Histogram folded = tally.typed.has_value() ? *tally.typed : Fold(tally.values, binning);
+  Histogram folded;
+  if (tally.typed.has_value()) {
+    folded = *tally.typed;
+  } else if (TypeOf(spec) == SampleType::kU8) {
+    folded = Fold(tally.values, binning);
+  } else {  // no block came
+    folded.counts.assign(binning.bin_count(), 0);
+  }
   v1::Histogram answer;
   answer.mutable_counts()->Add(folded.counts.begin(), folded.counts.end());
   answer.set_samples(folded.samples);
@@ -129,7 +196,8 @@ v1::Histogram AnswerOf(const v1::Spec& spec, const Binning& binning, const Tally
     const std::vector<double> edges = binning.ComputeEdges();
     answer.mutable_edges()->Add(edges.begin(), edges.end());
   }
-  if (spec.statistics() || spec.quantiles_size() > 0) {
+  const bool typed = TypeOf(spec) != SampleType::kU8;
+  if (!typed && (spec.statistics() || spec.quantiles_size() > 0)) {
     const std::vector<double> quantiles(spec.quantiles().begin(), spec.quantiles().end());
     SetStatistics(ComputeStatistics(tally.values, binning, quantiles),
                   *answer.mutable_statistics());
@@ -339,6 +407,14 @@ absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInProcess(const v1::Spe
       continue;
     }
     Report report = {inputs[i].name, spec, AnswerOf(spec, *binning, tally)};
+    if (plan.has_value() && (spec.statistics() || spec.quantiles_size() > 0)) {
+      const absl::Status status = AddStatistics(
+          inputs[i], *plan, tally.typed.value_or(EmptyHistogram(*plan)), spec, report.histogram);
+      if (!status.ok()) {
+        results.emplace_back(status);
+        continue;
+      }
+    }
     report.receipt.set_backend("cpu");
     report.receipt.set_kernel(
         std::string(plan.has_value() ? KernelName(*plan) : KernelName(tally.block_bytes_max)));
