@@ -168,7 +168,8 @@ absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
   if (!last.has_value() || !last->final() || !writes_done) {
     return absl::InternalError("the server ended the stream without the final histogram");
   }
-  const absl::Status checked = CheckHistogram(spec, last->histogram(), bytes_sent);
+  absl::Status checked = CheckHistogram(spec, last->histogram(), bytes_sent);
+  if (checked.ok()) checked = CheckRows(spec, last->rows());
   if (!checked.ok()) return checked;
   return *std::move(last);
 }

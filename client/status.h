@@ -27,6 +27,9 @@ uint64_t SampleBytes(const v1::Spec& spec);
 absl::Status CheckHistogram(const v1::Spec& spec, const v1::Histogram& histogram,
                             uint64_t payload_bytes);
 
+// INTERNAL unless the counts of each row add up to its samples.
+absl::Status CheckRows(const v1::Spec& spec, const v1::RowAnswers& rows);
+
 }  // namespace histogram::client
 
 #endif  // HISTOGRAM_CLIENT_STATUS_H_

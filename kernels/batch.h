@@ -6,12 +6,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "kernels/payload_work.h"
 #include "kernels/workload.h"
 
 namespace histogram {
@@ -23,6 +25,9 @@ struct BatchItem {
   uint64_t bytes = 0;  // sum of the fragments' sizes; a whole number of samples
   // What samples are counted by; absent: bytes, by their value. MayShareBatch of all items' plans.
   std::optional<Plan> plan = std::nullopt;
+  // What is run instead, on the payload as a whole; then `plan` and `counts` are not looked at.
+  // Such an item is alone in its batch.
+  std::shared_ptr<PayloadWork> work = nullptr;
   // Where the backend writes (overwrites) the counts: of the 256 values, or of the plan's bins and
   // behind them the samples below, above and NaN. Defined only when the batch's status is OK.
   absl::Span<uint64_t> counts = {};

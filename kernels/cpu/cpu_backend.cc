@@ -130,12 +130,22 @@ class CpuBackend final : public Backend {
       batch.status = absl::UnavailableError(absl::StrCat("backend cpu is down: ", why_down_));
       return;
     }
-    const bool typed = !batch.items.empty() && batch.items.front().plan.has_value();
-    batch.status = typed ? CountTyped(batch) : CountValues(batch);
+    batch.status = Count(batch);
     if (batch.status.ok()) batch.report.kernel_ns = ElapsedNs(start);
   }
 
  private:
+  absl::Status Count(Batch& batch) const {
+    if (batch.items.empty()) return CountValues(batch);
+    const BatchItem& first = batch.items.front();
+    if (first.work != nullptr) {
+      first.work->Run(first.fragments);
+      batch.report.kernel = first.work->kernel();
+      return absl::OkStatus();
+    }
+    return first.plan.has_value() ? CountTyped(batch) : CountValues(batch);
+  }
+
   absl::Status CountValues(Batch& batch) const {
     const absl::StatusOr<const CpuKernel*> kernel = Choose(batch);
     if (!kernel.ok()) return kernel.status();

@@ -160,7 +160,7 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   Flight* TryInlineLocked(Job* job, TimeNs now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Backends that do not count such samples.
   BackendMask UnfitLocked(const Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return job.plan.has_value() ? bytes_only_ : 0;
+    return job.plan.has_value() || job.work != nullptr ? bytes_only_ : 0;
   }
   // `job` is the queue's first.
   Decision DecideLocked(TimeNs now, const QueueView& queue, const Job& job, BackendMask except,

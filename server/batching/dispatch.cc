@@ -257,6 +257,10 @@ Decision Batcher::Impl::DecideLocked(TimeNs now, const QueueView& queue, const J
   }
   Decision decision = Decide(now, queue, lanes_, limits_);
   decision.bytes_max = WholeSamples(decision.bytes_max, job);
+  if (job.work != nullptr) {
+    decision.parts = 1;
+    decision.bytes_max = std::max(decision.bytes_max, job.bytes);
+  }
   // A GPU's lanes are waited for, up to kPatienceNs; to know how long takes a prediction.
   if (decision.action == Decision::Action::kDispatch && preference_.has_value()) {
     const Executor& chosen = executors_[decision.backend];
@@ -386,7 +390,9 @@ void Batcher::Impl::FormLocked(FairQueue::SizeClass c, const Decision& decision,
     }
     // What may be cut over lanes, or was, travels alone.
     if (next_left >= limits_.split_bytes_min || next.notes_.pieces > 0) return;
-    if (!MayShareBatch(flight->pieces.front().job->plan, next.plan)) return;
+    const Job& first_job = *flight->pieces.front().job;
+    if (first_job.work != nullptr || next.work != nullptr) return;
+    if (!MayShareBatch(first_job.plan, next.plan)) return;
   }
 }
 
@@ -464,7 +470,7 @@ void Batcher::Impl::LearnLocked(const Flight& flight, TimeNs now) {
   executor.recent_ns = executor.recent_ns * kKeep + static_cast<double>(took_ns);
   if (!preference_.has_value()) return;
   for (const Piece& piece : flight.pieces) {
-    if (piece.job->plan.has_value()) continue;  // of which there is no choice
+    if (UnfitLocked(*piece.job) != 0) continue;  // of which there is no choice
     const uint64_t payload_bytes = piece.whole ? piece.bytes : piece.job->bytes;
     preference_->Counted(Preference::ClassOf(payload_bytes), piece.bytes, now);
   }

@@ -69,6 +69,7 @@ void Flight::Prepare() {
     BatchItem& item = batch->items[i];
     item.bytes = pieces[i].bytes;
     item.plan = job.plan;
+    item.work = job.work;
     item.counts = absl::MakeSpan(rows[i]);
     if (job.plan.has_value()) {
       slots.resize(pieces.size());
@@ -98,6 +99,7 @@ void Flight::Prepare() {
 }
 
 void Flight::Give(const Piece& piece) {
+  if (piece.job->work != nullptr) return;  // holds its outcome itself
   if (piece.job->plan.has_value()) {
     piece.job->slots.swap(slots[piece.row]);
   } else {

@@ -30,7 +30,9 @@ class Job {
   absl::Span<const Fragment> fragments;
   uint64_t bytes = 0;         // of payload: the sum of the fragments' sizes
   uint64_t charge_bytes = 0;  // what the queue is charged: payload and reply
-  std::optional<Plan> plan;   // of typed samples; absent: bytes
+  // Counts the payload instead of a kernel, as a whole and alone; it holds the outcome then.
+  std::shared_ptr<PayloadWork> work;
+  std::optional<Plan> plan;  // of typed samples; absent: bytes
   TimeNs deadline = kNever;
   uint64_t caller = 0;    // for fairness: authenticated identity, else connection
   bool for_lane = false;  // a lane counts it, not the thread in Enqueue, whatever inline_bytes_max

@@ -35,9 +35,15 @@ absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
                    const AdmissionLimits& limits, Charge charge, ParsedRequest& parsed,
                    std::shared_ptr<const Query>& query);
 
-// Points `job` at the payload of an admitted message. `owner` keeps the message's bytes.
-void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner, const Query& query,
-             TimeNs deadline, Job& job);
+// Points `job` at the payload of an admitted message. `owner` keeps the message's bytes. `adds_up`:
+// it is a part of a longer payload.
+void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
+             const std::shared_ptr<const Query>& query, TimeNs deadline, Job& job,
+             bool adds_up = false);
+
+// Recounts a counted job, if it is picked for that: INTERNAL (reason COUNT_MISMATCH) where the
+// counts differ. Thread-safe.
+absl::Status Recount(Verifier& verifier, const Query& query, const Job& job);
 
 // From a counted job to the checked answer: fold, check of the sum, recount of a sample. The answer
 // may point at the job's counts. `finished_at` is set where it is OK. Thread-safe.

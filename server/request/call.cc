@@ -94,10 +94,41 @@ std::span<const std::byte> InOnePiece(absl::Span<const Fragment> payload, std::s
   return std::as_bytes(std::span(storage.data(), storage.size()));
 }
 
+void SelectStatistics(const Query& query, Statistics& statistics) {
+  const auto keep = [&](Answers answer, auto&... values) {
+    if (!query.wants(answer)) (values.reset(), ...);
+  };
+  keep(Answers::kMinimumMaximum, statistics.minimum, statistics.maximum);
+  keep(Answers::kMeanDeviation, statistics.mean, statistics.standard_deviation);
+  keep(Answers::kMedian, statistics.median);
+  keep(Answers::kMode, statistics.mode);
+  keep(Answers::kEntropy, statistics.entropy_bits);
+  keep(Answers::kOtsu, statistics.otsu_threshold);
+}
+
+void MakeSparse(Answer& answer) {
+  const absl::Span<const uint64_t> all = answer.counts();
+  std::vector<uint64_t> counts;
+  answer.bins.clear();
+  for (size_t bin = 0; bin < all.size(); ++bin) {
+    if (all[bin] == 0) continue;
+    answer.bins.push_back(static_cast<uint32_t>(bin));
+    counts.push_back(all[bin]);
+  }
+  answer.histogram.counts = std::move(counts);
+  answer.in_place = {};
+}
+
 void AddTypedStatistics(const Query& query, absl::Span<const Fragment> payload, Answer& answer) {
   std::string storage;
-  answer.statistics = ComputeStatistics(InOnePiece(payload, storage), *query.plan, answer.histogram,
-                                        query.quantiles);
+  const std::span<const std::byte> samples = InOnePiece(payload, storage);
+  if (query.needs_order() || SampleBytes(query.sample_type) <= 2) {
+    answer.statistics = ComputeStatistics(samples, *query.plan, answer.histogram, query.quantiles);
+  } else {
+    SampleStatistics seen(*query.plan);
+    seen.Add(samples);
+    answer.statistics = seen.Finish(answer.histogram);
+  }
 }
 
 namespace {
@@ -130,14 +161,16 @@ absl::Status Compare(const char* what, absl::Span<const uint64_t> recount,
 
 Verifier::Verifier(double fraction) : threshold_(ThresholdFor(fraction)) {}
 
+bool Verifier::Picks() {
+  return threshold_ != 0 && Spread(sequence_.fetch_add(1, std::memory_order_relaxed)) <= threshold_;
+}
+
 absl::Status Verifier::Check(const Query& query, const Job& job) {
-  if (threshold_ == 0) return absl::OkStatus();
-  if (Spread(sequence_.fetch_add(1, std::memory_order_relaxed)) > threshold_) {
-    return absl::OkStatus();
-  }
+  if (!Picks()) return absl::OkStatus();
   // Plain loops: they share no code with any kernel that a lane runs.
   if (query.plan.has_value()) {
-    return Compare("slot", ReferenceSlots(job.fragments, query.binning, query.type()), job.slots);
+    return Compare("slot", ReferenceSlots(job.fragments, query.binning, query.sample_type),
+                   job.slots);
   }
   ValueCounts recount{};
   for (const Fragment& fragment : job.fragments) {

@@ -26,6 +26,8 @@
 
 namespace histogram::server {
 
+struct RowColumns;
+
 struct Receipt {
   BatchReport batch;
   uint64_t queue_ns = 0;
@@ -39,6 +41,10 @@ struct Answer {
   absl::Span<const uint64_t> in_place;
   std::optional<Statistics> statistics;
   std::vector<double> edges;
+  // Of sparse answers: counts[k] is that of bin bins[k].
+  std::vector<uint32_t> bins;
+  // With rows: of the histogram only the samples are set. Points into the job's work.
+  const RowColumns* rows = nullptr;
   Receipt receipt;
 
   absl::Span<const uint64_t> counts() const {
@@ -59,6 +65,11 @@ absl::Status MakeTypedAnswer(const Query& query, absl::Span<const uint64_t> slot
 // Sets the statistics of an answer that MakeTypedAnswer made of this payload.
 void AddTypedStatistics(const Query& query, absl::Span<const Fragment> payload, Answer& answer);
 
+// Leaves out of an answer's statistics what the query does not ask for.
+void SelectStatistics(const Query& query, Statistics& statistics);
+// Leaves out the counts of empty bins.
+void MakeSparse(Answer& answer);
+
 // The payload in one piece: where it lies, if it does, else in `storage`.
 std::span<const std::byte> InOnePiece(absl::Span<const Fragment> payload, std::string& storage);
 
@@ -67,7 +78,10 @@ class Verifier {
  public:
   // REQUIRES: 0 <= fraction <= 1.
   explicit Verifier(double fraction);
+  // Whether the next payload is to be recounted.
+  bool Picks();
   // INTERNAL (reason COUNT_MISMATCH) if this counted job was picked and its recount differs.
+  // REQUIRES: job.work is null.
   absl::Status Check(const Query& query, const Job& job);
 
  private:

@@ -30,6 +30,7 @@ struct ParsedRequest {
   std::string_view spec;  // the serialized Spec, contiguous; empty when absent
   Fragments payload;
   uint64_t payload_bytes = 0;
+  uint64_t rows = 0;        // of the payload; set by Admit
   uint64_t request_id = 0;  // ComputeManyRequest only; set even when parsing fails after it
   bool snapshot = false;    // AccumulateRequest only
 

@@ -1,5 +1,6 @@
 #include "server/request/query.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -38,6 +39,12 @@ absl::Status RefuseUnknownInBinning(const v1::Binning& binning) {
       return absl::OkStatus();
   }
   return absl::OkStatus();
+}
+
+absl::Status RefuseUnknownInRows(const v1::Rows& rows) {
+  if (absl::Status s = RefuseUnknown(rows, "spec.rows"); !s.ok()) return s;
+  if (absl::Status s = RefuseUnknown(rows.windows(), "spec.rows.windows"); !s.ok()) return s;
+  return RefuseUnknown(rows.lengths(), "spec.rows.lengths");
 }
 
 // The library names a field below the spec's binning, the API one below the request.
@@ -83,6 +90,13 @@ std::string NameInApi(SampleType type) {
 
 absl::StatusOr<Binning> CompileEven(const v1::Binning::Even& even, SampleType type,
                                     uint32_t bin_count_max) {
+  if (even.range_of_data()) {
+    if (even.has_lower() || even.has_upper()) {
+      return BadBinning("the data's range is asked for; lower and upper must be absent",
+                        even.has_lower() ? "spec.binning.even.lower" : "spec.binning.even.upper");
+    }
+    return OrStatus(Binning::Even(even.bin_count(), 0.0, 1.0, bin_count_max));
+  }
   std::optional<double> lower, upper;
   if (even.has_lower()) lower = even.lower();
   if (even.has_upper()) upper = even.upper();
@@ -190,11 +204,86 @@ absl::Status CheckQuantiles(const v1::Spec& spec, uint32_t quantiles_max) {
   return absl::OkStatus();
 }
 
+absl::Status BadRows(const char* field, const std::string& message) {
+  return MakeError(absl::StatusCode::kInvalidArgument, absl::StrCat(field, ": ", message),
+                   {.reason = "BAD_ROWS", .field = field});
+}
+
+absl::Status SetRows(const v1::Spec& spec, Query& query) {
+  if (!spec.has_rows()) return absl::OkStatus();
+  const v1::Rows& rows = spec.rows();
+  RowCut& cut = query.rows.emplace();
+  cut.channels = std::max(rows.channels(), 1U);
+  if (rows.has_windows()) {
+    cut.kind = RowCut::Kind::kWindows;
+    cut.window = rows.windows().samples();
+    cut.step = rows.windows().step();
+    if (cut.window == 0) {
+      return BadRows("spec.rows.windows.samples", "it is 0; a window has at least 1 sample");
+    }
+  } else if (rows.has_lengths()) {
+    cut.kind = RowCut::Kind::kLengths;
+    cut.lengths.assign(rows.lengths().samples().begin(), rows.lengths().samples().end());
+  }
+  if (spec.sparse()) {
+    return BadRows("spec.sparse", "the counts of rows are not sparse; leave out one of the two");
+  }
+  if (spec.quantiles_size() > 0 && SampleBytes(query.sample_type) > 2) {
+    return BadRows("spec.quantiles", absl::StrCat("rows of ", NameInApi(query.sample_type),
+                                                  " have none; those of 8 and 16 bits do"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetAnswers(const v1::Spec& spec, Query& query) {
+  query.statistics = spec.statistics() || spec.quantiles_size() > 0;
+  query.quantiles.assign(spec.quantiles().begin(), spec.quantiles().end());
+  query.edges = spec.edges() && query.binning.has_edges();
+  query.omit_counts = spec.omit_counts();
+  query.sparse = spec.sparse();
+  if (spec.statistics_only_size() > 0) query.answers = 0;
+  for (int i = 0; i < spec.statistics_only_size(); ++i) {
+    const int number = spec.statistics_only(i);
+    const std::string field = absl::StrCat("spec.statistics_only[", i, "]");
+    if (!v1::Statistic_IsValid(number) || number == v1::STATISTIC_UNSPECIFIED) {
+      return MakeError(
+          absl::StatusCode::kInvalidArgument,
+          absl::StrCat(field, ": ", number, " is no statistic that this server knows; 1 to ",
+                       static_cast<int>(v1::Statistic_MAX), " are"),
+          {.reason = "UNKNOWN_ENUM_VALUE",
+           .field = field,
+           .limit = static_cast<uint64_t>(v1::Statistic_MAX)});
+    }
+    query.answers = static_cast<uint8_t>(query.answers | 1U << (number - 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetPlan(Query& query) {
+  Result<Plan> plan = Plan::Make(query.binning, query.sample_type);
+  if (!plan.ok()) return OrStatus(Result<Binning>(plan.error())).status();
+  query.plan = *std::move(plan);
+  query.counter_bytes = CounterCount(query.plan) * sizeof(uint64_t);
+  return absl::OkStatus();
+}
+
+absl::Status NoBackendForWholes(const Query& query) {
+  if (query.rows.has_value()) {
+    return BadRows("spec.rows",
+                   "no backend of this server counts rows; one with a CPU backend does");
+  }
+  return BadBinning("no backend of this server finds it; one with a CPU backend does",
+                    "spec.binning.even.range_of_data");
+}
+
 // An upper bound of the encoded reply's size.
 uint64_t ReplyBytes(const Query& query) {
   constexpr uint64_t kFixedPart = 512;  // totals, statistics, receipt, lengths
   uint64_t bytes = kFixedPart + query.quantiles.size() * sizeof(double);
-  if (!query.omit_counts) bytes += uint64_t{query.binning.bin_count()} * sizeof(uint64_t);
+  constexpr uint64_t kBinNumber = 5;  // of a sparse count
+  if (!query.omit_counts && !query.rows.has_value()) {
+    bytes += query.binning.bin_count() * (sizeof(uint64_t) + (query.sparse ? kBinNumber : 0));
+  }
   if (query.edges) bytes += (uint64_t{query.binning.bin_count()} + 1) * sizeof(double);
   return bytes;
 }
@@ -206,6 +295,7 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
   v1::Spec spec;
   if (!spec.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return Malformed("spec");
   if (absl::Status s = RefuseUnknown(spec, "spec"); !s.ok()) return s;
+  if (absl::Status s = RefuseUnknownInRows(spec.rows()); !s.ok()) return s;
   const absl::StatusOr<SampleType> type = TypeOf(spec, limits);
   if (!type.ok()) return type.status();
   if (absl::Status s = RefuseUnknownInBinning(spec.binning()); !s.ok()) return s;
@@ -214,19 +304,32 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
   if (!binning.ok()) return binning.status();
 
   auto query = std::make_shared<Query>();
+  query->sample_type = *type;
   query->binning = *std::move(binning);
-  if (*type != SampleType::kU8) {
-    Result<Plan> plan = Plan::Make(query->binning, *type);
-    if (!plan.ok()) return OrStatus(Result<Binning>(plan.error())).status();
-    query->plan = *std::move(plan);
-    query->counter_bytes = CounterCount(query->plan) * sizeof(uint64_t);
+  query->range_of_data = spec.binning().even().range_of_data();
+  if (absl::Status s = SetRows(spec, *query); !s.ok()) return s;
+  if (absl::Status s = SetAnswers(spec, *query); !s.ok()) return s;
+  if (!limits.typed && query->as_a_whole()) return NoBackendForWholes(*query);
+  if (*type != SampleType::kU8 && !query->range_of_data) {
+    if (absl::Status s = SetPlan(*query); !s.ok()) return s;
   }
-  query->statistics = spec.statistics() || spec.quantiles_size() > 0;
-  query->quantiles.assign(spec.quantiles().begin(), spec.quantiles().end());
-  query->edges = spec.edges() && query->binning.has_edges();
-  query->omit_counts = spec.omit_counts();
+  if (query->range_of_data) {
+    query->counter_bytes = (uint64_t{query->binning.bin_count()} + 3) * 3 * sizeof(uint64_t);
+  }
   query->reply_bytes = ReplyBytes(*query);
   return query;
+}
+
+absl::StatusOr<std::shared_ptr<const Query>> WithRange(const Query& query, double lower,
+                                                       double upper) {
+  auto made = std::make_shared<Query>(query);
+  absl::StatusOr<Binning> binning =
+      OrStatus(Binning::Even(query.binning.bin_count(), lower, upper, UINT32_MAX));
+  if (!binning.ok()) return binning.status();
+  made->binning = *std::move(binning);
+  made->range_of_data = false;
+  if (absl::Status s = SetPlan(*made); !s.ok()) return s;
+  return made;
 }
 
 absl::StatusOr<std::shared_ptr<const Query>> MakeQueryCached(std::string_view bytes,

@@ -14,6 +14,7 @@
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
 #include "server/request/stream_time.h"
+#include "server/request/whole_count.h"
 #include "server/rpc/call.h"
 #include "server/rpc/event_loop.h"
 #include "server/rpc/read_ahead.h"
@@ -112,6 +113,7 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   void AddUp(Chunk& chunk);
   // The answer to all chunks that were added up.
   absl::Status MakeTotal();
+  absl::Status MakeRow(uint64_t samples);
   void PushReply(bool final);
   // There is an answer: what follows, writing it, waits for the caller.
   void Answered(TimeNs now) {
@@ -138,6 +140,8 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   ValueCounts totals_{};            // of bytes
   std::vector<uint64_t> slots_;     // of typed samples; empty before the first chunk is added
   std::optional<SampleStatistics> seen_;
+  std::vector<RowCounter> channels_;  // with rows
+  RowColumns columns_;
   uint64_t bytes_ = 0;
   uint64_t chunks_added_ = 0;
   Answer answer_;
@@ -238,7 +242,7 @@ Chunk& AccumulateStream::Append(std::shared_ptr<ReceivedMessage> message) {
   Chunk& chunk = *free_chunks_.back();
   free_chunks_.pop_back();
   chunk.snapshot = message->parsed.snapshot;
-  FillJob(message->parsed, message, *query_, deadline_, chunk);
+  FillJob(message->parsed, message, query_, deadline_, chunk, /*adds_up=*/true);
   chunk.caller = fairness_id_;
   chunk.cancelled.store(!error_.ok(), std::memory_order_relaxed);
   chunk.counted = false;
@@ -267,11 +271,11 @@ void AccumulateStream::Count(Chunk& chunk) {
 void AccumulateStream::Check(Chunk& chunk, const absl::Status& status) {
   chunk.result = status;
   if (status.ok()) {
-    chunk.result = service_.verifier.Check(*query_, chunk);
+    chunk.result = Recount(service_.verifier, *query_, chunk);
     if (!chunk.result.ok()) service_.observer.IntegrityFailure();
   }
   chunk.seen.reset();
-  if (chunk.result.ok() && chunk.plan.has_value() && query_->statistics) {
+  if (chunk.result.ok() && chunk.plan.has_value() && chunk.work == nullptr && query_->statistics) {
     std::string storage;
     chunk.seen.emplace(*chunk.plan).Add(InOnePiece(chunk.fragments, storage));
   }
@@ -306,7 +310,11 @@ void AccumulateStream::AddUp(Chunk& chunk) {
   ahead_.LetGo(chunk.bytes);
   if (!chunk.result.ok()) return Fail(std::move(chunk.result));
   if (!error_.ok()) return;
-  if (chunk.plan.has_value()) {
+  if (chunk.work != nullptr) {
+    const auto& counters = static_cast<const WholeCount&>(*chunk.work).counters();
+    if (channels_.empty()) channels_.assign(counters.size(), RowCounter(*query_));
+    for (size_t c = 0; c < channels_.size(); ++c) channels_[c].Merge(counters[c]);
+  } else if (chunk.plan.has_value()) {
     slots_.resize(chunk.slots.size());
     for (size_t i = 0; i < slots_.size(); ++i) slots_[i] += chunk.slots[i];
     if (chunk.seen.has_value()) {
@@ -322,10 +330,28 @@ void AccumulateStream::AddUp(Chunk& chunk) {
 }
 
 absl::Status AccumulateStream::MakeTotal() {
+  const uint64_t samples = bytes_ / SampleBytes(query_->sample_type);
+  answer_.rows = nullptr;
+  answer_.bins.clear();
+  if (query_->rows.has_value()) {
+    if (channels_.empty()) channels_.assign(query_->rows->channels, RowCounter(*query_));
+    answer_.rows = &columns_;
+    answer_.histogram = {};
+    answer_.histogram.samples = samples;
+    answer_.edges.clear();
+    if (query_->edges) answer_.edges = query_->binning.ComputeEdges();
+    return ColumnsOf(*query_, channels_, columns_);
+  }
+  if (absl::Status s = MakeRow(samples); !s.ok()) return s;
+  if (answer_.statistics.has_value()) SelectStatistics(*query_, *answer_.statistics);
+  if (query_->sparse) MakeSparse(answer_);
+  return absl::OkStatus();
+}
+
+absl::Status AccumulateStream::MakeRow(uint64_t samples) {
   if (!query_->plan.has_value()) return MakeAnswer(*query_, totals_, bytes_, answer_);
   slots_.resize(query_->counter_bytes / sizeof(uint64_t));
-  absl::Status status =
-      MakeTypedAnswer(*query_, slots_, bytes_ / SampleBytesOf(query_->plan), answer_);
+  absl::Status status = MakeTypedAnswer(*query_, slots_, samples, answer_);
   if (status.ok() && query_->statistics) {
     if (!seen_.has_value()) seen_.emplace(*query_->plan);
     answer_.statistics = seen_->Finish(answer_.histogram, query_->quantiles);

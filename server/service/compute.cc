@@ -80,7 +80,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
         message_->parsed, query_);
     bytes = message_->parsed.payload_bytes;
     if (!status.ok()) return status;
-    FillJob(message_->parsed, message_, *query_, DeadlineOf(context()), *this);
+    FillJob(message_->parsed, message_, query_, DeadlineOf(context()), *this);
     caller = FairnessId(service_, context(), caller_info_);
     return absl::OkStatus();
   }

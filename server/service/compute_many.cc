@@ -239,7 +239,7 @@ absl::Status ComputeManyStream::Admit(Item& item) {
       item.message->parsed, item.query);
   item.bytes = item.message->parsed.payload_bytes;
   if (!status.ok()) return status;
-  FillJob(item.message->parsed, item.message, *item.query, deadline_, item);
+  FillJob(item.message->parsed, item.message, item.query, deadline_, item);
   item.caller = fairness_id_;
   return absl::OkStatus();
 }

@@ -180,7 +180,8 @@ class PuppetBackend final : public Backend {
       for (const Fragment& fragment : item.fragments) item_bytes += fragment.size();
       EXPECT_EQ(item_bytes, item.bytes);
       EXPECT_EQ(item.plan.has_value(), batch.items.front().plan.has_value());
-      EXPECT_TRUE(info_.counts_typed || !item.plan.has_value());
+      EXPECT_TRUE(info_.counts_typed || (!item.plan.has_value() && item.work == nullptr));
+      EXPECT_TRUE(item.work == nullptr || batch.items.size() == 1);
       EXPECT_EQ(item.counts.size(),
                 item.plan.has_value() ? internal::SlotCount(item.plan->bin_count()) : kByteValues);
       bytes += item.bytes;
@@ -194,6 +195,10 @@ class PuppetBackend final : public Backend {
                     .kernel = "puppet",
                     .payloads = static_cast<uint32_t>(batch.items.size())};
     for (const BatchItem& item : batch.items) {
+      if (item.work != nullptr) {
+        item.work->Run(item.fragments);
+        continue;
+      }
       if (item.plan.has_value()) {
         const auto slots = ReferenceSlots(item.fragments, item.plan->binning(), item.plan->type());
         std::copy(slots.begin(), slots.end(), item.counts.begin());

@@ -125,6 +125,18 @@ void CheckPlan(const Query& query, const v1::Spec& spec, const QueryLimits& limi
              spec.DebugString());
   FUZZ_CHECK(query.edges == (spec.edges() && query.binning.has_edges()), spec.DebugString());
   FUZZ_CHECK(query.omit_counts == spec.omit_counts(), spec.DebugString());
+  FUZZ_CHECK(query.sparse == spec.sparse(), spec.DebugString());
+  FUZZ_CHECK(query.rows.has_value() == spec.has_rows(), spec.DebugString());
+  FUZZ_CHECK(!(query.sparse && query.rows.has_value()), spec.DebugString());
+  const int type = static_cast<int>(query.sample_type) + 1;
+  FUZZ_CHECK(type == std::max(static_cast<int>(spec.sample_type()), 1), spec.DebugString());
+  const bool typed = query.sample_type != histogram::SampleType::kU8 && !query.range_of_data;
+  FUZZ_CHECK(query.plan.has_value() == typed, spec.DebugString());
+  if (query.rows.has_value()) {
+    for (const uint64_t samples : {uint64_t{0}, uint64_t{7}, uint64_t{1} << 26}) {
+      static_cast<void>(query.rows->Stretches(samples));
+    }
+  }
 }
 
 // The same query, or the same error, with and without the cache, the first time and the second.

@@ -184,7 +184,7 @@ TEST(PlanTest, TypesHaveAPlanAndBytesHaveNone) {
     const auto query = MakeQuery(spec.SerializeAsString(), {});
     ASSERT_TRUE(query.ok()) << number << query.status();
     EXPECT_EQ((*query)->plan.has_value(), number > 1) << number;
-    EXPECT_EQ(static_cast<int>((*query)->type()), std::max(number - 1, 0));
+    EXPECT_EQ(static_cast<int>((*query)->sample_type), std::max(number - 1, 0));
   }
   const auto refused = MakeQuery(spec.SerializeAsString(), {.typed = false});
   EXPECT_EQ(GetErrorDetail(refused.status()).reason, "BAD_SAMPLE_TYPE");
