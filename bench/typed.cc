@@ -118,12 +118,12 @@ double CpuSeconds() {
 
 double BestSeconds(const cpu::TypedKernel& kernel, const Plan& plan,
                    const std::vector<std::byte>& samples, std::vector<uint64_t>& row) {
+  const cpu::SampleRun run{samples.data(), samples.size() / SampleBytes(plan.type())};
   double best = std::numeric_limits<double>::max();
   for (int r = 0; r < kRounds; ++r) {
     std::fill(row.begin(), row.end(), 0);
     const double start = CpuSeconds();
-    kernel.count(plan.data(), samples.data(), samples.size() / SampleBytes(plan.type()),
-                 row.data());
+    kernel.count(plan.data(), {&run, 1}, row.data());
     best = std::min(best, CpuSeconds() - start);
   }
   return best;
@@ -151,8 +151,8 @@ void RunRow(const Options& options, SampleType type, uint32_t bins, bool even, s
     const std::vector<std::byte> samples =
         Fill(type, distribution, options.mib << 20, plan.binning().ComputeEdges());
     std::vector<uint64_t> expected(internal::SlotCount(bins)), row(expected.size());
-    cpu::CountTypedScalar(plan.data(), samples.data(), samples.size() / SampleBytes(type),
-                          expected.data());
+    const cpu::SampleRun run{samples.data(), samples.size() / SampleBytes(type)};
+    cpu::CountTypedScalar(plan.data(), {&run, 1}, expected.data());
     for (const cpu::TypedKernel& kernel : cpu::TypedKernels()) {
       if (!kernel.supported() || !kernel.counts(plan.data())) continue;
       if (!options.kernel.empty() && kernel.name != options.kernel) continue;

@@ -13,6 +13,7 @@
 
 #include "kernels/plan_data.h"
 #include "kernels/sample.h"
+#include "kernels/typed_payload.h"
 
 namespace histogram {
 namespace {
@@ -32,8 +33,8 @@ void AddRow(const std::vector<uint64_t>& row, Histogram& into) {
 
 std::vector<uint64_t> CountRow(std::span<const std::byte> samples, const Plan& plan) {
   std::vector<uint64_t> row(internal::SlotCount(plan.bin_count()));
-  cpu::FastestTyped(plan.data())
-      .count(plan.data(), samples.data(), samples.size() / SampleBytes(plan.type()), row.data());
+  const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
+  CountTypedPayload(plan, {&fragment, 1}, row);
   return row;
 }
 

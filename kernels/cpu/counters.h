@@ -15,8 +15,6 @@ namespace histogram::cpu {
 class Counters {
  public:
   static constexpr size_t kTables = 4;
-  // Counters are u32: no more samples than this between two flushes.
-  static constexpr size_t kSamplesMax = size_t{1} << 31;
 
   // Tables of `slots` counters and one more, for what shall not be counted. Takes its memory from
   // the thread; one object of this class a thread at a time.

@@ -14,9 +14,9 @@ namespace {
 constexpr size_t kPatterns16 = 65536;
 // From so many samples on a table of all values pays; fewer are looked up one by one.
 constexpr size_t kTableSamplesMin = kPatterns16;
-constexpr size_t kSamplesMax = size_t{1} << 31;
 
-void Fold(const internal::PlanData& plan, const uint64_t* values, uint64_t* row) {
+template <typename Count>
+void Fold(const internal::PlanData& plan, const Count* values, uint64_t* row) {
   for (size_t v = 0; v < plan.slot_of_pattern.size(); ++v) {
     row[plan.slot_of_pattern[v]] += values[v];
   }
@@ -43,35 +43,32 @@ void CountValues16(const std::byte* samples, size_t count, uint32_t* table) {
   for (; i < count; ++i) ++table[internal::LoadBits<uint16_t>(samples + i * 2)];
 }
 
-void CountPatterns16(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                     uint64_t* row) {
-  if (count < kTableSamplesMin) {
-    for (size_t i = 0; i < count; ++i) {
-      ++row[plan.slot_of_pattern[internal::LoadBits<uint16_t>(samples + i * 2)]];
+void CountPatterns16(const internal::PlanData& plan, SampleRuns runs, uint64_t* row) {
+  if (SamplesOf(runs) < kTableSamplesMin) {
+    for (const auto& [samples, count] : runs) {
+      for (size_t i = 0; i < count; ++i) {
+        ++row[plan.slot_of_pattern[internal::LoadBits<uint16_t>(samples + i * 2)]];
+      }
     }
     return;
   }
   static thread_local std::vector<uint32_t> table(kPatterns16);
-  static thread_local std::vector<uint64_t> values(kPatterns16);
-  std::fill(values.begin(), values.end(), 0);
-  for (size_t done = 0; done < count;) {
-    const size_t part = std::min(count - done, kSamplesMax);
-    std::fill(table.begin(), table.end(), 0);
-    CountValues16(samples + done * 2, part, table.data());
-    for (size_t v = 0; v < kPatterns16; ++v) values[v] += table[v];
-    done += part;
-  }
-  Fold(plan, values.data(), row);
+  std::fill(table.begin(), table.end(), 0);
+  for (const auto& [samples, count] : runs) CountValues16(samples, count, table.data());
+  Fold(plan, table.data(), row);
 }
 
 }  // namespace
 
-void CountPatterns(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                   uint64_t* row) {
-  if (SampleBytes(plan.type) == 2) return CountPatterns16(plan, samples, count, row);
+void CountPatterns(const internal::PlanData& plan, SampleRuns runs, uint64_t* row) {
+  if (SampleBytes(plan.type) == 2) return CountPatterns16(plan, runs, row);
+  std::vector<Fragment> fragments;
+  fragments.reserve(runs.size());
+  for (const auto& [samples, count] : runs) {
+    fragments.emplace_back(reinterpret_cast<const uint8_t*>(samples), count);
+  }
   ValueCounts values{};
-  const Fragment fragment(reinterpret_cast<const uint8_t*>(samples), count);
-  DefaultKernel(count).count({&fragment, 1}, values.data());
+  DefaultKernel(SamplesOf(runs)).count(fragments, values.data());
   Fold(plan, values.data(), row);
 }
 

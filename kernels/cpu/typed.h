@@ -16,9 +16,25 @@
 
 namespace histogram::cpu {
 
-// Adds `count` samples at `samples`, of any alignment, to `row`: SlotCount of the plan's bins.
-using TypedCount = void (*)(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                            uint64_t* row);
+// Samples that lie one after the other, of any alignment.
+struct SampleRun {
+  const std::byte* samples;
+  size_t count;
+};
+using SampleRuns = std::span<const SampleRun>;
+
+// Samples of all runs that a kernel counts at a time: its counters are u32.
+inline constexpr size_t kSamplesMax = size_t{1} << 31;
+
+// Adds the samples of all runs to `row`: SlotCount of the plan's bins.
+// REQUIRES: they are at most kSamplesMax.
+using TypedCount = void (*)(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
+
+inline size_t SamplesOf(SampleRuns runs) {
+  size_t count = 0;
+  for (const SampleRun& run : runs) count += run.count;
+  return count;
+}
 
 struct TypedKernel {
   std::string_view name;
@@ -37,17 +53,13 @@ std::span<const TypedKernel> TypedKernels();
 const TypedKernel& FastestTyped(const internal::PlanData& plan);
 
 // What the files of the kernels offer to the registry.
-void CountTypedScalar(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                      uint64_t* row);
+void CountTypedScalar(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
 // Types of 8 and 16 bits: counts each value, then folds.
-void CountPatterns(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                   uint64_t* row);
+void CountPatterns(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
 // Types of 32 and 64 bits whose guess is usable. REQUIRES: HasAvx512Typed().
-void CountTypedAvx512(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                      uint64_t* row);
+void CountTypedAvx512(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
 // Types f32, f64, i32 and u32 whose guess is usable. REQUIRES: HasAvx2().
-void CountTypedAvx2(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                    uint64_t* row);
+void CountTypedAvx2(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
 
 }  // namespace histogram::cpu
 

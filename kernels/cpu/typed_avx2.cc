@@ -138,21 +138,20 @@ HISTOGRAM_AVX2 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const s
 
 }  // namespace
 
-void CountTypedAvx2(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                    uint64_t* row) {
+void CountTypedAvx2(const internal::PlanData& plan, SampleRuns runs, uint64_t* row) {
   const auto count_as = [&]<typename C>(const Bins<C>& bins) {
     const uint32_t bin_count = plan.binning.bin_count();
     const uint32_t slots = internal::SlotCount(bin_count);
-    while (TablesPay(count, slots)) {
-      const size_t blocks = std::min(count, Counters::kSamplesMax) / kBlock;
-      if (blocks == 0) break;
-      Counters counters(slots);
+    if (!TablesPay(SamplesOf(runs), slots)) return CountTypedScalar(plan, runs, row);
+    Counters counters(slots);
+    for (auto [samples, count] : runs) {
+      const size_t blocks = count / kBlock;
       CountBlocks<C>(bins, bin_count, samples, blocks, counters);
-      counters.AddTo(row);
-      samples += blocks * kBlock * sizeof(C);
-      count -= blocks * kBlock;
+      for (size_t i = blocks * kBlock; i < count; ++i) {
+        ++row[internal::SlotOf(bins, bin_count, internal::LoadBits<C>(samples + i * sizeof(C)))];
+      }
     }
-    CountTypedScalar(plan, samples, count, row);
+    counters.AddTo(row);
   };
   switch (plan.type) {
     case SampleType::kF32:
@@ -164,7 +163,7 @@ void CountTypedAvx2(const internal::PlanData& plan, const std::byte* samples, si
     case SampleType::kI32:
       return count_as(std::get<Bins<int32_t>>(plan.bins));
     default:
-      return CountTypedScalar(plan, samples, count, row);
+      return CountTypedScalar(plan, runs, row);
   }
 }
 

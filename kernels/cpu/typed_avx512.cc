@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/counters.h"
 #include "kernels/cpu/typed.h"
+#include "kernels/sample.h"
 #include "kernels/slot.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -205,35 +206,37 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, const std::byte* samples,
     }
     counters.AddAll<kBlock>(slots);
   }
-  outside = seen;
+  outside.below += seen.below;
+  outside.above += seen.above;
+  outside.nan += seen.nan;
 }
 
 }  // namespace
 
-void CountTypedAvx512(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                      uint64_t* row) {
+void CountTypedAvx512(const internal::PlanData& plan, SampleRuns runs, uint64_t* row) {
   std::visit(
       [&]<typename C>(const Bins<C>& bins) {
         const uint32_t bin_count = plan.binning.bin_count();
         const uint32_t slots = internal::SlotCount(bin_count);
-        while (TablesPay(count, slots)) {
-          const size_t blocks = std::min(count, Counters::kSamplesMax) / kBlock;
-          if (blocks == 0) break;
-          Counters counters(slots);
-          Outside outside;
+        if (!TablesPay(SamplesOf(runs), slots)) return CountTypedScalar(plan, runs, row);
+        Counters counters(slots);
+        Outside outside;
+        for (auto [samples, count] : runs) {
+          const size_t blocks = count / kBlock;
           if (bins.guess.proven()) {
             CountBlocks<C, true>(bins, samples, blocks, counters, outside);
           } else {
             CountBlocks<C, false>(bins, samples, blocks, counters, outside);
           }
-          counters.AddTo(row);
-          row[bin_count + internal::kBelowSlot] += outside.below;
-          row[bin_count + internal::kAboveSlot] += outside.above;
-          row[bin_count + internal::kNanSlot] += outside.nan;
-          samples += blocks * kBlock * sizeof(C);
-          count -= blocks * kBlock;
+          for (size_t i = blocks * kBlock; i < count; ++i) {
+            ++row[internal::SlotOf(bins, bin_count,
+                                   internal::LoadBits<C>(samples + i * sizeof(C)))];
+          }
         }
-        CountTypedScalar(plan, samples, count, row);
+        counters.AddTo(row);
+        row[bin_count + internal::kBelowSlot] += outside.below;
+        row[bin_count + internal::kAboveSlot] += outside.above;
+        row[bin_count + internal::kNanSlot] += outside.nan;
       },
       plan.bins);
 }

@@ -1,5 +1,5 @@
 // Sample by sample, for every type and plan and on every processor.
-#include <algorithm>
+#include <optional>
 
 #include "kernels/cpu/counters.h"
 #include "kernels/cpu/typed.h"
@@ -32,40 +32,37 @@ void CountBlocks(const internal::Bins<typename S::Compare>& bins, uint32_t bin_c
 }
 
 template <typename S>
-void Count(const internal::Bins<typename S::Compare>& bins, uint32_t bin_count,
-           const std::byte* samples, size_t count, uint64_t* row) {
+void Count(const internal::Bins<typename S::Compare>& bins, uint32_t bin_count, SampleRuns runs,
+           uint64_t* row) {
   constexpr size_t kSize = sizeof(typename S::Bits);
   const uint32_t slots = internal::SlotCount(bin_count);
-  if (TablesPay(count, slots) && !bins.thresholds.empty()) {
-    const size_t blocks = count / kBlock;
-    Counters counters(slots);
-    if (bins.guess.usable()) {
-      CountBlocks<S, true>(bins, bin_count, samples, blocks, counters);
-    } else {
-      CountBlocks<S, false>(bins, bin_count, samples, blocks, counters);
+  std::optional<Counters> counters;
+  if (TablesPay(SamplesOf(runs), slots) && !bins.thresholds.empty()) counters.emplace(slots);
+  for (auto [samples, count] : runs) {
+    if (counters.has_value()) {
+      const size_t blocks = count / kBlock;
+      if (bins.guess.usable()) {
+        CountBlocks<S, true>(bins, bin_count, samples, blocks, *counters);
+      } else {
+        CountBlocks<S, false>(bins, bin_count, samples, blocks, *counters);
+      }
+      samples += blocks * kBlock * kSize;
+      count -= blocks * kBlock;
     }
-    counters.AddTo(row);
-    samples += blocks * kBlock * kSize;
-    count -= blocks * kBlock;
+    for (size_t i = 0; i < count; ++i) {
+      const auto bits = internal::LoadBits<typename S::Bits>(samples + i * kSize);
+      ++row[internal::SlotOf(bins, bin_count, S::Widen(bits))];
+    }
   }
-  for (size_t i = 0; i < count; ++i) {
-    const auto bits = internal::LoadBits<typename S::Bits>(samples + i * kSize);
-    ++row[internal::SlotOf(bins, bin_count, S::Widen(bits))];
-  }
+  if (counters.has_value()) counters->AddTo(row);
 }
 
 }  // namespace
 
-void CountTypedScalar(const internal::PlanData& plan, const std::byte* samples, size_t count,
-                      uint64_t* row) {
+void CountTypedScalar(const internal::PlanData& plan, SampleRuns runs, uint64_t* row) {
   internal::VisitSample(plan.type, [&]<typename S>(S) {
     const auto& bins = std::get<internal::Bins<typename S::Compare>>(plan.bins);
-    for (size_t done = 0; done < count;) {
-      const size_t part = std::min(count - done, Counters::kSamplesMax);
-      Count<S>(bins, plan.binning.bin_count(), samples + done * sizeof(typename S::Bits), part,
-               row);
-      done += part;
-    }
+    Count<S>(bins, plan.binning.bin_count(), runs, row);
   });
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "kernels/typed_payload.h"
 #include "tests/kernels/typed_samples.h"
 
 namespace histogram {
@@ -45,7 +46,7 @@ class TypedTest : public ::testing::TestWithParam<SampleType> {
       if (!kernel.supported() || !kernel.counts(plan->data())) continue;
       kernels_.emplace(kernel.name);
       std::vector<uint64_t> row(internal::SlotCount(plan->bin_count()), 0);
-      kernel.count(plan->data(), bytes.data(), bytes.size() / SampleBytes(type()), row.data());
+      kernel.count(plan->data(), InRuns(bytes), row.data());
       const size_t bins = edges.size() - 1;
       ASSERT_EQ(std::vector<uint64_t>(row.begin(), row.begin() + static_cast<ptrdiff_t>(bins)),
                 expected.counts)
@@ -54,6 +55,19 @@ class TypedTest : public ::testing::TestWithParam<SampleType> {
       ASSERT_EQ(row[bins + internal::kAboveSlot], expected.above) << kernel.name;
       ASSERT_EQ(row[bins + internal::kNanSlot], expected.nan) << kernel.name;
     }
+  }
+
+  // Runs of 1, 2, 4 ... samples, and the rest.
+  std::vector<cpu::SampleRun> InRuns(const std::vector<std::byte>& bytes) const {
+    std::vector<cpu::SampleRun> runs;
+    const size_t samples = bytes.size() / SampleBytes(type());
+    size_t begin = 0;
+    for (size_t length = 1; begin + length < samples && length <= 1024; length *= 2) {
+      runs.push_back({bytes.data() + begin * SampleBytes(type()), length});
+      begin += length;
+    }
+    runs.push_back({bytes.data() + begin * SampleBytes(type()), samples - begin});
+    return runs;
   }
 
   static std::string Describe(const Plan& plan, const std::vector<double>& edges) {
@@ -222,6 +236,30 @@ TEST_P(TypedTest, AnyAlignmentAndLength) {
       const std::span<const std::byte> part(moved.data() + offset, count * size);
       ASSERT_EQ(Count(part, *plan), PlainHistogram(part, type(), binning->ComputeEdges()));
     }
+  }
+}
+
+// Fragments of any length, empty ones too, that begin and end within samples.
+TEST_P(TypedTest, FragmentsMayCutSamples) {
+  const Binning binning = *Binning::Even(40, -20.0, 60.0);
+  const Plan plan = *Plan::Make(binning, type());
+  const std::vector<double> edges = binning.ComputeEdges();
+  for (const size_t most : {1, 3, 7, 20, 5000}) {
+    const std::vector<std::byte> bytes = Samples(edges, 20'000);
+    std::vector<Fragment> fragments;
+    for (size_t begin = 0; begin < bytes.size();) {
+      const size_t length = std::min<size_t>(
+          static_cast<size_t>(Uniform(0, static_cast<double>(most + 1))), bytes.size() - begin);
+      fragments.emplace_back(reinterpret_cast<const uint8_t*>(bytes.data()) + begin, length);
+      begin += length;
+    }
+    std::vector<uint64_t> row(internal::SlotCount(plan.bin_count()), 77);
+    CountTypedPayload(plan, fragments, row);
+    const Histogram expected = PlainHistogram(bytes, type(), edges);
+    for (uint32_t i = 0; i < plan.bin_count(); ++i) ASSERT_EQ(row[i], expected.counts[i]) << i;
+    EXPECT_EQ(row[plan.bin_count() + internal::kBelowSlot], expected.below);
+    EXPECT_EQ(row[plan.bin_count() + internal::kAboveSlot], expected.above);
+    EXPECT_EQ(row[plan.bin_count() + internal::kNanSlot], expected.nan);
   }
 }
 

@@ -1,0 +1,82 @@
+#include "kernels/typed_payload.h"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstddef>
+#include <vector>
+
+#include "kernels/cpu/typed.h"
+#include "kernels/plan_data.h"
+
+namespace histogram {
+namespace {
+
+constexpr size_t kSampleBytesMax = 8;
+
+// Cuts fragments into runs of whole samples. What a fragment cuts in two is copied together.
+class Runs {
+ public:
+  Runs(size_t sample_bytes, size_t fragments) : sample_bytes_(sample_bytes) {
+    runs_.reserve(2 * fragments);
+    joined_.reserve(fragments);  // runs point there: it must not move
+  }
+
+  void Add(Fragment fragment) {
+    if (filled_ > 0) fragment = fragment.subspan(Join(fragment));
+    const size_t whole = fragment.size() / sample_bytes_;
+    if (whole > 0) runs_.push_back({reinterpret_cast<const std::byte*>(fragment.data()), whole});
+    const Fragment rest = fragment.subspan(whole * sample_bytes_);
+    if (!rest.empty() && filled_ == 0) {
+      joined_.emplace_back();
+      Join(rest);
+    }
+  }
+
+  cpu::SampleRuns get() const { return runs_; }
+  bool whole() const { return filled_ == 0; }
+
+ private:
+  // Fills up the sample that was cut; returns how many bytes of the fragment that took.
+  size_t Join(Fragment fragment) {
+    const size_t taken = std::min(sample_bytes_ - filled_, fragment.size());
+    std::copy_n(reinterpret_cast<const std::byte*>(fragment.data()), taken,
+                joined_.back().begin() + static_cast<ptrdiff_t>(filled_));
+    filled_ += taken;
+    if (filled_ == sample_bytes_) {
+      runs_.push_back({joined_.back().data(), 1});
+      filled_ = 0;
+    }
+    return taken;
+  }
+
+  const size_t sample_bytes_;
+  std::vector<cpu::SampleRun> runs_;
+  std::vector<std::array<std::byte, kSampleBytesMax>> joined_;
+  size_t filled_ = 0;  // bytes of the sample that is being joined
+};
+
+}  // namespace
+
+void CountTypedPayload(const Plan& plan, std::span<const Fragment> fragments,
+                       std::span<uint64_t> row) {
+  assert(row.size() == internal::SlotCount(plan.bin_count()));
+  std::fill(row.begin(), row.end(), 0);
+  Runs runs(SampleBytes(plan.type()), fragments.size());
+  for (const Fragment& fragment : fragments) runs.Add(fragment);
+  assert(runs.whole());
+  const cpu::TypedKernel& kernel = cpu::FastestTyped(plan.data());
+  if (cpu::SamplesOf(runs.get()) <= cpu::kSamplesMax) {
+    return kernel.count(plan.data(), runs.get(), row.data());
+  }
+  for (auto [samples, count] : runs.get()) {
+    while (count > 0) {
+      const cpu::SampleRun part{samples, std::min(count, cpu::kSamplesMax)};
+      kernel.count(plan.data(), {&part, 1}, row.data());
+      samples += part.count * SampleBytes(plan.type());
+      count -= part.count;
+    }
+  }
+}
+
+}  // namespace histogram

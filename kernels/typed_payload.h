@@ -1,0 +1,24 @@
+// A payload of typed samples that lies in several fragments, which may cut a sample in two.
+//
+// Thread-safe: a function without state.
+#ifndef HISTOGRAM_KERNELS_TYPED_PAYLOAD_H_
+#define HISTOGRAM_KERNELS_TYPED_PAYLOAD_H_
+
+#include <histogram/plan.h>
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/workload.h"
+
+namespace histogram {
+
+// Overwrites `row` with the counts of the payload's samples: the bins, then the samples below,
+// above and NaN (internal::Outside). REQUIRES: the fragments are together a whole number of
+// samples; row has internal::SlotCount(plan.bin_count()) counters.
+void CountTypedPayload(const Plan& plan, std::span<const Fragment> fragments,
+                       std::span<uint64_t> row);
+
+}  // namespace histogram
+
+#endif  // HISTOGRAM_KERNELS_TYPED_PAYLOAD_H_
