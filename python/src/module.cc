@@ -24,7 +24,7 @@
 #include <thread>
 #include <vector>
 
-#include "python/src/order_statistics.h"
+#include "kernels/order_statistics.h"
 
 namespace nb = nanobind;
 
@@ -221,9 +221,10 @@ void OrderStatistics(const nb::handle& samples, std::string_view type_name, cons
   }
   if (to.size() != wanted.size() * size) throw nb::value_error("out: must have a place a rank");
   std::vector<uint64_t> keys;
-  Unlocked(from->size(), [&] { keys = KeysAtRanks(from->bytes(), type, wanted, threads); });
+  Unlocked(from->size(),
+           [&] { keys = internal::KeysAtRanks(from->bytes(), type, wanted, threads); });
   for (size_t i = 0; i < keys.size(); ++i) {
-    const uint64_t bits = BitsOfKey(keys[i], type);
+    const uint64_t bits = internal::BitsOfKey(keys[i], type);
     std::memcpy(to.as<std::byte>().data() + i * size, &bits, size);
   }
 }
