@@ -26,6 +26,7 @@
 #include "absl/time/time.h"
 #include "kernels/backend_factory.h"
 #include "kernels/error.h"
+#include "server/base/thresholds.h"
 #include "server/rpc/certificates.h"
 
 namespace histogram::server {
@@ -140,8 +141,7 @@ std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
   std::vector<ChannelSetting> settings = {
       {GRPC_ARG_ALLOW_REUSEPORT, config.reuse_port ? 1 : 0},
       {GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.streams_max)},
-      {GRPC_ARG_MAX_METADATA_SIZE,
-       static_cast<int>(kRefusedHeaderBytesFactor * config.header_bytes_max)},
+      {GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kRefusedHeaderBytesFactor * kHeaderBytesMax)},
       // Compressed messages are refused: a small one inflates before any limit of ours sees it.
       // They come as they are sent, so that the refusal is the service's, counted and logged.
       {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0},
