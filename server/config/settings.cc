@@ -16,20 +16,27 @@
 namespace histogram::server {
 namespace {
 
+template <typename T>
+bool Is(const Setting& setting) {
+  Config any;
+  return std::holds_alternative<T*>(setting.member(any));
+}
+
+bool IsWhole(const Setting& setting) { return Is<uint32_t>(setting) || Is<uint64_t>(setting); }
+
 absl::Status OutOfLimits(const Setting& setting, absl::string_view text) {
   return absl::InvalidArgumentError(absl::StrCat("must be ", LimitsOf(setting), ", not ", text));
 }
 
-std::string FormatWhole(SettingKind kind, uint64_t value) {
-  if (kind == SettingKind::kBytes) return FormatBytes(value);
-  return kind == SettingKind::kDuration ? FormatDuration(value) : absl::StrCat(value);
+std::string FormatWhole(ReadAs as, uint64_t value) {
+  if (as == ReadAs::kBytes) return FormatBytes(value);
+  return as == ReadAs::kDuration ? FormatDuration(value) : absl::StrCat(value);
 }
 
 absl::StatusOr<uint64_t> ParseWhole(const Setting& setting, const std::string& text) {
-  const absl::StatusOr<uint64_t> value = setting.kind == SettingKind::kBytes ? ParseBytes(text)
-                                         : setting.kind == SettingKind::kDuration
-                                             ? ParseDuration(text)
-                                             : ParseCount(text);
+  const absl::StatusOr<uint64_t> value = setting.as == ReadAs::kBytes      ? ParseBytes(text)
+                                         : setting.as == ReadAs::kDuration ? ParseDuration(text)
+                                                                           : ParseCount(text);
   if (!value.ok() || (setting.limits.or_zero && *value == 0)) return value;
   if (*value < setting.limits.min || *value > setting.limits.max) return OutOfLimits(setting, text);
   return value;
@@ -48,7 +55,7 @@ absl::StatusOr<uint8_t> ParseChoice(const Setting& setting, const std::string& t
 }
 
 absl::StatusOr<std::string> ParseText(const Setting& setting, const std::string& text) {
-  if (setting.kind != SettingKind::kAddress) return text;
+  if (setting.as != ReadAs::kAddress) return text;
   if (text.empty() || text == "off") return "";
   const absl::StatusOr<Address> address = ParseAddress(text);
   if (!address.ok()) return address.status();
@@ -72,8 +79,9 @@ absl::Status SetMember(const Setting& setting, const std::string& text, Member m
       [&](auto* to) -> absl::Status {
         using T = std::remove_pointer_t<decltype(to)>;
         const auto assign = [&](auto value) -> absl::Status {
-          if (value.ok()) *to = static_cast<T>(*std::move(value));
-          return value.status();
+          if (!value.ok()) return value.status();
+          *to = static_cast<T>(*std::move(value));
+          return absl::OkStatus();
         };
         if constexpr (std::is_same_v<T, bool>) {
           return assign(ParseBool(text));
@@ -128,9 +136,9 @@ std::string TextOf(const Setting& setting, const Config& config) {
         } else if constexpr (std::is_same_v<T, double>) {
           return FormatNumber(*from);
         } else if constexpr (std::is_same_v<T, std::string>) {
-          return setting.kind == SettingKind::kAddress && from->empty() ? "off" : *from;
+          return setting.as == ReadAs::kAddress && from->empty() ? "off" : *from;
         } else if constexpr (std::is_integral_v<T>) {
-          return FormatWhole(setting.kind, *from);
+          return FormatWhole(setting.as, *from);
         } else {
           return absl::StrJoin(*from, ",");
         }
@@ -140,63 +148,47 @@ std::string TextOf(const Setting& setting, const Config& config) {
 
 std::string DisplayText(const Setting& setting, const Config& config) {
   const std::string text = TextOf(setting, config);
-  if (setting.kind == SettingKind::kSwitch) return text == "true" ? "on" : "off";
+  if (IsSwitch(setting)) return text == "true" ? "on" : "off";
   return text.empty() ? "none" : text;
 }
 
 std::optional<double> NumberOf(const Setting& setting, const Config& config) {
-  const double unit = setting.kind == SettingKind::kDuration ? 1e-6 : 1;
-  const Member member = MemberOf(setting, config);
-  if (const auto* const* number = std::get_if<uint32_t*>(&member)) return **number * unit;
-  if (const auto* const* number = std::get_if<uint64_t*>(&member)) {
-    return static_cast<double>(**number) * unit;
-  }
-  return std::nullopt;
+  if (!IsWhole(setting)) return std::nullopt;
+  const double number = std::visit(
+      [](const auto* from) -> double {
+        if constexpr (std::is_arithmetic_v<std::remove_reference_t<decltype(*from)>>) {
+          return static_cast<double>(*from);
+        } else {
+          return 0;
+        }
+      },
+      MemberOf(setting, config));
+  return setting.as == ReadAs::kDuration ? number * 1e-6 : number;
 }
+
+bool IsSwitch(const Setting& setting) { return Is<bool>(setting); }
+bool IsList(const Setting& setting) { return Is<std::vector<std::string>>(setting); }
 
 absl::string_view PlaceholderOf(const Setting& setting) {
   if (!setting.placeholder.empty()) return setting.placeholder;
-  switch (setting.kind) {
-    case SettingKind::kBytes:
-      return "BYTES";
-    case SettingKind::kDuration:
-      return "TIME";
-    case SettingKind::kCount:
-      return "N";
-    case SettingKind::kFraction:
-      return "FRACTION";
-    case SettingKind::kSwitch:
-      return "";
-    case SettingKind::kChoice:
-    case SettingKind::kText:
-      return "NAME";
-    case SettingKind::kAddress:
-    case SettingKind::kAddresses:
-      return "ADDRESS";
-  }
-  return "";
+  if (setting.as == ReadAs::kBytes) return "BYTES";
+  if (setting.as == ReadAs::kDuration) return "TIME";
+  if (setting.as == ReadAs::kAddress || IsList(setting)) return "ADDRESS";
+  if (Is<double>(setting)) return "FRACTION";
+  if (IsWhole(setting)) return "N";
+  return IsSwitch(setting) ? "" : "NAME";
 }
 
 std::string LimitsOf(const Setting& setting) {
-  switch (setting.kind) {
-    case SettingKind::kBytes:
-    case SettingKind::kDuration:
-    case SettingKind::kCount:
-      return absl::StrCat(setting.limits.or_zero ? "0 or " : "",
-                          FormatWhole(setting.kind, setting.limits.min), " to ",
-                          FormatWhole(setting.kind, setting.limits.max));
-    case SettingKind::kFraction:
-      return "0 to 1";
-    case SettingKind::kChoice:
-      return absl::StrCat("one of ", absl::StrJoin(setting.choices, ", "));
-    case SettingKind::kAddress:
-      return "HOST:PORT or off";
-    case SettingKind::kSwitch:
-    case SettingKind::kText:
-    case SettingKind::kAddresses:
-      return "";
+  if (!setting.choices.empty()) {
+    return absl::StrCat("one of ", absl::StrJoin(setting.choices, ", "));
   }
-  return "";
+  if (setting.as == ReadAs::kAddress) return "HOST:PORT or off";
+  if (Is<double>(setting)) return "0 to 1";
+  if (!IsWhole(setting)) return "";
+  const auto& [min, max, or_zero] = setting.limits;
+  return absl::StrCat(or_zero ? "0 or " : "", FormatWhole(setting.as, min), " to ",
+                      FormatWhole(setting.as, max));
 }
 
 }  // namespace histogram::server

@@ -17,16 +17,12 @@
 
 namespace histogram::server {
 
-enum class SettingKind : uint8_t {
-  kBytes,      // "64MiB"
-  kDuration,   // "30s"; the member is in microseconds
-  kCount,      // "64"
-  kFraction,   // "0.5": 0 to 1
-  kSwitch,     // --name and --no-name
-  kChoice,     // one of `choices`
-  kText,       // anything
-  kAddress,    // HOST:PORT or off, which is an empty member
-  kAddresses,  // HOST:PORT, [V6]:PORT or unix:PATH, separated by commas; its flag can be repeated
+// How a text is read where the member's type does not say it.
+enum class ReadAs : uint8_t {
+  kPlain,
+  kBytes,     // "64MiB"
+  kDuration,  // "30s"; the member is in microseconds
+  kAddress,   // HOST:PORT or off, which is an empty member
 };
 
 // Where a setting is shown.
@@ -36,7 +32,12 @@ enum class Listed : uint8_t {
   kNowhere,  // for tests
 };
 
-// The member of a Config that holds a setting. A choice is held as its place in `choices`.
+// The member of a Config that holds a setting:
+//   bool*         a switch, --name and --no-name
+//   uint8_t*      the place of its word in `choices`
+//   uint32_t*     a whole number, as uint64_t*
+//   double*       a fraction, 0 to 1
+//   vector*       HOST:PORT, [V6]:PORT or unix:PATH, separated by commas; its flag can be repeated
 using Member = std::variant<bool*, uint8_t*, uint32_t*, uint64_t*, double*, std::string*,
                             std::vector<std::string>*>;
 
@@ -51,11 +52,11 @@ struct Setting {
   // The name in the version before, which still works; a bare number under it is microseconds.
   absl::string_view old_name = {};
   Listed listed = Listed::kHelp;
-  SettingKind kind = SettingKind::kText;
+  ReadAs as = ReadAs::kPlain;
   Member (*member)(Config&) = nullptr;
-  Range limits = {};  // of bytes, durations and counts
+  Range limits = {};  // of whole numbers
   std::vector<std::string> choices = {};
-  absl::string_view placeholder = {};  // "FILE", where it does not follow from `kind`
+  absl::string_view placeholder = {};  // "FILE", where it does not follow from the rest
   absl::string_view help;              // without limits and default
   absl::string_view group = {};        // heading in --help
 };
@@ -79,6 +80,8 @@ std::string DisplayText(const Setting& setting, const Config& config);
 // In bytes, seconds or pieces; absent for other kinds.
 std::optional<double> NumberOf(const Setting& setting, const Config& config);
 
+bool IsSwitch(const Setting& setting);
+bool IsList(const Setting& setting);
 // "BYTES", "FILE"; empty for a switch.
 absl::string_view PlaceholderOf(const Setting& setting);
 // "1 to 65536", "one of text, json"; empty where there are none.

@@ -55,14 +55,14 @@ std::string HelpEntry(absl::string_view flag, absl::string_view text) {
 }
 
 std::string FlagText(const Setting& setting) {
-  if (setting.kind == SettingKind::kSwitch) return absl::StrCat("--[no-]", setting.name);
+  if (IsSwitch(setting)) return absl::StrCat("--[no-]", setting.name);
   return absl::StrCat("--", setting.name, " ", PlaceholderOf(setting));
 }
 
 // Numbers and switches stand bare, as in TOML.
 std::string FileValue(const Setting& setting, const Config& config) {
   const std::string text = TextOf(setting, config);
-  const bool bare = setting.kind == SettingKind::kSwitch || ParseNumber(text).ok();
+  const bool bare = IsSwitch(setting) || ParseNumber(text).ok();
   return bare ? text : QuoteForFile(text);
 }
 

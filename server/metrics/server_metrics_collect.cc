@@ -88,7 +88,7 @@ std::vector<std::pair<std::string, double>> LimitsOf(const Config& config) {
     const std::optional<double> number = NumberOf(setting, config);
     if (!number) continue;
     std::string name = absl::StrReplaceAll(setting.name, {{"-", "_"}});
-    if (setting.kind == SettingKind::kDuration) name += "_seconds";
+    if (setting.as == ReadAs::kDuration) name += "_seconds";
     limits.emplace_back(std::move(name), *number);
   }
   return limits;

@@ -340,9 +340,8 @@ TEST(Help, NamesTheFlagsThatMatterAndHelpAllTheRest) {
   ASSERT_TRUE(help.ok() && all.ok()) << help.status() << all.status();
   EXPECT_EQ(help->action, ParsedConfig::Action::kPrint);
   for (const Setting& setting : Settings()) {
-    const std::string flag = setting.kind == SettingKind::kSwitch
-                                 ? absl::StrCat("--[no-]", setting.name)
-                                 : absl::StrCat("--", setting.name, " ");
+    const std::string flag = IsSwitch(setting) ? absl::StrCat("--[no-]", setting.name)
+                                               : absl::StrCat("--", setting.name, " ");
     EXPECT_EQ(absl::StrContains(help->text, flag), setting.listed == Listed::kHelp) << flag;
     EXPECT_EQ(absl::StrContains(all->text, flag), setting.listed != Listed::kNowhere) << flag;
   }
