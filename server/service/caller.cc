@@ -79,10 +79,6 @@ absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_
   return status;
 }
 
-void EchoTrace(const Caller& caller, grpc::ServerContext& context) {
-  if (!caller.traceparent.empty()) context.AddTrailingMetadata("traceparent", caller.traceparent);
-}
-
 absl::Status CancelledCall() {
   return absl::CancelledError(
       "the client cancelled the call or went away, its deadline passed, or a message was over "

@@ -1,7 +1,6 @@
 #include "server/service/grpc_server.h"
 
 #include <grpc/compression.h>
-#include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -28,6 +27,7 @@
 #include "kernels/error.h"
 #include "server/base/thresholds.h"
 #include "server/rpc/certificates.h"
+#include "server/rpc/grpc_internals.h"
 
 namespace histogram::server {
 namespace {
@@ -241,7 +241,7 @@ namespace {
 // once no call has been open for a while, connections are closed rather than waited for. Runs until
 // then, or until `over`.
 void CloseWhenQuiet(const std::atomic<int64_t>& open_calls, const std::atomic<bool>& over,
-                    grpc_server* server) {
+                    grpc::Server& server) {
   constexpr std::chrono::milliseconds kLook{10};
   constexpr int kQuietLooks =
       30;  // peers on a slow network have this long to send what is on its way
@@ -249,7 +249,7 @@ void CloseWhenQuiet(const std::atomic<int64_t>& open_calls, const std::atomic<bo
     std::this_thread::sleep_for(kLook);
     quiet = open_calls.load() == 0 ? quiet + 1 : 0;
   }
-  if (!over.load()) grpc_server_cancel_all_calls(server);
+  if (!over.load()) CancelAllCalls(server);
 }
 
 }  // namespace
@@ -264,7 +264,7 @@ void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
     std::this_thread::sleep_for(std::chrono::microseconds(std::min(kLingerUs, grace_us)));
   }
   std::atomic<bool> over{false};
-  std::thread closer([&] { CloseWhenQuiet(context_->open_calls, over, server_->c_server()); });
+  std::thread closer([&] { CloseWhenQuiet(context_->open_calls, over, *server_); });
   server_->Shutdown(deadline);
   over.store(true);
   closer.join();
