@@ -32,7 +32,8 @@ struct ServiceContext {
         read_ahead(transport_config.receive_bytes_max / kReadAheadShare) {}
 
   AdmissionLimits limits() const {
-    return {config.payload_bytes_max, {config.bin_count_max, config.quantiles_max}};
+    return {config.payload_bytes_max,
+            {config.bin_count_max, config.quantiles_max, batcher.counts_typed()}};
   }
 
   const TransportConfig config;
