@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -84,10 +85,11 @@ std::string LimitText(uint64_t limit, uint64_t none) {
 std::vector<std::pair<std::string, double>> LimitsOf(const Config& config) {
   std::vector<std::pair<std::string, double>> limits;
   for (const Setting& setting : Settings()) {
-    if (setting.value.number == nullptr) continue;
+    const std::optional<double> number = NumberOf(setting, config);
+    if (!number) continue;
     std::string name = absl::StrReplaceAll(setting.name, {{"-", "_"}});
-    if (setting.value.kind == SettingKind::kDuration) name += "_seconds";
-    limits.emplace_back(std::move(name), setting.value.number(config));
+    if (setting.as == ReadAs::kDuration) name += "_seconds";
+    limits.emplace_back(std::move(name), *number);
   }
   return limits;
 }

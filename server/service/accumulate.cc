@@ -197,7 +197,6 @@ void AccumulateStream::End(StreamEnd end) {
   }
   Answered(service_.clock.Now());
   ReportCall(service_, caller_, Method::kAccumulate, error_, bytes_, *took_ns_);
-  EchoTrace(caller_, context());
   Finish(error_.ok() ? grpc::Status::OK : FailCall(error_, context()));
 }
 

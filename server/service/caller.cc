@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "server/base/thresholds.h"
 #include "server/service/grpc_bytes.h"
 
 namespace histogram::server {
@@ -23,18 +24,17 @@ std::string_view MetadataValue(const grpc::ServerContext& context, const char* k
                               : std::string_view(it->second.data(), it->second.size());
 }
 
-absl::Status CheckHeaders(const ServiceContext& service, const grpc::ServerContext& context) {
+absl::Status CheckHeaders(const grpc::ServerContext& context) {
   constexpr uint64_t kEntryBytes = 32;  // as HTTP/2 counts a header list, RFC 9113, 6.5.2
-  const uint64_t limit = service.config.header_bytes_max;
   uint64_t bytes = 0;
   for (const auto& [name, value] : context.client_metadata()) {
     bytes += name.size() + value.size() + kEntryBytes;
   }
-  if (bytes <= limit) return absl::OkStatus();
+  if (bytes <= kHeaderBytesMax) return absl::OkStatus();
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   absl::StrCat("headers: ", bytes, " bytes are more than the limit of ", limit,
-                                "; send less metadata with the call"),
-                   {.reason = "HEADERS_TOO_LARGE", .field = "headers", .limit = limit});
+                   absl::StrCat("headers: ", bytes, " bytes are more than the limit of ",
+                                kHeaderBytesMax, "; send less metadata with the call"),
+                   {.reason = "HEADERS_TOO_LARGE", .field = "headers", .limit = kHeaderBytesMax});
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerCon
   if (const std::string_view trace = MetadataValue(context, "traceparent"); IsTraceparent(trace)) {
     caller.traceparent = trace;
   }
-  if (absl::Status s = CheckHeaders(service, context); !s.ok()) return s;
+  if (absl::Status s = CheckHeaders(context); !s.ok()) return s;
   if (service.authenticator == nullptr) return absl::OkStatus();
   auto tenant = service.authenticator->Authenticate(MetadataValue(context, "authorization"));
   if (!tenant.ok()) return tenant.status();
@@ -77,10 +77,6 @@ absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_
   absl::Status status = caller.tenant->Charge(bytes, service.clock.Now());
   if (status.ok()) service.observer.TenantBytes(caller.tenant->name(), bytes);
   return status;
-}
-
-void EchoTrace(const Caller& caller, grpc::ServerContext& context) {
-  if (!caller.traceparent.empty()) context.AddTrailingMetadata("traceparent", caller.traceparent);
 }
 
 absl::Status CancelledCall() {

@@ -102,7 +102,6 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   // The object may be gone when it returns.
   void Send() {
     sent_at_ = service_.clock.Now();  // what follows, a caller that reads slowly can draw out
-    EchoTrace(caller_info_, context());
     if (!status_.ok()) return ReplyError(FailCall(status_, context()));
     grpc::ByteBuffer reply;  // lets go of the bytes as soon as they are sent
     reply.Swap(&reply_);

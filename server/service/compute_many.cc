@@ -149,7 +149,6 @@ void ComputeManyStream::Perform(const StreamActions& actions) {
 }
 
 void ComputeManyStream::End(StreamEnd end) {
-  EchoTrace(caller_, context());
   switch (end) {
     case StreamEnd::kNone:
       return;

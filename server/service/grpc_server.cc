@@ -1,7 +1,6 @@
 #include "server/service/grpc_server.h"
 
 #include <grpc/compression.h>
-#include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -26,7 +25,9 @@
 #include "absl/time/time.h"
 #include "kernels/backend_factory.h"
 #include "kernels/error.h"
+#include "server/base/thresholds.h"
 #include "server/rpc/certificates.h"
+#include "server/rpc/grpc_internals.h"
 
 namespace histogram::server {
 namespace {
@@ -140,8 +141,7 @@ std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
   std::vector<ChannelSetting> settings = {
       {GRPC_ARG_ALLOW_REUSEPORT, config.reuse_port ? 1 : 0},
       {GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.streams_max)},
-      {GRPC_ARG_MAX_METADATA_SIZE,
-       static_cast<int>(kRefusedHeaderBytesFactor * config.header_bytes_max)},
+      {GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kRefusedHeaderBytesFactor * kHeaderBytesMax)},
       // Compressed messages are refused: a small one inflates before any limit of ours sees it.
       // They come as they are sent, so that the refusal is the service's, counted and logged.
       {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0},
@@ -241,7 +241,7 @@ namespace {
 // once no call has been open for a while, connections are closed rather than waited for. Runs until
 // then, or until `over`.
 void CloseWhenQuiet(const std::atomic<int64_t>& open_calls, const std::atomic<bool>& over,
-                    grpc_server* server) {
+                    grpc::Server& server) {
   constexpr std::chrono::milliseconds kLook{10};
   constexpr int kQuietLooks =
       30;  // peers on a slow network have this long to send what is on its way
@@ -249,7 +249,7 @@ void CloseWhenQuiet(const std::atomic<int64_t>& open_calls, const std::atomic<bo
     std::this_thread::sleep_for(kLook);
     quiet = open_calls.load() == 0 ? quiet + 1 : 0;
   }
-  if (!over.load()) grpc_server_cancel_all_calls(server);
+  if (!over.load()) CancelAllCalls(server);
 }
 
 }  // namespace
@@ -264,7 +264,7 @@ void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
     std::this_thread::sleep_for(std::chrono::microseconds(std::min(kLingerUs, grace_us)));
   }
   std::atomic<bool> over{false};
-  std::thread closer([&] { CloseWhenQuiet(context_->open_calls, over, server_->c_server()); });
+  std::thread closer([&] { CloseWhenQuiet(context_->open_calls, over, *server_); });
   server_->Shutdown(deadline);
   over.store(true);
   closer.join();

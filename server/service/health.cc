@@ -1,8 +1,5 @@
 #include "server/service/health.h"
 
-#include <grpcpp/impl/codegen/proto_utils.h>
-#include <grpcpp/impl/rpc_service_method.h>
-
 #include <optional>
 #include <utility>
 
@@ -130,14 +127,9 @@ class WatchCall final : public StreamCall,
 }  // namespace
 
 HealthService::HealthService() {
-  using grpc::internal::RpcMethod;
-  using grpc::internal::RpcServiceMethod;
-  AddMethod(new RpcServiceMethod("/grpc.health.v1.Health/Check", RpcMethod::NORMAL_RPC, nullptr));
+  AddRawMethod("/grpc.health.v1.Health/Check", MessagesOf::kUnary);
   // Not as the streaming of replies that it is: its one message is read as a stream's are.
-  AddMethod(
-      new RpcServiceMethod("/grpc.health.v1.Health/Watch", RpcMethod::BIDI_STREAMING, nullptr));
-  MarkMethodRaw(kCheck);
-  MarkMethodRaw(kWatch);
+  AddRawMethod("/grpc.health.v1.Health/Watch", MessagesOf::kStreams);
 }
 
 void HealthService::SetServing(const std::string& name, bool serving) {

@@ -204,16 +204,13 @@ def test_a_quota_refuses_with_the_time_to_wait(start_server, tmp_path):
         assert 'histsvc_tenant_bytes_total{tenant="bob"} 65536' in server.metrics().text
 
 
-def test_a_trace_comes_back_and_stands_in_the_log(start_server):
+def test_a_trace_stands_in_the_log(start_server):
     with start_server("--slow-request", "1us", "--log-format", "json") as server:
         stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
-        _, call = stub.Compute.with_call(pb.ComputeRequest(payload=b"abc"), timeout=10,
-                                         metadata=(("traceparent", TRACE),))
-        assert ("traceparent", TRACE) in [tuple(item) for item in call.trailing_metadata()]
-        with pytest.raises(grpc.RpcError) as error:
+        stub.Compute(pb.ComputeRequest(payload=b"abc"), timeout=10, metadata=(("traceparent", TRACE),))
+        with pytest.raises(grpc.RpcError):
             stub.Compute(pb.ComputeRequest(spec=pb.Spec(quantiles=[2.0])), timeout=10,
                          metadata=(("traceparent", TRACE),))
-        assert ("traceparent", TRACE) in [tuple(item) for item in error.value.trailing_metadata()]
         wait_until(lambda: server.stderr().count(TRACE) >= 2, 10, "the trace in two log lines")
 
 
