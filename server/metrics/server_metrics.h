@@ -65,6 +65,9 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   void SetSnapshotSource(std::function<Batcher::Snapshot()> source);
   // When the certificate in `file` expires, in seconds since 1970.
   void SetCertificateExpiry(const std::string& file, int64_t seconds);
+  // Whether the last look at the files of that kind ("certificates", "tokens") was in vain, so that
+  // the former ones stay in force.
+  void SetReloadFailing(const std::string& files, bool failing);
   void SetDraining(bool draining) { draining_.store(draining, std::memory_order_relaxed); }
 
   void RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
@@ -135,6 +138,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   // Only where tokens and certificates are configured; not on the hot path otherwise.
   std::map<std::string, uint64_t, std::less<>> tenant_bytes_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, int64_t, std::less<>> certificate_expiry_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, bool, std::less<>> reload_failing_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace histogram::server

@@ -128,6 +128,15 @@ void ServerMetrics::CollectSecurity(Writer& writer) const {
       writer.Gauge({{"file", file}}, static_cast<double>(seconds));
     }
   }
+  if (!reload_failing_.empty()) {
+    writer.Family("reload_failing",
+                  "1 while the files (certificates or tokens) cannot be used as they are and the "
+                  "former ones stay in force.",
+                  MetricType::Gauge);
+    for (const auto& [files, failing] : reload_failing_) {
+      writer.Gauge({{"files", files}}, failing ? 1 : 0);
+    }
+  }
 }
 
 void ServerMetrics::CollectRequests(Writer& writer) const {

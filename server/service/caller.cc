@@ -60,6 +60,12 @@ absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerCon
   }
   if (absl::Status s = CheckHeaders(service, context); !s.ok()) return s;
   if (service.authenticator == nullptr) return absl::OkStatus();
+  // A gateway in front may have looked at another one of several.
+  if (context.client_metadata().count("authorization") > 1) {
+    return MakeError(absl::StatusCode::kUnauthenticated,
+                     "authorization: the header is there more than once; send it once",
+                     {.reason = "UNAUTHENTICATED", .field = "authorization"});
+  }
   auto tenant = service.authenticator->Authenticate(MetadataValue(context, "authorization"));
   if (!tenant.ok()) return tenant.status();
   caller.tenant = *std::move(tenant);
