@@ -3,8 +3,8 @@
 # archives lie beside most of them; the others come from scripts/static-deps.
 set(HISTOGRAM_STATIC_DEPS "${PROJECT_SOURCE_DIR}/build/static-deps" CACHE PATH
   "Where scripts/static-deps has put its archives")
-if(HISTOGRAM_SERVICE AND NOT EXISTS "${HISTOGRAM_STATIC_DEPS}/lib/libprometheus-cpp-core.a")
-  message(FATAL_ERROR "HISTOGRAM_STATIC=ON needs archives of prometheus-cpp, civetweb, spdlog and fmt, "
+if(HISTOGRAM_SERVICE AND NOT EXISTS "${HISTOGRAM_STATIC_DEPS}/lib/libgrpc++.a")
+  message(FATAL_ERROR "HISTOGRAM_STATIC=ON needs archives of gRPC, prometheus-cpp, civetweb, spdlog and fmt, "
     "but ${HISTOGRAM_STATIC_DEPS}/lib has none: run scripts/static-deps first.")
 endif()
 set(CMAKE_SKIP_RPATH ON)  # nothing of ours is loaded at run time
