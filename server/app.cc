@@ -139,6 +139,8 @@ class App {
   absl::Status WritePortFile() const;
   // Tokens and certificates are read again when their files change.
   void RefreshSecurity();
+  // Ends calls whose clients do not read their replies.
+  void EndUnread();
   // Of one look at the files of a kind: a new problem and its end are logged once.
   void NoteReload(const std::string& files, const absl::StatusOr<bool>& reloaded);
 
@@ -157,6 +159,7 @@ class App {
   std::unique_ptr<GrpcServer> grpc_;
   bool ready_ = false;
   std::vector<bool> backend_up_;
+  uint64_t unread_ended_ = 0;                           // calls, so far
   std::map<std::string, std::string> reload_problems_;  // by kind of files
 };
 
@@ -217,6 +220,15 @@ void App::NoteReload(const std::string& files, const absl::StatusOr<bool>& reloa
   if (reloaded.ok() && *reloaded) Log(LogLevel::kInfo, absl::StrCat(files, " reloaded"));
 }
 
+void App::EndUnread() {
+  const UnwrittenReplies::Ended ended = context_.unwritten.EndStalled();
+  unread_ended_ += ended.calls;
+  metrics_.SetUnwrittenReplies(context_.unwritten.bytes(), unread_ended_);
+  if (ended.calls == 0) return;
+  Log(LogLevel::kWarn, "ended calls whose clients do not read their replies",
+      {{"calls", ended.calls}, {"bytes", ended.bytes}, {"peer", ended.peer}});
+}
+
 bool App::HasCuda() const {
   for (const Backend* backend : backends_) {
     if (backend->info().name != "cpu" && backend->up()) return true;
@@ -267,6 +279,7 @@ int App::Serve() {
   constexpr int kTurnsBetweenRefreshes = 5;
   for (int turn = 1;; ++turn) {
     if (turn % kTurnsBetweenRefreshes == 0) RefreshSecurity();
+    EndUnread();
     if (const int signal = WaitForStopSignal(kHealthIntervalUs); signal != 0) {
       Log(LogLevel::kInfo, "stopping", {{"signal", SignalName(signal)}});
       return 0;

@@ -68,6 +68,11 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   // Whether the last look at the files of that kind ("certificates", "tokens") was in vain, so that
   // the former ones stay in force.
   void SetReloadFailing(const std::string& files, bool failing);
+  // What replies that are not yet written hold, and how many calls were ended for it so far.
+  void SetUnwrittenReplies(uint64_t bytes, uint64_t ended) {
+    unwritten_bytes_.store(bytes, std::memory_order_relaxed);
+    unread_ended_.store(ended, std::memory_order_relaxed);
+  }
   void SetDraining(bool draining) { draining_.store(draining, std::memory_order_relaxed); }
 
   void RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
@@ -133,6 +138,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   std::unique_ptr<Cells> cells_;
 
   std::atomic<bool> draining_{false};
+  std::atomic<uint64_t> unwritten_bytes_{0}, unread_ended_{0};
   mutable absl::Mutex mutex_;
   std::function<Batcher::Snapshot()> snapshot_source_ ABSL_GUARDED_BY(mutex_);
   // Only where tokens and certificates are configured; not on the hot path otherwise.

@@ -239,6 +239,9 @@ void ServerMetrics::CollectEvents(Writer& writer) const {
   writer.Family("cancelled_total", "Payloads dropped uncounted because their caller went away.",
                 MetricType::Counter);
   writer.Counter({}, cancelled_);
+  writer.Family("unread_calls_total", "Calls ended because their clients did not read replies.",
+                MetricType::Counter);
+  writer.CounterValue({}, static_cast<double>(unread_ended_.load(std::memory_order_relaxed)));
   writer.Family("integrity_failures_total",
                 "Answers held back because their counts did not add up or a recount differed.",
                 MetricType::Counter);
@@ -353,6 +356,10 @@ void ServerMetrics::CollectGauges(Writer& writer, const Batcher::Snapshot& snaps
         "queue_bytes_max.",
         snapshot.charged_bytes);
   gauge("streams_paused", "Streams that wait for room in the queue.", snapshot.waiting);
+  gauge("unwritten_reply_bytes",
+        "Room taken by replies that are asked for and not yet written, looked at a few times a "
+        "second.",
+        unwritten_bytes_.load(std::memory_order_relaxed));
   gauge("draining", "1 while the server is shutting down.",
         draining_.load(std::memory_order_relaxed) ? 1 : 0);
   writer.Family("limit", "The limits in force, by name; the name says the unit.",
