@@ -5,29 +5,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "kernels/error.h"
-
 namespace histogram::server {
-namespace {
-
-constexpr uint32_t kRetryAfterMs = 1000;
-
-}  // namespace
-
-absl::Status UnwrittenReplies::Call::Hold(uint64_t bytes) {
+bool UnwrittenReplies::Call::Hold(uint64_t bytes) {
   const uint64_t steps = (held_ + bytes) / kStep * kStep;
   const uint64_t shared = shared_.load(std::memory_order_relaxed);
-  const uint64_t limit = 2 * all_.bytes_max_;
-  if (steps > shared && all_.bytes() + (steps - shared) > limit) {
-    return MakeError(absl::StatusCode::kResourceExhausted,
-                     absl::StrCat("replies that clients have not read take ", all_.bytes(), " of ",
-                                  limit, " bytes; this request's takes up to ", bytes),
-                     {.reason = "QUEUE_FULL", .limit = limit, .retry_after_ms = kRetryAfterMs});
-  }
+  if (steps > shared && all_.bytes() + (steps - shared) > 2 * all_.bytes_max_) return false;
   held_ += bytes;
   Share();
-  return absl::OkStatus();
+  return true;
 }
 
 void UnwrittenReplies::Call::LetGo(uint64_t bytes) {
@@ -104,8 +89,11 @@ UnwrittenReplies::Ended UnwrittenReplies::EndStalled() {
            std::make_tuple(bytes_of_caller[a.call->caller_], b.since);
   });
   const uint64_t enough = bytes_max_ / 4 * 3;
+  uint64_t most = 0;
+  for (const auto& [caller, bytes] : bytes_of_caller) most = std::max(most, bytes);
   for (const Stalled& one : stalled) {
-    if (left <= enough) break;
+    // Who holds little is not ended for another's sake, even if the other has begun just now.
+    if (left <= enough || bytes_of_caller[one.call->caller_] < most / 2) break;
     end(*one.call, one.bytes);
     left -= one.bytes;
   }

@@ -13,7 +13,6 @@
 #include <unordered_set>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "server/base/clock.h"
 
@@ -51,9 +50,9 @@ class UnwrittenReplies {
       context_ = &context;
       caller_ = caller;
     }
-    // For a reply of up to `bytes`, before it is made. RESOURCE_EXHAUSTED (QUEUE_FULL) where there
-    // is no room; nothing is held then.
-    absl::Status Hold(uint64_t bytes);
+    // For a reply of up to `bytes`, before it is made. False where there is no room; nothing is
+    // held then.
+    bool Hold(uint64_t bytes);
     void LetGo(uint64_t bytes);
     void WriteBegun();
     // The write under way is over, and with it what was held for its reply.
@@ -84,7 +83,8 @@ class UnwrittenReplies {
     std::string peer;  // of the first
   };
   // Cancels the calls whose clients do not read; while more than `bytes_max` is held, those of the
-  // client that holds most first, then the oldest. To be called a few times a second.
+  // client that holds most first, then the oldest, and none of a client that holds less than half
+  // as much. To be called a few times a second.
   Ended EndStalled();
 
  private:

@@ -233,7 +233,7 @@ void AccumulateStream::OnReadDone(bool ok) {
       [this](uint64_t bytes) { return ChargeCaller(service_, caller_, bytes); }, message->parsed,
       plan_);
   const uint64_t reply_bytes = status.ok() && message->parsed.snapshot ? plan_->reply_bytes : 0;
-  if (status.ok()) status = unwritten_.Hold(reply_bytes);
+  if (status.ok()) status = HoldReply(unwritten_, service_.unwritten, reply_bytes);
   if (!status.ok()) return Refuse(std::move(status));
   Chunk& chunk = Append(std::move(message));
   chunk.reply_bytes = reply_bytes;

@@ -85,6 +85,16 @@ absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_
   return status;
 }
 
+absl::Status HoldReply(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes) {
+  constexpr uint32_t kRetryAfterMs = 1000;
+  if (call.Hold(bytes)) return absl::OkStatus();
+  const uint64_t limit = 2 * all.bytes_max();
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("replies that clients have not read take ", all.bytes(), " of ",
+                                limit, " bytes; this request's takes up to ", bytes),
+                   {.reason = "QUEUE_FULL", .limit = limit, .retry_after_ms = kRetryAfterMs});
+}
+
 void EchoTrace(const Caller& caller, grpc::ServerContext& context) {
   if (!caller.traceparent.empty()) context.AddTrailingMetadata("traceparent", caller.traceparent);
 }

@@ -256,7 +256,8 @@ absl::Status ComputeManyStream::Admit(Item& item) {
   if (!status.ok()) return status;
   FillJob(item.message->parsed, item.message, *item.plan, deadline_, item);
   item.caller = fairness_id_;
-  if (absl::Status s = unwritten_.Hold(item.plan->reply_bytes); !s.ok()) return s;
+  if (absl::Status s = HoldReply(unwritten_, service_.unwritten, item.plan->reply_bytes); !s.ok())
+    return s;
   item.reply_bytes = item.plan->reply_bytes;
   return absl::OkStatus();
 }
