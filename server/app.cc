@@ -280,6 +280,7 @@ int App::Serve() {
   for (int turn = 1;; ++turn) {
     if (turn % kTurnsBetweenRefreshes == 0) RefreshSecurity();
     EndUnread();
+    metrics_.SetLogLinesLost(LogLinesLost());
     if (const int signal = WaitForStopSignal(kHealthIntervalUs); signal != 0) {
       Log(LogLevel::kInfo, "stopping", {{"signal", SignalName(signal)}});
       return 0;

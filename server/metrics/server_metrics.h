@@ -73,6 +73,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
     unwritten_bytes_.store(bytes, std::memory_order_relaxed);
     unread_ended_.store(ended, std::memory_order_relaxed);
   }
+  void SetLogLinesLost(uint64_t lines) { log_lines_lost_.store(lines, std::memory_order_relaxed); }
   void SetDraining(bool draining) { draining_.store(draining, std::memory_order_relaxed); }
 
   void RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
@@ -138,7 +139,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   std::unique_ptr<Cells> cells_;
 
   std::atomic<bool> draining_{false};
-  std::atomic<uint64_t> unwritten_bytes_{0}, unread_ended_{0};
+  std::atomic<uint64_t> unwritten_bytes_{0}, unread_ended_{0}, log_lines_lost_{0};
   mutable absl::Mutex mutex_;
   std::function<Batcher::Snapshot()> snapshot_source_ ABSL_GUARDED_BY(mutex_);
   // Only where tokens and certificates are configured; not on the hot path otherwise.

@@ -242,6 +242,9 @@ void ServerMetrics::CollectEvents(Writer& writer) const {
   writer.Family("unread_calls_total", "Calls ended because their clients did not read replies.",
                 MetricType::Counter);
   writer.CounterValue({}, static_cast<double>(unread_ended_.load(std::memory_order_relaxed)));
+  writer.Family("log_lines_lost_total", "Log lines that standard error did not take.",
+                MetricType::Counter);
+  writer.CounterValue({}, static_cast<double>(log_lines_lost_.load(std::memory_order_relaxed)));
   writer.Family("integrity_failures_total",
                 "Answers held back because their counts did not add up or a recount differed.",
                 MetricType::Counter);

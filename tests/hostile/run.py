@@ -52,6 +52,8 @@ OPEN_IN_PACKAGE = {
 # What no build holds yet, with the reason; shown and not counted.
 OPEN = {
     "reflection_streams": "a thread for each stream",
+    "descriptors_run_out": "who takes the last descriptors is chance: some probes wait",
+    "connect_and_close_storm": "each connection takes CPU", "half_tls_handshakes": "each connection takes CPU",
 }
 
 
