@@ -37,7 +37,8 @@ histogram::bench::Touch TouchWith(Backend& backend) {
   return [&backend](absl::Span<const Fragment> payload, ValueCounts& counts) {
     Batch batch;
     for (const Fragment& f : payload) batch.bytes += f.size();
-    batch.items.push_back({payload, batch.bytes, histogram::kByteValues, &counts});
+    batch.items.push_back(
+        {.fragments = payload, .bytes = batch.bytes, .counts = absl::MakeSpan(counts)});
     backend.Execute(batch);
   };
 }

@@ -28,7 +28,7 @@ struct Item final : Job, Posted {
 
   ComputeManyStream& stream;
   std::shared_ptr<ReceivedMessage> message;
-  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const Query> query;
   uint64_t received_bytes = 0;  // of the message
   bool waited = false;          // for room in the queue
   TimeNs started_at = 0;
@@ -247,18 +247,18 @@ void ComputeManyStream::Handle(Item& item) {
 }
 
 absl::Status ComputeManyStream::Admit(Item& item) {
-  item.plan.reset();
+  item.query.reset();
   absl::Status status = server::Admit(
       MessageKind::kComputeMany, item.message->fragments, service_.limits(),
       [this](uint64_t bytes) { return ChargeCaller(service_, caller_, bytes); },
-      item.message->parsed, item.plan);
+      item.message->parsed, item.query);
   item.bytes = item.message->parsed.payload_bytes;
   if (!status.ok()) return status;
-  FillJob(item.message->parsed, item.message, *item.plan, deadline_, item);
+  FillJob(item.message->parsed, item.message, item.query, deadline_, item);
   item.caller = fairness_id_;
-  if (absl::Status s = HoldReply(unwritten_, service_.unwritten, item.plan->reply_bytes); !s.ok())
+  if (absl::Status s = HoldReply(unwritten_, service_.unwritten, item.query->reply_bytes); !s.ok())
     return s;
-  item.reply_bytes = item.plan->reply_bytes;
+  item.reply_bytes = item.query->reply_bytes;
   return absl::OkStatus();
 }
 
@@ -267,7 +267,7 @@ void ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
   absl::Status result = status;
   TimeNs now = 0;
   if (result.ok()) {
-    result = FinishAnswer(service_.verifier, service_.clock, service_.observer, *item.plan, item,
+    result = FinishAnswer(service_.verifier, service_.clock, service_.observer, *item.query, item,
                           item.answer, now);
   }
   if (!result.ok()) now = service_.clock.Now();
@@ -275,7 +275,7 @@ void ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
   item.answer.receipt.total_ns = duration_ns;
   // Made where it is taken: to assign a byte buffer is to copy it.
   grpc::ByteBuffer reply = result.ok() ? EncodeMessage(ReplyEncoder::ComputeManyResponse(
-                                             item.answer, item.plan->omit_counts, request_id))
+                                             item.answer, item.query->omit_counts, request_id))
                                        : EncodeMessage(EncodeComputeManyError(request_id, result));
   item.reply.Swap(&reply);
   if (result.ok()) {
@@ -286,7 +286,7 @@ void ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
   item.fragments = {};
   item.payload_owner.reset();
   item.message.reset();
-  item.plan.reset();
+  item.query.reset();
 }
 
 void ComputeManyStream::ItemReturned(Item& item) {

@@ -37,7 +37,8 @@ struct ServiceContext {
         unwritten(transport_config.receive_bytes_max / kUnwrittenShare, the_clock) {}
 
   AdmissionLimits limits() const {
-    return {config.payload_bytes_max, {config.bin_count_max, config.quantiles_max}};
+    return {config.payload_bytes_max,
+            {config.bin_count_max, config.quantiles_max, batcher.counts_typed()}};
   }
 
   const TransportConfig config;
