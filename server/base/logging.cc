@@ -1,6 +1,8 @@
 #include "server/base/logging.h"
 
 #include <poll.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/base_sink.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,11 +15,10 @@
 #include <cstdio>
 #include <ctime>
 #include <exception>
+#include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
-
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 
 namespace histogram::server {
 namespace {
@@ -27,13 +28,14 @@ using Json = nlohmann::ordered_json;
 struct LevelName {
   LogLevel level;
   std::string_view name;
+  spdlog::level::level_enum spdlog_level;
 };
-constexpr std::array<LevelName, 6> kLevels = {{{LogLevel::kTrace, "trace"},
-                                               {LogLevel::kDebug, "debug"},
-                                               {LogLevel::kInfo, "info"},
-                                               {LogLevel::kWarn, "warn"},
-                                               {LogLevel::kError, "error"},
-                                               {LogLevel::kOff, "off"}}};
+constexpr std::array<LevelName, 6> kLevels = {{{LogLevel::kTrace, "trace", spdlog::level::trace},
+                                               {LogLevel::kDebug, "debug", spdlog::level::debug},
+                                               {LogLevel::kInfo, "info", spdlog::level::info},
+                                               {LogLevel::kWarn, "warn", spdlog::level::warn},
+                                               {LogLevel::kError, "error", spdlog::level::err},
+                                               {LogLevel::kOff, "off", spdlog::level::off}}};
 
 const LevelName& Named(LogLevel level) { return kLevels[static_cast<size_t>(level)]; }
 
@@ -43,22 +45,26 @@ int64_t NowUs() {
 }
 
 // Standard error, which may be a pipe that nobody reads: a line for which there is no room is lost
-// and counted. Thread-safe.
-class Output {
+// and counted. spdlog's own sinks would wait.
+class NonBlockingSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
-  void Write(LogFormat format, std::string line) {
-    line += '\n';
-    absl::MutexLock lock(&mu_);
-    if (told_ != lost()) Tell(format);
-    if (!WriteNow(line)) lost_.fetch_add(1, std::memory_order_relaxed);
-  }
   uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
+  void SetFormat(LogFormat format) { log_format_.store(format, std::memory_order_relaxed); }
+  LogFormat log_format() const { return log_format_.load(std::memory_order_relaxed); }
 
  private:
-  void Tell(LogFormat format) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  // Called by one thread at a time. FormatLogLine has written the whole line.
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    if (told_ != lost()) Tell();
+    const std::string line = std::string(message.payload.data(), message.payload.size()) + '\n';
+    if (!WriteNow(line)) lost_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void flush_() override {}
+
+  void Tell() {
     const uint64_t lost_now = lost();
     const LogField lost_lines("lines", lost_now - told_);
-    if (WriteNow(FormatLogLine(format, NowUs(), LogLevel::kWarn,
+    if (WriteNow(FormatLogLine(log_format(), NowUs(), LogLevel::kWarn,
                                "log lines are lost: nobody reads them", {lost_lines}) +
                  '\n')) {
       told_ = lost_now;
@@ -66,7 +72,7 @@ class Output {
   }
 
   // Waits for nobody: what poll(2) finds writable takes a piece of PIPE_BUF bytes at once.
-  bool WriteNow(std::string_view text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  bool WriteNow(std::string_view text) {
     if (cut_ && !WritePiece("\n")) return false;
     cut_ = false;
     for (size_t at = 0; at < text.size(); at += PIPE_BUF) {
@@ -83,17 +89,21 @@ class Output {
     return write(STDERR_FILENO, piece.data(), piece.size()) == static_cast<ssize_t>(piece.size());
   }
 
-  absl::Mutex mu_;
-  bool cut_ ABSL_GUARDED_BY(mu_) = false;  // the last line lacks its end
+  std::atomic<LogFormat> log_format_{LogFormat::kText};
   std::atomic<uint64_t> lost_{0};
-  uint64_t told_ ABSL_GUARDED_BY(mu_) = 0;  // of those that are lost
+  bool cut_ = false;   // the last line lacks its end
+  uint64_t told_ = 0;  // of those that are lost
 };
 
 // Never destroyed, so that threads may log until the very end.
 struct State {
-  std::atomic<LogLevel> from{LogLevel::kInfo};
-  std::atomic<LogFormat> format{LogFormat::kText};
-  Output output;
+  State() : logger("server", sink) {
+    logger.set_level(spdlog::level::info);
+    // A full disk or a closed pipe behind standard error must not end the service.
+    logger.set_error_handler([](const std::string&) {});
+  }
+  std::shared_ptr<NonBlockingSink> sink = std::make_shared<NonBlockingSink>();
+  spdlog::logger logger;
 };
 
 State& GetState() {
@@ -184,20 +194,20 @@ std::string FormatJson(int64_t time_us, LogLevel level, std::string_view event,
 
 void InitLogging(LogLevel from, LogFormat format) {
   State& state = GetState();
-  state.format.store(format, std::memory_order_relaxed);
-  state.from.store(from, std::memory_order_relaxed);
+  state.sink->SetFormat(format);
+  state.logger.set_level(Named(from).spdlog_level);
 }
 
-bool LogEnabled(LogLevel level) { return level >= GetState().from.load(std::memory_order_relaxed); }
+bool LogEnabled(LogLevel level) { return GetState().logger.should_log(Named(level).spdlog_level); }
 
-uint64_t LogLinesLost() { return GetState().output.lost(); }
+uint64_t LogLinesLost() { return GetState().sink->lost(); }
 
 void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fields) {
   if (!LogEnabled(level)) return;
   try {
     State& state = GetState();
-    const LogFormat format = state.format.load(std::memory_order_relaxed);
-    state.output.Write(format, FormatLogLine(format, NowUs(), level, event, fields));
+    const std::string line = FormatLogLine(state.sink->log_format(), NowUs(), level, event, fields);
+    state.logger.log(Named(level).spdlog_level, spdlog::string_view_t(line.data(), line.size()));
   } catch (const std::exception&) {
     // Out of memory while logging: the event is lost, the service goes on.
   }

@@ -21,8 +21,8 @@ namespace histogram::server {
 // The part of receive_bytes_max that streams take for messages beyond the first. The rest is for
 // one message of each stream and what gRPC has received of the next.
 inline constexpr uint64_t kReadAheadShare = 8;
-// Beside receive_bytes_max, replies that clients have not read may take this part of it, and at most
-// twice as much.
+// Beside receive_bytes_max, replies that clients have not read may take this part of it, and at
+// most twice as much.
 inline constexpr uint64_t kUnwrittenShare = 4;
 
 struct ServiceContext {
