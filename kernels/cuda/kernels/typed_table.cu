@@ -23,30 +23,37 @@ namespace histogram::cuda {
 namespace {
 
 constexpr uint32_t kThreads = 1024;
-constexpr uint32_t kCopiesMax = 16;
+constexpr uint32_t kLoads = 4;  // of 16 bytes, in flight in each thread
 constexpr uint32_t kLineWords = 32;
 // Counters of a block are u32: a launch gives no block more samples than that.
 constexpr uint64_t kBlockSamplesMax = uint64_t{1} << 31;
 
 // --- Samples
 
-// A sample as it lies in memory, and how it is widened to the type it is compared in.
+// A sample as it lies in memory, and how it is widened to the type it is compared in. Integers have
+// become keys by then.
 template <typename Raw, typename C>
 struct Plain {
   using Bits = Raw;
   using Compare = C;
-  __device__ static C Widen(Raw bits) { return static_cast<C>(bits); }
+  __device__ static C Widen(Raw bits, C base) {
+    if constexpr (std::is_floating_point_v<C>) return bits;
+    return static_cast<C>(bits) + base;
+  }
 };
-struct Float32 : Plain<float, float> {};
 struct Float16 {
   using Bits = uint16_t;
   using Compare = float;
-  __device__ static float Widen(uint16_t bits) { return __half2float(__ushort_as_half(bits)); }
+  __device__ static float Widen(uint16_t bits, float) {
+    return __half2float(__ushort_as_half(bits));
+  }
 };
 struct Bfloat16 {
   using Bits = uint16_t;
   using Compare = float;
-  __device__ static float Widen(uint16_t bits) { return __uint_as_float(uint32_t{bits} << 16); }
+  __device__ static float Widen(uint16_t bits, float) {
+    return __uint_as_float(uint32_t{bits} << 16);
+  }
 };
 
 // --- From a sample to its slot
@@ -55,7 +62,10 @@ template <typename C>
 struct Part {
   TypedBins<C> bins;
   uint32_t first = 0, size = 0;  // the bins of this launch
-  uint32_t copies_log2 = 0;
+  // Keys: words of samples are xor'ed with these, then `base` is added to a sample.
+  uint32_t flip_even = 0, flip_odd = 0;
+  C base = {};
+  uint32_t copies = 1;             // a power of two
   uint32_t table_words = 0;        // of all copies, whole lines
   uint32_t shared_thresholds = 0;  // so many behind the table; 0: they stay where they are
   const void* samples = nullptr;
@@ -65,17 +75,22 @@ struct Part {
 
 __device__ inline float Magic(float) { return 12582912.0F; }
 __device__ inline double Magic(double) { return 6755399441055744.0; }
-__device__ inline int32_t LowBits(float x) { return __float_as_int(x) - 0x4B400000; }
-__device__ inline int32_t LowBits(double x) { return __double2loint(x); }
+__device__ inline uint32_t LowBits(float x) { return __float_as_uint(x) - 0x4B400000U; }
+__device__ inline uint32_t LowBits(double x) { return static_cast<uint32_t>(__double2loint(x)); }
 
 // The bin of a sample in [lower, upper], searched between the candidates of its cell.
 template <typename C>
-__device__ inline int32_t Search(const TypedBins<C>& bins, const C* thresholds, C x) {
+__device__ inline uint32_t Search(const TypedBins<C>& bins, const C* thresholds, C x) {
   if constexpr (std::is_floating_point_v<C>) x += C{0};  // -0.0
   const auto cell =
       static_cast<uint32_t>((internal::KeyOf(x) - internal::KeyOf(bins.lower)) >> bins.cell_shift);
-  uint32_t low = __ldg(bins.candidates + cell), high = __ldg(bins.candidates + cell + 1);
-  while (low < high) {
+  uint32_t low = __ldg(bins.candidates + cell);
+  // Most cells hold no more than one threshold.
+  if (low + 1 >= bins.reached || !(x >= thresholds[low + 1])) return low;
+  ++low;
+  if (low + 1 >= bins.reached || !(x >= thresholds[low + 1])) return low;
+  uint32_t high = __ldg(bins.candidates + cell + 1);
+  for (++low; low < high;) {
     const uint32_t middle = (low + high + 1) / 2;
     if (x >= thresholds[middle]) {
       low = middle;
@@ -83,75 +98,146 @@ __device__ inline int32_t Search(const TypedBins<C>& bins, const C* thresholds, 
       high = middle - 1;
     }
   }
-  return static_cast<int32_t>(low);
+  return low;
 }
 
-// The slot of a sample that is outside, or so close to an edge that its threshold decides.
-template <typename C>
-__device__ inline int32_t SlotByThreshold(const TypedBins<C>& bins, const C* thresholds, C x,
-                                          int32_t k, bool upper_half) {
-  const auto outside = static_cast<int32_t>(bins.bins);
-  if (x < bins.lower) return outside;
-  if (x > bins.upper) return outside + 1;
-  if (x != x) return outside + 2;
-  const int32_t candidate = k + (upper_half ? 1 : 0);
-  const bool reached = candidate < static_cast<int32_t>(bins.reached) && x >= thresholds[candidate];
-  return reached ? candidate : candidate - 1;
+// The slot of any sample by a rule that may be slow. `found`: what Find said.
+template <FindBy kBy, typename C>
+__device__ inline uint32_t Settle(const TypedBins<C>& bins, const C* thresholds, C x,
+                                  uint32_t found) {
+  if (bins.all_below || x < bins.lower) return bins.bins + internal::kBelowSlot;
+  if (bins.none || !(x <= bins.upper)) {
+    return bins.bins + (x >= bins.lower ? internal::kAboveSlot : internal::kNanSlot);
+  }
+  if constexpr (kBy == FindBy::kCells) {
+    return Search(bins, thresholds, x);
+  } else if constexpr (kBy == FindBy::kGuess) {
+    using Guess = typename TypedBins<C>::Guess;
+    const Guess f = Position<C>(x, bins.lower, bins.scale, bins.offset);
+    const Guess rest = f - ((f + Magic(Guess{})) - Magic(Guess{}));
+    const uint32_t candidate = found + (rest >= Guess{0} ? 1 : 0);
+    return candidate < bins.reached && x >= thresholds[candidate] ? candidate : candidate - 1;
+  } else {
+    return min(found, bins.reached - 1);
+  }
 }
 
-template <bool kGuess, typename C>
-__device__ inline int32_t SlotOf(const TypedBins<C>& bins, const C* thresholds, C x) {
-  if constexpr (kGuess) {
+// The bin of a sample; clears `sure` where only Settle knows.
+template <FindBy kBy, bool kWide, typename C>
+__device__ inline uint32_t Find(const TypedBins<C>& bins, C x, bool& sure) {
+  if constexpr (kBy == FindBy::kFloor) {
+    uint32_t bin;
+    if constexpr (sizeof(C) == 8) {
+      bin = LowBits(__dadd_rd(__fma_rd(x, bins.scale, bins.offset), Magic(x)));
+      // The low bits of a double alone do not tell.
+      sure = sure && x >= bins.lower && x <= bins.upper;
+    } else {
+      bin = LowBits(__fadd_rd(__fmaf_rd(x, bins.scale, bins.offset), Magic(x)));
+    }
+    sure = sure && bin < bins.reached;
+    return bin;
+  } else if constexpr (kBy == FindBy::kLine) {
+    const uint32_t from = x - bins.lower;
+    sure = sure && from <= bins.sure_span;
+    return LineBin<kWide>(from, bins.slope, bins.intercept);
+  } else if constexpr (kBy == FindBy::kGuess) {
     using Guess = typename TypedBins<C>::Guess;
     const Guess f = Position<C>(x, bins.lower, bins.scale, bins.offset);
     const Guess rounded = f + Magic(Guess{});
     const Guess rest = f - (rounded - Magic(Guess{}));
-    const int32_t k = LowBits(rounded);
-    if (x >= bins.lower && x <= bins.upper && abs(rest) < bins.sure) return k;
-    return SlotByThreshold(bins, thresholds, x, k, rest >= Guess{0});
+    sure = sure && x >= bins.lower && x <= bins.upper && abs(rest) < bins.sure;
+    return LowBits(rounded);
   } else {
-    const auto outside = static_cast<int32_t>(bins.bins);
-    if (!bins.none && x >= bins.lower && x <= bins.upper) return Search(bins, thresholds, x);
-    if (bins.all_below || x < bins.lower) return outside;
-    return x >= bins.lower ? outside + 1 : outside + 2;
+    sure = false;
+    return 0;
   }
 }
 
 // --- The table
 
-__device__ inline uint32_t Permuted(uint32_t word) { return word ^ ((word >> 5) & 31U); }
-
-template <bool kParts, typename C>
-__device__ inline void Add(uint32_t* table, const Part<C>& part, int32_t slot, uint32_t copy) {
-  auto local = static_cast<uint32_t>(slot);
-  if constexpr (kParts) {
-    if (local >= part.bins.bins) {
-      if (part.first != 0) return;
-      local = part.size + (local - part.bins.bins);
-    } else {
-      local -= part.first;
-      if (local >= part.size) return;
-    }
-  }
-  atomicAdd(&table[Permuted((local << part.copies_log2) + copy)], 1U);
+// Bins that are multiples of 32 lie in different banks, and where the instructions last, those that
+// are multiples of 1024 too.
+template <bool kFar, typename C>
+__device__ inline uint32_t* Counter(uint32_t* table, const Part<C>& part, uint32_t slot,
+                                    uint32_t copy) {
+  const uint32_t byte = (slot * part.copies + copy) * 4;
+  uint32_t line = byte >> 5;
+  if constexpr (kFar) line ^= byte >> 10;
+  return reinterpret_cast<uint32_t*>(reinterpret_cast<char*>(table) + (byte ^ (line & 0x7CU)));
 }
 
-template <typename S, bool kGuess, bool kParts>
+// Counts a sample by its slot. A slot of kNone, as one of another part, is not counted.
+constexpr uint32_t kNone = ~0U;
+template <bool kFar, bool kParts, typename C>
+__device__ inline void Add(uint32_t* table, const Part<C>& part, uint32_t slot, uint32_t copy) {
+  if constexpr (kParts) {
+    slot -= part.first;
+    if (slot >= part.size) return;
+  }
+  atomicAdd(Counter<kFar>(table, part, slot, copy), 1U);
+}
+
+// Settle, but samples outside are counted here where there are parts, with the first of them.
+template <FindBy kBy, bool kFar, bool kParts, typename C>
+__device__ inline uint32_t SettleOrCount(uint32_t* table, const Part<C>& part, const C* thresholds,
+                                         C x, uint32_t found, uint32_t copy) {
+  const uint32_t slot = Settle<kBy>(part.bins, thresholds, x, found);
+  if constexpr (kParts) {
+    if (slot >= part.bins.bins) {
+      if (part.first == 0) {
+        atomicAdd(Counter<kFar>(table, part, part.size + (slot - part.bins.bins), copy), 1U);
+      }
+      return kNone;
+    }
+  }
+  return slot;
+}
+
+// Whether there are instructions to spare for the banks: two for each sample.
+template <typename S>
+constexpr bool kFar = sizeof(typename S::Bits) >= 4;
+
+// Samples are settled together, so that the usual case branches once for all of them.
+constexpr uint32_t kGroupMax = 4;
+
+template <typename S, FindBy kBy, bool kParts>
 __device__ inline void AddVector(uint32_t* table, const Part<typename S::Compare>& part,
-                                 const typename S::Compare* thresholds, const uint4& vector,
+                                 const typename S::Compare* thresholds, uint4 vector,
                                  uint32_t copy) {
+  using C = typename S::Compare;
   constexpr uint32_t kSamples = 16 / sizeof(typename S::Bits);
+  constexpr uint32_t kGroup = kSamples < kGroupMax ? kSamples : kGroupMax;
+  if constexpr (std::is_integral_v<C>) {
+    vector.x ^= part.flip_even;
+    vector.y ^= part.flip_odd;
+    vector.z ^= part.flip_even;
+    vector.w ^= part.flip_odd;
+  }
   typename S::Bits samples[kSamples];
   memcpy(samples, &vector, sizeof(samples));
 #pragma unroll
-  for (uint32_t i = 0; i < kSamples; ++i) {
-    Add<kParts>(table, part, SlotOf<kGuess>(part.bins, thresholds, S::Widen(samples[i])), copy);
+  for (uint32_t i = 0; i < kSamples; i += kGroup) {
+    uint32_t slots[kGroup];
+    bool sure = true;
+#pragma unroll
+    for (uint32_t j = 0; j < kGroup; ++j) {
+      slots[j] = Find<kBy, sizeof(typename S::Bits) == 4>(
+          part.bins, S::Widen(samples[i + j], part.base), sure);
+    }
+    if (!sure) {
+#pragma unroll
+      for (uint32_t j = 0; j < kGroup; ++j) {
+        const C x = S::Widen(samples[i + j], part.base);
+        slots[j] = SettleOrCount<kBy, kFar<S>, kParts>(table, part, thresholds, x, slots[j], copy);
+      }
+    }
+#pragma unroll
+    for (uint32_t j = 0; j < kGroup; ++j) Add<kFar<S>, kParts>(table, part, slots[j], copy);
   }
 }
 
-// kLoads: 16-byte loads in flight in each thread.
-template <typename S, bool kGuess, bool kParts, uint32_t kLoads>
-__global__ void __launch_bounds__(kThreads, kLoads == 2 ? 2 : 1)
+template <typename S, FindBy kBy, bool kParts>
+__global__ void __launch_bounds__(kThreads, 1)
     TypedTableKernel(const __grid_constant__ Part<typename S::Compare> part) {
   using C = typename S::Compare;
   extern __shared__ __align__(16) uint32_t table[];
@@ -163,7 +249,7 @@ __global__ void __launch_bounds__(kThreads, kLoads == 2 ? 2 : 1)
   __syncthreads();
   const C* const thresholds =
       part.shared_thresholds != 0 ? shared_thresholds : part.bins.thresholds;
-  const uint32_t copy = threadIdx.x & ((1U << part.copies_log2) - 1);
+  const uint32_t copy = threadIdx.x & (part.copies - 1);
 
   constexpr uint32_t kSize = sizeof(typename S::Bits);
   constexpr uint32_t kSamples = 16 / kSize;
@@ -181,15 +267,27 @@ __global__ void __launch_bounds__(kThreads, kLoads == 2 ? 2 : 1)
     for (uint32_t j = 0; j < kLoads; ++j) loaded[j] = LoadStreaming(vector + i + j * stride);
 #pragma unroll
     for (uint32_t j = 0; j < kLoads; ++j) {
-      AddVector<S, kGuess, kParts>(table, part, thresholds, loaded[j], copy);
+      AddVector<S, kBy, kParts>(table, part, thresholds, loaded[j], copy);
     }
   }
+#pragma unroll 1
   for (; i < vectors; i += stride) {
-    AddVector<S, kGuess, kParts>(table, part, thresholds, LoadStreaming(vector + i), copy);
+    AddVector<S, kBy, kParts>(table, part, thresholds, LoadStreaming(vector + i), copy);
   }
   if (blockIdx.x == 0 && threadIdx.x < head + tail) {
     const uint64_t at = threadIdx.x < head ? threadIdx.x : threadIdx.x + vectors * kSamples;
-    Add<kParts>(table, part, SlotOf<kGuess>(part.bins, thresholds, S::Widen(samples[at])), copy);
+    typename S::Bits bits = samples[at];
+    if constexpr (std::is_integral_v<C>) {
+      bits = static_cast<typename S::Bits>(
+          bits ^ (kSize == 8 ? uint64_t{part.flip_odd} << 32 : uint64_t{part.flip_even}));
+    }
+    const C x = S::Widen(bits, part.base);
+    bool sure = true;
+    uint32_t slot = Find<kBy, kSize == 4>(part.bins, x, sure);
+    if (!sure) {
+      slot = SettleOrCount<kBy, kFar<S>, kParts>(table, part, thresholds, x, slot, copy);
+    }
+    Add<kFar<S>, kParts>(table, part, slot, copy);
   }
   __syncthreads();
 
@@ -199,9 +297,7 @@ __global__ void __launch_bounds__(kThreads, kLoads == 2 ? 2 : 1)
   for (uint32_t n = threadIdx.x; n < slots; n += kThreads) {
     const uint32_t slot = n + rotation < slots ? n + rotation : n + rotation - slots;
     uint32_t sum = 0;
-    for (uint32_t c = 0; c < 1U << part.copies_log2; ++c) {
-      sum += table[Permuted((slot << part.copies_log2) + c)];
-    }
+    for (uint32_t c = 0; c < part.copies; ++c) sum += *Counter<kFar<S>>(table, part, slot, c);
     if (sum == 0) continue;
     const uint32_t at = slot < part.size ? part.first + slot : part.bins.bins + (slot - part.size);
     atomicAdd(&part.counts[at], static_cast<unsigned long long>(sum));
@@ -214,44 +310,45 @@ uint32_t WholeLines(uint64_t words) {
   return static_cast<uint32_t>((words + kLineWords - 1) / kLineWords * kLineWords);
 }
 
+// Times the flipped bit of a sample: that bit of each sample of a word.
+template <uint32_t kSize>
+constexpr uint64_t kFlipRepeat = kSize == 1   ? 0x01010101
+                                 : kSize == 2 ? 0x00010001
+                                              : 1;
+
 // How a device's shared memory is used for a number of bins.
 struct Layout {
-  uint32_t parts = 1, part_bins = 0, copies_log2 = 0, blocks = 1;  // blocks: of a multiprocessor
+  uint32_t parts = 1, part_bins = 0, copies = 1;
   bool shared_thresholds = false;
 };
 
-Layout LayoutFor(uint32_t bins, uint32_t threshold_bytes, const DeviceTraits& device) {
-  const uint32_t of_one = device.shared_bytes_max;
-  const uint32_t of_two =
-      std::min(of_one, device.shared_bytes_multiprocessor / 2 - device.shared_bytes_reserved);
+// `threshold_bytes`: of all thresholds, as far as the kernel looks at them; 0: it does not.
+Layout LayoutFor(uint32_t bins, uint64_t threshold_bytes, uint32_t copies_max,
+                 const DeviceTraits& device) {
   const auto table_bytes = [](uint32_t part_bins, uint32_t copies) {
     return uint64_t{WholeLines(uint64_t{part_bins + kOutsideSlots} * copies)} * 4;
   };
   Layout layout;
   layout.part_bins = bins;
-  while (table_bytes(layout.part_bins, 1) > of_one) {
+  uint64_t room = device.shared_bytes_max;
+  while (table_bytes(layout.part_bins, 1) > room) {
     ++layout.parts;
     layout.part_bins = (bins + layout.parts - 1) / layout.parts;
   }
-  const uint64_t thresholds = uint64_t{bins} * threshold_bytes;
-  uint64_t room = of_one;
-  if (table_bytes(layout.part_bins, 1) <= of_two) {
-    layout.blocks = 2;
-    room = of_two;
-  }
-  layout.shared_thresholds = table_bytes(layout.part_bins, 1) + thresholds <= room;
-  if (layout.shared_thresholds) room -= thresholds;
-  while (2U << layout.copies_log2 <= kCopiesMax &&
-         table_bytes(layout.part_bins, 2U << layout.copies_log2) <= room) {
-    ++layout.copies_log2;
+  layout.shared_thresholds =
+      threshold_bytes > 0 && table_bytes(layout.part_bins, 1) + threshold_bytes <= room;
+  if (layout.shared_thresholds) room -= threshold_bytes;
+  while (2 * layout.copies <= copies_max &&
+         table_bytes(layout.part_bins, 2 * layout.copies) <= room) {
+    layout.copies *= 2;
   }
   return layout;
 }
 
-template <typename S, bool kGuess, bool kParts, uint32_t kLoads>
+template <typename S, FindBy kBy, bool kParts>
 absl::Status LaunchPart(const Part<typename S::Compare>& part, uint32_t blocks,
                         uint32_t shared_bytes, cudaStream_t stream) {
-  auto* const kernel = TypedTableKernel<S, kGuess, kParts, kLoads>;
+  auto* const kernel = TypedTableKernel<S, kBy, kParts>;
   // As each launch needs it: the attribute is of the kernel and of the current device.
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
       kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
@@ -259,21 +356,27 @@ absl::Status LaunchPart(const Part<typename S::Compare>& part, uint32_t blocks,
   return LaunchStatus("typed_table");
 }
 
-template <typename S, bool kGuess, bool kParts>
+template <typename S, FindBy kBy, bool kParts>
 absl::Status LaunchAll(const TypedLaunch& launch, const TypedBins<typename S::Compare>& bins,
                        const Layout& layout) {
   using C = typename S::Compare;
   constexpr uint64_t kSize = sizeof(typename S::Bits);
   Part<C> part;
   part.bins = bins;
-  part.copies_log2 = layout.copies_log2;
+  part.copies = layout.copies;
+  if constexpr (std::is_integral_v<C>) {
+    const uint64_t flip = KeyFlip(launch.type);
+    part.flip_odd = static_cast<uint32_t>(kSize == 8 ? flip >> 32 : flip * kFlipRepeat<kSize>);
+    part.flip_even = kSize == 8 ? 0 : part.flip_odd;
+    part.base = KeyBase<C>(launch.type);
+  }
   part.shared_thresholds = layout.shared_thresholds ? bins.reached : 0;
   part.counts = launch.counts;
-  const uint64_t most_blocks = uint64_t{layout.blocks} * launch.device->multiprocessors;
+  const uint64_t most_blocks = launch.device->multiprocessors;
   for (uint32_t p = 0; p < layout.parts; ++p) {
     part.first = p * layout.part_bins;
     part.size = std::min(layout.part_bins, bins.bins - part.first);
-    part.table_words = WholeLines(uint64_t{part.size + kOutsideSlots} << part.copies_log2);
+    part.table_words = WholeLines(uint64_t{part.size + kOutsideSlots} * part.copies);
     const auto shared_bytes =
         static_cast<uint32_t>(part.table_words * 4 + part.shared_thresholds * sizeof(C));
     for (uint64_t done = 0; done < launch.count; done += part.count) {
@@ -283,9 +386,7 @@ absl::Status LaunchAll(const TypedLaunch& launch, const TypedBins<typename S::Co
       const uint64_t wanted = part.count * kSize / (kThreads * 16 * 2) + 1;
       const auto blocks = static_cast<uint32_t>(std::min(wanted, most_blocks));
       HISTOGRAM_RETURN_IF_ERROR(
-          layout.blocks == 2
-              ? (LaunchPart<S, kGuess, kParts, 2>(part, blocks, shared_bytes, launch.stream))
-              : (LaunchPart<S, kGuess, kParts, 4>(part, blocks, shared_bytes, launch.stream)));
+          (LaunchPart<S, kBy, kParts>(part, blocks, shared_bytes, launch.stream)));
     }
   }
   return absl::OkStatus();
@@ -293,13 +394,25 @@ absl::Status LaunchAll(const TypedLaunch& launch, const TypedBins<typename S::Co
 
 template <typename S>
 absl::Status EnqueueAs(const TypedLaunch& launch, const TypedBins<typename S::Compare>& bins) {
-  const Layout layout = LayoutFor(bins.bins, sizeof(typename S::Compare), *launch.device);
-  if (bins.sure > 0) {
-    return layout.parts == 1 ? LaunchAll<S, true, false>(launch, bins, layout)
-                             : LaunchAll<S, true, true>(launch, bins, layout);
+  using C = typename S::Compare;
+  // Each thread of a warp has a copy where samples leave no time for conflicts of banks.
+  const uint32_t copies_max = sizeof(typename S::Bits) < 4 ? 32 : 16;
+  const bool looks = bins.by == FindBy::kGuess || bins.by == FindBy::kCells;
+  const Layout layout = LayoutFor(bins.bins, looks ? uint64_t{bins.reached} * sizeof(C) : 0,
+                                  copies_max, *launch.device);
+  const auto launch_by = [&]<FindBy kBy>() {
+    return layout.parts == 1 ? LaunchAll<S, kBy, false>(launch, bins, layout)
+                             : LaunchAll<S, kBy, true>(launch, bins, layout);
+  };
+  if constexpr (std::is_floating_point_v<C>) {
+    if (bins.by == FindBy::kFloor) return launch_by.template operator()<FindBy::kFloor>();
   }
-  return layout.parts == 1 ? LaunchAll<S, false, false>(launch, bins, layout)
-                           : LaunchAll<S, false, true>(launch, bins, layout);
+  if constexpr (std::is_same_v<C, uint32_t>) {
+    if (bins.by == FindBy::kLine) return launch_by.template operator()<FindBy::kLine>();
+  } else if constexpr (sizeof(typename S::Bits) >= 4) {
+    if (bins.by == FindBy::kGuess) return launch_by.template operator()<FindBy::kGuess>();
+  }
+  return launch_by.template operator()<FindBy::kCells>();
 }
 
 }  // namespace
@@ -312,7 +425,7 @@ absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<float>& bin
     case SampleType::kBf16:
       return EnqueueAs<Bfloat16>(launch, bins);
     default:
-      return EnqueueAs<Float32>(launch, bins);
+      return EnqueueAs<Plain<float, float>>(launch, bins);
   }
 }
 template <>
@@ -321,33 +434,18 @@ absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<double>& bi
 }
 template <>
 absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<uint32_t>& bins) {
-  switch (launch.type) {
-    case SampleType::kU8:
+  switch (SampleBytes(launch.type)) {
+    case 1:
       return EnqueueAs<Plain<uint8_t, uint32_t>>(launch, bins);
-    case SampleType::kU16:
+    case 2:
       return EnqueueAs<Plain<uint16_t, uint32_t>>(launch, bins);
     default:
       return EnqueueAs<Plain<uint32_t, uint32_t>>(launch, bins);
   }
 }
 template <>
-absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<int32_t>& bins) {
-  switch (launch.type) {
-    case SampleType::kI8:
-      return EnqueueAs<Plain<int8_t, int32_t>>(launch, bins);
-    case SampleType::kI16:
-      return EnqueueAs<Plain<int16_t, int32_t>>(launch, bins);
-    default:
-      return EnqueueAs<Plain<int32_t, int32_t>>(launch, bins);
-  }
-}
-template <>
 absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<uint64_t>& bins) {
   return EnqueueAs<Plain<uint64_t, uint64_t>>(launch, bins);
-}
-template <>
-absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<int64_t>& bins) {
-  return EnqueueAs<Plain<int64_t, int64_t>>(launch, bins);
 }
 
 }  // namespace histogram::cuda
