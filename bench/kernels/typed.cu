@@ -180,6 +180,8 @@ class Bench {
   void Write(const std::string& path, const std::string& commit) const;
 
   std::vector<Row> rows;
+  double null_launch_us() const { return ceilings_.null_launch_us; }
+
   double small_call_us = 0;
   std::string only;  // types between commas; empty: all
 
@@ -344,11 +346,12 @@ void Bench::Write(const std::string& path, const std::string& commit) const {
   const time_t now = std::time(nullptr);
   std::strftime(date, sizeof(date), "%Y-%m-%d", std::gmtime(&now));
   out << absl::StrFormat(
-      "{\n  \"device\": \"%s\",\n  \"commit\": \"%s\",\n  \"date\": \"%s\",\n  \"bytes\": %d,\n"
+      "{\n  \"device\": \"%s\",\n  \"driver\": \"%s\",\n  \"commit\": \"%s\",\n  \"date\": "
+      "\"%s\",\n  \"bytes\": %d,\n"
       "  \"read_gbps\": %.1f,\n  \"null_launch_us\": %.2f,\n  \"small_call_us\": %.2f,\n"
       "  \"rows\": [\n",
-      harness_.device().name, commit, date, bytes_, ceilings_.read.at(bytes_).gbps,
-      ceilings_.null_launch_us, small_call_us);
+      harness_.device().name, harness_.device().driver, commit, date, bytes_,
+      ceilings_.read.at(bytes_).gbps, ceilings_.null_launch_us, small_call_us);
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     out << absl::StrFormat(
@@ -382,13 +385,15 @@ int Main(int argc, char** argv) {
   Bench bench(quick);
   bench.only = only;
   bench.small_call_us = bench.SmallCallUs(65536);
-  absl::PrintF("a call on 65,536 samples: %.1f us\n", bench.small_call_us);
+  absl::PrintF("a call on 65,536 samples: %.1f us; a null launch: %.1f us\n", bench.small_call_us,
+               bench.null_launch_us());
   for (const uint32_t bins : {256U, 2048U, 8192U, 16384U, 49152U, 65536U}) {
     bench.Even(SampleType::kF32, bins, -4, 4);
   }
-  // Edges that are no floats.
-  for (const uint32_t bins : {2048U, 16384U, 49152U}) {
-    bench.Even(SampleType::kF32, bins, 0.1, 0.8, "decimal");
+  // A range whose multiply-add is not exact in float, and one whose edges are not in double either.
+  for (const uint32_t bins : {2048U, 16384U}) {
+    bench.Even(SampleType::kF32, bins, 0, 255, "0-255");
+    bench.Even(SampleType::kF32, bins, 0.1, 0.8, "0.1-0.8");
   }
   for (const SampleType type : {SampleType::kI32, SampleType::kU32}) {
     for (const uint32_t bins : {256U, 2048U, 16384U}) bench.Even(type, bins, 0, 1e6);

@@ -62,29 +62,35 @@ double FloorOf(double x, double scale, double offset) {
   return floor;
 }
 
+// A multiply-add rounded down, of F.
+template <typename F>
+struct Steps {
+  F scale = 0, offset = 0;
+};
+
 // The bin that the device finds for x; -1: none below `reached`.
-template <typename C>
-int64_t FloorBin(C x, const TypedBins<C>& typed) {
+template <typename F, typename C>
+int64_t FloorBin(C x, const TypedBins<C>& typed, Steps<F> steps) {
   // The low bits of a double tell no bin of a sample outside.
-  if (sizeof(C) == 8 && !(x >= typed.lower && x <= typed.upper)) return -1;
-  const double floor = FloorOf(x, typed.scale, typed.offset);
+  if (sizeof(F) == 8 && !(x >= typed.lower && x <= typed.upper)) return -1;
+  const double floor = FloorOf(x, steps.scale, steps.offset);
   if (std::isnan(floor) && std::isfinite(x)) return kUnknown;
   return floor >= 0 && floor < typed.reached ? static_cast<int64_t>(floor) : -1;
 }
 
 // The device settles a sample without a bin: inside, it is in the last one. A position grows with
 // its sample, so both ends of each bin tell of all samples.
-template <typename C>
-bool IsProven(const Bounds<C>& bounds, const TypedBins<C>& typed) {
+template <typename F, typename C>
+bool IsProven(const Bounds<C>& bounds, const TypedBins<C>& typed, Steps<F> steps) {
+  if (!std::isfinite(steps.scale) || !std::isfinite(steps.offset)) return false;
   const auto last = static_cast<int64_t>(bounds.thresholds.size()) - 1;
   for (int64_t i = 0; i <= last; ++i) {
     const C threshold = bounds.thresholds[static_cast<size_t>(i)];
-    if (FloorBin(threshold, typed) != i || FloorBin(Previous(threshold), typed) != i - 1) {
-      return false;
-    }
+    if (FloorBin(threshold, typed, steps) != i) return false;
+    if (FloorBin(Previous(threshold), typed, steps) != i - 1) return false;
   }
   const C after = std::nextafter(bounds.upper, std::numeric_limits<C>::infinity());
-  return FloorBin(after, typed) == -1;
+  return FloorBin(after, typed, steps) == -1;
 }
 
 // Beside an edge, samples of 16 bits have gaps: more guesses are right for them.
@@ -95,7 +101,7 @@ bool IsProvenForPatterns(const Plan& plan, const Bounds<float>& bounds,
     const auto bits = static_cast<uint16_t>(pattern);
     const float x = plan.type() == SampleType::kF16 ? internal::FloatOfHalf(bits)
                                                     : internal::FloatOfBfloat(bits);
-    const int64_t bin = FloorBin(x, typed);
+    const int64_t bin = FloorBin(x, typed, Steps<float>{typed.scale, typed.offset});
     const bool settled_as_last = bin < 0 && x > bounds.thresholds.back() && x <= bounds.upper;
     if (bin == kUnknown) return false;
     const int64_t slot = settled_as_last ? int64_t{typed.reached} - 1 : bin;
@@ -106,13 +112,30 @@ bool IsProvenForPatterns(const Plan& plan, const Bounds<float>& bounds,
 
 template <typename C>
 bool MakeFloor(const Plan& plan, const Bounds<C>& bounds, const Line& line, TypedBins<C>& typed) {
-  typed.scale = static_cast<C>(line.scale);
-  typed.offset = static_cast<C>(-line.from * line.scale);
-  if (!std::isfinite(typed.scale) || !std::isfinite(typed.offset)) return false;
+  const Steps<C> steps{static_cast<C>(line.scale), static_cast<C>(-line.from * line.scale)};
+  typed.scale = steps.scale;
+  typed.offset = steps.offset;
   if constexpr (std::is_same_v<C, float>) {
-    if (plan.type() != SampleType::kF32) return IsProvenForPatterns(plan, bounds, typed);
+    if (plan.type() != SampleType::kF32) {
+      return std::isfinite(steps.scale) && std::isfinite(steps.offset) &&
+             IsProvenForPatterns(plan, bounds, typed);
+    }
   }
-  return IsProven(bounds, typed);
+  return IsProven(bounds, typed, steps);
+}
+
+// Samples have half the digits of a double, so its rounding matters only to those on an edge. Moved
+// up by far less than a sample's own rounding, the line is right where all of these are in the bin
+// above.
+bool MakeWideFloor(const Bounds<float>& bounds, const Line& line, TypedBins<float>& typed) {
+  const double offset = -line.from * line.scale;
+  for (const double move : {0.0, typed.bins * 0x1p-46}) {
+    if (!IsProven(bounds, typed, Steps<double>{line.scale, offset + move})) continue;
+    typed.wide_scale = line.scale;
+    typed.wide_offset = offset + move;
+    return true;
+  }
+  return false;
 }
 
 // --- FindBy::kLine
@@ -232,21 +255,57 @@ bool MakeGuess(const Plan& plan, const Bounds<C>& bounds, const Line& line, Type
   return least < kErrorMax;
 }
 
+// --- FindBy::kCells
+
+constexpr uint32_t kCellBinsMax = 16384;  // more leave too little shared memory for their cells
+constexpr uint32_t kCellsOfBin = 4, kCellsMax = 16384;
+
+// Cells of equal width. None where many hold several thresholds.
+template <typename C>
+std::vector<uint16_t> MakeCells(const Bounds<C>& bounds, TypedBins<C>& typed) {
+  if (typed.reached > kCellBinsMax) return {};
+  typed.cell_count = std::min(kCellsMax, std::max(64U, typed.reached * kCellsOfBin));
+  const double scale = (typed.cell_count - 1) /
+                       (static_cast<double>(bounds.upper) - static_cast<double>(bounds.lower));
+  typed.scale = static_cast<C>(scale);
+  typed.offset = static_cast<C>(-static_cast<double>(bounds.lower) * scale);
+  // Positions from -0.5 on name a cell.
+  const C first = Position<C>(bounds.lower, bounds.lower, typed.scale, typed.offset);
+  const C last = Position<C>(bounds.upper, bounds.lower, typed.scale, typed.offset);
+  if (!(first > C{-0.5} && last < static_cast<C>(typed.cell_count) - C{0.5})) return {};
+  std::vector<uint16_t> cells(typed.cell_count + 1);
+  uint32_t bin = 0, crowded = 0;
+  for (uint32_t cell = 0; cell < typed.cell_count; ++cell) {
+    cells[cell] = static_cast<uint16_t>(bin);
+    while (bin + 1 < typed.reached && CellOf(bounds.thresholds[bin + 1], typed) == cell) ++bin;
+    if (bin > cells[cell] + 1U) {
+      cells[cell] |= kCellCrowded;
+      ++crowded;
+    }
+  }
+  cells.back() = static_cast<uint16_t>(bin);
+  if (crowded * 8 > typed.reached) return {};
+  return cells;
+}
+
 // --- The plan
 
-// The quickest rule that is proven; FindBy::kCells needs no proof.
+// The quickest rule of even bins that is proven; FindBy::kKeys: none is.
 template <typename C>
 FindBy Choose(const Plan& plan, const Bounds<C>& bounds, TypedBins<C>& typed) {
-  if (plan.bin_count() > kPositionBinsMax) return FindBy::kCells;
+  if (plan.bin_count() > kPositionBinsMax) return FindBy::kKeys;
   const Line line(plan.binning());
   if constexpr (std::is_floating_point_v<C>) {
     if (MakeFloor(plan, bounds, line, typed)) return FindBy::kFloor;
-    if (SampleBytes(plan.type()) == 2) return FindBy::kCells;
+    if (SampleBytes(plan.type()) == 2) return FindBy::kKeys;
+    if constexpr (std::is_same_v<C, float>) {
+      if (MakeWideFloor(bounds, line, typed)) return FindBy::kWideFloor;
+    }
   }
   if constexpr (std::is_same_v<C, uint32_t>) {
-    return MakeLine(plan, bounds, line, typed) ? FindBy::kLine : FindBy::kCells;
+    return MakeLine(plan, bounds, line, typed) ? FindBy::kLine : FindBy::kKeys;
   } else {
-    return MakeGuess(plan, bounds, line, typed) ? FindBy::kGuess : FindBy::kCells;
+    return MakeGuess(plan, bounds, line, typed) ? FindBy::kGuess : FindBy::kKeys;
   }
 }
 
@@ -291,12 +350,27 @@ absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
         typed.none = bounds.thresholds.empty();
         typed.all_below = bins.all_below;
         if (!typed.none) {
-          absl::StatusOr<DeviceBuffer> thresholds = Upload(bounds.thresholds);
+          auto values = bounds.thresholds;
+          if constexpr (std::is_floating_point_v<P>) {
+            values.push_back(std::numeric_limits<P>::quiet_NaN());
+          }
+          absl::StatusOr<DeviceBuffer> thresholds = Upload(values);
           if (!thresholds.ok()) return thresholds.status();
           made.thresholds_ = *std::move(thresholds);
           typed.thresholds = made.thresholds_.get<decltype(typed.lower)>();
           typed.by = Choose(plan, bounds, typed);
-          if (typed.by == FindBy::kCells) {
+          if constexpr (std::is_floating_point_v<P>) {
+            const std::vector<uint16_t> cells =
+                typed.by == FindBy::kKeys ? MakeCells(bounds, typed) : std::vector<uint16_t>();
+            if (!cells.empty()) {
+              typed.by = FindBy::kCells;
+              absl::StatusOr<DeviceBuffer> uploaded = Upload(cells);
+              if (!uploaded.ok()) return uploaded.status();
+              made.candidates_ = *std::move(uploaded);
+              typed.cells = made.candidates_.get<uint16_t>();
+            }
+          }
+          if (typed.by == FindBy::kKeys) {
             const internal::Cells cells = internal::MakeCells(bins);
             absl::StatusOr<DeviceBuffer> candidates = Upload(cells.first);
             if (!candidates.ok()) return candidates.status();

@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 #include <histogram/sample_type.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
@@ -30,30 +31,42 @@ enum class FindBy : uint8_t {
   // integer part of x * scale + offset as real numbers. Proven for every sample inside; one outside
   // gets no bin below `reached`.
   kFloor,
+  // f32: the same in double.
+  kWideFloor,
   // Keys of 32 bits: a multiply-add of integers, LineBin, proven for every sample inside.
   kLine,
   // A multiply-add gives the position less a half, f; its nearest integer k is the bin where
   // |f - k| < sure. Elsewhere the bin is k or a neighbour, and one threshold decides. That holds
   // because the multiply-add is monotone: MakeGuess (typed_plan.cc) looks at both ends of each bin.
   kGuess,
+  // Floats: a multiply-add names a cell (CellOf), and the cell a bin: the sample's, or the next if
+  // it
+  // is not below that one's threshold. A search decides in cells of more thresholds.
+  kCells,
   // The order-preserving key of the sample names a cell, and the cell the least and the greatest
   // bin that its samples can be in; a search between them decides.
-  kCells,
+  kKeys,
 };
 
 template <typename C>
 struct TypedBins {
   using Guess = std::conditional_t<sizeof(C) == 8, double, float>;
 
-  FindBy by = FindBy::kCells;
+  FindBy by = FindBy::kKeys;
   C lower = {}, upper = {};
   bool none = false, all_below = false;  // no sample is in any bin; every one is below
   uint32_t bins = 0;                     // of the row
   uint32_t reached = 0;                  // bins that have a threshold; no sample is in a later one
   Guess scale = 0, offset = 0, sure = 0;
+  double wide_scale = 0, wide_offset = 0;
   uint64_t slope = 0, intercept = 0;
   uint32_t sure_span = 0;  // kLine: so far from `lower` it finds the bin; beyond, it is the last
-  const C* thresholds = nullptr;         // device memory, `reached` of them
+  const C* thresholds = nullptr;  // device memory: `reached`, and behind them, of floats, NaN
+  // kCells, device memory: the last bin whose threshold is in an earlier cell, for one cell more
+  // than there are; kCellCrowded is set where the cell itself holds more than one threshold.
+  const uint16_t* cells = nullptr;
+  uint32_t cell_count = 0;
+  // kKeys
   const uint32_t* candidates = nullptr;  // device memory, cells + 1
   uint32_t cell_shift = 0;
 };
@@ -100,6 +113,34 @@ __host__ __device__ inline typename TypedBins<C>::Guess Position(
 #endif
 }
 
+// 1.5 times the power of two whose unit in the last place is 1: added to a position it leaves the
+// rounded position in the low bits.
+__host__ __device__ inline float Magic(float) { return 12582912.0F; }
+__host__ __device__ inline double Magic(double) { return 6755399441055744.0; }
+__host__ __device__ inline uint32_t LowBits(float x) {
+#ifdef __CUDA_ARCH__
+  return __float_as_uint(x) - 0x4B400000U;
+#else
+  return std::bit_cast<uint32_t>(x) - 0x4B400000U;
+#endif
+}
+__host__ __device__ inline uint32_t LowBits(double x) {
+#ifdef __CUDA_ARCH__
+  return static_cast<uint32_t>(__double2loint(x));
+#else
+  return static_cast<uint32_t>(std::bit_cast<uint64_t>(x));
+#endif
+}
+
+inline constexpr uint32_t kCellBinMask = 0x7FFF, kCellCrowded = 0x8000;
+// kCells: grows with x on [lower, upper]; some cell elsewhere.
+template <typename C>
+__host__ __device__ inline uint32_t CellOf(C x, const TypedBins<C>& bins) {
+  const C position = Position<C>(x, bins.lower, bins.scale, bins.offset);
+  const uint32_t cell = LowBits(position + Magic(position));
+  return cell < bins.cell_count ? cell : bins.cell_count - 1;
+}
+
 // kLine: the integer part of (key - lower) * slope / 2^64 + intercept / 2^32. Samples of 8 and 16
 // bits need the upper half of the slope only.
 template <bool kWide>
@@ -124,6 +165,11 @@ struct TypedLaunch {
 // Defined for float, double, uint32_t and uint64_t.
 template <typename C>
 absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<C>& bins);
+
+// Queues a copy of a row of counts to pinned host memory: `host` is its address on the device. For
+// short rows this is quicker than the copy engine.
+absl::Status EnqueueCopy(const unsigned long long* counts, uint32_t slots, uint64_t* host,
+                         cudaStream_t stream);
 
 }  // namespace histogram::cuda
 
