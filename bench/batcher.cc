@@ -130,8 +130,9 @@ void CpuAlone(benchmark::State& state) {
   ValueCounts counts;
   Batch batch;
   batch.bytes = payload.size();
-  batch.items.push_back(
-      {.fragments = absl::MakeConstSpan(&fragment, 1), .bytes = payload.size(), .counts = &counts});
+  batch.items.push_back({.fragments = absl::MakeConstSpan(&fragment, 1),
+                         .bytes = payload.size(),
+                         .counts = absl::MakeSpan(counts)});
   for ([[maybe_unused]] auto _ : state) {
     cpu->Execute(batch);
     benchmark::DoNotOptimize(counts);

@@ -3,6 +3,7 @@
 #include <histogram/client.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -28,28 +29,36 @@ using ChunkStream = StreamCall<v1::AccumulateResponse>;
 class ChunkSource {
  public:
   ChunkSource(const v1::Spec& spec, const Reader& reader, const AccumulateOptions& options)
-      : spec_(spec), reader_(reader), options_(options) {}
+      : spec_(spec),
+        reader_(reader),
+        options_(options),
+        sample_bytes_(SampleBytes(spec)),
+        chunk_bytes_(std::max<size_t>(options.chunk_bytes, sample_bytes_)) {}
 
   // Reads the next chunk, unless one waits or the end was reached. The reader fills gRPC's own
-  // memory: the bytes are copied nowhere else.
+  // memory: the bytes are copied nowhere else, but for a sample that the reader gave a part of.
   absl::Status Prefetch() {
     if (message_.has_value() || exhausted_) return absl::OkStatus();
-    grpc::Slice slice(options_.chunk_bytes);  // not const: it is written through begin()
+    grpc::Slice slice(chunk_bytes_);  // not const: it is written through begin()
     auto* const memory = reinterpret_cast<char*>(const_cast<uint8_t*>(slice.begin()));
-    const absl::StatusOr<size_t> bytes = reader_(absl::MakeSpan(memory, options_.chunk_bytes));
-    if (!bytes.ok()) return bytes.status();
-    if (*bytes > options_.chunk_bytes) {
-      return absl::InternalError(absl::StrCat("the reader says it read ", *bytes,
-                                              " bytes into a buffer of ", options_.chunk_bytes));
-    }
-    if (*bytes == 0) {
-      exhausted_ = true;
-      if (first_) Make(grpc::Slice());  // the spec has to be said
-      return absl::OkStatus();
-    }
+    size_t filled = part_.copy(memory, part_.size());
+    part_.clear();
+    do {
+      const size_t room = chunk_bytes_ - filled;
+      const absl::StatusOr<size_t> bytes = reader_(absl::MakeSpan(memory + filled, room));
+      if (!bytes.ok()) return bytes.status();
+      if (*bytes > room) {
+        return absl::InternalError(
+            absl::StrCat("the reader says it read ", *bytes, " bytes into a buffer of ", room));
+      }
+      if (*bytes == 0) return End(filled);
+      filled += *bytes;
+    } while (filled < sample_bytes_);
+    const size_t whole = filled - filled % sample_bytes_;
+    part_.assign(memory + whole, filled - whole);
     // A small part would hold on to the whole chunk's memory while it waits.
-    const bool small = *bytes < slice.size() / 4;
-    Make(small ? grpc::Slice(memory, *bytes) : slice.sub(0, *bytes));
+    const bool small = whole < slice.size() / 4;
+    Make(small ? grpc::Slice(memory, whole) : slice.sub(0, whole));
     return absl::OkStatus();
   }
 
@@ -68,6 +77,18 @@ class ChunkSource {
   uint64_t bytes_started() const { return bytes_started_; }
 
  private:
+  // `left`: bytes of a sample whose end did not come.
+  absl::Status End(size_t left) {
+    exhausted_ = true;
+    if (left > 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the payload ends within a sample: ", bytes_made_ + left,
+                       " bytes are no whole number of samples of ", sample_bytes_, " bytes"));
+    }
+    if (first_) Make(grpc::Slice());  // the spec has to be said
+    return absl::OkStatus();
+  }
+
   void Make(const grpc::Slice& chunk) {
     const uint64_t before = bytes_made_;
     bytes_made_ += chunk.size();
@@ -81,6 +102,8 @@ class ChunkSource {
   const v1::Spec& spec_;
   const Reader& reader_;
   const AccumulateOptions& options_;
+  const size_t sample_bytes_, chunk_bytes_;
+  std::string part_;  // of a sample that the last chunk had no room for
   std::optional<grpc::ByteBuffer> message_;
   uint64_t message_bytes_ = 0;
   uint64_t bytes_made_ = 0;
@@ -145,7 +168,8 @@ absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
   if (!last.has_value() || !last->final() || !writes_done) {
     return absl::InternalError("the server ended the stream without the final histogram");
   }
-  const absl::Status checked = CheckHistogram(spec, last->histogram(), bytes_sent);
+  absl::Status checked = CheckHistogram(spec, last->histogram(), bytes_sent);
+  if (checked.ok()) checked = CheckRows(spec, last->rows());
   if (!checked.ok()) return checked;
   return *std::move(last);
 }

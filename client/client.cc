@@ -74,6 +74,7 @@ absl::StatusOr<v1::ComputeResponse> Client::Compute(const v1::Spec& spec, std::s
   v1::ComputeResponse response;
   absl::Status status = Call(impl_->channels.calls, kComputeMethod, request, context, response);
   if (status.ok()) status = CheckHistogram(spec, response.histogram(), samples);
+  if (status.ok()) status = CheckRows(spec, response.rows());
   if (!status.ok()) return status;
   return response;
 }

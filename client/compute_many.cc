@@ -130,8 +130,9 @@ class ManyCall {
     if (response.has_error()) {
       result.response = ToStatus(response.error());
     } else if (response.has_response()) {
-      const absl::Status status =
+      absl::Status status =
           CheckHistogram(pending.spec, response.response().histogram(), pending.payload.size());
+      if (status.ok()) status = CheckRows(pending.spec, response.response().rows());
       if (status.ok()) {
         result.response = std::move(*response.mutable_response());
       } else {

@@ -19,9 +19,16 @@ absl::Status ToStatus(const grpc::Status& status, const grpc::ClientContext& con
 // The error of one payload of ComputeMany. Never OK.
 absl::Status ToStatus(const v1::Error& error);
 
-// INTERNAL unless the histogram is of `samples` samples and adds up to them. A spec that left out
-// the counts leaves the sum unchecked.
-absl::Status CheckHistogram(const v1::Spec& spec, const v1::Histogram& histogram, uint64_t samples);
+// Of one sample of the spec's type.
+uint64_t SampleBytes(const v1::Spec& spec);
+
+// INTERNAL unless the histogram is of the payload's samples and adds up to them. A spec that left
+// out the counts leaves the sum unchecked.
+absl::Status CheckHistogram(const v1::Spec& spec, const v1::Histogram& histogram,
+                            uint64_t payload_bytes);
+
+// INTERNAL unless the counts of each row add up to its samples.
+absl::Status CheckRows(const v1::Spec& spec, const v1::RowAnswers& rows);
 
 }  // namespace histogram::client
 

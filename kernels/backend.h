@@ -29,6 +29,8 @@ struct BackendInfo {
   uint64_t device_bytes = 0;   // allocated at start
   // Whether Execute may be called on any thread that holds a credit (the cpu).
   bool executes_inline = false;
+  // Whether items may have a plan, or work. Else they are bytes.
+  bool counts_typed = false;
 };
 
 struct KernelInfo {

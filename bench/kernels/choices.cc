@@ -32,8 +32,7 @@ class Payloads {
     for (uint32_t i = 0; i < shape.payloads; ++i) {
       batch_.items.push_back({.fragments = absl::MakeConstSpan(&fragments_[i], 1),
                               .bytes = shape.payload_bytes,
-                              .bin_count = kByteValues,
-                              .counts = &counts_[i]});
+                              .counts = absl::MakeSpan(counts_[i])});
     }
     batch_.bytes = shape.payload_bytes * shape.payloads;
   }

@@ -58,7 +58,8 @@ struct LaneBatch {
       for (const std::vector<uint8_t>& copy : copies) payloads.push_back({Fragment(copy)});
     }
     batch = Batch();
-    batch.items.push_back({.fragments = payloads.front(), .bytes = bytes, .counts = &counts});
+    batch.items.push_back(
+        {.fragments = payloads.front(), .bytes = bytes, .counts = absl::MakeSpan(counts)});
     batch.bytes = bytes;
   }
 

@@ -13,7 +13,7 @@ using server::ReplyEncoder;
 // 256 counts and a receipt with numbers of the usual size. Points at the counts.
 Answer PreparedAnswer(const ValueCounts& counts, uint64_t samples) {
   Answer answer;
-  answer.values = &counts;
+  answer.in_place = counts;
   answer.histogram.samples = samples;
   answer.receipt.batch = {.backend = "cpu", .kernel = "scalar", .payloads = 1, .kernel_ns = 20000};
   answer.receipt.total_ns = 40000;

@@ -14,6 +14,7 @@
 #include "client/cli/arguments.h"
 #include "client/cli/commands/bench.h"
 #include "client/cli/commands/completion.h"
+#include "client/cli/commands/samples.h"
 
 namespace histogram::cli {
 
@@ -73,6 +74,8 @@ constexpr char kCountFooter[] = R"(Examples:
   tar c folder | histogram -                      a pipe, of any length
   histogram count book.txt -o book.svg            a picture
   histogram count book.txt --server host:50051    sent to a server
+  histogram weights.npy --bins 100                an array, over its own range
+  histogram samples.raw --type f32 --bins 2048 --range -4:4
 
 "histogram FILE" is short for "histogram count FILE".)";
 
@@ -163,8 +166,16 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
       .add_option("files", options.files,
                   "Files; - is standard input, as is no file where something feeds it")
       ->type_name("FILE");
+  command
+      .add_option("--type", options.type,
+                  "What a sample is, little-endian; .npy files say it themselves (default: u8)")
+      ->type_name(TypeNameOf(SampleTypeNames()))
+      ->check(OneOf(SampleTypeNames()));
   CLI::Option* const bins =
-      command.add_option("--bins", options.bins, "So many bins of equal width over 0..256")
+      command
+          .add_option("--bins", options.bins,
+                      "So many bins of equal width: over 0..256, of other types than u8 over the "
+                      "data's range")
           ->type_name("N")
           ->check(WholeNumber(1, std::numeric_limits<uint32_t>::max()));
   CLI::Option* const range =

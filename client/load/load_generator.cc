@@ -119,12 +119,17 @@ bool Measure(const LoadOptions& options, LoadTally& tally, LoadClock::time_point
 
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
   if (absl::Status s = CheckOptions(options); !s.ok()) return s;
-  auto payload = MakePayload(options.distribution, options.payload_bytes);
+  if (options.float_bins > 0 && options.payload_bytes % sizeof(float) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("a payload of ", options.payload_bytes,
+                                                   " bytes is no whole number of floats"));
+  }
+  auto payload = options.float_bins > 0 ? MakeFloatPayload(options.payload_bytes)
+                                        : MakePayload(options.distribution, options.payload_bytes);
   if (!payload.ok()) return payload.status();
   auto stubs = Connect(options);
   if (!stubs.ok()) return stubs.status();
 
-  const LoadMessages messages(*payload);
+  const LoadMessages messages(*payload, options.float_bins);
   LoadTally tally;
   const LoadQueues queues(stubs->size());
   const auto worker = MakeWorker(options.api, {options, messages, tally, *stubs, queues});

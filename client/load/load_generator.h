@@ -44,6 +44,9 @@ struct LoadOptions {
   double warm_up_s = 1;  // runs first and is not measured
   uint64_t payload_bytes = 65536;
   std::string distribution = "uniform";
+  // > 0: samples of f32, normally distributed, into so many even bins over [-4, 4], instead of
+  // bytes of that distribution.
+  uint32_t float_bins = 0;
   // Compares each reply's counts with the expected ones; without it only failures are noticed.
   bool verify = true;
   // Called about once a second from the calling thread; may be empty.
@@ -74,6 +77,8 @@ struct LoadResult {
 std::vector<std::string> LoadDistributions();
 // Deterministic bytes; INVALID_ARGUMENT for an unknown distribution (the message lists them).
 absl::StatusOr<std::string> MakePayload(const std::string& distribution, uint64_t bytes);
+// Deterministic floats. REQUIRES: bytes is a multiple of 4.
+std::string MakeFloatPayload(uint64_t bytes);
 
 // Runs for warm_up_s + duration_s, or until it is told to stop, and then until what was begun is
 // answered. Blocks.

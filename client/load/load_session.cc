@@ -1,5 +1,6 @@
 #include "client/load/load_session.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <thread>
@@ -70,6 +71,40 @@ bool ReadManyHeader(const grpc::ByteBuffer& reply, uint64_t& id, size_t& offset)
   return true;
 }
 
+constexpr double kFloatsUpTo = 4;
+
+std::string SpecPrefix(uint32_t float_bins) {
+  if (float_bins == 0) return {};
+  v1::ComputeRequest request;
+  request.mutable_spec()->set_sample_type(v1::SAMPLE_TYPE_FLOAT32);
+  v1::Binning::Even& even = *request.mutable_spec()->mutable_binning()->mutable_even();
+  even.set_bin_count(float_bins);
+  even.set_lower(-kFloatsUpTo);
+  even.set_upper(kFloatsUpTo);
+  return request.SerializeAsString();
+}
+
+// By the edges, as the API defines them.
+void CountFloats(const std::string& payload, uint32_t bins, v1::Histogram& histogram) {
+  std::vector<double> edges;
+  for (uint32_t i = 0; i < bins; ++i) edges.push_back(i * (2 * kFloatsUpTo / bins) - kFloatsUpTo);
+  edges.push_back(kFloatsUpTo);
+  histogram.mutable_counts()->Resize(static_cast<int>(bins), 0);
+  for (size_t i = 0; i < payload.size(); i += sizeof(float)) {
+    float sample = 0;
+    std::memcpy(&sample, payload.data() + i, sizeof(sample));
+    if (sample < edges.front()) {
+      histogram.set_below(histogram.below() + 1);
+    } else if (sample > edges.back()) {
+      histogram.set_above(histogram.above() + 1);
+    } else {
+      const auto above = std::upper_bound(edges.begin(), edges.end() - 1, double{sample});
+      ++histogram.mutable_counts()->at(static_cast<int>(above - edges.begin()) - 1);
+    }
+  }
+  histogram.set_samples(payload.size() / sizeof(float));
+}
+
 }  // namespace
 
 void Authorize(const LoadOptions& options, grpc::ClientContext& rpc) {
@@ -77,14 +112,19 @@ void Authorize(const LoadOptions& options, grpc::ClientContext& rpc) {
     rpc.AddMetadata("authorization", "Bearer " + options.bearer_token);
 }
 
-LoadMessages::LoadMessages(const std::string& payload)
-    : payload_(payload),
-      payload_prefix_(LengthPrefix(v1::ComputeRequest::kPayloadFieldNumber, payload.size())),
-      counts_(256) {
-  for (const char c : payload) ++counts_[static_cast<uint8_t>(c)];
+LoadMessages::LoadMessages(const std::string& payload, uint32_t float_bins)
+    : payload_(payload), payload_prefix_(SpecPrefix(float_bins)) {
+  payload_prefix_ += LengthPrefix(v1::ComputeRequest::kPayloadFieldNumber, payload.size());
   v1::ComputeResponse response;
-  response.mutable_histogram()->mutable_counts()->Add(counts_.begin(), counts_.end());
-  response.mutable_histogram()->set_samples(payload.size());
+  v1::Histogram& histogram = *response.mutable_histogram();
+  if (float_bins > 0) {
+    CountFloats(payload, float_bins, histogram);
+  } else {
+    histogram.mutable_counts()->Resize(256, 0);
+    for (const char c : payload) ++histogram.mutable_counts()->at(static_cast<uint8_t>(c));
+    histogram.set_samples(payload.size());
+  }
+  counts_.assign(histogram.counts().begin(), histogram.counts().end());
   expected_ = response.SerializeAsString();
 }
 
@@ -127,13 +167,9 @@ grpc::Status LoadMessages::ErrorOf(const grpc::ByteBuffer& reply) {
 bool LoadMessages::IsAccumulateReply(const grpc::ByteBuffer& reply, uint64_t chunks) const {
   v1::AccumulateResponse response;
   if (!response.ParseFromString(Join(reply)) || !response.final()) return false;
-  if (response.histogram().counts_size() != 256) return false;
-  for (int value = 0; value < 256; ++value) {
-    if (response.histogram().counts(value) != counts_[static_cast<size_t>(value)] * chunks) {
-      return false;
-    }
-  }
-  return true;
+  const auto& counts = response.histogram().counts();
+  return std::equal(counts.begin(), counts.end(), counts_.begin(), counts_.end(),
+                    [&](uint64_t have, uint64_t one) { return have == one * chunks; });
 }
 
 namespace {

@@ -31,7 +31,8 @@ void Authorize(const LoadOptions& options, grpc::ClientContext& rpc);
 // The bytes that requests are made of, and those that right answers begin with.
 class LoadMessages {
  public:
-  explicit LoadMessages(const std::string& payload);
+  // `float_bins`: as LoadOptions has it.
+  explicit LoadMessages(const std::string& payload, uint32_t float_bins = 0);
 
   grpc::ByteBuffer Compute() const { return Framed(payload_prefix_); }
   grpc::ByteBuffer ComputeMany(uint64_t id) const;
@@ -51,7 +52,7 @@ class LoadMessages {
   grpc::ByteBuffer Framed(const std::string& prefix) const;
 
   grpc::Slice payload_;         // shared by all requests
-  std::string payload_prefix_;  // tag and length of ComputeRequest.payload
+  std::string payload_prefix_;  // the spec, and tag and length of ComputeRequest.payload
   std::string expected_;        // ComputeResponse.histogram as it begins the reply
   std::vector<uint64_t> counts_;
 };

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <cstring>
 #include <random>
 
 #include "absl/strings/str_cat.h"
@@ -59,6 +60,17 @@ absl::StatusOr<std::string> MakePayload(const std::string& distribution, uint64_
   return absl::InvalidArgumentError(
       absl::StrCat("unknown distribution '", distribution,
                    "'; there are: ", absl::StrJoin(LoadDistributions(), ", ")));
+}
+
+std::string MakeFloatPayload(uint64_t bytes) {
+  std::string payload(bytes, '\0');
+  std::mt19937_64 random(bytes + 1);
+  std::normal_distribution<float> normal;
+  for (size_t i = 0; i < bytes; i += sizeof(float)) {
+    const float sample = normal(random);
+    std::memcpy(payload.data() + i, &sample, sizeof(sample));
+  }
+  return payload;
 }
 
 }  // namespace histogram::client

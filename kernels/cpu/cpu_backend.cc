@@ -1,5 +1,7 @@
 #include "kernels/cpu/cpu_backend.h"
 
+#include <histogram/typed.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -17,6 +19,7 @@
 #include "kernels/error.h"
 #include "kernels/mutex.h"
 #include "kernels/tuning/selector.h"
+#include "kernels/typed_payload.h"
 
 namespace histogram::cpu {
 namespace {
@@ -74,6 +77,7 @@ class CpuBackend final : public Backend {
     info_.lane_bytes = std::numeric_limits<uint64_t>::max();
     info_.lane_payloads = std::numeric_limits<uint32_t>::max();
     info_.executes_inline = true;
+    info_.counts_typed = true;
     threads_.reserve(lanes);
     for (uint32_t i = 0; i < lanes; ++i) threads_.emplace_back([this] { RunLane(); });
   }
@@ -126,21 +130,41 @@ class CpuBackend final : public Backend {
       batch.status = absl::UnavailableError(absl::StrCat("backend cpu is down: ", why_down_));
       return;
     }
-    const absl::StatusOr<const CpuKernel*> kernel = Choose(batch);
-    if (!kernel.ok()) {
-      batch.status = kernel.status();
-      return;
-    }
-    batch.report.kernel = std::string((*kernel)->name);
-    for (const BatchItem& item : batch.items) {
-      item.counts->fill(0);
-      (*kernel)->count(item.fragments, item.counts->data());
-    }
-    batch.status = absl::OkStatus();
-    batch.report.kernel_ns = ElapsedNs(start);
+    batch.status = Count(batch);
+    if (batch.status.ok()) batch.report.kernel_ns = ElapsedNs(start);
   }
 
  private:
+  absl::Status Count(Batch& batch) const {
+    if (batch.items.empty()) return CountValues(batch);
+    const BatchItem& first = batch.items.front();
+    if (first.work != nullptr) {
+      first.work->Run(first.fragments);
+      batch.report.kernel = first.work->kernel();
+      return absl::OkStatus();
+    }
+    return first.plan.has_value() ? CountTyped(batch) : CountValues(batch);
+  }
+
+  absl::Status CountValues(Batch& batch) const {
+    const absl::StatusOr<const CpuKernel*> kernel = Choose(batch);
+    if (!kernel.ok()) return kernel.status();
+    batch.report.kernel = std::string((*kernel)->name);
+    for (const BatchItem& item : batch.items) {
+      std::fill(item.counts.begin(), item.counts.end(), 0);
+      (*kernel)->count(item.fragments, item.counts.data());
+    }
+    return absl::OkStatus();
+  }
+
+  static absl::Status CountTyped(Batch& batch) {
+    batch.report.kernel = std::string(KernelName(*batch.items.front().plan));
+    for (const BatchItem& item : batch.items) {
+      CountTypedPayload(*item.plan, item.fragments, item.counts);
+    }
+    return absl::OkStatus();
+  }
+
   struct Task {
     std::unique_ptr<Batch> batch;
     Done done;

@@ -1,19 +1,23 @@
 #include "server/base/logging.h"
 
-#include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <exception>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
 
 namespace histogram::server {
 namespace {
@@ -23,28 +27,73 @@ using Json = nlohmann::ordered_json;
 struct LevelName {
   LogLevel level;
   std::string_view name;
-  spdlog::level::level_enum spdlog_level;
 };
-constexpr std::array<LevelName, 6> kLevels = {{{LogLevel::kTrace, "trace", spdlog::level::trace},
-                                               {LogLevel::kDebug, "debug", spdlog::level::debug},
-                                               {LogLevel::kInfo, "info", spdlog::level::info},
-                                               {LogLevel::kWarn, "warn", spdlog::level::warn},
-                                               {LogLevel::kError, "error", spdlog::level::err},
-                                               {LogLevel::kOff, "off", spdlog::level::off}}};
+constexpr std::array<LevelName, 6> kLevels = {{{LogLevel::kTrace, "trace"},
+                                               {LogLevel::kDebug, "debug"},
+                                               {LogLevel::kInfo, "info"},
+                                               {LogLevel::kWarn, "warn"},
+                                               {LogLevel::kError, "error"},
+                                               {LogLevel::kOff, "off"}}};
 
 const LevelName& Named(LogLevel level) { return kLevels[static_cast<size_t>(level)]; }
 
-// The logger and its format. Never destroyed, so that threads may log until the very end.
-struct State {
-  State() : logger("server", std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
-    logger.set_pattern("%v");  // FormatLogLine writes the whole line
-    logger.set_level(spdlog::level::info);
-    logger.flush_on(spdlog::level::trace);
-    // A full disk or a closed pipe behind standard error must not end the service.
-    logger.set_error_handler([](const std::string&) {});
+int64_t NowUs() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+}
+
+// Standard error, which may be a pipe that nobody reads: a line for which there is no room is lost
+// and counted. Thread-safe.
+class Output {
+ public:
+  void Write(LogFormat format, std::string line) {
+    line += '\n';
+    absl::MutexLock lock(&mu_);
+    if (told_ != lost()) Tell(format);
+    if (!WriteNow(line)) lost_.fetch_add(1, std::memory_order_relaxed);
   }
-  spdlog::logger logger;
+  uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
+
+ private:
+  void Tell(LogFormat format) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const uint64_t lost_now = lost();
+    const LogField lost_lines("lines", lost_now - told_);
+    if (WriteNow(FormatLogLine(format, NowUs(), LogLevel::kWarn,
+                               "log lines are lost: nobody reads them", {lost_lines}) +
+                 '\n')) {
+      told_ = lost_now;
+    }
+  }
+
+  // Waits for nobody: what poll(2) finds writable takes a piece of PIPE_BUF bytes at once.
+  bool WriteNow(std::string_view text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (cut_ && !WritePiece("\n")) return false;
+    cut_ = false;
+    for (size_t at = 0; at < text.size(); at += PIPE_BUF) {
+      if (!WritePiece(text.substr(at, PIPE_BUF))) {
+        cut_ = at > 0;
+        return false;
+      }
+    }
+    return true;
+  }
+  static bool WritePiece(std::string_view piece) {
+    pollfd out{STDERR_FILENO, POLLOUT, 0};
+    if (poll(&out, 1, 0) != 1 || (out.revents & POLLOUT) == 0) return false;
+    return write(STDERR_FILENO, piece.data(), piece.size()) == static_cast<ssize_t>(piece.size());
+  }
+
+  absl::Mutex mu_;
+  bool cut_ ABSL_GUARDED_BY(mu_) = false;  // the last line lacks its end
+  std::atomic<uint64_t> lost_{0};
+  uint64_t told_ ABSL_GUARDED_BY(mu_) = 0;  // of those that are lost
+};
+
+// Never destroyed, so that threads may log until the very end.
+struct State {
+  std::atomic<LogLevel> from{LogLevel::kInfo};
   std::atomic<LogFormat> format{LogFormat::kText};
+  Output output;
 };
 
 State& GetState() {
@@ -136,20 +185,19 @@ std::string FormatJson(int64_t time_us, LogLevel level, std::string_view event,
 void InitLogging(LogLevel from, LogFormat format) {
   State& state = GetState();
   state.format.store(format, std::memory_order_relaxed);
-  state.logger.set_level(Named(from).spdlog_level);
+  state.from.store(from, std::memory_order_relaxed);
 }
 
-bool LogEnabled(LogLevel level) { return GetState().logger.should_log(Named(level).spdlog_level); }
+bool LogEnabled(LogLevel level) { return level >= GetState().from.load(std::memory_order_relaxed); }
+
+uint64_t LogLinesLost() { return GetState().output.lost(); }
 
 void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fields) {
   if (!LogEnabled(level)) return;
   try {
     State& state = GetState();
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    const int64_t time_us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
-    const std::string line =
-        FormatLogLine(state.format.load(std::memory_order_relaxed), time_us, level, event, fields);
-    state.logger.log(Named(level).spdlog_level, spdlog::string_view_t(line.data(), line.size()));
+    const LogFormat format = state.format.load(std::memory_order_relaxed);
+    state.output.Write(format, FormatLogLine(format, NowUs(), level, event, fields));
   } catch (const std::exception&) {
     // Out of memory while logging: the event is lost, the service goes on.
   }

@@ -142,7 +142,7 @@ Batcher::Outcome Batcher::Impl::CountLone(Flight* flight, Job* job, TimeNs start
     // Else the watchdog has taken the job away, or it is to be executed elsewhere.
     counted = flight->state == Flight::State::kExecuting && flight->batch->status.ok();
     if (counted) {
-      job->counts = flight->rows.front();
+      flight->Give(flight->pieces.front());
       std::swap(job->report, flight->batch->report);
     }
     ReturnedLocked(flight, now, work);
@@ -275,7 +275,7 @@ void Batcher::Impl::DeliverFlight(Flight& flight) {
   for (const Piece& piece : flight.pieces) {
     if (!piece.whole) continue;  // added up under the lock
     Job* job = piece.job;
-    job->counts = flight.rows[piece.row];
+    flight.Give(piece);
     job->report = report;
     observer_.StageFinished(Stage::kQueue, report.backend, job->queue_ns);
     job->Done(absl::OkStatus());
@@ -375,6 +375,7 @@ absl::StatusOr<Batcher::Outcome> Batcher::Enqueue(Job* job, WhenFull when_full) 
   return impl_->Enqueue(job, when_full);
 }
 TimeNs Batcher::Pump() { return impl_->Pump(); }
+bool Batcher::counts_typed() const { return impl_->counts_typed(); }
 void Batcher::Drain() { impl_->Drain(); }
 bool Batcher::WaitIdle(TimeNs deadline) { return impl_->WaitIdle(deadline); }
 Batcher::Snapshot Batcher::snapshot() const { return impl_->TakeSnapshot(); }

@@ -86,6 +86,9 @@ class Batcher {
   // happens).
   TimeNs Pump();
 
+  // Whether a backend counts samples other than bytes. Jobs with a plan are for these only.
+  bool counts_typed() const;
+
   // From now on Enqueue fails; what was accepted goes on.
   void Drain();
   // Blocks until nothing is queued, waiting or executing and every Done has returned, or until

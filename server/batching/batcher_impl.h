@@ -7,6 +7,7 @@
 #ifndef HISTOGRAM_SERVER_BATCHING_BATCHER_IMPL_H_
 #define HISTOGRAM_SERVER_BATCHING_BATCHER_IMPL_H_
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,12 +36,18 @@ inline constexpr std::string_view kDeviceLost = "device_lost";
 inline constexpr std::string_view kOutOfMemory = "out_of_memory";
 inline constexpr std::string_view kError = "error";
 
+// Of a payload for which no backend is left.
+absl::Status NoBackendUp();
+
 class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
  public:
   Impl(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
        Observer& observer);
   ~Impl();
 
+  bool counts_typed() const {
+    return std::popcount(bytes_only_) < static_cast<int>(backends_.size());
+  }
   void StartThread();
   void StopThread();
 
@@ -151,6 +158,10 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A flight for a job that may be counted on this thread, or null.
   Flight* TryInlineLocked(Job* job, TimeNs now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Backends that do not count such samples.
+  BackendMask UnfitLocked(const Job& job) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return job.plan.has_value() || job.work != nullptr ? bytes_only_ : 0;
+  }
   // `job` is the queue's first.
   Decision DecideLocked(TimeNs now, const QueueView& queue, const Job& job, BackendMask except,
                         bool with_delay) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -170,8 +181,6 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   void ReturnedLocked(Flight* flight, TimeNs now, Work& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Learns from a batch that came back in time.
   void LearnLocked(const Flight& flight, TimeNs now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void AddCountsLocked(const Piece& piece, const ValueCounts& row, const BatchReport& report)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // A piece has been counted, or never will be: finishes the job if it was the last.
   void EndPieceLocked(const Piece& piece, const absl::Status& status, Work& work)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -216,7 +225,8 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   const std::vector<Backend*> backends_;
   Clock& clock_;
   Observer& observer_;
-  const uint64_t watchdog_ns_;  // 0: none
+  const uint64_t watchdog_ns_;    // 0: none
+  const BackendMask bytes_only_;  // backends that count no typed samples
 
   Mutex mu_;
   BatchingLimits limits_ ABSL_GUARDED_BY(mu_);  // Drain ends the delay

@@ -37,14 +37,12 @@ constexpr TimeNs kPatienceNs = 20'000'000;
 Kind KindOf(bool executes_inline) { return executes_inline ? Kind::kCpu : Kind::kGpu; }
 
 // What `backend` would take for the batch that it would get of that queue.
-uint64_t PredictNs(const Backend& backend, const QueueView& queue, uint32_t bin_count,
-                   const BatchingLimits& limits) {
+uint64_t PredictNs(const Backend& backend, const QueueView& queue, const BatchingLimits& limits) {
   const BackendInfo& info = backend.info();
   const uint64_t bytes = std::min({queue.bytes, limits.batch_bytes_max, info.lane_bytes});
   const uint32_t payloads =
       std::min({queue.payloads, limits.batch_payloads_max, info.lane_payloads});
-  const Workload workload{.bin_count = bin_count,
-                          .payload_bytes = std::min(queue.next_bytes, bytes),
+  const Workload workload{.payload_bytes = std::min(queue.next_bytes, bytes),
                           .payload_count = std::max<uint32_t>(1, payloads),
                           .batch_bytes = bytes};
   return std::min<uint64_t>(backend.EstimateNs(workload), kNever / 4);
@@ -61,12 +59,26 @@ std::optional<Preference> Prefer(const std::vector<Backend*>& backends,
     std::array<uint64_t, 2> least = {kNever, kNever};
     for (const Backend* backend : backends) {
       uint64_t& ns = least[static_cast<size_t>(KindOf(backend->info().executes_inline))];
-      ns = std::min(ns, PredictNs(*backend, lone, kByteValues, limits));
+      ns = std::min(ns, PredictNs(*backend, lone, limits));
     }
     if (std::max(least[0], least[1]) == kNever) return std::nullopt;
     estimated[c] = least[0] <= least[1] ? Kind::kCpu : Kind::kGpu;
   }
   return Preference(estimated);
+}
+
+BackendMask BytesOnly(const std::vector<Backend*>& backends) {
+  BackendMask mask = 0;
+  for (size_t i = 0; i < backends.size(); ++i) {
+    if (!backends[i]->info().counts_typed) mask |= BackendMask{1} << i;
+  }
+  return mask;
+}
+
+// No sample is cut in two.
+uint64_t WholeSamples(uint64_t bytes, const Job& job) {
+  const uint64_t size = SampleBytesOf(job.plan);
+  return std::max(size, bytes - bytes % size);
 }
 
 bool Cancelled(const Job& job) { return job.cancelled.load(std::memory_order_relaxed); }
@@ -79,6 +91,7 @@ Batcher::Impl::Impl(std::vector<Backend*> backends, const BatchingLimits& limits
       clock_(clock),
       observer_(observer),
       watchdog_ns_(std::min<uint64_t>(limits.batch_us_max, kNever / 2000) * 1000),
+      bytes_only_(BytesOnly(backends_)),
       limits_(limits),
       queue_(limits.small_bytes_max, QuantaFor(limits)),
       preference_(Prefer(backends_, limits)) {
@@ -207,6 +220,7 @@ std::vector<Batcher::Placement> Batcher::Impl::PlacementsLocked() const {
 
 Decision Batcher::Impl::DecideLocked(TimeNs now, const QueueView& queue, const Job& job,
                                      BackendMask except, bool with_delay) {
+  except |= UnfitLocked(job);
   bool kinds[2] = {false, false};
   size_t candidates = 0;
   lanes_.resize(executors_.size());
@@ -238,10 +252,22 @@ Decision Batcher::Impl::DecideLocked(TimeNs now, const QueueView& queue, const J
   if (candidates > 1 || with_delay) {
     for (size_t i = 0; i < executors_.size(); ++i) {
       if (!lanes_[i].up) continue;
-      lanes_[i].batch_cost_ns = PredictNs(*executors_[i].backend, queue, job.bin_count, limits_);
+      lanes_[i].batch_cost_ns = PredictNs(*executors_[i].backend, queue, limits_);
     }
   }
-  const Decision decision = Decide(now, queue, lanes_, limits_);
+  Decision decision = Decide(now, queue, lanes_, limits_);
+  decision.bytes_max = WholeSamples(decision.bytes_max, job);
+  if (job.work != nullptr) {
+    decision.parts = 1;
+    decision.bytes_max = std::max(decision.bytes_max, job.bytes);
+  }
+  // A GPU's lanes are waited for, up to kPatienceNs; to know how long takes a prediction.
+  if (decision.action == Decision::Action::kDispatch && preference_.has_value()) {
+    const Executor& chosen = executors_[decision.backend];
+    if (!chosen.executes_inline && decision.cost_ns == 0) {
+      decision.cost_ns = PredictNs(*chosen.backend, queue, limits_);
+    }
+  }
   wake_at_ = std::min(wake_at_, decision.wake_at);
   return decision;
 }
@@ -261,9 +287,15 @@ void Batcher::Impl::PumpLocked(TimeNs now, Work& work) {
 
 bool Batcher::Impl::DispatchFromLocked(FairQueue::SizeClass c, TimeNs now, Work& work) {
   const bool dropped = DropDeadLocked(c, now, work);
-  if (queue_.payloads(c) == 0 || !AnyLaneFreeLocked(0)) return dropped;
+  if (queue_.payloads(c) == 0) return dropped;
+  Job& front = *queue_.Front(c);
+  const BackendMask unfit = UnfitLocked(front);
+  if (unfit != 0 && (RefreshLocked(work) & ~unfit) == 0) {
+    front.notes_.failure = NoBackendUp();
+    return DropDeadLocked(c, now, work);
+  }
+  if (!AnyLaneFreeLocked(unfit)) return dropped;
   const bool with_delay = limits_.batch_delay_us_max > 0;
-  const Job& front = *queue_.Front(c);
   QueueView view{.payloads = queue_.payloads(c),
                  .bytes = queue_.bytes(c),
                  .next_bytes = FairQueue::Left(front),
@@ -286,7 +318,7 @@ Flight* Batcher::Impl::TryInlineLocked(Job* job, TimeNs now) {
   if (job->bytes > limits_.inline_bytes_max || !retries_.empty()) return nullptr;
   // What waits while a lane of the CPU is free waits for a GPU: to pass it takes nothing from it.
   if (!queue_.empty() && !BothKindsUpLocked()) return nullptr;
-  if (DeadLocked(*job, now) || !AnyLaneFreeLocked(0)) return nullptr;
+  if (DeadLocked(*job, now) || !AnyLaneFreeLocked(UnfitLocked(*job))) return nullptr;
   const QueueView view{.payloads = 1,
                        .bytes = job->bytes,
                        .oldest_enqueued_at = now,
@@ -358,6 +390,9 @@ void Batcher::Impl::FormLocked(FairQueue::SizeClass c, const Decision& decision,
     }
     // What may be cut over lanes, or was, travels alone.
     if (next_left >= limits_.split_bytes_min || next.notes_.pieces > 0) return;
+    const Job& first_job = *flight->pieces.front().job;
+    if (first_job.work != nullptr || next.work != nullptr) return;
+    if (!MayShareBatch(first_job.plan, next.plan)) return;
   }
 }
 
@@ -373,7 +408,7 @@ bool Batcher::Impl::TakeLocked(FairQueue::SizeClass c, Job* job, uint64_t bytes,
   const bool gone = queue_.Take(c, bytes);
   if (!whole) {
     if (offset == 0) {
-      job->counts.fill(0);
+      ClearCounts(*job);
       notes.pieces = 1;
     }
     if (!gone) ++notes.pieces;
@@ -406,7 +441,8 @@ void Batcher::Impl::ReturnedLocked(Flight* flight, TimeNs now, Work& work) {
     if (flight->wholes < flight->pieces.size()) {
       for (const Piece& piece : flight->pieces) {
         if (piece.whole) continue;
-        AddCountsLocked(piece, flight->rows[piece.row], flight->batch->report);
+        flight->AddUp(piece);
+        piece.job->report = flight->batch->report;
         EndPieceLocked(piece, absl::OkStatus(), work);
       }
     }
@@ -434,16 +470,10 @@ void Batcher::Impl::LearnLocked(const Flight& flight, TimeNs now) {
   executor.recent_ns = executor.recent_ns * kKeep + static_cast<double>(took_ns);
   if (!preference_.has_value()) return;
   for (const Piece& piece : flight.pieces) {
+    if (UnfitLocked(*piece.job) != 0) continue;  // of which there is no choice
     const uint64_t payload_bytes = piece.whole ? piece.bytes : piece.job->bytes;
     preference_->Counted(Preference::ClassOf(payload_bytes), piece.bytes, now);
   }
-}
-
-void Batcher::Impl::AddCountsLocked(const Piece& piece, const ValueCounts& row,
-                                    const BatchReport& report) {
-  Job& job = *piece.job;
-  for (size_t i = 0; i < row.size(); ++i) job.counts[i] += row[i];
-  job.report = report;
 }
 
 void Batcher::Impl::EndPieceLocked(const Piece& piece, const absl::Status& status, Work& work) {

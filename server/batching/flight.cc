@@ -4,6 +4,20 @@
 #include <utility>
 
 namespace histogram::server {
+namespace {
+
+// Rows of more counters than this are given back after each flight.
+constexpr size_t kSlotsKeptMax = 8192;
+
+}  // namespace
+
+void ClearCounts(Job& job) {
+  if (job.plan.has_value()) {
+    job.slots.assign(CounterCount(job.plan), 0);
+  } else {
+    job.counts.fill(0);
+  }
+}
 
 void CutFragments(absl::Span<const Fragment> fragments, uint64_t offset, uint64_t bytes,
                   std::vector<Fragment>& out) {
@@ -54,8 +68,14 @@ void Flight::Prepare() {
     const Job& job = *pieces[i].job;
     BatchItem& item = batch->items[i];
     item.bytes = pieces[i].bytes;
-    item.bin_count = job.bin_count;
-    item.counts = &rows[i];
+    item.plan = job.plan;
+    item.work = job.work;
+    item.counts = absl::MakeSpan(rows[i]);
+    if (job.plan.has_value()) {
+      slots.resize(pieces.size());
+      slots[i].resize(CounterCount(job.plan));
+      item.counts = absl::MakeSpan(slots[i]);
+    }
     item.fragments = job.fragments;
     last_deadline = std::max(last_deadline, job.deadline);
   }
@@ -78,6 +98,26 @@ void Flight::Prepare() {
   }
 }
 
+void Flight::Give(const Piece& piece) {
+  if (piece.job->work != nullptr) return;  // holds its outcome itself
+  if (piece.job->plan.has_value()) {
+    piece.job->slots.swap(slots[piece.row]);
+  } else {
+    piece.job->counts = rows[piece.row];
+  }
+}
+
+void Flight::AddUp(const Piece& piece) {
+  Job& job = *piece.job;
+  if (job.plan.has_value()) {
+    const std::vector<uint64_t>& row = slots[piece.row];
+    for (size_t i = 0; i < row.size(); ++i) job.slots[i] += row[i];
+  } else {
+    const ValueCounts& row = rows[piece.row];
+    for (size_t i = 0; i < row.size(); ++i) job.counts[i] += row[i];
+  }
+}
+
 void Flight::Reset() {
   state = State::kIdle;
   returned = false;
@@ -90,6 +130,9 @@ void Flight::Reset() {
   if (batch != nullptr) {
     batch->items.clear();
     batch->status = absl::OkStatus();
+  }
+  for (std::vector<uint64_t>& row : slots) {
+    if (row.capacity() > kSlotsKeptMax) std::vector<uint64_t>().swap(row);
   }
   cut.clear();
   owners.clear();

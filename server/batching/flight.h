@@ -59,7 +59,10 @@ struct Flight {
   std::atomic<TimeNs> started_at{kNever};
 
   std::unique_ptr<Batch> batch;  // null while the backend has it
+  // What the backend counts a piece into: bytes in rows[piece.row], typed samples in
+  // slots[piece.row].
   std::vector<ValueCounts> rows;
+  std::vector<std::vector<uint64_t>> slots;
   std::vector<Fragment> cut;  // the fragments of pieces that are not whole, one after the other
 
   // Of a quarantined flight: what keeps alive the bytes that the lane may still read, and the
@@ -73,12 +76,19 @@ struct Flight {
   void Keep(std::vector<Piece> remaining);
   // Fills the batch from the pieces. Called once, without the lock, while forming.
   void Prepare();
+  // Hands the counts of a piece, which is all of its job, to the job.
+  void Give(const Piece& piece);
+  // Adds the counts of a piece to those of its job.
+  void AddUp(const Piece& piece);
   // Back to what a new flight is; keeps memory.
   void Reset();
 
  private:
   void Account(const Piece& piece);
 };
+
+// Before the first piece of a job that is cut is counted.
+void ClearCounts(Job& job);
 
 // Bytes [offset, offset + bytes) of `fragments`, appended to `out` as fragments; no payload is
 // copied. REQUIRES: offset + bytes is at most the sum of the fragments' sizes.

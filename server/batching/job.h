@@ -2,9 +2,12 @@
 #ifndef HISTOGRAM_SERVER_BATCHING_JOB_H_
 #define HISTOGRAM_SERVER_BATCHING_JOB_H_
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -27,7 +30,9 @@ class Job {
   absl::Span<const Fragment> fragments;
   uint64_t bytes = 0;         // of payload: the sum of the fragments' sizes
   uint64_t charge_bytes = 0;  // what the queue is charged: payload and reply
-  uint32_t bin_count = kByteValues;
+  // Counts the payload instead of a kernel, as a whole and alone; it holds the outcome then.
+  std::shared_ptr<PayloadWork> work;
+  std::optional<Plan> plan;  // of typed samples; absent: bytes
   TimeNs deadline = kNever;
   uint64_t caller = 0;    // for fairness: authenticated identity, else connection
   bool for_lane = false;  // a lane counts it, not the thread in Enqueue, whatever inline_bytes_max
@@ -39,8 +44,9 @@ class Job {
   std::atomic<bool> cancelled{false};
 
   // --- Filled by the batcher before Done(OK), or kCounted.
-  ValueCounts counts{};
-  BatchReport report;  // of the (last) batch that it was part of
+  ValueCounts counts{};         // of bytes
+  std::vector<uint64_t> slots;  // of typed samples: the plan's bins, and below, above, NaN
+  BatchReport report;           // of the (last) batch that it was part of
   TimeNs enqueued_at = 0;
   uint64_t queue_ns = 0;  // from Enqueue to dispatch (of its first part)
 

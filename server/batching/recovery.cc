@@ -8,14 +8,11 @@
 #include "server/batching/batcher_impl.h"
 
 namespace histogram::server {
-namespace {
 
 absl::Status NoBackendUp() {
   return MakeError(absl::StatusCode::kUnavailable, "no backend is up any more",
                    {.reason = "DEVICE_LOST", .field = "", .limit = 0, .retry_after_ms = {}});
 }
-
-}  // namespace
 
 // --- Backends that went down
 
@@ -56,6 +53,7 @@ void Batcher::Impl::RetryLocked(const Flight& flight, absl::Span<const Piece> pi
                                 Work& work) {
   Retry retry;
   retry.failed_on = flight.failed_on | BackendMask{1} << flight.backend;
+  if (!pieces.empty()) retry.failed_on |= UnfitLocked(*pieces.front().job);
   retry.from = flight.backend;
   retry.reason = reason;
   retry.message = std::string(message);
@@ -135,7 +133,7 @@ void Batcher::Impl::FormRetryLocked(Retry& retry, const Decision& decision, Time
     // Larger than a lane of this backend: cut it (again).
     if (next.whole) {
       next.whole = false;
-      next.job->counts.fill(0);
+      ClearCounts(*next.job);
       next.job->notes_.pieces = 1;
     }
     ++next.job->notes_.pieces;

@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "server/base/thresholds.h"
+#include "server/request/whole_count.h"
 
 namespace histogram::server {
 namespace {
@@ -30,9 +32,62 @@ Kind Of(MessageKind kind) {
 
 }  // namespace
 
+namespace {
+
+// Whether the query can be answered without seeing the samples again.
+absl::Status CheckOnePass(const Query& query) {
+  if (query.range_of_data) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        "spec.binning.even.range_of_data: Accumulate sees the samples once, which does "
+        "not tell their range before; set lower and upper",
+        {.reason = "BAD_BINNING", .field = "spec.binning.even.range_of_data"});
+  }
+  if (query.rows.has_value() && query.rows->kind != RowCut::Kind::kOne) {
+    const char* const field =
+        query.rows->kind == RowCut::Kind::kWindows ? "spec.rows.windows" : "spec.rows.lengths";
+    return MakeError(absl::StatusCode::kInvalidArgument,
+                     absl::StrCat(field, ": Accumulate takes channels only"),
+                     {.reason = "BAD_ROWS", .field = field});
+  }
+  if (SampleBytes(query.sample_type) > 2 && !query.quantiles.empty()) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat("spec.quantiles: Accumulate sees the samples once, which does not "
+                     "tell the quantiles of ",
+                     std::string(NameOf(query.sample_type)),
+                     "; send the payload as a whole through Compute"),
+        {.reason = "BAD_QUANTILE", .field = "spec.quantiles"});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRows(const Query& query, uint64_t samples, uint64_t& rows) {
+  const absl::StatusOr<uint64_t> stretches = query.rows->Stretches(samples);
+  if (!stretches.ok()) return stretches.status();
+  if (*stretches > kRowsMax / query.rows->channels) {
+    return MakeError(absl::StatusCode::kInvalidArgument,
+                     absl::StrCat("spec.rows: ", *stretches, " stretches of ", query.rows->channels,
+                                  " channels are more rows than the limit of ", kRowsMax),
+                     {.reason = "TOO_MANY_ROWS", .field = "spec.rows", .limit = kRowsMax});
+  }
+  rows = *stretches * query.rows->channels;
+  const uint64_t bytes = RowReplyBytes(query, rows);
+  if (bytes > kReplyBytesMax) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat("spec.rows: ", rows, " rows of ", query.binning.bin_count(), " bins may take ",
+                     bytes, " bytes of reply, more than the limit of ", kReplyBytesMax),
+        {.reason = "REPLY_TOO_LARGE", .field = "spec.rows", .limit = kReplyBytesMax});
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
                    const AdmissionLimits& limits, Charge charge, ParsedRequest& parsed,
-                   std::shared_ptr<const Plan>& plan) {
+                   std::shared_ptr<const Query>& query) {
   const Kind of = Of(kind);
   if (absl::Status s = of.parse(message, parsed); !s.ok()) return s;
   if (parsed.payload_bytes > limits.payload_bytes_max) {
@@ -42,31 +97,96 @@ absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
                      limits.payload_bytes_max, of.advice),
         {.reason = "PAYLOAD_TOO_LARGE", .field = of.field, .limit = limits.payload_bytes_max});
   }
-  if (plan == nullptr) {
-    auto made = MakePlanCached(parsed.spec, limits.plan);
+  if (query == nullptr) {
+    auto made = MakeQueryCached(parsed.spec, limits.query);
     if (!made.ok()) return made.status();
-    plan = *std::move(made);
+    query = *std::move(made);
+  }
+  if (kind == MessageKind::kAccumulate) {
+    if (absl::Status s = CheckOnePass(*query); !s.ok()) return s;
+  }
+  const uint64_t sample_bytes = SampleBytesOf(query->plan);
+  if (parsed.payload_bytes % sample_bytes != 0) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat(of.field, ": ", parsed.payload_bytes, " bytes are no whole number of ",
+                     std::string(NameOf(query->sample_type)), " samples, of ", sample_bytes,
+                     " bytes each"),
+        {.reason = "PARTIAL_SAMPLE", .field = of.field, .limit = sample_bytes});
+  }
+  if (query->rows.has_value()) {
+    const uint64_t samples = parsed.payload_bytes / sample_bytes;
+    if (absl::Status s = CheckRows(*query, samples, parsed.rows); !s.ok()) return s;
   }
   return charge(parsed.payload_bytes);
 }
 
-void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner, const Plan& plan,
-             TimeNs deadline, Job& job) {
+void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
+             const std::shared_ptr<const Query>& query, TimeNs deadline, Job& job, bool adds_up) {
   job.fragments = parsed.payload;
   job.bytes = parsed.payload_bytes;
-  job.charge_bytes = job.bytes + plan.reply_bytes;
-  job.bin_count = plan.binning.bin_count();
+  job.charge_bytes = job.bytes + query->reply_bytes + query->counter_bytes;
+  // Once more, in one piece.
+  if (query->needs_order() || query->as_a_whole()) job.charge_bytes += job.bytes;
+  // As columns, and as a reply.
+  if (query->rows.has_value()) job.charge_bytes += 2 * RowReplyBytes(*query, parsed.rows);
+  job.plan = query->plan;
+  job.work = query->as_a_whole() ? std::make_shared<WholeCount>(query, adds_up) : nullptr;
   job.deadline = deadline;
   job.payload_owner = std::move(owner);
 }
 
-absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Plan& plan,
+namespace {
+
+// The answer of a WholeCount.
+absl::Status MakeWholeAnswer(const WholeCount& whole, uint64_t samples, Answer& answer) {
+  if (!whole.status().ok()) return whole.status();
+  if (!whole.query().rows.has_value()) {
+    return MakeTypedAnswer(whole.query(), whole.slots(), samples, answer);
+  }
+  answer.rows = &whole.rows();
+  answer.histogram = {};
+  answer.histogram.samples = samples;
+  answer.in_place = {};
+  if (whole.query().edges) answer.edges = whole.query().binning.ComputeEdges();
+  return absl::OkStatus();
+}
+
+absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) {
+  answer.rows = nullptr;
+  answer.bins.clear();
+  answer.statistics.reset();
+  answer.edges.clear();
+  const uint64_t samples = job.bytes / SampleBytes(query.sample_type);
+  const auto* const whole = static_cast<const WholeCount*>(job.work.get());
+  const Query& its = whole != nullptr ? whole->query() : query;
+  absl::Status status = whole != nullptr ? MakeWholeAnswer(*whole, samples, answer)
+                        : query.plan.has_value()
+                            ? MakeTypedAnswer(query, job.slots, samples, answer)
+                            : MakeAnswer(query, job.counts, job.bytes, answer);
+  if (!status.ok() || its.rows.has_value()) return status;
+  if (its.plan.has_value() && its.statistics) AddTypedStatistics(its, job.fragments, answer);
+  if (answer.statistics.has_value()) SelectStatistics(its, *answer.statistics);
+  if (its.sparse) MakeSparse(answer);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Recount(Verifier& verifier, const Query& query, const Job& job) {
+  if (job.work == nullptr) return verifier.Check(query, job);
+  if (!verifier.Picks()) return absl::OkStatus();
+  return static_cast<const WholeCount&>(*job.work).Recount(job.fragments);
+}
+
+absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Query& query,
                           const Job& job, Answer& answer, TimeNs& finished_at) {
   const TimeNs begin = clock.Now();
-  absl::Status status = MakeAnswer(plan, job.counts, job.bytes, answer);
-  if (status.ok()) status = verifier.Check(job.fragments, job.counts);
+  absl::Status status = MakeJobsAnswer(query, job, answer);
+  if (status.ok()) status = Recount(verifier, query, job);
   if (!status.ok()) {
-    observer.IntegrityFailure();
+    // Of a range that the payload does not have the caller is to blame.
+    if (absl::IsInternal(status)) observer.IntegrityFailure();
     return status;
   }
   answer.receipt.batch = job.report;

@@ -21,27 +21,33 @@ enum class MessageKind : uint8_t { kCompute, kComputeMany, kAccumulate };
 
 struct AdmissionLimits {
   uint64_t payload_bytes_max = 0;
-  PlanLimits plan;
+  QueryLimits query;
 };
 
 // Takes this many bytes from the caller's quota, or says why not.
 using Charge = absl::FunctionRef<absl::Status(uint64_t bytes)>;
 
-// Parses a message in place, checks its payload against the limits, makes its plan and charges its
-// caller. A plan that is there already stays: an Accumulate reads the spec of its first message.
+// Parses a message in place, checks its payload against the limits, makes its query and charges its
+// caller. A query that is there already stays: an Accumulate reads the spec of its first message.
 // On an error nothing is charged. RESOURCE_EXHAUSTED (PAYLOAD_TOO_LARGE), those of the parsers, of
-// MakePlan and of `charge`. `parsed` points into `message`.
+// MakeQuery and of `charge`. `parsed` points into `message`.
 absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
                    const AdmissionLimits& limits, Charge charge, ParsedRequest& parsed,
-                   std::shared_ptr<const Plan>& plan);
+                   std::shared_ptr<const Query>& query);
 
-// Points `job` at the payload of an admitted message. `owner` keeps the message's bytes.
-void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner, const Plan& plan,
-             TimeNs deadline, Job& job);
+// Points `job` at the payload of an admitted message. `owner` keeps the message's bytes. `adds_up`:
+// it is a part of a longer payload.
+void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
+             const std::shared_ptr<const Query>& query, TimeNs deadline, Job& job,
+             bool adds_up = false);
+
+// Recounts a counted job, if it is picked for that: INTERNAL (reason COUNT_MISMATCH) where the
+// counts differ. Thread-safe.
+absl::Status Recount(Verifier& verifier, const Query& query, const Job& job);
 
 // From a counted job to the checked answer: fold, check of the sum, recount of a sample. The answer
 // may point at the job's counts. `finished_at` is set where it is OK. Thread-safe.
-absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Plan& plan,
+absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Query& query,
                           const Job& job, Answer& answer, TimeNs& finished_at);
 
 // Counts the refusal of a request in the metrics; other errors are no refusals.

@@ -1,10 +1,14 @@
 #include "server/request/call.h"
 
+#include <histogram/sample_statistics.h>
+
 #include <cmath>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "kernels/plan_data.h"
+#include "kernels/reference.h"
 
 namespace histogram::server {
 
@@ -25,34 +29,106 @@ uint64_t Sum(absl::Span<const uint64_t> counts) {
   return a + b + c + d;
 }
 
+absl::Status CheckSum(const Answer& answer, uint64_t samples) {
+  const Histogram& h = answer.histogram;
+  const uint64_t counted = Sum(answer.counts()) + h.below + h.above + h.ignored + h.nan;
+  if (counted == samples) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kInternal,
+                   absl::StrCat("the counts add up to ", counted, " samples, but ", samples,
+                                " were sent; the answer is withheld"),
+                   {.reason = "COUNT_MISMATCH", .limit = samples});
+}
+
 }  // namespace
 
-absl::Status MakeAnswer(const Plan& plan, const ValueCounts& values, uint64_t samples,
+absl::Status MakeAnswer(const Query& query, const ValueCounts& values, uint64_t samples,
                         Answer& answer) {
   Histogram& h = answer.histogram;
-  if (plan.binning.is_identity()) {  // the most frequent question by far: no folding, no copy
-    answer.values = &values;
+  if (query.binning.is_identity()) {  // the most frequent question by far: no folding, no copy
+    answer.in_place = values;
     h.counts.clear();
     h.below = h.above = h.ignored = 0;
   } else {
-    answer.values = nullptr;
-    FoldInto(values, plan.binning, h);
+    answer.in_place = {};
+    FoldInto(values, query.binning, h);
   }
-  const uint64_t counted = Sum(answer.counts()) + h.below + h.above + h.ignored;
-  if (counted != samples) {
-    return MakeError(absl::StatusCode::kInternal,
-                     absl::StrCat("the counts add up to ", counted, " samples, but ", samples,
-                                  " were sent; the answer is withheld"),
-                     {.reason = "COUNT_MISMATCH", .limit = samples});
-  }
+  h.nan = 0;
+  if (absl::Status s = CheckSum(answer, samples); !s.ok()) return s;
   h.samples = samples;
   answer.statistics.reset();
-  if (plan.statistics) {
-    answer.statistics = ComputeStatistics(values, plan.binning, plan.quantiles);
+  if (query.statistics) {
+    answer.statistics = ComputeStatistics(values, query.binning, query.quantiles);
   }
   answer.edges.clear();
-  if (plan.edges) answer.edges = plan.binning.ComputeEdges();
+  if (query.edges) answer.edges = query.binning.ComputeEdges();
   return absl::OkStatus();
+}
+
+absl::Status MakeTypedAnswer(const Query& query, absl::Span<const uint64_t> slots, uint64_t samples,
+                             Answer& answer) {
+  const uint32_t bins = query.plan->bin_count();
+  Histogram& h = answer.histogram;
+  h.counts.clear();
+  answer.in_place = slots.first(bins);
+  if (query.statistics) {
+    h.counts.assign(answer.in_place.begin(), answer.in_place.end());
+    answer.in_place = {};
+  }
+  h.below = slots[bins + internal::kBelowSlot];
+  h.above = slots[bins + internal::kAboveSlot];
+  h.nan = slots[bins + internal::kNanSlot];
+  h.ignored = 0;
+  if (absl::Status s = CheckSum(answer, samples); !s.ok()) return s;
+  h.samples = samples;
+  answer.statistics.reset();
+  answer.edges.clear();
+  if (query.edges) answer.edges = query.binning.ComputeEdges();
+  return absl::OkStatus();
+}
+
+std::span<const std::byte> InOnePiece(absl::Span<const Fragment> payload, std::string& storage) {
+  if (payload.size() == 1) return std::as_bytes(payload.front());
+  for (const Fragment& fragment : payload) {
+    storage.append(reinterpret_cast<const char*>(fragment.data()), fragment.size());
+  }
+  return std::as_bytes(std::span(storage.data(), storage.size()));
+}
+
+void SelectStatistics(const Query& query, Statistics& statistics) {
+  const auto keep = [&](Answers answer, auto&... values) {
+    if (!query.wants(answer)) (values.reset(), ...);
+  };
+  keep(Answers::kMinimumMaximum, statistics.minimum, statistics.maximum);
+  keep(Answers::kMeanDeviation, statistics.mean, statistics.standard_deviation);
+  keep(Answers::kMedian, statistics.median);
+  keep(Answers::kMode, statistics.mode);
+  keep(Answers::kEntropy, statistics.entropy_bits);
+  keep(Answers::kOtsu, statistics.otsu_threshold);
+}
+
+void MakeSparse(Answer& answer) {
+  const absl::Span<const uint64_t> all = answer.counts();
+  std::vector<uint64_t> counts;
+  answer.bins.clear();
+  for (size_t bin = 0; bin < all.size(); ++bin) {
+    if (all[bin] == 0) continue;
+    answer.bins.push_back(static_cast<uint32_t>(bin));
+    counts.push_back(all[bin]);
+  }
+  answer.histogram.counts = std::move(counts);
+  answer.in_place = {};
+}
+
+void AddTypedStatistics(const Query& query, absl::Span<const Fragment> payload, Answer& answer) {
+  std::string storage;
+  const std::span<const std::byte> samples = InOnePiece(payload, storage);
+  if (query.needs_order() || SampleBytes(query.sample_type) <= 2) {
+    answer.statistics = ComputeStatistics(samples, *query.plan, answer.histogram, query.quantiles);
+  } else {
+    SampleStatistics seen(*query.plan);
+    seen.Add(samples);
+    answer.statistics = seen.Finish(answer.histogram);
+  }
 }
 
 namespace {
@@ -68,30 +144,39 @@ uint64_t ThresholdFor(double fraction) {
 // every run of 1/fraction payloads holds about one that is picked.
 uint64_t Spread(uint64_t sequence) { return (sequence + 1) * 0x9E3779B97F4A7C15u; }
 
+absl::Status Compare(const char* what, absl::Span<const uint64_t> recount,
+                     absl::Span<const uint64_t> counts) {
+  for (size_t i = 0; i < recount.size(); ++i) {
+    if (recount[i] == counts[i]) continue;
+    return MakeError(
+        absl::StatusCode::kInternal,
+        absl::StrCat(what, " ", i, " was counted ", counts[i], " times, a second kernel counted ",
+                     recount[i], "; the answer is withheld"),
+        {.reason = "COUNT_MISMATCH", .limit = recount[i]});
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 Verifier::Verifier(double fraction) : threshold_(ThresholdFor(fraction)) {}
 
-absl::Status Verifier::Check(absl::Span<const Fragment> fragments, const ValueCounts& counts) {
-  if (threshold_ == 0) return absl::OkStatus();
-  if (Spread(sequence_.fetch_add(1, std::memory_order_relaxed)) > threshold_) {
-    return absl::OkStatus();
+bool Verifier::Picks() {
+  return threshold_ != 0 && Spread(sequence_.fetch_add(1, std::memory_order_relaxed)) <= threshold_;
+}
+
+absl::Status Verifier::Check(const Query& query, const Job& job) {
+  if (!Picks()) return absl::OkStatus();
+  // Plain loops: they share no code with any kernel that a lane runs.
+  if (query.plan.has_value()) {
+    return Compare("slot", ReferenceSlots(job.fragments, query.binning, query.sample_type),
+                   job.slots);
   }
-  // The plain loop: it shares no code with any kernel that a lane runs.
   ValueCounts recount{};
-  for (const Fragment& fragment : fragments) {
+  for (const Fragment& fragment : job.fragments) {
     for (const uint8_t value : fragment) ++recount[value];
   }
-  for (uint32_t value = 0; value < kByteValues; ++value) {
-    if (recount[value] != counts[value]) {
-      return MakeError(absl::StatusCode::kInternal,
-                       absl::StrCat("value ", value, " was counted ", counts[value],
-                                    " times, a second kernel counted ", recount[value],
-                                    "; the answer is withheld"),
-                       {.reason = "COUNT_MISMATCH", .limit = recount[value]});
-    }
-  }
-  return absl::OkStatus();
+  return Compare("value", recount, job.counts);
 }
 
 }  // namespace histogram::server

@@ -1,6 +1,6 @@
 // The state of one request, free of gRPC types: from a parsed spec to a checked answer.
 //
-// codec.h makes the Plan of a spec, admit.h leads a message to its job and the counted job to its
+// query.h makes the Query of a spec, admit.h leads a message to its job and the counted job to its
 // Answer, encode.h writes that.
 #ifndef HISTOGRAM_SERVER_REQUEST_CALL_H_
 #define HISTOGRAM_SERVER_REQUEST_CALL_H_
@@ -9,9 +9,12 @@
 #include <histogram/statistics.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -19,18 +22,11 @@
 #include "server/base/observer.h"
 #include "server/batching/batcher.h"
 #include "server/batching/job.h"
+#include "server/request/query.h"
 
 namespace histogram::server {
 
-// A validated Spec: what to count and what to answer. Immutable; shared between requests.
-struct Plan {
-  Binning binning = Binning::Identity();
-  bool statistics = false;  // also set by quantiles
-  std::vector<double> quantiles;
-  bool edges = false;
-  bool omit_counts = false;
-  uint64_t reply_bytes = 0;  // upper bound of the encoded reply, for admission
-};
+struct RowColumns;
 
 struct Receipt {
   BatchReport batch;
@@ -39,32 +35,54 @@ struct Receipt {
 };
 
 struct Answer {
-  Histogram histogram;  // its counts are empty where `values` is set
-  // Where every value has a bin of its own, the counts stay where they were counted, and no copy is
-  // made: this points there, and must not be used after they are gone.
-  const ValueCounts* values = nullptr;
+  Histogram histogram;  // its counts are empty where `in_place` is not
+  // Where nothing is folded, the counts stay where they were counted, and no copy is made: this
+  // points there, and must not be used after they are gone.
+  absl::Span<const uint64_t> in_place;
   std::optional<Statistics> statistics;
   std::vector<double> edges;
+  // Of sparse answers: counts[k] is that of bin bins[k].
+  std::vector<uint32_t> bins;
+  // With rows: of the histogram only the samples are set. Points into the job's work.
+  const RowColumns* rows = nullptr;
   Receipt receipt;
 
   absl::Span<const uint64_t> counts() const {
-    return values != nullptr ? absl::MakeConstSpan(*values) : absl::MakeConstSpan(histogram.counts);
+    return in_place.empty() ? absl::MakeConstSpan(histogram.counts) : in_place;
   }
 };
 
-// The answer to `plan` from the counts of the payload's values. INTERNAL (reason COUNT_MISMATCH)
+// The answer to `query` from the counts of the payload's values. INTERNAL (reason COUNT_MISMATCH)
 // when counted + below + above + ignored differs from `samples`; such an answer must never be sent.
-// The answer may point at `values`.
-absl::Status MakeAnswer(const Plan& plan, const ValueCounts& values, uint64_t samples,
+// The answer may point at `values`. REQUIRES: query has no plan.
+absl::Status MakeAnswer(const Query& query, const ValueCounts& values, uint64_t samples,
                         Answer& answer);
+// The same from the counts of typed samples: the plan's bins, then below, above, NaN. The answer
+// points at `slots`, unless it is to have statistics, which are not set here. REQUIRES: query has a
+// plan.
+absl::Status MakeTypedAnswer(const Query& query, absl::Span<const uint64_t> slots, uint64_t samples,
+                             Answer& answer);
+// Sets the statistics of an answer that MakeTypedAnswer made of this payload.
+void AddTypedStatistics(const Query& query, absl::Span<const Fragment> payload, Answer& answer);
+
+// Leaves out of an answer's statistics what the query does not ask for.
+void SelectStatistics(const Query& query, Statistics& statistics);
+// Leaves out the counts of empty bins.
+void MakeSparse(Answer& answer);
+
+// The payload in one piece: where it lies, if it does, else in `storage`.
+std::span<const std::byte> InOnePiece(absl::Span<const Fragment> payload, std::string& storage);
 
 // Recounts a fraction of the payloads with another kernel (promise 1). Thread-safe.
 class Verifier {
  public:
   // REQUIRES: 0 <= fraction <= 1.
   explicit Verifier(double fraction);
-  // INTERNAL (reason COUNT_MISMATCH) if this payload was picked and its recount differs.
-  absl::Status Check(absl::Span<const Fragment> fragments, const ValueCounts& counts);
+  // Whether the next payload is to be recounted.
+  bool Picks();
+  // INTERNAL (reason COUNT_MISMATCH) if this counted job was picked and its recount differs.
+  // REQUIRES: job.work is null.
+  absl::Status Check(const Query& query, const Job& job);
 
  private:
   const uint64_t threshold_;

@@ -12,16 +12,13 @@
 #define HISTOGRAM_SERVER_REQUEST_CODEC_H_
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/batch.h"
-#include "server/request/call.h"
 
 namespace histogram::server {
 
@@ -33,34 +30,25 @@ struct ParsedRequest {
   std::string_view spec;  // the serialized Spec, contiguous; empty when absent
   Fragments payload;
   uint64_t payload_bytes = 0;
+  uint64_t rows = 0;        // of the payload; set by Admit
   uint64_t request_id = 0;  // ComputeManyRequest only; set even when parsing fails after it
   bool snapshot = false;    // AccumulateRequest only
 
   std::string spec_storage;  // holds the spec where it does not lie in one slice
 };
 
+// INVALID_ARGUMENT (reason MALFORMED_MESSAGE): the bytes of `message` are no protobuf message.
+absl::Status Malformed(const char* message);
+// INVALID_ARGUMENT (reason UNKNOWN_FIELD).
+absl::Status UnknownField(const char* message, uint32_t number);
+
 // Each answers INVALID_ARGUMENT (reasons MALFORMED_MESSAGE, UNKNOWN_FIELD, SPEC_TOO_LARGE).
 absl::Status ParseComputeRequest(absl::Span<const Fragment> message, ParsedRequest& out);
 absl::Status ParseComputeManyRequest(absl::Span<const Fragment> message, ParsedRequest& out);
 absl::Status ParseAccumulateRequest(absl::Span<const Fragment> message, ParsedRequest& out);
 
-struct PlanLimits {
-  uint32_t bin_count_max = kBinCountMax;
-  uint32_t quantiles_max = 1024;
-};
-
 // The largest serialized Spec that is looked at.
 inline constexpr uint64_t kSpecBytesMax = uint64_t{2} << 20;
-
-// Validates the bytes of a serialized Spec. INVALID_ARGUMENT with reason BAD_BINNING,
-// TOO_MANY_BINS, BAD_QUANTILE, TOO_MANY_QUANTILES, UNKNOWN_FIELD, UNKNOWN_ENUM_VALUE or
-// MALFORMED_MESSAGE.
-absl::StatusOr<std::shared_ptr<const Plan>> MakePlan(std::string_view bytes,
-                                                     const PlanLimits& limits);
-
-// MakePlan with a small cache of this thread's latest specs: most clients send the same one again.
-absl::StatusOr<std::shared_ptr<const Plan>> MakePlanCached(std::string_view bytes,
-                                                           const PlanLimits& limits);
 
 }  // namespace histogram::server
 

@@ -1,10 +1,13 @@
 #include "server/request/encode.h"
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
+#include "server/request/whole_count.h"
 #include "server/request/wire.h"
 
 namespace histogram::server {
@@ -49,6 +52,78 @@ void WriteStatistics(const Statistics& s, Writer& w) {
     w.Length(9, s.quantiles.size() * sizeof(double));
     w.Raw(s.quantiles.data(), s.quantiles.size() * sizeof(double));
   }
+}
+
+// --- Packed fields
+
+size_t PackedSize(size_t size) { return size == 0 ? 0 : LengthFieldSize(size); }
+
+template <typename Number>
+size_t VarintsSize(const std::vector<Number>& numbers) {
+  size_t size = 0;
+  for (const Number number : numbers) size += VarintSize(number);
+  return size;
+}
+
+template <typename Number>
+void WriteVarints(uint32_t field, const std::vector<Number>& numbers, size_t size, Writer& w) {
+  w.Length(field, size);
+  for (const Number number : numbers) w.Varint(number);
+}
+
+bool AllZero(const std::vector<uint64_t>& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [](uint64_t n) { return n == 0; });
+}
+
+// Calls visit(field, column) for the columns of a RowAnswers that are sent: first those of whole
+// numbers, then those of doubles.
+template <typename Visit>
+void VisitNumbers(const RowColumns& rows, Visit&& visit) {
+  visit(3, rows.counts);
+  visit(4, rows.samples);
+  uint32_t field = 5;
+  for (const auto* column : {&rows.below, &rows.above, &rows.ignored, &rows.nan}) {
+    if (!AllZero(*column)) visit(field, *column);
+    ++field;
+  }
+}
+template <typename Visit>
+void VisitDoubles(const RowColumns& rows, Visit&& visit) {
+  uint32_t field = 9;
+  for (const auto* column :
+       {&rows.minimum, &rows.maximum, &rows.mean, &rows.standard_deviation, &rows.median,
+        &rows.mode, &rows.entropy_bits, &rows.otsu_threshold, &rows.quantiles}) {
+    if (!column->empty()) visit(field, *column);
+    ++field;
+  }
+}
+
+// A length-delimited field whose tag takes as many bytes as it needs.
+size_t RowFieldSize(uint32_t field, size_t size) {
+  return VarintSize(uint64_t{field} << 3) + VarintSize(size) + size;
+}
+
+size_t RowsSize(const RowColumns& rows) {
+  size_t size = VarintFieldSize(rows.row_count) + VarintFieldSize(rows.bin_count);
+  VisitNumbers(rows, [&](uint32_t field, const std::vector<uint64_t>& column) {
+    if (!column.empty()) size += RowFieldSize(field, VarintsSize(column));
+  });
+  VisitDoubles(rows, [&](uint32_t field, const std::vector<double>& column) {
+    size += RowFieldSize(field, column.size() * sizeof(double));
+  });
+  return size;
+}
+
+void WriteRows(const RowColumns& rows, Writer& w) {
+  w.VarintField(1, rows.row_count);
+  w.VarintField(2, rows.bin_count);
+  VisitNumbers(rows, [&](uint32_t field, const std::vector<uint64_t>& column) {
+    if (!column.empty()) WriteVarints(field, column, VarintsSize(column), w);
+  });
+  VisitDoubles(rows, [&](uint32_t field, const std::vector<double>& column) {
+    w.Length(field, column.size() * sizeof(double));
+    w.Raw(column.data(), column.size() * sizeof(double));
+  });
 }
 
 size_t StringFieldSize(std::string_view text) {
@@ -96,10 +171,13 @@ v1::Error MakeErrorMessage(const absl::Status& status) {
 ReplyEncoder::ReplyEncoder(Kind kind, const Answer& answer, bool omit_counts)
     : kind_(kind), answer_(answer) {
   const Histogram& h = answer.histogram;
-  counts_size_ = omit_counts ? 0 : answer.counts().size() * sizeof(uint64_t);
+  const bool no_counts = omit_counts || answer.rows != nullptr;
+  counts_size_ = no_counts ? 0 : answer.counts().size() * sizeof(uint64_t);
+  if (!no_counts) bins_size_ = VarintsSize(answer.bins);
   histogram_size_ = (counts_size_ == 0 ? 0 : LengthFieldSize(counts_size_)) +
                     VarintFieldSize(h.samples) + VarintFieldSize(h.below) +
-                    VarintFieldSize(h.above) + VarintFieldSize(h.ignored);
+                    VarintFieldSize(h.above) + VarintFieldSize(h.ignored) + VarintFieldSize(h.nan) +
+                    PackedSize(bins_size_);
   if (answer.statistics.has_value()) {
     statistics_size_ = StatisticsSize(*answer.statistics);
     histogram_size_ += LengthFieldSize(statistics_size_);
@@ -109,6 +187,11 @@ ReplyEncoder::ReplyEncoder(Kind kind, const Answer& answer, bool omit_counts)
   }
   receipt_size_ = ReceiptSize(answer.receipt);
   response_size_ = LengthFieldSize(histogram_size_) + LengthFieldSize(receipt_size_);
+  if (answer.rows != nullptr) {
+    rows_size_ = RowsSize(*answer.rows);
+    // ComputeResponse.rows and AccumulateResponse.rows have tags of one byte.
+    response_size_ += LengthFieldSize(rows_size_);
+  }
   size_ = response_size_;
 }
 
@@ -157,11 +240,21 @@ uint8_t* ReplyEncoder::Write(uint8_t* out) const {
     w.Length(7, answer_.edges.size() * sizeof(double));
     w.Raw(answer_.edges.data(), answer_.edges.size() * sizeof(double));
   }
+  w.VarintField(8, h.nan);
+  if (bins_size_ != 0) WriteVarints(9, answer_.bins, bins_size_, w);
   w.Length(2, receipt_size_);
   WriteReceipt(answer_.receipt, w);
+  if (answer_.rows != nullptr && kind_ != Kind::kAccumulate) {
+    w.Length(3, rows_size_);
+    WriteRows(*answer_.rows, w);
+  }
   if (kind_ == Kind::kAccumulate) {
     w.VarintField(3, final_ ? 1 : 0);
     w.VarintField(4, chunks_);
+    if (answer_.rows != nullptr) {
+      w.Length(5, rows_size_);
+      WriteRows(*answer_.rows, w);
+    }
   }
   return w.position();
 }

@@ -35,7 +35,8 @@ class ReplyEncoder {
   bool final_ = false;
   uint64_t request_id_ = 0;
   uint64_t chunks_ = 0;
-  size_t counts_size_ = 0, statistics_size_ = 0, histogram_size_ = 0, receipt_size_ = 0;
+  size_t counts_size_ = 0, bins_size_ = 0, rows_size_ = 0, statistics_size_ = 0,
+         histogram_size_ = 0, receipt_size_ = 0;
   size_t response_size_ = 0;  // of the ComputeResponse part
   size_t size_ = 0;
 };

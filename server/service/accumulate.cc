@@ -1,8 +1,11 @@
 #include "server/service/accumulate.h"
 
+#include <histogram/sample_statistics.h>
+
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -11,6 +14,7 @@
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
 #include "server/request/stream_time.h"
+#include "server/request/whole_count.h"
 #include "server/rpc/call.h"
 #include "server/rpc/event_loop.h"
 #include "server/rpc/read_ahead.h"
@@ -33,6 +37,11 @@ void AddToReceipt(const BatchReport& report, uint64_t queue_ns, Receipt& receipt
   receipt.queue_ns += queue_ns;
 }
 
+struct PendingReply {
+  grpc::ByteBuffer message;
+  uint64_t bytes = 0;  // held for it
+};
+
 class AccumulateStream;
 
 // One chunk on its way through the batcher. Chunks are reused.
@@ -43,8 +52,10 @@ struct Chunk final : Job, Posted {
 
   AccumulateStream& stream;
   bool snapshot = false;
-  bool waited = false;   // for room in the queue
-  bool counted = false;  // or never will be, as `result` says
+  uint64_t reply_bytes = 0;              // held for the snapshot
+  bool waited = false;                   // for room in the queue
+  bool counted = false;                  // or never will be, as `result` says
+  std::optional<SampleStatistics> seen;  // of typed samples, where statistics are asked for
   TimeNs counted_at = 0;
   absl::Status result;
 };
@@ -55,7 +66,11 @@ struct Chunk final : Job, Posted {
 class AccumulateStream final : public StreamCall, public DrainableStream {
  public:
   AccumulateStream(ServiceContext& service, Methods& methods, EventLoop& loop)
-      : StreamCall(loop), service_(service), methods_(methods), ahead_(service.read_ahead) {}
+      : StreamCall(loop),
+        service_(service),
+        methods_(methods),
+        ahead_(service.read_ahead),
+        unwritten_(service.unwritten) {}
 
   void Await() {
     self_ = std::static_pointer_cast<AccumulateStream>(shared_from_this());
@@ -87,7 +102,8 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   void OnShutdown() override { self_.reset(); }
 
   void Step(StreamEvent event, uint64_t bytes = 0) {
-    const StreamActions actions = state_.Step(event, ahead_.MayRead(), bytes);
+    const StreamActions actions =
+        state_.Step(event, ahead_.MayRead() && unwritten_.MayRead(), bytes);
     SetWaits(!(state_.open() && state_.reading()));
     Perform(actions);
   }
@@ -106,7 +122,11 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   void Count(Chunk& chunk);
   void Counted(Chunk& chunk);
   void AddUp(Chunk& chunk);
-  void PushReply(bool final);
+  // The answer to all chunks that were added up.
+  absl::Status MakeTotal();
+  absl::Status MakeRow(uint64_t samples);
+  // `bytes`: what is held for it.
+  void PushReply(bool final, uint64_t bytes = 0);
   // There is an answer: what follows, writing it, waits for the caller.
   void Answered(TimeNs now) {
     if (!took_ns_.has_value()) took_ns_ = time_.SinceLast(now);
@@ -116,6 +136,7 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   Methods& methods_;
   AccumulateState state_;
   ReadAhead::Stream ahead_;
+  UnwrittenReplies::Call unwritten_;
   TimeNs deadline_ = 0;                     // set in OnCall
   Caller caller_;                           // likewise
   uint64_t fairness_id_ = 0;                // likewise
@@ -123,20 +144,24 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
 
   bool waits_ = false;
   StreamTime time_;
-  TimeNs replied_at_ = 0;             // when the last reply was made
-  std::optional<uint64_t> took_ns_;   // from the last message to the answer
-  std::shared_ptr<const Plan> plan_;  // of the first message
+  TimeNs replied_at_ = 0;               // when the last reply was made
+  std::optional<uint64_t> took_ns_;     // from the last message to the answer
+  std::shared_ptr<const Query> query_;  // of the first message
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::vector<Chunk*> free_chunks_;
   std::deque<Chunk*> open_chunks_;  // not yet added up, in order of arrival
-  ValueCounts totals_{};
-  uint64_t samples_ = 0;
+  ValueCounts totals_{};            // of bytes
+  std::vector<uint64_t> slots_;     // of typed samples; empty before the first chunk is added
+  std::optional<SampleStatistics> seen_;
+  std::vector<RowCounter> channels_;  // with rows
+  RowColumns columns_;
+  uint64_t bytes_ = 0;
   uint64_t chunks_added_ = 0;
   Answer answer_;
   absl::Status error_;  // ends the stream
-  std::deque<grpc::ByteBuffer> replies_;
+  std::deque<PendingReply> replies_;
   grpc::ByteBuffer incoming_;  // of the one read under way
-  grpc::ByteBuffer outgoing_;  // of the one write under way
+  PendingReply outgoing_;      // of the one write under way
 };
 
 void Chunk::Done(const absl::Status& status) {
@@ -152,6 +177,7 @@ void AccumulateStream::OnCall() {
   service_.open_calls.fetch_add(1, std::memory_order_relaxed);
   absl::Status identified = IdentifyCaller(service_, context(), caller_);
   fairness_id_ = FairnessId(service_, context(), caller_);
+  unwritten_.Begin(context(), fairness_id_);
   service_.streams.Add(self_, loop());
   if (!identified.ok()) return Refuse(std::move(identified));
   Step(StreamEvent::kOpened);
@@ -159,6 +185,7 @@ void AccumulateStream::OnCall() {
 
 void AccumulateStream::OnDone() {
   SetWaits(false);
+  unwritten_.Leave();
   service_.streams.Remove(self_);
   service_.observer.StreamClosed(Method::kAccumulate);
   service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
@@ -168,9 +195,11 @@ void AccumulateStream::OnDone() {
 void AccumulateStream::Perform(const StreamActions& actions) {
   if (actions.make_last_reply) return PushReply(/*final=*/state_.half_closed());
   if (actions.write) {
-    outgoing_.Swap(&replies_.front());
+    outgoing_.message.Swap(&replies_.front().message);
+    outgoing_.bytes = replies_.front().bytes;
     replies_.pop_front();
-    StartWrite(outgoing_);
+    unwritten_.WriteBegun();
+    StartWrite(outgoing_.message);
   }
   if (actions.read) StartRead(&incoming_);
   if (actions.end != StreamEnd::kNone) End(actions.end);
@@ -184,8 +213,7 @@ void AccumulateStream::End(StreamEnd end) {
     ObserveRefusal(service_.observer, error_);
   }
   Answered(service_.clock.Now());
-  ReportCall(service_, caller_, Method::kAccumulate, error_, samples_, *took_ns_);
-  EchoTrace(caller_, context());
+  ReportCall(service_, caller_, Method::kAccumulate, error_, bytes_, *took_ns_);
   Finish(error_.ok() ? grpc::Status::OK : FailCall(error_, context()));
 }
 
@@ -214,9 +242,12 @@ void AccumulateStream::OnReadDone(bool ok) {
   absl::Status status = Admit(
       MessageKind::kAccumulate, message->fragments, service_.limits(),
       [this](uint64_t bytes) { return ChargeCaller(service_, caller_, bytes); }, message->parsed,
-      plan_);
+      query_);
+  const uint64_t reply_bytes = status.ok() && message->parsed.snapshot ? query_->reply_bytes : 0;
+  if (status.ok()) status = HoldReply(unwritten_, service_.unwritten, reply_bytes);
   if (!status.ok()) return Refuse(std::move(status));
   Chunk& chunk = Append(std::move(message));
+  chunk.reply_bytes = reply_bytes;
   Step(chunk.bytes >= kReadFirstBytesMin ? StreamEvent::kLongMessage : StreamEvent::kMessage,
        chunk.bytes);
   Count(chunk);
@@ -230,7 +261,7 @@ Chunk& AccumulateStream::Append(std::shared_ptr<ReceivedMessage> message) {
   Chunk& chunk = *free_chunks_.back();
   free_chunks_.pop_back();
   chunk.snapshot = message->parsed.snapshot;
-  FillJob(message->parsed, message, *plan_, deadline_, chunk);
+  FillJob(message->parsed, message, query_, deadline_, chunk, /*adds_up=*/true);
   chunk.caller = fairness_id_;
   chunk.cancelled.store(!error_.ok(), std::memory_order_relaxed);
   chunk.counted = false;
@@ -259,8 +290,13 @@ void AccumulateStream::Count(Chunk& chunk) {
 void AccumulateStream::Check(Chunk& chunk, const absl::Status& status) {
   chunk.result = status;
   if (status.ok()) {
-    chunk.result = service_.verifier.Check(chunk.fragments, chunk.counts);
+    chunk.result = Recount(service_.verifier, *query_, chunk);
     if (!chunk.result.ok()) service_.observer.IntegrityFailure();
+  }
+  chunk.seen.reset();
+  if (chunk.result.ok() && chunk.plan.has_value() && chunk.work == nullptr && query_->statistics) {
+    std::string storage;
+    chunk.seen.emplace(*chunk.plan).Add(InOnePiece(chunk.fragments, storage));
   }
   chunk.fragments = {};
   chunk.payload_owner.reset();
@@ -293,21 +329,63 @@ void AccumulateStream::AddUp(Chunk& chunk) {
   ahead_.LetGo(chunk.bytes);
   if (!chunk.result.ok()) return Fail(std::move(chunk.result));
   if (!error_.ok()) return;
-  for (uint32_t value = 0; value < kByteValues; ++value) totals_[value] += chunk.counts[value];
-  samples_ += chunk.bytes;
+  if (chunk.work != nullptr) {
+    const auto& counters = static_cast<const WholeCount&>(*chunk.work).counters();
+    if (channels_.empty()) channels_.assign(counters.size(), RowCounter(*query_));
+    for (size_t c = 0; c < channels_.size(); ++c) channels_[c].Merge(counters[c]);
+  } else if (chunk.plan.has_value()) {
+    slots_.resize(chunk.slots.size());
+    for (size_t i = 0; i < slots_.size(); ++i) slots_[i] += chunk.slots[i];
+    if (chunk.seen.has_value()) {
+      seen_.has_value() ? seen_->Merge(*chunk.seen) : void(seen_ = std::move(chunk.seen));
+    }
+  } else {
+    for (uint32_t value = 0; value < kByteValues; ++value) totals_[value] += chunk.counts[value];
+  }
+  bytes_ += chunk.bytes;
   ++chunks_added_;
   AddToReceipt(chunk.report, chunk.queue_ns, answer_.receipt);
-  if (chunk.snapshot) PushReply(/*final=*/false);
+  if (chunk.snapshot) PushReply(/*final=*/false, chunk.reply_bytes);
 }
 
-void AccumulateStream::PushReply(bool final) {
-  if (plan_ == nullptr) {  // no message came: the default spec
-    auto plan = MakePlanCached({}, service_.limits().plan);
-    if (!plan.ok()) return Refuse(plan.status());
-    plan_ = *std::move(plan);
+absl::Status AccumulateStream::MakeTotal() {
+  const uint64_t samples = bytes_ / SampleBytes(query_->sample_type);
+  answer_.rows = nullptr;
+  answer_.bins.clear();
+  if (query_->rows.has_value()) {
+    if (channels_.empty()) channels_.assign(query_->rows->channels, RowCounter(*query_));
+    answer_.rows = &columns_;
+    answer_.histogram = {};
+    answer_.histogram.samples = samples;
+    answer_.edges.clear();
+    if (query_->edges) answer_.edges = query_->binning.ComputeEdges();
+    return ColumnsOf(*query_, channels_, columns_);
+  }
+  if (absl::Status s = MakeRow(samples); !s.ok()) return s;
+  if (answer_.statistics.has_value()) SelectStatistics(*query_, *answer_.statistics);
+  if (query_->sparse) MakeSparse(answer_);
+  return absl::OkStatus();
+}
+
+absl::Status AccumulateStream::MakeRow(uint64_t samples) {
+  if (!query_->plan.has_value()) return MakeAnswer(*query_, totals_, bytes_, answer_);
+  slots_.resize(query_->counter_bytes / sizeof(uint64_t));
+  absl::Status status = MakeTypedAnswer(*query_, slots_, samples, answer_);
+  if (status.ok() && query_->statistics) {
+    if (!seen_.has_value()) seen_.emplace(*query_->plan);
+    answer_.statistics = seen_->Finish(answer_.histogram, query_->quantiles);
+  }
+  return status;
+}
+
+void AccumulateStream::PushReply(bool final, uint64_t bytes) {
+  if (query_ == nullptr) {  // no message came: the default spec
+    auto query = MakeQueryCached({}, service_.limits().query);
+    if (!query.ok()) return Refuse(query.status());
+    query_ = *std::move(query);
   }
   const TimeNs begin = service_.clock.Now();
-  if (absl::Status s = MakeAnswer(*plan_, totals_, samples_, answer_); !s.ok()) {
+  if (absl::Status s = MakeTotal(); !s.ok()) {
     service_.observer.IntegrityFailure();
     return Fail(std::move(s));
   }
@@ -316,14 +394,17 @@ void AccumulateStream::PushReply(bool final) {
   answer_.receipt.total_ns = time_.Busy(folded);
   if (state_.closed()) Answered(folded);
   grpc::ByteBuffer reply = EncodeMessage(
-      ReplyEncoder::AccumulateResponse(answer_, plan_->omit_counts, final, chunks_added_));
-  replies_.emplace_back().Swap(&reply);
+      ReplyEncoder::AccumulateResponse(answer_, query_->omit_counts, final, chunks_added_));
+  PendingReply& pending = replies_.emplace_back();
+  pending.message.Swap(&reply);
+  pending.bytes = bytes;
   service_.observer.StageFinished(Stage::kFold, answer_.receipt.batch.backend,
                                   static_cast<uint64_t>(folded - begin));
   Step(StreamEvent::kReply);
 }
 
 void AccumulateStream::OnWriteDone(bool ok) {
+  unwritten_.Written(outgoing_.bytes);
   if (!ok) Fail(absl::CancelledError("the client went away"), StreamEvent::kCancelled);
   Step(StreamEvent::kWritten);
 }

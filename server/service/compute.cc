@@ -16,7 +16,7 @@ namespace {
 class ComputeCall final : public UnaryCall, public Job, public Posted {
  public:
   ComputeCall(ServiceContext& service, Methods& methods, EventLoop& loop)
-      : UnaryCall(loop), service_(service), methods_(methods) {
+      : UnaryCall(loop), service_(service), methods_(methods), unwritten_(service.unwritten) {
     Await([&](auto... arguments) { methods.RequestCompute(arguments...); });
   }
 
@@ -59,6 +59,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   void OnCancel() override { cancelled.store(true, std::memory_order_relaxed); }
 
   void OnDone() override {
+    unwritten_.Leave();
     const TimeNs now = service_.clock.Now();
     if (status_.ok()) {
       service_.observer.StageFinished(Stage::kReply, report.backend,
@@ -77,24 +78,25 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     absl::Status status = server::Admit(
         MessageKind::kCompute, message_->fragments, service_.limits(),
         [this](uint64_t size) { return ChargeCaller(service_, caller_info_, size); },
-        message_->parsed, plan_);
+        message_->parsed, query_);
     bytes = message_->parsed.payload_bytes;
     if (!status.ok()) return status;
-    FillJob(message_->parsed, message_, *plan_, DeadlineOf(context()), *this);
+    FillJob(message_->parsed, message_, query_, DeadlineOf(context()), *this);
     caller = FairnessId(service_, context(), caller_info_);
-    return absl::OkStatus();
+    unwritten_.Begin(context(), caller);
+    return HoldReply(unwritten_, service_.unwritten, query_->reply_bytes);
   }
 
   absl::Status MakeReply() {
     Answer answer;
     if (absl::Status bad = FinishAnswer(service_.verifier, service_.clock, service_.observer,
-                                        *plan_, *this, answer, reply_at_);
+                                        *query_, *this, answer, reply_at_);
         !bad.ok()) {
       return bad;
     }
     answer.receipt.total_ns = static_cast<uint64_t>(reply_at_ - started_at_);
     grpc::ByteBuffer reply =
-        EncodeMessage(ReplyEncoder::ComputeResponse(answer, plan_->omit_counts));
+        EncodeMessage(ReplyEncoder::ComputeResponse(answer, query_->omit_counts));
     reply_.Swap(&reply);  // to assign it would be to copy it
     return absl::OkStatus();
   }
@@ -102,10 +104,10 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   // The object may be gone when it returns.
   void Send() {
     sent_at_ = service_.clock.Now();  // what follows, a caller that reads slowly can draw out
-    EchoTrace(caller_info_, context());
     if (!status_.ok()) return ReplyError(FailCall(status_, context()));
     grpc::ByteBuffer reply;  // lets go of the bytes as soon as they are sent
     reply.Swap(&reply_);
+    unwritten_.WriteBegun();
     Reply(reply);
   }
 
@@ -117,8 +119,9 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   absl::Status status_;
   Caller caller_info_;
   std::shared_ptr<ReceivedMessage> message_;
-  std::shared_ptr<const Plan> plan_;
+  std::shared_ptr<const Query> query_;
   grpc::ByteBuffer reply_;
+  UnwrittenReplies::Call unwritten_;
 };
 
 }  // namespace

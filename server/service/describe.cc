@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "server/base/thresholds.h"
+#include "server/request/codec.h"
+
 namespace histogram::server {
 namespace {
 
@@ -90,9 +93,16 @@ v1::DescribeResponse Describe(const std::string& version, const std::vector<Back
   limits->set_stream_payloads_max(transport.stream_payloads_max);
   limits->set_streams_max(transport.streams_max);
   limits->set_quantiles_max(transport.quantiles_max);
+  limits->set_rows_max(kRowsMax);
+  limits->set_reply_bytes_max(kReplyBytesMax);
+  limits->set_spec_bytes_max(kSpecBytesMax);
   for (const char* feature : {"compute", "compute_many", "accumulate", "statistics", "quantiles",
                               "edges", "error_details", "receipts"}) {
     out.add_features(feature);
+  }
+  if (std::any_of(backends.begin(), backends.end(),
+                  [](const Backend* backend) { return backend->info().counts_typed; })) {
+    for (const char* feature : {"types", "rows", "sparse"}) out.add_features(feature);
   }
   if (transport.verify_fraction > 0) out.add_features("verify");
   if (transport.reflection && transport.token_file.empty()) out.add_features("reflection");

@@ -716,5 +716,73 @@ TEST_F(BatcherTest, TheThreadHonoursTheDelay) {
   EXPECT_EQ(observer_.batches()[0].closed_by, ClosedBy::kDelay);
 }
 
+// --- Typed samples
+
+class TypedJobsTest : public BatcherFixture {
+ protected:
+  TypedJobsTest() {
+    limits_.split_bytes_min = 256 * kKiB;
+    Add({.name = "cuda:0", .counts_typed = false});
+    Add({.name = "cpu", .lanes = 4, .executes_inline = true});
+  }
+  PuppetBackend& gpu() { return puppet(0); }
+  PuppetBackend& cpu() { return puppet(1); }
+  TestJob& NewTyped(uint64_t bytes, SampleType type = SampleType::kF64) {
+    TestJob& job = NewJob(bytes);
+    job.plan = *Plan::Make(*Binning::Even(20, -1e3, 1e3), type);
+    return job;
+  }
+};
+
+TEST_F(TypedJobsTest, GoToABackendThatCountsThem) {
+  gpu().set_estimate([](const Workload&) { return 1; });
+  cpu().set_estimate([](const Workload&) { return 1'000'000; });
+  EXPECT_TRUE(batcher().counts_typed());
+  TestJob& typed = Enqueue(NewTyped(8 * kKiB));
+  TestJob& bytes = Enqueue(8 * kKiB);
+  EXPECT_EQ(cpu().held(), 1u);
+  EXPECT_EQ(gpu().held(), 1u);
+  cpu().Complete();
+  gpu().Complete();
+  EXPECT_TRUE(typed.ok());
+  EXPECT_TRUE(bytes.ok());
+}
+
+TEST_F(TypedJobsTest, ShareABatchWithTheirLikeOnly) {
+  gpu().Lose();
+  for (int i = 0; i < 4; ++i) Enqueue(kKiB);  // the lanes are busy
+  std::vector<TestJob*> jobs = {&Enqueue(NewTyped(kKiB)), &Enqueue(NewTyped(2 * kKiB)),
+                                &Enqueue(kKiB), &Enqueue(NewTyped(3 * kKiB, SampleType::kU16)),
+                                &Enqueue(NewTyped(4 * kKiB, SampleType::kU16))};
+  for (int i = 0; i < 4; ++i) cpu().Complete();
+  EXPECT_EQ(cpu().sizes(0), (std::vector<uint64_t>{kKiB, 2 * kKiB}));
+  EXPECT_EQ(cpu().sizes(1), (std::vector<uint64_t>{kKiB}));
+  EXPECT_EQ(cpu().sizes(2), (std::vector<uint64_t>{3 * kKiB, 4 * kKiB}));
+  for (int i = 0; i < 3; ++i) cpu().Complete();
+  for (const TestJob* job : jobs) EXPECT_TRUE(job->ok());
+}
+
+TEST_F(TypedJobsTest, AreCutBetweenSamples) {
+  limits_.batch_bytes_max = 100'003;  // of no whole number of samples
+  TestJob& job = Enqueue(NewTyped(kMiB));
+  while (cpu().held() > 0) {
+    EXPECT_EQ(cpu().sizes()[0] % 8, 0u);
+    cpu().Complete();
+  }
+  EXPECT_TRUE(job.ok());
+}
+
+TEST_F(TypedJobsTest, FailWhereNoBackendIsLeftThatCountsThem) {
+  TestJob& retried = Enqueue(NewTyped(kKiB));
+  cpu().Fail(absl::UnavailableError("lost"));
+  EXPECT_EQ(retried.status.code(), absl::StatusCode::kInternal);
+  cpu().Lose();
+  TestJob& job = Enqueue(NewTyped(kKiB));
+  EXPECT_EQ(job.status.code(), absl::StatusCode::kUnavailable);
+  TestJob& bytes = Enqueue(kKiB);
+  gpu().Complete();
+  EXPECT_TRUE(bytes.ok());
+}
+
 }  // namespace
 }  // namespace histogram::server

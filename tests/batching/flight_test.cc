@@ -54,7 +54,7 @@ TEST(FlightTest, PreparesWholeAndCutPieces) {
     uint64_t bytes = 0;
     for (const Fragment& fragment : flight.batch->items[i].fragments) bytes += fragment.size();
     EXPECT_EQ(bytes, sizes[i]);
-    EXPECT_EQ(flight.batch->items[i].counts, &flight.rows[i]);
+    EXPECT_EQ(flight.batch->items[i].counts.data(), flight.rows[i].data());
   }
   EXPECT_EQ(flight.batch->items[1].fragments.data(), second.fragments.data());
   second.deadline = kNever;

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -20,6 +21,8 @@
 
 #include "kernels/backend.h"
 #include "kernels/mutex.h"
+#include "kernels/plan_data.h"
+#include "kernels/reference.h"
 #include "server/base/clock.h"
 
 namespace histogram::server {
@@ -30,6 +33,7 @@ struct PuppetOptions {
   uint64_t lane_bytes = UINT64_MAX;
   uint32_t lane_payloads = UINT32_MAX;
   bool executes_inline = false;
+  bool counts_typed = true;
   const Clock* clock = nullptr;  // for held_since
 };
 
@@ -42,6 +46,7 @@ class PuppetBackend final : public Backend {
     info_.lane_bytes = options.lane_bytes;
     info_.lane_payloads = options.lane_payloads;
     info_.executes_inline = options.executes_inline;
+    info_.counts_typed = options.counts_typed;
   }
   ~PuppetBackend() override { EXPECT_EQ(held(), 0u) << info_.name << ": batches left behind"; }
 
@@ -174,7 +179,11 @@ class PuppetBackend final : public Backend {
       uint64_t item_bytes = 0;
       for (const Fragment& fragment : item.fragments) item_bytes += fragment.size();
       EXPECT_EQ(item_bytes, item.bytes);
-      EXPECT_NE(item.counts, nullptr);
+      EXPECT_EQ(item.plan.has_value(), batch.items.front().plan.has_value());
+      EXPECT_TRUE(info_.counts_typed || (!item.plan.has_value() && item.work == nullptr));
+      EXPECT_TRUE(item.work == nullptr || batch.items.size() == 1);
+      EXPECT_EQ(item.counts.size(),
+                item.plan.has_value() ? internal::SlotCount(item.plan->bin_count()) : kByteValues);
       bytes += item.bytes;
     }
     EXPECT_EQ(bytes, batch.bytes);
@@ -186,9 +195,18 @@ class PuppetBackend final : public Backend {
                     .kernel = "puppet",
                     .payloads = static_cast<uint32_t>(batch.items.size())};
     for (const BatchItem& item : batch.items) {
-      item.counts->fill(0);
+      if (item.work != nullptr) {
+        item.work->Run(item.fragments);
+        continue;
+      }
+      if (item.plan.has_value()) {
+        const auto slots = ReferenceSlots(item.fragments, item.plan->binning(), item.plan->type());
+        std::copy(slots.begin(), slots.end(), item.counts.begin());
+        continue;
+      }
+      std::fill(item.counts.begin(), item.counts.end(), 0);
       for (const Fragment& fragment : item.fragments) {
-        for (const uint8_t value : fragment) ++(*item.counts)[value];
+        for (const uint8_t value : fragment) ++item.counts[value];
       }
     }
     return absl::OkStatus();

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "kernels/mutex.h"
+#include "kernels/reference.h"
 #include "server/base/observer.h"
 #include "server/batching/job.h"
 
@@ -74,7 +75,9 @@ class TestJob : public Job {
     ++done_count;
     code = result.code();
     status = result;
-    exact = counts == payload_->counts;
+    exact = plan.has_value()
+                ? slots == ReferenceSlots(payload_->fragments, plan->binning(), plan->type())
+                : counts == payload_->counts;
     // Poisoned: from here on only a lane that hangs may read it, if it was shared.
     payload_.reset();
     fragments = {};

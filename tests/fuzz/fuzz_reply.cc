@@ -1,5 +1,6 @@
 // The reply encoder against the generated protobuf code: an answer made from the input is encoded
 // by hand and by protobuf, and the two must agree byte for byte.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -9,6 +10,7 @@
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
 #include "server/request/encode.h"
+#include "server/request/whole_count.h"
 #include "tests/fuzz/fuzz_support.h"
 
 namespace {
@@ -17,6 +19,7 @@ using histogram::Statistics;
 using histogram::server::Answer;
 using histogram::server::Receipt;
 using histogram::server::ReplyEncoder;
+using histogram::server::RowColumns;
 namespace v1 = histogram::v1;
 
 std::optional<double> TakeOptional(Input& input) {
@@ -53,13 +56,37 @@ std::string TakeName(Input& input) {
   return name;
 }
 
-Answer TakeAnswer(Input& input) {
+RowColumns TakeRows(Input& input) {
+  RowColumns rows;
+  rows.row_count = TakeNumber(input);
+  rows.bin_count = static_cast<uint32_t>(TakeNumber(input));
+  for (auto* column :
+       {&rows.counts, &rows.samples, &rows.below, &rows.above, &rows.ignored, &rows.nan}) {
+    *column = TakeList<uint64_t>(input);
+  }
+  for (auto* column :
+       {&rows.minimum, &rows.maximum, &rows.mean, &rows.standard_deviation, &rows.median,
+        &rows.mode, &rows.entropy_bits, &rows.otsu_threshold, &rows.quantiles}) {
+    *column = TakeList<double>(input);
+  }
+  return rows;
+}
+
+// `rows` outlives the answer, which points there where it has rows.
+Answer TakeAnswer(Input& input, RowColumns& rows) {
   Answer answer;
+  const uint8_t kind = input.TakeByte();
+  if (kind % 3 == 1) {
+    rows = TakeRows(input);
+    answer.rows = &rows;
+  }
+  if (kind % 3 == 2) answer.bins = TakeList<uint32_t>(input);
   answer.histogram.counts = TakeList<uint64_t>(input);
   answer.histogram.samples = TakeNumber(input);
   answer.histogram.below = TakeNumber(input);
   answer.histogram.above = TakeNumber(input);
   answer.histogram.ignored = TakeNumber(input);
+  answer.histogram.nan = TakeNumber(input);
   if (input.TakeByte() % 2 == 1) answer.statistics = TakeStatistics(input);
   answer.edges = TakeList<double>(input);
   Receipt& receipt = answer.receipt;
@@ -86,14 +113,43 @@ void FillStatistics(const Statistics& s, v1::Statistics& out) {
   out.mutable_quantiles()->Add(s.quantiles.begin(), s.quantiles.end());
 }
 
+bool AllZero(const std::vector<uint64_t>& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [](uint64_t n) { return n == 0; });
+}
+
+void FillRows(const RowColumns& rows, v1::RowAnswers& out) {
+  out.set_row_count(rows.row_count);
+  out.set_bin_count(rows.bin_count);
+  const auto add = [](const auto& column, auto* field) {
+    field->Add(column.begin(), column.end());
+  };
+  add(rows.counts, out.mutable_counts());
+  add(rows.samples, out.mutable_samples());
+  if (!AllZero(rows.below)) add(rows.below, out.mutable_below());
+  if (!AllZero(rows.above)) add(rows.above, out.mutable_above());
+  if (!AllZero(rows.ignored)) add(rows.ignored, out.mutable_ignored());
+  if (!AllZero(rows.nan)) add(rows.nan, out.mutable_nan());
+  add(rows.minimum, out.mutable_minimum());
+  add(rows.maximum, out.mutable_maximum());
+  add(rows.mean, out.mutable_mean());
+  add(rows.standard_deviation, out.mutable_standard_deviation());
+  add(rows.median, out.mutable_median());
+  add(rows.mode, out.mutable_mode());
+  add(rows.entropy_bits, out.mutable_entropy_bits());
+  add(rows.otsu_threshold, out.mutable_otsu_threshold());
+  add(rows.quantiles, out.mutable_quantiles());
+}
+
 void FillHistogram(const Answer& answer, bool omit_counts, v1::Histogram& out) {
-  if (!omit_counts) {
+  if (!omit_counts && answer.rows == nullptr) {
+    out.mutable_bins()->Add(answer.bins.begin(), answer.bins.end());
     out.mutable_counts()->Add(answer.histogram.counts.begin(), answer.histogram.counts.end());
   }
   out.set_samples(answer.histogram.samples);
   out.set_below(answer.histogram.below);
   out.set_above(answer.histogram.above);
   out.set_ignored(answer.histogram.ignored);
+  out.set_nan(answer.histogram.nan);
   if (answer.statistics.has_value()) FillStatistics(*answer.statistics, *out.mutable_statistics());
   out.mutable_edges()->Add(answer.edges.begin(), answer.edges.end());
 }
@@ -123,6 +179,7 @@ void CheckReplies(const Answer& answer, bool omit_counts, bool final, uint64_t n
   v1::ComputeResponse compute;
   FillHistogram(answer, omit_counts, *compute.mutable_histogram());
   FillReceipt(answer.receipt, *compute.mutable_receipt());
+  if (answer.rows != nullptr) FillRows(*answer.rows, *compute.mutable_rows());
   Check(ReplyEncoder::ComputeResponse(answer, omit_counts), compute);
 
   v1::ComputeManyResponse many;
@@ -133,6 +190,7 @@ void CheckReplies(const Answer& answer, bool omit_counts, bool final, uint64_t n
   v1::AccumulateResponse accumulate;
   *accumulate.mutable_histogram() = compute.histogram();
   *accumulate.mutable_receipt() = compute.receipt();
+  if (answer.rows != nullptr) *accumulate.mutable_rows() = compute.rows();
   accumulate.set_final(final);
   accumulate.set_chunks(number);
   Check(ReplyEncoder::AccumulateResponse(answer, omit_counts, final, number), accumulate);
@@ -170,6 +228,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint8_t flags = input.TakeByte();
   const uint64_t number = TakeNumber(input);
   CheckErrors(input, number);
-  CheckReplies(TakeAnswer(input), (flags & 1) != 0, (flags & 2) != 0, number);
+  RowColumns rows;
+  CheckReplies(TakeAnswer(input, rows), (flags & 1) != 0, (flags & 2) != 0, number);
   return 0;
 }

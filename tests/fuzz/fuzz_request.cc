@@ -14,16 +14,17 @@
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
 #include "server/request/codec.h"
+#include "server/request/query.h"
 #include "tests/fuzz/fuzz_support.h"
 
 namespace {
 
 using histogram::GetErrorDetail;
-using histogram::server::MakePlan;
-using histogram::server::MakePlanCached;
+using histogram::server::MakeQuery;
+using histogram::server::MakeQueryCached;
 using histogram::server::ParsedRequest;
-using histogram::server::Plan;
-using histogram::server::PlanLimits;
+using histogram::server::Query;
+using histogram::server::QueryLimits;
 namespace v1 = histogram::v1;
 
 enum class Kind : uint8_t { kCompute, kComputeMany, kAccumulate };
@@ -108,38 +109,50 @@ void CheckRefusal(const absl::Status& status) {
   FUZZ_CHECK(!status.message().empty(), status.ToString());
 }
 
-void CheckPlan(const Plan& plan, const v1::Spec& spec, const PlanLimits& limits) {
-  FUZZ_CHECK(plan.binning.bin_count() >= 1, "");
-  FUZZ_CHECK(plan.binning.bin_count() <= limits.bin_count_max, "");
+void CheckPlan(const Query& query, const v1::Spec& spec, const QueryLimits& limits) {
+  FUZZ_CHECK(query.binning.bin_count() >= 1, "");
+  FUZZ_CHECK(query.binning.bin_count() <= limits.bin_count_max, "");
   for (int value = 0; value < 256; ++value) {
-    const int32_t bin = plan.binning.bin_of(static_cast<uint8_t>(value));
+    const int32_t bin = query.binning.bin_of(static_cast<uint8_t>(value));
     FUZZ_CHECK(bin >= histogram::Binning::kIgnored, std::to_string(bin));
-    FUZZ_CHECK(bin < static_cast<int32_t>(plan.binning.bin_count()), std::to_string(bin));
+    FUZZ_CHECK(bin < static_cast<int32_t>(query.binning.bin_count()), std::to_string(bin));
   }
-  FUZZ_CHECK(plan.quantiles.size() <= limits.quantiles_max, "");
-  FUZZ_CHECK(std::equal(plan.quantiles.begin(), plan.quantiles.end(), spec.quantiles().begin(),
+  FUZZ_CHECK(query.quantiles.size() <= limits.quantiles_max, "");
+  FUZZ_CHECK(std::equal(query.quantiles.begin(), query.quantiles.end(), spec.quantiles().begin(),
                         spec.quantiles().end()),
              spec.DebugString());
-  FUZZ_CHECK(plan.statistics == (spec.statistics() || spec.quantiles_size() > 0),
+  FUZZ_CHECK(query.statistics == (spec.statistics() || spec.quantiles_size() > 0),
              spec.DebugString());
-  FUZZ_CHECK(plan.edges == (spec.edges() && plan.binning.has_edges()), spec.DebugString());
-  FUZZ_CHECK(plan.omit_counts == spec.omit_counts(), spec.DebugString());
+  FUZZ_CHECK(query.edges == (spec.edges() && query.binning.has_edges()), spec.DebugString());
+  FUZZ_CHECK(query.omit_counts == spec.omit_counts(), spec.DebugString());
+  FUZZ_CHECK(query.sparse == spec.sparse(), spec.DebugString());
+  FUZZ_CHECK(query.rows.has_value() == spec.has_rows(), spec.DebugString());
+  FUZZ_CHECK(!(query.sparse && query.rows.has_value()), spec.DebugString());
+  const int type = static_cast<int>(query.sample_type) + 1;
+  FUZZ_CHECK(type == std::max(static_cast<int>(spec.sample_type()), 1), spec.DebugString());
+  const bool typed = query.sample_type != histogram::SampleType::kU8 && !query.range_of_data;
+  FUZZ_CHECK(query.plan.has_value() == typed, spec.DebugString());
+  if (query.rows.has_value()) {
+    for (const uint64_t samples : {uint64_t{0}, uint64_t{7}, uint64_t{1} << 26}) {
+      static_cast<void>(query.rows->Stretches(samples));
+    }
+  }
 }
 
-// The same plan, or the same error, with and without the cache, the first time and the second.
-void CheckCache(std::string_view spec, const absl::StatusOr<std::shared_ptr<const Plan>>& plan,
-                const PlanLimits& limits) {
+// The same query, or the same error, with and without the cache, the first time and the second.
+void CheckCache(std::string_view spec, const absl::StatusOr<std::shared_ptr<const Query>>& query,
+                const QueryLimits& limits) {
   for (int i = 0; i < 2; ++i) {
-    const auto cached = MakePlanCached(spec, limits);
-    FUZZ_CHECK(cached.status() == plan.status(), cached.status().ToString());
-    if (!plan.ok()) continue;
-    FUZZ_CHECK((*cached)->binning.table() == (*plan)->binning.table(), "");
-    FUZZ_CHECK((*cached)->binning.bin_count() == (*plan)->binning.bin_count(), "");
-    FUZZ_CHECK((*cached)->quantiles == (*plan)->quantiles, "");
-    FUZZ_CHECK((*cached)->statistics == (*plan)->statistics, "");
-    FUZZ_CHECK((*cached)->edges == (*plan)->edges, "");
-    FUZZ_CHECK((*cached)->omit_counts == (*plan)->omit_counts, "");
-    FUZZ_CHECK((*cached)->reply_bytes == (*plan)->reply_bytes, "");
+    const auto cached = MakeQueryCached(spec, limits);
+    FUZZ_CHECK(cached.status() == query.status(), cached.status().ToString());
+    if (!query.ok()) continue;
+    FUZZ_CHECK((*cached)->binning.table() == (*query)->binning.table(), "");
+    FUZZ_CHECK((*cached)->binning.bin_count() == (*query)->binning.bin_count(), "");
+    FUZZ_CHECK((*cached)->quantiles == (*query)->quantiles, "");
+    FUZZ_CHECK((*cached)->statistics == (*query)->statistics, "");
+    FUZZ_CHECK((*cached)->edges == (*query)->edges, "");
+    FUZZ_CHECK((*cached)->omit_counts == (*query)->omit_counts, "");
+    FUZZ_CHECK((*cached)->reply_bytes == (*query)->reply_bytes, "");
   }
 }
 
@@ -183,23 +196,23 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
 
-  PlanLimits limits;
+  QueryLimits limits;
   limits.bin_count_max = 4096;
   limits.quantiles_max = 100;
-  const auto plan = MakePlan(parsed.spec, limits);
-  if (!plan.ok()) CheckRefusal(plan.status());
-  CheckCache(parsed.spec, plan, limits);
-  FUZZ_CHECK(want.parsed || !plan.ok(), "protobuf refuses what the codec took");
-  FUZZ_CHECK(!want.unknown_fields || !plan.ok(), "an unknown field was overlooked");
+  const auto query = MakeQuery(parsed.spec, limits);
+  if (!query.ok()) CheckRefusal(query.status());
+  CheckCache(parsed.spec, query, limits);
+  FUZZ_CHECK(want.parsed || !query.ok(), "protobuf refuses what the codec took");
+  FUZZ_CHECK(!want.unknown_fields || !query.ok(), "an unknown field was overlooked");
   if (!want.parsed) return 0;
 
-  // The spec may still be refused by MakePlan; what was read of the message must be right anyway.
+  // The spec may still be refused by MakeQuery; what was read of the message must be right anyway.
   v1::Spec spec;
   FUZZ_CHECK(spec.ParseFromArray(parsed.spec.data(), static_cast<int>(parsed.spec.size())), "");
   FUZZ_CHECK(spec.SerializeAsString() == want.spec.SerializeAsString(),
              spec.DebugString() + "instead of\n" + want.spec.DebugString());
   CheckPayload(parsed, message, want.payload);
   FUZZ_CHECK(parsed.snapshot == want.snapshot, "");
-  if (plan.ok()) CheckPlan(**plan, want.spec, limits);
+  if (query.ok()) CheckPlan(**query, want.spec, limits);
   return 0;
 }

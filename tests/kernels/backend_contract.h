@@ -65,8 +65,7 @@ class BatchFixture {
       payload.counts.fill(0xdeadbeefdeadbeef);
       batch->items.push_back({.fragments = payload.fragments,
                               .bytes = payload.bytes.size(),
-                              .bin_count = kByteValues,
-                              .counts = &payload.counts});
+                              .counts = absl::MakeSpan(payload.counts)});
       batch->bytes += payload.bytes.size();
     }
     return batch;

@@ -10,7 +10,7 @@ import re
 import sys
 
 SOURCES = {".h", ".hpp", ".cc", ".cpp", ".cu", ".cuh", ".inc"}
-FOLDERS = ("kernels", "server", "client")
+FOLDERS = ("kernels", "server", "client", "python")
 
 GRPC = r"(grpc|grpcpp|google/protobuf|google/rpc)/|\.pb\.h$"
 PROMETHEUS = r"(prometheus|civetweb)"
@@ -53,17 +53,22 @@ RULES = {
     ),
     "client": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/(v1/|client\.h)"),
     "client/include": (r"(?!absl/|histogram/v1/)[^/.]*[/.]", r"histogram/v1/"),
+    "python": (rf"{THIRD_PARTY}|{CUDA}", rf"python/src/|kernels/[a-z_]+\.h|{KERNELS_PUBLIC}"),
     # The command line counts local files in process, with what the library offers everybody.
     "client/cli": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/"),
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 CUDA_TEST = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*\bHISTOGRAM_CUDA\b", re.MULTILINE)
-OWN = re.compile(r"(kernels|server|client|proto|tests|bench|histogram)/")
+OWN = re.compile(r"(kernels|server|client|python|proto|tests|bench|histogram)/")
 
 
 def comment_free(text):
     return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+
+
+# What reaches past gRPC's public C++ interface; see server/rpc/grpc_internals.h.
+GRPC_INTERNALS = re.compile(r"grpc::internal|grpc_core|grpcpp/impl/(?:codegen|rpc_|proto_utils)|c_server\(\)|src/core")
 
 
 def rule_of(path):
@@ -89,6 +94,9 @@ def check_file(path, text, cuda_tests):
             yield f"{path}: {folder}/ must not include {header}"
         elif own_allowed and OWN.match(header) and not re.match(own_allowed, header):
             yield f"{path}: {folder}/ may not include {header}"
+    if path.parts[0] == "server" and path.stem != "grpc_internals":
+        for word in GRPC_INTERNALS.findall(comment_free(text)):
+            yield f"{path}: {word} belongs into server/rpc/grpc_internals.h"
     if folder == "kernels/cuda" and re.search(r"\bgetenv\b", comment_free(text)):
         yield f"{path}: kernels/cuda/ must not read the environment"
     if folder == "kernels/tuning" and re.search(r"\b(steady_clock|system_clock|clock_gettime)\b",
@@ -122,6 +130,10 @@ def self_test():
         ("kernels/tuning/x.cc", '#include "kernels/cpu/registry.h"', True),
         ("kernels/tuning/x.cc", '#include "absl/strings/str_cat.h"', False),
         ("kernels/histogram.cc", "#include <grpcpp/grpcpp.h>", True),
+        ("server/rpc/x.cc", "grpc_server_shutdown(server.c_server());", True),
+        ("server/rpc/x.cc", "#include <grpcpp/impl/rpc_method.h>", True),
+        ("server/rpc/x.cc", "#include <grpcpp/impl/server_builder_option.h>", False),
+        ("server/rpc/grpc_internals.cc", "using grpc::internal::RpcMethod;", False),
         ("kernels/histogram.cc", "#include <histogram/client.h>", True),
         ("kernels/include/histogram/x.h", "#include <histogram/result.h>", False),
         ("kernels/include/histogram/x.h", "#include <span>", False),
@@ -159,6 +171,10 @@ def self_test():
         ("client/x.cc", '#include "histogram/v1/histogram.grpc.pb.h"', False),
         ("client/cli/commands/x.cc", "#include <histogram/histogram.h>", False),
         ("client/cli/commands/x.cc", '#include "kernels/backend_factory.h"', True),
+        ("python/src/x.cc", '#include "kernels/sample.h"', False),
+        ("python/src/x.cc", "#include <nanobind/nanobind.h>", False),
+        ("python/src/x.cc", "#include <grpcpp/grpcpp.h>", True),
+        ("python/src/x.cc", '#include "server/request/codec.h"', True),
         ("client/x.cc", "#include <cstdint>", False),
         ("client/x.cc", "#include <histogram/client.h>", False),
         ("client/include/histogram/client.h", '#include "absl/status/status.h"', False),

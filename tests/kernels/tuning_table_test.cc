@@ -46,8 +46,9 @@ TuningTable Table() {
 }
 
 bool Same(const KernelChoice& a, const KernelChoice& b) {
-  return a.backend == b.backend && a.bin_count_max == b.bin_count_max && a.payload_bytes_max == b.payload_bytes_max &&
-         a.payloads_max == b.payloads_max && a.kernel == b.kernel && a.cost_ns == b.cost_ns &&
+  return a.backend == b.backend && a.bin_count_max == b.bin_count_max &&
+         a.payload_bytes_max == b.payload_bytes_max && a.payloads_max == b.payloads_max &&
+         a.kernel == b.kernel && a.cost_ns == b.cost_ns &&
          a.gigabytes_per_second == b.gigabytes_per_second;
 }
 

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/error.h"
@@ -16,13 +18,13 @@ std::vector<uint8_t> Bytes(const std::string& text) { return {text.begin(), text
 
 TEST(MakeAnswerTest, FoldsAndFillsWhatThePlanAsksFor) {
   const std::vector<uint8_t> payload = Bytes("abracadabra!");
-  Plan plan;
-  plan.binning = *Binning::Alphabet('a', 26, 6);
-  plan.statistics = true;
-  plan.quantiles = {0.5};
+  Query query;
+  query.binning = *Binning::Alphabet('a', 26, 6);
+  query.statistics = true;
+  query.quantiles = {0.5};
   Answer answer;
-  ASSERT_TRUE(MakeAnswer(plan, ReferenceCounts(payload), payload.size(), answer).ok());
-  EXPECT_EQ(answer.histogram, ReferenceHistogram(payload, plan.binning));
+  ASSERT_TRUE(MakeAnswer(query, ReferenceCounts(payload), payload.size(), answer).ok());
+  EXPECT_EQ(answer.histogram, ReferenceHistogram(payload, query.binning));
   ASSERT_TRUE(answer.statistics.has_value());
   EXPECT_EQ(answer.statistics->quantiles.size(), 1U);
   EXPECT_TRUE(answer.edges.empty());
@@ -32,29 +34,29 @@ TEST(MakeAnswerTest, ABinAValueIsAnsweredWithTheCountsThemselves) {
   const std::vector<uint8_t> payload = Bytes("abracadabra!");
   const ValueCounts values = ReferenceCounts(payload);
   Answer answer;
-  ASSERT_TRUE(MakeAnswer(Plan{}, values, payload.size(), answer).ok());
+  ASSERT_TRUE(MakeAnswer(Query{}, values, payload.size(), answer).ok());
   EXPECT_EQ(answer.counts().data(), values.data());
   EXPECT_EQ(answer.counts().size(), values.size());
   EXPECT_EQ(answer.histogram.samples, payload.size());
 
-  Plan letters;
+  Query letters;
   letters.binning = *Binning::Alphabet('a', 26, 6);
   ASSERT_TRUE(MakeAnswer(letters, values, payload.size(), answer).ok());
   EXPECT_EQ(answer.counts(), absl::MakeConstSpan(answer.histogram.counts));
   EXPECT_EQ(answer.histogram, ReferenceHistogram(payload, letters.binning));
 
-  EXPECT_FALSE(MakeAnswer(Plan{}, values, payload.size() + 1, answer).ok());
+  EXPECT_FALSE(MakeAnswer(Query{}, values, payload.size() + 1, answer).ok());
 }
 
 TEST(MakeAnswerTest, AnAnswerIsReusedCleanly) {
   const std::vector<uint8_t> payload = Bytes("xyz");
-  Plan rich;
+  Query rich;
   rich.statistics = true;
   rich.edges = true;
   Answer answer;
   ASSERT_TRUE(MakeAnswer(rich, ReferenceCounts(payload), 3, answer).ok());
   EXPECT_EQ(answer.edges.size(), 257U);
-  ASSERT_TRUE(MakeAnswer(Plan{}, ReferenceCounts(payload), 3, answer).ok());
+  ASSERT_TRUE(MakeAnswer(Query{}, ReferenceCounts(payload), 3, answer).ok());
   EXPECT_FALSE(answer.statistics.has_value());
   EXPECT_TRUE(answer.edges.empty());
 }
@@ -64,37 +66,80 @@ TEST(MakeAnswerTest, CountsThatDoNotAddUpAreNoAnswer) {
   ValueCounts counts = ReferenceCounts(payload);
   counts['c'] += 1;
   Answer answer;
-  const absl::Status status = MakeAnswer(Plan{}, counts, payload.size(), answer);
+  const absl::Status status = MakeAnswer(Query{}, counts, payload.size(), answer);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(GetErrorDetail(status).reason, "COUNT_MISMATCH");
 }
 
 // Counts that add up but are wrong: only a recount sees it.
+// A job that was counted.
+class CountedJob final : public Job {
+ public:
+  CountedJob(absl::Span<const Fragment> payload, const ValueCounts& values) {
+    fragments = payload;
+    counts = values;
+  }
+  void Done(const absl::Status& /*status*/) override {}
+};
+
 TEST(VerifierTest, FindsSwappedCounts) {
   const std::vector<uint8_t> payload = Bytes("aab");
   ValueCounts counts = ReferenceCounts(payload);
   std::swap(counts['a'], counts['b']);
   const Fragment fragment(payload);
+  const CountedJob wrong({&fragment, 1}, counts), right({&fragment, 1}, ReferenceCounts(payload));
   Verifier always(1.0);
-  EXPECT_EQ(always.Check({&fragment, 1}, counts).code(), absl::StatusCode::kInternal);
-  EXPECT_TRUE(always.Check({&fragment, 1}, ReferenceCounts(payload)).ok());
+  EXPECT_EQ(always.Check(Query{}, wrong).code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE(always.Check(Query{}, right).ok());
   Verifier never(0.0);
-  EXPECT_TRUE(never.Check({&fragment, 1}, counts).ok());
+  EXPECT_TRUE(never.Check(Query{}, wrong).ok());
+}
+
+TEST(VerifierTest, FindsSwappedCountsOfTypedSamples) {
+  const std::vector<float> samples = {0.5F, 1.5F, 1.75F, -1.0F, 9.0F, std::nanf("")};
+  const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size() * 4);
+  Query query;
+  query.sample_type = SampleType::kF32;
+  query.binning = *Binning::Even(2, 0.0, 2.0);
+  query.plan = *Plan::Make(query.binning, SampleType::kF32);
+  Verifier always(1.0);
+  CountedJob job({&fragment, 1}, ValueCounts{});
+  job.slots = {1, 2, 1, 1, 1};
+  EXPECT_TRUE(always.Check(query, job).ok());
+  job.slots = {2, 1, 1, 1, 1};
+  EXPECT_EQ(always.Check(query, job).code(), absl::StatusCode::kInternal);
 }
 
 TEST(VerifierTest, PicksTheAskedForFraction) {
   const std::vector<uint8_t> payload = Bytes("aab");
-  ValueCounts wrong{};
   const Fragment fragment(payload);
+  const CountedJob wrong({&fragment, 1}, ValueCounts{});
   for (const double fraction : {0.01, 0.25, 0.5}) {
     Verifier verifier(fraction);
     int picked = 0;
     constexpr int kPayloads = 10000;
     for (int i = 0; i < kPayloads; ++i) {
-      if (!verifier.Check({&fragment, 1}, wrong).ok()) ++picked;
+      if (!verifier.Check(Query{}, wrong).ok()) ++picked;
     }
     EXPECT_NEAR(picked, fraction * kPayloads, 5) << fraction;
   }
+}
+
+TEST(MakeTypedAnswerTest, TakesTheSlotsApart) {
+  Query query;
+  query.sample_type = SampleType::kF32;
+  query.binning = *Binning::Even(2, 0.0, 2.0);
+  query.plan = *Plan::Make(query.binning, SampleType::kF32);
+  query.edges = true;
+  const std::vector<uint64_t> slots = {4, 3, 2, 1, 5};
+  Answer answer;
+  ASSERT_TRUE(MakeTypedAnswer(query, slots, 15, answer).ok());
+  EXPECT_EQ(answer.counts(), absl::MakeConstSpan(slots).first(2));
+  EXPECT_EQ(answer.histogram.below, 2U);
+  EXPECT_EQ(answer.histogram.above, 1U);
+  EXPECT_EQ(answer.histogram.nan, 5U);
+  EXPECT_EQ(answer.edges, (std::vector<double>{0, 1, 2}));
+  EXPECT_EQ(GetErrorDetail(MakeTypedAnswer(query, slots, 14, answer)).reason, "COUNT_MISMATCH");
 }
 
 }  // namespace

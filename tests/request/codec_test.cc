@@ -10,6 +10,7 @@
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
 #include "server/request/encode.h"
+#include "server/request/query.h"
 
 namespace histogram::server {
 namespace {
@@ -118,10 +119,10 @@ TEST_P(CodecTest, EveryTruncationIsRefused) {
 INSTANTIATE_TEST_SUITE_P(Slices, CodecTest, ::testing::Values(1, 2, 3, 5, 7, 16, 1 << 20));
 
 TEST(PlanTest, AbsentSpecMeansOneBinPerValue) {
-  auto plan = MakePlan("", {});
-  ASSERT_TRUE(plan.ok());
-  EXPECT_EQ((*plan)->binning.bin_count(), 256U);
-  EXPECT_FALSE((*plan)->statistics);
+  auto query = MakeQuery("", {});
+  ASSERT_TRUE(query.ok());
+  EXPECT_EQ((*query)->binning.bin_count(), 256U);
+  EXPECT_FALSE((*query)->statistics);
 }
 
 struct BadSpec {
@@ -149,26 +150,55 @@ TEST(PlanTest, BadSpecsNameTheirField) {
       Bad("nan quantile", "BAD_QUANTILE", "spec.quantiles[0]",
           [&](v1::Spec& s) { s.add_quantiles(nan); }),
       Bad("sample type", "UNKNOWN_ENUM_VALUE", "spec.sample_type",
-          [](v1::Spec& s) { s.set_sample_type(static_cast<v1::SampleType>(9)); }),
+          [](v1::Spec& s) { s.set_sample_type(static_cast<v1::SampleType>(13)); }),
+      Bad("no binning", "BAD_BINNING", "spec.binning",
+          [](v1::Spec& s) { s.set_sample_type(v1::SAMPLE_TYPE_FLOAT32); }),
+      Bad("no range", "BAD_BINNING", "spec.binning.even",
+          [](v1::Spec& s) {
+            s.set_sample_type(v1::SAMPLE_TYPE_FLOAT32);
+            s.mutable_binning()->mutable_even()->set_bin_count(5);
+          }),
+      Bad("letters of words", "BAD_BINNING", "spec.binning.alphabet",
+          [](v1::Spec& s) {
+            s.set_sample_type(v1::SAMPLE_TYPE_UINT16);
+            s.mutable_binning()->mutable_alphabet()->set_symbol_count(5);
+          }),
       Bad("no bins", "BAD_BINNING", "spec.binning.even.bin_count",
           [](v1::Spec& s) { s.mutable_binning()->mutable_even(); }),
   };
   for (const BadSpec& bad : cases) {
-    const absl::Status status = MakePlan(bad.spec.SerializeAsString(), {}).status();
+    const absl::Status status = MakeQuery(bad.spec.SerializeAsString(), {}).status();
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << bad.name;
     EXPECT_EQ(GetErrorDetail(status).reason, bad.reason) << bad.name;
     EXPECT_EQ(GetErrorDetail(status).field, bad.field) << bad.name << ": " << status.message();
   }
 }
 
+TEST(PlanTest, TypesHaveAPlanAndBytesHaveNone) {
+  v1::Spec spec;
+  spec.mutable_binning()->mutable_even()->set_bin_count(10);
+  spec.mutable_binning()->mutable_even()->set_lower(-1);
+  spec.mutable_binning()->mutable_even()->set_upper(1);
+  for (int number = 0; number <= v1::SampleType_MAX; ++number) {
+    spec.set_sample_type(static_cast<v1::SampleType>(number));
+    const auto query = MakeQuery(spec.SerializeAsString(), {});
+    ASSERT_TRUE(query.ok()) << number << query.status();
+    EXPECT_EQ((*query)->plan.has_value(), number > 1) << number;
+    EXPECT_EQ(static_cast<int>((*query)->sample_type), std::max(number - 1, 0));
+  }
+  const auto refused = MakeQuery(spec.SerializeAsString(), {.typed = false});
+  EXPECT_EQ(GetErrorDetail(refused.status()).reason, "BAD_SAMPLE_TYPE");
+  EXPECT_EQ(GetErrorDetail(refused.status()).field, "spec.sample_type");
+}
+
 TEST(PlanTest, UnknownFieldsAreRefusedAtEachLevel) {
   const std::string unknown("\xf8\x01\x01", 3);  // field 31, varint 1
   v1::Spec spec;
-  EXPECT_EQ(GetErrorDetail(MakePlan(unknown, {}).status()).field, "spec.31");
+  EXPECT_EQ(GetErrorDetail(MakeQuery(unknown, {}).status()).field, "spec.31");
   spec.mutable_binning()->mutable_even()->set_bin_count(3);
   auto* even = spec.mutable_binning()->mutable_even();
-  even->GetReflection()->MutableUnknownFields(even)->AddVarint(31, 1);
-  EXPECT_EQ(GetErrorDetail(MakePlan(spec.SerializeAsString(), {}).status()).field,
+  v1::Binning::Even::GetReflection()->MutableUnknownFields(even)->AddVarint(31, 1);
+  EXPECT_EQ(GetErrorDetail(MakeQuery(spec.SerializeAsString(), {}).status()).field,
             "spec.binning.even.31");
 }
 
@@ -178,10 +208,10 @@ TEST(PlanTest, TheCacheTellsSpecsAndLimitsApart) {
   const std::string three = spec.SerializeAsString();
   spec.mutable_binning()->mutable_even()->set_bin_count(4);
   const std::string four = spec.SerializeAsString();
-  EXPECT_EQ((*MakePlanCached(three, {}))->binning.bin_count(), 3U);
-  EXPECT_EQ((*MakePlanCached(four, {}))->binning.bin_count(), 4U);
-  EXPECT_EQ(*MakePlanCached(three, {}), *MakePlanCached(three, {}));
-  EXPECT_FALSE(MakePlanCached(four, {.bin_count_max = 3}).ok());
+  EXPECT_EQ((*MakeQueryCached(three, {}))->binning.bin_count(), 3U);
+  EXPECT_EQ((*MakeQueryCached(four, {}))->binning.bin_count(), 4U);
+  EXPECT_EQ(*MakeQueryCached(three, {}), *MakeQueryCached(three, {}));
+  EXPECT_FALSE(MakeQueryCached(four, {.bin_count_max = 3}).ok());
 }
 
 Answer ExampleAnswer() {

@@ -76,7 +76,7 @@ BAD_SPECS = {
     "quantile nan": (pb.Spec(quantiles=[math.nan]), "BAD_QUANTILE", "spec.quantiles[0]", None),
     "quantile infinite": (pb.Spec(quantiles=[math.inf]), "BAD_QUANTILE", "spec.quantiles[0]", None),
     "quantiles, too many": (pb.Spec(quantiles=[0.5] * 1025), "TOO_MANY_QUANTILES", "spec.quantiles", 1024),
-    "sample type unknown": (pb.Spec(sample_type=2), "UNKNOWN_ENUM_VALUE", "spec.sample_type", None),
+    "sample type unknown": (pb.Spec(sample_type=13), "UNKNOWN_ENUM_VALUE", "spec.sample_type", None),
     "sample type negative": (pb.Spec(sample_type=-1), "UNKNOWN_ENUM_VALUE", "spec.sample_type", None),
 }
 

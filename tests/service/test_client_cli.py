@@ -485,6 +485,16 @@ def test_bench_counts_right_answers(run, api):
     assert done.stderr == b""
 
 
+@pytest.mark.parametrize("api", ("compute", "compute-many", "accumulate"))
+def test_bench_counts_floats(run, api):
+    document = json.loads(run("bench", "--api", api, "--duration", "0.3", "--warm-up", "0.1",
+                              "--payload-bytes", "64KiB", "--float-bins", 100, "--format", "json").stdout)
+    assert document["requests"] > 0
+    assert document["errors"] == document["wrong"] == 0
+    assert document["float_bins"] == 100
+    run("bench", "--float-bins", 10, "--payload-bytes", "10", status=2)
+
+
 def test_bench_asks_for_the_limit_first(run):
     error = check_one_line(run("bench", "--payload-bytes", "65MiB", status=1))
     assert "65MiB" in error and "67,108,864 bytes" in error

@@ -30,6 +30,7 @@ constexpr char kBenchFooter[] = R"(Examples:
   histogram-client bench                                   64 KiB, eight in flight
   histogram-client bench --payload-bytes 1MiB --connections 4 --duration 30
   histogram-client bench --api compute-many --payload-bytes 4KiB --in-flight 64
+  histogram-client bench --float-bins 2048 --payload-bytes 1MiB
   histogram-client bench --rate 1000 --format json         latencies at a given load
   histogram-client bench --server host:50051 --tls --tls-ca ca.pem
 
@@ -114,6 +115,7 @@ std::string RenderJson(const BenchOptions& options, uint64_t payload_bytes,
       {"api", options.api},
       {"payload_bytes", payload_bytes},
       {"distribution", options.distribution},
+      {"float_bins", options.float_bins},
       {"connections", options.connections},
       {"in_flight", options.in_flight},
       {"rate", options.rate},
@@ -220,6 +222,7 @@ absl::StatusOr<client::LoadOptions> MakeLoadOptions(const BenchOptions& options,
   load.warm_up_s = options.warm_up_s;
   load.payload_bytes = payload_bytes;
   load.distribution = options.distribution;
+  load.float_bins = options.float_bins;
   load.verify = !options.no_verify;
   return load;
 }
@@ -258,8 +261,16 @@ void AddBench(CLI::App& app, BenchOptions& options) {
       .add_option("--payload-bytes", options.payload,
                   "Size of a payload or chunk: 4096, 64KiB, 1MiB (default 64KiB)")
       ->type_name("BYTES");
-  command.add_option("--distribution", options.distribution, "Of the bytes (default uniform)")
-      ->check(OneOf(client::LoadDistributions()))
+  CLI::Option* const distribution =
+      command.add_option("--distribution", options.distribution, "Of the bytes (default uniform)");
+  command
+      .add_option("--float-bins", options.float_bins,
+                  "Samples of f32, normally distributed, into N even bins\n"
+                  "over -4..4; else bytes, a bin for each value")
+      ->check(WholeNumber(1, 65536))
+      ->type_name("N")
+      ->excludes(distribution);
+  distribution->check(OneOf(client::LoadDistributions()))
       ->type_name(TypeNameOf(client::LoadDistributions()));
   command.add_option("--connections", options.connections, "Connections, 1 to 1024 (default 1)")
       ->check(WholeNumber(1, 1024))

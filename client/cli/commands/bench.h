@@ -14,6 +14,7 @@ struct BenchOptions {
   std::string api = "compute";
   std::string payload = "64KiB";
   std::string distribution = "uniform";
+  uint32_t float_bins = 0;  // 0: bytes
   uint32_t connections = 1;
   uint32_t in_flight = 8;
   double rate = 0;

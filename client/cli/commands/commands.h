@@ -40,6 +40,7 @@ struct ComputeOptions {
   bool in_process = false;              // no server is asked
   std::vector<std::string> files = {};  // empty: standard input
   std::optional<uint32_t> bins = std::nullopt;
+  std::string type = {};       // of the samples; empty: u8, or as .npy files say
   std::string range = {};      // LO:HI
   std::string edges = {};      // a,b,c
   std::string alphabet = {};   // FIRST:COUNT[:PER_BIN]

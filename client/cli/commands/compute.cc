@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
+#include "client/cli/commands/samples.h"
 #include "client/cli/render/export.h"
 #include "client/cli/render/svg.h"
 #include "client/cli/render/table.h"
@@ -143,6 +144,18 @@ absl::Status CheckCompute(const ComputeOptions& options, const Environment& env,
   return absl::OkStatus();
 }
 
+// What the inputs hold, and where their bins lie.
+absl::Status FindSamples(const ComputeOptions& options, std::vector<Input>& inputs,
+                         v1::Spec& spec) {
+  if (absl::Status status = FindType(options.type, inputs, spec); !status.ok()) return status;
+  if (TypeOf(spec) == SampleType::kU8) return absl::OkStatus();
+  const std::string type(NameOf(TypeOf(spec)));
+  if (!options.alphabet.empty()) {
+    return OptionError("--alphabet", absl::StrCat("it bins bytes (u8), not ", type));
+  }
+  return FindRange(inputs, spec);
+}
+
 std::string Render(const std::vector<Report>& reports, const ComputeOptions& options,
                    std::optional<size_t> rows, const Environment& env) {
   if (options.output.format == "json") return Dump(ReportsToJson(reports));
@@ -188,11 +201,15 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
   if (absl::Status status = CheckCompute(options, env, rows); !status.ok()) {
     return UsageError(env, std::string(status.message()));
   }
-  const absl::StatusOr<v1::Spec> spec = MakeSpec(options);
+  absl::StatusOr<v1::Spec> spec = MakeSpec(options);
   if (!spec.ok()) return UsageError(env, std::string(spec.status().message()));
   std::vector<Input> inputs;
   for (const std::string& file : FilesOf(options)) {
     inputs.push_back({file == "-" ? "standard input" : file, file});
+  }
+  if (absl::Status status = FindSamples(options, inputs, *spec); !status.ok()) {
+    return absl::IsInvalidArgument(status) ? UsageError(env, std::string(status.message()))
+                                           : Fail(env, std::string(status.message()));
   }
   const Place place = {options.in_process, server};
   const auto results = CountInputs(place, *spec, inputs, env);

@@ -77,7 +77,9 @@ class ServerCounter {
   absl::StatusOr<std::string> Load(size_t i) {
     Input& input = inputs_[i];
     if (input.bytes.has_value()) return *input.bytes;
-    return ReadFile(input.path);
+    absl::StatusOr<std::string> bytes = ReadFile(input.path);
+    if (bytes.ok() && input.begin > 0) bytes->erase(0, input.begin);
+    return bytes;
   }
 
   template <typename Response>
@@ -179,7 +181,7 @@ class ServerCounter {
     if (!response.ok() && counted > 0) {
       absl::Status status(
           response.status().code(),
-          absl::StrCat(response.status().message(), ", after ", FormatCount(counted), " bytes"));
+          absl::StrCat(response.status().message(), ", after ", FormatCount(counted), " samples"));
       response.status().ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
         status.SetPayload(url, payload);
       });
@@ -228,11 +230,14 @@ std::string ExplainCount(const absl::Status& status, const Place& place) {
                              {{"spec.binning.even.bin_count", "--bins"},
                               {"spec.binning.even.lower", "--range: LO"},
                               {"spec.binning.even.upper", "--range: HI"},
+                              {"spec.binning.even: ", "--bins: "},
                               {"spec.binning.edges.edges", "--edges"},
                               {"spec.binning.alphabet.first_symbol", "--alphabet: FIRST"},
                               {"spec.binning.alphabet.symbol_count", "--alphabet: COUNT"},
                               {"spec.binning.alphabet.symbols_per_bin", "--alphabet: PER_BIN"},
-                              {"spec.quantiles", "--quantiles"}});
+                              {"spec.quantiles", "--quantiles"},
+                              {"spec.statistics", "--statistics"},
+                              {"spec.sample_type", "--type"}});
 }
 
 }  // namespace histogram::cli

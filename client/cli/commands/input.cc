@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -43,7 +44,8 @@ absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input) {
         absl::StrCat(SafeText(input.path), " is a directory; name its files"));
   }
   if (!S_ISREG(info.st_mode) || info.st_size == 0) return std::nullopt;
-  return static_cast<uint64_t>(info.st_size);
+  const auto size = static_cast<uint64_t>(info.st_size);
+  return size - std::min(size, input.begin);
 }
 
 absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input) {
@@ -51,7 +53,11 @@ absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input) {
   const int file = owned ? open(input.path.c_str(), O_RDONLY | O_CLOEXEC) : standard_input;
   if (file < 0) return CannotOpen(input.path);
   (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL);
-  return InputFile(file, owned);
+  InputFile opened(file, owned);
+  if (input.begin > 0 && lseek(file, static_cast<off_t>(input.begin), SEEK_SET) < 0) {
+    return CannotOpen(input.path);
+  }
+  return opened;
 }
 
 bool IsFed(int standard_input) {

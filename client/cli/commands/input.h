@@ -16,6 +16,7 @@ struct Input {
   std::string name;
   std::string path;                                 // of a file; "-": standard input
   std::optional<std::string> bytes = std::nullopt;  // in memory, instead of a file
+  uint64_t begin = 0;                               // in the file: what is before is not counted
 };
 
 // An input that is open for reading. Closes its file, unless that is standard input.
@@ -33,10 +34,11 @@ class InputFile {
   bool owned_;
 };
 
-// How many bytes an input has; nothing where that is not known before it is read (pipes, /proc).
+// How many bytes an input has from `begin` on; nothing where that is not known before it is read
+// (pipes, /proc).
 absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input);
 
-// REQUIRES: the input's bytes are not in memory.
+// Reading begins at `begin`. REQUIRES: the input's bytes are not in memory.
 absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input);
 
 // Whether something other than a person at a terminal feeds standard input.

@@ -1,6 +1,9 @@
 #include "client/cli/commands/local.h"
 
 #include <histogram/histogram.h>
+#include <histogram/sample_statistics.h>
+#include <histogram/typed.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -20,6 +23,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "client/cli/commands/samples.h"
 #include "client/cli/connection.h"
 #include "client/cli/render/text.h"
 
@@ -36,7 +40,10 @@ absl::StatusOr<Binning> Named(Result<Binning> binning) {
   return absl::InvalidArgumentError(absl::StrCat("spec.binning.", binning.error().message));
 }
 
-absl::StatusOr<Binning> BinningOf(const v1::Binning& binning) {
+absl::StatusOr<Binning> BinningOf(const v1::Spec& spec) {
+  const v1::Binning& binning = spec.binning();
+  // Without a range a bin of each byte; of other types the range was found before.
+  const bool of_bytes = TypeOf(spec) == SampleType::kU8;
   switch (binning.kind_case()) {
     case v1::Binning::kEven: {
       const auto& even = binning.even();
@@ -56,7 +63,7 @@ absl::StatusOr<Binning> BinningOf(const v1::Binning& binning) {
     case v1::Binning::KIND_NOT_SET:
       break;
   }
-  return Binning::Identity();
+  return of_bytes ? Binning::Identity() : Named(Binning::Even(kByteValues, -128.0, 128.0));
 }
 
 void SetStatistics(const Statistics& from, v1::Statistics& to) {
@@ -71,29 +78,11 @@ void SetStatistics(const Statistics& from, v1::Statistics& to) {
   to.mutable_quantiles()->Add(from.quantiles.begin(), from.quantiles.end());
 }
 
-v1::Histogram AnswerOf(const v1::Spec& spec, const Binning& binning, const ValueCounts& values) {
-  const Histogram folded = Fold(values, binning);
-  v1::Histogram answer;
-  answer.mutable_counts()->Add(folded.counts.begin(), folded.counts.end());
-  answer.set_samples(folded.samples);
-  answer.set_below(folded.below);
-  answer.set_above(folded.above);
-  answer.set_ignored(folded.ignored);
-  if (spec.edges()) {
-    const std::vector<double> edges = binning.ComputeEdges();
-    answer.mutable_edges()->Add(edges.begin(), edges.end());
-  }
-  if (spec.statistics() || spec.quantiles_size() > 0) {
-    const std::vector<double> quantiles(spec.quantiles().begin(), spec.quantiles().end());
-    SetStatistics(ComputeStatistics(values, binning, quantiles), *answer.mutable_statistics());
-  }
-  return answer;
-}
-
 // What was counted of one input.
 struct Tally {
   absl::Status status;
-  ValueCounts values{};
+  ValueCounts values{};            // of bytes
+  std::optional<Histogram> typed;  // of other types
   uint64_t kernel_ns = 0;
   size_t block_bytes_max = 0;
   std::set<size_t> threads;
@@ -103,6 +92,9 @@ struct Tally {
   void Add(const Tally& piece) {
     if (status.ok()) status = piece.status;
     for (size_t value = 0; value < values.size(); ++value) values[value] += piece.values[value];
+    if (piece.typed.has_value()) {
+      typed.has_value() ? Merge(*piece.typed, *typed) : void(typed = piece.typed);
+    }
     kernel_ns += piece.kernel_ns;
     block_bytes_max = std::max(block_bytes_max, piece.block_bytes_max);
     threads.insert(piece.threads.begin(), piece.threads.end());
@@ -110,22 +102,118 @@ struct Tally {
     end = std::max(end, piece.end);
   }
 
-  void Count(absl::Span<const uint8_t> block) {
+  // `plan`: null for bytes.
+  void Count(absl::Span<const uint8_t> block, const Plan* plan) {
     const absl::Time start = absl::Now();
-    const ValueCounts counts = CountValues(block);
+    if (plan != nullptr) {
+      if (!typed.has_value()) typed = EmptyHistogram(*plan);
+      AddSamples(std::as_bytes(std::span(block.data(), block.size())), *plan, *typed);
+    } else {
+      const ValueCounts counts = CountValues(block);
+      for (size_t value = 0; value < values.size(); ++value) values[value] += counts[value];
+    }
     kernel_ns +=
         static_cast<uint64_t>(std::max(absl::ToInt64Nanoseconds(absl::Now() - start), int64_t{0}));
-    for (size_t value = 0; value < values.size(); ++value) values[value] += counts[value];
     block_bytes_max = std::max(block_bytes_max, block.size());
   }
 };
 
+// A file's bytes, as long as this lives.
+class MappedFile {
+ public:
+  static absl::StatusOr<MappedFile> Open(const Input& input) {
+    const auto size = SizeOf(input);
+    if (!size.ok()) return size.status();
+    if (!size->has_value()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(SafeText(input.name),
+                       " is read once, which does not tell its median and quantiles; save it as a "
+                       "file for --statistics and --quantiles"));
+    }
+    const absl::StatusOr<InputFile> file = OpenInput(input, -1);
+    if (!file.ok()) return file.status();
+    MappedFile mapped;
+    mapped.bytes_ = **size + input.begin;
+    mapped.begin_ = input.begin;
+    mapped.memory_ = mmap(nullptr, mapped.bytes_, PROT_READ, MAP_PRIVATE, file->descriptor(), 0);
+    if (mapped.memory_ != MAP_FAILED) return mapped;
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot map ", SafeText(input.name), ": ", strerror(errno)));
+  }
+  MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
+  MappedFile& operator=(MappedFile&& other) noexcept {
+    std::swap(memory_, other.memory_);
+    std::swap(bytes_, other.bytes_);
+    std::swap(begin_, other.begin_);
+    return *this;
+  }
+  ~MappedFile() {
+    if (memory_ != MAP_FAILED) munmap(memory_, bytes_);
+  }
+
+  std::span<const std::byte> samples() const {
+    return std::span(static_cast<const std::byte*>(memory_), bytes_).subspan(begin_);
+  }
+
+ private:
+  MappedFile() = default;
+  void* memory_ = MAP_FAILED;
+  size_t bytes_ = 0, begin_ = 0;
+};
+
+// Adds what only the samples themselves tell.
+absl::Status AddStatistics(const Input& input, const Plan& plan, const Histogram& histogram,
+                           const v1::Spec& spec, v1::Histogram& answer) {
+  if (histogram.samples == 0) {
+    answer.mutable_statistics();
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<MappedFile> file = MappedFile::Open(input);
+  if (!file.ok()) return file.status();
+  const std::vector<double> quantiles(spec.quantiles().begin(), spec.quantiles().end());
+  SetStatistics(ComputeStatistics(file->samples(), plan, histogram, quantiles),
+                *answer.mutable_statistics());
+  return absl::OkStatus();
+}
+
+v1::Histogram AnswerOf(const v1::Spec& spec, const Binning& binning, const Tally& tally) {
+  Histogram folded;
+  if (tally.typed.has_value()) {
+    folded = *tally.typed;
+  } else if (TypeOf(spec) == SampleType::kU8) {
+    folded = Fold(tally.values, binning);
+  } else {  // no block came
+    folded.counts.assign(binning.bin_count(), 0);
+  }
+  v1::Histogram answer;
+  answer.mutable_counts()->Add(folded.counts.begin(), folded.counts.end());
+  answer.set_samples(folded.samples);
+  answer.set_below(folded.below);
+  answer.set_above(folded.above);
+  answer.set_ignored(folded.ignored);
+  answer.set_nan(folded.nan);
+  if (spec.edges()) {
+    const std::vector<double> edges = binning.ComputeEdges();
+    answer.mutable_edges()->Add(edges.begin(), edges.end());
+  }
+  const bool typed = TypeOf(spec) != SampleType::kU8;
+  if (!typed && (spec.statistics() || spec.quantiles_size() > 0)) {
+    const std::vector<double> quantiles(spec.quantiles().begin(), spec.quantiles().end());
+    SetStatistics(ComputeStatistics(tally.values, binning, quantiles),
+                  *answer.mutable_statistics());
+  }
+  return answer;
+}
+
 // Threads claim pieces in the inputs' order; each counts its piece block by block.
 class LocalCounter {
  public:
-  LocalCounter(const std::vector<Input>& inputs, int standard_input, absl::Time deadline,
-               Progress& progress)
+  // `plan`: null for bytes.
+  LocalCounter(const std::vector<Input>& inputs, const Plan* plan, int standard_input,
+               absl::Time deadline, Progress& progress)
       : inputs_(inputs),
+        plan_(plan),
+        block_bytes_(BlockBytes(plan)),
         standard_input_(standard_input),
         deadline_(deadline),
         progress_(progress),
@@ -175,6 +263,13 @@ class LocalCounter {
     uint64_t bytes = kToTheEnd;
   };
 
+  // Adding up a block's counters should cost little of counting it.
+  static size_t BlockBytes(const Plan* plan) {
+    if (plan == nullptr) return kBlockBytes;
+    return std::clamp<size_t>(size_t{64} * plan->bin_count() / kBlockBytes * kBlockBytes,
+                              kBlockBytes, kPieceBytes);
+  }
+
   std::optional<Piece> Claim() {
     absl::MutexLock lock(&mutex_);
     for (; at_ < inputs_.size(); NextInput()) {
@@ -223,21 +318,27 @@ class LocalCounter {
     const Input& input = inputs_[piece.input];
     for (uint64_t done = 0; done < piece.bytes;) {
       if (absl::Now() > deadline_) return absl::DeadlineExceededError("");
-      const size_t room = static_cast<size_t>(std::min<uint64_t>(kBlockBytes, piece.bytes - done));
+      const size_t room = static_cast<size_t>(std::min<uint64_t>(block_bytes_, piece.bytes - done));
       absl::string_view block;
       if (piece.file == nullptr) {
         block = absl::string_view(*input.bytes).substr(piece.offset + done, room);
       } else {
-        buffer.resize(kBlockBytes);
+        buffer.resize(block_bytes_);
         const absl::Span<char> free = absl::MakeSpan(buffer).first(room);
         const absl::StatusOr<size_t> bytes =
             piece.bytes == kToTheEnd
                 ? ReadFully(piece.file->descriptor(), free, input.name, deadline_)
-                : ReadAt(*piece.file, free, piece.offset + done, input.name);
+                : ReadAt(*piece.file, free, input.begin + piece.offset + done, input.name);
         if (!bytes.ok()) return bytes.status();
         block = absl::string_view(buffer).substr(0, *bytes);
       }
-      tally.Count({reinterpret_cast<const uint8_t*>(block.data()), block.size()});
+      if (const size_t size = plan_ == nullptr ? 1 : SampleBytes(plan_->type());
+          block.size() % size != 0) {
+        return absl::FailedPreconditionError(absl::StrCat(
+            SafeText(input.name), " ends within a sample: its bytes are no multiple of ", size,
+            ", as ", std::string(NameOf(plan_->type())), " needs"));
+      }
+      tally.Count({reinterpret_cast<const uint8_t*>(block.data()), block.size()}, plan_);
       done += block.size();
       const uint64_t all = counted_.fetch_add(block.size(), std::memory_order_relaxed);
       if (draws) progress_.Update(all + block.size());
@@ -265,6 +366,8 @@ class LocalCounter {
   }
 
   const std::vector<Input>& inputs_;
+  const Plan* const plan_;
+  const size_t block_bytes_;
   const int standard_input_;
   const absl::Time deadline_;
   Progress& progress_;
@@ -285,9 +388,17 @@ absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInProcess(const v1::Spe
                                                                    int standard_input,
                                                                    absl::Time deadline,
                                                                    Progress& progress) {
-  const absl::StatusOr<Binning> binning = BinningOf(spec.binning());
+  const absl::StatusOr<Binning> binning = BinningOf(spec);
   if (!binning.ok()) return binning.status();
-  const std::vector<Tally> tallies = LocalCounter(inputs, standard_input, deadline, progress).Run();
+  std::optional<Plan> plan;
+  if (TypeOf(spec) != SampleType::kU8) {
+    Result<Plan> made = Plan::Make(*binning, TypeOf(spec));
+    if (!made.ok()) return absl::InvalidArgumentError(made.error().message);
+    plan = *std::move(made);
+  }
+  const std::vector<Tally> tallies =
+      LocalCounter(inputs, plan.has_value() ? &*plan : nullptr, standard_input, deadline, progress)
+          .Run();
   std::vector<absl::StatusOr<Report>> results;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Tally& tally = tallies[i];
@@ -295,9 +406,18 @@ absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInProcess(const v1::Spe
       results.emplace_back(tally.status);
       continue;
     }
-    Report report = {inputs[i].name, spec, AnswerOf(spec, *binning, tally.values)};
+    Report report = {inputs[i].name, spec, AnswerOf(spec, *binning, tally)};
+    if (plan.has_value() && (spec.statistics() || spec.quantiles_size() > 0)) {
+      const absl::Status status = AddStatistics(
+          inputs[i], *plan, tally.typed.value_or(EmptyHistogram(*plan)), spec, report.histogram);
+      if (!status.ok()) {
+        results.emplace_back(status);
+        continue;
+      }
+    }
     report.receipt.set_backend("cpu");
-    report.receipt.set_kernel(std::string(KernelName(tally.block_bytes_max)));
+    report.receipt.set_kernel(
+        std::string(plan.has_value() ? KernelName(*plan) : KernelName(tally.block_bytes_max)));
     report.receipt.set_batch_payloads(1);
     report.receipt.set_kernel_ns(tally.kernel_ns);
     report.round_trip_ns = static_cast<uint64_t>(

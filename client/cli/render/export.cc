@@ -61,6 +61,7 @@ Json ReportsToJson(const std::vector<Report>& reports) {
     const v1::Histogram& histogram = report.histogram;
     Json json = {
         {"source", SafeText(report.source)},
+        {"sample_type", TypeName(report.spec)},
         {"binning", BinningKind(report.spec)},
         {"edges", EdgesOf(report)},
         {"last_edge_closed", LastEdgeClosed(report.spec)},
@@ -68,7 +69,8 @@ Json ReportsToJson(const std::vector<Report>& reports) {
         {"samples", histogram.samples()},
         {"below", histogram.below()},
         {"above", histogram.above()},
-        {"ignored", histogram.ignored()}};
+        {"ignored", histogram.ignored()},
+        {"nan", histogram.nan()}};
     if (histogram.has_statistics()) json["statistics"] = StatisticsToJson(report);
     json["receipt"] = ReceiptToJson(report);
     histograms.push_back(std::move(json));
@@ -90,6 +92,9 @@ std::string ReportsToCsv(const std::vector<Report>& reports) {
     absl::StrAppend(&csv, source, ",below,,,", report.histogram.below(), "\n");
     absl::StrAppend(&csv, source, ",above,,,", report.histogram.above(), "\n");
     absl::StrAppend(&csv, source, ",ignored,,,", report.histogram.ignored(), "\n");
+    if (report.histogram.nan() > 0) {
+      absl::StrAppend(&csv, source, ",nan,,,", report.histogram.nan(), "\n");
+    }
   }
   return csv;
 }

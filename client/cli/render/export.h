@@ -13,7 +13,7 @@ namespace histogram::cli {
 inline constexpr char kSchema[] = "histogram/v1";
 
 // {"schema": ..., "histograms": [{"source", "binning", "edges", "last_edge_closed", "counts",
-// "samples", "below", "above", "ignored", "statistics", "receipt"}, ...]}
+// "sample_type", "samples", "below", "above", "ignored", "nan", "statistics", "receipt"}, ...]}
 // The receipt's "in_process" tells counts of this process from those of a server; in process,
 // kernel_ns is the sum over its threads, and total_ns and round_trip_ns are the time from the first
 // byte read to the last one counted.

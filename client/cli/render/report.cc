@@ -12,6 +12,8 @@ namespace {
 
 bool IsPrintable(int value) { return value >= 0x20 && value < 0x7f; }
 
+bool HoldsBytes(const v1::Spec& spec) { return TypeOf(spec) == SampleType::kU8; }
+
 bool IsByte(double edge) { return edge >= 0 && edge <= 255 && edge == std::floor(edge); }
 
 std::string SymbolText(int value) {
@@ -23,7 +25,7 @@ std::string InProcessText(const Report& report, bool utf8) {
   constexpr uint64_t kRateBytesMin = uint64_t{64} << 10;  // below, starting takes the time
   std::string text = absl::StrCat(report.receipt.kernel(),
                                   " in process: ", FormatNanoseconds(report.round_trip_ns, utf8));
-  const uint64_t bytes = report.histogram.samples();
+  const uint64_t bytes = report.histogram.samples() * SampleBytes(TypeOf(report.spec));
   if (bytes >= kRateBytesMin && report.round_trip_ns > 0) {
     const double seconds = static_cast<double>(report.round_trip_ns) / 1e9;
     absl::StrAppend(&text, ", ", FormatRate(static_cast<double>(bytes) / seconds));
@@ -33,6 +35,16 @@ std::string InProcessText(const Report& report, bool utf8) {
 }
 
 }  // namespace
+
+SampleType TypeOf(const v1::Spec& spec) {
+  return static_cast<SampleType>(std::max(static_cast<int>(spec.sample_type()) - 1, 0));
+}
+
+std::string TypeName(const v1::Spec& spec) { return std::string(NameOf(TypeOf(spec))); }
+
+std::string SamplesNoun(const v1::Spec& spec) {
+  return HoldsBytes(spec) ? "bytes" : absl::StrCat(TypeName(spec), " samples");
+}
 
 std::vector<double> EdgesOf(const Report& report) {
   const auto& given = report.histogram.edges();
@@ -48,7 +60,8 @@ std::vector<double> EdgesOf(const Report& report) {
     edges.push_back(end);
     return edges;
   }
-  for (int i = 0; i <= report.histogram.counts_size(); ++i) edges.push_back(i);
+  const int first = report.spec.sample_type() == v1::SAMPLE_TYPE_INT8 ? -128 : 0;
+  for (int i = 0; i <= report.histogram.counts_size(); ++i) edges.push_back(first + i);
   return edges;
 }
 
@@ -101,13 +114,14 @@ std::string BinLabel(const Report& report, const std::vector<double>& edges, siz
   }
   const bool closed = LastEdgeClosed(report.spec) && last + 2 == edges.size();
   // A closed upper edge is a second value, unless no byte has it.
-  if (IsByte(low) && high == low + 1 && (!closed || high > 255)) {
+  if (HoldsBytes(report.spec) && IsByte(low) && high == low + 1 && (!closed || high > 255)) {
     return ValueLabel(static_cast<int>(low));
   }
   return absl::StrCat("[", FormatNumber(low), ",", FormatNumber(high), closed ? "]" : ")");
 }
 
 bool BinsAreValues(const Report& report) {
+  if (!HoldsBytes(report.spec)) return false;
   const std::vector<double> edges = EdgesOf(report);
   if (edges.size() != 257) return false;
   for (size_t bin = 0; bin < edges.size(); ++bin) {

@@ -2,6 +2,8 @@
 #ifndef HISTOGRAM_CLIENT_CLI_RENDER_REPORT_H_
 #define HISTOGRAM_CLIENT_CLI_RENDER_REPORT_H_
 
+#include <histogram/sample_type.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -27,6 +29,13 @@ std::vector<double> EdgesOf(const Report& report);
 bool LastEdgeClosed(const v1::Spec& spec);
 // What the kind of binning is called: values, even, edges, alphabet.
 std::string BinningKind(const v1::Spec& spec);
+
+// Of spec.sample_type.
+SampleType TypeOf(const v1::Spec& spec);
+// "u8", "i8" ... "f64".
+std::string TypeName(const v1::Spec& spec);
+// "bytes", or "f32 samples".
+std::string SamplesNoun(const v1::Spec& spec);
 
 // Whether each bin holds one of the 256 values.
 bool BinsAreValues(const Report& report);

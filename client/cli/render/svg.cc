@@ -288,11 +288,12 @@ Panel PanelOf(const Report& report) {
   panel.title = BaseName(report.source);
   const v1::Histogram& histogram = report.histogram;
   std::vector<std::string> facts = {
-      FormatCount(histogram.samples()) + " bytes",
+      absl::StrCat(FormatCount(histogram.samples()), " ", SamplesNoun(report.spec)),
       FormatCount(static_cast<uint64_t>(histogram.counts_size())) + " bins"};
   if (histogram.below() > 0) facts.push_back(FormatCount(histogram.below()) + " below");
   if (histogram.above() > 0) facts.push_back(FormatCount(histogram.above()) + " above");
   if (histogram.ignored() > 0) facts.push_back(FormatCount(histogram.ignored()) + " ignored");
+  if (histogram.nan() > 0) facts.push_back(FormatCount(histogram.nan()) + " NaN");
   for (std::string& text : StatisticsTexts(report)) {
     // The picture has room for the facts and a few numbers; the rest is for the other formats.
     if (facts.size() < 8) facts.push_back(std::move(text));

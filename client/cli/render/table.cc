@@ -96,6 +96,7 @@ std::vector<Line> MakeLines(const Report& report, const Layout& layout, const Te
   outside("below", histogram.below());
   outside("above", histogram.above());
   outside("ignored", histogram.ignored());
+  outside("NaN", histogram.nan());
   return lines;
 }
 
@@ -176,7 +177,7 @@ std::string RenderTable(const Report& report, const TableOptions& options) {
   const size_t columns = std::min(static_cast<size_t>(terminal.columns), kColumnsMax);
   const v1::Histogram& histogram = report.histogram;
   const std::string facts =
-      absl::StrCat(": ", FormatCount(histogram.samples()), " bytes, ",
+      absl::StrCat(": ", FormatCount(histogram.samples()), " ", SamplesNoun(report.spec), ", ",
                    FormatCount(static_cast<uint64_t>(histogram.counts_size())), " bins");
   const size_t room = columns > facts.size() + 8 ? columns - facts.size() : 8;
   std::string text = absl::StrCat(

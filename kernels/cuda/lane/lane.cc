@@ -204,7 +204,7 @@ void Lane::Finish(Batch& batch) {
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
     const uint32_t* const row = rows_.host<uint32_t>(i * kRowBytes);
-    ValueCounts& counts = *batch.items[piece.item].counts;
+    const absl::Span<uint64_t> counts = batch.items[piece.item].counts;
     if (piece.item != last_item) {
       std::copy(row, row + kByteValues, counts.begin());
       last_item = piece.item;

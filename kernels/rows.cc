@@ -1,0 +1,52 @@
+#include "kernels/rows.h"
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+
+namespace histogram {
+namespace {
+
+absl::Status BadRows(const char* field, const std::string& message, uint64_t limit) {
+  return MakeError(absl::StatusCode::kInvalidArgument, absl::StrCat(field, ": ", message),
+                   {.reason = "BAD_ROWS", .field = field, .limit = limit});
+}
+
+}  // namespace
+
+absl::StatusOr<uint64_t> RowCut::Stretches(uint64_t samples) const {
+  if (samples % channels != 0) {
+    return BadRows("spec.rows.channels",
+                   absl::StrCat(samples, " samples are no multiple of ", channels, " channels"),
+                   channels);
+  }
+  const uint64_t pixels = samples / channels;
+  switch (kind) {
+    case Kind::kOne:
+      return 1;
+    case Kind::kLengths: {
+      uint64_t left = pixels;
+      for (const uint64_t length : lengths) {
+        if (length > left) {
+          return BadRows("spec.rows.lengths",
+                         absl::StrCat("together they are more than the payload's ", pixels,
+                                      " samples of a channel"),
+                         pixels);
+        }
+        left -= length;
+      }
+      if (left > 0) {
+        return BadRows("spec.rows.lengths",
+                       absl::StrCat("together they are ", pixels - left,
+                                    " samples; the payload has ", pixels, " of a channel"),
+                       pixels);
+      }
+      return lengths.size();
+    }
+    case Kind::kWindows:
+      break;
+  }
+  if (step == 0) return pixels / window + (pixels % window != 0 ? 1 : 0);
+  return pixels < window ? 0 : (pixels - window) / step + 1;
+}
+
+}  // namespace histogram

@@ -1,0 +1,83 @@
+// How a payload is cut into rows, each with a histogram of its own.
+//
+// Sample i belongs to channel i % channels. What follows is counted in samples of one channel, and
+// each stretch of them makes a row for each channel: row = stretch * channels + channel.
+//
+// Plain data and pure functions; thread-safe.
+#ifndef HISTOGRAM_KERNELS_ROWS_H_
+#define HISTOGRAM_KERNELS_ROWS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace histogram {
+
+struct RowCut {
+  enum class Kind : uint8_t { kOne, kWindows, kLengths };
+  uint32_t channels = 1;  // > 0
+  Kind kind = Kind::kOne;
+  // kWindows: stretches of `window` samples, one beginning every `step`; 0: every `window`, and
+  // what is left over makes a shorter last one.
+  uint64_t window = 0, step = 0;
+  std::vector<uint64_t> lengths;  // kLengths: of the stretches, one after another
+
+  // How many stretches a payload of so many samples has. INVALID_ARGUMENT (reason BAD_ROWS), naming
+  // the field of the API: they do not fit the payload.
+  absl::StatusOr<uint64_t> Stretches(uint64_t samples) const;
+};
+
+// Calls visit(row, samples) for each row of a payload that Stretches takes, in order. The samples
+// lie in the payload, or in a buffer that is reused.
+template <typename Visit>
+void ForEachRow(const RowCut& cut, std::span<const std::byte> payload, size_t sample_bytes,
+                Visit&& visit) {
+  const uint64_t pixel_bytes = uint64_t{sample_bytes} * cut.channels;
+  const uint64_t pixels = payload.size() / pixel_bytes;
+  std::vector<std::byte> channel;
+  uint64_t row = 0;
+  const auto stretch = [&](uint64_t begin, uint64_t length) {
+    const auto bytes = payload.subspan(begin * pixel_bytes, length * pixel_bytes);
+    if (cut.channels == 1) return static_cast<void>(visit(row++, bytes));
+    channel.resize(length * sample_bytes);
+    for (uint32_t c = 0; c < cut.channels; ++c) {
+      for (uint64_t i = 0; i < length; ++i) {
+        std::memcpy(channel.data() + i * sample_bytes,
+                    bytes.data() + i * pixel_bytes + c * sample_bytes, sample_bytes);
+      }
+      visit(row++, std::span<const std::byte>(channel));
+    }
+  };
+  switch (cut.kind) {
+    case RowCut::Kind::kOne:
+      return stretch(0, pixels);
+    case RowCut::Kind::kLengths: {
+      uint64_t begin = 0;
+      for (const uint64_t length : cut.lengths) {
+        stretch(begin, length);
+        begin += length;
+      }
+      return;
+    }
+    case RowCut::Kind::kWindows:
+      break;
+  }
+  const uint64_t step = cut.step == 0 ? cut.window : cut.step;
+  for (uint64_t begin = 0; begin < pixels; begin += step) {
+    const uint64_t left = pixels - begin;
+    if (left >= cut.window) {
+      stretch(begin, cut.window);
+    } else if (cut.step == 0) {
+      stretch(begin, left);
+    }
+    if (left <= step) return;
+  }
+}
+
+}  // namespace histogram
+
+#endif  // HISTOGRAM_KERNELS_ROWS_H_

@@ -1,0 +1,302 @@
+#include <histogram/sample_statistics.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+#include "kernels/order_statistics.h"
+#include "kernels/plan_data.h"
+#include "kernels/sample.h"
+
+namespace histogram {
+namespace {
+
+constexpr size_t kBlock = 1024;  // samples whose mean is taken by itself
+
+// As numpy.quantile(..., method='linear') computes it. `at`: the sample at a rank, in double.
+template <typename At>
+double QuantileOf(uint64_t total, double q, const At& at) {
+  const uint64_t last = total - 1;
+  const double index = static_cast<double>(last) * std::clamp(q, 0.0, 1.0);
+  const double floor = std::floor(index);
+  if (!(floor < static_cast<double>(last))) return at(last);
+  const auto rank = static_cast<uint64_t>(floor);
+  const double a = at(rank), b = at(std::min(rank + 1, last));
+  const double fraction = index - floor;
+  return fraction < 0.5 ? a + (b - a) * fraction : b - (b - a) * (1 - fraction);
+}
+
+double EntropyBits(std::span<const uint64_t> counts, uint64_t total) {
+  double entropy = 0;
+  for (const uint64_t count : counts) {
+    const double share = static_cast<double>(count) / static_cast<double>(total);
+    if (count > 0 && count < total) entropy -= share * std::log2(share);
+  }
+  return entropy;
+}
+
+// A value and how many samples have it.
+struct Weight {
+  double value;
+  uint64_t count;
+};
+
+// The index of the last weight of the lower class, by which the variance between the two classes is
+// greatest; none with fewer than two weights. Weights ascend and are not empty.
+std::optional<size_t> OtsuSplit(std::span<const Weight> weights) {
+  long double sum = 0, total = 0;
+  for (const auto& [value, count] : weights) {
+    sum += static_cast<long double>(value) * static_cast<long double>(count);
+    total += static_cast<long double>(count);
+  }
+  std::optional<size_t> best;
+  long double greatest = -1, below = 0, sum_below = 0;
+  for (size_t i = 0; i + 1 < weights.size(); ++i) {
+    below += static_cast<long double>(weights[i].count);
+    sum_below +=
+        static_cast<long double>(weights[i].value) * static_cast<long double>(weights[i].count);
+    const long double distance = sum_below / below - (sum - sum_below) / (total - below);
+    const long double variance = below * (total - below) * distance * distance;
+    if (variance <= greatest * (1 + 1e-15L)) continue;
+    greatest = variance;
+    best = i;
+  }
+  return best;
+}
+
+// --- Types of 8 and 16 bits
+
+// The values in bins that occur, in ascending order.
+std::vector<Weight> WeightsOf(const internal::PlanData& plan, std::span<const uint64_t> patterns) {
+  std::vector<Weight> weights;
+  internal::VisitSample(plan.type, [&]<typename S>(S) {
+    if constexpr (sizeof(typename S::Bits) <= 2) {
+      const uint32_t bins = plan.binning.bin_count();
+      for (size_t p = 0; p < patterns.size(); ++p) {
+        if (patterns[p] == 0 || plan.slot_of_pattern[p] >= bins) continue;
+        const auto bits = static_cast<typename S::Bits>(p);
+        weights.push_back({static_cast<double>(S::Widen(bits)) + 0.0, patterns[p]});
+      }
+    }
+  });
+  std::sort(weights.begin(), weights.end(),
+            [](const Weight& a, const Weight& b) { return a.value < b.value; });
+  // -0.0 and 0.0 are one value.
+  for (size_t i = 1; i < weights.size(); ++i) {
+    if (weights[i].value != weights[i - 1].value) continue;
+    weights[i - 1].count += weights[i].count;
+    weights.erase(weights.begin() + static_cast<ptrdiff_t>(i));
+    break;
+  }
+  return weights;
+}
+
+void SetFromWeights(std::span<const Weight> weights, uint64_t total,
+                    std::span<const double> quantiles, Statistics& out) {
+  const auto n = static_cast<long double>(total);
+  long double sum = 0, squares = 0;
+  for (const auto& [value, count] : weights) {
+    sum += static_cast<long double>(value) * static_cast<long double>(count);
+  }
+  const long double mean = sum / n;
+  for (const auto& [value, count] : weights) {
+    const long double distance = static_cast<long double>(value) - mean;
+    squares += static_cast<long double>(count) * distance * distance;
+  }
+  out.minimum = weights.front().value;
+  out.maximum = weights.back().value;
+  out.mean = static_cast<double>(mean);
+  out.standard_deviation = static_cast<double>(std::sqrt(squares / n));
+  out.mode = std::max_element(weights.begin(), weights.end(), [](const Weight& a, const Weight& b) {
+               return a.count < b.count;
+             })->value;
+  std::vector<uint64_t> up_to;
+  for (const Weight& weight : weights) {
+    up_to.push_back((up_to.empty() ? 0 : up_to.back()) + weight.count);
+  }
+  const auto at = [&](uint64_t rank) {
+    const auto found = std::upper_bound(up_to.begin(), up_to.end(), rank);
+    return weights[static_cast<size_t>(found - up_to.begin())].value;
+  };
+  out.median = (at((total - 1) / 2) + at(total / 2)) / 2;
+  if (const auto split = OtsuSplit(weights); split.has_value()) {
+    out.otsu_threshold = weights[*split].value;
+  }
+  for (const double q : quantiles) out.quantiles.push_back(QuantileOf(total, q, at));
+}
+
+// --- Types of 32 and 64 bits
+
+// How far a sample is from the lowest one of any bin.
+template <typename C>
+double Distance(C x, C lower) {
+  if constexpr (std::is_floating_point_v<C>) {
+    return static_cast<double>(x) - static_cast<double>(lower);
+  } else {
+    using Bits = internal::KeyBits<C>;
+    return static_cast<double>(static_cast<Bits>(static_cast<Bits>(x) - static_cast<Bits>(lower)));
+  }
+}
+
+struct Moments {
+  uint64_t count = 0;
+  double mean = 0, squares = 0;
+
+  // T. Chan, G. Golub and R. LeVeque, 1979.
+  void Merge(const Moments& more) {
+    if (more.count == 0) return;
+    const auto n = static_cast<double>(count), m = static_cast<double>(more.count);
+    const double distance = more.mean - mean;
+    count += more.count;
+    mean += distance * (m / (n + m));
+    squares += more.squares + distance * distance * (n * m / (n + m));
+  }
+};
+
+// Of one block's distances.
+Moments MomentsOf(std::span<const double> distances) {
+  Moments moments;
+  moments.count = distances.size();
+  if (distances.empty()) return moments;
+  double sum = 0;
+  for (const double x : distances) sum += x;
+  moments.mean = sum / static_cast<double>(distances.size());
+  for (const double x : distances) moments.squares += (x - moments.mean) * (x - moments.mean);
+  return moments;
+}
+
+double ValueOfKey(uint64_t key, SampleType type) {
+  const uint64_t bits = internal::BitsOfKey(key, type);
+  return internal::VisitSample(type, [&]<typename S>(S) {
+    typename S::Bits sample;
+    std::memcpy(&sample, &bits, sizeof(sample));  // little-endian
+    return static_cast<double>(S::Widen(sample)) + 0.0;
+  });
+}
+
+// Median and quantiles of the samples in bins.
+void SetOrder(std::span<const std::byte> samples, const Plan& plan, const Histogram& histogram,
+              std::span<const double> quantiles, Statistics& out) {
+  uint64_t total = 0;
+  for (const uint64_t count : histogram.counts) total += count;
+  // In the order of all samples those below come first, then those in bins.
+  std::vector<uint64_t> ranks = {(total - 1) / 2, total / 2};
+  for (const double q : quantiles) {
+    const auto last = static_cast<double>(total - 1);
+    const auto rank =
+        static_cast<uint64_t>(std::min(std::floor(last * std::clamp(q, 0.0, 1.0)), last));
+    ranks.push_back(rank);
+    ranks.push_back(std::min(rank + 1, total - 1));
+  }
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  std::vector<uint64_t> of_all = ranks;
+  for (uint64_t& rank : of_all) rank += histogram.below;
+  const std::vector<uint64_t> keys = internal::KeysAtRanks(samples, plan.type(), of_all, 1);
+  const auto at = [&](uint64_t rank) {
+    const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
+    return ValueOfKey(keys[static_cast<size_t>(found - ranks.begin())], plan.type());
+  };
+  out.median = (at((total - 1) / 2) + at(total / 2)) / 2;
+  for (const double q : quantiles) out.quantiles.push_back(QuantileOf(total, q, at));
+}
+
+}  // namespace
+
+SampleStatistics::SampleStatistics(const Plan& plan) : plan_(plan) {
+  patterns_.resize(plan.data().slot_of_pattern.size());
+}
+
+void SampleStatistics::Add(std::span<const std::byte> samples) {
+  internal::VisitSample(plan_.type(), [&]<typename S>(S) {
+    using Bits = typename S::Bits;
+    using C = typename S::Compare;
+    if constexpr (sizeof(Bits) <= 2) {
+      for (size_t i = 0; i < samples.size(); i += sizeof(Bits)) {
+        ++patterns_[static_cast<std::make_unsigned_t<Bits>>(
+            internal::LoadBits<Bits>(samples.data() + i))];
+      }
+    } else {
+      const auto& bins = std::get<internal::Bins<C>>(plan_.data().bins);
+      if (bins.thresholds.empty()) return;
+      std::array<double, kBlock> distances;
+      Moments moments{count_, mean_, squares_};
+      double least = count_ > 0 ? minimum_ : HUGE_VAL, greatest = count_ > 0 ? maximum_ : -HUGE_VAL;
+      for (size_t at = 0; at < samples.size();) {
+        const size_t end = std::min(samples.size(), at + kBlock * sizeof(Bits));
+        size_t n = 0;
+        for (; at < end; at += sizeof(Bits)) {
+          const C x = S::Widen(internal::LoadBits<Bits>(samples.data() + at));
+          if (!(x >= bins.lower && x <= bins.upper)) continue;
+          distances[n++] = Distance(x, bins.lower);
+          least = std::min(least, static_cast<double>(x));
+          greatest = std::max(greatest, static_cast<double>(x));
+        }
+        moments.Merge(MomentsOf(std::span(distances).first(n)));
+      }
+      count_ = moments.count;
+      mean_ = moments.mean;
+      squares_ = moments.squares;
+      minimum_ = least;
+      maximum_ = greatest;
+    }
+  });
+}
+
+void SampleStatistics::Merge(const SampleStatistics& more) {
+  assert(patterns_.size() == more.patterns_.size());
+  for (size_t i = 0; i < patterns_.size(); ++i) patterns_[i] += more.patterns_[i];
+  if (more.count_ == 0) return;
+  minimum_ = count_ > 0 ? std::min(minimum_, more.minimum_) : more.minimum_;
+  maximum_ = count_ > 0 ? std::max(maximum_, more.maximum_) : more.maximum_;
+  Moments moments{count_, mean_, squares_};
+  moments.Merge({more.count_, more.mean_, more.squares_});
+  count_ = moments.count;
+  mean_ = moments.mean;
+  squares_ = moments.squares;
+}
+
+Statistics SampleStatistics::Finish(const Histogram& histogram,
+                                    std::span<const double> quantiles) const {
+  Statistics out;
+  uint64_t total = 0;
+  for (const uint64_t count : histogram.counts) total += count;
+  if (total == 0) return out;
+  out.entropy_bits = EntropyBits(histogram.counts, total);
+  if (!patterns_.empty()) {
+    SetFromWeights(WeightsOf(plan_.data(), patterns_), total, quantiles, out);
+    return out;
+  }
+  std::visit([&](const auto& bins) { out.mean = static_cast<double>(bins.lower) + mean_; },
+             plan_.data().bins);
+  out.standard_deviation = std::sqrt(squares_ / static_cast<double>(count_));
+  out.minimum = minimum_ + 0.0;
+  out.maximum = maximum_ + 0.0;
+  const std::vector<double> edges = plan_.binning().ComputeEdges();
+  std::vector<Weight> weights;
+  std::vector<double> upper;
+  for (size_t i = 0; i < histogram.counts.size(); ++i) {
+    if (histogram.counts[i] == 0) continue;
+    weights.push_back({edges[i] / 2 + edges[i + 1] / 2, histogram.counts[i]});
+    upper.push_back(edges[i + 1]);
+  }
+  if (const auto split = OtsuSplit(weights); split.has_value()) out.otsu_threshold = upper[*split];
+  return out;
+}
+
+Statistics ComputeStatistics(std::span<const std::byte> samples, const Plan& plan,
+                             const Histogram& histogram, std::span<const double> quantiles) {
+  SampleStatistics summary(plan);
+  summary.Add(samples);
+  Statistics out = summary.Finish(histogram, quantiles);
+  const bool narrow = SampleBytes(plan.type()) <= 2;
+  if (!narrow && out.entropy_bits.has_value()) SetOrder(samples, plan, histogram, quantiles, out);
+  return out;
+}
+
+}  // namespace histogram

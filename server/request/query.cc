@@ -1,0 +1,358 @@
+#include "server/request/query.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/str_cat.h"
+#include "histogram/v1/histogram.pb.h"
+#include "kernels/batch.h"
+#include "kernels/error.h"
+#include "server/request/codec.h"
+
+namespace histogram::server {
+namespace {
+
+// INVALID_ARGUMENT naming the first unknown field of `message`, whose path is `path`.
+absl::Status RefuseUnknown(const google::protobuf::Message& message, const char* path) {
+  const auto& unknown = message.GetReflection()->GetUnknownFields(message);
+  return unknown.empty() ? absl::OkStatus()
+                         : UnknownField(path, static_cast<uint32_t>(unknown.field(0).number()));
+}
+
+absl::Status RefuseUnknownInBinning(const v1::Binning& binning) {
+  if (absl::Status s = RefuseUnknown(binning, "spec.binning"); !s.ok()) return s;
+  switch (binning.kind_case()) {
+    case v1::Binning::kEven:
+      return RefuseUnknown(binning.even(), "spec.binning.even");
+    case v1::Binning::kEdges:
+      return RefuseUnknown(binning.edges(), "spec.binning.edges");
+    case v1::Binning::kAlphabet:
+      return RefuseUnknown(binning.alphabet(), "spec.binning.alphabet");
+    case v1::Binning::kByteTable:
+      return RefuseUnknown(binning.byte_table(), "spec.binning.byte_table");
+    case v1::Binning::KIND_NOT_SET:
+      return absl::OkStatus();
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RefuseUnknownInRows(const v1::Rows& rows) {
+  if (absl::Status s = RefuseUnknown(rows, "spec.rows"); !s.ok()) return s;
+  if (absl::Status s = RefuseUnknown(rows.windows(), "spec.rows.windows"); !s.ok()) return s;
+  return RefuseUnknown(rows.lengths(), "spec.rows.lengths");
+}
+
+// The library names a field below the spec's binning, the API one below the request.
+absl::StatusOr<Binning> OrStatus(Result<Binning> binning) {
+  if (binning.ok()) return *std::move(binning);
+  const Error& error = binning.error();
+  return MakeError(
+      absl::StatusCode::kInvalidArgument, absl::StrCat("spec.binning.", error.message),
+      {.reason = error.code == ErrorCode::kTooManyBins ? "TOO_MANY_BINS" : "BAD_BINNING",
+       .field = absl::StrCat("spec.binning.", error.field),
+       .limit = error.limit});
+}
+
+absl::Status BadBinning(const std::string& message, const char* field) {
+  return MakeError(absl::StatusCode::kInvalidArgument, absl::StrCat(field, ": ", message),
+                   {.reason = "BAD_BINNING", .field = field});
+}
+
+// The values of an integer of 8 or 16 bits, as edges; none for other types.
+struct Range {
+  double lower = 0, upper = 0;
+};
+std::optional<Range> WholeRange(SampleType type) {
+  switch (type) {
+    case SampleType::kU8:
+      return Range{0, 0x1p8};
+    case SampleType::kI8:
+      return Range{-0x1p7, 0x1p7};
+    case SampleType::kU16:
+      return Range{0, 0x1p16};
+    case SampleType::kI16:
+      return Range{-0x1p15, 0x1p15};
+    default:
+      return std::nullopt;
+  }
+}
+
+// As the API calls it.
+std::string NameInApi(SampleType type) {
+  const auto number = static_cast<v1::SampleType>(static_cast<int>(type) + 1);
+  return v1::SampleType_Name(number).substr(sizeof("SAMPLE_TYPE_") - 1);
+}
+
+absl::StatusOr<Binning> CompileEven(const v1::Binning::Even& even, SampleType type,
+                                    uint32_t bin_count_max) {
+  if (even.range_of_data()) {
+    if (even.has_lower() || even.has_upper()) {
+      return BadBinning("the data's range is asked for; lower and upper must be absent",
+                        even.has_lower() ? "spec.binning.even.lower" : "spec.binning.even.upper");
+    }
+    return OrStatus(Binning::Even(even.bin_count(), 0.0, 1.0, bin_count_max));
+  }
+  std::optional<double> lower, upper;
+  if (even.has_lower()) lower = even.lower();
+  if (even.has_upper()) upper = even.upper();
+  if (!lower.has_value() && !upper.has_value()) {
+    const std::optional<Range> whole = WholeRange(type);
+    if (!whole.has_value()) {
+      return BadBinning(
+          absl::StrCat("without lower and upper it is the sample type's whole range; ",
+                       NameInApi(type), " needs both"),
+          "spec.binning.even");
+    }
+    lower = whole->lower;
+    upper = whole->upper;
+  }
+  return OrStatus(Binning::Even(even.bin_count(), lower, upper, bin_count_max));
+}
+
+// One bin for each value.
+absl::StatusOr<Binning> BinOfEachValue(SampleType type, uint32_t bin_count_max) {
+  const std::optional<Range> whole = WholeRange(type);
+  if (!whole.has_value()) {
+    return BadBinning(absl::StrCat("absent means a bin for each value of the sample type; ",
+                                   NameInApi(type), " needs a binning"),
+                      "spec.binning");
+  }
+  const auto bins = static_cast<uint32_t>(whole->upper - whole->lower);
+  if (bins > bin_count_max) {
+    return MakeError(absl::StatusCode::kInvalidArgument,
+                     absl::StrCat("spec.binning: absent means ", bins,
+                                  " bins, more than the limit of ", bin_count_max),
+                     {.reason = "TOO_MANY_BINS", .field = "spec.binning", .limit = bin_count_max});
+  }
+  if (type == SampleType::kU8) return Binning::Identity();
+  return OrStatus(Binning::Even(bins, whole->lower, whole->upper, bin_count_max));
+}
+
+absl::StatusOr<Binning> CompileBinning(const v1::Binning& proto, SampleType type,
+                                       uint32_t bin_count_max) {
+  const bool of_bytes = type == SampleType::kU8;
+  const std::string not_bytes = absl::StrCat("it bins bytes (UINT8), not ", NameInApi(type));
+  switch (proto.kind_case()) {
+    case v1::Binning::kEven:
+      return CompileEven(proto.even(), type, bin_count_max);
+    case v1::Binning::kEdges:
+      return OrStatus(Binning::Edges(
+          absl::MakeConstSpan(proto.edges().edges().data(), proto.edges().edges().size()),
+          bin_count_max));
+    case v1::Binning::kAlphabet:
+      if (!of_bytes) return BadBinning(not_bytes, "spec.binning.alphabet");
+      return OrStatus(Binning::Alphabet(proto.alphabet().first_symbol(),
+                                        proto.alphabet().symbol_count(),
+                                        proto.alphabet().symbols_per_bin(), bin_count_max));
+    case v1::Binning::kByteTable: {
+      if (!of_bytes) return BadBinning(not_bytes, "spec.binning.byte_table");
+      const auto& table = proto.byte_table();
+      return OrStatus(Binning::ByteTable(
+          table.bin_count(),
+          absl::MakeConstSpan(table.bin_of_byte().data(), table.bin_of_byte().size()),
+          bin_count_max));
+    }
+    case v1::Binning::KIND_NOT_SET:
+      break;
+  }
+  return BinOfEachValue(type, bin_count_max);
+}
+
+absl::StatusOr<SampleType> TypeOf(const v1::Spec& spec, const QueryLimits& limits) {
+  const int number = spec.sample_type();
+  if (!v1::SampleType_IsValid(number)) {
+    return MakeError(absl::StatusCode::kInvalidArgument,
+                     absl::StrCat("spec.sample_type: ", number,
+                                  " is unknown to this server; it knows UINT8 (1) to FLOAT64 (12)"),
+                     {.reason = "UNKNOWN_ENUM_VALUE",
+                      .field = "spec.sample_type",
+                      .limit = static_cast<uint64_t>(v1::SampleType_MAX)});
+  }
+  const auto type =
+      number == v1::SAMPLE_TYPE_UNSPECIFIED ? SampleType::kU8 : static_cast<SampleType>(number - 1);
+  if (type == SampleType::kU8) return type;
+  if (!limits.typed) {
+    return MakeError(absl::StatusCode::kInvalidArgument,
+                     absl::StrCat("spec.sample_type: no backend of this server counts ",
+                                  NameInApi(type), "; they count UINT8"),
+                     {.reason = "BAD_SAMPLE_TYPE", .field = "spec.sample_type"});
+  }
+  return type;
+}
+
+absl::Status CheckQuantiles(const v1::Spec& spec, uint32_t quantiles_max) {
+  if (static_cast<uint32_t>(spec.quantiles_size()) > quantiles_max) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat("spec.quantiles: ", spec.quantiles_size(),
+                     " quantiles are more than the limit of ", quantiles_max),
+        {.reason = "TOO_MANY_QUANTILES", .field = "spec.quantiles", .limit = quantiles_max});
+  }
+  for (int i = 0; i < spec.quantiles_size(); ++i) {
+    if (!(spec.quantiles(i) >= 0 && spec.quantiles(i) <= 1)) {  // also refuses NaN
+      return MakeError(
+          absl::StatusCode::kInvalidArgument,
+          absl::StrCat("spec.quantiles[", i, "]: ", spec.quantiles(i), " is not between 0 and 1"),
+          {.reason = "BAD_QUANTILE", .field = absl::StrCat("spec.quantiles[", i, "]"), .limit = 1});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status BadRows(const char* field, const std::string& message) {
+  return MakeError(absl::StatusCode::kInvalidArgument, absl::StrCat(field, ": ", message),
+                   {.reason = "BAD_ROWS", .field = field});
+}
+
+absl::Status SetRows(const v1::Spec& spec, Query& query) {
+  if (!spec.has_rows()) return absl::OkStatus();
+  const v1::Rows& rows = spec.rows();
+  RowCut& cut = query.rows.emplace();
+  cut.channels = std::max(rows.channels(), 1U);
+  if (rows.has_windows()) {
+    cut.kind = RowCut::Kind::kWindows;
+    cut.window = rows.windows().samples();
+    cut.step = rows.windows().step();
+    if (cut.window == 0) {
+      return BadRows("spec.rows.windows.samples", "it is 0; a window has at least 1 sample");
+    }
+  } else if (rows.has_lengths()) {
+    cut.kind = RowCut::Kind::kLengths;
+    cut.lengths.assign(rows.lengths().samples().begin(), rows.lengths().samples().end());
+  }
+  if (spec.sparse()) {
+    return BadRows("spec.sparse", "the counts of rows are not sparse; leave out one of the two");
+  }
+  if (spec.quantiles_size() > 0 && SampleBytes(query.sample_type) > 2) {
+    return BadRows("spec.quantiles", absl::StrCat("rows of ", NameInApi(query.sample_type),
+                                                  " have none; those of 8 and 16 bits do"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetAnswers(const v1::Spec& spec, Query& query) {
+  query.statistics = spec.statistics() || spec.quantiles_size() > 0;
+  query.quantiles.assign(spec.quantiles().begin(), spec.quantiles().end());
+  query.edges = spec.edges() && query.binning.has_edges();
+  query.omit_counts = spec.omit_counts();
+  query.sparse = spec.sparse();
+  if (spec.statistics_only_size() > 0) query.answers = 0;
+  for (int i = 0; i < spec.statistics_only_size(); ++i) {
+    const int number = spec.statistics_only(i);
+    const std::string field = absl::StrCat("spec.statistics_only[", i, "]");
+    if (!v1::Statistic_IsValid(number) || number == v1::STATISTIC_UNSPECIFIED) {
+      return MakeError(
+          absl::StatusCode::kInvalidArgument,
+          absl::StrCat(field, ": ", number, " is no statistic that this server knows; 1 to ",
+                       static_cast<int>(v1::Statistic_MAX), " are"),
+          {.reason = "UNKNOWN_ENUM_VALUE",
+           .field = field,
+           .limit = static_cast<uint64_t>(v1::Statistic_MAX)});
+    }
+    query.answers = static_cast<uint8_t>(query.answers | 1U << (number - 1));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetPlan(Query& query) {
+  Result<Plan> plan = Plan::Make(query.binning, query.sample_type);
+  if (!plan.ok()) return OrStatus(Result<Binning>(plan.error())).status();
+  query.plan = *std::move(plan);
+  query.counter_bytes = CounterCount(query.plan) * sizeof(uint64_t);
+  return absl::OkStatus();
+}
+
+absl::Status NoBackendForWholes(const Query& query) {
+  if (query.rows.has_value()) {
+    return BadRows("spec.rows",
+                   "no backend of this server counts rows; one with a CPU backend does");
+  }
+  return BadBinning("no backend of this server finds it; one with a CPU backend does",
+                    "spec.binning.even.range_of_data");
+}
+
+// An upper bound of the encoded reply's size.
+uint64_t ReplyBytes(const Query& query) {
+  constexpr uint64_t kFixedPart = 512;  // totals, statistics, receipt, lengths
+  uint64_t bytes = kFixedPart + query.quantiles.size() * sizeof(double);
+  constexpr uint64_t kBinNumber = 5;  // of a sparse count
+  if (!query.omit_counts && !query.rows.has_value()) {
+    bytes += query.binning.bin_count() * (sizeof(uint64_t) + (query.sparse ? kBinNumber : 0));
+  }
+  if (query.edges) bytes += (uint64_t{query.binning.bin_count()} + 1) * sizeof(double);
+  return bytes;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
+                                                       const QueryLimits& limits) {
+  v1::Spec spec;
+  if (!spec.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return Malformed("spec");
+  if (absl::Status s = RefuseUnknown(spec, "spec"); !s.ok()) return s;
+  if (absl::Status s = RefuseUnknownInRows(spec.rows()); !s.ok()) return s;
+  const absl::StatusOr<SampleType> type = TypeOf(spec, limits);
+  if (!type.ok()) return type.status();
+  if (absl::Status s = RefuseUnknownInBinning(spec.binning()); !s.ok()) return s;
+  if (absl::Status s = CheckQuantiles(spec, limits.quantiles_max); !s.ok()) return s;
+  absl::StatusOr<Binning> binning = CompileBinning(spec.binning(), *type, limits.bin_count_max);
+  if (!binning.ok()) return binning.status();
+
+  auto query = std::make_shared<Query>();
+  query->sample_type = *type;
+  query->binning = *std::move(binning);
+  query->range_of_data = spec.binning().even().range_of_data();
+  if (absl::Status s = SetRows(spec, *query); !s.ok()) return s;
+  if (absl::Status s = SetAnswers(spec, *query); !s.ok()) return s;
+  if (!limits.typed && query->as_a_whole()) return NoBackendForWholes(*query);
+  if (*type != SampleType::kU8 && !query->range_of_data) {
+    if (absl::Status s = SetPlan(*query); !s.ok()) return s;
+  }
+  if (query->range_of_data) {
+    query->counter_bytes = (uint64_t{query->binning.bin_count()} + 3) * 3 * sizeof(uint64_t);
+  }
+  query->reply_bytes = ReplyBytes(*query);
+  return query;
+}
+
+absl::StatusOr<std::shared_ptr<const Query>> WithRange(const Query& query, double lower,
+                                                       double upper) {
+  auto made = std::make_shared<Query>(query);
+  absl::StatusOr<Binning> binning =
+      OrStatus(Binning::Even(query.binning.bin_count(), lower, upper, UINT32_MAX));
+  if (!binning.ok()) return binning.status();
+  made->binning = *std::move(binning);
+  made->range_of_data = false;
+  if (absl::Status s = SetPlan(*made); !s.ok()) return s;
+  return made;
+}
+
+absl::StatusOr<std::shared_ptr<const Query>> MakeQueryCached(std::string_view bytes,
+                                                             const QueryLimits& limits) {
+  // A payload's binning costs more to compile than 4 KiB cost to count; specs repeat.
+  constexpr size_t kEntries = 8;
+  constexpr size_t kKeyBytesMax = 4096;
+  struct Entry {
+    std::string key;
+    QueryLimits limits;
+    std::shared_ptr<const Query> query;
+  };
+  thread_local std::array<Entry, kEntries> cache;
+  if (bytes.size() > kKeyBytesMax) return MakeQuery(bytes, limits);
+  Entry& entry = cache[bytes.empty() ? 0 : absl::HashOf(bytes) % kEntries];
+  if (entry.query != nullptr && entry.key == bytes &&
+      entry.limits.bin_count_max == limits.bin_count_max &&
+      entry.limits.quantiles_max == limits.quantiles_max && entry.limits.typed == limits.typed) {
+    return entry.query;
+  }
+  absl::StatusOr<std::shared_ptr<const Query>> query = MakeQuery(bytes, limits);
+  if (query.ok()) entry = {std::string(bytes), limits, *query};
+  return query;
+}
+
+}  // namespace histogram::server

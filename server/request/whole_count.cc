@@ -1,0 +1,230 @@
+#include "server/request/whole_count.h"
+
+#include <histogram/histogram.h>
+#include <histogram/typed.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/error.h"
+#include "kernels/reference.h"
+#include "kernels/typed_payload.h"
+#include "server/request/call.h"
+
+namespace histogram::server {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+absl::Status NotFinite(const std::string& what) {
+  return MakeError(absl::StatusCode::kInvalidArgument,
+                   absl::StrCat("spec.binning.even.range_of_data: ", what),
+                   {.reason = "NOT_FINITE", .field = "spec.binning.even.range_of_data"});
+}
+
+}  // namespace
+
+// --- RowCounter
+
+RowCounter::RowCounter(const Query& query) : query_(&query) {
+  if (!query.plan.has_value()) return;
+  slots_.resize(CounterCount(query.plan));
+  scratch_.resize(slots_.size());
+  if (query.statistics) seen_.emplace(*query.plan);
+}
+
+void RowCounter::Add(std::span<const std::byte> samples) {
+  samples_ += samples.size() / SampleBytesOf(query_->plan);
+  const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
+  if (!query_->plan.has_value()) {
+    AddValues(fragment, values_);
+    return;
+  }
+  CountTypedPayload(*query_->plan, {&fragment, 1}, scratch_);
+  for (size_t i = 0; i < slots_.size(); ++i) slots_[i] += scratch_[i];
+  if (seen_.has_value()) seen_->Add(samples);
+}
+
+void RowCounter::Merge(const RowCounter& more) {
+  samples_ += more.samples_;
+  for (size_t v = 0; v < values_.size(); ++v) values_[v] += more.values_[v];
+  for (size_t i = 0; i < slots_.size(); ++i) slots_[i] += more.slots_[i];
+  if (seen_.has_value()) seen_->Merge(*more.seen_);
+}
+
+void RowCounter::Clear() {
+  samples_ = 0;
+  values_.fill(0);
+  std::fill(slots_.begin(), slots_.end(), 0);
+  if (seen_.has_value()) seen_.emplace(*query_->plan);
+}
+
+absl::Status RowCounter::Finish(Histogram& histogram) const {
+  Answer answer;
+  absl::Status status = query_->plan.has_value()
+                            ? MakeTypedAnswer(*query_, slots_, samples_, answer)
+                            : MakeAnswer(*query_, values_, samples_, answer);
+  if (!status.ok()) return status;
+  const absl::Span<const uint64_t> counts = answer.counts();
+  std::vector<uint64_t> own(counts.begin(), counts.end());
+  histogram = std::move(answer.histogram);
+  histogram.counts = std::move(own);
+  return absl::OkStatus();
+}
+
+Statistics RowCounter::FinishStatistics(const Histogram& histogram) const {
+  return seen_.has_value() ? seen_->Finish(histogram, query_->quantiles)
+                           : ComputeStatistics(values_, query_->binning, query_->quantiles);
+}
+
+// --- RowColumns
+
+void RowColumns::Append(const Query& query, const Histogram& histogram,
+                        const Statistics& statistics) {
+  ++row_count;
+  bin_count = query.binning.bin_count();
+  if (!query.omit_counts) {
+    counts.insert(counts.end(), histogram.counts.begin(), histogram.counts.end());
+  }
+  samples.push_back(histogram.samples);
+  below.push_back(histogram.below);
+  above.push_back(histogram.above);
+  ignored.push_back(histogram.ignored);
+  nan.push_back(histogram.nan);
+  if (!query.statistics) return;
+  const auto add = [&](bool wanted, const std::optional<double>& value,
+                       std::vector<double>& column) {
+    if (wanted) column.push_back(value.value_or(kNone));
+  };
+  add(query.wants(Answers::kMinimumMaximum), statistics.minimum, minimum);
+  add(query.wants(Answers::kMinimumMaximum), statistics.maximum, maximum);
+  add(query.wants(Answers::kMeanDeviation), statistics.mean, mean);
+  add(query.wants(Answers::kMeanDeviation), statistics.standard_deviation, standard_deviation);
+  add(query.wants(Answers::kMedian), statistics.median, median);
+  add(query.wants(Answers::kMode), statistics.mode, mode);
+  add(query.wants(Answers::kEntropy), statistics.entropy_bits, entropy_bits);
+  add(query.wants(Answers::kOtsu), statistics.otsu_threshold, otsu_threshold);
+  for (size_t i = 0; i < query.quantiles.size(); ++i) {
+    quantiles.push_back(i < statistics.quantiles.size() ? statistics.quantiles[i] : kNone);
+  }
+}
+
+uint64_t RowReplyBytes(const Query& query, uint64_t rows) {
+  constexpr uint64_t kVarintMax = 10, kColumns = 5, kStatistics = 8;
+  uint64_t bytes = kColumns * kVarintMax + kStatistics * sizeof(double) +
+                   query.quantiles.size() * sizeof(double);
+  if (!query.omit_counts) bytes += uint64_t{query.binning.bin_count()} * kVarintMax;
+  return rows > std::numeric_limits<uint64_t>::max() / bytes ? std::numeric_limits<uint64_t>::max()
+                                                             : rows * bytes;
+}
+
+absl::Status ColumnsOf(const Query& query, absl::Span<const RowCounter> counters,
+                       RowColumns& columns) {
+  columns = {};
+  columns.bin_count = query.binning.bin_count();
+  Histogram histogram;
+  for (const RowCounter& counter : counters) {
+    if (absl::Status s = counter.Finish(histogram); !s.ok()) return s;
+    columns.Append(query, histogram,
+                   query.statistics ? counter.FinishStatistics(histogram) : Statistics{});
+  }
+  return absl::OkStatus();
+}
+
+// --- WholeCount
+
+void WholeCount::Run(absl::Span<const Fragment> payload) {
+  std::string storage;
+  const std::span<const std::byte> samples = InOnePiece(payload, storage);
+  status_ = absl::OkStatus();
+  if (query_->range_of_data) status_ = FindRange(samples);
+  if (!status_.ok()) return;
+  if (query_->rows.has_value()) {
+    status_ = CountRows(samples);
+    return;
+  }
+  slots_.resize(CounterCount(query_->plan));
+  CountTypedPayload(*query_->plan, payload, slots_);
+}
+
+std::string WholeCount::kernel() const {
+  return std::string(query_->plan.has_value() ? KernelName(*query_->plan) : KernelName(0));
+}
+
+absl::Status WholeCount::FindRange(std::span<const std::byte> samples) {
+  const std::optional<Extent> extent = FindExtent(samples, query_->sample_type);
+  const bool finite = extent.has_value() ? extent->finite : samples.empty();
+  if (!finite) return NotFinite("the payload has samples that are not finite");
+  double lower = 0, upper = 1;
+  if (extent.has_value()) {
+    lower = extent->least;
+    upper = extent->greatest;
+    if (lower == upper) {
+      lower -= 0.5;
+      upper += 0.5;
+    }
+  }
+  absl::StatusOr<std::shared_ptr<const Query>> made = WithRange(*query_, lower, upper);
+  if (!made.ok()) return made.status();
+  query_ = *std::move(made);
+  return absl::OkStatus();
+}
+
+absl::Status WholeCount::CountRows(std::span<const std::byte> samples) {
+  rows_ = {};
+  rows_.bin_count = query_->binning.bin_count();
+  const size_t sample_bytes = SampleBytes(query_->sample_type);
+  if (adds_up_) {
+    counters_.assign(query_->rows->channels, RowCounter(*query_));
+    ForEachRow(*query_->rows, samples, sample_bytes,
+               [&](uint64_t row, std::span<const std::byte> part) { counters_[row].Add(part); });
+    return absl::OkStatus();
+  }
+  RowCounter counter(*query_);
+  Histogram histogram;
+  absl::Status status;
+  ForEachRow(*query_->rows, samples, sample_bytes, [&](uint64_t, std::span<const std::byte> row) {
+    if (!status.ok()) return;
+    counter.Clear();
+    counter.Add(row);
+    status = counter.Finish(histogram);
+    if (!status.ok()) return;
+    rows_.Append(*query_, histogram,
+                 query_->statistics ? counter.FinishStatistics(histogram) : Statistics{});
+  });
+  return status;
+}
+
+absl::Status WholeCount::Recount(absl::Span<const Fragment> payload) const {
+  const auto mismatch = [](uint64_t row) {
+    return MakeError(absl::StatusCode::kInternal,
+                     absl::StrCat("row ", row, " was counted differently by a second kernel; the ",
+                                  "answer is withheld"),
+                     {.reason = "COUNT_MISMATCH"});
+  };
+  const auto plain = [&](std::span<const std::byte> samples) -> std::vector<uint64_t> {
+    const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
+    if (query_->plan.has_value()) {
+      return ReferenceSlots({&fragment, 1}, query_->binning, query_->sample_type);
+    }
+    return ReferenceHistogram(fragment, query_->binning).counts;
+  };
+  std::string storage;
+  const std::span<const std::byte> samples = InOnePiece(payload, storage);
+  if (!query_->rows.has_value()) return plain(samples) == slots_ ? absl::OkStatus() : mismatch(0);
+  if (rows_.counts.empty()) return absl::OkStatus();
+  absl::Status status;
+  ForEachRow(*query_->rows, samples, SampleBytes(query_->sample_type),
+             [&](uint64_t row, std::span<const std::byte> part) {
+               const std::vector<uint64_t> counts = plain(part);
+               const auto have =
+                   rows_.counts.begin() + static_cast<ptrdiff_t>(row * rows_.bin_count);
+               if (!std::equal(have, have + rows_.bin_count, counts.begin()))
+                 status = mismatch(row);
+             });
+  return status;
+}
+
+}  // namespace histogram::server

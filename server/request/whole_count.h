@@ -1,0 +1,102 @@
+// Counting a payload as a whole: in rows, or into bins over the range of its own samples.
+#ifndef HISTOGRAM_SERVER_REQUEST_WHOLE_COUNT_H_
+#define HISTOGRAM_SERVER_REQUEST_WHOLE_COUNT_H_
+
+#include <histogram/sample_statistics.h>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "kernels/payload_work.h"
+#include "server/request/query.h"
+
+namespace histogram::server {
+
+// What was counted of one row. Adds up over parts of the row. Not thread-safe.
+class RowCounter {
+ public:
+  // The query has no range_of_data.
+  explicit RowCounter(const Query& query);
+
+  // A whole number of samples.
+  void Add(std::span<const std::byte> samples);
+  void Merge(const RowCounter& more);
+  // The counts; their sum is checked against what was added: INTERNAL (reason COUNT_MISMATCH).
+  absl::Status Finish(Histogram& histogram) const;
+  // All but the order of samples of 32 and 64 bits. REQUIRES: the query asks for statistics;
+  // `histogram` is that of Finish.
+  Statistics FinishStatistics(const Histogram& histogram) const;
+  void Clear();
+
+ private:
+  const Query* query_;
+  uint64_t samples_ = 0;
+  ValueCounts values_{};                   // of bytes
+  std::vector<uint64_t> slots_, scratch_;  // of other types
+  std::optional<SampleStatistics> seen_;   // likewise, where statistics are asked for
+};
+
+// The answers to all rows, as columns: entry r is of row r (histogram.v1.RowAnswers).
+struct RowColumns {
+  uint64_t row_count = 0;
+  uint32_t bin_count = 0;
+  std::vector<uint64_t> counts;  // row by row; empty where they are left out
+  std::vector<uint64_t> samples, below, above, ignored, nan;
+  // Of statistics, NaN where a row has none; empty where they are not asked for.
+  std::vector<double> minimum, maximum, mean, standard_deviation, median, mode, entropy_bits,
+      otsu_threshold, quantiles;
+
+  // One more row.
+  void Append(const Query& query, const Histogram& histogram, const Statistics& statistics);
+};
+
+// The columns of rows that were added up.
+absl::Status ColumnsOf(const Query& query, absl::Span<const RowCounter> counters,
+                       RowColumns& columns);
+
+// At most so many bytes does a reply take for so many rows.
+uint64_t RowReplyBytes(const Query& query, uint64_t rows);
+
+// Runs on a backend's thread; afterwards the call looks at the outcome.
+class WholeCount final : public PayloadWork {
+ public:
+  // `adds_up`: a part of a payload, each of whose rows is a channel; rows() stays empty, and
+  // counters() are to be merged.
+  WholeCount(std::shared_ptr<const Query> query, bool adds_up)
+      : query_(std::move(query)), adds_up_(adds_up) {}
+
+  void Run(absl::Span<const Fragment> payload) override;
+  std::string kernel() const override;
+
+  // --- After Run.
+  // INVALID_ARGUMENT (reason NOT_FINITE, BAD_BINNING), or INTERNAL (reason COUNT_MISMATCH).
+  const absl::Status& status() const { return status_; }
+  // The query, with the plan of the data's range.
+  const Query& query() const { return *query_; }
+  const RowColumns& rows() const { return rows_; }             // where the query has rows
+  absl::Span<const uint64_t> slots() const { return slots_; }  // else
+  const std::vector<RowCounter>& counters() const { return counters_; }
+  // Counts once more by plain loops: INTERNAL (reason COUNT_MISMATCH) where that differs.
+  absl::Status Recount(absl::Span<const Fragment> payload) const;
+
+ private:
+  absl::Status FindRange(std::span<const std::byte> samples);
+  absl::Status CountRows(std::span<const std::byte> samples);
+
+  std::shared_ptr<const Query> query_;
+  const bool adds_up_;
+  absl::Status status_ = absl::UnknownError("not counted");
+  RowColumns rows_;
+  std::vector<RowCounter> counters_;
+  std::vector<uint64_t> slots_;
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_REQUEST_WHOLE_COUNT_H_

@@ -1,0 +1,157 @@
+"""The command line and typed samples: raw files and .npy files, in process and by a server."""
+
+import json
+import subprocess
+
+import numpy as np
+import pytest
+
+from harness.server import SANITIZER_OUTPUT, clean_environment
+
+TYPES = {"u8": "u1", "i8": "i1", "u16": "u2", "i16": "i2", "u32": "u4", "i32": "i4", "u64": "u8",
+         "i64": "i8", "f16": "f2", "f32": "f4", "f64": "f8"}
+
+
+@pytest.fixture
+def count(client_bin):
+    """Counts in process; the answer, or what it says where it fails."""
+    def run(*arguments, status=0, stdin=b""):
+        done = subprocess.run([client_bin, "count", *map(str, arguments)], capture_output=True,
+                              input=stdin, timeout=60, env=clean_environment(NO_COLOR="1"), check=False)
+        error = done.stderr.decode(errors="replace")
+        assert not SANITIZER_OUTPUT.search(error), error
+        assert done.returncode == status, (done.returncode, error)
+        if status != 0:
+            return error
+        [answer] = json.loads(done.stdout)["histograms"] if "json" in arguments else [done.stdout]
+        return answer
+    return run
+
+
+def samples_of(name, count=50_000):
+    rng = np.random.default_rng(7)
+    dtype = np.dtype("<" + TYPES[name])
+    values = rng.normal(40, 30, count)
+    if dtype.kind == "u":
+        values = np.abs(values)
+    samples = np.clip(values, -120, 250 if dtype.kind != "i" else 120).astype(dtype)
+    if dtype.kind == "f":
+        samples[::1000] = np.nan
+        samples[1::1000] = np.inf
+    return samples
+
+
+def check(answer, samples, edges):
+    numbers = samples.astype(np.float64)
+    numbers = numbers[~np.isnan(numbers)]
+    counts, _ = np.histogram(numbers[np.isfinite(numbers)], edges)
+    assert answer["counts"] == counts.tolist()
+    assert answer["edges"] == list(edges)
+    assert answer["samples"] == samples.size
+    assert answer["nan"] == samples.size - numbers.size
+    assert answer["above"] == int((numbers > edges[-1]).sum())
+    assert answer["below"] == int((numbers < edges[0]).sum())
+
+
+@pytest.mark.parametrize("where", ("in process", "by a server"))
+@pytest.mark.parametrize("name", TYPES)
+def test_raw_files_and_arrays(count, server, tmp_path, name, where):
+    samples = samples_of(name)
+    raw, array = tmp_path / "samples.raw", tmp_path / "samples.npy"
+    samples.tofile(raw)
+    np.save(array, samples.reshape(100, -1).T)  # in Fortran's order
+    place = () if where == "in process" else ("--server", server.address)
+    edges = np.linspace(-3.5, 77.25, 38)
+    for file, options in ((raw, ("--type", name)), (array, ())):
+        answer = count(file, *options, "--bins", 37, "--range", "-3.5:77.25", "--format", "json", *place)
+        assert answer["sample_type"] == name
+        check(answer, samples, edges)
+    listed = [-1.5, 0.1, 2, 40, 99.9]
+    answer = count(array, "--edges", ",".join(map(str, listed)), "--format", "json", *place)
+    check(answer, samples, np.array(listed))
+
+
+@pytest.mark.parametrize("name", ("i16", "u64", "f16", "f32", "f64"))
+def test_without_a_range_it_is_that_of_the_data(count, tmp_path, name):
+    samples = samples_of(name)
+    np.save(tmp_path / "a.npy", samples)
+    numbers = samples.astype(np.float64)
+    finite = numbers[np.isfinite(numbers)]
+    for options, bins in (((), 256), (("--bins", 11), 11)):
+        answer = count(tmp_path / "a.npy", *options, "--format", "json")
+        check(answer, samples, np.linspace(finite.min(), finite.max(), bins + 1))
+
+
+def test_equal_samples_and_none(count, tmp_path):
+    np.save(tmp_path / "equal.npy", np.full(9, 7.0))
+    answer = count(tmp_path / "equal.npy", "--bins", 4, "--format", "json")
+    assert (answer["edges"][0], answer["edges"][-1], answer["counts"]) == (6.5, 7.5, [0, 0, 9, 0])
+    np.save(tmp_path / "none.npy", np.zeros(0))
+    answer = count(tmp_path / "none.npy", "--bins", 4, "--format", "json")
+    assert (answer["edges"][0], answer["edges"][-1], answer["samples"]) == (0, 1, 0)
+
+
+@pytest.mark.parametrize("where", ("in process", "by a server"))
+@pytest.mark.parametrize("name", ("i8", "u16", "f16", "u32", "i64", "f32", "f64"))
+def test_statistics(count, server, tmp_path, name, where):
+    samples = samples_of(name)
+    np.save(tmp_path / "a.npy", samples)
+    place = () if where == "in process" else ("--server", server.address)
+    answer = count(tmp_path / "a.npy", "--bins", 9, "--range", "-10:90", "--statistics", "--quantiles",
+                   "0.1,0.9", "--format", "json", *place)
+    values = samples.astype(np.float64)
+    binned = values[(values >= -10) & (values <= 90)]
+    statistics = answer["statistics"]
+    assert (statistics["minimum"], statistics["maximum"]) == (binned.min(), binned.max())
+    assert statistics["median"] == np.median(binned)
+    assert abs(statistics["mean"] - binned.mean()) < 1e-10
+    assert abs(statistics["standard_deviation"] - binned.std()) < 1e-10
+    assert statistics["quantiles"] == np.quantile(binned, [0.1, 0.9]).tolist()
+
+
+def test_truth_values_are_bytes(count, tmp_path):
+    np.save(tmp_path / "truth.npy", np.array([True, False, True]))
+    answer = count(tmp_path / "truth.npy", "--format", "json")
+    assert (answer["sample_type"], answer["counts"][:3]) == ("u8", [1, 2, 0])
+
+
+def test_pipes_and_the_table(count):
+    samples = samples_of("f32", 1000)
+    answer = count("-", "--type", "f32", "--bins", 5, "--range", "0:100", "--format", "json",
+                   stdin=samples.tobytes())
+    check(answer, samples, np.linspace(0, 100, 6))
+    table = count("-", "--type", "f32", "--bins", 5, "--range", "0:100", stdin=samples.tobytes()).decode()
+    assert "1,000 f32 samples, 5 bins" in table
+    assert "NaN" in table
+
+
+def test_what_is_not_counted_is_said(count, tmp_path):
+    samples = samples_of("f32", 100)
+    files = {
+        "big.npy": (samples.astype(">f4"), "big-endian"),
+        "complex.npy": (samples.astype(complex), "c16"),
+        "records.npy": (np.zeros(3, dtype=[("x", "f4")]), "records"),
+        "text.npy": (np.array(["a", "bc"]), "U2"),
+    }
+    for name, (array, said) in files.items():
+        np.save(tmp_path / name, array)
+        error = count(tmp_path / name, status=2)
+        assert name in error and said in error
+    np.save(tmp_path / "good.npy", samples)
+    whole = (tmp_path / "good.npy").read_bytes()
+    for name, data, said in (("cut.npy", whole[:-5], "400 bytes"), ("head.npy", whole[:50], "cut off"),
+                             ("long.npy", whole + b"x", "401"), ("empty.npy", b"", "empty"),
+                             ("other.npy", b"hello world", "does not begin")):
+        (tmp_path / name).write_bytes(data)
+        error = count(tmp_path / name, status=2)
+        assert name in error and said in error
+    assert "f32" in count(tmp_path / "good.npy", "--type", "f64", status=2)
+    np.save(tmp_path / "other_type.npy", samples.astype(np.float64))
+    error = count(tmp_path / "good.npy", tmp_path / "other_type.npy", status=2)
+    assert "f64" in error and "good.npy" in error
+    assert "--range" in count("-", "--type", "f32", stdin=b"", status=2)
+    assert "--alphabet" in count(tmp_path / "good.npy", "--alphabet", "a:26", status=2)
+    assert "read once" in count("-", "--type", "f32", "--bins", 2, "--range", "0:1", "--statistics",
+                                stdin=bytes(8), status=1)
+    assert "ends within a sample" in count("-", "--type", "f32", "--bins", 2, "--range", "0:1",
+                                           stdin=bytes(10), status=1)

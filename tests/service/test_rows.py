@@ -1,0 +1,280 @@
+"""Rows, sparse answers, the data's own range and chosen statistics, against numpy."""
+
+import grpc
+import numpy as np
+import pytest
+
+from harness import specs
+from harness.api import Client, expect_error, pb
+from harness.specs import random_bytes
+
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+TYPES = {"u8": (pb.SAMPLE_TYPE_UINT8, np.uint8), "u16": (pb.SAMPLE_TYPE_UINT16, np.uint16),
+         "i32": (pb.SAMPLE_TYPE_INT32, np.int32), "f32": (pb.SAMPLE_TYPE_FLOAT32, np.float32),
+         "f64": (pb.SAMPLE_TYPE_FLOAT64, np.float64)}
+EDGES = np.linspace(0, 200, 21)
+
+
+def samples_of(name, count, seed=1):
+    rng = np.random.default_rng(seed)
+    samples = np.clip(rng.normal(100, 60, count), 0, 255).astype(TYPES[name][1])
+    if name.startswith("f"):
+        samples[::50] = np.nan
+    return samples
+
+
+def spec_of(name, **options):
+    spec = specs.even(20, 0.0, 200.0, **options)
+    spec.sample_type = TYPES[name][0]
+    return spec
+
+
+def rows_of(samples, windows=None, step=0, lengths=None, channels=1):
+    """The rows that numpy would cut."""
+    pixels = samples.reshape(-1, channels)
+    if lengths is not None:
+        cuts = np.cumsum([0, *lengths])
+        stretches = [pixels[a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True)]
+    elif windows is None:
+        stretches = [pixels]
+    elif step == 0:
+        stretches = [pixels[at:at + windows] for at in range(0, len(pixels), windows)]
+    else:
+        stretches = [pixels[at:at + windows] for at in range(0, len(pixels) - windows + 1, step)]
+    return [stretch[:, c] for stretch in stretches for c in range(channels)]
+
+
+def set_rows(spec, windows=None, step=0, lengths=None, channels=1):
+    spec.rows.SetInParent()
+    if channels > 1:
+        spec.rows.channels = channels
+    if windows is not None:
+        spec.rows.windows.samples = windows
+        spec.rows.windows.step = step
+    if lengths is not None:
+        spec.rows.lengths.samples.extend(lengths)
+        spec.rows.lengths.SetInParent()
+    return spec
+
+
+def check_rows(answer, rows, edges=EDGES):
+    assert answer.row_count == len(rows)
+    assert answer.bin_count == len(edges) - 1 or not rows
+    counts = np.array(answer.counts, np.uint64).reshape(len(rows), -1)
+    zeros = [0] * len(rows)
+    for r, row in enumerate(rows):
+        values = row.astype(np.float64)
+        numbers = values[~np.isnan(values)]
+        np.testing.assert_array_equal(counts[r], np.histogram(numbers, edges)[0].astype(np.uint64))
+        assert answer.samples[r] == row.size
+        assert (list(answer.below) or zeros)[r] == int((numbers < edges[0]).sum())
+        assert (list(answer.above) or zeros)[r] == int((numbers > edges[-1]).sum())
+        assert (list(answer.nan) or zeros)[r] == row.size - numbers.size
+
+
+CUTS = {
+    "one row": {},
+    "windows": {"windows": 100},
+    "windows that overlap": {"windows": 100, "step": 30},
+    "windows with gaps": {"windows": 50, "step": 130},
+    "a window longer than the payload": {"windows": 10**9},
+    "lengths": {"lengths": [0, 10, 500, 0, 290, 200, 0]},
+    "channels": {"channels": 4},
+    "windows of channels": {"windows": 30, "channels": 5},
+    "overlapping windows of channels": {"windows": 30, "step": 7, "channels": 2},
+    "lengths of channels": {"lengths": [100, 0, 400], "channels": 2},
+}
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("name", TYPES)
+def test_rows(client, name, cut):
+    samples = samples_of(name, 1000)
+    spec = set_rows(spec_of(name, edges=True), **CUTS[cut])
+    response = client.compute(samples.tobytes(), spec)
+    check_rows(response.rows, rows_of(samples, **CUTS[cut]))
+    assert response.histogram.samples == 1000
+    assert not response.histogram.counts
+    np.testing.assert_array_equal(np.array(response.histogram.edges), EDGES)
+    [many] = client.compute_many([samples.tobytes()], spec)
+    assert many.rows == response.rows
+
+
+def test_rows_of_bytes_by_every_binning(client):
+    payload = random_bytes(1000)
+    for spec in (pb.Spec(), specs.alphabet(ord("a"), 26, 6), specs.byte_table(3, [i % 4 for i in range(256)])):
+        whole = client.compute(payload[:100], spec).histogram
+        rows = client.compute(payload, set_rows(spec, windows=100)).rows
+        assert list(rows.counts[:rows.bin_count]) == list(whole.counts)
+        assert (list(rows.ignored) or [0])[0] == whole.ignored
+        assert rows.row_count == 10
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_no_samples(client, name):
+    assert client.compute(b"", set_rows(spec_of(name))).rows.row_count == 1
+    assert client.compute(b"", set_rows(spec_of(name), windows=5)).rows.row_count == 0
+    assert client.compute(b"", set_rows(spec_of(name), lengths=[])).rows.row_count == 0
+    assert client.compute(b"", set_rows(spec_of(name), lengths=[0, 0])).rows.row_count == 2
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_statistics_of_rows(client, name):
+    samples = samples_of(name, 1000)
+    spec = set_rows(spec_of(name, statistics=True), windows=99)
+    answer = client.compute(samples.tobytes(), spec).rows
+    wide = samples.itemsize > 2
+    for r, row in enumerate(rows_of(samples, windows=99)):
+        values = row.astype(np.float64)
+        binned = values[(values >= 0) & (values <= 200)]
+        assert (answer.minimum[r], answer.maximum[r]) == (binned.min(), binned.max())
+        assert abs(answer.mean[r] - binned.mean()) < 1e-9
+        assert abs(answer.standard_deviation[r] - binned.std()) < 1e-9
+        assert np.isnan(answer.median[r]) if wide else answer.median[r] == np.median(binned)
+        shares = np.histogram(binned, EDGES)[0] / binned.size
+        shares = shares[shares > 0]
+        assert abs(answer.entropy_bits[r] + (shares * np.log2(shares)).sum()) < 1e-9
+    if wide:
+        spec.quantiles.append(0.5)
+        expect_error(lambda: client.compute(samples.tobytes(), spec), INVALID, "BAD_ROWS", "spec.quantiles")
+    empty = client.compute(b"", set_rows(spec_of(name, statistics=True))).rows
+    assert np.isnan(empty.mean[0])
+
+
+def test_entropy_of_windows_costs_no_median(client):
+    spec = set_rows(spec_of("u8", statistics=True), windows=100)
+    spec.statistics_only.append(pb.STATISTIC_ENTROPY)
+    spec.omit_counts = True
+    answer = client.compute(random_bytes(1000), spec).rows
+    assert len(answer.entropy_bits) == 10
+    assert not answer.median and not answer.mean and not answer.counts and not answer.otsu_threshold
+
+
+@pytest.mark.parametrize("name", ("u8", "u16", "f32"))
+def test_channels_of_chunks(client, name):
+    samples = samples_of(name, 3000)
+    spec = set_rows(spec_of(name, statistics=True), channels=3)
+    size = 3 * 70 * samples.itemsize
+    payload = samples.tobytes()
+    chunks = [payload[at:at + size] for at in range(0, len(payload), size)]
+    replies = client.accumulate(chunks, spec, snapshots=(1,))
+    check_rows(replies[0].rows, rows_of(samples[:2 * 3 * 70], channels=3))
+    check_rows(replies[-1].rows, rows_of(samples, channels=3))
+    assert replies[-1].histogram.samples == 3000
+    whole = client.compute(payload, spec).rows
+    np.testing.assert_allclose(replies[-1].rows.mean, whole.mean, rtol=1e-12)
+    [empty] = client.accumulate([b""], spec)
+    assert empty.rows.row_count == 3
+    expect_error(lambda: client.accumulate([payload[:4 * samples.itemsize]], spec), INVALID, "BAD_ROWS",
+                 "spec.rows.channels", 3)
+    for cut, field in (({"windows": 5}, "windows"), ({"lengths": [1]}, "lengths")):
+        expect_error(lambda cut=cut: client.accumulate([b""], set_rows(spec_of(name), **cut)), INVALID,
+                     "BAD_ROWS", f"spec.rows.{field}")
+
+
+def test_rows_that_do_not_fit(client):
+    payload = random_bytes(100)
+    for cut, field, mentions in (
+            ({"channels": 3}, "spec.rows.channels", ["100 samples", "3 channels"]),
+            ({"windows": 0}, "spec.rows.windows.samples", ["0"]),
+            ({"lengths": [60, 60]}, "spec.rows.lengths", ["100"]),
+            ({"lengths": [60, 30]}, "spec.rows.lengths", ["90", "100"]),
+            ({"lengths": [2**63, 2**63, 100]}, "spec.rows.lengths", [])):
+        expect_error(lambda cut=cut: client.compute(payload, set_rows(spec_of("u8"), **cut)), INVALID,
+                     "BAD_ROWS", field, None, mentions)
+    limits = client.stub.Describe(pb.DescribeRequest()).limits
+    expect_error(lambda: client.compute(bytes(limits.rows_max + 1), set_rows(specs.even(1), windows=1)),
+                 INVALID, "TOO_MANY_ROWS", "spec.rows", limits.rows_max)
+    expect_error(lambda: client.compute(bytes(1 << 20), set_rows(specs.even(60000), windows=1024)),
+                 INVALID, "REPLY_TOO_LARGE", "spec.rows", limits.reply_bytes_max)
+    expect_error(lambda: client.compute(payload, set_rows(spec_of("u8", sparse=True))), INVALID, "BAD_ROWS",
+                 "spec.sparse")
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_sparse(client, name):
+    samples = samples_of(name, 50)
+    spec = specs.even(5000, 0.0, 200.0, sparse=True)
+    spec.sample_type = TYPES[name][0]
+    for histogram in (client.compute(samples.tobytes(), spec).histogram,
+                      client.accumulate([samples[:20].tobytes(), samples[20:].tobytes()], spec)[-1].histogram):
+        counts = np.zeros(5000, np.uint64)
+        counts[np.array(histogram.bins, int)] = histogram.counts
+        numbers = samples.astype(np.float64)
+        np.testing.assert_array_equal(
+            counts, np.histogram(numbers[~np.isnan(numbers)], np.linspace(0, 200, 5001))[0].astype(np.uint64))
+        assert all(histogram.counts)
+        assert list(histogram.bins) == sorted(histogram.bins)
+    assert not client.compute(b"", spec).histogram.bins
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_the_datas_own_range(client, name):
+    samples = samples_of(name, 1000)
+    samples = samples[~np.isnan(samples.astype(np.float64))]
+    spec = pb.Spec(sample_type=TYPES[name][0], edges=True)
+    spec.binning.even.bin_count = 37
+    spec.binning.even.range_of_data = True
+    values = samples.astype(np.float64)
+    edges = np.linspace(values.min(), values.max(), 38)
+    for payload, want in ((samples.tobytes(), edges), (b"", np.linspace(0, 1, 38)),
+                          (samples[:1].tobytes(), np.linspace(values[0] - 0.5, values[0] + 0.5, 38))):
+        histogram = client.compute(payload, spec).histogram
+        np.testing.assert_array_equal(np.array(histogram.edges), want)
+        part = values[:len(payload) // samples.itemsize]
+        np.testing.assert_array_equal(np.array(histogram.counts), np.histogram(part, want)[0])
+        assert histogram.below == histogram.above == 0
+    answer = client.compute(samples.tobytes(), set_rows(spec, windows=100))
+    np.testing.assert_array_equal(np.array(answer.histogram.edges), edges)
+    check_rows(answer.rows, rows_of(samples, windows=100), edges)
+
+
+def test_the_range_of_what_has_none(client):
+    spec = pb.Spec(sample_type=pb.SAMPLE_TYPE_FLOAT32)
+    spec.binning.even.bin_count = 3
+    spec.binning.even.range_of_data = True
+    for bad in (np.nan, np.inf, -np.inf):
+        payload = np.array([1, bad, 2], np.float32).tobytes()
+        expect_error(lambda payload=payload: client.compute(payload, spec), INVALID, "NOT_FINITE",
+                     "spec.binning.even.range_of_data")
+    expect_error(lambda: client.accumulate([b""], spec), INVALID, "BAD_BINNING",
+                 "spec.binning.even.range_of_data")
+    spec.binning.even.lower = 1
+    expect_error(lambda: client.compute(b"", spec), INVALID, "BAD_BINNING", "spec.binning.even.lower")
+
+
+def test_chosen_statistics(client):
+    payload = random_bytes(1000)
+    for name in ("u8", "f32"):
+        spec = spec_of(name, statistics=True)
+        spec.statistics_only.extend([pb.STATISTIC_MINIMUM_MAXIMUM, pb.STATISTIC_OTSU])
+        statistics = client.compute(payload, spec).histogram.statistics
+        fields = {field.name for field, _ in statistics.ListFields()}
+        assert fields <= {"minimum", "maximum", "otsu_threshold"}
+    for value in (0, 7, -1):
+        spec = spec_of("u8", statistics=True)
+        spec.statistics_only.append(value)
+        expect_error(lambda spec=spec: client.compute(payload, spec), INVALID, "UNKNOWN_ENUM_VALUE",
+                     "spec.statistics_only[0]")
+
+
+def test_all_of_it_is_recounted_where_that_is_asked_for(start_server):
+    server = start_server("--verify-fraction", "1")
+    samples = samples_of("f32", 1000)
+    with Client(server.address) as client:
+        for cut in CUTS.values():
+            client.compute(samples.tobytes(), set_rows(spec_of("f32"), **cut))
+        client.compute(samples_of("u8", 1000).tobytes(), set_rows(spec_of("u8"), windows=10))
+        client.accumulate([samples.tobytes()], set_rows(spec_of("f32"), channels=2))
+        spec = pb.Spec(sample_type=pb.SAMPLE_TYPE_FLOAT32)
+        spec.binning.even.bin_count = 3
+        spec.binning.even.range_of_data = True
+        client.compute(samples[1:50].tobytes(), spec)
+
+
+def test_describe_names_features_and_limits(client):
+    description = client.stub.Describe(pb.DescribeRequest())
+    assert {"types", "rows", "sparse"} <= set(description.features)
+    assert description.limits.rows_max > 0
+    assert description.limits.reply_bytes_max > 0
+    assert description.limits.spec_bytes_max > 0
