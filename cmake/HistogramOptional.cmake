@@ -1,5 +1,6 @@
-# Decides what is built where its packages are: HISTOGRAM_TESTS_ENABLED and HISTOGRAM_BENCH_ENABLED say
-# so to the rest of the build, HISTOGRAM_LIBRARY_ONLY that the library is all there is to build.
+# Decides what is built where its packages are: HISTOGRAM_TESTS_ENABLED, HISTOGRAM_BENCH_ENABLED and
+# HISTOGRAM_PYTHON_ENABLED say so to the rest of the build, HISTOGRAM_LIBRARY_ONLY that the library, and
+# the Python package where that is enabled, is all there is to build.
 
 # Sets OUT to the answer for the option NAME: AUTO looks for the packages, ON insists on them.
 # `missing` names the packages that were looked for and not found.
@@ -43,6 +44,25 @@ if(HISTOGRAM_BENCH)
   endif()
 endif()
 histogram_decide(HISTOGRAM_BENCH_ENABLED HISTOGRAM_BENCH "Benchmarks" "${histogram_missing}")
+
+# The interpreter that the package is built for is python/CMakeLists.txt's choice: here, where AUTO, the
+# one of the tests. A sanitizer's runtime would have to be loaded before Python is.
+set(histogram_missing "")
+if(HISTOGRAM_PYTHON STREQUAL "AUTO")
+  set(HISTOGRAM_PYTHON_HOME "${PROJECT_SOURCE_DIR}/.venv/bin/python")
+  if(HISTOGRAM_SANITIZE OR HISTOGRAM_STATIC OR NOT HISTOGRAM_TESTS_ENABLED)
+    set(HISTOGRAM_PYTHON OFF)
+  elseif(NOT EXISTS "${HISTOGRAM_PYTHON_HOME}")
+    list(APPEND histogram_missing "${HISTOGRAM_PYTHON_HOME}")
+  else()
+    execute_process(COMMAND "${HISTOGRAM_PYTHON_HOME}" -c "import nanobind, os, sysconfig; \
+os.stat(sysconfig.get_path('include') + '/Python.h')" RESULT_VARIABLE histogram_result ERROR_QUIET)
+    if(NOT histogram_result EQUAL 0)
+      list(APPEND histogram_missing "nanobind and Python.h")
+    endif()
+  endif()
+endif()
+histogram_decide(HISTOGRAM_PYTHON_ENABLED HISTOGRAM_PYTHON "Python package" "${histogram_missing}")
 
 set(HISTOGRAM_LIBRARY_ONLY ON)
 if(HISTOGRAM_SERVICE OR HISTOGRAM_OBSERVABILITY OR HISTOGRAM_TESTS_ENABLED OR HISTOGRAM_BENCH_ENABLED

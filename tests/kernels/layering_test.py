@@ -10,7 +10,7 @@ import re
 import sys
 
 SOURCES = {".h", ".hpp", ".cc", ".cpp", ".cu", ".cuh", ".inc"}
-FOLDERS = ("kernels", "server", "client")
+FOLDERS = ("kernels", "server", "client", "python")
 
 GRPC = r"(grpc|grpcpp|google/protobuf|google/rpc)/|\.pb\.h$"
 PROMETHEUS = r"(prometheus|civetweb)"
@@ -53,13 +53,14 @@ RULES = {
     ),
     "client": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/(v1/|client\.h)"),
     "client/include": (r"(?!absl/|histogram/v1/)[^/.]*[/.]", r"histogram/v1/"),
+    "python": (rf"{THIRD_PARTY}|{CUDA}", rf"python/src/|kernels/[a-z_]+\.h|{KERNELS_PUBLIC}"),
     # The command line counts local files in process, with what the library offers everybody.
     "client/cli": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/"),
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 CUDA_TEST = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*\bHISTOGRAM_CUDA\b", re.MULTILINE)
-OWN = re.compile(r"(kernels|server|client|proto|tests|bench|histogram)/")
+OWN = re.compile(r"(kernels|server|client|python|proto|tests|bench|histogram)/")
 
 
 def comment_free(text):
@@ -170,6 +171,10 @@ def self_test():
         ("client/x.cc", '#include "histogram/v1/histogram.grpc.pb.h"', False),
         ("client/cli/commands/x.cc", "#include <histogram/histogram.h>", False),
         ("client/cli/commands/x.cc", '#include "kernels/backend_factory.h"', True),
+        ("python/src/x.cc", '#include "kernels/sample.h"', False),
+        ("python/src/x.cc", "#include <nanobind/nanobind.h>", False),
+        ("python/src/x.cc", "#include <grpcpp/grpcpp.h>", True),
+        ("python/src/x.cc", '#include "server/request/codec.h"', True),
         ("client/x.cc", "#include <cstdint>", False),
         ("client/x.cc", "#include <histogram/client.h>", False),
         ("client/include/histogram/client.h", '#include "absl/status/status.h"', False),

@@ -129,7 +129,8 @@ def test_describe_shows_the_limits_that_were_set(start_server):
     assert reply.limits == pb.DescribeResponse.Limits(
         payload_bytes_max=5 * mib, bin_count_max=300, queue_bytes_max=32 * mib,
         receive_bytes_max=100 * mib, batch_payloads_max=1024, batch_bytes_max=7 * mib,
-        stream_payloads_max=11, streams_max=9, quantiles_max=1024)
+        stream_payloads_max=11, streams_max=9, quantiles_max=1024, rows_max=1 << 20,
+        reply_bytes_max=64 * mib, spec_bytes_max=2 * mib)
     assert [backend.lanes for backend in reply.backends if backend.name == "cpu"] == [3]
 
 

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Measures the Python package beside numpy, boost-histogram, fast-histogram and OpenCV, on one thread.
+
+  PYTHONPATH=build/release/python .venv/bin/python bench/python/run.py --output python.json
+  bench/python/run.py --table python.json        prints the rows as tables in Markdown
+
+In each round all rows are measured once, one counter after the other; a number is the median over the
+rounds, with the least and the greatest. Times are CPU time of the thread. A counter whose counts differ
+from numpy's is named with the share of samples that it misplaces. With --program build/release/bin/
+bench_typed the C++ library is measured in the same run, on the same kinds of samples. Needs
+bench/python/requirements.txt. Linux only.
+"""
+
+import argparse
+import datetime
+import importlib.metadata
+import importlib.util
+import json
+import platform
+import shlex
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ROUNDS = 7
+SECONDS = 0.1  # of each counter, in each round, at least
+LONG = 64 << 20  # bytes
+SHORT = (16, 1000)  # samples
+BINS = (10, 256, 2048, 65536)
+PEERS = ("numpy", "boost-histogram", "fast-histogram", "opencv-python-headless")
+
+
+def samples_of(numpy, dtype, distribution, count, bins):
+    random = numpy.random.default_rng(1)
+    if dtype in ("uint8", "uint16"):
+        samples = random.integers(0, numpy.iinfo(dtype).max, count, dtype, endpoint=True)
+        return samples, (0, int(numpy.iinfo(dtype).max) + 1)
+    limits = (-1_000_000, 1_000_000) if dtype == "int32" else (-4.0, 4.0)
+    if distribution == "constant":
+        samples = numpy.full(count, limits[0] + (limits[1] - limits[0]) * 0.37)
+    elif distribution == "edges":
+        edges = numpy.histogram_bin_edges(numpy.empty(0, dtype), bins, limits)
+        samples = random.choice(edges, count)
+        if dtype != "int32":
+            beside = numpy.nextafter(samples, numpy.inf * random.choice([-1, 1], count))
+            samples = numpy.where(random.random(count) < 0.5, beside.astype(dtype), samples.astype(dtype))
+    else:
+        samples = random.normal(0, limits[1] / 4, count)
+    return numpy.ascontiguousarray(samples.astype(dtype)), limits
+
+
+def counters(samples, bins, limits):
+    """(name, call) of what can count these samples. Each call returns counts."""
+    import boost_histogram
+    import cv2
+    import fast_histogram
+    import numpy
+
+    import histogram
+
+    def boost():
+        axis = boost_histogram.axis.Regular(bins, *limits)
+        filled = boost_histogram.Histogram(axis, storage=boost_histogram.storage.Int64())
+        return filled.fill(samples).values()
+
+    yield "histogram", lambda: histogram.count(samples, bins, limits, threads=1).counts()
+    yield "numpy", lambda: numpy.histogram(samples, bins, limits)[0]
+    yield "boost-histogram", boost
+    yield "fast-histogram", lambda: fast_histogram.histogram1d(samples, bins, limits)
+    if samples.dtype in (numpy.uint8, numpy.uint16, numpy.float32):
+        yield "opencv", lambda: cv2.calcHist([samples], [0], None, [bins], list(limits)).ravel()
+
+
+def seconds_of(call, seconds):
+    """CPU seconds of one call."""
+    call()
+    calls, begin = 0, time.thread_time()
+    while (taken := time.thread_time() - begin) < seconds:
+        for _ in range(1 if taken > seconds / 20 and calls < 100 else 1 + calls // 10):
+            call()
+            calls += 1
+    return taken / calls
+
+
+def misplaced(numpy, counts, expected):
+    different = numpy.abs(numpy.asarray(counts, numpy.int64) - expected).sum() / 2
+    return round(float(different / max(1, expected.sum())), 6)
+
+
+def rows():
+    for dtype in ("float32", "float64", "int32", "uint8", "uint16"):
+        for bins in BINS:
+            distributions = ("normal",) if dtype.startswith("uint") else ("normal", "constant", "edges")
+            for distribution in distributions:
+                yield dtype, bins, distribution
+
+
+def measure(numpy):
+    import cv2
+    cv2.setNumThreads(1)
+    long = []
+    for dtype, bins, distribution in rows():
+        print(dtype, bins, distribution, file=sys.stderr)
+        count = LONG // numpy.dtype(dtype).itemsize
+        samples, limits = samples_of(numpy, dtype, distribution, count, bins)
+        calls = dict(counters(samples, bins, limits))
+        expected = calls["numpy"]()
+        wrong = {name: misplaced(numpy, call(), expected) for name, call in calls.items()}
+        rates = {name: [] for name in calls}
+        for _ in range(ROUNDS):
+            for name, call in calls.items():
+                rates[name].append(count / seconds_of(call, SECONDS) / 1e9)
+        long.append({"type": dtype, "bins": bins, "distribution": distribution, "samples": count,
+                     "gigasamples_per_second": spread(rates), "misplaced": wrong})
+    short = []
+    for count in SHORT:
+        samples, limits = samples_of(numpy, "float32", "normal", count, 100)
+        calls = dict(counters(samples, 100, limits))
+        times = {name: [] for name in calls}
+        for _ in range(ROUNDS):
+            for name, call in calls.items():
+                times[name].append(seconds_of(call, SECONDS) * 1e6)
+        short.append({"type": "float32", "bins": 100, "samples": count, "microseconds": spread(times)})
+    return long, short, measure_quantiles(numpy)
+
+
+def measure_quantiles(numpy):
+    import histogram
+    samples, _ = samples_of(numpy, "float32", "normal", LONG // 4, 100)
+    q = numpy.array([0.01, 0.5, 0.99, 0.999])
+    assert (histogram.quantile(samples, q) == numpy.quantile(samples, q)).all()
+    rates = {"histogram": [], "numpy": []}
+    for _ in range(ROUNDS):
+        for name, call in (("histogram", lambda: histogram.quantile(samples, q, threads=1)),
+                           ("numpy", lambda: numpy.quantile(samples, q))):
+            rates[name].append(samples.size / seconds_of(call, SECONDS) / 1e9)
+    return {"type": "float32", "samples": samples.size, "quantiles": q.tolist(),
+            "gigasamples_per_second": spread(rates)}
+
+
+def spread(values):
+    return {name: {"median": round(statistics.median(numbers), 4), "least": round(min(numbers), 4),
+                   "greatest": round(max(numbers), 4)} for name, numbers in values.items()}
+
+
+def measure_library(program):
+    """What the C++ library counts of float32, by the rows that bench_typed has in common."""
+    done = subprocess.run([program, "--type", "f32", "--mib", str(LONG >> 20)], check=True,
+                          capture_output=True, text=True)
+    return done.stdout.splitlines()
+
+
+def import_milliseconds():
+    """What importing this package adds to importing numpy."""
+    taken = []
+    for _ in range(ROUNDS):
+        code = ("import numpy, time; begin = time.process_time(); import histogram; "
+                "print((time.process_time() - begin) * 1e3)")
+        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        taken.append(float(done.stdout))
+    return round(statistics.median(taken), 2)
+
+
+def processor():
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def commit():
+    def git(*arguments):
+        return subprocess.run(["git", "-C", ROOT, *arguments], check=True, capture_output=True,
+                              text=True).stdout.strip()
+    changed = git("status", "--porcelain", "--untracked-files=no")
+    return git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
+
+
+def run(options):
+    import numpy
+    long, short, quantiles = measure(numpy)
+    return {
+        "command": shlex.join(["bench/python/run.py", *sys.argv[1:]]),
+        "commit": commit(),
+        "date": datetime.date.today().isoformat(),
+        "cpu": processor(),
+        "python": platform.python_version(),
+        "versions": {name: importlib.metadata.version(name) for name in PEERS},
+        "rounds": ROUNDS,
+        "seconds": SECONDS,
+        "threads": 1,
+        "import_ms": import_milliseconds(),
+        "long": long,
+        "short": short,
+        "quantiles": quantiles,
+        **({"bench_typed": measure_library(options.program)} if options.program else {}),
+    }
+
+
+def table(result):
+    names = ["histogram", "numpy", "boost-histogram", "fast-histogram", "opencv"]
+    print("| 64 MiB, 10^9 samples/s | " + " | ".join(names) + " |")
+    print("|---" * (len(names) + 1) + "|")
+    for row in result["long"]:
+        cells = []
+        for name in names:
+            rate = row["gigasamples_per_second"].get(name)
+            wrong = row["misplaced"].get(name, 0)
+            cells.append("" if rate is None else f"{rate['median']:.2f}" + (
+                f" ({wrong:.2%} misplaced)" if wrong else ""))
+        print(f"| {row['type']}, {row['bins']:,} bins, {row['distribution']} | " + " | ".join(cells) + " |")
+    print()
+    print("| microseconds a call | " + " | ".join(names) + " |")
+    print("|---" * (len(names) + 1) + "|")
+    for row in result["short"]:
+        times = row["microseconds"]
+        print(f"| {row['samples']:,} float32, {row['bins']} bins | "
+              + " | ".join(f"{times[name]['median']:.1f}" for name in names) + " |")
+    rates = result["quantiles"]["gigasamples_per_second"]
+    print(f"\nFour quantiles of float32: {rates['histogram']['median']:.2f} · 10^9 samples/s; "
+          f"numpy.quantile {rates['numpy']['median']:.3f}. Importing adds {result['import_ms']} ms to "
+          "numpy's.")
+    print(f"\n({result['cpu']}, one thread, commit {result['commit']}, {result['date']})")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, help="where the results go")
+    parser.add_argument("--program", type=Path, help="bench_typed, to measure the C++ library too")
+    parser.add_argument("--table", type=Path, metavar="RESULTS", help="print these results, measure nothing")
+    options = parser.parse_args()
+    if options.table:
+        table(json.loads(options.table.read_text()))
+        return
+    if not options.output:
+        parser.error("--output or --table is needed")
+    if importlib.util.find_spec("histogram") is None:
+        parser.error("no package histogram: set PYTHONPATH=build/release/python, or pip install .")
+    options.output.write_text(json.dumps(run(options), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What callers hand in, as numpy arrays over the same memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native
+
+Array = npt.NDArray[Any]
+
+# Samples that are copied at once where an array is not contiguous, or not in native order.
+_CHUNK_SAMPLES = 1 << 16
+
+# DLPack's numbers of devices.
+_CPU = 1
+_CUDA = 2
+
+# The name in the library of each of numpy's types.
+TYPES: dict[np.dtype[Any], str] = {
+    np.dtype(name): short
+    for name, short in (
+        ("uint8", "u8"), ("int8", "i8"), ("uint16", "u16"), ("int16", "i16"),
+        ("uint32", "u32"), ("int32", "i32"), ("uint64", "u64"), ("int64", "i64"),
+        ("ulonglong", "u64"), ("longlong", "i64"), ("float16", "f16"), ("float32", "f32"),
+        ("float64", "f64"),
+    )
+}  # fmt: skip
+
+
+def as_samples(a: Any) -> tuple[Array, str]:
+    """The samples as an array, and their type's name. bf16 comes as an array of uint16."""
+    if isinstance(a, np.ma.MaskedArray):
+        raise TypeError("a: a masked array; pass a.compressed(), the samples that are not masked")
+    if isinstance(a, np.ndarray):
+        array = a
+    elif isinstance(a, bytes):
+        array = np.frombuffer(a, np.uint8)
+    elif hasattr(a, "__dlpack_device__"):
+        _check_device(int(a.__dlpack_device__()[0]))
+        if "bfloat16" in str(getattr(a, "dtype", "")):  # a type that numpy does not take
+            return _native.bfloat_bits(a), "bf16"
+        array = np.from_dlpack(a)
+    elif hasattr(a, "__cuda_array_interface__"):
+        _check_device(_CUDA)
+    else:
+        array = np.asarray(a)
+    dtype = array.dtype
+    kind = TYPES.get(dtype if dtype.isnative else dtype.newbyteorder("="))
+    if kind is not None:
+        return array, kind
+    if dtype == np.bool_:
+        return array.view(np.uint8), "u8"
+    if dtype.name == "bfloat16":
+        return array.view(np.uint16), "bf16"
+    raise TypeError(
+        f"a: type {dtype} is not supported; it must be bool, an integer, or a float of up to 64 bits"
+    )
+
+
+def _check_device(device: int) -> None:
+    if device != _CPU:
+        where = "a GPU" if device == _CUDA else f"a device (DLPack's number {device})"
+        raise TypeError(f"a: lies on {where}, and only the CPU's memory is counted; copy it there")
+
+
+def is_plain(array: Array) -> bool:
+    """Whether the array's memory is one piece, in native order, whatever the order of its axes."""
+    return array.dtype.isnative and (array.flags.c_contiguous or array.flags.f_contiguous)
+
+
+def chunks(array: Array) -> Iterator[Array]:
+    """All samples of an array of any layout, in pieces that are contiguous and in native order."""
+    if array.size == 0:
+        return
+    with np.nditer(  # type: ignore[call-overload]  # numpy's stub calls "contig" "config"
+        array,
+        flags=["external_loop", "buffered", "growinner"],
+        op_flags=[["readonly", "nbo", "contig"]],
+        order="K",
+        buffersize=_CHUNK_SAMPLES,
+    ) as pieces:
+        for piece in pieces:
+            yield piece

@@ -1,0 +1,38 @@
+"""The compiled part of the package histogram. Use the package."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+class Plan:
+    """Edges, compiled for a sample type."""
+
+    @staticmethod
+    def make(edges: npt.NDArray[np.float64], type: str) -> Plan: ...
+    def count(
+        self, samples: npt.NDArray[Any], counts: npt.NDArray[np.int64], threads: int
+    ) -> tuple[int, int, int] | None: ...
+    def count_rows(
+        self,
+        samples: npt.NDArray[Any],
+        counts: npt.NDArray[np.int64],
+        outside: npt.NDArray[np.int64],
+        threads: int,
+    ) -> None: ...
+    @property
+    def bin_count(self) -> int: ...
+    @property
+    def kernel(self) -> str: ...
+    @property
+    def family(self) -> str: ...
+
+def order_statistics(
+    samples: npt.NDArray[Any],
+    type: str,
+    ranks: npt.NDArray[np.int64],
+    out: npt.NDArray[Any],
+    threads: int,
+) -> None: ...
+def extent(samples: npt.NDArray[Any], type: str) -> tuple[float, float, bool] | None: ...
+def bfloat_bits(array: Any) -> npt.NDArray[np.uint16]: ...

@@ -1,0 +1,176 @@
+"""Edges as numpy computes them, compiled for a sample type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native
+from ._arrays import Array, is_plain
+
+Counts = npt.NDArray[np.int64]
+
+_FLOAT_MAX = float(np.finfo(np.float64).max)
+_PLAN_BINS_MAX = 65536
+
+
+class Rule:
+    """Edges and the plans to count between them.
+
+    A plan takes finite edges that increase, and no more than 65,536 bins. numpy also takes edges
+    that repeat, edges at infinity, and more bins. One plan is all there is where nothing of that
+    is asked for.
+    """
+
+    __slots__ = ("_last", "_plans", "_wide", "bins", "edges", "plan")
+
+    def __init__(self, edges: Array, kind: str) -> None:
+        exact = _in_doubles(edges)
+        self.edges = edges
+        self.bins = len(edges) - 1
+        # The bins of some width, whose counts the plans give.
+        self._wide = exact[:-1] < exact[1:]
+        finite = np.clip(exact, -_FLOAT_MAX, _FLOAT_MAX)
+        kept = np.concatenate([finite[:1], finite[1:][self._wide]])
+        if len(kept) < 2:
+            if not np.isfinite(exact[0]):
+                raise ValueError(f"bins: all edges are {exact[0]}; one of them must be finite")
+            kept = np.array([-_FLOAT_MAX, exact[0]])
+        self._plans = [
+            _native.Plan.make(kept[first : first + _PLAN_BINS_MAX + 1], kind)
+            for first in range(0, len(kept) - 1, _PLAN_BINS_MAX)
+        ]
+        whole = len(self._plans) == 1 and self._wide.all() and np.isfinite(exact[[0, -1]]).all()
+        self.plan = self._plans[0] if whole else None
+        # Where the last bin has no width: what tells the samples below its edge.
+        self._last: _native.Plan | None = None
+        if not self._wide[-1] and abs(float(exact[-1])) < _FLOAT_MAX:
+            self._last = _native.Plan.make(np.array([exact[-1], _FLOAT_MAX]), kind)
+
+    def count(self, samples: Array, threads: int) -> tuple[Counts, int, int, int] | None:
+        """Counts, below, above and NaN; None where the samples are not contiguous."""
+        if self.plan is not None:
+            counts = np.zeros(self.bins, np.int64)
+            outside = self.plan.count(samples, counts, threads)
+            return None if outside is None else (counts, *outside)
+        return self._count_in_parts(samples, threads) if is_plain(samples) else None
+
+    def _count_in_parts(self, samples: Array, threads: int) -> tuple[Counts, int, int, int]:
+        raw, below, above, nan = _count_plans(self._plans, samples, threads)
+        counts = np.zeros(self.bins, np.int64)
+        wide = np.flatnonzero(self._wide)
+        if len(wide):
+            counts[wide] = raw
+        if len(wide) and self.edges[0] == -np.inf:  # the plan's first edge is finite
+            counts[wide[0]] += below
+            below = 0
+        if self._last is not None:
+            # A last bin of no width holds the samples on its edge: those that are neither below
+            # that edge nor above it.
+            _, beneath, _, _ = _count_plans([self._last], samples, threads)
+            counts[-1] = samples.size - beneath - above - nan
+            if len(wide):
+                counts[wide[-1]] -= counts[-1]
+            else:
+                below = beneath
+        elif self.edges[-1] == np.inf:
+            counts[-1] += above
+            above = 0
+        return counts, below, above, nan
+
+
+def _count_plans(
+    plans: list[_native.Plan], samples: Array, threads: int
+) -> tuple[Counts, int, int, int]:
+    """Counts between the edges of plans of which each begins at the last edge of the one before."""
+    parts: list[Counts] = []
+    first_below = above = nan = 0
+    for plan in plans:
+        counts = np.zeros(plan.bin_count, np.int64)
+        outside = plan.count(samples, counts, threads)
+        assert outside is not None
+        below = outside[0]
+        if parts:
+            # Samples on the edge between two plans are in both: they are neither below nor above.
+            parts[-1][-1] -= samples.size - below - above - nan
+        else:
+            first_below = below
+        above, nan = outside[1:]
+        parts.append(counts)
+    return np.concatenate(parts), first_below, above, nan
+
+
+def _in_doubles(edges: Array) -> npt.NDArray[np.float64]:
+    """The edges as float64, each the same number."""
+    if edges.ndim != 1 or len(edges) < 2:
+        raise ValueError(f"bins: {edges.size} edges; there must be 2 or more, in one dimension")
+    if edges.dtype.kind not in "iufb":
+        raise TypeError(f"bins: edges of type {edges.dtype}; they must be numbers")
+    doubles: npt.NDArray[np.float64] = edges.astype(np.float64)
+    if edges.dtype.itemsize > 8 or edges.dtype.kind in "iu" and edges.dtype.itemsize == 8:
+        for edge, double in zip(edges.tolist(), doubles.tolist(), strict=True):
+            if edge == edge and edge != double:
+                raise ValueError(f"bins: edge {edge} is not a float64")
+    if np.isnan(doubles).any():
+        raise ValueError("bins: an edge is NaN")
+    if (doubles[:-1] > doubles[1:]).any():
+        raise ValueError("bins: edges must increase monotonically")
+    return doubles
+
+
+# Rules made before, by what they were made of. A rule takes some 10 us, and more for many bins.
+_CACHE_RULES = 32
+_CACHE_BINS_MAX = 4096
+_cache: dict[Any, Rule] = {}
+
+
+def remember(key: Any, rule: Rule) -> None:
+    if rule.bins > _CACHE_BINS_MAX:
+        return
+    while len(_cache) >= _CACHE_RULES:
+        _cache.pop(next(iter(_cache)), None)
+    _cache[key] = rule
+
+
+# The rule of a key, or None. The caller's keys must tell apart what numpy does.
+remembered = _cache.get
+
+
+def rule_for(samples: Array, kind: str, bins: Any, range: Any) -> Rule:
+    """The rule for bins and range as numpy.histogram takes them."""
+    if not isinstance(bins, str) and np.ndim(bins) == 1:
+        edges = np.array(bins)
+        key = (kind, edges.dtype, edges.tobytes()) if edges.size <= _CACHE_BINS_MAX else None
+        rule = remembered(key)
+        if rule is None:
+            rule = _made(edges, kind)
+            if key is not None:
+                remember(key, rule)
+        return rule
+    return _made(np.histogram_bin_edges(_for_edges(samples, kind, bins, range), bins, range), kind)
+
+
+def _made(edges: Array, kind: str) -> Rule:
+    rule = Rule(edges, kind)
+    edges.setflags(write=False)  # results share it
+    return rule
+
+
+def _for_edges(samples: Array, kind: str, bins: Any, range: Any) -> Array:
+    """An array for which numpy computes the same edges, as small as may be."""
+    if kind == "bf16":
+        # numpy has no such type; its edges are those of the float32 of the same values.
+        if range is not None and not isinstance(bins, str):
+            return np.empty(0, np.float32)
+        return (samples.astype(np.uint32) << 16).view(np.float32)
+    dtype = samples.dtype.newbyteorder("=")
+    if range is not None and not isinstance(bins, str):
+        return np.empty(0, dtype)
+    if kind == "f16" and not isinstance(bins, str) and samples.flags.c_contiguous:
+        # numpy takes a hundred times as long to find these.
+        extent = _native.extent(samples, kind) if samples.dtype.isnative else None
+        if extent is not None and extent[2]:
+            return np.array(extent[:2], dtype)
+    return samples

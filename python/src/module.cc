@@ -1,0 +1,281 @@
+// histogram._native: the library's counting, for arrays that histogram/ (Python) has looked at.
+//
+// Arrays come by the buffer protocol as plain contiguous bytes in native order; their type is an
+// argument, since Python has no format for bf16. The interpreter lock is released while there is
+// enough to count.
+#include <histogram/binning.h>
+#include <histogram/plan.h>
+#include <histogram/sample_type.h>
+#include <histogram/typed.h>
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string_view.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <limits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "kernels/order_statistics.h"
+
+namespace nb = nanobind;
+
+namespace histogram::python {
+namespace {
+
+// To give the lock away and take it back costs more than to count fewer bytes.
+constexpr size_t kUnlockedBytesMin = size_t{16} << 10;
+// What a thread is worth starting for.
+constexpr size_t kThreadBytesMin = size_t{512} << 10;
+
+// A contiguous buffer of a Python object, held as long as this lives.
+class Buffer {
+ public:
+  // Without a value where the object's memory is not contiguous. Throws what Python raises.
+  static std::optional<Buffer> Contiguous(nb::handle object) {
+    Buffer buffer;
+    if (PyObject_GetBuffer(object.ptr(), &buffer.view_, PyBUF_ANY_CONTIGUOUS) == 0) return buffer;
+    if (PyErr_ExceptionMatches(PyExc_BufferError) == 0 &&
+        PyErr_ExceptionMatches(PyExc_ValueError) == 0) {
+      throw nb::python_error();
+    }
+    PyErr_Clear();
+    return std::nullopt;
+  }
+  static Buffer Writable(nb::handle object) {
+    Buffer buffer;
+    if (PyObject_GetBuffer(object.ptr(), &buffer.view_, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) != 0) {
+      throw nb::python_error();
+    }
+    return buffer;
+  }
+
+  Buffer(Buffer&& other) noexcept : view_(other.view_) { other.view_.obj = nullptr; }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  Buffer& operator=(Buffer&&) = delete;
+  ~Buffer() {
+    if (view_.obj != nullptr) PyBuffer_Release(&view_);
+  }
+
+  size_t size() const { return static_cast<size_t>(view_.len); }
+  std::span<const std::byte> bytes() const {
+    return {static_cast<const std::byte*>(view_.buf), size()};
+  }
+  template <typename T>
+  std::span<T> as() const {
+    return {static_cast<T*>(view_.buf), size() / sizeof(T)};
+  }
+
+ private:
+  Buffer() = default;
+  Py_buffer view_{};
+};
+
+SampleType TypeNamed(std::string_view name) {
+  const std::optional<SampleType> type = ParseSampleType(name);
+  if (!type.has_value())
+    throw nb::value_error(("no sample type '" + std::string(name) + "'").c_str());
+  return *type;
+}
+
+// Throws unless the samples are whole ones.
+void CheckWhole(size_t bytes, SampleType type) {
+  if (bytes % SampleBytes(type) != 0) {
+    throw nb::value_error((std::to_string(bytes) +
+                           " bytes are no whole number of samples of type " +
+                           std::string(NameOf(type)))
+                              .c_str());
+  }
+}
+
+// The promise that every answer is checked by.
+void CheckSum(const Histogram& histogram, size_t samples) {
+  uint64_t sum = histogram.below + histogram.above + histogram.nan;
+  for (const uint64_t count : histogram.counts) sum += count;
+  if (sum != samples) {
+    throw std::runtime_error("counts add up to " + std::to_string(sum) + ", not to the " +
+                             std::to_string(samples) + " samples: a defect of this library");
+  }
+}
+
+template <typename Work>
+void Unlocked(size_t bytes, const Work& work) {
+  if (bytes < kUnlockedBytesMin) return work();
+  const nb::gil_scoped_release release;
+  work();
+}
+
+Plan MakePlan(const nb::handle& edges, std::string_view type) {
+  const std::optional<Buffer> buffer = Buffer::Contiguous(edges);
+  if (!buffer.has_value()) throw nb::value_error("edges: must be contiguous float64");
+  const Result<Binning> binning =
+      Binning::Edges(buffer->as<const double>(), std::numeric_limits<uint32_t>::max());
+  if (!binning.ok()) throw nb::value_error(binning.error().message.c_str());
+  const Result<Plan> plan = Plan::Make(*binning, TypeNamed(type));
+  if (!plan.ok()) throw nb::value_error(plan.error().message.c_str());
+  return *plan;
+}
+
+// To ask how many cores there are takes longer than to count a few samples.
+uint32_t ThreadsFor(size_t bytes, uint32_t threads) {
+  if (bytes < 2 * kThreadBytesMin) return 1;
+  return threads == 0 ? std::max(1U, std::thread::hardware_concurrency()) : threads;
+}
+
+// Adds to `counts`; returns (below, above, nan), or None where the samples are not contiguous.
+nb::object CountInto(const Plan& plan, const nb::handle& samples, const nb::handle& counts,
+                     uint32_t threads) {
+  const std::optional<Buffer> from = Buffer::Contiguous(samples);
+  if (!from.has_value()) return nb::none();
+  const Buffer to = Buffer::Writable(counts);
+  const std::span<int64_t> sums = to.as<int64_t>();
+  CheckWhole(from->size(), plan.type());
+  if (sums.size() != plan.bin_count()) throw nb::value_error("counts: must have a place a bin");
+  Histogram histogram = EmptyHistogram(plan);
+  Unlocked(from->size(),
+           [&] { AddSamples(from->bytes(), plan, ThreadsFor(from->size(), threads), histogram); });
+  CheckSum(histogram, from->size() / SampleBytes(plan.type()));
+  for (size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<int64_t>(histogram.counts[i]);
+  return nb::make_tuple(histogram.below, histogram.above, histogram.nan);
+}
+
+// Counts of rows of equal length: `counts` has a row of bins for each, `outside` (below, above,
+// nan).
+void CountRow(std::span<const std::byte> samples, const Plan& plan, uint32_t threads,
+              std::span<int64_t> counts, std::span<int64_t> outside, Histogram& scratch) {
+  std::fill(scratch.counts.begin(), scratch.counts.end(), 0);
+  scratch.below = scratch.above = scratch.nan = scratch.samples = 0;
+  AddSamples(samples, plan, threads, scratch);
+  CheckSum(scratch, samples.size() / SampleBytes(plan.type()));
+  std::copy(scratch.counts.begin(), scratch.counts.end(), counts.begin());
+  outside[0] = static_cast<int64_t>(scratch.below);
+  outside[1] = static_cast<int64_t>(scratch.above);
+  outside[2] = static_cast<int64_t>(scratch.nan);
+}
+
+void CountRows(const Plan& plan, const nb::handle& samples, const nb::handle& counts,
+               const nb::handle& outside, uint32_t threads) {
+  const std::optional<Buffer> from = Buffer::Contiguous(samples);
+  if (!from.has_value()) throw nb::value_error("samples: must be contiguous");
+  const Buffer counts_buffer = Buffer::Writable(counts), outside_buffer = Buffer::Writable(outside);
+  const size_t bins = plan.bin_count();
+  const size_t rows = outside_buffer.as<int64_t>().size() / 3;
+  if (rows == 0) return;
+  const size_t row_bytes = from->size() / rows;
+  CheckWhole(row_bytes, plan.type());
+  if (row_bytes * rows != from->size() || counts_buffer.as<int64_t>().size() != rows * bins) {
+    throw nb::value_error("counts and outside: must have as many rows as the samples");
+  }
+  threads = ThreadsFor(from->size(), threads);
+  // Where rows are fewer than the threads, each is counted by all of them.
+  const uint32_t threads_of_row = rows < threads ? threads : 1;
+  const size_t parts =
+      threads_of_row > 1 ? 1 : std::clamp<size_t>(from->size() / kThreadBytesMin, 1, threads);
+  std::vector<std::exception_ptr> failures(parts);
+  const auto work = [&](size_t part) {
+    try {
+      Histogram scratch = EmptyHistogram(plan);
+      for (size_t r = rows * part / parts; r < rows * (part + 1) / parts; ++r) {
+        CountRow(from->bytes().subspan(r * row_bytes, row_bytes), plan, threads_of_row,
+                 counts_buffer.as<int64_t>().subspan(r * bins, bins),
+                 outside_buffer.as<int64_t>().subspan(r * 3, 3), scratch);
+      }
+    } catch (...) {
+      failures[part] = std::current_exception();
+    }
+  };
+  Unlocked(from->size(), [&] {
+    std::vector<std::jthread> others;
+    for (size_t p = 1; p < parts; ++p) others.emplace_back(work, p);
+    work(0);
+  });
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+// Writes the samples at the ranks (int64, ascending) to `out`, an array of the samples' type.
+void OrderStatistics(const nb::handle& samples, std::string_view type_name, const nb::handle& ranks,
+                     const nb::handle& out, uint32_t threads) {
+  const SampleType type = TypeNamed(type_name);
+  const std::optional<Buffer> from = Buffer::Contiguous(samples);
+  if (!from.has_value()) throw nb::value_error("samples: must be contiguous");
+  const std::optional<Buffer> at = Buffer::Contiguous(ranks);
+  if (!at.has_value()) throw nb::value_error("ranks: must be contiguous");
+  const Buffer to = Buffer::Writable(out);
+  CheckWhole(from->size(), type);
+  const size_t size = SampleBytes(type);
+  const std::span<const uint64_t> wanted = at->as<const uint64_t>();
+  if (!std::is_sorted(wanted.begin(), wanted.end()) ||
+      (!wanted.empty() && wanted.back() >= from->size() / size)) {
+    throw nb::value_error("ranks: must ascend, and be less than the number of samples");
+  }
+  if (to.size() != wanted.size() * size) throw nb::value_error("out: must have a place a rank");
+  std::vector<uint64_t> keys;
+  Unlocked(from->size(),
+           [&] { keys = internal::KeysAtRanks(from->bytes(), type, wanted, threads); });
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const uint64_t bits = internal::BitsOfKey(keys[i], type);
+    std::memcpy(to.as<std::byte>().data() + i * size, &bits, size);
+  }
+}
+
+// (least, greatest, whether all are finite), or None where none is.
+nb::object ExtentOf(const nb::handle& samples, std::string_view type_name) {
+  const SampleType type = TypeNamed(type_name);
+  const std::optional<Buffer> from = Buffer::Contiguous(samples);
+  if (!from.has_value()) throw nb::value_error("samples: must be contiguous");
+  CheckWhole(from->size(), type);
+  std::optional<Extent> extent;
+  Unlocked(from->size(), [&] { extent = FindExtent(from->bytes(), type); });
+  if (!extent.has_value()) return nb::none();
+  return nb::make_tuple(extent->least, extent->greatest, extent->finite);
+}
+
+// The bits of bf16 samples as numpy takes them; the memory stays the producer's.
+using BfloatArray = nb::ndarray<nb::ro, nb::device::cpu>;
+nb::ndarray<nb::numpy, const uint16_t> BfloatBits(const BfloatArray& array) {
+  if (array.dtype() !=
+      nb::dlpack::dtype{static_cast<uint8_t>(nb::dlpack::dtype_code::Bfloat), 16, 1}) {
+    throw nb::type_error("array: must be of bfloat16");
+  }
+  std::vector<size_t> shape(array.ndim());
+  std::vector<int64_t> strides(array.ndim());
+  for (size_t i = 0; i < array.ndim(); ++i) {
+    shape[i] = array.shape(i);
+    strides[i] = array.stride(i);
+  }
+  return nb::ndarray<nb::numpy, const uint16_t>(static_cast<const uint16_t*>(array.data()),
+                                                array.ndim(), shape.data(), nb::cast(array),
+                                                strides.data());
+}
+
+}  // namespace
+}  // namespace histogram::python
+
+NB_MODULE(_native, module) {
+  using namespace histogram::python;  // NOLINT(google-build-using-namespace)
+  using histogram::Plan;
+  module.doc() = "The compiled part of the package histogram. Use the package.";
+  nb::class_<Plan>(module, "Plan", "Edges, compiled for a sample type.")
+      .def_static("make", &MakePlan, nb::arg("edges"), nb::arg("type"))
+      .def("count", &CountInto, nb::arg("samples"), nb::arg("counts"), nb::arg("threads"))
+      .def("count_rows", &CountRows, nb::arg("samples"), nb::arg("counts"), nb::arg("outside"),
+           nb::arg("threads"))
+      .def_prop_ro("bin_count", &Plan::bin_count)
+      .def_prop_ro("kernel", [](const Plan& plan) { return histogram::KernelName(plan); })
+      .def_prop_ro("family", &Plan::family);
+  module.def("order_statistics", &OrderStatistics, nb::arg("samples"), nb::arg("type"),
+             nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
+  module.def("extent", &ExtentOf, nb::arg("samples"), nb::arg("type"));
+  module.def("bfloat_bits", &BfloatBits, nb::arg("array"));
+}

@@ -1,0 +1,212 @@
+"""count() equals numpy.histogram: counts, and edges to the last bit."""
+
+import histogram
+import numpy as np
+import pytest
+from arrays import CHECKED, TYPES, laid_out, make_samples, same_bits, seeds
+from hypothesis import given
+from hypothesis import strategies as st
+
+FLOATS = st.floats(-1e4, 1e4, allow_nan=False)
+RULES = ("auto", "fd", "doane", "scott", "stone", "rice", "sturges", "sqrt")
+
+
+def numpy_by_edges(a, edges):
+    """numpy's answer for edges: it compares each sample with them."""
+    return np.histogram(np.ascontiguousarray(a).ravel(), edges)[0]
+
+
+def check(a, bins, range=None, **options):
+    """Counts and edges are numpy's, or numpy refuses and so does this. Returns the histogram."""
+    try:
+        with np.errstate(all="ignore"):
+            edges = np.histogram_bin_edges(a, bins, range)
+    except ValueError:
+        with pytest.raises(ValueError):
+            histogram.count(a, bins, range, **options)
+        return None
+    h = histogram.count(a, bins, range, **options)
+    counts = numpy_by_edges(a, edges)
+    assert same_bits(h.edges, edges)
+    assert same_bits(h.counts(), counts.astype(np.int64))
+    flat = np.ravel(a)
+    if flat.dtype.kind == "f":
+        assert h.nan == np.isnan(flat).sum()
+    assert h.below == (flat < edges[0]).sum()
+    assert h.above == (flat > edges[-1]).sum()
+    assert h.samples == flat.size
+    return h
+
+
+def range_of(rng, dtype, kind):
+    """A range of the given kind: decimal, of integers, tiny, wide, at zero, numpy's own scalars."""
+    low, high = np.sort(rng.normal(0, 10.0 ** rng.integers(-3, 5), 2))
+    if kind == "integers":
+        low = int(rng.integers(-100, 100))
+        return low, low + int(rng.integers(1, 300))
+    if kind == "decimal":
+        return round(low, 2), round(high, 2) + 0.01
+    if kind == "about zero":
+        return -abs(high), abs(high) + 0.5
+    if kind == "from zero":
+        return 0.0, abs(high) + 0.5
+    if kind == "to zero":
+        return -abs(high) - 0.5, -0.0
+    if kind == "float64 scalars":
+        return np.float64(low), np.float64(high) + 1
+    if kind == "float32 scalars":
+        return np.float32(low), np.float32(high) + np.float32(1)
+    return low, high + 1e-3
+
+
+KINDS = ("any", "integers", "decimal", "about zero", "from zero", "to zero", "float64 scalars",
+         "float32 scalars")
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@CHECKED
+@given(seed=seeds, kind=st.sampled_from(KINDS), bins=st.sampled_from((1, 2, 3, 7, 10, 64, 100, 1000, 5000)),
+       size=st.sampled_from((0, 1, 6, 600, 3000)))
+def test_even_bins_over_a_range(dtype, seed, kind, bins, size):
+    rng = np.random.default_rng(seed)
+    range = range_of(rng, dtype, kind)
+    try:
+        edges = np.histogram_bin_edges(np.empty(0, dtype), bins, range)
+    except ValueError:
+        edges = np.array(range)
+    a = laid_out(rng, make_samples(rng, dtype, edges, size))
+    h = check(a, bins, range)
+    # numpy's own way for even bins: it agrees with its edges unless 16-bit floats overflow in it.
+    if h is not None and dtype != "f2":
+        counts, _ = np.histogram(a, bins, range)
+        assert same_bits(h.counts(), counts.astype(np.int64))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@CHECKED
+@given(seed=seeds, size=st.sampled_from((0, 1, 2, 600)), bins=st.sampled_from((1, 2, 10, 333)))
+def test_the_range_of_the_data(dtype, seed, size, bins):
+    rng = np.random.default_rng(seed)
+    a = make_samples(rng, dtype, rng.normal(0, 50, 12), size)
+    if dtype.startswith("f"):
+        a = a[np.isfinite(a) & (np.abs(a.astype("f8")) < 1e4)]
+    check(laid_out(rng, a), bins)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@CHECKED
+@given(seed=seeds, size=st.sampled_from((0, 1, 600)),
+       edges=st.lists(FLOATS, min_size=2, max_size=40).map(sorted),
+       form=st.sampled_from(("plain", "repeated", "infinite", "float32", "integers")))
+def test_edges(dtype, seed, size, edges, form):
+    rng = np.random.default_rng(seed)
+    edges = np.array(edges)
+    if form == "repeated":
+        edges = np.sort(np.concatenate([edges, rng.choice(edges, 3), edges[-1:]]))
+    elif form == "infinite":
+        edges = np.concatenate([[-np.inf], edges, [np.inf]])
+    elif form == "float32":
+        edges = edges.astype(np.float32)
+    elif form == "integers":
+        edges = np.floor(edges).astype(np.int64)
+    a = laid_out(rng, make_samples(rng, dtype, edges, size))
+    check(a, edges)
+    check(a, edges.tolist())
+
+
+@pytest.mark.parametrize("edges", [[1, 1], [0, 1, 1], [1, 1, 2], [1, 1, 1], [0, 1, 1, 1],
+                                   [-np.inf, 1, 1], [-np.inf, -np.inf, 1], [1, np.inf, np.inf],
+                                   [-np.inf, np.inf]])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_bins_of_no_width(dtype, edges):
+    a = np.array([0, 1, 1, 2, 3], dtype)
+    if dtype.startswith("f"):
+        a = np.concatenate([a, np.array([-np.inf, np.inf, np.inf, np.nan, -1], dtype)])
+    check(a, edges)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("dtype", ["u1", "i4", "f4", "f8"])
+def test_named_rules(rule, dtype):
+    a = (np.random.default_rng(5).normal(100, 20, 2000)).astype(dtype)
+    check(a, rule)
+    check(a, rule, (50, 150))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_large_and_many_threads(dtype):
+    rng = np.random.default_rng(1)
+    a = make_samples(rng, dtype, np.linspace(-100, 100, 1001), 1 << 20)
+    for threads in (None, 1, 3):
+        check(a, 1000, (-100, 100), threads=threads)
+    check(a[::3], 1000, (-100, 100), threads=2)
+
+
+@pytest.mark.parametrize("bins", [65536, 1 << 17, 1 << 20])
+def test_many_bins(bins):
+    a = np.random.default_rng(2).random(200_000)
+    check(a, bins, (0, 1))
+    check(a.astype("f4"), bins, (0, 1))
+
+
+def test_integers_beyond_doubles_are_exact():
+    """numpy rounds them to float64 first; this does not."""
+    below, on = 2**62 - 1, 2**62
+    for dtype in ("i8", "u8"):
+        h = histogram.count(np.array([below, on, on + 1], dtype), [0, 2.0**62, 2.0**63])
+        assert h.counts().tolist() == [1, 2]
+
+
+def test_half_floats_where_numpy_overflows():
+    a = np.array([-60000, -1, 0, 1, 60000], np.float16)
+    h = check(a, 4, (-60000, 60000))
+    assert h.counts().tolist() == [1, 1, 2, 1]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1, (0, 1), (1, 2), (0, 2), (2, 0), (0, 1, 2)])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_axis(dtype, axis):
+    rng = np.random.default_rng(7)
+    a = make_samples(rng, dtype, np.linspace(-50, 50, 21), 3 * 4 * 500).reshape(3, 4, 500)
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    moved = np.moveaxis(a, axes, range(-len(axes), 0))
+    outer = moved.shape[:3 - len(axes)]
+    for samples in (a, a.astype(a.dtype.newbyteorder(">")), np.asfortranarray(a)):
+        for bins in (20, np.array([-np.inf, -10, 0, 0, 10, 10])):
+            h = histogram.count(samples, bins, (-50, 50), axis=axis)
+            assert h.counts().shape == (*outer, len(h.edges) - 1)
+            for index in np.ndindex(outer):
+                row = moved[index].ravel()
+                assert h.counts()[index].tolist() == numpy_by_edges(row, h.edges).tolist()
+                assert np.asarray(h.samples)[index] == row.size
+                assert np.asarray(h.below)[index] == (row < h.edges[0]).sum()
+
+
+def test_axis_of_many_rows_and_of_none():
+    a = np.random.default_rng(3).random((2000, 1024), np.float32)
+    h = histogram.count(a, 64, (0, 1), axis=1, threads=3)
+    assert np.array_equal(h.counts(), [np.histogram(row, 64, (0, 1))[0] for row in a])
+    h = histogram.count(a.T, 64, (0, 1), axis=0)
+    assert np.array_equal(h.counts(), [np.histogram(row, 64, (0, 1))[0] for row in a])
+    assert histogram.count(np.zeros((0, 5)), 4, (0, 1), axis=1).counts().shape == (0, 4)
+    assert histogram.count(np.zeros((5, 0)), 4, (0, 1), axis=1).counts().tolist() == [[0] * 4] * 5
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"bins": 0}, "bins"), ({"bins": -3}, "bins"), ({"bins": 2.5}, "bins"),
+    ({"bins": [1]}, "2 or more"), ({"bins": []}, "2 or more"), ({"bins": [2, 1]}, "monotonic"),
+    ({"bins": [0, np.nan]}, "NaN"), ({"bins": "nonsense"}, "nonsense"),
+    ({"bins": [0, 2**53 + 1]}, "9007199254740993"), ({"range": (1, 0)}, "range"),
+    ({"range": (0, np.inf)}, "finite"), ({"axis": 1}, "axis: 1"), ({"axis": (0, 0)}, "twice"),
+    ({"threads": 0}, "threads: 0"), ({"bins": [np.inf, np.inf]}, "finite"),
+])
+def test_bad_arguments(arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        histogram.count(np.ones(3), **arguments)
+
+
+def test_nan_without_a_range_is_an_error_as_in_numpy():
+    for dtype in ("f2", "f4", "f8"):
+        for odd in (np.nan, np.inf):
+            with pytest.raises(ValueError, match="finite"):
+                histogram.count(np.array([1, odd], dtype))

@@ -1,0 +1,80 @@
+"""quantile() equals numpy.quantile to the last bit."""
+
+import histogram
+import numpy as np
+import pytest
+from arrays import CHECKED, TYPES, laid_out, make_samples, seeds
+from hypothesis import given
+from hypothesis import strategies as st
+
+SHARES = st.one_of(
+    st.floats(0, 1), st.sampled_from((0, 1, 0.5, 0.25)),
+    st.lists(st.floats(0, 1), min_size=1, max_size=9).map(np.array),
+    st.just(np.array([[0.0, 0.5], [1.0, 0.3]])))
+
+
+def same_answer(found, expected):
+    found, expected = np.asarray(found), np.asarray(expected)
+    assert found.dtype == expected.dtype
+    assert np.array_equal(found, expected, equal_nan=found.dtype.kind == "f")
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@CHECKED
+@given(seed=seeds, size=st.sampled_from((1, 2, 3, 60, 5000)), q=SHARES)
+def test_numbers(dtype, seed, size, q):
+    rng = np.random.default_rng(seed)
+    a = make_samples(rng, dtype, rng.normal(0, 30, 9), size, nan=seed % 5 == 0)
+    a = laid_out(rng, a)
+    with np.errstate(all="ignore"):
+        # numpy's difference of signed integers overflows; in 64 bits there is room.
+        wide = a.astype("i8") if dtype in ("i1", "i2", "i4") else a
+        expected = np.quantile(wide, q)
+        found = histogram.quantile(a, q)
+    if np.asarray(q).dtype.kind in "iu":
+        expected = expected.astype(np.asarray(found).dtype)
+    same_answer(found, expected)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("data", ["spread", "constant", "two values", "narrow"])
+def test_long_arrays_in_several_rounds(dtype, data):
+    """Long enough that samples are counted by digits before any are collected."""
+    rng = np.random.default_rng(11)
+    a = {
+        "spread": lambda: rng.normal(0, 30, 700_000),
+        "constant": lambda: np.full(700_000, 17),
+        "two values": lambda: rng.choice([3, 5], 700_000),
+        "narrow": lambda: 100 + rng.random(700_000) / 1000,
+    }[data]().astype("i8" if dtype[0] in "iu" else "f8").astype(dtype)
+    q = np.concatenate([np.linspace(0, 1, 101), [0.999, 0.123456]])
+    for threads in (1, 3):
+        same_answer(histogram.quantile(a, q, threads=threads), np.quantile(a, q))
+
+
+def test_full_range_of_64_bits():
+    a = np.random.default_rng(4).integers(-2**63, 2**63 - 1, 300_001, dtype="i8")
+    assert histogram.quantile(a, np.array([0.5]))[0] == float(np.sort(a)[150_000])
+    u = a.view("u8")
+    assert histogram.quantile(u, np.array([0.5]))[0] == float(np.sort(u)[150_000])
+
+
+def test_a_difference_that_overflows():
+    """numpy answers -128.5 for these."""
+    assert histogram.quantile(np.array([-128, 127], np.int8), 0.5) == -0.5
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_nan(dtype):
+    a = np.array([1, 2, np.nan, 4], dtype)
+    assert np.isnan(histogram.quantile(a, 0.0))
+    assert np.isnan(histogram.quantile(a, [0.0, 0.5])).all()
+    same_answer(histogram.quantile(np.array([-0.0, 0.0], dtype), 0.5), np.zeros((), dtype))
+
+
+@pytest.mark.parametrize(("a", "q", "message"), [
+    ([1.0], 1.5, "q: 1.5"), ([1.0], -0.1, "q: -0.1"), ([1.0], np.nan, "q: nan"), ([], 0.5, "no samples"),
+])
+def test_bad_arguments(a, q, message):
+    with pytest.raises(ValueError, match=message):
+        histogram.quantile(a, q)

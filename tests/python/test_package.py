@@ -1,0 +1,80 @@
+"""The package as a whole: examples in its documents, its types, what it needs."""
+
+import ast
+import doctest
+import importlib
+import os
+import pathlib
+import pkgutil
+import subprocess
+import sys
+
+import histogram
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKAGE = pathlib.Path(histogram.__file__).parent
+MODULES = ["histogram", *(f"histogram.{module.name}" for module in pkgutil.iter_modules([PACKAGE]))]
+
+
+def test_examples_in_docstrings():
+    tried = 0
+    for name in MODULES:
+        result = doctest.testmod(importlib.import_module(name))
+        assert result.failed == 0
+        tried += result.attempted
+    assert tried > 20
+
+
+def test_examples_in_the_document():
+    result = doctest.testfile(str(ROOT / "docs" / "PYTHON.md"), module_relative=False)
+    assert result.failed == 0
+    assert result.attempted > 10
+
+
+# nanobind's functions and classes are objects of its own, which stubtest does not take for such; so it
+# compares names only, and the test after it the arguments.
+NOT_FUNCTIONS = r"""
+histogram\._native\.(Plan(\.(__init__|make|count|count_rows))?|order_statistics|extent|bfloat_bits)
+"""
+
+
+def run_python(arguments, tmp_path):
+    environment = {**os.environ, "MYPYPATH": str(PACKAGE.parent), "MYPY_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-m", *arguments], cwd=tmp_path, env=environment,
+                          capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_types(tmp_path):
+    run_python(["mypy", "--strict", "-p", "histogram"], tmp_path)
+
+
+def test_the_stub_has_the_names_of_the_module(tmp_path):
+    allowed = tmp_path / "allowed"
+    allowed.write_text(NOT_FUNCTIONS)
+    run_python(["mypy.stubtest", "histogram._native", "--allowlist", str(allowed)], tmp_path)
+
+
+def arguments_of(text):
+    return {node.name: [argument.arg for argument in node.args.args]
+            for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)}
+
+
+def test_the_stub_has_the_arguments_of_the_module(tmp_path):
+    made = tmp_path / "made.pyi"
+    run_python(["nanobind.stubgen", "-m", "histogram._native", "-o", str(made)], tmp_path)
+    assert (PACKAGE / "py.typed").exists()
+    stub = arguments_of((PACKAGE / "_native.pyi").read_text())
+    assert len(stub) > 5
+    assert stub == arguments_of(made.read_text())
+
+
+def test_needs_numpy_alone():
+    code = ("import sys, numpy; before = set(sys.modules); import histogram; "
+            "print(*sorted({m.partition('.')[0] for m in set(sys.modules) - before}))")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+    assert "histogram" in loaded
+    assert loaded <= {"histogram", "numpy"} | set(sys.stdlib_module_names)

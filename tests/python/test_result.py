@@ -1,0 +1,143 @@
+"""The Histogram that count() returns."""
+
+import math
+import pickle
+import xml.dom.minidom
+
+import histogram
+import numpy as np
+import pytest
+from uhi.numpy_plottable import ensure_plottable_histogram
+from uhi.typing.plottable import PlottableAxisGeneric, PlottableHistogram
+
+A = np.random.default_rng(3).normal(0, 1, 10_000).astype(np.float32)
+
+
+def test_unpacks_as_numpy_answers():
+    counts, edges = histogram.count(A, 10, (-2, 2))
+    expected, expected_edges = np.histogram(A, 10, (-2, 2))
+    assert counts.tolist() == expected.tolist()
+    assert edges.tolist() == expected_edges.tolist()
+    h = histogram.count(A, 10, (-2, 2))
+    assert len(h) == 2 and h[0] is h.counts() and h[1] is h.edges
+
+
+def test_does_not_change():
+    h = histogram.count(A, 10, (-2, 2))
+    for array in h:
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+    edges = np.array([0.0, 1, 2])
+    h = histogram.count(A, edges)
+    edges[1] = 1.5
+    assert h.edges.tolist() == [0, 1, 2]
+    assert histogram.count(A, [0.0, 1, 2]) == h
+
+
+def test_parts_add_up():
+    whole = histogram.count(A, 50, (-1, 1))
+    parts = [histogram.count(part, 50, (-1, 1)) for part in np.array_split(A, 7)]
+    assert sum(parts) == whole
+    assert sum(parts).samples == A.size
+    rows = histogram.count(A.reshape(10, -1), 5, (-1, 1), axis=1)
+    assert (rows + rows).below.tolist() == (2 * rows.below).tolist()
+    with pytest.raises(ValueError, match="edges differ"):
+        whole + histogram.count(A, 50, (-1, 2))
+    with pytest.raises(ValueError, match="edges differ"):
+        whole + histogram.count(A.astype("f8"), 50, (-1, 1))
+    with pytest.raises(ValueError, match="rows"):
+        rows + histogram.count(A, 5, (-1, 1))
+    with pytest.raises(TypeError):
+        whole + 1
+
+
+def test_pickles():
+    for h in (histogram.count(A, 10, (-2, 2)), histogram.count(A.reshape(100, -1), 3, (0, 1), axis=0)):
+        back = pickle.loads(pickle.dumps(h))
+        assert back == h
+        assert back.edges.dtype == h.edges.dtype
+
+
+def test_plottable():
+    for h in (histogram.count(A, 10, (-2, 2)), histogram.count(A.reshape(4, -1), 10, (-2, 2), axis=1)):
+        assert isinstance(h, PlottableHistogram)
+        assert all(isinstance(axis, PlottableAxisGeneric) for axis in h.axes)
+        assert ensure_plottable_histogram(h) is h
+        assert h.values().shape == tuple(len(axis) for axis in h.axes)
+    assert list(h.axes[0]) == [0, 1, 2, 3]
+    assert list(h.axes[1])[0] == (-2.0, float(np.float32(-1.6)))
+    assert h.axes[1] == h.axes[1] != h.axes[0]
+    with pytest.raises(IndexError, match="bin 10"):
+        h.axes[1][10]
+
+
+def test_quantiles_lie_within_a_bin_of_the_samples():
+    h = histogram.count(A, 200, (-6, 6))
+    q = np.linspace(0, 1, 41)
+    assert np.abs(h.quantile(q) - np.quantile(A, q)).max() <= 0.06
+    assert h.median() == h.quantile(0.5)
+    assert histogram.count([0.5], 1, (0, 1)).quantile([0, 0.25, 1]).tolist() == [0, 0.25, 1]
+    # Bins without samples hold no quantile: half of them is reached at the end of the first bin.
+    assert histogram.count([0, 9], 10, (0, 10)).quantile([0, 0.5, 1]).tolist() == [0, 1, 10]
+    rows = histogram.count([[0, 1], [2, 3]], 4, (0, 4), axis=1)
+    assert rows.quantile([0, 1]).tolist() == [[0, 2], [2, 4]]
+    assert rows.median().tolist() == [1, 3]
+    for q in (1.5, -1, math.nan):
+        with pytest.raises(ValueError, match="q: "):
+            h.quantile(q)
+
+
+def test_entropy():
+    assert histogram.count(np.arange(256), 256, (0, 256)).entropy() == 8
+    assert histogram.count([5, 5], 4, (0, 8)).entropy() == 0
+    rows = histogram.count([[0, 1, 2, 3], [1, 1, 3, 3]], 4, (0, 4), axis=1)
+    assert rows.entropy().tolist() == [2, 1]
+
+
+def naive_otsu(counts, edges):
+    """The least edge with the greatest variance between, in whole numbers of half widths."""
+    best, found = 0, math.nan
+    middles = [2 * i + 1 for i in range(len(counts))]
+    for i in range(1, len(counts)):
+        n, m = sum(counts[:i]), sum(counts[i:])
+        if n and m:
+            s = sum(c * x for c, x in zip(counts[:i], middles[:i], strict=True))
+            t = sum(c * x for c, x in zip(counts[i:], middles[i:], strict=True))
+            variance = (s * m - t * n) ** 2 / (n * m)
+            if variance > best * (1 + 1e-12):
+                best, found = variance, edges[i]
+    return found
+
+
+def test_otsu():
+    rng = np.random.default_rng(8)
+    for _ in range(50):
+        a = np.concatenate([rng.normal(20, 6, 400), rng.normal(60, 9, rng.integers(1, 900))])
+        h = histogram.count(a, 64, (0, 100))
+        assert h.otsu() == naive_otsu(h.counts().tolist(), h.edges.tolist())
+    rows = histogram.count([[0, 0, 9, 9], [1, 8, 8, 8]], 10, (0, 10), axis=1)
+    assert rows.otsu().tolist() == [1, 2]
+
+
+def test_statistics_of_nothing_are_nan():
+    for h in (histogram.count([], 4, (0, 1)), histogram.count([7, 8], 4, (0, 1))):
+        assert all(math.isnan(x) for x in (h.quantile(0.5), h.median(), h.entropy(), h.otsu()))
+    assert math.isnan(histogram.count([0.5, 0.5], 4, (0, 1)).otsu())
+    assert math.isnan(histogram.count([0.5, 0.5], 1, (0, 1)).otsu())
+
+
+def test_text_and_pictures():
+    text = repr(histogram.count(A, 10, (-2, 2)))
+    first, *picture = text.splitlines()
+    assert first.startswith("Histogram(10 bins over [-2, 2], 10,000 samples, ")
+    assert " below, " in first and " above" in first and "NaN" not in first
+    assert 1 <= len(picture) <= 4 and set("".join(picture)) <= set(" ▁▂▃▄▅▆▇█")
+    assert len(repr(histogram.count(A, 100_000, (-2, 2))).splitlines()[-1]) <= 64
+    assert repr(histogram.count([], 3, (0, 1))) == "Histogram(3 bins over [0, 1], 0 samples)"
+    rows = histogram.count(A.reshape(5, -1), 4, (0, 1), axis=1)
+    assert repr(rows) == "Histogram(5 rows of 4 bins over [0, 1])"
+    for h in (histogram.count(A, 1000, (-2, 2)), histogram.count([], 3, (0, 1)), rows):
+        document = xml.dom.minidom.parseString(f"<p>{h._repr_html_()}</p>")
+        if h is not rows:
+            bars = document.getElementsByTagName("rect")
+            assert len(bars) == (0 if h.samples == 0 else 256)
