@@ -40,7 +40,7 @@ BatchReport Report() {
   return report;
 }
 
-void BM_RequestFinished(benchmark::State& state) {
+void MeasureRequestFinished(benchmark::State& state) {
   ServerMetrics& metrics = Metrics();
   uint64_t duration_ns = 100000;
   for (auto _ : state) {
@@ -48,23 +48,23 @@ void BM_RequestFinished(benchmark::State& state) {
     duration_ns += 7;
   }
 }
-BENCHMARK(BM_RequestFinished)->ThreadRange(1, 16)->UseRealTime();
+BENCHMARK(MeasureRequestFinished)->ThreadRange(1, 16)->UseRealTime();
 
-void BM_StageFinished(benchmark::State& state) {
+void MeasureStageFinished(benchmark::State& state) {
   ServerMetrics& metrics = Metrics();
   for (auto _ : state) metrics.StageFinished(Stage::kQueue, "cpu", 1234);
 }
-BENCHMARK(BM_StageFinished)->ThreadRange(1, 16)->UseRealTime();
+BENCHMARK(MeasureStageFinished)->ThreadRange(1, 16)->UseRealTime();
 
-void BM_BatchFinished(benchmark::State& state) {
+void MeasureBatchFinished(benchmark::State& state) {
   ServerMetrics& metrics = Metrics();
   const BatchReport report = Report();
   for (auto _ : state) metrics.BatchFinished(report, 4096, ClosedBy::kInline);
 }
-BENCHMARK(BM_BatchFinished)->ThreadRange(1, 16)->UseRealTime();
+BENCHMARK(MeasureBatchFinished)->ThreadRange(1, 16)->UseRealTime();
 
 // All that a lone small request causes: its batch, its three own stages, and itself.
-void BM_LoneRequest(benchmark::State& state) {
+void MeasureLoneRequest(benchmark::State& state) {
   ServerMetrics& metrics = Metrics();
   const BatchReport report = Report();
   for (auto _ : state) {
@@ -75,16 +75,16 @@ void BM_LoneRequest(benchmark::State& state) {
     metrics.RequestFinished(Method::kCompute, absl::StatusCode::kOk, 4096, 100000);
   }
 }
-BENCHMARK(BM_LoneRequest)->ThreadRange(1, 16)->UseRealTime();
+BENCHMARK(MeasureLoneRequest)->ThreadRange(1, 16)->UseRealTime();
 
 // What one scrape costs, off the hot path.
-void BM_Scrape(benchmark::State& state) {
+void MeasureScrape(benchmark::State& state) {
   const ServerMetrics metrics(Options());
   size_t bytes = 0;
   for (auto _ : state) bytes = MetricsText({&metrics}).size();
   state.counters["bytes"] = static_cast<double>(bytes);
 }
-BENCHMARK(BM_Scrape)->Unit(benchmark::kMillisecond);
+BENCHMARK(MeasureScrape)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace histogram::server

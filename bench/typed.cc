@@ -89,9 +89,9 @@ typename S::Bits ToBits(double value, bool beside, uint64_t i) {
     return static_cast<Bits>((bits >> 16 & 0x8000) | (static_cast<uint32_t>(exponent) << 10) |
                              (bits >> 13 & 0x3FF));
   } else {
-    return static_cast<Bits>(std::clamp(
-        std::floor(value) + step, static_cast<double>(std::numeric_limits<Bits>::lowest()),
-        static_cast<double>(std::numeric_limits<int64_t>::max() / 2)));
+    return static_cast<Bits>(std::clamp(std::floor(value) + step,
+                                        static_cast<double>(std::numeric_limits<Bits>::lowest()),
+                                        0x1p62));
   }
 }
 
@@ -162,7 +162,7 @@ void RunRow(const Options& options, SampleType type, uint32_t bins, bool even, s
                      std::string(NameOf(type)).c_str());
         std::exit(1);
       }
-      const double rate = static_cast<double>(samples.size() / SampleBytes(type)) / seconds / 1e9;
+      const double rate = static_cast<double>(samples.size()) / SampleBytes(type) / seconds / 1e9;
       std::printf("%-5s %6u %-6s %-8s %-9s %-13s %6.2f Gsamples/s\n",
                   std::string(NameOf(type)).c_str(), bins, even ? "even" : "uneven",
                   std::string(plan.family()).c_str(), distribution,

@@ -14,7 +14,7 @@
 namespace histogram {
 
 struct BackendOptions {
-  enum class Choice { kAuto, kCpu, kCuda };
+  enum class Choice : uint8_t { kAuto, kCpu, kCuda };
   Choice choice = Choice::kAuto;  // kAuto: every usable GPU and the CPU
   uint32_t cpu_lanes = 0;         // 0: one per core of the cgroup's CPU quota, two at least
   uint32_t cuda_lanes = 4;        // per GPU

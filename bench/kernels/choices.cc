@@ -54,6 +54,7 @@ class Payloads {
       }
     }
     std::vector<double> medians;
+    medians.reserve(times.size());
     for (std::vector<double>& of_kernel : times) medians.push_back(Median(std::move(of_kernel)));
     return medians;
   }

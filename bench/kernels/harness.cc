@@ -88,15 +88,17 @@ double Harness::MedianUs(int runs, const std::function<void(int)>& enqueue) {
   // Long enough for the host to queue every run before the first of them starts.
   EnqueueHold(stream(), 200'000 + static_cast<uint64_t>(runs) * 20'000);
   for (int run = 0; run < runs; ++run) {
-    CheckCuda(cudaEventRecord(events_[2 * run].get(), stream()), "cudaEventRecord");
+    const size_t first = size_t{2} * static_cast<size_t>(run);
+    CheckCuda(cudaEventRecord(events_[first].get(), stream()), "cudaEventRecord");
     enqueue(run);
-    CheckCuda(cudaEventRecord(events_[2 * run + 1].get(), stream()), "cudaEventRecord");
+    CheckCuda(cudaEventRecord(events_[first + 1].get(), stream()), "cudaEventRecord");
   }
   CheckCuda(cudaStreamSynchronize(stream()), "a timed run");
   std::vector<double> times;
   for (int run = 0; run < runs; ++run) {
     float ms = 0;
-    CheckCuda(cudaEventElapsedTime(&ms, events_[2 * run].get(), events_[2 * run + 1].get()),
+    const size_t first = size_t{2} * static_cast<size_t>(run);
+    CheckCuda(cudaEventElapsedTime(&ms, events_[first].get(), events_[first + 1].get()),
               "cudaEventElapsedTime");
     times.push_back(ms * 1e3);
   }

@@ -46,6 +46,14 @@ inline constexpr uint64_t kReplyBytesMax = uint64_t{64} << 20;
 // The parts of a smaller one would cost more to hand out and to add up than they gain.
 inline constexpr uint64_t kSplitBytesMin = uint64_t{2} << 20;
 
+// Metadata of a call. A bearer token, tracing headers and what proxies add take 1 to 4 KiB; HTTP
+// servers commonly stop at 8 to 16 KiB, too.
+inline constexpr uint64_t kHeaderBytesMax = uint64_t{16} << 10;
+
+// What a batch costs by itself, some 10 us on a GPU, is 10 ns a payload with this many. More would
+// only keep its lane for longer.
+inline constexpr uint32_t kBatchPayloadsMax = 1024;
+
 }  // namespace histogram::server
 
 #endif  // HISTOGRAM_SERVER_BASE_THRESHOLDS_H_

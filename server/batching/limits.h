@@ -1,4 +1,4 @@
-// Limits of queue and batches. Each has a flag and a default in server/config/config.h.
+// Limits of queue and batches. Those that have a flag stand in server/config/table.cc.
 #ifndef HISTOGRAM_SERVER_BATCHING_LIMITS_H_
 #define HISTOGRAM_SERVER_BATCHING_LIMITS_H_
 
@@ -10,7 +10,7 @@ namespace histogram::server {
 
 struct BatchingLimits {
   uint64_t queue_bytes_max = uint64_t{256} << 20;  // payload + reply bytes, queued and executing
-  uint32_t batch_payloads_max = 1024;
+  uint32_t batch_payloads_max = kBatchPayloadsMax;
   uint64_t batch_bytes_max = uint64_t{16} << 20;
   uint64_t batch_delay_us_max = 0;  // how long a batch may wait to fill while a lane is free
   // The watchdog: a batch that executes longer marks its backend down. 0: none.

@@ -98,7 +98,7 @@ absl::Status CheckConfig(const Config& config) {
   Config scratch;
   for (const Setting& setting : Settings()) {
     const absl::Status status =
-        SetFromText(setting, setting.value.get(config), absl::StrCat("--", setting.name), scratch);
+        SetFromText(setting, TextOf(setting, config), absl::StrCat("--", setting.name), scratch);
     if (!status.ok()) return status;
   }
   for (auto& [holds, message] : Contradictions(config)) {

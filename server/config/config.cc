@@ -73,7 +73,7 @@ absl::Status UnknownFlag(absl::string_view name) {
   for (const Setting& setting : Settings()) {
     if (setting.listed == Listed::kNowhere) continue;
     flags.push_back(absl::StrCat("--", setting.name));
-    if (setting.value.kind == SettingKind::kSwitch) {
+    if (IsSwitch(setting)) {
       flags.push_back(absl::StrCat("--no-", setting.name));
     }
   }
@@ -87,10 +87,10 @@ absl::Status UnknownFlag(absl::string_view name) {
 std::pair<const Setting*, std::optional<std::string>> FindFlag(absl::string_view flag) {
   if (!absl::ConsumePrefix(&flag, "--")) return {nullptr, std::nullopt};
   const Setting* setting = FindSetting(flag);
-  if (setting != nullptr && setting->value.kind == SettingKind::kSwitch) return {setting, "true"};
+  if (setting != nullptr && IsSwitch(*setting)) return {setting, "true"};
   if (setting != nullptr) return {setting, std::nullopt};
   if (absl::ConsumePrefix(&flag, "no-")) setting = FindSetting(flag);
-  if (setting != nullptr && setting->value.kind != SettingKind::kSwitch) setting = nullptr;
+  if (setting != nullptr && !IsSwitch(*setting)) setting = nullptr;
   return {setting, "false"};
 }
 
@@ -119,7 +119,7 @@ absl::Status AddValue(const Setting& setting, absl::string_view flag, std::strin
                                 .origin = std::string(flag),
                                 .name = absl::StrCat("--", setting.name),
                                 .old_name = absl::StripPrefix(flag, "--") == setting.old_name});
-  } else if (setting.value.kind == SettingKind::kList) {
+  } else if (IsList(setting)) {
     absl::StrAppend(&same->value, ",", value);
   } else {
     return absl::InvalidArgumentError(
@@ -158,7 +158,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv) 
     } else {
       return absl::InvalidArgumentError(
           absl::StrCat(flag, " needs a value: ", flag, " ",
-                       setting == nullptr ? "FILE" : setting->value.placeholder));
+                       setting == nullptr ? "FILE" : PlaceholderOf(*setting)));
     }
     if (setting != nullptr) {
       if (absl::Status status = AddValue(*setting, flag, std::move(value), line); !status.ok()) {
@@ -188,7 +188,7 @@ class Layers {
         return absl::InvalidArgumentError(absl::StrCat(place, ": unknown setting ", entry.key,
                                                        DidYouMean(NearestKey(entry.key))));
       }
-      if (entry.is_array && setting->value.kind != SettingKind::kList) {
+      if (entry.is_array && !IsList(*setting)) {
         return absl::InvalidArgumentError(absl::StrCat(source, " takes one value, not a list"));
       }
       layer.push_back({.setting = setting,

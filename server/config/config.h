@@ -42,7 +42,6 @@ struct TransportConfig {
   uint64_t connection_age_us_max = 0;  // 0: none
   // Clients that ping faster are disconnected. No flag: gRPC's clients ask for 10 s or more.
   uint64_t keepalive_min_interval_us = 10000000;
-  uint32_t header_bytes_max = 16384;
   std::string tls_cert;                // PEM chain; with it TCP listeners speak TLS only
   std::string tls_key;                 // PEM
   std::string tls_client_ca;           // PEM; clients must show a certificate of this authority

@@ -6,8 +6,9 @@
 #define HISTOGRAM_SERVER_CONFIG_SETTINGS_H_
 
 #include <cstdint>
-#include <functional>
+#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,26 +17,12 @@
 
 namespace histogram::server {
 
-enum class SettingKind : uint8_t {
+// How a text is read where the member's type does not say it.
+enum class ReadAs : uint8_t {
+  kPlain,
   kBytes,     // "64MiB"
-  kDuration,  // "30s"
-  kCount,     // "64"
-  kSwitch,    // --name and --no-name
-  kText,      // a word, a file's name, an address, a fraction
-  kList,      // several, separated by commas; its flag can be repeated
-};
-
-// How a setting's text is read into a Config, and read back.
-struct SettingValue {
-  SettingKind kind = SettingKind::kText;
-  std::string placeholder;  // "BYTES"; empty for a switch
-  std::string limits;       // "1 to 65536", "one of text, json"; empty where there are none
-  // INVALID_ARGUMENT with the rest of a sentence that starts with the setting's name, for what
-  // cannot be read and for what is outside the limits; the Config is unchanged then.
-  std::function<absl::Status(const std::string&, Config&)> set;
-  std::function<std::string(const Config&)> get;  // as `set` reads it
-  // In bytes, seconds or pieces; absent for what has no limits as a number.
-  std::function<double(const Config&)> number;
+  kDuration,  // "30s"; the member is in microseconds
+  kAddress,   // HOST:PORT or off, which is an empty member
 };
 
 // Where a setting is shown.
@@ -45,14 +32,33 @@ enum class Listed : uint8_t {
   kNowhere,  // for tests
 };
 
+// The member of a Config that holds a setting:
+//   bool*         a switch, --name and --no-name
+//   uint8_t*      the place of its word in `choices`
+//   uint32_t*     a whole number, as uint64_t*
+//   double*       a fraction, 0 to 1
+//   vector*       HOST:PORT, [V6]:PORT or unix:PATH, separated by commas; its flag can be repeated
+using Member = std::variant<bool*, uint8_t*, uint32_t*, uint64_t*, double*, std::string*,
+                            std::vector<std::string>*>;
+
+// Both inclusive. With `or_zero` 0 is allowed below `min`: it switches the thing off.
+struct Range {
+  uint64_t min = 0, max = UINT64_MAX;
+  bool or_zero = false;
+};
+
 struct Setting {
   absl::string_view name;  // of the flag without dashes, and of the file's key
   // The name in the version before, which still works; a bare number under it is microseconds.
   absl::string_view old_name = {};
   Listed listed = Listed::kHelp;
-  SettingValue value;
-  absl::string_view help;        // without limits and default, which come from `value`
-  absl::string_view group = {};  // heading in --help
+  ReadAs as = ReadAs::kPlain;
+  Member (*member)(Config&) = nullptr;
+  Range limits = {};  // of whole numbers
+  std::vector<std::string> choices = {};
+  absl::string_view placeholder = {};  // "FILE", where it does not follow from the rest
+  absl::string_view help;              // without limits and default
+  absl::string_view group = {};        // heading in --help
 };
 
 // In the order of --help; settings of a group stand together.
@@ -67,8 +73,19 @@ std::string EnvironmentName(absl::string_view name);
 absl::Status SetFromText(const Setting& setting, const std::string& text, absl::string_view source,
                          Config& config);
 
-// The value for people: "64MiB", "on", "none", "127.0.0.1:50051,unix:/run/h.sock".
+// The value as SetFromText reads it: "64MiB", "true", "127.0.0.1:50051,unix:/run/h.sock".
+std::string TextOf(const Setting& setting, const Config& config);
+// The value for people: "64MiB", "on", "none".
 std::string DisplayText(const Setting& setting, const Config& config);
+// In bytes, seconds or pieces; absent for other kinds.
+std::optional<double> NumberOf(const Setting& setting, const Config& config);
+
+bool IsSwitch(const Setting& setting);
+bool IsList(const Setting& setting);
+// "BYTES", "FILE"; empty for a switch.
+absl::string_view PlaceholderOf(const Setting& setting);
+// "1 to 65536", "one of text, json"; empty where there are none.
+std::string LimitsOf(const Setting& setting);
 
 }  // namespace histogram::server
 

@@ -38,7 +38,7 @@ std::string Wrap(absl::string_view text, size_t indent, absl::string_view line_s
 
 // "how long a batch may wait (0 to 10s; default 0)"
 std::string Explain(const Setting& setting) {
-  const std::string& limits = setting.value.limits;
+  const std::string limits = LimitsOf(setting);
   return absl::StrCat(setting.help, " (", limits, limits.empty() ? "" : "; ", "default ",
                       DisplayText(setting, Config()), ")");
 }
@@ -55,14 +55,14 @@ std::string HelpEntry(absl::string_view flag, absl::string_view text) {
 }
 
 std::string FlagText(const Setting& setting) {
-  if (setting.value.kind == SettingKind::kSwitch) return absl::StrCat("--[no-]", setting.name);
-  return absl::StrCat("--", setting.name, " ", setting.value.placeholder);
+  if (IsSwitch(setting)) return absl::StrCat("--[no-]", setting.name);
+  return absl::StrCat("--", setting.name, " ", PlaceholderOf(setting));
 }
 
 // Numbers and switches stand bare, as in TOML.
 std::string FileValue(const Setting& setting, const Config& config) {
-  const std::string text = setting.value.get(config);
-  const bool bare = setting.value.kind == SettingKind::kSwitch || ParseNumber(text).ok();
+  const std::string text = TextOf(setting, config);
+  const bool bare = IsSwitch(setting) || ParseNumber(text).ok();
   return bare ? text : QuoteForFile(text);
 }
 

@@ -143,8 +143,6 @@ std::string FormatDuration(uint64_t microseconds) {
   return absl::FormatDuration(absl::Microseconds(static_cast<int64_t>(microseconds)));
 }
 
-std::string FormatCount(uint64_t count) { return absl::StrCat(count); }
-
 std::string FormatNumber(double value) {
   std::array<char, 32> buffer;
   const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -84,10 +85,11 @@ std::string LimitText(uint64_t limit, uint64_t none) {
 std::vector<std::pair<std::string, double>> LimitsOf(const Config& config) {
   std::vector<std::pair<std::string, double>> limits;
   for (const Setting& setting : Settings()) {
-    if (setting.value.number == nullptr) continue;
+    const std::optional<double> number = NumberOf(setting, config);
+    if (!number) continue;
     std::string name = absl::StrReplaceAll(setting.name, {{"-", "_"}});
-    if (setting.value.kind == SettingKind::kDuration) name += "_seconds";
-    limits.emplace_back(std::move(name), setting.value.number(config));
+    if (setting.as == ReadAs::kDuration) name += "_seconds";
+    limits.emplace_back(std::move(name), *number);
   }
   return limits;
 }
@@ -126,6 +128,15 @@ void ServerMetrics::CollectSecurity(Writer& writer) const {
                   MetricType::Gauge);
     for (const auto& [file, seconds] : certificate_expiry_) {
       writer.Gauge({{"file", file}}, static_cast<double>(seconds));
+    }
+  }
+  if (!reload_failing_.empty()) {
+    writer.Family("reload_failing",
+                  "1 while the files (certificates or tokens) cannot be used as they are and the "
+                  "former ones stay in force.",
+                  MetricType::Gauge);
+    for (const auto& [files, failing] : reload_failing_) {
+      writer.Gauge({{"files", files}}, failing ? 1 : 0);
     }
   }
 }
@@ -230,6 +241,12 @@ void ServerMetrics::CollectEvents(Writer& writer) const {
   writer.Family("cancelled_total", "Payloads dropped uncounted because their caller went away.",
                 MetricType::Counter);
   writer.Counter({}, cancelled_);
+  writer.Family("unread_calls_total", "Calls ended because their clients did not read replies.",
+                MetricType::Counter);
+  writer.CounterValue({}, static_cast<double>(unread_ended_.load(std::memory_order_relaxed)));
+  writer.Family("log_lines_lost_total", "Log lines that standard error did not take.",
+                MetricType::Counter);
+  writer.CounterValue({}, static_cast<double>(log_lines_lost_.load(std::memory_order_relaxed)));
   writer.Family("integrity_failures_total",
                 "Answers held back because their counts did not add up or a recount differed.",
                 MetricType::Counter);
@@ -344,6 +361,10 @@ void ServerMetrics::CollectGauges(Writer& writer, const Batcher::Snapshot& snaps
         "queue_bytes_max.",
         snapshot.charged_bytes);
   gauge("streams_paused", "Streams that wait for room in the queue.", snapshot.waiting);
+  gauge("unwritten_reply_bytes",
+        "Room taken by replies that are asked for and not yet written, looked at a few times a "
+        "second.",
+        unwritten_bytes_.load(std::memory_order_relaxed));
   gauge("draining", "1 while the server is shutting down.",
         draining_.load(std::memory_order_relaxed) ? 1 : 0);
   writer.Family("limit", "The limits in force, by name; the name says the unit.",

@@ -1,14 +1,19 @@
 #include "server/rpc/grpc_log.h"
 
-#include <grpc/support/log.h>
-
 #include <exception>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "server/rpc/grpc_internals.h"
+
+#if HISTOGRAM_GRPC_HAS_LOG_FUNCTION
+#include <grpc/support/log.h>
+#endif
 
 namespace histogram::server {
+
+#if HISTOGRAM_GRPC_HAS_LOG_FUNCTION
 namespace {
 
 // Never destroyed: gRPC may log until the process ends.
@@ -34,5 +39,8 @@ void RedirectGrpcLog(GrpcLogSink sink) {
   redirected = new GrpcLogSink(std::move(sink));
   gpr_set_log_function(Redirect);
 }
+#else
+void RedirectGrpcLog(GrpcLogSink) {}
+#endif
 
 }  // namespace histogram::server

@@ -14,7 +14,8 @@ enum class GrpcLogSeverity : uint8_t { kDebug, kInfo, kError };
 using GrpcLogSink =
     std::function<void(GrpcLogSeverity severity, std::string_view message, std::string_view place)>;
 
-// From now on gRPC's lines go to `sink` instead of standard error. Which severities gRPC reports is
+// From now on gRPC's lines go to `sink` instead of standard error, where gRPC offers this: up to
+// 1.64. Newer versions go on writing to standard error. Which severities gRPC reports is
 // set by its own variable GRPC_VERBOSITY: errors only, unless it says more.
 // REQUIRES: called once, before gRPC starts a thread.
 void RedirectGrpcLog(GrpcLogSink sink);

@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "server/base/thresholds.h"
 #include "server/service/grpc_bytes.h"
 
 namespace histogram::server {
@@ -23,18 +24,17 @@ std::string_view MetadataValue(const grpc::ServerContext& context, const char* k
                               : std::string_view(it->second.data(), it->second.size());
 }
 
-absl::Status CheckHeaders(const ServiceContext& service, const grpc::ServerContext& context) {
+absl::Status CheckHeaders(const grpc::ServerContext& context) {
   constexpr uint64_t kEntryBytes = 32;  // as HTTP/2 counts a header list, RFC 9113, 6.5.2
-  const uint64_t limit = service.config.header_bytes_max;
   uint64_t bytes = 0;
   for (const auto& [name, value] : context.client_metadata()) {
     bytes += name.size() + value.size() + kEntryBytes;
   }
-  if (bytes <= limit) return absl::OkStatus();
+  if (bytes <= kHeaderBytesMax) return absl::OkStatus();
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   absl::StrCat("headers: ", bytes, " bytes are more than the limit of ", limit,
-                                "; send less metadata with the call"),
-                   {.reason = "HEADERS_TOO_LARGE", .field = "headers", .limit = limit});
+                   absl::StrCat("headers: ", bytes, " bytes are more than the limit of ",
+                                kHeaderBytesMax, "; send less metadata with the call"),
+                   {.reason = "HEADERS_TOO_LARGE", .field = "headers", .limit = kHeaderBytesMax});
 }
 
 }  // namespace
@@ -58,8 +58,14 @@ absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerCon
   if (const std::string_view trace = MetadataValue(context, "traceparent"); IsTraceparent(trace)) {
     caller.traceparent = trace;
   }
-  if (absl::Status s = CheckHeaders(service, context); !s.ok()) return s;
+  if (absl::Status s = CheckHeaders(context); !s.ok()) return s;
   if (service.authenticator == nullptr) return absl::OkStatus();
+  // A gateway in front may have looked at another one of several.
+  if (context.client_metadata().count("authorization") > 1) {
+    return MakeError(absl::StatusCode::kUnauthenticated,
+                     "authorization: the header is there more than once; send it once",
+                     {.reason = "UNAUTHENTICATED", .field = "authorization"});
+  }
   auto tenant = service.authenticator->Authenticate(MetadataValue(context, "authorization"));
   if (!tenant.ok()) return tenant.status();
   caller.tenant = *std::move(tenant);
@@ -79,8 +85,14 @@ absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_
   return status;
 }
 
-void EchoTrace(const Caller& caller, grpc::ServerContext& context) {
-  if (!caller.traceparent.empty()) context.AddTrailingMetadata("traceparent", caller.traceparent);
+absl::Status HoldReply(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes) {
+  constexpr uint32_t kRetryAfterMs = 1000;
+  if (call.Hold(bytes)) return absl::OkStatus();
+  const uint64_t limit = 2 * all.bytes_max();
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("replies that clients have not read take ", all.bytes(), " of ",
+                                limit, " bytes; this request's takes up to ", bytes),
+                   {.reason = "QUEUE_FULL", .limit = limit, .retry_after_ms = kRetryAfterMs});
 }
 
 absl::Status CancelledCall() {

@@ -38,8 +38,8 @@ absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_
 // version-traceid-parentid-flags in lower-case hex, as https://www.w3.org/TR/trace-context/ has it.
 bool IsTraceparent(std::string_view value);
 
-// To be called before the call is finished: sends the trace back as a trailer.
-void EchoTrace(const Caller& caller, grpc::ServerContext& context);
+// Holds room for a reply of up to `bytes`, or RESOURCE_EXHAUSTED (QUEUE_FULL).
+absl::Status HoldReply(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes);
 
 // What is reported of a call that ended before its answer was sent.
 absl::Status CancelledCall();

@@ -1,12 +1,8 @@
 #include "server/service/grpc_bytes.h"
 
-#include <grpc/byte_buffer.h>
-#include <grpc/compression.h>
-#include <grpc/grpc.h>
 #include <grpc/support/time.h>
 
 #include <string>
-#include <type_traits>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/match.h"
@@ -16,18 +12,9 @@
 #include "absl/strings/strip.h"
 #include "kernels/error.h"
 #include "server/request/status_details.h"
+#include "server/rpc/grpc_internals.h"
 
 namespace histogram::server {
-
-// gRPC's C++ interface does not say it. A ByteBuffer holds one member, a pointer to the C
-// interface's buffer, which does.
-bool IsCompressed(const grpc::ByteBuffer& message) {
-  if (!message.Valid()) return false;
-  static_assert(sizeof(grpc::ByteBuffer) == sizeof(void*) &&
-                std::is_standard_layout_v<grpc::ByteBuffer>);
-  const grpc_byte_buffer* raw = *reinterpret_cast<grpc_byte_buffer* const*>(&message);
-  return raw->type == GRPC_BB_RAW && raw->data.raw.compression != GRPC_COMPRESS_NONE;
-}
 
 absl::Status CompressedMessage() {
   return MakeError(absl::StatusCode::kUnimplemented,
@@ -51,9 +38,7 @@ std::shared_ptr<ReceivedMessage> Receive(grpc::ByteBuffer& message) {
 
 grpc::ByteBuffer EncodeMessage(const ReplyEncoder& encoder) {
   grpc::Slice slice(encoder.size());
-  // gRPC offers no writable view of a slice that it has allocated; this one has no other reader
-  // yet.
-  encoder.Write(const_cast<uint8_t*>(slice.begin()));
+  encoder.Write(WritableBytes(slice));
   return {&slice, 1};
 }
 

@@ -32,8 +32,6 @@ struct ReceivedMessage {
   ParsedRequest parsed;             // points into the slices
 };
 
-// Whether the message came compressed, as a valid one may. Nothing here decompresses.
-bool IsCompressed(const grpc::ByteBuffer& message);
 // UNIMPLEMENTED (COMPRESSED_MESSAGE), as gRPC has it for an encoding that a server does not take.
 absl::Status CompressedMessage();
 

@@ -1,7 +1,6 @@
 #include "server/service/grpc_server.h"
 
 #include <grpc/compression.h>
-#include <grpc/grpc.h>
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/grpcpp.h>
 #include <grpcpp/health_check_service_interface.h>
@@ -26,7 +25,9 @@
 #include "absl/time/time.h"
 #include "kernels/backend_factory.h"
 #include "kernels/error.h"
+#include "server/base/thresholds.h"
 #include "server/rpc/certificates.h"
+#include "server/rpc/grpc_internals.h"
 
 namespace histogram::server {
 namespace {
@@ -89,17 +90,13 @@ TlsFiles TlsFilesOf(const TransportConfig& config) {
   return {.certificate = config.tls_cert, .key = config.tls_key, .client_ca = config.tls_client_ca};
 }
 
-absl::Status CheckTls(const TransportConfig& config) {
-  return config.tls_cert.empty() ? absl::OkStatus() : CheckTlsFiles(TlsFilesOf(config));
-}
-
 // A unix socket stays on this machine and is guarded by its file's permissions: no TLS.
-std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const TransportConfig& config,
+std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const TlsCertificates* certificates,
                                                         const std::string& address) {
-  if (config.tls_cert.empty() || absl::StartsWith(address, "unix:")) {
+  if (certificates == nullptr || absl::StartsWith(address, "unix:")) {
     return grpc::InsecureServerCredentials();
   }
-  return MakeTlsCredentials(TlsFilesOf(config));
+  return certificates->MakeCredentials();
 }
 
 // Linking the reflection library is enough to switch reflection on; this takes it out again.
@@ -140,8 +137,7 @@ std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
   std::vector<ChannelSetting> settings = {
       {GRPC_ARG_ALLOW_REUSEPORT, config.reuse_port ? 1 : 0},
       {GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.streams_max)},
-      {GRPC_ARG_MAX_METADATA_SIZE,
-       static_cast<int>(kRefusedHeaderBytesFactor * config.header_bytes_max)},
+      {GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kRefusedHeaderBytesFactor * kHeaderBytesMax)},
       // Compressed messages are refused: a small one inflates before any limit of ours sees it.
       // They come as they are sent, so that the refusal is the service's, counted and logged.
       {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0},
@@ -163,6 +159,21 @@ std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
   return settings;
 }
 
+// Ends what holds up a shutdown without being a call of ours, a watcher of health or a silent peer:
+// once no call has been open for a while, connections are closed rather than waited for. Runs until
+// then, or until `over`.
+void CloseWhenQuiet(const std::atomic<int64_t>& open_calls, const std::atomic<bool>& over,
+                    grpc::Server& server) {
+  constexpr std::chrono::milliseconds kLook{10};
+  constexpr int kQuietLooks =
+      30;  // peers on a slow network have this long to send what is on its way
+  for (int quiet = 0; quiet < kQuietLooks && !over.load();) {
+    std::this_thread::sleep_for(kLook);
+    quiet = open_calls.load() == 0 ? quiet + 1 : 0;
+  }
+  if (!over.load()) CancelAllCalls(server);
+}
+
 }  // namespace
 
 void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& builder) {
@@ -179,7 +190,12 @@ void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& context,
                                                               HistogramService& service) {
   const TransportConfig& config = context.config;
-  if (absl::Status s = CheckTls(config); !s.ok()) return s;
+  std::unique_ptr<GrpcServer> server(new GrpcServer());
+  if (!config.tls_cert.empty()) {
+    auto certificates = TlsCertificates::Load(TlsFilesOf(config));
+    if (!certificates.ok()) return certificates.status();
+    server->certificates_ = *std::move(certificates);
+  }
   grpc::EnableDefaultHealthCheckService(false);  // HealthService is the server's own
   // Reflection has no place for a token: under authentication it is off.
   const bool reflection = config.reflection && context.authenticator == nullptr;
@@ -187,7 +203,6 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   grpc::ServerBuilder builder;
   if (!reflection) builder.SetOption(std::make_unique<WithoutReflection>());
   ApplyTransportSettings(config, builder);
-  std::unique_ptr<GrpcServer> server(new GrpcServer());
   builder.RegisterService(&service.methods());
   builder.RegisterService(&server->health_);
   server->loops_ = std::make_unique<EventLoops>(builder, ReceiveThreads(config));
@@ -197,7 +212,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
     if (absl::StartsWith(config.listen[i], "unix:")) {
       if (absl::Status s = PrepareUnixSocket(config.listen[i]); !s.ok()) return s;
     }
-    builder.AddListeningPort(config.listen[i], CredentialsFor(config, config.listen[i]), &ports[i]);
+    builder.AddListeningPort(
+        config.listen[i], CredentialsFor(server->certificates_.get(), config.listen[i]), &ports[i]);
   }
   server->context_ = &context;
   server->server_ = builder.BuildAndStart();
@@ -211,6 +227,10 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
     server->addresses_.push_back(is_unix ? config.listen[i]
                                          : WithChosenPort(config.listen[i], ports[i]));
   }
+  server->closer_ = std::thread([s = server.get()] {
+    s->shutting_down_.WaitForNotification();
+    CloseWhenQuiet(s->context_->open_calls, s->closed_, *s->server_);
+  });
   server->SetReady(false);
   server->health_.SetServing(kLivenessName, true);
   for (uint32_t i = 0; i < server->loops_->size(); ++i) {
@@ -222,8 +242,15 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
 }
 
 GrpcServer::~GrpcServer() {
+  StopCloser();
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
   if (loops_ != nullptr) loops_->Stop();
+}
+
+void GrpcServer::StopCloser() {
+  closed_.store(true);
+  if (!shutting_down_.HasBeenNotified()) shutting_down_.Notify();
+  if (closer_.joinable()) closer_.join();
 }
 
 void GrpcServer::SetReady(bool ready) {
@@ -235,25 +262,6 @@ void GrpcServer::SetBackendUp(const std::string& backend, bool up) {
   health_.SetServing(absl::StrCat("backend/", backend), up);
 }
 
-namespace {
-
-// Ends what holds up a shutdown without being a call of ours, a watcher of health or a silent peer:
-// once no call has been open for a while, connections are closed rather than waited for. Runs until
-// then, or until `over`.
-void CloseWhenQuiet(const std::atomic<int64_t>& open_calls, const std::atomic<bool>& over,
-                    grpc_server* server) {
-  constexpr std::chrono::milliseconds kLook{10};
-  constexpr int kQuietLooks =
-      30;  // peers on a slow network have this long to send what is on its way
-  for (int quiet = 0; quiet < kQuietLooks && !over.load();) {
-    std::this_thread::sleep_for(kLook);
-    quiet = open_calls.load() == 0 ? quiet + 1 : 0;
-  }
-  if (!over.load()) grpc_server_cancel_all_calls(server);
-}
-
-}  // namespace
-
 void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
   context_->streams.DrainAll();
   // The connections stay open until the streams' clients have heard of their end: closing one on
@@ -263,11 +271,9 @@ void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
   if (context_->streams.WaitEmpty(absl::Microseconds(grace_us))) {
     std::this_thread::sleep_for(std::chrono::microseconds(std::min(kLingerUs, grace_us)));
   }
-  std::atomic<bool> over{false};
-  std::thread closer([&] { CloseWhenQuiet(context_->open_calls, over, server_->c_server()); });
+  shutting_down_.Notify();
   server_->Shutdown(deadline);
-  over.store(true);
-  closer.join();
+  StopCloser();
   server_->Wait();
 }
 

@@ -19,6 +19,7 @@
 #include "absl/synchronization/mutex.h"
 #include "grpc/health/v1/health.pb.h"
 #include "server/rpc/event_loop.h"
+#include "server/rpc/grpc_internals.h"
 
 namespace histogram::server {
 
@@ -26,7 +27,7 @@ using grpc::health::v1::HealthCheckResponse;
 using ServingStatus = HealthCheckResponse::ServingStatus;
 
 // Thread-safe. Outlives the gRPC server.
-class HealthService final : public grpc::Service {
+class HealthService final : public RawService {
  public:
   // Told of changes; the calls of Watch are such.
   class Watcher {

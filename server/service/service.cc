@@ -1,13 +1,12 @@
 #include "server/service/service.h"
 
-#include <grpcpp/impl/codegen/proto_utils.h>
-
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "server/request/admit.h"
 #include "server/rpc/call.h"
+#include "server/rpc/grpc_internals.h"
 #include "server/service/accumulate.h"
 #include "server/service/caller.h"
 #include "server/service/compute.h"
@@ -35,7 +34,6 @@ class DescribeCall final : public UnaryCall {
     if (!status.ok()) ObserveRefusal(shared.observer, status);
     ReportCall(shared, caller, Method::kDescribe, status, 0,
                static_cast<uint64_t>(shared.clock.Now() - begin));
-    EchoTrace(caller, context());
     if (!status.ok()) return ReplyError(FailCall(status, context()));
     Reply(EncodeMessage(service_.Describe().SerializeAsString()));
   }

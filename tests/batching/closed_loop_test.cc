@@ -97,7 +97,7 @@ class ClosedLoop {
  public:
   explicit ClosedLoop(uint32_t seed) : random_(seed) {
     gpu_.on_submit = [this](const Batch& batch) {
-      const double ns = gpu_slower_ * static_cast<double>(40'000 + batch.bytes / 50);
+      const double ns = gpu_slower_ * (40'000 + static_cast<double>(batch.bytes) / 50);
       At(clock_.Now() + static_cast<TimeNs>(ns), [this] { gpu_.Finish(); });
     };
     cpu_.on_submit = [this](const Batch&) { At(clock_.Now() + 20'000, [this] { cpu_.Finish(); }); };

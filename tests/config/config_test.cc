@@ -83,7 +83,7 @@ TEST(ParseConfig, DefaultsAreThoseOfTheHeaderAndAgreeWithEachOther) {
   EXPECT_THAT(parsed->warnings, IsEmpty());
   const Config defaults;
   for (const Setting& setting : Settings()) {
-    EXPECT_EQ(setting.value.get(parsed->config), setting.value.get(defaults)) << setting.name;
+    EXPECT_EQ(TextOf(setting, parsed->config), TextOf(setting, defaults)) << setting.name;
   }
   EXPECT_TRUE(CheckConfig(defaults).ok());
 }
@@ -325,8 +325,7 @@ TEST(PrintConfig, LoadsAgainAndPrintsTheSame) {
   const auto loaded = Parse({"--config", file.path()});
   ASSERT_TRUE(loaded.ok()) << loaded.status();
   for (const Setting& setting : Settings()) {
-    EXPECT_EQ(setting.value.get(loaded->config), setting.value.get(printed->config))
-        << setting.name;
+    EXPECT_EQ(TextOf(setting, loaded->config), TextOf(setting, printed->config)) << setting.name;
   }
 }
 
@@ -341,9 +340,8 @@ TEST(Help, NamesTheFlagsThatMatterAndHelpAllTheRest) {
   ASSERT_TRUE(help.ok() && all.ok()) << help.status() << all.status();
   EXPECT_EQ(help->action, ParsedConfig::Action::kPrint);
   for (const Setting& setting : Settings()) {
-    const std::string flag = setting.value.kind == SettingKind::kSwitch
-                                 ? absl::StrCat("--[no-]", setting.name)
-                                 : absl::StrCat("--", setting.name, " ");
+    const std::string flag = IsSwitch(setting) ? absl::StrCat("--[no-]", setting.name)
+                                               : absl::StrCat("--", setting.name, " ");
     EXPECT_EQ(absl::StrContains(help->text, flag), setting.listed == Listed::kHelp) << flag;
     EXPECT_EQ(absl::StrContains(all->text, flag), setting.listed != Listed::kNowhere) << flag;
   }
@@ -381,11 +379,11 @@ TEST(Settings, EachSettingHasItsOwnMember) {
     Config config;
     for (const char* text : {"true", "false", "cpu", "cuda", "exit", "debug", "json", "127.0.0.1:9",
                              "1", "11s", "3ms", "1MiB", "more"}) {
-      if (setting.value.get(config) != setting.value.get(defaults)) break;
-      setting.value.set(text, config).IgnoreError();
+      if (TextOf(setting, config) != TextOf(setting, defaults)) break;
+      SetFromText(setting, text, "", config).IgnoreError();
     }
     for (const Setting& other : Settings()) {
-      const bool same = other.value.get(config) == other.value.get(defaults);
+      const bool same = TextOf(other, config) == TextOf(other, defaults);
       EXPECT_EQ(same, other.name != setting.name) << setting.name << " and " << other.name;
     }
   }

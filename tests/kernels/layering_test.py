@@ -67,6 +67,10 @@ def comment_free(text):
     return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
+# What reaches past gRPC's public C++ interface; see server/rpc/grpc_internals.h.
+GRPC_INTERNALS = re.compile(r"grpc::internal|grpc_core|grpcpp/impl/(?:codegen|rpc_|proto_utils)|c_server\(\)|src/core")
+
+
 def rule_of(path):
     folder = path.parent.as_posix()
     while folder and folder not in RULES:
@@ -90,6 +94,9 @@ def check_file(path, text, cuda_tests):
             yield f"{path}: {folder}/ must not include {header}"
         elif own_allowed and OWN.match(header) and not re.match(own_allowed, header):
             yield f"{path}: {folder}/ may not include {header}"
+    if path.parts[0] == "server" and path.stem != "grpc_internals":
+        for word in GRPC_INTERNALS.findall(comment_free(text)):
+            yield f"{path}: {word} belongs into server/rpc/grpc_internals.h"
     if folder == "kernels/cuda" and re.search(r"\bgetenv\b", comment_free(text)):
         yield f"{path}: kernels/cuda/ must not read the environment"
     if folder == "kernels/tuning" and re.search(r"\b(steady_clock|system_clock|clock_gettime)\b",
@@ -123,6 +130,10 @@ def self_test():
         ("kernels/tuning/x.cc", '#include "kernels/cpu/registry.h"', True),
         ("kernels/tuning/x.cc", '#include "absl/strings/str_cat.h"', False),
         ("kernels/histogram.cc", "#include <grpcpp/grpcpp.h>", True),
+        ("server/rpc/x.cc", "grpc_server_shutdown(server.c_server());", True),
+        ("server/rpc/x.cc", "#include <grpcpp/impl/rpc_method.h>", True),
+        ("server/rpc/x.cc", "#include <grpcpp/impl/server_builder_option.h>", False),
+        ("server/rpc/grpc_internals.cc", "using grpc::internal::RpcMethod;", False),
         ("kernels/histogram.cc", "#include <histogram/client.h>", True),
         ("kernels/include/histogram/x.h", "#include <histogram/result.h>", False),
         ("kernels/include/histogram/x.h", "#include <span>", False),

@@ -99,6 +99,7 @@ TEST(VerifierTest, FindsSwappedCountsOfTypedSamples) {
   const std::vector<float> samples = {0.5F, 1.5F, 1.75F, -1.0F, 9.0F, std::nanf("")};
   const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size() * 4);
   Query query;
+  query.sample_type = SampleType::kF32;
   query.binning = *Binning::Even(2, 0.0, 2.0);
   query.plan = *Plan::Make(query.binning, SampleType::kF32);
   Verifier always(1.0);
@@ -126,6 +127,7 @@ TEST(VerifierTest, PicksTheAskedForFraction) {
 
 TEST(MakeTypedAnswerTest, TakesTheSlotsApart) {
   Query query;
+  query.sample_type = SampleType::kF32;
   query.binning = *Binning::Even(2, 0.0, 2.0);
   query.plan = *Plan::Make(query.binning, SampleType::kF32);
   query.edges = true;

@@ -197,7 +197,7 @@ TEST(PlanTest, UnknownFieldsAreRefusedAtEachLevel) {
   EXPECT_EQ(GetErrorDetail(MakeQuery(unknown, {}).status()).field, "spec.31");
   spec.mutable_binning()->mutable_even()->set_bin_count(3);
   auto* even = spec.mutable_binning()->mutable_even();
-  even->GetReflection()->MutableUnknownFields(even)->AddVarint(31, 1);
+  v1::Binning::Even::GetReflection()->MutableUnknownFields(even)->AddVarint(31, 1);
   EXPECT_EQ(GetErrorDetail(MakeQuery(spec.SerializeAsString(), {}).status()).field,
             "spec.binning.even.31");
 }

@@ -287,7 +287,7 @@ class Simulation {
   bool RoomAhead() { return lanes_.empty() || Below(4) > 0; }
 
   void Do(const StreamActions& actions) {
-    EXPECT_FALSE(ended_ && Text(actions) != "") << "after its end: " << Text(actions);
+    EXPECT_TRUE(!ended_ || Text(actions).empty()) << "after its end: " << Text(actions);
     if (actions.write) {
       EXPECT_FALSE(writing_);
       ASSERT_GT(ready_, 0);

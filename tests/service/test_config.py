@@ -5,7 +5,7 @@ import pytest
 from harness.api import Client, pb
 from test_operations import run_to_the_end
 
-SETTING, VARIABLE = "batch-payloads-max", "HISTSVC_BATCH_PAYLOADS_MAX"
+SETTING, VARIABLE = "streams-max", "HISTSVC_STREAMS_MAX"
 
 
 def effective(done, setting=SETTING):
@@ -44,11 +44,11 @@ def test_what_is_printed_can_be_loaded(server_bin, tmp_path):
 
 def test_the_running_server_has_what_was_set(start_server, tmp_path):
     file = tmp_path / "server.conf"
-    file.write_text("stream-payloads-max = 21\nbatch-payloads-max = 22\n")
-    server = start_server("--config", file, env={"HISTSVC_BATCH_PAYLOADS_MAX": "23"})
+    file.write_text("stream-payloads-max = 21\nstreams-max = 22\n")
+    server = start_server("--config", file, env={"HISTSVC_STREAMS_MAX": "23"})
     with Client(server.address) as client:
         limits = client.stub.Describe(pb.DescribeRequest(), timeout=10).limits
-    assert (limits.stream_payloads_max, limits.batch_payloads_max) == (21, 23)
+    assert (limits.stream_payloads_max, limits.streams_max) == (21, 23)
 
 
 def test_every_size_goes_somewhere_and_describe_shows_where(start_server):
@@ -73,7 +73,7 @@ def test_help_names_every_setting(server_bin):
     done = run_to_the_end(server_bin, "--help-all")
     assert done.returncode == 0
     for name in ("listen", "metrics-listen", "payload-bytes-max", "bin-count-max", "queue-bytes-max",
-                 "receive-bytes-max", "batch-payloads-max", "batch-bytes-max", "stream-payloads-max",
+                 "receive-bytes-max", "batch-bytes-max", "stream-payloads-max",
                  "streams-max", "verify-fraction", "backend", "force-kernel", "config",
                  "print-config", "log-level", "log-format", "drain-delay"):
         assert f"--{name}" in done.stdout, name
@@ -91,8 +91,8 @@ REFUSED = {
     "unknown flag": (["--queue-byte-max", "1"], {}, ["--queue-byte-max", "--queue-bytes-max"]),
     "unknown word": (["serve"], {}, ["serve"]),
     "no value": (["--queue-bytes-max"], {}, ["--queue-bytes-max"]),
-    "not a number": (["--batch-payloads-max", "many"], {}, ["--batch-payloads-max", "many"]),
-    "negative": (["--batch-payloads-max", "-1"], {}, ["--batch-payloads-max"]),
+    "not a number": (["--streams-max", "many"], {}, ["--streams-max", "many"]),
+    "negative": (["--streams-max", "-1"], {}, ["--streams-max"]),
     "no unit": (["--drain-max", "30"], {}, ["--drain-max", "'30' has no unit", "1.5s"]),
     "too large": (["--bin-count-max", "65537"], {}, ["--bin-count-max", "65536"]),
     "unknown choice": (["--log-format", "xml"], {}, ["--log-format", "xml", "text", "json"]),

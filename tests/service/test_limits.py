@@ -30,14 +30,14 @@ def wait_for_goaway(connection):
 
 
 def test_headers_over_their_limit(start_server):
-    with start_server("--header-bytes-max", 4096) as server, Client(server.address) as client:
-        still_right(client, metadata=(("x-much", "y" * 2000),))
-        expect_error(lambda: client.compute(b"abc", metadata=(("x-much", "y" * 6000),)),
-                     grpc.StatusCode.RESOURCE_EXHAUSTED, "HEADERS_TOO_LARGE", "headers", 4096)
+    with start_server() as server, Client(server.address) as client:
+        still_right(client, metadata=(("x-much", "y" * 12_000),))
+        expect_error(lambda: client.compute(b"abc", metadata=(("x-much", "y" * 20_000),)),
+                     grpc.StatusCode.RESOURCE_EXHAUSTED, "HEADERS_TOO_LARGE", "headers", 16_384)
         for _ in range(3):
             try:
-                client.compute(b"abc", metadata=(("x-much", "y" * 12_000),))
-                raise AssertionError("12 KB of headers were taken, the limit is 4 KiB")
+                client.compute(b"abc", metadata=(("x-much", "y" * 48_000),))
+                raise AssertionError("48 KB of headers were taken, the limit is 16 KiB")
             except grpc.RpcError as error:
                 # gRPC refuses what is over twice the limit, or ends the connection if more of it is on its way.
                 assert error.code() in (grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE), error

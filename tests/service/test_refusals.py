@@ -35,7 +35,7 @@ def server(start_server, tmp_path):
     tokens.write_text(f"alice {ALICE}\nbob {BOB} 1000\n")
     return start_server(
         "--token-file", tokens, "--queue-bytes-max", 4 * MIB, "--batch-bytes-max", 4 * MIB,
-        "--payload-bytes-max", 2 * MIB, "--receive-bytes-max", 64 * MIB, "--header-bytes-max", 4096,
+        "--payload-bytes-max", 2 * MIB, "--receive-bytes-max", 64 * MIB,
         "--inline-bytes-max", 4096, "--batch-delay-max", "10s")
 
 
@@ -77,8 +77,8 @@ class Provoked:
                      Code.UNIMPLEMENTED, "COMPRESSED_MESSAGE", mentions=["switch compression off"])
 
     def headers_too_large(self):
-        expect_error(lambda: self.compute(metadata=(("x-much", "y" * 5000),)), Code.RESOURCE_EXHAUSTED,
-                     "HEADERS_TOO_LARGE", "headers", 4096, ["less metadata"])
+        expect_error(lambda: self.compute(metadata=(("x-much", "y" * 20_000),)), Code.RESOURCE_EXHAUSTED,
+                     "HEADERS_TOO_LARGE", "headers", 16_384, ["less metadata"])
 
     def unauthenticated(self):
         expect_error(lambda: self.compute(token="nobody-has-this-token"), Code.UNAUTHENTICATED,
