@@ -21,6 +21,7 @@ FROM ${BUILD_BASE} AS deps
 WORKDIR /src
 COPY scripts/lib/common.sh scripts/lib/
 COPY scripts/install-deps scripts/static-deps scripts/
+COPY deploy/grpc-patches deploy/grpc-patches
 RUN scripts/static-deps
 
 FROM deps AS build

@@ -217,6 +217,28 @@ def kernel_targets():
     return f"{table(['what', 'asked', 'measured', 'outcome'], lines)}\n\n{text}"
 
 
+def typed():
+    """Typed samples, a line for each type and binning: ordinary data, edges, the worst; CUB's beside f32's."""
+    result = load(GPU / "typed.json")
+    share = {}
+    for row in result["rows"]:
+        line = share.setdefault((row["type"], row["bins"], row["binning"]), {"typed_table": {}, "cub": {}})
+        line[row["kernel"]][row["distribution"]] = row["of_ceiling"]
+    percent = lambda value: f"{100 * value:.0f} %"
+    lines = []
+    for (kind, bins, binning), of in share.items():
+        ours, cub = of["typed_table"], of["cub"]
+        spread = f"{100 * min(cub.values()):.0f} to {percent(max(cub.values()))}" if cub else ""
+        lines.append([f"`{kind}`", f"{bins:,}", binning,
+                      percent(min(ours["uniform"], ours["normal"])), percent(ours["edges"]),
+                      f"{percent(min(ours.values()))} ({min(ours, key=ours.get)})", spread])
+    head = ["samples", "bins", "range or edges", "ordinary", "on edges", "worst", "CUB"]
+    text = (f"Reading alone reaches {result['read_gbps']:.0f} GB/s. A call on 65,536 samples takes "
+            f"{result['small_call_us']:.0f} us, a null launch {result['null_launch_us']:.1f} us. "
+            f"{source(result, GPU / 'typed.json')}")
+    return f"{table(head, lines)}\n\n{paragraph(text)}"
+
+
 def gpus():
     """On which GPUs the suite has run."""
     lines = []
@@ -241,6 +263,7 @@ BLOCKS = {
     "kernels": kernels,
     "batches": batches,
     "kernel targets": kernel_targets,
+    "typed samples": typed,
     "GPUs that the suite has run on": gpus,
 }
 PLOTS = {

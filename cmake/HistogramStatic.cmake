@@ -3,8 +3,8 @@
 # archives lie beside most of them; the others come from scripts/static-deps.
 set(HISTOGRAM_STATIC_DEPS "${PROJECT_SOURCE_DIR}/build/static-deps" CACHE PATH
   "Where scripts/static-deps has put its archives")
-if(HISTOGRAM_SERVICE AND NOT EXISTS "${HISTOGRAM_STATIC_DEPS}/lib/libprometheus-cpp-core.a")
-  message(FATAL_ERROR "HISTOGRAM_STATIC=ON needs archives of prometheus-cpp, civetweb, spdlog and fmt, "
+if(HISTOGRAM_SERVICE AND NOT EXISTS "${HISTOGRAM_STATIC_DEPS}/lib/libgrpc++.a")
+  message(FATAL_ERROR "HISTOGRAM_STATIC=ON needs archives of gRPC, prometheus-cpp, spdlog and fmt, "
     "but ${HISTOGRAM_STATIC_DEPS}/lib has none: run scripts/static-deps first.")
 endif()
 set(CMAKE_SKIP_RPATH ON)  # nothing of ours is loaded at run time
@@ -41,15 +41,6 @@ if(TARGET re2::re2)
   find_library(HISTOGRAM_RE2_ARCHIVE libre2.a REQUIRED)
   set_target_properties(re2::re2 PROPERTIES INTERFACE_LINK_LIBRARIES
     "${HISTOGRAM_RE2_ARCHIVE};Threads::Threads")
-endif()
-
-# What a shared library links privately, its archive leaves to us.
-if(TARGET prometheus-cpp::pull)
-  set_property(TARGET prometheus-cpp::pull APPEND PROPERTY
-    INTERFACE_LINK_LIBRARIES civetweb::civetweb-cpp ZLIB::ZLIB Threads::Threads)
-endif()
-if(TARGET civetweb::civetweb)
-  set_property(TARGET civetweb::civetweb APPEND PROPERTY INTERFACE_LINK_LIBRARIES Threads::Threads)
 endif()
 
 target_link_options(histogram_build INTERFACE -static-libstdc++ -static-libgcc -Wl,--gc-sections)

@@ -3,7 +3,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,8 +33,17 @@ sigset_t StopSignals() {
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  // Some are sent by terminals that close and by habit. One that was ignored when the process
+  // began, as nohup does with SIGHUP, stays ignored.
+  for (const int signal : {SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+    struct sigaction action {};
+    sigaction(signal, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) sigaddset(&signals, signal);
+  }
   return signals;
 }
+
+std::string SignalName(int signal) { return absl::StrCat("SIG", sigabbrev_np(signal)); }
 
 // The signal that came within `timeout_us`, 0 if none did.
 int WaitForStopSignal(uint64_t timeout_us) {
@@ -126,9 +137,12 @@ class App {
   bool HasCuda() const;
   void UpdateHealth();
   absl::Status WritePortFile() const;
-  // Tokens are read again when their file changes, expiry dates too; gRPC looks after the
-  // certificates.
+  // Tokens and certificates are read again when their files change.
   void RefreshSecurity();
+  // Ends calls whose clients do not read their replies.
+  void EndUnread();
+  // Of one look at the files of a kind: a new problem and its end are logged once.
+  void NoteReload(const std::string& files, const absl::StatusOr<bool>& reloaded);
 
   const Config& config_;
   BackendSet set_;
@@ -145,6 +159,8 @@ class App {
   std::unique_ptr<GrpcServer> grpc_;
   bool ready_ = false;
   std::vector<bool> backend_up_;
+  uint64_t unread_ended_ = 0;                           // calls, so far
+  std::map<std::string, std::string> reload_problems_;  // by kind of files
 };
 
 absl::Status App::Start() {
@@ -155,7 +171,6 @@ absl::Status App::Start() {
     authenticator_ = *std::move(authenticator);
     context_.authenticator = authenticator_.get();
   }
-  RefreshSecurity();
   HttpServerOptions http;
   http.listen = config_.metrics_listen;
   http.metrics = [this] { return MetricsText({&metrics_, &process_metrics_}); };
@@ -175,25 +190,43 @@ absl::Status App::Start() {
   for (const std::string& address : grpc_->addresses()) {
     Log(LogLevel::kInfo, "listening", {{"address", address}});
   }
+  RefreshSecurity();
   listening_.store(true);
   UpdateHealth();
   return WritePortFile();
 }
 
 void App::RefreshSecurity() {
-  if (authenticator_ != nullptr) {
-    const absl::StatusOr<bool> reloaded = authenticator_->Reload();
-    if (!reloaded.ok()) {
-      Log(LogLevel::kWarn, "the former tokens stay in force", {{"reason", reloaded.status()}});
-    } else if (*reloaded) {
-      Log(LogLevel::kInfo, "tokens reloaded", {{"file", config_.transport.token_file}});
+  if (authenticator_ != nullptr) NoteReload("tokens", authenticator_->Reload());
+  if (TlsCertificates* certificates = grpc_->certificates()) {
+    NoteReload("certificates", certificates->Reload());
+    for (const auto& [file, seconds] : certificates->expiry()) {
+      metrics_.SetCertificateExpiry(file, seconds);
     }
   }
-  for (const std::string& file : {config_.transport.tls_cert, config_.transport.tls_client_ca}) {
-    if (file.empty()) continue;
-    const absl::StatusOr<int64_t> expiry = CertificateExpiry(file);
-    if (expiry.ok()) metrics_.SetCertificateExpiry(file, *expiry);
+}
+
+void App::NoteReload(const std::string& files, const absl::StatusOr<bool>& reloaded) {
+  metrics_.SetReloadFailing(files, !reloaded.ok());
+  const std::string problem = reloaded.ok() ? "" : std::string(reloaded.status().message());
+  if (std::exchange(reload_problems_[files], problem) != problem) {
+    if (problem.empty()) {
+      Log(LogLevel::kInfo, absl::StrCat(files, " can be read again"));
+    } else {
+      Log(LogLevel::kWarn, absl::StrCat("the former ", files, " stay in force"),
+          {{"reason", problem}});
+    }
   }
+  if (reloaded.ok() && *reloaded) Log(LogLevel::kInfo, absl::StrCat(files, " reloaded"));
+}
+
+void App::EndUnread() {
+  const UnwrittenReplies::Ended ended = context_.unwritten.EndStalled();
+  unread_ended_ += ended.calls;
+  metrics_.SetUnwrittenReplies(context_.unwritten.bytes(), unread_ended_);
+  if (ended.calls == 0) return;
+  Log(LogLevel::kWarn, "ended calls whose clients do not read their replies",
+      {{"calls", ended.calls}, {"bytes", ended.bytes}, {"peer", ended.peer}});
 }
 
 bool App::HasCuda() const {
@@ -246,8 +279,10 @@ int App::Serve() {
   constexpr int kTurnsBetweenRefreshes = 5;
   for (int turn = 1;; ++turn) {
     if (turn % kTurnsBetweenRefreshes == 0) RefreshSecurity();
+    EndUnread();
+    metrics_.SetLogLinesLost(LogLinesLost());
     if (const int signal = WaitForStopSignal(kHealthIntervalUs); signal != 0) {
-      Log(LogLevel::kInfo, "stopping", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}});
+      Log(LogLevel::kInfo, "stopping", {{"signal", SignalName(signal)}});
       return 0;
     }
     for (size_t i = 0; i < backends_.size(); ++i) {

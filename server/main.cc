@@ -28,6 +28,9 @@ int main(int argc, char** argv) {
   histogram::server::BlockSignals();
   histogram::server::InitLogging(parsed->config.log.level, parsed->config.log.format);
   histogram::server::LogGrpcLines();
+  const auto descriptors = histogram::server::RaiseDescriptorLimit();
+  histogram::server::Log(histogram::server::LogLevel::kInfo, "limit of descriptors",
+                         {{"now", descriptors.now}, {"before", descriptors.before}});
   for (const histogram::server::SettingInForce& setting : parsed->settings) {
     histogram::server::Log(
         histogram::server::LogLevel::kDebug, "setting",

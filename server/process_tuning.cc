@@ -26,6 +26,16 @@ void TuneMutexes() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::
 
 void ChoosePolling() { setenv("GRPC_POLL_STRATEGY", "poll,epoll1", /*overwrite=*/0); }
 
+DescriptorLimit RaiseDescriptorLimit() {
+  constexpr rlim_t kDescriptorsMax = 1 << 20;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  const rlim_t before = limit.rlim_cur;
+  limit.rlim_cur = std::max(before, std::min(limit.rlim_max, kDescriptorsMax));
+  if (limit.rlim_cur == before || setrlimit(RLIMIT_NOFILE, &limit) != 0) return {before, before};
+  return {before, limit.rlim_cur};
+}
+
 void DisableCoreDumps() {
   // One byte, not zero: with zero the kernel still feeds a core_pattern that is a pipe; one is too
   // little for a file and the kernel's own sign to leave pipes alone (core(5), fs/coredump.c).

@@ -3,6 +3,8 @@
 #ifndef HISTOGRAM_SERVER_PROCESS_TUNING_H_
 #define HISTOGRAM_SERVER_PROCESS_TUNING_H_
 
+#include <cstdint>
+
 namespace histogram::server {
 
 // Keeps freed memory for the next message instead of giving it back to the kernel after each one:
@@ -20,6 +22,14 @@ void TuneMutexes();
 // wins; "epoll1" pays from a few hundred connections a thread on (docs/TUNING.md). Call before gRPC
 // starts.
 void ChoosePolling();
+
+// How many descriptors the process may have, sockets above all: the soft limit is raised to the
+// hard one, at most to a million. A service manager's usual soft limit, 1,024, is there for
+// programs that use select(2).
+struct DescriptorLimit {
+  uint64_t before = 0, now = 0;
+};
+DescriptorLimit RaiseDescriptorLimit();
 
 // A crash leaves no core dump behind, neither as a file nor through a handler: it would hold
 // payload bytes.

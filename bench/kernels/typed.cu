@@ -1,7 +1,7 @@
 // bench-typed-kernels: typed samples that lie on the GPU, as shares of what the device reads,
 // beside CUB in the same run.
 //
-//   bench-typed-kernels [--json FILE] [--commit ID] [--quick]
+//   bench-typed-kernels [--json FILE] [--commit ID] [--types f32,u16] [--quick]
 //
 // Every count of every row is compared with a search of each sample among the thresholds; a
 // difference ends the program. "multiples" takes every 32nd bin only; "edges" puts every sample on
@@ -99,7 +99,7 @@ __global__ void FillKernel(Bits* samples, uint64_t count, int distribution, cons
 // A plain count: a search among the thresholds, and an atomic in global memory.
 template <typename C, typename Bits, bool kFloat>
 __global__ void PlainKernel(const Bits* samples, uint64_t count, cuda::TypedBins<C> bins,
-                            bool bfloat, unsigned long long* counts) {
+                            bool bfloat, uint64_t flip, C base, unsigned long long* counts) {
   const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
     C x;
@@ -109,9 +109,7 @@ __global__ void PlainKernel(const Bits* samples, uint64_t count, cuda::TypedBins
     } else if constexpr (kFloat) {
       memcpy(&x, samples + i, sizeof(x));
     } else {
-      x = static_cast<C>(
-          static_cast<std::conditional_t<std::is_signed_v<C>, std::make_signed_t<Bits>, Bits>>(
-              samples[i]));
+      x = static_cast<C>(static_cast<Bits>(samples[i] ^ flip)) + base;
     }
     uint32_t slot = bins.bins + 2;
     if (x < bins.lower) {
@@ -144,8 +142,9 @@ class Bench {
     Check(expected_.Init(uint64_t{1} << 20));
   }
 
-  void Even(SampleType type, uint32_t bins, double low, double high) {
-    Measure(*Binning::Even(bins, low, high), "even", type);
+  void Even(SampleType type, uint32_t bins, double low, double high,
+            const std::string& name = "even") {
+    Measure(*Binning::Even(bins, low, high), name, type);
   }
   // Edges by the third power: closer together in the middle.
   void Uneven(SampleType type, uint32_t bins, double low, double high) {
@@ -181,7 +180,10 @@ class Bench {
   void Write(const std::string& path, const std::string& commit) const;
 
   std::vector<Row> rows;
+  double null_launch_us() const { return ceilings_.null_launch_us; }
+
   double small_call_us = 0;
+  std::string only;  // types between commas; empty: all
 
  private:
   struct Buffer {
@@ -201,19 +203,19 @@ class Bench {
       case SampleType::kU8:
         return visit.template operator()<uint32_t, uint8_t, false>();
       case SampleType::kI8:
-        return visit.template operator()<int32_t, uint8_t, false>();
+        return visit.template operator()<uint32_t, uint8_t, false>();
       case SampleType::kU16:
         return visit.template operator()<uint32_t, uint16_t, false>();
       case SampleType::kI16:
-        return visit.template operator()<int32_t, uint16_t, false>();
+        return visit.template operator()<uint32_t, uint16_t, false>();
       case SampleType::kU32:
         return visit.template operator()<uint32_t, uint32_t, false>();
       case SampleType::kI32:
-        return visit.template operator()<int32_t, uint32_t, false>();
+        return visit.template operator()<uint32_t, uint32_t, false>();
       case SampleType::kU64:
         return visit.template operator()<uint64_t, uint64_t, false>();
       case SampleType::kI64:
-        return visit.template operator()<int64_t, uint64_t, false>();
+        return visit.template operator()<uint64_t, uint64_t, false>();
       case SampleType::kF16:
       case SampleType::kBf16:
         return visit.template operator()<float, uint16_t, true>();
@@ -252,6 +254,8 @@ class Bench {
   }
 
   void Measure(const Binning& binning, const std::string& name, SampleType type) {
+    if (!only.empty() && only.find("," + std::string(NameOf(type)) + ",") == std::string::npos)
+      return;
     const Plan plan = *Plan::Make(binning, type);
     absl::StatusOr<cuda::DevicePlan> on_device = cuda::DevicePlan::Make(plan);
     Check(on_device.status());
@@ -285,7 +289,8 @@ class Bench {
     VisitBits(plan.type(), [&]<typename C, typename Bits, bool kFloat>() {
       PlainKernel<C, Bits, kFloat><<<1024, 256, 0, harness_.stream()>>>(
           reinterpret_cast<const Bits*>(harness_.input()), bytes_ / sizeof(Bits),
-          on_device.bins<C>(), plan.type() == SampleType::kBf16, expected_.get());
+          on_device.bins<C>(), plan.type() == SampleType::kBf16, cuda::KeyFlip(plan.type()),
+          cuda::KeyBase<C>(plan.type()), expected_.get());
     });
     Check(cuda::LaunchStatus("PlainKernel"));
   }
@@ -341,11 +346,12 @@ void Bench::Write(const std::string& path, const std::string& commit) const {
   const time_t now = std::time(nullptr);
   std::strftime(date, sizeof(date), "%Y-%m-%d", std::gmtime(&now));
   out << absl::StrFormat(
-      "{\n  \"device\": \"%s\",\n  \"commit\": \"%s\",\n  \"date\": \"%s\",\n  \"bytes\": %d,\n"
+      "{\n  \"device\": \"%s\",\n  \"driver\": \"%s\",\n  \"commit\": \"%s\",\n  \"date\": "
+      "\"%s\",\n  \"bytes\": %d,\n"
       "  \"read_gbps\": %.1f,\n  \"null_launch_us\": %.2f,\n  \"small_call_us\": %.2f,\n"
       "  \"rows\": [\n",
-      harness_.device().name, commit, date, bytes_, ceilings_.read.at(bytes_).gbps,
-      ceilings_.null_launch_us, small_call_us);
+      harness_.device().name, harness_.device().driver, commit, date, bytes_,
+      ceilings_.read.at(bytes_).gbps, ceilings_.null_launch_us, small_call_us);
   for (size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     out << absl::StrFormat(
@@ -359,7 +365,7 @@ void Bench::Write(const std::string& path, const std::string& commit) const {
 }
 
 int Main(int argc, char** argv) {
-  std::string json, commit = "unknown";
+  std::string json, commit = "unknown", only;
   bool quick = false;
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
@@ -367,18 +373,27 @@ int Main(int argc, char** argv) {
       quick = true;
     } else if (word == "--json" && i + 1 < argc) {
       json = argv[++i];
+    } else if (word == "--types" && i + 1 < argc) {
+      only = "," + std::string(argv[++i]) + ",";
     } else if (word == "--commit" && i + 1 < argc) {
       commit = argv[++i];
     } else {
       Die(absl::StrCat("unknown argument '", word,
-                       "'; valid are --json FILE, --commit ID, --quick"));
+                       "'; valid are --json FILE, --commit ID, --types LIST, --quick"));
     }
   }
   Bench bench(quick);
+  bench.only = only;
   bench.small_call_us = bench.SmallCallUs(65536);
-  absl::PrintF("a call on 65,536 samples: %.1f us\n", bench.small_call_us);
+  absl::PrintF("a call on 65,536 samples: %.1f us; a null launch: %.1f us\n", bench.small_call_us,
+               bench.null_launch_us());
   for (const uint32_t bins : {256U, 2048U, 8192U, 16384U, 49152U, 65536U}) {
     bench.Even(SampleType::kF32, bins, -4, 4);
+  }
+  // A range whose multiply-add is not exact in float, and one whose edges are not in double either.
+  for (const uint32_t bins : {2048U, 16384U}) {
+    bench.Even(SampleType::kF32, bins, 0, 255, "0-255");
+    bench.Even(SampleType::kF32, bins, 0.1, 0.8, "0.1-0.8");
   }
   for (const SampleType type : {SampleType::kI32, SampleType::kU32}) {
     for (const uint32_t bins : {256U, 2048U, 16384U}) bench.Even(type, bins, 0, 1e6);

@@ -71,13 +71,21 @@ int Serve(const std::string& addresses, const std::string& port_file,
     builder.RegisterService(callback_sink.get());
   }
   histogram::server::ApplyTransportSettings(config, builder);
+  std::unique_ptr<histogram::server::TlsCertificates> certificates;
+  if (!tls.certificate.empty()) {
+    auto loaded = histogram::server::TlsCertificates::Load(tls);
+    if (!loaded.ok()) {
+      std::fprintf(stderr, "histogram-sink: %s\n", std::string(loaded.status().message()).c_str());
+      return 1;
+    }
+    certificates = *std::move(loaded);
+  }
   const std::vector<std::string> listen = absl::StrSplit(addresses, ',');
   std::vector<int> ports(listen.size(), 0);
   for (size_t i = 0; i < listen.size(); ++i) {
     const bool plain = tls.certificate.empty() || absl::StartsWith(listen[i], "unix:");
     builder.AddListeningPort(
-        listen[i],
-        plain ? grpc::InsecureServerCredentials() : histogram::server::MakeTlsCredentials(tls),
+        listen[i], plain ? grpc::InsecureServerCredentials() : certificates->MakeCredentials(),
         &ports[i]);
   }
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();

@@ -71,8 +71,7 @@ class Meter {
     for (uint32_t i = 0; i < workload.payload_count; ++i) {
       batch.items.push_back({.fragments = absl::MakeConstSpan(&fragments[i], 1),
                              .bytes = workload.payload_bytes,
-                             .bin_count = kByteValues,
-                             .counts = &counts[i]});
+                             .counts = absl::MakeSpan(counts[i])});
     }
     batch.bytes = workload.batch_bytes;
     const uint64_t start = NowNs();

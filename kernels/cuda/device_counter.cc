@@ -11,6 +11,9 @@
 namespace histogram {
 namespace {
 
+// Above it the copy engine is as quick.
+constexpr uint64_t kKernelCopyBytesMax = uint64_t{256} << 10;
+
 Error ToError(const absl::Status& status) {
   return {.code = ErrorCode::kDevice, .message = std::string(status.message())};
 }
@@ -86,10 +89,16 @@ std::optional<Error> DeviceCounter::Add(const void* samples, uint64_t count, CUs
 
 Result<Histogram> DeviceCounter::Read(CUstream_st* stream) {
   auto* const row = impl_->read.host<uint64_t>();
-  cudaError_t error =
-      cudaMemcpyAsync(row, impl_->counts.get(), impl_->bytes(), cudaMemcpyDeviceToHost, stream);
-  if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-  if (error != cudaSuccess) return ToError(cuda::ToStatus(error, "reading the counts"));
+  absl::Status status =
+      impl_->bytes() <= kKernelCopyBytesMax
+          ? cuda::EnqueueCopy(impl_->counts.get<unsigned long long>(),
+                              internal::SlotCount(impl_->plan.plan().bin_count()),
+                              impl_->read.device<uint64_t>(), stream)
+          : cuda::ToStatus(cudaMemcpyAsync(row, impl_->counts.get(), impl_->bytes(),
+                                           cudaMemcpyDeviceToHost, stream),
+                           "reading the counts");
+  if (status.ok()) status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading the counts");
+  if (!status.ok()) return ToError(status);
   const uint32_t bins = impl_->plan.plan().bin_count();
   Histogram histogram;
   histogram.counts.assign(row, row + bins);

@@ -49,9 +49,7 @@ class DevicePlan {
 
   Plan plan_;
   DeviceBuffer thresholds_, candidates_;
-  std::variant<TypedBins<float>, TypedBins<double>, TypedBins<uint32_t>, TypedBins<int32_t>,
-               TypedBins<uint64_t>, TypedBins<int64_t>>
-      bins_;
+  std::variant<TypedBins<float>, TypedBins<double>, TypedBins<uint32_t>, TypedBins<uint64_t>> bins_;
 };
 
 }  // namespace histogram::cuda

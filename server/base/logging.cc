@@ -1,17 +1,22 @@
 #include "server/base/logging.h"
 
+#include <poll.h>
 #include <spdlog/logger.h>
-#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/sinks/base_sink.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <climits>
 #include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -34,17 +39,71 @@ constexpr std::array<LevelName, 6> kLevels = {{{LogLevel::kTrace, "trace", spdlo
 
 const LevelName& Named(LogLevel level) { return kLevels[static_cast<size_t>(level)]; }
 
-// The logger and its format. Never destroyed, so that threads may log until the very end.
+int64_t NowUs() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
+}
+
+// Standard error, which may be a pipe that nobody reads: a line for which there is no room is lost
+// and counted. spdlog's own sinks would wait.
+class NonBlockingSink final : public spdlog::sinks::base_sink<std::mutex> {
+ public:
+  uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
+  void SetFormat(LogFormat format) { log_format_.store(format, std::memory_order_relaxed); }
+  LogFormat log_format() const { return log_format_.load(std::memory_order_relaxed); }
+
+ private:
+  // Called by one thread at a time. FormatLogLine has written the whole line.
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    if (told_ != lost()) Tell();
+    const std::string line = std::string(message.payload.data(), message.payload.size()) + '\n';
+    if (!WriteNow(line)) lost_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void flush_() override {}
+
+  void Tell() {
+    const uint64_t lost_now = lost();
+    const LogField lost_lines("lines", lost_now - told_);
+    if (WriteNow(FormatLogLine(log_format(), NowUs(), LogLevel::kWarn,
+                               "log lines are lost: nobody reads them", {lost_lines}) +
+                 '\n')) {
+      told_ = lost_now;
+    }
+  }
+
+  // Waits for nobody: what poll(2) finds writable takes a piece of PIPE_BUF bytes at once.
+  bool WriteNow(std::string_view text) {
+    if (cut_ && !WritePiece("\n")) return false;
+    cut_ = false;
+    for (size_t at = 0; at < text.size(); at += PIPE_BUF) {
+      if (!WritePiece(text.substr(at, PIPE_BUF))) {
+        cut_ = at > 0;
+        return false;
+      }
+    }
+    return true;
+  }
+  static bool WritePiece(std::string_view piece) {
+    pollfd out{STDERR_FILENO, POLLOUT, 0};
+    if (poll(&out, 1, 0) != 1 || (out.revents & POLLOUT) == 0) return false;
+    return write(STDERR_FILENO, piece.data(), piece.size()) == static_cast<ssize_t>(piece.size());
+  }
+
+  std::atomic<LogFormat> log_format_{LogFormat::kText};
+  std::atomic<uint64_t> lost_{0};
+  bool cut_ = false;   // the last line lacks its end
+  uint64_t told_ = 0;  // of those that are lost
+};
+
+// Never destroyed, so that threads may log until the very end.
 struct State {
-  State() : logger("server", std::make_shared<spdlog::sinks::stderr_sink_mt>()) {
-    logger.set_pattern("%v");  // FormatLogLine writes the whole line
+  State() : logger("server", sink) {
     logger.set_level(spdlog::level::info);
-    logger.flush_on(spdlog::level::trace);
     // A full disk or a closed pipe behind standard error must not end the service.
     logger.set_error_handler([](const std::string&) {});
   }
+  std::shared_ptr<NonBlockingSink> sink = std::make_shared<NonBlockingSink>();
   spdlog::logger logger;
-  std::atomic<LogFormat> format{LogFormat::kText};
 };
 
 State& GetState() {
@@ -135,20 +194,19 @@ std::string FormatJson(int64_t time_us, LogLevel level, std::string_view event,
 
 void InitLogging(LogLevel from, LogFormat format) {
   State& state = GetState();
-  state.format.store(format, std::memory_order_relaxed);
+  state.sink->SetFormat(format);
   state.logger.set_level(Named(from).spdlog_level);
 }
 
 bool LogEnabled(LogLevel level) { return GetState().logger.should_log(Named(level).spdlog_level); }
 
+uint64_t LogLinesLost() { return GetState().sink->lost(); }
+
 void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fields) {
   if (!LogEnabled(level)) return;
   try {
     State& state = GetState();
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    const int64_t time_us = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
-    const std::string line =
-        FormatLogLine(state.format.load(std::memory_order_relaxed), time_us, level, event, fields);
+    const std::string line = FormatLogLine(state.sink->log_format(), NowUs(), level, event, fields);
     state.logger.log(Named(level).spdlog_level, spdlog::string_view_t(line.data(), line.size()));
   } catch (const std::exception&) {
     // Out of memory while logging: the event is lost, the service goes on.

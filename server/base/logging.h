@@ -67,9 +67,14 @@ void InitLogging(LogLevel from, LogFormat format);
 // REQUIRES: a level other than kOff, here and below.
 bool LogEnabled(LogLevel level);
 
-// Writes one event. It never throws; a log that cannot be written is dropped.
+// Writes one event. It neither throws nor waits: a line that standard error does not take at once,
+// a pipe that nobody reads for example, is lost. The next line that can be written is preceded by
+// one that says how many were.
 void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fields);
 void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
+
+// How many lines were lost so far.
+uint64_t LogLinesLost();
 
 // The line without its line end, as Log writes it; time in microseconds since 1970.
 std::string FormatLogLine(LogFormat format, int64_t time_us, LogLevel level, std::string_view event,

@@ -1,16 +1,22 @@
 #include "server/metrics/http_server.h"
 
 #include <arpa/inet.h>
-#include <civetweb.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <exception>
+#include <list>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -19,8 +25,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
-#include "absl/time/time.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "server/config/values.h"
 
 namespace histogram::server {
@@ -76,63 +82,61 @@ const char* Phrase(int status) {
       return "Not Found";
     case 405:
       return "Method Not Allowed";
-    case 408:
-      return "Request Timeout";
     case 413:
       return "Content Too Large";
     case 503:
       return "Service Unavailable";
+    case 505:
+      return "HTTP Version Not Supported";
     default:
       return status < 500 ? "Refused" : "Internal Server Error";
   }
 }
 
-void Write(mg_connection* connection, const Answer& answer, bool with_body) {
-  mg_printf(connection,
-            "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s"
-            "Cache-Control: no-store\r\nConnection: close\r\n\r\n",
-            answer.status, Phrase(answer.status), answer.type, answer.body.size(),
-            answer.status == 405 ? "Allow: GET, HEAD\r\n" : "");
-  if (with_body) mg_write(connection, answer.body.data(), answer.body.size());
+std::string Message(const Answer& answer, bool with_body) {
+  return absl::StrCat("HTTP/1.1 ", answer.status, " ", Phrase(answer.status),
+                      "\r\nContent-Type: ", answer.type, "\r\nContent-Length: ", answer.body.size(),
+                      "\r\n", answer.status == 405 ? "Allow: GET, HEAD\r\n" : "",
+                      "Cache-Control: no-store\r\nConnection: close\r\n\r\n",
+                      with_body ? answer.body : "");
 }
 
-// Every request comes here. No exception may pass through C code.
-int Handle(mg_connection* connection) {
-  const mg_request_info* const request = mg_get_request_info(connection);
-  const auto& options = *static_cast<const HttpServerOptions*>(request->user_data);
-  const std::string_view method = request->request_method == nullptr ? "" : request->request_method;
-  const std::string_view path = request->local_uri == nullptr ? "" : request->local_uri;
+Answer Refusal(int status) {
+  return {status, kPlain, absl::StrCat(status, " ", Phrase(status), "\n")};
+}
+
+// The whole reply to a request of which all headers are there.
+std::string Respond(const HttpServerOptions& options, std::string_view request) {
+  const absl::string_view text(request.data(), request.size());
+  const std::vector<absl::string_view> words =
+      absl::StrSplit(text.substr(0, text.find("\r\n")), ' ');
+  if (words.size() != 3 || words[0].empty() || words[1].empty()) {
+    return Message(Refusal(400), /*with_body=*/true);
+  }
+  if (words[2] != "HTTP/1.1" && words[2] != "HTTP/1.0") {
+    return Message(Refusal(absl::StartsWith(words[2], "HTTP/") ? 505 : 400), /*with_body=*/true);
+  }
+  if (words[0] != "GET" && words[0] != "HEAD") {
+    return Message({405, kPlain, "405 method not allowed; use GET\n"}, /*with_body=*/true);
+  }
+  absl::string_view path = words[1];
+  if (absl::ConsumePrefix(&path, "http://")) {  // as to a proxy
+    path = path.substr(std::min(path.find('/'), path.size()));
+    if (path.empty()) path = "/";
+  }
+  path = path.substr(0, path.find('?'));
   Answer answer;
   try {
-    if (method == "GET" || method == "HEAD") {
-      answer = Route(options, path);
-    } else {
-      answer = {405, kPlain, "405 method not allowed; use GET\n"};
-    }
+    answer = Route(options, {path.data(), path.size()});
   } catch (const std::exception&) {
-    answer.status = 500;
-    answer.body = "500 internal error\n";
+    answer = {500, kPlain, "500 internal error\n"};
   }
-  Write(connection, answer, method != "HEAD");
-  return answer.status;
-}
-
-// What civetweb could not make a request of. Its own page for that calls gmtime, which is not
-// thread-safe.
-int HandleError(mg_connection* connection, int status, const char* /*message*/) {
-  try {
-    Write(connection, {status, kPlain, absl::StrCat(status, " ", Phrase(status), "\n")},
-          /*with_body=*/true);
-  } catch (const std::exception&) {
-    mg_disable_connection_keep_alive(connection);  // out of memory: no answer but the close
-  }
-  return 0;
+  return Message(answer, words[0] == "GET");
 }
 
 struct Resolved {
   sockaddr_storage address{};
   socklen_t length = 0;
-  std::string text;  // numeric, as civetweb takes it
 };
 
 std::string NumericAddress(const sockaddr_storage& address) {
@@ -147,12 +151,10 @@ std::string NumericAddress(const sockaddr_storage& address) {
   return absl::StrCat(host.data(), ":", ntohs(four.sin_port));
 }
 
-void SetPort(sockaddr_storage& address, uint16_t port) {
-  if (address.ss_family == AF_INET6) {
-    reinterpret_cast<sockaddr_in6&>(address).sin6_port = htons(port);
-  } else {
-    reinterpret_cast<sockaddr_in&>(address).sin_port = htons(port);
-  }
+uint16_t PortOf(const sockaddr_storage& address) {
+  return ntohs(address.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                   : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
 absl::StatusOr<Resolved> Resolve(const std::string& listen) {
@@ -175,61 +177,190 @@ absl::StatusOr<Resolved> Resolve(const std::string& listen) {
   resolved.length = list->ai_addrlen;
   std::memcpy(&resolved.address, list->ai_addr, list->ai_addrlen);
   freeaddrinfo(list);
-  resolved.text = NumericAddress(resolved.address);
   return resolved;
 }
 
-// What civetweb complains about while this thread starts a server; null at any other time.
-thread_local std::string* start_complaint = nullptr;
-
-int TakeComplaint(const mg_connection* /*connection*/, const char* message) {
-  // The first one is the cause, the others follow from it.
-  if (start_complaint != nullptr && start_complaint->empty()) *start_complaint = OneLine(message);
-  return 1;  // nothing is written by civetweb itself
+absl::Status CannotListen(const std::string& listen) {
+  return absl::UnavailableError(
+      absl::StrCat("cannot bind --metrics-listen ", listen, ": ", strerror(errno)));
 }
 
-// "cannot bind to 127.0.0.1:9464: 98 (Address already in use)" is how civetweb says it; the reason
-// is what it has in brackets.
-absl::Status CannotListen(const std::string& listen, const std::string& complaint) {
-  absl::string_view reason = complaint;
-  if (const size_t bracket = reason.rfind('('); absl::EndsWith(reason, ")") && bracket > 0) {
-    reason = reason.substr(bracket + 1, reason.size() - bracket - 2);
+// One client: its request comes, then its reply goes, then its end is awaited, since to close with
+// bytes unread would take the reply from it.
+class Connection {
+ public:
+  Connection(int fd, int64_t now_ms, int64_t timeout_ms)
+      : fd_(fd), timeout_ms_(timeout_ms), deadline_ms_(now_ms + timeout_ms) {}
+
+  int fd() const { return fd_; }
+  int64_t deadline_ms() const { return deadline_ms_; }
+  short events() const { return state_ == State::kReply ? POLLOUT : POLLIN; }
+
+  // The socket is ready. False: the connection is over.
+  bool Advance(const HttpServerOptions& options, int64_t now_ms) {
+    if (state_ == State::kRequest && !Read(options, now_ms)) return false;
+    if (state_ == State::kReply && !Write(now_ms)) return false;
+    return state_ != State::kEnd || AwaitEnd();
   }
-  return absl::UnavailableError(
-      absl::StrCat("cannot bind --metrics-listen ", listen, reason.empty() ? "" : ": ", reason));
+
+ private:
+  enum class State : uint8_t { kRequest, kReply, kEnd };
+  static constexpr size_t kRequestBytesMax = 16384;
+  static constexpr int64_t kEndMs = 1000;
+
+  static bool Later(ssize_t result) {
+    return result < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  }
+
+  bool Read(const HttpServerOptions& options, int64_t now_ms) {
+    std::array<char, kRequestBytesMax> buffer;
+    const ssize_t bytes = recv(fd_, buffer.data(), buffer.size(), 0);
+    if (bytes <= 0) return Later(bytes);
+    text_.append(buffer.data(), static_cast<size_t>(bytes));
+    const bool whole = text_.find("\r\n\r\n") != std::string::npos;
+    if (!whole && text_.size() <= kRequestBytesMax) return true;
+    text_ = whole ? Respond(options, text_) : Message(Refusal(413), /*with_body=*/true);
+    state_ = State::kReply;
+    deadline_ms_ = now_ms + timeout_ms_;
+    return true;
+  }
+
+  bool Write(int64_t now_ms) {
+    const ssize_t bytes = send(fd_, text_.data() + sent_, text_.size() - sent_, MSG_NOSIGNAL);
+    if (bytes < 0) return Later(bytes);
+    sent_ += static_cast<size_t>(bytes);
+    if (sent_ < text_.size()) return true;
+    text_ = std::string();
+    shutdown(fd_, SHUT_WR);
+    state_ = State::kEnd;
+    deadline_ms_ = now_ms + kEndMs;
+    return true;
+  }
+
+  bool AwaitEnd() const {
+    std::array<char, kRequestBytesMax> rest;
+    const ssize_t bytes = recv(fd_, rest.data(), rest.size(), 0);
+    return bytes > 0 || Later(bytes);
+  }
+
+  const int fd_;
+  const int64_t timeout_ms_;
+  State state_ = State::kRequest;
+  int64_t deadline_ms_;
+  std::string text_;  // the request, then the reply
+  size_t sent_ = 0;
+};
+
+int64_t NowMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
 
 struct HttpServer::Impl {
   explicit Impl(HttpServerOptions o) : options(std::move(o)) {}
-  ~Impl() {
-    if (context != nullptr) Stop();
-  }
+  ~Impl();
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
-  // civetweb looks whether it shall stop once in two seconds, or when somebody connects.
-  void Stop() {
-    absl::Notification stopped;
-    std::thread waker([this, &stopped] {
-      do {
-        const int fd = socket(bound.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0) continue;
-        static_cast<void>(connect(fd, reinterpret_cast<const sockaddr*>(&bound), bound_length));
-        close(fd);
-      } while (!stopped.WaitForNotificationWithTimeout(absl::Milliseconds(10)));
-    });
-    mg_stop(context);
-    stopped.Notify();
-    waker.join();
-  }
+  absl::Status Listen(const Resolved& resolved);
+  void Run();
+  void Accept(int64_t now_ms);
+  void Close(std::list<Connection>::iterator which);
 
-  const HttpServerOptions options;  // civetweb's threads read it until mg_stop returns
-  mg_context* context = nullptr;
-  sockaddr_storage bound{};  // where it listens, with the port that was picked
-  socklen_t bound_length = 0;
+  static constexpr size_t kConnectionsMax = 64;
+  static constexpr size_t kReserved = 8;
+
+  const HttpServerOptions options;
+  int listener = -1;
+  int wake = -1;                      // an eventfd: the server is to end
+  std::vector<int> reserved;          // descriptors for when there are no others
+  std::list<Connection> connections;  // the oldest first
+  std::thread thread;
 };
+
+HttpServer::Impl::~Impl() {
+  if (thread.joinable()) {
+    static_cast<void>(eventfd_write(wake, 1));
+    thread.join();
+  }
+  for (const Connection& connection : connections) close(connection.fd());
+  for (const int fd : reserved) close(fd);
+  if (wake >= 0) close(wake);
+  if (listener >= 0) close(listener);
+}
+
+absl::Status HttpServer::Impl::Listen(const Resolved& resolved) {
+  const int on = 1;
+  wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  listener = socket(resolved.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (wake < 0 || listener < 0) return CannotListen(options.listen);
+  setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (bind(listener, reinterpret_cast<const sockaddr*>(&resolved.address), resolved.length) != 0 ||
+      listen(listener, SOMAXCONN) != 0) {
+    return CannotListen(options.listen);
+  }
+  while (reserved.size() < kReserved) {
+    const int fd = fcntl(wake, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) return CannotListen(options.listen);
+    reserved.push_back(fd);
+  }
+  return absl::OkStatus();
+}
+
+void HttpServer::Impl::Accept(int64_t now_ms) {
+  while (true) {
+    int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+      if (reserved.empty() && !connections.empty()) Close(connections.begin());
+      if (reserved.empty()) return;
+      close(reserved.back());
+      reserved.pop_back();
+      fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    }
+    if (fd < 0) return;
+    if (connections.size() == kConnectionsMax) Close(connections.begin());
+    connections.emplace_back(fd, now_ms, std::max(1U, options.timeout_ms));
+  }
+}
+
+// A descriptor that was taken from the reserve goes back to it without being free in between.
+void HttpServer::Impl::Close(std::list<Connection>::iterator which) {
+  const int fd = which->fd();
+  connections.erase(which);
+  if (reserved.size() < kReserved && dup3(wake, fd, O_CLOEXEC) == fd) {
+    reserved.push_back(fd);
+  } else {
+    close(fd);
+  }
+}
+
+void HttpServer::Impl::Run() {
+  constexpr int64_t kForever = -1;
+  std::vector<pollfd> polled;
+  while (true) {
+    polled.assign({{wake, POLLIN, 0}, {listener, POLLIN, 0}});
+    int64_t first_deadline = INT64_MAX;
+    for (const Connection& connection : connections) {
+      polled.push_back({connection.fd(), connection.events(), 0});
+      first_deadline = std::min(first_deadline, connection.deadline_ms());
+    }
+    const int64_t wait_ms =
+        first_deadline == INT64_MAX ? kForever : std::max<int64_t>(0, first_deadline - NowMs() + 1);
+    poll(polled.data(), polled.size(), static_cast<int>(wait_ms));
+    if (polled[0].revents != 0) return;
+    const int64_t now_ms = NowMs();
+    size_t index = 2;
+    for (auto it = connections.begin(); it != connections.end(); ++index) {
+      const auto connection = it++;
+      const bool goes_on = polled[index].revents == 0 || connection->Advance(options, now_ms);
+      if (!goes_on || now_ms > connection->deadline_ms()) Close(connection);
+    }
+    if (polled[1].revents != 0) Accept(now_ms);
+  }
+}
 
 HttpServer::HttpServer() = default;
 HttpServer::~HttpServer() = default;
@@ -239,44 +370,20 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions 
   if (options.listen.empty()) return server;
   const absl::StatusOr<Resolved> resolved = Resolve(options.listen);
   if (!resolved.ok()) return resolved.status();
-
-  const std::string threads = absl::StrCat(std::max(1U, options.thread_count));
-  const std::string timeout = absl::StrCat(std::max(1U, options.timeout_ms));
-  std::vector<const char*> settings = {"listening_ports",
-                                       resolved->text.c_str(),
-                                       "num_threads",
-                                       threads.c_str(),
-                                       "request_timeout_ms",
-                                       timeout.c_str(),
-                                       "enable_keep_alive",
-                                       "no",
-                                       "max_request_size",
-                                       "16384",
-                                       "enable_directory_listing",
-                                       "no",
-                                       nullptr};
   server->impl_ = std::make_unique<Impl>(std::move(options));
-  mg_callbacks callbacks{};
-  callbacks.begin_request = Handle;
-  callbacks.http_error = HandleError;
-  callbacks.log_message = TakeComplaint;
-  std::string complaint;
-  start_complaint = &complaint;
   Impl& impl = *server->impl_;
-  impl.context =
-      mg_start(&callbacks, const_cast<HttpServerOptions*>(&impl.options), settings.data());
-  start_complaint = nullptr;
-  if (impl.context == nullptr) return CannotListen(impl.options.listen, complaint);
-
-  std::array<mg_server_port, 2> ports{};
-  if (mg_get_server_ports(impl.context, static_cast<int>(ports.size()), ports.data()) < 1) {
-    return CannotListen(impl.options.listen, complaint);
+  if (absl::Status s = impl.Listen(*resolved); !s.ok()) return s;
+  sockaddr_storage bound{};
+  socklen_t length = sizeof bound;
+  if (getsockname(impl.listener, reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+    return CannotListen(impl.options.listen);
   }
-  server->port_ = static_cast<uint16_t>(ports[0].port);
-  impl.bound = resolved->address;
-  impl.bound_length = resolved->length;
-  SetPort(impl.bound, server->port_);
-  server->address_ = NumericAddress(impl.bound);
+  server->address_ = NumericAddress(bound);
+  server->port_ = PortOf(bound);
+  impl.thread = std::thread([&impl] {
+    pthread_setname_np(pthread_self(), "histogram-http");
+    impl.Run();
+  });
   return server;
 }
 

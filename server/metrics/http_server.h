@@ -1,8 +1,10 @@
 // A small HTTP server for operators: /metrics, /healthz and /readyz, a page at / that links them,
 // and nothing else.
 //
-// It has a fixed number of threads, and drops clients that take longer than the time-out over a
-// request or its answer. The callbacks run on its threads, several at a time.
+// One thread serves all clients at once, so that none waits for a slow one. Clients that take
+// longer than the time-out over a request or its answer are dropped; where there are many, the
+// oldest are. It keeps a few descriptors back, so that it answers when the process has no others.
+// The callbacks run on its thread.
 #ifndef HISTOGRAM_SERVER_METRICS_HTTP_SERVER_H_
 #define HISTOGRAM_SERVER_METRICS_HTTP_SERVER_H_
 
@@ -25,7 +27,6 @@ struct HttpServerOptions {
   std::function<std::string()> metrics;  // the text of /metrics
   std::function<Readiness()> readiness;  // for /readyz
   uint32_t timeout_ms = 5000;            // for a request to arrive, and for its answer to leave
-  uint32_t thread_count = 4;
 };
 
 class HttpServer {

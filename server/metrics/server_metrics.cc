@@ -175,6 +175,11 @@ void ServerMetrics::SetCertificateExpiry(const std::string& file, int64_t second
   certificate_expiry_[file] = seconds;
 }
 
+void ServerMetrics::SetReloadFailing(const std::string& files, bool failing) {
+  absl::MutexLock lock(&mutex_);
+  reload_failing_[files] = failing;
+}
+
 void ServerMetrics::BackendDown(std::string_view backend, std::string_view /*reason*/) {
   FindBackend(backend).down.store(true, std::memory_order_relaxed);
 }

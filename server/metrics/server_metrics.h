@@ -65,6 +65,15 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   void SetSnapshotSource(std::function<Batcher::Snapshot()> source);
   // When the certificate in `file` expires, in seconds since 1970.
   void SetCertificateExpiry(const std::string& file, int64_t seconds);
+  // Whether the last look at the files of that kind ("certificates", "tokens") was in vain, so that
+  // the former ones stay in force.
+  void SetReloadFailing(const std::string& files, bool failing);
+  // What replies that are not yet written hold, and how many calls were ended for it so far.
+  void SetUnwrittenReplies(uint64_t bytes, uint64_t ended) {
+    unwritten_bytes_.store(bytes, std::memory_order_relaxed);
+    unread_ended_.store(ended, std::memory_order_relaxed);
+  }
+  void SetLogLinesLost(uint64_t lines) { log_lines_lost_.store(lines, std::memory_order_relaxed); }
   void SetDraining(bool draining) { draining_.store(draining, std::memory_order_relaxed); }
 
   void RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
@@ -130,11 +139,13 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   std::unique_ptr<Cells> cells_;
 
   std::atomic<bool> draining_{false};
+  std::atomic<uint64_t> unwritten_bytes_{0}, unread_ended_{0}, log_lines_lost_{0};
   mutable absl::Mutex mutex_;
   std::function<Batcher::Snapshot()> snapshot_source_ ABSL_GUARDED_BY(mutex_);
   // Only where tokens and certificates are configured; not on the hot path otherwise.
   std::map<std::string, uint64_t, std::less<>> tenant_bytes_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, int64_t, std::less<>> certificate_expiry_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, bool, std::less<>> reload_failing_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace histogram::server

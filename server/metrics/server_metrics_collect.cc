@@ -130,6 +130,15 @@ void ServerMetrics::CollectSecurity(Writer& writer) const {
       writer.Gauge({{"file", file}}, static_cast<double>(seconds));
     }
   }
+  if (!reload_failing_.empty()) {
+    writer.Family("reload_failing",
+                  "1 while the files (certificates or tokens) cannot be used as they are and the "
+                  "former ones stay in force.",
+                  MetricType::Gauge);
+    for (const auto& [files, failing] : reload_failing_) {
+      writer.Gauge({{"files", files}}, failing ? 1 : 0);
+    }
+  }
 }
 
 void ServerMetrics::CollectRequests(Writer& writer) const {
@@ -232,6 +241,12 @@ void ServerMetrics::CollectEvents(Writer& writer) const {
   writer.Family("cancelled_total", "Payloads dropped uncounted because their caller went away.",
                 MetricType::Counter);
   writer.Counter({}, cancelled_);
+  writer.Family("unread_calls_total", "Calls ended because their clients did not read replies.",
+                MetricType::Counter);
+  writer.CounterValue({}, static_cast<double>(unread_ended_.load(std::memory_order_relaxed)));
+  writer.Family("log_lines_lost_total", "Log lines that standard error did not take.",
+                MetricType::Counter);
+  writer.CounterValue({}, static_cast<double>(log_lines_lost_.load(std::memory_order_relaxed)));
   writer.Family("integrity_failures_total",
                 "Answers held back because their counts did not add up or a recount differed.",
                 MetricType::Counter);
@@ -346,6 +361,10 @@ void ServerMetrics::CollectGauges(Writer& writer, const Batcher::Snapshot& snaps
         "queue_bytes_max.",
         snapshot.charged_bytes);
   gauge("streams_paused", "Streams that wait for room in the queue.", snapshot.waiting);
+  gauge("unwritten_reply_bytes",
+        "Room taken by replies that are asked for and not yet written, looked at a few times a "
+        "second.",
+        unwritten_bytes_.load(std::memory_order_relaxed));
   gauge("draining", "1 while the server is shutting down.",
         draining_.load(std::memory_order_relaxed) ? 1 : 0);
   writer.Family("limit", "The limits in force, by name; the name says the unit.",

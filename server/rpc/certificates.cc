@@ -1,12 +1,21 @@
 #include "server/rpc/certificates.h"
 
+#include <fcntl.h>
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_credentials_options.h>
 #include <openssl/bio.h>
+#include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <ctime>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/read_file.h"
@@ -14,15 +23,19 @@
 namespace histogram::server {
 namespace {
 
-constexpr unsigned kRefreshSeconds = 2;
+constexpr unsigned kRefreshSeconds = 1;
 
 struct FreeOpenSsl {
   void operator()(BIO* p) const { BIO_free(p); }
   void operator()(X509* p) const { X509_free(p); }
   void operator()(EVP_PKEY* p) const { EVP_PKEY_free(p); }
+  void operator()(SSL_CTX* p) const { SSL_CTX_free(p); }
 };
 template <typename T>
 using Owned = std::unique_ptr<T, FreeOpenSsl>;
+
+// Without it OpenSSL asks on the terminal.
+int NoPassphrase(char*, int, int, void*) { return 0; }
 
 absl::StatusOr<std::string> ReadPem(const std::string& file) {
   absl::StatusOr<std::string> bytes = ReadFile(file);
@@ -32,22 +45,33 @@ absl::StatusOr<std::string> ReadPem(const std::string& file) {
   return bytes;
 }
 
-absl::StatusOr<Owned<X509>> ReadCertificate(const std::string& file) {
+absl::StatusOr<std::vector<Owned<X509>>> ReadCertificates(const std::string& file) {
   absl::StatusOr<std::string> pem = ReadPem(file);
   if (!pem.ok()) return pem.status();
   const Owned<BIO> bio(BIO_new_mem_buf(pem->data(), static_cast<int>(pem->size())));
-  Owned<X509> certificate(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
-  if (certificate == nullptr) {
+  std::vector<Owned<X509>> certificates;
+  ERR_clear_error();
+  while (X509* next = PEM_read_bio_X509(bio.get(), nullptr, NoPassphrase, nullptr)) {
+    certificates.emplace_back(next);
+  }
+  const bool at_end = ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
+  ERR_clear_error();
+  if (!at_end) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, ": certificate ", certificates.size() + 1, " is cut off or damaged"));
+  }
+  if (certificates.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(file, " holds no PEM certificate"));
   }
-  return certificate;
+  return certificates;
 }
 
 absl::StatusOr<Owned<EVP_PKEY>> ReadKey(const std::string& file) {
   absl::StatusOr<std::string> pem = ReadPem(file);
   if (!pem.ok()) return pem.status();
   const Owned<BIO> bio(BIO_new_mem_buf(pem->data(), static_cast<int>(pem->size())));
-  Owned<EVP_PKEY> key(PEM_read_bio_PrivateKey(bio.get(), nullptr, nullptr, nullptr));
+  Owned<EVP_PKEY> key(PEM_read_bio_PrivateKey(bio.get(), nullptr, NoPassphrase, nullptr));
+  ERR_clear_error();
   if (key == nullptr) {
     return absl::InvalidArgumentError(
         absl::StrCat(file, " holds no PEM private key that can be read without a passphrase"));
@@ -55,37 +79,146 @@ absl::StatusOr<Owned<EVP_PKEY>> ReadKey(const std::string& file) {
   return key;
 }
 
-}  // namespace
-
-absl::Status CheckTlsFiles(const TlsFiles& files) {
-  const auto certificate = ReadCertificate(files.certificate);
-  if (!certificate.ok()) return certificate.status();
-  const auto key = ReadKey(files.key);
-  if (!key.ok()) return key.status();
-  if (X509_check_private_key(certificate->get(), key->get()) != 1) {
+// Whether OpenSSL serves with them: it refuses keys that are too short.
+absl::Status CheckPair(const TlsFiles& files, X509* certificate, EVP_PKEY* key) {
+  if (X509_check_private_key(certificate, key) != 1) {
+    ERR_clear_error();
     return absl::InvalidArgumentError(absl::StrCat("the private key in ", files.key,
                                                    " is not that of the certificate in ",
                                                    files.certificate));
   }
-  return files.client_ca.empty() ? absl::OkStatus() : ReadCertificate(files.client_ca).status();
+  const Owned<SSL_CTX> context(SSL_CTX_new(TLS_method()));
+  if (context == nullptr || SSL_CTX_use_certificate(context.get(), certificate) != 1 ||
+      SSL_CTX_use_PrivateKey(context.get(), key) != 1) {
+    const char* reason = ERR_reason_error_string(ERR_peek_last_error());
+    ERR_clear_error();
+    return absl::InvalidArgumentError(absl::StrCat("TLS cannot be served with ", files.certificate,
+                                                   " and ", files.key, ": ",
+                                                   reason == nullptr ? "no reason" : reason));
+  }
+  return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> CertificateExpiry(const std::string& file) {
-  const auto certificate = ReadCertificate(file);
-  if (!certificate.ok()) return certificate.status();
+absl::StatusOr<int64_t> ExpiryOf(const std::string& file, X509* certificate) {
   tm time{};
-  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate->get()), &time) != 1) {
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &time) != 1) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": the date of expiry is not a date"));
   }
   return int64_t{timegm(&time)};
 }
 
-std::shared_ptr<grpc::ServerCredentials> MakeTlsCredentials(const TlsFiles& files) {
+std::string TextOf(const std::vector<Owned<X509>>& certificates, EVP_PKEY* key) {
+  const Owned<BIO> bio(BIO_new(BIO_s_mem()));
+  for (const auto& certificate : certificates) PEM_write_bio_X509(bio.get(), certificate.get());
+  if (key != nullptr) {
+    PEM_write_bio_PrivateKey(bio.get(), key, nullptr, nullptr, 0, nullptr, nullptr);
+  }
+  char* text = nullptr;
+  const auto bytes = static_cast<size_t>(BIO_get_mem_data(bio.get(), &text));
+  return {text, bytes};
+}
+
+bool WriteAll(int fd, const std::string& text) {
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t bytes = write(fd, text.data() + done, text.size() - done);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes <= 0) return false;
+    done += static_cast<size_t>(bytes);
+  }
+  return true;
+}
+
+}  // namespace
+
+TlsCertificates::MemoryFile::~MemoryFile() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::Status TlsCertificates::MemoryFile::Set(const std::string& text) {
+  const int fd = memfd_create("histogram-tls", MFD_CLOEXEC);
+  if (fd < 0) return absl::ErrnoToStatus(errno, "cannot hold the certificates in memory");
+  // The watcher reads again what changed between its two looks at the time, in whole seconds.
+  const timespec version{++version_, 0};
+  const timespec times[2] = {version, version};
+  if (!WriteAll(fd, text) || futimens(fd, times) != 0 ||
+      (fd_ >= 0 && dup3(fd, fd_, O_CLOEXEC) < 0)) {
+    const int error = errno;
+    close(fd);
+    return absl::ErrnoToStatus(error, "cannot hold the certificates in memory");
+  }
+  if (fd_ >= 0) {
+    close(fd);
+  } else {
+    fd_ = fd;
+  }
+  return absl::OkStatus();
+}
+
+std::string TlsCertificates::MemoryFile::Path() const {
+  return absl::StrCat("/proc/self/fd/", fd_);
+}
+
+struct TlsCertificates::Checked {
+  std::string identity, client_ca;
+  std::map<std::string, int64_t> expiry;
+};
+
+absl::StatusOr<TlsCertificates::Checked> TlsCertificates::Read() const {
+  const auto chain = ReadCertificates(files_.certificate);
+  if (!chain.ok()) return chain.status();
+  const auto key = ReadKey(files_.key);
+  if (!key.ok()) return key.status();
+  if (absl::Status s = CheckPair(files_, chain->front().get(), key->get()); !s.ok()) return s;
+  const auto expiry = ExpiryOf(files_.certificate, chain->front().get());
+  if (!expiry.ok()) return expiry.status();
+  Checked checked;
+  checked.identity = TextOf(*chain, key->get());
+  checked.expiry[files_.certificate] = *expiry;
+  if (files_.client_ca.empty()) return checked;
+  const auto authorities = ReadCertificates(files_.client_ca);
+  if (!authorities.ok()) return authorities.status();
+  const auto ca_expiry = ExpiryOf(files_.client_ca, authorities->front().get());
+  if (!ca_expiry.ok()) return ca_expiry.status();
+  checked.client_ca = TextOf(*authorities, nullptr);
+  checked.expiry[files_.client_ca] = *ca_expiry;
+  return checked;
+}
+
+absl::StatusOr<std::unique_ptr<TlsCertificates>> TlsCertificates::Load(const TlsFiles& files) {
+  std::unique_ptr<TlsCertificates> certificates(new TlsCertificates(files));
+  if (absl::Status s = certificates->Reload().status(); !s.ok()) return s;
+  if (access(certificates->identity_.Path().c_str(), R_OK) != 0) {
+    return absl::ErrnoToStatus(errno, "TLS needs /proc: cannot read /proc/self/fd");
+  }
+  return certificates;
+}
+
+TlsCertificates::~TlsCertificates() = default;
+
+absl::StatusOr<bool> TlsCertificates::Reload() {
+  absl::StatusOr<Checked> checked = Read();
+  if (!checked.ok()) return checked.status();
+  bool changed = false;
+  const auto swap = [&changed](MemoryFile& file, std::string& in_force, std::string& text) {
+    if (text == in_force) return absl::OkStatus();
+    if (absl::Status s = file.Set(text); !s.ok()) return s;
+    in_force = std::move(text);
+    changed = true;
+    return absl::OkStatus();
+  };
+  if (absl::Status s = swap(identity_, in_force_identity_, checked->identity); !s.ok()) return s;
+  if (absl::Status s = swap(client_ca_, in_force_client_ca_, checked->client_ca); !s.ok()) return s;
+  expiry_ = std::move(checked->expiry);
+  return changed;
+}
+
+std::shared_ptr<grpc::ServerCredentials> TlsCertificates::MakeCredentials() const {
   namespace tls = grpc::experimental;
+  const bool mutual = !files_.client_ca.empty();
   tls::TlsServerCredentialsOptions options(std::make_shared<tls::FileWatcherCertificateProvider>(
-      files.key, files.certificate, files.client_ca, kRefreshSeconds));
+      identity_.Path(), identity_.Path(), mutual ? client_ca_.Path() : "", kRefreshSeconds));
   options.watch_identity_key_cert_pairs();
-  if (!files.client_ca.empty()) {
+  if (mutual) {
     options.watch_root_certs();
     options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   }

@@ -1,10 +1,15 @@
-// TLS for the listeners: certificates from files, reloaded when the files change.
+// TLS for the listeners: certificates from files, read, checked and swapped while the server runs.
+//
+// gRPC's own watcher hands on what it finds: an empty file aborts the process, half a renewal
+// refuses every handshake. So gRPC watches files in memory, which hold nothing but what has been
+// checked.
 #ifndef HISTOGRAM_SERVER_RPC_CERTIFICATES_H_
 #define HISTOGRAM_SERVER_RPC_CERTIFICATES_H_
 
 #include <grpcpp/security/server_credentials.h>
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -19,17 +24,49 @@ struct TlsFiles {
   std::string client_ca;    // PEM; with it a client must show a certificate that leads to it (mTLS)
 };
 
-// Whether the files can be read and belong together, so that a mistake shows at start and not at
-// the first handshake. INVALID_ARGUMENT naming the file.
-absl::Status CheckTlsFiles(const TlsFiles& files);
+// Not thread-safe. Outlives the servers that use its credentials.
+class TlsCertificates {
+ public:
+  // INVALID_ARGUMENT naming the file that cannot be used, or the pair that does not fit.
+  static absl::StatusOr<std::unique_ptr<TlsCertificates>> Load(const TlsFiles& files);
+  ~TlsCertificates();
+  TlsCertificates(const TlsCertificates&) = delete;
+  TlsCertificates& operator=(const TlsCertificates&) = delete;
 
-// When the first certificate of a PEM file expires, in seconds since 1970. NOT_FOUND or
-// INVALID_ARGUMENT naming the file.
-absl::StatusOr<int64_t> CertificateExpiry(const std::string& file);
+  // Reads the files again; true if they have changed. An error, as from Load, leaves the former
+  // certificates in force. A handshake that begins two seconds later sees the new ones; connections
+  // that are open stay.
+  absl::StatusOr<bool> Reload();
 
-// Credentials that look at the files again every few seconds: a renewed certificate is used for the
-// next handshake, connections that are open stay. REQUIRES: CheckTlsFiles(files).ok().
-std::shared_ptr<grpc::ServerCredentials> MakeTlsCredentials(const TlsFiles& files);
+  // When the first certificate in force of each file expires, in seconds since 1970.
+  const std::map<std::string, int64_t>& expiry() const { return expiry_; }
+
+  std::shared_ptr<grpc::ServerCredentials> MakeCredentials() const;
+
+ private:
+  // A descriptor of an anonymous file, to which gRPC's watcher is pointed by its name in /proc.
+  class MemoryFile {
+   public:
+    ~MemoryFile();
+    // Replaces the whole file at once.
+    absl::Status Set(const std::string& text);
+    std::string Path() const;
+
+   private:
+    int fd_ = -1;
+    int64_t version_ = 0;
+  };
+  struct Checked;
+
+  explicit TlsCertificates(TlsFiles files) : files_(std::move(files)) {}
+  absl::StatusOr<Checked> Read() const;
+
+  const TlsFiles files_;
+  std::string in_force_identity_, in_force_client_ca_;
+  MemoryFile identity_,
+      client_ca_;  // identity: chain and key in one file, so that both change at once
+  std::map<std::string, int64_t> expiry_;
+};
 
 }  // namespace histogram::server
 

@@ -37,6 +37,11 @@ void AddToReceipt(const BatchReport& report, uint64_t queue_ns, Receipt& receipt
   receipt.queue_ns += queue_ns;
 }
 
+struct PendingReply {
+  grpc::ByteBuffer message;
+  uint64_t bytes = 0;  // held for it
+};
+
 class AccumulateStream;
 
 // One chunk on its way through the batcher. Chunks are reused.
@@ -47,6 +52,7 @@ struct Chunk final : Job, Posted {
 
   AccumulateStream& stream;
   bool snapshot = false;
+  uint64_t reply_bytes = 0;              // held for the snapshot
   bool waited = false;                   // for room in the queue
   bool counted = false;                  // or never will be, as `result` says
   std::optional<SampleStatistics> seen;  // of typed samples, where statistics are asked for
@@ -60,7 +66,11 @@ struct Chunk final : Job, Posted {
 class AccumulateStream final : public StreamCall, public DrainableStream {
  public:
   AccumulateStream(ServiceContext& service, Methods& methods, EventLoop& loop)
-      : StreamCall(loop), service_(service), methods_(methods), ahead_(service.read_ahead) {}
+      : StreamCall(loop),
+        service_(service),
+        methods_(methods),
+        ahead_(service.read_ahead),
+        unwritten_(service.unwritten) {}
 
   void Await() {
     self_ = std::static_pointer_cast<AccumulateStream>(shared_from_this());
@@ -92,7 +102,8 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   void OnShutdown() override { self_.reset(); }
 
   void Step(StreamEvent event, uint64_t bytes = 0) {
-    const StreamActions actions = state_.Step(event, ahead_.MayRead(), bytes);
+    const StreamActions actions =
+        state_.Step(event, ahead_.MayRead() && unwritten_.MayRead(), bytes);
     SetWaits(!(state_.open() && state_.reading()));
     Perform(actions);
   }
@@ -114,7 +125,8 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   // The answer to all chunks that were added up.
   absl::Status MakeTotal();
   absl::Status MakeRow(uint64_t samples);
-  void PushReply(bool final);
+  // `bytes`: what is held for it.
+  void PushReply(bool final, uint64_t bytes = 0);
   // There is an answer: what follows, writing it, waits for the caller.
   void Answered(TimeNs now) {
     if (!took_ns_.has_value()) took_ns_ = time_.SinceLast(now);
@@ -124,6 +136,7 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   Methods& methods_;
   AccumulateState state_;
   ReadAhead::Stream ahead_;
+  UnwrittenReplies::Call unwritten_;
   TimeNs deadline_ = 0;                     // set in OnCall
   Caller caller_;                           // likewise
   uint64_t fairness_id_ = 0;                // likewise
@@ -146,9 +159,9 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   uint64_t chunks_added_ = 0;
   Answer answer_;
   absl::Status error_;  // ends the stream
-  std::deque<grpc::ByteBuffer> replies_;
+  std::deque<PendingReply> replies_;
   grpc::ByteBuffer incoming_;  // of the one read under way
-  grpc::ByteBuffer outgoing_;  // of the one write under way
+  PendingReply outgoing_;      // of the one write under way
 };
 
 void Chunk::Done(const absl::Status& status) {
@@ -164,6 +177,7 @@ void AccumulateStream::OnCall() {
   service_.open_calls.fetch_add(1, std::memory_order_relaxed);
   absl::Status identified = IdentifyCaller(service_, context(), caller_);
   fairness_id_ = FairnessId(service_, context(), caller_);
+  unwritten_.Begin(context(), fairness_id_);
   service_.streams.Add(self_, loop());
   if (!identified.ok()) return Refuse(std::move(identified));
   Step(StreamEvent::kOpened);
@@ -171,6 +185,7 @@ void AccumulateStream::OnCall() {
 
 void AccumulateStream::OnDone() {
   SetWaits(false);
+  unwritten_.Leave();
   service_.streams.Remove(self_);
   service_.observer.StreamClosed(Method::kAccumulate);
   service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
@@ -180,9 +195,11 @@ void AccumulateStream::OnDone() {
 void AccumulateStream::Perform(const StreamActions& actions) {
   if (actions.make_last_reply) return PushReply(/*final=*/state_.half_closed());
   if (actions.write) {
-    outgoing_.Swap(&replies_.front());
+    outgoing_.message.Swap(&replies_.front().message);
+    outgoing_.bytes = replies_.front().bytes;
     replies_.pop_front();
-    StartWrite(outgoing_);
+    unwritten_.WriteBegun();
+    StartWrite(outgoing_.message);
   }
   if (actions.read) StartRead(&incoming_);
   if (actions.end != StreamEnd::kNone) End(actions.end);
@@ -226,8 +243,11 @@ void AccumulateStream::OnReadDone(bool ok) {
       MessageKind::kAccumulate, message->fragments, service_.limits(),
       [this](uint64_t bytes) { return ChargeCaller(service_, caller_, bytes); }, message->parsed,
       query_);
+  const uint64_t reply_bytes = status.ok() && message->parsed.snapshot ? query_->reply_bytes : 0;
+  if (status.ok()) status = HoldReply(unwritten_, service_.unwritten, reply_bytes);
   if (!status.ok()) return Refuse(std::move(status));
   Chunk& chunk = Append(std::move(message));
+  chunk.reply_bytes = reply_bytes;
   Step(chunk.bytes >= kReadFirstBytesMin ? StreamEvent::kLongMessage : StreamEvent::kMessage,
        chunk.bytes);
   Count(chunk);
@@ -325,7 +345,7 @@ void AccumulateStream::AddUp(Chunk& chunk) {
   bytes_ += chunk.bytes;
   ++chunks_added_;
   AddToReceipt(chunk.report, chunk.queue_ns, answer_.receipt);
-  if (chunk.snapshot) PushReply(/*final=*/false);
+  if (chunk.snapshot) PushReply(/*final=*/false, chunk.reply_bytes);
 }
 
 absl::Status AccumulateStream::MakeTotal() {
@@ -358,7 +378,7 @@ absl::Status AccumulateStream::MakeRow(uint64_t samples) {
   return status;
 }
 
-void AccumulateStream::PushReply(bool final) {
+void AccumulateStream::PushReply(bool final, uint64_t bytes) {
   if (query_ == nullptr) {  // no message came: the default spec
     auto query = MakeQueryCached({}, service_.limits().query);
     if (!query.ok()) return Refuse(query.status());
@@ -375,13 +395,16 @@ void AccumulateStream::PushReply(bool final) {
   if (state_.closed()) Answered(folded);
   grpc::ByteBuffer reply = EncodeMessage(
       ReplyEncoder::AccumulateResponse(answer_, query_->omit_counts, final, chunks_added_));
-  replies_.emplace_back().Swap(&reply);
+  PendingReply& pending = replies_.emplace_back();
+  pending.message.Swap(&reply);
+  pending.bytes = bytes;
   service_.observer.StageFinished(Stage::kFold, answer_.receipt.batch.backend,
                                   static_cast<uint64_t>(folded - begin));
   Step(StreamEvent::kReply);
 }
 
 void AccumulateStream::OnWriteDone(bool ok) {
+  unwritten_.Written(outgoing_.bytes);
   if (!ok) Fail(absl::CancelledError("the client went away"), StreamEvent::kCancelled);
   Step(StreamEvent::kWritten);
 }

@@ -31,6 +31,16 @@ bool IsName(absl::string_view name) {
          });
 }
 
+bool IsGraphic(char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); }
+
+// Where a comment begins: at a '#' that a word does not go on with.
+size_t CommentIn(absl::string_view line) {
+  for (size_t at = line.find('#'); at != absl::string_view::npos; at = line.find('#', at + 1)) {
+    if (at == 0 || line[at - 1] == ' ' || line[at - 1] == '\t') return at;
+  }
+  return absl::string_view::npos;
+}
+
 absl::Status Unauthenticated(const char* why) {
   return MakeError(absl::StatusCode::kUnauthenticated,
                    absl::StrCat("authorization: ", why, "; send 'authorization: Bearer TOKEN'"),
@@ -100,7 +110,10 @@ absl::StatusOr<Authenticator::Tenants> Authenticator::Parse(const std::string& t
   };
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
     ++number;
-    line = absl::StripAsciiWhitespace(line.substr(0, line.find('#')));
+    line = absl::StripAsciiWhitespace(line);
+    if (const size_t comment = CommentIn(line); comment != absl::string_view::npos) {
+      line = absl::StripAsciiWhitespace(line.substr(0, comment));
+    }
     if (line.empty()) continue;
     const std::vector<std::string> words =
         absl::StrSplit(line, absl::ByAnyChar(" \t"), absl::SkipEmpty());
@@ -110,6 +123,9 @@ absl::StatusOr<Authenticator::Tenants> Authenticator::Parse(const std::string& t
     }
     if (!IsName(words[0])) return error("a name is 1 to 64 letters, digits, '-', '_' or '.'");
     if (words[1].size() < kTokenBytesMin) return error("a token has 16 characters or more");
+    if (!std::all_of(words[1].begin(), words[1].end(), IsGraphic)) {
+      return error("a token is made of visible ASCII characters");
+    }
     if (words.size() == 3 &&
         (!absl::SimpleAtoi(words[2], &bytes_per_second) || bytes_per_second == 0)) {
       return error("bytes per second is a whole number above 0");

@@ -60,6 +60,12 @@ absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerCon
   }
   if (absl::Status s = CheckHeaders(context); !s.ok()) return s;
   if (service.authenticator == nullptr) return absl::OkStatus();
+  // A gateway in front may have looked at another one of several.
+  if (context.client_metadata().count("authorization") > 1) {
+    return MakeError(absl::StatusCode::kUnauthenticated,
+                     "authorization: the header is there more than once; send it once",
+                     {.reason = "UNAUTHENTICATED", .field = "authorization"});
+  }
   auto tenant = service.authenticator->Authenticate(MetadataValue(context, "authorization"));
   if (!tenant.ok()) return tenant.status();
   caller.tenant = *std::move(tenant);
@@ -77,6 +83,16 @@ absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_
   absl::Status status = caller.tenant->Charge(bytes, service.clock.Now());
   if (status.ok()) service.observer.TenantBytes(caller.tenant->name(), bytes);
   return status;
+}
+
+absl::Status HoldReply(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes) {
+  constexpr uint32_t kRetryAfterMs = 1000;
+  if (call.Hold(bytes)) return absl::OkStatus();
+  const uint64_t limit = 2 * all.bytes_max();
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("replies that clients have not read take ", all.bytes(), " of ",
+                                limit, " bytes; this request's takes up to ", bytes),
+                   {.reason = "QUEUE_FULL", .limit = limit, .retry_after_ms = kRetryAfterMs});
 }
 
 absl::Status CancelledCall() {

@@ -16,7 +16,7 @@ namespace {
 class ComputeCall final : public UnaryCall, public Job, public Posted {
  public:
   ComputeCall(ServiceContext& service, Methods& methods, EventLoop& loop)
-      : UnaryCall(loop), service_(service), methods_(methods) {
+      : UnaryCall(loop), service_(service), methods_(methods), unwritten_(service.unwritten) {
     Await([&](auto... arguments) { methods.RequestCompute(arguments...); });
   }
 
@@ -59,6 +59,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   void OnCancel() override { cancelled.store(true, std::memory_order_relaxed); }
 
   void OnDone() override {
+    unwritten_.Leave();
     const TimeNs now = service_.clock.Now();
     if (status_.ok()) {
       service_.observer.StageFinished(Stage::kReply, report.backend,
@@ -82,7 +83,8 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     if (!status.ok()) return status;
     FillJob(message_->parsed, message_, query_, DeadlineOf(context()), *this);
     caller = FairnessId(service_, context(), caller_info_);
-    return absl::OkStatus();
+    unwritten_.Begin(context(), caller);
+    return HoldReply(unwritten_, service_.unwritten, query_->reply_bytes);
   }
 
   absl::Status MakeReply() {
@@ -105,6 +107,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     if (!status_.ok()) return ReplyError(FailCall(status_, context()));
     grpc::ByteBuffer reply;  // lets go of the bytes as soon as they are sent
     reply.Swap(&reply_);
+    unwritten_.WriteBegun();
     Reply(reply);
   }
 
@@ -118,6 +121,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   std::shared_ptr<ReceivedMessage> message_;
   std::shared_ptr<const Query> query_;
   grpc::ByteBuffer reply_;
+  UnwrittenReplies::Call unwritten_;
 };
 
 }  // namespace

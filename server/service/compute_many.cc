@@ -34,6 +34,12 @@ struct Item final : Job, Posted {
   TimeNs started_at = 0;
   Answer answer;
   grpc::ByteBuffer reply;
+  uint64_t reply_bytes = 0;  // held for it
+};
+
+struct PendingReply {
+  grpc::ByteBuffer message;
+  uint64_t bytes = 0;  // held for it
 };
 
 // Belongs to its loop's thread; what happens when, ComputeManyState decides.
@@ -44,7 +50,8 @@ class ComputeManyStream final : public StreamCall, public DrainableStream, priva
         service_(service),
         methods_(methods),
         state_(service.config.stream_payloads_max),
-        ahead_(service.read_ahead) {}
+        ahead_(service.read_ahead),
+        unwritten_(service.unwritten) {}
 
   void Await() {
     self_ = std::static_pointer_cast<ComputeManyStream>(shared_from_this());
@@ -74,7 +81,8 @@ class ComputeManyStream final : public StreamCall, public DrainableStream, priva
     Release();
   }
 
-  void Step(StreamEvent event) { Perform(state_.Step(event, ahead_.MayRead())); }
+  void Step(StreamEvent event) { Perform(state_.Step(event, MayRead())); }
+  bool MayRead() const { return ahead_.MayRead() && unwritten_.MayRead(); }
   void Perform(const StreamActions& actions);
   void End(StreamEnd end);
   // Ends the stream with `status` once what was read before is answered.
@@ -88,6 +96,7 @@ class ComputeManyStream final : public StreamCall, public DrainableStream, priva
   Methods& methods_;
   ComputeManyState state_;
   ReadAhead::Stream ahead_;
+  UnwrittenReplies::Call unwritten_;
   TimeNs deadline_ = 0;       // set in OnCall
   Caller caller_;             // likewise
   uint64_t fairness_id_ = 0;  // likewise
@@ -97,9 +106,9 @@ class ComputeManyStream final : public StreamCall, public DrainableStream, priva
 
   std::vector<std::unique_ptr<Item>> items_;
   std::vector<Item*> free_items_;
-  std::deque<grpc::ByteBuffer> replies_;
+  std::deque<PendingReply> replies_;
   grpc::ByteBuffer incoming_;  // of the one read under way
-  grpc::ByteBuffer outgoing_;  // of the one write under way
+  PendingReply outgoing_;      // of the one write under way
 };
 
 void Item::Done(const absl::Status& status) {
@@ -115,12 +124,14 @@ void ComputeManyStream::OnCall() {
   service_.open_calls.fetch_add(1, std::memory_order_relaxed);
   absl::Status identified = IdentifyCaller(service_, context(), caller_);
   fairness_id_ = FairnessId(service_, context(), caller_);
+  unwritten_.Begin(context(), fairness_id_);
   service_.streams.Add(self_, loop());
   if (!identified.ok()) return Refuse(std::move(identified));
   Step(StreamEvent::kOpened);
 }
 
 void ComputeManyStream::OnDone() {
+  unwritten_.Leave();
   // The client was to get OK, and did not: it went away, or the message that was not read is one
   // over gRPC's own maximum.
   if (finished_ok_ && context().IsCancelled()) {
@@ -134,11 +145,13 @@ void ComputeManyStream::OnDone() {
 
 void ComputeManyStream::Perform(const StreamActions& actions) {
   if (actions.write) {
-    outgoing_.Swap(&replies_.front());
+    outgoing_.message.Swap(&replies_.front().message);
+    outgoing_.bytes = replies_.front().bytes;
     replies_.pop_front();
     grpc::WriteOptions options;
     if (actions.keep) options.set_buffer_hint();
-    StartWrite(outgoing_, options);
+    unwritten_.WriteBegun();
+    StartWrite(outgoing_.message, options);
   }
   if (actions.read) StartRead(&incoming_);
   if (actions.ask_dry) {
@@ -189,7 +202,9 @@ Item& ComputeManyStream::AcquireItem(uint64_t received_bytes) {
 }
 
 void ComputeManyStream::AddReply(Item& item) {
-  replies_.emplace_back().Swap(&item.reply);
+  PendingReply& pending = replies_.emplace_back();
+  pending.message.Swap(&item.reply);
+  pending.bytes = std::exchange(item.reply_bytes, 0);
   ahead_.LetGo(item.received_bytes);
   free_items_.push_back(&item);
   Step(StreamEvent::kReply);
@@ -240,6 +255,9 @@ absl::Status ComputeManyStream::Admit(Item& item) {
   if (!status.ok()) return status;
   FillJob(item.message->parsed, item.message, item.query, deadline_, item);
   item.caller = fairness_id_;
+  if (absl::Status s = HoldReply(unwritten_, service_.unwritten, item.query->reply_bytes); !s.ok())
+    return s;
+  item.reply_bytes = item.query->reply_bytes;
   return absl::OkStatus();
 }
 
@@ -278,6 +296,7 @@ void ComputeManyStream::ItemReturned(Item& item) {
 }
 
 void ComputeManyStream::OnWriteDone(bool ok) {
+  unwritten_.Written(outgoing_.bytes);
   if (!ok) Step(StreamEvent::kCancelled);
   Step(StreamEvent::kWritten);
 }

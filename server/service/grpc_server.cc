@@ -90,17 +90,13 @@ TlsFiles TlsFilesOf(const TransportConfig& config) {
   return {.certificate = config.tls_cert, .key = config.tls_key, .client_ca = config.tls_client_ca};
 }
 
-absl::Status CheckTls(const TransportConfig& config) {
-  return config.tls_cert.empty() ? absl::OkStatus() : CheckTlsFiles(TlsFilesOf(config));
-}
-
 // A unix socket stays on this machine and is guarded by its file's permissions: no TLS.
-std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const TransportConfig& config,
+std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const TlsCertificates* certificates,
                                                         const std::string& address) {
-  if (config.tls_cert.empty() || absl::StartsWith(address, "unix:")) {
+  if (certificates == nullptr || absl::StartsWith(address, "unix:")) {
     return grpc::InsecureServerCredentials();
   }
-  return MakeTlsCredentials(TlsFilesOf(config));
+  return certificates->MakeCredentials();
 }
 
 // Linking the reflection library is enough to switch reflection on; this takes it out again.
@@ -163,80 +159,6 @@ std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
   return settings;
 }
 
-}  // namespace
-
-void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(ClampToInt(MessageBytesMax(config)));
-  builder.SetMaxSendMessageSize(-1);
-  grpc::ResourceQuota quota("receive");
-  quota.Resize(config.receive_bytes_max);
-  builder.SetResourceQuota(quota);
-  for (const ChannelSetting& setting : ChannelSettings(config)) {
-    builder.AddChannelArgument(setting.name, setting.value);
-  }
-}
-
-absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& context,
-                                                              HistogramService& service) {
-  const TransportConfig& config = context.config;
-  if (absl::Status s = CheckTls(config); !s.ok()) return s;
-  grpc::EnableDefaultHealthCheckService(false);  // HealthService is the server's own
-  // Reflection has no place for a token: under authentication it is off.
-  const bool reflection = config.reflection && context.authenticator == nullptr;
-  if (reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
-  grpc::ServerBuilder builder;
-  if (!reflection) builder.SetOption(std::make_unique<WithoutReflection>());
-  ApplyTransportSettings(config, builder);
-  std::unique_ptr<GrpcServer> server(new GrpcServer());
-  builder.RegisterService(&service.methods());
-  builder.RegisterService(&server->health_);
-  server->loops_ = std::make_unique<EventLoops>(builder, ReceiveThreads(config));
-
-  std::vector<int> ports(config.listen.size(), 0);
-  for (size_t i = 0; i < config.listen.size(); ++i) {
-    if (absl::StartsWith(config.listen[i], "unix:")) {
-      if (absl::Status s = PrepareUnixSocket(config.listen[i]); !s.ok()) return s;
-    }
-    builder.AddListeningPort(config.listen[i], CredentialsFor(config, config.listen[i]), &ports[i]);
-  }
-  server->context_ = &context;
-  server->server_ = builder.BuildAndStart();
-  for (size_t i = 0; i < config.listen.size(); ++i) {
-    const bool is_unix = absl::StartsWith(config.listen[i], "unix:");
-    if (server->server_ == nullptr || ports[i] == 0) {
-      // gRPC opens them in order and stops at the first that fails.
-      if (ports[i] != 0 && i + 1 < config.listen.size()) continue;
-      return AddressError(config.listen[i], "the address is in use or cannot be bound");
-    }
-    server->addresses_.push_back(is_unix ? config.listen[i]
-                                         : WithChosenPort(config.listen[i], ports[i]));
-  }
-  server->SetReady(false);
-  server->health_.SetServing(kLivenessName, true);
-  for (uint32_t i = 0; i < server->loops_->size(); ++i) {
-    service.AwaitCalls((*server->loops_)[i]);
-    server->health_.AwaitCalls((*server->loops_)[i]);
-  }
-  server->loops_->Start();
-  return server;
-}
-
-GrpcServer::~GrpcServer() {
-  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
-  if (loops_ != nullptr) loops_->Stop();
-}
-
-void GrpcServer::SetReady(bool ready) {
-  health_.SetServing("", ready);
-  health_.SetServing(kServiceName, ready);
-}
-
-void GrpcServer::SetBackendUp(const std::string& backend, bool up) {
-  health_.SetServing(absl::StrCat("backend/", backend), up);
-}
-
-namespace {
-
 // Ends what holds up a shutdown without being a call of ours, a watcher of health or a silent peer:
 // once no call has been open for a while, connections are closed rather than waited for. Runs until
 // then, or until `over`.
@@ -254,6 +176,92 @@ void CloseWhenQuiet(const std::atomic<int64_t>& open_calls, const std::atomic<bo
 
 }  // namespace
 
+void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(ClampToInt(MessageBytesMax(config)));
+  builder.SetMaxSendMessageSize(-1);
+  grpc::ResourceQuota quota("receive");
+  quota.Resize(config.receive_bytes_max);
+  builder.SetResourceQuota(quota);
+  for (const ChannelSetting& setting : ChannelSettings(config)) {
+    builder.AddChannelArgument(setting.name, setting.value);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& context,
+                                                              HistogramService& service) {
+  const TransportConfig& config = context.config;
+  std::unique_ptr<GrpcServer> server(new GrpcServer());
+  if (!config.tls_cert.empty()) {
+    auto certificates = TlsCertificates::Load(TlsFilesOf(config));
+    if (!certificates.ok()) return certificates.status();
+    server->certificates_ = *std::move(certificates);
+  }
+  grpc::EnableDefaultHealthCheckService(false);  // HealthService is the server's own
+  // Reflection has no place for a token: under authentication it is off.
+  const bool reflection = config.reflection && context.authenticator == nullptr;
+  if (reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  if (!reflection) builder.SetOption(std::make_unique<WithoutReflection>());
+  ApplyTransportSettings(config, builder);
+  builder.RegisterService(&service.methods());
+  builder.RegisterService(&server->health_);
+  server->loops_ = std::make_unique<EventLoops>(builder, ReceiveThreads(config));
+
+  std::vector<int> ports(config.listen.size(), 0);
+  for (size_t i = 0; i < config.listen.size(); ++i) {
+    if (absl::StartsWith(config.listen[i], "unix:")) {
+      if (absl::Status s = PrepareUnixSocket(config.listen[i]); !s.ok()) return s;
+    }
+    builder.AddListeningPort(
+        config.listen[i], CredentialsFor(server->certificates_.get(), config.listen[i]), &ports[i]);
+  }
+  server->context_ = &context;
+  server->server_ = builder.BuildAndStart();
+  for (size_t i = 0; i < config.listen.size(); ++i) {
+    const bool is_unix = absl::StartsWith(config.listen[i], "unix:");
+    if (server->server_ == nullptr || ports[i] == 0) {
+      // gRPC opens them in order and stops at the first that fails.
+      if (ports[i] != 0 && i + 1 < config.listen.size()) continue;
+      return AddressError(config.listen[i], "the address is in use or cannot be bound");
+    }
+    server->addresses_.push_back(is_unix ? config.listen[i]
+                                         : WithChosenPort(config.listen[i], ports[i]));
+  }
+  server->closer_ = std::thread([s = server.get()] {
+    s->shutting_down_.WaitForNotification();
+    CloseWhenQuiet(s->context_->open_calls, s->closed_, *s->server_);
+  });
+  server->SetReady(false);
+  server->health_.SetServing(kLivenessName, true);
+  for (uint32_t i = 0; i < server->loops_->size(); ++i) {
+    service.AwaitCalls((*server->loops_)[i]);
+    server->health_.AwaitCalls((*server->loops_)[i]);
+  }
+  server->loops_->Start();
+  return server;
+}
+
+GrpcServer::~GrpcServer() {
+  StopCloser();
+  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+  if (loops_ != nullptr) loops_->Stop();
+}
+
+void GrpcServer::StopCloser() {
+  closed_.store(true);
+  if (!shutting_down_.HasBeenNotified()) shutting_down_.Notify();
+  if (closer_.joinable()) closer_.join();
+}
+
+void GrpcServer::SetReady(bool ready) {
+  health_.SetServing("", ready);
+  health_.SetServing(kServiceName, ready);
+}
+
+void GrpcServer::SetBackendUp(const std::string& backend, bool up) {
+  health_.SetServing(absl::StrCat("backend/", backend), up);
+}
+
 void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
   context_->streams.DrainAll();
   // The connections stay open until the streams' clients have heard of their end: closing one on
@@ -263,11 +271,9 @@ void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
   if (context_->streams.WaitEmpty(absl::Microseconds(grace_us))) {
     std::this_thread::sleep_for(std::chrono::microseconds(std::min(kLingerUs, grace_us)));
   }
-  std::atomic<bool> over{false};
-  std::thread closer([&] { CloseWhenQuiet(context_->open_calls, over, *server_); });
+  shutting_down_.Notify();
   server_->Shutdown(deadline);
-  over.store(true);
-  closer.join();
+  StopCloser();
   server_->Wait();
 }
 

@@ -2,11 +2,15 @@
 #ifndef HISTOGRAM_SERVER_SERVICE_GRPC_SERVER_H_
 #define HISTOGRAM_SERVER_SERVICE_GRPC_SERVER_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/synchronization/notification.h"
+#include "server/rpc/certificates.h"
 #include "server/rpc/event_loop.h"
 #include "server/service/health.h"
 #include "server/service/service.h"
@@ -35,6 +39,9 @@ class GrpcServer {
   // The addresses that are open, ports as chosen by the system where 0 was asked for.
   const std::vector<std::string>& addresses() const { return addresses_; }
 
+  // Null without TLS. To be used by one thread.
+  TlsCertificates* certificates() const { return certificates_.get(); }
+
   // Readiness: "" and "histogram.v1.HistogramService".
   void SetReady(bool ready);
   // "backend/NAME".
@@ -46,12 +53,18 @@ class GrpcServer {
 
  private:
   GrpcServer() = default;
+  void StopCloser();
 
+  std::unique_ptr<TlsCertificates> certificates_;  // outlive the server
   ServiceContext* context_ = nullptr;
   HealthService health_;
   std::unique_ptr<EventLoops> loops_;  // stopped after the server is shut down; outlive it
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
+  // Started with the server: when it stops there may be no thread to be had.
+  std::thread closer_;
+  absl::Notification shutting_down_;
+  std::atomic<bool> closed_{false};
 };
 
 }  // namespace histogram::server

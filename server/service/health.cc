@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "grpc/health/v1/health.pb.h"
 #include "server/rpc/call.h"
 #include "server/service/grpc_bytes.h"
@@ -15,11 +16,18 @@ using grpc::health::v1::HealthCheckRequest;
 
 enum : int { kCheck = 0, kWatch = 1 };
 
+// A watcher of an unknown name keeps it for as long as it likes, without a token.
+constexpr size_t kNameBytesMax = 200;
+
 absl::StatusOr<std::string> ServiceOf(grpc::ByteBuffer& request) {
   if (IsCompressed(request)) return CompressedMessage();
   HealthCheckRequest parsed;
   if (!grpc::SerializationTraits<HealthCheckRequest>::Deserialize(&request, &parsed).ok()) {
     return absl::InvalidArgumentError("the message is no grpc.health.v1.HealthCheckRequest");
+  }
+  if (parsed.service().size() > kNameBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "service: ", parsed.service().size(), " bytes are more than the limit of ", kNameBytesMax));
   }
   return parsed.service();
 }
@@ -78,6 +86,7 @@ class WatchCall final : public StreamCall,
   void OnReadDone(bool ok) override {
     absl::StatusOr<std::string> name =
         ok ? ServiceOf(request_) : absl::InvalidArgumentError("a Watch needs one message");
+    request_.Clear();
     if (name.ok()) {
       name_ = *std::move(name);
       health_.Watch(name_, self_);

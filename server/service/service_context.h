@@ -13,6 +13,7 @@
 #include "server/request/call.h"
 #include "server/rpc/read_ahead.h"
 #include "server/rpc/stream_registry.h"
+#include "server/rpc/unwritten_replies.h"
 #include "server/service/authenticator.h"
 
 namespace histogram::server {
@@ -20,6 +21,9 @@ namespace histogram::server {
 // The part of receive_bytes_max that streams take for messages beyond the first. The rest is for
 // one message of each stream and what gRPC has received of the next.
 inline constexpr uint64_t kReadAheadShare = 8;
+// Beside receive_bytes_max, replies that clients have not read may take this part of it, and at
+// most twice as much.
+inline constexpr uint64_t kUnwrittenShare = 4;
 
 struct ServiceContext {
   ServiceContext(const TransportConfig& transport_config, Batcher& the_batcher, Clock& the_clock,
@@ -29,7 +33,8 @@ struct ServiceContext {
         clock(the_clock),
         observer(the_observer),
         verifier(transport_config.verify_fraction),
-        read_ahead(transport_config.receive_bytes_max / kReadAheadShare) {}
+        read_ahead(transport_config.receive_bytes_max / kReadAheadShare),
+        unwritten(transport_config.receive_bytes_max / kUnwrittenShare, the_clock) {}
 
   AdmissionLimits limits() const {
     return {config.payload_bytes_max,
@@ -44,6 +49,7 @@ struct ServiceContext {
   Authenticator* authenticator = nullptr;  // null: no tokens; set before the server starts
   StreamRegistry streams;
   ReadAhead read_ahead;
+  UnwrittenReplies unwritten;
   // Calls that are not over; a drain ends as soon as there is none left. Each call writes it: it
   // has cache lines of its own (two, because processors fetch them in pairs).
   alignas(128) std::atomic<int64_t> open_calls{0};

@@ -86,6 +86,8 @@ TEST_P(CudaTypedTest, EvenBins) {
                                        {0.1, 0.8},
                                        {-4.0, 4.0},
                                        {0.0, 65536.0},
+                                       {0.0, 255.0},
+                                       {-3.7, 12.1},
                                        {1000.0, 1010.0},
                                        {-1e6, 1e6}}) {
       const Result<Binning> binning = Binning::Even(bins, lower, upper);

@@ -63,5 +63,6 @@ def metric_names():
     names |= {f"histsvc_{name}" for name in re.findall(r'gauge\(\s*"(\w+)"', text)}
     # Exported only where TLS is on.
     names.add("histsvc_certificate_expiry_timestamp_seconds")
+    names.add("histsvc_reload_failing")
     assert len(names) > 30
     return names

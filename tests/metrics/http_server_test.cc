@@ -10,7 +10,9 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <chrono>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -30,12 +32,17 @@ using ::testing::StartsWith;
 // A client's socket.
 class Client {
  public:
+  // Port 0: Connect comes later.
   explicit Client(uint16_t port) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    if (port != 0) Connect(port);
+  }
+  bool Connect(uint16_t port) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     connected_ = connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+    return connected_;
   }
   ~Client() { close(fd_); }
   Client(const Client&) = delete;
@@ -187,11 +194,9 @@ TEST(HttpServer, WithoutAnAddressItIsOff) {
 TEST(HttpServer, AClientThatSendsNothingMoreIsDropped) {
   HttpServerOptions options = Options();
   options.timeout_ms = 200;
-  options.thread_count = 1;
   const auto server = Start(std::move(options));
   const Client slow(server->port());
   slow.Send("GET /metrics HTT");
-  // The only thread is taken by the slow client; this one is served once that was dropped.
   EXPECT_THAT(Request(server->port(), "GET /healthz"), StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(slow.ReadAll(), testing::Not(HasSubstr("a_total")));
 }
@@ -199,13 +204,54 @@ TEST(HttpServer, AClientThatSendsNothingMoreIsDropped) {
 TEST(HttpServer, AClientThatReadsNothingIsDropped) {
   HttpServerOptions options = Options();
   options.timeout_ms = 200;
-  options.thread_count = 1;
   const std::string text(64 << 20, 'x');  // more than the sockets hold
   options.metrics = [&text] { return text; };
   const auto server = Start(std::move(options));
   const Client slow(server->port());
   slow.Send("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
   EXPECT_THAT(Request(server->port(), "GET /healthz"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST(HttpServer, NobodyWaitsForSlowClients) {
+  HttpServerOptions options = Options();
+  options.timeout_ms = 3600000;  // none is dropped for its slowness
+  const auto server = Start(std::move(options));
+  std::vector<std::unique_ptr<Client>> slow;
+  for (int i = 0; i < 300; ++i) {  // more than it has connections
+    slow.push_back(std::make_unique<Client>(server->port()));
+    slow.back()->Send("GET /metrics HTTP/1.1\r\nX-Slow: ");
+    if (i % 50 == 0) {
+      EXPECT_THAT(Request(server->port(), "GET /healthz"), StartsWith("HTTP/1.1 200 "));
+    }
+  }
+  EXPECT_THAT(Request(server->port(), "GET /healthz"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST(HttpServer, AnswersWithoutDescriptors) {
+  const auto server = Start(Options());
+  std::vector<std::unique_ptr<Client>> clients;  // each has its socket before they run out
+  for (int i = 0; i < 4; ++i) clients.push_back(std::make_unique<Client>(0));
+  std::vector<int> taken;
+  for (int fd = 0; (fd = dup(0)) >= 0;) taken.push_back(fd);
+  EXPECT_EQ(errno, EMFILE);
+  for (const auto& client : clients) {
+    ASSERT_TRUE(client->Connect(server->port()));
+    client->Send("GET /healthz HTTP/1.1\r\n\r\n");
+    EXPECT_THAT(client->ReadAll(), StartsWith("HTTP/1.1 200 "));
+  }
+  for (const int fd : taken) close(fd);
+}
+
+TEST(HttpServer, TargetsInOtherForms) {
+  const auto server = Start(Options());
+  EXPECT_THAT(Request(server->port(), "GET http://localhost:1/healthz"),
+              StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(Request(server->port(), "GET /healthz?verbose"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(Request(server->port(), "GET /healthz%00x"), StartsWith("HTTP/1.1 404 "));
+  EXPECT_THAT(Request(server->port(), "OPTIONS *"), StartsWith("HTTP/1.1 405 "));
+  EXPECT_THAT(
+      Request(server->port(), "POST /healthz HTTP/1.1\r\nContent-Length: 9\r\n\r\nbody body"),
+      StartsWith("HTTP/1.1 "));
 }
 
 TEST(HttpServer, RubbishIsSurvived) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 
@@ -50,10 +51,28 @@ TEST_F(AuthenticatorTest, ARevokedTokenIsUnknownAfterTheReload) {
   EXPECT_TRUE(authenticator->Authenticate("Bearer cccccccccccccccccccc").ok());
 }
 
+TEST_F(AuthenticatorTest, AHashInsideATokenIsPartOfIt) {
+  Write("# all\nalice aaaaaaaaaaaaaaaa#bbbb # a comment\n");
+  const auto authenticator = *Authenticator::Load(file_, kBurst);
+  EXPECT_TRUE(authenticator->Authenticate("Bearer aaaaaaaaaaaaaaaa#bbbb").ok());
+  EXPECT_FALSE(authenticator->Authenticate("Bearer aaaaaaaaaaaaaaaa").ok());
+}
+
+TEST_F(AuthenticatorTest, AFileThatBecomesADirectoryLeavesItsTokens) {
+  Write("alice aaaaaaaaaaaaaaaaaaaa\n");
+  const auto authenticator = *Authenticator::Load(file_, kBurst);
+  std::filesystem::remove(file_);
+  std::filesystem::create_directory(file_);
+  EXPECT_FALSE(authenticator->Reload().ok());
+  EXPECT_TRUE(authenticator->Authenticate("Bearer aaaaaaaaaaaaaaaaaaaa").ok());
+  std::filesystem::remove(file_);
+}
+
 TEST_F(AuthenticatorTest, BadFilesNameTheLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"alice aaaaaaaaaaaaaaaaaaaa\nbob\n", "line 2"},
       {"alice short\n", "16 characters"},
+      {"alice aaaaaaaaaaaaaaaaaaa\x01\n", "visible ASCII"},
       {"al/ice aaaaaaaaaaaaaaaaaaaa\n", "a name is"},
       {"alice aaaaaaaaaaaaaaaaaaaa much\n", "whole number"},
       {"alice aaaaaaaaaaaaaaaaaaaa 0\n", "above 0"},

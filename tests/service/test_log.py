@@ -1,6 +1,8 @@
 """What the server logs: for people, for machines, and about whom."""
 
+import contextlib
 import json
+import os
 import socket
 import subprocess
 
@@ -105,3 +107,34 @@ def test_a_metrics_port_in_use(server, server_bin):
                           "--log-level", "warn")
     [line] = done.stderr.splitlines()
     assert f"cannot bind --metrics-listen {server.metrics_address}: Address already in use" in line
+
+
+def test_a_log_that_nobody_reads_stops_nobody(start_server, tmp_path):
+    """Standard error is a full pipe: calls are answered, lines are counted, and it drains."""
+    fifo = tmp_path / "log"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    server = start_server("--log-level", "debug", "--log-format", "json",
+                          wrapper=("sh", "-c", f'exec "$0" "$@" 2> "{fifo}"'))
+    with Client(server.address) as client:
+
+        def lost():
+            for _ in range(50):
+                client.compute(b"abc", timeout=20)
+            return server.metrics().value("histsvc_log_lines_lost_total")
+
+        wait_until(lambda: lost() > 0, 60, "lines that are lost")
+        text = b""
+
+        def told():
+            nonlocal text
+            client.compute(b"abc", timeout=20)
+            with contextlib.suppress(BlockingIOError):
+                text += os.read(reader, 1 << 20)
+            return b"log lines are lost" in text
+
+        wait_until(told, 60, "the line that says so")
+    for line in text.splitlines()[:-1]:
+        json.loads(line)
+    server.stop()
+    os.close(reader)

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import resource
+import signal
 import socket
 import subprocess
 import time
@@ -16,7 +18,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from harness import oracle, specs
 from harness.api import PROTO_FILE, SERVICE, Client, pb
-from harness.server import Metrics, clean_environment
+from harness.server import Metrics, Server, clean_environment
 from harness.specs import random_bytes
 from harness.waiting import wait_until
 
@@ -99,6 +101,48 @@ def test_reflection_can_be_switched_off(start_server):
     with Client(server.address) as client, pytest.raises(grpc.RpcError) as caught:
         reflect(client.channel, list_services="")
     assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_health_names_are_short(client):
+    health = health_pb2_grpc.HealthStub(client.channel)
+    long, known = "x" * 201, "x" * 200
+    with pytest.raises(grpc.RpcError) as caught:
+        health.Check(health_pb2.HealthCheckRequest(service=long), timeout=10)
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT and "200" in caught.value.details()
+    with pytest.raises(grpc.RpcError) as caught:
+        next(health.Watch(health_pb2.HealthCheckRequest(service=long), timeout=10))
+    assert caught.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    watch = health.Watch(health_pb2.HealthCheckRequest(service=known), timeout=10)
+    assert next(watch).status == health_pb2.HealthCheckResponse.SERVICE_UNKNOWN
+    watch.cancel()
+
+
+# ----------------------------------------------------------------------------------------- process
+@pytest.mark.parametrize("name", ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"))
+def test_signals_that_end_a_process_drain(start_server, name):
+    server = start_server()
+    with Client(server.address) as client:
+        client.compute(b"abc")
+    server.process.send_signal(getattr(signal, name))
+    server.wait()
+    assert f"signal={name}" in server.stderr() and "drained" in server.stderr()
+
+
+def test_a_terminal_that_closes_does_not_end_what_nohup_began(server_bin, tmp_path):
+    script = tmp_path / "under-nohup"
+    script.write_text(f'#!/bin/sh\ntrap "" HUP\nexec "{server_bin}" "$@"\n')
+    script.chmod(0o755)
+    with Server(script, tmp_path, ["--drain-delay", "0"]) as server, Client(server.address) as client:
+        server.process.send_signal(signal.SIGHUP)
+        client.compute(b"abc")
+
+
+def test_the_limit_of_descriptors_is_raised(start_server):
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    most = hard if 0 <= hard <= 1 << 20 else 1 << 20
+    server = start_server(wrapper=("sh", "-c", 'ulimit -S -n 256; exec "$0" "$@"'))
+    assert resource.prlimit(server.pid, resource.RLIMIT_NOFILE) == (most, hard)
+    assert f"limit of descriptors now={most} before=256" in server.stderr()
 
 
 # ---------------------------------------------------------------------------------------- describe

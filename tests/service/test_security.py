@@ -146,6 +146,89 @@ def test_a_renewed_certificate_is_used_without_a_restart(start_server, pki, tmp_
         channel.close()
 
 
+def one_that_is_wrong(kind, good):
+    """How a renewal goes wrong: what a file is replaced by; None for a folder in its place."""
+    return {"empty": b"", "cut off": good[:len(good) // 2], "garbage": b"x" * 500, "folder": None}[kind]
+
+
+def replace(path, content):
+    if path.is_dir():
+        path.rmdir()
+    path.unlink(missing_ok=True)
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize("kind", ("empty", "cut off", "garbage", "folder"))
+@pytest.mark.parametrize("which", ("live.pem", "live.key", "live.ca", "both"))
+def test_files_that_become_wrong_leave_the_former_ones_in_force(start_server, pki, tmp_path, kind, which):
+    good = {"live.pem": (pki / "server.pem").read_bytes(), "live.key": (pki / "server.key").read_bytes(),
+            "live.ca": (pki / "ca.pem").read_bytes()}
+    for name, content in good.items():
+        (tmp_path / name).write_bytes(content)
+    with start_server("--tls-cert", tmp_path / "live.pem", "--tls-key", tmp_path / "live.key",
+                      "--tls-client-ca", tmp_path / "live.ca") as server:
+        for name in ("live.pem", "live.key") if which == "both" else (which,):
+            replace(tmp_path / name, one_that_is_wrong(kind, good[name]))
+        wait_until(lambda: server.metrics().value("histsvc_reload_failing", files="certificates") == 1, 20,
+                   "the metric that says so")
+        # Later than gRPC's own look at what it was given, which comes every second.
+        begun = server.metrics().value("process_start_time_seconds")
+        looks = server.stderr().count("stay in force")
+        for _ in range(3):
+            channel, stub = secure_stub(server, credentials(pki, "client"))
+            assert compute(stub).histogram.samples == 3
+            channel.close()
+        assert looks == 1 and begun > 0  # one line, however long it lasts
+        for name, content in good.items():
+            replace(tmp_path / name, content)
+        wait_until(lambda: server.metrics().value("histsvc_reload_failing", files="certificates") == 0, 20,
+                   "the end of it")
+        assert "certificates can be read again" in server.stderr()
+
+
+def test_half_a_renewal_keeps_the_former_pair(start_server, pki, tmp_path):
+    """The new certificate before its key: new connections go on with the old pair until both are there."""
+    for suffix in ("pem", "key"):
+        (tmp_path / f"live.{suffix}").write_bytes((pki / f"server.{suffix}").read_bytes())
+    certificate(pki, "second", "ca", host="second")
+    with start_server("--tls-cert", tmp_path / "live.pem", "--tls-key", tmp_path / "live.key") as server:
+        (tmp_path / "live.pem").write_bytes((pki / "second.pem").read_bytes())
+        wait_until(lambda: server.metrics().value("histsvc_reload_failing", files="certificates") == 1, 20,
+                   "the refusal of half a pair")
+        channel, stub = secure_stub(server, credentials(pki))
+        assert compute(stub).histogram.samples == 3
+        channel.close()
+        (tmp_path / "live.key").write_bytes((pki / "second.key").read_bytes())
+
+        def served():
+            channel, stub = secure_stub(server, credentials(pki), "second")
+            try:
+                return compute(stub).histogram.samples == 3
+            except grpc.RpcError:
+                return False
+            finally:
+                channel.close()
+
+        wait_until(served, 30, "the renewed pair")
+
+
+@pytest.mark.parametrize("name", ("server.pem", "server.key"))
+def test_files_that_cannot_be_used_at_start(server_bin, pki, tmp_path, name):
+    """A folder, an empty file: a sentence that names it, and nobody asks for a passphrase."""
+    subprocess.run(["openssl", "ec", "-in", pki / "server.key", "-out", tmp_path / "locked", "-aes128", "-passout",
+                    "pass:secret"], check=True, capture_output=True)
+    (tmp_path / "empty").write_bytes(b"")
+    for bad in (tmp_path, tmp_path / "empty", tmp_path / "locked", tmp_path / "missing"):
+        files = {"server.pem": pki / "server.pem", "server.key": pki / "server.key", name: bad}
+        done = subprocess.run([server_bin, "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--tls-cert",
+                               files["server.pem"], "--tls-key", files["server.key"]], capture_output=True, text=True,
+                              timeout=60, stdin=subprocess.DEVNULL, env=clean_environment(), check=False)
+        assert done.returncode == 1 and str(bad) in done.stderr, (bad, done.stderr)
+
+
 def test_a_client_that_never_ends_its_handshake_does_not_stop_others(start_server, pki):
     with start_server(*tls_flags(pki)) as server:
         host, port = server.address.rsplit(":", 1)
@@ -176,6 +259,13 @@ def test_tokens_open_the_api_and_a_revoked_one_does_not(start_server, tmp_path):
                 with pytest.raises(grpc.RpcError) as error:
                     call(metadata)
                 assert error.value.code() == grpc.StatusCode.UNAUTHENTICATED
+        with pytest.raises(grpc.RpcError) as error:  # which of them was meant?
+            compute(stub, metadata=bearer(TOKEN) + bearer(SLOW))
+        assert error.value.code() == grpc.StatusCode.UNAUTHENTICATED
+        tokens.unlink()
+        wait_until(lambda: server.metrics().value("histsvc_reload_failing", files="tokens") == 1, 20,
+                   "the metric that says so")
+        compute(stub, metadata=bearer(TOKEN))
         tokens.write_text(f"bob {SLOW} 1000\n")
 
         def refused():

@@ -1,8 +1,8 @@
 // Counting typed samples on a device: what a plan looks like there, and the launch that counts.
 //
-// A sample is compared in a wider type, C: float for f16, bf16 and f32, uint32_t and int32_t for
-// integers of up to 32 bits, else the type itself. Bin i holds the samples in
-// [thresholds[i], thresholds[i+1]), the last one those up to `upper`.
+// A sample is compared as a C: float for f16, bf16 and f32, double for f64, and for integers an
+// unsigned key of 32 or 64 bits, the sample with its sign bit flipped where it has one. Bin i holds
+// the samples in [thresholds[i], thresholds[i+1]), the last one those up to `upper`.
 //
 // Includes CUDA's headers. Plain data and functions without state; thread-safe.
 #ifndef HISTOGRAM_CUDA_KERNELS_TYPED_H_
@@ -11,6 +11,7 @@
 #include <cuda_runtime_api.h>
 #include <histogram/sample_type.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
@@ -25,30 +26,72 @@ namespace histogram::cuda {
 using internal::kOutsideSlots;
 
 // How the bin of a sample is found.
-//
-// By guess: a multiply-add gives the position less a half, f; its nearest integer k is the bin
-// where |f - k| < sure. Elsewhere the bin is k or a neighbour, and one threshold decides. That
-// holds because the multiply-add is monotone: GuessOf (typed_plan.h) looks at both ends of each
-// bin.
-//
-// By key: the order-preserving key of the sample names a cell, and the cell the least and the
-// greatest bin that its samples can be in; a search between them decides. `sure` is 0 then.
+enum class FindBy : uint8_t {
+  // Floats: a multiply-add and then the largest integer below, both rounded down. A bin is then the
+  // integer part of x * scale + offset as real numbers. Proven for every sample inside; one outside
+  // gets no bin below `reached`.
+  kFloor,
+  // f32: the same in double.
+  kWideFloor,
+  // Keys of 32 bits: a multiply-add of integers, LineBin, proven for every sample inside.
+  kLine,
+  // A multiply-add gives the position less a half, f; its nearest integer k is the bin where
+  // |f - k| < sure. Elsewhere the bin is k or a neighbour, and one threshold decides. That holds
+  // because the multiply-add is monotone: MakeGuess (typed_plan.cc) looks at both ends of each bin.
+  kGuess,
+  // Floats: a multiply-add names a cell (CellOf), and the cell a bin: the sample's, or the next if
+  // it
+  // is not below that one's threshold. A search decides in cells of more thresholds.
+  kCells,
+  // The order-preserving key of the sample names a cell, and the cell the least and the greatest
+  // bin that its samples can be in; a search between them decides.
+  kKeys,
+};
+
 template <typename C>
 struct TypedBins {
   using Guess = std::conditional_t<sizeof(C) == 8, double, float>;
 
+  FindBy by = FindBy::kKeys;
   C lower = {}, upper = {};
   bool none = false, all_below = false;  // no sample is in any bin; every one is below
   uint32_t bins = 0;                     // of the row
   uint32_t reached = 0;                  // bins that have a threshold; no sample is in a later one
   Guess scale = 0, offset = 0, sure = 0;
-  const C* thresholds = nullptr;         // device memory, `reached` of them
+  double wide_scale = 0, wide_offset = 0;
+  uint64_t slope = 0, intercept = 0;
+  uint32_t sure_span = 0;  // kLine: so far from `lower` it finds the bin; beyond, it is the last
+  const C* thresholds = nullptr;  // device memory: `reached`, and behind them, of floats, NaN
+  // kCells, device memory: the last bin whose threshold is in an earlier cell, for one cell more
+  // than there are; kCellCrowded is set where the cell itself holds more than one threshold.
+  const uint16_t* cells = nullptr;
+  uint32_t cell_count = 0;
+  // kKeys
   const uint32_t* candidates = nullptr;  // device memory, cells + 1
   uint32_t cell_shift = 0;
 };
 
-// The position of `x` less a half, times the bins: monotone in x on [lower, upper], and the same on
-// host and device. An integer is taken from `lower` first, which is exact.
+// A signed sample's bits with this one flipped, plus KeyBase, are its key: the sample plus 2^31,
+// for 64 bits plus 2^63. Others are their own keys.
+inline uint64_t KeyFlip(SampleType type) {
+  switch (type) {
+    case SampleType::kI8:
+    case SampleType::kI16:
+    case SampleType::kI32:
+    case SampleType::kI64:
+      return uint64_t{1} << (SampleBytes(type) * 8 - 1);
+    default:
+      return 0;
+  }
+}
+template <typename C>
+C KeyBase(SampleType type) {
+  if (std::is_floating_point_v<C> || KeyFlip(type) == 0) return C{0};
+  return static_cast<C>((uint64_t{1} << (sizeof(C) * 8 - 1)) - KeyFlip(type));
+}
+
+// kGuess: the position of `x` less a half: monotone in x on [lower, upper], and the same on host
+// and device. A key is taken from `lower` first, which is exact.
 template <typename C>
 __host__ __device__ inline typename TypedBins<C>::Guess Position(
     C x, C lower, typename TypedBins<C>::Guess scale, typename TypedBins<C>::Guess offset) {
@@ -57,8 +100,7 @@ __host__ __device__ inline typename TypedBins<C>::Guess Position(
   if constexpr (std::is_floating_point_v<C>) {
     at = x;
   } else {
-    using Bits = std::make_unsigned_t<C>;
-    at = static_cast<Guess>(static_cast<Bits>(static_cast<Bits>(x) - static_cast<Bits>(lower)));
+    at = static_cast<Guess>(static_cast<C>(x - lower));
   }
 #ifdef __CUDA_ARCH__
   if constexpr (sizeof(Guess) == 8) {
@@ -69,6 +111,43 @@ __host__ __device__ inline typename TypedBins<C>::Guess Position(
 #else
   return std::fma(at, scale, offset);
 #endif
+}
+
+// 1.5 times the power of two whose unit in the last place is 1: added to a position it leaves the
+// rounded position in the low bits.
+__host__ __device__ inline float Magic(float) { return 12582912.0F; }
+__host__ __device__ inline double Magic(double) { return 6755399441055744.0; }
+__host__ __device__ inline uint32_t LowBits(float x) {
+#ifdef __CUDA_ARCH__
+  return __float_as_uint(x) - 0x4B400000U;
+#else
+  return std::bit_cast<uint32_t>(x) - 0x4B400000U;
+#endif
+}
+__host__ __device__ inline uint32_t LowBits(double x) {
+#ifdef __CUDA_ARCH__
+  return static_cast<uint32_t>(__double2loint(x));
+#else
+  return static_cast<uint32_t>(std::bit_cast<uint64_t>(x));
+#endif
+}
+
+inline constexpr uint32_t kCellBinMask = 0x7FFF, kCellCrowded = 0x8000;
+// kCells: grows with x on [lower, upper]; some cell elsewhere.
+template <typename C>
+__host__ __device__ inline uint32_t CellOf(C x, const TypedBins<C>& bins) {
+  const C position = Position<C>(x, bins.lower, bins.scale, bins.offset);
+  const uint32_t cell = LowBits(position + Magic(position));
+  return cell < bins.cell_count ? cell : bins.cell_count - 1;
+}
+
+// kLine: the integer part of (key - lower) * slope / 2^64 + intercept / 2^32. Samples of 8 and 16
+// bits need the upper half of the slope only.
+template <bool kWide>
+__host__ __device__ inline uint32_t LineBin(uint32_t from, uint64_t slope, uint64_t intercept) {
+  uint64_t line = uint64_t{from} * static_cast<uint32_t>(slope >> 32) + intercept;
+  if constexpr (kWide) line += (uint64_t{from} * static_cast<uint32_t>(slope)) >> 32;
+  return static_cast<uint32_t>(line >> 32);
 }
 
 // One launch, or as many as the bins need. All memory is the caller's and stays valid until the
@@ -83,9 +162,14 @@ struct TypedLaunch {
 };
 
 // Queues the count on launch.stream. REQUIRES: C is the type in which launch.type is compared.
-// Defined for float, double and the integers of 32 and 64 bits.
+// Defined for float, double, uint32_t and uint64_t.
 template <typename C>
 absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<C>& bins);
+
+// Queues a copy of a row of counts to pinned host memory: `host` is its address on the device. For
+// short rows this is quicker than the copy engine.
+absl::Status EnqueueCopy(const unsigned long long* counts, uint32_t slots, uint64_t* host,
+                         cudaStream_t stream);
 
 }  // namespace histogram::cuda
 

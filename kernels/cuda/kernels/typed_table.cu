@@ -7,9 +7,8 @@
 // What does not fit into shared memory is counted in parts: each launch reads all samples and
 // counts those of its bins. Samples outside all bins are counted with the first part.
 //
-// A bin's address comes from the bits of a float: 1.5 * 2^23 added to f leaves the nearest integer
-// in the low bits (1.5 * 2^52 for a double). Neither a conversion nor a rounding instruction is
-// needed, of which a multiprocessor has a quarter of the rate.
+// One block fills a multiprocessor: with 64 registers a thread has four loads in flight and the
+// positions of four samples, which two blocks of 32 registers have not.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -18,12 +17,13 @@
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/typed.h"
+#include "kernels/cuda/kernels/typed_find.cuh"
 
 namespace histogram::cuda {
 namespace {
 
 constexpr uint32_t kThreads = 1024;
-constexpr uint32_t kCopiesMax = 16;
+constexpr uint32_t kLoads = 4;  // of 16 bytes, in flight in each thread
 constexpr uint32_t kLineWords = 32;
 // Counters of a block are u32: a launch gives no block more samples than that.
 constexpr uint64_t kBlockSamplesMax = uint64_t{1} << 31;
@@ -37,7 +37,6 @@ struct Plain {
   using Compare = C;
   __device__ static C Widen(Raw bits) { return static_cast<C>(bits); }
 };
-struct Float32 : Plain<float, float> {};
 struct Float16 {
   using Bits = uint16_t;
   using Compare = float;
@@ -49,121 +48,147 @@ struct Bfloat16 {
   __device__ static float Widen(uint16_t bits) { return __uint_as_float(uint32_t{bits} << 16); }
 };
 
-// --- From a sample to its slot
-
 template <typename C>
 struct Part {
   TypedBins<C> bins;
   uint32_t first = 0, size = 0;  // the bins of this launch
-  uint32_t copies_log2 = 0;
-  uint32_t table_words = 0;        // of all copies, whole lines
-  uint32_t shared_thresholds = 0;  // so many behind the table; 0: they stay where they are
+  // Keys: words of samples are xor'ed with these, then `base` is added to a sample.
+  uint32_t flip_even = 0, flip_odd = 0;
+  C base = {};
+  uint32_t copies = 1;                               // a power of two
+  uint32_t table_words = 0;                          // of all copies, whole lines
+  uint32_t shared_thresholds = 0, shared_cells = 0;  // so many behind the table, or 0
   const void* samples = nullptr;
   uint64_t count = 0;
   unsigned long long* counts = nullptr;
 };
 
-__device__ inline float Magic(float) { return 12582912.0F; }
-__device__ inline double Magic(double) { return 6755399441055744.0; }
-__device__ inline int32_t LowBits(float x) { return __float_as_int(x) - 0x4B400000; }
-__device__ inline int32_t LowBits(double x) { return __double2loint(x); }
-
-// The bin of a sample in [lower, upper], searched between the candidates of its cell.
-template <typename C>
-__device__ inline int32_t Search(const TypedBins<C>& bins, const C* thresholds, C x) {
-  if constexpr (std::is_floating_point_v<C>) x += C{0};  // -0.0
-  const auto cell =
-      static_cast<uint32_t>((internal::KeyOf(x) - internal::KeyOf(bins.lower)) >> bins.cell_shift);
-  uint32_t low = __ldg(bins.candidates + cell), high = __ldg(bins.candidates + cell + 1);
-  while (low < high) {
-    const uint32_t middle = (low + high + 1) / 2;
-    if (x >= thresholds[middle]) {
-      low = middle;
-    } else {
-      high = middle - 1;
-    }
-  }
-  return static_cast<int32_t>(low);
-}
-
-// The slot of a sample that is outside, or so close to an edge that its threshold decides.
-template <typename C>
-__device__ inline int32_t SlotByThreshold(const TypedBins<C>& bins, const C* thresholds, C x,
-                                          int32_t k, bool upper_half) {
-  const auto outside = static_cast<int32_t>(bins.bins);
-  if (x < bins.lower) return outside;
-  if (x > bins.upper) return outside + 1;
-  if (x != x) return outside + 2;
-  const int32_t candidate = k + (upper_half ? 1 : 0);
-  const bool reached = candidate < static_cast<int32_t>(bins.reached) && x >= thresholds[candidate];
-  return reached ? candidate : candidate - 1;
-}
-
-template <bool kGuess, typename C>
-__device__ inline int32_t SlotOf(const TypedBins<C>& bins, const C* thresholds, C x) {
-  if constexpr (kGuess) {
-    using Guess = typename TypedBins<C>::Guess;
-    const Guess f = Position<C>(x, bins.lower, bins.scale, bins.offset);
-    const Guess rounded = f + Magic(Guess{});
-    const Guess rest = f - (rounded - Magic(Guess{}));
-    const int32_t k = LowBits(rounded);
-    if (x >= bins.lower && x <= bins.upper && abs(rest) < bins.sure) return k;
-    return SlotByThreshold(bins, thresholds, x, k, rest >= Guess{0});
-  } else {
-    const auto outside = static_cast<int32_t>(bins.bins);
-    if (!bins.none && x >= bins.lower && x <= bins.upper) return Search(bins, thresholds, x);
-    if (bins.all_below || x < bins.lower) return outside;
-    return x >= bins.lower ? outside + 1 : outside + 2;
-  }
-}
-
 // --- The table
 
-__device__ inline uint32_t Permuted(uint32_t word) { return word ^ ((word >> 5) & 31U); }
+// Counts the samples of one thread.
+template <typename S, FindBy kBy, bool kParts>
+class Counter {
+ public:
+  using C = typename S::Compare;
+  using Bits = typename S::Bits;
+  static constexpr uint32_t kSize = sizeof(Bits);
+  static constexpr uint32_t kSamples = 16 / kSize;
 
-template <bool kParts, typename C>
-__device__ inline void Add(uint32_t* table, const Part<C>& part, int32_t slot, uint32_t copy) {
-  auto local = static_cast<uint32_t>(slot);
-  if constexpr (kParts) {
-    if (local >= part.bins.bins) {
-      if (part.first != 0) return;
-      local = part.size + (local - part.bins.bins);
-    } else {
-      local -= part.first;
-      if (local >= part.size) return;
+  // `table`: whole lines.
+  __device__ Counter(const Part<C>& part, const Rule<C>& rule, uint32_t* table)
+      : part_(part),
+        rule_(rule),
+        stride_(part.copies * 4),
+        permutation_(part.copies == kLineWords ? 0 : 0x7C),
+        table_(static_cast<uint32_t>(__cvta_generic_to_shared(table))),
+        copy_(table_ + (threadIdx.x & (part.copies - 1)) * 4) {}
+
+  __device__ void AddVector(uint4 vector) const {
+    if constexpr (std::is_integral_v<C>) {
+      vector.x ^= part_.flip_even;
+      vector.y ^= part_.flip_odd;
+      vector.z ^= part_.flip_even;
+      vector.w ^= part_.flip_odd;
+    }
+    Bits bits[kSamples];
+    memcpy(bits, &vector, sizeof(bits));
+#pragma unroll
+    for (uint32_t i = 0; i < kSamples; i += kGroup) AddGroup<kGroup>(bits + i);
+  }
+
+  __device__ void AddOne(Bits bits) const {
+    if constexpr (kSize == 8 && std::is_integral_v<C>) {
+      bits ^= uint64_t{part_.flip_odd} << 32;
+    } else if constexpr (std::is_integral_v<C>) {
+      bits = static_cast<Bits>(bits ^ part_.flip_even);
+    }
+    AddGroup<1>(&bits);
+  }
+
+  // In all copies.
+  __device__ uint32_t Sum(uint32_t slot) const {
+    uint32_t sum = 0;
+    for (uint32_t c = 0; c < part_.copies; ++c) {
+      uint32_t value;
+      asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(Address(slot, table_ + c * 4)));
+      sum += value;
+    }
+    return sum;
+  }
+
+ private:
+  // Samples are settled together, so that the usual case branches once for all of them.
+  static constexpr uint32_t kGroup = kSamples < 4 ? kSamples : 4;
+
+  // Words are permuted within their line: bins that are multiples of 32 lie in different banks, and
+  // where the instructions last, those that are multiples of 1024 too.
+  __device__ uint32_t Address(uint32_t slot, uint32_t copy) const {
+    const uint32_t byte = slot * stride_ + copy;
+    uint32_t line = byte >> 5;
+    if constexpr (kSize >= 4) line ^= byte >> 10;
+    return byte ^ (line & permutation_);
+  }
+
+  __device__ void Increment(uint32_t slot) const {
+    asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(Address(slot, copy_)));
+  }
+
+  template <uint32_t kCount>
+  __device__ void AddGroup(const Bits* bits) const {
+    C samples[kCount];
+    uint32_t slots[kCount];
+    bool sure = true;
+#pragma unroll
+    for (uint32_t i = 0; i < kCount; ++i) {
+      samples[i] = S::Widen(bits[i]);
+      if constexpr (kSize < 4 && std::is_integral_v<C>) samples[i] += part_.base;
+      slots[i] = Find<kBy, kSize == 4>(rule_, samples[i], sure);
+    }
+    if (!sure) {
+#pragma unroll
+      for (uint32_t i = 0; i < kCount; ++i) {
+        slots[i] = Settle<kBy>(rule_, samples[i], slots[i]);
+        // Samples outside are counted with the first part, behind its bins.
+        if (kParts && slots[i] >= part_.bins.bins) {
+          if (part_.first == 0) Increment(part_.size + (slots[i] - part_.bins.bins));
+          slots[i] = kNone;
+        }
+      }
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < kCount; ++i) {
+      const uint32_t slot = kParts ? slots[i] - part_.first : slots[i];
+      if (!kParts || slot < part_.size) Increment(slot);
     }
   }
-  atomicAdd(&table[Permuted((local << part.copies_log2) + copy)], 1U);
-}
 
-template <typename S, bool kGuess, bool kParts>
-__device__ inline void AddVector(uint32_t* table, const Part<typename S::Compare>& part,
-                                 const typename S::Compare* thresholds, const uint4& vector,
-                                 uint32_t copy) {
-  constexpr uint32_t kSamples = 16 / sizeof(typename S::Bits);
-  typename S::Bits samples[kSamples];
-  memcpy(samples, &vector, sizeof(samples));
-#pragma unroll
-  for (uint32_t i = 0; i < kSamples; ++i) {
-    Add<kParts>(table, part, SlotOf<kGuess>(part.bins, thresholds, S::Widen(samples[i])), copy);
-  }
-}
+  static constexpr uint32_t kNone = ~0U;  // in no part
 
-// kLoads: 16-byte loads in flight in each thread.
-template <typename S, bool kGuess, bool kParts, uint32_t kLoads>
-__global__ void __launch_bounds__(kThreads, kLoads == 2 ? 2 : 1)
+  const Part<C>& part_;
+  const Rule<C> rule_;
+  const uint32_t stride_;       // bytes of all copies of a counter
+  const uint32_t permutation_;  // 0: each thread of a warp has a copy and with it a bank
+  const uint32_t table_;        // shared address
+  const uint32_t copy_;         // of this thread's copy of slot 0
+};
+
+template <typename S, FindBy kBy, bool kParts>
+__global__ void __launch_bounds__(kThreads, 1)
     TypedTableKernel(const __grid_constant__ Part<typename S::Compare> part) {
   using C = typename S::Compare;
-  extern __shared__ __align__(16) uint32_t table[];
-  C* const shared_thresholds = reinterpret_cast<C*>(table + part.table_words);
+  extern __shared__ __align__(128) uint32_t table[];
+  C* const thresholds = reinterpret_cast<C*>(table + part.table_words);
+  auto* const cells = reinterpret_cast<uint16_t*>(thresholds + part.shared_thresholds);
   for (uint32_t i = threadIdx.x; i < part.table_words; i += kThreads) table[i] = 0;
   for (uint32_t i = threadIdx.x; i < part.shared_thresholds; i += kThreads) {
-    shared_thresholds[i] = part.bins.thresholds[i];
+    thresholds[i] = part.bins.thresholds[i];
   }
+  for (uint32_t i = threadIdx.x; i < part.shared_cells; i += kThreads)
+    cells[i] = part.bins.cells[i];
   __syncthreads();
-  const C* const thresholds =
-      part.shared_thresholds != 0 ? shared_thresholds : part.bins.thresholds;
-  const uint32_t copy = threadIdx.x & ((1U << part.copies_log2) - 1);
+  const Rule<C> rule{part.bins, part.shared_thresholds != 0 ? thresholds : part.bins.thresholds,
+                     part.shared_cells != 0 ? cells : part.bins.cells};
+  const Counter<S, kBy, kParts> counter(part, rule, table);
 
   constexpr uint32_t kSize = sizeof(typename S::Bits);
   constexpr uint32_t kSamples = 16 / kSize;
@@ -180,16 +205,12 @@ __global__ void __launch_bounds__(kThreads, kLoads == 2 ? 2 : 1)
 #pragma unroll
     for (uint32_t j = 0; j < kLoads; ++j) loaded[j] = LoadStreaming(vector + i + j * stride);
 #pragma unroll
-    for (uint32_t j = 0; j < kLoads; ++j) {
-      AddVector<S, kGuess, kParts>(table, part, thresholds, loaded[j], copy);
-    }
+    for (uint32_t j = 0; j < kLoads; ++j) counter.AddVector(loaded[j]);
   }
-  for (; i < vectors; i += stride) {
-    AddVector<S, kGuess, kParts>(table, part, thresholds, LoadStreaming(vector + i), copy);
-  }
+#pragma unroll 1
+  for (; i < vectors; i += stride) counter.AddVector(LoadStreaming(vector + i));
   if (blockIdx.x == 0 && threadIdx.x < head + tail) {
-    const uint64_t at = threadIdx.x < head ? threadIdx.x : threadIdx.x + vectors * kSamples;
-    Add<kParts>(table, part, SlotOf<kGuess>(part.bins, thresholds, S::Widen(samples[at])), copy);
+    counter.AddOne(samples[threadIdx.x < head ? threadIdx.x : threadIdx.x + vectors * kSamples]);
   }
   __syncthreads();
 
@@ -198,14 +219,16 @@ __global__ void __launch_bounds__(kThreads, kLoads == 2 ? 2 : 1)
   const uint32_t rotation = blockIdx.x * kLineWords % slots;
   for (uint32_t n = threadIdx.x; n < slots; n += kThreads) {
     const uint32_t slot = n + rotation < slots ? n + rotation : n + rotation - slots;
-    uint32_t sum = 0;
-    for (uint32_t c = 0; c < 1U << part.copies_log2; ++c) {
-      sum += table[Permuted((slot << part.copies_log2) + c)];
-    }
+    const uint32_t sum = counter.Sum(slot);
     if (sum == 0) continue;
     const uint32_t at = slot < part.size ? part.first + slot : part.bins.bins + (slot - part.size);
     atomicAdd(&part.counts[at], static_cast<unsigned long long>(sum));
   }
+}
+
+__global__ void CopyKernel(const unsigned long long* counts, uint32_t slots, uint64_t* host) {
+  const uint32_t slot = blockIdx.x * blockDim.x + threadIdx.x;
+  if (slot < slots) host[slot] = counts[slot];
 }
 
 // --- Launching
@@ -214,44 +237,59 @@ uint32_t WholeLines(uint64_t words) {
   return static_cast<uint32_t>((words + kLineWords - 1) / kLineWords * kLineWords);
 }
 
+// A sample in the last bin is compared with the threshold behind it, which is none (kCells).
+template <typename C>
+uint32_t ThresholdsRead(const TypedBins<C>& bins) {
+  switch (bins.by) {
+    case FindBy::kFloor:
+    case FindBy::kWideFloor:
+    case FindBy::kLine:
+      return 0;
+    case FindBy::kCells:
+      return bins.reached + 1;
+    default:
+      return bins.reached;
+  }
+}
+
+// Times the flipped bit of a sample: that bit of each sample of a word.
+template <uint32_t kSize>
+constexpr uint64_t kFlipRepeat = kSize == 1   ? 0x01010101
+                                 : kSize == 2 ? 0x00010001
+                                              : 1;
+
 // How a device's shared memory is used for a number of bins.
 struct Layout {
-  uint32_t parts = 1, part_bins = 0, copies_log2 = 0, blocks = 1;  // blocks: of a multiprocessor
-  bool shared_thresholds = false;
+  uint32_t parts = 1, part_bins = 0, copies = 1;
+  bool shared_rule = false;
 };
 
-Layout LayoutFor(uint32_t bins, uint32_t threshold_bytes, const DeviceTraits& device) {
-  const uint32_t of_one = device.shared_bytes_max;
-  const uint32_t of_two =
-      std::min(of_one, device.shared_bytes_multiprocessor / 2 - device.shared_bytes_reserved);
+// `rule_bytes`: of thresholds and cells, as far as the kernel looks at them; 0: it does not.
+Layout LayoutFor(uint32_t bins, uint64_t rule_bytes, uint32_t copies_max,
+                 const DeviceTraits& device) {
   const auto table_bytes = [](uint32_t part_bins, uint32_t copies) {
     return uint64_t{WholeLines(uint64_t{part_bins + kOutsideSlots} * copies)} * 4;
   };
   Layout layout;
   layout.part_bins = bins;
-  while (table_bytes(layout.part_bins, 1) > of_one) {
+  uint64_t room = device.shared_bytes_max;
+  while (table_bytes(layout.part_bins, 1) > room) {
     ++layout.parts;
     layout.part_bins = (bins + layout.parts - 1) / layout.parts;
   }
-  const uint64_t thresholds = uint64_t{bins} * threshold_bytes;
-  uint64_t room = of_one;
-  if (table_bytes(layout.part_bins, 1) <= of_two) {
-    layout.blocks = 2;
-    room = of_two;
-  }
-  layout.shared_thresholds = table_bytes(layout.part_bins, 1) + thresholds <= room;
-  if (layout.shared_thresholds) room -= thresholds;
-  while (2U << layout.copies_log2 <= kCopiesMax &&
-         table_bytes(layout.part_bins, 2U << layout.copies_log2) <= room) {
-    ++layout.copies_log2;
+  layout.shared_rule = rule_bytes > 0 && table_bytes(layout.part_bins, 1) + rule_bytes <= room;
+  if (layout.shared_rule) room -= rule_bytes;
+  while (2 * layout.copies <= copies_max &&
+         table_bytes(layout.part_bins, 2 * layout.copies) <= room) {
+    layout.copies *= 2;
   }
   return layout;
 }
 
-template <typename S, bool kGuess, bool kParts, uint32_t kLoads>
+template <typename S, FindBy kBy, bool kParts>
 absl::Status LaunchPart(const Part<typename S::Compare>& part, uint32_t blocks,
                         uint32_t shared_bytes, cudaStream_t stream) {
-  auto* const kernel = TypedTableKernel<S, kGuess, kParts, kLoads>;
+  auto* const kernel = TypedTableKernel<S, kBy, kParts>;
   // As each launch needs it: the attribute is of the kernel and of the current device.
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
       kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
@@ -259,33 +297,42 @@ absl::Status LaunchPart(const Part<typename S::Compare>& part, uint32_t blocks,
   return LaunchStatus("typed_table");
 }
 
-template <typename S, bool kGuess, bool kParts>
+template <typename S, FindBy kBy, bool kParts>
 absl::Status LaunchAll(const TypedLaunch& launch, const TypedBins<typename S::Compare>& bins,
                        const Layout& layout) {
   using C = typename S::Compare;
   constexpr uint64_t kSize = sizeof(typename S::Bits);
   Part<C> part;
   part.bins = bins;
-  part.copies_log2 = layout.copies_log2;
-  part.shared_thresholds = layout.shared_thresholds ? bins.reached : 0;
+  part.copies = layout.copies;
+  // A copy takes longer to clear and to add than a sample to count.
+  const uint64_t share = launch.count / launch.device->multiprocessors;
+  while (part.copies > 1 && uint64_t{layout.part_bins} * part.copies > share) part.copies /= 2;
+  if constexpr (std::is_integral_v<C>) {
+    const uint64_t flip = KeyFlip(launch.type);
+    part.flip_odd = static_cast<uint32_t>(kSize == 8 ? flip >> 32 : flip * kFlipRepeat<kSize>);
+    part.flip_even = kSize == 8 ? 0 : part.flip_odd;
+    part.base = KeyBase<C>(launch.type);
+  }
+  part.shared_thresholds = layout.shared_rule ? ThresholdsRead(bins) : 0;
+  part.shared_cells = layout.shared_rule && bins.by == FindBy::kCells ? bins.cell_count + 1 : 0;
   part.counts = launch.counts;
-  const uint64_t most_blocks = uint64_t{layout.blocks} * launch.device->multiprocessors;
+  const uint64_t most_blocks = launch.device->multiprocessors;
   for (uint32_t p = 0; p < layout.parts; ++p) {
     part.first = p * layout.part_bins;
     part.size = std::min(layout.part_bins, bins.bins - part.first);
-    part.table_words = WholeLines(uint64_t{part.size + kOutsideSlots} << part.copies_log2);
+    part.table_words = WholeLines(uint64_t{part.size + kOutsideSlots} * part.copies);
     const auto shared_bytes =
-        static_cast<uint32_t>(part.table_words * 4 + part.shared_thresholds * sizeof(C));
+        static_cast<uint32_t>(part.table_words * 4 + part.shared_thresholds * sizeof(C) +
+                              part.shared_cells * sizeof(uint16_t));
     for (uint64_t done = 0; done < launch.count; done += part.count) {
       part.samples = static_cast<const typename S::Bits*>(launch.samples) + done;
       part.count = std::min(launch.count - done, most_blocks * kBlockSamplesMax);
-      // A block is worth its table from a few loads a thread on.
-      const uint64_t wanted = part.count * kSize / (kThreads * 16 * 2) + 1;
+      // A block is worth its table from a load a thread on.
+      const uint64_t wanted = part.count * kSize / (kThreads * 16) + 1;
       const auto blocks = static_cast<uint32_t>(std::min(wanted, most_blocks));
       HISTOGRAM_RETURN_IF_ERROR(
-          layout.blocks == 2
-              ? (LaunchPart<S, kGuess, kParts, 2>(part, blocks, shared_bytes, launch.stream))
-              : (LaunchPart<S, kGuess, kParts, 4>(part, blocks, shared_bytes, launch.stream)));
+          (LaunchPart<S, kBy, kParts>(part, blocks, shared_bytes, launch.stream)));
     }
   }
   return absl::OkStatus();
@@ -293,16 +340,40 @@ absl::Status LaunchAll(const TypedLaunch& launch, const TypedBins<typename S::Co
 
 template <typename S>
 absl::Status EnqueueAs(const TypedLaunch& launch, const TypedBins<typename S::Compare>& bins) {
-  const Layout layout = LayoutFor(bins.bins, sizeof(typename S::Compare), *launch.device);
-  if (bins.sure > 0) {
-    return layout.parts == 1 ? LaunchAll<S, true, false>(launch, bins, layout)
-                             : LaunchAll<S, true, true>(launch, bins, layout);
+  using C = typename S::Compare;
+  // Each thread of a warp has a copy where samples leave no time for conflicts of banks.
+  const uint32_t copies_max = sizeof(typename S::Bits) < 4 ? 32 : 16;
+  uint64_t rule_bytes = ThresholdsRead(bins) * sizeof(C);
+  if (bins.by == FindBy::kCells) rule_bytes += (bins.cell_count + 1) * sizeof(uint16_t);
+  const Layout layout = LayoutFor(bins.bins, rule_bytes, copies_max, *launch.device);
+  const auto launch_by = [&]<FindBy kBy>() {
+    return layout.parts == 1 ? LaunchAll<S, kBy, false>(launch, bins, layout)
+                             : LaunchAll<S, kBy, true>(launch, bins, layout);
+  };
+  if constexpr (std::is_floating_point_v<C>) {
+    if (bins.by == FindBy::kFloor) return launch_by.template operator()<FindBy::kFloor>();
+    if (bins.by == FindBy::kCells) return launch_by.template operator()<FindBy::kCells>();
   }
-  return layout.parts == 1 ? LaunchAll<S, false, false>(launch, bins, layout)
-                           : LaunchAll<S, false, true>(launch, bins, layout);
+  if constexpr (std::is_same_v<typename S::Bits, float>) {
+    if (bins.by == FindBy::kWideFloor) return launch_by.template operator()<FindBy::kWideFloor>();
+  }
+  if constexpr (std::is_same_v<C, uint32_t>) {
+    if (bins.by == FindBy::kLine) return launch_by.template operator()<FindBy::kLine>();
+  } else if constexpr (sizeof(typename S::Bits) >= 4) {
+    if (bins.by == FindBy::kGuess) return launch_by.template operator()<FindBy::kGuess>();
+  }
+  return launch_by.template operator()<FindBy::kKeys>();
 }
 
 }  // namespace
+
+absl::Status EnqueueCopy(const unsigned long long* counts, uint32_t slots, uint64_t* host,
+                         cudaStream_t stream) {
+  constexpr uint32_t kCopyThreads = 256;
+  CopyKernel<<<(slots + kCopyThreads - 1) / kCopyThreads, kCopyThreads, 0, stream>>>(counts, slots,
+                                                                                     host);
+  return LaunchStatus("CopyKernel");
+}
 
 template <>
 absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<float>& bins) {
@@ -312,7 +383,7 @@ absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<float>& bin
     case SampleType::kBf16:
       return EnqueueAs<Bfloat16>(launch, bins);
     default:
-      return EnqueueAs<Float32>(launch, bins);
+      return EnqueueAs<Plain<float, float>>(launch, bins);
   }
 }
 template <>
@@ -321,33 +392,18 @@ absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<double>& bi
 }
 template <>
 absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<uint32_t>& bins) {
-  switch (launch.type) {
-    case SampleType::kU8:
+  switch (SampleBytes(launch.type)) {
+    case 1:
       return EnqueueAs<Plain<uint8_t, uint32_t>>(launch, bins);
-    case SampleType::kU16:
+    case 2:
       return EnqueueAs<Plain<uint16_t, uint32_t>>(launch, bins);
     default:
       return EnqueueAs<Plain<uint32_t, uint32_t>>(launch, bins);
   }
 }
 template <>
-absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<int32_t>& bins) {
-  switch (launch.type) {
-    case SampleType::kI8:
-      return EnqueueAs<Plain<int8_t, int32_t>>(launch, bins);
-    case SampleType::kI16:
-      return EnqueueAs<Plain<int16_t, int32_t>>(launch, bins);
-    default:
-      return EnqueueAs<Plain<int32_t, int32_t>>(launch, bins);
-  }
-}
-template <>
 absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<uint64_t>& bins) {
   return EnqueueAs<Plain<uint64_t, uint64_t>>(launch, bins);
-}
-template <>
-absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<int64_t>& bins) {
-  return EnqueueAs<Plain<int64_t, int64_t>>(launch, bins);
 }
 
 }  // namespace histogram::cuda

@@ -35,14 +35,14 @@ def clean_environment(**extra):
 class Server:
     """One server process. `stop` (or leaving the with-block) checks that it ended well."""
 
-    def __init__(self, binary, folder, flags=(), env=None, listen=("127.0.0.1:0",)):
+    def __init__(self, binary, folder, flags=(), env=None, listen=("127.0.0.1:0",), wrapper=()):
         self.binary = str(binary)
         self.folder = pathlib.Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
         self.port_file = self.folder / "ports"
         self.stderr_path = self.folder / "stderr"
         self.stdout_path = self.folder / "stdout"
-        self.command = [self.binary]
+        self.command = [*wrapper, self.binary]  # a wrapper ends with exec, so that the process is the server
         for address in listen:
             self.command += ["--listen", address]
         self.command += ["--metrics-listen", "127.0.0.1:0", "--port-file", str(self.port_file),

@@ -1,0 +1,100 @@
+// Replies that are made, or will be, and that their clients have not let be written: HTTP/2 lets a
+// client ask for as much as it likes and read nothing.
+//
+// Small sums cost nothing here: what a call holds is shared in steps of kStep.
+#ifndef HISTOGRAM_SERVER_RPC_UNWRITTEN_REPLIES_H_
+#define HISTOGRAM_SERVER_RPC_UNWRITTEN_REPLIES_H_
+
+#include <grpcpp/server_context.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <unordered_set>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "server/base/clock.h"
+
+namespace histogram::server {
+
+// What the calls of a server hold together. Thread-safe. Streams stop reading above `bytes_max`;
+// above twice as much no call may hold more.
+class UnwrittenReplies {
+ public:
+  static constexpr uint64_t kStep = 8192;
+  // A write that takes longer than this, and a second more for each kBytesPerSecondMin of what its
+  // call holds, has a client that does not read.
+  static constexpr TimeNs kWriteMax = TimeNs{60} * 1000000000;
+  static constexpr uint64_t kBytesPerSecondMin = 16384;
+  // While more than `bytes_max` is held, this long is enough.
+  static constexpr TimeNs kWriteMaxWhenFull = TimeNs{2} * 1000000000;
+
+  UnwrittenReplies(uint64_t bytes_max, Clock& clock) : bytes_max_(bytes_max), clock_(clock) {}
+  UnwrittenReplies(const UnwrittenReplies&) = delete;
+  UnwrittenReplies& operator=(const UnwrittenReplies&) = delete;
+
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  uint64_t bytes_max() const { return bytes_max_; }
+
+  // One call's part. Used by one thread at a time; gone before the call's context is.
+  class Call {
+   public:
+    explicit Call(UnwrittenReplies& all) : all_(all) {}
+    ~Call() { Leave(); }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+    // Before anything else. `caller`: the same number for calls of the same client.
+    void Begin(grpc::ServerContext& context, uint64_t caller) {
+      context_ = &context;
+      caller_ = caller;
+    }
+    // For a reply of up to `bytes`, before it is made. False where there is no room; nothing is
+    // held then.
+    bool Hold(uint64_t bytes);
+    void LetGo(uint64_t bytes);
+    void WriteBegun();
+    // The write under way is over, and with it what was held for its reply.
+    void Written(uint64_t bytes);
+    // Gives back all that is left. The context may go.
+    void Leave();
+    // Whether the stream may take on another message. One that holds nothing always may.
+    bool MayRead() const { return held_ == 0 || all_.bytes() < all_.bytes_max_; }
+
+   private:
+    friend class UnwrittenReplies;
+    void Share();
+
+    UnwrittenReplies& all_;
+    grpc::ServerContext* context_ = nullptr;
+    uint64_t caller_ = 0;
+    uint64_t held_ = 0;
+    bool writing_ = false;
+    bool joined_ = false;
+    bool ended_ = false;  // by EndStalled; guarded by its lock
+    std::atomic<uint64_t> shared_{0};
+    std::atomic<TimeNs> writing_since_{0};  // 0: no write is under way
+  };
+
+  struct Ended {
+    uint64_t calls = 0;
+    uint64_t bytes = 0;
+    std::string peer;  // of the first
+  };
+  // Cancels the calls whose clients do not read; while more than `bytes_max` is held, those of the
+  // client that holds most first, then the oldest, and none of a client that holds less than half
+  // as much. To be called a few times a second.
+  Ended EndStalled();
+
+ private:
+  const uint64_t bytes_max_;
+  Clock& clock_;
+  alignas(128) std::atomic<uint64_t> bytes_{0};
+  absl::Mutex mu_;
+  std::unordered_set<Call*> calls_ ABSL_GUARDED_BY(mu_);  // that share, or have shared, something
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_RPC_UNWRITTEN_REPLIES_H_

@@ -1,0 +1,87 @@
+"""Replies that a client asks for and does not read: bounded, and ended, while others are served."""
+
+import struct
+
+import grpc
+import pytest
+
+from harness import oracle, specs
+from harness.api import SERVICE, Client, pb
+from harness.http2 import SETTING_INITIAL_WINDOW_SIZE, RawConnection, frame
+from harness.specs import random_bytes
+from harness.waiting import wait_until
+
+MIB = 1 << 20
+WINDOW_UPDATE = 8
+LARGE = specs.even(65536, 0, 256, edges=True)  # a reply of a megabyte
+SHUT = ((SETTING_INITIAL_WINDOW_SIZE, 0),)
+
+
+@pytest.fixture
+def small_server(start_server):
+    """16 MiB of unread replies make it look for who does not read; 32 are the most."""
+    return start_server("--receive-bytes-max", "64MiB", "--queue-bytes-max", "16MiB", "--payload-bytes-max", "4MiB",
+                        "--log-format", "json")
+
+
+def ask(connection, method, streams, requests_each):
+    """Begins streams with that many requests, whose replies nobody reads."""
+    if method == "Compute":
+        message = pb.ComputeRequest(payload=b"x", spec=LARGE)
+    elif method == "ComputeMany":
+        message = pb.ComputeManyRequest(request_id=1, request=pb.ComputeRequest(payload=b"x", spec=LARGE))
+    else:
+        message = pb.AccumulateRequest(chunk=b"x", spec=LARGE, snapshot=True)
+    for stream in streams:
+        connection.begin(stream, f"/{SERVICE}/{method}")
+        for index in range(requests_each):
+            connection.message(stream, message.SerializeToString(), end=method == "Compute" or
+                               (index + 1 == requests_each and method == "ComputeMany"))
+
+
+@pytest.mark.parametrize(("method", "streams", "requests_each"), (
+    ("Compute", 100, 1), ("ComputeMany", 32, 20), ("Accumulate", 32, 20)))
+def test_unread_replies_are_bounded_and_their_calls_ended(small_server, sanitized, method, streams, requests_each):
+    server = small_server
+    before = server.memory_bytes()
+    with Client(server.address) as client, RawConnection(server.address, SHUT) as honest, \
+            RawConnection(server.address, SHUT) as hostile:
+        # One that is only slow: it has a single reply, and is to keep it.
+        ask(honest, "ComputeMany", (1,), 1)
+        ask(hostile, method, range(1, 2 * streams, 2), requests_each)
+        wait_until(lambda: server.metrics().value("histsvc_unread_calls_total") > 0, 60, "the end of some calls")
+        payload = random_bytes(100_000)
+        for _ in range(20):
+            oracle.check_histogram(client.compute(payload).histogram, payload, pb.Spec())
+        wait_until(lambda: server.metrics().value("histsvc_unwritten_reply_bytes") <= 16 * MIB, 60, "room again")
+        # It has room for large replies, too.
+        oracle.check_histogram(client.compute(payload, LARGE).histogram, payload, LARGE)
+        if not sanitized:
+            assert server.memory_bytes("VmHWM") - before < 150 * MIB
+        assert '"event":"ended calls whose clients do not read their replies"' in server.stderr()
+        for stream in (0, 1):
+            honest.socket.sendall(frame(WINDOW_UPDATE, 0, stream, struct.pack(">I", 8 * MIB)))
+        body, how = honest.finish(1)
+        assert how == "end" and len(body) > 500_000
+    wait_until(lambda: server.metrics().value("histsvc_unwritten_reply_bytes") == 0, 60, "nothing held")
+
+
+def test_where_there_is_no_room_a_call_is_told_so(small_server):
+    """Only large replies are refused; the refusal says when to come back."""
+    server = small_server
+    refused = []
+    with Client(server.address) as client, RawConnection(server.address, SHUT) as hostile:
+        ask(hostile, "Compute", range(1, 200, 2), 1)
+
+        def one_is_refused():
+            try:
+                client.compute(b"x", LARGE)
+            except grpc.RpcError as error:
+                refused.append(error)
+            return bool(refused) or server.metrics().value("histsvc_rejected_total", reason="queue_full") > 0
+
+        wait_until(one_is_refused, 60, "a refusal")
+        client.compute(b"x")
+    for error in refused:
+        detail = pb.Error.FromString(dict(error.trailing_metadata())["histogram-error-bin"])
+        assert (detail.reason, detail.limit) == ("QUEUE_FULL", 32 * MIB) and detail.retry_after_ms > 0
