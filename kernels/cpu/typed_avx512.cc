@@ -204,9 +204,9 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, const std::byte* samples,
     for (size_t i = 0; i < kBlock; i += kVector, samples += kVector * sizeof(C)) {
       SlotsOfEight<C, kProven>(bins, k, samples, slots + i, seen);
     }
-    // The slots go through memory. Where the compiler keeps them in registers (it does for integers),
-    // increments in shuffled order run at a fifth of the speed on Zen 5: i32 0.31 against 1.5 to
-    // 2.0 G samples/s of a busy core (bench_typed, 2026-11-24).
+    // The slots go through memory. Where the compiler keeps them in registers (it does for
+    // integers), increments in shuffled order run at a fifth of the speed on Zen 5: i32 0.31
+    // against 1.5 to 2.0 G samples/s of a busy core (bench_typed, 2026-11-24).
     asm volatile("" : "+m"(slots));  // NOLINT(hicpp-no-assembler)
     counters.AddAll<kBlock>(slots);
   }
