@@ -173,6 +173,7 @@ class Search {
   // Settles the ranks of the smallest buckets, as many as may be collected. Returns the others.
   std::vector<Bucket> CollectSmall(std::vector<Bucket> buckets, int known) {
     std::vector<uint64_t> sizes;
+    sizes.reserve(buckets.size());
     for (const Bucket& bucket : buckets) sizes.push_back(bucket.count);
     std::sort(sizes.begin(), sizes.end());
     const uint64_t budget = std::max<uint64_t>(kCollectedMin, size() / 8);

@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 class CudaBackendTest : public ::testing::Test {
  protected:
-  void SetUp() override { HISTOGRAM_SKIP_WITHOUT_GPU(devices); }
+  void SetUp() override { HISTOGRAM_SKIP_WITHOUT_GPU(); }
   static std::unique_ptr<Batch> Run(Backend& backend, std::unique_ptr<Batch> batch) {
     std::promise<std::unique_ptr<Batch>> promise;
     backend.Submit(std::move(batch),

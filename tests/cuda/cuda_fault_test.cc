@@ -11,7 +11,7 @@ namespace {
 class CudaFaultTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    HISTOGRAM_SKIP_WITHOUT_GPU(devices);
+    HISTOGRAM_SKIP_WITHOUT_GPU();
     fixture_.Add(MakePayload(Distribution::kGauss, 100000), 999);
     large_.Add(MakePayload(Distribution::kUniform, 6 << 20), 99999);
   }

@@ -31,7 +31,7 @@ std::vector<uint32_t> Expected(absl::Span<const uint8_t> payload) {
 class CudaKernelTest : public ::testing::TestWithParam<const cuda::CudaKernel*> {
  protected:
   void SetUp() override {
-    HISTOGRAM_SKIP_WITHOUT_GPU(devices);
+    HISTOGRAM_SKIP_WITHOUT_GPU();
     device_ = devices.front();
   }
   const cuda::CudaKernel& kernel() const { return *GetParam(); }

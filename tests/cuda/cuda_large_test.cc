@@ -28,7 +28,7 @@ ValueCounts FillDevice(KernelRunner& runner, const std::vector<uint8_t>& unit, u
 class CudaLargeTest : public ::testing::TestWithParam<const char*> {
  protected:
   void CountsExactly(const std::vector<uint8_t>& unit, uint64_t bytes) {
-    HISTOGRAM_SKIP_WITHOUT_GPU(devices);
+    HISTOGRAM_SKIP_WITHOUT_GPU();
     if (devices.front().memory_bytes < 3 * bytes) {
       GTEST_SKIP() << "needs a GPU with " << 3 * bytes << " bytes, and it has "
                    << devices.front().memory_bytes;

@@ -18,7 +18,7 @@ namespace {
 class CudaTypedTest : public ::testing::TestWithParam<SampleType> {
  protected:
   void SetUp() override {
-    HISTOGRAM_SKIP_WITHOUT_GPU(devices);
+    HISTOGRAM_SKIP_WITHOUT_GPU();
     ASSERT_EQ(cudaSetDevice(devices.front().traits.index), cudaSuccess);
     absl::StatusOr<cuda::DeviceBuffer> samples = cuda::DeviceBuffer::Make(kBytesMax);
     ASSERT_TRUE(samples.ok());

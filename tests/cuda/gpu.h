@@ -29,7 +29,7 @@ inline std::vector<cuda::Device> FirstGpu(std::string& why_not) {
 class KernelRunner {
  public:
   KernelRunner(const cuda::Device& device, uint64_t input_bytes_max, uint32_t payloads_max)
-      : traits_(device.traits), payloads_max_(payloads_max) {
+      : traits_(device.traits) {
     EXPECT_EQ(cudaSetDevice(traits_.index), cudaSuccess);
     Check(cuda::PrepareKernels(traits_));
     stream_ = Take(cuda::MakeStream());
@@ -112,15 +112,14 @@ class KernelRunner {
   }
 
   const cuda::DeviceTraits traits_;
-  const uint64_t payloads_max_;
   cuda::Stream stream_;
   cuda::DeviceBuffer input_, rows_, descriptors_, scratch_, clean_;
 };
 
 }  // namespace histogram::testing
 
-// In SetUp: skips, saying why, where no GPU can be used.
-#define HISTOGRAM_SKIP_WITHOUT_GPU(devices)                    \
+// In SetUp: declares `devices`, the first GPU alone, or skips, saying why, where none can be used.
+#define HISTOGRAM_SKIP_WITHOUT_GPU()                           \
   std::string why_not;                                         \
   const std::vector<cuda::Device> devices = FirstGpu(why_not); \
   if (devices.empty()) GTEST_SKIP() << "needs a GPU, and none can be used: " << why_not
