@@ -232,14 +232,17 @@ TEST(HttpServer, AnswersWithoutDescriptors) {
   std::vector<std::unique_ptr<Client>> clients;  // each has its socket before they run out
   for (int i = 0; i < 4; ++i) clients.push_back(std::make_unique<Client>(0));
   std::vector<int> taken;
+  std::vector<std::string> replies;
   for (int fd = 0; (fd = dup(0)) >= 0;) taken.push_back(fd);
   EXPECT_EQ(errno, EMFILE);
   for (const auto& client : clients) {
     ASSERT_TRUE(client->Connect(server->port()));
     client->Send("GET /healthz HTTP/1.1\r\n\r\n");
-    EXPECT_THAT(client->ReadAll(), StartsWith("HTTP/1.1 200 "));
+    replies.push_back(client->ReadAll());
   }
   for (const int fd : taken) close(fd);
+  // Only now: a sanitizer needs descriptors to look at what a matcher points to.
+  for (const std::string& reply : replies) EXPECT_THAT(reply, StartsWith("HTTP/1.1 200 "));
 }
 
 TEST(HttpServer, TargetsInOtherForms) {
