@@ -1,5 +1,7 @@
 #include "kernels/rows.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 
@@ -47,6 +49,24 @@ absl::StatusOr<uint64_t> RowCut::Stretches(uint64_t samples) const {
   }
   if (step == 0) return pixels / window + (pixels % window != 0 ? 1 : 0);
   return pixels < window ? 0 : (pixels - window) / step + 1;
+}
+
+uint64_t RowCut::Longest(uint64_t samples) const {
+  const uint64_t pixels = samples / channels;
+  switch (kind) {
+    case Kind::kOne:
+      return pixels;
+    case Kind::kLengths:
+      return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
+    case Kind::kWindows:
+      break;
+  }
+  return std::min(window, pixels);
+}
+
+uint64_t RowCut::Visited(uint64_t stretches, uint64_t samples) const {
+  const bool overlap = kind == Kind::kWindows && step != 0;
+  return overlap ? stretches * window * channels : samples;
 }
 
 }  // namespace histogram

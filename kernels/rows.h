@@ -7,6 +7,7 @@
 #ifndef HISTOGRAM_KERNELS_ROWS_H_
 #define HISTOGRAM_KERNELS_ROWS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -29,6 +30,10 @@ struct RowCut {
   // How many stretches a payload of so many samples has. INVALID_ARGUMENT (reason BAD_ROWS), naming
   // the field of the API: they do not fit the payload.
   absl::StatusOr<uint64_t> Stretches(uint64_t samples) const;
+  // The most samples that a row has. REQUIRES: Stretches takes as many samples, here and below.
+  uint64_t Longest(uint64_t samples) const;
+  // Samples of all rows together: more than the payload's where windows overlap.
+  uint64_t Visited(uint64_t stretches, uint64_t samples) const;
 };
 
 // Calls visit(row, samples) for each row of a payload that Stretches takes, in order. The samples
@@ -69,12 +74,9 @@ void ForEachRow(const RowCut& cut, std::span<const std::byte> payload, size_t sa
   const uint64_t step = cut.step == 0 ? cut.window : cut.step;
   for (uint64_t begin = 0; begin < pixels; begin += step) {
     const uint64_t left = pixels - begin;
-    if (left >= cut.window) {
-      stretch(begin, cut.window);
-    } else if (cut.step == 0) {
-      stretch(begin, left);
-    }
-    if (left <= step) return;
+    if (left < cut.window && cut.step != 0) return;
+    stretch(begin, std::min(left, cut.window));
+    if (left <= step) return;  // the sum might not fit
   }
 }
 

@@ -41,6 +41,9 @@ inline constexpr uint64_t kInlineBytesMax = uint64_t{1} << 20;
 // Rows of one payload, and bytes of one reply. Above, a reply would be larger than the payloads
 // that a server takes by default; a client sends fewer rows at a time.
 inline constexpr uint64_t kRowsMax = uint64_t{1} << 20;
+// Samples of all rows, which may overlap, and counters that are cleared and looked through: about a
+// second of one core.
+inline constexpr uint64_t kRowWorkMax = uint64_t{1} << 30;
 inline constexpr uint64_t kReplyBytesMax = uint64_t{64} << 20;
 
 // The parts of a smaller one would cost more to hand out and to add up than they gain.

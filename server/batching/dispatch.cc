@@ -316,6 +316,7 @@ bool Batcher::Impl::DispatchFromLocked(FairQueue::SizeClass c, TimeNs now, Work&
 
 Flight* Batcher::Impl::TryInlineLocked(Job* job, TimeNs now) {
   if (job->bytes > limits_.inline_bytes_max || !retries_.empty()) return nullptr;
+  if (job->work != nullptr) return nullptr;  // its bytes do not tell how long it takes
   // What waits while a lane of the CPU is free waits for a GPU: to pass it takes nothing from it.
   if (!queue_.empty() && !BothKindsUpLocked()) return nullptr;
   if (DeadLocked(*job, now) || !AnyLaneFreeLocked(UnfitLocked(*job))) return nullptr;

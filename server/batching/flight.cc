@@ -4,13 +4,6 @@
 #include <utility>
 
 namespace histogram::server {
-namespace {
-
-// Rows of more counters than this are given back after each flight.
-constexpr size_t kSlotsKeptMax = 8192;
-
-}  // namespace
-
 void ClearCounts(Job& job) {
   if (job.plan.has_value()) {
     job.slots.assign(CounterCount(job.plan), 0);

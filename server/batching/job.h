@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -16,6 +17,9 @@
 #include "server/base/clock.h"
 
 namespace histogram::server {
+
+// Counters of typed samples beyond so many are given back after each use.
+inline constexpr size_t kSlotsKeptMax = 8192;
 
 // The caller owns the job and keeps it, its fragments and the bytes they point to alive and
 // unchanged until Done has been called or Enqueue has returned kCounted. The batcher touches a job
@@ -62,6 +66,12 @@ class Job {
   // without the batcher's lock, while the lane reads: nothing that it reads may move. Null shares
   // nothing: the job then waits for the lane, however long that takes.
   virtual std::shared_ptr<const void> SharePayload() { return payload_owner; }
+
+  // Lets go of the memory of large counts, for jobs that are used again.
+  void ForgetCounts() {
+    work.reset();
+    if (slots.capacity() > kSlotsKeptMax) std::vector<uint64_t>().swap(slots);
+  }
 
   // The job is finished. OK: counts and report are filled. CANCELLED, DEADLINE_EXCEEDED: dropped.
   // UNAVAILABLE, INTERNAL: no backend could execute it. Called exactly once (not for a job that

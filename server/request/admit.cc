@@ -30,10 +30,6 @@ Kind Of(MessageKind kind) {
   return {ParseAccumulateRequest, "chunk", "; send it in smaller chunks"};
 }
 
-}  // namespace
-
-namespace {
-
 // Whether the query can be answered without seeing the samples again.
 absl::Status CheckOnePass(const Query& query) {
   if (query.range_of_data) {
@@ -62,24 +58,39 @@ absl::Status CheckOnePass(const Query& query) {
   return absl::OkStatus();
 }
 
-absl::Status CheckRows(const Query& query, uint64_t samples, uint64_t& rows) {
-  const absl::StatusOr<uint64_t> stretches = query.rows->Stretches(samples);
+absl::Status TooMuch(const char* reason, const std::string& what, uint64_t limit) {
+  return MakeError(absl::StatusCode::kInvalidArgument,
+                   absl::StrCat("spec.rows: ", what, " are more than the limit of ", limit),
+                   {.reason = reason, .field = "spec.rows", .limit = limit});
+}
+
+// Limits rows in number, in what it takes to count them, and in the memory that they take.
+absl::Status CheckRows(MessageKind kind, const Query& query, uint64_t samples,
+                       ParsedRequest& parsed) {
+  const RowCut& cut = *query.rows;
+  const absl::StatusOr<uint64_t> stretches = cut.Stretches(samples);
   if (!stretches.ok()) return stretches.status();
-  if (*stretches > kRowsMax / query.rows->channels) {
-    return MakeError(absl::StatusCode::kInvalidArgument,
-                     absl::StrCat("spec.rows: ", *stretches, " stretches of ", query.rows->channels,
-                                  " channels are more rows than the limit of ", kRowsMax),
-                     {.reason = "TOO_MANY_ROWS", .field = "spec.rows", .limit = kRowsMax});
+  if (*stretches > kRowsMax / cut.channels) {
+    return TooMuch("TOO_MANY_ROWS",
+                   absl::StrCat(*stretches, " stretches of ", cut.channels, " channels"), kRowsMax);
   }
-  rows = *stretches * query.rows->channels;
-  const uint64_t bytes = RowReplyBytes(query, rows);
-  if (bytes > kReplyBytesMax) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument,
-        absl::StrCat("spec.rows: ", rows, " rows of ", query.binning.bin_count(), " bins may take ",
-                     bytes, " bytes of reply, more than the limit of ", kReplyBytesMax),
-        {.reason = "REPLY_TOO_LARGE", .field = "spec.rows", .limit = kReplyBytesMax});
+  const uint64_t rows = *stretches * cut.channels;
+  const uint64_t longest = cut.Longest(samples);
+  const uint64_t counters = RowCounter::Counters(query);
+  const uint64_t visited = cut.Visited(*stretches, samples);
+  if (visited + rows * counters > kRowWorkMax) {
+    return TooMuch("TOO_MANY_ROWS",
+                   absl::StrCat(visited, " samples in ", rows, " rows of ", counters, " counters"),
+                   kRowWorkMax);
   }
+  parsed.reply_bytes += RowReplyBytes(query, rows, longest);
+  if (parsed.reply_bytes > kReplyBytesMax) {
+    return TooMuch("REPLY_TOO_LARGE", absl::StrCat(parsed.reply_bytes, " bytes of reply"),
+                   kReplyBytesMax);
+  }
+  // A part of a payload keeps the counters of all channels; a whole one keeps columns.
+  parsed.row_bytes = kind == MessageKind::kAccumulate ? rows * counters * sizeof(uint64_t)
+                                                      : RowColumns::Bytes(query, rows);
   return absl::OkStatus();
 }
 
@@ -105,7 +116,7 @@ absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
   if (kind == MessageKind::kAccumulate) {
     if (absl::Status s = CheckOnePass(*query); !s.ok()) return s;
   }
-  const uint64_t sample_bytes = SampleBytesOf(query->plan);
+  const uint64_t sample_bytes = SampleBytes(query->sample_type);
   if (parsed.payload_bytes % sample_bytes != 0) {
     return MakeError(
         absl::StatusCode::kInvalidArgument,
@@ -114,9 +125,10 @@ absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
                      " bytes each"),
         {.reason = "PARTIAL_SAMPLE", .field = of.field, .limit = sample_bytes});
   }
+  parsed.reply_bytes = query->reply_bytes;
   if (query->rows.has_value()) {
     const uint64_t samples = parsed.payload_bytes / sample_bytes;
-    if (absl::Status s = CheckRows(*query, samples, parsed.rows); !s.ok()) return s;
+    if (absl::Status s = CheckRows(kind, *query, samples, parsed); !s.ok()) return s;
   }
   return charge(parsed.payload_bytes);
 }
@@ -125,11 +137,10 @@ void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
              const std::shared_ptr<const Query>& query, TimeNs deadline, Job& job, bool adds_up) {
   job.fragments = parsed.payload;
   job.bytes = parsed.payload_bytes;
-  job.charge_bytes = job.bytes + query->reply_bytes + query->counter_bytes;
+  job.charge_bytes = job.bytes + parsed.reply_bytes + query->counter_bytes;
   // Once more, in one piece.
   if (query->needs_order() || query->as_a_whole()) job.charge_bytes += job.bytes;
-  // As columns, and as a reply.
-  if (query->rows.has_value()) job.charge_bytes += 2 * RowReplyBytes(*query, parsed.rows);
+  if (query->rows.has_value()) job.charge_bytes += parsed.row_bytes;
   job.plan = query->plan;
   job.work = query->as_a_whole() ? std::make_shared<WholeCount>(query, adds_up) : nullptr;
   job.deadline = deadline;

@@ -30,9 +30,10 @@ struct ParsedRequest {
   std::string_view spec;  // the serialized Spec, contiguous; empty when absent
   Fragments payload;
   uint64_t payload_bytes = 0;
-  uint64_t rows = 0;        // of the payload; set by Admit
-  uint64_t request_id = 0;  // ComputeManyRequest only; set even when parsing fails after it
-  bool snapshot = false;    // AccumulateRequest only
+  uint64_t reply_bytes = 0;  // set by Admit: an upper bound of the encoded reply
+  uint64_t row_bytes = 0;    // set by Admit: what counting its rows takes beside that
+  uint64_t request_id = 0;   // ComputeManyRequest only; set even when parsing fails after it
+  bool snapshot = false;     // AccumulateRequest only
 
   std::string spec_storage;  // holds the spec where it does not lie in one slice
 };

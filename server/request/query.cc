@@ -12,6 +12,7 @@
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/batch.h"
 #include "kernels/error.h"
+#include "kernels/plan_data.h"
 #include "server/request/codec.h"
 
 namespace histogram::server {
@@ -263,8 +264,14 @@ absl::Status SetPlan(Query& query) {
   Result<Plan> plan = Plan::Make(query.binning, query.sample_type);
   if (!plan.ok()) return OrStatus(Result<Binning>(plan.error())).status();
   query.plan = *std::move(plan);
-  query.counter_bytes = CounterCount(query.plan) * sizeof(uint64_t);
   return absl::OkStatus();
+}
+
+// Of the counters of one row, and where the payload decides on the bins, of their plan.
+uint64_t CounterBytes(const Query& query) {
+  if (!query.plan.has_value() && !query.range_of_data) return 0;
+  const uint64_t slots = internal::SlotCount(query.binning.bin_count());
+  return (query.pattern_counters() + (query.range_of_data ? 3 : 1) * slots) * sizeof(uint64_t);
 }
 
 absl::Status NoBackendForWholes(const Query& query) {
@@ -313,9 +320,7 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
   if (*type != SampleType::kU8 && !query->range_of_data) {
     if (absl::Status s = SetPlan(*query); !s.ok()) return s;
   }
-  if (query->range_of_data) {
-    query->counter_bytes = (uint64_t{query->binning.bin_count()} + 3) * 3 * sizeof(uint64_t);
-  }
+  query->counter_bytes = CounterBytes(*query);
   query->reply_bytes = ReplyBytes(*query);
   return query;
 }

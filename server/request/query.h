@@ -55,6 +55,12 @@ struct Query {
     return statistics && SampleBytes(sample_type) > 2 && !rows.has_value() &&
            (wants(Answers::kMedian) || !quantiles.empty());
   }
+  // Counters of each pattern of a sample, from which statistics of 8 and 16 bits are made.
+  uint64_t pattern_counters() const {
+    const bool counted = statistics && (plan.has_value() || range_of_data);
+    return counted && SampleBytes(sample_type) <= 2 ? uint64_t{1} << 8 * SampleBytes(sample_type)
+                                                    : 0;
+  }
   // Whether a payload is counted by a WholeCount.
   bool as_a_whole() const { return range_of_data || rows.has_value(); }
 };

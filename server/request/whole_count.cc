@@ -9,14 +9,19 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "kernels/plan_data.h"
 #include "kernels/reference.h"
 #include "kernels/typed_payload.h"
 #include "server/request/call.h"
+#include "server/request/wire.h"
 
 namespace histogram::server {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+// Of RowColumns: samples, below, above, ignored, nan; and the statistics but quantiles.
+constexpr uint64_t kNumberColumns = 5, kStatistics = 8;
 
 absl::Status NotFinite(const std::string& what) {
   return MakeError(absl::StatusCode::kInvalidArgument,
@@ -33,6 +38,13 @@ RowCounter::RowCounter(const Query& query) : query_(&query) {
   slots_.resize(CounterCount(query.plan));
   scratch_.resize(slots_.size());
   if (query.statistics) seen_.emplace(*query.plan);
+}
+
+uint64_t RowCounter::Counters(const Query& query) {
+  const uint64_t bins = query.binning.bin_count();
+  if (!query.plan.has_value() && !query.range_of_data) return kByteValues + bins;
+  return kByteValues + 2 * uint64_t{internal::SlotCount(static_cast<uint32_t>(bins))} +
+         query.pattern_counters();
 }
 
 void RowCounter::Add(std::span<const std::byte> samples) {
@@ -111,13 +123,19 @@ void RowColumns::Append(const Query& query, const Histogram& histogram,
   }
 }
 
-uint64_t RowReplyBytes(const Query& query, uint64_t rows) {
-  constexpr uint64_t kVarintMax = 10, kColumns = 5, kStatistics = 8;
-  uint64_t bytes = kColumns * kVarintMax + kStatistics * sizeof(double) +
-                   query.quantiles.size() * sizeof(double);
-  if (!query.omit_counts) bytes += uint64_t{query.binning.bin_count()} * kVarintMax;
-  return rows > std::numeric_limits<uint64_t>::max() / bytes ? std::numeric_limits<uint64_t>::max()
-                                                             : rows * bytes;
+uint64_t RowColumns::Bytes(const Query& query, uint64_t rows) {
+  uint64_t numbers = kNumberColumns;
+  if (!query.omit_counts) numbers += query.binning.bin_count();
+  if (query.statistics) numbers += kStatistics + query.quantiles.size();
+  return rows * numbers * sizeof(uint64_t);
+}
+
+uint64_t RowReplyBytes(const Query& query, uint64_t rows, uint64_t row_samples_max) {
+  uint64_t numbers = kNumberColumns;
+  if (!query.omit_counts) numbers += query.binning.bin_count();
+  uint64_t bytes = numbers * wire::VarintSize(row_samples_max);
+  if (query.statistics) bytes += (kStatistics + query.quantiles.size()) * sizeof(double);
+  return rows * bytes;
 }
 
 absl::Status ColumnsOf(const Query& query, absl::Span<const RowCounter> counters,

@@ -24,6 +24,9 @@ class RowCounter {
   // The query has no range_of_data.
   explicit RowCounter(const Query& query);
 
+  // How many counters one has, for limits.
+  static uint64_t Counters(const Query& query);
+
   // A whole number of samples.
   void Add(std::span<const std::byte> samples);
   void Merge(const RowCounter& more);
@@ -52,6 +55,8 @@ struct RowColumns {
   std::vector<double> minimum, maximum, mean, standard_deviation, median, mode, entropy_bits,
       otsu_threshold, quantiles;
 
+  // Of memory, for so many rows.
+  static uint64_t Bytes(const Query& query, uint64_t rows);
   // One more row.
   void Append(const Query& query, const Histogram& histogram, const Statistics& statistics);
 };
@@ -60,8 +65,8 @@ struct RowColumns {
 absl::Status ColumnsOf(const Query& query, absl::Span<const RowCounter> counters,
                        RowColumns& columns);
 
-// At most so many bytes does a reply take for so many rows.
-uint64_t RowReplyBytes(const Query& query, uint64_t rows);
+// At most so many bytes does a reply take for so many rows of up to so many samples.
+uint64_t RowReplyBytes(const Query& query, uint64_t rows, uint64_t row_samples_max);
 
 // Runs on a backend's thread; afterwards the call looks at the outcome.
 class WholeCount final : public PayloadWork {

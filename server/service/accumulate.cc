@@ -37,11 +37,6 @@ void AddToReceipt(const BatchReport& report, uint64_t queue_ns, Receipt& receipt
   receipt.queue_ns += queue_ns;
 }
 
-struct PendingReply {
-  grpc::ByteBuffer message;
-  uint64_t bytes = 0;  // held for it
-};
-
 class AccumulateStream;
 
 // One chunk on its way through the batcher. Chunks are reused.
@@ -239,11 +234,18 @@ void AccumulateStream::OnReadDone(bool ok) {
   if (state_.closed()) return;  // it came while the stream was ending
   time_.Arrived(now);
   if (message == nullptr) return Refuse(CompressedMessage());
+  const bool first = query_ == nullptr;
   absl::Status status = Admit(
       MessageKind::kAccumulate, message->fragments, service_.limits(),
       [this](uint64_t bytes) { return ChargeCaller(service_, caller_, bytes); }, message->parsed,
       query_);
-  const uint64_t reply_bytes = status.ok() && message->parsed.snapshot ? query_->reply_bytes : 0;
+  // The totals are held until the call is over.
+  if (status.ok() && first) {
+    status = HoldReply(unwritten_, service_.unwritten,
+                       query_->counter_bytes + message->parsed.row_bytes);
+  }
+  const uint64_t reply_bytes =
+      status.ok() && message->parsed.snapshot ? message->parsed.reply_bytes : 0;
   if (status.ok()) status = HoldReply(unwritten_, service_.unwritten, reply_bytes);
   if (!status.ok()) return Refuse(std::move(status));
   Chunk& chunk = Append(std::move(message));
@@ -317,6 +319,8 @@ void AccumulateStream::Counted(Chunk& chunk) {
     Chunk& oldest = *open_chunks_.front();
     open_chunks_.pop_front();
     AddUp(oldest);
+    oldest.ForgetCounts();
+    oldest.seen.reset();
     free_chunks_.push_back(&oldest);
   }
   if (open_chunks_.empty() && state_.open()) {
@@ -369,7 +373,7 @@ absl::Status AccumulateStream::MakeTotal() {
 
 absl::Status AccumulateStream::MakeRow(uint64_t samples) {
   if (!query_->plan.has_value()) return MakeAnswer(*query_, totals_, bytes_, answer_);
-  slots_.resize(query_->counter_bytes / sizeof(uint64_t));
+  slots_.resize(CounterCount(query_->plan));
   absl::Status status = MakeTypedAnswer(*query_, slots_, samples, answer_);
   if (status.ok() && query_->statistics) {
     if (!seen_.has_value()) seen_.emplace(*query_->plan);

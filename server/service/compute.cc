@@ -84,7 +84,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     FillJob(message_->parsed, message_, query_, DeadlineOf(context()), *this);
     caller = FairnessId(service_, context(), caller_info_);
     unwritten_.Begin(context(), caller);
-    return HoldReply(unwritten_, service_.unwritten, query_->reply_bytes);
+    return HoldReply(unwritten_, service_.unwritten, message_->parsed.reply_bytes);
   }
 
   absl::Status MakeReply() {

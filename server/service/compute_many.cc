@@ -37,11 +37,6 @@ struct Item final : Job, Posted {
   uint64_t reply_bytes = 0;  // held for it
 };
 
-struct PendingReply {
-  grpc::ByteBuffer message;
-  uint64_t bytes = 0;  // held for it
-};
-
 // Belongs to its loop's thread; what happens when, ComputeManyState decides.
 class ComputeManyStream final : public StreamCall, public DrainableStream, private Posted {
  public:
@@ -255,10 +250,10 @@ absl::Status ComputeManyStream::Admit(Item& item) {
   if (!status.ok()) return status;
   FillJob(item.message->parsed, item.message, item.query, deadline_, item);
   item.caller = fairness_id_;
-  if (absl::Status s = HoldReply(unwritten_, service_.unwritten, item.query->reply_bytes); !s.ok())
-    return s;
-  item.reply_bytes = item.query->reply_bytes;
-  return absl::OkStatus();
+  const uint64_t reply_bytes = item.message->parsed.reply_bytes;
+  status = HoldReply(unwritten_, service_.unwritten, reply_bytes);
+  if (status.ok()) item.reply_bytes = reply_bytes;
+  return status;
 }
 
 void ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
@@ -286,6 +281,7 @@ void ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
   item.payload_owner.reset();
   item.message.reset();
   item.query.reset();
+  item.ForgetCounts();
 }
 
 void ComputeManyStream::ItemReturned(Item& item) {

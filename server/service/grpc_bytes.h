@@ -32,6 +32,12 @@ struct ReceivedMessage {
   ParsedRequest parsed;             // points into the slices
 };
 
+// A reply of a stream that waits to be written.
+struct PendingReply {
+  grpc::ByteBuffer message;
+  uint64_t bytes = 0;  // held for it, see UnwrittenReplies
+};
+
 // UNIMPLEMENTED (COMPRESSED_MESSAGE), as gRPC has it for an encoding that a server does not take.
 absl::Status CompressedMessage();
 

@@ -17,7 +17,7 @@ using grpc::health::v1::HealthCheckRequest;
 enum : int { kCheck = 0, kWatch = 1 };
 
 // A watcher of an unknown name keeps it for as long as it likes, without a token.
-constexpr size_t kNameBytesMax = 200;
+constexpr size_t kServiceBytesMax = 200;
 
 absl::StatusOr<std::string> ServiceOf(grpc::ByteBuffer& request) {
   if (IsCompressed(request)) return CompressedMessage();
@@ -25,9 +25,10 @@ absl::StatusOr<std::string> ServiceOf(grpc::ByteBuffer& request) {
   if (!grpc::SerializationTraits<HealthCheckRequest>::Deserialize(&request, &parsed).ok()) {
     return absl::InvalidArgumentError("the message is no grpc.health.v1.HealthCheckRequest");
   }
-  if (parsed.service().size() > kNameBytesMax) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "service: ", parsed.service().size(), " bytes are more than the limit of ", kNameBytesMax));
+  if (parsed.service().size() > kServiceBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("service: ", parsed.service().size(),
+                                                   " bytes are more than the limit of ",
+                                                   kServiceBytesMax));
   }
   return parsed.service();
 }

@@ -784,5 +784,33 @@ TEST_F(TypedJobsTest, FailWhereNoBackendIsLeftThatCountsThem) {
   EXPECT_TRUE(bytes.ok());
 }
 
+class CountingWork final : public PayloadWork {
+ public:
+  void Run(absl::Span<const Fragment> payload) override {
+    ++runs;
+    bytes = 0;
+    for (const Fragment& fragment : payload) bytes += fragment.size();
+  }
+  std::string kernel() const override { return "tally"; }
+  int runs = 0;
+  uint64_t bytes = 0;
+};
+
+TEST_F(TypedJobsTest, WorkIsDoneByALaneAloneAndUncut) {
+  limits_.inline_bytes_max = kMiB;
+  limits_.batch_bytes_max = 300'000;
+  for (const uint64_t bytes : {kKiB, kMiB}) {
+    TestJob& job = NewJob(bytes);
+    const auto work = std::make_shared<CountingWork>();
+    job.work = work;
+    EXPECT_EQ(Enqueue(job).done_count, 0);  // not on this thread
+    EXPECT_EQ(cpu().sizes(), (std::vector<uint64_t>{bytes}));
+    cpu().Complete();
+    EXPECT_EQ(work->runs, 1);
+    EXPECT_EQ(work->bytes, bytes);
+    EXPECT_TRUE(job.status.ok());
+  }
+}
+
 }  // namespace
 }  // namespace histogram::server

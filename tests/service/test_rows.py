@@ -229,6 +229,32 @@ def test_the_datas_own_range(client, name):
     check_rows(answer.rows, rows_of(samples, windows=100), edges)
 
 
+def test_rows_that_take_too_much(client):
+    """Small requests that would keep a core busy, or fill the memory."""
+    payload = random_bytes(1 << 20)
+    for spec in (set_rows(spec_of("u8", omit_counts=True), windows=1 << 19, step=5),
+                 set_rows(specs.even(60000, omit_counts=True), windows=16)):
+        expect_error(lambda spec=spec: client.compute(payload, spec), INVALID, "TOO_MANY_ROWS", "spec.rows",
+                     None, ["samples in", "counters"])
+    spec = set_rows(spec_of("u16", statistics=True, omit_counts=True), channels=100_000)
+    expect_error(lambda: client.accumulate([b""], spec), INVALID, "TOO_MANY_ROWS", "spec.rows")
+    still = client.compute(payload, set_rows(spec_of("u8"), windows=4096, step=512)).rows
+    assert still.row_count == ((1 << 20) - 4096) // 512 + 1
+
+
+@pytest.mark.parametrize("rows", ({}, {"windows": 3}, {"lengths": [1, 2]}))
+def test_a_part_of_a_sample_has_no_range(client, rows):
+    for name, size in (("u16", 2), ("f32", 4), ("f64", 8)):
+        spec = pb.Spec(sample_type=TYPES[name][0])
+        spec.binning.even.bin_count = 3
+        spec.binning.even.range_of_data = True
+        if rows:
+            set_rows(spec, **rows)
+        expect_error(lambda spec=spec, size=size: client.compute(bytes(3 * size - 1), spec), INVALID,
+                     "PARTIAL_SAMPLE", "payload", size)
+        assert client.compute(bytes(3 * size), spec).histogram.samples == 3
+
+
 def test_the_range_of_what_has_none(client):
     spec = pb.Spec(sample_type=pb.SAMPLE_TYPE_FLOAT32)
     spec.binning.even.bin_count = 3
