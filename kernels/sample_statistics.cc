@@ -11,25 +11,13 @@
 
 #include "kernels/order_statistics.h"
 #include "kernels/plan_data.h"
+#include "kernels/quantile.h"
 #include "kernels/sample.h"
 
 namespace histogram {
 namespace {
 
 constexpr size_t kBlock = 1024;  // samples whose mean is taken by itself
-
-// As numpy.quantile(..., method='linear') computes it. `at`: the sample at a rank, in double.
-template <typename At>
-double QuantileOf(uint64_t total, double q, const At& at) {
-  const uint64_t last = total - 1;
-  const double index = static_cast<double>(last) * std::clamp(q, 0.0, 1.0);
-  const double floor = std::floor(index);
-  if (!(floor < static_cast<double>(last))) return at(last);
-  const auto rank = static_cast<uint64_t>(floor);
-  const double a = at(rank), b = at(std::min(rank + 1, last));
-  const double fraction = index - floor;
-  return fraction < 0.5 ? a + (b - a) * fraction : b - (b - a) * (1 - fraction);
-}
 
 double EntropyBits(std::span<const uint64_t> counts, uint64_t total) {
   double entropy = 0;
@@ -127,7 +115,7 @@ void SetFromWeights(std::span<const Weight> weights, uint64_t total,
   if (const auto split = OtsuSplit(weights); split.has_value()) {
     out.otsu_threshold = weights[*split].value;
   }
-  for (const double q : quantiles) out.quantiles.push_back(QuantileOf(total, q, at));
+  for (const double q : quantiles) out.quantiles.push_back(internal::QuantileOf(total, q, at));
 }
 
 // --- Types of 32 and 64 bits
@@ -203,7 +191,7 @@ void SetOrder(std::span<const std::byte> samples, const Plan& plan, const Histog
     return ValueOfKey(keys[static_cast<size_t>(found - ranks.begin())], plan.type());
   };
   out.median = (at((total - 1) / 2) + at(total / 2)) / 2;
-  for (const double q : quantiles) out.quantiles.push_back(QuantileOf(total, q, at));
+  for (const double q : quantiles) out.quantiles.push_back(internal::QuantileOf(total, q, at));
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/quantile.h"
+
 namespace histogram {
 namespace {
 
@@ -106,16 +108,9 @@ class Binned {
     return static_cast<double>(std::max_element(counts_.begin(), counts_.end()) - counts_.begin());
   }
 
-  // As numpy.quantile(..., method='linear') computes it, down to the form of the interpolation.
   double Quantile(double q) const {
-    const uint64_t last = total_ - 1;
-    const double index = static_cast<double>(last) * std::clamp(q, 0.0, 1.0);
-    const double floor = std::floor(index);
-    if (!(floor < static_cast<double>(last))) return At(last);
-    const auto rank = static_cast<uint64_t>(floor);
-    const double a = At(rank), b = At(std::min(rank + 1, last));
-    const double fraction = index - floor;
-    return fraction < 0.5 ? a + (b - a) * fraction : b - (b - a) * (1 - fraction);
+    return internal::QuantileOf(total_, q,
+                                [this](uint64_t rank) { return static_cast<double>(At(rank)); });
   }
 
   std::optional<double> OtsuThreshold() const;
