@@ -4,7 +4,6 @@
 #include <histogram/typed.h>
 
 #include <cmath>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -110,35 +109,15 @@ TEST_P(CudaTypedTest, RandomRanges) {
 
 TEST_P(CudaTypedTest, ArbitraryEdges) {
   for (int round = 0; round < 60; ++round) {
-    const double scale = std::exp2(Uniform(-40, 60));
-    std::set<double> edges;
-    const auto count = static_cast<size_t>(std::exp2(Uniform(1.1, 12)));
-    while (edges.size() < count) {
-      const double share = Uniform(-1, 1);
-      edges.insert(round % 2 == 0
-                       ? std::copysign(std::exp2(40 * std::fabs(share) - 40), share) * scale
-                       : share * scale);
-    }
-    const std::vector<double> all(edges.begin(), edges.end());
-    const Result<Binning> binning = Binning::Edges(all);
+    const std::vector<double> edges = testing::RandomEdges(round % 2 == 0, 12, random_);
+    const Result<Binning> binning = Binning::Edges(edges);
     ASSERT_TRUE(binning.ok());
-    ExpectExact(*binning, Samples(all, 1000));
+    ExpectExact(*binning, Samples(edges, 1000));
   }
 }
 
 TEST_P(CudaTypedTest, RangesThatTheTypeDoesNotReach) {
-  for (const auto& [lower, upper] : {std::pair(1e300, 2e300),
-                                     {-2e300, -1e300},
-                                     {-1e300, 1e300},
-                                     {0.2, 0.4},
-                                     {-0.4, -0.2},
-                                     {3e38, 1e39},
-                                     {1.9e19, 2e19},
-                                     {-1e19, -9.3e18},
-                                     {60000, 70000},
-                                     {9.2e18, 9.3e18},
-                                     {1.84e19, 1.85e19},
-                                     {1e-310, 1e-309}}) {
+  for (const auto& [lower, upper] : testing::kOddRanges) {
     for (const uint32_t bins : {1U, 7U, 100U}) {
       const Result<Binning> binning = Binning::Even(bins, lower, upper);
       ASSERT_TRUE(binning.ok());

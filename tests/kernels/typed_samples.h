@@ -10,7 +10,9 @@
 #include <cstring>
 #include <limits>
 #include <random>
+#include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/plan_data.h"
@@ -125,6 +127,28 @@ inline void AppendWithin(SampleType type, const std::vector<double>& edges, size
     }
   });
 }
+
+// Increasing edges, up to 2^`count_log2`: spread evenly, or by powers of two on both sides of zero.
+inline std::vector<double> RandomEdges(bool by_powers, double count_log2, std::mt19937_64& random) {
+  const auto uniform = [&](double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random);
+  };
+  const double scale = std::exp2(uniform(-40, 60));
+  std::set<double> edges;
+  const auto count = static_cast<size_t>(std::exp2(uniform(1.1, count_log2)));
+  while (edges.size() < count) {
+    const double share = uniform(-1, 1);
+    edges.insert(by_powers ? std::copysign(std::exp2(40 * std::fabs(share) - 40), share) * scale
+                           : share * scale);
+  }
+  return {edges.begin(), edges.end()};
+}
+
+// Ranges beyond the values of a type, or between two of them; for each type there is one.
+inline constexpr std::pair<double, double> kOddRanges[] = {
+    {1e300, 2e300}, {-2e300, -1e300}, {-1e300, 1e300},    {1e39, 2e39},       {-2e39, -1e39},
+    {0.2, 0.4},     {-0.4, -0.2},     {3e38, 1e39},       {1.9e19, 2e19},     {-1e19, -9.3e18},
+    {60000, 70000}, {9.2e18, 9.3e18}, {-9.3e18, -9.2e18}, {1.84e19, 1.85e19}, {1e-310, 1e-309}};
 
 }  // namespace histogram::testing
 

@@ -18,7 +18,9 @@ using testing::AppendOnEdges;
 using testing::AppendRandomBits;
 using testing::AppendWithin;
 using testing::kAllTypes;
+using testing::kOddRanges;
 using testing::PlainHistogram;
+using testing::RandomEdges;
 
 // More rounds with HISTOGRAM_TYPED_ROUNDS=100000.
 size_t Rounds(size_t rounds) {
@@ -127,19 +129,10 @@ TEST_P(TypedTest, EvenBinsOfRandomRanges) {
 
 TEST_P(TypedTest, ArbitraryEdges) {
   for (size_t round = 0; round < Rounds(200); ++round) {
-    const double scale = std::exp2(Uniform(-40, 60));
-    const bool by_powers = round % 2 == 0;
-    std::set<double> edges;
-    const auto count = static_cast<size_t>(std::exp2(Uniform(1.1, 11)));
-    while (edges.size() < count) {
-      const double share = Uniform(-1, 1);
-      edges.insert(by_powers ? std::copysign(std::exp2(40 * std::fabs(share) - 40), share) * scale
-                             : share * scale);
-    }
-    const std::vector<double> all(edges.begin(), edges.end());
-    const Result<Binning> binning = Binning::Edges(all);
+    const std::vector<double> edges = RandomEdges(round % 2 == 0, 11, random_);
+    const Result<Binning> binning = Binning::Edges(edges);
     ASSERT_TRUE(binning.ok());
-    ExpectExact(*binning, Samples(all, 400));
+    ExpectExact(*binning, Samples(edges, 400));
   }
 }
 
@@ -157,21 +150,7 @@ TEST_P(TypedTest, EdgesBetweenNeighbouringSamples) {
 }
 
 TEST_P(TypedTest, RangesThatTheTypeDoesNotReach) {
-  for (const auto& [lower, upper] : {std::pair(1e300, 2e300),
-                                     {-2e300, -1e300},
-                                     {-1e300, 1e300},
-                                     {1e39, 2e39},
-                                     {-2e39, -1e39},
-                                     {0.2, 0.4},
-                                     {-0.4, -0.2},
-                                     {3e38, 1e39},
-                                     {1.9e19, 2e19},
-                                     {-1e19, -9.3e18},
-                                     {60000, 70000},
-                                     {9.2e18, 9.3e18},
-                                     {-9.3e18, -9.2e18},
-                                     {1.84e19, 1.85e19},
-                                     {1e-310, 1e-309}}) {
+  for (const auto& [lower, upper] : kOddRanges) {
     for (const uint32_t bins : {1U, 7U, 100U}) {
       const Result<Binning> binning = Binning::Even(bins, lower, upper);
       ASSERT_TRUE(binning.ok());
