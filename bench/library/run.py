@@ -19,7 +19,9 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from provenance import ROOT, commit, processor  # noqa: E402
+
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = (256, 4 * KIB, 64 * KIB, MIB, 64 * MIB)
 DISTRIBUTIONS = ("uniform", "constant")
@@ -51,20 +53,6 @@ def measure(program, size, distribution):
                           capture_output=True, text=True)
     rates = {name: float(rate) for name, rate in (line.split() for line in done.stdout.splitlines())}
     return rates | {"numpy": numpy_rate(size, distribution)}
-
-
-def processor():
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def commit():
-    def git(*arguments):
-        return subprocess.run(["git", "-C", ROOT, *arguments], check=True, capture_output=True,
-                              text=True).stdout.strip()
-    changed = git("status", "--porcelain", "--untracked-files=no")
-    return git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
 
 
 def run(program):

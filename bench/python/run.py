@@ -24,7 +24,9 @@ import sys
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from provenance import commit, processor  # noqa: E402
+
 ROUNDS = 7
 SECONDS = 0.1  # of each counter, in each round, at least
 LONG = 64 << 20  # bytes
@@ -162,20 +164,6 @@ def import_milliseconds():
         done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
         taken.append(float(done.stdout))
     return round(statistics.median(taken), 2)
-
-
-def processor():
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def commit():
-    def git(*arguments):
-        return subprocess.run(["git", "-C", ROOT, *arguments], check=True, capture_output=True,
-                              text=True).stdout.strip()
-    changed = git("status", "--porcelain", "--untracked-files=no")
-    return git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
 
 
 def run(options):
