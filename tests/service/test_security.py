@@ -122,6 +122,17 @@ def test_the_health_of_the_image_needs_no_certificate(start_server, client_bin, 
         server.wait()
 
 
+def answers_as(server, pki, host):
+    """Whether a new connection gets an answer from a server whose certificate is of that host."""
+    channel, stub = secure_stub(server, credentials(pki), host)
+    try:
+        return compute(stub).histogram.samples == 3
+    except grpc.RpcError:
+        return False
+    finally:
+        channel.close()
+
+
 def test_a_renewed_certificate_is_used_without_a_restart(start_server, pki, tmp_path):
     for suffix in ("pem", "key"):
         (tmp_path / f"live.{suffix}").write_bytes((pki / f"server.{suffix}").read_bytes())
@@ -132,16 +143,8 @@ def test_a_renewed_certificate_is_used_without_a_restart(start_server, pki, tmp_
         for suffix in ("key", "pem"):
             (tmp_path / f"live.{suffix}").write_bytes((pki / f"renewed.{suffix}").read_bytes())
 
-        def served():
-            fresh, fresh_stub = secure_stub(server, credentials(pki), "renewed")
-            try:
-                return compute(fresh_stub).histogram.samples == 3
-            except grpc.RpcError:
-                return False
-            finally:
-                fresh.close()
-
-        wait_until(served, 30, "a new connection that sees the renewed certificate")
+        wait_until(lambda: answers_as(server, pki, "renewed"), 30,
+                   "a new connection that sees the renewed certificate")
         assert compute(stub).histogram.samples == 3  # the open connection lives on
         channel.close()
 
@@ -203,16 +206,7 @@ def test_half_a_renewal_keeps_the_former_pair(start_server, pki, tmp_path):
         channel.close()
         (tmp_path / "live.key").write_bytes((pki / "second.key").read_bytes())
 
-        def served():
-            channel, stub = secure_stub(server, credentials(pki), "second")
-            try:
-                return compute(stub).histogram.samples == 3
-            except grpc.RpcError:
-                return False
-            finally:
-                channel.close()
-
-        wait_until(served, 30, "the renewed pair")
+        wait_until(lambda: answers_as(server, pki, "second"), 30, "the renewed pair")
 
 
 @pytest.mark.parametrize("name", ("server.pem", "server.key"))

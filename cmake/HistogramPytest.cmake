@@ -1,0 +1,25 @@
+# One ctest test for each tests/FOLDER/test_*.py, called FOLDER.NAME and run from its folder.
+#
+#   histogram_pytests(FOLDER folder TIMEOUT seconds ENVIRONMENT name=value... INPUTS path...)
+#
+# INPUTS are all that such a test can see, but for its folder: with none of it changed, its last
+# success stands. Needs .venv, which scripts/install-deps --with-tests makes.
+function(histogram_pytests)
+  cmake_parse_arguments(PARSE_ARGV 0 of "" "FOLDER;TIMEOUT" "ENVIRONMENT;INPUTS")
+  set(python "${PROJECT_SOURCE_DIR}/.venv/bin/python")
+  set(remember "${python}" "${PROJECT_SOURCE_DIR}/tests/tooling/remember.py")
+  foreach(input IN ITEMS ${of_INPUTS} "${CMAKE_CURRENT_SOURCE_DIR}")
+    list(APPEND remember --input "${input}")
+  endforeach()
+  list(APPEND remember --)
+  file(GLOB files CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/test_*.py")
+  foreach(file IN LISTS files)
+    get_filename_component(name "${file}" NAME_WE)
+    string(REGEX REPLACE "^test_" "${of_FOLDER}." name "${name}")
+    add_test(NAME ${name}
+      COMMAND ${remember} "${python}" -m pytest -q --no-header -p no:cacheprovider "${file}"
+      WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+    set_tests_properties(${name} PROPERTIES LABELS ${of_FOLDER} TIMEOUT ${of_TIMEOUT}
+      ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;${of_ENVIRONMENT}")
+  endforeach()
+endfunction()
