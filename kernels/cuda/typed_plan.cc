@@ -206,10 +206,10 @@ bool MakeLine(const Plan& plan, const Bounds<uint32_t>& bounds, const Line& line
 
 // --- FindBy::kGuess
 
-// Looks at the least and the greatest sample of each bin. The position f is monotone, so no sample
-// of bin i lies further outside [i - 0.5, i + 0.5] than one of these two. Where the furthest of all
-// is less than a quarter of a bin away, the guess is off by one at most, and only within that
-// distance of an edge. Returns that distance in bins; infinite where a position is no number.
+// How far outside [i - 0.5, i + 0.5] a sample of bin i can lie, in bins; infinite where a position
+// is no number. The position is monotone. So the least and the greatest sample of each bin tell it
+// for all samples. Below a quarter of a bin the guess is off by one at most, and only for samples
+// that are no further than this from an edge.
 template <typename C>
 double ErrorOf(const Bounds<C>& bounds, const TypedBins<C>& typed) {
   const std::vector<C>& thresholds = bounds.thresholds;
