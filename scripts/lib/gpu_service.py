@@ -206,12 +206,12 @@ def call_all(messages, port, requests, backend):
             done.result()
 
 
-def lose_the_gpu(messages, server):
+def lose_the_gpu(binaries, messages, server):
     """Calls until the GPU is lost to an injected fault; every answer before and after must be right."""
     caller, until = Caller(messages, server.port, 5), time.monotonic() + 20
     while time.monotonic() < until:
         # Enough of one size that the server tries both backends, whichever the estimate speaks for.
-        call_at_once(messages, server.port, callers=8, each=25, size=1 << 20)
+        load(binaries, server, "8")
         if re.search(r'histsvc_backend_up\{[^}]*cuda:0[^}]*\} 0', server.metrics()):
             break
     else:
@@ -254,7 +254,7 @@ def run_service(check, binaries, descriptor, gpus):
     for name, fault in (("poisoned context", "poison-launch=3"), ("hanging kernel", "hang-launch=3")):
         with check.test(f"service: a {name} is covered by the cpu"):
             with Server(binaries, "--backend", "auto", "--fault-injection", fault, "--batch-max", "2s") as server:
-                lose_the_gpu(messages, server)
+                lose_the_gpu(binaries, messages, server)
     with check.test("service: a failed launch is answered all the same"):
         with Server(binaries, "--backend", "auto", "--fault-injection", "fail-launch=3") as server:
             Caller(messages, server.port, 6).unary(30, None, large=True)
