@@ -131,33 +131,6 @@ double Distance(C x, C lower) {
   }
 }
 
-struct Moments {
-  uint64_t count = 0;
-  double mean = 0, squares = 0;
-
-  // T. Chan, G. Golub and R. LeVeque, 1979.
-  void Merge(const Moments& more) {
-    if (more.count == 0) return;
-    const auto n = static_cast<double>(count), m = static_cast<double>(more.count);
-    const double distance = more.mean - mean;
-    count += more.count;
-    mean += distance * (m / (n + m));
-    squares += more.squares + distance * distance * (n * m / (n + m));
-  }
-};
-
-// Of one block's distances.
-Moments MomentsOf(std::span<const double> distances) {
-  Moments moments;
-  moments.count = distances.size();
-  if (distances.empty()) return moments;
-  double sum = 0;
-  for (const double x : distances) sum += x;
-  moments.mean = sum / static_cast<double>(distances.size());
-  for (const double x : distances) moments.squares += (x - moments.mean) * (x - moments.mean);
-  return moments;
-}
-
 double ValueOfKey(uint64_t key, SampleType type) {
   const uint64_t bits = internal::BitsOfKey(key, type);
   return internal::VisitSample(type, [&]<typename S>(S) {
@@ -196,6 +169,27 @@ void SetOrder(std::span<const std::byte> samples, const Plan& plan, const Histog
 
 }  // namespace
 
+// T. Chan, G. Golub and R. LeVeque, 1979.
+void SampleStatistics::Moments::Merge(const Moments& more) {
+  if (more.count == 0) return;
+  const auto n = static_cast<double>(count), m = static_cast<double>(more.count);
+  const double distance = more.mean - mean;
+  count += more.count;
+  mean += distance * (m / (n + m));
+  squares += more.squares + distance * distance * (n * m / (n + m));
+}
+
+SampleStatistics::Moments SampleStatistics::Moments::Of(std::span<const double> numbers) {
+  Moments moments;
+  if (numbers.empty()) return moments;
+  moments.count = numbers.size();
+  double sum = 0;
+  for (const double x : numbers) sum += x;
+  moments.mean = sum / static_cast<double>(numbers.size());
+  for (const double x : numbers) moments.squares += (x - moments.mean) * (x - moments.mean);
+  return moments;
+}
+
 SampleStatistics::SampleStatistics(const Plan& plan) : plan_(plan) {
   patterns_.resize(plan.data().slot_of_pattern.size());
 }
@@ -213,8 +207,6 @@ void SampleStatistics::Add(std::span<const std::byte> samples) {
       const auto& bins = std::get<internal::Bins<C>>(plan_.data().bins);
       if (bins.thresholds.empty()) return;
       std::array<double, kBlock> distances;
-      Moments moments{count_, mean_, squares_};
-      double least = count_ > 0 ? minimum_ : HUGE_VAL, greatest = count_ > 0 ? maximum_ : -HUGE_VAL;
       for (size_t at = 0; at < samples.size();) {
         const size_t end = std::min(samples.size(), at + kBlock * sizeof(Bits));
         size_t n = 0;
@@ -222,16 +214,11 @@ void SampleStatistics::Add(std::span<const std::byte> samples) {
           const C x = S::Widen(internal::LoadBits<Bits>(samples.data() + at));
           if (!(x >= bins.lower && x <= bins.upper)) continue;
           distances[n++] = Distance(x, bins.lower);
-          least = std::min(least, static_cast<double>(x));
-          greatest = std::max(greatest, static_cast<double>(x));
+          minimum_ = std::min(minimum_, static_cast<double>(x));
+          maximum_ = std::max(maximum_, static_cast<double>(x));
         }
-        moments.Merge(MomentsOf(std::span(distances).first(n)));
+        moments_.Merge(Moments::Of(std::span(distances).first(n)));
       }
-      count_ = moments.count;
-      mean_ = moments.mean;
-      squares_ = moments.squares;
-      minimum_ = least;
-      maximum_ = greatest;
     }
   });
 }
@@ -239,14 +226,9 @@ void SampleStatistics::Add(std::span<const std::byte> samples) {
 void SampleStatistics::Merge(const SampleStatistics& more) {
   assert(patterns_.size() == more.patterns_.size());
   for (size_t i = 0; i < patterns_.size(); ++i) patterns_[i] += more.patterns_[i];
-  if (more.count_ == 0) return;
-  minimum_ = count_ > 0 ? std::min(minimum_, more.minimum_) : more.minimum_;
-  maximum_ = count_ > 0 ? std::max(maximum_, more.maximum_) : more.maximum_;
-  Moments moments{count_, mean_, squares_};
-  moments.Merge({more.count_, more.mean_, more.squares_});
-  count_ = moments.count;
-  mean_ = moments.mean;
-  squares_ = moments.squares;
+  minimum_ = std::min(minimum_, more.minimum_);
+  maximum_ = std::max(maximum_, more.maximum_);
+  moments_.Merge(more.moments_);
 }
 
 Statistics SampleStatistics::Finish(const Histogram& histogram,
@@ -260,9 +242,9 @@ Statistics SampleStatistics::Finish(const Histogram& histogram,
     SetFromWeights(WeightsOf(plan_.data(), patterns_), total, quantiles, out);
     return out;
   }
-  std::visit([&](const auto& bins) { out.mean = static_cast<double>(bins.lower) + mean_; },
+  std::visit([&](const auto& bins) { out.mean = static_cast<double>(bins.lower) + moments_.mean; },
              plan_.data().bins);
-  out.standard_deviation = std::sqrt(squares_ / static_cast<double>(count_));
+  out.standard_deviation = std::sqrt(moments_.squares / static_cast<double>(moments_.count));
   out.minimum = minimum_ + 0.0;
   out.maximum = maximum_ + 0.0;
   const std::vector<double> edges = plan_.binning().ComputeEdges();

@@ -196,8 +196,8 @@ absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, 
   absl::Status status = MakeJobsAnswer(query, job, answer);
   if (status.ok()) status = Recount(verifier, query, job);
   if (!status.ok()) {
-    // Of a range that the payload does not have the caller is to blame.
-    if (absl::IsInternal(status)) observer.IntegrityFailure();
+    // A payload that does not have the range that it is to give is refused.
+    absl::IsInternal(status) ? observer.IntegrityFailure() : ObserveRefusal(observer, status);
     return status;
   }
   answer.receipt.batch = job.report;

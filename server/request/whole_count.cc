@@ -168,7 +168,8 @@ void WholeCount::Run(absl::Span<const Fragment> payload) {
 }
 
 std::string WholeCount::kernel() const {
-  return std::string(query_->plan.has_value() ? KernelName(*query_->plan) : KernelName(0));
+  return std::string(query_->plan.has_value() ? KernelName(*query_->plan)
+                                              : KernelName(row_bytes_max_));
 }
 
 absl::Status WholeCount::FindRange(std::span<const std::byte> samples) {
@@ -194,6 +195,7 @@ absl::Status WholeCount::CountRows(std::span<const std::byte> samples) {
   rows_ = {};
   rows_.bin_count = query_->binning.bin_count();
   const size_t sample_bytes = SampleBytes(query_->sample_type);
+  row_bytes_max_ = query_->rows->Longest(samples.size() / sample_bytes) * sample_bytes;
   if (adds_up_) {
     counters_.assign(query_->rows->channels, RowCounter(*query_));
     ForEachRow(*query_->rows, samples, sample_bytes,

@@ -100,6 +100,7 @@ class WholeCount final : public PayloadWork {
   RowColumns rows_;
   std::vector<RowCounter> counters_;
   std::vector<uint64_t> slots_;
+  uint64_t row_bytes_max_ = 0;  // of the rows
 };
 
 }  // namespace histogram::server

@@ -15,6 +15,10 @@ bool UnwrittenReplies::Call::Hold(uint64_t bytes) {
   return true;
 }
 
+bool UnwrittenReplies::Call::HoldTotals(uint64_t bytes) {
+  return all_.bytes() + bytes <= all_.bytes_max_ / 2 && Hold(bytes);
+}
+
 void UnwrittenReplies::Call::LetGo(uint64_t bytes) {
   held_ -= bytes;
   Share();

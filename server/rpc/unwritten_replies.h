@@ -53,6 +53,9 @@ class UnwrittenReplies {
     // For a reply of up to `bytes`, before it is made. False where there is no room; nothing is
     // held then.
     bool Hold(uint64_t bytes);
+    // For what a stream adds up until it ends. False where all calls together would hold more than
+    // half of bytes_max: so streams that are idle leave room for replies.
+    bool HoldTotals(uint64_t bytes);
     void LetGo(uint64_t bytes);
     void WriteBegun();
     // The write under way is over, and with it what was held for its reply.

@@ -239,10 +239,9 @@ void AccumulateStream::OnReadDone(bool ok) {
       MessageKind::kAccumulate, message->fragments, service_.limits(),
       [this](uint64_t bytes) { return ChargeCaller(service_, caller_, bytes); }, message->parsed,
       query_);
-  // The totals are held until the call is over.
   if (status.ok() && first) {
-    status = HoldReply(unwritten_, service_.unwritten,
-                       query_->counter_bytes + message->parsed.row_bytes);
+    status = HoldTotals(unwritten_, service_.unwritten,
+                        query_->counter_bytes + message->parsed.row_bytes);
   }
   const uint64_t reply_bytes =
       status.ok() && message->parsed.snapshot ? message->parsed.reply_bytes : 0;

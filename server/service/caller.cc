@@ -85,14 +85,27 @@ absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_
   return status;
 }
 
-absl::Status HoldReply(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes) {
+namespace {
+
+absl::Status NoRoom(const char* what, uint64_t bytes, uint64_t held, uint64_t limit) {
   constexpr uint32_t kRetryAfterMs = 1000;
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("replies that clients have not read, and the totals of streams, take ", held,
+                   " bytes of ", limit, "; ", what, " takes up to ", bytes),
+      {.reason = "QUEUE_FULL", .limit = limit, .retry_after_ms = kRetryAfterMs});
+}
+
+}  // namespace
+
+absl::Status HoldTotals(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes) {
+  if (bytes == 0 || call.HoldTotals(bytes)) return absl::OkStatus();
+  return NoRoom("this stream's total", bytes, all.bytes(), all.bytes_max() / 2);
+}
+
+absl::Status HoldReply(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes) {
   if (call.Hold(bytes)) return absl::OkStatus();
-  const uint64_t limit = 2 * all.bytes_max();
-  return MakeError(absl::StatusCode::kResourceExhausted,
-                   absl::StrCat("replies that clients have not read take ", all.bytes(), " of ",
-                                limit, " bytes; this request's takes up to ", bytes),
-                   {.reason = "QUEUE_FULL", .limit = limit, .retry_after_ms = kRetryAfterMs});
+  return NoRoom("this request's reply", bytes, all.bytes(), 2 * all.bytes_max());
 }
 
 absl::Status CancelledCall() {

@@ -38,6 +38,9 @@ absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_
 // version-traceid-parentid-flags in lower-case hex, as https://www.w3.org/TR/trace-context/ has it.
 bool IsTraceparent(std::string_view value);
 
+// Holds room for what a stream adds up, or RESOURCE_EXHAUSTED (QUEUE_FULL).
+absl::Status HoldTotals(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes);
+
 // Holds room for a reply of up to `bytes`, or RESOURCE_EXHAUSTED (QUEUE_FULL).
 absl::Status HoldReply(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes);
 

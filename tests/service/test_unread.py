@@ -1,6 +1,7 @@
 """Replies that a client asks for and does not read: bounded, and ended, while others are served."""
 
 import struct
+import threading
 
 import grpc
 import pytest
@@ -85,3 +86,35 @@ def test_where_there_is_no_room_a_call_is_told_so(small_server):
     for error in refused:
         detail = pb.Error.FromString(dict(error.trailing_metadata())["histogram-error-bin"])
         assert (detail.reason, detail.limit) == ("QUEUE_FULL", 32 * MIB) and detail.retry_after_ms > 0
+
+
+def test_totals_of_idle_streams_leave_room_for_replies(small_server):
+    """A stream holds a megabyte of totals while it is open; all of them together at most 8 MiB."""
+    spec = specs.even(65536, 0, 65536, statistics=True)
+    spec.sample_type = pb.SAMPLE_TYPE_UINT16
+    first = pb.AccumulateRequest(spec=spec, chunk=bytes(2), snapshot=True)
+    server = small_server
+    with Client(server.address) as client:
+        open_ends, replies, refused = [threading.Event() for _ in range(12)], [], []
+        for end in open_ends:
+            def messages(end=end):
+                yield first
+                end.wait()
+            stream = client.stub.Accumulate(messages(), timeout=60)
+            try:
+                assert next(stream).histogram.samples == 1
+                replies.append(stream)
+            except grpc.RpcError as error:
+                refused.append(error)
+        assert len(replies) in range(4, 9)
+        for error in refused:
+            assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+            detail = pb.Error.FromString(dict(error.trailing_metadata())["histogram-error-bin"])
+            assert (detail.reason, detail.limit) == ("QUEUE_FULL", 8 * MIB)
+        payload = random_bytes(1000)
+        oracle.check_histogram(client.compute(payload, LARGE).histogram, payload, LARGE)
+        for end in open_ends:
+            end.set()
+        for stream in replies:
+            assert [reply.histogram.samples for reply in stream] == [1]
+    wait_until(lambda: server.metrics().value("histsvc_unwritten_reply_bytes") == 0, 60, "nothing held")

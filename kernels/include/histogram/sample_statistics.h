@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -52,12 +53,19 @@ class SampleStatistics {
   Statistics Finish(const Histogram& histogram, std::span<const double> quantiles = {}) const;
 
  private:
+  // Of numbers: how many, their mean, and the sum of the squared distances from it.
+  struct Moments {
+    uint64_t count = 0;
+    double mean = 0, squares = 0;
+    static Moments Of(std::span<const double> numbers);
+    void Merge(const Moments& more);
+  };
+
   Plan plan_;
   std::vector<uint64_t> patterns_;  // of types of 8 and 16 bits: how often each occurs
-  // Of wider ones, in bins; measured from the least sample that a bin can hold.
-  uint64_t count_ = 0;
-  double mean_ = 0, squares_ = 0;  // squares_: the sum of the squared distances from the mean
-  double minimum_ = 0, maximum_ = 0;
+  // Of wider ones, in bins. Moments are measured from the least sample that a bin can hold.
+  Moments moments_;
+  double minimum_ = std::numeric_limits<double>::infinity(), maximum_ = -minimum_;
 };
 
 }  // namespace histogram
