@@ -6,6 +6,8 @@
 #ifndef HISTOGRAM_KERNELS_BACKEND_H_
 #define HISTOGRAM_KERNELS_BACKEND_H_
 
+#include <histogram/sample_type.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -25,8 +27,11 @@ struct BackendInfo {
   uint32_t lanes = 0;
   uint64_t lane_bytes = 0;     // most payload bytes of one batch; UINT64_MAX: no limit of its own
   uint32_t lane_payloads = 0;  // most items of one batch; UINT32_MAX: no limit of its own
-  uint64_t pinned_bytes = 0;   // allocated at start
-  uint64_t device_bytes = 0;   // allocated at start
+  // Most counters of one batch of typed samples: 0: the backend counts bytes only; UINT64_MAX: no
+  // limit of its own. A GPU's batch of typed samples has one plan: that of all its items.
+  uint64_t lane_counters = 0;
+  uint64_t pinned_bytes = 0;  // allocated at start
+  uint64_t device_bytes = 0;  // allocated at start
   // Whether Execute may be called on any thread that holds a credit (the cpu).
   bool executes_inline = false;
   // Whether items may have a plan, or work. Else they are bytes.
@@ -37,12 +42,13 @@ struct KernelInfo {
   std::string name;
   std::string backend;  // "cpu", "cuda"
   std::string summary;
-  uint32_t bin_count_max = kByteValues;  // of the values it counts, before folding
+  uint32_t bin_count_max = kByteValues;  // of the values it counts, before folding; of typed ones
 };
 
 // A row of the dispatch table: which kernel serves which workloads, and what it measured.
 struct KernelChoice {
   std::string backend;
+  SampleType sample_type = SampleType::kU8;
   uint32_t bin_count_max = 0;
   uint64_t payload_bytes_max = 0;
   uint32_t payloads_max = 0;

@@ -16,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "kernels/cpu/cpu_info.h"
 #include "kernels/cpu/registry.h"
+#include "kernels/cpu/typed.h"
 #include "kernels/error.h"
 #include "kernels/mutex.h"
 #include "kernels/tuning/selector.h"
@@ -27,6 +28,8 @@ namespace {
 // What a kernel costs where nothing was measured: a modest core.
 constexpr double kAssumedNsPerByte = 1 / 3.0;
 constexpr uint64_t kAssumedNsPerPayload = 200;
+constexpr double kAssumedNsPerSample = 0.5;   // of typed samples
+constexpr double kAssumedNsPerCounter = 0.5;  // likewise
 
 absl::Status KernelError(const std::string& message) {
   return MakeError(
@@ -67,15 +70,18 @@ uint64_t ElapsedNs(std::chrono::steady_clock::time_point since) {
 class CpuBackend final : public Backend {
  public:
   // `kernels` are the selector's candidates, in the same order.
-  CpuBackend(uint32_t lanes, std::vector<const CpuKernel*> kernels, tuning::Selector selector)
+  CpuBackend(uint32_t lanes, std::vector<const CpuKernel*> kernels, tuning::Selector selector,
+             double typed_ns_per_sample)
       : kernels_(std::move(kernels)),
         selector_(std::move(selector)),
-        costs_(selector_.rows(), {kAssumedNsPerByte, kAssumedNsPerPayload}) {
+        costs_(selector_.rows(), {kAssumedNsPerByte, kAssumedNsPerPayload}),
+        typed_ns_per_sample_(typed_ns_per_sample) {
     info_.name = kBackendName;
     info_.device = ModelName();
     info_.lanes = lanes;
     info_.lane_bytes = std::numeric_limits<uint64_t>::max();
     info_.lane_payloads = std::numeric_limits<uint32_t>::max();
+    info_.lane_counters = std::numeric_limits<uint64_t>::max();
     info_.executes_inline = true;
     info_.counts_typed = true;
     threads_.reserve(lanes);
@@ -97,6 +103,13 @@ class CpuBackend final : public Backend {
     for (const CpuKernel& kernel : Kernels()) {
       if (kernel.supported()) infos.push_back(InfoOf(kernel));
     }
+    for (const TypedKernel& kernel : TypedKernels()) {
+      if (!kernel.supported()) continue;
+      infos.push_back({.name = std::string(kernel.name),
+                       .backend = kBackendName,
+                       .summary = std::string(kernel.summary),
+                       .bin_count_max = kBinCountMax});
+    }
     return infos;
   }
   std::vector<KernelChoice> choices() const override { return selector_.rows(); }
@@ -111,7 +124,7 @@ class CpuBackend final : public Backend {
   }
 
   uint64_t EstimateNs(const Workload& workload) const override {
-    return costs_.EstimateNs(workload);
+    return workload.sample_bytes > 0 ? EstimateTypedNs(workload) : costs_.EstimateNs(workload);
   }
 
   void Submit(std::unique_ptr<Batch> batch, Done done) override {
@@ -157,6 +170,16 @@ class CpuBackend final : public Backend {
     return absl::OkStatus();
   }
 
+  // A sample takes about as long whatever its type and its bins are. A payload's counters are
+  // cleared and added up.
+  uint64_t EstimateTypedNs(const Workload& workload) const {
+    const double samples = static_cast<double>(workload.batch_bytes) / workload.sample_bytes;
+    const double counters = static_cast<double>(workload.payload_count) * workload.bin_count;
+    const double ns = samples * typed_ns_per_sample_ + counters * kAssumedNsPerCounter;
+    return workload.payload_count * kAssumedNsPerPayload +
+           static_cast<uint64_t>(std::clamp(ns, 1.0, 0x1p61));
+  }
+
   static absl::Status CountTyped(Batch& batch) {
     batch.report.kernel = std::string(KernelName(*batch.items.front().plan));
     for (const BatchItem& item : batch.items) {
@@ -197,6 +220,7 @@ class CpuBackend final : public Backend {
   const std::vector<const CpuKernel*> kernels_;
   const tuning::Selector selector_;
   const tuning::CostModel costs_;
+  const double typed_ns_per_sample_;
   std::atomic<bool> up_{true};
 
   Mutex mutex_;
@@ -236,7 +260,9 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions&
   if (!rows.ok()) return rows.status();
 
   tuning::Selector selector(Candidates(kernels), *std::move(rows), options.force_kernel);
-  return std::make_unique<CpuBackend>(lanes, std::move(kernels), std::move(selector));
+  return std::make_unique<CpuBackend>(
+      lanes, std::move(kernels), std::move(selector),
+      options.tuning.tune ? MeasureTypedNsPerSample() : kAssumedNsPerSample);
 }
 
 std::vector<KernelInfo> ListCpuKernels() {

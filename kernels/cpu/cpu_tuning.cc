@@ -13,6 +13,7 @@
 #include "kernels/cpu/cpu_info.h"
 #include "kernels/tuning/build_id.h"
 #include "kernels/tuning/tune.h"
+#include "kernels/typed_payload.h"
 
 namespace histogram::cpu {
 namespace {
@@ -163,6 +164,25 @@ absl::StatusOr<std::vector<KernelChoice>> MakeCpuTable(absl::Span<const CpuKerne
     }
   }
   return rows;
+}
+
+double MeasureTypedNsPerSample() {
+  constexpr size_t kSamples = 16384;
+  constexpr uint32_t kBins = 2048;
+  constexpr int kRuns = 5;
+  std::vector<float> samples(kSamples);
+  for (size_t i = 0; i < kSamples; ++i) samples[i] = static_cast<float>(i * 7919 % kBins);
+  const Plan plan = *Plan::Make(*Binning::Even(kBins, 0.0, kBins), SampleType::kF32);
+  const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()),
+                          kSamples * sizeof(float));
+  std::vector<uint64_t> counts(CounterCount(plan));
+  double least = std::numeric_limits<double>::max();
+  for (int run = 0; run < kRuns; ++run) {
+    const auto start = Clock::now();
+    CountTypedPayload(plan, {&fragment, 1}, counts);
+    least = std::min(least, std::chrono::duration<double, std::nano>(Clock::now() - start).count());
+  }
+  return least / kSamples;
 }
 
 }  // namespace histogram::cpu

@@ -16,6 +16,7 @@
 #include "kernels/cuda/lane/lane.h"
 #include "kernels/cuda/lane/lane_layout.h"
 #include "kernels/cuda/lane/precise_sleep.h"
+#include "kernels/cuda/plan_cache.h"
 #include "kernels/error.h"
 #include "kernels/mutex.h"
 #include "kernels/tuning/selector.h"
@@ -33,6 +34,9 @@ constexpr uint32_t kLanePayloadsMax = 1 << 20;
 constexpr uint64_t kAssumedNsPerBatch = 15000;
 constexpr uint64_t kAssumedNsPerPayload = 60;
 constexpr double kAssumedNsPerByte = 0.12;
+// Typed samples: a launch for each payload, and counters that are cleared and copied back.
+constexpr uint64_t kAssumedNsPerTypedPayload = 3000;
+constexpr double kAssumedNsPerCounter = 0.4;
 
 absl::Status OptionError(const char* field, uint64_t value, uint64_t least, uint64_t most) {
   return MakeError(absl::StatusCode::kInvalidArgument,
@@ -58,8 +62,10 @@ struct Shared {
   BackendInfo info;
   int device_index = 0;
   std::unique_ptr<const tuning::Selector> selector;
-  std::unique_ptr<const tuning::CostModel>
-      lone_costs;  // of one payload, by its size, once gathered
+  PlanCache plans{kPlanCacheBytes};
+  // Of one payload, by its size, once gathered: of bytes, and of typed samples.
+  std::unique_ptr<const tuning::CostModel> lone_costs, typed_lone_costs;
+  std::vector<KernelChoice> typed_rows;
   double gather_ns_per_byte = 0;
   std::atomic<bool> up{true};
   std::atomic<bool> poisoned{false};
@@ -141,25 +147,34 @@ absl::StatusOr<const CudaKernel*> ChooseKernel(const Shared& shared, const Batch
       {.reason = "UNKNOWN_KERNEL", .field = "kernel", .limit = 0, .retry_after_ms = {}});
 }
 
+// Whether all items have the first one's plan.
+bool HaveOnePlan(absl::Span<const BatchItem> items) {
+  return std::all_of(items.begin(), items.end(), [&items](const BatchItem& item) {
+    return item.plan.has_value() && &item.plan->data() == &items.front().plan->data();
+  });
+}
+
+absl::Status Begin(Shared& shared, Lane& lane, const Batch& batch) {
+  if (batch.deadline_ns != 0 && NowNs() >= static_cast<uint64_t>(batch.deadline_ns)) {
+    return absl::DeadlineExceededError("the deadline passed before the batch reached the device");
+  }
+  if (!batch.items.empty() && batch.items.front().plan.has_value()) {
+    if (!HaveOnePlan(batch.items)) {
+      return absl::InvalidArgumentError("the items of the batch have different plans");
+    }
+    return lane.BeginTyped(batch, shared.plans.Get(*batch.items.front().plan));
+  }
+  const absl::StatusOr<const CudaKernel*> kernel = ChooseKernel(shared, batch);
+  return kernel.ok() ? lane.Begin(batch, **kernel) : kernel.status();
+}
+
 // Runs the slot's batch; false when the batch was taken away meanwhile and the lane must end.
 bool RunBatch(Shared& shared, Shared::Slot& slot) {
   Batch& batch = *slot.task.batch;
   batch.report = {};
   batch.report.backend = shared.info.name;
   batch.report.payloads = static_cast<uint32_t>(batch.items.size());
-  const absl::StatusOr<const CudaKernel*> kernel = ChooseKernel(shared, batch);
-  absl::Status status = kernel.status();
-  if (status.ok() && batch.deadline_ns != 0 &&
-      NowNs() >= static_cast<uint64_t>(batch.deadline_ns)) {
-    status = absl::DeadlineExceededError("the deadline passed before the batch reached the device");
-  }
-  if (!status.ok()) {
-    MutexLock lock(shared.mutex);
-    slot.stage = Shared::Stage::kFinishing;
-    batch.status = status;
-    return true;
-  }
-  status = slot.lane->Begin(batch, **kernel);
+  absl::Status status = Begin(shared, *slot.lane, batch);
   if (!status.ok() && !absl::IsUnavailable(status)) {
     // Nothing that was queued may still read the buffers when the next batch fills them.
     if (const absl::Status drained = slot.lane->Drain(); !drained.ok()) status = drained;
@@ -263,9 +278,19 @@ class CudaBackend final : public Backend {
   }
 
   const BackendInfo& info() const override { return shared_->info; }
-  std::vector<KernelInfo> kernels() const override { return ListCudaKernels(); }
-
-  std::vector<KernelChoice> choices() const override { return shared_->selector->rows(); }
+  std::vector<KernelInfo> kernels() const override {
+    std::vector<KernelInfo> kernels = ListCudaKernels();
+    kernels.push_back({.name = std::string(kTypedTableName),
+                       .backend = "cuda",
+                       .summary = std::string(kTypedTableSummary),
+                       .bin_count_max = kLaneCounters - internal::kOutsideSlots});
+    return kernels;
+  }
+  std::vector<KernelChoice> choices() const override {
+    std::vector<KernelChoice> rows = shared_->selector->rows();
+    rows.insert(rows.end(), shared_->typed_rows.begin(), shared_->typed_rows.end());
+    return rows;
+  }
 
   bool up() const override { return shared_->up.load(std::memory_order_acquire); }
 
@@ -305,17 +330,24 @@ class CudaBackend final : public Backend {
  private:
   // From the first copy or launch to the end of the last kernel.
   uint64_t OnDeviceNs(const Workload& workload) const {
+    const bool typed = workload.sample_bytes > 0;
     Workload lone = workload;
     lone.payload_count = 1;
     lone.payload_bytes = lone.batch_bytes;
-    return shared_->lone_costs->EstimateNs(lone);
+    return (typed ? shared_->typed_lone_costs : shared_->lone_costs)->EstimateNs(lone);
   }
-  // Gathering, and what each further payload's row takes.
+  // Gathering, and what rows take: each further payload's, and typed ones' that are long.
   uint64_t ByHostNs(const Workload& workload) const {
+    const bool typed = workload.sample_bytes > 0;
     const uint64_t further = workload.payload_count > 0 ? workload.payload_count - 1 : 0;
-    const double gather_ns =
-        static_cast<double>(workload.batch_bytes) * shared_->gather_ns_per_byte;
-    return further * kAssumedNsPerPayload + static_cast<uint64_t>(std::min(gather_ns, 0x1p61));
+    double ns = static_cast<double>(workload.batch_bytes) * shared_->gather_ns_per_byte;
+    if (typed) {
+      const uint64_t measured = workload.payload_count > 0 ? kTypedBinsMeasured : 0;
+      const double counters = static_cast<double>(workload.payload_count) * workload.bin_count;
+      ns += std::max(0.0, counters - measured) * kAssumedNsPerCounter;
+    }
+    return further * (typed ? kAssumedNsPerTypedPayload : kAssumedNsPerPayload) +
+           static_cast<uint64_t>(std::min(ns, 0x1p61));
   }
 
   // False when the slot's batch was taken away and its thread does not come back in time.
@@ -373,6 +405,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
   info.lanes = options.cuda_lanes;
   info.lane_bytes = options.cuda_lane_bytes;
   info.lane_payloads = options.lane_payloads;
+  info.lane_counters = kLaneCounters;
   for (Shared::Slot& slot : shared->slots) {
     absl::StatusOr<std::unique_ptr<Lane>> lane = Lane::Make({.device = device.traits,
                                                              .lane_bytes = options.cuda_lane_bytes,
@@ -391,9 +424,14 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
   std::vector<KernelChoice> lone_rows;
   std::copy_if(rows->begin(), rows->end(), std::back_inserter(lone_rows),
                [](const KernelChoice& row) { return row.payloads_max == 1; });
-  shared->lone_costs = std::make_unique<tuning::CostModel>(
-      lone_rows, tuning::CostModel::Assumption{.ns_per_byte = kAssumedNsPerByte,
-                                               .ns_per_payload = kAssumedNsPerBatch});
+  const tuning::CostModel::Assumption assumption = {.ns_per_byte = kAssumedNsPerByte,
+                                                    .ns_per_payload = kAssumedNsPerBatch};
+  shared->lone_costs = std::make_unique<tuning::CostModel>(lone_rows, assumption);
+  absl::StatusOr<std::vector<KernelChoice>> typed_rows =
+      MakeTypedRows(info.name, options, *shared->slots.front().lane);
+  if (!typed_rows.ok()) return typed_rows.status();
+  shared->typed_lone_costs = std::make_unique<tuning::CostModel>(*typed_rows, assumption);
+  shared->typed_rows = *std::move(typed_rows);
   shared->selector =
       std::make_unique<tuning::Selector>(Candidates(), *std::move(rows), options.force_kernel);
   shared->fate = fate;

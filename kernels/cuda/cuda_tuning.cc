@@ -1,14 +1,17 @@
 #include "kernels/cuda/cuda_tuning.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/kernels/registry.h"
 #include "kernels/cuda/lane/lane_layout.h"
 #include "kernels/cuda/lane/precise_sleep.h"
 #include "kernels/cuda/lane/streaming_copy.h"
+#include "kernels/cuda/typed_plan.h"
 #include "kernels/tuning/build_id.h"
 #include "kernels/tuning/tune.h"
 #include "kernels/tuning/tuning_table.h"
@@ -40,7 +43,7 @@ constexpr tuning::TunerOptions kQuiet = {.first_round = 8, .last_round = 24, .ma
 
 // A quarter each of random bytes, letters, two values in turn, and one value; a kernel that is fast
 // on some only shall not win.
-std::vector<uint8_t> SampleBytes(uint64_t bytes) {
+std::vector<uint8_t> RandomBytes(uint64_t bytes) {
   std::vector<uint8_t> sample(bytes);
   uint64_t random = 0x9e3779b97f4a7c15;
   for (uint64_t i = 0; i < bytes; ++i) {
@@ -55,10 +58,25 @@ std::vector<uint8_t> SampleBytes(uint64_t bytes) {
   return sample;
 }
 
+// What a batch takes but for gathering, which is the same for all kernels, and so much of a large
+// batch that its noise would decide.
+absl::StatusOr<uint64_t> MeasureBatchNs(Lane& lane, Batch& batch,
+                                        absl::FunctionRef<absl::Status()> begin) {
+  const uint64_t start = NowNs();
+  if (const absl::Status begun = begin(); !begun.ok()) {
+    if (const absl::Status drained = lane.Drain(); !drained.ok()) return drained;
+    return begun;
+  }
+  HISTOGRAM_RETURN_IF_ERROR(lane.Wait());
+  lane.Finish(batch);
+  const uint64_t took_ns = NowNs() - start;
+  return std::max<uint64_t>(1, took_ns - std::min(took_ns, batch.report.gather_ns));
+}
+
 // Runs batches of a shape on the lane.
 class Meter {
  public:
-  Meter(Lane& lane, uint64_t bytes) : lane_(lane), sample_(SampleBytes(bytes)) {}
+  Meter(Lane& lane, uint64_t bytes) : lane_(lane), sample_(RandomBytes(bytes)) {}
 
   absl::StatusOr<uint64_t> MeasureNs(const CudaKernel& kernel, const Workload& workload) {
     if (NowNs() >= deadline_ns_) return absl::CancelledError("out of time");
@@ -74,23 +92,41 @@ class Meter {
                              .counts = absl::MakeSpan(counts[i])});
     }
     batch.bytes = workload.batch_bytes;
-    const uint64_t start = NowNs();
-    if (const absl::Status begun = lane_.Begin(batch, kernel); !begun.ok()) {
-      if (const absl::Status drained = lane_.Drain(); !drained.ok()) return drained;
-      return begun;
-    }
-    HISTOGRAM_RETURN_IF_ERROR(lane_.Wait());
-    lane_.Finish(batch);
-    // Gathering is the same for all kernels, and so much of a large batch that its noise would
-    // decide.
-    const uint64_t took_ns = NowNs() - start;
-    return std::max<uint64_t>(1, took_ns - std::min(took_ns, batch.report.gather_ns));
+    return MeasureBatchNs(lane_, batch, [&] { return lane_.Begin(batch, kernel); });
   }
 
  private:
   Lane& lane_;
   const std::vector<uint8_t> sample_;
   const uint64_t deadline_ns_ = NowNs() + kTuneNsMax;
+};
+
+// A batch of one payload of f32, spread evenly over the bins.
+class TypedMeter {
+ public:
+  TypedMeter(Lane& lane, uint64_t bytes, const TypedPlan& plan)
+      : lane_(lane), samples_(bytes / sizeof(float)), counts_(CounterCount(plan.plan())) {
+    for (size_t i = 0; i < samples_.size(); ++i) {
+      samples_[i] = static_cast<float>(i * 7919 % kTypedBinsMeasured);
+    }
+    fragment_ = {reinterpret_cast<const uint8_t*>(samples_.data()), bytes};
+    batch_.bytes = bytes;
+    batch_.items.push_back({.fragments = absl::MakeConstSpan(&fragment_, 1),
+                            .bytes = bytes,
+                            .plan = plan.plan(),
+                            .counts = absl::MakeSpan(counts_)});
+  }
+
+  absl::StatusOr<uint64_t> MeasureNs(const std::shared_ptr<const TypedPlan>& plan) {
+    return MeasureBatchNs(lane_, batch_, [&] { return lane_.BeginTyped(batch_, plan); });
+  }
+
+ private:
+  Lane& lane_;
+  std::vector<float> samples_;
+  std::vector<uint64_t> counts_;
+  Fragment fragment_;
+  Batch batch_;
 };
 
 tuning::TuningKey Key(const Device& device, const BackendOptions& options) {
@@ -144,7 +180,7 @@ std::vector<tuning::TuneCell> TuningCells(const BackendOptions& options) {
 double MeasureGatherNsPerByte(Lane& lane) {
   constexpr uint64_t kBytes = 64 * kKiB;
   constexpr int kCopies = 16;
-  const std::vector<uint8_t> sample = SampleBytes(kCopies * kBytes);
+  const std::vector<uint8_t> sample = RandomBytes(kCopies * kBytes);
   const Fragment pinned = lane.PinnedFragments(kBytes, *FindKernel("warp_batch")).front();
   auto* const to = const_cast<uint8_t*>(pinned.data());
   const uint64_t start = NowNs();
@@ -229,6 +265,40 @@ absl::StatusOr<std::vector<KernelChoice>> MakeCudaTable(const std::string& backe
   // For what no cell was measured: behind the measured rows, since theirs have the same limits.
   for (KernelChoice& row : DefaultRows(backend, options)) rows.push_back(std::move(row));
   return Named(std::move(rows), backend);
+}
+
+absl::StatusOr<std::vector<KernelChoice>> MakeTypedRows(const std::string& backend,
+                                                        const BackendOptions& options, Lane& lane) {
+  constexpr uint64_t kMeasuredBytes[] = {64 * kKiB, 1024 * kKiB, 16384 * kKiB};
+  constexpr int kRuns = 5;
+  KernelChoice row = {.backend = backend,
+                      .sample_type = SampleType::kF32,
+                      .bin_count_max = kTypedBinsMeasured,
+                      .payload_bytes_max = options.cuda_lane_bytes,
+                      .payloads_max = 1,
+                      .kernel = std::string(kTypedTableName)};
+  // Injected faults count launches: those of clients, not ours.
+  if (!options.tune || !options.fault_injection.empty()) return std::vector{row};
+  const PreciseSleep precise_sleep;  // as lanes' threads have
+  const auto plan = std::make_shared<const TypedPlan>(
+      *Plan::Make(*Binning::Even(kTypedBinsMeasured, 0.0, kTypedBinsMeasured), SampleType::kF32));
+  std::vector<KernelChoice> rows;
+  for (const uint64_t wanted : kMeasuredBytes) {
+    const uint64_t bytes =
+        std::min(wanted, options.cuda_lane_bytes / sizeof(float) * sizeof(float));
+    if (!rows.empty() && bytes <= rows.back().payload_bytes_max) break;
+    TypedMeter meter(lane, bytes, *plan);
+    row.payload_bytes_max = bytes;
+    row.cost_ns = UINT64_MAX;
+    for (int run = 0; run < kRuns; ++run) {
+      const absl::StatusOr<uint64_t> ns = meter.MeasureNs(plan);
+      if (!ns.ok()) return ns.status();
+      row.cost_ns = std::min(row.cost_ns, *ns);
+    }
+    row.gigabytes_per_second = static_cast<double>(bytes) / static_cast<double>(row.cost_ns);
+    rows.push_back(row);
+  }
+  return rows;
 }
 
 }  // namespace histogram::cuda

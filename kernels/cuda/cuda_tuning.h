@@ -36,6 +36,13 @@ absl::StatusOr<std::vector<KernelChoice>> MakeCudaTable(const std::string& backe
                                                         const BackendOptions& options, Lane& lane,
                                                         std::vector<std::string>& notes);
 
+// The rows of typed samples, which one kernel counts: what lone payloads of f32 in
+// kTypedBinsMeasured even bins took on `lane`, once gathered; a row with a cost of 0 where nothing
+// is to be measured. Takes some milliseconds. REQUIRES: as above.
+inline constexpr uint32_t kTypedBinsMeasured = 2048;
+absl::StatusOr<std::vector<KernelChoice>> MakeTypedRows(const std::string& backend,
+                                                        const BackendOptions& options, Lane& lane);
+
 }  // namespace histogram::cuda
 
 #endif  // HISTOGRAM_KERNELS_CUDA_CUDA_TUNING_H_

@@ -26,7 +26,7 @@ void AddChoices(const Backend& backend, v1::DescribeResponse& out) {
   for (const KernelChoice& choice : backend.choices()) {
     auto* c = out.add_choices();
     c->set_backend(choice.backend);
-    c->set_sample_type(v1::SAMPLE_TYPE_UINT8);
+    c->set_sample_type(static_cast<v1::SampleType>(static_cast<int>(choice.sample_type) + 1));
     c->set_bin_count_max(choice.bin_count_max);
     c->set_payload_bytes_max(choice.payload_bytes_max);
     c->set_payloads_max(choice.payloads_max);

@@ -2,6 +2,7 @@
 #include "kernels/cuda/cuda_backends.h"
 #include "tests/cuda/gpu.h"
 #include "tests/kernels/backend_contract.h"
+#include "tests/kernels/typed_backend_contract.h"
 
 namespace histogram::testing {
 namespace {
@@ -41,6 +42,18 @@ INSTANTIATE_TEST_SUITE_P(
                      }},
         BackendMaker{"forced_shared", [] { return Make(Options(2, 4 << 20, "shared_private")); }},
         BackendMaker{"forced_cub", [] { return Make(Options(2, 4 << 20, "cub_histogram")); }}),
+    BackendMakerName);
+
+INSTANTIATE_TEST_SUITE_P(
+    Cuda, TypedBackendContractTest,
+    ::testing::Values(BackendMaker{"four_lanes", [] { return Make(Options(4, 16 << 20)); }},
+                      BackendMaker{"small_lanes", [] { return Make(Options(1, 1 << 16)); }},
+                      BackendMaker{"tuned",
+                                   [] {
+                                     BackendOptions options = Options(1, 4 << 20);
+                                     options.tune = true;
+                                     return Make(options);
+                                   }}),
     BackendMakerName);
 
 class CudaBackendTest : public ::testing::Test {
@@ -95,6 +108,101 @@ TEST_F(CudaBackendTest, LargeAndSmallPayloadsInOneBatch) {
   const std::unique_ptr<Batch> batch = Run(*backend, fixture.MakeBatch());
   ASSERT_TRUE(batch->status.ok()) << batch->status;
   fixture.ExpectExact();
+}
+
+// A chunk ends within a payload, and payloads end within a chunk.
+TEST_F(CudaBackendTest, TypedSizesAroundEveryBoundary) {
+  const std::unique_ptr<Backend> backend = Make(Options(1, 16 << 20));
+  ASSERT_NE(backend, nullptr);
+  std::mt19937_64 random(20261124);
+  for (const SampleType type : {SampleType::kU16, SampleType::kF32, SampleType::kI64}) {
+    for (const uint64_t boundary :
+         {uint64_t{512} << 10, uint64_t{1} << 20, uint64_t{2} << 20, uint64_t{16} << 20}) {
+      for (const int64_t samples : {-1, 0, 1}) {
+        const uint64_t count = boundary / SampleBytes(type) + samples;
+        if (count * SampleBytes(type) > backend->info().lane_bytes) continue;
+        TypedBatchFixture fixture(MakePlan(Binning::Even(2048, -4.0, 4.0), type));
+        fixture.Add(count, random, 70001);
+        const std::unique_ptr<Batch> batch = Run(*backend, fixture.MakeBatch());
+        ASSERT_TRUE(batch->status.ok()) << batch->status;
+        ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
+      }
+    }
+  }
+}
+
+TEST_F(CudaBackendTest, LargeAndSmallTypedPayloadsInOneBatch) {
+  const std::unique_ptr<Backend> backend = Make(Options(1, 16 << 20));
+  ASSERT_NE(backend, nullptr);
+  std::mt19937_64 random(7);
+  TypedBatchFixture fixture(MakePlan(Binning::Even(1000, -0.1, 0.8), SampleType::kF32));
+  for (int i = 0; i < 50; ++i) fixture.Add(100 + i, random);
+  fixture.Add((5 << 18) + 11, random, 1000);
+  for (int i = 0; i < 50; ++i) fixture.Add(3000 + i, random);
+  fixture.Add(3 << 18, random);
+  const std::unique_ptr<Batch> batch = Run(*backend, fixture.MakeBatch());
+  ASSERT_TRUE(batch->status.ok()) << batch->status;
+  fixture.ExpectExact();
+  EXPECT_GT(batch->report.gather_ns, 0U);
+  EXPECT_GT(batch->report.transfer_ns, 0U);
+}
+
+TEST_F(CudaBackendTest, TypedBatchesThatTheLaneDoesNotHoldAreRefused) {
+  const std::unique_ptr<Backend> backend = Make(Options(1, 1 << 20));
+  ASSERT_NE(backend, nullptr);
+  std::mt19937_64 random(8);
+  const uint32_t bins = 65536;
+  TypedBatchFixture many(MakePlan(Binning::Even(bins, 0.0, 1.0), SampleType::kF32));
+  for (uint64_t i = 0; i <= backend->info().lane_counters / (bins + 3); ++i) many.Add(10, random);
+  EXPECT_EQ(Run(*backend, many.MakeBatch())->status.code(), absl::StatusCode::kInvalidArgument);
+  // Items whose plans differ.
+  TypedBatchFixture one(MakePlan(Binning::Even(10, 0.0, 1.0), SampleType::kF32));
+  TypedBatchFixture other(MakePlan(Binning::Even(10, 0.0, 1.0), SampleType::kF32));
+  one.Add(10, random);
+  other.Add(10, random);
+  std::unique_ptr<Batch> mixed = one.MakeBatch();
+  std::unique_ptr<Batch> rest = other.MakeBatch();
+  mixed->items.push_back(rest->items.front());
+  mixed->bytes += rest->bytes;
+  EXPECT_EQ(Run(*backend, std::move(mixed))->status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Run(*backend, one.MakeBatch())->status, absl::OkStatus());
+  one.ExpectExact();
+  EXPECT_TRUE(backend->up());
+}
+
+// More plans than the cache holds, some of them again and again.
+TEST_F(CudaBackendTest, ManyPlansInTurn) {
+  const std::unique_ptr<Backend> backend = Make(Options(2, 1 << 20));
+  ASSERT_NE(backend, nullptr);
+  std::mt19937_64 random(9);
+  TypedBatchFixture often(MakePlan(Binning::Even(50, -1.0, 1.0), SampleType::kF32));
+  often.Add(100, random);
+  for (int i = 0; i < 60; ++i) {
+    TypedBatchFixture fixture(MakePlan(Binning::Even(65536, -1.0 - i, 1.0), SampleType::kF64));
+    fixture.Add(100, random);
+    for (TypedBatchFixture* each : {&fixture, &often}) {
+      ASSERT_EQ(Run(*backend, each->MakeBatch())->status, absl::OkStatus());
+      ASSERT_NO_FATAL_FAILURE(each->ExpectExact());
+    }
+  }
+}
+
+TEST_F(CudaBackendTest, SaysWhatTypedSamplesTook) {
+  BackendOptions options = Options(1, 16 << 20);
+  options.tune = true;
+  const std::unique_ptr<Backend> backend = Make(options);
+  ASSERT_NE(backend, nullptr);
+  uint64_t previous = 0;
+  for (const KernelChoice& choice : backend->choices()) {
+    if (choice.sample_type != SampleType::kF32) continue;
+    EXPECT_GT(choice.cost_ns, previous) << choice.payload_bytes_max;
+    EXPECT_GT(choice.gigabytes_per_second, 0);
+    std::printf("f32, %llu bytes: %llu ns, %.1f GB/s\n",
+                static_cast<unsigned long long>(choice.payload_bytes_max),
+                static_cast<unsigned long long>(choice.cost_ns), choice.gigabytes_per_second);
+    previous = choice.cost_ns;
+  }
+  EXPECT_GT(previous, 0U);
 }
 
 TEST_F(CudaBackendTest, BatchesBeyondTheLaneAreRefused) {

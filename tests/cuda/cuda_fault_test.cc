@@ -3,7 +3,7 @@
 #include "absl/strings/match.h"
 #include "kernels/cuda/cuda_backends.h"
 #include "tests/cuda/gpu.h"
-#include "tests/kernels/backend_contract.h"
+#include "tests/kernels/typed_backend_contract.h"
 
 namespace histogram::testing {
 namespace {
@@ -14,6 +14,8 @@ class CudaFaultTest : public ::testing::Test {
     HISTOGRAM_SKIP_WITHOUT_GPU();
     fixture_.Add(MakePayload(Distribution::kGauss, 100000), 999);
     large_.Add(MakePayload(Distribution::kUniform, 6 << 20), 99999);
+    std::mt19937_64 random(3);
+    typed_.Add(1 << 18, random, 99999);
   }
 
   void MakeWith(const std::string& faults, uint32_t lanes = 2) {
@@ -28,16 +30,21 @@ class CudaFaultTest : public ::testing::Test {
     backend_ = std::move(backends->front());
   }
 
-  std::future<std::unique_ptr<Batch>> Start(BatchFixture& fixture) {
+  template <typename Fixture>
+  std::future<std::unique_ptr<Batch>> Start(Fixture& fixture) {
     auto promise = std::make_shared<std::promise<std::unique_ptr<Batch>>>();
     backend_->Submit(fixture.MakeBatch(), [promise](std::unique_ptr<Batch> done) {
       promise->set_value(std::move(done));
     });
     return promise->get_future();
   }
-  absl::Status Run(BatchFixture& fixture) { return Start(fixture).get()->status; }
+  template <typename Fixture>
+  absl::Status Run(Fixture& fixture) {
+    return Start(fixture).get()->status;
+  }
 
   BatchFixture fixture_, large_;
+  TypedBatchFixture typed_{MakePlan(Binning::Even(2048, -4.0, 4.0), SampleType::kF32)};
   std::unique_ptr<Backend> backend_;
 };
 
@@ -51,6 +58,32 @@ TEST_F(CudaFaultTest, AFailedLaunchFailsItsBatchOnly) {
   large_.ExpectExact();
   EXPECT_TRUE(Run(fixture_).ok());
   fixture_.ExpectExact();
+}
+
+TEST_F(CudaFaultTest, AFailedLaunchFailsItsTypedBatchOnly) {
+  ASSERT_NO_FATAL_FAILURE(MakeWith("fail-launch=2"));
+  EXPECT_TRUE(Run(typed_).ok());
+  typed_.ExpectExact();
+  EXPECT_EQ(Run(typed_).code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE(backend_->up());
+  EXPECT_TRUE(Run(typed_).ok());
+  typed_.ExpectExact();
+}
+
+TEST_F(CudaFaultTest, APoisonedContextLosesTypedSamples) {
+  ASSERT_NO_FATAL_FAILURE(MakeWith("poison-launch=2"));
+  EXPECT_TRUE(Run(typed_).ok());
+  EXPECT_EQ(Run(typed_).code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(backend_->up());
+  EXPECT_EQ(Run(typed_).code(), absl::StatusCode::kUnavailable);
+}
+
+TEST_F(CudaFaultTest, AHangingTypedBatchComesBackWhenMarkedDown) {
+  ASSERT_NO_FATAL_FAILURE(MakeWith("hang-launch=1", 1));
+  std::future<std::unique_ptr<Batch>> hanging = Start(typed_);
+  EXPECT_EQ(hanging.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  backend_->MarkDown("a batch outlived batch_us_max");
+  EXPECT_EQ(hanging.get()->status.code(), absl::StatusCode::kUnavailable);
 }
 
 TEST_F(CudaFaultTest, APoisonedContextTakesTheBackendDown) {

@@ -9,6 +9,7 @@
 #include "kernels/cpu/cpu_info.h"
 #include "kernels/cpu/registry.h"
 #include "tests/kernels/backend_contract.h"
+#include "tests/kernels/typed_backend_contract.h"
 
 namespace histogram::testing {
 namespace {
@@ -27,6 +28,11 @@ INSTANTIATE_TEST_SUITE_P(
                       BackendMaker{"forced",
                                    [] { return Make({.lanes = 2, .force_kernel = "tables8"}); }}),
     BackendMakerName);
+
+INSTANTIATE_TEST_SUITE_P(Cpu, TypedBackendContractTest,
+                         ::testing::Values(BackendMaker{"two_lanes",
+                                                        [] { return Make({.lanes = 2}); }}),
+                         BackendMakerName);
 
 TEST(CpuBackendTest, HasNoLimitOfItsOwn) {
   const std::unique_ptr<Backend> backend = Make({.lanes = 3});

@@ -17,6 +17,7 @@
 #include <type_traits>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "kernels/cuda/kernels/kernel.h"
 #include "kernels/plan_data.h"
 
@@ -160,6 +161,11 @@ struct TypedLaunch {
   const DeviceTraits* device = nullptr;
   cudaStream_t stream = nullptr;
 };
+
+// What reports call the kernel.
+inline constexpr absl::string_view kTypedTableName = "typed_table";
+inline constexpr absl::string_view kTypedTableSummary =
+    "typed samples, into a table of the bins in shared memory";
 
 // Queues the count on launch.stream. REQUIRES: C is the type in which launch.type is compared.
 // Defined for float, double, uint32_t and uint64_t.

@@ -65,9 +65,11 @@ absl::Status Lane::Allocate() {
     if (status.ok()) member = *std::move(made);
     return status;
   };
-  const uint64_t input_bytes = options_.lane_bytes + OverheadBytesMax(options_);
+  const uint64_t input_bytes =
+      options_.lane_bytes + OverheadBytesMax(options_) + TableBytesMax(kLaneCounters);
   const uint64_t pieces_max = PiecesMax(options_.lane_bytes, options_.lane_payloads);
-  const uint64_t rows_bytes = pieces_max * kRowBytes;
+  const uint64_t rows_bytes =
+      std::max(pieces_max * kRowBytes, uint64_t{kLaneCounters} * sizeof(uint64_t));
   const auto lane_bytes = static_cast<uint32_t>(options_.lane_bytes);
   HISTOGRAM_RETURN_IF_ERROR(take(MakeStream(), stream_));
   HISTOGRAM_RETURN_IF_ERROR(take(MakeStream(), copy_stream_));
@@ -157,20 +159,23 @@ bool Lane::FlagIsSet() const {
   return flag.load(std::memory_order_acquire) == sequence_;
 }
 
+// Whether asking for the event's outcome does not wait.
+bool Lane::EventIsDue() const { return cudaEventQuery(done_.get()) != cudaErrorNotReady; }
+
 absl::Status Lane::Wait() {
   const NvtxRange range("wait");
-  if (!rows_on_device_) {
-    const uint64_t spin_until = launched_ns_ + uint64_t{options_.spin_us_max} * 1000;
-    do {
-      for (int i = 0; i < 16; ++i) {
-        if (FlagIsSet()) {
-          finished_ns_ = NowNs();
-          return absl::OkStatus();
-        }
-        Relax();
+  const uint64_t spin_until = launched_ns_ + uint64_t{options_.spin_us_max} * 1000;
+  bool due = false;
+  do {
+    due = rows_on_device_ && EventIsDue();
+    for (int i = 0; i < 16 && !due; ++i) {
+      if (!rows_on_device_ && FlagIsSet()) {
+        finished_ns_ = NowNs();
+        return absl::OkStatus();
       }
-    } while (NowNs() < spin_until);
-  }
+      Relax();
+    }
+  } while (!due && NowNs() < spin_until);
   const absl::Status status = WaitForEvent();
   finished_ns_ = NowNs();
   return status;
@@ -198,8 +203,7 @@ absl::Status Lane::WaitForEvent() {
   return absl::OkStatus();
 }
 
-void Lane::Finish(Batch& batch) {
-  const NvtxRange range("sum");
+void Lane::SumRows(const Batch& batch) const {
   uint32_t last_item = ~0U;
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const Piece& piece = pieces_[i];
@@ -212,7 +216,16 @@ void Lane::Finish(Batch& batch) {
       for (uint32_t value = 0; value < kByteValues; ++value) counts[value] += row[value];
     }
   }
-  batch.report.kernel = std::string(kernel_->name());
+}
+
+void Lane::Finish(Batch& batch) {
+  const NvtxRange range("sum");
+  if (typed_ != nullptr) {
+    CopyTypedRows(batch);
+  } else {
+    SumRows(batch);
+  }
+  batch.report.kernel = std::string(typed_ != nullptr ? kTypedTableName : kernel_->name());
   batch.report.payloads = static_cast<uint32_t>(batch.items.size());
   batch.report.gather_ns = gather_ns_;
   batch.report.transfer_ns = 0;

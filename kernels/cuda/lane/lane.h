@@ -8,7 +8,8 @@
 // Up to kMappedBytesMax the kernels made for that read the pinned memory in place, as a graph
 // launch. For other kernels and larger batches the batch is cut into chunks that are gathered,
 // copied and counted in overlap. Payloads are cut into pieces with a row of u32 each, which Finish
-// sums in u64.
+// sums in u64. Typed samples are always copied, with the tables of their plan in front of them, and
+// counted into a row of u64 for each payload.
 //
 // Used by one thread at a time, except info-like const methods. Sizes in bytes.
 #ifndef HISTOGRAM_KERNELS_CUDA_LANE_LANE_H_
@@ -25,6 +26,7 @@
 #include "kernels/cuda/device/resources.h"
 #include "kernels/cuda/kernels/kernel.h"
 #include "kernels/cuda/lane/lane_plan.h"
+#include "kernels/cuda/typed_plan.h"
 
 namespace histogram::cuda {
 
@@ -40,6 +42,8 @@ struct LaneOptions {
 inline constexpr uint64_t kMappedBytesMax = uint64_t{1} << 20;
 // Lone payloads up to this size have a kernel of their own.
 inline constexpr uint32_t kLoneBytesMax = uint32_t{64} << 10;
+// Counters of a batch of typed samples: those of all its payloads.
+inline constexpr uint32_t kLaneCounters = uint32_t{1} << 19;
 
 class Lane {
  public:
@@ -52,6 +56,9 @@ class Lane {
   // Executes the batch with that kernel. REQUIRES: the batch is not empty and within the lane's
   // limits.
   absl::Status Begin(const Batch& batch, const CudaKernel& kernel);
+  // The same for typed samples. REQUIRES: `plan` is that of every item; together they need at most
+  // kLaneCounters.
+  absl::Status BeginTyped(const Batch& batch, std::shared_ptr<const TypedPlan> plan);
   // UNAVAILABLE: the context is lost, and with it this lane (call Abandon).
   absl::Status Wait();
   // Waits for whatever a Begin that failed has queued. UNAVAILABLE as above.
@@ -91,16 +98,23 @@ class Lane {
   absl::Status Allocate();
   absl::Status Record();
   absl::Status RecordRung(const Launch& launch, uint32_t limit, Recorded& recorded);
+  absl::Status StartBatch(const Batch& batch);
   void ChooseMode(const Batch& batch, const CudaKernel& kernel);
-  void Plan(const Batch& batch);
+  void Layout(const Batch& batch, uint64_t begin);
   Chunk WriteChunk(uint32_t first_piece, uint32_t piece_count, uint64_t begin);
   uint64_t Gather(const Batch& batch, const Chunk& chunk);
   void CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to);
   absl::Status BeginMapped(const Batch& batch);
   absl::Status BeginCopied(const Batch& batch);
+  absl::Status CopyChunk(const Batch& batch, size_t index);
+  absl::Status CopyRowsBack(uint64_t bytes);
+  absl::Status EnqueueTypedChunk(const Chunk& chunk, const AnyTypedBins& bins);
+  void SumRows(const Batch& batch) const;
+  void CopyTypedRows(const Batch& batch) const;
   Launch MakeLaunch(const Chunk& chunk, bool mapped);
   absl::Status InjectFault();
   bool FlagIsSet() const;
+  bool EventIsDue() const;
   absl::Status WaitForEvent();
 
   const LaneOptions options_;
@@ -111,7 +125,8 @@ class Lane {
   std::vector<Recorded> recorded_;
 
   // Of the batch that is executing.
-  const CudaKernel* kernel_ = nullptr;
+  const CudaKernel* kernel_ = nullptr;      // of bytes
+  std::shared_ptr<const TypedPlan> typed_;  // of typed samples
   bool rows_on_device_ = false;  // the kernel cannot write mapped memory: copy rows, no flag
   bool mapped_ = false;          // read in place, by a graph of `ladder_`
   const Recorded* ladder_ = nullptr;

@@ -20,7 +20,7 @@ std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes, const CudaKe
   batch.bytes = payload_bytes;
   batch.items.push_back({.fragments = {}, .bytes = payload_bytes});
   ChooseMode(batch, kernel);
-  Plan(batch);
+  Layout(batch, 0);
   std::vector<Fragment> fragments;
   for (const Chunk& chunk : chunks_) {
     const auto* const descriptors =
@@ -34,6 +34,7 @@ std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes, const CudaKe
 
 void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
   kernel_ = &kernel;
+  typed_ = nullptr;
   const bool fits = kernel.ladder() == Ladder::kByBytes
                         ? batch.bytes <= kLoneBytesMax && batch.items.size() == 1
                         : batch.bytes <= kMappedBytesMax;
@@ -44,11 +45,10 @@ void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
   rows_on_device_ = !kernel.has_flag();
 }
 
-// Cuts the batch and writes each chunk's header and descriptors.
-void Lane::Plan(const Batch& batch) {
+// Cuts the batch and writes each chunk's header and descriptors, from `begin` in the pinned input.
+void Lane::Layout(const Batch& batch, uint64_t begin) {
   CutBatch(batch.items, batch.bytes, mapped_, pieces_, chunk_pieces_);
   chunks_.clear();
-  uint64_t begin = 0;
   for (size_t i = 0; i < chunk_pieces_.size(); ++i) {
     const uint32_t first = chunk_pieces_[i];
     const auto all = static_cast<uint32_t>(pieces_.size());
@@ -73,7 +73,7 @@ Lane::Chunk Lane::WriteChunk(uint32_t first_piece, uint32_t piece_count, uint64_
     at += AlignUp(bytes, kPieceAlignment);
   }
   chunk.units = AssignUnits(absl::MakeSpan(descriptors, chunk.piece_count),
-                            kernel_->payload_overhead_units());
+                            kernel_ == nullptr ? 0 : kernel_->payload_overhead_units());
   *header = {.payload_count = chunk.piece_count,
              .units = chunk.units,
              .flag_value = sequence_,
@@ -117,7 +117,7 @@ uint64_t Lane::Gather(const Batch& batch, const Chunk& chunk) {
   return NowNs() - start;
 }
 
-absl::Status Lane::Begin(const Batch& batch, const CudaKernel& kernel) {
+absl::Status Lane::StartBatch(const Batch& batch) {
   if (batch.items.empty() || batch.items.size() > options_.lane_payloads ||
       batch.bytes > options_.lane_bytes) {
     return absl::InvalidArgumentError("the batch is empty or larger than the lane");
@@ -126,8 +126,13 @@ absl::Status Lane::Begin(const Batch& batch, const CudaKernel& kernel) {
   gather_ns_ = 0;
   done_recorded_ = false;
   if (++sequence_ == 0) sequence_ = 1;  // 0 is what the flag holds at first
+  return absl::OkStatus();
+}
+
+absl::Status Lane::Begin(const Batch& batch, const CudaKernel& kernel) {
+  HISTOGRAM_RETURN_IF_ERROR(StartBatch(batch));
   ChooseMode(batch, kernel);
-  Plan(batch);
+  Layout(batch, 0);
   const absl::Status status = mapped_ ? BeginMapped(batch) : BeginCopied(batch);
   launched_ns_ = NowNs();
   return status;
@@ -145,28 +150,38 @@ absl::Status Lane::BeginMapped(const Batch& batch) {
   return ToStatus(cudaGraphLaunch(rung->graph.get(), stream_.get()), "cudaGraphLaunch");
 }
 
+// Gathers a chunk, with what lies in front of the first one, and queues its copy, for which
+// everything that is queued on the stream from now on waits.
+absl::Status Lane::CopyChunk(const Batch& batch, size_t index) {
+  const Chunk& chunk = chunks_[index];
+  const bool is_last = index + 1 == chunks_.size();
+  gather_ns_ += Gather(batch, chunk);
+  const NvtxRange range("launch");
+  const uint64_t begin = index == 0 ? 0 : chunk.begin;
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(device_input_.get(begin), input_.host(begin),
+                                                 chunk.begin + chunk.bytes - begin,
+                                                 cudaMemcpyHostToDevice, copy_stream_.get()));
+  cudaEvent_t copied = is_last ? copied_.get() : chunk_copied_.get();
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(copied, copy_stream_.get()));
+  return ToStatus(cudaStreamWaitEvent(stream_.get(), copied, 0), "cudaStreamWaitEvent");
+}
+
+absl::Status Lane::CopyRowsBack(uint64_t bytes) {
+  return ToStatus(cudaMemcpyAsync(rows_.host(), device_rows_.get(), bytes, cudaMemcpyDeviceToHost,
+                                  stream_.get()),
+                  "cudaMemcpyAsync");
+}
+
 absl::Status Lane::BeginCopied(const Batch& batch) {
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
   for (size_t i = 0; i < chunks_.size(); ++i) {
-    const Chunk& chunk = chunks_[i];
+    HISTOGRAM_RETURN_IF_ERROR(CopyChunk(batch, i));
+    Launch launch = MakeLaunch(chunks_[i], /*mapped=*/false);
     const bool is_last = i + 1 == chunks_.size();
-    gather_ns_ += Gather(batch, chunk);
-    const NvtxRange range("launch");
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(device_input_.get(chunk.begin),
-                                                   input_.host(chunk.begin), chunk.bytes,
-                                                   cudaMemcpyHostToDevice, copy_stream_.get()));
-    cudaEvent_t copied = is_last ? copied_.get() : chunk_copied_.get();
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(copied, copy_stream_.get()));
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaStreamWaitEvent(stream_.get(), copied, 0));
-    Launch launch = MakeLaunch(chunk, /*mapped=*/false);
     if (is_last && !rows_on_device_) launch.flag = control_.device<uint32_t>(kFlagAt);
     HISTOGRAM_RETURN_IF_ERROR(kernel_->Enqueue(launch));
   }
-  if (rows_on_device_) {
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(rows_.host(), device_rows_.get(),
-                                                   pieces_.size() * kRowBytes,
-                                                   cudaMemcpyDeviceToHost, stream_.get()));
-  }
+  if (rows_on_device_) HISTOGRAM_RETURN_IF_ERROR(CopyRowsBack(pieces_.size() * kRowBytes));
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
   done_recorded_ = true;
   return absl::OkStatus();
