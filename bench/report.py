@@ -61,7 +61,7 @@ class Rows:
     def __init__(self, result):
         self.by = {}
         for r in result["rows"]:
-            key = (r["api"], r["transport"], r["payload_bytes"], r["connections"])
+            key = (r["api"], r["transport"], r["payload_bytes"], r["connections"], r.get("float_bins", 0))
             self.by.setdefault(key, {})[r["server"], r["backend"]] = r
 
     def pairs(self, one, other):
@@ -76,10 +76,11 @@ def ratio(one, other):
 
 
 def name_of(key):
-    api, transport, payload, connections = key
+    api, transport, payload, connections, float_bins = key
     method = {"compute": "Compute", "compute_many": "ComputeMany", "accumulate": "Accumulate"}[api]
     where = "" if transport == "tcp" else f" over {transport}"
-    return f"{method} {human(payload)} x{connections}{where}"
+    what = f" of f32 into {float_bins:,} bins" if float_bins else ""
+    return f"{method} {human(payload)}{what} x{connections}{where}"
 
 
 def node_choice():
@@ -88,7 +89,7 @@ def node_choice():
     pairs = list(Rows(service).pairs(("ours", "cuda"), ("ours", "cpu")))
     lines = []
     for key, cuda, cpu in sorted(pairs, key=lambda pair: pair[0]):
-        if key[:2] == ("compute", "tcp") and key[2] >= 4 * KIB and key[3] in (1, 8):
+        if key[:2] == ("compute", "tcp") and key[2] >= 4 * KIB and key[3] in (1, 8) and not key[4]:
             lines.append([f"over gRPC, {human(key[2])} a call, {key[3]} connection{'s' if key[3] > 1 else ''}",
                           f"{figure(cpu['gbps'])} GB/s", f"{figure(cuda['gbps'])} GB/s", f"{ratio(cuda, cpu):.2f}",
                           f"{cpu['server_cpu_seconds_per_gb']:.2f}, {cuda['server_cpu_seconds_per_gb']:.2f}"])

@@ -6,7 +6,7 @@ like), ours with each backend; and, in a few rounds only, since they are only dr
 callbacks ("stock gRPC"), raw TCP (the ceiling) and Python peers. What each of them is: sinks.h, raw_tcp.cc,
 peer_server.py. In each round of a row all servers take a turn, each round beginning with another one. Rows
 and rounds are fixed before the first one and written into the file with the command; a run replaces its whole
-file. Every reply is verified, except the null sink's, which has no right answer.
+file. Every reply is verified, except the null sink's, and any sink's to f32, which have no right answer.
 
   bench/service/run.py --backends cpu --output service.json            all rows, eight minutes
   bench/service/run.py --backends cpu --suite short --rounds 5         a glance
@@ -54,7 +54,10 @@ def load_command(binaries, server, row, seconds, warm_up, rate, certificate):
     command = [binaries / "histogram-client", "bench", "--server", server.addresses[row.transport], "--api",
                row.api.replace("_", "-"), "--payload-bytes", row.payload, "--connections", row.connections,
                "--in-flight", row.in_flight, "--duration", seconds, "--warm-up", warm_up, "--format", "json"]
-    if server.name.startswith("null"):
+    if row.float_bins:
+        command += ["--float-bins", row.float_bins]
+    # A sink knows no spec: the touch sinks answer with the counts of bytes, after reading each.
+    if server.name.startswith("null") or (row.float_bins and "sink" in server.name):
         command += ["--no-verify"]
     if row.transport == "tls":
         command += ["--tls", "--tls-ca", certificate[0], "--tls-server-name", "localhost"]
@@ -138,7 +141,8 @@ class Benchmark:
         per_gigabyte = lambda seconds: round(seconds / gigabytes, 4) if gigabytes else None
         result = {
             "row": row.name, "server": server.name, "backend": server.backend, "api": row.api,
-            "transport": row.transport, "payload_bytes": row.payload, "connections": row.connections,
+            "transport": row.transport, "payload_bytes": row.payload, "float_bins": row.float_bins,
+            "connections": row.connections,
             "in_flight": row.in_flight, "requests_per_second": round(median(mine), 1),
             "lowest": round(min(mine), 1), "highest": round(max(mine), 1), "rounds": [round(x, 1) for x in mine],
             "gbps": round(median(mine) * row.payload / 1e9, 4),
