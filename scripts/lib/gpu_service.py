@@ -12,6 +12,8 @@ import tempfile
 import time
 import urllib.request
 
+from gpu_typed_service import run_typed
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REQUESTS = 10000
 
@@ -263,6 +265,7 @@ def run_service(check, binaries, descriptor, gpus):
             with Server(binaries, "--backend", "auto", "--fault-injection", fault) as server:
                 Caller(messages, server.port, 7).unary(20, "cpu")
     run_placements(check, binaries, messages)
+    run_typed(check, lambda *flags: Server(binaries, *flags), messages)
     run_several_gpus(check, binaries, messages, gpus)
 
 

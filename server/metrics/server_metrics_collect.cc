@@ -313,15 +313,17 @@ void ServerMetrics::CollectDispatch(Writer& writer, const Batcher::Snapshot& sna
       MetricType::Gauge);
   for (const auto& backend : backends_) {
     const std::string& name = backend->description.name;
-    std::set<std::array<uint64_t, 3>> seen;  // of rows with the same limits the first is used
+    std::set<std::array<uint64_t, 4>> seen;  // of rows with the same limits the first is used
     for (const KernelChoice& choice : backend->description.choices) {
       if (seen.size() == kChoicesMax) break;
-      if (!seen.insert({choice.bin_count_max, choice.payload_bytes_max, choice.payloads_max})
+      const auto type = static_cast<uint64_t>(choice.sample_type);
+      if (!seen.insert({type, choice.bin_count_max, choice.payload_bytes_max, choice.payloads_max})
                .second) {
         continue;
       }
       writer.Gauge({{"backend", name},
                     {"kernel", choice.kernel},
+                    {"sample_type", std::string(NameOf(choice.sample_type))},
                     {"bin_count_max", std::to_string(choice.bin_count_max)},
                     {"payload_bytes_max", LimitText(choice.payload_bytes_max, UINT64_MAX)},
                     {"payloads_max", LimitText(choice.payloads_max, UINT32_MAX)}},

@@ -13,6 +13,7 @@
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/http_health.h"
 #include "client/cli/render/export.h"
+#include "client/cli/render/report.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {
@@ -112,10 +113,11 @@ Rows KernelRows(const v1::DescribeResponse& description) {
 }
 
 Rows ChoiceRows(const v1::DescribeResponse& description) {
-  Rows rows = {{"backend", "bins up to", "payloads up to", "bytes up to", "kernel", "speed"}};
+  Rows rows = {
+      {"backend", "samples", "bins up to", "payloads up to", "bytes up to", "kernel", "speed"}};
   for (const auto& choice : description.choices()) {
     const bool all_bins = choice.bin_count_max() >= description.limits().bin_count_max();
-    rows.push_back({SafeText(choice.backend()),
+    rows.push_back({SafeText(choice.backend()), TypeName(choice.sample_type()),
                     all_bins ? kAny : UpTo(choice.bin_count_max(), FormatCount),
                     UpTo(choice.payloads_max(), FormatCount),
                     UpTo(choice.payload_bytes_max(), FormatBytes), SafeText(choice.kernel()),
@@ -123,8 +125,8 @@ Rows ChoiceRows(const v1::DescribeResponse& description) {
                         ? absl::StrFormat("%.3g GB/s", choice.gigabytes_per_second())
                         : "not measured"});
   }
+  DropUnlimited(rows, 3);
   DropUnlimited(rows, 2);
-  DropUnlimited(rows, 1);
   return rows;
 }
 
@@ -159,7 +161,8 @@ std::string RenderDescription(const v1::DescribeResponse& description, const Ter
   section(absl::StrCat("Where a single payload is counted",
                        objective.empty() ? "" : " (chosen for " + objective + ")"),
           PlacementRows(description));
-  section("Kernels count byte values; the server adds these up to bins", KernelRows(description));
+  section("Kernels of 256 counters count byte values, which the server adds up to bins",
+          KernelRows(description));
   section("The kernel that counts a batch", ChoiceRows(description));
   section("", LimitRows(description.limits()));
   return text;

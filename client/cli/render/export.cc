@@ -122,6 +122,7 @@ Json DescriptionToJson(const v1::DescribeResponse& description) {
   json["choices"] = Json::array();
   for (const auto& choice : description.choices()) {
     json["choices"].push_back({{"backend", SafeText(choice.backend())},
+                               {"sample_type", TypeName(choice.sample_type())},
                                {"bin_count_max", choice.bin_count_max()},
                                {"payload_bytes_max", choice.payload_bytes_max()},
                                {"payloads_max", choice.payloads_max()},

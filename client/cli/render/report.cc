@@ -40,7 +40,11 @@ SampleType TypeOf(const v1::Spec& spec) {
   return static_cast<SampleType>(std::max(static_cast<int>(spec.sample_type()) - 1, 0));
 }
 
-std::string TypeName(const v1::Spec& spec) { return std::string(NameOf(TypeOf(spec))); }
+std::string TypeName(v1::SampleType type) {
+  if (!v1::SampleType_IsValid(type)) return absl::StrCat(static_cast<int>(type));
+  return std::string(NameOf(static_cast<SampleType>(std::max(static_cast<int>(type) - 1, 0))));
+}
+std::string TypeName(const v1::Spec& spec) { return TypeName(spec.sample_type()); }
 
 std::string SamplesNoun(const v1::Spec& spec) {
   return HoldsBytes(spec) ? "bytes" : absl::StrCat(TypeName(spec), " samples");

@@ -32,7 +32,8 @@ std::string BinningKind(const v1::Spec& spec);
 
 // Of spec.sample_type.
 SampleType TypeOf(const v1::Spec& spec);
-// "u8", "i8" ... "f64".
+// "u8", "i8" ... "f64"; the number of a type that this client does not know.
+std::string TypeName(v1::SampleType type);
 std::string TypeName(const v1::Spec& spec);
 // "bytes", or "f32 samples".
 std::string SamplesNoun(const v1::Spec& spec);

@@ -1,0 +1,186 @@
+"""Typed samples through the service on this machine's GPU, beside numpy, for scripts/gpu-check."""
+import concurrent.futures
+import re
+
+TYPES = ("u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64")
+RANGES = ((1, 0.0, 1.0), (10, 0.1, 0.8), (2048, -4.0, 4.0), (1000, -3.7, 500.25), (65536, -3.0, 70000.0))
+ITEM_BYTES = (1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8)
+
+
+class TypedCaller:
+    """Calls one server with typed payloads, half of whose samples lie on edges or beside them."""
+
+    def __init__(self, messages, port, seed):
+        import grpc
+        import numpy
+        self.numpy, self.messages = numpy, messages
+        self.random = numpy.random.default_rng(seed)
+        options = [("grpc.max_send_message_length", 80 << 20), ("grpc.max_receive_message_length", 80 << 20)]
+        self.channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=options)
+        service = "/histogram.v1.HistogramService/"
+        self.compute = self.channel.unary_unary(
+            service + "Compute", request_serializer=lambda m: m.SerializeToString(),
+            response_deserializer=messages("ComputeResponse").FromString)
+        self.compute_many = self.channel.stream_stream(
+            service + "ComputeMany", request_serializer=lambda m: m.SerializeToString(),
+            response_deserializer=messages("ComputeManyResponse").FromString)
+
+    def edges(self, kind, spec):
+        """Of a random binning, which is written into the spec."""
+        numpy = self.numpy
+        if self.random.integers(3) > 0:
+            bins, lower, upper = RANGES[self.random.integers(len(RANGES))]
+            even = spec.binning.even
+            even.bin_count, even.lower, even.upper = bins, lower, upper
+            return numpy.linspace(lower, upper, bins + 1)
+        edges = numpy.unique(self.random.normal(0, 50, int(self.random.integers(2, 400))))
+        spec.binning.edges.edges.extend(edges)
+        return edges
+
+    def samples(self, kind, edges, count):
+        """(the bytes to send, the values as numbers that numpy bins exactly)."""
+        numpy = self.numpy
+        values = numpy.concatenate([
+            self.random.choice(edges, count // 2),
+            self.random.uniform(edges[0] - 1, edges[-1] + 1, count - count // 2)])
+        if kind in ("f16", "bf16", "f32", "f64"):
+            special = self.random.integers(0, max(1, count), min(count, 7))
+            values[special] = self.random.choice([numpy.nan, numpy.inf, -numpy.inf, -0.0], len(special))
+        if kind == "bf16":
+            bits = values.astype(numpy.float32).view(numpy.uint32) >> 16
+            raw = bits.astype(numpy.uint16)
+            return raw.tobytes(), (bits << 16).astype(numpy.uint32).view(numpy.float32)
+        dtype = {"f": "float", "u": "uint", "i": "int"}[kind[0]] + kind[1:]
+        if kind[0] in "ui":
+            limits = numpy.iinfo(dtype)
+            values = numpy.clip(numpy.floor(values), max(limits.min, -2.0**50), min(limits.max, 2.0**50))
+        with numpy.errstate(over="ignore"):
+            raw = values.astype(dtype)
+        return raw.tobytes(), raw
+
+    def make(self, kind, payload_bytes):
+        number = TYPES.index(kind)
+        request = self.messages("ComputeRequest")()
+        request.spec.sample_type = number + 1
+        edges = self.edges(kind, request.spec)
+        request.payload, values = self.samples(kind, edges, payload_bytes // ITEM_BYTES[number])
+        return request, self.expected(values, edges)
+
+    def expected(self, values, edges):
+        numpy = self.numpy
+        counts = numpy.histogram(values, edges)[0]
+        nan = numpy.count_nonzero(numpy.isnan(values)) if values.dtype.kind == "f" else 0
+        below, above = numpy.count_nonzero(values < edges[0]), numpy.count_nonzero(values > edges[-1])
+        return counts, below, above, nan
+
+    def verify(self, request, response, expected, backends):
+        h = response.histogram
+        counts, *outside = expected
+        kind = TYPES[request.spec.sample_type - 1]
+        if not self.numpy.array_equal(self.numpy.array(h.counts, dtype=self.numpy.int64), counts):
+            raise AssertionError(f"wrong counts of {kind}, {len(counts)} bins, {len(request.payload)} bytes, "
+                                 f"by {response.receipt.kernel}")
+        if [h.below, h.above, h.nan] != outside:
+            raise AssertionError(f"{kind}: below, above, NaN are {h.below}, {h.above}, {h.nan}; they must be {outside}")
+        if response.receipt.backend not in backends:
+            raise AssertionError(f"a receipt of '{response.receipt.backend}'; it must be one of {sorted(backends)}")
+        return response.receipt
+
+    def size(self):
+        """Up to 4 MiB, most far below."""
+        return int(2 ** self.random.uniform(3, 22 if self.random.integers(8) == 0 else 16))
+
+    def unary(self, count, backends):
+        receipts = []
+        for i in range(count):
+            # u8 with a binning is counted as bytes.
+            request, expected = self.make(TYPES[i % len(TYPES)], self.size())
+            receipts.append(self.verify(request, self.compute(request, timeout=60), expected, backends))
+        return receipts
+
+    def streamed(self, count, backends):
+        cases = [self.make(TYPES[i % len(TYPES)], self.size()) for i in range(count)]
+        many = self.messages("ComputeManyRequest")
+        seen = set()
+        answers = self.compute_many((many(request_id=i, request=case[0]) for i, case in enumerate(cases)), timeout=120)
+        for answer in answers:
+            if answer.HasField("error"):
+                raise AssertionError(f"{answer.error.reason}: {answer.error.message}")
+            self.verify(cases[answer.request_id][0], answer.response, cases[answer.request_id][1], backends)
+            seen.add(answer.request_id)
+        if len(seen) != count:
+            raise AssertionError(f"{len(seen)} answers to {count} requests")
+
+
+def call_all(messages, port, backends, callers=4, each=120):
+    def work(seed):
+        caller = TypedCaller(messages, port, seed)
+        receipts = caller.unary(each // 2, backends)
+        caller.streamed(each - each // 2, backends)
+        return {(receipt.backend, receipt.kernel) for receipt in receipts}
+
+    with concurrent.futures.ThreadPoolExecutor(callers) as executor:
+        return set().union(*executor.map(work, range(callers)))
+
+
+def refused(caller, spec_of):
+    """The message of the error that a request with this spec gets."""
+    import grpc
+    request = caller.messages("ComputeRequest")(payload=bytes(4096))
+    spec_of(request.spec)
+    try:
+        caller.compute(request, timeout=20)
+    except grpc.RpcError as error:
+        assert error.code() == grpc.StatusCode.INVALID_ARGUMENT, error
+        return error.details()
+    raise AssertionError("the request was answered")
+
+
+def run_typed(check, server_of, messages):
+    """Everything; `check` collects the outcomes, `server_of` starts a server with flags."""
+    with check.test("service: typed samples on cuda:0"):
+        with server_of("--backend", "cuda", "--require-backend", "cuda", "--verify-fraction", "0.1") as server:
+            used = call_all(messages, server.port, {"cuda:0"})
+            assert ("cuda:0", "typed_table") in used, used
+            assert re.search(r"histsvc_integrity_failures_total 0", server.metrics()), "wrong counts were held back"
+        assert server.exit_code == 0, f"exit code {server.exit_code}: {server.output()}"
+    with check.test("service: cuda alone refuses rows by name"):
+        with server_of("--backend", "cuda") as server:
+            caller = TypedCaller(messages, server.port, 1)
+
+            def rows(spec):
+                spec.sample_type = TYPES.index("f32") + 1
+                spec.binning.even.bin_count, spec.binning.even.lower, spec.binning.even.upper = 10, 0, 1
+                spec.rows.windows.samples = 64
+
+            def range_of_data(spec):
+                spec.sample_type = TYPES.index("f32") + 1
+                spec.binning.even.bin_count, spec.binning.even.range_of_data = 10, True
+
+            assert "spec.rows" in refused(caller, rows)
+            assert "range_of_data" in refused(caller, range_of_data)
+            caller.unary(12, {"cuda:0"})
+    with check.test("service: typed samples with auto"):
+        with server_of("--backend", "auto") as server:
+            used = call_all(messages, server.port, {"cpu", "cuda:0"})
+            print(f"  counted by {sorted(used)}", flush=True)
+    with check.test("service: a GPU that is lost with typed samples is covered by the cpu"):
+        with server_of("--backend", "auto", "--fault-injection", "poison-launch=1") as server:
+            lose_with_floats(messages, server)
+
+
+def lose_with_floats(messages, server):
+    """Large payloads of f32 from a few callers until one went to the GPU, which is lost then."""
+    def work(seed):
+        caller = TypedCaller(messages, server.port, seed)
+        request, expected = caller.make("f32", 8 << 20)
+        for _ in range(150):
+            caller.verify(request, caller.compute(request, timeout=60), expected, {"cpu", "cuda:0"})
+            if re.search(r'histsvc_backend_up\{[^}]*cuda:0[^}]*\} 0', server.metrics()):
+                break
+
+    with concurrent.futures.ThreadPoolExecutor(4) as executor:
+        for done in [executor.submit(work, seed) for seed in range(4)]:
+            done.result()
+    assert re.search(r'histsvc_backend_up\{[^}]*cuda:0[^}]*\} 0', server.metrics()), "cuda:0 still counts as up"
+    assert re.search(r'histsvc_fallback_total\{[^}]*cuda:0[^}]*\} [1-9]', server.metrics()), "no fallback is counted"
