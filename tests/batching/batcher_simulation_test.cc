@@ -83,8 +83,8 @@ class World {
   void OnAdmitted(SimulatedJob& job) {
     EXPECT_TRUE(live_.contains(job.number()));
     EXPECT_FALSE(job.admitted) << "admitted twice";
-    EXPECT_GT(job.number(), last_admitted_) << "not first come, first served";
-    last_admitted_ = job.number();
+    EXPECT_GT(job.number(), last_admitted_[job.caller]) << "not first come, first served";
+    last_admitted_[job.caller] = job.number();
     job.admitted = true;
     job.waiting = false;
     ArriveFromCallback();
@@ -185,6 +185,7 @@ class World {
     if (Chance(3)) job->cancelled = true;
     payloads_.push_back(job->payload());
     const bool waits = Chance(40);
+    const Caller caller = Look(job->caller);
     const Batcher::Snapshot before = batcher_->snapshot();
     const uint64_t charge = job->charge_bytes;
 
@@ -195,7 +196,7 @@ class World {
         batcher_->Enqueue(job, waits ? Batcher::WhenFull::kWait : Batcher::WhenFull::kRefuse);
     if (!outcome.ok()) {
       EXPECT_EQ(live_.erase(number), 1u) << "done, although it was refused";
-      CheckRefusal(outcome.status(), charge, before, waits);
+      CheckRefusal(outcome.status(), charge, before, caller, waits);
       return;
     }
     owned.release();  // NOLINT(bugprone-unused-return-value): it deletes itself
@@ -206,7 +207,7 @@ class World {
       return;
     }
     if (*outcome == Batcher::Outcome::kQueued && callbacks_ == 0) {
-      EXPECT_EQ(before.waiting, 0u) << "overtook those that wait";
+      EXPECT_EQ(caller.waiting, 0u) << "overtook those of its caller that wait";
     }
     if (*outcome == Batcher::Outcome::kWaiting) {
       EXPECT_TRUE(waits);
@@ -253,8 +254,20 @@ class World {
 
   // --- What must hold
 
+  struct Caller {
+    uint64_t held_bytes = 0, waiting = 0;
+  };
+  Caller Look(uint64_t id) const {
+    Caller caller;
+    for (const auto& [number, job] : live_) {
+      if (job->caller != id) continue;
+      job->waiting ? ++caller.waiting : caller.held_bytes += job->charge_bytes;
+    }
+    return caller;
+  }
+
   void CheckRefusal(const absl::Status& status, uint64_t charge, const Batcher::Snapshot& before,
-                    bool waits) {
+                    const Caller& caller, bool waits) {
     const std::string reason = GetErrorDetail(status).reason;
     if (draining_) {
       EXPECT_EQ(reason, "DRAINING");
@@ -263,7 +276,9 @@ class World {
     } else {
       EXPECT_EQ(reason, "QUEUE_FULL");
       EXPECT_FALSE(waits);
-      EXPECT_TRUE(before.waiting > 0 || before.charged_bytes + charge > limits_.queue_bytes_max);
+      const uint64_t after = before.charged_bytes + charge;
+      EXPECT_TRUE(before.waiting > 0 || after > limits_.queue_bytes_max ||
+                  caller.held_bytes + charge > 2 * (limits_.queue_bytes_max - after));
     }
   }
 
@@ -364,7 +379,8 @@ class World {
   std::unique_ptr<Batcher> batcher_;
   std::map<uint64_t, SimulatedJob*> live_;  // taken and not done, by number
   std::vector<std::weak_ptr<TestPayload>> payloads_;
-  uint64_t numbers_ = 0, last_admitted_ = 0;
+  uint64_t numbers_ = 0;
+  std::map<uint64_t, uint64_t> last_admitted_;  // by caller
   int depth_ = 0, callbacks_ = 0, failures_ = 0;
   bool draining_ = false;
   const bool calm_ = Chance(50);  // no backend is lost, no lane hangs
