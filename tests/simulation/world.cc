@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/error.h"
+#include "tests/simulation/job.h"
 
 namespace histogram::server {
 namespace {
@@ -15,34 +15,6 @@ constexpr size_t kCallsMax = 12;
 constexpr TimeNs kSecond = 1'000'000'000;
 
 }  // namespace
-
-// Deletes itself when it is done, so that AddressSanitizer sees whoever touches it later.
-class SimulatedJob final : public Job {
- public:
-  SimulatedJob(World& world, Message& message)
-      : world_(world), message_(message), payload_(message.payload) {
-    fragments = payload_->fragments;
-    bytes = payload_->size;
-    counts.fill(99);  // must be overwritten
-  }
-  void Admitted() override { world_.OnAdmitted(*this); }
-  std::shared_ptr<const void> SharePayload() override { return shares ? payload_ : nullptr; }
-  void Done(const absl::Status& status) override {
-    world_.OnDone(*this, status);
-    delete this;
-  }
-  Message& message() const { return message_; }
-  bool exact() const { return counts == payload_->counts; }
-
-  bool shares = true;
-  bool admitted = false;
-  bool waiting = false;  // told so, and not yet admitted
-
- private:
-  World& world_;
-  Message& message_;
-  std::shared_ptr<TestPayload> payload_;
-};
 
 World::World(uint64_t seed)
     : random_(seed),
@@ -132,6 +104,7 @@ bool World::Enqueue(Message& message, bool waits) {
   job->for_lane = Chance(20);
   if (Chance(15)) job->deadline = clock_.Now() + static_cast<TimeNs>(Below(1'500'000));
   job->cancelled = message.call->cancelled();
+  const Caller caller = Look(job->caller);
   const Batcher::Snapshot before = batcher_->snapshot();
   // It may be admitted, or done and gone, before Enqueue has returned.
   live_.emplace(number, job);
@@ -139,7 +112,7 @@ bool World::Enqueue(Message& message, bool waits) {
       batcher_->Enqueue(job, waits ? Batcher::WhenFull::kWait : Batcher::WhenFull::kRefuse);
   if (!outcome.ok()) {
     EXPECT_EQ(live_.erase(number), 1u) << "done, although it was refused";
-    CheckRefusal(outcome.status(), charge, before, waits);
+    CheckRefusal(outcome.status(), charge, before, caller, waits);
     ++seen_.refused;
     message.status = outcome.status();
     message.payload.reset();
@@ -154,7 +127,7 @@ bool World::Enqueue(Message& message, bool waits) {
   }
   owned.release();  // NOLINT(bugprone-unused-return-value): it deletes itself
   if (*outcome == Batcher::Outcome::kQueued && callbacks_ == 0) {
-    EXPECT_EQ(before.waiting, 0u) << "overtook those that wait";
+    EXPECT_EQ(caller.waiting, 0u) << "overtook those of its caller that wait";
   }
   if (*outcome == Batcher::Outcome::kWaiting) {
     EXPECT_TRUE(waits);
@@ -172,8 +145,8 @@ void World::CancelJob(uint64_t number) {
 void World::OnAdmitted(SimulatedJob& job) {
   EXPECT_TRUE(live_.contains(job.message().number));
   EXPECT_FALSE(job.admitted) << "admitted twice";
-  EXPECT_GT(job.message().number, last_admitted_) << "not first come, first served";
-  last_admitted_ = job.message().number;
+  EXPECT_GT(job.message().number, last_admitted_[job.caller]) << "not first come, first served";
+  last_admitted_[job.caller] = job.message().number;
   job.admitted = true;
   job.waiting = false;
   OpenFromCallback();
@@ -420,114 +393,6 @@ void World::Finish() {
   for (const auto& each : puppets_) each->CompleteAll();
   batcher_.reset();
   for (const auto& payload : payloads_) EXPECT_TRUE(payload.expired()) << "a payload leaked";
-}
-
-// --- What must hold
-
-void World::CheckRefusal(const absl::Status& status, uint64_t charge,
-                         const Batcher::Snapshot& before, bool waits) {
-  const std::string reason = GetErrorDetail(status).reason;
-  if (drained_) {
-    EXPECT_EQ(reason, "DRAINING");
-  } else if (charge > limits_.queue_bytes_max) {
-    EXPECT_EQ(reason, "PAYLOAD_TOO_LARGE");
-  } else {
-    EXPECT_EQ(reason, "QUEUE_FULL");
-    EXPECT_FALSE(waits);
-    EXPECT_TRUE(before.waiting > 0 || before.charged_bytes + charge > limits_.queue_bytes_max);
-  }
-}
-
-void World::CheckOutcome(const SimulatedJob& job, const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-      EXPECT_TRUE(job.exact()) << "of message " << job.message().number;
-      EXPECT_GT(job.report.payloads, 0u);
-      break;
-    case absl::StatusCode::kCancelled:
-      EXPECT_TRUE(job.cancelled);
-      break;
-    case absl::StatusCode::kDeadlineExceeded:
-      EXPECT_GE(clock_.Now(), job.deadline);
-      break;
-    case absl::StatusCode::kInternal:
-      EXPECT_GT(failures_, 0) << "nothing ever failed";
-      break;
-    case absl::StatusCode::kUnavailable:
-      EXPECT_FALSE(AnyUp());
-      break;
-    default:
-      ADD_FAILURE() << status;
-  }
-}
-
-// REQUIRES: Pump was called as of now.
-void World::CheckWatchdog() const {
-  if (limits_.batch_us_max == 0) return;
-  for (const auto& each : puppets_) {
-    for (size_t i = 0; i < each->held(); ++i) {
-      const auto us = static_cast<uint64_t>(clock_.Now() - each->held_since(i)) / 1000;
-      EXPECT_TRUE(!each->up() || us <= limits_.batch_us_max) << "a hanging lane is overlooked";
-    }
-  }
-}
-
-bool World::AnyHeld() const {
-  return std::any_of(puppets_.begin(), puppets_.end(), [](const auto& p) { return p->held() > 0; });
-}
-
-bool World::AnyUp() const {
-  return std::any_of(puppets_.begin(), puppets_.end(), [](const auto& p) { return p->up(); });
-}
-
-void World::Check() {
-  const Batcher::Snapshot snapshot = batcher_->snapshot();
-  uint64_t charged = 0, waiting = 0;
-  for (const auto& [number, job] : live_) {
-    if (job->waiting) {
-      ++waiting;
-    } else {
-      charged += job->charge_bytes;
-    }
-  }
-  EXPECT_EQ(snapshot.queue_payloads + snapshot.in_flight + snapshot.waiting, live_.size());
-  EXPECT_EQ(snapshot.waiting, waiting);
-  EXPECT_EQ(snapshot.charged_bytes, charged);
-  EXPECT_LE(snapshot.charged_bytes, limits_.queue_bytes_max);
-  EXPECT_TRUE(snapshot.queue_payloads > 0 || snapshot.queue_bytes == 0);
-  size_t held = 0;
-  for (size_t i = 0; i < puppets_.size(); ++i) {
-    EXPECT_EQ(snapshot.backends[i].lanes_busy, puppets_[i]->held());
-    held += puppets_[i]->held();
-  }
-  // Something that waits waits for a batch, or for a time.
-  if (held == 0 && !live_.empty()) {
-    const TimeNs wake_at = batcher_->Pump();
-    EXPECT_TRUE(wake_at != kNever || live_.empty() || AnyHeld()) << "nothing will ever happen";
-    EXPECT_TRUE(limits_.batch_delay_us_max > 0 || live_.empty() || AnyHeld()) << "idle lanes";
-  }
-  EXPECT_TRUE(!live_.empty() || batcher_->WaitIdle(clock_.Now()));
-  CheckBudgets();
-}
-
-void World::CheckBudgets() {
-  uint64_t unread = 0, ahead = 0, most = 0;
-  for (const auto& call : calls_) {
-    unread += call->held() / UnwrittenReplies::kStep * UnwrittenReplies::kStep;
-    ahead += call->read_ahead();
-    most += call->read_ahead_most();
-    // Nothing but the client, the loop or a lane may keep a call: else it waits for ever.
-    EXPECT_TRUE(call->reading() || call->writing() || call->dry_asked_ || call->away_ > 0 ||
-                call->over())
-        << "a call hangs: holds " << call->held() << " for replies, " << call->read_ahead()
-        << " read ahead; all hold " << unwritten_.bytes() << " and " << ahead_.bytes();
-  }
-  EXPECT_EQ(unwritten_.bytes(), unread);
-  EXPECT_LE(unwritten_.bytes(), 2 * unwritten_.bytes_max());
-  EXPECT_EQ(ahead_.bytes(), ahead);
-  // A stream begins to read while there is room, and each has one message under way.
-  EXPECT_LE(ahead_.bytes(), ahead_.bytes_max() + most);
-  if (ahead_.bytes() >= ahead_.bytes_max()) ++seen_.full_ahead;
 }
 
 }  // namespace histogram::server

@@ -74,8 +74,12 @@ class World {
   // What must hold.
   void Check();
   void CheckBudgets();
+  struct Caller {
+    uint64_t held_bytes = 0, waiting = 0;
+  };
+  Caller Look(uint64_t id) const;
   void CheckRefusal(const absl::Status& status, uint64_t charge, const Batcher::Snapshot& before,
-                    bool waits);
+                    const Caller& caller, bool waits);
   void CheckOutcome(const SimulatedJob& job, const absl::Status& status);
   void CheckWatchdog() const;
   bool AnyHeld() const;
@@ -95,7 +99,8 @@ class World {
   std::deque<Message*> posted_;             // to the loop
   std::vector<SimulatedCall*> stalled_;     // that EndStalled has just ended
   std::vector<std::weak_ptr<TestPayload>> payloads_;
-  uint64_t numbers_ = 0, last_admitted_ = 0;
+  uint64_t numbers_ = 0;
+  std::map<uint64_t, uint64_t> last_admitted_;  // by caller
   int depth_ = 0, callbacks_ = 0, failures_ = 0;
   bool draining_ = false, drained_ = false;
   const bool calm_;  // no backend is lost, no lane hangs
