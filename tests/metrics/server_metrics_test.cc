@@ -288,6 +288,7 @@ TEST(ServerMetrics, ShowsWhatChoosesKernelsAndBackends) {
     return Gauge(metrics, "histsvc_dispatch_batch_seconds",
                  {{"backend", backend},
                   {"kernel", kernel},
+                  {"sample_type", "u8"},
                   {"bin_count_max", "65536"},
                   {"payload_bytes_max", payload_bytes_max},
                   {"payloads_max", "64"}});
