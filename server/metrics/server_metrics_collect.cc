@@ -336,7 +336,8 @@ void ServerMetrics::CollectDispatch(Writer& writer, const Batcher::Snapshot& sna
                 "each).",
                 MetricType::Gauge);
   for (const Batcher::Placement& placement : snapshot.placements) {
-    writer.Gauge({{"payload_bytes_max", LimitText(placement.payload_bytes_max, UINT64_MAX)},
+    writer.Gauge({{"samples", placement.typed ? "typed" : "bytes"},
+                  {"payload_bytes_max", LimitText(placement.payload_bytes_max, UINT64_MAX)},
                   {"backend", placement.backend},
                   {"reason", std::string(placement.reason)}},
                  1);
@@ -345,7 +346,8 @@ void ServerMetrics::CollectDispatch(Writer& writer, const Batcher::Snapshot& sna
                 "How often payloads up to this size were given to another kind of backend.",
                 MetricType::Counter);
   for (const Batcher::Placement& placement : snapshot.placements) {
-    writer.CounterValue({{"payload_bytes_max", LimitText(placement.payload_bytes_max, UINT64_MAX)}},
+    writer.CounterValue({{"samples", placement.typed ? "typed" : "bytes"},
+                         {"payload_bytes_max", LimitText(placement.payload_bytes_max, UINT64_MAX)}},
                         static_cast<double>(placement.switches));
   }
 }

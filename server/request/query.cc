@@ -179,7 +179,7 @@ absl::StatusOr<SampleType> TypeOf(const v1::Spec& spec, const QueryLimits& limit
   const auto type =
       number == v1::SAMPLE_TYPE_UNSPECIFIED ? SampleType::kU8 : static_cast<SampleType>(number - 1);
   if (type == SampleType::kU8) return type;
-  if (!limits.typed) {
+  if (limits.counters_max == 0) {
     return MakeError(absl::StatusCode::kInvalidArgument,
                      absl::StrCat("spec.sample_type: no backend of this server counts ",
                                   NameInApi(type), "; they count UINT8"),
@@ -274,6 +274,19 @@ uint64_t CounterBytes(const Query& query) {
   return (query.pattern_counters() + numbers * slots) * sizeof(uint64_t);
 }
 
+// Of typed samples, where only GPUs count.
+absl::Status CheckCounters(const Query& query, uint64_t counters_max) {
+  const uint32_t bins = query.binning.bin_count();
+  if (internal::SlotCount(bins) <= counters_max) return absl::OkStatus();
+  const uint64_t most = counters_max - internal::kOutsideSlots;
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      absl::StrCat("spec.binning: ", bins, " bins of ", NameInApi(query.sample_type),
+                   " are more than a GPU's limit of ", most,
+                   "; a server with a CPU backend counts more"),
+      {.reason = "TOO_MANY_BINS", .field = "spec.binning", .limit = most});
+}
+
 absl::Status NoBackendForWholes(const Query& query) {
   if (query.rows.has_value()) {
     return BadRows("spec.rows",
@@ -317,10 +330,13 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
   query->range_of_data = spec.binning().even().range_of_data();
   if (absl::Status s = SetRows(spec, *query); !s.ok()) return s;
   if (absl::Status s = SetAnswers(spec, *query); !s.ok()) return s;
-  if (!limits.typed && query->as_a_whole()) return NoBackendForWholes(*query);
+  if (!limits.wholes && query->as_a_whole()) return NoBackendForWholes(*query);
   if (*type != SampleType::kU8 && !query->range_of_data) {
+    if (absl::Status s = CheckCounters(*query, limits.counters_max); !s.ok()) return s;
     query->plan = std::make_shared<LatePlan>(query->binning, *type);
-    if (query->binning.bin_count() <= kPlanBinsAtOnceMax) query->plan->Get();
+    // Where no lane makes plans, since it would count the payload as a whole, it is made here.
+    const bool at_once = query->binning.bin_count() <= kPlanBinsAtOnceMax || !limits.wholes;
+    if (at_once) query->plan->Get();
   }
   query->counter_bytes = CounterBytes(*query);
   return query;

@@ -75,7 +75,9 @@ absl::StatusOr<std::shared_ptr<const Query>> WithRange(const Query& query, doubl
 struct QueryLimits {
   uint32_t bin_count_max = 65536;
   uint32_t quantiles_max = 1024;
-  bool typed = true;  // a backend counts samples other than bytes
+  // The most counters of typed samples that a backend has; 0: backends count bytes only.
+  uint64_t counters_max = UINT64_MAX;
+  bool wholes = true;  // a backend counts payloads as a whole
 
   friend bool operator==(const QueryLimits&, const QueryLimits&) = default;
 };

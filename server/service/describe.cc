@@ -59,15 +59,32 @@ void AddPlacements(const std::vector<Batcher::Placement>& placements, v1::Descri
   uint64_t payload_bytes_min = 0;
   for (const Batcher::Placement& placement : placements) {
     tried |= placement.reason == "trial";
-    if (out.placements().empty() || out.placements().rbegin()->backend() != placement.backend) {
-      auto* p = out.add_placements();
+    auto& of = *(placement.typed ? out.mutable_typed_placements() : out.mutable_placements());
+    if (of.empty() || of.rbegin()->backend() != placement.backend) {
+      auto* p = of.Add();
       p->set_payload_bytes_min(payload_bytes_min);
       p->set_backend(placement.backend);
     }
-    payload_bytes_min = placement.payload_bytes_max + 1;
+    payload_bytes_min = placement.payload_bytes_max + 1;  // 0 after the last size
   }
   // Estimates are of a lone payload's latency; trials compare what gets done.
   out.set_objective(tried ? "throughput" : "latency");
+}
+
+// What some backends offer and others do not.
+std::vector<const char*> FeaturesOf(const std::vector<Backend*>& backends) {
+  std::vector<const char*> features;
+  const auto any = [&](auto offers) {
+    return std::any_of(backends.begin(), backends.end(),
+                       [&](const Backend* backend) { return offers(backend->info()); });
+  };
+  if (any([](const BackendInfo& info) { return info.lane_counters > 0; })) {
+    features.insert(features.end(), {"types", "sparse"});
+  }
+  if (any([](const BackendInfo& info) { return info.kind == BackendKind::kCpu; })) {
+    features.push_back("rows");
+  }
+  return features;
 }
 
 }  // namespace
@@ -100,10 +117,7 @@ v1::DescribeResponse Describe(const std::string& version, const std::vector<Back
                               "edges", "error_details", "receipts"}) {
     out.add_features(feature);
   }
-  if (std::any_of(backends.begin(), backends.end(),
-                  [](const Backend* backend) { return backend->info().counts_typed; })) {
-    for (const char* feature : {"types", "rows", "sparse"}) out.add_features(feature);
-  }
+  for (const char* feature : FeaturesOf(backends)) out.add_features(feature);
   if (transport.verify_fraction > 0) out.add_features("verify");
   if (transport.reflection && transport.token_file.empty()) out.add_features("reflection");
   if (!transport.tls_cert.empty()) out.add_features("tls");

@@ -38,7 +38,8 @@ struct ServiceContext {
 
   AdmissionLimits limits() const {
     return {config.payload_bytes_max,
-            {config.bin_count_max, config.quantiles_max, batcher.counts_typed()}};
+            {config.bin_count_max, config.quantiles_max, batcher.counters_max(),
+             batcher.runs_work()}};
   }
 
   const TransportConfig config;

@@ -186,9 +186,33 @@ TEST(PlanTest, TypesHaveAPlanAndBytesHaveNone) {
     EXPECT_EQ((*query)->plan != nullptr, number > 1) << number;
     EXPECT_EQ(static_cast<int>((*query)->sample_type), std::max(number - 1, 0));
   }
-  const auto refused = MakeQuery(spec.SerializeAsString(), {.typed = false});
+  const auto refused = MakeQuery(spec.SerializeAsString(), {.counters_max = 0});
   EXPECT_EQ(GetErrorDetail(refused.status()).reason, "BAD_SAMPLE_TYPE");
   EXPECT_EQ(GetErrorDetail(refused.status()).field, "spec.sample_type");
+}
+
+// Backends that hold so many counters and count no payload as a whole: GPUs.
+TEST(PlanTest, WhatOnlyGpusCount) {
+  const QueryLimits limits = {.counters_max = 5003, .wholes = false};
+  v1::Spec spec;
+  spec.set_sample_type(v1::SAMPLE_TYPE_FLOAT32);
+  auto* even = spec.mutable_binning()->mutable_even();
+  even->set_lower(-1);
+  even->set_upper(1);
+  even->set_bin_count(5000);
+  const auto query = MakeQuery(spec.SerializeAsString(), limits);
+  ASSERT_TRUE(query.ok()) << query.status();
+  EXPECT_NE((*query)->plan->made(), nullptr);
+  even->set_bin_count(5001);
+  const ErrorDetail more = GetErrorDetail(MakeQuery(spec.SerializeAsString(), limits).status());
+  EXPECT_EQ(more.reason, "TOO_MANY_BINS");
+  EXPECT_EQ(more.field, "spec.binning");
+  EXPECT_EQ(more.limit, 5000U);
+  spec.set_sample_type(v1::SAMPLE_TYPE_UINT8);  // whose values are counted
+  EXPECT_TRUE(MakeQuery(spec.SerializeAsString(), limits).ok());
+  spec.mutable_rows()->mutable_windows()->set_samples(10);
+  EXPECT_EQ(GetErrorDetail(MakeQuery(spec.SerializeAsString(), limits).status()).field,
+            "spec.rows");
 }
 
 TEST(PlanTest, UnknownFieldsAreRefusedAtEachLevel) {

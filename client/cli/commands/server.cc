@@ -96,10 +96,15 @@ Rows BackendRows(const v1::DescribeResponse& description) {
 }
 
 Rows PlacementRows(const v1::DescribeResponse& description) {
-  Rows rows = {{"payloads from", "backend"}};
-  for (const auto& placement : description.placements()) {
-    rows.push_back({FormatBytes(placement.payload_bytes_min()), SafeText(placement.backend())});
-  }
+  Rows rows = {{"payloads of", "from", "backend"}};
+  const auto add = [&rows](const char* samples, const auto& placements) {
+    for (const auto& placement : placements) {
+      rows.push_back({samples, FormatBytes(placement.payload_bytes_min()),
+                      SafeText(placement.backend())});
+    }
+  };
+  add("bytes", description.placements());
+  add("other samples", description.typed_placements());
   return rows;
 }
 

@@ -131,11 +131,16 @@ Json DescriptionToJson(const v1::DescribeResponse& description) {
                                {"gigabytes_per_second", choice.gigabytes_per_second()}});
   }
   json["objective"] = SafeText(description.objective());
-  json["placements"] = Json::array();
-  for (const auto& placement : description.placements()) {
-    json["placements"].push_back({{"payload_bytes_min", placement.payload_bytes_min()},
-                                  {"backend", SafeText(placement.backend())}});
-  }
+  const auto placements = [](const auto& of) {
+    Json list = Json::array();
+    for (const auto& placement : of) {
+      list.push_back({{"payload_bytes_min", placement.payload_bytes_min()},
+                      {"backend", SafeText(placement.backend())}});
+    }
+    return list;
+  };
+  json["placements"] = placements(description.placements());
+  json["typed_placements"] = placements(description.typed_placements());
   const auto& limits = description.limits();
   json["limits"] = {{"payload_bytes_max", limits.payload_bytes_max()},
                     {"bin_count_max", limits.bin_count_max()},
