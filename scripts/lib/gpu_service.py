@@ -265,24 +265,24 @@ def run_service(check, binaries, descriptor, gpus):
             with Server(binaries, "--backend", "auto", "--fault-injection", fault) as server:
                 Caller(messages, server.port, 7).unary(20, "cpu")
     run_placements(check, binaries, messages)
-    run_typed(check, lambda *flags: Server(binaries, *flags), messages)
+    run_typed(check, lambda *flags: Server(binaries, *flags), messages, lambda server: describe(messages, server))
     run_several_gpus(check, binaries, messages, gpus)
 
 
-def describe_placements(messages, server):
-    """From which size on an idle server gives lone payloads to which backend."""
+def describe(messages, server):
+    """What an idle server says of itself: of its placements, where lone payloads of which size go."""
     import grpc
     with grpc.insecure_channel(f"127.0.0.1:{server.port}") as channel:
-        describe = channel.unary_unary(
+        call = channel.unary_unary(
             "/histogram.v1.HistogramService/Describe", request_serializer=lambda m: m.SerializeToString(),
             response_deserializer=messages("DescribeResponse").FromString)
-        return describe(messages("DescribeRequest")(), timeout=20).placements
+        return call(messages("DescribeRequest")(), timeout=20)
 
 
 def run_placements(check, binaries, messages):
     """Lone payloads, too few to try anything with, go where Describe says."""
     with check.test("service: payloads go where Describe says"), Server(binaries, "--backend", "auto") as server:
-        placements = [p for p in describe_placements(messages, server) if p.payload_bytes_min <= 16 << 20]
+        placements = [p for p in describe(messages, server).placements if p.payload_bytes_min <= 16 << 20]
         caller = Caller(messages, server.port, 8)
         print("  " + ", ".join(f"{p.backend} from {p.payload_bytes_min}" for p in placements), flush=True)
         cases = [(1000, placements[0].backend), (16 << 20, placements[-1].backend)]
@@ -370,6 +370,6 @@ def run_several_gpus(check, binaries, messages, gpus):
 
 def size_for_gpus(messages, server, every):
     """Of payloads that this server gives to GPUs."""
-    large = describe_placements(messages, server)[-1]
+    large = describe(messages, server).placements[-1]
     assert large.backend in every, f"large payloads go to {large.backend}"
     return min(16 << 20, max(4 << 20, 2 * large.payload_bytes_min))

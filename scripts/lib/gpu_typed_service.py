@@ -136,8 +136,8 @@ def refused(caller, spec_of):
     raise AssertionError("the request was answered")
 
 
-def run_typed(check, server_of, messages):
-    """Everything; `check` collects the outcomes, `server_of` starts a server with flags."""
+def run_typed(check, server_of, messages, describe):
+    """Everything; `check` collects the outcomes, `server_of` starts a server with flags, `describe` asks one."""
     with check.test("service: typed samples on cuda:0"):
         with server_of("--backend", "cuda", "--require-backend", "cuda", "--verify-fraction", "0.1") as server:
             used = call_all(messages, server.port, {"cuda:0"})
@@ -162,25 +162,22 @@ def run_typed(check, server_of, messages):
             caller.unary(12, {"cuda:0"})
     with check.test("service: typed samples with auto"):
         with server_of("--backend", "auto") as server:
+            places = describe(server).typed_placements
+            print("  " + ", ".join(f"{p.backend} from {p.payload_bytes_min}" for p in places), flush=True)
             used = call_all(messages, server.port, {"cpu", "cuda:0"})
             print(f"  counted by {sorted(used)}", flush=True)
     with check.test("service: a GPU that is lost with typed samples is covered by the cpu"):
         with server_of("--backend", "auto", "--fault-injection", "poison-launch=1") as server:
-            lose_with_floats(messages, server)
+            last = describe(server).typed_placements[-1]
+            assert last.backend == "cuda:0", f"the largest payloads go to {last.backend}"
+            lose_with_floats(messages, server, min(32 << 20, max(8 << 20, last.payload_bytes_min)))
 
 
-def lose_with_floats(messages, server):
-    """Large payloads of f32 from a few callers until one went to the GPU, which is lost then."""
-    def work(seed):
-        caller = TypedCaller(messages, server.port, seed)
-        request, expected = caller.make("f32", 8 << 20)
-        for _ in range(150):
-            caller.verify(request, caller.compute(request, timeout=60), expected, {"cpu", "cuda:0"})
-            if re.search(r'histsvc_backend_up\{[^}]*cuda:0[^}]*\} 0', server.metrics()):
-                break
-
-    with concurrent.futures.ThreadPoolExecutor(4) as executor:
-        for done in [executor.submit(work, seed) for seed in range(4)]:
-            done.result()
+def lose_with_floats(messages, server, payload_bytes):
+    """Payloads of f32 that go to the GPU, which is lost with the first; each is answered right."""
+    caller = TypedCaller(messages, server.port, 4)
+    for _ in range(4):
+        request, expected = caller.make("f32", payload_bytes)
+        caller.verify(request, caller.compute(request, timeout=60), expected, {"cpu", "cuda:0"})
     assert re.search(r'histsvc_backend_up\{[^}]*cuda:0[^}]*\} 0', server.metrics()), "cuda:0 still counts as up"
     assert re.search(r'histsvc_fallback_total\{[^}]*cuda:0[^}]*\} [1-9]', server.metrics()), "no fallback is counted"
