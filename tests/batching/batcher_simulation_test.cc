@@ -45,7 +45,6 @@ class SimulatedJob final : public Job {
     bytes = payload_bytes;
     counts.fill(99);  // must be overwritten
   }
-  void Admitted() override;
   std::shared_ptr<const void> SharePayload() override { return shares ? payload_ : nullptr; }
   void Done(const absl::Status& status) override;
 
@@ -53,8 +52,7 @@ class SimulatedJob final : public Job {
   const std::shared_ptr<TestPayload>& payload() const { return payload_; }
 
   bool shares = true;
-  bool admitted = false;
-  bool waiting = false;  // told so, and not yet admitted
+  bool told_to_wait = false;
 
  private:
   World& world_;
@@ -78,16 +76,6 @@ class World {
       Check();
     }
     Finish();
-  }
-
-  void OnAdmitted(SimulatedJob& job) {
-    EXPECT_TRUE(live_.contains(job.number()));
-    EXPECT_FALSE(job.admitted) << "admitted twice";
-    EXPECT_GT(job.number(), last_admitted_) << "not first come, first served";
-    last_admitted_ = job.number();
-    job.admitted = true;
-    job.waiting = false;
-    ArriveFromCallback();
   }
 
   void OnDone(SimulatedJob& job, const absl::Status& status) {
@@ -120,7 +108,7 @@ class World {
       options.lanes = static_cast<uint32_t>(1 + Below(4));
       if (Chance(50)) options.lane_bytes = 200 + Below(4000);
       if (Chance(50)) options.lane_payloads = static_cast<uint32_t>(1 + Below(6));
-      options.executes_inline = Chance(50);
+      options.kind = Chance(50) ? BackendKind::kCpu : BackendKind::kGpu;
       options.clock = &clock_;
       PuppetBackend& puppet = *puppets_.emplace_back(std::make_unique<PuppetBackend>(options));
       const uint64_t fixed = Below(100'000), per_byte = Below(50);
@@ -188,7 +176,7 @@ class World {
     const Batcher::Snapshot before = batcher_->snapshot();
     const uint64_t charge = job->charge_bytes;
 
-    // It may be admitted, or done and gone, before Enqueue has returned.
+    // It may be done and gone before Enqueue has returned.
     const uint64_t number = job->number();
     live_.emplace(number, job);
     const auto outcome =
@@ -210,7 +198,7 @@ class World {
     }
     if (*outcome == Batcher::Outcome::kWaiting) {
       EXPECT_TRUE(waits);
-      if (live_.contains(number)) job->waiting = !job->admitted;
+      if (live_.contains(number)) job->told_to_wait = true;
     }
   }
 
@@ -312,12 +300,13 @@ class World {
 
   void Check() {
     const Batcher::Snapshot snapshot = batcher_->snapshot();
+    // First come, first served: those that wait are the last of those that were told so.
     uint64_t charged = 0, waiting = 0;
-    for (const auto& [number, job] : live_) {
-      if (job->waiting) {
+    for (auto job = live_.rbegin(); job != live_.rend(); ++job) {
+      if (job->second->told_to_wait && waiting < snapshot.waiting) {
         ++waiting;
       } else {
-        charged += job->charge_bytes;
+        charged += job->second->charge_bytes;
       }
     }
     EXPECT_EQ(snapshot.queue_payloads + snapshot.in_flight + snapshot.waiting, live_.size());
@@ -364,13 +353,11 @@ class World {
   std::unique_ptr<Batcher> batcher_;
   std::map<uint64_t, SimulatedJob*> live_;  // taken and not done, by number
   std::vector<std::weak_ptr<TestPayload>> payloads_;
-  uint64_t numbers_ = 0, last_admitted_ = 0;
+  uint64_t numbers_ = 0;
   int depth_ = 0, callbacks_ = 0, failures_ = 0;
   bool draining_ = false;
   const bool calm_ = Chance(50);  // no backend is lost, no lane hangs
 };
-
-void SimulatedJob::Admitted() { world_.OnAdmitted(*this); }
 
 void SimulatedJob::Done(const absl::Status& status) {
   world_.OnDone(*this, status);
