@@ -7,7 +7,8 @@
 //
 // This class is the lock, the hand-over and the thread. What happens under the lock is in plain
 // classes: which lanes are free (credits.h), which backend a batch goes to (placer.h, policy.h,
-// preference.h), what is queued (scheduler.h, fair_queue.h), what is executed again (recovery.h).
+// preference.h), what is queued (scheduler.h,
+// admission.h, fair_queue.h), what is executed again (recovery.h).
 #ifndef HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 #define HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 
@@ -78,9 +79,9 @@ class Batcher {
   // kCounted: then the job is the caller's again.
   //
   // On an error nothing was taken, and Done is not called:
-  // - RESOURCE_EXHAUSTED, reason QUEUE_FULL, with retry_after_ms: as above. While jobs wait,
-  // kRefuse
-  //   refuses also a job that would fit: it must not overtake them.
+  // - RESOURCE_EXHAUSTED, reason QUEUE_FULL, with retry_after_ms: as above. Callers share the room
+  //   (admission.h): a job that would fit has none where its caller holds too much, or where it
+  //   would overtake another one of its caller or of a caller that holds nothing.
   // - RESOURCE_EXHAUSTED, reason PAYLOAD_TOO_LARGE: the job alone takes more than queue_bytes_max.
   //   It would never fit, and what waits behind it would wait for ever.
   // - UNAVAILABLE, reason DRAINING: after Drain.

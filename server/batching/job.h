@@ -77,17 +77,20 @@ class Job {
   virtual void Done(const absl::Status& status) = 0;
 
  private:
+  friend class Admission;
   friend class FairQueue;
   friend class JobList;
   friend class Recovery;
   friend class Scheduler;
+  friend class JobTestPeer;  // of the tests
 
   // The batcher's notes, guarded by its lock.
   struct Notes {
     Job* next = nullptr;      // in the one list that the job is in
     uint64_t dispatched = 0;  // bytes of the payload that were handed to lanes
     uint32_t pieces = 0;      // executing or to be executed again, and one while in the queue
-    absl::Status failure;     // of the first piece that nothing could execute
+    bool charged_to_caller = false;
+    absl::Status failure;  // of the first piece that nothing could execute
   };
   Notes notes_;
 };

@@ -54,8 +54,9 @@ absl::Status Scheduler::Refusal::ToStatus() const {
   return MakeError(
       absl::StatusCode::kResourceExhausted,
       absl::StrCat("the queue is full: ", charged, " of ", limit,
-                   " bytes (queue_bytes_max) are taken, this request needs ", charge,
-                   "; try again in ", retry_after_ms, " ms"),
+                   " bytes (queue_bytes_max) are taken, ", held,
+                   " of them by this caller, and this request needs ", charge, "; try again in ",
+                   retry_after_ms, " ms"),
       {.reason = "QUEUE_FULL", .field = "", .limit = limit, .retry_after_ms = retry_after_ms});
 }
 
@@ -63,26 +64,27 @@ Scheduler::Scheduler(const BatchingLimits& limits, Credits& credits, Placer& pla
     : limits_(limits),
       credits_(credits),
       placer_(placer),
-      queue_(limits.small_bytes_max, QuantaFor(limits)) {}
+      queue_(limits.small_bytes_max, QuantaFor(limits)),
+      admission_(limits.queue_bytes_max) {}
 
 // --- Accepting
 
 Scheduler::Room Scheduler::RoomFor(const Job& job) const {
   if (draining_) return Room::kDraining;
   if (job.charge_bytes > limits_.queue_bytes_max) return Room::kTooLarge;
-  if (!waiting_.empty()) return Room::kNotNow;
-  return job.charge_bytes <= limits_.queue_bytes_max - charged_bytes_ ? Room::kYes : Room::kNotNow;
+  return admission_.HasRoom(job) ? Room::kYes : Room::kNotNow;
 }
 
 Scheduler::Refusal Scheduler::Refuse(const Job& job, Room room) const {
   assert(room != Room::kYes);
   constexpr double kMaxMs = 1000;
   // What is queued may also be held back for a batch to fill.
-  const double ns = static_cast<double>(charged_bytes_) / credits_.BytesPerNs() +
+  const double ns = static_cast<double>(admission_.charged_bytes()) / credits_.BytesPerNs() +
                     static_cast<double>(limits_.batch_delay_us_max) * 1e3;
   return {.room = room,
           .charge = job.charge_bytes,
-          .charged = charged_bytes_,
+          .charged = admission_.charged_bytes(),
+          .held = admission_.HeldBy(job.caller),
           .limit = limits_.queue_bytes_max,
           .retry_after_ms = static_cast<uint32_t>(std::clamp(ns / 1e6, 1.0, kMaxMs))};
 }
@@ -96,14 +98,14 @@ void Scheduler::Accept(Job* job, TimeNs now) {
 
 void Scheduler::Enter(Job* job, TimeNs now) {
   Accept(job, now);
-  charged_bytes_ += job->charge_bytes;
+  admission_.Charge(job);
   queue_.Push(job);
 }
 
 void Scheduler::Wait(Job* job, TimeNs now) {
   Accept(job, now);
-  waiting_.PushBack(job);
-  ++waiting_count_;
+  admission_.Wait(job);
+  ++waiting_;
 }
 
 Flight* Scheduler::EnterHere(Job* job, TimeNs now) {
@@ -124,7 +126,7 @@ Flight* Scheduler::EnterHere(Job* job, TimeNs now) {
     return nullptr;
   }
   Accept(job, now);
-  charged_bytes_ += job->charge_bytes;
+  admission_.ChargeBriefly(*job);
   ++in_flight_;
   Flight* flight = credits_.Take(decision.backend, decision.cost_ns, ClosedBy::kInline, now);
   flight->Add({.job = job, .offset = 0, .bytes = job->bytes, .whole = true});
@@ -133,14 +135,11 @@ Flight* Scheduler::EnterHere(Job* job, TimeNs now) {
 
 bool Scheduler::LetIn(TimeNs now, Outbox& outbox) {
   bool any = false;
-  while (!waiting_.empty()) {
-    Job* job = waiting_.front();
-    const bool dead = Unwanted(*job, now);
-    if (!dead && job->charge_bytes > limits_.queue_bytes_max - charged_bytes_) break;
-    waiting_.PopFront();
-    --waiting_count_;
-    charged_bytes_ += job->charge_bytes;
-    if (dead) {
+  const auto dead = [now](const Job& job) { return Unwanted(job, now); };
+  while (Job* const job = admission_.Next(dead)) {
+    --waiting_;
+    admission_.Charge(job);
+    if (dead(*job)) {
       ++in_flight_;
       EndIfDead({.job = job}, now, outbox);  // and with it the charge
     } else {
@@ -162,7 +161,7 @@ void Scheduler::Pump(TimeNs now, Outbox& outbox) {
       if (!DispatchFrom(first, now, outbox) && !DispatchFrom(other, now, outbox)) break;
     }
     if (!queue_.empty() && credits_.Refresh(outbox) == 0) FailQueue(outbox);
-  } while (!waiting_.empty() && LetIn(now, outbox));
+  } while (admission_.waits() && LetIn(now, outbox));
 }
 
 bool Scheduler::DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox) {
@@ -302,12 +301,13 @@ void Scheduler::FailQueue(Outbox& outbox) {
 }
 
 void Scheduler::Landed(Flight& flight, Outbox& outbox) {
-  charged_bytes_ -= flight.charge;
   in_flight_ -= flight.wholes;
   accepted_ -= flight.wholes;
-  if (flight.wholes == flight.pieces.size()) return;
   for (const Piece& piece : flight.pieces) {
-    if (piece.whole) continue;
+    if (piece.whole) {
+      admission_.Discharge(piece.job);
+      continue;
+    }
     flight.AddUp(piece);
     piece.job->report = flight.batch->report;
     EndPiece(piece, absl::OkStatus(), outbox);
@@ -326,7 +326,7 @@ void Scheduler::EndPiece(const Piece& piece, const absl::Status& status, Outbox&
 }
 
 void Scheduler::Finish(Job* job, absl::Status status, Outbox& outbox) {
-  charged_bytes_ -= job->charge_bytes;
+  admission_.Discharge(job);
   --in_flight_;
   --accepted_;
   outbox.finished.push_back({.job = job, .status = std::move(status)});
@@ -338,8 +338,8 @@ void Scheduler::Report(Batcher::Snapshot& snapshot) const {
     snapshot.queue_bytes += queue_.bytes(c);
   }
   snapshot.in_flight = in_flight_;
-  snapshot.charged_bytes = charged_bytes_;
-  snapshot.waiting = waiting_count_;
+  snapshot.charged_bytes = admission_.charged_bytes();
+  snapshot.waiting = waiting_;
 }
 
 }  // namespace histogram::server

@@ -1,7 +1,7 @@
 // The queue: which jobs are in, what they are charged, and which batches are formed of them.
 //
-// A job that is accepted waits for room (first come, first served), then in the fair queue, then
-// for the lanes that its pieces go to. Landed ends it if it was counted whole, EndPiece of its last
+// A job that is accepted waits for room (admission.h), then in the fair queue, then for the lanes
+// that its pieces go to. Landed ends it if it was counted whole, EndPiece of its last
 // piece otherwise. It is charged from the moment it enters the queue until it ends.
 //
 // Plain state with the time as an argument. Not thread-safe: guarded by the batcher's lock. Owns no
@@ -13,12 +13,12 @@
 
 #include "absl/status/status.h"
 #include "server/base/clock.h"
+#include "server/batching/admission.h"
 #include "server/batching/batcher.h"
 #include "server/batching/credits.h"
 #include "server/batching/fair_queue.h"
 #include "server/batching/flight.h"
 #include "server/batching/job.h"
-#include "server/batching/job_list.h"
 #include "server/batching/limits.h"
 #include "server/batching/outbox.h"
 #include "server/batching/placer.h"
@@ -34,14 +34,14 @@ class Scheduler {
   // Why a job is refused. Taken under the lock; the status is made without it.
   struct Refusal {
     Room room = Room::kNotNow;
-    uint64_t charge = 0, charged = 0, limit = 0;
+    uint64_t charge = 0, charged = 0, held = 0, limit = 0;
     uint32_t retry_after_ms = 0;
     absl::Status ToStatus() const;
   };
 
   Scheduler(const BatchingLimits& limits, Credits& credits, Placer& placer);
 
-  // Whether there is room for a job of this charge. While jobs wait there is none.
+  // Whether there is room for the job.
   Room RoomFor(const Job& job) const;
   Refusal Refuse(const Job& job, Room room) const;
 
@@ -50,7 +50,7 @@ class Scheduler {
   // Accepts the job and starts it at once: returns the flight that the calling thread is to
   // execute. Null where a lane is to count the job; it is not accepted then. REQUIRES: as above.
   Flight* EnterHere(Job* job, TimeNs now);
-  // Accepts the job behind those that wait for room. REQUIRES: RoomFor(*job) is kNotNow.
+  // Accepts the job, which waits for room. REQUIRES: RoomFor(*job) is kNotNow.
   void Wait(Job* job, TimeNs now);
 
   // Forms all batches that can be formed now, and lets waiting jobs in as far as there is room.
@@ -94,11 +94,10 @@ class Scheduler {
   Credits& credits_;
   Placer& placer_;
   FairQueue queue_;
-  JobList waiting_;
-  uint64_t waiting_count_ = 0;
-  uint64_t charged_bytes_ = 0;  // of the jobs in the queue and with lanes
-  uint64_t in_flight_ = 0;      // jobs that have left the queue, unfinished
-  uint64_t accepted_ = 0;       // jobs taken whose Done is not yet due
+  Admission admission_;
+  uint64_t waiting_ = 0;    // jobs, for room
+  uint64_t in_flight_ = 0;  // jobs that have left the queue, unfinished
+  uint64_t accepted_ = 0;   // jobs taken whose Done is not yet due
   bool draining_ = false;
   TimeNs wake_at_ = kNever;
 };

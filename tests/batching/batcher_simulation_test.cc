@@ -53,6 +53,8 @@ class SimulatedJob final : public Job {
 
   bool shares = true;
   bool told_to_wait = false;
+  // Whether it waits for room as of now.
+  bool waiting() const { return told_to_wait && !JobTestPeer::Charged(*this); }
 
  private:
   World& world_;
@@ -173,6 +175,7 @@ class World {
     if (Chance(3)) job->cancelled = true;
     payloads_.push_back(job->payload());
     const bool waits = Chance(40);
+    const Caller caller = Look(job->caller);
     const Batcher::Snapshot before = batcher_->snapshot();
     const uint64_t charge = job->charge_bytes;
 
@@ -183,7 +186,7 @@ class World {
         batcher_->Enqueue(job, waits ? Batcher::WhenFull::kWait : Batcher::WhenFull::kRefuse);
     if (!outcome.ok()) {
       EXPECT_EQ(live_.erase(number), 1u) << "done, although it was refused";
-      CheckRefusal(outcome.status(), charge, before, waits);
+      CheckRefusal(outcome.status(), charge, before, caller, waits);
       return;
     }
     owned.release();  // NOLINT(bugprone-unused-return-value): it deletes itself
@@ -194,7 +197,7 @@ class World {
       return;
     }
     if (*outcome == Batcher::Outcome::kQueued && callbacks_ == 0) {
-      EXPECT_EQ(before.waiting, 0u) << "overtook those that wait";
+      EXPECT_EQ(caller.waiting, 0u) << "overtook those of its caller that wait";
     }
     if (*outcome == Batcher::Outcome::kWaiting) {
       EXPECT_TRUE(waits);
@@ -241,8 +244,20 @@ class World {
 
   // --- What must hold
 
+  struct Caller {
+    uint64_t held_bytes = 0, waiting = 0;
+  };
+  Caller Look(uint64_t id) const {
+    Caller caller;
+    for (const auto& [number, job] : live_) {
+      if (job->caller != id) continue;
+      job->waiting() ? ++caller.waiting : caller.held_bytes += job->charge_bytes;
+    }
+    return caller;
+  }
+
   void CheckRefusal(const absl::Status& status, uint64_t charge, const Batcher::Snapshot& before,
-                    bool waits) {
+                    const Caller& caller, bool waits) {
     const std::string reason = GetErrorDetail(status).reason;
     if (draining_) {
       EXPECT_EQ(reason, "DRAINING");
@@ -251,7 +266,9 @@ class World {
     } else {
       EXPECT_EQ(reason, "QUEUE_FULL");
       EXPECT_FALSE(waits);
-      EXPECT_TRUE(before.waiting > 0 || before.charged_bytes + charge > limits_.queue_bytes_max);
+      const uint64_t after = before.charged_bytes + charge;
+      EXPECT_TRUE(before.waiting > 0 || after > limits_.queue_bytes_max ||
+                  caller.held_bytes + charge > 2 * (limits_.queue_bytes_max - after));
     }
   }
 
@@ -300,14 +317,17 @@ class World {
 
   void Check() {
     const Batcher::Snapshot snapshot = batcher_->snapshot();
-    // First come, first served: those that wait are the last of those that were told so.
     uint64_t charged = 0, waiting = 0;
-    for (auto job = live_.rbegin(); job != live_.rend(); ++job) {
-      if (job->second->told_to_wait && waiting < snapshot.waiting) {
+    std::map<uint64_t, uint64_t> of_caller;  // jobs that wait
+    for (const auto& [number, job] : live_) {
+      if (job->waiting()) {
         ++waiting;
-      } else {
-        charged += job->second->charge_bytes;
+        ++of_caller[job->caller];
+        continue;
       }
+      charged += job->charge_bytes;
+      EXPECT_TRUE(!job->told_to_wait || of_caller[job->caller] == 0)
+          << "of one caller first come, first served";
     }
     EXPECT_EQ(snapshot.queue_payloads + snapshot.in_flight + snapshot.waiting, live_.size());
     EXPECT_EQ(snapshot.waiting, waiting);

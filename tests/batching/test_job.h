@@ -44,6 +44,12 @@ struct TestPayload {
   }
 };
 
+// Looks into a job's notes.
+class JobTestPeer {
+ public:
+  static bool Charged(const Job& job) { return job.notes_.charged_to_caller; }
+};
+
 class TestJob : public Job {
  public:
   explicit TestJob(uint64_t payload_bytes, uint64_t caller_id = 1)
