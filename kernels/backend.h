@@ -8,6 +8,7 @@
 
 #include <histogram/sample_type.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -19,7 +20,14 @@
 
 namespace histogram {
 
+enum class BackendKind : uint8_t {
+  kCpu,  // any thread that holds a credit may call Execute
+  kGpu,  // its lanes share one link
+};
+inline constexpr size_t kBackendKinds = 2;
+
 struct BackendInfo {
+  BackendKind kind = BackendKind::kGpu;
   std::string name;    // "cpu", "cuda:0"
   std::string device;  // "NVIDIA H200", the CPU's model
   std::string uuid;    // empty for the cpu
@@ -32,10 +40,6 @@ struct BackendInfo {
   uint64_t lane_counters = 0;
   uint64_t pinned_bytes = 0;  // allocated at start
   uint64_t device_bytes = 0;  // allocated at start
-  // Whether Execute may be called on any thread that holds a credit (the cpu).
-  bool executes_inline = false;
-  // Whether items may have a plan, or work. Else they are bytes.
-  bool counts_typed = false;
 };
 
 struct KernelInfo {
@@ -83,7 +87,7 @@ class Backend {
   virtual void Submit(std::unique_ptr<Batch> batch, Done done) = 0;
 
   // Executes `batch` on the calling thread and returns when it is done (batch.status set).
-  // Counts as one of the lanes. REQUIRES: info().executes_inline.
+  // Counts as one of the lanes. REQUIRES: info().kind is kCpu.
   virtual void Execute(Batch& batch) = 0;
 };
 

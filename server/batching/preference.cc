@@ -23,27 +23,30 @@ constexpr double kMostOfOneTrial = kDecided / 2;
 constexpr double kVarianceMin = 0.03 * 0.03;
 constexpr double kVarianceMax = 0.5 * 0.5;
 
-Kind Other(Kind kind) { return kind == Kind::kCpu ? Kind::kGpu : Kind::kCpu; }
+BackendKind Other(BackendKind kind) {
+  return kind == BackendKind::kCpu ? BackendKind::kGpu : BackendKind::kCpu;
+}
 
 }  // namespace
 
-size_t Preference::ClassOf(uint64_t payload_bytes) {
-  if (payload_bytes <= uint64_t{1} << kFirstClassBits) return 0;
+size_t Preference::ClassOf(uint64_t payload_bytes, bool typed) {
+  const size_t first = typed ? kSizes : 0;
+  if (payload_bytes <= uint64_t{1} << kFirstClassBits) return first;
   const auto bits = static_cast<size_t>(std::bit_width(payload_bytes - 1));
-  return std::min(kClasses - 1, (bits - kFirstClassBits + 1) / 2);
+  return first + std::min(kSizes - 1, (bits - kFirstClassBits + 1) / 2);
 }
 
 uint64_t Preference::BytesMax(size_t size_class) {
   assert(size_class < kClasses);
-  return size_class + 1 == kClasses ? UINT64_MAX
-                                    : uint64_t{1} << (kFirstClassBits + 2 * size_class);
+  const size_t size = size_class % kSizes;
+  return size + 1 == kSizes ? UINT64_MAX : uint64_t{1} << (kFirstClassBits + 2 * size);
 }
 
-Preference::Preference(const std::array<Kind, kClasses>& estimated) {
+Preference::Preference(const std::array<BackendKind, kClasses>& estimated) {
   for (size_t c = 0; c < kClasses; ++c) classes_[c].estimated = classes_[c].current = estimated[c];
 }
 
-Kind Preference::Choose(size_t size_class, TimeNs now) {
+BackendKind Preference::Choose(size_t size_class, TimeNs now) {
   SizeClass& s = classes_[size_class];
   Advance(s, now);
   return s.phase == Phase::kTrial ? Other(s.current) : s.current;

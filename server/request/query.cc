@@ -279,12 +279,11 @@ absl::Status CheckCounters(const Query& query, uint64_t counters_max) {
   const uint32_t bins = query.binning.bin_count();
   if (internal::SlotCount(bins) <= counters_max) return absl::OkStatus();
   const uint64_t most = counters_max - internal::kOutsideSlots;
-  return MakeError(
-      absl::StatusCode::kInvalidArgument,
-      absl::StrCat("spec.binning: ", bins, " bins of ", NameInApi(query.sample_type),
-                   " are more than a GPU's limit of ", most,
-                   "; a server with a CPU backend counts more"),
-      {.reason = "TOO_MANY_BINS", .field = "spec.binning", .limit = most});
+  return MakeError(absl::StatusCode::kInvalidArgument,
+                   absl::StrCat("spec.binning: ", bins, " bins of ", NameInApi(query.sample_type),
+                                " are more than a GPU's limit of ", most,
+                                "; a server with a CPU backend counts more"),
+                   {.reason = "TOO_MANY_BINS", .field = "spec.binning", .limit = most});
 }
 
 absl::Status NoBackendForWholes(const Query& query) {

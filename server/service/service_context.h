@@ -37,9 +37,9 @@ struct ServiceContext {
         unwritten(transport_config.receive_bytes_max / kUnwrittenShare, the_clock) {}
 
   AdmissionLimits limits() const {
-    return {config.payload_bytes_max,
-            {config.bin_count_max, config.quantiles_max, batcher.counters_max(),
-             batcher.runs_work()}};
+    return {
+        config.payload_bytes_max,
+        {config.bin_count_max, config.quantiles_max, batcher.counters_max(), batcher.runs_work()}};
   }
 
   const TransportConfig config;

@@ -95,7 +95,7 @@ TEST_F(BatcherTest, ABatchHoldsOneSizeClass) {
 
 TEST_F(BatcherTest, SmallPayloadsAreCountedWhereTheyArrive) {
   limits_.inline_bytes_max = 1000;
-  Add({.executes_inline = true});
+  Add({.kind = BackendKind::kCpu});
   EXPECT_TRUE(Enqueue(NewJob(1000), Outcome::kCounted).ok());
   EXPECT_TRUE(Enqueue(NewJob(0), Outcome::kCounted).ok());
   EXPECT_EQ(puppet().executed_inline(), 2u);
@@ -110,19 +110,13 @@ TEST_F(BatcherTest, SmallPayloadsAreCountedWhereTheyArrive) {
   EXPECT_TRUE(behind.ok());
 }
 
-TEST_F(BatcherTest, OnePartOfALargePayloadIsCountedWhereItArrives) {
+TEST_F(BatcherTest, LanesCountAllPartsOfALargePayload) {
   limits_.inline_bytes_max = kMiB;
   limits_.split_bytes_min = 2 * kMiB;
-  Add({.lanes = 4, .executes_inline = true});
-  uint64_t counted_here = 0;
-  puppet().set_on_execute([&] {
-    EXPECT_EQ(puppet().held(), 2u) << "the lanes have theirs first";
-    ++counted_here;
-  });
+  Add({.lanes = 4, .kind = BackendKind::kCpu});
   TestJob& job = Enqueue(6 * kMiB);
-  EXPECT_EQ(counted_here, 1u);
-  EXPECT_EQ(puppet().executed_inline(), 1u);
-  EXPECT_EQ(job.done_count, 0);
+  EXPECT_EQ(puppet().held(), 3u);
+  EXPECT_EQ(puppet().executed_inline(), 0u);
   puppet().CompleteAll();
   EXPECT_TRUE(job.ok());
 }
@@ -130,7 +124,7 @@ TEST_F(BatcherTest, OnePartOfALargePayloadIsCountedWhereItArrives) {
 TEST_F(BatcherTest, WhatIsForALaneIsNotCountedWhereItArrives) {
   limits_.inline_bytes_max = kMiB;
   limits_.split_bytes_min = 2 * kMiB;
-  Add({.lanes = 4, .executes_inline = true});
+  Add({.lanes = 4, .kind = BackendKind::kCpu});
   for (const uint64_t bytes : {uint64_t{1000}, 6 * kMiB}) {
     TestJob& job = NewJob(bytes);
     job.for_lane = true;
@@ -144,7 +138,7 @@ TEST_F(BatcherTest, WhatIsForALaneIsNotCountedWhereItArrives) {
 
 TEST_F(BatcherTest, ACreditIsHeldWhileCountingInline) {
   limits_.inline_bytes_max = 1000;
-  Add({.executes_inline = true});
+  Add({.kind = BackendKind::kCpu});
   TestJob* during = nullptr;
   puppet().set_on_execute([&] {
     puppet().set_on_execute(nullptr);
@@ -161,7 +155,7 @@ TEST_F(BatcherTest, ACreditIsHeldWhileCountingInline) {
 
 TEST_F(BatcherTest, NotInlineFromWithinDone) {
   limits_.inline_bytes_max = 1000;
-  Add({.executes_inline = true});
+  Add({.kind = BackendKind::kCpu});
   TestJob* next = nullptr;
   TestJob& job = NewJob(1001);
   job.on_done = [&] { next = &Enqueue(10); };
@@ -281,7 +275,7 @@ TEST_F(BatcherTest, ExpiredAndCancelledPayloadsCostNoWork) {
 
 TEST_F(BatcherTest, DeadOnArrival) {
   limits_.inline_bytes_max = 1000;
-  Add({.executes_inline = true});
+  Add({.kind = BackendKind::kCpu});
   TestJob& expired = NewJob(10);
   expired.deadline = clock_.Now();
   Enqueue(expired);
@@ -380,26 +374,23 @@ TEST_F(BatcherTest, StreamsOfOneCallerWaitFirstComeFirstServed) {
   const std::vector<uint64_t> sizes = {700, 50, 100, 200};
   for (int i = 0; i < 4; ++i) {
     TestJob& job = NewJob(sizes[static_cast<size_t>(i)]);
-    job.on_admitted = [&order, i] { order.push_back(i); };
+    job.on_done = [&order, i] { order.push_back(i); };
     waiting.push_back(&Enqueue(job, Outcome::kWaiting));
   }
-  EXPECT_EQ(batcher().snapshot().waiting, 4u);
-  EXPECT_TRUE(order.empty()) << "a small one does not overtake";
+  EXPECT_EQ(batcher().snapshot().waiting, 4u) << "a small one does not overtake";
   TestJob& unary = NewJob(0);
   EXPECT_EQ(Refused(unary, absl::StatusCode::kResourceExhausted, WhenFull::kRefuse).reason,
             "QUEUE_FULL")
       << "it would fit, but others were first";
   puppet().Complete();
   EXPECT_TRUE(first.ok());
-  EXPECT_EQ(order, (std::vector<int>{0}));
   EXPECT_EQ(batcher().snapshot().waiting, 3u);
+  EXPECT_EQ(batcher().snapshot().charged_bytes, 800u) << "the first is in";
   puppet().Complete();
-  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(batcher().snapshot().waiting, 0u);
   while (puppet().held() > 0) puppet().Complete();
-  for (const TestJob* job : waiting) {
-    EXPECT_TRUE(job->ok());
-    EXPECT_EQ(job->admitted_count, 1);
-  }
+  EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3}));
+  for (const TestJob* job : waiting) EXPECT_TRUE(job->ok());
 }
 
 TEST_F(BatcherTest, ACallerThatKeepsTheQueueFullKeepsNobodyElseOut) {
@@ -417,27 +408,10 @@ TEST_F(BatcherTest, AJobThatFitsDoesNotWait) {
   TestJob& job = NewJob(10);
   EXPECT_EQ(*batcher().Enqueue(&job, WhenFull::kWait), Outcome::kQueued);
   puppet().Complete();
-  EXPECT_EQ(job.admitted_count, 0);
+  EXPECT_TRUE(job.ok());
 }
 
-TEST_F(BatcherTest, AdmittedMayEnqueueTheNext) {
-  limits_.queue_bytes_max = 1000;
-  Add({});
-  Enqueue(900);
-  TestJob& next = NewJob(800);
-  TestJob& waits = NewJob(800);
-  waits.on_admitted = [&] { Enqueue(next, Outcome::kWaiting); };
-  Enqueue(waits, Outcome::kWaiting);
-  puppet().Complete();
-  EXPECT_EQ(waits.admitted_count, 1);
-  EXPECT_EQ(batcher().snapshot().waiting, 1u);
-  puppet().Complete();
-  EXPECT_EQ(next.admitted_count, 1);
-  puppet().Complete();
-  EXPECT_TRUE(next.ok());
-}
-
-TEST_F(BatcherTest, AWaitingJobThatNobodyWantsIsDroppedWithoutBeingAdmitted) {
+TEST_F(BatcherTest, AWaitingJobThatNobodyWantsIsDropped) {
   limits_.queue_bytes_max = 1000;
   Add({});
   Enqueue(400);
@@ -446,14 +420,13 @@ TEST_F(BatcherTest, AWaitingJobThatNobodyWantsIsDroppedWithoutBeingAdmitted) {
   expires.deadline = clock_.Now() + 5;
   Enqueue(expires, Outcome::kWaiting);
   TestJob& wanted = Enqueue(NewJob(0), Outcome::kWaiting);
-  EXPECT_EQ(wanted.admitted_count, 0);
+  EXPECT_EQ(batcher().snapshot().waiting, 3u);
   cancelled.cancelled = true;
   clock_.AdvanceNs(5);
   batcher().Pump();
   EXPECT_EQ(cancelled.code, absl::StatusCode::kCancelled);
   EXPECT_EQ(expires.code, absl::StatusCode::kDeadlineExceeded);
-  EXPECT_EQ(cancelled.admitted_count, 0);
-  EXPECT_EQ(wanted.admitted_count, 1);
+  EXPECT_EQ(batcher().snapshot().waiting, 0u);
   puppet().CompleteAll();
   EXPECT_TRUE(wanted.ok());
 }
@@ -503,7 +476,7 @@ class BothKindsTest : public BatcherFixture {
   BothKindsTest() {
     limits_.inline_bytes_max = kMiB;
     Add({.name = "cuda:0"});
-    Add({.name = "cpu", .executes_inline = true});
+    Add({.name = "cpu", .kind = BackendKind::kCpu});
     gpu().set_estimate([](const Workload&) { return 20'000; });
     cpu().set_estimate([](const Workload& w) { return w.batch_bytes; });
   }
@@ -521,7 +494,7 @@ TEST_F(BothKindsTest, EachSizeGoesToItsKind) {
   for (const auto& p : batcher().snapshot().placements) {
     EXPECT_EQ(p.reason, "estimate");
     EXPECT_EQ(p.switches, 0u);
-    placed += p.backend + " ";
+    if (!p.typed) placed += p.backend + " ";
   }
   EXPECT_EQ(placed, "cpu cpu cpu cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 ");
 }
@@ -717,7 +690,7 @@ TEST_F(BatcherTest, TheDestructorWaitsForWhatWasAccepted) {
 
 TEST_F(BatcherTest, TheThreadHonoursTheDelay) {
   limits_.batch_delay_us_max = 1000;
-  Add({.executes_inline = true});
+  Add({.kind = BackendKind::kCpu});
   Batcher with_thread({&puppet()}, limits_, Clock::Monotonic(), observer_);
   TestJob job(100);
   ASSERT_TRUE(with_thread.Enqueue(&job, WhenFull::kRefuse).ok());
@@ -733,16 +706,19 @@ TEST_F(BatcherTest, TheThreadHonoursTheDelay) {
 
 class TypedJobsTest : public BatcherFixture {
  protected:
-  TypedJobsTest() {
+  explicit TypedJobsTest(uint64_t gpu_counters = 0) {
     limits_.split_bytes_min = 256 * kKiB;
-    Add({.name = "cuda:0", .counts_typed = false});
-    Add({.name = "cpu", .lanes = 4, .executes_inline = true});
+    Add({.name = "cuda:0", .lane_counters = gpu_counters});
+    Add({.name = "cpu", .lanes = 4, .kind = BackendKind::kCpu});
   }
   PuppetBackend& gpu() { return puppet(0); }
   PuppetBackend& cpu() { return puppet(1); }
   TestJob& NewTyped(uint64_t bytes, SampleType type = SampleType::kF64) {
+    return NewTyped(bytes, *Plan::Make(*Binning::Even(20, -1e3, 1e3), type));
+  }
+  TestJob& NewTyped(uint64_t bytes, const Plan& plan) {
     TestJob& job = NewJob(bytes);
-    job.plan = *Plan::Make(*Binning::Even(20, -1e3, 1e3), type);
+    job.plan = plan;
     return job;
   }
 };
@@ -750,7 +726,8 @@ class TypedJobsTest : public BatcherFixture {
 TEST_F(TypedJobsTest, GoToABackendThatCountsThem) {
   gpu().set_estimate([](const Workload&) { return 1; });
   cpu().set_estimate([](const Workload&) { return 1'000'000; });
-  EXPECT_TRUE(batcher().counts_typed());
+  EXPECT_EQ(batcher().counters_max(), UINT64_MAX);
+  EXPECT_TRUE(batcher().runs_work());
   TestJob& typed = Enqueue(NewTyped(8 * kKiB));
   TestJob& bytes = Enqueue(8 * kKiB);
   EXPECT_EQ(cpu().held(), 1u);
@@ -795,6 +772,105 @@ TEST_F(TypedJobsTest, FailWhereNoBackendIsLeftThatCountsThem) {
   TestJob& bytes = Enqueue(kKiB);
   gpu().Complete();
   EXPECT_TRUE(bytes.ok());
+}
+
+// A GPU that has counters for three payloads of 20 bins.
+class TypedGpuTest : public TypedJobsTest {
+ protected:
+  TypedGpuTest() : TypedJobsTest(3 * kSlots + 1) {
+    gpu().set_estimate([](const Workload& w) { return w.sample_bytes > 0 ? 1 : 1'000'000; });
+    cpu().set_estimate([](const Workload& w) { return w.sample_bytes > 0 ? 1'000'000 : 1; });
+  }
+  static constexpr uint64_t kSlots = 23;
+  const Plan plan_ = *Plan::Make(*Binning::Even(20, -1e3, 1e3), SampleType::kF64);
+};
+
+TEST_F(TypedGpuTest, PredictionsKnowSamplesAndBins) {
+  std::vector<Workload> asked;
+  gpu().set_estimate([&asked](const Workload& w) {
+    asked.push_back(w);
+    return 1;
+  });
+  batcher();
+  asked.clear();
+  limits_.batch_delay_us_max = 1;  // predictions are asked for then
+  Enqueue(NewTyped(8 * kKiB, plan_));
+  for (const Workload& w : asked) {
+    EXPECT_EQ(w.sample_bytes, 8u);
+    EXPECT_EQ(w.bin_count, 20u);
+  }
+  clock_.AdvanceUs(10);
+  batcher().Pump();
+  cpu().CompleteAll();
+  gpu().CompleteAll();
+}
+
+TEST_F(TypedGpuTest, ABatchHasOnePlanAndAsManyPayloadsAsCounters) {
+  TestJob& first = Enqueue(NewTyped(2 * kKiB, plan_));
+  ASSERT_EQ(gpu().held(), 1u);
+  std::vector<TestJob*> jobs;
+  for (int i = 0; i < 4; ++i) jobs.push_back(&Enqueue(NewTyped(2 * kKiB, plan_)));
+  jobs.push_back(&Enqueue(NewTyped(2 * kKiB)));  // equal, and no copy
+  const uint64_t each = 2 * kKiB;
+  gpu().Complete();
+  EXPECT_TRUE(first.ok());
+  EXPECT_EQ(gpu().sizes(), (std::vector<uint64_t>{each, each, each}));
+  gpu().Complete();
+  EXPECT_EQ(gpu().sizes(), (std::vector<uint64_t>{each}));
+  gpu().Complete();
+  EXPECT_EQ(gpu().sizes(), (std::vector<uint64_t>{each}));
+  gpu().Complete();
+  for (const TestJob* job : jobs) EXPECT_TRUE(job->ok());
+}
+
+TEST_F(TypedGpuTest, MoreCountersThanALaneHasGoToTheCpu) {
+  const Plan large = *Plan::Make(*Binning::Even(100, -1e3, 1e3), SampleType::kF64);
+  TestJob& job = Enqueue(NewTyped(2 * kKiB, large));
+  EXPECT_EQ(gpu().held(), 0u);
+  cpu().CompleteAll();
+  EXPECT_TRUE(job.ok());
+}
+
+TEST_F(TypedGpuTest, WorkGoesToTheCpu) {
+  TestJob& job = NewJob(2 * kKiB);
+  job.work = std::make_shared<CountingWork>();
+  Enqueue(job);
+  EXPECT_EQ(gpu().held(), 0u);
+  cpu().CompleteAll();
+  EXPECT_TRUE(job.status.ok());
+}
+
+TEST_F(TypedGpuTest, WhatAGpuLosesTheCpuCounts) {
+  TestJob& job = Enqueue(NewTyped(2 * kKiB, plan_));
+  gpu().Lose();
+  gpu().Fail(absl::UnavailableError("lost"));
+  cpu().CompleteAll();
+  EXPECT_TRUE(job.ok());
+  EXPECT_EQ(job.report.backend, "cpu");
+}
+
+// Payloads that shared a batch on the CPU are split on the GPU, where their plans differ.
+TEST_F(TypedGpuTest, WhatTheCpuFailsTheGpuCountsPlanByPlan) {
+  cpu().set_estimate([](const Workload&) { return 0; });
+  limits_.inline_bytes_max = 0;
+  std::vector<TestJob*> jobs;
+  for (int i = 0; i < 12; ++i) jobs.push_back(&Enqueue(NewTyped(kKiB)));
+  for (int i = 0; i < 4; ++i) cpu().Complete();
+  EXPECT_GT(cpu().sizes().size(), 1u);
+  cpu().Lose();
+  while (cpu().held() > 0) cpu().Fail(absl::UnavailableError("lost"));
+  gpu().CompleteAll();
+  for (const TestJob* job : jobs) EXPECT_TRUE(job->ok());
+}
+
+TEST_F(TypedGpuTest, BytesAndTypedSamplesAreTriedApart) {
+  std::string typed, bytes;
+  for (const auto& p : batcher().snapshot().placements) {
+    EXPECT_EQ(p.reason, "estimate");
+    (p.typed ? typed : bytes) += p.backend + " ";
+  }
+  EXPECT_EQ(bytes, "cpu cpu cpu cpu cpu cpu cpu cpu cpu ");
+  EXPECT_EQ(typed, "cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 ");
 }
 
 class CountingWork final : public PayloadWork {

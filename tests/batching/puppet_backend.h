@@ -32,8 +32,8 @@ struct PuppetOptions {
   uint32_t lanes = 1;
   uint64_t lane_bytes = UINT64_MAX;
   uint32_t lane_payloads = UINT32_MAX;
-  bool executes_inline = false;
-  bool counts_typed = true;
+  BackendKind kind = BackendKind::kGpu;
+  uint64_t lane_counters = UINT64_MAX;
   const Clock* clock = nullptr;  // for held_since
 };
 
@@ -45,8 +45,8 @@ class PuppetBackend final : public Backend {
     info_.lanes = options.lanes;
     info_.lane_bytes = options.lane_bytes;
     info_.lane_payloads = options.lane_payloads;
-    info_.executes_inline = options.executes_inline;
-    info_.counts_typed = options.counts_typed;
+    info_.kind = options.kind;
+    info_.lane_counters = options.lane_counters;
   }
   ~PuppetBackend() override { EXPECT_EQ(held(), 0u) << info_.name << ": batches left behind"; }
 
@@ -139,7 +139,7 @@ class PuppetBackend final : public Backend {
                      .since = clock_ == nullptr ? 0 : clock_->Now()});
   }
   void Execute(Batch& batch) override {
-    EXPECT_TRUE(info_.executes_inline);
+    EXPECT_EQ(info_.kind, BackendKind::kCpu);
     Check(batch);
     {
       MutexLock lock(mutex_);
@@ -174,19 +174,24 @@ class PuppetBackend final : public Backend {
     EXPECT_FALSE(batch.items.empty());
     EXPECT_LE(batch.bytes, info_.lane_bytes);
     EXPECT_LE(batch.items.size(), info_.lane_payloads);
-    uint64_t bytes = 0;
+    const bool on_gpu = info_.kind == BackendKind::kGpu;
+    uint64_t bytes = 0, counters = 0;
     for (const BatchItem& item : batch.items) {
       uint64_t item_bytes = 0;
       for (const Fragment& fragment : item.fragments) item_bytes += fragment.size();
       EXPECT_EQ(item_bytes, item.bytes);
       EXPECT_EQ(item.plan.has_value(), batch.items.front().plan.has_value());
-      EXPECT_TRUE(info_.counts_typed || (!item.plan.has_value() && item.work == nullptr));
-      EXPECT_TRUE(item.work == nullptr || batch.items.size() == 1);
+      EXPECT_TRUE(item.work == nullptr || (batch.items.size() == 1 && !on_gpu));
+      if (on_gpu && item.plan.has_value()) {
+        EXPECT_EQ(&item.plan->data(), &batch.items.front().plan->data());
+      }
+      if (item.plan.has_value()) counters += item.counts.size();
       EXPECT_EQ(item.counts.size(),
                 item.plan.has_value() ? internal::SlotCount(item.plan->bin_count()) : kByteValues);
       bytes += item.bytes;
     }
     EXPECT_EQ(bytes, batch.bytes);
+    EXPECT_LE(counters, info_.lane_counters);
   }
 
   absl::Status Count(Batch& batch, bool refused) const {

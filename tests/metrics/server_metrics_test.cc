@@ -306,12 +306,16 @@ TEST(ServerMetrics, ShowsWhatChoosesKernelsAndBackends) {
   });
   const auto placed = [&](const char* bytes_max, const char* backend, const char* reason) {
     return Gauge(metrics, "histsvc_placement_info",
-                 {{"payload_bytes_max", bytes_max}, {"backend", backend}, {"reason", reason}});
+                 {{"samples", "bytes"},
+                  {"payload_bytes_max", bytes_max},
+                  {"backend", backend},
+                  {"reason", reason}});
   };
   EXPECT_EQ(placed("4096", "cpu", "estimate"), 1);
   EXPECT_EQ(placed("any", "cuda:0", "trial"), 1);
   EXPECT_EQ(placed("4096", "cuda:0", "trial"), -1);
-  EXPECT_EQ(Counter(metrics, "histsvc_placement_switches_total", {{"payload_bytes_max", "any"}}),
+  EXPECT_EQ(Counter(metrics, "histsvc_placement_switches_total",
+                    {{"samples", "bytes"}, {"payload_bytes_max", "any"}}),
             3);
 }
 

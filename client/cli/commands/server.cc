@@ -99,8 +99,8 @@ Rows PlacementRows(const v1::DescribeResponse& description) {
   Rows rows = {{"payloads of", "from", "backend"}};
   const auto add = [&rows](const char* samples, const auto& placements) {
     for (const auto& placement : placements) {
-      rows.push_back({samples, FormatBytes(placement.payload_bytes_min()),
-                      SafeText(placement.backend())});
+      rows.push_back(
+          {samples, FormatBytes(placement.payload_bytes_min()), SafeText(placement.backend())});
     }
   };
   add("bytes", description.placements());
