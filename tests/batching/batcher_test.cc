@@ -774,6 +774,18 @@ TEST_F(TypedJobsTest, FailWhereNoBackendIsLeftThatCountsThem) {
   EXPECT_TRUE(bytes.ok());
 }
 
+class CountingWork final : public PayloadWork {
+ public:
+  void Run(absl::Span<const Fragment> payload) override {
+    ++runs;
+    bytes = 0;
+    for (const Fragment& fragment : payload) bytes += fragment.size();
+  }
+  std::string kernel() const override { return "tally"; }
+  int runs = 0;
+  uint64_t bytes = 0;
+};
+
 // A GPU that has counters for three payloads of 20 bins.
 class TypedGpuTest : public TypedJobsTest {
  protected:
@@ -791,10 +803,11 @@ TEST_F(TypedGpuTest, PredictionsKnowSamplesAndBins) {
     asked.push_back(w);
     return 1;
   });
+  limits_.batch_delay_us_max = 1;  // predictions are asked for then
   batcher();
   asked.clear();
-  limits_.batch_delay_us_max = 1;  // predictions are asked for then
   Enqueue(NewTyped(8 * kKiB, plan_));
+  EXPECT_FALSE(asked.empty());
   for (const Workload& w : asked) {
     EXPECT_EQ(w.sample_bytes, 8u);
     EXPECT_EQ(w.bin_count, 20u);
@@ -872,18 +885,6 @@ TEST_F(TypedGpuTest, BytesAndTypedSamplesAreTriedApart) {
   EXPECT_EQ(bytes, "cpu cpu cpu cpu cpu cpu cpu cpu cpu ");
   EXPECT_EQ(typed, "cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 ");
 }
-
-class CountingWork final : public PayloadWork {
- public:
-  void Run(absl::Span<const Fragment> payload) override {
-    ++runs;
-    bytes = 0;
-    for (const Fragment& fragment : payload) bytes += fragment.size();
-  }
-  std::string kernel() const override { return "tally"; }
-  int runs = 0;
-  uint64_t bytes = 0;
-};
 
 TEST_F(TypedJobsTest, WorkIsDoneByALaneAloneAndUncut) {
   limits_.inline_bytes_max = kMiB;
