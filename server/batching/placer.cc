@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 
+#include "server/base/thresholds.h"
+
 namespace histogram::server {
 namespace {
 
@@ -132,7 +134,9 @@ Decision Placer::Decide(TimeNs now, const QueueView& queue, const Job& job, Back
   Decision decision = server::Decide(now, queue, views_, limits_);
   decision.wake_at = std::min(decision.wake_at, wake_at);
   decision.bytes_max = WholeSamples(decision.bytes_max, job);
-  if (job.work != nullptr) {
+  const bool large_counters = CounterCount(job.plan) > kSplitCountersMax;
+  const bool on_cpu = decision.backend >= 0 && views_[decision.backend].kind == BackendKind::kCpu;
+  if (job.work != nullptr || (large_counters && on_cpu)) {
     decision.parts = 1;
     decision.bytes_max = std::max(decision.bytes_max, job.bytes);
   }

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
+#include "server/base/thresholds.h"
 
 namespace histogram::server {
 namespace {
@@ -111,6 +112,7 @@ void Scheduler::Wait(Job* job, TimeNs now) {
 Flight* Scheduler::EnterHere(Job* job, TimeNs now) {
   if (job->bytes > limits_.inline_bytes_max) return nullptr;
   if (job->work != nullptr) return nullptr;  // its bytes do not tell how long it takes
+  if (job->charge_bytes > job->bytes + kInlineAnswerBytesMax) return nullptr;
   // What waits while a lane of the CPU is free waits for a GPU: to pass it takes nothing from it.
   if (!queue_.empty() && !placer_.BothKindsUp()) return nullptr;
   if (Unwanted(*job, now) || !credits_.AnyFree(placer_.Unfit(*job))) return nullptr;
