@@ -234,7 +234,7 @@ void App::EndUnread() {
 
 bool App::HasCuda() const {
   for (const Backend* backend : backends_) {
-    if (backend->info().name != "cpu" && backend->up()) return true;
+    if (backend->info().kind == BackendKind::kGpu && backend->up()) return true;
   }
   return false;
 }
