@@ -1,7 +1,9 @@
 #include "kernels/cuda/typed_plan.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
+#include <cstring>
 #include <iterator>
 #include <limits>
 #include <type_traits>
@@ -326,69 +328,98 @@ auto BoundsOf(const internal::Bins<C>& bins) {
   }
 }
 
+// Tables begin at multiples of this.
+constexpr size_t kTableAlignment = 16;
+
+// Adds a table; returns its offset, as the pointer that BinsAt moves.
 template <typename T>
-absl::StatusOr<DeviceBuffer> Upload(const std::vector<T>& values) {
-  absl::StatusOr<DeviceBuffer> buffer = DeviceBuffer::Make(values.size() * sizeof(T));
-  if (!buffer.ok()) return buffer.status();
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(
-      cudaMemcpy(buffer->get(), values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice));
-  return buffer;
+const T* Append(const std::vector<T>& table, std::vector<uint8_t>& tables) {
+  const size_t at = (tables.size() + kTableAlignment - 1) / kTableAlignment * kTableAlignment;
+  tables.resize(at + table.size() * sizeof(T));
+  std::memcpy(tables.data() + at, table.data(), table.size() * sizeof(T));
+  return reinterpret_cast<const T*>(at);
+}
+
+template <typename T>
+const T* Moved(const T* offset, const uint8_t* tables) {
+  return reinterpret_cast<const T*>(tables + reinterpret_cast<uintptr_t>(offset));
 }
 
 }  // namespace
 
-absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
-  DevicePlan made(plan);
-  const absl::Status status = std::visit(
-      [&]<typename P>(const internal::Bins<P>& bins) -> absl::Status {
-        const auto bounds = BoundsOf(bins);
-        TypedBins<typename decltype(bounds.thresholds)::value_type> typed;
-        typed.lower = bounds.lower;
-        typed.upper = bounds.upper;
-        typed.bins = plan.bin_count();
-        typed.reached = static_cast<uint32_t>(bounds.thresholds.size());
-        typed.none = bounds.thresholds.empty();
-        typed.all_below = bins.all_below;
-        if (!typed.none) {
-          auto values = bounds.thresholds;
-          if constexpr (std::is_floating_point_v<P>) {
-            values.push_back(std::numeric_limits<P>::quiet_NaN());
-          }
-          absl::StatusOr<DeviceBuffer> thresholds = Upload(values);
-          if (!thresholds.ok()) return thresholds.status();
-          made.thresholds_ = *std::move(thresholds);
-          typed.thresholds = made.thresholds_.get<decltype(typed.lower)>();
-          typed.by = Choose(plan, bounds, typed);
-          if constexpr (std::is_floating_point_v<P>) {
-            const std::vector<uint16_t> cells =
-                typed.by == FindBy::kKeys ? MakeCells(bounds, typed) : std::vector<uint16_t>();
-            if (!cells.empty()) {
-              typed.by = FindBy::kCells;
-              absl::StatusOr<DeviceBuffer> uploaded = Upload(cells);
-              if (!uploaded.ok()) return uploaded.status();
-              made.candidates_ = *std::move(uploaded);
-              typed.cells = made.candidates_.get<uint16_t>();
-            }
-          }
-          if (typed.by == FindBy::kKeys) {
-            const internal::Cells cells = internal::MakeCells(bins);
-            absl::StatusOr<DeviceBuffer> candidates = Upload(cells.first);
-            if (!candidates.ok()) return candidates.status();
-            made.candidates_ = *std::move(candidates);
-            typed.candidates = made.candidates_.get<uint32_t>();
-            typed.cell_shift = cells.shift;
-          }
-        }
-        made.bins_ = typed;
-        return absl::OkStatus();
-      },
-      plan.data().bins);
-  if (!status.ok()) return status;
-  return made;
+template <typename P>
+void TypedPlan::Fill(const internal::Bins<P>& bins) {
+  const auto bounds = BoundsOf(bins);
+  TypedBins<typename decltype(bounds.thresholds)::value_type> typed;
+  typed.lower = bounds.lower;
+  typed.upper = bounds.upper;
+  typed.bins = plan_.bin_count();
+  typed.reached = static_cast<uint32_t>(bounds.thresholds.size());
+  typed.none = bounds.thresholds.empty();
+  typed.all_below = bins.all_below;
+  if (!typed.none) {
+    typed.by = Choose(plan_, bounds, typed);
+    auto values = bounds.thresholds;
+    if constexpr (std::is_floating_point_v<P>) {
+      values.push_back(std::numeric_limits<P>::quiet_NaN());
+      const std::vector<uint16_t> cells =
+          typed.by == FindBy::kKeys ? MakeCells(bounds, typed) : std::vector<uint16_t>();
+      if (!cells.empty()) {
+        typed.by = FindBy::kCells;
+        typed.cells = Append(cells, tables_);
+      }
+    }
+    typed.thresholds = Append(values, tables_);
+    if (typed.by == FindBy::kKeys) {
+      const internal::Cells cells = internal::MakeCells(bins);
+      typed.candidates = Append(cells.first, tables_);
+      typed.cell_shift = cells.shift;
+    }
+  }
+  bins_ = typed;
 }
 
-absl::Status DevicePlan::Enqueue(const TypedLaunch& launch) const {
-  return std::visit([&](const auto& bins) { return EnqueueTyped(launch, bins); }, bins_);
+TypedPlan::TypedPlan(Plan plan) : plan_(std::move(plan)) {
+  std::visit([this](const auto& bins) { Fill(bins); }, plan_.data().bins);
+  assert(tables_.size() <= TableBytesMax(plan_.bin_count()));
+}
+
+AnyTypedBins TypedPlan::BinsAt(const uint8_t* tables) const {
+  AnyTypedBins moved = bins_;
+  std::visit(
+      [tables](auto& bins) {
+        bins.thresholds = Moved(bins.thresholds, tables);
+        bins.cells = Moved(bins.cells, tables);
+        bins.candidates = Moved(bins.candidates, tables);
+      },
+      moved);
+  return moved;
+}
+
+uint64_t TableBytesMax(uint64_t bins) {
+  constexpr uint64_t kCandidatesMax = (uint64_t{1} << 16) + 1;  // of internal::MakeCells
+  const uint64_t lookup =
+      std::max(kCandidatesMax * sizeof(uint32_t), (kCellsMax + 1) * sizeof(uint16_t));
+  return (bins + 1) * sizeof(uint64_t) + kTableAlignment + lookup;
+}
+
+absl::Status EnqueueTyped(const TypedLaunch& launch, const AnyTypedBins& bins) {
+  return std::visit([&launch](const auto& typed) { return EnqueueTyped(launch, typed); }, bins);
+}
+
+absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
+  DevicePlan made(plan);
+  const TypedPlan typed(plan);
+  const absl::Span<const uint8_t> tables = typed.tables();
+  if (!tables.empty()) {
+    absl::StatusOr<DeviceBuffer> buffer = DeviceBuffer::Make(tables.size());
+    if (!buffer.ok()) return buffer.status();
+    made.tables_ = *std::move(buffer);
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpy(made.tables_.get(), tables.data(), tables.size(),
+                                              cudaMemcpyHostToDevice));
+  }
+  made.bins_ = typed.BinsAt(made.tables_.get());
+  return made;
 }
 
 }  // namespace histogram::cuda

@@ -1,41 +1,61 @@
-// A plan on a device: the multiply-add in the device's favourite precision and its proof, and the
-// thresholds in device memory.
+// A plan as devices count by it: the multiply-add in the device's favourite precision and its
+// proof, and the thresholds in device memory.
 //
-// A DevicePlan is immutable; share it between threads and streams of its device.
+// A TypedPlan, and a DevicePlan, is immutable: share it between threads, and streams of its device.
 #ifndef HISTOGRAM_CUDA_TYPED_PLAN_H_
 #define HISTOGRAM_CUDA_TYPED_PLAN_H_
 
 #include <histogram/plan.h>
 
+#include <cstdint>
+#include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "kernels/cuda/device/resources.h"
 #include "kernels/cuda/kernels/typed.h"
 
 namespace histogram::cuda {
 
-// A multiply-add that finds bins, where one was proven.
-template <typename C>
-struct Guess {
-  typename TypedBins<C>::Guess scale = 0, offset = 0;
-  typename TypedBins<C>::Guess sure = 0;  // see TypedBins; 0: none was proven
+// The bins of a plan, in the type that its samples are compared in.
+using AnyTypedBins =
+    std::variant<TypedBins<float>, TypedBins<double>, TypedBins<uint32_t>, TypedBins<uint64_t>>;
+
+// What any device needs to count by a plan: how bins are found, which takes a proof, and tables.
+// Immutable, in host memory; thread-safe.
+class TypedPlan {
+ public:
+  explicit TypedPlan(Plan plan);
+
+  const Plan& plan() const { return plan_; }
+  // Thresholds, and what else is looked up; may be empty. At most TableBytesMax of the plan's bins.
+  absl::Span<const uint8_t> tables() const { return tables_; }
+  // `tables`: a copy of tables() in device memory, aligned to 16 bytes; not read here.
+  AnyTypedBins BinsAt(const uint8_t* tables) const;
+
+ private:
+  template <typename P>
+  void Fill(const internal::Bins<P>& bins);
+
+  Plan plan_;
+  AnyTypedBins bins_;  // pointers are offsets into the tables
+  std::vector<uint8_t> tables_;
 };
+uint64_t TableBytesMax(uint64_t bins);
 
-// Looks at the least and the greatest sample of each bin. The position f is monotone, so no sample
-// of bin i lies further outside [i - 0.5, i + 0.5] than one of these two. Where the furthest of all
-// is less than a quarter of a bin away, the guess is off by one at most, and only within that
-// distance of an edge.
-template <typename C>
-Guess<C> ProveGuess(const internal::Bins<C>& bins, const Binning& binning);
+// Queues the count of samples of the plan that the bins are of.
+absl::Status EnqueueTyped(const TypedLaunch& launch, const AnyTypedBins& bins);
 
+// A plan whose tables lie in memory of its own.
 class DevicePlan {
  public:
   // On the current device. Waits for the copy.
   static absl::StatusOr<DevicePlan> Make(const Plan& plan);
 
   // Queues the count of samples of the plan's type.
-  absl::Status Enqueue(const TypedLaunch& launch) const;
+  absl::Status Enqueue(const TypedLaunch& launch) const { return EnqueueTyped(launch, bins_); }
 
   const Plan& plan() const { return plan_; }
   // REQUIRES: C is the type that the plan's samples are compared in.
@@ -48,8 +68,8 @@ class DevicePlan {
   explicit DevicePlan(Plan plan) : plan_(std::move(plan)) {}
 
   Plan plan_;
-  DeviceBuffer thresholds_, candidates_;
-  std::variant<TypedBins<float>, TypedBins<double>, TypedBins<uint32_t>, TypedBins<uint64_t>> bins_;
+  DeviceBuffer tables_;
+  AnyTypedBins bins_;
 };
 
 }  // namespace histogram::cuda

@@ -41,12 +41,14 @@ absl::Status TooLarge(uint64_t charge, uint64_t limit) {
       {.reason = "PAYLOAD_TOO_LARGE", .field = "payload", .limit = limit, .retry_after_ms = {}});
 }
 
-absl::Status QueueFull(uint64_t charge, uint64_t charged, uint64_t limit, uint32_t retry_after_ms) {
+absl::Status QueueFull(uint64_t charge, uint64_t charged, uint64_t held, uint64_t limit,
+                       uint32_t retry_after_ms) {
   return MakeError(
       absl::StatusCode::kResourceExhausted,
       absl::StrCat("the queue is full: ", charged, " of ", limit,
-                   " bytes (queue_bytes_max) are taken, this request needs ", charge,
-                   "; try again in ", retry_after_ms, " ms"),
+                   " bytes (queue_bytes_max) are taken, ", held,
+                   " of them by this caller, and this request needs ", charge, "; try again in ",
+                   retry_after_ms, " ms"),
       {.reason = "QUEUE_FULL", .field = "", .limit = limit, .retry_after_ms = retry_after_ms});
 }
 
@@ -57,8 +59,7 @@ absl::Status QueueFull(uint64_t charge, uint64_t charged, uint64_t limit, uint32
 Batcher::Impl::Room Batcher::Impl::RoomLocked(const Job& job) const {
   if (draining_) return Room::kDraining;
   if (job.charge_bytes > limits_.queue_bytes_max) return Room::kTooLarge;
-  if (!waiting_.empty()) return Room::kNotNow;
-  return job.charge_bytes <= limits_.queue_bytes_max - charged_bytes_ ? Room::kYes : Room::kNotNow;
+  return admission_.HasRoom(job) ? Room::kYes : Room::kNotNow;
 }
 
 uint32_t Batcher::Impl::RetryAfterMsLocked() const {
@@ -72,7 +73,7 @@ uint32_t Batcher::Impl::RetryAfterMsLocked() const {
         (executor.recent_ns > 0 ? executor.recent_bytes / executor.recent_ns : kAssumedBytesPerNs);
   }
   // What is queued may also be held back for a batch to fill.
-  const double ns = static_cast<double>(charged_bytes_) / std::max(bytes_per_ns, 1e-6) +
+  const double ns = static_cast<double>(admission_.charged_bytes()) / std::max(bytes_per_ns, 1e-6) +
                     static_cast<double>(limits_.batch_delay_us_max) * 1e3;
   return static_cast<uint32_t>(std::clamp(ns / 1e6, 1.0, kMaxMs));
 }
@@ -81,7 +82,7 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_
   const TimeNs now = clock_.Now();
   Outcome outcome = Outcome::kQueued;
   Room room = Room::kYes;
-  uint64_t charged = 0, limit = 0;
+  uint64_t charged = 0, held = 0, limit = 0;
   uint32_t retry_after_ms = 0;
   const bool may_count = !in_callback && !job->for_lane;  // this thread
   Flight* inlined = nullptr;
@@ -96,20 +97,23 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_
       job->queue_ns = 0;
       job->notes_ = {};
       if (room == Room::kYes) {
-        charged_bytes_ += job->charge_bytes;
         inlined = may_count ? TryInlineLocked(job, now) : nullptr;
-        if (inlined == nullptr) {
+        if (inlined != nullptr) {
+          admission_.ChargeBriefly(*job);
+        } else {
+          admission_.Charge(job);
           queue_.Push(job);
           PumpLocked(now, work);
         }
       } else {
-        waiting_.PushBack(job);
+        admission_.Wait(job);
         ++waiting_count_;
         outcome = Outcome::kWaiting;
         AdmitLocked(now, work);  // those before it may have gone
       }
     } else {
-      charged = charged_bytes_;
+      charged = admission_.charged_bytes();
+      held = admission_.HeldBy(job->caller);
       limit = limits_.queue_bytes_max;
       retry_after_ms = RetryAfterMsLocked();
     }
@@ -117,7 +121,7 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_
   if (room == Room::kDraining) return Draining();
   if (room == Room::kTooLarge) return TooLarge(job->charge_bytes, limit);
   if (room == Room::kNotNow && outcome != Outcome::kWaiting) {
-    return QueueFull(job->charge_bytes, charged, limit, retry_after_ms);
+    return QueueFull(job->charge_bytes, charged, held, limit, retry_after_ms);
   }
   if (inlined != nullptr) return CountLone(inlined, job, now);
   // A job that is not counted here as a whole may be in part.
@@ -345,7 +349,7 @@ Batcher::Snapshot Batcher::Impl::TakeSnapshot() {
       snapshot.queue_bytes += queue_.bytes(c);
     }
     snapshot.in_flight = in_flight_;
-    snapshot.charged_bytes = charged_bytes_;
+    snapshot.charged_bytes = admission_.charged_bytes();
     snapshot.waiting = waiting_count_;
     snapshot.backends.reserve(executors_.size());
     for (const Executor& executor : executors_) {

@@ -28,7 +28,7 @@ class Batcher {
   // What to do with a job for which the queue has no room.
   enum class WhenFull {
     kRefuse,  // Enqueue fails with RESOURCE_EXHAUSTED (reason QUEUE_FULL, retry_after_ms set)
-    kWait,  // the job waits its turn outside the queue, first come first served; see Job::Admitted
+    kWait,    // the job waits its turn outside the queue (admission.h); see Job::Admitted
   };
   enum class Outcome {
     kQueued,   // Done comes, or has come
@@ -76,10 +76,11 @@ class Batcher {
   // taken and Done is not called: RESOURCE_EXHAUSTED as above, or UNAVAILABLE (reason DRAINING)
   // after Drain. A job that alone is larger than queue_bytes_max is refused whatever `when_full`
   // says and however empty the queue is (reason PAYLOAD_TOO_LARGE, no retry_after_ms): it would
-  // never fit, and whatever waits behind it would wait for ever. While jobs wait, kRefuse refuses,
-  // also where the job would fit: it must not overtake them. Nothing refused here is reported to
-  // the observer; that is for whoever turns it into an answer. Not counted on this thread, even if
-  // small, when called from within Done or Admitted.
+  // never fit, and whatever waits behind it would wait for ever. Room is shared between callers
+  // (admission.h): a job that would fit has none where its caller holds too much, or where it would
+  // overtake another one of its caller or of a caller that holds nothing. Nothing refused here is
+  // reported to the observer; that is for whoever turns it into an answer. Not counted on this
+  // thread, even if small, when called from within Done or Admitted.
   absl::StatusOr<Outcome> Enqueue(Job* job, WhenFull when_full);
 
   // Decides as of now; returns when it wants to be called again (kNever: not before something

@@ -21,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "kernels/mutex.h"
+#include "server/batching/admission.h"
 #include "server/batching/batcher.h"
 #include "server/batching/fair_queue.h"
 #include "server/batching/flight.h"
@@ -232,7 +233,7 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   BatchingLimits limits_ ABSL_GUARDED_BY(mu_);  // Drain ends the delay
   std::vector<Executor> executors_ ABSL_GUARDED_BY(mu_);
   FairQueue queue_ ABSL_GUARDED_BY(mu_);
-  JobList waiting_ ABSL_GUARDED_BY(mu_);
+  Admission admission_ ABSL_GUARDED_BY(mu_);
   std::vector<Retry> retries_ ABSL_GUARDED_BY(mu_);  // first come, first served
   std::vector<std::unique_ptr<Flight>> flights_ ABSL_GUARDED_BY(mu_);
   std::vector<Flight*> idle_flights_ ABSL_GUARDED_BY(mu_);
@@ -240,8 +241,7 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   std::optional<Preference> preference_ ABSL_GUARDED_BY(mu_);
   std::vector<LaneView> lanes_ ABSL_GUARDED_BY(mu_);  // scratch of DecideLocked
 
-  uint64_t charged_bytes_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t waiting_count_ ABSL_GUARDED_BY(mu_) = 0;  // in waiting_, or being told Admitted
+  uint64_t waiting_count_ ABSL_GUARDED_BY(mu_) = 0;  // for room, or being told Admitted
   uint64_t in_flight_ ABSL_GUARDED_BY(mu_) = 0;      // jobs that have left the queue, unfinished
   uint64_t accepted_ ABSL_GUARDED_BY(mu_) = 0;       // jobs taken whose Done is not yet due
   uint64_t active_ ABSL_GUARDED_BY(mu_) = 0;         // threads that will touch this object again

@@ -94,6 +94,7 @@ Batcher::Impl::Impl(std::vector<Backend*> backends, const BatchingLimits& limits
       bytes_only_(BytesOnly(backends_)),
       limits_(limits),
       queue_(limits.small_bytes_max, QuantaFor(limits)),
+      admission_(limits.queue_bytes_max),
       preference_(Prefer(backends_, limits)) {
   assert(backends_.size() <= kBackendsMax);
   for (Backend* backend : backends_) {
@@ -281,7 +282,7 @@ void Batcher::Impl::PumpLocked(TimeNs now, Work& work) {
     if (!DispatchFromLocked(first, now, work) && !DispatchFromLocked(other, now, work)) break;
   }
   if (!queue_.empty() && RefreshLocked(work) == 0) FailQueueLocked(work);
-  if (!waiting_.empty()) AdmitLocked(now, work);
+  if (admission_.waits()) AdmitLocked(now, work);
   if (wake_at_ < sleeps_until_) wake_thread_.NotifyOne();
 }
 
@@ -436,16 +437,16 @@ void Batcher::Impl::ReturnedLocked(Flight* flight, TimeNs now, Work& work) {
   const absl::Status& status = flight->batch->status;
   if (status.ok() && !flight->pieces.empty()) {
     if (!late) LearnLocked(*flight, now);
-    charged_bytes_ -= flight->charge;
     in_flight_ -= flight->wholes;
     accepted_ -= flight->wholes;
-    if (flight->wholes < flight->pieces.size()) {
-      for (const Piece& piece : flight->pieces) {
-        if (piece.whole) continue;
-        flight->AddUp(piece);
-        piece.job->report = flight->batch->report;
-        EndPieceLocked(piece, absl::OkStatus(), work);
+    for (const Piece& piece : flight->pieces) {
+      if (piece.whole) {
+        admission_.Discharge(piece.job);
+        continue;
       }
+      flight->AddUp(piece);
+      piece.job->report = flight->batch->report;
+      EndPieceLocked(piece, absl::OkStatus(), work);
     }
     work.delivered.push_back(flight);
   } else {
@@ -500,7 +501,7 @@ void Batcher::Impl::DropPieceLocked(const Piece& piece, Work& work) {
 }
 
 void Batcher::Impl::FinishLocked(Job* job, absl::Status status, Work& work) {
-  charged_bytes_ -= job->charge_bytes;
+  admission_.Discharge(job);
   --in_flight_;
   --accepted_;
   work.finished.push_back({.job = job, .status = std::move(status)});
@@ -508,13 +509,10 @@ void Batcher::Impl::FinishLocked(Job* job, absl::Status status, Work& work) {
 
 void Batcher::Impl::AdmitLocked(TimeNs now, Work& work) {
   if (admitting_) return;
-  while (!waiting_.empty()) {
-    Job* job = waiting_.front();
-    const bool dead = DeadLocked(*job, now);
-    if (!dead && job->charge_bytes > limits_.queue_bytes_max - charged_bytes_) break;
-    waiting_.PopFront();
-    charged_bytes_ += job->charge_bytes;
-    if (dead) {
+  const auto dead = [&](const Job& job) { return DeadLocked(job, now); };
+  while (Job* const job = admission_.Next(dead)) {
+    admission_.Charge(job);
+    if (dead(*job)) {
       --waiting_count_;
       ++in_flight_;
       DropPieceLocked({.job = job}, work);  // and with it the charge

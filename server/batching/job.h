@@ -81,6 +81,7 @@ class Job {
   virtual void Done(const absl::Status& status) = 0;
 
  private:
+  friend class Admission;
   friend class Batcher;
   friend class FairQueue;
   friend class JobList;
@@ -91,7 +92,8 @@ class Job {
     uint64_t dispatched = 0;  // bytes of the payload that were handed to lanes
     uint32_t pieces = 0;      // executing or to be executed again, and one while in the queue
     bool started = false;     // some of it was dispatched
-    absl::Status failure;     // of the first piece that nothing could execute
+    bool charged_to_caller = false;
+    absl::Status failure;  // of the first piece that nothing could execute
   };
   Notes notes_;
 };

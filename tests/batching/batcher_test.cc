@@ -308,10 +308,10 @@ TEST_F(BatcherTest, ACancelWhileALaneReadsWaitsForTheLane) {
 TEST_F(BatcherTest, AFullQueueRefuses) {
   limits_.queue_bytes_max = 10000;
   Add({});
-  Enqueue(4900);
-  Enqueue(4900);
+  Enqueue(4900, 1);
+  Enqueue(4900, 2);
   EXPECT_EQ(batcher().snapshot().charged_bytes, 10000u);
-  TestJob& refused = NewJob(0);
+  TestJob& refused = NewJob(0, 3);
   const ErrorDetail detail =
       Refused(refused, absl::StatusCode::kResourceExhausted, WhenFull::kRefuse);
   EXPECT_EQ(detail.reason, "QUEUE_FULL");
@@ -320,6 +320,8 @@ TEST_F(BatcherTest, AFullQueueRefuses) {
   ASSERT_TRUE(detail.retry_after_ms.has_value());
   EXPECT_EQ(*detail.retry_after_ms, 1u);
   EXPECT_NE(last_message_.find("10000 of 10000 bytes"), std::string::npos) << last_message_;
+  Refused(NewJob(0, 1), absl::StatusCode::kResourceExhausted, WhenFull::kRefuse);
+  EXPECT_NE(last_message_.find("5000 of them by this caller"), std::string::npos) << last_message_;
   puppet().Complete();
   Enqueue(refused);
   puppet().CompleteAll();
@@ -335,8 +337,8 @@ TEST_F(BatcherTest, TheRetryHintFollowsTheRate) {
     clock_.AdvanceUs(100'000);
     puppet().Complete();
   }
-  for (int i = 0; i < 3; ++i) Enqueue(9900);
-  TestJob& refused = NewJob(1);
+  for (uint64_t caller = 1; caller <= 3; ++caller) Enqueue(9900, caller);
+  TestJob& refused = NewJob(1, 4);
   auto hint = [&] {
     return Refused(refused, absl::StatusCode::kResourceExhausted, WhenFull::kRefuse)
         .retry_after_ms.value_or(0);
@@ -349,7 +351,7 @@ TEST_F(BatcherTest, TheRetryHintFollowsTheRate) {
     clock_.AdvanceUs(1'000'000);
     puppet().Complete();
   }
-  for (int i = 0; i < 3; ++i) Enqueue(9900);
+  for (uint64_t caller = 1; caller <= 3; ++caller) Enqueue(9900, caller);
   EXPECT_EQ(hint(), 1000u);
   puppet().CompleteAll();
 }
@@ -369,7 +371,7 @@ TEST_F(BatcherTest, APayloadThatNeverFitsIsRefusedAlsoWhenItWouldWait) {
   puppet().Complete();
 }
 
-TEST_F(BatcherTest, StreamsWaitFirstComeFirstServed) {
+TEST_F(BatcherTest, StreamsOfOneCallerWaitFirstComeFirstServed) {
   limits_.queue_bytes_max = 1000;
   Add({});
   TestJob& first = Enqueue(800);
@@ -389,14 +391,25 @@ TEST_F(BatcherTest, StreamsWaitFirstComeFirstServed) {
       << "it would fit, but others were first";
   puppet().Complete();
   EXPECT_TRUE(first.ok());
-  EXPECT_EQ(order, (std::vector<int>{0, 1}));
-  EXPECT_EQ(batcher().snapshot().waiting, 2u);
-  while (puppet().held() > 0) puppet().Complete();
+  EXPECT_EQ(order, (std::vector<int>{0}));
+  EXPECT_EQ(batcher().snapshot().waiting, 3u);
+  puppet().Complete();
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3}));
+  while (puppet().held() > 0) puppet().Complete();
   for (const TestJob* job : waiting) {
     EXPECT_TRUE(job->ok());
     EXPECT_EQ(job->admitted_count, 1);
   }
+}
+
+TEST_F(BatcherTest, ACallerThatKeepsTheQueueFullKeepsNobodyElseOut) {
+  limits_.queue_bytes_max = 3000;
+  Add({});
+  for (int i = 0; i < 2; ++i) Enqueue(900, 1);
+  for (int i = 0; i < 8; ++i) Enqueue(NewJob(900, 1), Outcome::kWaiting);
+  TestJob& other = Enqueue(500, 2);
+  while (puppet().held() > 0) puppet().Complete();
+  EXPECT_TRUE(other.ok());
 }
 
 TEST_F(BatcherTest, AJobThatFitsDoesNotWait) {
@@ -427,7 +440,7 @@ TEST_F(BatcherTest, AdmittedMayEnqueueTheNext) {
 TEST_F(BatcherTest, AWaitingJobThatNobodyWantsIsDroppedWithoutBeingAdmitted) {
   limits_.queue_bytes_max = 1000;
   Add({});
-  Enqueue(800);
+  Enqueue(400);
   TestJob& cancelled = Enqueue(NewJob(900), Outcome::kWaiting);
   TestJob& expires = NewJob(900);
   expires.deadline = clock_.Now() + 5;
