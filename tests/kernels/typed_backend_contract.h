@@ -225,6 +225,32 @@ TEST_P(TypedBackendContractTest, BytesAndTypedSamplesInTurn) {
   }
 }
 
+// What one lane sets up for its size must not be in the way of the others.
+TEST_P(TypedBackendContractTest, AllLanesAtOnceWithPayloadsOfDifferentSizes) {
+  constexpr int kBatchesPerLane = 40;
+  const Plan plan = MakePlan(Binning::Even(2048, -4.0, 4.0), SampleType::kF32);
+  const uint32_t lanes = std::min(backend_->info().lanes, 4U);
+  std::deque<TypedBatchFixture> fixtures;
+  for (uint32_t lane = 0; lane < lanes; ++lane) {
+    const size_t wanted = (size_t{1} << 14) + lane * 350'000;
+    fixtures.emplace_back(plan).Add(LaneBytes(wanted * sizeof(float)) / sizeof(float), random_);
+  }
+  std::vector<std::thread> callers;
+  std::atomic<int> failures{0};
+  for (TypedBatchFixture& fixture : fixtures) {
+    callers.emplace_back([&] {
+      for (int i = 0; i < kBatchesPerLane; ++i) {
+        if (!Run(fixture.MakeBatch())->status.ok()) failures.fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(failures.load(), 0);
+  for (const TypedBatchFixture& fixture : fixtures) {
+    ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
+  }
+}
+
 TEST_P(TypedBackendContractTest, EstimatesGrowWithSamplesAndBins) {
   const auto estimate = [this](uint64_t bytes, uint32_t bins, uint32_t payloads) {
     return backend_->EstimateNs({.sample_bytes = 4,
