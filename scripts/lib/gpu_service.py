@@ -208,12 +208,13 @@ def call_all(messages, port, requests, backend):
             done.result()
 
 
-def lose_the_gpu(binaries, messages, server):
-    """Calls until the GPU is lost to an injected fault; every answer before and after must be right."""
+def lose_the_gpu(binaries, messages, server, *samples):
+    """Calls until the GPU is lost to an injected fault; every answer before and after must be right. `samples`: what
+    the client is to send, if not bytes."""
     caller, until = Caller(messages, server.port, 5), time.monotonic() + 20
     while time.monotonic() < until:
         # Enough of one size that the server tries both backends, whichever the estimate speaks for.
-        load(binaries, server, "8")
+        load(binaries, server, "8", *samples)
         if re.search(r'histsvc_backend_up\{[^}]*cuda:0[^}]*\} 0', server.metrics()):
             break
     else:
@@ -253,10 +254,12 @@ def run_service(check, binaries, descriptor, gpus):
             with concurrent.futures.ThreadPoolExecutor(2) as executor:
                 for done in [executor.submit(call_all, messages, server.port, 800, "cuda:0") for server in (one, two)]:
                     done.result()
-    for name, fault in (("poisoned context", "poison-launch=3"), ("hanging kernel", "hang-launch=3")):
+    for name, fault, samples in (("poisoned context", "poison-launch=3", ()),
+                                 ("hanging kernel", "hang-launch=3", ()),
+                                 ("context that f32 poisons", "poison-launch=3", ("--float-bins", "2048"))):
         with check.test(f"service: a {name} is covered by the cpu"):
             with Server(binaries, "--backend", "auto", "--fault-injection", fault, "--batch-max", "2s") as server:
-                lose_the_gpu(binaries, messages, server)
+                lose_the_gpu(binaries, messages, server, *samples)
     with check.test("service: a failed launch is answered all the same"):
         with Server(binaries, "--backend", "auto", "--fault-injection", "fail-launch=3") as server:
             Caller(messages, server.port, 6).unary(30, None, large=True)
@@ -303,10 +306,10 @@ def batches_by_backend(server):
     return batches
 
 
-def load(binaries, server, connections):
+def load(binaries, server, connections, *samples):
     """A second of payloads from more callers than all lanes can serve at a time; each answer is checked."""
     done = run([binaries / "histogram-client", "--server", f"127.0.0.1:{server.port}", "bench", "--payload-bytes",
-                "2MiB", "--connections", connections, "--in-flight", "2", "--duration", "1", "--warm-up", "0.5"], 60)
+                "2MiB", "--connections", connections, "--in-flight", "2", "--duration", "1", "--warm-up", "0.5", *samples], 60)
     assert done.returncode == 0, done.stdout[-800:]
 
 
