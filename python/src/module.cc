@@ -174,6 +174,41 @@ nb::ndarray<nb::numpy, const uint16_t> BfloatBits(const BfloatArray& array) {
                                                 strides.data());
 }
 
+// What DLPack tells of an array in a GPU's memory: its address, its type's name in the library (or
+// else DLPack's), shape, strides in samples, the device, and what keeps the memory.
+using DeviceNdarray = nb::ndarray<nb::ro, nb::device::cuda>;
+
+std::string KindOf(nb::dlpack::dtype type) {
+  const auto code = static_cast<nb::dlpack::dtype_code>(type.code);
+  const std::string bits = std::to_string(type.bits);
+  if (type.lanes != 1) return "of " + std::to_string(type.lanes) + " lanes";
+  switch (code) {
+    case nb::dlpack::dtype_code::Int:
+      return "i" + bits;
+    case nb::dlpack::dtype_code::UInt:
+      return "u" + bits;
+    case nb::dlpack::dtype_code::Float:
+      return "f" + bits;
+    case nb::dlpack::dtype_code::Bfloat:
+      return "bf" + bits;
+    case nb::dlpack::dtype_code::Bool:
+      return "u" + bits;
+    default:
+      return "with DLPack's code " + std::to_string(type.code);
+  }
+}
+
+nb::tuple DeviceArrayOf(const DeviceNdarray& array) {
+  nb::list shape, strides;
+  for (size_t i = 0; i < array.ndim(); ++i) {
+    shape.append(array.shape(i));
+    strides.append(array.stride(i));
+  }
+  return nb::make_tuple(reinterpret_cast<uintptr_t>(array.data()),
+                        nb::str(KindOf(array.dtype()).c_str()), nb::tuple(shape),
+                        nb::tuple(strides), array.device_id(), nb::cast(array));
+}
+
 }  // namespace
 }  // namespace histogram::python
 
@@ -193,4 +228,5 @@ NB_MODULE(_native, module) {
              nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
   module.def("extent", &ExtentOf, nb::arg("samples"), nb::arg("type"));
   module.def("bfloat_bits", &BfloatBits, nb::arg("array"));
+  module.def("device_array", &DeviceArrayOf, nb::arg("array"));
 }
