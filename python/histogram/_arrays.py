@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,6 +66,9 @@ def is_on_gpu(a: Any) -> bool:
     """Whether the array lies in the memory of a CUDA device."""
     if isinstance(a, (np.ndarray, bytes)):
         return False
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(a, torch.Tensor):
+        return bool(a.is_cuda)  # sooner than __dlpack_device__ says so
     if hasattr(a, "__dlpack_device__"):
         return int(a.__dlpack_device__()[0]) == CUDA
     return hasattr(a, "__cuda_array_interface__")

@@ -133,7 +133,7 @@ def count(
     if is_on_gpu(a):
         from . import _gpu  # for those who have one
 
-        refused = {"axis": axis, "channels": channels, "windows": windows, "server": server}
+        refused = ("axis", axis), ("channels", channels), ("windows", windows), ("server", server)
         return _gpu.count(a, bins, range, refused, on_device)
     if on_device:
         raise ValueError("on_device: True; is for arrays in the memory of a GPU")

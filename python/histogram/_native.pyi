@@ -42,3 +42,11 @@ def bfloat_bits(array: Any) -> npt.NDArray[np.uint16]: ...
 def device_array(
     array: Any,
 ) -> tuple[int, str, tuple[int, ...], tuple[int, ...], int, Any]: ...
+def count_on_device(
+    function: int,
+    counter: int,
+    samples: int,
+    count: int,
+    stream: int,
+    counts: npt.NDArray[np.int64],
+) -> tuple[int, int, int]: ...

@@ -53,7 +53,7 @@ RULES = {
     ),
     "client": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/(v1/|client\.h)"),
     "client/include": (r"(?!absl/|histogram/v1/)[^/.]*[/.]", r"histogram/v1/"),
-    "python": (rf"{THIRD_PARTY}|{CUDA}", rf"python/src/|kernels/[a-z_]+\.h|{KERNELS_PUBLIC}"),
+    "python": (rf"{THIRD_PARTY}|{CUDA}", rf"python/(src/|cuda/plugin\.h)|kernels/[a-z_]+\.h|{KERNELS_PUBLIC}"),
     # The one shared object of the package with CUDA in it: loaded when a GPU's array comes.
     "python/cuda": (THIRD_PARTY, rf"python/cuda/|{KERNELS_PUBLIC}"),
     # The command line counts local files in process, with what the library offers everybody.
