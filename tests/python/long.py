@@ -85,7 +85,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="processes")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    begin, found = time.monotonic(), {}
+    begin, found, tested = time.monotonic(), {}, commit()
     with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
         jobs = [pool.submit(check_type, dtype, options.configurations, options.seed) for dtype in TYPES]
         for job in concurrent.futures.as_completed(jobs):
@@ -94,7 +94,7 @@ def main():
             print(f"{dtype}: {sum(done.values())} configurations, 0 differences", flush=True)
     options.output.write_text(json.dumps({
         "command": shlex.join(["tests/python/long.py", *sys.argv[1:]]),
-        "commit": commit(), "date": datetime.date.today().isoformat(), "cpu": processor(),
+        "commit": tested, "date": datetime.date.today().isoformat(), "cpu": processor(),
         "python": platform.python_version(), "numpy": np.__version__, "seed": options.seed,
         "seconds": round(time.monotonic() - begin), "differences": 0,
         "configurations": {dtype: found[dtype] for dtype in TYPES},
