@@ -91,10 +91,6 @@ std::optional<Error> Make(std::span<const double> edges, SampleType type, int de
   if (!plan.ok()) return plan.error();
   Result<DeviceCounter> counter = DeviceCounter::Make(*plan);
   if (!counter.ok()) return counter.error();
-  // The plan's tables are copied on the default stream, which not all streams wait for.
-  if (const cudaError_t status = cudaStreamSynchronize(nullptr); status != cudaSuccess) {
-    return Error{.code = histogram::ErrorCode::kDevice, .message = cudaGetErrorString(status)};
-  }
   *made = new HistogramCounter{*std::move(counter), device};
   return std::nullopt;
 }

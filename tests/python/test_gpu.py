@@ -71,7 +71,8 @@ def test_cupy_and_jax():
     assert histogram.count(cupy.asfortranarray(cupy.asarray(a.reshape(50, -1))), EDGES) == expected
     assert histogram.count(cupy.asarray(a[np.isfinite(a)]), 9) == histogram.count(a[np.isfinite(a)], 9)
     with cupy.cuda.Stream(non_blocking=True):
-        assert histogram.count(-cupy.asarray(a), EDGES) == histogram.count(-a, EDGES)
+        negative = -cupy.asarray(a)  # its subnormals are 0: cupy's arithmetic has none
+        assert histogram.count(negative, EDGES) == histogram.count(negative.get(), EDGES)
     with pytest.raises(ValueError, match="ascontiguousarray"):
         histogram.count(cupy.asarray(a)[::2], EDGES)
     jax = pytest.importorskip("jax")
