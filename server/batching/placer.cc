@@ -49,7 +49,7 @@ constexpr Samples kUsualSamples = {.bytes = sizeof(float), .bins = 2048};
 
 // By what a lone payload from the middle of each size class is predicted to take. None where only
 // one kind of backend is there.
-std::optional<Preference> Prefer(const Credits& credits, const BatchingLimits& limits) {
+std::optional<Preference> Estimate(const Credits& credits, const BatchingLimits& limits) {
   std::array<BackendKind, Preference::kClasses> estimated{};
   for (size_t c = 0; c < Preference::kClasses; ++c) {
     const uint64_t bytes = Preference::BytesMax(c) / 2;
@@ -77,7 +77,11 @@ uint64_t WholeSamples(uint64_t bytes, const Job& job) {
 }  // namespace
 
 Placer::Placer(const BatchingLimits& limits, const Credits& credits)
-    : limits_(limits), credits_(credits), preference_(Prefer(credits, limits)) {}
+    : limits_(limits), credits_(credits), preference_(Estimate(credits, limits)) {
+  for (int b = 0; b < credits.size(); ++b) {
+    if (credits.info(b).kind == BackendKind::kCpu) cpu_ = b;
+  }
+}
 
 BackendMask Placer::Unfit(const Job& job) const {
   if (job.work == nullptr && !job.plan.has_value()) return 0;
@@ -105,13 +109,6 @@ uint64_t Placer::counters_max() const {
   return most;
 }
 
-bool Placer::runs_work() const {
-  for (int b = 0; b < credits_.size(); ++b) {
-    if (credits_.info(b).kind == BackendKind::kCpu) return true;
-  }
-  return false;
-}
-
 bool Placer::BothKindsUp() const {
   if (!preference_.has_value()) return false;
   bool up[kBackendKinds] = {};
@@ -121,9 +118,18 @@ bool Placer::BothKindsUp() const {
   return up[0] && up[1];
 }
 
+BackendKind Placer::Prefer(const Job& job, TimeNs now) {
+  if (Unfit(job) != 0 || !BothKindsUp()) return BackendKind::kCpu;
+  return preference_->Choose(Preference::ClassOf(job.bytes, job.plan.has_value()), now);
+}
+
+int Placer::Here(const Job& job, TimeNs now) {
+  if (cpu_ < 0 || !credits_.usable(cpu_) || credits_.free(cpu_) == 0) return -1;
+  return Prefer(job, now) == BackendKind::kCpu ? cpu_ : -1;
+}
+
 size_t Placer::KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at) {
-  const size_t size_class = Preference::ClassOf(job.bytes, job.plan.has_value());
-  const BackendKind kind = preference_->Choose(size_class, now);
+  const BackendKind kind = job.notes_.kind;
   TimeNs eta = kNever;
   size_t of_kind = 0, of_other = 0;
   bool other_free = false;
