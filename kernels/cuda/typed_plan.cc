@@ -415,8 +415,8 @@ absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
     absl::StatusOr<DeviceBuffer> buffer = DeviceBuffer::Make(tables.size());
     if (!buffer.ok()) return buffer.status();
     made.tables_ = *std::move(buffer);
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpy(made.tables_.get(), tables.data(), tables.size(),
-                                              cudaMemcpyHostToDevice));
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(
+        cudaMemcpy(made.tables_.get(), tables.data(), tables.size(), cudaMemcpyHostToDevice));
   }
   made.bins_ = typed.BinsAt(made.tables_.get());
   return made;

@@ -83,6 +83,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   void BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) override;
   void StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) override;
   void Rejected(RejectReason reason) override;
+  void EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) override;
   void Expired() override;
   void Cancelled() override;
   void FellBack(std::string_view from, std::string_view to, std::string_view reason) override;

@@ -34,7 +34,8 @@ int64_t NowNs() {
 
 // Cache lines of its own: each thread writes its loop's.
 struct alignas(128) EventLoops::Loop final : EventLoop {
-  Loop(size_t its_index, CountingLoops& all) : index(its_index), counting(all) {}
+  Loop(size_t its_index, CountingLoops& all, ReceiveGuard& guard)
+      : index(its_index), counting(all), received(guard) {}
 
   grpc::ServerCompletionQueue& events() override { return *cq; }
   void Post(Posted& work) override;
@@ -43,21 +44,15 @@ struct alignas(128) EventLoops::Loop final : EventLoop {
   void WhenDry(Posted& work) override { work.next_ = std::exchange(when_dry, &work); }
   bool HandOver(uint64_t bytes) override;
   void HandedBack() override { --handed_over; }
-  void CallBegun() override {
-    absl::MutexLock lock(&mu);
-    ++calls;
-  }
+  ReceiveGuard::Loop& receives() override { return received; }
+  void CallBegun() override { calls.fetch_add(1, std::memory_order_relaxed); }
   void CallEnded() override {
-    absl::MutexLock lock(&mu);
-    --calls;
+    if (calls.fetch_sub(1, std::memory_order_acq_rel) == 1) calls.notify_all();
   }
   // A call that is cancelled as the server shuts down begins one more operation, its end, which a
   // queue that is shut down would not take.
   void WaitUntilNoCallIsLeft() {
-    absl::MutexLock lock(&mu);
-    mu.Await(absl::Condition(
-        +[](Loop* loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(loop->mu) { return loop->calls == 0; },
-        this));
+    while (const uint64_t left = calls.load(std::memory_order_acquire)) calls.wait(left);
   }
   // Whether it was another thread.
   bool Push(Posted& work);
@@ -70,6 +65,7 @@ struct alignas(128) EventLoops::Loop final : EventLoop {
 
   const size_t index;
   CountingLoops& counting;
+  ReceiveGuard::Loop received;
   std::unique_ptr<grpc::ServerCompletionQueue> cq;
 
   // Of the loop's thread.
@@ -79,9 +75,9 @@ struct alignas(128) EventLoops::Loop final : EventLoop {
   SendsAhead sends_ahead;
   uint64_t handed_over = 0;  // and not yet back
 
-  absl::Mutex mu;
-  uint64_t calls ABSL_GUARDED_BY(mu) = 0;  // awaited or open
+  std::atomic<uint64_t> calls{0};  // awaited or open; ended by the thread below, which is joined
 
+  absl::Mutex mu;  // held while `thread` is being set
   std::thread thread;
 
   // Written by other threads.
@@ -151,10 +147,10 @@ bool EventLoops::Loop::HandOver(uint64_t bytes) {
   return true;
 }
 
-EventLoops::EventLoops(grpc::ServerBuilder& builder, uint32_t count)
+EventLoops::EventLoops(grpc::ServerBuilder& builder, uint32_t count, ReceiveGuard& guard)
     : counting_(std::make_unique<CountingLoops>(std::max(1U, count))) {
   for (uint32_t i = 0; i < std::max(1U, count); ++i) {
-    loops_.push_back(std::make_unique<Loop>(i, *counting_));
+    loops_.push_back(std::make_unique<Loop>(i, *counting_, guard));
     loops_.back()->cq = builder.AddCompletionQueue();
   }
 }

@@ -69,7 +69,8 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
 
   void Await() {
     self_ = std::static_pointer_cast<AccumulateStream>(shared_from_this());
-    StreamCall::Await([this](auto... arguments) { methods_.RequestAccumulate(arguments...); });
+    StreamCall::Await(
+        [this](auto... arguments) { methods_.Request(Methods::kAccumulate, arguments...); });
   }
 
   void Drain() override {
@@ -89,7 +90,7 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
  private:
   // From gRPC.
   void AwaitNext() override { AwaitAccumulate(service_, methods_, loop()); }
-  void OnCall() override;
+  void OnHeaders() override;
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
@@ -132,7 +133,7 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   AccumulateState state_;
   ReadAhead::Stream ahead_;
   UnwrittenReplies::Call unwritten_;
-  TimeNs deadline_ = 0;                     // set in OnCall
+  TimeNs deadline_ = 0;                     // set in OnHeaders
   Caller caller_;                           // likewise
   uint64_t fairness_id_ = 0;                // likewise
   std::shared_ptr<AccumulateStream> self_;  // gRPC's hold on the stream: from Await to OnDone
@@ -166,13 +167,14 @@ void Chunk::Done(const absl::Status& status) {
 
 void Chunk::Run() { stream.ChunkReturned(*this); }
 
-void AccumulateStream::OnCall() {
+void AccumulateStream::OnHeaders() {
   deadline_ = DeadlineOf(context());
   service_.observer.StreamOpened(Method::kAccumulate);
   service_.open_calls.fetch_add(1, std::memory_order_relaxed);
   absl::Status identified = IdentifyCaller(service_, context(), caller_);
   fairness_id_ = FairnessId(service_, context(), caller_);
   unwritten_.Begin(context(), fairness_id_);
+  receives().SetPeer(PeerId(service_, context(), caller_));
   service_.streams.Add(self_, loop());
   if (!identified.ok()) return Refuse(std::move(identified));
   Step(StreamEvent::kOpened);
@@ -230,7 +232,7 @@ void AccumulateStream::OnReadDone(bool ok) {
     time_.Ended(now);
     return Step(StreamEvent::kReadEnd);
   }
-  std::shared_ptr<ReceivedMessage> message = Receive(incoming_);
+  std::shared_ptr<ReceivedMessage> message = TakeMessage(incoming_);
   if (state_.closed()) return;  // it came while the stream was ending
   time_.Arrived(now);
   if (message == nullptr) return Refuse(CompressedMessage());

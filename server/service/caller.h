@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "server/rpc/receive_guard.h"
 #include "server/service/authenticator.h"
 #include "server/service/service_context.h"
 
@@ -32,6 +33,10 @@ absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerCon
 uint64_t FairnessId(const ServiceContext& service, const grpc::ServerContext& context,
                     const Caller& caller);
 
+// The same for who is known by tenant or client certificate; 0 for all others.
+uint64_t PeerId(const ServiceContext& service, const grpc::ServerContext& context,
+                const Caller& caller);
+
 // Takes the payload from the caller's quota, if it has one.
 absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_t bytes);
 
@@ -46,6 +51,10 @@ absl::Status HoldReply(UnwrittenReplies::Call& call, const UnwrittenReplies& all
 
 // What is reported of a call that ended before its answer was sent.
 absl::Status CancelledCall();
+
+// The same of a unary call whose message does not come: it was cancelled, the receive guard has
+// ended it, or its client has sent no message (INVALID_ARGUMENT, MALFORMED_MESSAGE).
+absl::Status NoMessage(const grpc::ServerContext& context, const ReceiveGuard::Call& receives);
 
 // Reports a call that is over, and has it logged where it failed or was slow.
 void ReportCall(ServiceContext& service, const Caller& caller, Method method,

@@ -17,7 +17,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
  public:
   ComputeCall(ServiceContext& service, Methods& methods, EventLoop& loop)
       : UnaryCall(loop), service_(service), methods_(methods), unwritten_(service.unwritten) {
-    Await([&](auto... arguments) { methods.RequestCompute(arguments...); });
+    Await([&](auto... arguments) { methods.Request(Methods::kCompute, arguments...); });
   }
 
   // From the batcher, by any thread.
@@ -36,22 +36,41 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
  private:
   void AwaitNext() override { AwaitCompute(service_, methods_, loop()); }
 
-  void OnCall() override {
-    started_at_ = service_.clock.Now();
+  void OnHeaders() override {
     service_.open_calls.fetch_add(1, std::memory_order_relaxed);
-    status_ = Admit();
-    if (status_.ok()) {
-      for_lane = loop().HandOver(bytes);
-      // Unless it was counted here, Done may have run, and this object be gone, once it is
-      // accepted.
-      const auto outcome = service_.batcher.Enqueue(this, Batcher::WhenFull::kRefuse);
-      if (outcome.ok()) {
-        if (*outcome != Batcher::Outcome::kCounted) return;
-        status_ = MakeReply();
-        return Run();
-      }
-      status_ = outcome.status();
+    status_ = IdentifyCaller(service_, context(), caller_info_);
+    if (!status_.ok()) {
+      started_at_ = service_.clock.Now();
+      return Refuse();
     }
+    receives().SetPeer(PeerId(service_, context(), caller_info_));
+    Receive();
+  }
+
+  // What its caller takes to send the message is not the call's time.
+  void OnMessage() override {
+    started_at_ = service_.clock.Now();
+    status_ = Admit();
+    if (!status_.ok()) return Refuse();
+    for_lane = loop().HandOver(bytes);
+    // Unless it was counted here, Done may have run, and this object be gone, once it is accepted.
+    const auto outcome = service_.batcher.Enqueue(this, Batcher::WhenFull::kRefuse);
+    if (!outcome.ok()) {
+      status_ = outcome.status();
+      return Refuse();
+    }
+    if (*outcome != Batcher::Outcome::kCounted) return;
+    status_ = MakeReply();
+    Run();
+  }
+
+  void OnNoMessage() override {
+    started_at_ = service_.clock.Now();
+    status_ = NoMessage(context(), receives());
+    Refuse();
+  }
+
+  void Refuse() {
     ObserveRefusal(service_.observer, status_);
     Run();
   }
@@ -72,8 +91,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   }
 
   absl::Status Admit() {
-    if (absl::Status s = IdentifyCaller(service_, context(), caller_info_); !s.ok()) return s;
-    message_ = Receive(request());
+    message_ = TakeMessage(request());
     if (message_ == nullptr) return CompressedMessage();
     absl::Status status = server::Admit(
         MessageKind::kCompute, message_->fragments, service_.limits(),

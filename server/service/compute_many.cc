@@ -50,7 +50,8 @@ class ComputeManyStream final : public StreamCall, public DrainableStream, priva
 
   void Await() {
     self_ = std::static_pointer_cast<ComputeManyStream>(shared_from_this());
-    StreamCall::Await([this](auto... arguments) { methods_.RequestComputeMany(arguments...); });
+    StreamCall::Await(
+        [this](auto... arguments) { methods_.Request(Methods::kComputeMany, arguments...); });
   }
 
   void Drain() override { Step(StreamEvent::kDrain); }
@@ -63,7 +64,7 @@ class ComputeManyStream final : public StreamCall, public DrainableStream, priva
  private:
   // From gRPC.
   void AwaitNext() override { AwaitComputeMany(service_, methods_, loop()); }
-  void OnCall() override;
+  void OnHeaders() override;
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
@@ -92,7 +93,7 @@ class ComputeManyStream final : public StreamCall, public DrainableStream, priva
   ComputeManyState state_;
   ReadAhead::Stream ahead_;
   UnwrittenReplies::Call unwritten_;
-  TimeNs deadline_ = 0;       // set in OnCall
+  TimeNs deadline_ = 0;       // set in OnHeaders
   Caller caller_;             // likewise
   uint64_t fairness_id_ = 0;  // likewise
   absl::Status refused_;      // why nothing more is read from this caller
@@ -113,13 +114,14 @@ void Item::Done(const absl::Status& status) {
 
 void Item::Run() { stream.ItemReturned(*this); }
 
-void ComputeManyStream::OnCall() {
+void ComputeManyStream::OnHeaders() {
   deadline_ = DeadlineOf(context());
   service_.observer.StreamOpened(Method::kComputeMany);
   service_.open_calls.fetch_add(1, std::memory_order_relaxed);
   absl::Status identified = IdentifyCaller(service_, context(), caller_);
   fairness_id_ = FairnessId(service_, context(), caller_);
   unwritten_.Begin(context(), fairness_id_);
+  receives().SetPeer(PeerId(service_, context(), caller_));
   service_.streams.Add(self_, loop());
   if (!identified.ok()) return Refuse(std::move(identified));
   Step(StreamEvent::kOpened);
@@ -208,7 +210,7 @@ void ComputeManyStream::AddReply(Item& item) {
 void ComputeManyStream::OnReadDone(bool ok) {
   if (!ok) return Step(StreamEvent::kReadEnd);
   const uint64_t received_bytes = incoming_.Length();
-  std::shared_ptr<ReceivedMessage> message = Receive(incoming_);
+  std::shared_ptr<ReceivedMessage> message = TakeMessage(incoming_);
   // Nobody can say which item a compressed message is: it ends the stream.
   if (message == nullptr) return Refuse(CompressedMessage());
   Item& item = AcquireItem(received_bytes);

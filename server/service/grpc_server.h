@@ -54,6 +54,7 @@ class GrpcServer {
  private:
   GrpcServer() = default;
   void StopCloser();
+  void WatchMemory();
 
   std::unique_ptr<TlsCertificates> certificates_;  // outlive the server
   ServiceContext* context_ = nullptr;
@@ -65,6 +66,8 @@ class GrpcServer {
   std::thread closer_;
   absl::Notification shutting_down_;
   std::atomic<bool> closed_{false};
+  std::thread memory_watch_;  // calls the receive guard
+  absl::Notification ended_;
 };
 
 }  // namespace histogram::server

@@ -71,7 +71,7 @@ class EventLoopsTest : public testing::Test {
   void Make(uint32_t count) {
     grpc::ServerBuilder builder;
     builder.RegisterAsyncGenericService(&service_);
-    loops_ = std::make_unique<EventLoops>(builder, count);
+    loops_ = std::make_unique<EventLoops>(builder, count, guard_);
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
     loops_->Start();
@@ -94,6 +94,7 @@ class EventLoopsTest : public testing::Test {
   }
 
   grpc::AsyncGenericService service_;
+  ReceiveGuard guard_{UINT64_MAX, [] { return uint64_t{0}; }};
   std::unique_ptr<EventLoops> loops_;
   std::unique_ptr<grpc::Server> server_;
 };
