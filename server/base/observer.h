@@ -80,7 +80,8 @@ class Observer {
   // A batch ran on `to` because `from` could not ("device_lost", "watchdog", "out_of_memory" ...).
   virtual void FellBack(std::string_view from, std::string_view to, std::string_view reason) = 0;
   virtual void IntegrityFailure() = 0;
-  // Payload bytes that were taken from a tenant's quota; there are at most 64 tenants.
+  // Bytes of a tenant's payloads that were accepted, and of its replies; there are at most 64
+  // tenants.
   virtual void TenantBytes(std::string_view tenant, uint64_t bytes) = 0;
   virtual void NoteRequest(const RequestNote& note) = 0;  // for the log
   virtual void BackendDown(std::string_view backend, std::string_view reason) = 0;

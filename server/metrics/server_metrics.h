@@ -73,6 +73,11 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
     unwritten_bytes_.store(bytes, std::memory_order_relaxed);
     unread_ended_.store(ended, std::memory_order_relaxed);
   }
+  // How often the server asked its own ports and was answered, and was not.
+  void SetSelfProbes(uint64_t reached, uint64_t missed) {
+    reached_.store(reached, std::memory_order_relaxed);
+    missed_.store(missed, std::memory_order_relaxed);
+  }
   void SetLogLinesLost(uint64_t lines) { log_lines_lost_.store(lines, std::memory_order_relaxed); }
   void SetDraining(bool draining) { draining_.store(draining, std::memory_order_relaxed); }
 
@@ -140,6 +145,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   std::unique_ptr<Cells> cells_;
 
   std::atomic<bool> draining_{false};
+  std::atomic<uint64_t> reached_{0}, missed_{0};  // by the self-probe
   std::atomic<uint64_t> unwritten_bytes_{0}, unread_ended_{0}, log_lines_lost_{0};
   mutable absl::Mutex mutex_;
   std::function<Batcher::Snapshot()> snapshot_source_ ABSL_GUARDED_BY(mutex_);

@@ -30,6 +30,21 @@ int64_t NowNs() {
   return std::chrono::nanoseconds(now).count();
 }
 
+// Runs when its loop turns.
+class Turn final : public Posted {
+ public:
+  void Run() override { posted_at_.store(0); }
+  // When it was posted, and has not run yet; 0: it waits nowhere.
+  int64_t posted_at() const { return posted_at_.load(); }
+  void PostTo(EventLoop& loop, int64_t now) {
+    posted_at_.store(now);
+    loop.Post(*this);
+  }
+
+ private:
+  std::atomic<int64_t> posted_at_{0};
+};
+
 }  // namespace
 
 // Cache lines of its own: each thread writes its loop's.
@@ -87,6 +102,7 @@ struct alignas(128) EventLoops::Loop final : EventLoop {
   std::atomic<bool> sleeping{false};
   grpc::Alarm bell;  // wakes the loop
   MemberEvent<Loop, &Loop::Rang> rang{*this};
+  Turn turn;
 };
 
 bool EventLoops::Loop::Push(Posted& work) {
@@ -182,6 +198,20 @@ void EventLoops::Start() {
       Serve(*loops_[i]);
     });
   }
+}
+
+int64_t EventLoops::StoodStillNs() {
+  const int64_t now = NowNs();
+  int64_t longest = 0;
+  for (const auto& loop : loops_) {
+    const int64_t posted_at = loop->turn.posted_at();
+    if (posted_at == 0) {
+      loop->turn.PostTo(*loop, now);
+    } else {
+      longest = std::max(longest, now - posted_at);
+    }
+  }
+  return longest;
 }
 
 void EventLoops::Serve(Loop& loop) {

@@ -98,6 +98,10 @@ class EventLoops {
 
   // Starts the threads.
   void Start();
+  // For how long the loop has not turned that stands still longest: its thread is busy with one
+  // event, or hangs. Looks anew each time; to be called every now and then, by one thread.
+  // REQUIRES: as of EventLoop::Post.
+  int64_t StoodStillNs();
   // Waits until all calls have ended, and ends the threads. REQUIRES: the server has been shut
   // down, so that no call is awaited any more, or was never built.
   void Stop();

@@ -47,7 +47,8 @@ struct Chunk final : Job, Posted {
 
   AccumulateStream& stream;
   bool snapshot = false;
-  uint64_t reply_bytes = 0;              // held for the snapshot
+  uint64_t reply_bytes = 0;  // held for the snapshot
+  QuotaCharge quota;
   bool waited = false;                   // for room in the queue
   bool counted = false;                  // or never will be, as `result` says
   std::optional<SampleStatistics> seen;  // of typed samples, where statistics are asked for
@@ -237,9 +238,10 @@ void AccumulateStream::OnReadDone(bool ok) {
   time_.Arrived(now);
   if (message == nullptr) return Refuse(CompressedMessage());
   const bool first = query_ == nullptr;
+  QuotaCharge quota;
   absl::Status status = Admit(
       MessageKind::kAccumulate, message->fragments, service_.limits(),
-      [this](uint64_t bytes) { return ChargeCaller(service_, caller_, bytes); }, message->parsed,
+      [&](uint64_t bytes) { return quota.Take(service_, caller_, bytes); }, message->parsed,
       query_);
   if (status.ok() && first) {
     status = HoldTotals(unwritten_, service_.unwritten,
@@ -248,9 +250,13 @@ void AccumulateStream::OnReadDone(bool ok) {
   const uint64_t reply_bytes =
       status.ok() && message->parsed.snapshot ? message->parsed.reply_bytes : 0;
   if (status.ok()) status = HoldReply(unwritten_, service_.unwritten, reply_bytes);
-  if (!status.ok()) return Refuse(std::move(status));
+  if (!status.ok()) {
+    quota.GiveBack(caller_);
+    return Refuse(std::move(status));
+  }
   Chunk& chunk = Append(std::move(message));
   chunk.reply_bytes = reply_bytes;
+  chunk.quota = quota;
   Step(chunk.bytes >= kReadFirstBytesMin ? StreamEvent::kLongMessage : StreamEvent::kMessage,
        chunk.bytes);
   Count(chunk);
@@ -282,7 +288,10 @@ void AccumulateStream::Count(Chunk& chunk) {
     chunk.waited = *outcome == Batcher::Outcome::kWaiting;
     return Step(chunk.waited ? StreamEvent::kWaits : StreamEvent::kHandled);
   }
-  if (!outcome.ok()) ObserveRefusal(service_.observer, outcome.status());
+  if (!outcome.ok()) {
+    chunk.quota.GiveBack(caller_);
+    ObserveRefusal(service_.observer, outcome.status());
+  }
   if (chunk.for_lane) loop().HandedBack();
   Check(chunk, outcome.status());
   Counted(chunk);
@@ -331,6 +340,7 @@ void AccumulateStream::Counted(Chunk& chunk) {
 
 void AccumulateStream::AddUp(Chunk& chunk) {
   state_.AddedUp(chunk.bytes);
+  chunk.quota.Accept(service_, caller_);
   ahead_.LetGo(chunk.bytes);
   if (!chunk.result.ok()) return Fail(std::move(chunk.result));
   if (!error_.ok()) return;
@@ -400,6 +410,7 @@ void AccumulateStream::PushReply(bool final, uint64_t bytes) {
   if (state_.closed()) Answered(folded);
   grpc::ByteBuffer reply = EncodeMessage(
       ReplyEncoder::AccumulateResponse(answer_, query_->omit_counts, final, chunks_added_));
+  ChargeReply(service_, caller_, reply.Length());
   PendingReply& pending = replies_.emplace_back();
   pending.message.Swap(&reply);
   pending.bytes = bytes;

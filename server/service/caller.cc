@@ -1,5 +1,7 @@
 #include "server/service/caller.h"
 
+#include <utility>
+
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
@@ -92,11 +94,25 @@ uint64_t PeerId(const ServiceContext& service, const grpc::ServerContext& contex
   return identity.empty() ? 0 : absl::HashOf(identity);
 }
 
-absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_t bytes) {
+absl::Status QuotaCharge::Take(ServiceContext& service, const Caller& caller, uint64_t bytes) {
   if (caller.tenant == nullptr) return absl::OkStatus();
   absl::Status status = caller.tenant->Charge(bytes, service.clock.Now());
-  if (status.ok()) service.observer.TenantBytes(caller.tenant->name(), bytes);
+  if (status.ok()) bytes_ = bytes;
   return status;
+}
+
+void QuotaCharge::GiveBack(const Caller& caller) {
+  if (bytes_ > 0) caller.tenant->Refund(std::exchange(bytes_, 0));
+}
+
+void QuotaCharge::Accept(ServiceContext& service, const Caller& caller) {
+  if (bytes_ > 0) service.observer.TenantBytes(caller.tenant->name(), std::exchange(bytes_, 0));
+}
+
+void ChargeReply(ServiceContext& service, const Caller& caller, uint64_t bytes) {
+  if (caller.tenant == nullptr) return;
+  caller.tenant->ChargeReply(bytes, service.clock.Now());
+  service.observer.TenantBytes(caller.tenant->name(), bytes);
 }
 
 namespace {

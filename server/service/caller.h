@@ -37,8 +37,22 @@ uint64_t FairnessId(const ServiceContext& service, const grpc::ServerContext& co
 uint64_t PeerId(const ServiceContext& service, const grpc::ServerContext& context,
                 const Caller& caller);
 
-// Takes the payload from the caller's quota, if it has one.
-absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_t bytes);
+// One request's part of its caller's quota, if the caller has one.
+class QuotaCharge {
+ public:
+  // Takes the payload's bytes, or says why not. Until Accept they may be given back.
+  absl::Status Take(ServiceContext& service, const Caller& caller, uint64_t bytes);
+  // The request is refused.
+  void GiveBack(const Caller& caller);
+  // The request was accepted.
+  void Accept(ServiceContext& service, const Caller& caller);
+
+ private:
+  uint64_t bytes_ = 0;
+};
+
+// A reply of so many bytes is made. By any thread.
+void ChargeReply(ServiceContext& service, const Caller& caller, uint64_t bytes);
 
 // version-traceid-parentid-flags in lower-case hex, as https://www.w3.org/TR/trace-context/ has it.
 bool IsTraceparent(std::string_view value);

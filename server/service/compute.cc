@@ -71,6 +71,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   }
 
   void Refuse() {
+    quota_.GiveBack(caller_info_);
     ObserveRefusal(service_.observer, status_);
     Run();
   }
@@ -95,7 +96,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     if (message_ == nullptr) return CompressedMessage();
     absl::Status status = server::Admit(
         MessageKind::kCompute, message_->fragments, service_.limits(),
-        [this](uint64_t size) { return ChargeCaller(service_, caller_info_, size); },
+        [this](uint64_t size) { return quota_.Take(service_, caller_info_, size); },
         message_->parsed, query_);
     bytes = message_->parsed.payload_bytes;
     if (!status.ok()) return status;
@@ -115,12 +116,14 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     answer.receipt.total_ns = static_cast<uint64_t>(reply_at_ - started_at_);
     grpc::ByteBuffer reply =
         EncodeMessage(ReplyEncoder::ComputeResponse(answer, query_->omit_counts));
+    ChargeReply(service_, caller_info_, reply.Length());
     reply_.Swap(&reply);  // to assign it would be to copy it
     return absl::OkStatus();
   }
 
   // The object may be gone when it returns.
   void Send() {
+    quota_.Accept(service_, caller_info_);
     sent_at_ = service_.clock.Now();  // what follows, a caller that reads slowly can draw out
     if (!status_.ok()) return ReplyError(FailCall(status_, context()));
     grpc::ByteBuffer reply;  // lets go of the bytes as soon as they are sent
@@ -136,6 +139,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   TimeNs sent_at_ = 0;
   absl::Status status_;
   Caller caller_info_;
+  QuotaCharge quota_;
   std::shared_ptr<ReceivedMessage> message_;
   std::shared_ptr<const Query> query_;
   grpc::ByteBuffer reply_;

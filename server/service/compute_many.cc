@@ -35,6 +35,7 @@ struct Item final : Job, Posted {
   Answer answer;
   grpc::ByteBuffer reply;
   uint64_t reply_bytes = 0;  // held for it
+  QuotaCharge quota;
 };
 
 // Belongs to its loop's thread; what happens when, ComputeManyState decides.
@@ -199,6 +200,7 @@ Item& ComputeManyStream::AcquireItem(uint64_t received_bytes) {
 }
 
 void ComputeManyStream::AddReply(Item& item) {
+  item.quota.Accept(service_, caller_);
   PendingReply& pending = replies_.emplace_back();
   pending.message.Swap(&item.reply);
   pending.bytes = std::exchange(item.reply_bytes, 0);
@@ -236,7 +238,10 @@ void ComputeManyStream::Handle(Item& item) {
     Release();
     status = outcome.status();
   }
-  if (!status.ok()) ObserveRefusal(service_.observer, status);
+  if (!status.ok()) {
+    item.quota.GiveBack(caller_);
+    ObserveRefusal(service_.observer, status);
+  }
   MakeReply(item, status);
   AddReply(item);
   Step(StreamEvent::kHandled);
@@ -246,7 +251,7 @@ absl::Status ComputeManyStream::Admit(Item& item) {
   item.query.reset();
   absl::Status status = server::Admit(
       MessageKind::kComputeMany, item.message->fragments, service_.limits(),
-      [this](uint64_t bytes) { return ChargeCaller(service_, caller_, bytes); },
+      [&](uint64_t bytes) { return item.quota.Take(service_, caller_, bytes); },
       item.message->parsed, item.query);
   item.bytes = item.message->parsed.payload_bytes;
   if (!status.ok()) return status;
@@ -275,6 +280,7 @@ void ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
                                        : EncodeMessage(EncodeComputeManyError(request_id, result));
   item.reply.Swap(&reply);
   if (result.ok()) {
+    ChargeReply(service_, caller_, item.reply.Length());
     service_.observer.StageFinished(Stage::kReply, item.report.backend,
                                     static_cast<uint64_t>(service_.clock.Now() - now));
   }

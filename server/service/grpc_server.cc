@@ -35,6 +35,8 @@ namespace {
 
 constexpr char kServiceName[] = "histogram.v1.HistogramService";
 constexpr char kLivenessName[] = "liveness";
+// Reflection is gRPC's synchronous service: it has a thread for each open stream.
+constexpr int kReflectionThreadsMax = 16;
 constexpr int kHandshakeTimeoutMs = 10000;  // who is slower than this is not going to call
 // gRPC lets a connection have up to 4 MiB on their way while memory is plentiful, and notices too
 // late that many connections have filled it. With less memory than this, what may be on its way is
@@ -44,7 +46,6 @@ constexpr int kFrameBytesMax = 1 << 20;  // with adaptive windows gRPC raises it
 
 // What gRPC refuses by itself reaches neither metrics nor log, and its sentence names no setting.
 // So its own limits lie above ours, far enough for what people send by mistake.
-constexpr uint64_t kRefusedBytesFactor = 4;
 constexpr uint32_t kRefusedHeaderBytesFactor = 2;
 
 int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(value, INT_MAX)); }
@@ -116,12 +117,10 @@ uint32_t ReceiveThreads(const TransportConfig& config) {
   return config.receive_threads > 0 ? config.receive_threads : UsableCores();
 }
 
-// gRPC has a whole message in memory before anyone can refuse it: no single one takes more than a
-// quarter of what there is for all.
+// gRPC has a whole message in memory before anyone can refuse it; the receive guard sees to it that
+// all of them together stay within the limit. Only what could never be there is gRPC's to refuse.
 uint64_t MessageBytesMax(const TransportConfig& config) {
-  return std::max(config.payload_bytes_max + kMessageBytesOverPayload,
-                  std::min(kRefusedBytesFactor * config.payload_bytes_max,
-                           config.receive_bytes_max / kRefusedBytesFactor));
+  return std::max(config.payload_bytes_max + kMessageBytesOverPayload, config.receive_bytes_max);
 }
 
 std::string WithChosenPort(const std::string& address, int port) {
@@ -182,6 +181,7 @@ void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& 
   builder.SetMaxSendMessageSize(-1);
   grpc::ResourceQuota quota("receive");
   quota.Resize(config.receive_bytes_max);
+  quota.SetMaxThreads(kReflectionThreadsMax);
   builder.SetResourceQuota(quota);
   for (const ChannelSetting& setting : ChannelSettings(config)) {
     builder.AddChannelArgument(setting.name, setting.value);
@@ -242,6 +242,14 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   context.allocated_at_start = AllocatedBytes();
   server->loops_->Start();
   server->memory_watch_ = std::thread([s = server.get()] { s->WatchMemory(); });
+  std::vector<SelfProbe::Target> targets;
+  for (const std::string& address : server->addresses_) {
+    targets.push_back({address, !config.tls_cert.empty() && !absl::StartsWith(address, "unix:")});
+  }
+  server->probe_ = std::make_unique<SelfProbe>(targets, [s = server.get()] {
+    constexpr int64_t kStoodStillNsMax = int64_t{30} * 1000000000;
+    s->live_.store(s->loops_->StoodStillNs() < kStoodStillNsMax, std::memory_order_relaxed);
+  });
   return server;
 }
 
@@ -257,6 +265,7 @@ void GrpcServer::WatchMemory() {
 }
 
 GrpcServer::~GrpcServer() {
+  if (probe_ != nullptr) probe_->Stop();
   StopCloser();
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
   ended_.Notify();
@@ -275,11 +284,14 @@ void GrpcServer::SetReady(bool ready) {
   health_.SetServing(kServiceName, ready);
 }
 
+void GrpcServer::SetLive(bool live) { health_.SetServing(kLivenessName, live); }
+
 void GrpcServer::SetBackendUp(const std::string& backend, bool up) {
   health_.SetServing(absl::StrCat("backend/", backend), up);
 }
 
 void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
+  probe_->Stop();  // it would find the ports closed
   context_->streams.DrainAll();
   // The connections stay open until the streams' clients have heard of their end: closing one on
   // which its client still sends makes TCP throw away what the client has not read yet.

@@ -123,6 +123,18 @@ TEST_F(EventLoopsTest, EachLoopHasAThreadOfItsOwn) {
   EXPECT_NE(threads[0], threads[2]);
 }
 
+TEST_F(EventLoopsTest, ALoopThatStandsStillIsNoticed) {
+  Make(2);
+  absl::Notification go;
+  Happening event([&] { go.WaitForNotification(); });
+  event.In((*loops_)[1]);
+  constexpr int64_t kLongNs = 50'000'000;
+  while (loops_->StoodStillNs() < kLongNs) std::this_thread::yield();
+  go.Notify();
+  event.Wait();
+  while (loops_->StoodStillNs() >= kLongNs) std::this_thread::yield();
+}
+
 TEST_F(EventLoopsTest, LittleIsNeverHandedOver) {
   Make(2);
   for (int i = 0; i < 100; ++i) EXPECT_FALSE(HandsOverIn(0, kLittle));

@@ -126,9 +126,9 @@ def test_each_documented_reason(server):
         server.wait()
 
 
-@pytest.mark.parametrize("size", (3 * MIB, 7 * MIB))
+@pytest.mark.parametrize("size", (3 * MIB, 20 * MIB))
 def test_what_is_too_large_is_refused_by_the_service(server, size):
-    """Far beyond the limit, too: gRPC's own maximum, with a sentence of its own, lies above."""
+    """Far beyond the limit, too: gRPC's own maximum is what all messages together may take."""
     payload, metadata = b"x" * size, bearer(ALICE)
     with Client(server.address) as client:
         expect_error(lambda: client.compute(payload, metadata=metadata), Code.RESOURCE_EXHAUSTED,
@@ -145,9 +145,8 @@ def test_what_is_too_large_is_refused_by_the_service(server, size):
         assert "request failed" in server.stderr()  # lines that come within 10 ms are one
 
 
-def test_what_grpc_refuses_of_a_stream_is_counted_as_cancelled(server):
-    """Over gRPC's own maximum. Of a unary call the service hears nothing."""
-    payload, metadata = b"x" * (20 * MIB), bearer(ALICE)
+def test_what_grpc_refuses_is_counted_as_cancelled(server):
+    payload, metadata = b"x" * (65 * MIB), bearer(ALICE)
     calls = {"ComputeMany": pb.ComputeManyRequest(request=pb.ComputeRequest(payload=payload)),
              "Accumulate": pb.AccumulateRequest(chunk=payload)}
     with Client(server.address) as client:
@@ -161,6 +160,8 @@ def test_what_grpc_refuses_of_a_stream_is_counted_as_cancelled(server):
         with pytest.raises(grpc.RpcError) as caught:
             client.compute(payload, metadata=metadata)
         assert caught.value.code() == Code.RESOURCE_EXHAUSTED
+        wait_until(lambda: server.metrics().value(
+            "histsvc_requests_total", method="Compute", code="CANCELLED") == 1, 20, "Compute")
 
 
 def test_a_compressed_item_ends_its_stream_after_what_came_before(start_server):
