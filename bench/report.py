@@ -61,7 +61,7 @@ class Rows:
     def __init__(self, result):
         self.by = {}
         for r in result["rows"]:
-            key = (r["api"], r["transport"], r["payload_bytes"], r["connections"])
+            key = (r["api"], r["transport"], r["payload_bytes"], r["connections"], r.get("float_bins", 0))
             self.by.setdefault(key, {})[r["server"], r["backend"]] = r
 
     def pairs(self, one, other):
@@ -76,10 +76,11 @@ def ratio(one, other):
 
 
 def name_of(key):
-    api, transport, payload, connections = key
+    api, transport, payload, connections, float_bins = key
     method = {"compute": "Compute", "compute_many": "ComputeMany", "accumulate": "Accumulate"}[api]
     where = "" if transport == "tcp" else f" over {transport}"
-    return f"{method} {human(payload)} x{connections}{where}"
+    samples = f"f32, {float_bins:,} bins, " if float_bins else ""
+    return f"{method} {samples}{human(payload)} x{connections}{where}"
 
 
 def node_choice():
@@ -87,9 +88,10 @@ def node_choice():
     service, kernels = load(GPU / "service.json"), load(GPU / "kernels.json")
     pairs = list(Rows(service).pairs(("ours", "cuda"), ("ours", "cpu")))
     lines = []
-    for key, cuda, cpu in sorted(pairs, key=lambda pair: pair[0]):
+    for key, cuda, cpu in sorted(pairs, key=lambda pair: (pair[0][4], pair[0])):
         if key[:2] == ("compute", "tcp") and key[2] >= 4 * KIB and key[3] in (1, 8):
-            lines.append([f"over gRPC, {human(key[2])} a call, {key[3]} connection{'s' if key[3] > 1 else ''}",
+            samples = f"f32, {key[4]:,} bins, " if key[4] else ""
+            lines.append([f"{samples}over gRPC, {human(key[2])} a call, {key[3]} connection{'s' if key[3] > 1 else ''}",
                           f"{figure(cpu['gbps'])} GB/s", f"{figure(cuda['gbps'])} GB/s", f"{ratio(cuda, cpu):.2f}",
                           f"{cpu['server_cpu_seconds_per_gb']:.2f}, {cuda['server_cpu_seconds_per_gb']:.2f}"])
     ceilings = kernels["ceilings"]
@@ -105,7 +107,7 @@ def node_choice():
     for what, gbps in ((f"in GPU memory, {human(size)} at once", resident),
                        ("in GPU memory, many rows of 4 KiB", many)):
         lines.append([what, f"at most {figure(link)} GB/s (the link)", f"{figure(gbps)} GB/s", f"{gbps / link:.0f}", ""])
-    shares = sorted(ratio(cuda, cpu) for _, cuda, cpu in pairs)
+    shares = sorted(ratio(cuda, cpu) for key, cuda, cpu in pairs if not key[4])
     slower = sum(share < 1 for share in shares)
     advice = (f"For bytes that come over a network take a node without a GPU: `cuda` was slower than `cpu` in {slower} of "
               f"{len(shares)} kinds of load over gRPC ({shares[0]:.2f} to {shares[-1]:.2f} of it, median "
@@ -126,6 +128,8 @@ def beside_the_sink(folder):
     notes = result.get("notes", {})
     valid, behind, void = [], [], 0
     for key, ours, other in rows.pairs(("ours", "cpu"), (sink, "cpu")):
+        if key[4]:  # sinks count bytes
+            continue
         if ours["client_cpu_busy"] > 0.9 or notes.get(ours.get("row"), {}).get("void"):
             void += 1
             continue

@@ -20,7 +20,8 @@ namespace histogram::client {
 namespace {
 
 constexpr uint64_t kHeadBytesMax = uint64_t{2} << 20;  // spec and framing beside a payload
-constexpr uint64_t kReplyBytesMax = uint64_t{64} << 20;
+// The largest reply of any server: counts and edges of 2^24 bins.
+constexpr uint64_t kReplyBytesMax = (uint64_t{256} << 20) + (uint64_t{64} << 10);
 constexpr absl::Duration kKeepaliveMin = absl::Seconds(10);
 constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(20);
 

@@ -59,31 +59,20 @@ std::optional<Error> CheckBinCount(const char* field, uint64_t count, uint32_t b
                .limit = limit};
 }
 
-// The edges of `count` even bins over [lower, upper], one by one, as numpy.linspace makes them.
-struct EvenEdges {
-  double lower, upper, step;
-  uint32_t count;
-
-  EvenEdges(uint32_t bin_count, double lower_edge, double upper_edge)
-      : lower(lower_edge),
-        upper(upper_edge),
-        step((upper_edge - lower_edge) / bin_count),
-        count(bin_count) {}
-
-  double operator()(uint32_t i) const { return i == count ? upper : i * step + lower; }
-
-  // Whether each edge is above the one before. Rounding moves an edge by at most a few units in the
-  // last place of the larger end, so a step of sixteen of them needs no look at every edge.
-  bool StrictlyIncreasing() const {
-    const double largest = std::max(std::fabs(lower), std::fabs(upper));
-    const double ulp = std::nextafter(largest, std::numeric_limits<double>::infinity()) - largest;
-    if (step >= 16 * ulp && step >= std::numeric_limits<double>::min()) return true;
-    for (uint32_t i = 0; i < count; ++i) {
-      if (!((*this)(i) < (*this)(i + 1))) return false;
-    }
-    return true;
+// Whether each edge of even bins is above the one before.
+bool StrictlyIncreasing(const Binning& even) {
+  const uint32_t count = even.bin_count();
+  const double lower = even.edge(0), upper = even.edge(count), step = (upper - lower) / count;
+  // Rounding moves an edge by at most a few units in the last place of the larger end, so a step of
+  // sixteen of them needs no look at every edge.
+  const double largest = std::max(std::fabs(lower), std::fabs(upper));
+  const double ulp = std::nextafter(largest, std::numeric_limits<double>::infinity()) - largest;
+  if (step >= 16 * ulp && step >= std::numeric_limits<double>::min()) return true;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!(even.edge(i) < even.edge(i + 1))) return false;
   }
-};
+  return true;
+}
 
 // As std::isfinite, which -ffast-math in a user's own flags cannot turn off.
 bool Finite(double value) { return std::fabs(value) <= std::numeric_limits<double>::max(); }
@@ -96,6 +85,7 @@ Binning Binning::Identity() {
   binning.bin_count_ = kByteValues;
   binning.lower_ = 0;
   binning.upper_ = kByteValues;
+  binning.step_ = 1;
   binning.is_identity_ = true;
   for (uint32_t v = 0; v < kByteValues; ++v) binning.bin_of_[v] = static_cast<int32_t>(v);
   return binning;
@@ -127,17 +117,16 @@ Result<Binning> Binning::Even(uint32_t bin_count, std::optional<double> lower,
   }
   if (bin_count == kByteValues && from == 0 && to == kByteValues) return Identity();
 
-  const EvenEdges edge(bin_count, from, to);
-  if (!edge.StrictlyIncreasing()) {
-    return Bad("even.bin_count", Join("is ", bin_count, ": too many bins for [", from, ", ", to,
-                                      "], where neighbouring edges round to the same double"));
-  }
-
   Binning binning;
   binning.kind_ = Kind::kEven;
   binning.bin_count_ = bin_count;
   binning.lower_ = from;
   binning.upper_ = to;
+  binning.step_ = (to - from) / bin_count;
+  if (!StrictlyIncreasing(binning)) {
+    return Bad("even.bin_count", Join("is ", bin_count, ": too many bins for [", from, ", ", to,
+                                      "], where neighbouring edges round to the same double"));
+  }
   for (uint32_t v = 0; v < kByteValues; ++v) {
     int32_t& bin = binning.bin_of_[v];
     if (v < from) {
@@ -147,10 +136,10 @@ Result<Binning> Binning::Even(uint32_t bin_count, std::optional<double> lower,
     } else {
       // A guess by division, put right against the edges themselves.
       const double guess =
-          std::clamp((v - from) / edge.step, 0.0, static_cast<double>(bin_count - 1));
+          std::clamp((v - from) / binning.step_, 0.0, static_cast<double>(bin_count - 1));
       auto index = static_cast<uint32_t>(guess);
-      while (index > 0 && v < edge(index)) --index;
-      while (index + 1 < bin_count && v >= edge(index + 1)) ++index;
+      while (index > 0 && v < binning.edge(index)) --index;
+      while (index + 1 < bin_count && v >= binning.edge(index + 1)) ++index;
       bin = static_cast<int32_t>(index);
     }
   }
@@ -179,7 +168,7 @@ Result<Binning> Binning::Edges(std::span<const double> edges, uint32_t bin_count
   Binning binning;
   binning.kind_ = Kind::kEdges;
   binning.bin_count_ = static_cast<uint32_t>(edges.size() - 1);
-  binning.edges_.assign(edges.begin(), edges.end());
+  binning.edges_ = std::make_shared<const std::vector<double>>(edges.begin(), edges.end());
   auto above = edges.begin();  // the first edge above v; values come in order, so it only moves on
   for (uint32_t v = 0; v < kByteValues; ++v) {
     int32_t& bin = binning.bin_of_[v];
@@ -245,10 +234,14 @@ Result<Binning> Binning::ByteTable(uint32_t bin_count, std::span<const uint32_t>
   return binning;
 }
 
+double Binning::edge(uint32_t i) const {
+  if (edges_ != nullptr) return (*edges_)[i];
+  return i == bin_count_ ? upper_ : i * step_ + lower_;  // numpy.linspace
+}
+
 std::vector<double> Binning::ComputeEdges() const {
-  if (kind_ == Kind::kEdges) return edges_;
+  if (kind_ == Kind::kEdges) return *edges_;
   if (kind_ != Kind::kEven) return {};
-  const EvenEdges edge(bin_count_, lower_, upper_);
   std::vector<double> edges(bin_count_ + size_t{1});
   for (uint32_t i = 0; i <= bin_count_; ++i) edges[i] = edge(i);
   return edges;

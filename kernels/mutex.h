@@ -3,6 +3,7 @@
 #ifndef HISTOGRAM_KERNELS_MUTEX_H_
 #define HISTOGRAM_KERNELS_MUTEX_H_
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -11,22 +12,29 @@
 
 namespace histogram {
 
-class ABSL_LOCKABLE Mutex {
+// Has cache lines of its own: whoever waits for it takes none that its holder works on.
+class alignas(128) ABSL_LOCKABLE Mutex {
  public:
-  // Looks again for about a microsecond before it sleeps: what is guarded takes less, and to sleep
-  // and be woken takes several.
+  // Looks for some microseconds before it sleeps: what is guarded takes less, and to sleep and be
+  // woken takes several. A look only reads, so that the lines stay with the holder.
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
     for (int i = 0; i < kLooks; ++i) {
-      if (mutex_.try_lock()) return;
+      if (!held_.load(std::memory_order_relaxed) && mutex_.try_lock()) return Took();
       Pause();
     }
     mutex_.lock();
+    Took();
   }
-  void Unlock() ABSL_UNLOCK_FUNCTION() { mutex_.unlock(); }
+  void Unlock() ABSL_UNLOCK_FUNCTION() {
+    Leaves();
+    mutex_.unlock();
+  }
 
  private:
   friend class CondVar;
-  static constexpr int kLooks = 24;
+  static constexpr int kLooks = 100;
+  void Took() { held_.store(true, std::memory_order_relaxed); }
+  void Leaves() { held_.store(false, std::memory_order_relaxed); }
   static void Pause() {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
@@ -35,6 +43,7 @@ class ABSL_LOCKABLE Mutex {
 #endif
   }
   std::mutex mutex_;
+  std::atomic<bool> held_{false};  // a hint; its holder writes it
 };
 
 class ABSL_SCOPED_LOCKABLE MutexLock {
@@ -55,14 +64,18 @@ class CondVar {
   // Releases `mutex` while it waits. May wake without a reason: call it in a loop.
   void Wait(Mutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
+    mutex.Leaves();
     condition_.wait(lock);
+    mutex.Took();
     lock.release();
   }
   // The same, but returns after `duration` at the latest.
   void WaitFor(Mutex& mutex, std::chrono::nanoseconds duration)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
+    mutex.Leaves();
     condition_.wait_for(lock, duration);
+    mutex.Took();
     lock.release();
   }
   void NotifyOne() { condition_.notify_one(); }

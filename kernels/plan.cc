@@ -139,13 +139,11 @@ double ErrorOf(const Guess& guess, const Bins<C>& bins) {
 }
 
 template <typename C>
-Guess ProveGuess(const Bins<C>& bins, const std::vector<double>& edges) {
-  const auto count = static_cast<double>(edges.size() - 1);
-  const double scale = count / (edges.back() - edges.front());
-  double from = -edges.front();
-  if constexpr (!std::is_floating_point_v<C>) {
-    from = static_cast<double>(bins.lower) - edges.front();
-  }
+Guess ProveGuess(const Bins<C>& bins, const Binning& binning) {
+  const double lower = binning.edge(0), upper = binning.edge(binning.bin_count());
+  const double scale = binning.bin_count() / (upper - lower);
+  double from = -lower;
+  if constexpr (!std::is_floating_point_v<C>) from = static_cast<double>(bins.lower) - lower;
   Guess best;
   // An integer is moved by half of one, too: where edges are integers, samples on them lie apart
   // then.
@@ -163,10 +161,11 @@ Guess ProveGuess(const Bins<C>& bins, const std::vector<double>& edges) {
 }
 
 template <typename C>
-Bins<C> MakeBins(const std::vector<double>& edges) {
+Bins<C> MakeBins(const Binning& binning) {
   Bins<C> bins;
-  const std::optional<C> upper = GreatestTo<C>(edges.back());
-  const std::optional<C> lower = LeastFrom<C>(edges.front());
+  const uint32_t count = binning.bin_count();
+  const std::optional<C> upper = GreatestTo<C>(binning.edge(count));
+  const std::optional<C> lower = LeastFrom<C>(binning.edge(0));
   if (!lower.has_value()) {
     bins.all_below = true;
     return bins;
@@ -175,24 +174,47 @@ Bins<C> MakeBins(const std::vector<double>& edges) {
   // No sample is as low as the last edge: all but the lowest are above, and it is not below.
   bins.upper = upper.value_or(*lower);
   if (!upper.has_value() || *upper < *lower) return bins;
-  bins.thresholds.reserve(edges.size() - 1);
-  for (size_t i = 0; i + 1 < edges.size(); ++i) {
-    const std::optional<C> least = LeastFrom<C>(edges[i]);
+  bins.thresholds.reserve(count);
+  for (uint32_t i = 0; i < count; ++i) {
+    const std::optional<C> least = LeastFrom<C>(binning.edge(i));
     if (!least.has_value() || *least > *upper) break;
     bins.thresholds.push_back(*least);
   }
-  bins.guess = ProveGuess(bins, edges);
+  bins.guess = ProveGuess(bins, binning);
   if (!bins.guess.usable()) bins.cells = MakeCells(bins);
   return bins;
 }
 
+// The pattern of the sample that has `rank` lesser patterns (NaN at both ends).
+template <typename S>
+std::make_unsigned_t<typename S::Bits> PatternOfRank(uint32_t rank) {
+  using Bits = std::make_unsigned_t<typename S::Bits>;
+  constexpr uint32_t kSign = uint32_t{1} << (sizeof(Bits) * 8 - 1);
+  if constexpr (std::is_floating_point_v<typename S::Compare>) {
+    return static_cast<Bits>((rank & kSign) != 0 ? rank ^ kSign : ~rank);
+  } else if constexpr (std::is_signed_v<typename S::Compare>) {
+    return static_cast<Bits>(rank ^ kSign);
+  } else {
+    return static_cast<Bits>(rank);
+  }
+}
+
+// In ascending order of the samples the bins ascend, too.
 template <typename S>
 std::vector<uint32_t> SlotsOfPatterns(const Bins<typename S::Compare>& bins, uint32_t bin_count) {
-  using Bits = std::make_unsigned_t<typename S::Bits>;
-  std::vector<uint32_t> slots(size_t{1} << (sizeof(Bits) * 8));
-  for (size_t pattern = 0; pattern < slots.size(); ++pattern) {
-    slots[pattern] = SlotOf(bins, bin_count,
-                            S::Widen(static_cast<typename S::Bits>(static_cast<Bits>(pattern))));
+  using C = typename S::Compare;
+  const std::vector<C>& thresholds = bins.thresholds;
+  std::vector<uint32_t> slots(size_t{1} << (sizeof(typename S::Bits) * 8));
+  uint32_t bin = 0;
+  for (uint32_t rank = 0; rank < slots.size(); ++rank) {
+    const auto pattern = PatternOfRank<S>(rank);
+    const C x = S::Widen(static_cast<typename S::Bits>(pattern));
+    if (thresholds.empty() || !(x >= bins.lower && x <= bins.upper)) {
+      slots[pattern] = OutsideSlot(bins, bin_count, x);
+      continue;
+    }
+    while (bin + 1 < thresholds.size() && x >= thresholds[bin + 1]) ++bin;
+    slots[pattern] = bin;
   }
   return slots;
 }
@@ -211,10 +233,9 @@ Result<Plan> Plan::Make(const Binning& binning, SampleType type) {
   }
   auto data = std::make_shared<internal::PlanData>(binning);
   data->type = type;
-  const std::vector<double> edges = binning.ComputeEdges();
   internal::VisitSample(type, [&]<typename S>(S) {
     using C = typename S::Compare;
-    auto bins = internal::MakeBins<C>(edges);
+    auto bins = internal::MakeBins<C>(binning);
     if constexpr (sizeof(typename S::Bits) <= 2) {
       data->slot_of_pattern = internal::SlotsOfPatterns<S>(bins, binning.bin_count());
     }

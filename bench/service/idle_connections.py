@@ -21,6 +21,8 @@ from servers import KIB, Server, on_cores
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])  # and empty SETTINGS
 
+BUSY = 2  # connections that are measured
+
 
 def connect(stack, server):
     host, port = server.addresses["tcp"].rsplit(":", 1)
@@ -37,7 +39,7 @@ def main():
     p.add_argument("--strategies", default="poll,epoll1")
     p.add_argument("--rounds", type=int, default=3)
     a = p.parse_args()
-    server_cores, client_cores, _ = split_cores(True)
+    server_cores, client_cores = split_cores(BUSY)
     binaries = Path(a.binaries)
     client = on_cores(client_cores, [binaries / "histogram-client"])
     with tempfile.TemporaryDirectory(prefix="histogram-bench-") as folder, contextlib.ExitStack() as running:
@@ -57,7 +59,7 @@ def main():
                 rates = {server.name: [] for server in servers}
                 for _ in range(a.rounds):
                     for server in servers:
-                        sample = bench(client, server, 0.7, payload=4 * KIB, connections=2, in_flight=8)
+                        sample = bench(client, server, 0.7, payload=4 * KIB, connections=BUSY, in_flight=8)
                         rates[server.name].append(sample["requests_per_second"])
             print(f"{idle:>6} idle  " + "  ".join(f"{name} {statistics.median(r) / 1e3:5.1f}" for name, r in rates.items()),
                   flush=True)

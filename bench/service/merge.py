@@ -4,7 +4,7 @@ from pathlib import Path
 
 from targets import targets_of
 
-SAME = ("device", "commit", "cpu", "cores", "plan", "pinned")
+SAME = ("device", "commit", "cpu", "cores", "plan")
 
 
 def merge(files):

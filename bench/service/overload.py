@@ -27,6 +27,7 @@ from servers import Server, on_cores
 
 KIB, MIB = 1024, 1 << 20
 PAYLOAD = 256 * KIB
+CONNECTIONS_MAX = 8
 BURST_SECONDS = 20
 
 
@@ -109,7 +110,7 @@ def steady(client, server, minutes):
     seldom. So a burst with four times as many in flight comes first: whatever grows after that, grows with the
     requests.
     """
-    bench(client, server, BURST_SECONDS, payload=64 * KIB, in_flight=16, connections=8)
+    bench(client, server, BURST_SECONDS, payload=64 * KIB, in_flight=16, connections=CONNECTIONS_MAX)
     watch = Watch(server)
     result = bench(client, server, minutes * 60, payload=64 * KIB, in_flight=8)
     watch.stop()
@@ -152,7 +153,7 @@ def main():
     p.add_argument("--minutes", type=float, default=0, help="of steady load afterwards")
     p.add_argument("--output", default="")
     a = p.parse_args()
-    server_cores, client_cores, _ = split_cores(True)
+    server_cores, client_cores = split_cores(CONNECTIONS_MAX)
     client = on_cores(client_cores, [Path(a.binaries) / "histogram-client"])
     flags = ["--listen", "127.0.0.1:0", "--metrics-listen", "off", "--log-level", "warn", "--port-file", "@PORT_FILE@",
              "--drain-delay", "0", "--backend", "cpu"]

@@ -41,7 +41,8 @@ def rate(row):
 
 def groups(rows):
     """(payload bytes, [(row, kind)]) of each size, for the kinds that were measured."""
-    chosen = [r for r in rows if r["api"] == "compute" and r["transport"] == "tcp" and r["connections"] == CONNECTIONS]
+    chosen = [r for r in rows if r["api"] == "compute" and r["transport"] == "tcp" and r["connections"] == CONNECTIONS
+              and not r.get("float_bins")]
     for payload in sorted({r["payload_bytes"] for r in chosen}):
         of = {(r["server"], r["backend"]): r for r in chosen if r["payload_bytes"] == payload}
         yield payload, [(of[kind[:2]], kind) for kind in KINDS if kind[:2] in of]

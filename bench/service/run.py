@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Measures the server against the strongest plain gRPC, side by side in one run.
 
-The servers: the null sink and the touch sink over completion queues, the touch sink once more (what noise looks
-like), ours with each backend; and, in a few rounds only, since they are only drawn: the touch sink over gRPC's
-callbacks ("stock gRPC"), raw TCP (the ceiling) and Python peers. What each of them is: sinks.h, raw_tcp.cc,
-peer_server.py. In each round of a row all servers take a turn, each round beginning with another one. Rows
-and rounds are fixed before the first one and written into the file with the command; a run replaces its whole
-file. Every reply is verified, except the null sink's, which has no right answer.
+The servers: the touch sink over completion queues, the same once more (what noise looks like), ours with each
+backend; and, in a few rounds only, since they are only drawn: the null sink over completion queues, the touch
+sink over gRPC's callbacks ("stock gRPC"), raw TCP (the ceiling) and Python peers. What each of them is: sinks.h,
+raw_tcp.cc, peer_server.py. In each round of a row all servers take a turn, each round beginning with another one.
+Turns are short and many: two turns of one server differ by how the host places its threads, whatever they last.
+For the same reason client and servers have two cores each for one connection, and half of the host for four and
+more. Rows and rounds are fixed before the first one and written into the file with the command; a run replaces
+its whole file. Every reply is verified, except those of sinks that have no right answer.
 
-  bench/service/run.py --backends cpu --output service.json            all rows, eight minutes
+  bench/service/run.py --backends cpu --output service.json            all rows, six minutes
   bench/service/run.py --backends cpu --suite short --rounds 5         a glance
   bench/service/run.py --backends cpu,cuda,auto --peers numpy,torch --part 1/2 --output part1.json
   bench/service/run.py --merge part1.json part2.json --output service.json
@@ -39,11 +41,11 @@ ROOT = Path(__file__).resolve().parents[2]
 SINK, AGAIN = ("touch_sink_queues", "cpu"), ("touch_sink_queues_again", "cpu")
 REPLY_BYTES = 2304         # about what a reply of 256 counts takes
 CHUNKS_ON_THEIR_WAY = 32   # of a raw TCP connection that stands beside an Accumulate stream
-START_SECONDS = 0.12       # of a client's process, about
+START_SECONDS = 0.04       # of a client's process, about
 
 
 def is_drawn_only(server):
-    return server.name in ("touch_sink", "raw_tcp") or server.name.startswith("peer")
+    return server.name in ("null_sink_queues", "touch_sink", "raw_tcp") or server.name.startswith("peer")
 
 
 def load_command(binaries, server, row, seconds, warm_up, rate, certificate):
@@ -54,7 +56,9 @@ def load_command(binaries, server, row, seconds, warm_up, rate, certificate):
     command = [binaries / "histogram-client", "bench", "--server", server.addresses[row.transport], "--api",
                row.api.replace("_", "-"), "--payload-bytes", row.payload, "--connections", row.connections,
                "--in-flight", row.in_flight, "--duration", seconds, "--warm-up", warm_up, "--format", "json"]
-    if server.name.startswith("null"):
+    if row.float_bins:
+        command += ["--float-bins", row.float_bins]
+    if server.name.startswith("null") or (row.float_bins and server.name != "ours"):  # sinks count bytes
         command += ["--no-verify"]
     if row.transport == "tls":
         command += ["--tls", "--tls-ca", certificate[0], "--tls-server-name", "localhost"]
@@ -88,12 +92,12 @@ def measure(command, server, row, seconds, warm_up):
 
 
 class Benchmark:
-    def __init__(self, arguments, servers, certificate, client_cores, client_core_count):
+    def __init__(self, arguments, servers, certificate):
         self.a, self.servers, self.certificate = arguments, servers, certificate
-        self.client_cores, self.client_core_count = client_cores, client_core_count
 
     def turns(self, row, participants, rounds, seconds, rate=0):
         """So many rounds; the samples of each (server name, backend)."""
+        _, client_cores = split_cores(row.connections, not self.a.no_pin)
         samples = {(s.name, s.backend): [] for s in participants}
         for r in range(rounds):
             progress(f"round {r + 1} of {rounds}{' at half load' if rate else ''}")
@@ -104,14 +108,17 @@ class Benchmark:
                 command = load_command(Path(self.a.binaries), server, row, seconds, self.a.warm_up, rate,
                                        self.certificate)
                 samples[server.name, server.backend].append(
-                    measure(on_cores(self.client_cores, command), server, row, seconds, self.a.warm_up))
+                    measure(on_cores(client_cores, command), server, row, seconds, self.a.warm_up))
         return samples
 
     def run(self, row):
         """What each server did in this row, and what is to be known about the row itself."""
         participants = [s for s in self.servers if row.transport in s.addresses]
         participants = [s for s in participants if not s.name.startswith("peer") or has_peers(row)]
-        speed = self.turns(row, participants, self.a.rounds, self.a.seconds)
+        server_cores, client_cores = split_cores(row.connections, not self.a.no_pin)
+        for server in participants:
+            server.keep_to(server_cores)
+        speed = self.turns(row, participants, self.a.rounds, self.a.seconds * row.turn)
         rates = {key: [x["requests_per_second"] for x in samples] for key, samples in speed.items()}
         latency = {}
         if row.timed and self.a.latency_rounds:
@@ -121,7 +128,7 @@ class Benchmark:
             latency = self.turns(row, timed, self.a.latency_rounds, self.a.latency_seconds, half)
         self_comparison = ratio(rates[AGAIN], rates[SINK])
         note = {"self_comparison": self_comparison, "spread": spread(self_comparison),
-                "void": void_reason(self_comparison)}
+                "void": void_reason(self_comparison), "cores": {"servers": server_cores, "client": client_cores}}
         if latency:
             note["p99_self_comparison"] = p99_ratio(latency, AGAIN)
             note["p99_void"] = void_reason(note["p99_self_comparison"])
@@ -131,6 +138,7 @@ class Benchmark:
     def result_of(self, row, server, speed, rates, latency):
         key = (server.name, server.backend)
         samples, mine = speed[key], rates[key]
+        _, client_cores = split_cores(row.connections, not self.a.no_pin)
         gigabytes = sum(x["requests"] for x in samples) * row.payload / 1e9
         requests = sum(x["requests"] for x in samples)
         client_cpu = sum(x["client_cpu_seconds"] for x in samples)
@@ -139,22 +147,20 @@ class Benchmark:
         result = {
             "row": row.name, "server": server.name, "backend": server.backend, "api": row.api,
             "transport": row.transport, "payload_bytes": row.payload, "connections": row.connections,
-            "in_flight": row.in_flight, "requests_per_second": round(median(mine), 1),
+            "in_flight": row.in_flight, "float_bins": row.float_bins, "requests_per_second": round(median(mine), 1),
             "lowest": round(min(mine), 1), "highest": round(max(mine), 1), "rounds": [round(x, 1) for x in mine],
             "gbps": round(median(mine) * row.payload / 1e9, 4),
             "server_cpu_seconds_per_gb": per_gigabyte(server_cpu), "client_cpu_seconds_per_gb": per_gigabyte(client_cpu),
-            "client_cpu_busy": round(client_cpu / sum(x["seconds"] for x in samples) / self.client_core_count, 3),
+            "client_cpu_busy": round(client_cpu / sum(x["seconds"] for x in samples) / len(client_cores), 3),
             "server_resident_mib": round(server.resident_mib(), 1),
         }
         if requests and all("server_switches" in x for x in samples):
             result["server_switches_per_request"] = round(sum(x["server_switches"] for x in samples) / requests, 3)
-        others = [("null_sink_queues", "none"), SINK]
-        if server.name == "ours" and server.backend == "auto":
-            others += [k for k in rates if k[0] == "ours" and k[1] != "auto"]
-        if server.name in ("ours", AGAIN[0]):
-            for other in others:
-                name = other[1] if other[0] == "ours" else other[0]
-                result[f"of_{name}"] = ratio(mine, rates[other])
+        if server.name == "ours":
+            # The sink's two turns of a round together are less noisy than either.
+            result[f"of_{SINK[0]}"] = ratio(mine, [(x + y) / 2 for x, y in zip(rates[SINK], rates[AGAIN])])
+            for other in [k for k in rates if k[0] == "ours" and k[1] != "auto" and server.backend == "auto"]:
+                result[f"of_{other[1]}"] = ratio(mine, rates[other])
         if key in latency:
             for name in ("p50_us", "p99_us"):
                 result[name] = round(median([x[name] for x in latency[key]]), 1)
@@ -174,13 +180,15 @@ def progress(text):
         print(f"\r\033[K  {text}", end="" if text else "\r", file=sys.stderr, flush=True)
 
 
-def split_cores(spread_out):
+def split_cores(connections, apart=True):
+    """The cores of the servers, and of the client: two for each connection, at most half of all."""
     cores = sorted(os.sched_getaffinity(0))
-    if len(cores) < 2 or not spread_out:
-        return "", "", len(cores)
+    if len(cores) < 2 or not apart:
+        return cores, cores
     half = len(cores) // 2
-    text = lambda part: ",".join(map(str, part))
-    return text(cores[:half]), text(cores[half:]), len(cores) - half
+    each = min(2 * connections, half)
+    spread_out = lambda part: part[::half // each][:each]
+    return spread_out(cores[:half]), spread_out(cores[half:2 * half])
 
 
 def output_of(command):
@@ -213,11 +221,11 @@ def plan_of(a, rows):
 def seconds_of(a, rows):
     """About how long these rows take."""
     ours = len(a.backends.split(","))
-    turn = a.seconds + a.warm_up + START_SECONDS
     total = 0.0
     for row in rows:
-        drawn = 1 + (row.transport == "tcp") + (len(a.peers.split(",")) if a.peers and has_peers(row) else 0)
-        total += turn * ((3 + ours) * a.rounds + drawn * min(a.drawn_rounds, a.rounds))
+        turn = a.seconds * row.turn + a.warm_up + START_SECONDS
+        drawn = 2 + (row.transport == "tcp") + (len(a.peers.split(",")) if a.peers and has_peers(row) else 0)
+        total += turn * ((2 + ours) * a.rounds + drawn * min(a.drawn_rounds, a.rounds))
         if row.timed:
             total += (a.latency_seconds + a.warm_up + START_SECONDS) * (2 + ours) * a.latency_rounds
     return total
@@ -244,10 +252,11 @@ def parse_arguments():
     p.add_argument("--suite", choices=("full", "short"), default="full")
     p.add_argument("--rows", default="", help="only the rows of these names: compute-tcp-*,accumulate-tcp-1MiB-x8")
     p.add_argument("--part", default="", help="of the rows only every Nth, from the Kth on: K/N")
-    p.add_argument("--rounds", type=int, default=9)
-    p.add_argument("--drawn-rounds", type=int, default=3, help="of what is only drawn: stock gRPC, raw TCP, peers")
-    p.add_argument("--seconds", type=float, default=0.3, help="measured time of one turn")
-    p.add_argument("--warm-up", type=float, default=0.06)
+    p.add_argument("--rounds", type=int, default=17)
+    p.add_argument("--drawn-rounds", type=int, default=3,
+                   help="of what is only drawn: the null sink, stock gRPC, raw TCP, peers")
+    p.add_argument("--seconds", type=float, default=0.1, help="measured time of one turn; of 16 MiB payloads 0.3")
+    p.add_argument("--warm-up", type=float, default=0.04)
     p.add_argument("--latency-rounds", type=int, default=3)
     p.add_argument("--latency-seconds", type=float, default=0.5)
     p.add_argument("--peers", default="", help="Python servers to measure too: numpy, torch; comma-separated")
@@ -261,13 +270,12 @@ def parse_arguments():
 
 def run(a, rows, result):
     """Measures the rows into `result`, which stands in OUTPUT.partial after each of them."""
-    server_cores, client_cores, client_core_count = split_cores(not a.no_pin)
     partial = Path(a.output + ".partial") if a.output else None
     with tempfile.TemporaryDirectory(prefix="histogram-bench-") as folder:
-        servers, certificate = start_servers(a, rows, Path(folder), server_cores)
+        cores, _ = split_cores(max(row.connections for row in rows), not a.no_pin)
+        servers, certificate = start_servers(a, rows, Path(folder), cores)
         try:
-            result["pinned"] = {"servers": server_cores, "client": client_cores}
-            bench = Benchmark(a, servers, certificate, client_cores, client_core_count)
+            bench = Benchmark(a, servers, certificate)
             for i, row in enumerate(rows, 1):
                 print(f"[{i} of {len(rows)}] {row.name}", flush=True)
                 measured, note = bench.run(row)

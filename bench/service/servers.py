@@ -17,8 +17,8 @@ SINKS = {"null_sink_queues": "null-queues", "touch_sink_queues": "touch-queues",
 
 
 def on_cores(cores, command):
-    """The command, kept to these cores ("0,1"); to none in particular where there are none given."""
-    return ["taskset", "-c", cores, *command] if cores else command
+    """The command, kept to these cores."""
+    return ["taskset", "-c", ",".join(map(str, cores)), *command]
 
 
 class Server:
@@ -70,6 +70,14 @@ class Server:
             if counts:
                 switches = (switches or 0) + sum(map(int, counts))
         return switches
+
+    def keep_to(self, cores):
+        """Keeps all its threads, and those that they start, to these cores."""
+        for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+            try:
+                os.sched_setaffinity(int(task.name), cores)
+            except ProcessLookupError:  # the thread has just ended
+                continue
 
     def resident_mib(self):
         match = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text())

@@ -94,7 +94,7 @@ def targets_of(rows, notes, cores):
     for row in rows:
         if row["server"] != "ours":
             continue
-        if row["backend"] == "cpu":
+        if row["backend"] == "cpu" and not row.get("float_bins"):  # the sink counts bytes
             judge.beside_the_sink(row)
         if row["backend"] == "auto":
             judge.auto(row)

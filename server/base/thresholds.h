@@ -45,6 +45,25 @@ inline constexpr uint64_t kRowsMax = uint64_t{1} << 20;
 // second of one core.
 inline constexpr uint64_t kRowWorkMax = uint64_t{1} << 30;
 inline constexpr uint64_t kReplyBytesMax = uint64_t{64} << 20;
+// A server that allows many bins also sends the counts and edges of so many.
+constexpr uint64_t ReplyBytesMax(uint32_t bin_count_max) {
+  const uint64_t histogram = 2 * sizeof(uint64_t) * bin_count_max + (uint64_t{64} << 10);
+  return histogram > kReplyBytesMax ? histogram : kReplyBytesMax;
+}
+
+// A plan of more bins is made by the lane that counts first: 40 us of a core, as long as the thread
+// that received the request may be kept from others.
+inline constexpr uint32_t kPlanBinsAtOnceMax = 4096;
+// Plans of more bins, and their specs, that are kept for later requests. One that alone is larger
+// is made for each request.
+inline constexpr uint64_t kPlanCacheBytesMax = uint64_t{64} << 20;
+
+// Counters and reply of a payload that is counted where it arrived: those of 65,536 bins and more
+// would keep a loop from its other calls for as long as counting kInlineBytesMax does.
+inline constexpr uint64_t kInlineAnswerBytesMax = uint64_t{2} << 20;
+// Counters of a payload that is cut over lanes, each of which has as many; they are added up where
+// lanes would wait for it.
+inline constexpr uint64_t kSplitCountersMax = uint64_t{1} << 17;
 
 // The parts of a smaller one would cost more to hand out and to add up than they gain.
 inline constexpr uint64_t kSplitBytesMin = uint64_t{2} << 20;

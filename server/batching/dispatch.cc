@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "server/base/thresholds.h"
 #include "server/batching/batcher_impl.h"
 
 namespace histogram::server {
@@ -258,7 +259,9 @@ Decision Batcher::Impl::DecideLocked(TimeNs now, const QueueView& queue, const J
   }
   Decision decision = Decide(now, queue, lanes_, limits_);
   decision.bytes_max = WholeSamples(decision.bytes_max, job);
-  if (job.work != nullptr) {
+  const bool large_counters = CounterCount(job.plan) > kSplitCountersMax;
+  const bool on_cpu = decision.backend >= 0 && lanes_[decision.backend].executes_inline;
+  if (job.work != nullptr || (large_counters && on_cpu)) {
     decision.parts = 1;
     decision.bytes_max = std::max(decision.bytes_max, job.bytes);
   }
@@ -318,6 +321,7 @@ bool Batcher::Impl::DispatchFromLocked(FairQueue::SizeClass c, TimeNs now, Work&
 Flight* Batcher::Impl::TryInlineLocked(Job* job, TimeNs now) {
   if (job->bytes > limits_.inline_bytes_max || !retries_.empty()) return nullptr;
   if (job->work != nullptr) return nullptr;  // its bytes do not tell how long it takes
+  if (job->charge_bytes > job->bytes + kInlineAnswerBytesMax) return nullptr;
   // What waits while a lane of the CPU is free waits for a GPU: to pass it takes nothing from it.
   if (!queue_.empty() && !BothKindsUpLocked()) return nullptr;
   if (DeadLocked(*job, now) || !AnyLaneFreeLocked(UnfitLocked(*job))) return nullptr;

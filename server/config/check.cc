@@ -15,6 +15,8 @@
 namespace histogram::server {
 namespace {
 
+constexpr uint64_t kBytesOfABin = 3 * sizeof(uint64_t);
+
 // Whether two settings contradict each other, and the sentence that names both.
 using Contradiction = std::pair<bool, std::string>;
 
@@ -32,6 +34,10 @@ std::vector<Contradiction> Contradictions(const Config& config) {
       {config.batching.batch_bytes_max > queue,
        absl::StrCat(named("batch-bytes-max"), " is larger than ", named("queue-bytes-max"),
                     ", so that no batch could ever fill")},
+      {t.bin_count_max > TransportConfig().bin_count_max && kBytesOfABin * t.bin_count_max > queue,
+       absl::StrCat(named("bin-count-max"), " takes ", FormatBytes(kBytesOfABin * t.bin_count_max),
+                    " of counters, plan and reply, more than ", named("queue-bytes-max"),
+                    ", so that such a request never had room")},
       {t.payload_bytes_max > t.receive_bytes_max / 2,
        absl::StrCat(named("payload-bytes-max"), " is more than half of ",
                     named("receive-bytes-max"), "; one message would block all others")},

@@ -132,7 +132,7 @@ std::vector<Setting> LimitSettings() {
        .listed = Listed::kHelpAll,
        .member = [](Config& c) -> Member { return &c.transport.bin_count_max; },
        .limits = {1, kBinCountMax},
-       .help = "bins of one histogram"},
+       .help = "bins of one histogram; each takes 24 bytes of --queue-bytes-max"},
       {.name = "stream-payloads-max",
        .listed = Listed::kHelpAll,
        .member = [](Config& c) -> Member { return &c.transport.stream_payloads_max; },

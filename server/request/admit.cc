@@ -66,7 +66,7 @@ absl::Status TooMuch(const char* reason, const std::string& what, uint64_t limit
 
 // Limits rows in number, in what it takes to count them, and in the memory that they take.
 absl::Status CheckRows(MessageKind kind, const Query& query, uint64_t samples,
-                       ParsedRequest& parsed) {
+                       uint64_t reply_bytes_max, ParsedRequest& parsed) {
   const RowCut& cut = *query.rows;
   const absl::StatusOr<uint64_t> stretches = cut.Stretches(samples);
   if (!stretches.ok()) return stretches.status();
@@ -84,14 +84,25 @@ absl::Status CheckRows(MessageKind kind, const Query& query, uint64_t samples,
                    kRowWorkMax);
   }
   parsed.reply_bytes += RowReplyBytes(query, rows, longest);
-  if (parsed.reply_bytes > kReplyBytesMax) {
+  if (parsed.reply_bytes > reply_bytes_max) {
     return TooMuch("REPLY_TOO_LARGE", absl::StrCat(parsed.reply_bytes, " bytes of reply"),
-                   kReplyBytesMax);
+                   reply_bytes_max);
   }
   // A part of a payload keeps the counters of all channels; a whole one keeps columns.
   parsed.row_bytes = kind == MessageKind::kAccumulate ? rows * counters * sizeof(uint64_t)
                                                       : RowColumns::Bytes(query, rows);
   return absl::OkStatus();
+}
+
+// Of a payload that is one row.
+absl::Status CheckReply(const Query& query, uint64_t reply_bytes, uint64_t reply_bytes_max) {
+  if (reply_bytes <= reply_bytes_max) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      absl::StrCat("spec.binning: the reply of ", query.binning.bin_count(), " bins may take ",
+                   reply_bytes, " bytes, more than the limit of ", reply_bytes_max,
+                   "; ask for sparse counts of a shorter payload, or leave out counts or edges"),
+      {.reason = "REPLY_TOO_LARGE", .field = "spec.binning", .limit = reply_bytes_max});
 }
 
 }  // namespace
@@ -125,11 +136,14 @@ absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
                      " bytes each"),
         {.reason = "PARTIAL_SAMPLE", .field = of.field, .limit = sample_bytes});
   }
-  parsed.reply_bytes = query->reply_bytes;
-  if (query->rows.has_value()) {
-    const uint64_t samples = parsed.payload_bytes / sample_bytes;
-    if (absl::Status s = CheckRows(kind, *query, samples, parsed); !s.ok()) return s;
-  }
+  const uint64_t samples = parsed.payload_bytes / sample_bytes;
+  // A chunk does not tell how many samples the whole payload has.
+  parsed.reply_bytes = query->ReplyBytes(kind == MessageKind::kAccumulate ? UINT64_MAX : samples);
+  const uint64_t reply_bytes_max = ReplyBytesMax(limits.query.bin_count_max);
+  const absl::Status fits = query->rows.has_value()
+                                ? CheckRows(kind, *query, samples, reply_bytes_max, parsed)
+                                : CheckReply(*query, parsed.reply_bytes, reply_bytes_max);
+  if (!fits.ok()) return fits;
   return charge(parsed.payload_bytes);
 }
 
@@ -141,8 +155,12 @@ void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
   // Once more, in one piece.
   if (query->needs_order() || query->as_a_whole()) job.charge_bytes += job.bytes;
   if (query->rows.has_value()) job.charge_bytes += parsed.row_bytes;
-  job.plan = query->plan;
-  job.work = query->as_a_whole() ? std::make_shared<WholeCount>(query, adds_up) : nullptr;
+  const Plan* const plan = query->plan != nullptr ? query->plan->made() : nullptr;
+  job.plan = plan != nullptr ? std::optional<Plan>(*plan) : std::nullopt;
+  const bool makes_plan = query->plan != nullptr && plan == nullptr;
+  if (makes_plan) job.charge_bytes += query->plan->bytes();
+  job.work =
+      query->as_a_whole() || makes_plan ? std::make_shared<WholeCount>(query, adds_up) : nullptr;
   job.deadline = deadline;
   job.payload_owner = std::move(owner);
 }
@@ -171,12 +189,11 @@ absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) 
   const uint64_t samples = job.bytes / SampleBytes(query.sample_type);
   const auto* const whole = static_cast<const WholeCount*>(job.work.get());
   const Query& its = whole != nullptr ? whole->query() : query;
-  absl::Status status = whole != nullptr ? MakeWholeAnswer(*whole, samples, answer)
-                        : query.plan.has_value()
-                            ? MakeTypedAnswer(query, job.slots, samples, answer)
-                            : MakeAnswer(query, job.counts, job.bytes, answer);
+  absl::Status status = whole != nullptr        ? MakeWholeAnswer(*whole, samples, answer)
+                        : query.plan != nullptr ? MakeTypedAnswer(query, job.slots, samples, answer)
+                                                : MakeAnswer(query, job.counts, job.bytes, answer);
   if (!status.ok() || its.rows.has_value()) return status;
-  if (its.plan.has_value() && its.statistics) AddTypedStatistics(its, job.fragments, answer);
+  if (its.plan != nullptr && its.statistics) AddTypedStatistics(its, job.fragments, answer);
   if (answer.statistics.has_value()) SelectStatistics(its, *answer.statistics);
   if (its.sparse) MakeSparse(answer);
   return absl::OkStatus();

@@ -66,7 +66,7 @@ absl::Status MakeAnswer(const Query& query, const ValueCounts& values, uint64_t 
 
 absl::Status MakeTypedAnswer(const Query& query, absl::Span<const uint64_t> slots, uint64_t samples,
                              Answer& answer) {
-  const uint32_t bins = query.plan->bin_count();
+  const uint32_t bins = query.binning.bin_count();
   Histogram& h = answer.histogram;
   h.counts.clear();
   answer.in_place = slots.first(bins);
@@ -123,9 +123,10 @@ void AddTypedStatistics(const Query& query, absl::Span<const Fragment> payload, 
   std::string storage;
   const std::span<const std::byte> samples = InOnePiece(payload, storage);
   if (query.needs_order() || SampleBytes(query.sample_type) <= 2) {
-    answer.statistics = ComputeStatistics(samples, *query.plan, answer.histogram, query.quantiles);
+    answer.statistics =
+        ComputeStatistics(samples, query.plan->Get(), answer.histogram, query.quantiles);
   } else {
-    SampleStatistics seen(*query.plan);
+    SampleStatistics seen(query.plan->Get());
     seen.Add(samples);
     answer.statistics = seen.Finish(answer.histogram);
   }
@@ -168,7 +169,7 @@ bool Verifier::Picks() {
 absl::Status Verifier::Check(const Query& query, const Job& job) {
   if (!Picks()) return absl::OkStatus();
   // Plain loops: they share no code with any kernel that a lane runs.
-  if (query.plan.has_value()) {
+  if (query.plan != nullptr) {
     return Compare("slot", ReferenceSlots(job.fragments, query.binning, query.sample_type),
                    job.slots);
   }

@@ -13,7 +13,9 @@
 #include "kernels/batch.h"
 #include "kernels/error.h"
 #include "kernels/plan_data.h"
+#include "server/base/thresholds.h"
 #include "server/request/codec.h"
+#include "server/request/query_cache.h"
 
 namespace histogram::server {
 namespace {
@@ -260,18 +262,16 @@ absl::Status SetAnswers(const v1::Spec& spec, Query& query) {
   return absl::OkStatus();
 }
 
-absl::Status SetPlan(Query& query) {
-  Result<Plan> plan = Plan::Make(query.binning, query.sample_type);
-  if (!plan.ok()) return OrStatus(Result<Binning>(plan.error())).status();
-  query.plan = *std::move(plan);
-  return absl::OkStatus();
-}
-
-// Of the counters of one row, and where the payload decides on the bins, of their plan.
+// See Query::counter_bytes.
 uint64_t CounterBytes(const Query& query) {
-  if (!query.plan.has_value() && !query.range_of_data) return 0;
+  uint64_t numbers = 1;                   // a bin: its count
+  if (query.range_of_data) numbers += 1;  // the plan's threshold, which only this request uses
+  if (query.sparse) numbers += 2;         // count and number of a bin that is not empty
+  if (query.edges) numbers += 1;          // before it is encoded
+  if (query.statistics) numbers += 5;     // counts, edges, and weights of bins that are not empty
+  if (query.binning.is_identity()) return 0;  // counted where the values are
   const uint64_t slots = internal::SlotCount(query.binning.bin_count());
-  return (query.pattern_counters() + (query.range_of_data ? 3 : 1) * slots) * sizeof(uint64_t);
+  return (query.pattern_counters() + numbers * slots) * sizeof(uint64_t);
 }
 
 absl::Status NoBackendForWholes(const Query& query) {
@@ -283,19 +283,20 @@ absl::Status NoBackendForWholes(const Query& query) {
                     "spec.binning.even.range_of_data");
 }
 
-// An upper bound of the encoded reply's size.
-uint64_t ReplyBytes(const Query& query) {
+}  // namespace
+
+uint64_t Query::ReplyBytes(uint64_t samples) const {
   constexpr uint64_t kFixedPart = 512;  // totals, statistics, receipt, lengths
-  uint64_t bytes = kFixedPart + query.quantiles.size() * sizeof(double);
-  constexpr uint64_t kBinNumber = 5;  // of a sparse count
-  if (!query.omit_counts && !query.rows.has_value()) {
-    bytes += query.binning.bin_count() * (sizeof(uint64_t) + (query.sparse ? kBinNumber : 0));
+  constexpr uint64_t kBinNumberMax = 4;
+  const uint64_t bins = binning.bin_count();
+  uint64_t bytes = kFixedPart + quantiles.size() * sizeof(double);
+  if (!omit_counts && !rows.has_value()) {
+    bytes += sparse ? std::min(bins, samples) * (sizeof(uint64_t) + kBinNumberMax)
+                    : bins * sizeof(uint64_t);
   }
-  if (query.edges) bytes += (uint64_t{query.binning.bin_count()} + 1) * sizeof(double);
+  if (edges) bytes += (bins + 1) * sizeof(double);
   return bytes;
 }
-
-}  // namespace
 
 absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
                                                        const QueryLimits& limits) {
@@ -318,10 +319,10 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
   if (absl::Status s = SetAnswers(spec, *query); !s.ok()) return s;
   if (!limits.typed && query->as_a_whole()) return NoBackendForWholes(*query);
   if (*type != SampleType::kU8 && !query->range_of_data) {
-    if (absl::Status s = SetPlan(*query); !s.ok()) return s;
+    query->plan = std::make_shared<LatePlan>(query->binning, *type);
+    if (query->binning.bin_count() <= kPlanBinsAtOnceMax) query->plan->Get();
   }
   query->counter_bytes = CounterBytes(*query);
-  query->reply_bytes = ReplyBytes(*query);
   return query;
 }
 
@@ -329,11 +330,12 @@ absl::StatusOr<std::shared_ptr<const Query>> WithRange(const Query& query, doubl
                                                        double upper) {
   auto made = std::make_shared<Query>(query);
   absl::StatusOr<Binning> binning =
-      OrStatus(Binning::Even(query.binning.bin_count(), lower, upper, UINT32_MAX));
+      OrStatus(Binning::Even(query.binning.bin_count(), lower, upper, kBinCountMax));
   if (!binning.ok()) return binning.status();
   made->binning = *std::move(binning);
   made->range_of_data = false;
-  if (absl::Status s = SetPlan(*made); !s.ok()) return s;
+  made->plan = std::make_shared<LatePlan>(made->binning, made->sample_type);
+  made->plan->Get();
   return made;
 }
 
@@ -347,16 +349,20 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQueryCached(std::string_view by
     QueryLimits limits;
     std::shared_ptr<const Query> query;
   };
-  thread_local std::array<Entry, kEntries> cache;
-  if (bytes.size() > kKeyBytesMax) return MakeQuery(bytes, limits);
-  Entry& entry = cache[bytes.empty() ? 0 : absl::HashOf(bytes) % kEntries];
-  if (entry.query != nullptr && entry.key == bytes &&
-      entry.limits.bin_count_max == limits.bin_count_max &&
-      entry.limits.quantiles_max == limits.quantiles_max && entry.limits.typed == limits.typed) {
-    return entry.query;
+  thread_local std::array<Entry, kEntries> mine;
+  static auto& large = *new QueryCache(kPlanCacheBytesMax);  // never destroyed
+  Entry* entry = nullptr;
+  if (bytes.size() <= kKeyBytesMax) {
+    entry = &mine[bytes.empty() ? 0 : absl::HashOf(bytes) % kEntries];
+    if (entry->query != nullptr && entry->key == bytes && entry->limits == limits) {
+      return entry->query;
+    }
   }
+  if (auto found = large.Find(bytes, limits); found != nullptr) return found;
   absl::StatusOr<std::shared_ptr<const Query>> query = MakeQuery(bytes, limits);
-  if (query.ok()) entry = {std::string(bytes), limits, *query};
+  if (!query.ok()) return query;
+  if ((*query)->binning.bin_count() > kPlanBinsAtOnceMax) return large.Add(bytes, limits, *query);
+  if (entry != nullptr) *entry = {std::string(bytes), limits, *query};
   return query;
 }
 

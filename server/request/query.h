@@ -5,7 +5,6 @@
 #define HISTOGRAM_SERVER_REQUEST_QUERY_H_
 
 #include <histogram/binning.h>
-#include <histogram/plan.h>
 #include <histogram/sample_type.h>
 
 #include <cstdint>
@@ -17,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "kernels/batch.h"
 #include "kernels/rows.h"
+#include "server/request/late_plan.h"
 
 namespace histogram::server {
 
@@ -37,17 +37,18 @@ struct Query {
   Binning binning = Binning::Identity();
   bool range_of_data = false;
   std::optional<RowCut> rows;
-  // What samples of that binning are counted by; absent: bytes, whose values are counted and then
-  // folded.
-  std::optional<Plan> plan;
+  // What samples of that binning are counted by; null: bytes, whose values are counted and then
+  // folded, and samples whose range is not known yet.
+  std::shared_ptr<LatePlan> plan;
   bool statistics = false;  // also set by quantiles
   uint8_t answers = 0xFF;   // of these: bits of Answers
   std::vector<double> quantiles;
   bool edges = false;
   bool omit_counts = false;
   bool sparse = false;
-  uint64_t reply_bytes = 0;    // upper bound of the encoded reply, for admission
-  uint64_t counter_bytes = 0;  // of typed samples: what they are counted into, for admission
+  // What a request takes beside its payload, its reply and a plan that is made for it: counters,
+  // and what its statistics are made of.
+  uint64_t counter_bytes = 0;
 
   bool wants(Answers answer) const { return (answers & static_cast<uint8_t>(answer)) != 0; }
   // Whether answers need all samples at once: their order, which counts do not tell.
@@ -57,12 +58,14 @@ struct Query {
   }
   // Counters of each pattern of a sample, from which statistics of 8 and 16 bits are made.
   uint64_t pattern_counters() const {
-    const bool counted = statistics && (plan.has_value() || range_of_data);
+    const bool counted = statistics && (plan != nullptr || range_of_data);
     return counted && SampleBytes(sample_type) <= 2 ? uint64_t{1} << 8 * SampleBytes(sample_type)
                                                     : 0;
   }
-  // Whether a payload is counted by a WholeCount.
+  // Whether a payload is counted by a WholeCount, whatever the plan.
   bool as_a_whole() const { return range_of_data || rows.has_value(); }
+  // An upper bound of the encoded reply to a payload of so many samples, but for rows.
+  uint64_t ReplyBytes(uint64_t samples) const;
 };
 
 // The query with its range known: bins from lower to upper. REQUIRES: range_of_data.
@@ -70,9 +73,11 @@ absl::StatusOr<std::shared_ptr<const Query>> WithRange(const Query& query, doubl
                                                        double upper);
 
 struct QueryLimits {
-  uint32_t bin_count_max = kBinCountMax;
+  uint32_t bin_count_max = 65536;
   uint32_t quantiles_max = 1024;
   bool typed = true;  // a backend counts samples other than bytes
+
+  friend bool operator==(const QueryLimits&, const QueryLimits&) = default;
 };
 
 // Validates the bytes of a serialized Spec. INVALID_ARGUMENT with reason BAD_BINNING,
@@ -81,7 +86,8 @@ struct QueryLimits {
 absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
                                                        const QueryLimits& limits);
 
-// MakeQuery with a small cache of this thread's latest specs: most clients send the same one again.
+// MakeQuery with a cache, since most clients send the same spec again: of this thread's latest
+// specs of few bins, and of all threads' latest ones of many (see QueryCache).
 absl::StatusOr<std::shared_ptr<const Query>> MakeQueryCached(std::string_view bytes,
                                                              const QueryLimits& limits);
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -34,35 +35,54 @@ absl::Status NotFinite(const std::string& what) {
 // --- RowCounter
 
 RowCounter::RowCounter(const Query& query) : query_(&query) {
-  if (!query.plan.has_value()) return;
-  slots_.resize(CounterCount(query.plan));
+  if (query.plan == nullptr) return;
+  slots_.resize(internal::SlotCount(query.binning.bin_count()));
   scratch_.resize(slots_.size());
-  if (query.statistics) seen_.emplace(*query.plan);
+  if (query.statistics) seen_.emplace(query.plan->Get());
 }
 
 uint64_t RowCounter::Counters(const Query& query) {
   const uint64_t bins = query.binning.bin_count();
-  if (!query.plan.has_value() && !query.range_of_data) return kByteValues + bins;
+  if (query.plan == nullptr && !query.range_of_data) return kByteValues + bins;
   return kByteValues + 2 * uint64_t{internal::SlotCount(static_cast<uint32_t>(bins))} +
          query.pattern_counters();
 }
 
 void RowCounter::Add(std::span<const std::byte> samples) {
-  samples_ += samples.size() / SampleBytesOf(query_->plan);
+  samples_ += samples.size() / SampleBytes(query_->sample_type);
   const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
-  if (!query_->plan.has_value()) {
+  if (query_->plan == nullptr) {
     AddValues(fragment, values_);
     return;
   }
-  CountTypedPayload(*query_->plan, {&fragment, 1}, scratch_);
-  for (size_t i = 0; i < slots_.size(); ++i) slots_[i] += scratch_[i];
+  CountTypedPayload(query_->plan->Get(), {&fragment, 1}, scratch_);
+  AddSlots(scratch_);
   if (seen_.has_value()) seen_->Add(samples);
+}
+
+void RowCounter::AddPlainly(std::span<const std::byte> samples) {
+  samples_ += samples.size() / SampleBytes(query_->sample_type);
+  const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
+  if (query_->plan == nullptr) {
+    for (const uint8_t value : fragment) ++values_[value];
+    return;
+  }
+  AddSlots(ReferenceSlots({&fragment, 1}, query_->binning, query_->sample_type));
+  if (seen_.has_value()) seen_->Add(samples);
+}
+
+void RowCounter::AddSlots(const std::vector<uint64_t>& slots) {
+  for (size_t i = 0; i < slots_.size(); ++i) slots_[i] += slots[i];
+}
+
+bool RowCounter::CountedAs(const RowCounter& other) const {
+  return samples_ == other.samples_ && values_ == other.values_ && slots_ == other.slots_;
 }
 
 void RowCounter::Merge(const RowCounter& more) {
   samples_ += more.samples_;
   for (size_t v = 0; v < values_.size(); ++v) values_[v] += more.values_[v];
-  for (size_t i = 0; i < slots_.size(); ++i) slots_[i] += more.slots_[i];
+  AddSlots(more.slots_);
   if (seen_.has_value()) seen_->Merge(*more.seen_);
 }
 
@@ -70,14 +90,13 @@ void RowCounter::Clear() {
   samples_ = 0;
   values_.fill(0);
   std::fill(slots_.begin(), slots_.end(), 0);
-  if (seen_.has_value()) seen_.emplace(*query_->plan);
+  if (seen_.has_value()) seen_.emplace(query_->plan->Get());
 }
 
 absl::Status RowCounter::Finish(Histogram& histogram) const {
   Answer answer;
-  absl::Status status = query_->plan.has_value()
-                            ? MakeTypedAnswer(*query_, slots_, samples_, answer)
-                            : MakeAnswer(*query_, values_, samples_, answer);
+  absl::Status status = query_->plan != nullptr ? MakeTypedAnswer(*query_, slots_, samples_, answer)
+                                                : MakeAnswer(*query_, values_, samples_, answer);
   if (!status.ok()) return status;
   const absl::Span<const uint64_t> counts = answer.counts();
   std::vector<uint64_t> own(counts.begin(), counts.end());
@@ -154,22 +173,21 @@ absl::Status ColumnsOf(const Query& query, absl::Span<const RowCounter> counters
 // --- WholeCount
 
 void WholeCount::Run(absl::Span<const Fragment> payload) {
-  std::string storage;
-  const std::span<const std::byte> samples = InOnePiece(payload, storage);
   status_ = absl::OkStatus();
-  if (query_->range_of_data) status_ = FindRange(samples);
-  if (!status_.ok()) return;
-  if (query_->rows.has_value()) {
-    status_ = CountRows(samples);
-    return;
+  if (query_->as_a_whole()) {
+    std::string storage;
+    const std::span<const std::byte> samples = InOnePiece(payload, storage);
+    if (query_->range_of_data) status_ = FindRange(samples);
+    if (status_.ok() && query_->rows.has_value()) status_ = CountRows(samples);
+    if (!status_.ok() || query_->rows.has_value()) return;
   }
-  slots_.resize(CounterCount(query_->plan));
-  CountTypedPayload(*query_->plan, payload, slots_);
+  slots_.resize(internal::SlotCount(query_->binning.bin_count()));
+  CountTypedPayload(query_->plan->Get(), payload, slots_);
 }
 
 std::string WholeCount::kernel() const {
-  return std::string(query_->plan.has_value() ? KernelName(*query_->plan)
-                                              : KernelName(row_bytes_max_));
+  return std::string(query_->plan != nullptr ? KernelName(query_->plan->Get())
+                                             : KernelName(row_bytes_max_));
 }
 
 absl::Status WholeCount::FindRange(std::span<const std::byte> samples) {
@@ -224,27 +242,36 @@ absl::Status WholeCount::Recount(absl::Span<const Fragment> payload) const {
                                   "answer is withheld"),
                      {.reason = "COUNT_MISMATCH"});
   };
-  const auto plain = [&](std::span<const std::byte> samples) -> std::vector<uint64_t> {
-    const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
-    if (query_->plan.has_value()) {
-      return ReferenceSlots({&fragment, 1}, query_->binning, query_->sample_type);
-    }
-    return ReferenceHistogram(fragment, query_->binning).counts;
-  };
+  if (!query_->rows.has_value()) {
+    const bool same = ReferenceSlots(payload, query_->binning, query_->sample_type) == slots_;
+    return same ? absl::OkStatus() : mismatch(0);
+  }
   std::string storage;
-  const std::span<const std::byte> samples = InOnePiece(payload, storage);
-  if (!query_->rows.has_value()) return plain(samples) == slots_ ? absl::OkStatus() : mismatch(0);
-  if (rows_.counts.empty()) return absl::OkStatus();
+  RowCounter counter(*query_);
   absl::Status status;
-  ForEachRow(*query_->rows, samples, SampleBytes(query_->sample_type),
-             [&](uint64_t row, std::span<const std::byte> part) {
-               const std::vector<uint64_t> counts = plain(part);
-               const auto have =
-                   rows_.counts.begin() + static_cast<ptrdiff_t>(row * rows_.bin_count);
-               if (!std::equal(have, have + rows_.bin_count, counts.begin()))
-                 status = mismatch(row);
+  ForEachRow(*query_->rows, InOnePiece(payload, storage), SampleBytes(query_->sample_type),
+             [&](uint64_t row, std::span<const std::byte> samples) {
+               counter.Clear();
+               counter.AddPlainly(samples);
+               const bool same =
+                   adds_up_ ? counter.CountedAs(counters_[row]) : SameAnswers(counter, row);
+               if (!same) status = mismatch(row);
              });
   return status;
+}
+
+// Counts may have been left out; statistics tell of them then.
+bool WholeCount::SameAnswers(const RowCounter& counter, uint64_t row) const {
+  RowColumns one;
+  if (!ColumnsOf(*query_, {&counter, 1}, one).ok()) return false;
+  const auto same = [&](const auto& column, const auto& all) {
+    const size_t bytes = column.size() * sizeof(column[0]);  // NaN equals itself
+    return bytes == 0 || std::memcmp(column.data(), all.data() + row * column.size(), bytes) == 0;
+  };
+  bool all_same = true;
+  for (const auto column : RowColumns::kWhole) all_same &= same(one.*column, rows_.*column);
+  for (const auto column : RowColumns::kReal) all_same &= same(one.*column, rows_.*column);
+  return all_same;
 }
 
 }  // namespace histogram::server

@@ -1,4 +1,5 @@
-// Counting a payload as a whole: in rows, or into bins over the range of its own samples.
+// Counting a payload as a whole: in rows, into bins over the range of its own samples, or by a plan
+// that is made first.
 #ifndef HISTOGRAM_SERVER_REQUEST_WHOLE_COUNT_H_
 #define HISTOGRAM_SERVER_REQUEST_WHOLE_COUNT_H_
 
@@ -21,7 +22,7 @@ namespace histogram::server {
 // What was counted of one row. Adds up over parts of the row. Not thread-safe.
 class RowCounter {
  public:
-  // The query has no range_of_data.
+  // Makes the query's plan, unless it is made. The query has no range_of_data.
   explicit RowCounter(const Query& query);
 
   // How many counters one has, for limits.
@@ -29,7 +30,11 @@ class RowCounter {
 
   // A whole number of samples.
   void Add(std::span<const std::byte> samples);
+  // The same by plain loops, which share no code with the kernels.
+  void AddPlainly(std::span<const std::byte> samples);
   void Merge(const RowCounter& more);
+  // Whether both have the same counts.
+  bool CountedAs(const RowCounter& other) const;
   // The counts; their sum is checked against what was added: INTERNAL (reason COUNT_MISMATCH).
   absl::Status Finish(Histogram& histogram) const;
   // All but the order of samples of 32 and 64 bits. REQUIRES: the query asks for statistics;
@@ -38,6 +43,8 @@ class RowCounter {
   void Clear();
 
  private:
+  void AddSlots(const std::vector<uint64_t>& slots);
+
   const Query* query_;
   uint64_t samples_ = 0;
   ValueCounts values_{};                   // of bytes
@@ -54,6 +61,16 @@ struct RowColumns {
   // Of statistics, NaN where a row has none; empty where they are not asked for.
   std::vector<double> minimum, maximum, mean, standard_deviation, median, mode, entropy_bits,
       otsu_threshold, quantiles;
+
+  static constexpr std::vector<uint64_t> RowColumns::*kWhole[] = {
+      &RowColumns::counts, &RowColumns::samples, &RowColumns::below,
+      &RowColumns::above,  &RowColumns::ignored, &RowColumns::nan};
+  static constexpr std::vector<double> RowColumns::*kReal[] = {
+      &RowColumns::minimum,      &RowColumns::maximum,
+      &RowColumns::mean,         &RowColumns::standard_deviation,
+      &RowColumns::median,       &RowColumns::mode,
+      &RowColumns::entropy_bits, &RowColumns::otsu_threshold,
+      &RowColumns::quantiles};
 
   // Of memory, for so many rows.
   static uint64_t Bytes(const Query& query, uint64_t rows);
@@ -93,6 +110,8 @@ class WholeCount final : public PayloadWork {
  private:
   absl::Status FindRange(std::span<const std::byte> samples);
   absl::Status CountRows(std::span<const std::byte> samples);
+  // Whether the answers to a row equal those that `counter` gives.
+  bool SameAnswers(const RowCounter& counter, uint64_t row) const;
 
   std::shared_ptr<const Query> query_;
   const bool adds_up_;

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace histogram::server {
+
 bool UnwrittenReplies::Call::Hold(uint64_t bytes) {
   const uint64_t steps = (held_ + bytes) / kStep * kStep;
   const uint64_t shared = shared_.load(std::memory_order_relaxed);
@@ -16,7 +18,9 @@ bool UnwrittenReplies::Call::Hold(uint64_t bytes) {
 }
 
 bool UnwrittenReplies::Call::HoldTotals(uint64_t bytes) {
-  return all_.bytes() + bytes <= all_.bytes_max_ / 2 && Hold(bytes);
+  if (all_.bytes() + bytes > all_.bytes_max_ / 2 || !Hold(bytes)) return false;
+  totals_ += bytes;
+  return true;
 }
 
 void UnwrittenReplies::Call::LetGo(uint64_t bytes) {
@@ -50,10 +54,16 @@ void UnwrittenReplies::Call::Share() {
 
 void UnwrittenReplies::Call::Leave() {
   LetGo(held_);
+  totals_ = 0;
   if (!joined_) return;
   joined_ = false;
   absl::MutexLock lock(&all_.mu_);
   all_.calls_.erase(this);
+}
+
+std::string UnwrittenReplies::CancelCall(grpc::ServerContext& context) {
+  context.TryCancel();
+  return context.peer();
 }
 
 UnwrittenReplies::Ended UnwrittenReplies::EndStalled() {
@@ -65,11 +75,11 @@ UnwrittenReplies::Ended UnwrittenReplies::EndStalled() {
   const TimeNs now = clock_.Now();
   Ended ended;
   absl::MutexLock lock(&mu_);
-  const auto end = [&ended](Call& call, uint64_t bytes) {
-    if (ended.calls++ == 0) ended.peer = call.context_->peer();
+  const auto end = [this, &ended](Call& call, uint64_t bytes) {
+    std::string peer = end_call_(*call.context_);
+    if (ended.calls++ == 0) ended.peer = std::move(peer);
     ended.bytes += bytes;
     call.ended_ = true;
-    call.context_->TryCancel();
   };
   std::vector<Stalled> stalled;
   std::unordered_map<uint64_t, uint64_t> bytes_of_caller;

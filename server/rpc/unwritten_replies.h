@@ -9,8 +9,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <unordered_set>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -30,7 +32,12 @@ class UnwrittenReplies {
   // While more than `bytes_max` is held, this long is enough.
   static constexpr TimeNs kWriteMaxWhenFull = TimeNs{2} * 1000000000;
 
-  UnwrittenReplies(uint64_t bytes_max, Clock& clock) : bytes_max_(bytes_max), clock_(clock) {}
+  // Cancels a call and returns its peer. Calls nothing of this class.
+  using EndCall = std::function<std::string(grpc::ServerContext&)>;
+  static std::string CancelCall(grpc::ServerContext& context);
+
+  UnwrittenReplies(uint64_t bytes_max, Clock& clock, EndCall end_call = CancelCall)
+      : bytes_max_(bytes_max), clock_(clock), end_call_(std::move(end_call)) {}
   UnwrittenReplies(const UnwrittenReplies&) = delete;
   UnwrittenReplies& operator=(const UnwrittenReplies&) = delete;
 
@@ -62,8 +69,9 @@ class UnwrittenReplies {
     void Written(uint64_t bytes);
     // Gives back all that is left. The context may go.
     void Leave();
-    // Whether the stream may take on another message. One that holds nothing always may.
-    bool MayRead() const { return held_ == 0 || all_.bytes() < all_.bytes_max_; }
+    // Whether the stream may take on another message. One that holds no reply always may; any other
+    // is asked again when its reply is written, so that no stream ever waits for another one.
+    bool MayRead() const { return held_ == totals_ || all_.bytes() < all_.bytes_max_; }
 
    private:
     friend class UnwrittenReplies;
@@ -73,6 +81,7 @@ class UnwrittenReplies {
     grpc::ServerContext* context_ = nullptr;
     uint64_t caller_ = 0;
     uint64_t held_ = 0;
+    uint64_t totals_ = 0;  // of held_: until the call ends
     bool writing_ = false;
     bool joined_ = false;
     bool ended_ = false;  // by EndStalled; guarded by its lock
@@ -93,6 +102,7 @@ class UnwrittenReplies {
  private:
   const uint64_t bytes_max_;
   Clock& clock_;
+  const EndCall end_call_;
   alignas(128) std::atomic<uint64_t> bytes_{0};
   absl::Mutex mu_;
   std::unordered_set<Call*> calls_ ABSL_GUARDED_BY(mu_);  // that share, or have shared, something

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/error.h"
+#include "kernels/plan_data.h"
 #include "server/base/thresholds.h"
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
@@ -306,9 +307,10 @@ void AccumulateStream::Check(Chunk& chunk, const absl::Status& status) {
     if (!chunk.result.ok()) service_.observer.IntegrityFailure();
   }
   chunk.seen.reset();
-  if (chunk.result.ok() && chunk.plan.has_value() && chunk.work == nullptr && query_->statistics) {
+  const bool one_row = query_ != nullptr && !query_->rows.has_value();
+  if (chunk.result.ok() && one_row && query_->plan != nullptr && query_->statistics) {
     std::string storage;
-    chunk.seen.emplace(*chunk.plan).Add(InOnePiece(chunk.fragments, storage));
+    chunk.seen.emplace(query_->plan->Get()).Add(InOnePiece(chunk.fragments, storage));
   }
   chunk.fragments = {};
   chunk.payload_owner.reset();
@@ -344,13 +346,16 @@ void AccumulateStream::AddUp(Chunk& chunk) {
   ahead_.LetGo(chunk.bytes);
   if (!chunk.result.ok()) return Fail(std::move(chunk.result));
   if (!error_.ok()) return;
-  if (chunk.work != nullptr) {
-    const auto& counters = static_cast<const WholeCount&>(*chunk.work).counters();
+  const auto* const whole = static_cast<const WholeCount*>(chunk.work.get());
+  if (query_->rows.has_value()) {
+    const auto& counters = whole->counters();
     if (channels_.empty()) channels_.assign(counters.size(), RowCounter(*query_));
     for (size_t c = 0; c < channels_.size(); ++c) channels_[c].Merge(counters[c]);
-  } else if (chunk.plan.has_value()) {
-    slots_.resize(chunk.slots.size());
-    for (size_t i = 0; i < slots_.size(); ++i) slots_[i] += chunk.slots[i];
+  } else if (query_->plan != nullptr) {
+    const absl::Span<const uint64_t> slots =
+        whole != nullptr ? whole->slots() : absl::MakeConstSpan(chunk.slots);
+    slots_.resize(slots.size());
+    for (size_t i = 0; i < slots_.size(); ++i) slots_[i] += slots[i];
     if (chunk.seen.has_value()) {
       seen_.has_value() ? seen_->Merge(*chunk.seen) : void(seen_ = std::move(chunk.seen));
     }
@@ -383,11 +388,11 @@ absl::Status AccumulateStream::MakeTotal() {
 }
 
 absl::Status AccumulateStream::MakeRow(uint64_t samples) {
-  if (!query_->plan.has_value()) return MakeAnswer(*query_, totals_, bytes_, answer_);
-  slots_.resize(CounterCount(query_->plan));
+  if (query_->plan == nullptr) return MakeAnswer(*query_, totals_, bytes_, answer_);
+  slots_.resize(internal::SlotCount(query_->binning.bin_count()));
   absl::Status status = MakeTypedAnswer(*query_, slots_, samples, answer_);
   if (status.ok() && query_->statistics) {
-    if (!seen_.has_value()) seen_.emplace(*query_->plan);
+    if (!seen_.has_value()) seen_.emplace(query_->plan->Get());
     answer_.statistics = seen_->Finish(answer_.histogram, query_->quantiles);
   }
   return status;

@@ -94,7 +94,7 @@ v1::DescribeResponse Describe(const std::string& version, const std::vector<Back
   limits->set_streams_max(transport.streams_max);
   limits->set_quantiles_max(transport.quantiles_max);
   limits->set_rows_max(kRowsMax);
-  limits->set_reply_bytes_max(kReplyBytesMax);
+  limits->set_reply_bytes_max(ReplyBytesMax(transport.bin_count_max));
   limits->set_spec_bytes_max(kSpecBytesMax);
   for (const char* feature : {"compute", "compute_many", "accumulate", "statistics", "quantiles",
                               "edges", "error_details", "receipts"}) {

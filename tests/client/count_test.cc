@@ -194,8 +194,8 @@ TEST_F(Count, OneBadFileLeavesTheOthers) {
 
 TEST_F(Count, ErrorsNameTheOption) {
   const std::string file = TestFile("in", "hello");
-  EXPECT_EQ(world_.Run({"count", file, "--bins", "1000000"}), 2);
-  EXPECT_THAT(world_.err(), HasSubstr(": --bins asks for 1000000 bins; the limit is 65536\n"));
+  EXPECT_EQ(world_.Run({"count", file, "--bins", "17000000"}), 2);
+  EXPECT_THAT(world_.err(), HasSubstr(": --bins asks for 17000000 bins; the limit is 16777216\n"));
   EXPECT_EQ(world_.Run({"count", file, "--bins", "3", "--range", "-1e308:1e308"}), 2);
   EXPECT_THAT(world_.err(), HasSubstr(": --range: HI is 1e+308; its distance from lower"));
   const FakeServer server({.failures = {{grpc::StatusCode::INVALID_ARGUMENT,
@@ -204,6 +204,16 @@ TEST_F(Count, ErrorsNameTheOption) {
                                          "TOO_MANY_BINS", 65536}}});
   EXPECT_EQ(world_.Run({"count", file, "--bins", "70000", "--server", server.address()}), 1);
   EXPECT_THAT(world_.err(), HasSubstr(": --bins asks for 70000 bins; the limit is 65536\n"));
+}
+
+TEST_F(Count, AMillionBins) {
+  const std::string file = TestFile("in", "hello");
+  EXPECT_EQ(world_.Run({"count", file, "--bins", "1000000", "--range", "0:250", "--format", "csv"}),
+            0);
+  const std::string out = world_.out();  // too long to be printed
+  const size_t bin_of_l = out.find(",432000,108.0,");
+  ASSERT_NE(bin_of_l, std::string::npos);
+  EXPECT_EQ(out.substr(out.find('\n', bin_of_l) - 2, 2), ",2");
 }
 
 TEST_F(Count, ErrorsNameTheProgramAsItsUserCallsIt) {

@@ -192,9 +192,10 @@ TEST(ParseConfig, WrongValuesNameWhereTheyCameFrom) {
             "--queue-bytes-max must be a number of bytes such as 65536, 64KiB or 1GiB, not 'lots'");
   EXPECT_EQ(ErrorOf({"--verify-fraction", "1.5"}), "--verify-fraction must be 0 to 1, not 1.5");
   EXPECT_EQ(ErrorOf({"--verify-fraction=-0.1"}), "--verify-fraction must be 0 to 1, not -0.1");
-  EXPECT_EQ(ErrorOf({"--bin-count-max", "65537"}), "--bin-count-max must be 1 to 65536, not 65537");
+  EXPECT_EQ(ErrorOf({"--bin-count-max", "16777217"}),
+            "--bin-count-max must be 1 to 16777216, not 16777217");
   EXPECT_EQ(ErrorOf({"--bin-count-max", "99999999999"}),
-            "--bin-count-max must be 1 to 65536, not 99999999999");
+            "--bin-count-max must be 1 to 16777216, not 99999999999");
   EXPECT_EQ(ErrorOf({"--backend", "gpu"}), "--backend must be one of auto, cpu, cuda, not 'gpu'");
   EXPECT_EQ(ErrorOf({"--log-level", "loud"}),
             "--log-level must be one of trace, debug, info, warn, error, off, not 'loud'");
@@ -258,6 +259,9 @@ TEST(ParseConfig, ContradictionsNameBothSides) {
       {{"--require-backend", "cuda", "--backend", "cpu"},
        "--require-backend cuda",
        "--backend cpu"},
+      {{"--bin-count-max", "16777216"},
+       "--bin-count-max (16777216) takes 384MiB",
+       "--queue-bytes-max (256MiB)"},
       {{"--drain-delay", "31s"}, "--drain-delay (31s)", "--drain-max (30s)"},
       {{"--tune-only", "--no-tune"}, "--tune-only", "--no-tune"},
       {{"--metrics-listen", "0.0.0.0:50051"},
@@ -276,6 +280,7 @@ TEST(ParseConfig, LimitsThatJustAgreePass) {
   EXPECT_TRUE(Parse({"--receive-bytes-max", "512MiB"}).ok());
   EXPECT_TRUE(Parse({"--batch-bytes-max", "256MiB"}).ok());
   EXPECT_TRUE(Parse({"--queue-bytes-max", "64MiB"}).ok());
+  EXPECT_TRUE(Parse({"--queue-bytes-max", "384MiB", "--bin-count-max", "16777216"}).ok());
   EXPECT_TRUE(Parse({"--drain-delay", "30s"}).ok());
   EXPECT_TRUE(Parse({"--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"}).ok());
   EXPECT_TRUE(Parse({"--require-backend", "cuda"}).ok());

@@ -131,7 +131,7 @@ void CheckPlan(const Query& query, const v1::Spec& spec, const QueryLimits& limi
   const int type = static_cast<int>(query.sample_type) + 1;
   FUZZ_CHECK(type == std::max(static_cast<int>(spec.sample_type()), 1), spec.DebugString());
   const bool typed = query.sample_type != histogram::SampleType::kU8 && !query.range_of_data;
-  FUZZ_CHECK(query.plan.has_value() == typed, spec.DebugString());
+  FUZZ_CHECK((query.plan != nullptr) == typed, spec.DebugString());
   if (query.rows.has_value()) {
     for (const uint64_t samples : {uint64_t{0}, uint64_t{7}, uint64_t{1} << 26}) {
       static_cast<void>(query.rows->Stretches(samples));
@@ -152,7 +152,8 @@ void CheckCache(std::string_view spec, const absl::StatusOr<std::shared_ptr<cons
     FUZZ_CHECK((*cached)->statistics == (*query)->statistics, "");
     FUZZ_CHECK((*cached)->edges == (*query)->edges, "");
     FUZZ_CHECK((*cached)->omit_counts == (*query)->omit_counts, "");
-    FUZZ_CHECK((*cached)->reply_bytes == (*query)->reply_bytes, "");
+    FUZZ_CHECK((*cached)->ReplyBytes(1000) == (*query)->ReplyBytes(1000), "");
+    FUZZ_CHECK((*cached)->counter_bytes == (*query)->counter_bytes, "");
   }
 }
 

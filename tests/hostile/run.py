@@ -1,201 +1,217 @@
-"""Runs each attack of attacks.py against a server of its own, beside an honest client that checks every answer.
+"""Runs each attack against a server of its own, beside an honest client that checks every answer.
 
-    run.py [--server-bin PROGRAM] [--seconds S] [--build package|static] [--result FILE] [ATTACK...]
+    run.py [--server-bin PROGRAM] [--seconds S] [--build package|static] [--behind nginx|envoy]
+           [--result FILE] [ATTACK...]
 
-What must hold while an attack lasts, and after it: the server lives; its resident memory stays below
-receive-bytes-max + 512 MiB; every answer is exact; a new client is answered once the attack is over. From
-20 s an attack on, when shares mean something, 99 % of the honest client's calls on its own connection and of
-the probes of the metrics port are answered, too. Ends with status 1 if one attack does not hold. With --build package, what is known of the
-distribution's gRPC (OPEN_IN_PACKAGE, docs/operations/security.md) is shown and not counted.
+What must hold while an attack lasts, and after it: the server lives; its resident memory stays
+below receive-bytes-max + 512 MiB; every answer is exact; a new client is answered once the attack
+is over. From 20 s an attack on, when shares mean something: 99 % of the honest client's calls on
+its own connection are answered, with a p99 below ten times what it is without the attack; 99 % of
+the probes of the metrics port are answered; and afterwards the median is what it was before, within
+a factor of two. Ends with status 1 if one attack does not hold.
+
+With --build package, what is known of the distribution's gRPC (OPEN_IN_PACKAGE,
+docs/operations/security.md) is shown and not counted. With --behind, the attacks on the port for
+calls go to a proxy with the configuration of deploy/ in front of the server.
 """
 
 import argparse
-import os
+import contextlib
+import json
 import pathlib
-import random
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "service")]
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # of the honest client
-import grpc  # noqa: E402
 from attacks import ATTACKS  # noqa: E402
-from harness import oracle  # noqa: E402
-from harness.api import Client, pb  # noqa: E402
+from floods import FLOODS  # noqa: E402
 from harness.server import Server  # noqa: E402
+from holders import HOLDERS  # noqa: E402
+from honest import Honest, Probes, answered_soon, together  # noqa: E402
+from proxies import COMMANDS, in_front  # noqa: E402
 
 MIB = 1 << 20
 RECEIVE_MIB = 256
-MEMORY_MIB_MAX = RECEIVE_MIB + 512
-FLAGS = ("--drain-delay", "0", "--receive-bytes-max", f"{RECEIVE_MIB}MiB", "--queue-bytes-max", "64MiB",
-         "--payload-bytes-max", "16MiB", "--log-level", "error")
+BEYOND_RECEIVE_MIB = 512
+FLAGS = ("--drain-delay", "0", "--payload-bytes-max", "16MiB", "--log-level", "error")
 # Few descriptors, as a service manager gives: 1,024 soft and hard.
-OF_FEW = ("sh", "-c", 'ulimit -n 1024; exec "$0" "$@"')
-CALL_TIMEOUT_S = 5
+WITH_FEW_DESCRIPTORS = ("sh", "-c", 'ulimit -n 1024; exec "$0" "$@"')
+# Its log goes to a pipe that it holds open itself and nobody reads.
+WITH_A_FULL_LOG = ("sh", "-c", 'p=$(mktemp -u); mkfifo "$p"; exec 2<>"$p"; rm "$p"; exec "$0" "$@"')
 ANSWERED_MIN = 0.99
+SLOWER_MAX = 10
+AFTERWARDS_MAX = 2
 SECONDS_FOR_SHARES_MIN = 20
 
+# Not an attack: honest calls that no guard may end.
+SMALL_CALLS = "small_calls_without_end"
+WRAPPERS = {"descriptors_run_out": WITH_FEW_DESCRIPTORS, "log_that_hangs": WITH_A_FULL_LOG}
+TLS = ("half_tls_handshakes", "certificates_rotated_wrongly")
+BEHIND_A_PROXY = [function.__name__ for function in (*FLOODS, *HOLDERS)
+                  if function.__name__ not in (*WRAPPERS, *TLS)]
+
 OPEN_IN_PACKAGE = {
-    "descriptors_run_out": "CVE-2023-4785", "idle_connections": "CVE-2023-4785, where descriptors run out",
+    "descriptors_run_out": "CVE-2023-4785",
+    "idle_connections": "CVE-2023-4785, where descriptors run out",
     "connect_and_close_storm": "CVE-2023-4785",
-    "window_updates_past_2_gib": "the read target overflows", "empty_data_past_2_gib": "the read target overflows",
-    "continuation_without_end": "CVE-2023-33953, memory", "headers_over_many_frames": "CVE-2023-33953, memory",
-    "hpack_length_without_end": "CVE-2023-33953, CPU", "hpack_string_too_long": "CVE-2023-33953, CPU",
+    "window_updates_past_2_gib": "the read target overflows",
+    "empty_data_past_2_gib": "the read target overflows",
+    "continuation_without_end": "CVE-2023-33953, memory",
+    "hpack_bomb": "CVE-2023-33953, memory",
+    "headers_over_many_frames": "CVE-2023-33953, memory",
+    "hpack_length_without_end": "CVE-2023-33953, CPU",
+    "hpack_string_too_long": "CVE-2023-33953, CPU",
     "streams_without_acknowledgement": "streams without a limit",
     "one_byte_data_frames": "a slice for each frame",
     "rapid_reset": "CVE-2023-44487: takes CPU", "settings_flood": "takes CPU",
 }
 # What no build holds yet, with the reason; shown and not counted.
-OPEN = {
-    "reflection_streams": "a thread for each stream",
-    "descriptors_run_out": "who takes the last descriptors is chance: some probes wait",
-    "connect_and_close_storm": "each connection takes CPU", "half_tls_handshakes": "each connection takes CPU",
-}
+OPEN = {}
 
 
-class Honest(threading.Thread):
-    """Calls one after the other, on its own connection or on a new one for each; every answer is checked."""
-
-    def __init__(self, address, new_connections):
-        super().__init__(daemon=True)
-        self.address, self.new_connections = address, new_connections
-        self.durations_ms, self.failed, self.wrong, self.over = [], [], [], False
-
-    def run(self):
-        rng = random.Random(1)
-        payloads = [rng.randbytes(size) for size in (1, 300, 4096, 65536)]
-        client = None if self.new_connections else Client(self.address)
-        while not self.over:
-            payload = rng.choice(payloads)
-            own = client or Client(self.address)
-            begin = time.monotonic()
-            try:
-                histogram = own.compute(payload, timeout=CALL_TIMEOUT_S).histogram
-                self.durations_ms.append((time.monotonic() - begin) * 1e3)
-                oracle.check_histogram(histogram, payload, pb.Spec())
-            except grpc.RpcError as error:
-                self.failed.append(error.code().name)
-            except AssertionError as error:
-                self.wrong.append(str(error))
-            if own is not client:
-                own.channel.close()
-            time.sleep(0.1 if self.new_connections else 0.005)
-        if client:
-            client.channel.close()
-
-    def answered(self):
-        return len(self.durations_ms) / max(1, len(self.durations_ms) + len(self.failed))
-
-    def p99_ms(self):
-        ordered = sorted(self.durations_ms)
-        return ordered[len(ordered) * 99 // 100] if ordered else float("inf")
+def make_certificates(folder):
+    for name in ("server", "other"):
+        subprocess.run(
+            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+             "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+             "subjectAltName=IP:127.0.0.1", "-keyout", folder / f"{name}.key", "-out",
+             folder / f"{name}.crt"], check=True, capture_output=True)
+    return (folder / "server.crt").read_bytes()
 
 
-class Probes(threading.Thread):
-    """/healthz as an orchestrator asks for it: a second's patience."""
-
-    def __init__(self, address):
-        super().__init__(daemon=True)
-        self.address, self.asked, self.answered_count, self.over = address, 0, 0, False
-
-    def run(self):
-        import urllib.request
-        while not self.over:
-            self.asked += 1
-            try:
-                with urllib.request.urlopen(f"http://{self.address}/healthz", timeout=1) as reply:
-                    self.answered_count += reply.status == 200
-            except OSError:
-                pass
-            time.sleep(0.2)
-
-    def answered(self):
-        return self.answered_count / max(1, self.asked)
+def attacking(name, options, server, address, folder):
+    """The command that attacks."""
+    if name == SMALL_CALLS:
+        client = pathlib.Path(options.server_bin).with_name("histogram-client")
+        return [client, "bench", "--server", address, "--payload-bytes", "16", "--connections", "1",
+                "--in-flight", "64", "--warm-up", "0", "--duration", str(options.seconds),
+                "--format", "json"]
+    return [sys.executable, HERE / "attacks.py", name, address, server.metrics_address,
+            str(options.seconds), folder]
 
 
-def together(threads, seconds_or_process):
-    for thread in threads:
-        thread.start()
-    if isinstance(seconds_or_process, subprocess.Popen):
-        seconds_or_process.wait()
-    else:
-        time.sleep(seconds_or_process)
-    for thread in threads:
-        thread.over = True
-    for thread in threads:
-        thread.join(CALL_TIMEOUT_S + 10)
+def ended_calls(output):
+    """Of the load: what was not answered, as a sentence; none where all was."""
+    result = json.loads(output)
+    return "" if result["requests"] > 0 and not result["errors"] else f"{result['errors']} of them"
 
 
-def answers_soon(address, limit_s):
-    """Whether a new client is answered within that time."""
-    until = time.monotonic() + limit_s
-    while time.monotonic() < until:
-        try:
-            with Client(address) as client:
-                oracle.check_histogram(client.compute(b"abc", timeout=1).histogram, b"abc", pb.Spec())
-            return True
-        except grpc.RpcError:
-            pass
-    return False
+class Outcome:
+    """What an attack did to the server and to the honest client."""
+
+    def __init__(self):
+        self.peak_mib, self.problems = 0, []
+        self.before = self.own = self.new = self.probes = self.after = None
+
+    def judge(self, server, receive_mib, where, seconds):
+        if not server.running():
+            self.problems.append(f"the server ended with {server.process.returncode}")
+            return
+        self.peak_mib = server.memory_bytes("VmHWM") // MIB
+        if self.peak_mib > receive_mib + BEYOND_RECEIVE_MIB:
+            self.problems.append(f"{self.peak_mib} MiB")
+        if not answered_soon(where, 30):
+            self.problems.append("no answer after it")
+            return
+        self.after = Honest(where)
+        together([self.after], lambda: time.sleep(min(2.0, seconds / 2)))
+        clients = (self.own, self.new, self.after)
+        self.problems += [f"wrong answer: {text}" for client in clients for text in client.wrong]
+        if seconds >= SECONDS_FOR_SHARES_MIN:
+            self.judge_shares()
+
+    def judge_shares(self):
+        for what, client in (("calls", self.own), ("probes", self.probes)):
+            if client.answered() < ANSWERED_MIN:
+                self.problems.append(f"{client.answered():.1%} of {what} answered")
+        if self.own.p99_ms() > SLOWER_MAX * self.before.p99_ms():
+            self.problems.append(f"p99 {self.own.p99_ms() / self.before.p99_ms():.0f} times")
+        if self.afterwards() > AFTERWARDS_MAX:
+            self.problems.append(f"afterwards {self.afterwards():.1f} times slower")
+
+    def afterwards(self):
+        return self.after.median_ms() / self.before.median_ms() if self.after else float("inf")
+
+    def row(self, name, known):
+        text = "; ".join(self.problems)
+        outcome = "held" if not text else text + (f" [{known[name]}]" if name in known else "")
+        return (f"{name:<32} {self.peak_mib:>8} {self.own.answered():>6.1%} "
+                f"{self.new.answered():>6.1%} {self.probes.answered():>6.1%} "
+                f"{self.own.p99_ms():>8.1f} {self.before.p99_ms():>6.1f} "
+                f"{self.afterwards():>6.2f}  {outcome}")
+
+
+HEADER = (f"{'attack':<32} {'peak MiB':>8} {'own':>6} {'new':>6} {'probes':>6} {'p99 ms':>8} "
+          f"{'quiet':>6} {'after':>6}  outcome")
 
 
 def run(name, options, folder):
-    """(peak MiB, own, new, probes, quiet ms, problem) of one attack."""
-    server = Server(options.server_bin, folder / name, FLAGS,
-                    wrapper=OF_FEW if name == "descriptors_run_out" else ())
+    outcome = Outcome()
+    folder.mkdir()
+    receive_mib = 64 if name == SMALL_CALLS else RECEIVE_MIB
+    flags = [*FLAGS, "--receive-bytes-max", f"{receive_mib}MiB", "--queue-bytes-max",
+             f"{receive_mib // 4}MiB"]
+    authority = None
+    if name in TLS:
+        authority = make_certificates(folder)
+        flags += ["--tls-cert", folder / "server.crt", "--tls-key", folder / "server.key"]
+    if name in WRAPPERS and name.startswith("log"):
+        flags[flags.index("--log-level") + 1] = "debug"
+    server = Server(options.server_bin, folder, flags, wrapper=WRAPPERS.get(name, ()))
     try:
-        quiet = Honest(server.address, False)
-        together([quiet], min(2.0, options.seconds))
-        own, new, probes = Honest(server.address, False), Honest(server.address, True), Probes(server.metrics_address)
-        attack = subprocess.Popen([sys.executable, HERE / "attacks.py", name, server.address, server.metrics_address,
-                                   str(options.seconds)], stderr=subprocess.PIPE, text=True)
-        together([own, new, probes], attack)
-        problems = []
-        if attack.returncode != 0:
-            problems.append(f"the attack itself failed: {attack.stderr.read()[-300:]}")
-        attack.stderr.close()
-        peak = server.memory_bytes("VmHWM") // MIB if server.running() else 0
-        if not server.running():
-            problems.append(f"the server ended with {server.process.returncode}")
-        elif peak > MEMORY_MIB_MAX:
-            problems.append(f"{peak} MiB")
-        problems += [f"wrong answer: {text}" for text in own.wrong + new.wrong]
-        for what, client in (("calls", own), ("probes", probes)):
-            if options.seconds >= SECONDS_FOR_SHARES_MIN and client.answered() < ANSWERED_MIN:
-                problems.append(f"{client.answered():.1%} of {what} answered")
-        if server.running() and not answers_soon(server.address, 30):
-            problems.append("no answer after it")
-        if server.running() and not problems:
-            server.stop()
-        return peak, own, new, probes, quiet.p99_ms(), "; ".join(problems)
+        with contextlib.ExitStack() as stack:
+            address = server.address
+            if options.behind:
+                address = stack.enter_context(
+                    in_front(options.behind, folder / options.behind, server.address))
+            where = (address, authority)
+            outcome.before = Honest(where)
+            together([outcome.before], lambda: time.sleep(min(5.0, options.seconds / 2)))
+            outcome.own, outcome.new = Honest(where), Honest(where, new_connections=True)
+            outcome.probes = Probes(server.metrics_address)
+            attack = subprocess.Popen(attacking(name, options, server, address, folder),
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            said = []
+            together([outcome.own, outcome.new, outcome.probes],
+                     lambda: said.extend(attack.communicate()))
+            if attack.returncode != 0:
+                outcome.problems.append(f"the attack itself failed: {said[1][-300:]}")
+            elif name == SMALL_CALLS and ended_calls(said[0]):
+                outcome.problems.append(f"calls were ended: {ended_calls(said[0])}")
+            outcome.judge(server, receive_mib, where, options.seconds)
+            if server.running() and not outcome.problems:
+                server.stop()
+        return outcome
     finally:
         server.kill()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server-bin", default=HERE.parents[1] / "build" / "release" / "bin" / "histogram-server")
+    every = [*ATTACKS, SMALL_CALLS]
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--server-bin", default=HERE.parents[1] / "build/release/bin/histogram-server")
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--build", choices=("package", "static"), default="package")
+    parser.add_argument("--behind", choices=sorted(COMMANDS))
     parser.add_argument("--result", type=pathlib.Path)
-    parser.add_argument("attacks", nargs="*", metavar="ATTACK", choices=[[], *ATTACKS])
+    parser.add_argument("attacks", nargs="*", metavar="ATTACK", choices=[[], *every])
     options = parser.parse_args()
-    known = {**(OPEN_IN_PACKAGE if options.build == "package" else {}), **OPEN}
-    lines = [f"{'attack':<32} {'peak MiB':>8} {'own':>6} {'new':>6} {'probes':>6} {'p99 ms':>8} {'quiet':>6}  outcome"]
-    print(lines[0], flush=True)
+    # A proxy keeps what gRPC cannot stand from the server, whatever gRPC that is.
+    package = options.build == "package" and not options.behind
+    known = {**(OPEN_IN_PACKAGE if package else {}), **OPEN}
+    lines = [HEADER]
+    print(HEADER, flush=True)
     failed = []
     with tempfile.TemporaryDirectory() as folder:
-        for name in options.attacks or ATTACKS:
-            peak, own, new, probes, quiet_ms, problem = run(name, options, pathlib.Path(folder))
-            if problem and name not in known:
+        for name in options.attacks or (BEHIND_A_PROXY if options.behind else every):
+            outcome = run(name, options, pathlib.Path(folder) / name)
+            if outcome.problems and name not in known:
                 failed.append(name)
-            outcome = "held" if not problem else problem + (f" [{known[name]}]" if name in known else "")
-            lines.append(f"{name:<32} {peak:>8} {own.answered():>6.1%} {new.answered():>6.1%} {probes.answered():>6.1%} "
-                         f"{own.p99_ms():>8.1f} {quiet_ms:>6.1f}  {outcome}")
+            lines.append(outcome.row(name, known))
             print(lines[-1], flush=True)
     if options.result:
         options.result.write_text("\n".join(lines) + "\n")

@@ -101,7 +101,7 @@ TEST(VerifierTest, FindsSwappedCountsOfTypedSamples) {
   Query query;
   query.sample_type = SampleType::kF32;
   query.binning = *Binning::Even(2, 0.0, 2.0);
-  query.plan = *Plan::Make(query.binning, SampleType::kF32);
+  query.plan = std::make_shared<LatePlan>(query.binning, SampleType::kF32);
   Verifier always(1.0);
   CountedJob job({&fragment, 1}, ValueCounts{});
   job.slots = {1, 2, 1, 1, 1};
@@ -129,7 +129,7 @@ TEST(MakeTypedAnswerTest, TakesTheSlotsApart) {
   Query query;
   query.sample_type = SampleType::kF32;
   query.binning = *Binning::Even(2, 0.0, 2.0);
-  query.plan = *Plan::Make(query.binning, SampleType::kF32);
+  query.plan = std::make_shared<LatePlan>(query.binning, SampleType::kF32);
   query.edges = true;
   const std::vector<uint64_t> slots = {4, 3, 2, 1, 5};
   Answer answer;

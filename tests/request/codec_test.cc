@@ -183,7 +183,7 @@ TEST(PlanTest, TypesHaveAPlanAndBytesHaveNone) {
     spec.set_sample_type(static_cast<v1::SampleType>(number));
     const auto query = MakeQuery(spec.SerializeAsString(), {});
     ASSERT_TRUE(query.ok()) << number << query.status();
-    EXPECT_EQ((*query)->plan.has_value(), number > 1) << number;
+    EXPECT_EQ((*query)->plan != nullptr, number > 1) << number;
     EXPECT_EQ(static_cast<int>((*query)->sample_type), std::max(number - 1, 0));
   }
   const auto refused = MakeQuery(spec.SerializeAsString(), {.typed = false});

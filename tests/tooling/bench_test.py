@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench" / "service"))
@@ -18,6 +19,7 @@ sys.path.insert(0, str(ROOT / "bench" / "service"))
 from figures import median, median_interval, ratio, spread  # noqa: E402  (found only now)
 from merge import merge  # noqa: E402
 from rows import part_of, rows_of  # noqa: E402
+from run import split_cores  # noqa: E402
 from targets import targets_of  # noqa: E402
 
 
@@ -44,6 +46,21 @@ class Rows(unittest.TestCase):
         for part in ("0/2", "3/2", "2", "a/b"):
             with self.assertRaisesRegex(SystemExit, "must be K/N"):
                 part_of(rows_of("full"), part)
+
+
+class Cores(unittest.TestCase):
+    def split(self, cores, connections):
+        with mock.patch("os.sched_getaffinity", return_value=set(cores)):
+            return split_cores(connections)
+
+    def test_a_connection_has_two_cores_on_each_side(self):
+        self.assertEqual(self.split(range(16), 1), ([0, 4], [8, 12]))
+        self.assertEqual(self.split(range(16), 4), ([*range(8)], [*range(8, 16)]))
+        self.assertEqual(self.split(range(16), 16), ([*range(8)], [*range(8, 16)]))
+
+    def test_client_and_servers_share_no_core_but_an_only_one(self):
+        self.assertEqual(self.split([3, 5, 7], 8), ([3], [5]))
+        self.assertEqual(self.split([2], 8), ([2], [2]))
 
 
 class Figures(unittest.TestCase):
@@ -88,6 +105,9 @@ class Targets(unittest.TestCase):
             self.assertEqual(outcomes([row("cpu", 100, of_sink=share)], void="noise")[self.SINK], "void")
             self.assertEqual(outcomes([row("cpu", 100, of_sink=share, client_cpu_busy=0.95)])[self.SINK], "void")
 
+    def test_samples_of_f32_have_no_peer_since_sinks_count_bytes(self):
+        self.assertNotIn(self.SINK, outcomes([row("cpu", 100, float_bins=2048)]))
+
     def test_auto_beside_the_better_one(self):
         found = outcomes([row("cpu", 100, cpu=1.0), row("cuda", 200, cpu=2.0),
                           row("auto", 190, cpu=2.1, of_sink=0.95)])
@@ -109,7 +129,7 @@ class Targets(unittest.TestCase):
 class Merge(unittest.TestCase):
     def part(self, name, **other):
         note = {"void": None}
-        return {"device": "d", "driver": "1", "cuda": "1", "commit": "c", "cpu": "p", "cores": 2, "pinned": {},
+        return {"device": "d", "driver": "1", "cuda": "1", "commit": "c", "cpu": "p", "cores": 2,
                 "plan": {"rows": ["a", "b"]}, "date": "2026-01-01", "command": f"run {name}", "part": name,
                 "rows": [{**row("cpu", 1), "row": name}], "notes": {name: note}, "targets": [], **other}
 

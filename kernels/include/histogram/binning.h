@@ -5,7 +5,8 @@
 // edges are i*step + lower with step = (upper-lower)/n in double, unfused, the last exactly upper
 // (numpy.linspace). Values outside are counted as below, above or ignored; none is ever lost.
 //
-// A Binning is immutable after it is made: copy it or share it between threads freely.
+// A Binning is immutable after it is made: copy it, which is cheap, or share it between threads
+// freely. Even edges are not stored, they are computed.
 #ifndef HISTOGRAM_BINNING_H_
 #define HISTOGRAM_BINNING_H_
 
@@ -15,6 +16,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -60,6 +62,9 @@ class Binning {
   const std::array<int32_t, kByteValues>& table() const { return bin_of_; }
   // Whether bins are intervals of the number line (Even, Edges), so that edges exist.
   bool has_edges() const { return kind_ == Kind::kEven || kind_ == Kind::kEdges; }
+  // The lower edge of bin i; the last bin's upper edge where i is bin_count().
+  // REQUIRES: has_edges(), i <= bin_count().
+  double edge(uint32_t i) const;
   // bin_count()+1 edges; empty where has_edges() is false.
   std::vector<double> ComputeEdges() const;
 
@@ -70,8 +75,8 @@ class Binning {
   Kind kind_ = Kind::kEven;
   uint32_t bin_count_ = 0;
   bool is_identity_ = false;
-  double lower_ = 0, upper_ = 0;  // kEven
-  std::vector<double> edges_;     // kEdges
+  double lower_ = 0, upper_ = 0, step_ = 0;           // kEven
+  std::shared_ptr<const std::vector<double>> edges_;  // kEdges
   std::array<int32_t, kByteValues> bin_of_{};
 };
 

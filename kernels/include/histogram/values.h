@@ -9,7 +9,8 @@
 namespace histogram {
 
 inline constexpr uint32_t kByteValues = 256;
-inline constexpr uint32_t kBinCountMax = 65536;
+// The most bins of a binning.
+inline constexpr uint32_t kBinCountMax = uint32_t{1} << 24;
 
 // The count of each of the 256 values. Counts of several parts add up, value by value.
 using ValueCounts = std::array<uint64_t, kByteValues>;

@@ -1,0 +1,59 @@
+// The latest queries of many bins and their plans, within a declared number of bytes.
+//
+// A plan is charged to the request that makes it; what the cache keeps of it afterwards is bounded
+// here.
+#ifndef HISTOGRAM_SERVER_REQUEST_QUERY_CACHE_H_
+#define HISTOGRAM_SERVER_REQUEST_QUERY_CACHE_H_
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "server/request/query.h"
+
+namespace histogram::server {
+
+// Thread-safe.
+class QueryCache {
+ public:
+  explicit QueryCache(uint64_t bytes_max) : bytes_max_(bytes_max) {}
+  QueryCache(const QueryCache&) = delete;
+  QueryCache& operator=(const QueryCache&) = delete;
+
+  // The query of these bytes of a spec under these limits; null: it is not here.
+  std::shared_ptr<const Query> Find(std::string_view spec, const QueryLimits& limits);
+  // Keeps the query, and drops those that were used least recently, until all fit. Returns the one
+  // to use: another thread's, where that was quicker.
+  std::shared_ptr<const Query> Add(std::string_view spec, const QueryLimits& limits,
+                                   std::shared_ptr<const Query> query);
+  // What is kept: specs, edges, and plans, made or not.
+  uint64_t bytes() const;
+
+ private:
+  struct Entry {
+    std::string spec;
+    QueryLimits limits;
+    std::shared_ptr<const Query> query;
+    uint64_t bytes = 0;
+  };
+  using Entries = std::list<Entry>;
+
+  std::shared_ptr<const Query> FindLocked(std::string_view spec, const QueryLimits& limits)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void DropLocked(Entries::iterator entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const uint64_t bytes_max_;
+  mutable absl::Mutex mu_;
+  Entries entries_ ABSL_GUARDED_BY(mu_);  // the one used last is first
+  absl::flat_hash_map<std::string_view, Entries::iterator> by_spec_ ABSL_GUARDED_BY(mu_);
+  uint64_t bytes_ ABSL_GUARDED_BY(mu_) = 0;
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_REQUEST_QUERY_CACHE_H_

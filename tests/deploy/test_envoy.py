@@ -1,0 +1,112 @@
+"""deploy/envoy in front of two real servers: accepted as it stands, TLS works, a drain loses nothing."""
+
+import contextlib
+import copy
+import json
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+from processes import Load, Process, Server, free_port, wait_until
+
+pytestmark = [pytest.mark.live]
+
+
+@pytest.fixture(scope="session")
+def proxies(root):
+    sys.path.insert(0, str(root / "tests/hostile"))
+    import proxies
+    return proxies
+
+
+@pytest.fixture
+def servers(server_bin, tmp_path):
+    # A drain that is announced for longer than Envoy takes to ask.
+    made = [Server(server_bin, tmp_path, f"server{i}", f"127.0.0.1:{free_port()}",
+                   f"127.0.0.1:{free_port()}", flags=("--drain-delay", "6s")) for i in range(2)]
+    try:
+        yield [server.start() for server in made]
+    finally:
+        for server in made:
+            server.end()
+
+
+@contextlib.contextmanager
+def envoy(proxies, configuration, port, folder):
+    path = folder / "envoy.json"
+    path.write_text(json.dumps(configuration))
+    with Process([proxies.envoy_program(), "-c", path, "--concurrency", "1", "-l", "warn",
+                  "--disable-hot-restart"], folder / "envoy.log") as process:
+        def listening():
+            assert process.running(), process.output()
+            with contextlib.suppress(OSError):
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                return True
+        wait_until(listening, 20, "envoy")
+        yield
+
+
+def for_both(configuration, servers):
+    endpoints = configuration["static_resources"]["clusters"][0]["load_assignment"]["endpoints"][0]
+    one = endpoints["lb_endpoints"][0]
+    endpoints["lb_endpoints"] = [copy.deepcopy(one) for _ in servers]
+    for endpoint, server in zip(endpoints["lb_endpoints"], servers, strict=True):
+        endpoint["endpoint"]["address"]["socket_address"]["port_value"] = int(
+            server.listen.rsplit(":", 1)[1])
+    return configuration
+
+
+def test_restarts_behind_envoy_lose_nothing(proxies, servers, load_bin, tmp_path):
+    port = free_port()
+    configuration = for_both(proxies.envoy_configuration("127.0.0.1:1", port), servers)
+    with envoy(proxies, configuration, port, tmp_path), \
+            Load(load_bin, tmp_path / "load.log", f"127.0.0.1:{port}", 64 << 10, 4) as load:
+        def served(more):
+            begin = [server.answered() for server in servers]
+            wait_until(lambda: all(server.answered() >= before + more
+                                   for server, before in zip(servers, begin, strict=True)), 60,
+                       "calls on both servers")
+        served(20)
+        for server in servers:
+            server.stop()
+            server.start()
+            served(20)
+        load.finish_without_loss(calls_min=200)
+
+
+def test_strangers_get_the_service_over_tls_and_nothing_else(
+        root, proxies, servers, client_bin, tmp_path):
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                    "-subj", "/CN=localhost", "-addext",
+                    "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", tmp_path / "tls.key",
+                    "-out", tmp_path / "tls.crt"], check=True, capture_output=True)
+    # The file as it stands, but for the places that need root or another machine.
+    import yaml
+    text = proxies.replaced((root / "deploy/envoy/histogram.yaml").read_text(),
+                            ("/etc/envoy/tls/", f"{tmp_path}/"))
+    configuration = for_both(yaml.safe_load(text), servers)
+    port = free_port()
+    listener = configuration["static_resources"]["listeners"][0]
+    listener["address"]["socket_address"].update(address="127.0.0.1", port_value=port)
+    payload = tmp_path / "payload"
+    payload.write_bytes(bytes(range(256)) * 1000)
+    with envoy(proxies, configuration, port, tmp_path):
+        done = subprocess.run(
+            [client_bin, "compute", payload, "--server", f"localhost:{port}", "--tls", "--tls-ca",
+             tmp_path / "tls.crt", "--format", "json"], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert re.search(r'"samples": ?"?256000', done.stdout), done.stdout[:2000]
+        # A call whose path is not the service's is answered by Envoy itself.
+        for method, reason in (("histogram.v1.HistogramService/Describe", "403"),
+                               ("grpc.reflection.v1alpha.ServerReflection/Info", "404")):
+            assert status_of(f"https://localhost:{port}/{method}", tmp_path / "tls.crt") == reason
+
+
+def status_of(url, authority):
+    """The status by curl, since urllib speaks no HTTP/2."""
+    done = subprocess.run(["curl", "--silent", "--noproxy", "*", "--http2", "--cacert", authority,
+                           "--request", "POST", "--output", "/dev/null", "--write-out",
+                           "%{http_code}", url], capture_output=True, text=True, check=True)
+    return done.stdout

@@ -1,0 +1,157 @@
+"""What the attacks are made of: frames as a stranger writes them, and connections that last for a time."""
+
+import contextlib
+import pathlib
+import socket
+import struct
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "service"))
+from harness.http2 import (  # noqa: E402,F401
+    DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTING_INITIAL_WINDOW_SIZE, SETTINGS, frame,
+    message_prefix)
+
+WINDOW_UPDATE, CONTINUATION = 8, 9
+SERVICE = "/histogram.v1.HistogramService/"
+MIB = 1 << 20
+WINDOW = 65535
+
+
+def hpack_length(length, prefix_bits=7):
+    """An HPACK integer (RFC 7541, 5.1), its prefix's other bits 0."""
+    most = (1 << prefix_bits) - 1
+    if length < most:
+        return bytes([length])
+    out, length = [most], length - most
+    while length >= 128:
+        out.append(length % 128 | 128)
+        length //= 128
+    return bytes([*out, length])
+
+
+def field(name, value):
+    return b"\x00" + hpack_length(len(name)) + name + hpack_length(len(value)) + value
+
+
+def request_block(path, extra=b""):
+    fields = ((b":method", b"POST"), (b":scheme", b"http"), (b":path", path.encode()), (b":authority", b"localhost"),
+              (b"te", b"trailers"), (b"content-type", b"application/grpc"))
+    return b"".join(field(*pair) for pair in fields) + extra
+
+
+def settings(**values):
+    """A SETTINGS frame; nothing in it by default."""
+    known = {"window": SETTING_INITIAL_WINDOW_SIZE}
+    return frame(SETTINGS, 0, 0, b"".join(struct.pack(">HI", known[k], v) for k, v in values.items()))
+
+
+def varint(value):
+    out = []
+    while value >= 128:
+        out.append(value % 128 | 128)
+        value //= 128
+    return bytes([*out, value])
+
+
+class Attack:
+    """Where it goes to, how long it lasts, and the folder of the server's files (an operator's mistakes)."""
+
+    def __init__(self, address, metrics_address, seconds, folder):
+        self.address, self.metrics_address, self.folder = address, metrics_address, pathlib.Path(folder)
+        self.end = time.monotonic() + seconds
+
+    def goes_on(self):
+        return time.monotonic() < self.end
+
+    def open(self, first=b"", address=None):
+        """A connection that has sent `first`; waits no longer than the attack lasts."""
+        host, port = (address or self.address).rsplit(":", 1)
+        # From an address of its own, so that a proxy can tell it from honest clients.
+        connection = socket.create_connection((host, int(port)), max(0.1, self.end - time.monotonic()),
+                                              source_address=("127.0.0.2", 0))
+        connection.sendall(first)
+        return connection
+
+    def flood(self, first, repeated, at_once=1):
+        """Sends `first` and then `repeated` without end on each of some connections, reading nothing."""
+        while self.goes_on():
+            with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+                connections = [stack.enter_context(self.open(first)) for _ in range(at_once)]
+                while self.goes_on():
+                    for connection in connections:
+                        connection.sendall(repeated)
+            time.sleep(0.01)
+
+    def hold(self, connections):
+        """Keeps them open for the rest of the time."""
+        time.sleep(max(0.0, self.end - time.monotonic()))
+        for connection in connections:
+            connection.close()
+
+    def open_many(self, count, first=b"", address=None):
+        connections = []
+        with contextlib.suppress(OSError):
+            while len(connections) < count and self.goes_on():
+                connections.append(self.open(first, address))
+        return connections
+
+    def again(self, attempt):
+        """attempt(), again and again; the server may end it at any time."""
+        while self.goes_on():
+            with contextlib.suppress(OSError):
+                attempt()
+            time.sleep(0.01)
+
+
+class Windows:
+    """What the server lets this connection send, by stream; 0 is the connection's own window."""
+
+    def __init__(self):
+        self._connection, self._initial, self._streams, self._received = WINDOW, WINDOW, {}, b""
+
+    def left(self, stream):
+        return min(self._connection, self._initial + self._streams.get(stream, 0))
+
+    def take(self, stream, size):
+        self._connection -= size
+        self._streams[stream] = self._streams.get(stream, 0) - size
+
+    def read(self, connection, wait_s=0.0):
+        """Takes in the updates that have come; waits for some for so long."""
+        connection.settimeout(wait_s)
+        try:
+            received = connection.recv(1 << 16)
+            if not received:
+                raise ConnectionResetError
+            self._received += received
+        except (BlockingIOError, TimeoutError):
+            pass
+        finally:
+            connection.settimeout(5)
+        at = 0
+        while len(self._received) - at >= 9:
+            length = int.from_bytes(self._received[at:at + 3], "big")
+            if len(self._received) - at < 9 + length:
+                break
+            self._take_frame(self._received[at + 3], int.from_bytes(self._received[at + 5:at + 9], "big"),
+                             self._received[at + 9:at + 9 + length])
+            at += 9 + length
+        self._received = self._received[at:]
+
+    def _take_frame(self, kind, stream, body):
+        if kind == WINDOW_UPDATE and stream == 0:
+            self._connection += int.from_bytes(body, "big")
+        elif kind == WINDOW_UPDATE:
+            self._streams[stream] = self._streams.get(stream, 0) + int.from_bytes(body, "big")
+        elif kind == SETTINGS:
+            for key, value in struct.iter_unpack(">HI", body):
+                if key == SETTING_INITIAL_WINDOW_SIZE:
+                    self._initial = value
+
+
+HELLO = PREFACE + settings()
+
+
+def open_call(method, stream=1):
+    return frame(HEADERS, END_HEADERS, stream, request_block(SERVICE + method))

