@@ -20,6 +20,7 @@
 #include "server/metrics/process_metrics.h"
 #include "server/metrics/server_metrics.h"
 #include "server/metrics/text.h"
+#include "server/process_tuning.h"
 #include "server/rpc/certificates.h"
 #include "server/rpc/grpc_log.h"
 #include "server/service/describe.h"

@@ -66,8 +66,9 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
 
   void OnNoMessage() override {
     started_at_ = service_.clock.Now();
+    no_message_ = true;
     status_ = NoMessage(context(), receives());
-    Refuse();
+    Run();
   }
 
   void Refuse() {
@@ -81,6 +82,10 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   void OnDone() override {
     unwritten_.Leave();
     const TimeNs now = service_.clock.Now();
+    if (no_message_) {
+      status_ = NoMessage(context(), receives());  // by now it is known whether it was cancelled
+      ObserveRefusal(service_.observer, status_);
+    }
     if (status_.ok()) {
       service_.observer.StageFinished(Stage::kReply, report.backend,
                                       static_cast<uint64_t>(now - reply_at_));
@@ -138,6 +143,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   TimeNs reply_at_ = 0;
   TimeNs sent_at_ = 0;
   absl::Status status_;
+  bool no_message_ = false;
   Caller caller_info_;
   QuotaCharge quota_;
   std::shared_ptr<ReceivedMessage> message_;

@@ -35,6 +35,7 @@ namespace {
 
 constexpr char kServiceName[] = "histogram.v1.HistogramService";
 constexpr char kLivenessName[] = "liveness";
+constexpr uint64_t kReceiveBytesOverLimit = uint64_t{256} << 20;
 // Reflection is gRPC's synchronous service: it has a thread for each open stream.
 constexpr int kReflectionThreadsMax = 16;
 constexpr int kHandshakeTimeoutMs = 10000;  // who is slower than this is not going to call
@@ -180,7 +181,9 @@ void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& 
   builder.SetMaxReceiveMessageSize(ClampToInt(MessageBytesMax(config)));
   builder.SetMaxSendMessageSize(-1);
   grpc::ResourceQuota quota("receive");
-  quota.Resize(config.receive_bytes_max);
+  // Above the receive guard's limit: where gRPC's own is reached, it ends calls by chance.
+  quota.Resize(config.receive_bytes_max +
+               std::min(config.receive_bytes_max / 2, kReceiveBytesOverLimit));
   quota.SetMaxThreads(kReflectionThreadsMax);
   builder.SetResourceQuota(quota);
   for (const ChannelSetting& setting : ChannelSettings(config)) {

@@ -342,7 +342,8 @@ TEST_F(EventLoopsTest, StoppedTwiceIsStopped) {
 
 TEST(EventLoops, AreGoneWithoutEverHavingServed) {
   grpc::ServerBuilder builder;
-  EventLoops loops(builder, 2);
+  ReceiveGuard guard(UINT64_MAX, [] { return uint64_t{0}; });
+  EventLoops loops(builder, 2, guard);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 """Whether the server can be reached, as it says itself; and what it does where it has too little to start."""
 
+import contextlib
 import os
 import resource
-import socket
 import subprocess
 
 import pytest
@@ -24,14 +24,14 @@ def test_not_ready_while_descriptors_are_out(start_server):
     """Nobody can connect any more, not even the server to itself, and it says so; /metrics still answers."""
     server = start_server("--no-reflection", wrapper=("sh", "-c", 'ulimit -n 100; exec "$0" "$@"'))
     assert server.http("/readyz")[0] == 200
-    connections = [connect(server.address) for _ in range(150)]
-    wait_until(lambda: server.http("/readyz")[0] == 503, 60, "503")
-    assert f"{server.address} does not answer" in server.http("/readyz")[1]
-    assert server.http("/healthz")[0] == 200
-    assert probes(server, "missed") >= 2
-    wait_until(lambda: '"not ready' in server.stderr() or "not ready" in server.stderr(), 20, "a line of the log")
-    for connection in connections:
-        connection.close()
+    with contextlib.ExitStack() as connections:
+        for _ in range(150):
+            connections.enter_context(connect(server.address))
+        wait_until(lambda: server.http("/readyz")[0] == 503, 60, "503")
+        assert f"{server.address} does not answer" in server.http("/readyz")[2]
+        assert server.http("/healthz")[0] == 200
+        wait_until(lambda: probes(server, "missed") >= 2, 20, "the metric")
+        wait_until(lambda: "not ready" in server.stderr(), 20, "a line of the log")
 
 
 def test_ready_behind_certificates_and_tokens_and_on_a_unix_socket(start_server, pki, tmp_path, socket_folder):  # noqa: F811

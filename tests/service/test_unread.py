@@ -47,6 +47,7 @@ def test_unread_replies_are_bounded_and_their_calls_ended(small_server, sanitize
     before = server.memory_bytes()
     with Client(server.address) as client, RawConnection(server.address, SHUT) as honest, \
             RawConnection(server.address, SHUT) as hostile:
+        client.compute(b"x", LARGE)  # the plan is made: who asks is limited by the replies alone
         # One that is only slow: it has a single reply, and is to keep it.
         ask(honest, "ComputeMany", (1,), 1)
         ask(hostile, method, range(1, 2 * streams, 2), requests_each)
@@ -72,6 +73,7 @@ def test_where_there_is_no_room_a_call_is_told_so(small_server):
     server = small_server
     refused = []
     with Client(server.address) as client, RawConnection(server.address, SHUT) as hostile:
+        client.compute(b"x", LARGE)
         ask(hostile, "Compute", range(1, 200, 2), 1)
 
         def one_is_refused():
@@ -95,6 +97,7 @@ def test_totals_of_idle_streams_leave_room_for_replies(small_server):
     first = pb.AccumulateRequest(spec=spec, chunk=bytes(2), snapshot=True)
     server = small_server
     with Client(server.address) as client:
+        client.compute(bytes(2), spec)
         open_ends, replies, refused = [threading.Event() for _ in range(12)], [], []
         for end in open_ends:
             def messages(end=end):
