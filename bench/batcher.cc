@@ -21,12 +21,12 @@ namespace {
 
 class NullBackend final : public Backend {
  public:
-  NullBackend(uint32_t lanes, bool executes_inline) {
+  NullBackend(uint32_t lanes, BackendKind kind) {
     info_.name = "null";
     info_.lanes = lanes;
     info_.lane_bytes = UINT64_MAX;
     info_.lane_payloads = UINT32_MAX;
-    info_.executes_inline = executes_inline;
+    info_.kind = kind;
   }
   const BackendInfo& info() const override { return info_; }
   std::vector<KernelInfo> kernels() const override { return {}; }
@@ -64,7 +64,7 @@ void InlineNull(benchmark::State& state) {
   static std::unique_ptr<NullBackend> backend;
   static std::unique_ptr<Batcher> batcher;
   if (state.thread_index() == 0) {
-    backend = std::make_unique<NullBackend>(64, true);
+    backend = std::make_unique<NullBackend>(64, BackendKind::kCpu);
     batcher = std::make_unique<Batcher>(std::vector<Backend*>{backend.get()}, BatchingLimits{},
                                         Clock::Monotonic(), Observer::None());
   }
@@ -83,7 +83,7 @@ BENCHMARK(InlineNull)->ThreadRange(1, 8)->UseRealTime();
 // The same where there is a GPU to choose as well, which is tried now and then: the choice is what
 // this costs more than InlineNull.
 void InlineOfTwoKinds(benchmark::State& state) {
-  NullBackend cpu(64, true), gpu(64, false);
+  NullBackend cpu(64, BackendKind::kCpu), gpu(64, BackendKind::kGpu);
   Batcher batcher({&cpu, &gpu}, BatchingLimits{}, Clock::Monotonic(), Observer::None());
   CountingJob job;
   job.charge_bytes = 100;
@@ -96,7 +96,7 @@ BENCHMARK(InlineOfTwoKinds)->UseRealTime();
 
 // One lane and `range` payloads of as many callers behind it: the cost of one payload, all told.
 void QueuedNull(benchmark::State& state) {
-  NullBackend backend(1, false);
+  NullBackend backend(1, BackendKind::kGpu);
   BatchingLimits limits;
   limits.batch_payloads_max = 1024;
   Batcher batcher({&backend}, limits, Clock::Monotonic(), Observer::None());

@@ -6,6 +6,7 @@
 #ifndef HISTOGRAM_KERNELS_BACKEND_H_
 #define HISTOGRAM_KERNELS_BACKEND_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -17,7 +18,14 @@
 
 namespace histogram {
 
+enum class BackendKind : uint8_t {
+  kCpu,  // any thread that holds a credit may call Execute
+  kGpu,  // its lanes share one link
+};
+inline constexpr size_t kBackendKinds = 2;
+
 struct BackendInfo {
+  BackendKind kind = BackendKind::kGpu;
   std::string name;    // "cpu", "cuda:0"
   std::string device;  // "NVIDIA H200", the CPU's model
   std::string uuid;    // empty for the cpu
@@ -27,8 +35,6 @@ struct BackendInfo {
   uint32_t lane_payloads = 0;  // most items of one batch; UINT32_MAX: no limit of its own
   uint64_t pinned_bytes = 0;   // allocated at start
   uint64_t device_bytes = 0;   // allocated at start
-  // Whether Execute may be called on any thread that holds a credit (the cpu).
-  bool executes_inline = false;
   // Whether items may have a plan, or work. Else they are bytes.
   bool counts_typed = false;
 };
@@ -77,7 +83,7 @@ class Backend {
   virtual void Submit(std::unique_ptr<Batch> batch, Done done) = 0;
 
   // Executes `batch` on the calling thread and returns when it is done (batch.status set).
-  // Counts as one of the lanes. REQUIRES: info().executes_inline.
+  // Counts as one of the lanes. REQUIRES: info().kind is kCpu.
   virtual void Execute(Batch& batch) = 0;
 };
 

@@ -1,5 +1,6 @@
 #include "server/app.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -16,12 +17,14 @@
 #include "server/base/logging.h"
 #include "server/base/logging_observer.h"
 #include "server/batching/batcher.h"
+#include "server/config/values.h"
 #include "server/metrics/http_server.h"
 #include "server/metrics/process_metrics.h"
 #include "server/metrics/server_metrics.h"
 #include "server/metrics/text.h"
 #include "server/process_tuning.h"
 #include "server/rpc/certificates.h"
+#include "server/rpc/grpc_internals.h"
 #include "server/rpc/grpc_log.h"
 #include "server/service/describe.h"
 #include "server/service/grpc_server.h"
@@ -248,7 +251,7 @@ void App::EndUnread() {
 
 bool App::HasCuda() const {
   for (const Backend* backend : backends_) {
-    if (backend->info().name != "cpu" && backend->up()) return true;
+    if (backend->info().kind == BackendKind::kGpu && backend->up()) return true;
   }
   return false;
 }
@@ -348,6 +351,18 @@ void App::Drain() {
   Log(LogLevel::kInfo, "drained");
 }
 
+// A warning where other machines can connect.
+void LogKnownFlaws(const std::vector<std::string>& listen) {
+  if (!HasKnownFlaws()) return;
+  const bool local = std::all_of(listen.begin(), listen.end(), [](const std::string& text) {
+    const auto address = ParseAddress(text);
+    return address.ok() && address->IsLocal();
+  });
+  Log(local ? LogLevel::kInfo : LogLevel::kWarn,
+      "whoever can connect can stop this server: its gRPC lacks later fixes",
+      {{"grpc", GRPC_CPP_VERSION_STRING}, {"see", "docs/operations/security.md"}});
+}
+
 }  // namespace
 
 void LogGrpcLines() {
@@ -373,6 +388,8 @@ int RunServer(const Config& config) {
   const BuildInfo& build = GetBuildInfo();
   Log(LogLevel::kInfo, "histogram-server",
       {{"version", build.version}, {"commit", build.commit}, {"cuda", CudaCompiledIn()}});
+  LogKnownFlaws(config.transport.listen);
+  AvoidReadChunks();
   const uint32_t threads = ThreadsNeeded(config);
   if (const uint32_t found = StartableThreads(threads); found < threads) {
     Log(LogLevel::kError, "cannot start",

@@ -76,7 +76,7 @@ class CpuBackend final : public Backend {
     info_.lanes = lanes;
     info_.lane_bytes = std::numeric_limits<uint64_t>::max();
     info_.lane_payloads = std::numeric_limits<uint32_t>::max();
-    info_.executes_inline = true;
+    info_.kind = BackendKind::kCpu;
     info_.counts_typed = true;
     threads_.reserve(lanes);
     for (uint32_t i = 0; i < lanes; ++i) threads_.emplace_back([this] { RunLane(); });

@@ -48,7 +48,11 @@ bool HasAvx2() {
 
 #else
 
+#if defined(__aarch64__)
+std::vector<std::string> Features() { return {"neon"}; }  // every such processor has it
+#else
 std::vector<std::string> Features() { return {}; }
+#endif
 bool HasAvx512Counting() { return false; }
 bool HasAvx512Typed() { return false; }
 bool HasAvx2() { return false; }

@@ -60,6 +60,8 @@ void CountPatterns(const internal::PlanData& plan, SampleRuns runs, uint64_t* ro
 void CountTypedAvx512(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
 // Types f32, f64, i32 and u32 whose guess is usable. REQUIRES: HasAvx2().
 void CountTypedAvx2(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
+// Types of 32 and 64 bits whose guess is usable. On Arm.
+void CountTypedNeon(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
 
 }  // namespace histogram::cpu
 

@@ -13,14 +13,14 @@ bool EveryPlan(const internal::PlanData& /*plan*/) { return true; }
 bool IsNarrow(const internal::PlanData& plan) { return !plan.slot_of_pattern.empty(); }
 
 // Wide samples of which some are in bins, and whose guess is usable.
-bool IsGuess(const internal::PlanData& plan) {
+[[maybe_unused]] bool IsGuess(const internal::PlanData& plan) {
   return !IsNarrow(plan) &&
          std::visit(
              [](const auto& bins) { return !bins.thresholds.empty() && bins.guess.usable(); },
              plan.bins);
 }
 
-bool IsGuessWithoutLongIntegers(const internal::PlanData& plan) {
+[[maybe_unused]] bool IsGuessWithoutLongIntegers(const internal::PlanData& plan) {
   return IsGuess(plan) && plan.type != SampleType::kI64 && plan.type != SampleType::kU64;
 }
 
@@ -31,6 +31,9 @@ constexpr std::array kKernels = {
                 IsGuessWithoutLongIntegers},
     TypedKernel{"typed_avx512", "a multiply-add for eight samples (AVX-512)", CountTypedAvx512,
                 HasAvx512Typed, IsGuess},
+#elif defined(__aarch64__)
+    TypedKernel{"typed_neon", "a multiply-add for four samples (NEON)", CountTypedNeon, Everywhere,
+                IsGuess},
 #endif
     TypedKernel{"patterns", "counts each value, then folds", CountPatterns, Everywhere, IsNarrow},
 };

@@ -72,6 +72,13 @@ def is_plain(array: Array) -> bool:
     return array.dtype.isnative and (array.flags.c_contiguous or array.flags.f_contiguous)
 
 
+def in_order(samples: Array) -> Array:
+    """The samples in one piece of memory, in native order; copied only where they are not."""
+    if samples.dtype.isnative and samples.flags.f_contiguous:
+        return samples.ravel(order="K")  # which order is of no account
+    return np.ascontiguousarray(samples, samples.dtype.newbyteorder("=")).ravel()
+
+
 def chunks(array: Array) -> Iterator[Array]:
     """All samples of an array of any layout, in pieces that are contiguous and in native order."""
     if array.size == 0:

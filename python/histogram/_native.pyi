@@ -19,6 +19,9 @@ class Plan:
         counts: npt.NDArray[np.int64],
         outside: npt.NDArray[np.int64],
         threads: int,
+        window: int = 0,
+        step: int = 0,
+        channels: int = 1,
     ) -> None: ...
     @property
     def bin_count(self) -> int: ...

@@ -9,8 +9,7 @@
 // | > 1 MiB  | never counted as a whole where it arrived              | a lane               |
 // | 2 MiB    | cut over the free lanes of the CPU                     | several lanes        |
 //
-// Of a payload that is cut the loop counts one part, unless it left the payload to a lane. Whoever
-// counts, the loop replies.
+// Whoever counts, the loop replies.
 //
 // How each was measured stands in docs/notes/service.md. What a GPU lane does at which size stands
 // in kernels/cuda/lane/lane.h.

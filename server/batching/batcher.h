@@ -2,9 +2,13 @@
 // (preference.h), and of that kind to the backend that is expected to finish first (policy.h).
 //
 // The batcher holds one credit a lane. With a free lane and no delay configured a lone payload
-// leaves at once, small ones on the very thread that brought them; batches form because lanes are
-// busy. All methods are thread-safe. Policy lives in policy.h, order in fair_queue.h; this class is
-// the thin shell of lock, credits and hand-over around them.
+// leaves at once, and a small one is counted on the very thread that brought it; batches form
+// because lanes are busy. All methods are thread-safe.
+//
+// This class is the lock, the hand-over and the thread. What happens under the lock is in plain
+// classes: which lanes are free (credits.h), which backend a batch goes to (placer.h, policy.h,
+// preference.h), what is queued (scheduler.h,
+// admission.h, fair_queue.h), what is executed again (recovery.h).
 #ifndef HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 #define HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 
@@ -28,11 +32,11 @@ class Batcher {
   // What to do with a job for which the queue has no room.
   enum class WhenFull {
     kRefuse,  // Enqueue fails with RESOURCE_EXHAUSTED (reason QUEUE_FULL, retry_after_ms set)
-    kWait,    // the job waits its turn outside the queue (admission.h); see Job::Admitted
+    kWait,    // the job waits its turn outside the queue, first come, first served
   };
   enum class Outcome {
     kQueued,   // Done comes, or has come
-    kWaiting,  // likewise, and until Admitted or Done there is no room for more
+    kWaiting,  // likewise, and until Done there is no room for more
     kCounted,  // counted where it arrived: counts and report are filled, Done is not called
   };
 
@@ -71,16 +75,19 @@ class Batcher {
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
 
-  // Takes the job: from here on Done will be called exactly once (possibly, like Admitted, before
-  // this returns), unless it is kCounted: then it is the caller's again. On an error nothing was
-  // taken and Done is not called: RESOURCE_EXHAUSTED as above, or UNAVAILABLE (reason DRAINING)
-  // after Drain. A job that alone is larger than queue_bytes_max is refused whatever `when_full`
-  // says and however empty the queue is (reason PAYLOAD_TOO_LARGE, no retry_after_ms): it would
-  // never fit, and whatever waits behind it would wait for ever. Room is shared between callers
-  // (admission.h): a job that would fit has none where its caller holds too much, or where it would
-  // overtake another one of its caller or of a caller that holds nothing. Nothing refused here is
-  // reported to the observer; that is for whoever turns it into an answer. Not counted on this
-  // thread, even if small, when called from within Done or Admitted.
+  // Takes the job. Done is called exactly once, maybe before this returns, unless the outcome is
+  // kCounted: then the job is the caller's again.
+  //
+  // On an error nothing was taken, and Done is not called:
+  // - RESOURCE_EXHAUSTED, reason QUEUE_FULL, with retry_after_ms: as above. Callers share the room
+  //   (admission.h): a job that would fit has none where its caller holds too much, or where it
+  //   would overtake another one of its caller or of a caller that holds nothing.
+  // - RESOURCE_EXHAUSTED, reason PAYLOAD_TOO_LARGE: the job alone takes more than queue_bytes_max.
+  //   It would never fit, and what waits behind it would wait for ever.
+  // - UNAVAILABLE, reason DRAINING: after Drain.
+  // The observer is not told of errors; that is for whoever turns them into an answer.
+  //
+  // From within Done no job is counted on the calling thread, even a small one.
   absl::StatusOr<Outcome> Enqueue(Job* job, WhenFull when_full);
 
   // Decides as of now; returns when it wants to be called again (kNever: not before something
@@ -94,7 +101,7 @@ class Batcher {
   void Drain();
   // Blocks until nothing is queued, waiting or executing and every Done has returned, or until
   // `deadline`; true if all is done. A quarantined batch whose jobs went on elsewhere does not
-  // count. Must not be called from within Done or Admitted.
+  // count. Must not be called from within Done.
   bool WaitIdle(TimeNs deadline);
 
   Snapshot snapshot() const;

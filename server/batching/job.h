@@ -54,10 +54,6 @@ class Job {
   TimeNs enqueued_at = 0;
   uint64_t queue_ns = 0;  // from Enqueue to dispatch (of its first part)
 
-  // A job that was told kWaiting has moved into the queue: there is room for the stream to read on.
-  // Called at most once, before Done, without the batcher's lock.
-  virtual void Admitted() {}
-
   // A lane that reads this payload hangs, and the batcher wants to finish the job without it.
   // Returns what keeps `fragments` and the bytes they point to alive and unchanged: from now on
   // they stay so until the caller has let go of them (after Done) and all that was returned here
@@ -82,16 +78,17 @@ class Job {
 
  private:
   friend class Admission;
-  friend class Batcher;
   friend class FairQueue;
   friend class JobList;
+  friend class Recovery;
+  friend class Scheduler;
+  friend class JobTestPeer;  // of the tests
 
-  // The batcher's notes, guarded by its lock; Enqueue resets them.
+  // The batcher's notes, guarded by its lock.
   struct Notes {
     Job* next = nullptr;      // in the one list that the job is in
     uint64_t dispatched = 0;  // bytes of the payload that were handed to lanes
     uint32_t pieces = 0;      // executing or to be executed again, and one while in the queue
-    bool started = false;     // some of it was dispatched
     bool charged_to_caller = false;
     absl::Status failure;  // of the first piece that nothing could execute
   };

@@ -36,19 +36,19 @@ uint64_t MicrosToNs(uint64_t us) {
 }
 
 // Lanes of this backend that the queue may take now.
-uint32_t FreeFor(const QueueView& queue, const LaneView& lane) {
-  const bool leave_one = queue.next_executing && queue.payloads == 1 && lane.lanes > 1;
-  return lane.free - ((leave_one && lane.free > 0) ? 1 : 0);
+uint32_t FreeFor(const QueueView& queue, const BackendView& backend) {
+  const bool leave_one = queue.next_executing && queue.payloads == 1 && backend.lanes > 1;
+  return backend.free - ((leave_one && backend.free > 0) ? 1 : 0);
 }
 
-int EarliestToFinish(TimeNs now, const QueueView& queue, absl::Span<const LaneView> lanes) {
+int EarliestToFinish(TimeNs now, const QueueView& queue, absl::Span<const BackendView> backends) {
   int best = -1;
   TimeNs best_finish = kNever;
   bool best_free = false;
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    if (!lanes[i].up || lanes[i].lanes == 0) continue;
-    const TimeNs finish = After(std::max(now, lanes[i].eta), lanes[i].batch_cost_ns);
-    const bool free = FreeFor(queue, lanes[i]) > 0;
+  for (size_t i = 0; i < backends.size(); ++i) {
+    if (!backends[i].up || backends[i].lanes == 0) continue;
+    const TimeNs finish = After(std::max(now, backends[i].eta), backends[i].batch_cost_ns);
+    const bool free = FreeFor(queue, backends[i]) > 0;
     if (best < 0 || finish < best_finish || (finish == best_finish && free && !best_free)) {
       best = static_cast<int>(i);
       best_finish = finish;
@@ -63,10 +63,11 @@ uint64_t PartBytesMin(const BatchingLimits& limits) {
 }
 
 // Over how many lanes the first payload is cut.
-uint32_t Parts(uint64_t bytes, const LaneView& lane, uint32_t free, const BatchingLimits& limits) {
+uint32_t Parts(uint64_t bytes, const BackendView& backend, uint32_t free,
+               const BatchingLimits& limits) {
   if (bytes < std::max<uint64_t>(1, limits.split_bytes_min)) return 1;
   // Of the lanes that are free one is left to others (`free` may be without it already).
-  const uint32_t over = lane.lanes > 1 ? std::min(free, lane.free - 1) : free;
+  const uint32_t over = backend.lanes > 1 ? std::min(free, backend.free - 1) : free;
   return static_cast<uint32_t>(
       std::clamp<uint64_t>(bytes / PartBytesMin(limits), 1, std::max<uint32_t>(1, over)));
 }
@@ -74,39 +75,41 @@ uint32_t Parts(uint64_t bytes, const LaneView& lane, uint32_t free, const Batchi
 // The most that one lane takes of a payload that is cut: its share of what is left, as if all lanes
 // but one were free, since those that are busy soon are (guided self-scheduling: Polychronopoulos
 // and Kuck, 1987). A GPU's lanes share one link, which a cut makes no faster.
-uint64_t PieceBytesMax(const QueueView& queue, const LaneView& lane, const BatchingLimits& limits) {
+uint64_t PieceBytesMax(const QueueView& queue, const BackendView& backend,
+                       const BatchingLimits& limits) {
   const bool cut =
       queue.next_executing || queue.next_bytes >= std::max<uint64_t>(1, limits.split_bytes_min);
-  if (!cut || !lane.executes_inline || lane.lanes < 2) return std::numeric_limits<uint64_t>::max();
-  return std::max(PartBytesMin(limits), queue.next_bytes / (lane.lanes - 1));
+  if (!cut || backend.kind == BackendKind::kGpu || backend.lanes < 2)
+    return std::numeric_limits<uint64_t>::max();
+  return std::max(PartBytesMin(limits), queue.next_bytes / (backend.lanes - 1));
 }
 
-Decision WaitForLane(TimeNs now, size_t best, absl::Span<const LaneView> lanes) {
+Decision WaitForLane(TimeNs now, size_t best, absl::Span<const BackendView> backends) {
   Decision decision;
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    if (i == best || !lanes[i].up || lanes[i].free == 0) continue;
-    decision.wake_at = std::max(lanes[best].eta, After(now, kLookAgainNs));
+  for (size_t i = 0; i < backends.size(); ++i) {
+    if (i == best || !backends[i].up || backends[i].free == 0) continue;
+    decision.wake_at = std::max(backends[best].eta, After(now, kLookAgainNs));
   }
   return decision;
 }
 
 }  // namespace
 
-Decision Decide(TimeNs now, const QueueView& queue, absl::Span<const LaneView> lanes,
+Decision Decide(TimeNs now, const QueueView& queue, absl::Span<const BackendView> backends,
                 const BatchingLimits& limits) {
   if (queue.payloads == 0) return {};
-  const int best = EarliestToFinish(now, queue, lanes);
+  const int best = EarliestToFinish(now, queue, backends);
   if (best < 0) return {};
-  const LaneView& lane = lanes[best];
-  const uint32_t free = FreeFor(queue, lane);
-  if (free == 0) return WaitForLane(now, best, lanes);
+  const BackendView& backend = backends[best];
+  const uint32_t free = FreeFor(queue, backend);
+  if (free == 0) return WaitForLane(now, best, backends);
 
   Decision decision;
   const uint64_t bytes_max =
-      std::max<uint64_t>(1, std::min(limits.batch_bytes_max, lane.lane_bytes));
+      std::max<uint64_t>(1, std::min(limits.batch_bytes_max, backend.lane_bytes));
   const uint32_t payloads_max =
-      std::max<uint32_t>(1, std::min(limits.batch_payloads_max, lane.lane_payloads));
-  const TimeNs close_at = Before(Before(queue.tightest_deadline, lane.batch_cost_ns),
+      std::max<uint32_t>(1, std::min(limits.batch_payloads_max, backend.lane_payloads));
+  const TimeNs close_at = Before(Before(queue.tightest_deadline, backend.batch_cost_ns),
                                  MicrosToNs(limits.deadline_margin_us));
   const TimeNs delay_ends = After(queue.oldest_enqueued_at, MicrosToNs(limits.batch_delay_us_max));
   if (queue.bytes >= bytes_max) {
@@ -125,17 +128,17 @@ Decision Decide(TimeNs now, const QueueView& queue, absl::Span<const LaneView> l
   }
   decision.action = Decision::Action::kDispatch;
   decision.backend = best;
-  decision.cost_ns = lane.batch_cost_ns;
+  decision.cost_ns = backend.batch_cost_ns;
   decision.payloads_max = payloads_max;
   decision.bytes_max = decision.fill_bytes_max = bytes_max;
   if (limits.batch_delay_us_max == 0) {
     decision.fill_bytes_max =
-        std::min(bytes_max, std::max(kFillBytesMin, queue.bytes / lane.lanes));
+        std::min(bytes_max, std::max(kFillBytesMin, queue.bytes / backend.lanes));
     decision.payloads_max =
-        std::min(payloads_max, std::max(kFillPayloadsMin, queue.payloads / lane.lanes));
+        std::min(payloads_max, std::max(kFillPayloadsMin, queue.payloads / backend.lanes));
   }
-  decision.parts = Parts(queue.next_bytes, lane, free, limits);
-  decision.bytes_max = std::min(decision.bytes_max, PieceBytesMax(queue, lane, limits));
+  decision.parts = Parts(queue.next_bytes, backend, free, limits);
+  decision.bytes_max = std::min(decision.bytes_max, PieceBytesMax(queue, backend, limits));
   return decision;
 }
 

@@ -1,4 +1,5 @@
-// When to dispatch what to which backend: a pure function of the time, the queue and the lanes.
+// When to dispatch what to which backend: a pure function of the time, the queue and the
+// backends.
 // No clock, no lock, no I/O; Batcher applies what it says.
 #ifndef HISTOGRAM_SERVER_BATCHING_POLICY_H_
 #define HISTOGRAM_SERVER_BATCHING_POLICY_H_
@@ -6,6 +7,7 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "kernels/backend.h"
 #include "server/base/clock.h"
 #include "server/base/observer.h"
 #include "server/batching/limits.h"
@@ -23,10 +25,10 @@ struct QueueView {
 };
 
 // What the policy sees of one backend, in order of preference.
-struct LaneView {
+struct BackendView {
   bool up = true;
-  bool executes_inline = false;  // the CPU
-  uint32_t free = 0;             // lanes without a batch
+  BackendKind kind = BackendKind::kGpu;
+  uint32_t free = 0;  // lanes without a batch
   uint32_t lanes = 0;
   uint64_t lane_bytes = 0;     // most bytes of one batch
   uint32_t lane_payloads = 0;  // most payloads of one batch
@@ -37,7 +39,7 @@ struct LaneView {
 struct Decision {
   enum class Action : uint8_t { kWait, kDispatch };
   Action action = Action::kWait;
-  int backend = -1;             // kDispatch: index into the lanes
+  int backend = -1;             // kDispatch: index into the backends
   uint32_t payloads_max = 0;    // kDispatch: close the batch at this many payloads ...
   uint64_t bytes_max = 0;       // ... or this many bytes (a first payload larger than this is cut)
   uint64_t fill_bytes_max = 0;  // kDispatch: add none to the first that would take it over this
@@ -47,8 +49,9 @@ struct Decision {
   TimeNs wake_at = kNever;  // kWait: decide again at this time, if nothing else happens
 };
 
-// - Chosen is the lane that is expected to finish first (eta + cost), among those of equal time one
-//   that is free, among those the first. If it is busy, the queue waits for it.
+// - Chosen is the backend that is expected to finish first (eta + cost); of equal ones one with a
+// free
+//   lane, of those the first. If it has none, the queue waits for it.
 // - With a free lane, a batch closes when it is full (bytes, payloads), when now + cost + margin
 //   reaches the tightest deadline, or when the oldest payload has waited for the delay; with no
 //   delay, at once.
@@ -61,7 +64,7 @@ struct Decision {
 //   other lanes are soon free too.
 // - A payload larger than bytes_max is cut to that; what is left of it stays first of its caller.
 // Backends that are down, or without lanes, are skipped; with none left the answer is to wait.
-Decision Decide(TimeNs now, const QueueView& queue, absl::Span<const LaneView> lanes,
+Decision Decide(TimeNs now, const QueueView& queue, absl::Span<const BackendView> backends,
                 const BatchingLimits& limits);
 
 }  // namespace histogram::server

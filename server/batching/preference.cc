@@ -23,7 +23,9 @@ constexpr double kMostOfOneTrial = kDecided / 2;
 constexpr double kVarianceMin = 0.03 * 0.03;
 constexpr double kVarianceMax = 0.5 * 0.5;
 
-Kind Other(Kind kind) { return kind == Kind::kCpu ? Kind::kGpu : Kind::kCpu; }
+BackendKind Other(BackendKind kind) {
+  return kind == BackendKind::kCpu ? BackendKind::kGpu : BackendKind::kCpu;
+}
 
 }  // namespace
 
@@ -39,11 +41,11 @@ uint64_t Preference::BytesMax(size_t size_class) {
                                     : uint64_t{1} << (kFirstClassBits + 2 * size_class);
 }
 
-Preference::Preference(const std::array<Kind, kClasses>& estimated) {
+Preference::Preference(const std::array<BackendKind, kClasses>& estimated) {
   for (size_t c = 0; c < kClasses; ++c) classes_[c].estimated = classes_[c].current = estimated[c];
 }
 
-Kind Preference::Choose(size_t size_class, TimeNs now) {
+BackendKind Preference::Choose(size_t size_class, TimeNs now) {
   SizeClass& s = classes_[size_class];
   Advance(s, now);
   return s.phase == Phase::kTrial ? Other(s.current) : s.current;

@@ -26,11 +26,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/backend.h"
 #include "server/base/clock.h"
 
 namespace histogram::server {
-
-enum class Kind : uint8_t { kCpu, kGpu };
 
 class Preference {
  public:
@@ -41,16 +40,16 @@ class Preference {
   static uint64_t BytesMax(size_t size_class);
 
   // Of each class the kind that the costs speak for.
-  explicit Preference(const std::array<Kind, kClasses>& estimated);
+  explicit Preference(const std::array<BackendKind, kClasses>& estimated);
 
   // The kind that a payload of this class goes to as of now. REQUIRES: both kinds can be used.
-  Kind Choose(size_t size_class, TimeNs now);
+  BackendKind Choose(size_t size_class, TimeNs now);
   // `bytes` of a payload of this class, all of it or a part, have been counted by either kind.
   void Counted(size_t size_class, uint64_t bytes, TimeNs now);
 
   struct View {
-    Kind kind = Kind::kCpu;  // without the trial that may be under way
-    bool tried = false;      // the choice rests on trials, else on the estimate
+    BackendKind kind = BackendKind::kCpu;  // without the trial that may be under way
+    bool tried = false;                    // the choice rests on trials, else on the estimate
     uint64_t switches = 0;
   };
   View view(size_t size_class) const;
@@ -75,7 +74,7 @@ class Preference {
     kAfter,   // measures the current kind once more
   };
   struct SizeClass {
-    Kind estimated = Kind::kCpu, current = Kind::kCpu;
+    BackendKind estimated = BackendKind::kCpu, current = BackendKind::kCpu;
     Phase phase = Phase::kSteady;
     TimeNs measured_from = 0;  // the window; what comes before that is not measured
     double work = 0;           // done in the window

@@ -6,9 +6,26 @@
 #include <grpcpp/impl/rpc_service_method.h>
 
 #include <cassert>
+#include <cstdlib>
 #include <type_traits>
 
 namespace histogram::server {
+namespace {
+
+constexpr bool kOld = GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 57;
+#ifdef HISTOGRAM_GRPC_PATCHED
+constexpr bool kPatched = true;
+#else
+constexpr bool kPatched = false;
+#endif
+
+}  // namespace
+
+bool HasKnownFlaws() { return kOld && !kPatched; }
+
+void AvoidReadChunks() {
+  if (kOld) setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
+}
 
 // A ByteBuffer holds one member, a pointer to the C interface's buffer.
 static_assert(sizeof(grpc::ByteBuffer) == sizeof(void*) &&

@@ -108,7 +108,7 @@ TEST_F(BatcherRecoveryTest, ABackendThatRefusesWhatWasOnItsWay) {
 
 TEST_F(BatcherRecoveryTest, AFailureInlineGoesElsewhere) {
   limits_.inline_bytes_max = 100;
-  Add({.name = "cpu", .executes_inline = true});
+  Add({.name = "cpu", .kind = BackendKind::kCpu});
   Add({.name = "other"});
   puppet(0).set_estimate([](const Workload&) { return 1; });
   puppet(0).set_execute_status(absl::InternalError("no"));
@@ -360,7 +360,7 @@ TEST_F(BatcherRecoveryTest, ALaneThatComesBackWhileItIsCondemned) {
 
 TEST_F(BatcherRecoveryTest, AHangInline) {
   limits_.inline_bytes_max = 100;
-  Add({.name = "cpu", .executes_inline = true});
+  Add({.name = "cpu", .kind = BackendKind::kCpu});
   Add({.name = "other"});
   puppet(0).set_estimate([](const Workload&) { return 1; });
   TestJob& job = NewJob(100);

@@ -120,7 +120,7 @@ void RunProducers(Batcher& batcher, std::vector<std::unique_ptr<TestJob>>* jobs)
 
 void Stress(const BatchingLimits& limits) {
   PuppetBackend gpu({.name = "gpu", .lanes = 2, .lane_bytes = 20 << 10, .lane_payloads = 8});
-  PuppetBackend cpu({.name = "cpu", .lanes = 3, .executes_inline = true});
+  PuppetBackend cpu({.name = "cpu", .lanes = 3, .kind = BackendKind::kCpu});
   gpu.set_estimate([](const Workload& w) { return 5000 + w.batch_bytes / 10; });
   cpu.set_estimate([](const Workload& w) { return 100 + w.batch_bytes; });
   std::vector<std::unique_ptr<TestJob>> jobs[kProducers];

@@ -32,14 +32,14 @@ constexpr double kNsPerSecond = 1e9;
 // Takes batches and gives them back when the test says so; counts nothing.
 class TimedBackend final : public Backend {
  public:
-  TimedBackend(std::string name, uint32_t lanes, bool executes_inline, double ns_per_kib,
+  TimedBackend(std::string name, uint32_t lanes, BackendKind kind, double ns_per_kib,
                uint64_t ns_a_batch)
       : ns_per_kib_(ns_per_kib), ns_a_batch_(ns_a_batch) {
     info_.name = std::move(name);
     info_.lanes = lanes;
     info_.lane_bytes = UINT64_MAX;
     info_.lane_payloads = UINT32_MAX;
-    info_.executes_inline = executes_inline;
+    info_.kind = kind;
   }
   const BackendInfo& info() const override { return info_; }
   std::vector<KernelInfo> kernels() const override { return {}; }
@@ -226,8 +226,8 @@ class ClosedLoop {
   double gpu_slower_ = 1;
   FakeClock clock_;
   // Lone payloads: equal at 650 KiB.
-  TimedBackend gpu_{"cuda:0", 4, false, 50, 45'000};
-  TimedBackend cpu_{"cpu", 16, true, 120, 0};
+  TimedBackend gpu_{"cuda:0", 4, BackendKind::kGpu, 50, 45'000};
+  TimedBackend cpu_{"cpu", 16, BackendKind::kCpu, 120, 0};
   Batcher batcher_{{&gpu_, &cpu_}, {}, clock_, Observer::None(), /*start_thread=*/false};
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   uint64_t events_so_far_ = 0;

@@ -29,7 +29,7 @@ BatchingLimits Delayed() {
   return limits;
 }
 
-LaneView Lane(uint32_t free, uint32_t lanes, uint64_t cost_ns = 0) {
+BackendView Lane(uint32_t free, uint32_t lanes, uint64_t cost_ns = 0) {
   return {.free = free,
           .lanes = lanes,
           .lane_bytes = UINT64_MAX,
@@ -38,13 +38,13 @@ LaneView Lane(uint32_t free, uint32_t lanes, uint64_t cost_ns = 0) {
           .batch_cost_ns = cost_ns};
 }
 
-LaneView Busy(TimeNs eta_us, uint64_t cost_ns = 0) {
-  LaneView lane = Lane(0, 1, cost_ns);
+BackendView Busy(TimeNs eta_us, uint64_t cost_ns = 0) {
+  BackendView lane = Lane(0, 1, cost_ns);
   lane.eta = kNow + eta_us * kUs;
   return lane;
 }
 
-LaneView Down(LaneView lane) {
+BackendView Down(BackendView lane) {
   lane.up = false;
   return lane;
 }
@@ -71,7 +71,7 @@ QueueView RestOf(QueueView queue) {
 struct Case {
   std::string name;
   QueueView queue;
-  std::vector<LaneView> lanes;
+  std::vector<BackendView> lanes;
   BatchingLimits limits;
   int backend = -1;  // -1: waits
   ClosedBy closed_by = ClosedBy::kIdle;
@@ -242,10 +242,10 @@ TEST(DecideTest, ACpusLaneTakesItsShareOfAPayloadThatIsCut) {
   };
   for (const auto& c : cases) {
     SCOPED_TRACE(c.name);
-    LaneView lane = Lane(c.free, 8);
-    lane.executes_inline = true;
+    BackendView lane = Lane(c.free, 8);
+    lane.kind = BackendKind::kCpu;
     EXPECT_EQ(Decide(kNow, c.queue, {lane}, Limits()).bytes_max, c.bytes_max);
-    lane.executes_inline = false;
+    lane.kind = BackendKind::kGpu;
     EXPECT_EQ(Decide(kNow, c.queue, {lane}, Limits()).bytes_max, Limits().batch_bytes_max);
   }
 }
@@ -268,7 +268,7 @@ TEST(DecideTest, Table) {
 }
 
 TEST(DecideTest, ABatchHoldsWhatLaneAndLimitsAllow) {
-  LaneView lane = Lane(1, 1);
+  BackendView lane = Lane(1, 1);
   Decision decision = Decide(kNow, Queue(1, 10), {lane}, Delayed());
   ASSERT_EQ(decision.action, Decision::Action::kWait);
   decision = Decide(kNow, Queue(100, 10), {lane}, Delayed());
@@ -299,7 +299,7 @@ TEST(DecideTest, WithoutADelayABatchTakesItsLanesShare) {
 
 TEST(DecideTest, IsPure) {
   const QueueView queue = With(Queue(3, 100), 100, 5000);
-  const std::vector<LaneView> lanes = {Busy(10, 20), Lane(2, 4, 40)};
+  const std::vector<BackendView> lanes = {Busy(10, 20), Lane(2, 4, 40)};
   const Decision first = Decide(kNow, queue, lanes, Delayed());
   const Decision second = Decide(kNow, queue, lanes, Delayed());
   EXPECT_EQ(first.action, second.action);

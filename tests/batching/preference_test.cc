@@ -16,8 +16,8 @@ constexpr TimeNs kMs = 1'000'000;
 constexpr TimeNs kSecond = 1000 * kMs;
 constexpr uint64_t kPayload = 64 << 10;
 
-std::array<Kind, Preference::kClasses> All(Kind kind) {
-  std::array<Kind, Preference::kClasses> kinds{};
+std::array<BackendKind, Preference::kClasses> All(BackendKind kind) {
+  std::array<BackendKind, Preference::kClasses> kinds{};
   kinds.fill(kind);
   return kinds;
 }
@@ -36,10 +36,10 @@ class PreferenceTest : public testing::Test {
     const TimeNs begin = now_;
     const uint64_t switches = view().switches;
     while (now_ < begin + for_ns) {
-      const Kind kind = preference_.Choose(class_, now_);
-      run.on_gpu += kind == Kind::kGpu ? 1 : 0;
+      const BackendKind kind = preference_.Choose(class_, now_);
+      run.on_gpu += kind == BackendKind::kGpu ? 1 : 0;
       ++run.answers;
-      now_ += kind == Kind::kCpu ? cpu_ns : gpu_ns;
+      now_ += kind == BackendKind::kCpu ? cpu_ns : gpu_ns;
       preference_.Counted(class_, kPayload, now_);
       if (run.first_switch == 0 && view().switches > switches) run.first_switch = now_ - begin;
     }
@@ -48,7 +48,7 @@ class PreferenceTest : public testing::Test {
   // Serves until a payload goes to the GPU.
   void ServeUntilTried(TimeNs gpu_ns) {
     for (int i = 0; i < 100'000; ++i) {
-      if (preference_.Choose(class_, now_) == Kind::kGpu) return;
+      if (preference_.Choose(class_, now_) == BackendKind::kGpu) return;
       Serve(40'000, gpu_ns, 40'000);
     }
     ADD_FAILURE() << "the GPU is not tried";
@@ -57,7 +57,7 @@ class PreferenceTest : public testing::Test {
 
   TimeNs now_ = 5 * kSecond;
   size_t class_ = Preference::ClassOf(kPayload);
-  Preference preference_{All(Kind::kCpu)};
+  Preference preference_{All(BackendKind::kCpu)};
 };
 
 TEST(PreferenceClassTest, AClassIsAPowerOfFour) {
@@ -74,14 +74,14 @@ TEST(PreferenceClassTest, AClassIsAPowerOfFour) {
 }
 
 TEST_F(PreferenceTest, BeginsWithTheEstimate) {
-  EXPECT_EQ(preference_.Choose(class_, now_), Kind::kCpu);
-  EXPECT_EQ(Preference(All(Kind::kGpu)).Choose(class_, now_), Kind::kGpu);
+  EXPECT_EQ(preference_.Choose(class_, now_), BackendKind::kCpu);
+  EXPECT_EQ(Preference(All(BackendKind::kGpu)).Choose(class_, now_), BackendKind::kGpu);
   EXPECT_FALSE(view().tried);
 }
 
 TEST_F(PreferenceTest, FollowsWhatGetsMoreDone) {
   const Run run = Serve(40'000, 32'000, kSecond);
-  EXPECT_EQ(view().kind, Kind::kGpu);
+  EXPECT_EQ(view().kind, BackendKind::kGpu);
   EXPECT_TRUE(view().tried);
   EXPECT_EQ(view().switches, 1U);
   EXPECT_LT(run.first_switch, kSecond / 5);
@@ -113,17 +113,17 @@ TEST_F(PreferenceTest, ATieStaysWithTheEstimate) {
 
 TEST_F(PreferenceTest, ReturnsToTheEstimateWhenItIsAsGood) {
   Serve(40'000, 30'000, kSecond);
-  ASSERT_EQ(view().kind, Kind::kGpu);
+  ASSERT_EQ(view().kind, BackendKind::kGpu);
   Serve(40'000, 40'000, 2 * kSecond);
-  EXPECT_EQ(view().kind, Kind::kCpu);
+  EXPECT_EQ(view().kind, BackendKind::kCpu);
 }
 
 TEST_F(PreferenceTest, AdaptsWithinASecondAfterALongTimeOfTheSame) {
   Serve(40'000, 60'000, 20 * kSecond);
-  ASSERT_EQ(view().kind, Kind::kCpu);
+  ASSERT_EQ(view().kind, BackendKind::kCpu);
   EXPECT_GT(Serve(40'000, 30'000, kSecond).first_switch, 0);
   Serve(40'000, 30'000, 20 * kSecond);
-  ASSERT_EQ(view().kind, Kind::kGpu);
+  ASSERT_EQ(view().kind, BackendKind::kGpu);
   EXPECT_GT(Serve(40'000, 60'000, kSecond).first_switch, 0);
 }
 
@@ -143,15 +143,15 @@ TEST_F(PreferenceTest, ClientsThatSetThePaceStayWithTheEstimate) {
   // Both kinds get the same done, though at random times.
   std::mt19937_64 random(7);
   for (const double a_second : {2'000.0, 13'000.0, 80'000.0}) {
-    preference_ = Preference(All(Kind::kCpu));
+    preference_ = Preference(All(BackendKind::kCpu));
     double payloads = 0, on_gpu = 0;
     for (const TimeNs end = now_ + 20 * kSecond; now_ < end;) {
       const double chance = (static_cast<double>(random() >> 11) + 1) * 0x1p-53;
       now_ -= static_cast<TimeNs>(std::log(chance) * 1e9 / a_second);
-      const Kind kind = preference_.Choose(class_, now_);
-      on_gpu += kind == Kind::kGpu ? 1 : 0;
+      const BackendKind kind = preference_.Choose(class_, now_);
+      on_gpu += kind == BackendKind::kGpu ? 1 : 0;
       ++payloads;
-      preference_.Counted(class_, kPayload, now_ + (kind == Kind::kGpu ? 60'000 : 10'000));
+      preference_.Counted(class_, kPayload, now_ + (kind == BackendKind::kGpu ? 60'000 : 10'000));
     }
     EXPECT_LT(on_gpu / payloads, 0.2) << a_second;
     EXPECT_LE(view().switches, 4U) << a_second;
@@ -167,7 +167,7 @@ TEST_F(PreferenceTest, LittleTrafficIsNotTriedWith) {
 TEST_F(PreferenceTest, ATrialThatTrafficLeavesEnds) {
   ServeUntilTried(40'000);
   now_ += kSecond;
-  EXPECT_EQ(preference_.Choose(class_, now_), Kind::kCpu);
+  EXPECT_EQ(preference_.Choose(class_, now_), BackendKind::kCpu);
   // Meanwhile it does not keep others from trying.
   ServeUntilTried(40'000);
   class_ = Preference::ClassOf(1 << 20);
@@ -178,8 +178,8 @@ TEST_F(PreferenceTest, OneClassIsOnTrialAtATime) {
   const size_t other = Preference::ClassOf(1 << 20);
   int both = 0, any = 0;
   for (TimeNs end = now_ + 5 * kSecond; now_ < end; now_ += 20'000) {
-    const bool a = preference_.Choose(class_, now_) == Kind::kGpu;
-    const bool b = preference_.Choose(other, now_) == Kind::kGpu;
+    const bool a = preference_.Choose(class_, now_) == BackendKind::kGpu;
+    const bool b = preference_.Choose(other, now_) == BackendKind::kGpu;
     both += a && b ? 1 : 0;
     any += a || b ? 1 : 0;
     preference_.Counted(class_, kPayload, now_);
@@ -191,17 +191,17 @@ TEST_F(PreferenceTest, OneClassIsOnTrialAtATime) {
 
 TEST_F(PreferenceTest, IsForgottenAfterAMinute) {
   Serve(40'000, 30'000, kSecond);
-  ASSERT_EQ(view().kind, Kind::kGpu);
+  ASSERT_EQ(view().kind, BackendKind::kGpu);
   now_ += 30 * kSecond;
-  EXPECT_EQ(preference_.Choose(class_, now_), Kind::kGpu);
+  EXPECT_EQ(preference_.Choose(class_, now_), BackendKind::kGpu);
   now_ += 61 * kSecond;
-  EXPECT_EQ(preference_.Choose(class_, now_), Kind::kCpu);
+  EXPECT_EQ(preference_.Choose(class_, now_), BackendKind::kCpu);
 }
 
 TEST_F(PreferenceTest, ATimeThatGoesBackChangesNothing) {
   Serve(40'000, 30'000, kSecond);
   preference_.Counted(class_, kPayload, now_ - kSecond);
-  EXPECT_EQ(preference_.Choose(class_, now_ - kSecond), Kind::kGpu);
+  EXPECT_EQ(preference_.Choose(class_, now_ - kSecond), BackendKind::kGpu);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct PuppetOptions {
   uint32_t lanes = 1;
   uint64_t lane_bytes = UINT64_MAX;
   uint32_t lane_payloads = UINT32_MAX;
-  bool executes_inline = false;
+  BackendKind kind = BackendKind::kGpu;
   bool counts_typed = true;
   const Clock* clock = nullptr;  // for held_since
 };
@@ -45,7 +45,7 @@ class PuppetBackend final : public Backend {
     info_.lanes = options.lanes;
     info_.lane_bytes = options.lane_bytes;
     info_.lane_payloads = options.lane_payloads;
-    info_.executes_inline = options.executes_inline;
+    info_.kind = options.kind;
     info_.counts_typed = options.counts_typed;
   }
   ~PuppetBackend() override { EXPECT_EQ(held(), 0u) << info_.name << ": batches left behind"; }
@@ -139,7 +139,7 @@ class PuppetBackend final : public Backend {
                      .since = clock_ == nullptr ? 0 : clock_->Now()});
   }
   void Execute(Batch& batch) override {
-    EXPECT_TRUE(info_.executes_inline);
+    EXPECT_EQ(info_.kind, BackendKind::kCpu);
     Check(batch);
     {
       MutexLock lock(mutex_);

@@ -44,6 +44,12 @@ struct TestPayload {
   }
 };
 
+// Looks into a job's notes.
+class JobTestPeer {
+ public:
+  static bool Charged(const Job& job) { return job.notes_.charged_to_caller; }
+};
+
 class TestJob : public Job {
  public:
   explicit TestJob(uint64_t payload_bytes, uint64_t caller_id = 1)
@@ -56,11 +62,6 @@ class TestJob : public Job {
   }
   ~TestJob() override { EXPECT_LE(done_count, 1); }
 
-  void Admitted() override {
-    ++admitted_count;
-    EXPECT_EQ(done_count, 0) << "admitted after it was done";
-    if (on_admitted) on_admitted();
-  }
   std::shared_ptr<const void> SharePayload() override {
     ++share_count;
     EXPECT_EQ(done_count, 0);
@@ -88,8 +89,8 @@ class TestJob : public Job {
   std::weak_ptr<TestPayload> payload() const { return payload_; }
 
   bool share_payload = true;
-  std::function<void()> on_admitted, on_done;
-  std::atomic<int> done_count{0}, admitted_count{0}, share_count{0};
+  std::function<void()> on_done;
+  std::atomic<int> done_count{0}, share_count{0};
   std::atomic<absl::StatusCode> code{absl::StatusCode::kUnknown};
   absl::Status status = absl::UnknownError("not done");
   bool exact = false;

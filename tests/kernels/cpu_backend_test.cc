@@ -34,7 +34,7 @@ TEST(CpuBackendTest, HasNoLimitOfItsOwn) {
   EXPECT_EQ(backend->info().lanes, 3U);
   EXPECT_EQ(backend->info().lane_bytes, UINT64_MAX);
   EXPECT_EQ(backend->info().lane_payloads, UINT32_MAX);
-  EXPECT_TRUE(backend->info().executes_inline);
+  EXPECT_EQ(backend->info().kind, BackendKind::kCpu);
   EXPECT_EQ(backend->info().device, cpu::ModelName());
 }
 

@@ -198,6 +198,9 @@ TEST_P(TypedTest, EveryFamilyOfTheTypeIsTried) {
     return;
   }
   EXPECT_EQ(families_, (std::set<std::string>{"guess", "key"}));
+#if defined(__aarch64__)
+  EXPECT_TRUE(kernels_.contains("typed_neon"));
+#endif
 }
 
 TEST_P(TypedTest, AnyAlignmentAndLength) {

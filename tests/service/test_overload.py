@@ -37,7 +37,7 @@ def test_unary_calls_are_refused_when_the_queue_is_full(start_server):
     server = start_server(*SMALL_QUEUE, "--batch-delay-max", "4s")
     with Client(server.address) as client:
         queued, refused = fill_queue(server, client)
-        # Of half a MiB and the counts that it will be answered with: at most two thirds of four MiB.
+        # Two thirds of the queue, in payloads of half a MiB and the counts that answer them.
         assert len(queued) == 5
         assert server.metrics().value("histsvc_queue_bytes") >= 5 * len(PAYLOAD)
         error = expect_error(refused.result, EXHAUSTED, "QUEUE_FULL")

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "server/batching/job.h"
+#include "tests/batching/test_job.h"
 #include "tests/simulation/world.h"
 
 namespace histogram::server {
@@ -18,7 +19,6 @@ class SimulatedJob final : public Job {
     bytes = payload_->size;
     counts.fill(99);  // must be overwritten
   }
-  void Admitted() override { world_.OnAdmitted(*this); }
   std::shared_ptr<const void> SharePayload() override { return shares ? payload_ : nullptr; }
   void Done(const absl::Status& status) override {
     world_.OnDone(*this, status);
@@ -28,8 +28,9 @@ class SimulatedJob final : public Job {
   bool exact() const { return counts == payload_->counts; }
 
   bool shares = true;
-  bool admitted = false;
-  bool waiting = false;  // told so, and not yet admitted
+  bool told_to_wait = false;
+  // Whether it waits for room as of now.
+  bool waiting() const { return told_to_wait && !JobTestPeer::Charged(*this); }
 
  private:
   World& world_;

@@ -62,7 +62,7 @@ void World::MakeBackends() {
     options.lanes = static_cast<uint32_t>(1 + Below(4));
     if (Chance(50)) options.lane_bytes = 200 + Below(4000);
     if (Chance(50)) options.lane_payloads = static_cast<uint32_t>(1 + Below(6));
-    options.executes_inline = Chance(50);
+    options.kind = Chance(50) ? BackendKind::kCpu : BackendKind::kGpu;
     options.clock = &clock_;
     PuppetBackend& puppet = *puppets_.emplace_back(std::make_unique<PuppetBackend>(options));
     const uint64_t fixed = Below(100'000), per_byte = Below(50);
@@ -106,7 +106,7 @@ bool World::Enqueue(Message& message, bool waits) {
   job->cancelled = message.call->cancelled();
   const Caller caller = Look(job->caller);
   const Batcher::Snapshot before = batcher_->snapshot();
-  // It may be admitted, or done and gone, before Enqueue has returned.
+  // It may be done and gone before Enqueue has returned.
   live_.emplace(number, job);
   const auto outcome =
       batcher_->Enqueue(job, waits ? Batcher::WhenFull::kWait : Batcher::WhenFull::kRefuse);
@@ -133,23 +133,13 @@ bool World::Enqueue(Message& message, bool waits) {
     EXPECT_TRUE(waits);
     ++seen_.waited;
     message.waited = true;
-    if (live_.contains(number)) job->waiting = !job->admitted;
+    if (live_.contains(number)) job->told_to_wait = true;
   }
   return true;
 }
 
 void World::CancelJob(uint64_t number) {
   if (const auto job = live_.find(number); job != live_.end()) job->second->cancelled = true;
-}
-
-void World::OnAdmitted(SimulatedJob& job) {
-  EXPECT_TRUE(live_.contains(job.message().number));
-  EXPECT_FALSE(job.admitted) << "admitted twice";
-  EXPECT_GT(job.message().number, last_admitted_[job.caller]) << "not first come, first served";
-  last_admitted_[job.caller] = job.message().number;
-  job.admitted = true;
-  job.waiting = false;
-  OpenFromCallback();
 }
 
 void World::OnDone(SimulatedJob& job, const absl::Status& status) {

@@ -48,7 +48,6 @@ class World {
   void CancelJob(uint64_t number);
 
   // --- For the jobs
-  void OnAdmitted(SimulatedJob& job);
   void OnDone(SimulatedJob& job, const absl::Status& status);
 
  private:
@@ -83,6 +82,7 @@ class World {
   void CheckOutcome(const SimulatedJob& job, const absl::Status& status);
   void CheckWatchdog() const;
   bool AnyHeld() const;
+  bool AllUp() const;
   bool AnyUp() const;
 
   std::minstd_rand random_;
@@ -100,7 +100,6 @@ class World {
   std::vector<SimulatedCall*> stalled_;     // that EndStalled has just ended
   std::vector<std::weak_ptr<TestPayload>> payloads_;
   uint64_t numbers_ = 0;
-  std::map<uint64_t, uint64_t> last_admitted_;  // by caller
   int depth_ = 0, callbacks_ = 0, failures_ = 0;
   bool draining_ = false, drained_ = false;
   const bool calm_;  // no backend is lost, no lane hangs

@@ -1,0 +1,109 @@
+#include "server/batching/credits.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <utility>
+
+namespace histogram::server {
+
+Credits::Credits(const std::vector<Backend*>& backends) {
+  assert(backends.size() <= kBackendsMax);
+  for (Backend* backend : backends) {
+    Lanes& lanes = backends_.emplace_back();
+    lanes.backend = backend;
+    lanes.info = &backend->info();
+    lanes.flights.reserve(backend->info().lanes);
+  }
+}
+
+BackendMask Credits::Refresh(Outbox& outbox) {
+  BackendMask up = 0;
+  for (int b = 0; b < size(); ++b) {
+    if (backends_[b].down) continue;
+    if (backends_[b].backend->up()) {
+      up |= BackendMask{info(b).lanes > 0} << b;
+    } else {
+      MarkDown(b, kDeviceLost, outbox);
+    }
+  }
+  return up;
+}
+
+void Credits::MarkDown(int b, std::string_view reason, Outbox& outbox) {
+  if (std::exchange(backends_[b].down, true)) return;
+  outbox.downs.push_back({.backend = b, .reason = reason});
+}
+
+bool Credits::AnyFree(BackendMask except) const {
+  for (int b = 0; b < size(); ++b) {
+    if ((except >> b & 1) == 0 && !backends_[b].down && free(b) > 0) return true;
+  }
+  return false;
+}
+
+TimeNs Credits::Eta(int b, TimeNs now) const {
+  if (free(b) > 0) return now;
+  TimeNs eta = kNever;
+  for (const Flight* flight : flights(b)) {
+    // A batch that is overdue is expected to take as long again as it is overdue: the later it is,
+    // the less its estimate is trusted.
+    const TimeNs left =
+        flight->expected_end > now ? flight->expected_end - now : now - flight->expected_end;
+    eta = std::min(eta, now + left);
+  }
+  return eta;
+}
+
+Flight* Credits::Take(int b, uint64_t cost_ns, ClosedBy closed_by, TimeNs now) {
+  assert(free(b) > 0);
+  if (idle_.empty()) idle_.push_back(pool_.emplace_back(std::make_unique<Flight>()).get());
+  Flight* const flight = idle_.back();
+  idle_.pop_back();
+  std::vector<Flight*>& flights = backends_[b].flights;
+  flight->state = Flight::State::kExecuting;
+  flight->backend = b;
+  flight->closed_by = closed_by;
+  flight->formed_at = now;
+  flight->expected_end = now + static_cast<TimeNs>(cost_ns);
+  flight->slot = flights.size();
+  flights.push_back(flight);
+  return flight;
+}
+
+void Credits::Return(Flight* flight) {
+  std::vector<Flight*>& flights = backends_[flight->backend].flights;
+  assert(flights.at(flight->slot) == flight);
+  flights[flight->slot] = flights.back();
+  flights[flight->slot]->slot = flight->slot;
+  flights.pop_back();
+}
+
+void Credits::Recycle(Flight* flight) {
+  assert(flight->state != Flight::State::kExecuting && flight->state != Flight::State::kIdle);
+  flight->Reset();
+  idle_.push_back(flight);
+}
+
+void Credits::Learn(const Flight& flight, TimeNs now) {
+  constexpr double kKeep = 7.0 / 8;
+  Lanes& lanes = backends_[flight.backend];
+  const TimeNs took_ns = std::max<TimeNs>(1, now - flight.formed_at);
+  lanes.recent_bytes =
+      lanes.recent_bytes * kKeep + static_cast<double>(std::max(flight.bytes, flight.charge));
+  lanes.recent_ns = lanes.recent_ns * kKeep + static_cast<double>(took_ns);
+}
+
+double Credits::BytesPerNs() const {
+  constexpr double kAssumed = 1;  // of a lane that has counted nothing yet
+  constexpr double kLeast = 1e-6;
+  double rate = 0;
+  for (const Lanes& lanes : backends_) {
+    if (lanes.down) continue;
+    rate +=
+        lanes.info->lanes * (lanes.recent_ns > 0 ? lanes.recent_bytes / lanes.recent_ns : kAssumed);
+  }
+  return std::max(rate, kLeast);
+}
+
+}  // namespace histogram::server

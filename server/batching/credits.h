@@ -1,0 +1,80 @@
+// The lanes of all backends, and the batches that hold them.
+//
+// A lane is one credit. A flight takes a credit when it is formed and returns it when its batch
+// comes back. Credits also knows which backends are down, when a lane is expected to be free, and
+// how fast the lanes were of late.
+//
+// Plain state with the time as an argument. Not thread-safe: guarded by the batcher's lock. Owns
+// the flights; the backends outlive it.
+#ifndef HISTOGRAM_SERVER_BATCHING_CREDITS_H_
+#define HISTOGRAM_SERVER_BATCHING_CREDITS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "kernels/backend.h"
+#include "server/base/clock.h"
+#include "server/base/observer.h"
+#include "server/batching/flight.h"
+#include "server/batching/outbox.h"
+
+namespace histogram::server {
+
+class Credits {
+ public:
+  // REQUIRES: at most kBackendsMax backends.
+  explicit Credits(const std::vector<Backend*>& backends);
+
+  int size() const { return static_cast<int>(backends_.size()); }
+  const Backend& backend(int b) const { return *backends_[b].backend; }
+  const BackendInfo& info(int b) const { return *backends_[b].info; }
+
+  bool up(int b) const { return !backends_[b].down && backends_[b].backend->up(); }
+  bool usable(int b) const { return up(b) && info(b).lanes > 0; }
+  // The backends that are usable, as of now. Notes those that went down since.
+  BackendMask Refresh(Outbox& outbox);
+  // The backend gets no more batches. Only the first reason counts.
+  void MarkDown(int b, std::string_view reason, Outbox& outbox);
+
+  // The batches that a backend has; each holds one credit.
+  absl::Span<Flight* const> flights(int b) const { return backends_[b].flights; }
+  uint32_t busy(int b) const { return static_cast<uint32_t>(flights(b).size()); }
+  uint32_t free(int b) const { return info(b).lanes - busy(b); }
+  // Whether a backend outside of `except` has a credit, and is not known to be down.
+  bool AnyFree(BackendMask except) const;
+  // When a lane of the backend is expected to be free: `now` if one is.
+  TimeNs Eta(int b, TimeNs now) const;
+
+  // Takes a credit for a batch that is expected to take `cost_ns`. REQUIRES: free(b) > 0.
+  Flight* Take(int b, uint64_t cost_ns, ClosedBy closed_by, TimeNs now);
+  // Returns the credit. The flight keeps its pieces until Recycle.
+  void Return(Flight* flight);
+  // Nobody needs the flight any more. REQUIRES: its credit was returned.
+  void Recycle(Flight* flight);
+
+  // Learns how fast a lane was, from a batch that came back in time.
+  void Learn(const Flight& flight, TimeNs now);
+  // What the lanes that are left get done together; always more than 0.
+  double BytesPerNs() const;
+
+ private:
+  struct Lanes {
+    Backend* backend = nullptr;
+    const BackendInfo* info = nullptr;
+    bool down = false;  // noted; the backend itself may have known for longer
+    std::vector<Flight*> flights;
+    // What a lane got done of late, older batches counting less: charged bytes and nanoseconds.
+    double recent_bytes = 0, recent_ns = 0;
+  };
+
+  std::vector<Lanes> backends_;
+  std::vector<std::unique_ptr<Flight>> pool_;
+  std::vector<Flight*> idle_;
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_BATCHING_CREDITS_H_

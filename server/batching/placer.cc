@@ -1,0 +1,180 @@
+#include "server/batching/placer.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "server/base/thresholds.h"
+
+namespace histogram::server {
+namespace {
+
+// A queue that waits this long for the preferred kind of backend takes the other one: a lane hangs,
+// or the host stands still.
+constexpr TimeNs kPatienceNs = 20'000'000;
+
+// What `backend` would take for the batch that it would get of that queue.
+uint64_t PredictNs(const Backend& backend, const QueueView& queue, const BatchingLimits& limits) {
+  const BackendInfo& info = backend.info();
+  const uint64_t bytes = std::min({queue.bytes, limits.batch_bytes_max, info.lane_bytes});
+  const uint32_t payloads =
+      std::min({queue.payloads, limits.batch_payloads_max, info.lane_payloads});
+  const Workload workload{.payload_bytes = std::min(queue.next_bytes, bytes),
+                          .payload_count = std::max<uint32_t>(1, payloads),
+                          .batch_bytes = bytes};
+  return std::min<uint64_t>(backend.EstimateNs(workload), kNever / 4);
+}
+
+// By what a lone payload from the middle of each size class is predicted to take. None where only
+// one kind of backend is there.
+std::optional<Preference> Prefer(const Credits& credits, const BatchingLimits& limits) {
+  std::array<BackendKind, Preference::kClasses> estimated{};
+  for (size_t c = 0; c < Preference::kClasses; ++c) {
+    const uint64_t bytes = Preference::BytesMax(c) / 2;
+    const QueueView lone{.payloads = 1, .bytes = bytes, .next_bytes = bytes};
+    std::array<uint64_t, kBackendKinds> least = {kNever, kNever};
+    for (int b = 0; b < credits.size(); ++b) {
+      uint64_t& ns = least[static_cast<size_t>(credits.info(b).kind)];
+      ns = std::min(ns, PredictNs(credits.backend(b), lone, limits));
+    }
+    if (std::max(least[0], least[1]) == kNever) return std::nullopt;
+    estimated[c] = least[0] <= least[1] ? BackendKind::kCpu : BackendKind::kGpu;
+  }
+  return Preference(estimated);
+}
+
+BackendMask BytesOnly(const Credits& credits) {
+  BackendMask mask = 0;
+  for (int b = 0; b < credits.size(); ++b) {
+    if (!credits.info(b).counts_typed) mask |= BackendMask{1} << b;
+  }
+  return mask;
+}
+
+// No sample is cut in two.
+uint64_t WholeSamples(uint64_t bytes, const Job& job) {
+  const uint64_t size = SampleBytesOf(job.plan);
+  return std::max(size, bytes - bytes % size);
+}
+
+}  // namespace
+
+Placer::Placer(const BatchingLimits& limits, const Credits& credits)
+    : limits_(limits),
+      credits_(credits),
+      bytes_only_(BytesOnly(credits)),
+      preference_(Prefer(credits, limits)) {}
+
+bool Placer::BothKindsUp() const {
+  if (!preference_.has_value()) return false;
+  bool up[kBackendKinds] = {};
+  for (int b = 0; b < credits_.size(); ++b) {
+    up[static_cast<size_t>(credits_.info(b).kind)] |= credits_.usable(b);
+  }
+  return up[0] && up[1];
+}
+
+size_t Placer::KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at) {
+  const BackendKind kind = preference_->Choose(Preference::ClassOf(job.bytes), now);
+  TimeNs eta = kNever;
+  size_t of_kind = 0, of_other = 0;
+  bool other_free = false;
+  for (const BackendView& view : views_) {
+    if (!view.up || view.lanes == 0) continue;
+    if (view.kind == kind) {
+      ++of_kind;
+      eta = std::min(eta, view.eta);
+    } else {
+      ++of_other;
+      other_free |= view.free > 0;
+    }
+  }
+  if (eta > now + kPatienceNs) return of_kind + of_other;
+  if (eta > now && other_free) wake_at = now + kPatienceNs;
+  for (BackendView& view : views_) view.up &= view.kind == kind;
+  return of_kind;
+}
+
+Decision Placer::Decide(TimeNs now, const QueueView& queue, const Job& job, BackendMask except) {
+  except |= Unfit(job);
+  bool kinds[kBackendKinds] = {};
+  size_t candidates = 0;
+  views_.resize(static_cast<size_t>(credits_.size()));
+  for (int b = 0; b < credits_.size(); ++b) {
+    const BackendInfo& info = credits_.info(b);
+    BackendView& view = views_[b];
+    view = {.up = (except >> b & 1) == 0 && credits_.usable(b),
+            .kind = info.kind,
+            .free = credits_.free(b),
+            .lanes = info.lanes,
+            .lane_bytes = info.lane_bytes,
+            .lane_payloads = info.lane_payloads,
+            .eta = now,
+            .batch_cost_ns = 0};
+    if (!view.up) continue;
+    ++candidates;
+    kinds[static_cast<size_t>(info.kind)] = true;
+  }
+  if (candidates > 1) {
+    for (int b = 0; b < credits_.size(); ++b) {
+      if (views_[b].up) views_[b].eta = credits_.Eta(b, now);
+    }
+  }
+  // A batch that failed on one backend takes what is left.
+  TimeNs wake_at = kNever;
+  if (preference_.has_value() && except == 0 && kinds[0] && kinds[1]) {
+    candidates = KeepOneKind(now, job, wake_at);
+  }
+  // Only now: a prediction takes as long as all the rest here, under the lock that all loops share.
+  if (candidates > 1 || limits_.batch_delay_us_max > 0) {
+    for (int b = 0; b < credits_.size(); ++b) {
+      if (views_[b].up) views_[b].batch_cost_ns = PredictNs(credits_.backend(b), queue, limits_);
+    }
+  }
+  Decision decision = server::Decide(now, queue, views_, limits_);
+  decision.wake_at = std::min(decision.wake_at, wake_at);
+  decision.bytes_max = WholeSamples(decision.bytes_max, job);
+  const bool large_counters = CounterCount(job.plan) > kSplitCountersMax;
+  const bool on_cpu = decision.backend >= 0 && views_[decision.backend].kind == BackendKind::kCpu;
+  if (job.work != nullptr || (large_counters && on_cpu)) {
+    decision.parts = 1;
+    decision.bytes_max = std::max(decision.bytes_max, job.bytes);
+  }
+  // A GPU's lanes are waited for, up to kPatienceNs; to know how long takes a prediction.
+  if (decision.action == Decision::Action::kDispatch && preference_.has_value() &&
+      credits_.info(decision.backend).kind == BackendKind::kGpu && decision.cost_ns == 0) {
+    decision.cost_ns = PredictNs(credits_.backend(decision.backend), queue, limits_);
+  }
+  return decision;
+}
+
+void Placer::Learn(const Flight& flight, TimeNs now) {
+  if (!preference_.has_value()) return;
+  for (const Piece& piece : flight.pieces) {
+    if (Unfit(*piece.job) != 0) continue;  // there is no choice of kind for it
+    const uint64_t payload_bytes = piece.whole ? piece.bytes : piece.job->bytes;
+    preference_->Counted(Preference::ClassOf(payload_bytes), piece.bytes, now);
+  }
+}
+
+std::vector<Batcher::Placement> Placer::placements() const {
+  std::vector<Batcher::Placement> placements;
+  const bool choice = BothKindsUp();
+  for (size_t c = 0; c < Preference::kClasses; ++c) {
+    Preference::View view;
+    if (preference_.has_value()) view = preference_->view(c);
+    for (int b = 0; b < credits_.size(); ++b) {
+      if (!credits_.usable(b) || (choice && credits_.info(b).kind != view.kind)) continue;
+      placements.push_back({.payload_bytes_max = Preference::BytesMax(c),
+                            .backend = credits_.info(b).name,
+                            .reason = !choice      ? "only"
+                                      : view.tried ? "trial"
+                                                   : "estimate",
+                            .switches = view.switches});
+      break;
+    }
+  }
+  return placements;
+}
+
+}  // namespace histogram::server

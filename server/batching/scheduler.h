@@ -1,0 +1,107 @@
+// The queue: which jobs are in, what they are charged, and which batches are formed of them.
+//
+// A job that is accepted waits for room (admission.h), then in the fair queue, then for the lanes
+// that its pieces go to. Landed ends it if it was counted whole, EndPiece of its last
+// piece otherwise. It is charged from the moment it enters the queue until it ends.
+//
+// Plain state with the time as an argument. Not thread-safe: guarded by the batcher's lock. Owns no
+// job; the limits, the credits and the placer outlive it.
+#ifndef HISTOGRAM_SERVER_BATCHING_SCHEDULER_H_
+#define HISTOGRAM_SERVER_BATCHING_SCHEDULER_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "server/base/clock.h"
+#include "server/batching/admission.h"
+#include "server/batching/batcher.h"
+#include "server/batching/credits.h"
+#include "server/batching/fair_queue.h"
+#include "server/batching/flight.h"
+#include "server/batching/job.h"
+#include "server/batching/limits.h"
+#include "server/batching/outbox.h"
+#include "server/batching/placer.h"
+
+namespace histogram::server {
+
+// Of a payload for which no backend is left.
+absl::Status NoBackendUp();
+
+class Scheduler {
+ public:
+  enum class Room : uint8_t { kYes, kNotNow, kTooLarge, kDraining };
+  // Why a job is refused. Taken under the lock; the status is made without it.
+  struct Refusal {
+    Room room = Room::kNotNow;
+    uint64_t charge = 0, charged = 0, held = 0, limit = 0;
+    uint32_t retry_after_ms = 0;
+    absl::Status ToStatus() const;
+  };
+
+  Scheduler(const BatchingLimits& limits, Credits& credits, Placer& placer);
+
+  // Whether there is room for the job.
+  Room RoomFor(const Job& job) const;
+  Refusal Refuse(const Job& job, Room room) const;
+
+  // Accepts the job into the queue. REQUIRES: RoomFor(*job) is kYes.
+  void Enter(Job* job, TimeNs now);
+  // Accepts the job and starts it at once: returns the flight that the calling thread is to
+  // execute. Null where a lane is to count the job; it is not accepted then. REQUIRES: as above.
+  Flight* EnterHere(Job* job, TimeNs now);
+  // Accepts the job, which waits for room. REQUIRES: RoomFor(*job) is kNotNow.
+  void Wait(Job* job, TimeNs now);
+
+  // Forms all batches that can be formed now, and lets waiting jobs in as far as there is room.
+  void Pump(TimeNs now, Outbox& outbox);
+  // When the queue wants Pump again, if nothing happens before.
+  TimeNs wake_at() const { return wake_at_; }
+
+  // The flight's batch was counted. Its whole jobs are done, by whoever delivers the flight.
+  void Landed(Flight& flight, Outbox& outbox);
+  // A piece was counted, or never will be. Finishes its job if it was the last piece.
+  void EndPiece(const Piece& piece, const absl::Status& status, Outbox& outbox);
+  // Ends the piece if its job is dead: cancelled, expired or failed. Returns whether it did.
+  bool EndIfDead(const Piece& piece, TimeNs now, Outbox& outbox);
+
+  // From now on there is room for no job, and nothing waits for a batch to fill.
+  void Drain() { draining_ = true; }
+  // Whether a job was accepted and is not finished.
+  bool idle() const { return accepted_ == 0; }
+  // The gauges of queue and jobs.
+  void Report(Batcher::Snapshot& snapshot) const;
+
+ private:
+  void Accept(Job* job, TimeNs now);
+  // Whether nobody waits for the job any more.
+  static bool Unwanted(const Job& job, TimeNs now);
+  // Drops jobs at the front of the class that are dead; returns whether there were any.
+  bool DropDead(FairQueue::SizeClass c, TimeNs now, Outbox& outbox);
+  bool DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox);
+  void Form(FairQueue::SizeClass c, const Decision& decision, TimeNs now, Outbox& outbox);
+  // Whether the first of the class may join the flight.
+  bool MayJoin(FairQueue::SizeClass c, const Flight& flight, const Decision& decision);
+  // Moves bytes of `job`, the first of its class, to the flight; returns whether it left the queue.
+  bool TakeFrom(FairQueue::SizeClass c, Job* job, uint64_t bytes, TimeNs now, Flight& flight);
+  // Finishes everything in the queue: no backend is up.
+  void FailQueue(Outbox& outbox);
+  // Lets waiting jobs in, as far as there is room; returns whether any entered the queue.
+  bool LetIn(TimeNs now, Outbox& outbox);
+  void Finish(Job* job, absl::Status status, Outbox& outbox);
+
+  const BatchingLimits& limits_;
+  Credits& credits_;
+  Placer& placer_;
+  FairQueue queue_;
+  Admission admission_;
+  uint64_t waiting_ = 0;    // jobs, for room
+  uint64_t in_flight_ = 0;  // jobs that have left the queue, unfinished
+  uint64_t accepted_ = 0;   // jobs taken whose Done is not yet due
+  bool draining_ = false;
+  TimeNs wake_at_ = kNever;
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_BATCHING_SCHEDULER_H_
