@@ -77,6 +77,14 @@ class HeldCall {
 
 // A service whose methods carry raw messages, without generated code.
 class RawService : public grpc::Service {
+ public:
+  // Asks gRPC for a call of the method; as the functions of generated services.
+  void Request(int method, grpc::ServerContext* context,
+               grpc::internal::ServerAsyncStreamingInterface* stream, grpc::CompletionQueue* calls,
+               grpc::ServerCompletionQueue* arrivals, void* tag) {
+    RequestAsyncBidiStreaming(method, context, stream, calls, arrivals, tag);
+  }
+
  protected:
   // The first method has index 0, the next 1. `path` is "/package.Service/Method". All are methods
   // of streams to gRPC, unary ones too: on the wire they are the same, and so a call is known from

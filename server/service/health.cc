@@ -176,11 +176,4 @@ void HealthService::AwaitCalls(EventLoop& loop) {
   std::make_shared<WatchCall>(*this, loop)->Await();
 }
 
-void HealthService::Request(Method method, grpc::ServerContext* context,
-                            grpc::internal::ServerAsyncStreamingInterface* stream,
-                            grpc::CompletionQueue* calls, grpc::ServerCompletionQueue* arrivals,
-                            void* tag) {
-  RequestAsyncBidiStreaming(method, context, stream, calls, arrivals, tag);
-}
-
 }  // namespace histogram::server

@@ -50,11 +50,7 @@ class HealthService final : public RawService {
   // Awaits one call of each method in `loop`, and with it, again and again, the next one.
   void AwaitCalls(EventLoop& loop);
 
-  // As Methods::Request.
   enum Method : int { kCheck, kWatch };
-  void Request(Method method, grpc::ServerContext* context,
-               grpc::internal::ServerAsyncStreamingInterface* stream, grpc::CompletionQueue* calls,
-               grpc::ServerCompletionQueue* arrivals, void* tag);
 
  private:
   struct Entry {

@@ -2,9 +2,6 @@
 #ifndef HISTOGRAM_SERVER_SERVICE_METHODS_H_
 #define HISTOGRAM_SERVER_SERVICE_METHODS_H_
 
-#include <grpcpp/completion_queue.h>
-#include <grpcpp/server_context.h>
-
 #include "server/rpc/grpc_internals.h"
 
 namespace histogram::server {
@@ -18,13 +15,6 @@ class Methods final : public RawService {
     AddRawMethod("/histogram.v1.HistogramService/ComputeMany");
     AddRawMethod("/histogram.v1.HistogramService/Accumulate");
     AddRawMethod("/histogram.v1.HistogramService/Describe");
-  }
-
-  // Asks gRPC for a call of the method; the rest as of the functions of generated services.
-  void Request(Method method, grpc::ServerContext* context,
-               grpc::internal::ServerAsyncStreamingInterface* stream, grpc::CompletionQueue* calls,
-               grpc::ServerCompletionQueue* arrivals, void* tag) {
-    RequestAsyncBidiStreaming(method, context, stream, calls, arrivals, tag);
   }
 };
 
