@@ -34,7 +34,7 @@ def quantile(
     >>> histogram.quantile(np.array([5, 1, 3, 2, 4]), [0.25, 0.5])
     array([2., 3.])
     """
-    samples, kind = as_samples(a)
+    samples, kind = as_samples(a)  # in the CPU's memory
     if not is_plain(samples):
         samples = np.ascontiguousarray(samples, samples.dtype.newbyteorder("="))
     weak = type(q) in (int, float)  # then the answer is of the samples' type, as numpy's is
