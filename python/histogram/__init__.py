@@ -17,13 +17,18 @@ from ._quantile import quantile
 from ._result import Histogram
 
 if TYPE_CHECKING:
+    from ._gpu import DeviceHistogram
     from ._remote import Client, connect
 
-__all__ = ["Client", "Histogram", "ServerError", "connect", "count", "quantile"]
+__all__ = ["Client", "DeviceHistogram", "Histogram", "ServerError", "connect", "count", "quantile"]
 
 
 def __getattr__(name: str) -> Any:
-    """What is of servers is loaded by those who ask for it."""
+    """What is of servers and GPUs is loaded by those who ask for it."""
+    if name == "DeviceHistogram":
+        from . import _gpu
+
+        return _gpu.DeviceHistogram
     if name in ("Client", "connect"):
         from . import _remote
 

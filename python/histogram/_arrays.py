@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ _CHUNK_SAMPLES = 1 << 16
 
 # DLPack's numbers of devices.
 _CPU = 1
-_CUDA = 2
+CUDA = 2
 
 # The name in the library of each of numpy's types.
 TYPES: dict[np.dtype[Any], str] = {
@@ -45,7 +46,7 @@ def as_samples(a: Any) -> tuple[Array, str]:
             return _native.bfloat_bits(a), "bf16"
         array = np.from_dlpack(a)
     elif hasattr(a, "__cuda_array_interface__"):
-        _check_device(_CUDA)
+        _check_device(CUDA)
     else:
         array = np.asarray(a)
     dtype = array.dtype
@@ -57,14 +58,27 @@ def as_samples(a: Any) -> tuple[Array, str]:
     if dtype.name == "bfloat16":
         return array.view(np.uint16), "bf16"
     raise TypeError(
-        f"a: type {dtype} is not supported; it must be bool, an integer, or a float of up to 64 bits"
+        f"a: type {dtype} is not supported; it must be bool, an integer, or a float of up to "
+        "64 bits"
     )
+
+
+def is_on_gpu(a: Any) -> bool:
+    """Whether the array lies in the memory of a CUDA device."""
+    if isinstance(a, (np.ndarray, bytes)):
+        return False
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(a, torch.Tensor):
+        return bool(a.is_cuda)  # sooner than __dlpack_device__ says so
+    if hasattr(a, "__dlpack_device__"):
+        return int(a.__dlpack_device__()[0]) == CUDA
+    return hasattr(a, "__cuda_array_interface__")
 
 
 def _check_device(device: int) -> None:
     if device != _CPU:
-        where = "a GPU" if device == _CUDA else f"a device (DLPack's number {device})"
-        raise TypeError(f"a: lies on {where}, and only the CPU's memory is counted; copy it there")
+        where = "a GPU" if device == CUDA else f"a device (DLPack's number {device})"
+        raise TypeError(f"a: lies on {where}; copy it to the CPU's memory")
 
 
 def is_plain(array: Array) -> bool:

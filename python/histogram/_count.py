@@ -4,17 +4,43 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _rows, _rules
-from ._arrays import TYPES, as_samples, chunks, is_plain
+from ._arrays import TYPES, as_samples, chunks, is_on_gpu, is_plain
 from ._result import Histogram
 
 if TYPE_CHECKING:
+    from ._gpu import DeviceHistogram
     from ._remote import Client
+
+
+@overload
+def count(
+    a: Any,
+    bins: int | str | npt.ArrayLike = 10,
+    range: tuple[float, float] | None = None,
+    *,
+    axis: SupportsIndex | Sequence[int] | None = None,
+    channels: int | None = None,
+    windows: int | tuple[int, int] | None = None,
+    threads: int | None = None,
+    server: str | Client | None = None,
+    on_device: Literal[False] = False,
+) -> Histogram: ...
+
+
+@overload
+def count(
+    a: Any,
+    bins: int | npt.ArrayLike = 10,
+    range: tuple[float, float] | None = None,
+    *,
+    on_device: Literal[True],
+) -> DeviceHistogram: ...
 
 
 def count(
@@ -27,7 +53,8 @@ def count(
     windows: int | tuple[int, int] | None = None,
     threads: int | None = None,
     server: str | Client | None = None,
-) -> Histogram:
+    on_device: bool = False,
+) -> Histogram | DeviceHistogram:
     """The histogram of the samples in ``a``.
 
     ``a`` is an array of integers or floats, of any shape and layout: from numpy, from anything with
@@ -43,15 +70,20 @@ def count(
     ``channels`` is a number of channels that are interleaved, as the colours of a picture are: in C
     order, sample i is of channel i % channels. There is a row of counts for each.
 
-    ``windows`` cuts the samples, in C order, into stretches of so many samples (of each channel), with
-    a row of counts for each; the last may be shorter. ``(size, step)`` begins one every ``step``
-    samples, as long as whole ones fit. With channels, rows are counted by window, then by channel.
+    ``windows`` cuts the samples, in C order, into stretches of so many samples (of each channel),
+    with a row of counts for each; the last may be shorter. ``(size, step)`` begins one every
+    ``step`` samples, as long as whole ones fit. With channels, rows are those of the first window's
+    channels, then of the second's.
 
     ``threads`` is the most threads to count with, by default as many as this process has cores.
     Short arrays take one.
 
     ``server`` is the address of a histogram server ("host:50051"), or what ``histogram.connect``
     returns: it counts, and the answer is the same. A failure raises ``histogram.ServerError``.
+
+    An array in the memory of an NVIDIA GPU (torch, cupy, jax) is counted there, on its producer's
+    stream, by the plugin histogram-cuda13. ``on_device`` leaves the counts there too: a
+    ``DeviceHistogram``, for which nothing waits.
 
     >>> import numpy as np, histogram
     >>> samples = np.array([1, 2, 2, 3, 9], np.uint8)
@@ -86,7 +118,8 @@ def count(
            [0, 2]])
     """
     # numpy tells 0.0 from np.float64(0), which are equal, and 0.0 from -0.0 at the upper end.
-    plain = axis is None and channels is None and windows is None and server is None
+    one_row = axis is None and channels is None and windows is None
+    plain = one_row and server is None and not on_device
     if plain and type(a) is np.ndarray and type(bins) is int and type(range) is tuple:
         if len(range) == 2 and range[1] and type(range[0]) in _PLAIN and type(range[1]) in _PLAIN:
             key = (a.dtype, bins, range)
@@ -99,6 +132,13 @@ def count(
                 if found is not None:
                     return Histogram(found[0], rule.edges, found[1], found[2], found[3])
     number = 0 if threads is None else _threads(threads)
+    if is_on_gpu(a):
+        from . import _gpu  # for those who have one
+
+        refused = ("axis", axis), ("channels", channels), ("windows", windows), ("server", server)
+        return _gpu.count(a, bins, range, refused, on_device)
+    if on_device:
+        raise ValueError("on_device: True; is for arrays in the memory of a GPU")
     place = place_of(server)
     samples, kind = as_samples(a)
     cut = _rows.cut_of(samples, axis, channels, windows)

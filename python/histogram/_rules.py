@@ -77,9 +77,9 @@ THIS_PROCESS = ThisProcess()
 class Rule:
     """Edges and the plans to count between them.
 
-    A plan takes finite edges that increase, and no more bins than its place allows. numpy also takes
-    edges that repeat, edges at infinity, and more bins. One plan is all there is where nothing of
-    that is asked for.
+    A plan takes finite edges that increase, and no more bins than its place allows. numpy also
+    takes edges that repeat, edges at infinity, and more bins. One plan is all there is where
+    nothing of that is asked for.
     """
 
     __slots__ = ("_any_layout", "_last", "_plans", "_wide", "bins", "edges", "plan")
@@ -109,7 +109,7 @@ class Rule:
         if not self._wide[-1] and abs(float(exact[-1])) < _FLOAT_MAX:
             self._last = place.plan(np.array([exact[-1], _FLOAT_MAX]), kind)
 
-    def count(self, samples: Array, threads: int) -> tuple[Counts, int, int, int] | None:
+    def count(self, samples: Any, threads: int) -> tuple[Counts, int, int, int] | None:
         """Counts, below, above and NaN; None where the samples are not contiguous."""
         if self.plan is not None:
             counts = np.zeros(self.bins, np.int64)
@@ -119,7 +119,7 @@ class Rule:
             return None
         return self._count_in_parts(samples, threads)
 
-    def _count_in_parts(self, samples: Array, threads: int) -> tuple[Counts, int, int, int]:
+    def _count_in_parts(self, samples: Any, threads: int) -> tuple[Counts, int, int, int]:
         raw, below, above, nan = _count_plans(self._plans, samples, threads)
         counts = np.zeros(self.bins, np.int64)
         wide = np.flatnonzero(self._wide)
@@ -144,7 +144,7 @@ class Rule:
 
 
 def _count_plans(
-    plans: list[Plan], samples: Array, threads: int
+    plans: list[Plan], samples: Any, threads: int
 ) -> tuple[Counts, int, int, int]:
     """Counts between the edges of plans of which each begins at the last edge of the one before."""
     parts: list[Counts] = []

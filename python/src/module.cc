@@ -17,6 +17,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -24,6 +25,7 @@
 
 #include "kernels/order_statistics.h"
 #include "kernels/rows.h"
+#include "python/cuda/plugin.h"
 #include "python/src/buffer.h"
 #include "python/src/count_rows.h"
 
@@ -174,6 +176,61 @@ nb::ndarray<nb::numpy, const uint16_t> BfloatBits(const BfloatArray& array) {
                                                 strides.data());
 }
 
+// What DLPack tells of an array in a GPU's memory: its address, its type's name in the library (or
+// else DLPack's), shape, strides in samples, the device, and what keeps the memory.
+using DeviceNdarray = nb::ndarray<nb::ro, nb::device::cuda>;
+
+std::string KindOf(nb::dlpack::dtype type) {
+  const auto code = static_cast<nb::dlpack::dtype_code>(type.code);
+  const std::string bits = std::to_string(type.bits);
+  if (type.lanes != 1) return "of " + std::to_string(type.lanes) + " lanes";
+  switch (code) {
+    case nb::dlpack::dtype_code::Int:
+      return "i" + bits;
+    case nb::dlpack::dtype_code::UInt:
+      return "u" + bits;
+    case nb::dlpack::dtype_code::Float:
+      return "f" + bits;
+    case nb::dlpack::dtype_code::Bfloat:
+      return "bf" + bits;
+    case nb::dlpack::dtype_code::Bool:
+      return "u" + bits;
+    default:
+      return "with DLPack's code " + std::to_string(type.code);
+  }
+}
+
+nb::tuple DeviceArrayOf(const DeviceNdarray& array) {
+  nb::list shape, strides;
+  for (size_t i = 0; i < array.ndim(); ++i) {
+    shape.append(array.shape(i));
+    strides.append(array.stride(i));
+  }
+  return nb::make_tuple(reinterpret_cast<uintptr_t>(array.data()),
+                        nb::str(KindOf(array.dtype()).c_str()), nb::tuple(shape),
+                        nb::tuple(strides), array.device_id(), nb::cast(array));
+}
+
+// Calls the plugin's histogram_cuda_count_and_read, which lies at `function`: adds to `counts`, and
+// returns (below, above, nan).
+nb::tuple CountOnDevice(uintptr_t function, uintptr_t counter, uintptr_t samples, uint64_t count,
+                        uintptr_t stream, const nb::handle& counts) {
+  const auto call = reinterpret_cast<decltype(&histogram_cuda_count_and_read)>(function);
+  const Buffer to = Buffer::Writable(counts);
+  const std::span<int64_t> sums = to.as<int64_t>();
+  int64_t outside[3] = {};
+  char error[512];
+  int failed = 0;
+  {
+    const nb::gil_scoped_release release;
+    failed =
+        call(reinterpret_cast<HistogramCounter*>(counter), reinterpret_cast<const void*>(samples),
+             count, reinterpret_cast<void*>(stream), sums.data(), outside, error, sizeof(error));
+  }
+  if (failed != 0) throw std::runtime_error(error);
+  return nb::make_tuple(outside[0], outside[1], outside[2]);
+}
+
 }  // namespace
 }  // namespace histogram::python
 
@@ -193,4 +250,7 @@ NB_MODULE(_native, module) {
              nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
   module.def("extent", &ExtentOf, nb::arg("samples"), nb::arg("type"));
   module.def("bfloat_bits", &BfloatBits, nb::arg("array"));
+  module.def("device_array", &DeviceArrayOf, nb::arg("array"));
+  module.def("count_on_device", &CountOnDevice, nb::arg("function"), nb::arg("counter"),
+             nb::arg("samples"), nb::arg("count"), nb::arg("stream"), nb::arg("counts"));
 }
