@@ -27,14 +27,14 @@ absl::StatusOr<uint64_t> RowCut::Stretches(uint64_t samples) const {
       return 1;
     case Kind::kLengths: {
       uint64_t left = pixels;
-      for (const uint64_t length : lengths) {
-        if (length > left) {
+      for (size_t i = 0; i < lengths.size(); ++i) {
+        if (lengths[i] > left) {
           return BadRows("spec.rows.lengths",
-                         absl::StrCat("together they are more than the payload's ", pixels,
-                                      " samples of a channel"),
+                         absl::StrCat("number ", i, " is ", lengths[i], ", but of the payload's ",
+                                      pixels, " samples of a channel ", left, " are left"),
                          pixels);
         }
-        left -= length;
+        left -= lengths[i];
       }
       if (left > 0) {
         return BadRows("spec.rows.lengths",
