@@ -226,15 +226,16 @@ def typed():
     result = load(GPU / "typed.json")
     share = {}
     for row in result["rows"]:
-        line = share.setdefault((row["type"], row["bins"], row["binning"]), {"typed_table": {}, "cub": {}})
-        line[row["kernel"]][row["distribution"]] = row["of_ceiling"]
+        line = share.setdefault((row["type"], row["bins"], row["binning"]), {"ours": {}, "cub": {}})
+        line["cub" if row["kernel"].startswith("cub") else "ours"][row["distribution"]] = row["of_ceiling"]
     percent = lambda value: f"{100 * value:.0f} %"
     lines = []
     for (kind, bins, binning), of in share.items():
-        ours, cub = of["typed_table"], of["cub"]
+        ours, cub = of["ours"], of["cub"]
         spread = f"{100 * min(cub.values()):.0f} to {percent(max(cub.values()))}" if cub else ""
-        lines.append([f"`{kind}`", f"{bins:,}", binning,
-                      percent(min(ours["uniform"], ours["normal"])), percent(ours["edges"]),
+        lines.append([f"`{kind}`", f"{bins:,}" if bins else "", binning,
+                      percent(min(ours["uniform"], ours["normal"])),
+                      percent(ours["edges"]) if "edges" in ours else "",
                       f"{percent(min(ours.values()))} ({min(ours, key=ours.get)})", spread])
     head = ["samples", "bins", "range or edges", "ordinary", "on edges", "worst", "CUB"]
     text = (f"Reading alone reaches {result['read_gbps']:.0f} GB/s. A call on 65,536 samples takes "

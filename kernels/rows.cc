@@ -1,24 +1,25 @@
 #include "kernels/rows.h"
 
 #include <algorithm>
-
-#include "absl/strings/str_cat.h"
-#include "kernels/error.h"
+#include <string>
 
 namespace histogram {
 namespace {
 
-absl::Status BadRows(const char* field, const std::string& message, uint64_t limit) {
-  return MakeError(absl::StatusCode::kInvalidArgument, absl::StrCat(field, ": ", message),
-                   {.reason = "BAD_ROWS", .field = field, .limit = limit});
+Error BadRows(const char* field, const std::string& message, uint64_t limit) {
+  return {.code = ErrorCode::kBadRows,
+          .message = std::string(field) + ": " + message,
+          .field = field,
+          .limit = limit};
 }
 
 }  // namespace
 
-absl::StatusOr<uint64_t> RowCut::Stretches(uint64_t samples) const {
+Result<uint64_t> RowCut::Stretches(uint64_t samples) const {
   if (samples % channels != 0) {
-    return BadRows("spec.rows.channels",
-                   absl::StrCat(samples, " samples are no multiple of ", channels, " channels"),
+    return BadRows("channels",
+                   std::to_string(samples) + " samples are no multiple of " +
+                       std::to_string(channels) + " channels",
                    channels);
   }
   const uint64_t pixels = samples / channels;
@@ -29,17 +30,18 @@ absl::StatusOr<uint64_t> RowCut::Stretches(uint64_t samples) const {
       uint64_t left = pixels;
       for (size_t i = 0; i < lengths.size(); ++i) {
         if (lengths[i] > left) {
-          return BadRows("spec.rows.lengths",
-                         absl::StrCat("number ", i, " is ", lengths[i], ", but of the payload's ",
-                                      pixels, " samples of a channel ", left, " are left"),
+          return BadRows("lengths",
+                         "number " + std::to_string(i) + " is " + std::to_string(lengths[i]) +
+                             ", but of the payload's " + std::to_string(pixels) +
+                             " samples of a channel " + std::to_string(left) + " are left",
                          pixels);
         }
         left -= lengths[i];
       }
       if (left > 0) {
-        return BadRows("spec.rows.lengths",
-                       absl::StrCat("together they are ", pixels - left,
-                                    " samples; the payload has ", pixels, " of a channel"),
+        return BadRows("lengths",
+                       "together they are " + std::to_string(pixels - left) +
+                           " samples; the payload has " + std::to_string(pixels) + " of a channel",
                        pixels);
       }
       return lengths.size();

@@ -7,14 +7,14 @@
 #ifndef HISTOGRAM_KERNELS_ROWS_H_
 #define HISTOGRAM_KERNELS_ROWS_H_
 
+#include <histogram/result.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <vector>
-
-#include "absl/status/statusor.h"
 
 namespace histogram {
 
@@ -25,16 +25,43 @@ struct RowCut {
   // kWindows: stretches of `window` samples, one beginning every `step`; 0: every `window`, and
   // what is left over makes a shorter last one.
   uint64_t window = 0, step = 0;
-  std::vector<uint64_t> lengths;  // kLengths: of the stretches, one after another
+  std::vector<uint64_t> lengths = {};  // kLengths: of the stretches, one after another
 
-  // How many stretches a payload of so many samples has. INVALID_ARGUMENT (reason BAD_ROWS), naming
-  // the field of the API: they do not fit the payload.
-  absl::StatusOr<uint64_t> Stretches(uint64_t samples) const;
+  // How many stretches a payload of so many samples has. kBadRows, naming the field ("channels",
+  // "lengths"): they do not fit the payload.
+  Result<uint64_t> Stretches(uint64_t samples) const;
   // The most samples that a row has. REQUIRES: Stretches takes as many samples, here and below.
   uint64_t Longest(uint64_t samples) const;
   // Samples of all rows together: more than the payload's where windows overlap.
   uint64_t Visited(uint64_t stretches, uint64_t samples) const;
 };
+
+namespace internal {
+
+// Every `channels`th sample, from the first of `from` on, fills `to`.
+template <typename Bits>
+void TakeChannel(const std::byte* from, uint32_t channels, std::span<std::byte> to) {
+  const size_t count = to.size() / sizeof(Bits);
+  for (size_t i = 0; i < count; ++i) {  // samples may lie at any address
+    std::memcpy(to.data() + i * sizeof(Bits), from + i * channels * sizeof(Bits), sizeof(Bits));
+  }
+}
+
+inline void TakeChannel(const std::byte* from, uint32_t channels, size_t sample_bytes,
+                        std::span<std::byte> to) {
+  switch (sample_bytes) {
+    case 1:
+      return TakeChannel<uint8_t>(from, channels, to);
+    case 2:
+      return TakeChannel<uint16_t>(from, channels, to);
+    case 4:
+      return TakeChannel<uint32_t>(from, channels, to);
+    default:
+      return TakeChannel<uint64_t>(from, channels, to);
+  }
+}
+
+}  // namespace internal
 
 // Calls visit(row, samples) for each row of a payload that Stretches takes, in order. The samples
 // lie in the payload, or in a buffer that is reused.
@@ -50,10 +77,7 @@ void ForEachRow(const RowCut& cut, std::span<const std::byte> payload, size_t sa
     if (cut.channels == 1) return static_cast<void>(visit(row++, bytes));
     channel.resize(length * sample_bytes);
     for (uint32_t c = 0; c < cut.channels; ++c) {
-      for (uint64_t i = 0; i < length; ++i) {
-        std::memcpy(channel.data() + i * sample_bytes,
-                    bytes.data() + i * pixel_bytes + c * sample_bytes, sample_bytes);
-      }
+      internal::TakeChannel(bytes.data() + c * sample_bytes, cut.channels, sample_bytes, channel);
       visit(row++, std::span<const std::byte>(channel));
     }
   };

@@ -1,5 +1,6 @@
 #include "server/app.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -16,11 +17,13 @@
 #include "server/base/logging.h"
 #include "server/base/logging_observer.h"
 #include "server/batching/batcher.h"
+#include "server/config/values.h"
 #include "server/metrics/http_server.h"
 #include "server/metrics/process_metrics.h"
 #include "server/metrics/server_metrics.h"
 #include "server/metrics/text.h"
 #include "server/rpc/certificates.h"
+#include "server/rpc/grpc_internals.h"
 #include "server/rpc/grpc_log.h"
 #include "server/service/describe.h"
 #include "server/service/grpc_server.h"
@@ -315,6 +318,18 @@ void App::Drain() {
   Log(LogLevel::kInfo, "drained");
 }
 
+// A warning where other machines can connect.
+void LogKnownFlaws(const std::vector<std::string>& listen) {
+  if (!HasKnownFlaws()) return;
+  const bool local = std::all_of(listen.begin(), listen.end(), [](const std::string& text) {
+    const auto address = ParseAddress(text);
+    return address.ok() && address->IsLocal();
+  });
+  Log(local ? LogLevel::kInfo : LogLevel::kWarn,
+      "whoever can connect can stop this server: its gRPC lacks later fixes",
+      {{"grpc", GRPC_CPP_VERSION_STRING}, {"see", "docs/operations/security.md"}});
+}
+
 }  // namespace
 
 void LogGrpcLines() {
@@ -340,6 +355,8 @@ int RunServer(const Config& config) {
   const BuildInfo& build = GetBuildInfo();
   Log(LogLevel::kInfo, "histogram-server",
       {{"version", build.version}, {"commit", build.commit}, {"cuda", CudaCompiledIn()}});
+  LogKnownFlaws(config.transport.listen);
+  AvoidReadChunks();
   auto set = MakeBackends(config.backend);
   if (!set.ok()) {
     Log(LogLevel::kError, "cannot start", {{"reason", std::string(set.status().message())}});

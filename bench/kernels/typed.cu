@@ -23,123 +23,29 @@
 #include "absl/strings/str_format.h"
 #include "bench/kernels/ceilings.h"
 #include "bench/kernels/harness.h"
+#include "bench/kernels/typed_data.cuh"
+#include "bench/kernels/typed_rows.h"
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/typed_plan.h"
 
 namespace histogram::bench {
 namespace {
 
-constexpr const char* kDistributions[] = {"uniform", "normal", "constant",  "two",
-                                          "sixteen", "sorted", "multiples", "edges"};
 constexpr int kRuns = 7;
-
-__device__ uint32_t Mixed(uint64_t i) {
-  uint64_t x = (i + 1) * 0x9E3779B97F4A7C15U;
-  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9U;
-  return static_cast<uint32_t>((x ^ x >> 27) * 0x94D049BB133111EBU >> 32);
-}
-
-// The value of sample i of `count`, as a double.
-__device__ double Value(int distribution, uint64_t i, uint64_t count, const double* edges,
-                        uint32_t bins) {
-  const double low = edges[0], high = edges[bins], range = high - low;
-  const double share = (Mixed(2 * i) + 0.5) / 4294967296.0;
-  switch (distribution) {
-    case 0:
-      return low + range * share;
-    case 1: {
-      const double other = (Mixed(2 * i + 1) + 0.5) / 4294967296.0;
-      return (low + high) / 2 + range / 8 * sqrt(-2 * log(share)) * cospi(2 * other);
-    }
-    case 2:
-      return low + range * 0.37;
-    case 3:
-      return low + range * (i % 2 == 0 ? 0.2 : 0.7);
-    case 4:
-      return low + range * (Mixed(i) % 16 + 0.5) / 16;
-    case 5:
-      return low + range * (static_cast<double>(i) / static_cast<double>(count));
-    case 6: {
-      const uint32_t bin = bins < 64 ? 0 : Mixed(i) % (bins / 32) * 32;
-      return edges[bin] / 2 + edges[bin + 1] / 2;
-    }
-    default:
-      return edges[Mixed(i) % (bins + 1)];
-  }
-}
-
-template <typename Bits, bool kFloat>
-__device__ Bits ToBits(double value, bool bfloat) {
-  if constexpr (sizeof(Bits) == 8) {
-    if (kFloat) return static_cast<Bits>(__double_as_longlong(value));
-  }
-  if constexpr (sizeof(Bits) == 4) {
-    if (kFloat) return static_cast<Bits>(__float_as_uint(static_cast<float>(value)));
-  }
-  if constexpr (sizeof(Bits) == 2) {
-    if (kFloat && bfloat) {
-      return static_cast<Bits>(__float_as_uint(static_cast<float>(value)) >> 16);
-    }
-    if (kFloat) return __half_as_ushort(__float2half(static_cast<float>(value)));
-  }
-  return static_cast<Bits>(static_cast<int64_t>(floor(value)));
-}
-
-template <typename Bits, bool kFloat>
-__global__ void FillKernel(Bits* samples, uint64_t count, int distribution, const double* edges,
-                           uint32_t bins, bool bfloat) {
-  const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
-    Bits bits = ToBits<Bits, kFloat>(Value(distribution, i, count, edges, bins), bfloat);
-    if (distribution == 7) bits = static_cast<Bits>(bits + Mixed(i + 7) % 3 - 1);
-    samples[i] = bits;
-  }
-}
-
-// A plain count: a search among the thresholds, and an atomic in global memory.
-template <typename C, typename Bits, bool kFloat>
-__global__ void PlainKernel(const Bits* samples, uint64_t count, cuda::TypedBins<C> bins,
-                            bool bfloat, uint64_t flip, C base, unsigned long long* counts) {
-  const uint64_t stride = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += stride) {
-    C x;
-    if constexpr (sizeof(Bits) == 2 && kFloat) {
-      x = bfloat ? __uint_as_float(uint32_t{samples[i]} << 16)
-                 : __half2float(__ushort_as_half(samples[i]));
-    } else if constexpr (kFloat) {
-      memcpy(&x, samples + i, sizeof(x));
-    } else {
-      x = static_cast<C>(static_cast<Bits>(samples[i] ^ flip)) + base;
-    }
-    uint32_t slot = bins.bins + 2;
-    if (x < bins.lower) {
-      slot = bins.bins;
-    } else if (x > bins.upper) {
-      slot = bins.bins + 1;
-    } else if (x == x) {
-      uint32_t low = 0, high = bins.reached;
-      while (high - low > 1) {
-        const uint32_t middle = (low + high) / 2;
-        (x >= bins.thresholds[middle] ? low : high) = middle;
-      }
-      slot = low;
-    }
-    atomicAdd(&counts[slot], 1ULL);
-  }
-}
-
-struct Row {
-  std::string type, binning, distribution, kernel;
-  uint32_t bins = 0;
-  double gbps = 0, of_ceiling = 0;
-};
+constexpr uint32_t kBinsMax = 1U << 24;
+constexpr uint32_t kCubBinsMax = 1U << 20;
+// For as many samples as a DeviceCounter counts at once.
+constexpr uint64_t kWorkspaceBytes = uint64_t{160} << 20;
 
 class Bench {
  public:
   explicit Bench(bool quick) : quick_(quick), bytes_(quick ? 64 * kMiB : kGiB) {
     ceilings_ = MeasureCeilings(harness_, {bytes_});
-    Check(counts_.Init(uint64_t{1} << 20));
-    Check(expected_.Init(uint64_t{1} << 20));
+    Check(counts_.Init(kBinsMax + internal::kOutsideSlots));
+    Check(expected_.Init(kBinsMax + internal::kOutsideSlots));
+    absl::StatusOr<cuda::DeviceBuffer> workspace = cuda::DeviceBuffer::Make(kWorkspaceBytes);
+    Check(workspace.status());
+    workspace_ = *std::move(workspace);
   }
 
   void Even(SampleType type, uint32_t bins, double low, double high,
@@ -156,6 +62,17 @@ class Bench {
     Measure(*Binning::Edges(edges), "uneven", type);
   }
 
+  // Several histograms, and quantiles.
+  void Rows() {
+    if (only.empty() || only.find(",u8,") != std::string::npos) {
+      MeasureChannels(harness_, ceilings_, bytes_, rows);
+      MeasureWindows(harness_, ceilings_, bytes_, rows);
+    }
+    if (only.empty() || only.find(",f32,") != std::string::npos) {
+      MeasureQuantiles(harness_, ceilings_, bytes_, rows);
+    }
+  }
+
   // Microseconds from the call to the result on the host.
   double SmallCallUs(uint64_t samples) {
     const Plan plan = *Plan::Make(*Binning::Even(2048, -4.0, 4.0), SampleType::kF32);
@@ -165,9 +82,7 @@ class Bench {
     std::vector<double> times;
     for (int i = 0; i < 300; ++i) {
       const auto start = std::chrono::steady_clock::now();
-      if (counter->Clear(harness_.stream()) ||
-          counter->Add(harness_.input(), samples, harness_.stream()) ||
-          !counter->Read(harness_.stream()).ok()) {
+      if (!counter->Count(harness_.input(), samples, harness_.stream()).ok()) {
         Die("a small call failed");
       }
       const std::chrono::duration<double, std::micro> took =
@@ -179,7 +94,7 @@ class Bench {
 
   void Write(const std::string& path, const std::string& commit) const;
 
-  std::vector<Row> rows;
+  std::vector<TypedRow> rows;
   double null_launch_us() const { return ceilings_.null_launch_us; }
 
   double small_call_us = 0;
@@ -197,47 +112,8 @@ class Bench {
     cuda::DeviceBuffer memory;
   };
 
-  template <typename Visit>
-  static void VisitBits(SampleType type, Visit&& visit) {
-    switch (type) {
-      case SampleType::kU8:
-        return visit.template operator()<uint32_t, uint8_t, false>();
-      case SampleType::kI8:
-        return visit.template operator()<uint32_t, uint8_t, false>();
-      case SampleType::kU16:
-        return visit.template operator()<uint32_t, uint16_t, false>();
-      case SampleType::kI16:
-        return visit.template operator()<uint32_t, uint16_t, false>();
-      case SampleType::kU32:
-        return visit.template operator()<uint32_t, uint32_t, false>();
-      case SampleType::kI32:
-        return visit.template operator()<uint32_t, uint32_t, false>();
-      case SampleType::kU64:
-        return visit.template operator()<uint64_t, uint64_t, false>();
-      case SampleType::kI64:
-        return visit.template operator()<uint64_t, uint64_t, false>();
-      case SampleType::kF16:
-      case SampleType::kBf16:
-        return visit.template operator()<float, uint16_t, true>();
-      case SampleType::kF32:
-        return visit.template operator()<float, uint32_t, true>();
-      case SampleType::kF64:
-        return visit.template operator()<double, uint64_t, true>();
-    }
-  }
-
   void Fill(const Plan& plan, int distribution) {
-    const std::vector<double> edges = plan.binning().ComputeEdges();
-    absl::StatusOr<cuda::DeviceBuffer> on_device = cuda::DeviceBuffer::Make(edges.size() * 8);
-    Check(on_device.status());
-    CheckCuda(cudaMemcpy(on_device->get(), edges.data(), edges.size() * 8, cudaMemcpyHostToDevice),
-              "edges");
-    VisitBits(plan.type(), [&]<typename C, typename Bits, bool kFloat>() {
-      FillKernel<Bits, kFloat><<<1024, 256, 0, harness_.stream()>>>(
-          reinterpret_cast<Bits*>(harness_.input()), bytes_ / sizeof(Bits), distribution,
-          on_device->get<double>(), plan.bin_count(), plan.type() == SampleType::kBf16);
-    });
-    CheckCuda(cudaStreamSynchronize(harness_.stream()), "fill");
+    FillSamples(plan, distribution, harness_.input(), bytes_, harness_.stream());
   }
 
   std::vector<uint64_t> Read(const Buffer& buffer, uint32_t slots) {
@@ -265,6 +141,8 @@ class Bench {
     launch.samples = harness_.input();
     launch.count = bytes_ / SampleBytes(type);
     launch.counts = counts_.get();
+    launch.workspace = workspace_.get();
+    launch.workspace_bytes = workspace_.bytes();
     launch.device = &harness_.traits();
     launch.stream = harness_.stream();
     for (int d = 0; d < 8; ++d) {
@@ -277,8 +155,9 @@ class Bench {
                          kDistributions[d], ": a count is wrong"));
       }
       const double us = harness_.MedianUs(kRuns, [&](int) { Check(on_device->Enqueue(launch)); });
-      Add(plan, name, d, "typed_table", us);
-      if (type == SampleType::kF32 && name == "even") {
+      const bool partition = cuda::WorkspaceBytes(plan.bin_count(), 1, harness_.traits()) > 0;
+      Add(plan, name, d, partition ? "typed_partition" : "typed_table", us);
+      if (type == SampleType::kF32 && name == "even" && binning.bin_count() <= kCubBinsMax) {
         Add(plan, name, d, "cub", CubUs<float>(binning, launch.count));
       }
     }
@@ -318,7 +197,7 @@ class Bench {
 
   void Add(const Plan& plan, const std::string& binning, int distribution,
            const std::string& kernel, double us) {
-    Row row;
+    TypedRow row;
     row.type = NameOf(plan.type());
     row.binning = binning;
     row.distribution = kDistributions[distribution];
@@ -326,9 +205,7 @@ class Bench {
     row.bins = plan.bin_count();
     row.gbps = Gbps(bytes_, us);
     row.of_ceiling = row.gbps / ceilings_.read.at(bytes_).gbps;
-    absl::PrintF("%-5s %6d %-6s %-9s %-11s %7.0f GB/s %5.1f %%\n", row.type, row.bins, row.binning,
-                 row.distribution, row.kernel, row.gbps, 100 * row.of_ceiling);
-    std::fflush(stdout);
+    Print(row);
     rows.push_back(row);
   }
 
@@ -337,7 +214,7 @@ class Bench {
   Harness harness_;
   Ceilings ceilings_;
   Buffer counts_, expected_;
-  cuda::DeviceBuffer cub_;
+  cuda::DeviceBuffer workspace_, cub_;
 };
 
 void Bench::Write(const std::string& path, const std::string& commit) const {
@@ -353,7 +230,7 @@ void Bench::Write(const std::string& path, const std::string& commit) const {
       harness_.device().name, harness_.device().driver, commit, date, bytes_,
       ceilings_.read.at(bytes_).gbps, ceilings_.null_launch_us, small_call_us);
   for (size_t i = 0; i < rows.size(); ++i) {
-    const Row& row = rows[i];
+    const TypedRow& row = rows[i];
     out << absl::StrFormat(
         "    {\"type\": \"%s\", \"binning\": \"%s\", \"bins\": %d, \"distribution\": \"%s\", "
         "\"kernel\": \"%s\", \"gbps\": %.1f, \"of_ceiling\": %.4f}%s\n",
@@ -387,7 +264,8 @@ int Main(int argc, char** argv) {
   bench.small_call_us = bench.SmallCallUs(65536);
   absl::PrintF("a call on 65,536 samples: %.1f us; a null launch: %.1f us\n", bench.small_call_us,
                bench.null_launch_us());
-  for (const uint32_t bins : {256U, 2048U, 8192U, 16384U, 49152U, 65536U}) {
+  for (const uint32_t bins :
+       {256U, 2048U, 8192U, 16384U, 49152U, 65536U, 131072U, 1U << 20, 1U << 24}) {
     bench.Even(SampleType::kF32, bins, -4, 4);
   }
   // A range whose multiply-add is not exact in float, and one whose edges are not in double either.
@@ -408,6 +286,7 @@ int Main(int argc, char** argv) {
     for (const uint32_t bins : {256U, 4096U}) bench.Even(type, bins, -4, 4);
   }
   for (const uint32_t bins : {16U, 256U, 4096U}) bench.Uneven(SampleType::kF32, bins, -4, 4);
+  bench.Rows();
   if (!json.empty()) bench.Write(json, commit);
   return 0;
 }

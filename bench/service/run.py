@@ -7,8 +7,9 @@ sink over gRPC's callbacks ("stock gRPC"), raw TCP (the ceiling) and Python peer
 raw_tcp.cc, peer_server.py. In each round of a row all servers take a turn, each round beginning with another one.
 Turns are short and many: two turns of one server differ by how the host places its threads, whatever they last.
 For the same reason client and servers have two cores each for one connection, and half of the host for four and
-more. Rows and rounds are fixed before the first one and written into the file with the command; a run replaces
-its whole file. Every reply is verified, except those of sinks that have no right answer.
+more. `auto` has a second of a row's load before the first round, in which to try. Rows and rounds are fixed
+before the first one and written into the file with the command; a run replaces its whole file. Every reply is
+verified, except those of sinks that have no right answer.
 
   bench/service/run.py --backends cpu --output service.json            all rows, six minutes
   bench/service/run.py --backends cpu --suite short --rounds 5         a glance
@@ -41,6 +42,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SINK, AGAIN = ("touch_sink_queues", "cpu"), ("touch_sink_queues_again", "cpu")
 REPLY_BYTES = 2304         # about what a reply of 256 counts takes
 CHUNKS_ON_THEIR_WAY = 32   # of a raw TCP connection that stands beside an Accumulate stream
+LEARN_SECONDS = 1.0        # that auto may take to find the better backend
 START_SECONDS = 0.04       # of a client's process, about
 
 
@@ -118,6 +120,7 @@ class Benchmark:
         server_cores, client_cores = split_cores(row.connections, not self.a.no_pin)
         for server in participants:
             server.keep_to(server_cores)
+        self.turns(row, [s for s in participants if s.backend == "auto"], 1, LEARN_SECONDS)
         speed = self.turns(row, participants, self.a.rounds, self.a.seconds * row.turn)
         rates = {key: [x["requests_per_second"] for x in samples] for key, samples in speed.items()}
         latency = {}
@@ -226,6 +229,7 @@ def seconds_of(a, rows):
         turn = a.seconds * row.turn + a.warm_up + START_SECONDS
         drawn = 2 + (row.transport == "tcp") + (len(a.peers.split(",")) if a.peers and has_peers(row) else 0)
         total += turn * ((2 + ours) * a.rounds + drawn * min(a.drawn_rounds, a.rounds))
+        total += LEARN_SECONDS if "auto" in a.backends else 0
         if row.timed:
             total += (a.latency_seconds + a.warm_up + START_SECONDS) * (2 + ours) * a.latency_rounds
     return total

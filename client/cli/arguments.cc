@@ -124,8 +124,13 @@ std::string WhatIsMissing(const CLI::App& app, const CLI::ParseError& error) {
   }
   const std::vector<std::string> rest = app.remaining();
   if (rest.empty()) {
-    return absl::StrCat("name a FILE to count, or a command: ",
+    return absl::StrCat("name a FILE to count (- is standard input), or a command: ",
                         absl::StrJoin(CommandNames(app), ", "));
+  }
+  const std::string option = rest[0].substr(0, rest[0].find('='));
+  const std::vector<std::string> counts = OptionNames(*app.get_subcommand("count"));
+  if (std::find(counts.begin(), counts.end(), option) != counts.end()) {
+    return absl::StrCat(option, " needs a FILE to count (- is standard input)");
   }
   return absl::StartsWith(rest[0], "-") ? WrongOption(app, rest[0]) : WrongCommand(app, rest[0]);
 }

@@ -1,26 +1,43 @@
 #include <histogram/cuda.h>
 
+#include <atomic>
 #include <numeric>
 #include <string>
 #include <utility>
 
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/device/resources.h"
+#include "kernels/cuda/device_call.h"
 #include "kernels/cuda/typed_plan.h"
 
 namespace histogram {
 namespace {
 
+using cuda::CheckAddress;
+using cuda::ToError;
+using cuda::ToOptional;
+
 // Above it the copy engine is as quick.
 constexpr uint64_t kKernelCopyBytesMax = uint64_t{256} << 10;
+// Above them, counting takes longer than what one launch saves.
+constexpr uint64_t kOneLaunchBytesMax = uint64_t{16} << 20;
+constexpr uint32_t kOneLaunchBinsMax = 16384;
+// How often a flag is looked at before the stream is asked.
+constexpr uint32_t kSpins = 4096;
 
-Error ToError(const absl::Status& status) {
-  return {.code = ErrorCode::kDevice, .message = std::string(status.message())};
-}
-
-std::optional<Error> ToOptional(const absl::Status& status) {
-  if (status.ok()) return std::nullopt;
-  return ToError(status);
+// Waits until what was queued on the stream has set the flag.
+absl::Status WaitFor(uint32_t* flag, uint32_t value, cudaStream_t stream) {
+  const std::atomic_ref<uint32_t> seen(*flag);
+  while (true) {
+    for (uint32_t spin = 0; spin < kSpins; ++spin) {
+      if (seen.load(std::memory_order_acquire) == value) return absl::OkStatus();
+    }
+    const cudaError_t error = cudaStreamQuery(stream);
+    if (error == cudaErrorNotReady) continue;
+    if (error != cudaSuccess) return cuda::ToStatus(error, "counting");
+    if (seen.load(std::memory_order_acquire) == value) return absl::OkStatus();
+    return absl::InternalError("counting: the stream is done, and the counts did not come");
+  }
 }
 
 }  // namespace
@@ -28,22 +45,80 @@ std::optional<Error> ToOptional(const absl::Status& status) {
 struct DeviceCounter::Impl {
   explicit Impl(cuda::DevicePlan device_plan) : plan(std::move(device_plan)) {}
 
-  uint64_t bytes() const {
-    return uint64_t{internal::SlotCount(plan.plan().bin_count())} * sizeof(uint64_t);
-  }
+  uint32_t slots() const { return internal::SlotCount(plan.plan().bin_count()); }
+  uint64_t bytes() const { return uint64_t{slots()} * sizeof(uint64_t); }
+
+  absl::Status Allocate(uint64_t samples_at_once);
+  cuda::TypedLaunch Launch(const void* samples, uint64_t sample_count, cudaStream_t stream) const;
+  bool CountsInOneLaunch(uint64_t sample_count) const;
+  // The counts that are in `read`.
+  Histogram ToHistogram() const;
 
   cuda::DevicePlan plan;
   cuda::DeviceTraits device;
-  cuda::DeviceBuffer counts;
-  cuda::PinnedBuffer read;  // where Read copies to
+  cuda::DeviceBuffer counts, tickets, workspace;
+  cuda::PinnedBuffer read;  // a row that was copied
+  cuda::PinnedBuffer flag;  // says that the row of call `calls` is there
+  uint32_t calls = 0;
+  bool is_clear = true;
 };
+
+absl::Status DeviceCounter::Impl::Allocate(uint64_t samples_at_once) {
+  const uint64_t workspace_bytes =
+      cuda::WorkspaceBytes(plan.plan().bin_count(), samples_at_once, device);
+  for (const auto& [buffer, size] :
+       {std::pair(&counts, bytes()), {&tickets, sizeof(uint32_t)}, {&workspace, workspace_bytes}}) {
+    if (size == 0) continue;
+    absl::StatusOr<cuda::DeviceBuffer> made = cuda::DeviceBuffer::Make(size);
+    if (!made.ok()) return made.status();
+    *buffer = *std::move(made);
+  }
+  for (const auto& [buffer, size] : {std::pair(&read, bytes()), {&flag, sizeof(uint32_t)}}) {
+    absl::StatusOr<cuda::PinnedBuffer> made = cuda::PinnedBuffer::Make(size);
+    if (!made.ok()) return made.status();
+    *buffer = *std::move(made);
+  }
+  return absl::OkStatus();
+}
+
+cuda::TypedLaunch DeviceCounter::Impl::Launch(const void* samples, uint64_t sample_count,
+                                              cudaStream_t stream) const {
+  cuda::TypedLaunch launch;
+  launch.type = plan.plan().type();
+  launch.samples = samples;
+  launch.count = sample_count;
+  launch.counts = counts.get<unsigned long long>();
+  launch.workspace = workspace.get();
+  launch.workspace_bytes = workspace.bytes();
+  launch.device = &device;
+  launch.stream = stream;
+  return launch;
+}
+
+bool DeviceCounter::Impl::CountsInOneLaunch(uint64_t sample_count) const {
+  const uint32_t bins = plan.plan().bin_count();
+  return sample_count > 0 && bins <= kOneLaunchBinsMax && cuda::TableParts(bins, device) == 1 &&
+         sample_count <= kOneLaunchBytesMax / SampleBytes(plan.plan().type());
+}
+
+Histogram DeviceCounter::Impl::ToHistogram() const {
+  const auto* const row = read.host<uint64_t>();
+  const uint32_t bins = plan.plan().bin_count();
+  Histogram histogram;
+  histogram.counts.assign(row, row + bins);
+  histogram.below = row[bins + internal::kBelowSlot];
+  histogram.above = row[bins + internal::kAboveSlot];
+  histogram.nan = row[bins + internal::kNanSlot];
+  histogram.samples = std::accumulate(row, row + slots(), uint64_t{0});
+  return histogram;
+}
 
 DeviceCounter::DeviceCounter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 DeviceCounter::DeviceCounter(DeviceCounter&& other) noexcept = default;
 DeviceCounter& DeviceCounter::operator=(DeviceCounter&& other) noexcept = default;
 DeviceCounter::~DeviceCounter() = default;
 
-Result<DeviceCounter> DeviceCounter::Make(const Plan& plan) {
+Result<DeviceCounter> DeviceCounter::Make(const Plan& plan, uint64_t samples_at_once) {
   int device = 0;
   if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) {
     return ToError(cuda::ToStatus(error, "cudaGetDevice"));
@@ -54,59 +129,56 @@ Result<DeviceCounter> DeviceCounter::Make(const Plan& plan) {
   if (absl::Status status = cuda::ReadDeviceTraits(device, impl->device); !status.ok()) {
     return ToError(status);
   }
-  absl::StatusOr<cuda::DeviceBuffer> counts = cuda::DeviceBuffer::Make(impl->bytes());
-  if (!counts.ok()) return ToError(counts.status());
-  impl->counts = *std::move(counts);
-  absl::StatusOr<cuda::PinnedBuffer> read = cuda::PinnedBuffer::Make(impl->bytes());
-  if (!read.ok()) return ToError(read.status());
-  impl->read = *std::move(read);
+  if (absl::Status status = impl->Allocate(samples_at_once); !status.ok()) return ToError(status);
   return DeviceCounter(std::move(impl));
 }
 
 std::optional<Error> DeviceCounter::Clear(CUstream_st* stream) {
+  impl_->is_clear = true;
   return ToOptional(cuda::ToStatus(cudaMemsetAsync(impl_->counts.get(), 0, impl_->bytes(), stream),
                                    "cudaMemsetAsync"));
 }
 
 std::optional<Error> DeviceCounter::Add(const void* samples, uint64_t count, CUstream_st* stream) {
-  const SampleType type = impl_->plan.plan().type();
-  const size_t size = SampleBytes(type);
-  if (reinterpret_cast<uintptr_t>(samples) % size != 0) {
-    return Error{.code = ErrorCode::kDevice,
-                 .message = "samples lie at an address that is no multiple of " +
-                            std::to_string(size) + ", the size of " + std::string(NameOf(type)),
-                 .field = "samples"};
-  }
-  cuda::TypedLaunch launch;
-  launch.type = type;
-  launch.samples = samples;
-  launch.count = count;
-  launch.counts = impl_->counts.get<unsigned long long>();
-  launch.device = &impl_->device;
-  launch.stream = stream;
-  return ToOptional(impl_->plan.Enqueue(launch));
+  if (std::optional<Error> error = CheckAddress(samples, impl_->plan.plan().type())) return error;
+  impl_->is_clear = false;
+  return ToOptional(impl_->plan.Enqueue(impl_->Launch(samples, count, stream)));
 }
 
 Result<Histogram> DeviceCounter::Read(CUstream_st* stream) {
-  auto* const row = impl_->read.host<uint64_t>();
   absl::Status status =
       impl_->bytes() <= kKernelCopyBytesMax
-          ? cuda::EnqueueCopy(impl_->counts.get<unsigned long long>(),
-                              internal::SlotCount(impl_->plan.plan().bin_count()),
+          ? cuda::EnqueueCopy(impl_->counts.get<unsigned long long>(), impl_->slots(),
                               impl_->read.device<uint64_t>(), stream)
-          : cuda::ToStatus(cudaMemcpyAsync(row, impl_->counts.get(), impl_->bytes(),
+          : cuda::ToStatus(cudaMemcpyAsync(impl_->read.host(), impl_->counts.get(), impl_->bytes(),
                                            cudaMemcpyDeviceToHost, stream),
                            "reading the counts");
   if (status.ok()) status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading the counts");
   if (!status.ok()) return ToError(status);
-  const uint32_t bins = impl_->plan.plan().bin_count();
-  Histogram histogram;
-  histogram.counts.assign(row, row + bins);
-  histogram.below = row[bins + internal::kBelowSlot];
-  histogram.above = row[bins + internal::kAboveSlot];
-  histogram.nan = row[bins + internal::kNanSlot];
-  histogram.samples = std::accumulate(row, row + internal::SlotCount(bins), uint64_t{0});
-  return histogram;
+  return impl_->ToHistogram();
+}
+
+Result<Histogram> DeviceCounter::Count(const void* samples, uint64_t count, CUstream_st* stream) {
+  if (!impl_->is_clear) {
+    if (std::optional<Error> error = Clear(stream)) return *std::move(error);
+  }
+  if (!impl_->CountsInOneLaunch(count)) {
+    if (std::optional<Error> error = Add(samples, count, stream)) return *std::move(error);
+    Result<Histogram> histogram = Read(stream);
+    if (std::optional<Error> error = Clear(stream)) return *std::move(error);
+    return histogram;
+  }
+  if (std::optional<Error> error = CheckAddress(samples, impl_->plan.plan().type()))
+    return *std::move(error);
+  cuda::TypedLaunch launch = impl_->Launch(samples, count, stream);
+  launch.hand_over.row = impl_->read.device<uint64_t>();
+  launch.hand_over.flag = impl_->flag.device<uint32_t>();
+  launch.hand_over.tickets = impl_->tickets.get<uint32_t>();
+  launch.hand_over.value = ++impl_->calls;
+  absl::Status status = impl_->plan.Enqueue(launch);
+  if (status.ok()) status = WaitFor(impl_->flag.host<uint32_t>(), launch.hand_over.value, stream);
+  if (!status.ok()) return ToError(status);
+  return impl_->ToHistogram();
 }
 
 const uint64_t* DeviceCounter::device_counts() const { return impl_->counts.get<uint64_t>(); }

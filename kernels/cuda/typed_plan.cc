@@ -20,6 +20,9 @@ namespace {
 // rounding alone is a large part of a bin.
 constexpr uint32_t kPositionBinsMax = 1U << 20;
 constexpr double kErrorMax = 0.25;  // of a bin
+// Five parts read f32 at 18 % of what the device reads, whatever the data; a partition, for any
+// number of bins, at 12 to 19 %.
+constexpr uint32_t kTablePartsMax = 5;
 constexpr int64_t kUnknown = -2;
 
 // Thresholds and bounds as the device compares them.
@@ -403,8 +406,18 @@ uint64_t TableBytesMax(uint64_t bins) {
   return (bins + 1) * sizeof(uint64_t) + kTableAlignment + lookup;
 }
 
+uint64_t WorkspaceBytes(uint32_t bins, uint64_t samples, const DeviceTraits& device) {
+  return TableParts(bins, device) > kTablePartsMax ? PartitionBytes(bins, samples) : 0;
+}
+
 absl::Status EnqueueTyped(const TypedLaunch& launch, const AnyTypedBins& bins) {
-  return std::visit([&launch](const auto& typed) { return EnqueueTyped(launch, typed); }, bins);
+  return std::visit(
+      [&launch](const auto& typed) {
+        const uint64_t least = WorkspaceBytes(typed.bins, 1, *launch.device);
+        return least > 0 && launch.workspace_bytes >= least ? EnqueuePartition(launch, typed)
+                                                            : EnqueueTable(launch, typed);
+      },
+      bins);
 }
 
 absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
@@ -417,9 +430,15 @@ absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
     made.tables_ = *std::move(buffer);
     HISTOGRAM_CUDA_RETURN_IF_ERROR(
         cudaMemcpy(made.tables_.get(), tables.data(), tables.size(), cudaMemcpyHostToDevice));
+    // A copy from pageable memory may return before it is done.
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(nullptr));
   }
   made.bins_ = typed.BinsAt(made.tables_.get());
   return made;
+}
+
+absl::Status DevicePlan::Enqueue(const RowsLaunch& launch) const {
+  return std::visit([&launch](const auto& bins) { return EnqueueRows(launch, bins); }, bins_);
 }
 
 }  // namespace histogram::cuda

@@ -16,6 +16,7 @@
 #include "absl/types/span.h"
 #include "kernels/cuda/device/resources.h"
 #include "kernels/cuda/kernels/typed.h"
+#include "kernels/cuda/kernels/typed_rows.h"
 
 namespace histogram::cuda {
 
@@ -45,7 +46,11 @@ class TypedPlan {
 };
 uint64_t TableBytesMax(uint64_t bins);
 
-// Queues the count of samples of the plan that the bins are of.
+// The workspace that counting so many samples in one go takes; 0: none makes it quicker.
+uint64_t WorkspaceBytes(uint32_t bins, uint64_t samples, const DeviceTraits& device);
+
+// Queues the count of samples of the plan that the bins are of: with a workspace, by the quicker
+// way.
 absl::Status EnqueueTyped(const TypedLaunch& launch, const AnyTypedBins& bins);
 
 // A plan whose tables lie in memory of its own.
@@ -56,6 +61,8 @@ class DevicePlan {
 
   // Queues the count of samples of the plan's type.
   absl::Status Enqueue(const TypedLaunch& launch) const { return EnqueueTyped(launch, bins_); }
+  // Queues the count of rows of such samples. REQUIRES: as EnqueueRows says.
+  absl::Status Enqueue(const RowsLaunch& launch) const;
 
   const Plan& plan() const { return plan_; }
   // REQUIRES: C is the type that the plan's samples are compared in.

@@ -6,11 +6,31 @@
     array([2, 1])
 
 ``count`` answers as ``numpy.histogram`` does, to the last bit of the edges, and much faster.
-``quantile`` answers as ``numpy.quantile`` does.
+``quantile`` answers as ``numpy.quantile`` does. ``server="host:50051"`` has a server do it.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from ._count import count
+from ._errors import ServerError
 from ._quantile import quantile
 from ._result import Histogram
 
-__all__ = ["Histogram", "count", "quantile"]
+if TYPE_CHECKING:
+    from ._gpu import DeviceHistogram
+    from ._remote import Client, connect
+
+__all__ = ["Client", "DeviceHistogram", "Histogram", "ServerError", "connect", "count", "quantile"]
+
+
+def __getattr__(name: str) -> Any:
+    """What is of servers and GPUs is loaded by those who ask for it."""
+    if name == "DeviceHistogram":
+        from . import _gpu
+
+        return _gpu.DeviceHistogram
+    if name in ("Client", "connect"):
+        from . import _remote
+
+        return getattr(_remote, name)
+    raise AttributeError(f"module 'histogram' has no attribute {name!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ _CHUNK_SAMPLES = 1 << 16
 
 # DLPack's numbers of devices.
 _CPU = 1
-_CUDA = 2
+CUDA = 2
 
 # The name in the library of each of numpy's types.
 TYPES: dict[np.dtype[Any], str] = {
@@ -45,7 +46,7 @@ def as_samples(a: Any) -> tuple[Array, str]:
             return _native.bfloat_bits(a), "bf16"
         array = np.from_dlpack(a)
     elif hasattr(a, "__cuda_array_interface__"):
-        _check_device(_CUDA)
+        _check_device(CUDA)
     else:
         array = np.asarray(a)
     dtype = array.dtype
@@ -61,15 +62,34 @@ def as_samples(a: Any) -> tuple[Array, str]:
     )
 
 
+def is_on_gpu(a: Any) -> bool:
+    """Whether the array lies in the memory of a CUDA device."""
+    if isinstance(a, (np.ndarray, bytes)):
+        return False
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(a, torch.Tensor):
+        return bool(a.is_cuda)  # sooner than __dlpack_device__ says so
+    if hasattr(a, "__dlpack_device__"):
+        return int(a.__dlpack_device__()[0]) == CUDA
+    return hasattr(a, "__cuda_array_interface__")
+
+
 def _check_device(device: int) -> None:
     if device != _CPU:
-        where = "a GPU" if device == _CUDA else f"a device (DLPack's number {device})"
-        raise TypeError(f"a: lies on {where}, and only the CPU's memory is counted; copy it there")
+        where = "a GPU" if device == CUDA else f"a device (DLPack's number {device})"
+        raise TypeError(f"a: lies on {where}; copy it to the CPU's memory")
 
 
 def is_plain(array: Array) -> bool:
     """Whether the array's memory is one piece, in native order, whatever the order of its axes."""
     return array.dtype.isnative and (array.flags.c_contiguous or array.flags.f_contiguous)
+
+
+def in_order(samples: Array) -> Array:
+    """The samples in one piece of memory, in native order; copied only where they are not."""
+    if samples.dtype.isnative and samples.flags.f_contiguous:
+        return samples.ravel(order="K")  # which order is of no account
+    return np.ascontiguousarray(samples, samples.dtype.newbyteorder("=")).ravel()
 
 
 def chunks(array: Array) -> Iterator[Array]:

@@ -2,22 +2,45 @@
 
 from __future__ import annotations
 
-import builtins
-import math
 import operator
 from collections.abc import Sequence
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _rules
-from ._arrays import TYPES, Array, as_samples, chunks, is_plain
+from . import _rows, _rules
+from ._arrays import TYPES, as_samples, chunks, is_on_gpu, is_plain
 from ._result import Histogram
-from ._rules import Rule
 
-# What a row of samples is copied in where rows are not contiguous.
-_ROWS_BYTES = 1 << 20
+if TYPE_CHECKING:
+    from ._gpu import DeviceHistogram
+    from ._remote import Client
+
+
+@overload
+def count(
+    a: Any,
+    bins: int | str | npt.ArrayLike = 10,
+    range: tuple[float, float] | None = None,
+    *,
+    axis: SupportsIndex | Sequence[int] | None = None,
+    channels: int | None = None,
+    windows: int | tuple[int, int] | None = None,
+    threads: int | None = None,
+    server: str | Client | None = None,
+    on_device: Literal[False] = False,
+) -> Histogram: ...
+
+
+@overload
+def count(
+    a: Any,
+    bins: int | npt.ArrayLike = 10,
+    range: tuple[float, float] | None = None,
+    *,
+    on_device: Literal[True],
+) -> DeviceHistogram: ...
 
 
 def count(
@@ -26,8 +49,12 @@ def count(
     range: tuple[float, float] | None = None,
     *,
     axis: SupportsIndex | Sequence[int] | None = None,
+    channels: int | None = None,
+    windows: int | tuple[int, int] | None = None,
     threads: int | None = None,
-) -> Histogram:
+    server: str | Client | None = None,
+    on_device: bool = False,
+) -> Histogram | DeviceHistogram:
     """The histogram of the samples in ``a``.
 
     ``a`` is an array of integers or floats, of any shape and layout: from numpy, from anything with
@@ -40,8 +67,22 @@ def count(
     ``axis`` says which axes hold the samples of one histogram. There is a row of counts for each
     index of the other axes, all between the same edges.
 
+    ``channels`` is a number of channels that are interleaved, as the colours of a picture are: in C
+    order, sample i is of channel i % channels. There is a row of counts for each.
+
+    ``windows`` cuts the samples, in C order, into stretches of so many samples (of each channel), with
+    a row of counts for each; the last may be shorter. ``(size, step)`` begins one every ``step``
+    samples, as long as whole ones fit. With channels, rows are counted by window, then by channel.
+
     ``threads`` is the most threads to count with, by default as many as this process has cores.
     Short arrays take one.
+
+    ``server`` is the address of a histogram server ("host:50051"), or what ``histogram.connect``
+    returns: it counts, and the answer is the same. A failure raises ``histogram.ServerError``.
+
+    An array in the memory of an NVIDIA GPU (torch, cupy, jax) is counted there, on its producer's
+    stream, by the plugin histogram-cuda13. ``on_device`` leaves the counts there too: a
+    ``DeviceHistogram``, for which nothing waits.
 
     >>> import numpy as np, histogram
     >>> samples = np.array([1, 2, 2, 3, 9], np.uint8)
@@ -62,20 +103,56 @@ def count(
     >>> histogram.count(np.array([[0.1, 0.9], [0.2, 0.3]]), 2, (0, 1), axis=1).counts()
     array([[1, 1],
            [2, 0]])
+
+    For each of three colours; for stretches of four samples:
+
+    >>> image = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+    >>> histogram.count(image, 2, (0, 24), channels=3).counts()
+    array([[4, 4],
+           [4, 4],
+           [4, 4]])
+    >>> histogram.count(np.arange(10), 2, (0, 10), windows=4).counts()
+    array([[4, 0],
+           [1, 3],
+           [0, 2]])
     """
     # numpy tells 0.0 from np.float64(0), which are equal, and 0.0 from -0.0 at the upper end.
-    if type(a) is np.ndarray and type(bins) is int and type(range) is tuple and axis is None:
+    plain = not on_device and axis is None and channels is None and windows is None and server is None
+    if plain and type(a) is np.ndarray and type(bins) is int and type(range) is tuple:
         if len(range) == 2 and range[1] and type(range[0]) in _PLAIN and type(range[1]) in _PLAIN:
             key = (a.dtype, bins, range)
             rule = _rules.remembered(key)
             if rule is None and a.dtype in TYPES:
-                rule = _rules.rule_for(a, TYPES[a.dtype], bins, range)
+                rule = _rules.rule_for(a, TYPES[a.dtype], bins, range, _rules.THIS_PROCESS)
                 _rules.remember(key, rule)
             if rule is not None:
                 found = rule.count(a, 0 if threads is None else _threads(threads))
                 if found is not None:
                     return Histogram(found[0], rule.edges, found[1], found[2], found[3])
-    return _count_any(a, bins, range, axis, 0 if threads is None else _threads(threads))
+    number = 0 if threads is None else _threads(threads)
+    if is_on_gpu(a):
+        from . import _gpu  # for those who have one
+
+        refused = ("axis", axis), ("channels", channels), ("windows", windows), ("server", server)
+        return _gpu.count(a, bins, range, refused, on_device)
+    if on_device:
+        raise ValueError("on_device: True; is for arrays in the memory of a GPU")
+    place = place_of(server)
+    samples, kind = as_samples(a)
+    cut = _rows.cut_of(samples, axis, channels, windows)
+    rule = _rules.rule_for(samples, kind, bins, range, place)
+    if cut is not None:
+        return _rows.count(samples, rule, cut, number)
+    counts = np.zeros(rule.bins, np.int64)
+    below = above = nan = 0
+    for piece in [samples] if place.takes_any_layout or is_plain(samples) else chunks(samples):
+        found = rule.count(piece, number)
+        assert found is not None
+        counts += found[0]
+        below += found[1]
+        above += found[2]
+        nan += found[3]
+    return Histogram(counts, rule.edges, below, above, nan)
 
 
 _PLAIN = frozenset((int, float))
@@ -88,71 +165,10 @@ def _threads(threads: int) -> int:
     return number
 
 
-def _count_any(a: Any, bins: Any, range: Any, axis: Any, threads: int) -> Histogram:
-    samples, kind = as_samples(a)
-    rule = _rules.rule_for(samples, kind, bins, range)
-    if axis is not None:
-        return _count_rows(samples, rule, _axes(axis, samples.ndim), threads)
-    counts = np.zeros(rule.bins, np.int64)
-    below = above = nan = 0
-    for piece in [samples] if is_plain(samples) else chunks(samples):
-        found = rule.count(piece, threads)
-        assert found is not None
-        counts += found[0]
-        below += found[1]
-        above += found[2]
-        nan += found[3]
-    return Histogram(counts, rule.edges, below, above, nan)
+def place_of(server: str | Client | None) -> _rules.Place:
+    """Where `server=` says that samples are counted."""
+    if server is None:
+        return _rules.THIS_PROCESS
+    from ._remote import client_of  # with gRPC, for those who ask for it
 
-
-def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
-    axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
-    axes = tuple(operator.index(one) for one in axes)
-    for one in axes:
-        if not -ndim <= one < ndim:
-            raise ValueError(f"axis: {one}; must be {-ndim} to {ndim - 1} for {ndim} dimensions")
-    axes = tuple(sorted(one % ndim for one in axes))
-    if len(set(axes)) != len(axes):
-        raise ValueError(f"axis: {axis} names an axis twice")
-    return axes
-
-
-def _count_rows(samples: Array, rule: Rule, axes: tuple[int, ...], threads: int) -> Histogram:
-    rows = np.moveaxis(samples, axes, np.arange(-len(axes), 0))
-    outer = rows.shape[: samples.ndim - len(axes)]
-    length = math.prod(rows.shape[len(outer) :])
-    counts = np.zeros((*outer, rule.bins), np.int64)
-    outside = np.zeros((*outer, 3), np.int64)
-    if counts.size and length:
-        flat_counts, flat_outside = counts.reshape(-1, rule.bins), outside.reshape(-1, 3)
-        done = 0
-        for block in _contiguous_rows(rows, len(outer), length):
-            end = done + block.size // length
-            _count_block(block, rule, flat_counts[done:end], flat_outside[done:end], threads)
-            done = end
-    below, above, nan = np.moveaxis(outside, -1, 0)
-    return Histogram(counts, rule.edges, below, above, nan)
-
-
-def _contiguous_rows(rows: Array, outer: int, length: int) -> Any:
-    """Blocks of whole rows, in order, contiguous and in native order."""
-    if rows.dtype.isnative and rows.flags.c_contiguous:
-        yield rows
-    elif outer == 0:
-        yield np.ascontiguousarray(rows, rows.dtype.newbyteorder("="))
-    else:
-        bytes_each = rows[0].size * rows.itemsize
-        step = max(1, _ROWS_BYTES // bytes_each)
-        for first in builtins.range(0, len(rows), step):
-            yield np.ascontiguousarray(rows[first : first + step], rows.dtype.newbyteorder("="))
-
-
-def _count_block(block: Array, rule: Rule, counts: Array, outside: Array, threads: int) -> None:
-    if rule.plan is not None:
-        rule.plan.count_rows(block, counts, outside, threads)
-        return
-    for row, samples in enumerate(block.reshape(len(counts), -1)):
-        found = rule.count(samples, threads)
-        assert found is not None
-        counts[row], outside[row] = found[0], found[1:]
-
+    return client_of(server)

@@ -19,6 +19,9 @@ class Plan:
         counts: npt.NDArray[np.int64],
         outside: npt.NDArray[np.int64],
         threads: int,
+        window: int = 0,
+        step: int = 0,
+        channels: int = 1,
     ) -> None: ...
     @property
     def bin_count(self) -> int: ...
@@ -36,3 +39,14 @@ def order_statistics(
 ) -> None: ...
 def extent(samples: npt.NDArray[Any], type: str) -> tuple[float, float, bool] | None: ...
 def bfloat_bits(array: Any) -> npt.NDArray[np.uint16]: ...
+def device_array(
+    array: Any,
+) -> tuple[int, str, tuple[int, ...], tuple[int, ...], int, Any]: ...
+def count_on_device(
+    function: int,
+    counter: int,
+    samples: int,
+    count: int,
+    stream: int,
+    counts: npt.NDArray[np.int64],
+) -> tuple[int, int, int]: ...

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _native
 from ._arrays import Array, as_samples, is_plain
-from ._count import _threads
+from ._count import _threads, place_of
+from ._rules import Place
+
+if TYPE_CHECKING:
+    from ._remote import Client
 
 
-def quantile(a: Any, q: npt.ArrayLike, *, threads: int | None = None) -> Any:
+def quantile(
+    a: Any,
+    q: npt.ArrayLike,
+    *,
+    threads: int | None = None,
+    server: str | Client | None = None,
+) -> Any:
     """The quantiles of all samples in ``a``, exactly: as ``numpy.quantile(a, q)`` computes them.
 
     Between two samples it interpolates linearly. The answer has the shape of ``q``. It is NaN where
     a sample is. Nothing is sorted: samples are counted by leading bits until few are left.
 
-    ``a`` and ``threads`` are what they are for ``count``. An array that is not contiguous is copied.
+    ``a``, ``threads`` and ``server`` are what they are for ``count``. An array that is not contiguous
+    is copied. A server takes arrays up to its payload limit, and integers of 64 bits up to 2**53.
 
     >>> import numpy as np, histogram
     >>> histogram.quantile(np.array([5, 1, 3, 2, 4]), [0.25, 0.5])
     array([2., 3.])
     """
-    samples, kind = as_samples(a)
+    samples, kind = as_samples(a)  # in the CPU's memory
     if not is_plain(samples):
         samples = np.ascontiguousarray(samples, samples.dtype.newbyteorder("="))
     weak = type(q) in (int, float)  # then the answer is of the samples' type, as numpy's is
@@ -36,20 +46,23 @@ def quantile(a: Any, q: npt.ArrayLike, *, threads: int | None = None) -> Any:
         raise ValueError(f"q: {shares[outside].flat[0]}; must be 0 to 1")
     if samples.size == 0:
         raise ValueError("a: has no samples, and so no quantiles")
-    return _interpolated(samples, kind, shares, weak, 0 if threads is None else _threads(threads))
+    number = 0 if threads is None else _threads(threads)
+    return _interpolated(samples, kind, shares, weak, number, place_of(server))
 
 
-def _interpolated(samples: Array, kind: str, shares: Array, weak: bool, threads: int) -> Any:
+def _interpolated(
+    samples: Array, kind: str, shares: Array, weak: bool, threads: int, place: Place
+) -> Any:
     last = samples.size - 1
     index = np.asanyarray(last * shares)
     if index.dtype.kind in "iu":
-        values, nan = _at_ranks(samples, kind, index.ravel(), threads)
+        values, nan = _at_ranks(samples, kind, index.ravel(), threads, place)
         answer = values.reshape(index.shape)
         return (np.full_like(answer, np.nan) if nan else answer)[()]
     at_end = index >= last
     before = np.where(at_end, last, np.floor(index)).astype(np.int64)
     ranks = np.concatenate([before.ravel(), np.where(at_end, last, before + 1).ravel()])
-    values, nan = _at_ranks(samples, kind, ranks, threads)
+    values, nan = _at_ranks(samples, kind, ranks, threads, place)
     pairs = values.reshape(2, *index.shape)
     low, high = pairs[0, ...], pairs[1, ...]  # arrays, where q is one number too
     # numpy's index of the last sample is -1 here.
@@ -73,14 +86,16 @@ def _between(low: Array, high: Array, share: Any) -> Array:
     return answer
 
 
-def _at_ranks(samples: Array, kind: str, ranks: Array, threads: int) -> tuple[Array, bool]:
+def _at_ranks(
+    samples: Array, kind: str, ranks: Array, threads: int, place: Place
+) -> tuple[Array, bool]:
     """The samples at the ranks, and whether there is a NaN. bf16 comes back as float32."""
     wanted, where = np.unique(ranks.astype(np.int64), return_inverse=True)
     is_float = kind in ("f16", "bf16", "f32", "f64")
     if is_float:  # NaN has the greatest rank
         wanted = np.append(wanted, samples.size - 1)
     values = np.empty(len(wanted), samples.dtype)
-    _native.order_statistics(samples, kind, wanted, values, threads)
+    place.order_statistics(samples, kind, wanted, values, threads)
     if kind == "bf16":
         values = (values.astype(np.uint32) << 16).view(np.float32)
     nan = is_float and bool(np.isnan(values[-1]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,20 +13,78 @@ from ._arrays import Array, is_plain
 Counts = npt.NDArray[np.int64]
 
 _FLOAT_MAX = float(np.finfo(np.float64).max)
-_PLAN_BINS_MAX = 65536
+PLAN_BINS_MAX = 65536
+
+
+class Plan(Protocol):
+    """Edges, compiled for a sample type: what counts."""
+
+    @property
+    def bin_count(self) -> int:
+        """How many bins lie between the edges."""
+
+    def count(self, samples: Any, counts: Counts, threads: int) -> tuple[int, int, int] | None:
+        """Adds to counts; returns below, above and NaN. None where it does not take the layout."""
+
+    def count_rows(
+        self,
+        samples: Array,
+        counts: Counts,
+        outside: Counts,
+        threads: int,
+        window: int = 0,
+        step: int = 0,
+        channels: int = 1,
+    ) -> None:
+        """Counts contiguous samples in stretches of `window` (0: one stretch of all), one beginning
+        every `step` (0: every `window`, and what is left over makes a shorter last one), all in
+        samples of one channel. Sample i is of channel i % channels. There is a row of counts, and
+        of below, above and NaN, for each channel of each stretch."""
+
+
+class Place(Protocol):
+    """Where samples are counted: in this process, on a GPU, or on a server."""
+
+    @property
+    def bins_max(self) -> int:
+        """The most bins of a plan."""
+
+    @property
+    def takes_any_layout(self) -> bool:
+        """Whether plans count arrays that are not contiguous, or not in native order."""
+
+    def plan(self, edges: npt.NDArray[np.float64], kind: str) -> Plan:
+        """Compiles finite edges that increase."""
+
+    def order_statistics(
+        self, samples: Array, kind: str, ranks: npt.NDArray[np.int64], out: Array, threads: int
+    ) -> None:
+        """Writes the samples at ranks, which ascend, to `out`. `samples` are contiguous."""
+
+
+class ThisProcess:
+    """The cores of this process."""
+
+    bins_max = PLAN_BINS_MAX
+    takes_any_layout = False
+    plan = staticmethod(_native.Plan.make)
+    order_statistics = staticmethod(_native.order_statistics)
+
+
+THIS_PROCESS = ThisProcess()
 
 
 class Rule:
     """Edges and the plans to count between them.
 
-    A plan takes finite edges that increase, and no more than 65,536 bins. numpy also takes edges
-    that repeat, edges at infinity, and more bins. One plan is all there is where nothing of that
-    is asked for.
+    A plan takes finite edges that increase, and no more bins than its place allows. numpy also takes
+    edges that repeat, edges at infinity, and more bins. One plan is all there is where nothing of
+    that is asked for.
     """
 
-    __slots__ = ("_last", "_plans", "_wide", "bins", "edges", "plan")
+    __slots__ = ("_any_layout", "_last", "_plans", "_wide", "bins", "edges", "plan")
 
-    def __init__(self, edges: Array, kind: str) -> None:
+    def __init__(self, edges: Array, kind: str, place: Place = THIS_PROCESS) -> None:
         exact = _in_doubles(edges)
         self.edges = edges
         self.bins = len(edges) - 1
@@ -38,26 +96,30 @@ class Rule:
             if not np.isfinite(exact[0]):
                 raise ValueError(f"bins: all edges are {exact[0]}; one of them must be finite")
             kept = np.array([-_FLOAT_MAX, exact[0]])
+        bins_max = place.bins_max
+        self._any_layout = place.takes_any_layout
         self._plans = [
-            _native.Plan.make(kept[first : first + _PLAN_BINS_MAX + 1], kind)
-            for first in range(0, len(kept) - 1, _PLAN_BINS_MAX)
+            place.plan(kept[first : first + bins_max + 1], kind)
+            for first in range(0, len(kept) - 1, bins_max)
         ]
         whole = len(self._plans) == 1 and self._wide.all() and np.isfinite(exact[[0, -1]]).all()
         self.plan = self._plans[0] if whole else None
         # Where the last bin has no width: what tells the samples below its edge.
-        self._last: _native.Plan | None = None
+        self._last: Plan | None = None
         if not self._wide[-1] and abs(float(exact[-1])) < _FLOAT_MAX:
-            self._last = _native.Plan.make(np.array([exact[-1], _FLOAT_MAX]), kind)
+            self._last = place.plan(np.array([exact[-1], _FLOAT_MAX]), kind)
 
-    def count(self, samples: Array, threads: int) -> tuple[Counts, int, int, int] | None:
+    def count(self, samples: Any, threads: int) -> tuple[Counts, int, int, int] | None:
         """Counts, below, above and NaN; None where the samples are not contiguous."""
         if self.plan is not None:
             counts = np.zeros(self.bins, np.int64)
             outside = self.plan.count(samples, counts, threads)
             return None if outside is None else (counts, *outside)
-        return self._count_in_parts(samples, threads) if is_plain(samples) else None
+        if not self._any_layout and not is_plain(samples):
+            return None
+        return self._count_in_parts(samples, threads)
 
-    def _count_in_parts(self, samples: Array, threads: int) -> tuple[Counts, int, int, int]:
+    def _count_in_parts(self, samples: Any, threads: int) -> tuple[Counts, int, int, int]:
         raw, below, above, nan = _count_plans(self._plans, samples, threads)
         counts = np.zeros(self.bins, np.int64)
         wide = np.flatnonzero(self._wide)
@@ -82,7 +144,7 @@ class Rule:
 
 
 def _count_plans(
-    plans: list[_native.Plan], samples: Array, threads: int
+    plans: list[Plan], samples: Any, threads: int
 ) -> tuple[Counts, int, int, int]:
     """Counts between the edges of plans of which each begins at the last edge of the one before."""
     parts: list[Counts] = []
@@ -138,22 +200,24 @@ def remember(key: Any, rule: Rule) -> None:
 remembered = _cache.get
 
 
-def rule_for(samples: Array, kind: str, bins: Any, range: Any) -> Rule:
+def rule_for(samples: Array, kind: str, bins: Any, range: Any, place: Place) -> Rule:
     """The rule for bins and range as numpy.histogram takes them."""
     if not isinstance(bins, str) and np.ndim(bins) == 1:
         edges = np.array(bins)
-        key = (kind, edges.dtype, edges.tobytes()) if edges.size <= _CACHE_BINS_MAX else None
+        if place is not THIS_PROCESS or edges.size > _CACHE_BINS_MAX:
+            return _made(edges, kind, place)
+        key = (kind, edges.dtype, edges.tobytes())
         rule = remembered(key)
         if rule is None:
-            rule = _made(edges, kind)
-            if key is not None:
-                remember(key, rule)
+            rule = _made(edges, kind, place)
+            remember(key, rule)
         return rule
-    return _made(np.histogram_bin_edges(_for_edges(samples, kind, bins, range), bins, range), kind)
+    seen = _for_edges(samples, kind, bins, range)
+    return _made(np.histogram_bin_edges(seen, bins, range), kind, place)
 
 
-def _made(edges: Array, kind: str) -> Rule:
-    rule = Rule(edges, kind)
+def _made(edges: Array, kind: str, place: Place) -> Rule:
+    rule = Rule(edges, kind, place)
     edges.setflags(write=False)  # results share it
     return rule
 

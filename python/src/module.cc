@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <limits>
 #include <optional>
 #include <span>
@@ -25,60 +24,16 @@
 #include <vector>
 
 #include "kernels/order_statistics.h"
-
-namespace nb = nanobind;
+#include "kernels/rows.h"
+#include "python/cuda/plugin.h"
+#include "python/src/buffer.h"
+#include "python/src/count_rows.h"
 
 namespace histogram::python {
 namespace {
 
 // To give the lock away and take it back costs more than to count fewer bytes.
 constexpr size_t kUnlockedBytesMin = size_t{16} << 10;
-// What a thread is worth starting for.
-constexpr size_t kThreadBytesMin = size_t{512} << 10;
-
-// A contiguous buffer of a Python object, held as long as this lives.
-class Buffer {
- public:
-  // Without a value where the object's memory is not contiguous. Throws what Python raises.
-  static std::optional<Buffer> Contiguous(nb::handle object) {
-    Buffer buffer;
-    if (PyObject_GetBuffer(object.ptr(), &buffer.view_, PyBUF_ANY_CONTIGUOUS) == 0) return buffer;
-    if (PyErr_ExceptionMatches(PyExc_BufferError) == 0 &&
-        PyErr_ExceptionMatches(PyExc_ValueError) == 0) {
-      throw nb::python_error();
-    }
-    PyErr_Clear();
-    return std::nullopt;
-  }
-  static Buffer Writable(nb::handle object) {
-    Buffer buffer;
-    if (PyObject_GetBuffer(object.ptr(), &buffer.view_, PyBUF_C_CONTIGUOUS | PyBUF_WRITABLE) != 0) {
-      throw nb::python_error();
-    }
-    return buffer;
-  }
-
-  Buffer(Buffer&& other) noexcept : view_(other.view_) { other.view_.obj = nullptr; }
-  Buffer(const Buffer&) = delete;
-  Buffer& operator=(const Buffer&) = delete;
-  Buffer& operator=(Buffer&&) = delete;
-  ~Buffer() {
-    if (view_.obj != nullptr) PyBuffer_Release(&view_);
-  }
-
-  size_t size() const { return static_cast<size_t>(view_.len); }
-  std::span<const std::byte> bytes() const {
-    return {static_cast<const std::byte*>(view_.buf), size()};
-  }
-  template <typename T>
-  std::span<T> as() const {
-    return {static_cast<T*>(view_.buf), size() / sizeof(T)};
-  }
-
- private:
-  Buffer() = default;
-  Py_buffer view_{};
-};
 
 SampleType TypeNamed(std::string_view name) {
   const std::optional<SampleType> type = ParseSampleType(name);
@@ -94,16 +49,6 @@ void CheckWhole(size_t bytes, SampleType type) {
                            " bytes are no whole number of samples of type " +
                            std::string(NameOf(type)))
                               .c_str());
-  }
-}
-
-// The promise that every answer is checked by.
-void CheckSum(const Histogram& histogram, size_t samples) {
-  uint64_t sum = histogram.below + histogram.above + histogram.nan;
-  for (const uint64_t count : histogram.counts) sum += count;
-  if (sum != samples) {
-    throw std::runtime_error("counts add up to " + std::to_string(sum) + ", not to the " +
-                             std::to_string(samples) + " samples: a defect of this library");
   }
 }
 
@@ -148,59 +93,31 @@ nb::object CountInto(const Plan& plan, const nb::handle& samples, const nb::hand
   return nb::make_tuple(histogram.below, histogram.above, histogram.nan);
 }
 
-// Counts of rows of equal length: `counts` has a row of bins for each, `outside` (below, above,
-// nan).
-void CountRow(std::span<const std::byte> samples, const Plan& plan, uint32_t threads,
-              std::span<int64_t> counts, std::span<int64_t> outside, Histogram& scratch) {
-  std::fill(scratch.counts.begin(), scratch.counts.end(), 0);
-  scratch.below = scratch.above = scratch.nan = scratch.samples = 0;
-  AddSamples(samples, plan, threads, scratch);
-  CheckSum(scratch, samples.size() / SampleBytes(plan.type()));
-  std::copy(scratch.counts.begin(), scratch.counts.end(), counts.begin());
-  outside[0] = static_cast<int64_t>(scratch.below);
-  outside[1] = static_cast<int64_t>(scratch.above);
-  outside[2] = static_cast<int64_t>(scratch.nan);
-}
-
+// A row of counts for each channel of each stretch (RowCut), and of (below, above, nan).
 void CountRows(const Plan& plan, const nb::handle& samples, const nb::handle& counts,
-               const nb::handle& outside, uint32_t threads) {
+               const nb::handle& outside, uint32_t threads, uint64_t window, uint64_t step,
+               uint32_t channels) {
   const std::optional<Buffer> from = Buffer::Contiguous(samples);
   if (!from.has_value()) throw nb::value_error("samples: must be contiguous");
   const Buffer counts_buffer = Buffer::Writable(counts), outside_buffer = Buffer::Writable(outside);
-  const size_t bins = plan.bin_count();
-  const size_t rows = outside_buffer.as<int64_t>().size() / 3;
-  if (rows == 0) return;
-  const size_t row_bytes = from->size() / rows;
-  CheckWhole(row_bytes, plan.type());
-  if (row_bytes * rows != from->size() || counts_buffer.as<int64_t>().size() != rows * bins) {
+  CheckWhole(from->size(), plan.type());
+  if (channels == 0) throw nb::value_error("channels: 0; must be a whole number >= 1");
+  RowCut cut{.channels = channels};
+  if (window > 0) {
+    cut.kind = RowCut::Kind::kWindows;
+    cut.window = window;
+    cut.step = step;
+  }
+  const Result<uint64_t> stretches = cut.Stretches(from->size() / SampleBytes(plan.type()));
+  if (!stretches.ok()) throw nb::value_error(stretches.error().message.c_str());
+  const RowSink sink = {counts_buffer.as<int64_t>(), outside_buffer.as<int64_t>()};
+  const uint64_t rows = *stretches * channels;
+  if (sink.counts.size() != rows * plan.bin_count() || sink.outside.size() != rows * 3) {
     throw nb::value_error("counts and outside: must have as many rows as the samples");
   }
-  threads = ThreadsFor(from->size(), threads);
-  // Where rows are fewer than the threads, each is counted by all of them.
-  const uint32_t threads_of_row = rows < threads ? threads : 1;
-  const size_t parts =
-      threads_of_row > 1 ? 1 : std::clamp<size_t>(from->size() / kThreadBytesMin, 1, threads);
-  std::vector<std::exception_ptr> failures(parts);
-  const auto work = [&](size_t part) {
-    try {
-      Histogram scratch = EmptyHistogram(plan);
-      for (size_t r = rows * part / parts; r < rows * (part + 1) / parts; ++r) {
-        CountRow(from->bytes().subspan(r * row_bytes, row_bytes), plan, threads_of_row,
-                 counts_buffer.as<int64_t>().subspan(r * bins, bins),
-                 outside_buffer.as<int64_t>().subspan(r * 3, 3), scratch);
-      }
-    } catch (...) {
-      failures[part] = std::current_exception();
-    }
-  };
   Unlocked(from->size(), [&] {
-    std::vector<std::jthread> others;
-    for (size_t p = 1; p < parts; ++p) others.emplace_back(work, p);
-    work(0);
+    CountStretches(from->bytes(), plan, cut, *stretches, ThreadsFor(from->size(), threads), sink);
   });
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
 }
 
 // Writes the samples at the ranks (int64, ascending) to `out`, an array of the samples' type.
@@ -259,6 +176,61 @@ nb::ndarray<nb::numpy, const uint16_t> BfloatBits(const BfloatArray& array) {
                                                 strides.data());
 }
 
+// What DLPack tells of an array in a GPU's memory: its address, its type's name in the library (or
+// else DLPack's), shape, strides in samples, the device, and what keeps the memory.
+using DeviceNdarray = nb::ndarray<nb::ro, nb::device::cuda>;
+
+std::string KindOf(nb::dlpack::dtype type) {
+  const auto code = static_cast<nb::dlpack::dtype_code>(type.code);
+  const std::string bits = std::to_string(type.bits);
+  if (type.lanes != 1) return "of " + std::to_string(type.lanes) + " lanes";
+  switch (code) {
+    case nb::dlpack::dtype_code::Int:
+      return "i" + bits;
+    case nb::dlpack::dtype_code::UInt:
+      return "u" + bits;
+    case nb::dlpack::dtype_code::Float:
+      return "f" + bits;
+    case nb::dlpack::dtype_code::Bfloat:
+      return "bf" + bits;
+    case nb::dlpack::dtype_code::Bool:
+      return "u" + bits;
+    default:
+      return "with DLPack's code " + std::to_string(type.code);
+  }
+}
+
+nb::tuple DeviceArrayOf(const DeviceNdarray& array) {
+  nb::list shape, strides;
+  for (size_t i = 0; i < array.ndim(); ++i) {
+    shape.append(array.shape(i));
+    strides.append(array.stride(i));
+  }
+  return nb::make_tuple(reinterpret_cast<uintptr_t>(array.data()),
+                        nb::str(KindOf(array.dtype()).c_str()), nb::tuple(shape),
+                        nb::tuple(strides), array.device_id(), nb::cast(array));
+}
+
+// Calls the plugin's histogram_cuda_count_and_read, which lies at `function`: adds to `counts`, and
+// returns (below, above, nan).
+nb::tuple CountOnDevice(uintptr_t function, uintptr_t counter, uintptr_t samples, uint64_t count,
+                        uintptr_t stream, const nb::handle& counts) {
+  const auto call = reinterpret_cast<decltype(&histogram_cuda_count_and_read)>(function);
+  const Buffer to = Buffer::Writable(counts);
+  const std::span<int64_t> sums = to.as<int64_t>();
+  int64_t outside[3] = {};
+  char error[512];
+  int failed = 0;
+  {
+    const nb::gil_scoped_release release;
+    failed =
+        call(reinterpret_cast<HistogramCounter*>(counter), reinterpret_cast<const void*>(samples),
+             count, reinterpret_cast<void*>(stream), sums.data(), outside, error, sizeof(error));
+  }
+  if (failed != 0) throw std::runtime_error(error);
+  return nb::make_tuple(outside[0], outside[1], outside[2]);
+}
+
 }  // namespace
 }  // namespace histogram::python
 
@@ -270,7 +242,7 @@ NB_MODULE(_native, module) {
       .def_static("make", &MakePlan, nb::arg("edges"), nb::arg("type"))
       .def("count", &CountInto, nb::arg("samples"), nb::arg("counts"), nb::arg("threads"))
       .def("count_rows", &CountRows, nb::arg("samples"), nb::arg("counts"), nb::arg("outside"),
-           nb::arg("threads"))
+           nb::arg("threads"), nb::arg("window") = 0, nb::arg("step") = 0, nb::arg("channels") = 1)
       .def_prop_ro("bin_count", &Plan::bin_count)
       .def_prop_ro("kernel", [](const Plan& plan) { return histogram::KernelName(plan); })
       .def_prop_ro("family", &Plan::family);
@@ -278,4 +250,7 @@ NB_MODULE(_native, module) {
              nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
   module.def("extent", &ExtentOf, nb::arg("samples"), nb::arg("type"));
   module.def("bfloat_bits", &BfloatBits, nb::arg("array"));
+  module.def("device_array", &DeviceArrayOf, nb::arg("array"));
+  module.def("count_on_device", &CountOnDevice, nb::arg("function"), nb::arg("counter"),
+             nb::arg("samples"), nb::arg("count"), nb::arg("stream"), nb::arg("counts"));
 }

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
+#include "kernels/backend.h"
 #include "kernels/batch.h"
 #include "kernels/workload.h"
 #include "server/base/clock.h"
@@ -80,6 +81,7 @@ class Job {
   friend class Admission;
   friend class FairQueue;
   friend class JobList;
+  friend class Placer;
   friend class Recovery;
   friend class Scheduler;
   friend class JobTestPeer;  // of the tests
@@ -90,7 +92,8 @@ class Job {
     uint64_t dispatched = 0;  // bytes of the payload that were handed to lanes
     uint32_t pieces = 0;      // executing or to be executed again, and one while in the queue
     bool charged_to_caller = false;
-    absl::Status failure;  // of the first piece that nothing could execute
+    BackendKind kind = BackendKind::kCpu;  // that was preferred when it came into the queue
+    absl::Status failure;                  // of the first piece that nothing could execute
   };
   Notes notes_;
 };

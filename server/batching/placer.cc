@@ -27,7 +27,7 @@ uint64_t PredictNs(const Backend& backend, const QueueView& queue, const Batchin
 
 // By what a lone payload from the middle of each size class is predicted to take. None where only
 // one kind of backend is there.
-std::optional<Preference> Prefer(const Credits& credits, const BatchingLimits& limits) {
+std::optional<Preference> Estimate(const Credits& credits, const BatchingLimits& limits) {
   std::array<BackendKind, Preference::kClasses> estimated{};
   for (size_t c = 0; c < Preference::kClasses; ++c) {
     const uint64_t bytes = Preference::BytesMax(c) / 2;
@@ -63,7 +63,11 @@ Placer::Placer(const BatchingLimits& limits, const Credits& credits)
     : limits_(limits),
       credits_(credits),
       bytes_only_(BytesOnly(credits)),
-      preference_(Prefer(credits, limits)) {}
+      preference_(Estimate(credits, limits)) {
+  for (int b = 0; b < credits.size(); ++b) {
+    if (credits.info(b).kind == BackendKind::kCpu) cpu_ = b;
+  }
+}
 
 bool Placer::BothKindsUp() const {
   if (!preference_.has_value()) return false;
@@ -74,8 +78,18 @@ bool Placer::BothKindsUp() const {
   return up[0] && up[1];
 }
 
+BackendKind Placer::Prefer(const Job& job, TimeNs now) {
+  if (Unfit(job) != 0 || !BothKindsUp()) return BackendKind::kCpu;
+  return preference_->Choose(Preference::ClassOf(job.bytes), now);
+}
+
+int Placer::Here(const Job& job, TimeNs now) {
+  if (cpu_ < 0 || !credits_.usable(cpu_) || credits_.free(cpu_) == 0) return -1;
+  return Prefer(job, now) == BackendKind::kCpu ? cpu_ : -1;
+}
+
 size_t Placer::KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at) {
-  const BackendKind kind = preference_->Choose(Preference::ClassOf(job.bytes), now);
+  const BackendKind kind = job.notes_.kind;
   TimeNs eta = kNever;
   size_t of_kind = 0, of_other = 0;
   bool other_free = false;

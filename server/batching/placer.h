@@ -27,6 +27,11 @@ class Placer {
  public:
   Placer(const BatchingLimits& limits, const Credits& credits);
 
+  // The kind of backend that is to count a job which comes now.
+  BackendKind Prefer(const Job& job, TimeNs now);
+  // The CPU, where it is to count a job that comes now and has a lane for it; else -1.
+  int Here(const Job& job, TimeNs now);
+
   // What to do with `queue`, of which `job` is the first. Backends in `except` are not asked.
   Decision Decide(TimeNs now, const QueueView& queue, const Job& job, BackendMask except);
 
@@ -45,13 +50,14 @@ class Placer {
   std::vector<Batcher::Placement> placements() const;
 
  private:
-  // Leaves in views_ one kind of backend, both of which are up; returns how many backends are left.
-  // `wake_at` is when to decide again, as the other kind may serve then.
+  // Leaves in views_ the kind that the job prefers; returns how many backends are left. Both are
+  // up. `wake_at` is when to decide again, as the other kind may serve then.
   size_t KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at);
 
   const BatchingLimits& limits_;
   const Credits& credits_;
   const BackendMask bytes_only_;
+  int cpu_ = -1;                          // the CPU's index, where it is there
   std::optional<Preference> preference_;  // only where there are both kinds of backend
   std::vector<BackendView> views_;        // of Decide, which reuses the memory
 };

@@ -75,9 +75,10 @@ void Preference::Advance(SizeClass& s, TimeNs now) {
   const TimeNs elapsed = now - s.measured_from;
   if (elapsed <= 0) return;
   if (elapsed > kWindowNsMax) {
-    if (s.phase != Phase::kSteady) {
-      // Too slow to try, unless traffic had ended.
-      if (elapsed < 2 * kWindowNsMax) s.interval = s.interval_max = kTrialsShare * kWindowNsMax;
+    if (elapsed >= 2 * kWindowNsMax) {  // traffic had ended
+      Resume(s, now);
+    } else if (s.phase != Phase::kSteady) {  // too slow to try
+      s.interval = s.interval_max = kTrialsShare * kWindowNsMax;
       EndTrial(s, now);
     }
     s.steady_windows = 0;
@@ -132,6 +133,14 @@ void Preference::EndTrial(SizeClass& s, TimeNs now) {
   s.next_trial_at = now + s.interval;
   s.interval = std::min(2 * s.interval, s.interval_max);
   StartWindow(s, Phase::kSteady, now + kLeadInNs);
+}
+
+void Preference::Resume(SizeClass& s, TimeNs now) {
+  // The windows at the end of the traffic saw it end, and not how the rate varies.
+  s.variance = std::min(s.variance, kVarianceAtFirst);
+  if (s.phase == Phase::kSteady) return;
+  s.next_trial_at = now;  // the trial was cut short
+  if (on_trial_ == IndexOf(s)) on_trial_ = -1;
 }
 
 void Preference::Judge(SizeClass& s, double after) {

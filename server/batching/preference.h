@@ -16,6 +16,7 @@
 //   single trial never suffices to switch. After a switch nothing is tried for 250 ms.
 // - To leave the kind of the estimate, the other must be clearly better; to return to it, about as
 //   good suffices.
+// - A pause of the traffic ends a trial without an outcome.
 // - One size class is on trial at a time. A class with little traffic follows the estimate.
 //
 // Plain state with the time as an argument. Not thread-safe.
@@ -65,7 +66,8 @@ class Preference {
   static constexpr TimeNs kForgetNs = 60'000'000'000;  // so long without a full window
   static constexpr double kGainToLeave = 0.04;         // of the estimate, in logarithms
   static constexpr double kLossToReturn = 0.02;        // that is put up with to be back
-  static constexpr double kHopeless = 0.7;             // of the work: the trial ends early
+  static constexpr double kVarianceAtFirst = 0.06 * 0.06;
+  static constexpr double kHopeless = 0.7;  // of the work: the trial ends early
 
  private:
   enum class Phase : uint8_t {
@@ -80,11 +82,11 @@ class Preference {
     double work = 0;           // done in the window
     uint32_t answers = 0;      // likewise
     uint32_t steady_windows = 0;
-    double before = 0, trial = 0;      // work a nanosecond
-    double answers_before = 0;         // answers a nanosecond
-    double variance = 0.06 * 0.06;     // of the logarithm of a ratio of two windows
-    double evidence = 0;               // for the other kind
-    TimeNs interval = kIntervalNsMin;  // to the next trial
+    double before = 0, trial = 0;        // work a nanosecond
+    double answers_before = 0;           // answers a nanosecond
+    double variance = kVarianceAtFirst;  // of the logarithm of a ratio of two windows
+    double evidence = 0;                 // for the other kind
+    TimeNs interval = kIntervalNsMin;    // to the next trial
     TimeNs interval_max = kIntervalNsMax;
     TimeNs next_trial_at = 0, full_at = 0;  // full_at: the end of the last full window
     uint64_t switches = 0;
@@ -97,6 +99,8 @@ class Preference {
   void Judge(SizeClass& s, double after);
   void BeginTrial(SizeClass& s, TimeNs now);
   void EndTrial(SizeClass& s, TimeNs now);
+  // Traffic comes after a pause.
+  void Resume(SizeClass& s, TimeNs now);
   ptrdiff_t IndexOf(const SizeClass& s) const { return &s - classes_.data(); }
   static void StartWindow(SizeClass& s, Phase phase, TimeNs from);
 

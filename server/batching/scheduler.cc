@@ -100,6 +100,7 @@ void Scheduler::Accept(Job* job, TimeNs now) {
 void Scheduler::Enter(Job* job, TimeNs now) {
   Accept(job, now);
   admission_.Charge(job);
+  job->notes_.kind = placer_.Prefer(*job, now);
   queue_.Push(job);
 }
 
@@ -110,27 +111,20 @@ void Scheduler::Wait(Job* job, TimeNs now) {
 }
 
 Flight* Scheduler::EnterHere(Job* job, TimeNs now) {
-  if (job->bytes > limits_.inline_bytes_max) return nullptr;
+  if (job->bytes > std::min(limits_.inline_bytes_max, limits_.batch_bytes_max)) return nullptr;
+  if (job->bytes >= limits_.split_bytes_min) return nullptr;  // it is cut over lanes
+  if (limits_.batch_delay_us_max > 0) return nullptr;         // it may wait for others
   if (job->work != nullptr) return nullptr;  // its bytes do not tell how long it takes
   if (job->charge_bytes > job->bytes + kInlineAnswerBytesMax) return nullptr;
   // What waits while a lane of the CPU is free waits for a GPU: to pass it takes nothing from it.
   if (!queue_.empty() && !placer_.BothKindsUp()) return nullptr;
-  if (Unwanted(*job, now) || !credits_.AnyFree(placer_.Unfit(*job))) return nullptr;
-  const QueueView view{.payloads = 1,
-                       .bytes = job->bytes,
-                       .oldest_enqueued_at = now,
-                       .tightest_deadline = job->deadline,
-                       .next_bytes = job->bytes};
-  const Decision decision = placer_.Decide(now, view, *job, 0);
-  if (decision.action != Decision::Action::kDispatch || decision.parts > 1 ||
-      job->bytes > decision.bytes_max ||
-      credits_.info(decision.backend).kind != BackendKind::kCpu) {
-    return nullptr;
-  }
+  if (Unwanted(*job, now)) return nullptr;
+  const int cpu = placer_.Here(*job, now);
+  if (cpu < 0) return nullptr;
   Accept(job, now);
   admission_.ChargeBriefly(*job);
   ++in_flight_;
-  Flight* flight = credits_.Take(decision.backend, decision.cost_ns, ClosedBy::kInline, now);
+  Flight* flight = credits_.Take(cpu, /*cost_ns=*/0, ClosedBy::kInline, now);
   flight->Add({.job = job, .offset = 0, .bytes = job->bytes, .whole = true});
   return flight;
 }
@@ -145,6 +139,7 @@ bool Scheduler::LetIn(TimeNs now, Outbox& outbox) {
       ++in_flight_;
       EndIfDead({.job = job}, now, outbox);  // and with it the charge
     } else {
+      job->notes_.kind = placer_.Prefer(*job, now);
       queue_.Push(job);
       any = true;
     }

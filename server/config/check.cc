@@ -63,12 +63,6 @@ std::vector<Contradiction> Contradictions(const Config& config) {
   };
 }
 
-// Whether the address is reached from this machine only.
-bool IsLocal(const Address& address) {
-  return address.is_unix || address.host == "localhost" || address.host == "::1" ||
-         absl::StartsWith(address.host, "127.");
-}
-
 // That no two listeners have the same place, and that none is open to other machines by oversight.
 absl::Status CheckAddresses(const Config& config) {
   const TransportConfig& t = config.transport;
@@ -87,7 +81,7 @@ absl::Status CheckAddresses(const Config& config) {
   };
   for (const std::string& text : t.listen) {
     if (absl::Status status = add("--listen", text); !status.ok()) return status;
-    if (!t.tls_cert.empty() || t.allow_plaintext || IsLocal(places.back().second)) continue;
+    if (!t.tls_cert.empty() || t.allow_plaintext || places.back().second.IsLocal()) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         places.back().first,
         " can be reached from other machines, and would be without TLS; give --tls-cert and "

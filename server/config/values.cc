@@ -149,6 +149,10 @@ std::string FormatNumber(double value) {
   return error == std::errc() ? std::string(buffer.data(), end) : absl::StrCat(value);
 }
 
+bool Address::IsLocal() const {
+  return is_unix || host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+}
+
 bool Address::Overlaps(const Address& other) const {
   if (is_unix != other.is_unix) return false;
   if (is_unix) return path == other.path;

@@ -38,6 +38,8 @@ struct Address {
   uint16_t port = 0;  // 0: any free one
   std::string path;   // of a unix socket
 
+  // Whether it is reached from this machine only.
+  bool IsLocal() const;
   // True where both cannot be bound at the same time: the same path, or the same fixed port of the
   // same host or of a wildcard.
   bool Overlaps(const Address& other) const;

@@ -68,8 +68,13 @@ absl::Status TooMuch(const char* reason, const std::string& what, uint64_t limit
 absl::Status CheckRows(MessageKind kind, const Query& query, uint64_t samples,
                        uint64_t reply_bytes_max, ParsedRequest& parsed) {
   const RowCut& cut = *query.rows;
-  const absl::StatusOr<uint64_t> stretches = cut.Stretches(samples);
-  if (!stretches.ok()) return stretches.status();
+  const Result<uint64_t> stretches = cut.Stretches(samples);
+  if (!stretches.ok()) {
+    const Error& error = stretches.error();
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, absl::StrCat("spec.rows.", error.message),
+        {.reason = "BAD_ROWS", .field = "spec.rows." + error.field, .limit = error.limit});
+  }
   if (*stretches > kRowsMax / cut.channels) {
     return TooMuch("TOO_MANY_ROWS",
                    absl::StrCat(*stretches, " stretches of ", cut.channels, " channels"), kRowsMax);

@@ -5,9 +5,26 @@
 #include <grpc/grpc.h>
 #include <grpcpp/impl/rpc_service_method.h>
 
+#include <cstdlib>
 #include <type_traits>
 
 namespace histogram::server {
+namespace {
+
+constexpr bool kOld = GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 57;
+#ifdef HISTOGRAM_GRPC_PATCHED
+constexpr bool kPatched = true;
+#else
+constexpr bool kPatched = false;
+#endif
+
+}  // namespace
+
+bool HasKnownFlaws() { return kOld && !kPatched; }
+
+void AvoidReadChunks() {
+  if (kOld) setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
+}
 
 // A ByteBuffer holds one member, a pointer to the C interface's buffer.
 bool IsCompressed(const grpc::ByteBuffer& message) {

@@ -31,6 +31,14 @@ bool IsCompressed(const grpc::ByteBuffer& message);
 // REQUIRES: nobody else holds a reference to them yet.
 uint8_t* WritableBytes(grpc::Slice& slice);
 
+// gRPC up to 1.56, as it is, has flaws that a client can use to end the process or to silence it
+// (docs/operations/security.md). False for builds with deploy/grpc-patches.
+bool HasKnownFlaws();
+
+// Turns an experiment of gRPC 1.51 off, with which 2 GiB of control frames on one connection abort
+// the process. GRPC_EXPERIMENTS in the environment wins. Call before gRPC starts.
+void AvoidReadChunks();
+
 // Ends every call and watcher that is still open on the server at once.
 void CancelAllCalls(grpc::Server& server);
 

@@ -9,34 +9,17 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/error.h"
-#include "kernels/plan_data.h"
 #include "server/base/thresholds.h"
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
 #include "server/request/stream_time.h"
-#include "server/request/whole_count.h"
-#include "server/rpc/call.h"
+#include "server/request/total.h"
 #include "server/rpc/event_loop.h"
-#include "server/rpc/read_ahead.h"
-#include "server/service/caller.h"
 #include "server/service/grpc_bytes.h"
+#include "server/service/served_stream.h"
 
 namespace histogram::server {
 namespace {
-
-// What ran is said of the last chunk; times are sums over all of them.
-void AddToReceipt(const BatchReport& report, uint64_t queue_ns, Receipt& receipt) {
-  BatchReport& sum = receipt.batch;
-  const uint64_t gather_ns = sum.gather_ns + report.gather_ns;
-  const uint64_t transfer_ns = sum.transfer_ns + report.transfer_ns;
-  const uint64_t kernel_ns = sum.kernel_ns + report.kernel_ns;
-  sum = report;
-  sum.gather_ns = gather_ns;
-  sum.transfer_ns = transfer_ns;
-  sum.kernel_ns = kernel_ns;
-  receipt.queue_ns += queue_ns;
-}
 
 class AccumulateStream;
 
@@ -59,20 +42,12 @@ struct Chunk final : Job, Posted {
 // Several chunks may be counted at a time. They are added up in the order of their arrival, so that
 // a snapshot holds exactly what was sent up to its chunk. Belongs to its loop's thread; what
 // happens when, AccumulateState decides.
-class AccumulateStream final : public StreamCall, public DrainableStream {
+class AccumulateStream final : public ServedStream {
  public:
   AccumulateStream(ServiceContext& service, Methods& methods, EventLoop& loop)
-      : StreamCall(loop),
-        service_(service),
-        methods_(methods),
-        ahead_(service.read_ahead),
-        unwritten_(service.unwritten) {}
+      : ServedStream(service, methods, loop, Method::kAccumulate) {}
 
-  void Await() {
-    self_ = std::static_pointer_cast<AccumulateStream>(shared_from_this());
-    StreamCall::Await([this](auto... arguments) { methods_.RequestAccumulate(arguments...); });
-  }
-
+  void Await() { ServedStream::Await(&Methods::RequestAccumulate); }
   void Drain() override {
     time_.Ended(service_.clock.Now());
     Step(StreamEvent::kDrain);
@@ -90,16 +65,15 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
  private:
   // From gRPC.
   void AwaitNext() override { AwaitAccumulate(service_, methods_, loop()); }
-  void OnCall() override;
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
-  void OnShutdown() override { self_.reset(); }
 
-  void Step(StreamEvent event, uint64_t bytes = 0) {
-    const StreamActions actions =
-        state_.Step(event, ahead_.MayRead() && unwritten_.MayRead(), bytes);
+  void Step(StreamEvent event) override { StepWith(event, 0); }
+  // `bytes`: of a message.
+  void StepWith(StreamEvent event, uint64_t bytes) {
+    const StreamActions actions = state_.Step(event, MayRead(), bytes);
     SetWaits(!(state_.open() && state_.reading()));
     Perform(actions);
   }
@@ -112,32 +86,20 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   void End(StreamEnd end);
   // Ends the stream with the first error; chunks that are not yet counted cost no more work.
   void Fail(absl::Status status, StreamEvent event = StreamEvent::kRefused);
-  void Refuse(absl::Status status);
+  void Refuse(absl::Status status) override;
 
   Chunk& Append(std::shared_ptr<ReceivedMessage> message);
   void Count(Chunk& chunk);
   void Counted(Chunk& chunk);
   void AddUp(Chunk& chunk);
-  // The answer to all chunks that were added up.
-  absl::Status MakeTotal();
-  absl::Status MakeRow(uint64_t samples);
-  // `bytes`: what is held for it.
-  void PushReply(bool final, uint64_t bytes = 0);
+  // Replies with the total of all chunks that were added up. `bytes`: what is held for it.
+  void Reply(bool final, uint64_t bytes = 0);
   // There is an answer: what follows, writing it, waits for the caller.
   void Answered(TimeNs now) {
     if (!took_ns_.has_value()) took_ns_ = time_.SinceLast(now);
   }
 
-  ServiceContext& service_;
-  Methods& methods_;
   AccumulateState state_;
-  ReadAhead::Stream ahead_;
-  UnwrittenReplies::Call unwritten_;
-  TimeNs deadline_ = 0;                     // set in OnCall
-  Caller caller_;                           // likewise
-  uint64_t fairness_id_ = 0;                // likewise
-  std::shared_ptr<AccumulateStream> self_;  // gRPC's hold on the stream: from Await to OnDone
-
   bool waits_ = false;
   StreamTime time_;
   TimeNs replied_at_ = 0;               // when the last reply was made
@@ -146,18 +108,9 @@ class AccumulateStream final : public StreamCall, public DrainableStream {
   std::vector<std::unique_ptr<Chunk>> chunks_;
   std::vector<Chunk*> free_chunks_;
   std::deque<Chunk*> open_chunks_;  // not yet added up, in order of arrival
-  ValueCounts totals_{};            // of bytes
-  std::vector<uint64_t> slots_;     // of typed samples; empty before the first chunk is added
-  std::optional<SampleStatistics> seen_;
-  std::vector<RowCounter> channels_;  // with rows
-  RowColumns columns_;
-  uint64_t bytes_ = 0;
-  uint64_t chunks_added_ = 0;
+  Total total_;
   Answer answer_;
   absl::Status error_;  // ends the stream
-  std::deque<PendingReply> replies_;
-  grpc::ByteBuffer incoming_;  // of the one read under way
-  PendingReply outgoing_;      // of the one write under way
 };
 
 void Chunk::Done(const absl::Status& status) {
@@ -167,49 +120,24 @@ void Chunk::Done(const absl::Status& status) {
 
 void Chunk::Run() { stream.ChunkReturned(*this); }
 
-void AccumulateStream::OnCall() {
-  deadline_ = DeadlineOf(context());
-  service_.observer.StreamOpened(Method::kAccumulate);
-  service_.open_calls.fetch_add(1, std::memory_order_relaxed);
-  absl::Status identified = IdentifyCaller(service_, context(), caller_);
-  fairness_id_ = FairnessId(service_, context(), caller_);
-  unwritten_.Begin(context(), fairness_id_);
-  service_.streams.Add(self_, loop());
-  if (!identified.ok()) return Refuse(std::move(identified));
-  Step(StreamEvent::kOpened);
-}
-
 void AccumulateStream::OnDone() {
   SetWaits(false);
-  unwritten_.Leave();
-  service_.streams.Remove(self_);
-  service_.observer.StreamClosed(Method::kAccumulate);
-  service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
-  self_.reset();
+  ServedStream::OnDone();
 }
 
 void AccumulateStream::Perform(const StreamActions& actions) {
-  if (actions.make_last_reply) return PushReply(/*final=*/state_.half_closed());
-  if (actions.write) {
-    outgoing_.message.Swap(&replies_.front().message);
-    outgoing_.bytes = replies_.front().bytes;
-    replies_.pop_front();
-    unwritten_.WriteBegun();
-    StartWrite(outgoing_.message);
-  }
-  if (actions.read) StartRead(&incoming_);
+  if (actions.make_last_reply) return Reply(/*final=*/state_.half_closed());
+  if (actions.write) WriteOldest();
+  if (actions.read) ReadNext();
   if (actions.end != StreamEnd::kNone) End(actions.end);
 }
 
 void AccumulateStream::End(StreamEnd end) {
   if (end == StreamEnd::kDraining) {
-    error_ = MakeError(absl::StatusCode::kUnavailable,
-                       "the server is shutting down; the last reply holds what it had read",
-                       {.reason = "DRAINING"});
-    ObserveRefusal(service_.observer, error_);
+    error_ = Draining("the server is shutting down; the last reply holds what it had read");
   }
   Answered(service_.clock.Now());
-  ReportCall(service_, caller_, Method::kAccumulate, error_, bytes_, *took_ns_);
+  ReportCall(service_, caller_, Method::kAccumulate, error_, total_.bytes(), *took_ns_);
   Finish(error_.ok() ? grpc::Status::OK : FailCall(error_, context()));
 }
 
@@ -236,10 +164,7 @@ void AccumulateStream::OnReadDone(bool ok) {
   time_.Arrived(now);
   if (message == nullptr) return Refuse(CompressedMessage());
   const bool first = query_ == nullptr;
-  absl::Status status = Admit(
-      MessageKind::kAccumulate, message->fragments, service_.limits(),
-      [this](uint64_t bytes) { return ChargeCaller(service_, caller_, bytes); }, message->parsed,
-      query_);
+  absl::Status status = AdmitMessage(MessageKind::kAccumulate, *message, query_);
   if (status.ok() && first) {
     status = HoldTotals(unwritten_, service_.unwritten,
                         query_->counter_bytes + message->parsed.row_bytes);
@@ -250,8 +175,8 @@ void AccumulateStream::OnReadDone(bool ok) {
   if (!status.ok()) return Refuse(std::move(status));
   Chunk& chunk = Append(std::move(message));
   chunk.reply_bytes = reply_bytes;
-  Step(chunk.bytes >= kReadFirstBytesMin ? StreamEvent::kLongMessage : StreamEvent::kMessage,
-       chunk.bytes);
+  StepWith(chunk.bytes >= kReadFirstBytesMin ? StreamEvent::kLongMessage : StreamEvent::kMessage,
+           chunk.bytes);
   Count(chunk);
 }
 
@@ -334,66 +259,18 @@ void AccumulateStream::AddUp(Chunk& chunk) {
   ahead_.LetGo(chunk.bytes);
   if (!chunk.result.ok()) return Fail(std::move(chunk.result));
   if (!error_.ok()) return;
-  const auto* const whole = static_cast<const WholeCount*>(chunk.work.get());
-  if (query_->rows.has_value()) {
-    const auto& counters = whole->counters();
-    if (channels_.empty()) channels_.assign(counters.size(), RowCounter(*query_));
-    for (size_t c = 0; c < channels_.size(); ++c) channels_[c].Merge(counters[c]);
-  } else if (query_->plan != nullptr) {
-    const absl::Span<const uint64_t> slots =
-        whole != nullptr ? whole->slots() : absl::MakeConstSpan(chunk.slots);
-    slots_.resize(slots.size());
-    for (size_t i = 0; i < slots_.size(); ++i) slots_[i] += slots[i];
-    if (chunk.seen.has_value()) {
-      seen_.has_value() ? seen_->Merge(*chunk.seen) : void(seen_ = std::move(chunk.seen));
-    }
-  } else {
-    for (uint32_t value = 0; value < kByteValues; ++value) totals_[value] += chunk.counts[value];
-  }
-  bytes_ += chunk.bytes;
-  ++chunks_added_;
-  AddToReceipt(chunk.report, chunk.queue_ns, answer_.receipt);
-  if (chunk.snapshot) PushReply(/*final=*/false, chunk.reply_bytes);
+  total_.Add(*query_, chunk, std::move(chunk.seen));
+  if (chunk.snapshot) Reply(/*final=*/false, chunk.reply_bytes);
 }
 
-absl::Status AccumulateStream::MakeTotal() {
-  const uint64_t samples = bytes_ / SampleBytes(query_->sample_type);
-  answer_.rows = nullptr;
-  answer_.bins.clear();
-  if (query_->rows.has_value()) {
-    if (channels_.empty()) channels_.assign(query_->rows->channels, RowCounter(*query_));
-    answer_.rows = &columns_;
-    answer_.histogram = {};
-    answer_.histogram.samples = samples;
-    answer_.edges.clear();
-    if (query_->edges) answer_.edges = query_->binning.ComputeEdges();
-    return ColumnsOf(*query_, channels_, columns_);
-  }
-  if (absl::Status s = MakeRow(samples); !s.ok()) return s;
-  if (answer_.statistics.has_value()) SelectStatistics(*query_, *answer_.statistics);
-  if (query_->sparse) MakeSparse(answer_);
-  return absl::OkStatus();
-}
-
-absl::Status AccumulateStream::MakeRow(uint64_t samples) {
-  if (query_->plan == nullptr) return MakeAnswer(*query_, totals_, bytes_, answer_);
-  slots_.resize(internal::SlotCount(query_->binning.bin_count()));
-  absl::Status status = MakeTypedAnswer(*query_, slots_, samples, answer_);
-  if (status.ok() && query_->statistics) {
-    if (!seen_.has_value()) seen_.emplace(query_->plan->Get());
-    answer_.statistics = seen_->Finish(answer_.histogram, query_->quantiles);
-  }
-  return status;
-}
-
-void AccumulateStream::PushReply(bool final, uint64_t bytes) {
+void AccumulateStream::Reply(bool final, uint64_t bytes) {
   if (query_ == nullptr) {  // no message came: the default spec
     auto query = MakeQueryCached({}, service_.limits().query);
     if (!query.ok()) return Refuse(query.status());
     query_ = *std::move(query);
   }
   const TimeNs begin = service_.clock.Now();
-  if (absl::Status s = MakeTotal(); !s.ok()) {
+  if (absl::Status s = total_.Finish(*query_, answer_); !s.ok()) {
     service_.observer.IntegrityFailure();
     return Fail(std::move(s));
   }
@@ -402,17 +279,15 @@ void AccumulateStream::PushReply(bool final, uint64_t bytes) {
   answer_.receipt.total_ns = time_.Busy(folded);
   if (state_.closed()) Answered(folded);
   grpc::ByteBuffer reply = EncodeMessage(
-      ReplyEncoder::AccumulateResponse(answer_, query_->omit_counts, final, chunks_added_));
-  PendingReply& pending = replies_.emplace_back();
-  pending.message.Swap(&reply);
-  pending.bytes = bytes;
+      ReplyEncoder::AccumulateResponse(answer_, query_->omit_counts, final, total_.chunks()));
+  PushReply(reply, bytes);
   service_.observer.StageFinished(Stage::kFold, answer_.receipt.batch.backend,
                                   static_cast<uint64_t>(folded - begin));
   Step(StreamEvent::kReply);
 }
 
 void AccumulateStream::OnWriteDone(bool ok) {
-  unwritten_.Written(outgoing_.bytes);
+  Written();
   if (!ok) Fail(absl::CancelledError("the client went away"), StreamEvent::kCancelled);
   Step(StreamEvent::kWritten);
 }

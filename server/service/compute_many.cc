@@ -1,6 +1,5 @@
 #include "server/service/compute_many.h"
 
-#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -9,11 +8,9 @@
 #include "server/base/thresholds.h"
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
-#include "server/rpc/call.h"
 #include "server/rpc/event_loop.h"
-#include "server/rpc/read_ahead.h"
-#include "server/service/caller.h"
 #include "server/service/grpc_bytes.h"
+#include "server/service/served_stream.h"
 
 namespace histogram::server {
 namespace {
@@ -38,21 +35,13 @@ struct Item final : Job, Posted {
 };
 
 // Belongs to its loop's thread; what happens when, ComputeManyState decides.
-class ComputeManyStream final : public StreamCall, public DrainableStream, private Posted {
+class ComputeManyStream final : public ServedStream, private Posted {
  public:
   ComputeManyStream(ServiceContext& service, Methods& methods, EventLoop& loop)
-      : StreamCall(loop),
-        service_(service),
-        methods_(methods),
-        state_(service.config.stream_payloads_max),
-        ahead_(service.read_ahead),
-        unwritten_(service.unwritten) {}
+      : ServedStream(service, methods, loop, Method::kComputeMany),
+        state_(service.config.stream_payloads_max) {}
 
-  void Await() {
-    self_ = std::static_pointer_cast<ComputeManyStream>(shared_from_this());
-    StreamCall::Await([this](auto... arguments) { methods_.RequestComputeMany(arguments...); });
-  }
-
+  void Await() { ServedStream::Await(&Methods::RequestComputeMany); }
   void Drain() override { Step(StreamEvent::kDrain); }
 
   // Makes the reply to an item that is finished, on any thread, and lets go of what the item held.
@@ -63,12 +52,10 @@ class ComputeManyStream final : public StreamCall, public DrainableStream, priva
  private:
   // From gRPC.
   void AwaitNext() override { AwaitComputeMany(service_, methods_, loop()); }
-  void OnCall() override;
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
-  void OnShutdown() override { self_.reset(); }
 
   // From the loop: nothing else waits in it.
   void Run() override {
@@ -76,34 +63,21 @@ class ComputeManyStream final : public StreamCall, public DrainableStream, priva
     Release();
   }
 
-  void Step(StreamEvent event) { Perform(state_.Step(event, MayRead())); }
-  bool MayRead() const { return ahead_.MayRead() && unwritten_.MayRead(); }
+  void Step(StreamEvent event) override { Perform(state_.Step(event, MayRead())); }
   void Perform(const StreamActions& actions);
   void End(StreamEnd end);
-  // Ends the stream with `status` once what was read before is answered.
-  void Refuse(absl::Status status);
+  // Once what was read before is answered.
+  void Refuse(absl::Status status) override;
   void Handle(Item& item);
-  absl::Status Admit(Item& item);
+  absl::Status AdmitItem(Item& item);
   Item& AcquireItem(uint64_t received_bytes);
   void AddReply(Item& item);
 
-  ServiceContext& service_;
-  Methods& methods_;
   ComputeManyState state_;
-  ReadAhead::Stream ahead_;
-  UnwrittenReplies::Call unwritten_;
-  TimeNs deadline_ = 0;       // set in OnCall
-  Caller caller_;             // likewise
-  uint64_t fairness_id_ = 0;  // likewise
-  absl::Status refused_;      // why nothing more is read from this caller
+  absl::Status refused_;  // why nothing more is read from this caller
   bool finished_ok_ = false;
-  std::shared_ptr<ComputeManyStream> self_;  // gRPC's hold on the stream: from Await to OnDone
-
   std::vector<std::unique_ptr<Item>> items_;
   std::vector<Item*> free_items_;
-  std::deque<PendingReply> replies_;
-  grpc::ByteBuffer incoming_;  // of the one read under way
-  PendingReply outgoing_;      // of the one write under way
 };
 
 void Item::Done(const absl::Status& status) {
@@ -113,42 +87,22 @@ void Item::Done(const absl::Status& status) {
 
 void Item::Run() { stream.ItemReturned(*this); }
 
-void ComputeManyStream::OnCall() {
-  deadline_ = DeadlineOf(context());
-  service_.observer.StreamOpened(Method::kComputeMany);
-  service_.open_calls.fetch_add(1, std::memory_order_relaxed);
-  absl::Status identified = IdentifyCaller(service_, context(), caller_);
-  fairness_id_ = FairnessId(service_, context(), caller_);
-  unwritten_.Begin(context(), fairness_id_);
-  service_.streams.Add(self_, loop());
-  if (!identified.ok()) return Refuse(std::move(identified));
-  Step(StreamEvent::kOpened);
-}
-
 void ComputeManyStream::OnDone() {
-  unwritten_.Leave();
   // The client was to get OK, and did not: it went away, or the message that was not read is one
   // over gRPC's own maximum.
   if (finished_ok_ && context().IsCancelled()) {
     ReportCall(service_, caller_, Method::kComputeMany, CancelledCall(), 0, 0);
   }
-  service_.streams.Remove(self_);
-  service_.observer.StreamClosed(Method::kComputeMany);
-  service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
-  self_.reset();
+  ServedStream::OnDone();
 }
 
 void ComputeManyStream::Perform(const StreamActions& actions) {
   if (actions.write) {
-    outgoing_.message.Swap(&replies_.front().message);
-    outgoing_.bytes = replies_.front().bytes;
-    replies_.pop_front();
     grpc::WriteOptions options;
     if (actions.keep) options.set_buffer_hint();
-    unwritten_.WriteBegun();
-    StartWrite(outgoing_.message, options);
+    WriteOldest(options);
   }
-  if (actions.read) StartRead(&incoming_);
+  if (actions.read) ReadNext();
   if (actions.ask_dry) {
     Hold();
     loop().WhenDry(*this);
@@ -165,13 +119,9 @@ void ComputeManyStream::End(StreamEnd end) {
       return Finish(grpc::Status::OK);
     case StreamEnd::kRefused:
       return Finish(FailCall(refused_, context()));
-    case StreamEnd::kDraining: {
-      const absl::Status status = MakeError(
-          absl::StatusCode::kUnavailable,
-          "the server is shutting down; what it had read is answered", {.reason = "DRAINING"});
-      ObserveRefusal(service_.observer, status);
-      return Finish(FailCall(status, context()));
-    }
+    case StreamEnd::kDraining:
+      return Finish(FailCall(Draining("the server is shutting down; what it had read is answered"),
+                             context()));
     case StreamEnd::kCancelled:
       return Finish(grpc::Status::CANCELLED);
   }
@@ -197,9 +147,7 @@ Item& ComputeManyStream::AcquireItem(uint64_t received_bytes) {
 }
 
 void ComputeManyStream::AddReply(Item& item) {
-  PendingReply& pending = replies_.emplace_back();
-  pending.message.Swap(&item.reply);
-  pending.bytes = std::exchange(item.reply_bytes, 0);
+  PushReply(item.reply, std::exchange(item.reply_bytes, 0));
   ahead_.LetGo(item.received_bytes);
   free_items_.push_back(&item);
   Step(StreamEvent::kReply);
@@ -220,7 +168,7 @@ void ComputeManyStream::OnReadDone(bool ok) {
 }
 
 void ComputeManyStream::Handle(Item& item) {
-  absl::Status status = Admit(item);
+  absl::Status status = AdmitItem(item);
   if (status.ok()) {
     item.for_lane = loop().HandOver(item.bytes);
     Hold();  // until the item has returned
@@ -240,12 +188,9 @@ void ComputeManyStream::Handle(Item& item) {
   Step(StreamEvent::kHandled);
 }
 
-absl::Status ComputeManyStream::Admit(Item& item) {
+absl::Status ComputeManyStream::AdmitItem(Item& item) {
   item.query.reset();
-  absl::Status status = server::Admit(
-      MessageKind::kComputeMany, item.message->fragments, service_.limits(),
-      [this](uint64_t bytes) { return ChargeCaller(service_, caller_, bytes); },
-      item.message->parsed, item.query);
+  absl::Status status = AdmitMessage(MessageKind::kComputeMany, *item.message, item.query);
   item.bytes = item.message->parsed.payload_bytes;
   if (!status.ok()) return status;
   FillJob(item.message->parsed, item.message, item.query, deadline_, item);
@@ -292,7 +237,7 @@ void ComputeManyStream::ItemReturned(Item& item) {
 }
 
 void ComputeManyStream::OnWriteDone(bool ok) {
-  unwritten_.Written(outgoing_.bytes);
+  Written();
   if (!ok) Step(StreamEvent::kCancelled);
   Step(StreamEvent::kWritten);
 }

@@ -91,6 +91,7 @@ const Load k64KiBx8 = {"Compute 64 KiB x 8", 64 << 10, 8, 166'399, 122'647};
 const Load k1MiBx1 = {"Compute 1 MiB x 1", 1 << 20, 1, 3'941, 4'441};
 const Load k1MiBx8 = {"Compute 1 MiB x 8", 1 << 20, 8, 21'456, 18'612};
 const Load k1MiBx16 = {"Compute 1 MiB x 16", 1 << 20, 16, 21'008, 22'225};
+const Load k1MiBx1Many = {"ComputeMany 1 MiB x 1", 1 << 20, 1, 3'860, 4'694};
 const Load k1MiBx8Accumulate = {"Accumulate 1 MiB x 8", 1 << 20, 8, 18'123, 19'413};
 
 class ClosedLoop {
@@ -100,7 +101,10 @@ class ClosedLoop {
       const double ns = gpu_slower_ * (40'000 + static_cast<double>(batch.bytes) / 50);
       At(clock_.Now() + static_cast<TimeNs>(ns), [this] { gpu_.Finish(); });
     };
-    cpu_.on_submit = [this](const Batch&) { At(clock_.Now() + 20'000, [this] { cpu_.Finish(); }); };
+    cpu_.on_submit = [this](const Batch&) {
+      ++cpu_batches_;
+      At(clock_.Now() + 20'000, [this] { cpu_.Finish(); });
+    };
   }
   ~ClosedLoop() {
     closing_ = true;
@@ -125,6 +129,15 @@ class ClosedLoop {
     }
     return answered / (static_cast<double>(measured) / kNsPerSecond);
   }
+  // All clients stop, and so long after the last answer there are none.
+  void Pause(TimeNs for_ns) {
+    load_.connections = 0;
+    while (!events_.empty()) Step();
+    clock_.AdvanceNs(for_ns);
+    connections_.clear();
+  }
+  // Batches that lanes of the CPU counted.
+  uint64_t CpuBatches() const { return cpu_batches_; }
   void SlowTheGpu(double factor) { gpu_slower_ = factor; }
 
   uint64_t Switches() {
@@ -234,7 +247,7 @@ class ClosedLoop {
   std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::unique_ptr<SimulatedJob>> jobs_;
   Load load_;
-  uint64_t answered_ = 0;
+  uint64_t answered_ = 0, cpu_batches_ = 0;
   bool closing_ = false;
 };
 
@@ -245,6 +258,7 @@ TEST_P(RecordedLoadTest, GetsDoneWhatTheBetterBackendWould) {
   ClosedLoop world(7);
   EXPECT_GE(world.Run(load, 2 * kOneSecond, kOneSecond), 0.95 * load.best());
   EXPECT_LE(world.Switches(), 3U) << "in two seconds";
+  EXPECT_EQ(world.CpuBatches(), 0U) << "a trial is over, and what waited for the GPU stays there";
   const bool clear = std::abs(std::log(load.cpu_a_second / load.gpu_a_second)) > 0.1;
   if (clear) {
     EXPECT_EQ(world.Placed(), load.cpu_a_second > load.gpu_a_second ? "cpu" : "cuda:0");
@@ -271,6 +285,29 @@ TEST(ClosedLoopTest, AdaptsWithinASecondWhenConnectionsComeAndGo) {
   EXPECT_GE(world.Run(k64KiBx1, 2 * kOneSecond, kOneSecond), 0.95 * k64KiBx1.best());
   EXPECT_EQ(world.Placed(), "cuda:0");
   EXPECT_LE(world.Switches(), 5U) << "three are needed";
+}
+
+TEST(ClosedLoopTest, AdaptsWithinASecondOfTrafficThatPauses) {
+  constexpr TimeNs kBurst = 140'000'000, kEnd = 20'000'000, kPause = 500'000'000;
+  ClosedLoop world(7);
+  // Clients do not end all at once, which looks like a rate that varies.
+  Load last = k1MiBx8;
+  last.connections /= 4;
+  last.cpu_a_second /= 4;
+  last.gpu_a_second /= 4;
+  for (int i = 0; i < 14; ++i) {
+    world.Run(k1MiBx8, kBurst, kBurst);
+    world.Run(last, kEnd, kEnd);
+    world.Pause(kPause);
+  }
+  EXPECT_EQ(world.Placed(), "cpu");
+  for (int i = 0; i < 7; ++i) {
+    world.Run(k1MiBx1Many, kBurst, kBurst);
+    world.Pause(kPause);
+  }
+  world.Run(k1MiBx1Many, kBurst, kBurst);
+  EXPECT_EQ(world.Placed(), "cuda:0");
+  EXPECT_LE(world.Switches(), 2U) << "one is needed";
 }
 
 TEST(ClosedLoopTest, AdaptsWithinASecondToAGpuThatANeighbourSlowsDown) {

@@ -79,6 +79,27 @@ TEST_F(PreferenceTest, BeginsWithTheEstimate) {
   EXPECT_FALSE(view().tried);
 }
 
+TEST_F(PreferenceTest, ATrialThatAPauseCutsShortIsRepeatedAtOnce) {
+  for (int burst = 0; burst < 8; ++burst) {
+    const TimeNs begin = now_;
+    ServeUntilTried(40'000);
+    EXPECT_LT(now_ - begin, 50 * kMs) << "burst " << burst;
+    now_ += 250 * kMs;
+  }
+}
+
+TEST_F(PreferenceTest, WhatVariedBeforeAPauseIsForgotten) {
+  for (int trial = 0; trial < 8; ++trial) {
+    ServeUntilTried(40'000);
+    Serve(40'000, 40'000, 11 * kMs);
+    Serve(80'000, 80'000, 20 * kMs);  // clients end
+  }
+  now_ += kSecond;
+  const Run run = Serve(40'000, 30'000, kSecond);
+  EXPECT_EQ(view().switches, 1U);
+  EXPECT_LT(run.first_switch, kSecond / 5);
+}
+
 TEST_F(PreferenceTest, FollowsWhatGetsMoreDone) {
   const Run run = Serve(40'000, 32'000, kSecond);
   EXPECT_EQ(view().kind, BackendKind::kGpu);

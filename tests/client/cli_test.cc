@@ -81,7 +81,8 @@ TEST_F(Cli, EachCommandsHelpHasExamplesOfItsOwn) {
 
 TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
-      {{}, "name a FILE to count, or a command: count, compute, image"},
+      {{}, "name a FILE to count (- is standard input), or a command: count, compute, image"},
+      {{"--bins", "4"}, "--bins needs a FILE to count (- is standard input)"},
       {{"*.bin"}, "no file matches *.bin"},
       {{"comput"}, "no command \"comput\"; did you mean compute?"},
       {{"frobnicate"}, "nor a file of that name; the commands are count, compute, image"},

@@ -8,76 +8,45 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "tests/cuda/gpu.h"
-#include "tests/kernels/typed_samples.h"
+#include "tests/cuda/typed_gpu.h"
 
 namespace histogram {
 namespace {
 
-class CudaTypedTest : public ::testing::TestWithParam<SampleType> {
+class CudaTypedTest : public testing::TypedGpuTest {
  protected:
-  void SetUp() override {
-    HISTOGRAM_SKIP_WITHOUT_GPU();
-    ASSERT_EQ(cudaSetDevice(devices.front().traits.index), cudaSuccess);
-    absl::StatusOr<cuda::DeviceBuffer> samples = cuda::DeviceBuffer::Make(kBytesMax);
-    ASSERT_TRUE(samples.ok());
-    samples_ = *std::move(samples);
-    absl::StatusOr<cuda::Stream> stream = cuda::MakeStream();
-    ASSERT_TRUE(stream.ok());
-    stream_ = *std::move(stream);
-  }
-  static std::vector<cuda::Device> FirstGpu(std::string& why_not) {
-    return testing::FirstGpu(why_not);
-  }
-
-  SampleType type() const { return GetParam(); }
-
-  std::vector<std::byte> Samples(const std::vector<double>& edges, size_t count) {
-    std::vector<std::byte> bytes;
-    testing::AppendOnEdges(type(), edges, count / 2, random_, bytes);
-    testing::AppendWithin(type(), edges, count / 4, random_, bytes);
-    testing::AppendRandomBits(type(), count / 4 + 3, random_, bytes);
-    return bytes;
-  }
-
   // `offset`: samples before the first, so that it lies at any multiple of the type's size.
-  void ExpectExact(const Binning& binning, const std::vector<std::byte>& bytes, size_t offset = 0) {
+  void ExpectExact(const Binning& binning, const std::vector<std::byte>& bytes, size_t offset = 0,
+                   uint64_t at_once = DeviceCounter::kSamplesAtOnce) {
     const Result<Plan> plan = Plan::Make(binning, type());
     ASSERT_TRUE(plan.ok());
-    Result<DeviceCounter> counter = DeviceCounter::Make(*plan);
+    Result<DeviceCounter> counter = DeviceCounter::Make(*plan, at_once);
     ASSERT_TRUE(counter.ok()) << counter.error().message;
-    uint8_t* const at = samples_.get(offset * SampleBytes(type()));
-    ASSERT_LE(bytes.size() + offset * SampleBytes(type()), kBytesMax);
-    ASSERT_EQ(cudaMemcpy(at, bytes.data(), bytes.size(), cudaMemcpyHostToDevice), cudaSuccess);
+    const uint8_t* const at = Upload(bytes, offset);
     const uint64_t count = bytes.size() / SampleBytes(type());
+    const Histogram expected = Count(bytes, *plan);
     // In two parts.
-    const std::optional<Error> first = counter->Add(at, count / 3, stream_.get());
+    const std::optional<Error> first = counter->Add(at, count / 3, stream());
     ASSERT_FALSE(first.has_value()) << first->message;
     const std::optional<Error> second =
-        counter->Add(at + count / 3 * SampleBytes(type()), count - count / 3, stream_.get());
+        counter->Add(at + count / 3 * SampleBytes(type()), count - count / 3, stream());
     ASSERT_FALSE(second.has_value()) << second->message;
-    const Result<Histogram> counted = counter->Read(stream_.get());
+    const Result<Histogram> counted = counter->Read(stream());
     ASSERT_TRUE(counted.ok()) << counted.error().message;
-    ASSERT_EQ(*counted, Count(bytes, *plan))
-        << NameOf(type()) << ", " << plan->bin_count() << " bins, " << plan->family();
-    ASSERT_FALSE(counter->Clear(stream_.get()).has_value());
-    EXPECT_EQ(*counter->Read(stream_.get()), EmptyHistogram(*plan));
+    ASSERT_EQ(*counted, expected) << NameOf(type()) << ", " << plan->bin_count() << " bins, "
+                                  << plan->family();
+    // In one call, over what is there.
+    for (int call = 0; call < 2; ++call) {
+      const Result<Histogram> at_one_go = counter->Count(at, count, stream());
+      ASSERT_TRUE(at_one_go.ok()) << at_one_go.error().message;
+      ASSERT_EQ(*at_one_go, expected);
+    }
+    EXPECT_EQ(*counter->Read(stream()), EmptyHistogram(*plan));
   }
-
-  double Uniform(double low, double high) {
-    return std::uniform_real_distribution<double>(low, high)(random_);
-  }
-
-  static constexpr size_t kBytesMax = size_t{8} << 20;
-  std::mt19937_64 random_{20261125};
-  cuda::DeviceBuffer samples_;
-  cuda::Stream stream_;
 };
 
-std::string TypeName(const ::testing::TestParamInfo<SampleType>& of) {
-  return std::string(NameOf(of.param));
-}
-INSTANTIATE_TEST_SUITE_P(Types, CudaTypedTest, ::testing::ValuesIn(testing::kAllTypes), TypeName);
+INSTANTIATE_TEST_SUITE_P(Types, CudaTypedTest, ::testing::ValuesIn(testing::kAllTypes),
+                         testing::TypeName);
 
 TEST_P(CudaTypedTest, EvenBins) {
   for (const uint32_t bins : {1U, 2U, 10U, 256U, 1000U, 4096U, 16384U, 49152U}) {
@@ -137,6 +106,37 @@ TEST_P(CudaTypedTest, MoreBinsThanSharedMemoryHolds) {
   ExpectExact(*uneven, Samples(edges, 300000));
 }
 
+TEST_P(CudaTypedTest, MoreBinsThanAFewTablesHold) {
+  for (const uint32_t bins : {200'000U, 300'000U, 1U << 20, 1U << 24}) {
+    if (bins == 1U << 24 && type() != SampleType::kF32 && type() != SampleType::kU64) continue;
+    const Result<Binning> even = Binning::Even(bins, -3.0, 70000.0);
+    ASSERT_TRUE(even.ok());
+    const std::vector<std::byte> bytes = Samples(even->ComputeEdges(), 100'000);
+    // In one go, and in many.
+    ExpectExact(*even, bytes, 1);
+    ExpectExact(*even, bytes, 0, 20'000);
+  }
+  std::vector<double> edges;
+  for (int i = 0; i <= 400'000; ++i) edges.push_back(std::pow(i / 400'000.0, 3) * 40'000);
+  const Result<Binning> uneven = Binning::Edges(edges);
+  ASSERT_TRUE(uneven.ok());
+  ExpectExact(*uneven, Samples(edges, 100'000));
+}
+
+TEST_P(CudaTypedTest, ManyBinsOfConstantAndOfSortedData) {
+  const Result<Binning> even = Binning::Even(1U << 19, -3.0, 70000.0);
+  ASSERT_TRUE(even.ok());
+  std::vector<std::byte> one, sorted;
+  testing::AppendOnEdges(type(), {17.0}, 1, random_, one);
+  std::vector<std::byte> constant;
+  for (int i = 0; i < 100'000; ++i) constant.insert(constant.end(), one.begin(), one.end());
+  ExpectExact(*even, constant);
+  for (int i = 0; i < 100'000; ++i) {
+    testing::AppendOnEdges(type(), {i * 0.7 - 100}, 1, random_, sorted);
+  }
+  ExpectExact(*even, sorted, 3);
+}
+
 TEST_P(CudaTypedTest, AnyAlignmentAndLength) {
   const Result<Binning> binning = Binning::Even(50, 0.0, 100.0);
   ASSERT_TRUE(binning.ok());
@@ -159,7 +159,7 @@ TEST_P(CudaTypedTest, SamplesBetweenTheirAddressesAreRefused) {
   Result<DeviceCounter> counter =
       DeviceCounter::Make(*Plan::Make(*Binning::Even(10, 0.0, 1.0), type()));
   ASSERT_TRUE(counter.ok());
-  const std::optional<Error> error = counter->Add(samples_.get(1), 1, stream_.get());
+  const std::optional<Error> error = counter->Add(samples_.get(1), 1, stream());
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->field, "samples");
 }

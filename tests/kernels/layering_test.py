@@ -53,7 +53,9 @@ RULES = {
     ),
     "client": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/(v1/|client\.h)"),
     "client/include": (r"(?!absl/|histogram/v1/)[^/.]*[/.]", r"histogram/v1/"),
-    "python": (rf"{THIRD_PARTY}|{CUDA}", rf"python/src/|kernels/[a-z_]+\.h|{KERNELS_PUBLIC}"),
+    "python": (rf"{THIRD_PARTY}|{CUDA}", rf"python/(src/|cuda/plugin\.h)|kernels/[a-z_]+\.h|{KERNELS_PUBLIC}"),
+    # The one shared object of the package with CUDA in it: loaded when a GPU's array comes.
+    "python/cuda": (THIRD_PARTY, rf"python/cuda/|{KERNELS_PUBLIC}"),
     # The command line counts local files in process, with what the library offers everybody.
     "client/cli": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/"),
 }
@@ -173,6 +175,9 @@ def self_test():
         ("client/cli/commands/x.cc", '#include "kernels/backend_factory.h"', True),
         ("python/src/x.cc", '#include "kernels/sample.h"', False),
         ("python/src/x.cc", "#include <nanobind/nanobind.h>", False),
+        ("python/src/x.cc", "#include <cuda_runtime_api.h>", True),
+        ("python/cuda/x.cc", "#include <cuda_runtime_api.h>", False),
+        ("python/cuda/x.cc", '#include "kernels/cuda/lane/lane.h"', True),
         ("python/src/x.cc", "#include <grpcpp/grpcpp.h>", True),
         ("python/src/x.cc", '#include "server/request/codec.h"', True),
         ("client/x.cc", "#include <cstdint>", False),

@@ -8,6 +8,7 @@ import histogram
 import ml_dtypes
 import numpy as np
 import pytest
+from histogram import _gpu
 
 
 class Exporter:
@@ -64,11 +65,19 @@ def test_bfloat16():
     (Exporter(np.zeros(2), device=(2, 0)), "GPU"), (Exporter(np.zeros(2), device=(8, 0)), "8"),
     (type("Cuda", (), {"__cuda_array_interface__": {}})(), "GPU"),
 ])
-def test_refused(a, message):
+def test_refused(a, message, monkeypatch):
+    """Arrays on a GPU are where the plugin is not installed."""
+    monkeypatch.setattr(_gpu, "_LIBRARY", "libnot_there.so")
+    _gpu._plugin.cache_clear()
     with pytest.raises(TypeError, match=message):
         histogram.count(a, 4, (0, 1))
     with pytest.raises(TypeError, match=message):
         histogram.quantile(a, 0.5)
+
+
+def test_on_device_is_for_gpus():
+    with pytest.raises(ValueError, match="on_device: True; is for arrays in the memory of a GPU"):
+        histogram.count([1], 2, (0, 1), on_device=True)
 
 
 def peak_of(work):

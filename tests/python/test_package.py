@@ -35,7 +35,7 @@ def test_examples_in_the_document():
 # nanobind's functions and classes are objects of its own, which stubtest does not take for such; so it
 # compares names only, and the test after it the arguments.
 NOT_FUNCTIONS = r"""
-histogram\._native\.(Plan(\.(__init__|make|count|count_rows))?|order_statistics|extent|bfloat_bits)
+histogram\._native\.(Plan(\.(__init__|make|count|count_rows))?|order_statistics|extent|bfloat_bits|device_array|count_on_device)
 """
 
 

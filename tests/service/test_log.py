@@ -49,6 +49,16 @@ def test_grpcs_own_lines_are_json_too(start_server, tls_flags):
     assert first["level"] == "warn" and "andshake" in first["message"] and ".cc:" in first["source"]
 
 
+@pytest.mark.parametrize("listen, level", [("127.0.0.1:0", "info"), ("0.0.0.0:0", "warn")])
+def test_a_start_says_where_to_read_what_a_client_can_do(start_server, listen, level):
+    # The distribution's gRPC; the static programs have none of these flaws, and say nothing.
+    flags = ["--allow-plaintext"] if level == "warn" else []
+    server = start_server("--log-format", "json", *flags, listen=[listen])
+    [line] = events(server, "whoever can connect can stop this server: its gRPC lacks later fixes")
+    assert line["level"] == level and line["grpc"].startswith("1.")
+    assert line["see"] == "docs/operations/security.md"
+
+
 def test_requests_that_failed_or_were_slow_name_their_caller(start_server):
     server = start_server("--log-format", "json", "--slow-request", "1us")
     with Client(server.address) as client:

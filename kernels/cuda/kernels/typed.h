@@ -150,6 +150,15 @@ __host__ __device__ inline uint32_t LineBin(uint32_t from, uint64_t slope, uint6
   return static_cast<uint32_t>(line >> 32);
 }
 
+// What makes a launch a whole call: the last block to finish moves the row to the host, so that the
+// counts are zero again, and says so.
+struct HandOver {
+  uint64_t* row = nullptr;      // mapped host memory, as long as the counts; null: nothing is moved
+  uint32_t* flag = nullptr;     // mapped host memory; gets `value` when the row is there
+  uint32_t* tickets = nullptr;  // device memory; zero between launches
+  uint32_t value = 0;
+};
+
 // One launch, or as many as the bins need. All memory is the caller's and stays valid until the
 // launch is done.
 struct TypedLaunch {
@@ -157,14 +166,28 @@ struct TypedLaunch {
   const void* samples = nullptr;  // device memory, aligned to the sample
   uint64_t count = 0;
   unsigned long long* counts = nullptr;  // device memory, bins + kOutsideSlots; added to
+  void* workspace = nullptr;             // device memory; holds anything, aligned to 16 bytes
+  uint64_t workspace_bytes = 0;
+  HandOver hand_over;  // EnqueueTable only, of one part; the counts are zero before
   const DeviceTraits* device = nullptr;
   cudaStream_t stream = nullptr;
 };
 
-// Queues the count on launch.stream. REQUIRES: C is the type in which launch.type is compared.
-// Defined for float, double, uint32_t and uint64_t.
+// The functions below queue the count on launch.stream and are defined for float, double, uint32_t
+// and uint64_t. REQUIRES: C is the type in which launch.type is compared.
+
+// By a table in shared memory, with as many launches as there are parts; no workspace.
 template <typename C>
-absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<C>& bins);
+absl::Status EnqueueTable(const TypedLaunch& launch, const TypedBins<C>& bins);
+// How many parts of a table the bins need.
+uint32_t TableParts(uint32_t bins, const DeviceTraits& device);
+
+// By a partition of the samples in the workspace, which is at least of PartitionBytes for one
+// sample. More samples than it was made for are counted in several goes.
+template <typename C>
+absl::Status EnqueuePartition(const TypedLaunch& launch, const TypedBins<C>& bins);
+inline constexpr uint64_t kPartitionSamplesMax = uint64_t{1} << 31;
+uint64_t PartitionBytes(uint32_t bins, uint64_t samples);
 
 // Queues a copy of a row of counts to pinned host memory: `host` is its address on the device. For
 // short rows this is quicker than the copy engine.

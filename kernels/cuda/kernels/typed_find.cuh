@@ -114,6 +114,35 @@ __device__ inline uint32_t Find(const Rule<C>& rule, C x, bool& sure) {
   }
 }
 
+template <FindBy kBy, bool kWide, typename C>
+__device__ inline uint32_t SlotBy(const Rule<C>& rule, C x) {
+  bool sure = true;
+  const uint32_t found = Find<kBy, kWide>(rule, x, sure);
+  return sure ? found : Settle<kBy>(rule, x, found);
+}
+
+// The slot of a sample by whatever rule its plan has: for kernels that other work binds, which need
+// not be compiled for each rule.
+template <typename S>
+__device__ inline uint32_t SlotOf(const Rule<typename S::Compare>& rule, typename S::Compare x) {
+  using C = typename S::Compare;
+  constexpr bool kWide = sizeof(typename S::Bits) == 4;
+  const FindBy by = rule.bins.by;
+  if constexpr (std::is_floating_point_v<C>) {
+    if (by == FindBy::kFloor) return SlotBy<FindBy::kFloor, kWide>(rule, x);
+    if (by == FindBy::kCells) return SlotBy<FindBy::kCells, kWide>(rule, x);
+  }
+  if constexpr (std::is_same_v<typename S::Bits, float>) {
+    if (by == FindBy::kWideFloor) return SlotBy<FindBy::kWideFloor, kWide>(rule, x);
+  }
+  if constexpr (std::is_same_v<C, uint32_t>) {
+    if (by == FindBy::kLine) return SlotBy<FindBy::kLine, kWide>(rule, x);
+  } else if constexpr (sizeof(typename S::Bits) >= 4) {
+    if (by == FindBy::kGuess) return SlotBy<FindBy::kGuess, kWide>(rule, x);
+  }
+  return SlotBy<FindBy::kKeys, kWide>(rule, x);
+}
+
 }  // namespace histogram::cuda
 
 #endif  // HISTOGRAM_CUDA_KERNELS_TYPED_FIND_CUH_

@@ -9,15 +9,13 @@
 //
 // One block fills a multiprocessor: with 64 registers a thread has four loads in flight and the
 // positions of four samples, which two blocks of 32 registers have not.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/typed.h"
 #include "kernels/cuda/kernels/typed_find.cuh"
+#include "kernels/cuda/kernels/typed_samples.cuh"
 
 namespace histogram::cuda {
 namespace {
@@ -25,42 +23,23 @@ namespace {
 constexpr uint32_t kThreads = 1024;
 constexpr uint32_t kLoads = 4;  // of 16 bytes, in flight in each thread
 constexpr uint32_t kLineWords = 32;
+// Blocks may have so much shared memory, of all kinds, without asking; a little is static.
+constexpr uint32_t kSharedBytesPlain = (48 << 10) - 64;
 // Counters of a block are u32: a launch gives no block more samples than that.
 constexpr uint64_t kBlockSamplesMax = uint64_t{1} << 31;
-
-// --- Samples
-
-// A sample as it lies in memory, and how it is widened to the type it is compared in.
-template <typename Raw, typename C>
-struct Plain {
-  using Bits = Raw;
-  using Compare = C;
-  __device__ static C Widen(Raw bits) { return static_cast<C>(bits); }
-};
-struct Float16 {
-  using Bits = uint16_t;
-  using Compare = float;
-  __device__ static float Widen(uint16_t bits) { return __half2float(__ushort_as_half(bits)); }
-};
-struct Bfloat16 {
-  using Bits = uint16_t;
-  using Compare = float;
-  __device__ static float Widen(uint16_t bits) { return __uint_as_float(uint32_t{bits} << 16); }
-};
 
 template <typename C>
 struct Part {
   TypedBins<C> bins;
   uint32_t first = 0, size = 0;  // the bins of this launch
-  // Keys: words of samples are xor'ed with these, then `base` is added to a sample.
-  uint32_t flip_even = 0, flip_odd = 0;
-  C base = {};
+  Keying<C> keying;
   uint32_t copies = 1;                               // a power of two
   uint32_t table_words = 0;                          // of all copies, whole lines
   uint32_t shared_thresholds = 0, shared_cells = 0;  // so many behind the table, or 0
   const void* samples = nullptr;
   uint64_t count = 0;
   unsigned long long* counts = nullptr;
+  HandOver hand_over;
 };
 
 // --- The table
@@ -85,10 +64,10 @@ class Counter {
 
   __device__ void AddVector(uint4 vector) const {
     if constexpr (std::is_integral_v<C>) {
-      vector.x ^= part_.flip_even;
-      vector.y ^= part_.flip_odd;
-      vector.z ^= part_.flip_even;
-      vector.w ^= part_.flip_odd;
+      vector.x ^= part_.keying.flip_even;
+      vector.y ^= part_.keying.flip_odd;
+      vector.z ^= part_.keying.flip_even;
+      vector.w ^= part_.keying.flip_odd;
     }
     Bits bits[kSamples];
     memcpy(bits, &vector, sizeof(bits));
@@ -98,9 +77,9 @@ class Counter {
 
   __device__ void AddOne(Bits bits) const {
     if constexpr (kSize == 8 && std::is_integral_v<C>) {
-      bits ^= uint64_t{part_.flip_odd} << 32;
+      bits ^= uint64_t{part_.keying.flip_odd} << 32;
     } else if constexpr (std::is_integral_v<C>) {
-      bits = static_cast<Bits>(bits ^ part_.flip_even);
+      bits = static_cast<Bits>(bits ^ part_.keying.flip_even);
     }
     AddGroup<1>(&bits);
   }
@@ -141,7 +120,7 @@ class Counter {
 #pragma unroll
     for (uint32_t i = 0; i < kCount; ++i) {
       samples[i] = S::Widen(bits[i]);
-      if constexpr (kSize < 4 && std::is_integral_v<C>) samples[i] += part_.base;
+      if constexpr (kSize < 4 && std::is_integral_v<C>) samples[i] += part_.keying.base;
       slots[i] = Find<kBy, kSize == 4>(rule_, samples[i], sure);
     }
     if (!sure) {
@@ -172,6 +151,29 @@ class Counter {
   const uint32_t copy_;         // of this thread's copy of slot 0
 };
 
+// The last block to come here moves the row to the host. A fence of one thread holds for all
+// threads that met it at a barrier.
+__device__ inline void MoveRow(const HandOver& to, unsigned long long* counts, uint32_t slots) {
+  __shared__ uint32_t ticket;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    ticket = atomicAdd(to.tickets, 1U);
+    __threadfence();
+  }
+  __syncthreads();
+  if (ticket != gridDim.x - 1) return;
+  for (uint32_t slot = threadIdx.x; slot < slots; slot += kThreads) {
+    to.row[slot] = __ldcg(counts + slot);
+    counts[slot] = 0;
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  *to.tickets = 0;
+  __threadfence_system();
+  *static_cast<volatile uint32_t*>(to.flag) = to.value;
+}
+
 template <typename S, FindBy kBy, bool kParts>
 __global__ void __launch_bounds__(kThreads, 1)
     TypedTableKernel(const __grid_constant__ Part<typename S::Compare> part) {
@@ -190,28 +192,10 @@ __global__ void __launch_bounds__(kThreads, 1)
                      part.shared_cells != 0 ? cells : part.bins.cells};
   const Counter<S, kBy, kParts> counter(part, rule, table);
 
-  constexpr uint32_t kSize = sizeof(typename S::Bits);
-  constexpr uint32_t kSamples = 16 / kSize;
-  const auto* const samples = static_cast<const typename S::Bits*>(part.samples);
-  const auto misaligned = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(samples) % 16);
-  const uint64_t head = min(uint64_t{(16 - misaligned) % 16 / kSize}, part.count);
-  const uint64_t vectors = (part.count - head) / kSamples;
-  const uint64_t tail = part.count - head - vectors * kSamples;
-  const auto* const vector = reinterpret_cast<const uint4*>(samples + head);
-  const uint64_t stride = uint64_t{gridDim.x} * kThreads;
-  uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x;
-  for (; i + (kLoads - 1) * stride < vectors; i += kLoads * stride) {
-    uint4 loaded[kLoads];
-#pragma unroll
-    for (uint32_t j = 0; j < kLoads; ++j) loaded[j] = LoadStreaming(vector + i + j * stride);
-#pragma unroll
-    for (uint32_t j = 0; j < kLoads; ++j) counter.AddVector(loaded[j]);
-  }
-#pragma unroll 1
-  for (; i < vectors; i += stride) counter.AddVector(LoadStreaming(vector + i));
-  if (blockIdx.x == 0 && threadIdx.x < head + tail) {
-    counter.AddOne(samples[threadIdx.x < head ? threadIdx.x : threadIdx.x + vectors * kSamples]);
-  }
+  ForSamples<kThreads, kLoads>(
+      static_cast<const typename S::Bits*>(part.samples), part.count,
+      [&](uint4 vector) { counter.AddVector(vector); },
+      [&](typename S::Bits bits, uint64_t) { counter.AddOne(bits); });
   __syncthreads();
 
   // Each block begins at another line: the additions of all blocks come at about the same time.
@@ -224,6 +208,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     const uint32_t at = slot < part.size ? part.first + slot : part.bins.bins + (slot - part.size);
     atomicAdd(&part.counts[at], static_cast<unsigned long long>(sum));
   }
+  if (!kParts && part.hand_over.row != nullptr) MoveRow(part.hand_over, part.counts, slots);
 }
 
 __global__ void CopyKernel(const unsigned long long* counts, uint32_t slots, uint64_t* host) {
@@ -252,35 +237,27 @@ uint32_t ThresholdsRead(const TypedBins<C>& bins) {
   }
 }
 
-// Times the flipped bit of a sample: that bit of each sample of a word.
-template <uint32_t kSize>
-constexpr uint64_t kFlipRepeat = kSize == 1   ? 0x01010101
-                                 : kSize == 2 ? 0x00010001
-                                              : 1;
-
 // How a device's shared memory is used for a number of bins.
 struct Layout {
   uint32_t parts = 1, part_bins = 0, copies = 1;
   bool shared_rule = false;
 };
 
+uint64_t TableBytes(uint32_t bins, uint32_t copies) {
+  return uint64_t{WholeLines(uint64_t{bins + kOutsideSlots} * copies)} * 4;
+}
+
 // `rule_bytes`: of thresholds and cells, as far as the kernel looks at them; 0: it does not.
 Layout LayoutFor(uint32_t bins, uint64_t rule_bytes, uint32_t copies_max,
                  const DeviceTraits& device) {
-  const auto table_bytes = [](uint32_t part_bins, uint32_t copies) {
-    return uint64_t{WholeLines(uint64_t{part_bins + kOutsideSlots} * copies)} * 4;
-  };
   Layout layout;
-  layout.part_bins = bins;
+  layout.parts = TableParts(bins, device);
+  layout.part_bins = (bins + layout.parts - 1) / layout.parts;
   uint64_t room = device.shared_bytes_max;
-  while (table_bytes(layout.part_bins, 1) > room) {
-    ++layout.parts;
-    layout.part_bins = (bins + layout.parts - 1) / layout.parts;
-  }
-  layout.shared_rule = rule_bytes > 0 && table_bytes(layout.part_bins, 1) + rule_bytes <= room;
+  layout.shared_rule = rule_bytes > 0 && TableBytes(layout.part_bins, 1) + rule_bytes <= room;
   if (layout.shared_rule) room -= rule_bytes;
   while (2 * layout.copies <= copies_max &&
-         table_bytes(layout.part_bins, 2 * layout.copies) <= room) {
+         TableBytes(layout.part_bins, 2 * layout.copies) <= room) {
     layout.copies *= 2;
   }
   return layout;
@@ -291,8 +268,10 @@ absl::Status LaunchPart(const Part<typename S::Compare>& part, uint32_t blocks,
                         uint32_t shared_bytes, cudaStream_t stream) {
   auto* const kernel = TypedTableKernel<S, kBy, kParts>;
   // As each launch needs it: the attribute is of the kernel and of the current device.
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+  if (shared_bytes > kSharedBytesPlain) {
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+  }
   kernel<<<blocks, kThreads, shared_bytes, stream>>>(part);
   return LaunchStatus("typed_table");
 }
@@ -308,15 +287,11 @@ absl::Status LaunchAll(const TypedLaunch& launch, const TypedBins<typename S::Co
   // A copy takes longer to clear and to add than a sample to count.
   const uint64_t share = launch.count / launch.device->multiprocessors;
   while (part.copies > 1 && uint64_t{layout.part_bins} * part.copies > share) part.copies /= 2;
-  if constexpr (std::is_integral_v<C>) {
-    const uint64_t flip = KeyFlip(launch.type);
-    part.flip_odd = static_cast<uint32_t>(kSize == 8 ? flip >> 32 : flip * kFlipRepeat<kSize>);
-    part.flip_even = kSize == 8 ? 0 : part.flip_odd;
-    part.base = KeyBase<C>(launch.type);
-  }
+  part.keying = KeyingOf<S>(launch.type);
   part.shared_thresholds = layout.shared_rule ? ThresholdsRead(bins) : 0;
   part.shared_cells = layout.shared_rule && bins.by == FindBy::kCells ? bins.cell_count + 1 : 0;
   part.counts = launch.counts;
+  part.hand_over = launch.hand_over;
   const uint64_t most_blocks = launch.device->multiprocessors;
   for (uint32_t p = 0; p < layout.parts; ++p) {
     part.first = p * layout.part_bins;
@@ -367,6 +342,12 @@ absl::Status EnqueueAs(const TypedLaunch& launch, const TypedBins<typename S::Co
 
 }  // namespace
 
+uint32_t TableParts(uint32_t bins, const DeviceTraits& device) {
+  uint32_t parts = 1;
+  while (TableBytes((bins + parts - 1) / parts, 1) > device.shared_bytes_max) ++parts;
+  return parts;
+}
+
 absl::Status EnqueueCopy(const unsigned long long* counts, uint32_t slots, uint64_t* host,
                          cudaStream_t stream) {
   constexpr uint32_t kCopyThreads = 256;
@@ -375,35 +356,14 @@ absl::Status EnqueueCopy(const unsigned long long* counts, uint32_t slots, uint6
   return LaunchStatus("CopyKernel");
 }
 
-template <>
-absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<float>& bins) {
-  switch (launch.type) {
-    case SampleType::kF16:
-      return EnqueueAs<Float16>(launch, bins);
-    case SampleType::kBf16:
-      return EnqueueAs<Bfloat16>(launch, bins);
-    default:
-      return EnqueueAs<Plain<float, float>>(launch, bins);
-  }
+template <typename C>
+absl::Status EnqueueTable(const TypedLaunch& launch, const TypedBins<C>& bins) {
+  return VisitSamplesOf<C>(launch.type, [&]<typename S>(S) { return EnqueueAs<S>(launch, bins); });
 }
-template <>
-absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<double>& bins) {
-  return EnqueueAs<Plain<double, double>>(launch, bins);
-}
-template <>
-absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<uint32_t>& bins) {
-  switch (SampleBytes(launch.type)) {
-    case 1:
-      return EnqueueAs<Plain<uint8_t, uint32_t>>(launch, bins);
-    case 2:
-      return EnqueueAs<Plain<uint16_t, uint32_t>>(launch, bins);
-    default:
-      return EnqueueAs<Plain<uint32_t, uint32_t>>(launch, bins);
-  }
-}
-template <>
-absl::Status EnqueueTyped(const TypedLaunch& launch, const TypedBins<uint64_t>& bins) {
-  return EnqueueAs<Plain<uint64_t, uint64_t>>(launch, bins);
-}
+
+template absl::Status EnqueueTable(const TypedLaunch&, const TypedBins<float>&);
+template absl::Status EnqueueTable(const TypedLaunch&, const TypedBins<double>&);
+template absl::Status EnqueueTable(const TypedLaunch&, const TypedBins<uint32_t>&);
+template absl::Status EnqueueTable(const TypedLaunch&, const TypedBins<uint64_t>&);
 
 }  // namespace histogram::cuda

@@ -20,6 +20,7 @@ enum class ErrorCode : uint8_t {
   kBadBinning = 1,   // a number of the binning is outside what it may be
   kTooManyBins = 2,  // more bins than the limit
   kDevice = 3,       // CUDA reported an error
+  kBadRows = 4,      // rows do not fit the samples
 };
 
 struct Error {

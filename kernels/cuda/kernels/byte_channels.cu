@@ -1,0 +1,121 @@
+// Counts the interleaved channels of samples of 8 bits: a table for each channel (byte_tables.cuh).
+//
+// The distance of a thread's vectors is a multiple of the channels, so that a byte of a vector is
+// always of the same channel.
+#include <algorithm>
+#include <numeric>
+
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/kernels/byte_tables.cuh"
+#include "kernels/cuda/kernels/typed_rows.h"
+#include "kernels/cuda/kernels/typed_samples.cuh"
+
+namespace histogram::cuda {
+namespace {
+
+constexpr uint32_t kThreads = 1024;
+constexpr uint32_t kLoads = 4;
+
+struct Channels {
+  const uint8_t* samples = nullptr;
+  uint64_t bytes = 0;
+  uint32_t bins = 0;
+  const uint32_t* slot_of = nullptr;
+  uint32_t* counts = nullptr;
+  uint32_t* outside = nullptr;
+};
+
+template <uint32_t kChannels, uint32_t kFirst>
+__device__ inline void AddWord(uint32_t word, const uint32_t (&bases)[kChannels]) {
+  AddByte<0>(word, bases[kFirst % kChannels], 1);
+  AddByte<1>(word, bases[(kFirst + 1) % kChannels], 1);
+  AddByte<2>(word, bases[(kFirst + 2) % kChannels], 1);
+  AddByte<3>(word, bases[(kFirst + 3) % kChannels], 1);
+}
+
+template <uint32_t kChannels>
+__global__ void __launch_bounds__(kThreads, 1)
+    ByteChannelsKernel(const __grid_constant__ Channels args) {
+  CheckByteTables();
+  constexpr uint32_t kBytes = (kChannels + 1) / 2 * kByteTablePairBytes;
+  for (uint32_t i = threadIdx.x; i < kBytes / 16; i += kThreads) {
+    reinterpret_cast<uint4*>(byte_tables)[i] = make_uint4(0, 0, 0, 0);
+  }
+  __syncthreads();
+  const uint32_t lane = threadIdx.x % 32;
+  const uint64_t head = min(uint64_t{SamplesToVector(args.samples)}, args.bytes);
+  const uint64_t first = head + 16 * (uint64_t{blockIdx.x} * kThreads + threadIdx.x);
+  uint32_t bases[kChannels];
+#pragma unroll
+  for (uint32_t k = 0; k < kChannels; ++k) {
+    bases[k] = ByteTableBase(static_cast<uint32_t>((first + k) % kChannels), lane);
+  }
+  ForSamples<kThreads, kLoads>(
+      args.samples, args.bytes,
+      [&](uint4 vector) {
+        AddWord<kChannels, 0>(vector.x, bases);
+        AddWord<kChannels, 4>(vector.y, bases);
+        AddWord<kChannels, 8>(vector.z, bases);
+        AddWord<kChannels, 12>(vector.w, bases);
+      },
+      [&](uint8_t byte, uint64_t at) {
+        AddByte<0>(byte, ByteTableBase(static_cast<uint32_t>(at % kChannels), lane), 1);
+      });
+  __syncthreads();
+  for (uint32_t i = threadIdx.x; i < kChannels * kByteValues; i += kThreads) {
+    const uint32_t channel = i / kByteValues, value = i % kByteValues;
+    const auto* const row = reinterpret_cast<const uint32_t*>(
+        byte_tables + ByteTableBase(channel, 0) + value * kByteValues);
+    uint32_t sum = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < 32; ++k) sum += row[(k + lane) % 32];
+    if (sum == 0) continue;
+    const uint32_t slot = args.slot_of[value];
+    atomicAdd(slot < args.bins ? &args.counts[uint64_t{channel} * args.bins + slot]
+                               : &args.outside[channel * kOutsideSlots + (slot - args.bins)],
+              sum);
+  }
+}
+
+template <uint32_t kChannels>
+absl::Status Enqueue(const Channels& args, const RowsLaunch& launch) {
+  constexpr int kBytes = static_cast<int>((kChannels + 1) / 2 * kByteTablePairBytes);
+  auto* const kernel = ByteChannelsKernel<kChannels>;
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+  constexpr uint64_t kPeriod = kChannels / std::gcd(kChannels, 16U);
+  const uint64_t most = launch.device->multiprocessors;
+  const uint64_t wanted = std::min(args.bytes / (kThreads * 16) + 1, most);
+  const uint64_t blocks = std::max(kPeriod, wanted / kPeriod * kPeriod);
+  kernel<<<static_cast<uint32_t>(blocks), kThreads, kBytes, launch.stream>>>(args);
+  return LaunchStatus("byte_channels");
+}
+
+}  // namespace
+
+absl::Status EnqueueByteChannels(const RowsLaunch& launch, uint32_t bins, const uint32_t* slot_of) {
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(
+      launch.counts, 0, uint64_t{launch.channels} * bins * sizeof(uint32_t), launch.stream));
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(
+      launch.outside, 0, launch.channels * kOutsideSlots * sizeof(uint32_t), launch.stream));
+  const Channels args = {.samples = static_cast<const uint8_t*>(launch.samples),
+                         .bytes = launch.pixels * launch.channels,
+                         .bins = bins,
+                         .slot_of = slot_of,
+                         .counts = launch.counts,
+                         .outside = launch.outside};
+  switch (launch.channels) {
+    case 2:
+      return Enqueue<2>(args, launch);
+    case 3:
+      return Enqueue<3>(args, launch);
+    case 4:
+      return Enqueue<4>(args, launch);
+    case 5:
+      return Enqueue<5>(args, launch);
+    default:
+      return Enqueue<6>(args, launch);
+  }
+}
+
+}  // namespace histogram::cuda

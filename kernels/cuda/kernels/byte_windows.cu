@@ -1,0 +1,224 @@
+// Counts windows of bytes, a few thousand each, all in one launch.
+//
+// A team of four warps has a table (byte_tables.cuh), in which two windows that are counted at the
+// same time have a half of each counter: reading the table costs more than counting a window does,
+// and is done once for both. The table is never cleared: what was counted since the last time is
+// the difference of two sums modulo 2^32.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/kernels/byte_tables.cuh"
+#include "kernels/cuda/kernels/typed_rows.h"
+
+namespace histogram::cuda {
+namespace {
+
+constexpr uint32_t kTeamWarps = 4, kTeams = 6;
+constexpr uint32_t kThreads = kTeams * kTeamWarps * 32;
+constexpr uint32_t kAllLanes = ~0U;
+constexpr uint32_t kTablesBytes = kTeams / 2 * kByteTablePairBytes;
+constexpr uint32_t kRows = kByteValues / kTeamWarps / 32;  // of a table, for each lane
+
+struct Windows {
+  const uint4* vectors = nullptr;
+  uint64_t windows = 0;
+  uint64_t step_vectors = 0;
+  uint32_t* counts = nullptr;
+  float* entropy = nullptr;  // null: counts are written
+  // The entropy is log2(bytes) - sum / divisor, of the integers nearest to scale * c * log2(c).
+  float log2_bytes = 0, scale = 0, divisor = 0;
+};
+
+constexpr uint32_t kFields = 2;  // windows that are counted at the same time
+constexpr uint32_t kWarpsOfWindow = kTeamWarps / kFields;
+
+// Windows of kVectors vectors for each lane of two warps.
+template <uint32_t kVectors>
+class Team {
+ public:
+  __device__ explicit Team(const Windows& args)
+      : args_(args),
+        lane_(threadIdx.x % 32),
+        warp_(threadIdx.x / 32 % kTeamWarps),
+        team_(threadIdx.x / 32 / kTeamWarps),
+        base_(ByteTableBase(team_, lane_)),
+        addend_(1U << (32 / kFields * Field())) {
+    for (uint32_t r = 0; r < kRows; ++r) {
+      for (uint32_t c = 0; c < 8; ++c) *Words(r, c) = make_uint4(0, 0, 0, 0);
+    }
+    Barrier();
+  }
+
+  __device__ void Run() {
+    const uint64_t groups = (args_.windows + kFields - 1) / kFields;
+    const uint64_t teams = uint64_t{gridDim.x} * kTeams;
+    uint64_t group = uint64_t{team_} * gridDim.x + blockIdx.x;
+    Load(group);
+    for (; group < groups; group += teams) {
+      if (group * kFields + Field() < args_.windows) Count();
+      Load(group + teams);
+      Barrier();
+      uint32_t counts[kRows][kFields];
+      Collect(counts);
+      const uint64_t windows = min(args_.windows - group * kFields, uint64_t{kFields});
+      if (args_.entropy == nullptr) {
+        WriteCounts(group, static_cast<uint32_t>(windows), counts);
+        Barrier();
+      } else {
+        AddUp(counts);
+        Barrier();
+        WriteEntropy(group, static_cast<uint32_t>(windows));
+      }
+    }
+  }
+
+ private:
+  __device__ uint32_t Field() const { return warp_ / kWarpsOfWindow; }
+  __device__ void Barrier() const {
+    asm volatile("bar.sync %0, %1;" : : "r"(team_ + 1), "n"(kTeamWarps * 32) : "memory");
+  }
+
+  __device__ void Load(uint64_t group) {
+    const uint64_t window = group * kFields + Field();
+    if (window >= args_.windows) return;
+    const uint4* const at = args_.vectors + window * args_.step_vectors +
+                            warp_ % kWarpsOfWindow * (32 * kVectors) + lane_;
+#pragma unroll
+    for (uint32_t v = 0; v < kVectors; ++v) loaded_[v] = LoadStreaming(at + v * 32);
+  }
+
+  __device__ void Count() const {
+#pragma unroll
+    for (uint32_t v = 0; v < kVectors; ++v) {
+      CountWord(loaded_[v].x);
+      CountWord(loaded_[v].y);
+      CountWord(loaded_[v].z);
+      CountWord(loaded_[v].w);
+    }
+  }
+  __device__ void CountWord(uint32_t word) const {
+    AddByte<0>(word, base_, addend_);
+    AddByte<1>(word, base_, addend_);
+    AddByte<2>(word, base_, addend_);
+    AddByte<3>(word, base_, addend_);
+  }
+
+  __device__ uint32_t Value(uint32_t r) const { return warp_ * (kRows * 32) + r * 32 + lane_; }
+  // Eight lanes that are served together read eight different chunks.
+  __device__ uint4* Words(uint32_t r, uint32_t c) const {
+    return reinterpret_cast<uint4*>(byte_tables + ByteTableBase(team_, 0) + Value(r) * 256 +
+                                    (c * 16 ^ lane_ % 8 * 16));
+  }
+
+  // What the values of this lane have got in each field since the last time.
+  __device__ void Collect(uint32_t (&counts)[kRows][kFields]) {
+#pragma unroll
+    for (uint32_t r = 0; r < kRows; ++r) {
+      uint32_t sum = 0;
+#pragma unroll
+      for (uint32_t c = 0; c < 8; ++c) {
+        const uint4 words = *Words(r, c);
+        sum += words.x + words.y + words.z + words.w;
+      }
+      const uint32_t counted = sum - sums_[r];
+      sums_[r] = sum;
+      counts[r][0] = counted & 0xFFFF;
+      counts[r][1] = counted >> 16;
+    }
+  }
+
+  __device__ void WriteCounts(uint64_t group, uint32_t windows,
+                              const uint32_t (&counts)[kRows][kFields]) const {
+#pragma unroll
+    for (uint32_t f = 0; f < kFields; ++f) {
+      if (f >= windows) return;
+#pragma unroll
+      for (uint32_t r = 0; r < kRows; ++r) {
+        args_.counts[(group * kFields + f) * kByteValues + Value(r)] = counts[r][f];
+      }
+    }
+  }
+
+  // Sums of integers do not depend on their order.
+  __device__ uint32_t* Partial(uint32_t warp, uint32_t field) const {
+    return reinterpret_cast<uint32_t*>(byte_tables + kTablesBytes) +
+           (team_ * kTeamWarps + warp) * kFields + field;
+  }
+  __device__ void AddUp(const uint32_t (&counts)[kRows][kFields]) const {
+#pragma unroll
+    for (uint32_t f = 0; f < kFields; ++f) {
+      uint32_t sum = 0;
+#pragma unroll
+      for (uint32_t r = 0; r < kRows; ++r) {
+        const auto count = static_cast<float>(counts[r][f]);
+        sum += __float2uint_rn(args_.scale * count * __log2f(fmaxf(count, 1.0F)));
+      }
+      sum = __reduce_add_sync(kAllLanes, sum);
+      if (lane_ == 0) *Partial(warp_, f) = sum;
+    }
+  }
+  __device__ void WriteEntropy(uint64_t group, uint32_t windows) const {
+    if (warp_ != 0 || lane_ >= windows) return;
+    uint32_t sum = 0;
+#pragma unroll
+    for (uint32_t w = 0; w < kTeamWarps; ++w) sum += *Partial(w, lane_);
+    args_.entropy[group * kFields + lane_] =
+        fmaxf(0.0F, args_.log2_bytes - static_cast<float>(sum) / args_.divisor);
+  }
+
+  const Windows& args_;
+  const uint32_t lane_, warp_, team_, base_, addend_;
+  uint4 loaded_[kVectors] = {};
+  uint32_t sums_[kRows] = {};
+};
+
+template <uint32_t kVectors>
+__global__ void __launch_bounds__(kThreads, 1)
+    ByteWindowsKernel(const __grid_constant__ Windows args) {
+  CheckByteTables();
+  Team<kVectors>(args).Run();
+}
+
+template <uint32_t kVectors>
+absl::Status Enqueue(const Windows& args, const RowsLaunch& launch) {
+  constexpr int kBytes = kTablesBytes + kTeams * kTeamWarps * kFields * sizeof(uint32_t);
+  auto* const kernel = ByteWindowsKernel<kVectors>;
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+  const uint64_t wanted = (args.windows + kFields - 1) / kFields;
+  const auto blocks =
+      static_cast<uint32_t>(std::min<uint64_t>(wanted, launch.device->multiprocessors));
+  kernel<<<blocks, kThreads, kBytes, launch.stream>>>(args);
+  return LaunchStatus("byte_windows");
+}
+
+}  // namespace
+
+bool ByteWindowsTake(const RowsLaunch& launch) {
+  return SampleBytes(launch.type) == 1 && launch.channels == 1 && launch.begins == nullptr &&
+         HasByteTables(*launch.device) && reinterpret_cast<uintptr_t>(launch.samples) % 16 == 0 &&
+         launch.step % 16 == 0 &&
+         (launch.window == 1024 || launch.window == 2048 || launch.window == 4096);
+}
+
+absl::Status EnqueueByteWindows(const RowsLaunch& launch, float* entropy) {
+  if (launch.stretches == 0) return absl::OkStatus();
+  Windows args;
+  args.vectors = static_cast<const uint4*>(launch.samples);
+  args.windows = launch.stretches;
+  args.step_vectors = launch.step / 16;
+  args.counts = launch.counts;
+  args.entropy = entropy;
+  const auto bytes = static_cast<float>(launch.window);
+  args.log2_bytes = std::log2(bytes);
+  // The greatest sum is that of a window of one value.
+  args.scale = std::exp2(std::floor(std::log2(4e9F / (bytes * args.log2_bytes))));
+  args.divisor = args.scale * bytes;
+  if (launch.window == 4096) return Enqueue<4>(args, launch);
+  if (launch.window == 2048) return Enqueue<2>(args, launch);
+  return Enqueue<1>(args, launch);
+}
+
+}  // namespace histogram::cuda

@@ -1,0 +1,69 @@
+// Counting the rows of a payload on a device, all in one launch: a histogram for each.
+//
+// Sample i belongs to channel i % channels; a stretch of the samples of one channel makes a row for
+// each channel, as RowCut (kernels/rows.h) says. Plain data and functions without state;
+// thread-safe.
+#ifndef HISTOGRAM_CUDA_KERNELS_TYPED_ROWS_H_
+#define HISTOGRAM_CUDA_KERNELS_TYPED_ROWS_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/cuda/kernels/typed.h"
+
+namespace histogram::cuda {
+
+// All memory is the caller's and stays valid until the launch is done.
+struct RowsLaunch {
+  SampleType type = SampleType::kF32;
+  const void* samples = nullptr;  // device memory, aligned to the sample
+  uint64_t pixels = 0;            // samples of each channel
+  uint32_t channels = 1;
+  uint64_t stretches = 0;
+  // Stretch s begins at s * step and has `window` samples of each channel, or those that are left.
+  uint64_t window = 0, step = 0;
+  // Device memory, stretches + 1, instead of the two: where each stretch begins.
+  const uint64_t* begins = nullptr;
+  uint64_t longest = 0;  // no row has more samples
+  // Device memory, overwritten. Of each row the bins' counts, and kOutsideSlots others.
+  uint32_t* counts = nullptr;
+  uint32_t* outside = nullptr;
+  const DeviceTraits* device = nullptr;
+  cudaStream_t stream = nullptr;
+};
+
+// Any rows. REQUIRES: C is the type in which launch.type is compared; TableParts of the bins is 1;
+// launch.longest < 2^32. Defined for float, double, uint32_t and uint64_t.
+template <typename C>
+absl::Status EnqueueRows(const RowsLaunch& launch, const TypedBins<C>& bins);
+
+// The entropy of each row, in bits, from its counts. Right to 1e-5.
+absl::Status EnqueueEntropy(const uint32_t* counts, uint64_t rows, uint32_t bins, float* entropy,
+                            cudaStream_t stream);
+
+// Whether dynamic shared memory lies where the kernels for bytes want it, and is large enough:
+// their tables' address is part of the instructions that count.
+inline constexpr uint32_t kByteTablesAt = 1024;
+inline constexpr uint32_t kByteTablesBytesMax = 3 * 65536 + 1024;
+inline bool HasByteTables(const DeviceTraits& device) {
+  return device.compute_capability >= 80 && device.shared_bytes_reserved == kByteTablesAt &&
+         device.shared_bytes_max >= kByteTablesBytesMax;
+}
+
+// Interleaved channels of samples of 8 bits, one stretch. `slot_of` is device memory: the slot of
+// each pattern. REQUIRES: launch.channels is from 2 to kByteChannelsMax;
+// HasByteTables.
+inline constexpr uint32_t kByteChannelsMax = 6;
+absl::Status EnqueueByteChannels(const RowsLaunch& launch, uint32_t bins, const uint32_t* slot_of);
+
+// Windows of bytes, one channel, a bin for each value. Writes counts, or where `entropy` is not
+// null only the entropy of each window.
+// REQUIRES: ByteWindowsTake; launch.stretches counts whole windows only.
+absl::Status EnqueueByteWindows(const RowsLaunch& launch, float* entropy);
+bool ByteWindowsTake(const RowsLaunch& launch);
+
+}  // namespace histogram::cuda
+
+#endif  // HISTOGRAM_CUDA_KERNELS_TYPED_ROWS_H_

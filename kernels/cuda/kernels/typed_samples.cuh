@@ -1,0 +1,128 @@
+// Typed samples as they lie in memory, and as they are compared, on the device.
+//
+// Plain data and functions without state. Included by .cu files only.
+#ifndef HISTOGRAM_CUDA_KERNELS_TYPED_SAMPLES_CUH_
+#define HISTOGRAM_CUDA_KERNELS_TYPED_SAMPLES_CUH_
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/cuda/kernels/device.cuh"
+#include "kernels/cuda/kernels/typed.h"
+
+namespace histogram::cuda {
+
+template <typename Raw, typename C>
+struct Plain {
+  using Bits = Raw;
+  using Compare = C;
+  __device__ static C Widen(Raw bits) { return static_cast<C>(bits); }
+};
+struct Float16 {
+  using Bits = uint16_t;
+  using Compare = float;
+  __device__ static float Widen(uint16_t bits) { return __half2float(__ushort_as_half(bits)); }
+};
+struct Bfloat16 {
+  using Bits = uint16_t;
+  using Compare = float;
+  __device__ static float Widen(uint16_t bits) { return __uint_as_float(uint32_t{bits} << 16); }
+};
+
+// What makes keys of integers: words of samples are xor'ed with these, then `base` is added to a
+// sample.
+template <typename C>
+struct Keying {
+  uint32_t flip_even = 0, flip_odd = 0;
+  C base = {};
+};
+
+template <typename S>
+Keying<typename S::Compare> KeyingOf(SampleType type) {
+  using C = typename S::Compare;
+  constexpr uint32_t kSize = sizeof(typename S::Bits);
+  Keying<C> keying;
+  if constexpr (std::is_integral_v<C>) {
+    // The flipped bit of each sample of a word.
+    constexpr uint64_t kRepeat = kSize == 1 ? 0x01010101 : kSize == 2 ? 0x00010001 : 1;
+    const uint64_t flip = KeyFlip(type);
+    keying.flip_odd = static_cast<uint32_t>(kSize == 8 ? flip >> 32 : flip * kRepeat);
+    keying.flip_even = kSize == 8 ? 0 : keying.flip_odd;
+    keying.base = KeyBase<C>(type);
+  }
+  return keying;
+}
+
+template <typename S>
+__device__ inline typename S::Compare WidenOne(const Keying<typename S::Compare>& keying,
+                                               typename S::Bits bits) {
+  using C = typename S::Compare;
+  if constexpr (std::is_integral_v<C>) {
+    if constexpr (sizeof(bits) == 8) {
+      bits ^= uint64_t{keying.flip_odd} << 32;
+    } else {
+      bits = static_cast<typename S::Bits>(bits ^ keying.flip_even);
+    }
+  }
+  C sample = S::Widen(bits);
+  if constexpr (sizeof(bits) < 4 && std::is_integral_v<C>) sample += keying.base;
+  return sample;
+}
+
+// Calls visit(S()) with the sample of a type that is compared as a C.
+template <typename C, typename Visit>
+absl::Status VisitSamplesOf(SampleType type, Visit&& visit) {
+  if constexpr (std::is_same_v<C, float>) {
+    if (type == SampleType::kF16) return visit(Float16());
+    if (type == SampleType::kBf16) return visit(Bfloat16());
+    return visit(Plain<float, float>());
+  } else if constexpr (std::is_same_v<C, uint32_t>) {
+    if (SampleBytes(type) == 1) return visit(Plain<uint8_t, uint32_t>());
+    if (SampleBytes(type) == 2) return visit(Plain<uint16_t, uint32_t>());
+    return visit(Plain<uint32_t, uint32_t>());
+  } else {
+    return visit(Plain<C, C>());
+  }
+}
+
+// How many samples lie before the first aligned vector.
+template <typename Bits>
+__device__ inline uint32_t SamplesToVector(const Bits* samples) {
+  return static_cast<uint32_t>(-reinterpret_cast<uintptr_t>(samples)) % 16 / sizeof(Bits);
+}
+
+// Calls add_vector(uint4) and add_one(Bits, its index) until the threads of all blocks together
+// have seen each sample once. Each thread has kLoads vectors in flight. REQUIRES: `samples` is
+// aligned to a sample.
+template <uint32_t kThreads, uint32_t kLoads, typename Bits, typename Vector, typename One>
+__device__ inline void ForSamples(const Bits* samples, uint64_t count, const Vector& add_vector,
+                                  const One& add_one) {
+  constexpr uint32_t kSize = sizeof(Bits);
+  constexpr uint32_t kSamples = 16 / kSize;
+  const uint64_t head = min(uint64_t{SamplesToVector(samples)}, count);
+  const uint64_t vectors = (count - head) / kSamples;
+  const uint64_t tail = count - head - vectors * kSamples;
+  const auto* const vector = reinterpret_cast<const uint4*>(samples + head);
+  const uint64_t stride = uint64_t{gridDim.x} * kThreads;
+  uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x;
+  for (; i + (kLoads - 1) * stride < vectors; i += kLoads * stride) {
+    uint4 loaded[kLoads];
+#pragma unroll
+    for (uint32_t j = 0; j < kLoads; ++j) loaded[j] = LoadStreaming(vector + i + j * stride);
+#pragma unroll
+    for (uint32_t j = 0; j < kLoads; ++j) add_vector(loaded[j]);
+  }
+#pragma unroll 1
+  for (; i < vectors; i += stride) add_vector(LoadStreaming(vector + i));
+  if (blockIdx.x == 0 && threadIdx.x < head + tail) {
+    const uint64_t at = threadIdx.x < head ? threadIdx.x : threadIdx.x + vectors * kSamples;
+    add_one(samples[at], at);
+  }
+}
+
+}  // namespace histogram::cuda
+
+#endif  // HISTOGRAM_CUDA_KERNELS_TYPED_SAMPLES_CUH_

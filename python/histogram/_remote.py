@@ -1,0 +1,382 @@
+"""Counting on a server: the same calls, over gRPC."""
+
+from __future__ import annotations
+
+import ipaddress
+import itertools
+import json
+import os
+import pathlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _wire
+from ._arrays import Array, chunks, in_order, is_plain
+from ._errors import ServerError, server_error
+from ._rules import PLAN_BINS_MAX, Counts
+
+SERVICE = "histogram.v1.HistogramService"
+# A payload up to here is one message; longer ones are a stream of chunks.
+_MESSAGE_BYTES_MAX = 4 << 20
+_CHUNK_BYTES = 1 << 20
+# Of one call: samples in all rows, which may overlap, and counters. A quarter of the server's limit.
+_ROW_WORK_MAX = 1 << 28
+# Which calls are tried again where a server is busy or goes away. A stream is not: it is not kept.
+_RETRIES = {
+    "methodConfig": [
+        {
+            "name": [{"service": SERVICE, "method": name} for name in ("Compute", "Describe")],
+            "retryPolicy": {
+                "maxAttempts": 4,
+                "initialBackoff": "0.05s",
+                "maxBackoff": "1s",
+                "backoffMultiplier": 2,
+                "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"],
+            },
+        }
+    ]
+}
+
+T = TypeVar("T")
+Progress = Callable[[int, int], object]
+
+
+def _grpc() -> Any:
+    try:
+        import grpc  # type: ignore[import-untyped]
+    except ImportError as error:
+        raise ImportError("server: needs the package grpcio; pip install grpcio") from error
+    return grpc
+
+
+def connect(
+    address: str,
+    *,
+    ca: str | os.PathLike[str] | bytes | bool | None = None,
+    certificate: tuple[bytes, bytes] | None = None,
+    token: str | None = None,
+    deadline: float | None = None,
+    progress: Progress | None = None,
+) -> Client:
+    """A client of a histogram server, for ``server=`` of ``count`` and ``quantile``.
+
+    ``address`` is "host:50051", "unix:/path", or another name that gRPC resolves. The first call
+    connects.
+
+    ``ca`` turns on TLS: the file (or the PEM text, as bytes) of the authority that the server's
+    certificate leads to; True takes those that gRPC trusts. ``certificate`` is this client's own,
+    chain and private key in PEM.
+
+    ``token`` is sent as "authorization: Bearer TOKEN". Without TLS it goes to this machine only.
+
+    ``deadline`` is the most seconds that each message's answer, or a whole stream, may take.
+
+    ``progress(sent, all)`` is called with numbers of samples as a long array is sent. Another thread
+    may call it.
+
+    >>> import histogram
+    >>> histogram.connect("127.0.0.1:50051", deadline=30)
+    Client('127.0.0.1:50051')
+    """
+    grpc = _grpc()
+    if deadline is not None and not deadline > 0:
+        raise ValueError(f"deadline: {deadline}; must be seconds above 0, or None")
+    if token is not None and not (token and token.isascii() and token.isprintable()):
+        raise ValueError("token: must be printable ASCII, and not empty")
+    secure = ca is not None and ca is not False
+    if token is not None and not secure and not _is_this_machine(address):
+        raise ValueError(f"token: {address} is not this machine; pass ca=, so that it is encrypted")
+    if certificate is not None and not secure:
+        raise ValueError("certificate: is used with TLS only; pass ca= too")
+    options = [
+        ("grpc.max_send_message_length", -1),  # the server has its own limits
+        ("grpc.max_receive_message_length", -1),
+        ("grpc.per_rpc_retry_buffer_size", _MESSAGE_BYTES_MAX + (1 << 20)),
+        ("grpc.service_config", json.dumps(_RETRIES)),
+    ]
+    if secure:
+        roots = ca if isinstance(ca, bytes) else None
+        if isinstance(ca, (str, os.PathLike)):
+            roots = pathlib.Path(ca).read_bytes()
+        chain, key = certificate or (None, None)
+        credentials = grpc.ssl_channel_credentials(roots, key, chain)
+        channel = grpc.secure_channel(address, credentials, options)
+    else:
+        channel = grpc.insecure_channel(address, options)
+    return Client(address, channel, token, deadline, progress)
+
+
+def _is_this_machine(address: str) -> bool:
+    if address.startswith("unix:"):
+        return True
+    host = address.rpartition(":")[0].strip("[]")
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+_clients: dict[tuple[int, str], Client] = {}
+
+
+def client_of(server: str | Client) -> Client:
+    """The client that `server=` names. Those of addresses are kept, with their connections."""
+    if isinstance(server, Client):
+        return server
+    if not isinstance(server, str):
+        raise TypeError(f"server: {server!r}; must be an address, or what histogram.connect returns")
+    key = (os.getpid(), server)  # a connection does not survive a fork
+    found = _clients.get(key)
+    if found is None:
+        found = _clients[key] = connect(server)
+    return found
+
+
+class Client:
+    """A connection to a histogram server; `histogram.connect` makes it. Thread-safe."""
+
+    takes_any_layout = True
+
+    def __init__(
+        self,
+        address: str,
+        channel: Any,
+        token: str | None,
+        deadline: float | None,
+        progress: Progress | None,
+    ) -> None:
+        self._address = address
+        self._channel = channel
+        self._metadata = [("authorization", f"Bearer {token}")] if token else []
+        self._deadline = deadline
+        self.progress = progress
+        self._compute = channel.unary_unary(f"/{SERVICE}/Compute")
+        self._accumulate = channel.stream_stream(f"/{SERVICE}/Accumulate")
+        self._describe = channel.unary_unary(f"/{SERVICE}/Describe")
+        self._limits: _wire.Limits | None = None
+
+    def __repr__(self) -> str:
+        return f"Client({self._address!r})"
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connection. Calls under way fail."""
+        self._channel.close()
+
+    @property
+    def limits(self) -> _wire.Limits:
+        """Those that the server names, asked for once."""
+        if self._limits is None:
+            self._limits = self._read(_wire.limits, self._call(self._describe, b""))
+        return self._limits
+
+    @property
+    def bins_max(self) -> int:
+        return min(self.limits.bins, PLAN_BINS_MAX)
+
+    def plan(self, edges: npt.NDArray[np.float64], kind: str) -> RemotePlan:
+        return RemotePlan(self, edges, kind)
+
+    def order_statistics(
+        self, samples: Array, kind: str, ranks: npt.NDArray[np.int64], out: Array, threads: int
+    ) -> None:
+        """Writes the samples at ranks, which ascend, to `out`."""
+        from ._remote_quantile import order_statistics
+
+        order_statistics(self, samples, kind, ranks, out)
+
+    def compute(self, *message: Any) -> _wire.Answer:
+        """Of one message."""
+        return self._read(_wire.answer, self._call(self._compute, _wire.request(*message)))
+
+    def accumulate(self, spec: bytes, pieces: Iterable[Array], samples: int) -> _wire.Answer:
+        """Of pieces, one after another."""
+        failure: list[BaseException] = []
+
+        def messages() -> Iterator[bytes]:
+            try:
+                head: bytes | None = spec
+                sent = 0
+                for piece in pieces:
+                    yield _wire.request(head, piece)
+                    head = None
+                    sent += piece.size
+                    if self.progress is not None:
+                        self.progress(sent, samples)
+            except BaseException as error:  # gRPC would tell only that there was one
+                failure.append(error)
+                raise
+
+        call = self._accumulate(messages(), timeout=self._deadline, metadata=self._metadata)
+        found: _wire.Answer | None = None
+        try:
+            for reply in call:
+                found = self._read(_wire.accumulated, reply) or found
+        except _grpc().RpcError as error:
+            failure.append(_from_grpc(error))
+        finally:
+            call.cancel()
+        if failure:
+            raise failure[0]
+        if found is None:
+            raise server_error("INTERNAL", "the stream ended without an answer")
+        return found
+
+    def _call(self, method: Any, message: bytes) -> bytes:
+        try:
+            reply: bytes = method(message, timeout=self._deadline, metadata=self._metadata)
+            return reply
+        except _grpc().RpcError as error:
+            failure = _from_grpc(error)
+        # Outside of the handler: gRPC's own exception, as its context, would not pickle.
+        raise failure
+
+    def _read(self, reader: Callable[[bytes], T], reply: bytes) -> T:
+        try:
+            return reader(reply)
+        except _wire.BadReply as error:
+            raise server_error("INTERNAL", f"{self._address} sent no valid reply: {error}") from None
+
+
+def _from_grpc(error: Any) -> ServerError:
+    code = error.code().name
+    trailer = dict(error.trailing_metadata() or ()).get("histogram-error-bin")
+    if trailer is not None:
+        try:
+            told = _wire.error(trailer)
+        except _wire.BadReply:
+            told = _wire.Error()
+        after = None if told.retry_after_ms is None else told.retry_after_ms / 1000
+        message = told.message or error.details()
+        return server_error(code, message, told.reason, told.field, told.limit, after)
+    return server_error(code, error.details() or "")
+
+
+def _checked(counts: Counts, outside: int, samples: int) -> None:
+    """The promise that every answer is checked by."""
+    total = int(counts.sum()) + outside
+    if total != samples:
+        raise server_error("INTERNAL", f"counts add up to {total}, not to {samples} samples")
+
+
+def _columns(found: _wire.Answer, rows: int) -> list[Counts]:
+    """Below, above and NaN of each row."""
+    none = np.zeros(rows, np.int64)
+    return [none if column is None else column for column in (found.below, found.above, found.nan)]
+
+
+def _cut(samples: Array, size: int) -> Iterator[Array]:
+    return (samples[first : first + size] for first in range(0, samples.size, size))
+
+
+class RemotePlan:
+    """Edges, for a sample type, between which a server counts. As _native.Plan."""
+
+    def __init__(self, client: Client, edges: npt.NDArray[np.float64], kind: str) -> None:
+        self._client = client
+        self._edges = edges
+        self._kind = kind
+        self.bin_count = len(edges) - 1
+
+    def count(self, samples: Array, counts: Counts, threads: int) -> tuple[int, int, int]:
+        """Adds to counts; returns below, above and NaN. Of an array of any layout. How many threads
+        count is up to the server."""
+        found = self._count(samples, _wire.spec(self._kind, self._edges))
+        below, above, nan = (int(column[0]) for column in _columns(found, 1))
+        if len(found.counts) != len(counts) or found.samples != samples.size:
+            raise server_error("INTERNAL", f"{len(found.counts)} counts, {found.samples} samples")
+        _checked(found.counts, below + above + nan, samples.size)
+        counts += found.counts
+        return below, above, nan
+
+    def _count(self, samples: Array, spec: bytes) -> _wire.Answer:
+        one = min(_MESSAGE_BYTES_MAX, self._client.limits.payload_bytes)
+        if samples.nbytes <= one:
+            return self._client.compute(spec, in_order(samples))
+        step = max(1, min(one, _CHUNK_BYTES) // samples.itemsize)
+        pieces = [in_order(samples)] if is_plain(samples) else chunks(samples)
+        cut = itertools.chain.from_iterable(_cut(piece, step) for piece in pieces)
+        return self._client.accumulate(spec, cut, samples.size)
+
+    def count_rows(
+        self,
+        samples: Array,
+        counts: Counts,
+        outside: Counts,
+        threads: int,
+        window: int = 0,
+        step: int = 0,
+        channels: int = 1,
+    ) -> None:
+        """As _native.Plan.count_rows: stretches of samples, each with a row for each channel."""
+        samples = samples.reshape(-1)
+        stretches = len(outside) // channels
+        window = window or samples.size // channels
+        every = step or window
+        most = self._stretches_max(window, every, channels, samples.itemsize)
+        for first in range(0, stretches, max(1, most)):
+            last = min(stretches, first + max(1, most))
+            part = samples[first * every * channels : ((last - 1) * every + window) * channels]
+            rows = slice(first * channels, last * channels)
+            if most == 0:  # a stretch that is longer than a message
+                spec = _wire.spec(self._kind, self._edges, rows=(0, 0, channels))
+                size = max(1, _CHUNK_BYTES // (channels * samples.itemsize)) * channels
+                found = self._client.accumulate(spec, _cut(part, size), part.size)
+            else:
+                spec = _wire.spec(self._kind, self._edges, rows=(window, step, channels))
+                found = self._client.compute(spec, part)
+            self._take(found, part, counts[rows], outside[rows], window, every, channels)
+            if self._client.progress is not None:
+                self._client.progress(min(last * every * channels, samples.size), samples.size)
+
+    def _stretches_max(self, window: int, every: int, channels: int, itemsize: int) -> int:
+        """How many stretches one message may hold; 0 where one does not fit."""
+        limits = self._client.limits
+        one = min(_MESSAGE_BYTES_MAX, limits.payload_bytes) // (channels * itemsize)
+        # A reply tells each number in bytes of seven bits.
+        numbers = (self.bin_count + 5) * channels
+        reply = numbers * (window.bit_length() // 7 + 1)
+        if reply > limits.reply_bytes // 2:
+            raise ValueError(
+                f"bins: {self.bin_count} of {channels} channels make a reply of {reply} bytes; "
+                f"must be at most {limits.reply_bytes // 2}"
+            )
+        if window > one:
+            return 0
+        return min(
+            (one - window) // every + 1,
+            max(1, limits.rows // channels),
+            limits.reply_bytes // 2 // reply,
+            max(1, _ROW_WORK_MAX // (window * channels)),
+            max(1, _ROW_WORK_MAX // (channels * (2 * self.bin_count + (1 << 17)))),
+        )
+
+    def _take(
+        self,
+        found: _wire.Answer,
+        part: Array,
+        counts: Counts,
+        outside: Counts,
+        window: int,
+        every: int,
+        channels: int,
+    ) -> None:
+        """Checks each row of an answer, and keeps it."""
+        rows = len(outside)
+        columns = _columns(found, rows)
+        if len(found.counts) != rows * self.bin_count or any(len(c) != rows for c in columns):
+            raise server_error("INTERNAL", f"{len(found.counts)} counts for {rows} rows")
+        counts[:] = found.counts.reshape(counts.shape)
+        outside[:] = np.stack(columns, axis=-1)
+        begin = np.arange(rows // channels) * every
+        held = np.minimum(window, part.size // channels - begin)
+        if (counts.sum(axis=-1) + outside.sum(axis=-1) != np.repeat(held, channels)).any():
+            raise server_error("INTERNAL", "the counts of a row do not add up to its samples")

@@ -1,0 +1,117 @@
+"""Samples at given ranks, found by a server.
+
+A server tells quantiles: at q, of n samples, what lies at q * (n - 1), interpolated. To be told a
+sample itself, q is chosen such that this product, as float64 rounds it, is the sample's rank. Not every
+n has such a q for every rank. So samples are added at the upper end until it has: a few, or for many
+ranks as many as make n - 1 a sum of two powers of two, where (rank / (n - 1)) * (n - 1) is the rank.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native, _wire
+from ._arrays import Array, in_order
+from ._errors import server_error
+
+if TYPE_CHECKING:
+    from ._remote import Client
+
+Ranks = npt.NDArray[np.int64]
+Doubles = npt.NDArray[np.float64]
+
+# Beyond it, neighbours are the same float64, in which a server answers.
+_INTEGER_MAX = 2.0**53
+_ADDED_TRIES = 256
+_ALL = np.finfo(np.float64).max
+
+
+def order_statistics(
+    client: Client, samples: Array, kind: str, ranks: Ranks, out: Array
+) -> None:
+    """Writes the samples at ranks, which ascend, to `out`. `samples` are contiguous, and some."""
+    flat = in_order(samples)
+    numbers = _numbers(flat, kind)
+    below = above = 0
+    if numbers.dtype.kind == "f":
+        below = int(np.count_nonzero(np.isneginf(numbers)))
+        above = int(np.count_nonzero(np.isposinf(numbers)))
+    nan = int(np.count_nonzero(np.isnan(numbers))) if numbers.dtype.kind == "f" else 0
+    finite = flat.size - below - above - nan
+    found = np.full(len(ranks), np.nan)
+    found[ranks < flat.size - nan] = np.inf
+    found[ranks < below] = -np.inf
+    inside = (ranks >= below) & (ranks < below + finite)
+    if inside.any():
+        found[inside] = _at(client, flat, kind, ranks[inside] - below, finite)
+    values = found.astype(numbers.dtype)
+    out[:] = (values.view(np.uint32) >> 16).astype(out.dtype) if kind == "bf16" else values
+
+
+def _numbers(bits: Array, kind: str) -> Array:
+    return (bits.astype(np.uint32) << 16).view(np.float32) if kind == "bf16" else bits
+
+
+def _at(client: Client, flat: Array, kind: str, ranks: Ranks, finite: int) -> Doubles:
+    """Of the finite samples, those at ranks."""
+    extent = _native.extent(flat, kind)
+    assert extent is not None
+    least, greatest = extent[:2]
+    if kind in ("i64", "u64") and max(-least, greatest) > _INTEGER_MAX:
+        raise ValueError(
+            f"a: integers from {least:.0f} to {greatest:.0f}; with server= they must be at most 2**53"
+        )
+    if greatest - least > _ALL:
+        raise ValueError(
+            f"a: samples from {least} to {greatest} lie too far apart for float64, in which a server "
+            "interpolates"
+        )
+    added, shares = _shares(ranks, finite)
+    upper = np.full(added, greatest, np.float32 if kind == "bf16" else flat.dtype)
+    if kind == "bf16":
+        upper = (upper.view(np.uint32) >> 16).astype(np.uint16)
+    limits = client.limits
+    size = flat.nbytes + upper.nbytes
+    if size > limits.payload_bytes:
+        raise ValueError(
+            f"a: {size} bytes; the server takes {limits.payload_bytes} at most for quantiles"
+        )
+    found = np.empty(len(ranks))
+    edges = np.array([-_ALL, _ALL])
+    for first in range(0, len(ranks), limits.quantiles):
+        part = slice(first, first + limits.quantiles)
+        spec = _wire.spec(kind, edges, quantiles=shares[part].tolist())
+        answer = client.compute(spec, flat, upper)
+        told = answer.quantiles
+        if answer.samples != flat.size + added or told is None or len(told) != len(shares[part]):
+            raise server_error("INTERNAL", f"no {len(shares[part])} quantiles of {answer.samples} samples")
+        found[part] = told
+    return found
+
+
+def _shares(ranks: Ranks, samples: int) -> tuple[int, Doubles]:
+    """How many samples to add, and at which q the ranks lie then."""
+    for added in range(_ADDED_TRIES):
+        shares = _exact(ranks, samples + added - 1)
+        if shares is not None:
+            return added, shares
+    last = samples - 1
+    high = 1 << (last.bit_length() - 1)
+    low = 0 if last == high else 1 << (last - high - 1).bit_length()
+    added = high + low - last
+    shares = _exact(ranks, last + added)
+    assert shares is not None
+    return added, shares
+
+
+def _exact(ranks: Ranks, last: int) -> Doubles | None:
+    """A q for each rank with q * last == rank in float64; None where one has none."""
+    wanted = ranks.astype(np.float64)
+    shares: Any = wanted / last if last > 0 else np.zeros(len(ranks))
+    for toward in (0.0, 1.0):
+        beside = np.nextafter(wanted / max(last, 1), toward)
+        shares = np.where(shares * last == wanted, shares, beside)
+    return shares if (shares * last == wanted).all() else None

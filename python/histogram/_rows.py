@@ -1,0 +1,158 @@
+"""Counting in rows: each part of an array has a histogram of its own."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ._arrays import Array
+from ._result import Histogram
+from ._rules import Rule
+
+# What a row of samples is copied in where rows are not contiguous.
+_ROWS_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Axes:
+    """The axes that hold the samples of one row."""
+
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Stretches of interleaved channels, counted in samples of one channel."""
+
+    channels: int | None
+    window: int | None
+    step: int
+
+    def number(self, samples: int) -> int:
+        """How many there are of so many samples."""
+        if self.window is None:
+            return 1
+        pixels = samples // (self.channels or 1)
+        if self.step == 0:
+            return -(-pixels // self.window)
+        return 0 if pixels < self.window else (pixels - self.window) // self.step + 1
+
+
+def cut_of(samples: Array, axis: Any, channels: Any, windows: Any) -> Axes | Stretches | None:
+    """What the arguments of these names ask for; None: one row."""
+    if axis is None and channels is None and windows is None:
+        return None
+    if axis is not None:
+        if channels is not None or windows is not None:
+            raise ValueError("axis: is not combined with channels or windows")
+        return Axes(_axes(axis, samples.ndim))
+    if channels is not None:
+        channels = _whole("channels", channels, 1)
+        if samples.size % channels != 0:
+            raise ValueError(
+                f"channels: {channels}; must divide the number of samples, which is {samples.size}"
+            )
+    if windows is None:
+        return Stretches(channels, None, 0)
+    size, step = windows if isinstance(windows, Sequence) else (windows, None)
+    size = _whole("windows", size, 1)
+    return Stretches(channels, size, 0 if step is None else _whole("windows, step", step, 1))
+
+
+def _whole(name: str, value: Any, least: int) -> int:
+    number = operator.index(value)
+    if not least <= number < 2**32:
+        raise ValueError(f"{name}: {number}; must be a whole number >= {least} and < 2**32")
+    return number
+
+
+def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    axes = tuple(operator.index(one) for one in axes)
+    for one in axes:
+        if not -ndim <= one < ndim:
+            raise ValueError(f"axis: {one}; must be {-ndim} to {ndim - 1} for {ndim} dimensions")
+    axes = tuple(sorted(one % ndim for one in axes))
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"axis: {axis} names an axis twice")
+    return axes
+
+
+def count(samples: Array, rule: Rule, cut: Axes | Stretches, threads: int) -> Histogram:
+    """A row of counts for each part."""
+    if isinstance(cut, Stretches):
+        return _count_stretches(samples, rule, cut, threads)
+    axes = cut.axes
+    rows = np.moveaxis(samples, axes, np.arange(-len(axes), 0))
+    outer = rows.shape[: samples.ndim - len(axes)]
+    length = math.prod(rows.shape[len(outer) :])
+    counts = np.zeros((*outer, rule.bins), np.int64)
+    outside = np.zeros((*outer, 3), np.int64)
+    if counts.size and length:
+        flat_counts, flat_outside = counts.reshape(-1, rule.bins), outside.reshape(-1, 3)
+        done = 0
+        for block in _contiguous_rows(rows, len(outer), length):
+            end = done + block.size // length
+            of_block = flat_counts[done:end], flat_outside[done:end]
+            if rule.plan is not None:
+                rule.plan.count_rows(block, *of_block, threads, length)
+            else:
+                _count_each(block.reshape(-1, length), rule, *of_block, threads)
+            done = end
+    return _histogram(counts, outside, rule)
+
+
+def _count_stretches(samples: Array, rule: Rule, cut: Stretches, threads: int) -> Histogram:
+    flat = np.ascontiguousarray(samples, samples.dtype.newbyteorder("=")).reshape(-1)
+    channels, stretches = cut.channels or 1, cut.number(flat.size)
+    counts = np.zeros((stretches * channels, rule.bins), np.int64)
+    outside = np.zeros((stretches * channels, 3), np.int64)
+    if counts.size and flat.size:
+        if rule.plan is not None:
+            window = cut.window or 0
+            rule.plan.count_rows(flat, counts, outside, threads, window, cut.step, channels)
+        else:
+            _count_each(_rows_of(flat, cut), rule, counts, outside, threads)
+    shape = (() if cut.window is None else (stretches,)) + (
+        () if cut.channels is None else (channels,)
+    )
+    return _histogram(counts.reshape(*shape, rule.bins), outside.reshape(*shape, 3), rule)
+
+
+def _rows_of(flat: Array, cut: Stretches) -> Iterator[Array]:
+    pixels = flat.reshape(-1, cut.channels or 1)
+    window = cut.window or len(pixels)
+    for stretch in range(cut.number(flat.size)):
+        begin = stretch * (cut.step or window)
+        for channel in pixels[begin : begin + window].T:
+            yield np.ascontiguousarray(channel)
+
+
+def _count_each(rows: Any, rule: Rule, counts: Array, outside: Array, threads: int) -> None:
+    for row, samples in enumerate(rows):
+        found = rule.count(samples, threads)
+        assert found is not None
+        counts[row], outside[row] = found[0], found[1:]
+
+
+def _histogram(counts: Array, outside: Array, rule: Rule) -> Histogram:
+    below, above, nan = np.moveaxis(outside, -1, 0)
+    return Histogram(counts, rule.edges, below, above, nan)
+
+
+def _contiguous_rows(rows: Array, outer: int, length: int) -> Any:
+    """Blocks of whole rows, in order, contiguous and in native order."""
+    if rows.dtype.isnative and rows.flags.c_contiguous:
+        yield rows
+    elif outer == 0:
+        yield np.ascontiguousarray(rows, rows.dtype.newbyteorder("="))
+    else:
+        bytes_each = rows[0].size * rows.itemsize
+        step = max(1, _ROWS_BYTES // bytes_each)
+        for first in range(0, len(rows), step):
+            yield np.ascontiguousarray(rows[first : first + step], rows.dtype.newbyteorder("="))

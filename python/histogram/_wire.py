@@ -1,0 +1,268 @@
+"""Messages of histogram.v1 (proto/histogram/v1/histogram.proto): those that this package sends and reads.
+
+They are few and small but for the samples, which go into a message by one copy, and for the counts,
+which are read where they lie. So they are written and read here, without the package protobuf. A test
+holds every field against the contract.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+Counts = npt.NDArray[np.int64]
+
+# Numbers of histogram.v1.SampleType.
+SAMPLE_TYPES = {
+    "u8": 1, "i8": 2, "u16": 3, "i16": 4, "u32": 5, "i32": 6, "u64": 7, "i64": 8,
+    "f16": 9, "bf16": 10, "f32": 11, "f64": 12,
+}  # fmt: skip
+
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_MEDIAN = 3  # histogram.v1.Statistic
+
+
+class BadReply(ValueError):
+    """Bytes that are no message of the contract."""
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+def _reader(read: Callable[_P, _T]) -> Callable[_P, _T]:
+    """A field of another form than the contract's makes a bad reply too."""
+
+    @functools.wraps(read)
+    def checked(*arguments: _P.args, **named: _P.kwargs) -> _T:
+        try:
+            return read(*arguments, **named)
+        except (TypeError, OverflowError) as error:
+            raise BadReply(str(error)) from None
+
+    return checked
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _number(field: int, number: int) -> bytes:
+    """Absent where it is 0, which says the same."""
+    return _varint(field << 3 | _VARINT) + _varint(number) if number else b""
+
+
+def _piece(field: int, data: bytes) -> bytes:
+    return _varint(field << 3 | _BYTES) + _varint(len(data)) + data
+
+
+def _doubles(field: int, numbers: npt.NDArray[np.float64]) -> bytes:
+    return _piece(field, np.ascontiguousarray(numbers, "<f8").tobytes())
+
+
+def spec(
+    kind: str,
+    edges: npt.NDArray[np.float64],
+    *,
+    rows: tuple[int, int, int] | None = None,
+    quantiles: Sequence[float] = (),
+) -> bytes:
+    """A Spec: counts between edges, of rows where those are given (window, step, channels); a window
+    of 0 is the whole payload. With quantiles: these, and no counts."""
+    out = _number(1, SAMPLE_TYPES[kind]) + _piece(2, _piece(2, _doubles(1, edges)))
+    if len(quantiles):
+        # statistics_only leaves out what costs time: of all statistics, quantiles come with any.
+        out += _number(3, 1) + _doubles(4, np.asarray(quantiles, np.float64)) + _number(6, 1)
+        out += _number(9, _MEDIAN)
+    if rows is not None:
+        window, step, channels = rows
+        cut = _piece(1, _number(1, window) + _number(2, step)) if window else b""
+        out += _piece(7, cut + _number(4, channels))
+    return out
+
+
+def request(spec: bytes | None, *samples: Any) -> bytes:
+    """A ComputeRequest, or an AccumulateRequest: fields have the same numbers in both.
+
+    `samples`: contiguous buffers, one after another."""
+    size = sum(memoryview(part).nbytes for part in samples)
+    head = b"" if spec is None else _piece(1, spec)
+    if size == 0:
+        return head
+    return b"".join((head, _varint(15 << 3 | _BYTES), _varint(size), *samples))
+
+
+def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return number, at
+        shift += 7
+        if shift > 63:
+            raise BadReply("a varint of more than 10 bytes")
+
+
+def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
+    """Number and value of each field: an int, or the bytes of one that has a length."""
+    at = 0
+    try:
+        while at < len(data):
+            tag, at = _read_varint(data, at)
+            field, form = tag >> 3, tag & 7
+            if form == _VARINT:
+                value, at = _read_varint(data, at)
+                yield field, value
+                continue
+            size = {_FIXED64: 8, _FIXED32: 4}.get(form)
+            if form == _BYTES:
+                size, at = _read_varint(data, at)
+            if size is None or at + size > len(data):
+                raise BadReply(f"field {field} is cut off, or of a form that is not known")
+            yield field, data[at : at + size]
+            at += size
+    except IndexError:
+        raise BadReply("the message is cut off") from None
+
+
+def _fixed64(data: memoryview) -> Counts:
+    if len(data) % 8 != 0:
+        raise BadReply(f"{len(data)} bytes of counts")
+    return np.frombuffer(data, "<i8")
+
+
+def _varints(data: memoryview) -> Counts:
+    """Packed varints."""
+    octets = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(octets < 0x80)
+    if len(octets) == 0 or len(ends) == len(octets):
+        return octets.astype(np.int64)
+    if octets[-1] >= 0x80:
+        raise BadReply("packed numbers are cut off")
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    place = np.arange(len(octets)) - np.repeat(starts, ends - starts + 1)
+    parts = (octets & 0x7F).astype(np.uint64) << (7 * place).astype(np.uint64)
+    return np.add.reduceat(parts, starts).astype(np.int64)
+
+
+@dataclass
+class Answer:
+    """What a ComputeResponse or an AccumulateResponse says."""
+
+    counts: Counts  # row by row
+    samples: int = 0
+    # Below, above and NaN: a number for each row; none where all are 0.
+    below: Counts | None = None
+    above: Counts | None = None
+    nan: Counts | None = None
+    quantiles: npt.NDArray[np.float64] | None = None
+
+
+@_reader
+def answer(reply: bytes) -> Answer:
+    """Reads a ComputeResponse."""
+    return _answer(reply, rows_field=3)
+
+
+@_reader
+def accumulated(reply: bytes) -> Answer | None:
+    """Reads an AccumulateResponse; None for one that is not final."""
+    final = any(field == 3 and value for field, value in _fields(memoryview(reply)))
+    return _answer(reply, rows_field=5) if final else None
+
+
+def _answer(reply: bytes, rows_field: int) -> Answer:
+    found = Answer(np.zeros(0, np.int64))
+    for field, value in _fields(memoryview(reply)):
+        if field == 1:
+            _read_histogram(value, found)
+        elif field == rows_field:
+            _read_rows(value, found)
+    return found
+
+
+def _read_histogram(data: memoryview, found: Answer) -> None:
+    for field, value in _fields(data):
+        if field == 1:
+            found.counts = _fixed64(value)
+        elif field == 2:
+            found.samples = operator.index(value)
+        elif field in (3, 4, 8):
+            setattr(found, {3: "below", 4: "above", 8: "nan"}[field], np.array([operator.index(value)]))
+        elif field == 6:
+            for inner, numbers in _fields(value):
+                if inner == 9:
+                    found.quantiles = _fixed64(numbers).view("<f8")
+
+
+def _read_rows(data: memoryview, found: Answer) -> None:
+    names = {3: "counts", 5: "below", 6: "above", 8: "nan"}
+    for field, value in _fields(data):
+        if field in names:
+            setattr(found, names[field], _varints(value))
+
+
+@dataclass
+class Limits:
+    """Of DescribeResponse.Limits: what this package heeds."""
+
+    payload_bytes: int = 0
+    bins: int = 0
+    quantiles: int = 0
+    rows: int = 0
+    reply_bytes: int = 0
+
+
+@_reader
+def limits(reply: bytes) -> Limits:
+    """Reads a DescribeResponse."""
+    found = Limits()
+    names = {1: "payload_bytes", 2: "bins", 9: "quantiles", 10: "rows", 11: "reply_bytes"}
+    for field, value in _fields(memoryview(reply)):
+        if field == 5:
+            for inner, number in _fields(value):
+                if inner in names:
+                    setattr(found, names[inner], operator.index(number))
+    for name, number in vars(found).items():
+        if number < 1:
+            raise BadReply(f"limits.{name} is {number}")
+    return found
+
+
+@dataclass
+class Error:
+    """histogram.v1.Error: what a refusal says beside its code."""
+
+    message: str = ""
+    reason: str = ""
+    field: str = ""
+    limit: int = 0
+    retry_after_ms: int | None = None
+
+
+@_reader
+def error(trailer: bytes) -> Error:
+    """Reads an Error."""
+    found = Error()
+    for field, value in _fields(memoryview(trailer)):
+        if field in (2, 3, 4):
+            text = bytes(value).decode(errors="replace")
+            setattr(found, {2: "message", 3: "reason", 4: "field"}[field], text)
+        elif field == 5:
+            found.limit = operator.index(value)
+        elif field == 6:
+            found.retry_after_ms = operator.index(value)
+    return found

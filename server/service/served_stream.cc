@@ -1,0 +1,59 @@
+#include "server/service/served_stream.h"
+
+#include <string>
+#include <utility>
+
+#include "kernels/error.h"
+
+namespace histogram::server {
+
+void ServedStream::OnCall() {
+  deadline_ = DeadlineOf(context());
+  service_.observer.StreamOpened(method_);
+  service_.open_calls.fetch_add(1, std::memory_order_relaxed);
+  absl::Status identified = IdentifyCaller(service_, context(), caller_);
+  fairness_id_ = FairnessId(service_, context(), caller_);
+  unwritten_.Begin(context(), fairness_id_);
+  service_.streams.Add(self_, loop());
+  if (!identified.ok()) return Refuse(std::move(identified));
+  Step(StreamEvent::kOpened);
+}
+
+void ServedStream::OnDone() {
+  unwritten_.Leave();
+  service_.streams.Remove(self_);
+  service_.observer.StreamClosed(method_);
+  service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
+  self_.reset();
+}
+
+absl::Status ServedStream::AdmitMessage(MessageKind kind, ReceivedMessage& message,
+                                        std::shared_ptr<const Query>& query) {
+  return Admit(
+      kind, message.fragments, service_.limits(),
+      [this](uint64_t bytes) { return ChargeCaller(service_, caller_, bytes); }, message.parsed,
+      query);
+}
+
+void ServedStream::PushReply(grpc::ByteBuffer& reply, uint64_t bytes) {
+  PendingReply& pending = replies_.emplace_back();
+  pending.message.Swap(&reply);
+  pending.bytes = bytes;
+}
+
+void ServedStream::WriteOldest(grpc::WriteOptions options) {
+  outgoing_.message.Swap(&replies_.front().message);
+  outgoing_.bytes = replies_.front().bytes;
+  replies_.pop_front();
+  unwritten_.WriteBegun();
+  StartWrite(outgoing_.message, options);
+}
+
+absl::Status ServedStream::Draining(std::string_view message) {
+  absl::Status status =
+      MakeError(absl::StatusCode::kUnavailable, std::string(message), {.reason = "DRAINING"});
+  ObserveRefusal(service_.observer, status);
+  return status;
+}
+
+}  // namespace histogram::server

@@ -1,0 +1,85 @@
+// What the calls with a stream each way have in common: who calls, what is held for the call, its
+// one read and its one write. A stream belongs to its loop's thread; what happens when, its state
+// decides (request/stream_state.h).
+#ifndef HISTOGRAM_SERVER_SERVICE_SERVED_STREAM_H_
+#define HISTOGRAM_SERVER_SERVICE_SERVED_STREAM_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "server/request/admit.h"
+#include "server/request/stream_state.h"
+#include "server/rpc/call.h"
+#include "server/rpc/read_ahead.h"
+#include "server/rpc/stream_registry.h"
+#include "server/rpc/unwritten_replies.h"
+#include "server/service/caller.h"
+#include "server/service/grpc_bytes.h"
+#include "server/service/methods.h"
+
+namespace histogram::server {
+
+class ServedStream : public StreamCall, public DrainableStream {
+ protected:
+  ServedStream(ServiceContext& service, Methods& methods, EventLoop& loop, Method method)
+      : StreamCall(loop),
+        service_(service),
+        methods_(methods),
+        method_(method),
+        ahead_(service.read_ahead),
+        unwritten_(service.unwritten) {}
+
+  // `ask` is a Request... function of Methods. gRPC holds the stream from now to its end.
+  template <typename Ask>
+  void Await(Ask ask) {
+    self_ = shared_from_this();
+    StreamCall::Await([&](auto... arguments) { (methods_.*ask)(arguments...); });
+  }
+
+  // From gRPC.
+  void OnCall() override;
+  void OnDone() override;
+  void OnShutdown() override { self_.reset(); }
+
+  // The next event of the state.
+  virtual void Step(StreamEvent event) = 0;
+  // Ends the stream with `status`, in its time, and reports it.
+  virtual void Refuse(absl::Status status) = 0;
+
+  bool MayRead() const { return ahead_.MayRead() && unwritten_.MayRead(); }
+  // Parses and checks a message, and takes its payload from the caller's quota. `query` is in/out,
+  // as server::Admit says.
+  absl::Status AdmitMessage(MessageKind kind, ReceivedMessage& message,
+                            std::shared_ptr<const Query>& query);
+  // Queues a reply, for which `bytes` are held.
+  void PushReply(grpc::ByteBuffer& reply, uint64_t bytes);
+  // Begins the write of the oldest reply, or the next read.
+  void WriteOldest(grpc::WriteOptions options = {});
+  void ReadNext() { StartRead(&incoming_); }
+  // The write is done: lets go of what was held for it.
+  void Written() { unwritten_.Written(outgoing_.bytes); }
+  // What a stream that the server ends for its shutdown ends with; reported.
+  absl::Status Draining(std::string_view message);
+
+  ServiceContext& service_;
+  Methods& methods_;
+  const Method method_;
+  ReadAhead::Stream ahead_;
+  UnwrittenReplies::Call unwritten_;
+  TimeNs deadline_ = 0;        // set in OnCall
+  Caller caller_;              // likewise
+  uint64_t fairness_id_ = 0;   // likewise
+  grpc::ByteBuffer incoming_;  // of the one read under way
+
+ private:
+  std::shared_ptr<DrainableStream> self_;  // gRPC's hold on the stream: from Await to OnDone
+  std::deque<PendingReply> replies_;
+  PendingReply outgoing_;  // of the one write under way
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_SERVICE_SERVED_STREAM_H_

@@ -1,0 +1,127 @@
+// Exact quantiles on the GPU, against sorted samples.
+#include <histogram/cuda.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/quantile.h"
+#include "tests/cuda/typed_gpu.h"
+
+namespace histogram {
+namespace {
+
+class CudaQuantilesTest : public testing::TypedGpuTest {
+ protected:
+  std::vector<double> Values(const std::vector<std::byte>& bytes) {
+    std::vector<double> values;
+    internal::VisitSample(type(), [&]<typename S>(S) {
+      using Bits = typename S::Bits;
+      for (size_t i = 0; i < bytes.size(); i += sizeof(Bits)) {
+        values.push_back(static_cast<double>(S::Widen(internal::LoadBits<Bits>(bytes.data() + i))) +
+                         0.0);
+      }
+    });
+    return values;
+  }
+
+  std::vector<std::byte> WithoutNan(const std::vector<std::byte>& bytes) {
+    const std::vector<double> values = Values(bytes);
+    const size_t size = SampleBytes(type());
+    std::vector<std::byte> kept;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (std::isnan(values[i])) continue;
+      const auto* const at = bytes.data() + i * size;
+      kept.insert(kept.end(), at, at + size);
+    }
+    return kept;
+  }
+
+  void ExpectExact(const std::vector<std::byte>& bytes, const std::vector<double>& quantiles,
+                   size_t offset = 0) {
+    std::vector<double> values = Values(bytes);
+    const bool has_nan =
+        std::any_of(values.begin(), values.end(), [](double x) { return std::isnan(x); });
+    if (!has_nan) std::sort(values.begin(), values.end());
+    Result<DeviceQuantiles> search = DeviceQuantiles::Make(type(), quantiles);
+    ASSERT_TRUE(search.ok()) << search.error().message;
+    const uint8_t* const at = Upload(bytes, offset);
+    for (int call = 0; call < 2; ++call) {
+      const std::optional<Error> error = search->Find(at, values.size(), stream());
+      ASSERT_FALSE(error.has_value()) << error->message;
+      const Result<std::vector<double>> found = search->Read(stream());
+      ASSERT_TRUE(found.ok()) << found.error().message;
+      ASSERT_EQ(found->size(), quantiles.size());
+      for (size_t i = 0; i < quantiles.size(); ++i) {
+        const double expected =
+            has_nan || values.empty()
+                ? std::numeric_limits<double>::quiet_NaN()
+                : internal::QuantileOf(values.size(), quantiles[i],
+                                       [&](uint64_t rank) { return values[rank]; });
+        if (std::isnan(expected)) {
+          EXPECT_TRUE(std::isnan((*found)[i])) << quantiles[i];
+        } else {
+          EXPECT_EQ((*found)[i], expected) << quantiles[i];
+        }
+      }
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Types, CudaQuantilesTest, ::testing::ValuesIn(testing::kAllTypes),
+                         testing::TypeName);
+
+TEST_P(CudaQuantilesTest, OfAnySamples) {
+  for (const auto& edges : {std::vector<double>{-1, 0, 1}, {0, 255}, {-1e6, 1e6}, {5, 5.001}}) {
+    for (const size_t count : {size_t{4}, size_t{1000}, size_t{200'000}}) {
+      const std::vector<std::byte> bytes = WithoutNan(Samples(edges, count));
+      ExpectExact(bytes, {0.5}, 1);
+      ExpectExact(bytes, {0, 0.01, 0.25, 0.5, 0.75, 0.99, 1});
+    }
+  }
+}
+
+TEST_P(CudaQuantilesTest, MoreThanOneSearchHolds) {
+  std::vector<double> quantiles;
+  for (int i = 0; i < 40; ++i) quantiles.push_back(Uniform(0, 1));
+  ExpectExact(WithoutNan(Samples({-100, 100}, 50'000)), quantiles);
+}
+
+TEST_P(CudaQuantilesTest, OfEqualSamples) {
+  for (const double value : {0.0, 1.0, 37.0, 100.0}) {
+    std::vector<std::byte> one, bytes;
+    testing::AppendWithin(type(), {value, value}, 1, random_, one);
+    for (int i = 0; i < 10'000; ++i) bytes.insert(bytes.end(), one.begin(), one.end());
+    ExpectExact(bytes, {0, 0.3, 1});
+  }
+}
+
+TEST_P(CudaQuantilesTest, OfZerosOfBothSigns) {
+  std::vector<std::byte> bytes;
+  testing::AppendWithin(type(), {0, 0}, 1001, random_, bytes);
+  const size_t size = SampleBytes(type());
+  const bool has_sign = std::signbit(Values(std::vector<std::byte>(size, std::byte{0x80}))[0]);
+  for (size_t i = size - 1; has_sign && i < bytes.size(); i += 2 * size) bytes[i] = std::byte{0x80};
+  ExpectExact(bytes, {0, 0.5, 1});
+}
+
+TEST_P(CudaQuantilesTest, NanAmongTheSamplesMakesEachNan) {
+  std::vector<std::byte> bytes = Samples({0, 1}, 1000);
+  for (size_t i = 0; i < SampleBytes(type()); ++i) bytes[i] = std::byte{0xFF};  // NaN, of floats
+  ExpectExact(bytes, {0, 0.5});
+}
+
+TEST_P(CudaQuantilesTest, OfNoSamplesAreNan) { ExpectExact({}, {0.5, 1}); }
+
+TEST_P(CudaQuantilesTest, AQuantileOutsideIsRefused) {
+  for (const double q : {-0.1, 1.1, std::nan("")}) {
+    const Result<DeviceQuantiles> search = DeviceQuantiles::Make(type(), {0.5, q});
+    ASSERT_FALSE(search.ok());
+    EXPECT_EQ(search.error().field, "quantiles");
+  }
+}
+
+}  // namespace
+}  // namespace histogram

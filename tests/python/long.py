@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""The long form of the comparison with numpy: the tests' own checks, over many more configurations.
+
+  PYTHONPATH=build/release/python .venv/bin/python tests/python/long.py --output numpy-parity.json
+
+A configuration is a sample type, a size, a layout of memory, and bins and range (of a number of bins, of
+edges, of the data) or quantiles; half of the samples lie on edges or one step beside them. Without
+--configurations it is 100,000 for each of eleven types. Any difference ends the run with the numbers that
+repeat it. Types run side by side in --jobs processes.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import datetime
+import json
+import os
+import platform
+import shlex
+import sys
+import time
+from pathlib import Path
+
+os.environ["HISTOGRAM_EXAMPLES"] = "1"  # the tests draw nothing themselves
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE), str(HERE.parents[1] / "bench")]
+
+import numpy as np  # noqa: E402
+import test_numpy_count as counts  # noqa: E402
+import test_numpy_quantile as quantiles  # noqa: E402
+import test_rows as rows  # noqa: E402
+from arrays import TYPES  # noqa: E402
+from provenance import commit, processor  # noqa: E402
+
+
+def one_of(rng, choices):
+    return choices[rng.integers(len(choices))]
+
+
+def draw(rng):
+    """A test and its arguments, from the values that hypothesis draws from."""
+    seed = int(rng.integers(2**32))
+    which = one_of(rng, ("range", "range", "data", "edges", "quantiles", "rows"))
+    if which == "range":
+        return counts.test_even_bins_over_a_range, {
+            "seed": seed, "kind": one_of(rng, counts.KINDS), "bins": int(10 ** rng.uniform(0, 3.7)),
+            "size": one_of(rng, (0, 1, 6, 600, 3000))}
+    if which == "data":
+        return counts.test_the_range_of_the_data, {
+            "seed": seed, "size": one_of(rng, (0, 1, 2, 600)), "bins": int(rng.integers(1, 400))}
+    if which == "edges":
+        return counts.test_edges, {
+            "seed": seed, "size": one_of(rng, (0, 1, 600)),
+            "edges": np.sort(rng.normal(0, 10.0 ** rng.integers(-2, 4), rng.integers(2, 40))).tolist(),
+            "form": one_of(rng, ("plain", "repeated", "infinite", "float32", "integers"))}
+    if which == "quantiles":
+        return quantiles.test_numbers, {
+            "seed": seed, "size": one_of(rng, (1, 2, 3, 7, 600, 5001)),
+            "q": one_of(rng, (float(rng.random()), 0.5, rng.random(3), np.array([[0.0, 1], [0.25, 0.5]])))}
+    return rows.test_rows_are_numpys, {
+        "seed": seed, "edges": one_of(rng, rows.EDGES), "channels": one_of(rng, (None, 1, 2, 3, 5)),
+        "windows": one_of(rng, (None, int(rng.integers(1, 700)),
+                                (int(rng.integers(1, 90)), int(rng.integers(1, 90)))))}
+
+
+def check_type(dtype, configurations, seed):
+    """How many of each test were run; raises at the first difference."""
+    np.seterr(all="ignore")
+    done = collections.Counter()
+    for number in range(configurations):
+        rng = np.random.default_rng([seed, TYPES.index(dtype), number])
+        test, arguments = draw(rng)
+        try:
+            test.hypothesis.inner_test(dtype=dtype, **arguments)
+        except Exception as error:
+            raise AssertionError(f"{test.__name__}({dtype!r}, **{arguments!r})") from error
+        done[test.__name__.removeprefix("test_")] += 1
+    return dtype, done
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, required=True, help="where the result goes")
+    parser.add_argument("--configurations", type=int, default=100_000, metavar="N", help="of each type")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="processes")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    begin, found, tested = time.monotonic(), {}, commit()
+    with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+        jobs = [pool.submit(check_type, dtype, options.configurations, options.seed) for dtype in TYPES]
+        for job in concurrent.futures.as_completed(jobs):
+            dtype, done = job.result()
+            found[dtype] = dict(sorted(done.items()))
+            print(f"{dtype}: {sum(done.values())} configurations, 0 differences", flush=True)
+    options.output.write_text(json.dumps({
+        "command": shlex.join(["tests/python/long.py", *sys.argv[1:]]),
+        "commit": tested, "date": datetime.date.today().isoformat(), "cpu": processor(),
+        "python": platform.python_version(), "numpy": np.__version__, "seed": options.seed,
+        "seconds": round(time.monotonic() - begin), "differences": 0,
+        "configurations": {dtype: found[dtype] for dtype in TYPES},
+    }, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""Arrays in a GPU's memory, of torch, cupy and jax: counted there, as numpy counts their copies."""
+
+import gc
+
+import histogram
+import numpy as np
+import pytest
+from arrays import TYPES, make_samples
+from histogram import _gpu
+
+torch = pytest.importorskip("torch", reason="no torch, which makes the arrays for these tests")
+if not torch.cuda.is_available():
+    pytest.skip("no GPU", allow_module_level=True)
+try:
+    _gpu._plugin()
+except TypeError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+EDGES = np.linspace(-40, 40, 101)
+
+
+def some(dtype, size, seed=1):
+    return make_samples(np.random.default_rng(seed), dtype, EDGES, size)
+
+
+def on_gpu(a, device="cuda"):
+    return torch.from_numpy(np.ascontiguousarray(a)).to(device)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("bins", [(100, (-40, 40)), (1, (0.0, 3)), (EDGES.tolist(), None), (5000, (-7, 9.5)),
+                                  ([0, 0, 3, 3], None), ([-np.inf, 0, np.inf], None), (70_000, (-1, 60))],
+                         ids=lambda bins: str(bins)[:20])
+def test_counts_are_those_of_the_cpu(dtype, bins):
+    if dtype == "f2" and bins[0] in (5000, 70_000):  # more than f2 has numbers there
+        bins = (np.linspace(-7, 9.5, bins[0] + 1), None)
+    for size in (0, 1, 1000, 300_001):
+        a = some(dtype, size)
+        assert histogram.count(on_gpu(a), *bins) == histogram.count(a, *bins)
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "i8", "f2", "f4", "f8"])
+def test_the_range_of_the_data(dtype):
+    a = np.random.default_rng(0).normal(0, 30, 5000).astype("i1").astype(dtype)
+    assert histogram.count(on_gpu(a), 33) == histogram.count(a, 33)
+    assert histogram.count(on_gpu(a[:0]), 3) == histogram.count(a[:0], 3)
+
+
+def test_other_types_and_layouts():
+    a = some("f4", 6000)
+    b = on_gpu(a).to(torch.bfloat16)
+    assert histogram.count(b, 50, (-9, 9)) == histogram.count(b.float().cpu().numpy(), 50, (-9, 9))
+    mask = on_gpu(a) > 0
+    assert histogram.count(mask, 2) == histogram.count(a > 0, 2)
+    grid = on_gpu(a).reshape(20, 30, 10)
+    expected = histogram.count(a, EDGES)
+    for view in (grid, grid.permute(2, 0, 1), grid[None]):
+        assert histogram.count(view, EDGES) == expected
+    with pytest.raises(ValueError, match=r"strides .* pass a.contiguous\(\)"):
+        histogram.count(grid[:, ::2], EDGES)
+    assert histogram.count(grid[3:7], EDGES) == histogram.count(a[900:2100], EDGES)
+    with pytest.raises(TypeError, match="complex64"):
+        histogram.count(torch.zeros(3, dtype=torch.complex64, device="cuda"), EDGES)
+
+
+def test_cupy_and_jax():
+    a = some("f4", 5000)
+    expected = histogram.count(a, EDGES)
+    cupy = pytest.importorskip("cupy")
+    assert histogram.count(cupy.asarray(a), EDGES) == expected
+    assert histogram.count(cupy.asfortranarray(cupy.asarray(a.reshape(50, -1))), EDGES) == expected
+    assert histogram.count(cupy.asarray(a[np.isfinite(a)]), 9) == histogram.count(a[np.isfinite(a)], 9)
+    with cupy.cuda.Stream(non_blocking=True):
+        negative = -cupy.asarray(a)  # its subnormals are 0: cupy's arithmetic has none
+        assert histogram.count(negative, EDGES) == histogram.count(negative.get(), EDGES)
+    with pytest.raises(ValueError, match="ascontiguousarray"):
+        histogram.count(cupy.asarray(a)[::2], EDGES)
+    jax = pytest.importorskip("jax")
+    assert histogram.count(jax.device_put(a, jax.devices("gpu")[0]), EDGES) == expected
+    b = jax.device_put(a, jax.devices("gpu")[0]).astype("bfloat16")
+    assert histogram.count(b, EDGES) == histogram.count(np.asarray(b), EDGES)
+
+
+def test_on_the_producers_stream():
+    """Samples that are written late on a stream are seen, and the default stream is not waited for."""
+    stream = torch.cuda.Stream()
+    a = torch.zeros(1 << 20, device="cuda")
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(50_000_000)
+        a.fill_(3.0)
+        assert histogram.count(a, 10, (0, 10)).counts()[3] == a.numel()
+
+
+def test_new_edges_on_streams_that_wait_for_nothing():
+    """What a plan needs in the device's memory is there before it is used, on any stream."""
+    a = some("f4", 5000)
+    b = on_gpu(a)
+    torch.cuda.synchronize()
+    for number in range(50):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            edges = np.sort(np.random.default_rng(number).normal(0, 30, 3000))
+            assert histogram.count(b, edges) == histogram.count(a, edges)
+
+
+def test_counts_stay_on_the_device():
+    a = some("f4", 100_000)
+    b = on_gpu(a)
+    expected = histogram.count(a, 100, (-40, 40))
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        torch.cuda._sleep(100_000_000)
+        h = histogram.count(b, 100, (-40, 40), on_device=True)
+        assert not stream.query()  # nothing has waited
+        there = torch.as_tensor(h, device="cuda")
+        total = there.sum()
+    assert total.item() == a.size
+    stream.synchronize()
+    assert there[:100].cpu().numpy().tolist() == expected.counts().tolist()
+    assert there[100:].tolist() == [expected.below, expected.above, expected.nan]
+    assert h.histogram() == expected and h.edges.tolist() == expected.edges.tolist()
+    # A view keeps the counts while others are counted.
+    del h
+    gc.collect()
+    before = there.clone()
+    with torch.cuda.stream(stream):
+        others = [histogram.count(b * 2, 100, (-40, 40), on_device=True) for _ in range(3)]
+    assert others[0].histogram() == others[2].histogram() != expected
+    assert torch.equal(there, before)
+    with pytest.raises(ValueError, match="on_device: takes finite edges"):
+        histogram.count(b, [0, 1, 1], on_device=True)
+
+
+def test_refused():
+    b = on_gpu(some("f4", 10))
+    for name, value in (("axis", 0), ("channels", 2), ("windows", 3), ("server", "127.0.0.1:1")):
+        with pytest.raises(ValueError, match=f"{name}: is not for arrays on a GPU"):
+            histogram.count(b, 2, (0, 1), **{name: value})
+    with pytest.raises(ValueError, match="bins: the rule 'auto'"):
+        histogram.count(b, "auto")
+    with pytest.raises(TypeError, match="GPU"):
+        histogram.quantile(b, 0.5)
+    with pytest.raises(ValueError):
+        histogram.count(on_gpu(np.array([1, np.inf])), 3)
+
+
+def test_more_devices_than_one():
+    if torch.cuda.device_count() < 2:
+        pytest.skip("one GPU")
+    a = some("f4", 1000)
+    assert histogram.count(on_gpu(a, "cuda:1"), EDGES) == histogram.count(a, EDGES)
+    assert torch.cuda.current_device() == 0

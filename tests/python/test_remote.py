@@ -1,0 +1,283 @@
+"""server=: a real server gives the answers that this process gives, or an error that says why not."""
+
+import importlib
+import itertools
+import os
+import pathlib
+import pickle
+import re
+import subprocess
+import sys
+import threading
+import tracemalloc
+
+import histogram
+import ml_dtypes
+import numpy as np
+import pytest
+from arrays import TYPES, laid_out, make_samples
+from histogram import _remote, _remote_quantile, _wire
+
+if "HISTOGRAM_SERVER_BIN" not in os.environ:
+    pytest.skip("HISTOGRAM_SERVER_BIN names no server to test with", allow_module_level=True)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "service"))
+Server = importlib.import_module("harness.server").Server
+
+BINNINGS = {
+    "even": (100, (-50, 50)), "of the data": (33, None), "edges": ([-3, 0, 0.5, 7, 40], None),
+    "repeated": ([-3, 0, 0, 7, 7], None), "infinite": ([-np.inf, 0, 9, np.inf], None),
+    "a rule": ("sturges", None), "many": (np.linspace(-1, 60, 70_001), None),
+}
+LONG = _remote._MESSAGE_BYTES_MAX  # in bytes: what is longer is sent in chunks
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """Starts servers that end with the module."""
+    servers = []
+
+    def one(*flags, **options):
+        folder = tmp_path_factory.mktemp("server")
+        servers.append(Server(os.environ["HISTOGRAM_SERVER_BIN"], folder,
+                              ["--drain-delay", "0", *flags], **options))
+        return servers[-1].address
+
+    yield one
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def server(start):
+    return start()
+
+
+def some(dtype, size, seed=3, finite=False):
+    a = make_samples(np.random.default_rng(seed), dtype, np.linspace(-50, 50, 12), size)
+    if finite and a.dtype.kind == "f":
+        return np.where(np.isfinite(a) & (np.abs(a.astype("f8")) < 1e4), a, a.dtype.type(3.5))
+    return a
+
+
+@pytest.mark.parametrize("binning", BINNINGS)
+@pytest.mark.parametrize("dtype", TYPES)
+def test_counts(server, dtype, binning):
+    bins, range = BINNINGS[binning]
+    for size in (0, 1, 6000):
+        a = some(dtype, size, finite=range is None)
+        a = laid_out(np.random.default_rng(size), a)
+        assert histogram.count(a, bins, range, server=server) == histogram.count(a, bins, range)
+
+
+def test_bfloat16_and_booleans(server):
+    for a in (some("f4", 999).astype(ml_dtypes.bfloat16), some("u1", 99) > 7):
+        assert histogram.count(a, 9, (-1, 3), server=server) == histogram.count(a, 9, (-1, 3))
+
+
+@pytest.mark.parametrize("layout", [
+    lambda a: a, lambda a: a.reshape(3, -1), lambda a: np.asfortranarray(a.reshape(4, -1)),
+    lambda a: a[::3], lambda a: a.astype(">f4"), lambda a: a[::-1]], ids=itertools.count())
+def test_long_arrays_go_in_chunks(server, layout):
+    a = layout(some("f4", 3 * LONG))
+    sent = []
+    client = histogram.connect(server, progress=lambda *numbers: sent.append(numbers))
+    assert histogram.count(a, 50, (-60, 60), server=client) == histogram.count(a, 50, (-60, 60))
+    assert len(sent) > 4 and sent == sorted(sent)
+    assert sent[-1] == (a.size, a.size)
+
+
+@pytest.mark.parametrize("arguments", [
+    {"axis": 0}, {"axis": (0, 2)}, {"axis": ()}, {"channels": 4}, {"windows": 7}, {"windows": (50, 20)},
+    {"channels": 4, "windows": 11}, {"channels": 2, "windows": (30, 45)}, {"windows": 10**9},
+    {"windows": (10**9, 1)},
+], ids=str)
+@pytest.mark.parametrize("bins", [20, [-3, 0, 0, 50]], ids=str)
+def test_rows(server, arguments, bins):
+    a = some("i2", 2400).reshape(20, 30, 4)
+    expected = histogram.count(a, bins, (-50, 50), **arguments)
+    assert histogram.count(a, bins, (-50, 50), server=server, **arguments) == expected
+
+
+@pytest.mark.parametrize("arguments", [
+    {"windows": 999_999}, {"channels": 3}, {"channels": 3, "windows": LONG // 2}, {"axis": 1},
+    {"windows": 300}, {"windows": (LONG + 5, LONG // 3)}, {"windows": (LONG // 2, 100_000)},
+], ids=str)
+def test_long_rows_go_in_several_messages(server, arguments):
+    a = some("u1", 3 * LONG).reshape(2, -1)
+    expected = histogram.count(a, 20, (0, 60), **arguments)
+    assert histogram.count(a, 20, (0, 60), server=server, **arguments) == expected
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("q", [0.5, 1, [0.01, 0.5, 0.99], np.linspace(0, 1, 101)], ids=str)
+def test_quantiles(server, dtype, q):
+    for size in (1, 2, 3, 700, 9999):
+        a = some(dtype, size)
+        a = a[~np.isnan(a)] if a.dtype.kind == "f" else a // 2**11 if a.dtype.itemsize == 8 else a
+        if dtype == "f8":
+            a = np.clip(a, -1e300, 1e300)
+        with np.errstate(all="ignore"):
+            found = histogram.quantile(a, q, server=server)
+            expected = histogram.quantile(a, q)
+        assert np.array_equal(found, expected, equal_nan=True)
+        assert np.asarray(found).dtype == np.asarray(expected).dtype
+
+
+def test_quantiles_with_nan_and_of_bfloat16(server):
+    assert np.isnan(histogram.quantile([1, np.nan], 0.5, server=server))
+    a = some("f4", 999, finite=True).astype(ml_dtypes.bfloat16)
+    assert histogram.quantile(a, 0.3, server=server) == histogram.quantile(a, 0.3)
+
+
+def test_each_rank_has_a_share():
+    """What exact quantiles over the wire rest on."""
+    rng = np.random.default_rng(0)
+    for samples in [1, 2, 3, 4, 5, *rng.integers(6, 1 << 30, 300).tolist()]:
+        ranks = np.unique(rng.integers(0, samples, 200))
+        added, shares = _remote_quantile._shares(ranks, samples)
+        last = samples + added - 1
+        assert (np.floor(shares * last) == ranks).all() and (shares * last == ranks).all()
+        assert ((shares >= 0) & (shares <= 1)).all() and 0 <= added <= max(256, samples)
+
+
+def test_refused_before_anything_is_sent(server):
+    small = histogram.connect(server)
+    small._limits = _wire.Limits(payload_bytes=1000, bins=100, quantiles=2, rows=4, reply_bytes=4000)
+    a = some("u2", 5000)
+    assert histogram.count(a, 1000, (0, 50), server=small) == histogram.count(a, 1000, (0, 50))
+    assert histogram.count(a, 9, (0, 50), windows=20, server=small) == histogram.count(
+        a, 9, (0, 50), windows=20)
+    small._compute = small._accumulate = None  # nothing can be sent any more
+    with pytest.raises(ValueError, match="a: 10000 bytes; the server takes 1000"):
+        histogram.quantile(a, 0.5, server=small)
+    with pytest.raises(ValueError, match=r"bins: 99 of 50 channels make a reply of .* at most 2000"):
+        histogram.count(a, 99, (0, 50), channels=50, server=small)
+    with pytest.raises(ValueError, match=r"a: integers from .*; with server= they must be at most 2"):
+        histogram.quantile(np.array([1, 2**60]), 0.5, server=small)
+    with pytest.raises(TypeError, match="server: 7; must be an address"):
+        histogram.count(a, server=7)
+
+
+def test_a_refusal_tells_field_value_and_limit(start):
+    client = histogram.connect(start("--payload-bytes-max", "65536"))
+    client._limits = _wire.Limits(1 << 20, 65536, 1024, 1000, 1 << 20)  # as of another server
+    with pytest.raises(histogram.ServerError, match="100000 bytes are more than the limit of 65536") as caught:
+        histogram.count(np.zeros(100_000, np.uint8), 4, (0, 4), server=client)
+    error = caught.value
+    assert (error.code, error.reason, error.limit) == ("RESOURCE_EXHAUSTED", "PAYLOAD_TOO_LARGE", 65536)
+    assert error.field == "payload" and error.retry_after is None
+    copy = pickle.loads(pickle.dumps(error))
+    assert (str(copy), copy.field, copy.limit) == (str(error), error.field, error.limit)
+    client._limits = None  # asks the server itself
+    assert histogram.count(np.zeros(100_000, np.uint8), 4, (0, 4), server=client).samples == 100_000
+
+
+def test_errors_are_pythons():
+    with pytest.raises(ConnectionError) as caught:
+        histogram.count([1], server=histogram.connect("127.0.0.1:1", deadline=10))
+    assert isinstance(caught.value, histogram.ServerError) and caught.value.code == "UNAVAILABLE"
+
+
+def test_a_deadline_passes(start, tmp_path):
+    """A server that takes no calls: it is stopped."""
+    with Server(os.environ["HISTOGRAM_SERVER_BIN"], tmp_path, ["--drain-delay", "0"]) as halted:
+        client = histogram.connect(halted.address, deadline=0.2)
+        os.kill(halted.pid, 19)  # SIGSTOP
+        try:
+            with pytest.raises(TimeoutError) as caught:
+                histogram.count([1], server=client)
+            assert caught.value.code == "DEADLINE_EXCEEDED"
+        finally:
+            os.kill(halted.pid, 18)  # SIGCONT
+
+
+def test_what_progress_raises_comes_back(server):
+    def stop(sent, all):
+        raise KeyError("enough")
+
+    client = histogram.connect(server, progress=stop)
+    with pytest.raises(KeyError, match="enough"):
+        histogram.count(np.zeros(2 * LONG, np.uint8), 4, (0, 4), server=client)
+
+
+def test_tokens_and_unix_sockets(start, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text("camera 0123456789abcdef\n")
+    path = tmp_path / "socket"
+    address = start("--token-file", tokens, listen=("127.0.0.1:0", f"unix:{path}"))
+    with pytest.raises(PermissionError, match="Bearer TOKEN"):
+        histogram.count([1], server=address)
+    for where in (address, f"unix:{path}"):
+        client = histogram.connect(where, token="0123456789abcdef")
+        assert histogram.count([1, 2], 2, server=client).samples == 2
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"token": "x"}, "token: example.org:1 is not this machine; pass ca="),
+    ({"token": "a\nb", "ca": True}, "token: must be printable ASCII"), ({"deadline": 0}, "deadline: 0; must be"),
+    ({"certificate": (b"", b"")}, "certificate: is used with TLS only"),
+])
+def test_bad_connections(options, message):
+    with pytest.raises(ValueError, match=message):
+        histogram.connect("example.org:1", **options)
+
+
+def test_tls(start, tmp_path):
+    run = {"check": True, "capture_output": True, "cwd": tmp_path}
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+                    "-nodes", "-keyout", "key.pem", "-out", "ca.pem", "-days", "1", "-subj", "/CN=localhost",
+                    "-addext", "subjectAltName=IP:127.0.0.1"], **run)
+    address = start("--tls-cert", tmp_path / "ca.pem", "--tls-key", tmp_path / "key.pem")
+    for ca in (tmp_path / "ca.pem", (tmp_path / "ca.pem").read_bytes()):
+        with histogram.connect(address, ca=ca) as client:
+            assert histogram.count([1, 2], 2, server=client).samples == 2
+    with pytest.raises(ConnectionError):
+        histogram.count([1], server=histogram.connect(address, deadline=10))
+
+
+def test_many_threads_share_a_client(server):
+    a = some("f4", 20_000)
+    expected = {bins: histogram.count(a, bins, (0, 1)) for bins in range(1, 20)}
+    wrong = []
+
+    def work():
+        for bins, right in expected.items():
+            if histogram.count(a, bins, (0, 1), server=server) != right:
+                wrong.append(bins)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_the_examples_of_the_document(server):
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "PYTHON.md").read_text(), re.DOTALL)
+    remote = [block for block in blocks if "127.0.0.1:50051" in block]
+    assert len(remote) == 2
+    names = {"a": some("f4", 3 * LONG), "histogram": histogram}
+    for block in remote:
+        exec(block.replace("127.0.0.1:50051", server), names)  # noqa: S102
+        assert names["counts"].tolist() == np.histogram(names["a"], 1000, (-4, 4))[0].tolist()
+    assert np.isnan(names["median"]) or names["median"] == np.quantile(names["a"], 0.5)
+
+
+def test_without_grpcio(server):
+    code = ("import sys; sys.modules['grpc'] = None; import histogram; "
+            f"histogram.count([1, 2], server={server!r})")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ImportError: server: needs the package grpcio; pip install grpcio" in done.stderr
+
+
+def test_samples_are_copied_once():
+    """Beside the message, nothing of the samples' size."""
+    a = np.zeros(1 << 20, np.float32)
+    tracemalloc.start()
+    message = _wire.request(b"", a)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert a.nbytes < len(message) <= peak < a.nbytes * 1.1

@@ -1,0 +1,86 @@
+"""channels= and windows=: a row of counts for each part, as numpy counts that part."""
+
+import histogram
+import numpy as np
+import pytest
+from arrays import CHECKED, TYPES, laid_out, make_samples, same_bits, seeds
+from hypothesis import given
+from hypothesis import strategies as st
+
+EDGES = [np.linspace(0, 100, 8), np.array([-np.inf, 0, 3, 3, 50]), np.array([1, 2.5, 40, 40])]
+
+
+def parts_of(samples, channels, windows):
+    """The samples of each row, by plain slices, and the shape of the rows."""
+    pixels = samples.reshape(-1, channels or 1)
+    if windows is None:
+        stretches, shape = [pixels], ()
+    else:
+        size, step = windows if isinstance(windows, tuple) else (windows, None)
+        if step is None:
+            stretches = [pixels[at:at + size] for at in range(0, len(pixels), size)]
+        else:
+            stretches = [pixels[at:at + size] for at in range(0, len(pixels) - size + 1, step)]
+        shape = (len(stretches),)
+    rows = [stretch[:, c] for stretch in stretches for c in range(channels or 1)]
+    return rows, shape if channels is None else (*shape, channels)
+
+
+def check(samples, edges, channels, windows, **options):
+    h = histogram.count(samples, edges, channels=channels, windows=windows, **options)
+    rows, shape = parts_of(np.ascontiguousarray(samples), channels, windows)
+    assert h.counts().shape == (*shape, len(edges) - 1)
+    expected = np.array([np.histogram(row, edges)[0] for row in rows], np.int64)
+    flat = (len(rows), len(edges) - 1)
+    assert same_bits(h.counts().reshape(flat), expected.reshape(flat))
+    assert np.ravel(h.samples).tolist() == [row.size for row in rows]
+    assert np.ravel(h.below).tolist() == [(row < edges[0]).sum() for row in rows]
+    assert np.ravel(h.above).tolist() == [(row > edges[-1]).sum() for row in rows]
+    assert np.ravel(h.nan).tolist() == [(row != row).sum() for row in rows]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@CHECKED
+@given(seed=seeds, edges=st.sampled_from(EDGES), channels=st.sampled_from((None, 1, 2, 3, 5)),
+       windows=st.one_of(st.none(), st.integers(1, 700),
+                         st.tuples(st.integers(1, 90), st.integers(1, 90))))
+def test_rows_are_numpys(dtype, seed, edges, channels, windows):
+    rng = np.random.default_rng(seed)
+    samples = make_samples(rng, dtype, edges[np.isfinite(edges)], int(rng.integers(21)) * 30)
+    check(laid_out(rng, samples), edges, channels, windows)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize(("channels", "windows"), [
+    (3, None), (4, 1000), (3, (5000, 700)), (None, 1 << 20), (None, (1 << 16, 1 << 14)), (2, 1 << 21),
+    (None, 1 << 30), (None, (1 << 30, 1)),
+])
+def test_long_arrays_on_threads(threads, channels, windows):
+    rng = np.random.default_rng(5)
+    check(rng.integers(0, 120, 12 << 18, np.uint8), EDGES[0], channels, windows, threads=threads)
+    check(rng.normal(50, 30, 12 << 16), EDGES[0], channels, windows, threads=threads)
+
+
+def test_channels_are_an_axis_of_a_picture():
+    image = np.random.default_rng(1).integers(0, 256, (40, 30, 3), np.uint8)
+    assert (histogram.count(image, 16, (0, 256), channels=3)
+            == histogram.count(image, 16, (0, 256), axis=(0, 1)))
+
+
+def test_rows_add_up_and_share_the_range_of_the_data():
+    a = np.random.default_rng(1).normal(size=1000).astype(np.float32)
+    h = histogram.count(a, 10, windows=99)
+    assert (h.counts().sum(axis=0) == np.histogram(a, 10)[0]).all()
+    assert (h + h).samples.tolist() == [198] * 10 + [20]
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    ({"channels": 3}, "channels: 3; must divide the number of samples, which is 10"),
+    ({"channels": 0}, "channels: 0; must be a whole number >= 1"),
+    ({"windows": 0}, "windows: 0; must be a whole number >= 1"),
+    ({"windows": (3, 0)}, "windows, step: 0; must be a whole number >= 1"),
+    ({"windows": 3, "axis": 0}, "axis: is not combined with channels or windows"),
+])
+def test_bad_arguments(arguments, message):
+    with pytest.raises(ValueError, match=message.replace("(", r"\(").replace(")", r"\)")):
+        histogram.count(np.arange(10), 2, (0, 10), **arguments)
