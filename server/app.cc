@@ -22,6 +22,7 @@
 #include "server/metrics/process_metrics.h"
 #include "server/metrics/server_metrics.h"
 #include "server/metrics/text.h"
+#include "server/process_tuning.h"
 #include "server/rpc/certificates.h"
 #include "server/rpc/grpc_internals.h"
 #include "server/rpc/grpc_log.h"
@@ -103,6 +104,17 @@ int PrintChoices(const BackendSet& set) {
   return 0;
 }
 
+// About as many as run while the server serves: it fails here, with a sentence, rather than later
+// in a library that ends the process.
+uint32_t ThreadsNeeded(const Config& config) {
+  constexpr uint32_t kOthers =
+      24;  // gRPC's own, and one each for what is listed in ARCHITECTURE.md
+  const uint32_t cores = UsableCores();
+  const uint32_t receive = config.transport.receive_threads;
+  const uint32_t lanes = config.backend.cpu_lanes;
+  return (receive > 0 ? receive : cores) + (lanes > 0 ? lanes : cores) + kOthers;
+}
+
 // Everything that runs while the server serves, in the order in which it is made; taken down in the
 // opposite order.
 class App {
@@ -137,6 +149,9 @@ class App {
  private:
   // Empty when requests are welcome, else the reason why not.
   std::string NotReadyBecause() const;
+  bool Live() const;
+  // Health, where something has changed.
+  void CheckHealth();
   bool HasCuda() const;
   void UpdateHealth();
   absl::Status WritePortFile() const;
@@ -158,9 +173,10 @@ class App {
   HistogramService service_;
   std::atomic<bool> listening_{false}, draining_{false};
   std::unique_ptr<Authenticator> authenticator_;
-  std::unique_ptr<HttpServer> http_;
   std::unique_ptr<GrpcServer> grpc_;
-  bool ready_ = false;
+  std::unique_ptr<HttpServer> http_;  // asks the others for their state: goes first
+  std::string not_ready_;             // why, as was last told
+  bool live_ = true;
   std::vector<bool> backend_up_;
   uint64_t unread_ended_ = 0;                           // calls, so far
   std::map<std::string, std::string> reload_problems_;  // by kind of files
@@ -181,6 +197,7 @@ absl::Status App::Start() {
     const std::string reason = NotReadyBecause();
     return Readiness{reason.empty(), reason};
   };
+  http.liveness = [this] { return Live(); };
   auto http_server = HttpServer::Start(std::move(http));
   if (!http_server.ok()) return http_server.status();
   http_ = *std::move(http_server);
@@ -243,19 +260,38 @@ std::string App::NotReadyBecause() const {
   if (!listening_.load()) return "starting";  // /readyz is there before gRPC's ports are
   if (draining_.load()) return "draining";
   if (config_.require_cuda && !HasCuda()) return "backend cuda is required and none is up";
+  const std::string unreachable = grpc_->Unreachable();
+  if (!unreachable.empty()) return absl::StrCat(unreachable, " does not answer");
   return "";
+}
+
+bool App::Live() const { return !listening_.load() || draining_.load() || grpc_->Live(); }
+
+void App::CheckHealth() {
+  metrics_.SetSelfProbes(grpc_->reached(), grpc_->missed());
+  if (const bool live = grpc_->Live(); live != live_) {
+    live_ = live;
+    Log(LogLevel::kError, live ? "live again" : "not live: an event loop stands still");
+    grpc_->SetLive(live);
+  }
+  bool changed = NotReadyBecause() != not_ready_;
+  for (size_t i = 0; i < backends_.size(); ++i) {
+    changed = changed || backends_[i]->up() != backend_up_[i];
+  }
+  if (changed) UpdateHealth();
 }
 
 void App::UpdateHealth() {
   const std::string reason = NotReadyBecause();
-  const bool ready = reason.empty();
-  if (ready != ready_) {
-    ready_ = ready;
-    Log(LogLevel::kInfo, ready ? "ready" : "not ready", {{"reason", reason}});
-  } else if (backend_up_.empty() && !ready) {
-    Log(LogLevel::kWarn, "not ready", {{"reason", reason}});
+  if (backend_up_.empty() || reason != not_ready_) {
+    if (reason.empty()) {
+      Log(LogLevel::kInfo, "ready");
+    } else {
+      Log(LogLevel::kWarn, "not ready", {{"reason", reason}});
+    }
   }
-  grpc_->SetReady(ready);
+  not_ready_ = reason;
+  grpc_->SetReady(reason.empty());
   backend_up_.resize(backends_.size(), false);
   for (size_t i = 0; i < backends_.size(); ++i) {
     backend_up_[i] = backends_[i]->up();
@@ -288,11 +324,8 @@ int App::Serve() {
       Log(LogLevel::kInfo, "stopping", {{"signal", SignalName(signal)}});
       return 0;
     }
-    for (size_t i = 0; i < backends_.size(); ++i) {
-      if (backends_[i]->up() == backend_up_[i]) continue;
-      UpdateHealth();
-      if (config_.on_device_loss == OnDeviceLoss::kExit) return 1;
-    }
+    CheckHealth();
+    if (config_.on_device_loss == OnDeviceLoss::kExit && LostDevice()) return 1;
   }
 }
 
@@ -357,6 +390,16 @@ int RunServer(const Config& config) {
       {{"version", build.version}, {"commit", build.commit}, {"cuda", CudaCompiledIn()}});
   LogKnownFlaws(config.transport.listen);
   AvoidReadChunks();
+  const uint32_t threads = ThreadsNeeded(config);
+  if (const uint32_t found = StartableThreads(threads); found < threads) {
+    Log(LogLevel::kError, "cannot start",
+        {{"reason", absl::StrCat("the system lets this process have ", found,
+                                 " more threads of the ", threads,
+                                 " that it needs: raise the limit of processes (ulimit -u, "
+                                 "TasksMax of a unit, pids limit of a container), or set "
+                                 "--receive-threads and --cpu-lanes lower")}});
+    return 1;
+  }
   auto set = MakeBackends(config.backend);
   if (!set.ok()) {
     Log(LogLevel::kError, "cannot start", {{"reason", std::string(set.status().message())}});

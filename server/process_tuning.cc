@@ -1,14 +1,17 @@
 #include "server/process_tuning.h"
 
 #include <malloc.h>
+#include <pthread.h>
 #include <sys/resource.h>
 
 #include <algorithm>
 #include <climits>
 #include <cstdlib>
 #include <thread>
+#include <vector>
 
 #include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 
 namespace histogram::server {
 
@@ -34,6 +37,22 @@ DescriptorLimit RaiseDescriptorLimit() {
   limit.rlim_cur = std::max(before, std::min(limit.rlim_max, kDescriptorsMax));
   if (limit.rlim_cur == before || setrlimit(RLIMIT_NOFILE, &limit) != 0) return {before, before};
   return {before, limit.rlim_cur};
+}
+
+uint32_t StartableThreads(uint32_t wanted) {
+  absl::Notification over;
+  const auto wait = [](void* notification) -> void* {
+    static_cast<absl::Notification*>(notification)->WaitForNotification();
+    return nullptr;
+  };
+  std::vector<pthread_t> threads;
+  pthread_t thread{};
+  while (threads.size() < wanted && pthread_create(&thread, nullptr, wait, &over) == 0) {
+    threads.push_back(thread);
+  }
+  over.Notify();
+  for (const pthread_t each : threads) pthread_join(each, nullptr);
+  return static_cast<uint32_t>(threads.size());
 }
 
 void DisableCoreDumps() {

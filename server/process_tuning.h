@@ -31,6 +31,10 @@ struct DescriptorLimit {
 };
 DescriptorLimit RaiseDescriptorLimit();
 
+// How many threads the process could start now, on top of those that it has; tries up to `wanted`,
+// and ends them again.
+uint32_t StartableThreads(uint32_t wanted);
+
 // A crash leaves no core dump behind, neither as a file nor through a handler: it would hold
 // payload bytes.
 void DisableCoreDumps();

@@ -16,7 +16,7 @@ class UnarySink final : public grpc::ServerUnaryReactor {
  public:
   UnarySink(const Touch& touch, const grpc::ByteBuffer* request, grpc::ByteBuffer* response) {
     // gRPC made the request for this call alone, and does not look at it again.
-    const auto message = server::Receive(const_cast<grpc::ByteBuffer&>(*request));
+    const auto message = server::TakeMessage(const_cast<grpc::ByteBuffer&>(*request));
     if (message == nullptr || !ParseComputeRequest(message->fragments, message->parsed).ok()) {
       Finish(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "malformed"));
       return;
@@ -47,7 +47,7 @@ class StreamSink final : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::
       }
       return Advance();
     }
-    const auto message = server::Receive(incoming_);
+    const auto message = server::TakeMessage(incoming_);
     if (message == nullptr) return Finish({grpc::StatusCode::INVALID_ARGUMENT, "malformed"});
     server::ParsedRequest& parsed = message->parsed;
     const bool parses = accumulate_ ? ParseAccumulateRequest(message->fragments, parsed).ok()

@@ -1,5 +1,7 @@
 #include "bench/service/queue_sink.h"
 
+#include <grpcpp/support/async_unary_call.h>
+
 #include <deque>
 #include <memory>
 #include <utility>
@@ -12,7 +14,34 @@ namespace {
 
 const ValueCounts kNothing{};
 
-class UnarySink final : public server::UnaryCall {
+// One message, one reply, as gRPC's asynchronous interface has them: gRPC says nothing of the call
+// before its message is whole. Deletes itself.
+class UnaryCall : public server::ServedCall {
+ protected:
+  explicit UnaryCall(server::EventLoop& loop) : ServedCall(loop) {}
+
+  void OnCancel() override {}
+  void OnDone() override { delete this; }
+  void OnShutdown() override { delete this; }
+
+  template <typename Ask>
+  void Await(Ask&& ask) {
+    ask(&context(), &request_, &responder_, &loop().events(), &loop().events(), arrived_tag());
+  }
+  grpc::ByteBuffer& request() { return request_; }
+  void Reply(const grpc::ByteBuffer& reply) {
+    responder_.Finish(reply, grpc::Status::OK, finished_tag());
+  }
+  void ReplyError(const grpc::Status& status) {
+    responder_.FinishWithError(status, finished_tag());
+  }
+
+ private:
+  grpc::ByteBuffer request_;
+  grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_{&context()};
+};
+
+class UnarySink final : public UnaryCall {
  public:
   UnarySink(QueueSink& sink, server::EventLoop& loop) : UnaryCall(loop), sink_(sink) {
     Await([&](auto... arguments) { sink.methods().RequestCompute(arguments...); });
@@ -22,7 +51,7 @@ class UnarySink final : public server::UnaryCall {
   void AwaitNext() override { new UnarySink(sink_, loop()); }
   void OnCall() override {
     if (!sink_.touch()) return Reply(sink_.prepared());
-    const auto message = server::Receive(request());
+    const auto message = server::TakeMessage(request());
     if (message == nullptr || !ParseComputeRequest(message->fragments, message->parsed).ok()) {
       return ReplyError({grpc::StatusCode::INVALID_ARGUMENT, "malformed"});
     }
@@ -48,7 +77,7 @@ class StreamSink final : public server::StreamCall {
 
  private:
   void AwaitNext() override { new StreamSink(sink_, loop(), accumulate_); }
-  void OnCall() override { StartRead(&incoming_); }
+  void OnHeaders() override { StartRead(&incoming_); }
   void OnCancel() override { gone_ = true; }
   void OnDone() override { delete this; }
   void OnShutdown() override { delete this; }
@@ -62,7 +91,7 @@ class StreamSink final : public server::StreamCall {
     }
     std::shared_ptr<server::ReceivedMessage> message;
     if (sink_.touch()) {
-      message = server::Receive(incoming_);
+      message = server::TakeMessage(incoming_);
     } else {
       incoming_.Clear();
     }
@@ -125,7 +154,7 @@ class StreamSink final : public server::StreamCall {
 };
 
 // What a sink does not offer is refused, rather than left without an answer.
-class DescribeSink final : public server::UnaryCall {
+class DescribeSink final : public UnaryCall {
  public:
   DescribeSink(QueueSink& sink, server::EventLoop& loop) : UnaryCall(loop), sink_(sink) {
     Await([&](auto... arguments) { sink.methods().RequestDescribe(arguments...); });
@@ -143,7 +172,7 @@ class DescribeSink final : public server::UnaryCall {
 QueueSink::QueueSink(Touch touch, grpc::ServerBuilder& builder, uint32_t queues)
     : touch_(std::move(touch)),
       prepared_(ComputeReply(ValueCounts{}, 65536)),
-      loops_(builder, queues) {
+      loops_(builder, queues, guard_) {
   builder.RegisterService(&methods_);
 }
 

@@ -8,10 +8,16 @@
 #include <cstdint>
 
 #include "bench/service/sinks.h"
+#include "histogram/v1/histogram.grpc.pb.h"
 #include "server/rpc/event_loop.h"
-#include "server/service/methods.h"
+#include "server/rpc/receive_guard.h"
 
 namespace histogram::bench {
+
+// The methods as gRPC's asynchronous interface offers them to anybody, with raw messages.
+using SinkMethods = v1::HistogramService::WithRawMethod_Compute<
+    v1::HistogramService::WithRawMethod_ComputeMany<v1::HistogramService::WithRawMethod_Accumulate<
+        v1::HistogramService::WithRawMethod_Describe<v1::HistogramService::Service>>>>;
 
 // Thread-safe. Outlives the server; stop it when the server has been shut down.
 class QueueSink {
@@ -23,14 +29,15 @@ class QueueSink {
   void Start();
   void Stop() { loops_.Stop(); }
 
-  server::Methods& methods() { return methods_; }
+  SinkMethods& methods() { return methods_; }
   const Touch& touch() const { return touch_; }
   const grpc::ByteBuffer& prepared() const { return prepared_; }
 
  private:
   const Touch touch_;
   const grpc::ByteBuffer prepared_;
-  server::Methods methods_;
+  SinkMethods methods_;
+  server::ReceiveGuard guard_{UINT64_MAX, [] { return uint64_t{0}; }};  // ends nothing
   server::EventLoops loops_;
 };
 

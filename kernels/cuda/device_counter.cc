@@ -96,7 +96,8 @@ cuda::TypedLaunch DeviceCounter::Impl::Launch(const void* samples, uint64_t samp
 }
 
 bool DeviceCounter::Impl::CountsInOneLaunch(uint64_t sample_count) const {
-  return sample_count > 0 && plan.plan().bin_count() <= kOneLaunchBinsMax &&
+  const uint32_t bins = plan.plan().bin_count();
+  return sample_count > 0 && bins <= kOneLaunchBinsMax && cuda::TableParts(bins, device) == 1 &&
          sample_count <= kOneLaunchBytesMax / SampleBytes(plan.plan().type());
 }
 

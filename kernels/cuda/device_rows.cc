@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/device/resources.h"
 #include "kernels/cuda/device_call.h"
@@ -20,7 +19,7 @@ namespace {
 using cuda::kByteChannelsMax;
 
 Error BadRows(const std::string& field, const std::string& message, uint64_t limit = 0) {
-  return {.code = ErrorCode::kDevice, .message = message, .field = field, .limit = limit};
+  return {.code = ErrorCode::kBadRows, .message = message, .field = field, .limit = limit};
 }
 
 RowCut ToRowCut(const DeviceRowCut& cut) {
@@ -36,12 +35,12 @@ RowCut ToRowCut(const DeviceRowCut& cut) {
 }
 
 std::optional<Error> CheckCut(const DeviceRowCut& cut) {
-  if (cut.channels == 0) return BadRows("cut.channels", "cut.channels is 0: must be >= 1");
+  if (cut.channels == 0) return BadRows("channels", "channels is 0: must be >= 1");
   if (cut.window == 0 && cut.step > 0) {
-    return BadRows("cut.step", absl::StrCat("cut.step is ", cut.step, " without cut.window"));
+    return BadRows("step", absl::StrCat("step is ", cut.step, " and window 0: set window, too"));
   }
   if (cut.window > 0 && !cut.lengths.empty()) {
-    return BadRows("cut.lengths", "cut.lengths and cut.window: only one may be set");
+    return BadRows("lengths", "lengths and window are both set: set one of them");
   }
   return std::nullopt;
 }
@@ -81,7 +80,6 @@ absl::Status DeviceRows::Impl::Allocate(uint64_t rows_max) {
     return cuda::ToStatus(cudaStreamSynchronize(nullptr), "uploading rows");
   };
   rows_max = std::max<uint64_t>(rows_max, 1);
-  // The kernel for windows keeps no counts when it computes entropies.
   for (const auto& [buffer, size] :
        {std::pair(&counts, rows_max * bins() * sizeof(uint32_t)),
         {&outside, rows_max * internal::kOutsideSlots * sizeof(uint32_t)},
@@ -103,10 +101,8 @@ absl::Status DeviceRows::Impl::Allocate(uint64_t rows_max) {
 
 Result<cuda::RowsLaunch> DeviceRows::Impl::Launch(const void* samples, uint64_t count,
                                                   CUstream_st* stream) const {
-  const absl::StatusOr<uint64_t> stretches = cut.Stretches(count);
-  if (!stretches.ok()) {
-    return BadRows("count", std::string(absl::StripPrefix(stretches.status().message(), "spec.")));
-  }
+  const Result<uint64_t> stretches = cut.Stretches(count);
+  if (!stretches.ok()) return stretches.error();
   cuda::RowsLaunch launch;
   launch.type = plan.plan().type();
   launch.samples = samples;

@@ -235,7 +235,10 @@ absl::Status SaveToCache(const std::string& directory, const TuningTable& table)
     std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
     file << FormatTuningTables({table});
     file.close();
-    if (!file) return absl::UnavailableError(absl::StrCat("cannot write ", temporary));
+    if (!file) {
+      std::filesystem::remove(temporary, error);
+      return absl::UnavailableError(absl::StrCat("cannot write ", temporary));
+    }
   }
   std::filesystem::rename(temporary, path, error);
   if (!error) return absl::OkStatus();

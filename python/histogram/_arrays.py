@@ -58,7 +58,8 @@ def as_samples(a: Any) -> tuple[Array, str]:
     if dtype.name == "bfloat16":
         return array.view(np.uint16), "bf16"
     raise TypeError(
-        f"a: type {dtype} is not supported; it must be bool, an integer, or a float of up to 64 bits"
+        f"a: type {dtype} is not supported; it must be bool, an integer, or a float of up to "
+        "64 bits"
     )
 
 

@@ -1,4 +1,4 @@
-"""The axes of a histogram, as libraries that plot ask for them (PlottableAxis of the package uhi)."""
+"""The axes of a histogram, as libraries that plot ask for them (uhi's PlottableAxis)."""
 
 from __future__ import annotations
 

@@ -70,9 +70,10 @@ def count(
     ``channels`` is a number of channels that are interleaved, as the colours of a picture are: in C
     order, sample i is of channel i % channels. There is a row of counts for each.
 
-    ``windows`` cuts the samples, in C order, into stretches of so many samples (of each channel), with
-    a row of counts for each; the last may be shorter. ``(size, step)`` begins one every ``step``
-    samples, as long as whole ones fit. With channels, rows are counted by window, then by channel.
+    ``windows`` cuts the samples, in C order, into stretches of so many samples (of each channel),
+    with a row of counts for each; the last may be shorter. ``(size, step)`` begins one every
+    ``step`` samples, as long as whole ones fit. With channels, rows are those of the first window's
+    channels, then of the second's.
 
     ``threads`` is the most threads to count with, by default as many as this process has cores.
     Short arrays take one.
@@ -117,7 +118,8 @@ def count(
            [0, 2]])
     """
     # numpy tells 0.0 from np.float64(0), which are equal, and 0.0 from -0.0 at the upper end.
-    plain = not on_device and axis is None and channels is None and windows is None and server is None
+    one_row = axis is None and channels is None and windows is None
+    plain = one_row and server is None and not on_device
     if plain and type(a) is np.ndarray and type(bins) is int and type(range) is tuple:
         if len(range) == 2 and range[1] and type(range[0]) in _PLAIN and type(range[1]) in _PLAIN:
             key = (a.dtype, bins, range)

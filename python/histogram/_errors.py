@@ -4,11 +4,10 @@ from __future__ import annotations
 
 
 class ServerError(Exception):
-    """A call that a server refused or did not answer. The message names the field, the value and the
-    limit.
+    """A call that a server refused or did not answer. The message names field, value and limit.
 
-    It is a ValueError too where the request is at fault, a TimeoutError where the deadline passed, a
-    ConnectionError where no server answers, and a PermissionError where the token is refused.
+    It is a ValueError too where the request is at fault, a TimeoutError where the deadline passed,
+    a ConnectionError where no server answers, and a PermissionError where the token is refused.
     """
 
     code: str = "UNKNOWN"

@@ -111,7 +111,8 @@ def _made(
 ) -> DeviceArray:
     if kind not in _DTYPES:
         raise TypeError(
-            f"a: type {kind} is not supported; it must be bool, an integer, or a float of up to 64 bits"
+            f"a: type {kind} is not supported; it must be bool, an integer, or a float of up to "
+            "64 bits"
         )
     expected = 1
     for size, stride in sorted(zip(shape, strides, strict=True), key=lambda axis: axis[1]):
@@ -192,8 +193,8 @@ class DevicePlan:
         self._library = _plugin()
         count = self._library.histogram_cuda_count_and_read
         self._count = ctypes.cast(count, ctypes.c_void_p).value or 0
-        # Counters that nobody uses, by stream: what is queued next on a stream comes after what used
-        # the counter there.
+        # Counters that nobody uses, by stream: what is queued next on a stream comes after what
+        # used the counter there.
         self._idle: dict[int, list[Counter]] = {}
 
     def counter(self, stream: int) -> Counter:
@@ -249,9 +250,9 @@ class Counter:
 class DeviceHistogram:
     """Counts that lie in a GPU's memory, perhaps not made yet: ``count(..., on_device=True)``.
 
-    ``torch.as_tensor(h, device="cuda")`` and ``cupy.asarray(h)`` see them where they lie: int64, one
-    for each bin, then the samples below, above, and NaN. They stay as long as this object, or such a
-    view, does. On the stream that was current when it was made, what comes later sees them.
+    ``torch.as_tensor(h, device="cuda")`` and ``cupy.asarray(h)`` see them where they lie: int64,
+    one for each bin, then the samples below, above, and NaN. They stay as long as this object, or
+    such a view, does. On the stream that was current when it was made, what comes later sees them.
     """
 
     def __init__(
@@ -309,7 +310,7 @@ def count(
     """histogram.count of an array on a GPU. `refused`: arguments that are not for such arrays."""
     for name, value in refused:
         if value is not None:
-            raise ValueError(f"{name}: is not for arrays on a GPU; copy the array to the CPU's memory")
+            raise ValueError(f"{name}: is not for arrays on a GPU; copy it to the CPU's memory")
     plugin = _plugin()
     samples = device_array(a)
     rule = _rule_for(a, samples, bins, range)
@@ -347,7 +348,7 @@ def _rule_for(a: Any, samples: DeviceArray, bins: Any, range: Any) -> Rule:
         if rule is not None:
             return rule
     if isinstance(bins, str):
-        raise ValueError(f"bins: the rule '{bins}' is not for arrays on a GPU; pass a number or edges")
+        raise ValueError(f"bins: '{bins}' is not for arrays on a GPU; pass a number or edges")
     edges = np.array(bins)
     if edges.ndim == 1:
         if edges.nbytes <= 1 << 16:

@@ -27,8 +27,9 @@ def quantile(
     Between two samples it interpolates linearly. The answer has the shape of ``q``. It is NaN where
     a sample is. Nothing is sorted: samples are counted by leading bits until few are left.
 
-    ``a``, ``threads`` and ``server`` are what they are for ``count``. An array that is not contiguous
-    is copied. A server takes arrays up to its payload limit, and integers of 64 bits up to 2**53.
+    ``a``, ``threads`` and ``server`` are what they are for ``count``. An array that is not
+    contiguous is copied. A server takes arrays up to its payload limit, and integers of 64 bits up
+    to 2**53.
 
     >>> import numpy as np, histogram
     >>> histogram.quantile(np.array([5, 1, 3, 2, 4]), [0.25, 0.5])

@@ -22,7 +22,8 @@ SERVICE = "histogram.v1.HistogramService"
 # A payload up to here is one message; longer ones are a stream of chunks.
 _MESSAGE_BYTES_MAX = 4 << 20
 _CHUNK_BYTES = 1 << 20
-# Of one call: samples in all rows, which may overlap, and counters. A quarter of the server's limit.
+# Of one call: samples in all rows, which may overlap; and counters. A quarter of the server's
+# limit, each.
 _ROW_WORK_MAX = 1 << 28
 # Which calls are tried again where a server is busy or goes away. A stream is not: it is not kept.
 _RETRIES = {
@@ -74,8 +75,8 @@ def connect(
 
     ``deadline`` is the most seconds that each message's answer, or a whole stream, may take.
 
-    ``progress(sent, all)`` is called with numbers of samples as a long array is sent. Another thread
-    may call it.
+    ``progress(sent, all)`` is called with numbers of samples as a long array is sent. Another
+    thread may call it.
 
     >>> import histogram
     >>> histogram.connect("127.0.0.1:50051", deadline=30)
@@ -127,7 +128,9 @@ def client_of(server: str | Client) -> Client:
     if isinstance(server, Client):
         return server
     if not isinstance(server, str):
-        raise TypeError(f"server: {server!r}; must be an address, or what histogram.connect returns")
+        raise TypeError(
+            f"server: {server!r}; must be an address, or what histogram.connect returns"
+        )
     key = (os.getpid(), server)  # a connection does not survive a fork
     found = _clients.get(key)
     if found is None:
@@ -243,7 +246,8 @@ class Client:
         try:
             return reader(reply)
         except _wire.BadReply as error:
-            raise server_error("INTERNAL", f"{self._address} sent no valid reply: {error}") from None
+            failure = server_error("INTERNAL", f"{self._address} sent no valid reply: {error}")
+        raise failure
 
 
 def _from_grpc(error: Any) -> ServerError:

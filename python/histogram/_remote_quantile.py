@@ -1,9 +1,10 @@
 """Samples at given ranks, found by a server.
 
 A server tells quantiles: at q, of n samples, what lies at q * (n - 1), interpolated. To be told a
-sample itself, q is chosen such that this product, as float64 rounds it, is the sample's rank. Not every
-n has such a q for every rank. So samples are added at the upper end until it has: a few, or for many
-ranks as many as make n - 1 a sum of two powers of two, where (rank / (n - 1)) * (n - 1) is the rank.
+sample itself, q is chosen such that this product, as float64 rounds it, is the sample's rank. Not
+every n has such a q for every rank. So samples are added at the upper end until it has: a few, or
+for many ranks as many as make n - 1 a sum of two powers of two, where (rank / (n - 1)) * (n - 1) is
+the rank.
 """
 
 from __future__ import annotations
@@ -62,12 +63,13 @@ def _at(client: Client, flat: Array, kind: str, ranks: Ranks, finite: int) -> Do
     least, greatest = extent[:2]
     if kind in ("i64", "u64") and max(-least, greatest) > _INTEGER_MAX:
         raise ValueError(
-            f"a: integers from {least:.0f} to {greatest:.0f}; with server= they must be at most 2**53"
+            f"a: integers from {least:.0f} to {greatest:.0f}; with server= they must be at most "
+            "2**53"
         )
     if greatest - least > _ALL:
         raise ValueError(
-            f"a: samples from {least} to {greatest} lie too far apart for float64, in which a server "
-            "interpolates"
+            f"a: samples from {least} to {greatest} lie too far apart for float64, in which a "
+            "server interpolates"
         )
     added, shares = _shares(ranks, finite)
     upper = np.full(added, greatest, np.float32 if kind == "bf16" else flat.dtype)
@@ -87,7 +89,8 @@ def _at(client: Client, flat: Array, kind: str, ranks: Ranks, finite: int) -> Do
         answer = client.compute(spec, flat, upper)
         told = answer.quantiles
         if answer.samples != flat.size + added or told is None or len(told) != len(shares[part]):
-            raise server_error("INTERNAL", f"no {len(shares[part])} quantiles of {answer.samples} samples")
+            wanted = len(shares[part])
+            raise server_error("INTERNAL", f"no {wanted} quantiles of {answer.samples} samples")
         found[part] = told
     return found
 

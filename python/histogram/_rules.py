@@ -77,9 +77,9 @@ THIS_PROCESS = ThisProcess()
 class Rule:
     """Edges and the plans to count between them.
 
-    A plan takes finite edges that increase, and no more bins than its place allows. numpy also takes
-    edges that repeat, edges at infinity, and more bins. One plan is all there is where nothing of
-    that is asked for.
+    A plan takes finite edges that increase, and no more bins than its place allows. numpy also
+    takes edges that repeat, edges at infinity, and more bins. One plan is all there is where
+    nothing of that is asked for.
     """
 
     __slots__ = ("_any_layout", "_last", "_plans", "_wide", "bins", "edges", "plan")

@@ -1,8 +1,8 @@
-"""Messages of histogram.v1 (proto/histogram/v1/histogram.proto): those that this package sends and reads.
+"""Messages of proto/histogram/v1/histogram.proto: those that this package sends and reads.
 
-They are few and small but for the samples, which go into a message by one copy, and for the counts,
-which are read where they lie. So they are written and read here, without the package protobuf. A test
-holds every field against the contract.
+They are few, and small but for the samples, which go into a message by one copy, and the counts,
+which are read where they lie. So they are written and read here, without the package protobuf. A
+test holds every field against the contract.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ def spec(
     rows: tuple[int, int, int] | None = None,
     quantiles: Sequence[float] = (),
 ) -> bytes:
-    """A Spec: counts between edges, of rows where those are given (window, step, channels); a window
-    of 0 is the whole payload. With quantiles: these, and no counts."""
+    """A Spec: counts between edges, of rows where those are given (window, step, channels); a
+    window of 0 is the whole payload. With quantiles: these, and no counts."""
     out = _number(1, SAMPLE_TYPES[kind]) + _piece(2, _piece(2, _doubles(1, edges)))
     if len(quantiles):
         # statistics_only leaves out what costs time: of all statistics, quantiles come with any.
@@ -201,7 +201,8 @@ def _read_histogram(data: memoryview, found: Answer) -> None:
         elif field == 2:
             found.samples = operator.index(value)
         elif field in (3, 4, 8):
-            setattr(found, {3: "below", 4: "above", 8: "nan"}[field], np.array([operator.index(value)]))
+            name = {3: "below", 4: "above", 8: "nan"}[field]
+            setattr(found, name, np.array([operator.index(value)]))
         elif field == 6:
             for inner, numbers in _fields(value):
                 if inner == 9:

@@ -76,6 +76,13 @@ void LoggingObserver::NoteRequest(const RequestNote& note) {
   next_.NoteRequest(note);
 }
 
+void LoggingObserver::EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) {
+  LogThrottled(ended_receiving_, clock_.Now(), LogLevel::kWarn,
+               "ended calls whose messages are not finished: memory is short",
+               {{"calls", calls}, {"held_bytes", held_bytes}, {"peer", peer}});
+  next_.EndedReceiving(calls, held_bytes, peer);
+}
+
 void LoggingObserver::BackendDown(std::string_view backend, std::string_view reason) {
   Log(LogLevel::kError, "backend is down until the process is restarted",
       {{"backend", backend}, {"reason", reason}});

@@ -56,6 +56,7 @@ class LoggingObserver final : public Observer {
     next_.StageFinished(stage, backend, duration_ns);
   }
   void Rejected(RejectReason reason) override { next_.Rejected(reason); }
+  void EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) override;
   void Expired() override { next_.Expired(); }
   void Cancelled() override { next_.Cancelled(); }
   void FellBack(std::string_view from, std::string_view to, std::string_view reason) override;
@@ -69,7 +70,7 @@ class LoggingObserver final : public Observer {
  private:
   Observer& next_;
   const Clock& clock_;
-  LogThrottle fell_back_, integrity_;
+  LogThrottle fell_back_, integrity_, ended_receiving_;
   LogThrottle failed_{LogThrottle::kShortPeriod}, slow_{LogThrottle::kShortPeriod};
 };
 

@@ -11,6 +11,7 @@ class NoObserver final : public Observer {
   void BatchFinished(const BatchReport&, uint64_t, ClosedBy) override {}
   void StageFinished(Stage, std::string_view, uint64_t) override {}
   void Rejected(RejectReason) override {}
+  void EndedReceiving(uint64_t, uint64_t, std::string_view) override {}
   void Expired() override {}
   void Cancelled() override {}
   void FellBack(std::string_view, std::string_view, std::string_view) override {}

@@ -36,9 +36,10 @@ enum class RejectReason : uint8_t {
   kCompressed,
   kQuota,
   kUnauthenticated,
-  kHeadersTooLarge
+  kHeadersTooLarge,
+  kReceiveMemory  // ended while a message was received, by the receive guard
 };
-inline constexpr int kRejectReasonCount = 9;
+inline constexpr int kRejectReasonCount = 10;
 
 enum class Stage : uint8_t { kQueue, kGather, kTransfer, kKernel, kFold, kReply };
 inline constexpr int kStageCount = 6;
@@ -71,12 +72,16 @@ class Observer {
   // batch.
   virtual void StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) = 0;
   virtual void Rejected(RejectReason reason) = 0;
+  // The receive guard has ended calls whose messages are not finished (kReceiveMemory), since the
+  // process holds so much. `peer`: the address of one of their clients.
+  virtual void EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) = 0;
   virtual void Expired() = 0;    // dropped: its deadline had passed
   virtual void Cancelled() = 0;  // dropped: its caller went away
   // A batch ran on `to` because `from` could not ("device_lost", "watchdog", "out_of_memory" ...).
   virtual void FellBack(std::string_view from, std::string_view to, std::string_view reason) = 0;
   virtual void IntegrityFailure() = 0;
-  // Payload bytes that were taken from a tenant's quota; there are at most 64 tenants.
+  // Bytes of a tenant's payloads that were accepted, and of its replies; there are at most 64
+  // tenants.
   virtual void TenantBytes(std::string_view tenant, uint64_t bytes) = 0;
   virtual void NoteRequest(const RequestNote& note) = 0;  // for the log
   virtual void BackendDown(std::string_view backend, std::string_view reason) = 0;

@@ -125,6 +125,7 @@ BackendKind Placer::Prefer(const Job& job, TimeNs now) {
 
 int Placer::Here(const Job& job, TimeNs now) {
   if (cpu_ < 0 || !credits_.usable(cpu_) || credits_.free(cpu_) == 0) return -1;
+  if (job.bytes > credits_.info(cpu_).lane_bytes) return -1;  // it is cut
   return Prefer(job, now) == BackendKind::kCpu ? cpu_ : -1;
 }
 

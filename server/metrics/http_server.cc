@@ -63,7 +63,10 @@ std::string OneLine(std::string text) {
 Answer Route(const HttpServerOptions& options, std::string_view path) {
   if (path == "/") return {200, kHtml, kFrontPage};
   if (path == "/metrics") return {200, kMetricsType, options.metrics ? options.metrics() : ""};
-  if (path == "/healthz") return {200, kPlain, "ok\n"};
+  if (path == "/healthz") {
+    if (!options.liveness || options.liveness()) return {200, kPlain, "ok\n"};
+    return {503, kPlain, "not live: an event loop stands still\n"};
+  }
   if (path == "/readyz") {
     const Readiness readiness = options.readiness ? options.readiness() : Readiness();
     if (readiness.ready) return {200, kPlain, "ready\n"};

@@ -26,6 +26,7 @@ struct HttpServerOptions {
   std::string listen;  // HOST:PORT or [V6]:PORT; port 0 for any free one; empty: off
   std::function<std::string()> metrics;  // the text of /metrics
   std::function<Readiness()> readiness;  // for /readyz
+  std::function<bool()> liveness;        // for /healthz
   uint32_t timeout_ms = 5000;            // for a request to arrive, and for its answer to leave
 };
 

@@ -14,9 +14,9 @@ namespace histogram::server {
 inline constexpr std::string_view kOther = "other";
 
 inline constexpr std::array<std::string_view, kRejectReasonCount> kRejectReasonNames = {
-    "queue_full",    "payload_too_large", "bad_request",
-    "too_many_bins", "draining",          "compressed",
-    "quota",         "unauthenticated",   "headers_too_large"};
+    "queue_full",        "payload_too_large", "bad_request", "too_many_bins",
+    "draining",          "compressed",        "quota",       "unauthenticated",
+    "headers_too_large", "receive_memory"};
 inline constexpr std::array<std::string_view, kStageCount> kStageNames = {
     "queue", "gather", "transfer", "kernel", "fold", "reply"};
 // The last one stands for every other reason.

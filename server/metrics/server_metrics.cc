@@ -146,6 +146,11 @@ void ServerMetrics::Rejected(RejectReason reason) {
   cells_->Add(rejected_[Index(reason, kRejectReasonCount)], 1);
 }
 
+void ServerMetrics::EndedReceiving(uint64_t calls, uint64_t, std::string_view) {
+  const auto reason = RejectReason::kReceiveMemory;
+  cells_->Add(rejected_[Index(reason, kRejectReasonCount)], calls);
+}
+
 void ServerMetrics::Expired() { cells_->Add(expired_, 1); }
 
 void ServerMetrics::Cancelled() { cells_->Add(cancelled_, 1); }

@@ -73,6 +73,11 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
     unwritten_bytes_.store(bytes, std::memory_order_relaxed);
     unread_ended_.store(ended, std::memory_order_relaxed);
   }
+  // How often the server asked its own ports and was answered, and was not.
+  void SetSelfProbes(uint64_t reached, uint64_t missed) {
+    reached_.store(reached, std::memory_order_relaxed);
+    missed_.store(missed, std::memory_order_relaxed);
+  }
   void SetLogLinesLost(uint64_t lines) { log_lines_lost_.store(lines, std::memory_order_relaxed); }
   void SetDraining(bool draining) { draining_.store(draining, std::memory_order_relaxed); }
 
@@ -83,6 +88,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   void BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) override;
   void StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) override;
   void Rejected(RejectReason reason) override;
+  void EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) override;
   void Expired() override;
   void Cancelled() override;
   void FellBack(std::string_view from, std::string_view to, std::string_view reason) override;
@@ -139,6 +145,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   std::unique_ptr<Cells> cells_;
 
   std::atomic<bool> draining_{false};
+  std::atomic<uint64_t> reached_{0}, missed_{0};  // by the self-probe
   std::atomic<uint64_t> unwritten_bytes_{0}, unread_ended_{0}, log_lines_lost_{0};
   mutable absl::Mutex mutex_;
   std::function<Batcher::Snapshot()> snapshot_source_ ABSL_GUARDED_BY(mutex_);

@@ -244,6 +244,12 @@ void ServerMetrics::CollectEvents(Writer& writer) const {
   writer.Family("unread_calls_total", "Calls ended because their clients did not read replies.",
                 MetricType::Counter);
   writer.CounterValue({}, static_cast<double>(unread_ended_.load(std::memory_order_relaxed)));
+  writer.Family("self_probes_total", "Times that the server asked its own ports for an answer.",
+                MetricType::Counter);
+  writer.CounterValue({{"outcome", "reached"}},
+                      static_cast<double>(reached_.load(std::memory_order_relaxed)));
+  writer.CounterValue({{"outcome", "missed"}},
+                      static_cast<double>(missed_.load(std::memory_order_relaxed)));
   writer.Family("log_lines_lost_total", "Log lines that standard error did not take.",
                 MetricType::Counter);
   writer.CounterValue({}, static_cast<double>(log_lines_lost_.load(std::memory_order_relaxed)));

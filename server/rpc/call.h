@@ -13,6 +13,8 @@
 
 #include "server/rpc/event.h"
 #include "server/rpc/event_loop.h"
+#include "server/rpc/grpc_internals.h"
+#include "server/rpc/receive_guard.h"
 
 namespace histogram::server {
 
@@ -82,19 +84,34 @@ class ServedCall {
 // One message, one reply. Made with new; deletes itself at its end.
 class UnaryCall : public ServedCall {
  protected:
-  explicit UnaryCall(EventLoop& loop) : ServedCall(loop) {}
+  explicit UnaryCall(EventLoop& loop) : ServedCall(loop), receives_(loop.receives()) {}
+
+  // `ask` asks gRPC for a call of the method: a Request... function of a service.
+  template <typename Ask>
+  void Await(Ask&& ask) {
+    ask(&context(), &responder_, &loop().events(), &loop().events(), arrived_tag());
+  }
+
+  // The client's headers are there. Calls Receive, or else ReplyError.
+  virtual void OnHeaders() { Receive(); }
+  // The message is there; after Receive.
+  virtual void OnMessage() = 0;
+  // It will not come: the client cancelled, went away or sent none. Ends with ReplyError.
+  virtual void OnNoMessage() {
+    ReplyError({grpc::StatusCode::INVALID_ARGUMENT, "the call has no message"});
+  }
 
   void OnCancel() override {}
   void OnDone() override { delete this; }
   void OnShutdown() override { delete this; }
 
-  // `ask` asks gRPC for a call of the method: a Request... function of a service.
-  template <typename Ask>
-  void Await(Ask&& ask) {
-    ask(&context(), &request_, &responder_, &loop().events(), &loop().events(), arrived_tag());
+  void Receive() {
+    receives_.Receiving();
+    Hold();
+    request_.Start(context(), read_.tag());
   }
-
-  grpc::ByteBuffer& request() { return request_; }
+  grpc::ByteBuffer& request() { return request_.message(); }
+  ReceiveGuard::Call& receives() { return receives_; }
   // Exactly one of them is called, once. The object may be gone when it returns.
   void Reply(const grpc::ByteBuffer& reply) {
     responder_.Finish(reply, grpc::Status::OK, finished_tag());
@@ -104,15 +121,27 @@ class UnaryCall : public ServedCall {
   }
 
  private:
-  grpc::ByteBuffer request_;
+  void OnCall() final {
+    receives_.Join(context());
+    OnHeaders();
+  }
+  void Read(bool ok) {
+    receives_.Received();
+    ok ? OnMessage() : OnNoMessage();
+    Release();
+  }
+
+  ReceiveGuard::Call receives_;
+  MessageRead request_;
   grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_{&context()};
+  MemberEvent<UnaryCall, &UnaryCall::Read> read_{*this};
 };
 
 // Messages both ways. At most one read, one write and one Finish are under way at a time, Finish
 // not beside a write. gRPC calls none of them back from within.
 class StreamCall : public ServedCall {
  protected:
-  explicit StreamCall(EventLoop& loop) : ServedCall(loop) {}
+  explicit StreamCall(EventLoop& loop) : ServedCall(loop), receives_(loop.receives()) {}
 
   // As UnaryCall::Await.
   template <typename Ask>
@@ -120,12 +149,16 @@ class StreamCall : public ServedCall {
     ask(&context(), &stream_, &loop().events(), &loop().events(), arrived_tag());
   }
 
+  // A client has called.
+  virtual void OnHeaders() = 0;
   // `ok` is false where no more messages come.
   virtual void OnReadDone(bool ok) = 0;
   // `ok` is false where the client is gone.
   virtual void OnWriteDone(bool ok) = 0;
 
+  ReceiveGuard::Call& receives() { return receives_; }
   void StartRead(grpc::ByteBuffer* message) {
+    receives_.Receiving();
     Hold();
     stream_.Read(message, read_.tag());
   }
@@ -137,7 +170,12 @@ class StreamCall : public ServedCall {
   void Finish(const grpc::Status& status) { stream_.Finish(status, finished_tag()); }
 
  private:
+  void OnCall() final {
+    receives_.Join(context());
+    OnHeaders();
+  }
   void Read(bool ok) {
+    receives_.Received();
     OnReadDone(ok);
     Release();
   }
@@ -146,6 +184,7 @@ class StreamCall : public ServedCall {
     Release();
   }
 
+  ReceiveGuard::Call receives_;
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_{&context()};
   MemberEvent<StreamCall, &StreamCall::Read> read_{*this};
   MemberEvent<StreamCall, &StreamCall::Written> written_{*this};

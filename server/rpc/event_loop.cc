@@ -30,11 +30,27 @@ int64_t NowNs() {
   return std::chrono::nanoseconds(now).count();
 }
 
+// Runs when its loop turns.
+class Turn final : public Posted {
+ public:
+  void Run() override { posted_at_.store(0); }
+  // When it was posted, and has not run yet; 0: it waits nowhere.
+  int64_t posted_at() const { return posted_at_.load(); }
+  void PostTo(EventLoop& loop, int64_t now) {
+    posted_at_.store(now);
+    loop.Post(*this);
+  }
+
+ private:
+  std::atomic<int64_t> posted_at_{0};
+};
+
 }  // namespace
 
 // Cache lines of its own: each thread writes its loop's.
 struct alignas(128) EventLoops::Loop final : EventLoop {
-  Loop(size_t its_index, CountingLoops& all) : index(its_index), counting(all) {}
+  Loop(size_t its_index, CountingLoops& all, ReceiveGuard& guard)
+      : index(its_index), counting(all), received(guard) {}
 
   grpc::ServerCompletionQueue& events() override { return *cq; }
   void Post(Posted& work) override;
@@ -43,21 +59,15 @@ struct alignas(128) EventLoops::Loop final : EventLoop {
   void WhenDry(Posted& work) override { work.next_ = std::exchange(when_dry, &work); }
   bool HandOver(uint64_t bytes) override;
   void HandedBack() override { --handed_over; }
-  void CallBegun() override {
-    absl::MutexLock lock(&mu);
-    ++calls;
-  }
+  ReceiveGuard::Loop& receives() override { return received; }
+  void CallBegun() override { calls.fetch_add(1, std::memory_order_relaxed); }
   void CallEnded() override {
-    absl::MutexLock lock(&mu);
-    --calls;
+    if (calls.fetch_sub(1, std::memory_order_acq_rel) == 1) calls.notify_all();
   }
   // A call that is cancelled as the server shuts down begins one more operation, its end, which a
   // queue that is shut down would not take.
   void WaitUntilNoCallIsLeft() {
-    absl::MutexLock lock(&mu);
-    mu.Await(absl::Condition(
-        +[](Loop* loop) ABSL_EXCLUSIVE_LOCKS_REQUIRED(loop->mu) { return loop->calls == 0; },
-        this));
+    while (const uint64_t left = calls.load(std::memory_order_acquire)) calls.wait(left);
   }
   // Whether it was another thread.
   bool Push(Posted& work);
@@ -70,6 +80,7 @@ struct alignas(128) EventLoops::Loop final : EventLoop {
 
   const size_t index;
   CountingLoops& counting;
+  ReceiveGuard::Loop received;
   std::unique_ptr<grpc::ServerCompletionQueue> cq;
 
   // Of the loop's thread.
@@ -79,9 +90,9 @@ struct alignas(128) EventLoops::Loop final : EventLoop {
   SendsAhead sends_ahead;
   uint64_t handed_over = 0;  // and not yet back
 
-  absl::Mutex mu;
-  uint64_t calls ABSL_GUARDED_BY(mu) = 0;  // awaited or open
+  std::atomic<uint64_t> calls{0};  // awaited or open; ended by the thread below, which is joined
 
+  absl::Mutex mu;  // held while `thread` is being set
   std::thread thread;
 
   // Written by other threads.
@@ -91,6 +102,7 @@ struct alignas(128) EventLoops::Loop final : EventLoop {
   std::atomic<bool> sleeping{false};
   grpc::Alarm bell;  // wakes the loop
   MemberEvent<Loop, &Loop::Rang> rang{*this};
+  Turn turn;
 };
 
 bool EventLoops::Loop::Push(Posted& work) {
@@ -151,10 +163,10 @@ bool EventLoops::Loop::HandOver(uint64_t bytes) {
   return true;
 }
 
-EventLoops::EventLoops(grpc::ServerBuilder& builder, uint32_t count)
+EventLoops::EventLoops(grpc::ServerBuilder& builder, uint32_t count, ReceiveGuard& guard)
     : counting_(std::make_unique<CountingLoops>(std::max(1U, count))) {
   for (uint32_t i = 0; i < std::max(1U, count); ++i) {
-    loops_.push_back(std::make_unique<Loop>(i, *counting_));
+    loops_.push_back(std::make_unique<Loop>(i, *counting_, guard));
     loops_.back()->cq = builder.AddCompletionQueue();
   }
 }
@@ -186,6 +198,20 @@ void EventLoops::Start() {
       Serve(*loops_[i]);
     });
   }
+}
+
+int64_t EventLoops::StoodStillNs() {
+  const int64_t now = NowNs();
+  int64_t longest = 0;
+  for (const auto& loop : loops_) {
+    const int64_t posted_at = loop->turn.posted_at();
+    if (posted_at == 0) {
+      loop->turn.PostTo(*loop, now);
+    } else {
+      longest = std::max(longest, now - posted_at);
+    }
+  }
+  return longest;
 }
 
 void EventLoops::Serve(Loop& loop) {

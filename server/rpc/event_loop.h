@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/rpc/receive_guard.h"
+
 namespace histogram::server {
 
 class CountingLoops;
@@ -57,8 +59,10 @@ class EventLoop {
   // wake. REQUIRES: called by the loop's thread; HandedBack is called once for each true.
   virtual bool HandOver(uint64_t bytes) = 0;
   virtual void HandedBack() = 0;
+  // Where its calls join that have arrived.
+  virtual ReceiveGuard::Loop& receives() = 0;
   // A call is awaited in this loop, or ends: gRPC is done with it. The loop outlives its calls.
-  // Thread-safe.
+  // They begin anywhere, and end on the loop's thread.
   virtual void CallBegun() = 0;
   virtual void CallEnded() = 0;
 
@@ -82,8 +86,9 @@ void PostFunction(EventLoop& loop, Function function) {
 
 class EventLoops {
  public:
-  // Adds `count` loops (at least one) to the server that `builder` will build.
-  EventLoops(grpc::ServerBuilder& builder, uint32_t count);
+  // Adds `count` loops (at least one) to the server that `builder` will build. `guard` outlives
+  // them.
+  EventLoops(grpc::ServerBuilder& builder, uint32_t count, ReceiveGuard& guard);
   ~EventLoops();  // stops
   EventLoops(const EventLoops&) = delete;
   EventLoops& operator=(const EventLoops&) = delete;
@@ -93,6 +98,10 @@ class EventLoops {
 
   // Starts the threads.
   void Start();
+  // For how long the loop has not turned that stands still longest: its thread is busy with one
+  // event, or hangs. Looks anew each time; to be called every now and then, by one thread.
+  // REQUIRES: as of EventLoop::Post.
+  int64_t StoodStillNs();
   // Waits until all calls have ended, and ends the threads. REQUIRES: the server has been shut
   // down, so that no call is awaited any more, or was never built.
   void Stop();

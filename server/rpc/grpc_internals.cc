@@ -5,6 +5,7 @@
 #include <grpc/grpc.h>
 #include <grpcpp/impl/rpc_service_method.h>
 
+#include <cassert>
 #include <cstdlib>
 #include <type_traits>
 
@@ -27,10 +28,11 @@ void AvoidReadChunks() {
 }
 
 // A ByteBuffer holds one member, a pointer to the C interface's buffer.
+static_assert(sizeof(grpc::ByteBuffer) == sizeof(void*) &&
+              std::is_standard_layout_v<grpc::ByteBuffer>);
+
 bool IsCompressed(const grpc::ByteBuffer& message) {
   if (!message.Valid()) return false;
-  static_assert(sizeof(grpc::ByteBuffer) == sizeof(void*) &&
-                std::is_standard_layout_v<grpc::ByteBuffer>);
   const grpc_byte_buffer* raw = *reinterpret_cast<grpc_byte_buffer* const*>(&message);
   return raw->type == GRPC_BB_RAW && raw->data.raw.compression != GRPC_COMPRESS_NONE;
 }
@@ -39,11 +41,38 @@ uint8_t* WritableBytes(grpc::Slice& slice) { return const_cast<uint8_t*>(slice.b
 
 void CancelAllCalls(grpc::Server& server) { grpc_server_cancel_all_calls(server.c_server()); }
 
-void RawService::AddRawMethod(const char* path, MessagesOf messages) {
+void MessageRead::Start(grpc::ServerContext& context, void* tag) {
+  tag_ = tag;
+  grpc_op receive{};
+  receive.op = GRPC_OP_RECV_MESSAGE;
+  receive.data.recv_message.recv_message = reinterpret_cast<grpc_byte_buffer**>(&message_);
+  grpc::internal::CompletionQueueTag* const self = this;
+  const grpc_call_error error = grpc_call_start_batch(context.c_call(), &receive, 1, self, nullptr);
+  assert(error == GRPC_CALL_OK);
+  static_cast<void>(error);
+}
+
+bool MessageRead::FinalizeResult(void** tag, bool* status) {
+  *tag = tag_;
+  *status = *status && message_.Valid();
+  return true;
+}
+
+HeldCall::HeldCall(grpc::ServerContext& context) : call_(context.c_call()) { grpc_call_ref(call_); }
+
+HeldCall::~HeldCall() {
+  if (call_ != nullptr) grpc_call_unref(call_);
+}
+
+void HeldCall::End(grpc::StatusCode code, const std::string& message) {
+  grpc_call_cancel_with_status(call_, static_cast<grpc_status_code>(code), message.c_str(),
+                               nullptr);
+}
+
+void RawService::AddRawMethod(const char* path) {
   using grpc::internal::RpcMethod;
-  const auto type =
-      messages == MessagesOf::kUnary ? RpcMethod::NORMAL_RPC : RpcMethod::BIDI_STREAMING;
-  AddMethod(new grpc::internal::RpcServiceMethod(path, type, nullptr));  // the service owns it
+  AddMethod(new grpc::internal::RpcServiceMethod(path, RpcMethod::BIDI_STREAMING,
+                                                 nullptr));  // the service owns it
   MarkMethodRaw(methods_++);
 }
 

@@ -3,8 +3,10 @@
 #ifndef HISTOGRAM_SERVER_RPC_GRPC_INTERNALS_H_
 #define HISTOGRAM_SERVER_RPC_GRPC_INTERNALS_H_
 
+#include <grpcpp/completion_queue.h>
 #include <grpcpp/impl/service_type.h>
 #include <grpcpp/server.h>
+#include <grpcpp/server_context.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
 #include <grpcpp/version_info.h>
@@ -18,6 +20,7 @@
 #endif
 
 #include <cstdint>
+#include <string>
 
 // From 1.65 on gRPC logs through absl, and gpr_set_log_function does nothing or is gone.
 #define HISTOGRAM_GRPC_HAS_LOG_FUNCTION (GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 65)
@@ -42,15 +45,51 @@ void AvoidReadChunks();
 // Ends every call and watcher that is still open on the server at once.
 void CancelAllCalls(grpc::Server& server);
 
+// Reads one message of a call: what a ServerAsyncReaderWriter does, at half its cost.
+class MessageRead final : public grpc::internal::CompletionQueueTag {
+ public:
+  // The call has arrived. `tag` completes in its queue, with false where no message comes.
+  void Start(grpc::ServerContext& context, void* tag);
+  grpc::ByteBuffer& message() { return message_; }
+
+ private:
+  bool FinalizeResult(void** tag, bool* status) override;
+
+  grpc::ByteBuffer message_;
+  void* tag_ = nullptr;
+};
+
+// Holds a call, so that any thread can end it, also when its context is gone.
+class HeldCall {
+ public:
+  // REQUIRES: the call has arrived.
+  explicit HeldCall(grpc::ServerContext& context);
+  HeldCall(HeldCall&& from) noexcept : call_(from.call_) { from.call_ = nullptr; }
+  HeldCall& operator=(HeldCall&&) = delete;
+  ~HeldCall();
+  // The client gets this status, without trailers of ours; the call's operations fail. Does nothing
+  // to a call that is over.
+  void End(grpc::StatusCode code, const std::string& message);
+
+ private:
+  grpc_call* call_;
+};
+
 // A service whose methods carry raw messages, without generated code.
 class RawService : public grpc::Service {
+ public:
+  // Asks gRPC for a call of the method; as the functions of generated services.
+  void Request(int method, grpc::ServerContext* context,
+               grpc::internal::ServerAsyncStreamingInterface* stream, grpc::CompletionQueue* calls,
+               grpc::ServerCompletionQueue* arrivals, void* tag) {
+    RequestAsyncBidiStreaming(method, context, stream, calls, arrivals, tag);
+  }
+
  protected:
-  enum class MessagesOf : uint8_t {
-    kUnary,
-    kStreams,  // both sides may send several
-  };
-  // The first method has index 0, the next 1. `path` is "/package.Service/Method".
-  void AddRawMethod(const char* path, MessagesOf messages);
+  // The first method has index 0, the next 1. `path` is "/package.Service/Method". All are methods
+  // of streams to gRPC, unary ones too: on the wire they are the same, and so a call is known from
+  // its headers on.
+  void AddRawMethod(const char* path);
 
  private:
   int methods_ = 0;

@@ -31,7 +31,8 @@ struct Chunk final : Job, Posted {
 
   AccumulateStream& stream;
   bool snapshot = false;
-  uint64_t reply_bytes = 0;              // held for the snapshot
+  uint64_t reply_bytes = 0;  // held for the snapshot
+  QuotaCharge quota;
   bool waited = false;                   // for room in the queue
   bool counted = false;                  // or never will be, as `result` says
   std::optional<SampleStatistics> seen;  // of typed samples, where statistics are asked for
@@ -47,7 +48,7 @@ class AccumulateStream final : public ServedStream {
   AccumulateStream(ServiceContext& service, Methods& methods, EventLoop& loop)
       : ServedStream(service, methods, loop, Method::kAccumulate) {}
 
-  void Await() { ServedStream::Await(&Methods::RequestAccumulate); }
+  void Await() { ServedStream::Await(Methods::kAccumulate); }
   void Drain() override {
     time_.Ended(service_.clock.Now());
     Step(StreamEvent::kDrain);
@@ -159,12 +160,13 @@ void AccumulateStream::OnReadDone(bool ok) {
     time_.Ended(now);
     return Step(StreamEvent::kReadEnd);
   }
-  std::shared_ptr<ReceivedMessage> message = Receive(incoming_);
+  std::shared_ptr<ReceivedMessage> message = TakeMessage(incoming_);
   if (state_.closed()) return;  // it came while the stream was ending
   time_.Arrived(now);
   if (message == nullptr) return Refuse(CompressedMessage());
   const bool first = query_ == nullptr;
-  absl::Status status = AdmitMessage(MessageKind::kAccumulate, *message, query_);
+  QuotaCharge quota;
+  absl::Status status = AdmitMessage(MessageKind::kAccumulate, *message, quota, query_);
   if (status.ok() && first) {
     status = HoldTotals(unwritten_, service_.unwritten,
                         query_->counter_bytes + message->parsed.row_bytes);
@@ -172,9 +174,13 @@ void AccumulateStream::OnReadDone(bool ok) {
   const uint64_t reply_bytes =
       status.ok() && message->parsed.snapshot ? message->parsed.reply_bytes : 0;
   if (status.ok()) status = HoldReply(unwritten_, service_.unwritten, reply_bytes);
-  if (!status.ok()) return Refuse(std::move(status));
+  if (!status.ok()) {
+    quota.GiveBack(caller_);
+    return Refuse(std::move(status));
+  }
   Chunk& chunk = Append(std::move(message));
   chunk.reply_bytes = reply_bytes;
+  chunk.quota = quota;
   StepWith(chunk.bytes >= kReadFirstBytesMin ? StreamEvent::kLongMessage : StreamEvent::kMessage,
            chunk.bytes);
   Count(chunk);
@@ -206,7 +212,10 @@ void AccumulateStream::Count(Chunk& chunk) {
     chunk.waited = *outcome == Batcher::Outcome::kWaiting;
     return Step(chunk.waited ? StreamEvent::kWaits : StreamEvent::kHandled);
   }
-  if (!outcome.ok()) ObserveRefusal(service_.observer, outcome.status());
+  if (!outcome.ok()) {
+    chunk.quota.GiveBack(caller_);
+    ObserveRefusal(service_.observer, outcome.status());
+  }
   if (chunk.for_lane) loop().HandedBack();
   Check(chunk, outcome.status());
   Counted(chunk);
@@ -256,6 +265,7 @@ void AccumulateStream::Counted(Chunk& chunk) {
 
 void AccumulateStream::AddUp(Chunk& chunk) {
   state_.AddedUp(chunk.bytes);
+  chunk.quota.Accept(service_, caller_);
   ahead_.LetGo(chunk.bytes);
   if (!chunk.result.ok()) return Fail(std::move(chunk.result));
   if (!error_.ok()) return;
@@ -280,6 +290,7 @@ void AccumulateStream::Reply(bool final, uint64_t bytes) {
   if (state_.closed()) Answered(folded);
   grpc::ByteBuffer reply = EncodeMessage(
       ReplyEncoder::AccumulateResponse(answer_, query_->omit_counts, final, total_.chunks()));
+  ChargeReply(service_, caller_, reply.Length());
   PushReply(reply, bytes);
   service_.observer.StageFinished(Stage::kFold, answer_.receipt.batch.backend,
                                   static_cast<uint64_t>(folded - begin));

@@ -60,11 +60,7 @@ absl::Status Tenant::Charge(uint64_t bytes, TimeNs now) {
   if (bytes_per_second_ == 0) return absl::OkStatus();
   const auto rate = static_cast<double>(bytes_per_second_);
   absl::MutexLock lock(&mu_);
-  if (filled_at_ != 0 && now > filled_at_) {
-    budget_ += rate * static_cast<double>(now - filled_at_) / 1e9;
-  }
-  budget_ = std::min(budget_, static_cast<double>(burst_bytes_));
-  filled_at_ = now;
+  FillLocked(now);
   const double missing = static_cast<double>(bytes) - budget_;
   if (missing <= 0) {
     budget_ -= static_cast<double>(bytes);
@@ -75,11 +71,32 @@ absl::Status Tenant::Charge(uint64_t bytes, TimeNs now) {
   return MakeError(
       absl::StatusCode::kResourceExhausted,
       absl::StrCat("payload: ", bytes, " bytes are more than what is left of the quota of ",
-                   bytes_per_second_, " bytes a second"),
+                   bytes_per_second_, " bytes a second, replies included"),
       {.reason = "QUOTA_EXCEEDED",
        .field = "payload",
        .limit = bytes_per_second_,
        .retry_after_ms = static_cast<uint32_t>(wait_ms)});
+}
+
+void Tenant::FillLocked(TimeNs now) {
+  if (filled_at_ != 0 && now > filled_at_) {
+    budget_ += static_cast<double>(bytes_per_second_) * static_cast<double>(now - filled_at_) / 1e9;
+  }
+  budget_ = std::min(budget_, static_cast<double>(burst_bytes_));
+  filled_at_ = now;
+}
+
+void Tenant::Refund(uint64_t bytes) {
+  if (bytes_per_second_ == 0) return;
+  absl::MutexLock lock(&mu_);
+  budget_ += static_cast<double>(bytes);
+}
+
+void Tenant::ChargeReply(uint64_t bytes, TimeNs now) {
+  if (bytes_per_second_ == 0) return;
+  absl::MutexLock lock(&mu_);
+  FillLocked(now);
+  budget_ -= static_cast<double>(bytes);
 }
 
 size_t Authenticator::HashDigest::operator()(const Digest& d) const {

@@ -1,4 +1,4 @@
-// Bearer tokens: who may call, and how many bytes a second.
+// Bearer tokens: who may call, and how many bytes a second, payloads and replies together.
 //
 // The file holds one tenant a line: NAME TOKEN [BYTES_PER_SECOND]; '#' begins a comment. A name may
 // stand on several lines, so that a token can be replaced without a gap. The file is read again
@@ -41,8 +41,15 @@ class Tenant {
   // Takes the bytes from the budget, or answers RESOURCE_EXHAUSTED (reason QUOTA_EXCEEDED, with the
   // time after which they will be there).
   absl::Status Charge(uint64_t bytes, TimeNs now);
+  // Gives back what was charged for a request that was refused afterwards.
+  void Refund(uint64_t bytes);
+  // Takes the bytes of a reply that is made, whatever is left: what is owed is paid before the next
+  // request is taken.
+  void ChargeReply(uint64_t bytes, TimeNs now);
 
  private:
+  void FillLocked(TimeNs now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
   const std::string name_;
   const uint64_t id_;
   const uint64_t bytes_per_second_;

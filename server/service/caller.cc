@@ -1,5 +1,8 @@
 #include "server/service/caller.h"
 
+#include <utility>
+
+#include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "server/base/thresholds.h"
@@ -74,15 +77,42 @@ absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerCon
 
 uint64_t FairnessId(const ServiceContext& service, const grpc::ServerContext& context,
                     const Caller& caller) {
-  if (caller.tenant != nullptr) return caller.tenant->id();
-  return CallerOf(context, !service.config.tls_client_ca.empty());
+  const uint64_t id = PeerId(service, context, caller);
+  return id != 0 ? id : absl::HashOf(context.peer());
 }
 
-absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_t bytes) {
+uint64_t PeerId(const ServiceContext& service, const grpc::ServerContext& context,
+                const Caller& caller) {
+  if (caller.tenant != nullptr) return caller.tenant->id();
+  if (service.config.tls_client_ca.empty()) return 0;
+  const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
+  if (auth == nullptr || !auth->IsPeerAuthenticated()) return 0;
+  std::string identity;
+  for (const grpc::string_ref& part : auth->GetPeerIdentity()) {
+    identity.append(part.data(), part.size()).push_back('\0');
+  }
+  return identity.empty() ? 0 : absl::HashOf(identity);
+}
+
+absl::Status QuotaCharge::Take(ServiceContext& service, const Caller& caller, uint64_t bytes) {
   if (caller.tenant == nullptr) return absl::OkStatus();
   absl::Status status = caller.tenant->Charge(bytes, service.clock.Now());
-  if (status.ok()) service.observer.TenantBytes(caller.tenant->name(), bytes);
+  if (status.ok()) bytes_ = bytes;
   return status;
+}
+
+void QuotaCharge::GiveBack(const Caller& caller) {
+  if (bytes_ > 0) caller.tenant->Refund(std::exchange(bytes_, 0));
+}
+
+void QuotaCharge::Accept(ServiceContext& service, const Caller& caller) {
+  if (bytes_ > 0) service.observer.TenantBytes(caller.tenant->name(), std::exchange(bytes_, 0));
+}
+
+void ChargeReply(ServiceContext& service, const Caller& caller, uint64_t bytes) {
+  if (caller.tenant == nullptr) return;
+  caller.tenant->ChargeReply(bytes, service.clock.Now());
+  service.observer.TenantBytes(caller.tenant->name(), bytes);
 }
 
 namespace {
@@ -112,6 +142,16 @@ absl::Status CancelledCall() {
   return absl::CancelledError(
       "the client cancelled the call or went away, its deadline passed, or a message was over "
       "gRPC's own maximum");
+}
+
+absl::Status NoMessage(const grpc::ServerContext& context, const ReceiveGuard::Call& receives) {
+  if (receives.ended()) {
+    return absl::ResourceExhaustedError(
+        "ended while its message was received: the server holds too many unfinished messages");
+  }
+  if (context.IsCancelled()) return CancelledCall();
+  return MakeError(absl::StatusCode::kInvalidArgument, "the call has no message",
+                   {.reason = "MALFORMED_MESSAGE", .field = "message"});
 }
 
 void ReportCall(ServiceContext& service, const Caller& caller, Method method,

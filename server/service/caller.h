@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "absl/status/status.h"
+#include "server/rpc/receive_guard.h"
 #include "server/service/authenticator.h"
 #include "server/service/service_context.h"
 
@@ -32,8 +33,26 @@ absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerCon
 uint64_t FairnessId(const ServiceContext& service, const grpc::ServerContext& context,
                     const Caller& caller);
 
-// Takes the payload from the caller's quota, if it has one.
-absl::Status ChargeCaller(ServiceContext& service, const Caller& caller, uint64_t bytes);
+// The same for who is known by tenant or client certificate; 0 for all others.
+uint64_t PeerId(const ServiceContext& service, const grpc::ServerContext& context,
+                const Caller& caller);
+
+// One request's part of its caller's quota, if the caller has one.
+class QuotaCharge {
+ public:
+  // Takes the payload's bytes, or says why not. Until Accept they may be given back.
+  absl::Status Take(ServiceContext& service, const Caller& caller, uint64_t bytes);
+  // The request is refused.
+  void GiveBack(const Caller& caller);
+  // The request was accepted.
+  void Accept(ServiceContext& service, const Caller& caller);
+
+ private:
+  uint64_t bytes_ = 0;
+};
+
+// A reply of so many bytes is made. By any thread.
+void ChargeReply(ServiceContext& service, const Caller& caller, uint64_t bytes);
 
 // version-traceid-parentid-flags in lower-case hex, as https://www.w3.org/TR/trace-context/ has it.
 bool IsTraceparent(std::string_view value);
@@ -46,6 +65,10 @@ absl::Status HoldReply(UnwrittenReplies::Call& call, const UnwrittenReplies& all
 
 // What is reported of a call that ended before its answer was sent.
 absl::Status CancelledCall();
+
+// The same of a unary call whose message does not come: it was cancelled, the receive guard has
+// ended it, or its client has sent no message (INVALID_ARGUMENT, MALFORMED_MESSAGE).
+absl::Status NoMessage(const grpc::ServerContext& context, const ReceiveGuard::Call& receives);
 
 // Reports a call that is over, and has it logged where it failed or was slow.
 void ReportCall(ServiceContext& service, const Caller& caller, Method method,

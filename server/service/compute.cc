@@ -17,7 +17,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
  public:
   ComputeCall(ServiceContext& service, Methods& methods, EventLoop& loop)
       : UnaryCall(loop), service_(service), methods_(methods), unwritten_(service.unwritten) {
-    Await([&](auto... arguments) { methods.RequestCompute(arguments...); });
+    Await([&](auto... arguments) { methods.Request(Methods::kCompute, arguments...); });
   }
 
   // From the batcher, by any thread.
@@ -36,22 +36,43 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
  private:
   void AwaitNext() override { AwaitCompute(service_, methods_, loop()); }
 
-  void OnCall() override {
-    started_at_ = service_.clock.Now();
+  void OnHeaders() override {
     service_.open_calls.fetch_add(1, std::memory_order_relaxed);
-    status_ = Admit();
-    if (status_.ok()) {
-      for_lane = loop().HandOver(bytes);
-      // Unless it was counted here, Done may have run, and this object be gone, once it is
-      // accepted.
-      const auto outcome = service_.batcher.Enqueue(this, Batcher::WhenFull::kRefuse);
-      if (outcome.ok()) {
-        if (*outcome != Batcher::Outcome::kCounted) return;
-        status_ = MakeReply();
-        return Run();
-      }
-      status_ = outcome.status();
+    status_ = IdentifyCaller(service_, context(), caller_info_);
+    if (!status_.ok()) {
+      started_at_ = service_.clock.Now();
+      return Refuse();
     }
+    receives().SetPeer(PeerId(service_, context(), caller_info_));
+    Receive();
+  }
+
+  // What its caller takes to send the message is not the call's time.
+  void OnMessage() override {
+    started_at_ = service_.clock.Now();
+    status_ = Admit();
+    if (!status_.ok()) return Refuse();
+    for_lane = loop().HandOver(bytes);
+    // Unless it was counted here, Done may have run, and this object be gone, once it is accepted.
+    const auto outcome = service_.batcher.Enqueue(this, Batcher::WhenFull::kRefuse);
+    if (!outcome.ok()) {
+      status_ = outcome.status();
+      return Refuse();
+    }
+    if (*outcome != Batcher::Outcome::kCounted) return;
+    status_ = MakeReply();
+    Run();
+  }
+
+  void OnNoMessage() override {
+    started_at_ = service_.clock.Now();
+    no_message_ = true;
+    status_ = NoMessage(context(), receives());
+    Run();
+  }
+
+  void Refuse() {
+    quota_.GiveBack(caller_info_);
     ObserveRefusal(service_.observer, status_);
     Run();
   }
@@ -61,6 +82,10 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   void OnDone() override {
     unwritten_.Leave();
     const TimeNs now = service_.clock.Now();
+    if (no_message_) {
+      status_ = NoMessage(context(), receives());  // by now it is known whether it was cancelled
+      ObserveRefusal(service_.observer, status_);
+    }
     if (status_.ok()) {
       service_.observer.StageFinished(Stage::kReply, report.backend,
                                       static_cast<uint64_t>(now - reply_at_));
@@ -72,12 +97,11 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   }
 
   absl::Status Admit() {
-    if (absl::Status s = IdentifyCaller(service_, context(), caller_info_); !s.ok()) return s;
-    message_ = Receive(request());
+    message_ = TakeMessage(request());
     if (message_ == nullptr) return CompressedMessage();
     absl::Status status = server::Admit(
         MessageKind::kCompute, message_->fragments, service_.limits(),
-        [this](uint64_t size) { return ChargeCaller(service_, caller_info_, size); },
+        [this](uint64_t size) { return quota_.Take(service_, caller_info_, size); },
         message_->parsed, query_);
     bytes = message_->parsed.payload_bytes;
     if (!status.ok()) return status;
@@ -97,12 +121,14 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     answer.receipt.total_ns = static_cast<uint64_t>(reply_at_ - started_at_);
     grpc::ByteBuffer reply =
         EncodeMessage(ReplyEncoder::ComputeResponse(answer, query_->omit_counts));
+    ChargeReply(service_, caller_info_, reply.Length());
     reply_.Swap(&reply);  // to assign it would be to copy it
     return absl::OkStatus();
   }
 
   // The object may be gone when it returns.
   void Send() {
+    quota_.Accept(service_, caller_info_);
     sent_at_ = service_.clock.Now();  // what follows, a caller that reads slowly can draw out
     if (!status_.ok()) return ReplyError(FailCall(status_, context()));
     grpc::ByteBuffer reply;  // lets go of the bytes as soon as they are sent
@@ -117,7 +143,9 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   TimeNs reply_at_ = 0;
   TimeNs sent_at_ = 0;
   absl::Status status_;
+  bool no_message_ = false;
   Caller caller_info_;
+  QuotaCharge quota_;
   std::shared_ptr<ReceivedMessage> message_;
   std::shared_ptr<const Query> query_;
   grpc::ByteBuffer reply_;

@@ -32,6 +32,7 @@ struct Item final : Job, Posted {
   Answer answer;
   grpc::ByteBuffer reply;
   uint64_t reply_bytes = 0;  // held for it
+  QuotaCharge quota;
 };
 
 // Belongs to its loop's thread; what happens when, ComputeManyState decides.
@@ -41,7 +42,7 @@ class ComputeManyStream final : public ServedStream, private Posted {
       : ServedStream(service, methods, loop, Method::kComputeMany),
         state_(service.config.stream_payloads_max) {}
 
-  void Await() { ServedStream::Await(&Methods::RequestComputeMany); }
+  void Await() { ServedStream::Await(Methods::kComputeMany); }
   void Drain() override { Step(StreamEvent::kDrain); }
 
   // Makes the reply to an item that is finished, on any thread, and lets go of what the item held.
@@ -147,6 +148,7 @@ Item& ComputeManyStream::AcquireItem(uint64_t received_bytes) {
 }
 
 void ComputeManyStream::AddReply(Item& item) {
+  item.quota.Accept(service_, caller_);
   PushReply(item.reply, std::exchange(item.reply_bytes, 0));
   ahead_.LetGo(item.received_bytes);
   free_items_.push_back(&item);
@@ -156,7 +158,7 @@ void ComputeManyStream::AddReply(Item& item) {
 void ComputeManyStream::OnReadDone(bool ok) {
   if (!ok) return Step(StreamEvent::kReadEnd);
   const uint64_t received_bytes = incoming_.Length();
-  std::shared_ptr<ReceivedMessage> message = Receive(incoming_);
+  std::shared_ptr<ReceivedMessage> message = TakeMessage(incoming_);
   // Nobody can say which item a compressed message is: it ends the stream.
   if (message == nullptr) return Refuse(CompressedMessage());
   Item& item = AcquireItem(received_bytes);
@@ -182,7 +184,10 @@ void ComputeManyStream::Handle(Item& item) {
     Release();
     status = outcome.status();
   }
-  if (!status.ok()) ObserveRefusal(service_.observer, status);
+  if (!status.ok()) {
+    item.quota.GiveBack(caller_);
+    ObserveRefusal(service_.observer, status);
+  }
   MakeReply(item, status);
   AddReply(item);
   Step(StreamEvent::kHandled);
@@ -190,7 +195,8 @@ void ComputeManyStream::Handle(Item& item) {
 
 absl::Status ComputeManyStream::AdmitItem(Item& item) {
   item.query.reset();
-  absl::Status status = AdmitMessage(MessageKind::kComputeMany, *item.message, item.query);
+  absl::Status status =
+      AdmitMessage(MessageKind::kComputeMany, *item.message, item.quota, item.query);
   item.bytes = item.message->parsed.payload_bytes;
   if (!status.ok()) return status;
   FillJob(item.message->parsed, item.message, item.query, deadline_, item);
@@ -218,6 +224,7 @@ void ComputeManyStream::MakeReply(Item& item, const absl::Status& status) {
                                        : EncodeMessage(EncodeComputeManyError(request_id, result));
   item.reply.Swap(&reply);
   if (result.ok()) {
+    ChargeReply(service_, caller_, item.reply.Length());
     service_.observer.StageFinished(Stage::kReply, item.report.backend,
                                     static_cast<uint64_t>(service_.clock.Now() - now));
   }

@@ -4,7 +4,6 @@
 
 #include <string>
 
-#include "absl/hash/hash.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -23,7 +22,7 @@ absl::Status CompressedMessage() {
                    {.reason = "COMPRESSED_MESSAGE", .field = "grpc-encoding"});
 }
 
-std::shared_ptr<ReceivedMessage> Receive(grpc::ByteBuffer& message) {
+std::shared_ptr<ReceivedMessage> TakeMessage(grpc::ByteBuffer& message) {
   auto received = std::make_shared<ReceivedMessage>();
   if (IsCompressed(message)) return nullptr;
   if (!message.Valid()) return received;  // an empty message
@@ -53,18 +52,6 @@ TimeNs DeadlineOf(const grpc::ServerContext& context) {
   constexpr int64_t kSecondsMax = kNever / 1000000000 - 1;
   if (deadline.tv_sec >= kSecondsMax) return kNever;
   return deadline.tv_sec * 1000000000 + deadline.tv_nsec;
-}
-
-uint64_t CallerOf(const grpc::ServerContext& context, bool certificates) {
-  if (!certificates) return absl::HashOf(context.peer());
-  const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
-  std::string identity;
-  if (auth != nullptr && auth->IsPeerAuthenticated()) {
-    for (const grpc::string_ref& part : auth->GetPeerIdentity()) {
-      identity.append(part.data(), part.size()).push_back('\0');
-    }
-  }
-  return absl::HashOf(identity.empty() ? context.peer() : identity);
 }
 
 std::string PeerAddress(const grpc::ServerContext& context) {

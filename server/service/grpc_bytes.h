@@ -43,7 +43,7 @@ absl::Status CompressedMessage();
 
 // Takes the message's bytes and leaves it empty. Null where they are compressed: a small message
 // could inflate to any size.
-std::shared_ptr<ReceivedMessage> Receive(grpc::ByteBuffer& message);
+std::shared_ptr<ReceivedMessage> TakeMessage(grpc::ByteBuffer& message);
 
 // A message of exactly the encoder's bytes.
 grpc::ByteBuffer EncodeMessage(const ReplyEncoder& encoder);
@@ -51,10 +51,6 @@ grpc::ByteBuffer EncodeMessage(const std::string& bytes);
 
 // The call's deadline on the monotonic clock; kNever where it has none.
 TimeNs DeadlineOf(const grpc::ServerContext& context);
-
-// Who is calling, as far as fairness is concerned: the client's certificate where it has shown one,
-// else the connection.
-uint64_t CallerOf(const grpc::ServerContext& context, bool certificates);
 
 // The caller's address as people write it: "192.0.2.1:40000", "[::1]:40000", "unix".
 std::string PeerAddress(const grpc::ServerContext& context);

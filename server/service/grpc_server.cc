@@ -7,6 +7,7 @@
 #include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/impl/server_builder_plugin.h>
 #include <grpcpp/resource_quota.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -34,6 +35,9 @@ namespace {
 
 constexpr char kServiceName[] = "histogram.v1.HistogramService";
 constexpr char kLivenessName[] = "liveness";
+constexpr uint64_t kReceiveBytesOverLimit = uint64_t{256} << 20;
+// Reflection is gRPC's synchronous service: it has a thread for each open stream.
+constexpr int kReflectionThreadsMax = 16;
 constexpr int kHandshakeTimeoutMs = 10000;  // who is slower than this is not going to call
 // gRPC lets a connection have up to 4 MiB on their way while memory is plentiful, and notices too
 // late that many connections have filled it. With less memory than this, what may be on its way is
@@ -43,7 +47,6 @@ constexpr int kFrameBytesMax = 1 << 20;  // with adaptive windows gRPC raises it
 
 // What gRPC refuses by itself reaches neither metrics nor log, and its sentence names no setting.
 // So its own limits lie above ours, far enough for what people send by mistake.
-constexpr uint64_t kRefusedBytesFactor = 4;
 constexpr uint32_t kRefusedHeaderBytesFactor = 2;
 
 int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(value, INT_MAX)); }
@@ -115,12 +118,10 @@ uint32_t ReceiveThreads(const TransportConfig& config) {
   return config.receive_threads > 0 ? config.receive_threads : UsableCores();
 }
 
-// gRPC has a whole message in memory before anyone can refuse it: no single one takes more than a
-// quarter of what there is for all.
+// gRPC has a whole message in memory before anyone can refuse it; the receive guard sees to it that
+// all of them together stay within the limit. Only what could never be there is gRPC's to refuse.
 uint64_t MessageBytesMax(const TransportConfig& config) {
-  return std::max(config.payload_bytes_max + kMessageBytesOverPayload,
-                  std::min(kRefusedBytesFactor * config.payload_bytes_max,
-                           config.receive_bytes_max / kRefusedBytesFactor));
+  return std::max(config.payload_bytes_max + kMessageBytesOverPayload, config.receive_bytes_max);
 }
 
 std::string WithChosenPort(const std::string& address, int port) {
@@ -180,7 +181,10 @@ void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& 
   builder.SetMaxReceiveMessageSize(ClampToInt(MessageBytesMax(config)));
   builder.SetMaxSendMessageSize(-1);
   grpc::ResourceQuota quota("receive");
-  quota.Resize(config.receive_bytes_max);
+  // Above the receive guard's limit: where gRPC's own is reached, it ends calls by chance.
+  quota.Resize(config.receive_bytes_max +
+               std::min(config.receive_bytes_max / 2, kReceiveBytesOverLimit));
+  quota.SetMaxThreads(kReflectionThreadsMax);
   builder.SetResourceQuota(quota);
   for (const ChannelSetting& setting : ChannelSettings(config)) {
     builder.AddChannelArgument(setting.name, setting.value);
@@ -205,7 +209,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   ApplyTransportSettings(config, builder);
   builder.RegisterService(&service.methods());
   builder.RegisterService(&server->health_);
-  server->loops_ = std::make_unique<EventLoops>(builder, ReceiveThreads(config));
+  server->loops_ =
+      std::make_unique<EventLoops>(builder, ReceiveThreads(config), context.receive_guard);
 
   std::vector<int> ports(config.listen.size(), 0);
   for (size_t i = 0; i < config.listen.size(); ++i) {
@@ -237,13 +242,37 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
     service.AwaitCalls((*server->loops_)[i]);
     server->health_.AwaitCalls((*server->loops_)[i]);
   }
+  context.allocated_at_start = AllocatedBytes();
   server->loops_->Start();
+  server->memory_watch_ = std::thread([s = server.get()] { s->WatchMemory(); });
+  std::vector<SelfProbe::Target> targets;
+  for (const std::string& address : server->addresses_) {
+    targets.push_back({address, !config.tls_cert.empty() && !absl::StartsWith(address, "unix:")});
+  }
+  server->probe_ = std::make_unique<SelfProbe>(targets, [s = server.get()] {
+    constexpr int64_t kStoodStillNsMax = int64_t{30} * 1000000000;
+    s->live_.store(s->loops_->StoodStillNs() < kStoodStillNsMax, std::memory_order_relaxed);
+  });
   return server;
 }
 
+void GrpcServer::WatchMemory() {
+  // A client fills a link of 10 Gbit/s with 25 MB between two looks.
+  constexpr absl::Duration kInterval = absl::Milliseconds(20);
+  pthread_setname_np(pthread_self(), "receive-guard");
+  while (!ended_.WaitForNotificationWithTimeout(kInterval)) {
+    const ReceiveGuard::Ended ended = context_->receive_guard.Look();
+    if (ended.calls == 0) continue;
+    context_->observer.EndedReceiving(ended.calls, ended.held_bytes, ended.peer);
+  }
+}
+
 GrpcServer::~GrpcServer() {
+  if (probe_ != nullptr) probe_->Stop();
   StopCloser();
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
+  ended_.Notify();
+  if (memory_watch_.joinable()) memory_watch_.join();
   if (loops_ != nullptr) loops_->Stop();
 }
 
@@ -258,11 +287,14 @@ void GrpcServer::SetReady(bool ready) {
   health_.SetServing(kServiceName, ready);
 }
 
+void GrpcServer::SetLive(bool live) { health_.SetServing(kLivenessName, live); }
+
 void GrpcServer::SetBackendUp(const std::string& backend, bool up) {
   health_.SetServing(absl::StrCat("backend/", backend), up);
 }
 
 void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
+  probe_->Stop();  // it would find the ports closed
   context_->streams.DrainAll();
   // The connections stay open until the streams' clients have heard of their end: closing one on
   // which its client still sends makes TCP throw away what the client has not read yet.

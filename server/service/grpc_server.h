@@ -13,6 +13,7 @@
 #include "server/rpc/certificates.h"
 #include "server/rpc/event_loop.h"
 #include "server/service/health.h"
+#include "server/service/self_probe.h"
 #include "server/service/service.h"
 #include "server/service/service_context.h"
 
@@ -44,8 +45,19 @@ class GrpcServer {
 
   // Readiness: "" and "histogram.v1.HistogramService".
   void SetReady(bool ready);
+  // Liveness: "liveness".
+  void SetLive(bool live);
   // "backend/NAME".
   void SetBackendUp(const std::string& backend, bool up);
+
+  // An address at which the server does not answer to itself; empty where it answers at all.
+  std::string Unreachable() const { return probe_->Unreachable(); }
+  // No event loop has stood still for 30 s: longer than whatever a stranger can make one do, and
+  // than the receive guard takes.
+  bool Live() const { return live_.load(std::memory_order_relaxed); }
+  // Answers of the server to itself so far, and times when none came.
+  uint64_t reached() const { return probe_->reached(); }
+  uint64_t missed() const { return probe_->missed(); }
 
   // Streams read no more and end once what they have read is answered; then no call is accepted,
   // and those that are under way are finished, but for what `grace_us` does not suffice for.
@@ -54,6 +66,7 @@ class GrpcServer {
  private:
   GrpcServer() = default;
   void StopCloser();
+  void WatchMemory();
 
   std::unique_ptr<TlsCertificates> certificates_;  // outlive the server
   ServiceContext* context_ = nullptr;
@@ -65,6 +78,10 @@ class GrpcServer {
   std::thread closer_;
   absl::Notification shutting_down_;
   std::atomic<bool> closed_{false};
+  std::thread memory_watch_;  // calls the receive guard
+  std::unique_ptr<SelfProbe> probe_;
+  std::atomic<bool> live_{true};
+  absl::Notification ended_;
 };
 
 }  // namespace histogram::server

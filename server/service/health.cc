@@ -14,8 +14,6 @@ namespace {
 
 using grpc::health::v1::HealthCheckRequest;
 
-enum : int { kCheck = 0, kWatch = 1 };
-
 // A watcher of an unknown name keeps it for as long as it likes, without a token.
 constexpr size_t kServiceBytesMax = 200;
 
@@ -42,12 +40,12 @@ grpc::ByteBuffer ReplyOf(ServingStatus status) {
 class CheckCall final : public UnaryCall {
  public:
   CheckCall(HealthService& health, EventLoop& loop) : UnaryCall(loop), health_(health) {
-    Await([&](auto... arguments) { health.RequestCheck(arguments...); });
+    Await([&](auto... arguments) { health.Request(HealthService::kCheck, arguments...); });
   }
 
  private:
   void AwaitNext() override { new CheckCall(health_, loop()); }
-  void OnCall() override {
+  void OnMessage() override {
     const absl::StatusOr<std::string> name = ServiceOf(request());
     if (!name.ok()) return ReplyError(ToGrpcStatus(name.status()));
     const ServingStatus status = health_.Status(*name);
@@ -70,7 +68,8 @@ class WatchCall final : public StreamCall,
 
   void Await() {
     self_ = shared_from_this();
-    StreamCall::Await([this](auto... arguments) { health_.RequestWatch(arguments...); });
+    StreamCall::Await(
+        [this](auto... arguments) { health_.Request(HealthService::kWatch, arguments...); });
   }
 
   // By any thread.
@@ -83,7 +82,7 @@ class WatchCall final : public StreamCall,
 
  private:
   void AwaitNext() override { std::make_shared<WatchCall>(health_, loop())->Await(); }
-  void OnCall() override { StartRead(&request_); }
+  void OnHeaders() override { StartRead(&request_); }
   void OnReadDone(bool ok) override {
     absl::StatusOr<std::string> name =
         ok ? ServiceOf(request_) : absl::InvalidArgumentError("a Watch needs one message");
@@ -137,9 +136,8 @@ class WatchCall final : public StreamCall,
 }  // namespace
 
 HealthService::HealthService() {
-  AddRawMethod("/grpc.health.v1.Health/Check", MessagesOf::kUnary);
-  // Not as the streaming of replies that it is: its one message is read as a stream's are.
-  AddRawMethod("/grpc.health.v1.Health/Watch", MessagesOf::kStreams);
+  AddRawMethod("/grpc.health.v1.Health/Check");
+  AddRawMethod("/grpc.health.v1.Health/Watch");
 }
 
 void HealthService::SetServing(const std::string& name, bool serving) {
@@ -176,20 +174,6 @@ void HealthService::Unwatch(const std::string& name, const std::shared_ptr<Watch
 void HealthService::AwaitCalls(EventLoop& loop) {
   new CheckCall(*this, loop);  // deletes itself
   std::make_shared<WatchCall>(*this, loop)->Await();
-}
-
-void HealthService::RequestCheck(grpc::ServerContext* context, grpc::ByteBuffer* request,
-                                 grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>* responder,
-                                 grpc::CompletionQueue* calls,
-                                 grpc::ServerCompletionQueue* arrivals, void* tag) {
-  RequestAsyncUnary(kCheck, context, request, responder, calls, arrivals, tag);
-}
-
-void HealthService::RequestWatch(
-    grpc::ServerContext* context,
-    grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>* stream,
-    grpc::CompletionQueue* calls, grpc::ServerCompletionQueue* arrivals, void* tag) {
-  RequestAsyncBidiStreaming(kWatch, context, stream, calls, arrivals, tag);
 }
 
 }  // namespace histogram::server

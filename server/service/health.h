@@ -5,8 +5,6 @@
 #define HISTOGRAM_SERVER_SERVICE_HEALTH_H_
 
 #include <grpcpp/impl/service_type.h>
-#include <grpcpp/support/async_stream.h>
-#include <grpcpp/support/async_unary_call.h>
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstdint>
@@ -52,13 +50,7 @@ class HealthService final : public RawService {
   // Awaits one call of each method in `loop`, and with it, again and again, the next one.
   void AwaitCalls(EventLoop& loop);
 
-  // As the Request... functions of generated services.
-  void RequestCheck(grpc::ServerContext* context, grpc::ByteBuffer* request,
-                    grpc::ServerAsyncResponseWriter<grpc::ByteBuffer>* responder,
-                    grpc::CompletionQueue* calls, grpc::ServerCompletionQueue* arrivals, void* tag);
-  void RequestWatch(grpc::ServerContext* context,
-                    grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>* stream,
-                    grpc::CompletionQueue* calls, grpc::ServerCompletionQueue* arrivals, void* tag);
+  enum Method : int { kCheck, kWatch };
 
  private:
   struct Entry {

@@ -1,15 +1,22 @@
-// The methods of histogram.v1.HistogramService as gRPC's asynchronous interface offers them, with
-// raw messages: the bytes stay in gRPC's slices.
+// The methods of histogram.v1.HistogramService, with raw messages: the bytes stay in gRPC's slices.
 #ifndef HISTOGRAM_SERVER_SERVICE_METHODS_H_
 #define HISTOGRAM_SERVER_SERVICE_METHODS_H_
 
-#include "histogram/v1/histogram.grpc.pb.h"
+#include "server/rpc/grpc_internals.h"
 
 namespace histogram::server {
 
-using Methods = v1::HistogramService::WithRawMethod_Compute<
-    v1::HistogramService::WithRawMethod_ComputeMany<v1::HistogramService::WithRawMethod_Accumulate<
-        v1::HistogramService::WithRawMethod_Describe<v1::HistogramService::Service>>>>;
+class Methods final : public RawService {
+ public:
+  enum Method : int { kCompute, kComputeMany, kAccumulate, kDescribe };
+
+  Methods() {
+    AddRawMethod("/histogram.v1.HistogramService/Compute");
+    AddRawMethod("/histogram.v1.HistogramService/ComputeMany");
+    AddRawMethod("/histogram.v1.HistogramService/Accumulate");
+    AddRawMethod("/histogram.v1.HistogramService/Describe");
+  }
+};
 
 }  // namespace histogram::server
 

@@ -7,13 +7,14 @@
 
 namespace histogram::server {
 
-void ServedStream::OnCall() {
+void ServedStream::OnHeaders() {
   deadline_ = DeadlineOf(context());
   service_.observer.StreamOpened(method_);
   service_.open_calls.fetch_add(1, std::memory_order_relaxed);
   absl::Status identified = IdentifyCaller(service_, context(), caller_);
   fairness_id_ = FairnessId(service_, context(), caller_);
   unwritten_.Begin(context(), fairness_id_);
+  receives().SetPeer(PeerId(service_, context(), caller_));
   service_.streams.Add(self_, loop());
   if (!identified.ok()) return Refuse(std::move(identified));
   Step(StreamEvent::kOpened);
@@ -28,11 +29,10 @@ void ServedStream::OnDone() {
 }
 
 absl::Status ServedStream::AdmitMessage(MessageKind kind, ReceivedMessage& message,
-                                        std::shared_ptr<const Query>& query) {
+                                        QuotaCharge& quota, std::shared_ptr<const Query>& query) {
   return Admit(
       kind, message.fragments, service_.limits(),
-      [this](uint64_t bytes) { return ChargeCaller(service_, caller_, bytes); }, message.parsed,
-      query);
+      [&](uint64_t bytes) { return quota.Take(service_, caller_, bytes); }, message.parsed, query);
 }
 
 void ServedStream::PushReply(grpc::ByteBuffer& reply, uint64_t bytes) {

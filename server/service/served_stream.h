@@ -32,15 +32,14 @@ class ServedStream : public StreamCall, public DrainableStream {
         ahead_(service.read_ahead),
         unwritten_(service.unwritten) {}
 
-  // `ask` is a Request... function of Methods. gRPC holds the stream from now to its end.
-  template <typename Ask>
-  void Await(Ask ask) {
+  // gRPC holds the stream from now to its end.
+  void Await(Methods::Method method) {
     self_ = shared_from_this();
-    StreamCall::Await([&](auto... arguments) { (methods_.*ask)(arguments...); });
+    StreamCall::Await([&](auto... arguments) { methods_.Request(method, arguments...); });
   }
 
   // From gRPC.
-  void OnCall() override;
+  void OnHeaders() override;
   void OnDone() override;
   void OnShutdown() override { self_.reset(); }
 
@@ -52,7 +51,7 @@ class ServedStream : public StreamCall, public DrainableStream {
   bool MayRead() const { return ahead_.MayRead() && unwritten_.MayRead(); }
   // Parses and checks a message, and takes its payload from the caller's quota. `query` is in/out,
   // as server::Admit says.
-  absl::Status AdmitMessage(MessageKind kind, ReceivedMessage& message,
+  absl::Status AdmitMessage(MessageKind kind, ReceivedMessage& message, QuotaCharge& quota,
                             std::shared_ptr<const Query>& query);
   // Queues a reply, for which `bytes` are held.
   void PushReply(grpc::ByteBuffer& reply, uint64_t bytes);
@@ -69,7 +68,7 @@ class ServedStream : public StreamCall, public DrainableStream {
   const Method method_;
   ReadAhead::Stream ahead_;
   UnwrittenReplies::Call unwritten_;
-  TimeNs deadline_ = 0;        // set in OnCall
+  TimeNs deadline_ = 0;        // set in OnHeaders
   Caller caller_;              // likewise
   uint64_t fairness_id_ = 0;   // likewise
   grpc::ByteBuffer incoming_;  // of the one read under way

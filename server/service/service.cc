@@ -19,20 +19,33 @@ namespace {
 class DescribeCall final : public UnaryCall {
  public:
   DescribeCall(HistogramService& service, EventLoop& loop) : UnaryCall(loop), service_(service) {
-    Await([&](auto... arguments) { service.methods().RequestDescribe(arguments...); });
+    Await([&](auto... arguments) { service.methods().Request(Methods::kDescribe, arguments...); });
   }
 
  private:
   void AwaitNext() override { new DescribeCall(service_, loop()); }
 
-  void OnCall() override {
+  void OnHeaders() override {
+    const absl::Status status = IdentifyCaller(service_.context(), context(), caller_);
+    if (!status.ok()) return Answer(status, service_.context().clock.Now());
+    receives().SetPeer(PeerId(service_.context(), context(), caller_));
+    Receive();
+  }
+
+  void OnMessage() override {
+    const TimeNs begin = service_.context().clock.Now();
+    Answer(CheckRequest(), begin);
+  }
+
+  void OnNoMessage() override {
+    Answer(NoMessage(context(), receives()), service_.context().clock.Now());
+  }
+
+  // The object may be gone when it returns.
+  void Answer(const absl::Status& status, TimeNs begin) {
     ServiceContext& shared = service_.context();
-    const TimeNs begin = shared.clock.Now();
-    Caller caller;
-    absl::Status status = IdentifyCaller(shared, context(), caller);
-    if (status.ok()) status = CheckRequest();
     if (!status.ok()) ObserveRefusal(shared.observer, status);
-    ReportCall(shared, caller, Method::kDescribe, status, 0,
+    ReportCall(shared, caller_, Method::kDescribe, status, 0,
                static_cast<uint64_t>(shared.clock.Now() - begin));
     if (!status.ok()) return ReplyError(FailCall(status, context()));
     Reply(EncodeMessage(service_.Describe().SerializeAsString()));
@@ -58,6 +71,7 @@ class DescribeCall final : public UnaryCall {
   }
 
   HistogramService& service_;
+  Caller caller_;
 };
 
 }  // namespace

@@ -6,12 +6,14 @@
 #include <cstdint>
 
 #include "server/base/clock.h"
+#include "server/base/held_memory.h"
 #include "server/base/observer.h"
 #include "server/batching/batcher.h"
 #include "server/config/config.h"
 #include "server/request/admit.h"
 #include "server/request/call.h"
 #include "server/rpc/read_ahead.h"
+#include "server/rpc/receive_guard.h"
 #include "server/rpc/stream_registry.h"
 #include "server/rpc/unwritten_replies.h"
 #include "server/service/authenticator.h"
@@ -34,12 +36,21 @@ struct ServiceContext {
         observer(the_observer),
         verifier(transport_config.verify_fraction),
         read_ahead(transport_config.receive_bytes_max / kReadAheadShare),
-        unwritten(transport_config.receive_bytes_max / kUnwrittenShare, the_clock) {}
+        unwritten(transport_config.receive_bytes_max / kUnwrittenShare, the_clock),
+        receive_guard(transport_config.receive_bytes_max, [this] { return ReceivedBytes(); }) {}
 
   AdmissionLimits limits() const {
     return {
         config.payload_bytes_max,
         {config.bin_count_max, config.quantiles_max, batcher.counters_max(), batcher.runs_work()}};
+  }
+
+  // What the process holds beyond what it held before its first call, without replies, which have
+  // a limit of their own: messages, in part or whole, and what gRPC needs for them.
+  uint64_t ReceivedBytes() const {
+    const uint64_t others = allocated_at_start + unwritten.bytes();
+    const uint64_t held = held_memory.Bytes(config.receive_bytes_max);
+    return held > others ? held - others : 0;
   }
 
   const TransportConfig config;
@@ -51,6 +62,9 @@ struct ServiceContext {
   StreamRegistry streams;
   ReadAhead read_ahead;
   UnwrittenReplies unwritten;
+  HeldMemory held_memory;
+  uint64_t allocated_at_start = 0;  // set before the server takes its first call
+  ReceiveGuard receive_guard;
   // Calls that are not over; a drain ends as soon as there is none left. Each call writes it: it
   // has cache lines of its own (two, because processors fetch them in pairs).
   alignas(128) std::atomic<int64_t> open_calls{0};

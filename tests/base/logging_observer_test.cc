@@ -29,6 +29,7 @@ class MockObserver : public Observer {
   MOCK_METHOD(void, BatchFinished, (const BatchReport&, uint64_t, ClosedBy), (override));
   MOCK_METHOD(void, StageFinished, (Stage, std::string_view, uint64_t), (override));
   MOCK_METHOD(void, Rejected, (RejectReason), (override));
+  MOCK_METHOD(void, EndedReceiving, (uint64_t, uint64_t, std::string_view), (override));
   MOCK_METHOD(void, Expired, (), (override));
   MOCK_METHOD(void, Cancelled, (), (override));
   MOCK_METHOD(void, FellBack, (std::string_view, std::string_view, std::string_view), (override));
@@ -48,6 +49,7 @@ TEST(LoggingObserver, PassesEverythingOn) {
   EXPECT_CALL(next, BatchFinished(testing::_, 5, ClosedBy::kBytes));
   EXPECT_CALL(next, StageFinished(Stage::kFold, std::string_view("cpu"), 6));
   EXPECT_CALL(next, Rejected(RejectReason::kQuota));
+  EXPECT_CALL(next, EndedReceiving(3, 100, "ipv4:192.0.2.1:4"));
   EXPECT_CALL(next, Expired());
   EXPECT_CALL(next, Cancelled());
   EXPECT_CALL(next, FellBack(std::string_view("a"), std::string_view("b"), std::string_view("c")));
@@ -62,6 +64,7 @@ TEST(LoggingObserver, PassesEverythingOn) {
   observer.BatchFinished(BatchReport(), 5, ClosedBy::kBytes);
   observer.StageFinished(Stage::kFold, "cpu", 6);
   observer.Rejected(RejectReason::kQuota);
+  observer.EndedReceiving(3, 100, "ipv4:192.0.2.1:4");
   observer.Expired();
   observer.Cancelled();
   observer.FellBack("a", "b", "c");
@@ -73,9 +76,10 @@ TEST(LoggingObserver, PassesEverythingOn) {
   observer.NoteRequest(note);
   observer.BackendDown("a", "b");
   const std::string log = GetCapturedStderr();
-  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 4) << log;
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 5) << log;
   EXPECT_THAT(log,
-              AllOf(HasSubstr("backend=a reason=b"), HasSubstr("from=a to=b reason=c\n"),
+              AllOf(HasSubstr("calls=3 held_bytes=100 peer=ipv4:192.0.2.1:4\n"),
+                    HasSubstr("backend=a reason=b"), HasSubstr("from=a to=b reason=c\n"),
                     HasSubstr("an answer was held back"), testing::Not(HasSubstr("suppressed"))));
 }
 

@@ -106,6 +106,7 @@ class RecordingObserver final : public Observer {
   void StreamOpened(Method) override {}
   void StreamClosed(Method) override {}
   void Rejected(RejectReason) override {}
+  void EndedReceiving(uint64_t, uint64_t, std::string_view) override {}
   void IntegrityFailure() override {}
   void TenantBytes(std::string_view, uint64_t) override {}
   void NoteRequest(const RequestNote&) override {}

@@ -134,11 +134,11 @@ TEST_P(CudaRowsTest, WhatMakesNoRowsIsRefused) {
     const Result<DeviceRows> rows = DeviceRows::Make(plan, cut, samples);
     return rows.ok() ? std::string("none") : rows.error().field;
   };
-  EXPECT_EQ(field({.channels = 0}, 10), "cut.channels");
-  EXPECT_EQ(field({.step = 3}, 10), "cut.step");
-  EXPECT_EQ(field({.window = 3, .lengths = {10}}, 10), "cut.lengths");
-  EXPECT_EQ(field({.channels = 3}, 10), "count");
-  EXPECT_EQ(field({.lengths = {3, 4}}, 10), "count");
+  EXPECT_EQ(field({.channels = 0}, 10), "channels");
+  EXPECT_EQ(field({.step = 3}, 10), "step");
+  EXPECT_EQ(field({.window = 3, .lengths = {10}}, 10), "lengths");
+  EXPECT_EQ(field({.channels = 3}, 10), "channels");
+  EXPECT_EQ(field({.lengths = {3, 4}}, 10), "lengths");
   EXPECT_EQ(field({.lengths = {3, 7}}, 10), "none");
   const Plan many = *Plan::Make(*Binning::Even(65536, 0.0, 65536.0), type());
   const Result<DeviceRows> rows = DeviceRows::Make(many, {}, 10);

@@ -208,6 +208,15 @@ TEST_F(TuningCacheTest, DamageIsSaid) {
   EXPECT_TRUE(LoadFromCache(directory_, Key()).ok());
 }
 
+TEST_F(TuningCacheTest, AFullDiskLeavesNothingBehind) {
+  std::filesystem::create_directory(directory_);
+  // Where the table is written aside: a file that takes nothing.
+  const std::string aside = Path(Key()) + "." + std::to_string(getpid());
+  std::filesystem::create_symlink("/dev/full", aside);
+  EXPECT_EQ(SaveToCache(directory_, Table()).code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(std::filesystem::is_empty(directory_));
+}
+
 TEST_F(TuningCacheTest, DirectoryThatCannotBeMade) {
   EXPECT_EQ(SaveToCache(directory_ + "/no/such/parent", Table()).code(),
             absl::StatusCode::kUnavailable);

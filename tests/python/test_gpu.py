@@ -137,7 +137,7 @@ def test_refused():
     for name, value in (("axis", 0), ("channels", 2), ("windows", 3), ("server", "127.0.0.1:1")):
         with pytest.raises(ValueError, match=f"{name}: is not for arrays on a GPU"):
             histogram.count(b, 2, (0, 1), **{name: value})
-    with pytest.raises(ValueError, match="bins: the rule 'auto'"):
+    with pytest.raises(ValueError, match="bins: 'auto' is not for"):
         histogram.count(b, "auto")
     with pytest.raises(TypeError, match="GPU"):
         histogram.quantile(b, 0.5)

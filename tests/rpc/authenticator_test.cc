@@ -116,6 +116,23 @@ TEST(TenantTest, TheBudgetFillsAtTheQuota) {
   EXPECT_TRUE(tenant.Charge(4000, 3600 * kSecond).ok());
 }
 
+TEST(TenantTest, WhatIsRefusedAfterwardsIsGivenBack) {
+  Tenant tenant("t", 1000, 4000);
+  EXPECT_TRUE(tenant.Charge(4000, kSecond).ok());
+  tenant.Refund(3000);
+  EXPECT_TRUE(tenant.Charge(3000, kSecond).ok());
+  EXPECT_FALSE(tenant.Charge(1, kSecond).ok());
+}
+
+TEST(TenantTest, RepliesAreOwedAndPaidFirst) {
+  Tenant tenant("t", 1000, 4000);
+  tenant.ChargeReply(6000, kSecond);
+  const absl::Status refused = tenant.Charge(0, kSecond);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted) << "of no bytes, too";
+  EXPECT_EQ(GetErrorDetail(refused).retry_after_ms, 2000U);
+  EXPECT_TRUE(tenant.Charge(0, 3 * kSecond).ok());
+}
+
 TEST(TenantTest, WithoutAQuotaNothingIsRefused) {
   Tenant tenant("t", 0, 10);
   EXPECT_TRUE(tenant.Charge(uint64_t{1} << 40, kSecond).ok());

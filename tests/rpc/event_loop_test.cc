@@ -71,7 +71,7 @@ class EventLoopsTest : public testing::Test {
   void Make(uint32_t count) {
     grpc::ServerBuilder builder;
     builder.RegisterAsyncGenericService(&service_);
-    loops_ = std::make_unique<EventLoops>(builder, count);
+    loops_ = std::make_unique<EventLoops>(builder, count, guard_);
     server_ = builder.BuildAndStart();
     ASSERT_NE(server_, nullptr);
     loops_->Start();
@@ -94,6 +94,7 @@ class EventLoopsTest : public testing::Test {
   }
 
   grpc::AsyncGenericService service_;
+  ReceiveGuard guard_{UINT64_MAX, [] { return uint64_t{0}; }};
   std::unique_ptr<EventLoops> loops_;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -120,6 +121,18 @@ TEST_F(EventLoopsTest, EachLoopHasAThreadOfItsOwn) {
   EXPECT_NE(threads[0], threads[1]);
   EXPECT_NE(threads[1], threads[2]);
   EXPECT_NE(threads[0], threads[2]);
+}
+
+TEST_F(EventLoopsTest, ALoopThatStandsStillIsNoticed) {
+  Make(2);
+  absl::Notification go;
+  Happening event([&] { go.WaitForNotification(); });
+  event.In((*loops_)[1]);
+  constexpr int64_t kLongNs = 50'000'000;
+  while (loops_->StoodStillNs() < kLongNs) std::this_thread::yield();
+  go.Notify();
+  event.Wait();
+  while (loops_->StoodStillNs() >= kLongNs) std::this_thread::yield();
 }
 
 TEST_F(EventLoopsTest, LittleIsNeverHandedOver) {
@@ -329,7 +342,8 @@ TEST_F(EventLoopsTest, StoppedTwiceIsStopped) {
 
 TEST(EventLoops, AreGoneWithoutEverHavingServed) {
   grpc::ServerBuilder builder;
-  EventLoops loops(builder, 2);
+  ReceiveGuard guard(UINT64_MAX, [] { return uint64_t{0}; });
+  EventLoops loops(builder, 2, guard);
 }
 
 }  // namespace

@@ -304,13 +304,10 @@ def test_a_bin_limit_below_the_default(small):
                  BINNING + "even.bin_count", 1000, ["1001"])
 
 
-def test_a_message_over_grpcs_own_maximum(small):
-    for call in (lambda: small.compute(b"x" * (4 << 20)),
-                 lambda: small.accumulate([b"x" * (4 << 20)]),
-                 lambda: small.compute_many([b"x" * (4 << 20)])):
-        with pytest.raises(grpc.RpcError) as caught:
-            call()
-        assert caught.value.code() == EXHAUSTED
+def test_a_message_far_over_the_limit(small):
+    """An item of a ComputeMany: test_refusals.py."""
+    for call in (lambda: small.compute(b"x" * (4 << 20)), lambda: small.accumulate([b"x" * (4 << 20)])):
+        expect_error(call, EXHAUSTED, "PAYLOAD_TOO_LARGE")
     still_right(small)
 
 

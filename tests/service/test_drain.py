@@ -156,6 +156,27 @@ def test_a_stream_of_many_answers_what_it_has_read(start_server):
     server.wait()
 
 
+def test_an_upload_that_began_before_may_finish(start_server):
+    """It is known from its headers on; gRPC says nothing of it before its message is whole."""
+    server = start_server()
+    payload = b"abc" * 5000
+    message = pb.ComputeRequest(payload=payload).SerializeToString()
+    with http2.RawConnection(server.address) as connection:
+        connection.begin(1, f"/{SERVICE}/Compute")
+        connection.data(1, http2.message_prefix(len(message)) + message[:100])
+        connection.settle()
+        server.terminate()
+        wait_until(lambda: "draining" in server.stderr(), 20, "the drain")
+        later = time.monotonic() + 2  # far beyond what ends a connection without calls
+        wait_until(lambda: time.monotonic() > later, 20, "some time")
+        server.assert_running()
+        connection.data(1, message[100:], end=True)
+        body, how = connection.finish(1)
+        assert how == "end"
+        oracle.check_histogram(pb.ComputeResponse.FromString(body[5:]).histogram, payload, pb.Spec())
+    server.wait()
+
+
 class Load:
     """Callers and streams on connections of their own, each of which checks every answer."""
 

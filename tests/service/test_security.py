@@ -285,7 +285,25 @@ def test_a_quota_refuses_with_the_time_to_wait(start_server, tmp_path):
         error = pb.Error.FromString(trailers["histogram-error-bin"])
         assert (error.reason, error.limit) == ("QUOTA_EXCEEDED", 1000)
         assert int(trailers["grpc-retry-pushback-ms"]) == error.retry_after_ms > 0
-        assert 'histsvc_tenant_bytes_total{tenant="bob"} 65536' in server.metrics().text
+        assert server.metrics().value("histsvc_tenant_bytes_total", tenant="bob") in range(65536 + 256, 70_000)
+
+
+def test_a_quota_covers_replies_and_not_what_is_refused(start_server, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"bob {SLOW} 1000\n")
+    large = pb.Spec(edges=True)  # a reply of a megabyte
+    large.binning.even.bin_count = 65536
+    with start_server("--token-file", tokens, "--payload-bytes-max", "64KiB", "--queue-bytes-max", "64MiB") as server:
+        stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
+        refused = pb.ComputeRequest(payload=b"x" * 65536, spec=pb.Spec(quantiles=[2.0]))
+        for _ in range(3):
+            with pytest.raises(grpc.RpcError) as error:
+                stub.Compute(refused, timeout=10, metadata=bearer(SLOW))
+            assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        stub.Compute(pb.ComputeRequest(spec=large), timeout=60, metadata=bearer(SLOW))
+        with pytest.raises(grpc.RpcError) as error:
+            stub.Compute(pb.ComputeRequest(spec=large), timeout=60, metadata=bearer(SLOW))
+        assert pb.Error.FromString(dict(error.value.trailing_metadata())["histogram-error-bin"]).reason == "QUOTA_EXCEEDED"
 
 
 def test_a_trace_stands_in_the_log(start_server):

@@ -25,8 +25,9 @@ def small_server(start_server):
                         "--log-format", "json")
 
 
-def ask(connection, method, streams, requests_each):
-    """Begins streams with that many requests, whose replies nobody reads."""
+def ask(connection, method, streams, requests_each, counted=lambda: True):
+    """Begins streams with that many requests, whose replies nobody reads. Unary ones find no room in the queue while
+    those before are not `counted`."""
     if method == "Compute":
         message = pb.ComputeRequest(payload=b"x", spec=LARGE)
     elif method == "ComputeMany":
@@ -38,6 +39,8 @@ def ask(connection, method, streams, requests_each):
         for index in range(requests_each):
             connection.message(stream, message.SerializeToString(), end=method == "Compute" or
                                (index + 1 == requests_each and method == "ComputeMany"))
+        if method == "Compute":
+            wait_until(counted, 20, "the count")
 
 
 @pytest.mark.parametrize(("method", "streams", "requests_each"), (
@@ -49,7 +52,9 @@ def test_unread_replies_are_bounded_and_their_calls_ended(small_server, sanitize
             RawConnection(server.address, SHUT) as hostile:
         # One that is only slow: it has a single reply, and is to keep it.
         ask(honest, "ComputeMany", (1,), 1)
-        ask(hostile, method, range(1, 2 * streams, 2), requests_each)
+        wait_until(lambda: server.metrics().value("histsvc_unwritten_reply_bytes") > 0, 60, "the honest one's reply")
+        ask(hostile, method, range(1, 2 * streams, 2), requests_each,
+            lambda: server.metrics().value("histsvc_charged_bytes") == 0)
         wait_until(lambda: server.metrics().value("histsvc_unread_calls_total") > 0, 60, "the end of some calls")
         payload = random_bytes(100_000)
         for _ in range(20):
@@ -72,7 +77,7 @@ def test_where_there_is_no_room_a_call_is_told_so(small_server):
     server = small_server
     refused = []
     with Client(server.address) as client, RawConnection(server.address, SHUT) as hostile:
-        ask(hostile, "Compute", range(1, 200, 2), 1)
+        ask(hostile, "Compute", range(1, 200, 2), 1, lambda: server.metrics().value("histsvc_charged_bytes") == 0)
 
         def one_is_refused():
             try:
@@ -89,7 +94,7 @@ def test_where_there_is_no_room_a_call_is_told_so(small_server):
 
 
 def test_totals_of_idle_streams_leave_room_for_replies(small_server):
-    """A stream holds a megabyte of totals while it is open; all of them together at most 8 MiB."""
+    """A stream holds some megabytes of totals while it is open; all of them together at most 8 MiB."""
     spec = specs.even(65536, 0, 65536, statistics=True)
     spec.sample_type = pb.SAMPLE_TYPE_UINT16
     first = pb.AccumulateRequest(spec=spec, chunk=bytes(2), snapshot=True)
@@ -106,7 +111,7 @@ def test_totals_of_idle_streams_leave_room_for_replies(small_server):
                 replies.append(stream)
             except grpc.RpcError as error:
                 refused.append(error)
-        assert len(replies) in range(4, 9)
+        assert len(replies) in range(2, 9)
         for error in refused:
             assert error.code() == grpc.StatusCode.RESOURCE_EXHAUSTED
             detail = pb.Error.FromString(dict(error.trailing_metadata())["histogram-error-bin"])

@@ -73,7 +73,7 @@ class SimulatedCall {
   uint64_t to_send = 0;      // messages
 
  protected:
-  virtual void OnMessage(std::unique_ptr<Message> message) = 0;
+  virtual void OnMessage(std::unique_ptr<Message> received) = 0;
   virtual void OnReadEnd() = 0;
   virtual void OnWritten(bool ok) = 0;
   virtual void OnCancel() = 0;
@@ -123,7 +123,7 @@ class ComputeCall final : public SimulatedCall {
   void Returned(Message& message) override;
 
  private:
-  void OnMessage(std::unique_ptr<Message> message) override;
+  void OnMessage(std::unique_ptr<Message> received) override;
   void OnReadEnd() override { End(false); }
   void OnWritten(bool ok) override;
   void OnCancel() override { CancelJobs(); }
@@ -140,7 +140,7 @@ class ComputeManyCall final : public SimulatedCall {
   void Returned(Message& message) override;
 
  private:
-  void OnMessage(std::unique_ptr<Message> message) override;
+  void OnMessage(std::unique_ptr<Message> received) override;
   void OnReadEnd() override { Step(StreamEvent::kReadEnd); }
   void OnWritten(bool ok) override;
   void OnCancel() override;
@@ -165,7 +165,7 @@ class AccumulateCall final : public SimulatedCall {
     uint64_t messages = 0;
     uint64_t bytes = 0;
   };
-  void OnMessage(std::unique_ptr<Message> message) override;
+  void OnMessage(std::unique_ptr<Message> received) override;
   void OnReadEnd() override { Step(StreamEvent::kReadEnd); }
   void OnWritten(bool ok) override;
   void OnCancel() override { Fail(absl::CancelledError(), StreamEvent::kCancelled); }

@@ -128,12 +128,14 @@ template <uint32_t kRound, typename Bits>
 __device__ inline void AddSample(Bits bits, uint32_t prefix, const uint8_t* levels, uint32_t* table,
                                  uint32_t copies) {
   constexpr uint32_t kSize = sizeof(Bits);
-  if (kRound > 0 && prefix == 0) return;
-#pragma unroll
-  for (uint32_t level = 1; level < kRound; ++level) {
-    prefix = levels[LevelsBytes(kSize, level) + ((prefix - 1) << DigitBits(kSize, level)) +
-                    DigitOf(bits, level)];
+  if constexpr (kRound > 0) {
     if (prefix == 0) return;
+#pragma unroll
+    for (uint32_t level = 1; level < kRound; ++level) {
+      prefix = levels[LevelsBytes(kSize, level) + ((prefix - 1) << DigitBits(kSize, level)) +
+                      DigitOf(bits, level)];
+      if (prefix == 0) return;
+    }
   }
   const uint32_t slot = ((prefix - 1) << DigitBits(kSize, kRound)) + DigitOf(bits, kRound);
   const uint32_t word = kRound == 0 ? slot * copies + (threadIdx.x & (copies - 1)) : slot;

@@ -76,7 +76,8 @@ struct DeviceRowCut {
 };
 
 // The histograms of rows, or their entropies, on the device that was current when it was made. Owns
-// its device memory. One thread at a time; move-only. Errors are of kind kDevice.
+// its device memory. One thread at a time; move-only. Errors are of kind kDevice, or kBadRows where
+// the samples do not make the rows.
 class DeviceRows {
  public:
   enum class Answer : uint8_t { kCounts, kEntropy };

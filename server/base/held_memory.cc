@@ -1,0 +1,34 @@
+#include "server/base/held_memory.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+
+namespace histogram::server {
+
+uint64_t AllocatedBytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+HeldMemory::HeldMemory() : statm_(open("/proc/self/statm", O_RDONLY | O_CLOEXEC)) {}
+
+HeldMemory::~HeldMemory() {
+  if (statm_ >= 0) close(statm_);
+}
+
+uint64_t HeldMemory::Bytes(uint64_t enough) const {
+  std::array<char, 128> text{};
+  unsigned long long resident_pages = 0;
+  if (pread(statm_, text.data(), text.size() - 1, 0) > 0 &&
+      std::sscanf(text.data(), "%*u %llu", &resident_pages) == 1) {
+    const uint64_t resident = resident_pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    if (resident <= enough) return resident;
+  }
+  return AllocatedBytes();
+}
+
+}  // namespace histogram::server

@@ -1,0 +1,31 @@
+// How much memory the process holds, asked of the kernel and of the allocator.
+#ifndef HISTOGRAM_SERVER_BASE_HELD_MEMORY_H_
+#define HISTOGRAM_SERVER_BASE_HELD_MEMORY_H_
+
+#include <cstdint>
+
+namespace histogram::server {
+
+// Bytes that the allocator has given out and not got back. What it keeps for later is not among
+// them, nor is what was mapped without it. Takes each arena's lock for some microseconds.
+uint64_t AllocatedBytes();
+
+// A cheap look, many times a second.
+class HeldMemory {
+ public:
+  HeldMemory();
+  ~HeldMemory();
+  HeldMemory(const HeldMemory&) = delete;
+  HeldMemory& operator=(const HeldMemory&) = delete;
+
+  // AllocatedBytes, but asks the allocator only where more than `enough` is resident; otherwise
+  // what is resident.
+  uint64_t Bytes(uint64_t enough) const;
+
+ private:
+  int statm_ = -1;  // /proc/self/statm
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_BASE_HELD_MEMORY_H_

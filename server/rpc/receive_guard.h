@@ -1,0 +1,124 @@
+// Bounds what gRPC holds of messages that are not finished: half-sent ones, of unary calls too,
+// before anybody sees a message.
+//
+// Every call joins from its headers on. While the process holds more than `bytes_max`, Look ends
+// calls that are receiving: those of the peer that has most of them first, the oldest first. What
+// is held is asked of the allocator, not counted: so it includes what gRPC needs beside the bytes,
+// and nothing drifts. Without pressure a slow sender is left alone.
+//
+// A stream that waits for its next message is receiving, too: nobody outside of gRPC can tell
+// whether half of the message is there.
+#ifndef HISTOGRAM_SERVER_RPC_RECEIVE_GUARD_H_
+#define HISTOGRAM_SERVER_RPC_RECEIVE_GUARD_H_
+
+#include <grpcpp/server_context.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+
+namespace histogram::server {
+
+// Thread-safe. Outlives its calls.
+class ReceiveGuard {
+ public:
+  // Of the calls that receive, the peer's with most of them, one in so many is ended by a Look.
+  static constexpr size_t kEndedShare = 4;
+  // Calls that were ended have so many Looks to give back their memory before others are ended.
+  static constexpr uint32_t kPatience = 10;
+
+  class Call;
+
+  // The calls of one event loop. They join and leave on its thread; its lock is theirs alone but
+  // while the process holds too much.
+  class Loop {
+   public:
+    explicit Loop(ReceiveGuard& guard);
+    ~Loop();
+    Loop(const Loop&) = delete;
+    Loop& operator=(const Loop&) = delete;
+
+   private:
+    friend class ReceiveGuard;
+    ReceiveGuard& guard_;
+    std::mutex mu_;          // absl's costs a small call more than what it guards
+    Call* first_ = nullptr;  // guarded by mu_
+  };
+
+  // One call's part. Used by the thread of its loop.
+  class Call {
+   public:
+    explicit Call(Loop& loop) : loop_(loop) {}
+    ~Call() { Leave(); }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+    // The call has arrived. It leaves before its context goes.
+    void Join(grpc::ServerContext& context);
+    void Leave();
+    // `id`: the same number for all calls of one peer, not 0. Without it the peer is the host that
+    // the call came from; of a unix socket all are one.
+    void SetPeer(uint64_t id) { peer_.store(id, std::memory_order_relaxed); }
+    // A message is awaited from now on; it is there, or will not come.
+    void Receiving() {
+      since_.store(loop_.guard_.looks_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    }
+    void Received() { since_.store(0, std::memory_order_relaxed); }
+    // Whether Look has ended the call.
+    bool ended() const { return ended_.load(std::memory_order_relaxed); }
+
+   private:
+    friend class ReceiveGuard;
+    Loop& loop_;
+    grpc::ServerContext* context_ = nullptr;  // while it has joined
+    Call *next_ = nullptr, *before_ = nullptr;
+    std::atomic<uint64_t> peer_{0};
+    std::atomic<uint64_t> since_{0};  // the number of a Look; 0: it is not receiving
+    std::atomic<bool> ended_{false};
+  };
+
+  // `held_bytes` says what the process holds now; it is called by Look.
+  ReceiveGuard(uint64_t bytes_max, std::function<uint64_t()> held_bytes)
+      : bytes_max_(bytes_max), held_bytes_(std::move(held_bytes)) {}
+  ReceiveGuard(const ReceiveGuard&) = delete;
+  ReceiveGuard& operator=(const ReceiveGuard&) = delete;
+
+  struct Ended {
+    uint64_t calls = 0;
+    uint64_t held_bytes = 0;
+    std::string peer;  // address of the first
+  };
+  // Ends calls where the process holds too much, but none that began to receive since the Look
+  // before this one. To be called some fifty times a second, by one thread.
+  Ended Look();
+
+ private:
+  struct Receiver {
+    uint64_t peer = 0;
+    uint64_t since = 0;
+  };
+  static uint64_t PeerOf(Call& call);
+  // Calls see(Call&, Receiver) for each call that receives since before this Look, with the lock of
+  // its loop.
+  template <typename See>
+  void ForEachReceiver(const See& see);
+  bool EndedAreLeft();
+
+  const uint64_t bytes_max_;
+  const std::function<uint64_t()> held_bytes_;
+  std::atomic<uint64_t> looks_{1};
+  uint32_t patience_ = 0;  // of Look's thread: what is left of kPatience
+
+  absl::Mutex mu_;
+  std::list<Loop*> loops_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_RPC_RECEIVE_GUARD_H_

@@ -1,0 +1,79 @@
+// Whether the server's own ports answer, asked as a client would: a connection, and gRPC's first
+// frame on it; with TLS its answer to a ClientHello, which comes before client certificates and
+// tokens. A listener that the system has, and gRPC no longer serves, is found out this way.
+//
+// One thread asks all addresses together, once a second. It keeps descriptors back for it.
+// Thread-safe.
+#ifndef HISTOGRAM_SERVER_SERVICE_SELF_PROBE_H_
+#define HISTOGRAM_SERVER_SERVICE_SELF_PROBE_H_
+
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+
+namespace histogram::server {
+
+class SelfProbe {
+ public:
+  // An address that does not answer twice in a row is unreachable: so it is after about 4 s.
+  static constexpr int64_t kIntervalMs = 1000;
+  static constexpr int64_t kPatienceMs = 1500;
+  static constexpr int kMissedMax = 2;
+
+  struct Target {
+    std::string address;  // HOST:PORT, [V6]:PORT or unix:PATH
+    bool tls = false;
+  };
+  // `also` is called after each round, by the probe's thread.
+  SelfProbe(const std::vector<Target>& targets, std::function<void()> also);
+  ~SelfProbe();
+  // Asks no more.
+  void Stop();
+  SelfProbe(const SelfProbe&) = delete;
+  SelfProbe& operator=(const SelfProbe&) = delete;
+
+  // The first address that is unreachable; empty where all can be reached.
+  std::string Unreachable() const;
+  // Answers that came, and that did not, so far.
+  uint64_t reached() const { return reached_.load(std::memory_order_relaxed); }
+  uint64_t missed() const { return missed_.load(std::memory_order_relaxed); }
+
+ private:
+  struct Place {
+    Target target;
+    sockaddr_storage where{};
+    socklen_t length = 0;
+    int missed_in_a_row = 0;
+  };
+  class Connection;
+
+  void Run();
+  // Whether each place answers, in order.
+  std::vector<bool> Ask();
+  int NewSocket(int family);
+  void CloseSocket(int fd);
+
+  std::vector<Place> places_;  // of the thread, once it runs
+  const std::function<void()> also_;
+  const std::string client_hello_;
+  const int base_;          // a descriptor of no use but to be duplicated
+  std::vector<int> spare_;  // descriptors for when there are no others
+  std::atomic<uint64_t> reached_{0}, missed_{0};
+  mutable absl::Mutex mu_;
+  std::string unreachable_ ABSL_GUARDED_BY(mu_);
+  absl::Notification over_;
+  std::thread thread_;
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_SERVICE_SELF_PROBE_H_

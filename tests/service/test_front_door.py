@@ -1,0 +1,94 @@
+"""Whether the server can be reached, as it says itself; and what it does where it has too little to start."""
+
+import contextlib
+import os
+import resource
+import subprocess
+
+import pytest
+
+from harness.api import Client
+from harness.http2 import connect
+from harness.server import clean_environment
+from harness.waiting import wait_until
+from test_security import TOKEN, pki, tls_flags  # noqa: F401
+
+NOBODY = 65534
+
+
+def probes(server, outcome):
+    return server.metrics().value("histsvc_self_probes_total", outcome=outcome)
+
+
+def test_not_ready_while_descriptors_are_out(start_server):
+    """Nobody can connect any more, not even the server to itself, and it says so; /metrics still answers."""
+    server = start_server("--no-reflection", wrapper=("sh", "-c", 'ulimit -n 100; exec "$0" "$@"'))
+    assert server.http("/readyz")[0] == 200
+    with contextlib.ExitStack() as connections:
+        for _ in range(150):
+            connections.enter_context(connect(server.address))
+        wait_until(lambda: server.http("/readyz")[0] == 503, 60, "503")
+        assert f"{server.address} does not answer" in server.http("/readyz")[2]
+        assert server.http("/healthz")[0] == 200
+        wait_until(lambda: probes(server, "missed") >= 2, 20, "the metric")
+        wait_until(lambda: "not ready" in server.stderr(), 20, "a line of the log")
+
+
+def test_ready_behind_certificates_and_tokens_and_on_a_unix_socket(start_server, pki, tmp_path, socket_folder):  # noqa: F811
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"alice {TOKEN}\n")
+    server = start_server(*tls_flags(pki), "--tls-client-ca", pki / "ca.pem", "--token-file", tokens, "--log-level",
+                          "info", listen=("127.0.0.1:0", f"unix:{socket_folder}/s"))
+    wait_until(lambda: probes(server, "reached") >= 6, 60, "three rounds")
+    assert probes(server, "missed") == 0
+    assert server.http("/readyz")[0] == 200
+    assert "grpc message=" not in server.stderr(), "a probe leaves nothing in the log"
+
+
+def limit_threads(server_bin, flags, threads):
+    """A server that may start so many threads, as a user of its own."""
+    def limit():
+        if os.getuid() == 0:
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        resource.setrlimit(resource.RLIMIT_NPROC, (threads, threads))
+    return subprocess.run([server_bin, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
+                           "--tuning-cache", "", *flags], preexec_fn=limit, env=clean_environment(), cwd="/",
+                          capture_output=True, text=True, timeout=60)
+
+
+@pytest.mark.parametrize("threads", (1, 4, 12))
+def test_too_few_threads_are_a_sentence_and_not_an_abort(server_bin, threads):
+    if os.getuid() != 0:
+        pytest.skip("needs root: the limit counts all threads of a user")
+    result = limit_threads(server_bin, (), threads)
+    assert result.returncode == 1, (result.returncode, result.stderr)
+    assert "cannot start" in result.stderr and "threads" in result.stderr
+
+
+def test_reflection_has_few_threads(start_server):
+    """Each of its streams has one; a client may open as many as it likes."""
+    from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+    import threading
+    server = start_server()
+    threads = lambda: len(os.listdir(f"/proc/{server.pid}/task"))  # noqa: E731
+    before, over = threads(), threading.Event()
+
+    def requests():
+        yield reflection_pb2.ServerReflectionRequest(list_services="")
+        over.wait(60)
+
+    with Client(server.address) as client:
+        stub = reflection_pb2_grpc.ServerReflectionStub(client.channel)
+        calls = [stub.ServerReflectionInfo(requests(), timeout=60) for _ in range(60)]
+        outcomes = []
+        for call in calls[:40]:
+            try:
+                outcomes.append(next(call).HasField("list_services_response"))
+            except Exception:  # noqa: BLE001  refused: there is no thread for it
+                outcomes.append(False)
+        assert any(outcomes)
+        assert threads() - before <= 20
+        over.set()
+        for call in calls:
+            call.cancel()
