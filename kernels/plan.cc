@@ -113,14 +113,14 @@ C Previous(C x) {
 
 // --- The guess and its proof
 
-// See Guess::error.
+// Finds error and mend.
 template <typename C>
-double ErrorOf(const Guess& guess, const Bins<C>& bins) {
+void Prove(const Bins<C>& bins, Guess& guess) {
   const auto position = [&](C x) {
     return Spread(x, bins.lower, guess.half_ulp) * guess.scale + guess.offset;
   };
   double error = 0;
-  bool proven = true;
+  size_t wrong = 0;  // bins that have samples whose guess is wrong
   const size_t count = bins.thresholds.size();
   for (size_t i = 0; i < count; ++i) {
     const bool last = i + 1 == count;
@@ -129,13 +129,15 @@ double ErrorOf(const Guess& guess, const Bins<C>& bins) {
     const double below = static_cast<double>(i) - position(bins.thresholds[i]);
     // The last bin's samples may lie above it, on the edge that it holds: bins are clamped to it.
     const double above = last ? -1 : position(greatest) - static_cast<double>(i + 1);
-    if (!std::isfinite(below) || !(std::fabs(position(greatest)) < kPositionMax)) {
-      return Guess().error;
-    }
-    proven = proven && below <= 0 && above < 0;
+    if (!std::isfinite(below) || !(std::fabs(position(greatest)) < kPositionMax)) return;
     error = std::max({error, below, above});
+    // Rounded towards zero, positions right below the first bin are in it.
+    const bool from_below = below <= 0 || (i == 0 && below < 1);
+    if (from_below && above < 0) continue;
+    guess.mend =
+        ++wrong == 1 && from_below && above < 1 ? static_cast<uint32_t>(i + 1) : Guess::kNone;
   }
-  return proven ? Guess::kProven : error;
+  guess.error = wrong == 0 ? Guess::kProven : error;
 }
 
 template <typename C>
@@ -153,9 +155,9 @@ Guess ProveGuess(const Bins<C>& bins, const Binning& binning) {
     Guess guess{.scale = scale,
                 .offset = (from + shift) * scale,
                 .half_ulp = moved && std::is_same_v<C, float> ? kHalfUlp : 0};
-    guess.error = ErrorOf(guess, bins);
-    if (guess.error <= best.error) best = guess;
-    if (best.proven()) break;
+    Prove(bins, guess);
+    if (best.proven() || (best.mendable() && !guess.proven())) break;
+    if (guess.error <= best.error || guess.mendable()) best = guess;
   }
   return best;
 }

@@ -65,10 +65,16 @@ struct Guess {
   double scale = 0, offset = 0;
   uint64_t half_ulp = 0;  // of floats
   double error = 1;       // in bins; from kErrorMax on the guess is of no use
+  // Of a guess that is not proven: the one bin that is also guessed for samples right below its
+  // threshold, all other guesses being right; kNone where there is more to it. So it is with even
+  // bins around zero, where the position of the least negative samples rounds to that of zero.
+  uint32_t mend = kNone;
   static constexpr double kErrorMax = 0.25;
+  static constexpr uint32_t kNone = UINT32_MAX;
 
   bool usable() const { return error < kErrorMax; }
   bool proven() const { return error == kProven; }
+  bool mendable() const { return mend != kNone && usable(); }
 };
 
 // For samples by their key: cell c holds those with (key - key of the lowest) >> shift == c. They

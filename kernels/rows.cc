@@ -28,14 +28,15 @@ Result<uint64_t> RowCut::Stretches(uint64_t samples) const {
       return 1;
     case Kind::kLengths: {
       uint64_t left = pixels;
-      for (const uint64_t length : lengths) {
-        if (length > left) {
+      for (size_t i = 0; i < lengths.size(); ++i) {
+        if (lengths[i] > left) {
           return BadRows("lengths",
-                         "together they are more than the payload's " + std::to_string(pixels) +
-                             " samples of a channel",
+                         "number " + std::to_string(i) + " is " + std::to_string(lengths[i]) +
+                             ", but of the payload's " + std::to_string(pixels) +
+                             " samples of a channel " + std::to_string(left) + " are left",
                          pixels);
         }
-        left -= length;
+        left -= lengths[i];
       }
       if (left > 0) {
         return BadRows("lengths",

@@ -5,6 +5,7 @@
 #define HISTOGRAM_KERNELS_SLOT_H_
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
@@ -28,9 +29,10 @@ inline uint32_t OutsideSlot(const Bins<C>& bins, uint32_t bin_count, C x) {
 // REQUIRES: lower <= x <= upper; `position` is x's.
 template <typename C>
 inline uint32_t Settle(const Bins<C>& bins, double position, C x) {
-  const auto nearest = static_cast<uint32_t>(std::lround(position));
-  const bool reached = nearest < bins.thresholds.size() && x >= bins.thresholds[nearest];
-  return reached ? nearest : nearest - 1;
+  // In the last bin positions may lie anywhere above.
+  const auto last = static_cast<uint32_t>(bins.thresholds.size() - 1);
+  const uint32_t nearest = std::min(static_cast<uint32_t>(std::lround(position)), last);
+  return x >= bins.thresholds[nearest] ? nearest : nearest - 1;
 }
 
 // REQUIRES: lower <= x <= upper; the guess is usable.
@@ -40,30 +42,47 @@ inline uint32_t GuessBin(const Bins<C>& bins, C x) {
       Spread(x, bins.lower, bins.guess.half_ulp) * bins.guess.scale + bins.guess.offset;
   // Rounds towards zero, which is down but for positions that are settled anyway.
   const auto bin = static_cast<int32_t>(position);
+  const auto last = static_cast<uint32_t>(bins.thresholds.size() - 1);
+  if (const Guess& guess = bins.guess; guess.mendable()) {
+    const auto found = static_cast<uint32_t>(bin);
+    const bool wrong = found == guess.mend && x < bins.thresholds[guess.mend];
+    return std::min(found - static_cast<uint32_t>(wrong), last);
+  }
   const double rest = position - static_cast<double>(bin);
   if (rest > bins.guess.error && rest < 1 - bins.guess.error) {
-    return std::min(static_cast<uint32_t>(bin), static_cast<uint32_t>(bins.thresholds.size() - 1));
+    return std::min(static_cast<uint32_t>(bin), last);
   }
   return Settle(bins, position, x);
 }
 
-// REQUIRES: lower <= x <= upper; the guess is not usable.
+// Of a cell, the last bin that begins at or below its least key. REQUIRES: lower <= x <= upper; the
+// guess is not usable.
 template <typename C>
-inline uint32_t SearchBin(const Bins<C>& bins, C x) {
-  if constexpr (std::is_floating_point_v<C>) x += C{0};  // -0.0
+inline uint32_t FirstBin(const Bins<C>& bins, C x) {
   C lower = bins.lower;
-  if constexpr (std::is_floating_point_v<C>) lower += C{0};
-  const auto cell = static_cast<uint64_t>(KeyOf(x) - KeyOf(lower)) >> bins.cells.shift;
-  uint32_t low = bins.cells.first[cell];
-  uint32_t above = bins.cells.first[cell + 1] - low;  // how many more it may be
-  const C* const next = bins.thresholds.data() + 1;
-  while (above > 0) {
-    const uint32_t half = (above + 1) / 2;
-    const bool reached = x >= next[low + half - 1];
-    low += reached ? half : 0;
-    above = reached ? above - half : half - 1;
+  if constexpr (std::is_floating_point_v<C>) {  // -0.0
+    x += C{0};
+    lower += C{0};
+  }
+  return bins.cells.first[static_cast<uint64_t>(KeyOf(x) - KeyOf(lower)) >> bins.cells.shift];
+}
+
+// The bin is up to 2^steps - 1 above the cell's first one. No branch depends on the sample.
+template <typename C>
+inline uint32_t SearchBin(const Bins<C>& bins, C x, int steps) {
+  uint32_t low = FirstBin(bins, x);
+  const auto last = static_cast<uint32_t>(bins.thresholds.size() - 1);
+  const C* const thresholds = bins.thresholds.data();
+  for (int s = steps - 1; s >= 0; --s) {
+    const uint32_t next = std::min(low + (1U << s), last);
+    low = x >= thresholds[next] ? next : low;
   }
   return low;
+}
+
+template <typename C>
+inline uint32_t SearchBin(const Bins<C>& bins, C x) {
+  return SearchBin(bins, x, std::bit_width(bins.cells.span_max));
 }
 
 template <typename C>

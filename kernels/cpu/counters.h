@@ -10,15 +10,17 @@
 #include <cstdint>
 #include <vector>
 
+#include "kernels/plan_data.h"
+
 namespace histogram::cpu {
 
 class Counters {
  public:
   static constexpr size_t kTables = 4;
 
-  // Tables of `slots` counters and one more, for what shall not be counted. Takes its memory from
-  // the thread; one object of this class a thread at a time.
-  explicit Counters(size_t slots) : slots_(slots), stride_((slots + 1 + 15) / 16 * 16) {
+  // Tables of `slots` counters. Takes its memory from the thread; one object of this class a thread
+  // at a time.
+  explicit Counters(size_t slots) : slots_(slots), stride_((slots + 15) / 16 * 16) {
     Memory().assign(stride_ * kTables, 0);
     for (size_t t = 0; t < kTables; ++t) tables_[t] = Memory().data() + t * stride_;
   }
@@ -28,9 +30,7 @@ class Counters {
     if (Memory().size() > kKeptMax) std::vector<uint32_t>().swap(Memory());
   }
 
-  uint32_t discarded() const { return static_cast<uint32_t>(slots_); }
-
-  // REQUIRES: kCount is a multiple of kTables; each index is at most `slots`.
+  // REQUIRES: kCount is a multiple of kTables; each index is below `slots`.
   template <size_t kCount>
   void AddAll(const uint32_t* indices) {
     uint32_t* const t0 = tables_[0];
@@ -66,7 +66,8 @@ class Counters {
 
 // Whether setting up tables pays for so many samples.
 inline bool TablesPay(size_t samples, size_t slots) {
-  return samples >= 2 * slots && slots <= size_t{1} << 17;
+  constexpr size_t kSlotsMax = (size_t{1} << 17) + internal::kOutsideSlots;
+  return samples >= 2 * slots && slots <= kSlotsMax;
 }
 
 }  // namespace histogram::cpu

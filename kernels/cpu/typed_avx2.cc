@@ -99,6 +99,11 @@ struct Positions {
     return Mask(_mm256_or_pd(_mm256_cmp_pd(rest, error, _CMP_LE_OQ),
                              _mm256_cmp_pd(rest, far_error, _CMP_GE_OQ)));
   }
+  HISTOGRAM_FOUR_INLINE static unsigned Equal(const uint32_t* bins, uint32_t bin) {
+    const __m128i stored = _mm_load_si128(reinterpret_cast<const __m128i*>(bins));
+    return Mask(
+        _mm_castsi128_ps(_mm_cmpeq_epi32(stored, _mm_set1_epi32(static_cast<int32_t>(bin)))));
+  }
 };
 
 #include "kernels/cpu/typed_four.inc"

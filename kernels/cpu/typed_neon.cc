@@ -142,6 +142,9 @@ struct Positions {
     return Mask({Near(position.val[0], low, error.val[0], far_error.val[0]),
                  Near(position.val[1], high, error.val[1], far_error.val[1])});
   }
+  HISTOGRAM_FOUR_INLINE static unsigned Equal(const uint32_t* bins, uint32_t bin) {
+    return Mask(vceqq_u32(vld1q_u32(bins), vdupq_n_u32(bin)));
+  }
 
  private:
   HISTOGRAM_FOUR_INLINE static uint64x2_t Near(float64x2_t position, int64x2_t bin,

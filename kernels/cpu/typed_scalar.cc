@@ -1,4 +1,5 @@
 // Sample by sample, for every type and plan and on every processor.
+#include <bit>
 #include <optional>
 
 #include "kernels/cpu/counters.h"
@@ -11,8 +12,10 @@ namespace {
 
 constexpr size_t kBlock = 64;
 
-// kGuess: by the guess; else by the search.
-template <typename S, bool kGuess>
+// By the guess, or by a search of so many steps; kAny: of as many as the plan needs.
+constexpr int kGuess = -1, kAny = -2;
+
+template <typename S, int kSteps>
 void CountBlocks(const internal::Bins<typename S::Compare>& bins, uint32_t bin_count,
                  const std::byte* samples, size_t blocks, Counters& counters) {
   using C = typename S::Compare;
@@ -22,12 +25,35 @@ void CountBlocks(const internal::Bins<typename S::Compare>& bins, uint32_t bin_c
     for (size_t i = 0; i < kBlock; ++i) {
       const C x = S::Widen(internal::LoadBits<typename S::Bits>(samples + i * kSize));
       if (x >= bins.lower && x <= bins.upper) {
-        slots[i] = kGuess ? internal::GuessBin(bins, x) : internal::SearchBin(bins, x);
+        if constexpr (kSteps == kGuess) {
+          slots[i] = internal::GuessBin(bins, x);
+        } else if constexpr (kSteps == kAny) {
+          slots[i] = internal::SearchBin(bins, x);
+        } else {
+          slots[i] = internal::SearchBin(bins, x, kSteps);
+        }
       } else {
         slots[i] = internal::OutsideSlot(bins, bin_count, x);
       }
     }
     counters.AddAll<kBlock>(slots);
+  }
+}
+
+// The fewest steps that do; with none, each cell is in one bin.
+template <typename S>
+auto BlockCounter(const internal::Bins<typename S::Compare>& bins) {
+  if (bins.guess.usable()) return CountBlocks<S, kGuess>;
+  switch (std::bit_width(bins.cells.span_max)) {
+    case 0:
+    case 1:
+      return CountBlocks<S, 1>;
+    case 2:
+      return CountBlocks<S, 2>;
+    case 3:
+      return CountBlocks<S, 3>;
+    default:
+      return CountBlocks<S, kAny>;
   }
 }
 
@@ -41,11 +67,7 @@ void Count(const internal::Bins<typename S::Compare>& bins, uint32_t bin_count, 
   for (auto [samples, count] : runs) {
     if (counters.has_value()) {
       const size_t blocks = count / kBlock;
-      if (bins.guess.usable()) {
-        CountBlocks<S, true>(bins, bin_count, samples, blocks, *counters);
-      } else {
-        CountBlocks<S, false>(bins, bin_count, samples, blocks, *counters);
-      }
+      BlockCounter<S>(bins)(bins, bin_count, samples, blocks, *counters);
       samples += blocks * kBlock * kSize;
       count -= blocks * kBlock;
     }

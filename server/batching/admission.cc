@@ -1,5 +1,7 @@
 #include "server/batching/admission.h"
 
+#include <cassert>
+
 namespace histogram::server {
 
 bool Admission::Fits(uint64_t held_bytes, uint64_t bytes) const {
@@ -8,6 +10,7 @@ bool Admission::Fits(uint64_t held_bytes, uint64_t bytes) const {
 }
 
 bool Admission::HasRoom(const Job& job) const {
+  assert(job.charge_bytes <= bytes_max_);
   // Whoever holds what is charged now: it leaves enough free.
   const uint64_t bytes = job.charge_bytes;
   if (turns_.empty() && bytes <= bytes_max_ / 3 && charged_bytes_ <= bytes_max_ / 3 - bytes) {

@@ -2,7 +2,7 @@
 //
 // A lane is one credit. A flight takes a credit when it is formed and returns it when its batch
 // comes back. Credits also knows which backends are down, when a lane is expected to be free, and
-// how fast the lanes were of late.
+// how fast the lanes have been lately.
 //
 // Plain state with the time as an argument. Not thread-safe: guarded by the batcher's lock. Owns
 // the flights; the backends outlive it.
@@ -66,7 +66,7 @@ class Credits {
     const BackendInfo* info = nullptr;
     bool down = false;  // noted; the backend itself may have known for longer
     std::vector<Flight*> flights;
-    // What a lane got done of late, older batches counting less: charged bytes and nanoseconds.
+    // What a lane got done lately, older batches counting less: charged bytes and nanoseconds.
     double recent_bytes = 0, recent_ns = 0;
   };
 

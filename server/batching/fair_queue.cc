@@ -1,6 +1,7 @@
 #include "server/batching/fair_queue.h"
 
 #include <algorithm>
+#include <cassert>
 
 namespace histogram::server {
 
@@ -42,6 +43,7 @@ void FairQueue::Push(Job* job) {
 FairQueue::SizeClass FairQueue::Next() const {
   const Class& small = classes_[kSmall];
   const Class& large = classes_[kLarge];
+  assert(!empty());
   if (small.payloads == 0) return kLarge;
   if (large.payloads == 0) return kSmall;
   return small.deficit >= large.deficit ? kSmall : kLarge;
@@ -49,6 +51,7 @@ FairQueue::SizeClass FairQueue::Next() const {
 
 Job* FairQueue::Front(SizeClass size_class) {
   Class& c = classes_[size_class];
+  assert(c.payloads > 0);
   // A caller that is overdrawn misses its turn and is credited for it.
   while (c.tail->next->deficit <= 0) {
     c.tail = c.tail->next;
@@ -61,6 +64,7 @@ bool FairQueue::Take(SizeClass size_class, uint64_t bytes) {
   Class& c = classes_[size_class];
   Caller& caller = *c.tail->next;
   Job* job = caller.jobs.front();
+  assert(bytes <= Left(*job));
   const bool first = job->notes_.dispatched == 0;
   const int64_t cost = static_cast<int64_t>(bytes) + (first ? kPayloadCost : 0);
   caller.deficit -= cost;

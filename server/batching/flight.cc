@@ -1,6 +1,7 @@
 #include "server/batching/flight.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 namespace histogram::server {
@@ -15,7 +16,7 @@ void ClearCounts(Job& job) {
 void CutFragments(absl::Span<const Fragment> fragments, uint64_t offset, uint64_t bytes,
                   std::vector<Fragment>& out) {
   for (const Fragment& fragment : fragments) {
-    if (bytes == 0) return;
+    if (bytes == 0) break;
     if (offset >= fragment.size()) {
       offset -= fragment.size();
       continue;
@@ -25,6 +26,7 @@ void CutFragments(absl::Span<const Fragment> fragments, uint64_t offset, uint64_
     bytes -= taken;
     offset = 0;
   }
+  assert(bytes == 0);
 }
 
 void Flight::Account(const Piece& piece) {

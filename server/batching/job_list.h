@@ -3,6 +3,8 @@
 #ifndef HISTOGRAM_SERVER_BATCHING_JOB_LIST_H_
 #define HISTOGRAM_SERVER_BATCHING_JOB_LIST_H_
 
+#include <cassert>
+
 #include "server/batching/job.h"
 
 namespace histogram::server {
@@ -24,6 +26,7 @@ class JobList {
 
   // REQUIRES: !empty().
   Job* PopFront() {
+    assert(!empty());
     Job* job = first_;
     first_ = job->notes_.next;
     if (first_ == nullptr) last_ = nullptr;

@@ -65,7 +65,7 @@ class Preference {
   static constexpr TimeNs kHoldNs = 250'000'000;       // no trial after a switch
   static constexpr TimeNs kForgetNs = 60'000'000'000;  // so long without a full window
   static constexpr double kGainToLeave = 0.04;         // of the estimate, in logarithms
-  static constexpr double kLossToReturn = 0.02;        // that is put up with to be back
+  static constexpr double kLossToReturn = 0.02;        // that is accepted to be back
   static constexpr double kVarianceAtFirst = 0.06 * 0.06;
   static constexpr double kHopeless = 0.7;  // of the work: the trial ends early
 

@@ -98,6 +98,7 @@ void Scheduler::Accept(Job* job, TimeNs now) {
 }
 
 void Scheduler::Enter(Job* job, TimeNs now) {
+  assert(RoomFor(*job) == Room::kYes);
   Accept(job, now);
   admission_.Charge(job);
   job->notes_.kind = placer_.Prefer(*job, now);
@@ -105,6 +106,7 @@ void Scheduler::Enter(Job* job, TimeNs now) {
 }
 
 void Scheduler::Wait(Job* job, TimeNs now) {
+  assert(RoomFor(*job) == Room::kNotNow);
   Accept(job, now);
   admission_.Wait(job);
   ++waiting_;

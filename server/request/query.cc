@@ -207,9 +207,9 @@ absl::Status CheckQuantiles(const v1::Spec& spec, uint32_t quantiles_max) {
   return absl::OkStatus();
 }
 
-absl::Status BadRows(const char* field, const std::string& message) {
+absl::Status BadRows(const char* field, const std::string& message, uint64_t limit = 0) {
   return MakeError(absl::StatusCode::kInvalidArgument, absl::StrCat(field, ": ", message),
-                   {.reason = "BAD_ROWS", .field = field});
+                   {.reason = "BAD_ROWS", .field = field, .limit = limit});
 }
 
 absl::Status SetRows(const v1::Spec& spec, Query& query) {
@@ -222,7 +222,7 @@ absl::Status SetRows(const v1::Spec& spec, Query& query) {
     cut.window = rows.windows().samples();
     cut.step = rows.windows().step();
     if (cut.window == 0) {
-      return BadRows("spec.rows.windows.samples", "it is 0; a window has at least 1 sample");
+      return BadRows("spec.rows.windows.samples", "it is 0; a window has at least 1 sample", 1);
     }
   } else if (rows.has_lengths()) {
     cut.kind = RowCut::Kind::kLengths;

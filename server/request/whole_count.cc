@@ -12,6 +12,7 @@
 #include "kernels/error.h"
 #include "kernels/plan_data.h"
 #include "kernels/reference.h"
+#include "kernels/sample.h"
 #include "kernels/typed_payload.h"
 #include "server/request/call.h"
 #include "server/request/wire.h"
@@ -24,10 +25,21 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 // Of RowColumns: samples, below, above, ignored, nan; and the statistics but quantiles.
 constexpr uint64_t kNumberColumns = 5, kStatistics = 8;
 
-absl::Status NotFinite(const std::string& what) {
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   absl::StrCat("spec.binning.even.range_of_data: ", what),
-                   {.reason = "NOT_FINITE", .field = "spec.binning.even.range_of_data"});
+// Names the first sample that has no place in a range. REQUIRES: there is one.
+absl::Status NotFinite(std::span<const std::byte> samples, SampleType type) {
+  return internal::VisitSample(type, [&]<typename S>(S) {
+    using Bits = typename S::Bits;
+    size_t i = 0;
+    double value = 0;
+    do {
+      value = static_cast<double>(
+          S::Widen(internal::LoadBits<Bits>(samples.data() + i++ * sizeof(Bits))));
+    } while (std::isfinite(value) && i * sizeof(Bits) < samples.size());
+    return MakeError(absl::StatusCode::kInvalidArgument,
+                     absl::StrCat("spec.binning.even.range_of_data: sample ", i - 1,
+                                  " of the payload is ", value, "; it must be finite"),
+                     {.reason = "NOT_FINITE", .field = "spec.binning.even.range_of_data"});
+  });
 }
 
 }  // namespace
@@ -193,7 +205,7 @@ std::string WholeCount::kernel() const {
 absl::Status WholeCount::FindRange(std::span<const std::byte> samples) {
   const std::optional<Extent> extent = FindExtent(samples, query_->sample_type);
   const bool finite = extent.has_value() ? extent->finite : samples.empty();
-  if (!finite) return NotFinite("the payload has samples that are not finite");
+  if (!finite) return NotFinite(samples, query_->sample_type);
   double lower = 0, upper = 1;
   if (extent.has_value()) {
     lower = extent->least;

@@ -76,9 +76,10 @@ TEST(LoggingObserver, PassesEverythingOn) {
   observer.NoteRequest(note);
   observer.BackendDown("a", "b");
   const std::string log = GetCapturedStderr();
-  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 4) << log;
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 5) << log;
   EXPECT_THAT(log,
-              AllOf(HasSubstr("backend=a reason=b"), HasSubstr("from=a to=b reason=c\n"),
+              AllOf(HasSubstr("calls=3 held_bytes=100 peer=ipv4:192.0.2.1:4\n"),
+                    HasSubstr("backend=a reason=b"), HasSubstr("from=a to=b reason=c\n"),
                     HasSubstr("an answer was held back"), testing::Not(HasSubstr("suppressed"))));
 }
 

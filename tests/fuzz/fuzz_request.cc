@@ -1,9 +1,9 @@
 // The request codec against the generated protobuf code.
 //
-// Input: one byte for the kind of message, one for the number of cuts, one byte for the length of
-// each slice but the last, then the message. Whenever protobuf parses the message without unknown
-// fields, the codec must read the same spec, payload, id and flag out of its slices; otherwise it
-// must refuse.
+// Input: one byte for the kind of message (from 128 on to a server that takes 2^24 bins), one for
+// the number of cuts, one byte for the length of each slice but the last, then the message.
+// Whenever protobuf parses the message without unknown fields, the codec must read the same spec,
+// payload, id and flag out of its slices; otherwise it must refuse.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +13,7 @@
 
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
+#include "server/base/thresholds.h"
 #include "server/request/codec.h"
 #include "server/request/query.h"
 #include "tests/fuzz/fuzz_support.h"
@@ -132,6 +133,17 @@ void CheckPlan(const Query& query, const v1::Spec& spec, const QueryLimits& limi
   FUZZ_CHECK(type == std::max(static_cast<int>(spec.sample_type()), 1), spec.DebugString());
   const bool typed = query.sample_type != histogram::SampleType::kU8 && !query.range_of_data;
   FUZZ_CHECK((query.plan != nullptr) == typed, spec.DebugString());
+  for (const uint64_t samples : {uint64_t{0}, uint64_t{7}, UINT64_MAX}) {
+    const uint64_t bytes = query.ReplyBytes(samples);
+    const uint64_t most =
+        512 + 8 * query.quantiles.size() + 8 + uint64_t{query.binning.bin_count()} * 20;
+    FUZZ_CHECK(bytes >= 512 && bytes <= most, std::to_string(bytes));
+  }
+  if (query.plan != nullptr) {
+    const bool at_once = query.binning.bin_count() <= histogram::server::kPlanBinsAtOnceMax;
+    FUZZ_CHECK((query.plan->made() != nullptr) == at_once, spec.DebugString());
+    FUZZ_CHECK(query.plan->bytes() >= 4 * uint64_t{query.binning.bin_count()}, "");
+  }
   if (query.rows.has_value()) {
     for (const uint64_t samples : {uint64_t{0}, uint64_t{7}, uint64_t{1} << 26}) {
       static_cast<void>(query.rows->Stretches(samples));
@@ -178,7 +190,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   (void)quiet;
 
   Input input(data, size);
-  const auto kind = static_cast<Kind>(input.TakeByte() % 3);
+  const uint8_t first = input.TakeByte();
+  const auto kind = static_cast<Kind>(first % 3);
   std::vector<size_t> lengths(input.TakeByte() % 64);
   for (size_t& length : lengths) length = input.TakeByte();
   const std::string_view bytes = input.TakeRest();
@@ -198,7 +211,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
 
   QueryLimits limits;
-  limits.bin_count_max = 4096;
+  limits.bin_count_max = first < 128 ? 4096 : histogram::kBinCountMax;
   limits.quantiles_max = 100;
   const auto query = MakeQuery(parsed.spec, limits);
   if (!query.ok()) CheckRefusal(query.status());

@@ -19,6 +19,7 @@ sys.path.insert(0, str(HERE.parent / "service"))
 from harness import encodings, wire  # noqa: E402
 
 COMPUTE, COMPUTE_MANY, ACCUMULATE = range(3)
+COMPUTE_MANY_BINS = 129  # COMPUTE, to a server that takes 2^24 bins
 BYTES_MAX = 2048  # of one seed: libFuzzer works best on small ones
 
 
@@ -53,7 +54,25 @@ def requests():
     yield "many-item-cut", COMPUTE_MANY, wire.uint(1, 9) + b"\x7a\x0a\x7a\x09abc"
 
 
+def typed_specs():
+    """(name, spec) of typed samples: many bins, rows, sparse counts, the data's own range."""
+    def even(bins, rest):
+        return wire.length_delimited(2, wire.length_delimited(1, wire.uint(1, bins) + rest))
+
+    f32, four = wire.uint(1, 11), wire.double(2, -4.0) + wire.double(3, 4.0)
+    yield "many-bins", f32 + even(1 << 24, four)
+    yield "many-bins-sparse", f32 + even(1 << 24, four) + wire.uint(5, 1) + wire.uint(8, 1)
+    for name, rows in (("windows", wire.length_delimited(1, wire.uint(1, 7) + wire.uint(2, 3))),
+                       ("lengths", wire.length_delimited(2, wire.length_delimited(1, b"\x01\x00\x05"))),
+                       ("channels", wire.uint(4, 3))):
+        yield f"rows-{name}", f32 + even(10, four) + wire.length_delimited(7, rows) + wire.uint(3, 1)
+    yield "range-of-data", f32 + even(70000, wire.uint(4, 1)) + wire.length_delimited(9, b"\x01\x05")
+
+
 def write_requests(folder):
+    for name, spec in typed_specs():
+        message = wire.spec(spec) + wire.payload(bytes(28))
+        (folder / f"typed-{name}").write_bytes(request_input(COMPUTE_MANY_BINS, message, [5, 1]))
     randomly = random.Random(1)
     for name, kind, message in requests():
         if len(message) > BYTES_MAX:

@@ -176,8 +176,8 @@ def test_rows_that_do_not_fit(client):
     payload = random_bytes(100)
     for cut, field, mentions in (
             ({"channels": 3}, "spec.rows.channels", ["100 samples", "3 channels"]),
-            ({"windows": 0}, "spec.rows.windows.samples", ["0"]),
-            ({"lengths": [60, 60]}, "spec.rows.lengths", ["100"]),
+            ({"windows": 0}, "spec.rows.windows.samples", ["is 0", "at least 1"]),
+            ({"lengths": [60, 60]}, "spec.rows.lengths", ["number 1 is 60", "100 samples", "40 are left"]),
             ({"lengths": [60, 30]}, "spec.rows.lengths", ["90", "100"]),
             ({"lengths": [2**63, 2**63, 100]}, "spec.rows.lengths", [])):
         expect_error(lambda cut=cut: client.compute(payload, set_rows(spec_of("u8"), **cut)), INVALID,
@@ -259,10 +259,10 @@ def test_the_range_of_what_has_none(client):
     spec = pb.Spec(sample_type=pb.SAMPLE_TYPE_FLOAT32)
     spec.binning.even.bin_count = 3
     spec.binning.even.range_of_data = True
-    for bad in (np.nan, np.inf, -np.inf):
-        payload = np.array([1, bad, 2], np.float32).tobytes()
+    for bad, name in ((np.nan, "nan"), (np.inf, "inf"), (-np.inf, "-inf")):
+        payload = np.array([1, bad, 2, np.nan], np.float32).tobytes()
         expect_error(lambda payload=payload: client.compute(payload, spec), INVALID, "NOT_FINITE",
-                     "spec.binning.even.range_of_data")
+                     "spec.binning.even.range_of_data", None, [f"sample 1 of the payload is {name};"])
     expect_error(lambda: client.accumulate([b""], spec), INVALID, "BAD_BINNING",
                  "spec.binning.even.range_of_data")
     spec.binning.even.lower = 1

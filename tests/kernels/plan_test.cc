@@ -1,0 +1,195 @@
+// The proof of a plan's guess, against what the edges say of each sample.
+#include <histogram/plan.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <random>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "kernels/plan_data.h"
+#include "kernels/sample.h"
+#include "kernels/slot.h"
+
+namespace histogram {
+namespace {
+
+// Configurations of each kind; millions with HISTOGRAM_TYPED_ROUNDS=1000000.
+size_t Rounds(size_t rounds) {
+  const char* const asked = std::getenv("HISTOGRAM_TYPED_ROUNDS");
+  return asked != nullptr ? std::strtoull(asked, nullptr, 10) : rounds;
+}
+
+// By comparison with the edges, which a long double does exactly.
+template <typename C>
+uint32_t SlotByEdges(const std::vector<double>& edges, C sample) {
+  const auto x = static_cast<long double>(sample);
+  const auto bins = static_cast<uint32_t>(edges.size() - 1);
+  if (std::isnan(x)) return bins + internal::kNanSlot;
+  if (x < edges.front()) return bins + internal::kBelowSlot;
+  if (x > edges.back()) return bins + internal::kAboveSlot;
+  const auto above = std::upper_bound(edges.begin(), edges.end(), x);
+  return std::min(static_cast<uint32_t>(above - edges.begin()), bins) - 1;
+}
+
+// The sample that is `steps` above x, in the order of the type's values; the last one beyond.
+template <typename C>
+C Step(C x, int64_t steps) {
+  if constexpr (std::is_floating_point_v<C>) {
+    const C to =
+        steps < 0 ? -std::numeric_limits<C>::infinity() : std::numeric_limits<C>::infinity();
+    for (int64_t s = std::abs(steps); s > 0; --s) x = std::nextafter(x, to);
+    return x;
+  } else {
+    const auto sum = static_cast<long double>(x) + static_cast<long double>(steps);
+    return static_cast<C>(std::clamp<long double>(sum, std::numeric_limits<C>::lowest(),
+                                                  std::numeric_limits<C>::max()));
+  }
+}
+
+template <typename C>
+constexpr SampleType TypeOf() {
+  if (std::is_same_v<C, float>) return SampleType::kF32;
+  if (std::is_same_v<C, double>) return SampleType::kF64;
+  if (std::is_same_v<C, uint32_t>) return SampleType::kU32;
+  if (std::is_same_v<C, int32_t>) return SampleType::kI32;
+  return std::is_same_v<C, uint64_t> ? SampleType::kU64 : SampleType::kI64;
+}
+
+template <typename C>
+class PlanProofTest : public ::testing::Test {
+ protected:
+  // A plan, and what its edges are.
+  struct Tried {
+    Plan plan;
+    std::vector<double> edges;
+    const internal::Bins<C>& bins() const { return std::get<internal::Bins<C>>(plan.data().bins); }
+    void Expect(C x) const {
+      const auto count = static_cast<uint32_t>(edges.size() - 1);
+      ASSERT_EQ(internal::SlotOf(bins(), count, x), SlotByEdges(edges, x))
+          << static_cast<long double>(x) << " of " << count << " bins over [" << edges.front()
+          << ", " << edges.back() << "] by " << plan.family() << ", error " << bins().guess.error;
+    }
+  };
+
+  Tried Make(const Binning& binning) {
+    const Plan plan = *Plan::Make(binning, TypeOf<C>());
+    Tried tried{plan, binning.ComputeEdges()};
+    const internal::Guess& guess = tried.bins().guess;
+    if (tried.bins().thresholds.empty()) return tried;
+    ++(guess.proven() ? proven_ : guess.mendable() ? mended_ : guess.usable() ? unsure_ : key_);
+    return tried;
+  }
+
+  double Uniform(double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(random_);
+  }
+
+  // A finite sample: of any size, or one that arithmetic is bad at.
+  C Base() {
+    if constexpr (std::is_floating_point_v<C>) {
+      constexpr C kTiny = std::numeric_limits<C>::denorm_min();
+      constexpr C kSpecial[] = {0, kTiny, -kTiny, std::numeric_limits<C>::min(),
+                                1, -1,    C(0.1), 1024};
+      if (random_() % 2 == 0) return kSpecial[random_() % std::size(kSpecial)];
+      return static_cast<C>(std::copysign(std::exp2(Uniform(-60, 60)), Uniform(-1, 1)));
+    } else {
+      constexpr C kSpecial[] = {0,
+                                1,
+                                std::numeric_limits<C>::max(),
+                                std::numeric_limits<C>::lowest(),
+                                C{1} << 30,
+                                C(C{1} << (sizeof(C) * 6))};
+      if (random_() % 2 == 0) return kSpecial[random_() % std::size(kSpecial)];
+      return static_cast<C>(random_());
+    }
+  }
+
+  std::mt19937_64 random_{20261124};
+  size_t proven_ = 0, mended_ = 0, unsure_ = 0, key_ = 0;
+};
+
+using Types = ::testing::Types<float, double, uint32_t, int32_t, uint64_t, int64_t>;
+TYPED_TEST_SUITE(PlanProofTest, Types);
+
+// Ranges of few samples, and every sample in them and beside them.
+TYPED_TEST(PlanProofTest, EverySampleOfSmallRanges) {
+  using C = TypeParam;
+  for (size_t round = 0; round < Rounds(2000); ++round) {
+    const auto count = static_cast<int64_t>(1 + this->random_() % 400);
+    const C base = this->Base();
+    const double unit = static_cast<double>(Step(base, 1)) - static_cast<double>(base);
+    // On samples, between them, and anywhere.
+    double lower = static_cast<double>(base), upper = static_cast<double>(Step(base, count));
+    if (round % 3 == 1) lower += unit / 2, upper += unit / 2;
+    if (round % 3 == 2) lower += unit * this->Uniform(-1, 1), upper += unit * this->Uniform(-1, 1);
+    const auto bins = static_cast<uint32_t>(1 + this->random_() % (2 * count));
+    const Result<Binning> binning = Binning::Even(bins, lower, upper);
+    if (!binning.ok()) continue;  // neighbouring edges are one double
+    const auto tried = this->Make(*binning);
+    C x = Step(base, -3);
+    for (int64_t i = -3; i <= count + 3; ++i, x = Step(x, 1)) {
+      tried.Expect(x);
+      if (this->HasFatalFailure()) return;
+    }
+  }
+  EXPECT_GT(this->proven_ + this->mended_ + this->unsure_, 0U);
+}
+
+// Both ends of each bin, which is what the proof looks at, and samples of its inside.
+TYPED_TEST(PlanProofTest, EndsOfBinsOfAnyRange) {
+  using C = TypeParam;
+  for (size_t round = 0; round < Rounds(10000); ++round) {
+    const double scale = std::exp2(this->Uniform(-40, 62));
+    double lower = this->Uniform(-1, 1) * scale, upper = lower + this->Uniform(0, 1) * scale;
+    if (round % 4 == 0) lower = -scale, upper = scale;                        // around zero
+    if (round % 4 == 1) lower = std::floor(lower), upper = std::ceil(upper);  // on integers
+    if (round % 8 == 2) lower = 0;
+    if (round % 8 == 3) upper = 0;
+    const auto bins = static_cast<uint32_t>(std::exp2(this->Uniform(0, 7)));
+    Result<Binning> binning = Binning::Even(bins, lower, upper);
+    if (!binning.ok()) continue;
+    if (round % 5 == 0) {  // nearly even: each edge rounded to a float
+      std::vector<double> edges = binning->ComputeEdges();
+      for (double& edge : edges) edge = static_cast<double>(static_cast<float>(edge));
+      binning = Binning::Edges(edges);
+      if (!binning.ok()) continue;
+    }
+    const auto tried = this->Make(*binning);
+    const std::vector<C>& thresholds = tried.bins().thresholds;
+    for (size_t i = 0; i < thresholds.size(); ++i) {
+      const C next = i + 1 < thresholds.size() ? thresholds[i + 1] : tried.bins().upper;
+      const C inside = static_cast<C>(thresholds[i] / 2 + next / 2);
+      for (const C x : {Step(thresholds[i], -2), Step(thresholds[i], -1), thresholds[i],
+                        Step(thresholds[i], 1), inside, Step(next, 1)}) {
+        tried.Expect(x);
+        if (this->HasFatalFailure()) return;
+      }
+    }
+  }
+  EXPECT_GT(this->proven_, 0U);
+}
+
+// What makes the usual plans fast: nothing is left to settle but below zero.
+TEST(PlanProof, UsualPlansAreProvenOrMended) {
+  for (const auto& [lower, upper] : {std::pair(0.0, 1.0),
+                                     {0.0, 255.0},
+                                     {-1.0, 1.0},
+                                     {-4.0, 4.0},
+                                     {-3.0, 3.0},
+                                     {-128.0, 128.0}}) {
+    for (const uint32_t bins : {10U, 100U, 256U, 1000U, 2048U, 4096U, 65536U}) {
+      const Plan plan = *Plan::Make(*Binning::Even(bins, lower, upper), SampleType::kF32);
+      const internal::Guess& guess = std::get<internal::Bins<float>>(plan.data().bins).guess;
+      EXPECT_TRUE(guess.proven() || guess.mendable())
+          << bins << " bins over [" << lower << ", " << upper << "], error " << guess.error;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace histogram
