@@ -116,7 +116,7 @@ std::vector<MetricFamily> ServerMetrics::Collect() const {
 void ServerMetrics::CollectSecurity(Writer& writer) const {
   absl::MutexLock lock(&mutex_);
   if (!tenant_bytes_.empty()) {
-    writer.Family("tenant_bytes_total", "Payload bytes taken from each tenant's quota.",
+    writer.Family("tenant_bytes_total", "Bytes of each tenant's payloads and replies.",
                   MetricType::Counter);
     for (const auto& [tenant, bytes] : tenant_bytes_) {
       writer.CounterValue({{"tenant", tenant}}, static_cast<double>(bytes));
