@@ -9,7 +9,12 @@
 ``quantile`` answers as ``numpy.quantile`` does. ``server="host:50051"`` has a server do it.
 """
 
+from pkgutil import extend_path
 from typing import TYPE_CHECKING, Any
+
+# The service's contract is histogram/v1/histogram.proto: what is generated from it is found beside
+# this package, wherever on the path it lies.
+__path__ = extend_path(__path__, __name__)
 
 from ._count import count
 from ._errors import ServerError

@@ -24,7 +24,7 @@ constexpr bool kPatched = false;
 bool HasKnownFlaws() { return kOld && !kPatched; }
 
 void AvoidReadChunks() {
-  if (kOld) setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
+  if (HasKnownFlaws()) setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
 }
 
 // A ByteBuffer holds one member, a pointer to the C interface's buffer.

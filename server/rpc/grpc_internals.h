@@ -38,8 +38,9 @@ uint8_t* WritableBytes(grpc::Slice& slice);
 // (docs/operations/security.md). False for builds with deploy/grpc-patches.
 bool HasKnownFlaws();
 
-// Turns an experiment of gRPC 1.51 off, with which 2 GiB of control frames on one connection abort
-// the process. GRPC_EXPERIMENTS in the environment wins. Call before gRPC starts.
+// Where gRPC has these flaws, turns an experiment of it off, with which 2 GiB of control frames on
+// one connection abort the process. GRPC_EXPERIMENTS in the environment wins. Call before gRPC
+// starts.
 void AvoidReadChunks();
 
 // Ends every call and watcher that is still open on the server at once.

@@ -32,6 +32,18 @@ def test_examples_in_the_document():
     assert result.attempted > 10
 
 
+def test_generated_code_of_the_contract_is_found_beside_the_package(tmp_path):
+    generated = tmp_path / "histogram" / "v1" / "histogram_pb2.py"
+    generated.parent.mkdir(parents=True)
+    generated.write_text("answer = 42\n")
+    code = "from histogram.v1 import histogram_pb2; import histogram; print(histogram_pb2.answer, histogram.count)"
+    path = os.pathsep.join([str(PACKAGE.parent), str(tmp_path)])
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path},
+                          capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("42 <function count")
+
+
 # nanobind's functions and classes are objects of its own, which stubtest does not take for such; so it
 # compares names only, and the test after it the arguments.
 NOT_FUNCTIONS = r"""
