@@ -94,7 +94,7 @@ REFUSED = {
     "not a number": (["--streams-max", "many"], {}, ["--streams-max", "many"]),
     "negative": (["--streams-max", "-1"], {}, ["--streams-max"]),
     "no unit": (["--drain-max", "30"], {}, ["--drain-max", "'30' has no unit", "1.5s"]),
-    "too large": (["--bin-count-max", "65537"], {}, ["--bin-count-max", "65536"]),
+    "too large": (["--bin-count-max", "16777217"], {}, ["--bin-count-max", "16777216"]),
     "unknown choice": (["--log-format", "xml"], {}, ["--log-format", "xml", "text", "json"]),
     "unknown kernel": (["--force-kernel", "fastest"], {}, ["fastest", "scalar"]),
     "unknown backend": (["--backend", "tpu"], {}, ["tpu", "cpu", "cuda"]),
