@@ -102,8 +102,7 @@ ReceiveGuard::Ended ReceiveGuard::Look() {
   for (HeldCall& call : calls) {
     call.End(grpc::StatusCode::RESOURCE_EXHAUSTED,
              absl::StrCat("the server holds ", ended.held_bytes,
-                          " bytes of messages that are not "
-                          "finished; the limit is ",
+                          " bytes of unfinished messages; the limit is ",
                           bytes_max_, " (receive_bytes_max)"));
   }
   ended.calls = calls.size();
