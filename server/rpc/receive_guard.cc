@@ -102,8 +102,8 @@ ReceiveGuard::Ended ReceiveGuard::Look() {
   for (HeldCall& call : calls) {
     call.End(grpc::StatusCode::RESOURCE_EXHAUSTED,
              absl::StrCat("the server holds ", ended.held_bytes,
-                          " bytes of unfinished messages; the limit is ",
-                          bytes_max_, " (receive_bytes_max)"));
+                          " bytes of unfinished messages; the limit is ", bytes_max_,
+                          " (receive_bytes_max)"));
   }
   ended.calls = calls.size();
   if (ended.calls > 0) patience_ = kPatience;
