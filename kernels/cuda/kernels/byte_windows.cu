@@ -155,7 +155,7 @@ class Team {
         const auto count = static_cast<float>(counts[r][f]);
         sum += __float2uint_rn(args_.scale * count * __log2f(fmaxf(count, 1.0F)));
       }
-      sum = __reduce_add_sync(kAllLanes, sum);
+      for (uint32_t step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
       if (lane_ == 0) *Partial(warp_, f) = sum;
     }
   }
