@@ -173,10 +173,10 @@ def test_the_sizing_formula(root, server_bin):
                 if re.fullmatch(r"\d+([KMG]iB)?", value)}
     text = (root / "docs/operations/sizing.md").read_text()
     assert "limit = receive-bytes-max + 1.15 × pinned + GPUs × 0.5 GiB + 0.5 GiB" in text
-    assert "pinned ≈ GPUs × lanes × (lane-bytes + 9 MiB)" in text
+    assert "pinned ≈ GPUs × lanes × (lane-bytes + 13 MiB)" in text
 
     def limit_gib(gpus):
-        pinned = gpus * settings["lanes"] * (settings["lane-bytes"] + 9 * UNITS["MiB"])
+        pinned = gpus * settings["lanes"] * (settings["lane-bytes"] + 13 * UNITS["MiB"])
         return (settings["receive-bytes-max"] + 1.15 * pinned) / (1 << 30) + 0.5 * gpus + 0.5
 
     without, one = re.search(r"that is ([0-9.]+) GiB without a GPU, and ([0-9.]+) GiB with one", text).groups()
@@ -204,7 +204,7 @@ def test_reasons_and_stages_that_are_named_exist(root):
     reasons = set(re.findall(r"`([a-z_]+)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.M))))
     rule = (root / "deploy/prometheus/alerting.rules.yaml").read_text()
     [matched] = re.findall(r'reason=~"(payload_too_large[^"]+)"', rule)
-    assert reasons - {"queue_full", "draining"} == set(matched.split("|"))
+    assert reasons - {"queue_full", "receive_memory", "draining"} == set(matched.split("|"))
     for reason in set(re.findall(r'reason=~"([^"]+)"', rule)):
         assert all(f'"{each}"' in labels for each in reason.split("|")), reason
     for reason in ("device_lost", "watchdog", "out_of_memory"):
