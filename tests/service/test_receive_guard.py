@@ -141,7 +141,7 @@ def test_half_sent_messages_are_bounded_and_others_served(start_server, sanitize
     assert "127.0.0.1" in log
 
 
-def test_without_pressure_a_slow_sender_is_left_alone(start_server, client_bin):
+def test_without_pressure_a_slow_sender_is_left_alone(start_server, client_bin, sanitized):
     """Many small calls beside it, and not one is ended: nothing adds up. HISTOGRAM_SMALL_CALLS_S=600 is the
     long form: ten million calls."""
     seconds = os.environ.get("HISTOGRAM_SMALL_CALLS_S", "4")
@@ -155,7 +155,8 @@ def test_without_pressure_a_slow_sender_is_left_alone(start_server, client_bin):
     assert ended(server) == 0
     slow.pump()
     assert len(slow.left) == 5
-    assert server.memory_bytes() - before < 32 * MIB
+    if not sanitized:  # AddressSanitizer keeps what is freed
+        assert server.memory_bytes() - before < 32 * MIB
     slow.close()
 
 
