@@ -111,7 +111,7 @@ TEST_P(CudaRowsTest, Windows) {
 }
 
 TEST_P(CudaRowsTest, WindowsOfOneValue) {
-  const size_t bytes = 300'000 / 8 * 8;
+  const size_t bytes = size_t{300'000} / 8 * 8;
   for (const uint64_t window : {1024U, 2048U, 4096U}) {
     ExpectExact(SomeBinning(256), {.window = window}, std::vector<std::byte>(bytes, std::byte{7}));
   }
@@ -124,7 +124,7 @@ TEST_P(CudaRowsTest, Lengths) {
   bytes.resize(35'021 * SampleBytes(type()));
   ExpectExact(binning, {.lengths = lengths}, bytes);
   bytes = Samples(binning.ComputeEdges(), 80'000);
-  bytes.resize(2 * 35'021 * SampleBytes(type()));
+  bytes.resize(size_t{2} * 35'021 * SampleBytes(type()));
   ExpectExact(binning, {.channels = 2, .lengths = lengths}, bytes, 1);
 }
 

@@ -232,7 +232,7 @@ TEST_P(TypedBackendContractTest, AllLanesAtOnceWithPayloadsOfDifferentSizes) {
   const uint32_t lanes = std::min(backend_->info().lanes, 4U);
   std::deque<TypedBatchFixture> fixtures;
   for (uint32_t lane = 0; lane < lanes; ++lane) {
-    const size_t wanted = (size_t{1} << 14) + lane * 350'000;
+    const size_t wanted = (size_t{1} << 14) + size_t{lane} * 350'000;
     fixtures.emplace_back(plan).Add(LaneBytes(wanted * sizeof(float)) / sizeof(float), random_);
   }
   std::vector<std::thread> callers;
