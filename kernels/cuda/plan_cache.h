@@ -1,4 +1,4 @@
-// The plans that a GPU's lanes have counted by of late: to prove how bins are found takes as long
+// The plans that a GPU's lanes counted by most recently: to prove how bins are found takes as long
 // as to make the plan.
 //
 // Thread-safe.
