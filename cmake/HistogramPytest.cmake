@@ -3,7 +3,8 @@
 #   histogram_pytests(FOLDER folder TIMEOUT seconds ENVIRONMENT name=value... INPUTS path...)
 #
 # INPUTS are all that such a test can see, but for its folder: with none of it changed, its last
-# success stands. Needs .venv, which scripts/install-deps --with-tests makes.
+# success stands. A file of which pytest ran no test (5), because it skips itself as a whole, counts
+# as skipped. Needs .venv, which scripts/install-deps --with-tests makes.
 function(histogram_pytests)
   cmake_parse_arguments(PARSE_ARGV 0 of "" "FOLDER;TIMEOUT" "ENVIRONMENT;INPUTS")
   set(python "${PROJECT_SOURCE_DIR}/.venv/bin/python")
@@ -20,6 +21,7 @@ function(histogram_pytests)
       COMMAND ${remember} "${python}" -m pytest -q --no-header -p no:cacheprovider "${file}"
       WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
     set_tests_properties(${name} PROPERTIES LABELS ${of_FOLDER} TIMEOUT ${of_TIMEOUT}
+      SKIP_RETURN_CODE 5
       ENVIRONMENT "PYTHONDONTWRITEBYTECODE=1;${of_ENVIRONMENT}")
   endforeach()
 endfunction()
