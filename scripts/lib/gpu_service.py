@@ -12,6 +12,7 @@ import tempfile
 import time
 import urllib.request
 
+from gpu_calls import Calls
 from gpu_typed_service import run_typed
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -113,22 +114,13 @@ class Server:
             return reply.read().decode()
 
 
-class Caller:
+class Caller(Calls):
     """Calls one server with payloads whose answers numpy knows."""
 
     def __init__(self, messages, port, seed):
-        import grpc
         import numpy
+        super().__init__(messages, port)
         self.numpy, self.messages = numpy, messages
-        options = [("grpc.max_send_message_length", 80 << 20), ("grpc.max_receive_message_length", 80 << 20)]
-        self.channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=options)
-        service = "/histogram.v1.HistogramService/"
-        self.compute = self.channel.unary_unary(
-            service + "Compute", request_serializer=lambda m: m.SerializeToString(),
-            response_deserializer=messages("ComputeResponse").FromString)
-        self.compute_many = self.channel.stream_stream(
-            service + "ComputeMany", request_serializer=lambda m: m.SerializeToString(),
-            response_deserializer=messages("ComputeManyResponse").FromString)
         self.random = random.Random(seed)
         pool = numpy.random.default_rng(seed)
         size = 20 << 20

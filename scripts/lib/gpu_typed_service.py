@@ -2,28 +2,21 @@
 import concurrent.futures
 import re
 
+from gpu_calls import Calls
+
 TYPES = ("u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64")
 RANGES = ((1, 0.0, 1.0), (10, 0.1, 0.8), (2048, -4.0, 4.0), (1000, -3.7, 500.25), (65536, -3.0, 70000.0))
 ITEM_BYTES = (1, 1, 2, 2, 4, 4, 8, 8, 2, 2, 4, 8)
 
 
-class TypedCaller:
+class TypedCaller(Calls):
     """Calls one server with typed payloads, half of whose samples lie on edges or beside them."""
 
     def __init__(self, messages, port, seed):
-        import grpc
         import numpy
+        super().__init__(messages, port)
         self.numpy, self.messages = numpy, messages
         self.random = numpy.random.default_rng(seed)
-        options = [("grpc.max_send_message_length", 80 << 20), ("grpc.max_receive_message_length", 80 << 20)]
-        self.channel = grpc.insecure_channel(f"127.0.0.1:{port}", options=options)
-        service = "/histogram.v1.HistogramService/"
-        self.compute = self.channel.unary_unary(
-            service + "Compute", request_serializer=lambda m: m.SerializeToString(),
-            response_deserializer=messages("ComputeResponse").FromString)
-        self.compute_many = self.channel.stream_stream(
-            service + "ComputeMany", request_serializer=lambda m: m.SerializeToString(),
-            response_deserializer=messages("ComputeManyResponse").FromString)
 
     def edges(self, kind, spec):
         """Of a random binning, which is written into the spec."""
