@@ -142,6 +142,18 @@ class Server:
         return self.metric("histsvc_requests_total", code="OK") or 0
 
 
+@contextlib.contextmanager
+def two_servers(server_bin, folder, drain_delay):
+    """Two servers that are ready, for a proxy in front of them; both are ended at the end."""
+    made = [Server(server_bin, folder, f"server{i}", f"127.0.0.1:{free_port()}",
+                   f"127.0.0.1:{free_port()}", flags=("--drain-delay", drain_delay)) for i in range(2)]
+    try:
+        yield [server.start() for server in made]
+    finally:
+        for server in made:
+            server.end()
+
+
 class Load:
     """histogram_steady_load in the background; `finish` returns what it counted."""
 

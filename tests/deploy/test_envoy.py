@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from processes import Load, Process, Server, free_port, wait_until
+from processes import Load, Process, free_port, two_servers, wait_until
 
 pytestmark = [pytest.mark.live]
 
@@ -24,13 +24,8 @@ def proxies(root):
 @pytest.fixture
 def servers(server_bin, tmp_path):
     # A drain that is announced for longer than Envoy takes to ask.
-    made = [Server(server_bin, tmp_path, f"server{i}", f"127.0.0.1:{free_port()}",
-                   f"127.0.0.1:{free_port()}", flags=("--drain-delay", "6s")) for i in range(2)]
-    try:
-        yield [server.start() for server in made]
-    finally:
-        for server in made:
-            server.end()
+    with two_servers(server_bin, tmp_path, "6s") as servers:
+        yield servers
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from processes import Load, Process, Server, free_port, wait_until
+from processes import Load, Process, free_port, two_servers, wait_until
 
 pytestmark = [pytest.mark.live]
 
@@ -36,13 +36,8 @@ http {{
 
 @pytest.fixture
 def servers(server_bin, tmp_path):
-    made = [Server(server_bin, tmp_path, f"server{i}", f"127.0.0.1:{free_port()}",
-                   f"127.0.0.1:{free_port()}", flags=("--drain-delay", "2s")) for i in range(2)]
-    try:
-        yield [server.start() for server in made]
-    finally:
-        for server in made:
-            server.end()
+    with two_servers(server_bin, tmp_path, "2s") as servers:
+        yield servers
 
 
 @pytest.fixture
