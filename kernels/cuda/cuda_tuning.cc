@@ -58,8 +58,8 @@ std::vector<uint8_t> RandomBytes(uint64_t bytes) {
   return sample;
 }
 
-// What a batch takes but for gathering, which is the same for all kernels, and so much of a large
-// batch that its noise would decide.
+// The time of a batch without its gathering. All kernels gather alike, and of a large batch
+// gathering takes most of the time: its noise would decide between them.
 absl::StatusOr<uint64_t> MeasureBatchNs(Lane& lane, Batch& batch,
                                         absl::FunctionRef<absl::Status()> begin) {
   const uint64_t start = NowNs();
