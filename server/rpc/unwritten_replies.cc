@@ -18,7 +18,10 @@ bool UnwrittenReplies::Call::Hold(uint64_t bytes) {
 }
 
 bool UnwrittenReplies::Call::HoldTotals(uint64_t bytes) {
-  if (all_.bytes() + bytes > all_.bytes_max_ / 2 || !Hold(bytes)) return false;
+  if (all_.totals_.load(std::memory_order_relaxed) + bytes > all_.bytes_max_ / 2 || !Hold(bytes)) {
+    return false;
+  }
+  all_.totals_.fetch_add(bytes, std::memory_order_relaxed);
   totals_ += bytes;
   return true;
 }
@@ -54,7 +57,7 @@ void UnwrittenReplies::Call::Share() {
 
 void UnwrittenReplies::Call::Leave() {
   LetGo(held_);
-  totals_ = 0;
+  all_.totals_.fetch_sub(std::exchange(totals_, 0), std::memory_order_relaxed);
   if (!joined_) return;
   joined_ = false;
   absl::MutexLock lock(&all_.mu_);

@@ -60,8 +60,8 @@ class UnwrittenReplies {
     // For a reply of up to `bytes`, before it is made. False where there is no room; nothing is
     // held then.
     bool Hold(uint64_t bytes);
-    // For what a stream adds up until it ends. False where all calls together would hold more than
-    // half of bytes_max: so streams that are idle leave room for replies.
+    // For what a stream adds up until it ends. False where the totals of all calls would be more
+    // than half of bytes_max: so streams that are idle leave room for replies.
     bool HoldTotals(uint64_t bytes);
     void LetGo(uint64_t bytes);
     void WriteBegun();
@@ -104,6 +104,7 @@ class UnwrittenReplies {
   Clock& clock_;
   const EndCall end_call_;
   alignas(128) std::atomic<uint64_t> bytes_{0};
+  std::atomic<uint64_t> totals_{0};  // of bytes_
   absl::Mutex mu_;
   std::unordered_set<Call*> calls_ ABSL_GUARDED_BY(mu_);  // that share, or have shared, something
 };

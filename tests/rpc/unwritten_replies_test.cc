@@ -75,8 +75,17 @@ TEST_F(UnwrittenRepliesTest, TotalsLeaveRoomForReplies) {
   const auto one = NewClient(1);
   EXPECT_FALSE(one->call.HoldTotals(4 * kStep + 1));
   EXPECT_TRUE(one->call.HoldTotals(4 * kStep));
+  const auto other = NewClient(2);
+  EXPECT_FALSE(other->call.HoldTotals(1));
   one->call.Leave();
   EXPECT_EQ(all_.bytes(), 0u);
+  EXPECT_TRUE(other->call.HoldTotals(1));
+}
+
+TEST_F(UnwrittenRepliesTest, UnreadRepliesLeaveRoomForTotals) {
+  const auto unread = Stalled(1, 7 * kStep);
+  const auto adder = NewClient(2);
+  EXPECT_TRUE(adder->call.HoldTotals(4 * kStep));
 }
 
 TEST_F(UnwrittenRepliesTest, ASlowReaderIsLeftAloneForAMinute) {
