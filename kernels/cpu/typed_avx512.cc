@@ -197,9 +197,9 @@ HISTOGRAM_AVX512 __attribute__((noinline)) void SettleBlock(const Bins<C>& bins,
   }
 }
 
-template <typename C, Guesses kGuesses>
+template <Guesses kGuesses, typename C, typename Counts>
 HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const std::byte* samples,
-                                  size_t blocks, Counters& counters) {
+                                  size_t blocks, Counts& counts) {
   const auto outside = static_cast<int32_t>(bin_count);
   const uint32_t mend = bins.guess.mendable() ? bins.guess.mend : 0;
   const Constants<C> k = {
@@ -231,9 +231,9 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
     }
     if (kGuesses == Guesses::kUnsure && unsure != 0) SettleBlock<C>(bins, k, samples, now);
     asm volatile("" : "+m"(slots));  // NOLINT(hicpp-no-assembler)
-    if (b > 0) counters.AddAll<kBlock>(slots[(b - 1) & 1]);
+    if (b > 0) counts.template AddAll<kBlock>(slots[(b - 1) & 1]);
   }
-  if (blocks > 0) counters.AddAll<kBlock>(slots[(blocks - 1) & 1]);
+  if (blocks > 0) counts.template AddAll<kBlock>(slots[(blocks - 1) & 1]);
 }
 
 }  // namespace
@@ -242,21 +242,21 @@ void CountTypedAvx512(const internal::PlanData& plan, SampleRuns runs, uint64_t*
   std::visit(
       [&]<typename C>(const Bins<C>& bins) {
         const uint32_t bin_count = plan.binning.bin_count();
-        const uint32_t slots = internal::SlotCount(bin_count);
-        if (!TablesPay(SamplesOf(runs), slots)) return CountTypedScalar(plan, runs, row);
-        Counters counters(slots);
-        for (auto [samples, count] : runs) {
-          const size_t blocks = count / kBlock;
-          const auto count_blocks = bins.guess.proven()     ? CountBlocks<C, Guesses::kProven>
-                                    : bins.guess.mendable() ? CountBlocks<C, Guesses::kMended>
-                                                            : CountBlocks<C, Guesses::kUnsure>;
-          count_blocks(bins, bin_count, samples, blocks, counters);
-          for (size_t i = blocks * kBlock; i < count; ++i) {
+        const auto count_blocks = [&]<typename Counts>(Counts& counts) {
+          const auto count_run = bins.guess.proven()     ? CountBlocks<Guesses::kProven, C, Counts>
+                                 : bins.guess.mendable() ? CountBlocks<Guesses::kMended, C, Counts>
+                                                         : CountBlocks<Guesses::kUnsure, C, Counts>;
+          for (const auto& [samples, count] : runs) {
+            count_run(bins, bin_count, samples, count / kBlock, counts);
+          }
+        };
+        CountInto(SamplesOf(runs), internal::SlotCount(bin_count), row, count_blocks);
+        for (const auto& [samples, count] : runs) {
+          for (size_t i = count / kBlock * kBlock; i < count; ++i) {
             ++row[internal::SlotOf(bins, bin_count,
                                    internal::LoadBits<C>(samples + i * sizeof(C)))];
           }
         }
-        counters.AddTo(row);
       },
       plan.bins);
 }
