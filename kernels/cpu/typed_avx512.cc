@@ -247,6 +247,7 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
   // against 2.1; bench_typed, Zen 5, 2026-11-24).
   alignas(64) uint32_t slots[2][kBlock];
   for (size_t b = 0; b < blocks; ++b, samples += kBlock * sizeof(C)) {
+    FetchAhead<kBlock * sizeof(C)>(samples);
     uint32_t* const now = slots[b & 1];
     __mmask8 unsure = 0;
 #pragma GCC unroll 8
