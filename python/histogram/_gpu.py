@@ -22,11 +22,12 @@ import numpy.typing as npt
 from . import _native, _rules
 from ._arrays import TYPES, Array
 from ._result import Histogram
-from ._rules import PLAN_BINS_MAX, Counts, Rule
+from ._rules import Counts, Rule
 
 _ABI = 1
 _ERROR_BYTES = 512
 _LIBRARY = "libhistogram_cuda.so"
+_BINS_MAX = 65536  # of a plan
 # The default stream as CUDA's own functions name it; CUstream 0 in other words.
 _LEGACY_STREAM = 1
 
@@ -169,7 +170,7 @@ def _declared(library: Any) -> Any:
 class Gpu:
     """A CUDA device, as a place to count."""
 
-    bins_max = PLAN_BINS_MAX
+    bins_max = _BINS_MAX
     takes_any_layout = True  # device_array has seen to it
 
     def __init__(self, device: int) -> None:
@@ -325,7 +326,7 @@ def _count_there(samples: DeviceArray, rule: Rule, plugin: Any) -> DeviceHistogr
     plan = rule.plan
     if not isinstance(plan, DevicePlan):
         raise ValueError(
-            f"on_device: takes finite edges that increase, and at most {PLAN_BINS_MAX} bins"
+            f"on_device: takes finite edges that increase, and at most {_BINS_MAX} bins"
         )
     counter = plan.counter(samples.stream)
     counter.call("count", samples.address, samples.size, samples.stream)

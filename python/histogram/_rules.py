@@ -13,7 +13,6 @@ from ._arrays import Array, is_plain
 Counts = npt.NDArray[np.int64]
 
 _FLOAT_MAX = float(np.finfo(np.float64).max)
-PLAN_BINS_MAX = 65536
 
 
 class Plan(Protocol):
@@ -65,7 +64,7 @@ class Place(Protocol):
 class ThisProcess:
     """The cores of this process."""
 
-    bins_max = PLAN_BINS_MAX
+    bins_max = _native.BINS_MAX
     takes_any_layout = False
     plan = staticmethod(_native.Plan.make)
     order_statistics = staticmethod(_native.order_statistics)
