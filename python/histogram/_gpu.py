@@ -28,6 +28,7 @@ _ABI = 1
 _ERROR_BYTES = 512
 _LIBRARY = "libhistogram_cuda.so"
 _BINS_MAX = 65536  # of a plan
+_CACHE_BINS_MAX = 4096  # a rule that is kept holds memory on the device
 # The default stream as CUDA's own functions name it; CUstream 0 in other words.
 _LEGACY_STREAM = 1
 
@@ -362,7 +363,7 @@ def _rule_for(a: Any, samples: DeviceArray, bins: Any, range: Any) -> Rule:
         edges = np.histogram_bin_edges(seen, bins, range)
     rule = Rule(edges, samples.kind, Gpu(samples.device))
     edges.setflags(write=False)  # results share it
-    if key is not None:
+    if key is not None and rule.bins <= _CACHE_BINS_MAX:
         _rules.remember(key, rule)
     return rule
 

@@ -4,7 +4,7 @@ import histogram
 import numpy as np
 import pytest
 from arrays import CHECKED, TYPES, laid_out, make_samples, same_bits, seeds
-from histogram import _native
+from histogram import _native, _rules
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -162,6 +162,16 @@ def test_the_most_bins_of_a_plan_and_more():
     held = a[(a >= 0) & (a <= bins)]
     assert np.array_equal(h.counts(), np.bincount(np.minimum(held, bins - 1), minlength=bins))
     assert (h.below, h.above) == ((a < 0).sum(), (a > bins).sum())
+
+
+def test_rules_are_kept_within_limits():
+    for bins in (65536, 65537, 10):
+        for upper in range(1, 41):
+            assert histogram.count(np.arange(9.0), bins, (0, upper)).samples == 9
+    kept = list(_rules._cache.values())
+    assert len(kept) == _rules._CACHE_RULES
+    assert sum(rule.bins for rule in kept) <= _rules._CACHE_BINS
+    assert max(rule.bins for rule in kept) <= _rules._CACHE_BINS_MAX
 
 
 def test_integers_beyond_doubles_are_exact():
