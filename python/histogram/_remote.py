@@ -16,12 +16,14 @@ import numpy.typing as npt
 from . import _wire
 from ._arrays import Array, chunks, in_order, is_plain
 from ._errors import ServerError, server_error
-from ._rules import PLAN_BINS_MAX, Counts
+from ._rules import Counts
 
 SERVICE = "histogram.v1.HistogramService"
 # A payload up to here is one message; longer ones are a stream of chunks.
 _MESSAGE_BYTES_MAX = 4 << 20
 _CHUNK_BYTES = 1 << 20
+# Of a Spec, beside 8 bytes a bin.
+_SPEC_OTHER_BYTES = 128
 # Of one call: samples in all rows, which may overlap; and counters. A quarter of the server's
 # limit, each.
 _ROW_WORK_MAX = 1 << 28
@@ -183,7 +185,7 @@ class Client:
 
     @property
     def bins_max(self) -> int:
-        return min(self.limits.bins, PLAN_BINS_MAX)
+        return min(self.limits.bins, (self.limits.spec_bytes - _SPEC_OTHER_BYTES) // 8)
 
     def plan(self, edges: npt.NDArray[np.float64], kind: str) -> RemotePlan:
         return RemotePlan(self, edges, kind)
@@ -214,6 +216,8 @@ class Client:
                     sent += piece.size
                     if self.progress is not None:
                         self.progress(sent, samples)
+            except GeneratorExit:  # the call has ended: it tells why
+                raise
             except BaseException as error:  # gRPC would tell only that there was one
                 failure.append(error)
                 raise
