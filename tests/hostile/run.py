@@ -186,8 +186,8 @@ class Result:
             version,
             f"{len(os.sched_getaffinity(0))} cores{f' ({model[1]})' if model else ''}; "
             f"--receive-bytes-max {RECEIVE_MIB}MiB",
-            "own: the honest client's calls on its own connection; new: on a new one for each; after: "
-            "its median,", "in those before.",
+            "own: the honest client's calls on its own connection; new: on a new one for each;",
+            "quiet: its p99 before the attack; after: its median then, in those before the attack.",
             f"{datetime.date.today()}, load at the start {os.getloadavg()[0]:.1f}"]
 
     def add(self, row, held):
@@ -255,7 +255,8 @@ def main():
     every = [*ATTACKS, SMALL_CALLS]
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server-bin", default=HERE.parents[1] / "build/release/bin/histogram-server")
+    parser.add_argument("--server-bin",
+                        default=HERE.parents[1] / "build/release/bin/histogram-server")
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--build", choices=("package", "static"), default="package")
     parser.add_argument("--behind", choices=sorted(COMMANDS))
