@@ -5,6 +5,7 @@
 #include "server/base/logging.h"
 #include "server/config/config.h"
 #include "server/process_tuning.h"
+#include "server/signals.h"
 
 int main(int argc, char** argv) {
   using histogram::server::ParsedConfig;

@@ -35,13 +35,11 @@ bool IsCompressed(const grpc::ByteBuffer& message);
 uint8_t* WritableBytes(grpc::Slice& slice);
 
 // gRPC up to 1.56, as it is, has flaws that a client can use to end the process or to silence it
-// (docs/operations/security.md). False for builds with deploy/grpc-patches.
-bool HasKnownFlaws();
-
-// Where gRPC has these flaws, turns an experiment of it off, with which 2 GiB of control frames on
-// one connection abort the process. GRPC_EXPERIMENTS in the environment wins. Call before gRPC
+// (docs/operations/security.md). Returns false for builds with deploy/grpc-patches. Where gRPC has
+// these flaws, returns true and turns an experiment of it off, with which 2 GiB of control frames
+// on one connection abort the process. GRPC_EXPERIMENTS in the environment wins. Call before gRPC
 // starts.
-void AvoidReadChunks();
+bool AvoidKnownFlaws();
 
 // Ends every call and watcher that is still open on the server at once.
 void CancelAllCalls(grpc::Server& server);
