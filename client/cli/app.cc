@@ -129,7 +129,7 @@ void AddServerOptions(CLI::App& app, ServerOptions& options) {
       ->envname("HISTSVC_SERVER")
       ->group(group);
   app.add_option("--timeout", options.timeout_s,
-                 "Give up after so many seconds (default: no limit)")
+                 "Give up after this many seconds (default: no limit)")
       ->type_name("SECONDS")
       ->check(PositiveNumber())
       ->group(group);
@@ -164,7 +164,7 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
   CLI::App& command = *app.add_subcommand(name, description);
   command
       .add_option("files", options.files,
-                  "Files; - is standard input, as is no file where something feeds it")
+                  "Files; - is standard input, and so is no file where input is piped in")
       ->type_name("FILE");
   command
       .add_option("--type", options.type,
@@ -174,7 +174,7 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
   CLI::Option* const bins =
       command
           .add_option("--bins", options.bins,
-                      "So many bins of equal width: over 0..256, of other types than u8 over the "
+                      "This many bins of equal width: of u8 over 0..256, of other types over the "
                       "data's range")
           ->type_name("N")
           ->check(WholeNumber(1, std::numeric_limits<uint32_t>::max()));
@@ -199,7 +199,7 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
                    "Also mean, median, mode, entropy, Otsu's threshold, ...");
   command.add_option("--quantiles", options.quantiles, "Also these quantiles, each in 0..1")
       ->type_name("Q,Q,Q");
-  command.add_option("--rows", options.rows, "At most so many rows of bins in the table; or all")
+  command.add_option("--rows", options.rows, "At most this many rows of bins in the table, or all")
       ->type_name("N|all");
   AddOutputOptions(command, options.output, {"table", "json", "csv", "svg"});
   command.footer(footer);

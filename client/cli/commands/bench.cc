@@ -282,7 +282,7 @@ void AddBench(CLI::App& app, BenchOptions& options) {
       ->type_name("N");
   command
       .add_option("--rate", options.rate,
-                  "Begin so many requests a second, answered or not (--api compute\n"
+                  "Begin this many requests a second, answered or not (--api compute\n"
                   "only); a latency counts from when its request was due\n"
                   "(default: as fast as answers come)")
       ->check(PositiveNumber())

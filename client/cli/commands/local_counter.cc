@@ -193,7 +193,7 @@ class LocalCounter {
       if (const size_t size = plan_ == nullptr ? 1 : SampleBytes(plan_->type());
           block.size() % size != 0) {
         return absl::FailedPreconditionError(absl::StrCat(
-            SafeText(input.name), " ends within a sample: its bytes are no multiple of ", size,
+            SafeText(input.name), " ends within a sample: its bytes are not a multiple of ", size,
             ", as ", std::string(NameOf(plan_->type())), " needs"));
       }
       tally.Count({reinterpret_cast<const uint8_t*>(block.data()), block.size()}, plan_);
