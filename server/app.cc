@@ -108,7 +108,7 @@ class App {
   ~App() { metrics_.SetSnapshotSource(nullptr); }
 
   absl::Status Start();
-  // Until a stop signal, or a lost device that the configuration does not put up with.
+  // Until a stop signal, or until a device is lost under --on-device-loss exit.
   int Serve();
   void Drain();
   bool LostDevice() const {

@@ -360,7 +360,7 @@ def _rule_for(a: Any, samples: DeviceArray, bins: Any, range: Any) -> Rule:
                 return rule
     else:
         seen = np.empty(0, _DTYPES[samples.kind]) if range is not None else _extent(a, samples)
-        edges = np.histogram_bin_edges(seen, bins, range)
+        edges = _rules.numpy_edges(seen, bins, range)
     rule = Rule(edges, samples.kind, Gpu(samples.device))
     edges.setflags(write=False)  # results share it
     if key is not None and rule.bins <= _CACHE_BINS_MAX:

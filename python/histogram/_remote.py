@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -85,8 +86,10 @@ def connect(
     Client('127.0.0.1:50051')
     """
     grpc = _grpc()
-    if deadline is not None and not deadline > 0:
-        raise ValueError(f"deadline: {deadline}; must be seconds above 0, or None")
+    if not isinstance(address, str) or not address:
+        raise TypeError(f"address: {address!r}; must be text such as 'host:50051'")
+    if deadline is not None and not (isinstance(deadline, Real) and deadline > 0):
+        raise ValueError(f"deadline: {deadline!r}; must be seconds above 0, or None")
     if token is not None and not (token and token.isascii() and token.isprintable()):
         raise ValueError("token: must be printable ASCII, and not empty")
     secure = ca is not None and ca is not False

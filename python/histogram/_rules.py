@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any, Protocol
 
 import numpy as np
@@ -218,8 +219,17 @@ def rule_for(samples: Array, kind: str, bins: Any, range: Any, place: Place) -> 
             rule = _made(edges, kind, place)
             remember(key, rule)
         return rule
-    seen = _for_edges(samples, kind, bins, range)
-    return _made(np.histogram_bin_edges(seen, bins, range), kind, place)
+    return _made(numpy_edges(_for_edges(samples, kind, bins, range), bins, range), kind, place)
+
+
+def numpy_edges(seen: Array, bins: Any, range: Any) -> Array:
+    """numpy's edges; an error names bins and range too."""
+    try:
+        return np.histogram_bin_edges(seen, bins, range)
+    except (TypeError, ValueError) as error:
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        told = f"bins: {reprlib.repr(bins)}, range: {reprlib.repr(range)}; {error}"
+    raise kind(told)
 
 
 def _made(edges: Array, kind: str, place: Place) -> Rule:

@@ -47,7 +47,7 @@ SampleType TypeNamed(std::string_view name) {
 void CheckWhole(size_t bytes, SampleType type) {
   if (bytes % SampleBytes(type) != 0) {
     throw nb::value_error((std::to_string(bytes) +
-                           " bytes are no whole number of samples of type " +
+                           " bytes are not a whole number of samples of type " +
                            std::string(NameOf(type)))
                               .c_str());
   }

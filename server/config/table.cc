@@ -86,7 +86,7 @@ constexpr Setting kSettings[] = {
      .help = "payload of one Compute, one item of a ComputeMany or one chunk of an Accumulate"},
     {.name = "queue-bytes-max", .as = kBytes, .limits = {1, 8 * kTiB},
      .member = [](Config& c) -> Member { return &c.batching.queue_bytes_max; },
-     .help = "payloads and their replies that are queued or executing; beyond it calls are refused "
+     .help = "payloads and their replies that are queued or executing; beyond, calls are refused "
              "and streams pause"},
     {.name = "receive-bytes-max", .as = kBytes, .limits = {kMiB, 16 * kTiB},
      .member = [](Config& c) -> Member { return &c.transport.receive_bytes_max; },
@@ -97,7 +97,7 @@ constexpr Setting kSettings[] = {
              "edges and 40 more with statistics"},
     {.name = "stream-payloads-max", .listed = kHelpAll, .limits = {1, 65536},
      .member = [](Config& c) -> Member { return &c.transport.stream_payloads_max; },
-     .help = "payloads of one ComputeMany that wait for their answer; then its stream is not read"},
+     .help = "unanswered payloads of one ComputeMany; at this many its stream is not read"},
     {.name = "batch-bytes-max", .listed = kHelpAll, .as = kBytes, .limits = {1, 4095 * kMiB},
      .member = [](Config& c) -> Member { return &c.batching.batch_bytes_max; },
      .help = "payload bytes of one batch"},

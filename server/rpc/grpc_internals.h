@@ -85,8 +85,8 @@ class RawService : public grpc::Service {
   }
 
  protected:
-  // The first method has index 0, the next 1. `path` is "/package.Service/Method". All are methods
-  // of streams to gRPC, unary ones too: on the wire they are the same, and so a call is known from
+  // The first method has index 0, the next 1. `path` is "/package.Service/Method". gRPC sees all of
+  // them as streams, unary ones too: on the wire both are the same, and gRPC shows a stream from
   // its headers on.
   void AddRawMethod(const char* path);
 

@@ -224,6 +224,11 @@ def test_axis_of_many_rows_and_of_none():
     ({"bins": [0, 2**53 + 1]}, "9007199254740993"), ({"range": (1, 0)}, "range"),
     ({"range": (0, np.inf)}, "finite"), ({"axis": 1}, "axis: 1"), ({"axis": (0, 0)}, "twice"),
     ({"threads": 0}, "threads: 0"), ({"bins": [np.inf, np.inf]}, "finite"),
+    ({"threads": "2"}, "threads: '2'; must be a whole number"), ({"axis": "x"}, "axis: 'x'; must be a whole"),
+    ({"windows": (1, 2, 3)}, r"windows: \(1, 2, 3\); must be a size, or \(size, step\)"),
+    ({"range": (4, -4)}, r"range: \(4, -4\); max must be larger"), ({"range": 5}, "range: 5; "),
+    ({"weights": [1, 2, 3]}, "no argument 'weights': .*numpy.histogram"), ({"colour": 1}, "no argument 'colour'$"),
+    ({"density": True}, "no argument 'density': .* divide the counts"),
 ])
 def test_bad_arguments(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
