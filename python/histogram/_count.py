@@ -63,7 +63,8 @@ def count(
     contiguous array is never copied.
 
     ``bins`` and ``range`` mean what they do in ``numpy.histogram``, and counts and edges are the
-    same: ``bins`` is a number of even bins, the edges, or the name of a rule ("auto").
+    same: ``bins`` is a number of even bins, the edges, or the name of a rule ("auto"). Weights and
+    a density are refused.
 
     ``axis`` says which axes hold the samples of one histogram. There is a row of counts for each
     index of the other axes, all between the same edges.
