@@ -1,6 +1,7 @@
 // Eight samples of 32 or 64 bits at a time: their positions in double by a product and a sum, the
-// bins by truncation. Where a plan's guess is not proven, positions near an integer are settled by
-// a gather of their thresholds.
+// bins by truncation. Where a plan's guess is not proven, each sample is compared with the edge
+// that is nearest to its position: computed, where the edges follow from a step, or else gathered
+// for positions near an integer.
 #include <algorithm>
 #include <type_traits>
 
@@ -26,7 +27,8 @@ using internal::Bins;
 constexpr size_t kVector = 8;  // samples
 constexpr size_t kBlock = 64;
 
-// What differs between types: eight samples, compared, spread (see internal::Spread), gathered.
+// What differs between types: eight samples, compared, spread (see internal::Spread), gathered, and
+// their values in double (Value; not of integers of 64 bits, which a double does not hold).
 template <typename C>
 struct Eight;
 
@@ -40,6 +42,7 @@ struct Eight<float> {
   HISTOGRAM_AVX512_INLINE static __mmask8 NotBelow(Vector a, Vector b) {
     return _mm256_cmp_ps_mask(a, b, _CMP_GE_OQ);
   }
+  HISTOGRAM_AVX512_INLINE static __m512d Value(Vector x) { return _mm512_cvtps_pd(x); }
   HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector /*lower*/, __m512i half_ulp) {
     const __m512i bits =
         _mm512_castpd_si512(_mm512_cvtps_pd(_mm256_add_ps(x, _mm256_setzero_ps())));
@@ -62,6 +65,7 @@ struct Eight<double> {
   HISTOGRAM_AVX512_INLINE static __mmask8 NotBelow(Vector a, Vector b) {
     return _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ);
   }
+  HISTOGRAM_AVX512_INLINE static __m512d Value(Vector x) { return x; }
   HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector /*lower*/, __m512i) { return x; }
   HISTOGRAM_AVX512_INLINE static Vector Gather(const double* thresholds, __m256i index) {
     return _mm512_i32gather_pd(index, thresholds, 8);
@@ -80,6 +84,9 @@ struct Eight32 {
   }
   HISTOGRAM_AVX512_INLINE static __mmask8 NotBelow(Vector a, Vector b) {
     return std::is_signed_v<C> ? _mm256_cmpge_epi32_mask(a, b) : _mm256_cmpge_epu32_mask(a, b);
+  }
+  HISTOGRAM_AVX512_INLINE static __m512d Value(Vector x) {
+    return std::is_signed_v<C> ? _mm512_cvtepi32_pd(x) : _mm512_cvtepu32_pd(x);
   }
   HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector lower, __m512i) {
     return _mm512_cvtepu32_pd(_mm256_sub_epi32(x, lower));
@@ -119,14 +126,14 @@ struct Eight<uint64_t> : Eight64<uint64_t> {};
 template <typename C>
 struct Constants {
   typename Eight<C>::Vector lower, upper;
-  __m512d scale, offset, error, far_error;
+  __m512d scale, offset, error, far_error, last_position, first_edge, step;
   __m512i half_ulp;
   __m256i last, below, above, nan, mend, one;
   typename Eight<C>::Vector mend_threshold;
 };
 
 // What is known of a plan's guesses (see internal::Guess).
-enum class Guesses : uint8_t { kProven, kMended, kUnsure };
+enum class Guesses : uint8_t { kProven, kMended, kEdges, kUnsure };
 
 // Where eight samples are: the position of each, and the whole bins that it has passed.
 struct Place {
@@ -149,6 +156,19 @@ HISTOGRAM_AVX512_INLINE __mmask8 Unsure(const Constants<C>& k, const Place& plac
                                _mm512_cmp_pd_mask(rest, k.far_error, _CMP_GE_OQ));
 }
 
+// Bins by a comparison with the edge that is nearest to the position.
+template <typename C>
+HISTOGRAM_AVX512_INLINE __m256i BinsByEdges(const Constants<C>& k, typename Eight<C>::Vector x,
+                                            __m512d position) {
+  const __m512d nearest =
+      _mm512_min_pd(_mm512_roundscale_pd(position, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC),
+                    k.last_position);
+  const __m512d edge = _mm512_add_pd(_mm512_mul_pd(nearest, k.step), k.first_edge);
+  const __mmask8 below = _mm512_cmp_pd_mask(Eight<C>::Value(x), edge, _CMP_LT_OQ);
+  const __m256i bin = _mm512_cvttpd_epi32(nearest);
+  return _mm256_mask_sub_epi32(bin, below, bin, k.one);
+}
+
 // Writes the slots of eight samples. Returns those in bins whose slots are to be settled.
 template <typename C, Guesses kGuesses>
 HISTOGRAM_AVX512_INLINE __mmask8 SlotsOfEight(const Constants<C>& k, const std::byte* samples,
@@ -163,6 +183,7 @@ HISTOGRAM_AVX512_INLINE __mmask8 SlotsOfEight(const Constants<C>& k, const std::
                                              ~E::NotBelow(x, k.mend_threshold));
     place.bin = _mm256_mask_sub_epi32(place.bin, wrong, place.bin, k.one);
   }
+  if constexpr (kGuesses == Guesses::kEdges) place.bin = BinsByEdges<C>(k, x, place.position);
   // A NaN compares with neither bound.
   const __m256i beyond = _mm256_mask_mov_epi32(k.nan, from_lower, k.above);
   __m256i slot = _mm256_mask_mov_epi32(beyond, to_upper, _mm256_min_epi32(place.bin, k.last));
@@ -197,9 +218,9 @@ HISTOGRAM_AVX512 __attribute__((noinline)) void SettleBlock(const Bins<C>& bins,
   }
 }
 
-template <typename C, Guesses kGuesses>
+template <Guesses kGuesses, typename C, typename Counts>
 HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const std::byte* samples,
-                                  size_t blocks, Counters& counters) {
+                                  size_t blocks, Counts& counts) {
   const auto outside = static_cast<int32_t>(bin_count);
   const uint32_t mend = bins.guess.mendable() ? bins.guess.mend : 0;
   const Constants<C> k = {
@@ -209,6 +230,9 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
       .offset = _mm512_set1_pd(bins.guess.offset),
       .error = _mm512_set1_pd(bins.guess.error),
       .far_error = _mm512_set1_pd(1 - bins.guess.error),
+      .last_position = _mm512_set1_pd(static_cast<double>(bins.thresholds.size() - 1)),
+      .first_edge = _mm512_set1_pd(bins.guess.first_edge),
+      .step = _mm512_set1_pd(bins.guess.step),
       .half_ulp = _mm512_set1_epi64(static_cast<int64_t>(bins.guess.half_ulp)),
       .last = _mm256_set1_epi32(static_cast<int32_t>(bins.thresholds.size() - 1)),
       .below = _mm256_set1_epi32(outside + internal::kBelowSlot),
@@ -223,6 +247,7 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
   // against 2.1; bench_typed, Zen 5, 2026-11-24).
   alignas(64) uint32_t slots[2][kBlock];
   for (size_t b = 0; b < blocks; ++b, samples += kBlock * sizeof(C)) {
+    FetchAhead<kBlock * sizeof(C)>(samples);
     uint32_t* const now = slots[b & 1];
     __mmask8 unsure = 0;
 #pragma GCC unroll 8
@@ -231,9 +256,19 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
     }
     if (kGuesses == Guesses::kUnsure && unsure != 0) SettleBlock<C>(bins, k, samples, now);
     asm volatile("" : "+m"(slots));  // NOLINT(hicpp-no-assembler)
-    if (b > 0) counters.AddAll<kBlock>(slots[(b - 1) & 1]);
+    if (b > 0) counts.template AddAll<kBlock>(slots[(b - 1) & 1]);
   }
-  if (blocks > 0) counters.AddAll<kBlock>(slots[(blocks - 1) & 1]);
+  if (blocks > 0) counts.template AddAll<kBlock>(slots[(blocks - 1) & 1]);
+}
+
+template <typename C, typename Counts>
+auto RunCounter(const internal::Guess& guess) {
+  if (guess.proven()) return CountBlocks<Guesses::kProven, C, Counts>;
+  if (guess.mendable()) return CountBlocks<Guesses::kMended, C, Counts>;
+  if constexpr (sizeof(C) == 4 || std::is_floating_point_v<C>) {
+    if (guess.computes_edges()) return CountBlocks<Guesses::kEdges, C, Counts>;
+  }
+  return CountBlocks<Guesses::kUnsure, C, Counts>;
 }
 
 }  // namespace
@@ -242,21 +277,19 @@ void CountTypedAvx512(const internal::PlanData& plan, SampleRuns runs, uint64_t*
   std::visit(
       [&]<typename C>(const Bins<C>& bins) {
         const uint32_t bin_count = plan.binning.bin_count();
-        const uint32_t slots = internal::SlotCount(bin_count);
-        if (!TablesPay(SamplesOf(runs), slots)) return CountTypedScalar(plan, runs, row);
-        Counters counters(slots);
-        for (auto [samples, count] : runs) {
-          const size_t blocks = count / kBlock;
-          const auto count_blocks = bins.guess.proven()     ? CountBlocks<C, Guesses::kProven>
-                                    : bins.guess.mendable() ? CountBlocks<C, Guesses::kMended>
-                                                            : CountBlocks<C, Guesses::kUnsure>;
-          count_blocks(bins, bin_count, samples, blocks, counters);
-          for (size_t i = blocks * kBlock; i < count; ++i) {
+        const auto count_blocks = [&]<typename Counts>(Counts& counts) {
+          const auto count_run = RunCounter<C, Counts>(bins.guess);
+          for (const auto& [samples, count] : runs) {
+            count_run(bins, bin_count, samples, count / kBlock, counts);
+          }
+        };
+        CountInto(SamplesOf(runs), internal::SlotCount(bin_count), row, count_blocks);
+        for (const auto& [samples, count] : runs) {
+          for (size_t i = count / kBlock * kBlock; i < count; ++i) {
             ++row[internal::SlotOf(bins, bin_count,
                                    internal::LoadBits<C>(samples + i * sizeof(C)))];
           }
         }
-        counters.AddTo(row);
       },
       plan.bins);
 }
