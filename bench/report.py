@@ -50,9 +50,11 @@ def paragraph(text):
 
 def source(result, path):
     """Where a block's numbers come from."""
-    driver = f", driver {result['driver']}" if result["driver"] != "none" else ""
-    return (f"({result['device']}{driver}, commit {result['commit'][:7]}, {result['date']}; "
-            f"`{path.relative_to(ROOT)}`)")
+    driver = result.get("driver", "none")
+    device = result.get("device") or result.get("gpu") or result["cpu"]
+    commit, _, dirty = result["commit"].partition("-")
+    return (f"({device}{'' if driver == 'none' else f', driver {driver}'}, commit {commit[:7]}"
+            f"{' with changes' if dirty else ''}, {result['date']}; `{path.relative_to(ROOT)}`)")
 
 
 class Rows:
@@ -244,6 +246,86 @@ def typed():
     return f"{table(head, lines)}\n\n{paragraph(text)}"
 
 
+PYTHON_ROWS = [("float32", 10, "normal"), ("float32", 256, "normal"), ("float32", 256, "edges"),
+               ("float32", 10, "edges"), ("float64", 2048, "normal"), ("float64", 65536, "edges"), ("int32", 256, "normal"),
+               ("uint8", 256, "normal"), ("uint16", 2048, "normal")]
+PYTHON_PEERS = ["histogram", "numpy", "boost-histogram", "fast-histogram", "opencv"]
+
+
+def ratios(result, one, other, distribution="normal"):
+    """Of the rates of float32 of a python.json; `library`: the C++ library's."""
+    library = {(row["bins"], row["distribution"]): row["gigasamples_per_second"] for row in result["library"]}
+    rates = [{**{name: rate["median"] for name, rate in row["gigasamples_per_second"].items()},
+              "library": library[row["bins"], row["distribution"]]}
+             for row in result["long"] if row["type"] == "float32" and row["distribution"] == distribution]
+    return sorted(rate[one] / rate[other] for rate in rates)
+
+
+def python_package():
+    """The Python package beside its peers: a part of the rows of arrays of 64 MiB, short calls, quantiles."""
+    path = RESULTS / "cpu-2core" / "python.json"
+    result = load(path)
+    rows = {(row["type"], row["bins"], row["distribution"]): row for row in result["long"]}
+    lines = []
+    for key in PYTHON_ROWS:
+        row, cells = rows[key], []
+        for peer in PYTHON_PEERS:
+            rate, wrong = row["gigasamples_per_second"].get(peer), row["misplaced"].get(peer)
+            cells.append("" if rate is None else figure(rate["median"]) + (f" ({100 * wrong:.2g} %)" if wrong else ""))
+        lines.append([f"{key[0]}, {key[1]:,} bins{', on edges' if key[2] == 'edges' else ''}", *cells])
+    for row in result["short"]:
+        lines.append([f"{row['samples']:,} {row['type']}, {row['bins']} bins, a call",
+                      *(f"{row['microseconds'][peer]['median']:.1f} us" for peer in PYTHON_PEERS)])
+    quantiles = result["quantiles"]["gigasamples_per_second"]
+    lines.append(["four quantiles of float32", *(figure(quantiles[peer]["median"]) if peer in quantiles else ""
+                                                 for peer in PYTHON_PEERS)])
+    library, numpy, fast = (ratios(result, "histogram", other) for other in ("library", "numpy", "fast-histogram"))
+    text = (f"Of float32 that is normally distributed, this is {numpy[0]:.1f} to {numpy[-1]:.1f} times numpy's rate, "
+            f"{fast[0]:.1f} to {fast[-1]:.1f} times fast-histogram's, and {library[0]:.2f} to {library[-1]:.2f} of the "
+            f"C++ library's. Importing the package takes {result['import_ms']:.0f} ms beyond numpy's own time. "
+            f"{source(result, path)}")
+    return f"{table(['10^9 samples/s', *PYTHON_PEERS[:-1], 'OpenCV'], lines)}\n\n{paragraph(text)}"
+
+
+def python_beside_numpy():
+    path = RESULTS / "cpu-2core" / "python.json"
+    result = load(path)
+    row = next(row for row in result["long"] if (row["type"], row["bins"], row["distribution"]) == PYTHON_ROWS[1])
+    short = next(row for row in result["short"] if row["samples"] == 1000)
+    rate, call = row["gigasamples_per_second"], short["microseconds"]
+    return paragraph(
+        f"64 MiB of float32 into 256 bins, on one thread: {figure(rate['histogram']['median'])} · 10^9 samples/s; numpy "
+        f"{figure(rate['numpy']['median'])}. A call on 1,000 samples takes {call['histogram']['median']:.1f} us; numpy "
+        f"{call['numpy']['median']:.0f}. {source(result, path)}")
+
+
+def python_gpu():
+    """A call of the Python package on arrays that lie on a GPU."""
+    path = GPU / "python-gpu.json"
+    result = load(path)
+    rows = {(row["samples"], row["bins"]): row for row in result["rows"] if row["type"] == "float32"}
+    told = []
+    for samples, unit, digits in ((1 << 16, "us", 0), (1 << 28, "ms", 2)):
+        scale = 1 if unit == "us" else 1e3
+        times = {name: f"{time['median'] / scale:.{digits}f} {unit}" for name, time in
+                 rows[samples, 256]["microseconds"].items()}
+        told.append(f"Of {samples:,} float32 it takes {times['histogram']}; `torch.histc` {times['torch.histc']}, cupy "
+                    f"{times['cupy.histogram']}, the C++ device API in a loop {times['device API']}.")
+    wrong = max(row["misplaced"].get("torch.histc", 0) for row in result["rows"])
+    return paragraph(
+        f"A call counts a torch tensor that lies on the GPU into 256 bins, which arrive in the CPU's memory. {told[0]} "
+        f"{told[1]} `torch.histc` misplaces up to {100 * wrong:.1g} % of the samples. {source(result, path)}")
+
+
+def numpy_parity():
+    path = RESULTS / "cpu-2core" / "numpy-parity.json"
+    result = load(path)
+    numbers = [sum(tests.values()) for tests in result["configurations"].values()]
+    each = f"{min(numbers):,}" if min(numbers) == max(numbers) else f"{min(numbers):,} to {max(numbers):,}"
+    return paragraph(f"Its last run compared {each} configurations of each of {len(numbers)} types with numpy "
+                     f"{result['numpy']}: {result['differences']} differences. {source(result, path)}")
+
+
 def gpus():
     """On which GPUs the suite has run."""
     lines = []
@@ -270,6 +352,10 @@ BLOCKS = {
     "kernel targets": kernel_targets,
     "typed samples": typed,
     "GPUs that the suite has run on": gpus,
+    "Python package": python_package,
+    "Python package, beside numpy": python_beside_numpy,
+    "Python package, on a GPU": python_gpu,
+    "Python package, compared with numpy": numpy_parity,
 }
 PLOTS = {
     ROOT / "docs/images/service-h200.svg": lambda: service_plot["draw"](load(GPU / "service.json")),

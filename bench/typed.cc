@@ -1,8 +1,9 @@
 // How fast one core counts typed samples: each kernel that this processor runs, each type, several
 // numbers of bins, and the distributions that kernels are afraid of.
 //
-//   bench_typed [--mib 64] [--kernel NAME] [--type NAME] [--json FILE]
+//   bench_typed [--mib 64] [--row SAMPLES] [--kernel NAME] [--type NAME] [--json FILE]
 //
+// With --row, a kernel counts so many samples at a time, as it does for short rows.
 // "edges" puts every sample on an edge or one step beside it. The counts of every row are compared
 // with those of the plain kernel; a difference ends the program.
 #include "kernels/cpu/typed.h"
@@ -25,7 +26,7 @@ namespace histogram {
 namespace {
 
 constexpr const char* kDistributions[] = {"normal", "constant", "sorted", "edges"};
-constexpr uint32_t kBins[] = {10, 256, 2048, 4096, 65536};
+constexpr uint32_t kBins[] = {10, 64, 256, 2048, 4096, 65536};
 constexpr int kRounds = 5;
 
 // A number in [0, 1) from a counter.
@@ -117,20 +118,24 @@ double CpuSeconds() {
 }
 
 double BestSeconds(const cpu::TypedKernel& kernel, const Plan& plan,
-                   const std::vector<std::byte>& samples, std::vector<uint64_t>& row) {
-  const cpu::SampleRun run{samples.data(), samples.size() / SampleBytes(plan.type())};
+                   const std::vector<std::byte>& samples, size_t at_a_time,
+                   std::vector<uint64_t>& row) {
+  const size_t size = SampleBytes(plan.type()), count = samples.size() / size;
   double best = std::numeric_limits<double>::max();
   for (int r = 0; r < kRounds; ++r) {
     std::fill(row.begin(), row.end(), 0);
     const double start = CpuSeconds();
-    kernel.count(plan.data(), {&run, 1}, row.data());
+    for (size_t i = 0; i < count; i += at_a_time) {
+      const cpu::SampleRun run{samples.data() + i * size, std::min(at_a_time, count - i)};
+      kernel.count(plan.data(), {&run, 1}, row.data());
+    }
     best = std::min(best, CpuSeconds() - start);
   }
   return best;
 }
 
 struct Options {
-  size_t mib = 64;
+  size_t mib = 64, row = cpu::kSamplesMax;
   std::string kernel, type, json;
 };
 
@@ -156,7 +161,7 @@ void RunRow(const Options& options, SampleType type, uint32_t bins, bool even, s
     for (const cpu::TypedKernel& kernel : cpu::TypedKernels()) {
       if (!kernel.supported() || !kernel.counts(plan.data())) continue;
       if (!options.kernel.empty() && kernel.name != options.kernel) continue;
-      const double seconds = BestSeconds(kernel, plan, samples, row);
+      const double seconds = BestSeconds(kernel, plan, samples, options.row, row);
       if (row != expected) {
         std::fprintf(stderr, "%s counts %s wrong\n", std::string(kernel.name).c_str(),
                      std::string(NameOf(type)).c_str());
@@ -187,6 +192,8 @@ int Main(int argc, char** argv) {
     const std::string flag = argv[i], value = argv[i + 1];
     if (flag == "--mib") {
       options.mib = std::strtoull(value.c_str(), nullptr, 10);
+    } else if (flag == "--row") {
+      options.row = std::max<size_t>(1, std::strtoull(value.c_str(), nullptr, 10));
     } else if (flag == "--kernel") {
       options.kernel = value;
     } else if (flag == "--type") {
@@ -194,7 +201,8 @@ int Main(int argc, char** argv) {
     } else if (flag == "--json") {
       options.json = value;
     } else {
-      std::fprintf(stderr, "unknown flag %s; there are --mib, --kernel, --type, --json\n", argv[i]);
+      std::fprintf(stderr, "unknown flag %s; there are --mib, --row, --kernel, --type, --json\n",
+                   argv[i]);
       return 2;
     }
   }

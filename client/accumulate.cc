@@ -83,7 +83,7 @@ class ChunkSource {
     if (left > 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("the payload ends within a sample: ", bytes_made_ + left,
-                       " bytes are no whole number of samples of ", sample_bytes_, " bytes"));
+                       " bytes are not a whole number of samples of ", sample_bytes_, " bytes"));
     }
     if (first_) Make(grpc::Slice());  // the spec has to be said
     return absl::OkStatus();

@@ -140,6 +140,20 @@ void Prove(const Bins<C>& bins, Guess& guess) {
   guess.error = wrong == 0 ? Guess::kProven : error;
 }
 
+// Whether the thresholds of all bins follow from the first edge and the step between edges: then
+// `guess` gets both.
+template <typename C>
+void ProveEdges(const Bins<C>& bins, const Binning& binning, Guess& guess) {
+  if (std::is_integral_v<C> && sizeof(C) == 8) return;
+  const double first = binning.edge(0);
+  const double step = (binning.edge(binning.bin_count()) - first) / binning.bin_count();
+  for (size_t i = 0; i < bins.thresholds.size(); ++i) {
+    if (LeastFrom<C>(static_cast<double>(i) * step + first) != bins.thresholds[i]) return;
+  }
+  guess.first_edge = first;
+  guess.step = step;
+}
+
 template <typename C>
 Guess ProveGuess(const Bins<C>& bins, const Binning& binning) {
   const double lower = binning.edge(0), upper = binning.edge(binning.bin_count());
@@ -159,6 +173,7 @@ Guess ProveGuess(const Bins<C>& bins, const Binning& binning) {
     if (best.proven() || (best.mendable() && !guess.proven())) break;
     if (guess.error <= best.error || guess.mendable()) best = guess;
   }
+  if (best.usable() && !best.proven() && !best.mendable()) ProveEdges(bins, binning, best);
   return best;
 }
 

@@ -69,12 +69,17 @@ struct Guess {
   // threshold, all other guesses being right; kNone where there is more to it. So it is with even
   // bins around zero, where the position of the least negative samples rounds to that of zero.
   uint32_t mend = kNone;
+  // Of a guess that is neither proven nor mendable, where a step is given: a sample has reached bin
+  // i if its value in double is at least i * step + first_edge, rounded twice. Found so for each
+  // bin when the plan is made; never of integers of 64 bits, which a double does not hold.
+  double first_edge = 0, step = 0;
   static constexpr double kErrorMax = 0.25;
   static constexpr uint32_t kNone = UINT32_MAX;
 
   bool usable() const { return error < kErrorMax; }
   bool proven() const { return error == kProven; }
   bool mendable() const { return mend != kNone && usable(); }
+  bool computes_edges() const { return step > 0; }
 };
 
 // For samples by their key: cell c holds those with (key - key of the lowest) >> shift == c. They

@@ -18,7 +18,7 @@ Error BadRows(const char* field, const std::string& message, uint64_t limit) {
 Result<uint64_t> RowCut::Stretches(uint64_t samples) const {
   if (samples % channels != 0) {
     return BadRows("channels",
-                   std::to_string(samples) + " samples are no multiple of " +
+                   std::to_string(samples) + " samples are not a multiple of " +
                        std::to_string(channels) + " channels",
                    channels);
   }

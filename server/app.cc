@@ -1,10 +1,8 @@
 #include "server/app.h"
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -28,35 +26,10 @@
 #include "server/rpc/grpc_log.h"
 #include "server/service/describe.h"
 #include "server/service/grpc_server.h"
+#include "server/signals.h"
 
 namespace histogram::server {
 namespace {
-
-sigset_t StopSignals() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
-  // Some are sent by terminals that close and by habit. One that was ignored when the process
-  // began, as nohup does with SIGHUP, stays ignored.
-  for (const int signal : {SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
-    struct sigaction action {};
-    sigaction(signal, nullptr, &action);
-    if (action.sa_handler != SIG_IGN) sigaddset(&signals, signal);
-  }
-  return signals;
-}
-
-std::string SignalName(int signal) { return absl::StrCat("SIG", sigabbrev_np(signal)); }
-
-// The signal that came within `timeout_us`, 0 if none did.
-int WaitForStopSignal(uint64_t timeout_us) {
-  const sigset_t signals = StopSignals();
-  const timespec timeout{static_cast<time_t>(timeout_us / 1000000),
-                         static_cast<long>(timeout_us % 1000000) * 1000};
-  const int signal = sigtimedwait(&signals, nullptr, &timeout);
-  return signal > 0 ? signal : 0;
-}
 
 std::vector<Backend*> Pointers(const BackendSet& set) {
   std::vector<Backend*> pointers;
@@ -107,8 +80,7 @@ int PrintChoices(const BackendSet& set) {
 // About as many as run while the server serves: it fails here, with a sentence, rather than later
 // in a library that ends the process.
 uint32_t ThreadsNeeded(const Config& config) {
-  constexpr uint32_t kOthers =
-      24;  // gRPC's own, and one each for what is listed in ARCHITECTURE.md
+  constexpr uint32_t kOthers = 24;  // gRPC's own, and those that ARCHITECTURE.md lists
   const uint32_t cores = UsableCores();
   const uint32_t receive = config.transport.receive_threads;
   const uint32_t lanes = config.backend.cpu_lanes;
@@ -136,7 +108,7 @@ class App {
   ~App() { metrics_.SetSnapshotSource(nullptr); }
 
   absl::Status Start();
-  // Until a stop signal, or a lost device that the configuration does not put up with.
+  // Until a stop signal, or until a device is lost under --on-device-loss exit.
   int Serve();
   void Drain();
   bool LostDevice() const {
@@ -351,9 +323,8 @@ void App::Drain() {
   Log(LogLevel::kInfo, "drained");
 }
 
-// A warning where other machines can connect.
+// Warns where other machines can connect.
 void LogKnownFlaws(const std::vector<std::string>& listen) {
-  if (!HasKnownFlaws()) return;
   const bool local = std::all_of(listen.begin(), listen.end(), [](const std::string& text) {
     const auto address = ParseAddress(text);
     return address.ok() && address->IsLocal();
@@ -378,18 +349,11 @@ void LogGrpcLines() {
   });
 }
 
-void BlockSignals() {
-  const sigset_t signals = StopSignals();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
-}
-
 int RunServer(const Config& config) {
   const BuildInfo& build = GetBuildInfo();
   Log(LogLevel::kInfo, "histogram-server",
       {{"version", build.version}, {"commit", build.commit}, {"cuda", CudaCompiledIn()}});
-  LogKnownFlaws(config.transport.listen);
-  AvoidReadChunks();
+  if (AvoidKnownFlaws()) LogKnownFlaws(config.transport.listen);
   const uint32_t threads = ThreadsNeeded(config);
   if (const uint32_t found = StartableThreads(threads); found < threads) {
     Log(LogLevel::kError, "cannot start",

@@ -6,17 +6,12 @@
 
 namespace histogram::server {
 
-// Signals must be blocked before the first thread starts: those that end a process are taken by
-// RunServer.
-void BlockSignals();
-
 // gRPC's own lines become lines of the server's log. Called once, before RunServer.
 void LogGrpcLines();
 
-// Serves until SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1 or SIGUSR2, drains, and returns the
-// process's exit code: 0 after a drain, 1 when it could not start (the log says why) or left
-// because a device was lost (--on-device-loss exit). Called once, on the main thread, after
-// BlockSignals.
+// Serves until a signal of signals.h comes, drains, and returns the process's exit code: 0 after a
+// drain, 1 when it could not start (the log says why) or left because a device was lost
+// (--on-device-loss exit). Called once, on the main thread, after BlockSignals.
 int RunServer(const Config& config);
 
 }  // namespace histogram::server

@@ -5,6 +5,7 @@
 #include "server/base/logging.h"
 #include "server/config/config.h"
 #include "server/process_tuning.h"
+#include "server/signals.h"
 
 int main(int argc, char** argv) {
   using histogram::server::ParsedConfig;
@@ -31,10 +32,9 @@ int main(int argc, char** argv) {
   const auto descriptors = histogram::server::RaiseDescriptorLimit();
   histogram::server::Log(histogram::server::LogLevel::kInfo, "limit of descriptors",
                          {{"now", descriptors.now}, {"before", descriptors.before}});
-  for (const histogram::server::SettingInForce& setting : parsed->settings) {
-    histogram::server::Log(
-        histogram::server::LogLevel::kDebug, "setting",
-        {{"name", setting.name}, {"value", setting.value}, {"set_by", setting.origin}});
+  for (const auto& [name, setting] : parsed->settings) {
+    histogram::server::Log(histogram::server::LogLevel::kDebug, "setting",
+                           {{"name", name}, {"value", setting.value}, {"set_by", setting.origin}});
   }
   for (const std::string& warning : parsed->warnings) {
     histogram::server::Log(histogram::server::LogLevel::kWarn, warning);

@@ -1,5 +1,5 @@
-// Settings of the process as a whole: memory and locks, on which the speed of the transport hangs,
-// and crashes.
+// Settings of the process as a whole: memory and locks, on which the speed of the transport
+// depends; descriptors, threads and crashes.
 #ifndef HISTOGRAM_SERVER_PROCESS_TUNING_H_
 #define HISTOGRAM_SERVER_PROCESS_TUNING_H_
 
@@ -8,13 +8,13 @@
 namespace histogram::server {
 
 // Keeps freed memory for the next message instead of giving it back to the kernel after each one:
-// received slices are allocated and freed at the rate of the wire. See docs/TUNING.md for the
-// effect. Call before threads start.
+// received slices are allocated and freed at the rate of the wire. docs/notes/measurements.md has
+// the effect. Call before threads start.
 void TuneMalloc();
 
-// Turns off the search for deadlocks that Abseil's mutexes, gRPC's among them, make at each lock
-// where Abseil was built without NDEBUG, as Debian's packages are: it takes a spin lock that all
-// mutexes of the process share.
+// Turns off Abseil's search for deadlocks. Where Abseil was built without NDEBUG, as Debian's
+// packages are, each of its mutexes, gRPC's among them, searches at each lock, and takes a spin
+// lock that all of them share.
 void TuneMutexes();
 
 // Has gRPC's threads each wait for the sockets of its own queue (poll(2)), rather than take turns
@@ -23,16 +23,15 @@ void TuneMutexes();
 // starts.
 void ChoosePolling();
 
-// How many descriptors the process may have, sockets above all: the soft limit is raised to the
-// hard one, at most to a million. A service manager's usual soft limit, 1,024, is there for
-// programs that use select(2).
+// Raises the soft limit of open descriptors, which are sockets above all, to the hard one, at most
+// to a million. The usual soft limit, 1,024, is there for programs that use select(2).
 struct DescriptorLimit {
   uint64_t before = 0, now = 0;
 };
 DescriptorLimit RaiseDescriptorLimit();
 
-// How many threads the process could start now, on top of those that it has; tries up to `wanted`,
-// and ends them again.
+// How many threads the process can start now, beside those that it has, up to `wanted`. Starts
+// them, and ends them again.
 uint32_t StartableThreads(uint32_t wanted);
 
 // A crash leaves no core dump behind, neither as a file nor through a handler: it would hold

@@ -2,10 +2,9 @@
 """Measures the Python package beside numpy, boost-histogram, fast-histogram and OpenCV, on one thread.
 
   PYTHONPATH=build/release/python .venv/bin/python bench/python/run.py --output python.json
-  bench/python/run.py --table python.json        prints the rows as tables in Markdown
 
-In each round all rows are measured once, one counter after the other; a number is the median over the
-rounds, with the least and the greatest. Times are CPU time of the thread. A counter whose counts differ
+In each round of a row its counters run one after the other; a number is the median over the rounds,
+with the least and the greatest. Times are CPU time of the thread. A counter whose counts differ
 from numpy's is named with the share of samples that it misplaces. With --program build/release/bin/
 bench_typed the C++ library is measured in the same run, on the same kinds of samples. Needs
 bench/python/requirements.txt. Linux only.
@@ -21,6 +20,7 @@ import shlex
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -149,10 +149,15 @@ def spread(values):
 
 
 def measure_library(program):
-    """What the C++ library counts of float32, by the rows that bench_typed has in common."""
-    done = subprocess.run([program, "--type", "f32", "--mib", str(LONG >> 20)], check=True,
-                          capture_output=True, text=True)
-    return done.stdout.splitlines()
+    """What the C++ library counts of float32, by the kernel that it takes: the last of each kind."""
+    with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
+        subprocess.run([program, "--type", "f32", "--mib", str(LONG >> 20), "--json", file.name], check=True,
+                       stdout=subprocess.DEVNULL)
+        lines = [json.loads(line) for line in file]
+    kept = {(line["bins"], line["distribution"]): line for line in lines if line["even"]}
+    return [{"type": "float32", **{key: line[key] for key in ("bins", "distribution", "kernel")},
+             "gigasamples_per_second": line["gsamples_per_second"]}
+            for (bins, distribution), line in kept.items() if bins in BINS and distribution != "sorted"]
 
 
 def import_milliseconds():
@@ -183,47 +188,15 @@ def run(options):
         "long": long,
         "short": short,
         "quantiles": quantiles,
-        **({"bench_typed": measure_library(options.program)} if options.program else {}),
+        "library": measure_library(options.program) if options.program else [],
     }
-
-
-def table(result):
-    names = ["histogram", "numpy", "boost-histogram", "fast-histogram", "opencv"]
-    print("| 64 MiB, 10^9 samples/s | " + " | ".join(names) + " |")
-    print("|---" * (len(names) + 1) + "|")
-    for row in result["long"]:
-        cells = []
-        for name in names:
-            rate = row["gigasamples_per_second"].get(name)
-            wrong = row["misplaced"].get(name, 0)
-            cells.append("" if rate is None else f"{rate['median']:.2f}" + (
-                f" ({wrong:.2%} misplaced)" if wrong else ""))
-        print(f"| {row['type']}, {row['bins']:,} bins, {row['distribution']} | " + " | ".join(cells) + " |")
-    print()
-    print("| microseconds a call | " + " | ".join(names) + " |")
-    print("|---" * (len(names) + 1) + "|")
-    for row in result["short"]:
-        times = row["microseconds"]
-        print(f"| {row['samples']:,} float32, {row['bins']} bins | "
-              + " | ".join(f"{times[name]['median']:.1f}" for name in names) + " |")
-    rates = result["quantiles"]["gigasamples_per_second"]
-    print(f"\nFour quantiles of float32: {rates['histogram']['median']:.2f} · 10^9 samples/s; "
-          f"numpy.quantile {rates['numpy']['median']:.3f}. Importing adds {result['import_ms']} ms to "
-          "numpy's.")
-    print(f"\n({result['cpu']}, one thread, commit {result['commit']}, {result['date']})")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, help="where the results go")
+    parser.add_argument("--output", type=Path, required=True, help="where the results go")
     parser.add_argument("--program", type=Path, help="bench_typed, to measure the C++ library too")
-    parser.add_argument("--table", type=Path, metavar="RESULTS", help="print these results, measure nothing")
     options = parser.parse_args()
-    if options.table:
-        table(json.loads(options.table.read_text()))
-        return
-    if not options.output:
-        parser.error("--output or --table is needed")
     if importlib.util.find_spec("histogram") is None:
         parser.error("no package histogram: set PYTHONPATH=build/release/python, or pip install .")
     options.output.write_text(json.dumps(run(options), indent=1) + "\n")

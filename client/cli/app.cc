@@ -1,11 +1,11 @@
 #include "client/cli/app.h"
 
+#include <histogram/values.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <exception>
-#include <limits>
 #include <memory>
 
 #include "absl/strings/ascii.h"
@@ -33,7 +33,7 @@ std::string FormatOf(const std::string& path) {
 
 void AddOutputOptions(CLI::App& command, OutputOptions& options,
                       const std::vector<std::string>& formats) {
-  command.add_option("--format", options.format, "How to write it (default table)")
+  command.add_option("--format", options.format, "The format of the output (default table)")
       ->type_name(TypeNameOf(formats))
       ->check(OneOf(formats));
   command
@@ -128,8 +128,7 @@ void AddServerOptions(CLI::App& app, ServerOptions& options) {
       ->type_name("ADDRESS")
       ->envname("HISTSVC_SERVER")
       ->group(group);
-  app.add_option("--timeout", options.timeout_s,
-                 "Give up after so many seconds (default: no limit)")
+  app.add_option("--timeout", options.timeout_s, "Give up after SECONDS (default: no limit)")
       ->type_name("SECONDS")
       ->check(PositiveNumber())
       ->group(group);
@@ -164,22 +163,25 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
   CLI::App& command = *app.add_subcommand(name, description);
   command
       .add_option("files", options.files,
-                  "Files; - is standard input, as is no file where something feeds it")
+                  "The files; - is standard input, which is also read where\n"
+                  "no FILE is named and a pipe or a file feeds it")
       ->type_name("FILE");
   command
       .add_option("--type", options.type,
-                  "What a sample is, little-endian; .npy files say it themselves (default: u8)")
+                  "The type of a sample, little-endian; a .npy file names its own (default: u8)")
       ->type_name(TypeNameOf(SampleTypeNames()))
       ->check(OneOf(SampleTypeNames()));
   CLI::Option* const bins =
       command
           .add_option("--bins", options.bins,
-                      "So many bins of equal width: over 0..256, of other types than u8 over the "
-                      "data's range")
+                      "Count into N bins of equal width: of bytes over 0..256, of other types\n"
+                      "over the range of the data")
           ->type_name("N")
-          ->check(WholeNumber(1, std::numeric_limits<uint32_t>::max()));
+          ->check(WholeNumber(1, kBinCountMax));
   CLI::Option* const range =
-      command.add_option("--range", options.range, "The range of --bins, numpy's way")
+      command
+          .add_option("--range", options.range,
+                      "The range that --bins divides; as in numpy, HI belongs to the last bin")
           ->type_name("LO:HI")
           ->needs(bins);
   CLI::Option* const edges =
@@ -196,10 +198,12 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
       ->excludes(range)
       ->excludes(edges);
   command.add_flag("--statistics", options.statistics,
-                   "Also mean, median, mode, entropy, Otsu's threshold, ...");
-  command.add_option("--quantiles", options.quantiles, "Also these quantiles, each in 0..1")
+                   "Print mean, median, mode, entropy, Otsu's threshold and others, too");
+  command.add_option("--quantiles", options.quantiles, "Print these quantiles, each in 0..1, too")
       ->type_name("Q,Q,Q");
-  command.add_option("--rows", options.rows, "At most so many rows of bins in the table; or all")
+  command
+      .add_option("--rows", options.rows,
+                  "The table has at most N rows of bins; all: a row for each bin")
       ->type_name("N|all");
   AddOutputOptions(command, options.output, {"table", "json", "csv", "svg"});
   command.footer(footer);
@@ -207,13 +211,14 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
 
 void AddImage(CLI::App& app, ImageOptions& options) {
   CLI::App& command =
-      *app.add_subcommand("image", "The histogram of each channel of a PGM, PPM or PNG picture");
+      *app.add_subcommand("image", "Count each channel of a PGM, PPM or PNG picture");
   command.add_option("file", options.file, "The picture; - is standard input")
       ->type_name("FILE")
       ->required();
   command
       .add_option("--binarize", options.binarize,
-                  "Write the picture in black and white, parted at Otsu's threshold (.png or .pgm)")
+                  "Also write the picture in black and white, divided at Otsu's threshold\n"
+                  "(.png or .pgm)")
       ->type_name("FILE");
   AddOutputOptions(command, options.output, {"table", "json", "csv", "svg"});
   command.footer(kImageFooter);
@@ -221,19 +226,19 @@ void AddImage(CLI::App& app, ImageOptions& options) {
 
 void AddOthers(CLI::App& app, Options& options) {
   CLI::App& describe =
-      *app.add_subcommand("describe", "What the server runs: backends, kernels, limits");
+      *app.add_subcommand("describe", "Show what the server runs: backends, kernels, limits");
   AddOutputOptions(describe, options.describe.output, {"table", "json"});
   describe.footer(kDescribeFooter);
   CLI::App& health =
-      *app.add_subcommand("health", "Whether the server is ready; exit code 0 if it is");
+      *app.add_subcommand("health", "Ask whether the server is ready; exit code 0 if it is");
   health
       .add_option("service", options.health.service,
-                  "What is asked about (default: the server as a whole)")
+                  "What to ask about (default: the server as a whole)")
       ->type_name("liveness|histogram.v1.HistogramService|backend/NAME");
   health
       .add_option("--http", options.health.http,
-                  "Ask the metrics port instead, for /readyz unless a URL says\n"
-                  "otherwise: needs no certificate and no token")
+                  "Ask the metrics port instead, which needs no certificate and no token;\n"
+                  "for /readyz, unless a URL names another path")
       ->type_name("HOST:PORT|URL")
       ->excludes("service");
   health.footer(kHealthFooter);
@@ -244,10 +249,12 @@ void AddOthers(CLI::App& app, Options& options) {
   completion.footer(kCompletionFooter);
 }
 
-// "histogram FILE" is short for "histogram count FILE": where the first word that is neither an
-// option nor its value is a file rather than a command.
+// "histogram FILE" is short for "histogram count FILE", where the first word that is neither an
+// option nor its value is a file rather than a command; and so is "histogram --bins 4 < FILE",
+// where all words are options and one of them is count's own.
 void ImplyCount(const CLI::App& app, std::vector<std::string>& arguments) {
   const CLI::App& count = *app.get_subcommand("count");
+  bool counts = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     if (word == "-" || !absl::StartsWith(word, "-")) {
@@ -258,9 +265,14 @@ void ImplyCount(const CLI::App& app, std::vector<std::string>& arguments) {
       return;
     }
     const CLI::Option* option = app.get_option_no_throw(word);
-    if (option == nullptr) option = count.get_option_no_throw(word);
+    if (option == nullptr) {
+      option = count.get_option_no_throw(word.substr(0, word.find('=')));
+      counts = counts || option != nullptr;
+      if (absl::StrContains(word, '=')) continue;
+    }
     if (option != nullptr && option->get_items_expected_max() > 0) ++i;
   }
+  if (counts) arguments.insert(arguments.begin(), "count");
 }
 
 // What is counted in this process needs no certificate and no token: whoever gives one means to
@@ -310,7 +322,8 @@ std::string HelpAbout(const CLI::App& app, const std::string& command) {
 
 int Run(std::vector<std::string> arguments, Environment& env) {
   Options options;
-  CLI::App app("Exact histograms of bytes: of files in this process, or by a server.", env.program);
+  CLI::App app("Exact histograms of bytes, integers and floats, in this process or by a server.",
+               env.program);
   app.set_help_flag("-h,--help", "Print this help and exit");
   app.set_version_flag("-V,--version", env.program + " " HISTOGRAM_VERSION)
       ->description("Print the version and exit");
@@ -319,9 +332,10 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   app.require_subcommand(1);
   app.fallthrough();
   AddServerOptions(app, options.server);
-  AddCompute(app, "count", "Count the bytes of files or standard input, without a server",
+  AddCompute(app, "count", "Count files or standard input, in this process or by --server",
              kCountFooter, options.count);
-  AddCompute(app, "compute", "The same by a server", kComputeFooter, options.compute);
+  AddCompute(app, "compute", "Count files or standard input by a server", kComputeFooter,
+             options.compute);
   AddImage(app, options.image);
   AddBench(app, options.bench);
   AddOthers(app, options);

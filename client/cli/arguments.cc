@@ -91,10 +91,9 @@ std::string WrongCommand(const CLI::App& app, const std::string& word) {
   if (word.find_first_of("*?[") != std::string::npos) return "no file matches " + word;
   const std::vector<std::string> names = CommandNames(app);
   const std::string nearest = Nearest(word, names);
-  return absl::StrCat("there is no command \"", word, "\"",
-                      nearest.empty() ? absl::StrCat(", nor a file of that name; the commands are ",
-                                                     absl::StrJoin(names, ", "))
-                                      : DidYouMean(nearest));
+  return absl::StrCat(
+      "no file or command is named \"", word, "\"",
+      nearest.empty() ? "; the commands are " + absl::StrJoin(names, ", ") : DidYouMean(nearest));
 }
 
 std::string WrongOption(const CLI::App& app, const std::string& word) {
@@ -126,11 +125,6 @@ std::string WhatIsMissing(const CLI::App& app, const CLI::ParseError& error) {
   if (rest.empty()) {
     return absl::StrCat("name a FILE to count (- is standard input), or a command: ",
                         absl::StrJoin(CommandNames(app), ", "));
-  }
-  const std::string option = rest[0].substr(0, rest[0].find('='));
-  const std::vector<std::string> counts = OptionNames(*app.get_subcommand("count"));
-  if (std::find(counts.begin(), counts.end(), option) != counts.end()) {
-    return absl::StrCat(option, " needs a FILE to count (- is standard input)");
   }
   return absl::StartsWith(rest[0], "-") ? WrongOption(app, rest[0]) : WrongCommand(app, rest[0]);
 }

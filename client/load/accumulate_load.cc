@@ -1,7 +1,6 @@
 // Accumulate: each connection sends chunks as fast as the server takes them, in one stream; the
 // final histogram is compared with what was sent.
 #include <memory>
-#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -70,31 +69,10 @@ class ChunkStream final : public StreamClient {
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-class AccumulateLoad final : public LoadWorker {
- public:
-  explicit AccumulateLoad(LoadContext context) {
-    for (size_t i = 0; i < context.stubs.size(); ++i) {
-      streams_.push_back(std::make_unique<ChunkStream>(context, i));
-    }
-  }
-  void Start() override {
-    for (auto& s : streams_) s->Start();
-  }
-  void Stop() override {
-    for (auto& s : streams_) s->Stop();
-  }
-  void Join() override {
-    for (auto& s : streams_) s->Join();
-  }
-
- private:
-  std::vector<std::unique_ptr<ChunkStream>> streams_;
-};
-
 }  // namespace
 
 std::unique_ptr<LoadWorker> MakeAccumulateLoad(LoadContext context) {
-  return std::make_unique<AccumulateLoad>(context);
+  return std::make_unique<StreamsLoad<ChunkStream>>(context);
 }
 
 }  // namespace histogram::client

@@ -121,7 +121,7 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
   if (absl::Status s = CheckOptions(options); !s.ok()) return s;
   if (options.float_bins > 0 && options.payload_bytes % sizeof(float) != 0) {
     return absl::InvalidArgumentError(absl::StrCat("a payload of ", options.payload_bytes,
-                                                   " bytes is no whole number of floats"));
+                                                   " bytes is not a whole number of floats"));
   }
   auto payload = options.float_bins > 0 ? MakeFloatPayload(options.payload_bytes)
                                         : MakePayload(options.distribution, options.payload_bytes);

@@ -6,7 +6,9 @@
 #include <grpcpp/support/async_stream.h>
 #include <grpcpp/support/byte_buffer.h>
 
+#include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
@@ -81,6 +83,29 @@ class StreamClient {
   grpc::Status status_;
   absl::Mutex over_mu_;
   bool over_ ABSL_GUARDED_BY(over_mu_) = false;
+};
+
+// One stream a connection. `Stream` is a StreamClient with Stop().
+template <typename Stream>
+class StreamsLoad final : public LoadWorker {
+ public:
+  explicit StreamsLoad(const LoadContext& context) {
+    for (size_t i = 0; i < context.stubs.size(); ++i) {
+      streams_.push_back(std::make_unique<Stream>(context, i));
+    }
+  }
+  void Start() override {
+    for (auto& stream : streams_) stream->Start();
+  }
+  void Stop() override {
+    for (auto& stream : streams_) stream->Stop();
+  }
+  void Join() override {
+    for (auto& stream : streams_) stream->Join();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Stream>> streams_;
 };
 
 }  // namespace histogram::client

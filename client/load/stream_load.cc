@@ -128,30 +128,10 @@ class Stream final : public StreamClient {
   bool half_closed_ ABSL_GUARDED_BY(mu_) = false;
 };
 
-class StreamLoad final : public LoadWorker {
- public:
-  explicit StreamLoad(LoadContext context) {
-    for (size_t i = 0; i < context.stubs.size(); ++i)
-      streams_.push_back(std::make_unique<Stream>(context, i));
-  }
-  void Start() override {
-    for (auto& s : streams_) s->Start();
-  }
-  void Stop() override {
-    for (auto& s : streams_) s->Stop();
-  }
-  void Join() override {
-    for (auto& s : streams_) s->Join();
-  }
-
- private:
-  std::vector<std::unique_ptr<Stream>> streams_;
-};
-
 }  // namespace
 
 std::unique_ptr<LoadWorker> MakeStreamLoad(LoadContext context) {
-  return std::make_unique<StreamLoad>(context);
+  return std::make_unique<StreamsLoad<Stream>>(context);
 }
 
 }  // namespace histogram::client

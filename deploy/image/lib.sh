@@ -18,13 +18,12 @@ IMAGE_CONTEXT="${ROOT}"
 
 # freeze_context FOLDER: from now on builds are of the sources as they are now, whatever is edited meanwhile.
 freeze_context() {
-  mkdir -p "$1/deploy"
+  mkdir -p "$1"
   (
     cd "${ROOT}" || exit
-    cp -a CMakeLists.txt CMakePresets.json Dockerfile .dockerignore client cmake kernels proto scripts server "$1/"
-    cp -a deploy/image "$1/deploy/"
-    if [[ -f LICENSE ]]; then cp -a LICENSE "$1/"; fi
-  )
+    # What .dockerignore lets in, as for Docker.
+    sed -n 's/^!//p' .dockerignore | xargs cp -a --parents -t "$1" .dockerignore Dockerfile
+  ) || return
   IMAGE_CONTEXT="$1"
 }
 

@@ -1,4 +1,4 @@
-// The tables that a thread counts into before it adds them to a row of u64.
+// What a thread counts into: tables that it adds to a row of u64 in the end, or the row itself.
 //
 // Consecutive samples go to different tables: increments of one counter would otherwise wait for
 // each other. Owned by one thread.
@@ -64,10 +64,39 @@ class Counters {
   uint32_t* tables_[kTables];
 };
 
+// Counts into a row: for few samples, and for bins whose tables no cache holds.
+class RowCounters {
+ public:
+  explicit RowCounters(uint64_t* row) : row_(row) {}
+
+  // REQUIRES: each index is one of a counter of the row.
+  template <size_t kCount>
+  void AddAll(const uint32_t* indices) {
+    for (size_t i = 0; i < kCount; ++i) ++row_[indices[i]];
+  }
+
+ private:
+  uint64_t* const row_;
+};
+
 // Whether setting up tables pays for so many samples.
 inline bool TablesPay(size_t samples, size_t slots) {
   constexpr size_t kSlotsMax = (size_t{1} << 17) + internal::kOutsideSlots;
   return samples >= 2 * slots && slots <= kSlotsMax;
+}
+
+// Calls count(counters) with the counters that are the fastest for so many samples. What it counts
+// is added to `row`, of so many slots.
+template <typename Count>
+void CountInto(size_t samples, size_t slots, uint64_t* row, Count&& count) {
+  if (TablesPay(samples, slots)) {
+    Counters counters(slots);
+    count(counters);
+    counters.AddTo(row);
+  } else {
+    RowCounters counters(row);
+    count(counters);
+  }
 }
 
 }  // namespace histogram::cpu

@@ -21,6 +21,7 @@ void CountBlocks(const internal::Bins<typename S::Compare>& bins, uint32_t bin_c
   using C = typename S::Compare;
   constexpr size_t kSize = sizeof(typename S::Bits);
   for (size_t b = 0; b < blocks; ++b, samples += kBlock * kSize) {
+    FetchAhead<kBlock * kSize>(samples);
     uint32_t slots[kBlock];
     for (size_t i = 0; i < kBlock; ++i) {
       const C x = S::Widen(internal::LoadBits<typename S::Bits>(samples + i * kSize));

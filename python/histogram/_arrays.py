@@ -56,11 +56,11 @@ def as_samples(a: Any) -> tuple[Array, str]:
     if dtype == np.bool_:
         return array.view(np.uint8), "u8"
     if dtype.name == "bfloat16":
-        return array.view(np.uint16), "bf16"
-    raise TypeError(
-        f"a: type {dtype} is not supported; it must be bool, an integer, or a float of up to "
-        "64 bits"
-    )
+        return array.view(np.dtype(np.uint16).newbyteorder(dtype.byteorder)), "bf16"
+    told = f"a: type {dtype} is not supported; it must be bool, an integer, or a float of up to 64 bits"
+    if dtype.kind in "Of":
+        told += ", as numpy.asarray(a, float) makes it"
+    raise TypeError(told)
 
 
 def is_on_gpu(a: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,27 +42,24 @@ class Bins:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __repr__(self) -> str:
+        return f"Bins({len(self)} over [{self._edges[0]:g}, {self._edges[-1]:g}])"
 
+
+@dataclass(frozen=True)
 class Rows:
     """An axis of the array that has a histogram for each index."""
 
-    traits = Traits(circular=False, discrete=True)
-
-    def __init__(self, size: int):
-        self._size = size
+    size: int
+    traits: ClassVar = Traits(circular=False, discrete=True)
 
     def __len__(self) -> int:
-        return self._size
+        return self.size
 
     def __getitem__(self, index: int) -> int:
-        if not 0 <= index < self._size:
-            raise IndexError(f"row {index}; must be 0 to {self._size - 1}")
+        if not 0 <= index < self.size:
+            raise IndexError(f"row {index}; must be 0 to {self.size - 1}")
         return index
 
     def __iter__(self) -> Iterator[int]:
-        return iter(range(self._size))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Rows) and self._size == other._size
-
-    __hash__ = None  # type: ignore[assignment]
+        return iter(range(self.size))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
@@ -11,6 +10,7 @@ import numpy.typing as npt
 
 from . import _rows, _rules
 from ._arrays import TYPES, as_samples, chunks, is_on_gpu, is_plain
+from ._errors import not_taken, whole
 from ._result import Histogram
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def count(
     threads: int | None = None,
     server: str | Client | None = None,
     on_device: bool = False,
+    **others: Any,
 ) -> Histogram | DeviceHistogram:
     """The histogram of the samples in ``a``.
 
@@ -62,7 +63,8 @@ def count(
     contiguous array is never copied.
 
     ``bins`` and ``range`` mean what they do in ``numpy.histogram``, and counts and edges are the
-    same: ``bins`` is a number of even bins, the edges, or the name of a rule ("auto").
+    same: ``bins`` is a number of even bins, the edges, or the name of a rule ("auto"). Weights and
+    a density are refused.
 
     ``axis`` says which axes hold the samples of one histogram. There is a row of counts for each
     index of the other axes, all between the same edges.
@@ -117,6 +119,8 @@ def count(
            [1, 3],
            [0, 2]])
     """
+    if others:
+        raise not_taken("count", others)
     # numpy tells 0.0 from np.float64(0), which are equal, and 0.0 from -0.0 at the upper end.
     one_row = axis is None and channels is None and windows is None
     plain = one_row and server is None and not on_device
@@ -161,10 +165,7 @@ _PLAIN = frozenset((int, float))
 
 
 def _threads(threads: int) -> int:
-    number = operator.index(threads)
-    if not 1 <= number <= 65536:
-        raise ValueError(f"threads: {number}; must be 1 to 65536, or None for all cores")
-    return number
+    return whole("threads", threads, 1, 65536)
 
 
 def place_of(server: str | Client | None) -> _rules.Place:

@@ -1,6 +1,36 @@
-"""What a server's refusal becomes."""
+"""Arguments that are refused, and what a server's refusal becomes."""
 
 from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+# What numpy.histogram and numpy.quantile take, and these do not: what to do instead.
+_OTHERS = {
+    "density": "for a density divide the counts: counts / counts.sum() / numpy.diff(edges)",
+    "weights": "samples count as 1 each; numpy.histogram(a, bins, range, weights=weights) weighs them",
+    "method": "quantiles are interpolated linearly; numpy.quantile has other methods",
+    "axis": "the quantiles are those of all samples; for rows call it for each, or numpy.quantile",
+}
+
+
+def not_taken(function: str, others: Mapping[str, Any]) -> TypeError:
+    """The exception for named arguments that a function does not have."""
+    name = next(iter(others))
+    told = f"{function}() has no argument '{name}'"
+    return TypeError(f"{told}: {_OTHERS[name]}" if name in _OTHERS else told)
+
+
+def whole(name: str, value: Any, least: int, most: int) -> int:
+    """The value of an argument that is a whole number."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name}: {value!r}; must be a whole number") from None
+    if not least <= number <= most:
+        raise ValueError(f"{name}: {number}; must be a whole number >= {least} and <= {most}")
+    return number
 
 
 class ServerError(Exception):

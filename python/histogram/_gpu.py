@@ -22,11 +22,13 @@ import numpy.typing as npt
 from . import _native, _rules
 from ._arrays import TYPES, Array
 from ._result import Histogram
-from ._rules import PLAN_BINS_MAX, Counts, Rule
+from ._rules import Counts, Rule
 
 _ABI = 1
 _ERROR_BYTES = 512
 _LIBRARY = "libhistogram_cuda.so"
+_BINS_MAX = 65536  # of a plan
+_CACHE_BINS_MAX = 4096  # a rule that is kept holds memory on the device
 # The default stream as CUDA's own functions name it; CUstream 0 in other words.
 _LEGACY_STREAM = 1
 
@@ -169,7 +171,7 @@ def _declared(library: Any) -> Any:
 class Gpu:
     """A CUDA device, as a place to count."""
 
-    bins_max = PLAN_BINS_MAX
+    bins_max = _BINS_MAX
     takes_any_layout = True  # device_array has seen to it
 
     def __init__(self, device: int) -> None:
@@ -325,7 +327,7 @@ def _count_there(samples: DeviceArray, rule: Rule, plugin: Any) -> DeviceHistogr
     plan = rule.plan
     if not isinstance(plan, DevicePlan):
         raise ValueError(
-            f"on_device: takes finite edges that increase, and at most {PLAN_BINS_MAX} bins"
+            f"on_device: takes finite edges that increase, and at most {_BINS_MAX} bins"
         )
     counter = plan.counter(samples.stream)
     counter.call("count", samples.address, samples.size, samples.stream)
@@ -358,10 +360,10 @@ def _rule_for(a: Any, samples: DeviceArray, bins: Any, range: Any) -> Rule:
                 return rule
     else:
         seen = np.empty(0, _DTYPES[samples.kind]) if range is not None else _extent(a, samples)
-        edges = np.histogram_bin_edges(seen, bins, range)
+        edges = _rules.numpy_edges(seen, bins, range)
     rule = Rule(edges, samples.kind, Gpu(samples.device))
     edges.setflags(write=False)  # results share it
-    if key is not None:
+    if key is not None and rule.bins <= _CACHE_BINS_MAX:
         _rules.remember(key, rule)
     return rule
 

@@ -5,6 +5,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+BINS_MAX: int
+"""The most bins of a plan."""
+
 class Plan:
     """Edges, compiled for a sample type."""
 

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ._arrays import Array, as_samples, is_plain
 from ._count import _threads, place_of
+from ._errors import not_taken
 from ._rules import Place
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def quantile(
     *,
     threads: int | None = None,
     server: str | Client | None = None,
+    **others: Any,
 ) -> Any:
     """The quantiles of all samples in ``a``, exactly: as ``numpy.quantile(a, q)`` computes them.
 
@@ -35,6 +37,8 @@ def quantile(
     >>> histogram.quantile(np.array([5, 1, 3, 2, 4]), [0.25, 0.5])
     array([2., 3.])
     """
+    if others:
+        raise not_taken("quantile", others)
     samples, kind = as_samples(a)  # in the CPU's memory
     if not is_plain(samples):
         samples = np.ascontiguousarray(samples, samples.dtype.newbyteorder("="))

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
+from numbers import Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,12 +17,14 @@ import numpy.typing as npt
 from . import _wire
 from ._arrays import Array, chunks, in_order, is_plain
 from ._errors import ServerError, server_error
-from ._rules import PLAN_BINS_MAX, Counts
+from ._rules import Counts
 
 SERVICE = "histogram.v1.HistogramService"
 # A payload up to here is one message; longer ones are a stream of chunks.
 _MESSAGE_BYTES_MAX = 4 << 20
 _CHUNK_BYTES = 1 << 20
+# Of a Spec, beside 8 bytes a bin.
+_SPEC_OTHER_BYTES = 128
 # Of one call: samples in all rows, which may overlap; and counters. A quarter of the server's
 # limit, each.
 _ROW_WORK_MAX = 1 << 28
@@ -83,8 +86,10 @@ def connect(
     Client('127.0.0.1:50051')
     """
     grpc = _grpc()
-    if deadline is not None and not deadline > 0:
-        raise ValueError(f"deadline: {deadline}; must be seconds above 0, or None")
+    if not isinstance(address, str) or not address:
+        raise TypeError(f"address: {address!r}; must be text such as 'host:50051'")
+    if deadline is not None and not (isinstance(deadline, Real) and deadline > 0):
+        raise ValueError(f"deadline: {deadline!r}; must be seconds above 0, or None")
     if token is not None and not (token and token.isascii() and token.isprintable()):
         raise ValueError("token: must be printable ASCII, and not empty")
     secure = ca is not None and ca is not False
@@ -183,7 +188,7 @@ class Client:
 
     @property
     def bins_max(self) -> int:
-        return min(self.limits.bins, PLAN_BINS_MAX)
+        return min(self.limits.bins, (self.limits.spec_bytes - _SPEC_OTHER_BYTES) // 8)
 
     def plan(self, edges: npt.NDArray[np.float64], kind: str) -> RemotePlan:
         return RemotePlan(self, edges, kind)
@@ -214,6 +219,8 @@ class Client:
                     sent += piece.size
                     if self.progress is not None:
                         self.progress(sent, samples)
+            except GeneratorExit:  # the call has ended: it tells why
+                raise
             except BaseException as error:  # gRPC would tell only that there was one
                 failure.append(error)
                 raise

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from ._arrays import Array
+from ._errors import whole
 from ._result import Histogram
 from ._rules import Rule
 
 # What a row of samples is copied in where rows are not contiguous.
 _ROWS_BYTES = 1 << 20
+_WHOLE_MAX = 2**32 - 1
 
 
 @dataclass(frozen=True)
@@ -52,32 +53,24 @@ def cut_of(samples: Array, axis: Any, channels: Any, windows: Any) -> Axes | Str
             raise ValueError("axis: is not combined with channels or windows")
         return Axes(_axes(axis, samples.ndim))
     if channels is not None:
-        channels = _whole("channels", channels, 1)
+        channels = whole("channels", channels, 1, _WHOLE_MAX)
         if samples.size % channels != 0:
             raise ValueError(
                 f"channels: {channels}; must divide the number of samples, which is {samples.size}"
             )
     if windows is None:
         return Stretches(channels, None, 0)
-    size, step = windows if isinstance(windows, Sequence) else (windows, None)
-    size = _whole("windows", size, 1)
-    return Stretches(channels, size, 0 if step is None else _whole("windows, step", step, 1))
-
-
-def _whole(name: str, value: Any, least: int) -> int:
-    number = operator.index(value)
-    if not least <= number < 2**32:
-        raise ValueError(f"{name}: {number}; must be a whole number >= {least} and < 2**32")
-    return number
+    if not isinstance(windows, Sequence):
+        return Stretches(channels, whole("windows", windows, 1, _WHOLE_MAX), 0)
+    if len(windows) != 2:
+        raise ValueError(f"windows: {windows!r}; must be a size, or (size, step)")
+    size = whole("windows", windows[0], 1, _WHOLE_MAX)
+    return Stretches(channels, size, whole("windows, step", windows[1], 1, _WHOLE_MAX))
 
 
 def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
-    axes = tuple(operator.index(one) for one in axes)
-    for one in axes:
-        if not -ndim <= one < ndim:
-            raise ValueError(f"axis: {one}; must be {-ndim} to {ndim - 1} for {ndim} dimensions")
-    axes = tuple(sorted(one % ndim for one in axes))
+    axes = tuple(sorted(whole("axis", one, -ndim, ndim - 1) % ndim for one in axes))
     if len(set(axes)) != len(axes):
         raise ValueError(f"axis: {axis} names an axis twice")
     return axes

@@ -225,13 +225,15 @@ class Limits:
     quantiles: int = 0
     rows: int = 0
     reply_bytes: int = 0
+    spec_bytes: int = 0
 
 
 @_reader
 def limits(reply: bytes) -> Limits:
     """Reads a DescribeResponse."""
     found = Limits()
-    names = {1: "payload_bytes", 2: "bins", 9: "quantiles", 10: "rows", 11: "reply_bytes"}
+    names = {1: "payload_bytes", 2: "bins", 9: "quantiles", 10: "rows", 11: "reply_bytes",
+             12: "spec_bytes"}  # fmt: skip
     for field, value in _fields(memoryview(reply)):
         if field == 5:
             for inner, number in _fields(value):

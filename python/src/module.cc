@@ -7,6 +7,7 @@
 #include <histogram/plan.h>
 #include <histogram/sample_type.h>
 #include <histogram/typed.h>
+#include <histogram/values.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string_view.h>
@@ -46,7 +47,7 @@ SampleType TypeNamed(std::string_view name) {
 void CheckWhole(size_t bytes, SampleType type) {
   if (bytes % SampleBytes(type) != 0) {
     throw nb::value_error((std::to_string(bytes) +
-                           " bytes are no whole number of samples of type " +
+                           " bytes are not a whole number of samples of type " +
                            std::string(NameOf(type)))
                               .c_str());
   }
@@ -238,6 +239,7 @@ NB_MODULE(_native, module) {
   using namespace histogram::python;  // NOLINT(google-build-using-namespace)
   using histogram::Plan;
   module.doc() = "The compiled part of the package histogram. Use the package.";
+  module.attr("BINS_MAX") = histogram::kBinCountMax;
   nb::class_<Plan>(module, "Plan", "Edges, compiled for a sample type.")
       .def_static("make", &MakePlan, nb::arg("edges"), nb::arg("type"))
       .def("count", &CountInto, nb::arg("samples"), nb::arg("counts"), nb::arg("threads"))

@@ -1,4 +1,4 @@
-// Time as an argument: everything in the server that reads a clock reads this one.
+// Time as an interface: whatever a test must be able to control reads this clock.
 #ifndef HISTOGRAM_SERVER_BASE_CLOCK_H_
 #define HISTOGRAM_SERVER_BASE_CLOCK_H_
 

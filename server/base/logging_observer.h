@@ -1,10 +1,10 @@
 // An Observer that logs what an operator must see, and passes everything on to another one.
 //
-// Logged: a backend that went down (always), batches that ran elsewhere, and answers held back
-// (both at most once a second), and requests that failed or were slow (at most a hundred a second
-// each), with their caller and the trace that they belong to. `suppressed` is the number of events
-// of the same kind that came since the last line and got none. At level debug every batch and every
-// request has a line. Thread-safe; below that level the hot path costs one more call.
+// It logs a backend that went down (always), batches that ran elsewhere and answers held back (each
+// at most once a second), and requests that failed or were slow (each at most a hundred a second),
+// with their caller and trace. `suppressed` is the number of events of the same kind that got no
+// line since the last one. At level debug every batch and every request has a line. At other
+// levels the hot path costs one more call. Thread-safe.
 #ifndef HISTOGRAM_SERVER_BASE_LOGGING_OBSERVER_H_
 #define HISTOGRAM_SERVER_BASE_LOGGING_OBSERVER_H_
 

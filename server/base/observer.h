@@ -44,7 +44,7 @@ inline constexpr int kRejectReasonCount = 10;
 enum class Stage : uint8_t { kQueue, kGather, kTransfer, kKernel, kFold, kReply };
 inline constexpr int kStageCount = 6;
 
-// A request that failed, or took longer than the configuration puts up with.
+// A request that failed, or took longer than --slow-request.
 struct RequestNote {
   Method method = Method::kCompute;
   const absl::Status& status;
@@ -68,12 +68,12 @@ class Observer {
   virtual void StreamOpened(Method method) = 0;
   virtual void StreamClosed(Method method) = 0;
   virtual void BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) = 0;
-  // Queue (per payload), fold and reply (per payload); gather, transfer and kernel come with the
-  // batch.
+  // A stage of one payload: queue, fold or reply. BatchFinished reports gather, transfer and
+  // kernel.
   virtual void StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) = 0;
   virtual void Rejected(RejectReason reason) = 0;
-  // The receive guard has ended calls whose messages are not finished (kReceiveMemory), since the
-  // process holds so much. `peer`: the address of one of their clients.
+  // The receive guard has ended calls whose messages are not finished (kReceiveMemory), because the
+  // process holds `held_bytes`. `peer`: the address of one of their clients.
   virtual void EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) = 0;
   virtual void Expired() = 0;    // dropped: its deadline had passed
   virtual void Cancelled() = 0;  // dropped: its caller went away

@@ -6,7 +6,7 @@
 // | 32 KiB   | a stream begins its next read before it counts         | the loop             |
 // | 64 KiB   | left to a lane where that pays (EventLoop::HandOver)   | a lane               |
 // | > 64 KiB | in the queue's class of large payloads                 | as above             |
-// | > 1 MiB  | never counted as a whole where it arrived              | a lane               |
+// | > 1 MiB  | always left to a lane                                  | a lane               |
 // | 2 MiB    | cut over the free lanes of the CPU                     | several lanes        |
 //
 // Whoever counts, the loop replies.
@@ -23,15 +23,15 @@ namespace histogram::server {
 // Counting it takes longer than asking gRPC for the next message.
 inline constexpr uint64_t kReadFirstBytesMin = uint64_t{32} << 10;
 
-// Messages of this size are charged to the memory that streams read ahead. Of smaller ones a stream
-// holds few bytes, and charging them would make cores wait for each other.
+// Messages from this size on are charged to the memory that streams read ahead. Of smaller ones a
+// stream holds few bytes, and charging them would make cores wait for each other.
 inline constexpr uint64_t kReadAheadBytesMin = uint64_t{32} << 10;
 
 // Payloads up to this size form a class of the queue, so that they need not wait behind large ones.
 inline constexpr uint64_t kSmallBytesMax = uint64_t{64} << 10;
 
-// Counting it takes longer than waking a thread: about 5 us against 3 to 5 us (Xeon 8468 and Zen
-// 4).
+// Counting it takes longer than waking a thread: about 5 us against 3 to 5 us (on a Xeon 8468 and
+// on Zen 4).
 inline constexpr uint64_t kHandOverBytesMin = uint64_t{64} << 10;
 
 // Counting a larger one would keep a loop from its other calls for 100 us and more.
@@ -44,7 +44,7 @@ inline constexpr uint64_t kRowsMax = uint64_t{1} << 20;
 // second of one core.
 inline constexpr uint64_t kRowWorkMax = uint64_t{1} << 30;
 inline constexpr uint64_t kReplyBytesMax = uint64_t{64} << 20;
-// A server that allows many bins also sends the counts and edges of so many.
+// A server that allows more bins also sends the counts and edges of that many.
 constexpr uint64_t ReplyBytesMax(uint32_t bin_count_max) {
   const uint64_t histogram = 2 * sizeof(uint64_t) * bin_count_max + (uint64_t{64} << 10);
   return histogram > kReplyBytesMax ? histogram : kReplyBytesMax;
@@ -53,15 +53,15 @@ constexpr uint64_t ReplyBytesMax(uint32_t bin_count_max) {
 // A plan of more bins is made by the lane that counts first: 40 us of a core, as long as the thread
 // that received the request may be kept from others.
 inline constexpr uint32_t kPlanBinsAtOnceMax = 4096;
-// Plans of more bins, and their specs, that are kept for later requests. One that alone is larger
-// is made for each request.
+// The cache keeps plans of more bins, and their specs, for later requests. A plan that is larger
+// than the cache is made for each request.
 inline constexpr uint64_t kPlanCacheBytesMax = uint64_t{64} << 20;
 
-// Counters and reply of a payload that is counted where it arrived: those of 65,536 bins and more
-// would keep a loop from its other calls for as long as counting kInlineBytesMax does.
+// The most bytes of counters and reply of a payload that is counted where it arrived. Those of
+// 65,536 bins keep a loop from its other calls for as long as counting kInlineBytesMax does.
 inline constexpr uint64_t kInlineAnswerBytesMax = uint64_t{2} << 20;
-// Counters of a payload that is cut over lanes, each of which has as many; they are added up where
-// lanes would wait for it.
+// The most counters of a payload that is cut over lanes of the CPU. Each lane has as many, and
+// adding them up keeps other lanes waiting.
 inline constexpr uint64_t kSplitCountersMax = uint64_t{1} << 17;
 
 // The parts of a smaller one would cost more to hand out and to add up than they gain.

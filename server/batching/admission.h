@@ -1,10 +1,11 @@
 // Who gets room in the queue.
 //
 // All callers together may take `bytes_max`. A caller that holds room leaves at least half as much
-// free as it holds itself: so one caller takes at most two thirds, two take four fifths, and who
-// holds nothing finds room, however much the others send. Who holds nothing may take all that is
-// free. Jobs that wait are let in caller by caller in turn, those of one caller first come, first
-// served; where a caller that holds nothing needs more than is free, all others wait behind it.
+// free as it holds itself. So one caller takes at most two thirds, two take four fifths, and a
+// caller that holds nothing finds room, however much the others send. It may take all that is free.
+//
+// Jobs that wait are let in caller by caller, in turn; those of one caller first come, first
+// served. Where a caller that holds nothing needs more than is free, all others wait behind it.
 //
 // Not thread-safe: guarded by the batcher's lock. Owns no job.
 #ifndef HISTOGRAM_SERVER_BATCHING_ADMISSION_H_

@@ -7,8 +7,8 @@
 //
 // This class is the lock, the hand-over and the thread. What happens under the lock is in plain
 // classes: which lanes are free (credits.h), which backend a batch goes to (placer.h, policy.h,
-// preference.h), what is queued (scheduler.h,
-// admission.h, fair_queue.h), what is executed again (recovery.h).
+// preference.h), what is queued (scheduler.h, admission.h, fair_queue.h), what is executed again
+// (recovery.h).
 #ifndef HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 #define HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 
@@ -36,7 +36,7 @@ class Batcher {
   };
   enum class Outcome {
     kQueued,   // Done comes, or has come
-    kWaiting,  // likewise, and until Done there is no room for more
+    kWaiting,  // the same, and until Done there is no room for more
     kCounted,  // counted where it arrived: counts and report are filled, Done is not called
   };
 
@@ -45,8 +45,8 @@ class Batcher {
     bool up = true;
     uint32_t lanes = 0, lanes_busy = 0;
   };
-  // The backend that payloads go to as of now, and why: those of up to payload_bytes_max, and more
-  // than the placement before has.
+  // The backend that payloads go to as of now, and why. It holds for payloads of up to
+  // payload_bytes_max that are larger than the placement before allows.
   struct Placement {
     uint64_t payload_bytes_max = 0;
     std::string backend;
@@ -87,19 +87,18 @@ class Batcher {
   // - RESOURCE_EXHAUSTED, reason PAYLOAD_TOO_LARGE: the job alone takes more than queue_bytes_max.
   //   It would never fit, and what waits behind it would wait for ever.
   // - UNAVAILABLE, reason DRAINING: after Drain.
-  // The observer is not told of errors; that is for whoever turns them into an answer.
+  // Enqueue reports no error to the observer: whoever turns it into an answer does.
   //
   // From within Done no job is counted on the calling thread, even a small one.
   absl::StatusOr<Outcome> Enqueue(Job* job, WhenFull when_full);
 
-  // Decides as of now; returns when it wants to be called again (kNever: not before something
-  // happens).
+  // Decides as of now. Returns when to call it again; kNever: only once something has happened.
   TimeNs Pump();
 
-  // The most counters of typed samples that a backend has: jobs with a plan need no more. 0: they
-  // count bytes only.
+  // The most counters of typed samples that a backend has; 0: all count bytes only. A job must not
+  // need more.
   uint64_t counters_max() const;
-  // Whether a backend runs PayloadWork: else no job has any.
+  // Whether a backend runs PayloadWork. If none does, a job must not have any.
   bool runs_work() const;
 
   // From now on Enqueue fails; what was accepted goes on.

@@ -3,9 +3,9 @@
 // A flight owns the rows that the backend counts into and the cut fragments it reads; results reach
 // a job only when the batch has come back in time. Flights are pooled and keep their memory.
 //
-// Ownership: the batcher, all the time. Its members are guarded by the batcher's lock, except that
-// the one thread that prepares it (until started_at is set) or delivers it (kDelivering) touches it
-// without: the watchdog leaves such flights alone.
+// The batcher owns it all the time. The batcher's lock guards its members, with one exception: the
+// thread that prepares a flight (until started_at is set) or delivers it (kDelivering) needs no
+// lock, since the watchdog leaves such flights alone.
 #ifndef HISTOGRAM_SERVER_BATCHING_FLIGHT_H_
 #define HISTOGRAM_SERVER_BATCHING_FLIGHT_H_
 

@@ -16,9 +16,8 @@ struct BatchingLimits {
   // The watchdog: a batch that executes longer marks its backend down. 0: none.
   uint64_t batch_us_max = 10000000;
   uint64_t inline_bytes_max = kInlineBytesMax;  // counted on the thread that received it (cpu)
-  uint64_t split_bytes_min =
-      kSplitBytesMin;  // a payload at least this large is cut over free lanes
-  uint64_t small_bytes_max = kSmallBytesMax;  // up to here a payload is of the small size class
+  uint64_t split_bytes_min = kSplitBytesMin;    // from here on a payload is cut over free lanes
+  uint64_t small_bytes_max = kSmallBytesMax;    // up to here a payload is of the small size class
   uint64_t deadline_margin_us = 200;  // a batch closes this long before its tightest deadline
 };
 

@@ -1,6 +1,5 @@
-// When to dispatch what to which backend: a pure function of the time, the queue and the
-// backends.
-// No clock, no lock, no I/O; Batcher applies what it says.
+// When to dispatch what to which backend: a pure function of the time, the queue and the backends.
+// No clock, no lock, no I/O; the batcher does what it says.
 #ifndef HISTOGRAM_SERVER_BATCHING_POLICY_H_
 #define HISTOGRAM_SERVER_BATCHING_POLICY_H_
 
@@ -49,17 +48,16 @@ struct Decision {
   TimeNs wake_at = kNever;  // kWait: decide again at this time, if nothing else happens
 };
 
-// - Chosen is the backend that is expected to finish first (eta + cost); of equal ones one with a
-// free
-//   lane, of those the first. If it has none, the queue waits for it.
+// - It chooses the backend that is expected to finish first (eta + cost); of equal ones one with a
+//   free lane, of those the first. If the chosen one has no free lane, the queue waits for it.
 // - With a free lane, a batch closes when it is full (bytes, payloads), when now + cost + margin
 //   reaches the tightest deadline, or when the oldest payload has waited for the delay; with no
 //   delay, at once.
-// - A payload of split_bytes_min or more is cut over the free lanes but one (where the backend has
-//   more than one), so that small ones find a lane; for the same reason the rest of a payload of
-//   which a part is executing does not take the last lane while nothing else is queued. No part is
-//   smaller than a quarter of split_bytes_min. On the CPU none is larger than a lane's share of
-//   what is left, so that lanes which come free meanwhile take part.
+// - A payload of split_bytes_min or more is cut over all free lanes but one, so that small payloads
+//   find a lane; a backend with a single lane has none to spare. For the same reason the rest of a
+//   payload of which a part is executing does not take the last lane while nothing else is queued.
+//   No part is smaller than a quarter of split_bytes_min. On the CPU no part is larger than a
+//   lane's share of what is left, so that lanes which come free meanwhile take part.
 // - With no delay a batch takes at most its lane's share of the queue (down to a few payloads): the
 //   other lanes are soon free too.
 // - A payload larger than bytes_max is cut to that; what is left of it stays first of its caller.

@@ -1,8 +1,8 @@
 // The queue: which jobs are in, what they are charged, and which batches are formed of them.
 //
 // A job that is accepted waits for room (admission.h), then in the fair queue, then for the lanes
-// that its pieces go to. Landed ends it if it was counted whole, EndPiece of its last
-// piece otherwise. It is charged from the moment it enters the queue until it ends.
+// that its pieces go to. Landed ends a job that was counted whole; EndPiece of its last piece ends
+// any other. A job is charged from the moment it enters the queue until it ends.
 //
 // Plain state with the time as an argument. Not thread-safe: guarded by the batcher's lock. Owns no
 // job; the limits, the credits and the placer outlive it.
@@ -47,8 +47,8 @@ class Scheduler {
 
   // Accepts the job into the queue. REQUIRES: RoomFor(*job) is kYes.
   void Enter(Job* job, TimeNs now);
-  // Accepts the job and starts it at once: returns the flight that the calling thread is to
-  // execute. Null where a lane is to count the job; it is not accepted then. REQUIRES: as above.
+  // Accepts the job and returns the flight that the calling thread is to execute at once. Null
+  // where a lane is to count the job; then it is not accepted. REQUIRES: RoomFor(*job) is kYes.
   Flight* EnterHere(Job* job, TimeNs now);
   // Accepts the job, which waits for room. REQUIRES: RoomFor(*job) is kNotNow.
   void Wait(Job* job, TimeNs now);

@@ -15,7 +15,7 @@
 namespace histogram::server {
 namespace {
 
-constexpr uint64_t kBytesOfABin = 3 * sizeof(uint64_t);
+constexpr uint64_t kBytesOfABin = 3 * sizeof(uint64_t);  // without edges and statistics
 
 // Whether two settings contradict each other, and the sentence that names both.
 using Contradiction = std::pair<bool, std::string>;
@@ -73,8 +73,7 @@ absl::Status CheckAddresses(const Config& config) {
     const std::string name = absl::StrCat(flag, " ", text);
     for (const auto& [other_name, other] : places) {
       if (!address->Overlaps(other)) continue;
-      return absl::InvalidArgumentError(absl::StrCat(
-          name, " and ", other_name, " are the same place; give each a port of its own"));
+      return Invalid(name, " and ", other_name, " are the same place; give each a port of its own");
     }
     places.emplace_back(name, *address);
     return absl::OkStatus();
@@ -82,10 +81,10 @@ absl::Status CheckAddresses(const Config& config) {
   for (const std::string& text : t.listen) {
     if (absl::Status status = add("--listen", text); !status.ok()) return status;
     if (!t.tls_cert.empty() || t.allow_plaintext || places.back().second.IsLocal()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
+    return Invalid(
         places.back().first,
         " can be reached from other machines, and would be without TLS; give --tls-cert and "
-        "--tls-key, or --allow-plaintext if something in front takes care of that"));
+        "--tls-key, or --allow-plaintext if something in front takes care of that");
   }
   if (config.metrics_listen.empty()) return absl::OkStatus();
   return add("--metrics-listen", config.metrics_listen);
@@ -102,7 +101,7 @@ absl::Status CheckConfig(const Config& config) {
     if (!status.ok()) return status;
   }
   for (auto& [holds, message] : Contradictions(config)) {
-    if (holds) return absl::InvalidArgumentError(message);
+    if (holds) return Invalid(message);
   }
   return CheckAddresses(config);
 }

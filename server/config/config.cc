@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -20,7 +20,6 @@
 #include "server/config/build.h"
 #include "server/config/file.h"
 #include "server/config/settings.h"
-#include "server/config/text.h"
 #include "server/config/values.h"
 
 namespace histogram::server {
@@ -45,6 +44,14 @@ class ProcessEnvironment final : public EnvironmentReader {
   }
 };
 
+// The listed setting that `name` most likely means, spelled as in a file; empty when none is near.
+std::string NearestSetting(absl::string_view name, std::vector<std::string> others) {
+  for (const Setting& setting : Settings()) {
+    if (setting.listed != Listed::kNowhere) others.emplace_back(setting.name);
+  }
+  return Nearest(absl::StrReplaceAll(name, {{"_", "-"}}), others);
+}
+
 std::string DidYouMean(const std::string& nearest) {
   return nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?");
 }
@@ -53,34 +60,25 @@ std::string DidYouMean(const std::string& nearest) {
 struct Assignment {
   const Setting* setting;
   std::string value;
-  std::string source;     // "--listen", "HISTSVC_LISTEN", "server.toml:3: listen"
-  std::string origin;     // "--listen", "HISTSVC_LISTEN", "server.toml:3"
-  std::string name;       // "--listen", "HISTSVC_LISTEN", "listen": never an old name
-  bool old_name = false;  // `source` uses the setting's old name
+  std::string written;     // the name as the source has it: "--listen", "HISTSVC_LISTEN", "listen"
+  std::string name;        // the same, never an old name
+  std::string place = {};  // "server.toml:3"; empty where the name says it
 };
 
 // What the command line says, before any value is interpreted.
 struct CommandLine {
-  enum class Print { kNothing, kHelp, kHelpAll, kVersion, kConfig };
-  Print print = Print::kNothing;
   std::optional<std::string> config_file;
   std::vector<Assignment> assignments;
 };
 
-absl::Status UnknownFlag(absl::string_view name) {
-  std::vector<std::string> flags = {"--help", "--help-all", "--version", "--print-config",
-                                    "--config"};
+absl::Status UnknownFlag(absl::string_view flag) {
+  std::vector<std::string> others = {"help", "help-all", "version", "print-config", "config"};
   for (const Setting& setting : Settings()) {
-    if (setting.listed == Listed::kNowhere) continue;
-    flags.push_back(absl::StrCat("--", setting.name));
-    if (IsSwitch(setting)) {
-      flags.push_back(absl::StrCat("--no-", setting.name));
-    }
+    if (IsSwitch(setting)) others.push_back(absl::StrCat("no-", setting.name));
   }
-  const std::string nearest = Nearest(absl::StrReplaceAll(name, {{"_", "-"}}), flags);
-  return absl::InvalidArgumentError(
-      absl::StrCat("unknown option ", name,
-                   nearest.empty() ? "; --help-all lists the options" : DidYouMean(nearest)));
+  const std::string nearest = NearestSetting(flag.substr(flag.find_first_not_of('-')), others);
+  return Invalid("unknown option ", flag,
+                 nearest.empty() ? "; --help-all lists the options" : DidYouMean("--" + nearest));
 }
 
 // The setting that a flag names, and the value that the flag itself implies: --tune, --no-tune.
@@ -94,181 +92,117 @@ std::pair<const Setting*, std::optional<std::string>> FindFlag(absl::string_view
   return {setting, "false"};
 }
 
-CommandLine::Print WhatToPrint(const std::vector<absl::string_view>& arguments) {
-  using Print = CommandLine::Print;
-  const std::pair<absl::string_view, Print> flags[] = {{"--help", Print::kHelp},
-                                                       {"-h", Print::kHelp},
-                                                       {"--help-all", Print::kHelpAll},
-                                                       {"--version", Print::kVersion},
-                                                       {"--print-config", Print::kConfig}};
-  for (const auto& [flag, print] : flags) {
-    if (std::find(arguments.begin(), arguments.end(), flag) != arguments.end()) return print;
-  }
-  return Print::kNothing;
-}
-
 // Adds a flag's value. Only lists take several.
-absl::Status AddValue(const Setting& setting, absl::string_view flag, std::string value,
-                      CommandLine& line) {
-  const auto same = std::find_if(line.assignments.begin(), line.assignments.end(),
-                                 [&](const Assignment& a) { return a.setting == &setting; });
-  if (same == line.assignments.end()) {
-    line.assignments.push_back({.setting = &setting,
-                                .value = std::move(value),
-                                .source = std::string(flag),
-                                .origin = std::string(flag),
-                                .name = absl::StrCat("--", setting.name),
-                                .old_name = absl::StripPrefix(flag, "--") == setting.old_name});
+absl::Status AddValue(const Setting& setting, absl::string_view flag, const std::string& value,
+                      std::vector<Assignment>& layer) {
+  const std::string name = absl::StrCat("--", setting.name);
+  const auto same = absl::c_find_if(layer, [&](const auto& a) { return a.setting == &setting; });
+  if (same == layer.end()) {
+    const bool old_name = absl::StripPrefix(flag, "--") == setting.old_name;
+    layer.push_back({&setting, value, old_name ? std::string(flag) : name, name});
   } else if (IsList(setting)) {
     absl::StrAppend(&same->value, ",", value);
   } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--", setting.name, " is given twice; give it once"));
+    return Invalid(name, " is given twice; give it once");
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<CommandLine> ParseCommandLine(int argc, const char* const* argv) {
-  const std::vector<absl::string_view> arguments(argv + std::min(argc, 1), argv + argc);
+absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<absl::string_view>& arguments) {
   CommandLine line;
-  line.print = WhatToPrint(arguments);
-  if (line.print != CommandLine::Print::kNothing && line.print != CommandLine::Print::kConfig) {
-    return line;
-  }
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] == "--print-config") continue;
     const absl::string_view flag = arguments[i].substr(0, arguments[i].find('='));
-    const bool has_value = flag.size() < arguments[i].size();
     if (flag.size() < 2 || flag.front() != '-' || flag == "--") {
-      return absl::InvalidArgumentError(absl::StrCat("unexpected argument '", arguments[i],
-                                                     "'; every setting is a flag, see --help"));
+      return Invalid("unexpected argument '", arguments[i],
+                     "'; every setting is a flag, see --help");
     }
     const auto [setting, implied] = FindFlag(flag);
     if (setting == nullptr && flag != "--config") return UnknownFlag(flag);
     std::string value;
-    if (has_value && implied == "false") {
-      return absl::InvalidArgumentError(absl::StrCat(flag, " takes no value"));
-    }
-    if (has_value) {
+    if (flag.size() < arguments[i].size()) {
+      if (implied == "false") return Invalid(flag, " takes no value");
       value = std::string(arguments[i].substr(flag.size() + 1));
     } else if (setting != nullptr && implied) {
       value = *implied;
     } else if (i + 1 < arguments.size() && !absl::StartsWith(arguments[i + 1], "--")) {
       value = std::string(arguments[++i]);
     } else {
-      return absl::InvalidArgumentError(
-          absl::StrCat(flag, " needs a value: ", flag, " ",
-                       setting == nullptr ? "FILE" : PlaceholderOf(*setting)));
+      return Invalid(flag, " needs a value: ", flag, " ",
+                     setting == nullptr ? "FILE" : PlaceholderOf(*setting));
     }
+    absl::Status status;
     if (setting != nullptr) {
-      if (absl::Status status = AddValue(*setting, flag, std::move(value), line); !status.ok()) {
-        return status;
-      }
+      status = AddValue(*setting, flag, value, line.assignments);
     } else if (line.config_file) {
-      return absl::InvalidArgumentError("--config is given twice; there is one config file");
+      status = Invalid("--config is given twice; there is one config file");
     } else {
       line.config_file = std::move(value);
     }
+    if (!status.ok()) return status;
   }
   return line;
 }
 
-// Applies one layer after the other, the strongest last.
-class Layers {
- public:
-  absl::Status ApplyFile(const std::string& path) {
-    const absl::StatusOr<std::vector<FileEntry>> entries = ReadConfigFile(path);
-    if (!entries.ok()) return entries.status();
-    std::vector<Assignment> layer;
-    for (const FileEntry& entry : *entries) {
-      const std::string place = absl::StrCat(path, ":", entry.line);
-      const std::string source = absl::StrCat(place, ": ", entry.key);
-      const Setting* setting = FindSetting(entry.key);
-      if (setting == nullptr) {
-        return absl::InvalidArgumentError(absl::StrCat(place, ": unknown setting ", entry.key,
-                                                       DidYouMean(NearestKey(entry.key))));
-      }
-      if (entry.is_array && !IsList(*setting)) {
-        return absl::InvalidArgumentError(absl::StrCat(source, " takes one value, not a list"));
-      }
-      layer.push_back({.setting = setting,
-                       .value = absl::StrJoin(entry.values, ","),
-                       .source = source,
-                       .origin = place,
-                       .name = std::string(setting->name),
-                       .old_name = entry.key == setting->old_name});
+absl::StatusOr<std::vector<Assignment>> FileLayer(const std::string& path) {
+  const absl::StatusOr<std::vector<FileEntry>> entries = ReadConfigFile(path);
+  if (!entries.ok()) return entries.status();
+  std::vector<Assignment> layer;
+  for (const auto& [key, values, is_array, number] : *entries) {
+    const std::string place = absl::StrCat(path, ":", number);
+    const Setting* setting = FindSetting(key);
+    if (setting == nullptr) {
+      return Invalid(place, ": unknown setting ", key, DidYouMean(NearestSetting(key, {"config"})));
     }
-    return Apply(std::move(layer));
-  }
-
-  // An empty variable counts as not set, which is what composing tools leave behind.
-  absl::Status ApplyEnvironment(const Variables& variables) {
-    std::vector<Assignment> layer;
-    for (const auto& [variable, value] : variables) {
-      if (variable == kConfigVariable) continue;
-      const std::string name =
-          absl::AsciiStrToLower(absl::StrReplaceAll(variable.substr(kPrefix.size()), {{"_", "-"}}));
-      const Setting* setting = FindSetting(name);
-      if (setting == nullptr || EnvironmentName(name) != variable) {
-        const std::string nearest = NearestKey(name);
-        warnings.push_back(
-            absl::StrCat("unknown environment variable ", variable, " is ignored",
-                         DidYouMean(nearest.empty() ? "" : EnvironmentName(nearest))));
-        continue;
-      }
-      if (value.empty()) continue;
-      layer.push_back({.setting = setting,
-                       .value = value,
-                       .source = variable,
-                       .origin = variable,
-                       .name = EnvironmentName(setting->name),
-                       .old_name = name == setting->old_name});
+    if (is_array && !IsList(*setting)) {
+      return Invalid(place, ": ", key, " takes one value, not a list");
     }
-    return Apply(std::move(layer));
+    layer.push_back({setting, absl::StrJoin(values, ","), key, std::string(setting->name), place});
   }
+  return layer;
+}
 
-  // A layer gives a setting once; a bare number under an old name is microseconds.
-  absl::Status Apply(std::vector<Assignment> layer) {
-    std::set<const Setting*> seen;
-    for (Assignment& assignment : layer) {
-      const Setting& setting = *assignment.setting;
-      if (!seen.insert(&setting).second) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(assignment.name, " is given under its old name too; give it once"));
-      }
-      if (assignment.old_name) {
-        warnings.push_back(absl::StrCat(assignment.source, " is now called ", assignment.name,
-                                        ", and its value has a unit (", assignment.name,
-                                        "=30s); the next version refuses the old name"));
-        if (ParseCount(assignment.value).ok()) assignment.value += "us";
-      }
-      absl::Status status = SetFromText(setting, assignment.value, assignment.source, config);
-      if (!status.ok()) return status;
-      origins[std::string(setting.name)] = assignment.origin;
+// An empty variable counts as not set, which is what composing tools leave behind.
+std::vector<Assignment> EnvironmentLayer(const Variables& variables,
+                                         std::vector<std::string>& warnings) {
+  std::vector<Assignment> layer;
+  for (const auto& [variable, value] : variables) {
+    if (variable == kConfigVariable) continue;
+    const std::string name =
+        absl::AsciiStrToLower(absl::StrReplaceAll(variable.substr(kPrefix.size()), {{"_", "-"}}));
+    const Setting* setting = FindSetting(name);
+    if (setting == nullptr || EnvironmentName(name) != variable) {
+      const std::string nearest = NearestSetting(name, {"config"});
+      warnings.push_back(absl::StrCat("unknown environment variable ", variable, " is ignored",
+                                      DidYouMean(nearest.empty() ? "" : EnvironmentName(nearest))));
+    } else if (!value.empty()) {
+      layer.push_back({setting, value, variable, EnvironmentName(setting->name)});
     }
-    return absl::OkStatus();
   }
+  return layer;
+}
 
-  Config config;
-  std::map<std::string, std::string, std::less<>> origins;
-  std::vector<std::string> warnings;
-
- private:
-  static std::string NearestKey(absl::string_view key) {
-    std::vector<std::string> names = {"config"};
-    for (const Setting& setting : Settings()) {
-      if (setting.listed != Listed::kNowhere) names.emplace_back(setting.name);
+// Applies a layer over the weaker ones. It gives a setting once; a bare number under an old name is
+// microseconds.
+absl::Status Apply(std::vector<Assignment> layer, ParsedConfig& parsed) {
+  std::set<const Setting*> seen;
+  for (auto& [setting, value, written, name, place] : layer) {
+    if (!seen.insert(setting).second) {
+      return Invalid(name, " is given under its old name too; give it once");
     }
-    return Nearest(absl::StrReplaceAll(key, {{"_", "-"}}), names);
+    const std::string source = place.empty() ? written : absl::StrCat(place, ": ", written);
+    if (written != name) {
+      parsed.warnings.push_back(absl::StrCat(source, " is now called ", name,
+                                             ", and its value has a unit (", name,
+                                             "=30s); the next version refuses the old name"));
+      if (ParseCount(value).ok()) value += "us";
+    }
+    absl::Status status = SetFromText(*setting, value, source, parsed.config);
+    if (!status.ok()) return status;
+    parsed.settings[std::string(setting->name)] = {DisplayText(*setting, parsed.config),
+                                                   place.empty() ? written : place};
   }
-};
-
-std::optional<std::string> ConfigFile(const CommandLine& line, const Variables& variables) {
-  if (line.config_file) return line.config_file;
-  for (const auto& [name, value] : variables) {
-    if (name == kConfigVariable && !value.empty()) return value;
-  }
-  return std::nullopt;
+  return absl::OkStatus();
 }
 
 ParsedConfig Print(std::string text) {
@@ -293,38 +227,31 @@ const BuildInfo& GetBuildInfo() {
 
 absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
                                          const EnvironmentReader& environment) {
-  const absl::StatusOr<CommandLine> line = ParseCommandLine(argc, argv);
+  const std::vector<absl::string_view> arguments(argv + std::min(argc, 1), argv + argc);
+  const auto has = [&](absl::string_view flag) { return absl::c_linear_search(arguments, flag); };
+  if (has("--help") || has("-h")) return Print(HelpText(/*all=*/false));
+  if (has("--help-all")) return Print(HelpText(/*all=*/true));
+  if (has("--version")) return Print(VersionText());
+
+  absl::StatusOr<CommandLine> line = ParseCommandLine(arguments);
   if (!line.ok()) return line.status();
-  switch (line->print) {
-    case CommandLine::Print::kHelp:
-      return Print(HelpText(/*all=*/false));
-    case CommandLine::Print::kHelpAll:
-      return Print(HelpText(/*all=*/true));
-    case CommandLine::Print::kVersion:
-      return Print(VersionText());
-    case CommandLine::Print::kConfig:
-    case CommandLine::Print::kNothing:
-      break;
-  }
-
   const Variables variables = environment.WithPrefix(kPrefix);
-  Layers layers;
-  if (const std::optional<std::string> file = ConfigFile(*line, variables)) {
-    if (absl::Status status = layers.ApplyFile(*file); !status.ok()) return status;
+  for (const auto& [name, value] : variables) {
+    if (name == kConfigVariable && !line->config_file && !value.empty()) line->config_file = value;
   }
-  if (absl::Status status = layers.ApplyEnvironment(variables); !status.ok()) return status;
-  if (absl::Status status = layers.Apply(line->assignments); !status.ok()) return status;
-  if (absl::Status status = CheckConfig(layers.config); !status.ok()) return status;
-
   ParsedConfig parsed;
-  if (line->print == CommandLine::Print::kConfig) {
-    parsed = Print(PrintConfigText(layers.config, layers.origins));
+  absl::StatusOr<std::vector<Assignment>> file = std::vector<Assignment>();
+  if (line->config_file) file = FileLayer(*line->config_file);
+  absl::Status status = file.status();
+  if (status.ok()) status = Apply(*std::move(file), parsed);
+  if (status.ok()) status = Apply(EnvironmentLayer(variables, parsed.warnings), parsed);
+  if (status.ok()) status = Apply(std::move(line->assignments), parsed);
+  if (status.ok()) status = CheckConfig(parsed.config);
+  if (!status.ok()) return status;
+  if (has("--print-config")) {
+    parsed.action = ParsedConfig::Action::kPrint;
+    parsed.text = PrintConfigText(parsed);
   }
-  for (const auto& [name, origin] : layers.origins) {
-    parsed.settings.push_back({name, DisplayText(*FindSetting(name), layers.config), origin});
-  }
-  parsed.config = std::move(layers.config);
-  parsed.warnings = std::move(layers.warnings);
   return parsed;
 }
 

@@ -8,6 +8,8 @@
 #define HISTOGRAM_SERVER_CONFIG_CONFIG_H_
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -88,7 +90,7 @@ class EnvironmentReader {
 
 // A setting that is not left at its default.
 struct SettingInForce {
-  std::string name, value, origin;  // "drain-max", "40s", "server.toml:3"
+  std::string value, origin;  // "40s", "server.toml:3"
 };
 
 struct ParsedConfig {
@@ -102,7 +104,7 @@ struct ParsedConfig {
   std::string text;
   // One sentence each, for the log: unknown HISTSVC_ variables, and old names of settings.
   std::vector<std::string> warnings;
-  std::vector<SettingInForce> settings;
+  std::map<std::string, SettingInForce, std::less<>> settings;  // by name: "drain-max"
 };
 
 // The effective configuration of this command line. INVALID_ARGUMENT (or what kept a config file

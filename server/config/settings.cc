@@ -1,10 +1,9 @@
 #include "server/config/settings.h"
 
-#include <algorithm>
-#include <cstddef>
 #include <type_traits>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -25,7 +24,7 @@ bool Is(const Setting& setting) {
 bool IsWhole(const Setting& setting) { return Is<uint32_t>(setting) || Is<uint64_t>(setting); }
 
 absl::Status OutOfLimits(const Setting& setting, absl::string_view text) {
-  return absl::InvalidArgumentError(absl::StrCat("must be ", LimitsOf(setting), ", not ", text));
+  return Invalid("must be ", LimitsOf(setting), ", not ", text);
 }
 
 std::string FormatWhole(ReadAs as, uint64_t value) {
@@ -42,62 +41,55 @@ absl::StatusOr<uint64_t> ParseWhole(const Setting& setting, const std::string& t
   return value;
 }
 
-absl::StatusOr<double> ParseFraction(const Setting& setting, const std::string& text) {
+// Each reads `text` into a member of its type, and leaves it alone on an error.
+absl::Status Read(const Setting& /*setting*/, const std::string& text, bool& to) {
+  const absl::StatusOr<bool> value = ParseBool(text);
+  to = value.value_or(to);
+  return value.status();
+}
+
+absl::Status Read(const Setting& setting, const std::string& text, uint8_t& to) {
+  const std::vector<std::string> choices = absl::StrSplit(setting.choices, ", ");
+  const auto found = absl::c_find(choices, text);
+  if (found == choices.end()) return OutOfLimits(setting, absl::StrCat("'", text, "'"));
+  to = static_cast<uint8_t>(found - choices.begin());
+  return absl::OkStatus();
+}
+
+template <typename Whole>  // uint32_t or uint64_t
+absl::Status Read(const Setting& setting, const std::string& text, Whole& to) {
+  const absl::StatusOr<uint64_t> value = ParseWhole(setting, text);
+  to = static_cast<Whole>(value.value_or(to));
+  return value.status();
+}
+
+absl::Status Read(const Setting& setting, const std::string& text, double& to) {
   const absl::StatusOr<double> value = ParseNumber(text);
   if (value.ok() && (*value < 0 || *value > 1)) return OutOfLimits(setting, text);
-  return value;
+  to = value.value_or(to);
+  return value.status();
 }
 
-absl::StatusOr<uint8_t> ParseChoice(const Setting& setting, const std::string& text) {
-  const auto found = std::find(setting.choices.begin(), setting.choices.end(), text);
-  if (found == setting.choices.end()) return OutOfLimits(setting, absl::StrCat("'", text, "'"));
-  return static_cast<uint8_t>(found - setting.choices.begin());
-}
-
-absl::StatusOr<std::string> ParseText(const Setting& setting, const std::string& text) {
-  if (setting.as != ReadAs::kAddress) return text;
-  if (text.empty() || text == "off") return "";
-  const absl::StatusOr<Address> address = ParseAddress(text);
-  if (!address.ok()) return address.status();
-  if (address->is_unix) return OutOfLimits(setting, absl::StrCat("'", text, "'"));
-  return text;
-}
-
-absl::StatusOr<std::vector<std::string>> ParseAddresses(const std::string& text) {
-  std::vector<std::string> list = absl::StrSplit(text, ',', absl::SkipEmpty());
-  if (list.empty()) return absl::InvalidArgumentError("needs at least one address");
-  for (const std::string& one : list) {
-    const absl::StatusOr<Address> address = ParseAddress(one);
+absl::Status Read(const Setting& setting, const std::string& text, std::string& to) {
+  const bool off = setting.as == ReadAs::kAddress && text == "off";
+  if (setting.as == ReadAs::kAddress && !off && !text.empty()) {
+    const absl::StatusOr<Address> address = ParseAddress(text);
     if (!address.ok()) return address.status();
+    if (address->is_unix) return OutOfLimits(setting, absl::StrCat("'", text, "'"));
   }
-  return list;
+  to = off ? "" : text;
+  return absl::OkStatus();
 }
 
-// Reads `text` as the member's type.
-absl::Status SetMember(const Setting& setting, const std::string& text, Member member) {
-  return std::visit(
-      [&](auto* to) -> absl::Status {
-        using T = std::remove_pointer_t<decltype(to)>;
-        const auto assign = [&](auto value) -> absl::Status {
-          if (!value.ok()) return value.status();
-          *to = static_cast<T>(*std::move(value));
-          return absl::OkStatus();
-        };
-        if constexpr (std::is_same_v<T, bool>) {
-          return assign(ParseBool(text));
-        } else if constexpr (std::is_same_v<T, uint8_t>) {
-          return assign(ParseChoice(setting, text));
-        } else if constexpr (std::is_same_v<T, double>) {
-          return assign(ParseFraction(setting, text));
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          return assign(ParseText(setting, text));
-        } else if constexpr (std::is_integral_v<T>) {
-          return assign(ParseWhole(setting, text));
-        } else {
-          return assign(ParseAddresses(text));
-        }
-      },
-      member);
+absl::Status Read(const Setting& /*setting*/, const std::string& text,
+                  std::vector<std::string>& to) {
+  std::vector<std::string> list = absl::StrSplit(text, ',', absl::SkipEmpty());
+  if (list.empty()) return Invalid("needs at least one address");
+  for (const std::string& one : list) {
+    if (const auto address = ParseAddress(one); !address.ok()) return address.status();
+  }
+  to = std::move(list);
+  return absl::OkStatus();
 }
 
 Member MemberOf(const Setting& setting, const Config& config) {
@@ -107,11 +99,10 @@ Member MemberOf(const Setting& setting, const Config& config) {
 }  // namespace
 
 const Setting* FindSetting(absl::string_view name) {
-  const auto& settings = Settings();
-  const auto found = std::find_if(settings.begin(), settings.end(), [&](const Setting& setting) {
-    return setting.name == name || (!setting.old_name.empty() && setting.old_name == name);
-  });
-  return found == settings.end() ? nullptr : &*found;
+  for (const Setting& setting : Settings()) {
+    if (setting.name == name || (!name.empty() && setting.old_name == name)) return &setting;
+  }
+  return nullptr;
 }
 
 std::string EnvironmentName(absl::string_view name) {
@@ -120,7 +111,8 @@ std::string EnvironmentName(absl::string_view name) {
 
 absl::Status SetFromText(const Setting& setting, const std::string& text, absl::string_view source,
                          Config& config) {
-  const absl::Status status = SetMember(setting, text, setting.member(config));
+  const absl::Status status =
+      std::visit([&](auto* to) { return Read(setting, text, *to); }, setting.member(config));
   if (status.ok()) return status;
   return {status.code(), absl::StrCat(source, " ", status.message())};
 }
@@ -132,7 +124,8 @@ std::string TextOf(const Setting& setting, const Config& config) {
         if constexpr (std::is_same_v<T, bool>) {
           return *from ? "true" : "false";
         } else if constexpr (std::is_same_v<T, uint8_t>) {
-          return *from < setting.choices.size() ? setting.choices[*from] : "";
+          const std::vector<std::string> choices = absl::StrSplit(setting.choices, ", ");
+          return *from < choices.size() ? choices[*from] : "";
         } else if constexpr (std::is_same_v<T, double>) {
           return FormatNumber(*from);
         } else if constexpr (std::is_same_v<T, std::string>) {
@@ -154,15 +147,9 @@ std::string DisplayText(const Setting& setting, const Config& config) {
 
 std::optional<double> NumberOf(const Setting& setting, const Config& config) {
   if (!IsWhole(setting)) return std::nullopt;
-  const double number = std::visit(
-      [](const auto* from) -> double {
-        if constexpr (std::is_arithmetic_v<std::remove_reference_t<decltype(*from)>>) {
-          return static_cast<double>(*from);
-        } else {
-          return 0;
-        }
-      },
-      MemberOf(setting, config));
+  const Member member = MemberOf(setting, config);
+  const auto* const* narrow = std::get_if<uint32_t*>(&member);
+  const auto number = static_cast<double>(narrow ? **narrow : *std::get<uint64_t*>(member));
   return setting.as == ReadAs::kDuration ? number * 1e-6 : number;
 }
 
@@ -180,9 +167,7 @@ absl::string_view PlaceholderOf(const Setting& setting) {
 }
 
 std::string LimitsOf(const Setting& setting) {
-  if (!setting.choices.empty()) {
-    return absl::StrCat("one of ", absl::StrJoin(setting.choices, ", "));
-  }
+  if (!setting.choices.empty()) return absl::StrCat("one of ", setting.choices);
   if (setting.as == ReadAs::kAddress) return "HOST:PORT or off";
   if (Is<double>(setting)) return "0 to 1";
   if (!IsWhole(setting)) return "";

@@ -1,7 +1,5 @@
 // The table of settings. Flags, environment variables, file keys, --help, --print-config and the
-// checks all read this one table.
-//
-// Immutable after the first call; thread-safe.
+// checks all read this one table. Functions without state.
 #ifndef HISTOGRAM_SERVER_CONFIG_SETTINGS_H_
 #define HISTOGRAM_SERVER_CONFIG_SETTINGS_H_
 
@@ -13,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "server/config/config.h"
 
 namespace histogram::server {
@@ -48,21 +47,21 @@ struct Range {
 };
 
 struct Setting {
-  absl::string_view name;  // of the flag without dashes, and of the file's key
+  absl::string_view group = {};  // the heading in --help that starts with this setting
+  absl::string_view name;        // of the flag without dashes, and of the file's key
   // The name in the version before, which still works; a bare number under it is microseconds.
   absl::string_view old_name = {};
   Listed listed = Listed::kHelp;
   ReadAs as = ReadAs::kPlain;
-  Member (*member)(Config&) = nullptr;
-  Range limits = {};  // of whole numbers
-  std::vector<std::string> choices = {};
+  Range limits = {};                   // of whole numbers
+  absl::string_view choices = {};      // "text, json"
   absl::string_view placeholder = {};  // "FILE", where it does not follow from the rest
-  absl::string_view help;              // without limits and default
-  absl::string_view group = {};        // heading in --help
+  Member (*member)(Config&);
+  absl::string_view help;  // without limits and default
 };
 
-// In the order of --help; settings of a group stand together.
-const std::vector<Setting>& Settings();
+// In the order of --help.
+absl::Span<const Setting> Settings();
 // By name or by old name; nullptr if there is none.
 const Setting* FindSetting(absl::string_view name);
 // "HISTSVC_QUEUE_BYTES_MAX"
@@ -86,6 +85,12 @@ bool IsList(const Setting& setting);
 absl::string_view PlaceholderOf(const Setting& setting);
 // "1 to 65536", "one of text, json"; empty where there are none.
 std::string LimitsOf(const Setting& setting);
+
+// What --help prints: the settings that matter to most, or all of them.
+std::string HelpText(bool all);
+std::string VersionText();
+// The configuration in the config file's own format, loadable with --config.
+std::string PrintConfigText(const ParsedConfig& parsed);
 
 }  // namespace histogram::server
 

@@ -1,7 +1,6 @@
-#include "server/config/text.h"
-
+// What --help, --help-all, --version and --print-config print.
 #include <cstddef>
-#include <vector>
+#include <string>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -22,11 +21,10 @@ std::string Wrap(absl::string_view text, size_t indent, absl::string_view line_s
   std::string out;
   size_t column = indent;
   for (const absl::string_view word : absl::StrSplit(text, ' ')) {
-    const bool first = column == indent;
-    if (!first && column + 1 + word.size() > kColumns) {
+    if (column > indent && column + 1 + word.size() > kColumns) {
       absl::StrAppend(&out, "\n", line_start);
       column = indent;
-    } else if (!first) {
+    } else if (column > indent) {
       out.push_back(' ');
       ++column;
     }
@@ -46,11 +44,8 @@ std::string Explain(const Setting& setting) {
 std::string HelpEntry(absl::string_view flag, absl::string_view text) {
   std::string out = absl::StrCat("  ", flag);
   const std::string indent(kHelpIndent, ' ');
-  if (out.size() + 2 > kHelpIndent) {
-    absl::StrAppend(&out, "\n", indent);
-  } else {
-    out.append(kHelpIndent - out.size(), ' ');
-  }
+  if (out.size() + 2 > kHelpIndent) absl::StrAppend(&out, "\n", indent);
+  if (out.size() < kHelpIndent) out.resize(kHelpIndent, ' ');
   return absl::StrCat(out, Wrap(text, kHelpIndent, indent), "\n");
 }
 
@@ -84,15 +79,11 @@ std::string HelpText(bool all) {
                 all ? "print the settings that matter most, and exit" : "print this and exit"),
       HelpEntry("--help-all", all ? "print this and exit" : "print every setting and exit"),
       HelpEntry("--version", "print the version and exit"));
-  absl::string_view group;
   for (const Setting& setting : Settings()) {
-    if (setting.listed == Listed::kNowhere) continue;
-    if (setting.listed == Listed::kHelpAll && !all) continue;
-    if (setting.group != group) {
-      group = setting.group;
-      absl::StrAppend(&out, "\n", group, ":\n");
+    if (!setting.group.empty()) absl::StrAppend(&out, "\n", setting.group, ":\n");
+    if (setting.listed == Listed::kHelp || (all && setting.listed == Listed::kHelpAll)) {
+      out += HelpEntry(FlagText(setting), Explain(setting));
     }
-    out += HelpEntry(FlagText(setting), Explain(setting));
   }
   return out;
 }
@@ -103,24 +94,19 @@ std::string VersionText() {
                       build.compiler, ", ", build.type, ")\n");
 }
 
-std::string PrintConfigText(const Config& config,
-                            const std::map<std::string, std::string, std::less<>>& origins) {
+std::string PrintConfigText(const ParsedConfig& parsed) {
   std::string out = absl::StrCat("# Effective configuration of histogram-server ",
                                  GetBuildInfo().version, ". Load it with --config FILE.\n");
-  absl::string_view group;
   for (const Setting& setting : Settings()) {
-    const auto origin = origins.find(setting.name);
-    if (setting.listed == Listed::kNowhere && origin == origins.end()) continue;
-    if (setting.group != group) {
-      group = setting.group;
-      absl::StrAppend(&out, "\n# ---- ", group, "\n");
-    }
+    if (!setting.group.empty()) absl::StrAppend(&out, "\n# ---- ", setting.group, "\n");
+    const auto in_force = parsed.settings.find(setting.name);
+    if (setting.listed == Listed::kNowhere && in_force == parsed.settings.end()) continue;
     absl::StrAppend(&out, "\n# ", Wrap(Explain(setting), 2, "# "), "\n");
-    if (origin != origins.end()) {
-      absl::StrAppend(&out, "# Set by ", absl::CHexEscape(origin->second), ": ",
-                      absl::CHexEscape(DisplayText(setting, config)), "\n");
+    if (in_force != parsed.settings.end()) {
+      absl::StrAppend(&out, "# Set by ", absl::CHexEscape(in_force->second.origin), ": ",
+                      absl::CHexEscape(in_force->second.value), "\n");
     }
-    absl::StrAppend(&out, setting.name, " = ", FileValue(setting, config), "\n");
+    absl::StrAppend(&out, setting.name, " = ", FileValue(setting, parsed.config), "\n");
   }
   return out;
 }

@@ -9,10 +9,9 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <numeric>
 #include <optional>
 
-#include "absl/status/status.h"
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -27,7 +26,7 @@ namespace {
 constexpr std::array<absl::string_view, 5> kByteUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
 
 absl::Status Wrong(absl::string_view expected, absl::string_view text) {
-  return absl::InvalidArgumentError(absl::StrCat("must be ", expected, ", not '", text, "'"));
+  return Invalid("must be ", expected, ", not '", text, "'");
 }
 
 template <typename T>
@@ -42,36 +41,47 @@ bool IsWildcard(const Address& address) {
   return address.host == "0.0.0.0" || address.host == "::";
 }
 
-absl::Status CheckHost(absl::string_view host, bool bracketed, absl::string_view text) {
-  const std::string copy(host);
+absl::Status CheckHost(const std::string& host, bool bracketed, absl::string_view text) {
+  const auto wrong = [&](absl::string_view what) {
+    return Invalid("has '", host, "'", what, ", in '", text, "'");
+  };
   in6_addr six{};
   in_addr four{};
   if (bracketed) {
-    if (inet_pton(AF_INET6, copy.c_str(), &six) == 1) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "has '", host, "' in brackets, which is not an IPv6 address, in '", text, "'"));
+    if (inet_pton(AF_INET6, host.c_str(), &six) == 1) return absl::OkStatus();
+    return wrong(" in brackets, which is not an IPv6 address");
   }
   if (host.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("needs a host in '", text, "'; write 0.0.0.0",
-                                                   text, " to listen on every IPv4 address"));
+    return Invalid("needs a host in '", text, "'; write 0.0.0.0", text,
+                   " to listen on every IPv4 address");
   }
   if (absl::StrContains(host, ':')) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "needs brackets around an IPv6 address, such as [::1]:50051, in '", text, "'"));
+    return Invalid("needs brackets around an IPv6 address, such as [::1]:50051, in '", text, "'");
   }
-  const bool numeric = host.find_first_not_of("0123456789.") == absl::string_view::npos;
-  if (numeric && inet_pton(AF_INET, copy.c_str(), &four) != 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("has '", host, "', which is not an IPv4 address, in '", text, "'"));
+  const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;
+  if (numeric && inet_pton(AF_INET, host.c_str(), &four) != 1) {
+    return wrong(", which is not an IPv4 address");
   }
-  const auto is_host = [](char c) {
-    return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_';
-  };
-  if (host.size() > 253 || !std::all_of(host.begin(), host.end(), is_host)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("has '", host, "', which is not a host name, in '", text, "'"));
+  const bool plain = absl::c_all_of(host, [](char c) {
+    return absl::ascii_isalnum(c) || absl::string_view(".-_").find(c) != absl::string_view::npos;
+  });
+  return plain && host.size() <= 253 ? absl::OkStatus() : wrong(", which is not a host name");
+}
+
+// Edits (insert, delete, replace, swap neighbours) between two short names.
+size_t Distance(absl::string_view a, absl::string_view b) {
+  std::vector<std::vector<size_t>> edits(a.size() + 1, std::vector<size_t>(b.size() + 1));
+  for (size_t i = 0; i <= a.size(); ++i) {
+    for (size_t j = 0; j <= b.size(); ++j) {
+      edits[i][j] = std::max(i, j);  // right where one of them is empty
+      if (i == 0 || j == 0) continue;
+      edits[i][j] = std::min({edits[i - 1][j] + 1, edits[i][j - 1] + 1,
+                              edits[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+      if (swapped) edits[i][j] = std::min(edits[i][j], edits[i - 2][j - 2] + 1);
+    }
   }
-  return absl::OkStatus();
+  return edits[a.size()][b.size()];
 }
 
 }  // namespace
@@ -79,7 +89,7 @@ absl::Status CheckHost(absl::string_view host, bool bracketed, absl::string_view
 absl::StatusOr<uint64_t> ParseBytes(absl::string_view text) {
   const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const absl::string_view unit = absl::StripLeadingAsciiWhitespace(text.substr(digits));
-  const auto known = std::find_if(kByteUnits.begin(), kByteUnits.end(), [&](absl::string_view u) {
+  const auto known = absl::c_find_if(kByteUnits, [&](absl::string_view u) {
     return absl::EqualsIgnoreCase(u, unit.empty() ? "B" : unit);
   });
   if (digits == 0 || known == kByteUnits.end()) {
@@ -98,8 +108,7 @@ absl::StatusOr<uint64_t> ParseDuration(absl::string_view text) {
   constexpr absl::string_view kExpected =
       "a time with its unit, such as 200us, 5ms, 1.5s, 30m or 2h";
   if (Exactly<double>(text).value_or(0) != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("must be ", kExpected, "; '", text, "' has no unit"));
+    return Invalid("must be ", kExpected, "; '", text, "' has no unit");
   }
   std::string compact = absl::StrReplaceAll(text, {{" ", ""}});
   if (absl::EndsWith(compact, "min")) compact.resize(compact.size() - 2);
@@ -169,9 +178,8 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text) {
       return Wrong("unix:PATH with the path of a socket", text);
     }
     if (path.size() >= sizeof(sockaddr_un::sun_path)) {
-      return absl::InvalidArgumentError(absl::StrCat("has a socket path of ", path.size(),
-                                                     " bytes; the limit is ",
-                                                     sizeof(sockaddr_un::sun_path) - 1));
+      return Invalid("has a socket path of ", path.size(), " bytes; the limit is ",
+                     sizeof(sockaddr_un::sun_path) - 1);
     }
     address.is_unix = true;
     address.path = std::string(path);
@@ -183,57 +191,32 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text) {
   }
   absl::string_view host = text.substr(0, colon);
   const bool bracketed = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
-  if (absl::Status status = CheckHost(host, bracketed, text); !status.ok()) return status;
+  address.host = std::string(host);
+  if (absl::Status status = CheckHost(address.host, bracketed, text); !status.ok()) return status;
   const std::optional<uint32_t> port = Exactly<uint32_t>(text.substr(colon + 1));
   if (!port || *port > std::numeric_limits<uint16_t>::max()) {
-    return absl::InvalidArgumentError(absl::StrCat("has the port '", text.substr(colon + 1),
-                                                   "' in '", text,
-                                                   "'; a port is a number from 0 to 65535"));
+    return Invalid("has the port '", text.substr(colon + 1), "' in '", text,
+                   "'; a port is a number from 0 to 65535");
   }
-  address.host = std::string(host);
   address.port = static_cast<uint16_t>(*port);
   return address;
 }
 
-namespace {
-
-// Edits (insert, delete, replace, swap neighbours) between two short names.
-size_t Distance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), now(b.size() + 1);
-  std::iota(last.begin(), last.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    now[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
-      now[j] = std::min({last[j] + 1, now[j - 1] + 1, replaced});
-      const bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-      if (swapped) now[j] = std::min(now[j], before[j - 2] + 1);
-    }
-    before.swap(last);
-    last.swap(now);
-  }
-  return last[b.size()];
-}
-
-}  // namespace
-
 std::string Nearest(absl::string_view name, const std::vector<std::string>& candidates) {
   constexpr size_t kNameBytesMax = 64;  // longer ones are no typing mistake
   if (name.empty() || name.size() > kNameBytesMax) return "";
-  std::string best;
+  const std::string* best = nullptr;
   size_t best_distance = std::max<size_t>(2, name.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     const size_t distance = Distance(name, candidate);
-    if (distance < best_distance) {
-      best = candidate;
-      best_distance = distance;
-    }
+    if (distance >= best_distance) continue;
+    best = &candidate;
+    best_distance = distance;
   }
-  if (!best.empty()) return best;
   for (const std::string& candidate : candidates) {
-    if (absl::StartsWith(candidate, name)) return candidate;
+    if (best == nullptr && absl::StartsWith(candidate, name)) best = &candidate;
   }
-  return "";
+  return best == nullptr ? "" : *best;
 }
 
 }  // namespace histogram::server

@@ -6,10 +6,18 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 
 namespace histogram::server {
+
+// INVALID_ARGUMENT with the parts joined.
+template <typename... Parts>
+absl::Status Invalid(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
 
 // Each parser answers INVALID_ARGUMENT with the rest of a sentence that starts with the setting's
 // name: "must be a number of bytes such as 65536, 64KiB or 1GiB, not '12 parsecs'".

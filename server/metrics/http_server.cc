@@ -1,7 +1,6 @@
 #include "server/metrics/http_server.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -27,6 +26,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "server/base/spare_descriptors.h"
 #include "server/config/values.h"
 
 namespace histogram::server {
@@ -270,16 +270,17 @@ struct HttpServer::Impl {
 
   absl::Status Listen(const Resolved& resolved);
   void Run();
+  bool ClientWaits() const;
   void Accept(int64_t now_ms);
   void Close(std::list<Connection>::iterator which);
 
   static constexpr size_t kConnectionsMax = 64;
-  static constexpr size_t kReserved = 8;
+  static constexpr size_t kSpare = 8;
 
   const HttpServerOptions options;
   int listener = -1;
-  int wake = -1;                      // an eventfd: the server is to end
-  std::vector<int> reserved;          // descriptors for when there are no others
+  int wake = -1;  // an eventfd: the server is to end
+  SpareDescriptors spare{kSpare};
   std::list<Connection> connections;  // the oldest first
   std::thread thread;
 };
@@ -290,7 +291,6 @@ HttpServer::Impl::~Impl() {
     thread.join();
   }
   for (const Connection& connection : connections) close(connection.fd());
-  for (const int fd : reserved) close(fd);
   if (wake >= 0) close(wake);
   if (listener >= 0) close(listener);
 }
@@ -305,47 +305,45 @@ absl::Status HttpServer::Impl::Listen(const Resolved& resolved) {
       listen(listener, SOMAXCONN) != 0) {
     return CannotListen(options.listen);
   }
-  while (reserved.size() < kReserved) {
-    const int fd = fcntl(wake, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0) return CannotListen(options.listen);
-    reserved.push_back(fd);
-  }
-  return absl::OkStatus();
+  return spare.Refill() ? absl::OkStatus() : CannotListen(options.listen);
+}
+
+bool HttpServer::Impl::ClientWaits() const {
+  pollfd waits{listener, POLLIN, 0};
+  return poll(&waits, 1, 0) > 0;
 }
 
 void HttpServer::Impl::Accept(int64_t now_ms) {
-  while (true) {
-    int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-      if (reserved.empty() && !connections.empty()) Close(connections.begin());
-      if (reserved.empty()) return;
-      close(reserved.back());
-      reserved.pop_back();
-      fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  // Without a free descriptor accept4 fails even where nobody waits, and would cost a spare one.
+  while (ClientWaits()) {
+    const int fd = spare.Open(
+        [this] { return accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
+    if (fd < 0) {
+      if (!SpareDescriptors::RanOut() || connections.empty()) return;
+      Close(connections.begin());
+      continue;
     }
-    if (fd < 0) return;
     if (connections.size() == kConnectionsMax) Close(connections.begin());
     connections.emplace_back(fd, now_ms, std::max(1U, options.timeout_ms));
   }
 }
 
-// A descriptor that was taken from the reserve goes back to it without being free in between.
 void HttpServer::Impl::Close(std::list<Connection>::iterator which) {
   const int fd = which->fd();
   connections.erase(which);
-  if (reserved.size() < kReserved && dup3(wake, fd, O_CLOEXEC) == fd) {
-    reserved.push_back(fd);
-  } else {
-    close(fd);
-  }
+  spare.Close(fd);
 }
 
 void HttpServer::Impl::Run() {
   constexpr int64_t kForever = -1;
+  constexpr int64_t kRefillMs = 100;
   std::vector<pollfd> polled;
   while (true) {
-    polled.assign({{wake, POLLIN, 0}, {listener, POLLIN, 0}});
-    int64_t first_deadline = INT64_MAX;
+    const bool refilled = spare.Refill();
+    // A client that cannot be accepted would end each wait at once.
+    const bool can_accept = !spare.empty() || !connections.empty();
+    polled.assign({{wake, POLLIN, 0}, {can_accept ? listener : -1, POLLIN, 0}});
+    int64_t first_deadline = refilled ? INT64_MAX : NowMs() + kRefillMs;
     for (const Connection& connection : connections) {
       polled.push_back({connection.fd(), connection.events(), 0});
       first_deadline = std::min(first_deadline, connection.deadline_ms());

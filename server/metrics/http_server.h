@@ -19,7 +19,7 @@ namespace histogram::server {
 
 struct Readiness {
   bool ready = true;
-  std::string reason;  // one line: "draining", "backend cuda is required and there is none"
+  std::string reason;  // one line: "draining", "backend cuda is required and none is up"
 };
 
 struct HttpServerOptions {

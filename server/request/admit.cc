@@ -136,7 +136,7 @@ absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
   if (parsed.payload_bytes % sample_bytes != 0) {
     return MakeError(
         absl::StatusCode::kInvalidArgument,
-        absl::StrCat(of.field, ": ", parsed.payload_bytes, " bytes are no whole number of ",
+        absl::StrCat(of.field, ": ", parsed.payload_bytes, " bytes are not a whole number of ",
                      std::string(NameOf(query->sample_type)), " samples, of ", sample_bytes,
                      " bytes each"),
         {.reason = "PARTIAL_SAMPLE", .field = of.field, .limit = sample_bytes});

@@ -24,13 +24,13 @@ struct AdmissionLimits {
   QueryLimits query;
 };
 
-// Takes this many bytes from the caller's quota, or says why not.
+// Takes this many bytes from the caller's quota, or fails.
 using Charge = absl::FunctionRef<absl::Status(uint64_t bytes)>;
 
 // Parses a message in place, checks its payload against the limits, makes its query and charges its
-// caller. A query that is there already stays: an Accumulate reads the spec of its first message.
-// On an error nothing is charged. RESOURCE_EXHAUSTED (PAYLOAD_TOO_LARGE), those of the parsers, of
-// MakeQuery and of `charge`. `parsed` points into `message`.
+// caller. A query that is set already stays: an Accumulate reads only the spec of its first
+// message. `parsed` points into `message`. Fails with RESOURCE_EXHAUSTED (PAYLOAD_TOO_LARGE), or as
+// the parsers, MakeQuery and `charge` do; then nothing is charged.
 absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
                    const AdmissionLimits& limits, Charge charge, ParsedRequest& parsed,
                    std::shared_ptr<const Query>& query);

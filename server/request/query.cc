@@ -251,7 +251,7 @@ absl::Status SetAnswers(const v1::Spec& spec, Query& query) {
     if (!v1::Statistic_IsValid(number) || number == v1::STATISTIC_UNSPECIFIED) {
       return MakeError(
           absl::StatusCode::kInvalidArgument,
-          absl::StrCat(field, ": ", number, " is no statistic that this server knows; 1 to ",
+          absl::StrCat(field, ": ", number, " is not a statistic that this server knows; 1 to ",
                        static_cast<int>(v1::Statistic_MAX), " are"),
           {.reason = "UNKNOWN_ENUM_VALUE",
            .field = field,

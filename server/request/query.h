@@ -33,25 +33,25 @@ enum class Answers : uint8_t {
 // A validated Spec: what to count and what to answer. Immutable; shared between requests.
 struct Query {
   SampleType sample_type = SampleType::kU8;
-  // With range_of_data, bins over [0, 1]: as many as will be.
+  // With range_of_data a stand-in over [0, 1], with the right number of bins.
   Binning binning = Binning::Identity();
   bool range_of_data = false;
   std::optional<RowCut> rows;
-  // What samples of that binning are counted by; null: bytes, whose values are counted and then
-  // folded, and samples whose range is not known yet.
+  // Counts samples into these bins. Null for bytes, whose values are counted and then folded, and
+  // for samples whose range is not known yet.
   std::shared_ptr<LatePlan> plan;
   bool statistics = false;  // also set by quantiles
-  uint8_t answers = 0xFF;   // of these: bits of Answers
+  uint8_t answers = 0xFF;   // which statistics: bits of Answers
   std::vector<double> quantiles;
   bool edges = false;
   bool omit_counts = false;
   bool sparse = false;
-  // What a request takes beside its payload, its reply and a plan that is made for it: counters,
-  // and what its statistics are made of.
+  // Memory of a request beside its payload, its reply and a plan that is made for it: counters, and
+  // what its statistics are made of.
   uint64_t counter_bytes = 0;
 
   bool wants(Answers answer) const { return (answers & static_cast<uint8_t>(answer)) != 0; }
-  // Whether answers need all samples at once: their order, which counts do not tell.
+  // Whether an answer needs the order of all samples, which counts do not tell.
   bool needs_order() const {
     return statistics && SampleBytes(sample_type) > 2 && !rows.has_value() &&
            (wants(Answers::kMedian) || !quantiles.empty());
@@ -64,7 +64,7 @@ struct Query {
   }
   // Whether a payload is counted by a WholeCount, whatever the plan.
   bool as_a_whole() const { return range_of_data || rows.has_value(); }
-  // An upper bound of the encoded reply to a payload of so many samples, but for rows.
+  // An upper bound of the encoded reply to a payload of `samples` samples, without its rows.
   uint64_t ReplyBytes(uint64_t samples) const;
 };
 

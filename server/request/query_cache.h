@@ -1,7 +1,7 @@
 // The latest queries of many bins and their plans, within a declared number of bytes.
 //
-// A plan is charged to the request that makes it; what the cache keeps of it afterwards is bounded
-// here.
+// The request that makes a plan is charged for it. What the cache keeps afterwards is charged to
+// nobody, and bounded here.
 #ifndef HISTOGRAM_SERVER_REQUEST_QUERY_CACHE_H_
 #define HISTOGRAM_SERVER_REQUEST_QUERY_CACHE_H_
 

@@ -61,7 +61,6 @@ class ComputeManyState {
   // `room_ahead`: whether the stream may take another message in.
   StreamActions Step(StreamEvent event, bool room_ahead);
 
-  uint32_t unanswered() const { return unanswered_; }
   bool cancelled() const { return cancelled_; }
 
  private:

@@ -1,8 +1,9 @@
 // How long a stream keeps its caller waiting. The time that the caller takes between two messages,
 // or before it ends the stream, is not the server's.
 //
-// The server is busy with a stream from the arrival of a message until all that came is counted,
-// and from the end of the caller's messages until the answer. Time is an argument. Not thread-safe.
+// The server is busy with a stream from the arrival of a message until it has counted all that
+// came, and from the end of the caller's messages until its answer. Time is an argument. Not
+// thread-safe.
 #ifndef HISTOGRAM_SERVER_REQUEST_STREAM_TIME_H_
 #define HISTOGRAM_SERVER_REQUEST_STREAM_TIME_H_
 

@@ -72,7 +72,7 @@ struct RowColumns {
       &RowColumns::entropy_bits, &RowColumns::otsu_threshold,
       &RowColumns::quantiles};
 
-  // Of memory, for so many rows.
+  // The memory that `rows` rows take.
   static uint64_t Bytes(const Query& query, uint64_t rows);
   // One more row.
   void Append(const Query& query, const Histogram& histogram, const Statistics& statistics);
@@ -82,14 +82,14 @@ struct RowColumns {
 absl::Status ColumnsOf(const Query& query, absl::Span<const RowCounter> counters,
                        RowColumns& columns);
 
-// At most so many bytes does a reply take for so many rows of up to so many samples.
+// An upper bound of the encoded reply to `rows` rows of up to `row_samples_max` samples.
 uint64_t RowReplyBytes(const Query& query, uint64_t rows, uint64_t row_samples_max);
 
-// Runs on a backend's thread; afterwards the call looks at the outcome.
+// A backend's thread calls Run. Afterwards the call reads the outcome.
 class WholeCount final : public PayloadWork {
  public:
-  // `adds_up`: a part of a payload, each of whose rows is a channel; rows() stays empty, and
-  // counters() are to be merged.
+  // `adds_up`: the payload is a part of a longer one, and each row is a channel. Then rows() stays
+  // empty, and the caller merges counters().
   WholeCount(std::shared_ptr<const Query> query, bool adds_up)
       : query_(std::move(query)), adds_up_(adds_up) {}
 

@@ -1,8 +1,8 @@
 // TLS for the listeners: certificates from files, read, checked and swapped while the server runs.
 //
-// gRPC's own watcher hands on what it finds: an empty file aborts the process, half a renewal
-// refuses every handshake. So gRPC watches files in memory, which hold nothing but what has been
-// checked.
+// gRPC's own watcher uses whatever it finds: an empty file aborts the process, and half a renewal
+// refuses every handshake. So gRPC watches files in memory, and only checked certificates get
+// there.
 #ifndef HISTOGRAM_SERVER_RPC_CERTIFICATES_H_
 #define HISTOGRAM_SERVER_RPC_CERTIFICATES_H_
 
@@ -63,8 +63,8 @@ class TlsCertificates {
 
   const TlsFiles files_;
   std::string in_force_identity_, in_force_client_ca_;
-  MemoryFile identity_,
-      client_ca_;  // identity: chain and key in one file, so that both change at once
+  MemoryFile identity_;  // chain and key in one file, so that both change at once
+  MemoryFile client_ca_;
   std::map<std::string, int64_t> expiry_;
 };
 

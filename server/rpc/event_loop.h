@@ -42,13 +42,13 @@ class EventLoop {
   // Where the operations of its calls complete. Every tag in it is an Event.
   virtual grpc::ServerCompletionQueue& events() = 0;
   // The loop's thread runs `work` soon, and never from within this. Thread-safe.
-  // REQUIRES: the server is not shut down before `work` has run, or a call of this loop is open.
+  // REQUIRES: a call of this loop is open, or the server is not shut down before `work` has run.
   virtual void Post(Posted& work) = 0;
-  // The same, but does not wake the loop: `work` runs before the next event, whenever that comes.
-  // As Post while a call of the loop awaits it.
+  // The same, but does not wake the loop: `work` runs before its next event, whenever that comes.
+  // While a call of the loop awaits such work (AwaitPosted), this wakes the loop as Post does.
   virtual void PostForNextEvent(Posted& work) = 0;
-  // A call begins to await what others post for the next event, or ends to. REQUIRES: called by the
-  // loop's thread.
+  // A call begins to await work that others post for the next event, or no longer awaits it.
+  // REQUIRES: called by the loop's thread.
   virtual void AwaitPosted(bool begins) = 0;
   // Runs `work` once no event waits in the loop any more, or many have passed. What is left until
   // then can be done together, such as sending replies. REQUIRES: called by the loop's thread.
@@ -59,10 +59,10 @@ class EventLoop {
   // wake. REQUIRES: called by the loop's thread; HandedBack is called once for each true.
   virtual bool HandOver(uint64_t bytes) = 0;
   virtual void HandedBack() = 0;
-  // Where its calls join that have arrived.
+  // Where calls of this loop join once they have arrived.
   virtual ReceiveGuard::Loop& receives() = 0;
-  // A call is awaited in this loop, or ends: gRPC is done with it. The loop outlives its calls.
-  // They begin anywhere, and end on the loop's thread.
+  // A call is awaited in this loop (on any thread); gRPC is done with it (on the loop's thread).
+  // The loop outlives its calls.
   virtual void CallBegun() = 0;
   virtual void CallEnded() = 0;
 
@@ -98,9 +98,8 @@ class EventLoops {
 
   // Starts the threads.
   void Start();
-  // For how long the loop has not turned that stands still longest: its thread is busy with one
-  // event, or hangs. Looks anew each time; to be called every now and then, by one thread.
-  // REQUIRES: as of EventLoop::Post.
+  // For how long the slowest loop has not turned: its thread is busy with one event, or hangs. Each
+  // call looks anew. One thread calls it, every now and then. REQUIRES: as of EventLoop::Post.
   int64_t StoodStillNs();
   // Waits until all calls have ended, and ends the threads. REQUIRES: the server has been shut
   // down, so that no call is awaited any more, or was never built.

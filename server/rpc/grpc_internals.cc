@@ -21,10 +21,10 @@ constexpr bool kPatched = false;
 
 }  // namespace
 
-bool HasKnownFlaws() { return kOld && !kPatched; }
-
-void AvoidReadChunks() {
-  if (HasKnownFlaws()) setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
+bool AvoidKnownFlaws() {
+  constexpr bool kFlawed = kOld && !kPatched;
+  if (kFlawed) setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
+  return kFlawed;
 }
 
 // A ByteBuffer holds one member, a pointer to the C interface's buffer.

@@ -35,13 +35,11 @@ bool IsCompressed(const grpc::ByteBuffer& message);
 uint8_t* WritableBytes(grpc::Slice& slice);
 
 // gRPC up to 1.56, as it is, has flaws that a client can use to end the process or to silence it
-// (docs/operations/security.md). False for builds with deploy/grpc-patches.
-bool HasKnownFlaws();
-
-// Where gRPC has these flaws, turns an experiment of it off, with which 2 GiB of control frames on
-// one connection abort the process. GRPC_EXPERIMENTS in the environment wins. Call before gRPC
+// (docs/operations/security.md). Returns false for builds with deploy/grpc-patches. Where gRPC has
+// these flaws, returns true and turns an experiment of it off, with which 2 GiB of control frames
+// on one connection abort the process. GRPC_EXPERIMENTS in the environment wins. Call before gRPC
 // starts.
-void AvoidReadChunks();
+bool AvoidKnownFlaws();
 
 // Ends every call and watcher that is still open on the server at once.
 void CancelAllCalls(grpc::Server& server);
@@ -87,8 +85,8 @@ class RawService : public grpc::Service {
   }
 
  protected:
-  // The first method has index 0, the next 1. `path` is "/package.Service/Method". All are methods
-  // of streams to gRPC, unary ones too: on the wire they are the same, and so a call is known from
+  // The first method has index 0, the next 1. `path` is "/package.Service/Method". gRPC sees all of
+  // them as streams, unary ones too: on the wire both are the same, and gRPC shows a stream from
   // its headers on.
   void AddRawMethod(const char* path);
 

@@ -1,4 +1,4 @@
-// What gRPC itself logs, given to whoever writes the log.
+// Hands gRPC's own log lines to the server's log.
 #ifndef HISTOGRAM_SERVER_RPC_GRPC_LOG_H_
 #define HISTOGRAM_SERVER_RPC_GRPC_LOG_H_
 
@@ -14,9 +14,9 @@ enum class GrpcLogSeverity : uint8_t { kDebug, kInfo, kError };
 using GrpcLogSink =
     std::function<void(GrpcLogSeverity severity, std::string_view message, std::string_view place)>;
 
-// From now on gRPC's lines go to `sink` instead of standard error, where gRPC offers this: up to
-// 1.64. Newer versions go on writing to standard error. Which severities gRPC reports is
-// set by its own variable GRPC_VERBOSITY: errors only, unless it says more.
+// From now on gRPC's lines go to `sink` instead of standard error. gRPC offers this up to 1.64;
+// newer versions go on writing to standard error. gRPC's own variable GRPC_VERBOSITY says which
+// severities it reports; without it, errors only.
 // REQUIRES: called once, before gRPC starts a thread.
 void RedirectGrpcLog(GrpcLogSink sink);
 

@@ -1,5 +1,5 @@
-// How much the streams of a server read ahead, so that messages that wait to be counted do not take
-// the memory in which others are received.
+// Bounds how much the streams of a server read ahead. Messages that wait to be counted would
+// otherwise take the memory in which others are received.
 #ifndef HISTOGRAM_SERVER_RPC_READ_AHEAD_H_
 #define HISTOGRAM_SERVER_RPC_READ_AHEAD_H_
 
@@ -11,7 +11,7 @@
 namespace histogram::server {
 
 // What the streams hold together: large messages that came and are not yet counted. Small ones are
-// left out, since a stream holds few of them, and counting them would make cores wait for each
+// left out: a stream holds few of them, and adding them up here would make cores wait for each
 // other. Thread-safe.
 class ReadAhead {
  public:

@@ -2,9 +2,9 @@
 // before anybody sees a message.
 //
 // Every call joins from its headers on. While the process holds more than `bytes_max`, Look ends
-// calls that are receiving: those of the peer that has most of them first, the oldest first. What
-// is held is asked of the allocator, not counted: so it includes what gRPC needs beside the bytes,
-// and nothing drifts. Without pressure a slow sender is left alone.
+// calls that are receiving, the oldest of the peer that has most of them. The allocator says how
+// much is held. So that includes what gRPC needs beside the bytes, and no sum of our own drifts.
+// Without pressure a slow sender is left alone.
 //
 // A stream that waits for its next message is receiving, too: nobody outside of gRPC can tell
 // whether half of the message is there.
@@ -28,15 +28,15 @@ namespace histogram::server {
 // Thread-safe. Outlives its calls.
 class ReceiveGuard {
  public:
-  // Of the calls that receive, the peer's with most of them, one in so many is ended by a Look.
+  // A Look takes the peer with most receiving calls, and ends one in this many of them.
   static constexpr size_t kEndedShare = 4;
-  // Calls that were ended have so many Looks to give back their memory before others are ended.
+  // After it has ended calls, the guard waits this many Looks for their memory before it ends more.
   static constexpr uint32_t kPatience = 10;
 
   class Call;
 
-  // The calls of one event loop. They join and leave on its thread; its lock is theirs alone but
-  // while the process holds too much.
+  // The calls of one event loop. They join and leave on its thread. Nobody else takes the lock,
+  // except while the process holds too much.
   class Loop {
    public:
     explicit Loop(ReceiveGuard& guard);
@@ -63,7 +63,7 @@ class ReceiveGuard {
     void Join(grpc::ServerContext& context);
     void Leave();
     // `id`: the same number for all calls of one peer, not 0. Without it the peer is the host that
-    // the call came from; of a unix socket all are one.
+    // the call came from, and all clients of a unix socket are one peer.
     void SetPeer(uint64_t id) { peer_.store(id, std::memory_order_relaxed); }
     // A message is awaited from now on; it is there, or will not come.
     void Receiving() {
@@ -94,8 +94,8 @@ class ReceiveGuard {
     uint64_t held_bytes = 0;
     std::string peer;  // address of the first
   };
-  // Ends calls where the process holds too much, but none that began to receive since the Look
-  // before this one. To be called some fifty times a second, by one thread.
+  // Ends calls while the process holds too much, but none that began to receive after the Look
+  // before this one. One thread calls it, some fifty times a second.
   Ended Look();
 
  private:

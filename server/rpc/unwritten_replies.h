@@ -1,7 +1,8 @@
-// Replies that are made, or will be, and that their clients have not let be written: HTTP/2 lets a
-// client ask for as much as it likes and read nothing.
+// Bounds the replies that clients do not read: HTTP/2 lets a client ask for as much as it likes and
+// read nothing. A reply counts from before it is made until it is written.
 //
-// Small sums cost nothing here: what a call holds is shared in steps of kStep.
+// A call adds what it holds to the sum of all in steps of kStep, so that small replies cost
+// nothing.
 #ifndef HISTOGRAM_SERVER_RPC_UNWRITTEN_REPLIES_H_
 #define HISTOGRAM_SERVER_RPC_UNWRITTEN_REPLIES_H_
 
@@ -25,8 +26,8 @@ namespace histogram::server {
 class UnwrittenReplies {
  public:
   static constexpr uint64_t kStep = 8192;
-  // A write that takes longer than this, and a second more for each kBytesPerSecondMin of what its
-  // call holds, has a client that does not read.
+  // A client does not read if a write takes longer than this, and a second more for each
+  // kBytesPerSecondMin bytes that its call holds.
   static constexpr TimeNs kWriteMax = TimeNs{60} * 1000000000;
   static constexpr uint64_t kBytesPerSecondMin = 16384;
   // While more than `bytes_max` is held, this long is enough.
@@ -94,9 +95,9 @@ class UnwrittenReplies {
     uint64_t bytes = 0;
     std::string peer;  // of the first
   };
-  // Cancels the calls whose clients do not read; while more than `bytes_max` is held, those of the
-  // client that holds most first, then the oldest, and none of a client that holds less than half
-  // as much. To be called a few times a second.
+  // Cancels the calls whose clients do not read. While more than `bytes_max` is held, it begins
+  // with the client that holds most, its oldest calls first, and spares clients that hold less than
+  // half as much. To be called a few times a second.
   Ended EndStalled();
 
  private:

@@ -192,7 +192,8 @@ absl::StatusOr<std::shared_ptr<Tenant>> Authenticator::Authenticate(
   constexpr absl::string_view kScheme = "bearer ";
   const absl::string_view value(authorization.data(), authorization.size());
   if (value.empty()) return Unauthenticated("there is none");
-  if (!absl::StartsWithIgnoreCase(value, kScheme)) return Unauthenticated("it is no bearer token");
+  if (!absl::StartsWithIgnoreCase(value, kScheme))
+    return Unauthenticated("it is not a bearer token");
   const Digest digest = DigestOf(authorization.substr(kScheme.size()));
   absl::MutexLock lock(&mu_);
   const auto it = tenants_.find(digest);

@@ -3,7 +3,7 @@
 // The file holds one tenant a line: NAME TOKEN [BYTES_PER_SECOND]; '#' begins a comment. A name may
 // stand on several lines, so that a token can be replaced without a gap. The file is read again
 // when it changes; a file that has become unreadable or wrong leaves the former tokens in force.
-// Tokens are kept as SHA-256 digests, and looked up by them: the time of a look-up says nothing
+// Tokens are kept and looked up as SHA-256 digests, so that the time of a look-up says nothing
 // about a token. Thread-safe.
 #ifndef HISTOGRAM_SERVER_SERVICE_AUTHENTICATOR_H_
 #define HISTOGRAM_SERVER_SERVICE_AUTHENTICATOR_H_
@@ -43,8 +43,8 @@ class Tenant {
   absl::Status Charge(uint64_t bytes, TimeNs now);
   // Gives back what was charged for a request that was refused afterwards.
   void Refund(uint64_t bytes);
-  // Takes the bytes of a reply that is made, whatever is left: what is owed is paid before the next
-  // request is taken.
+  // Takes the bytes of a reply that is made, even below zero. Then Charge refuses until the budget
+  // has filled again.
   void ChargeReply(uint64_t bytes, TimeNs now);
 
  private:

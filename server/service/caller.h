@@ -40,7 +40,7 @@ uint64_t PeerId(const ServiceContext& service, const grpc::ServerContext& contex
 // One request's part of its caller's quota, if the caller has one.
 class QuotaCharge {
  public:
-  // Takes the payload's bytes, or says why not. Until Accept they may be given back.
+  // Takes the payload's bytes, or fails. Until Accept they may be given back.
   absl::Status Take(ServiceContext& service, const Caller& caller, uint64_t bytes);
   // The request is refused.
   void GiveBack(const Caller& caller);
@@ -51,7 +51,7 @@ class QuotaCharge {
   uint64_t bytes_ = 0;
 };
 
-// A reply of so many bytes is made. By any thread.
+// Charges a reply of `bytes` to its caller. Thread-safe.
 void ChargeReply(ServiceContext& service, const Caller& caller, uint64_t bytes);
 
 // version-traceid-parentid-flags in lower-case hex, as https://www.w3.org/TR/trace-context/ has it.

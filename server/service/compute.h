@@ -8,7 +8,7 @@
 
 namespace histogram::server {
 
-// Awaits one call in `loop`, and with it, again and again, the next one.
+// Awaits one call in `loop`; when its client comes, it awaits the next one.
 void AwaitCompute(ServiceContext& service, Methods& methods, EventLoop& loop);
 
 }  // namespace histogram::server

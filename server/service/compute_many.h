@@ -8,7 +8,7 @@
 
 namespace histogram::server {
 
-// Awaits one stream in `loop`, and with it, again and again, the next one. A stream lives until
+// Awaits one stream in `loop`; when its client comes, it awaits the next one. A stream lives until
 // gRPC and the batcher have both let go of it.
 void AwaitComputeMany(ServiceContext& service, Methods& methods, EventLoop& loop);
 

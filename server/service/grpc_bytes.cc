@@ -17,7 +17,7 @@ namespace histogram::server {
 
 absl::Status CompressedMessage() {
   return MakeError(absl::StatusCode::kUnimplemented,
-                   "the message is compressed, and this server takes none that are; switch "
+                   "the message is compressed, which this server does not take; switch "
                    "compression off in the client, for this call or its channel",
                    {.reason = "COMPRESSED_MESSAGE", .field = "grpc-encoding"});
 }

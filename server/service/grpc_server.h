@@ -50,17 +50,17 @@ class GrpcServer {
   // "backend/NAME".
   void SetBackendUp(const std::string& backend, bool up);
 
-  // An address at which the server does not answer to itself; empty where it answers at all.
+  // An address at which the server does not answer itself; empty where it answers at each.
   std::string Unreachable() const { return probe_->Unreachable(); }
-  // No event loop has stood still for 30 s: longer than whatever a stranger can make one do, and
-  // than the receive guard takes.
+  // No event loop has stood still for 30 s. That is longer than anything that a stranger can make a
+  // loop do, and longer than a look of the receive guard.
   bool Live() const { return live_.load(std::memory_order_relaxed); }
   // Answers of the server to itself so far, and times when none came.
   uint64_t reached() const { return probe_->reached(); }
   uint64_t missed() const { return probe_->missed(); }
 
-  // Streams read no more and end once what they have read is answered; then no call is accepted,
-  // and those that are under way are finished, but for what `grace_us` does not suffice for.
+  // Streams stop reading, and end once what they have read is answered. Then the server accepts no
+  // call and finishes those under way. What is left after `grace_us` is cancelled.
   void DrainAndShutdown(uint64_t grace_us);
 
  private:

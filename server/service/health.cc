@@ -21,7 +21,7 @@ absl::StatusOr<std::string> ServiceOf(grpc::ByteBuffer& request) {
   if (IsCompressed(request)) return CompressedMessage();
   HealthCheckRequest parsed;
   if (!grpc::SerializationTraits<HealthCheckRequest>::Deserialize(&request, &parsed).ok()) {
-    return absl::InvalidArgumentError("the message is no grpc.health.v1.HealthCheckRequest");
+    return absl::InvalidArgumentError("the message is not a grpc.health.v1.HealthCheckRequest");
   }
   if (parsed.service().size() > kServiceBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat("service: ", parsed.service().size(),

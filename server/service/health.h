@@ -27,7 +27,7 @@ using ServingStatus = HealthCheckResponse::ServingStatus;
 // Thread-safe. Outlives the gRPC server.
 class HealthService final : public RawService {
  public:
-  // Told of changes; the calls of Watch are such.
+  // Hears of changes. Each call of Watch is one.
   class Watcher {
    public:
     virtual void Changed(ServingStatus status) = 0;
@@ -42,12 +42,12 @@ class HealthService final : public RawService {
   void SetServing(const std::string& name, bool serving);
   ServingStatus Status(const std::string& name) const;
 
-  // Calls Changed with the present status, and then with each other one, until Unwatch. Holds the
-  // watcher meanwhile; Changed is called with a lock: it must not call this object.
+  // Calls Changed with the present status, and then with each new one, until Unwatch. Holds the
+  // watcher meanwhile. Changed is called under a lock, so it must not call this object.
   void Watch(const std::string& name, const std::shared_ptr<Watcher>& watcher);
   void Unwatch(const std::string& name, const std::shared_ptr<Watcher>& watcher);
 
-  // Awaits one call of each method in `loop`, and with it, again and again, the next one.
+  // Awaits one call of each method in `loop`; when its client comes, it awaits the next one.
   void AwaitCalls(EventLoop& loop);
 
   enum Method : int { kCheck, kWatch };

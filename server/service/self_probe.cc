@@ -1,14 +1,11 @@
 #include "server/service/self_probe.h"
 
-#include <fcntl.h>
 #include <netdb.h>
 #include <openssl/bio.h>
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -121,14 +118,11 @@ class SelfProbe::Connection {
 };
 
 SelfProbe::SelfProbe(const std::vector<Target>& targets, std::function<void()> also)
-    : also_(std::move(also)),
-      client_hello_(MakeClientHello()),
-      base_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    : also_(std::move(also)), client_hello_(MakeClientHello()), spare_(targets.size()) {
   for (const Target& target : targets) {
     Place& place = places_.emplace_back();
     place.target = target;
     std::tie(place.where, place.length) = Resolve(target.address);
-    if (const int fd = fcntl(base_, F_DUPFD_CLOEXEC, 0); fd >= 0) spare_.push_back(fd);
   }
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "self-probe");
@@ -141,11 +135,7 @@ void SelfProbe::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-SelfProbe::~SelfProbe() {
-  Stop();
-  for (const int fd : spare_) close(fd);
-  if (base_ >= 0) close(base_);
-}
+SelfProbe::~SelfProbe() { Stop(); }
 
 std::string SelfProbe::Unreachable() const {
   absl::MutexLock lock(&mu_);
@@ -177,9 +167,13 @@ void SelfProbe::Run() {
 
 std::vector<bool> SelfProbe::Ask() {
   const int64_t end = NowMs() + kPatienceMs;
+  spare_.Refill();
   std::vector<Connection> connections;
   for (const Place& place : places_) {
-    const int fd = place.length == 0 ? -1 : NewSocket(place.where.ss_family);
+    const int family = place.where.ss_family;
+    const int fd = place.length == 0 ? -1 : spare_.Open([family] {
+      return socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    });
     connections.emplace_back(place, fd, client_hello_);
   }
   std::vector<pollfd> polled;
@@ -200,31 +194,13 @@ std::vector<bool> SelfProbe::Ask() {
   std::vector<bool> answers;
   for (const Connection& each : connections) {
     answers.push_back(each.answered());
-    if (each.fd() >= 0) CloseSocket(each.fd());
+    if (each.fd() >= 0) spare_.Close(each.fd());
   }
   // Where all that could be asked are lost at once, the next round would come at once.
   if (NowMs() < end && answers != std::vector<bool>(answers.size(), true)) {
     over_.WaitForNotificationWithTimeout(absl::Milliseconds(end - NowMs()));
   }
   return answers;
-}
-
-int SelfProbe::NewSocket(int family) {
-  constexpr int kType = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
-  const int fd = socket(family, kType, 0);
-  if (fd >= 0 || (errno != EMFILE && errno != ENFILE) || spare_.empty()) return fd;
-  close(spare_.back());
-  spare_.pop_back();
-  return socket(family, kType, 0);
-}
-
-// A descriptor that was taken from the spare ones becomes one again without being free in between.
-void SelfProbe::CloseSocket(int fd) {
-  if (spare_.size() < places_.size() && dup3(base_, fd, O_CLOEXEC) == fd) {
-    spare_.push_back(fd);
-  } else {
-    close(fd);
-  }
 }
 
 }  // namespace histogram::server

@@ -19,6 +19,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
+#include "server/base/spare_descriptors.h"
 
 namespace histogram::server {
 
@@ -59,14 +60,11 @@ class SelfProbe {
   void Run();
   // Whether each place answers, in order.
   std::vector<bool> Ask();
-  int NewSocket(int family);
-  void CloseSocket(int fd);
 
   std::vector<Place> places_;  // of the thread, once it runs
   const std::function<void()> also_;
   const std::string client_hello_;
-  const int base_;          // a descriptor of no use but to be duplicated
-  std::vector<int> spare_;  // descriptors for when there are no others
+  SpareDescriptors spare_;
   std::atomic<uint64_t> reached_{0}, missed_{0};
   mutable absl::Mutex mu_;
   std::string unreachable_ ABSL_GUARDED_BY(mu_);

@@ -1,6 +1,6 @@
-// What the calls with a stream each way have in common: who calls, what is held for the call, its
-// one read and its one write. A stream belongs to its loop's thread; what happens when, its state
-// decides (request/stream_state.h).
+// What ComputeMany and Accumulate have in common: who calls, what is held for the call, its one
+// read and its one write. A stream belongs to its loop's thread. Its state decides what happens
+// next (request/stream_state.h).
 #ifndef HISTOGRAM_SERVER_SERVICE_SERVED_STREAM_H_
 #define HISTOGRAM_SERVER_SERVICE_SERVED_STREAM_H_
 
@@ -45,7 +45,7 @@ class ServedStream : public StreamCall, public DrainableStream {
 
   // The next event of the state.
   virtual void Step(StreamEvent event) = 0;
-  // Ends the stream with `status`, in its time, and reports it.
+  // Reports `status`, and ends the stream with it once its state allows.
   virtual void Refuse(absl::Status status) = 0;
 
   bool MayRead() const { return ahead_.MayRead() && unwritten_.MayRead(); }
@@ -60,7 +60,7 @@ class ServedStream : public StreamCall, public DrainableStream {
   void ReadNext() { StartRead(&incoming_); }
   // The write is done: lets go of what was held for it.
   void Written() { unwritten_.Written(outgoing_.bytes); }
-  // What a stream that the server ends for its shutdown ends with; reported.
+  // Reports and returns the status of a stream that the server ends because it shuts down.
   absl::Status Draining(std::string_view message);
 
   ServiceContext& service_;

@@ -82,10 +82,11 @@ TEST_F(Cli, EachCommandsHelpHasExamplesOfItsOwn) {
 TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{}, "name a FILE to count (- is standard input), or a command: count, compute, image"},
-      {{"--bins", "4"}, "--bins needs a FILE to count (- is standard input)"},
+      {{"--bins", "4"}, "name a FILE to count, or - for standard input"},
       {{"*.bin"}, "no file matches *.bin"},
-      {{"comput"}, "no command \"comput\"; did you mean compute?"},
-      {{"frobnicate"}, "nor a file of that name; the commands are count, compute, image"},
+      {{"comput"}, "no file or command is named \"comput\"; did you mean compute?"},
+      {{"frobnicate"},
+       "no file or command is named \"frobnicate\"; the commands are count, compute"},
       {{"help", "frobnicate"}, "must be count, compute, image"},
       {{"--frobnicate"}, "no option --frobnicate"},
       {{"compute"}, "name a FILE to count"},
@@ -97,7 +98,7 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
       {{"describe", "cpu"}, "unexpected argument \"cpu\""},
       {{"compute", "f", "--bins"}, "--bins needs a value"},
       {{"compute", "f", "--bins", "2", "--bins", "3"}, "--bins may be given only once"},
-      {{"compute", "f", "--bins", "0"}, "--bins: must be a whole number from 1 to 4294967295"},
+      {{"compute", "f", "--bins", "0"}, "--bins: must be a whole number from 1 to 16777216"},
       {{"compute", "f", "--bins", "-3"}, "not \"-3\""},
       {{"compute", "f", "--bins", "99999999999999"}, "not \"99999999999999\""},
       {{"compute", "f", "--bins", "4", "--edges", "1,2"}, "excludes"},

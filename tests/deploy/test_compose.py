@@ -54,6 +54,17 @@ def test_up_builds_the_image_by_itself(folder, services, root):
     assert gpu["image"].endswith(f"-cuda{major}}}")
 
 
+def test_docker_is_sent_all_that_the_image_copies(root):
+    sent = {line[1:] for line in (root / ".dockerignore").read_text().splitlines() if line.startswith("!")}
+    for name in sent:
+        assert (root / name).exists(), name
+    copied = [source for words in re.findall(r"^COPY ((?!--from).*)", (root / "Dockerfile").read_text(), re.M)
+              for source in words.split()[:-1] if source != "."]
+    assert len(copied) >= 4
+    for source in copied:
+        assert any(source == name or source.startswith(f"{name}/") for name in sent), f"COPY {source}"
+
+
 def test_what_is_mounted_exists(folder, services):
     volumes = yaml.safe_load((folder / "compose.yaml").read_text())["volumes"]
     for service in services.values():

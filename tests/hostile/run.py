@@ -1,7 +1,7 @@
 """Runs each attack against a server of its own, beside an honest client that checks every answer.
 
     run.py [--server-bin PROGRAM] [--seconds S] [--build package|static] [--behind nginx|envoy]
-           [--result FILE] [ATTACK...]
+           [--result FILE [--go-on]] [ATTACK...]
 
 What must hold while an attack lasts, and after it: the server lives; its resident memory stays
 below receive-bytes-max + 512 MiB; every answer is exact; a new client is answered once the attack
@@ -13,12 +13,19 @@ a factor of two. Ends with status 1 if one attack does not hold.
 With --build package, what is known of the distribution's gRPC (OPEN_IN_PACKAGE,
 docs/operations/security.md) is shown and not counted. With --behind, the attacks on the port for
 calls go to a proxy with the configuration of deploy/ in front of the server.
+
+--result writes the table to FILE after each attack, below what made it: the command, the server,
+the date and the machine. With --go-on attacks that FILE has already are not made again; the server
+and the command must be the same. An attack takes its time and 8 s more.
 """
 
 import argparse
 import contextlib
+import datetime
 import json
+import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -69,8 +76,6 @@ OPEN_IN_PACKAGE = {
     "one_byte_data_frames": "a slice for each frame",
     "rapid_reset": "CVE-2023-44487: takes CPU", "settings_flood": "takes CPU",
 }
-# What no build holds, with the reason; shown and not counted.
-OPEN = {"descriptors_run_out": "who takes the last descriptors is chance: some probes wait"}
 
 
 def make_certificates(folder):
@@ -146,8 +151,62 @@ class Outcome:
                 f"{self.afterwards():>6.2f}  {outcome}")
 
 
+# "held", or a reason why not that is known.
+ROW_HELD = re.compile(r"  held$|\]$")
 HEADER = (f"{'attack':<32} {'peak MiB':>8} {'own':>6} {'new':>6} {'probes':>6} {'p99 ms':>8} "
           f"{'quiet':>6} {'after':>6}  outcome")
+
+
+class Result:
+    """The table, on standard output and in a file that says what made it."""
+
+    def __init__(self, options, attacks):
+        self.file, self.done, self.not_held = options.result, [], []
+        self.lines = [*self.made_by(options), "", HEADER]
+        if options.go_on and self.file.exists():
+            had = self.file.read_text().splitlines()
+            head = len(self.lines)
+            # The last line of what made it is the run's: its date and the load of the machine.
+            if had[:head - 3] != self.lines[:head - 3]:
+                sys.exit(f"{self.file} is of another server or command: leave --go-on out")
+            rows = [line for line in had[head:] if line.split(" ")[0] in attacks]
+            self.lines = [*had[:head], *rows]
+            self.done = [row.split()[0] for row in rows]
+            self.not_held = [row.split()[0] for row in rows if not ROW_HELD.search(row)]
+        print("\n".join(self.lines), flush=True)
+
+    @staticmethod
+    def made_by(options):
+        version = subprocess.run([options.server_bin, "--version"], check=True, capture_output=True,
+                                 text=True).stdout.strip()
+        behind = f" --behind {options.behind}" if options.behind else ""
+        model = re.search(r"model name\s*: (.*)", pathlib.Path("/proc/cpuinfo").read_text())
+        return [
+            f"tests/hostile/run.py --build {options.build}{behind} --seconds {options.seconds:g}",
+            version,
+            f"{len(os.sched_getaffinity(0))} cores{f' ({model[1]})' if model else ''}; "
+            f"--receive-bytes-max {RECEIVE_MIB}MiB",
+            "own: the honest client's calls on its own connection; new: on a new one for each;",
+            "quiet: its p99 before the attack; after: its median then, in those before the attack.",
+            f"{datetime.date.today()}, load at the start {os.getloadavg()[0]:.1f}"]
+
+    def add(self, row, held):
+        self.lines.append(row)
+        print(row, flush=True)
+        if not held:
+            self.not_held.append(row.split()[0])
+        self.write()
+
+    def write(self, *more):
+        if self.file:
+            self.file.write_text("\n".join([*self.lines, *more]) + "\n")
+
+    def end(self):
+        """The status of the run."""
+        last = f"not held: {', '.join(self.not_held) or 'none'}"
+        print(last)
+        self.write("", last)
+        return 1 if self.not_held else 0
 
 
 def run(name, options, folder):
@@ -196,31 +255,28 @@ def main():
     every = [*ATTACKS, SMALL_CALLS]
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--server-bin", default=HERE.parents[1] / "build/release/bin/histogram-server")
+    parser.add_argument("--server-bin",
+                        default=HERE.parents[1] / "build/release/bin/histogram-server")
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--build", choices=("package", "static"), default="package")
     parser.add_argument("--behind", choices=sorted(COMMANDS))
     parser.add_argument("--result", type=pathlib.Path)
+    parser.add_argument("--go-on", action="store_true")
     parser.add_argument("attacks", nargs="*", metavar="ATTACK", choices=[[], *every])
     options = parser.parse_args()
+    if options.go_on and not options.result:
+        parser.error("--go-on needs --result")
     # A proxy keeps what gRPC cannot stand from the server, whatever gRPC that is.
     package = options.build == "package" and not options.behind
-    known = {**(OPEN_IN_PACKAGE if package else {}), **OPEN}
-    lines = [HEADER]
-    print(HEADER, flush=True)
-    failed = []
+    known = OPEN_IN_PACKAGE if package else {}
+    attacks = options.attacks or (BEHIND_A_PROXY if options.behind else every)
+    result = Result(options, attacks)
     with tempfile.TemporaryDirectory() as folder:
-        for name in options.attacks or (BEHIND_A_PROXY if options.behind else every):
-            outcome = run(name, options, pathlib.Path(folder) / name)
-            if outcome.problems and name not in known:
-                failed.append(name)
-            lines.append(outcome.row(name, known))
-            print(lines[-1], flush=True)
-    if options.result:
-        options.result.write_text("\n".join(lines) + "\n")
-    if failed:
-        print("not held:", ", ".join(failed))
-    return 1 if failed else 0
+        for name in attacks:
+            if name not in result.done:
+                outcome = run(name, options, pathlib.Path(folder) / name)
+                result.add(outcome.row(name, known), not outcome.problems or name in known)
+    return result.end()
 
 
 if __name__ == "__main__":

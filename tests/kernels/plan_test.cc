@@ -191,5 +191,20 @@ TEST(PlanProof, UsualPlansAreProvenOrMended) {
   }
 }
 
+// A kernel computes the edges of these, for data that is all on edges.
+TEST(PlanProof, UsualPlansOfDoublesComputeTheirEdges) {
+  size_t computed = 0;
+  for (const auto& [lower, upper] : {std::pair(0.0, 1.0), {0.1, 0.8}, {-4.0, 4.0}, {0.0, 255.0}}) {
+    for (const uint32_t bins : {10U, 100U, 1000U, 4096U, 65536U}) {
+      const Plan plan = *Plan::Make(*Binning::Even(bins, lower, upper), SampleType::kF64);
+      const internal::Guess& guess = std::get<internal::Bins<double>>(plan.data().bins).guess;
+      computed += guess.computes_edges() ? 1 : 0;
+      EXPECT_TRUE(guess.proven() || guess.mendable() || guess.computes_edges())
+          << bins << " bins over [" << lower << ", " << upper << "], error " << guess.error;
+    }
+  }
+  EXPECT_GT(computed, 0U);
+}
+
 }  // namespace
 }  // namespace histogram

@@ -5,8 +5,9 @@
 
 A configuration is a sample type, a size, a layout of memory, and bins and range (of a number of bins, of
 edges, of the data) or quantiles; half of the samples lie on edges or one step beside them. Without
---configurations it is 100,000 for each of eleven types. Any difference ends the run with the numbers that
-repeat it. Types run side by side in --jobs processes.
+--configurations it is 100,000 for each of twelve types. With --seconds no configuration begins later: the
+result says how many of each type were compared. Any difference ends the run with the numbers that repeat
+it. All types advance together, in --jobs processes.
 """
 
 import argparse
@@ -26,11 +27,15 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1] / "bench")]
 
 import numpy as np  # noqa: E402
+import test_bfloat16 as bfloat16  # noqa: E402
 import test_numpy_count as counts  # noqa: E402
 import test_numpy_quantile as quantiles  # noqa: E402
 import test_rows as rows  # noqa: E402
 from arrays import TYPES  # noqa: E402
 from provenance import commit, processor  # noqa: E402
+
+ALL_TYPES = (*TYPES, "bf16")
+PART = 500  # configurations of one type, compared in one go
 
 
 def one_of(rng, choices):
@@ -63,41 +68,67 @@ def draw(rng):
                                 (int(rng.integers(1, 90)), int(rng.integers(1, 90)))))}
 
 
-def check_type(dtype, configurations, seed):
+def draw_bfloat16(rng):
+    return bfloat16.test_bfloat16_is_counted_as_float32, {
+        "seed": int(rng.integers(2**32)), "form": one_of(rng, bfloat16.FORMS), "kind": one_of(rng, counts.KINDS),
+        "bins": int(10 ** rng.uniform(0, 3.7)), "size": one_of(rng, (1, 6, 600, 3000))}
+
+
+def check(dtype, numbers, seed, end):
     """How many of each test were run; raises at the first difference."""
     np.seterr(all="ignore")
     done = collections.Counter()
-    for number in range(configurations):
-        rng = np.random.default_rng([seed, TYPES.index(dtype), number])
-        test, arguments = draw(rng)
+    for number in numbers:
+        if time.time() > end:
+            break
+        rng = np.random.default_rng([seed, ALL_TYPES.index(dtype), number])
+        test, arguments = draw_bfloat16(rng) if dtype == "bf16" else draw(rng)
+        if dtype != "bf16":
+            arguments["dtype"] = dtype
         try:
-            test.hypothesis.inner_test(dtype=dtype, **arguments)
+            test.hypothesis.inner_test(**arguments)
         except Exception as error:
-            raise AssertionError(f"{test.__name__}({dtype!r}, **{arguments!r})") from error
+            raise AssertionError(f"{test.__name__}(**{arguments!r})") from error
         done[test.__name__.removeprefix("test_")] += 1
     return dtype, done
+
+
+def compare(options):
+    """How many of each test were run, by type."""
+    end = time.time() + options.seconds
+    found = {dtype: collections.Counter() for dtype in ALL_TYPES}
+    parts = [(dtype, range(first, min(first + PART, options.configurations)))
+             for first in range(0, options.configurations, PART) for dtype in ALL_TYPES]
+    with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
+        jobs = [pool.submit(check, *part, options.seed, end) for part in parts]
+        try:
+            for job in concurrent.futures.as_completed(jobs):
+                dtype, done = job.result()
+                found[dtype] += done
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return found
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True, help="where the result goes")
     parser.add_argument("--configurations", type=int, default=100_000, metavar="N", help="of each type")
+    parser.add_argument("--seconds", type=float, default=float("inf"), metavar="N", help="at most")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="processes")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    begin, found, tested = time.monotonic(), {}, commit()
-    with concurrent.futures.ProcessPoolExecutor(options.jobs) as pool:
-        jobs = [pool.submit(check_type, dtype, options.configurations, options.seed) for dtype in TYPES]
-        for job in concurrent.futures.as_completed(jobs):
-            dtype, done = job.result()
-            found[dtype] = dict(sorted(done.items()))
-            print(f"{dtype}: {sum(done.values())} configurations, 0 differences", flush=True)
+    begin, tested = time.monotonic(), commit()
+    found = compare(options)
+    for dtype, done in found.items():
+        print(f"{dtype}: {done.total()} configurations, 0 differences")
     options.output.write_text(json.dumps({
         "command": shlex.join(["tests/python/long.py", *sys.argv[1:]]),
         "commit": tested, "date": datetime.date.today().isoformat(), "cpu": processor(),
         "python": platform.python_version(), "numpy": np.__version__, "seed": options.seed,
         "seconds": round(time.monotonic() - begin), "differences": 0,
-        "configurations": {dtype: found[dtype] for dtype in TYPES},
+        "configurations": {dtype: dict(sorted(done.items())) for dtype, done in found.items()},
     }, indent=1) + "\n")
 
 

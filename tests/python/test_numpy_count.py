@@ -4,6 +4,7 @@ import histogram
 import numpy as np
 import pytest
 from arrays import CHECKED, TYPES, laid_out, make_samples, same_bits, seeds
+from histogram import _native, _rules
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,20 +17,23 @@ def numpy_by_edges(a, edges):
     return np.histogram(np.ascontiguousarray(a).ravel(), edges)[0]
 
 
-def check(a, bins, range=None, **options):
-    """Counts and edges are numpy's, or numpy refuses and so does this. Returns the histogram."""
+def check(a, bins, range=None, shown=None, **options):
+    """Counts and edges are numpy's, or numpy refuses and so does this. Returns the histogram.
+
+    `shown`: what numpy counts, where it does not know the type of `a`."""
+    shown = a if shown is None else shown
     try:
         with np.errstate(all="ignore"):
-            edges = np.histogram_bin_edges(a, bins, range)
+            edges = np.histogram_bin_edges(shown, bins, range)
     except ValueError:
         with pytest.raises(ValueError):
             histogram.count(a, bins, range, **options)
         return None
     h = histogram.count(a, bins, range, **options)
-    counts = numpy_by_edges(a, edges)
+    counts = numpy_by_edges(shown, edges)
     assert same_bits(h.edges, edges)
     assert same_bits(h.counts(), counts.astype(np.int64))
-    flat = np.ravel(a)
+    flat = np.ravel(shown)
     if flat.dtype.kind == "f":
         assert h.nan == np.isnan(flat).sum()
     assert h.below == (flat < edges[0]).sum()
@@ -142,11 +146,32 @@ def test_large_and_many_threads(dtype):
     check(a[::3], 1000, (-100, 100), threads=2)
 
 
-@pytest.mark.parametrize("bins", [65536, 1 << 17, 1 << 20])
+@pytest.mark.parametrize("bins", [65536, 1 << 17, 1_000_000])
 def test_many_bins(bins):
     a = np.random.default_rng(2).random(200_000)
-    check(a, bins, (0, 1))
-    check(a.astype("f4"), bins, (0, 1))
+    for dtype in ("f8", "f4"):
+        check(a.astype(dtype), bins, (0, 1))
+
+
+def test_the_most_bins_of_a_plan_and_more():
+    """One plan takes 2^24 bins; more are counted by several."""
+    assert _native.BINS_MAX == 1 << 24
+    bins = (1 << 24) + 3
+    a = np.random.default_rng(2).integers(-5, bins + 5, 20_000, np.int32)
+    h = histogram.count(a, bins, (0, bins))
+    held = a[(a >= 0) & (a <= bins)]
+    assert np.array_equal(h.counts(), np.bincount(np.minimum(held, bins - 1), minlength=bins))
+    assert (h.below, h.above) == ((a < 0).sum(), (a > bins).sum())
+
+
+def test_rules_are_kept_within_limits():
+    for bins in (65536, 65537, 10):
+        for upper in range(1, 41):
+            assert histogram.count(np.arange(9.0), bins, (0, upper)).samples == 9
+    kept = list(_rules._cache.values())
+    assert len(kept) == _rules._CACHE_RULES
+    assert sum(rule.bins for rule in kept) <= _rules._CACHE_BINS
+    assert max(rule.bins for rule in kept) <= _rules._CACHE_BINS_MAX
 
 
 def test_integers_beyond_doubles_are_exact():
@@ -199,6 +224,11 @@ def test_axis_of_many_rows_and_of_none():
     ({"bins": [0, 2**53 + 1]}, "9007199254740993"), ({"range": (1, 0)}, "range"),
     ({"range": (0, np.inf)}, "finite"), ({"axis": 1}, "axis: 1"), ({"axis": (0, 0)}, "twice"),
     ({"threads": 0}, "threads: 0"), ({"bins": [np.inf, np.inf]}, "finite"),
+    ({"threads": "2"}, "threads: '2'; must be a whole number"), ({"axis": "x"}, "axis: 'x'; must be a whole"),
+    ({"windows": (1, 2, 3)}, r"windows: \(1, 2, 3\); must be a size, or \(size, step\)"),
+    ({"range": (4, -4)}, r"range: \(4, -4\); max must be larger"), ({"range": 5}, "range: 5; "),
+    ({"weights": [1, 2, 3]}, "no argument 'weights': .*numpy.histogram"), ({"colour": 1}, "no argument 'colour'$"),
+    ({"density": True}, "no argument 'density': .* divide the counts"),
 ])
 def test_bad_arguments(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):

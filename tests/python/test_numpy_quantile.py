@@ -78,3 +78,9 @@ def test_nan(dtype):
 def test_bad_arguments(a, q, message):
     with pytest.raises(ValueError, match=message):
         histogram.quantile(a, q)
+
+
+def test_axis_and_method_are_numpys():
+    for other in ({"axis": 0}, {"method": "lower"}):
+        with pytest.raises(TypeError, match="no argument '.*': .*numpy.quantile"):
+            histogram.quantile([1.0], 0.5, **other)

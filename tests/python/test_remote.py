@@ -144,7 +144,8 @@ def test_each_rank_has_a_share():
 
 def test_refused_before_anything_is_sent(server):
     small = histogram.connect(server)
-    small._limits = _wire.Limits(payload_bytes=1000, bins=100, quantiles=2, rows=4, reply_bytes=4000)
+    small._limits = _wire.Limits(payload_bytes=1000, bins=100, quantiles=2, rows=4, reply_bytes=4000,
+                                 spec_bytes=1000)
     a = some("u2", 5000)
     assert histogram.count(a, 1000, (0, 50), server=small) == histogram.count(a, 1000, (0, 50))
     assert histogram.count(a, 9, (0, 50), windows=20, server=small) == histogram.count(
@@ -162,7 +163,7 @@ def test_refused_before_anything_is_sent(server):
 
 def test_a_refusal_tells_field_value_and_limit(start):
     client = histogram.connect(start("--payload-bytes-max", "65536"))
-    client._limits = _wire.Limits(1 << 20, 65536, 1024, 1000, 1 << 20)  # as of another server
+    client._limits = _wire.Limits(1 << 20, 65536, 1024, 1000, 1 << 20, 1 << 20)  # as of another server
     with pytest.raises(histogram.ServerError, match="100000 bytes are more than the limit of 65536") as caught:
         histogram.count(np.zeros(100_000, np.uint8), 4, (0, 4), server=client)
     error = caught.value
@@ -172,6 +173,21 @@ def test_a_refusal_tells_field_value_and_limit(start):
     assert (str(copy), copy.field, copy.limit) == (str(error), error.field, error.limit)
     client._limits = None  # asks the server itself
     assert histogram.count(np.zeros(100_000, np.uint8), 4, (0, 4), server=client).samples == 100_000
+
+
+def test_a_refusal_ends_a_stream(start):
+    """The server answers before all is sent."""
+    client = histogram.connect(start("--bin-count-max", "100"))
+    client._limits = _wire.Limits(1 << 20, 65536, 1024, 1000, 1 << 20, 1 << 20)  # as of another server
+    with pytest.raises(ValueError, match="the limit is 100") as caught:
+        histogram.count(np.zeros(16 * LONG, np.uint8), 1000, (0, 4), server=client)
+    assert caught.value.reason == "TOO_MANY_BINS"
+
+
+def test_more_bins_than_a_request_takes(start):
+    server = start("--bin-count-max", "1000000")
+    a = some("f4", 6000)
+    assert histogram.count(a, 1_000_000, (-50, 50), server=server) == histogram.count(a, 1_000_000, (-50, 50))
 
 
 def test_errors_are_pythons():

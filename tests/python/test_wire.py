@@ -80,8 +80,9 @@ def test_answers(pb):
 
 def test_limits_and_errors(pb):
     told = pb.DescribeResponse(version="1", limits=pb.DescribeResponse.Limits(
-        payload_bytes_max=1, bin_count_max=2, quantiles_max=3, rows_max=4, reply_bytes_max=2**40))
-    assert _wire.limits(told.SerializeToString()) == _wire.Limits(1, 2, 3, 4, 2**40)
+        payload_bytes_max=1, bin_count_max=2, quantiles_max=3, rows_max=4, reply_bytes_max=2**40,
+        spec_bytes_max=6))
+    assert _wire.limits(told.SerializeToString()) == _wire.Limits(1, 2, 3, 4, 2**40, 6)
     error = pb.Error(code=3, message="é", reason="R", field="f", limit=9, retry_after_ms=0)
     assert _wire.error(error.SerializeToString()) == _wire.Error("é", "R", "f", 9, 0)
     assert _wire.error(b"").retry_after_ms is None

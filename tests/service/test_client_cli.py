@@ -207,7 +207,9 @@ def test_the_shortest_way(histogram, tmp_path):
     assert b"5 bytes" in histogram("-", input=b"hello").stdout
     with open(file, "rb") as data:
         assert b"5 bytes" in histogram("count", stdin=data).stdout
-    assert histogram("cuont", status=2).stderr.startswith(b"histogram: there is no command")
+    with open(file, "rb") as data:
+        assert b"5 bytes, 4 bins" in histogram("--bins", 4, stdin=data).stdout
+    assert histogram("cuont", status=2).stderr.startswith(b"histogram: no file or command is named")
 
 
 def test_a_typed_input_ends_with_one_control_d(client_bin, server):

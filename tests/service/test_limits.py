@@ -150,3 +150,61 @@ def test_one_tenant_with_eight_connections_starves_nobody(start_server, tmp_path
                     assert sorted(passed)[len(passed) // 2] <= 32, passed
         finally:
             flood.stop()
+
+
+class Streams:
+    """ComputeMany streams of one tenant, each on a connection of its own, that send `payload` as fast as they may."""
+
+    def __init__(self, server, token, count, payload):
+        self.payload, self.over, self.failures = payload, False, []
+        metadata = (("authorization", f"Bearer {token}"),)
+        self.threads = [threading.Thread(target=self.run, args=(server.address, metadata)) for _ in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def requests(self, sent):
+        while not self.over:
+            sent.append(len(sent))
+            item = pb.ComputeManyRequest(request_id=sent[-1])
+            item.request.payload = self.payload
+            yield item
+
+    def run(self, address, metadata):
+        sent, answered = [], []
+        try:
+            with Client(address) as client:
+                for reply in client.stub.ComputeMany(self.requests(sent), timeout=240, metadata=metadata):
+                    assert reply.WhichOneof("result") == "response", reply.error
+                    oracle.check_histogram(reply.response.histogram, self.payload, pb.Spec())
+                    answered.append(reply.request_id)
+            assert sorted(answered) == sent
+        except BaseException as failure:  # shown by stop()
+            self.failures.append(failure)
+
+    def stop(self):
+        self.over = True
+        for thread in self.threads:
+            thread.join(240)
+        assert not any(thread.is_alive() for thread in self.threads), "a stream did not end"
+        assert not self.failures, self.failures[0]
+
+
+def test_streams_that_fill_the_queue_refuse_no_other_tenant(start_server, tmp_path):
+    """Eight streams of one tenant take what one may, two thirds, and wait; another's unary calls all find room."""
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"alice {ALICE}\nbob {BOB}\n")
+    # What is queued stays for the batch's delay, so that the queue is full whatever the machine's speed.
+    with start_server("--token-file", tokens, "--backend", "cpu", "--inline-bytes-max", 0, "--batch-delay-max", "300ms",
+                      "--queue-bytes-max", 16 * MIB, "--batch-bytes-max", 16 * MIB, "--payload-bytes-max", 2 * MIB,
+                      "--receive-bytes-max", 256 * MIB) as server:
+        streams = Streams(server, ALICE, 8, random_bytes(MIB))
+        try:
+            with Client(server.address) as client:
+                for index, size in enumerate([100_000, MIB] * 6):
+                    wait_until(lambda: server.metrics().value("histsvc_queue_bytes") >= 9 * MIB, 120, "a full queue")
+                    payload = random_bytes(size, seed=index)
+                    reply = client.compute(payload, metadata=(("authorization", f"Bearer {BOB}"),))
+                    oracle.check_histogram(reply.histogram, payload, pb.Spec())
+        finally:
+            streams.stop()
+        assert server.metrics().value("histsvc_rejected_total", reason="queue_full") == 0

@@ -8,6 +8,7 @@ README run against the real server, and every flag and metric that is named exis
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,21 @@ class Documents(unittest.TestCase):
         cls.process.terminate()
         cls.process.wait(30)
         cls.folder.cleanup()
+
+    def test_the_readmes_commands_count_what_is_in_this_repository(self):
+        readme = (ROOT / "README.md").read_text()
+        commands = re.search(r"^Count files\..*?```\n(.*?)```", readme, re.M | re.S).group(1)
+        self.assertGreaterEqual(len(commands.splitlines()), 6)
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("LICENSE", "README.md"):
+                shutil.copy(ROOT / name, folder)
+            for name in ("docs", "examples"):
+                shutil.copytree(ROOT / name, f"{folder}/{name}")
+            path = f"{SERVER.resolve().parent}:{os.environ['PATH']}"
+            for command in commands.splitlines():
+                done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=folder, check=False,
+                                      env={**os.environ, "PATH": path}, capture_output=True, text=True)
+                self.assertEqual((done.returncode, done.stderr), (0, ""), command)
 
     def test_links_lead_somewhere(self):
         checked = 0

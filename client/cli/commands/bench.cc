@@ -251,7 +251,8 @@ std::string Complaint(const client::LoadOptions& load, const LoadResult& result)
 }  // namespace
 
 void AddBench(CLI::App& app, BenchOptions& options) {
-  CLI::App& command = *app.add_subcommand("bench", "Load on the server: throughput and latency");
+  CLI::App& command =
+      *app.add_subcommand("bench", "Load a server: measure its throughput and latency");
   std::vector<std::string> apis;
   for (const auto& [name, api] : Apis()) apis.push_back(name);
   command.add_option("--api", options.api, "The call to make (default compute)")
@@ -261,8 +262,8 @@ void AddBench(CLI::App& app, BenchOptions& options) {
       .add_option("--payload-bytes", options.payload,
                   "Size of a payload or chunk: 4096, 64KiB, 1MiB (default 64KiB)")
       ->type_name("BYTES");
-  CLI::Option* const distribution =
-      command.add_option("--distribution", options.distribution, "Of the bytes (default uniform)");
+  CLI::Option* const distribution = command.add_option(
+      "--distribution", options.distribution, "The distribution of the bytes (default uniform)");
   command
       .add_option("--float-bins", options.float_bins,
                   "Samples of f32, normally distributed, into N even bins\n"
@@ -282,7 +283,7 @@ void AddBench(CLI::App& app, BenchOptions& options) {
       ->type_name("N");
   command
       .add_option("--rate", options.rate,
-                  "Begin so many requests a second, answered or not (--api compute\n"
+                  "Begin this many requests a second, answered or not (--api compute\n"
                   "only); a latency counts from when its request was due\n"
                   "(default: as fast as answers come)")
       ->check(PositiveNumber())

@@ -193,8 +193,8 @@ class LocalCounter {
       if (const size_t size = plan_ == nullptr ? 1 : SampleBytes(plan_->type());
           block.size() % size != 0) {
         return absl::FailedPreconditionError(absl::StrCat(
-            SafeText(input.name), " ends within a sample: its bytes are no multiple of ", size,
-            ", as ", std::string(NameOf(plan_->type())), " needs"));
+            SafeText(input.name), " ends within a sample: ", std::string(NameOf(plan_->type())),
+            " samples take ", size, " bytes each"));
       }
       tally.Count({reinterpret_cast<const uint8_t*>(block.data()), block.size()}, plan_);
       done += block.size();
