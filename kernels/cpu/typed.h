@@ -70,7 +70,7 @@ const TypedKernel& FastestTyped(const internal::PlanData& plan);
 void CountTypedScalar(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
 // Types of 8 and 16 bits: counts each value, then folds.
 void CountPatterns(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
-// Types of 32 and 64 bits whose guess is usable. REQUIRES: HasAvx512Typed().
+// Types of 32 and 64 bits of which some samples are in bins. REQUIRES: HasAvx512Typed().
 void CountTypedAvx512(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
 // Types f32, f64, i32 and u32 whose guess is usable. REQUIRES: HasAvx2().
 void CountTypedAvx2(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);

@@ -1,8 +1,11 @@
 // Eight samples of 32 or 64 bits at a time: their positions in double by a product and a sum, the
 // bins by truncation. Where a plan's guess is not proven, each sample is compared with the edge
 // that is nearest to its position: computed, where the edges follow from a step, or else gathered
-// for positions near an integer.
+// for positions near an integer. Without a usable guess, a search that begins at the samples' keys
+// gathers thresholds.
 #include <algorithm>
+#include <bit>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/cpu/counters.h"
@@ -27,8 +30,9 @@ using internal::Bins;
 constexpr size_t kVector = 8;  // samples
 constexpr size_t kBlock = 64;
 
-// What differs between types: eight samples, compared, spread (see internal::Spread), gathered, and
-// their values in double (Value; not of integers of 64 bits, which a double does not hold).
+// What differs between types: eight samples, compared, spread (see internal::Spread), gathered, the
+// cells of their keys (see internal::Cells), and their values in double (Value; not of integers of
+// 64 bits, which a double does not hold).
 template <typename C>
 struct Eight;
 
@@ -43,6 +47,14 @@ struct Eight<float> {
     return _mm256_cmp_ps_mask(a, b, _CMP_GE_OQ);
   }
   HISTOGRAM_AVX512_INLINE static __m512d Value(Vector x) { return _mm512_cvtps_pd(x); }
+  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, __m128i shift) {
+    return _mm256_srl_epi32(_mm256_sub_epi32(Key(x), Key(lower)), shift);
+  }
+  HISTOGRAM_AVX512_INLINE static __m256i Key(Vector x) {  // see internal::KeyOf; -0.0 becomes 0.0
+    const __m256i bits = _mm256_castps_si256(_mm256_add_ps(x, _mm256_setzero_ps()));
+    const __m256i sign = _mm256_set1_epi32(std::numeric_limits<int32_t>::min());
+    return _mm256_xor_si256(bits, _mm256_or_si256(_mm256_srai_epi32(bits, 31), sign));
+  }
   HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector /*lower*/, __m512i half_ulp) {
     const __m512i bits =
         _mm512_castpd_si512(_mm512_cvtps_pd(_mm256_add_ps(x, _mm256_setzero_ps())));
@@ -66,6 +78,14 @@ struct Eight<double> {
     return _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ);
   }
   HISTOGRAM_AVX512_INLINE static __m512d Value(Vector x) { return x; }
+  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, __m128i shift) {
+    return _mm512_cvtepi64_epi32(_mm512_srl_epi64(_mm512_sub_epi64(Key(x), Key(lower)), shift));
+  }
+  HISTOGRAM_AVX512_INLINE static __m512i Key(Vector x) {  // see internal::KeyOf; -0.0 becomes 0.0
+    const __m512i bits = _mm512_castpd_si512(_mm512_add_pd(x, _mm512_setzero_pd()));
+    const __m512i sign = _mm512_set1_epi64(std::numeric_limits<int64_t>::min());
+    return _mm512_xor_si512(bits, _mm512_or_si512(_mm512_srai_epi64(bits, 63), sign));
+  }
   HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector /*lower*/, __m512i) { return x; }
   HISTOGRAM_AVX512_INLINE static Vector Gather(const double* thresholds, __m256i index) {
     return _mm512_i32gather_pd(index, thresholds, 8);
@@ -84,6 +104,9 @@ struct Eight32 {
   }
   HISTOGRAM_AVX512_INLINE static __mmask8 NotBelow(Vector a, Vector b) {
     return std::is_signed_v<C> ? _mm256_cmpge_epi32_mask(a, b) : _mm256_cmpge_epu32_mask(a, b);
+  }
+  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, __m128i shift) {
+    return _mm256_srl_epi32(_mm256_sub_epi32(x, lower), shift);
   }
   HISTOGRAM_AVX512_INLINE static __m512d Value(Vector x) {
     return std::is_signed_v<C> ? _mm512_cvtepi32_pd(x) : _mm512_cvtepu32_pd(x);
@@ -111,6 +134,9 @@ struct Eight64 {
   HISTOGRAM_AVX512_INLINE static __mmask8 NotBelow(Vector a, Vector b) {
     return std::is_signed_v<C> ? _mm512_cmpge_epi64_mask(a, b) : _mm512_cmpge_epu64_mask(a, b);
   }
+  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, __m128i shift) {
+    return _mm512_cvtepi64_epi32(_mm512_srl_epi64(_mm512_sub_epi64(x, lower), shift));
+  }
   HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector lower, __m512i) {
     return _mm512_cvtepu64_pd(_mm512_sub_epi64(x, lower));
   }
@@ -130,10 +156,15 @@ struct Constants {
   __m512i half_ulp;
   __m256i last, below, above, nan, mend, one;
   typename Eight<C>::Vector mend_threshold;
+  // For the search.
+  const C* thresholds;
+  const uint32_t* first;
+  __m128i shift;
+  int steps;
 };
 
-// What is known of a plan's guesses (see internal::Guess).
-enum class Guesses : uint8_t { kProven, kMended, kEdges, kUnsure };
+// What is known of a plan's guesses (see internal::Guess). kNone: they are not usable.
+enum class Guesses : uint8_t { kProven, kMended, kEdges, kUnsure, kNone };
 
 // Where eight samples are: the position of each, and the whole bins that it has passed.
 struct Place {
@@ -169,6 +200,21 @@ HISTOGRAM_AVX512_INLINE __m256i BinsByEdges(const Constants<C>& k, typename Eigh
   return _mm256_mask_sub_epi32(bin, below, bin, k.one);
 }
 
+// Bins by a search from the first bin of each sample's cell (see internal::SearchBin). The samples
+// of `inside` are in [lower, upper].
+template <typename C>
+HISTOGRAM_AVX512_INLINE __m256i BinsBySearch(const Constants<C>& k, typename Eight<C>::Vector x,
+                                             __mmask8 inside) {
+  using E = Eight<C>;
+  const __m256i cell = _mm256_maskz_mov_epi32(inside, E::Cell(x, k.lower, k.shift));
+  __m256i bin = _mm256_i32gather_epi32(reinterpret_cast<const int*>(k.first), cell, 4);
+  for (int s = k.steps - 1; s >= 0; --s) {
+    const __m256i next = _mm256_min_epi32(_mm256_add_epi32(bin, _mm256_set1_epi32(1 << s)), k.last);
+    bin = _mm256_mask_mov_epi32(bin, E::NotBelow(x, E::Gather(k.thresholds, next)), next);
+  }
+  return bin;
+}
+
 // Writes the slots of eight samples. Returns those in bins whose slots are to be settled.
 template <typename C, Guesses kGuesses>
 HISTOGRAM_AVX512_INLINE __mmask8 SlotsOfEight(const Constants<C>& k, const std::byte* samples,
@@ -177,7 +223,12 @@ HISTOGRAM_AVX512_INLINE __mmask8 SlotsOfEight(const Constants<C>& k, const std::
   const typename E::Vector x = E::Load(samples);
   const __mmask8 from_lower = E::NotBelow(x, k.lower);
   const __mmask8 to_upper = E::NotBelow(k.upper, x);
-  Place place = PlaceOf<C>(k, x);
+  Place place{};
+  if constexpr (kGuesses == Guesses::kNone) {
+    place.bin = BinsBySearch<C>(k, x, _kand_mask8(from_lower, to_upper));
+  } else {
+    place = PlaceOf<C>(k, x);
+  }
   if constexpr (kGuesses == Guesses::kMended) {
     const auto wrong = static_cast<__mmask8>(_mm256_cmpeq_epi32_mask(place.bin, k.mend) &
                                              ~E::NotBelow(x, k.mend_threshold));
@@ -241,6 +292,10 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
       .mend = _mm256_set1_epi32(static_cast<int32_t>(mend)),
       .one = _mm256_set1_epi32(1),
       .mend_threshold = Eight<C>::Fill(bins.thresholds[mend]),
+      .thresholds = bins.thresholds.data(),
+      .first = bins.cells.first.data(),
+      .shift = _mm_cvtsi32_si128(static_cast<int>(bins.cells.shift)),
+      .steps = static_cast<int>(std::bit_width(bins.cells.span_max)),
   };
   // A block is added up while the next one's slots are found: its own have just been stored, and
   // increments would wait for them (f32, 2,048 bins: 3.0 against 3.8 G samples/s; f64, 65,536: 0.7
@@ -263,6 +318,7 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
 
 template <typename C, typename Counts>
 auto RunCounter(const internal::Guess& guess) {
+  if (!guess.usable()) return CountBlocks<Guesses::kNone, C, Counts>;
   if (guess.proven()) return CountBlocks<Guesses::kProven, C, Counts>;
   if (guess.mendable()) return CountBlocks<Guesses::kMended, C, Counts>;
   if constexpr (sizeof(C) == 4 || std::is_floating_point_v<C>) {

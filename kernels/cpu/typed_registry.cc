@@ -12,12 +12,16 @@ bool EveryPlan(const internal::PlanData& /*plan*/) { return true; }
 
 bool IsNarrow(const internal::PlanData& plan) { return !plan.slot_of_pattern.empty(); }
 
-// Wide samples of which some are in bins, and whose guess is usable.
-[[maybe_unused]] bool IsGuess(const internal::PlanData& plan) {
+// Wide samples of which some are in bins.
+[[maybe_unused]] bool IsWide(const internal::PlanData& plan) {
   return !IsNarrow(plan) &&
-         std::visit(
-             [](const auto& bins) { return !bins.thresholds.empty() && bins.guess.usable(); },
-             plan.bins);
+         std::visit([](const auto& bins) { return !bins.thresholds.empty(); }, plan.bins);
+}
+
+// The same, and their guess is usable.
+[[maybe_unused]] bool IsGuess(const internal::PlanData& plan) {
+  return IsWide(plan) &&
+         std::visit([](const auto& bins) { return bins.guess.usable(); }, plan.bins);
 }
 
 [[maybe_unused]] bool IsGuessWithoutLongIntegers(const internal::PlanData& plan) {
@@ -29,8 +33,8 @@ constexpr std::array kKernels = {
 #if defined(__x86_64__) && defined(__GNUC__)
     TypedKernel{"typed_avx2", "a multiply-add for four samples (AVX2)", CountTypedAvx2, HasAvx2,
                 IsGuessWithoutLongIntegers},
-    TypedKernel{"typed_avx512", "a multiply-add for eight samples (AVX-512)", CountTypedAvx512,
-                HasAvx512Typed, IsGuess},
+    TypedKernel{"typed_avx512", "a multiply-add or a search for eight samples (AVX-512)",
+                CountTypedAvx512, HasAvx512Typed, IsWide},
 #elif defined(__aarch64__)
     TypedKernel{"typed_neon", "a multiply-add for four samples (NEON)", CountTypedNeon, Everywhere,
                 IsGuess},
