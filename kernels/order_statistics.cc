@@ -1,6 +1,7 @@
 #include "kernels/order_statistics.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
 #include <thread>
@@ -15,10 +16,15 @@ namespace {
 constexpr int kDigitBits = 16;
 // Fewer are not worth a thread.
 constexpr size_t kThreadSamplesMin = size_t{1} << 18;
-// Samples of the buckets that are collected, at most: an eighth of all, but this many always.
-constexpr uint64_t kCollectedMin = uint64_t{1} << 16;
+// Samples of the buckets that are collected and sorted, at most: an eighth of all, but this many
+// always.
+constexpr uint64_t kCollectedMin = uint64_t{1} << 12;
 // Buckets that one round counts digits of: 512 KiB of counters each, for each thread.
 constexpr size_t kCountedMax = 64;
+// Ranks in a bucket that are selected one by one; for more its keys are sorted.
+constexpr size_t kSelectedMax = 4;
+// Keys that are made at a time, so that they stay in the nearest cache.
+constexpr size_t kBlock = 1024;
 
 enum class Kind : uint8_t { kUnsigned, kSigned, kFloat };
 
@@ -33,10 +39,11 @@ struct Keyed {
     if constexpr (kKind == Kind::kSigned) return bits ^ kSign;
     if constexpr (kKind == Kind::kFloat) {
       constexpr B kInfinity = static_cast<B>((kSign - 1) >> kMantissaBits << kMantissaBits);
-      const B magnitude = bits & static_cast<B>(~kSign);
-      if (magnitude > kInfinity) return static_cast<B>(~B{0});  // NaN
-      if (magnitude == 0) return kSign;
-      return (bits & kSign) != 0 ? static_cast<B>(~bits) : bits | kSign;
+      const bool negative = (bits & kSign) != 0;
+      const bool nan = static_cast<B>(bits & ~kSign) > kInfinity;
+      // Arithmetic, since compilers make branches of what is written as a choice.
+      const B key = bits ^ static_cast<B>(kSign | -B{negative});
+      return static_cast<B>((key + B{bits == kSign}) | -B{nan});
     }
     return bits;
   }
@@ -113,6 +120,7 @@ class Search {
 
   std::vector<uint64_t> Run() {
     if (ranks_.empty()) return found_;
+    if (size() <= kCollectedMin) return Sort();
     Bucket all{.count = size()};
     all.ranks.resize(ranks_.size());
     for (size_t i = 0; i < ranks_.size(); ++i) all.ranks[i] = i;
@@ -125,7 +133,8 @@ class Search {
         }
         break;
       }
-      std::vector<Bucket> large = CollectSmall(std::move(buckets), known);
+      std::vector<Bucket> large =
+          known == 0 ? std::move(buckets) : CollectSmall(std::move(buckets), known);
       buckets.clear();
       for (size_t first = 0; first < large.size(); first += kCountedMax) {
         const size_t length = std::min(kCountedMax, large.size() - first);
@@ -144,20 +153,29 @@ class Search {
     return K::KeyOf(LoadBits<Bits>(samples_.data() + i * sizeof(Bits)));
   }
 
+  std::vector<uint64_t> Sort() const {
+    std::vector<Bits> keys(size());
+    for (size_t i = 0; i < keys.size(); ++i) keys[i] = KeyAt(i);
+    std::sort(keys.begin(), keys.end());
+    std::vector<uint64_t> found;
+    found.reserve(ranks_.size());
+    for (const uint64_t rank : ranks_) found.push_back(keys[rank]);
+    return found;
+  }
+
   // Finds the bucket of a key by the `known` leading bits of it. The buckets ascend.
   class Finder {
    public:
     Finder(std::span<const Bucket> buckets, int known) : shift_(K::kBits - known) {
       for (const Bucket& bucket : buckets) prefixes_.push_back(bucket.prefix);
-      if (known == 0) return;
-      constexpr int kTop = std::min(kDigitBits, K::kBits);
       maybe_.resize(size_t{1} << kTop);
       for (const uint64_t prefix : prefixes_) maybe_[prefix >> (known - kTop)] = true;
     }
+    // 0: the key is in no bucket.
+    uint8_t Maybe(Bits key) const {
+      return maybe_[static_cast<uint64_t>(key) >> (K::kBits - kTop)];
+    }
     size_t Find(Bits key) const {
-      if (maybe_.empty()) return 0;
-      constexpr int kTop = std::min(kDigitBits, K::kBits);
-      if (maybe_[static_cast<uint64_t>(key) >> (K::kBits - kTop)] == 0) return kNone;
       const uint64_t prefix = static_cast<uint64_t>(key) >> shift_;
       const auto at = std::lower_bound(prefixes_.begin(), prefixes_.end(), prefix);
       if (at == prefixes_.end() || *at != prefix) return kNone;
@@ -165,10 +183,30 @@ class Search {
     }
 
    private:
+    static constexpr int kTop = std::min(kDigitBits, K::kBits);
     int shift_;
     std::vector<uint64_t> prefixes_;
-    std::vector<uint8_t> maybe_;  // by the leading digit: whether a bucket begins with it
+    std::vector<uint8_t> maybe_;  // by the leading digit: 1 where a bucket begins with it
   };
+
+  // Calls use(key, bucket) for each of the samples `first` to `end` that is in a bucket.
+  template <typename Use>
+  void ForFound(const Finder& finder, size_t first, size_t end, const Use& use) const {
+    std::array<Bits, kBlock> kept;
+    for (; first < end; first += kBlock) {
+      const size_t stop = std::min(end, first + kBlock);
+      size_t count = 0;  // without a branch
+      for (size_t i = first; i < stop; ++i) {
+        const Bits key = KeyAt(i);
+        kept[count] = key;
+        count += finder.Maybe(key);
+      }
+      for (size_t i = 0; i < count; ++i) {
+        const size_t bucket = finder.Find(kept[i]);
+        if (bucket != kNone) use(kept[i], bucket);
+      }
+    }
+  }
 
   // Settles the ranks of the smallest buckets, as many as may be collected. Returns the others.
   std::vector<Bucket> CollectSmall(std::vector<Bucket> buckets, int known) {
@@ -195,11 +233,7 @@ class Search {
     std::vector<std::vector<std::vector<Bits>>> kept(parts_);
     ForParts(size(), parts_, [&](size_t part, size_t first, size_t end) {
       std::vector<std::vector<Bits>> mine(small.size());
-      for (size_t i = first; i < end; ++i) {
-        const Bits key = KeyAt(i);
-        const size_t bucket = finder.Find(key);
-        if (bucket != kNone) mine[bucket].push_back(key);
-      }
+      ForFound(finder, first, end, [&](Bits key, size_t bucket) { mine[bucket].push_back(key); });
       kept[part] = std::move(mine);
     });
     for (size_t b = 0; b < small.size(); ++b) {
@@ -207,26 +241,41 @@ class Search {
       keys.reserve(small[b].count);
       for (auto& part : kept) keys.insert(keys.end(), part[b].begin(), part[b].end());
       assert(keys.size() == small[b].count);
-      std::sort(keys.begin(), keys.end());
-      for (const size_t i : small[b].ranks) found_[i] = keys[ranks_[i] - small[b].below];
+      SettleAmong(keys, small[b]);
     }
     return large;
+  }
+
+  // `keys`: all of the bucket's, in any order.
+  void SettleAmong(std::vector<Bits>& keys, const Bucket& bucket) {
+    if (bucket.ranks.size() > kSelectedMax) std::sort(keys.begin(), keys.end());
+    auto from = keys.begin();  // those before it are not greater
+    for (const size_t i : bucket.ranks) {
+      const auto at = keys.begin() + static_cast<ptrdiff_t>(ranks_[i] - bucket.below);
+      if (bucket.ranks.size() <= kSelectedMax && at >= from) {
+        std::nth_element(from, at, keys.end());
+        from = at + 1;
+      }
+      found_[i] = *at;
+    }
   }
 
   // Appends, for each bucket, those buckets of one more digit that hold its ranks.
   void CountDigits(std::span<Bucket> buckets, int known, std::vector<Bucket>& into) {
     constexpr int kDigit = std::min(kDigitBits, K::kBits);
     constexpr size_t kDigits = size_t{1} << kDigit;
-    const Finder finder(buckets, known);
     const int shift = K::kBits - known - kDigit;
+    const auto digit_of = [shift](Bits key) {
+      return static_cast<uint64_t>(key) >> shift & (kDigits - 1);
+    };
     std::vector<std::vector<uint64_t>> counts(parts_);
     ForParts(size(), parts_, [&](size_t part, size_t first, size_t end) {
       std::vector<uint64_t> mine(buckets.size() * kDigits);
-      for (size_t i = first; i < end; ++i) {
-        const Bits key = KeyAt(i);
-        const size_t bucket = known == 0 ? 0 : finder.Find(key);
-        if (bucket == kNone) continue;
-        ++mine[bucket * kDigits + (static_cast<uint64_t>(key) >> shift & (kDigits - 1))];
+      if (known == 0) {
+        for (size_t i = first; i < end; ++i) ++mine[digit_of(KeyAt(i))];
+      } else {
+        ForFound(Finder(buckets, known), first, end,
+                 [&](Bits key, size_t bucket) { ++mine[bucket * kDigits + digit_of(key)]; });
       }
       counts[part] = std::move(mine);
     });

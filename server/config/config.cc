@@ -76,7 +76,9 @@ absl::Status UnknownFlag(absl::string_view flag) {
   for (const Setting& setting : Settings()) {
     if (IsSwitch(setting)) others.push_back(absl::StrCat("no-", setting.name));
   }
-  const std::string nearest = NearestSetting(flag.substr(flag.find_first_not_of('-')), others);
+  absl::string_view name = flag;
+  while (absl::ConsumePrefix(&name, "-")) continue;
+  const std::string nearest = NearestSetting(name, others);
   return Invalid("unknown option ", flag,
                  nearest.empty() ? "; --help-all lists the options" : DidYouMean("--" + nearest));
 }

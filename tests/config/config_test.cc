@@ -172,6 +172,7 @@ TEST(ParseConfig, MistypedFlagsAreRefusedWithTheNearest) {
   EXPECT_EQ(ErrorOf({"--no-reflexion"}),
             "unknown option --no-reflexion; did you mean --no-reflection?");
   EXPECT_EQ(ErrorOf({"--colour"}), "unknown option --colour; --help-all lists the options");
+  EXPECT_EQ(ErrorOf({"---"}), "unknown option ---; --help-all lists the options");
   EXPECT_THAT(ErrorOf({"serve"}), HasSubstr("unexpected argument 'serve'"));
   EXPECT_THAT(ErrorOf({"--", "serve"}), HasSubstr("unexpected argument '--'"));
   EXPECT_THAT(ErrorOf({"--listen", "127.0.0.1:1", "127.0.0.1:2"}),

@@ -1,0 +1,92 @@
+// The samples at given ranks, against sorting.
+#include "kernels/order_statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace histogram::testing {
+namespace {
+
+// Ways in which samples lie in few or many buckets: random bits, half of them equal, few values,
+// and all within a millionth of each other.
+enum class Drawn { kAnything, kHalfEqual, kFewValues, kNarrow };
+constexpr Drawn kAllDrawn[] = {Drawn::kAnything, Drawn::kHalfEqual, Drawn::kFewValues,
+                               Drawn::kNarrow};
+
+template <typename T>
+T DrawSample(Drawn drawn_as, std::mt19937_64& random) {
+  using Bits = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+  const uint64_t drawn = random();
+  switch (drawn_as) {
+    case Drawn::kAnything:
+      return std::bit_cast<T>(static_cast<Bits>(drawn));
+    case Drawn::kHalfEqual:
+      return drawn % 2 == 0 ? T{0} : static_cast<T>(drawn % 1000003);
+    case Drawn::kFewValues:
+      return static_cast<T>(drawn % 7);
+    case Drawn::kNarrow:
+      break;
+  }
+  return static_cast<T>(T{1000} + static_cast<T>(drawn % 1000) / static_cast<T>(1000000));
+}
+
+// NaN above all; -0.0 equal to 0.0.
+template <typename T>
+bool KeyLess(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (a != a || b != b) return b != b && a == a;
+  }
+  return a < b;
+}
+
+template <typename T>
+void ExpectKeys(SampleType type, std::vector<T> samples, size_t rank_count, uint32_t threads) {
+  std::vector<uint64_t> ranks;
+  for (size_t i = 0; i < rank_count; ++i) {
+    ranks.push_back((samples.size() - 1) * i / std::max<size_t>(1, rank_count - 1));
+  }
+  ranks.push_back(samples.size() - 1);  // twice
+  const std::vector<uint64_t> keys =
+      internal::KeysAtRanks(std::as_bytes(std::span(samples)), type, ranks, threads);
+  std::sort(samples.begin(), samples.end(), KeyLess<T>);
+  ASSERT_EQ(keys.size(), ranks.size());
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    const uint64_t bits = internal::BitsOfKey(keys[i], type);
+    T have;
+    std::memcpy(&have, &bits, sizeof(have));
+    const T want = samples[ranks[i]];
+    ASSERT_FALSE(KeyLess(have, want) || KeyLess(want, have)) << "rank " << ranks[i] << ": " << have;
+  }
+}
+
+template <typename T>
+void ExpectAllKeys(SampleType type) {
+  std::mt19937_64 random(20261125);
+  for (const Drawn drawn_as : kAllDrawn) {
+    for (const size_t size : {size_t{1}, size_t{4096}, size_t{4097}, size_t{600000}}) {
+      std::vector<T> samples(size);
+      for (T& sample : samples) sample = DrawSample<T>(drawn_as, random);
+      if constexpr (std::is_floating_point_v<T>) samples[size / 2] = -T{0};
+      for (const size_t rank_count : {size_t{1}, size_t{4}, size_t{101}}) {
+        SCOPED_TRACE(std::to_string(static_cast<int>(drawn_as)) + ", " + std::to_string(size) +
+                     " samples, " + std::to_string(rank_count) + " ranks");
+        ExpectKeys(type, samples, rank_count, /*threads=*/rank_count == 4 ? 2 : 1);
+      }
+    }
+  }
+}
+
+TEST(OrderStatisticsTest, F32) { ExpectAllKeys<float>(SampleType::kF32); }
+TEST(OrderStatisticsTest, F64) { ExpectAllKeys<double>(SampleType::kF64); }
+TEST(OrderStatisticsTest, U32) { ExpectAllKeys<uint32_t>(SampleType::kU32); }
+TEST(OrderStatisticsTest, I64) { ExpectAllKeys<int64_t>(SampleType::kI64); }
+
+}  // namespace
+}  // namespace histogram::testing
