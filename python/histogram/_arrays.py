@@ -57,7 +57,10 @@ def as_samples(a: Any) -> tuple[Array, str]:
         return array.view(np.uint8), "u8"
     if dtype.name == "bfloat16":
         return array.view(np.dtype(np.uint16).newbyteorder(dtype.byteorder)), "bf16"
-    told = f"a: type {dtype} is not supported; it must be bool, an integer, or a float of up to 64 bits"
+    told = (
+        f"a: type {dtype} is not supported; it must be bool, an integer, or a float of up to "
+        "64 bits"
+    )
     if dtype.kind in "Of":
         told += ", as numpy.asarray(a, float) makes it"
     raise TypeError(told)

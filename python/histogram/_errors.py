@@ -9,7 +9,7 @@ from typing import Any
 # What numpy.histogram and numpy.quantile take, and these do not: what to do instead.
 _OTHERS = {
     "density": "for a density divide the counts: counts / counts.sum() / numpy.diff(edges)",
-    "weights": "samples count as 1 each; numpy.histogram(a, bins, range, weights=weights) weighs them",
+    "weights": "samples count as 1 each; numpy.histogram(a, bins, range, weights=weights) weighs",
     "method": "quantiles are interpolated linearly; numpy.quantile has other methods",
     "axis": "the quantiles are those of all samples; for rows call it for each, or numpy.quantile",
 }
