@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -41,7 +42,7 @@ T DrawSample(Drawn drawn_as, std::mt19937_64& random) {
 template <typename T>
 bool KeyLess(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
-    if (a != a || b != b) return b != b && a == a;
+    if (std::isnan(a) || std::isnan(b)) return std::isnan(b) && !std::isnan(a);
   }
   return a < b;
 }
