@@ -44,7 +44,7 @@ absl::StatusOr<std::string> EncodeBlackWhitePng(uint32_t width, uint32_t height,
 // The channel for a threshold: grey, or the luminance (Rec. 601) of red, green and blue.
 Channel GreyOf(const Image& image);
 
-// Fails for more than kPixelsMax pixels; the message names the size and the limit.
+// Fails for no pixels, and for more than kPixelsMax; the message names the size and the limit.
 absl::Status CheckPixels(uint64_t width, uint64_t height);
 
 // Separates interleaved channels. REQUIRES: samples.size() is a multiple of names.size().

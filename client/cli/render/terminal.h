@@ -19,7 +19,8 @@ struct Terminal {
 };
 
 // The terminal of a file descriptor. If it is no terminal: 80 columns and no colour. NO_COLOR (not
-// empty) and TERM=dumb turn colour off. The first of LC_ALL, LC_CTYPE, LANG decides about UTF-8.
+// empty) and TERM=dumb turn colour off. The first one set of LC_ALL, LC_CTYPE, LANG decides about
+// UTF-8.
 Terminal DetectTerminal(int file, const GetEnv& getenv);
 
 // Adds the escape sequence if colour is on.
