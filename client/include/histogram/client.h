@@ -72,7 +72,7 @@ struct ConnectOptions {
 
 struct CallOptions {
   absl::Duration timeout = absl::InfiniteDuration();  // of the whole call with its retries
-  bool wait_for_ready = false;  // wait if no server answers, rather than fail
+  bool wait_for_ready = false;                        // wait if no server answers, rather than fail
 };
 
 // One payload of ComputeMany. The caller chooses ids; they need not be unique.
