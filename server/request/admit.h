@@ -1,5 +1,5 @@
-// The steps that every payload takes between a received message and the batcher, and from the
-// counted job to the checked answer. The same for all calls; no gRPC.
+// The steps of every payload from a received message to the batcher, and from the counted job to
+// the checked answer. They are the same for all calls. No gRPC here.
 #ifndef HISTOGRAM_SERVER_REQUEST_ADMIT_H_
 #define HISTOGRAM_SERVER_REQUEST_ADMIT_H_
 
@@ -24,33 +24,33 @@ struct AdmissionLimits {
   QueryLimits query;
 };
 
-// Takes this many bytes from the caller's quota, or fails.
+// Takes `bytes` from the caller's quota, or fails.
 using Charge = absl::FunctionRef<absl::Status(uint64_t bytes)>;
 
 // Parses a message in place, checks its payload against the limits, makes its query and charges its
-// caller. A query that is set already stays: an Accumulate reads only the spec of its first
-// message. `parsed` points into `message`. Fails with RESOURCE_EXHAUSTED (PAYLOAD_TOO_LARGE), or as
-// the parsers, MakeQuery and `charge` do; then nothing is charged.
+// caller. Keeps a query that is already set: an Accumulate reads the spec of its first message
+// only. `parsed` points into `message`. Fails with RESOURCE_EXHAUSTED (PAYLOAD_TOO_LARGE), or as
+// the parsers, MakeQuery and `charge` do. Charges nothing if it fails.
 absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
                    const AdmissionLimits& limits, Charge charge, ParsedRequest& parsed,
                    std::shared_ptr<const Query>& query);
 
-// Points `job` at the payload of an admitted message. `owner` keeps the message's bytes. `adds_up`:
-// it is a part of a longer payload.
+// Points `job` at the payload of an admitted message. `owner` owns the message's bytes. `adds_up`:
+// the payload is a part of a longer one.
 void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
              const std::shared_ptr<const Query>& query, TimeNs deadline, Job& job,
              bool adds_up = false);
 
-// Recounts a counted job, if it is picked for that: INTERNAL (reason COUNT_MISMATCH) where the
-// counts differ. Thread-safe.
+// Recounts the job if the verifier picks it: INTERNAL (reason COUNT_MISMATCH) if the counts differ.
+// Thread-safe.
 absl::Status Recount(Verifier& verifier, const Query& query, const Job& job);
 
-// From a counted job to the checked answer: fold, check of the sum, recount of a sample. The answer
-// may point at the job's counts. `finished_at` is set where it is OK. Thread-safe.
+// Makes the checked answer of a counted job: folds, checks the sum, and recounts picked jobs. The
+// answer may point at the job's counts. Sets `finished_at` if it returns OK. Thread-safe.
 absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Query& query,
                           const Job& job, Answer& answer, TimeNs& finished_at);
 
-// Counts the refusal of a request in the metrics; other errors are no refusals.
+// Counts the refusal of a request in the metrics. Does nothing for other errors.
 void ObserveRefusal(Observer& observer, const absl::Status& status);
 
 }  // namespace histogram::server

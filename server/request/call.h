@@ -1,7 +1,7 @@
-// The state of one request, free of gRPC types: from a parsed spec to a checked answer.
+// The state of one request, without gRPC types: from a parsed spec to a checked answer.
 //
-// query.h makes the Query of a spec, admit.h leads a message to its job and the counted job to its
-// Answer, encode.h writes that.
+// query.h makes the Query of a spec. admit.h makes a message's job and a counted job's Answer.
+// encode.h writes the Answer.
 #ifndef HISTOGRAM_SERVER_REQUEST_CALL_H_
 #define HISTOGRAM_SERVER_REQUEST_CALL_H_
 
@@ -35,15 +35,15 @@ struct Receipt {
 };
 
 struct Answer {
-  Histogram histogram;  // its counts are empty where `in_place` is not
-  // Where nothing is folded, the counts stay where they were counted, and no copy is made: this
-  // points there, and must not be used after they are gone.
+  Histogram histogram;  // without counts if `in_place` is set
+  // If nothing is folded, this points at the job's counts instead of a copy. It is valid as long as
+  // they are.
   absl::Span<const uint64_t> in_place;
   std::optional<Statistics> statistics;
   std::vector<double> edges;
-  // Of sparse answers: counts[k] is that of bin bins[k].
+  // Sparse answers only: counts[k] is the count of bin bins[k].
   std::vector<uint32_t> bins;
-  // With rows: of the histogram only the samples are set. Points into the job's work.
+  // With rows: points into the job's work. Then only `samples` of the histogram is set.
   const RowColumns* rows = nullptr;
   Receipt receipt;
 
@@ -53,34 +53,34 @@ struct Answer {
 };
 
 // The answer to `query` from the counts of the payload's values. INTERNAL (reason COUNT_MISMATCH)
-// when counted + below + above + ignored differs from `samples`; such an answer must never be sent.
-// The answer may point at `values`. REQUIRES: query has no plan.
+// if counts + below + above + ignored differ from `samples`: such an answer must not be sent. The
+// answer may point at `values`. REQUIRES: query has no plan.
 absl::Status MakeAnswer(const Query& query, const ValueCounts& values, uint64_t samples,
                         Answer& answer);
-// The same from the counts of typed samples: the plan's bins, then below, above, NaN. The answer
-// points at `slots`, unless it is to have statistics, which are not set here. REQUIRES: query has a
-// plan.
+// The same from the counts of typed samples: the plan's bins, then below, above, NaN. Does not set
+// statistics. The answer points at `slots`, unless the query asks for statistics. REQUIRES: query
+// has a plan.
 absl::Status MakeTypedAnswer(const Query& query, absl::Span<const uint64_t> slots, uint64_t samples,
                              Answer& answer);
-// Sets the statistics of an answer that MakeTypedAnswer made of this payload.
+// Sets the statistics of an answer that MakeTypedAnswer has made for this payload.
 void AddTypedStatistics(const Query& query, absl::Span<const Fragment> payload, Answer& answer);
 
-// Leaves out of an answer's statistics what the query does not ask for.
+// Removes the statistics that the query does not ask for.
 void SelectStatistics(const Query& query, Statistics& statistics);
-// Leaves out the counts of empty bins.
+// Removes the counts of empty bins, and sets answer.bins.
 void MakeSparse(Answer& answer);
 
-// The payload in one piece: where it lies, if it does, else in `storage`.
+// The payload in one piece: in place if it has one fragment, else copied to `storage`.
 std::span<const std::byte> InOnePiece(absl::Span<const Fragment> payload, std::string& storage);
 
-// Recounts a fraction of the payloads with another kernel (promise 1). Thread-safe.
+// Recounts a fraction of the payloads by other code, to detect wrong counts. Thread-safe.
 class Verifier {
  public:
   // REQUIRES: 0 <= fraction <= 1.
   explicit Verifier(double fraction);
   // Whether the next payload is to be recounted.
   bool Picks();
-  // INTERNAL (reason COUNT_MISMATCH) if this counted job was picked and its recount differs.
+  // INTERNAL (reason COUNT_MISMATCH) if the job is picked and its recount differs.
   // REQUIRES: job.work is null.
   absl::Status Check(const Query& query, const Job& job);
 

@@ -1,13 +1,12 @@
-// From the bytes of a request to what it asks for, without copying its payload.
+// Parses the three request messages without copying their payloads.
 //
-// The three request messages are walked tag by tag over the slices that they arrived in: the
-// payload becomes a list of fragments of those slices, the small spec is parsed by the generated
-// protobuf code. Anything that this server does not know, a field number or an enum value, is
-// refused: an answer that ignores part of the question is a wrong answer. The semantics are
-// otherwise protobuf's own: fields in any order, the last payload wins, repeated specs merge, tags
-// may lie across slices.
+// The parser walks a message tag by tag over its slices. The payload becomes a list of fragments of
+// the slices. Generated protobuf code parses the spec. The server refuses unknown field numbers and
+// enum values: an answer that ignores part of a request is wrong. Otherwise the semantics are
+// protobuf's: fields come in any order, the last payload wins, repeated specs merge, tags may lie
+// across slices.
 //
-// No gRPC here, so that it can be fuzzed against the generated code. Functions are thread-safe.
+// No gRPC here, so that a fuzzer can compare it with the generated code. Functions are thread-safe.
 #ifndef HISTOGRAM_SERVER_REQUEST_CODEC_H_
 #define HISTOGRAM_SERVER_REQUEST_CODEC_H_
 
@@ -22,8 +21,8 @@
 
 namespace histogram::server {
 
-// A parsed request. The fragments and, where possible, the spec point into the message's slices,
-// which must outlive it. Reusable: parsing resets it.
+// A parsed request. The fragments, and a spec that lies in one slice, point into the message's
+// slices, which outlive it. Parsing resets it, so it can be reused.
 struct ParsedRequest {
   using Fragments = absl::InlinedVector<Fragment, 4>;
 
@@ -31,24 +30,24 @@ struct ParsedRequest {
   Fragments payload;
   uint64_t payload_bytes = 0;
   uint64_t reply_bytes = 0;  // set by Admit: an upper bound of the encoded reply
-  uint64_t row_bytes = 0;    // set by Admit: what counting its rows takes beside that
+  uint64_t row_bytes = 0;    // set by Admit: memory for counting its rows, beside the reply
   uint64_t request_id = 0;   // ComputeManyRequest only; set even when parsing fails after it
   bool snapshot = false;     // AccumulateRequest only
 
-  std::string spec_storage;  // holds the spec where it does not lie in one slice
+  std::string spec_storage;  // holds a spec that lies in several slices
 };
 
-// INVALID_ARGUMENT (reason MALFORMED_MESSAGE): the bytes of `message` are no protobuf message.
+// INVALID_ARGUMENT (reason MALFORMED_MESSAGE): `message`, a message's name, is no valid protobuf.
 absl::Status Malformed(const char* message);
 // INVALID_ARGUMENT (reason UNKNOWN_FIELD).
 absl::Status UnknownField(const char* message, uint32_t number);
 
-// Each answers INVALID_ARGUMENT (reasons MALFORMED_MESSAGE, UNKNOWN_FIELD, SPEC_TOO_LARGE).
+// Each fails with INVALID_ARGUMENT (reasons MALFORMED_MESSAGE, UNKNOWN_FIELD, SPEC_TOO_LARGE).
 absl::Status ParseComputeRequest(absl::Span<const Fragment> message, ParsedRequest& out);
 absl::Status ParseComputeManyRequest(absl::Span<const Fragment> message, ParsedRequest& out);
 absl::Status ParseAccumulateRequest(absl::Span<const Fragment> message, ParsedRequest& out);
 
-// The largest serialized Spec that is looked at.
+// The most bytes of a serialized Spec.
 inline constexpr uint64_t kSpecBytesMax = uint64_t{2} << 20;
 
 }  // namespace histogram::server

@@ -1,5 +1,5 @@
-// From an answer to the bytes of a reply, written once into memory of exactly the right size: the
-// counts are never copied into a message object first. No gRPC here. Functions are thread-safe.
+// Writes an answer as the bytes of a reply, directly into memory of the right size. The counts are
+// not copied into a message object first. No gRPC here. Functions are thread-safe.
 #ifndef HISTOGRAM_SERVER_REQUEST_ENCODE_H_
 #define HISTOGRAM_SERVER_REQUEST_ENCODE_H_
 
@@ -12,8 +12,8 @@
 
 namespace histogram::server {
 
-// Measures a message and then writes it: size() first, Write into at least as many bytes.
-// A view: the answer must outlive it and not change in between.
+// Measures a message, then writes it. Call size() first, then Write with as many bytes. The answer
+// outlives it and does not change in between.
 class ReplyEncoder {
  public:
   static ReplyEncoder ComputeResponse(const Answer& answer, bool omit_counts);
@@ -23,7 +23,7 @@ class ReplyEncoder {
                                          uint64_t chunks);
 
   size_t size() const { return size_; }
-  // Returns the end of what was written: out + size().
+  // Returns the end of the message: out + size().
   uint8_t* Write(uint8_t* out) const;
 
  private:
@@ -37,14 +37,14 @@ class ReplyEncoder {
   uint64_t chunks_ = 0;
   size_t counts_size_ = 0, bins_size_ = 0, rows_size_ = 0, statistics_size_ = 0,
          histogram_size_ = 0, receipt_size_ = 0;
-  size_t response_size_ = 0;  // of the ComputeResponse part
+  size_t response_size_ = 0;  // of the ComputeResponse in the message
   size_t size_ = 0;
 };
 
 // A serialized histogram.v1.Error for a status that is not OK: its code, message and ErrorDetail.
 std::string EncodeError(const absl::Status& status);
 
-// A serialized ComputeManyResponse that carries that error.
+// A serialized ComputeManyResponse with this error.
 std::string EncodeComputeManyError(uint64_t request_id, const absl::Status& status);
 
 }  // namespace histogram::server

@@ -1,5 +1,5 @@
-// A plan that is made once, where it is needed first: a large one on a lane, since making it takes
-// about 10 ns a bin.
+// A plan that its first user makes. Making one takes about 10 ns a bin, so a lane makes a large
+// one.
 #ifndef HISTOGRAM_SERVER_REQUEST_LATE_PLAN_H_
 #define HISTOGRAM_SERVER_REQUEST_LATE_PLAN_H_
 
@@ -20,11 +20,11 @@ class LatePlan {
   // REQUIRES: binning.has_edges().
   LatePlan(const Binning& binning, SampleType type) : binning_(binning), type_(type) {}
 
-  // Null until it is made.
+  // Null until Get has made it.
   const Plan* made() const { return made_.load(std::memory_order_acquire); }
-  // Makes it unless it is made; waits for a thread that is making it.
+  // Makes the plan if there is none yet. Waits if another thread is making it.
   const Plan& Get();
-  // An upper bound of the memory that it takes.
+  // An upper bound of the plan's memory.
   uint64_t bytes() const;
 
  private:

@@ -1,6 +1,4 @@
-// From the bytes of a serialized Spec to what is to be counted and answered.
-//
-// Functions are thread-safe.
+// Parses and validates a serialized Spec. Functions are thread-safe.
 #ifndef HISTOGRAM_SERVER_REQUEST_QUERY_H_
 #define HISTOGRAM_SERVER_REQUEST_QUERY_H_
 
@@ -20,7 +18,7 @@
 
 namespace histogram::server {
 
-// What statistics_only names, a bit each.
+// The statistics that Spec.statistics_only names, one bit each.
 enum class Answers : uint8_t {
   kMinimumMaximum = 1 << 0,
   kMeanDeviation = 1 << 1,
@@ -30,15 +28,14 @@ enum class Answers : uint8_t {
   kOtsu = 1 << 5,
 };
 
-// A validated Spec: what to count and what to answer. Immutable; shared between requests.
+// A validated Spec: what to count and what to answer. Immutable. Requests share it.
 struct Query {
   SampleType sample_type = SampleType::kU8;
-  // With range_of_data a stand-in over [0, 1], with the right number of bins.
+  // With range_of_data: the right number of bins, over [0, 1] until the range is known.
   Binning binning = Binning::Identity();
   bool range_of_data = false;
   std::optional<RowCut> rows;
-  // Counts samples into these bins. Null for bytes, whose values are counted and then folded, and
-  // for samples whose range is not known yet.
+  // Null for bytes, which are counted by value and folded, and while the range is not known.
   std::shared_ptr<LatePlan> plan;
   bool statistics = false;  // also set by quantiles
   uint8_t answers = 0xFF;   // which statistics: bits of Answers
@@ -46,29 +43,30 @@ struct Query {
   bool edges = false;
   bool omit_counts = false;
   bool sparse = false;
-  // Memory of a request beside its payload, its reply and a plan that is made for it: counters, and
-  // what its statistics are made of.
+  // Memory of a request for counters and statistics. Its payload, its reply and its plan add to
+  // that.
   uint64_t counter_bytes = 0;
 
   bool wants(Answers answer) const { return (answers & static_cast<uint8_t>(answer)) != 0; }
-  // Whether an answer needs the order of all samples, which counts do not tell.
+  // Whether the answer needs the order of all samples, which counts do not give.
   bool needs_order() const {
     return statistics && SampleBytes(sample_type) > 2 && !rows.has_value() &&
            (wants(Answers::kMedian) || !quantiles.empty());
   }
-  // Counters of each pattern of a sample, from which statistics of 8 and 16 bits are made.
+  // The number of counters, one for each bit pattern, that statistics of types of 8 and 16 bits
+  // need.
   uint64_t pattern_counters() const {
     const bool counted = statistics && (plan != nullptr || range_of_data);
     return counted && SampleBytes(sample_type) <= 2 ? uint64_t{1} << 8 * SampleBytes(sample_type)
                                                     : 0;
   }
-  // Whether a payload is counted by a WholeCount, whatever the plan.
+  // Whether a WholeCount counts the payload, whatever the plan.
   bool as_a_whole() const { return range_of_data || rows.has_value(); }
   // An upper bound of the encoded reply to a payload of `samples` samples, without its rows.
   uint64_t ReplyBytes(uint64_t samples) const;
 };
 
-// The query with its range known: bins from lower to upper. REQUIRES: range_of_data.
+// The query with its range set to [lower, upper]. REQUIRES: range_of_data.
 absl::StatusOr<std::shared_ptr<const Query>> WithRange(const Query& query, double lower,
                                                        double upper);
 
@@ -77,7 +75,7 @@ struct QueryLimits {
   uint32_t quantiles_max = 1024;
   // The most counters of typed samples that a backend has; 0: backends count bytes only.
   uint64_t counters_max = UINT64_MAX;
-  bool wholes = true;  // a backend counts payloads as a whole
+  bool wholes = true;  // whether a backend runs PayloadWork
 
   friend bool operator==(const QueryLimits&, const QueryLimits&) = default;
 };
@@ -88,8 +86,8 @@ struct QueryLimits {
 absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
                                                        const QueryLimits& limits);
 
-// MakeQuery with a cache, since most clients send the same spec again: of this thread's latest
-// specs of few bins, and of all threads' latest ones of many (see QueryCache).
+// MakeQuery with a cache, because most clients send the same spec again. Each thread caches its
+// latest specs of few bins. All threads share a QueryCache for specs of many bins.
 absl::StatusOr<std::shared_ptr<const Query>> MakeQueryCached(std::string_view bytes,
                                                              const QueryLimits& limits);
 

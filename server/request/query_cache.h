@@ -1,7 +1,6 @@
-// The latest queries of many bins and their plans, within a declared number of bytes.
+// Caches the latest queries of many bins with their plans, in a bounded number of bytes.
 //
-// The request that makes a plan is charged for it. What the cache keeps afterwards is charged to
-// nobody, and bounded here.
+// The request that makes a plan is charged for it. No request is charged for what the cache keeps.
 #ifndef HISTOGRAM_SERVER_REQUEST_QUERY_CACHE_H_
 #define HISTOGRAM_SERVER_REQUEST_QUERY_CACHE_H_
 
@@ -25,13 +24,13 @@ class QueryCache {
   QueryCache(const QueryCache&) = delete;
   QueryCache& operator=(const QueryCache&) = delete;
 
-  // The query of these bytes of a spec under these limits; null: it is not here.
+  // The query of this serialized spec under these limits; null if the cache does not have it.
   std::shared_ptr<const Query> Find(std::string_view spec, const QueryLimits& limits);
-  // Keeps the query, and drops those that were used least recently, until all fit. Returns the one
-  // to use: another thread's, where that was quicker.
+  // Keeps the query, and drops the least recently used ones until the rest fits. Returns the query
+  // to use: that of another thread if it was added first.
   std::shared_ptr<const Query> Add(std::string_view spec, const QueryLimits& limits,
                                    std::shared_ptr<const Query> query);
-  // What is kept: specs, edges, and plans, made or not.
+  // The bytes of all entries: specs, edges, and plans, made or not.
   uint64_t bytes() const;
 
  private:
@@ -49,7 +48,7 @@ class QueryCache {
 
   const uint64_t bytes_max_;
   mutable absl::Mutex mu_;
-  Entries entries_ ABSL_GUARDED_BY(mu_);  // the one used last is first
+  Entries entries_ ABSL_GUARDED_BY(mu_);  // most recently used first
   absl::flat_hash_map<std::string_view, Entries::iterator> by_spec_ ABSL_GUARDED_BY(mu_);
   uint64_t bytes_ ABSL_GUARDED_BY(mu_) = 0;
 };

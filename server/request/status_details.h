@@ -1,8 +1,8 @@
-// An error in the form that every language's gRPC library reads: google.rpc.Status with its details
-// ErrorInfo, BadRequest and RetryInfo, which goes into the trailer `grpc-status-details-bin`.
+// Encodes an error as gRPC libraries of all languages read it, for the trailer
+// `grpc-status-details-bin`: google.rpc.Status with details ErrorInfo, BadRequest and RetryInfo.
 //
-// Encoded by hand: five small messages do not pay for a dependency, and a second copy of
-// google/rpc/*.proto in one process aborts it. Functions are thread-safe.
+// Encoded by hand: five small messages do not justify a dependency, and a second copy of
+// google/rpc/*.proto aborts the process. Functions are thread-safe.
 #ifndef HISTOGRAM_SERVER_REQUEST_STATUS_DETAILS_H_
 #define HISTOGRAM_SERVER_REQUEST_STATUS_DETAILS_H_
 
@@ -15,9 +15,9 @@ namespace histogram::server {
 // ErrorInfo.domain of all errors of this service.
 inline constexpr char kErrorDomain[] = "histogram.v1";
 
-// A serialized google.rpc.Status: code and message, and as far as the status carries them (its
-// ErrorDetail) the reason with field and limit as metadata, the field as a violation, and the time
-// after which to come again.
+// A serialized google.rpc.Status: code, message and the parts of ErrorDetail that the status has.
+// ErrorInfo has the reason, with field and limit as metadata. BadRequest names the field. RetryInfo
+// has the time after which to retry.
 std::string EncodeStatusDetails(const absl::Status& status);
 
 }  // namespace histogram::server

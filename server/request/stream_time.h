@@ -1,9 +1,8 @@
-// How long a stream keeps its caller waiting. The time that the caller takes between two messages,
-// or before it ends the stream, is not the server's.
+// The time that the server is busy with a stream. It leaves out the time that the caller takes
+// between two messages, or before it ends the stream.
 //
-// The server is busy with a stream from the arrival of a message until it has counted all that
-// came, and from the end of the caller's messages until its answer. Time is an argument. Not
-// thread-safe.
+// The server is busy from the arrival of a message until all messages are counted, and from the end
+// of the caller's messages until the answer. Time is an argument. Not thread-safe.
 #ifndef HISTOGRAM_SERVER_REQUEST_STREAM_TIME_H_
 #define HISTOGRAM_SERVER_REQUEST_STREAM_TIME_H_
 
@@ -20,19 +19,19 @@ class StreamTime {
     Work(now);
     before_last_ = Busy(now);
   }
-  // All that came is counted; the server waits for the caller.
+  // All messages so far are counted; the server waits for the caller.
   void Waits(TimeNs now) {
     busy_ = Busy(now);
     working_ = false;
   }
-  // No more messages come: the caller has ended them, or gone, or the server drains.
+  // No more messages come: the caller has ended them or is gone, or the server drains.
   void Ended(TimeNs now) { Work(now); }
 
-  // How long the server was busy with the stream, in ns.
+  // The nanoseconds that the server was busy with the stream.
   uint64_t Busy(TimeNs now) const {
     return busy_ + (working_ ? static_cast<uint64_t>(now - since_) : 0);
   }
-  // The same since the arrival of the last message; since the stream's begin where none came.
+  // The same since the arrival of the last message, or since the stream began if none came.
   uint64_t SinceLast(TimeNs now) const { return Busy(now) - before_last_; }
 
  private:

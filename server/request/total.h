@@ -1,4 +1,4 @@
-// What an Accumulate holds: the sum of its chunks, and the answer to all of them. Not thread-safe.
+// The sum of an Accumulate's chunks, and the answer to all of them. Not thread-safe.
 #ifndef HISTOGRAM_SERVER_REQUEST_TOTAL_H_
 #define HISTOGRAM_SERVER_REQUEST_TOTAL_H_
 
@@ -17,11 +17,11 @@ namespace histogram::server {
 
 class Total {
  public:
-  // Adds a chunk that was counted for `query`. `seen`: of typed samples, where statistics are asked
-  // for.
+  // Adds a chunk that was counted for `query`. `seen`: set for typed samples if the query asks for
+  // statistics.
   void Add(const Query& query, const Job& chunk, std::optional<SampleStatistics> seen);
   // The answer to all chunks so far. It points into this object. INTERNAL (reason COUNT_MISMATCH)
-  // where the counts do not add up to the samples: such an answer must never be sent.
+  // if the counts do not add up to the samples: such an answer must not be sent.
   absl::Status Finish(const Query& query, Answer& answer);
 
   uint64_t bytes() const { return bytes_; }
@@ -33,9 +33,9 @@ class Total {
   uint64_t bytes_ = 0, chunks_ = 0;
   ValueCounts values_{};                  // of bytes
   std::vector<uint64_t> slots_;           // of typed samples; empty before the first chunk
-  std::optional<SampleStatistics> seen_;  // likewise
+  std::optional<SampleStatistics> seen_;  // of typed samples
   std::vector<RowCounter> channels_;      // with rows
-  RowColumns columns_;                    // likewise, of the last Finish
+  RowColumns columns_;                    // with rows; of the last Finish
   Receipt receipt_;
 };
 

@@ -1,5 +1,5 @@
-// Counting a payload as a whole: in rows, into bins over the range of its own samples, or by a plan
-// that is made first.
+// Counts a payload as a whole: in rows, in bins over the range of its samples, or by a plan that is
+// made first.
 #ifndef HISTOGRAM_SERVER_REQUEST_WHOLE_COUNT_H_
 #define HISTOGRAM_SERVER_REQUEST_WHOLE_COUNT_H_
 
@@ -19,26 +19,27 @@
 
 namespace histogram::server {
 
-// What was counted of one row. Adds up over parts of the row. Not thread-safe.
+// The counts of one row. Parts of a row add up. Not thread-safe.
 class RowCounter {
  public:
-  // Makes the query's plan, unless it is made. The query has no range_of_data.
+  // Makes the query's plan if there is none yet. REQUIRES: not query.range_of_data; the query
+  // outlives this.
   explicit RowCounter(const Query& query);
 
-  // How many counters one has, for limits.
+  // The number of counters of one RowCounter, for limits.
   static uint64_t Counters(const Query& query);
 
-  // A whole number of samples.
+  // Adds samples. REQUIRES: a whole number of them.
   void Add(std::span<const std::byte> samples);
-  // The same by plain loops, which share no code with the kernels.
+  // The same by plain loops that share no code with the kernels.
   void AddPlainly(std::span<const std::byte> samples);
   void Merge(const RowCounter& more);
   // Whether both have the same counts.
   bool CountedAs(const RowCounter& other) const;
-  // The counts; their sum is checked against what was added: INTERNAL (reason COUNT_MISMATCH).
+  // The counts. INTERNAL (reason COUNT_MISMATCH) if they do not add up to the samples added.
   absl::Status Finish(Histogram& histogram) const;
-  // All but the order of samples of 32 and 64 bits. REQUIRES: the query asks for statistics;
-  // `histogram` is that of Finish.
+  // All statistics, but for types of 32 and 64 bits no median and quantiles. REQUIRES: the query
+  // asks for statistics; `histogram` is that of Finish.
   Statistics FinishStatistics(const Histogram& histogram) const;
   void Clear();
 
@@ -49,16 +50,16 @@ class RowCounter {
   uint64_t samples_ = 0;
   ValueCounts values_{};                   // of bytes
   std::vector<uint64_t> slots_, scratch_;  // of other types
-  std::optional<SampleStatistics> seen_;   // likewise, where statistics are asked for
+  std::optional<SampleStatistics> seen_;   // of other types, if the query asks for statistics
 };
 
-// The answers to all rows, as columns: entry r is of row r (histogram.v1.RowAnswers).
+// The answers of all rows as columns: entry r belongs to row r (histogram.v1.RowAnswers).
 struct RowColumns {
   uint64_t row_count = 0;
   uint32_t bin_count = 0;
-  std::vector<uint64_t> counts;  // row by row; empty where they are left out
+  std::vector<uint64_t> counts;  // row by row; empty if the query omits them
   std::vector<uint64_t> samples, below, above, ignored, nan;
-  // Of statistics, NaN where a row has none; empty where they are not asked for.
+  // Statistics. NaN if a row has no value; empty if the query does not ask for them.
   std::vector<double> minimum, maximum, mean, standard_deviation, median, mode, entropy_bits,
       otsu_threshold, quantiles;
 
@@ -72,23 +73,23 @@ struct RowColumns {
       &RowColumns::entropy_bits, &RowColumns::otsu_threshold,
       &RowColumns::quantiles};
 
-  // The memory that `rows` rows take.
+  // The memory of `rows` rows, in bytes.
   static uint64_t Bytes(const Query& query, uint64_t rows);
-  // One more row.
+  // Appends a row.
   void Append(const Query& query, const Histogram& histogram, const Statistics& statistics);
 };
 
-// The columns of rows that were added up.
+// The columns of summed rows.
 absl::Status ColumnsOf(const Query& query, absl::Span<const RowCounter> counters,
                        RowColumns& columns);
 
-// An upper bound of the encoded reply to `rows` rows of up to `row_samples_max` samples.
+// An upper bound of the encoded reply for `rows` rows of up to `row_samples_max` samples.
 uint64_t RowReplyBytes(const Query& query, uint64_t rows, uint64_t row_samples_max);
 
-// A backend's thread calls Run. Afterwards the call reads the outcome.
+// A backend's thread calls Run. Then the request's call reads the outcome.
 class WholeCount final : public PayloadWork {
  public:
-  // `adds_up`: the payload is a part of a longer one, and each row is a channel. Then rows() stays
+  // `adds_up`: the payload is a part of a longer one, and each row is a channel. Then rows() is
   // empty, and the caller merges counters().
   WholeCount(std::shared_ptr<const Query> query, bool adds_up)
       : query_(std::move(query)), adds_up_(adds_up) {}
@@ -99,18 +100,18 @@ class WholeCount final : public PayloadWork {
   // --- After Run.
   // INVALID_ARGUMENT (reason NOT_FINITE, BAD_BINNING), or INTERNAL (reason COUNT_MISMATCH).
   const absl::Status& status() const { return status_; }
-  // The query, with the plan of the data's range.
+  // The query; with range_of_data it has the range of the samples.
   const Query& query() const { return *query_; }
-  const RowColumns& rows() const { return rows_; }             // where the query has rows
-  absl::Span<const uint64_t> slots() const { return slots_; }  // else
+  const RowColumns& rows() const { return rows_; }             // if the query has rows
+  absl::Span<const uint64_t> slots() const { return slots_; }  // if it has none
   const std::vector<RowCounter>& counters() const { return counters_; }
-  // Counts once more by plain loops: INTERNAL (reason COUNT_MISMATCH) where that differs.
+  // Recounts by plain loops: INTERNAL (reason COUNT_MISMATCH) if the counts differ.
   absl::Status Recount(absl::Span<const Fragment> payload) const;
 
  private:
   absl::Status FindRange(std::span<const std::byte> samples);
   absl::Status CountRows(std::span<const std::byte> samples);
-  // Whether the answers to a row equal those that `counter` gives.
+  // Whether the answers of a row equal those that `counter` gives.
   bool SameAnswers(const RowCounter& counter, uint64_t row) const;
 
   std::shared_ptr<const Query> query_;

@@ -1,5 +1,5 @@
-// Reading and writing protobuf's wire format by hand, for the few messages where generated code
-// would copy the payload or the counts. https://protobuf.dev/programming-guides/encoding/
+// Reads and writes protobuf's wire format by hand, for messages where generated code would copy the
+// payload or the counts. https://protobuf.dev/programming-guides/encoding/
 #ifndef HISTOGRAM_SERVER_REQUEST_WIRE_H_
 #define HISTOGRAM_SERVER_REQUEST_WIRE_H_
 
@@ -16,8 +16,8 @@ namespace histogram::server::wire {
 
 enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
 
-// Walks a message that lies in several slices. Accepts exactly the varints that protobuf's own
-// parser accepts. A view: the slices must outlive it. Not thread-safe.
+// Reads a message in several slices. Accepts exactly the varints that protobuf's parser accepts.
+// The slices outlive it. Not thread-safe.
 class Reader {
  public:
   explicit Reader(absl::Span<const Fragment> slices) : slices_(slices) {
@@ -25,10 +25,10 @@ class Reader {
     SkipEmpty();
   }
 
-  // Bytes up to the end of the message.
+  // The bytes left in the message.
   uint64_t remaining() const { return remaining_; }
 
-  // Tag of the next field. False where it is malformed (too long, field number 0).
+  // Reads the next field's tag. False if it is malformed (too long, field number 0).
   bool ReadTag(uint32_t& tag) {
     uint32_t value = 0;
     for (int i = 0; i < 5; ++i) {
@@ -54,8 +54,8 @@ class Reader {
     return false;
   }
 
-  // The length of a length-delimited field: at most five bytes and below 2 GiB, as protobuf has it.
-  // False where it is malformed or exceeds what is left.
+  // Reads the length of a length-delimited field: at most five bytes and below 2 GiB, as in
+  // protobuf. False if it is malformed or exceeds remaining().
   bool ReadLength(uint64_t& length) {
     length = 0;
     for (int i = 0; i < 5; ++i) {
@@ -108,7 +108,7 @@ inline size_t VarintSize(uint64_t value) {
   return (static_cast<size_t>(std::bit_width(value | 1)) + 6) / 7;
 }
 
-// Appends to a buffer that the caller has measured. Not thread-safe.
+// Appends to a buffer. The caller makes it large enough. Not thread-safe.
 class Writer {
  public:
   explicit Writer(uint8_t* out) : out_(out) {}
@@ -131,7 +131,7 @@ class Writer {
     Tag(field, kFixed64);
     Raw(&value, sizeof value);
   }
-  // Also starts a packed field or a submessage of `size` bytes.
+  // Writes tag and length. Starts a field of bytes, a packed field or a submessage of `size` bytes.
   void Length(uint32_t field, uint64_t size) {
     Tag(field, kBytes);
     Varint(size);
