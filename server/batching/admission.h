@@ -1,13 +1,13 @@
-// Who gets room in the queue.
+// Shares the queue's room among callers.
 //
-// All callers together may take `bytes_max`. A caller that holds room leaves at least half as much
-// free as it holds itself. So one caller takes at most two thirds, two take four fifths, and a
-// caller that holds nothing finds room, however much the others send. It may take all that is free.
+// All callers together may take `bytes_max`. A caller that holds room must leave at least half as
+// much free as it holds. So one caller takes at most two thirds, and two take four fifths. A caller
+// that holds nothing may take all that is free. So it finds room, however much the others send.
 //
-// Jobs that wait are let in caller by caller, in turn; those of one caller first come, first
-// served. Where a caller that holds nothing needs more than is free, all others wait behind it.
+// Waiting jobs enter caller by caller, in turn. Those of one caller enter first come, first served.
+// If a caller that holds nothing needs more than is free, all others wait behind it.
 //
-// Not thread-safe: guarded by the batcher's lock. Owns no job.
+// Not thread-safe: the batcher's lock guards it. Owns no job.
 #ifndef HISTOGRAM_SERVER_BATCHING_ADMISSION_H_
 #define HISTOGRAM_SERVER_BATCHING_ADMISSION_H_
 
@@ -29,20 +29,20 @@ class Admission {
   uint64_t HeldBy(uint64_t caller) const;
   bool waits() const { return !turns_.empty(); }
 
-  // Whether a job that comes now may be charged. REQUIRES: it alone is not above bytes_max.
+  // Whether a job that comes now may be charged. REQUIRES: job.charge_bytes <= bytes_max.
   bool HasRoom(const Job& job) const;
-  // Takes room for the job until Discharge.
+  // Takes room for the job. Discharge gives it back.
   void Charge(Job* job);
-  // The same for a job that is done before its thread does anything else: it is charged to no
-  // caller.
+  // The same, charged to no caller: for a job that its thread finishes before it does anything
+  // else.
   void ChargeBriefly(const Job& job) { charged_bytes_ += job.charge_bytes; }
-  // Gives the room back that either of them took.
+  // Gives back the room that Charge or ChargeBriefly took.
   void Discharge(Job* job);
 
-  // The job waits for room until Next returns it.
+  // Queues the job for room. Next returns it.
   void Wait(Job* job);
-  // The job that waits and is to be charged now, or to be dropped because `dead(job)` is true; null
-  // where all that wait go on waiting.
+  // Returns a waiting job: one to be charged now, or one to be dropped because `dead(job)` is true.
+  // Null: all waiting jobs go on waiting.
   template <typename Dead>
   Job* Next(const Dead& dead);
 
@@ -50,7 +50,7 @@ class Admission {
   struct Caller {
     uint64_t id = 0;
     uint64_t held_bytes = 0;
-    uint64_t jobs = 0;  // that are charged to it
+    uint64_t jobs = 0;  // charged to it
     JobList waiting;
   };
 
@@ -58,12 +58,12 @@ class Admission {
   bool Fits(uint64_t held_bytes, uint64_t bytes) const;
   Caller& CallerOf(uint64_t id);
   void ForgetIfIdle(Caller& caller);
-  // Whether a caller that holds nothing waits, since what it needs is not free.
+  // Whether a caller that holds nothing waits for room.
   bool NewcomerWaits() const { return newcomers_ > 0; }
   static bool IsNewcomer(const Caller& caller) {
     return caller.jobs == 0 && !caller.waiting.empty();
   }
-  // Calls change() and keeps newcomers_ true.
+  // Calls change() and keeps newcomers_ up to date.
   template <typename Change>
   void Update(Caller& caller, const Change& change);
 
@@ -71,7 +71,7 @@ class Admission {
   uint64_t charged_bytes_ = 0;
   uint64_t newcomers_ = 0;
   absl::node_hash_map<uint64_t, Caller> callers_;  // those with jobs, charged or waiting
-  std::deque<Caller*> turns_;                      // callers with jobs that wait; the first is next
+  std::deque<Caller*> turns_;                      // callers with waiting jobs; the first is next
 };
 
 template <typename Change>
@@ -89,7 +89,7 @@ Job* Admission::Next(const Dead& dead) {
     Caller& caller = *turns_.front();
     Job* const job = caller.waiting.front();
     if (!dead(*job) && !Fits(caller.held_bytes, job->charge_bytes)) {
-      if (caller.jobs == 0) return nullptr;  // nobody overtakes it
+      if (caller.jobs == 0) return nullptr;  // no other caller overtakes it
       turns_.pop_front();
       turns_.push_back(&caller);
       continue;

@@ -1,14 +1,13 @@
-// Collects payloads and hands them, batched, to the kind of backend that gets more done
+// Collects payloads into batches and hands these to backends: to the kind that gets more done
 // (preference.h), and of that kind to the backend that is expected to finish first (policy.h).
 //
-// The batcher holds one credit a lane. With a free lane and no delay configured a lone payload
-// leaves at once, and a small one is counted on the very thread that brought it; batches form
-// because lanes are busy. All methods are thread-safe.
+// The batcher holds one credit for each lane. With a free lane and no configured delay, a lone
+// payload leaves at once, and the thread that brought a small one counts it. Batches form while
+// lanes are busy. All methods are thread-safe.
 //
-// This class is the lock, the hand-over and the thread. What happens under the lock is in plain
-// classes: which lanes are free (credits.h), which backend a batch goes to (placer.h, policy.h,
-// preference.h), what is queued (scheduler.h, admission.h, fair_queue.h), what is executed again
-// (recovery.h).
+// This class has the lock, the hand-over and the thread. Plain classes decide under the lock: which
+// lanes are free (credits.h), which backend a batch goes to (placer.h, policy.h, preference.h),
+// what is queued (scheduler.h, admission.h, fair_queue.h), and what is executed again (recovery.h).
 #ifndef HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 #define HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 
@@ -29,15 +28,15 @@ namespace histogram::server {
 
 class Batcher {
  public:
-  // What to do with a job for which the queue has no room.
+  // What Enqueue does if the queue has no room for the job.
   enum class WhenFull {
     kRefuse,  // Enqueue fails with RESOURCE_EXHAUSTED (reason QUEUE_FULL, retry_after_ms set)
-    kWait,    // the job waits its turn outside the queue, first come, first served
+    kWait,    // the job waits outside the queue for its turn (admission.h)
   };
   enum class Outcome {
-    kQueued,   // Done comes, or has come
-    kWaiting,  // the same, and until Done there is no room for more
-    kCounted,  // counted where it arrived: counts and report are filled, Done is not called
+    kQueued,   // Done will be called, or was
+    kWaiting,  // the same; the caller should bring no more until Done
+    kCounted,  // the calling thread counted it: counts and report are filled; no Done
   };
 
   struct BackendSnapshot {
@@ -45,74 +44,74 @@ class Batcher {
     bool up = true;
     uint32_t lanes = 0, lanes_busy = 0;
   };
-  // The backend that payloads go to as of now, and why. It holds for payloads of up to
-  // payload_bytes_max that are larger than the placement before allows.
+  // The backend that payloads go to now, and why. It holds for payloads of up to payload_bytes_max
+  // that are larger than payload_bytes_max of the previous placement.
   struct Placement {
     uint64_t payload_bytes_max = 0;
     std::string backend;
     std::string_view reason;  // "only": there is no other; "estimate"; "trial": see preference.h
     uint64_t switches = 0;    // from one backend to another so far
-    bool typed = false;       // of samples other than bytes
+    bool typed = false;       // for typed samples, not bytes
   };
-  // A consistent look at the gauges.
+  // A consistent snapshot of the gauges.
   struct Snapshot {
     uint64_t queue_payloads = 0, queue_bytes = 0;  // waiting for a lane
     uint64_t in_flight = 0;                        // payloads executing
     uint64_t charged_bytes = 0;                    // against queue_bytes_max: queued and executing
-    uint64_t waiting = 0;                          // streams paused for room
+    uint64_t waiting = 0;                          // jobs that wait for room
     std::vector<BackendSnapshot> backends;
-    // Ascending, one a size class, of bytes and then of typed samples; none with no backend up.
+    // One for each size class, ascending: those of bytes, then of typed samples. Empty if no
+    // backend is up.
     std::vector<Placement> placements;
   };
 
-  // `backends` (at most 64) in order of preference; they, the clock and the observer outlive the
-  // batcher. `start_thread`: run a thread that honours delays and the watchdog; tests call Pump
-  // instead.
+  // `backends`: at most 64, in order of preference. They, the clock and the observer outlive the
+  // batcher. `start_thread`: run a thread for delays and the watchdog; tests call Pump instead.
   Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
           Observer& observer, bool start_thread = true);
-  // Waits until everything that was accepted is done. A lane that hangs may outlast the batcher:
-  // its batch, should it come back, is dropped without touching anything that the batcher was
-  // given.
+  // Waits until all accepted jobs are done. A lane that hangs may outlive the batcher. If its batch
+  // comes back, it is dropped without touching jobs, clock or observer.
   ~Batcher();
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
 
-  // Takes the job. Done is called exactly once, maybe before this returns, unless the outcome is
-  // kCounted: then the job is the caller's again.
+  // Takes the job. Done is called exactly once, maybe before Enqueue returns. If the outcome is
+  // kCounted, Done is not called, and the job is the caller's again.
   //
-  // On an error nothing was taken, and Done is not called:
-  // - RESOURCE_EXHAUSTED, reason QUEUE_FULL, with retry_after_ms: as above. Callers share the room
-  //   (admission.h): a job that would fit has none where its caller holds too much, or where it
-  //   would overtake another one of its caller or of a caller that holds nothing.
+  // On an error the job is not taken, and Done is not called:
+  // - RESOURCE_EXHAUSTED, reason QUEUE_FULL, with retry_after_ms: with kRefuse only. Callers share
+  //   the room (admission.h). A job that would fit is refused if its caller holds too much, or if
+  //   it would overtake another job of its caller or a job of a caller that holds nothing.
   // - RESOURCE_EXHAUSTED, reason PAYLOAD_TOO_LARGE: the job alone takes more than queue_bytes_max.
-  //   It would never fit, and what waits behind it would wait for ever.
+  //   It would wait forever, and block the jobs behind it.
   // - UNAVAILABLE, reason DRAINING: after Drain.
-  // Enqueue reports no error to the observer: whoever turns it into an answer does.
+  // Enqueue does not report errors to the observer. Its caller does.
   //
-  // From within Done no job is counted on the calling thread, even a small one.
+  // Within Done, Enqueue never counts a job on the calling thread.
   absl::StatusOr<Outcome> Enqueue(Job* job, WhenFull when_full);
 
-  // Decides as of now. Returns when to call it again; kNever: only once something has happened.
+  // Forms the batches that are due now. Returns the time of the next call; kNever: only after
+  // another event.
   TimeNs Pump();
 
-  // The most counters of typed samples that a backend has; 0: all count bytes only. A job must not
-  // need more.
+  // The most counters of typed samples of any backend; 0: all count bytes only. A job must not need
+  // more.
   uint64_t counters_max() const;
-  // Whether a backend runs PayloadWork. If none does, a job must not have any.
+  // Whether a backend runs PayloadWork. If not, a job must not have any.
   bool runs_work() const;
 
-  // From now on Enqueue fails; what was accepted goes on.
+  // From now on Enqueue fails. Accepted jobs go on.
   void Drain();
-  // Blocks until nothing is queued, waiting or executing and every Done has returned, or until
-  // `deadline`; true if all is done. A quarantined batch whose jobs went on elsewhere does not
-  // count. Must not be called from within Done.
+  // Waits until no job is queued, waiting or executing and every Done has returned, or until
+  // `deadline`. Returns whether all is done. Ignores quarantined batches whose jobs went on
+  // elsewhere. Must not be called within Done.
   bool WaitIdle(TimeNs deadline);
 
   Snapshot snapshot() const;
 
  private:
   class Impl;
-  std::shared_ptr<Impl> impl_;  // shared with the batches of lanes that hang
+  std::shared_ptr<Impl> impl_;  // batches of lanes that hang share it
 };
 
 }  // namespace histogram::server

@@ -1,9 +1,9 @@
-// The batcher's insides; included by its own source only.
+// The implementation of the batcher. Only its own sources include it.
 //
-// The pattern of every entry: under the lock decide what is to be done and note it in an Outbox;
-// release the lock and do it (Finish): submit, report, call back. An entry counts itself in active_
-// for as long as it will touch this object again, and gives that up under the lock as its last
-// deed: whoever waits for idleness may destroy the batcher the moment the lock is free.
+// Every entry decides under the lock what to do and notes it in an Outbox. Then it releases the
+// lock and does it (Finish): submits, reports, calls back. An entry is counted in active_ as long
+// as it will touch this object again. Its last step, under the lock, takes it off: after that, a
+// thread in WaitIdle may destroy the batcher as soon as the lock is free.
 #ifndef HISTOGRAM_SERVER_BATCHING_BATCHER_IMPL_H_
 #define HISTOGRAM_SERVER_BATCHING_BATCHER_IMPL_H_
 
@@ -35,7 +35,7 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   void StopThread();
 
   absl::StatusOr<Outcome> Enqueue(Job* job, WhenFull when_full) ABSL_LOCKS_EXCLUDED(mu_);
-  // `now` was just read.
+  // `now`: the current time.
   TimeNs Pump(TimeNs now) ABSL_LOCKS_EXCLUDED(mu_);
   TimeNs Pump() ABSL_LOCKS_EXCLUDED(mu_) { return Pump(clock_.Now()); }
   void Drain() ABSL_LOCKS_EXCLUDED(mu_);
@@ -44,43 +44,43 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
 
  private:
   // --- Under the lock
-  // Forms all batches that can be formed now.
+  // Forms all batches that are due now.
   void PumpLocked(TimeNs now, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Takes back a flight whose backend is done with it, and what its lane can do next. True: its
-  // counts are good; it is to be delivered and then recycled.
+  // Takes back a flight from its backend, and forms what the lane can do next. True: its counts are
+  // valid; deliver it, then recycle it.
   bool TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IdleLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return active_ == 0 && scheduler_.idle();
   }
-  // This thread is about to leave for good.
+  // Takes this thread off active_, as its last step.
   void EndActiveLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   // --- Without the lock
-  // Does what is noted and then gives up this thread's share in active_.
+  // Does what the outbox notes, then takes this thread off active_.
   void Finish(Outbox& outbox) ABSL_LOCKS_EXCLUDED(mu_);
   void Submit(Flight* flight) ABSL_LOCKS_EXCLUDED(mu_);
   // The backend is done with the flight.
   void OnDone(Flight* flight, std::unique_ptr<Batch> batch) ABSL_LOCKS_EXCLUDED(mu_);
-  // Counts the flight, which is one whole job, on this thread.
+  // Counts the flight, which has one whole job, on this thread.
   Outcome CountHere(Flight* flight, TimeNs now) ABSL_LOCKS_EXCLUDED(mu_);
-  // Reports backends that went down, and what fell back.
+  // Reports backends that went down, and batches that fell back.
   void ReportBackends(Outbox& outbox);
   void Deliver(Outbox& outbox);
   void Deliver(Flight& flight);
-  // Takes the pieces off condemned flights and sends them elsewhere.
+  // Moves the pieces of condemned flights to other backends.
   void Quarantine(const std::vector<Flight*>& condemned, TimeNs now, Outbox& outbox)
       ABSL_LOCKS_EXCLUDED(mu_);
-  // `expected`: when it is to run first.
+  // The thread's loop. `expected`: the time of its first Pump.
   void RunThread(TimeNs expected) ABSL_LOCKS_EXCLUDED(mu_);
 
   const std::vector<Backend*> backends_;
   Clock& clock_;
   Observer& observer_;
-  const uint64_t batch_ns_max_;  // of the watchdog; 0: none
+  const uint64_t batch_ns_max_;  // the watchdog's limit; 0: none
 
   Mutex mu_;
-  BatchingLimits limits_ ABSL_GUARDED_BY(mu_);  // Drain ends the delay
+  BatchingLimits limits_ ABSL_GUARDED_BY(mu_);  // Drain sets the delay to 0
   Credits credits_ ABSL_GUARDED_BY(mu_);
   Placer placer_ ABSL_GUARDED_BY(mu_);
   Scheduler scheduler_ ABSL_GUARDED_BY(mu_);
@@ -89,11 +89,11 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   const bool runs_work_;
 
   uint64_t active_ ABSL_GUARDED_BY(mu_) = 0;      // threads that will touch this object again
-  TimeNs wake_at_ ABSL_GUARDED_BY(mu_) = kNever;  // when Pump is wanted
+  TimeNs wake_at_ ABSL_GUARDED_BY(mu_) = kNever;  // the time of the next Pump
   CondVar idle_;
 
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  TimeNs sleeps_until_ ABSL_GUARDED_BY(mu_) = 0;  // of the thread, while it sleeps; else 0
+  TimeNs sleeps_until_ ABSL_GUARDED_BY(mu_) = 0;  // while the thread sleeps; else 0
   CondVar wake_thread_;
   std::thread thread_;
 };

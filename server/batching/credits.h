@@ -1,11 +1,11 @@
 // The lanes of all backends, and the batches that hold them.
 //
 // A lane is one credit. A flight takes a credit when it is formed and returns it when its batch
-// comes back. Credits also knows which backends are down, when a lane is expected to be free, and
-// how fast the lanes have been lately.
+// comes back. Credits also holds which backends are down, when a lane is expected to be free, and
+// how fast the lanes were lately.
 //
-// Plain state with the time as an argument. Not thread-safe: guarded by the batcher's lock. Owns
-// the flights; the backends outlive it.
+// Plain state; time is an argument. Not thread-safe: the batcher's lock guards it. Owns the
+// flights. The backends outlive it.
 #ifndef HISTOGRAM_SERVER_BATCHING_CREDITS_H_
 #define HISTOGRAM_SERVER_BATCHING_CREDITS_H_
 
@@ -34,39 +34,39 @@ class Credits {
 
   bool up(int b) const { return !backends_[b].down && backends_[b].backend->up(); }
   bool usable(int b) const { return up(b) && info(b).lanes > 0; }
-  // The backends that are usable, as of now. Notes those that went down since.
+  // The backends that are usable now. Notes those that went down since the last call.
   BackendMask Refresh(Outbox& outbox);
-  // The backend gets no more batches. Only the first reason counts.
+  // The backend gets no more batches. Keeps the first reason.
   void MarkDown(int b, std::string_view reason, Outbox& outbox);
 
-  // The batches that a backend has; each holds one credit.
+  // The batches of a backend; each holds one credit.
   absl::Span<Flight* const> flights(int b) const { return backends_[b].flights; }
   uint32_t busy(int b) const { return static_cast<uint32_t>(flights(b).size()); }
   uint32_t free(int b) const { return info(b).lanes - busy(b); }
-  // Whether a backend outside of `except` has a credit, and is not known to be down.
+  // Whether a backend outside `except` has a free credit and is not known to be down.
   bool AnyFree(BackendMask except) const;
-  // When a lane of the backend is expected to be free: `now` if one is.
+  // The time at which a lane of the backend is expected to be free; `now` if one is.
   TimeNs Eta(int b, TimeNs now) const;
 
   // Takes a credit for a batch that is expected to take `cost_ns`. REQUIRES: free(b) > 0.
   Flight* Take(int b, uint64_t cost_ns, ClosedBy closed_by, TimeNs now);
   // Returns the credit. The flight keeps its pieces until Recycle.
   void Return(Flight* flight);
-  // Nobody needs the flight any more. REQUIRES: its credit was returned.
+  // Puts the flight back into the pool. REQUIRES: its credit was returned.
   void Recycle(Flight* flight);
 
-  // Learns how fast a lane was, from a batch that came back in time.
+  // Learns the speed of a lane from a batch that came back in time.
   void Learn(const Flight& flight, TimeNs now);
-  // What the lanes that are left get done together; always more than 0.
+  // The throughput of all usable lanes together; > 0.
   double BytesPerNs() const;
 
  private:
   struct Lanes {
     Backend* backend = nullptr;
     const BackendInfo* info = nullptr;
-    bool down = false;  // noted; the backend itself may have known for longer
+    bool down = false;  // as noted here; the backend itself may be down earlier
     std::vector<Flight*> flights;
-    // What a lane got done lately, older batches counting less: charged bytes and nanoseconds.
+    // The charged bytes and nanoseconds of a lane's latest batches; older ones count less.
     double recent_bytes = 0, recent_ns = 0;
   };
 

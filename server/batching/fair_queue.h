@@ -1,17 +1,17 @@
 // The order in which payloads leave the queue.
 //
-// Two size classes (small, large) take turns by bytes: the class that has been served fewer bytes
-// while both had work is next, so that a flood of one never holds up the other. Within a class the
-// callers take turns, round robin with a deficit of bytes: each turn is worth a quantum, and what a
-// caller took beyond it is made up for by turns that it misses. Within a caller: first come, first
+// Two size classes (small, large) take turns by bytes. The next class is the one that was served
+// fewer bytes while both had work. So many payloads of one class never hold up the other. Within a
+// class the callers take turns: deficit round robin. Each turn is worth a quantum of bytes. A
+// caller that took more misses turns until that is made up. Within a caller: first come, first
 // served.
 //
-// A payload may leave in pieces (Take): the rest of it stays first of its caller. A payload costs
-// its bytes and kPayloadCost, so that empty ones are not free.
+// A payload may leave in pieces (Take). Its rest stays first of its caller. A payload costs its
+// bytes and kPayloadCost, so that empty ones are not free.
 //
-// Every operation is O(1), amortised over the bytes and payloads that leave, but Scan. Memory is
-// bounded by the most callers that ever had payloads queued at one time; the jobs are linked
-// through themselves. Not thread-safe: guarded by the batcher's lock. Owns no job.
+// Every operation except Scan is O(1), amortised over the bytes and payloads that leave. Memory is
+// bounded by the most callers that had payloads queued at one time; jobs are linked through
+// themselves. Not thread-safe: the batcher's lock guards it. Owns no job.
 #ifndef HISTOGRAM_SERVER_BATCHING_FAIR_QUEUE_H_
 #define HISTOGRAM_SERVER_BATCHING_FAIR_QUEUE_H_
 
@@ -31,7 +31,7 @@ class FairQueue {
  public:
   enum SizeClass : uint8_t { kSmall, kLarge };
   static constexpr int kClassCount = 2;
-  // What a payload costs beside its bytes: about the row of its counts.
+  // The cost of a payload beside its bytes: about the bytes of its counts.
   static constexpr int64_t kPayloadCost = 2048;
 
   struct Quanta {
@@ -39,31 +39,31 @@ class FairQueue {
     int64_t large = 4 << 20;
   };
 
-  // Payloads of up to `small_bytes_max` are of the small class. REQUIRES: quanta > 0.
+  // Payloads of up to `small_bytes_max` bytes are in the small class. REQUIRES: quanta > 0.
   FairQueue(uint64_t small_bytes_max, Quanta quanta);
 
   void Push(Job* job);
 
   bool empty() const { return payloads(kSmall) + payloads(kLarge) == 0; }
-  // Of a class: payloads (a partly taken one counts) and the bytes that are left of them.
+  // The payloads of a class, partly taken ones included, and their bytes that are left.
   uint32_t payloads(SizeClass size_class) const { return classes_[size_class].payloads; }
   uint64_t bytes(SizeClass size_class) const { return classes_[size_class].bytes; }
-  // Whose turn it is, of the classes that have work. REQUIRES: !empty().
+  // The class, of those with work, whose turn it is. REQUIRES: !empty().
   SizeClass Next() const;
 
-  // The payload that is first in its class, now and until it is taken or dropped.
+  // The first payload of its class. It stays first until it is taken or dropped.
   // REQUIRES: payloads(size_class) > 0.
   Job* Front(SizeClass size_class);
-  // What is left of a job.
+  // The bytes that are left of a job.
   static uint64_t Left(const Job& job) { return job.bytes - job.notes_.dispatched; }
 
-  // Takes `bytes` of Front(size_class), which leaves the queue when nothing is left of it: returns
-  // true then. REQUIRES: bytes <= Left(*Front(size_class)).
+  // Takes `bytes` of Front(size_class). If nothing is left of it, it leaves the queue, and Take
+  // returns true. REQUIRES: bytes <= Left(*Front(size_class)).
   bool Take(SizeClass size_class, uint64_t bytes);
   // Removes Front(size_class) at no cost to its caller.
   void Drop(SizeClass size_class);
 
-  // When the oldest came, and the tightest deadline, in a class. O(payloads of the class).
+  // The oldest arrival and the tightest deadline of a class. O(payloads of the class).
   struct Times {
     TimeNs oldest_enqueued_at = kNever;
     TimeNs tightest_deadline = kNever;
@@ -79,15 +79,15 @@ class FairQueue {
   };
   struct Class {
     int64_t quantum = 0;
-    int64_t deficit = 0;  // bytes it is owed while both have work
+    int64_t deficit = 0;  // bytes that it is owed, while both classes have work
     uint32_t payloads = 0;
     uint64_t bytes = 0;
-    Caller* tail = nullptr;  // of the ring of callers with work; tail->next is whose turn it is
+    Caller* tail = nullptr;  // of the ring of callers with work; it is the turn of tail->next
     absl::flat_hash_map<uint64_t, Caller*> callers;  // those in the ring
   };
 
   Caller* NewCaller(uint64_t id, int64_t deficit);
-  // Removes the first job of the caller whose turn it is, and the caller if that was its last.
+  // Removes the first job of the caller whose turn it is. Removes the caller with its last job.
   void PopFront(Class& c);
 
   const uint64_t small_bytes_max_;

@@ -1,11 +1,11 @@
-// One batch on its way through a backend, with all that must outlive a lane that hangs.
+// A batch on its way through a backend, with all that a lane uses, even one that hangs.
 //
-// A flight owns the rows that the backend counts into and the cut fragments it reads; results reach
-// a job only when the batch has come back in time. Flights are pooled and keep their memory.
+// A flight owns the rows that the backend counts into, and the cut fragments that it reads. A job
+// gets its results only if the batch comes back in time. Flights are pooled and keep their memory.
 //
-// The batcher owns it all the time. The batcher's lock guards its members, with one exception: the
-// thread that prepares a flight (until started_at is set) or delivers it (kDelivering) needs no
-// lock, since the watchdog leaves such flights alone.
+// The batcher always owns it. The batcher's lock guards its members, with one exception: the thread
+// that prepares a flight (until started_at is set) or delivers it (kDelivering) needs no lock. The
+// watchdog does not touch such flights.
 #ifndef HISTOGRAM_SERVER_BATCHING_FLIGHT_H_
 #define HISTOGRAM_SERVER_BATCHING_FLIGHT_H_
 
@@ -22,7 +22,7 @@
 
 namespace histogram::server {
 
-// A bit a backend.
+// One bit for each backend.
 using BackendMask = uint64_t;
 inline constexpr size_t kBackendsMax = 64;
 
@@ -32,27 +32,27 @@ struct Piece {
   uint64_t offset = 0;
   uint64_t bytes = 0;
   bool whole = true;  // all of the payload, and the only piece of it
-  uint32_t row = 0;   // of the flight that it is in
+  uint32_t row = 0;   // its row in the flight
 };
 
 struct Flight {
   enum class State : uint8_t {
     kIdle,         // in the pool
-    kExecuting,    // the backend has it, or (started_at is kNever) will have it in a moment
-    kCondemned,    // the watchdog is taking its pieces off
-    kQuarantined,  // they are off; the backend still has it
-    kDelivering,   // came back
+    kExecuting,    // the backend has it, or is about to get it (started_at is kNever)
+    kCondemned,    // the watchdog is removing its pieces
+    kQuarantined,  // its pieces are removed; the backend still has it
+    kDelivering,   // it came back; its jobs get their results
   };
 
   State state = State::kIdle;
-  bool returned = false;  // came back while condemned
+  bool returned = false;  // it came back while condemned
   int backend = -1;
   BackendMask failed_on = 0;  // backends that failed these pieces before
   size_t slot = 0;            // index into the backend's list of flights
   ClosedBy closed_by = ClosedBy::kIdle;
   std::vector<Piece> pieces;
   uint64_t bytes = 0;   // of all pieces
-  uint64_t charge = 0;  // of the whole jobs
+  uint64_t charge = 0;  // charge_bytes of its whole jobs
   uint32_t wholes = 0;  // pieces that are whole jobs
   TimeNs formed_at = 0;
   TimeNs expected_end = 0;
@@ -63,35 +63,35 @@ struct Flight {
   // slots[piece.row].
   std::vector<ValueCounts> rows;
   std::vector<std::vector<uint64_t>> slots;
-  std::vector<Fragment> cut;  // the fragments of pieces that are not whole, one after the other
+  std::vector<Fragment> cut;  // the fragments of pieces that are not whole, in order
 
-  // Of a quarantined flight: what keeps alive the bytes that the lane may still read, and the
-  // batcher that the lane will report to, should it ever come back.
+  // Quarantined flights only: the owners of the bytes that the lane may still read, and the batcher
+  // to which the lane reports if it comes back.
   std::vector<std::shared_ptr<const void>> owners;
   std::shared_ptr<void> batcher;
 
-  // Adds a piece; its row is its place.
+  // Adds a piece. Its row is its index.
   void Add(Piece piece);
-  // Puts `remaining`, which were in this flight, in the place of all pieces; rows stay.
+  // Keeps only `remaining`, pieces of this flight. They keep their rows.
   void Keep(std::vector<Piece> remaining);
-  // Fills the batch from the pieces. Called once, without the lock, while forming.
+  // Fills the batch from the pieces. Called once, without the lock, before the batch is submitted.
   void Prepare();
-  // Hands the counts of a piece, which is all of its job, to the job.
+  // Moves the counts of a whole piece to its job.
   void Give(const Piece& piece);
-  // Adds the counts of a piece to those of its job.
+  // Adds the counts of a piece to its job's.
   void AddUp(const Piece& piece);
-  // Back to what a new flight is; keeps memory.
+  // Makes it like a new flight. Keeps its memory.
   void Reset();
 
  private:
   void Account(const Piece& piece);
 };
 
-// Before the first piece of a job that is cut is counted.
+// Clears the counts of a job that is cut, before its first piece is counted.
 void ClearCounts(Job& job);
 
-// Bytes [offset, offset + bytes) of `fragments`, appended to `out` as fragments; no payload is
-// copied. REQUIRES: offset + bytes is at most the sum of the fragments' sizes.
+// Appends bytes [offset, offset + bytes) of `fragments` to `out`, as fragments: it copies no
+// payload. REQUIRES: offset + bytes is at most the sum of the fragments' sizes.
 void CutFragments(absl::Span<const Fragment> fragments, uint64_t offset, uint64_t bytes,
                   std::vector<Fragment>& out);
 

@@ -1,5 +1,5 @@
-// A first-in-first-out list of jobs, linked through the jobs themselves: it never allocates.
-// A job is in one list at most. Not thread-safe: guarded by the batcher's lock.
+// A first-in-first-out list of jobs, linked through the jobs, so that it never allocates. A job is
+// in at most one list. Not thread-safe: the batcher's lock guards it.
 #ifndef HISTOGRAM_SERVER_BATCHING_JOB_LIST_H_
 #define HISTOGRAM_SERVER_BATCHING_JOB_LIST_H_
 
@@ -34,7 +34,7 @@ class JobList {
     return job;
   }
 
-  // Calls visit(const Job&) for each, first to last.
+  // Calls visit(const Job&) for each job, first to last.
   template <typename Visit>
   void ForEach(const Visit& visit) const {
     for (const Job* job = first_; job != nullptr; job = job->notes_.next) visit(*job);

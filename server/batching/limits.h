@@ -1,4 +1,4 @@
-// Limits of queue and batches. Those that have a flag stand in server/config/table.cc.
+// Limits of the queue and of batches. server/config/table.cc lists those that have a flag.
 #ifndef HISTOGRAM_SERVER_BATCHING_LIMITS_H_
 #define HISTOGRAM_SERVER_BATCHING_LIMITS_H_
 
@@ -13,11 +13,11 @@ struct BatchingLimits {
   uint32_t batch_payloads_max = kBatchPayloadsMax;
   uint64_t batch_bytes_max = uint64_t{16} << 20;
   uint64_t batch_delay_us_max = 0;  // how long a batch may wait to fill while a lane is free
-  // The watchdog: a batch that executes longer marks its backend down. 0: none.
+  // The watchdog marks a backend down if a batch executes longer. 0: no watchdog.
   uint64_t batch_us_max = 10000000;
   uint64_t inline_bytes_max = kInlineBytesMax;  // counted on the thread that received it (cpu)
-  uint64_t split_bytes_min = kSplitBytesMin;    // from here on a payload is cut over free lanes
-  uint64_t small_bytes_max = kSmallBytesMax;    // up to here a payload is of the small size class
+  uint64_t split_bytes_min = kSplitBytesMin;    // payloads of this size or more are cut over lanes
+  uint64_t small_bytes_max = kSmallBytesMax;    // the largest payload of the small size class
   uint64_t deadline_margin_us = 200;  // a batch closes this long before its tightest deadline
 };
 

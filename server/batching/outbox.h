@@ -1,4 +1,4 @@
-// What the batcher does once its lock is released: the decisions under the lock note it here.
+// What the batcher does after it has released its lock. Decisions under the lock note it here.
 #ifndef HISTOGRAM_SERVER_BATCHING_OUTBOX_H_
 #define HISTOGRAM_SERVER_BATCHING_OUTBOX_H_
 
@@ -14,7 +14,7 @@
 
 namespace histogram::server {
 
-// Why a backend's batches go elsewhere; a metric's label.
+// Why a backend's batches go to another one. A label of metrics.
 inline constexpr std::string_view kWatchdog = "watchdog";
 inline constexpr std::string_view kDeviceLost = "device_lost";
 inline constexpr std::string_view kOutOfMemory = "out_of_memory";
@@ -35,7 +35,7 @@ struct Outbox {
   };
 
   absl::InlinedVector<Flight*, 4> submits;    // to their backends
-  absl::InlinedVector<Flight*, 2> delivered;  // came back with counts: their whole jobs are done
+  absl::InlinedVector<Flight*, 2> delivered;  // came back with counts; their whole jobs are done
   absl::InlinedVector<Finished, 2> finished;  // the other jobs that are done
   uint32_t expired = 0, cancelled = 0;        // jobs dropped, to be reported
   absl::InlinedVector<FellBack, 1> fell_back;

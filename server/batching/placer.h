@@ -1,8 +1,8 @@
-// Which backend the next batch goes to, and when: what the policy decides (policy.h) from the
-// backends as they are now, from the kind that gets more done (preference.h), and from predictions.
+// Decides which backend the next batch goes to, and when. It asks the policy (policy.h), with the
+// state of the backends, the kind that gets more done (preference.h), and predicted times.
 //
-// Plain state with the time as an argument. Not thread-safe: guarded by the batcher's lock. The
-// backends, the limits and the credits outlive it.
+// Plain state; time is an argument. Not thread-safe: the batcher's lock guards it. The backends,
+// the limits and the credits outlive it.
 #ifndef HISTOGRAM_SERVER_BATCHING_PLACER_H_
 #define HISTOGRAM_SERVER_BATCHING_PLACER_H_
 
@@ -27,40 +27,41 @@ class Placer {
  public:
   Placer(const BatchingLimits& limits, const Credits& credits);
 
-  // The kind of backend that is to count a job which comes now.
+  // The kind of backend that a job which comes now goes to.
   BackendKind Prefer(const Job& job, TimeNs now);
-  // The CPU, where it is to count a job that comes now and has a lane for it; else -1.
+  // The CPU's index if a job that comes now goes to it and it has a free lane; else -1.
   int Here(const Job& job, TimeNs now);
 
-  // What to do with `queue`, of which `job` is the first. Backends in `except` are not asked.
+  // What to do with `queue`, whose first job is `job`. Leaves out the backends in `except`.
   Decision Decide(TimeNs now, const QueueView& queue, const Job& job, BackendMask except);
 
-  // Backends that cannot count this job: typed samples of more counters than a lane has, and work.
+  // The backends that cannot count this job: it has more counters than their lanes, or it has work
+  // that they do not run.
   BackendMask Unfit(const Job& job) const;
-  // The most counters of typed samples that any backend has; 0: all count bytes only.
+  // The most counters of typed samples of any backend; 0: all count bytes only.
   uint64_t counters_max() const;
   // Whether any backend runs PayloadWork.
   bool runs_work() const { return cpu_ >= 0; }
   // Whether a batch of that backend may hold both jobs.
   bool MayShareBatch(int backend, const Job& a, const Job& b) const;
-  // Whether there is a choice between CPU and GPU now.
+  // Whether both kinds of backend are up.
   bool BothKindsUp() const;
 
-  // The flight's pieces have been counted in time.
+  // Learns from a flight whose pieces were counted in time.
   void Learn(const Flight& flight, TimeNs now);
 
   std::vector<Batcher::Placement> placements() const;
 
  private:
-  // Leaves in views_ the kind that the job prefers; returns how many backends are left. Both are
-  // up. `wake_at` is when to decide again, as the other kind may serve then.
+  // Keeps in views_ only the kind that the job prefers; returns how many backends are left. Sets
+  // `wake_at` to the time to decide again: the other kind may serve then. REQUIRES: BothKindsUp().
   size_t KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at);
 
   const BatchingLimits& limits_;
   const Credits& credits_;
-  int cpu_ = -1;                          // the CPU's index, where it is there
-  std::optional<Preference> preference_;  // only where there are both kinds of backend
-  std::vector<BackendView> views_;        // of Decide, which reuses the memory
+  int cpu_ = -1;                          // the CPU's index; -1: there is no CPU backend
+  std::optional<Preference> preference_;  // only with both kinds of backend
+  std::vector<BackendView> views_;        // memory that Decide reuses
 };
 
 }  // namespace histogram::server

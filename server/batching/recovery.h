@@ -1,10 +1,10 @@
-// Batches that failed or hang: what they had goes to another backend.
+// Sends the pieces of batches that failed or hang to another backend.
 //
-// The watchdog condemns a batch that executes for too long. The batcher then asks its jobs for what
-// keeps their payloads alive (without the lock), and Quarantine takes the pieces off the lane.
+// The watchdog condemns a batch that executes for too long. The batcher then asks its jobs, without
+// the lock, for the owners of their payloads. Quarantine takes the pieces off the lane.
 //
-// Plain state with the time as an argument. Not thread-safe: guarded by the batcher's lock. The
-// credits, the placer and the scheduler outlive it.
+// Plain state; time is an argument. Not thread-safe: the batcher's lock guards it. The credits, the
+// placer and the scheduler outlive it.
 #ifndef HISTOGRAM_SERVER_BATCHING_RECOVERY_H_
 #define HISTOGRAM_SERVER_BATCHING_RECOVERY_H_
 
@@ -29,41 +29,40 @@ class Recovery {
  public:
   using Owners = std::vector<std::shared_ptr<const void>>;
 
-  // `batch_ns_max`: a batch that executes longer hangs. 0: none does.
+  // `batch_ns_max`: a batch that executes longer is taken to hang. 0: no batch is.
   Recovery(uint64_t batch_ns_max, Credits& credits, Placer& placer, Scheduler& scheduler);
 
   // --- Executing again
 
-  // Nothing waits to be executed again.
+  // Whether no piece waits to be executed again.
   bool empty() const { return retries_.empty(); }
-  // The backend failed these pieces of `flight`. They go to another one, as Pump finds a lane.
-  // `reason` is static text, a metric's label.
+  // The backend failed these pieces of `flight`. They go to another backend when Pump finds a lane.
+  // `reason` is static text: a label of metrics.
   void Retry(const Flight& flight, absl::Span<const Piece> pieces, std::string_view reason,
              absl::string_view message, TimeNs now, Outbox& outbox);
-  // Forms all batches of such pieces that can be formed now; ends pieces for which no backend is
-  // left.
+  // Forms all batches of such pieces that can be formed now. Ends pieces without a backend left.
   void Pump(TimeNs now, Outbox& outbox);
-  // When it wants Pump again, if nothing happens before.
+  // The time of the next Pump, if nothing happens before.
   TimeNs wake_at() const { return wake_at_; }
 
   // --- The watchdog
 
   // Condemns batches that hang and marks their backends down.
   std::vector<Flight*> Condemn(TimeNs now, Outbox& outbox);
-  // Takes the pieces off a condemned flight that has not returned, and retries them. `owners` are
-  // what the pieces' jobs shared (Job::SharePayload), in the order of the pieces; a piece whose job
-  // shared nothing waits for the lane. `batcher` lives until the lane returns.
+  // Takes the pieces off a condemned flight that has not returned, and retries them. `owners`: for
+  // each piece what its job's SharePayload returned. A piece with a null owner waits for the lane.
+  // `batcher` is kept alive until the lane returns.
   void Quarantine(Flight* flight, Owners owners, std::shared_ptr<void> batcher, TimeNs now,
                   Outbox& outbox);
-  // When the next batch will have executed for too long.
+  // The time at which the next batch will have executed for too long.
   TimeNs WatchdogAt() const;
-  // The process stood still for `ns`: nothing that executed then is to blame.
+  // The process was stopped for `ns`: batches that executed then get this time back.
   void Forgive(TimeNs ns);
 
  private:
   // Pieces of one failed batch on their way to another backend.
   struct Pending {
-    std::vector<Piece> pieces;  // last first
+    std::vector<Piece> pieces;  // in reverse order
     uint64_t bytes = 0;
     BackendMask failed_on = 0;
     int from = -1;
@@ -72,7 +71,7 @@ class Recovery {
   };
 
   void Fail(Pending& pending, BackendMask up, Outbox& outbox);
-  // Ends the dead among the next pieces; returns whether any are left.
+  // Ends dead pieces at the front; returns whether any pieces are left.
   bool Trim(Pending& pending, TimeNs now, Outbox& outbox);
   void Form(Pending& pending, const Decision& decision, TimeNs now, Outbox& outbox);
 

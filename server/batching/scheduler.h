@@ -1,11 +1,11 @@
-// The queue: which jobs are in, what they are charged, and which batches are formed of them.
+// The queue: its jobs, their charges, and the batches that are formed of them.
 //
-// A job that is accepted waits for room (admission.h), then in the fair queue, then for the lanes
-// that its pieces go to. Landed ends a job that was counted whole; EndPiece of its last piece ends
-// any other. A job is charged from the moment it enters the queue until it ends.
+// An accepted job waits for room (admission.h), then in the fair queue, then for the lanes of its
+// pieces. Landed ends a job that was counted whole. EndPiece of the last piece ends any other job.
+// A job is charged from its entry into the queue until its end.
 //
-// Plain state with the time as an argument. Not thread-safe: guarded by the batcher's lock. Owns no
-// job; the limits, the credits and the placer outlive it.
+// Plain state; time is an argument. Not thread-safe: the batcher's lock guards it. Owns no job. The
+// limits, the credits and the placer outlive it.
 #ifndef HISTOGRAM_SERVER_BATCHING_SCHEDULER_H_
 #define HISTOGRAM_SERVER_BATCHING_SCHEDULER_H_
 
@@ -25,13 +25,13 @@
 
 namespace histogram::server {
 
-// Of a payload for which no backend is left.
+// The status of a payload without a backend left.
 absl::Status NoBackendUp();
 
 class Scheduler {
  public:
   enum class Room : uint8_t { kYes, kNotNow, kTooLarge, kDraining };
-  // Why a job is refused. Taken under the lock; the status is made without it.
+  // Why a job is refused. Made under the lock; ToStatus runs without it.
   struct Refusal {
     Room room = Room::kNotNow;
     uint64_t charge = 0, charged = 0, held = 0, limit = 0;
@@ -47,44 +47,45 @@ class Scheduler {
 
   // Accepts the job into the queue. REQUIRES: RoomFor(*job) is kYes.
   void Enter(Job* job, TimeNs now);
-  // Accepts the job and returns the flight that the calling thread is to execute at once. Null
-  // where a lane is to count the job; then it is not accepted. REQUIRES: RoomFor(*job) is kYes.
+  // If the calling thread should count the job, accepts it and returns its flight, for that thread
+  // to execute at once. Else returns null and does not accept it. REQUIRES: RoomFor(*job) is kYes.
   Flight* EnterHere(Job* job, TimeNs now);
-  // Accepts the job, which waits for room. REQUIRES: RoomFor(*job) is kNotNow.
+  // Accepts the job; it waits for room. REQUIRES: RoomFor(*job) is kNotNow.
   void Wait(Job* job, TimeNs now);
 
-  // Forms all batches that can be formed now, and lets waiting jobs in as far as there is room.
+  // Forms all batches that can be formed now. Lets waiting jobs in as far as there is room.
   void Pump(TimeNs now, Outbox& outbox);
-  // When the queue wants Pump again, if nothing happens before.
+  // The time of the next Pump, if nothing happens before.
   TimeNs wake_at() const { return wake_at_; }
 
-  // The flight's batch was counted. Its whole jobs are done, by whoever delivers the flight.
+  // The flight's batch was counted. Ends its whole jobs; the thread that delivers the flight calls
+  // their Done.
   void Landed(Flight& flight, Outbox& outbox);
-  // A piece was counted, or never will be. Finishes its job if it was the last piece.
+  // A piece was counted, or never will be. Finishes its job if this is the last piece.
   void EndPiece(const Piece& piece, const absl::Status& status, Outbox& outbox);
   // Ends the piece if its job is dead: cancelled, expired or failed. Returns whether it did.
   bool EndIfDead(const Piece& piece, TimeNs now, Outbox& outbox);
 
-  // From now on there is room for no job, and nothing waits for a batch to fill.
+  // From now on RoomFor returns kDraining.
   void Drain() { draining_ = true; }
-  // Whether a job was accepted and is not finished.
+  // Whether all accepted jobs are finished.
   bool idle() const { return accepted_ == 0; }
   // The gauges of queue and jobs.
   void Report(Batcher::Snapshot& snapshot) const;
 
  private:
   void Accept(Job* job, TimeNs now);
-  // Whether nobody waits for the job any more.
+  // Whether the job is cancelled or expired.
   static bool Unwanted(const Job& job, TimeNs now);
-  // Drops jobs at the front of the class that are dead; returns whether there were any.
+  // Drops dead jobs at the front of the class; returns whether there were any.
   bool DropDead(FairQueue::SizeClass c, TimeNs now, Outbox& outbox);
   bool DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox);
   void Form(FairQueue::SizeClass c, const Decision& decision, TimeNs now, Outbox& outbox);
-  // Whether the first of the class may join the flight.
+  // Whether the first job of the class may join the flight.
   bool MayJoin(FairQueue::SizeClass c, const Flight& flight, const Decision& decision);
   // Moves bytes of `job`, the first of its class, to the flight; returns whether it left the queue.
   bool TakeFrom(FairQueue::SizeClass c, Job* job, uint64_t bytes, TimeNs now, Flight& flight);
-  // Finishes everything in the queue: no backend is up.
+  // Fails all jobs in the queue, because no backend is up.
   void FailQueue(Outbox& outbox);
   // Lets waiting jobs in, as far as there is room; returns whether any entered the queue.
   bool LetIn(TimeNs now, Outbox& outbox);
@@ -97,7 +98,7 @@ class Scheduler {
   Admission admission_;
   uint64_t waiting_ = 0;    // jobs, for room
   uint64_t in_flight_ = 0;  // jobs that have left the queue, unfinished
-  uint64_t accepted_ = 0;   // jobs taken whose Done is not yet due
+  uint64_t accepted_ = 0;   // jobs that are not finished
   bool draining_ = false;
   TimeNs wake_at_ = kNever;
 };
