@@ -1,5 +1,5 @@
-// Channels: the address, credentials, gRPC's settings and the service config with its retries.
-// Pure functions; thread-safe.
+// Makes a client's channels: checks the address and options, makes credentials and the service
+// config with its retries. Thread-safe: the functions have no state.
 #ifndef HISTOGRAM_CLIENT_CHANNEL_H_
 #define HISTOGRAM_CLIENT_CHANNEL_H_
 
@@ -16,20 +16,21 @@
 namespace histogram::client {
 
 struct Channels {
-  std::shared_ptr<grpc::Channel> calls;  // round robin over the servers that are ready, retries
+  std::shared_ptr<grpc::Channel> calls;  // retries; round robin over the ready servers
   std::shared_ptr<grpc::Channel> admin;  // the first server that answers, ready or not
 };
 
 absl::Status CheckAddress(const std::string& address);
-// Whether what is sent there stays on this machine.
+// Whether the address is on this machine.
 bool IsLocalAddress(const std::string& address);
 absl::Status CheckOptions(const std::string& address, const ConnectOptions& options);
 
-// JSON. Compute and Describe are retried on UNAVAILABLE and RESOURCE_EXHAUSTED, with the server's
-// pushback if it sends one (a negative one: final); the streams are not.
+// JSON. Compute and Describe are retried on UNAVAILABLE and RESOURCE_EXHAUSTED. A retry waits for
+// the server's pushback if it sends one; a negative pushback ends the retries. Streams are not
+// retried.
 std::string ServiceConfig(const ConnectOptions& options, bool admin);
 
-// TLS as the options have it, else none.
+// TLS if the options have it, else insecure.
 std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(const ConnectOptions& options);
 
 // REQUIRES: CheckOptions(address, options).ok().

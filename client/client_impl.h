@@ -1,4 +1,4 @@
-// What the calls of a Client share. Immutable after Connect, so thread-safe.
+// The state that all calls of a Client share. Immutable after Connect, and so thread-safe.
 #ifndef HISTOGRAM_CLIENT_CLIENT_IMPL_H_
 #define HISTOGRAM_CLIENT_CLIENT_IMPL_H_
 
@@ -14,7 +14,8 @@ struct Client::Impl {
   ConnectOptions options;
   Channels channels;
 
-  // `deadline`: of the whole call; absl::InfiniteFuture(): none.
+  // Sets the options of one call. `deadline` is that of the whole call; absl::InfiniteFuture():
+  // none.
   void Prepare(grpc::ClientContext& context, const CallOptions& call, absl::Time deadline) const {
     context.set_wait_for_ready(call.wait_for_ready);
     if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));

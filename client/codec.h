@@ -1,5 +1,5 @@
-// Requests as gRPC byte buffers that refer to their payload instead of copying it. The bytes are
-// those the generated classes would write; a test compares them. Pure functions; thread-safe.
+// Encodes requests as gRPC byte buffers that refer to their payload instead of copying it. The
+// bytes are those of the generated classes; a test compares them. Thread-safe: no state.
 #ifndef HISTOGRAM_CLIENT_CODEC_H_
 #define HISTOGRAM_CLIENT_CODEC_H_
 
@@ -14,14 +14,14 @@
 
 namespace histogram::client {
 
-// A slice that owns `bytes`: they live until gRPC has let go of the last reference.
+// A slice that owns `bytes` until gRPC releases the last reference.
 grpc::Slice OwningSlice(std::string bytes);
 
 grpc::ByteBuffer EncodeCompute(const v1::Spec& spec, const grpc::Slice& payload);
 // `spec` is a serialized v1::Spec.
 grpc::ByteBuffer EncodeComputeMany(uint64_t request_id, absl::string_view spec,
                                    const grpc::Slice& payload);
-// `spec`: of the first message, else nullptr.
+// `spec`: for the first message of a stream; nullptr for others.
 grpc::ByteBuffer EncodeAccumulate(const v1::Spec* spec, bool snapshot, const grpc::Slice& chunk);
 
 }  // namespace histogram::client

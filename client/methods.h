@@ -1,4 +1,4 @@
-// The full names of the methods that are called by name.
+// The full names of the methods that the client calls by name.
 #ifndef HISTOGRAM_CLIENT_METHODS_H_
 #define HISTOGRAM_CLIENT_METHODS_H_
 

@@ -1,5 +1,5 @@
-// Checks of PEM texts before gRPC gets them: of one that it cannot use, gRPC only says that no
-// connection comes about. Pure functions; thread-safe.
+// Checks PEM texts before gRPC gets them. For a bad text gRPC reports only that the connection
+// fails. Thread-safe: no state.
 #ifndef HISTOGRAM_CLIENT_PEM_H_
 #define HISTOGRAM_CLIENT_PEM_H_
 
@@ -9,10 +9,10 @@
 
 namespace histogram::client {
 
-// Each fails with INVALID_ARGUMENT and what its last argument does wrong: "holds no ...".
+// Each fails with INVALID_ARGUMENT and what is wrong with its last argument: "holds no ...".
 absl::Status CheckCertificates(const std::string& pem);
 absl::Status CheckPrivateKey(const std::string& pem);
-// REQUIRES: both are good by themselves.
+// Checks that the two belong together. REQUIRES: each passes its own check.
 absl::Status CheckKeyOfCertificate(const std::string& certificates, const std::string& key);
 
 }  // namespace histogram::client

@@ -1,5 +1,5 @@
-// From gRPC's statuses and the service's error details to absl::Status, and the check that every
-// reply passes. Pure functions; thread-safe.
+// Converts gRPC's statuses and the service's error details to absl::Status, and checks replies.
+// Thread-safe: no state.
 #ifndef HISTOGRAM_CLIENT_STATUS_H_
 #define HISTOGRAM_CLIENT_STATUS_H_
 
@@ -19,11 +19,11 @@ absl::Status ToStatus(const grpc::Status& status, const grpc::ClientContext& con
 // The error of one payload of ComputeMany. Never OK.
 absl::Status ToStatus(const v1::Error& error);
 
-// Of one sample of the spec's type.
+// The bytes of one sample of the spec's type.
 uint64_t SampleBytes(const v1::Spec& spec);
 
-// INTERNAL unless the histogram is of the payload's samples and adds up to them. A spec that left
-// out the counts leaves the sum unchecked.
+// INTERNAL unless the histogram has the payload's number of samples and its counts add up to it. If
+// the spec omits the counts, their sum is not checked.
 absl::Status CheckHistogram(const v1::Spec& spec, const v1::Histogram& histogram,
                             uint64_t payload_bytes);
 

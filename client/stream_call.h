@@ -1,6 +1,6 @@
-// One bidirectional call driven by one thread, without threads of its own: the caller starts at
-// most one read and one write at a time and waits for either. Owns its completion queue; the
-// context is the caller's and outlives it. Not thread-safe.
+// A bidirectional call without threads of its own. The caller starts at most one read and one write
+// at a time, and waits for either. Owns its completion queue. The caller owns the context, which
+// outlives this object. Not thread-safe.
 #ifndef HISTOGRAM_CLIENT_STREAM_CALL_H_
 #define HISTOGRAM_CLIENT_STREAM_CALL_H_
 
@@ -28,7 +28,7 @@ class StreamCall {
     Pull();
   }
 
-  // Cancels what is still going on.
+  // Cancels the call if it has not finished.
   ~StreamCall() {
     if (!finished_) {
       context_->TryCancel();
@@ -43,12 +43,12 @@ class StreamCall {
   StreamCall(const StreamCall&) = delete;
   StreamCall& operator=(const StreamCall&) = delete;
 
-  // REQUIRES: !reading(). `response` lives until Wait says kRead or kEnded, or Finish returns.
+  // REQUIRES: !reading(). `response` lives until Wait returns kRead or kEnded, or Finish returns.
   void Read(Response* response) {
     reading_ = true;
     call_->Read(response, &read_tag_);
   }
-  // REQUIRES: !writing() and no WritesDone before.
+  // REQUIRES: !writing(); WritesDone was not called.
   void Write(const grpc::ByteBuffer& request) {
     writing_ = true;
     call_->Write(request, &write_tag_);
@@ -61,8 +61,8 @@ class StreamCall {
   bool writing() const { return writing_; }
 
   // REQUIRES: reading() or writing().
-  // kRead: a response came. kEnded: none will come any more; call Finish.
-  // kWritten: gRPC has taken the request. kWriteRefused: it will take no more; go on reading.
+  // kRead: a response came. kEnded: no more responses come; call Finish.
+  // kWritten: gRPC has taken the request. kWriteRefused: it takes no more requests; go on reading.
   Event Wait() {
     const auto [tag, ok] = Pull();
     if (tag == &read_tag_) {
@@ -73,7 +73,8 @@ class StreamCall {
     return ok ? Event::kWritten : Event::kWriteRefused;
   }
 
-  // REQUIRES: Wait said kEnded, or the call was cancelled. Waits for what was started.
+  // Waits for started operations and the status. REQUIRES: Wait returned kEnded, or the call was
+  // cancelled.
   grpc::Status Finish() {
     finished_ = true;
     grpc::Status status;
@@ -104,7 +105,7 @@ class StreamCall {
   grpc::CompletionQueue queue_;
   grpc::TemplatedGenericStub<grpc::ByteBuffer, Response> stub_;
   std::unique_ptr<grpc::ClientAsyncReaderWriter<grpc::ByteBuffer, Response>> call_;
-  // Only their addresses matter.
+  // Tags: only their addresses matter.
   char start_tag_ = 0;
   char read_tag_ = 0;
   char write_tag_ = 0;

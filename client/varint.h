@@ -1,5 +1,5 @@
-// The few pieces of protobuf's wire format that are written and read by hand, around payloads that
-// are not copied. Pure functions; thread-safe.
+// The parts of protobuf's wire format that the client writes and reads by hand, so that payloads
+// are not copied. Thread-safe: no state.
 #ifndef HISTOGRAM_CLIENT_VARINT_H_
 #define HISTOGRAM_CLIENT_VARINT_H_
 
@@ -25,13 +25,13 @@ inline void AppendNumberField(std::string& out, int field, uint64_t value) {
   AppendVarint(out, value);
 }
 
-// What comes before the `length` bytes of a field of bytes, text or a message.
+// The tag and length before the `length` bytes of a field of bytes, text or a message.
 inline void AppendLengthPrefix(std::string& out, int field, uint64_t length) {
   AppendVarint(out, static_cast<uint64_t>(field) << 3 | 2);
   AppendVarint(out, length);
 }
 
-// Reads from `at` on and moves it; false where the bytes end too early.
+// Reads a varint at `at` and advances `at`; false if it is cut off or longer than 10 bytes.
 inline bool ReadVarint(absl::string_view bytes, size_t& at, uint64_t& value) {
   value = 0;
   for (int shift = 0; at < bytes.size() && shift < 64; shift += 7) {

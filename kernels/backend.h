@@ -1,8 +1,8 @@
 // Something that executes batches: the CPU, or one GPU.
 //
-// A backend owns `lanes` execution slots. A lane executes one batch at a time; the caller keeps the
-// count of lanes in use (one credit a lane) and never submits more than there are.
-// All methods are thread-safe. Destruction waits for batches that are still executing.
+// A backend owns `lanes` execution slots. A lane executes one batch at a time. The caller counts
+// the lanes in use (one credit for each lane) and never submits more batches than there are lanes.
+// All methods are thread-safe. The destructor waits for batches that are still executing.
 #ifndef HISTOGRAM_KERNELS_BACKEND_H_
 #define HISTOGRAM_KERNELS_BACKEND_H_
 
@@ -35,8 +35,8 @@ struct BackendInfo {
   uint32_t lanes = 0;
   uint64_t lane_bytes = 0;     // most payload bytes of one batch; UINT64_MAX: no limit of its own
   uint32_t lane_payloads = 0;  // most items of one batch; UINT32_MAX: no limit of its own
-  // Most counters of one batch of typed samples: 0: the backend counts bytes only; UINT64_MAX: no
-  // limit of its own. A GPU's batch of typed samples has one plan: that of all its items.
+  // Most counters of one batch of typed samples. 0: the backend counts bytes only; UINT64_MAX: no
+  // limit of its own. On a GPU all items of such a batch have the same plan.
   uint64_t lane_counters = 0;
   uint64_t pinned_bytes = 0;  // allocated at start
   uint64_t device_bytes = 0;  // allocated at start
@@ -46,10 +46,10 @@ struct KernelInfo {
   std::string name;
   std::string backend;  // "cpu", "cuda"
   std::string summary;
-  uint32_t bin_count_max = kByteValues;  // of the values it counts, before folding; of typed ones
+  uint32_t bin_count_max = kByteValues;  // most values, or bins of typed samples, that it counts
 };
 
-// A row of the dispatch table: which kernel serves which workloads, and what it measured.
+// A row of the dispatch table: the kernel for workloads up to some sizes, and its measured cost.
 struct KernelChoice {
   std::string backend;
   SampleType sample_type = SampleType::kU8;
@@ -71,23 +71,22 @@ class Backend {
   virtual std::vector<KernelInfo> kernels() const = 0;
   virtual std::vector<KernelChoice> choices() const = 0;
 
-  // False once the device is lost; never true again in this process.
+  // False once the backend is down. Then it stays false in this process.
   virtual bool up() const = 0;
-  // Marks the backend down (the watchdog's call): batches submitted from now on fail with
-  // UNAVAILABLE.
+  // Marks the backend down; the watchdog calls it. Later batches fail with UNAVAILABLE.
   virtual void MarkDown(const std::string& why) = 0;
 
-  // Predicted time of a batch of this shape, in nanoseconds; used to place and to close batches.
+  // Predicted time of a batch of this shape. The batcher places and closes batches by it.
   virtual uint64_t EstimateNs(const Workload& workload) const = 0;
 
-  // Executes `batch` on a free lane. `done` is called exactly once with the same batch, from a
-  // lane's thread and never from within Submit; batch->status says how it went. REQUIRES: fewer
-  // than info().lanes batches are executing; batch->bytes <= info().lane_bytes and
-  // batch->items.size() <= info().lane_payloads.
+  // Executes `batch` on a free lane. The lane's thread calls `done` exactly once with the same
+  // batch, never from within Submit; batch->status is its outcome. REQUIRES: fewer than
+  // info().lanes batches are executing; batch->bytes <= info().lane_bytes; batch->items.size() <=
+  // info().lane_payloads.
   virtual void Submit(std::unique_ptr<Batch> batch, Done done) = 0;
 
-  // Executes `batch` on the calling thread and returns when it is done (batch.status set).
-  // Counts as one of the lanes. REQUIRES: info().kind is kCpu.
+  // Executes `batch` on the calling thread and sets batch.status. Takes one of the lanes.
+  // REQUIRES: info().kind is kCpu.
   virtual void Execute(Batch& batch) = 0;
 };
 

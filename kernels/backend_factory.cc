@@ -23,7 +23,7 @@ constexpr bool kCudaCompiledIn = true;
 #else
 constexpr bool kCudaCompiledIn = false;
 
-// What kernels/cuda offers, where it is not compiled in.
+// Stands for kernels/cuda in builds without CUDA.
 absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
     const BackendOptions& /*options*/, std::vector<std::string>& notes) {
   notes.emplace_back("this build has no CUDA backend");
@@ -51,7 +51,7 @@ absl::Status CheckForcedKernel(const std::string& name) {
       {.reason = "UNKNOWN_KERNEL", .field = "force_kernel", .limit = 0, .retry_after_ms = {}});
 }
 
-// Appends every usable GPU. Fails only where the options are wrong or GPUs were insisted on.
+// Appends every usable GPU. Fails only if an option is wrong, or if kCuda is asked for.
 absl::Status AddCudaBackends(const BackendOptions& options, BackendSet& set) {
   absl::StatusOr<std::vector<std::unique_ptr<Backend>>> gpus = MakeCudaBackends(options, set.notes);
   if (!gpus.ok()) {
@@ -74,8 +74,7 @@ absl::Status AddCudaBackends(const BackendOptions& options, BackendSet& set) {
 
 absl::StatusOr<BackendSet> MakeBackends(const BackendOptions& options) {
   if (absl::Status status = CheckForcedKernel(options.force_kernel); !status.ok()) return status;
-  // A forced kernel leaves out the backends that do not have it: a batch must not end up, unasked,
-  // on another kernel.
+  // A forced kernel leaves out the backends that do not have it. No batch may run another kernel.
   const auto wanted = [&options](const std::vector<KernelInfo>& kernels) {
     return options.force_kernel.empty() || Has(kernels, options.force_kernel);
   };

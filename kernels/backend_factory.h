@@ -1,5 +1,5 @@
-// Makes the backends that this build and this machine have. The only place that knows whether CUDA
-// was compiled in.
+// Makes the backends that this build and this machine have. Only this file knows whether CUDA is
+// compiled in.
 #ifndef HISTOGRAM_KERNELS_BACKEND_FACTORY_H_
 #define HISTOGRAM_KERNELS_BACKEND_FACTORY_H_
 
@@ -16,11 +16,11 @@ namespace histogram {
 struct BackendOptions {
   enum class Choice : uint8_t { kAuto, kCpu, kCuda };
   Choice choice = Choice::kAuto;  // kAuto: every usable GPU and the CPU
-  uint32_t cpu_lanes = 0;         // 0: one per core of the cgroup's CPU quota, two at least
+  uint32_t cpu_lanes = 0;         // 0: one for each of UsableCores(), two at least
   uint32_t cuda_lanes = 4;        // per GPU
   uint64_t cuda_lane_bytes = uint64_t{16} << 20;
   uint32_t lane_payloads = 4096;  // descriptors and result rows held per CUDA lane
-  uint32_t spin_us_max = 50;      // how long a CUDA lane spins for the device before it naps
+  uint32_t spin_us_max = 50;      // how long a CUDA lane spins for the device before it sleeps
   std::string force_kernel;       // registry name; empty: the selector chooses
   std::string tuning_cache;       // directory; empty: no cache
   std::string tuning_table;       // file with a table made elsewhere; empty: none
@@ -29,25 +29,25 @@ struct BackendOptions {
 };
 
 struct BackendSet {
-  // In order of preference: GPUs first, then the CPU. Never empty on OK.
+  // In order of preference: GPUs first, then the CPU. Not empty on OK.
   std::vector<std::unique_ptr<Backend>> backends;
-  // What was looked for and not found, one sentence each ("no CUDA driver is installed"), for the
-  // log.
+  // For the log, a sentence for each thing that was not found: "no CUDA driver is installed".
   std::vector<std::string> notes;
 };
 
-// The processor cores that this process may use, by its affinity and its cgroup's quota; at
+// The cores that this process may use: the fewer of its affinity's and its cgroup quota's, at
 // least 1.
 uint32_t UsableCores();
 
-// INVALID_ARGUMENT for an unknown kernel (the message lists the valid ones); FAILED_PRECONDITION
-// when kCuda was asked for and no GPU can be used (the message says why).
+// INVALID_ARGUMENT for a bad option, such as an unknown kernel (the message lists the valid ones).
+// FAILED_PRECONDITION if kCuda is asked for and no GPU can be used, or if no backend has the forced
+// kernel (the message says why).
 absl::StatusOr<BackendSet> MakeBackends(const BackendOptions& options);
 
-// Every kernel compiled into this build, also of backends that this machine cannot run.
+// Every kernel of bytes in this build, also of backends that this machine cannot run.
 std::vector<KernelInfo> ListKernels();
 
-// Whether the CUDA backend was compiled in.
+// Whether the CUDA backend is compiled in.
 bool CudaCompiledIn();
 
 }  // namespace histogram

@@ -1,4 +1,4 @@
-// Payloads that are executed in one go, and what became of them.
+// A batch: payloads that a lane executes together, and their outcome.
 #ifndef HISTOGRAM_KERNELS_BATCH_H_
 #define HISTOGRAM_KERNELS_BATCH_H_
 
@@ -18,39 +18,40 @@
 
 namespace histogram {
 
-// One payload (or one part of a large one). The fragments and what they point to stay valid and
-// unchanged until the batch is done; they are read, never copied, by a CPU lane.
+// One payload, or one part of a large one. The fragments and their bytes stay valid and unchanged
+// until the batch is done. A CPU lane reads them in place.
 struct BatchItem {
   absl::Span<const Fragment> fragments;
   uint64_t bytes = 0;  // sum of the fragments' sizes; a whole number of samples
-  // What samples are counted by; absent: bytes, by their value. MayShareBatch of all items' plans.
+  // The plan of typed samples; absent: bytes are counted by value. MayShareBatch holds for the
+  // plans of any two items of a batch.
   std::optional<Plan> plan = std::nullopt;
-  // What is run instead, on the payload as a whole; then `plan` and `counts` are not looked at.
-  // Such an item is alone in its batch.
+  // If set, the backend runs this on the whole payload and ignores `plan` and `counts`. Such an
+  // item is alone in its batch.
   std::shared_ptr<PayloadWork> work = nullptr;
-  // Where the backend writes (overwrites) the counts: of the 256 values, or of the plan's bins and
-  // behind them the samples below, above and NaN. Defined only when the batch's status is OK.
+  // The backend overwrites it with the counts: of the 256 values; or of the plan's bins, then the
+  // samples below, above and NaN. Valid only if the batch's status is OK.
   absl::Span<uint64_t> counts = {};
 };
 
-// Counters that an item is counted into: of each value, or the plan's bins, below, above and NaN.
+// The size of BatchItem::counts for this plan.
 size_t CounterCount(const std::optional<Plan>& plan);
 // Bytes of one sample.
 uint64_t SampleBytesOf(const std::optional<Plan>& plan);
-// Whether one kernel counts both, as all items of a batch are counted by one.
+// Whether one kernel counts both. One kernel counts all items of a batch.
 bool MayShareBatch(const std::optional<Plan>& a, const std::optional<Plan>& b);
 
-// What ran. Times are those of the whole batch.
+// What ran. Times are of the whole batch.
 struct BatchReport {
   std::string backend;       // "cpu", "cuda:0"
   std::string kernel;        // registry name
   uint32_t payloads = 0;     // items in the batch
   uint64_t gather_ns = 0;    // copying fragments into a pinned buffer; 0 on the cpu
-  uint64_t transfer_ns = 0;  // host to device and back; 0 where host memory is read in place
+  uint64_t transfer_ns = 0;  // host to device and back; 0 if the device reads host memory in place
   uint64_t kernel_ns = 0;
 };
 
-// Owned by exactly one party at a time: the batcher, then the backend from Submit to done.
+// Has one owner at a time: the backend from Submit to `done`, else the batcher.
 struct Batch {
   std::vector<BatchItem> items;
   uint64_t bytes = 0;       // sum over items

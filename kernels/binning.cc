@@ -15,7 +15,7 @@
 namespace histogram {
 namespace {
 
-// The shortest text that reads back as the same number.
+// The shortest text that parses as the same number.
 template <typename Number>
 std::string Text(Number value) {
   std::array<char, 32> buffer;
@@ -23,7 +23,7 @@ std::string Text(Number value) {
   return {buffer.data(), result.ptr};
 }
 
-// Numbers and texts, one after the other.
+// Concatenates numbers and texts.
 template <typename... Parts>
 std::string Join(const Parts&... parts) {
   std::string text;
@@ -46,8 +46,8 @@ Error Bad(std::string field, std::string_view message, uint64_t limit = 0) {
           .limit = limit};
 }
 
-// `count` bins must be at least one and at most the limit. `what` says how `field` came to that
-// many.
+// Checks that `count` is at least 1 and at most the limit. `what` is the verb of the message:
+// `field` "asks for", or "makes", so many bins.
 std::optional<Error> CheckBinCount(const char* field, uint64_t count, uint32_t bin_count_max,
                                    std::string_view what) {
   if (count == 0) return Bad(field, "is 0; at least 1 bin is needed", 1);
@@ -59,12 +59,12 @@ std::optional<Error> CheckBinCount(const char* field, uint64_t count, uint32_t b
                .limit = limit};
 }
 
-// Whether each edge of even bins is above the one before.
+// Whether each edge of even bins is greater than the previous one.
 bool StrictlyIncreasing(const Binning& even) {
   const uint32_t count = even.bin_count();
   const double lower = even.edge(0), upper = even.edge(count), step = (upper - lower) / count;
-  // Rounding moves an edge by at most a few units in the last place of the larger end, so a step of
-  // sixteen of them needs no look at every edge.
+  // Rounding moves an edge by at most a few units in the last place of the larger end. A step of
+  // sixteen such units is large enough; a smaller one needs a check of every edge.
   const double largest = std::max(std::fabs(lower), std::fabs(upper));
   const double ulp = std::nextafter(largest, std::numeric_limits<double>::infinity()) - largest;
   if (step >= 16 * ulp && step >= std::numeric_limits<double>::min()) return true;
@@ -74,7 +74,7 @@ bool StrictlyIncreasing(const Binning& even) {
   return true;
 }
 
-// As std::isfinite, which -ffast-math in a user's own flags cannot turn off.
+// Like std::isfinite, but -ffast-math in a user's flags does not disable it.
 bool Finite(double value) { return std::fabs(value) <= std::numeric_limits<double>::max(); }
 
 }  // namespace
@@ -134,7 +134,7 @@ Result<Binning> Binning::Even(uint32_t bin_count, std::optional<double> lower,
     } else if (v > to) {
       bin = kAbove;
     } else {
-      // A guess by division, put right against the edges themselves.
+      // Guess by division, then correct by comparison with the edges.
       const double guess =
           std::clamp((v - from) / binning.step_, 0.0, static_cast<double>(bin_count - 1));
       auto index = static_cast<uint32_t>(guess);
@@ -169,7 +169,7 @@ Result<Binning> Binning::Edges(std::span<const double> edges, uint32_t bin_count
   binning.kind_ = Kind::kEdges;
   binning.bin_count_ = static_cast<uint32_t>(edges.size() - 1);
   binning.edges_ = std::make_shared<const std::vector<double>>(edges.begin(), edges.end());
-  auto above = edges.begin();  // the first edge above v; values come in order, so it only moves on
+  auto above = edges.begin();  // the first edge above v; v ascends, so it only advances
   for (uint32_t v = 0; v < kByteValues; ++v) {
     int32_t& bin = binning.bin_of_[v];
     above = std::upper_bound(above, edges.end(), static_cast<double>(v));
@@ -255,14 +255,14 @@ Histogram Fold(const ValueCounts& values, const Binning& binning) {
 
 void FoldInto(const ValueCounts& values, const Binning& binning, Histogram& out) {
   out.samples = std::accumulate(values.begin(), values.end(), uint64_t{0});
-  if (binning.is_identity()) {  // the most frequent question by far: no folding at all
+  if (binning.is_identity()) {  // by far the most frequent binning: nothing to fold
     out.counts.assign(values.begin(), values.end());
     out.below = out.above = out.ignored = 0;
     return;
   }
   out.counts.assign(binning.bin_count(), 0);
   static_assert(Binning::kBelow == -1 && Binning::kAbove == -2 && Binning::kIgnored == -3);
-  std::array<uint64_t, 4> outside{};  // by the negated marker
+  std::array<uint64_t, 4> outside{};  // indexed by -kBelow, -kAbove, -kIgnored
   const std::array<int32_t, kByteValues>& table = binning.table();
   for (uint32_t v = 0; v < kByteValues; ++v) {
     const int32_t bin = table[v];

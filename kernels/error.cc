@@ -11,9 +11,8 @@
 namespace histogram {
 namespace {
 
-// The payload under which a status carries its detail: "LIMIT RETRY REASON_LENGTH\nREASONFIELD",
-// with
-// '-' for an absent RETRY. Only this file reads or writes it.
+// The status payload that holds the detail: "LIMIT RETRY REASON_LENGTH\nREASONFIELD", with '-' for
+// an absent RETRY. Only this file reads or writes it.
 constexpr char kDetailUrl[] = "histogram/ErrorDetail";
 
 template <typename Number>

@@ -1,7 +1,7 @@
-// Errors that name the field, the value and the limit, carried by absl::Status across modules.
+// Errors that name the field, the value and the limit, as an absl::Status.
 //
-// A status made here holds, beside its code and message, the parts that the API's error details
-// (histogram.v1.Error) repeat in machine-readable form. Thread-safe: plain values, no state.
+// A status made here holds a code, a message and an ErrorDetail. The API repeats the detail in
+// machine-readable form (histogram.v1.Error). Thread-safe: the functions have no state.
 #ifndef HISTOGRAM_KERNELS_ERROR_H_
 #define HISTOGRAM_KERNELS_ERROR_H_
 
@@ -16,9 +16,8 @@ namespace histogram {
 
 struct ErrorDetail {
   std::string reason = {};  // stable, in capitals: BAD_BINNING, PAYLOAD_TOO_LARGE, QUEUE_FULL ...
-  std::string field =
-      {};              // path of the offending field, "spec.binning.even.bin_count"; may be empty
-  uint64_t limit = 0;  // the limit that was passed; 0 where there is none
+  std::string field = {};   // the field at fault, "spec.binning.even.bin_count"; may be empty
+  uint64_t limit = 0;       // the limit that the value breaks; 0: none
   std::optional<uint32_t> retry_after_ms = {};
 
   friend bool operator==(const ErrorDetail&, const ErrorDetail&) = default;
@@ -27,7 +26,7 @@ struct ErrorDetail {
 // A status with `detail` attached. REQUIRES: code is not kOk.
 absl::Status MakeError(absl::StatusCode code, std::string_view message, const ErrorDetail& detail);
 
-// The detail attached to `status`; all parts empty where it carries none.
+// The detail attached to `status`; a default one if there is none.
 ErrorDetail GetErrorDetail(const absl::Status& status);
 
 }  // namespace histogram

@@ -1,5 +1,5 @@
-// std::mutex and std::condition_variable in clang's thread-safety annotations. They are used rather
-// than absl::Mutex because ThreadSanitizer follows them also when absl itself was built without it.
+// std::mutex and std::condition_variable with clang's thread-safety annotations. They replace
+// absl::Mutex because ThreadSanitizer follows them even if absl is built without it.
 #ifndef HISTOGRAM_KERNELS_MUTEX_H_
 #define HISTOGRAM_KERNELS_MUTEX_H_
 
@@ -12,11 +12,11 @@
 
 namespace histogram {
 
-// Has cache lines of its own: whoever waits for it takes none that its holder works on.
+// Has its own cache lines, so that a waiting thread takes none that the holder works on.
 class alignas(128) ABSL_LOCKABLE Mutex {
  public:
-  // Looks for some microseconds before it sleeps: what is guarded takes less, and to sleep and be
-  // woken takes several. A look only reads, so that the lines stay with the holder.
+  // Spins for some microseconds before it sleeps. Critical sections are shorter than that; a sleep
+  // and a wake-up take longer. Spinning only reads, so that the holder keeps the cache lines.
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
     for (int i = 0; i < kLooks; ++i) {
       if (!held_.load(std::memory_order_relaxed) && mutex_.try_lock()) return Took();
@@ -43,7 +43,7 @@ class alignas(128) ABSL_LOCKABLE Mutex {
 #endif
   }
   std::mutex mutex_;
-  std::atomic<bool> held_{false};  // a hint; its holder writes it
+  std::atomic<bool> held_{false};  // a hint; only the holder writes it
 };
 
 class ABSL_SCOPED_LOCKABLE MutexLock {
@@ -61,7 +61,7 @@ class ABSL_SCOPED_LOCKABLE MutexLock {
 
 class CondVar {
  public:
-  // Releases `mutex` while it waits. May wake without a reason: call it in a loop.
+  // Releases `mutex` while it waits. May wake up spuriously: call it in a loop.
   void Wait(Mutex& mutex) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
     mutex.Leaves();
@@ -69,7 +69,7 @@ class CondVar {
     mutex.Took();
     lock.release();
   }
-  // The same, but returns after `duration` at the latest.
+  // The same; returns after `duration` at the latest.
   void WaitFor(Mutex& mutex, std::chrono::nanoseconds duration)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);

@@ -14,21 +14,20 @@ namespace histogram::internal {
 namespace {
 
 constexpr int kDigitBits = 16;
-// Fewer are not worth a thread.
+// The fewest samples for which a thread pays.
 constexpr size_t kThreadSamplesMin = size_t{1} << 18;
-// Samples of the buckets that are collected and sorted, at most: an eighth of all, but this many
-// always.
+// The most samples that are collected at a time: an eighth of all, or this many if that is more.
 constexpr uint64_t kCollectedMin = uint64_t{1} << 12;
-// Buckets that one round counts digits of: 512 KiB of counters each, for each thread.
+// The most buckets that are counted at a time. Each takes 512 KiB of counters for each thread.
 constexpr size_t kCountedMax = 64;
-// Ranks in a bucket that are selected one by one; for more its keys are sorted.
+// The most ranks in a bucket that are selected one by one. For more, the bucket is sorted.
 constexpr size_t kSelectedMax = 4;
-// Keys that are made at a time, so that they stay in the nearest cache.
+// Keys that are made at a time: few enough to stay in the first-level cache.
 constexpr size_t kBlock = 1024;
 
 enum class Kind : uint8_t { kUnsigned, kSigned, kFloat };
 
-// Samples of `B`, an unsigned integer as wide as they are.
+// The key of a sample, and back. `B`: the unsigned integer of the sample's width.
 template <typename B, Kind kKind, int kMantissaBits = 0>
 struct Keyed {
   using Bits = B;
@@ -41,7 +40,7 @@ struct Keyed {
       constexpr B kInfinity = static_cast<B>((kSign - 1) >> kMantissaBits << kMantissaBits);
       const bool negative = (bits & kSign) != 0;
       const bool nan = static_cast<B>(bits & ~kSign) > kInfinity;
-      // Arithmetic, since compilers make branches of what is written as a choice.
+      // Arithmetic, because compilers turn a conditional expression into branches.
       const B key = bits ^ static_cast<B>(kSign | -B{negative});
       return static_cast<B>((key + B{bits == kSign}) | -B{nan});
     }
@@ -87,7 +86,7 @@ auto VisitKeyed(SampleType type, Visit&& visit) {
   return visit(Keyed<uint64_t, Kind::kFloat, 52>());
 }
 
-// Calls work(part, first, end) for each part of `count` samples, each on a thread of its own.
+// Calls work(part, first, end) for each part of `count` samples. Each part has its own thread.
 template <typename Work>
 void ForParts(size_t count, size_t parts, const Work& work) {
   std::vector<std::jthread> others;
@@ -103,12 +102,12 @@ void ForParts(size_t count, size_t parts, const Work& work) {
 // The samples whose keys begin with `prefix`.
 struct Bucket {
   uint64_t prefix = 0;
-  uint64_t below = 0;  // samples with lesser keys
+  uint64_t below = 0;  // samples with smaller keys
   uint64_t count = 0;
-  std::vector<size_t> ranks = {};  // indices of the ranks that lie in it
+  std::vector<size_t> ranks = {};  // indices of the ranks in this bucket
 };
 
-// One call's search. Each round's buckets have a prefix of one more digit.
+// The search of one call. In each round the buckets' prefixes are one digit longer.
 template <typename K>
 class Search {
  public:
@@ -163,7 +162,7 @@ class Search {
     return found;
   }
 
-  // Finds the bucket of a key by the `known` leading bits of it. The buckets ascend.
+  // Finds the bucket of a key by its `known` leading bits. The buckets ascend.
   class Finder {
    public:
     Finder(std::span<const Bucket> buckets, int known) : shift_(K::kBits - known) {
@@ -171,7 +170,7 @@ class Search {
       maybe_.resize(size_t{1} << kTop);
       for (const uint64_t prefix : prefixes_) maybe_[prefix >> (known - kTop)] = true;
     }
-    // 0: the key is in no bucket.
+    // 0: the key is in no bucket; 1: it may be in one.
     uint8_t Maybe(Bits key) const {
       return maybe_[static_cast<uint64_t>(key) >> (K::kBits - kTop)];
     }
@@ -186,16 +185,16 @@ class Search {
     static constexpr int kTop = std::min(kDigitBits, K::kBits);
     int shift_;
     std::vector<uint64_t> prefixes_;
-    std::vector<uint8_t> maybe_;  // by the leading digit: 1 where a bucket begins with it
+    std::vector<uint8_t> maybe_;  // by leading digit: 1 if the prefix of a bucket begins with it
   };
 
-  // Calls use(key, bucket) for each of the samples `first` to `end` that is in a bucket.
+  // Calls use(key, bucket) for each sample of [first, end) that is in a bucket.
   template <typename Use>
   void ForFound(const Finder& finder, size_t first, size_t end, const Use& use) const {
     std::array<Bits, kBlock> kept;
     for (; first < end; first += kBlock) {
       const size_t stop = std::min(end, first + kBlock);
-      size_t count = 0;  // without a branch
+      size_t count = 0;  // counted without a branch
       for (size_t i = first; i < stop; ++i) {
         const Bits key = KeyAt(i);
         kept[count] = key;
@@ -208,7 +207,8 @@ class Search {
     }
   }
 
-  // Settles the ranks of the smallest buckets, as many as may be collected. Returns the others.
+  // Finds the samples of the smallest buckets, as far as they may be collected. Returns the other
+  // buckets.
   std::vector<Bucket> CollectSmall(std::vector<Bucket> buckets, int known) {
     std::vector<uint64_t> sizes;
     sizes.reserve(buckets.size());
@@ -246,10 +246,10 @@ class Search {
     return large;
   }
 
-  // `keys`: all of the bucket's, in any order.
+  // `keys`: all keys of the bucket, in any order.
   void SettleAmong(std::vector<Bits>& keys, const Bucket& bucket) {
     if (bucket.ranks.size() > kSelectedMax) std::sort(keys.begin(), keys.end());
-    auto from = keys.begin();  // those before it are not greater
+    auto from = keys.begin();  // keys before it are not greater than any behind it
     for (const size_t i : bucket.ranks) {
       const auto at = keys.begin() + static_cast<ptrdiff_t>(ranks_[i] - bucket.below);
       if (bucket.ranks.size() <= kSelectedMax && at >= from) {
@@ -260,7 +260,7 @@ class Search {
     }
   }
 
-  // Appends, for each bucket, those buckets of one more digit that hold its ranks.
+  // Splits each bucket by its next digit; appends the parts that hold its ranks.
   void CountDigits(std::span<Bucket> buckets, int known, std::vector<Bucket>& into) {
     constexpr int kDigit = std::min(kDigitBits, K::kBits);
     constexpr size_t kDigits = size_t{1} << kDigit;
@@ -287,7 +287,7 @@ class Search {
     }
   }
 
-  // Appends those buckets of one more digit that hold the bucket's ranks, which ascend.
+  // Appends the parts of the bucket that hold its ranks, which ascend. `counts`: by next digit.
   void Narrow(const Bucket& bucket, std::span<const uint64_t> counts, int digit_bits,
               std::vector<Bucket>& into) {
     uint64_t below = bucket.below;

@@ -1,11 +1,10 @@
-// The samples at given ranks, without sorting: what exact quantiles are made of.
+// Finds the samples at given ranks without sorting all samples. Exact quantiles need them.
 //
-// Samples are put in order by their key (kernels/plan_data.h), in rounds. A round counts the
-// samples by the next 16 bits of their keys, and so finds the bucket of each rank. The samples of a
-// bucket are collected and sorted when they are few, and counted by their next bits when they are
-// not.
+// Each sample has an integer key that orders as the sample does. A round counts the samples by the
+// next 16 bits of their keys. That gives the bucket of each rank. A small bucket is collected and
+// its samples at the ranks are selected. A large bucket is counted by its next 16 bits.
 //
-// Thread-safe: functions without state.
+// Thread-safe: the functions have no state.
 #ifndef HISTOGRAM_KERNELS_ORDER_STATISTICS_H_
 #define HISTOGRAM_KERNELS_ORDER_STATISTICS_H_
 
@@ -18,14 +17,14 @@
 
 namespace histogram::internal {
 
-// A key for each rank, in the ranks' order. A sample's key orders as the sample does; BitsOfKey
-// gives the sample back. NaN has the greatest key, and -0.0 that of 0.0.
-// REQUIRES: samples.size() is a multiple of SampleBytes(type); ranks ascend, and each is less than
-// the number of samples.
+// The key of the sample at each rank, in the ranks' order. BitsOfKey turns a key into its sample.
+// NaN has the greatest key. -0.0 has the key of 0.0. `threads`: the most to use; 0: one for each
+// core of the machine. REQUIRES: samples.size() is a multiple of SampleBytes(type); ranks ascend,
+// and each is less than the number of samples.
 std::vector<uint64_t> KeysAtRanks(std::span<const std::byte> samples, SampleType type,
                                   std::span<const uint64_t> ranks, uint32_t threads);
 
-// The bits of the sample of that type and key, in the least significant bytes.
+// The bits of the sample with this key, in the least significant bytes.
 uint64_t BitsOfKey(uint64_t key, SampleType type);
 
 }  // namespace histogram::internal

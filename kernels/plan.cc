@@ -30,7 +30,7 @@ Cells MakeCells(const Bins<C>& bins) {
       static_cast<uint32_t>(std::max(0, static_cast<int>(std::bit_width(span)) - kCellsLog2Max));
   const uint64_t count = (span >> cells.shift) + 1;
   cells.first.resize(count + 1);
-  size_t bin = 0;  // of the least key of the cell: the last one whose threshold is not above it
+  size_t bin = 0;  // the last bin whose threshold is not above the cell's least key
   for (uint64_t c = 0; c < count; ++c) {
     while (bin + 1 < thresholds.size() &&
            static_cast<uint64_t>(key(thresholds[bin + 1]) - lowest) <= c << cells.shift) {
@@ -59,7 +59,7 @@ constexpr double kPositionMax = 0x1p30;
 
 // --- Edges to samples
 
-// The least value of C that is not below `edge`; none if all are.
+// The least value of C that is >= `edge`; nullopt if there is none.
 template <typename C>
 std::optional<C> LeastFrom(double edge) {
   if constexpr (std::is_same_v<C, double>) {
@@ -75,13 +75,13 @@ std::optional<C> LeastFrom(double edge) {
     if (whole <= static_cast<double>(std::numeric_limits<C>::min())) {
       return std::numeric_limits<C>::min();
     }
-    // 2^bits: the least double that is too large.
+    // 2^bits is the least double that is too large.
     if (whole >= std::ldexp(1.0, std::numeric_limits<C>::digits)) return std::nullopt;
     return static_cast<C>(whole);
   }
 }
 
-// The greatest value of C that is not above `edge`; none if all are.
+// The greatest value of C that is <= `edge`; nullopt if there is none.
 template <typename C>
 std::optional<C> GreatestTo(double edge) {
   if constexpr (std::is_same_v<C, double>) {
@@ -113,25 +113,25 @@ C Previous(C x) {
 
 // --- The guess and its proof
 
-// Finds error and mend.
+// Sets guess.error and guess.mend (see Guess).
 template <typename C>
 void Prove(const Bins<C>& bins, Guess& guess) {
   const auto position = [&](C x) {
     return Spread(x, bins.lower, guess.half_ulp) * guess.scale + guess.offset;
   };
   double error = 0;
-  size_t wrong = 0;  // bins that have samples whose guess is wrong
+  size_t wrong = 0;  // bins with a sample whose guess is wrong
   const size_t count = bins.thresholds.size();
   for (size_t i = 0; i < count; ++i) {
     const bool last = i + 1 == count;
     if (!last && bins.thresholds[i] == bins.thresholds[i + 1]) continue;
     const C greatest = last ? bins.upper : Previous(bins.thresholds[i + 1]);
     const double below = static_cast<double>(i) - position(bins.thresholds[i]);
-    // The last bin's samples may lie above it, on the edge that it holds: bins are clamped to it.
+    // Positions of the last bin's samples may be too large: guesses are clamped to the last bin.
     const double above = last ? -1 : position(greatest) - static_cast<double>(i + 1);
     if (!std::isfinite(below) || !(std::fabs(position(greatest)) < kPositionMax)) return;
     error = std::max({error, below, above});
-    // Rounded towards zero, positions right below the first bin are in it.
+    // Truncation puts positions in (-1, 0) into the first bin.
     const bool from_below = below <= 0 || (i == 0 && below < 1);
     if (from_below && above < 0) continue;
     guess.mend =
@@ -140,8 +140,7 @@ void Prove(const Bins<C>& bins, Guess& guess) {
   guess.error = wrong == 0 ? Guess::kProven : error;
 }
 
-// Whether the thresholds of all bins follow from the first edge and the step between edges: then
-// `guess` gets both.
+// If all thresholds follow from the first edge and the step between edges, sets both in `guess`.
 template <typename C>
 void ProveEdges(const Bins<C>& bins, const Binning& binning, Guess& guess) {
   if (std::is_integral_v<C> && sizeof(C) == 8) return;
@@ -161,8 +160,8 @@ Guess ProveGuess(const Bins<C>& bins, const Binning& binning) {
   double from = -lower;
   if constexpr (!std::is_floating_point_v<C>) from = static_cast<double>(bins.lower) - lower;
   Guess best;
-  // An integer is moved by half of one, too: where edges are integers, samples on them lie apart
-  // then.
+  // An integer is moved by a half. Then samples on edges that are integers keep a distance from
+  // them.
   for (const bool moved : {false, true}) {
     if (std::is_same_v<C, double> && moved) break;
     const double shift = moved && std::is_integral_v<C> ? 0.5 : 0;
@@ -188,7 +187,7 @@ Bins<C> MakeBins(const Binning& binning) {
     return bins;
   }
   bins.lower = *lower;
-  // No sample is as low as the last edge: all but the lowest are above, and it is not below.
+  // Without `upper` every value of C is above the last edge, and none is < lower.
   bins.upper = upper.value_or(*lower);
   if (!upper.has_value() || *upper < *lower) return bins;
   bins.thresholds.reserve(count);
@@ -202,7 +201,7 @@ Bins<C> MakeBins(const Binning& binning) {
   return bins;
 }
 
-// The pattern of the sample that has `rank` lesser patterns (NaN at both ends).
+// The bit pattern of the sample at `rank` in ascending order (NaN at both ends).
 template <typename S>
 std::make_unsigned_t<typename S::Bits> PatternOfRank(uint32_t rank) {
   using Bits = std::make_unsigned_t<typename S::Bits>;
@@ -216,7 +215,7 @@ std::make_unsigned_t<typename S::Bits> PatternOfRank(uint32_t rank) {
   }
 }
 
-// In ascending order of the samples the bins ascend, too.
+// The slot of each bit pattern. Walks samples in ascending order, in which bins ascend too.
 template <typename S>
 std::vector<uint32_t> SlotsOfPatterns(const Bins<typename S::Compare>& bins, uint32_t bin_count) {
   using C = typename S::Compare;

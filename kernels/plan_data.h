@@ -1,8 +1,8 @@
-// What is inside a Plan: thresholds, and how a bin is found from a sample.
+// The data of a Plan: thresholds, and how to find a sample's bin.
 //
-// A sample is compared in a type C: float for f16, bf16 and f32, double for f64, uint32_t and
-// int32_t for integers of up to 32 bits, uint64_t and int64_t. Plain data, immutable once it is in
-// a Plan; thread-safe then.
+// A sample is compared in a type C: float for f16, bf16 and f32; double for f64; uint32_t or
+// int32_t for integers of up to 32 bits; uint64_t or int64_t for those of 64. Plain data.
+// Immutable, and so thread-safe, once it is in a Plan.
 #ifndef HISTOGRAM_KERNELS_PLAN_DATA_H_
 #define HISTOGRAM_KERNELS_PLAN_DATA_H_
 
@@ -21,7 +21,7 @@ namespace histogram::internal {
 template <typename C>
 using KeyBits = std::conditional_t<sizeof(C) == 8, uint64_t, uint32_t>;
 
-// An order-preserving key. REQUIRES: no NaN; -0.0 was made +0.0.
+// An integer that orders as x does. REQUIRES: x is neither NaN nor -0.0.
 template <typename C>
 constexpr KeyBits<C> KeyOf(C x) {
   using Bits = KeyBits<C>;
@@ -39,9 +39,10 @@ constexpr KeyBits<C> KeyOf(C x) {
 // Half a unit in the last place of a float, in the bits of a double.
 inline constexpr uint64_t kHalfUlp = uint64_t{1} << 28;
 
-// A number that grows with the sample, in double: what the guess multiplies. A float may be moved
-// up by half a unit in its last place (`half_ulp` is kHalfUlp, else 0): where edges are floats,
-// samples on them and one below lie apart from them then. An integer is taken from the lowest one.
+// The number that the guess multiplies: a double that grows with the sample. A float moves up by
+// half a unit in its last place if `half_ulp` is kHalfUlp rather than 0. Then a sample on an edge
+// that is a float, and the next sample below, both keep a distance from it. An integer gives its
+// distance from `lower`.
 template <typename C>
 inline double Spread(C x, C lower, uint64_t half_ulp) {
   if constexpr (std::is_same_v<C, float>) {
@@ -55,23 +56,23 @@ inline double Spread(C x, C lower, uint64_t half_ulp) {
   }
 }
 
-// Position = Spread(sample) * scale + offset, rounded twice; a bin is its integer part, clamped to
-// the last one that has a threshold. The position is monotone, so both ends of a bin tell how far
-// any sample of it lies outside [bin, bin + 1): `error`, found when the plan is made. A position
-// within `error` of an integer is settled by a comparison with that bin's threshold; with an error
-// of 0 (kProven) none is.
+// Position = Spread(sample) * scale + offset, rounded twice. The guessed bin is its integer part,
+// at most the last bin that has a threshold. The position is monotone. So the first and the last
+// sample of each bin tell how far positions lie outside [bin, bin + 1): at most `error`, which
+// Plan::Make finds. A position within `error` of an integer is settled by a comparison with that
+// bin's threshold. With kProven every guess is right.
 struct Guess {
   static constexpr double kProven = -1;
   double scale = 0, offset = 0;
   uint64_t half_ulp = 0;  // of floats
-  double error = 1;       // in bins; from kErrorMax on the guess is of no use
-  // Of a guess that is not proven: the one bin that is also guessed for samples right below its
-  // threshold, all other guesses being right; kNone where there is more to it. So it is with even
-  // bins around zero, where the position of the least negative samples rounds to that of zero.
+  double error = 1;       // in bins; the guess is usable below kErrorMax
+  // A guess that is not proven may be wrong in one way only: it gives bin `mend` to samples just
+  // below that bin's threshold. Else kNone. Even bins around zero are such a case: the positions of
+  // tiny negative samples round to that of zero.
   uint32_t mend = kNone;
-  // Of a guess that is neither proven nor mendable, where a step is given: a sample has reached bin
-  // i if its value in double is at least i * step + first_edge, rounded twice. Found so for each
-  // bin when the plan is made; never of integers of 64 bits, which a double does not hold.
+  // If step > 0, for a guess that is neither proven nor mendable: a sample is in bin i or above if
+  // its value in double is >= i * step + first_edge, rounded twice. Plan::Make has checked this for
+  // each bin. Not for integers of 64 bits: a double does not hold them.
   double first_edge = 0, step = 0;
   static constexpr double kErrorMax = 0.25;
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -82,32 +83,32 @@ struct Guess {
   bool computes_edges() const { return step > 0; }
 };
 
-// For samples by their key: cell c holds those with (key - key of the lowest) >> shift == c. They
-// are in bins [first[c], first[c + 1]].
+// A table for the search by key. Cell c holds the samples with (key - KeyOf(lower)) >> shift == c.
+// Their bins are in [first[c], first[c + 1]].
 struct Cells {
   uint32_t shift = 0;
-  uint32_t span_max = 0;  // the most that first[c + 1] - first[c] comes to
+  uint32_t span_max = 0;  // the largest first[c + 1] - first[c]
   std::vector<uint32_t> first;
 };
 
 template <typename C>
 struct Bins;
-// REQUIRES: there are thresholds.
+// REQUIRES: bins.thresholds is not empty.
 template <typename C>
 Cells MakeCells(const Bins<C>& bins);
 
 template <typename C>
 struct Bins {
-  // thresholds[i]: the least sample of bin i. Non-decreasing; where two are equal the first of the
-  // two bins is empty. Bins beyond the last threshold are empty: no sample reaches them.
+  // thresholds[i]: the least sample of bin i. Non-decreasing. Of two bins with equal thresholds the
+  // first is empty. Bins beyond the last threshold are empty.
   std::vector<C> thresholds;
-  // Samples below `lower` are below the first edge, those above `upper` above the last one.
-  // lower == thresholds.front() where there are any.
+  // Samples < lower are below the first edge; samples > upper are above the last one.
+  // lower == thresholds.front() if there are thresholds.
   C lower = {}, upper = {};
-  // Without thresholds no sample is in any bin; then also: every sample is below.
+  // No sample is in a bin, and every sample is below the first edge. Then there are no thresholds.
   bool all_below = false;
   Guess guess;
-  Cells cells;  // where the guess is not usable
+  Cells cells;  // only if the guess is not usable
 };
 
 struct PlanData {
@@ -118,11 +119,11 @@ struct PlanData {
   std::variant<Bins<float>, Bins<double>, Bins<uint32_t>, Bins<int32_t>, Bins<uint64_t>,
                Bins<int64_t>>
       bins;
-  // Of types of 8 and 16 bits: the slot of each pattern, see SlotCount.
+  // Types of 8 and 16 bits: the slot of each bit pattern (see SlotCount).
   std::vector<uint32_t> slot_of_pattern;
 };
 
-// Counters of a row: one a bin, then these three.
+// The slots (counters) of a row: one for each bin, then these three.
 enum Outside : uint32_t { kBelowSlot = 0, kAboveSlot = 1, kNanSlot = 2, kOutsideSlots = 3 };
 inline uint32_t SlotCount(uint32_t bin_count) { return bin_count + kOutsideSlots; }
 

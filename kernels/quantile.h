@@ -1,6 +1,4 @@
-// A quantile of sorted samples.
-//
-// Thread-safe: a function without state.
+// A quantile of sorted samples. Thread-safe: the function has no state.
 #ifndef HISTOGRAM_KERNELS_QUANTILE_H_
 #define HISTOGRAM_KERNELS_QUANTILE_H_
 
@@ -10,8 +8,8 @@
 
 namespace histogram::internal {
 
-// As numpy.quantile(..., method='linear') computes it, down to the form of the interpolation.
-// `at(rank)`: the sample at that rank, from 0, in ascending order. REQUIRES: total > 0.
+// The q-quantile of `total` samples, interpolated as numpy.quantile(..., method='linear') does.
+// `at(rank)` is the sample at that rank, from 0, in ascending order. REQUIRES: total > 0.
 template <typename At>
 double QuantileOf(uint64_t total, double q, const At& at) {
   const uint64_t last = total - 1;

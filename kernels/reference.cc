@@ -38,7 +38,7 @@ Histogram ReferenceHistogram(absl::Span<const uint8_t> payload, const Binning& b
 
 std::vector<uint64_t> ReferenceSlots(absl::Span<const Fragment> fragments, const Binning& binning,
                                      SampleType type) {
-  // A long double holds each value of each type exactly (64 bits of mantissa, or more).
+  // A long double holds each value of each type exactly: its mantissa has 64 bits or more.
   static_assert(std::numeric_limits<long double>::digits >= 64);
   const std::vector<double> edges = binning.ComputeEdges();
   const size_t bins = edges.size() - 1;

@@ -1,4 +1,4 @@
-// The oracle: the plainest possible count, which every kernel and backend is tested against.
+// The simplest count. Tests compare every kernel and backend with it.
 #ifndef HISTOGRAM_KERNELS_REFERENCE_H_
 #define HISTOGRAM_KERNELS_REFERENCE_H_
 
@@ -16,11 +16,11 @@ namespace histogram {
 // How often each value occurs in `payload`.
 ValueCounts ReferenceCounts(absl::Span<const uint8_t> payload);
 
-// The histogram by asking, sample by sample, which bin it goes to.
+// The histogram of `payload`, by Binning::bin_of of each byte.
 Histogram ReferenceHistogram(absl::Span<const uint8_t> payload, const Binning& binning);
 
-// Typed samples by comparison with the edges alone: the bins, then the samples below, above and
-// NaN. REQUIRES: the binning has edges; the fragments are together a whole number of samples.
+// The counts of typed samples, by comparison with the edges alone: the bins, then the samples
+// below, above and NaN. REQUIRES: the binning has edges; the fragments together hold whole samples.
 std::vector<uint64_t> ReferenceSlots(absl::Span<const Fragment> fragments, const Binning& binning,
                                      SampleType type);
 

@@ -1,9 +1,10 @@
-// How a payload is cut into rows, each with a histogram of its own.
+// How a payload is cut into rows. Each row gets its own histogram.
 //
-// Sample i belongs to channel i % channels. What follows is counted in samples of one channel, and
-// each stretch of them makes a row for each channel: row = stretch * channels + channel.
+// Sample i belongs to channel i % channels. Each channel is cut into the same stretches. Each
+// stretch of each channel is a row: row = stretch * channels + channel. Lengths of stretches are in
+// samples of one channel.
 //
-// Plain data and pure functions; thread-safe.
+// Thread-safe: plain data and pure functions.
 #ifndef HISTOGRAM_KERNELS_ROWS_H_
 #define HISTOGRAM_KERNELS_ROWS_H_
 
@@ -22,23 +23,23 @@ struct RowCut {
   enum class Kind : uint8_t { kOne, kWindows, kLengths };
   uint32_t channels = 1;  // > 0
   Kind kind = Kind::kOne;
-  // kWindows: stretches of `window` samples, one beginning every `step`; 0: every `window`, and
-  // what is left over makes a shorter last one.
+  // kWindows: stretches of `window` samples, one begins every `step`. step 0: every `window`, and
+  // the rest makes a shorter last stretch.
   uint64_t window = 0, step = 0;
-  std::vector<uint64_t> lengths = {};  // kLengths: of the stretches, one after another
+  std::vector<uint64_t> lengths = {};  // kLengths: the length of each stretch, in order
 
-  // How many stretches a payload of so many samples has. kBadRows, naming the field ("channels",
-  // "lengths"): they do not fit the payload.
+  // The number of stretches of a payload of `samples` samples. kBadRows if the cut does not fit the
+  // payload; the error names the field ("channels", "lengths").
   Result<uint64_t> Stretches(uint64_t samples) const;
-  // The most samples that a row has. REQUIRES: Stretches takes as many samples, here and below.
+  // The most samples of a row. REQUIRES, also below: Stretches(samples) is ok.
   uint64_t Longest(uint64_t samples) const;
-  // Samples of all rows together: more than the payload's where windows overlap.
+  // The samples of all rows together. They are more than the payload's if windows overlap.
   uint64_t Visited(uint64_t stretches, uint64_t samples) const;
 };
 
 namespace internal {
 
-// Every `channels`th sample, from the first of `from` on, fills `to`.
+// Fills `to` with every `channels`th sample, beginning with the first of `from`.
 template <typename Bits>
 void TakeChannel(const std::byte* from, uint32_t channels, std::span<std::byte> to) {
   const size_t count = to.size() / sizeof(Bits);
@@ -63,8 +64,8 @@ inline void TakeChannel(const std::byte* from, uint32_t channels, size_t sample_
 
 }  // namespace internal
 
-// Calls visit(row, samples) for each row of a payload that Stretches takes, in order. The samples
-// lie in the payload, or in a buffer that is reused.
+// Calls visit(row, samples) for each row of the payload, in order. `samples` is valid during the
+// call: it may be a buffer that is reused. REQUIRES: Stretches is ok for the payload.
 template <typename Visit>
 void ForEachRow(const RowCut& cut, std::span<const std::byte> payload, size_t sample_bytes,
                 Visit&& visit) {
@@ -100,7 +101,7 @@ void ForEachRow(const RowCut& cut, std::span<const std::byte> payload, size_t sa
     const uint64_t left = pixels - begin;
     if (left < cut.window && cut.step != 0) return;
     stretch(begin, std::min(left, cut.window));
-    if (left <= step) return;  // the sum might not fit
+    if (left <= step) return;  // begin + step might overflow
   }
 }
 

@@ -1,6 +1,5 @@
-// A sample as it lies in memory, and the type that it is compared in (plan_data.h).
-//
-// Thread-safe: functions without state.
+// A sample in memory, and the type in which it is compared (plan_data.h). Thread-safe: the
+// functions have no state.
 #ifndef HISTOGRAM_KERNELS_SAMPLE_H_
 #define HISTOGRAM_KERNELS_SAMPLE_H_
 
@@ -12,12 +11,12 @@
 
 namespace histogram::internal {
 
-// The float of the same value; a NaN stays one.
+// The float of the same value; a NaN stays a NaN.
 inline float FloatOfHalf(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000U) << 16;
   const uint32_t exponent = half >> 10 & 0x1FU, mantissa = half & 0x3FFU;
   if (exponent == 0x1F) return std::bit_cast<float>(sign | 0x7F800000U | mantissa << 13);
-  // 2^-24 times an integer, exactly.
+  // A subnormal: mantissa * 2^-24, which is exact in float.
   if (exponent == 0) {
     const float small = static_cast<float>(mantissa) * 0x1p-24F;
     return sign != 0 ? -small : small;
@@ -46,7 +45,7 @@ struct BfloatSample {
   static float Widen(Bits bits) { return FloatOfBfloat(bits); }
 };
 
-// Calls visit(S()) with the sample of the type: PlainSample, HalfSample or BfloatSample.
+// Calls visit(S()), where S is the PlainSample, HalfSample or BfloatSample of the type.
 template <typename Visit>
 auto VisitSample(SampleType type, Visit&& visit) {
   switch (type) {
@@ -78,7 +77,7 @@ auto VisitSample(SampleType type, Visit&& visit) {
   return visit(PlainSample<double, double>());
 }
 
-// Any alignment.
+// Reads a sample at any alignment.
 template <typename Bits>
 Bits LoadBits(const std::byte* at) {
   Bits bits;

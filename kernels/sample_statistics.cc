@@ -17,7 +17,7 @@
 namespace histogram {
 namespace {
 
-constexpr size_t kBlock = 1024;  // samples whose mean is taken by itself
+constexpr size_t kBlock = 1024;  // samples whose moments are computed together, then merged
 
 double EntropyBits(std::span<const uint64_t> counts, uint64_t total) {
   double entropy = 0;
@@ -28,14 +28,14 @@ double EntropyBits(std::span<const uint64_t> counts, uint64_t total) {
   return entropy;
 }
 
-// A value and how many samples have it.
+// A value, and the number of samples with it.
 struct Weight {
   double value;
   uint64_t count;
 };
 
-// The index of the last weight of the lower class, by which the variance between the two classes is
-// greatest; none with fewer than two weights. Weights ascend and are not empty.
+// The index of the last weight of the lower class in the split with the greatest variance between
+// the classes; nullopt for fewer than two weights. Weights ascend; no count is 0.
 std::optional<size_t> OtsuSplit(std::span<const Weight> weights) {
   long double sum = 0, total = 0;
   for (const auto& [value, count] : weights) {
@@ -59,7 +59,7 @@ std::optional<size_t> OtsuSplit(std::span<const Weight> weights) {
 
 // --- Types of 8 and 16 bits
 
-// The values in bins that occur, in ascending order.
+// The values in bins that occur, with their counts, in ascending order.
 std::vector<Weight> WeightsOf(const internal::PlanData& plan, std::span<const uint64_t> patterns) {
   std::vector<Weight> weights;
   internal::VisitSample(plan.type, [&]<typename S>(S) {
@@ -120,7 +120,7 @@ void SetFromWeights(std::span<const Weight> weights, uint64_t total,
 
 // --- Types of 32 and 64 bits
 
-// How far a sample is from the lowest one of any bin.
+// The distance of a sample from the least sample of any bin.
 template <typename C>
 double Distance(C x, C lower) {
   if constexpr (std::is_floating_point_v<C>) {
@@ -145,7 +145,7 @@ void SetOrder(std::span<const std::byte> samples, const Plan& plan, const Histog
               std::span<const double> quantiles, Statistics& out) {
   uint64_t total = 0;
   for (const uint64_t count : histogram.counts) total += count;
-  // In the order of all samples those below come first, then those in bins.
+  // In ascending order the samples below come first, then those in bins.
   std::vector<uint64_t> ranks = {(total - 1) / 2, total / 2};
   for (const double q : quantiles) {
     const auto last = static_cast<double>(total - 1);
@@ -169,7 +169,7 @@ void SetOrder(std::span<const std::byte> samples, const Plan& plan, const Histog
 
 }  // namespace
 
-// T. Chan, G. Golub and R. LeVeque, 1979.
+// Merges two sets of moments by the formula of T. Chan, G. Golub and R. LeVeque, 1979.
 void SampleStatistics::Moments::Merge(const Moments& more) {
   if (more.count == 0) return;
   const auto n = static_cast<double>(count), m = static_cast<double>(more.count);

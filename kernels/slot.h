@@ -1,6 +1,6 @@
-// Where a sample is counted: the plain way to find it, which every kernel's answer equals.
+// The slot (counter) of a sample, found one sample at a time. Every kernel finds the same slots.
 //
-// Thread-safe: functions without state.
+// Thread-safe: the functions have no state.
 #ifndef HISTOGRAM_KERNELS_SLOT_H_
 #define HISTOGRAM_KERNELS_SLOT_H_
 
@@ -14,8 +14,8 @@
 
 namespace histogram::internal {
 
-// The slot of a sample that is in no bin. REQUIRES: it is not within [lower, upper], or there are
-// no thresholds.
+// The slot of a sample that is in no bin. REQUIRES: it is not in [lower, upper], or there are no
+// thresholds.
 template <typename C>
 inline uint32_t OutsideSlot(const Bins<C>& bins, uint32_t bin_count, C x) {
   if constexpr (std::is_floating_point_v<C>) {
@@ -26,21 +26,21 @@ inline uint32_t OutsideSlot(const Bins<C>& bins, uint32_t bin_count, C x) {
 }
 
 // The bin of a sample whose position is within the guess's error of an integer.
-// REQUIRES: lower <= x <= upper; `position` is x's.
+// REQUIRES: lower <= x <= upper; `position` is that of x.
 template <typename C>
 inline uint32_t Settle(const Bins<C>& bins, double position, C x) {
-  // In the last bin positions may lie anywhere above.
+  // Positions of samples in the last bin may be larger than it: hence the min.
   const auto last = static_cast<uint32_t>(bins.thresholds.size() - 1);
   const uint32_t nearest = std::min(static_cast<uint32_t>(std::lround(position)), last);
   return x >= bins.thresholds[nearest] ? nearest : nearest - 1;
 }
 
-// REQUIRES: lower <= x <= upper; the guess is usable.
+// The bin of a sample by the guess. REQUIRES: lower <= x <= upper; the guess is usable.
 template <typename C>
 inline uint32_t GuessBin(const Bins<C>& bins, C x) {
   const double position =
       Spread(x, bins.lower, bins.guess.half_ulp) * bins.guess.scale + bins.guess.offset;
-  // Rounds towards zero, which is down but for positions that are settled anyway.
+  // Truncates. A position in (-1, 0) gives bin 0: that is right, or is settled below.
   const auto bin = static_cast<int32_t>(position);
   const auto last = static_cast<uint32_t>(bins.thresholds.size() - 1);
   if (const Guess& guess = bins.guess; guess.mendable()) {
@@ -55,19 +55,20 @@ inline uint32_t GuessBin(const Bins<C>& bins, C x) {
   return Settle(bins, position, x);
 }
 
-// Of a cell, the last bin that begins at or below its least key. REQUIRES: lower <= x <= upper; the
-// guess is not usable.
+// The last bin that begins at or below the least key of the sample's cell.
+// REQUIRES: lower <= x <= upper; the guess is not usable.
 template <typename C>
 inline uint32_t FirstBin(const Bins<C>& bins, C x) {
   C lower = bins.lower;
-  if constexpr (std::is_floating_point_v<C>) {  // -0.0
+  if constexpr (std::is_floating_point_v<C>) {  // -0.0 becomes 0.0
     x += C{0};
     lower += C{0};
   }
   return bins.cells.first[static_cast<uint64_t>(KeyOf(x) - KeyOf(lower)) >> bins.cells.shift];
 }
 
-// The bin is up to 2^steps - 1 above the cell's first one. No branch depends on the sample.
+// The bin by binary search: it is at most 2^steps - 1 above FirstBin. No branch depends on the
+// sample.
 template <typename C>
 inline uint32_t SearchBin(const Bins<C>& bins, C x, int steps) {
   uint32_t low = FirstBin(bins, x);

@@ -61,7 +61,7 @@ class Wide {
   std::array<uint32_t, kLimbs> limbs_{};  // least significant first
 };
 
-// The samples that fell into bins, as a sorted sequence.
+// The samples in bins, as a sorted sequence.
 class Binned {
  public:
   Binned(const ValueCounts& values, const Binning& binning) {
@@ -85,7 +85,7 @@ class Binned {
   }
 
   double Mean() const {
-    // Within the integers of a double this is the correctly rounded quotient, as numpy's is.
+    // If a double holds the sum exactly, this quotient is correctly rounded, as numpy's is.
     if (sum_ <= kExactDouble) return static_cast<double>(sum_) / static_cast<double>(total_);
     return static_cast<double>(static_cast<long double>(sum_) / static_cast<long double>(total_));
   }
@@ -124,8 +124,8 @@ class Binned {
 };
 
 // With N samples of sum S, of which n of sum s are <= t, the between-class variance is
-// (s N - S n)² / (n (N - n)), over N². Fractions that differ clearly are compared in floating
-// point, close ones exactly, so that of equally good thresholds the smallest wins.
+// (s N - S n)² / (n (N - n)), divided by N². Fractions that differ clearly are compared in floating
+// point, close ones exactly. So the smallest of equally good thresholds wins.
 std::optional<double> Binned::OtsuThreshold() const {
   struct Split {
     uint32_t threshold;

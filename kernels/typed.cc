@@ -18,10 +18,10 @@
 namespace histogram {
 namespace {
 
-// Starting a thread takes about 30 us, in which a core counts this much.
+// Starting a thread takes about 30 us. A core counts this many bytes in that time.
 constexpr size_t kThreadBytesMin = size_t{512} << 10;
 
-// Adds a row of counters (see internal::SlotCount) to a histogram.
+// Adds a row of slots (see internal::SlotCount) to a histogram.
 void AddRow(const std::vector<uint64_t>& row, Histogram& into) {
   const size_t bins = into.counts.size();
   for (size_t i = 0; i < bins; ++i) into.counts[i] += row[i];
@@ -42,7 +42,7 @@ template <typename C>
 double RoundedDown(C value) {
   auto rounded = static_cast<double>(value);
   if constexpr (sizeof(C) == 8 && std::is_integral_v<C>) {
-    // 2^63 or 2^64 is no value of C, but then certainly above it.
+    // 2^63 or 2^64 is no value of C; it is greater than every value.
     if (rounded >= std::ldexp(1.0, std::numeric_limits<C>::digits) ||
         static_cast<C>(rounded) > value) {
       rounded = std::nextafter(rounded, -std::numeric_limits<double>::infinity());
@@ -81,7 +81,7 @@ void AddSamples(std::span<const std::byte> samples, const Plan& plan, uint32_t t
                 Histogram& into) {
   if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
   const size_t size = SampleBytes(plan.type());
-  // A thread also sets up and adds up its counters.
+  // Each thread also clears and sums its counters.
   const size_t least =
       std::max(kThreadBytesMin, size_t{internal::SlotCount(plan.bin_count())} * 4 * size);
   const auto parts = static_cast<uint32_t>(std::clamp<size_t>(samples.size() / least, 1, threads));
@@ -97,7 +97,7 @@ void AddSamples(std::span<const std::byte> samples, const Plan& plan, uint32_t t
     });
   }
   rows[0] = CountRow(samples.first(part_bytes), plan);
-  others.clear();  // waits for them
+  others.clear();  // joins the threads
   for (const std::vector<uint64_t>& row : rows) AddRow(row, into);
 }
 

@@ -14,12 +14,12 @@ namespace {
 
 constexpr size_t kSampleBytesMax = 8;
 
-// Cuts fragments into runs of whole samples. What a fragment cuts in two is copied together.
+// Cuts fragments into runs of whole samples. Copies a sample that lies in several fragments.
 class Runs {
  public:
   Runs(size_t sample_bytes, size_t fragments) : sample_bytes_(sample_bytes) {
     runs_.reserve(2 * fragments);
-    joined_.reserve(fragments);  // runs point there: it must not move
+    joined_.reserve(fragments);  // runs point into it: it must not move
   }
 
   void Add(Fragment fragment) {
@@ -37,7 +37,7 @@ class Runs {
   bool whole() const { return filled_ == 0; }
 
  private:
-  // Fills up the sample that was cut; returns how many bytes of the fragment that took.
+  // Completes the cut sample; returns the number of bytes taken from the fragment.
   size_t Join(Fragment fragment) {
     const size_t taken = std::min(sample_bytes_ - filled_, fragment.size());
     std::copy_n(reinterpret_cast<const std::byte*>(fragment.data()), taken,
@@ -53,7 +53,7 @@ class Runs {
   const size_t sample_bytes_;
   std::vector<cpu::SampleRun> runs_;
   std::vector<std::array<std::byte, kSampleBytesMax>> joined_;
-  size_t filled_ = 0;  // bytes of the sample that is being joined
+  size_t filled_ = 0;  // bytes that the sample being joined has so far
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// A payload of typed samples that lies in several fragments, which may cut a sample in two.
+// Counts a payload of typed samples in several fragments. A fragment may end within a sample.
 //
-// Thread-safe: a function without state.
+// Thread-safe: the function has no state.
 #ifndef HISTOGRAM_KERNELS_TYPED_PAYLOAD_H_
 #define HISTOGRAM_KERNELS_TYPED_PAYLOAD_H_
 
@@ -14,8 +14,8 @@
 namespace histogram {
 
 // Overwrites `row` with the counts of the payload's samples: the bins, then the samples below,
-// above and NaN (internal::Outside). REQUIRES: the fragments are together a whole number of
-// samples; row has internal::SlotCount(plan.bin_count()) counters.
+// above and NaN (internal::Outside). REQUIRES: the fragments together hold whole samples; row has
+// internal::SlotCount(plan.bin_count()) counters.
 void CountTypedPayload(const Plan& plan, std::span<const Fragment> fragments,
                        std::span<uint64_t> row);
 

@@ -1,4 +1,4 @@
-// The command line: what can be said, and which command it runs.
+// The command line: its options, and the command that it runs.
 #ifndef HISTOGRAM_CLIENT_CLI_APP_H_
 #define HISTOGRAM_CLIENT_CLI_APP_H_
 
@@ -17,7 +17,7 @@ namespace histogram::cli {
 void AddOutputOptions(CLI::App& command, OutputOptions& options,
                       const std::vector<std::string>& formats);
 
-// `arguments`: without the program's name. Returns the exit code; reports its own errors.
+// `arguments`: without the program's name. Returns the exit code; prints errors itself.
 int Run(std::vector<std::string> arguments, Environment& env);
 
 }  // namespace histogram::cli

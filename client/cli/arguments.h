@@ -1,5 +1,5 @@
-// Checks of what the command line's options are given, and one sentence about a wrong command line.
-// Pure functions; thread-safe.
+// Checks the values of command line options, and describes a wrong command line in one sentence.
+// Thread-safe: the functions have no state.
 #ifndef HISTOGRAM_CLIENT_CLI_ARGUMENTS_H_
 #define HISTOGRAM_CLIENT_CLI_ARGUMENTS_H_
 
@@ -10,26 +10,26 @@
 
 namespace histogram::cli {
 
-// For Option::check. They say what a value must be, and leave the type's name in --help alone.
+// For Option::check. Messages say what a value must be. They do not change the type name in --help.
 CLI::Validator PositiveNumber();
 CLI::Validator NonNegativeNumber();
 CLI::Validator WholeNumber(uint64_t least, uint64_t most);
 CLI::Validator OneOf(std::vector<std::string> names);
 
-// "table|json" of {"table", "json"}: the type's name of an option whose values are listed.
+// "table|json" for {"table", "json"}: the type name of an option with a list of values.
 std::string TypeNameOf(const std::vector<std::string>& names);
-// The values that the type's name of an option lists, in its order: what stands between bars,
-// begins with a small letter and has no slash. "N|all" lists "all", "FILE" nothing.
+// The values in an option's type name, in order: the parts between bars that begin with a
+// lower-case letter and have no slash. "N|all" gives "all"; "FILE" gives none.
 std::vector<std::string> ListedValues(const CLI::Option& option);
 
-// Of `candidates` the one that `text` was probably meant to be; empty where none is near.
+// The candidate that `text` is probably a misspelling of; empty if none is near.
 std::string Nearest(const std::string& text, const std::vector<std::string>& candidates);
 
-// One sentence. REQUIRES: app.parse threw `error`.
+// The error as one sentence. REQUIRES: app.parse threw `error`.
 std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error);
 
-// A warning for each of the `names` of environment variables that looks like a mistyped one of this
-// program's. Other names with its prefix are the server's, or somebody's.
+// A warning for each environment variable of `names` that looks like a misspelling of one of this
+// program's. Other names with its prefix may belong to the server or to others.
 std::vector<std::string> SuspiciousVariables(const std::vector<std::string>& names);
 
 }  // namespace histogram::cli

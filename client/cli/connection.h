@@ -1,4 +1,4 @@
-// From the options that every command has to a client, and from a failed call to one clear line.
+// Connects by the options that all commands share, and explains a failed call in one line.
 #ifndef HISTOGRAM_CLIENT_CLI_CONNECTION_H_
 #define HISTOGRAM_CLIENT_CLI_CONNECTION_H_
 
@@ -25,26 +25,26 @@ struct ServerOptions {
   std::string token_file;
 };
 
-// A connection, and until when the whole command may take.
+// A connection, and the deadline of the whole command.
 struct Connection {
   std::unique_ptr<client::Client> client;
   absl::Time deadline = absl::InfiniteFuture();
 
-  client::CallOptions Call() const;  // what is left of the time
+  client::CallOptions Call() const;  // with the time left until the deadline
 };
 
 // Reads the files that the options name.
 absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& options);
 absl::StatusOr<Connection> Connect(const ServerOptions& options);
 
-// One line: what went wrong, and what to do about it where that is known.
+// One line: the error, and what to do about it if that is known.
 std::string Explain(const absl::Status& status, const ServerOptions& options);
 
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 absl::Status WriteFile(const std::string& path, const std::string& bytes);
 
-// Fills the buffer from a file descriptor, short only at the end. `name` is for the error.
-// DEADLINE_EXCEEDED where a pipe or terminal stays silent past the deadline.
+// Fills the buffer from a file descriptor; returns fewer bytes only at the end of the file. `name`
+// is for the error. DEADLINE_EXCEEDED if a pipe or terminal has no data until the deadline.
 absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::string& name,
                                  absl::Time deadline = absl::InfiniteFuture());
 

@@ -1,8 +1,8 @@
 // Latencies with a bounded relative error, in constant memory.
 //
-// A log-linear histogram in the manner of HdrHistogram (G. Tene): each power of two is cut into 128
-// equal parts, so a percentile is at most 0.8 % above the latency that was measured.
-// Not thread-safe: one recorder a thread, merged afterwards.
+// A log-linear histogram in the manner of HdrHistogram (G. Tene). Each power of two is cut into 128
+// equal parts, so a percentile is at most 0.8 % above the measured latency.
+// Not thread-safe: use one recorder for each thread and merge them.
 #ifndef HISTOGRAM_CLIENT_LOAD_LATENCY_RECORDER_H_
 #define HISTOGRAM_CLIENT_LOAD_LATENCY_RECORDER_H_
 
@@ -36,7 +36,7 @@ class LatencyRecorder {
     return total_ == 0 ? 0 : static_cast<double>(sum_ns_) / static_cast<double>(total_);
   }
 
-  // The latency that a fraction `q` of the recorded ones does not exceed; 0 where there are none.
+  // The latency that a fraction `q` of the recorded ones does not exceed; 0 if there are none.
   // REQUIRES: 0 <= q <= 1.
   uint64_t QuantileNs(double q) const {
     if (total_ == 0) return 0;
@@ -55,7 +55,7 @@ class LatencyRecorder {
   static constexpr uint64_t kParts = uint64_t{1} << kPartBits;
   static constexpr size_t kBuckets = (64 - kPartBits + 1) * kParts;
 
-  // Below kParts each value has its own bucket; above, the top kPartBits+1 bits choose it.
+  // Values below kParts have a bucket each. The top kPartBits + 1 bits of others choose the bucket.
   static size_t IndexOf(uint64_t ns) {
     if (ns < kParts) return ns;
     const int shift = static_cast<int>(std::bit_width(ns)) - kPartBits - 1;

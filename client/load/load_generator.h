@@ -1,10 +1,10 @@
-// Puts load on a server and measures what comes back: `histogram-client bench` and the service
-// benchmark are thin shells around it.
+// Puts load on a server and measures its answers. `histogram-client bench` and the service
+// benchmark use it.
 //
-// Closed loop: each connection keeps a fixed number of requests in flight (throughput). Open loop:
-// requests start on schedule, whether or not earlier ones have been answered, and a latency counts
+// Closed loop: each connection keeps a fixed number of requests in flight; measures throughput.
+// Open loop: requests start on schedule, whether or not earlier ones are answered. Latencies count
 // from the scheduled start, so that a slow server cannot hide its delays (no coordinated omission).
-// Payload bytes are made once and shared by all requests: a request costs the client no copy.
+// All requests share one payload: the client does not copy it.
 #ifndef HISTOGRAM_CLIENT_LOAD_LOAD_GENERATOR_H_
 #define HISTOGRAM_CLIENT_LOAD_LOAD_GENERATOR_H_
 
@@ -33,38 +33,38 @@ struct LoadProgress {
 struct LoadOptions {
   std::string server = "127.0.0.1:50051";
   std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: plaintext
-  // Expected in the server's certificate instead of the address's host; empty: that host.
+  // The name that the server's certificate must have; empty: the address's host.
   std::string tls_server_name;
   std::string bearer_token;  // sent with each call; empty: none
   LoadApi api = LoadApi::kCompute;
   uint32_t connections = 1;
-  uint32_t in_flight = 8;      // closed loop: requests of each connection; ComputeMany: its window
+  uint32_t in_flight = 8;      // closed loop: unanswered requests of each connection or stream
   double rate_per_second = 0;  // 0: closed loop; else open loop over all connections
   double duration_s = 10;
   double warm_up_s = 1;  // runs first and is not measured
   uint64_t payload_bytes = 65536;
   std::string distribution = "uniform";
-  // > 0: samples of f32, normally distributed, into so many even bins over [-4, 4], instead of
-  // bytes of that distribution.
+  // > 0: instead of bytes, normally distributed f32 samples, in this many even bins over [-4, 4].
   uint32_t float_bins = 0;
-  // Compares each reply's counts with the expected ones; without it only failures are noticed.
+  // Compares each reply's counts with the expected ones. false: notices failed calls only.
   bool verify = true;
-  // Called about once a second from the calling thread; may be empty.
+  // Called about once a second, on the thread of RunLoad. May be empty.
   std::function<void(const LoadProgress&)> on_progress;
-  // Asked often; true: begin nothing more, and return what has been measured. May be empty.
+  // Called often. If it returns true, the run begins nothing more and returns its result so far.
+  // May be empty.
   std::function<bool()> stop;
 };
 
 struct LoadResult {
   uint64_t requests = 0;  // answered in the measured time
   uint64_t errors = 0;    // failed calls and wrong answers
-  uint64_t wrong = 0;     // of these: replies whose counts were not the expected ones
-  double seconds = 0;     // measured
+  uint64_t wrong = 0;     // of these: replies with wrong counts
+  double seconds = 0;     // of the measured time
   double client_cpu_seconds = 0;
   LatencyRecorder latency;   // empty for Accumulate
   LatencyRecorder refusals;  // of unary calls that were refused
-  // How often each message came, the server's own where it sent one; of a bounded number of
-  // different ones, so that their sum may be less than `errors`.
+  // The count of each error message (the server's, if it sent one). The number of different
+  // messages is bounded, so their sum may be less than `errors`.
   std::map<std::string, uint64_t> error_messages;
   bool stopped = false;  // by LoadOptions::stop
 
@@ -80,9 +80,8 @@ absl::StatusOr<std::string> MakePayload(const std::string& distribution, uint64_
 // Deterministic floats. REQUIRES: bytes is a multiple of 4.
 std::string MakeFloatPayload(uint64_t bytes);
 
-// Runs for warm_up_s + duration_s, or until it is told to stop, and then until what was begun is
-// answered. Blocks.
-// UNAVAILABLE where no connection is made within 5 s; INVALID_ARGUMENT for bad options.
+// Runs for warm_up_s + duration_s, or until `stop` returns true. Then it waits for the requests
+// that it has begun. UNAVAILABLE: no connection within 5 s. INVALID_ARGUMENT: bad options.
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options);
 
 }  // namespace histogram::client

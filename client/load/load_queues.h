@@ -1,6 +1,6 @@
 // The completion queues of a load generator and their threads. A connection belongs to one queue,
-// so that all that happens to it happens on one thread: callbacks on gRPC's own threads cost the
-// client one and a half times to four times the CPU time (docs/notes/measurements.md).
+// so one thread handles all its events. Callbacks on gRPC's own threads take 1.5 to 4 times the CPU
+// time (docs/notes/measurements.md).
 #ifndef HISTOGRAM_CLIENT_LOAD_LOAD_QUEUES_H_
 #define HISTOGRAM_CLIENT_LOAD_LOAD_QUEUES_H_
 
@@ -13,17 +13,17 @@
 
 namespace histogram::client {
 
-// What a queue hands back: every tag that is given to gRPC is one of these, as a LoadEvent*.
+// An event of a queue. Every tag that gRPC gets is a LoadEvent*.
 class LoadEvent {
  public:
-  // The operation is over; `ok` as the operation defines it. Called on the queue's thread.
+  // The operation is over; gRPC defines `ok` for each operation. Runs on the queue's thread.
   virtual void Happened(bool ok) = 0;
 
  protected:
   ~LoadEvent() = default;
 };
 
-// An event that is a member of what it happens to, and calls one of its functions.
+// An event that is a member of its owner, and calls a function of the owner.
 template <typename Owner, void (Owner::*kThen)(bool ok)>
 class LoadEventOf final : public LoadEvent {
  public:
@@ -37,7 +37,7 @@ class LoadEventOf final : public LoadEvent {
 
 class LoadQueues {
  public:
-  // A queue for each connection, but no more than the machine has cores.
+  // One queue for each connection, but at most one for each core of the machine.
   explicit LoadQueues(size_t connections);
   // REQUIRES: no operation is under way.
   ~LoadQueues();

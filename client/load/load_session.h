@@ -1,4 +1,4 @@
-// What the workers of one load run share: the request's bytes, the expected answer, and the tally.
+// What the workers of a load run share: the request's bytes, the expected answer, and the tally.
 #ifndef HISTOGRAM_CLIENT_LOAD_LOAD_SESSION_H_
 #define HISTOGRAM_CLIENT_LOAD_LOAD_SESSION_H_
 
@@ -25,13 +25,13 @@ namespace histogram::client {
 using LoadClock = std::chrono::steady_clock;
 using RawStub = grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>;
 
-// Adds the token to a call, if there is one.
+// Adds the bearer token, if any, to a call.
 void Authorize(const LoadOptions& options, grpc::ClientContext& rpc);
 
-// The bytes that requests are made of, and those that right answers begin with.
+// The bytes of requests, and the bytes with which right answers begin.
 class LoadMessages {
  public:
-  // `float_bins`: as LoadOptions has it.
+  // `float_bins`: see LoadOptions.
   explicit LoadMessages(const std::string& payload, uint32_t float_bins = 0);
 
   grpc::ByteBuffer Compute() const { return Framed(payload_prefix_); }
@@ -41,11 +41,11 @@ class LoadMessages {
   // Whether the reply holds the payload's counts.
   bool IsComputeReply(const grpc::ByteBuffer& reply) const;
   enum class Verdict : uint8_t { kRight, kWrong, kError };
-  // The same for a reply of ComputeMany, whose id is returned too; kError: it is an error.
+  // The same for a reply of ComputeMany; also returns its id. kError: the reply is an error.
   Verdict JudgeComputeManyReply(const grpc::ByteBuffer& reply, uint64_t& id) const;
   // REQUIRES: the verdict on `reply` is kError.
   static grpc::Status ErrorOf(const grpc::ByteBuffer& reply);
-  // Whether it is the final reply over `chunks` chunks.
+  // Whether the reply is the final one, with the counts of `chunks` chunks.
   bool IsAccumulateReply(const grpc::ByteBuffer& reply, uint64_t chunks) const;
 
  private:
@@ -57,18 +57,18 @@ class LoadMessages {
   std::vector<uint64_t> counts_;
 };
 
-// Thread-safe. Records only between the start and the stop of the measured time.
+// The results so far. Thread-safe. Records only during the measured time.
 class LoadTally {
  public:
   void Answered(LoadClock::time_point since, bool with_latency);
   void Failed(const std::string& message);
   void Failed(const grpc::Status& status);  // RESOURCE_EXHAUSTED is called refused
-  // The latency of a unary call that was refused, since a refusal is to come at once.
+  // Records the latency of a refused unary call: refusals should be immediate.
   void Refused(LoadClock::time_point since);
   void Wrong();
 
   void StartMeasuring(LoadClock::time_point now);
-  // Everything recorded so far; `interval` gets the latencies since the last call.
+  // Returns all that is recorded so far. `interval` gets the latencies since the last call.
   LoadResult Collect(LatencyRecorder* interval);
 
  private:
@@ -90,14 +90,14 @@ class LoadTally {
     std::string text;
     uint64_t count = 0;
   };
-  // By their texts without the numbers in them: those that differ in numbers only count as the
-  // first of them.
+  // By the text without its numbers. Messages that differ only in numbers count as the first of
+  // them.
   std::map<std::string, Message> messages_ ABSL_GUARDED_BY(mu_);
   LatencyRecorder refusals_ ABSL_GUARDED_BY(mu_);
 };
 
-// A way of using the API under load. Start begins, Stop asks to begin nothing more, Join waits
-// until what was begun is over.
+// Puts load on one method of the API. Start begins. After Stop it begins no more requests. Join
+// waits for the requests that it has begun.
 class LoadWorker {
  public:
   virtual ~LoadWorker() = default;

@@ -1,4 +1,4 @@
-// The load generator's end of one stream over the completion queue of its connection.
+// The load generator's end of a stream, on the completion queue of its connection.
 #ifndef HISTOGRAM_CLIENT_LOAD_STREAM_CLIENT_H_
 #define HISTOGRAM_CLIENT_LOAD_STREAM_CLIENT_H_
 
@@ -17,8 +17,8 @@
 
 namespace histogram::client {
 
-// The functions named On... are called on the queue's thread. One read may be under way at a time,
-// and one of the start, a write and the half-close: gRPC aborts the process at a second one.
+// The queue's thread calls the functions named On... At most one read may be under way, and at most
+// one of the start, a write and the half-close: gRPC aborts the process at a second one.
 class StreamClient {
  public:
   StreamClient(LoadContext context, size_t connection, const char* method) : context_(context) {
@@ -30,8 +30,8 @@ class StreamClient {
   StreamClient& operator=(const StreamClient&) = delete;
 
   void Start() { stream_->StartCall(started_.tag()); }
-  // Waits until the stream has ended, which it does once it is half-closed and all replies have
-  // come, or once the server ends it.
+  // Waits for the end of the stream. It ends when it is half-closed and all replies have come, or
+  // when the server ends it.
   void Join() {
     absl::MutexLock lock(&over_mu_);
     over_mu_.Await(absl::Condition(&over_));
@@ -39,16 +39,16 @@ class StreamClient {
 
  protected:
   virtual void OnStarted() = 0;
-  // `ok` is false where no more replies come.
+  // `ok` is false if no more replies come.
   virtual void OnReadDone(bool ok) = 0;
-  // `ok` is false where the stream has ended.
+  // `ok` is false if the stream has ended.
   virtual void OnWriteDone(bool ok) = 0;
 
   void StartRead(grpc::ByteBuffer* reply) { stream_->Read(reply, read_.tag()); }
   void StartWrite(const grpc::ByteBuffer& request, grpc::WriteOptions options = {}) {
     stream_->Write(request, options, written_.tag());
   }
-  // Once, as the last write; also after a write that failed. Not before OnStarted.
+  // Half-closes the stream. Call it once, after OnStarted and all writes, even if a write failed.
   void StartWritesDone() { stream_->WritesDone(half_closed_.tag()); }
 
   const LoadContext& context() const { return context_; }
@@ -61,7 +61,8 @@ class StreamClient {
   }
   void Written(bool ok) { OnWriteDone(ok); }
   void HalfClosed(bool) { EndOnce(); }
-  // Of the last read and the half-close, the later one; nothing else is under way then.
+  // Called for the last read and for the half-close. The later call finishes the stream: then no
+  // other operation is under way.
   void EndOnce() {
     if (++ended_ == 2) stream_->Finish(&status_, finished_.tag());
   }
@@ -79,13 +80,13 @@ class StreamClient {
   LoadEventOf<StreamClient, &StreamClient::Written> written_{*this};
   LoadEventOf<StreamClient, &StreamClient::HalfClosed> half_closed_{*this};
   LoadEventOf<StreamClient, &StreamClient::Finished> finished_{*this};
-  int ended_ = 0;  // of two; on the queue's thread only
+  int ended_ = 0;  // calls of EndOnce; used on the queue's thread only
   grpc::Status status_;
   absl::Mutex over_mu_;
   bool over_ ABSL_GUARDED_BY(over_mu_) = false;
 };
 
-// One stream a connection. `Stream` is a StreamClient with Stop().
+// One stream for each connection. `Stream` is a StreamClient with Stop().
 template <typename Stream>
 class StreamsLoad final : public LoadWorker {
  public:

@@ -1,19 +1,18 @@
-// Positional population count with AVX-512: no table, no read-modify-write, the same speed for
-// every distribution.
+// Counts bytes by positional population count with AVX-512. It uses no table and no
+// read-modify-write, so that its speed does not depend on the distribution.
 //
 // 1. Split. VPCOMPRESSB sorts each 64 bytes by their top two bits into four buckets.
-// 2. Count. Within a bucket six bits are left, so a byte is one bit of a 64-bit word: VPROLVQ
-// rotates a
-//    one by it. Eight words a vector; the eight byte positions of a word come from eight
-//    overlapping loads (or from four and a shift each), and rotation ignores the bits above the
-//    sixth, so nothing is masked. Carry-save adders (two VPTERNLOGQ) add the words bit by bit; once
-//    in 16 vectors a carry of weight 16 comes out, is transposed (VPERMB by bytes, GF2P8AFFINEQB by
-//    bits) so that each value's eight bits lie in one byte, and VPOPCNTB and VPADDB put it onto 64
-//    byte counters.
-// 3. Runs. A group of 256 equal bytes is recognised beforehand and costs an addition.
+// 2. Count. Within a bucket six bits of a byte matter. They select one bit of a 64-bit word:
+//    VPROLVQ rotates a one by the byte. It ignores the bits above the sixth, so nothing is masked.
+//    A vector has eight words. Eight overlapping loads (or four, and a shift each) give their eight
+//    byte positions. Carry-save adders (two VPTERNLOGQ) add the words bit by bit. Each 128 bytes
+//    give a carry of weight 16. It is transposed, by bytes (VPERMB) and by bits (GF2P8AFFINEQB), so
+//    that the eight bits of a value lie in one byte. VPOPCNTB and VPADDB add it to 64 byte
+//    counters.
+// 3. Runs. A group of 256 equal bytes is recognised beforehand. It costs one addition.
 //
-// Both steps are bound by the two ports that 512-bit instructions go to: about 16 of them for the
-// split and 25 for the count of 64 bytes.
+// The two ports for 512-bit instructions bound steps 1 and 2. For 64 bytes the split takes about 16
+// such instructions, and the count 25.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -25,8 +24,8 @@
 
 #include <immintrin.h>
 
-// On each function, not on the file: nothing that the linker may share with other files is compiled
-// for instructions that this processor may lack.
+// An attribute of each function, not a flag of the file: inline functions that the linker shares
+// with other files must not need instructions that this processor may lack.
 #define HISTOGRAM_AVX512                                                               \
   __attribute__((                                                                      \
       target("avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,avx512bitalg,gfni,bmi," \
@@ -37,27 +36,27 @@ namespace histogram::cpu {
 namespace {
 
 constexpr size_t kVector = 64;                // bytes
-constexpr size_t kStep = 2 * kVector;         // one carry of weight 16 a step
-constexpr size_t kStepsMax = 31;              // of carries of up to 8, until a byte counter is full
-constexpr size_t kChunk = kStepsMax * kStep;  // counted in one go
-constexpr size_t kGroup = 4 * kVector;        // looked at as a whole for runs
-constexpr size_t kBlock = 8 * kGroup;         // split between two looks at the buckets
-// While a bucket is counted nothing is read ahead: what the next block needs is asked for
-// beforehand. From memory that is worth 25 % (4.7 to 5.9 GB/s where a core reads 13), from cache it
-// costs nothing.
-constexpr size_t kNear = kBlock;     // to the first cache
-constexpr size_t kFar = 8 * kBlock;  // to the second
+constexpr size_t kStep = 2 * kVector;         // each step gives one carry of weight 16
+constexpr size_t kStepsMax = 31;              // each adds up to 8 to a byte counter
+constexpr size_t kChunk = kStepsMax * kStep;  // counted by one call
+constexpr size_t kGroup = 4 * kVector;        // the length of a run
+constexpr size_t kBlock = 8 * kGroup;         // split before full buckets are counted
+// Prefetch distances. While a bucket is counted, the processor reads no payload. So the split
+// prefetches the next blocks. From memory that gains 25 % (4.7 to 5.9 GB/s where a core reads 13).
+// From cache it costs nothing.
+constexpr size_t kNear = kBlock;     // to the first-level cache
+constexpr size_t kFar = 8 * kBlock;  // to the second-level cache
 constexpr size_t kBuckets = 4;
-// A bucket holds less than a chunk before a block, and its last store and the overlapping loads
-// reach past its end.
+// Before a block a bucket holds less than a chunk. Its last store and the overlapping loads reach
+// past its end.
 constexpr size_t kCapacity = kChunk + kBlock + 3 * kVector;
-// Counts are 32 bits wide until they are flushed; none can overflow within this many bytes.
+// Counts have 32 bits until a flush. None overflows within this many bytes.
 constexpr uint64_t kFlushBytes = uint64_t{1} << 31;
 
-// Where the byte positions of a word come from.
+// How the byte positions of a word are loaded.
 enum class Positions { kLoads, kLoadsAndShifts };
 
-// Numbers of up to four bits, one for each of 8 x 64 bit positions, by the weight of their bits.
+// A four-bit number for each of 8 x 64 bit positions, stored by the weight of its bits.
 struct alignas(kVector) Adder {
   __m512i ones, twos, fours, eights;
 };
@@ -69,14 +68,14 @@ struct State {
   size_t sizes[kBuckets];
 };
 
-// Adds three bits at each position: the sum stays in `low`, the carry goes to `high`. The carry is
-// formed from the new sum (0xd4: the majority of a, b and a ^ b ^ sum), so that nothing is copied.
+// Adds three bits at each position: the sum to `low`, the carry to `high`. The carry comes from the
+// new sum (0xd4: the majority of a, b and a ^ b ^ sum), so that no register is copied.
 HISTOGRAM_AVX512_INLINE void Add(__m512i& high, __m512i& low, __m512i a, __m512i b) {
   low = _mm512_ternarylogic_epi64(low, a, b, 0x96);
   high = _mm512_ternarylogic_epi64(a, b, low, 0xd4);
 }
 
-// A one at the bit that each byte's low six bits name, byte position by byte position.
+// words[i]: for byte i of each word of `data`, a one at the bit that its low six bits select.
 template <Positions positions>
 HISTOGRAM_AVX512_INLINE void OneHot(const uint8_t* data, __m512i (&words)[8]) {
   const __m512i one = _mm512_set1_epi64(1);
@@ -93,7 +92,7 @@ HISTOGRAM_AVX512_INLINE void OneHot(const uint8_t* data, __m512i (&words)[8]) {
   }
 }
 
-// Adds 64 bytes' words; returns the carries of weight 8.
+// Adds the one-hot words of 64 bytes; returns the carries of weight 8.
 template <Positions positions>
 HISTOGRAM_AVX512_INLINE __m512i AddVector(const uint8_t* data, Adder& adder) {
   __m512i words[8], two[2], four[2], eight;
@@ -107,13 +106,13 @@ HISTOGRAM_AVX512_INLINE __m512i AddVector(const uint8_t* data, Adder& adder) {
   return eight;
 }
 
-// For each of the 64 bit positions, in how many of the eight words it is set; value v in byte v.
+// Byte v of the result: in how many of the eight words bit v is set.
 HISTOGRAM_AVX512_INLINE __m512i CountColumns(__m512i words) {
   // Byte i of word j becomes byte j of word i.
   const __m512i transpose = _mm512_set_epi64(
       0x3f372f271f170f07, 0x3e362e261e160e06, 0x3d352d251d150d05, 0x3c342c241c140c04,
       0x3b332b231b130b03, 0x3a322a221a120a02, 0x3931292119110901, 0x3830282018100800);
-  // Multiplying the unit vectors by a word as a matrix yields its columns.
+  // The product of the unit vectors and a word, taken as a matrix, gives its columns.
   const __m512i units = _mm512_set1_epi64(static_cast<int64_t>(0x8040201008040201));
   const __m512i by_byte = _mm512_permutexvar_epi8(transpose, words);
   return _mm512_popcnt_epi8(_mm512_gf2p8affine_epi64_epi8(units, by_byte, 0));
@@ -130,7 +129,7 @@ HISTOGRAM_AVX512_INLINE void AddBytes(__m512i bytes, unsigned shift, uint32_t* c
   }
 }
 
-// Counts the low six bits of `steps` times kStep bytes; what is below weight 16 stays in the adder.
+// Counts the low six bits of steps * kStep bytes. Weights below 16 stay in the adder.
 template <Positions positions>
 HISTOGRAM_AVX512 __attribute__((noinline)) void CountChunk(const uint8_t* data, size_t steps,
                                                            Adder& stored, uint32_t* counts) {
@@ -149,7 +148,7 @@ HISTOGRAM_AVX512 __attribute__((noinline)) void CountChunk(const uint8_t* data, 
 
 HISTOGRAM_AVX512_INLINE __m512i Twice(__m512i bytes) { return _mm512_add_epi8(bytes, bytes); }
 
-// Moves what the adder holds into the counts: at most 8 * (1 + 2 + 4 + 8) = 120 a value.
+// Adds what the adder holds to the counts: at most 8 * (1 + 2 + 4 + 8) = 120 for each value.
 HISTOGRAM_AVX512_INLINE void EmptyAdder(const Adder& adder, uint32_t* counts) {
   __m512i sum = CountColumns(adder.eights);
   sum = _mm512_add_epi8(Twice(sum), CountColumns(adder.fours));
@@ -184,18 +183,17 @@ HISTOGRAM_AVX512_INLINE void Split(__m512i bytes, Ends& ends) {
 HISTOGRAM_AVX512_INLINE void SplitPart(const uint8_t* data, size_t size, Ends& ends) {
   const __mmask64 there = _cvtu64_mask64(_bzhi_u64(~uint64_t{0}, static_cast<unsigned>(size)));
   Split(_mm512_maskz_loadu_epi8(there, data), ends);
-  ends.of[0] -= kVector - size;  // the zeros that were not there, all at the bucket's end
+  ends.of[0] -= kVector - size;  // removes the padding zeros, which are at the bucket's end
 }
 
-// Whether the group is one value again and again. The scalar look at its ends decides nearly
-// always.
+// Whether all bytes of the group are equal. The scalar test of its ends nearly always decides.
 HISTOGRAM_AVX512_INLINE bool IsRun(const uint8_t* data) {
   uint64_t first, last;
   std::memcpy(&first, data, sizeof(first));
   std::memcpy(&last, data + kGroup - sizeof(last), sizeof(last));
   if (first != last || first != (first << 8 | first >> 56)) return false;
   const __m512i value = _mm512_set1_epi64(static_cast<int64_t>(first));
-  // 0x7e: set where the three do not agree.
+  // 0x7e: a bit is set where the three inputs differ.
   const __m512i front = _mm512_ternarylogic_epi64(_mm512_loadu_si512(data),
                                                   _mm512_loadu_si512(data + kVector), value, 0x7e);
   const __m512i back = _mm512_ternarylogic_epi64(
@@ -204,8 +202,8 @@ HISTOGRAM_AVX512_INLINE bool IsRun(const uint8_t* data) {
   return _mm512_test_epi64_mask(different, different) == 0;
 }
 
-// A hint only: the address may lie outside of the payload. It is formed as a number, not a pointer.
-// `locality`: 3 for the first cache, 2 for the second.
+// A hint: the address may lie outside the payload, so it is a number, not a pointer. `locality`: 3
+// for the first-level cache, 2 for the second.
 template <int locality>
 HISTOGRAM_AVX512_INLINE void Prefetch(uintptr_t address) {
   __builtin_prefetch(reinterpret_cast<const void*>(address), 0, locality);
@@ -236,7 +234,7 @@ HISTOGRAM_AVX512_INLINE void SplitBlock(const uint8_t* data, size_t size, State&
   }
 }
 
-// Counts the chunk that a bucket holds, and moves what is left to its start.
+// Counts a chunk of each bucket that holds one, and moves the rest to the bucket's start.
 template <Positions positions>
 HISTOGRAM_AVX512_INLINE void CountFullBuckets(State& state) {
   for (size_t b = 0; b < kBuckets; ++b) {
@@ -250,7 +248,8 @@ HISTOGRAM_AVX512_INLINE void CountFullBuckets(State& state) {
   }
 }
 
-// Counts what is left in the buckets and adders, adds all counts to the caller's and starts anew.
+// Counts what is left in the buckets and adders, adds all counts to the caller's, and resets
+// `state`.
 template <Positions positions>
 HISTOGRAM_AVX512 void Flush(State& state, uint64_t* counts) {
   for (size_t b = 0; b < kBuckets; ++b) {
@@ -258,7 +257,7 @@ HISTOGRAM_AVX512 void Flush(State& state, uint64_t* counts) {
     uint32_t* const bucket_counts = state.counts + 64 * b;
     const size_t size = state.sizes[b];
     const size_t steps = (size + kStep - 1) / kStep;
-    const size_t padding = steps * kStep - size;  // with zeros, which are taken off again
+    const size_t padding = steps * kStep - size;  // zeros, subtracted again below
     if (steps > 0) {
       _mm512_storeu_si512(bytes + size, _mm512_setzero_si512());
       _mm512_storeu_si512(bytes + size + kVector, _mm512_setzero_si512());
@@ -275,7 +274,7 @@ HISTOGRAM_AVX512 void Flush(State& state, uint64_t* counts) {
 
 template <Positions positions>
 HISTOGRAM_AVX512 void Count(std::span<const Fragment> fragments, uint64_t* counts) {
-  State state;  // its bytes need no initial value
+  State state;  // `bytes` needs no initial value
   for (Adder& adder : state.adders) adder = Adder{};
   std::memset(state.counts, 0, sizeof(state.counts));
   std::memset(state.sizes, 0, sizeof(state.sizes));
@@ -314,7 +313,7 @@ HISTOGRAM_AVX512 void CountAvx512Shifts(std::span<const Fragment> fragments, uin
 
 namespace histogram::cpu {
 
-// Never called: HasAvx512Counting() says no.
+// Never called: HasAvx512Counting() is false.
 void CountAvx512(std::span<const Fragment> fragments, uint64_t* counts) {
   CountTables8(fragments, counts);
 }

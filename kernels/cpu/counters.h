@@ -1,7 +1,8 @@
-// What a thread counts into: tables that it adds to a row of u64 in the end, or the row itself.
+// The counters of a kernel: tables of u32 that are added to a row of u64 at the end, or the row
+// itself. One thread owns them.
 //
-// Consecutive samples go to different tables: increments of one counter would otherwise wait for
-// each other. Owned by one thread.
+// Consecutive samples go to different tables, because increments of one counter wait for each
+// other.
 #ifndef HISTOGRAM_KERNELS_CPU_COUNTERS_H_
 #define HISTOGRAM_KERNELS_CPU_COUNTERS_H_
 
@@ -18,8 +19,7 @@ class Counters {
  public:
   static constexpr size_t kTables = 4;
 
-  // Tables of `slots` counters. Takes its memory from the thread; one object of this class a thread
-  // at a time.
+  // Tables of `slots` counters in thread-local memory. REQUIRES: the thread has no other Counters.
   explicit Counters(size_t slots) : slots_(slots), stride_((slots + 15) / 16 * 16) {
     Memory().assign(stride_ * kTables, 0);
     for (size_t t = 0; t < kTables; ++t) tables_[t] = Memory().data() + t * stride_;
@@ -64,12 +64,12 @@ class Counters {
   uint32_t* tables_[kTables];
 };
 
-// Counts into a row: for few samples, and for bins whose tables no cache holds.
+// Counts into a row: for few samples, and for more bins than a cache can hold as tables.
 class RowCounters {
  public:
   explicit RowCounters(uint64_t* row) : row_(row) {}
 
-  // REQUIRES: each index is one of a counter of the row.
+  // REQUIRES: each index is that of a counter of the row.
   template <size_t kCount>
   void AddAll(const uint32_t* indices) {
     for (size_t i = 0; i < kCount; ++i) ++row_[indices[i]];
@@ -79,14 +79,14 @@ class RowCounters {
   uint64_t* const row_;
 };
 
-// Whether setting up tables pays for so many samples.
+// Whether tables pay for this many samples.
 inline bool TablesPay(size_t samples, size_t slots) {
   constexpr size_t kSlotsMax = (size_t{1} << 17) + internal::kOutsideSlots;
   return samples >= 2 * slots && slots <= kSlotsMax;
 }
 
-// Calls count(counters) with the counters that are the fastest for so many samples. What it counts
-// is added to `row`, of so many slots.
+// Calls count(counters) with the fastest counters for this many samples. Adds the counts to `row`,
+// which has `slots` slots.
 template <typename Count>
 void CountInto(size_t samples, size_t slots, uint64_t* row, Count&& count) {
   if (TablesPay(samples, slots)) {

@@ -25,11 +25,11 @@
 namespace histogram::cpu {
 namespace {
 
-// What a kernel costs where nothing was measured: a modest core.
+// The costs of a modest core, used if nothing is measured.
 constexpr double kAssumedNsPerByte = 1 / 3.0;
 constexpr uint64_t kAssumedNsPerPayload = 200;
 constexpr double kAssumedNsPerSample = 0.5;   // of typed samples
-constexpr double kAssumedNsPerCounter = 0.5;  // likewise
+constexpr double kAssumedNsPerCounter = 0.5;  // of typed samples
 
 absl::Status KernelError(const std::string& message) {
   return MakeError(
@@ -117,7 +117,7 @@ class CpuBackend final : public Backend {
 
   void MarkDown(const std::string& why) override {
     MutexLock lock(mutex_);
-    if (!up_.load(std::memory_order_relaxed)) return;  // the first reason is the one that counts
+    if (!up_.load(std::memory_order_relaxed)) return;  // keeps the first reason
     why_down_ = why;
     up_.store(false, std::memory_order_release);
   }
@@ -169,8 +169,8 @@ class CpuBackend final : public Backend {
     return absl::OkStatus();
   }
 
-  // A sample takes about as long whatever its type and its bins are. A payload's counters are
-  // cleared and added up.
+  // The time of a sample hardly depends on its type and its bins. Each payload's counters are
+  // cleared and summed.
   uint64_t EstimateTypedNs(const Workload& workload) const {
     const double samples = static_cast<double>(workload.batch_bytes) / workload.sample_bytes;
     const double counters = static_cast<double>(workload.payload_count) * workload.bin_count;
@@ -192,7 +192,8 @@ class CpuBackend final : public Backend {
     Done done;
   };
 
-  // One kernel a batch, for its mean payload: in a mixed batch the bytes outweigh the payloads.
+  // One kernel for the batch, chosen by its mean payload: most bytes of a mixed batch are in large
+  // payloads.
   absl::StatusOr<const CpuKernel*> Choose(const Batch& batch) const {
     if (!batch.kernel.empty()) return RunnableKernel(batch.kernel);
     Workload workload;
@@ -228,7 +229,7 @@ class CpuBackend final : public Backend {
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::string why_down_ ABSL_GUARDED_BY(mutex_);
 
-  std::vector<std::thread> threads_;  // last: they use all of the above
+  std::vector<std::thread> threads_;  // last, because they use all other members
 };
 
 }  // namespace
@@ -242,7 +243,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions&
         absl::StrCat("cpu_lanes is ", lanes, "; the limit is ", kLanesMax),
         {.reason = "BAD_OPTION", .field = "cpu_lanes", .limit = kLanesMax, .retry_after_ms = {}});
   }
-  // What the selector chooses among: all that run here, or the forced one alone.
+  // The selector's candidates: all kernels that run here, or only the forced one.
   std::vector<const CpuKernel*> kernels;
   if (options.force_kernel.empty()) {
     for (const CpuKernel& kernel : Kernels()) {

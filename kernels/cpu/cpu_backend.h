@@ -1,4 +1,4 @@
-// The backend "cpu": a pool of threads, one a lane, that counts payloads where they lie.
+// The backend "cpu": a pool of threads, one for each lane, that counts payloads in place.
 #ifndef HISTOGRAM_KERNELS_CPU_CPU_BACKEND_H_
 #define HISTOGRAM_KERNELS_CPU_CPU_BACKEND_H_
 
@@ -15,20 +15,21 @@ namespace histogram::cpu {
 
 struct CpuBackendOptions {
   uint32_t lanes = 0;             // 0: DefaultLanes()
-  std::string force_kernel = {};  // registry name; empty: chosen by the payloads' size
+  std::string force_kernel = {};  // registry name; empty: chosen by payload size
   CpuTuningOptions tuning = {};
 };
 
 inline constexpr char kBackendName[] = "cpu";
 inline constexpr uint32_t kLanesMax = 1024;
 
-// INVALID_ARGUMENT for a kernel that is unknown (the message lists the valid ones) or that this
-// processor cannot run, for more lanes than kLanesMax, and for a table file that cannot be read.
-// Adds to `notes` (where given) what was looked for and not found.
+// INVALID_ARGUMENT for a kernel that is unknown or that this processor cannot run (the message
+// lists the valid ones), for more lanes than kLanesMax, and for a table file that cannot be read.
+// Adds to `notes`, if given, what was not found.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options,
                                                         std::vector<std::string>* notes = nullptr);
 
-// All of the registry; the kernels() of a backend are those of them that this processor can run.
+// All kernels of bytes. Backend::kernels() lists those that this processor can run, and kernels of
+// typed samples.
 std::vector<KernelInfo> ListCpuKernels();
 
 }  // namespace histogram::cpu

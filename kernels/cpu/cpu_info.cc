@@ -27,7 +27,7 @@ std::optional<double> Number(absl::string_view text) {
   return value;
 }
 
-// Quota and period of one group, as cores.
+// A group's limit in cores; nullopt: none.
 std::optional<double> Cores(std::optional<double> quota, std::optional<double> period) {
   if (!quota.has_value() || !period.has_value() || !(*quota > 0) || !(*period > 0)) {
     return std::nullopt;  // "max", -1: no limit
@@ -51,9 +51,8 @@ std::optional<double> ReadVersion1(const FileReader& read, const std::string& di
   return Cores(Number(*quota), Number(*period));
 }
 
-// The tightest limit of `group` below `mount` and of every group above it. A container that sees
-// its host's group names but only its own group's files is served by the last step, the mount
-// itself.
+// The tightest limit of `group` below `mount` and of every group above it. The last one is the
+// mount itself: a container may see its host's group names, but only its own group's files there.
 std::optional<double> Tightest(const std::string& mount, std::string group, const FileReader& read,
                                std::optional<double> (*read_group)(const FileReader&,
                                                                    const std::string&)) {
@@ -124,7 +123,7 @@ std::optional<double> CgroupCpuQuota(const FileReader& read) {
 }
 
 uint32_t AffinityCores() {
-  // Asks with ever larger sets: the kernel refuses one that is smaller than its own.
+  // Tries larger and larger sets: the kernel refuses a set that is smaller than its own.
   for (int cores_max = 1024; cores_max <= (1 << 20); cores_max *= 4) {
     cpu_set_t* set = CPU_ALLOC(cores_max);
     if (set == nullptr) break;

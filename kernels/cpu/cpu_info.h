@@ -1,7 +1,7 @@
-// What the processor is called, and how many of its cores this process may use.
+// The processor's name, and the number of its cores that this process may use.
 //
-// Thread-safe: functions without state. Those that parse take the contents, so that tests can bring
-// any machine's.
+// Thread-safe: the functions have no state. Parsers take a FileReader, so that tests can stand for
+// any machine.
 #ifndef HISTOGRAM_KERNELS_CPU_CPU_INFO_H_
 #define HISTOGRAM_KERNELS_CPU_CPU_INFO_H_
 
@@ -14,29 +14,29 @@
 
 namespace histogram::cpu {
 
-// The contents of the file at a path; nothing where it cannot be read.
+// Returns the contents of the file at a path; nullopt if it cannot be read.
 using FileReader = std::function<std::optional<std::string>(const std::string& path)>;
 
 // Reads from the file system.
 std::optional<std::string> ReadWholeFile(const std::string& path);
 
-// The processor's model out of /proc/cpuinfo; the architecture's name where it holds none.
+// The processor's model from /proc/cpuinfo; the architecture's name if it has none.
 std::string ModelName(const FileReader& read = ReadWholeFile);
 
-// Cores' worth of CPU time that this process's control groups allow (versions 1 and 2, the tightest
-// of the group and the groups above it); nothing where there is no limit.
+// The CPU time, in cores, that this process's control groups allow: the tightest limit of its group
+// and the groups above, of versions 1 and 2. nullopt: no limit.
 std::optional<double> CgroupCpuQuota(const FileReader& read = ReadWholeFile);
 
-// Cores that the scheduler may place this process on; at least 1.
+// The cores on which the scheduler may run this process; at least 1.
 uint32_t AffinityCores();
 
-// Lanes that keep the machine busy without being throttled: the quota rounded up, at most the
-// affinity's cores, at least 1.
+// The cores that this process can keep busy without being throttled: the quota rounded up, at most
+// the affinity's cores, at least 1.
 uint32_t UsableCores();
 uint32_t UsableCores(std::optional<double> quota, uint32_t affinity_cores);
-// As many lanes as UsableCores(), but two at least: beside a second thread that has received a
-// payload a single lane is taken, and what is then handed to another thread costs more than taking
-// turns.
+// UsableCores(), but at least 2. With one lane, a second thread that receives a payload would find
+// the lane taken. To hand the payload to another thread costs more than two lanes that share a
+// core.
 uint32_t DefaultLanes();
 uint32_t DefaultLanes(uint32_t usable_cores);
 

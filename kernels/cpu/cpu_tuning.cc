@@ -20,8 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Payload sizes that are measured; a row reaches to the geometric middle between its size and the
-// next.
+// The payload sizes that are measured. A row ends at the geometric mean of its size and the next.
 constexpr size_t kSizes[] = {
     32, 64, 128, 256, 512, 1024, 2048, 4096, 16384, 65536, size_t{1} << 20};
 constexpr size_t kSegment = 16384;  // of one distribution
@@ -29,8 +28,8 @@ constexpr size_t kDistributions = 4;
 constexpr size_t kBytesMax = size_t{1} << 20;
 constexpr size_t kRunBytesMin = 8192;  // a run this long is far above the clock's resolution
 
-// A mean kernel would shine on random bytes alone: a quarter each of random bytes, text, two values
-// in turn, and one value.
+// A quarter each of random bytes, text, two alternating values, and one value. Random bytes alone
+// would favour kernels that are slow on repeated values.
 std::vector<uint8_t> SampleBytes() {
   std::vector<uint8_t> bytes(kBytesMax);
   constexpr absl::string_view kLetters = "etaoin shrdlu etaoin ";
@@ -57,8 +56,7 @@ std::vector<uint8_t> SampleBytes() {
   return bytes;
 }
 
-// Nanoseconds that `kernel` takes for one payload of `size` bytes, on average over the
-// distributions.
+// The mean time of `kernel` for a payload of `size` bytes, over the distributions.
 uint64_t MeasureNs(const CpuKernel& kernel, const std::vector<uint8_t>& bytes, size_t size) {
   const size_t payloads =
       size > kSegment ? 1 : std::max(kDistributions, kRunBytesMin / size / 4 * 4);
@@ -82,7 +80,7 @@ std::vector<tuning::TuneCell> Cells() {
     cell.measured.payload_bytes = cell.measured.batch_bytes = kSizes[i];
     cell.payload_bytes_max = std::numeric_limits<uint64_t>::max();
     if (i + 1 < std::size(kSizes)) {
-      // sqrt(2), 2 or 4 times the size, as the next is 2, 4 or 16 times as large.
+      // The size times sqrt(2), 2 or 4 if the next size is 2, 4 or 16 times as large.
       const size_t step = kSizes[i + 1] / kSizes[i];
       cell.payload_bytes_max = step == 2   ? kSizes[i] * 141 / 100
                                : step == 4 ? kSizes[i] * 2
@@ -156,7 +154,7 @@ absl::StatusOr<std::vector<KernelChoice>> MakeCpuTable(absl::Span<const CpuKerne
   }
   if (!options.tune) return std::vector<KernelChoice>();
   std::vector<KernelChoice> rows = MeasureTable(kernels, options.tune_ms_max);
-  // A tuning that ran out of time must not be kept for the next start.
+  // Caches complete tables only: one that ran out of time must not serve the next start.
   if (!options.cache.empty() && rows.size() == std::size(kSizes)) {
     const absl::Status saved = tuning::SaveToCache(options.cache, {key, rows});
     if (!saved.ok()) {

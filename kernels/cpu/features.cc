@@ -4,8 +4,8 @@ namespace histogram::cpu {
 
 #if defined(__x86_64__) && defined(__GNUC__)
 
-// The compiler's run-time support looks at XGETBV too: a feature whose registers the operating
-// system does not save counts as absent.
+// The compiler's run-time support also checks XGETBV: a feature is absent if the operating system
+// does not save its registers.
 std::vector<std::string> Features() {
   __builtin_cpu_init();
   std::vector<std::string> features;

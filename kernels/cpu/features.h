@@ -1,4 +1,4 @@
-// What the processor can do. Thread-safe: functions without state.
+// What the processor can do. Thread-safe: the functions have no state.
 #ifndef HISTOGRAM_KERNELS_CPU_FEATURES_H_
 #define HISTOGRAM_KERNELS_CPU_FEATURES_H_
 
@@ -7,12 +7,11 @@
 
 namespace histogram::cpu {
 
-// The instruction sets among those that kernels here use which this processor has and this
-// operating system saves ("avx512vbmi2"), sorted.
+// For reports: instruction sets that this processor has and this operating system saves, of a fixed
+// list, sorted ("avx512vbmi2").
 std::vector<std::string> Features();
 
-// Everything that avx512.cc needs: AVX-512 F, BW, VL, VBMI, VBMI2, BITALG, GFNI, and BMI and POPCNT
-// beside them.
+// What avx512.cc needs: AVX-512 F, BW, VL, VBMI, VBMI2 and BITALG, GFNI, BMI, BMI2 and POPCNT.
 bool HasAvx512Counting();
 
 // What typed_avx512.cc needs: AVX-512 F, DQ and VL.

@@ -1,5 +1,4 @@
-// What the files of the CPU kernels offer to the registry: a count and, where it depends on the
-// processor, the test for it. Not for use elsewhere; see registry.h.
+// The counting functions of the CPU kernels of bytes. For registry.cc only.
 #ifndef HISTOGRAM_KERNELS_CPU_KERNELS_H_
 #define HISTOGRAM_KERNELS_CPU_KERNELS_H_
 

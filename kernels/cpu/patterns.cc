@@ -1,5 +1,5 @@
-// Samples of 8 and 16 bits: counts how often each of their 256 or 65,536 values occurs, and adds
-// each value's count to its slot. Edges cost nothing then.
+// Samples of 8 and 16 bits: counts each of the 256 or 65,536 values, and adds each value's count to
+// its slot. The time does not depend on the edges.
 #include <algorithm>
 #include <bit>
 #include <vector>
@@ -12,15 +12,15 @@ namespace histogram::cpu {
 namespace {
 
 constexpr size_t kPatterns16 = 65536;
-// From so many samples on a table of all values pays; fewer are looked up one by one.
+// The fewest samples for which a table of all values pays. Fewer are looked up one by one.
 constexpr size_t kTableSamplesMin = kPatterns16;
 
-// Where the counters of four values of 16 bits are. Counters of values that lie a multiple of 256
-// apart, such as those on edges, would otherwise share a few sets of the first cache.
+// The table indices of four values of 16 bits. They spread values that lie a multiple of 256 apart,
+// such as edges, which would otherwise share a few sets of the first-level cache.
 constexpr uint64_t PlacesOf(uint64_t four) { return four ^ (four >> 4 & 0x03F003F003F003F0); }
 
-// One table: 256 KiB stay in the second-level cache. Four equal samples are one increment, so that
-// increments of one counter need not wait for each other on constant data.
+// One table: its 256 KiB stay in the second-level cache. Four equal samples take one increment,
+// because on constant data increments of one counter wait for each other.
 void CountValues16(const std::byte* samples, size_t count, uint32_t* table) {
   size_t i = 0;
   for (; i + 8 <= count; i += 8) {

@@ -1,5 +1,5 @@
-// The CPU kernels that are compiled in. A new kernel is one file, its
-// prototype in kernels.h and one line in registry.cc; tests, benchmark and tuner iterate over them.
+// The CPU kernels of bytes in this build. A new kernel takes one file, its prototype in kernels.h
+// and a line in registry.cc. Tests, benchmark and tuner iterate over all kernels.
 //
 // Thread-safe: constant tables and pure functions.
 #ifndef HISTOGRAM_KERNELS_CPU_REGISTRY_H_
@@ -13,8 +13,8 @@
 
 namespace histogram::cpu {
 
-// Adds how often each of the 256 values occurs in the fragments' bytes to counts[0..255].
-// Fragments may be empty, of any length and at any address.
+// Adds the number of bytes of each value v in the fragments to counts[v], v in 0..255. Fragments
+// may be empty, of any length and at any address.
 using CountFunction = void (*)(std::span<const Fragment> fragments, uint64_t* counts);
 
 struct CpuKernel {
@@ -23,19 +23,19 @@ struct CpuKernel {
   CountFunction count;
   // Whether this processor and operating system can run it.
   bool (*supported)();
-  // Without measurements the supported kernel of the highest priority is taken whose `bytes_min`
-  // the payload reaches: what it sets up and folds does not pay for less.
+  // Without measurements, the supported kernel of the highest priority with bytes_min <= the
+  // payload's bytes is chosen. For fewer bytes its setup does not pay.
   int priority;
   uint64_t bytes_min;
 };
 
-// All kernels, in ascending order of priority. The first one runs anywhere, with bytes_min 0.
+// All kernels, by ascending priority. The first one runs anywhere and has bytes_min 0.
 std::span<const CpuKernel> Kernels();
 
 // The kernel of that name, supported or not; nullptr for an unknown one.
 const CpuKernel* FindKernel(std::string_view name);
 
-// The kernel for payloads of `bytes` where nothing was measured.
+// The kernel for payloads of `bytes` if nothing is measured.
 const CpuKernel& DefaultKernel(uint64_t bytes);
 
 }  // namespace histogram::cpu

@@ -1,5 +1,5 @@
-// One byte at a time into the caller's table: nothing to set up, so the best for a few bytes; a run
-// of equal bytes waits for each store to be forwarded to the next load.
+// Counts one byte at a time into the caller's table. It has no setup, so it is the fastest for a
+// few bytes. In a run of equal bytes each load waits for the store before it.
 #include <cstdint>
 
 #include "kernels/cpu/kernels.h"

@@ -1,6 +1,6 @@
-// Eight bytes at a time, each byte position into a table of its own: equal neighbours go to
-// different tables, so that no increment waits for the one before it. `runs8` also looks at the
-// ends of each group of bytes for a run, which then costs an addition. Portable.
+// Counts eight bytes at a time. Each byte position has its own table, so that equal neighbours do
+// not wait for each other. `runs8` also tests each group of bytes for a run, which takes one
+// addition. Portable.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace histogram::cpu {
 namespace {
 
 constexpr size_t kTables = 8;
-constexpr size_t kGroup = 256;  // looked at as a whole for runs
-// The tables hold 32-bit counts to stay in the first cache; none can overflow within this many
+constexpr size_t kGroup = 256;  // the length of a run
+// The tables hold 32-bit counts to fit the first-level cache. None overflows within this many
 // bytes.
 constexpr size_t kFlushBytes = size_t{1} << 31;
 
@@ -38,7 +38,7 @@ void Flush(Tables& tables, uint64_t* counts) {
   std::memset(tables, 0, sizeof(Tables));
 }
 
-// Whether the group is one value again and again. Its ends decide nearly always.
+// Whether all bytes of the group are equal. The test of its ends nearly always decides.
 inline bool IsRun(const uint8_t* data) {
   const uint64_t first = Load(data);
   if (first != Load(data + kGroup - 8) || first != (first << 8 | first >> 56)) return false;
@@ -64,7 +64,7 @@ void CountPart(const uint8_t* data, size_t size, Tables& tables) {
 template <bool find_runs>
 void Count(std::span<const Fragment> fragments, uint64_t* counts) {
   alignas(64) Tables tables = {};
-  size_t room = kFlushBytes;  // bytes that may still be counted before a flush
+  size_t room = kFlushBytes;  // bytes left until the next flush
   for (const Fragment& fragment : fragments) {
     const uint8_t* data = fragment.data();
     size_t left = fragment.size();

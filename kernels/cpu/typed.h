@@ -1,7 +1,7 @@
-// Kernels that count typed samples under a plan. A new one is one file, its prototype here and one
-// line in typed_registry.cc; tests and benchmarks iterate over them.
+// The kernels that count typed samples under a plan. A new kernel takes one file, its prototype
+// here and a line in typed_registry.cc. Tests and benchmarks iterate over all kernels.
 //
-// Thread-safe: constant tables and functions that count on the calling thread.
+// Thread-safe: constant tables, and functions that count on the calling thread.
 #ifndef HISTOGRAM_KERNELS_CPU_TYPED_H_
 #define HISTOGRAM_KERNELS_CPU_TYPED_H_
 
@@ -16,18 +16,18 @@
 
 namespace histogram::cpu {
 
-// Samples that lie one after the other, of any alignment.
+// Consecutive samples, at any address.
 struct SampleRun {
   const std::byte* samples;
   size_t count;
 };
 using SampleRuns = std::span<const SampleRun>;
 
-// Samples of all runs that a kernel counts at a time: its counters are u32.
+// The most samples, of all runs, of one call: a kernel's counters are u32.
 inline constexpr size_t kSamplesMax = size_t{1} << 31;
 
-// Adds the samples of all runs to `row`: SlotCount of the plan's bins.
-// REQUIRES: they are at most kSamplesMax.
+// Adds the samples of all runs to `row`, which has SlotCount(bins of the plan) slots.
+// REQUIRES: SamplesOf(runs) <= kSamplesMax.
 using TypedCount = void (*)(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
 
 inline size_t SamplesOf(SampleRuns runs) {
@@ -36,9 +36,9 @@ inline size_t SamplesOf(SampleRuns runs) {
   return count;
 }
 
-// Asks for the samples that lie 2 KiB after a block of so many bytes: where tables miss the first
-// cache, the processor does not see by itself that samples are read in order. A hint only: the
-// address may lie outside of the samples. It is formed as a number, not a pointer.
+// Prefetches the samples 2 KiB after the block. If tables miss the first-level cache, the processor
+// does not detect that samples are read in order. A hint: the address may lie outside the samples,
+// so it is a number, not a pointer.
 template <size_t kBlockBytes>
 inline void FetchAhead(const std::byte* block) {
 #if defined(__GNUC__)
@@ -56,25 +56,25 @@ struct TypedKernel {
   TypedCount count;
   // Whether this processor and operating system can run it.
   bool (*supported)();
-  // Whether it counts samples of that type. The first kernel of all counts every type.
+  // Whether it counts under this plan. The first kernel counts under every plan.
   bool (*counts)(const internal::PlanData& plan);
 };
 
-// All kernels; of those that count a plan and are supported the last is the fastest.
+// All kernels. Of those that count a plan and are supported, the last is the fastest.
 std::span<const TypedKernel> TypedKernels();
 
 // The fastest kernel for the plan that this processor runs.
 const TypedKernel& FastestTyped(const internal::PlanData& plan);
 
-// What the files of the kernels offer to the registry.
+// The kernels' counting functions, for the registry. CountTypedScalar counts under every plan.
 void CountTypedScalar(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
-// Types of 8 and 16 bits: counts each value, then folds.
+// For types of 8 and 16 bits: counts each value, then folds.
 void CountPatterns(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
-// Types of 32 and 64 bits of which some samples are in bins. REQUIRES: HasAvx512Typed().
+// For types of 32 and 64 bits and plans with thresholds. REQUIRES: HasAvx512Typed().
 void CountTypedAvx512(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
-// Types f32, f64, i32 and u32 whose guess is usable. REQUIRES: HasAvx2().
+// For f32, f64, i32 and u32 and plans with a usable guess. REQUIRES: HasAvx2().
 void CountTypedAvx2(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
-// Types of 32 and 64 bits whose guess is usable. On Arm.
+// For types of 32 and 64 bits and plans with a usable guess. On Arm.
 void CountTypedNeon(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
 
 }  // namespace histogram::cpu

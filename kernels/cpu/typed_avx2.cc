@@ -1,4 +1,4 @@
-// Four samples of 32 bits, or doubles, at a time with AVX2 (typed_four.inc).
+// Counts four samples of 32 bits, or doubles, at a time with AVX2 (typed_four.inc).
 #include <algorithm>
 #include <limits>
 #include <type_traits>
@@ -23,8 +23,8 @@ HISTOGRAM_FOUR_INLINE unsigned Mask(__m256d x) {
   return static_cast<unsigned>(_mm256_movemask_pd(x));
 }
 
-// What differs between types: four samples, whether they are in [lower, upper] (a bit each), and
-// where they are spread to (see internal::Spread).
+// What depends on the type of four samples: Load, Fill, In (a bit for each sample in [lower,
+// upper]), Spread (see internal::Spread).
 template <typename C>
 struct Four;
 
@@ -69,12 +69,12 @@ struct Four32 {
   }
   HISTOGRAM_FOUR_INLINE static Vector Fill(C x) { return _mm_set1_epi32(static_cast<int32_t>(x)); }
   HISTOGRAM_FOUR_INLINE static unsigned In(Vector x, Vector lower, Vector upper) {
-    // As unsigned numbers from the lowest on: one comparison.
+    // One comparison of unsigned distances from `lower`.
     const __m128i from = _mm_sub_epi32(x, lower), span = _mm_sub_epi32(upper, lower);
     return Mask(_mm_castsi128_ps(_mm_cmpeq_epi32(_mm_max_epu32(from, span), span)));
   }
   HISTOGRAM_FOUR_INLINE static __m256d Spread(Vector x, Vector lower, uint64_t) {
-    // Unsigned to double: as a signed number 2^31 less, and 2^31 more.
+    // Unsigned to double: subtract 2^31, convert as signed, add 2^31.
     const __m128i from = _mm_sub_epi32(x, lower);
     const __m128i less = _mm_xor_si128(from, _mm_set1_epi32(std::numeric_limits<int32_t>::min()));
     return _mm256_add_pd(_mm256_cvtepi32_pd(less), _mm256_set1_pd(0x1p31));

@@ -1,8 +1,8 @@
-// Eight samples of 32 or 64 bits at a time: their positions in double by a product and a sum, the
-// bins by truncation. Where a plan's guess is not proven, each sample is compared with the edge
-// that is nearest to its position: computed, where the edges follow from a step, or else gathered
-// for positions near an integer. Without a usable guess, a search that begins at the samples' keys
-// gathers thresholds.
+// Counts eight samples of 32 or 64 bits at a time with AVX-512. A multiplication and an addition
+// give their positions in double; truncation gives their bins. If a plan's guess is not proven,
+// samples are compared with the edge nearest to their position. That edge is computed, if edges
+// follow from a step; else it is gathered, for positions near an integer. Without a usable guess, a
+// search by key gathers thresholds.
 #include <algorithm>
 #include <bit>
 #include <limits>
@@ -17,8 +17,8 @@
 
 #include <immintrin.h>
 
-// On each function, not on the file: nothing that the linker may share with other files is compiled
-// for instructions that this processor may lack.
+// An attribute of each function, not a flag of the file: inline functions that the linker shares
+// with other files must not need instructions that this processor may lack.
 #define HISTOGRAM_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl")))
 #define HISTOGRAM_AVX512_INLINE HISTOGRAM_AVX512 __attribute__((always_inline)) inline
 
@@ -30,9 +30,9 @@ using internal::Bins;
 constexpr size_t kVector = 8;  // samples
 constexpr size_t kBlock = 64;
 
-// What differs between types: eight samples, compared, spread (see internal::Spread), gathered, the
-// cells of their keys (see internal::Cells), and their values in double (Value; not of integers of
-// 64 bits, which a double does not hold).
+// What depends on the type of eight samples: comparison, Spread (see internal::Spread), Gather,
+// Cell (see internal::Cells) and Value, in double. Integers of 64 bits have no Value: a double does
+// not hold them.
 template <typename C>
 struct Eight;
 
@@ -92,7 +92,7 @@ struct Eight<double> {
   }
 };
 
-// Integers of 32 bits, with a sign or without.
+// Integers of 32 bits, signed and unsigned.
 template <typename C>
 struct Eight32 {
   using Vector = __m256i;
@@ -163,10 +163,10 @@ struct Constants {
   int steps;
 };
 
-// What is known of a plan's guesses (see internal::Guess). kNone: they are not usable.
+// The kind of a plan's guess (see internal::Guess). kNone: it is not usable.
 enum class Guesses : uint8_t { kProven, kMended, kEdges, kUnsure, kNone };
 
-// Where eight samples are: the position of each, and the whole bins that it has passed.
+// The positions of eight samples, and their integer parts.
 struct Place {
   __m512d position;
   __m256i bin;
@@ -179,7 +179,7 @@ HISTOGRAM_AVX512_INLINE Place PlaceOf(const Constants<C>& k, typename Eight<C>::
   return {position, _mm512_cvttpd_epi32(position)};
 }
 
-// Positions near an integer.
+// A bit for each position near an integer.
 template <typename C>
 HISTOGRAM_AVX512_INLINE __mmask8 Unsure(const Constants<C>& k, const Place& place) {
   const __m512d rest = _mm512_sub_pd(place.position, _mm512_cvtepi32_pd(place.bin));
@@ -187,7 +187,7 @@ HISTOGRAM_AVX512_INLINE __mmask8 Unsure(const Constants<C>& k, const Place& plac
                                _mm512_cmp_pd_mask(rest, k.far_error, _CMP_GE_OQ));
 }
 
-// Bins by a comparison with the edge that is nearest to the position.
+// Bins by a comparison with the edge nearest to the position.
 template <typename C>
 HISTOGRAM_AVX512_INLINE __m256i BinsByEdges(const Constants<C>& k, typename Eight<C>::Vector x,
                                             __m512d position) {
@@ -200,8 +200,8 @@ HISTOGRAM_AVX512_INLINE __m256i BinsByEdges(const Constants<C>& k, typename Eigh
   return _mm256_mask_sub_epi32(bin, below, bin, k.one);
 }
 
-// Bins by a search from the first bin of each sample's cell (see internal::SearchBin). The samples
-// of `inside` are in [lower, upper].
+// Bins by a search from the first bin of each sample's cell (see internal::SearchBin). `inside`:
+// the samples in [lower, upper].
 template <typename C>
 HISTOGRAM_AVX512_INLINE __m256i BinsBySearch(const Constants<C>& k, typename Eight<C>::Vector x,
                                              __mmask8 inside) {
@@ -215,7 +215,8 @@ HISTOGRAM_AVX512_INLINE __m256i BinsBySearch(const Constants<C>& k, typename Eig
   return bin;
 }
 
-// Writes the slots of eight samples. Returns those in bins whose slots are to be settled.
+// Writes the slots of eight samples. Returns the samples in bins whose slots SettleBlock must
+// settle.
 template <typename C, Guesses kGuesses>
 HISTOGRAM_AVX512_INLINE __mmask8 SlotsOfEight(const Constants<C>& k, const std::byte* samples,
                                               uint32_t* slots) {
@@ -244,8 +245,8 @@ HISTOGRAM_AVX512_INLINE __mmask8 SlotsOfEight(const Constants<C>& k, const std::
   return _kand_mask8(Unsure<C>(k, place), _kand_mask8(from_lower, to_upper));
 }
 
-// Corrects the slots of a block's samples in bins whose positions are near an integer: a comparison
-// with the threshold there tells.
+// Corrects the slots of a block's samples in bins with positions near an integer, by a comparison
+// with the threshold there.
 template <typename C>
 HISTOGRAM_AVX512 __attribute__((noinline)) void SettleBlock(const Bins<C>& bins,
                                                             const Constants<C>& k,
@@ -260,7 +261,7 @@ HISTOGRAM_AVX512 __attribute__((noinline)) void SettleBlock(const Bins<C>& bins,
     if (unsure == 0) continue;
     const __m256i nearest = _mm256_min_epi32(
         k.last, _mm512_cvttpd_epi32(_mm512_add_pd(place.position, _mm512_set1_pd(0.5))));
-    // The others' are no indices: they gather the first threshold.
+    // The other samples have no valid index: they gather the first threshold.
     const __m256i index = _mm256_maskz_mov_epi32(unsure, nearest);
     const __mmask8 reached = E::NotBelow(x, E::Gather(bins.thresholds.data(), index));
     const __m256i settled =
@@ -297,9 +298,9 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
       .shift = _mm_cvtsi32_si128(static_cast<int>(bins.cells.shift)),
       .steps = static_cast<int>(std::bit_width(bins.cells.span_max)),
   };
-  // A block is added up while the next one's slots are found: its own have just been stored, and
-  // increments would wait for them (f32, 2,048 bins: 3.0 against 3.8 G samples/s; f64, 65,536: 0.7
-  // against 2.1; bench_typed, Zen 5, 2026-11-24).
+  // Counts a block while the next one's slots are found. Increments would wait for slots that were
+  // just stored (f32, 2,048 bins: 3.0 against 3.8 G samples/s; f64, 65,536: 0.7 against 2.1;
+  // bench_typed, Zen 5, 2026-11-24).
   alignas(64) uint32_t slots[2][kBlock];
   for (size_t b = 0; b < blocks; ++b, samples += kBlock * sizeof(C)) {
     FetchAhead<kBlock * sizeof(C)>(samples);

@@ -1,5 +1,5 @@
-// Four samples of 32 or 64 bits at a time with NEON, which every 64-bit Arm processor has
-// (typed_four.inc).
+// Counts four samples of 32 or 64 bits at a time with NEON (typed_four.inc). Every 64-bit Arm
+// processor has NEON.
 #include <algorithm>
 #include <type_traits>
 
@@ -18,7 +18,7 @@
 namespace histogram::cpu {
 namespace {
 
-// A bit for each number whose bits are all set.
+// Bit i is set if all bits of number i are set.
 HISTOGRAM_FOUR_INLINE unsigned Mask(uint32x4_t x) {
   constexpr uint32_t kBits[4] = {1, 2, 4, 8};
   return vaddvq_u32(vandq_u32(x, vld1q_u32(kBits)));
@@ -27,8 +27,8 @@ HISTOGRAM_FOUR_INLINE unsigned Mask(uint64x2x2_t x) {
   return Mask(vcombine_u32(vmovn_u64(x.val[0]), vmovn_u64(x.val[1])));
 }
 
-// What differs between types: four samples, whether they are in [lower, upper] (a bit each), and
-// where they are spread to (see internal::Spread).
+// What depends on the type of four samples: Load, Fill, In (a bit for each sample in [lower,
+// upper]), Spread (see internal::Spread).
 template <typename C>
 struct Four;
 
@@ -78,7 +78,7 @@ struct Four<double> {
   }
 };
 
-// Integers are compared as unsigned numbers from the lowest on, by one comparison.
+// Integers take one comparison, of unsigned distances from `lower`.
 template <typename C>
 struct Four32 {
   using Vector = uint32x4_t;

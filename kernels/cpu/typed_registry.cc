@@ -12,13 +12,13 @@ bool EveryPlan(const internal::PlanData& /*plan*/) { return true; }
 
 bool IsNarrow(const internal::PlanData& plan) { return !plan.slot_of_pattern.empty(); }
 
-// Wide samples of which some are in bins.
+// Types of 32 and 64 bits, and a sample can be in a bin.
 [[maybe_unused]] bool IsWide(const internal::PlanData& plan) {
   return !IsNarrow(plan) &&
          std::visit([](const auto& bins) { return !bins.thresholds.empty(); }, plan.bins);
 }
 
-// The same, and their guess is usable.
+// The same, and the guess is usable.
 [[maybe_unused]] bool IsGuess(const internal::PlanData& plan) {
   return IsWide(plan) &&
          std::visit([](const auto& bins) { return bins.guess.usable(); }, plan.bins);
@@ -50,7 +50,7 @@ const TypedKernel& FastestTyped(const internal::PlanData& plan) {
   const auto found = std::find_if(kKernels.rbegin(), kKernels.rend(), [&](const TypedKernel& k) {
     return k.supported() && k.counts(plan);
   });
-  return *found;  // the first kernel counts every plan everywhere
+  return *found;  // exists: the first kernel counts every plan everywhere
 }
 
 }  // namespace histogram::cpu

@@ -1,4 +1,4 @@
-// Sample by sample, for every type and plan and on every processor.
+// Counts sample by sample, for every type and plan, on every processor.
 #include <bit>
 #include <optional>
 
@@ -12,7 +12,8 @@ namespace {
 
 constexpr size_t kBlock = 64;
 
-// By the guess, or by a search of so many steps; kAny: of as many as the plan needs.
+// Values of kSteps: kGuess: by the guess; kAny: a search of as many steps as the plan needs; else a
+// search of kSteps steps.
 constexpr int kGuess = -1, kAny = -2;
 
 template <typename S, int kSteps>
@@ -41,7 +42,8 @@ void CountBlocks(const internal::Bins<typename S::Compare>& bins, uint32_t bin_c
   }
 }
 
-// The fewest steps that do; with none, each cell is in one bin.
+// The counter with the fewest steps for the plan. A plan that needs no step shares that of one
+// step.
 template <typename S>
 auto BlockCounter(const internal::Bins<typename S::Compare>& bins) {
   if (bins.guess.usable()) return CountBlocks<S, kGuess>;

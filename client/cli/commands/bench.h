@@ -1,4 +1,4 @@
-// `histogram-client bench`: load on a server, and what it makes of it.
+// `histogram-client bench`: puts load on a server and reports its throughput and latencies.
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_BENCH_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_BENCH_H_
 

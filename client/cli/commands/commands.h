@@ -1,5 +1,5 @@
-// The commands: each takes its options and writes to its environment. They return exit codes:
-// 0; 2 for contradictory or senseless options; 130 for what Ctrl-C cut short; 1 for anything else,
+// The commands. Each takes its options, writes to its environment and returns an exit code: 0 for
+// success; 2 for bad or contradictory options; 130 if Ctrl-C ended it; 1 for any other failure,
 // with one line on `err`.
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_
@@ -24,8 +24,8 @@ struct Environment {
   std::ostream& err;
   Terminal out_terminal;
   Terminal err_terminal;
-  std::string program = "histogram-client";  // as its user calls it
-  // Called before `bench` makes its first connection, while no thread of gRPC runs. May be empty.
+  std::string program = "histogram-client";  // the name that the user called
+  // Called before `bench` first connects, while gRPC has no threads. May be empty.
   std::function<void()> before_load = {};
 };
 
@@ -37,10 +37,10 @@ struct OutputOptions {
 };
 
 struct ComputeOptions {
-  bool in_process = false;              // no server is asked
+  bool in_process = false;              // count here, without a server
   std::vector<std::string> files = {};  // empty: standard input
   std::optional<uint32_t> bins = std::nullopt;
-  std::string type = {};       // of the samples; empty: u8, or as .npy files say
+  std::string type = {};       // of the samples; empty: u8, or the type in the .npy files
   std::string range = {};      // LO:HI
   std::string edges = {};      // a,b,c
   std::string alphabet = {};   // FIRST:COUNT[:PER_BIN]
@@ -71,10 +71,10 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
 int RunDescribe(const DescribeOptions& options, const ServerOptions& server, Environment& env);
 int RunHealth(const HealthOptions& options, const ServerOptions& server, Environment& env);
 
-// INVALID_ARGUMENT: an option that does not make sense.
+// INVALID_ARGUMENT for a bad option.
 absl::StatusOr<v1::Spec> MakeSpec(const ComputeOptions& options);
 
-// For the commands themselves.
+// Helpers of the commands. The first three return an exit code.
 int Fail(Environment& env, const std::string& message);
 int UsageError(Environment& env, const std::string& message);
 int Emit(Environment& env, const std::string& output, const std::string& text);

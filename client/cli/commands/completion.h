@@ -1,5 +1,5 @@
-// The completion script for bash, written from the command line's own description: what an option
-// or argument is called, and which values the name of its type lists. Pure; thread-safe.
+// The completion script for bash, made from the command line's description: the names of options
+// and arguments, and the values in their type names. Thread-safe: no state.
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_COMPLETION_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_COMPLETION_H_
 
@@ -8,8 +8,8 @@
 
 namespace histogram::cli {
 
-// A value whose type is called FILE is completed as a file's name; one whose type's name lists
-// values (see ListedValues) by these; any other value not at all.
+// A value with the type name FILE completes to file names. A value whose type name lists values
+// (see ListedValues) completes to these. Other values do not complete.
 std::string CompletionScript(const CLI::App& app);
 
 }  // namespace histogram::cli

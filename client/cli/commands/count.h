@@ -1,6 +1,6 @@
-// Counts inputs: in this process, or by a server with the call that suits each (one small input by
-// Compute, several over one ComputeMany, and what is large or of unknown size by Accumulate, in
-// chunks).
+// Counts inputs in this process or on a server. On a server, Compute counts one small input,
+// ComputeMany counts several, and Accumulate counts, in chunks, those that are large or of unknown
+// size.
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_COUNT_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_COUNT_H_
 
@@ -15,20 +15,20 @@
 
 namespace histogram::cli {
 
-// Where to count. Of the server's options the timeout holds in this process too.
+// Where to count. The timeout in `server` also applies in this process.
 struct Place {
   bool in_process = false;
   const ServerOptions& server;
 };
 
-// results[i] belongs to inputs[i]; one input's error leaves the others. An error for all is
-// INVALID_ARGUMENT (the spec makes no sense; said in this process only) or the connection's.
+// results[i] belongs to inputs[i]. An input's error does not affect the others. An error for all
+// inputs is that of the connection or, in this process only, INVALID_ARGUMENT for a bad spec.
 absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInputs(const Place& place,
                                                                 const v1::Spec& spec,
                                                                 std::vector<Input> inputs,
                                                                 Environment& env);
 
-// One line: what went wrong, in the words of the command line.
+// The error in one line, in terms of the command line.
 std::string ExplainCount(const absl::Status& status, const Place& place);
 
 }  // namespace histogram::cli

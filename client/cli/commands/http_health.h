@@ -1,5 +1,5 @@
-// Asks a server's HTTP port for metrics whether the server is ready. That port is plain HTTP
-// whatever the gRPC port demands, so the question needs no certificate and no token.
+// Asks a server's HTTP port for metrics whether the server is ready. That port always speaks plain
+// HTTP, so the request needs no certificate and no token.
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_HTTP_HEALTH_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_HTTP_HEALTH_H_
 
@@ -12,7 +12,7 @@ namespace histogram::cli {
 
 struct HttpAnswer {
   int status = 0;    // HTTP's: 200, 503, ...
-  std::string body;  // at most 4 KiB of it
+  std::string body;  // its first 4 KiB
 };
 
 struct HttpTarget {
@@ -21,11 +21,11 @@ struct HttpTarget {
   std::string path;
 };
 
-// Of HOST:PORT (then the path is /readyz) or a URL, http://HOST[:PORT][/PATH]. INVALID_ARGUMENT.
+// Parses HOST:PORT (the path is /readyz) or http://HOST[:PORT][/PATH]. INVALID_ARGUMENT for others.
 absl::StatusOr<HttpTarget> ParseHttpTarget(const std::string& text);
 
-// GET. Blocks until it is answered, or the deadline. INVALID_ARGUMENT: no such host. UNAVAILABLE:
-// nobody answers, or not with HTTP. DEADLINE_EXCEEDED. Thread-safe.
+// Sends a GET request and waits for the answer. INVALID_ARGUMENT: the host does not exist.
+// UNAVAILABLE: no answer, or not HTTP. DEADLINE_EXCEEDED: no answer in time. Thread-safe.
 absl::StatusOr<HttpAnswer> HttpGet(const HttpTarget& target, absl::Time deadline);
 
 }  // namespace histogram::cli

@@ -1,4 +1,4 @@
-// What the commands count: files, standard input, or bytes in memory.
+// The inputs of a count: files, standard input, or bytes in memory.
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_INPUT_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_INPUT_H_
 
@@ -14,12 +14,12 @@ namespace histogram::cli {
 
 struct Input {
   std::string name;
-  std::string path;                                 // of a file; "-": standard input
+  std::string path;                                 // a file; "-": standard input
   std::optional<std::string> bytes = std::nullopt;  // in memory, instead of a file
-  uint64_t begin = 0;                               // in the file: what is before is not counted
+  uint64_t begin = 0;                               // bytes of the file that are skipped
 };
 
-// An input that is open for reading. Closes its file, unless that is standard input.
+// An open input. Closes its file if `owned`; standard input is not owned.
 class InputFile {
  public:
   InputFile(int descriptor, bool owned) : descriptor_(descriptor), owned_(owned) {}
@@ -34,17 +34,17 @@ class InputFile {
   bool owned_;
 };
 
-// How many bytes an input has from `begin` on; nothing where that is not known before it is read
-// (pipes, /proc).
+// The number of bytes of an input after `begin`; nullopt if it is unknown before reading (pipes,
+// /proc).
 absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input);
 
-// Reading begins at `begin`. REQUIRES: the input's bytes are not in memory.
+// Opens the input at `begin`. REQUIRES: it is not in memory.
 absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input);
 
-// Whether something other than a person at a terminal feeds standard input.
+// Whether standard input comes from something other than a person at a terminal.
 bool IsFed(int standard_input);
 
-// INVALID_ARGUMENT where writing `output` would overwrite one of the files that are read.
+// INVALID_ARGUMENT if `output` is one of the files that are read.
 absl::Status CheckOutput(const char* option, const std::string& output,
                          const std::vector<std::string>& files, int standard_input);
 

@@ -1,4 +1,4 @@
-// Counts in this process, with the service's kernels and answers: no server is needed.
+// Counts in this process, with the service's kernels and answers, without a server.
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_LOCAL_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_LOCAL_H_
 
@@ -12,9 +12,9 @@
 
 namespace histogram::cli {
 
-// results[i] belongs to inputs[i]; one input's error leaves the others. INVALID_ARGUMENT for all:
-// the spec makes no sense. Uses all cores where there is enough to count, and memory for one block
-// a core, whatever the files' sizes. `standard_input` is the file descriptor that "-" reads.
+// results[i] belongs to inputs[i]. An input's error does not affect the others. INVALID_ARGUMENT
+// for all inputs: the spec is bad. Large inputs use all cores. Memory is one block for each core,
+// whatever the files' sizes. `standard_input` is the file descriptor of "-".
 absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInProcess(const v1::Spec& spec,
                                                                    const std::vector<Input>& inputs,
                                                                    int standard_input,

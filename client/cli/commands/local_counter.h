@@ -1,4 +1,4 @@
-// Counts inputs block by block, over all cores.
+// Counts inputs block by block, on all cores.
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_LOCAL_COUNTER_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_LOCAL_COUNTER_H_
 
@@ -19,7 +19,7 @@
 
 namespace histogram::cli {
 
-// What was counted of one input.
+// The counts of one input so far.
 struct Tally {
   absl::Status status;
   ValueCounts values{};            // of bytes
@@ -35,7 +35,7 @@ struct Tally {
   void Count(absl::Span<const uint8_t> block, const Plan* plan);
 };
 
-// One tally an input. `plan`: null for bytes. `standard_input`: the file descriptor that "-" reads.
+// A tally for each input. `plan`: null for bytes. `standard_input`: the file descriptor of "-".
 std::vector<Tally> CountValuesOf(const std::vector<Input>& inputs, const Plan* plan,
                                  int standard_input, absl::Time deadline, Progress& progress);
 

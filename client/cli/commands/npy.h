@@ -1,7 +1,5 @@
-// The header of a .npy file: what numpy.save writes.
+// Parses the header of a .npy file, as numpy.save writes it. Thread-safe: no state.
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
-//
-// A pure function; thread-safe.
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_NPY_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_NPY_H_
 
@@ -15,16 +13,16 @@
 namespace histogram::cli {
 
 struct NpyHeader {
-  SampleType type = SampleType::kU8;  // of bool, too: 0 and 1
+  SampleType type = SampleType::kU8;  // u8 for bool too: 0 and 1
   uint64_t bytes = 0;                 // of the header
   uint64_t samples = 0;
 };
 
-// The most that a header may take.
+// The longest header, in bytes.
 inline constexpr uint64_t kNpyHeaderMax = uint64_t{64} << 10;
 
-// `start`: the file's first bytes, kNpyHeaderMax where it has as many. INVALID_ARGUMENT: it is no
-// such file, or holds what is not counted (the type is named).
+// `start`: the file's first kNpyHeaderMax bytes, or all of a shorter file. INVALID_ARGUMENT: it is
+// no .npy file, or its type (which the message names) is not supported.
 absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start);
 
 }  // namespace histogram::cli

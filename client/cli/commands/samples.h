@@ -1,4 +1,4 @@
-// What the inputs of a count hold: raw samples of one type, or arrays in .npy files.
+// The samples of inputs: raw samples of one type, or arrays in .npy files.
 #ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_SAMPLES_H_
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_SAMPLES_H_
 
@@ -17,14 +17,15 @@ namespace histogram::cli {
 // "u8", "i8" ... "f64".
 std::vector<std::string> SampleTypeNames();
 
-// Looks at the inputs whose names end in .npy: what follows their header is counted, and their type
-// is the spec's from now on. `type`: what was asked for; empty where nothing was.
-// INVALID_ARGUMENT: inputs of two types, or what is not counted. Errors name the input.
+// Sets the spec's type. Reads the headers of inputs whose names end in .npy, takes their type and
+// skips the headers. `type`: the type that the user asked for; empty: none.
+// INVALID_ARGUMENT: inputs of two types, or a type that is not supported. Errors name the input.
 absl::Status FindType(const std::string& type, std::vector<Input>& inputs, v1::Spec& spec);
 
-// Where the spec's bins need a range that it has not: those of the finite samples of all inputs,
-// which are read for that; half to either side where they are equal, [0, 1] where there are none.
-// Without a binning, 256 bins. INVALID_ARGUMENT where an input can be read only once.
+// Sets a missing range of the spec's bins to the least and greatest finite sample of all inputs. It
+// reads the inputs for that. If both are equal, the range is 0.5 to either side; without finite
+// samples it is [0, 1]. Without a binning, sets 256 bins. INVALID_ARGUMENT if an input can be read
+// only once.
 absl::Status FindRange(absl::Span<const Input> inputs, v1::Spec& spec);
 
 }  // namespace histogram::cli

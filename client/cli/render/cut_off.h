@@ -1,5 +1,5 @@
-// Where a picture's axis ends, so that a few towering counts do not flatten all others. Pure;
-// thread-safe.
+// Where the axis of a chart ends, so that a few tall counts do not flatten all others. Thread-safe:
+// no state.
 #ifndef HISTOGRAM_CLIENT_CLI_RENDER_CUT_OFF_H_
 #define HISTOGRAM_CLIENT_CLI_RENDER_CUT_OFF_H_
 
@@ -10,12 +10,12 @@
 
 namespace histogram::cli {
 
-// At most the `peaks` tallest counts are cut off. Nothing where the tallest is within three times
-// what would remain, and where there are so few counts that each is of interest.
+// The axis's end; it cuts off at most the `peaks` tallest counts. nullopt if the tallest count is
+// at most three times the tallest of the others, or if there are few counts.
 std::optional<double> CutOff(std::vector<uint64_t> counts, size_t peaks);
 
-// The same for the values of a picture, of which a tenth may be peaks: large areas of a photograph
-// are nearly black, or nearly white.
+// The same for the values of a picture. A tenth of them may be peaks, because large areas of a
+// photograph are nearly black or nearly white.
 std::optional<double> CutOffOfPicture(const std::vector<uint64_t>& counts);
 
 }  // namespace histogram::cli

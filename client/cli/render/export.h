@@ -1,4 +1,4 @@
-// Histograms for programs: JSON and CSV. Pure; thread-safe.
+// Histograms as JSON and CSV. Thread-safe: no state.
 #ifndef HISTOGRAM_CLIENT_CLI_RENDER_EXPORT_H_
 #define HISTOGRAM_CLIENT_CLI_RENDER_EXPORT_H_
 
@@ -14,13 +14,14 @@ inline constexpr char kSchema[] = "histogram/v1";
 
 // {"schema": ..., "histograms": [{"source", "binning", "edges", "last_edge_closed", "counts",
 // "sample_type", "samples", "below", "above", "ignored", "nan", "statistics", "receipt"}, ...]}
-// The receipt's "in_process" tells counts of this process from those of a server; in process,
-// kernel_ns is the sum over its threads, and total_ns and round_trip_ns are the time from the first
-// byte read to the last one counted.
+// The receipt's "in_process" is true if this process counted rather than a server. Then kernel_ns
+// is the sum over threads; total_ns and round_trip_ns run from the first byte read to the last
+// counted.
 nlohmann::ordered_json ReportsToJson(const std::vector<Report>& reports);
 
-// source,bin,lower,upper,count (RFC 4180, lines end in \n). After a source's bins come its rows
-// below, above and ignored, so that the counts of each source add up to its samples.
+// source,bin,lower,upper,count (RFC 4180, lines end in \n). After the bins of a source come its
+// rows below, above, ignored and, if not 0, nan. So the counts of each source add up to its
+// samples.
 std::string ReportsToCsv(const std::vector<Report>& reports);
 
 nlohmann::ordered_json DescriptionToJson(const v1::DescribeResponse& description);

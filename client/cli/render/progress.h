@@ -1,4 +1,4 @@
-// A progress bar on the last line of a terminal; silent anywhere else. Not thread-safe.
+// A progress bar on the last line of a terminal. Prints nothing elsewhere. Not thread-safe.
 #ifndef HISTOGRAM_CLIENT_CLI_RENDER_PROGRESS_H_
 #define HISTOGRAM_CLIENT_CLI_RENDER_PROGRESS_H_
 
@@ -13,8 +13,8 @@
 
 namespace histogram::cli {
 
-// "NAME  [=====>    ]  45 %  1.2 GiB of 2.6 GiB  1.1 GB/s  1 s left". Without a total: no bar, no
-// time left. Never wider than the terminal.
+// "NAME  [=====>    ]  45 %  1.2 GiB of 2.6 GiB  1.1 GB/s  1 s left". Without a total it has no bar
+// and no time left. It is never wider than the terminal.
 std::string ProgressLine(absl::string_view name, uint64_t bytes, std::optional<uint64_t> total,
                          absl::Duration elapsed, const Terminal& terminal);
 
@@ -26,7 +26,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Begin(const std::string& name, std::optional<uint64_t> total);
-  // Draws ten times a second at most, and nothing in the first half second.
+  // Draws at most ten times a second, and not in the first half second.
   void Update(uint64_t bytes);
   void Clear();
 

@@ -1,4 +1,4 @@
-// One counted input, as every output format sees it. Pure; thread-safe.
+// One counted input, for all output formats. Thread-safe: no state.
 #ifndef HISTOGRAM_CLIENT_CLI_RENDER_REPORT_H_
 #define HISTOGRAM_CLIENT_CLI_RENDER_REPORT_H_
 
@@ -14,25 +14,25 @@
 namespace histogram::cli {
 
 struct Report {
-  std::string source;  // as the user named it; not yet safe to show
+  std::string source;  // the user's name of it; pass it through SafeText before showing it
   v1::Spec spec = {};
   v1::Histogram histogram = {};
   v1::Receipt receipt = {};
-  uint64_t round_trip_ns = 0;  // until the answer was there
-  size_t threads = 0;          // of this process, that counted; 0: a server did
+  uint64_t round_trip_ns = 0;  // until the answer came
+  size_t threads = 0;          // that counted in this process; 0: a server counted
 };
 
-// One more than bins. Where the server sends none (a bin per value, an alphabet) they are the
-// bytes' values: bin i holds the values v with edge_i <= v < edge_i+1.
+// The edges, one more than bins. If the server sends none (a bin for each value, an alphabet), they
+// are byte values: bin i holds the values v with edge_i <= v < edge_i+1.
 std::vector<double> EdgesOf(const Report& report);
 // Whether the last bin also holds its upper edge.
 bool LastEdgeClosed(const v1::Spec& spec);
-// What the kind of binning is called: values, even, edges, alphabet.
+// The kind of binning: values, even, edges, alphabet.
 std::string BinningKind(const v1::Spec& spec);
 
-// Of spec.sample_type.
+// The type of spec.sample_type.
 SampleType TypeOf(const v1::Spec& spec);
-// "u8", "i8" ... "f64"; the number of a type that this client does not know.
+// "u8", "i8" ... "f64"; for an unknown type its number.
 std::string TypeName(v1::SampleType type);
 std::string TypeName(const v1::Spec& spec);
 // "bytes", or "f32 samples".
@@ -41,14 +41,14 @@ std::string SamplesNoun(const v1::Spec& spec);
 // Whether each bin holds one of the 256 values.
 bool BinsAreValues(const Report& report);
 
-// A byte, readable: 97 'a', 10 \n, 255.
+// A byte for people: 97 'a', 10 \n, 255.
 std::string ValueLabel(int value);
 // Bins first..last together: a byte, letters (a-f) or a range ([0,16), [240,256]).
 // REQUIRES: first <= last < edges.size() - 1.
 std::string BinLabel(const Report& report, const std::vector<double>& edges, size_t first,
                      size_t last);
 
-// The statistics that are there, as "mean 12.3" and so on.
+// The statistics that the report has: "mean 12.3" and so on.
 std::vector<std::string> StatisticsTexts(const Report& report);
 // What ran, and how long each stage took.
 std::string ReceiptText(const Report& report, bool utf8);

@@ -1,4 +1,4 @@
-// Histograms as a picture: a standalone SVG, one panel below the other. Pure; thread-safe.
+// Histograms as a standalone SVG, with panels one below the other. Thread-safe: no state.
 #ifndef HISTOGRAM_CLIENT_CLI_RENDER_SVG_H_
 #define HISTOGRAM_CLIENT_CLI_RENDER_SVG_H_
 
@@ -21,16 +21,16 @@ struct Panel {
   std::string title;
   std::string subtitle;
   std::vector<double> edges;
-  std::vector<std::string> labels;  // one a bin, written below it; empty: the axis has numbers
+  std::vector<std::string> labels;  // one below each bin; empty: the axis has numbers
   std::vector<Series> series;       // each with edges.size() - 1 counts; one: bars, more: areas
   std::optional<double> threshold = std::nullopt;  // a dashed line behind this value
-  // Where the axis ends; what is above is cut off, which is marked and said.
+  // Where the axis ends. Taller counts are cut off; a mark and a note say so.
   std::optional<double> count_max = std::nullopt;
   std::string axis = "byte value";     // what the edges are
-  std::string nothing = "no samples";  // said where all counts are 0
+  std::string nothing = "no samples";  // the text if all counts are 0
 };
 
-// The largest count of any series, bin by bin.
+// For each bin the largest count of any series.
 std::vector<uint64_t> Envelope(const std::vector<Series>& series);
 
 Panel PanelOf(const Report& report);

@@ -1,4 +1,4 @@
-// A histogram as rows with bars. Pure; thread-safe.
+// A histogram as rows with bars. Thread-safe: no state.
 #ifndef HISTOGRAM_CLIENT_CLI_RENDER_TABLE_H_
 #define HISTOGRAM_CLIENT_CLI_RENDER_TABLE_H_
 
@@ -15,19 +15,19 @@ namespace histogram::cli {
 
 struct TableOptions {
   Terminal terminal;
-  // At most so many rows of bins, neighbours put together as needed; 0: every bin has its row.
-  // Absent: long tables are folded and put together so that they can be read.
+  // The most rows of bins; neighbours are merged as needed. 0: every bin has a row. Absent: long
+  // tables are folded and merged to a readable length.
   std::optional<size_t> rows = std::nullopt;
 };
 
-// No line is wider than the terminal, from 40 columns on.
+// No line is wider than a terminal of 40 columns or more.
 std::string RenderTable(const Report& report, const TableOptions& options);
 
-// `share` (0..1) of `width` cells, in eighths of a cell where the terminal can.
+// A bar of `share` (0..1) of `width` cells, in eighths of a cell with `utf8`.
 std::string Bar(double share, size_t width, bool utf8);
 
-// All counts in one line of `width` characters. Where a few would flatten the others they are cut
-// off, and marked.
+// Sparkline draws all counts in a line of `width` characters. It cuts off a few tall counts that
+// would flatten the others, and marks them with CutOffMark.
 std::string CutOffMark(bool utf8);
 std::string Sparkline(const std::vector<uint64_t>& counts, size_t width, bool utf8);
 

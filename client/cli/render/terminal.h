@@ -1,4 +1,4 @@
-// What the program knows of where it writes to. Pure data; thread-safe.
+// The terminal that the program writes to. Thread-safe: plain data and functions without state.
 #ifndef HISTOGRAM_CLIENT_CLI_RENDER_TERMINAL_H_
 #define HISTOGRAM_CLIENT_CLI_RENDER_TERMINAL_H_
 
@@ -18,11 +18,12 @@ struct Terminal {
   bool utf8 = false;
 };
 
-// Of a file descriptor. Not a terminal: 80 columns and no colour. NO_COLOR (not empty) and
-// TERM=dumb turn colour off; LC_ALL, LC_CTYPE, LANG, in this order, say whether it is UTF-8.
+// The terminal of a file descriptor. If it is no terminal: 80 columns and no colour. NO_COLOR (not
+// empty) and TERM=dumb turn colour off. The first one set of LC_ALL, LC_CTYPE, LANG decides about
+// UTF-8.
 Terminal DetectTerminal(int file, const GetEnv& getenv);
 
-// Applies the escape sequence, where colour is on.
+// Adds the escape sequence if colour is on.
 std::string Bold(const Terminal& terminal, const std::string& text);
 std::string Dim(const Terminal& terminal, const std::string& text);
 std::string Cyan(const Terminal& terminal, const std::string& text);

@@ -1,4 +1,5 @@
-// Text for people: numbers, sizes, durations, and strings that are safe to show. Pure; thread-safe.
+// Formats and parses text for people: numbers, sizes, durations, safe strings. Thread-safe: no
+// state.
 #ifndef HISTOGRAM_CLIENT_CLI_RENDER_TEXT_H_
 #define HISTOGRAM_CLIENT_CLI_RENDER_TEXT_H_
 
@@ -22,23 +23,23 @@ std::string FormatNanoseconds(uint64_t ns, bool utf8);  // 1.23 ms
 // "65536", "64KiB", "1 MiB"; INVALID_ARGUMENT for anything else, and for more than 1 GiB.
 absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text);
 
-// Valid UTF-8 without control characters, each of what is not replaced by U+FFFD: file names and
-// servers' messages must not steer a terminal, nor break JSON or XML.
+// Valid UTF-8 without control characters: U+FFFD replaces each of these and each invalid byte. File
+// names and servers' messages must not control a terminal or break JSON or XML.
 std::string SafeText(absl::string_view text);
-// `text` as one word of a shell, in quotes where it needs them.
+// `text` as one word of a shell, quoted if necessary.
 std::string ShellWord(absl::string_view text);
-// Columns that a terminal needs. REQUIRES: valid UTF-8 of single-width characters.
+// The columns that `text` takes. REQUIRES: valid UTF-8 of single-width characters.
 size_t DisplayWidth(absl::string_view text);
 std::string PadLeft(absl::string_view text, size_t width);
 std::string PadRight(absl::string_view text, size_t width);
-// `text` cut to `width` columns, the cut marked.
+// `text` cut to `width` columns, with a mark at the cut.
 std::string Truncate(absl::string_view text, size_t width, bool utf8);
 // Joins with ", ", breaking into lines of at most `width` columns, each indented by two.
 std::string Wrap(const std::vector<std::string>& parts, size_t width);
 
-// A finite number, the whole of `text`.
+// Parses all of `text` as one finite number.
 absl::StatusOr<double> ParseNumber(absl::string_view text);
-// Numbers separated by commas.
+// Parses numbers separated by commas.
 absl::StatusOr<std::vector<double>> ParseNumbers(absl::string_view text);
 
 }  // namespace histogram::cli

@@ -1,13 +1,12 @@
-// Counting typed samples that lie in a GPU's memory. Part of builds with CUDA; needs no CUDA
-// header.
+// Counts typed samples that lie in a GPU's memory. Part of builds with CUDA; needs no CUDA header.
 //
 //   histogram::Result<histogram::DeviceCounter> counter = histogram::DeviceCounter::Make(*plan);
 //   counter->Clear(stream);
 //   counter->Add(samples, count, stream);
 //   histogram::Result<histogram::Histogram> h = counter->Read(stream);
 //
-// Calls take effect in the order of the stream, and only Read waits for it. A call allocates
-// nothing.
+// Calls take effect in the order of the stream. Count of a DeviceCounter and calls named Read...
+// wait for the stream. Only Make allocates device memory.
 #ifndef HISTOGRAM_CUDA_H_
 #define HISTOGRAM_CUDA_H_
 
@@ -26,15 +25,15 @@ struct CUstream_st;  // cudaStream_t is a pointer to it
 
 namespace histogram {
 
-// The counters of one histogram, on the device that was current when it was made. Owns its device
-// memory. One thread at a time; move-only. Errors are of kind kDevice and name CUDA's reason.
+// The counters of one histogram, on the device that was current in Make. Owns its device memory.
+// Move-only. Not thread-safe. Errors have the code kDevice and name CUDA's reason.
 class DeviceCounter {
  public:
   static constexpr uint64_t kSamplesAtOnce = uint64_t{1} << 26;
 
-  // All counts are zero. Plans of more bins than 5 tables in shared memory hold (290,000 on an
-  // H100) take 2 bytes of device memory for each of `samples_at_once`; Add counts more samples in
-  // several goes. REQUIRES: samples_at_once > 0.
+  // All counts are zero. A plan of more bins than 5 tables in shared memory hold (290,000 on an
+  // H100) takes 2 bytes of device memory for each of `samples_at_once`. Add counts a longer array
+  // in several passes. REQUIRES: samples_at_once > 0.
   static Result<DeviceCounter> Make(const Plan& plan, uint64_t samples_at_once = kSamplesAtOnce);
   DeviceCounter(DeviceCounter&& other) noexcept;
   DeviceCounter& operator=(DeviceCounter&& other) noexcept;
@@ -43,19 +42,18 @@ class DeviceCounter {
   // Sets all counts to zero.
   std::optional<Error> Clear(CUstream_st* stream);
 
-  // Adds `count` samples of the plan's type. `samples` is device memory, aligned to the sample, and
-  // stays valid until the stream is past this call.
+  // Adds `count` samples of the plan's type. `samples` is device memory, aligned to the sample. It
+  // stays valid until the stream has executed this call.
   std::optional<Error> Add(const void* samples, uint64_t count, CUstream_st* stream);
 
-  // Waits for the stream. The histogram of all that was added since the counts were cleared.
+  // Waits for the stream. Returns the histogram of all samples added since the last Clear.
   Result<Histogram> Read(CUstream_st* stream);
 
-  // Clears, adds and reads in one call, which is quicker for few samples. All counts are zero
-  // afterwards.
+  // Clears, adds and reads in one call: faster for few samples. Afterwards all counts are zero.
   Result<Histogram> Count(const void* samples, uint64_t count, CUstream_st* stream);
 
-  // Device memory: a count for each bin, then the samples below, above, and NaN. The counter's own:
-  // valid as long as it lives.
+  // Device memory: the count of each bin, then the samples below, above, and NaN. The counter owns
+  // it.
   const uint64_t* device_counts() const;
 
  private:
@@ -64,50 +62,50 @@ class DeviceCounter {
   std::unique_ptr<Impl> impl_;
 };
 
-// How samples are cut into rows, each with a histogram of its own. Sample i belongs to channel
-// i % channels; a stretch of the samples of one channel makes a row for each channel:
-// row = stretch * channels + channel.
+// How samples are cut into rows; each row gets its own histogram. Sample i belongs to channel
+// i % channels. Each channel is cut into the same stretches, and each stretch of each channel is a
+// row: row = stretch * channels + channel. Lengths are in samples of one channel.
 struct DeviceRowCut {
   uint32_t channels = 1;
-  // Stretches of `window` samples, one beginning every `step`. step 0: every `window`, and what is
-  // left over makes a shorter last one. window 0: one stretch.
+  // Stretches of `window` samples, one begins every `step`. step 0: every `window`, and the rest
+  // makes a shorter last stretch. window 0: one stretch of all samples.
   uint64_t window = 0, step = 0;
-  std::vector<uint64_t> lengths = {};  // instead of windows: of the stretches, one after another
+  std::vector<uint64_t> lengths = {};  // instead of windows: the length of each stretch, in order
 };
 
-// The histograms of rows, or their entropies, on the device that was current when it was made. Owns
-// its device memory. One thread at a time; move-only. Errors are of kind kDevice, or kBadRows where
-// the samples do not make the rows.
+// The histograms of rows, or their entropies, on the device that was current in Make. Owns its
+// device memory. Move-only. Not thread-safe. Errors have the code kDevice, or kBadRows if the rows
+// do not fit the samples or a row has more than 2^32 - 1 samples.
 class DeviceRows {
  public:
   enum class Answer : uint8_t { kCounts, kEntropy };
 
-  // Holds the answers for up to `samples_max` samples. Fails where they do not make whole rows, and
-  // for more bins than a table in shared memory has (58,000 on an H100).
+  // Makes room for the answers of up to `samples_max` samples. Fails if they do not make whole
+  // rows, or if the bins do not fit one table in shared memory (58,000 on an H100).
   static Result<DeviceRows> Make(const Plan& plan, const DeviceRowCut& cut, uint64_t samples_max,
                                  Answer answer = Answer::kCounts);
   DeviceRows(DeviceRows&& other) noexcept;
   DeviceRows& operator=(DeviceRows&& other) noexcept;
   ~DeviceRows();
 
-  // Queues the count of all rows. `samples` as DeviceCounter::Add takes them. Quickest for
-  // interleaved channels of 8 bits, two to six, and for windows of 1, 2 or 4 KiB of u8 with a bin
-  // for each value, at addresses that are multiples of 16.
+  // Queues the count of all rows. `samples`: as in DeviceCounter::Add. The fastest cases, both at
+  // addresses that are multiples of 16: two to six interleaved channels of 8 bits; windows of 1, 2
+  // or 4 KiB of u8 with a bin for each value.
   std::optional<Error> Count(const void* samples, uint64_t count, CUstream_st* stream);
 
-  // Rows of the last count.
+  // The number of rows of the last count.
   uint64_t row_count() const;
-  // Waits for the stream. A histogram for each row. REQUIRES: made for kCounts.
+  // Waits for the stream. Returns a histogram for each row. REQUIRES: made for kCounts.
   Result<std::vector<Histogram>> Read(CUstream_st* stream);
-  // Waits for the stream. For each row the entropy of its bins, in bits, right to 1e-5; 0 where no
-  // sample is in a bin. REQUIRES: made for kEntropy.
+  // Waits for the stream. Returns the entropy of each row's bins, in bits, correct to 1e-5; 0 if no
+  // sample of the row is in a bin. REQUIRES: made for kEntropy.
   Result<std::vector<float>> ReadEntropy(CUstream_st* stream);
 
-  // Device memory, valid as long as this lives: for each row a count of each bin; for each row the
-  // samples below, above, and NaN. REQUIRES: made for kCounts.
+  // Device memory that this object owns. Row by row: the count of each bin; the samples below,
+  // above, and NaN. REQUIRES: made for kCounts.
   const uint32_t* device_counts() const;
   const uint32_t* device_outside() const;
-  // Device memory: a number for each row. REQUIRES: made for kEntropy.
+  // Device memory that this object owns: a number for each row. REQUIRES: made for kEntropy.
   const float* device_entropy() const;
 
  private:
@@ -116,14 +114,13 @@ class DeviceRows {
   std::unique_ptr<Impl> impl_;
 };
 
-// Exact quantiles of samples that lie on the device that was current when it was made, as
-// numpy.quantile(..., method='linear') defines them; integers of 64 bits are reported as the
-// nearest double. Owns its device memory. One thread at a time; move-only. Errors are of kind
-// kDevice.
+// Exact quantiles, as numpy.quantile(..., method='linear') defines them, of samples on the device
+// that was current in Make. Integers of 64 bits are reported as the nearest double. Owns its device
+// memory. Move-only. Not thread-safe. Errors have the code kDevice.
 class DeviceQuantiles {
  public:
-  // `quantiles`: each from 0 to 1. Each eight of them take three passes over samples of 32 bits,
-  // six over 64, two over 16 and one over 8.
+  // `quantiles`: each from 0 to 1. Each group of eight takes one pass over samples of 8 bits, two
+  // over 16, three over 32 and six over 64.
   static Result<DeviceQuantiles> Make(SampleType type, std::span<const double> quantiles);
   static Result<DeviceQuantiles> Make(SampleType type, std::initializer_list<double> quantiles) {
     return Make(type, std::span<const double>(quantiles.begin(), quantiles.size()));
@@ -132,12 +129,12 @@ class DeviceQuantiles {
   DeviceQuantiles& operator=(DeviceQuantiles&& other) noexcept;
   ~DeviceQuantiles();
 
-  // Queues the search. `samples` as DeviceCounter::Add takes them. The stream of the call before is
-  // past that call.
+  // Queues the search. `samples`: as in DeviceCounter::Add. REQUIRES: the stream has executed the
+  // previous Find.
   std::optional<Error> Find(const void* samples, uint64_t count, CUstream_st* stream);
 
-  // Waits for the stream. The quantiles of the last call, in the order they were asked for; each is
-  // NaN where a sample is NaN or there is none.
+  // Waits for the stream. Returns the quantiles of the last Find, in the order of Make. All are NaN
+  // if a sample is NaN or there are no samples.
   Result<std::vector<double>> Read(CUstream_st* stream);
 
  private:

@@ -1,5 +1,5 @@
-// The library's front door: count bytes in this process, with the service's binnings and answers.
-// Needs C++20 and nothing else. Uses the fastest CPU kernel that this processor can run.
+// Counts bytes in this process, with the service's binnings and answers. Needs only C++20. Uses the
+// fastest CPU kernel that this processor can run.
 //
 // One histogram of bytes in memory:
 //
@@ -7,16 +7,16 @@
 //   if (!binning.ok()) return Complain(binning.error().message);
 //   histogram::Histogram h = histogram::Count(text, *binning);
 //
-// Bytes that come in chunks, several histograms of the same bytes, or statistics: count the values
-// once, and compute the rest from them.
+// For bytes that come in chunks, for several histograms of the same bytes, or for statistics: count
+// the values once, and compute the rest from their counts.
 //
 //   histogram::ValueCounts values{};
 //   while (ReadChunk(chunk)) histogram::AddValues(chunk, values);
 //   histogram::Histogram h = histogram::Fold(values, *binning);
 //   histogram::Statistics s = histogram::ComputeStatistics(values, *binning, {0.5, 0.99});
 //
-// Thread-safe: functions without state, that count on the calling thread. To use several threads,
-// give each a part of the bytes and a ValueCounts, and add those up with AddValues.
+// Thread-safe: the functions have no state and count on the calling thread. To use several threads,
+// give each a part of the bytes and its own ValueCounts. Then sum these with AddValues.
 #ifndef HISTOGRAM_HISTOGRAM_H_
 #define HISTOGRAM_HISTOGRAM_H_
 
@@ -37,16 +37,16 @@ ValueCounts CountValues(std::span<const std::byte> samples);
 
 // Adds to `values` how often each value occurs in `samples`.
 void AddValues(std::span<const std::byte> samples, ValueCounts& values);
-// Adds the counts of other samples.
+// Adds the counts in `more` to `values`.
 void AddValues(const ValueCounts& more, ValueCounts& values);
 
-// The name of the kernel by which this processor counts this many samples.
+// The name of the kernel that counts this many samples on this processor.
 std::string_view KernelName(size_t samples);
 
 // The histogram of `samples` under `binning`: Fold(CountValues(samples), binning).
 Histogram Count(std::span<const std::byte> samples, const Binning& binning);
 
-// The same for bytes of other types.
+// The same functions for std::string_view and uint8_t.
 inline ValueCounts CountValues(std::string_view samples) {
   return CountValues(std::as_bytes(std::span(samples)));
 }

@@ -1,16 +1,16 @@
-// A binning compiled for a sample type: what counting typed samples needs.
+// A Plan is a binning compiled for a sample type. Counting typed samples needs one.
 //
-// The edges decide, for every type: a sample is compared with the edges by value, exactly, as
-// numpy.histogram(x, edges) does with float64 edges (integers of 64 bits too, where numpy rounds
-// them). A plan holds, for each bin, the least sample that is in it, in the sample's own type. So
-// all processors compare the same numbers and count the same.
+// Samples of every type are compared with the edges by exact value, as numpy.histogram(x, edges)
+// does with float64 edges. Integers of 64 bits are compared exactly too; numpy rounds them. For
+// each bin a plan holds the least sample in it, in the sample's own type. So all processors compare
+// the same numbers and get the same counts.
 //
 //   histogram::Result<histogram::Binning> binning = histogram::Binning::Even(2048, -4.0, 4.0);
 //   histogram::Result<histogram::Plan> plan =
 //       histogram::Plan::Make(*binning, histogram::SampleType::kF32);
 //
-// A Plan is immutable after it is made, and copies share it: copy it, or share it between threads,
-// freely. Making one takes about 10 ns a bin.
+// A Plan is immutable, so threads may share it. Copies share its data. Making one takes about 10 ns
+// a bin.
 #ifndef HISTOGRAM_PLAN_H_
 #define HISTOGRAM_PLAN_H_
 
@@ -30,19 +30,19 @@ struct PlanData;
 
 class Plan {
  public:
-  // Fails with kBadBinning for a binning that has no edges (Alphabet, ByteTable): those are of
-  // bytes, which CountValues and Fold count.
+  // Fails with kBadBinning for a binning without edges (Alphabet, ByteTable). For those use
+  // CountValues and Fold, which count bytes.
   static Result<Plan> Make(const Binning& binning, SampleType type);
 
   SampleType type() const;
   uint32_t bin_count() const;
   const Binning& binning() const;
-  // How a sample's bin is found: "patterns" (each value of 8 or 16 bits is counted, then folded),
-  // "guess" (a multiply-add that was proven when the plan was made) or "key" (a search that begins
-  // at the sample's leading bits).
+  // How kernels find a sample's bin. "patterns": they count each value of 8 or 16 bits, then fold.
+  // "guess": a multiply-add, whose error Make has bounded. "key": a search that begins at the
+  // sample's leading bits.
   std::string_view family() const;
 
-  // For this library's other files.
+  // For this library only.
   const internal::PlanData& data() const { return *data_; }
 
  private:

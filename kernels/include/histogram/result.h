@@ -4,7 +4,7 @@
 //   if (!binning.ok()) return Complain(binning.error().message);
 //   Use(*binning);
 //
-// Thread-safe as the value is.
+// A Result is as thread-safe as its value.
 #ifndef HISTOGRAM_RESULT_H_
 #define HISTOGRAM_RESULT_H_
 
@@ -17,17 +17,17 @@
 namespace histogram {
 
 enum class ErrorCode : uint8_t {
-  kBadBinning = 1,   // a number of the binning is outside what it may be
+  kBadBinning = 1,   // a part of the binning is invalid
   kTooManyBins = 2,  // more bins than the limit
   kDevice = 3,       // CUDA reported an error
-  kBadRows = 4,      // rows do not fit the samples
+  kBadRows = 4,      // the rows do not fit the samples
 };
 
 struct Error {
   ErrorCode code = ErrorCode::kBadBinning;
   std::string message = {};  // a sentence: the field, its value, what it must be
-  std::string field = {};    // which number it is about, "even.bin_count"
-  uint64_t limit = 0;        // the limit that was passed; 0 where there is none
+  std::string field = {};    // the field at fault: "even.bin_count"
+  uint64_t limit = 0;        // the limit that the value breaks; 0: none
 
   friend bool operator==(const Error&, const Error&) = default;
 };
@@ -40,7 +40,7 @@ class [[nodiscard]] Result {
   static_assert(!std::is_same_v<std::remove_cv_t<T>, Error>);
 
  public:
-  // Implicit, so that a function returns a value or an error as it is.
+  // Implicit, so that a function can return a value or an error directly.
   // NOLINTBEGIN(google-explicit-constructor)
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}
@@ -49,7 +49,7 @@ class [[nodiscard]] Result {
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
 
-  // REQUIRES: ok(). Where it is not, the process ends with the error's message on stderr.
+  // REQUIRES: ok(). Otherwise the process ends with the error's message on stderr.
   const T& value() const& {
     Check();
     return *std::get_if<0>(&state_);

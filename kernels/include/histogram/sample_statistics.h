@@ -1,16 +1,18 @@
-// Statistics of typed samples that fell into bins.
+// Statistics of the typed samples in bins.
 //
 //   histogram::Histogram h = histogram::Count(std::as_bytes(samples), *plan);
-//   histogram::Statistics s = histogram::ComputeStatistics(std::as_bytes(samples), *plan, h,
-//   {0.5});
+//   histogram::Statistics s =
+//       histogram::ComputeStatistics(std::as_bytes(samples), *plan, h, {0.5});
 //
-// Samples of 8 and 16 bits: as statistics.h defines them, from the counts of each value. Wider
-// ones: minimum, maximum, median and quantiles are exact; mean and standard deviation are right to
-// 1e-12 of the bins' range; entropy is that of the bins; Otsu's threshold is the upper edge of a
-// bin, by the middles of the bins; there is no mode. Integers of 64 bits are reported as the
-// nearest double, -0.0 as 0.0.
+// Samples of 8 and 16 bits: as statistics.h defines them, from the counts of each value. Samples of
+// 32 and 64 bits:
+// - Minimum, maximum, median and quantiles are exact.
+// - Mean and standard deviation are correct to 1e-12 of the bins' range.
+// - Entropy is that of the bins. Otsu's threshold is the upper edge of a bin; each sample counts as
+//   the middle of its bin. There is no mode.
+// Integers of 64 bits are reported as the nearest double, -0.0 as 0.0.
 //
-// A SampleStatistics is not thread-safe; the functions are.
+// The functions are thread-safe. A SampleStatistics is not.
 #ifndef HISTOGRAM_SAMPLE_STATISTICS_H_
 #define HISTOGRAM_SAMPLE_STATISTICS_H_
 
@@ -27,7 +29,7 @@
 
 namespace histogram {
 
-// All statistics. `histogram`: that of the samples by the plan.
+// All statistics. `histogram` is that of the samples under the plan.
 // REQUIRES: samples.size() is a multiple of SampleBytes(plan.type()); each of `quantiles` is in
 // [0, 1].
 Statistics ComputeStatistics(std::span<const std::byte> samples, const Plan& plan,
@@ -39,7 +41,7 @@ inline Statistics ComputeStatistics(std::span<const std::byte> samples, const Pl
                            std::span<const double>(quantiles.begin(), quantiles.size()));
 }
 
-// What can be said of samples that are seen once, part by part: all but the median and quantiles of
+// Statistics of samples that come in parts, each seen once. Leaves out the median and quantiles of
 // types of 32 and 64 bits.
 class SampleStatistics {
  public:
@@ -47,13 +49,13 @@ class SampleStatistics {
 
   // REQUIRES: samples.size() is a multiple of SampleBytes of the plan's type.
   void Add(std::span<const std::byte> samples);
-  // Adds what was seen elsewhere. REQUIRES: by the same plan.
+  // Adds the samples that `more` has seen. REQUIRES: both have the same plan.
   void Merge(const SampleStatistics& more);
-  // `histogram`: that of the samples added. `quantiles` are given for types of 8 and 16 bits.
+  // `histogram` is that of all samples added. `quantiles`: for types of 8 and 16 bits only.
   Statistics Finish(const Histogram& histogram, std::span<const double> quantiles = {}) const;
 
  private:
-  // Of numbers: how many, their mean, and the sum of the squared distances from it.
+  // The count of numbers, their mean, and the sum of their squared distances from the mean.
   struct Moments {
     uint64_t count = 0;
     double mean = 0, squares = 0;
@@ -62,8 +64,8 @@ class SampleStatistics {
   };
 
   Plan plan_;
-  std::vector<uint64_t> patterns_;  // of types of 8 and 16 bits: how often each occurs
-  // Of wider ones, in bins. Moments are measured from the least sample that a bin can hold.
+  std::vector<uint64_t> patterns_;  // types of 8 and 16 bits: the count of each bit pattern
+  // Wider types: the samples in bins. Moments are measured from the least sample of any bin.
   Moments moments_;
   double minimum_ = std::numeric_limits<double>::infinity(), maximum_ = -minimum_;
 };

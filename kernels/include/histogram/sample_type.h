@@ -1,6 +1,4 @@
-// The types a sample can have.
-//
-// Thread-safe: plain values and functions without state.
+// The types of samples, their sizes and names. Thread-safe: the functions have no state.
 #ifndef HISTOGRAM_SAMPLE_TYPE_H_
 #define HISTOGRAM_SAMPLE_TYPE_H_
 
@@ -33,7 +31,7 @@ size_t SampleBytes(SampleType type);
 // "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64".
 std::string_view NameOf(SampleType type);
 
-// The type of that name; none for any other text.
+// The type of that name; nullopt for any other text.
 std::optional<SampleType> ParseSampleType(std::string_view name);
 
 }  // namespace histogram

@@ -1,10 +1,12 @@
-// Exact statistics of the samples that fell into bins, from the counts of each value.
+// Exact statistics of the bytes in bins, from the counts of each value. Thread-safe.
 //
-// Definitions: mean and population standard deviation over the binned samples; the median of an
-// even number is the mean of the middle two; mode is the smallest of the most frequent values;
-// entropy is Shannon's over the bins, base 2; quantiles follow numpy's 'linear' method; Otsu's
-// threshold is the smallest t that maximises the between-class variance of {<= t} and {> t} (N.
-// Otsu, 1979).
+// - Mean and population standard deviation are over the binned samples.
+// - The median of an even number of samples is the mean of the middle two.
+// - The mode is the smallest of the most frequent values.
+// - Entropy is Shannon's, over the bins, in bits.
+// - Quantiles follow numpy's 'linear' method.
+// - Otsu's threshold is the smallest t that maximises the between-class variance of {<= t} and
+//   {> t} (N. Otsu, 1979).
 #ifndef HISTOGRAM_STATISTICS_H_
 #define HISTOGRAM_STATISTICS_H_
 
@@ -18,11 +20,11 @@
 
 namespace histogram {
 
-// A field without a value (no binned samples; fewer than two distinct values for Otsu) is absent.
+// All fields are absent if no sample is in a bin. Otsu needs two distinct values.
 struct Statistics {
   std::optional<double> minimum, maximum, mean, standard_deviation, median, mode, entropy_bits,
       otsu_threshold;
-  std::vector<double> quantiles;  // one per asked-for quantile; empty when there are no samples
+  std::vector<double> quantiles;  // in the order asked for; empty if no sample is in a bin
 
   friend bool operator==(const Statistics&, const Statistics&) = default;
 };

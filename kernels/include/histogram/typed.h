@@ -1,17 +1,17 @@
-// Counting typed samples in this process, on one core or on several.
+// Counts typed samples in this process, on one core or several.
 //
 //   histogram::Histogram h = histogram::Count(std::span<const float>(activations), *plan);
 //
-// Samples that come in chunks, or from several threads or machines: count each part, and add up.
+// For samples that come in chunks, or from several threads or machines: count each part, and sum.
 //
 //   histogram::Histogram sum = histogram::EmptyHistogram(*plan);
 //   while (ReadChunk(chunk)) histogram::AddSamples(chunk, *plan, sum);
 //   histogram::Merge(theirs, sum);
 //
-// Samples may lie at any address; those of several bytes are little-endian. NaN is counted apart,
-// -0.0 equals 0.0, and an infinity is below or above.
+// Samples may lie at any address. Samples of several bytes are little-endian. NaN has its own
+// count. -0.0 equals 0.0. An infinity is below or above.
 //
-// Thread-safe: functions without state.
+// Thread-safe: the functions have no state.
 #ifndef HISTOGRAM_TYPED_H_
 #define HISTOGRAM_TYPED_H_
 
@@ -31,36 +31,36 @@ namespace histogram {
 Histogram EmptyHistogram(const Plan& plan);
 
 // Adds samples to a histogram of the same plan, on the calling thread.
-// REQUIRES: samples.size() is a multiple of SampleBytes(plan.type()); `into` is of as many bins.
+// REQUIRES: samples.size() is a multiple of SampleBytes(plan.type()); `into` has the plan's bins.
 void AddSamples(std::span<const std::byte> samples, const Plan& plan, Histogram& into);
 
-// The same on up to `threads` threads, the calling one among them; 0: as many as this process may
-// use cores. Fewer where there is too little for each.
+// The same on up to `threads` threads, including the calling one. 0: one for each core of the
+// machine. Short arrays use fewer.
 void AddSamples(std::span<const std::byte> samples, const Plan& plan, uint32_t threads,
                 Histogram& into);
 
-// Adds the counts of other samples. REQUIRES: both are of the same binning.
+// Adds the counts in `more` to `into`. REQUIRES: both have the same binning.
 void Merge(const Histogram& more, Histogram& into);
 
+// The histogram of `samples`, counted on the calling thread.
 // REQUIRES: samples.size() is a multiple of SampleBytes(plan.type()).
 Histogram Count(std::span<const std::byte> samples, const Plan& plan);
 
-// REQUIRES: plan.type() is that of the numbers.
+// REQUIRES: plan.type() is the type of Number.
 template <typename Number, size_t kExtent>
 Histogram Count(std::span<const Number, kExtent> samples, const Plan& plan) {
   return Count(std::as_bytes(samples), plan);
 }
 
-// The name of the kernel by which this processor counts the plan.
+// The name of the kernel that counts under the plan on this processor.
 std::string_view KernelName(const Plan& plan);
 
-// The least and the greatest sample. For types of 64-bit integers the bounds are rounded outwards
-// to doubles.
+// The least and the greatest finite sample. Integers of 64 bits are rounded outwards to doubles.
 struct Extent {
   double least = 0, greatest = 0;
-  bool finite = true;  // no NaN, no infinity; where not, the bounds are those of the other samples
+  bool finite = true;  // whether all samples are finite
 };
-// None where there are no finite samples.
+// nullopt if no sample is finite.
 // REQUIRES: samples.size() is a multiple of SampleBytes(type).
 std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType type);
 
