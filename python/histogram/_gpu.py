@@ -1,7 +1,8 @@
 """Counting arrays that lie in a GPU's memory, by the plugin of python/cuda.
 
-An array is counted on its producer's current stream, so that the counting takes its turn after what
-filled the array, and before what comes after it.
+An array of torch or cupy is counted on the stream that is current there: after what fills it, and
+before what comes later. One that comes by DLPack alone (jax) is counted on the default stream,
+after what fills it.
 """
 
 from __future__ import annotations

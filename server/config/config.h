@@ -23,8 +23,8 @@
 
 namespace histogram::server {
 
-// gRPC's maximum for a received message is payload_bytes_max + this, so that our own check, which
-// answers with a proper error, comes first.
+// gRPC's maximum for a received message is at least payload_bytes_max + this: so our own check
+// comes first, which answers with a proper error.
 inline constexpr uint64_t kMessageBytesOverPayload = uint64_t{2} << 20;
 
 struct TransportConfig {

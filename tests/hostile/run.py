@@ -65,7 +65,7 @@ BEHIND_A_PROXY = [function.__name__ for function in (*FLOODS, *HOLDERS)
 OPEN_IN_PACKAGE = {
     "descriptors_run_out": "CVE-2023-4785",
     "idle_connections": "CVE-2023-4785, where descriptors run out",
-    "connect_and_close_storm": "CVE-2023-4785",
+    "connect_and_close_storm": "accepts until nobody waits",
     "empty_data_past_2_gib": "keeps its thread busy", "ping_flood": "keeps its thread busy",
     "continuation_without_end": "CVE-2023-33953, memory",
     "hpack_bomb": "CVE-2023-33953, memory",
