@@ -5,15 +5,16 @@
     >>> counts
     array([2, 1])
 
-``count`` answers as ``numpy.histogram`` does, to the last bit of the edges, and much faster.
-``quantile`` answers as ``numpy.quantile`` does. ``server="host:50051"`` has a server do it.
+``count`` returns the counts and edges of ``numpy.histogram``, to the last bit of the edges, and is
+much faster. ``quantile`` returns what ``numpy.quantile`` does. With ``server="host:50051"`` a
+server counts.
 """
 
 from pkgutil import extend_path
 from typing import TYPE_CHECKING, Any
 
-# The service's contract is histogram/v1/histogram.proto: what is generated from it is found beside
-# this package, wherever on the path it lies.
+# Code generated from the contract, histogram/v1/histogram.proto, may lie anywhere on the path. It
+# is found as a part of this package.
 __path__ = extend_path(__path__, __name__)
 
 from ._count import count
@@ -29,7 +30,7 @@ __all__ = ["Client", "DeviceHistogram", "Histogram", "ServerError", "connect", "
 
 
 def __getattr__(name: str) -> Any:
-    """What is of servers and GPUs is loaded by those who ask for it."""
+    """Loads the parts for servers and GPUs at their first use."""
     if name == "DeviceHistogram":
         from . import _gpu
 

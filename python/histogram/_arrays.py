@@ -1,4 +1,4 @@
-"""What callers hand in, as numpy arrays over the same memory."""
+"""Converts callers' arrays to numpy arrays over the same memory."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from . import _native
 
 Array = npt.NDArray[Any]
 
-# Samples that are copied at once where an array is not contiguous, or not in native order.
+# Samples that are copied at a time if an array is not contiguous or not in native order.
 _CHUNK_SAMPLES = 1 << 16
 
-# DLPack's numbers of devices.
+# DLPack's device numbers.
 _CPU = 1
 CUDA = 2
 
-# The name in the library of each of numpy's types.
+# The library's name of each numpy type.
 TYPES: dict[np.dtype[Any], str] = {
     np.dtype(name): short
     for name, short in (
@@ -33,7 +33,7 @@ TYPES: dict[np.dtype[Any], str] = {
 
 
 def as_samples(a: Any) -> tuple[Array, str]:
-    """The samples as an array, and their type's name. bf16 comes as an array of uint16."""
+    """The samples as an array, and the name of their type. bf16 becomes an array of uint16."""
     if isinstance(a, np.ma.MaskedArray):
         raise TypeError("a: a masked array; pass a.compressed(), the samples that are not masked")
     if isinstance(a, np.ndarray):
@@ -42,7 +42,7 @@ def as_samples(a: Any) -> tuple[Array, str]:
         array = np.frombuffer(a, np.uint8)
     elif hasattr(a, "__dlpack_device__"):
         _check_device(int(a.__dlpack_device__()[0]))
-        if "bfloat16" in str(getattr(a, "dtype", "")):  # a type that numpy does not take
+        if "bfloat16" in str(getattr(a, "dtype", "")):  # numpy has no such type
             return _native.bfloat_bits(a), "bf16"
         array = np.from_dlpack(a)
     elif hasattr(a, "__cuda_array_interface__"):
@@ -72,7 +72,7 @@ def is_on_gpu(a: Any) -> bool:
         return False
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):
-        return bool(a.is_cuda)  # sooner than __dlpack_device__ says so
+        return bool(a.is_cuda)  # faster than __dlpack_device__
     if hasattr(a, "__dlpack_device__"):
         return int(a.__dlpack_device__()[0]) == CUDA
     return hasattr(a, "__cuda_array_interface__")
@@ -85,19 +85,19 @@ def _check_device(device: int) -> None:
 
 
 def is_plain(array: Array) -> bool:
-    """Whether the array's memory is one piece, in native order, whatever the order of its axes."""
+    """Whether the array is one piece of memory in native byte order, with axes in any order."""
     return array.dtype.isnative and (array.flags.c_contiguous or array.flags.f_contiguous)
 
 
 def in_order(samples: Array) -> Array:
-    """The samples in one piece of memory, in native order; copied only where they are not."""
+    """The samples in one piece of memory, in native byte order. Copies them only if necessary."""
     if samples.dtype.isnative and samples.flags.f_contiguous:
-        return samples.ravel(order="K")  # which order is of no account
+        return samples.ravel(order="K")  # their order does not matter
     return np.ascontiguousarray(samples, samples.dtype.newbyteorder("=")).ravel()
 
 
 def chunks(array: Array) -> Iterator[Array]:
-    """All samples of an array of any layout, in pieces that are contiguous and in native order."""
+    """All samples of an array, in contiguous pieces in native byte order."""
     if array.size == 0:
         return
     with np.nditer(  # type: ignore[call-overload]  # numpy's stub calls "contig" "config"

@@ -1,4 +1,4 @@
-"""The axes of a histogram, as libraries that plot ask for them (uhi's PlottableAxis)."""
+"""The axes of a histogram, for plotting libraries (PlottableAxis of the package uhi)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Traits:
-    """What is special about an axis."""
+    """Properties of an axis."""
 
     circular: bool
     discrete: bool
 
 
 class Bins:
-    """The intervals that samples were counted in."""
+    """The intervals in which samples are counted."""
 
     traits = Traits(circular=False, discrete=False)
 
@@ -48,7 +48,7 @@ class Bins:
 
 @dataclass(frozen=True)
 class Rows:
-    """An axis of the array that has a histogram for each index."""
+    """An axis of the array with a histogram for each index."""
 
     size: int
     traits: ClassVar = Traits(circular=False, discrete=True)

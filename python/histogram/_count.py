@@ -58,34 +58,35 @@ def count(
 ) -> Histogram | DeviceHistogram:
     """The histogram of the samples in ``a``.
 
-    ``a`` is an array of integers or floats, of any shape and layout: from numpy, from anything with
-    the buffer protocol or ``__dlpack__`` in the CPU's memory, bytes, or numbers in a sequence. A
-    contiguous array is never copied.
+    ``a`` is an array of integers or floats of any shape and layout in the CPU's memory: a numpy
+    array, an object with the buffer protocol or ``__dlpack__``, bytes, or a sequence of numbers. A
+    contiguous array is not copied.
 
-    ``bins`` and ``range`` mean what they do in ``numpy.histogram``, and counts and edges are the
-    same: ``bins`` is a number of even bins, the edges, or the name of a rule ("auto"). Weights and
+    ``bins`` and ``range`` mean the same as in ``numpy.histogram``, and give the same counts and
+    edges. ``bins`` is a number of even bins, the edges, or the name of a rule ("auto"). Weights and
     a density are refused.
 
-    ``axis`` says which axes hold the samples of one histogram. There is a row of counts for each
-    index of the other axes, all between the same edges.
+    ``axis`` names the axes that hold the samples of one histogram. Each index of the other axes
+    gets a row of counts. All rows have the same edges.
 
-    ``channels`` is a number of channels that are interleaved, as the colours of a picture are: in C
-    order, sample i is of channel i % channels. There is a row of counts for each.
+    ``channels`` is the number of interleaved channels, such as the colours of a picture. In C
+    order, sample i belongs to channel i % channels. Each channel gets a row of counts.
 
-    ``windows`` cuts the samples, in C order, into stretches of so many samples (of each channel),
-    with a row of counts for each; the last may be shorter. ``(size, step)`` begins one every
-    ``step`` samples, as long as whole ones fit. With channels, rows are those of the first window's
-    channels, then of the second's.
+    ``windows`` cuts the samples, in C order, into windows of this many samples (of each channel).
+    Each window gets a row of counts. The last one may be shorter. With ``(size, step)`` a window
+    begins every ``step`` samples, as long as whole windows fit. With channels, the rows of the
+    first window's channels come first, then those of the second's.
 
-    ``threads`` is the most threads to count with, by default as many as this process has cores.
+    ``threads`` is the most threads to count with. The default is one for each core of the machine.
     Short arrays take one.
 
-    ``server`` is the address of a histogram server ("host:50051"), or what ``histogram.connect``
-    returns: it counts, and the answer is the same. A failure raises ``histogram.ServerError``.
+    ``server`` is the address of a histogram server ("host:50051"), or a client from
+    ``histogram.connect``. The server counts, with the same result. A failure raises
+    ``histogram.ServerError``.
 
-    An array in the memory of an NVIDIA GPU (torch, cupy, jax) is counted there, on its producer's
-    stream, by the plugin histogram-cuda13. ``on_device`` leaves the counts there too: a
-    ``DeviceHistogram``, for which nothing waits.
+    The plugin histogram-cuda13 counts an array in the memory of an NVIDIA GPU (torch, cupy, jax)
+    there, on its producer's stream. ``on_device`` leaves the counts there, too, and does not wait
+    for them: it returns a ``DeviceHistogram``.
 
     >>> import numpy as np, histogram
     >>> samples = np.array([1, 2, 2, 3, 9], np.uint8)
@@ -95,7 +96,7 @@ def count(
     >>> edges
     array([0., 2., 4., 6., 8.])
 
-    The result also tells what went into no bin:
+    The result also has the number of samples in no bin:
 
     >>> h = histogram.count(samples, bins=4, range=(0, 8))
     >>> h.samples, h.below, h.above, h.nan
@@ -107,7 +108,7 @@ def count(
     array([[1, 1],
            [2, 0]])
 
-    For each of three colours; for stretches of four samples:
+    For each of three colours; for windows of four samples:
 
     >>> image = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
     >>> histogram.count(image, 2, (0, 24), channels=3).counts()
@@ -121,7 +122,8 @@ def count(
     """
     if others:
         raise not_taken("count", others)
-    # numpy tells 0.0 from np.float64(0), which are equal, and 0.0 from -0.0 at the upper end.
+    # numpy treats 0.0 and np.float64(0), which are equal, differently. At the upper end it treats
+    # 0.0 and -0.0 differently.
     one_row = axis is None and channels is None and windows is None
     plain = one_row and server is None and not on_device
     if plain and type(a) is np.ndarray and type(bins) is int and type(range) is tuple:
@@ -137,7 +139,7 @@ def count(
                     return Histogram(found[0], rule.edges, found[1], found[2], found[3])
     number = 0 if threads is None else _threads(threads)
     if is_on_gpu(a):
-        from . import _gpu  # for those who have one
+        from . import _gpu  # only if it is needed
 
         refused = ("axis", axis), ("channels", channels), ("windows", windows), ("server", server)
         return _gpu.count(a, bins, range, refused, on_device)
@@ -169,9 +171,9 @@ def _threads(threads: int) -> int:
 
 
 def place_of(server: str | Client | None) -> _rules.Place:
-    """Where `server=` says that samples are counted."""
+    """The place that `server=` names."""
     if server is None:
         return _rules.THIS_PROCESS
-    from ._remote import client_of  # with gRPC, for those who ask for it
+    from ._remote import client_of  # loads gRPC
 
     return client_of(server)

@@ -1,4 +1,4 @@
-"""Arguments that are refused, and what a server's refusal becomes."""
+"""Errors of arguments, and errors from a server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import operator
 from collections.abc import Mapping
 from typing import Any
 
-# What numpy.histogram and numpy.quantile take, and these do not: what to do instead.
+# Arguments of numpy.histogram and numpy.quantile that are missing here, and what to do instead.
 _OTHERS = {
     "density": "for a density divide the counts: counts / counts.sum() / numpy.diff(edges)",
     "weights": "samples count as 1 each; numpy.histogram(a, bins, range, weights=weights) weighs",
@@ -34,22 +34,22 @@ def whole(name: str, value: Any, least: int, most: int) -> int:
 
 
 class ServerError(Exception):
-    """A call that a server refused or did not answer. The message names field, value and limit.
+    """A server refused a call or did not answer. The message names field, value and limit.
 
-    It is a ValueError too where the request is at fault, a TimeoutError where the deadline passed,
-    a ConnectionError where no server answers, and a PermissionError where the token is refused.
+    It is also a ValueError if the request is at fault, a TimeoutError if the deadline passed, a
+    ConnectionError if no server answers, and a PermissionError if the token is refused.
     """
 
     code: str = "UNKNOWN"
-    """Name of the gRPC status, "RESOURCE_EXHAUSTED"."""
+    """The name of the gRPC status: "RESOURCE_EXHAUSTED"."""
     reason: str = ""
-    """Stable, in capitals: "TOO_MANY_BINS". Empty where no histogram server has answered."""
+    """Stable, in capitals: "TOO_MANY_BINS". Empty if no histogram server has answered."""
     field: str = ""
-    """Which field of the request, "spec.binning.edges"."""
+    """The field of the request at fault: "spec.binning.edges"."""
     limit: int = 0
-    """The limit that was passed; 0 where there is none."""
+    """The limit that the value breaks; 0 if there is none."""
     retry_after: float | None = None
-    """Seconds after which to try again, where the server tells."""
+    """Seconds after which to retry; None if the server names none."""
 
 
 class BadRequest(ServerError, ValueError):

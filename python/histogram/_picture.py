@@ -43,7 +43,7 @@ def text(h: Histogram) -> str:
         return summary
     heights = _columns(counts, _TEXT_COLUMNS)
     repeat = max(1, _TEXT_COLUMNS // 2 // len(heights))
-    steps = np.ceil(heights * 8 * _TEXT_LINES).astype(int)  # what is not empty shows
+    steps = np.ceil(heights * 8 * _TEXT_LINES).astype(int)  # rounds up: a count above 0 is visible
     lines = []
     for line in reversed(range(_TEXT_LINES)):
         blocks = (_BLOCKS[min(8, max(0, step - 8 * line))] for step in steps)

@@ -24,14 +24,14 @@ def quantile(
     server: str | Client | None = None,
     **others: Any,
 ) -> Any:
-    """The quantiles of all samples in ``a``, exactly: as ``numpy.quantile(a, q)`` computes them.
+    """The exact quantiles of all samples in ``a``, as ``numpy.quantile(a, q)`` computes them.
 
-    Between two samples it interpolates linearly. The answer has the shape of ``q``. It is NaN where
-    a sample is. Nothing is sorted: samples are counted by leading bits until few are left.
+    It interpolates linearly between two samples. The result has the shape of ``q``. It is NaN if a
+    sample is NaN. It does not sort all samples: it counts them by leading bits until few are left.
 
-    ``a``, ``threads`` and ``server`` are what they are for ``count``. An array that is not
-    contiguous is copied. A server takes arrays up to its payload limit, and integers of 64 bits up
-    to 2**53.
+    ``a``, ``threads`` and ``server`` mean the same as in ``count``; ``a`` must be in the CPU's
+    memory. An array that is not contiguous is copied. A server takes arrays up to its payload
+    limit, and integers of 64 bits up to 2**53.
 
     >>> import numpy as np, histogram
     >>> histogram.quantile(np.array([5, 1, 3, 2, 4]), [0.25, 0.5])
@@ -42,7 +42,7 @@ def quantile(
     samples, kind = as_samples(a)  # in the CPU's memory
     if not is_plain(samples):
         samples = np.ascontiguousarray(samples, samples.dtype.newbyteorder("="))
-    weak = type(q) in (int, float)  # then the answer is of the samples' type, as numpy's is
+    weak = type(q) in (int, float)  # then the result has the samples' type, as in numpy
     shares = np.asanyarray(q)
     if shares.dtype.kind not in "iufb":
         raise TypeError(f"q: type {shares.dtype}; must be numbers from 0 to 1")
@@ -69,8 +69,8 @@ def _interpolated(
     ranks = np.concatenate([before.ravel(), np.where(at_end, last, before + 1).ravel()])
     values, nan = _at_ranks(samples, kind, ranks, threads, place)
     pairs = values.reshape(2, *index.shape)
-    low, high = pairs[0, ...], pairs[1, ...]  # arrays, where q is one number too
-    # numpy's index of the last sample is -1 here.
+    low, high = pairs[0, ...], pairs[1, ...]  # arrays, even if q is one number
+    # Here numpy uses -1 as the index of the last sample.
     share = index - np.where(at_end, -1, before)
     answer = _between(low, high, float(share) if weak else np.asanyarray(share, index.dtype))
     if nan:
@@ -79,7 +79,7 @@ def _interpolated(
 
 
 def _between(low: Array, high: Array, share: Any) -> Array:
-    """numpy's interpolation, to the last bit; but the difference of integers does not overflow."""
+    """numpy's interpolation, to the last bit. But differences of integers do not overflow."""
     if low.dtype.kind == "i":
         unsigned = np.dtype(f"u{low.dtype.itemsize}")
         difference = np.subtract(high.view(unsigned), low.view(unsigned))
@@ -94,7 +94,7 @@ def _between(low: Array, high: Array, share: Any) -> Array:
 def _at_ranks(
     samples: Array, kind: str, ranks: Array, threads: int, place: Place
 ) -> tuple[Array, bool]:
-    """The samples at the ranks, and whether there is a NaN. bf16 comes back as float32."""
+    """The samples at the ranks, and whether a sample is NaN. Samples of bf16 become float32."""
     wanted, where = np.unique(ranks.astype(np.int64), return_inverse=True)
     is_float = kind in ("f16", "bf16", "f32", "f64")
     if is_float:  # NaN has the greatest rank

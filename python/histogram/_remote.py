@@ -1,4 +1,4 @@
-"""Counting on a server: the same calls, over gRPC."""
+"""Counts on a server, over gRPC."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from ._errors import ServerError, server_error
 from ._rules import Counts
 
 SERVICE = "histogram.v1.HistogramService"
-# A payload up to here is one message; longer ones are a stream of chunks.
+# The largest payload of one message. Longer ones are a stream of chunks.
 _MESSAGE_BYTES_MAX = 4 << 20
 _CHUNK_BYTES = 1 << 20
-# Of a Spec, beside 8 bytes a bin.
+# Bytes of a Spec beside 8 for each bin.
 _SPEC_OTHER_BYTES = 128
-# Of one call: samples in all rows, which may overlap; and counters. A quarter of the server's
-# limit, each.
+# The most samples in all rows of a call, and the most counters: a quarter of the server's limit.
 _ROW_WORK_MAX = 1 << 28
-# Which calls are tried again where a server is busy or goes away. A stream is not: it is not kept.
+# The calls that are retried if a server is busy or goes away. Streams are not: their data is gone.
 _RETRIES = {
     "methodConfig": [
         {
@@ -70,16 +69,16 @@ def connect(
     ``address`` is "host:50051", "unix:/path", or another name that gRPC resolves. The first call
     connects.
 
-    ``ca`` turns on TLS: the file (or the PEM text, as bytes) of the authority that the server's
-    certificate leads to; True takes those that gRPC trusts. ``certificate`` is this client's own,
-    chain and private key in PEM.
+    ``ca`` turns on TLS. It is the file, or the PEM text as bytes, of the authority that has signed
+    the server's certificate. True takes the authorities that gRPC trusts. ``certificate`` is this
+    client's own: the chain and the private key, in PEM.
 
-    ``token`` is sent as "authorization: Bearer TOKEN". Without TLS it goes to this machine only.
+    ``token`` is sent as "authorization: Bearer TOKEN". Without TLS it is sent to this machine only.
 
-    ``deadline`` is the most seconds that each message's answer, or a whole stream, may take.
+    ``deadline`` is the most seconds for the answer to a message, or for a whole stream.
 
-    ``progress(sent, all)`` is called with numbers of samples as a long array is sent. Another
-    thread may call it.
+    ``progress(sent, all)`` is called with numbers of samples while a long array is sent. It may be
+    called on another thread.
 
     >>> import histogram
     >>> histogram.connect("127.0.0.1:50051", deadline=30)
@@ -129,7 +128,7 @@ _clients: dict[tuple[int, str], Client] = {}
 
 
 def client_of(server: str | Client) -> Client:
-    """The client that `server=` names. Those of addresses are kept, with their connections."""
+    """The client that `server=` names. Keeps a client, with its connection, for each address."""
     if isinstance(server, Client):
         return server
     if not isinstance(server, str):
@@ -144,7 +143,7 @@ def client_of(server: str | Client) -> Client:
 
 
 class Client:
-    """A connection to a histogram server; `histogram.connect` makes it. Thread-safe."""
+    """A connection to a histogram server, from `histogram.connect`. Thread-safe."""
 
     takes_any_layout = True
 
@@ -176,12 +175,12 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes the connection. Calls under way fail."""
+        """Closes the connection. Calls that are running fail."""
         self._channel.close()
 
     @property
     def limits(self) -> _wire.Limits:
-        """Those that the server names, asked for once."""
+        """The server's limits. Asks the server once."""
         if self._limits is None:
             self._limits = self._read(_wire.limits, self._call(self._describe, b""))
         return self._limits
@@ -196,17 +195,17 @@ class Client:
     def order_statistics(
         self, samples: Array, kind: str, ranks: npt.NDArray[np.int64], out: Array, threads: int
     ) -> None:
-        """Writes the samples at ranks, which ascend, to `out`."""
+        """Writes the samples at the ranks, which ascend, to `out`."""
         from ._remote_quantile import order_statistics
 
         order_statistics(self, samples, kind, ranks, out)
 
     def compute(self, *message: Any) -> _wire.Answer:
-        """Of one message."""
+        """The answer to one message."""
         return self._read(_wire.answer, self._call(self._compute, _wire.request(*message)))
 
     def accumulate(self, spec: bytes, pieces: Iterable[Array], samples: int) -> _wire.Answer:
-        """Of pieces, one after another."""
+        """The answer to a stream of pieces, in order."""
         failure: list[BaseException] = []
 
         def messages() -> Iterator[bytes]:
@@ -219,9 +218,9 @@ class Client:
                     sent += piece.size
                     if self.progress is not None:
                         self.progress(sent, samples)
-            except GeneratorExit:  # the call has ended: it tells why
+            except GeneratorExit:  # the call has ended, and its status says why
                 raise
-            except BaseException as error:  # gRPC would tell only that there was one
+            except BaseException as error:  # gRPC would hide it
                 failure.append(error)
                 raise
 
@@ -246,7 +245,7 @@ class Client:
             return reply
         except _grpc().RpcError as error:
             failure = _from_grpc(error)
-        # Outside of the handler: gRPC's own exception, as its context, would not pickle.
+        # Outside the handler: as its context, gRPC's own exception would prevent pickling.
         raise failure
 
     def _read(self, reader: Callable[[bytes], T], reply: bytes) -> T:
@@ -272,14 +271,14 @@ def _from_grpc(error: Any) -> ServerError:
 
 
 def _checked(counts: Counts, outside: int, samples: int) -> None:
-    """The promise that every answer is checked by."""
+    """Checks that an answer accounts for every sample."""
     total = int(counts.sum()) + outside
     if total != samples:
         raise server_error("INTERNAL", f"counts add up to {total}, not to {samples} samples")
 
 
 def _columns(found: _wire.Answer, rows: int) -> list[Counts]:
-    """Below, above and NaN of each row."""
+    """The samples below, above and NaN of each row."""
     none = np.zeros(rows, np.int64)
     return [none if column is None else column for column in (found.below, found.above, found.nan)]
 
@@ -289,7 +288,7 @@ def _cut(samples: Array, size: int) -> Iterator[Array]:
 
 
 class RemotePlan:
-    """Edges, for a sample type, between which a server counts. As _native.Plan."""
+    """Edges and a sample type, for counting on a server. Has the methods of _native.Plan."""
 
     def __init__(self, client: Client, edges: npt.NDArray[np.float64], kind: str) -> None:
         self._client = client
@@ -298,8 +297,8 @@ class RemotePlan:
         self.bin_count = len(edges) - 1
 
     def count(self, samples: Array, counts: Counts, threads: int) -> tuple[int, int, int]:
-        """Adds to counts; returns below, above and NaN. Of an array of any layout. How many threads
-        count is up to the server."""
+        """Adds to counts; returns below, above and NaN. Takes an array of any layout. The server
+        chooses the number of threads."""
         found = self._count(samples, _wire.spec(self._kind, self._edges))
         below, above, nan = (int(column[0]) for column in _columns(found, 1))
         if len(found.counts) != len(counts) or found.samples != samples.size:
@@ -327,7 +326,7 @@ class RemotePlan:
         step: int = 0,
         channels: int = 1,
     ) -> None:
-        """As _native.Plan.count_rows: stretches of samples, each with a row for each channel."""
+        """Like _native.Plan.count_rows: each channel of each stretch of samples has a row."""
         samples = samples.reshape(-1)
         stretches = len(outside) // channels
         window = window or samples.size // channels
@@ -337,7 +336,7 @@ class RemotePlan:
             last = min(stretches, first + max(1, most))
             part = samples[first * every * channels : ((last - 1) * every + window) * channels]
             rows = slice(first * channels, last * channels)
-            if most == 0:  # a stretch that is longer than a message
+            if most == 0:  # a stretch is longer than a message
                 spec = _wire.spec(self._kind, self._edges, rows=(0, 0, channels))
                 size = max(1, _CHUNK_BYTES // (channels * samples.itemsize)) * channels
                 found = self._client.accumulate(spec, _cut(part, size), part.size)
@@ -349,10 +348,10 @@ class RemotePlan:
                 self._client.progress(min(last * every * channels, samples.size), samples.size)
 
     def _stretches_max(self, window: int, every: int, channels: int, itemsize: int) -> int:
-        """How many stretches one message may hold; 0 where one does not fit."""
+        """The most stretches of one message; 0 if one stretch does not fit."""
         limits = self._client.limits
         one = min(_MESSAGE_BYTES_MAX, limits.payload_bytes) // (channels * itemsize)
-        # A reply tells each number in bytes of seven bits.
+        # A reply encodes each number in bytes of seven bits.
         numbers = (self.bin_count + 5) * channels
         reply = numbers * (window.bit_length() // 7 + 1)
         if reply > limits.reply_bytes // 2:
@@ -380,7 +379,7 @@ class RemotePlan:
         every: int,
         channels: int,
     ) -> None:
-        """Checks each row of an answer, and keeps it."""
+        """Checks the rows of an answer, and copies them to counts and outside."""
         rows = len(outside)
         columns = _columns(found, rows)
         if len(found.counts) != rows * self.bin_count or any(len(c) != rows for c in columns):

@@ -1,10 +1,10 @@
-"""Samples at given ranks, found by a server.
+"""Finds samples at given ranks on a server.
 
-A server tells quantiles: at q, of n samples, what lies at q * (n - 1), interpolated. To be told a
-sample itself, q is chosen such that this product, as float64 rounds it, is the sample's rank. Not
-every n has such a q for every rank. So samples are added at the upper end until it has: a few, or
-for many ranks as many as make n - 1 a sum of two powers of two, where (rank / (n - 1)) * (n - 1) is
-the rank.
+A server returns quantiles: for q, of n samples, the interpolated value at index q * (n - 1). To
+get a sample itself, q is chosen so that this product, as float64 rounds it, is the sample's rank.
+Not every n has such a q for every rank. So samples are added at the upper end until n has. Usually
+a few suffice. For many ranks, n - 1 becomes a sum of two powers of two: then
+(rank / (n - 1)) * (n - 1) is the rank.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Ranks = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
 
-# Beyond it, neighbours are the same float64, in which a server answers.
+# A server answers in float64. Beyond this, neighbouring integers are the same float64.
 _INTEGER_MAX = 2.0**53
 _ADDED_TRIES = 256
 _ALL = np.finfo(np.float64).max
@@ -33,7 +33,7 @@ _ALL = np.finfo(np.float64).max
 def order_statistics(
     client: Client, samples: Array, kind: str, ranks: Ranks, out: Array
 ) -> None:
-    """Writes the samples at ranks, which ascend, to `out`. `samples` are contiguous, and some."""
+    """Writes the samples at the ranks, which ascend, to `out`. `samples`: contiguous, not empty."""
     flat = in_order(samples)
     numbers = _numbers(flat, kind)
     below = above = 0
@@ -57,7 +57,7 @@ def _numbers(bits: Array, kind: str) -> Array:
 
 
 def _at(client: Client, flat: Array, kind: str, ranks: Ranks, finite: int) -> Doubles:
-    """Of the finite samples, those at ranks."""
+    """The finite samples at the ranks. `ranks`: among the `finite` finite samples."""
     extent = _native.extent(flat, kind)
     assert extent is not None
     least, greatest = extent[:2]
@@ -96,7 +96,7 @@ def _at(client: Client, flat: Array, kind: str, ranks: Ranks, finite: int) -> Do
 
 
 def _shares(ranks: Ranks, samples: int) -> tuple[int, Doubles]:
-    """How many samples to add, and at which q the ranks lie then."""
+    """The number of samples to add, and the q of each rank then."""
     for added in range(_ADDED_TRIES):
         shares = _exact(ranks, samples + added - 1)
         if shares is not None:
@@ -111,7 +111,7 @@ def _shares(ranks: Ranks, samples: int) -> tuple[int, Doubles]:
 
 
 def _exact(ranks: Ranks, last: int) -> Doubles | None:
-    """A q for each rank with q * last == rank in float64; None where one has none."""
+    """A q for each rank with q * last == rank in float64; None if a rank has none."""
     wanted = ranks.astype(np.float64)
     shares: Any = wanted / last if last > 0 else np.zeros(len(ranks))
     for toward in (0.0, 1.0):

@@ -16,14 +16,14 @@ Floats = npt.NDArray[np.float64]
 
 
 class Histogram:
-    """Counts, the edges that they lie between, and what went into no bin. It does not change.
+    """The count of each bin, the edges, and the number of samples in no bin. It does not change.
 
-    It unpacks as ``numpy.histogram`` answers, adds up exactly, pickles, and is a histogram for
-    libraries that plot (mplhep, hist). With ``axis=`` there is a row of counts for each index of
-    the other axes; then what is a number below is an array of that shape.
+    It unpacks like the result of ``numpy.histogram``, adds up exactly, pickles, and works as a
+    histogram for plotting libraries (mplhep, hist). With ``axis=`` each index of the other axes has
+    a row of counts. Then each number below is an array with the shape of these axes.
 
-    Statistics come from the counts, of the samples that are in bins. Where there are none, they are
-    NaN.
+    Statistics are those of the samples in bins, computed from the counts. Without such samples they
+    are NaN.
 
     >>> import histogram
     >>> h = histogram.count([1, 2, 2, 3], bins=4, range=(0, 4))
@@ -45,7 +45,7 @@ class Histogram:
         counts.setflags(write=False)
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
-        """Counts and edges, as numpy.histogram returns them. Neither can be written."""
+        """Counts and edges, as numpy.histogram returns them. Both are read-only."""
         yield self._counts
         yield self._edges
 
@@ -61,27 +61,27 @@ class Histogram:
 
     @property
     def edges(self) -> npt.NDArray[Any]:
-        """The edges of the bins: one more than there are bins."""
+        """The edges of the bins: one more than bins."""
         return self._edges
 
     @property
     def below(self) -> Any:
-        """How many samples are below the first edge."""
+        """The number of samples below the first edge."""
         return self._below
 
     @property
     def above(self) -> Any:
-        """How many samples are above the last edge."""
+        """The number of samples above the last edge."""
         return self._above
 
     @property
     def nan(self) -> Any:
-        """How many samples are NaN."""
+        """The number of samples that are NaN."""
         return self._nan
 
     @property
     def samples(self) -> Any:
-        """How many samples there were: those in bins, below, above, and NaN."""
+        """The number of all samples: those in bins, below, above, and NaN."""
         total = self._counts.sum(axis=-1) + self._below + self._above + self._nan
         return int(total) if self._counts.ndim == 1 else total
 
@@ -101,7 +101,7 @@ class Histogram:
         )
 
     def __radd__(self, other: object) -> Histogram:
-        """So that ``sum`` takes histograms: it begins with 0."""
+        """Lets ``sum`` add histograms: it begins with 0."""
         return self if type(other) is int and other == 0 else NotImplemented
 
     def __eq__(self, other: object) -> bool:
@@ -115,10 +115,10 @@ class Histogram:
         return Histogram, (self._counts, self._edges, self._below, self._above, self._nan)
 
     def quantile(self, q: npt.ArrayLike) -> Any:
-        """Where a share ``q`` of the samples in bins is reached, taken as even within each bin.
+        """The ``q``-quantile of the samples in bins, if they lie evenly within each bin.
 
-        An estimate, off by no more than the width of a bin. ``histogram.quantile`` is exact.
-        The shape is that of ``q``, after that of the rows.
+        It is an estimate. Its error is at most the width of a bin. ``histogram.quantile`` is exact.
+        The result has the shape of the rows, then that of ``q``.
 
         >>> import histogram
         >>> float(histogram.count([1, 3], bins=2, range=(0, 4)).quantile(0.75))
@@ -137,7 +137,8 @@ class Histogram:
         return self.quantile(0.5)
 
     def entropy(self) -> Any:
-        """The entropy of the counts in bits: 0 where one bin holds all, log2(n) where n share them.
+        """The entropy of the counts in bits: 0 if one bin holds all samples, log2(n) if n bins hold
+        as many each.
 
         >>> import histogram
         >>> float(histogram.count([1, 3], bins=2, range=(0, 4)).entropy())
@@ -150,17 +151,17 @@ class Histogram:
         return np.where(total[..., 0] > 0, bits + 0.0, np.nan)[()]
 
     def otsu(self) -> Any:
-        """Otsu's threshold: the edge that parts the samples in bins best, in two groups.
+        """Otsu's threshold: the edge that best splits the samples in bins into two groups.
 
-        The samples of a bin count with its middle. Of edges that part equally well it is the least.
-        NaN where fewer than two bins hold samples.
+        Each sample counts as the middle of its bin. Of equally good edges it is the least. It is
+        NaN if fewer than two bins hold samples.
 
         >>> import histogram
         >>> float(histogram.count([1, 1, 8, 9], bins=10, range=(0, 10)).otsu())
         2.0
         """
         edges = self._edges.astype(np.float64)
-        # Centred at the middle of the range, so that sums of squares do not cancel.
+        # Distances from the first edge, so that sums do not cancel.
         middles = (edges[:-1] - edges[0]) / 2 + (edges[1:] - edges[0]) / 2
         count = np.cumsum(self._counts, axis=-1)
         moment = np.cumsum(self._counts * middles, axis=-1)
@@ -174,7 +175,7 @@ class Histogram:
         known = np.max(between, axis=-1) >= 0
         return np.where(known, edges[1:][best], np.nan)[()]
 
-    # What libraries that plot ask for: PlottableHistogram of the package uhi.
+    # The interface for plotting libraries: PlottableHistogram of the package uhi.
 
     @property
     def kind(self) -> str:
@@ -183,7 +184,7 @@ class Histogram:
 
     @property
     def axes(self) -> tuple[Rows | Bins, ...]:
-        """One for each dimension of the counts; the last is that of the bins."""
+        """An axis for each dimension of the counts. The last one is that of the bins."""
         return (*(Rows(size) for size in self._counts.shape[:-1]), Bins(self._edges))
 
     def values(self) -> Floats:
@@ -191,7 +192,7 @@ class Histogram:
         return self._counts.astype(np.float64)
 
     def variances(self) -> Floats:
-        """The variance of each count, taken as Poisson's: the count itself."""
+        """The variance of each count, if it is Poisson distributed: the count itself."""
         return self.values()
 
     def __repr__(self) -> str:
@@ -211,6 +212,6 @@ def _quantiles(counts: Counts, edges: npt.NDArray[Any], shares: Floats) -> Float
     bins = filled[at]
     low, high = edges[bins].astype(np.float64), edges[bins + 1].astype(np.float64)
     part = (wanted - (up_to[at] - counts[bins])) / counts[bins]
-    # The second form hits the upper edge exactly.
+    # The second form gives the upper edge exactly.
     found: Floats = np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))
     return found

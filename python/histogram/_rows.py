@@ -1,4 +1,4 @@
-"""Counting in rows: each part of an array has a histogram of its own."""
+"""Counts rows: parts of an array, each with its own histogram."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._errors import whole
 from ._result import Histogram
 from ._rules import Rule
 
-# What a row of samples is copied in where rows are not contiguous.
+# Bytes that are copied at a time if rows are not contiguous.
 _ROWS_BYTES = 1 << 20
 _WHOLE_MAX = 2**32 - 1
 
@@ -35,7 +35,7 @@ class Stretches:
     step: int
 
     def number(self, samples: int) -> int:
-        """How many there are of so many samples."""
+        """The number of stretches of `samples` samples."""
         if self.window is None:
             return 1
         pixels = samples // (self.channels or 1)
@@ -45,7 +45,7 @@ class Stretches:
 
 
 def cut_of(samples: Array, axis: Any, channels: Any, windows: Any) -> Axes | Stretches | None:
-    """What the arguments of these names ask for; None: one row."""
+    """The cut that these arguments of `count` ask for; None: one row."""
     if axis is None and channels is None and windows is None:
         return None
     if axis is not None:
@@ -77,7 +77,7 @@ def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def count(samples: Array, rule: Rule, cut: Axes | Stretches, threads: int) -> Histogram:
-    """A row of counts for each part."""
+    """Counts each row."""
     if isinstance(cut, Stretches):
         return _count_stretches(samples, rule, cut, threads)
     axes = cut.axes
@@ -139,7 +139,7 @@ def _histogram(counts: Array, outside: Array, rule: Rule) -> Histogram:
 
 
 def _contiguous_rows(rows: Array, outer: int, length: int) -> Any:
-    """Blocks of whole rows, in order, contiguous and in native order."""
+    """Blocks of whole rows, in order, each contiguous and in native byte order."""
     if rows.dtype.isnative and rows.flags.c_contiguous:
         yield rows
     elif outer == 0:

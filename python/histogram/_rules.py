@@ -17,14 +17,14 @@ _FLOAT_MAX = float(np.finfo(np.float64).max)
 
 
 class Plan(Protocol):
-    """Edges, compiled for a sample type: what counts."""
+    """Edges, compiled for a sample type. It counts samples."""
 
     @property
     def bin_count(self) -> int:
-        """How many bins lie between the edges."""
+        """The number of bins between the edges."""
 
     def count(self, samples: Any, counts: Counts, threads: int) -> tuple[int, int, int] | None:
-        """Adds to counts; returns below, above and NaN. None where it does not take the layout."""
+        """Adds to counts; returns below, above and NaN. None if it does not take the layout."""
 
     def count_rows(
         self,
@@ -36,10 +36,10 @@ class Plan(Protocol):
         step: int = 0,
         channels: int = 1,
     ) -> None:
-        """Counts contiguous samples in stretches of `window` (0: one stretch of all), one beginning
-        every `step` (0: every `window`, and what is left over makes a shorter last one), all in
-        samples of one channel. Sample i is of channel i % channels. There is a row of counts, and
-        of below, above and NaN, for each channel of each stretch."""
+        """Counts contiguous samples in rows. Sample i belongs to channel i % channels. A stretch
+        has `window` samples of a channel (0: all). One begins every `step` samples (0: every
+        `window`, and the rest makes a shorter last stretch). Each channel of each stretch has a row
+        in `counts`, and one of below, above and NaN in `outside`."""
 
 
 class Place(Protocol):
@@ -51,15 +51,15 @@ class Place(Protocol):
 
     @property
     def takes_any_layout(self) -> bool:
-        """Whether plans count arrays that are not contiguous, or not in native order."""
+        """Whether plans count arrays that are not contiguous or not in native byte order."""
 
     def plan(self, edges: npt.NDArray[np.float64], kind: str) -> Plan:
-        """Compiles finite edges that increase."""
+        """Compiles edges, which are finite and increase."""
 
     def order_statistics(
         self, samples: Array, kind: str, ranks: npt.NDArray[np.int64], out: Array, threads: int
     ) -> None:
-        """Writes the samples at ranks, which ascend, to `out`. `samples` are contiguous."""
+        """Writes the samples at the ranks, which ascend, to `out`. `samples`: contiguous."""
 
 
 class ThisProcess:
@@ -75,11 +75,11 @@ THIS_PROCESS = ThisProcess()
 
 
 class Rule:
-    """Edges and the plans to count between them.
+    """Edges, and the plans that count between them.
 
     A plan takes finite edges that increase, and no more bins than its place allows. numpy also
-    takes edges that repeat, edges at infinity, and more bins. One plan is all there is where
-    nothing of that is asked for.
+    takes edges that repeat, edges at infinity, and more bins. A rule without any of these has one
+    plan.
     """
 
     __slots__ = ("_any_layout", "_last", "_plans", "_wide", "bins", "edges", "plan")
@@ -88,7 +88,7 @@ class Rule:
         exact = _in_doubles(edges)
         self.edges = edges
         self.bins = len(edges) - 1
-        # The bins of some width, whose counts the plans give.
+        # The bins with a width > 0. The plans give their counts.
         self._wide = exact[:-1] < exact[1:]
         finite = np.clip(exact, -_FLOAT_MAX, _FLOAT_MAX)
         kept = np.concatenate([finite[:1], finite[1:][self._wide]])
@@ -104,13 +104,13 @@ class Rule:
         ]
         whole = len(self._plans) == 1 and self._wide.all() and np.isfinite(exact[[0, -1]]).all()
         self.plan = self._plans[0] if whole else None
-        # Where the last bin has no width: what tells the samples below its edge.
+        # If the last bin has no width: a plan that counts the samples below its edge.
         self._last: Plan | None = None
         if not self._wide[-1] and abs(float(exact[-1])) < _FLOAT_MAX:
             self._last = place.plan(np.array([exact[-1], _FLOAT_MAX]), kind)
 
     def count(self, samples: Any, threads: int) -> tuple[Counts, int, int, int] | None:
-        """Counts, below, above and NaN; None where the samples are not contiguous."""
+        """Counts, below, above and NaN; None if the place does not take the layout."""
         if self.plan is not None:
             counts = np.zeros(self.bins, np.int64)
             outside = self.plan.count(samples, counts, threads)
@@ -129,8 +129,8 @@ class Rule:
             counts[wide[0]] += below
             below = 0
         if self._last is not None:
-            # A last bin of no width holds the samples on its edge: those that are neither below
-            # that edge nor above it.
+            # A last bin without width holds the samples on its edge: those neither below nor above
+            # the edge.
             _, beneath, _, _ = _count_plans([self._last], samples, threads)
             counts[-1] = samples.size - beneath - above - nan
             if len(wide):
@@ -146,7 +146,7 @@ class Rule:
 def _count_plans(
     plans: list[Plan], samples: Any, threads: int
 ) -> tuple[Counts, int, int, int]:
-    """Counts between the edges of plans of which each begins at the last edge of the one before."""
+    """Counts by several plans. Each begins at the last edge of the one before."""
     parts: list[Counts] = []
     first_below = above = nan = 0
     for plan in plans:
@@ -155,7 +155,7 @@ def _count_plans(
         assert outside is not None
         below = outside[0]
         if parts:
-            # Samples on the edge between two plans are in both: they are neither below nor above.
+            # Both plans count the samples on the edge between them: those not below or above it.
             parts[-1][-1] -= samples.size - below - above - nan
         else:
             first_below = below
@@ -165,7 +165,7 @@ def _count_plans(
 
 
 def _in_doubles(edges: Array) -> npt.NDArray[np.float64]:
-    """The edges as float64, each the same number."""
+    """The edges as float64. Fails if a value changes."""
     if edges.ndim != 1 or len(edges) < 2:
         raise ValueError(f"bins: {edges.size} edges; there must be 2 or more, in one dimension")
     if edges.dtype.kind not in "iufb":
@@ -182,8 +182,8 @@ def _in_doubles(edges: Array) -> npt.NDArray[np.float64]:
     return doubles
 
 
-# Rules made before, by what they were made of, the oldest first. To make one takes some 10 us; of
-# 65,536 bins 2 ms, a quarter of what it takes to count 64 MiB.
+# Earlier rules by key, the oldest first. Making one takes some 10 us. With 65,536 bins it takes
+# 2 ms: a quarter of the time to count 64 MiB.
 _CACHE_RULES = 32
 _CACHE_BINS = 1 << 17  # in all
 _CACHE_BINS_MAX = 65536
@@ -194,7 +194,7 @@ def remember(key: Any, rule: Rule) -> None:
     if rule.bins > _CACHE_BINS_MAX:
         return
     _cache[key] = rule
-    # Other threads may do the same.
+    # Other threads may change the cache: hence the copy.
     kept = list(_cache.items())
     bins = sum(old.bins for _, old in kept)
     while len(kept) > _CACHE_RULES or bins > _CACHE_BINS:
@@ -203,12 +203,12 @@ def remember(key: Any, rule: Rule) -> None:
         _cache.pop(oldest, None)
 
 
-# The rule of a key, or None. The caller's keys must tell apart what numpy does.
+# The rule of a key, or None. Keys must differ wherever numpy's results differ.
 remembered = _cache.get
 
 
 def rule_for(samples: Array, kind: str, bins: Any, range: Any, place: Place) -> Rule:
-    """The rule for bins and range as numpy.histogram takes them."""
+    """The rule for the bins and range of numpy.histogram."""
     if not isinstance(bins, str) and np.ndim(bins) == 1:
         edges = np.array(bins)
         if place is not THIS_PROCESS or edges.size > _CACHE_BINS_MAX + 1:
@@ -223,7 +223,7 @@ def rule_for(samples: Array, kind: str, bins: Any, range: Any, place: Place) -> 
 
 
 def numpy_edges(seen: Array, bins: Any, range: Any) -> Array:
-    """numpy's edges; an error names bins and range too."""
+    """numpy's edges. An error also names bins and range."""
     try:
         return np.histogram_bin_edges(seen, bins, range)
     except (TypeError, ValueError) as error:
@@ -234,14 +234,14 @@ def numpy_edges(seen: Array, bins: Any, range: Any) -> Array:
 
 def _made(edges: Array, kind: str, place: Place) -> Rule:
     rule = Rule(edges, kind, place)
-    edges.setflags(write=False)  # results share it
+    edges.setflags(write=False)  # results share them
     return rule
 
 
 def _for_edges(samples: Array, kind: str, bins: Any, range: Any) -> Array:
-    """An array for which numpy computes the same edges, as small as may be."""
+    """A small array for which numpy computes the same edges as for the samples."""
     if kind == "bf16":
-        # numpy has no such type; its edges are those of the float32 of the same values.
+        # numpy has no such type. The edges are those of the same values as float32.
         if range is not None and not isinstance(bins, str):
             return np.empty(0, np.float32)
         return (samples.astype(np.uint32) << 16).view(np.float32)
@@ -249,7 +249,7 @@ def _for_edges(samples: Array, kind: str, bins: Any, range: Any) -> Array:
     if range is not None and not isinstance(bins, str):
         return np.empty(0, dtype)
     if kind == "f16" and not isinstance(bins, str) and samples.flags.c_contiguous:
-        # numpy takes a hundred times as long to find these.
+        # numpy takes a hundred times as long to find the least and the greatest.
         extent = _native.extent(samples, kind) if samples.dtype.isnative else None
         if extent is not None and extent[2]:
             return np.array(extent[:2], dtype)

@@ -1,8 +1,8 @@
-"""Messages of proto/histogram/v1/histogram.proto: those that this package sends and reads.
+"""Writes and reads the messages of proto/histogram/v1/histogram.proto that this package needs.
 
-They are few, and small but for the samples, which go into a message by one copy, and the counts,
-which are read where they lie. So they are written and read here, without the package protobuf. A
-test holds every field against the contract.
+It does not use the package protobuf. Messages are few. Apart from samples and counts they are
+small. Samples are copied once, into their message. Counts are read in place. A test compares every
+field with the contract.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 Counts = npt.NDArray[np.int64]
 
-# Numbers of histogram.v1.SampleType.
+# The numbers of histogram.v1.SampleType.
 SAMPLE_TYPES = {
     "u8": 1, "i8": 2, "u16": 3, "i16": 4, "u32": 5, "i32": 6, "u64": 7, "i64": 8,
     "f16": 9, "bf16": 10, "f32": 11, "f64": 12,
@@ -29,7 +29,7 @@ _MEDIAN = 3  # histogram.v1.Statistic
 
 
 class BadReply(ValueError):
-    """Bytes that are no message of the contract."""
+    """Bytes that are not a message of the contract."""
 
 
 _P = ParamSpec("_P")
@@ -37,7 +37,7 @@ _T = TypeVar("_T")
 
 
 def _reader(read: Callable[_P, _T]) -> Callable[_P, _T]:
-    """A field of another form than the contract's makes a bad reply too."""
+    """Makes a field of another form than the contract's a BadReply."""
 
     @functools.wraps(read)
     def checked(*arguments: _P.args, **named: _P.kwargs) -> _T:
@@ -59,7 +59,7 @@ def _varint(number: int) -> bytes:
 
 
 def _number(field: int, number: int) -> bytes:
-    """Absent where it is 0, which says the same."""
+    """A number field. Leaves it out if it is 0: the meaning is the same."""
     return _varint(field << 3 | _VARINT) + _varint(number) if number else b""
 
 
@@ -78,11 +78,11 @@ def spec(
     rows: tuple[int, int, int] | None = None,
     quantiles: Sequence[float] = (),
 ) -> bytes:
-    """A Spec: counts between edges, of rows where those are given (window, step, channels); a
-    window of 0 is the whole payload. With quantiles: these, and no counts."""
+    """A Spec that asks for counts between edges. `rows`: (window, step, channels); a window of 0 is
+    the whole payload. With `quantiles` it asks for these, and for no counts."""
     out = _number(1, SAMPLE_TYPES[kind]) + _piece(2, _piece(2, _doubles(1, edges)))
     if len(quantiles):
-        # statistics_only leaves out what costs time: of all statistics, quantiles come with any.
+        # statistics_only leaves out all statistics but the median. Quantiles always come.
         out += _number(3, 1) + _doubles(4, np.asarray(quantiles, np.float64)) + _number(6, 1)
         out += _number(9, _MEDIAN)
     if rows is not None:
@@ -93,9 +93,9 @@ def spec(
 
 
 def request(spec: bytes | None, *samples: Any) -> bytes:
-    """A ComputeRequest, or an AccumulateRequest: fields have the same numbers in both.
+    """A ComputeRequest or an AccumulateRequest: their fields have the same numbers.
 
-    `samples`: contiguous buffers, one after another."""
+    `samples`: contiguous buffers; the payload is their concatenation."""
     size = sum(memoryview(part).nbytes for part in samples)
     head = b"" if spec is None else _piece(1, spec)
     if size == 0:
@@ -117,7 +117,7 @@ def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
 
 
 def _fields(data: memoryview) -> Iterator[tuple[int, Any]]:
-    """Number and value of each field: an int, or the bytes of one that has a length."""
+    """The number and value of each field. The value is an int or, for other forms, the bytes."""
     at = 0
     try:
         while at < len(data):
@@ -145,7 +145,7 @@ def _fixed64(data: memoryview) -> Counts:
 
 
 def _varints(data: memoryview) -> Counts:
-    """Packed varints."""
+    """Reads packed varints."""
     octets = np.frombuffer(data, np.uint8)
     ends = np.flatnonzero(octets < 0x80)
     if len(octets) == 0 or len(ends) == len(octets):
@@ -160,11 +160,11 @@ def _varints(data: memoryview) -> Counts:
 
 @dataclass
 class Answer:
-    """What a ComputeResponse or an AccumulateResponse says."""
+    """The content of a ComputeResponse or an AccumulateResponse."""
 
     counts: Counts  # row by row
     samples: int = 0
-    # Below, above and NaN: a number for each row; none where all are 0.
+    # A number for each row; None if all are 0.
     below: Counts | None = None
     above: Counts | None = None
     nan: Counts | None = None
@@ -179,7 +179,7 @@ def answer(reply: bytes) -> Answer:
 
 @_reader
 def accumulated(reply: bytes) -> Answer | None:
-    """Reads an AccumulateResponse; None for one that is not final."""
+    """Reads an AccumulateResponse; returns None if it is not final."""
     final = any(field == 3 and value for field, value in _fields(memoryview(reply)))
     return _answer(reply, rows_field=5) if final else None
 
@@ -218,7 +218,7 @@ def _read_rows(data: memoryview, found: Answer) -> None:
 
 @dataclass
 class Limits:
-    """Of DescribeResponse.Limits: what this package heeds."""
+    """The part of DescribeResponse.Limits that this package uses."""
 
     payload_bytes: int = 0
     bins: int = 0
@@ -230,7 +230,7 @@ class Limits:
 
 @_reader
 def limits(reply: bytes) -> Limits:
-    """Reads a DescribeResponse."""
+    """Reads the limits in a DescribeResponse."""
     found = Limits()
     names = {1: "payload_bytes", 2: "bins", 9: "quantiles", 10: "rows", 11: "reply_bytes",
              12: "spec_bytes"}  # fmt: skip
@@ -247,7 +247,7 @@ def limits(reply: bytes) -> Limits:
 
 @dataclass
 class Error:
-    """histogram.v1.Error: what a refusal says beside its code."""
+    """The content of a histogram.v1.Error, except its code."""
 
     message: str = ""
     reason: str = ""

@@ -1,9 +1,9 @@
-// Counters that many threads add to without meeting: each thread adds to a copy ("shard") of its
-// own cache lines, and a scrape adds the copies up.
+// Counters that many threads add to without contention. Each thread adds to a copy ("shard") with
+// its own cache lines. A scrape sums the copies.
 //
-// Add is thread-safe, wait-free and allocates nothing. Sum may run at any time; it sees every Add
-// that happened before it and some that happen meanwhile. Values never go down (but for wrapping at
-// 2^64).
+// Add is thread-safe, wait-free and allocates nothing. Sum may run at any time. It sees every Add
+// that happened before it, and some that happen meanwhile. Values never decrease, except that they
+// wrap at 2^64.
 #ifndef HISTOGRAM_SERVER_METRICS_CELLS_H_
 #define HISTOGRAM_SERVER_METRICS_CELLS_H_
 
@@ -18,12 +18,12 @@
 
 namespace histogram::server {
 
-// Index of a cell, from CellPlan.
+// The index of a cell, from CellPlan.
 using Cell = uint32_t;
 
 class Cells {
  public:
-  // One thread's copy. Reached again for each recording: a thread may share it with others.
+  // One copy. Several threads may share it.
   class Shard {
    public:
     void Add(Cell cell, uint64_t amount) {
@@ -35,7 +35,8 @@ class Cells {
     std::atomic<uint64_t>* cells_ = nullptr;
   };
 
-  // `shard_count` 0: one per core that this process may use, at most kShardsMax.
+  // `shard_count` 0: one for each core of the machine. Rounded up to a power of two; at most
+  // kShardsMax.
   explicit Cells(size_t cell_count, size_t shard_count = 0);
 
   // The calling thread's shard.
@@ -52,10 +53,10 @@ class Cells {
   };
 
   std::vector<std::unique_ptr<std::atomic<uint64_t>[], Free>> memory_;
-  std::vector<Shard> shards_;  // a power of two of them
+  std::vector<Shard> shards_;  // their number is a power of two
 };
 
-// Hands out cells before the Cells are made.
+// Assigns cell indices before the Cells are made.
 class CellPlan {
  public:
   Cell Take(size_t count = 1) {
@@ -69,15 +70,15 @@ class CellPlan {
   size_t count_ = 0;
 };
 
-// Upper bounds first * factor^i, i < bound_count, both ends as Prometheus has them (value <=
-// bound), and one bucket for what is larger. The factor is a power of two.
+// Buckets with the upper bounds first * factor^i, i < bound_count, and one bucket for larger
+// values. As in Prometheus, a bucket holds the values <= its bound. The factor is a power of two.
 struct BucketLayout {
   uint64_t first;
   int factor_log2;
   int bound_count;
 
   constexpr uint64_t Bound(int i) const { return first << (factor_log2 * i); }
-  // 0 to bound_count, the latter for larger values.
+  // The bucket of a value; bound_count for values above all bounds.
   constexpr int IndexOf(uint64_t value) const {
     if (value <= first) return 0;
     const auto doublings =

@@ -1,10 +1,10 @@
-// A small HTTP server for operators: /metrics, /healthz and /readyz, a page at / that links them,
-// and nothing else.
+// A small HTTP server for operators. It serves /metrics, /healthz, /readyz, and a page at / that
+// links them.
 //
-// One thread serves all clients at once, so that none waits for a slow one. Clients that take
-// longer than the time-out over a request or its answer are dropped; where there are many, the
-// oldest are. It keeps a few descriptors back, so that it answers when the process has no others.
-// The callbacks run on its thread.
+// One thread serves all clients at once, so that none waits for a slow one. It drops clients that
+// take longer than the time-out for a request or its answer. If there are too many, it drops the
+// oldest. It reserves a few descriptors, so that it answers when the process has no others. The
+// callbacks run on its thread.
 #ifndef HISTOGRAM_SERVER_METRICS_HTTP_SERVER_H_
 #define HISTOGRAM_SERVER_METRICS_HTTP_SERVER_H_
 
@@ -23,7 +23,7 @@ struct Readiness {
 };
 
 struct HttpServerOptions {
-  std::string listen;  // HOST:PORT or [V6]:PORT; port 0 for any free one; empty: off
+  std::string listen;                    // HOST:PORT or [V6]:PORT; port 0: any free one; empty: off
   std::function<std::string()> metrics;  // the text of /metrics
   std::function<Readiness()> readiness;  // for /readyz
   std::function<bool()> liveness;        // for /healthz
@@ -32,16 +32,16 @@ struct HttpServerOptions {
 
 class HttpServer {
  public:
-  // Listens once it returns. INVALID_ARGUMENT for an address that is none, UNAVAILABLE where it
-  // cannot be bound: the message names the address and the reason. Off: a server that listens
-  // nowhere.
+  // The server listens when Start returns. INVALID_ARGUMENT for a malformed address, UNAVAILABLE if
+  // it cannot be bound; the message names the address and the reason. Off: the server does not
+  // listen.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(HttpServerOptions options);
-  // Waits for the requests that are being answered; the callbacks are not called afterwards.
+  // Waits for the requests that are being answered. Afterwards it calls no callback.
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;
 
-  // Where it listens, "127.0.0.1:9464", with the port that was picked; empty when it is off.
+  // The address that it listens on, with the actual port: "127.0.0.1:9464". Empty if it is off.
   const std::string& address() const { return address_; }
   uint16_t port() const { return port_; }
 

@@ -1,4 +1,4 @@
-// The values that labels take, by the index of what they stand for.
+// The values of metrics' labels, indexed by the enum that they name.
 #ifndef HISTOGRAM_SERVER_METRICS_LABELS_H_
 #define HISTOGRAM_SERVER_METRICS_LABELS_H_
 
@@ -10,7 +10,7 @@
 
 namespace histogram::server {
 
-// What was not declared: bounds the number of series.
+// Stands for all undeclared values. It bounds the number of series.
 inline constexpr std::string_view kOther = "other";
 
 inline constexpr std::array<std::string_view, kRejectReasonCount> kRejectReasonNames = {
@@ -27,12 +27,12 @@ inline constexpr std::array<std::string_view, 17> kCodeNames = {
     "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
     "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
     "DATA_LOSS", "UNAUTHENTICATED"};
-// Whether a code is shown before it has happened: the ones that the API documents.
+// Whether a code, one that the API documents, is shown before it has occurred.
 constexpr bool IsExpectedCode(size_t code) {
   return code == 0 || code == 1 || code == 3 || code == 4 || code == 8 || code == 13 || code == 14;
 }
 
-// A payload's size class: the first whose bound it does not pass, the last one has none.
+// A payload's size class is the first whose bound is >= its bytes. The last class has no bound.
 inline constexpr std::array<uint64_t, 4> kSizeClassBounds = {uint64_t{4} << 10, uint64_t{64} << 10,
                                                              uint64_t{1} << 20, uint64_t{16} << 20};
 inline constexpr std::array<std::string_view, 5> kSizeClassNames = {

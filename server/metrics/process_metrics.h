@@ -1,7 +1,6 @@
-// The process_ metrics that every Prometheus client offers: CPU time, memory, file descriptors,
-// start.
+// The process_ metrics of Prometheus clients: CPU time, memory, file descriptors, start time.
 //
-// Stateless and thread-safe; read from /proc at each scrape. What cannot be read is left out.
+// Reads /proc at each scrape. Leaves out what it cannot read. Stateless, and so thread-safe.
 #ifndef HISTOGRAM_SERVER_METRICS_PROCESS_METRICS_H_
 #define HISTOGRAM_SERVER_METRICS_PROCESS_METRICS_H_
 
@@ -16,13 +15,13 @@
 
 namespace histogram::server {
 
-// The part of /proc/PID/stat that is used. Times in clock ticks, the start since the machine's
-// boot.
+// The part of /proc/PID/stat that is used. Times are in clock ticks. The start counts from the
+// machine's boot.
 struct ProcessStat {
   uint64_t user_ticks = 0, system_ticks = 0, start_ticks = 0;
   uint64_t virtual_bytes = 0, resident_pages = 0;
 };
-// The command's name in it may hold anything, also spaces and brackets.
+// The command's name in `text` may hold any characters, also spaces and brackets.
 std::optional<ProcessStat> ParseProcessStat(std::string_view text);
 
 class ProcessMetrics final : public prometheus::Collectable {

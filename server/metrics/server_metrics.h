@@ -1,8 +1,8 @@
 // The server's own metrics: an Observer that counts, and a Collectable that Prometheus reads.
 //
-// Recording adds to thread-sharded atomics: no lock, no allocation, tens of nanoseconds. Everything
-// is thread-safe. Label values are bounded: backends and kernels that were not declared count as
-// "other". Durations come in nanoseconds and go out in seconds.
+// Recording adds to sharded atomics: no lock, no allocation, tens of nanoseconds. TenantBytes takes
+// a lock. Everything is thread-safe. Label values are bounded: undeclared backends and kernels
+// count as "other". Durations come in nanoseconds and go out in seconds.
 #ifndef HISTOGRAM_SERVER_METRICS_SERVER_METRICS_H_
 #define HISTOGRAM_SERVER_METRICS_SERVER_METRICS_H_
 
@@ -31,21 +31,21 @@
 
 namespace histogram::server {
 
-// What the labels need to know of a backend.
+// The facts about a backend that labels need.
 struct BackendDescription {
   std::string name, device, uuid, driver;
-  std::vector<std::string> kernels;   // every one that a BatchReport may name
+  std::vector<std::string> kernels;   // all that a BatchReport may name
   std::vector<KernelChoice> choices;  // the dispatch table; its kernels are shown from the start
 };
 BackendDescription DescribeBackend(const Backend& backend);
 
 struct MetricsOptions {
   std::vector<BackendDescription> backends;  // at most kBackendsMax; more count as "other"
-  // Name and value of each limit, in base units; see LimitsOf.
+  // The name and value of each limit, in base units; see LimitsOf.
   std::vector<std::pair<std::string, double>> limits;
   BuildInfo build;
   bool cuda = false;       // compiled in
-  size_t shard_count = 0;  // 0: one per core
+  size_t shard_count = 0;  // see Cells
 };
 // Every numeric setting: bytes and counts as they are, times as "..._seconds...".
 std::vector<std::pair<std::string, double>> LimitsOf(const Config& config);
@@ -60,20 +60,20 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   explicit ServerMetrics(const MetricsOptions& options);
   ~ServerMetrics() override;
 
-  // Where the gauges of queue and lanes come from. Null: they read 0. Once this returns, the former
-  // source is not called any more, so whatever it refers to may go.
+  // Sets the source of the gauges of queue and lanes. Null: they read 0. When this returns, the
+  // previous source is not called any more, and what it refers to may be destroyed.
   void SetSnapshotSource(std::function<Batcher::Snapshot()> source);
-  // When the certificate in `file` expires, in seconds since 1970.
+  // The expiry of the certificate in `file`, in seconds since 1970.
   void SetCertificateExpiry(const std::string& file, int64_t seconds);
-  // Whether the last look at the files of that kind ("certificates", "tokens") was in vain, so that
-  // the former ones stay in force.
+  // Whether the last reload of `files` ("certificates", "tokens") failed. Then the previous ones
+  // stay in force.
   void SetReloadFailing(const std::string& files, bool failing);
-  // What replies that are not yet written hold, and how many calls were ended for it so far.
+  // The bytes of replies that are not yet written, and the number of calls ended because of them.
   void SetUnwrittenReplies(uint64_t bytes, uint64_t ended) {
     unwritten_bytes_.store(bytes, std::memory_order_relaxed);
     unread_ended_.store(ended, std::memory_order_relaxed);
   }
-  // How often the server asked its own ports and was answered, and was not.
+  // How often the server's probe of its own ports was answered, and was not.
   void SetSelfProbes(uint64_t reached, uint64_t missed) {
     reached_.store(reached, std::memory_order_relaxed);
     missed_.store(missed, std::memory_order_relaxed);
@@ -94,7 +94,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   void FellBack(std::string_view from, std::string_view to, std::string_view reason) override;
   void IntegrityFailure() override;
   void TenantBytes(std::string_view tenant, uint64_t bytes) override;
-  void NoteRequest(const RequestNote&) override {}  // the log's; RequestFinished has counted it
+  void NoteRequest(const RequestNote&) override {}  // for the log; RequestFinished counts
   void BackendDown(std::string_view backend, std::string_view reason) override;
 
   std::vector<prometheus::MetricFamily> Collect() const override;
@@ -106,7 +106,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
 
   struct KernelCells {
     std::string name;
-    bool shown = false;  // from the start; otherwise once it has run
+    bool shown = false;  // from the start; false: once it has run
     HistogramCells duration;
   };
   struct BackendCells {
@@ -149,7 +149,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   std::atomic<uint64_t> unwritten_bytes_{0}, unread_ended_{0}, log_lines_lost_{0};
   mutable absl::Mutex mutex_;
   std::function<Batcher::Snapshot()> snapshot_source_ ABSL_GUARDED_BY(mutex_);
-  // Only where tokens and certificates are configured; not on the hot path otherwise.
+  // Used only with tokens or certificates, so that other servers take no lock per request.
   std::map<std::string, uint64_t, std::less<>> tenant_bytes_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, int64_t, std::less<>> certificate_expiry_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, bool, std::less<>> reload_failing_ ABSL_GUARDED_BY(mutex_);

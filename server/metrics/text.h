@@ -1,4 +1,4 @@
-// Metrics as Prometheus reads them.
+// Metrics as text for Prometheus.
 #ifndef HISTOGRAM_SERVER_METRICS_TEXT_H_
 #define HISTOGRAM_SERVER_METRICS_TEXT_H_
 
@@ -9,7 +9,7 @@
 
 namespace histogram::server {
 
-// The text exposition format (version 0.0.4) of everything that the collectables hold. Thread-safe.
+// All metrics of the collectables, in the text exposition format (version 0.0.4). Thread-safe.
 std::string MetricsText(const std::vector<const prometheus::Collectable*>& collectables);
 
 }  // namespace histogram::server
