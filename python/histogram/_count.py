@@ -84,9 +84,9 @@ def count(
     ``histogram.connect``. The server counts, with the same result. A failure raises
     ``histogram.ServerError``.
 
-    The plugin histogram-cuda13 counts an array in the memory of an NVIDIA GPU (torch, cupy, jax)
-    there, on its producer's stream. ``on_device`` leaves the counts there, too, and does not wait
-    for them: it returns a ``DeviceHistogram``.
+    The plugin histogram-cuda13 counts an array in the memory of an NVIDIA GPU there: on the current
+    stream of torch or cupy, on the default stream for jax. ``on_device`` leaves the counts there,
+    too, and does not wait for them: it returns a ``DeviceHistogram``.
 
     >>> import numpy as np, histogram
     >>> samples = np.array([1, 2, 2, 3, 9], np.uint8)
@@ -122,8 +122,8 @@ def count(
     """
     if others:
         raise not_taken("count", others)
-    # numpy treats 0.0 and np.float64(0), which are equal, differently. At the upper end it treats
-    # 0.0 and -0.0 differently.
+    # Caches the rule of a plain range. numpy treats equal ends differently: 0.0 and np.float64(0);
+    # at the upper end 0.0 and -0.0. So the range must have Python's numbers, and not end at 0.
     one_row = axis is None and channels is None and windows is None
     plain = one_row and server is None and not on_device
     if plain and type(a) is np.ndarray and type(bins) is int and type(range) is tuple:

@@ -1,8 +1,8 @@
-"""Counting arrays that lie in a GPU's memory, by the plugin of python/cuda.
+"""Counts arrays in a GPU's memory, by the plugin of python/cuda.
 
-An array of torch or cupy is counted on the stream that is current there: after what fills it, and
-before what comes later. One that comes by DLPack alone (jax) is counted on the default stream,
-after what fills it.
+An array of torch or cupy is counted on the current stream of that library: after the work that
+fills the array, and before later work. An array that has only DLPack (jax) is counted on the
+default stream, after the work that fills it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _ABI = 1
 _ERROR_BYTES = 512
 _LIBRARY = "libhistogram_cuda.so"
 _BINS_MAX = 65536  # of a plan
-_CACHE_BINS_MAX = 4096  # a rule that is kept holds memory on the device
-# The default stream as CUDA's own functions name it; CUstream 0 in other words.
+_CACHE_BINS_MAX = 4096  # a cached rule holds memory on the device
+# CUDA's handle of the legacy default stream (cudaStreamLegacy).
 _LEGACY_STREAM = 1
 
 _TORCH_KINDS = {
@@ -51,24 +51,24 @@ class DeviceArray:
     kind: str
     device: int
     stream: int
-    owner: Any  # keeps the memory
+    owner: Any  # keeps the memory alive
 
 
 def device_array(a: Any) -> DeviceArray:
-    """What the producer says of its array."""
+    """The array as its producer describes it."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):
         return _of_torch(a, torch)
     interface = getattr(a, "__cuda_array_interface__", None)
     if interface is not None and (interface.get("stream") or not hasattr(a, "__dlpack__")):
         return _of_interface(a, interface)
-    # The producer makes the default stream wait for what fills the array.
+    # The producer makes the default stream wait for the work that fills the array.
     capsule = a.__dlpack__(stream=_LEGACY_STREAM)
     address, kind, shape, strides, device, owner = _native.device_array(capsule)
     return _made(address, kind, shape, strides, device, _LEGACY_STREAM, owner)
 
 
-# By the type itself, which costs less to look up than to name.
+# Kinds by torch's type object: looking it up is faster than making its name.
 _torch_kinds: dict[Any, str] = {}
 
 
@@ -77,7 +77,7 @@ def _of_torch(a: Any, torch: Any) -> DeviceArray:
     if kind is None:
         kind = _torch_kinds[a.dtype] = _TORCH_KINDS.get(str(a.dtype), str(a.dtype))
     device = a.get_device()
-    # What Triton takes it from; the public way makes a Stream object and takes 5 us.
+    # Triton uses this function, too. The public one makes a Stream object and takes 5 us.
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     stream = raw(device) if raw else torch.cuda.current_stream(device).cuda_stream
     if kind in _DTYPES and a.is_contiguous():
@@ -97,7 +97,7 @@ def _of_interface(a: Any, interface: dict[str, Any]) -> DeviceArray:
     else:
         steps = [stride // dtype.itemsize for stride in strides]
         if [step * dtype.itemsize for step in steps] != list(strides):
-            steps = [0] * len(shape)  # not even whole samples apart
+            steps = [0] * len(shape)  # strides are not whole samples
     device = int(a.__dlpack_device__()[1]) if hasattr(a, "__dlpack_device__") else 0
     stream = interface.get("stream") or _LEGACY_STREAM
     return _made(interface["data"][0], kind, shape, tuple(steps), device, stream, a)
@@ -144,7 +144,7 @@ def _plugin() -> Any:
 
 
 def _declared(library: Any) -> Any:
-    """With the types of python/cuda/plugin.h."""
+    """Sets the argument types of the library's functions, as in python/cuda/plugin.h."""
     address, number, size = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t
     error = (ctypes.c_char_p, size)
     if library.histogram_cuda_abi() != _ABI:
@@ -170,10 +170,10 @@ def _declared(library: Any) -> Any:
 
 
 class Gpu:
-    """A CUDA device, as a place to count."""
+    """A CUDA device, as a Place."""
 
     bins_max = _BINS_MAX
-    takes_any_layout = True  # device_array has seen to it
+    takes_any_layout = True  # device_array has checked it
 
     def __init__(self, device: int) -> None:
         self._device = device
@@ -186,7 +186,7 @@ class Gpu:
 
 
 class DevicePlan:
-    """Edges, for a sample type, between which a device counts. As _native.Plan."""
+    """Edges and a sample type, for counting on a device. Like _native.Plan."""
 
     def __init__(self, edges: npt.NDArray[np.float64], kind: str, device: int) -> None:
         self.bin_count = len(edges) - 1
@@ -196,12 +196,12 @@ class DevicePlan:
         self._library = _plugin()
         count = self._library.histogram_cuda_count_and_read
         self._count = ctypes.cast(count, ctypes.c_void_p).value or 0
-        # Counters that nobody uses, by stream: what is queued next on a stream comes after what
-        # used the counter there.
+        # Idle counters by stream. Work queued next on a stream runs after the work that used its
+        # counter.
         self._idle: dict[int, list[Counter]] = {}
 
     def counter(self, stream: int) -> Counter:
-        """One for this thread to use, and then to release."""
+        """A counter for this thread, which releases it after use."""
         idle = self._idle.setdefault(stream, [])
         try:
             return idle.pop()
@@ -218,7 +218,7 @@ class DevicePlan:
     def count(self, samples: DeviceArray, counts: Counts, threads: int) -> tuple[int, int, int]:
         """Adds to counts; returns below, above and NaN."""
         counter = self.counter(samples.stream)
-        # A counter that failed is not used again.
+        # A counter that fails is not released, and so not used again.
         outside = _native.count_on_device(
             self._count, counter.handle, samples.address, samples.size, samples.stream, counts
         )
@@ -230,14 +230,14 @@ class DevicePlan:
 
 
 class Counter:
-    """Counts in a device's memory."""
+    """Holds counts in a device's memory."""
 
     def __init__(self, library: Any, handle: int, stream: int, idle: list[Counter]) -> None:
         self.handle = handle
         self.stream = stream
         self._library = library
         self._idle = idle
-        # At the interpreter's end the driver may be gone already.
+        # When the interpreter ends, the driver may already be gone.
         weakref.finalize(self, library.histogram_cuda_free, handle).atexit = False
 
     def release(self) -> None:
@@ -251,11 +251,11 @@ class Counter:
 
 
 class DeviceHistogram:
-    """Counts that lie in a GPU's memory, perhaps not made yet: ``count(..., on_device=True)``.
+    """Counts in a GPU's memory, perhaps not computed yet: ``count(..., on_device=True)``.
 
-    ``torch.as_tensor(h, device="cuda")`` and ``cupy.asarray(h)`` see them where they lie: int64,
-    one for each bin, then the samples below, above, and NaN. They stay as long as this object, or
-    such a view, does. On the stream that was current when it was made, what comes later sees them.
+    ``torch.as_tensor(h, device="cuda")`` and ``cupy.asarray(h)`` are views of them: int64, one for
+    each bin, then the samples below, above, and NaN. The counts live as long as this object or such
+    a view. Later work on the stream that counted sees them.
     """
 
     def __init__(
@@ -269,7 +269,7 @@ class DeviceHistogram:
 
     @property
     def edges(self) -> npt.NDArray[Any]:
-        """The edges of the bins: one more than there are bins."""
+        """The edges of the bins: one more than bins."""
         return self._edges
 
     @property
@@ -284,7 +284,7 @@ class DeviceHistogram:
         }
 
     def histogram(self) -> Histogram:
-        """Waits for the counts, and brings them to the CPU's memory."""
+        """Waits for the counts, and copies them to the CPU's memory."""
         counts = np.zeros(len(self._edges) - 1, np.int64)
         outside = (ctypes.c_int64 * 3)()
         self._counter.call("read", self._counter.stream, counts.ctypes.data, outside)
@@ -300,7 +300,7 @@ class DeviceHistogram:
 def _checked(
     counts: Counts, edges: Array, outside: tuple[int, ...], samples: int
 ) -> Histogram:
-    """The promise that every answer is checked by."""
+    """Checks that the counts account for every sample."""
     total = int(counts.sum()) + sum(outside)
     if total != samples:
         raise RuntimeError(f"counts add up to {total}, not to {samples} samples")
@@ -310,7 +310,7 @@ def _checked(
 def count(
     a: Any, bins: Any, range: Any, refused: tuple[tuple[str, Any], ...], on_device: bool
 ) -> Histogram | DeviceHistogram:
-    """histogram.count of an array on a GPU. `refused`: arguments that are not for such arrays."""
+    """histogram.count for an array on a GPU. `refused`: arguments that such arrays do not take."""
     for name, value in refused:
         if value is not None:
             raise ValueError(f"{name}: is not for arrays on a GPU; copy it to the CPU's memory")
@@ -337,7 +337,7 @@ def _count_there(samples: DeviceArray, rule: Rule, plugin: Any) -> DeviceHistogr
 
 def _rule_for(a: Any, samples: DeviceArray, bins: Any, range: Any) -> Rule:
     key: Any = None
-    # As in histogram.count: numpy tells 0.0 from np.float64(0) and from -0.0 at the upper end.
+    # As in histogram.count: not np.float64(0), nor 0.0 at the upper end, where it equals -0.0.
     if (
         type(bins) is int
         and type(range) is tuple
@@ -363,14 +363,14 @@ def _rule_for(a: Any, samples: DeviceArray, bins: Any, range: Any) -> Rule:
         seen = np.empty(0, _DTYPES[samples.kind]) if range is not None else _extent(a, samples)
         edges = _rules.numpy_edges(seen, bins, range)
     rule = Rule(edges, samples.kind, Gpu(samples.device))
-    edges.setflags(write=False)  # results share it
+    edges.setflags(write=False)  # results share them
     if key is not None and rule.bins <= _CACHE_BINS_MAX:
         _rules.remember(key, rule)
     return rule
 
 
 def _extent(a: Any, samples: DeviceArray) -> Array:
-    """Samples with the range of all. The producer finds it, on its device."""
+    """Samples with the range of all samples, which the producer finds on its device."""
     dtype = _DTYPES[samples.kind]
     if samples.size == 0:
         return np.empty(0, dtype)
