@@ -16,6 +16,7 @@ WINDOW_UPDATE, CONTINUATION = 8, 9
 SERVICE = "/histogram.v1.HistogramService/"
 MIB = 1 << 20
 WINDOW = 65535
+IP_BIND_ADDRESS_NO_PORT = 24  # of Linux; the module socket does not name it
 
 
 def hpack_length(length, prefix_bits=7):
@@ -67,10 +68,19 @@ class Attack:
     def open(self, first=b"", address=None):
         """A connection that has sent `first`; waits no longer than the attack lasts."""
         host, port = (address or self.address).rsplit(":", 1)
-        # From an address of its own, so that a proxy can tell it from honest clients.
-        connection = socket.create_connection((host, int(port)), max(0.1, self.end - time.monotonic()),
-                                              source_address=("127.0.0.2", 0))
-        connection.sendall(first)
+        connection = socket.socket()
+        try:
+            # From an address of its own, so that a proxy can tell it from honest clients. Connecting
+            # chooses the port: ports that are bound before keep everybody from them for a minute
+            # after they are closed.
+            connection.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+            connection.bind(("127.0.0.2", 0))
+            connection.settimeout(max(0.1, self.end - time.monotonic()))
+            connection.connect((host, int(port)))
+            connection.sendall(first)
+        except OSError:
+            connection.close()
+            raise
         return connection
 
     def flood(self, first, repeated, at_once=1):
