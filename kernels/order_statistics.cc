@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cassert>
+#include <optional>
 #include <thread>
 #include <type_traits>
 #include <utility>
@@ -119,10 +120,15 @@ class Search {
 
   std::vector<uint64_t> Run() {
     if (ranks_.empty()) return found_;
-    if (size() <= kCollectedMin) return Sort();
     Bucket all{.count = size()};
     all.ranks.resize(ranks_.size());
     for (size_t i = 0; i < ranks_.size(); ++i) all.ranks[i] = i;
+    if (size() <= kCollectedMin) {
+      std::vector<Bits> keys(size());
+      for (size_t i = 0; i < keys.size(); ++i) keys[i] = KeyAt(i);
+      SettleAmong(keys, all);
+      return std::move(found_);
+    }
     std::vector<Bucket> buckets;
     buckets.push_back(std::move(all));
     for (int known = 0; !buckets.empty(); known += kDigitBits) {
@@ -152,17 +158,7 @@ class Search {
     return K::KeyOf(LoadBits<Bits>(samples_.data() + i * sizeof(Bits)));
   }
 
-  std::vector<uint64_t> Sort() const {
-    std::vector<Bits> keys(size());
-    for (size_t i = 0; i < keys.size(); ++i) keys[i] = KeyAt(i);
-    std::sort(keys.begin(), keys.end());
-    std::vector<uint64_t> found;
-    found.reserve(ranks_.size());
-    for (const uint64_t rank : ranks_) found.push_back(keys[rank]);
-    return found;
-  }
-
-  // Finds the bucket of a key by its `known` leading bits. The buckets ascend.
+  // Finds the bucket of a key by its `known` leading bits. The buckets ascend. REQUIRES: known > 0.
   class Finder {
    public:
     Finder(std::span<const Bucket> buckets, int known) : shift_(K::kBits - known) {
@@ -268,14 +264,16 @@ class Search {
     const auto digit_of = [shift](Bits key) {
       return static_cast<uint64_t>(key) >> shift & (kDigits - 1);
     };
+    std::optional<Finder> finder;  // all samples are in the first round's one bucket
+    if (known > 0) finder.emplace(buckets, known);
     std::vector<std::vector<uint64_t>> counts(parts_);
     ForParts(size(), parts_, [&](size_t part, size_t first, size_t end) {
       std::vector<uint64_t> mine(buckets.size() * kDigits);
-      if (known == 0) {
-        for (size_t i = first; i < end; ++i) ++mine[digit_of(KeyAt(i))];
-      } else {
-        ForFound(Finder(buckets, known), first, end,
+      if (finder.has_value()) {
+        ForFound(*finder, first, end,
                  [&](Bits key, size_t bucket) { ++mine[bucket * kDigits + digit_of(key)]; });
+      } else {
+        for (size_t i = first; i < end; ++i) ++mine[digit_of(KeyAt(i))];
       }
       counts[part] = std::move(mine);
     });

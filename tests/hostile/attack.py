@@ -70,9 +70,9 @@ class Attack:
         host, port = (address or self.address).rsplit(":", 1)
         connection = socket.socket()
         try:
-            # From an address of its own, so that a proxy can tell it from honest clients. Connecting
-            # chooses the port: ports that are bound before keep everybody from them for a minute
-            # after they are closed.
+            # From an address of its own, so that a proxy can tell it from honest clients. The port
+            # is chosen by connect: one that bind chooses stays taken, for all clients of the
+            # machine, until a minute after it is closed.
             connection.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
             connection.bind(("127.0.0.2", 0))
             connection.settimeout(max(0.1, self.end - time.monotonic()))

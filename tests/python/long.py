@@ -3,11 +3,11 @@
 
   PYTHONPATH=build/release/python .venv/bin/python tests/python/long.py --output numpy-parity.json
 
-A configuration is a sample type, a size, a layout of memory, and bins and range (of a number of bins, of
-edges, of the data) or quantiles; half of the samples lie on edges or one step beside them. Without
---configurations it is 100,000 for each of twelve types. With --seconds no configuration begins later: the
-result says how many of each type were compared. Any difference ends the run with the numbers that repeat
-it. All types advance together, in --jobs processes.
+A configuration is a sample type, a size, a layout of memory, and bins and range (of a number of
+bins, of edges, of the data) or quantiles; half of the samples lie on edges or one step beside them.
+Without --configurations it is 100,000 for each of twelve types. With --seconds no configuration
+begins later: the result says how many of each type were compared. Any difference ends the run with
+the numbers that repeat it. All types advance together, in --jobs processes.
 """
 
 import argparse
