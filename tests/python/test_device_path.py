@@ -4,6 +4,7 @@ It shows that layouts, rows, ranks and errors reach the plugin rightly. test_gpu
 """
 
 import ctypes
+import itertools
 
 import histogram
 import numpy as np
@@ -27,7 +28,7 @@ class HostPlugin:
     """Functions of python/cuda/plugin.h over the CPU's memory."""
 
     def __init__(self):
-        self.plans, self.counted, self.calls = {}, {}, []
+        self.plans, self.counted, self.calls, self.handles = {}, {}, [], itertools.count(1)
         self.lose = False  # a sample of each count
         prototype = ctypes.CFUNCTYPE(INT, POINTER, POINTER, NUMBER, POINTER, POINTER, POINTER, POINTER, SIZE)
         self.histogram_cuda_count_and_read = prototype(self.count_and_read)
@@ -36,7 +37,7 @@ class HostPlugin:
         return _native.Plan.make(memory(edges, edge_count, np.float64).copy(), kind.decode())
 
     def histogram_cuda_make(self, edges, edge_count, kind, device, error, error_bytes):
-        handle = len(self.plans) + 1
+        handle = next(self.handles)
         self.plans[handle] = self.plan(edges, edge_count, kind), DTYPES[kind.decode()]
         return handle
 
@@ -201,7 +202,7 @@ def test_counters_are_used_again_unless_they_failed(plugin):
         plan.count(samples, counts, 0)
     plugin.lose = False
     assert not plugin.plans  # the counter that failed is freed
-    assert plan.counter(7).handle == 1
+    assert plan.counter(7).handle == 2
 
 
 def test_refused(plugin):
