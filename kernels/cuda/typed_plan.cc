@@ -126,7 +126,11 @@ absl::Status EnqueueTyped(const TypedLaunch& launch, const AnyTypedBins& bins) {
       bins);
 }
 
-absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
+absl::Status PrepareTyped(SampleType type, const AnyTypedBins& bins, const DeviceTraits& device) {
+  return std::visit([&](const auto& typed) { return PrepareTable(type, typed, device); }, bins);
+}
+
+absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan, const DeviceTraits& device) {
   DevicePlan made(plan);
   const TypedPlan typed(plan);
   const absl::Span<const uint8_t> tables = typed.tables();
@@ -140,6 +144,7 @@ absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
     HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(nullptr));
   }
   made.bins_ = typed.BinsAt(made.tables_.get());
+  HISTOGRAM_RETURN_IF_ERROR(PrepareTyped(plan.type(), made.bins_, device));
   return made;
 }
 
