@@ -109,7 +109,7 @@ class Gpu:
 def samples_and_place(a: Any) -> tuple[DeviceArray, Gpu]:
     """An array on a GPU, and where its order statistics are found."""
     _plugin()  # without it nothing else is said
-    samples = device_array(a)
+    samples = device_array(a, layout=False)
     return samples, Gpu(samples.device)
 
 
@@ -254,8 +254,8 @@ def count(
 ) -> Histogram | DeviceHistogram:
     """histogram.count for an array on a GPU."""
     _plugin()  # without it nothing else is said
-    samples = device_array(a)
     one_row = axis is None and channels is None and windows is None
+    samples = device_array(a, layout=not one_row)
     if on_device and not one_row:
         raise ValueError("on_device: is not combined with axis, channels or windows")
     cut = None if one_row else _rows.cut_of(samples, axis, channels, windows)

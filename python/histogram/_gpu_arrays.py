@@ -30,7 +30,7 @@ DTYPES = {short: dtype for dtype, short in TYPES.items()} | {"bf16": np.dtype(np
 
 @dataclass(slots=True)
 class DeviceArray:
-    """Samples in a GPU's memory, in one piece, with axes in any order. Strides are in samples."""
+    """Samples in a GPU's memory, in one piece, with axes in any order."""
 
     address: int
     size: int
@@ -38,8 +38,9 @@ class DeviceArray:
     device: int
     stream: int
     owner: Any  # keeps the memory alive
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
+    # The layout; strides in samples. Both are empty where it was not asked for.
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
 
     @property
     def ndim(self) -> int:
@@ -51,11 +52,11 @@ class DeviceArray:
         return np.dtype(np.uint16) if self.kind == "bf16" else DTYPES[self.kind]
 
 
-def device_array(a: Any) -> DeviceArray:
-    """The array as its producer describes it."""
+def device_array(a: Any, layout: bool = True) -> DeviceArray:
+    """The array as its producer describes it. `layout`: whether its shape and strides matter."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):
-        return _of_torch(a, torch)
+        return _of_torch(a, torch, layout)
     interface = getattr(a, "__cuda_array_interface__", None)
     if interface is not None and (interface.get("stream") or not hasattr(a, "__dlpack__")):
         return _of_interface(a, interface)
@@ -69,7 +70,7 @@ def device_array(a: Any) -> DeviceArray:
 _torch_kinds: dict[Any, str] = {}
 
 
-def _of_torch(a: Any, torch: Any) -> DeviceArray:
+def _of_torch(a: Any, torch: Any, layout: bool) -> DeviceArray:
     kind = _torch_kinds.get(a.dtype)
     if kind is None:
         kind = _torch_kinds[a.dtype] = _TORCH_KINDS.get(str(a.dtype), str(a.dtype))
@@ -77,10 +78,8 @@ def _of_torch(a: Any, torch: Any) -> DeviceArray:
     # Triton uses this function, too. The public one makes a Stream object and takes 5 us.
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
     stream = raw(device) if raw else torch.cuda.current_stream(device).cuda_stream
-    if kind in DTYPES and a.is_contiguous():
-        return DeviceArray(
-            a.data_ptr(), a.numel(), kind, device, stream, a, a.shape, a.stride()
-        )
+    if not layout and kind in DTYPES and a.is_contiguous():
+        return DeviceArray(a.data_ptr(), a.numel(), kind, device, stream, a)
     return _made(a.data_ptr(), kind, tuple(a.shape), a.stride(), device, stream, a)
 
 

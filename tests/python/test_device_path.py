@@ -4,6 +4,7 @@ It shows that layouts, rows, ranks and errors reach the plugin rightly. test_gpu
 """
 
 import ctypes
+import gc
 import itertools
 
 import histogram
@@ -101,6 +102,40 @@ class OnDevice:
         self.__cuda_array_interface__ = a.__array_interface__ | {"version": 3, "stream": stream}
 
 
+class Tensor(ctypes.Structure):
+    """DLPack's DLManagedTensor."""
+
+    _fields_ = [("data", POINTER), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", POINTER), ("strides", POINTER), ("offset", NUMBER),
+                ("context", POINTER), ("deleter", ctypes.CFUNCTYPE(None, POINTER))]
+
+
+class OnlyDlpack:
+    """An array that says it lies on a GPU, and has DLPack alone, as those of jax."""
+
+    def __init__(self, a):
+        self.freed = 0
+        self._layout = (ctypes.c_int64 * a.ndim)(*a.shape), (ctypes.c_int64 * a.ndim)(
+            *(stride // a.itemsize for stride in a.strides))
+        code = {"i": 0, "u": 1, "f": 2}[a.dtype.kind]
+        deleter = Tensor._fields_[-1][1](self._free)
+        self._kept = a, Tensor(a.ctypes.data, 2, 3, a.ndim, code, 8 * a.itemsize, 1,
+                               *(ctypes.addressof(part) for part in self._layout), 0, None, deleter)
+
+    def _free(self, tensor):
+        self.freed += 1
+
+    def __dlpack_device__(self):
+        return 2, 3
+
+    def __dlpack__(self, stream):
+        assert stream == 1  # the legacy default stream
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, (POINTER, ctypes.c_char_p, POINTER)
+        return new(ctypes.addressof(self._kept[1]), b"dltensor", None)
+
+
 @pytest.fixture
 def plugin(monkeypatch):
     made = HostPlugin()
@@ -122,6 +157,19 @@ def test_counts(plugin, dtype, bins):
         a = some(dtype, size)
         assert histogram.count(OnDevice(a), *bins) == histogram.count(a, *bins)
     assert set(plugin.calls) == {("count_and_read", 7)}
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8"])
+def test_dlpack(plugin, dtype):
+    a = some(dtype, 600).reshape(20, 30)
+    for shaped in (a, a.T):
+        b = OnlyDlpack(shaped)
+        assert histogram.count(b, EDGES) == histogram.count(a, EDGES)
+        assert histogram.count(b, EDGES, axis=1) == histogram.count(shaped, EDGES, axis=1)
+        gc.collect()
+        assert b.freed == 2
+    assert _gpu.device_array(b).device == 3
+    assert set(plugin.calls) == {("count_and_read", 1), ("count_rows", 1)}
 
 
 def test_streams(plugin):
