@@ -133,7 +133,7 @@ class Bench {
     if (!only.empty() && only.find("," + std::string(NameOf(type)) + ",") == std::string::npos)
       return;
     const Plan plan = *Plan::Make(binning, type);
-    absl::StatusOr<cuda::DevicePlan> on_device = cuda::DevicePlan::Make(plan);
+    absl::StatusOr<cuda::DevicePlan> on_device = cuda::DevicePlan::Make(plan, harness_.traits());
     Check(on_device.status());
     const uint32_t slots = internal::SlotCount(plan.bin_count());
     cuda::TypedLaunch launch;

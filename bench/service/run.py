@@ -117,6 +117,7 @@ class Benchmark:
         """What each server did in this row, and what is to be known about the row itself."""
         participants = [s for s in self.servers if row.transport in s.addresses]
         participants = [s for s in participants if not s.name.startswith("peer") or has_peers(row)]
+        participants = [s for s in participants if self.a.drawn_rounds > 0 or not is_drawn_only(s)]
         server_cores, client_cores = split_cores(row.connections, not self.a.no_pin)
         for server in participants:
             server.keep_to(server_cores)

@@ -50,14 +50,16 @@ uint64_t TableBytesMax(uint64_t bins);
 uint64_t WorkspaceBytes(uint32_t bins, uint64_t samples, const DeviceTraits& device);
 
 // Queues the count of samples of the plan that the bins are of: with a workspace, by the quicker
-// way.
+// way. REQUIRES: PrepareTyped, once, with the launch's device current.
 absl::Status EnqueueTyped(const TypedLaunch& launch, const AnyTypedBins& bins);
+// Loads what EnqueueTyped launches, as PrepareTable says.
+absl::Status PrepareTyped(SampleType type, const AnyTypedBins& bins, const DeviceTraits& device);
 
 // A plan whose tables lie in memory of its own.
 class DevicePlan {
  public:
-  // On the current device. Waits for the copy.
-  static absl::StatusOr<DevicePlan> Make(const Plan& plan);
+  // On the current device, which has these traits. Waits for the copy.
+  static absl::StatusOr<DevicePlan> Make(const Plan& plan, const DeviceTraits& device);
 
   // Queues the count of samples of the plan's type.
   absl::Status Enqueue(const TypedLaunch& launch) const { return EnqueueTyped(launch, bins_); }

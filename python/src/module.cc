@@ -212,7 +212,7 @@ nb::tuple DeviceArrayOf(const DeviceNdarray& array) {
                         nb::tuple(strides), array.device_id(), nb::cast(array));
 }
 
-// Calls the plugin's histogram_cuda_count_and_read, which lies at `function`: adds to `counts`, and
+// Calls the plugin's histogram_cuda_count_and_read, which lies at `function`: writes `counts`, and
 // returns (below, above, nan).
 nb::tuple CountOnDevice(uintptr_t function, uintptr_t counter, uintptr_t samples, uint64_t count,
                         uintptr_t stream, const nb::handle& counts) {

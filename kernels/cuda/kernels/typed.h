@@ -183,8 +183,16 @@ inline constexpr absl::string_view kTypedTableSummary =
 // and uint64_t. REQUIRES: C is the type in which launch.type is compared.
 
 // By a table in shared memory, with as many launches as there are parts; no workspace.
+// REQUIRES: PrepareTable, once, with the launch's device current.
 template <typename C>
 absl::Status EnqueueTable(const TypedLaunch& launch, const TypedBins<C>& bins);
+// Loads the kernel that counts by these bins, and lets it use the shared memory of a block. Loading
+// waits for what runs on the device: a thread that has launched something that never ends must not
+// need it afterwards.
+template <typename C>
+absl::Status PrepareTable(SampleType type, const TypedBins<C>& bins, const DeviceTraits& device);
+// Shared memory of a block for a table: a line is left to the kernel's own variables.
+uint32_t TableRoom(const DeviceTraits& device);
 // How many parts of a table the bins need.
 uint32_t TableParts(uint32_t bins, const DeviceTraits& device);
 

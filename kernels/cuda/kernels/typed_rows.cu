@@ -129,8 +129,10 @@ absl::Status EnqueueRows(const RowsLaunch& launch, const TypedBins<C>& bins) {
     }
     const uint32_t shared_bytes = (bins.bins + kOutsideSlots + 31) / 32 * 32 * sizeof(uint32_t);
     auto* const kernel = TypedRowsKernel<S>;
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
-        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+    // Always the same limit: it is the kernel's, and other threads launch it with other bins.
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(TableRoom(*launch.device))));
     constexpr uint64_t kBlocksMax = 65536;
     kernel<<<static_cast<uint32_t>(std::min(rows * args.pieces, kBlocksMax)), kThreads,
              shared_bytes, launch.stream>>>(args);

@@ -23,8 +23,6 @@ namespace {
 constexpr uint32_t kThreads = 1024;
 constexpr uint32_t kLoads = 4;  // of 16 bytes, in flight in each thread
 constexpr uint32_t kLineWords = 32;
-// Blocks may have so much shared memory, of all kinds, without asking; a little is static.
-constexpr uint32_t kSharedBytesPlain = (48 << 10) - 64;
 // Counters of a block are u32: a launch gives no block more samples than that.
 constexpr uint64_t kBlockSamplesMax = uint64_t{1} << 31;
 
@@ -247,9 +245,6 @@ uint64_t TableBytes(uint32_t bins, uint32_t copies) {
   return uint64_t{WholeLines(uint64_t{bins + kOutsideSlots} * copies)} * 4;
 }
 
-// Shared memory for table and rule: a line is left to the kernel's own variables.
-uint32_t TableRoom(const DeviceTraits& device) { return device.shared_bytes_max - kLineWords * 4; }
-
 // `rule_bytes`: of thresholds and cells, as far as the kernel looks at them; 0: it does not.
 Layout LayoutFor(uint32_t bins, uint64_t rule_bytes, uint32_t copies_max,
                  const DeviceTraits& device) {
@@ -264,20 +259,6 @@ Layout LayoutFor(uint32_t bins, uint64_t rule_bytes, uint32_t copies_max,
     layout.copies *= 2;
   }
   return layout;
-}
-
-template <typename S, FindBy kBy, bool kParts>
-absl::Status LaunchPart(const Part<typename S::Compare>& part, uint32_t blocks,
-                        uint32_t shared_bytes, const DeviceTraits& device, cudaStream_t stream) {
-  auto* const kernel = TypedTableKernel<S, kBy, kParts>;
-  // The attribute is of the kernel and of the current device, and other threads launch it, too: the
-  // limit is always the same, and never that of one launch.
-  if (shared_bytes > kSharedBytesPlain) {
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
-        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(TableRoom(device))));
-  }
-  kernel<<<blocks, kThreads, shared_bytes, stream>>>(part);
-  return LaunchStatus("typed_table");
 }
 
 template <typename S, FindBy kBy, bool kParts>
@@ -310,11 +291,34 @@ absl::Status LaunchAll(const TypedLaunch& launch, const TypedBins<typename S::Co
       // A block is worth its table from a load a thread on.
       const uint64_t wanted = part.count * kSize / (kThreads * 16) + 1;
       const auto blocks = static_cast<uint32_t>(std::min(wanted, most_blocks));
-      HISTOGRAM_RETURN_IF_ERROR(
-          (LaunchPart<S, kBy, kParts>(part, blocks, shared_bytes, *launch.device, launch.stream)));
+      TypedTableKernel<S, kBy, kParts><<<blocks, kThreads, shared_bytes, launch.stream>>>(part);
+      HISTOGRAM_RETURN_IF_ERROR(LaunchStatus("typed_table"));
     }
   }
   return absl::OkStatus();
+}
+
+// Calls `run` for the kernel that finds bins as these are found.
+template <typename S, typename Run>
+absl::Status VisitKernel(const TypedBins<typename S::Compare>& bins, bool has_parts,
+                         const Run& run) {
+  using C = typename S::Compare;
+  const auto run_by = [&]<FindBy kBy>() {
+    return has_parts ? run.template operator()<kBy, true>() : run.template operator()<kBy, false>();
+  };
+  if constexpr (std::is_floating_point_v<C>) {
+    if (bins.by == FindBy::kFloor) return run_by.template operator()<FindBy::kFloor>();
+    if (bins.by == FindBy::kCells) return run_by.template operator()<FindBy::kCells>();
+  }
+  if constexpr (std::is_same_v<typename S::Bits, float>) {
+    if (bins.by == FindBy::kWideFloor) return run_by.template operator()<FindBy::kWideFloor>();
+  }
+  if constexpr (std::is_same_v<C, uint32_t>) {
+    if (bins.by == FindBy::kLine) return run_by.template operator()<FindBy::kLine>();
+  } else if constexpr (sizeof(typename S::Bits) >= 4) {
+    if (bins.by == FindBy::kGuess) return run_by.template operator()<FindBy::kGuess>();
+  }
+  return run_by.template operator()<FindBy::kKeys>();
 }
 
 template <typename S>
@@ -325,26 +329,14 @@ absl::Status EnqueueAs(const TypedLaunch& launch, const TypedBins<typename S::Co
   uint64_t rule_bytes = ThresholdsRead(bins) * sizeof(C);
   if (bins.by == FindBy::kCells) rule_bytes += (bins.cell_count + 1) * sizeof(uint16_t);
   const Layout layout = LayoutFor(bins.bins, rule_bytes, copies_max, *launch.device);
-  const auto launch_by = [&]<FindBy kBy>() {
-    return layout.parts == 1 ? LaunchAll<S, kBy, false>(launch, bins, layout)
-                             : LaunchAll<S, kBy, true>(launch, bins, layout);
-  };
-  if constexpr (std::is_floating_point_v<C>) {
-    if (bins.by == FindBy::kFloor) return launch_by.template operator()<FindBy::kFloor>();
-    if (bins.by == FindBy::kCells) return launch_by.template operator()<FindBy::kCells>();
-  }
-  if constexpr (std::is_same_v<typename S::Bits, float>) {
-    if (bins.by == FindBy::kWideFloor) return launch_by.template operator()<FindBy::kWideFloor>();
-  }
-  if constexpr (std::is_same_v<C, uint32_t>) {
-    if (bins.by == FindBy::kLine) return launch_by.template operator()<FindBy::kLine>();
-  } else if constexpr (sizeof(typename S::Bits) >= 4) {
-    if (bins.by == FindBy::kGuess) return launch_by.template operator()<FindBy::kGuess>();
-  }
-  return launch_by.template operator()<FindBy::kKeys>();
+  return VisitKernel<S>(bins, layout.parts > 1, [&]<FindBy kBy, bool kParts>() {
+    return LaunchAll<S, kBy, kParts>(launch, bins, layout);
+  });
 }
 
 }  // namespace
+
+uint32_t TableRoom(const DeviceTraits& device) { return device.shared_bytes_max - kLineWords * 4; }
 
 uint32_t TableParts(uint32_t bins, const DeviceTraits& device) {
   uint32_t parts = 1;
@@ -365,9 +357,26 @@ absl::Status EnqueueTable(const TypedLaunch& launch, const TypedBins<C>& bins) {
   return VisitSamplesOf<C>(launch.type, [&]<typename S>(S) { return EnqueueAs<S>(launch, bins); });
 }
 
+template <typename C>
+absl::Status PrepareTable(SampleType type, const TypedBins<C>& bins, const DeviceTraits& device) {
+  return VisitSamplesOf<C>(type, [&]<typename S>(S) {
+    return VisitKernel<S>(
+        bins, TableParts(bins.bins, device) > 1, [&]<FindBy kBy, bool kParts>() -> absl::Status {
+          auto* const kernel = TypedTableKernel<S, kBy, kParts>;
+          return ToStatus(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                               static_cast<int>(TableRoom(device))),
+                          "cudaFuncSetAttribute");
+        });
+  });
+}
+
 template absl::Status EnqueueTable(const TypedLaunch&, const TypedBins<float>&);
 template absl::Status EnqueueTable(const TypedLaunch&, const TypedBins<double>&);
 template absl::Status EnqueueTable(const TypedLaunch&, const TypedBins<uint32_t>&);
 template absl::Status EnqueueTable(const TypedLaunch&, const TypedBins<uint64_t>&);
+template absl::Status PrepareTable(SampleType, const TypedBins<float>&, const DeviceTraits&);
+template absl::Status PrepareTable(SampleType, const TypedBins<double>&, const DeviceTraits&);
+template absl::Status PrepareTable(SampleType, const TypedBins<uint32_t>&, const DeviceTraits&);
+template absl::Status PrepareTable(SampleType, const TypedBins<uint64_t>&, const DeviceTraits&);
 
 }  // namespace histogram::cuda

@@ -27,10 +27,11 @@ absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPla
   if (!tables.empty()) std::memcpy(input_.host(), tables.data(), tables.size());
   Layout(batch, AlignUp(tables.size(), kPieceAlignment));
 
+  const AnyTypedBins bins = typed_->BinsAt(device_input_.get());
+  HISTOGRAM_RETURN_IF_ERROR(PrepareTyped(typed_->plan().type(), bins, options_.device));
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
   const uint64_t rows_bytes = batch.items.size() * slots * sizeof(uint64_t);
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(device_rows_.get(), 0, rows_bytes, stream_.get()));
-  const AnyTypedBins bins = typed_->BinsAt(device_input_.get());
   for (size_t i = 0; i < chunks_.size(); ++i) {
     HISTOGRAM_RETURN_IF_ERROR(CopyChunk(batch, i));
     HISTOGRAM_RETURN_IF_ERROR(EnqueueTypedChunk(chunks_[i], bins));
