@@ -1,37 +1,42 @@
 #!/usr/bin/env python3
-"""Measures the Python package beside numpy, boost-histogram, fast-histogram and OpenCV, on one thread.
+"""Measures the Python package beside numpy, boost-histogram, fast-histogram and OpenCV.
 
-  PYTHONPATH=build/release/python .venv/bin/python bench/python/run.py --output python.json
+  PYTHONPATH=build/release/python .venv/bin/python bench/python/run.py \\
+    --library build/release/bin/libbench_python_library.so --output python.json
 
 In each round of a row its counters run one after the other; a number is the median over the rounds,
-with the least and the greatest. Times are CPU time of the thread. A counter whose counts differ
-from numpy's is named with the share of samples that it misplaces. With --program build/release/bin/
-bench_typed the C++ library is measured in the same run, on the same kinds of samples. Needs
-bench/python/requirements.txt. Linux only.
+with the least and the greatest. "library" is the C++ library on the same array between the same
+edges. All count on one thread, and times are CPU time of the thread. A counter whose counts differ
+from numpy's is named with the share of samples that it misplaces. Rows of several threads are in
+wall-clock time: they need a machine that does nothing else. "reading" there is a plain sum of the
+array. Needs bench/python/requirements.txt; without --library there are no rows of the library and
+of reading. Linux only. Takes some 7 minutes.
 """
 
 import argparse
+import ctypes
 import datetime
 import importlib.metadata
 import importlib.util
 import json
+import os
 import platform
 import shlex
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from provenance import commit, processor  # noqa: E402
 
-ROUNDS = 7
+ROUNDS = 5
 SECONDS = 0.1  # of each counter, in each round, at least
 LONG = 64 << 20  # bytes
 SHORT = (16, 1000)  # samples
 BINS = (10, 256, 2048, 65536)
+THREAD_ROWS = (("float32", 256), ("float32", 65536), ("float64", 2048), ("uint8", 256))
 PEERS = ("numpy", "boost-histogram", "fast-histogram", "opencv-python-headless")
 
 
@@ -52,6 +57,36 @@ def samples_of(numpy, dtype, distribution, count, bins):
     else:
         samples = random.normal(0, limits[1] / 4, count)
     return numpy.ascontiguousarray(samples.astype(dtype)), limits
+
+
+class Library:
+    """The C++ library, and plain reading: bench/python/library.cc."""
+
+    def __init__(self, path):
+        self._calls = ctypes.CDLL(str(path.resolve()))
+        pointer, size = ctypes.c_void_p, ctypes.c_size_t
+        for name, result, arguments in (
+            ("plan", pointer, (pointer, size, ctypes.c_char_p)),
+            ("count", None, (pointer, pointer, size, ctypes.c_uint32, pointer)),
+            ("read", ctypes.c_uint64, (pointer, size, ctypes.c_uint32)),
+        ):
+            call = getattr(self._calls, f"library_{name}")
+            call.restype, call.argtypes = result, arguments
+
+    def counter(self, samples, bins, limits, threads):
+        """A call that counts, and one that reads."""
+        import numpy
+        kind = f"{samples.dtype.kind}{8 * samples.itemsize}"
+        edges = numpy.histogram_bin_edges(numpy.empty(0, samples.dtype), bins, limits).astype(float)
+        plan = self._calls.library_plan(edges.ctypes.data, len(edges), kind.encode())
+        counts = numpy.empty(bins, numpy.int64)
+        memory = samples.ctypes.data, samples.nbytes
+
+        def count():
+            self._calls.library_count(plan, *memory, threads, counts.ctypes.data)
+            return counts
+
+        return count, lambda: self._calls.library_read(*memory, threads)
 
 
 def counters(samples, bins, limits):
@@ -76,11 +111,11 @@ def counters(samples, bins, limits):
         yield "opencv", lambda: cv2.calcHist([samples], [0], None, [bins], list(limits)).ravel()
 
 
-def seconds_of(call, seconds):
-    """CPU seconds of one call."""
+def seconds_of(call, seconds, clock=time.thread_time):
+    """Seconds of one call: of this thread's CPU time, unless another clock is given."""
     call()
-    calls, begin = 0, time.thread_time()
-    while (taken := time.thread_time() - begin) < seconds:
+    calls, begin = 0, clock()
+    while (taken := clock() - begin) < seconds:
         for _ in range(1 if taken > seconds / 20 and calls < 100 else 1 + calls // 10):
             call()
             calls += 1
@@ -100,7 +135,7 @@ def rows():
                 yield dtype, bins, distribution
 
 
-def measure(numpy):
+def measure(numpy, library):
     import cv2
     cv2.setNumThreads(1)
     long = []
@@ -109,6 +144,8 @@ def measure(numpy):
         count = LONG // numpy.dtype(dtype).itemsize
         samples, limits = samples_of(numpy, dtype, distribution, count, bins)
         calls = dict(counters(samples, bins, limits))
+        if library is not None:
+            calls["library"] = library.counter(samples, bins, limits, 1)[0]
         expected = calls["numpy"]()
         wrong = {name: misplaced(numpy, call(), expected) for name, call in calls.items()}
         rates = {name: [] for name in calls}
@@ -127,6 +164,32 @@ def measure(numpy):
                 times[name].append(seconds_of(call, SECONDS) * 1e6)
         short.append({"type": "float32", "bins": 100, "samples": count, "microseconds": spread(times)})
     return long, short, measure_quantiles(numpy)
+
+
+def measure_threads(numpy, library):
+    """Rates by the clock on the wall, of one thread, two, four ... up to all cores."""
+    import histogram
+    cores = len(os.sched_getaffinity(0))
+    numbers = sorted({*(1 << k for k in range(cores.bit_length()) if 1 << k <= cores), cores})
+    rows = []
+    for dtype, bins in THREAD_ROWS:
+        print(dtype, bins, "threads", numbers, file=sys.stderr)
+        count = LONG // numpy.dtype(dtype).itemsize
+        samples, limits = samples_of(numpy, dtype, "normal", count, bins)
+        calls = {}
+        for n in numbers:
+            calls["histogram", n] = lambda n=n: histogram.count(samples, bins, limits, threads=n)  # noqa: B023
+            if library is not None:
+                calls["library", n], calls["reading", n] = library.counter(samples, bins, limits, n)
+        rates = {key: [] for key in calls}
+        for _ in range(ROUNDS):
+            for key, call in calls.items():
+                rates[key].append(count / seconds_of(call, SECONDS, time.perf_counter) / 1e9)
+        for n in numbers:
+            of = {name: values for (name, threads), values in rates.items() if threads == n}
+            rows.append({"type": dtype, "bins": bins, "samples": count, "threads": n,
+                         "gigasamples_per_second": spread(of)})
+    return rows
 
 
 def measure_quantiles(numpy):
@@ -148,18 +211,6 @@ def spread(values):
                    "greatest": round(max(numbers), 4)} for name, numbers in values.items()}
 
 
-def measure_library(program):
-    """What the C++ library counts of float32, by the kernel that it takes: the last of each kind."""
-    with tempfile.NamedTemporaryFile("r", suffix=".json") as file:
-        subprocess.run([program, "--type", "f32", "--mib", str(LONG >> 20), "--json", file.name], check=True,
-                       stdout=subprocess.DEVNULL)
-        lines = [json.loads(line) for line in file]
-    kept = {(line["bins"], line["distribution"]): line for line in lines if line["even"]}
-    return [{"type": "float32", **{key: line[key] for key in ("bins", "distribution", "kernel")},
-             "gigasamples_per_second": line["gsamples_per_second"]}
-            for (bins, distribution), line in kept.items() if bins in BINS and distribution != "sorted"]
-
-
 def import_milliseconds():
     """What importing this package adds to importing numpy."""
     taken = []
@@ -173,7 +224,8 @@ def import_milliseconds():
 
 def run(options):
     import numpy
-    long, short, quantiles = measure(numpy)
+    library = None if options.library is None else Library(options.library)
+    long, short, quantiles = measure(numpy, library)
     return {
         "command": shlex.join(["bench/python/run.py", *sys.argv[1:]]),
         "commit": commit(),
@@ -188,14 +240,14 @@ def run(options):
         "long": long,
         "short": short,
         "quantiles": quantiles,
-        "library": measure_library(options.program) if options.program else [],
+        "several_threads": measure_threads(numpy, library),
     }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True, help="where the results go")
-    parser.add_argument("--program", type=Path, help="bench_typed, to measure the C++ library too")
+    parser.add_argument("--library", type=Path, help="libbench_python_library.so, to measure the C++ library too")
     options = parser.parse_args()
     if importlib.util.find_spec("histogram") is None:
         parser.error("no package histogram: set PYTHONPATH=build/release/python, or pip install .")

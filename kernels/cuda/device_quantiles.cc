@@ -26,6 +26,19 @@ double ValueOfBits(uint64_t bits, SampleType type) {
   });
 }
 
+// Queues the searches for all ranks, which fill found[i] for ranks[i]. `search` has everything but
+// the ranks and where their samples go.
+absl::Status EnqueueSearches(cuda::DigitSearch search, std::span<const uint64_t> ranks,
+                             uint64_t* found) {
+  for (size_t first = 0; first < ranks.size(); first += kRanksMax) {
+    search.rank_count = static_cast<uint32_t>(std::min<size_t>(ranks.size() - first, kRanksMax));
+    std::copy_n(ranks.data() + first, search.rank_count, search.ranks);
+    search.found = found + first;
+    if (absl::Status status = cuda::EnqueueDigitSearch(search); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 struct DeviceQuantiles::Impl {
@@ -94,15 +107,7 @@ std::optional<Error> DeviceQuantiles::Find(const void* samples, uint64_t count,
   search.nans = impl_->found.device<uint64_t>(2 * impl_->quantiles.size() * sizeof(uint64_t));
   search.device = &impl_->device;
   search.stream = stream;
-  for (size_t first = 0; first < ranks.size(); first += kRanksMax) {
-    search.rank_count = static_cast<uint32_t>(std::min<size_t>(ranks.size() - first, kRanksMax));
-    std::copy_n(ranks.data() + first, search.rank_count, search.ranks);
-    search.found = impl_->found.device<uint64_t>(first * sizeof(uint64_t));
-    if (absl::Status status = cuda::EnqueueDigitSearch(search); !status.ok()) {
-      return cuda::ToError(status);
-    }
-  }
-  return std::nullopt;
+  return cuda::ToOptional(EnqueueSearches(search, ranks, impl_->found.device<uint64_t>()));
 }
 
 Result<std::vector<double>> DeviceQuantiles::Read(CUstream_st* stream) {
@@ -124,6 +129,36 @@ Result<std::vector<double>> DeviceQuantiles::Read(CUstream_st* stream) {
     }));
   }
   return values;
+}
+
+Result<std::vector<uint64_t>> SamplesAtRanks(SampleType type, const void* samples, uint64_t count,
+                                             std::span<const uint64_t> ranks, CUstream_st* stream) {
+  if (std::optional<Error> error = cuda::CheckAddress(samples, type)) return *std::move(error);
+  if (ranks.empty()) return std::vector<uint64_t>();
+  int device = 0;
+  cuda::DeviceTraits traits;
+  absl::Status status = cuda::ToStatus(cudaGetDevice(&device), "cudaGetDevice");
+  if (status.ok()) status = cuda::ReadDeviceTraits(device, traits);
+  if (!status.ok()) return cuda::ToError(status);
+  const absl::StatusOr<cuda::DeviceBuffer> workspace =
+      cuda::DeviceBuffer::Make(cuda::kDigitWorkspaceBytes);
+  if (!workspace.ok()) return cuda::ToError(workspace.status());
+  const absl::StatusOr<cuda::PinnedBuffer> found =
+      cuda::PinnedBuffer::Make((ranks.size() + 1) * sizeof(uint64_t));
+  if (!found.ok()) return cuda::ToError(found.status());
+  cuda::DigitSearch search;
+  search.type = type;
+  search.samples = samples;
+  search.count = count;
+  search.workspace = workspace->get();
+  search.nans = found->device<uint64_t>(ranks.size() * sizeof(uint64_t));
+  search.device = &traits;
+  search.stream = stream;
+  status = EnqueueSearches(search, ranks, found->device<uint64_t>());
+  if (status.ok()) status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading the samples");
+  if (!status.ok()) return cuda::ToError(status);
+  const auto* const first = found->host<uint64_t>();
+  return std::vector<uint64_t>(first, first + ranks.size());
 }
 
 }  // namespace histogram

@@ -7,6 +7,7 @@
 #include <histogram/sample_type.h>
 
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <limits>
 #include <optional>
@@ -14,10 +15,14 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 using histogram::Binning;
 using histogram::DeviceCounter;
+using histogram::DeviceRowCut;
+using histogram::DeviceRows;
 using histogram::Error;
+using histogram::ErrorCode;
 using histogram::Histogram;
 using histogram::ParseSampleType;
 using histogram::Plan;
@@ -31,7 +36,7 @@ struct HistogramCounter {
 
 namespace {
 
-constexpr uint32_t kAbi = 1;
+constexpr uint32_t kAbi = 2;
 
 struct ErrorText {
   char* text;
@@ -77,17 +82,31 @@ int Guarded(int device, const ErrorText& error, const Work& work) {
                         cudaGetErrorString(on_device.status()));
     }
     const std::optional<Error> failure = work();
-    return failure.has_value() ? error.Fill(failure->message) : 0;
+    if (!failure.has_value()) return 0;
+    error.Fill(failure->message);
+    return failure->code == ErrorCode::kDevice ? -1 : -2;
   } catch (const std::exception& failure) {
     return error.Fill(failure.what());
   }
 }
 
-std::optional<Error> Make(std::span<const double> edges, SampleType type, int device,
-                          HistogramCounter** made) {
+Result<SampleType> TypeNamed(std::string_view name) {
+  const std::optional<SampleType> type = ParseSampleType(name);
+  if (type.has_value()) return *type;
+  return Error{.code = ErrorCode::kDevice, .message = "no sample type '" + std::string(name) + "'"};
+}
+
+Result<Plan> MakePlan(std::span<const double> edges, std::string_view type_name) {
+  const Result<SampleType> type = TypeNamed(type_name);
+  if (!type.ok()) return type.error();
   const Result<Binning> binning = Binning::Edges(edges, std::numeric_limits<uint32_t>::max());
   if (!binning.ok()) return binning.error();
-  const Result<Plan> plan = Plan::Make(*binning, type);
+  return Plan::Make(*binning, *type);
+}
+
+std::optional<Error> Make(std::span<const double> edges, std::string_view type, int device,
+                          HistogramCounter** made) {
+  const Result<Plan> plan = MakePlan(edges, type);
   if (!plan.ok()) return plan.error();
   Result<DeviceCounter> counter = DeviceCounter::Make(*plan);
   if (!counter.ok()) return counter.error();
@@ -102,16 +121,55 @@ std::optional<Error> Count(DeviceCounter& counter, const void* samples, uint64_t
   return counter.Add(samples, count, stream);
 }
 
+std::optional<Error> CheckSum(const Histogram& histogram, uint64_t samples) {
+  if (histogram.samples == samples) return std::nullopt;
+  return Error{.code = ErrorCode::kDevice,
+               .message = "counts add up to " + std::to_string(histogram.samples) +
+                          ", not to the " + std::to_string(samples) +
+                          " samples: a defect of this library, or memory that changed meanwhile"};
+}
+
+void Write(const Histogram& histogram, int64_t* counts, int64_t* outside) {
+  std::copy(histogram.counts.begin(), histogram.counts.end(), counts);
+  outside[0] = static_cast<int64_t>(histogram.below);
+  outside[1] = static_cast<int64_t>(histogram.above);
+  outside[2] = static_cast<int64_t>(histogram.nan);
+}
+
 std::optional<Error> Read(DeviceCounter& counter, CUstream_st* stream, int64_t* counts,
                           int64_t* outside) {
   const Result<Histogram> read = counter.Read(stream);
   if (!read.ok()) return read.error();
-  for (size_t i = 0; i < read->counts.size(); ++i) {
-    counts[i] += static_cast<int64_t>(read->counts[i]);
+  Write(*read, counts, outside);
+  return std::nullopt;
+}
+
+std::optional<Error> CountAndRead(DeviceCounter& counter, const void* samples, uint64_t count,
+                                  CUstream_st* stream, int64_t* counts, int64_t* outside) {
+  const Result<Histogram> read = counter.Count(samples, count, stream);
+  if (!read.ok()) return read.error();
+  Write(*read, counts, outside);
+  return CheckSum(*read, count);
+}
+
+std::optional<Error> CountRows(const Plan& plan, const HistogramRowCut& cut, const void* samples,
+                               uint64_t count, CUstream_st* stream, int64_t* counts,
+                               int64_t* outside) {
+  Result<DeviceRows> rows = DeviceRows::Make(
+      plan, {static_cast<uint32_t>(cut.channels), cut.window, cut.step, {}}, count);
+  if (!rows.ok()) return rows.error();
+  if (std::optional<Error> error = rows->Count(samples, count, stream)) return error;
+  const Result<std::vector<Histogram>> read = rows->Read(stream);
+  if (!read.ok()) return read.error();
+  const uint64_t pixels = count / cut.channels;
+  const uint64_t window = cut.window == 0 ? pixels : cut.window;
+  const uint64_t step = cut.step == 0 ? window : cut.step;
+  for (uint64_t r = 0; r < read->size(); ++r) {
+    const Histogram& row = (*read)[r];
+    Write(row, counts + r * plan.bin_count(), outside + r * 3);
+    const uint64_t begin = r / cut.channels * step;
+    if (std::optional<Error> error = CheckSum(row, std::min(window, pixels - begin))) return error;
   }
-  outside[0] = static_cast<int64_t>(read->below);
-  outside[1] = static_cast<int64_t>(read->above);
-  outside[2] = static_cast<int64_t>(read->nan);
   return std::nullopt;
 }
 
@@ -123,14 +181,10 @@ uint32_t histogram_cuda_abi() { return kAbi; }
 
 HistogramCounter* histogram_cuda_make(const double* edges, size_t edge_count, const char* type,
                                       int device, char* error, size_t error_bytes) {
-  const ErrorText text{error, error_bytes};
-  const std::optional<SampleType> sample_type = ParseSampleType(type);
-  if (!sample_type.has_value()) {
-    text.Fill("no sample type '" + std::string(type) + "'");
-    return nullptr;
-  }
   HistogramCounter* made = nullptr;
-  Guarded(device, text, [&] { return Make({edges, edge_count}, *sample_type, device, &made); });
+  Guarded(device, {error, error_bytes}, [&] {
+    return Make({edges, edge_count}, type, device, &made);
+  });
   return made;
 }
 
@@ -154,13 +208,39 @@ int histogram_cuda_read(HistogramCounter* counter, void* stream, int64_t* counts
 int histogram_cuda_count_and_read(HistogramCounter* counter, const void* samples, uint64_t count,
                                   void* stream, int64_t* counts, int64_t* outside, char* error,
                                   size_t error_bytes) {
-  return Guarded(counter->device, {error, error_bytes}, [&]() -> std::optional<Error> {
-    std::optional<Error> failure = Count(counter->counter, samples, count, Stream(stream));
-    if (failure.has_value()) return failure;
-    return Read(counter->counter, Stream(stream), counts, outside);
+  return Guarded(counter->device, {error, error_bytes}, [&] {
+    return CountAndRead(counter->counter, samples, count, Stream(stream), counts, outside);
   });
 }
 
 const void* histogram_cuda_counts(const HistogramCounter* counter) {
   return counter->counter.device_counts();
+}
+
+int histogram_cuda_count_rows(const double* edges, size_t edge_count, const char* type, int device,
+                              const HistogramRowCut* cut, const void* samples, uint64_t count,
+                              void* stream, int64_t* counts, int64_t* outside, char* error,
+                              size_t error_bytes) {
+  return Guarded(device, {error, error_bytes}, [&]() -> std::optional<Error> {
+    const Result<Plan> plan = MakePlan({edges, edge_count}, type);
+    if (!plan.ok()) return plan.error();
+    return CountRows(*plan, *cut, samples, count, Stream(stream), counts, outside);
+  });
+}
+
+int histogram_cuda_order_statistics(const char* type, int device, const void* samples,
+                                    uint64_t count, void* stream, const uint64_t* ranks,
+                                    size_t rank_count, void* out, char* error, size_t error_bytes) {
+  return Guarded(device, {error, error_bytes}, [&]() -> std::optional<Error> {
+    const Result<SampleType> sample_type = TypeNamed(type);
+    if (!sample_type.ok()) return sample_type.error();
+    const Result<std::vector<uint64_t>> found =
+        SamplesAtRanks(*sample_type, samples, count, {ranks, rank_count}, Stream(stream));
+    if (!found.ok()) return found.error();
+    const size_t size = SampleBytes(*sample_type);
+    for (size_t i = 0; i < found->size(); ++i) {
+      std::memcpy(static_cast<char*>(out) + i * size, &(*found)[i], size);  // little-endian
+    }
+    return std::nullopt;
+  });
 }

@@ -2,8 +2,8 @@
 // C, so that one shared object serves every version of Python. The package loads it (ctypes) when a
 // GPU's array comes; python/histogram/_gpu.py repeats these declarations.
 //
-// Functions that can fail return 0, or fill `error` with a text that ends in 0. A counter is used
-// by one thread at a time.
+// Functions that can fail return 0; or they fill `error` with a text that ends in 0, and return -1
+// if the device fails, -2 for bad input. A counter is used by one thread at a time.
 #ifndef HISTOGRAM_PYTHON_CUDA_PLUGIN_H_
 #define HISTOGRAM_PYTHON_CUDA_PLUGIN_H_
 
@@ -28,15 +28,35 @@ HISTOGRAM_PLUGIN void histogram_cuda_free(HistogramCounter* counter);
 HISTOGRAM_PLUGIN int histogram_cuda_count(HistogramCounter* counter, const void* samples,
                                           uint64_t count, void* stream, char* error,
                                           size_t error_bytes);
-// Waits for the stream. Adds a count for each bin to `counts`, and writes below, above and nan.
+// Waits for the stream. Writes the count of each bin to `counts`, and below, above and nan.
 HISTOGRAM_PLUGIN int histogram_cuda_read(HistogramCounter* counter, void* stream, int64_t* counts,
                                          int64_t* outside, char* error, size_t error_bytes);
-// Both at once.
+// Both at once, and faster. Fails unless the counts add up to the samples.
 HISTOGRAM_PLUGIN int histogram_cuda_count_and_read(HistogramCounter* counter, const void* samples,
                                                    uint64_t count, void* stream, int64_t* counts,
                                                    int64_t* outside, char* error,
                                                    size_t error_bytes);
 // In the device's memory: a count for each bin, then below, above and nan.
 HISTOGRAM_PLUGIN const void* histogram_cuda_counts(const HistogramCounter* counter);
+
+// How samples are cut into rows, as DeviceRowCut says: window 0 is one stretch of all samples.
+struct HistogramRowCut {
+  uint64_t channels, window, step;
+};
+
+// Waits for the stream. Writes the count of each bin for each row, and below, above and nan of each
+// row. Fails unless each row's counts add up to its samples. Edges, type and device: as for make.
+HISTOGRAM_PLUGIN int histogram_cuda_count_rows(const double* edges, size_t edge_count,
+                                               const char* type, int device,
+                                               const HistogramRowCut* cut, const void* samples,
+                                               uint64_t count, void* stream, int64_t* counts,
+                                               int64_t* outside, char* error, size_t error_bytes);
+
+// Waits for the stream. Writes the samples at the ranks, which ascend, to `out`.
+HISTOGRAM_PLUGIN int histogram_cuda_order_statistics(const char* type, int device,
+                                                     const void* samples, uint64_t count,
+                                                     void* stream, const uint64_t* ranks,
+                                                     size_t rank_count, void* out, char* error,
+                                                     size_t error_bytes);
 
 #endif  // HISTOGRAM_PYTHON_CUDA_PLUGIN_H_

@@ -139,10 +139,11 @@ def count(
                     return Histogram(found[0], rule.edges, found[1], found[2], found[3])
     number = 0 if threads is None else _threads(threads)
     if is_on_gpu(a):
-        from . import _gpu  # only if it is needed
+        from ._gpu import count as count_on_gpu  # only if it is needed
 
-        refused = ("axis", axis), ("channels", channels), ("windows", windows), ("server", server)
-        return _gpu.count(a, bins, range, refused, on_device)
+        if server is not None:
+            raise ValueError("server: is not for arrays on a GPU; copy it to the CPU's memory")
+        return count_on_gpu(a, bins, range, axis, channels, windows, on_device)
     if on_device:
         raise ValueError("on_device: True; is for arrays in the memory of a GPU")
     place = place_of(server)

@@ -11,121 +11,24 @@ import ctypes
 import importlib.util
 import math
 import pathlib
-import sys
 import weakref
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _native, _rules
-from ._arrays import TYPES, Array
+from . import _native, _rows, _rules
+from ._arrays import Array
+from ._gpu_arrays import DTYPES, LEGACY_STREAM, DeviceArray, device_array
 from ._result import Histogram
 from ._rules import Counts, Rule
 
-_ABI = 1
+_ABI = 2
 _ERROR_BYTES = 512
 _LIBRARY = "libhistogram_cuda.so"
 _BINS_MAX = 65536  # of a plan
 _CACHE_BINS_MAX = 4096  # a cached rule holds memory on the device
-# CUDA's handle of the legacy default stream (cudaStreamLegacy).
-_LEGACY_STREAM = 1
-
-_TORCH_KINDS = {
-    "torch.uint8": "u8", "torch.int8": "i8", "torch.uint16": "u16", "torch.int16": "i16",
-    "torch.uint32": "u32", "torch.int32": "i32", "torch.uint64": "u64", "torch.int64": "i64",
-    "torch.float16": "f16", "torch.bfloat16": "bf16", "torch.float32": "f32",
-    "torch.float64": "f64", "torch.bool": "u8",
-}  # fmt: skip
-_DTYPES = {short: dtype for dtype, short in TYPES.items()} | {"bf16": np.dtype(np.float32)}
-
-
-@dataclass(slots=True)
-class DeviceArray:
-    """Samples in a GPU's memory, in one piece."""
-
-    address: int
-    size: int
-    kind: str
-    device: int
-    stream: int
-    owner: Any  # keeps the memory alive
-
-
-def device_array(a: Any) -> DeviceArray:
-    """The array as its producer describes it."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(a, torch.Tensor):
-        return _of_torch(a, torch)
-    interface = getattr(a, "__cuda_array_interface__", None)
-    if interface is not None and (interface.get("stream") or not hasattr(a, "__dlpack__")):
-        return _of_interface(a, interface)
-    # The producer makes the default stream wait for the work that fills the array.
-    capsule = a.__dlpack__(stream=_LEGACY_STREAM)
-    address, kind, shape, strides, device, owner = _native.device_array(capsule)
-    return _made(address, kind, shape, strides, device, _LEGACY_STREAM, owner)
-
-
-# Kinds by torch's type object: looking it up is faster than making its name.
-_torch_kinds: dict[Any, str] = {}
-
-
-def _of_torch(a: Any, torch: Any) -> DeviceArray:
-    kind = _torch_kinds.get(a.dtype)
-    if kind is None:
-        kind = _torch_kinds[a.dtype] = _TORCH_KINDS.get(str(a.dtype), str(a.dtype))
-    device = a.get_device()
-    # Triton uses this function, too. The public one makes a Stream object and takes 5 us.
-    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    stream = raw(device) if raw else torch.cuda.current_stream(device).cuda_stream
-    if kind in _DTYPES and a.is_contiguous():
-        return DeviceArray(a.data_ptr(), a.numel(), kind, device, stream, a)
-    return _made(a.data_ptr(), kind, tuple(a.shape), a.stride(), device, stream, a)
-
-
-def _of_interface(a: Any, interface: dict[str, Any]) -> DeviceArray:
-    dtype = np.dtype(interface["typestr"])
-    if interface.get("mask") is not None:
-        raise TypeError("a: a masked array; pass the samples that are not masked")
-    kind = "u8" if dtype == np.bool_ else TYPES.get(dtype, str(dtype))
-    shape = tuple(interface["shape"])
-    strides = interface.get("strides")
-    if strides is None:
-        steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    else:
-        steps = [stride // dtype.itemsize for stride in strides]
-        if [step * dtype.itemsize for step in steps] != list(strides):
-            steps = [0] * len(shape)  # strides are not whole samples
-    device = int(a.__dlpack_device__()[1]) if hasattr(a, "__dlpack_device__") else 0
-    stream = interface.get("stream") or _LEGACY_STREAM
-    return _made(interface["data"][0], kind, shape, tuple(steps), device, stream, a)
-
-
-def _made(
-    address: int,
-    kind: str,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-    device: int,
-    stream: int,
-    owner: Any,
-) -> DeviceArray:
-    if kind not in _DTYPES:
-        raise TypeError(
-            f"a: type {kind} is not supported; it must be bool, an integer, or a float of up to "
-            "64 bits"
-        )
-    expected = 1
-    for size, stride in sorted(zip(shape, strides, strict=True), key=lambda axis: axis[1]):
-        if size != 1 and stride != expected and math.prod(shape) > 0:
-            raise ValueError(
-                f"a: strides {strides} for shape {shape} leave gaps; on a GPU an array must be "
-                "contiguous: pass a.contiguous() (torch), cupy.ascontiguousarray(a)"
-            )
-        expected *= size
-    return DeviceArray(address, math.prod(shape), kind, device, stream, owner)
 
 
 @cache
@@ -163,6 +66,18 @@ def _declared(library: Any) -> Any:
             (address, address, number, address, address, address, *error),
         ),
         ("counts", address, (address,)),
+        (
+            "count_rows",
+            ctypes.c_int,
+            (address, size, ctypes.c_char_p, ctypes.c_int, address, address, number, address,
+             address, address, *error),
+        ),
+        (
+            "order_statistics",
+            ctypes.c_int,
+            (ctypes.c_char_p, ctypes.c_int, address, number, address, address, size, address,
+             *error),
+        ),
     ):
         function = getattr(library, f"histogram_cuda_{name}")
         function.restype, function.argtypes = result, arguments
@@ -181,8 +96,30 @@ class Gpu:
     def plan(self, edges: npt.NDArray[np.float64], kind: str) -> DevicePlan:
         return DevicePlan(edges, kind, self._device)
 
-    def order_statistics(self, *_: Any) -> None:
-        raise TypeError("a: lies on a GPU; quantile counts in the CPU's memory: copy it there")
+    def order_statistics(
+        self, samples: Any, kind: str, ranks: npt.NDArray[np.int64], out: Array, threads: int
+    ) -> None:
+        _call(
+            _plugin().histogram_cuda_order_statistics, kind.encode(), self._device,
+            samples.address, samples.size, samples.stream, ranks.ctypes.data, len(ranks),
+            out.ctypes.data,
+        )  # fmt: skip
+
+
+def samples_and_place(a: Any) -> tuple[DeviceArray, Gpu]:
+    """An array on a GPU, and where its order statistics are found."""
+    _plugin()  # without it nothing else is said
+    samples = device_array(a, layout=False)
+    return samples, Gpu(samples.device)
+
+
+def _call(function: Any, *arguments: Any) -> None:
+    """Calls a function of the plugin that returns 0, -1 if the device fails, -2 for bad input."""
+    error = ctypes.create_string_buffer(_ERROR_BYTES)
+    failed = function(*arguments, error, _ERROR_BYTES)
+    if failed != 0:
+        kind = ValueError if failed == -2 else RuntimeError
+        raise kind(error.value.decode(errors="replace"))
 
 
 class DevicePlan:
@@ -216,7 +153,7 @@ class DevicePlan:
         return Counter(self._library, handle, stream, idle)
 
     def count(self, samples: DeviceArray, counts: Counts, threads: int) -> tuple[int, int, int]:
-        """Adds to counts; returns below, above and NaN."""
+        """Writes counts; returns below, above and NaN. The plugin checks their sum."""
         counter = self.counter(samples.stream)
         # A counter that fails is not released, and so not used again.
         outside = _native.count_on_device(
@@ -225,8 +162,23 @@ class DevicePlan:
         counter.release()
         return outside
 
-    def count_rows(self, *_: Any) -> None:
-        raise TypeError("a: lies on a GPU; rows are counted in the CPU's memory: copy it there")
+    def count_rows(
+        self,
+        samples: Any,
+        counts: Counts,
+        outside: Counts,
+        threads: int,
+        window: int = 0,
+        step: int = 0,
+        channels: int = 1,
+    ) -> None:
+        """As _native.Plan.count_rows. The plugin checks the sum of each row."""
+        cut = (ctypes.c_uint64 * 3)(channels, window, step)
+        _call(
+            self._library.histogram_cuda_count_rows, self._edges.ctypes.data, len(self._edges),
+            self._kind, self._device, cut, samples.address, samples.size, samples.stream,
+            counts.ctypes.data, outside.ctypes.data,
+        )  # fmt: skip
 
 
 class Counter:
@@ -244,10 +196,7 @@ class Counter:
         self._idle.append(self)
 
     def call(self, name: str, *arguments: Any) -> None:
-        error = ctypes.create_string_buffer(_ERROR_BYTES)
-        function = getattr(self._library, f"histogram_cuda_{name}")
-        if function(self.handle, *arguments, error, _ERROR_BYTES) != 0:
-            raise RuntimeError(error.value.decode(errors="replace"))
+        _call(getattr(self._library, f"histogram_cuda_{name}"), self.handle, *arguments)
 
 
 class DeviceHistogram:
@@ -279,7 +228,7 @@ class DeviceHistogram:
             "typestr": "<i8",
             "data": (self._address, False),
             "strides": None,
-            "stream": self._counter.stream or _LEGACY_STREAM,
+            "stream": self._counter.stream or LEGACY_STREAM,
             "version": 3,
         }
 
@@ -288,7 +237,10 @@ class DeviceHistogram:
         counts = np.zeros(len(self._edges) - 1, np.int64)
         outside = (ctypes.c_int64 * 3)()
         self._counter.call("read", self._counter.stream, counts.ctypes.data, outside)
-        return _checked(counts, self._edges, tuple(outside), self._samples.size)
+        total, samples = int(counts.sum()) + sum(outside), self._samples.size
+        if total != samples:
+            raise RuntimeError(f"counts add up to {total}, not to {samples} samples")
+        return Histogram(counts, self._edges, *outside)
 
     def __repr__(self) -> str:
         return (
@@ -297,42 +249,103 @@ class DeviceHistogram:
         )
 
 
-def _checked(
-    counts: Counts, edges: Array, outside: tuple[int, ...], samples: int
-) -> Histogram:
-    """Checks that the counts account for every sample."""
-    total = int(counts.sum()) + sum(outside)
-    if total != samples:
-        raise RuntimeError(f"counts add up to {total}, not to {samples} samples")
-    return Histogram(counts, edges, *outside)
-
-
 def count(
-    a: Any, bins: Any, range: Any, refused: tuple[tuple[str, Any], ...], on_device: bool
+    a: Any, bins: Any, range: Any, axis: Any, channels: Any, windows: Any, on_device: bool
 ) -> Histogram | DeviceHistogram:
-    """histogram.count for an array on a GPU. `refused`: arguments that such arrays do not take."""
-    for name, value in refused:
-        if value is not None:
-            raise ValueError(f"{name}: is not for arrays on a GPU; copy it to the CPU's memory")
-    plugin = _plugin()
-    samples = device_array(a)
+    """histogram.count for an array on a GPU."""
+    _plugin()  # without it nothing else is said
+    one_row = axis is None and channels is None and windows is None
+    samples = device_array(a, layout=not one_row)
+    if on_device and not one_row:
+        raise ValueError("on_device: is not combined with axis, channels or windows")
+    cut = None if one_row else _rows.cut_of(samples, axis, channels, windows)
     rule = _rule_for(a, samples, bins, range)
+    if cut is not None:
+        return _count_rows(samples, rule, cut)
     if on_device:
-        return _count_there(samples, rule, plugin)
+        return _count_there(samples, rule)
     found = rule.count(samples, 0)
     assert found is not None
-    return _checked(found[0], rule.edges, found[1:], samples.size)
+    return Histogram(found[0], rule.edges, found[1], found[2], found[3])
 
 
-def _count_there(samples: DeviceArray, rule: Rule, plugin: Any) -> DeviceHistogram:
-    plan = rule.plan
-    if not isinstance(plan, DevicePlan):
+def _plan_of(rule: Rule, name: str) -> DevicePlan:
+    if not isinstance(rule.plan, DevicePlan):
         raise ValueError(
-            f"on_device: takes finite edges that increase, and at most {_BINS_MAX} bins"
+            f"{name}: takes finite edges that increase, and at most {_BINS_MAX} bins"
         )
+    return rule.plan
+
+
+def _count_there(samples: DeviceArray, rule: Rule) -> DeviceHistogram:
+    plan = _plan_of(rule, "on_device")
     counter = plan.counter(samples.stream)
     counter.call("count", samples.address, samples.size, samples.stream)
-    return DeviceHistogram(counter, rule.edges, samples, plugin)
+    return DeviceHistogram(counter, rule.edges, samples, _plugin())
+
+
+def _count_rows(
+    samples: DeviceArray, rule: Rule, cut: _rows.Axes | _rows.Stretches
+) -> Histogram:
+    if isinstance(cut, _rows.Axes):
+        return _count_axes(samples, rule, cut.axes)
+    plan = _plan_of(rule, "channels, windows")
+    if samples.size and any(
+        size != 1 and stride != math.prod(samples.shape[i + 1 :])
+        for i, (size, stride) in enumerate(zip(samples.shape, samples.strides, strict=True))
+    ):
+        raise ValueError(
+            f"a: strides {samples.strides} for shape {tuple(samples.shape)}; with channels or "
+            "windows, an array on a GPU must be in C order: pass a.contiguous() (torch)"
+        )
+    counts, outside = cut.empty(samples.size, rule.bins)
+    if counts.size and samples.size:
+        plan.count_rows(samples, counts, outside, 0, cut.window or 0, cut.step, cut.channels or 1)
+    return cut.histogram(counts, outside, samples.size, rule)
+
+
+def _count_axes(samples: DeviceArray, rule: Rule, axes: tuple[int, ...]) -> Histogram:
+    """Counts stretches of channels, and adds up those that differ in `axes` alone."""
+    plan = _plan_of(rule, "axis")
+    shape, bins = samples.shape, rule.bins
+    outer = [i for i in range(len(shape)) if i not in axes]
+    # The axes as they lie in memory, and those of them that a stretch holds: as many as possible.
+    wide = [i for i in range(len(shape)) if shape[i] != 1]
+    lying = sorted(wide, key=lambda i: -samples.strides[i])
+    first, last = _longest_run(lying, shape, axes)
+    kept = lying[:first] + lying[last:]
+    sizes = [shape[i] for i in kept]
+    window = math.prod(shape[i] for i in lying[first:last])
+    channels = math.prod(shape[i] for i in lying[last:])
+    rows = math.prod(sizes)
+    counts, outside = np.zeros((rows, bins), np.int64), np.zeros((rows, 3), np.int64)
+    if rows and window:
+        plan.count_rows(samples, counts, outside, 0, 0 if rows == channels else window, 0, channels)
+
+    def in_order(values: Counts) -> Counts:
+        parts: Counts = values.reshape(*sizes, values.shape[-1])
+        parts = parts.sum(axis=tuple(at for at, i in enumerate(kept) if i in axes), dtype=np.int64)
+        left = [i for i in kept if i not in axes]
+        order = *(left.index(i) for i in sorted(left)), len(left)
+        return parts.transpose(order).reshape(*(shape[i] for i in outer), values.shape[-1])
+
+    return _rows.histogram_of(in_order(counts), in_order(outside), rule)
+
+
+def _longest_run(
+    lying: list[int], shape: tuple[int, ...], axes: tuple[int, ...]
+) -> tuple[int, int]:
+    """The neighbours among `lying` that are all in `axes` and hold the most samples."""
+    best, most = (len(lying), len(lying)), 1
+    for first, _ in enumerate(lying):
+        size = 1
+        for last, axis in enumerate(lying[first:], first + 1):
+            if axis not in axes:
+                break
+            size *= shape[axis]
+            if size > most:
+                best, most = (first, last), size
+    return best
 
 
 def _rule_for(a: Any, samples: DeviceArray, bins: Any, range: Any) -> Rule:
@@ -360,7 +373,7 @@ def _rule_for(a: Any, samples: DeviceArray, bins: Any, range: Any) -> Rule:
             if rule is not None:
                 return rule
     else:
-        seen = np.empty(0, _DTYPES[samples.kind]) if range is not None else _extent(a, samples)
+        seen = np.empty(0, DTYPES[samples.kind]) if range is not None else _extent(a, samples)
         edges = _rules.numpy_edges(seen, bins, range)
     rule = Rule(edges, samples.kind, Gpu(samples.device))
     edges.setflags(write=False)  # results share them
@@ -371,7 +384,7 @@ def _rule_for(a: Any, samples: DeviceArray, bins: Any, range: Any) -> Rule:
 
 def _extent(a: Any, samples: DeviceArray) -> Array:
     """Samples with the range of all samples, which the producer finds on its device."""
-    dtype = _DTYPES[samples.kind]
+    dtype = DTYPES[samples.kind]
     if samples.size == 0:
         return np.empty(0, dtype)
     if not (hasattr(a, "min") and hasattr(a, "max")):

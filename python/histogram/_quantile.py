@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import Array, as_samples, is_plain
+from ._arrays import Array, as_samples, is_on_gpu, is_plain
 from ._count import _threads, place_of
 from ._errors import not_taken
 from ._rules import Place
@@ -29,9 +29,9 @@ def quantile(
     It interpolates linearly between two samples. The result has the shape of ``q``. It is NaN if a
     sample is NaN. It does not sort all samples: it counts them by leading bits until few are left.
 
-    ``a``, ``threads`` and ``server`` mean the same as in ``count``; ``a`` must be in the CPU's
-    memory. An array that is not contiguous is copied. A server takes arrays up to its payload
-    limit, and integers of 64 bits up to 2**53.
+    ``a``, ``threads`` and ``server`` mean the same as in ``count``. An array that is not contiguous
+    is copied; on a GPU it is refused. A server takes arrays up to its payload limit, and integers
+    of 64 bits up to 2**53.
 
     >>> import numpy as np, histogram
     >>> histogram.quantile(np.array([5, 1, 3, 2, 4]), [0.25, 0.5])
@@ -39,9 +39,20 @@ def quantile(
     """
     if others:
         raise not_taken("quantile", others)
-    samples, kind = as_samples(a)  # in the CPU's memory
-    if not is_plain(samples):
-        samples = np.ascontiguousarray(samples, samples.dtype.newbyteorder("="))
+    samples: Any
+    place: Place
+    if is_on_gpu(a):
+        from ._gpu import samples_and_place  # only if it is needed
+
+        if server is not None:
+            raise ValueError("server: is not for arrays on a GPU; copy it to the CPU's memory")
+        samples, place = samples_and_place(a)
+        kind = samples.kind
+    else:
+        samples, kind = as_samples(a)
+        place = place_of(server)
+        if not is_plain(samples):
+            samples = np.ascontiguousarray(samples, samples.dtype.newbyteorder("="))
     weak = type(q) in (int, float)  # then the result has the samples' type, as in numpy
     shares = np.asanyarray(q)
     if shares.dtype.kind not in "iufb":
@@ -52,11 +63,11 @@ def quantile(
     if samples.size == 0:
         raise ValueError("a: has no samples, and so no quantiles")
     number = 0 if threads is None else _threads(threads)
-    return _interpolated(samples, kind, shares, weak, number, place_of(server))
+    return _interpolated(samples, kind, shares, weak, number, place)
 
 
 def _interpolated(
-    samples: Array, kind: str, shares: Array, weak: bool, threads: int, place: Place
+    samples: Any, kind: str, shares: Array, weak: bool, threads: int, place: Place
 ) -> Any:
     last = samples.size - 1
     index = np.asanyarray(last * shares)
@@ -92,7 +103,7 @@ def _between(low: Array, high: Array, share: Any) -> Array:
 
 
 def _at_ranks(
-    samples: Array, kind: str, ranks: Array, threads: int, place: Place
+    samples: Any, kind: str, ranks: Array, threads: int, place: Place
 ) -> tuple[Array, bool]:
     """The samples at the ranks, and whether a sample is NaN. Samples of bf16 become float32."""
     wanted, where = np.unique(ranks.astype(np.int64), return_inverse=True)

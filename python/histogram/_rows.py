@@ -43,8 +43,19 @@ class Stretches:
             return -(-pixels // self.window)
         return 0 if pixels < self.window else (pixels - self.window) // self.step + 1
 
+    def empty(self, samples: int, bins: int) -> tuple[Array, Array]:
+        """Zeros for the counts of each row of `samples` samples, and for those in no bin."""
+        rows = self.number(samples) * (self.channels or 1)
+        return np.zeros((rows, bins), np.int64), np.zeros((rows, 3), np.int64)
 
-def cut_of(samples: Array, axis: Any, channels: Any, windows: Any) -> Axes | Stretches | None:
+    def histogram(self, counts: Array, outside: Array, samples: int, rule: Rule) -> Histogram:
+        """The result: an axis for the stretches and one for the channels, where these are given."""
+        shape: tuple[int, ...] = () if self.window is None else (self.number(samples),)
+        shape += () if self.channels is None else (self.channels,)
+        return histogram_of(counts.reshape(*shape, rule.bins), outside.reshape(*shape, 3), rule)
+
+
+def cut_of(samples: Any, axis: Any, channels: Any, windows: Any) -> Axes | Stretches | None:
     """The cut that these arguments of `count` ask for; None: one row."""
     if axis is None and channels is None and windows is None:
         return None
@@ -97,24 +108,19 @@ def count(samples: Array, rule: Rule, cut: Axes | Stretches, threads: int) -> Hi
             else:
                 _count_each(block.reshape(-1, length), rule, *of_block, threads)
             done = end
-    return _histogram(counts, outside, rule)
+    return histogram_of(counts, outside, rule)
 
 
 def _count_stretches(samples: Array, rule: Rule, cut: Stretches, threads: int) -> Histogram:
     flat = np.ascontiguousarray(samples, samples.dtype.newbyteorder("=")).reshape(-1)
-    channels, stretches = cut.channels or 1, cut.number(flat.size)
-    counts = np.zeros((stretches * channels, rule.bins), np.int64)
-    outside = np.zeros((stretches * channels, 3), np.int64)
+    counts, outside = cut.empty(flat.size, rule.bins)
     if counts.size and flat.size:
         if rule.plan is not None:
-            window = cut.window or 0
+            window, channels = cut.window or 0, cut.channels or 1
             rule.plan.count_rows(flat, counts, outside, threads, window, cut.step, channels)
         else:
             _count_each(_rows_of(flat, cut), rule, counts, outside, threads)
-    shape = (() if cut.window is None else (stretches,)) + (
-        () if cut.channels is None else (channels,)
-    )
-    return _histogram(counts.reshape(*shape, rule.bins), outside.reshape(*shape, 3), rule)
+    return cut.histogram(counts, outside, flat.size, rule)
 
 
 def _rows_of(flat: Array, cut: Stretches) -> Iterator[Array]:
@@ -133,7 +139,7 @@ def _count_each(rows: Any, rule: Rule, counts: Array, outside: Array, threads: i
         counts[row], outside[row] = found[0], found[1:]
 
 
-def _histogram(counts: Array, outside: Array, rule: Rule) -> Histogram:
+def histogram_of(counts: Array, outside: Array, rule: Rule) -> Histogram:
     below, above, nan = np.moveaxis(outside, -1, 0)
     return Histogram(counts, rule.edges, below, above, nan)
 

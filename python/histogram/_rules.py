@@ -24,7 +24,8 @@ class Plan(Protocol):
         """The number of bins between the edges."""
 
     def count(self, samples: Any, counts: Counts, threads: int) -> tuple[int, int, int] | None:
-        """Adds to counts; returns below, above and NaN. None if it does not take the layout."""
+        """Fills counts, which are zero; returns below, above and NaN. None if it does not take the
+        layout."""
 
     def count_rows(
         self,

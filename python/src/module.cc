@@ -207,12 +207,15 @@ nb::tuple DeviceArrayOf(const DeviceNdarray& array) {
     shape.append(array.shape(i));
     strides.append(array.stride(i));
   }
+  // An array that came as a capsule has no object of Python that would keep its memory.
+  nb::capsule owner(new DeviceNdarray(array),
+                    [](void* kept) noexcept { delete static_cast<DeviceNdarray*>(kept); });
   return nb::make_tuple(reinterpret_cast<uintptr_t>(array.data()),
                         nb::str(KindOf(array.dtype()).c_str()), nb::tuple(shape),
-                        nb::tuple(strides), array.device_id(), nb::cast(array));
+                        nb::tuple(strides), array.device_id(), owner);
 }
 
-// Calls the plugin's histogram_cuda_count_and_read, which lies at `function`: adds to `counts`, and
+// Calls the plugin's histogram_cuda_count_and_read, which lies at `function`: writes `counts`, and
 // returns (below, above, nan).
 nb::tuple CountOnDevice(uintptr_t function, uintptr_t counter, uintptr_t samples, uint64_t count,
                         uintptr_t stream, const nb::handle& counts) {

