@@ -201,6 +201,7 @@ def test_a_deadline_passes(start, tmp_path):
     with Server(os.environ["HISTOGRAM_SERVER_BIN"], tmp_path, ["--drain-delay", "0"]) as halted:
         client = histogram.connect(halted.address, deadline=0.2)
         os.kill(halted.pid, 19)  # SIGSTOP
+        os.waitpid(halted.pid, os.WUNTRACED)  # until all its threads have stopped
         try:
             with pytest.raises(TimeoutError) as caught:
                 histogram.count([1], server=client)
