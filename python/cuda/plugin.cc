@@ -19,7 +19,6 @@
 
 using histogram::Binning;
 using histogram::DeviceCounter;
-using histogram::DeviceRowCut;
 using histogram::DeviceRows;
 using histogram::Error;
 using histogram::ErrorCode;
