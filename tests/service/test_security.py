@@ -179,6 +179,7 @@ def test_files_that_become_wrong_leave_the_former_ones_in_force(start_server, pk
                    "the metric that says so")
         # Later than gRPC's own look at what it was given, which comes every second.
         begun = server.metrics().value("process_start_time_seconds")
+        wait_until(lambda: "stay in force" in server.stderr(), 20, "the line that says so")
         looks = server.stderr().count("stay in force")
         for _ in range(3):
             channel, stub = secure_stub(server, credentials(pki, "client"))
@@ -189,7 +190,7 @@ def test_files_that_become_wrong_leave_the_former_ones_in_force(start_server, pk
             replace(tmp_path / name, content)
         wait_until(lambda: server.metrics().value("histsvc_reload_failing", files="certificates") == 0, 20,
                    "the end of it")
-        assert "certificates can be read again" in server.stderr()
+        wait_until(lambda: "certificates can be read again" in server.stderr(), 20, "the line that says so")
 
 
 def test_half_a_renewal_keeps_the_former_pair(start_server, pki, tmp_path):
