@@ -253,14 +253,9 @@ PYTHON_PEERS = ["histogram", "numpy", "boost-histogram", "fast-histogram", "open
 
 
 def ratios(result, one, other, distribution="normal"):
-    """Of the rates of float32 of a python.json; `library`: the C++ library's."""
-    apart = {(row["bins"], row["distribution"]): row["gigasamples_per_second"] for row in result.get("library", [])}
-    rates = []
-    for row in result["long"]:
-        if row["type"] == "float32" and row["distribution"] == distribution:
-            rates.append({name: rate["median"] for name, rate in row["gigasamples_per_second"].items()})
-            if apart:  # a file whose run measured the library in another process
-                rates[-1]["library"] = apart[row["bins"], distribution]
+    """Of the rates of float32 of a python.json, ascending."""
+    rates = [{name: rate["median"] for name, rate in row["gigasamples_per_second"].items()}
+             for row in result["long"] if row["type"] == "float32" and row["distribution"] == distribution]
     return sorted(rate[one] / rate[other] for rate in rates)
 
 
