@@ -102,15 +102,6 @@ std::optional<C> GreatestTo(double edge) {
   }
 }
 
-template <typename C>
-C Previous(C x) {
-  if constexpr (std::is_floating_point_v<C>) {
-    return std::nextafter(x, -std::numeric_limits<C>::infinity());
-  } else {
-    return static_cast<C>(x - 1);
-  }
-}
-
 // --- The guess and its proof
 
 // Sets guess.error and guess.mend (see Guess).

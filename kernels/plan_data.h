@@ -11,7 +11,9 @@
 #include <histogram/sample_type.h>
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -122,6 +124,16 @@ struct PlanData {
   // Types of 8 and 16 bits: the slot of each bit pattern (see SlotCount).
   std::vector<uint32_t> slot_of_pattern;
 };
+
+// The greatest sample below x. REQUIRES: there is one.
+template <typename C>
+C Previous(C x) {
+  if constexpr (std::is_floating_point_v<C>) {
+    return std::nextafter(x, -std::numeric_limits<C>::infinity());
+  } else {
+    return static_cast<C>(x - 1);
+  }
+}
 
 // The slots (counters) of a row: one for each bin, then these three.
 enum Outside : uint32_t { kBelowSlot = 0, kAboveSlot = 1, kNanSlot = 2, kOutsideSlots = 3 };

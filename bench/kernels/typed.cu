@@ -133,8 +133,9 @@ class Bench {
     if (!only.empty() && only.find("," + std::string(NameOf(type)) + ",") == std::string::npos)
       return;
     const Plan plan = *Plan::Make(binning, type);
-    absl::StatusOr<cuda::DevicePlan> on_device = cuda::DevicePlan::Make(plan, harness_.traits());
+    absl::StatusOr<cuda::DevicePlan> on_device = cuda::DevicePlan::Make(plan);
     Check(on_device.status());
+    Check(on_device->Prepare(harness_.traits()));
     const uint32_t slots = internal::SlotCount(plan.bin_count());
     cuda::TypedLaunch launch;
     launch.type = type;

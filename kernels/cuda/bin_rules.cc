@@ -26,15 +26,6 @@ struct Line {
   double from = 0, scale = 0;
 };
 
-template <typename C>
-C Previous(C x) {
-  if constexpr (std::is_floating_point_v<C>) {
-    return std::nextafter(x, -std::numeric_limits<C>::infinity());
-  } else {
-    return static_cast<C>(x - 1);
-  }
-}
-
 // --- FindBy::kFloor
 
 // The integer part of x * scale + offset as real numbers; NaN where this does not tell.
@@ -76,7 +67,7 @@ bool IsProven(const Bounds<C>& bounds, const TypedBins<C>& typed, Steps<F> steps
   for (int64_t i = 0; i <= last; ++i) {
     const C threshold = bounds.thresholds[static_cast<size_t>(i)];
     if (FloorBin(threshold, typed, steps) != i) return false;
-    if (FloorBin(Previous(threshold), typed, steps) != i - 1) return false;
+    if (FloorBin(internal::Previous(threshold), typed, steps) != i - 1) return false;
   }
   const C after = std::nextafter(bounds.upper, std::numeric_limits<C>::infinity());
   return FloorBin(after, typed, steps) == -1;
@@ -195,10 +186,10 @@ bool MakeLine(const Plan& plan, const Bounds<uint32_t>& bounds, const Line& line
 
 // --- FindBy::kGuess
 
-// How far outside [i - 0.5, i + 0.5] a sample of bin i can lie, in bins; infinite where a position
-// is no number. The position is monotone. So the least and the greatest sample of each bin tell it
-// for all samples. Below a quarter of a bin the guess is off by one at most, and only for samples
-// that are no further than this from an edge.
+// How far outside [i - 0.5, i + 0.5] the position of a sample of bin i can lie, in bins; infinite
+// if a position is not finite. Positions grow with their samples, so this looks at the least and
+// the greatest sample of each bin only. If the result is less than a quarter, a guess is off by one
+// bin at most, and only for samples that lie no further than the result from an edge.
 template <typename C>
 double ErrorOf(const Bounds<C>& bounds, const TypedBins<C>& typed) {
   const std::vector<C>& thresholds = bounds.thresholds;
@@ -212,7 +203,7 @@ double ErrorOf(const Bounds<C>& bounds, const TypedBins<C>& typed) {
     const auto middle = static_cast<double>(i);
     const double low = position(thresholds[i]) - (middle - 0.5);
     const double high =
-        (middle + 0.5) - position(last ? bounds.upper : Previous(thresholds[i + 1]));
+        (middle + 0.5) - position(last ? bounds.upper : internal::Previous(thresholds[i + 1]));
     if (!std::isfinite(low) || !std::isfinite(high)) return std::numeric_limits<double>::infinity();
     error = std::max({error, -low, -high});
   }

@@ -43,8 +43,7 @@ absl::Status WaitFor(uint32_t* flag, uint32_t value, cudaStream_t stream) {
 }  // namespace
 
 struct DeviceCounter::Impl {
-  Impl(cuda::DevicePlan device_plan, const cuda::DeviceTraits& traits)
-      : plan(std::move(device_plan)), device(traits) {}
+  explicit Impl(cuda::DevicePlan device_plan) : plan(std::move(device_plan)) {}
 
   uint32_t slots() const { return internal::SlotCount(plan.plan().bin_count()); }
   uint64_t bytes() const { return uint64_t{slots()} * sizeof(uint64_t); }
@@ -124,14 +123,13 @@ Result<DeviceCounter> DeviceCounter::Make(const Plan& plan, uint64_t samples_at_
   if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) {
     return ToError(cuda::ToStatus(error, "cudaGetDevice"));
   }
-  cuda::DeviceTraits traits;
-  if (absl::Status status = cuda::ReadDeviceTraits(device, traits); !status.ok()) {
-    return ToError(status);
-  }
-  absl::StatusOr<cuda::DevicePlan> device_plan = cuda::DevicePlan::Make(plan, traits);
+  absl::StatusOr<cuda::DevicePlan> device_plan = cuda::DevicePlan::Make(plan);
   if (!device_plan.ok()) return ToError(device_plan.status());
-  auto impl = std::make_unique<Impl>(*std::move(device_plan), traits);
-  if (absl::Status status = impl->Allocate(samples_at_once); !status.ok()) return ToError(status);
+  auto impl = std::make_unique<Impl>(*std::move(device_plan));
+  absl::Status status = cuda::ReadDeviceTraits(device, impl->device);
+  if (status.ok()) status = impl->plan.Prepare(impl->device);
+  if (status.ok()) status = impl->Allocate(samples_at_once);
+  if (!status.ok()) return ToError(status);
   return DeviceCounter(std::move(impl));
 }
 

@@ -48,8 +48,7 @@ std::optional<Error> CheckCut(const DeviceRowCut& cut) {
 }  // namespace
 
 struct DeviceRows::Impl {
-  Impl(cuda::DevicePlan device_plan, const cuda::DeviceTraits& traits)
-      : plan(std::move(device_plan)), device(traits) {}
+  explicit Impl(cuda::DevicePlan device_plan) : plan(std::move(device_plan)) {}
 
   uint64_t bins() const { return plan.plan().bin_count(); }
   Result<cuda::RowsLaunch> Launch(const void* samples, uint64_t count, CUstream_st* stream) const;
@@ -178,15 +177,14 @@ Result<DeviceRows> DeviceRows::Make(const Plan& plan, const DeviceRowCut& cut, u
   int device = 0;
   absl::Status status = cuda::ToStatus(cudaGetDevice(&device), "cudaGetDevice");
   if (!status.ok()) return cuda::ToError(status);
-  cuda::DeviceTraits traits;
-  status = cuda::ReadDeviceTraits(device, traits);
-  if (!status.ok()) return cuda::ToError(status);
-  absl::StatusOr<cuda::DevicePlan> device_plan = cuda::DevicePlan::Make(plan, traits);
+  absl::StatusOr<cuda::DevicePlan> device_plan = cuda::DevicePlan::Make(plan);
   if (!device_plan.ok()) return cuda::ToError(device_plan.status());
-  auto impl = std::make_unique<Impl>(*std::move(device_plan), traits);
+  auto impl = std::make_unique<Impl>(*std::move(device_plan));
   impl->cut = ToRowCut(cut);
   impl->answer = answer;
   impl->samples_max = samples_max;
+  status = cuda::ReadDeviceTraits(device, impl->device);
+  if (!status.ok()) return cuda::ToError(status);
   const uint32_t bins = plan.bin_count();
   if (cuda::TableParts(bins, impl->device) > 1) {
     const uint64_t limit = impl->device.shared_bytes_max / sizeof(uint32_t) - 64;

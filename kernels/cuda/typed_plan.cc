@@ -130,7 +130,7 @@ absl::Status PrepareTyped(SampleType type, const AnyTypedBins& bins, const Devic
   return std::visit([&](const auto& typed) { return PrepareTable(type, typed, device); }, bins);
 }
 
-absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan, const DeviceTraits& device) {
+absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
   DevicePlan made(plan);
   const TypedPlan typed(plan);
   const absl::Span<const uint8_t> tables = typed.tables();
@@ -144,7 +144,6 @@ absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan, const DeviceTraits
     HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(nullptr));
   }
   made.bins_ = typed.BinsAt(made.tables_.get());
-  HISTOGRAM_RETURN_IF_ERROR(PrepareTyped(plan.type(), made.bins_, device));
   return made;
 }
 

@@ -58,10 +58,14 @@ absl::Status PrepareTyped(SampleType type, const AnyTypedBins& bins, const Devic
 // A plan whose tables lie in memory of its own.
 class DevicePlan {
  public:
-  // On the current device, which has these traits. Waits for the copy.
-  static absl::StatusOr<DevicePlan> Make(const Plan& plan, const DeviceTraits& device);
+  // On the current device. Waits for the copy.
+  static absl::StatusOr<DevicePlan> Make(const Plan& plan);
 
-  // Queues the count of samples of the plan's type.
+  // Loads what counting samples launches, as PrepareTyped does.
+  absl::Status Prepare(const DeviceTraits& device) const {
+    return PrepareTyped(plan_.type(), bins_, device);
+  }
+  // Queues the count of samples of the plan's type. REQUIRES: Prepare.
   absl::Status Enqueue(const TypedLaunch& launch) const { return EnqueueTyped(launch, bins_); }
   // Queues the count of rows of such samples. REQUIRES: as EnqueueRows says.
   absl::Status Enqueue(const RowsLaunch& launch) const;
