@@ -144,7 +144,8 @@ def bad_base64_headers(attack):
 
 
 FLOODS = (
-    window_updates_past_2_gib, unknown_frames_past_2_gib, empty_data_past_2_gib, continuation_without_end, headers_over_many_frames,
+    window_updates_past_2_gib, unknown_frames_past_2_gib, empty_data_past_2_gib,
+    continuation_without_end, headers_over_many_frames,
     hpack_length_without_end, hpack_string_too_long, hpack_bomb, streams_without_acknowledgement,
     one_byte_data_frames, rapid_reset, ping_flood, settings_flood, goaway_flood, bad_base64_headers,
     garbage)

@@ -288,7 +288,7 @@ def main():
     if (options.seconds >= SECONDS_FOR_SHARES_MIN and
             resource.getrlimit(resource.RLIMIT_NOFILE)[1] < DESCRIPTORS_MIN):
         sys.exit(f"needs a hard limit of {DESCRIPTORS_MIN:,} descriptors (ulimit -Hn)")
-    attacks = list(dict.fromkeys(options.attacks)) or (BEHIND_A_PROXY if options.behind else every)
+    attacks = options.attacks or (BEHIND_A_PROXY if options.behind else every)
     result = Result(options, attacks)
     with tempfile.TemporaryDirectory() as folder:
         for name in attacks:

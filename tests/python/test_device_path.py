@@ -1,6 +1,7 @@
-"""The way of a GPU's array through the package, without a GPU: a plugin that counts in the CPU's memory.
+"""The way of a GPU's array through the package, without a GPU.
 
-It shows that layouts, rows, ranks and errors reach the plugin rightly. test_gpu.py runs the real plugin.
+A plugin that counts in the CPU's memory stands in for the real one, which test_gpu.py runs. The
+tests show that layouts, rows, ranks and errors reach the plugin rightly.
 """
 
 import ctypes
