@@ -1,0 +1,98 @@
+#include "server/batching/inline_gate.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace histogram::server {
+namespace {
+
+constexpr TimeNs kOneMs = 1'000'000;
+
+TEST(InlineGateTest, LetsInWhatIsOpen) {
+  InlineGate gate(/*collects=*/true);
+  EXPECT_FALSE(gate.Enter(3)) << "closed at first";
+  gate.Open(1U << 3);
+  EXPECT_FALSE(gate.Enter(4));
+  EXPECT_EQ(gate.inside(), 0U);
+  ASSERT_TRUE(gate.Enter(3));
+  EXPECT_EQ(gate.inside(), 1U);
+  gate.Open(0);
+  EXPECT_EQ(gate.inside(), 1U) << "who is inside finishes";
+  gate.Leave(3, 100);
+  EXPECT_EQ(gate.inside(), 0U);
+}
+
+TEST(InlineGateTest, CollectsEachPayloadOnce) {
+  InlineGate gate(/*collects=*/true);
+  gate.Open(InlineGate::kAll);
+  struct Visit {
+    size_t size_class = 0;
+    uint64_t bytes = 0, payloads = 0;
+    TimeNs since = 0, now = 0;
+    bool operator==(const Visit&) const = default;
+  };
+  std::vector<Visit> visits;
+  const auto collect = [&](TimeNs at) {
+    gate.Collect(at, [&](size_t c, InlineGate::Counted counted, TimeNs since, TimeNs now) {
+      visits.push_back({c, counted.bytes, counted.payloads, since, now});
+    });
+  };
+  collect(10 * kOneMs);
+  for (const uint64_t bytes : {100, 23}) {
+    ASSERT_TRUE(gate.Enter(2));
+    gate.Leave(2, bytes);
+  }
+  ASSERT_TRUE(gate.Enter(5));
+  gate.LeaveUncounted();
+  ASSERT_TRUE(gate.Enter(InlineGate::kOnlyCpu));
+  gate.Leave(InlineGate::kOnlyCpu, 1);  // there is no choice to learn for
+  collect(12 * kOneMs);
+  collect(14 * kOneMs);
+  EXPECT_EQ(visits, (std::vector<Visit>{{2, 123, 2, 10 * kOneMs, 12 * kOneMs}}));
+}
+
+TEST(InlineGateTest, OneThreadCollectsEveryTwoMilliseconds) {
+  InlineGate gate(/*collects=*/true);
+  EXPECT_TRUE(gate.CollectIsDue(5 * kOneMs));
+  EXPECT_FALSE(gate.CollectIsDue(5 * kOneMs));
+  EXPECT_FALSE(gate.CollectIsDue(7 * kOneMs - 1));
+  EXPECT_TRUE(gate.CollectIsDue(7 * kOneMs));
+  InlineGate never(/*collects=*/false);
+  EXPECT_FALSE(never.CollectIsDue(1'000'000 * kOneMs));
+}
+
+// Who closes the gate and finds nobody inside may rely on it.
+TEST(InlineGateTest, NobodyIsInsideOnceItWasClosedAndEmpty) {
+  InlineGate gate(/*collects=*/false);
+  gate.Open(InlineGate::kAll);
+  std::atomic<bool> shut{false};
+  std::atomic<uint64_t> late{0}, entered{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      while (gate.Enter(1)) {
+        late += shut.load() ? 1 : 0;
+        ++entered;
+        gate.Leave(1, 1);
+      }
+    });
+  }
+  while (entered.load() < 1000) std::this_thread::yield();
+  gate.Open(0);
+  while (gate.inside() > 0) std::this_thread::yield();
+  shut = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(late.load(), 0U);
+  uint64_t payloads = 0;
+  gate.Collect(1, [&](size_t, InlineGate::Counted counted, TimeNs, TimeNs) {
+    payloads += counted.payloads;
+  });
+  EXPECT_EQ(payloads, entered.load());
+}
+
+}  // namespace
+}  // namespace histogram::server
