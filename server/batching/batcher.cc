@@ -1,7 +1,6 @@
 #include "server/batching/batcher.h"
 
 #include <algorithm>
-#include <cassert>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -89,23 +88,25 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::CountHere(Job* job, size_t size_
   }
   job->enqueued_at = now;
   job->queue_ns = 0;
-  thread_local Batch batch;
-  assert(batch.items.empty());
+  thread_local std::unique_ptr<Batch> spare;  // keeps its memory
+  std::unique_ptr<Batch> batch = spare != nullptr ? std::move(spare) : std::make_unique<Batch>();
   if (job->plan.has_value()) job->slots.resize(CounterCount(job->plan));
-  batch.items.push_back(
+  batch->items.push_back(
       {.fragments = job->fragments,
        .bytes = job->bytes,
        .plan = job->plan,
        .counts = job->plan.has_value() ? absl::MakeSpan(job->slots) : absl::MakeSpan(job->counts)});
-  batch.bytes = job->bytes;
-  cpu_->Execute(batch);
-  batch.items.clear();
-  if (!batch.status.ok()) {
+  batch->bytes = job->bytes;
+  cpu_->Execute(*batch);
+  batch->items.clear();
+  const bool counted = batch->status.ok();
+  std::swap(job->report, batch->report);
+  spare = std::move(batch);
+  if (!counted) {
     auto outcome = Queue(job, when_full, now);
     gate_.LeaveUncounted();
     return outcome;
   }
-  std::swap(job->report, batch.report);
   Observer& observer = observer_;  // outlives this object
   gate_.Leave(size_class, job->bytes);
   observer.BatchFinished(job->report, job->bytes, ClosedBy::kInline);
