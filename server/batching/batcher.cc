@@ -81,9 +81,7 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::CountHere(Job* job, size_t size_
                                                           WhenFull when_full, TimeNs now) {
   if (gate_.CollectIsDue(now)) {
     MutexLock lock(mu_);
-    gate_.Collect(now, [&](size_t c, InlineGate::Counted counted, TimeNs since, TimeNs until) {
-      placer_.LearnInline(c, counted, since, until);
-    });
+    placer_.Learn(gate_.Collect(now), now);
     OpenGateLocked();
   }
   job->enqueued_at = now;

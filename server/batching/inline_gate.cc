@@ -1,5 +1,7 @@
 #include "server/batching/inline_gate.h"
 
+#include <utility>
+
 namespace histogram::server {
 
 InlineGate::InlineGate(bool collects) : collect_at_(collects ? 0 : kNever) {}
@@ -28,6 +30,19 @@ bool InlineGate::CollectIsDue(TimeNs now) {
   TimeNs at = collect_at_.load(std::memory_order_relaxed);
   return now >= at &&
          collect_at_.compare_exchange_strong(at, now + kCollectNs, std::memory_order_relaxed);
+}
+
+InlineGate::Collected InlineGate::Collect(TimeNs now) {
+  Collected collected;
+  collected.since = std::exchange(collected_at_, now);
+  for (size_t c = 0; c < sums_.size(); ++c) {
+    const auto cell = static_cast<Cell>(c);
+    const Counted sum{.bytes = cells_.Sum(kBytes + cell), .payloads = cells_.Sum(kPayloads + cell)};
+    collected.counted[c] = {.bytes = sum.bytes - sums_[c].bytes,
+                            .payloads = sum.payloads - sums_[c].payloads};
+    sums_[c] = sum;
+  }
+  return collected;
 }
 
 }  // namespace histogram::server

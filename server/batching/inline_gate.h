@@ -30,6 +30,10 @@ class InlineGate {
   struct Counted {
     uint64_t bytes = 0, payloads = 0;
   };
+  struct Collected {
+    std::array<Counted, Preference::kClasses> counted;  // of each size class
+    TimeNs since = 0;
+  };
 
   // `collects`: Collect is to be called.
   explicit InlineGate(bool collects);
@@ -48,10 +52,8 @@ class InlineGate {
 
   // Whether it is time to Collect. True for one thread only.
   bool CollectIsDue(TimeNs now);
-  // Calls visit(size_class, counted, since, now) for each class that was counted since the last
-  // call.
-  template <typename Visit>
-  void Collect(TimeNs now, const Visit& visit);
+  // What was counted since the last call, which was at `since`.
+  Collected Collect(TimeNs now);
 
  private:
   static constexpr TimeNs kCollectNs = 2'000'000;
@@ -61,22 +63,9 @@ class InlineGate {
   alignas(128) std::atomic<Classes> open_{0};
   std::atomic<TimeNs> collect_at_;
   Cells cells_{kCells};
-  std::array<Counted, Preference::kClasses> collected_{};
+  std::array<Counted, Preference::kClasses> sums_{};  // as of collected_at_
   TimeNs collected_at_ = 0;
 };
-
-template <typename Visit>
-void InlineGate::Collect(TimeNs now, const Visit& visit) {
-  for (size_t c = 0; c < Preference::kClasses; ++c) {
-    const auto cell = static_cast<Cell>(c);
-    const Counted sum{.bytes = cells_.Sum(kBytes + cell), .payloads = cells_.Sum(kPayloads + cell)};
-    const Counted counted{.bytes = sum.bytes - collected_[c].bytes,
-                          .payloads = sum.payloads - collected_[c].payloads};
-    collected_[c] = sum;
-    if (counted.payloads > 0) visit(c, counted, collected_at_, now);
-  }
-  collected_at_ = now;
-}
 
 }  // namespace histogram::server
 

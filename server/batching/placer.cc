@@ -139,8 +139,11 @@ InlineGate::Classes Placer::OnCpu() const {
   return classes;
 }
 
-void Placer::LearnInline(size_t size_class, InlineGate::Counted counted, TimeNs since, TimeNs now) {
-  preference_->Counted(size_class, counted.bytes, counted.payloads, since, now);
+void Placer::Learn(const InlineGate::Collected& collected, TimeNs now) {
+  for (size_t c = 0; c < collected.counted.size(); ++c) {
+    const auto& [bytes, payloads] = collected.counted[c];
+    if (payloads > 0) preference_->Counted(c, bytes, payloads, collected.since, now);
+  }
 }
 
 size_t Placer::KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at) {

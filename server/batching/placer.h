@@ -32,8 +32,8 @@ class Placer {
   BackendKind Prefer(const Job& job, TimeNs now);
   // What the CPU counts now, if it has a free lane.
   InlineGate::Classes OnCpu() const;
-  // The payloads that threads counted themselves since `since`.
-  void LearnInline(size_t size_class, InlineGate::Counted counted, TimeNs since, TimeNs now);
+  // Learns from the payloads that threads counted themselves. REQUIRES: learns().
+  void Learn(const InlineGate::Collected& collected, TimeNs now);
   // Whether both kinds of backend are there, up or not.
   bool learns() const { return preference_.has_value(); }
   // The CPU's index; -1: there is no CPU backend.

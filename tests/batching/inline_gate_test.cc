@@ -29,19 +29,7 @@ TEST(InlineGateTest, LetsInWhatIsOpen) {
 TEST(InlineGateTest, CollectsEachPayloadOnce) {
   InlineGate gate(/*collects=*/true);
   gate.Open(InlineGate::kAll);
-  struct Visit {
-    size_t size_class = 0;
-    uint64_t bytes = 0, payloads = 0;
-    TimeNs since = 0, now = 0;
-    bool operator==(const Visit&) const = default;
-  };
-  std::vector<Visit> visits;
-  const auto collect = [&](TimeNs at) {
-    gate.Collect(at, [&](size_t c, InlineGate::Counted counted, TimeNs since, TimeNs now) {
-      visits.push_back({c, counted.bytes, counted.payloads, since, now});
-    });
-  };
-  collect(10 * kOneMs);
+  gate.Collect(10 * kOneMs);
   for (const uint64_t bytes : {100, 23}) {
     ASSERT_TRUE(gate.Enter(2));
     gate.Leave(2, bytes);
@@ -50,9 +38,13 @@ TEST(InlineGateTest, CollectsEachPayloadOnce) {
   gate.LeaveUncounted();
   ASSERT_TRUE(gate.Enter(InlineGate::kOnlyCpu));
   gate.Leave(InlineGate::kOnlyCpu, 1);  // there is no choice to learn for
-  collect(12 * kOneMs);
-  collect(14 * kOneMs);
-  EXPECT_EQ(visits, (std::vector<Visit>{{2, 123, 2, 10 * kOneMs, 12 * kOneMs}}));
+  const InlineGate::Collected collected = gate.Collect(12 * kOneMs);
+  EXPECT_EQ(collected.since, 10 * kOneMs);
+  for (size_t c = 0; c < collected.counted.size(); ++c) {
+    EXPECT_EQ(collected.counted[c].bytes, c == 2 ? 123U : 0U);
+    EXPECT_EQ(collected.counted[c].payloads, c == 2 ? 2U : 0U);
+  }
+  EXPECT_EQ(gate.Collect(14 * kOneMs).counted[2].payloads, 0U);
 }
 
 TEST(InlineGateTest, OneThreadCollectsEveryTwoMilliseconds) {
@@ -87,11 +79,7 @@ TEST(InlineGateTest, NobodyIsInsideOnceItWasClosedAndEmpty) {
   shut = true;
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(late.load(), 0U);
-  uint64_t payloads = 0;
-  gate.Collect(1, [&](size_t, InlineGate::Counted counted, TimeNs, TimeNs) {
-    payloads += counted.payloads;
-  });
-  EXPECT_EQ(payloads, entered.load());
+  EXPECT_EQ(gate.Collect(1).counted[1].payloads, entered.load());
 }
 
 }  // namespace
