@@ -54,9 +54,9 @@ class DeviceArray:
 
 def device_array(a: Any, layout: bool = True) -> DeviceArray:
     """The array as its producer describes it. `layout`: whether its shape and strides matter."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(a, torch.Tensor):
-        return _of_torch(a, torch, layout)
+    where = torch_place(a)
+    if where is not None:
+        return _of_torch(a, *where, layout)
     interface = getattr(a, "__cuda_array_interface__", None)
     if interface is not None and (interface.get("stream") or not hasattr(a, "__dlpack__")):
         return _of_interface(a, interface)
@@ -70,14 +70,21 @@ def device_array(a: Any, layout: bool = True) -> DeviceArray:
 _torch_kinds: dict[Any, str] = {}
 
 
-def _of_torch(a: Any, torch: Any, layout: bool) -> DeviceArray:
+def torch_place(a: Any) -> tuple[str, int, int] | None:
+    """The type, the device and the current stream of a tensor of torch; None for other arrays."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(a, torch.Tensor):
+        return None
     kind = _torch_kinds.get(a.dtype)
     if kind is None:
         kind = _torch_kinds[a.dtype] = _TORCH_KINDS.get(str(a.dtype), str(a.dtype))
     device = a.get_device()
     # Triton uses this function, too. The public one makes a Stream object and takes 5 us.
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    stream = raw(device) if raw else torch.cuda.current_stream(device).cuda_stream
+    return kind, device, raw(device) if raw else torch.cuda.current_stream(device).cuda_stream
+
+
+def _of_torch(a: Any, kind: str, device: int, stream: int, layout: bool) -> DeviceArray:
     if not layout and kind in DTYPES and a.is_contiguous():
         return DeviceArray(a.data_ptr(), a.numel(), kind, device, stream, a)
     return _made(a.data_ptr(), kind, tuple(a.shape), a.stride(), device, stream, a)
