@@ -108,7 +108,7 @@ class Gpu:
 def samples_and_place(a: Any) -> tuple[DeviceArray, Gpu]:
     """An array on a GPU, and where its order statistics are found."""
     _plugin()  # without it nothing else is said
-    samples = device_array(a, layout=False)
+    samples = device_array(a)
     return samples, Gpu(samples.device)
 
 
@@ -265,7 +265,7 @@ def count(
         if found_again is not None:
             return found_again
     _plugin()  # without it nothing else is said
-    samples = device_array(a, layout=not one_row)
+    samples = device_array(a)
     if on_device and not one_row:
         raise ValueError("on_device: is not combined with axis, channels or windows")
     cut = None if one_row else _rows.cut_of(samples, axis, channels, windows)

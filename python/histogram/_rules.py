@@ -226,15 +226,16 @@ def rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> Ru
             rule = _made(edges, kind, place)
             remember(key, rule)
         return rule
-    return _made(numpy_edges(_for_edges(samples, kind, bins, range), bins, range), kind, place)
+    return _made(_numpy_edges(_for_edges(samples, kind, bins, range), bins, range), kind, place)
 
 
-def numpy_edges(seen: Array, bins: Any, range: Any) -> Array:
+def _numpy_edges(seen: Array, bins: Any, range: Any) -> Array:
     """numpy's edges. An error also names bins and range."""
     try:
         return np.histogram_bin_edges(seen, bins, range)
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
+    except (MemoryError, TypeError, ValueError) as error:
+        # Their subclasses in numpy take other arguments than a text.
+        kind = next(k for k in (MemoryError, TypeError, ValueError) if isinstance(error, k))
         told = f"bins: {reprlib.repr(bins)}, range: {reprlib.repr(range)}; {error}"
     raise kind(told)
 
