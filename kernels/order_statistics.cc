@@ -4,27 +4,40 @@
 #include <array>
 #include <bit>
 #include <cassert>
-#include <optional>
+#include <limits>
 #include <thread>
 #include <type_traits>
 #include <utility>
 
+#include "kernels/cpu/counters.h"
+#include "kernels/cpu/features.h"
+#include "kernels/cpu/typed.h"
 #include "kernels/sample.h"
+
+// What is called by functions for several instruction sets is compiled into each of them.
+#if defined(__GNUC__)
+#define HISTOGRAM_ORDER_INLINE __attribute__((always_inline)) inline
+#else
+#define HISTOGRAM_ORDER_INLINE inline
+#endif
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HISTOGRAM_ORDER_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl")))
+#else
+#define HISTOGRAM_ORDER_AVX512
+#endif
 
 namespace histogram::internal {
 namespace {
 
-constexpr int kDigitBits = 16;
+constexpr int kBucketsLog2Max = 16;
 // The fewest samples for which a thread pays.
 constexpr size_t kThreadSamplesMin = size_t{1} << 18;
 // The most samples that are collected at a time: an eighth of all, or this many if that is more.
 constexpr uint64_t kCollectedMin = uint64_t{1} << 12;
-// The most buckets that are counted at a time. Each takes 512 KiB of counters for each thread.
-constexpr size_t kCountedMax = 64;
-// The most ranks in a bucket that are selected one by one. For more, the bucket is sorted.
-constexpr size_t kSelectedMax = 4;
-// Keys that are made at a time: few enough to stay in the first-level cache.
-constexpr size_t kBlock = 1024;
+// Samples whose keys tell where most keys lie.
+constexpr size_t kLookedAt = 512;
+// Keys that are made at a time.
+constexpr size_t kBlock = 64;
 
 enum class Kind : uint8_t { kUnsigned, kSigned, kFloat };
 
@@ -35,7 +48,7 @@ struct Keyed {
   static constexpr int kBits = sizeof(B) * 8;
   static constexpr B kSign = static_cast<B>(B{1} << (kBits - 1));
 
-  static B KeyOf(B bits) {
+  HISTOGRAM_ORDER_INLINE static B KeyOf(B bits) {
     if constexpr (kKind == Kind::kSigned) return bits ^ kSign;
     if constexpr (kKind == Kind::kFloat) {
       constexpr B kInfinity = static_cast<B>((kSign - 1) >> kMantissaBits << kMantissaBits);
@@ -100,212 +113,280 @@ void ForParts(size_t count, size_t parts, const Work& work) {
   work(0, 0, parts == 1 ? count : count / parts);
 }
 
-// The samples whose keys begin with `prefix`.
-struct Bucket {
-  uint64_t prefix = 0;
-  uint64_t below = 0;  // samples with smaller keys
-  uint64_t count = 0;
-  std::vector<size_t> ranks = {};  // indices of the ranks in this bucket
+// The samples with keys from lo to hi.
+struct Region {
+  uint64_t lo = 0, hi = 0;
+  uint64_t below = 0, end = 0;  // samples below lo; samples up to hi
+  uint64_t count() const { return end - below; }
 };
 
-// The search of one call. In each round the buckets' prefixes are one digit longer.
+// Buckets of 2^shift keys each, from `base` to `top`. The first one also holds all lesser keys, the
+// last one all greater keys.
+template <typename Bits>
+struct Buckets {
+  static constexpr Bits kKeyMax = std::numeric_limits<Bits>::max();
+  Bits base = 0, top = 0;
+  int shift = 0;
+
+  HISTOGRAM_ORDER_INLINE uint32_t Of(Bits key) const {
+    const Bits inside = std::min(std::max(key, base), top);
+    return static_cast<uint32_t>(static_cast<Bits>(inside - base) >> shift);
+  }
+  uint32_t last() const { return Of(top); }
+  uint64_t Least(uint32_t bucket) const {
+    return bucket == 0 ? 0 : base + (uint64_t{bucket} << shift);
+  }
+  uint64_t Greatest(uint32_t bucket) const {
+    return bucket == last() ? kKeyMax : base + ((uint64_t{bucket} + 1) << shift) - 1;
+  }
+};
+
+// Finds the keys of consecutive samples, and the keys' buckets.
+template <typename K, typename Bits = typename K::Bits>
+HISTOGRAM_ORDER_INLINE void FindBlock(const std::byte* samples, size_t count,
+                                      const Buckets<Bits>& buckets, Bits* keys, uint32_t* found) {
+  for (size_t i = 0; i < count; ++i) {
+    keys[i] = K::KeyOf(LoadBits<Bits>(samples + i * sizeof(Bits)));
+    found[i] = buckets.Of(keys[i]);
+  }
+}
+
+// Consecutive samples: those of one thread.
+struct Part {
+  const std::byte* samples;
+  size_t count;
+};
+
+// Counts the samples of whole blocks.
+template <typename K, typename Counts, typename Bits = typename K::Bits>
+HISTOGRAM_ORDER_INLINE void CountAll(Part part, Buckets<Bits> buckets, Counts& counts) {
+  Bits keys[kBlock];
+  alignas(64) uint32_t found[2][kBlock];
+  const size_t blocks = part.count / kBlock;
+  for (size_t b = 0; b < blocks; ++b, part.samples += kBlock * sizeof(Bits)) {
+    cpu::FetchAhead<kBlock * sizeof(Bits)>(part.samples);
+    FindBlock<K>(part.samples, kBlock, buckets, keys, found[b & 1]);
+    // One block late: increments would wait for buckets that were just stored.
+    if (b > 0) counts.template AddAll<kBlock>(found[(b - 1) & 1]);
+  }
+  if (blocks > 0) counts.template AddAll<kBlock>(found[(blocks - 1) & 1]);
+}
+
+// Sets `into` to the keys in buckets of which `wanted` is 1.
+template <typename K, typename Bits = typename K::Bits>
+HISTOGRAM_ORDER_INLINE void CollectAll(Part part, Buckets<Bits> buckets, const uint8_t* wanted,
+                                       std::vector<Bits>& into) {
+  Bits keys[kBlock];
+  uint32_t found[kBlock];
+  size_t kept = 0;
+  while (part.count > 0) {
+    const size_t count = std::min(kBlock, part.count);
+    if (into.size() < kept + kBlock) into.resize(2 * kept + kBlock);
+    if (count == kBlock) {
+      cpu::FetchAhead<kBlock * sizeof(Bits)>(part.samples);
+      FindBlock<K>(part.samples, kBlock, buckets, keys, found);
+    } else {
+      FindBlock<K>(part.samples, count, buckets, keys, found);
+    }
+    Bits* const at = into.data();
+    for (size_t i = 0; i < count; ++i) {  // no branch depends on the samples
+      at[kept] = keys[i];
+      kept += wanted[found[i]];
+    }
+    part.samples += count * sizeof(Bits);
+    part.count -= count;
+  }
+  into.resize(kept);
+}
+
+template <typename K, typename Counts>
+void CountPlain(Part part, Buckets<typename K::Bits> buckets, Counts& counts) {
+  CountAll<K>(part, buckets, counts);
+}
+template <typename K, typename Counts>
+HISTOGRAM_ORDER_AVX512 void CountAvx512(Part part, Buckets<typename K::Bits> buckets,
+                                        Counts& counts) {
+  CountAll<K>(part, buckets, counts);
+}
+template <typename K, typename Bits = typename K::Bits>
+void CollectPlain(Part part, Buckets<Bits> buckets, const uint8_t* wanted,
+                  std::vector<Bits>& into) {
+  CollectAll<K>(part, buckets, wanted, into);
+}
+template <typename K, typename Bits = typename K::Bits>
+HISTOGRAM_ORDER_AVX512 void CollectAvx512(Part part, Buckets<Bits> buckets, const uint8_t* wanted,
+                                          std::vector<Bits>& into) {
+  CollectAll<K>(part, buckets, wanted, into);
+}
+
+// Puts the right keys at the places, which ascend and are counted from `first`: those that sorting
+// would put there.
+template <typename Key>
+void SelectAll(Key first, Key end, std::span<const uint64_t> places, uint64_t before = 0) {
+  if (places.empty()) return;
+  const uint64_t middle = places[places.size() / 2];
+  const Key at = first + static_cast<ptrdiff_t>(middle - before);
+  std::nth_element(first, at, end);
+  const auto [less, greater] = std::equal_range(places.begin(), places.end(), middle);
+  SelectAll(first, at, {places.begin(), less}, before);
+  SelectAll(at + 1, end, {greater, places.end()}, middle + 1);
+}
+
+// The search of one call. Each look at a region leaves regions that are at least 2^5 times
+// narrower, or hold none of the samples that the look began with.
 template <typename K>
 class Search {
  public:
   Search(std::span<const std::byte> samples, std::span<const uint64_t> ranks, uint32_t threads)
-      : samples_(samples), ranks_(ranks), found_(ranks.size()) {
-    const size_t worthwhile = size() / kThreadSamplesMin;
-    parts_ = std::clamp<size_t>(worthwhile, 1, std::max(1U, threads));
-  }
+      : samples_(samples),
+        ranks_(ranks),
+        found_(ranks.size()),
+        parts_(std::clamp<size_t>(size() / kThreadSamplesMin, 1, std::max(1U, threads))),
+        budget_(std::max<uint64_t>(kCollectedMin, size() / 8)) {}
 
   std::vector<uint64_t> Run() {
-    if (ranks_.empty()) return found_;
-    Bucket all{.count = size()};
-    all.ranks.resize(ranks_.size());
-    for (size_t i = 0; i < ranks_.size(); ++i) all.ranks[i] = i;
-    if (size() <= kCollectedMin) {
-      std::vector<Bits> keys(size());
-      for (size_t i = 0; i < keys.size(); ++i) keys[i] = KeyAt(i);
-      SettleAmong(keys, all);
-      return std::move(found_);
-    }
-    std::vector<Bucket> buckets;
-    buckets.push_back(std::move(all));
-    for (int known = 0; !buckets.empty(); known += kDigitBits) {
-      if (known >= K::kBits) {
-        for (const Bucket& bucket : buckets) {
-          for (const size_t i : bucket.ranks) found_[i] = bucket.prefix;
-        }
-        break;
-      }
-      std::vector<Bucket> large =
-          known == 0 ? std::move(buckets) : CollectSmall(std::move(buckets), known);
-      buckets.clear();
-      for (size_t first = 0; first < large.size(); first += kCountedMax) {
-        const size_t length = std::min(kCountedMax, large.size() - first);
-        CountDigits(std::span(large).subspan(first, length), known, buckets);
-      }
+    std::vector<Region> regions;
+    if (!ranks_.empty()) regions.push_back({.hi = Buckets<Bits>::kKeyMax, .end = size()});
+    while (!regions.empty()) {
+      const Region region = regions.back();
+      regions.pop_back();
+      Look(region, regions);
     }
     return std::move(found_);
   }
 
  private:
   using Bits = typename K::Bits;
-  static constexpr size_t kNone = SIZE_MAX;
 
   size_t size() const { return samples_.size() / sizeof(Bits); }
-  Bits KeyAt(size_t i) const {
-    return K::KeyOf(LoadBits<Bits>(samples_.data() + i * sizeof(Bits)));
+  Part PartAt(size_t first, size_t end) const {
+    return {samples_.data() + first * sizeof(Bits), end - first};
   }
 
-  // Finds the bucket of a key by its `known` leading bits. The buckets ascend. REQUIRES: known > 0.
-  class Finder {
-   public:
-    Finder(std::span<const Bucket> buckets, int known) : shift_(K::kBits - known) {
-      for (const Bucket& bucket : buckets) prefixes_.push_back(bucket.prefix);
-      maybe_.resize(size_t{1} << kTop);
-      for (const uint64_t prefix : prefixes_) maybe_[prefix >> (known - kTop)] = true;
-    }
-    // 0: the key is in no bucket; 1: it may be in one.
-    uint8_t Maybe(Bits key) const {
-      return maybe_[static_cast<uint64_t>(key) >> (K::kBits - kTop)];
-    }
-    size_t Find(Bits key) const {
-      const uint64_t prefix = static_cast<uint64_t>(key) >> shift_;
-      const auto at = std::lower_bound(prefixes_.begin(), prefixes_.end(), prefix);
-      if (at == prefixes_.end() || *at != prefix) return kNone;
-      return static_cast<size_t>(at - prefixes_.begin());
-    }
-
-   private:
-    static constexpr int kTop = std::min(kDigitBits, K::kBits);
-    int shift_;
-    std::vector<uint64_t> prefixes_;
-    std::vector<uint8_t> maybe_;  // by leading digit: 1 if the prefix of a bucket begins with it
-  };
-
-  // Calls use(key, bucket) for each sample of [first, end) that is in a bucket.
-  template <typename Use>
-  void ForFound(const Finder& finder, size_t first, size_t end, const Use& use) const {
-    std::array<Bits, kBlock> kept;
-    for (; first < end; first += kBlock) {
-      const size_t stop = std::min(end, first + kBlock);
-      size_t count = 0;  // counted without a branch
-      for (size_t i = first; i < stop; ++i) {
-        const Bits key = KeyAt(i);
-        kept[count] = key;
-        count += finder.Maybe(key);
-      }
-      for (size_t i = 0; i < count; ++i) {
-        const size_t bucket = finder.Find(kept[i]);
-        if (bucket != kNone) use(kept[i], bucket);
-      }
-    }
+  // The indices of the ranks in a region.
+  std::pair<size_t, size_t> RanksIn(const Region& region) const {
+    const auto first = std::lower_bound(ranks_.begin(), ranks_.end(), region.below);
+    const auto end = std::lower_bound(first, ranks_.end(), region.end);
+    return {static_cast<size_t>(first - ranks_.begin()), static_cast<size_t>(end - ranks_.begin())};
   }
 
-  // Finds the samples of the smallest buckets, as far as they may be collected. Returns the other
-  // buckets.
-  std::vector<Bucket> CollectSmall(std::vector<Bucket> buckets, int known) {
-    std::vector<uint64_t> sizes;
-    sizes.reserve(buckets.size());
-    for (const Bucket& bucket : buckets) sizes.push_back(bucket.count);
-    std::sort(sizes.begin(), sizes.end());
-    const uint64_t budget = std::max<uint64_t>(kCollectedMin, size() / 8);
-    uint64_t total = 0, size_max = 0;
-    for (const uint64_t size : sizes) {
-      total += size;
-      if (total > budget) break;
-      size_max = size;
+  // Buckets for a region. They are as narrow as some samples of it allow.
+  Buckets<Bits> Split(const Region& region) const {
+    Bits least = Buckets<Bits>::kKeyMax, greatest = 0;
+    const size_t step = size() / kLookedAt | 1;
+    for (size_t i = 0; i < size(); i += step) {
+      const Bits key = K::KeyOf(LoadBits<Bits>(samples_.data() + i * sizeof(Bits)));
+      if (key < region.lo || key > region.hi) continue;
+      least = std::min(least, key);
+      greatest = std::max(greatest, key);
     }
-    std::vector<Bucket> small, large;
-    total = 0;
-    for (Bucket& bucket : buckets) {
-      const bool fits = bucket.count <= size_max && total + bucket.count <= budget;
-      if (fits) total += bucket.count;
-      (fits ? small : large).push_back(std::move(bucket));
+    if (least > greatest) {
+      least = static_cast<Bits>(region.lo);
+      greatest = static_cast<Bits>(region.hi);
     }
-    if (small.empty()) return large;
-    const Finder finder(small, known);
-    std::vector<std::vector<std::vector<Bits>>> kept(parts_);
+    // Few samples need few buckets: to clear and to sum them takes time.
+    const int buckets_log2 =
+        std::clamp(static_cast<int>(std::bit_width(size())) - 6, 6, kBucketsLog2Max);
+    const auto width = static_cast<int>(std::bit_width(static_cast<Bits>(greatest - least)));
+    Buckets<Bits> buckets{.shift = std::max(0, width - buckets_log2)};
+    // One more bucket at each end takes what lies outside.
+    const auto room = static_cast<Bits>(Bits{1} << buckets.shift);
+    buckets.base = least >= room ? least - room : 0;
+    buckets.top =
+        Buckets<Bits>::kKeyMax - greatest >= room ? greatest + room : Buckets<Bits>::kKeyMax;
+    return buckets;
+  }
+
+  std::vector<uint64_t> Count(const Buckets<Bits>& buckets) const {
+    std::vector<std::vector<uint64_t>> rows(parts_);
     ForParts(size(), parts_, [&](size_t part, size_t first, size_t end) {
-      std::vector<std::vector<Bits>> mine(small.size());
-      ForFound(finder, first, end, [&](Bits key, size_t bucket) { mine[bucket].push_back(key); });
-      kept[part] = std::move(mine);
-    });
-    for (size_t b = 0; b < small.size(); ++b) {
-      std::vector<Bits> keys;
-      keys.reserve(small[b].count);
-      for (auto& part : kept) keys.insert(keys.end(), part[b].begin(), part[b].end());
-      assert(keys.size() == small[b].count);
-      SettleAmong(keys, small[b]);
-    }
-    return large;
-  }
-
-  // `keys`: all keys of the bucket, in any order.
-  void SettleAmong(std::vector<Bits>& keys, const Bucket& bucket) {
-    if (bucket.ranks.size() > kSelectedMax) std::sort(keys.begin(), keys.end());
-    auto from = keys.begin();  // keys before it are not greater than any behind it
-    for (const size_t i : bucket.ranks) {
-      const auto at = keys.begin() + static_cast<ptrdiff_t>(ranks_[i] - bucket.below);
-      if (bucket.ranks.size() <= kSelectedMax && at >= from) {
-        std::nth_element(from, at, keys.end());
-        from = at + 1;
+      std::vector<uint64_t> row(buckets.last() + 1);
+      for (; first < end; first += cpu::kSamplesMax) {
+        const Part piece = PartAt(first, std::min(end, first + cpu::kSamplesMax));
+        cpu::CountInto(piece.count, row.size(), row.data(), [&]<typename Counts>(Counts& counts) {
+          const auto count = cpu::HasAvx512Typed() ? CountAvx512<K, Counts> : CountPlain<K, Counts>;
+          count(piece, buckets, counts);
+        });
+        for (size_t i = piece.count / kBlock * kBlock; i < piece.count; ++i) {
+          ++row[buckets.Of(K::KeyOf(LoadBits<Bits>(piece.samples + i * sizeof(Bits))))];
+        }
       }
-      found_[i] = *at;
-    }
-  }
-
-  // Splits each bucket by its next digit; appends the parts that hold its ranks.
-  void CountDigits(std::span<Bucket> buckets, int known, std::vector<Bucket>& into) {
-    constexpr int kDigit = std::min(kDigitBits, K::kBits);
-    constexpr size_t kDigits = size_t{1} << kDigit;
-    const int shift = K::kBits - known - kDigit;
-    const auto digit_of = [shift](Bits key) {
-      return static_cast<uint64_t>(key) >> shift & (kDigits - 1);
-    };
-    std::optional<Finder> finder;  // all samples are in the first round's one bucket
-    if (known > 0) finder.emplace(buckets, known);
-    std::vector<std::vector<uint64_t>> counts(parts_);
-    ForParts(size(), parts_, [&](size_t part, size_t first, size_t end) {
-      std::vector<uint64_t> mine(buckets.size() * kDigits);
-      if (finder.has_value()) {
-        ForFound(*finder, first, end,
-                 [&](Bits key, size_t bucket) { ++mine[bucket * kDigits + digit_of(key)]; });
-      } else {
-        for (size_t i = first; i < end; ++i) ++mine[digit_of(KeyAt(i))];
-      }
-      counts[part] = std::move(mine);
+      rows[part] = std::move(row);
     });
     for (size_t p = 1; p < parts_; ++p) {
-      for (size_t i = 0; i < counts[0].size(); ++i) counts[0][i] += counts[p][i];
+      for (size_t b = 0; b < rows[0].size(); ++b) rows[0][b] += rows[p][b];
     }
-    for (size_t b = 0; b < buckets.size(); ++b) {
-      Narrow(buckets[b], std::span(counts[0]).subspan(b * kDigits, kDigits), kDigit, into);
-    }
+    return std::move(rows[0]);
   }
 
-  // Appends the parts of the bucket that hold its ranks, which ascend. `counts`: by next digit.
-  void Narrow(const Bucket& bucket, std::span<const uint64_t> counts, int digit_bits,
-              std::vector<Bucket>& into) {
-    uint64_t below = bucket.below;
-    size_t next = 0;
-    for (size_t digit = 0; digit < counts.size() && next < bucket.ranks.size(); ++digit) {
-      const uint64_t end = below + counts[digit];
-      Bucket inner{
-          .prefix = bucket.prefix << digit_bits | digit, .below = below, .count = counts[digit]};
-      while (next < bucket.ranks.size() && ranks_[bucket.ranks[next]] < end) {
-        inner.ranks.push_back(bucket.ranks[next++]);
+  // Finds the ranks of a region, or appends smaller regions that hold them.
+  void Look(const Region& region, std::vector<Region>& regions) {
+    const Buckets<Bits> buckets = Split(region);
+    const std::vector<uint64_t> counts = Count(buckets);
+    auto [rank, ranks_end] = RanksIn(region);
+    std::vector<Region> small;
+    std::vector<uint8_t> wanted(counts.size());
+    uint64_t total = 0, end = 0;
+    for (uint32_t b = 0; rank < ranks_end; ++b) {
+      const uint64_t below = std::exchange(end, end + counts[b]);
+      if (ranks_[rank] >= end) continue;
+      // The buckets at the ends may also hold samples that are not in the region.
+      const Region inner{.lo = std::max(region.lo, buckets.Least(b)),
+                         .hi = std::min(region.hi, buckets.Greatest(b)),
+                         .below = std::max(region.below, below),
+                         .end = std::min(region.end, end)};
+      const size_t first = rank;
+      while (rank < ranks_end && ranks_[rank] < inner.end) ++rank;
+      if (inner.lo == inner.hi) {
+        std::fill_n(found_.begin() + static_cast<ptrdiff_t>(first), rank - first, inner.lo);
+      } else if (inner.count() < counts[b] || inner.count() > budget_) {
+        regions.push_back(inner);
+      } else {
+        if (total + inner.count() > budget_) {
+          Collect(buckets, wanted, small);
+          std::fill(wanted.begin(), wanted.end(), 0);
+          small.clear();
+          total = 0;
+        }
+        total += inner.count();
+        wanted[b] = 1;
+        small.push_back(inner);
       }
-      if (!inner.ranks.empty()) into.push_back(std::move(inner));
-      below = end;
+    }
+    if (!small.empty()) Collect(buckets, wanted, small);
+  }
+
+  // Finds the ranks of regions, which ascend, among their samples: those in wanted buckets.
+  void Collect(const Buckets<Bits>& buckets, const std::vector<uint8_t>& wanted,
+               const std::vector<Region>& regions) {
+    std::vector<std::vector<Bits>> parts(parts_);
+    ForParts(size(), parts_, [&](size_t part, size_t first, size_t end) {
+      const auto collect = cpu::HasAvx512Typed() ? CollectAvx512<K> : CollectPlain<K>;
+      collect(PartAt(first, end), buckets, wanted.data(), parts[part]);
+    });
+    std::vector<Bits>& keys = parts[0];
+    for (size_t p = 1; p < parts_; ++p) keys.insert(keys.end(), parts[p].begin(), parts[p].end());
+    std::vector<uint64_t> places;  // of the ranks, among the keys
+    uint64_t before = 0;           // keys of the regions so far
+    for (const Region& region : regions) {
+      const auto [first, end] = RanksIn(region);
+      for (size_t r = first; r < end; ++r) places.push_back(before + ranks_[r] - region.below);
+      before += region.count();
+    }
+    assert(keys.size() == before);
+    SelectAll(keys.begin(), keys.end(), places);
+    auto place = places.begin();
+    for (const Region& region : regions) {
+      const auto [first, end] = RanksIn(region);
+      for (size_t r = first; r < end; ++r) found_[r] = keys[*place++];
     }
   }
 
-  std::span<const std::byte> samples_;
-  std::span<const uint64_t> ranks_;
+  const std::span<const std::byte> samples_;
+  const std::span<const uint64_t> ranks_;
   std::vector<uint64_t> found_;
-  size_t parts_ = 1;
+  const size_t parts_;
+  const uint64_t budget_;
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
 // Finds the samples at given ranks without sorting all samples. Exact quantiles need them.
 //
-// Each sample has an integer key that orders as the sample does. A round counts the samples by the
-// next 16 bits of their keys. That gives the bucket of each rank. A small bucket is collected and
-// its samples at the ranks are selected. A large bucket is counted by its next 16 bits.
+// Each sample has an integer key that orders as the sample does. One pass counts the samples in
+// buckets of keys. Some samples tell where the keys lie, and so how narrow buckets can be. That
+// gives the bucket of each rank. The samples of small buckets are collected in a second pass, and
+// those at the ranks are selected. A large bucket is split into buckets in the same way.
 //
 // Thread-safe: the functions have no state.
 #ifndef HISTOGRAM_KERNELS_ORDER_STATISTICS_H_

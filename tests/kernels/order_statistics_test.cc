@@ -16,10 +16,10 @@ namespace histogram::testing {
 namespace {
 
 // Ways in which samples lie in few or many buckets: random bits, half of them equal, few values,
-// and all within a millionth of each other.
-enum class Drawn { kAnything, kHalfEqual, kFewValues, kNarrow };
+// all within a millionth of each other, all equal, and small values among few huge ones.
+enum class Drawn { kAnything, kHalfEqual, kFewValues, kNarrow, kConstant, kOutliers };
 constexpr Drawn kAllDrawn[] = {Drawn::kAnything, Drawn::kHalfEqual, Drawn::kFewValues,
-                               Drawn::kNarrow};
+                               Drawn::kNarrow,   Drawn::kConstant,  Drawn::kOutliers};
 
 template <typename T>
 T DrawSample(Drawn drawn_as, std::mt19937_64& random) {
@@ -32,6 +32,11 @@ T DrawSample(Drawn drawn_as, std::mt19937_64& random) {
       return drawn % 2 == 0 ? T{0} : static_cast<T>(drawn % 1000003);
     case Drawn::kFewValues:
       return static_cast<T>(drawn % 7);
+    case Drawn::kConstant:
+      return T{3};
+    case Drawn::kOutliers:
+      if (drawn % 5003 == 1) return std::numeric_limits<T>::lowest();
+      return drawn % 503 == 0 ? std::numeric_limits<T>::max() : static_cast<T>(drawn % 100000);
     case Drawn::kNarrow:
       break;
   }
@@ -51,9 +56,10 @@ template <typename T>
 void ExpectKeys(SampleType type, std::vector<T> samples, size_t rank_count, uint32_t threads) {
   std::vector<uint64_t> ranks;
   for (size_t i = 0; i < rank_count; ++i) {
-    ranks.push_back((samples.size() - 1) * i / std::max<size_t>(1, rank_count - 1));
+    const size_t rank = (samples.size() - 1) * i / std::max<size_t>(1, rank_count - 1);
+    ranks.insert(ranks.end(), 1 + i % 3, rank);  // some several times
   }
-  ranks.push_back(samples.size() - 1);  // twice
+  ranks.push_back(samples.size() - 1);
   const std::vector<uint64_t> keys =
       internal::KeysAtRanks(std::as_bytes(std::span(samples)), type, ranks, threads);
   std::sort(samples.begin(), samples.end(), KeyLess<T>);
@@ -87,7 +93,21 @@ void ExpectAllKeys(SampleType type) {
 TEST(OrderStatisticsTest, F32) { ExpectAllKeys<float>(SampleType::kF32); }
 TEST(OrderStatisticsTest, F64) { ExpectAllKeys<double>(SampleType::kF64); }
 TEST(OrderStatisticsTest, U32) { ExpectAllKeys<uint32_t>(SampleType::kU32); }
+TEST(OrderStatisticsTest, I32) { ExpectAllKeys<int32_t>(SampleType::kI32); }
+TEST(OrderStatisticsTest, U64) { ExpectAllKeys<uint64_t>(SampleType::kU64); }
 TEST(OrderStatisticsTest, I64) { ExpectAllKeys<int64_t>(SampleType::kI64); }
+
+// Every other sample, and those at equal distances, may be all alike.
+TEST(OrderStatisticsTest, PeriodicSamples) {
+  for (const size_t period : {size_t{2}, size_t{512}, size_t{1171}, size_t{1172}}) {
+    SCOPED_TRACE(period);
+    std::vector<double> samples(600000);
+    for (size_t i = 0; i < samples.size(); ++i) {
+      samples[i] = i % period == 0 ? 1e300 : static_cast<double>(i % 1000);
+    }
+    ExpectKeys(SampleType::kF64, samples, 5, 1);
+  }
+}
 
 }  // namespace
 }  // namespace histogram::testing
