@@ -318,6 +318,12 @@ std::string HelpAbout(const CLI::App& app, const std::string& command) {
   return app.get_formatter()->make_help(about, name, CLI::AppFormatMode::Normal);
 }
 
+// The command that the arguments name; empty: none.
+std::string CommandOf(const CLI::App& app) {
+  const std::vector<CLI::App*> commands = app.get_subcommands();
+  return commands.empty() ? "" : commands.front()->get_name();
+}
+
 }  // namespace
 
 int Run(std::vector<std::string> arguments, Environment& env) {
@@ -349,8 +355,10 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   } catch (const CLI::Success& success) {
     return app.exit(success, env.out, env.err);
   } catch (const CLI::ParseError& error) {
+    env.command = CommandOf(app);
     return UsageError(env, WhatIsWrong(app, error));
   }
+  env.command = CommandOf(app);
   try {
     if (app.got_subcommand("count")) return RunCompute(options.count, options.server, env);
     if (app.got_subcommand("compute")) return RunCompute(options.compute, options.server, env);
