@@ -1,5 +1,7 @@
 #include "server/app.h"
 
+#include <histogram/usable_cores.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>

@@ -49,7 +49,7 @@ RULES = {
     ),
     "server/metrics": (
         rf"{GRPC}|{CUDA}",
-        r"kernels/[a-z_]+\.h|server/(base|config|batching|metrics)/",
+        r"kernels/[a-z_]+\.h|server/(base|config|batching|metrics)/|histogram/usable_cores\.h",
     ),
     "client": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/(v1/|client\.h)"),
     "client/include": (r"(?!absl/|histogram/v1/)[^/.]*[/.]", r"histogram/v1/"),
