@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,9 +59,8 @@ std::string DidYouMean(const std::string& nearest) {
 struct Assignment {
   const Setting* setting;
   std::string value;
-  std::string written;     // the name as the source has it: "--listen", "HISTSVC_LISTEN", "listen"
-  std::string name;        // the same, never an old name
-  std::string place = {};  // "server.toml:3"; empty where the name says it
+  std::string source;  // for messages: "--listen", "HISTSVC_LISTEN", "server.toml:3: listen"
+  std::string origin;  // the same, of a file without the name: "server.toml:3"
 };
 
 // What the command line says, before any value is interpreted.
@@ -95,13 +93,12 @@ std::pair<const Setting*, std::optional<std::string>> FindFlag(absl::string_view
 }
 
 // Adds a flag's value. Only lists take several.
-absl::Status AddValue(const Setting& setting, absl::string_view flag, const std::string& value,
+absl::Status AddValue(const Setting& setting, const std::string& value,
                       std::vector<Assignment>& layer) {
   const std::string name = absl::StrCat("--", setting.name);
   const auto same = absl::c_find_if(layer, [&](const auto& a) { return a.setting == &setting; });
   if (same == layer.end()) {
-    const bool old_name = absl::StripPrefix(flag, "--") == setting.old_name;
-    layer.push_back({&setting, value, old_name ? std::string(flag) : name, name});
+    layer.push_back({&setting, value, name, name});
   } else if (IsList(setting)) {
     absl::StrAppend(&same->value, ",", value);
   } else {
@@ -135,7 +132,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<absl::string_view
     }
     absl::Status status;
     if (setting != nullptr) {
-      status = AddValue(*setting, flag, value, line.assignments);
+      status = AddValue(*setting, value, line.assignments);
     } else if (line.config_file) {
       status = Invalid("--config is given twice; there is one config file");
     } else {
@@ -159,7 +156,7 @@ absl::StatusOr<std::vector<Assignment>> FileLayer(const std::string& path) {
     if (is_array && !IsList(*setting)) {
       return Invalid(place, ": ", key, " takes one value, not a list");
     }
-    layer.push_back({setting, absl::StrJoin(values, ","), key, std::string(setting->name), place});
+    layer.push_back({setting, absl::StrJoin(values, ","), absl::StrCat(place, ": ", key), place});
   }
   return layer;
 }
@@ -178,31 +175,18 @@ std::vector<Assignment> EnvironmentLayer(const Variables& variables,
       warnings.push_back(absl::StrCat("unknown environment variable ", variable, " is ignored",
                                       DidYouMean(nearest.empty() ? "" : EnvironmentName(nearest))));
     } else if (!value.empty()) {
-      layer.push_back({setting, value, variable, EnvironmentName(setting->name)});
+      layer.push_back({setting, value, variable, variable});
     }
   }
   return layer;
 }
 
-// Applies a layer over the weaker ones. It gives a setting once; a bare number under an old name is
-// microseconds.
-absl::Status Apply(std::vector<Assignment> layer, ParsedConfig& parsed) {
-  std::set<const Setting*> seen;
-  for (auto& [setting, value, written, name, place] : layer) {
-    if (!seen.insert(setting).second) {
-      return Invalid(name, " is given under its old name too; give it once");
-    }
-    const std::string source = place.empty() ? written : absl::StrCat(place, ": ", written);
-    if (written != name) {
-      parsed.warnings.push_back(absl::StrCat(source, " is now called ", name,
-                                             ", and its value has a unit (", name,
-                                             "=30s); the next version refuses the old name"));
-      if (ParseCount(value).ok()) value += "us";
-    }
+// Applies a layer over the weaker ones.
+absl::Status Apply(const std::vector<Assignment>& layer, ParsedConfig& parsed) {
+  for (const auto& [setting, value, source, origin] : layer) {
     absl::Status status = SetFromText(*setting, value, source, parsed.config);
     if (!status.ok()) return status;
-    parsed.settings[std::string(setting->name)] = {DisplayText(*setting, parsed.config),
-                                                   place.empty() ? written : place};
+    parsed.settings[std::string(setting->name)] = {DisplayText(*setting, parsed.config), origin};
   }
   return absl::OkStatus();
 }
@@ -245,9 +229,9 @@ absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
   absl::StatusOr<std::vector<Assignment>> file = std::vector<Assignment>();
   if (line->config_file) file = FileLayer(*line->config_file);
   absl::Status status = file.status();
-  if (status.ok()) status = Apply(*std::move(file), parsed);
+  if (status.ok()) status = Apply(*file, parsed);
   if (status.ok()) status = Apply(EnvironmentLayer(variables, parsed.warnings), parsed);
-  if (status.ok()) status = Apply(std::move(line->assignments), parsed);
+  if (status.ok()) status = Apply(line->assignments, parsed);
   if (status.ok()) status = CheckConfig(parsed.config);
   if (!status.ok()) return status;
   if (has("--print-config")) {

@@ -100,7 +100,7 @@ Member MemberOf(const Setting& setting, const Config& config) {
 
 const Setting* FindSetting(absl::string_view name) {
   for (const Setting& setting : Settings()) {
-    if (setting.name == name || (!name.empty() && setting.old_name == name)) return &setting;
+    if (setting.name == name) return &setting;
   }
   return nullptr;
 }

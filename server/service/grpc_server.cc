@@ -202,7 +202,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   }
   grpc::EnableDefaultHealthCheckService(false);  // HealthService is the server's own
   // Reflection has no place for a token: under authentication it is off.
-  const bool reflection = config.reflection && context.authenticator == nullptr;
+  const bool reflection = context.authenticator == nullptr;
   if (reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   if (!reflection) builder.SetOption(std::make_unique<WithoutReflection>());
