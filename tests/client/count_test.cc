@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/client/cli_world.h"
 #include "tests/client/fake_server.h"
-#include "tests/on_one_core.h"
+#include "tests/kernels/on_one_core.h"
 
 namespace histogram::cli {
 namespace {

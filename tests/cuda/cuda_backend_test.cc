@@ -83,7 +83,7 @@ TEST_F(CudaBackendTest, SaysWhatItAllocated) {
   EXPECT_FALSE(info.driver.empty());
 }
 
-// Everything the lane does with sizes changes at these: in place or copied, one chunk or several.
+// Everything the lane does with sizes changes at these: in place or copied, one portion or several.
 TEST_F(CudaBackendTest, SizesAroundEveryBoundary) {
   const std::unique_ptr<Backend> backend = Make(Options(1, (16 << 20) + 3));
   ASSERT_NE(backend, nullptr);
@@ -113,7 +113,7 @@ TEST_F(CudaBackendTest, LargeAndSmallPayloadsInOneBatch) {
   fixture.ExpectExact();
 }
 
-// A chunk ends within a payload, and payloads end within a chunk.
+// A portion ends within a payload, and payloads end within a portion.
 TEST_F(CudaBackendTest, TypedSizesAroundEveryBoundary) {
   const std::unique_ptr<Backend> backend = Make(Options(1, 16 << 20));
   ASSERT_NE(backend, nullptr);

@@ -9,8 +9,8 @@
 
 #include "gtest/gtest.h"
 #include "kernels/typed_payload.h"
+#include "tests/kernels/on_one_core.h"
 #include "tests/kernels/typed_samples.h"
-#include "tests/on_one_core.h"
 
 namespace histogram {
 namespace {

@@ -1,6 +1,6 @@
 // A function that runs on one core, and whether others ran beside it.
-#ifndef HISTOGRAM_TESTS_ON_ONE_CORE_H_
-#define HISTOGRAM_TESTS_ON_ONE_CORE_H_
+#ifndef HISTOGRAM_TESTS_KERNELS_ON_ONE_CORE_H_
+#define HISTOGRAM_TESTS_KERNELS_ON_ONE_CORE_H_
 
 #include <sched.h>
 
@@ -36,4 +36,4 @@ inline double ShareOfTimeOnOneCore(const std::function<void()>& run) {
 
 }  // namespace histogram::testing
 
-#endif  // HISTOGRAM_TESTS_ON_ONE_CORE_H_
+#endif  // HISTOGRAM_TESTS_KERNELS_ON_ONE_CORE_H_
