@@ -25,8 +25,8 @@
 #include "absl/strings/str_join.h"
 #include "kernels/cpu/features.h"
 #include "kernels/cpu/registry.h"
-#include "kernels/reference.h"
 #include "tests/kernels/payloads.h"
+#include "tests/kernels/reference.h"
 
 namespace histogram {
 namespace {

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "server/config/build.h"
@@ -26,22 +27,6 @@ namespace {
 
 constexpr absl::string_view kPrefix = "HISTSVC_";
 constexpr absl::string_view kConfigVariable = "HISTSVC_CONFIG";
-
-using Variables = std::vector<std::pair<std::string, std::string>>;
-
-class ProcessEnvironment final : public EnvironmentReader {
- public:
-  Variables WithPrefix(absl::string_view prefix) const override {
-    Variables variables;
-    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-      const absl::string_view text = *entry;
-      const size_t equals = text.find('=');
-      if (equals == absl::string_view::npos || !absl::StartsWith(text, prefix)) continue;
-      variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-    }
-    return variables;
-  }
-};
 
 // The listed setting that `name` most likely means, spelled as in a file; empty when none is near.
 std::string NearestSetting(absl::string_view name, std::vector<std::string> others) {
@@ -166,7 +151,7 @@ std::vector<Assignment> EnvironmentLayer(const Variables& variables,
                                          std::vector<std::string>& warnings) {
   std::vector<Assignment> layer;
   for (const auto& [variable, value] : variables) {
-    if (variable == kConfigVariable) continue;
+    if (!absl::StartsWith(variable, kPrefix) || variable == kConfigVariable) continue;
     const std::string name =
         absl::AsciiStrToLower(absl::StrReplaceAll(variable.substr(kPrefix.size()), {{"_", "-"}}));
     const Setting* setting = FindSetting(name);
@@ -200,9 +185,12 @@ ParsedConfig Print(std::string text) {
 
 }  // namespace
 
-const EnvironmentReader& EnvironmentReader::Process() {
-  static const ProcessEnvironment environment;
-  return environment;
+Variables ProcessVariables() {
+  Variables variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    variables.push_back(absl::StrSplit(*entry, absl::MaxSplits('=', 1)));
+  }
+  return variables;
 }
 
 const BuildInfo& GetBuildInfo() {
@@ -212,7 +200,7 @@ const BuildInfo& GetBuildInfo() {
 }
 
 absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
-                                         const EnvironmentReader& environment) {
+                                         const Variables& environment) {
   const std::vector<absl::string_view> arguments(argv + std::min(argc, 1), argv + argc);
   const auto has = [&](absl::string_view flag) { return absl::c_linear_search(arguments, flag); };
   if (has("--help") || has("-h")) return Print(HelpText(/*all=*/false));
@@ -221,8 +209,7 @@ absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
 
   absl::StatusOr<CommandLine> line = ParseCommandLine(arguments);
   if (!line.ok()) return line.status();
-  const Variables variables = environment.WithPrefix(kPrefix);
-  for (const auto& [name, value] : variables) {
+  for (const auto& [name, value] : environment) {
     if (name == kConfigVariable && !line->config_file && !value.empty()) line->config_file = value;
   }
   ParsedConfig parsed;
@@ -230,7 +217,7 @@ absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
   if (line->config_file) file = FileLayer(*line->config_file);
   absl::Status status = file.status();
   if (status.ok()) status = Apply(*file, parsed);
-  if (status.ok()) status = Apply(EnvironmentLayer(variables, parsed.warnings), parsed);
+  if (status.ok()) status = Apply(EnvironmentLayer(environment, parsed.warnings), parsed);
   if (status.ok()) status = Apply(line->assignments, parsed);
   if (status.ok()) status = CheckConfig(parsed.config);
   if (!status.ok()) return status;

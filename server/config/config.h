@@ -74,17 +74,10 @@ struct Config {
   LogConfig log;
 };
 
-// Where environment variables come from; tests bring their own.
-class EnvironmentReader {
- public:
-  virtual ~EnvironmentReader() = default;
-  // Every variable whose name starts with `prefix`: name and value.
-  virtual std::vector<std::pair<std::string, std::string>> WithPrefix(
-      absl::string_view prefix) const = 0;
-
-  // The process's environment, read at the time of the call.
-  static const EnvironmentReader& Process();
-};
+// Names and values of environment variables.
+using Variables = std::vector<std::pair<std::string, std::string>>;
+// The process's, as they are now.
+Variables ProcessVariables();
 
 // A setting that is not left at its default.
 struct SettingInForce {
@@ -108,7 +101,7 @@ struct ParsedConfig {
 // The effective configuration of this command line. INVALID_ARGUMENT (or what kept a config file
 // from being read) with one sentence for the user otherwise; the program exits 2 then.
 absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
-                                         const EnvironmentReader& environment);
+                                         const Variables& environment);
 
 // INVALID_ARGUMENT for a value outside its own limits, and for settings that contradict each other:
 // the message names both. ParseConfig has done it already.

@@ -1,5 +1,3 @@
-#include "server/service/accumulate.h"
-
 #include <histogram/sample_statistics.h>
 
 #include <deque>
@@ -15,6 +13,7 @@
 #include "server/request/stream_time.h"
 #include "server/request/total.h"
 #include "server/rpc/event_loop.h"
+#include "server/service/calls.h"
 #include "server/service/grpc_bytes.h"
 #include "server/service/served_stream.h"
 

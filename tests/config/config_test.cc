@@ -23,37 +23,20 @@ namespace histogram::server {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-class FakeEnvironment final : public EnvironmentReader {
- public:
-  FakeEnvironment(std::initializer_list<std::pair<std::string, std::string>> variables)
-      : variables_(variables) {}
-  std::vector<std::pair<std::string, std::string>> WithPrefix(
-      absl::string_view prefix) const override {
-    std::vector<std::pair<std::string, std::string>> found;
-    for (const auto& variable : variables_) {
-      if (absl::StartsWith(variable.first, prefix)) found.push_back(variable);
-    }
-    return found;
-  }
-
- private:
-  std::vector<std::pair<std::string, std::string>> variables_;
-};
-
 absl::StatusOr<ParsedConfig> Parse(const std::vector<std::string>& arguments,
-                                   const FakeEnvironment& environment = {}) {
+                                   const Variables& environment = {}) {
   std::vector<const char*> argv = {"histogram-server"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   return ParseConfig(static_cast<int>(argv.size()), argv.data(), environment);
 }
 
-std::string ErrorOf(const std::vector<std::string>& arguments,
-                    const FakeEnvironment& environment = {}) {
+std::string ErrorOf(const std::vector<std::string>& arguments, const Variables& environment = {}) {
   const auto parsed = Parse(arguments, environment);
   return parsed.ok() ? "no error" : std::string(parsed.status().message());
 }
@@ -91,10 +74,10 @@ TEST(ParseConfig, DefaultsAreThoseOfTheHeaderAndAgreeWithEachOther) {
 TEST(ParseConfig, FlagsWinOverEnvironmentOverFileOverDefaults) {
   const TemporaryFile file(
       "streams-max = 10\nlanes = 10\nbin-count-max = 10\nlisten = [\"127.0.0.1:1\"]\n");
-  const FakeEnvironment environment = {{"HISTSVC_STREAMS_MAX", "20"},
-                                       {"HISTSVC_LANES", "20"},
-                                       {"HISTSVC_LISTEN", "127.0.0.1:2,unix:/a"},
-                                       {"HISTSVC_LOG_LEVEL", ""}};
+  const Variables environment = {{"HISTSVC_STREAMS_MAX", "20"},
+                                 {"HISTSVC_LANES", "20"},
+                                 {"HISTSVC_LISTEN", "127.0.0.1:2,unix:/a"},
+                                 {"HISTSVC_LOG_LEVEL", ""}};
   const auto parsed = Parse({"--config", file.path(), "--streams-max", "30"}, environment);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->config.transport.streams_max, 30u);
@@ -108,7 +91,7 @@ TEST(ParseConfig, FlagsWinOverEnvironmentOverFileOverDefaults) {
 TEST(ParseConfig, TheFileMayBeNamedByTheEnvironment) {
   const TemporaryFile file("streams-max = 11\n");
   const TemporaryFile other("streams-max = 12\n");
-  const FakeEnvironment environment = {{"HISTSVC_CONFIG", file.path()}};
+  const Variables environment = {{"HISTSVC_CONFIG", file.path()}};
   EXPECT_EQ(Parse({}, environment)->config.transport.streams_max, 11u);
   EXPECT_EQ(Parse({"--config", other.path()}, environment)->config.transport.streams_max, 12u);
 }
@@ -167,7 +150,7 @@ TEST(ParseConfig, MistypedFlagsAreRefusedWithTheNearest) {
   EXPECT_EQ(ErrorOf({"--batch_bytes_max=5"}),
             "unknown option --batch_bytes_max; did you mean --batch-bytes-max?");
   EXPECT_EQ(ErrorOf({"-listen", "x"}), "unknown option -listen; did you mean --listen?");
-  EXPECT_EQ(ErrorOf({"--no-toon"}), "unknown option --no-toon; did you mean --no-tune?");
+  EXPECT_EQ(ErrorOf({"--no-tuna"}), "unknown option --no-tuna; did you mean --no-tune?");
   EXPECT_EQ(ErrorOf({"--colour"}), "unknown option --colour; --help-all lists the options");
   EXPECT_EQ(ErrorOf({"---"}), "unknown option ---; --help-all lists the options");
   EXPECT_THAT(ErrorOf({"serve"}), HasSubstr("unexpected argument 'serve'"));
@@ -391,10 +374,10 @@ TEST(ParseConfig, ATimeHasAUnit) {
   EXPECT_THAT(ErrorOf({"--drain-max", "30"}), HasSubstr("'30' has no unit"));
 }
 
-TEST(ProcessEnvironment, ReadsWhatIsSet) {
+TEST(ProcessVariables, ReadsWhatIsSet) {
   ASSERT_EQ(setenv("HISTSVC_TEST_ONLY", "a=b", 1), 0);
-  EXPECT_THAT(EnvironmentReader::Process().WithPrefix("HISTSVC_TEST"),
-              ElementsAre(std::pair<std::string, std::string>("HISTSVC_TEST_ONLY", "a=b")));
+  EXPECT_THAT(ProcessVariables(),
+              Contains(std::pair<std::string, std::string>("HISTSVC_TEST_ONLY", "a=b")));
   unsetenv("HISTSVC_TEST_ONLY");
 }
 

@@ -26,8 +26,8 @@
 #include "kernels/backend.h"
 #include "kernels/error.h"
 #include "kernels/mutex.h"
-#include "kernels/reference.h"
 #include "tests/kernels/payloads.h"
+#include "tests/kernels/reference.h"
 
 namespace histogram::testing {
 
