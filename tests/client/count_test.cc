@@ -126,7 +126,7 @@ TEST_F(Count, LongFilesInPieces) {
 TEST_F(Count, TakesNoMoreThreadsThanTheProcessMayUse) {
   const std::string file = TestFile("in", Noise(size_t{64} << 20));
   const auto count = [&] { EXPECT_EQ(world_.Run({"count", file}), 0) << world_.err(); };
-  EXPECT_GT(testing::ShareOfTimeOnOneCore(count), 0.9);
+  EXPECT_GT(ShareOfTimeOnOneCore(count), 0.9);
 }
 
 TEST_F(Count, ManyFilesInTheirOrder) {

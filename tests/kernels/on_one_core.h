@@ -7,7 +7,7 @@
 #include <ctime>
 #include <functional>
 
-namespace histogram::testing {
+namespace histogram {
 
 inline double SecondsOf(clockid_t clock) {
   timespec time{};
@@ -34,6 +34,6 @@ inline double ShareOfTimeOnOneCore(const std::function<void()>& run) {
   return share;
 }
 
-}  // namespace histogram::testing
+}  // namespace histogram
 
 #endif  // HISTOGRAM_TESTS_KERNELS_ON_ONE_CORE_H_

@@ -276,7 +276,7 @@ TEST(AddSamplesTest, TakesNoMoreThreadsThanTheProcessMayUse) {
   const Result<Plan> plan = Plan::Make(*Binning::Even(300, -50.0, 100.0), SampleType::kF32);
   ASSERT_TRUE(plan.ok());
   Histogram sum = EmptyHistogram(*plan);
-  EXPECT_GT(testing::ShareOfTimeOnOneCore([&] { AddSamples(bytes, *plan, 0, sum); }), 0.9);
+  EXPECT_GT(ShareOfTimeOnOneCore([&] { AddSamples(bytes, *plan, 0, sum); }), 0.9);
 }
 
 TEST_P(TypedTest, ExtentIsThatOfTheFiniteSamples) {
