@@ -249,6 +249,8 @@ TEST_F(Count, AHintNamesTheCommandsHelp) {
   }
   EXPECT_EQ(world_.Run({"describe", "--format", "svg"}), 2);
   EXPECT_THAT(world_.err(), HasSubstr("Run histogram describe --help for"));
+  EXPECT_EQ(world_.Run({"count", file, "--tls"}), 2);  // the program's own option
+  EXPECT_THAT(world_.err(), HasSubstr("Run histogram --help for"));
 }
 
 TEST_F(Count, AnImageNeedsNoServer) {
