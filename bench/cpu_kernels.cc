@@ -23,6 +23,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "kernels/cpu/cpu_info.h"
 #include "kernels/cpu/features.h"
 #include "kernels/cpu/registry.h"
 #include "tests/kernels/payloads.h"
