@@ -18,6 +18,8 @@ namespace {
 
 using cuda::kRanksMax;
 
+constexpr size_t kRanksAtOnce = 256;  // of DeviceRanks, between two waits
+
 double ValueOfBits(uint64_t bits, SampleType type) {
   return internal::VisitSample(type, [&]<typename S>(S) {
     typename S::Bits sample;
@@ -26,14 +28,56 @@ double ValueOfBits(uint64_t bits, SampleType type) {
   });
 }
 
-// Queues the searches for all ranks, which fill found[i] for ranks[i]. `search` has everything but
-// the ranks and where their samples go.
-absl::Status EnqueueSearches(cuda::DigitSearch search, std::span<const uint64_t> ranks,
-                             uint64_t* found) {
+// Searches for up to `ranks_max` ranks, on the device that was current in Make.
+struct Searcher {
+  static absl::StatusOr<Searcher> Make(SampleType type, size_t ranks_max);
+
+  // Queues the searches, which fill found()[i] for ranks[i]. REQUIRES: as EnqueueDigitSearch, and
+  // the stream has executed what was queued before.
+  absl::Status Enqueue(const void* samples, uint64_t count, std::span<const uint64_t> ranks,
+                       CUstream_st* stream) const;
+  const uint64_t* found() const { return words.host<uint64_t>(); }
+  uint64_t nans() const { return found()[ranks_max]; }
+
+  SampleType type = SampleType::kF32;
+  size_t ranks_max = 0;
+  cuda::DeviceTraits device;
+  cuda::DeviceBuffer workspace;
+  cuda::PinnedBuffer words;  // a sample for each rank, and behind them the number of NaN
+};
+
+absl::StatusOr<Searcher> Searcher::Make(SampleType type, size_t ranks_max) {
+  Searcher searcher;
+  searcher.type = type;
+  searcher.ranks_max = ranks_max;
+  int device = 0;
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
+  HISTOGRAM_RETURN_IF_ERROR(cuda::ReadDeviceTraits(device, searcher.device));
+  absl::StatusOr<cuda::DeviceBuffer> workspace =
+      cuda::DeviceBuffer::Make(cuda::kDigitWorkspaceBytes);
+  if (!workspace.ok()) return workspace.status();
+  searcher.workspace = *std::move(workspace);
+  absl::StatusOr<cuda::PinnedBuffer> words =
+      cuda::PinnedBuffer::Make((ranks_max + 1) * sizeof(uint64_t));
+  if (!words.ok()) return words.status();
+  searcher.words = *std::move(words);
+  return searcher;
+}
+
+absl::Status Searcher::Enqueue(const void* samples, uint64_t count, std::span<const uint64_t> ranks,
+                               CUstream_st* stream) const {
+  cuda::DigitSearch search;
+  search.type = type;
+  search.samples = samples;
+  search.count = count;
+  search.workspace = workspace.get();
+  search.nans = words.device<uint64_t>(ranks_max * sizeof(uint64_t));
+  search.device = &device;
+  search.stream = stream;
   for (size_t first = 0; first < ranks.size(); first += kRanksMax) {
     search.rank_count = static_cast<uint32_t>(std::min<size_t>(ranks.size() - first, kRanksMax));
     std::copy_n(ranks.data() + first, search.rank_count, search.ranks);
-    search.found = found + first;
+    search.found = words.device<uint64_t>(first * sizeof(uint64_t));
     if (absl::Status status = cuda::EnqueueDigitSearch(search); !status.ok()) return status;
   }
   return absl::OkStatus();
@@ -42,11 +86,8 @@ absl::Status EnqueueSearches(cuda::DigitSearch search, std::span<const uint64_t>
 }  // namespace
 
 struct DeviceQuantiles::Impl {
-  SampleType type = SampleType::kF32;
+  Searcher searcher;
   std::vector<double> quantiles;
-  cuda::DeviceTraits device;
-  cuda::DeviceBuffer workspace;
-  cuda::PinnedBuffer found;  // a sample for each rank, and behind them the number of NaN
   // Of the last call of Find.
   uint64_t count = 0;
   std::vector<uint64_t> ranks;  // ascending
@@ -65,28 +106,18 @@ Result<DeviceQuantiles> DeviceQuantiles::Make(SampleType type, std::span<const d
                             std::to_string(quantiles[i]) + ": must be a number from 0 to 1",
                  .field = "quantiles"};
   }
+  absl::StatusOr<Searcher> searcher = Searcher::Make(type, 2 * quantiles.size());
+  if (!searcher.ok()) return cuda::ToError(searcher.status());
   auto impl = std::make_unique<Impl>();
-  impl->type = type;
+  impl->searcher = *std::move(searcher);
   impl->quantiles.assign(quantiles.begin(), quantiles.end());
   impl->ranks.reserve(2 * quantiles.size());
-  int device = 0;
-  absl::Status status = cuda::ToStatus(cudaGetDevice(&device), "cudaGetDevice");
-  if (status.ok()) status = cuda::ReadDeviceTraits(device, impl->device);
-  if (!status.ok()) return cuda::ToError(status);
-  absl::StatusOr<cuda::DeviceBuffer> workspace =
-      cuda::DeviceBuffer::Make(cuda::kDigitWorkspaceBytes);
-  if (!workspace.ok()) return cuda::ToError(workspace.status());
-  impl->workspace = *std::move(workspace);
-  absl::StatusOr<cuda::PinnedBuffer> found =
-      cuda::PinnedBuffer::Make((2 * quantiles.size() + 1) * sizeof(uint64_t));
-  if (!found.ok()) return cuda::ToError(found.status());
-  impl->found = *std::move(found);
   return DeviceQuantiles(std::move(impl));
 }
 
 std::optional<Error> DeviceQuantiles::Find(const void* samples, uint64_t count,
                                            CUstream_st* stream) {
-  if (std::optional<Error> error = cuda::CheckAddress(samples, impl_->type)) return error;
+  if (std::optional<Error> error = cuda::CheckAddress(samples, impl_->searcher.type)) return error;
   std::vector<uint64_t>& ranks = impl_->ranks;
   impl_->count = count;
   ranks.clear();
@@ -99,24 +130,14 @@ std::optional<Error> DeviceQuantiles::Find(const void* samples, uint64_t count,
   }
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
-  cuda::DigitSearch search;
-  search.type = impl_->type;
-  search.samples = samples;
-  search.count = count;
-  search.workspace = impl_->workspace.get();
-  search.nans = impl_->found.device<uint64_t>(2 * impl_->quantiles.size() * sizeof(uint64_t));
-  search.device = &impl_->device;
-  search.stream = stream;
-  return cuda::ToOptional(EnqueueSearches(search, ranks, impl_->found.device<uint64_t>()));
+  return cuda::ToOptional(impl_->searcher.Enqueue(samples, count, ranks, stream));
 }
 
 Result<std::vector<double>> DeviceQuantiles::Read(CUstream_st* stream) {
   const absl::Status status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading quantiles");
   if (!status.ok()) return cuda::ToError(status);
   const std::vector<double>& quantiles = impl_->quantiles;
-  const auto* const found = impl_->found.host<uint64_t>();
-  const bool has_nan = impl_->count > 0 && found[2 * quantiles.size()] > 0;
-  if (impl_->count == 0 || has_nan) {
+  if (impl_->count == 0 || impl_->searcher.nans() > 0) {
     return std::vector<double>(quantiles.size(), std::numeric_limits<double>::quiet_NaN());
   }
   const std::vector<uint64_t>& ranks = impl_->ranks;
@@ -125,40 +146,45 @@ Result<std::vector<double>> DeviceQuantiles::Read(CUstream_st* stream) {
   for (const double q : quantiles) {
     values.push_back(internal::QuantileOf(impl_->count, q, [&](uint64_t rank) {
       const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin();
-      return ValueOfBits(found[at], impl_->type);
+      return ValueOfBits(impl_->searcher.found()[at], impl_->searcher.type);
     }));
   }
   return values;
 }
 
-Result<std::vector<uint64_t>> SamplesAtRanks(SampleType type, const void* samples, uint64_t count,
-                                             std::span<const uint64_t> ranks, CUstream_st* stream) {
-  if (std::optional<Error> error = cuda::CheckAddress(samples, type)) return *std::move(error);
-  if (ranks.empty()) return std::vector<uint64_t>();
-  int device = 0;
-  cuda::DeviceTraits traits;
-  absl::Status status = cuda::ToStatus(cudaGetDevice(&device), "cudaGetDevice");
-  if (status.ok()) status = cuda::ReadDeviceTraits(device, traits);
-  if (!status.ok()) return cuda::ToError(status);
-  const absl::StatusOr<cuda::DeviceBuffer> workspace =
-      cuda::DeviceBuffer::Make(cuda::kDigitWorkspaceBytes);
-  if (!workspace.ok()) return cuda::ToError(workspace.status());
-  const absl::StatusOr<cuda::PinnedBuffer> found =
-      cuda::PinnedBuffer::Make((ranks.size() + 1) * sizeof(uint64_t));
-  if (!found.ok()) return cuda::ToError(found.status());
-  cuda::DigitSearch search;
-  search.type = type;
-  search.samples = samples;
-  search.count = count;
-  search.workspace = workspace->get();
-  search.nans = found->device<uint64_t>(ranks.size() * sizeof(uint64_t));
-  search.device = &traits;
-  search.stream = stream;
-  status = EnqueueSearches(search, ranks, found->device<uint64_t>());
-  if (status.ok()) status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading the samples");
-  if (!status.ok()) return cuda::ToError(status);
-  const auto* const first = found->host<uint64_t>();
-  return std::vector<uint64_t>(first, first + ranks.size());
+struct DeviceRanks::Impl {
+  Searcher searcher;
+};
+
+DeviceRanks::DeviceRanks(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+DeviceRanks::DeviceRanks(DeviceRanks&& other) noexcept = default;
+DeviceRanks& DeviceRanks::operator=(DeviceRanks&& other) noexcept = default;
+DeviceRanks::~DeviceRanks() = default;
+
+Result<DeviceRanks> DeviceRanks::Make(SampleType type) {
+  absl::StatusOr<Searcher> searcher = Searcher::Make(type, kRanksAtOnce);
+  if (!searcher.ok()) return cuda::ToError(searcher.status());
+  return DeviceRanks(std::make_unique<Impl>(Impl{*std::move(searcher)}));
+}
+
+Result<std::vector<uint64_t>> DeviceRanks::Find(const void* samples, uint64_t count,
+                                                std::span<const uint64_t> ranks,
+                                                CUstream_st* stream) {
+  const Searcher& searcher = impl_->searcher;
+  if (std::optional<Error> error = cuda::CheckAddress(samples, searcher.type)) {
+    return *std::move(error);
+  }
+  std::vector<uint64_t> found;
+  found.reserve(ranks.size());
+  while (!ranks.empty()) {
+    const auto some = ranks.first(std::min(ranks.size(), kRanksAtOnce));
+    absl::Status status = searcher.Enqueue(samples, count, some, stream);
+    if (status.ok()) status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading the samples");
+    if (!status.ok()) return cuda::ToError(status);
+    found.insert(found.end(), searcher.found(), searcher.found() + some.size());
+    ranks = ranks.subspan(some.size());
+  }
+  return found;
 }
 
 }  // namespace histogram

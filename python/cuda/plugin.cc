@@ -10,6 +10,7 @@
 #include <cstring>
 #include <exception>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +20,7 @@
 
 using histogram::Binning;
 using histogram::DeviceCounter;
+using histogram::DeviceRanks;
 using histogram::DeviceRows;
 using histogram::Error;
 using histogram::ErrorCode;
@@ -29,13 +31,21 @@ using histogram::Result;
 using histogram::SampleType;
 
 struct HistogramCounter {
+  Plan plan;
   DeviceCounter counter;
   int device;
+  // Of the last count_rows, and what it is made for.
+  std::optional<DeviceRows> rows = std::nullopt;
+  HistogramRowCut cut = {};
+  uint64_t samples_max = 0;
 };
 
 namespace {
 
-constexpr uint32_t kAbi = 2;
+constexpr uint32_t kAbi = 3;
+// A counter keeps the device memory of smaller answers: to copy a larger one takes longer than to
+// allocate it.
+constexpr uint64_t kKeptRowBytesMax = uint64_t{4} << 20;
 
 struct ErrorText {
   char* text;
@@ -109,7 +119,7 @@ std::optional<Error> Make(std::span<const double> edges, std::string_view type, 
   if (!plan.ok()) return plan.error();
   Result<DeviceCounter> counter = DeviceCounter::Make(*plan);
   if (!counter.ok()) return counter.error();
-  *made = new HistogramCounter{*std::move(counter), device};
+  *made = new HistogramCounter{*plan, *std::move(counter), device};
   return std::nullopt;
 }
 
@@ -151,25 +161,53 @@ std::optional<Error> CountAndRead(DeviceCounter& counter, const void* samples, u
   return CheckSum(*read, count);
 }
 
-std::optional<Error> CountRows(const Plan& plan, const HistogramRowCut& cut, const void* samples,
-                               uint64_t count, CUstream_st* stream, int64_t* counts,
-                               int64_t* outside) {
-  Result<DeviceRows> rows = DeviceRows::Make(
-      plan, {static_cast<uint32_t>(cut.channels), cut.window, cut.step, {}}, count);
-  if (!rows.ok()) return rows.error();
-  if (std::optional<Error> error = rows->Count(samples, count, stream)) return error;
-  const Result<std::vector<Histogram>> read = rows->Read(stream);
+std::optional<Error> MakeRows(HistogramCounter& of, const HistogramRowCut& cut, uint64_t count) {
+  if (of.rows.has_value() && of.cut == cut && count <= of.samples_max) return std::nullopt;
+  of.rows.reset();
+  Result<DeviceRows> made = DeviceRows::Make(
+      of.plan, {static_cast<uint32_t>(cut.channels), cut.window, cut.step, {}}, count);
+  if (!made.ok()) return made.error();
+  of.rows = *std::move(made);
+  of.cut = cut;
+  of.samples_max = count;
+  return std::nullopt;
+}
+
+std::optional<Error> CountRows(HistogramCounter& of, const HistogramRowCut& cut,
+                               const void* samples, uint64_t count, CUstream_st* stream,
+                               int64_t* counts, int64_t* outside) {
+  if (std::optional<Error> error = MakeRows(of, cut, count)) return error;
+  if (std::optional<Error> error = of.rows->Count(samples, count, stream)) return error;
+  const Result<std::vector<Histogram>> read = of.rows->Read(stream);
   if (!read.ok()) return read.error();
+  const uint64_t bins = of.plan.bin_count();
+  if (read->size() * bins * sizeof(uint32_t) > kKeptRowBytesMax) of.rows.reset();
   const uint64_t pixels = count / cut.channels;
   const uint64_t window = cut.window == 0 ? pixels : cut.window;
   const uint64_t step = cut.step == 0 ? window : cut.step;
   for (uint64_t r = 0; r < read->size(); ++r) {
     const Histogram& row = (*read)[r];
-    Write(row, counts + r * plan.bin_count(), outside + r * 3);
+    Write(row, counts + r * bins, outside + r * 3);
     const uint64_t begin = r / cut.channels * step;
     if (std::optional<Error> error = CheckSum(row, std::min(window, pixels - begin))) return error;
   }
   return std::nullopt;
+}
+
+Result<std::vector<uint64_t>> SamplesAtRanks(SampleType type, int device, const void* samples,
+                                             uint64_t count, std::span<const uint64_t> ranks,
+                                             CUstream_st* stream) {
+  // Find waits. So its thread may use the same memory again, on any stream.
+  thread_local std::map<std::pair<int, SampleType>, DeviceRanks> searches;
+  auto search = searches.find({device, type});
+  if (search == searches.end()) {
+    Result<DeviceRanks> made = DeviceRanks::Make(type);
+    if (!made.ok()) return made.error();
+    search = searches.emplace(std::pair(device, type), *std::move(made)).first;
+  }
+  Result<std::vector<uint64_t>> found = search->second.Find(samples, count, ranks, stream);
+  if (!found.ok()) searches.erase(search);
+  return found;
 }
 
 CUstream_st* Stream(void* stream) { return static_cast<CUstream_st*>(stream); }
@@ -216,14 +254,11 @@ const void* histogram_cuda_counts(const HistogramCounter* counter) {
   return counter->counter.device_counts();
 }
 
-int histogram_cuda_count_rows(const double* edges, size_t edge_count, const char* type, int device,
-                              const HistogramRowCut* cut, const void* samples, uint64_t count,
-                              void* stream, int64_t* counts, int64_t* outside, char* error,
-                              size_t error_bytes) {
-  return Guarded(device, {error, error_bytes}, [&]() -> std::optional<Error> {
-    const Result<Plan> plan = MakePlan({edges, edge_count}, type);
-    if (!plan.ok()) return plan.error();
-    return CountRows(*plan, *cut, samples, count, Stream(stream), counts, outside);
+int histogram_cuda_count_rows(HistogramCounter* counter, const HistogramRowCut* cut,
+                              const void* samples, uint64_t count, void* stream, int64_t* counts,
+                              int64_t* outside, char* error, size_t error_bytes) {
+  return Guarded(counter->device, {error, error_bytes}, [&] {
+    return CountRows(*counter, *cut, samples, count, Stream(stream), counts, outside);
   });
 }
 
@@ -234,7 +269,7 @@ int histogram_cuda_order_statistics(const char* type, int device, const void* sa
     const Result<SampleType> sample_type = TypeNamed(type);
     if (!sample_type.ok()) return sample_type.error();
     const Result<std::vector<uint64_t>> found =
-        SamplesAtRanks(*sample_type, samples, count, {ranks, rank_count}, Stream(stream));
+        SamplesAtRanks(*sample_type, device, samples, count, {ranks, rank_count}, Stream(stream));
     if (!found.ok()) return found.error();
     const size_t size = SampleBytes(*sample_type);
     for (size_t i = 0; i < found->size(); ++i) {

@@ -42,12 +42,13 @@ HISTOGRAM_PLUGIN const void* histogram_cuda_counts(const HistogramCounter* count
 // How samples are cut into rows, as DeviceRowCut says: window 0 is one stretch of all samples.
 struct HistogramRowCut {
   uint64_t channels, window, step;
+  bool operator==(const HistogramRowCut&) const = default;
 };
 
 // Waits for the stream. Writes the count of each bin for each row, and below, above and nan of each
-// row. Fails unless each row's counts add up to its samples. Edges, type and device: as for make.
-HISTOGRAM_PLUGIN int histogram_cuda_count_rows(const double* edges, size_t edge_count,
-                                               const char* type, int device,
+// row. Fails unless each row's counts add up to its samples. Calls with the same cut and as many
+// samples, or fewer, use the memory of the first one again.
+HISTOGRAM_PLUGIN int histogram_cuda_count_rows(HistogramCounter* counter,
                                                const HistogramRowCut* cut, const void* samples,
                                                uint64_t count, void* stream, int64_t* counts,
                                                int64_t* outside, char* error, size_t error_bytes);

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import numpy as np
@@ -139,11 +140,9 @@ def count(
                     return Histogram(found[0], rule.edges, found[1], found[2], found[3])
     number = 0 if threads is None else _threads(threads)
     if is_on_gpu(a):
-        from ._gpu import count as count_on_gpu  # only if it is needed
-
         if server is not None:
             raise ValueError("server: is not for arrays on a GPU; copy it to the CPU's memory")
-        return count_on_gpu(a, bins, range, axis, channels, windows, on_device)
+        return _count_on_gpu()(a, bins, range, axis, channels, windows, on_device)
     if on_device:
         raise ValueError("on_device: True; is for arrays in the memory of a GPU")
     place = place_of(server)
@@ -165,6 +164,13 @@ def count(
 
 
 _PLAIN = frozenset((int, float))
+
+
+@cache
+def _count_on_gpu() -> Callable[..., Histogram | DeviceHistogram]:
+    from ._gpu import count  # only if it is needed; to find it again takes 0.4 us
+
+    return count
 
 
 def _threads(threads: int) -> int:

@@ -20,15 +20,15 @@ import numpy.typing as npt
 
 from . import _native, _rows, _rules
 from ._arrays import Array
-from ._gpu_arrays import DTYPES, LEGACY_STREAM, DeviceArray, device_array
+from ._gpu_arrays import LEGACY_STREAM, DeviceArray, device_array, torch_place
 from ._result import Histogram
 from ._rules import Counts, Rule
 
-_ABI = 2
+_ABI = 3
 _ERROR_BYTES = 512
 _LIBRARY = "libhistogram_cuda.so"
 _BINS_MAX = 65536  # of a plan
-_CACHE_BINS_MAX = 4096  # a cached rule holds memory on the device
+_INT64 = np.dtype(np.int64)
 
 
 @cache
@@ -69,8 +69,7 @@ def _declared(library: Any) -> Any:
         (
             "count_rows",
             ctypes.c_int,
-            (address, size, ctypes.c_char_p, ctypes.c_int, address, address, number, address,
-             address, address, *error),
+            (address, address, address, number, address, address, address, *error),
         ),
         (
             "order_statistics",
@@ -91,16 +90,16 @@ class Gpu:
     takes_any_layout = True  # device_array has checked it
 
     def __init__(self, device: int) -> None:
-        self._device = device
+        self.name = device
 
     def plan(self, edges: npt.NDArray[np.float64], kind: str) -> DevicePlan:
-        return DevicePlan(edges, kind, self._device)
+        return DevicePlan(edges, kind, self.name)
 
     def order_statistics(
         self, samples: Any, kind: str, ranks: npt.NDArray[np.int64], out: Array, threads: int
     ) -> None:
         _call(
-            _plugin().histogram_cuda_order_statistics, kind.encode(), self._device,
+            _plugin().histogram_cuda_order_statistics, kind.encode(), self.name,
             samples.address, samples.size, samples.stream, ranks.ctypes.data, len(ranks),
             out.ctypes.data,
         )  # fmt: skip
@@ -109,7 +108,7 @@ class Gpu:
 def samples_and_place(a: Any) -> tuple[DeviceArray, Gpu]:
     """An array on a GPU, and where its order statistics are found."""
     _plugin()  # without it nothing else is said
-    samples = device_array(a, layout=False)
+    samples = device_array(a)
     return samples, Gpu(samples.device)
 
 
@@ -139,11 +138,10 @@ class DevicePlan:
 
     def counter(self, stream: int) -> Counter:
         """A counter for this thread, which releases it after use."""
-        idle = self._idle.setdefault(stream, [])
         try:
-            return idle.pop()
-        except IndexError:
-            pass
+            return self._idle[stream].pop()
+        except (KeyError, IndexError):
+            idle = self._idle.setdefault(stream, [])
         error = ctypes.create_string_buffer(_ERROR_BYTES)
         handle = self._library.histogram_cuda_make(
             self._edges.ctypes.data, len(self._edges), self._kind, self._device, error, _ERROR_BYTES
@@ -154,12 +152,18 @@ class DevicePlan:
 
     def count(self, samples: DeviceArray, counts: Counts, threads: int) -> tuple[int, int, int]:
         """Writes counts; returns below, above and NaN. The plugin checks their sum."""
-        counter = self.counter(samples.stream)
+        return self.count_at(samples.address, samples.size, samples.stream, counts)
+
+    def count_at(
+        self, address: int, size: int, stream: int, counts: Counts
+    ) -> tuple[int, int, int]:
+        """As count, of `size` samples at an address."""
+        counter = self.counter(stream)
         # A counter that fails is not released, and so not used again.
         outside = _native.count_on_device(
-            self._count, counter.handle, samples.address, samples.size, samples.stream, counts
+            self._count, counter.handle, address, size, stream, counts
         )
-        counter.release()
+        counter.idle.append(counter)
         return outside
 
     def count_rows(
@@ -174,11 +178,12 @@ class DevicePlan:
     ) -> None:
         """As _native.Plan.count_rows. The plugin checks the sum of each row."""
         cut = (ctypes.c_uint64 * 3)(channels, window, step)
-        _call(
-            self._library.histogram_cuda_count_rows, self._edges.ctypes.data, len(self._edges),
-            self._kind, self._device, cut, samples.address, samples.size, samples.stream,
-            counts.ctypes.data, outside.ctypes.data,
+        counter = self.counter(samples.stream)
+        counter.call(
+            "count_rows", cut, samples.address, samples.size, samples.stream, counts.ctypes.data,
+            outside.ctypes.data,
         )  # fmt: skip
+        counter.release()
 
 
 class Counter:
@@ -188,12 +193,12 @@ class Counter:
         self.handle = handle
         self.stream = stream
         self._library = library
-        self._idle = idle
+        self.idle = idle
         # When the interpreter ends, the driver may already be gone.
         weakref.finalize(self, library.histogram_cuda_free, handle).atexit = False
 
     def release(self) -> None:
-        self._idle.append(self)
+        self.idle.append(self)
 
     def call(self, name: str, *arguments: Any) -> None:
         _call(getattr(self._library, f"histogram_cuda_{name}"), self.handle, *arguments)
@@ -253,13 +258,18 @@ def count(
     a: Any, bins: Any, range: Any, axis: Any, channels: Any, windows: Any, on_device: bool
 ) -> Histogram | DeviceHistogram:
     """histogram.count for an array on a GPU."""
-    _plugin()  # without it nothing else is said
     one_row = axis is None and channels is None and windows is None
-    samples = device_array(a, layout=not one_row)
+    plain = _is_plain(bins, range)
+    if plain and one_row and not on_device:
+        found_again = _count_again(a, bins, range)
+        if found_again is not None:
+            return found_again
+    _plugin()  # without it nothing else is said
+    samples = device_array(a)
     if on_device and not one_row:
         raise ValueError("on_device: is not combined with axis, channels or windows")
     cut = None if one_row else _rows.cut_of(samples, axis, channels, windows)
-    rule = _rule_for(a, samples, bins, range)
+    rule = _rule_for(samples, bins, range, plain)
     if cut is not None:
         return _count_rows(samples, rule, cut)
     if on_device:
@@ -267,6 +277,33 @@ def count(
     found = rule.count(samples, 0)
     assert found is not None
     return Histogram(found[0], rule.edges, found[1], found[2], found[3])
+
+
+def _is_plain(bins: Any, range: Any) -> bool:
+    """Whether equal bins and ranges have equal edges, as in histogram.count: not np.float64(0), nor
+    0.0 at the upper end, where it equals -0.0."""
+    return (
+        type(bins) is int
+        and type(range) is tuple
+        and len(range) == 2
+        and bool(range[1])
+        and type(range[0]) in (int, float)
+        and type(range[1]) in (int, float)
+    )
+
+
+def _count_again(a: Any, bins: int, range: tuple[float, float]) -> Histogram | None:
+    """The shortest way, for a tensor of torch between edges that are remembered."""
+    where = torch_place(a)
+    if where is None:
+        return None
+    kind, device, stream = where
+    rule = _rules.remembered((device, kind, bins, range))
+    if rule is None or not isinstance(rule.plan, DevicePlan) or not a.is_contiguous():
+        return None
+    counts = np.empty(bins, _INT64)
+    outside = rule.plan.count_at(a.data_ptr(), a.numel(), stream, counts)
+    return Histogram(counts, rule.edges, *outside)
 
 
 def _plan_of(rule: Rule, name: str) -> DevicePlan:
@@ -348,47 +385,23 @@ def _longest_run(
     return best
 
 
-def _rule_for(a: Any, samples: DeviceArray, bins: Any, range: Any) -> Rule:
-    key: Any = None
-    # As in histogram.count: not np.float64(0), nor 0.0 at the upper end, where it equals -0.0.
-    if (
-        type(bins) is int
-        and type(range) is tuple
-        and len(range) == 2
-        and range[1]
-        and type(range[0]) in (int, float)
-        and type(range[1]) in (int, float)
-    ):
-        key = (samples.device, samples.kind, bins, range)
-        rule = _rules.remembered(key)
-        if rule is not None:
-            return rule
-    if isinstance(bins, str):
-        raise ValueError(f"bins: '{bins}' is not for arrays on a GPU; pass a number or edges")
-    edges = np.array(bins)
-    if edges.ndim == 1:
-        if edges.nbytes <= 1 << 16:
-            key = (samples.device, samples.kind, edges.dtype, edges.tobytes())
-            rule = _rules.remembered(key)
-            if rule is not None:
-                return rule
-    else:
-        seen = np.empty(0, DTYPES[samples.kind]) if range is not None else _extent(a, samples)
-        edges = _rules.numpy_edges(seen, bins, range)
-    rule = Rule(edges, samples.kind, Gpu(samples.device))
-    edges.setflags(write=False)  # results share them
-    if key is not None and rule.bins <= _CACHE_BINS_MAX:
-        _rules.remember(key, rule)
+def _rule_for(samples: DeviceArray, bins: Any, range: Any, plain: bool) -> Rule:
+    key = (samples.device, samples.kind, bins, range)
+    rule = _rules.remembered(key) if plain else None
+    if rule is None:
+        if isinstance(bins, str):
+            raise ValueError(f"bins: '{bins}' is not for arrays on a GPU; pass a number or edges")
+        seen = samples if range is not None or np.ndim(bins) == 1 else _extent(samples)
+        rule = _rules.rule_for(seen, samples.kind, bins, range, Gpu(samples.device))
+        if plain:
+            _rules.remember(key, rule)
     return rule
 
 
-def _extent(a: Any, samples: DeviceArray) -> Array:
-    """Samples with the range of all samples, which the producer finds on its device."""
-    dtype = DTYPES[samples.kind]
-    if samples.size == 0:
-        return np.empty(0, dtype)
-    if not (hasattr(a, "min") and hasattr(a, "max")):
-        raise ValueError("range: must be given for an array without min() and max()")
-    if str(getattr(a, "dtype", "")).rpartition(".")[2] == "bool":
-        return np.array([a.all().item(), a.any().item()], dtype)
-    return np.array([a.min().item(), a.max().item()], dtype)
+def _extent(samples: DeviceArray) -> Array:
+    """The least and the greatest sample. If a sample is NaN, the greatest is NaN."""
+    ranks = np.array([0, samples.size - 1][: samples.size])
+    found = np.empty(len(ranks), samples.dtype)
+    if samples.size:
+        Gpu(samples.device).order_statistics(samples, samples.kind, ranks, found, 0)
+    return found

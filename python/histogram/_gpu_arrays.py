@@ -38,9 +38,8 @@ class DeviceArray:
     device: int
     stream: int
     owner: Any  # keeps the memory alive
-    # The layout; strides in samples. Both are empty where it was not asked for.
-    shape: tuple[int, ...] = ()
-    strides: tuple[int, ...] = ()
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  # in samples
 
     @property
     def ndim(self) -> int:
@@ -52,11 +51,11 @@ class DeviceArray:
         return np.dtype(np.uint16) if self.kind == "bf16" else DTYPES[self.kind]
 
 
-def device_array(a: Any, layout: bool = True) -> DeviceArray:
-    """The array as its producer describes it. `layout`: whether its shape and strides matter."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(a, torch.Tensor):
-        return _of_torch(a, torch, layout)
+def device_array(a: Any) -> DeviceArray:
+    """The array as its producer describes it."""
+    where = torch_place(a)
+    if where is not None:
+        return _made(a.data_ptr(), where[0], tuple(a.shape), a.stride(), *where[1:], a)
     interface = getattr(a, "__cuda_array_interface__", None)
     if interface is not None and (interface.get("stream") or not hasattr(a, "__dlpack__")):
         return _of_interface(a, interface)
@@ -70,17 +69,18 @@ def device_array(a: Any, layout: bool = True) -> DeviceArray:
 _torch_kinds: dict[Any, str] = {}
 
 
-def _of_torch(a: Any, torch: Any, layout: bool) -> DeviceArray:
+def torch_place(a: Any) -> tuple[str, int, int] | None:
+    """The type, the device and the current stream of a tensor of torch; None for other arrays."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(a, torch.Tensor):
+        return None
     kind = _torch_kinds.get(a.dtype)
     if kind is None:
         kind = _torch_kinds[a.dtype] = _TORCH_KINDS.get(str(a.dtype), str(a.dtype))
     device = a.get_device()
     # Triton uses this function, too. The public one makes a Stream object and takes 5 us.
     raw = getattr(torch._C, "_cuda_getCurrentRawStream", None)
-    stream = raw(device) if raw else torch.cuda.current_stream(device).cuda_stream
-    if not layout and kind in DTYPES and a.is_contiguous():
-        return DeviceArray(a.data_ptr(), a.numel(), kind, device, stream, a)
-    return _made(a.data_ptr(), kind, tuple(a.shape), a.stride(), device, stream, a)
+    return kind, device, raw(device) if raw else torch.cuda.current_stream(device).cuda_stream
 
 
 def _of_interface(a: Any, interface: dict[str, Any]) -> DeviceArray:

@@ -145,6 +145,7 @@ def client_of(server: str | Client) -> Client:
 class Client:
     """A connection to a histogram server, from `histogram.connect`. Thread-safe."""
 
+    name = None
     takes_any_layout = True
 
     def __init__(

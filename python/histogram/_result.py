@@ -19,8 +19,8 @@ class Histogram:
     """The count of each bin, the edges, and the number of samples in no bin. It does not change.
 
     It unpacks like the result of ``numpy.histogram``, adds up exactly, pickles, and works as a
-    histogram for plotting libraries (mplhep, hist). With ``axis=`` each index of the other axes has
-    a row of counts. Then each number below is an array with the shape of these axes.
+    histogram for plotting libraries (mplhep, histoprint). With ``axis=`` each index of the other
+    axes has a row of counts. Then each number below is an array with the shape of these axes.
 
     Statistics are those of the samples in bins, computed from the counts. Without such samples they
     are NaN.

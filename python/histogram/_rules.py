@@ -47,6 +47,10 @@ class Place(Protocol):
     """Where samples are counted: in this process, on a GPU, or on a server."""
 
     @property
+    def name(self) -> str | int | None:
+        """Its name in the keys of remembered rules. None: rules are not remembered."""
+
+    @property
     def bins_max(self) -> int:
         """The most bins of a plan."""
 
@@ -66,6 +70,7 @@ class Place(Protocol):
 class ThisProcess:
     """The cores of this process."""
 
+    name = "cpu"
     bins_max = _native.BINS_MAX
     takes_any_layout = False
     plan = staticmethod(_native.Plan.make)
@@ -208,27 +213,29 @@ def remember(key: Any, rule: Rule) -> None:
 remembered = _cache.get
 
 
-def rule_for(samples: Array, kind: str, bins: Any, range: Any, place: Place) -> Rule:
-    """The rule for the bins and range of numpy.histogram."""
+def rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> Rule:
+    """The rule for the bins and range of numpy.histogram. With a range or edges, `samples` is only
+    asked for its type."""
     if not isinstance(bins, str) and np.ndim(bins) == 1:
         edges = np.array(bins)
-        if place is not THIS_PROCESS or edges.size > _CACHE_BINS_MAX + 1:
+        if place.name is None or edges.size > _CACHE_BINS_MAX + 1:
             return _made(edges, kind, place)
-        key = (kind, edges.dtype, edges.tobytes())
+        key = (place.name, kind, edges.dtype, edges.tobytes())
         rule = remembered(key)
         if rule is None:
             rule = _made(edges, kind, place)
             remember(key, rule)
         return rule
-    return _made(numpy_edges(_for_edges(samples, kind, bins, range), bins, range), kind, place)
+    return _made(_numpy_edges(_for_edges(samples, kind, bins, range), bins, range), kind, place)
 
 
-def numpy_edges(seen: Array, bins: Any, range: Any) -> Array:
+def _numpy_edges(seen: Array, bins: Any, range: Any) -> Array:
     """numpy's edges. An error also names bins and range."""
     try:
         return np.histogram_bin_edges(seen, bins, range)
-    except (TypeError, ValueError) as error:
-        kind = TypeError if isinstance(error, TypeError) else ValueError
+    except (MemoryError, TypeError, ValueError) as error:
+        # Their subclasses in numpy take other arguments than a text.
+        kind = next(k for k in (MemoryError, TypeError, ValueError) if isinstance(error, k))
         told = f"bins: {reprlib.repr(bins)}, range: {reprlib.repr(range)}; {error}"
     raise kind(told)
 

@@ -248,9 +248,7 @@ NB_MODULE(_native, module) {
       .def("count", &CountInto, nb::arg("samples"), nb::arg("counts"), nb::arg("threads"))
       .def("count_rows", &CountRows, nb::arg("samples"), nb::arg("counts"), nb::arg("outside"),
            nb::arg("threads"), nb::arg("window") = 0, nb::arg("step") = 0, nb::arg("channels") = 1)
-      .def_prop_ro("bin_count", &Plan::bin_count)
-      .def_prop_ro("kernel", [](const Plan& plan) { return histogram::KernelName(plan); })
-      .def_prop_ro("family", &Plan::family);
+      .def_prop_ro("bin_count", &Plan::bin_count);
   module.def("order_statistics", &OrderStatistics, nb::arg("samples"), nb::arg("type"),
              nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
   module.def("extent", &ExtentOf, nb::arg("samples"), nb::arg("type"));

@@ -117,21 +117,27 @@ TEST_P(CudaQuantilesTest, SamplesAtRanksAreThoseOfSortedSamples) {
   const std::vector<std::byte> bytes = WithoutNan(Samples({-100, 100}, 50'000));
   std::vector<double> values = Values(bytes);
   std::sort(values.begin(), values.end());
-  std::vector<uint64_t> ranks = {0, 0, 1};
-  for (uint64_t rank = 100; rank < values.size(); rank += values.size() / 37) ranks.push_back(rank);
-  ranks.push_back(values.size() - 1);
-  const Result<std::vector<uint64_t>> found =
-      SamplesAtRanks(type(), Upload(bytes, 0), values.size(), ranks, stream());
-  ASSERT_TRUE(found.ok()) << found.error().message;
-  ASSERT_EQ(found->size(), ranks.size());
-  std::vector<std::byte> packed;  // bits of 64 as samples of the type
-  for (const uint64_t& bits : *found) {
-    const auto* const first = reinterpret_cast<const std::byte*>(&bits);
-    packed.insert(packed.end(), first, first + SampleBytes(type()));
+  const void* const samples = Upload(bytes, 0);
+  Result<DeviceRanks> search = DeviceRanks::Make(type());
+  ASSERT_TRUE(search.ok()) << search.error().message;
+  // More than are searched for at once, and again with the same memory.
+  for (const size_t step : {values.size() / 37, values.size() / 700}) {
+    std::vector<uint64_t> ranks = {0, 0, 1};
+    for (uint64_t rank = 100; rank < values.size(); rank += step) ranks.push_back(rank);
+    ranks.push_back(values.size() - 1);
+    const Result<std::vector<uint64_t>> found =
+        search->Find(samples, values.size(), ranks, stream());
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    ASSERT_EQ(found->size(), ranks.size());
+    std::vector<std::byte> packed;  // bits of 64 as samples of the type
+    for (const uint64_t& bits : *found) {
+      const auto* const first = reinterpret_cast<const std::byte*>(&bits);
+      packed.insert(packed.end(), first, first + SampleBytes(type()));
+    }
+    const std::vector<double> at_ranks = Values(packed);
+    for (size_t i = 0; i < ranks.size(); ++i) EXPECT_EQ(at_ranks[i], values[ranks[i]]) << ranks[i];
   }
-  const std::vector<double> at_ranks = Values(packed);
-  for (size_t i = 0; i < ranks.size(); ++i) EXPECT_EQ(at_ranks[i], values[ranks[i]]) << ranks[i];
-  const Result<std::vector<uint64_t>> none = SamplesAtRanks(type(), nullptr, 0, {}, stream());
+  const Result<std::vector<uint64_t>> none = search->Find(nullptr, 0, {}, stream());
   ASSERT_TRUE(none.ok());
   EXPECT_TRUE(none->empty());
 }

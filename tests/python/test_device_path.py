@@ -7,6 +7,7 @@ tests show that layouts, rows, ranks and errors reach the plugin rightly.
 import ctypes
 import gc
 import itertools
+import sys
 
 import histogram
 import numpy as np
@@ -67,21 +68,21 @@ class HostPlugin:
             ctypes.memmove(error, b"counts add up to 1\0", 19)
             return -1
         plan, dtype = self.plans[handle]
-        found = plan.count(memory(samples or 0, count, dtype), memory(counts, plan.bin_count, np.int64), 1)
-        memory(outside, 3, np.int64)[:] = found
+        to = memory(counts, plan.bin_count, np.int64)
+        to[:] = 0
+        memory(outside, 3, np.int64)[:] = plan.count(memory(samples or 0, count, dtype), to, 1)
         return 0
 
-    def histogram_cuda_count_rows(self, edges, edge_count, kind, device, cut, samples, count, stream, counts,
-                                  outside, error, error_bytes):
+    def histogram_cuda_count_rows(self, handle, cut, samples, count, stream, counts, outside, error, error_bytes):
         self.calls.append(("count_rows", stream))
         channels, window, step = cut
-        if edge_count > 58_001:
+        plan, dtype = self.plans[handle]
+        if plan.bin_count > 58_000:
             error.value = b"the plan has too many bins"
             return -2
-        plan = self.plan(edges, edge_count, kind)
         pixels = count // channels
         rows = 1 if window == 0 else -(-pixels // window) if step == 0 else (pixels - window) // step + 1
-        plan.count_rows(memory(samples, count, DTYPES[kind.decode()]),
+        plan.count_rows(memory(samples, count, dtype),
                         memory(counts, rows * channels * plan.bin_count, np.int64),
                         memory(outside, rows * channels * 3, np.int64), 1, window, step, channels)
         return 0
@@ -101,6 +102,38 @@ class OnDevice:
     def __init__(self, a, stream=7):
         self.array = a
         self.__cuda_array_interface__ = a.__array_interface__ | {"version": 3, "stream": stream}
+
+
+class Torch:
+    """The parts of torch that the package uses, for tensors that say they lie on a GPU."""
+
+    class Tensor:
+        is_cuda = True
+
+        def __init__(self, a):
+            self.array = a
+            self.dtype = {"f": "torch.float", "i": "torch.int", "u": "torch.uint"}[a.dtype.kind] + str(8 * a.itemsize)
+            self.shape = a.shape
+
+        def get_device(self):
+            return 2
+
+        def is_contiguous(self):
+            return self.array.flags.c_contiguous
+
+        def data_ptr(self):
+            return self.array.ctypes.data
+
+        def numel(self):
+            return self.array.size
+
+        def stride(self):
+            return tuple(stride // self.array.itemsize for stride in self.array.strides)
+
+    class _C:
+        @staticmethod
+        def _cuda_getCurrentRawStream(device):
+            return 10 * device
 
 
 class Tensor(ctypes.Structure):
@@ -141,8 +174,9 @@ class OnlyDlpack:
 def plugin(monkeypatch):
     made = HostPlugin()
     monkeypatch.setattr(_gpu, "_plugin", lambda: made)
-    monkeypatch.setattr(histogram._rules, "_cache", {})
-    monkeypatch.setattr(histogram._rules, "remembered", lambda key: None)
+    cache = {}
+    monkeypatch.setattr(histogram._rules, "_cache", cache)
+    monkeypatch.setattr(histogram._rules, "remembered", cache.get)
     return made
 
 
@@ -171,6 +205,48 @@ def test_dlpack(plugin, dtype):
         assert b.freed == 2
     assert _gpu.device_array(b).device == 3
     assert set(plugin.calls) == {("count_and_read", 1), ("count_rows", 1)}
+
+
+def test_tensors_of_torch(plugin, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", Torch)
+    a = some("f4", 600)
+    other = some("f4", 500)
+    for samples in (a, other, a.reshape(20, 30), a[:0]):
+        expected = histogram.count(samples, 100, (-40, 40))
+        assert histogram.count(Torch.Tensor(samples), 100, (-40, 40)) == expected
+    assert len(plugin.plans) == 1  # its device memory serves each of these calls
+    for samples in (a.reshape(20, 30).T, some("f4", 30)[None]):
+        assert histogram.count(Torch.Tensor(samples), 100, (-40, 40)) == histogram.count(samples, 100, (-40, 40))
+    with pytest.raises(ValueError, match="leave gaps"):
+        histogram.count(Torch.Tensor(a[::2]), 100, (-40, 40))
+    assert histogram.count(Torch.Tensor(a), 100, (-40, 40.0)) == histogram.count(a, 100, (-40, 40))
+    assert histogram.count(Torch.Tensor(some("i2", 50)), 9, (0, 9)) == histogram.count(some("i2", 50), 9, (0, 9))
+    plugin.lose = True
+    with pytest.raises(RuntimeError, match="counts add up"):
+        histogram.count(Torch.Tensor(a), 100, (-40, 40))
+    assert set(plugin.calls) == {("count_and_read", 20)}
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_the_range_of_the_data(plugin, dtype):
+    a = some(dtype, 2000)
+    a = (a if a.dtype.kind in "iu" else a[np.abs(a) < 100])[:900]
+    for samples in (a, a[:1], a[:0]):
+        assert histogram.count(OnDevice(samples), 33) == histogram.count(samples, 33)
+    assert histogram.count(OnDevice(a), 9, windows=100) == histogram.count(a, 9, windows=100)
+    if a.dtype.kind == "f":
+        a[5] = np.nan
+        with pytest.raises(ValueError, match=r"bins: 33, range: None; autodetected range of .* is not finite"):
+            histogram.count(OnDevice(a), 33)
+
+
+def test_rows_use_their_device_memory_again(plugin):
+    a = some("i4", 2400)
+    for samples in (a, a[:1200], a):
+        for cut in ({"windows": 100}, {"channels": 3}):
+            expected = histogram.count(samples, 9, (0, 9), **cut)
+            assert histogram.count(OnDevice(samples), 9, (0, 9), **cut) == expected
+    assert len(plugin.plans) == 1
 
 
 def test_streams(plugin):

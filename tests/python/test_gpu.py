@@ -1,5 +1,6 @@
 """Arrays in a GPU's memory, of torch, cupy and jax: counted there, as numpy counts their copies."""
 
+import concurrent.futures
 import gc
 
 import histogram
@@ -39,11 +40,33 @@ def test_counts_are_those_of_the_cpu(dtype, bins):
         assert histogram.count(on_gpu(a), *bins) == histogram.count(a, *bins)
 
 
-@pytest.mark.parametrize("dtype", ["u1", "i2", "i4", "i8", "f2", "f4", "f8"])
+@pytest.mark.parametrize("dtype", TYPES)
 def test_the_range_of_the_data(dtype):
     a = np.random.default_rng(0).normal(0, 30, 5000).astype("i1").astype(dtype)
-    assert histogram.count(on_gpu(a), 33) == histogram.count(a, 33)
-    assert histogram.count(on_gpu(a[:0]), 3) == histogram.count(a[:0], 3)
+    for samples in (a, a[:1], a[:0]):
+        assert histogram.count(on_gpu(samples), 33) == histogram.count(samples, 33)
+    b = on_gpu(a).to(torch.bfloat16)
+    assert histogram.count(b, 33) == histogram.count(b.float().cpu().numpy(), 33)
+    if a.dtype.kind == "f":
+        a[7] = np.nan
+        with pytest.raises(ValueError, match=r"autodetected range of .* is not finite"):
+            histogram.count(on_gpu(a), 33)
+
+
+def test_device_memory_is_used_again():
+    """By later calls, with fewer samples or more, other samples, and on other threads."""
+    a = some("f4", 90_000)
+    calls = [lambda b: histogram.count(b, 50, (-40, 40)), lambda b: histogram.quantile(b, [0.1, 0.9]),
+             lambda b: histogram.count(b, 50, (-40, 40), windows=1000),
+             lambda b: histogram.count(b, 20_000, (-40, 40), channels=2)]
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        for size in (40_000, 10, 90_000, 40_000):
+            part = np.ascontiguousarray(a[-size:])
+            part = np.where(np.isfinite(part), part, 1).astype("f4")
+            for call in calls:
+                expected = call(part)
+                for found in [call(on_gpu(part)), *pool.map(call, [on_gpu(part)] * 6)]:
+                    assert np.array_equal(found, expected) if isinstance(found, np.ndarray) else found == expected
 
 
 def test_other_types_and_layouts():

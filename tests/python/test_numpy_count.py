@@ -243,3 +243,8 @@ def test_nan_without_a_range_is_an_error_as_in_numpy():
         for odd in (np.nan, np.inf):
             with pytest.raises(ValueError, match="finite"):
                 histogram.count(np.array([1, odd], dtype))
+
+
+def test_bins_that_do_not_fit_memory_are_named():
+    with pytest.raises(MemoryError, match=r"bins: 36028797018963968, range: \(0, 1\); Unable to allocate"):
+        histogram.count(np.zeros(3), 1 << 55, (0, 1))

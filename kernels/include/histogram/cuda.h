@@ -5,8 +5,8 @@
 //   counter->Add(samples, count, stream);
 //   histogram::Result<histogram::Histogram> h = counter->Read(stream);
 //
-// Calls take effect in the order of the stream. Count of a DeviceCounter, SamplesAtRanks and calls
-// named Read... wait for the stream. Only Make and SamplesAtRanks allocate device memory.
+// Calls take effect in the order of the stream. Count of a DeviceCounter, Find of DeviceRanks and
+// calls named Read... wait for the stream. Only Make allocates device memory.
 #ifndef HISTOGRAM_CUDA_H_
 #define HISTOGRAM_CUDA_H_
 
@@ -143,13 +143,27 @@ class DeviceQuantiles {
   std::unique_ptr<Impl> impl_;
 };
 
-// The samples at `ranks` in the ascending order of all samples, exactly: a sample's bits for each
-// rank, in the least significant bytes. NaN is the greatest sample, and -0.0 has the bits of 0.0.
-// `samples`: as in DeviceCounter::Add, on the current device. A search for 16 ranks takes as many
-// passes as DeviceQuantiles. Errors have the code kDevice. REQUIRES: ranks ascend, and each is less
-// than `count`.
-Result<std::vector<uint64_t>> SamplesAtRanks(SampleType type, const void* samples, uint64_t count,
-                                             std::span<const uint64_t> ranks, CUstream_st* stream);
+// The samples at given ranks in the ascending order of all samples, on the device that was current
+// in Make. Owns its device memory. Move-only. Not thread-safe. Errors have the code kDevice.
+class DeviceRanks {
+ public:
+  static Result<DeviceRanks> Make(SampleType type);
+  DeviceRanks(DeviceRanks&& other) noexcept;
+  DeviceRanks& operator=(DeviceRanks&& other) noexcept;
+  ~DeviceRanks();
+
+  // Waits for the stream. Returns a sample's bits for each rank, in the least significant bytes.
+  // NaN is the greatest sample, and -0.0 has the bits of 0.0. `samples`: as in DeviceCounter::Add.
+  // A search for 16 ranks takes as many passes as DeviceQuantiles. REQUIRES: ranks ascend, and each
+  // is less than `count`.
+  Result<std::vector<uint64_t>> Find(const void* samples, uint64_t count,
+                                     std::span<const uint64_t> ranks, CUstream_st* stream);
+
+ private:
+  struct Impl;
+  explicit DeviceRanks(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace histogram
 
