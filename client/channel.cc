@@ -41,8 +41,10 @@ int Milliseconds(absl::Duration duration) {
       std::clamp<int64_t>(absl::ToInt64Milliseconds(duration), 1, std::numeric_limits<int>::max()));
 }
 
+// A time between attempts. gRPC varies it by a fifth and cuts it to milliseconds. Releases
+// after 1.71 may never end a call whose next attempt is due after 0 ms (grpc/grpc, issue 41036).
 std::string JsonSeconds(absl::Duration duration) {
-  return absl::StrFormat("\"%.3fs\"", std::max(0.001, absl::ToDoubleSeconds(duration)));
+  return absl::StrFormat("\"%.3fs\"", std::max(0.002, absl::ToDoubleSeconds(duration)));
 }
 
 grpc::ChannelArguments MakeArguments(const std::string& address, const ConnectOptions& options,

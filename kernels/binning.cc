@@ -1,7 +1,6 @@
 #include <histogram/binning.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -12,16 +11,10 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/number_text.h"
+
 namespace histogram {
 namespace {
-
-// The shortest text that parses as the same number.
-template <typename Number>
-std::string Text(Number value) {
-  std::array<char, 32> buffer;
-  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return {buffer.data(), result.ptr};
-}
 
 // Concatenates numbers and texts.
 template <typename... Parts>
@@ -29,7 +22,7 @@ std::string Join(const Parts&... parts) {
   std::string text;
   const auto add = [&text](const auto& part) {
     if constexpr (std::is_arithmetic_v<std::decay_t<decltype(part)>>) {
-      text += Text(part);
+      text += NumberText(part);
     } else {
       text += part;
     }

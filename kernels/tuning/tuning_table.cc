@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "kernels/number_text.h"
 
 namespace histogram::tuning {
 namespace {
@@ -43,12 +43,6 @@ std::vector<std::pair<std::string, std::string>> KeyLines(const TuningKey& key) 
           {"cpu_model", OneLine(key.cpu_model)},
           {"lane_bytes", absl::StrCat(key.lane_bytes)},
           {"lane_payloads", absl::StrCat(key.lane_payloads)}};
-}
-
-std::string Decimal(double value) {
-  std::array<char, 64> buffer;
-  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return {buffer.data(), result.ptr};
 }
 
 template <typename Number>
@@ -167,7 +161,7 @@ std::string FormatTuningTables(const std::vector<TuningTable>& tables) {
     for (const KernelChoice& row : table.rows) {
       absl::StrAppend(&text, "row uint8 ", row.bin_count_max, " ", row.payload_bytes_max, " ",
                       row.payloads_max, " ", row.kernel, " ", row.cost_ns, " ",
-                      Decimal(row.gigabytes_per_second), "\n");
+                      NumberText(row.gigabytes_per_second), "\n");
     }
     absl::StrAppend(&text, "rows ", table.rows.size(), "\n");
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "kernels/number_text.h"
 #include "server/config/values.h"
 
 namespace histogram::server {
@@ -127,7 +128,7 @@ std::string TextOf(const Setting& setting, const Config& config) {
           const std::vector<std::string> choices = absl::StrSplit(setting.choices, ", ");
           return *from < choices.size() ? choices[*from] : "";
         } else if constexpr (std::is_same_v<T, double>) {
-          return FormatNumber(*from);
+          return NumberText(*from);
         } else if constexpr (std::is_same_v<T, std::string>) {
           return setting.as == ReadAs::kAddress && from->empty() ? "off" : *from;
         } else if constexpr (std::is_integral_v<T>) {

@@ -152,12 +152,6 @@ std::string FormatDuration(uint64_t microseconds) {
   return absl::FormatDuration(absl::Microseconds(static_cast<int64_t>(microseconds)));
 }
 
-std::string FormatNumber(double value) {
-  std::array<char, 32> buffer;
-  const auto [end, error] = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value);
-  return error == std::errc() ? std::string(buffer.data(), end) : absl::StrCat(value);
-}
-
 bool Address::IsLocal() const {
   return is_unix || host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
 }

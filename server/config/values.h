@@ -36,8 +36,6 @@ absl::StatusOr<bool> ParseBool(absl::string_view text);
 // These write what the parsers read.
 std::string FormatBytes(uint64_t bytes);            // "64MiB", "1000B"
 std::string FormatDuration(uint64_t microseconds);  // "3s", "1.5ms", "30m", "0"
-// The shortest text that parses back to the same value.
-std::string FormatNumber(double value);
 
 // Where a server listens.
 struct Address {

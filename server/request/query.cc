@@ -12,6 +12,7 @@
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/batch.h"
 #include "kernels/error.h"
+#include "kernels/number_text.h"
 #include "kernels/plan_data.h"
 #include "server/base/thresholds.h"
 #include "server/request/codec.h"
@@ -200,7 +201,8 @@ absl::Status CheckQuantiles(const v1::Spec& spec, uint32_t quantiles_max) {
     if (!(spec.quantiles(i) >= 0 && spec.quantiles(i) <= 1)) {  // also refuses NaN
       return MakeError(
           absl::StatusCode::kInvalidArgument,
-          absl::StrCat("spec.quantiles[", i, "]: ", spec.quantiles(i), " is not between 0 and 1"),
+          absl::StrCat("spec.quantiles[", i, "]: ", NumberText(spec.quantiles(i)),
+                       " is not between 0 and 1"),
           {.reason = "BAD_QUANTILE", .field = absl::StrCat("spec.quantiles[", i, "]"), .limit = 1});
     }
   }

@@ -76,9 +76,10 @@ absl::Status PrepareUnixSocket(const std::string& address) {
   }
   std::memcpy(target.sun_path, path.c_str(), path.size() + 1);
   const auto* const place = reinterpret_cast<const sockaddr*>(&target);
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   if (fd < 0) return AddressError(address, strerror(errno));
-  const bool alive = exists && connect(fd, place, sizeof target) == 0;
+  // EAGAIN: somebody listens, and does not accept those who wait.
+  const bool alive = exists && (connect(fd, place, sizeof target) == 0 || errno == EAGAIN);
   if (exists && !alive) unlink(path.c_str());
   // gRPC does not say why it cannot bind.
   const int error = !alive && bind(fd, place, sizeof target) != 0 ? errno : 0;

@@ -60,6 +60,15 @@ TEST(CheckOptions, NamesWhatIsWrong) {
   EXPECT_FALSE(CheckOptions(address, {.backoff_initial = absl::ZeroDuration()}).ok());
 }
 
+TEST(ServiceConfig, NoRetryIsDueAtOnce) {
+  const ConnectOptions options = {.backoff_initial = absl::Microseconds(1),
+                                  .backoff_max = absl::Milliseconds(1)};
+  const auto config = nlohmann::json::parse(ServiceConfig(options, false));
+  const auto& policy = config["methodConfig"][0]["retryPolicy"];
+  EXPECT_EQ(policy["initialBackoff"], "0.002s");
+  EXPECT_EQ(policy["maxBackoff"], "0.002s");
+}
+
 TEST(ServiceConfig, RetriesComputeAndDescribeOnly) {
   const auto config = nlohmann::json::parse(ServiceConfig({}, false));
   ASSERT_EQ(config["methodConfig"].size(), 1);

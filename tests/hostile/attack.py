@@ -9,7 +9,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "service"))
 from harness.http2 import (  # noqa: E402,F401
-    DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTING_INITIAL_WINDOW_SIZE, SETTINGS,
+    ACK, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, PREFACE, RST_STREAM, SETTING_INITIAL_WINDOW_SIZE, SETTINGS,
     frame, message_prefix)
 
 WINDOW_UPDATE, CONTINUATION = 8, 9
@@ -61,6 +61,7 @@ class Attack:
     def __init__(self, address, metrics_address, seconds, folder):
         self.address, self.metrics_address, self.folder = address, metrics_address, pathlib.Path(folder)
         self.end = time.monotonic() + seconds
+        self.ended = 0  # connections that the server ended
 
     def goes_on(self):
         return time.monotonic() < self.end
@@ -83,11 +84,20 @@ class Attack:
             raise
         return connection
 
+    @contextlib.contextmanager
+    def connection(self, first=b""):
+        """One that has sent `first`, for as long as the server lets it be."""
+        with self.open(first) as connection:
+            try:
+                yield connection
+            except (BrokenPipeError, ConnectionResetError):
+                self.ended += 1
+
     def flood(self, first, repeated, at_once=1):
         """Sends `first` and then `repeated` without end on each of some connections, reading nothing."""
         while self.goes_on():
             with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-                connections = [stack.enter_context(self.open(first)) for _ in range(at_once)]
+                connections = [stack.enter_context(self.connection(first)) for _ in range(at_once)]
                 while self.goes_on():
                     for connection in connections:
                         connection.sendall(repeated)
@@ -114,11 +124,32 @@ class Attack:
             time.sleep(0.01)
 
 
+class Frames:
+    """Those that a connection has brought: (type, flags, stream, body)."""
+
+    def __init__(self):
+        self._received = b""
+
+    def read(self, connection):
+        received = connection.recv(1 << 16)
+        if not received:
+            raise ConnectionResetError
+        self._received += received
+
+    def __iter__(self):
+        while len(self._received) >= 9:
+            end = 9 + int.from_bytes(self._received[:3], "big")
+            if len(self._received) < end:
+                break
+            whole, self._received = self._received[:end], self._received[end:]
+            yield whole[3], whole[4], int.from_bytes(whole[5:9], "big"), whole[9:]
+
+
 class Windows:
     """What the server lets this connection send, by stream; 0 is the connection's own window."""
 
     def __init__(self):
-        self._connection, self._initial, self._streams, self._received = WINDOW, WINDOW, {}, b""
+        self._connection, self._initial, self._streams, self._frames = WINDOW, WINDOW, {}, Frames()
 
     def left(self, stream):
         return min(self._connection, self._initial + self._streams.get(stream, 0))
@@ -131,23 +162,15 @@ class Windows:
         """Takes in the updates that have come; waits for some for so long."""
         connection.settimeout(wait_s)
         try:
-            received = connection.recv(1 << 16)
-            if not received:
-                raise ConnectionResetError
-            self._received += received
+            self._frames.read(connection)
         except (BlockingIOError, TimeoutError):
             pass
         finally:
             connection.settimeout(5)
-        at = 0
-        while len(self._received) - at >= 9:
-            length = int.from_bytes(self._received[at:at + 3], "big")
-            if len(self._received) - at < 9 + length:
-                break
-            self._take_frame(self._received[at + 3], int.from_bytes(self._received[at + 5:at + 9], "big"),
-                             self._received[at + 9:at + 9 + length])
-            at += 9 + length
-        self._received = self._received[at:]
+        for kind, flags, stream, body in self._frames:
+            self._take_frame(kind, stream, body)
+            if kind == SETTINGS and not flags & ACK:
+                connection.sendall(frame(SETTINGS, ACK, 0))
 
     def _take_frame(self, kind, stream, body):
         if kind == WINDOW_UPDATE and stream == 0:

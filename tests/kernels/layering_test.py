@@ -29,7 +29,7 @@ RULES = {
     "kernels/cpu": (rf"{THIRD_PARTY}|{CUDA}", rf"kernels/|{KERNELS_PUBLIC}"),
     "kernels/cuda": (THIRD_PARTY, rf"kernels/|{KERNELS_PUBLIC}"),
     "server": (CUDA, r"kernels/[a-z_]+\.h|server/|histogram/"),
-    "server/base": (rf"{GRPC}|{PROMETHEUS}|{CUDA}", r"kernels/batch\.h|server/base/"),
+    "server/base": (rf"{GRPC}|{PROMETHEUS}|{CUDA}", r"kernels/batch\.h|server/base/|histogram/usable_cores\.h"),
     "server/config": (
         rf"{GRPC}|{PROMETHEUS}|{CUDA}",
         r"kernels/(workload|backend_factory)\.h|server/(base|config)/|server/batching/limits\.h",
@@ -49,7 +49,7 @@ RULES = {
     ),
     "server/metrics": (
         rf"{GRPC}|{CUDA}",
-        r"kernels/[a-z_]+\.h|server/(base|config|batching|metrics)/|histogram/usable_cores\.h",
+        r"kernels/[a-z_]+\.h|server/(base|config|batching|metrics)/",
     ),
     "client": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/(v1/|client\.h)"),
     "client/include": (r"(?!absl/|histogram/v1/)[^/.]*[/.]", r"histogram/v1/"),

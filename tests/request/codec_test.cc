@@ -174,6 +174,13 @@ TEST(PlanTest, BadSpecsNameTheirField) {
   }
 }
 
+TEST(PlanTest, ARefusedQuantileIsShownInFull) {
+  v1::Spec spec;
+  spec.add_quantiles(1.0000000000000002);
+  const absl::Status status = MakeQuery(spec.SerializeAsString(), {}).status();
+  EXPECT_EQ(status.message(), "spec.quantiles[0]: 1.0000000000000002 is not between 0 and 1");
+}
+
 TEST(PlanTest, TypesHaveAPlanAndBytesHaveNone) {
   v1::Spec spec;
   spec.mutable_binning()->mutable_even()->set_bin_count(10);

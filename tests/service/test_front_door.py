@@ -44,6 +44,29 @@ def test_not_ready_while_descriptors_are_out(start_server, sanitized):
         wait_until(lambda: "not ready" in server.stderr(), 20, "a line of the log")
 
 
+def test_the_first_call_after_5000_idle_sockets(start_server, sanitized):
+    """The server may have more descriptors than the usual soft limit, if the hard limit lets it."""
+    sockets, hard = 5000, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if hard < 2 * sockets:
+        pytest.skip(f"needs a hard limit of {2 * sockets} descriptors")
+    server = start_server(wrapper=("sh", "-c", 'ulimit -Sn 1024; exec "$0" "$@"'))
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    try:
+        with contextlib.ExitStack() as idle:
+            for _ in range(sockets):
+                idle.enter_context(connect(server.address))
+            answer_within(server, 10 if sanitized else 1)
+        answer_within(server, 10 if sanitized else 1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def answer_within(server, timeout_s):
+    with Client(server.address) as client:
+        client.compute(b"abc", timeout=timeout_s)
+
+
 def test_ready_behind_certificates_and_tokens_and_on_a_unix_socket(start_server, pki, tmp_path, socket_folder):  # noqa: F811
     tokens = tmp_path / "tokens"
     tokens.write_text(f"alice {TOKEN}\n")

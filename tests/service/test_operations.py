@@ -241,6 +241,22 @@ def test_two_servers_on_one_port(server, server_bin):
         client.compute(b"the first one still serves")
 
 
+def test_a_unix_socket_whose_owner_accepts_nobody(server_bin, socket_folder):
+    """Its queue is full, so that a connection would wait for ever."""
+    path = str(socket_folder / "s")
+    with socket.socket(socket.AF_UNIX) as owner, contextlib.ExitStack() as waiting:
+        owner.bind(path)
+        owner.listen(0)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                client = waiting.enter_context(socket.socket(socket.AF_UNIX))
+                client.setblocking(False)
+                client.connect(path)
+        done = run_to_the_end(server_bin, "--listen", f"unix:{path}", "--metrics-listen", "127.0.0.1:0")
+    assert done.returncode == 1
+    assert "another server is listening there" in done.stderr, done.stderr
+
+
 def test_two_servers_with_one_metrics_port(server, server_bin):
     done = run_to_the_end(server_bin, "--listen", "127.0.0.1:0", "--metrics-listen",
                           server.metrics_address)

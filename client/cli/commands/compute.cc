@@ -14,6 +14,7 @@
 #include "client/cli/render/svg.h"
 #include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
+#include "kernels/number_text.h"
 
 namespace histogram::cli {
 namespace {
@@ -44,9 +45,9 @@ absl::Status SetEdges(const std::string& text, v1::Binning& binning) {
   if (edges->size() < 2) return OptionError("--edges", "a bin needs two edges");
   for (size_t i = 1; i < edges->size(); ++i) {
     if ((*edges)[i - 1] >= (*edges)[i]) {
-      return OptionError("--edges",
-                         absl::StrCat(FormatNumber((*edges)[i]), " follows ",
-                                      FormatNumber((*edges)[i - 1]), "; edges must increase"));
+      return OptionError(
+          "--edges", absl::StrCat(NumberText((*edges)[i]), " follows ", NumberText((*edges)[i - 1]),
+                                  "; edges must increase"));
     }
   }
   binning.mutable_edges()->mutable_edges()->Add(edges->begin(), edges->end());
@@ -102,7 +103,7 @@ absl::Status SetQuantiles(const std::string& text, v1::Spec& spec) {
   for (const double quantile : *quantiles) {
     if (quantile < 0 || quantile > 1) {
       return OptionError("--quantiles",
-                         absl::StrCat(FormatNumber(quantile), " is not between 0 and 1"));
+                         absl::StrCat(NumberText(quantile), " is not between 0 and 1"));
     }
     spec.add_quantiles(quantile);
   }
