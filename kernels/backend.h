@@ -21,7 +21,7 @@
 namespace histogram {
 
 enum class BackendKind : uint8_t {
-  kCpu,  // any thread that holds a credit may call Execute
+  kCpu,  // any thread may call Execute
   kGpu,  // its lanes share one link
 };
 inline constexpr size_t kBackendKinds = 2;
@@ -85,7 +85,7 @@ class Backend {
   // info().lane_payloads.
   virtual void Submit(std::unique_ptr<Batch> batch, Done done) = 0;
 
-  // Executes `batch` on the calling thread and sets batch.status. Takes one of the lanes.
+  // Executes `batch` on the calling thread and sets batch.status. Takes none of the lanes.
   // REQUIRES: info().kind is kCpu.
   virtual void Execute(Batch& batch) = 0;
 };

@@ -35,7 +35,7 @@ Admission::Caller& Admission::CallerOf(uint64_t id) {
 void Admission::Charge(Job* job) {
   Caller& caller = CallerOf(job->caller);
   charged_bytes_ += job->charge_bytes;
-  job->notes_.charged_to_caller = true;
+  job->notes_.charged = true;
   Update(caller, [&] {
     ++caller.jobs;
     caller.held_bytes += job->charge_bytes;
@@ -44,7 +44,6 @@ void Admission::Charge(Job* job) {
 
 void Admission::Discharge(Job* job) {
   charged_bytes_ -= job->charge_bytes;
-  if (!job->notes_.charged_to_caller) return;
   Caller& caller = callers_.find(job->caller)->second;
   Update(caller, [&] {
     --caller.jobs;

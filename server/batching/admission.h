@@ -33,10 +33,7 @@ class Admission {
   bool HasRoom(const Job& job) const;
   // Takes room for the job. Discharge gives it back.
   void Charge(Job* job);
-  // The same, charged to no caller: for a job that its thread finishes before it does anything
-  // else.
-  void ChargeBriefly(const Job& job) { charged_bytes_ += job.charge_bytes; }
-  // Gives back the room that Charge or ChargeBriefly took.
+  // Gives back the room that Charge took.
   void Discharge(Job* job);
 
   // Queues the job for room. Next returns it.

@@ -25,6 +25,13 @@ class CallbackScope {
   const bool before_;
 };
 
+// The largest payload that no lane's share would be cut from.
+uint64_t InlineBytesMax(const BatchingLimits& limits, const Backend* cpu) {
+  if (cpu == nullptr) return 0;
+  return std::min({limits.inline_bytes_max, limits.batch_bytes_max,
+                   std::max<uint64_t>(1, limits.split_bytes_min) - 1, cpu->info().lane_bytes});
+}
+
 }  // namespace
 
 Batcher::Impl::Impl(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
@@ -39,73 +46,96 @@ Batcher::Impl::Impl(std::vector<Backend*> backends, const BatchingLimits& limits
       scheduler_(limits_, credits_, placer_),
       recovery_(batch_ns_max_, credits_, placer_, scheduler_),
       counters_max_(placer_.counters_max()),
-      runs_work_(placer_.runs_work()) {}
+      runs_work_(placer_.runs_work()),
+      common_counters_max_(placer_.common_counters_max()),
+      cpu_(placer_.cpu() < 0 ? nullptr : backends_[placer_.cpu()]),
+      inline_bytes_max_(InlineBytesMax(limits, cpu_)),
+      charge_max_(limits.queue_bytes_max),
+      gate_(placer_.learns()) {
+  MutexLock lock(mu_);
+  OpenGateLocked();
+}
 
 // --- Entries
 
 absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_full) {
-  using Room = Scheduler::Room;
   const TimeNs now = clock_.Now();
+  if (FitsHere(*job, now)) {
+    const bool typed = job->plan.has_value();
+    const bool only_cpu = typed && CounterCount(job->plan) > common_counters_max_;
+    const size_t size_class =
+        only_cpu ? InlineGate::kOnlyCpu : Preference::ClassOf(job->bytes, typed);
+    if (gate_.Enter(size_class)) return CountHere(job, size_class, when_full, now);
+  }
+  return Queue(job, when_full, now);
+}
+
+bool Batcher::Impl::FitsHere(const Job& job, TimeNs now) const {
+  return cpu_ != nullptr && job.bytes <= inline_bytes_max_ && !job.for_lane && !in_callback &&
+         job.work == nullptr &&  // its bytes do not tell how long it takes
+         job.charge_bytes <= std::min(job.bytes + kInlineAnswerBytesMax, charge_max_) &&
+         !Scheduler::Unwanted(job, now);
+}
+
+absl::StatusOr<Batcher::Outcome> Batcher::Impl::CountHere(Job* job, size_t size_class,
+                                                          WhenFull when_full, TimeNs now) {
+  if (gate_.CollectIsDue(now)) {
+    MutexLock lock(mu_);
+    placer_.Learn(gate_.Collect(now), now);
+    OpenGateLocked();
+  }
+  job->enqueued_at = now;
+  job->queue_ns = 0;
+  thread_local std::unique_ptr<Batch> spare;  // keeps its memory
+  std::unique_ptr<Batch> batch = spare != nullptr ? std::move(spare) : std::make_unique<Batch>();
+  if (job->plan.has_value()) job->slots.resize(CounterCount(job->plan));
+  batch->items.push_back(
+      {.fragments = job->fragments,
+       .bytes = job->bytes,
+       .plan = job->plan,
+       .counts = job->plan.has_value() ? absl::MakeSpan(job->slots) : absl::MakeSpan(job->counts)});
+  batch->bytes = job->bytes;
+  cpu_->Execute(*batch);
+  batch->items.clear();
+  const bool counted = batch->status.ok();
+  std::swap(job->report, batch->report);
+  spare = std::move(batch);
+  if (!counted) {
+    auto outcome = Queue(job, when_full, now);
+    gate_.LeaveUncounted();
+    return outcome;
+  }
+  Observer& observer = observer_;  // outlives this object
+  gate_.Leave(size_class, job->bytes);
+  observer.BatchFinished(job->report, job->bytes, ClosedBy::kInline);
+  observer.StageFinished(Stage::kQueue, job->report.backend, job->queue_ns);
+  return Outcome::kCounted;
+}
+
+absl::StatusOr<Batcher::Outcome> Batcher::Impl::Queue(Job* job, WhenFull when_full, TimeNs now) {
+  using Room = Scheduler::Room;
   Outcome outcome = Outcome::kQueued;
   std::optional<Scheduler::Refusal> refusal;
-  Flight* here = nullptr;
   Outbox outbox;
   {
     MutexLock lock(mu_);
     const Room room = scheduler_.RoomFor(*job);
-    const bool waits = room == Room::kNotNow && when_full == WhenFull::kWait;
-    if (room != Room::kYes && !waits) {
-      refusal = scheduler_.Refuse(*job, room);
+    if (room == Room::kYes) {
+      scheduler_.Enter(job, now);
+    } else if (room == Room::kNotNow && when_full == WhenFull::kWait) {
+      scheduler_.Wait(job, now);
+      outcome = Outcome::kWaiting;
     } else {
+      refusal = scheduler_.Refuse(*job, room);
+    }
+    if (!refusal.has_value()) {
       ++active_;
-      if (!waits && !in_callback && !job->for_lane && recovery_.empty()) {
-        here = scheduler_.EnterHere(job, now);
-      }
-      if (here == nullptr) {
-        if (waits) {
-          scheduler_.Wait(job, now);
-          outcome = Outcome::kWaiting;
-        } else {
-          scheduler_.Enter(job, now);
-        }
-        PumpLocked(now, outbox);
-      }
+      PumpLocked(now, outbox);
     }
   }
   if (refusal.has_value()) return refusal->ToStatus();
-  if (here != nullptr) return CountHere(here, now);
   Finish(outbox);
   return outcome;
-}
-
-Batcher::Outcome Batcher::Impl::CountHere(Flight* flight, TimeNs now) {
-  Observer& observer = observer_;  // outlives this object
-  Job* const job = flight->pieces.front().job;
-  flight->Prepare();
-  flight->started_at.store(now, std::memory_order_release);
-  backends_[flight->backend]->Execute(*flight->batch);
-  now = clock_.Now();
-
-  Outbox outbox;
-  bool counted = false, all_done = false;
-  {
-    MutexLock lock(mu_);
-    // Else the watchdog has taken the job away, or it is to be executed elsewhere.
-    counted = TakeBackLocked(flight, now, outbox);
-    if (counted) {
-      flight->Give(flight->pieces.front());
-      std::swap(job->report, flight->batch->report);
-      credits_.Recycle(flight);
-      all_done = outbox.empty();
-      if (all_done) EndActiveLocked();
-    }
-  }
-  if (counted) {
-    observer.BatchFinished(job->report, job->bytes, ClosedBy::kInline);
-    observer.StageFinished(Stage::kQueue, job->report.backend, job->queue_ns);
-  }
-  if (!all_done) Finish(outbox);
-  return counted ? Outcome::kCounted : Outcome::kQueued;
 }
 
 void Batcher::Impl::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
@@ -119,6 +149,7 @@ void Batcher::Impl::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
       outbox.released.swap(flight->owners);
       outbox.released.push_back(std::move(flight->batcher));
       credits_.Recycle(flight);
+      OpenGateLocked();
       return;
     }
     ++active_;
@@ -157,15 +188,13 @@ void Batcher::Impl::Drain() {
 }
 
 bool Batcher::Impl::WaitIdle(TimeNs deadline) {
+  // A thread inside the gate wakes nobody as it leaves.
+  constexpr TimeNs kLookAgainNs = 1'000'000;
   MutexLock lock(mu_);
-  while (!IdleLocked()) {
-    if (deadline == kNever) {
-      idle_.Wait(mu_);
-      continue;
-    }
-    const TimeNs now = clock_.Now();
-    if (now >= deadline) return false;
-    idle_.WaitFor(mu_, std::chrono::nanoseconds(deadline - now));
+  while (!IdleLocked() || gate_.inside() > 0) {
+    const TimeNs left = deadline == kNever ? kNever : deadline - clock_.Now();
+    if (left <= 0) return false;
+    idle_.WaitFor(mu_, std::chrono::nanoseconds(std::min(left, kLookAgainNs)));
   }
   return true;
 }
@@ -174,6 +203,7 @@ Batcher::Snapshot Batcher::Impl::TakeSnapshot() {
   Snapshot snapshot;
   MutexLock lock(mu_);
   scheduler_.Report(snapshot);
+  snapshot.in_flight += gate_.inside();
   snapshot.backends.reserve(backends_.size());
   for (int b = 0; b < credits_.size(); ++b) {
     snapshot.backends.push_back({.name = credits_.info(b).name,
@@ -192,7 +222,10 @@ void Batcher::Impl::PumpLocked(TimeNs now, Outbox& outbox) {
   scheduler_.Pump(now, outbox);
   wake_at_ = std::min(recovery_.wake_at(), scheduler_.wake_at());
   if (wake_at_ < sleeps_until_) wake_thread_.NotifyOne();
+  OpenGateLocked();
 }
+
+void Batcher::Impl::OpenGateLocked() { gate_.Open(recovery_.empty() ? scheduler_.Here() : 0); }
 
 bool Batcher::Impl::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
   if (flight->state == Flight::State::kCondemned) {

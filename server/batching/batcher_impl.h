@@ -17,6 +17,7 @@
 #include "server/batching/batcher.h"
 #include "server/batching/credits.h"
 #include "server/batching/flight.h"
+#include "server/batching/inline_gate.h"
 #include "server/batching/outbox.h"
 #include "server/batching/placer.h"
 #include "server/batching/recovery.h"
@@ -50,6 +51,8 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   // valid; deliver it, then recycle it.
   bool TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Opens the gate for what may be counted where it arrives.
+  void OpenGateLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool IdleLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return active_ == 0 && scheduler_.idle();
   }
@@ -62,8 +65,13 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   void Submit(Flight* flight) ABSL_LOCKS_EXCLUDED(mu_);
   // The backend is done with the flight.
   void OnDone(Flight* flight, std::unique_ptr<Batch> batch) ABSL_LOCKS_EXCLUDED(mu_);
-  // Counts the flight, which has one whole job, on this thread.
-  Outcome CountHere(Flight* flight, TimeNs now) ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes the job into the queue, or to wait for room.
+  absl::StatusOr<Outcome> Queue(Job* job, WhenFull when_full, TimeNs now) ABSL_LOCKS_EXCLUDED(mu_);
+  // Whether this thread may count the job, if the gate is open.
+  bool FitsHere(const Job& job, TimeNs now) const;
+  // The calling thread is inside the gate: counts the job, or queues it if the CPU fails.
+  absl::StatusOr<Outcome> CountHere(Job* job, size_t size_class, WhenFull when_full, TimeNs now)
+      ABSL_LOCKS_EXCLUDED(mu_);
   // Reports backends that went down, and batches that fell back.
   void ReportBackends(Outbox& outbox);
   void Deliver(Outbox& outbox);
@@ -87,6 +95,11 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   Recovery recovery_ ABSL_GUARDED_BY(mu_);
   const uint64_t counters_max_;
   const bool runs_work_;
+  // Of what is counted where it arrives.
+  const uint64_t common_counters_max_;
+  Backend* const cpu_;  // null: there is no CPU backend
+  const uint64_t inline_bytes_max_, charge_max_;
+  InlineGate gate_;
 
   uint64_t active_ ABSL_GUARDED_BY(mu_) = 0;      // threads that will touch this object again
   TimeNs wake_at_ ABSL_GUARDED_BY(mu_) = kNever;  // the time of the next Pump

@@ -87,10 +87,10 @@ class Job {
 
   // The batcher's notes, guarded by its lock.
   struct Notes {
-    Job* next = nullptr;      // in the list that holds the job
-    uint64_t dispatched = 0;  // bytes of the payload that went to lanes
-    uint32_t pieces = 0;      // unfinished pieces, and 1 while the job is in the queue
-    bool charged_to_caller = false;
+    Job* next = nullptr;                   // in the list that holds the job
+    uint64_t dispatched = 0;               // bytes of the payload that went to lanes
+    uint32_t pieces = 0;                   // unfinished pieces, and 1 while the job is in the queue
+    bool charged = false;                  // it has room in the queue
     BackendKind kind = BackendKind::kCpu;  // the preferred kind when it entered the queue
     absl::Status failure;                  // of the first piece that no backend could execute
   };

@@ -109,6 +109,12 @@ uint64_t Placer::counters_max() const {
   return most;
 }
 
+uint64_t Placer::common_counters_max() const {
+  uint64_t least = UINT64_MAX;
+  for (int b = 0; b < credits_.size(); ++b) least = std::min(least, credits_.info(b).lane_counters);
+  return least;
+}
+
 bool Placer::BothKindsUp() const {
   if (!preference_.has_value()) return false;
   bool up[kBackendKinds] = {};
@@ -123,10 +129,21 @@ BackendKind Placer::Prefer(const Job& job, TimeNs now) {
   return preference_->Choose(Preference::ClassOf(job.bytes, job.plan.has_value()), now);
 }
 
-int Placer::Here(const Job& job, TimeNs now) {
-  if (cpu_ < 0 || !credits_.usable(cpu_) || credits_.free(cpu_) == 0) return -1;
-  if (job.bytes > credits_.info(cpu_).lane_bytes) return -1;  // it is cut
-  return Prefer(job, now) == BackendKind::kCpu ? cpu_ : -1;
+InlineGate::Classes Placer::OnCpu() const {
+  if (cpu_ < 0 || !credits_.usable(cpu_) || credits_.free(cpu_) == 0) return 0;
+  if (!BothKindsUp()) return InlineGate::kAll;
+  InlineGate::Classes classes = InlineGate::Classes{1} << InlineGate::kOnlyCpu;
+  for (size_t c = 0; c < Preference::kClasses; ++c) {
+    if (preference_->kind(c) == BackendKind::kCpu) classes |= InlineGate::Classes{1} << c;
+  }
+  return classes;
+}
+
+void Placer::Learn(const InlineGate::Collected& collected, TimeNs now) {
+  for (size_t c = 0; c < collected.counted.size(); ++c) {
+    const auto& [bytes, payloads] = collected.counted[c];
+    if (payloads > 0) preference_->Counted(c, bytes, payloads, collected.since, now);
+  }
 }
 
 size_t Placer::KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at) {

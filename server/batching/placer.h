@@ -16,6 +16,7 @@
 #include "server/batching/batcher.h"
 #include "server/batching/credits.h"
 #include "server/batching/flight.h"
+#include "server/batching/inline_gate.h"
 #include "server/batching/job.h"
 #include "server/batching/limits.h"
 #include "server/batching/policy.h"
@@ -29,8 +30,14 @@ class Placer {
 
   // The kind of backend that a job which comes now goes to.
   BackendKind Prefer(const Job& job, TimeNs now);
-  // The CPU's index if a job that comes now goes to it and it has a free lane; else -1.
-  int Here(const Job& job, TimeNs now);
+  // What the CPU counts now, if it has a free lane.
+  InlineGate::Classes OnCpu() const;
+  // Learns from the payloads that threads counted themselves. REQUIRES: learns().
+  void Learn(const InlineGate::Collected& collected, TimeNs now);
+  // Whether both kinds of backend are there, up or not.
+  bool learns() const { return preference_.has_value(); }
+  // The CPU's index; -1: there is no CPU backend.
+  int cpu() const { return cpu_; }
 
   // What to do with `queue`, whose first job is `job`. Leaves out the backends in `except`.
   Decision Decide(TimeNs now, const QueueView& queue, const Job& job, BackendMask except);
@@ -40,6 +47,8 @@ class Placer {
   BackendMask Unfit(const Job& job) const;
   // The most counters of typed samples of any backend; 0: all count bytes only.
   uint64_t counters_max() const;
+  // The most counters of typed samples that every backend counts.
+  uint64_t common_counters_max() const;
   // Whether any backend runs PayloadWork.
   bool runs_work() const { return cpu_ >= 0; }
   // Whether a batch of that backend may hold both jobs.
@@ -59,7 +68,7 @@ class Placer {
 
   const BatchingLimits& limits_;
   const Credits& credits_;
-  int cpu_ = -1;                          // the CPU's index; -1: there is no CPU backend
+  int cpu_ = -1;
   std::optional<Preference> preference_;  // only with both kinds of backend
   std::vector<BackendView> views_;        // memory that Decide reuses
 };

@@ -49,15 +49,24 @@ Preference::Preference(const std::array<BackendKind, kClasses>& estimated) {
 BackendKind Preference::Choose(size_t size_class, TimeNs now) {
   SizeClass& s = classes_[size_class];
   Advance(s, now);
+  return KindOf(s);
+}
+
+BackendKind Preference::KindOf(const SizeClass& s) {
   return s.phase == Phase::kTrial ? Other(s.current) : s.current;
 }
 
-void Preference::Counted(size_t size_class, uint64_t bytes, TimeNs now) {
+void Preference::Counted(size_t size_class, uint64_t bytes, uint64_t payloads, TimeNs since,
+                         TimeNs now) {
   SizeClass& s = classes_[size_class];
+  if (now >= s.measured_from) {
+    const double share = since >= s.measured_from ? 1
+                                                  : static_cast<double>(now - s.measured_from) /
+                                                        static_cast<double>(now - since);
+    s.work += share * static_cast<double>(bytes + payloads * kWorkPerAnswer);
+    s.answers += share * static_cast<double>(payloads);
+  }
   Advance(s, now);
-  if (now < s.measured_from) return;
-  s.work += static_cast<double>(bytes + kWorkPerAnswer);
-  ++s.answers;
 }
 
 Preference::View Preference::view(size_t size_class) const {

@@ -48,7 +48,13 @@ class Preference {
   // The kind that a payload of this class goes to now. REQUIRES: both kinds can be used.
   BackendKind Choose(size_t size_class, TimeNs now);
   // Either kind has counted `bytes` of a payload of this class: all of it or a part.
-  void Counted(size_t size_class, uint64_t bytes, TimeNs now);
+  void Counted(size_t size_class, uint64_t bytes, TimeNs now) {
+    Counted(size_class, bytes, 1, now, now);
+  }
+  // The same of several payloads, `bytes` together, counted at an even pace since `since`.
+  void Counted(size_t size_class, uint64_t bytes, uint64_t payloads, TimeNs since, TimeNs now);
+  // What Choose returned last, or would: the kind of the present phase.
+  BackendKind kind(size_t size_class) const { return KindOf(classes_[size_class]); }
 
   struct View {
     BackendKind kind = BackendKind::kCpu;  // the current kind, whatever trial is under way
@@ -82,7 +88,7 @@ class Preference {
     Phase phase = Phase::kSteady;
     TimeNs measured_from = 0;  // the start of the window
     double work = 0;           // in the window
-    uint32_t answers = 0;      // in the window
+    double answers = 0;        // in the window
     uint32_t steady_windows = 0;
     double before = 0, trial = 0;        // work per nanosecond
     double answers_before = 0;           // answers per nanosecond
@@ -95,6 +101,7 @@ class Preference {
     bool tried = false;
   };
 
+  static BackendKind KindOf(const SizeClass& s);
   // If the window is full or void, ends it and enters the next phase.
   void Advance(SizeClass& s, TimeNs now);
   void EndWindow(SizeClass& s, double rate, double answer_rate, TimeNs now);

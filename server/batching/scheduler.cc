@@ -112,23 +112,12 @@ void Scheduler::Wait(Job* job, TimeNs now) {
   ++waiting_;
 }
 
-Flight* Scheduler::EnterHere(Job* job, TimeNs now) {
-  if (job->bytes > std::min(limits_.inline_bytes_max, limits_.batch_bytes_max)) return nullptr;
-  if (job->bytes >= limits_.split_bytes_min) return nullptr;  // it is cut over lanes
-  if (limits_.batch_delay_us_max > 0) return nullptr;         // it may wait for others
-  if (job->work != nullptr) return nullptr;  // its bytes do not tell how long it takes
-  if (job->charge_bytes > job->bytes + kInlineAnswerBytesMax) return nullptr;
+InlineGate::Classes Scheduler::Here() const {
+  if (draining_ || admission_.waits()) return 0;
+  if (limits_.batch_delay_us_max > 0) return 0;  // a payload may wait for others
   // What waits while a lane of the CPU is free waits for a GPU: to pass it takes nothing from it.
-  if (!queue_.empty() && !placer_.BothKindsUp()) return nullptr;
-  if (Unwanted(*job, now)) return nullptr;
-  const int cpu = placer_.Here(*job, now);
-  if (cpu < 0) return nullptr;
-  Accept(job, now);
-  admission_.ChargeBriefly(*job);
-  ++in_flight_;
-  Flight* flight = credits_.Take(cpu, /*cost_ns=*/0, ClosedBy::kInline, now);
-  flight->Add({.job = job, .offset = 0, .bytes = job->bytes, .whole = true});
-  return flight;
+  if (!queue_.empty() && !placer_.BothKindsUp()) return 0;
+  return placer_.OnCpu();
 }
 
 bool Scheduler::LetIn(TimeNs now, Outbox& outbox) {

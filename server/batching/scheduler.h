@@ -18,6 +18,7 @@
 #include "server/batching/credits.h"
 #include "server/batching/fair_queue.h"
 #include "server/batching/flight.h"
+#include "server/batching/inline_gate.h"
 #include "server/batching/job.h"
 #include "server/batching/limits.h"
 #include "server/batching/outbox.h"
@@ -45,11 +46,10 @@ class Scheduler {
   Room RoomFor(const Job& job) const;
   Refusal Refuse(const Job& job, Room room) const;
 
+  // Whether the job is cancelled or expired.
+  static bool Unwanted(const Job& job, TimeNs now);
   // Accepts the job into the queue. REQUIRES: RoomFor(*job) is kYes.
   void Enter(Job* job, TimeNs now);
-  // If the calling thread should count the job, accepts it and returns its flight, for that thread
-  // to execute at once. Else returns null and does not accept it. REQUIRES: RoomFor(*job) is kYes.
-  Flight* EnterHere(Job* job, TimeNs now);
   // Accepts the job; it waits for room. REQUIRES: RoomFor(*job) is kNotNow.
   void Wait(Job* job, TimeNs now);
 
@@ -57,6 +57,8 @@ class Scheduler {
   void Pump(TimeNs now, Outbox& outbox);
   // The time of the next Pump, if nothing happens before.
   TimeNs wake_at() const { return wake_at_; }
+  // What the thread that brings it may count now: nothing waits that it would pass.
+  InlineGate::Classes Here() const;
 
   // The flight's batch was counted. Ends its whole jobs; the thread that delivers the flight calls
   // their Done.
@@ -75,8 +77,6 @@ class Scheduler {
 
  private:
   void Accept(Job* job, TimeNs now);
-  // Whether the job is cancelled or expired.
-  static bool Unwanted(const Job& job, TimeNs now);
   // Drops dead jobs at the front of the class; returns whether there were any.
   bool DropDead(FairQueue::SizeClass c, TimeNs now, Outbox& outbox);
   bool DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox);

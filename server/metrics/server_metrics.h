@@ -24,10 +24,10 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "kernels/backend.h"
+#include "server/base/cells.h"
 #include "server/base/observer.h"
 #include "server/batching/batcher.h"
 #include "server/config/config.h"
-#include "server/metrics/cells.h"
 
 namespace histogram::server {
 

@@ -106,14 +106,5 @@ TEST_F(AdmissionTest, TheDeadComeOutWithoutRoom) {
   EXPECT_EQ(admission_.Next([](const Job& j) { return j.cancelled.load(); }), &waits);
 }
 
-TEST_F(AdmissionTest, WhatIsBriefIsChargedToNobody) {
-  TestJob& job = Of(1, 1000);
-  admission_.ChargeBriefly(job);
-  EXPECT_EQ(admission_.charged_bytes(), 1000u);
-  EXPECT_TRUE(HasRoom(1, 200)) << "its caller holds nothing";
-  admission_.Discharge(&job);
-  EXPECT_EQ(admission_.charged_bytes(), 0u);
-}
-
 }  // namespace
 }  // namespace histogram::server

@@ -258,7 +258,7 @@ TEST_P(RecordedLoadTest, GetsDoneWhatTheBetterBackendWould) {
   ClosedLoop world(7);
   EXPECT_GE(world.Run(load, 2 * kOneSecond, kOneSecond), 0.95 * load.best());
   EXPECT_LE(world.Switches(), 3U) << "in two seconds";
-  EXPECT_EQ(world.CpuBatches(), 0U) << "a trial is over, and what waited for the GPU stays there";
+  EXPECT_LE(world.CpuBatches(), 12U) << "one payload ends a trial; what waits for the GPU stays";
   const bool clear = std::abs(std::log(load.cpu_a_second / load.gpu_a_second)) > 0.1;
   if (clear) {
     EXPECT_EQ(world.Placed(), load.cpu_a_second > load.gpu_a_second ? "cpu" : "cuda:0");

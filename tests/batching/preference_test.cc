@@ -230,5 +230,28 @@ TEST_F(PreferenceTest, ATimeThatGoesBackChangesNothing) {
   EXPECT_EQ(preference_.Choose(class_, now_ - kSecond), BackendKind::kGpu);
 }
 
+// What threads count themselves is told every two milliseconds. The rate is the same.
+TEST_F(PreferenceTest, LearnsFromWhatIsToldTogether) {
+  const auto serve = [&](TimeNs gpu_ns, TimeNs for_ns) {
+    for (const TimeNs end = now_ + for_ns; now_ < end;) {
+      if (preference_.kind(class_) == BackendKind::kGpu) {
+        preference_.Choose(class_, now_);
+        now_ += gpu_ns;
+        preference_.Counted(class_, kPayload, now_);
+        continue;
+      }
+      const TimeNs since = now_;
+      now_ += 2 * kMs;
+      preference_.Counted(class_, 50 * kPayload, 50, since, now_);  // one in 40 us
+    }
+  };
+  serve(42'000, 2 * kSecond);
+  EXPECT_EQ(view().kind, BackendKind::kCpu) << "the GPU gets 5 % less done";
+  EXPECT_EQ(view().switches, 0U);
+  serve(35'000, 2 * kSecond);
+  EXPECT_EQ(view().kind, BackendKind::kGpu) << "the GPU gets 14 % more done";
+  EXPECT_EQ(view().switches, 1U);
+}
+
 }  // namespace
 }  // namespace histogram::server

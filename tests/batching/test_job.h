@@ -47,7 +47,7 @@ struct TestPayload {
 // Looks into a job's notes.
 class JobTestPeer {
  public:
-  static bool Charged(const Job& job) { return job.notes_.charged_to_caller; }
+  static bool Charged(const Job& job) { return job.notes_.charged; }
 };
 
 class TestJob : public Job {

@@ -1,5 +1,5 @@
 // Sharded counters add up exactly, and values land in the buckets that Prometheus means.
-#include "server/metrics/cells.h"
+#include "server/base/cells.h"
 
 #include <gtest/gtest.h>
 

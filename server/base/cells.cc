@@ -1,4 +1,4 @@
-#include "server/metrics/cells.h"
+#include "server/base/cells.h"
 
 #include <sched.h>
 
@@ -36,9 +36,9 @@ Cells::Cells(size_t cell_count, size_t shard_count) {
   }
 }
 
-uint64_t Cells::Sum(Cell cell) const {
+uint64_t Cells::Sum(Cell cell, std::memory_order order) const {
   uint64_t sum = 0;
-  for (const Shard& shard : shards_) sum += shard.cells_[cell].load(std::memory_order_relaxed);
+  for (const Shard& shard : shards_) sum += shard.cells_[cell].load(order);
   return sum;
 }
 

@@ -1,11 +1,11 @@
 // Counters that many threads add to without contention. Each thread adds to a copy ("shard") with
-// its own cache lines. A scrape sums the copies.
+// its own cache lines. Who reads sums the copies.
 //
 // Add is thread-safe, wait-free and allocates nothing. Sum may run at any time. It sees every Add
-// that happened before it, and some that happen meanwhile. Values never decrease, except that they
-// wrap at 2^64.
-#ifndef HISTOGRAM_SERVER_METRICS_CELLS_H_
-#define HISTOGRAM_SERVER_METRICS_CELLS_H_
+// that happened before it, and some that happen meanwhile. Values wrap at 2^64: to subtract n, add
+// -n.
+#ifndef HISTOGRAM_SERVER_BASE_CELLS_H_
+#define HISTOGRAM_SERVER_BASE_CELLS_H_
 
 #include <atomic>
 #include <bit>
@@ -26,8 +26,8 @@ class Cells {
   // One copy. Several threads may share it.
   class Shard {
    public:
-    void Add(Cell cell, uint64_t amount) {
-      cells_[cell].fetch_add(amount, std::memory_order_relaxed);
+    void Add(Cell cell, uint64_t amount, std::memory_order order = std::memory_order_relaxed) {
+      cells_[cell].fetch_add(amount, order);
     }
 
    private:
@@ -42,7 +42,7 @@ class Cells {
   // The calling thread's shard.
   Shard& Local() { return shards_[ThreadNumber() & (shards_.size() - 1)]; }
   void Add(Cell cell, uint64_t amount) { Local().Add(cell, amount); }
-  uint64_t Sum(Cell cell) const;
+  uint64_t Sum(Cell cell, std::memory_order order = std::memory_order_relaxed) const;
 
   size_t shard_count() const { return shards_.size(); }
   static constexpr size_t kShardsMax = 64;
@@ -106,4 +106,4 @@ struct HistogramCells {
 
 }  // namespace histogram::server
 
-#endif  // HISTOGRAM_SERVER_METRICS_CELLS_H_
+#endif  // HISTOGRAM_SERVER_BASE_CELLS_H_

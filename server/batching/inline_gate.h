@@ -1,0 +1,72 @@
+// The gate through which a thread counts a small payload itself, without the batcher's lock.
+//
+// A lock that eight threads take for each small payload costs more than counting it. So the batcher
+// publishes what may be counted on the calling thread: Open. A thread asks (Enter), counts, and
+// says what it counted (Leave). It writes to cells of its own. The batcher adds them up now and
+// then (Collect).
+//
+// Thread-safe, except Open and Collect: the batcher's lock guards them.
+#ifndef HISTOGRAM_SERVER_BATCHING_INLINE_GATE_H_
+#define HISTOGRAM_SERVER_BATCHING_INLINE_GATE_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "server/base/cells.h"
+#include "server/base/clock.h"
+#include "server/batching/preference.h"
+
+namespace histogram::server {
+
+class InlineGate {
+ public:
+  // A set of size classes, one bit each; kOnlyCpu: payloads that no other backend counts.
+  using Classes = uint32_t;
+  static constexpr size_t kOnlyCpu = Preference::kClasses;
+  static constexpr Classes kAll = (Classes{1} << (kOnlyCpu + 1)) - 1;
+
+  struct Counted {
+    uint64_t bytes = 0, payloads = 0;
+  };
+  struct Collected {
+    std::array<Counted, Preference::kClasses> counted;  // of each size class
+    TimeNs since = 0;
+  };
+
+  // `collects`: Collect is to be called.
+  explicit InlineGate(bool collects);
+
+  // From now on only these classes may enter. Who is inside already finishes.
+  void Open(Classes classes) { open_.store(classes, std::memory_order_seq_cst); }
+  // Whether the calling thread may count a payload of this class. If so, it must leave.
+  bool Enter(size_t size_class);
+  // The thread counted `bytes`. From here on the gate may be gone.
+  void Leave(size_t size_class, uint64_t bytes);
+  // The thread could not count the payload. The same.
+  void LeaveUncounted();
+  // The threads inside. Once it is 0 and no class is open, it stays 0 but for threads on their way
+  // back from Enter.
+  uint64_t inside() const { return cells_.Sum(kInside, std::memory_order_seq_cst); }
+
+  // Whether it is time to Collect. True for one thread only.
+  bool CollectIsDue(TimeNs now);
+  // What was counted since the last call, which was at `since`.
+  Collected Collect(TimeNs now);
+
+ private:
+  static constexpr TimeNs kCollectNs = 2'000'000;
+  static constexpr Cell kInside = 0, kBytes = 1, kPayloads = kBytes + kOnlyCpu + 1;
+  static constexpr size_t kCells = kPayloads + kOnlyCpu + 1;
+
+  alignas(128) std::atomic<Classes> open_{0};
+  std::atomic<TimeNs> collect_at_;
+  Cells cells_{kCells};
+  std::array<Counted, Preference::kClasses> sums_{};  // as of collected_at_
+  TimeNs collected_at_ = 0;
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_BATCHING_INLINE_GATE_H_
