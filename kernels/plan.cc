@@ -15,42 +15,90 @@
 namespace histogram {
 namespace internal {
 
+namespace {
+
 template <typename C>
-Cells MakeCells(const Bins<C>& bins) {
-  const std::vector<C>& thresholds = bins.thresholds;
-  const auto key = [](C x) {
-    if constexpr (std::is_floating_point_v<C>) x += C{0};
-    return KeyOf(x);
-  };
-  const auto lowest = key(bins.lower);
-  const auto span = static_cast<uint64_t>(key(bins.upper) - lowest);
-  constexpr int kCellsLog2Max = 16;
+uint64_t CellOf(const Bins<C>& bins, const Cells& cells, C x) {
+  const auto knee = static_cast<C>(cells.knee);
+  return static_cast<uint64_t>(CellKey(x, knee) - CellKey(bins.lower, knee)) >> cells.shift;
+}
+
+// Whether all samples of cell c, and of those above, are at least the threshold.
+template <typename C>
+bool Reaches(const Bins<C>& bins, const Cells& cells, C threshold, uint64_t c) {
+  return threshold == bins.lower || CellOf(bins, cells, Previous(threshold)) < c;
+}
+
+// Cells without `first`.
+template <typename C>
+Cells ShapeCells(const Bins<C>& bins, double knee, int count_log2) {
   Cells cells;
-  cells.shift =
-      static_cast<uint32_t>(std::max(0, static_cast<int>(std::bit_width(span)) - kCellsLog2Max));
-  const uint64_t count = (span >> cells.shift) + 1;
-  cells.first.resize(count + 1);
-  size_t bin = 0;  // the last bin whose threshold is not above the cell's least key
-  for (uint64_t c = 0; c < count; ++c) {
-    while (bin + 1 < thresholds.size() &&
-           static_cast<uint64_t>(key(thresholds[bin + 1]) - lowest) <= c << cells.shift) {
-      ++bin;
-    }
-    cells.first[c] = static_cast<uint32_t>(bin);
-  }
-  cells.first[count] = static_cast<uint32_t>(thresholds.size() - 1);
-  for (uint64_t c = 0; c < count; ++c) {
-    cells.span_max = std::max(cells.span_max, cells.first[c + 1] - cells.first[c]);
+  cells.knee = knee;
+  const auto width = static_cast<int>(std::bit_width(CellOf(bins, cells, bins.upper)));
+  cells.shift = static_cast<uint32_t>(std::max(0, width - count_log2));
+  uint64_t last_cell = 0;
+  uint32_t span = 0;
+  for (const C threshold : bins.thresholds) {
+    const uint64_t cell = CellOf(bins, cells, threshold);
+    if (cell != last_cell) span = 0;
+    if (!Reaches(bins, cells, threshold, cell)) ++span;
+    cells.span_max = std::max(cells.span_max, span);
+    last_cell = cell;
   }
   return cells;
 }
 
-template Cells MakeCells(const Bins<float>&);
-template Cells MakeCells(const Bins<double>&);
-template Cells MakeCells(const Bins<uint32_t>&);
-template Cells MakeCells(const Bins<int32_t>&);
-template Cells MakeCells(const Bins<uint64_t>&);
-template Cells MakeCells(const Bins<int64_t>&);
+template <typename C>
+void FillCells(const Bins<C>& bins, Cells& cells) {
+  const std::vector<C>& thresholds = bins.thresholds;
+  const uint64_t count = CellOf(bins, cells, bins.upper) + 1;
+  cells.first.resize(count + 1);
+  size_t bin = 0;  // the last bin whose threshold each sample of the cell reaches
+  for (uint64_t c = 0; c < count; ++c) {
+    while (bin + 1 < thresholds.size() && Reaches(bins, cells, thresholds[bin + 1], c)) ++bin;
+    cells.first[c] = static_cast<uint32_t>(bin);
+  }
+  cells.first[count] = static_cast<uint32_t>(thresholds.size() - 1);
+}
+
+// Cells that leave few steps to a search. A small table is tried first.
+template <typename C>
+Cells ChooseCells(const Bins<C>& bins) {
+  std::vector<double> knees = {0};
+  if constexpr (std::is_floating_point_v<C>) {
+    const C widest = std::max(std::fabs(bins.lower), std::fabs(bins.upper));
+    knees = {widest, 0, std::ldexp(widest, -8), std::ldexp(widest, -16), std::ldexp(widest, -32)};
+  }
+  const size_t count = bins.thresholds.size();
+  const size_t enough = std::max<size_t>(1, count >> (kCellsLog2Max - 2));
+  const int small_log2 = std::min(kCellsLog2Max, static_cast<int>(std::bit_width(count)) + 2);
+  std::optional<Cells> best;
+  for (const int count_log2 : {small_log2, kCellsLog2Max}) {
+    for (const double knee : knees) {
+      if (best.has_value() && best->span_max <= enough) break;
+      Cells cells = ShapeCells(bins, knee, count_log2);
+      if (!best.has_value() || cells.span_max < best->span_max) best = std::move(cells);
+    }
+  }
+  FillCells(bins, *best);
+  return *std::move(best);
+}
+
+}  // namespace
+
+template <typename C>
+Cells MakeKeyCells(const Bins<C>& bins) {
+  Cells cells = ShapeCells(bins, 0, kCellsLog2Max);
+  FillCells(bins, cells);
+  return cells;
+}
+
+template Cells MakeKeyCells(const Bins<float>&);
+template Cells MakeKeyCells(const Bins<double>&);
+template Cells MakeKeyCells(const Bins<uint32_t>&);
+template Cells MakeKeyCells(const Bins<int32_t>&);
+template Cells MakeKeyCells(const Bins<uint64_t>&);
+template Cells MakeKeyCells(const Bins<int64_t>&);
 
 namespace {
 
@@ -188,7 +236,7 @@ Bins<C> MakeBins(const Binning& binning) {
     bins.thresholds.push_back(*least);
   }
   bins.guess = ProveGuess(bins, binning);
-  if (!bins.guess.usable()) bins.cells = MakeCells(bins);
+  if (!bins.guess.usable()) bins.cells = ChooseCells(bins);
   return bins;
 }
 

@@ -85,19 +85,40 @@ struct Guess {
   bool computes_edges() const { return step > 0; }
 };
 
-// A table for the search by key. Cell c holds the samples with (key - KeyOf(lower)) >> shift == c.
-// Their bins are in [first[c], first[c + 1]].
+// A table for the search by key. Cell c holds the samples with (CellKey(x) - CellKey(lower)) >>
+// shift == c. Their bins are in [first[c], first[c + 1]], and at most span_max above first[c].
+//
+// Cells of floats have one width up to `knee` on both sides of zero. Beyond it they widen in
+// proportion to the distance from zero. With knee 0 they do so everywhere.
 struct Cells {
   uint32_t shift = 0;
-  uint32_t span_max = 0;  // the largest first[c + 1] - first[c]
+  uint32_t span_max = 0;
+  double knee = 0;  // a value of the samples' type
   std::vector<uint32_t> first;
 };
 
+// An integer that does not decrease as x grows. With knee 0 it is KeyOf(x). -0.0 has that of 0.0.
+template <typename C>
+KeyBits<C> CellKey(C x, C knee) {
+  if constexpr (std::is_floating_point_v<C>) {
+    using Bits = KeyBits<C>;
+    constexpr Bits kSign = Bits{1} << (sizeof(C) * 8 - 1);
+    x += C{0};
+    const Bits negative = std::bit_cast<Bits>(x) / kSign;
+    const Bits distance = std::bit_cast<Bits>(std::fabs(x) + knee) - std::bit_cast<Bits>(knee);
+    return (distance | kSign) ^ (Bits{0} - negative);
+  } else {
+    return KeyOf(x);
+  }
+}
+
 template <typename C>
 struct Bins;
-// REQUIRES: bins.thresholds is not empty.
+// The most cells.
+inline constexpr int kCellsLog2Max = 16;
+// Cells with knee 0. REQUIRES: bins.thresholds is not empty.
 template <typename C>
-Cells MakeCells(const Bins<C>& bins);
+Cells MakeKeyCells(const Bins<C>& bins);
 
 template <typename C>
 struct Bins {

@@ -55,16 +55,13 @@ inline uint32_t GuessBin(const Bins<C>& bins, C x) {
   return Settle(bins, position, x);
 }
 
-// The last bin that begins at or below the least key of the sample's cell.
+// The last bin that begins at or below each sample of the sample's cell.
 // REQUIRES: lower <= x <= upper; the guess is not usable.
 template <typename C>
 inline uint32_t FirstBin(const Bins<C>& bins, C x) {
-  C lower = bins.lower;
-  if constexpr (std::is_floating_point_v<C>) {  // -0.0 becomes 0.0
-    x += C{0};
-    lower += C{0};
-  }
-  return bins.cells.first[static_cast<uint64_t>(KeyOf(x) - KeyOf(lower)) >> bins.cells.shift];
+  const auto knee = static_cast<C>(bins.cells.knee);
+  const auto key = static_cast<uint64_t>(CellKey(x, knee) - CellKey(bins.lower, knee));
+  return bins.cells.first[key >> bins.cells.shift];
 }
 
 // The bin by binary search: it is at most 2^steps - 1 above FirstBin. No branch depends on the

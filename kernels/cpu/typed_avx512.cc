@@ -47,13 +47,17 @@ struct Eight<float> {
     return _mm256_cmp_ps_mask(a, b, _CMP_GE_OQ);
   }
   HISTOGRAM_AVX512_INLINE static __m512d Value(Vector x) { return _mm512_cvtps_pd(x); }
-  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, __m128i shift) {
-    return _mm256_srl_epi32(_mm256_sub_epi32(Key(x), Key(lower)), shift);
+  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, Vector knee, __m128i shift) {
+    return _mm256_srl_epi32(_mm256_sub_epi32(Key(x, knee), Key(lower, knee)), shift);
   }
-  HISTOGRAM_AVX512_INLINE static __m256i Key(Vector x) {  // see internal::KeyOf; -0.0 becomes 0.0
-    const __m256i bits = _mm256_castps_si256(_mm256_add_ps(x, _mm256_setzero_ps()));
-    const __m256i sign = _mm256_set1_epi32(std::numeric_limits<int32_t>::min());
-    return _mm256_xor_si256(bits, _mm256_or_si256(_mm256_srai_epi32(bits, 31), sign));
+  // internal::CellKey but for the first bit.
+  HISTOGRAM_AVX512_INLINE static __m256i Key(Vector x, Vector knee) {
+    const Vector signed_zero = _mm256_set1_ps(-0.0F);
+    x = _mm256_add_ps(x, _mm256_setzero_ps());
+    const Vector distance = _mm256_add_ps(_mm256_andnot_ps(signed_zero, x), knee);
+    return _mm256_xor_si256(
+        _mm256_sub_epi32(_mm256_castps_si256(distance), _mm256_castps_si256(knee)),
+        _mm256_srai_epi32(_mm256_castps_si256(x), 31));
   }
   HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector /*lower*/, __m512i half_ulp) {
     const __m512i bits =
@@ -78,13 +82,16 @@ struct Eight<double> {
     return _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ);
   }
   HISTOGRAM_AVX512_INLINE static __m512d Value(Vector x) { return x; }
-  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, __m128i shift) {
-    return _mm512_cvtepi64_epi32(_mm512_srl_epi64(_mm512_sub_epi64(Key(x), Key(lower)), shift));
+  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, Vector knee, __m128i shift) {
+    return _mm512_cvtepi64_epi32(
+        _mm512_srl_epi64(_mm512_sub_epi64(Key(x, knee), Key(lower, knee)), shift));
   }
-  HISTOGRAM_AVX512_INLINE static __m512i Key(Vector x) {  // see internal::KeyOf; -0.0 becomes 0.0
-    const __m512i bits = _mm512_castpd_si512(_mm512_add_pd(x, _mm512_setzero_pd()));
-    const __m512i sign = _mm512_set1_epi64(std::numeric_limits<int64_t>::min());
-    return _mm512_xor_si512(bits, _mm512_or_si512(_mm512_srai_epi64(bits, 63), sign));
+  HISTOGRAM_AVX512_INLINE static __m512i Key(Vector x, Vector knee) {
+    x = _mm512_add_pd(x, _mm512_setzero_pd());
+    const Vector distance = _mm512_add_pd(_mm512_abs_pd(x), knee);
+    return _mm512_xor_si512(
+        _mm512_sub_epi64(_mm512_castpd_si512(distance), _mm512_castpd_si512(knee)),
+        _mm512_srai_epi64(_mm512_castpd_si512(x), 63));
   }
   HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector /*lower*/, __m512i) { return x; }
   HISTOGRAM_AVX512_INLINE static Vector Gather(const double* thresholds, __m256i index) {
@@ -105,7 +112,7 @@ struct Eight32 {
   HISTOGRAM_AVX512_INLINE static __mmask8 NotBelow(Vector a, Vector b) {
     return std::is_signed_v<C> ? _mm256_cmpge_epi32_mask(a, b) : _mm256_cmpge_epu32_mask(a, b);
   }
-  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, __m128i shift) {
+  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, Vector, __m128i shift) {
     return _mm256_srl_epi32(_mm256_sub_epi32(x, lower), shift);
   }
   HISTOGRAM_AVX512_INLINE static __m512d Value(Vector x) {
@@ -134,7 +141,7 @@ struct Eight64 {
   HISTOGRAM_AVX512_INLINE static __mmask8 NotBelow(Vector a, Vector b) {
     return std::is_signed_v<C> ? _mm512_cmpge_epi64_mask(a, b) : _mm512_cmpge_epu64_mask(a, b);
   }
-  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, __m128i shift) {
+  HISTOGRAM_AVX512_INLINE static __m256i Cell(Vector x, Vector lower, Vector, __m128i shift) {
     return _mm512_cvtepi64_epi32(_mm512_srl_epi64(_mm512_sub_epi64(x, lower), shift));
   }
   HISTOGRAM_AVX512_INLINE static __m512d Spread(Vector x, Vector lower, __m512i) {
@@ -155,7 +162,7 @@ struct Constants {
   __m512d scale, offset, error, far_error, last_position, first_edge, step;
   __m512i half_ulp;
   __m256i last, below, above, nan, mend, one;
-  typename Eight<C>::Vector mend_threshold;
+  typename Eight<C>::Vector mend_threshold, knee;
   // For the search.
   const C* thresholds;
   const uint32_t* first;
@@ -206,7 +213,7 @@ template <typename C>
 HISTOGRAM_AVX512_INLINE __m256i BinsBySearch(const Constants<C>& k, typename Eight<C>::Vector x,
                                              __mmask8 inside) {
   using E = Eight<C>;
-  const __m256i cell = _mm256_maskz_mov_epi32(inside, E::Cell(x, k.lower, k.shift));
+  const __m256i cell = _mm256_maskz_mov_epi32(inside, E::Cell(x, k.lower, k.knee, k.shift));
   __m256i bin = _mm256_i32gather_epi32(reinterpret_cast<const int*>(k.first), cell, 4);
   for (int s = k.steps - 1; s >= 0; --s) {
     const __m256i next = _mm256_min_epi32(_mm256_add_epi32(bin, _mm256_set1_epi32(1 << s)), k.last);
@@ -293,6 +300,7 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
       .mend = _mm256_set1_epi32(static_cast<int32_t>(mend)),
       .one = _mm256_set1_epi32(1),
       .mend_threshold = Eight<C>::Fill(bins.thresholds[mend]),
+      .knee = Eight<C>::Fill(static_cast<C>(bins.cells.knee)),
       .thresholds = bins.thresholds.data(),
       .first = bins.cells.first.data(),
       .shift = _mm_cvtsi32_si128(static_cast<int>(bins.cells.shift)),

@@ -80,7 +80,7 @@ void TypedPlan::Fill(const internal::Bins<P>& bins) {
     }
     typed.thresholds = Append(values, tables_);
     if (typed.by == FindBy::kKeys) {
-      const internal::Cells cells = internal::MakeCells(bins);
+      const internal::Cells cells = internal::MakeKeyCells(bins);
       typed.candidates = Append(cells.first, tables_);
       typed.cell_shift = cells.shift;
     }
@@ -106,7 +106,7 @@ AnyTypedBins TypedPlan::BinsAt(const uint8_t* tables) const {
 }
 
 uint64_t TableBytesMax(uint64_t bins) {
-  constexpr uint64_t kCandidatesMax = (uint64_t{1} << 16) + 1;  // of internal::MakeCells
+  constexpr uint64_t kCandidatesMax = (uint64_t{1} << 16) + 1;  // of internal::MakeKeyCells
   const uint64_t lookup =
       std::max(kCandidatesMax * sizeof(uint32_t), (kCellsMax + 1) * sizeof(uint16_t));
   return (bins + 1) * sizeof(uint64_t) + kTableAlignment + lookup;

@@ -163,7 +163,7 @@ class DevicePlan:
         outside = _native.count_on_device(
             self._count, counter.handle, address, size, stream, counts
         )
-        counter.idle.append(counter)
+        counter.release()
         return outside
 
     def count_rows(
@@ -193,12 +193,12 @@ class Counter:
         self.handle = handle
         self.stream = stream
         self._library = library
-        self.idle = idle
+        self._idle = idle
         # When the interpreter ends, the driver may already be gone.
         weakref.finalize(self, library.histogram_cuda_free, handle).atexit = False
 
     def release(self) -> None:
-        self.idle.append(self)
+        self._idle.append(self)
 
     def call(self, name: str, *arguments: Any) -> None:
         _call(getattr(self._library, f"histogram_cuda_{name}"), self.handle, *arguments)
@@ -269,7 +269,7 @@ def count(
     if on_device and not one_row:
         raise ValueError("on_device: is not combined with axis, channels or windows")
     cut = None if one_row else _rows.cut_of(samples, axis, channels, windows)
-    rule = _rule_for(samples, bins, range, plain)
+    rule = _rule_for(a, samples, bins, range, plain)
     if cut is not None:
         return _count_rows(samples, rule, cut)
     if on_device:
@@ -385,21 +385,24 @@ def _longest_run(
     return best
 
 
-def _rule_for(samples: DeviceArray, bins: Any, range: Any, plain: bool) -> Rule:
+def _rule_for(a: Any, samples: DeviceArray, bins: Any, range: Any, plain: bool) -> Rule:
     key = (samples.device, samples.kind, bins, range)
     rule = _rules.remembered(key) if plain else None
     if rule is None:
         if isinstance(bins, str):
             raise ValueError(f"bins: '{bins}' is not for arrays on a GPU; pass a number or edges")
-        seen = samples if range is not None or np.ndim(bins) == 1 else _extent(samples)
+        seen = samples if range is not None or np.ndim(bins) == 1 else _extent(a, samples)
         rule = _rules.rule_for(seen, samples.kind, bins, range, Gpu(samples.device))
         if plain:
             _rules.remember(key, rule)
     return rule
 
 
-def _extent(samples: DeviceArray) -> Array:
+def _extent(a: Any, samples: DeviceArray) -> Array:
     """The least and the greatest sample. If a sample is NaN, the greatest is NaN."""
+    # Of these types a producer has them sooner. torch has none for unsigned ones.
+    if samples.kind in ("i32", "i64", "f32", "f64") and samples.size and hasattr(a, "min"):
+        return np.array([a.min().item(), a.max().item()], samples.dtype)
     ranks = np.array([0, samples.size - 1][: samples.size])
     found = np.empty(len(ranks), samples.dtype)
     if samples.size:

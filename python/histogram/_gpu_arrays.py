@@ -25,7 +25,7 @@ _TORCH_KINDS = {
     "torch.float16": "f16", "torch.bfloat16": "bf16", "torch.float32": "f32",
     "torch.float64": "f64", "torch.bool": "u8",
 }  # fmt: skip
-DTYPES = {short: dtype for dtype, short in TYPES.items()} | {"bf16": np.dtype(np.float32)}
+DTYPES = {short: dtype for dtype, short in TYPES.items()} | {"bf16": np.dtype(np.uint16)}
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class DeviceArray:
     @property
     def dtype(self) -> np.dtype[Any]:
         """numpy's type of the samples. As for arrays in the CPU's memory, bf16 is uint16."""
-        return np.dtype(np.uint16) if self.kind == "bf16" else DTYPES[self.kind]
+        return DTYPES[self.kind]
 
 
 def device_array(a: Any) -> DeviceArray:

@@ -72,21 +72,15 @@ def _interpolated(
     last = samples.size - 1
     index = np.asanyarray(last * shares)
     if index.dtype.kind in "iu":
-        values, nan = _at_ranks(samples, kind, index.ravel(), threads, place)
-        answer = values.reshape(index.shape)
-        return (np.full_like(answer, np.nan) if nan else answer)[()]
+        return _at_ranks(samples, kind, index.ravel(), threads, place).reshape(index.shape)[()]
     at_end = index >= last
     before = np.where(at_end, last, np.floor(index)).astype(np.int64)
     ranks = np.concatenate([before.ravel(), np.where(at_end, last, before + 1).ravel()])
-    values, nan = _at_ranks(samples, kind, ranks, threads, place)
-    pairs = values.reshape(2, *index.shape)
+    pairs = _at_ranks(samples, kind, ranks, threads, place).reshape(2, *index.shape)
     low, high = pairs[0, ...], pairs[1, ...]  # arrays, even if q is one number
     # Here numpy uses -1 as the index of the last sample.
     share = index - np.where(at_end, -1, before)
-    answer = _between(low, high, float(share) if weak else np.asanyarray(share, index.dtype))
-    if nan:
-        answer = np.full_like(answer, np.nan)
-    return answer[()]
+    return _between(low, high, float(share) if weak else np.asanyarray(share, index.dtype))[()]
 
 
 def _between(low: Array, high: Array, share: Any) -> Array:
@@ -102,10 +96,8 @@ def _between(low: Array, high: Array, share: Any) -> Array:
     return answer
 
 
-def _at_ranks(
-    samples: Any, kind: str, ranks: Array, threads: int, place: Place
-) -> tuple[Array, bool]:
-    """The samples at the ranks, and whether a sample is NaN. Samples of bf16 become float32."""
+def _at_ranks(samples: Any, kind: str, ranks: Array, threads: int, place: Place) -> Array:
+    """The samples at the ranks; all NaN if any sample is. Samples of bf16 become float32."""
     wanted, where = np.unique(ranks.astype(np.int64), return_inverse=True)
     is_float = kind in ("f16", "bf16", "f32", "f64")
     if is_float:  # NaN has the greatest rank
@@ -114,5 +106,6 @@ def _at_ranks(
     place.order_statistics(samples, kind, wanted, values, threads)
     if kind == "bf16":
         values = (values.astype(np.uint32) << 16).view(np.float32)
-    nan = is_float and bool(np.isnan(values[-1]))
-    return values[where.ravel()], nan
+    if is_float and np.isnan(values[-1]):
+        values[:] = np.nan
+    return values[where.ravel()]

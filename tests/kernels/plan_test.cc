@@ -8,12 +8,14 @@
 #include <random>
 #include <string>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "kernels/plan_data.h"
 #include "kernels/sample.h"
 #include "kernels/slot.h"
+#include "tests/kernels/typed_samples.h"
 
 namespace histogram {
 namespace {
@@ -174,6 +176,29 @@ TYPED_TEST(PlanProofTest, EndsOfBinsOfAnyRange) {
   EXPECT_GT(this->proven_, 0U);
 }
 
+// The same between uneven edges, among them zero.
+TYPED_TEST(PlanProofTest, EndsOfBinsBetweenUnevenEdges) {
+  using C = TypeParam;
+  for (size_t round = 0; round < Rounds(600); ++round) {
+    std::vector<double> edges = testing::RandomEdges(round % 2 == 0, 9, this->random_);
+    const double away = round % 3 == 0 ? 1000 * edges.back() : 0;  // far from zero, they are narrow
+    for (double& edge : edges) edge += away;
+    if (round % 3 == 1) edges.push_back(0);
+    std::sort(edges.begin(), edges.end());
+    const Result<Binning> binning = Binning::Edges(edges);
+    if (!binning.ok()) continue;  // moved edges may be equal
+    const auto tried = this->Make(*binning);
+    for (const C threshold : tried.bins().thresholds) {
+      for (const C x : {Step(threshold, -2), Step(threshold, -1), threshold, Step(threshold, 1)}) {
+        tried.Expect(x);
+      }
+    }
+    for (const C x : {C{0}, static_cast<C>(-0.0), tried.bins().upper}) tried.Expect(x);
+    if (this->HasFatalFailure()) return;
+  }
+  EXPECT_GT(this->key_, 0U);
+}
+
 // What makes the usual plans fast: nothing is left to settle but below zero.
 TEST(PlanProof, UsualPlansAreProvenOrMended) {
   for (const auto& [lower, upper] : {std::pair(0.0, 1.0),
@@ -204,6 +229,31 @@ TEST(PlanProof, UsualPlansOfDoublesComputeTheirEdges) {
     }
   }
   EXPECT_GT(computed, 0U);
+}
+
+// One comparison decides: usual edges are hardly closer together than cells.
+TEST(PlanProof, UsualUnevenEdgesNeedOneStep) {
+  struct Edges {
+    const char* name;
+    double (*at)(double share);  // share: from -1 to 1
+  };
+  constexpr Edges kEdges[] = {
+      {"closer in the middle", [](double s) { return 2 * (s * s * s + s); }},
+      {"third powers", [](double s) { return 4 * s * s * s; }},
+      {"powers of e", [](double s) { return std::exp(14 * s); }},
+      {"powers on both sides of zero", [](double s) { return std::sinh(20 * s); }},
+      {"far from zero", [](double s) { return 1e5 + 1000 * (s * s * s + s); }}};
+  for (const auto& [name, at] : kEdges) {
+    std::vector<double> edges;
+    for (int i = 0; i <= 1000; ++i) edges.push_back(at(i / 500.0 - 1));
+    for (const SampleType type : {SampleType::kF32, SampleType::kF64}) {
+      const Plan plan = *Plan::Make(*Binning::Edges(edges), type);
+      ASSERT_EQ(plan.family(), "key") << name;
+      const auto expect_one_step = [&](const auto& bins) { EXPECT_LE(bins.cells.span_max, 1U); };
+      SCOPED_TRACE(std::string(name) + ", " + std::string(NameOf(type)));
+      std::visit(expect_one_step, plan.data().bins);
+    }
+  }
 }
 
 }  // namespace

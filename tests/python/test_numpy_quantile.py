@@ -69,6 +69,8 @@ def test_nan(dtype):
     a = np.array([1, 2, np.nan, 4], dtype)
     assert np.isnan(histogram.quantile(a, 0.0))
     assert np.isnan(histogram.quantile(a, [0.0, 0.5])).all()
+    a[:3] = -np.inf
+    assert np.isnan(histogram.quantile(np.append(a, a.dtype.type(np.nan)), [0.0, 0.5])).all()  # and no warning
     same_answer(histogram.quantile(np.array([-0.0, 0.0], dtype), 0.5), np.zeros((), dtype))
 
 
