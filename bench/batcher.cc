@@ -15,6 +15,7 @@
 
 #include "kernels/backend.h"
 #include "kernels/backend_factory.h"
+#include "tests/base/no_observer.h"
 
 namespace histogram::server {
 namespace {
@@ -66,7 +67,7 @@ void InlineNull(benchmark::State& state) {
   if (state.thread_index() == 0) {
     backend = std::make_unique<NullBackend>(64, BackendKind::kCpu);
     batcher = std::make_unique<Batcher>(std::vector<Backend*>{backend.get()}, BatchingLimits{},
-                                        Clock::Monotonic(), Observer::None());
+                                        Clock::Monotonic(), Nobody());
   }
   CountingJob job;
   job.charge_bytes = 100;
@@ -84,7 +85,7 @@ BENCHMARK(InlineNull)->ThreadRange(1, 8)->UseRealTime();
 // this costs more than InlineNull.
 void InlineOfTwoKinds(benchmark::State& state) {
   NullBackend cpu(64, BackendKind::kCpu), gpu(64, BackendKind::kGpu);
-  Batcher batcher({&cpu, &gpu}, BatchingLimits{}, Clock::Monotonic(), Observer::None());
+  Batcher batcher({&cpu, &gpu}, BatchingLimits{}, Clock::Monotonic(), Nobody());
   CountingJob job;
   job.charge_bytes = 100;
   for ([[maybe_unused]] auto _ : state) {
@@ -99,7 +100,7 @@ void QueuedNull(benchmark::State& state) {
   NullBackend backend(1, BackendKind::kGpu);
   BatchingLimits limits;
   limits.batch_payloads_max = 1024;
-  Batcher batcher({&backend}, limits, Clock::Monotonic(), Observer::None());
+  Batcher batcher({&backend}, limits, Clock::Monotonic(), Nobody());
   std::vector<CountingJob> jobs(static_cast<size_t>(state.range(0)));
   for (size_t i = 0; i < jobs.size(); ++i) {
     jobs[i].charge_bytes = 100;
@@ -142,7 +143,7 @@ BENCHMARK(CpuAlone)->Arg(0)->Arg(256)->Arg(4096)->Arg(65536);
 
 void InlineCpu(benchmark::State& state) {
   const auto cpu = MakeCpu();
-  Batcher batcher({cpu.get()}, BatchingLimits{}, Clock::Monotonic(), Observer::None());
+  Batcher batcher({cpu.get()}, BatchingLimits{}, Clock::Monotonic(), Nobody());
   const std::vector<uint8_t> payload(static_cast<size_t>(state.range(0)), 7);
   const Fragment fragment(payload);
   CountingJob job;

@@ -3,6 +3,8 @@
 // checked before and after timing. Rates are by CPU time, so that a busy machine spoils them less.
 //
 //   bench_cpu_kernels [--bytes N] [--threads N] [--repeats N] [--kernel NAME] [--json FILE]
+#include <histogram/usable_cores.h>
+
 #include <algorithm>
 #include <atomic>
 #include <barrier>
@@ -24,8 +26,8 @@
 #include "kernels/cpu/cpu_info.h"
 #include "kernels/cpu/features.h"
 #include "kernels/cpu/registry.h"
-#include "kernels/reference.h"
 #include "tests/kernels/payloads.h"
+#include "tests/kernels/reference.h"
 
 namespace histogram {
 namespace {
@@ -36,7 +38,7 @@ using testing::kDistributions;
 
 struct Options {
   size_t bytes = size_t{64} << 20;
-  uint32_t threads = cpu::UsableCores();
+  uint32_t threads = UsableCores();
   int repeats = 9;
   std::string kernel;  // empty: all
   std::string json;    // empty: none

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/cpu_info.h"
 #include "kernels/error.h"
 #ifdef HISTOGRAM_CUDA
 #include "kernels/cuda/cuda_backends.h"
@@ -117,8 +116,6 @@ std::vector<KernelInfo> ListKernels() {
   for (KernelInfo& kernel : cpu::ListCpuKernels()) kernels.push_back(std::move(kernel));
   return kernels;
 }
-
-uint32_t UsableCores() { return cpu::UsableCores(); }
 
 bool CudaCompiledIn() { return kCudaCompiledIn; }
 

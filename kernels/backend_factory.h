@@ -35,10 +35,6 @@ struct BackendSet {
   std::vector<std::string> notes;
 };
 
-// The cores that this process may use: the fewer of its affinity's and its cgroup quota's, at
-// least 1.
-uint32_t UsableCores();
-
 // INVALID_ARGUMENT for a bad option, such as an unknown kernel (the message lists the valid ones).
 // FAILED_PRECONDITION if kCuda is asked for and no GPU can be used, or if no backend has the forced
 // kernel (the message says why).

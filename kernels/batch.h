@@ -55,7 +55,6 @@ struct BatchReport {
 struct Batch {
   std::vector<BatchItem> items;
   uint64_t bytes = 0;       // sum over items
-  std::string kernel;       // a kernel to force by name; empty lets the selector choose
   int64_t deadline_ns = 0;  // the backend may give up after this monotonic time; 0: none
 
   // Filled by the backend.

@@ -1,4 +1,5 @@
 #include <histogram/binning.h>
+#include <histogram/number_text.h>
 
 #include <algorithm>
 #include <cmath>
@@ -10,8 +11,6 @@
 #include <string_view>
 #include <type_traits>
 #include <utility>
-
-#include "kernels/number_text.h"
 
 namespace histogram {
 namespace {

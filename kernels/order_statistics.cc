@@ -1,5 +1,7 @@
 #include "kernels/order_statistics.h"
 
+#include <histogram/usable_cores.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -313,7 +315,7 @@ class Search {
 std::vector<uint64_t> KeysAtRanks(std::span<const std::byte> samples, SampleType type,
                                   std::span<const uint64_t> ranks, uint32_t threads) {
   assert(std::is_sorted(ranks.begin(), ranks.end()));
-  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+  if (threads == 0) threads = UsableCores();
   return VisitKeyed(type, [&]<typename K>(K) { return Search<K>(samples, ranks, threads).Run(); });
 }
 

@@ -18,8 +18,8 @@
 namespace histogram::internal {
 
 // The key of the sample at each rank, in the ranks' order. BitsOfKey turns a key into its sample.
-// NaN has the greatest key. -0.0 has the key of 0.0. `threads`: the most to use; 0: one for each
-// core of the machine. REQUIRES: samples.size() is a multiple of SampleBytes(type); ranks ascend,
+// NaN has the greatest key. -0.0 has the key of 0.0. `threads`: the most to use; 0:
+// UsableCores(). REQUIRES: samples.size() is a multiple of SampleBytes(type); ranks ascend,
 // and each is less than the number of samples.
 std::vector<uint64_t> KeysAtRanks(std::span<const std::byte> samples, SampleType type,
                                   std::span<const uint64_t> ranks, uint32_t threads);

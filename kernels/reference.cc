@@ -11,31 +11,6 @@
 
 namespace histogram {
 
-ValueCounts ReferenceCounts(absl::Span<const uint8_t> payload) {
-  ValueCounts counts{};
-  for (const uint8_t value : payload) ++counts[value];
-  return counts;
-}
-
-Histogram ReferenceHistogram(absl::Span<const uint8_t> payload, const Binning& binning) {
-  Histogram histogram;
-  histogram.counts.assign(binning.bin_count(), 0);
-  for (const uint8_t value : payload) {
-    ++histogram.samples;
-    const int32_t bin = binning.bin_of(value);
-    if (bin == Binning::kBelow) {
-      ++histogram.below;
-    } else if (bin == Binning::kAbove) {
-      ++histogram.above;
-    } else if (bin == Binning::kIgnored) {
-      ++histogram.ignored;
-    } else {
-      ++histogram.counts[static_cast<size_t>(bin)];
-    }
-  }
-  return histogram;
-}
-
 std::vector<uint64_t> ReferenceSlots(absl::Span<const Fragment> fragments, const Binning& binning,
                                      SampleType type) {
   // A long double holds each value of each type exactly: its mantissa has 64 bits or more.

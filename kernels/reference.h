@@ -1,4 +1,4 @@
-// The simplest count. Tests compare every kernel and backend with it.
+// The simplest count of typed samples. The server and tests compare every kernel with it.
 #ifndef HISTOGRAM_KERNELS_REFERENCE_H_
 #define HISTOGRAM_KERNELS_REFERENCE_H_
 
@@ -12,12 +12,6 @@
 #include "kernels/workload.h"
 
 namespace histogram {
-
-// How often each value occurs in `payload`.
-ValueCounts ReferenceCounts(absl::Span<const uint8_t> payload);
-
-// The histogram of `payload`, by Binning::bin_of of each byte.
-Histogram ReferenceHistogram(absl::Span<const uint8_t> payload, const Binning& binning);
 
 // The counts of typed samples, by comparison with the edges alone: the bins, then the samples
 // below, above and NaN. REQUIRES: the binning has edges; the fragments together hold whole samples.

@@ -1,6 +1,7 @@
 #include "kernels/cpu/typed.h"
 
 #include <histogram/typed.h>
+#include <histogram/usable_cores.h>
 
 #include <algorithm>
 #include <cassert>
@@ -79,7 +80,7 @@ void AddSamples(std::span<const std::byte> samples, const Plan& plan, Histogram&
 
 void AddSamples(std::span<const std::byte> samples, const Plan& plan, uint32_t threads,
                 Histogram& into) {
-  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+  if (threads == 0) threads = UsableCores();
   const size_t size = SampleBytes(plan.type());
   // Each thread also clears and sums its counters.
   const size_t least =

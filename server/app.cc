@@ -1,5 +1,7 @@
 #include "server/app.h"
 
+#include <histogram/usable_cores.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -57,24 +59,6 @@ void LogBackends(const BackendSet& set) {
          {"pinned_bytes", info.pinned_bytes},
          {"device_bytes", info.device_bytes}});
   }
-}
-
-// The dispatch table, for --tune-only.
-int PrintChoices(const BackendSet& set) {
-  std::printf("%-8s %12s %16s %10s  %-20s %10s %8s\n", "backend", "bins up to", "payload up to",
-              "payloads", "kernel", "us", "GB/s");
-  for (const auto& backend : set.backends) {
-    for (const KernelChoice& c : backend->choices()) {
-      const std::string bytes =
-          c.payload_bytes_max == UINT64_MAX ? "any" : absl::StrCat(c.payload_bytes_max);
-      const std::string payloads =
-          c.payloads_max == UINT32_MAX ? "any" : absl::StrCat(c.payloads_max);
-      std::printf("%-8s %12u %16s %10s  %-20s %10.1f %8.2f\n", c.backend.c_str(), c.bin_count_max,
-                  bytes.c_str(), payloads.c_str(), c.kernel.c_str(),
-                  static_cast<double>(c.cost_ns) / 1e3, c.gigabytes_per_second);
-    }
-  }
-  return 0;
 }
 
 // About as many as run while the server serves: it fails here, with a sentence, rather than later
@@ -370,7 +354,6 @@ int RunServer(const Config& config) {
     return 1;
   }
   LogBackends(*set);
-  if (config.tune_only) return PrintChoices(*set);
 
   App app(config, *std::move(set));
   if (absl::Status status = app.Start(); !status.ok()) {

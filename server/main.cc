@@ -10,7 +10,7 @@
 int main(int argc, char** argv) {
   using histogram::server::ParsedConfig;
   const auto parsed =
-      histogram::server::ParseConfig(argc, argv, histogram::server::EnvironmentReader::Process());
+      histogram::server::ParseConfig(argc, argv, histogram::server::ProcessVariables());
   if (!parsed.ok()) {
     std::fprintf(stderr, "histogram-server: %s\n", std::string(parsed.status().message()).c_str());
     return 2;

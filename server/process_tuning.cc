@@ -1,5 +1,6 @@
 #include "server/process_tuning.h"
 
+#include <histogram/usable_cores.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -21,8 +22,8 @@ void TuneMalloc() {
   mallopt(M_TOP_PAD, 64 << 20);
   // Memory that was freed is kept by the arena it came from: with glibc's eight arenas a core,
   // large payloads rarely meet memory that is warm, and much more of it stays resident.
-  constexpr unsigned kArenasMin = 2;
-  mallopt(M_ARENA_MAX, static_cast<int>(std::max(kArenasMin, std::thread::hardware_concurrency())));
+  constexpr uint32_t kArenasMin = 2;
+  mallopt(M_ARENA_MAX, static_cast<int>(std::max(kArenasMin, UsableCores())));
 }
 
 void TuneMutexes() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }

@@ -9,7 +9,7 @@
 
 #include "kernels/cuda/lane/lane.h"
 #include "kernels/cuda/lane/precise_sleep.h"
-#include "kernels/reference.h"
+#include "tests/kernels/reference.h"
 
 namespace histogram::bench {
 namespace {

@@ -6,6 +6,7 @@
 // `touch` is the touch sink over gRPC's callbacks. With a certificate and its key (PEM files) the
 // TCP addresses speak TLS, as those of the server do.
 #include <grpcpp/grpcpp.h>
+#include <histogram/usable_cores.h>
 
 #include <csignal>
 #include <cstdio>

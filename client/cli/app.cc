@@ -318,6 +318,13 @@ std::string HelpAbout(const CLI::App& app, const std::string& command) {
   return app.get_formatter()->make_help(about, name, CLI::AppFormatMode::Normal);
 }
 
+// Whose help tells of what is wrong: a command's, or the program's (empty), as of its own options.
+std::string HelpFor(const CLI::App& app, const std::string& wrong) {
+  const std::vector<CLI::App*> commands = app.get_subcommands();
+  const bool own = app.get_option_no_throw(wrong.substr(0, wrong.find_first_of(": "))) != nullptr;
+  return own || commands.empty() ? "" : commands.front()->get_name();
+}
+
 }  // namespace
 
 int Run(std::vector<std::string> arguments, Environment& env) {
@@ -349,8 +356,11 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   } catch (const CLI::Success& success) {
     return app.exit(success, env.out, env.err);
   } catch (const CLI::ParseError& error) {
-    return UsageError(env, WhatIsWrong(app, error));
+    const std::string wrong = WhatIsWrong(app, error);
+    env.command = HelpFor(app, wrong);
+    return UsageError(env, wrong);
   }
+  env.command = HelpFor(app, "");
   try {
     if (app.got_subcommand("count")) return RunCompute(options.count, options.server, env);
     if (app.got_subcommand("compute")) return RunCompute(options.compute, options.server, env);

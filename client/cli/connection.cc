@@ -12,9 +12,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "client/cli/render/text.h"
-#include "client/pem.h"
 
 namespace histogram::cli {
 namespace {
@@ -177,35 +177,29 @@ absl::Status ReadInto(const std::string& path, std::string& into) {
   if (path.empty()) return absl::OkStatus();
   absl::StatusOr<std::string> bytes = ReadFile(path);
   if (!bytes.ok()) return bytes.status();
+  if (bytes->empty()) return absl::FailedPreconditionError(SafeText(path) + " is empty");
   into = *std::move(bytes);
   return absl::OkStatus();
 }
 
-// The library finds the same faults, but does not know the files.
 absl::Status ReadTls(const ServerOptions& options, client::TlsOptions& tls) {
-  const auto named = [](const char* option, const std::string& path, const absl::Status& status) {
-    if (status.ok()) return status;
-    return absl::Status(status.code(),
-                        absl::StrCat(option, ": ", SafeText(path), " ", status.message()));
-  };
   absl::Status status = ReadInto(options.tls_ca, tls.root_certificates);
   status.Update(ReadInto(options.tls_cert, tls.certificate_chain));
   status.Update(ReadInto(options.tls_key, tls.private_key));
-  if (!status.ok()) return status;
-  if (!options.tls_ca.empty()) {
-    status.Update(
-        named("--tls-ca", options.tls_ca, client::CheckCertificates(tls.root_certificates)));
-  }
-  if (!options.tls_cert.empty()) {
-    status.Update(
-        named("--tls-cert", options.tls_cert, client::CheckCertificates(tls.certificate_chain)));
-    status.Update(named("--tls-key", options.tls_key, client::CheckPrivateKey(tls.private_key)));
-    if (!status.ok()) return status;
-    status = named("--tls-key", options.tls_key,
-                   client::CheckKeyOfCertificate(tls.certificate_chain, tls.private_key));
-  }
   tls.server_name = options.tls_server_name;
   return status;
+}
+
+// What the library finds wrong, by the names of the options and files.
+absl::Status NamingFiles(const absl::Status& status, const ServerOptions& options) {
+  const auto named = [](const char* option, const std::string& path) {
+    return absl::StrCat(option, ": ", SafeText(path));
+  };
+  return {status.code(),
+          absl::StrReplaceAll(status.message(),
+                              {{"tls.root_certificates", named("--tls-ca", options.tls_ca)},
+                               {"tls.certificate_chain", named("--tls-cert", options.tls_cert)},
+                               {"tls.private_key", named("--tls-key", options.tls_key)}})};
 }
 
 }  // namespace
@@ -232,7 +226,7 @@ absl::StatusOr<Connection> Connect(const ServerOptions& options) {
     connection.deadline = absl::Now() + absl::Seconds(*options.timeout_s);
   }
   auto client = client::Client::Connect(options.server, *connect);
-  if (!client.ok()) return client.status();
+  if (!client.ok()) return NamingFiles(client.status(), options);
   connection.client = *std::move(client);
   return connection;
 }

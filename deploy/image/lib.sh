@@ -27,17 +27,6 @@ freeze_context() {
   IMAGE_CONTEXT="$1"
 }
 
-# install_tools PACKAGE...: with apt, those that are missing.
-install_tools() {
-  local missing
-  missing="$(comm -23 <(printf '%s\n' "$@" | sort -u) \
-    <(dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "$@" 2>/dev/null | awk '$1 == "ii" {print $2}' | sort -u))"
-  [[ -n "${missing}" ]] || return 0
-  # shellcheck disable=SC2086  # names are words
-  step "install tools" as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 \
-    install --no-install-recommends ${missing} || die "apt could not install: ${missing//$'\n'/ }"
-}
-
 set_up_containers() {
   [[ "$(id -u)" -eq 0 ]] || die "this needs root: containers with limits and published ports"
   install_tools buildah podman runc conmon netavark aardvark-dns iptables mmdebstrap jq openssl python3-venv

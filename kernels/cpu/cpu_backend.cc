@@ -142,31 +142,30 @@ class CpuBackend final : public Backend {
       batch.status = absl::UnavailableError(absl::StrCat("backend cpu is down: ", why_down_));
       return;
     }
-    batch.status = Count(batch);
-    if (batch.status.ok()) batch.report.kernel_ns = ElapsedNs(start);
+    Count(batch);
+    batch.status = absl::OkStatus();
+    batch.report.kernel_ns = ElapsedNs(start);
   }
 
  private:
-  absl::Status Count(Batch& batch) const {
+  void Count(Batch& batch) const {
     if (batch.items.empty()) return CountValues(batch);
     const BatchItem& first = batch.items.front();
     if (first.work != nullptr) {
       first.work->Run(first.fragments);
       batch.report.kernel = first.work->kernel();
-      return absl::OkStatus();
+      return;
     }
-    return first.plan.has_value() ? CountTyped(batch) : CountValues(batch);
+    first.plan.has_value() ? CountTyped(batch) : CountValues(batch);
   }
 
-  absl::Status CountValues(Batch& batch) const {
-    const absl::StatusOr<const CpuKernel*> kernel = Choose(batch);
-    if (!kernel.ok()) return kernel.status();
-    batch.report.kernel = std::string((*kernel)->name);
+  void CountValues(Batch& batch) const {
+    const CpuKernel& kernel = Choose(batch);
+    batch.report.kernel = std::string(kernel.name);
     for (const BatchItem& item : batch.items) {
       std::fill(item.counts.begin(), item.counts.end(), 0);
-      (*kernel)->count(item.fragments, item.counts.data());
+      kernel.count(item.fragments, item.counts.data());
     }
-    return absl::OkStatus();
   }
 
   // The time of a sample hardly depends on its type and its bins. Each payload's counters are
@@ -179,12 +178,11 @@ class CpuBackend final : public Backend {
            static_cast<uint64_t>(std::clamp(ns, 1.0, 0x1p61));
   }
 
-  static absl::Status CountTyped(Batch& batch) {
+  static void CountTyped(Batch& batch) {
     batch.report.kernel = std::string(KernelName(*batch.items.front().plan));
     for (const BatchItem& item : batch.items) {
       CountTypedPayload(*item.plan, item.fragments, item.counts);
     }
-    return absl::OkStatus();
   }
 
   struct Task {
@@ -194,11 +192,10 @@ class CpuBackend final : public Backend {
 
   // One kernel for the batch, chosen by its mean payload: most bytes of a mixed batch are in large
   // payloads.
-  absl::StatusOr<const CpuKernel*> Choose(const Batch& batch) const {
-    if (!batch.kernel.empty()) return RunnableKernel(batch.kernel);
+  const CpuKernel& Choose(const Batch& batch) const {
     Workload workload;
     workload.payload_bytes = batch.bytes / std::max<size_t>(1, batch.items.size());
-    return kernels_[selector_.Choose(workload)];
+    return *kernels_[selector_.Choose(workload)];
   }
 
   void RunLane() {

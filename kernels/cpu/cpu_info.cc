@@ -1,7 +1,7 @@
 #include "kernels/cpu/cpu_info.h"
 
+#include <histogram/usable_cores.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -11,44 +11,38 @@
 #include <sstream>
 #include <thread>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
-
-namespace histogram::cpu {
+namespace histogram {
+namespace cpu {
 namespace {
 
 using OptionalText = std::optional<std::string>;
 
-std::optional<double> Number(absl::string_view text) {
-  double value = 0;
-  if (!absl::SimpleAtod(absl::StripAsciiWhitespace(text), &value)) return std::nullopt;
-  return value;
+std::string_view Stripped(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+// The cores that "150000 100000" (quota and period) allows; nullopt: no limit.
+std::optional<double> Quotient(const std::string& text) {
+  std::istringstream words(text);
+  double quota = 0, period = 0;
+  std::string more;
+  if (!(words >> quota >> period) || words >> more) return std::nullopt;
+  return quota > 0 && period > 0 ? std::optional(quota / period) : std::nullopt;
 }
 
 // A group's limit in cores; nullopt: none.
-std::optional<double> Cores(std::optional<double> quota, std::optional<double> period) {
-  if (!quota.has_value() || !period.has_value() || !(*quota > 0) || !(*period > 0)) {
-    return std::nullopt;  // "max", -1: no limit
-  }
-  return *quota / *period;
-}
-
 std::optional<double> ReadVersion2(const FileReader& read, const std::string& directory) {
   const OptionalText text = read(directory + "/cpu.max");  // "150000 100000", "max 100000"
-  if (!text.has_value()) return std::nullopt;
-  const std::vector<std::string> words =
-      absl::StrSplit(*text, absl::ByAnyChar(" \n"), absl::SkipEmpty());
-  if (words.size() != 2) return std::nullopt;
-  return Cores(Number(words[0]), Number(words[1]));
+  return text.has_value() ? Quotient(*text) : std::nullopt;
 }
 
 std::optional<double> ReadVersion1(const FileReader& read, const std::string& directory) {
   const OptionalText quota = read(directory + "/cpu.cfs_quota_us");
   const OptionalText period = read(directory + "/cpu.cfs_period_us");
   if (!quota.has_value() || !period.has_value()) return std::nullopt;
-  return Cores(Number(*quota), Number(*period));
+  return Quotient(*quota + " " + *period);
 }
 
 // The tightest limit of `group` below `mount` and of every group above it. The last one is the
@@ -81,11 +75,12 @@ OptionalText ReadWholeFile(const std::string& path) {
 std::string ModelName(const FileReader& read) {
   const OptionalText info = read("/proc/cpuinfo");
   if (info.has_value()) {
-    for (const absl::string_view line : absl::StrSplit(*info, '\n')) {
-      const std::pair<absl::string_view, absl::string_view> field =
-          absl::StrSplit(line, absl::MaxSplits(':', 1));
-      const absl::string_view key = absl::StripAsciiWhitespace(field.first);
-      const absl::string_view value = absl::StripAsciiWhitespace(field.second);
+    std::istringstream lines(*info);
+    for (std::string line; std::getline(lines, line);) {
+      const size_t colon = line.find(':');
+      if (colon == std::string::npos) continue;
+      const std::string_view key = Stripped(std::string_view(line).substr(0, colon));
+      const std::string_view value = Stripped(std::string_view(line).substr(colon + 1));
       if ((key == "model name" || key == "cpu model") && !value.empty()) return std::string(value);
     }
   }
@@ -105,18 +100,19 @@ std::optional<double> CgroupCpuQuota(const FileReader& read) {
   const auto take = [&tightest](std::optional<double> cores) {
     if (cores.has_value()) tightest = std::min(tightest.value_or(*cores), *cores);
   };
-  for (const absl::string_view line : absl::StrSplit(*groups, '\n')) {
-    const std::vector<std::string> parts = absl::StrSplit(line, absl::MaxSplits(':', 2));
-    if (parts.size() != 3) continue;
-    if (parts[0] == "0" && parts[1].empty()) {
-      take(Tightest("/sys/fs/cgroup", parts[2], read, ReadVersion2));
-      take(Tightest("/sys/fs/cgroup/unified", parts[2], read, ReadVersion2));
-      continue;
-    }
-    for (const absl::string_view controller : absl::StrSplit(parts[1], ',')) {
-      if (controller != "cpu") continue;
-      take(Tightest("/sys/fs/cgroup/" + parts[1], parts[2], read, ReadVersion1));
-      if (parts[1] != "cpu") take(Tightest("/sys/fs/cgroup/cpu", parts[2], read, ReadVersion1));
+  std::istringstream lines(*groups);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t first = line.find(':');
+    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string id = line.substr(0, first), group = line.substr(second + 1);
+    const std::string controllers = line.substr(first + 1, second - first - 1);
+    if (id == "0" && controllers.empty()) {
+      take(Tightest("/sys/fs/cgroup", group, read, ReadVersion2));
+      take(Tightest("/sys/fs/cgroup/unified", group, read, ReadVersion2));
+    } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
+      take(Tightest("/sys/fs/cgroup/" + controllers, group, read, ReadVersion1));
+      if (controllers != "cpu") take(Tightest("/sys/fs/cgroup/cpu", group, read, ReadVersion1));
     }
   }
   return tightest;
@@ -139,9 +135,7 @@ uint32_t AffinityCores() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
-uint32_t UsableCores() { return UsableCores(CgroupCpuQuota(), AffinityCores()); }
-
-uint32_t DefaultLanes() { return DefaultLanes(UsableCores()); }
+uint32_t DefaultLanes() { return DefaultLanes(histogram::UsableCores()); }
 uint32_t DefaultLanes(uint32_t usable_cores) { return std::max(2U, usable_cores); }
 
 uint32_t UsableCores(std::optional<double> quota, uint32_t affinity_cores) {
@@ -152,4 +146,12 @@ uint32_t UsableCores(std::optional<double> quota, uint32_t affinity_cores) {
   return cores;
 }
 
-}  // namespace histogram::cpu
+}  // namespace cpu
+
+uint32_t UsableCores() {
+  // A call for a short array takes less time than to read this.
+  static const std::optional<double> quota = cpu::CgroupCpuQuota();
+  return cpu::UsableCores(quota, cpu::AffinityCores());
+}
+
+}  // namespace histogram

@@ -9,7 +9,6 @@
 #include "kernels/cuda/kernels/registry.h"
 #include "kernels/cuda/lane/lane_layout.h"
 #include "kernels/cuda/lane/precise_sleep.h"
-#include "kernels/error.h"
 
 namespace histogram::cuda {
 namespace {
@@ -52,22 +51,14 @@ void RunReaper(LanesShared& shared) {
   }
 }
 
-absl::StatusOr<const CudaKernel*> ChooseKernel(const LanesShared& shared, const Batch& batch) {
-  if (batch.kernel.empty()) {
-    Workload workload;
-    workload.payload_count = static_cast<uint32_t>(batch.items.size());
-    workload.batch_bytes = batch.bytes;
-    for (const BatchItem& item : batch.items) {
-      workload.payload_bytes = std::max(workload.payload_bytes, item.bytes);
-    }
-    return Kernels()[shared.selector->Choose(workload)];
+const CudaKernel& ChooseKernel(const LanesShared& shared, const Batch& batch) {
+  Workload workload;
+  workload.payload_count = static_cast<uint32_t>(batch.items.size());
+  workload.batch_bytes = batch.bytes;
+  for (const BatchItem& item : batch.items) {
+    workload.payload_bytes = std::max(workload.payload_bytes, item.bytes);
   }
-  const CudaKernel* const kernel = FindKernel(batch.kernel);
-  if (kernel != nullptr) return kernel;
-  return MakeError(
-      absl::StatusCode::kInvalidArgument,
-      absl::StrCat("kernel '", batch.kernel, "' is not one of cuda's; valid here: ", KernelNames()),
-      {.reason = "UNKNOWN_KERNEL", .field = "kernel", .limit = 0, .retry_after_ms = {}});
+  return *Kernels()[shared.selector->Choose(workload)];
 }
 
 // Whether all items have the first one's plan.
@@ -87,8 +78,7 @@ absl::Status Begin(LanesShared& shared, Lane& lane, const Batch& batch) {
     }
     return lane.BeginTyped(batch, shared.plans.Get(*batch.items.front().plan));
   }
-  const absl::StatusOr<const CudaKernel*> kernel = ChooseKernel(shared, batch);
-  return kernel.ok() ? lane.Begin(batch, **kernel) : kernel.status();
+  return lane.Begin(batch, ChooseKernel(shared, batch));
 }
 
 // Runs the slot's batch; false when the batch was taken away meanwhile and the lane must end.

@@ -1,5 +1,6 @@
 #include "kernels/tuning/tuning_table.h"
 
+#include <histogram/number_text.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -16,7 +17,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "kernels/number_text.h"
 
 namespace histogram::tuning {
 namespace {

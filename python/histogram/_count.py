@@ -78,8 +78,8 @@ def count(
     begins every ``step`` samples, as long as whole windows fit. With channels, the rows of the
     first window's channels come first, then those of the second's.
 
-    ``threads`` is the most threads to count with. The default is one for each core of the machine.
-    Short arrays take one.
+    ``threads`` is the most threads to count with. The default is one for each core that
+    the process may use, by its affinity and its container's limit. Short arrays take one.
 
     ``server`` is the address of a histogram server ("host:50051"), or a client from
     ``histogram.connect``. The server counts, with the same result. A failure raises

@@ -7,6 +7,7 @@
 #include <histogram/plan.h>
 #include <histogram/sample_type.h>
 #include <histogram/typed.h>
+#include <histogram/usable_cores.h>
 #include <histogram/values.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -21,7 +22,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "kernels/order_statistics.h"
@@ -74,7 +74,7 @@ Plan MakePlan(const nb::handle& edges, std::string_view type) {
 // To ask how many cores there are takes longer than to count a few samples.
 uint32_t ThreadsFor(size_t bytes, uint32_t threads) {
   if (bytes < 2 * kThreadBytesMin) return 1;
-  return threads == 0 ? std::max(1U, std::thread::hardware_concurrency()) : threads;
+  return threads == 0 ? UsableCores() : threads;
 }
 
 // Adds to `counts`; returns (below, above, nan), or None where the samples are not contiguous.

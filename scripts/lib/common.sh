@@ -34,6 +34,29 @@ as_root() {
   if [[ "$(id -u)" -eq 0 ]]; then "$@"; else sudo "$@"; fi
 }
 
+# Prints those of its arguments that are not installed.
+missing_packages() {
+  local installed
+  # dpkg-query fails when it does not know one of them.
+  installed="$({ dpkg-query -W -f '${db:Status-Abbrev} ${Package}\n' "$@" 2>/dev/null || true; } |
+    awk '$1 == "ii" {print $2}')"
+  comm -23 <(printf '%s\n' "$@" | sort -u) <(printf '%s\n' "${installed}" | sort -u)
+}
+
+apt_get() {
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 \
+    -o Acquire::Retries=3 -o Acquire::http::Timeout=30 -o APT::Update::Error-Mode=any "$@"
+}
+
+# install_tools PACKAGE...: with apt, those that are missing.
+install_tools() {
+  local missing
+  mapfile -t missing < <(missing_packages "$@")
+  [[ ${#missing[@]} -gt 0 ]] || return 0
+  step "install tools" apt_get install --no-install-recommends "${missing[@]}" ||
+    die "apt could not install: ${missing[*]}"
+}
+
 # Writes behind the line of a step, once a second, how long it has run and how far ninja has come
 # ("[12/94]"); ends with this shell, or when it is killed.
 show_progress() {  # show_progress NAME LOG

@@ -1,21 +1,14 @@
 #include "server/base/cells.h"
 
-#include <sched.h>
+#include <histogram/usable_cores.h>
 
 #include <algorithm>
 #include <new>
-#include <thread>
 
 namespace histogram::server {
 namespace {
 
 constexpr std::align_val_t kAlignment{128};  // two lines, because processors fetch them in pairs
-
-size_t UsableCores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof(set), &set) == 0) return static_cast<size_t>(CPU_COUNT(&set));
-  return std::max(1U, std::thread::hardware_concurrency());
-}
 
 }  // namespace
 

@@ -85,9 +85,6 @@ class Observer {
   virtual void TenantBytes(std::string_view tenant, uint64_t bytes) = 0;
   virtual void NoteRequest(const RequestNote& note) = 0;  // for the log
   virtual void BackendDown(std::string_view backend, std::string_view reason) = 0;
-
-  // An observer that ignores everything.
-  static Observer& None();
 };
 
 }  // namespace histogram::server

@@ -288,7 +288,7 @@ void Batcher::Impl::Submit(Flight* flight) {
 void Batcher::Impl::ReportBackends(Outbox& outbox) {
   for (const Outbox::Down& down : outbox.downs) {
     if (down.reason == kWatchdog) {
-      backends_[down.backend]->MarkDown("a batch took longer than batch_us_max");
+      backends_[down.backend]->MarkDown("a batch took longer than --batch-max");
     }
     observer_.BackendDown(backends_[down.backend]->info().name, down.reason);
   }

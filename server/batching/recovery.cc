@@ -162,7 +162,7 @@ void Recovery::Quarantine(Flight* flight, Owners owners, std::shared_ptr<void> b
     }
   }
   flight->Keep(std::move(staying));
-  Retry(*flight, leaving, kWatchdog, "it took longer than batch_us_max", now, outbox);
+  Retry(*flight, leaving, kWatchdog, "it took longer than --batch-max", now, outbox);
 }
 
 void Recovery::Forgive(TimeNs ns) {

@@ -58,8 +58,6 @@ std::vector<Contradiction> Contradictions(const Config& config) {
       {config.require_cuda && config.backend.choice == BackendOptions::Choice::kCpu,
        "--require-backend cuda and --backend cpu contradict each other: the server could never be "
        "ready"},
-      {config.tune_only && !config.backend.tune,
-       "--tune-only and --no-tune contradict each other: there would be nothing to do"},
   };
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "server/config/build.h"
@@ -27,22 +27,6 @@ namespace {
 
 constexpr absl::string_view kPrefix = "HISTSVC_";
 constexpr absl::string_view kConfigVariable = "HISTSVC_CONFIG";
-
-using Variables = std::vector<std::pair<std::string, std::string>>;
-
-class ProcessEnvironment final : public EnvironmentReader {
- public:
-  Variables WithPrefix(absl::string_view prefix) const override {
-    Variables variables;
-    for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
-      const absl::string_view text = *entry;
-      const size_t equals = text.find('=');
-      if (equals == absl::string_view::npos || !absl::StartsWith(text, prefix)) continue;
-      variables.emplace_back(text.substr(0, equals), text.substr(equals + 1));
-    }
-    return variables;
-  }
-};
 
 // The listed setting that `name` most likely means, spelled as in a file; empty when none is near.
 std::string NearestSetting(absl::string_view name, std::vector<std::string> others) {
@@ -60,9 +44,8 @@ std::string DidYouMean(const std::string& nearest) {
 struct Assignment {
   const Setting* setting;
   std::string value;
-  std::string written;     // the name as the source has it: "--listen", "HISTSVC_LISTEN", "listen"
-  std::string name;        // the same, never an old name
-  std::string place = {};  // "server.toml:3"; empty where the name says it
+  std::string source;  // for messages: "--listen", "HISTSVC_LISTEN", "server.toml:3: listen"
+  std::string origin;  // the same, of a file without the name: "server.toml:3"
 };
 
 // What the command line says, before any value is interpreted.
@@ -95,13 +78,12 @@ std::pair<const Setting*, std::optional<std::string>> FindFlag(absl::string_view
 }
 
 // Adds a flag's value. Only lists take several.
-absl::Status AddValue(const Setting& setting, absl::string_view flag, const std::string& value,
+absl::Status AddValue(const Setting& setting, const std::string& value,
                       std::vector<Assignment>& layer) {
   const std::string name = absl::StrCat("--", setting.name);
   const auto same = absl::c_find_if(layer, [&](const auto& a) { return a.setting == &setting; });
   if (same == layer.end()) {
-    const bool old_name = absl::StripPrefix(flag, "--") == setting.old_name;
-    layer.push_back({&setting, value, old_name ? std::string(flag) : name, name});
+    layer.push_back({&setting, value, name, name});
   } else if (IsList(setting)) {
     absl::StrAppend(&same->value, ",", value);
   } else {
@@ -135,7 +117,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<absl::string_view
     }
     absl::Status status;
     if (setting != nullptr) {
-      status = AddValue(*setting, flag, value, line.assignments);
+      status = AddValue(*setting, value, line.assignments);
     } else if (line.config_file) {
       status = Invalid("--config is given twice; there is one config file");
     } else {
@@ -159,7 +141,7 @@ absl::StatusOr<std::vector<Assignment>> FileLayer(const std::string& path) {
     if (is_array && !IsList(*setting)) {
       return Invalid(place, ": ", key, " takes one value, not a list");
     }
-    layer.push_back({setting, absl::StrJoin(values, ","), key, std::string(setting->name), place});
+    layer.push_back({setting, absl::StrJoin(values, ","), absl::StrCat(place, ": ", key), place});
   }
   return layer;
 }
@@ -169,7 +151,7 @@ std::vector<Assignment> EnvironmentLayer(const Variables& variables,
                                          std::vector<std::string>& warnings) {
   std::vector<Assignment> layer;
   for (const auto& [variable, value] : variables) {
-    if (variable == kConfigVariable) continue;
+    if (!absl::StartsWith(variable, kPrefix) || variable == kConfigVariable) continue;
     const std::string name =
         absl::AsciiStrToLower(absl::StrReplaceAll(variable.substr(kPrefix.size()), {{"_", "-"}}));
     const Setting* setting = FindSetting(name);
@@ -178,31 +160,18 @@ std::vector<Assignment> EnvironmentLayer(const Variables& variables,
       warnings.push_back(absl::StrCat("unknown environment variable ", variable, " is ignored",
                                       DidYouMean(nearest.empty() ? "" : EnvironmentName(nearest))));
     } else if (!value.empty()) {
-      layer.push_back({setting, value, variable, EnvironmentName(setting->name)});
+      layer.push_back({setting, value, variable, variable});
     }
   }
   return layer;
 }
 
-// Applies a layer over the weaker ones. It gives a setting once; a bare number under an old name is
-// microseconds.
-absl::Status Apply(std::vector<Assignment> layer, ParsedConfig& parsed) {
-  std::set<const Setting*> seen;
-  for (auto& [setting, value, written, name, place] : layer) {
-    if (!seen.insert(setting).second) {
-      return Invalid(name, " is given under its old name too; give it once");
-    }
-    const std::string source = place.empty() ? written : absl::StrCat(place, ": ", written);
-    if (written != name) {
-      parsed.warnings.push_back(absl::StrCat(source, " is now called ", name,
-                                             ", and its value has a unit (", name,
-                                             "=30s); the next version refuses the old name"));
-      if (ParseCount(value).ok()) value += "us";
-    }
+// Applies a layer over the weaker ones.
+absl::Status Apply(const std::vector<Assignment>& layer, ParsedConfig& parsed) {
+  for (const auto& [setting, value, source, origin] : layer) {
     absl::Status status = SetFromText(*setting, value, source, parsed.config);
     if (!status.ok()) return status;
-    parsed.settings[std::string(setting->name)] = {DisplayText(*setting, parsed.config),
-                                                   place.empty() ? written : place};
+    parsed.settings[std::string(setting->name)] = {DisplayText(*setting, parsed.config), origin};
   }
   return absl::OkStatus();
 }
@@ -216,9 +185,12 @@ ParsedConfig Print(std::string text) {
 
 }  // namespace
 
-const EnvironmentReader& EnvironmentReader::Process() {
-  static const ProcessEnvironment environment;
-  return environment;
+Variables ProcessVariables() {
+  Variables variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    variables.push_back(absl::StrSplit(*entry, absl::MaxSplits('=', 1)));
+  }
+  return variables;
 }
 
 const BuildInfo& GetBuildInfo() {
@@ -228,7 +200,7 @@ const BuildInfo& GetBuildInfo() {
 }
 
 absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
-                                         const EnvironmentReader& environment) {
+                                         const Variables& environment) {
   const std::vector<absl::string_view> arguments(argv + std::min(argc, 1), argv + argc);
   const auto has = [&](absl::string_view flag) { return absl::c_linear_search(arguments, flag); };
   if (has("--help") || has("-h")) return Print(HelpText(/*all=*/false));
@@ -237,17 +209,16 @@ absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
 
   absl::StatusOr<CommandLine> line = ParseCommandLine(arguments);
   if (!line.ok()) return line.status();
-  const Variables variables = environment.WithPrefix(kPrefix);
-  for (const auto& [name, value] : variables) {
+  for (const auto& [name, value] : environment) {
     if (name == kConfigVariable && !line->config_file && !value.empty()) line->config_file = value;
   }
   ParsedConfig parsed;
   absl::StatusOr<std::vector<Assignment>> file = std::vector<Assignment>();
   if (line->config_file) file = FileLayer(*line->config_file);
   absl::Status status = file.status();
-  if (status.ok()) status = Apply(*std::move(file), parsed);
-  if (status.ok()) status = Apply(EnvironmentLayer(variables, parsed.warnings), parsed);
-  if (status.ok()) status = Apply(std::move(line->assignments), parsed);
+  if (status.ok()) status = Apply(*file, parsed);
+  if (status.ok()) status = Apply(EnvironmentLayer(environment, parsed.warnings), parsed);
+  if (status.ok()) status = Apply(line->assignments, parsed);
   if (status.ok()) status = CheckConfig(parsed.config);
   if (!status.ok()) return status;
   if (has("--print-config")) {

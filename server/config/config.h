@@ -36,7 +36,6 @@ struct TransportConfig {
   uint32_t stream_payloads_max = 64;               // unanswered payloads of one ComputeMany
   uint32_t streams_max = 128;                      // concurrent calls of one connection
   double verify_fraction = 0;                      // of requests recounted with another kernel
-  bool reflection = true;
   bool reuse_port = false;
   uint32_t receive_threads = 0;        // each with connections of its own; 0: one a usable core
   uint64_t drain_delay_us = 3000000;   // NOT_SERVING, still accepting
@@ -69,24 +68,16 @@ struct Config {
   BackendOptions backend;
   bool require_cuda = false;  // --require-backend cuda
   OnDeviceLoss on_device_loss = OnDeviceLoss::kDegrade;
-  bool tune_only = false;                         // measure, save the tuning cache and exit
   std::string metrics_listen = "127.0.0.1:9464";  // empty: off
   bool core_dumps = false;                        // a crash may leave one, payload bytes in it
   std::string port_file;                          // where to write the open addresses; empty: off
   LogConfig log;
 };
 
-// Where environment variables come from; tests bring their own.
-class EnvironmentReader {
- public:
-  virtual ~EnvironmentReader() = default;
-  // Every variable whose name starts with `prefix`: name and value.
-  virtual std::vector<std::pair<std::string, std::string>> WithPrefix(
-      absl::string_view prefix) const = 0;
-
-  // The process's environment, read at the time of the call.
-  static const EnvironmentReader& Process();
-};
+// Names and values of environment variables.
+using Variables = std::vector<std::pair<std::string, std::string>>;
+// The process's, as they are now.
+Variables ProcessVariables();
 
 // A setting that is not left at its default.
 struct SettingInForce {
@@ -102,7 +93,7 @@ struct ParsedConfig {
   Action action = Action::kRun;
   Config config;
   std::string text;
-  // One sentence each, for the log: unknown HISTSVC_ variables, and old names of settings.
+  // One sentence each, for the log: unknown HISTSVC_ variables.
   std::vector<std::string> warnings;
   std::map<std::string, SettingInForce, std::less<>> settings;  // by name: "drain-max"
 };
@@ -110,7 +101,7 @@ struct ParsedConfig {
 // The effective configuration of this command line. INVALID_ARGUMENT (or what kept a config file
 // from being read) with one sentence for the user otherwise; the program exits 2 then.
 absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
-                                         const EnvironmentReader& environment);
+                                         const Variables& environment);
 
 // INVALID_ARGUMENT for a value outside its own limits, and for settings that contradict each other:
 // the message names both. ParseConfig has done it already.

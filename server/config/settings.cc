@@ -1,5 +1,7 @@
 #include "server/config/settings.h"
 
+#include <histogram/number_text.h>
+
 #include <type_traits>
 #include <utility>
 
@@ -10,7 +12,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
-#include "kernels/number_text.h"
 #include "server/config/values.h"
 
 namespace histogram::server {
@@ -101,7 +102,7 @@ Member MemberOf(const Setting& setting, const Config& config) {
 
 const Setting* FindSetting(absl::string_view name) {
   for (const Setting& setting : Settings()) {
-    if (setting.name == name || (!name.empty() && setting.old_name == name)) return &setting;
+    if (setting.name == name) return &setting;
   }
   return nullptr;
 }

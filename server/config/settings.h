@@ -49,8 +49,6 @@ struct Range {
 struct Setting {
   absl::string_view group = {};  // the heading in --help that starts with this setting
   absl::string_view name;        // of the flag without dashes, and of the file's key
-  // The name in the version before, which still works; a bare number under it is microseconds.
-  absl::string_view old_name = {};
   Listed listed = Listed::kHelp;
   ReadAs as = ReadAs::kPlain;
   Range limits = {};                   // of whole numbers
@@ -62,7 +60,7 @@ struct Setting {
 
 // In the order of --help.
 absl::Span<const Setting> Settings();
-// By name or by old name; nullptr if there is none.
+// By name; nullptr if there is none.
 const Setting* FindSetting(absl::string_view name);
 // "HISTSVC_QUEUE_BYTES_MAX"
 std::string EnvironmentName(absl::string_view name);

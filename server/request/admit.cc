@@ -1,6 +1,7 @@
 #include "server/request/admit.h"
 
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -231,26 +232,20 @@ absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, 
 }
 
 void ObserveRefusal(Observer& observer, const absl::Status& status) {
+  static constexpr std::pair<std::string_view, RejectReason> kReasons[] = {
+      {"QUEUE_FULL", RejectReason::kQueueFull},
+      {"PAYLOAD_TOO_LARGE", RejectReason::kPayloadTooLarge},
+      {"TOO_MANY_BINS", RejectReason::kTooManyBins},
+      {"DRAINING", RejectReason::kDraining},
+      {"QUOTA_EXCEEDED", RejectReason::kQuota},
+      {"UNAUTHENTICATED", RejectReason::kUnauthenticated},
+      {"COMPRESSED_MESSAGE", RejectReason::kCompressed},
+      {"HEADERS_TOO_LARGE", RejectReason::kHeadersTooLarge}};
   const std::string reason = GetErrorDetail(status).reason;
-  if (reason == "QUEUE_FULL") {
-    observer.Rejected(RejectReason::kQueueFull);
-  } else if (reason == "PAYLOAD_TOO_LARGE") {
-    observer.Rejected(RejectReason::kPayloadTooLarge);
-  } else if (reason == "TOO_MANY_BINS") {
-    observer.Rejected(RejectReason::kTooManyBins);
-  } else if (reason == "DRAINING") {
-    observer.Rejected(RejectReason::kDraining);
-  } else if (reason == "QUOTA_EXCEEDED") {
-    observer.Rejected(RejectReason::kQuota);
-  } else if (reason == "UNAUTHENTICATED") {
-    observer.Rejected(RejectReason::kUnauthenticated);
-  } else if (reason == "COMPRESSED_MESSAGE") {
-    observer.Rejected(RejectReason::kCompressed);
-  } else if (reason == "HEADERS_TOO_LARGE") {
-    observer.Rejected(RejectReason::kHeadersTooLarge);
-  } else if (status.code() == absl::StatusCode::kInvalidArgument) {
-    observer.Rejected(RejectReason::kBadRequest);
+  for (const auto& [name, reject_reason] : kReasons) {
+    if (reason == name) return observer.Rejected(reject_reason);
   }
+  if (absl::IsInvalidArgument(status)) observer.Rejected(RejectReason::kBadRequest);
 }
 
 }  // namespace histogram::server

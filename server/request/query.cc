@@ -1,5 +1,7 @@
 #include "server/request/query.h"
 
+#include <histogram/number_text.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -12,7 +14,6 @@
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/batch.h"
 #include "kernels/error.h"
-#include "kernels/number_text.h"
 #include "kernels/plan_data.h"
 #include "server/base/thresholds.h"
 #include "server/request/codec.h"

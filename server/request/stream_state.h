@@ -39,6 +39,24 @@ struct StreamActions {
   StreamEnd end = StreamEnd::kNone;
 };
 
+// What both states know of their stream.
+struct StreamFacts {
+  uint32_t waiting = 0;  // messages that wait for room in the queue
+  uint32_t replies = 0;  // ready, not yet written
+  bool reading = false, writing = false;
+  bool handling = false;  // a message is being admitted, and no other read may begin meanwhile
+  bool read_end = false, refused = false, cancelled = false, draining = false;  // as the events say
+  bool ended = false;
+
+  // What follows from `event` alone. Replies that are written are the caller's to subtract.
+  void Add(StreamEvent event);
+  bool failed() const { return refused || cancelled; }
+  // Whether more messages may come.
+  bool open() const { return !read_end && !draining && !failed(); }
+  // Whether a read may begin, as far as the stream's own limits allow.
+  bool may_read() const { return open() && !reading && !handling && waiting == 0; }
+};
+
 // ComputeMany: a reply for each message, in the order in which the replies are ready.
 //
 // A reply that is sent alone takes a system call and a packet. That costs several times the count
@@ -61,20 +79,16 @@ class ComputeManyState {
   // `room_ahead`: whether the stream may take in another message.
   StreamActions Step(StreamEvent event, bool room_ahead);
 
-  bool cancelled() const { return cancelled_; }
+  bool cancelled() const { return facts_.cancelled; }
 
  private:
-  bool MayRead() const;
   void DecideWrite(StreamActions& actions);
   StreamEnd DecideEnd() const;
 
+  StreamFacts facts_;
   const uint32_t unanswered_max_;
   uint32_t unanswered_ = 0;
-  uint32_t replies_ = 0;  // ready, not yet written
-  uint32_t waiting_ = 0;  // messages that wait for room
-  uint32_t kept_ = 0;     // replies that gRPC keeps
-  bool reading_ = false, writing_ = false, handling_ = false;
-  bool read_end_ = false, refused_ = false, draining_ = false, cancelled_ = false, ended_ = false;
+  uint32_t kept_ = 0;       // replies that gRPC keeps
   bool flushing_ = false;   // since kDry: all ready replies are sent
   bool asked_dry_ = false;  // a reply is held back
   uint32_t joined_ = 0;     // replies left to hold back, of kMemory
@@ -103,22 +117,16 @@ class AccumulateState {
   }
 
   // The last reply is made, or the stream has failed: later messages are not counted.
-  bool closed() const { return last_reply_made_ || failed_; }
-  bool half_closed() const { return half_closed_; }
-  bool reading() const { return reading_; }
-  // Whether more messages may come.
-  bool open() const { return !half_closed_ && !draining_ && !failed_; }
+  bool closed() const { return last_reply_made_ || facts_.failed(); }
+  const StreamFacts& facts() const { return facts_; }
 
  private:
-  bool MayRead() const;
+  bool RoomForChunks() const;
 
+  StreamFacts facts_;
   uint32_t chunks_ = 0;  // not yet summed
   uint64_t chunk_bytes_ = 0;
-  uint32_t replies_ = 0;
-  uint32_t waiting_ = 0;
-  bool reading_ = false, writing_ = false, handling_ = false;
-  bool half_closed_ = false, draining_ = false, failed_ = false;
-  bool last_reply_made_ = false, ended_ = false;
+  bool last_reply_made_ = false;
 };
 
 }  // namespace histogram::server

@@ -1,5 +1,3 @@
-#include "server/service/accumulate.h"
-
 #include <histogram/sample_statistics.h>
 
 #include <deque>
@@ -15,6 +13,7 @@
 #include "server/request/stream_time.h"
 #include "server/request/total.h"
 #include "server/rpc/event_loop.h"
+#include "server/service/calls.h"
 #include "server/service/grpc_bytes.h"
 #include "server/service/served_stream.h"
 
@@ -75,7 +74,7 @@ class AccumulateStream final : public ServedStream {
   // `bytes`: of a message.
   void StepWith(StreamEvent event, uint64_t bytes) {
     const StreamActions actions = state_.Step(event, MayRead(), bytes);
-    SetWaits(!(state_.open() && state_.reading()));
+    SetWaits(!(state_.facts().open() && state_.facts().reading));
     Perform(actions);
   }
   // Whether nothing but a chunk brings the stream on.
@@ -127,7 +126,7 @@ void AccumulateStream::OnDone() {
 }
 
 void AccumulateStream::Perform(const StreamActions& actions) {
-  if (actions.make_last_reply) return Reply(/*final=*/state_.half_closed());
+  if (actions.make_last_reply) return Reply(/*final=*/state_.facts().read_end);
   if (actions.write) WriteOldest();
   if (actions.read) ReadNext();
   if (actions.end != StreamEnd::kNone) End(actions.end);
@@ -258,7 +257,7 @@ void AccumulateStream::Counted(Chunk& chunk) {
     oldest.seen.reset();
     free_chunks_.push_back(&oldest);
   }
-  if (open_chunks_.empty() && state_.open()) {
+  if (open_chunks_.empty() && state_.facts().open()) {
     time_.Waits(std::max(chunk.counted_at, replied_at_));
   }
 }

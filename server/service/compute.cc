@@ -1,5 +1,3 @@
-#include "server/service/compute.h"
-
 #include <memory>
 #include <utility>
 
@@ -7,6 +5,7 @@
 #include "server/rpc/call.h"
 #include "server/rpc/event_loop.h"
 #include "server/service/caller.h"
+#include "server/service/calls.h"
 #include "server/service/grpc_bytes.h"
 
 namespace histogram::server {

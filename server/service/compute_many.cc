@@ -1,5 +1,3 @@
-#include "server/service/compute_many.h"
-
 #include <memory>
 #include <utility>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
 #include "server/rpc/event_loop.h"
+#include "server/service/calls.h"
 #include "server/service/grpc_bytes.h"
 #include "server/service/served_stream.h"
 

@@ -119,7 +119,7 @@ v1::DescribeResponse Describe(const std::string& version, const std::vector<Back
   }
   for (const char* feature : FeaturesOf(backends)) out.add_features(feature);
   if (transport.verify_fraction > 0) out.add_features("verify");
-  if (transport.reflection && transport.token_file.empty()) out.add_features("reflection");
+  if (transport.token_file.empty()) out.add_features("reflection");
   if (!transport.tls_cert.empty()) out.add_features("tls");
   if (!transport.token_file.empty()) out.add_features("tokens");
   return out;

@@ -7,6 +7,7 @@
 #include <grpcpp/impl/server_builder_option.h>
 #include <grpcpp/impl/server_builder_plugin.h>
 #include <grpcpp/resource_quota.h>
+#include <histogram/usable_cores.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -24,7 +25,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/time.h"
-#include "kernels/backend_factory.h"
 #include "kernels/error.h"
 #include "server/base/thresholds.h"
 #include "server/rpc/certificates.h"
@@ -203,7 +203,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   }
   grpc::EnableDefaultHealthCheckService(false);  // HealthService is the server's own
   // Reflection has no place for a token: under authentication it is off.
-  const bool reflection = config.reflection && context.authenticator == nullptr;
+  const bool reflection = context.authenticator == nullptr;
   if (reflection) grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   if (!reflection) builder.SetOption(std::make_unique<WithoutReflection>());

@@ -2,15 +2,12 @@
 
 #include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "kernels/error.h"
 #include "server/request/admit.h"
+#include "server/request/codec.h"
 #include "server/rpc/call.h"
 #include "server/rpc/grpc_internals.h"
-#include "server/service/accumulate.h"
 #include "server/service/caller.h"
-#include "server/service/compute.h"
-#include "server/service/compute_many.h"
+#include "server/service/calls.h"
 #include "server/service/grpc_bytes.h"
 
 namespace histogram::server {
@@ -56,18 +53,11 @@ class DescribeCall final : public UnaryCall {
     v1::DescribeRequest message;
     using Traits = grpc::SerializationTraits<v1::DescribeRequest>;
     if (request().Valid() && !Traits::Deserialize(&request(), &message).ok()) {
-      return MakeError(absl::StatusCode::kInvalidArgument,
-                       "DescribeRequest: the message is malformed",
-                       {.reason = "MALFORMED_MESSAGE", .field = "DescribeRequest"});
+      return Malformed("DescribeRequest");
     }
     const auto& unknown = v1::DescribeRequest::GetReflection()->GetUnknownFields(message);
     if (unknown.empty()) return absl::OkStatus();
-    const int number = unknown.field(0).number();
-    return MakeError(
-        absl::StatusCode::kInvalidArgument,
-        absl::StrCat("DescribeRequest: field number ", number,
-                     " is unknown to this server, which refuses what it cannot answer"),
-        {.reason = "UNKNOWN_FIELD", .field = absl::StrCat("DescribeRequest.", number)});
+    return UnknownField("DescribeRequest", static_cast<uint32_t>(unknown.field(0).number()));
   }
 
   HistogramService& service_;

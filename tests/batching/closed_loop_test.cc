@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "server/batching/batcher.h"
+#include "tests/base/no_observer.h"
 #include "tests/batching/fake_clock.h"
 
 namespace histogram::server {
@@ -241,7 +242,7 @@ class ClosedLoop {
   // Lone payloads: equal at 650 KiB.
   TimedBackend gpu_{"cuda:0", 4, BackendKind::kGpu, 50, 45'000};
   TimedBackend cpu_{"cpu", 16, BackendKind::kCpu, 120, 0};
-  Batcher batcher_{{&gpu_, &cpu_}, {}, clock_, Observer::None(), /*start_thread=*/false};
+  Batcher batcher_{{&gpu_, &cpu_}, {}, clock_, Nobody(), /*start_thread=*/false};
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   uint64_t events_so_far_ = 0;
   std::vector<std::unique_ptr<Connection>> connections_;

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/client/cli_world.h"
 #include "tests/client/fake_server.h"
+#include "tests/kernels/on_one_core.h"
 
 namespace histogram::cli {
 namespace {
@@ -122,6 +123,12 @@ TEST_F(Count, LongFilesInPieces) {
   EXPECT_THAT(world_.out(), HasSubstr("B/s"));  // the rate
 }
 
+TEST_F(Count, TakesNoMoreThreadsThanTheProcessMayUse) {
+  const std::string file = TestFile("in", Noise(size_t{64} << 20));
+  const auto count = [&] { EXPECT_EQ(world_.Run({"count", file}), 0) << world_.err(); };
+  EXPECT_GT(ShareOfTimeOnOneCore(count), 0.9);
+}
+
 TEST_F(Count, ManyFilesInTheirOrder) {
   std::vector<std::string> arguments = {"count", "--format", "json"};
   for (size_t i = 0; i < 50; ++i) {
@@ -224,9 +231,26 @@ TEST_F(Count, ErrorsNameTheProgramAsItsUserCallsIt) {
   EXPECT_EQ(world_.Run({"count", "/no/such"}), 1);
   EXPECT_THAT(world_.err(), MatchesRegex("histogram: cannot open /no/such: .*\n"));
   EXPECT_EQ(world_.Run({"frob"}), 2);
-  EXPECT_THAT(world_.err(), HasSubstr("Run histogram --help"));
+  EXPECT_THAT(world_.err(), HasSubstr("Run histogram --help for"));
   EXPECT_EQ(world_.Run({"--version"}), 0);
   EXPECT_THAT(world_.out(), MatchesRegex("histogram [0-9.]+\n"));
+}
+
+TEST_F(Count, AHintNamesTheCommandsHelp) {
+  const std::string file = TestFile("in", "hello");
+  world_.env().program = "histogram";
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"count", file, "--bins", "0"},
+                                             {file, "--bins", "0"},
+                                             {"count", file, "--frob"},
+                                             {"count", file, "--bins", "3", "--range", "1:0"}}) {
+    EXPECT_EQ(world_.Run(arguments), 2);
+    EXPECT_THAT(world_.err(), HasSubstr("Run histogram count --help for"));
+  }
+  EXPECT_EQ(world_.Run({"describe", "--format", "svg"}), 2);
+  EXPECT_THAT(world_.err(), HasSubstr("Run histogram describe --help for"));
+  EXPECT_EQ(world_.Run({"count", file, "--tls"}), 2);  // the program's own option
+  EXPECT_THAT(world_.err(), HasSubstr("Run histogram --help for"));
 }
 
 TEST_F(Count, AnImageNeedsNoServer) {

@@ -132,6 +132,9 @@ TEST_F(TlsByTheCommandLine, FilesThatCannotBeUsed) {
   const std::string other = cli::TestFile("other.pem", kOtherKey);
   EXPECT_EQ(Run(server, {"--tls", "--tls-ca", key_}), 1);
   EXPECT_THAT(error(), HasSubstr("--tls-ca: " + key_ + " holds no certificate in PEM"));
+  const std::string empty = cli::TestFile("empty", "");
+  EXPECT_EQ(Run(server, {"--tls", "--tls-ca", empty}), 1);
+  EXPECT_THAT(error(), HasSubstr(empty + " is empty"));
   EXPECT_EQ(Run(server, {"--tls", "--tls-cert", cert_, "--tls-key", cert_}), 1);
   EXPECT_THAT(error(), HasSubstr("--tls-key: " + cert_ + " holds no private key in PEM"));
   EXPECT_EQ(Run(server, {"--tls", "--tls-cert", key_, "--tls-key", key_}), 1);

@@ -23,37 +23,20 @@ namespace histogram::server {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-class FakeEnvironment final : public EnvironmentReader {
- public:
-  FakeEnvironment(std::initializer_list<std::pair<std::string, std::string>> variables)
-      : variables_(variables) {}
-  std::vector<std::pair<std::string, std::string>> WithPrefix(
-      absl::string_view prefix) const override {
-    std::vector<std::pair<std::string, std::string>> found;
-    for (const auto& variable : variables_) {
-      if (absl::StartsWith(variable.first, prefix)) found.push_back(variable);
-    }
-    return found;
-  }
-
- private:
-  std::vector<std::pair<std::string, std::string>> variables_;
-};
-
 absl::StatusOr<ParsedConfig> Parse(const std::vector<std::string>& arguments,
-                                   const FakeEnvironment& environment = {}) {
+                                   const Variables& environment = {}) {
   std::vector<const char*> argv = {"histogram-server"};
   for (const std::string& argument : arguments) argv.push_back(argument.c_str());
   return ParseConfig(static_cast<int>(argv.size()), argv.data(), environment);
 }
 
-std::string ErrorOf(const std::vector<std::string>& arguments,
-                    const FakeEnvironment& environment = {}) {
+std::string ErrorOf(const std::vector<std::string>& arguments, const Variables& environment = {}) {
   const auto parsed = Parse(arguments, environment);
   return parsed.ok() ? "no error" : std::string(parsed.status().message());
 }
@@ -91,10 +74,10 @@ TEST(ParseConfig, DefaultsAreThoseOfTheHeaderAndAgreeWithEachOther) {
 TEST(ParseConfig, FlagsWinOverEnvironmentOverFileOverDefaults) {
   const TemporaryFile file(
       "streams-max = 10\nlanes = 10\nbin-count-max = 10\nlisten = [\"127.0.0.1:1\"]\n");
-  const FakeEnvironment environment = {{"HISTSVC_STREAMS_MAX", "20"},
-                                       {"HISTSVC_LANES", "20"},
-                                       {"HISTSVC_LISTEN", "127.0.0.1:2,unix:/a"},
-                                       {"HISTSVC_LOG_LEVEL", ""}};
+  const Variables environment = {{"HISTSVC_STREAMS_MAX", "20"},
+                                 {"HISTSVC_LANES", "20"},
+                                 {"HISTSVC_LISTEN", "127.0.0.1:2,unix:/a"},
+                                 {"HISTSVC_LOG_LEVEL", ""}};
   const auto parsed = Parse({"--config", file.path(), "--streams-max", "30"}, environment);
   ASSERT_TRUE(parsed.ok()) << parsed.status();
   EXPECT_EQ(parsed->config.transport.streams_max, 30u);
@@ -108,7 +91,7 @@ TEST(ParseConfig, FlagsWinOverEnvironmentOverFileOverDefaults) {
 TEST(ParseConfig, TheFileMayBeNamedByTheEnvironment) {
   const TemporaryFile file("streams-max = 11\n");
   const TemporaryFile other("streams-max = 12\n");
-  const FakeEnvironment environment = {{"HISTSVC_CONFIG", file.path()}};
+  const Variables environment = {{"HISTSVC_CONFIG", file.path()}};
   EXPECT_EQ(Parse({}, environment)->config.transport.streams_max, 11u);
   EXPECT_EQ(Parse({"--config", other.path()}, environment)->config.transport.streams_max, 12u);
 }
@@ -122,7 +105,6 @@ TEST(ParseConfig, ReadsEveryKindOfValue) {
                              "--batch-delay-max=1.5ms",
                              "--drain-delay",
                              "0",
-                             "--no-reflection",
                              "--reuse-port",
                              "--verify-fraction=0.5",
                              "--backend",
@@ -144,7 +126,6 @@ TEST(ParseConfig, ReadsEveryKindOfValue) {
   EXPECT_EQ(config.batching.queue_bytes_max, uint64_t{128} << 20);
   EXPECT_EQ(config.batching.batch_delay_us_max, 1500u);
   EXPECT_EQ(config.transport.drain_delay_us, 0u);
-  EXPECT_FALSE(config.transport.reflection);
   EXPECT_TRUE(config.transport.reuse_port);
   EXPECT_EQ(config.transport.verify_fraction, 0.5);
   EXPECT_EQ(config.backend.choice, BackendOptions::Choice::kCuda);
@@ -169,8 +150,7 @@ TEST(ParseConfig, MistypedFlagsAreRefusedWithTheNearest) {
   EXPECT_EQ(ErrorOf({"--batch_bytes_max=5"}),
             "unknown option --batch_bytes_max; did you mean --batch-bytes-max?");
   EXPECT_EQ(ErrorOf({"-listen", "x"}), "unknown option -listen; did you mean --listen?");
-  EXPECT_EQ(ErrorOf({"--no-reflexion"}),
-            "unknown option --no-reflexion; did you mean --no-reflection?");
+  EXPECT_EQ(ErrorOf({"--no-tuna"}), "unknown option --no-tuna; did you mean --no-tune?");
   EXPECT_EQ(ErrorOf({"--colour"}), "unknown option --colour; --help-all lists the options");
   EXPECT_EQ(ErrorOf({"---"}), "unknown option ---; --help-all lists the options");
   EXPECT_THAT(ErrorOf({"serve"}), HasSubstr("unexpected argument 'serve'"));
@@ -264,7 +244,6 @@ TEST(ParseConfig, ContradictionsNameBothSides) {
        "--bin-count-max (16777216) takes 384MiB",
        "--queue-bytes-max (256MiB)"},
       {{"--drain-delay", "31s"}, "--drain-delay (31s)", "--drain-max (30s)"},
-      {{"--tune-only", "--no-tune"}, "--tune-only", "--no-tune"},
       {{"--metrics-listen", "0.0.0.0:50051"},
        "--metrics-listen 0.0.0.0:50051",
        "--listen 127.0.0.1:50051"},
@@ -309,7 +288,6 @@ TEST(PrintConfig, LoadsAgainAndPrintsTheSame) {
                               "3",
                               "--verify-fraction",
                               "0.125",
-                              "--no-reflection",
                               "--metrics-listen",
                               "off",
                               "--require-backend",
@@ -392,34 +370,14 @@ TEST(Settings, EachSettingHasItsOwnMember) {
   }
 }
 
-TEST(OldNames, StillWorkInMicrosecondsAndWarn) {
-  const TemporaryFile file("batch-us-max = 2000000\n");
-  const FakeEnvironment environment = {{"HISTSVC_CONNECTION_AGE_US_MAX", "30min"}};
-  const auto parsed = Parse({"--config", file.path(), "--drain-us-max", "5000000"}, environment);
-  ASSERT_TRUE(parsed.ok()) << parsed.status();
-  EXPECT_EQ(parsed->config.batching.batch_us_max, 2000000u);
-  EXPECT_EQ(parsed->config.transport.connection_age_us_max, 1800000000u);
-  EXPECT_EQ(parsed->config.transport.drain_us_max, 5000000u);
-  ASSERT_THAT(parsed->warnings, SizeIs(3));
-  EXPECT_THAT(parsed->warnings[0],
-              HasSubstr(file.path() + ":1: batch-us-max is now called batch-max"));
-  EXPECT_THAT(parsed->warnings[1],
-              HasSubstr("HISTSVC_CONNECTION_AGE_US_MAX is now called HISTSVC_CONNECTION_AGE_MAX"));
-  EXPECT_THAT(parsed->warnings[2], HasSubstr("--drain-us-max is now called --drain-max"));
-}
-
-TEST(OldNames, DoNotExcuseABareNumberUnderTheNewOne) {
+TEST(ParseConfig, ATimeHasAUnit) {
   EXPECT_THAT(ErrorOf({"--drain-max", "30"}), HasSubstr("'30' has no unit"));
-  EXPECT_THAT(ErrorOf({"--drain-max", "30s", "--drain-us-max", "30s"}),
-              HasSubstr("--drain-max is given twice"));
-  EXPECT_THAT(ErrorOf({}, {{"HISTSVC_DRAIN_MAX", "30s"}, {"HISTSVC_DRAIN_US_MAX", "30s"}}),
-              HasSubstr("HISTSVC_DRAIN_MAX is given under its old name too"));
 }
 
-TEST(ProcessEnvironment, ReadsWhatIsSet) {
+TEST(ProcessVariables, ReadsWhatIsSet) {
   ASSERT_EQ(setenv("HISTSVC_TEST_ONLY", "a=b", 1), 0);
-  EXPECT_THAT(EnvironmentReader::Process().WithPrefix("HISTSVC_TEST"),
-              ElementsAre(std::pair<std::string, std::string>("HISTSVC_TEST_ONLY", "a=b")));
+  EXPECT_THAT(ProcessVariables(),
+              Contains(std::pair<std::string, std::string>("HISTSVC_TEST_ONLY", "a=b")));
   unsetenv("HISTSVC_TEST_ONLY");
 }
 

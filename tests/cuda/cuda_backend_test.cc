@@ -59,13 +59,16 @@ INSTANTIATE_TEST_SUITE_P(
 class CudaBackendTest : public ::testing::Test {
  protected:
   void SetUp() override { HISTOGRAM_SKIP_WITHOUT_GPU(); }
-  static std::unique_ptr<Batch> Run(Backend& backend, std::unique_ptr<Batch> batch) {
-    std::promise<std::unique_ptr<Batch>> promise;
-    backend.Submit(std::move(batch),
-                   [&promise](std::unique_ptr<Batch> done) { promise.set_value(std::move(done)); });
-    return promise.get_future().get();
-  }
 };
+
+TEST_F(CudaBackendTest, EachKernelCountsWhereItIsForced) {
+  for (const KernelInfo& kernel : ListCudaKernels()) {
+    SCOPED_TRACE(kernel.name);
+    const std::unique_ptr<Backend> backend = Make(Options(1, 1 << 20, kernel.name));
+    ASSERT_NE(backend, nullptr);
+    ExpectCountsWith(kernel.name, *backend);
+  }
+}
 
 TEST_F(CudaBackendTest, SaysWhatItAllocated) {
   const std::unique_ptr<Backend> backend = Make(Options(3, 4 << 20));
@@ -80,7 +83,7 @@ TEST_F(CudaBackendTest, SaysWhatItAllocated) {
   EXPECT_FALSE(info.driver.empty());
 }
 
-// Everything the lane does with sizes changes at these: in place or copied, one chunk or several.
+// Everything the lane does with sizes changes at these: in place or copied, one portion or several.
 TEST_F(CudaBackendTest, SizesAroundEveryBoundary) {
   const std::unique_ptr<Backend> backend = Make(Options(1, (16 << 20) + 3));
   ASSERT_NE(backend, nullptr);
@@ -89,7 +92,7 @@ TEST_F(CudaBackendTest, SizesAroundEveryBoundary) {
     for (const int64_t delta : {-17, -1, 0, 1, 3}) {
       BatchFixture fixture;
       fixture.Add(MakePayload(Distribution::kGauss, boundary + delta, boundary), 70001);
-      const std::unique_ptr<Batch> batch = Run(*backend, fixture.MakeBatch());
+      const std::unique_ptr<Batch> batch = Execute(*backend, fixture.MakeBatch());
       ASSERT_TRUE(batch->status.ok()) << batch->status;
       ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
       EXPECT_EQ(batch->report.transfer_ns == 0, boundary + delta <= uint64_t{1} << 20);
@@ -105,12 +108,12 @@ TEST_F(CudaBackendTest, LargeAndSmallPayloadsInOneBatch) {
   fixture.Add(MakePayload(Distribution::kUniform, (5 << 20) + 11, 1), 1000);
   for (int i = 0; i < 200; ++i) fixture.Add(MakePayload(Distribution::kSorted, 3000 + i, i));
   fixture.Add(MakePayload(Distribution::kConstant, 3 << 20, 2));
-  const std::unique_ptr<Batch> batch = Run(*backend, fixture.MakeBatch());
+  const std::unique_ptr<Batch> batch = Execute(*backend, fixture.MakeBatch());
   ASSERT_TRUE(batch->status.ok()) << batch->status;
   fixture.ExpectExact();
 }
 
-// A chunk ends within a payload, and payloads end within a chunk.
+// A portion ends within a payload, and payloads end within a portion.
 TEST_F(CudaBackendTest, TypedSizesAroundEveryBoundary) {
   const std::unique_ptr<Backend> backend = Make(Options(1, 16 << 20));
   ASSERT_NE(backend, nullptr);
@@ -123,7 +126,7 @@ TEST_F(CudaBackendTest, TypedSizesAroundEveryBoundary) {
         if (count * SampleBytes(type) > backend->info().lane_bytes) continue;
         TypedBatchFixture fixture(MakePlan(Binning::Even(2048, -4.0, 4.0), type));
         fixture.Add(count, random, 70001);
-        const std::unique_ptr<Batch> batch = Run(*backend, fixture.MakeBatch());
+        const std::unique_ptr<Batch> batch = Execute(*backend, fixture.MakeBatch());
         ASSERT_TRUE(batch->status.ok()) << batch->status;
         ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
       }
@@ -140,7 +143,7 @@ TEST_F(CudaBackendTest, LargeAndSmallTypedPayloadsInOneBatch) {
   fixture.Add((5 << 18) + 11, random, 1000);
   for (int i = 0; i < 50; ++i) fixture.Add(3000 + i, random);
   fixture.Add(3 << 18, random);
-  const std::unique_ptr<Batch> batch = Run(*backend, fixture.MakeBatch());
+  const std::unique_ptr<Batch> batch = Execute(*backend, fixture.MakeBatch());
   ASSERT_TRUE(batch->status.ok()) << batch->status;
   fixture.ExpectExact();
   EXPECT_GT(batch->report.gather_ns, 0U);
@@ -154,7 +157,7 @@ TEST_F(CudaBackendTest, TypedBatchesThatTheLaneDoesNotHoldAreRefused) {
   const uint32_t bins = 65536;
   TypedBatchFixture many(MakePlan(Binning::Even(bins, 0.0, 1.0), SampleType::kF32));
   for (uint64_t i = 0; i <= backend->info().lane_counters / (bins + 3); ++i) many.Add(10, random);
-  EXPECT_EQ(Run(*backend, many.MakeBatch())->status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Execute(*backend, many.MakeBatch())->status.code(), absl::StatusCode::kInvalidArgument);
   // Items whose plans differ.
   TypedBatchFixture one(MakePlan(Binning::Even(10, 0.0, 1.0), SampleType::kF32));
   TypedBatchFixture other(MakePlan(Binning::Even(10, 0.0, 1.0), SampleType::kF32));
@@ -164,8 +167,8 @@ TEST_F(CudaBackendTest, TypedBatchesThatTheLaneDoesNotHoldAreRefused) {
   std::unique_ptr<Batch> rest = other.MakeBatch();
   mixed->items.push_back(rest->items.front());
   mixed->bytes += rest->bytes;
-  EXPECT_EQ(Run(*backend, std::move(mixed))->status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(Run(*backend, one.MakeBatch())->status, absl::OkStatus());
+  EXPECT_EQ(Execute(*backend, std::move(mixed))->status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Execute(*backend, one.MakeBatch())->status, absl::OkStatus());
   one.ExpectExact();
   EXPECT_TRUE(backend->up());
 }
@@ -181,7 +184,7 @@ TEST_F(CudaBackendTest, ManyPlansInTurn) {
     TypedBatchFixture fixture(MakePlan(Binning::Even(65536, -1.0 - i, 1.0), SampleType::kF64));
     fixture.Add(100, random);
     for (TypedBatchFixture* each : {&fixture, &often}) {
-      ASSERT_EQ(Run(*backend, each->MakeBatch())->status, absl::OkStatus());
+      ASSERT_EQ(Execute(*backend, each->MakeBatch())->status, absl::OkStatus());
       ASSERT_NO_FATAL_FAILURE(each->ExpectExact());
     }
   }
@@ -210,7 +213,7 @@ TEST_F(CudaBackendTest, BatchesBeyondTheLaneAreRefused) {
   ASSERT_NE(backend, nullptr);
   BatchFixture fixture;
   fixture.Add(MakePayload(Distribution::kUniform, (1 << 20) + 1));
-  const std::unique_ptr<Batch> batch = Run(*backend, fixture.MakeBatch());
+  const std::unique_ptr<Batch> batch = Execute(*backend, fixture.MakeBatch());
   EXPECT_EQ(batch->status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(backend->up());
 }
@@ -222,7 +225,7 @@ TEST_F(CudaBackendTest, DeadlinesThatPassedAreNotWorkedOn) {
   fixture.Add(MakePayload(Distribution::kUniform, 1000));
   std::unique_ptr<Batch> batch = fixture.MakeBatch();
   batch->deadline_ns = 1;
-  batch = Run(*backend, std::move(batch));
+  batch = Execute(*backend, std::move(batch));
   EXPECT_EQ(batch->status.code(), absl::StatusCode::kDeadlineExceeded);
   EXPECT_TRUE(backend->up());
 }

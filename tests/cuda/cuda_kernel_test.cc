@@ -2,9 +2,9 @@
 // alignment, one payload a launch and many.
 #include <algorithm>
 
-#include "kernels/reference.h"
 #include "tests/cuda/gpu.h"
 #include "tests/kernels/payloads.h"
+#include "tests/kernels/reference.h"
 
 namespace histogram::testing {
 namespace {

@@ -42,20 +42,20 @@ TEST(WorkTest, StartsAreTheRunningSum) {
 
 struct Cut {
   std::vector<cuda::Piece> pieces;
-  std::vector<uint32_t> chunks;
+  std::vector<uint32_t> portions;
 
   explicit Cut(const std::vector<uint64_t>& sizes, bool whole = false) {
     std::vector<BatchItem> items;
     for (const uint64_t bytes : sizes) items.push_back({.fragments = {}, .bytes = bytes});
     const uint64_t bytes = std::accumulate(sizes.begin(), sizes.end(), uint64_t{0});
-    cuda::CutBatch(items, bytes, whole, pieces, chunks);
+    cuda::CutBatch(items, bytes, whole, pieces, portions);
   }
 
-  std::vector<uint64_t> ChunkBytes() const {
-    std::vector<uint64_t> bytes(chunks.size());
-    for (size_t i = 0, chunk = 0; i < pieces.size(); ++i) {
-      if (chunk + 1 < chunks.size() && chunks[chunk + 1] == i) ++chunk;
-      bytes[chunk] += pieces[i].bytes;
+  std::vector<uint64_t> PortionBytes() const {
+    std::vector<uint64_t> bytes(portions.size());
+    for (size_t i = 0, portion = 0; i < pieces.size(); ++i) {
+      if (portion + 1 < portions.size() && portions[portion + 1] == i) ++portion;
+      bytes[portion] += pieces[i].bytes;
     }
     return bytes;
   }
@@ -63,23 +63,23 @@ struct Cut {
 
 constexpr uint64_t kKiB = 1024, kMiB = 1024 * kKiB;
 
-TEST(CutBatchTest, ChunksGetSmallerTowardsTheEnd) {
+TEST(CutBatchTest, PortionsGetSmallerTowardsTheEnd) {
   using Sizes = std::vector<uint64_t>;
-  EXPECT_EQ(Cut({0}).ChunkBytes(), Sizes({0}));
-  EXPECT_EQ(Cut({700 * kKiB}).ChunkBytes(), Sizes({700 * kKiB}));
-  EXPECT_EQ(Cut({kMiB}).ChunkBytes(), Sizes({512 * kKiB, 512 * kKiB}));
-  EXPECT_EQ(Cut({16 * kMiB}).ChunkBytes(), Sizes({8 * kMiB, 4 * kMiB, 4 * kMiB}));
-  EXPECT_EQ(Cut({256 * kMiB}).ChunkBytes(), Sizes(8, 32 * kMiB));
-  EXPECT_EQ(Cut({16 * kMiB}, /*whole=*/true).ChunkBytes(), Sizes({16 * kMiB}));
+  EXPECT_EQ(Cut({0}).PortionBytes(), Sizes({0}));
+  EXPECT_EQ(Cut({700 * kKiB}).PortionBytes(), Sizes({700 * kKiB}));
+  EXPECT_EQ(Cut({kMiB}).PortionBytes(), Sizes({512 * kKiB, 512 * kKiB}));
+  EXPECT_EQ(Cut({16 * kMiB}).PortionBytes(), Sizes({8 * kMiB, 4 * kMiB, 4 * kMiB}));
+  EXPECT_EQ(Cut({256 * kMiB}).PortionBytes(), Sizes(8, 32 * kMiB));
+  EXPECT_EQ(Cut({16 * kMiB}, /*whole=*/true).PortionBytes(), Sizes({16 * kMiB}));
 }
 
 TEST(CutBatchTest, PayloadsThatFitAreNotCut) {
   const Cut cut(std::vector<uint64_t>(8, kMiB));
   EXPECT_EQ(cut.pieces.size(), 8U);
-  EXPECT_EQ(cut.chunks, std::vector<uint32_t>({0, 4, 6}));
+  EXPECT_EQ(cut.portions, std::vector<uint32_t>({0, 4, 6}));
   const Cut small(std::vector<uint64_t>(4096, 1));
   EXPECT_EQ(small.pieces.size(), 4096U);
-  EXPECT_EQ(small.chunks.size(), 1U);
+  EXPECT_EQ(small.portions.size(), 1U);
 }
 
 TEST(CutBatchTest, PiecesAreThePayloadsInOrderAndWithinTheBounds) {
@@ -104,15 +104,16 @@ TEST(CutBatchTest, PiecesAreThePayloadsInOrderAndWithinTheBounds) {
       if (offset == sizes[item]) {
         ++item;
         offset = 0;
-      } else {  // cut: the rest begins a chunk
-        ASSERT_TRUE(std::binary_search(cut.chunks.begin(), cut.chunks.end(), i + 1));
+      } else {  // cut: the rest begins a portion
+        ASSERT_TRUE(std::binary_search(cut.portions.begin(), cut.portions.end(), i + 1));
       }
     }
     ASSERT_EQ(item, sizes.size());
-    ASSERT_EQ(cut.chunks.front(), 0U);
-    for (size_t i = 1; i < cut.chunks.size(); ++i) ASSERT_LT(cut.chunks[i - 1], cut.chunks[i]);
-    ASSERT_LT(cut.chunks.back(), cut.pieces.size());
-    ASSERT_LE(cut.chunks.size(), cuda::ChunksMax(total, sizes.size()));
+    ASSERT_EQ(cut.portions.front(), 0U);
+    for (size_t i = 1; i < cut.portions.size(); ++i)
+      ASSERT_LT(cut.portions[i - 1], cut.portions[i]);
+    ASSERT_LT(cut.portions.back(), cut.pieces.size());
+    ASSERT_LE(cut.portions.size(), cuda::PortionsMax(total, sizes.size()));
     ASSERT_LE(cut.pieces.size(), cuda::PiecesMax(total, sizes.size()));
   }
 }

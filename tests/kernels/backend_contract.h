@@ -26,8 +26,8 @@
 #include "kernels/backend.h"
 #include "kernels/error.h"
 #include "kernels/mutex.h"
-#include "kernels/reference.h"
 #include "tests/kernels/payloads.h"
+#include "tests/kernels/reference.h"
 
 namespace histogram::testing {
 
@@ -57,9 +57,8 @@ class BatchFixture {
     payload.counts.fill(0xdeadbeefdeadbeef);  // to be overwritten, not added to
   }
 
-  std::unique_ptr<Batch> MakeBatch(const std::string& kernel = "") {
+  std::unique_ptr<Batch> MakeBatch() {
     auto batch = std::make_unique<Batch>();
-    batch->kernel = kernel;
     batch->status = absl::UnknownError("not executed");
     for (Payload& payload : payloads_) {
       payload.counts.fill(0xdeadbeefdeadbeef);
@@ -89,6 +88,25 @@ class BatchFixture {
   std::deque<Payload> payloads_;  // payloads stay where they are
 };
 
+// Submits and waits for done.
+inline std::unique_ptr<Batch> Execute(Backend& backend, std::unique_ptr<Batch> batch) {
+  std::promise<std::unique_ptr<Batch>> promise;
+  backend.Submit(std::move(batch),
+                 [&promise](std::unique_ptr<Batch> done) { promise.set_value(std::move(done)); });
+  return promise.get_future().get();
+}
+
+// A backend that is to count with `kernel` only does so, whatever a lane gets.
+inline void ExpectCountsWith(const std::string& kernel, Backend& backend) {
+  BatchFixture fixture;
+  fixture.Add(MakePayload(Distribution::kLetters, 100001), 3000);
+  fixture.Add(MakePayload(Distribution::kUniform, 17));
+  const std::unique_ptr<Batch> batch = Execute(backend, fixture.MakeBatch());
+  ASSERT_TRUE(batch->status.ok()) << batch->status;
+  EXPECT_EQ(batch->report.kernel, kernel);
+  ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
+}
+
 class BackendContractTest : public ::testing::TestWithParam<BackendMaker> {
  protected:
   void SetUp() override {
@@ -96,13 +114,8 @@ class BackendContractTest : public ::testing::TestWithParam<BackendMaker> {
     if (backend_ == nullptr) GTEST_SKIP() << GetParam().name << " is not there on this machine";
   }
 
-  // Submits and waits for done.
   std::unique_ptr<Batch> Run(std::unique_ptr<Batch> batch) {
-    std::promise<std::unique_ptr<Batch>> promise;
-    backend_->Submit(std::move(batch), [&promise](std::unique_ptr<Batch> done) {
-      promise.set_value(std::move(done));
-    });
-    return promise.get_future().get();
+    return Execute(*backend_, std::move(batch));
   }
 
   size_t LaneBytes(size_t wanted) const {
@@ -210,36 +223,6 @@ TEST_P(BackendContractTest, ReportsWhatRan) {
   EXPECT_TRUE(std::any_of(kernels.begin(), kernels.end(), [&batch](const KernelInfo& kernel) {
     return kernel.name == batch->report.kernel;
   })) << batch->report.kernel;
-}
-
-// A kernel asked for by name runs, or the batch says that it cannot; nothing else runs in its
-// place.
-TEST_P(BackendContractTest, RunsEachKernelByName) {
-  for (const KernelInfo& kernel : backend_->kernels()) {
-    SCOPED_TRACE(kernel.name);
-    BatchFixture fixture;
-    fixture.Add(MakePayload(Distribution::kLetters, LaneBytes(100001)), 3000);
-    fixture.Add(MakePayload(Distribution::kUniform, 17));
-    const std::unique_ptr<Batch> batch = Run(fixture.MakeBatch(kernel.name));
-    if (absl::IsInvalidArgument(batch->status)) continue;  // not on this device
-    ASSERT_TRUE(batch->status.ok()) << batch->status;
-    EXPECT_EQ(batch->report.kernel, kernel.name);
-    ASSERT_NO_FATAL_FAILURE(fixture.ExpectExact());
-  }
-}
-
-TEST_P(BackendContractTest, UnknownKernelFailsTheBatchAndListsTheValidOnes) {
-  BatchFixture fixture;
-  fixture.Add(MakePayload(Distribution::kUniform, 1000));
-  std::unique_ptr<Batch> batch = Run(fixture.MakeBatch("no_such_kernel"));
-  EXPECT_EQ(batch->status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_TRUE(absl::StrContains(batch->status.message(), "no_such_kernel")) << batch->status;
-  EXPECT_TRUE(absl::StrContains(batch->status.message(), backend_->kernels().front().name))
-      << batch->status;
-  EXPECT_TRUE(backend_->up());
-  batch = Run(fixture.MakeBatch());
-  ASSERT_TRUE(batch->status.ok()) << batch->status;
-  fixture.ExpectExact();
 }
 
 TEST_P(BackendContractTest, HandsBackTheSameBatchFromAnotherThread) {

@@ -13,8 +13,8 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "kernels/reference.h"
 #include "tests/kernels/payloads.h"
+#include "tests/kernels/reference.h"
 
 namespace histogram {
 namespace {

@@ -77,6 +77,15 @@ TEST(CpuBackendTest, ForcedKernelRunsWhateverTheSize) {
   }
 }
 
+TEST(CpuBackendTest, EachKernelCountsWhereItIsForced) {
+  for (const cpu::CpuKernel& kernel : cpu::Kernels()) {
+    if (!kernel.supported()) continue;
+    SCOPED_TRACE(kernel.name);
+    const std::string name(kernel.name);
+    ExpectCountsWith(name, *Make({.lanes = 1, .force_kernel = name}));
+  }
+}
+
 TEST(CpuBackendTest, NeitherGathersNorTransfers) {
   const std::unique_ptr<Backend> backend = Make({.lanes = 1});
   BatchFixture fixture;

@@ -1,5 +1,7 @@
 #include "kernels/cpu/cpu_info.h"
 
+#include <histogram/usable_cores.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -92,8 +94,8 @@ TEST(UsableCoresTest, QuotaRoundsUpAndAffinityBounds) {
 
 TEST(UsableCoresTest, ThisMachineHasSome) {
   EXPECT_GE(AffinityCores(), 1U);
-  EXPECT_GE(UsableCores(), 1U);
-  EXPECT_LE(UsableCores(), AffinityCores());
+  EXPECT_GE(histogram::UsableCores(), 1U);
+  EXPECT_LE(histogram::UsableCores(), AffinityCores());
 }
 
 TEST(ModelNameTest, ReadsTheFirstProcessor) {

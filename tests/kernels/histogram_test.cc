@@ -10,8 +10,8 @@
 
 #include "gtest/gtest.h"
 #include "kernels/cpu/registry.h"
-#include "kernels/reference.h"
 #include "tests/kernels/payloads.h"
+#include "tests/kernels/reference.h"
 
 namespace histogram {
 namespace {

@@ -29,10 +29,10 @@ RULES = {
     "kernels/cpu": (rf"{THIRD_PARTY}|{CUDA}", rf"kernels/|{KERNELS_PUBLIC}"),
     "kernels/cuda": (THIRD_PARTY, rf"kernels/|{KERNELS_PUBLIC}"),
     "server": (CUDA, r"kernels/[a-z_]+\.h|server/|histogram/"),
-    "server/base": (rf"{GRPC}|{PROMETHEUS}|{CUDA}", r"kernels/batch\.h|server/base/"),
+    "server/base": (rf"{GRPC}|{PROMETHEUS}|{CUDA}", r"kernels/batch\.h|server/base/|histogram/usable_cores\.h"),
     "server/config": (
         rf"{GRPC}|{PROMETHEUS}|{CUDA}",
-        r"kernels/(workload|backend_factory)\.h|server/(base|config)/|server/batching/limits\.h",
+        r"kernels/(workload|backend_factory)\.h|server/(base|config)/|server/batching/limits\.h|histogram/number_text\.h",
     ),
     "server/batching": (
         rf"{THIRD_PARTY}|{CUDA}",

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "kernels/reference.h"
 #include "tests/kernels/payloads.h"
+#include "tests/kernels/reference.h"
 
 namespace histogram {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/typed_payload.h"
+#include "tests/kernels/on_one_core.h"
 #include "tests/kernels/typed_samples.h"
 
 namespace histogram {
@@ -268,6 +269,14 @@ TEST_P(TypedTest, ThreadsAndPartsCountTheSame) {
   Merge(Count(std::span(bytes).first(half), *plan), merged);
   Merge(Count(std::span(bytes).subspan(half), *plan), merged);
   EXPECT_EQ(merged, whole);
+}
+
+TEST(AddSamplesTest, TakesNoMoreThreadsThanTheProcessMayUse) {
+  const std::vector<std::byte> bytes(size_t{64} << 20);
+  const Result<Plan> plan = Plan::Make(*Binning::Even(300, -50.0, 100.0), SampleType::kF32);
+  ASSERT_TRUE(plan.ok());
+  Histogram sum = EmptyHistogram(*plan);
+  EXPECT_GT(ShareOfTimeOnOneCore([&] { AddSamples(bytes, *plan, 0, sum); }), 0.9);
 }
 
 TEST_P(TypedTest, ExtentIsThatOfTheFiniteSamples) {

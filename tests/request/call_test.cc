@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "kernels/error.h"
-#include "kernels/reference.h"
+#include "tests/kernels/reference.h"
 
 namespace histogram::server {
 namespace {

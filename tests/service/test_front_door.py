@@ -33,7 +33,7 @@ def test_not_ready_while_descriptors_are_out(start_server, sanitized):
     """Nobody can connect any more, not even the server to itself, and it says so; /metrics still answers."""
     if sanitized:
         pytest.skip("UndefinedBehaviorSanitizer needs a descriptor to check a vptr, and reports a false one")
-    server = start_server("--no-reflection", wrapper=("sh", "-c", 'ulimit -n 100; exec "$0" "$@"'))
+    server = start_server(wrapper=("sh", "-c", 'ulimit -n 100; exec "$0" "$@"'))
     assert server.http("/readyz")[0] == 200
     with contextlib.ExitStack() as connections:
         for _ in range(150):

@@ -96,8 +96,10 @@ def test_reflection_lists_and_resolves(client):
         message.name for message in own.message_type]
 
 
-def test_reflection_can_be_switched_off(start_server):
-    server = start_server("--no-reflection")
+def test_no_reflection_under_authentication(start_server, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text("alice " + "t" * 32 + "\n")
+    server = start_server("--token-file", tokens)
     with Client(server.address) as client, pytest.raises(grpc.RpcError) as caught:
         reflect(client.channel, list_services="")
     assert caught.value.code() == grpc.StatusCode.UNIMPLEMENTED

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "tests/base/no_observer.h"
 #include "tests/simulation/job.h"
 
 namespace histogram::server {
@@ -30,7 +31,7 @@ World::World(uint64_t seed)
   MakeBackends();
   std::vector<Backend*> backends;
   for (const auto& each : puppets_) backends.push_back(each.get());
-  batcher_ = std::make_unique<Batcher>(backends, limits_, clock_, Observer::None(), false);
+  batcher_ = std::make_unique<Batcher>(backends, limits_, clock_, Nobody(), false);
 }
 
 World::~World() {

@@ -27,6 +27,7 @@ struct Environment {
   std::string program = "histogram-client";  // the name that the user called
   // Called before `bench` first connects, while gRPC has no threads. May be empty.
   std::function<void()> before_load = {};
+  std::string command = {};  // whose help a usage error names, set by Run; empty: the program's
 };
 
 enum ExitCode { kSuccess = 0, kFailure = 1, kUsage = 2, kInterrupted = 130 };

@@ -1,3 +1,5 @@
+#include <histogram/number_text.h>
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -14,7 +16,6 @@
 #include "client/cli/render/svg.h"
 #include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
-#include "kernels/number_text.h"
 
 namespace histogram::cli {
 namespace {

@@ -1,12 +1,10 @@
 #include "client/cli/commands/http_health.h"
 
-#include <fcntl.h>
 #include <netdb.h>
-#include <poll.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -25,72 +23,47 @@ namespace {
 
 constexpr size_t kAnswerBytesMax = 4096 + 1024;  // body and header
 
-absl::Status SystemError(const std::string& address, int error) {
+// Why the last operation of a socket failed. One that took too long fails with EAGAIN, and
+// connect(2) with EINPROGRESS.
+absl::Status SocketError(const std::string& address) {
+  if (errno == EAGAIN || errno == EINPROGRESS) {
+    return absl::DeadlineExceededError(
+        absl::StrCat("no answer from ", SafeText(address), " in time"));
+  }
   return absl::UnavailableError(
-      absl::StrCat("no answer from ", SafeText(address), ": ", strerror(error)));
+      absl::StrCat("no answer from ", SafeText(address), ": ", strerror(errno)));
 }
 
-absl::Status WaitFor(int socket, int16_t events, const std::string& address, absl::Time deadline) {
-  while (true) {
-    int timeout_ms = -1;
-    if (deadline != absl::InfiniteFuture()) {
-      const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
-      timeout_ms =
-          static_cast<int>(std::min<int64_t>(absl::ToInt64Milliseconds(left) + 1, 1 << 30));
-    }
-    pollfd waiting{socket, events, 0};
-    const int ready = poll(&waiting, 1, timeout_ms);
-    if (ready > 0) return absl::OkStatus();
-    if (ready == 0) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("no answer from ", SafeText(address), " in time"));
-    }
-    if (errno != EINTR) return SystemError(address, errno);
-  }
-}
-
-// A connected, non-blocking socket, which the caller closes.
-absl::StatusOr<int> ConnectTo(const addrinfo& where, const std::string& address,
-                              absl::Time deadline) {
-  const int file =
-      socket(where.ai_family, where.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, where.ai_protocol);
-  if (file < 0) return SystemError(address, errno);
-  absl::Cleanup close_file = [file] { close(file); };
-  if (connect(file, where.ai_addr, where.ai_addrlen) != 0) {
-    if (errno != EINPROGRESS) return SystemError(address, errno);
-    if (absl::Status status = WaitFor(file, POLLOUT, address, deadline); !status.ok())
-      return status;
-    int error = 0;
-    socklen_t size = sizeof error;
-    if (getsockopt(file, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
-    if (error != 0) return SystemError(address, error);
-  }
-  std::move(close_file).Cancel();
-  return file;
-}
-
-absl::Status Send(int file, absl::string_view text, const std::string& address,
-                  absl::Time deadline) {
-  while (!text.empty()) {
-    if (absl::Status status = WaitFor(file, POLLOUT, address, deadline); !status.ok())
-      return status;
-    const ssize_t sent = send(file, text.data(), text.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno != EINTR && errno != EAGAIN) return SystemError(address, errno);
-    if (sent > 0) text.remove_prefix(static_cast<size_t>(sent));
-  }
-  return absl::OkStatus();
+// Operations that begin from now on end by the deadline. False if it has passed.
+bool LimitTime(int file, absl::Time deadline) {
+  if (deadline == absl::InfiniteFuture()) return true;
+  const absl::Duration left = deadline - absl::Now();
+  errno = EAGAIN;
+  if (left < absl::Microseconds(1)) return false;
+  const timeval timeout = absl::ToTimeval(left);
+  return setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0 &&
+         setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0;
 }
 
 // All that comes until the other side closes, cut at kAnswerBytesMax.
-absl::StatusOr<std::string> ReceiveAll(int file, const std::string& address, absl::Time deadline) {
+absl::StatusOr<std::string> Ask(const addrinfo& where, const std::string& request,
+                                const std::string& address, absl::Time deadline) {
+  const int file = socket(where.ai_family, where.ai_socktype | SOCK_CLOEXEC, where.ai_protocol);
+  if (file < 0) return SocketError(address);
+  const absl::Cleanup close_file = [file] { close(file); };
+  if (!LimitTime(file, deadline) || connect(file, where.ai_addr, where.ai_addrlen) != 0 ||
+      send(file, request.data(), request.size(), MSG_NOSIGNAL) < 0) {
+    return SocketError(address);
+  }
   std::string text;
   std::array<char, 1024> buffer{};
   while (text.size() < kAnswerBytesMax) {
-    if (absl::Status status = WaitFor(file, POLLIN, address, deadline); !status.ok()) return status;
+    if (!LimitTime(file, deadline)) return SocketError(address);
     const ssize_t bytes = recv(file, buffer.data(), buffer.size(), 0);
-    if (bytes < 0 && errno != EINTR && errno != EAGAIN) return SystemError(address, errno);
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0) return SocketError(address);
     if (bytes == 0) break;
-    if (bytes > 0) text.append(buffer.data(), static_cast<size_t>(bytes));
+    text.append(buffer.data(), static_cast<size_t>(bytes));
   }
   return text;
 }
@@ -150,17 +123,13 @@ absl::StatusOr<HttpAnswer> HttpGet(const HttpTarget& target, absl::Time deadline
         absl::StrCat("cannot find the host ", SafeText(target.host), ": ", gai_strerror(error)));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
-  absl::StatusOr<int> file = absl::UnavailableError("no address");
-  for (const addrinfo* each = addresses.get(); each != nullptr && !file.ok();
-       each = each->ai_next) {
-    file = ConnectTo(*each, address, deadline);
-  }
-  if (!file.ok()) return file.status();
-  const absl::Cleanup close_file = [&file] { close(*file); };
   const std::string request = absl::StrCat("GET ", target.path, " HTTP/1.1\r\nHost: ", address,
                                            "\r\nConnection: close\r\n\r\n");
-  if (absl::Status status = Send(*file, request, address, deadline); !status.ok()) return status;
-  const absl::StatusOr<std::string> text = ReceiveAll(*file, address, deadline);
+  absl::StatusOr<std::string> text = absl::UnavailableError("no address");
+  for (const addrinfo* each = addresses.get(); each != nullptr && !text.ok();
+       each = each->ai_next) {
+    text = Ask(*each, request, address, deadline);
+  }
   if (!text.ok()) return text.status();
   return Parse(*text, address);
 }

@@ -1,5 +1,6 @@
 #include "client/cli/commands/local_counter.h"
 
+#include <histogram/usable_cores.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -75,7 +76,7 @@ class LocalCounter {
         tallies_(inputs.size()) {}
 
   std::vector<Tally> Run() {
-    const uint64_t wanted = std::min<uint64_t>(std::thread::hardware_concurrency(), Begin());
+    const uint64_t wanted = std::min<uint64_t>(UsableCores(), Begin());
     std::vector<std::thread> threads;
     try {
       while (threads.size() + 1 < wanted)

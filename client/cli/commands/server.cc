@@ -182,7 +182,8 @@ int Fail(Environment& env, const std::string& message) {
 
 int UsageError(Environment& env, const std::string& message) {
   env.err << env.program << ": " << SafeText(message) << "\n"
-          << "Run " << env.program << " --help for more information.\n"
+          << "Run " << env.program << " " << env.command << (env.command.empty() ? "" : " ")
+          << "--help for more information.\n"
           << std::flush;
   return kUsage;
 }

@@ -42,13 +42,13 @@ __global__ void __launch_bounds__(kThreads, 1)
     reinterpret_cast<uint4*>(byte_tables)[i] = make_uint4(0, 0, 0, 0);
   }
   __syncthreads();
-  const uint32_t lane = threadIdx.x % 32;
+  const uint32_t thread = threadIdx.x % 32;
   const uint64_t head = min(uint64_t{SamplesToVector(args.samples)}, args.bytes);
   const uint64_t first = head + 16 * (uint64_t{blockIdx.x} * kThreads + threadIdx.x);
   uint32_t bases[kChannels];
 #pragma unroll
   for (uint32_t k = 0; k < kChannels; ++k) {
-    bases[k] = ByteTableBase(static_cast<uint32_t>((first + k) % kChannels), lane);
+    bases[k] = ByteTableBase(static_cast<uint32_t>((first + k) % kChannels), thread);
   }
   ForSamples<kThreads, kLoads>(
       args.samples, args.bytes,
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         AddWord<kChannels, 12>(vector.w, bases);
       },
       [&](uint8_t byte, uint64_t at) {
-        AddByte<0>(byte, ByteTableBase(static_cast<uint32_t>(at % kChannels), lane), 1);
+        AddByte<0>(byte, ByteTableBase(static_cast<uint32_t>(at % kChannels), thread), 1);
       });
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < kChannels * kByteValues; i += kThreads) {
@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         byte_tables + ByteTableBase(channel, 0) + value * kByteValues);
     uint32_t sum = 0;
 #pragma unroll
-    for (uint32_t k = 0; k < 32; ++k) sum += row[(k + lane) % 32];
+    for (uint32_t k = 0; k < 32; ++k) sum += row[(k + thread) % 32];
     if (sum == 0) continue;
     const uint32_t slot = args.slot_of[value];
     atomicAdd(slot < args.bins ? &args.counts[uint64_t{channel} * args.bins + slot]

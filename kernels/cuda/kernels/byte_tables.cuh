@@ -1,5 +1,5 @@
-// Tables of counters for bytes in shared memory, in which each lane of a warp has a column: lanes
-// never meet in a bank, whatever the bytes are.
+// Tables of counters for bytes in shared memory, in which each thread of a warp has a column:
+// threads never meet in a bank, whatever the bytes are.
 //
 // A row of 256 bytes holds 32 counters each of two tables, so that a byte's value is byte 1 of its
 // counter's address: one permutation forms it. Included by .cu files only.
@@ -22,9 +22,9 @@ __device__ inline void CheckByteTables() {
   if (__cvta_generic_to_shared(byte_tables) != kByteTablesAt) __trap();
 }
 
-// Of the counters of a lane in table t.
-__device__ inline uint32_t ByteTableBase(uint32_t t, uint32_t lane) {
-  return (t / 2) << 16 | t % 2 << 7 | lane << 2;
+// Of the counters of a thread in table t.
+__device__ inline uint32_t ByteTableBase(uint32_t t, uint32_t thread) {
+  return (t / 2) << 16 | t % 2 << 7 | thread << 2;
 }
 
 // Adds to the counter of byte i of the word. No clobber of memory: tables are read behind barriers.

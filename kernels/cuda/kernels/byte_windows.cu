@@ -17,9 +17,9 @@ namespace {
 
 constexpr uint32_t kTeamWarps = 4, kTeams = 6;
 constexpr uint32_t kThreads = kTeams * kTeamWarps * 32;
-constexpr uint32_t kAllLanes = ~0U;
+constexpr uint32_t kAllThreads = ~0U;
 constexpr uint32_t kTablesBytes = kTeams / 2 * kByteTablePairBytes;
-constexpr uint32_t kRows = kByteValues / kTeamWarps / 32;  // of a table, for each lane
+constexpr uint32_t kRows = kByteValues / kTeamWarps / 32;  // of a table, for each thread
 
 struct Windows {
   const uint4* vectors = nullptr;
@@ -34,16 +34,16 @@ struct Windows {
 constexpr uint32_t kFields = 2;  // windows that are counted at the same time
 constexpr uint32_t kWarpsOfWindow = kTeamWarps / kFields;
 
-// Windows of kVectors vectors for each lane of two warps.
+// Windows of kVectors vectors for each thread of two warps.
 template <uint32_t kVectors>
 class Team {
  public:
   __device__ explicit Team(const Windows& args)
       : args_(args),
-        lane_(threadIdx.x % 32),
+        thread_(threadIdx.x % 32),
         warp_(threadIdx.x / 32 % kTeamWarps),
         team_(threadIdx.x / 32 / kTeamWarps),
-        base_(ByteTableBase(team_, lane_)),
+        base_(ByteTableBase(team_, thread_)),
         addend_(1U << (32 / kFields * Field())) {
     for (uint32_t r = 0; r < kRows; ++r) {
       for (uint32_t c = 0; c < 8; ++c) *Words(r, c) = make_uint4(0, 0, 0, 0);
@@ -84,7 +84,7 @@ class Team {
     const uint64_t window = group * kFields + Field();
     if (window >= args_.windows) return;
     const uint4* const at = args_.vectors + window * args_.step_vectors +
-                            warp_ % kWarpsOfWindow * (32 * kVectors) + lane_;
+                            warp_ % kWarpsOfWindow * (32 * kVectors) + thread_;
 #pragma unroll
     for (uint32_t v = 0; v < kVectors; ++v) loaded_[v] = LoadStreaming(at + v * 32);
   }
@@ -105,14 +105,14 @@ class Team {
     AddByte<3>(word, base_, addend_);
   }
 
-  __device__ uint32_t Value(uint32_t r) const { return warp_ * (kRows * 32) + r * 32 + lane_; }
-  // Eight lanes that are served together read eight different chunks.
+  __device__ uint32_t Value(uint32_t r) const { return warp_ * (kRows * 32) + r * 32 + thread_; }
+  // Eight threads that are served together read eight different quads.
   __device__ uint4* Words(uint32_t r, uint32_t c) const {
     return reinterpret_cast<uint4*>(byte_tables + ByteTableBase(team_, 0) + Value(r) * 256 +
-                                    (c * 16 ^ lane_ % 8 * 16));
+                                    (c * 16 ^ thread_ % 8 * 16));
   }
 
-  // What the values of this lane have got in each field since the last time.
+  // What the values of this thread have got in each field since the last time.
   __device__ void Collect(uint32_t (&counts)[kRows][kFields]) {
 #pragma unroll
     for (uint32_t r = 0; r < kRows; ++r) {
@@ -155,21 +155,21 @@ class Team {
         const auto count = static_cast<float>(counts[r][f]);
         sum += __float2uint_rn(args_.scale * count * __log2f(fmaxf(count, 1.0F)));
       }
-      for (uint32_t step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
-      if (lane_ == 0) *Partial(warp_, f) = sum;
+      for (uint32_t step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(kAllThreads, sum, step);
+      if (thread_ == 0) *Partial(warp_, f) = sum;
     }
   }
   __device__ void WriteEntropy(uint64_t group, uint32_t windows) const {
-    if (warp_ != 0 || lane_ >= windows) return;
+    if (warp_ != 0 || thread_ >= windows) return;
     uint32_t sum = 0;
 #pragma unroll
-    for (uint32_t w = 0; w < kTeamWarps; ++w) sum += *Partial(w, lane_);
-    args_.entropy[group * kFields + lane_] =
+    for (uint32_t w = 0; w < kTeamWarps; ++w) sum += *Partial(w, thread_);
+    args_.entropy[group * kFields + thread_] =
         fmaxf(0.0F, args_.log2_bytes - static_cast<float>(sum) / args_.divisor);
   }
 
   const Windows& args_;
-  const uint32_t lane_, warp_, team_, base_, addend_;
+  const uint32_t thread_, warp_, team_, base_, addend_;
   uint4 loaded_[kVectors] = {};
   uint32_t sums_[kRows] = {};
 };

@@ -7,7 +7,7 @@ namespace histogram::cuda::digits {
 namespace {
 
 constexpr uint32_t kThreads = 1024;
-constexpr uint32_t kAllLanes = ~0U;
+constexpr uint32_t kAllThreads = ~0U;
 constexpr uint32_t kSegment = 256;  // digits that a warp sums up
 constexpr uint32_t kSegmentsMax = (kCountsMax + kSegment - 1) / kSegment;
 
@@ -44,34 +44,35 @@ __device__ inline Digits DigitsOf(const Narrowing& args, const State& state, uin
   return digits;
 }
 
-// The lane whose counts hold the rank, from which the counts of the lanes before it are taken.
-__device__ inline int FindLane(unsigned long long own, unsigned long long& rest, uint32_t lane) {
+// The thread whose counts hold the rank, from which the counts of the threads before it are taken.
+__device__ inline int FindThread(unsigned long long own, unsigned long long& rest,
+                                 uint32_t thread) {
   unsigned long long sum = own;
 #pragma unroll
   for (uint32_t step = 1; step < 32; step *= 2) {
-    const unsigned long long other = __shfl_up_sync(kAllLanes, sum, step);
-    if (lane >= step) sum += other;
+    const unsigned long long other = __shfl_up_sync(kAllThreads, sum, step);
+    if (thread >= step) sum += other;
   }
-  const int found = __ffs(static_cast<int>(__ballot_sync(kAllLanes, sum > rest))) - 1;
-  rest -= __shfl_sync(kAllLanes, sum - own, found);
+  const int found = __ffs(static_cast<int>(__ballot_sync(kAllThreads, sum > rest))) - 1;
+  rest -= __shfl_sync(kAllThreads, sum - own, found);
   return found;
 }
 
 // The digit of the sample at a rank, from which the samples of lesser digits are taken. A warp
 // together.
 __device__ inline uint32_t FindDigit(const Digits& digits, const unsigned long long* segments,
-                                     unsigned long long& rest, uint32_t lane) {
+                                     unsigned long long& rest, uint32_t thread) {
   const uint32_t segment_count = (digits.count + kSegment - 1) / kSegment;
-  const auto segment =
-      static_cast<uint32_t>(FindLane(lane < segment_count ? segments[lane] : 0, rest, lane));
+  const auto segment = static_cast<uint32_t>(
+      FindThread(thread < segment_count ? segments[thread] : 0, rest, thread));
   constexpr uint32_t kEach = kSegment / 32;
-  const uint32_t first = segment * kSegment + lane * kEach;
+  const uint32_t first = segment * kSegment + thread * kEach;
   unsigned long long counts[kEach], own = 0;
 #pragma unroll
   for (uint32_t j = 0; j < kEach; ++j) own += counts[j] = digits.CountAt(first + j);
-  const int found = FindLane(own, rest, lane);
+  const int found = FindThread(own, rest, thread);
   uint32_t order = 0;
-  if (static_cast<int>(lane) == found) {
+  if (static_cast<int>(thread) == found) {
     order = first;
     bool passed = true;
 #pragma unroll
@@ -82,8 +83,8 @@ __device__ inline uint32_t FindDigit(const Digits& digits, const unsigned long l
       ++order;
     }
   }
-  order = __shfl_sync(kAllLanes, order, found);
-  rest = __shfl_sync(kAllLanes, rest, found);
+  order = __shfl_sync(kAllThreads, order, found);
+  rest = __shfl_sync(kAllThreads, rest, found);
   return digits.At(order);
 }
 
@@ -93,7 +94,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __shared__ State old, now;
   __shared__ unsigned long long segments[kSegmentsMax];
   __shared__ uint32_t digit_of[kRanksMax];
-  const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const uint32_t thread = threadIdx.x % 32, warp = threadIdx.x / 32;
   if (threadIdx.x == 0) {
     if (args.round == 0) {
       old.prefixes = 1;
@@ -112,18 +113,18 @@ __global__ void __launch_bounds__(kThreads, 1)
   for (uint32_t s = warp; s < old.prefixes * each; s += kThreads / 32) {
     const Digits digits = DigitsOf(args, old, s / each);
     unsigned long long sum = 0;
-    for (uint32_t i = lane; i < kSegment; i += 32) sum += digits.CountAt(s % each * kSegment + i);
+    for (uint32_t i = thread; i < kSegment; i += 32) sum += digits.CountAt(s % each * kSegment + i);
 #pragma unroll
-    for (uint32_t step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(kAllLanes, sum, step);
-    if (lane == 0) segments[s] = sum;
+    for (uint32_t step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(kAllThreads, sum, step);
+    if (thread == 0) segments[s] = sum;
   }
   __syncthreads();
   if (warp < args.rank_count) {
     const uint32_t prefix = old.prefix_of[warp];
     unsigned long long rest = old.rest[warp];
     const uint32_t digit =
-        FindDigit(DigitsOf(args, old, prefix), segments + prefix * each, rest, lane);
-    if (lane == 0) {
+        FindDigit(DigitsOf(args, old, prefix), segments + prefix * each, rest, thread);
+    if (thread == 0) {
       digit_of[warp] = digit;
       now.rest[warp] = rest;
     }

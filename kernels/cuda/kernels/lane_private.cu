@@ -1,11 +1,11 @@
-// Our kernel for large payloads: every lane of a warp counts in a column of its own.
+// Our kernel for large payloads: every thread of a warp counts in a column of its own.
 //
-// The block's table is [256 values][64 columns] of u32, 64 KiB of shared memory. A lane of an even
-// warp owns column `lane`, of an odd warp column 32 + lane: its 32 neighbours always hit 32
-// different banks, whatever the data is, so no distribution is slower than another. A value's row
-// is 256 bytes long, so the address of a counter is the value in the second byte and the column in
-// the first: one byte permutation forms it. An increment is that permutation and one shared-memory
-// reduction.
+// The block's table is [256 values][64 columns] of u32, 64 KiB of shared memory. A thread of an
+// even warp owns column `thread`, of an odd warp column 32 + thread: its 32 neighbours always hit
+// 32 different banks, whatever the data is, so no distribution is slower than another. A value's
+// row is 256 bytes long, so the address of a counter is the value in the second byte and the column
+// in the first: one byte permutation forms it. An increment is that permutation and one
+// shared-memory reduction.
 //
 // Of a payload that is not large, groups of loads go to blocks in turn. A larger one is handed out
 // by tickets, so that multiprocessors that are nearer to the memory take more of it and all end
@@ -57,7 +57,7 @@ struct Arguments {
   const BatchHeader* header;  // holds the flag's value
 };
 
-// Counts the four bytes of `word`. `column` is the byte offset of this lane's column.
+// Counts the four bytes of `word`. `column` is the byte offset of this thread's column.
 __device__ inline void CountWord(uint8_t* table, uint32_t word, uint32_t column) {
 #pragma unroll
   for (uint32_t i = 0; i < 4; ++i) {
@@ -83,9 +83,9 @@ __device__ inline uint32_t SumColumns(const uint8_t* table) {
 #pragma unroll
   for (uint32_t i = 0; i < 4; ++i) {
     // Of eight threads that are served together, four read one half of the banks, four the other.
-    const uint32_t chunk = (i * 4 + quarter) ^ ((value % 2) * 4);
+    const uint32_t quad = (i * 4 + quarter) ^ ((value % 2) * 4);
     const uint4 counters =
-        *reinterpret_cast<const uint4*>(table + value * kColumns * 4 + chunk * 16);
+        *reinterpret_cast<const uint4*>(table + value * kColumns * 4 + quad * 16);
     sum += counters.x + counters.y + counters.z + counters.w;
   }
   sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
@@ -226,7 +226,7 @@ class LanePrivateKernel final : public CudaKernel {
  public:
   absl::string_view name() const override { return "lane_private"; }
   absl::string_view summary() const override {
-    return "a column of counters per lane in shared memory, bank = lane";
+    return "a column of counters per thread in shared memory, bank = thread";
   }
   bool has_flag() const override { return true; }
   uint64_t clean_bytes(const DeviceTraits& /*device*/) const override {

@@ -66,9 +66,9 @@ __device__ inline uint32_t SumColumns(const uint8_t* table) {
   uint32_t sum = 0;
 #pragma unroll
   for (uint32_t i = 0; i < 4; ++i) {
-    const uint32_t chunk = (i * 4 + threadIdx.x % 4) ^ ((value % 2) * 4);
+    const uint32_t quad = (i * 4 + threadIdx.x % 4) ^ ((value % 2) * 4);
     const uint4 counters =
-        *reinterpret_cast<const uint4*>(table + value * kColumns * 4 + chunk * 16);
+        *reinterpret_cast<const uint4*>(table + value * kColumns * 4 + quad * 16);
     sum += counters.x + counters.y + counters.z + counters.w;
   }
   sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     const uint32_t i = j * kThreads + threadIdx.x;
     if (i < args.readable_vectors) loaded[j] = LoadStreaming(vectors + i);
   }
-  // One lane a warp: the fewer requests go to host memory, the better.
+  // One thread a warp: the fewer requests go to host memory, the better.
   uint32_t bytes = 0, flag_value = 0;
   if (threadIdx.x % 32 == 0) {
     bytes = args.payload->bytes;

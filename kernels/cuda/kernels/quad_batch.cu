@@ -1,7 +1,7 @@
 // Our kernel for batches of payloads that are not small: teams of four warps with 32 KiB of
 // counters each (team_batch.cuh).
 //
-// A table is [256 values][32 lanes] of u32. Beside warp_batch's, reading it takes twice as long,
+// A table is [256 values][32 threads] of u32. Beside warp_batch's, reading it takes twice as long,
 // but counting a byte takes one byte permutation and one reduction, and a payload of any length is
 // collected once.
 #include "kernels/cuda/kernels/team_batch.cuh"
@@ -22,10 +22,10 @@ struct PlainLayout {
   template <uint32_t kTablesAt>
   class Counter {
    public:
-    // The address is pair << 16 | value << 8 | parity << 7 | lane << 2.
-    __device__ Counter(uint32_t team_in_block, uint32_t warp_in_team, uint32_t lane)
-        : table_(team_in_block, warp_in_team, lane),
-          base_((team_in_block / 2) << 16 | team_in_block % 2 << 7 | lane << 2) {}
+    // The address is pair << 16 | value << 8 | parity << 7 | thread << 2.
+    __device__ Counter(uint32_t team_in_block, uint32_t warp_in_team, uint32_t thread)
+        : table_(team_in_block, warp_in_team, thread),
+          base_((team_in_block / 2) << 16 | team_in_block % 2 << 7 | thread << 2) {}
 
     __device__ void Clear() { table_.Clear(); }
     __device__ void CountVector(const uint4& vector) {

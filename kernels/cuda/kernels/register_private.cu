@@ -27,8 +27,8 @@ __global__ void RegisterPrivateKernelOf(const uint8_t* data, uint32_t bytes, uin
 #pragma unroll
   for (uint32_t b = 0; b < kValuesPerPass; ++b) {
     uint32_t warp_sum = mine[b];
-    for (uint32_t lanes = 16; lanes > 0; lanes /= 2) {
-      warp_sum += __shfl_xor_sync(0xFFFFFFFFU, warp_sum, lanes);
+    for (uint32_t threads = 16; threads > 0; threads /= 2) {
+      warp_sum += __shfl_xor_sync(0xFFFFFFFFU, warp_sum, threads);
     }
     if (threadIdx.x % 32 == 0 && warp_sum != 0) atomicAdd(&counts[b], warp_sum);
   }

@@ -5,12 +5,12 @@
 // belongs to the team in whose share it starts; a larger one may be cut by share boundaries.
 // Neither small payloads nor large ones make stragglers, and teams never wait for each other.
 //
-// Tables. Each team has a table of its own in shared memory, 64 rows of 32 lanes a warp, in which a
-// lane only touches its own bank. The tables of two teams are interleaved, so that a row is 256
+// Tables. Each team has a table of its own in shared memory, 64 rows of 32 threads a warp, in which
+// a thread only touches its own bank. The tables of two teams are interleaved, so that a row is 256
 // bytes and its number can be moved, not shifted, into the address: one byte permutation forms it.
 //
-// Collecting. Sums of words over the lanes are right modulo 2^32 however often single words
-// wrapped, so a table is never cleared: each lane keeps the sums of its two rows, and the counts
+// Collecting. Sums of words over the threads are right modulo 2^32 however often single words
+// wrapped, so a table is never cleared: each thread keeps the sums of its two rows, and the counts
 // since are the difference.
 //
 // Payloads cut between teams meet in an accumulator that the last of their warps reads, writes out
@@ -54,17 +54,17 @@ struct BatchArguments {
 // the kernel has no other shared memory. As a constant it is part of the instructions that count.
 extern __shared__ __align__(16) uint8_t batch_tables[];
 
-// A team's table, and the sums of this lane's two rows.
+// A team's table, and the sums of this thread's two rows.
 template <uint32_t kTeamWarps>
 class TeamTable {
  public:
   static constexpr uint32_t kPairBytes = 2 * kTeamWarps * 64 * 32 * sizeof(uint32_t);
 
-  __device__ TeamTable(uint32_t team_in_block, uint32_t warp_in_team, uint32_t lane)
+  __device__ TeamTable(uint32_t team_in_block, uint32_t warp_in_team, uint32_t thread)
       : row_(batch_tables + team_in_block / 2 * kPairBytes + team_in_block % 2 * 128 +
-             (warp_in_team * 64 + lane) * 256),
+             (warp_in_team * 64 + thread) * 256),
         team_in_block_(team_in_block),
-        chunk_(lane % 8 * 16) {}
+        quad_(thread % 8 * 16) {}
 
   __device__ void Clear() {
 #pragma unroll
@@ -75,7 +75,7 @@ class TeamTable {
     Barrier();
   }
 
-  // What rows lane and lane + 32 of this warp's 64 have got since the last time.
+  // What rows thread and thread + 32 of this warp's 64 have got since the last time.
   __device__ void Take(uint32_t (&counted)[2]) {
     Barrier();
 #pragma unroll
@@ -93,9 +93,9 @@ class TeamTable {
   }
 
  private:
-  // Eight lanes that are served together read eight different chunks.
+  // Eight threads that are served together read eight different quads.
   __device__ uint4* Words(uint32_t j, uint32_t c) const {
-    return reinterpret_cast<uint4*>(row_ + j * 32 * 256 + (c * 16 ^ chunk_));
+    return reinterpret_cast<uint4*>(row_ + j * 32 * 256 + (c * 16 ^ quad_));
   }
   // Waits until all warps of the team are here.
   __device__ void Barrier() const {
@@ -103,7 +103,7 @@ class TeamTable {
   }
 
   uint8_t* row_;
-  uint32_t team_in_block_, chunk_;
+  uint32_t team_in_block_, quad_;
   uint32_t sums_[2] = {};
 };
 
@@ -121,44 +121,44 @@ __device__ inline void AddToTable(uint32_t offset, uint32_t addend) {
 // Counts a stretch and, vector by vector, starts the loads of what comes next into the same
 // registers: as many loads are under way at any time as a group has. REQUIRES: the first group is
 // loaded.
-template <uint32_t kTeamLanes, typename Counter, size_t kGroupRounds>
+template <uint32_t kTeamThreads, typename Counter, size_t kGroupRounds>
 __device__ inline void CountAndLoad(const Stretch& current, const Stretch& next,
                                     uint4 (&vectors)[kGroupRounds], Counter& counter) {
   if (current.groups > 0) {
     const uint4* at = current.at;
     for (uint32_t group = 1; group < current.groups; ++group) {
-      at += kGroupRounds * kTeamLanes;
+      at += kGroupRounds * kTeamThreads;
 #pragma unroll
       for (uint32_t j = 0; j < kGroupRounds; ++j) {
         counter.CountVector(vectors[j]);
-        vectors[j] = LoadStreaming(at + j * kTeamLanes);
+        vectors[j] = LoadStreaming(at + j * kTeamThreads);
       }
     }
     if (next.groups > 0) {
 #pragma unroll
       for (uint32_t j = 0; j < kGroupRounds; ++j) {
         counter.CountVector(vectors[j]);
-        vectors[j] = LoadStreaming(next.at + j * kTeamLanes);
+        vectors[j] = LoadStreaming(next.at + j * kTeamThreads);
       }
       return;
     }
   }
 #pragma unroll
   for (int32_t j = 0; j < static_cast<int32_t>(kGroupRounds); ++j) {
-    constexpr auto kLanes = static_cast<int32_t>(kTeamLanes);
-    if (current.groups > 0 || j * kLanes < current.left) counter.CountVector(vectors[j]);
-    if (j * kLanes < next.left) vectors[j] = LoadStreaming(next.at + j * kLanes);
+    constexpr auto kThreads = static_cast<int32_t>(kTeamThreads);
+    if (current.groups > 0 || j * kThreads < current.left) counter.CountVector(vectors[j]);
+    if (j * kThreads < next.left) vectors[j] = LoadStreaming(next.at + j * kThreads);
   }
 }
 
-// Writes this lane's part of the row, or adds it to the payload's slot; the warp that comes last
+// Writes this thread's part of the row, or adds it to the payload's slot; the warp that comes last
 // there writes the row.
 template <typename Layout>
 __device__ inline void WriteRow(const BatchArguments& args, const Stretch& part,
-                                uint32_t warp_in_team, uint32_t lane,
+                                uint32_t warp_in_team, uint32_t thread,
                                 const uint32_t (&counts)[Layout::kCounts]) {
   uint32_t* const row = args.rows + uint64_t{part.payload} * kByteValues;
-  const uint32_t value = warp_in_team * 64 + lane;
+  const uint32_t value = warp_in_team * 64 + thread;
   if (part.sharers() == 1) {
 #pragma unroll
     for (uint32_t j = 0; j < Layout::kCounts; ++j) row[value + Layout::ValueOf(j)] = counts[j];
@@ -172,47 +172,47 @@ __device__ inline void WriteRow(const BatchArguments& args, const Stretch& part,
   __threadfence();
   __syncwarp();
   uint32_t ticket = 0;
-  if (lane == 0) ticket = atomicAdd(args.clean.tickets + part.first_team(), 1U);
-  ticket = __shfl_sync(kAllLanes, ticket, 0);
+  if (thread == 0) ticket = atomicAdd(args.clean.tickets + part.first_team(), 1U);
+  ticket = __shfl_sync(kAllThreads, ticket, 0);
   if (ticket != Layout::kTeamWarps * part.sharers() - 1) return;
   __threadfence();
 #pragma unroll
   for (uint32_t j = 0; j < kByteValues; j += 32) {
-    row[j + lane] = __ldcg(slot + j + lane);
-    slot[j + lane] = 0;
+    row[j + thread] = __ldcg(slot + j + thread);
+    slot[j + thread] = 0;
   }
-  if (lane == 0) args.clean.tickets[part.first_team()] = 0;
+  if (thread == 0) args.clean.tickets[part.first_team()] = 0;
 }
 
-__device__ inline void SignalFinished(const BatchArguments& args, uint32_t warps, uint32_t lane) {
+__device__ inline void SignalFinished(const BatchArguments& args, uint32_t warps, uint32_t thread) {
   __threadfence_system();
   __syncwarp();
-  if (lane != 0 || atomicAdd(args.clean.finished_warps, 1U) != warps - 1) return;
+  if (thread != 0 || atomicAdd(args.clean.finished_warps, 1U) != warps - 1) return;
   *args.clean.finished_warps = 0;
   __threadfence_system();
   *static_cast<volatile uint32_t*>(args.flag) = args.header->flag_value;
 }
 
-// A Layout says how a team counts: kTeamWarps; kTeamsMax in a block; kGroupRounds, a lane's 16-byte
-// loads that are under way together; kTileGroups, groups at most between two collections;
-// kOverheadUnits, what a payload costs besides its rounds; kCounts of each lane and the values
-// ValueOf(j) that they are of (from 64 * warp_in_team + lane on), and
-//   Counter<kTablesAt>(team_in_block, warp_in_team, lane)  with Clear, CountVector, CountByte, and
-//   Collect(counts), which adds what was counted since the last time.
+// A Layout says how a team counts: kTeamWarps; kTeamsMax in a block; kGroupRounds, a thread's
+// 16-byte loads that are under way together; kTileGroups, groups at most between two collections;
+// kOverheadUnits, what a payload costs besides its rounds; kCounts of each thread and the values
+// ValueOf(j) that they are of (from 64 * warp_in_team + thread on), and
+//   Counter<kTablesAt>(team_in_block, warp_in_team, thread)  with Clear, CountVector, CountByte,
+//   and Collect(counts), which adds what was counted since the last time.
 template <typename Layout, uint32_t kTablesAt>
 __global__ void __launch_bounds__(Layout::kTeamsMax* Layout::kTeamWarps * 32, 1)
     TeamBatchKernelOf(const __grid_constant__ BatchArguments args) {
   using LayoutWalk = Walk<Layout>;
-  constexpr uint32_t kTeamLanes = LayoutWalk::kTeamLanes;
+  constexpr uint32_t kTeamThreads = LayoutWalk::kTeamThreads;
   if (kTablesAt != kUnknownTablesAt && __cvta_generic_to_shared(batch_tables) != kTablesAt) {
     __trap();
   }
-  const uint32_t lane = threadIdx.x % 32;
+  const uint32_t thread = threadIdx.x % 32;
   const uint32_t warp_in_team = threadIdx.x / 32 % Layout::kTeamWarps;
-  const uint32_t team_in_block = threadIdx.x / kTeamLanes;
+  const uint32_t team_in_block = threadIdx.x / kTeamThreads;
   const uint32_t units = args.header->units;
   const Shares shares = {
-      units, min(units / LayoutWalk::kRoundUnits, gridDim.x * (blockDim.x / kTeamLanes))};
+      units, min(units / LayoutWalk::kRoundUnits, gridDim.x * (blockDim.x / kTeamThreads))};
   // Neighbouring shares go to different multiprocessors.
   const uint32_t team = team_in_block * gridDim.x + blockIdx.x;
   if (team >= shares.teams) return;
@@ -223,28 +223,28 @@ __global__ void __launch_bounds__(Layout::kTeamsMax* Layout::kTeamWarps * 32, 1)
   uint4 vectors[Layout::kGroupRounds];
 #pragma unroll
   for (int32_t j = 0; j < static_cast<int32_t>(Layout::kGroupRounds); ++j) {
-    if (j * static_cast<int32_t>(kTeamLanes) < current.left) {
-      vectors[j] = LoadStreaming(current.at + j * kTeamLanes);
+    if (j * static_cast<int32_t>(kTeamThreads) < current.left) {
+      vectors[j] = LoadStreaming(current.at + j * kTeamThreads);
     }
   }
   uint32_t edge = current.Has(Stretch::kEdge) ? LoadByteStreaming(edge_at) : 0;
-  typename Layout::template Counter<kTablesAt> counter(team_in_block, warp_in_team, lane);
+  typename Layout::template Counter<kTablesAt> counter(team_in_block, warp_in_team, thread);
   counter.Clear();
   uint32_t counts[Layout::kCounts] = {};
   while (current.Has(Stretch::kValid)) {
     if (current.Has(Stretch::kEdge)) counter.CountByte(edge);
     const Stretch next = walk.Next(shares, edge_at);
     if (next.Has(Stretch::kEdge)) edge = LoadByteStreaming(edge_at);
-    CountAndLoad<kTeamLanes>(current, next, vectors, counter);
+    CountAndLoad<kTeamThreads>(current, next, vectors, counter);
     if (current.Has(Stretch::kCollect)) counter.Collect(counts);
     if (current.Has(Stretch::kFinish)) {
-      WriteRow<Layout>(args, current, warp_in_team, lane, counts);
+      WriteRow<Layout>(args, current, warp_in_team, thread, counts);
 #pragma unroll
       for (uint32_t j = 0; j < Layout::kCounts; ++j) counts[j] = 0;
     }
     current = next;
   }
-  if (args.flag != nullptr) SignalFinished(args, Layout::kTeamWarps * shares.teams, lane);
+  if (args.flag != nullptr) SignalFinished(args, Layout::kTeamWarps * shares.teams, thread);
 }
 
 // The registry's view of a layout. Name and summary are the derived class's.

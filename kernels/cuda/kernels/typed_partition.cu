@@ -26,7 +26,7 @@ constexpr uint32_t kEach = 16;  // samples of a tile for each thread
 constexpr uint32_t kTile = kScatterThreads * kEach;
 constexpr uint32_t kCountThreads = 1024;
 constexpr uint32_t kWarps = kCountThreads / 32;
-constexpr uint32_t kAllLanes = ~0U;
+constexpr uint32_t kAllThreads = ~0U;
 constexpr uint32_t kNoBucket = ~0U;
 
 // What lies in the workspace, for up to so many tiles.
@@ -52,33 +52,33 @@ struct Scatter {
   uint64_t count = 0;
 };
 
-// How many samples of the block were in this bucket before. All lanes of the warp call it. Where
+// How many samples of the block were in this bucket before. All threads of the warp call it. Where
 // all of them are in one bucket, as constant and sorted data are, one adds for all.
-__device__ inline uint32_t RankIn(uint32_t* counters, uint32_t bucket, uint32_t lane) {
+__device__ inline uint32_t RankIn(uint32_t* counters, uint32_t bucket, uint32_t thread) {
   int same = 0;
-  __match_all_sync(kAllLanes, bucket, &same);
+  __match_all_sync(kAllThreads, bucket, &same);
   if (same == 0) return bucket != kNoBucket ? atomicAdd(&counters[bucket], 1U) : 0;
   uint32_t before = 0;
-  if (lane == 0 && bucket != kNoBucket) before = atomicAdd(&counters[bucket], 32U);
-  return __shfl_sync(kAllLanes, before, 0) + lane;
+  if (thread == 0 && bucket != kNoBucket) before = atomicAdd(&counters[bucket], 32U);
+  return __shfl_sync(kAllThreads, before, 0) + thread;
 }
 
 // The sums of all before, by the first warp; what is behind `count` is the sum of all.
 __device__ inline void ScanByFirstWarp(const uint32_t* counters, uint32_t count, uint32_t* starts) {
-  const uint32_t lane = threadIdx.x;
+  const uint32_t thread = threadIdx.x;
   uint32_t before = 0;
-  for (uint32_t i = lane; i - lane < count; i += 32) {
+  for (uint32_t i = thread; i - thread < count; i += 32) {
     const uint32_t own = i < count ? counters[i] : 0;
     uint32_t sum = own;
 #pragma unroll
     for (uint32_t step = 1; step < 32; step *= 2) {
-      const uint32_t other = __shfl_up_sync(kAllLanes, sum, step);
-      if (lane >= step) sum += other;
+      const uint32_t other = __shfl_up_sync(kAllThreads, sum, step);
+      if (thread >= step) sum += other;
     }
     if (i < count) starts[i] = before + sum - own;
-    before += __shfl_sync(kAllLanes, sum, 31);
+    before += __shfl_sync(kAllThreads, sum, 31);
   }
-  if (lane == 0) starts[count] = before;
+  if (thread == 0) starts[count] = before;
 }
 
 template <typename S>
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kScatterThreads, 2)
   __shared__ __align__(16) uint16_t staged[kTile];
   __shared__ uint32_t counters[kBucketsMax], starts[kBucketsMax + 1];
   const Rule<typename S::Compare> rule{args.bins, args.bins.thresholds, args.bins.cells};
-  const uint32_t buckets = args.to.buckets, lane = threadIdx.x % 32;
+  const uint32_t buckets = args.to.buckets, thread = threadIdx.x % 32;
   const auto* const samples = static_cast<const Bits*>(args.samples);
   for (uint32_t tile = blockIdx.x; tile < args.to.tiles; tile += gridDim.x) {
     for (uint32_t b = threadIdx.x; b < buckets; b += kScatterThreads) counters[b] = 0;
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kScatterThreads, 2)
     for (uint32_t j = 0; j < kEach; ++j) {
       const bool valid = first + j * kScatterThreads < args.count;
       slots[j] = SlotOf<S>(rule, WidenOne<S>(args.keying, loaded[j]));
-      ranks[j] = RankIn(counters, valid ? slots[j] >> kBucketBits : kNoBucket, lane);
+      ranks[j] = RankIn(counters, valid ? slots[j] >> kBucketBits : kNoBucket, thread);
     }
     __syncthreads();
     if (threadIdx.x < 32) ScanByFirstWarp(counters, buckets, starts);
@@ -157,9 +157,9 @@ __device__ inline uint32_t Permuted(uint32_t slot) {
 
 // Counts a bucket's samples of a tile, a warp together.
 __device__ inline void CountStretch(const uint16_t* slots, uint32_t begin, uint32_t end,
-                                    uint32_t lane, uint32_t* table) {
+                                    uint32_t thread, uint32_t* table) {
   constexpr uint32_t kLoads = 8;
-  for (uint32_t i = begin + lane; i - lane < end; i += 32 * kLoads) {
+  for (uint32_t i = begin + thread; i - thread < end; i += 32 * kLoads) {
     uint32_t loaded[kLoads];
 #pragma unroll
     for (uint32_t j = 0; j < kLoads; ++j) {
@@ -187,11 +187,11 @@ __global__ void __launch_bounds__(kCountThreads, 1)
   const Assigned own = shared;
   if (own.bucket == kNoBucket) return;
 
-  const uint32_t lane = threadIdx.x % 32;
+  const uint32_t thread = threadIdx.x % 32;
   const uint32_t workers = own.parts * kWarps, worker = own.part * kWarps + threadIdx.x / 32;
   for (uint32_t tile = worker; tile < args.from.tiles; tile += 32 * workers) {
-    // A lane finds the stretch of a tile; then the warp counts one after the other.
-    const uint64_t mine = tile + uint64_t{lane} * workers;
+    // A thread finds the stretch of a tile; then the warp counts one after the other.
+    const uint64_t mine = tile + uint64_t{thread} * workers;
     uint32_t begin = 0, end = 0;
     if (mine < args.from.tiles) {
       const uint16_t* const begins = args.from.starts + mine * (args.from.buckets + 1) + own.bucket;
@@ -200,8 +200,8 @@ __global__ void __launch_bounds__(kCountThreads, 1)
     }
     for (int turn = 0; turn < 32; ++turn) {
       const uint64_t its_tile = tile + uint64_t{static_cast<uint32_t>(turn)} * workers;
-      CountStretch(args.from.slots + its_tile * kTile, __shfl_sync(kAllLanes, begin, turn),
-                   __shfl_sync(kAllLanes, end, turn), lane, table);
+      CountStretch(args.from.slots + its_tile * kTile, __shfl_sync(kAllThreads, begin, turn),
+                   __shfl_sync(kAllThreads, end, turn), thread, table);
     }
   }
   __syncthreads();
@@ -215,8 +215,8 @@ __global__ void __launch_bounds__(kCountThreads, 1)
 }
 
 template <typename C>
-absl::Status EnqueueChunk(const TypedLaunch& launch, const TypedBins<C>& bins,
-                          const Workspace& workspace) {
+absl::Status EnqueuePortion(const TypedLaunch& launch, const TypedBins<C>& bins,
+                            const Workspace& workspace) {
   HISTOGRAM_CUDA_RETURN_IF_ERROR(
       cudaMemsetAsync(workspace.totals, 0, workspace.buckets * sizeof(uint32_t), launch.stream));
   const uint32_t multiprocessors = launch.device->multiprocessors;
@@ -264,13 +264,13 @@ absl::Status EnqueuePartition(const TypedLaunch& launch, const TypedBins<C>& bin
   workspace.totals = reinterpret_cast<uint32_t*>(at);
   workspace.slots = reinterpret_cast<uint16_t*>(at + TotalsBytes(buckets));
   workspace.starts = workspace.slots + tiles_max * kTile;
-  TypedLaunch chunk = launch;
+  TypedLaunch portion = launch;
   const auto* const samples = static_cast<const uint8_t*>(launch.samples);
-  for (uint64_t done = 0; done < launch.count; done += chunk.count) {
-    chunk.samples = samples + done * SampleBytes(launch.type);
-    chunk.count = std::min({launch.count - done, tiles_max * kTile, kPartitionSamplesMax});
-    workspace.tiles = static_cast<uint32_t>((chunk.count + kTile - 1) / kTile);
-    HISTOGRAM_RETURN_IF_ERROR(EnqueueChunk(chunk, bins, workspace));
+  for (uint64_t done = 0; done < launch.count; done += portion.count) {
+    portion.samples = samples + done * SampleBytes(launch.type);
+    portion.count = std::min({launch.count - done, tiles_max * kTile, kPartitionSamplesMax});
+    workspace.tiles = static_cast<uint32_t>((portion.count + kTile - 1) / kTile);
+    HISTOGRAM_RETURN_IF_ERROR(EnqueuePortion(portion, bins, workspace));
   }
   return absl::OkStatus();
 }

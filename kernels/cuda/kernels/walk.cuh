@@ -8,7 +8,7 @@
 
 namespace histogram::cuda {
 
-inline constexpr uint32_t kAllLanes = 0xFFFFFFFFU;
+inline constexpr uint32_t kAllThreads = 0xFFFFFFFFU;
 // Payloads up to so many units of kRoundBytes are not cut between teams.
 inline constexpr uint32_t kWholeUnits = 8;
 
@@ -29,12 +29,12 @@ struct Shares {
 struct Stretch {
   static constexpr uint32_t kCollect = 1;  // the tile ends with this stretch
   static constexpr uint32_t kFinish = 2;   // this team's part of the payload ends with it
-  static constexpr uint32_t kEdge = 4;     // this lane has a byte of the payload's head or tail
+  static constexpr uint32_t kEdge = 4;     // this thread has a byte of the payload's head or tail
   static constexpr uint32_t kValid = 8;    // not behind the last
 
-  const uint4* at;   // this lane's first vector
+  const uint4* at;   // this thread's first vector
   uint32_t groups;   // full groups; 0 for one that is not full
-  int32_t left;      // then: round j is this lane's if j * a team's lanes < left
+  int32_t left;      // then: round j is this thread's if j * a team's threads < left
   uint32_t payload;  // its index
   uint32_t sharing;  // the first of the teams that share the payload << 16 | their number
   uint32_t flags;
@@ -52,21 +52,21 @@ class Walk {
   static constexpr uint32_t kTeamWarps = Layout::kTeamWarps;
   static constexpr uint32_t kGroupRounds = Layout::kGroupRounds;
   static constexpr uint32_t kTileGroups = Layout::kTileGroups;
-  static constexpr uint32_t kTeamLanes = kTeamWarps * 32;
-  // A round of the team is one 16-byte load in each of its lanes; it belongs to the share that has
-  // its first unit.
-  static constexpr uint32_t kRoundUnits = kTeamLanes * 16 / kRoundBytes;
+  static constexpr uint32_t kTeamThreads = kTeamWarps * 32;
+  // A round of the team is one 16-byte load in each of its threads; it belongs to the share that
+  // has its first unit.
+  static constexpr uint32_t kRoundUnits = kTeamThreads * 16 / kRoundBytes;
 
   __device__ Walk(const uint8_t* input, const BatchHeader* header, const Shares& shares,
                   uint32_t team)
-      : input_(input), header_(header), lane_(threadIdx.x % kTeamLanes) {
+      : input_(input), header_(header), thread_(threadIdx.x % kTeamThreads) {
     begin_ = shares.Begin(team);
     end_ = shares.Begin(team + 1);
     index_ = FindPayload(header->payload_count, shares.units);
     FetchDescriptors();
   }
 
-  // The next stretch; `edge` becomes this lane's byte of the head or tail, where it has one.
+  // The next stretch; `edge` becomes this thread's byte of the head or tail, where it has one.
   // `shares` as in the constructor.
   __device__ Stretch Next(const Shares& shares, const uint8_t*& edge) {
     Stretch next;
@@ -79,14 +79,14 @@ class Walk {
     }
     next.payload = index_ - 1;
     next.sharing = sharing_;
-    const uint32_t first = round_ * kTeamLanes;
-    const uint32_t rounds_that_are_full = min(vectors_ / kTeamLanes, round_end_);
+    const uint32_t first = round_ * kTeamThreads;
+    const uint32_t rounds_that_are_full = min(vectors_ / kTeamThreads, round_end_);
     const uint32_t full = rounds_that_are_full > round_ ? rounds_that_are_full - round_ : 0;
     next.groups = min(full / kGroupRounds, kTileGroups - tile_groups_);
     round_ = min(round_end_, round_ + max(next.groups, 1U) * kGroupRounds);
-    next.at = base_ + first + lane_;
-    next.left = static_cast<int32_t>(min(round_ * kTeamLanes, vectors_)) -
-                static_cast<int32_t>(first + lane_);
+    next.at = base_ + first + thread_;
+    next.left = static_cast<int32_t>(min(round_ * kTeamThreads, vectors_)) -
+                static_cast<int32_t>(first + thread_);
     tile_groups_ += max(next.groups, 1U);
     next.flags |= Stretch::kValid;
     if (round_ == round_end_) next.flags |= Stretch::kFinish | Stretch::kCollect;
@@ -102,7 +102,7 @@ class Walk {
 
   // The last payload that starts at or before this share.
   __device__ uint32_t FindPayload(uint32_t payload_count, uint32_t units) const {
-    const uint32_t warp_lane = lane_ % 32;
+    const uint32_t warp_thread = thread_ % 32;
     uint32_t low = 0, high = payload_count;  // start[low] <= begin_ < start[high]
     // Most are found at the first try: where the payload would be if all had one size, or not far
     // off.
@@ -114,9 +114,9 @@ class Walk {
     uint32_t before = 0;
 #pragma unroll
     for (uint32_t k = 0; k < kWindow; ++k) {
-      const uint32_t probe = from + k * 32 + warp_lane;
+      const uint32_t probe = from + k * 32 + warp_thread;
       const bool at_or_before = probe < high && payloads()[probe].start <= begin_;
-      before += __popc(__ballot_sync(kAllLanes, at_or_before));
+      before += __popc(__ballot_sync(kAllThreads, at_or_before));
     }
     if (before == 0) {
       high = from;
@@ -126,9 +126,9 @@ class Walk {
     }
     while (high - low > 1) {
       const uint32_t step = (high - low + 31) / 32;
-      const uint32_t probe = low + warp_lane * step;
+      const uint32_t probe = low + warp_thread * step;
       const bool at_or_before = probe < high && payloads()[probe].start <= begin_;
-      const uint32_t below = __ballot_sync(kAllLanes, at_or_before);
+      const uint32_t below = __ballot_sync(kAllThreads, at_or_before);
       const uint32_t last = 31 - __clz(static_cast<int>(below | 1));
       low += last * step;
       high = min(high, low + step);
@@ -136,11 +136,11 @@ class Walk {
     return low;
   }
 
-  // Lane i of each warp holds the descriptor of payload fetched_ + i; behind the last payload one
+  // Thread i of each warp holds the descriptor of payload fetched_ + i; behind the last payload one
   // that starts behind every share.
   __device__ void FetchDescriptors() {
     fetched_ = index_;
-    const uint32_t mine = index_ + lane_ % 32;
+    const uint32_t mine = index_ + thread_ % 32;
     uint4 raw = make_uint4(0, 0, 0, ~0U);
     if (mine < header_->payload_count) {
       raw = __ldg(reinterpret_cast<const uint4*>(payloads() + mine));
@@ -156,11 +156,11 @@ class Walk {
     while (true) {
       if (index_ - fetched_ == 32) FetchDescriptors();
       const uint32_t source = index_ - fetched_;
-      const uint32_t bytes = __shfl_sync(kAllLanes, bytes_, source);
-      const uint32_t start = __shfl_sync(kAllLanes, start_, source);
+      const uint32_t bytes = __shfl_sync(kAllThreads, bytes_, source);
+      const uint32_t start = __shfl_sync(kAllThreads, start_, source);
       if (start >= end_) return false;
-      const uint64_t offset = uint64_t{__shfl_sync(kAllLanes, offset_high_, source)} << 32 |
-                              __shfl_sync(kAllLanes, offset_low_, source);
+      const uint64_t offset = uint64_t{__shfl_sync(kAllThreads, offset_high_, source)} << 32 |
+                              __shfl_sync(kAllThreads, offset_low_, source);
       ++index_;
       if (!TakePart(shares, bytes, start)) continue;
       const uint8_t* const data = input_ + offset;
@@ -172,11 +172,11 @@ class Walk {
     }
   }
 
-  // Lanes 0 to 15 of the first warp take the bytes of the head, 16 to 31 those of the tail.
+  // Threads 0 to 15 of the first warp take the bytes of the head, 16 to 31 those of the tail.
   __device__ const uint8_t* Edge(const uint8_t* data, const Cut& cut) const {
-    if (lane_ < 16) return lane_ < cut.head ? data + lane_ : nullptr;
-    const uint32_t i = lane_ - 16;
-    return lane_ < 32 && i < cut.tail ? data + cut.head + cut.vectors * 16 + i : nullptr;
+    if (thread_ < 16) return thread_ < cut.head ? data + thread_ : nullptr;
+    const uint32_t i = thread_ - 16;
+    return thread_ < 32 && i < cut.tail ? data + cut.head + cut.vectors * 16 + i : nullptr;
   }
 
   // Sets this team's rounds of the payload; false when it has none.
@@ -210,10 +210,10 @@ class Walk {
 
   const uint8_t* const input_;
   const BatchHeader* const header_;
-  const uint32_t lane_;  // in the team
+  const uint32_t thread_;  // in the team
   uint32_t begin_, end_;
   uint32_t index_;    // next payload to open
-  uint32_t fetched_;  // payload whose descriptor lane 0 holds
+  uint32_t fetched_;  // payload whose descriptor thread 0 holds
   uint32_t offset_low_, offset_high_, bytes_, start_;
   // The open payload.
   uint32_t round_ = 0, round_end_ = 0, tile_groups_ = 0, vectors_ = 0, sharing_ = 1;

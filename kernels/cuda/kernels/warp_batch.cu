@@ -1,7 +1,7 @@
 // Our kernel for batches of small payloads: teams of two warps with 16 KiB of counters each
 // (team_batch.cuh), so that a payload's table is read quickly.
 //
-// A table is [128 values][32 lanes] of u32. The word of value v, v < 128, also serves v + 128: v
+// A table is [128 values][32 threads] of u32. The word of value v, v < 128, also serves v + 128: v
 // adds 1, v + 128 adds 1 + 0xFFFF0000, that is, one to the low half and minus one to the high half.
 // One byte permutation forms the address, one the addend. Low and high halves can be told apart as
 // long as a tile, what is counted between two collections, is below 65536 bytes.
@@ -12,7 +12,7 @@ namespace {
 
 struct PackedLayout {
   static constexpr uint32_t kTeamWarps = 2;
-  // Shared memory has room for 14 tables; with 12 each lane gets 80 registers, not 72.
+  // Shared memory has room for 14 tables; with 12 each thread gets 80 registers, not 72.
   static constexpr uint32_t kTeamsMax = 12;
   static constexpr uint32_t kGroupRounds = 4;
   static constexpr uint32_t kOverheadUnits = 12;
@@ -24,13 +24,13 @@ struct PackedLayout {
   template <uint32_t kTablesAt>
   class Counter {
    public:
-    __device__ Counter(uint32_t team_in_block, uint32_t warp_in_team, uint32_t lane)
-        : table_(team_in_block, warp_in_team, lane) {
+    __device__ Counter(uint32_t team_in_block, uint32_t warp_in_team, uint32_t thread)
+        : table_(team_in_block, warp_in_team, thread) {
       const uint32_t pair = team_in_block / 2;
-      // The address is pair << 15 | value << 8 | parity << 7 | lane << 2; pair's lowest bit shares
-      // a byte with the value.
+      // The address is pair << 15 | value << 8 | parity << 7 | thread << 2; pair's lowest bit
+      // shares a byte with the value.
       pair_bit_ = pair % 2 * 0x80808080U;
-      base_ = (pair / 2) << 16 | team_in_block % 2 << 7 | lane << 2;
+      base_ = (pair / 2) << 16 | team_in_block % 2 << 7 | thread << 2;
     }
 
     __device__ void Clear() { table_.Clear(); }

@@ -10,7 +10,7 @@
 
 namespace histogram::cuda {
 
-// A team of two warps reads a payload in rounds: one 16-byte load in each of its 64 lanes.
+// A team of two warps reads a payload in rounds: one 16-byte load in each of its 64 threads.
 inline constexpr uint32_t kRoundBytes = 1024;
 
 // A payload. `bytes` fits 32 bits since no lane and no launch holds 4 GiB.

@@ -13,7 +13,7 @@
 namespace histogram::cuda {
 namespace {
 
-// Header, descriptor and padding of every piece, as if each had a chunk of its own.
+// Header, descriptor and padding of every piece, as if each had a portion of its own.
 uint64_t OverheadBytesMax(const LaneOptions& options) {
   return PiecesMax(options.lane_bytes, options.lane_payloads) *
          (sizeof(BatchHeader) + sizeof(PayloadDescriptor) + kPieceAlignment + kRoundBytes);
@@ -75,7 +75,7 @@ absl::Status Lane::Allocate() {
   HISTOGRAM_RETURN_IF_ERROR(take(MakeStream(), copy_stream_));
   HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventDefault), copied_));
   HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventDefault), done_));
-  HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventDisableTiming), chunk_copied_));
+  HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventDisableTiming), portion_copied_));
   HISTOGRAM_RETURN_IF_ERROR(take(PinnedBuffer::Make(input_bytes), input_));
   HISTOGRAM_RETURN_IF_ERROR(take(PinnedBuffer::Make(rows_bytes), rows_));
   HISTOGRAM_RETURN_IF_ERROR(take(PinnedBuffer::Make(kControlBytes), control_));
@@ -85,32 +85,32 @@ absl::Status Lane::Allocate() {
       take(DeviceBuffer::Make(ScratchBytesMax(options_.device, lane_bytes)), scratch_));
   HISTOGRAM_RETURN_IF_ERROR(take(DeviceBuffer::Make(CleanBytesMax(options_.device)), clean_));
   pieces_.reserve(pieces_max);
-  chunk_pieces_.reserve(ChunksMax(options_.lane_bytes, options_.lane_payloads));
-  chunks_.reserve(chunk_pieces_.capacity());
+  portion_pieces_.reserve(PortionsMax(options_.lane_bytes, options_.lane_payloads));
+  portions_.reserve(portion_pieces_.capacity());
   return absl::OkStatus();
 }
 
 // Records the launches of each kernel that has a ladder, so that a small batch costs one short
 // launch.
 absl::Status Lane::Record() {
-  Chunk chunk;
-  chunk.units = ~0U;
+  Portion portion;
+  portion.units = ~0U;
   *input_.host<PayloadDescriptor>(sizeof(BatchHeader)) = {
       .offset = PayloadsBegin(0, 1), .bytes = 0, .start = 0};
   for (const CudaKernel* kernel : Kernels()) {
     Recorded recorded = {.kernel = kernel, .rungs = {}};
     if (kernel->ladder() == Ladder::kByBlocks) {
-      chunk.piece_count = 0;
+      portion.piece_count = 0;
       const uint32_t multiprocessors = options_.device.multiprocessors;
       for (uint32_t blocks = 1; blocks < 2 * multiprocessors; blocks *= 2) {
-        Launch launch = MakeLaunch(chunk, /*mapped=*/true);
+        Launch launch = MakeLaunch(portion, /*mapped=*/true);
         launch.blocks_max = std::min(blocks, multiprocessors);
         HISTOGRAM_RETURN_IF_ERROR(RecordRung(launch, launch.blocks_max, recorded));
       }
     } else if (kernel->ladder() == Ladder::kByBytes) {
-      chunk.piece_count = 1;
+      portion.piece_count = 1;
       for (const uint32_t kib : {4U, 16U, 32U, 64U}) {
-        Launch launch = MakeLaunch(chunk, /*mapped=*/true);
+        Launch launch = MakeLaunch(portion, /*mapped=*/true);
         launch.readable_bytes = kib << 10;
         HISTOGRAM_RETURN_IF_ERROR(RecordRung(launch, launch.readable_bytes, recorded));
       }
@@ -137,16 +137,16 @@ absl::Status Lane::RecordRung(const Launch& launch, uint32_t limit, Recorded& re
   return ToStatus(cudaGraphUpload(executable, stream_.get()), "cudaGraphUpload");
 }
 
-Launch Lane::MakeLaunch(const Chunk& chunk, bool mapped) {
+Launch Lane::MakeLaunch(const Portion& portion, bool mapped) {
   uint8_t* const base = mapped ? input_.device() : device_input_.get();
   Launch launch;
   launch.input = base;
-  launch.header = reinterpret_cast<const BatchHeader*>(base + chunk.begin);
+  launch.header = reinterpret_cast<const BatchHeader*>(base + portion.begin);
   launch.payloads = absl::MakeConstSpan(
-      input_.host<PayloadDescriptor>(chunk.begin + sizeof(BatchHeader)), chunk.piece_count);
-  launch.units = chunk.units;
+      input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader)), portion.piece_count);
+  launch.units = portion.units;
   uint32_t* const rows = rows_on_device_ ? device_rows_.get<uint32_t>() : rows_.device<uint32_t>();
-  launch.rows = rows + uint64_t{chunk.first_piece} * kByteValues;
+  launch.rows = rows + uint64_t{portion.first_piece} * kByteValues;
   launch.scratch = scratch_.get();
   launch.clean = clean_.get();
   launch.device = &options_.device;
@@ -249,7 +249,7 @@ void Lane::Abandon() {
   copy_stream_.Abandon();
   copied_.Abandon();
   done_.Abandon();
-  chunk_copied_.Abandon();
+  portion_copied_.Abandon();
   for (PinnedBuffer* buffer : {&input_, &rows_, &control_}) buffer->Abandon();
   for (DeviceBuffer* buffer : {&device_input_, &device_rows_, &scratch_, &clean_}) {
     buffer->Abandon();

@@ -6,7 +6,7 @@
 //   Finish  adds the rows up into the items' counts and fills in the report
 //
 // Up to kMappedBytesMax the kernels made for that read the pinned memory in place, as a graph
-// launch. For other kernels and larger batches the batch is cut into chunks that are gathered,
+// launch. For other kernels and larger batches the batch is cut into portions that are gathered,
 // copied and counted in overlap. Payloads are cut into pieces with a row of u32 each, which Finish
 // sums in u64. Typed samples are always copied, with the tables of their plan in front of them, and
 // counted into a row of u64 for each payload.
@@ -79,7 +79,7 @@ class Lane {
 
  private:
   // Consecutive pieces that travel together. In pinned memory: header, descriptors, bytes.
-  struct Chunk {
+  struct Portion {
     uint32_t first_piece = 0, piece_count = 0;
     uint64_t begin = 0, bytes = 0;  // in the pinned input
     uint32_t units = 0;
@@ -101,17 +101,17 @@ class Lane {
   absl::Status StartBatch(const Batch& batch);
   void ChooseMode(const Batch& batch, const CudaKernel& kernel);
   void Layout(const Batch& batch, uint64_t begin);
-  Chunk WriteChunk(uint32_t first_piece, uint32_t piece_count, uint64_t begin);
-  uint64_t Gather(const Batch& batch, const Chunk& chunk);
+  Portion WritePortion(uint32_t first_piece, uint32_t piece_count, uint64_t begin);
+  uint64_t Gather(const Batch& batch, const Portion& portion);
   void CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to);
   absl::Status BeginMapped(const Batch& batch);
   absl::Status BeginCopied(const Batch& batch);
-  absl::Status CopyChunk(const Batch& batch, size_t index);
+  absl::Status CopyPortion(const Batch& batch, size_t index);
   absl::Status CopyRowsBack(uint64_t bytes);
-  absl::Status EnqueueTypedChunk(const Chunk& chunk, const AnyTypedBins& bins);
+  absl::Status EnqueueTypedPortion(const Portion& portion, const AnyTypedBins& bins);
   void SumRows(const Batch& batch) const;
   void CopyTypedRows(const Batch& batch) const;
-  Launch MakeLaunch(const Chunk& chunk, bool mapped);
+  Launch MakeLaunch(const Portion& portion, bool mapped);
   absl::Status InjectFault();
   bool FlagIsSet() const;
   bool EventIsDue() const;
@@ -119,7 +119,7 @@ class Lane {
 
   const LaneOptions options_;
   Stream stream_, copy_stream_;
-  Event copied_, done_, chunk_copied_;
+  Event copied_, done_, portion_copied_;
   PinnedBuffer input_, rows_, control_;
   DeviceBuffer device_input_, device_rows_, scratch_, clean_;
   std::vector<Recorded> recorded_;
@@ -131,10 +131,10 @@ class Lane {
   bool mapped_ = false;          // read in place, by a graph of `ladder_`
   const Recorded* ladder_ = nullptr;
   bool done_recorded_ = false;
-  uint32_t sequence_ = 0;               // what the flag will hold
-  std::vector<Piece> pieces_;           // the row of each is its index
-  std::vector<uint32_t> chunk_pieces_;  // the first piece of each chunk
-  std::vector<Chunk> chunks_;
+  uint32_t sequence_ = 0;                 // what the flag will hold
+  std::vector<Piece> pieces_;             // the row of each is its index
+  std::vector<uint32_t> portion_pieces_;  // the first piece of each portion
+  std::vector<Portion> portions_;
   size_t fragment_ = 0;  // gather position: where in the current item's fragments
   uint64_t fragment_offset_ = 0;
   uint32_t fragment_item_ = 0;

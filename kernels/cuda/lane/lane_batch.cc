@@ -22,10 +22,10 @@ std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes, const CudaKe
   ChooseMode(batch, kernel);
   Layout(batch, 0);
   std::vector<Fragment> fragments;
-  for (const Chunk& chunk : chunks_) {
+  for (const Portion& portion : portions_) {
     const auto* const descriptors =
-        input_.host<PayloadDescriptor>(chunk.begin + sizeof(BatchHeader));
-    for (uint32_t i = 0; i < chunk.piece_count; ++i) {
+        input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
+    for (uint32_t i = 0; i < portion.piece_count; ++i) {
       fragments.emplace_back(input_.host(descriptors[i].offset), descriptors[i].bytes);
     }
   }
@@ -45,41 +45,42 @@ void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
   rows_on_device_ = !kernel.has_flag();
 }
 
-// Cuts the batch and writes each chunk's header and descriptors, from `begin` in the pinned input.
+// Cuts the batch and writes each portion's header and descriptors, from `begin` in the pinned
+// input.
 void Lane::Layout(const Batch& batch, uint64_t begin) {
-  CutBatch(batch.items, batch.bytes, mapped_, pieces_, chunk_pieces_);
-  chunks_.clear();
-  for (size_t i = 0; i < chunk_pieces_.size(); ++i) {
-    const uint32_t first = chunk_pieces_[i];
+  CutBatch(batch.items, batch.bytes, mapped_, pieces_, portion_pieces_);
+  portions_.clear();
+  for (size_t i = 0; i < portion_pieces_.size(); ++i) {
+    const uint32_t first = portion_pieces_[i];
     const auto all = static_cast<uint32_t>(pieces_.size());
-    const uint32_t end = i + 1 < chunk_pieces_.size() ? chunk_pieces_[i + 1] : all;
-    chunks_.push_back(WriteChunk(first, end - first, begin));
-    begin = AlignUp(begin + chunks_.back().bytes, kPieceAlignment);
+    const uint32_t end = i + 1 < portion_pieces_.size() ? portion_pieces_[i + 1] : all;
+    portions_.push_back(WritePortion(first, end - first, begin));
+    begin = AlignUp(begin + portions_.back().bytes, kPieceAlignment);
   }
 }
 
-// A chunk of these pieces, at `begin` in the pinned input.
-Lane::Chunk Lane::WriteChunk(uint32_t first_piece, uint32_t piece_count, uint64_t begin) {
-  Chunk chunk;
-  chunk.first_piece = first_piece;
-  chunk.piece_count = piece_count;
-  chunk.begin = begin;
+// A portion of these pieces, at `begin` in the pinned input.
+Lane::Portion Lane::WritePortion(uint32_t first_piece, uint32_t piece_count, uint64_t begin) {
+  Portion portion;
+  portion.first_piece = first_piece;
+  portion.piece_count = piece_count;
+  portion.begin = begin;
   auto* const header = input_.host<BatchHeader>(begin);
   auto* const descriptors = input_.host<PayloadDescriptor>(begin + sizeof(BatchHeader));
-  uint64_t at = PayloadsBegin(begin, chunk.piece_count);
-  for (uint32_t i = 0; i < chunk.piece_count; ++i) {
+  uint64_t at = PayloadsBegin(begin, portion.piece_count);
+  for (uint32_t i = 0; i < portion.piece_count; ++i) {
     const uint64_t bytes = pieces_[first_piece + i].bytes;
     descriptors[i] = {.offset = at, .bytes = static_cast<uint32_t>(bytes), .start = 0};
     at += AlignUp(bytes, kPieceAlignment);
   }
-  chunk.units = AssignUnits(absl::MakeSpan(descriptors, chunk.piece_count),
-                            kernel_ == nullptr ? 0 : kernel_->payload_overhead_units());
-  *header = {.payload_count = chunk.piece_count,
-             .units = chunk.units,
+  portion.units = AssignUnits(absl::MakeSpan(descriptors, portion.piece_count),
+                              kernel_ == nullptr ? 0 : kernel_->payload_overhead_units());
+  *header = {.payload_count = portion.piece_count,
+             .units = portion.units,
              .flag_value = sequence_,
              .reserved = 0};
-  chunk.bytes = at - begin;
-  return chunk;
+  portion.bytes = at - begin;
+  return portion;
 }
 
 // Copies a piece's bytes, going on in the item's fragments where the piece before it ended.
@@ -106,12 +107,13 @@ void Lane::CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to) {
 }
 
 // Returns how long it took, in nanoseconds.
-uint64_t Lane::Gather(const Batch& batch, const Chunk& chunk) {
+uint64_t Lane::Gather(const Batch& batch, const Portion& portion) {
   const NvtxRange range("gather");
   const uint64_t start = NowNs();
-  const auto* const descriptors = input_.host<PayloadDescriptor>(chunk.begin + sizeof(BatchHeader));
-  for (uint32_t i = 0; i < chunk.piece_count; ++i) {
-    CopyPiece(batch, pieces_[chunk.first_piece + i], input_.host(descriptors[i].offset));
+  const auto* const descriptors =
+      input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
+  for (uint32_t i = 0; i < portion.piece_count; ++i) {
+    CopyPiece(batch, pieces_[portion.first_piece + i], input_.host(descriptors[i].offset));
   }
   StreamingFence();
   return NowNs() - start;
@@ -139,29 +141,30 @@ absl::Status Lane::Begin(const Batch& batch, const CudaKernel& kernel) {
 }
 
 absl::Status Lane::BeginMapped(const Batch& batch) {
-  const Chunk& chunk = chunks_.front();
-  gather_ns_ = Gather(batch, chunk);
+  const Portion& portion = portions_.front();
+  gather_ns_ = Gather(batch, portion);
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
   const NvtxRange range("launch");
-  const uint64_t wanted =
-      kernel_->ladder() == Ladder::kByBytes ? batch.bytes : uint64_t{chunk.units / kUnitsPerBlock};
+  const uint64_t wanted = kernel_->ladder() == Ladder::kByBytes
+                              ? batch.bytes
+                              : uint64_t{portion.units / kUnitsPerBlock};
   const auto rung = std::find_if(ladder_->rungs.begin(), ladder_->rungs.end() - 1,
                                  [wanted](const Rung& r) { return r.limit >= wanted; });
   return ToStatus(cudaGraphLaunch(rung->graph.get(), stream_.get()), "cudaGraphLaunch");
 }
 
-// Gathers a chunk, with what lies in front of the first one, and queues its copy, for which
+// Gathers a portion, with what lies in front of the first one, and queues its copy, for which
 // everything that is queued on the stream from now on waits.
-absl::Status Lane::CopyChunk(const Batch& batch, size_t index) {
-  const Chunk& chunk = chunks_[index];
-  const bool is_last = index + 1 == chunks_.size();
-  gather_ns_ += Gather(batch, chunk);
+absl::Status Lane::CopyPortion(const Batch& batch, size_t index) {
+  const Portion& portion = portions_[index];
+  const bool is_last = index + 1 == portions_.size();
+  gather_ns_ += Gather(batch, portion);
   const NvtxRange range("launch");
-  const uint64_t begin = index == 0 ? 0 : chunk.begin;
+  const uint64_t begin = index == 0 ? 0 : portion.begin;
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(device_input_.get(begin), input_.host(begin),
-                                                 chunk.begin + chunk.bytes - begin,
+                                                 portion.begin + portion.bytes - begin,
                                                  cudaMemcpyHostToDevice, copy_stream_.get()));
-  cudaEvent_t copied = is_last ? copied_.get() : chunk_copied_.get();
+  cudaEvent_t copied = is_last ? copied_.get() : portion_copied_.get();
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(copied, copy_stream_.get()));
   return ToStatus(cudaStreamWaitEvent(stream_.get(), copied, 0), "cudaStreamWaitEvent");
 }
@@ -174,10 +177,10 @@ absl::Status Lane::CopyRowsBack(uint64_t bytes) {
 
 absl::Status Lane::BeginCopied(const Batch& batch) {
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
-  for (size_t i = 0; i < chunks_.size(); ++i) {
-    HISTOGRAM_RETURN_IF_ERROR(CopyChunk(batch, i));
-    Launch launch = MakeLaunch(chunks_[i], /*mapped=*/false);
-    const bool is_last = i + 1 == chunks_.size();
+  for (size_t i = 0; i < portions_.size(); ++i) {
+    HISTOGRAM_RETURN_IF_ERROR(CopyPortion(batch, i));
+    Launch launch = MakeLaunch(portions_[i], /*mapped=*/false);
+    const bool is_last = i + 1 == portions_.size();
     if (is_last && !rows_on_device_) launch.flag = control_.device<uint32_t>(kFlagAt);
     HISTOGRAM_RETURN_IF_ERROR(kernel_->Enqueue(launch));
   }

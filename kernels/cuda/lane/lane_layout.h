@@ -19,9 +19,9 @@ inline constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;
 }
 
-// A chunk's bytes begin here, behind its header and descriptors.
-inline constexpr uint64_t PayloadsBegin(uint64_t chunk_begin, uint64_t pieces) {
-  return AlignUp(chunk_begin + sizeof(BatchHeader) + pieces * sizeof(PayloadDescriptor), 128);
+// A portion's bytes begin here, behind its header and descriptors.
+inline constexpr uint64_t PayloadsBegin(uint64_t portion_begin, uint64_t pieces) {
+  return AlignUp(portion_begin + sizeof(BatchHeader) + pieces * sizeof(PayloadDescriptor), 128);
 }
 
 inline uint64_t NowNs() {

@@ -1,4 +1,4 @@
-// How a lane cuts a batch into chunks, which are gathered, copied and counted in overlap, and
+// How a lane cuts a batch into portions, which are gathered, copied and counted in overlap, and
 // payloads into pieces, each with a row of counts. Pure functions; no CUDA call. Sizes in bytes.
 #ifndef HISTOGRAM_KERNELS_CUDA_LANE_LANE_PLAN_H_
 #define HISTOGRAM_KERNELS_CUDA_LANE_LANE_PLAN_H_
@@ -11,15 +11,15 @@
 
 namespace histogram::cuda {
 
-// A chunk takes half of what is left, but at least a quarter of the batch, and between these sizes:
-// the last copy cannot begin before everything is gathered, so it should be short, but each copy
-// costs some microseconds.
-inline constexpr uint64_t kChunkBytesMin = uint64_t{512} << 10;
-inline constexpr uint64_t kChunkBytesMax = uint64_t{32} << 20;
+// A portion takes half of what is left, but at least a quarter of the batch, and between these
+// sizes: the last copy cannot begin before everything is gathered, so it should be short, but each
+// copy costs some microseconds.
+inline constexpr uint64_t kPortionBytesMin = uint64_t{512} << 10;
+inline constexpr uint64_t kPortionBytesMax = uint64_t{32} << 20;
 // Every piece starts at a multiple of this.
 inline constexpr uint64_t kPieceAlignment = 128;
 
-// A payload, or a part of one that is larger than its chunk.
+// A payload, or a part of one that is larger than its portion.
 struct Piece {
   uint32_t item;  // of the batch
   uint64_t item_offset;
@@ -27,13 +27,13 @@ struct Piece {
 };
 
 // Cuts the batch, in order, and replaces the contents of both vectors: the pieces, and for each
-// chunk the index of its first piece. No chunk is empty. `whole`: all in one chunk.
+// portion the index of its first piece. No portion is empty. `whole`: all in one portion.
 // REQUIRES: items is not empty; bytes is the sum of theirs.
 void CutBatch(absl::Span<const BatchItem> items, uint64_t bytes, bool whole,
-              std::vector<Piece>& pieces, std::vector<uint32_t>& chunks);
+              std::vector<Piece>& pieces, std::vector<uint32_t>& portions);
 
-// Most chunks, and pieces, of a batch of so many bytes and payloads.
-uint64_t ChunksMax(uint64_t bytes, uint64_t payloads);
+// Most portions, and pieces, of a batch of so many bytes and payloads.
+uint64_t PortionsMax(uint64_t bytes, uint64_t payloads);
 uint64_t PiecesMax(uint64_t bytes, uint64_t payloads);
 
 }  // namespace histogram::cuda

@@ -32,9 +32,9 @@ absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPla
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
   const uint64_t rows_bytes = batch.items.size() * slots * sizeof(uint64_t);
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(device_rows_.get(), 0, rows_bytes, stream_.get()));
-  for (size_t i = 0; i < chunks_.size(); ++i) {
-    HISTOGRAM_RETURN_IF_ERROR(CopyChunk(batch, i));
-    HISTOGRAM_RETURN_IF_ERROR(EnqueueTypedChunk(chunks_[i], bins));
+  for (size_t i = 0; i < portions_.size(); ++i) {
+    HISTOGRAM_RETURN_IF_ERROR(CopyPortion(batch, i));
+    HISTOGRAM_RETURN_IF_ERROR(EnqueueTypedPortion(portions_[i], bins));
   }
   HISTOGRAM_RETURN_IF_ERROR(CopyRowsBack(rows_bytes));
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
@@ -44,18 +44,19 @@ absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPla
 }
 
 // Pieces are whole samples: they end where their payload does, or at a multiple of kPieceAlignment.
-absl::Status Lane::EnqueueTypedChunk(const Chunk& chunk, const AnyTypedBins& bins) {
+absl::Status Lane::EnqueueTypedPortion(const Portion& portion, const AnyTypedBins& bins) {
   const SampleType type = typed_->plan().type();
   const uint64_t slots = internal::SlotCount(typed_->plan().bin_count());
-  const auto* const descriptors = input_.host<PayloadDescriptor>(chunk.begin + sizeof(BatchHeader));
-  for (uint32_t i = 0; i < chunk.piece_count; ++i) {
+  const auto* const descriptors =
+      input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
+  for (uint32_t i = 0; i < portion.piece_count; ++i) {
     assert(descriptors[i].bytes % SampleBytes(type) == 0);
     TypedLaunch launch;
     launch.type = type;
     launch.samples = device_input_.get(descriptors[i].offset);
     launch.count = descriptors[i].bytes / SampleBytes(type);
     launch.counts =
-        device_rows_.get<unsigned long long>() + pieces_[chunk.first_piece + i].item * slots;
+        device_rows_.get<unsigned long long>() + pieces_[portion.first_piece + i].item * slots;
     launch.device = &options_.device;
     launch.stream = stream_.get();
     HISTOGRAM_RETURN_IF_ERROR(EnqueueTyped(launch, bins));

@@ -34,8 +34,8 @@ Histogram EmptyHistogram(const Plan& plan);
 // REQUIRES: samples.size() is a multiple of SampleBytes(plan.type()); `into` has the plan's bins.
 void AddSamples(std::span<const std::byte> samples, const Plan& plan, Histogram& into);
 
-// The same on up to `threads` threads, including the calling one. 0: one for each core of the
-// machine. Short arrays use fewer.
+// The same on up to `threads` threads, including the calling one. 0: UsableCores(). Short
+// arrays use fewer.
 void AddSamples(std::span<const std::byte> samples, const Plan& plan, uint32_t threads,
                 Histogram& into);
 

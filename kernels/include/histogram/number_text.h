@@ -1,6 +1,6 @@
 // Numbers as text that loses nothing.
-#ifndef HISTOGRAM_KERNELS_NUMBER_TEXT_H_
-#define HISTOGRAM_KERNELS_NUMBER_TEXT_H_
+#ifndef HISTOGRAM_NUMBER_TEXT_H_
+#define HISTOGRAM_NUMBER_TEXT_H_
 
 #include <array>
 #include <charconv>
@@ -18,4 +18,4 @@ std::string NumberText(Number value) {
 
 }  // namespace histogram
 
-#endif  // HISTOGRAM_KERNELS_NUMBER_TEXT_H_
+#endif  // HISTOGRAM_NUMBER_TEXT_H_

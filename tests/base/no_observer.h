@@ -1,7 +1,10 @@
+// An observer that ignores everything.
+#ifndef HISTOGRAM_TESTS_BASE_NO_OBSERVER_H_
+#define HISTOGRAM_TESTS_BASE_NO_OBSERVER_H_
+
 #include "server/base/observer.h"
 
 namespace histogram::server {
-namespace {
 
 class NoObserver final : public Observer {
  public:
@@ -21,11 +24,12 @@ class NoObserver final : public Observer {
   void BackendDown(std::string_view, std::string_view) override {}
 };
 
-}  // namespace
-
-Observer& Observer::None() {
+// Thread-safe.
+inline Observer& Nobody() {
   static NoObserver none;
   return none;
 }
 
 }  // namespace histogram::server
+
+#endif  // HISTOGRAM_TESTS_BASE_NO_OBSERVER_H_

@@ -1,0 +1,16 @@
+// How many cores this process can keep busy.
+#ifndef HISTOGRAM_USABLE_CORES_H_
+#define HISTOGRAM_USABLE_CORES_H_
+
+#include <cstdint>
+
+namespace histogram {
+
+// The cores on which the scheduler may run the calling thread, but no more than the process's
+// control groups (a container's limit) allow without throttling; at least 1. The control groups are
+// read once. Thread-safe.
+uint32_t UsableCores();
+
+}  // namespace histogram
+
+#endif  // HISTOGRAM_USABLE_CORES_H_
