@@ -53,8 +53,10 @@ def source(result, path):
     driver = result.get("driver", "none")
     device = result.get("device") or result.get("gpu") or result["cpu"]
     commit, _, dirty = result["commit"].partition("-")
+    lacks = ", ".join(result.get("cut_short_before", ()))
     return (f"({device}{'' if driver == 'none' else f', driver {driver}'}, commit {commit[:7]}"
-            f"{' with changes' if dirty else ''}, {result['date']}; `{path.relative_to(ROOT)}`)")
+            f"{' with changes' if dirty else ''}, {result['date']}{f', without {lacks}' if lacks else ''}; "
+            f"`{path.relative_to(ROOT)}`)")
 
 
 class Rows:

@@ -17,7 +17,8 @@ verified, except those of sinks that have no right answer.
   bench/service/run.py --merge part1.json part2.json --output service.json
   bench/service/run.py --plan                                          the rows, and how long they take
 
-A part is every Nth row. Merging refuses parts that differ in build, machine or plan, or leave a row out.
+A part is every Nth row. Merging refuses parts that differ in build, machine or plan, or leave a row out. A part that
+was stopped (OUTPUT.partial) lacks its last rows; the merged file names them.
 Needs Python 3.9, and openssl for the TLS rows (the peers need what they need). Linux only.
 """
 import argparse

@@ -130,7 +130,8 @@ class Merge(unittest.TestCase):
     def part(self, name, **other):
         note = {"void": None}
         return {"device": "d", "driver": "1", "cuda": "1", "commit": "c", "cpu": "p", "cores": 2,
-                "plan": {"rows": ["a", "b"]}, "date": "2026-01-01", "command": f"run {name}", "part": name,
+                "plan": {"rows": ["a", "b"]}, "date": "2026-01-01", "command": f"run {name}",
+                "part": {"a": "1/2", "b": "2/2"}[name],
                 "rows": [{**row("cpu", 1), "row": name}], "notes": {name: note}, "targets": [], **other}
 
     def merged(self, *parts):
@@ -155,6 +156,18 @@ class Merge(unittest.TestCase):
             self.merged(self.part("a"))
         with self.assertRaisesRegex(SystemExit, "a is in another part"):
             self.merged(self.part("a"), self.part("a"))
+
+
+    def test_a_part_that_was_stopped_lacks_its_last_rows_by_name(self):
+        plan = {"rows": ["a", "b", "a2", "b2"]}
+        first = self.part("a", plan=plan, rows=[{**row("cpu", 1), "row": name} for name in ("a", "a2")],
+                          notes={"a": {"void": None}, "a2": {"void": None}})
+        whole = self.merged(first, self.part("b", plan=plan))
+        self.assertEqual(whole["cut_short_before"], ["b2"])
+        self.assertEqual([r["row"] for r in whole["rows"]], ["a", "b", "a2"])
+        with self.assertRaisesRegex(SystemExit, "no part has b"):
+            self.merged(first, self.part("b", plan=plan, rows=[{**row("cpu", 1), "row": "b2"}],
+                                         notes={"b2": {"void": None}}))
 
 
 class Documents(unittest.TestCase):
