@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <fstream>
-#include <sstream>
+#include <cstdio>
+#include <memory>
 #include <thread>
+#include <utility>
 
 namespace histogram {
 namespace cpu {
@@ -23,13 +25,28 @@ std::string_view Stripped(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
+// Takes the text before the first `separator`, or all, off the front of `text`.
+std::string_view TakeUpTo(char separator, std::string_view& text) {
+  const size_t end = std::min(text.find(separator), text.size());
+  const std::string_view taken = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return taken;
+}
+
+// The whole number that `text` is; 0: it is none.
+int64_t NumberOf(std::string_view text) {
+  int64_t number = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
+  return result.ec == std::errc() && result.ptr == text.data() + text.size() ? number : 0;
+}
+
 // The cores that "150000 100000" (quota and period) allows; nullopt: no limit.
-std::optional<double> Quotient(const std::string& text) {
-  std::istringstream words(text);
-  double quota = 0, period = 0;
-  std::string more;
-  if (!(words >> quota >> period) || words >> more) return std::nullopt;
-  return quota > 0 && period > 0 ? std::optional(quota / period) : std::nullopt;
+std::optional<double> Quotient(std::string_view text) {
+  text = Stripped(text);
+  const int64_t quota = NumberOf(TakeUpTo(' ', text));
+  const int64_t period = NumberOf(Stripped(text));
+  if (quota <= 0 || period <= 0) return std::nullopt;
+  return static_cast<double>(quota) / static_cast<double>(period);
 }
 
 // A group's limit in cores; nullopt: none.
@@ -42,7 +59,7 @@ std::optional<double> ReadVersion1(const FileReader& read, const std::string& di
   const OptionalText quota = read(directory + "/cpu.cfs_quota_us");
   const OptionalText period = read(directory + "/cpu.cfs_period_us");
   if (!quota.has_value() || !period.has_value()) return std::nullopt;
-  return Quotient(*quota + " " + *period);
+  return Quotient(std::string(Stripped(*quota)) + " " + *period);
 }
 
 // The tightest limit of `group` below `mount` and of every group above it. The last one is the
@@ -64,23 +81,24 @@ std::optional<double> Tightest(const std::string& mount, std::string group, cons
 }  // namespace
 
 OptionalText ReadWholeFile(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::nullopt;
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (file.bad()) return std::nullopt;
-  return std::move(text).str();
+  // No streams of the standard library: they would double the size of the Python package.
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
+                                                             &std::fclose);
+  if (file == nullptr) return std::nullopt;
+  std::string text;
+  char block[4096];
+  while (const size_t got = std::fread(block, 1, sizeof(block), file.get()))
+    text.append(block, got);
+  return std::ferror(file.get()) != 0 ? OptionalText() : std::move(text);
 }
 
 std::string ModelName(const FileReader& read) {
   const OptionalText info = read("/proc/cpuinfo");
   if (info.has_value()) {
-    std::istringstream lines(*info);
-    for (std::string line; std::getline(lines, line);) {
-      const size_t colon = line.find(':');
-      if (colon == std::string::npos) continue;
-      const std::string_view key = Stripped(std::string_view(line).substr(0, colon));
-      const std::string_view value = Stripped(std::string_view(line).substr(colon + 1));
+    for (std::string_view lines = *info; !lines.empty();) {
+      std::string_view value = TakeUpTo('\n', lines);
+      const std::string_view key = Stripped(TakeUpTo(':', value));
+      value = Stripped(value);
       if ((key == "model name" || key == "cpu model") && !value.empty()) return std::string(value);
     }
   }
@@ -100,13 +118,11 @@ std::optional<double> CgroupCpuQuota(const FileReader& read) {
   const auto take = [&tightest](std::optional<double> cores) {
     if (cores.has_value()) tightest = std::min(tightest.value_or(*cores), *cores);
   };
-  std::istringstream lines(*groups);
-  for (std::string line; std::getline(lines, line);) {
-    const size_t first = line.find(':');
-    const size_t second = first == std::string::npos ? first : line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string id = line.substr(0, first), group = line.substr(second + 1);
-    const std::string controllers = line.substr(first + 1, second - first - 1);
+  for (std::string_view lines = *groups; !lines.empty();) {
+    std::string_view line = TakeUpTo('\n', lines);
+    const std::string_view id = TakeUpTo(':', line);
+    const std::string controllers(TakeUpTo(':', line));
+    const std::string group(line);
     if (id == "0" && controllers.empty()) {
       take(Tightest("/sys/fs/cgroup", group, read, ReadVersion2));
       take(Tightest("/sys/fs/cgroup/unified", group, read, ReadVersion2));

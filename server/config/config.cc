@@ -40,12 +40,36 @@ std::string DidYouMean(const std::string& nearest) {
   return nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?");
 }
 
+// The names that these times had in the version before, which still work. A bare number under one
+// is microseconds.
+constexpr std::pair<absl::string_view, absl::string_view> kOldNames[] = {
+    {"drain-delay-us", "drain-delay"},
+    {"drain-us-max", "drain-max"},
+    {"batch-delay-us-max", "batch-delay-max"},
+    {"batch-us-max", "batch-max"},
+    {"connection-age-us-max", "connection-age-max"},
+    {"slow-request-us", "slow-request"},
+};
+
+struct Found {
+  const Setting* setting;
+  bool by_old_name;
+};
+
+Found Find(absl::string_view name) {
+  for (const auto& [old_name, now] : kOldNames) {
+    if (name == old_name) return {FindSetting(now), true};
+  }
+  return {FindSetting(name), false};
+}
+
 // A setting as one source gives it.
 struct Assignment {
   const Setting* setting;
   std::string value;
   std::string source;  // for messages: "--listen", "HISTSVC_LISTEN", "server.toml:3: listen"
   std::string origin;  // the same, of a file without the name: "server.toml:3"
+  bool by_old_name = false;
 };
 
 // What the command line says, before any value is interpreted.
@@ -69,7 +93,7 @@ absl::Status UnknownFlag(absl::string_view flag) {
 // The setting that a flag names, and the value that the flag itself implies: --tune, --no-tune.
 std::pair<const Setting*, std::optional<std::string>> FindFlag(absl::string_view flag) {
   if (!absl::ConsumePrefix(&flag, "--")) return {nullptr, std::nullopt};
-  const Setting* setting = FindSetting(flag);
+  const Setting* setting = Find(flag).setting;
   if (setting != nullptr && IsSwitch(*setting)) return {setting, "true"};
   if (setting != nullptr) return {setting, std::nullopt};
   if (absl::ConsumePrefix(&flag, "no-")) setting = FindSetting(flag);
@@ -78,12 +102,14 @@ std::pair<const Setting*, std::optional<std::string>> FindFlag(absl::string_view
 }
 
 // Adds a flag's value. Only lists take several.
-absl::Status AddValue(const Setting& setting, const std::string& value,
+absl::Status AddValue(const Setting& setting, absl::string_view flag, const std::string& value,
                       std::vector<Assignment>& layer) {
   const std::string name = absl::StrCat("--", setting.name);
+  const bool by_old_name = Find(absl::StripPrefix(flag, "--")).by_old_name;
+  const std::string source = by_old_name ? std::string(flag) : name;
   const auto same = absl::c_find_if(layer, [&](const auto& a) { return a.setting == &setting; });
   if (same == layer.end()) {
-    layer.push_back({&setting, value, name, name});
+    layer.push_back({&setting, value, source, source, by_old_name});
   } else if (IsList(setting)) {
     absl::StrAppend(&same->value, ",", value);
   } else {
@@ -117,7 +143,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<absl::string_view
     }
     absl::Status status;
     if (setting != nullptr) {
-      status = AddValue(*setting, value, line.assignments);
+      status = AddValue(*setting, flag, value, line.assignments);
     } else if (line.config_file) {
       status = Invalid("--config is given twice; there is one config file");
     } else {
@@ -134,14 +160,15 @@ absl::StatusOr<std::vector<Assignment>> FileLayer(const std::string& path) {
   std::vector<Assignment> layer;
   for (const auto& [key, values, is_array, number] : *entries) {
     const std::string place = absl::StrCat(path, ":", number);
-    const Setting* setting = FindSetting(key);
+    const auto [setting, by_old_name] = Find(key);
     if (setting == nullptr) {
       return Invalid(place, ": unknown setting ", key, DidYouMean(NearestSetting(key, {"config"})));
     }
     if (is_array && !IsList(*setting)) {
       return Invalid(place, ": ", key, " takes one value, not a list");
     }
-    layer.push_back({setting, absl::StrJoin(values, ","), absl::StrCat(place, ": ", key), place});
+    layer.push_back(
+        {setting, absl::StrJoin(values, ","), absl::StrCat(place, ": ", key), place, by_old_name});
   }
   return layer;
 }
@@ -154,21 +181,39 @@ std::vector<Assignment> EnvironmentLayer(const Variables& variables,
     if (!absl::StartsWith(variable, kPrefix) || variable == kConfigVariable) continue;
     const std::string name =
         absl::AsciiStrToLower(absl::StrReplaceAll(variable.substr(kPrefix.size()), {{"_", "-"}}));
-    const Setting* setting = FindSetting(name);
+    const auto [setting, by_old_name] = Find(name);
     if (setting == nullptr || EnvironmentName(name) != variable) {
       const std::string nearest = NearestSetting(name, {"config"});
       warnings.push_back(absl::StrCat("unknown environment variable ", variable, " is ignored",
                                       DidYouMean(nearest.empty() ? "" : EnvironmentName(nearest))));
     } else if (!value.empty()) {
-      layer.push_back({setting, value, variable, variable});
+      layer.push_back({setting, value, variable, variable, by_old_name});
     }
   }
   return layer;
 }
 
+// The setting's name as it is written where `source` is.
+std::string NameLike(absl::string_view source, const Setting& setting) {
+  if (absl::StartsWith(source, "--")) return absl::StrCat("--", setting.name);
+  if (absl::StartsWith(source, kPrefix)) return EnvironmentName(setting.name);
+  return std::string(setting.name);
+}
+
 // Applies a layer over the weaker ones.
 absl::Status Apply(const std::vector<Assignment>& layer, ParsedConfig& parsed) {
-  for (const auto& [setting, value, source, origin] : layer) {
+  for (auto [setting, value, source, origin, by_old_name] : layer) {
+    if (by_old_name) {
+      const std::string name = NameLike(source, *setting);
+      const auto same = [&](const Assignment& a) { return a.setting == setting; };
+      if (absl::c_count_if(layer, same) > 1) {
+        return Invalid(name, " is given under its old name too; give it once");
+      }
+      parsed.warnings.push_back(absl::StrCat(source, " is now called ", name,
+                                             ", and its value has a unit (", name,
+                                             "=30s); the next version refuses the old name"));
+      if (ParseCount(value).ok()) value += "us";
+    }
     absl::Status status = SetFromText(*setting, value, source, parsed.config);
     if (!status.ok()) return status;
     parsed.settings[std::string(setting->name)] = {DisplayText(*setting, parsed.config), origin};

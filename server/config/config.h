@@ -93,7 +93,7 @@ struct ParsedConfig {
   Action action = Action::kRun;
   Config config;
   std::string text;
-  // One sentence each, for the log: unknown HISTSVC_ variables.
+  // One sentence each, for the log: unknown HISTSVC_ variables, and old names of settings.
   std::vector<std::string> warnings;
   std::map<std::string, SettingInForce, std::less<>> settings;  // by name: "drain-max"
 };
