@@ -205,7 +205,7 @@ absl::Status Apply(const std::vector<Assignment>& layer, ParsedConfig& parsed) {
   for (auto [setting, value, source, origin, by_old_name] : layer) {
     if (by_old_name) {
       const std::string name = NameLike(source, *setting);
-      const auto same = [&](const Assignment& a) { return a.setting == setting; };
+      const auto same = [s = setting](const Assignment& a) { return a.setting == s; };
       if (absl::c_count_if(layer, same) > 1) {
         return Invalid(name, " is given under its old name too; give it once");
       }
