@@ -1,6 +1,7 @@
 #include "kernels/cpu/cpu_backend.h"
 
 #include <histogram/typed.h>
+#include <histogram/usable_cores.h>
 
 #include <algorithm>
 #include <atomic>
@@ -233,7 +234,7 @@ class CpuBackend final : public Backend {
 
 absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options,
                                                         std::vector<std::string>* notes) {
-  const uint32_t lanes = options.lanes > 0 ? options.lanes : DefaultLanes();
+  const uint32_t lanes = options.lanes > 0 ? options.lanes : histogram::UsableCores();
   if (lanes > kLanesMax) {
     return MakeError(
         absl::StatusCode::kInvalidArgument,

@@ -14,7 +14,7 @@
 namespace histogram::cpu {
 
 struct CpuBackendOptions {
-  uint32_t lanes = 0;             // 0: DefaultLanes()
+  uint32_t lanes = 0;             // 0: UsableCores()
   std::string force_kernel = {};  // registry name; empty: chosen by payload size
   CpuTuningOptions tuning = {};
 };

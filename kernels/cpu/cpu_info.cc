@@ -151,9 +151,6 @@ uint32_t AffinityCores() {
   return std::max(1U, std::thread::hardware_concurrency());
 }
 
-uint32_t DefaultLanes() { return DefaultLanes(histogram::UsableCores()); }
-uint32_t DefaultLanes(uint32_t usable_cores) { return std::max(2U, usable_cores); }
-
 uint32_t UsableCores(std::optional<double> quota, uint32_t affinity_cores) {
   uint32_t cores = std::max(1U, affinity_cores);
   if (quota.has_value() && std::ceil(*quota) < cores) {

@@ -32,11 +32,6 @@ uint32_t AffinityCores();
 
 // The quota rounded up, at most the affinity's cores, at least 1.
 uint32_t UsableCores(std::optional<double> quota, uint32_t affinity_cores);
-// histogram::UsableCores(), but at least 2. With one lane, a second thread that receives a payload
-// would find the lane taken. To hand the payload to another thread costs more than two lanes that
-// share a core.
-uint32_t DefaultLanes();
-uint32_t DefaultLanes(uint32_t usable_cores);
 
 }  // namespace histogram::cpu
 

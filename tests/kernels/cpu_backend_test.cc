@@ -1,6 +1,8 @@
 // The CPU backend: the contract of all backends, and what is its own.
 #include "kernels/cpu/cpu_backend.h"
 
+#include <histogram/usable_cores.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,10 +46,8 @@ TEST(CpuBackendTest, HasNoLimitOfItsOwn) {
   EXPECT_EQ(backend->info().device, cpu::ModelName());
 }
 
-TEST(CpuBackendTest, LanesDefaultToUsableCoresButTwoAtLeast) {
-  EXPECT_EQ(Make({})->info().lanes, cpu::DefaultLanes());
-  EXPECT_EQ(cpu::DefaultLanes(1), 2U);
-  EXPECT_EQ(cpu::DefaultLanes(3), 3U);
+TEST(CpuBackendTest, LanesDefaultToUsableCores) {
+  EXPECT_EQ(Make({})->info().lanes, UsableCores());
 }
 
 TEST(CpuBackendTest, RefusesTooManyLanes) {
