@@ -38,7 +38,7 @@ void AddOutputOptions(CLI::App& command, OutputOptions& options,
       ->check(OneOf(formats));
   command
       .add_option("-o,--output", options.output,
-                  "Write to this file, in the format that its name ends in; - is\n"
+                  "Write to this file, as .json, .csv or .svg if its name ends so; - is\n"
                   "standard output")
       ->type_name("FILE");
   command.parse_complete_callback([&command, &options, formats] {

@@ -250,7 +250,7 @@ absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
   const auto has = [&](absl::string_view flag) { return absl::c_linear_search(arguments, flag); };
   if (has("--help") || has("-h")) return Print(HelpText(/*all=*/false));
   if (has("--help-all")) return Print(HelpText(/*all=*/true));
-  if (has("--version")) return Print(VersionText());
+  if (has("--version") || has("-V")) return Print(VersionText());
 
   absl::StatusOr<CommandLine> line = ParseCommandLine(arguments);
   if (!line.ok()) return line.status();

@@ -8,6 +8,7 @@
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "server/rpc/grpc_internals.h"
+#include "server/rpc/peer_address.h"
 
 namespace histogram::server {
 
@@ -96,14 +97,14 @@ ReceiveGuard::Ended ReceiveGuard::Look() {
   ForEachReceiver([&, most = peer](Call& call, Receiver receiver) {
     if (receiver.peer != most || receiver.since > youngest || calls.size() == count) return;
     call.ended_.store(true, std::memory_order_relaxed);
-    if (calls.empty()) ended.peer = call.context_->peer();
+    if (calls.empty()) ended.peer = PeerAddress(*call.context_);
     calls.emplace_back(*call.context_);
   });
   for (HeldCall& call : calls) {
     call.End(grpc::StatusCode::RESOURCE_EXHAUSTED,
              absl::StrCat("the server holds ", ended.held_bytes,
                           " bytes of unfinished messages; the limit is ", bytes_max_,
-                          " (receive_bytes_max)"));
+                          " (receive_bytes_max); try again later"));
   }
   ended.calls = calls.size();
   if (ended.calls > 0) patience_ = kPatience;

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "server/rpc/peer_address.h"
+
 namespace histogram::server {
 
 bool UnwrittenReplies::Call::Hold(uint64_t bytes) {
@@ -66,7 +68,7 @@ void UnwrittenReplies::Call::Leave() {
 
 std::string UnwrittenReplies::CancelCall(grpc::ServerContext& context) {
   context.TryCancel();
-  return context.peer();
+  return PeerAddress(context);
 }
 
 UnwrittenReplies::Ended UnwrittenReplies::EndStalled() {

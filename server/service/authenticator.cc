@@ -71,7 +71,8 @@ absl::Status Tenant::Charge(uint64_t bytes, TimeNs now) {
   return MakeError(
       absl::StatusCode::kResourceExhausted,
       absl::StrCat("payload: ", bytes, " bytes are more than what is left of the quota of ",
-                   bytes_per_second_, " bytes a second, replies included"),
+                   bytes_per_second_, bytes_per_second_ == 1 ? " byte" : " bytes",
+                   " a second, replies included"),
       {.reason = "QUOTA_EXCEEDED",
        .field = "payload",
        .limit = bytes_per_second_,

@@ -4,11 +4,8 @@
 
 #include <string>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "kernels/error.h"
 #include "server/request/status_details.h"
 #include "server/rpc/grpc_internals.h"
@@ -52,14 +49,6 @@ TimeNs DeadlineOf(const grpc::ServerContext& context) {
   constexpr int64_t kSecondsMax = kNever / 1000000000 - 1;
   if (deadline.tv_sec >= kSecondsMax) return kNever;
   return deadline.tv_sec * 1000000000 + deadline.tv_nsec;
-}
-
-std::string PeerAddress(const grpc::ServerContext& context) {
-  const std::string uri = context.peer();  // "ipv4:192.0.2.1:40000", "ipv6:%5B::1%5D:40000"
-  if (absl::StartsWith(uri, "unix")) return "unix";
-  absl::string_view address = uri;
-  if (!absl::ConsumePrefix(&address, "ipv4:")) absl::ConsumePrefix(&address, "ipv6:");
-  return absl::StrReplaceAll(address, {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
 }
 
 grpc::Status ToGrpcStatus(const absl::Status& status) {

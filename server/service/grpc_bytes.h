@@ -52,9 +52,6 @@ grpc::ByteBuffer EncodeMessage(const std::string& bytes);
 // The call's deadline on the monotonic clock; kNever where it has none.
 TimeNs DeadlineOf(const grpc::ServerContext& context);
 
-// The caller's address as people write it: "192.0.2.1:40000", "[::1]:40000", "unix".
-std::string PeerAddress(const grpc::ServerContext& context);
-
 // The status for the wire, without trailers.
 grpc::Status ToGrpcStatus(const absl::Status& status);
 

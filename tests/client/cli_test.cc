@@ -124,6 +124,7 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
       {{"compute", "f", "--format", "xml"}, "must be table, json, csv or svg, not \"xml\""},
       {{"compute", "-", "-"}, "only once"},
       {{"image", "f", "--binarize", "out.jpeg"}, ".png or .pgm"},
+      {{"image", "f", "--binarize", "q.png", "-o", "q.png"}, "name the same file"},
       {{"describe", "--format", "svg"}, "must be table or json"},
       {{"completion", "zsh"}, "must be bash, not \"zsh\""},
       {{"--timeout", "0", "health"}, "must be a number > 0, not \"0\""},

@@ -44,9 +44,10 @@ def test_operations_leads_to_each_page(root, page):
 
 def known_flags(root):
     text = (root / "server/config/table.cc").read_text()
-    flags = set(re.findall(r'\.(?:old_)?name = "([a-z][a-z0-9-]+)"', text))
-    assert len(flags) > 30
-    return flags
+    flags = set(re.findall(r'\.name = "([a-z][a-z0-9-]+)"', text))
+    old_names = set(re.findall(r'^    \{"([a-z-]+)", "[a-z-]+"\},$', (root / "server/config/config.cc").read_text(), re.M))
+    assert len(flags) > 30 and len(old_names) == 6
+    return flags | old_names
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)

@@ -14,6 +14,8 @@
 #include <optional>
 #include <vector>
 
+#include "server/rpc/peer_address.h"
+
 namespace histogram::server {
 namespace {
 
@@ -123,12 +125,12 @@ TEST_F(ReceiveGuardTest, TheClientIsToldWhyItsCallEnds) {
   const ReceiveGuard::Ended ended = LookUnderPressure();
   EXPECT_EQ(ended.calls, 1U);
   EXPECT_EQ(ended.held_bytes, kLimit + 1);
-  EXPECT_EQ(ended.peer, call.context.peer());
+  EXPECT_EQ(ended.peer, PeerAddress(call.context));
   const grpc::Status status = StatusOf(call);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(status.error_message(),
             "the server holds 1001 bytes of unfinished messages; the limit is 1000 "
-            "(receive_bytes_max)");
+            "(receive_bytes_max); try again later");
 }
 
 TEST_F(ReceiveGuardTest, WhoBeganToReceiveSinceTheLastLookIsLeftAlone) {

@@ -199,6 +199,9 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
       return UsageError(env, std::string(status.message()));
     }
   }
+  if (!options.binarize.empty() && options.binarize == options.output.output) {
+    return UsageError(env, "--binarize and --output name the same file");
+  }
   const absl::StatusOr<std::string> bytes =
       ReadFile(options.file == "-" ? absl::StrCat("/dev/fd/", env.standard_input) : options.file);
   if (!bytes.ok()) return Fail(env, std::string(bytes.status().message()));
