@@ -35,8 +35,7 @@ class Cells {
     std::atomic<uint64_t>* cells_ = nullptr;
   };
 
-  // `shard_count` 0: one for each core of the machine. Rounded up to a power of two; at most
-  // kShardsMax.
+  // `shard_count` 0: UsableCores(). Rounded up to a power of two; at most kShardsMax.
   explicit Cells(size_t cell_count, size_t shard_count = 0);
 
   // The calling thread's shard.

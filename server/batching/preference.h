@@ -53,7 +53,7 @@ class Preference {
   }
   // The same of several payloads, `bytes` together, counted at an even pace since `since`.
   void Counted(size_t size_class, uint64_t bytes, uint64_t payloads, TimeNs since, TimeNs now);
-  // What Choose returned last, or would: the kind of the present phase.
+  // The kind of the present phase. Unlike Choose, it ends no window.
   BackendKind kind(size_t size_class) const { return KindOf(classes_[size_class]); }
 
   struct View {
