@@ -190,13 +190,13 @@ absl::StatusOr<SampleType> TypeOf(const v1::Spec& spec, const QueryLimits& limit
   return type;
 }
 
-absl::Status CheckQuantiles(const v1::Spec& spec, uint32_t quantiles_max) {
-  if (static_cast<uint32_t>(spec.quantiles_size()) > quantiles_max) {
+absl::Status CheckQuantiles(const v1::Spec& spec) {
+  if (static_cast<uint32_t>(spec.quantiles_size()) > kQuantilesMax) {
     return MakeError(
         absl::StatusCode::kInvalidArgument,
         absl::StrCat("spec.quantiles: ", spec.quantiles_size(),
-                     " quantiles are more than the limit of ", quantiles_max),
-        {.reason = "TOO_MANY_QUANTILES", .field = "spec.quantiles", .limit = quantiles_max});
+                     " quantiles are more than the limit of ", kQuantilesMax),
+        {.reason = "TOO_MANY_QUANTILES", .field = "spec.quantiles", .limit = kQuantilesMax});
   }
   for (int i = 0; i < spec.quantiles_size(); ++i) {
     if (!(spec.quantiles(i) >= 0 && spec.quantiles(i) <= 1)) {  // also refuses NaN
@@ -322,7 +322,7 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
   const absl::StatusOr<SampleType> type = TypeOf(spec, limits);
   if (!type.ok()) return type.status();
   if (absl::Status s = RefuseUnknownInBinning(spec.binning()); !s.ok()) return s;
-  if (absl::Status s = CheckQuantiles(spec, limits.quantiles_max); !s.ok()) return s;
+  if (absl::Status s = CheckQuantiles(spec); !s.ok()) return s;
   absl::StatusOr<Binning> binning = CompileBinning(spec.binning(), *type, limits.bin_count_max);
   if (!binning.ok()) return binning.status();
 

@@ -72,7 +72,6 @@ absl::StatusOr<std::shared_ptr<const Query>> WithRange(const Query& query, doubl
 
 struct QueryLimits {
   uint32_t bin_count_max = 65536;
-  uint32_t quantiles_max = 1024;
   // The most counters of typed samples that a backend has; 0: backends count bytes only.
   uint64_t counters_max = UINT64_MAX;
   bool wholes = true;  // whether a backend runs PayloadWork
