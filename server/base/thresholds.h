@@ -72,7 +72,7 @@ inline constexpr uint64_t kSplitBytesMin = uint64_t{2} << 20;
 inline constexpr uint32_t kStreamPayloadsMax = 64;
 
 // Quantiles of one request: a few KiB of its reply.
-inline constexpr int kQuantilesMax = 1024;
+inline constexpr uint32_t kQuantilesMax = 1024;
 
 // Metadata of a call. A bearer token, tracing headers and what proxies add take 1 to 4 KiB; HTTP
 // servers commonly stop at 8 to 16 KiB, too.

@@ -140,7 +140,7 @@ constexpr Setting kSettings[] = {
     {.name = "fault-injection", .listed = kNowhere, .placeholder = "SPEC",
      .member = [](Config& c) -> Member { return &c.backend.fault_injection; },
      .help = "make the device fail in a given way"},
-    {.group = "Log", .name = "log-level", .choices = "trace, debug, info, warn, error, off",
+    {.group = "Log", .name = "log-level", .choices = "debug, info, warn, error, off",
      .placeholder = "LEVEL",
      .member = [](Config& c) -> Member { return Choice(c.log.level); },
      .help = "what is written to standard error"},

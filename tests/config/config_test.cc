@@ -178,7 +178,7 @@ TEST(ParseConfig, WrongValuesNameWhereTheyCameFrom) {
             "--bin-count-max must be 1 to 16777216, not 99999999999");
   EXPECT_EQ(ErrorOf({"--backend", "gpu"}), "--backend must be one of auto, cpu, cuda, not 'gpu'");
   EXPECT_EQ(ErrorOf({"--log-level", "loud"}),
-            "--log-level must be one of trace, debug, info, warn, error, off, not 'loud'");
+            "--log-level must be one of debug, info, warn, error, off, not 'loud'");
   EXPECT_THAT(ErrorOf({"--listen", "127.0.0.1:70000"}),
               HasSubstr("a port is a number from 0 to 65535"));
   EXPECT_THAT(ErrorOf({"--metrics-listen", "unix:/a"}), HasSubstr("must be HOST:PORT or off"));

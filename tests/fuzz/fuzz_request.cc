@@ -118,7 +118,7 @@ void CheckPlan(const Query& query, const v1::Spec& spec, const QueryLimits& limi
     FUZZ_CHECK(bin >= histogram::Binning::kIgnored, std::to_string(bin));
     FUZZ_CHECK(bin < static_cast<int32_t>(query.binning.bin_count()), std::to_string(bin));
   }
-  FUZZ_CHECK(query.quantiles.size() <= kQuantilesMax, "");
+  FUZZ_CHECK(query.quantiles.size() <= histogram::server::kQuantilesMax, "");
   FUZZ_CHECK(std::equal(query.quantiles.begin(), query.quantiles.end(), spec.quantiles().begin(),
                         spec.quantiles().end()),
              spec.DebugString());

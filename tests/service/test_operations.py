@@ -411,7 +411,7 @@ def test_metrics_can_be_switched_off(server_bin, tmp_path):
 
 # -------------------------------------------------------------------------------------------- log
 def test_logs_never_hold_payloads_and_json_is_json(start_server):
-    server = start_server("--log-format", "json", "--log-level", "trace")
+    server = start_server("--log-format", "json", "--log-level", "debug")
     with Client(server.address) as client:
         client.compute(b"SECRETPAYLOAD" * 100)
         client.accumulate([b"SECRETPAYLOAD" * 100] * 2)
