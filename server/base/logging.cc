@@ -13,11 +13,9 @@
 #include <cstdio>
 #include <ctime>
 #include <exception>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
-
-#include "absl/base/thread_annotations.h"
-#include "absl/synchronization/mutex.h"
 
 namespace histogram::server {
 namespace {
@@ -42,7 +40,7 @@ class Output {
   // `line` without its end.
   void Write(std::string line) {
     line += '\n';
-    const absl::MutexLock lock(&mutex_);
+    const std::lock_guard<std::mutex> lock(mutex_);
     if (told_ != lost()) Tell();
     if (!WriteNow(line)) lost_.fetch_add(1, std::memory_order_relaxed);
   }
@@ -51,7 +49,8 @@ class Output {
   std::atomic<LogFormat> format{LogFormat::kText};
 
  private:
-  void Tell() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  // These are called under the lock.
+  void Tell() {
     const uint64_t lost_now = lost();
     const LogField lost_lines("lines", lost_now - told_);
     if (WriteNow(FormatLogLine(format, NowUs(), LogLevel::kWarn,
@@ -62,7 +61,7 @@ class Output {
   }
 
   // Waits for nobody: what poll(2) finds writable takes a piece of PIPE_BUF bytes at once.
-  bool WriteNow(std::string_view text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+  bool WriteNow(std::string_view text) {
     if (cut_ && !WritePiece("\n")) return false;
     cut_ = false;
     for (size_t at = 0; at < text.size(); at += PIPE_BUF) {
@@ -80,9 +79,9 @@ class Output {
   }
 
   std::atomic<uint64_t> lost_{0};
-  absl::Mutex mutex_;
-  bool cut_ ABSL_GUARDED_BY(mutex_) = false;   // the last line lacks its end
-  uint64_t told_ ABSL_GUARDED_BY(mutex_) = 0;  // of those that are lost
+  std::mutex mutex_;   // guards the two below, and the order of lines
+  bool cut_ = false;   // the last line lacks its end
+  uint64_t told_ = 0;  // of those that are lost
 };
 
 // Never destroyed, so that threads may log until the very end.
