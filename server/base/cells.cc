@@ -13,7 +13,7 @@ constexpr size_t kLines = 128;  // two lines, because processors fetch them in p
 }  // namespace
 
 void Cells::Free::operator()(std::atomic<uint64_t>* cells) const {
-  ::operator delete(cells, std::align_val_t{kLines});
+  ::operator delete (cells, std::align_val_t{kLines});
 }
 
 Cells::Cells(size_t cell_count, size_t shard_count) {
@@ -23,7 +23,7 @@ Cells::Cells(size_t cell_count, size_t shard_count) {
   shards_.resize(shard_count);
   const size_t bytes = (cell_count * sizeof(std::atomic<uint64_t>) + kLines - 1) / kLines * kLines;
   for (Shard& shard : shards_) {
-    void* const raw = ::operator new(bytes, std::align_val_t{kLines});
+    void* const raw = ::operator new (bytes, std::align_val_t{kLines});
     auto* const cells = static_cast<std::atomic<uint64_t>*>(raw);
     for (size_t i = 0; i < cell_count; ++i) new (cells + i) std::atomic<uint64_t>(0);
     memory_.emplace_back(cells);

@@ -35,8 +35,8 @@ class Cells {
     std::atomic<uint64_t>* cells_ = nullptr;
   };
 
-  // `shard_count` 0: enough that each loop and each lane of a server has one to itself. Rounded up to
-  // a power of two; at most kShardsMax.
+  // `shard_count` 0: enough that each loop and each lane of a server has one to itself. Rounded up
+  // to a power of two; at most kShardsMax.
   explicit Cells(size_t cell_count, size_t shard_count = 0);
 
   // The calling thread's shard.
