@@ -34,7 +34,7 @@ constexpr Setting kSettings[] = {
              "the flag to serve at several places"},
     {.name = "metrics-listen", .as = kAddress,
      .member = [](Config& c) -> Member { return &c.metrics_listen; },
-     .help = "where to serve /metrics, /healthz and /readyz over HTTP: HOST:PORT or off"},
+     .help = "where to serve /metrics, /healthz and /readyz over HTTP"},
     {.name = "tls-cert", .placeholder = "FILE",
      .member = [](Config& c) -> Member { return &c.transport.tls_cert; },
      .help = "PEM certificate chain: TCP listeners speak TLS; read again when the file changes"},
@@ -114,8 +114,7 @@ constexpr Setting kSettings[] = {
      .help = "the server is not ready, and gets no traffic, while it lacks this backend"},
     {.name = "cpu-lanes", .limits = {0, 1024},
      .member = [](Config& c) -> Member { return &c.backend.cpu_lanes; },
-     .help = "batches that the CPU executes at a time; 0 for one per core of the cgroup's quota, "
-             "two at least"},
+     .help = "batches that the CPU executes at a time; 0 for one a core that this process may use"},
     {.name = "lanes", .limits = {1, 256},
      .member = [](Config& c) -> Member { return &c.backend.cuda_lanes; },
      .help = "batches that each GPU executes at a time, each with a stream and buffers"},
