@@ -37,7 +37,7 @@ class ServerMetrics::Writer {
     if (cells_.Sum(cell) != 0) Counter(labels, cell);
   }
   void Gauge(Labels labels, double value) { Add(labels).gauge.value = value; }
-  // `unit`: what one recorded unit is in the metric's, 1e-9 from nanoseconds to seconds.
+  // `per_unit`: how many recorded units make one of the metric's.
   void Histogram(Labels labels, const HistogramCells& cells, double per_unit) {
     ClientMetric::Histogram& out = Add(labels).histogram;
     for (int i = 0; i <= cells.layout.bound_count; ++i) {

@@ -16,7 +16,7 @@ namespace {
 
 class ComputeManyStream;
 
-// One payload of the stream. Items are reused: a stream has at most stream_payloads_max of them.
+// One payload of the stream. Items are reused: a stream has at most kStreamPayloadsMax of them.
 struct Item final : Job, Posted {
   explicit Item(ComputeManyStream& its_stream) : stream(its_stream) {}
   void Done(const absl::Status& status) override;  // from the batcher, by any thread
@@ -38,8 +38,7 @@ struct Item final : Job, Posted {
 class ComputeManyStream final : public ServedStream, private Posted {
  public:
   ComputeManyStream(ServiceContext& service, Methods& methods, EventLoop& loop)
-      : ServedStream(service, methods, loop, Method::kComputeMany),
-        state_(service.config.stream_payloads_max) {}
+      : ServedStream(service, methods, loop, Method::kComputeMany), state_(kStreamPayloadsMax) {}
 
   void Await() { ServedStream::Await(Methods::kComputeMany); }
   void Drain() override { Step(StreamEvent::kDrain); }

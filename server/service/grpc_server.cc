@@ -32,6 +32,11 @@ constexpr char kLivenessName[] = "liveness";
 constexpr uint64_t kReceiveBytesOverLimit = uint64_t{256} << 20;
 // Reflection is gRPC's synchronous service: it has a thread for each open stream.
 constexpr int kReflectionThreadsMax = 16;
+// Clients that ping faster are disconnected. gRPC's clients do not ask for less than 10 s.
+constexpr int kPingIntervalMsMin = 10000;
+// gRPC takes messages of at least this over the largest payload, so that the service's own check,
+// which answers with a proper error, comes first.
+constexpr uint64_t kMessageBytesOverPayload = uint64_t{2} << 20;
 constexpr int kHandshakeTimeoutMs = 10000;  // who is slower than this is not going to call
 // gRPC lets a connection have up to 4 MiB on their way while memory is plentiful, and notices too
 // late that many connections have filled it. With less memory than this, what may be on its way is
@@ -94,14 +99,13 @@ struct ChannelSetting {
 
 std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
   std::vector<ChannelSetting> settings = {
-      {GRPC_ARG_ALLOW_REUSEPORT, config.reuse_port ? 1 : 0},
+      {GRPC_ARG_ALLOW_REUSEPORT, 0},  // a port in use is an error
       {GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.streams_max)},
       {GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kRefusedHeaderBytesFactor * kHeaderBytesMax)},
       // Compressed messages are refused: a small one inflates before any limit of ours sees it.
       // They come as they are sent, so that the refusal is the service's, counted and logged.
       {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0},
-      {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-       MillisecondsOf(config.keepalive_min_interval_us)},
+      {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingIntervalMsMin},
       {GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2},
       {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
       {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs},
@@ -172,7 +176,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
 
   std::vector<int> ports(config.listen.size(), 0);
   for (size_t i = 0; i < config.listen.size(); ++i) {
-    if (absl::Status s = CheckListenAddress(config.listen[i], config.reuse_port); !s.ok()) return s;
+    if (absl::Status s = CheckListenAddress(config.listen[i]); !s.ok()) return s;
     builder.AddListeningPort(
         config.listen[i], CredentialsFor(server->certificates_.get(), config.listen[i]), &ports[i]);
   }

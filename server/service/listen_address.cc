@@ -43,13 +43,12 @@ absl::Status CheckUnixSocket(const std::string& text, const std::string& path) {
 }
 
 // 0, or errno.
-int TryToBind(const addrinfo& place, bool reuse_port) {
+int TryToBind(const addrinfo& place) {
   const int fd = socket(place.ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return errno;
   const int on = 1;
   // As gRPC does: connections of an earlier server that are not quite over are in nobody's way.
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (reuse_port) setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
   const int error = bind(fd, place.ai_addr, place.ai_addrlen) == 0 ? 0 : errno;
   close(fd);
   return error;
@@ -57,7 +56,7 @@ int TryToBind(const addrinfo& place, bool reuse_port) {
 
 // A name may have several addresses, of which gRPC takes those that it can bind. One that is in use
 // is nevertheless an error: its clients would reach two servers.
-absl::Status CheckTcp(const std::string& text, const Address& address, bool reuse_port) {
+absl::Status CheckTcp(const std::string& text, const Address& address) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
@@ -69,7 +68,7 @@ absl::Status CheckTcp(const std::string& text, const Address& address, bool reus
   int error = 0;
   bool bound = false;
   for (const addrinfo* place = list; place != nullptr; place = place->ai_next) {
-    const int failed = TryToBind(*place, reuse_port);
+    const int failed = TryToBind(*place);
     bound = bound || failed == 0;
     if (failed == EADDRINUSE) return CannotListen(text, strerror(failed));
     if (error == 0) error = failed;
@@ -85,11 +84,10 @@ absl::Status CannotListen(const std::string& text, const std::string& why) {
                    {.reason = "ADDRESS_UNAVAILABLE", .field = "listen"});
 }
 
-absl::Status CheckListenAddress(const std::string& text, bool reuse_port) {
+absl::Status CheckListenAddress(const std::string& text) {
   const absl::StatusOr<Address> address = ParseAddress(text);
   if (!address.ok()) return address.status();
-  return address->is_unix ? CheckUnixSocket(text, address->path)
-                          : CheckTcp(text, *address, reuse_port);
+  return address->is_unix ? CheckUnixSocket(text, address->path) : CheckTcp(text, *address);
 }
 
 }  // namespace histogram::server

@@ -11,7 +11,7 @@ namespace histogram::server {
 // UNAVAILABLE, with the system's reason, where gRPC could not bind the address now. Leaves nothing
 // bound, so gRPC's own bind decides between two servers. Removes a socket file that a dead server
 // left behind.
-absl::Status CheckListenAddress(const std::string& text, bool reuse_port);
+absl::Status CheckListenAddress(const std::string& text);
 
 // The error of an address that gRPC cannot bind. `why`: in words.
 absl::Status CannotListen(const std::string& text, const std::string& why);

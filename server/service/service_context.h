@@ -40,9 +40,8 @@ struct ServiceContext {
         receive_guard(transport_config.receive_bytes_max, [this] { return ReceivedBytes(); }) {}
 
   AdmissionLimits limits() const {
-    return {
-        config.payload_bytes_max,
-        {config.bin_count_max, config.quantiles_max, batcher.counters_max(), batcher.runs_work()}};
+    return {config.payload_bytes_max,
+            {config.bin_count_max, batcher.counters_max(), batcher.runs_work()}};
   }
 
   // What the process holds beyond what it held before its first call, without replies, which have

@@ -112,11 +112,8 @@ def test_what_cannot_start_says_why_in_one_line(server_bin, name):
     assert why in line
 
 
-@pytest.mark.parametrize("flags", ([], ["--reuse-port"]), ids=("alone", "willing to share"))
-def test_a_port_in_use(server, server_bin, flags):
-    """The server that has it does not share it."""
-    done = run_to_the_end(server_bin, "--listen", server.address, "--metrics-listen", "off", "--log-level", "warn",
-                          *flags)
+def test_a_port_in_use(server, server_bin):
+    done = run_to_the_end(server_bin, "--listen", server.address, "--metrics-listen", "off", "--log-level", "warn")
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
     assert f"cannot listen on {server.address}: Address already in use" in line
