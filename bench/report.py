@@ -19,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 GPU = RESULTS / "nvidia-h200"
+H100 = RESULTS / "nvidia-h100"
 KIB, MIB = 1024, 1 << 20
 # The strongest plain gRPC that was measured is what ours stands beside.
 SINKS = {"touch_sink_queues": "the touch sink over completion queues", "touch_sink": "the touch sink over callbacks"}
@@ -149,9 +150,9 @@ def beside_the_sink(folder):
     return paragraph(f"{text} {source(result, folder / 'service.json')}")
 
 
-def beside_the_better():
+def beside_the_better(folder):
     """How auto stands beside the better one of cpu and cuda."""
-    result = load(GPU / "service.json")
+    result = load(folder / "service.json")
     shares, behind = [], []
     for key, servers in Rows(result).by.items():
         of = {backend: row for (server, backend), row in servers.items() if server == "ours"}
@@ -164,7 +165,7 @@ def beside_the_better():
     text = (f"`auto` carries 0.95 of the better one of `cpu` and `cuda` or more in {len(shares) - len(behind)} of "
             f"{len(shares)} kinds of load (least {min(shares):.2f})")
     text += f"; behind are {joined([name for _, name in sorted(behind)])}." if behind else "."
-    return paragraph(f"{text} {source(result, GPU / 'service.json')}")
+    return paragraph(f"{text} {source(result, folder / 'service.json')}")
 
 
 def service_rows(folder):
@@ -344,8 +345,11 @@ BLOCKS = {
     "when the GPU pays": node_choice,
     "service beside gRPC, H200": lambda: beside_the_sink(GPU),
     "service beside gRPC, two cores": lambda: beside_the_sink(RESULTS / "cpu-2core"),
-    "auto": beside_the_better,
+    "auto": lambda: beside_the_better(GPU),
     "service rows, H200": lambda: service_rows(GPU),
+    "service beside gRPC, H100": lambda: beside_the_sink(H100),
+    "auto, H100": lambda: beside_the_better(H100),
+    "service rows, H100": lambda: service_rows(H100),
     "service rows, two cores": lambda: service_rows(RESULTS / "cpu-2core"),
     "kernels, top three": lambda: kernels(3),
     "kernels": kernels,

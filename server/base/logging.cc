@@ -1,6 +1,8 @@
 #include "server/base/logging.h"
 
 #include <poll.h>
+#include <spdlog/logger.h>
+#include <spdlog/sinks/base_sink.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +15,7 @@
 #include <cstdio>
 #include <ctime>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -22,9 +25,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::string_view, 5> kLevelNames = {"debug", "info", "warn", "error", "off"};
+struct LevelName {
+  LogLevel level;
+  std::string_view name;
+  spdlog::level::level_enum spdlog_level;
+};
+constexpr std::array<LevelName, 5> kLevels = {{{LogLevel::kDebug, "debug", spdlog::level::debug},
+                                               {LogLevel::kInfo, "info", spdlog::level::info},
+                                               {LogLevel::kWarn, "warn", spdlog::level::warn},
+                                               {LogLevel::kError, "error", spdlog::level::err},
+                                               {LogLevel::kOff, "off", spdlog::level::off}}};
 
-std::string_view NameOf(LogLevel level) { return kLevelNames[static_cast<size_t>(level)]; }
+const LevelName& Named(LogLevel level) { return kLevels[static_cast<size_t>(level)]; }
 
 int64_t NowUs() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
@@ -32,28 +44,26 @@ int64_t NowUs() {
 }
 
 // Standard error, which may be a pipe that nobody reads: a line for which there is no room is lost
-// and counted. Thread-safe.
-class Output {
+// and counted. spdlog's own sinks would wait.
+class NonBlockingSink final : public spdlog::sinks::base_sink<std::mutex> {
  public:
   uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
-
-  // `line` without its end.
-  void Write(std::string line) {
-    line += '\n';
-    const std::lock_guard<std::mutex> lock(mutex_);
-    if (told_ != lost()) Tell();
-    if (!WriteNow(line)) lost_.fetch_add(1, std::memory_order_relaxed);
-  }
-
-  std::atomic<LogLevel> level{LogLevel::kInfo};
-  std::atomic<LogFormat> format{LogFormat::kText};
+  void SetFormat(LogFormat format) { log_format_.store(format, std::memory_order_relaxed); }
+  LogFormat log_format() const { return log_format_.load(std::memory_order_relaxed); }
 
  private:
-  // These are called under the lock.
+  // Called by one thread at a time. FormatLogLine has written the whole line.
+  void sink_it_(const spdlog::details::log_msg& message) override {
+    if (told_ != lost()) Tell();
+    const std::string line = std::string(message.payload.data(), message.payload.size()) + '\n';
+    if (!WriteNow(line)) lost_.fetch_add(1, std::memory_order_relaxed);
+  }
+  void flush_() override {}
+
   void Tell() {
     const uint64_t lost_now = lost();
     const LogField lost_lines("lines", lost_now - told_);
-    if (WriteNow(FormatLogLine(format, NowUs(), LogLevel::kWarn,
+    if (WriteNow(FormatLogLine(log_format(), NowUs(), LogLevel::kWarn,
                                "log lines are lost: nobody reads them", {lost_lines}) +
                  '\n')) {
       told_ = lost_now;
@@ -78,16 +88,26 @@ class Output {
     return write(STDERR_FILENO, piece.data(), piece.size()) == static_cast<ssize_t>(piece.size());
   }
 
+  std::atomic<LogFormat> log_format_{LogFormat::kText};
   std::atomic<uint64_t> lost_{0};
-  std::mutex mutex_;   // guards the two below, and the order of lines
   bool cut_ = false;   // the last line lacks its end
   uint64_t told_ = 0;  // of those that are lost
 };
 
 // Never destroyed, so that threads may log until the very end.
-Output& Out() {
-  static Output* const output = new Output;
-  return *output;
+struct State {
+  State() : logger("server", sink) {
+    logger.set_level(spdlog::level::info);
+    // A full disk or a closed pipe behind standard error must not end the service.
+    logger.set_error_handler([](const std::string&) {});
+  }
+  std::shared_ptr<NonBlockingSink> sink = std::make_shared<NonBlockingSink>();
+  spdlog::logger logger;
+};
+
+State& GetState() {
+  static State* const state = new State;
+  return *state;
 }
 
 std::string FormatTime(int64_t time_us) {
@@ -137,8 +157,8 @@ std::string FormatText(int64_t time_us, LogLevel level, std::string_view event,
                        absl::Span<const LogField> fields) {
   std::string line = FormatTime(time_us);
   line += ' ';
-  line += NameOf(level);
-  line.append(6 - NameOf(level).size(), ' ');
+  line += Named(level).name;
+  line.append(6 - Named(level).name.size(), ' ');
   const std::string quoted = Quote(event);
   line.append(quoted, 1, quoted.size() - 2);  // escaped, without the quotes
   for (const LogField& field : fields) {
@@ -160,7 +180,7 @@ std::string FormatJson(int64_t time_us, LogLevel level, std::string_view event,
                        absl::Span<const LogField> fields) {
   Json line;
   line["time"] = FormatTime(time_us);
-  line["level"] = NameOf(level);
+  line["level"] = Named(level).name;
   line["event"] = Cut(event);
   for (const LogField& field : fields) {
     const auto* text = std::get_if<std::string>(&field.value());
@@ -172,18 +192,21 @@ std::string FormatJson(int64_t time_us, LogLevel level, std::string_view event,
 }  // namespace
 
 void InitLogging(LogLevel from, LogFormat format) {
-  Out().level = from;
-  Out().format = format;
+  State& state = GetState();
+  state.sink->SetFormat(format);
+  state.logger.set_level(Named(from).spdlog_level);
 }
 
-bool LogEnabled(LogLevel level) { return level >= Out().level; }
+bool LogEnabled(LogLevel level) { return GetState().logger.should_log(Named(level).spdlog_level); }
 
-uint64_t LogLinesLost() { return Out().lost(); }
+uint64_t LogLinesLost() { return GetState().sink->lost(); }
 
 void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fields) {
   if (!LogEnabled(level)) return;
   try {
-    Out().Write(FormatLogLine(Out().format, NowUs(), level, event, fields));
+    State& state = GetState();
+    const std::string line = FormatLogLine(state.sink->log_format(), NowUs(), level, event, fields);
+    state.logger.log(Named(level).spdlog_level, spdlog::string_view_t(line.data(), line.size()));
   } catch (const std::exception&) {
     // Out of memory while logging: the event is lost, the service goes on.
   }

@@ -125,14 +125,13 @@ std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
 // Ends what holds up a shutdown without being a call of ours, a watcher of health or a silent peer:
 // once no call has been open for a while, connections are closed rather than waited for. Runs until
 // then, or until `over`.
-void CloseWhenQuiet(const std::atomic<int64_t>& open_calls, const std::atomic<bool>& over,
-                    grpc::Server& server) {
+void CloseWhenQuiet(const Cells& open_calls, const std::atomic<bool>& over, grpc::Server& server) {
   constexpr std::chrono::milliseconds kLook{10};
   constexpr int kQuietLooks =
       30;  // peers on a slow network have this long to send what is on its way
   for (int quiet = 0; quiet < kQuietLooks && !over.load();) {
     std::this_thread::sleep_for(kLook);
-    quiet = open_calls.load() == 0 ? quiet + 1 : 0;
+    quiet = open_calls.Sum(0) == 0 ? quiet + 1 : 0;
   }
   if (!over.load()) CancelAllCalls(server);
 }

@@ -17,7 +17,7 @@ PROMETHEUS = r"(prometheus|civetweb)"
 CUDA = r"(cuda|cub|thrust|nvml|cooperative_groups|nv)[/_.a-z]|kernels/cuda/"
 CLOCK = r"(chrono|ctime|time\.h|sys/time\.h|absl/time/.*)$"
 KERNELS_PUBLIC = r"histogram/(?!v1/|client\.h)"
-THIRD_PARTY = GRPC + "|" + PROMETHEUS + r"|(CLI|nlohmann|png)"
+THIRD_PARTY = GRPC + "|" + PROMETHEUS + r"|(spdlog|CLI|nlohmann|png)"
 
 # Folder (the longest match wins) -> what must not be included, and, among the project's own headers,
 # what may be. None: anything that is not forbidden.
