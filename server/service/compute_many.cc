@@ -88,9 +88,9 @@ void Item::Run() { stream.ItemReturned(*this); }
 
 void ComputeManyStream::OnDone() {
   // The client was to get OK, and did not: it went away, or the message that was not read is one
-  // over gRPC's own maximum.
-  if (finished_ok_ && context().IsCancelled()) {
-    ReportCall(service_, caller_, Method::kComputeMany, CancelledCall(), 0, 0);
+  // over gRPC's own maximum. Or the receive guard ended the stream.
+  if ((finished_ok_ || receives().ended()) && context().IsCancelled()) {
+    ReportCall(service_, caller_, Method::kComputeMany, CancelledCall(receives()), 0, 0);
   }
   ServedStream::OnDone();
 }

@@ -1,8 +1,11 @@
 """The real binary's configuration: where a setting comes from, and what it says to nonsense."""
 
+import subprocess
+
 import pytest
 
 from harness.api import Client, pb
+from harness.server import clean_environment
 from test_operations import run_to_the_end
 
 SETTING, VARIABLE = "streams-max", "HISTSVC_STREAMS_MAX"
@@ -145,3 +148,12 @@ def test_a_gpu_that_is_required_and_missing(server_bin, client):
                           "--metrics-listen", "off")
     assert done.returncode != 0
     assert "cuda" in done.stderr.lower() or "gpu" in done.stderr.lower()
+
+
+@pytest.mark.parametrize("flag", ("--help", "--print-config", "--version"))
+def test_standard_output_that_is_full(server_bin, flag):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([server_bin, flag], stdout=full, stderr=subprocess.PIPE, check=False, timeout=60,
+                              env=clean_environment())
+    assert done.returncode == 1
+    assert done.stderr == b"histogram-server: cannot write to standard output: No space left on device\n"
