@@ -24,7 +24,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/cpu/cpu_info.h"
-#include "kernels/cpu/features.h"
 #include "kernels/cpu/registry.h"
 #include "tests/kernels/payloads.h"
 #include "tests/kernels/reference.h"
@@ -189,8 +188,7 @@ void Measure(const Options& options, size_t bytes, uint32_t threads, std::vector
 bool WriteJson(const std::string& path, const std::vector<Row>& rows) {
   std::FILE* file = std::fopen(path.c_str(), "w");
   if (file == nullptr) return false;
-  std::fprintf(file, "{\n  \"schema\": 1,\n  \"cpu\": \"%s\",\n  \"features\": \"%s\",\n",
-               cpu::ModelName().c_str(), absl::StrJoin(cpu::Features(), " ").c_str());
+  std::fprintf(file, "{\n  \"schema\": 1,\n  \"cpu\": \"%s\",\n", cpu::ModelName().c_str());
   std::fprintf(file, "  \"rows\": [");
   const char* separator = "\n";
   for (const Row& row : rows) {
@@ -249,7 +247,7 @@ int Main(int argc, char** argv) {
                  }).c_str());
     return 2;
   }
-  std::printf("%s\n%s\n", cpu::ModelName().c_str(), absl::StrJoin(cpu::Features(), " ").c_str());
+  std::printf("%s\n", cpu::ModelName().c_str());
   std::vector<Row> rows;
   Measure(options, options.bytes, 1, rows);
   if (options.threads > 1) Measure(options, options.bytes, options.threads, rows);

@@ -19,6 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 GPU = RESULTS / "nvidia-h200"
+H100 = RESULTS / "nvidia-h100"
 KIB, MIB = 1024, 1 << 20
 # The strongest plain gRPC that was measured is what ours stands beside.
 SINKS = {"touch_sink_queues": "the touch sink over completion queues", "touch_sink": "the touch sink over callbacks"}
@@ -87,6 +88,26 @@ def name_of(key):
     return f"{method} {samples}{human(payload)} x{connections}{where}"
 
 
+def cuda_of_cpu(pairs):
+    """In how many rows of bytes `cuda` is the slower one, and its shares of the rate of `cpu`, ascending."""
+    shares = sorted(ratio(cuda, cpu) for key, cuda, cpu in pairs if not key[4])
+    return sum(share < 1 for share in shares), shares
+
+
+def in_short():
+    """The front page's sentences: for readers who know none of our names."""
+    service, kernels = load(GPU / "service.json"), load(GPU / "kernels.json")
+    slower, shares = cuda_of_cpu(Rows(service).pairs(("ours", "cuda"), ("ours", "cpu")))
+    _, rates = kernel_plot["rows_of"](kernels)
+    resident = max(min(of.values()) for of in rates.values())
+    reading = max(kernels["ceilings"]["read_gbps"].items(), key=lambda size: int(size[0]))[1]
+    there = (f"A GPU counts bytes that lie in its memory at {figure(resident)} GB/s, whatever their values; reading alone "
+             f"reaches {figure(reading)}. {source(kernels, GPU / 'kernels.json')}")
+    sent = (f"For data that comes over a network take a machine without a GPU: in {slower} of {len(shares)} kinds of load "
+            f"the server was slower with the GPU than without. {source(service, GPU / 'service.json')}")
+    return f"{paragraph(there)}\n\n{paragraph(sent)}"
+
+
 def node_choice():
     """When the GPU pays: over gRPC, from this host's memory, and where the data already lies on the GPU."""
     service, kernels = load(GPU / "service.json"), load(GPU / "kernels.json")
@@ -111,8 +132,7 @@ def node_choice():
     for what, gbps in ((f"in GPU memory, {human(size)} at once", resident),
                        ("in GPU memory, many rows of 4 KiB", many)):
         lines.append([what, f"at most {figure(link)} GB/s (the link)", f"{figure(gbps)} GB/s", f"{gbps / link:.0f}", ""])
-    shares = sorted(ratio(cuda, cpu) for key, cuda, cpu in pairs if not key[4])
-    slower = sum(share < 1 for share in shares)
+    slower, shares = cuda_of_cpu(pairs)
     advice = (f"For bytes that come over a network take a node without a GPU: `cuda` was slower than `cpu` in {slower} of "
               f"{len(shares)} kinds of load over gRPC ({shares[0]:.2f} to {shares[-1]:.2f} of it, median "
               f"{statistics.median(shares):.2f}). Take a GPU for data that already lies in its memory.")
@@ -149,9 +169,9 @@ def beside_the_sink(folder):
     return paragraph(f"{text} {source(result, folder / 'service.json')}")
 
 
-def beside_the_better():
+def beside_the_better(folder):
     """How auto stands beside the better one of cpu and cuda."""
-    result = load(GPU / "service.json")
+    result = load(folder / "service.json")
     shares, behind = [], []
     for key, servers in Rows(result).by.items():
         of = {backend: row for (server, backend), row in servers.items() if server == "ours"}
@@ -164,7 +184,7 @@ def beside_the_better():
     text = (f"`auto` carries 0.95 of the better one of `cpu` and `cuda` or more in {len(shares) - len(behind)} of "
             f"{len(shares)} kinds of load (least {min(shares):.2f})")
     text += f"; behind are {joined([name for _, name in sorted(behind)])}." if behind else "."
-    return paragraph(f"{text} {source(result, GPU / 'service.json')}")
+    return paragraph(f"{text} {source(result, folder / 'service.json')}")
 
 
 def service_rows(folder):
@@ -194,11 +214,11 @@ def service_rows(folder):
     return f"{table(head, lines)}\n\n{paragraph(source(result, folder / 'service.json'))}"
 
 
-def kernels(rows=None):
+def kernels():
     result = load(GPU / "kernels.json")
     ceiling = max(result["ceilings"]["read_gbps"].items(), key=lambda size: int(size[0]))[1]
     text = f"Reading alone reaches {ceiling:.0f} GB/s. {source(result, GPU / 'kernels.json')}"
-    return f"{kernel_plot['table_of'](result, rows)}\n\n{paragraph(text)}"
+    return f"{kernel_plot['table_of'](result)}\n\n{paragraph(text)}"
 
 
 def batches():
@@ -342,12 +362,15 @@ def gpus():
 
 BLOCKS = {
     "when the GPU pays": node_choice,
+    "when the GPU pays, in short": in_short,
     "service beside gRPC, H200": lambda: beside_the_sink(GPU),
     "service beside gRPC, two cores": lambda: beside_the_sink(RESULTS / "cpu-2core"),
-    "auto": beside_the_better,
+    "auto": lambda: beside_the_better(GPU),
     "service rows, H200": lambda: service_rows(GPU),
+    "service beside gRPC, H100": lambda: beside_the_sink(H100),
+    "auto, H100": lambda: beside_the_better(H100),
+    "service rows, H100": lambda: service_rows(H100),
     "service rows, two cores": lambda: service_rows(RESULTS / "cpu-2core"),
-    "kernels, top three": lambda: kernels(3),
     "kernels": kernels,
     "batches": batches,
     "kernel targets": kernel_targets,

@@ -3,8 +3,10 @@
 #include <histogram/usable_cores.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -109,7 +111,9 @@ class App {
   // Health, where something has changed.
   void CheckHealth();
   bool HasCuda() const;
-  void UpdateHealth();
+  // Tells health the state of now. Returns whether readiness is news, for LogReadiness.
+  bool UpdateHealth();
+  void LogReadiness() const;
   absl::Status WritePortFile() const;
   // Tokens and certificates are read again when their files change.
   void RefreshSecurity();
@@ -168,8 +172,11 @@ absl::Status App::Start() {
   }
   RefreshSecurity();
   listening_.store(true);
+  // Whoever reads the port file finds a ready server, and the log says `ready` once it is there.
   UpdateHealth();
-  return WritePortFile();
+  if (absl::Status written = WritePortFile(); !written.ok()) return written;
+  LogReadiness();
+  return absl::OkStatus();
 }
 
 void App::RefreshSecurity() {
@@ -234,37 +241,43 @@ void App::CheckHealth() {
   for (size_t i = 0; i < backends_.size(); ++i) {
     changed = changed || backends_[i]->up() != backend_up_[i];
   }
-  if (changed) UpdateHealth();
+  if (changed && UpdateHealth()) LogReadiness();
 }
 
-void App::UpdateHealth() {
-  const std::string reason = NotReadyBecause();
-  if (backend_up_.empty() || reason != not_ready_) {
-    if (reason.empty()) {
-      Log(LogLevel::kInfo, "ready");
-    } else {
-      Log(LogLevel::kWarn, "not ready", {{"reason", reason}});
-    }
+void App::LogReadiness() const {
+  if (not_ready_.empty()) {
+    Log(LogLevel::kInfo, "ready");
+  } else {
+    Log(LogLevel::kWarn, "not ready", {{"reason", not_ready_}});
   }
-  not_ready_ = reason;
+}
+
+bool App::UpdateHealth() {
+  const std::string reason = NotReadyBecause();
+  const bool news = std::exchange(not_ready_, reason) != reason;
   grpc_->SetReady(reason.empty());
   backend_up_.resize(backends_.size(), false);
   for (size_t i = 0; i < backends_.size(); ++i) {
     backend_up_[i] = backends_[i]->up();
     grpc_->SetBackendUp(backends_[i]->info().name, backend_up_[i]);
   }
+  return news;
 }
 
 absl::Status App::WritePortFile() const {
   if (config_.port_file.empty()) return absl::OkStatus();
   // Written aside and renamed: whoever sees the file sees all of it.
   const std::string aside = absl::StrCat(config_.port_file, ".new");
+  errno = 0;
   std::ofstream out(aside, std::ios::trunc);
   for (const std::string& address : grpc_->addresses()) out << "address=" << address << "\n";
   if (!http_->address().empty()) out << "metrics=" << http_->address() << "\n";
   out.close();
   if (!out || std::rename(aside.c_str(), config_.port_file.c_str()) != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot write --port-file ", config_.port_file));
+    const int error = errno;
+    std::remove(aside.c_str());
+    return absl::UnavailableError(
+        absl::StrCat("cannot write --port-file ", config_.port_file, ": ", strerror(error)));
   }
   return absl::OkStatus();
 }

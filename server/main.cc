@@ -19,8 +19,9 @@ int main(int argc, char** argv) {
     for (const std::string& warning : parsed->warnings) {
       std::fprintf(stderr, "histogram-server: warning: %s\n", warning.c_str());
     }
-    std::fputs(parsed->text.c_str(), stdout);
-    return 0;
+    if (std::fputs(parsed->text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0) return 0;
+    std::perror("histogram-server: cannot write to standard output");
+    return 1;
   }
   histogram::server::TuneMalloc();
   histogram::server::TuneMutexes();

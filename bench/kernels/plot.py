@@ -83,14 +83,14 @@ def share(part):
     return f"{part:.1%}".replace("%", " %") if part >= 0.01 else f"{part:.2%}".replace("%", " %")
 
 
-def table_of(results, rows=None):
-    """GB/s, the kernel with the best worst case first; in the last column that worst case. All, or so many rows."""
+def table_of(results):
+    """GB/s, the kernel with the best worst case first; in the last column that worst case."""
     size, table = rows_of(results)
     ceiling = results["ceilings"]["read_gbps"][str(size)]
     distributions = list(next(iter(table.values())))
     lines = ["| GB/s | " + " | ".join(name.replace("_", " ") for name in distributions) + " | worst, of the ceiling |",
              "|---|" + "---|" * (len(distributions) + 1)]
-    for kernel in best_first(table)[:rows]:
+    for kernel in best_first(table):
         rates = [table[kernel].get(name) for name in distributions]
         cells = " | ".join("" if rate is None else number(rate) for rate in rates)
         lines.append(f"| `{kernel}` | {cells} | {share(min(table[kernel].values()) / ceiling)} |")

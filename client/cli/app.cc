@@ -11,6 +11,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "client/channel.h"
 #include "client/cli/arguments.h"
 #include "client/cli/commands/bench.h"
 #include "client/cli/commands/completion.h"
@@ -20,10 +21,14 @@ namespace histogram::cli {
 
 namespace {
 
-// What a file's name says of what is in it; empty: nothing.
+// What a file's name says of what is in it, by the formats that it may name; empty: nothing.
 std::string FormatOf(const std::string& path) {
   const std::string lower = absl::AsciiStrToLower(path);
-  for (const char* const format : {"json", "csv", "svg"}) {
+  for (const char* const format :
+       {"json", "csv", "svg",
+        // not written by any command
+        "bmp", "eps", "gif", "htm", "html", "jpeg", "jpg", "npy", "npz", "ods", "parquet", "pdf",
+        "png", "ps", "tif", "tiff", "tsv", "webp", "xls", "xlsx", "xml", "yaml", "yml"}) {
     if (absl::EndsWith(lower, absl::StrCat(".", format))) return format;
   }
   return "";
@@ -47,7 +52,8 @@ void AddOutputOptions(CLI::App& command, OutputOptions& options,
     std::string format = FormatOf(options.output);
     if (format.empty()) return;
     if (std::string error = OneOf(formats)(format); !error.empty()) {
-      throw CLI::ValidationError("--output", "its format " + error);
+      throw CLI::ValidationError("--output",
+                                 "its format " + error + "; rename the file, or say its --format");
     }
     options.format = format;
   });
@@ -128,7 +134,8 @@ void AddServerOptions(CLI::App& app, ServerOptions& options) {
       ->type_name("ADDRESS")
       ->envname("HISTSVC_SERVER")
       ->group(group);
-  app.add_option("--timeout", options.timeout_s, "Give up after SECONDS (default: no limit)")
+  app.add_option("--timeout", options.timeout_s,
+                 "Give up after SECONDS, with a server or without (default: no limit)")
       ->type_name("SECONDS")
       ->check(PositiveNumber())
       ->group(group);
@@ -212,9 +219,11 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
 void AddImage(CLI::App& app, ImageOptions& options) {
   CLI::App& command =
       *app.add_subcommand("image", "Count each channel of a PGM, PPM or PNG picture");
-  command.add_option("file", options.file, "The picture; - is standard input")
-      ->type_name("FILE")
-      ->required();
+  command
+      .add_option("file", options.file,
+                  "The picture; - is standard input, which is also read where\n"
+                  "no FILE is named and a pipe or a file feeds it")
+      ->type_name("FILE");
   command
       .add_option("--binarize", options.binarize,
                   "Also write the picture in black and white, divided at Otsu's threshold\n"
@@ -251,12 +260,17 @@ void AddOthers(CLI::App& app, Options& options) {
 
 // "histogram FILE" is short for "histogram count FILE", where the first word that is neither an
 // option nor its value is a file rather than a command; and so is "histogram --bins 4 < FILE",
-// where all words are options and one of them is count's own.
+// where all words are options and one of them is count's own. "--" ends the options: what follows
+// is a file, whatever its name.
 void ImplyCount(const CLI::App& app, std::vector<std::string>& arguments) {
   const CLI::App& count = *app.get_subcommand("count");
   bool counts = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
+    if (word == "--") {
+      counts = counts || i + 1 < arguments.size();
+      break;
+    }
     if (word == "-" || !absl::StartsWith(word, "-")) {
       const auto named = [&](const CLI::App* command) { return command->get_name() == word; };
       if (app.get_subcommands(named).empty() && (word == "-" || access(word.c_str(), F_OK) == 0)) {
@@ -275,9 +289,24 @@ void ImplyCount(const CLI::App& app, std::vector<std::string>& arguments) {
   if (counts) arguments.insert(arguments.begin(), "count");
 }
 
+// CLI11 ends the options of a command with "--", and not those of the program. So what follows gets
+// names that no option has.
+void EndOptions(std::vector<std::string>& arguments) {
+  const auto mark = std::find(arguments.begin(), arguments.end(), "--");
+  if (mark == arguments.end()) return;
+  for (auto word = mark + 1; word != arguments.end(); ++word) {
+    if (word->size() > 1 && absl::StartsWith(*word, "-")) word->insert(0, "./");
+  }
+  arguments.erase(mark);
+}
+
 // What is counted in this process needs no certificate and no token: whoever gives one means to
-// name a server.
+// name a server. Help and completion are there whatever address the environment has.
 void CheckServerOptions(const CLI::App& app, const Options& options) {
+  if (app.got_subcommand("help") || app.got_subcommand("completion")) return;
+  if (absl::Status s = client::CheckAddress(options.server.server); !s.ok()) {
+    throw CLI::ValidationError("--server", std::string(s.message()));
+  }
   if (!options.count.in_process || !(app.got_subcommand("count") || app.got_subcommand("image"))) {
     return;
   }
@@ -306,6 +335,12 @@ void AddHelp(CLI::App& app, std::string& about) {
 // "Needs:" and "Excludes:", in an order that changes from run to run.
 class HelpFormatter final : public CLI::Formatter {
  public:
+  // The program counts files without a command, too.
+  std::string make_usage(const CLI::App* app, std::string name) const override {
+    if (app->get_parent() != nullptr) return CLI::Formatter::make_usage(app, std::move(name));
+    return absl::StrCat("Usage: ", name, " [OPTIONS] FILE...\n       ", name,
+                        " [OPTIONS] SUBCOMMAND\n");
+  }
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_items_expected_max() == 0) return "";
     return " " + option->get_type_name() + (option->get_items_expected_max() > 1 ? "..." : "");
@@ -349,6 +384,7 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   AddHelp(app, options.help_about);
   try {
     ImplyCount(app, arguments);
+    EndOptions(arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
     app.parse(std::move(arguments));
     options.count.in_process = options.image.in_process = app.count("--server") == 0;

@@ -94,6 +94,11 @@ std::string ExplainUnavailable(const absl::Status& status, const ServerOptions& 
 
 }  // namespace
 
+absl::Time DeadlineOf(const ServerOptions& options) {
+  return options.timeout_s.has_value() ? absl::Now() + absl::Seconds(*options.timeout_s)
+                                       : absl::InfiniteFuture();
+}
+
 client::CallOptions Connection::Call() const {
   client::CallOptions call;
   if (deadline != absl::InfiniteFuture()) {
@@ -136,17 +141,21 @@ absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::s
   return filled;
 }
 
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
+absl::StatusOr<std::string> ReadFile(const std::string& path, absl::Time deadline) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return FileError("open", path);
   const absl::Cleanup close_file = [file] { close(file); };
+  return ReadAll(file, path, deadline);
+}
+
+absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Time deadline) {
   std::string bytes;
   while (true) {
     const size_t before = bytes.size();
     // Grows by half at least, so that big files are copied few times.
     const size_t step = std::max(kReadStep, before / 2);
     bytes.resize(before + step);
-    const auto filled = ReadFully(file, absl::MakeSpan(&bytes[before], step), path);
+    const auto filled = ReadFully(file, absl::MakeSpan(&bytes[before], step), name, deadline);
     if (!filled.ok()) return filled.status();
     bytes.resize(before + *filled);
     if (*filled < step) return bytes;
@@ -222,9 +231,7 @@ absl::StatusOr<Connection> Connect(const ServerOptions& options) {
   const absl::StatusOr<client::ConnectOptions> connect = ReadConnectOptions(options);
   if (!connect.ok()) return connect.status();
   Connection connection;
-  if (options.timeout_s.has_value()) {
-    connection.deadline = absl::Now() + absl::Seconds(*options.timeout_s);
-  }
+  connection.deadline = DeadlineOf(options);
   auto client = client::Client::Connect(options.server, *connect);
   if (!client.ok()) return NamingFiles(client.status(), options);
   connection.client = *std::move(client);

@@ -16,7 +16,7 @@ namespace histogram::cli {
 
 struct ServerOptions {
   std::string server = "127.0.0.1:50051";
-  std::optional<double> timeout_s = std::nullopt;
+  std::optional<double> timeout_s = std::nullopt;  // of the command, with a server or without
   bool tls = false;
   std::string tls_ca;
   std::string tls_cert;
@@ -24,6 +24,9 @@ struct ServerOptions {
   std::string tls_server_name;
   std::string token_file;
 };
+
+// When a command that begins now gives up.
+absl::Time DeadlineOf(const ServerOptions& options);
 
 // A connection, and the deadline of the whole command.
 struct Connection {
@@ -40,7 +43,10 @@ absl::StatusOr<Connection> Connect(const ServerOptions& options);
 // One line: the error, and what to do about it if that is known.
 std::string Explain(const absl::Status& status, const ServerOptions& options);
 
-absl::StatusOr<std::string> ReadFile(const std::string& path);
+absl::StatusOr<std::string> ReadFile(const std::string& path,
+                                     absl::Time deadline = absl::InfiniteFuture());
+// The rest of an open file. `name` and `deadline`: as for ReadFully.
+absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Time deadline);
 absl::Status WriteFile(const std::string& path, const std::string& bytes);
 
 // Fills the buffer from a file descriptor; returns fewer bytes only at the end of the file. `name`

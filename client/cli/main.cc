@@ -71,10 +71,11 @@ int main(int argc, char** argv) {
     std::cerr << env.program << ": " << histogram::cli::SafeText(warning) << "\n";
   }
   int code = histogram::cli::Run(std::vector<std::string>(argv + 1, argv + argc), env);
-  errno = 0;
   if (!std::cout.flush()) {
-    const char* const why = errno != 0 ? strerror(errno) : "it is closed or full";
-    std::cerr << env.program << ": cannot write to standard output: " << why << "\n";
+    // The stream does not keep the reason; another write has it, too.
+    const bool now_it_works = write(STDOUT_FILENO, "\n", 1) == 1;
+    std::cerr << env.program << ": cannot write to standard output: "
+              << (now_it_works ? "a part of it is missing" : strerror(errno)) << "\n";
     code = histogram::cli::kFailure;
   }
   std::cerr.flush();

@@ -97,21 +97,24 @@ LoadClock::time_point After(LoadClock::time_point begin, double seconds) {
   return begin + std::chrono::duration_cast<LoadClock::duration>(bounded);
 }
 
-// Returns whether it was told to stop.
+// Returns whether it was told to stop. Without a server it returns early.
 bool Measure(const LoadOptions& options, LoadTally& tally, LoadClock::time_point begin) {
   const auto end = After(begin, options.duration_s);
+  uint64_t answered = 0;
   while (true) {
     const auto next = LoadClock::now() + std::chrono::seconds(1);
     if (SleepUntil(std::min(next, end), options.stop)) return true;
+    LoadProgress progress;
+    const LoadResult so_far = tally.Collect(&progress.latency);
     if (options.on_progress) {
-      LoadProgress progress;
-      const LoadResult so_far = tally.Collect(&progress.latency);
       progress.seconds = SecondsSince(begin);
       progress.requests = so_far.requests;
       progress.errors = so_far.errors;
       options.on_progress(progress);
     }
-    if (LoadClock::now() >= end) return false;
+    const bool lost = so_far.unavailable > 0 && so_far.requests == answered;
+    if (lost || LoadClock::now() >= end) return false;
+    answered = so_far.requests;
   }
 }
 
@@ -151,6 +154,7 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
   const LoadResult after = tally.Collect(nullptr);  // wrong answers and errors of the end count too
   result.errors = after.errors;
   result.wrong = after.wrong;
+  result.unavailable = after.unavailable;
   result.error_messages = after.error_messages;
   return result;
 }

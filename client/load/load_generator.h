@@ -56,10 +56,11 @@ struct LoadOptions {
 };
 
 struct LoadResult {
-  uint64_t requests = 0;  // answered in the measured time
-  uint64_t errors = 0;    // failed calls and wrong answers
-  uint64_t wrong = 0;     // of these: replies with wrong counts
-  double seconds = 0;     // of the measured time
+  uint64_t requests = 0;     // answered in the measured time
+  uint64_t errors = 0;       // failed calls and wrong answers
+  uint64_t wrong = 0;        // of these: replies with wrong counts
+  uint64_t unavailable = 0;  // of the errors: calls that ended UNAVAILABLE
+  double seconds = 0;        // of the measured time
   double client_cpu_seconds = 0;
   LatencyRecorder latency;   // empty for Accumulate
   LatencyRecorder refusals;  // of unary calls that were refused
@@ -80,8 +81,9 @@ absl::StatusOr<std::string> MakePayload(const std::string& distribution, uint64_
 // Deterministic floats. REQUIRES: bytes is a multiple of 4.
 std::string MakeFloatPayload(uint64_t bytes);
 
-// Runs for warm_up_s + duration_s, or until `stop` returns true. Then it waits for the requests
-// that it has begun. UNAVAILABLE: no connection within 5 s. INVALID_ARGUMENT: bad options.
+// Runs for warm_up_s + duration_s, or until `stop` returns true, or until calls have ended
+// UNAVAILABLE and no answer has come for a second. Then it waits for the requests that it has
+// begun. UNAVAILABLE: no connection within 5 s. INVALID_ARGUMENT: bad options.
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options);
 
 }  // namespace histogram::client

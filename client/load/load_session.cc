@@ -231,6 +231,9 @@ void LoadTally::Failed(const grpc::Status& status) {
                                   : status.error_message();
   const bool refused = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
   Failed(refused ? "refused: " + message : message);
+  if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return;
+  absl::MutexLock lock(&mu_);
+  ++unavailable_;
 }
 
 void LoadTally::Refused(LoadClock::time_point since) {
@@ -265,6 +268,7 @@ LoadResult LoadTally::Collect(LatencyRecorder* interval) {
   absl::MutexLock lock(&mu_);
   result.errors = errors_;
   result.wrong = wrong_;
+  result.unavailable = unavailable_;
   for (const auto& [shape, message] : messages_) {
     result.error_messages[message.text] = message.count;
   }

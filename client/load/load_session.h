@@ -86,6 +86,7 @@ class LoadTally {
   absl::Mutex mu_;
   uint64_t errors_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t wrong_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t unavailable_ ABSL_GUARDED_BY(mu_) = 0;
   struct Message {
     std::string text;
     uint64_t count = 0;

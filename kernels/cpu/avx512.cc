@@ -4,11 +4,10 @@
 // 1. Split. VPCOMPRESSB sorts each 64 bytes by their top two bits into four buckets.
 // 2. Count. Within a bucket six bits of a byte matter. They select one bit of a 64-bit word:
 //    VPROLVQ rotates a one by the byte. It ignores the bits above the sixth, so nothing is masked.
-//    A vector has eight words. Eight overlapping loads (or four, and a shift each) give their eight
-//    byte positions. Carry-save adders (two VPTERNLOGQ) add the words bit by bit. Each 128 bytes
-//    give a carry of weight 16. It is transposed, by bytes (VPERMB) and by bits (GF2P8AFFINEQB), so
-//    that the eight bits of a value lie in one byte. VPOPCNTB and VPADDB add it to 64 byte
-//    counters.
+//    A vector has eight words. Eight overlapping loads give their eight byte positions. Carry-save
+//    adders (two VPTERNLOGQ) add the words bit by bit. Each 128 bytes give a carry of weight 16. It
+//    is transposed, by bytes (VPERMB) and by bits (GF2P8AFFINEQB), so that the eight bits of a
+//    value lie in one byte. VPOPCNTB and VPADDB add it to 64 byte counters.
 // 3. Runs. A group of 256 equal bytes is recognised beforehand. It costs one addition.
 //
 // The two ports for 512-bit instructions bound steps 1 and 2. For 64 bytes the split takes about 16
@@ -53,9 +52,6 @@ constexpr size_t kCapacity = kStretch + kBlock + 3 * kVector;
 // Counts have 32 bits until a flush. None overflows within this many bytes.
 constexpr uint64_t kFlushBytes = uint64_t{1} << 31;
 
-// How the byte positions of a word are loaded.
-enum class Positions { kLoads, kLoadsAndShifts };
-
 // A four-bit number for each of 8 x 64 bit positions, stored by the weight of its bits.
 struct alignas(kVector) Adder {
   __m512i ones, twos, fours, eights;
@@ -76,27 +72,17 @@ HISTOGRAM_AVX512_INLINE void Add(__m512i& high, __m512i& low, __m512i a, __m512i
 }
 
 // words[i]: for byte i of each word of `data`, a one at the bit that its low six bits select.
-template <Positions positions>
 HISTOGRAM_AVX512_INLINE void OneHot(const uint8_t* data, __m512i (&words)[8]) {
   const __m512i one = _mm512_set1_epi64(1);
-  if constexpr (positions == Positions::kLoads) {
-    for (size_t i = 0; i < 8; ++i) {
-      words[i] = _mm512_rolv_epi64(one, _mm512_loadu_si512(data + i));
-    }
-  } else {
-    for (size_t i = 0; i < 8; i += 2) {
-      const __m512i bytes = _mm512_loadu_si512(data + i);
-      words[i] = _mm512_rolv_epi64(one, bytes);
-      words[i + 1] = _mm512_rolv_epi64(one, _mm512_srli_epi64(bytes, 8));
-    }
+  for (size_t i = 0; i < 8; ++i) {
+    words[i] = _mm512_rolv_epi64(one, _mm512_loadu_si512(data + i));
   }
 }
 
 // Adds the one-hot words of 64 bytes; returns the carries of weight 8.
-template <Positions positions>
 HISTOGRAM_AVX512_INLINE __m512i AddVector(const uint8_t* data, Adder& adder) {
   __m512i words[8], two[2], four[2], eight;
-  OneHot<positions>(data, words);
+  OneHot(data, words);
   for (size_t half = 0; half < 2; ++half) {
     Add(two[0], adder.ones, words[4 * half], words[4 * half + 1]);
     Add(two[1], adder.ones, words[4 * half + 2], words[4 * half + 3]);
@@ -130,14 +116,13 @@ HISTOGRAM_AVX512_INLINE void AddBytes(__m512i bytes, unsigned shift, uint32_t* c
 }
 
 // Counts the low six bits of steps * kStep bytes. Weights below 16 stay in the adder.
-template <Positions positions>
 HISTOGRAM_AVX512 __attribute__((noinline)) void CountStretch(const uint8_t* data, size_t steps,
                                                              Adder& stored, uint32_t* counts) {
   Adder adder = stored;
   __m512i sixteens = _mm512_setzero_si512();
   for (size_t i = 0; i < steps; ++i, data += kStep) {
-    const __m512i first = AddVector<positions>(data, adder);
-    const __m512i second = AddVector<positions>(data + kVector, adder);
+    const __m512i first = AddVector(data, adder);
+    const __m512i second = AddVector(data + kVector, adder);
     __m512i carry;
     Add(carry, adder.eights, first, second);
     sixteens = _mm512_add_epi8(sixteens, CountColumns(carry));
@@ -235,12 +220,11 @@ HISTOGRAM_AVX512_INLINE void SplitBlock(const uint8_t* data, size_t size, State&
 }
 
 // Counts a stretch of each bucket that holds one, and moves the rest to the bucket's start.
-template <Positions positions>
 HISTOGRAM_AVX512_INLINE void CountFullBuckets(State& state) {
   for (size_t b = 0; b < kBuckets; ++b) {
     if (state.sizes[b] < kStretch) continue;
     uint8_t* const bytes = state.bytes[b];
-    CountStretch<positions>(bytes, kStepsMax, state.adders[b], state.counts + 64 * b);
+    CountStretch(bytes, kStepsMax, state.adders[b], state.counts + 64 * b);
     state.sizes[b] -= kStretch;
     for (size_t i = 0; i < state.sizes[b]; i += kVector) {
       _mm512_store_si512(bytes + i, _mm512_load_si512(bytes + kStretch + i));
@@ -250,7 +234,6 @@ HISTOGRAM_AVX512_INLINE void CountFullBuckets(State& state) {
 
 // Counts what is left in the buckets and adders, adds all counts to the caller's, and resets
 // `state`.
-template <Positions positions>
 HISTOGRAM_AVX512 void Flush(State& state, uint64_t* counts) {
   for (size_t b = 0; b < kBuckets; ++b) {
     uint8_t* const bytes = state.bytes[b];
@@ -261,7 +244,7 @@ HISTOGRAM_AVX512 void Flush(State& state, uint64_t* counts) {
     if (steps > 0) {
       _mm512_storeu_si512(bytes + size, _mm512_setzero_si512());
       _mm512_storeu_si512(bytes + size + kVector, _mm512_setzero_si512());
-      CountStretch<positions>(bytes, steps, state.adders[b], bucket_counts);
+      CountStretch(bytes, steps, state.adders[b], bucket_counts);
     }
     EmptyAdder(state.adders[b], bucket_counts);
     bucket_counts[0] -= static_cast<uint32_t>(padding);
@@ -272,8 +255,9 @@ HISTOGRAM_AVX512 void Flush(State& state, uint64_t* counts) {
   std::memset(state.counts, 0, sizeof(state.counts));
 }
 
-template <Positions positions>
-HISTOGRAM_AVX512 void Count(std::span<const Fragment> fragments, uint64_t* counts) {
+}  // namespace
+
+HISTOGRAM_AVX512 void CountAvx512(std::span<const Fragment> fragments, uint64_t* counts) {
   State state;  // `bytes` needs no initial value
   for (Adder& adder : state.adders) adder = Adder{};
   std::memset(state.counts, 0, sizeof(state.counts));
@@ -284,27 +268,17 @@ HISTOGRAM_AVX512 void Count(std::span<const Fragment> fragments, uint64_t* count
     for (size_t left = fragment.size(); left > 0;) {
       const size_t size = left < kBlock ? left : kBlock;
       SplitBlock(data, size, state);
-      CountFullBuckets<positions>(state);
+      CountFullBuckets(state);
       data += size;
       left -= size;
       since_flush += size;
       if (since_flush >= kFlushBytes) {
-        Flush<positions>(state, counts);
+        Flush(state, counts);
         since_flush = 0;
       }
     }
   }
-  Flush<positions>(state, counts);
-}
-
-}  // namespace
-
-HISTOGRAM_AVX512 void CountAvx512(std::span<const Fragment> fragments, uint64_t* counts) {
-  Count<Positions::kLoads>(fragments, counts);
-}
-
-HISTOGRAM_AVX512 void CountAvx512Shifts(std::span<const Fragment> fragments, uint64_t* counts) {
-  Count<Positions::kLoadsAndShifts>(fragments, counts);
+  Flush(state, counts);
 }
 
 }  // namespace histogram::cpu
@@ -315,9 +289,6 @@ namespace histogram::cpu {
 
 // Never called: HasAvx512Counting() is false.
 void CountAvx512(std::span<const Fragment> fragments, uint64_t* counts) {
-  CountTables8(fragments, counts);
-}
-void CountAvx512Shifts(std::span<const Fragment> fragments, uint64_t* counts) {
   CountTables8(fragments, counts);
 }
 

@@ -2,14 +2,7 @@
 #ifndef HISTOGRAM_KERNELS_CPU_FEATURES_H_
 #define HISTOGRAM_KERNELS_CPU_FEATURES_H_
 
-#include <string>
-#include <vector>
-
 namespace histogram::cpu {
-
-// For reports: instruction sets that this processor has and this operating system saves, of a fixed
-// list, sorted ("avx512vbmi2").
-std::vector<std::string> Features();
 
 // What avx512.cc needs: AVX-512 F, BW, VL, VBMI, VBMI2 and BITALG, GFNI, BMI, BMI2 and POPCNT.
 bool HasAvx512Counting();

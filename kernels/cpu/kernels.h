@@ -17,7 +17,6 @@ void CountRuns8(std::span<const Fragment> fragments, uint64_t* counts);
 
 // REQUIRES: HasAvx512Counting().
 void CountAvx512(std::span<const Fragment> fragments, uint64_t* counts);
-void CountAvx512Shifts(std::span<const Fragment> fragments, uint64_t* counts);
 
 }  // namespace histogram::cpu
 

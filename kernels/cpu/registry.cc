@@ -14,8 +14,6 @@ constexpr CpuKernel kKernels[] = {
      CountTables8, Always, 10, 2048},
     {"runs8", "tables8, and a run of 256 equal bytes in one addition", CountRuns8, Always, 20,
      2048},
-    {"avx512_shifts", "avx512 with half of its byte positions from shifts instead of loads",
-     CountAvx512Shifts, HasAvx512Counting, 30, 512},
     {"avx512", "positional population count of one-hot words; runs in one addition", CountAvx512,
      HasAvx512Counting, 40, 512},
 };

@@ -8,20 +8,22 @@
 namespace histogram::server {
 namespace {
 
-constexpr std::align_val_t kAlignment{128};  // two lines, because processors fetch them in pairs
+constexpr size_t kLines = 128;  // two lines, because processors fetch them in pairs
 
 }  // namespace
 
 void Cells::Free::operator()(std::atomic<uint64_t>* cells) const {
-  ::operator delete(cells, kAlignment);
+  ::operator delete (cells, std::align_val_t{kLines});
 }
 
 Cells::Cells(size_t cell_count, size_t shard_count) {
-  if (shard_count == 0) shard_count = UsableCores();
+  constexpr size_t kOtherThreads = 4;
+  if (shard_count == 0) shard_count = 2 * UsableCores() + kOtherThreads;
   shard_count = std::bit_ceil(std::clamp<size_t>(shard_count, 1, kShardsMax));
   shards_.resize(shard_count);
+  const size_t bytes = (cell_count * sizeof(std::atomic<uint64_t>) + kLines - 1) / kLines * kLines;
   for (Shard& shard : shards_) {
-    void* const raw = ::operator new(cell_count * sizeof(std::atomic<uint64_t>), kAlignment);
+    void* const raw = ::operator new (bytes, std::align_val_t{kLines});
     auto* const cells = static_cast<std::atomic<uint64_t>*>(raw);
     for (size_t i = 0; i < cell_count; ++i) new (cells + i) std::atomic<uint64_t>(0);
     memory_.emplace_back(cells);

@@ -35,7 +35,8 @@ class Cells {
     std::atomic<uint64_t>* cells_ = nullptr;
   };
 
-  // `shard_count` 0: UsableCores(). Rounded up to a power of two; at most kShardsMax.
+  // `shard_count` 0: enough that each loop and each lane of a server has one to itself. Rounded up
+  // to a power of two; at most kShardsMax.
   explicit Cells(size_t cell_count, size_t shard_count = 0);
 
   // The calling thread's shard.
@@ -44,7 +45,7 @@ class Cells {
   uint64_t Sum(Cell cell, std::memory_order order = std::memory_order_relaxed) const;
 
   size_t shard_count() const { return shards_.size(); }
-  static constexpr size_t kShardsMax = 64;
+  static constexpr size_t kShardsMax = 256;
 
  private:
   struct Free {

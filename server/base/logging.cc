@@ -30,8 +30,7 @@ struct LevelName {
   std::string_view name;
   spdlog::level::level_enum spdlog_level;
 };
-constexpr std::array<LevelName, 6> kLevels = {{{LogLevel::kTrace, "trace", spdlog::level::trace},
-                                               {LogLevel::kDebug, "debug", spdlog::level::debug},
+constexpr std::array<LevelName, 5> kLevels = {{{LogLevel::kDebug, "debug", spdlog::level::debug},
                                                {LogLevel::kInfo, "info", spdlog::level::info},
                                                {LogLevel::kWarn, "warn", spdlog::level::warn},
                                                {LogLevel::kError, "error", spdlog::level::err},

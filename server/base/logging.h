@@ -27,7 +27,7 @@ namespace histogram::server {
 
 inline constexpr size_t kLogValueBytesMax = 2048;
 
-enum class LogLevel : uint8_t { kTrace, kDebug, kInfo, kWarn, kError, kOff };
+enum class LogLevel : uint8_t { kDebug, kInfo, kWarn, kError, kOff };
 enum class LogFormat : uint8_t { kText, kJson };
 
 // One key and its value. Keys are lower case with underscores and carry their unit ("duration_us").

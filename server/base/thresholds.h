@@ -67,6 +67,13 @@ inline constexpr uint64_t kSplitCountersMax = uint64_t{1} << 17;
 // The parts of a smaller one would cost more to hand out and to add up than they gain.
 inline constexpr uint64_t kSplitBytesMin = uint64_t{2} << 20;
 
+// Unanswered payloads of one ComputeMany; with as many its stream is not read. So a stream holds a
+// bounded part of the queue, and as many payloads for the lanes as they can use.
+inline constexpr uint32_t kStreamPayloadsMax = 64;
+
+// Quantiles of one request: a few KiB of its reply.
+inline constexpr uint32_t kQuantilesMax = 1024;
+
 // Metadata of a call. A bearer token, tracing headers and what proxies add take 1 to 4 KiB; HTTP
 // servers commonly stop at 8 to 16 KiB, too.
 inline constexpr uint64_t kHeaderBytesMax = uint64_t{16} << 10;

@@ -98,7 +98,7 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::CountHere(Job* job, size_t size_
   cpu_->Execute(*batch);
   batch->items.clear();
   const bool counted = batch->status.ok();
-  std::swap(job->report, batch->report);
+  job->report = std::move(batch->report);
   spare = std::move(batch);
   if (!counted) {
     auto outcome = Queue(job, when_full, now);
@@ -117,6 +117,7 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Queue(Job* job, WhenFull when_fu
   Outcome outcome = Outcome::kQueued;
   std::optional<Scheduler::Refusal> refusal;
   Outbox outbox;
+  job->SetCaller();
   {
     MutexLock lock(mu_);
     const Room room = scheduler_.RoomFor(*job);

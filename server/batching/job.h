@@ -49,11 +49,15 @@ class Job {
   std::atomic<bool> cancelled{false};
 
   // --- Filled by the batcher before Done(OK), or kCounted.
-  ValueCounts counts{};         // of bytes
+  ValueCounts counts;           // of bytes
   std::vector<uint64_t> slots;  // of typed samples: the plan's bins, and below, above, NaN
   BatchReport report;           // of its batch, or the last of several
   TimeNs enqueued_at = 0;
   uint64_t queue_ns = 0;  // from Enqueue to the dispatch of its first part
+
+  // Enqueue calls it, without any lock, before the job enters the queue. `caller` may be set as
+  // late as this: what is counted where it arrives never needs it.
+  virtual void SetCaller() {}
 
   // The batcher calls it if a lane that reads this payload hangs, to finish the job without the
   // lane. Returns an owner of `fragments` and their bytes. They stay alive and unchanged until the

@@ -31,9 +31,6 @@ std::vector<Contradiction> Contradictions(const Config& config) {
       {t.payload_bytes_max > queue,
        absl::StrCat(named("payload-bytes-max"), " is larger than ", named("queue-bytes-max"),
                     "; the queue has no room for such a payload")},
-      {config.batching.batch_bytes_max > queue,
-       absl::StrCat(named("batch-bytes-max"), " is larger than ", named("queue-bytes-max"),
-                    "; no batch could ever fill")},
       {t.bin_count_max > TransportConfig().bin_count_max && kBytesOfABin * t.bin_count_max > queue,
        absl::StrCat(named("bin-count-max"), " takes ", FormatBytes(kBytesOfABin * t.bin_count_max),
                     " of counters, plan and reply, more than ", named("queue-bytes-max"),
@@ -91,13 +88,6 @@ absl::Status CheckAddresses(const Config& config) {
 }  // namespace
 
 absl::Status CheckConfig(const Config& config) {
-  // A value within its limits can be set again.
-  Config scratch;
-  for (const Setting& setting : Settings()) {
-    const absl::Status status =
-        SetFromText(setting, TextOf(setting, config), absl::StrCat("--", setting.name), scratch);
-    if (!status.ok()) return status;
-  }
   for (auto& [holds, message] : Contradictions(config)) {
     if (holds) return Invalid(message);
   }

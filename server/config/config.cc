@@ -43,24 +43,23 @@ std::string DidYouMean(const std::string& nearest) {
 // The names that these times had in the version before, which still work. A bare number under one
 // is microseconds.
 constexpr std::pair<absl::string_view, absl::string_view> kOldNames[] = {
-    {"drain-delay-us", "drain-delay"},
-    {"drain-us-max", "drain-max"},
-    {"batch-delay-us-max", "batch-delay-max"},
-    {"batch-us-max", "batch-max"},
-    {"connection-age-us-max", "connection-age-max"},
+    {"drain-delay-us", "drain-delay"},   {"drain-us-max", "drain-max"},
+    {"batch-us-max", "batch-max"},       {"connection-age-us-max", "connection-age-max"},
     {"slow-request-us", "slow-request"},
 };
 
-struct Found {
-  const Setting* setting;
-  bool by_old_name;
+// What a name means.
+struct Named {
+  const Setting* setting = nullptr;  // nullptr: it is of no setting
+  bool by_old_name = false;
+  absl::string_view implied = {};  // the value of a switch: "true" of --tune, "false" of --no-tune
 };
 
-Found Find(absl::string_view name) {
+Named Find(absl::string_view name) {
   for (const auto& [old_name, now] : kOldNames) {
     if (name == old_name) return {FindSetting(now), true};
   }
-  return {FindSetting(name), false};
+  return {FindSetting(name)};
 }
 
 // A setting as one source gives it.
@@ -90,30 +89,32 @@ absl::Status UnknownFlag(absl::string_view flag) {
                  nearest.empty() ? "; --help-all lists the options" : DidYouMean("--" + nearest));
 }
 
-// The setting that a flag names, and the value that the flag itself implies: --tune, --no-tune.
-std::pair<const Setting*, std::optional<std::string>> FindFlag(absl::string_view flag) {
-  if (!absl::ConsumePrefix(&flag, "--")) return {nullptr, std::nullopt};
-  const Setting* setting = Find(flag).setting;
-  if (setting != nullptr && IsSwitch(*setting)) return {setting, "true"};
-  if (setting != nullptr) return {setting, std::nullopt};
-  if (absl::ConsumePrefix(&flag, "no-")) setting = FindSetting(flag);
-  if (setting != nullptr && !IsSwitch(*setting)) setting = nullptr;
-  return {setting, "false"};
+Named FindFlag(absl::string_view flag) {
+  if (!absl::ConsumePrefix(&flag, "--")) return {};
+  Named named = Find(flag);
+  if (named.setting != nullptr) {
+    if (IsSwitch(*named.setting)) named.implied = "true";
+    return named;
+  }
+  if (!absl::ConsumePrefix(&flag, "no-")) return {};
+  const Setting* setting = FindSetting(flag);
+  if (setting == nullptr || !IsSwitch(*setting)) return {};
+  return {.setting = setting, .implied = "false"};
 }
 
 // Adds a flag's value. Only lists take several.
-absl::Status AddValue(const Setting& setting, absl::string_view flag, const std::string& value,
+absl::Status AddValue(absl::string_view flag, const Named& named, const std::string& value,
                       std::vector<Assignment>& layer) {
-  const std::string name = absl::StrCat("--", setting.name);
-  const bool by_old_name = Find(absl::StripPrefix(flag, "--")).by_old_name;
-  const std::string source = by_old_name ? std::string(flag) : name;
-  const auto same = absl::c_find_if(layer, [&](const auto& a) { return a.setting == &setting; });
+  const auto same =
+      absl::c_find_if(layer, [&](const auto& a) { return a.setting == named.setting; });
   if (same == layer.end()) {
-    layer.push_back({&setting, value, source, source, by_old_name});
-  } else if (IsList(setting)) {
+    const std::string source =
+        named.by_old_name ? std::string(flag) : absl::StrCat("--", named.setting->name);
+    layer.push_back({named.setting, value, source, source, named.by_old_name});
+  } else if (IsList(*named.setting)) {
     absl::StrAppend(&same->value, ",", value);
   } else {
-    return Invalid(name, " is given twice; give it once");
+    return Invalid("--", named.setting->name, " is given twice; give it once");
   }
   return absl::OkStatus();
 }
@@ -127,29 +128,27 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<absl::string_view
       return Invalid("unexpected argument '", arguments[i],
                      "'; every setting is a flag, see --help");
     }
-    const auto [setting, implied] = FindFlag(flag);
-    if (setting == nullptr && flag != "--config") return UnknownFlag(flag);
-    std::string value;
+    const Named named = FindFlag(flag);
+    if (named.setting == nullptr && flag != "--config") return UnknownFlag(flag);
+    std::string value(named.implied);
     if (flag.size() < arguments[i].size()) {
-      if (implied == "false") return Invalid(flag, " takes no value");
+      if (value == "false") return Invalid(flag, " takes no value");
       value = std::string(arguments[i].substr(flag.size() + 1));
-    } else if (setting != nullptr && implied) {
-      value = *implied;
-    } else if (i + 1 < arguments.size() && !absl::StartsWith(arguments[i + 1], "--")) {
+    } else if (value.empty()) {
+      if (i + 1 == arguments.size() || absl::StartsWith(arguments[i + 1], "--")) {
+        return Invalid(flag, " needs a value: ", flag, " ",
+                       named.setting == nullptr ? "FILE" : PlaceholderOf(*named.setting));
+      }
       value = std::string(arguments[++i]);
-    } else {
-      return Invalid(flag, " needs a value: ", flag, " ",
-                     setting == nullptr ? "FILE" : PlaceholderOf(*setting));
     }
-    absl::Status status;
-    if (setting != nullptr) {
-      status = AddValue(*setting, flag, value, line.assignments);
+    if (named.setting != nullptr) {
+      absl::Status status = AddValue(flag, named, value, line.assignments);
+      if (!status.ok()) return status;
     } else if (line.config_file) {
-      status = Invalid("--config is given twice; there is one config file");
+      return Invalid("--config is given twice; there is one config file");
     } else {
       line.config_file = std::move(value);
     }
-    if (!status.ok()) return status;
   }
   return line;
 }
@@ -160,15 +159,15 @@ absl::StatusOr<std::vector<Assignment>> FileLayer(const std::string& path) {
   std::vector<Assignment> layer;
   for (const auto& [key, values, is_array, number] : *entries) {
     const std::string place = absl::StrCat(path, ":", number);
-    const auto [setting, by_old_name] = Find(key);
-    if (setting == nullptr) {
+    const Named named = Find(key);
+    if (named.setting == nullptr) {
       return Invalid(place, ": unknown setting ", key, DidYouMean(NearestSetting(key, {"config"})));
     }
-    if (is_array && !IsList(*setting)) {
+    if (is_array && !IsList(*named.setting)) {
       return Invalid(place, ": ", key, " takes one value, not a list");
     }
-    layer.push_back(
-        {setting, absl::StrJoin(values, ","), absl::StrCat(place, ": ", key), place, by_old_name});
+    layer.push_back({named.setting, absl::StrJoin(values, ","), absl::StrCat(place, ": ", key),
+                     place, named.by_old_name});
   }
   return layer;
 }
@@ -181,13 +180,13 @@ std::vector<Assignment> EnvironmentLayer(const Variables& variables,
     if (!absl::StartsWith(variable, kPrefix) || variable == kConfigVariable) continue;
     const std::string name =
         absl::AsciiStrToLower(absl::StrReplaceAll(variable.substr(kPrefix.size()), {{"_", "-"}}));
-    const auto [setting, by_old_name] = Find(name);
-    if (setting == nullptr || EnvironmentName(name) != variable) {
+    const Named named = Find(name);
+    if (named.setting == nullptr || EnvironmentName(name) != variable) {
       const std::string nearest = NearestSetting(name, {"config"});
       warnings.push_back(absl::StrCat("unknown environment variable ", variable, " is ignored",
                                       DidYouMean(nearest.empty() ? "" : EnvironmentName(nearest))));
     } else if (!value.empty()) {
-      layer.push_back({setting, value, variable, variable, by_old_name});
+      layer.push_back({named.setting, value, variable, variable, named.by_old_name});
     }
   }
   return layer;

@@ -1,9 +1,8 @@
 // Every setting of the server: its default, its limits, and where it comes from.
 // Precedence: flags over HISTSVC_ environment variables over a config file over these defaults.
 //
-// Plain values; ParseConfig and CheckConfig are thread-safe functions without state. Units are the
-// last part of a name. The flag of a member, its limits and its help stand in table.cc; a member
-// without a flag says so.
+// Plain values; ParseConfig is a thread-safe function without state. Units are the last part of a
+// name. The flag of a member, its limits and its help stand in table.cc.
 #ifndef HISTOGRAM_SERVER_CONFIG_CONFIG_H_
 #define HISTOGRAM_SERVER_CONFIG_CONFIG_H_
 
@@ -23,26 +22,17 @@
 
 namespace histogram::server {
 
-// gRPC's maximum for a received message is at least payload_bytes_max + this: so our own check
-// comes first, which answers with a proper error.
-inline constexpr uint64_t kMessageBytesOverPayload = uint64_t{2} << 20;
-
 struct TransportConfig {
   std::vector<std::string> listen = {"127.0.0.1:50051"};  // HOST:PORT, [V6]:PORT or unix:PATH
   uint64_t payload_bytes_max = uint64_t{64} << 20;        // of a unary payload, item or chunk
   uint32_t bin_count_max = 65536;
-  uint32_t quantiles_max = 1024;                   // no flag: as many as a reply of a few KiB holds
   uint64_t receive_bytes_max = uint64_t{1} << 30;  // gRPC's quota for received messages
-  uint32_t stream_payloads_max = 64;               // unanswered payloads of one ComputeMany
   uint32_t streams_max = 128;                      // concurrent calls of one connection
   double verify_fraction = 0;                      // of requests recounted with another kernel
-  bool reuse_port = false;
   uint32_t receive_threads = 0;        // each with connections of its own; 0: one a usable core
   uint64_t drain_delay_us = 3000000;   // NOT_SERVING, still accepting
   uint64_t drain_us_max = 30000000;    // then everything that is left is cancelled
   uint64_t connection_age_us_max = 0;  // 0: none
-  // Clients that ping faster are disconnected. No flag: gRPC's clients ask for 10 s or more.
-  uint64_t keepalive_min_interval_us = 10000000;
   std::string tls_cert;                // PEM chain; with it TCP listeners speak TLS only
   std::string tls_key;                 // PEM
   std::string tls_client_ca;           // PEM; clients must show a certificate of this authority
@@ -102,10 +92,6 @@ struct ParsedConfig {
 // from being read) with one sentence for the user otherwise; the program exits 2 then.
 absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
                                          const Variables& environment);
-
-// INVALID_ARGUMENT for a value outside its own limits, and for settings that contradict each other:
-// the message names both. ParseConfig has done it already.
-absl::Status CheckConfig(const Config& config);
 
 // What this build is.
 struct BuildInfo {

@@ -84,6 +84,9 @@ absl::string_view PlaceholderOf(const Setting& setting);
 // "1 to 65536", "one of text, json"; empty where there are none.
 std::string LimitsOf(const Setting& setting);
 
+// INVALID_ARGUMENT for settings that contradict each other; the message names both.
+absl::Status CheckConfig(const Config& config);
+
 // What --help prints: the settings that matter to most, or all of them.
 std::string HelpText(bool all);
 std::string VersionText();

@@ -154,12 +154,6 @@ std::string NumericAddress(const sockaddr_storage& address) {
   return absl::StrCat(host.data(), ":", ntohs(four.sin_port));
 }
 
-uint16_t PortOf(const sockaddr_storage& address) {
-  return ntohs(address.ss_family == AF_INET6
-                   ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
-                   : reinterpret_cast<const sockaddr_in&>(address).sin_port);
-}
-
 absl::StatusOr<Resolved> Resolve(const std::string& listen) {
   const absl::StatusOr<Address> address = ParseAddress(listen);
   if (!address.ok() || address->is_unix) {
@@ -380,7 +374,6 @@ absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions 
     return CannotListen(impl.options.listen);
   }
   server->address_ = NumericAddress(bound);
-  server->port_ = PortOf(bound);
   impl.thread = std::thread([&impl] {
     pthread_setname_np(pthread_self(), "histogram-http");
     impl.Run();

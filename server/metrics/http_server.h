@@ -43,7 +43,6 @@ class HttpServer {
 
   // The address that it listens on, with the actual port: "127.0.0.1:9464". Empty if it is off.
   const std::string& address() const { return address_; }
-  uint16_t port() const { return port_; }
 
  private:
   struct Impl;
@@ -51,7 +50,6 @@ class HttpServer {
 
   std::unique_ptr<Impl> impl_;
   std::string address_;
-  uint16_t port_ = 0;
 };
 
 }  // namespace histogram::server

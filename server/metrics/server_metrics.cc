@@ -15,8 +15,8 @@ constexpr BucketLayout kByteBuckets{256, 2, 12};                   // 256 B to 1
 constexpr BucketLayout kCountBuckets{1, 1, 13};                    // 1 to 4096
 
 template <typename E>
-size_t Index(E value, size_t count) {
-  return std::min(static_cast<size_t>(value), count - 1);
+size_t Index(E value) {
+  return static_cast<size_t>(value);
 }
 
 size_t SizeClass(uint64_t payload_bytes) {
@@ -100,7 +100,7 @@ ServerMetrics::BackendCells& ServerMetrics::FindBackend(std::string_view name) {
 
 void ServerMetrics::RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
                                     uint64_t duration_ns) {
-  const size_t m = Index(method, kMethodCount);
+  const size_t m = Index(method);
   const auto raw_code = static_cast<size_t>(code);
   const size_t c =
       raw_code < kCodeCount ? raw_code : static_cast<size_t>(absl::StatusCode::kUnknown);
@@ -110,13 +110,9 @@ void ServerMetrics::RequestFinished(Method method, absl::StatusCode code, uint64
   payload_bytes_.Observe(shard, payload_bytes);
 }
 
-void ServerMetrics::StreamOpened(Method method) {
-  cells_->Add(streams_opened_[Index(method, kMethodCount)], 1);
-}
+void ServerMetrics::StreamOpened(Method method) { cells_->Add(streams_opened_[Index(method)], 1); }
 
-void ServerMetrics::StreamClosed(Method method) {
-  cells_->Add(streams_closed_[Index(method, kMethodCount)], 1);
-}
+void ServerMetrics::StreamClosed(Method method) { cells_->Add(streams_closed_[Index(method)], 1); }
 
 void ServerMetrics::BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) {
   BackendCells& backend = FindBackend(report.backend);
@@ -125,11 +121,11 @@ void ServerMetrics::BatchFinished(const BatchReport& report, uint64_t bytes, Clo
   while (kernel < other && backend.kernels[kernel].name != report.kernel) ++kernel;
 
   Cells::Shard& shard = cells_->Local();
-  shard.Add(backend.batches[Index(closed_by, kClosedByCount)], 1);
+  shard.Add(backend.batches[Index(closed_by)], 1);
   batch_payloads_.Observe(shard, report.payloads);
   batch_bytes_.Observe(shard, bytes);
   const auto observe = [&](Stage stage, uint64_t duration_ns) {
-    backend.stages[static_cast<size_t>(stage)].Observe(shard, duration_ns);
+    backend.stages[Index(stage)].Observe(shard, duration_ns);
   };
   // A stage that this backend does not have is not one that took no time.
   if (report.gather_ns != 0) observe(Stage::kGather, report.gather_ns);
@@ -139,16 +135,14 @@ void ServerMetrics::BatchFinished(const BatchReport& report, uint64_t bytes, Clo
 }
 
 void ServerMetrics::StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) {
-  FindBackend(backend).stages[Index(stage, kStageCount)].Observe(cells_->Local(), duration_ns);
+  FindBackend(backend).stages[Index(stage)].Observe(cells_->Local(), duration_ns);
 }
 
-void ServerMetrics::Rejected(RejectReason reason) {
-  cells_->Add(rejected_[Index(reason, kRejectReasonCount)], 1);
-}
+void ServerMetrics::Rejected(RejectReason reason) { cells_->Add(rejected_[Index(reason)], 1); }
 
 void ServerMetrics::EndedReceiving(uint64_t calls, uint64_t, std::string_view) {
   const auto reason = RejectReason::kReceiveMemory;
-  cells_->Add(rejected_[Index(reason, kRejectReasonCount)], calls);
+  cells_->Add(rejected_[Index(reason)], calls);
 }
 
 void ServerMetrics::Expired() { cells_->Add(expired_, 1); }

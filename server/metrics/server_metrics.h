@@ -120,7 +120,6 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   class Writer;  // builds the families; server_metrics_collect.cc
 
   BackendCells& FindBackend(std::string_view name);
-  const BackendCells& FindBackend(std::string_view name) const;
   size_t BackendIndex(std::string_view name) const;
   void AddBackend(const BackendDescription& description, bool declared, CellPlan& plan);
   void CollectRequests(Writer& writer) const;

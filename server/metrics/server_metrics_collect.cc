@@ -32,12 +32,14 @@ class ServerMetrics::Writer {
     families_.push_back({"histsvc_" + std::move(name), std::move(help), type, {}});
   }
   void Counter(Labels labels, Cell cell) { Add(labels).counter.value = Read(cell); }
-  void CounterValue(Labels labels, double value) { Add(labels).counter.value = value; }
+  void CounterValue(Labels labels, uint64_t value) {
+    Add(labels).counter.value = static_cast<double>(value);
+  }
   void CounterIfAny(Labels labels, Cell cell) {
     if (cells_.Sum(cell) != 0) Counter(labels, cell);
   }
   void Gauge(Labels labels, double value) { Add(labels).gauge.value = value; }
-  // `unit`: what one recorded unit is in the metric's, 1e-9 from nanoseconds to seconds.
+  // `per_unit`: how many recorded units make one of the metric's.
   void Histogram(Labels labels, const HistogramCells& cells, double per_unit) {
     ClientMetric::Histogram& out = Add(labels).histogram;
     for (int i = 0; i <= cells.layout.bound_count; ++i) {
@@ -119,7 +121,7 @@ void ServerMetrics::CollectSecurity(Writer& writer) const {
     writer.Family("tenant_bytes_total", "Bytes of each tenant's payloads and replies.",
                   MetricType::Counter);
     for (const auto& [tenant, bytes] : tenant_bytes_) {
-      writer.CounterValue({{"tenant", tenant}}, static_cast<double>(bytes));
+      writer.CounterValue({{"tenant", tenant}}, bytes);
     }
   }
   if (!certificate_expiry_.empty()) {
@@ -243,16 +245,14 @@ void ServerMetrics::CollectEvents(Writer& writer) const {
   writer.Counter({}, cancelled_);
   writer.Family("unread_calls_total", "Calls ended because their clients did not read replies.",
                 MetricType::Counter);
-  writer.CounterValue({}, static_cast<double>(unread_ended_.load(std::memory_order_relaxed)));
+  writer.CounterValue({}, unread_ended_);
   writer.Family("self_probes_total", "Times that the server asked its own ports for an answer.",
                 MetricType::Counter);
-  writer.CounterValue({{"outcome", "reached"}},
-                      static_cast<double>(reached_.load(std::memory_order_relaxed)));
-  writer.CounterValue({{"outcome", "missed"}},
-                      static_cast<double>(missed_.load(std::memory_order_relaxed)));
+  writer.CounterValue({{"outcome", "reached"}}, reached_);
+  writer.CounterValue({{"outcome", "missed"}}, missed_);
   writer.Family("log_lines_lost_total", "Log lines that standard error did not take.",
                 MetricType::Counter);
-  writer.CounterValue({}, static_cast<double>(log_lines_lost_.load(std::memory_order_relaxed)));
+  writer.CounterValue({}, log_lines_lost_);
   writer.Family("integrity_failures_total",
                 "Answers held back because their counts did not add up or a recount differed.",
                 MetricType::Counter);
@@ -354,7 +354,7 @@ void ServerMetrics::CollectDispatch(Writer& writer, const Batcher::Snapshot& sna
   for (const Batcher::Placement& placement : snapshot.placements) {
     writer.CounterValue({{"samples", placement.typed ? "typed" : "bytes"},
                          {"payload_bytes_max", LimitText(placement.payload_bytes_max, UINT64_MAX)}},
-                        static_cast<double>(placement.switches));
+                        placement.switches);
   }
 }
 
@@ -374,9 +374,8 @@ void ServerMetrics::CollectGauges(Writer& writer, const Batcher::Snapshot& snaps
   gauge("unwritten_reply_bytes",
         "Room taken by replies that are asked for and not yet written, looked at a few times a "
         "second.",
-        unwritten_bytes_.load(std::memory_order_relaxed));
-  gauge("draining", "1 while the server is shutting down.",
-        draining_.load(std::memory_order_relaxed) ? 1 : 0);
+        unwritten_bytes_);
+  gauge("draining", "1 while the server is shutting down.", draining_ ? 1 : 0);
   writer.Family("limit", "The limits in force, by name; the name says the unit.",
                 MetricType::Gauge);
   for (const auto& [name, value] : options_.limits) writer.Gauge({{"name", name}}, value);

@@ -179,19 +179,13 @@ absl::Status MakeWholeAnswer(const WholeCount& whole, uint64_t samples, Answer& 
   if (!whole.query().rows.has_value()) {
     return MakeTypedAnswer(whole.query(), whole.slots(), samples, answer);
   }
-  answer.rows = &whole.rows();
-  answer.histogram = {};
-  answer.histogram.samples = samples;
-  answer.in_place = {};
-  if (whole.query().edges) answer.edges = whole.query().binning.ComputeEdges();
+  MakeRowsAnswer(whole.query(), whole.rows(), samples, answer);
   return absl::OkStatus();
 }
 
 absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) {
   answer.rows = nullptr;
   answer.bins.clear();
-  answer.statistics.reset();
-  answer.edges.clear();
   const uint64_t samples = job.bytes / SampleBytes(query.sample_type);
   const auto* const whole = static_cast<const WholeCount*>(job.work.get());
   const Query& its = whole != nullptr ? whole->query() : query;

@@ -39,6 +39,11 @@ absl::Status CheckSum(const Answer& answer, uint64_t samples) {
                    {.reason = "COUNT_MISMATCH", .limit = samples});
 }
 
+void SetEdges(const Query& query, Answer& answer) {
+  answer.edges.clear();
+  if (query.edges) answer.edges = query.binning.ComputeEdges();
+}
+
 }  // namespace
 
 absl::Status MakeAnswer(const Query& query, const ValueCounts& values, uint64_t samples,
@@ -59,8 +64,7 @@ absl::Status MakeAnswer(const Query& query, const ValueCounts& values, uint64_t 
   if (query.statistics) {
     answer.statistics = ComputeStatistics(values, query.binning, query.quantiles);
   }
-  answer.edges.clear();
-  if (query.edges) answer.edges = query.binning.ComputeEdges();
+  SetEdges(query, answer);
   return absl::OkStatus();
 }
 
@@ -81,9 +85,17 @@ absl::Status MakeTypedAnswer(const Query& query, absl::Span<const uint64_t> slot
   if (absl::Status s = CheckSum(answer, samples); !s.ok()) return s;
   h.samples = samples;
   answer.statistics.reset();
-  answer.edges.clear();
-  if (query.edges) answer.edges = query.binning.ComputeEdges();
+  SetEdges(query, answer);
   return absl::OkStatus();
+}
+
+void MakeRowsAnswer(const Query& query, const RowColumns& rows, uint64_t samples, Answer& answer) {
+  answer.rows = &rows;
+  answer.histogram = {};
+  answer.histogram.samples = samples;
+  answer.in_place = {};
+  answer.statistics.reset();
+  SetEdges(query, answer);
 }
 
 std::span<const std::byte> InOnePiece(absl::Span<const Fragment> payload, std::string& storage) {

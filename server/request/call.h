@@ -62,6 +62,8 @@ absl::Status MakeAnswer(const Query& query, const ValueCounts& values, uint64_t 
 // has a plan.
 absl::Status MakeTypedAnswer(const Query& query, absl::Span<const uint64_t> slots, uint64_t samples,
                              Answer& answer);
+// The answer with rows, which outlive it.
+void MakeRowsAnswer(const Query& query, const RowColumns& rows, uint64_t samples, Answer& answer);
 // Sets the statistics of an answer that MakeTypedAnswer has made for this payload.
 void AddTypedStatistics(const Query& query, absl::Span<const Fragment> payload, Answer& answer);
 

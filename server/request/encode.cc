@@ -76,24 +76,21 @@ bool AllZero(const std::vector<uint64_t>& numbers) {
 }
 
 // Calls visit(field, column) for the columns of a RowAnswers that are sent: first those of whole
-// numbers, then those of doubles.
+// numbers, then those of doubles. Fields are numbered in the order of RowColumns.
 template <typename Visit>
 void VisitNumbers(const RowColumns& rows, Visit&& visit) {
-  visit(3, rows.counts);
-  visit(4, rows.samples);
-  uint32_t field = 5;
-  for (const auto* column : {&rows.below, &rows.above, &rows.ignored, &rows.nan}) {
-    if (!AllZero(*column)) visit(field, *column);
+  uint32_t field = v1::RowAnswers::kCountsFieldNumber;
+  for (const auto column : RowColumns::kWhole) {
+    const bool always = field <= v1::RowAnswers::kSamplesFieldNumber;
+    if (always || !AllZero(rows.*column)) visit(field, rows.*column);
     ++field;
   }
 }
 template <typename Visit>
 void VisitDoubles(const RowColumns& rows, Visit&& visit) {
-  uint32_t field = 9;
-  for (const auto* column :
-       {&rows.minimum, &rows.maximum, &rows.mean, &rows.standard_deviation, &rows.median,
-        &rows.mode, &rows.entropy_bits, &rows.otsu_threshold, &rows.quantiles}) {
-    if (!column->empty()) visit(field, *column);
+  uint32_t field = v1::RowAnswers::kMinimumFieldNumber;
+  for (const auto column : RowColumns::kReal) {
+    if (!(rows.*column).empty()) visit(field, rows.*column);
     ++field;
   }
 }

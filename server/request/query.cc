@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -22,34 +23,24 @@
 namespace histogram::server {
 namespace {
 
-// INVALID_ARGUMENT naming the first unknown field of `message`, whose path is `path`.
-absl::Status RefuseUnknown(const google::protobuf::Message& message, const char* path) {
-  const auto& unknown = message.GetReflection()->GetUnknownFields(message);
-  return unknown.empty() ? absl::OkStatus()
-                         : UnknownField(path, static_cast<uint32_t>(unknown.field(0).number()));
-}
-
-absl::Status RefuseUnknownInBinning(const v1::Binning& binning) {
-  if (absl::Status s = RefuseUnknown(binning, "spec.binning"); !s.ok()) return s;
-  switch (binning.kind_case()) {
-    case v1::Binning::kEven:
-      return RefuseUnknown(binning.even(), "spec.binning.even");
-    case v1::Binning::kEdges:
-      return RefuseUnknown(binning.edges(), "spec.binning.edges");
-    case v1::Binning::kAlphabet:
-      return RefuseUnknown(binning.alphabet(), "spec.binning.alphabet");
-    case v1::Binning::kByteTable:
-      return RefuseUnknown(binning.byte_table(), "spec.binning.byte_table");
-    case v1::Binning::KIND_NOT_SET:
-      return absl::OkStatus();
+// INVALID_ARGUMENT naming the first unknown field of `message`, whose path is `path`, or of a
+// message in it.
+absl::Status RefuseUnknown(const google::protobuf::Message& message, const std::string& path) {
+  const google::protobuf::Reflection& reflection = *message.GetReflection();
+  const auto& unknown = reflection.GetUnknownFields(message);
+  if (!unknown.empty()) {
+    return UnknownField(path.c_str(), static_cast<uint32_t>(unknown.field(0).number()));
+  }
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection.ListFields(message, &fields);
+  for (const auto* field : fields) {
+    if (field->cpp_type() != google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) continue;
+    assert(!field->is_repeated());  // a Spec has no list of messages
+    absl::Status status = RefuseUnknown(reflection.GetMessage(message, field),
+                                        absl::StrCat(path, ".", field->name()));
+    if (!status.ok()) return status;
   }
   return absl::OkStatus();
-}
-
-absl::Status RefuseUnknownInRows(const v1::Rows& rows) {
-  if (absl::Status s = RefuseUnknown(rows, "spec.rows"); !s.ok()) return s;
-  if (absl::Status s = RefuseUnknown(rows.windows(), "spec.rows.windows"); !s.ok()) return s;
-  return RefuseUnknown(rows.lengths(), "spec.rows.lengths");
 }
 
 // The library names a field below the spec's binning, the API one below the request.
@@ -168,7 +159,7 @@ absl::StatusOr<Binning> CompileBinning(const v1::Binning& proto, SampleType type
   return BinOfEachValue(type, bin_count_max);
 }
 
-absl::StatusOr<SampleType> TypeOf(const v1::Spec& spec, const QueryLimits& limits) {
+absl::StatusOr<SampleType> TypeOf(const v1::Spec& spec) {
   const int number = spec.sample_type();
   if (!v1::SampleType_IsValid(number)) {
     return MakeError(absl::StatusCode::kInvalidArgument,
@@ -178,25 +169,17 @@ absl::StatusOr<SampleType> TypeOf(const v1::Spec& spec, const QueryLimits& limit
                       .field = "spec.sample_type",
                       .limit = static_cast<uint64_t>(v1::SampleType_MAX)});
   }
-  const auto type =
-      number == v1::SAMPLE_TYPE_UNSPECIFIED ? SampleType::kU8 : static_cast<SampleType>(number - 1);
-  if (type == SampleType::kU8) return type;
-  if (limits.counters_max == 0) {
-    return MakeError(absl::StatusCode::kInvalidArgument,
-                     absl::StrCat("spec.sample_type: no backend of this server counts ",
-                                  NameInApi(type), "; they count UINT8"),
-                     {.reason = "BAD_SAMPLE_TYPE", .field = "spec.sample_type"});
-  }
-  return type;
+  return number == v1::SAMPLE_TYPE_UNSPECIFIED ? SampleType::kU8
+                                               : static_cast<SampleType>(number - 1);
 }
 
-absl::Status CheckQuantiles(const v1::Spec& spec, uint32_t quantiles_max) {
-  if (static_cast<uint32_t>(spec.quantiles_size()) > quantiles_max) {
+absl::Status CheckQuantiles(const v1::Spec& spec) {
+  if (static_cast<uint32_t>(spec.quantiles_size()) > kQuantilesMax) {
     return MakeError(
         absl::StatusCode::kInvalidArgument,
         absl::StrCat("spec.quantiles: ", spec.quantiles_size(),
-                     " quantiles are more than the limit of ", quantiles_max),
-        {.reason = "TOO_MANY_QUANTILES", .field = "spec.quantiles", .limit = quantiles_max});
+                     " quantiles are more than the limit of ", kQuantilesMax),
+        {.reason = "TOO_MANY_QUANTILES", .field = "spec.quantiles", .limit = kQuantilesMax});
   }
   for (int i = 0; i < spec.quantiles_size(); ++i) {
     if (!(spec.quantiles(i) >= 0 && spec.quantiles(i) <= 1)) {  // also refuses NaN
@@ -318,11 +301,9 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
   v1::Spec spec;
   if (!spec.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return Malformed("spec");
   if (absl::Status s = RefuseUnknown(spec, "spec"); !s.ok()) return s;
-  if (absl::Status s = RefuseUnknownInRows(spec.rows()); !s.ok()) return s;
-  const absl::StatusOr<SampleType> type = TypeOf(spec, limits);
+  const absl::StatusOr<SampleType> type = TypeOf(spec);
   if (!type.ok()) return type.status();
-  if (absl::Status s = RefuseUnknownInBinning(spec.binning()); !s.ok()) return s;
-  if (absl::Status s = CheckQuantiles(spec, limits.quantiles_max); !s.ok()) return s;
+  if (absl::Status s = CheckQuantiles(spec); !s.ok()) return s;
   absl::StatusOr<Binning> binning = CompileBinning(spec.binning(), *type, limits.bin_count_max);
   if (!binning.ok()) return binning.status();
 

@@ -72,8 +72,7 @@ absl::StatusOr<std::shared_ptr<const Query>> WithRange(const Query& query, doubl
 
 struct QueryLimits {
   uint32_t bin_count_max = 65536;
-  uint32_t quantiles_max = 1024;
-  // The most counters of typed samples that a backend has; 0: backends count bytes only.
+  // The most counters of typed samples that a backend has.
   uint64_t counters_max = UINT64_MAX;
   bool wholes = true;  // whether a backend runs PayloadWork
 
@@ -81,8 +80,8 @@ struct QueryLimits {
 };
 
 // Validates the bytes of a serialized Spec. INVALID_ARGUMENT with reason BAD_BINNING,
-// TOO_MANY_BINS, BAD_SAMPLE_TYPE, BAD_ROWS, BAD_QUANTILE, TOO_MANY_QUANTILES,
-// UNKNOWN_FIELD, UNKNOWN_ENUM_VALUE or MALFORMED_MESSAGE.
+// TOO_MANY_BINS, BAD_ROWS, BAD_QUANTILE, TOO_MANY_QUANTILES, UNKNOWN_FIELD, UNKNOWN_ENUM_VALUE or
+// MALFORMED_MESSAGE.
 absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
                                                        const QueryLimits& limits);
 

@@ -49,11 +49,7 @@ absl::Status Total::Finish(const Query& query, Answer& answer) {
   answer.bins.clear();
   if (query.rows.has_value()) {
     if (channels_.empty()) channels_.assign(query.rows->channels, RowCounter(query));
-    answer.rows = &columns_;
-    answer.histogram = {};
-    answer.histogram.samples = samples;
-    answer.edges.clear();
-    if (query.edges) answer.edges = query.binning.ComputeEdges();
+    MakeRowsAnswer(query, columns_, samples, answer);
     return ColumnsOf(query, channels_, columns_);
   }
   if (absl::Status s = FinishOne(query, samples, answer); !s.ok()) return s;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -22,8 +23,9 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// Of RowColumns: samples, below, above, ignored, nan; and the statistics but quantiles.
-constexpr uint64_t kNumberColumns = 5, kStatistics = 8;
+// Columns of one number a row: those but counts, and those but quantiles.
+constexpr uint64_t kNumberColumns = std::size(RowColumns::kWhole) - 1;
+constexpr uint64_t kStatistics = std::size(RowColumns::kReal) - 1;
 
 // Names the first sample that has no place in a range. REQUIRES: there is one.
 absl::Status NotFinite(std::span<const std::byte> samples, SampleType type) {

@@ -59,7 +59,8 @@ void UnwrittenReplies::Call::Share() {
 
 void UnwrittenReplies::Call::Leave() {
   LetGo(held_);
-  all_.totals_.fetch_sub(std::exchange(totals_, 0), std::memory_order_relaxed);
+  // Most calls have none, and all calls share that number.
+  if (totals_ > 0) all_.totals_.fetch_sub(std::exchange(totals_, 0), std::memory_order_relaxed);
   if (!joined_) return;
   joined_ = false;
   absl::MutexLock lock(&all_.mu_);

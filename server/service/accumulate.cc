@@ -157,6 +157,7 @@ void AccumulateStream::OnReadDone(bool ok) {
   const TimeNs now = service_.clock.Now();
   if (!ok) {
     time_.Ended(now);
+    if (receives().ended()) return Fail(CancelledCall(receives()));
     return Step(StreamEvent::kReadEnd);
   }
   std::shared_ptr<ReceivedMessage> message = TakeMessage(incoming_);
@@ -304,7 +305,7 @@ void AccumulateStream::OnWriteDone(bool ok) {
 
 void AccumulateStream::OnCancel() {
   time_.Ended(service_.clock.Now());
-  Fail(CancelledCall(), StreamEvent::kCancelled);
+  Fail(CancelledCall(receives()), StreamEvent::kCancelled);
 }
 
 }  // namespace

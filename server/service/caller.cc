@@ -139,18 +139,18 @@ absl::Status HoldReply(UnwrittenReplies::Call& call, const UnwrittenReplies& all
   return NoRoom("this request's reply", bytes, all.bytes(), 2 * all.bytes_max());
 }
 
-absl::Status CancelledCall() {
+absl::Status CancelledCall(const ReceiveGuard::Call& receives) {
+  if (receives.ended()) {
+    return absl::ResourceExhaustedError(
+        "ended while its message was received: the server holds too many unfinished messages");
+  }
   return absl::CancelledError(
       "the client cancelled the call or went away, its deadline passed, or a message was over "
       "gRPC's own maximum");
 }
 
 absl::Status NoMessage(const grpc::ServerContext& context, const ReceiveGuard::Call& receives) {
-  if (receives.ended()) {
-    return absl::ResourceExhaustedError(
-        "ended while its message was received: the server holds too many unfinished messages");
-  }
-  if (context.IsCancelled()) return CancelledCall();
+  if (receives.ended() || context.IsCancelled()) return CancelledCall(receives);
   return MakeError(absl::StatusCode::kInvalidArgument, "the call has no message",
                    {.reason = "MALFORMED_MESSAGE", .field = "message"});
 }

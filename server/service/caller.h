@@ -63,11 +63,12 @@ absl::Status HoldTotals(UnwrittenReplies::Call& call, const UnwrittenReplies& al
 // Holds room for a reply of up to `bytes`, or RESOURCE_EXHAUSTED (QUEUE_FULL).
 absl::Status HoldReply(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes);
 
-// What is reported of a call that ended before its answer was sent.
-absl::Status CancelledCall();
+// What is reported of a call that ended before its answer was sent: RESOURCE_EXHAUSTED, as its
+// client sees it, where the receive guard ended it, else CANCELLED.
+absl::Status CancelledCall(const ReceiveGuard::Call& receives);
 
-// The same of a unary call whose message does not come: it was cancelled, the receive guard has
-// ended it, or its client has sent no message (INVALID_ARGUMENT, MALFORMED_MESSAGE).
+// The same of a unary call whose message does not come. INVALID_ARGUMENT (MALFORMED_MESSAGE) where
+// its client has sent none.
 absl::Status NoMessage(const grpc::ServerContext& context, const ReceiveGuard::Call& receives);
 
 // Reports a call that is over, and has it logged where it failed or was slow.

@@ -26,6 +26,10 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     loop().Post(*this);
   }
 
+  void SetCaller() override {
+    if (caller == 0) caller = FairnessId(service_, context(), caller_info_);
+  }
+
   // From the loop.
   void Run() override {
     if (for_lane) loop().HandedBack();
@@ -36,7 +40,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   void AwaitNext() override { AwaitCompute(service_, methods_, loop()); }
 
   void OnHeaders() override {
-    service_.open_calls.fetch_add(1, std::memory_order_relaxed);
+    service_.open_calls.Add(0, 1);
     status_ = IdentifyCaller(service_, context(), caller_info_);
     if (!status_.ok()) {
       started_at_ = service_.clock.Now();
@@ -91,7 +95,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     }
     ReportCall(service_, caller_info_, Method::kCompute, status_, bytes,
                static_cast<uint64_t>(sent_at_ - started_at_));
-    service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
+    service_.open_calls.Add(0, -uint64_t{1});
     UnaryCall::OnDone();
   }
 
@@ -105,7 +109,8 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     bytes = message_->parsed.payload_bytes;
     if (!status.ok()) return status;
     FillJob(message_->parsed, message_, query_, DeadlineOf(context()), *this);
-    caller = FairnessId(service_, context(), caller_info_);
+    const bool shows = message_->parsed.reply_bytes >= UnwrittenReplies::kStep;  // what it holds
+    if (shows) SetCaller();
     unwritten_.Begin(context(), caller);
     return HoldReply(unwritten_, service_.unwritten, message_->parsed.reply_bytes);
   }

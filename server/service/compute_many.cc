@@ -16,7 +16,7 @@ namespace {
 
 class ComputeManyStream;
 
-// One payload of the stream. Items are reused: a stream has at most stream_payloads_max of them.
+// One payload of the stream. Items are reused: a stream has at most kStreamPayloadsMax of them.
 struct Item final : Job, Posted {
   explicit Item(ComputeManyStream& its_stream) : stream(its_stream) {}
   void Done(const absl::Status& status) override;  // from the batcher, by any thread
@@ -38,8 +38,7 @@ struct Item final : Job, Posted {
 class ComputeManyStream final : public ServedStream, private Posted {
  public:
   ComputeManyStream(ServiceContext& service, Methods& methods, EventLoop& loop)
-      : ServedStream(service, methods, loop, Method::kComputeMany),
-        state_(service.config.stream_payloads_max) {}
+      : ServedStream(service, methods, loop, Method::kComputeMany), state_(kStreamPayloadsMax) {}
 
   void Await() { ServedStream::Await(Methods::kComputeMany); }
   void Drain() override { Step(StreamEvent::kDrain); }
@@ -89,9 +88,9 @@ void Item::Run() { stream.ItemReturned(*this); }
 
 void ComputeManyStream::OnDone() {
   // The client was to get OK, and did not: it went away, or the message that was not read is one
-  // over gRPC's own maximum.
-  if (finished_ok_ && context().IsCancelled()) {
-    ReportCall(service_, caller_, Method::kComputeMany, CancelledCall(), 0, 0);
+  // over gRPC's own maximum. Or the receive guard ended the stream.
+  if ((finished_ok_ || receives().ended()) && context().IsCancelled()) {
+    ReportCall(service_, caller_, Method::kComputeMany, CancelledCall(receives()), 0, 0);
   }
   ServedStream::OnDone();
 }

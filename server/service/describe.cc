@@ -107,9 +107,9 @@ v1::DescribeResponse Describe(const std::string& version, const std::vector<Back
   limits->set_receive_bytes_max(transport.receive_bytes_max);
   limits->set_batch_payloads_max(batching.batch_payloads_max);
   limits->set_batch_bytes_max(batching.batch_bytes_max);
-  limits->set_stream_payloads_max(transport.stream_payloads_max);
+  limits->set_stream_payloads_max(kStreamPayloadsMax);
   limits->set_streams_max(transport.streams_max);
-  limits->set_quantiles_max(transport.quantiles_max);
+  limits->set_quantiles_max(kQuantilesMax);
   limits->set_rows_max(kRowsMax);
   limits->set_reply_bytes_max(ReplyBytesMax(transport.bin_count_max));
   limits->set_spec_bytes_max(kSpecBytesMax);

@@ -9,26 +9,20 @@
 #include <grpcpp/resource_quota.h>
 #include <histogram/usable_cores.h>
 #include <pthread.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <climits>
-#include <cstring>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "absl/time/time.h"
-#include "kernels/error.h"
 #include "server/base/thresholds.h"
 #include "server/rpc/certificates.h"
 #include "server/rpc/grpc_internals.h"
+#include "server/service/listen_address.h"
 
 namespace histogram::server {
 namespace {
@@ -38,6 +32,11 @@ constexpr char kLivenessName[] = "liveness";
 constexpr uint64_t kReceiveBytesOverLimit = uint64_t{256} << 20;
 // Reflection is gRPC's synchronous service: it has a thread for each open stream.
 constexpr int kReflectionThreadsMax = 16;
+// Clients that ping faster are disconnected. gRPC's clients do not ask for less than 10 s.
+constexpr int kPingIntervalMsMin = 10000;
+// gRPC takes messages of at least this over the largest payload, so that the service's own check,
+// which answers with a proper error, comes first.
+constexpr uint64_t kMessageBytesOverPayload = uint64_t{2} << 20;
 constexpr int kHandshakeTimeoutMs = 10000;  // who is slower than this is not going to call
 // gRPC lets a connection have up to 4 MiB on their way while memory is plentiful, and notices too
 // late that many connections have filled it. With less memory than this, what may be on its way is
@@ -52,43 +51,6 @@ constexpr uint32_t kRefusedHeaderBytesFactor = 2;
 int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(value, INT_MAX)); }
 
 int MillisecondsOf(uint64_t us) { return ClampToInt((us + 999) / 1000); }
-
-absl::Status AddressError(const std::string& address, const std::string& why) {
-  return MakeError(absl::StatusCode::kUnavailable,
-                   absl::StrCat("cannot listen on ", address, ": ", why),
-                   {.reason = "ADDRESS_UNAVAILABLE", .field = "listen"});
-}
-
-// A socket file that a dead server left behind would make the address look taken; one that somebody
-// listens on must not be stolen, and anything that is not a socket must not be deleted.
-absl::Status PrepareUnixSocket(const std::string& address) {
-  const std::string path(absl::StripPrefix(absl::StripPrefix(address, "unix:"), "//"));
-  sockaddr_un target{};
-  target.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof target.sun_path) {
-    return AddressError(address, absl::StrCat("the path has ", path.size(), " bytes; the limit is ",
-                                              sizeof target.sun_path - 1));
-  }
-  struct stat info {};
-  const bool exists = lstat(path.c_str(), &info) == 0;
-  if (exists && !S_ISSOCK(info.st_mode)) {
-    return AddressError(address, "the path exists and is not a socket");
-  }
-  std::memcpy(target.sun_path, path.c_str(), path.size() + 1);
-  const auto* const place = reinterpret_cast<const sockaddr*>(&target);
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd < 0) return AddressError(address, strerror(errno));
-  // EAGAIN: somebody listens, and does not accept those who wait.
-  const bool alive = exists && (connect(fd, place, sizeof target) == 0 || errno == EAGAIN);
-  if (exists && !alive) unlink(path.c_str());
-  // gRPC does not say why it cannot bind.
-  const int error = !alive && bind(fd, place, sizeof target) != 0 ? errno : 0;
-  close(fd);
-  if (alive) return AddressError(address, "another server is listening there");
-  if (error != 0) return AddressError(address, strerror(error));
-  unlink(path.c_str());
-  return absl::OkStatus();
-}
 
 TlsFiles TlsFilesOf(const TransportConfig& config) {
   return {.certificate = config.tls_cert, .key = config.tls_key, .client_ca = config.tls_client_ca};
@@ -137,14 +99,13 @@ struct ChannelSetting {
 
 std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
   std::vector<ChannelSetting> settings = {
-      {GRPC_ARG_ALLOW_REUSEPORT, config.reuse_port ? 1 : 0},
+      {GRPC_ARG_ALLOW_REUSEPORT, 0},  // a port in use is an error
       {GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.streams_max)},
       {GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kRefusedHeaderBytesFactor * kHeaderBytesMax)},
       // Compressed messages are refused: a small one inflates before any limit of ours sees it.
       // They come as they are sent, so that the refusal is the service's, counted and logged.
       {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0},
-      {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
-       MillisecondsOf(config.keepalive_min_interval_us)},
+      {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingIntervalMsMin},
       {GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2},
       {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
       {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs},
@@ -164,14 +125,13 @@ std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
 // Ends what holds up a shutdown without being a call of ours, a watcher of health or a silent peer:
 // once no call has been open for a while, connections are closed rather than waited for. Runs until
 // then, or until `over`.
-void CloseWhenQuiet(const std::atomic<int64_t>& open_calls, const std::atomic<bool>& over,
-                    grpc::Server& server) {
+void CloseWhenQuiet(const Cells& open_calls, const std::atomic<bool>& over, grpc::Server& server) {
   constexpr std::chrono::milliseconds kLook{10};
   constexpr int kQuietLooks =
       30;  // peers on a slow network have this long to send what is on its way
   for (int quiet = 0; quiet < kQuietLooks && !over.load();) {
     std::this_thread::sleep_for(kLook);
-    quiet = open_calls.load() == 0 ? quiet + 1 : 0;
+    quiet = open_calls.Sum(0) == 0 ? quiet + 1 : 0;
   }
   if (!over.load()) CancelAllCalls(server);
 }
@@ -215,9 +175,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
 
   std::vector<int> ports(config.listen.size(), 0);
   for (size_t i = 0; i < config.listen.size(); ++i) {
-    if (absl::StartsWith(config.listen[i], "unix:")) {
-      if (absl::Status s = PrepareUnixSocket(config.listen[i]); !s.ok()) return s;
-    }
+    if (absl::Status s = CheckListenAddress(config.listen[i]); !s.ok()) return s;
     builder.AddListeningPort(
         config.listen[i], CredentialsFor(server->certificates_.get(), config.listen[i]), &ports[i]);
   }
@@ -228,7 +186,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
     if (server->server_ == nullptr || ports[i] == 0) {
       // gRPC opens them in order and stops at the first that fails.
       if (ports[i] != 0 && i + 1 < config.listen.size()) continue;
-      return AddressError(config.listen[i], "the address is in use or cannot be bound");
+      return CannotListen(config.listen[i], "the address is in use or cannot be bound");
     }
     server->addresses_.push_back(is_unix ? config.listen[i]
                                          : WithChosenPort(config.listen[i], ports[i]));

@@ -10,7 +10,7 @@ namespace histogram::server {
 void ServedStream::OnHeaders() {
   deadline_ = DeadlineOf(context());
   service_.observer.StreamOpened(method_);
-  service_.open_calls.fetch_add(1, std::memory_order_relaxed);
+  service_.open_calls.Add(0, 1);
   absl::Status identified = IdentifyCaller(service_, context(), caller_);
   fairness_id_ = FairnessId(service_, context(), caller_);
   unwritten_.Begin(context(), fairness_id_);
@@ -24,7 +24,7 @@ void ServedStream::OnDone() {
   unwritten_.Leave();
   service_.streams.Remove(self_);
   service_.observer.StreamClosed(method_);
-  service_.open_calls.fetch_sub(1, std::memory_order_relaxed);
+  service_.open_calls.Add(0, -uint64_t{1});
   self_.reset();
 }
 

@@ -2,9 +2,9 @@
 #ifndef HISTOGRAM_SERVER_SERVICE_SERVICE_CONTEXT_H_
 #define HISTOGRAM_SERVER_SERVICE_SERVICE_CONTEXT_H_
 
-#include <atomic>
 #include <cstdint>
 
+#include "server/base/cells.h"
 #include "server/base/clock.h"
 #include "server/base/held_memory.h"
 #include "server/base/observer.h"
@@ -40,9 +40,8 @@ struct ServiceContext {
         receive_guard(transport_config.receive_bytes_max, [this] { return ReceivedBytes(); }) {}
 
   AdmissionLimits limits() const {
-    return {
-        config.payload_bytes_max,
-        {config.bin_count_max, config.quantiles_max, batcher.counters_max(), batcher.runs_work()}};
+    return {config.payload_bytes_max,
+            {config.bin_count_max, batcher.counters_max(), batcher.runs_work()}};
   }
 
   // What the process holds beyond what it held before its first call, without replies, which have
@@ -65,9 +64,9 @@ struct ServiceContext {
   HeldMemory held_memory;
   uint64_t allocated_at_start = 0;  // set before the server takes its first call
   ReceiveGuard receive_guard;
-  // Calls that are not over; a drain ends as soon as there is none left. Each call writes it: it
-  // has cache lines of its own (two, because processors fetch them in pairs).
-  alignas(128) std::atomic<int64_t> open_calls{0};
+  // One cell: the calls that are not over; a drain ends as soon as there is none left. The thread
+  // of a call's loop adds the call, and takes it off.
+  Cells open_calls{1};
 };
 
 }  // namespace histogram::server

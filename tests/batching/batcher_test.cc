@@ -110,6 +110,14 @@ TEST_F(BatcherTest, SmallPayloadsAreCountedWhereTheyArrive) {
   EXPECT_TRUE(behind.ok());
 }
 
+TEST_F(BatcherTest, WhoCallsIsAskedForWhatIsQueuedOnly) {
+  limits_.inline_bytes_max = 1000;
+  Add({.kind = BackendKind::kCpu});
+  EXPECT_EQ(Enqueue(NewJob(1000), Outcome::kCounted).set_caller_count, 0);
+  EXPECT_EQ(Enqueue(1001).set_caller_count, 1);
+  puppet().Complete();
+}
+
 TEST_F(BatcherTest, LanesCountAllPartsOfALargePayload) {
   limits_.inline_bytes_max = kMiB;
   limits_.split_bytes_min = 2 * kMiB;

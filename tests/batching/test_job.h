@@ -62,6 +62,7 @@ class TestJob : public Job {
   }
   ~TestJob() override { EXPECT_LE(done_count, 1); }
 
+  void SetCaller() override { ++set_caller_count; }
   std::shared_ptr<const void> SharePayload() override {
     ++share_count;
     EXPECT_EQ(done_count, 0);
@@ -91,6 +92,7 @@ class TestJob : public Job {
   bool share_payload = true;
   std::function<void()> on_done;
   std::atomic<int> done_count{0}, share_count{0};
+  int set_caller_count = 0;
   std::atomic<absl::StatusCode> code{absl::StatusCode::kUnknown};
   absl::Status status = absl::UnknownError("not done");
   bool exact = false;

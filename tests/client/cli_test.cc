@@ -66,6 +66,12 @@ TEST_F(Cli, Help) {
   EXPECT_EQ(world_.out(), of_compute);
 }
 
+TEST_F(Cli, TheUsageLinesNameFilesAndCommands) {
+  EXPECT_EQ(world_.Run({"--help"}), 0);
+  EXPECT_THAT(world_.out(), HasSubstr("Usage: histogram-client [OPTIONS] FILE...\n"
+                                      "       histogram-client [OPTIONS] SUBCOMMAND\n"));
+}
+
 TEST_F(Cli, EachCommandsHelpHasExamplesOfItsOwn) {
   for (const char* const command : {"count", "compute", "image", "bench", "describe", "health"}) {
     EXPECT_EQ(world_.Run({command, "--help"}), 0);
@@ -123,8 +129,14 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
       {{"compute", "f", "--rows", "0"}, "--rows: must be a whole number >= 1, or all, not \"0\""},
       {{"compute", "f", "--format", "xml"}, "must be table, json, csv or svg, not \"xml\""},
       {{"compute", "-", "-"}, "only once"},
+      {{"compute", "f", "-o", "x.pdf"},
+       "--output: its format must be table, json, csv or svg, not \"pdf\"; rename the file"},
+      {{"describe", "-o", "x.svg"}, "its format must be table or json, not \"svg\""},
+      {{"--server", ":15900", "health"},
+       "--server: the server's address \":15900\" has no host; write HOST:PORT"},
+      {{"--server", "127.0.0.1", "health"}, "has no port"},
       {{"image", "f", "--binarize", "out.jpeg"}, ".png or .pgm"},
-      {{"image", "f", "--binarize", "q.png", "-o", "q.png"}, "name the same file"},
+      {{"image", "f", "--binarize", "q.pgm", "-o", "q.pgm"}, "name the same file"},
       {{"describe", "--format", "svg"}, "must be table or json"},
       {{"completion", "zsh"}, "must be bash, not \"zsh\""},
       {{"--timeout", "0", "health"}, "must be a number > 0, not \"0\""},
@@ -159,6 +171,14 @@ TEST_F(Cli, ComputesATable) {
   EXPECT_THAT(world_.out(), HasSubstr("plain on fake"));
   EXPECT_THAT(world_.out(), HasSubstr("round trip"));
   EXPECT_EQ(world_.err(), "");
+}
+
+TEST_F(Cli, HelpIsThereWhateverTheEnvironmentSays) {
+  setenv("HISTSVC_SERVER", "no-port", 1);
+  EXPECT_EQ(world_.Run({"--help"}), 0);
+  EXPECT_EQ(world_.Run({"completion"}), 0);
+  EXPECT_EQ(world_.Run({"health"}), 2);
+  unsetenv("HISTSVC_SERVER");
 }
 
 TEST_F(Cli, TheServersAddressComesFromTheEnvironment) {

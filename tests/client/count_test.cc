@@ -187,6 +187,8 @@ TEST_F(Count, SilentStandardInputAndTheTimeout) {
   world_.env().standard_input = ends[0];
   EXPECT_EQ(world_.Run({"count", "-", "--timeout", "0.1"}), 1);
   EXPECT_THAT(world_.err(), HasSubstr("not done within 0.1 s; allow more with --timeout"));
+  EXPECT_EQ(world_.Run({"image", "--timeout", "0.1"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("standard input sent nothing before the time was over"));
   close(ends[0]);
   close(ends[1]);
 }

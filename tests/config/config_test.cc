@@ -68,7 +68,6 @@ TEST(ParseConfig, DefaultsAreThoseOfTheHeaderAndAgreeWithEachOther) {
   for (const Setting& setting : Settings()) {
     EXPECT_EQ(TextOf(setting, parsed->config), TextOf(setting, defaults)) << setting.name;
   }
-  EXPECT_TRUE(CheckConfig(defaults).ok());
 }
 
 TEST(ParseConfig, FlagsWinOverEnvironmentOverFileOverDefaults) {
@@ -83,7 +82,6 @@ TEST(ParseConfig, FlagsWinOverEnvironmentOverFileOverDefaults) {
   EXPECT_EQ(parsed->config.transport.streams_max, 30u);
   EXPECT_EQ(parsed->config.backend.cuda_lanes, 20u);
   EXPECT_EQ(parsed->config.transport.bin_count_max, 10u);
-  EXPECT_EQ(parsed->config.transport.stream_payloads_max, 64u);
   EXPECT_THAT(parsed->config.transport.listen, ElementsAre("127.0.0.1:2", "unix:/a"));
   EXPECT_EQ(parsed->config.log.level, LogLevel::kInfo);
 }
@@ -105,7 +103,7 @@ TEST(ParseConfig, ReadsEveryKindOfValue) {
                              "--batch-delay-max=1.5ms",
                              "--drain-delay",
                              "0",
-                             "--reuse-port",
+                             "--core-dumps",
                              "--verify-fraction=0.5",
                              "--backend",
                              "cuda",
@@ -126,7 +124,7 @@ TEST(ParseConfig, ReadsEveryKindOfValue) {
   EXPECT_EQ(config.batching.queue_bytes_max, uint64_t{128} << 20);
   EXPECT_EQ(config.batching.batch_delay_us_max, 1500u);
   EXPECT_EQ(config.transport.drain_delay_us, 0u);
-  EXPECT_TRUE(config.transport.reuse_port);
+  EXPECT_TRUE(config.core_dumps);
   EXPECT_EQ(config.transport.verify_fraction, 0.5);
   EXPECT_EQ(config.backend.choice, BackendOptions::Choice::kCuda);
   EXPECT_TRUE(config.require_cuda);
@@ -145,12 +143,13 @@ TEST(ParseConfig, TheMetricsPortIsSwitchedOffInThreeWays) {
 }
 
 TEST(ParseConfig, MistypedFlagsAreRefusedWithTheNearest) {
-  EXPECT_EQ(ErrorOf({"--bath-bytes-max", "5"}),
-            "unknown option --bath-bytes-max; did you mean --batch-bytes-max?");
-  EXPECT_EQ(ErrorOf({"--batch_bytes_max=5"}),
-            "unknown option --batch_bytes_max; did you mean --batch-bytes-max?");
+  EXPECT_EQ(ErrorOf({"--quue-bytes-max", "5"}),
+            "unknown option --quue-bytes-max; did you mean --queue-bytes-max?");
+  EXPECT_EQ(ErrorOf({"--queue_bytes_max=5"}),
+            "unknown option --queue_bytes_max; did you mean --queue-bytes-max?");
   EXPECT_EQ(ErrorOf({"-listen", "x"}), "unknown option -listen; did you mean --listen?");
-  EXPECT_EQ(ErrorOf({"--no-tuna"}), "unknown option --no-tuna; did you mean --no-tune?");
+  EXPECT_EQ(ErrorOf({"--no-core-dump"}),
+            "unknown option --no-core-dump; did you mean --no-core-dumps?");
   EXPECT_EQ(ErrorOf({"--colour"}), "unknown option --colour; --help-all lists the options");
   EXPECT_EQ(ErrorOf({"---"}), "unknown option ---; --help-all lists the options");
   EXPECT_THAT(ErrorOf({"serve"}), HasSubstr("unexpected argument 'serve'"));
@@ -179,7 +178,7 @@ TEST(ParseConfig, WrongValuesNameWhereTheyCameFrom) {
             "--bin-count-max must be 1 to 16777216, not 99999999999");
   EXPECT_EQ(ErrorOf({"--backend", "gpu"}), "--backend must be one of auto, cpu, cuda, not 'gpu'");
   EXPECT_EQ(ErrorOf({"--log-level", "loud"}),
-            "--log-level must be one of trace, debug, info, warn, error, off, not 'loud'");
+            "--log-level must be one of debug, info, warn, error, off, not 'loud'");
   EXPECT_THAT(ErrorOf({"--listen", "127.0.0.1:70000"}),
               HasSubstr("a port is a number from 0 to 65535"));
   EXPECT_THAT(ErrorOf({"--metrics-listen", "unix:/a"}), HasSubstr("must be HOST:PORT or off"));
@@ -229,7 +228,6 @@ TEST(ParseConfig, ContradictionsNameBothSides) {
       {{"--receive-bytes-max", "511MiB"},
        "--receive-bytes-max (511MiB)",
        "--queue-bytes-max (256MiB)"},
-      {{"--batch-bytes-max", "257MiB"}, "--batch-bytes-max (257MiB)", "--queue-bytes-max (256MiB)"},
       {{"--queue-bytes-max", "63MiB"}, "--payload-bytes-max (64MiB)", "--queue-bytes-max (63MiB)"},
       {{"--payload-bytes-max", "257MiB"},
        "--payload-bytes-max (257MiB)",
@@ -258,24 +256,11 @@ TEST(ParseConfig, ContradictionsNameBothSides) {
 
 TEST(ParseConfig, LimitsThatJustAgreePass) {
   EXPECT_TRUE(Parse({"--receive-bytes-max", "512MiB"}).ok());
-  EXPECT_TRUE(Parse({"--batch-bytes-max", "256MiB"}).ok());
   EXPECT_TRUE(Parse({"--queue-bytes-max", "64MiB"}).ok());
   EXPECT_TRUE(Parse({"--queue-bytes-max", "384MiB", "--bin-count-max", "16777216"}).ok());
   EXPECT_TRUE(Parse({"--drain-delay", "30s"}).ok());
   EXPECT_TRUE(Parse({"--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"}).ok());
   EXPECT_TRUE(Parse({"--require-backend", "cuda"}).ok());
-}
-
-TEST(CheckConfig, RefusesWhatParsingWouldHaveRefused) {
-  Config config;
-  config.transport.streams_max = 0;
-  EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("--streams-max must be"));
-  config = Config();
-  config.log.format = static_cast<LogFormat>(7);
-  EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("--log-format must be one of"));
-  config = Config();
-  config.transport.listen.clear();
-  EXPECT_THAT(std::string(CheckConfig(config).message()), HasSubstr("--listen needs at least one"));
 }
 
 TEST(PrintConfig, LoadsAgainAndPrintsTheSame) {
@@ -323,12 +308,15 @@ TEST(Help, NamesTheFlagsThatMatterAndHelpAllTheRest) {
   const auto all = Parse({"--help-all"});
   ASSERT_TRUE(help.ok() && all.ok()) << help.status() << all.status();
   EXPECT_EQ(help->action, ParsedConfig::Action::kPrint);
+  int listed = 0;
   for (const Setting& setting : Settings()) {
+    listed += setting.listed == Listed::kNowhere ? 0 : 1;
     const std::string flag = IsSwitch(setting) ? absl::StrCat("--[no-]", setting.name)
                                                : absl::StrCat("--", setting.name, " ");
     EXPECT_EQ(absl::StrContains(help->text, flag), setting.listed == Listed::kHelp) << flag;
     EXPECT_EQ(absl::StrContains(all->text, flag), setting.listed != Listed::kNowhere) << flag;
   }
+  EXPECT_LE(listed, 30) << "more than a person can use: make one a constant";
   EXPECT_THAT(help->text, HasSubstr("--queue-bytes-max BYTES"));
   for (const absl::string_view line : absl::StrSplit(all->text, '\n')) {
     EXPECT_LE(line.size(), 100u) << line;

@@ -84,11 +84,11 @@ def test_names_of_the_certificate_follow_release_and_namespace():
 
 
 def test_settings_become_variables():
-    objects = render_chart({"settings": {"queue-bytes-max": 536870912, "reuse-port": True, "lanes": 3,
+    objects = render_chart({"settings": {"queue-bytes-max": 536870912, "core-dumps": True, "lanes": 3,
                                          "log-format": None, "log-level": "debug"}})
     data = the(objects, "ConfigMap")["data"]
     assert data["HISTSVC_QUEUE_BYTES_MAX"] == "536870912" and data["HISTSVC_LANES"] == "3"
-    assert data["HISTSVC_REUSE_PORT"] == "true" and data["HISTSVC_LOG_LEVEL"] == "debug"
+    assert data["HISTSVC_CORE_DUMPS"] == "true" and data["HISTSVC_LOG_LEVEL"] == "debug"
     assert "HISTSVC_LOG_FORMAT" not in data and "HISTSVC_DRAIN_DELAY" in data
 
 

@@ -118,7 +118,7 @@ void CheckPlan(const Query& query, const v1::Spec& spec, const QueryLimits& limi
     FUZZ_CHECK(bin >= histogram::Binning::kIgnored, std::to_string(bin));
     FUZZ_CHECK(bin < static_cast<int32_t>(query.binning.bin_count()), std::to_string(bin));
   }
-  FUZZ_CHECK(query.quantiles.size() <= limits.quantiles_max, "");
+  FUZZ_CHECK(query.quantiles.size() <= histogram::server::kQuantilesMax, "");
   FUZZ_CHECK(std::equal(query.quantiles.begin(), query.quantiles.end(), spec.quantiles().begin(),
                         spec.quantiles().end()),
              spec.DebugString());
@@ -212,7 +212,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
   QueryLimits limits;
   limits.bin_count_max = first < 128 ? 4096 : histogram::kBinCountMax;
-  limits.quantiles_max = 100;
   const auto query = MakeQuery(parsed.spec, limits);
   if (!query.ok()) CheckRefusal(query.status());
   CheckCache(parsed.spec, query, limits);

@@ -2,13 +2,11 @@
 
 #include <histogram/usable_cores.h>
 
-#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
 
 #include "gtest/gtest.h"
-#include "kernels/cpu/features.h"
 
 namespace histogram::cpu {
 namespace {
@@ -110,19 +108,6 @@ TEST(ModelNameTest, FallsBackToTheArchitecture) {
   EXPECT_FALSE(ModelName(Files({})).empty());
   EXPECT_FALSE(ModelName(Files({{"/proc/cpuinfo", "model name :\n"}})).empty());
   EXPECT_FALSE(ModelName().empty());
-}
-
-TEST(FeaturesTest, SortedAndConsistent) {
-  const std::vector<std::string> features = Features();
-  EXPECT_TRUE(std::is_sorted(features.begin(), features.end()));
-  const auto has = [&features](const char* name) {
-    return std::find(features.begin(), features.end(), name) != features.end();
-  };
-  if (HasAvx512Counting()) {
-    for (const char* name : {"avx512f", "avx512bw", "avx512vbmi2", "avx512bitalg", "gfni"}) {
-      EXPECT_TRUE(has(name)) << name;
-    }
-  }
 }
 
 TEST(ReadWholeFileTest, ReadsOrSaysNothing) {

@@ -197,6 +197,20 @@ def test_pictures_too(histogram, run, tmp_path):
         for entry in document["histograms"]:
             assert entry.pop("receipt")["in_process"] is in_process
     assert here == there
+    with open(file, "rb") as data:
+        fed = json.loads(histogram("image", "--format", "json", stdin=data).stdout)
+    assert fed["image"]["source"] == "standard input"
+    assert [entry["counts"] for entry in fed["histograms"]] == [entry["counts"] for entry in here["histograms"]]
+
+
+def test_what_follows_two_dashes_are_files(histogram, tmp_path):
+    for name in ("book.txt", "-x", "--bins", "count"):
+        (tmp_path / name).write_bytes(b"hello")
+    for arguments, files in ((("book.txt", "--", "-x"), 2), (("--", "-x", "--bins", "book.txt"), 3),
+                             (("count", "--bins", 4, "--", "-x", "count"), 2), (("--", "count"), 1),
+                             (("--bins", 4, "--", "-x"), 1)):
+        assert histogram(*arguments, cwd=tmp_path).stdout.count(b"5 bytes") == files, arguments
+    assert b"cannot open ./-y" in histogram("--", "-y", cwd=tmp_path, status=1).stderr
 
 
 def test_the_shortest_way(histogram, tmp_path):
@@ -245,6 +259,12 @@ def test_a_file_in_the_format_of_its_name(histogram, tmp_path):
     assert xml.etree.ElementTree.parse(tmp_path / "a.svg").getroot().tag.endswith("svg")
     assert json.loads((tmp_path / "a.json").read_bytes())["histograms"][0]["samples"] == 5000
     assert (tmp_path / "a.csv").read_bytes().startswith(b"source,bin,")
+    for name in ("a.pdf", "a.PNG"):
+        error = histogram(file, "--output", tmp_path / name, status=2).stderr
+        assert b"--output: its format must be table, json, csv or svg" in error
+        assert not (tmp_path / name).exists()
+    histogram(file, "--output", tmp_path / "a.pdf", "--format", "svg")
+    histogram(file, "--output", tmp_path / "a.txt")
     before = file.read_bytes()
     histogram(file, "--output", file, status=2)
     assert file.read_bytes() == before
@@ -361,7 +381,7 @@ def check_one_line(done):
 def test_usage_errors(run, tmp_path):
     file = tmp_path / "data"
     file.write_bytes(b"abc")
-    for arguments in (["image"], ["compute", file, "--no-such-flag"], ["no-such-command"], [],
+    for arguments in (["compute", file, "--no-such-flag"], ["no-such-command"], [],
                       ["compute", file, "--bins", "many"], ["compute", file, "--bins", 0],
                       ["compute", file, "--format", "xml"], ["compute", file, "--range", "1:2"],
                       ["compute", file, "--bins", 3, "--range", "2:1"],
@@ -383,6 +403,8 @@ def test_errors_that_are_nobodys_usage(run, tmp_path):
     error = check_one_line(run("compute", file, "--bins", 70000, status=1))
     assert "65536" in error
     check_one_line(run("compute", file, "--output", "/no/such/folder/x", status=1))
+    for address in (":15900", "127.0.0.1", "127.0.0.1:", "host:99999", "::1", "http://host:1"):
+        assert b"--server: the " in run("health", status=2, address=address).stderr
 
 
 def test_one_bad_file_leaves_the_others(run, tmp_path):
@@ -515,6 +537,30 @@ def test_bench_prints_what_it_has_when_interrupted(client_bin, server):
     output, error = process.communicate(timeout=60)
     assert process.returncode == 130
     assert b"requests/s" in output and b"interrupted after" in error
+
+
+@pytest.mark.parametrize("api", ("compute", "compute-many", "accumulate"))
+def test_bench_says_that_its_server_died(client_bin, start_server, api):
+    server = start_server()
+    process = subprocess.Popen(
+        [client_bin, "--server", server.address, "bench", "--api", api, "--duration", "3600", "--warm-up", "0",
+         "--payload-bytes", "1KiB"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=clean_environment())
+    wait_until(lambda: server.metrics().value("histsvc_kernel_duration_seconds_count") > 0, 60, "a count")
+    server.kill()
+    output, error = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert b"requests/s" in output and b"errors " in output
+    assert b"the server was not available to " in error and error.count(b"\n") == 1, error
+
+
+@pytest.mark.parametrize("arguments", (["count", "/etc/hostname"], ["--help"], ["image", "-"], ["completion"]),
+                         ids=lambda arguments: arguments[0])
+def test_standard_output_that_is_full_is_said_once(client_bin, arguments):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([client_bin, *arguments], stdout=full, stderr=subprocess.PIPE, check=False,
+                              input=b"P5 2 1 255 ab", timeout=60, env=clean_environment())
+    assert done.returncode == 1
+    assert done.stderr == b"histogram-client: cannot write to standard output: No space left on device\n"
 
 
 def test_over_a_unix_socket(run, start_server, socket_folder, tmp_path):

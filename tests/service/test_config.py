@@ -1,8 +1,11 @@
 """The real binary's configuration: where a setting comes from, and what it says to nonsense."""
 
+import subprocess
+
 import pytest
 
 from harness.api import Client, pb
+from harness.server import clean_environment
 from test_operations import run_to_the_end
 
 SETTING, VARIABLE = "streams-max", "HISTSVC_STREAMS_MAX"
@@ -44,11 +47,11 @@ def test_what_is_printed_can_be_loaded(server_bin, tmp_path):
 
 def test_the_running_server_has_what_was_set(start_server, tmp_path):
     file = tmp_path / "server.conf"
-    file.write_text("stream-payloads-max = 21\nstreams-max = 22\n")
+    file.write_text("bin-count-max = 21\nstreams-max = 22\n")
     server = start_server("--config", file, env={"HISTSVC_STREAMS_MAX": "23"})
     with Client(server.address) as client:
         limits = client.stub.Describe(pb.DescribeRequest(), timeout=10).limits
-    assert (limits.stream_payloads_max, limits.streams_max) == (21, 23)
+    assert (limits.bin_count_max, limits.streams_max) == (21, 23)
 
 
 def test_every_size_goes_somewhere_and_describe_shows_where(start_server):
@@ -73,8 +76,7 @@ def test_help_names_every_setting(server_bin):
     done = run_to_the_end(server_bin, "--help-all")
     assert done.returncode == 0
     for name in ("listen", "metrics-listen", "payload-bytes-max", "bin-count-max", "queue-bytes-max",
-                 "receive-bytes-max", "batch-bytes-max", "stream-payloads-max",
-                 "streams-max", "verify-fraction", "backend", "force-kernel", "config",
+                 "receive-bytes-max", "streams-max", "verify-fraction", "backend", "config",
                  "print-config", "log-level", "log-format", "drain-delay"):
         assert f"--{name}" in done.stdout, name
     assert max(len(line) for line in done.stdout.splitlines()) <= 100
@@ -146,3 +148,12 @@ def test_a_gpu_that_is_required_and_missing(server_bin, client):
                           "--metrics-listen", "off")
     assert done.returncode != 0
     assert "cuda" in done.stderr.lower() or "gpu" in done.stderr.lower()
+
+
+@pytest.mark.parametrize("flag", ("--help", "--print-config", "--version"))
+def test_standard_output_that_is_full(server_bin, flag):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([server_bin, flag], stdout=full, stderr=subprocess.PIPE, check=False, timeout=60,
+                              env=clean_environment())
+    assert done.returncode == 1
+    assert done.stderr == b"histogram-server: cannot write to standard output: No space left on device\n"

@@ -112,6 +112,33 @@ def test_what_cannot_start_says_why_in_one_line(server_bin, name):
     assert why in line
 
 
+def test_a_port_in_use(server, server_bin):
+    done = run_to_the_end(server_bin, "--listen", server.address, "--metrics-listen", "off", "--log-level", "warn")
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert f"cannot listen on {server.address}: Address already in use" in line
+
+
+@pytest.mark.parametrize("address, why", (
+    ("192.0.2.1:50051", "Cannot assign requested address"), ("no.such.host.invalid:50051", "")))
+def test_an_address_that_is_not_this_machines(server_bin, address, why):
+    done = run_to_the_end(server_bin, "--listen", address, "--allow-plaintext", "--metrics-listen", "off",
+                          "--log-level", "error")
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert f"cannot listen on {address}: {why}" in line and "in use" not in line
+
+
+def test_a_port_file_that_cannot_be_written(server_bin, tmp_path):
+    for path, why in ((tmp_path / "no" / "ports", "No such file or directory"), (tmp_path, "Is a directory")):
+        done = run_to_the_end(server_bin, "--listen", "127.0.0.1:0", "--metrics-listen", "off", "--port-file", path)
+        assert done.returncode == 1
+        lines = done.stderr.splitlines()
+        assert f"cannot write --port-file {path}: {why}" in lines[-1]
+        assert not any("info  ready" in line for line in lines)
+    assert not list(tmp_path.parent.glob("*.new"))
+
+
 def test_a_metrics_port_in_use(server, server_bin):
     done = run_to_the_end(server_bin, "--listen", "127.0.0.1:0", "--metrics-listen", server.metrics_address,
                           "--log-level", "warn")

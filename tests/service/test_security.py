@@ -338,7 +338,7 @@ def test_payloads_stand_in_no_log_line_error_or_metric(start_server, tmp_path):
     """At the most talkative level, with requests that succeed, fail and are malformed."""
     tokens = tmp_path / "tokens"
     tokens.write_text(f"alice {TOKEN}\n")
-    with start_server("--log-level", "trace", "--slow-request", "1us", "--verify-fraction", "1",
+    with start_server("--log-level", "debug", "--slow-request", "1us", "--verify-fraction", "1",
                       "--token-file", tokens, "--payload-bytes-max", "1MiB") as server:
         channel = open_channel(server.address)
         stub = pb_grpc.HistogramServiceStub(channel)

@@ -35,7 +35,7 @@ constexpr char kBenchFooter[] = R"(Examples:
   histogram-client bench --server host:50051 --tls --tls-ca ca.pem
 
 Ctrl-C prints what was measured until then, and exits with 130. Without one successful
-request, or with a wrong answer, the exit code is 1.)";
+request, with a wrong answer, or if the server goes away, the exit code is 1.)";
 
 const std::map<std::string, client::LoadApi>& Apis() {
   static const auto* const apis =
@@ -232,20 +232,23 @@ std::string Complaint(const client::LoadOptions& load, const LoadResult& result)
   if (result.wrong > 0) {
     return absl::StrCat(FormatCount(result.wrong), " answers were wrong: the server is broken");
   }
+  const auto most =
+      std::max_element(result.error_messages.begin(), result.error_messages.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  const std::string why = most == result.error_messages.end() ? "" : ": " + most->first;
   // A chunk of Accumulate counts when it is sent, but for nothing where its stream fails.
   const bool streams_failed =
       load.api == client::LoadApi::kAccumulate && result.errors >= load.connections;
+  if (result.requests > 0 && result.unavailable > 0) {
+    return absl::StrCat("the server was not available to ", FormatCount(result.unavailable),
+                        result.unavailable == 1 ? " request" : " requests", why);
+  }
   if (result.requests > 0 && !streams_failed) return "";
   if (result.errors == 0) {
     return absl::StrFormat("no request was answered within %.3g s; allow more with --duration",
                            result.seconds);
   }
-  std::string complaint = "no request succeeded";
-  const auto most =
-      std::max_element(result.error_messages.begin(), result.error_messages.end(),
-                       [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most != result.error_messages.end()) absl::StrAppend(&complaint, ": ", most->first);
-  return complaint;
+  return "no request succeeded" + why;
 }
 
 }  // namespace

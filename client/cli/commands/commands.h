@@ -53,7 +53,7 @@ struct ComputeOptions {
 
 struct ImageOptions {
   bool in_process = false;
-  std::string file = {};
+  std::string file = {};      // empty: standard input
   std::string binarize = {};  // a file to write; empty: none
   OutputOptions output = {};
 };

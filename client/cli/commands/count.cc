@@ -208,10 +208,7 @@ absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInputs(const Place& pla
                                                                 Environment& env) {
   Progress progress(env.err, env.err_terminal);
   if (place.in_process) {
-    const absl::Time deadline = place.server.timeout_s.has_value()
-                                    ? absl::Now() + absl::Seconds(*place.server.timeout_s)
-                                    : absl::InfiniteFuture();
-    return CountInProcess(spec, inputs, env.standard_input, deadline, progress);
+    return CountInProcess(spec, inputs, env.standard_input, DeadlineOf(place.server), progress);
   }
   const absl::StatusOr<Connection> connection = Connect(place.server);
   if (!connection.ok()) return connection.status();

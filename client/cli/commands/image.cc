@@ -155,6 +155,10 @@ absl::Status Binarize(const Picture& picture, const std::string& path) {
 }
 
 std::string HowToConvert(const std::string& file, absl::string_view format) {
+  if (file == "-") {
+    return absl::StrCat("standard input is a ", format,
+                        " picture; convert it: magick - ppm:- | histogram image -");
+  }
   const std::string name = SafeText(file);
   const std::string stem = name.substr(0, name.rfind('.'));
   return absl::StrCat(name, " is a ", format, " picture; convert it: magick ", ShellWord(name), " ",
@@ -187,6 +191,11 @@ absl::StatusOr<Picture> CountPicture(Image image, const Place& place, Environmen
 }  // namespace
 
 int RunImage(const ImageOptions& options, const ServerOptions& server, Environment& env) {
+  if (options.file.empty() && !IsFed(env.standard_input)) {
+    return UsageError(env, "image needs a FILE, or - for standard input");
+  }
+  const std::string file = options.file.empty() ? "-" : options.file;
+  const std::string name = file == "-" ? "standard input" : file;
   const std::string ending = absl::AsciiStrToLower(options.binarize);
   if (!ending.empty() && !absl::EndsWith(ending, ".pgm") && !absl::EndsWith(ending, ".png")) {
     return UsageError(env, "--binarize: the file's name must end in .png or .pgm");
@@ -194,8 +203,7 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
   const std::pair<const char*, std::string> outputs[] = {{"--binarize", options.binarize},
                                                          {"--output", options.output.output}};
   for (const auto& [option, path] : outputs) {
-    if (absl::Status status = CheckOutput(option, path, {options.file}, env.standard_input);
-        !status.ok()) {
+    if (absl::Status status = CheckOutput(option, path, {file}, env.standard_input); !status.ok()) {
       return UsageError(env, std::string(status.message()));
     }
   }
@@ -203,14 +211,15 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
     return UsageError(env, "--binarize and --output name the same file");
   }
   const absl::StatusOr<std::string> bytes =
-      ReadFile(options.file == "-" ? absl::StrCat("/dev/fd/", env.standard_input) : options.file);
+      file == "-" ? ReadAll(env.standard_input, name, DeadlineOf(server))
+                  : ReadFile(file, DeadlineOf(server));
   if (!bytes.ok()) return Fail(env, std::string(bytes.status().message()));
   if (const absl::string_view format = ForeignFormat(*bytes); !format.empty()) {
-    return Fail(env, HowToConvert(options.file, format));
+    return Fail(env, HowToConvert(file, format));
   }
   absl::StatusOr<Image> image = DecodeImage(*bytes);
   if (!image.ok()) {
-    return Fail(env, absl::StrCat(SafeText(options.file), ": ", image.status().message()));
+    return Fail(env, absl::StrCat(SafeText(name), ": ", image.status().message()));
   }
   const Place place = {options.in_process, server};
   const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), place, env);
@@ -222,11 +231,10 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
   }
   const std::string& format = options.output.format;
   const std::string text =
-      format == "json"  ? RenderImageJson(*picture, options.file)
+      format == "json"  ? RenderImageJson(*picture, name)
       : format == "csv" ? ReportsToCsv(picture->reports)
-      : format == "svg"
-          ? RenderImageSvg(*picture, options.file)
-          : RenderImageTable(*picture, options.file, OutputTerminal(env, options.output));
+      : format == "svg" ? RenderImageSvg(*picture, name)
+                        : RenderImageTable(*picture, name, OutputTerminal(env, options.output));
   return Emit(env, options.output.output, text);
 }
 

@@ -220,12 +220,9 @@ int RunDescribe(const DescribeOptions& options, const ServerOptions& server, Env
 namespace {
 
 int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
-  const absl::Time deadline = server.timeout_s.has_value()
-                                  ? absl::Now() + absl::Seconds(*server.timeout_s)
-                                  : absl::InfiniteFuture();
   const absl::StatusOr<HttpTarget> target = ParseHttpTarget(options.http);
   if (!target.ok()) return Fail(env, absl::StrCat("--http: ", target.status().message()));
-  const absl::StatusOr<HttpAnswer> answer = HttpGet(*target, deadline);
+  const absl::StatusOr<HttpAnswer> answer = HttpGet(*target, DeadlineOf(server));
   if (!answer.ok()) return Fail(env, std::string(answer.status().message()));
   env.out << SafeText(absl::StripAsciiWhitespace(answer->body)) << "\n";
   if (answer->status == 200) return kSuccess;

@@ -55,9 +55,10 @@ struct ConnectOptions {
   // Spread calls over the ready servers at all addresses of the name. false: use the first address
   // that answers.
   bool round_robin = true;
-  bool health_checking = true;  // with round_robin: whether it asks servers if they are ready
-  // Attempts of one Compute or Describe, and successive attempts of ComputeMany's stream without an
-  // answer; in 1..5; 1: never retry. Accumulate is never retried: its reader cannot go back.
+  bool health_checking = true;  // with round_robin: call only servers that say they are ready
+  // 1 to 5; 1: never retry. How often one Compute or Describe is tried. ComputeMany gives up after
+  // so many attempts in a row without an answer. Accumulate is never retried: its reader cannot go
+  // back.
   int attempts_max = 4;
   absl::Duration backoff_initial = absl::Milliseconds(50);  // > 0; doubles up to backoff_max
   absl::Duration backoff_max = absl::Seconds(1);
@@ -89,7 +90,7 @@ struct ItemResult {
 
 struct ManyOptions {
   CallOptions call = {};
-  // The most payloads and bytes that are sent and unanswered. One payload is always allowed.
+  // The most payloads, and the most bytes, that are sent and unanswered. One payload may always be.
   size_t in_flight_max = 32;
   uint64_t in_flight_bytes_max = uint64_t{64} << 20;
 };
@@ -105,8 +106,8 @@ struct AccumulateOptions {
   std::function<void(const v1::AccumulateResponse&)> on_snapshot = {};
 };
 
-// Fills the front of the buffer and returns the number of bytes; 0: the end. The call fails with
-// its error.
+// Fills the front of the buffer and returns the number of bytes; 0: the end. If it returns an
+// error, the call fails with that.
 using Reader = std::function<absl::StatusOr<size_t>(absl::Span<char> buffer)>;
 
 enum class HealthStatus { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceUnknown = 3 };
