@@ -18,7 +18,7 @@ void Cells::Free::operator()(std::atomic<uint64_t>* cells) const {
 
 Cells::Cells(size_t cell_count, size_t shard_count) {
   constexpr size_t kOtherThreads = 4;
-  if (shard_count == 0) shard_count = 2 * UsableCores() + kOtherThreads;
+  if (shard_count == 0) shard_count = 2 * size_t{UsableCores()} + kOtherThreads;
   shard_count = std::bit_ceil(std::clamp<size_t>(shard_count, 1, kShardsMax));
   shards_.resize(shard_count);
   const size_t bytes = (cell_count * sizeof(std::atomic<uint64_t>) + kLines - 1) / kLines * kLines;

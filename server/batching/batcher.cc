@@ -1,3 +1,4 @@
+// What the batcher decides, under its lock; batcher_unlocked.cc does it.
 #include "server/batching/batcher.h"
 
 #include <algorithm>
@@ -9,21 +10,6 @@
 
 namespace histogram::server {
 namespace {
-
-// Whether this thread is in a callback of a batcher. It may be a lane's thread, so it must not be
-// given a payload to count; and Done calling Enqueue calling Done must not grow the stack.
-thread_local bool in_callback = false;
-
-class CallbackScope {
- public:
-  CallbackScope() : before_(std::exchange(in_callback, true)) {}
-  ~CallbackScope() { in_callback = before_; }
-  CallbackScope(const CallbackScope&) = delete;
-  CallbackScope& operator=(const CallbackScope&) = delete;
-
- private:
-  const bool before_;
-};
 
 // The largest payload that no lane's share would be cut from.
 uint64_t InlineBytesMax(const BatchingLimits& limits, const Backend* cpu) {
@@ -68,48 +54,6 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_
     if (gate_.Enter(size_class)) return CountHere(job, size_class, when_full, now);
   }
   return Queue(job, when_full, now);
-}
-
-bool Batcher::Impl::FitsHere(const Job& job, TimeNs now) const {
-  return cpu_ != nullptr && job.bytes <= inline_bytes_max_ && !job.for_lane && !in_callback &&
-         job.work == nullptr &&  // its bytes do not tell how long it takes
-         job.charge_bytes <= std::min(job.bytes + kInlineAnswerBytesMax, charge_max_) &&
-         !Scheduler::Unwanted(job, now);
-}
-
-absl::StatusOr<Batcher::Outcome> Batcher::Impl::CountHere(Job* job, size_t size_class,
-                                                          WhenFull when_full, TimeNs now) {
-  if (gate_.CollectIsDue(now)) {
-    MutexLock lock(mu_);
-    placer_.Learn(gate_.Collect(now), now);
-    OpenGateLocked();
-  }
-  job->enqueued_at = now;
-  job->queue_ns = 0;
-  thread_local std::unique_ptr<Batch> spare;  // keeps its memory
-  std::unique_ptr<Batch> batch = spare != nullptr ? std::move(spare) : std::make_unique<Batch>();
-  if (job->plan.has_value()) job->slots.resize(CounterCount(job->plan));
-  batch->items.push_back(
-      {.fragments = job->fragments,
-       .bytes = job->bytes,
-       .plan = job->plan,
-       .counts = job->plan.has_value() ? absl::MakeSpan(job->slots) : absl::MakeSpan(job->counts)});
-  batch->bytes = job->bytes;
-  cpu_->Execute(*batch);
-  batch->items.clear();
-  const bool counted = batch->status.ok();
-  job->report = std::move(batch->report);
-  spare = std::move(batch);
-  if (!counted) {
-    auto outcome = Queue(job, when_full, now);
-    gate_.LeaveUncounted();
-    return outcome;
-  }
-  Observer& observer = observer_;  // outlives this object
-  gate_.Leave(size_class, job->bytes);
-  observer.BatchFinished(job->report, job->bytes, ClosedBy::kInline);
-  observer.StageFinished(Stage::kQueue, job->report.backend, job->queue_ns);
-  return Outcome::kCounted;
 }
 
 absl::StatusOr<Batcher::Outcome> Batcher::Impl::Queue(Job* job, WhenFull when_full, TimeNs now) {
@@ -264,91 +208,6 @@ bool Batcher::Impl::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
 void Batcher::Impl::EndActiveLocked() {
   --active_;
   if (IdleLocked()) idle_.NotifyAll();
-}
-
-// --- Without the lock
-
-void Batcher::Impl::Finish(Outbox& outbox) {
-  for (Flight* flight : outbox.submits) Submit(flight);
-  ReportBackends(outbox);
-  Deliver(outbox);
-  MutexLock lock(mu_);
-  for (Flight* flight : outbox.delivered) credits_.Recycle(flight);
-  EndActiveLocked();
-}
-
-void Batcher::Impl::Submit(Flight* flight) {
-  flight->Prepare();
-  flight->started_at.store(clock_.Now(), std::memory_order_release);
-  // Two pointers: they fit into the callable, which allocates nothing then.
-  backends_[flight->backend]->Submit(
-      std::move(flight->batch),
-      [this, flight](std::unique_ptr<Batch> batch) { OnDone(flight, std::move(batch)); });
-}
-
-void Batcher::Impl::ReportBackends(Outbox& outbox) {
-  for (const Outbox::Down& down : outbox.downs) {
-    if (down.reason == kWatchdog) {
-      backends_[down.backend]->MarkDown("a batch took longer than --batch-max");
-    }
-    observer_.BackendDown(backends_[down.backend]->info().name, down.reason);
-  }
-  outbox.downs.clear();
-  for (const Outbox::FellBack& fell : outbox.fell_back) {
-    observer_.FellBack(backends_[fell.from]->info().name, backends_[fell.to]->info().name,
-                       fell.reason);
-  }
-  outbox.fell_back.clear();
-}
-
-void Batcher::Impl::Deliver(Outbox& outbox) {
-  for (; outbox.expired > 0; --outbox.expired) observer_.Expired();
-  for (; outbox.cancelled > 0; --outbox.cancelled) observer_.Cancelled();
-  CallbackScope scope;
-  for (Flight* flight : outbox.delivered) Deliver(*flight);
-  for (const Outbox::Finished& finished : outbox.finished) {
-    if (finished.status.ok()) {
-      observer_.StageFinished(Stage::kQueue, finished.job->report.backend, finished.job->queue_ns);
-    }
-    finished.job->Done(finished.status);
-  }
-}
-
-void Batcher::Impl::Deliver(Flight& flight) {
-  const BatchReport& report = flight.batch->report;
-  observer_.BatchFinished(report, flight.bytes, flight.closed_by);
-  for (const Piece& piece : flight.pieces) {
-    if (!piece.whole) continue;  // added up under the lock
-    Job* job = piece.job;
-    flight.Give(piece);
-    job->report = report;
-    observer_.StageFinished(Stage::kQueue, report.backend, job->queue_ns);
-    job->Done(absl::OkStatus());
-  }
-}
-
-void Batcher::Impl::Quarantine(const std::vector<Flight*>& condemned, TimeNs now, Outbox& outbox) {
-  // The lane must not be handed anything more, and the jobs are asked, without the lock.
-  ReportBackends(outbox);
-  std::vector<Recovery::Owners> owners(condemned.size());
-  for (size_t i = 0; i < condemned.size(); ++i) {
-    for (const Piece& piece : condemned[i]->pieces) {
-      owners[i].push_back(piece.job->SharePayload());
-    }
-  }
-  MutexLock lock(mu_);
-  for (size_t i = 0; i < condemned.size(); ++i) {
-    Flight* const flight = condemned[i];
-    if (!flight->returned) {
-      recovery_.Quarantine(flight, std::move(owners[i]), shared_from_this(), now, outbox);
-      continue;
-    }
-    // It came back just now: that is a normal, if late, end.
-    for (auto& owner : owners[i]) outbox.released.push_back(std::move(owner));
-    flight->state = Flight::State::kQuarantined;
-    if (TakeBackLocked(flight, now, outbox)) outbox.delivered.push_back(flight);
-  }
-  PumpLocked(now, outbox);
 }
 
 // --- The thread

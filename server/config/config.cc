@@ -40,14 +40,6 @@ std::string DidYouMean(const std::string& nearest) {
   return nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?");
 }
 
-// The names that these times had in the version before, which still work. A bare number under one
-// is microseconds.
-constexpr std::pair<absl::string_view, absl::string_view> kOldNames[] = {
-    {"drain-delay-us", "drain-delay"},   {"drain-us-max", "drain-max"},
-    {"batch-us-max", "batch-max"},       {"connection-age-us-max", "connection-age-max"},
-    {"slow-request-us", "slow-request"},
-};
-
 // What a name means.
 struct Named {
   const Setting* setting = nullptr;  // nullptr: it is of no setting
@@ -56,10 +48,11 @@ struct Named {
 };
 
 Named Find(absl::string_view name) {
-  for (const auto& [old_name, now] : kOldNames) {
-    if (name == old_name) return {FindSetting(now), true};
+  for (const Setting& setting : Settings()) {
+    if (name == setting.name) return {&setting};
+    if (!name.empty() && name == setting.old_name) return {&setting, /*by_old_name=*/true};
   }
-  return {FindSetting(name)};
+  return {};
 }
 
 // A setting as one source gives it.

@@ -51,10 +51,10 @@ constexpr Setting kSettings[] = {
      .member = [](Config& c) -> Member { return &c.transport.token_file; },
      .help = "bearer tokens, a line each: NAME TOKEN [BYTES_PER_SECOND]; a call without one of "
              "them is refused"},
-    {.name = "drain-delay", .as = kDuration, .limits = {0, kHour},
+    {.name = "drain-delay", .old_name = "drain-delay-us", .as = kDuration, .limits = {0, kHour},
      .member = [](Config& c) -> Member { return &c.transport.drain_delay_us; },
      .help = "after SIGTERM, how long to go on accepting calls while health says NOT_SERVING"},
-    {.name = "drain-max", .as = kDuration, .limits = {0, kDay},
+    {.name = "drain-max", .old_name = "drain-us-max", .as = kDuration, .limits = {0, kDay},
      .member = [](Config& c) -> Member { return &c.transport.drain_us_max; },
      .help = "after SIGTERM, how long until calls that are still open are cancelled"},
     {.name = "port-file", .listed = kHelpAll, .placeholder = "FILE",
@@ -66,7 +66,7 @@ constexpr Setting kSettings[] = {
     {.name = "receive-threads", .listed = kHelpAll, .limits = {0, 1024},
      .member = [](Config& c) -> Member { return &c.transport.receive_threads; },
      .help = "threads that receive and answer, each for connections of its own; 0 for one a core"},
-    {.name = "connection-age-max", .listed = kHelpAll,
+    {.name = "connection-age-max", .old_name = "connection-age-us-max", .listed = kHelpAll,
      .as = kDuration, .limits = {kSecond, 30 * kDay, /*or_zero=*/true},
      .member = [](Config& c) -> Member { return &c.transport.connection_age_us_max; },
      .help = "a connection older than this is asked to reconnect, so that load spreads anew; 0 for "
@@ -95,11 +95,11 @@ constexpr Setting kSettings[] = {
      .as = kDuration, .limits = {0, 10 * kSecond},
      .member = [](Config& c) -> Member { return &c.batching.batch_delay_us_max; },
      .help = "how long a batch may wait to fill while a lane is free"},
-    {.name = "batch-max", .listed = kHelpAll, .as = kDuration,
+    {.name = "batch-max", .old_name = "batch-us-max", .listed = kHelpAll, .as = kDuration,
      .limits = {kMillisecond, kHour},
      .member = [](Config& c) -> Member { return &c.batching.batch_us_max; },
      .help = "a batch that executes longer than this marks its backend as lost"},
-    // Tests need what is listed nowhere: to have payloads queue, stay whole and go to a GPU at will.
+    // Tests need what is listed nowhere: payloads queue, stay whole and go to a GPU at will.
     {.name = "inline-bytes-max", .listed = kNowhere, .as = kBytes, .limits = {0, kGiB},
      .member = [](Config& c) -> Member { return &c.batching.inline_bytes_max; },
      .help = "payloads up to this size are counted on the thread that received them"},
@@ -146,7 +146,7 @@ constexpr Setting kSettings[] = {
     {.name = "log-format", .choices = "text, json", .placeholder = "FORMAT",
      .member = [](Config& c) -> Member { return Choice(c.log.format); },
      .help = "one line an event, as text or as a JSON object"},
-    {.name = "slow-request", .as = kDuration, .limits = {0, kHour},
+    {.name = "slow-request", .old_name = "slow-request-us", .as = kDuration, .limits = {0, kHour},
      .member = [](Config& c) -> Member { return &c.transport.slow_request_us; },
      .help = "log the requests that take longer; 0 for none"},
 };
