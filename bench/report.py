@@ -162,6 +162,9 @@ def beside_the_sink(folder):
         valid.append(share)
         if share < 0.97:
             behind.append((share, f"{name_of(key)} {share:.2f}"))
+    if not valid:
+        return paragraph("No row says how the server stands beside the touch sink: in each the sink differed from itself "
+                         f"by more than 10 %. {source(result, folder / 'service.json')}")
     text = (f"Beside {SINKS[sink]}, the server on the CPU carries 0.97 of the calls or more in "
             f"{len(valid) - len(behind)} of {len(valid)} kinds of load (median {statistics.median(valid):.2f})")
     text += f"; behind are {joined([name for _, name in sorted(behind)])}" if behind else ""
@@ -172,18 +175,26 @@ def beside_the_sink(folder):
 def beside_the_better(folder):
     """How auto stands beside the better one of cpu and cuda."""
     result = load(folder / "service.json")
-    shares, behind = [], []
+    notes = result.get("notes", {})
+    shares, behind, void = [], [], 0
     for key, servers in Rows(result).by.items():
         of = {backend: row for (server, backend), row in servers.items() if server == "ours"}
         if not {"auto", "cpu", "cuda"} <= of.keys():
+            continue
+        if notes.get(of["auto"].get("row"), {}).get("void"):
+            void += 1
             continue
         share = ratio(of["auto"], max(of["cpu"], of["cuda"], key=lambda r: r["requests_per_second"]))
         shares.append(share)
         if share < 0.95:
             behind.append((share, f"{name_of(key)} {share:.2f}"))
+    if not shares:
+        return paragraph("No row says how `auto` stands beside the better one of `cpu` and `cuda`: in each the sink "
+                         f"differed from itself by more than 10 %. {source(result, folder / 'service.json')}")
     text = (f"`auto` carries 0.95 of the better one of `cpu` and `cuda` or more in {len(shares) - len(behind)} of "
             f"{len(shares)} kinds of load (least {min(shares):.2f})")
-    text += f"; behind are {joined([name for _, name in sorted(behind)])}." if behind else "."
+    text += f"; behind are {joined([name for _, name in sorted(behind)])}" if behind else ""
+    text += f". {void} more say nothing: a sink differed from itself." if void else "."
     return paragraph(f"{text} {source(result, folder / 'service.json')}")
 
 
