@@ -161,6 +161,7 @@ struct Constants {
   typename Eight<C>::Vector lower, upper;
   __m512d scale, offset, error, far_error, last_position, first_edge, step;
   __m512i half_ulp;
+  __m512i normal;  // bits that are 0 in numbers whose positions are those of 0
   __m256i last, below, above, nan, mend, one;
   typename Eight<C>::Vector mend_threshold, knee;
   // For the search.
@@ -179,10 +180,19 @@ struct Place {
   __m256i bin;
 };
 
-template <typename C>
+template <typename C, Guesses kGuesses>
 HISTOGRAM_AVX512_INLINE Place PlaceOf(const Constants<C>& k, typename Eight<C>::Vector x) {
-  const __m512d position =
-      _mm512_add_pd(_mm512_mul_pd(Eight<C>::Spread(x, k.lower, k.half_ulp), k.scale), k.offset);
+  const __m512d spread = Eight<C>::Spread(x, k.lower, k.half_ulp);
+  __m512d product;
+  // Processors multiply subnormal numbers slowly. Where they move a position by less than a
+  // millionth of a bin they count as 0: the comparison with the nearest edge decides.
+  if constexpr (std::is_same_v<C, double> && kGuesses == Guesses::kEdges) {
+    product = _mm512_maskz_mul_pd(_mm512_test_epi64_mask(_mm512_castpd_si512(x), k.normal), spread,
+                                  k.scale);
+  } else {
+    product = _mm512_mul_pd(spread, k.scale);
+  }
+  const __m512d position = _mm512_add_pd(product, k.offset);
   return {position, _mm512_cvttpd_epi32(position)};
 }
 
@@ -235,7 +245,7 @@ HISTOGRAM_AVX512_INLINE __mmask8 SlotsOfEight(const Constants<C>& k, const std::
   if constexpr (kGuesses == Guesses::kNone) {
     place.bin = BinsBySearch<C>(k, x, _kand_mask8(from_lower, to_upper));
   } else {
-    place = PlaceOf<C>(k, x);
+    place = PlaceOf<C, kGuesses>(k, x);
   }
   if constexpr (kGuesses == Guesses::kMended) {
     const auto wrong = static_cast<__mmask8>(_mm256_cmpeq_epi32_mask(place.bin, k.mend) &
@@ -262,7 +272,7 @@ HISTOGRAM_AVX512 __attribute__((noinline)) void SettleBlock(const Bins<C>& bins,
   using E = Eight<C>;
   for (size_t i = 0; i < kBlock; i += kVector) {
     const typename E::Vector x = E::Load(samples + i * sizeof(C));
-    const Place place = PlaceOf<C>(k, x);
+    const Place place = PlaceOf<C, Guesses::kUnsure>(k, x);
     const auto unsure = static_cast<__mmask8>(Unsure<C>(k, place) & E::NotBelow(x, k.lower) &
                                               E::NotBelow(k.upper, x));
     if (unsure == 0) continue;
@@ -282,6 +292,8 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
                                   size_t blocks, Counts& counts) {
   const auto outside = static_cast<int32_t>(bin_count);
   const uint32_t mend = bins.guess.mendable() ? bins.guess.mend : 0;
+  constexpr int64_t kExponent = 0x7FF0000000000000;
+  const bool moves_little = std::numeric_limits<double>::min() * bins.guess.scale < 0x1p-20;
   const Constants<C> k = {
       .lower = Eight<C>::Fill(bins.lower),
       .upper = Eight<C>::Fill(bins.upper),
@@ -293,6 +305,7 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
       .first_edge = _mm512_set1_pd(bins.guess.first_edge),
       .step = _mm512_set1_pd(bins.guess.step),
       .half_ulp = _mm512_set1_epi64(static_cast<int64_t>(bins.guess.half_ulp)),
+      .normal = _mm512_set1_epi64(moves_little ? kExponent : -1),
       .last = _mm256_set1_epi32(static_cast<int32_t>(bins.thresholds.size() - 1)),
       .below = _mm256_set1_epi32(outside + internal::kBelowSlot),
       .above = _mm256_set1_epi32(outside + internal::kAboveSlot),
