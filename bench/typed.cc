@@ -5,7 +5,8 @@
 //
 // With --row, a kernel counts so many samples at a time, as it does for short rows.
 // "edges" puts every sample on an edge or one step beside it. The counts of every row are compared
-// with those of the plain kernel; a difference ends the program.
+// with those of the plain kernel; a difference ends the program. So are exact quantiles with those
+// of sorted samples: `--kernel quantiles` finds four of them, or 99.
 #include "kernels/cpu/typed.h"
 
 #include <histogram/typed.h>
@@ -20,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/order_statistics.h"
 #include "kernels/sample.h"
 
 namespace histogram {
@@ -27,6 +29,7 @@ namespace {
 
 constexpr const char* kDistributions[] = {"normal", "constant", "sorted", "edges"};
 constexpr uint32_t kBins[] = {10, 64, 256, 2048, 4096, 65536};
+constexpr std::string_view kQuantiles = "quantiles";
 constexpr int kRounds = 5;
 
 // A number in [0, 1) from a counter.
@@ -67,6 +70,8 @@ double Value(const std::string& distribution, uint64_t i, uint64_t count, double
     return low + (high - low) * (static_cast<double>(i) / static_cast<double>(count));
   }
   if (distribution == "edges") return edges[static_cast<size_t>(Uniform(i) * (edges.size() - 1.0))];
+  if (distribution == "sixteen") return low + (high - low) * (std::floor(Uniform(i) * 16) + 1) / 17;
+  if (distribution == "half zeros" && Uniform(i + count) < 0.5) return 0;
   return middle + spread * std::sqrt(-2 * std::log(Uniform(2 * i) + 1e-300)) *
                       std::cos(6.283185307179586 * Uniform(2 * i + 1));
 }
@@ -117,18 +122,13 @@ double CpuSeconds() {
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
-double BestSeconds(const cpu::TypedKernel& kernel, const Plan& plan,
-                   const std::vector<std::byte>& samples, size_t at_a_time,
-                   std::vector<uint64_t>& row) {
-  const size_t size = SampleBytes(plan.type()), count = samples.size() / size;
+template <typename Prepare, typename Work>
+double BestSeconds(const Prepare& prepare, const Work& work) {
   double best = std::numeric_limits<double>::max();
   for (int r = 0; r < kRounds; ++r) {
-    std::fill(row.begin(), row.end(), 0);
+    prepare();
     const double start = CpuSeconds();
-    for (size_t i = 0; i < count; i += at_a_time) {
-      const cpu::SampleRun run{samples.data() + i * size, std::min(at_a_time, count - i)};
-      kernel.count(plan.data(), {&run, 1}, row.data());
-    }
+    work();
     best = std::min(best, CpuSeconds() - start);
   }
   return best;
@@ -150,39 +150,84 @@ Binning BinningFor(SampleType type, uint32_t bins, bool even) {
   return *Binning::Edges(edges);
 }
 
+void Report(SampleType type, uint32_t bins, const char* even, std::string_view family,
+            const char* distribution, std::string_view kernel, double rate, std::FILE* json) {
+  const std::string name(NameOf(type)), family_name(family), kernel_name(kernel);
+  std::printf("%-5s %6u %-6s %-8s %-10s %-13s %6.2f Gsamples/s\n", name.c_str(), bins, even,
+              family_name.c_str(), distribution, kernel_name.c_str(), rate);
+  std::fflush(stdout);
+  if (json == nullptr) return;
+  std::fprintf(json,
+               "{\"type\": \"%s\", \"bins\": %u, \"even\": %s, \"family\": \"%s\", "
+               "\"distribution\": \"%s\", \"kernel\": \"%s\", \"gsamples_per_second\": %.3f}\n",
+               name.c_str(), bins, std::strcmp(even, "even") == 0 ? "true" : "false",
+               family_name.c_str(), distribution, kernel_name.c_str(), rate);
+}
+
+void Fail(std::string_view kernel, SampleType type) {
+  std::fprintf(stderr, "%s counts %s wrong\n", std::string(kernel).c_str(),
+               std::string(NameOf(type)).c_str());
+  std::exit(1);
+}
+
 void RunRow(const Options& options, SampleType type, uint32_t bins, bool even, std::FILE* json) {
+  if (options.kernel == kQuantiles) return;
   const Plan plan = *Plan::Make(BinningFor(type, bins, even), type);
+  const size_t size = SampleBytes(type);
   for (const char* const distribution : kDistributions) {
     const std::vector<std::byte> samples =
         Fill(type, distribution, options.mib << 20, plan.binning().ComputeEdges());
+    const size_t count = samples.size() / size;
     std::vector<uint64_t> expected(internal::SlotCount(bins)), row(expected.size());
-    const cpu::SampleRun run{samples.data(), samples.size() / SampleBytes(type)};
-    cpu::CountTypedScalar(plan.data(), {&run, 1}, expected.data());
+    const cpu::SampleRun all{samples.data(), count};
+    cpu::CountTypedScalar(plan.data(), {&all, 1}, expected.data());
     for (const cpu::TypedKernel& kernel : cpu::TypedKernels()) {
       if (!kernel.supported() || !kernel.counts(plan.data())) continue;
       if (!options.kernel.empty() && kernel.name != options.kernel) continue;
-      const double seconds = BestSeconds(kernel, plan, samples, options.row, row);
-      if (row != expected) {
-        std::fprintf(stderr, "%s counts %s wrong\n", std::string(kernel.name).c_str(),
-                     std::string(NameOf(type)).c_str());
-        std::exit(1);
-      }
-      const double rate = static_cast<double>(samples.size()) / SampleBytes(type) / seconds / 1e9;
-      std::printf("%-5s %6u %-6s %-8s %-9s %-13s %6.2f Gsamples/s\n",
-                  std::string(NameOf(type)).c_str(), bins, even ? "even" : "uneven",
-                  std::string(plan.family()).c_str(), distribution,
-                  std::string(kernel.name).c_str(), rate);
-      std::fflush(stdout);
-      if (json != nullptr) {
-        std::fprintf(
-            json,
-            "{\"type\": \"%s\", \"bins\": %u, \"even\": %s, \"family\": \"%s\", "
-            "\"distribution\": \"%s\", \"kernel\": \"%s\", \"gsamples_per_second\": %.3f}\n",
-            std::string(NameOf(type)).c_str(), bins, even ? "true" : "false",
-            std::string(plan.family()).c_str(), distribution, std::string(kernel.name).c_str(),
-            rate);
-      }
+      const double seconds = BestSeconds(
+          [&] { std::fill(row.begin(), row.end(), 0); },
+          [&] {
+            for (size_t i = 0; i < count; i += options.row) {
+              const cpu::SampleRun run{samples.data() + i * size, std::min(options.row, count - i)};
+              kernel.count(plan.data(), {&run, 1}, row.data());
+            }
+          });
+      if (row != expected) Fail(kernel.name, type);
+      Report(type, bins, even ? "even" : "uneven", plan.family(), distribution, kernel.name,
+             static_cast<double>(count) / seconds / 1e9, json);
     }
+  }
+}
+
+// `quantiles` of the samples at equal distances: the samples at their ranks and at the next ones.
+void RunQuantiles(const Options& options, SampleType type, uint32_t quantiles, std::FILE* json) {
+  if (!options.kernel.empty() && options.kernel != kQuantiles) return;
+  const size_t size = SampleBytes(type);
+  const std::vector<double> edges = BinningFor(type, 2048, true).ComputeEdges();
+  for (const char* const distribution :
+       {"normal", "constant", "sorted", "edges", "half zeros", "sixteen"}) {
+    const std::vector<std::byte> samples = Fill(type, distribution, options.mib << 20, edges);
+    const size_t count = samples.size() / size;
+    std::vector<uint64_t> ranks, keys;
+    for (uint32_t q = 1; q <= quantiles; ++q) {
+      ranks.push_back(count * q / (quantiles + 1));
+      ranks.push_back(std::min(ranks.back() + 1, uint64_t{count} - 1));
+    }
+    const double seconds = BestSeconds(
+        [] {}, [&] { keys = internal::KeysAtRanks(samples, type, ranks, /*threads=*/1); });
+    internal::VisitSample(type, [&]<typename S>(S) {
+      std::vector<typename S::Bits> sorted(count);
+      std::memcpy(sorted.data(), samples.data(), samples.size());
+      std::sort(sorted.begin(), sorted.end());
+      for (size_t r = 0; r < ranks.size(); ++r) {
+        const uint64_t bits = internal::BitsOfKey(keys[r], type);
+        typename S::Bits found;
+        std::memcpy(&found, &bits, sizeof(found));
+        if (S::Widen(found) != S::Widen(sorted[ranks[r]])) Fail(kQuantiles, type);
+      }
+    });
+    Report(type, quantiles, "-", "ranks", distribution, kQuantiles,
+           static_cast<double>(count) / seconds / 1e9, json);
   }
 }
 
@@ -212,6 +257,9 @@ int Main(int argc, char** argv) {
     if (!options.type.empty() && NameOf(type) != options.type) continue;
     for (const uint32_t bins : kBins) RunRow(options, type, bins, true, json);
     RunRow(options, type, 1000, false, json);
+    if (SampleBytes(type) >= 4) {
+      for (const uint32_t quantiles : {4, 99}) RunQuantiles(options, type, quantiles, json);
+    }
   }
   if (json != nullptr) std::fclose(json);
   return 0;

@@ -3,30 +3,16 @@
 #include <histogram/usable_cores.h>
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <bit>
 #include <cassert>
 #include <limits>
+#include <memory>
 #include <thread>
-#include <type_traits>
 #include <utility>
 
-#include "kernels/cpu/counters.h"
-#include "kernels/cpu/features.h"
-#include "kernels/cpu/typed.h"
-#include "kernels/sample.h"
-
-// What is called by functions for several instruction sets is compiled into each of them.
-#if defined(__GNUC__)
-#define HISTOGRAM_ORDER_INLINE __attribute__((always_inline)) inline
-#else
-#define HISTOGRAM_ORDER_INLINE inline
-#endif
-#if defined(__x86_64__) && defined(__GNUC__)
-#define HISTOGRAM_ORDER_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl")))
-#else
-#define HISTOGRAM_ORDER_AVX512
-#endif
+#include "kernels/order_buckets.h"
+#include "kernels/order_marks.h"
 
 namespace histogram::internal {
 namespace {
@@ -38,69 +24,8 @@ constexpr size_t kThreadSamplesMin = size_t{1} << 18;
 constexpr uint64_t kCollectedMin = uint64_t{1} << 12;
 // Samples whose keys tell where most keys lie.
 constexpr size_t kLookedAt = 512;
-// Keys that are made at a time.
-constexpr size_t kBlock = 64;
-
-enum class Kind : uint8_t { kUnsigned, kSigned, kFloat };
-
-// The key of a sample, and back. `B`: the unsigned integer of the sample's width.
-template <typename B, Kind kKind, int kMantissaBits = 0>
-struct Keyed {
-  using Bits = B;
-  static constexpr int kBits = sizeof(B) * 8;
-  static constexpr B kSign = static_cast<B>(B{1} << (kBits - 1));
-
-  HISTOGRAM_ORDER_INLINE static B KeyOf(B bits) {
-    if constexpr (kKind == Kind::kSigned) return bits ^ kSign;
-    if constexpr (kKind == Kind::kFloat) {
-      constexpr B kInfinity = static_cast<B>((kSign - 1) >> kMantissaBits << kMantissaBits);
-      const bool negative = (bits & kSign) != 0;
-      const bool nan = static_cast<B>(bits & ~kSign) > kInfinity;
-      // Arithmetic, because compilers turn a conditional expression into branches.
-      const B key = bits ^ static_cast<B>(kSign | -B{negative});
-      return static_cast<B>((key + B{bits == kSign}) | -B{nan});
-    }
-    return bits;
-  }
-  static B BitsOf(B key) {
-    if constexpr (kKind == Kind::kSigned) return key ^ kSign;
-    if constexpr (kKind == Kind::kFloat) {
-      return (key & kSign) != 0 ? key ^ kSign : static_cast<B>(~key);
-    }
-    return key;
-  }
-};
-
-template <typename Visit>
-auto VisitKeyed(SampleType type, Visit&& visit) {
-  switch (type) {
-    case SampleType::kU8:
-      return visit(Keyed<uint8_t, Kind::kUnsigned>());
-    case SampleType::kI8:
-      return visit(Keyed<uint8_t, Kind::kSigned>());
-    case SampleType::kU16:
-      return visit(Keyed<uint16_t, Kind::kUnsigned>());
-    case SampleType::kI16:
-      return visit(Keyed<uint16_t, Kind::kSigned>());
-    case SampleType::kF16:
-      return visit(Keyed<uint16_t, Kind::kFloat, 10>());
-    case SampleType::kBf16:
-      return visit(Keyed<uint16_t, Kind::kFloat, 7>());
-    case SampleType::kU32:
-      return visit(Keyed<uint32_t, Kind::kUnsigned>());
-    case SampleType::kI32:
-      return visit(Keyed<uint32_t, Kind::kSigned>());
-    case SampleType::kF32:
-      return visit(Keyed<uint32_t, Kind::kFloat, 23>());
-    case SampleType::kU64:
-      return visit(Keyed<uint64_t, Kind::kUnsigned>());
-    case SampleType::kI64:
-      return visit(Keyed<uint64_t, Kind::kSigned>());
-    case SampleType::kF64:
-      break;
-  }
-  return visit(Keyed<uint64_t, Kind::kFloat, 52>());
-}
+// The fewest samples for which marks pay.
+constexpr size_t kMarkedMin = size_t{1} << 13;
 
 // Calls work(part, first, end) for each part of `count` samples. Each part has its own thread.
 template <typename Work>
@@ -122,105 +47,6 @@ struct Region {
   uint64_t count() const { return end - below; }
 };
 
-// Buckets of 2^shift keys each, from `base` to `top`. The first one also holds all lesser keys, the
-// last one all greater keys.
-template <typename Bits>
-struct Buckets {
-  static constexpr Bits kKeyMax = std::numeric_limits<Bits>::max();
-  Bits base = 0, top = 0;
-  int shift = 0;
-
-  HISTOGRAM_ORDER_INLINE uint32_t Of(Bits key) const {
-    const Bits inside = std::min(std::max(key, base), top);
-    return static_cast<uint32_t>(static_cast<Bits>(inside - base) >> shift);
-  }
-  uint32_t last() const { return Of(top); }
-  uint64_t Least(uint32_t bucket) const {
-    return bucket == 0 ? 0 : base + (uint64_t{bucket} << shift);
-  }
-  uint64_t Greatest(uint32_t bucket) const {
-    return bucket == last() ? kKeyMax : base + ((uint64_t{bucket} + 1) << shift) - 1;
-  }
-};
-
-// Finds the keys of consecutive samples, and the keys' buckets.
-template <typename K, typename Bits = typename K::Bits>
-HISTOGRAM_ORDER_INLINE void FindBlock(const std::byte* samples, size_t count,
-                                      const Buckets<Bits>& buckets, Bits* keys, uint32_t* found) {
-  for (size_t i = 0; i < count; ++i) {
-    keys[i] = K::KeyOf(LoadBits<Bits>(samples + i * sizeof(Bits)));
-    found[i] = buckets.Of(keys[i]);
-  }
-}
-
-// Consecutive samples: those of one thread.
-struct Part {
-  const std::byte* samples;
-  size_t count;
-};
-
-// Counts the samples of whole blocks.
-template <typename K, typename Counts, typename Bits = typename K::Bits>
-HISTOGRAM_ORDER_INLINE void CountAll(Part part, Buckets<Bits> buckets, Counts& counts) {
-  Bits keys[kBlock];
-  alignas(64) uint32_t found[2][kBlock];
-  const size_t blocks = part.count / kBlock;
-  for (size_t b = 0; b < blocks; ++b, part.samples += kBlock * sizeof(Bits)) {
-    cpu::FetchAhead<kBlock * sizeof(Bits)>(part.samples);
-    FindBlock<K>(part.samples, kBlock, buckets, keys, found[b & 1]);
-    // One block late: increments would wait for buckets that were just stored.
-    if (b > 0) counts.template AddAll<kBlock>(found[(b - 1) & 1]);
-  }
-  if (blocks > 0) counts.template AddAll<kBlock>(found[(blocks - 1) & 1]);
-}
-
-// Sets `into` to the keys in buckets of which `wanted` is 1.
-template <typename K, typename Bits = typename K::Bits>
-HISTOGRAM_ORDER_INLINE void CollectAll(Part part, Buckets<Bits> buckets, const uint8_t* wanted,
-                                       std::vector<Bits>& into) {
-  Bits keys[kBlock];
-  uint32_t found[kBlock];
-  size_t kept = 0;
-  while (part.count > 0) {
-    const size_t count = std::min(kBlock, part.count);
-    if (into.size() < kept + kBlock) into.resize(2 * kept + kBlock);
-    if (count == kBlock) {
-      cpu::FetchAhead<kBlock * sizeof(Bits)>(part.samples);
-      FindBlock<K>(part.samples, kBlock, buckets, keys, found);
-    } else {
-      FindBlock<K>(part.samples, count, buckets, keys, found);
-    }
-    Bits* const at = into.data();
-    for (size_t i = 0; i < count; ++i) {  // no branch depends on the samples
-      at[kept] = keys[i];
-      kept += wanted[found[i]];
-    }
-    part.samples += count * sizeof(Bits);
-    part.count -= count;
-  }
-  into.resize(kept);
-}
-
-template <typename K, typename Counts>
-void CountPlain(Part part, Buckets<typename K::Bits> buckets, Counts& counts) {
-  CountAll<K>(part, buckets, counts);
-}
-template <typename K, typename Counts>
-HISTOGRAM_ORDER_AVX512 void CountAvx512(Part part, Buckets<typename K::Bits> buckets,
-                                        Counts& counts) {
-  CountAll<K>(part, buckets, counts);
-}
-template <typename K, typename Bits = typename K::Bits>
-void CollectPlain(Part part, Buckets<Bits> buckets, const uint8_t* wanted,
-                  std::vector<Bits>& into) {
-  CollectAll<K>(part, buckets, wanted, into);
-}
-template <typename K, typename Bits = typename K::Bits>
-HISTOGRAM_ORDER_AVX512 void CollectAvx512(Part part, Buckets<Bits> buckets, const uint8_t* wanted,
-                                          std::vector<Bits>& into) {
-  CollectAll<K>(part, buckets, wanted, into);
-}
-
 // Puts the right keys at the places, which ascend and are counted from `first`: those that sorting
 // would put there.
 template <typename Key>
@@ -234,8 +60,8 @@ void SelectAll(Key first, Key end, std::span<const uint64_t> places, uint64_t be
   SelectAll(at + 1, end, {greater, places.end()}, middle + 1);
 }
 
-// The search of one call. Each look at a region leaves regions that are at least 2^5 times
-// narrower, or hold none of the samples that the look began with.
+// The search of one call, or of what that one has collected. Each look at a region leaves regions
+// that are at least 2^5 times narrower, or hold none of the samples that the look began with.
 template <typename K>
 class Search {
  public:
@@ -247,8 +73,8 @@ class Search {
         budget_(std::max<uint64_t>(kCollectedMin, size() / 8)) {}
 
   std::vector<uint64_t> Run() {
-    std::vector<Region> regions;
-    if (!ranks_.empty()) regions.push_back({.hi = Buckets<Bits>::kKeyMax, .end = size()});
+    if (ranks_.empty()) return {};
+    std::vector<Region> regions = SearchBetweenMarks();
     while (!regions.empty()) {
       const Region region = regions.back();
       regions.pop_back();
@@ -259,6 +85,7 @@ class Search {
 
  private:
   using Bits = typename K::Bits;
+  static constexpr Bits kKeyMax = std::numeric_limits<Bits>::max();
 
   size_t size() const { return samples_.size() / sizeof(Bits); }
   Part PartAt(size_t first, size_t end) const {
@@ -271,6 +98,82 @@ class Search {
     const auto end = std::lower_bound(first, ranks_.end(), region.end);
     return {static_cast<size_t>(first - ranks_.begin()), static_cast<size_t>(end - ranks_.begin())};
   }
+
+  // Finds ranks in one pass over the samples, if it can. Returns the regions of all other ranks.
+  std::vector<Region> SearchBetweenMarks() {
+    const std::vector<Region> all = {{.hi = kKeyMax, .end = size()}};
+#if defined(HISTOGRAM_MARKS)
+    if constexpr (sizeof(Bits) >= 4) {
+      if (size() < kMarkedMin || !cpu::HasAvx512Typed()) return all;
+      const std::vector<Mark<Bits>> marks = GuessMarks<K>(samples_, ranks_);
+      if (marks.empty()) return all;
+      const size_t part_max =
+          static_cast<size_t>(kCollectedShare * static_cast<double>(size())) / parts_;
+      const size_t part_room = part_max + kMarkedBlock;
+      const auto keys = std::make_unique_for_overwrite<Bits[]>(part_room * parts_);
+      std::vector<Tally<Bits>> tallies(parts_);
+      std::atomic<bool> fits = true;
+      ForParts(size(), parts_, [&](size_t part, size_t first, size_t end) {
+        Tally<Bits>& tally = tallies[part];
+        tally.keys = keys.get() + part_room * part;
+        tally.collected_max = part_max;
+        for (; first < end && fits; first += cpu::kSamplesMax) {
+          const Part piece = PartAt(first, std::min(end, first + cpu::kSamplesMax));
+          if (!AddToTally<K>(piece.samples, piece.count, marks, tally)) fits = false;
+        }
+      });
+      if (!fits) return all;
+      Tally<Bits>& sum = tallies[0];
+      for (size_t p = 1; p < parts_; ++p) {
+        for (size_t m = 0; m < marks.size(); ++m) sum.up_to[m] += tallies[p].up_to[m];
+        std::copy_n(tallies[p].keys, tallies[p].collected, sum.keys + sum.collected);
+        sum.collected += tallies[p].collected;
+      }
+      return SettleBetween(marks, sum);
+    }
+#endif
+    return all;
+  }
+
+#if defined(HISTOGRAM_MARKS)
+  // Finds the ranks of which the sample is collected, or is the only key between two marks. Returns
+  // the regions of all other ranks.
+  std::vector<Region> SettleBetween(std::span<const Mark<Bits>> marks, const Tally<Bits>& tally) {
+    bool collected = false;
+    for (const Mark<Bits>& mark : marks) collected ^= mark.turns;
+    std::vector<Region> left;
+    std::vector<uint64_t> places;  // of ranks, among the collected keys
+    std::vector<size_t> placed;    // these ranks' indices
+    uint64_t before = 0;           // keys that were collected between marks so far
+    Region region;
+    for (size_t r = 0, m = 0; m <= marks.size(); ++m) {
+      region.hi = m < marks.size() ? marks[m].key : kKeyMax;
+      region.end = m < marks.size() ? tally.up_to[m] : size();
+      const bool alone = region.lo == region.hi;
+      if (!alone && !collected && r < ranks_.size() && ranks_[r] < region.end) {
+        left.push_back(region);
+      }
+      for (; r < ranks_.size() && ranks_[r] < region.end; ++r) {
+        if (alone) {
+          found_[r] = region.lo;
+        } else if (collected) {
+          places.push_back(before + ranks_[r] - region.below);
+          placed.push_back(r);
+        }
+      }
+      if (collected) before += region.count();
+      if (m < marks.size()) collected ^= marks[m].turns;
+      region.lo = region.hi + 1;
+      region.below = region.end;
+    }
+    assert(tally.collected == before);
+    const auto keys = std::as_bytes(std::span(tally.keys, tally.collected));
+    const std::vector<uint64_t> found =
+        Search<Keyed<Bits, Ordered::kUnsigned>>(keys, places, static_cast<uint32_t>(parts_)).Run();
+    for (size_t i = 0; i < placed.size(); ++i) found_[placed[i]] = found[i];
+    return left;
+  }
+#endif
 
   // Buckets for a region. They are as narrow as some samples of it allow.
   Buckets<Bits> Split(const Region& region) const {

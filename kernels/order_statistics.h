@@ -1,9 +1,13 @@
 // Finds the samples at given ranks without sorting all samples. Exact quantiles need them.
 //
-// Each sample has an integer key that orders as the sample does. One pass counts the samples in
-// buckets of keys. Some samples tell where the keys lie, and so how narrow buckets can be. That
-// gives the bucket of each rank. The samples of small buckets are collected in a second pass, and
-// those at the ranks are selected. A large bucket is split into buckets in the same way.
+// Each sample has an integer key that orders as the sample does. With AVX-512, few ranks take one
+// pass: some samples tell between which keys those at the ranks lie. The pass counts the samples up
+// to these keys and collects those between them. They are searched in the same way.
+//
+// Ranks that this does not find, and many ranks, take two passes. The first counts the samples in
+// buckets of keys. That gives the bucket of each rank. The second collects the samples of small
+// buckets, and those at the ranks are selected. A large bucket is split into buckets in the same
+// way.
 //
 // Thread-safe: the functions have no state.
 #ifndef HISTOGRAM_KERNELS_ORDER_STATISTICS_H_

@@ -10,16 +10,19 @@
 #include <limits>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace histogram::testing {
 namespace {
 
 // Ways in which samples lie in few or many buckets: random bits, half of them equal, few values,
-// all within a millionth of each other, all equal, and small values among few huge ones.
-enum class Drawn { kAnything, kHalfEqual, kFewValues, kNarrow, kConstant, kOutliers };
+// few values far apart, all within a millionth of each other, all equal, and small values among few
+// huge ones.
+enum class Drawn { kAnything, kHalfEqual, kFewValues, kFarApart, kNarrow, kConstant, kOutliers };
 constexpr Drawn kAllDrawn[] = {Drawn::kAnything, Drawn::kHalfEqual, Drawn::kFewValues,
-                               Drawn::kNarrow,   Drawn::kConstant,  Drawn::kOutliers};
+                               Drawn::kFarApart, Drawn::kNarrow,    Drawn::kConstant,
+                               Drawn::kOutliers};
 
 template <typename T>
 T DrawSample(Drawn drawn_as, std::mt19937_64& random) {
@@ -32,6 +35,8 @@ T DrawSample(Drawn drawn_as, std::mt19937_64& random) {
       return drawn % 2 == 0 ? T{0} : static_cast<T>(drawn % 1000003);
     case Drawn::kFewValues:
       return static_cast<T>(drawn % 7);
+    case Drawn::kFarApart:
+      return static_cast<T>(uint64_t{1} << drawn % 16 * 2);
     case Drawn::kConstant:
       return T{3};
     case Drawn::kOutliers:
@@ -53,13 +58,8 @@ bool KeyLess(T a, T b) {
 }
 
 template <typename T>
-void ExpectKeys(SampleType type, std::vector<T> samples, size_t rank_count, uint32_t threads) {
-  std::vector<uint64_t> ranks;
-  for (size_t i = 0; i < rank_count; ++i) {
-    const size_t rank = (samples.size() - 1) * i / std::max<size_t>(1, rank_count - 1);
-    ranks.insert(ranks.end(), 1 + i % 3, rank);  // some several times
-  }
-  ranks.push_back(samples.size() - 1);
+void ExpectKeysAt(const std::vector<uint64_t>& ranks, SampleType type, std::vector<T> samples,
+                  uint32_t threads) {
   const std::vector<uint64_t> keys =
       internal::KeysAtRanks(std::as_bytes(std::span(samples)), type, ranks, threads);
   std::sort(samples.begin(), samples.end(), KeyLess<T>);
@@ -71,6 +71,17 @@ void ExpectKeys(SampleType type, std::vector<T> samples, size_t rank_count, uint
     const T want = samples[ranks[i]];
     ASSERT_FALSE(KeyLess(have, want) || KeyLess(want, have)) << "rank " << ranks[i] << ": " << have;
   }
+}
+
+template <typename T>
+void ExpectKeys(SampleType type, std::vector<T> samples, size_t rank_count, uint32_t threads) {
+  std::vector<uint64_t> ranks;
+  for (size_t i = 0; i < rank_count; ++i) {
+    const size_t rank = (samples.size() - 1) * i / std::max<size_t>(1, rank_count - 1);
+    ranks.insert(ranks.end(), 1 + i % 3, rank);  // some several times
+  }
+  ranks.push_back(samples.size() - 1);
+  ExpectKeysAt(ranks, type, std::move(samples), threads);
 }
 
 template <typename T>
@@ -97,16 +108,27 @@ TEST(OrderStatisticsTest, I32) { ExpectAllKeys<int32_t>(SampleType::kI32); }
 TEST(OrderStatisticsTest, U64) { ExpectAllKeys<uint64_t>(SampleType::kU64); }
 TEST(OrderStatisticsTest, I64) { ExpectAllKeys<int64_t>(SampleType::kI64); }
 
-// Every other sample, and those at equal distances, may be all alike.
+// Every other sample, and those at equal distances, may be all alike. Of 600000 samples the search
+// looks at each 97th.
 TEST(OrderStatisticsTest, PeriodicSamples) {
-  for (const size_t period : {size_t{2}, size_t{512}, size_t{1171}, size_t{1172}}) {
+  for (const size_t period : {size_t{2}, size_t{97}, size_t{512}, size_t{1171}, size_t{1172}}) {
     SCOPED_TRACE(period);
     std::vector<double> samples(600000);
     for (size_t i = 0; i < samples.size(); ++i) {
       samples[i] = i % period == 0 ? 1e300 : static_cast<double>(i % 1000);
     }
     ExpectKeys(SampleType::kF64, samples, 5, 1);
+    ExpectKeysAt({samples.size() / 2}, SampleType::kF64, samples, 1);
   }
+}
+
+// The samples that the search looks at say that few lie around the median. Almost all do.
+TEST(OrderStatisticsTest, MoreSamplesThanExpected) {
+  std::vector<float> samples(600000);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    samples[i] = i % 97 == 0 ? static_cast<float>(i) : 300000 + static_cast<float>(i % 1000) / 32;
+  }
+  for (const uint32_t threads : {1U, 2U}) ExpectKeys(SampleType::kF32, samples, 5, threads);
 }
 
 }  // namespace
