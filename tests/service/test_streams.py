@@ -93,11 +93,14 @@ def test_no_reply_is_kept_back_however_many_are_waited_for(client):
 
 
 def test_no_reply_is_kept_back_that_comes_from_a_lane(start_server, client_bin):
-    """gRPC is done with a stream's first write only when it is sent: it must not be kept for a second."""
+    """gRPC is done with a stream's first write only when it is sent: it must not be kept for a second.
+
+    A busy machine may answer nothing for a tenth of one.
+    """
     server = start_server("--inline-bytes-max", "0")
-    for _ in range(25):
+    for _ in range(10):
         command = [client_bin, "--server", server.address, "bench", "--api", "compute-many", "--in-flight", "64",
-                   "--payload-bytes", "4096", "--warm-up", "0", "--duration", "0.1", "--format", "json"]
+                   "--payload-bytes", "4096", "--warm-up", "0", "--duration", "0.7", "--format", "json"]
         result = json.loads(subprocess.run(command, check=True, capture_output=True, timeout=60).stdout)
         assert result["errors"] == 0 and result["requests_per_second"] > 0, result
 
