@@ -146,7 +146,10 @@ def test_what_is_too_large_is_refused_by_the_service(server, size):
 
 
 def test_what_grpc_refuses_is_counted_once(server):
-    """As CANCELLED; as RESOURCE_EXHAUSTED where the receive guard was first."""
+    """As CANCELLED; as RESOURCE_EXHAUSTED where the receive guard was first, and only there."""
+    def ended_by_the_guard():
+        return server.metrics().value("histsvc_rejected_total", reason="receive_memory")
+
     payload, metadata = b"x" * (65 * MIB), bearer(ALICE)
     with Client(server.address) as client:
         calls = {
@@ -156,12 +159,16 @@ def test_what_grpc_refuses_is_counted_once(server):
             "Accumulate": lambda: list(client.stub.Accumulate(
                 iter([pb.AccumulateRequest(chunk=payload)]), timeout=60, metadata=metadata))}
         for method, call in calls.items():
+            before = ended_by_the_guard()
             with pytest.raises(grpc.RpcError) as caught:
                 call()
             assert caught.value.code() == Code.RESOURCE_EXHAUSTED
-            wait_until(lambda method=method: sum(
-                server.metrics().value("histsvc_requests_total", method=method, code=code)
-                for code in ("CANCELLED", "RESOURCE_EXHAUSTED")) == 1, 20, method)
+            def counted_once(method=method, before=before):
+                cancelled, exhausted = (server.metrics().value(
+                    "histsvc_requests_total", method=method, code=code)
+                    for code in ("CANCELLED", "RESOURCE_EXHAUSTED"))
+                return cancelled + exhausted == 1 and exhausted == ended_by_the_guard() - before
+            wait_until(counted_once, 20, method)
 
 
 def test_a_compressed_item_ends_its_stream_after_what_came_before(start_server):

@@ -95,7 +95,7 @@ def test_no_reply_is_kept_back_however_many_are_waited_for(client):
 def test_no_reply_is_kept_back_that_comes_from_a_lane(start_server, client_bin):
     """gRPC is done with a stream's first write only when it is sent: it must not be kept for a second.
 
-    A busy machine may answer nothing for a tenth of one.
+    The window is shorter than that, and longer than a busy machine takes for its first answer.
     """
     server = start_server("--inline-bytes-max", "0")
     for _ in range(10):
