@@ -15,9 +15,6 @@ target_compile_options(histogram_build INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<BOOL:${HISTOGRAM_WERROR}>>:-Werror>
   $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wthread-safety>)
 
-# Tuning tables name the build that they were measured with (kernels/tuning/build_id.h).
-target_link_options(histogram_build INTERFACE -Wl,--build-id)
-
 if(HISTOGRAM_SANITIZE)
   # GCC's guess about uninitialised variables is wrong too often in instrumented code; the optimised
   # build keeps it.

@@ -89,13 +89,8 @@ absl::StatusOr<BackendSet> MakeBackends(const BackendOptions& options) {
   }
   if (options.choice != Choice::kCuda) {
     if (wanted(cpu::ListCpuKernels())) {
-      absl::StatusOr<std::unique_ptr<Backend>> cpu =
-          cpu::MakeCpuBackend({.lanes = options.cpu_lanes,
-                               .force_kernel = options.force_kernel,
-                               .tuning = {.tune = options.tune,
-                                          .cache = options.tuning_cache,
-                                          .table = options.tuning_table}},
-                              &set.notes);
+      absl::StatusOr<std::unique_ptr<Backend>> cpu = cpu::MakeCpuBackend(
+          {.lanes = options.cpu_lanes, .force_kernel = options.force_kernel, .tune = options.tune});
       if (!cpu.ok()) return cpu.status();
       set.backends.push_back(*std::move(cpu));
     } else {

@@ -22,9 +22,7 @@ struct BackendOptions {
   uint32_t lane_payloads = 4096;  // descriptors and result rows held per CUDA lane
   uint32_t spin_us_max = 50;      // how long a CUDA lane spins for the device before it sleeps
   std::string force_kernel;       // registry name; empty: the selector chooses
-  std::string tuning_cache;       // directory; empty: no cache
-  std::string tuning_table;       // file with a table made elsewhere; empty: none
-  bool tune = true;
+  bool tune = true;               // measure the kernels first; else defaults decide
   std::string fault_injection;  // tests only, see kernels/cuda; empty: none
 };
 

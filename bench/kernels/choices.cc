@@ -77,10 +77,7 @@ std::vector<ChoiceRow> MeasureChoices(const Harness& harness) {
                                 .faults = std::make_shared<cuda::FaultPlan>()});
   Check(made.status());
   cuda::Lane& lane = **made;
-  std::vector<std::string> notes;
-  auto rows = cuda::MakeCudaTable("cuda:0", harness.device(), options, lane, notes);
-  Check(rows.status());
-  const tuning::Selector selector(cuda::Candidates(), *std::move(rows));
+  const tuning::Selector selector(cuda::Candidates(), cuda::MakeCudaTable("cuda:0", options, lane));
   const std::vector<uint8_t> bytes = testing::MakePayload(Distribution::kUniform, 16 * kMiB);
   std::vector<ChoiceRow> choices;
   for (const Shape& shape : kShapes) {

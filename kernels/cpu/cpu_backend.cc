@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "kernels/cpu/cpu_info.h"
+#include "kernels/cpu/cpu_tuning.h"
 #include "kernels/cpu/registry.h"
 #include "kernels/cpu/typed.h"
 #include "kernels/error.h"
@@ -232,8 +233,7 @@ class CpuBackend final : public Backend {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options,
-                                                        std::vector<std::string>* notes) {
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options) {
   const uint32_t lanes = options.lanes > 0 ? options.lanes : histogram::UsableCores();
   if (lanes > kLanesMax) {
     return MakeError(
@@ -252,15 +252,12 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions&
     if (!kernel.ok()) return kernel.status();
     kernels.push_back(*kernel);
   }
-  std::vector<std::string> unread_notes;
-  absl::StatusOr<std::vector<KernelChoice>> rows =
-      MakeCpuTable(kernels, options.tuning, notes != nullptr ? *notes : unread_notes);
-  if (!rows.ok()) return rows.status();
-
-  tuning::Selector selector(Candidates(kernels), *std::move(rows), options.force_kernel);
+  tuning::Selector selector(Candidates(kernels),
+                            options.tune ? MeasureTable(kernels) : std::vector<KernelChoice>(),
+                            options.force_kernel);
   return std::make_unique<CpuBackend>(
       lanes, std::move(kernels), std::move(selector),
-      options.tuning.tune ? MeasureTypedNsPerSample() : kAssumedNsPerSample);
+      options.tune ? MeasureTypedNsPerSample() : kAssumedNsPerSample);
 }
 
 std::vector<KernelInfo> ListCpuKernels() {

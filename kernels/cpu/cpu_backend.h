@@ -9,24 +9,21 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
-#include "kernels/cpu/cpu_tuning.h"
 
 namespace histogram::cpu {
 
 struct CpuBackendOptions {
   uint32_t lanes = 0;             // 0: UsableCores()
   std::string force_kernel = {};  // registry name; empty: chosen by payload size
-  CpuTuningOptions tuning = {};
+  bool tune = false;              // measure the kernels first; else their priority decides
 };
 
 inline constexpr char kBackendName[] = "cpu";
 inline constexpr uint32_t kLanesMax = 1024;
 
 // INVALID_ARGUMENT for a kernel that is unknown or that this processor cannot run (the message
-// lists the valid ones), for more lanes than kLanesMax, and for a table file that cannot be read.
-// Adds to `notes`, if given, what was not found.
-absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options,
-                                                        std::vector<std::string>* notes = nullptr);
+// lists the valid ones), and for more lanes than kLanesMax.
+absl::StatusOr<std::unique_ptr<Backend>> MakeCpuBackend(const CpuBackendOptions& options);
 
 // All kernels of bytes. Backend::kernels() lists those that this processor can run, and kernels of
 // typed samples.

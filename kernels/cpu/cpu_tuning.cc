@@ -4,14 +4,9 @@
 #include <chrono>
 #include <cstddef>
 #include <limits>
-#include <utility>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/cpu/cpu_info.h"
-#include "kernels/tuning/build_id.h"
 #include "kernels/tuning/tune.h"
 #include "kernels/typed_payload.h"
 
@@ -93,31 +88,7 @@ std::vector<tuning::TuneCell> Cells() {
   return cells;
 }
 
-std::vector<KernelChoice> MeasureTable(absl::Span<const CpuKernel* const> kernels,
-                                       uint32_t tune_ms_max) {
-  const std::vector<uint8_t> bytes = SampleBytes();
-  const auto end = Clock::now() + std::chrono::milliseconds(tune_ms_max);
-  tuning::TuneOptions options;
-  options.budget_ns = uint64_t{tune_ms_max} * 1'000'000;
-  return tuning::Tune(kBackendName, Candidates(kernels), Cells(), options,
-                      [&](size_t candidate, const Workload& workload) -> absl::StatusOr<uint64_t> {
-                        if (Clock::now() >= end) return absl::CancelledError("out of time");
-                        return MeasureNs(*kernels[candidate], bytes, workload.payload_bytes);
-                      });
-}
-
 }  // namespace
-
-tuning::TuningKey CpuTuningKey(absl::Span<const CpuKernel* const> kernels) {
-  tuning::TuningKey key;
-  key.backend = kBackendName;
-  key.device = key.cpu_model = ModelName();
-  key.build = absl::StrCat(
-      HISTOGRAM_VERSION, ", build ", tuning::BuildId(), ", kernels ",
-      absl::StrJoin(kernels, " ",
-                    [](std::string* out, const CpuKernel* kernel) { out->append(kernel->name); }));
-  return key;
-}
 
 std::vector<tuning::Candidate> Candidates(absl::Span<const CpuKernel* const> kernels) {
   std::vector<tuning::Candidate> candidates;
@@ -130,38 +101,17 @@ std::vector<tuning::Candidate> Candidates(absl::Span<const CpuKernel* const> ker
   return candidates;
 }
 
-absl::StatusOr<std::vector<KernelChoice>> MakeCpuTable(absl::Span<const CpuKernel* const> kernels,
-                                                       const CpuTuningOptions& options,
-                                                       std::vector<std::string>& notes) {
-  const tuning::TuningKey key = CpuTuningKey(kernels);
-  if (!options.table.empty()) {
-    absl::StatusOr<std::vector<tuning::TuningTable>> tables = tuning::LoadTuningFile(options.table);
-    if (!tables.ok()) return tables.status();
-    for (tuning::TuningTable& table : *tables) {
-      if (table.key.backend == key.backend && table.key.device == key.device) {
-        return std::move(table.rows);
-      }
-    }
-    notes.push_back(absl::StrCat("the tuning table ", options.table, " has no table for the cpu '",
-                                 key.device, "'"));
-  }
-  if (!options.cache.empty()) {
-    absl::StatusOr<std::vector<KernelChoice>> rows = tuning::LoadFromCache(options.cache, key);
-    if (rows.ok()) return rows;
-    if (!absl::IsNotFound(rows.status())) {
-      notes.push_back(absl::StrCat("the tuning cache is not used: ", rows.status().message()));
-    }
-  }
-  if (!options.tune) return std::vector<KernelChoice>();
-  std::vector<KernelChoice> rows = MeasureTable(kernels, options.tune_ms_max);
-  // Caches complete tables only: one that ran out of time must not serve the next start.
-  if (!options.cache.empty() && rows.size() == std::size(kSizes)) {
-    const absl::Status saved = tuning::SaveToCache(options.cache, {key, rows});
-    if (!saved.ok()) {
-      notes.push_back(absl::StrCat("the tuning cache is not written: ", saved.message()));
-    }
-  }
-  return rows;
+std::vector<KernelChoice> MeasureTable(absl::Span<const CpuKernel* const> kernels,
+                                       uint32_t tune_ms_max) {
+  const std::vector<uint8_t> bytes = SampleBytes();
+  const auto end = Clock::now() + std::chrono::milliseconds(tune_ms_max);
+  tuning::TuneOptions options;
+  options.budget_ns = uint64_t{tune_ms_max} * 1'000'000;
+  return tuning::Tune(kBackendName, Candidates(kernels), Cells(), options,
+                      [&](size_t candidate, const Workload& workload) -> absl::StatusOr<uint64_t> {
+                        if (Clock::now() >= end) return absl::CancelledError("out of time");
+                        return MeasureNs(*kernels[candidate], bytes, workload.payload_bytes);
+                      });
 }
 
 double MeasureTypedNsPerSample() {

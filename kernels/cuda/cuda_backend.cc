@@ -128,8 +128,7 @@ absl::Status CheckOptions(const BackendOptions& options) {
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                          const BackendOptions& options,
                                                          const std::shared_ptr<FaultPlan>& faults,
-                                                         const std::shared_ptr<SharedFate>& fate,
-                                                         std::vector<std::string>& notes) {
+                                                         const std::shared_ptr<SharedFate>& fate) {
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaSetDevice(device.traits.index));
   HISTOGRAM_RETURN_IF_ERROR(PrepareKernels(device.traits));
   auto shared = std::make_shared<LanesShared>();
@@ -157,11 +156,9 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
     info.device_bytes += slot.lane->device_bytes();
   }
   costs.gather_ns_per_byte = MeasureGatherNsPerByte(*shared->slots.front().lane);
-  absl::StatusOr<std::vector<KernelChoice>> rows =
-      MakeCudaTable(info.name, device, options, *shared->slots.front().lane, notes);
-  if (!rows.ok()) return rows.status();
+  std::vector<KernelChoice> rows = MakeCudaTable(info.name, options, *shared->slots.front().lane);
   std::vector<KernelChoice> lone_rows;
-  std::copy_if(rows->begin(), rows->end(), std::back_inserter(lone_rows),
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(lone_rows),
                [](const KernelChoice& row) { return row.payloads_max == 1; });
   const tuning::CostModel::Assumption assumption = {.ns_per_byte = kAssumedNsPerByte,
                                                     .ns_per_payload = kAssumedNsPerBatch};
@@ -172,7 +169,7 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
   costs.typed_lone_costs = std::make_unique<tuning::CostModel>(*typed_rows, assumption);
   costs.typed_rows = *std::move(typed_rows);
   shared->selector =
-      std::make_unique<tuning::Selector>(Candidates(), *std::move(rows), options.force_kernel);
+      std::make_unique<tuning::Selector>(Candidates(), std::move(rows), options.force_kernel);
   shared->fate = fate;
   // The members hold on to no backend: one that is gone has nothing to take down.
   fate->Join([weak = std::weak_ptr<LanesShared>(shared)](const std::string& why) {

@@ -11,8 +11,6 @@
 #define HISTOGRAM_KERNELS_CUDA_CUDA_BACKEND_H_
 
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
@@ -31,8 +29,7 @@ absl::Status CheckOptions(const BackendOptions& options);
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                          const BackendOptions& options,
                                                          const std::shared_ptr<FaultPlan>& faults,
-                                                         const std::shared_ptr<SharedFate>& fate,
-                                                         std::vector<std::string>& notes);
+                                                         const std::shared_ptr<SharedFate>& fate);
 
 }  // namespace histogram::cuda
 

@@ -32,7 +32,6 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
   struct Made {
     cuda::Device device;
     absl::StatusOr<std::unique_ptr<Backend>> backend = absl::UnknownError("not made");
-    std::vector<std::string> notes;
   };
   std::vector<Made> made;
   std::vector<cuda::Device> devices = cuda::FindDevices(**faults, notes);
@@ -42,13 +41,12 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
   threads.reserve(made.size());
   for (Made& one : made) {
     threads.emplace_back([&one, &options, &faults, &fate] {
-      one.backend = cuda::MakeCudaBackend(one.device, options, *faults, fate, one.notes);
+      one.backend = cuda::MakeCudaBackend(one.device, options, *faults, fate);
     });
   }
   for (std::thread& thread : threads) thread.join();
   std::vector<std::unique_ptr<Backend>> backends;
   for (Made& one : made) {
-    for (std::string& note : one.notes) notes.push_back(std::move(note));
     if (one.backend.ok()) {
       backends.push_back(*std::move(one.backend));
     } else if (absl::IsInvalidArgument(one.backend.status())) {

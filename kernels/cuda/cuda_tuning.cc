@@ -5,16 +5,13 @@
 #include <utility>
 
 #include "absl/functional/function_ref.h"
-#include "absl/strings/str_cat.h"
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/kernels/registry.h"
 #include "kernels/cuda/lane/lane_layout.h"
 #include "kernels/cuda/lane/precise_sleep.h"
 #include "kernels/cuda/lane/streaming_copy.h"
 #include "kernels/cuda/typed_plan.h"
-#include "kernels/tuning/build_id.h"
 #include "kernels/tuning/tune.h"
-#include "kernels/tuning/tuning_table.h"
 
 namespace histogram::cuda {
 namespace {
@@ -129,23 +126,6 @@ class TypedMeter {
   Batch batch_;
 };
 
-tuning::TuningKey Key(const Device& device, const BackendOptions& options) {
-  tuning::TuningKey key;
-  key.backend = "cuda";
-  key.device = device.name;
-  key.driver = device.driver;
-  key.build = absl::StrCat(HISTOGRAM_VERSION, ", build ", tuning::BuildId());
-  key.multiprocessors = device.traits.multiprocessors;
-  key.lane_bytes = options.cuda_lane_bytes;
-  key.lane_payloads = options.lane_payloads;
-  return key;
-}
-
-std::vector<KernelChoice> Named(std::vector<KernelChoice> rows, const std::string& backend) {
-  for (KernelChoice& row : rows) row.backend = backend;
-  return rows;
-}
-
 }  // namespace
 
 // Cells of growing size, so that Tune recognises slow kernels while they are cheap to measure.
@@ -216,31 +196,8 @@ std::vector<KernelChoice> DefaultRows(const std::string& backend, const BackendO
       row(options.cuda_lane_bytes, options.lane_payloads, "quad_batch")};
 }
 
-absl::StatusOr<std::vector<KernelChoice>> MakeCudaTable(const std::string& backend,
-                                                        const Device& device,
-                                                        const BackendOptions& options, Lane& lane,
-                                                        std::vector<std::string>& notes) {
-  const tuning::TuningKey key = Key(device, options);
-  if (!options.tuning_table.empty()) {
-    absl::StatusOr<std::vector<tuning::TuningTable>> tables =
-        tuning::LoadTuningFile(options.tuning_table);
-    if (!tables.ok()) return tables.status();
-    for (tuning::TuningTable& table : *tables) {
-      if (table.key.backend == key.backend && table.key.device == key.device) {
-        return Named(std::move(table.rows), backend);
-      }
-    }
-    notes.push_back(absl::StrCat("the tuning table ", options.tuning_table,
-                                 " has no table for the GPU '", key.device, "'"));
-  }
-  if (!options.tuning_cache.empty()) {
-    absl::StatusOr<std::vector<KernelChoice>> rows =
-        tuning::LoadFromCache(options.tuning_cache, key);
-    if (rows.ok()) return Named(*std::move(rows), backend);
-    if (!absl::IsNotFound(rows.status())) {
-      notes.push_back(absl::StrCat("the tuning cache is not used: ", rows.status().message()));
-    }
-  }
+std::vector<KernelChoice> MakeCudaTable(const std::string& backend, const BackendOptions& options,
+                                        Lane& lane) {
   // Injected faults count launches: those of clients, not ours.
   if (!options.tune || !options.fault_injection.empty()) return DefaultRows(backend, options);
   const PreciseSleep precise_sleep;  // as lanes' threads have
@@ -251,20 +208,13 @@ absl::StatusOr<std::vector<KernelChoice>> MakeCudaTable(const std::string& backe
   // PCIe decides large batches: what is left to tell kernels apart is smaller than its noise.
   tune_options.tuner.margin = 0.06;
   std::vector<KernelChoice> rows =
-      tuning::Tune(key.backend, Candidates(), cells, tune_options,
+      tuning::Tune(backend, Candidates(), cells, tune_options,
                    [&meter](size_t candidate, const Workload& workload) {
                      return meter.MeasureNs(*Kernels()[candidate], workload);
                    });
-  // A tuning that ran out of time must not be kept for the next start.
-  if (!options.tuning_cache.empty() && rows.size() == cells.size()) {
-    const absl::Status saved = tuning::SaveToCache(options.tuning_cache, {key, rows});
-    if (!saved.ok()) {
-      notes.push_back(absl::StrCat("the tuning cache is not written: ", saved.message()));
-    }
-  }
   // For what no cell was measured: behind the measured rows, since theirs have the same limits.
   for (KernelChoice& row : DefaultRows(backend, options)) rows.push_back(std::move(row));
-  return Named(std::move(rows), backend);
+  return rows;
 }
 
 absl::StatusOr<std::vector<KernelChoice>> MakeTypedRows(const std::string& backend,

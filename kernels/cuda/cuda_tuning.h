@@ -9,7 +9,6 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/backend_factory.h"
-#include "kernels/cuda/device/device_check.h"
 #include "kernels/cuda/lane/lane.h"
 #include "kernels/tuning/selector.h"
 #include "kernels/tuning/tune.h"
@@ -28,13 +27,10 @@ std::vector<KernelChoice> DefaultRows(const std::string& backend, const BackendO
 // What a lane's copy into pinned memory costs on this machine, beside the costs in the rows.
 double MeasureGatherNsPerByte(Lane& lane);
 
-// Rows from options.tuning_table, else from the cache, else measured on `lane`, else the default
-// ones. INVALID_ARGUMENT where the table file cannot be read. `backend` is what the rows name
-// ("cuda:0"). REQUIRES: `lane` is idle and its device current.
-absl::StatusOr<std::vector<KernelChoice>> MakeCudaTable(const std::string& backend,
-                                                        const Device& device,
-                                                        const BackendOptions& options, Lane& lane,
-                                                        std::vector<std::string>& notes);
+// What was measured on `lane`, then DefaultRows; these alone where nothing is to be measured.
+// `backend` is what the rows name ("cuda:0"). REQUIRES: `lane` is idle and its device current.
+std::vector<KernelChoice> MakeCudaTable(const std::string& backend, const BackendOptions& options,
+                                        Lane& lane);
 
 // The rows of typed samples, which one kernel counts: what lone payloads of f32 in
 // kTypedBinsMeasured even bins took on `lane`, once gathered; a row with a cost of 0 where nothing

@@ -283,7 +283,7 @@ TEST(PrintConfig, LoadsAgainAndPrintsTheSame) {
                               "300MiB",
                               "--fault-injection",
                               "lose:3",
-                              "--tuning-cache",
+                              "--port-file",
                               "a\\b#c"});
   ASSERT_TRUE(printed.ok()) << printed.status();
   EXPECT_EQ(printed->action, ParsedConfig::Action::kPrint);

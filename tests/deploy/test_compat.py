@@ -215,11 +215,3 @@ def test_the_environment_may_stay_as_it_is(tmp_path):
         variables["HISTSVC_SETTING_OF_ANOTHER_VERSION"] = "1"
         with started(theirs, tmp_path, f"environment-{theirs}", env=variables) as process:
             assert "SETTING_OF_ANOTHER_VERSION" in process.output()
-
-
-def test_the_tuning_cache_may_stay_as_it_is(tmp_path):
-    cache = tmp_path / "cache"
-    cache.mkdir()
-    for turn, version in enumerate(("this", "other", "this")):
-        with started(version, tmp_path, f"cache-{turn}", "--tune", "--tuning-cache", cache):
-            assert list(cache.iterdir())

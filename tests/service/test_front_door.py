@@ -86,7 +86,7 @@ def limit_threads(server_bin, flags, threads):
             os.setuid(NOBODY)
         resource.setrlimit(resource.RLIMIT_NPROC, (threads, threads))
     return subprocess.run([server_bin, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0",
-                           "--tuning-cache", "", *flags], preexec_fn=limit, env=clean_environment(), cwd="/",
+                           *flags], preexec_fn=limit, env=clean_environment(), cwd="/",
                           capture_output=True, text=True, timeout=60)
 
 
