@@ -84,17 +84,16 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Queue(Job* job, WhenFull when_fu
 }
 
 void Batcher::Impl::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
-  Outbox outbox;  // outlives the lock, and with it what keeps this object alive
+  Outbox outbox;
+  std::vector<std::shared_ptr<const void>> released;  // dropped without the lock
   {
     MutexLock lock(mu_);
     flight->batch = std::move(batch);
-    if (flight->state == Flight::State::kQuarantined && flight->pieces.empty()) {
-      // Nothing depends on it any more; the batcher itself may be gone, and with it the clock.
+    if (flight->state == Flight::State::kQuarantined) {  // nothing depends on it any more
       credits_.Return(flight);
-      outbox.released.swap(flight->owners);
-      outbox.released.push_back(std::move(flight->batcher));
+      released.swap(flight->owners);
       credits_.Recycle(flight);
-      OpenGateLocked();
+      idle_.NotifyAll();
       return;
     }
     ++active_;
@@ -105,15 +104,13 @@ void Batcher::Impl::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
 
 TimeNs Batcher::Impl::Pump(TimeNs now) {
   Outbox outbox;
-  std::vector<Flight*> condemned;
   {
     MutexLock lock(mu_);
     ++active_;
-    condemned = recovery_.Condemn(now, outbox);
+    recovery_.Quarantine(now, outbox);
     credits_.Refresh(outbox);
-    if (condemned.empty()) PumpLocked(now, outbox);
+    PumpLocked(now, outbox);
   }
-  if (!condemned.empty()) Quarantine(condemned, now, outbox);
   Finish(outbox);
   MutexLock lock(mu_);
   return std::min(wake_at_, recovery_.WatchdogAt());
@@ -173,32 +170,20 @@ void Batcher::Impl::PumpLocked(TimeNs now, Outbox& outbox) {
 void Batcher::Impl::OpenGateLocked() { gate_.Open(recovery_.empty() ? scheduler_.Here() : 0); }
 
 bool Batcher::Impl::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
-  if (flight->state == Flight::State::kCondemned) {
-    flight->returned = true;  // the watchdog is at it and will see to the rest
-    return false;
-  }
-  const bool late = flight->state == Flight::State::kQuarantined;
   credits_.Return(flight);
   flight->state = Flight::State::kDelivering;
-  outbox.released.insert(outbox.released.end(), flight->owners.begin(), flight->owners.end());
-  flight->owners.clear();
-  if (flight->batcher != nullptr) outbox.released.push_back(std::move(flight->batcher));
-
   const absl::Status& status = flight->batch->status;
-  const bool good = status.ok() && !flight->pieces.empty();
+  const bool good = status.ok();
   if (good) {
-    if (!late) {
-      credits_.Learn(*flight, now);
-      placer_.Learn(*flight, now);
-    }
+    credits_.Learn(*flight, now);
+    placer_.Learn(*flight, now);
     scheduler_.Landed(*flight, outbox);
   } else {
     const bool down = (credits_.Refresh(outbox) >> flight->backend & 1) == 0;
-    const std::string_view reason = late                                ? kWatchdog
-                                    : down                              ? kDeviceLost
+    const std::string_view reason = down                                ? kDeviceLost
                                     : absl::IsResourceExhausted(status) ? kOutOfMemory
                                                                         : kError;
-    recovery_.Retry(*flight, flight->pieces, reason, status.message(), now, outbox);
+    recovery_.Retry(*flight, reason, status.message(), now, outbox);
     credits_.Recycle(flight);
   }
   PumpLocked(now, outbox);
@@ -224,6 +209,13 @@ void Batcher::Impl::StopThread() {
     wake_thread_.NotifyOne();
   }
   thread_.join();
+}
+
+void Batcher::Impl::AwaitLanes() {
+  MutexLock lock(mu_);
+  for (int b = 0; b < credits_.size(); ++b) {
+    while (credits_.busy(b) > 0) idle_.Wait(mu_);
+  }
 }
 
 void Batcher::Impl::RunThread(TimeNs expected) {
@@ -263,7 +255,7 @@ void Batcher::Impl::RunThread(TimeNs expected) {
 
 Batcher::Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
                  Observer& observer, bool start_thread)
-    : impl_(std::make_shared<Impl>(std::move(backends), limits, clock, observer)) {
+    : impl_(std::make_unique<Impl>(std::move(backends), limits, clock, observer)) {
   if (start_thread) impl_->StartThread();
 }
 
@@ -271,6 +263,7 @@ Batcher::~Batcher() {
   impl_->Drain();
   impl_->WaitIdle(kNever);
   impl_->StopThread();
+  impl_->AwaitLanes();
 }
 
 absl::StatusOr<Batcher::Outcome> Batcher::Enqueue(Job* job, WhenFull when_full) {

@@ -70,8 +70,7 @@ class Batcher {
   // batcher. `start_thread`: run a thread for delays and the watchdog; tests call Pump instead.
   Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
           Observer& observer, bool start_thread = true);
-  // Waits until all accepted jobs are done. A lane that hangs may outlive the batcher. If its batch
-  // comes back, it is dropped without touching jobs, clock or observer.
+  // Waits until all accepted jobs are done and every lane has come back.
   ~Batcher();
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
@@ -112,7 +111,7 @@ class Batcher {
 
  private:
   class Impl;
-  std::shared_ptr<Impl> impl_;  // batches of lanes that hang share it
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace histogram::server

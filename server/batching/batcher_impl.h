@@ -25,7 +25,7 @@
 
 namespace histogram::server {
 
-class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
+class Batcher::Impl {
  public:
   Impl(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
        Observer& observer);
@@ -34,6 +34,8 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   bool runs_work() const { return runs_work_; }
   void StartThread();
   void StopThread();
+  // Waits until every lane has come back.
+  void AwaitLanes() ABSL_LOCKS_EXCLUDED(mu_);
 
   absl::StatusOr<Outcome> Enqueue(Job* job, WhenFull when_full) ABSL_LOCKS_EXCLUDED(mu_);
   // `now`: the current time.
@@ -76,9 +78,6 @@ class Batcher::Impl : public std::enable_shared_from_this<Batcher::Impl> {
   void ReportBackends(Outbox& outbox);
   void Deliver(Outbox& outbox);
   void Deliver(Flight& flight);
-  // Moves the pieces of condemned flights to other backends.
-  void Quarantine(const std::vector<Flight*>& condemned, TimeNs now, Outbox& outbox)
-      ABSL_LOCKS_EXCLUDED(mu_);
   // The thread's loop. `expected`: the time of its first Pump.
   void RunThread(TimeNs expected) ABSL_LOCKS_EXCLUDED(mu_);
 

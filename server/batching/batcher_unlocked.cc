@@ -94,12 +94,10 @@ void Batcher::Impl::ReportBackends(Outbox& outbox) {
     }
     observer_.BackendDown(backends_[down.backend]->info().name, down.reason);
   }
-  outbox.downs.clear();
   for (const Outbox::FellBack& fell : outbox.fell_back) {
     observer_.FellBack(backends_[fell.from]->info().name, backends_[fell.to]->info().name,
                        fell.reason);
   }
-  outbox.fell_back.clear();
 }
 
 void Batcher::Impl::Deliver(Outbox& outbox) {
@@ -126,30 +124,6 @@ void Batcher::Impl::Deliver(Flight& flight) {
     observer_.StageFinished(Stage::kQueue, report.backend, job->queue_ns);
     job->Done(absl::OkStatus());
   }
-}
-
-void Batcher::Impl::Quarantine(const std::vector<Flight*>& condemned, TimeNs now, Outbox& outbox) {
-  // The lane must not be handed anything more, and the jobs are asked, without the lock.
-  ReportBackends(outbox);
-  std::vector<Recovery::Owners> owners(condemned.size());
-  for (size_t i = 0; i < condemned.size(); ++i) {
-    for (const Piece& piece : condemned[i]->pieces) {
-      owners[i].push_back(piece.job->SharePayload());
-    }
-  }
-  MutexLock lock(mu_);
-  for (size_t i = 0; i < condemned.size(); ++i) {
-    Flight* const flight = condemned[i];
-    if (!flight->returned) {
-      recovery_.Quarantine(flight, std::move(owners[i]), shared_from_this(), now, outbox);
-      continue;
-    }
-    // It came back just now: that is a normal, if late, end.
-    for (auto& owner : owners[i]) outbox.released.push_back(std::move(owner));
-    flight->state = Flight::State::kQuarantined;
-    if (TakeBackLocked(flight, now, outbox)) outbox.delivered.push_back(flight);
-  }
-  PumpLocked(now, outbox);
 }
 
 }  // namespace histogram::server

@@ -80,7 +80,8 @@ void Credits::Return(Flight* flight) {
 }
 
 void Credits::Recycle(Flight* flight) {
-  assert(flight->state != Flight::State::kExecuting && flight->state != Flight::State::kIdle);
+  assert(flight->state == Flight::State::kDelivering ||
+         flight->state == Flight::State::kQuarantined);
   flight->Reset();
   idle_.push_back(flight);
 }

@@ -5,6 +5,7 @@
 #include <utility>
 
 namespace histogram::server {
+
 void ClearCounts(Job& job) {
   if (job.plan.has_value()) {
     job.slots.assign(CounterCount(job.plan), 0);
@@ -29,24 +30,13 @@ void CutFragments(absl::Span<const Fragment> fragments, uint64_t offset, uint64_
   assert(bytes == 0);
 }
 
-void Flight::Account(const Piece& piece) {
+void Flight::Add(Piece piece) {
+  piece.row = static_cast<uint32_t>(pieces.size());
+  pieces.push_back(piece);
   bytes += piece.bytes;
   if (!piece.whole) return;
   charge += piece.job->charge_bytes;
   ++wholes;
-}
-
-void Flight::Add(Piece piece) {
-  piece.row = static_cast<uint32_t>(pieces.size());
-  pieces.push_back(piece);
-  Account(piece);
-}
-
-void Flight::Keep(std::vector<Piece> remaining) {
-  pieces = std::move(remaining);
-  bytes = charge = 0;
-  wholes = 0;
-  for (const Piece& piece : pieces) Account(piece);
 }
 
 void Flight::Prepare() {
@@ -115,7 +105,6 @@ void Flight::AddUp(const Piece& piece) {
 
 void Flight::Reset() {
   state = State::kIdle;
-  returned = false;
   backend = -1;
   failed_on = 0;
   pieces.clear();
@@ -131,7 +120,6 @@ void Flight::Reset() {
   }
   cut.clear();
   owners.clear();
-  batcher.reset();
 }
 
 }  // namespace histogram::server

@@ -3,7 +3,7 @@
 // A flight owns the rows that the backend counts into, and the cut fragments that it reads. A job
 // gets its results only if the batch comes back in time. Flights are pooled and keep their memory.
 //
-// The batcher always owns it. The batcher's lock guards its members, with one exception: the thread
+// The batcher owns it. The batcher's lock guards its members, with one exception: the thread
 // that prepares a flight (until started_at is set) or delivers it (kDelivering) needs no lock. The
 // watchdog does not touch such flights.
 #ifndef HISTOGRAM_SERVER_BATCHING_FLIGHT_H_
@@ -39,13 +39,11 @@ struct Flight {
   enum class State : uint8_t {
     kIdle,         // in the pool
     kExecuting,    // the backend has it, or is about to get it (started_at is kNever)
-    kCondemned,    // the watchdog is removing its pieces
-    kQuarantined,  // its pieces are removed; the backend still has it
+    kQuarantined,  // the watchdog has removed its pieces; the backend still has it
     kDelivering,   // it came back; its jobs get their results
   };
 
   State state = State::kIdle;
-  bool returned = false;  // it came back while condemned
   int backend = -1;
   BackendMask failed_on = 0;  // backends that failed these pieces before
   size_t slot = 0;            // index into the backend's list of flights
@@ -65,15 +63,11 @@ struct Flight {
   std::vector<std::vector<uint64_t>> slots;
   std::vector<Fragment> cut;  // the fragments of pieces that are not whole, in order
 
-  // Quarantined flights only: the owners of the bytes that the lane may still read, and the batcher
-  // to which the lane reports if it comes back.
+  // Quarantined flights only: the owners of the bytes that the lane may still read.
   std::vector<std::shared_ptr<const void>> owners;
-  std::shared_ptr<void> batcher;
 
   // Adds a piece. Its row is its index.
   void Add(Piece piece);
-  // Keeps only `remaining`, pieces of this flight. They keep their rows.
-  void Keep(std::vector<Piece> remaining);
   // Fills the batch from the pieces. Called once, without the lock, before the batch is submitted.
   void Prepare();
   // Moves the counts of a whole piece to its job.
@@ -82,9 +76,6 @@ struct Flight {
   void AddUp(const Piece& piece);
   // Makes it like a new flight. Keeps its memory.
   void Reset();
-
- private:
-  void Account(const Piece& piece);
 };
 
 // Clears the counts of a job that is cut, before its first piece is counted.

@@ -25,7 +25,7 @@ inline constexpr size_t kSlotsKeptMax = 8192;
 // The caller owns the job. It keeps the job, its fragments and their bytes alive and unchanged
 // until Done is called or Enqueue returns kCounted. After that the batcher does not touch the job,
 // so Done may delete it or enqueue it again. One exception: a lane that hangs may read the payload,
-// not the job, after Done, if SharePayload returned an owner.
+// not the job, after Done. The batcher holds payload_owner then.
 class Job {
  public:
   virtual ~Job() = default;
@@ -41,7 +41,8 @@ class Job {
   TimeNs deadline = kNever;
   uint64_t caller = 0;    // for fairness: authenticated identity, else connection
   bool for_lane = false;  // a lane counts it, never the thread in Enqueue
-  // Owns the fragments and their bytes; may be empty. See SharePayload.
+  // Owns the fragments and their bytes. If a lane that reads them hangs, the batcher finishes the
+  // job without the lane, and shares the owner until the lane comes back, which it may never do.
   std::shared_ptr<const void> payload_owner;
 
   // Any thread may set it at any time: nobody wants the result. A job that is cancelled before it
@@ -58,14 +59,6 @@ class Job {
   // Enqueue calls it, without any lock, before the job enters the queue. `caller` may be set as
   // late as this: what is counted where it arrives never needs it.
   virtual void SetCaller() {}
-
-  // The batcher calls it if a lane that reads this payload hangs, to finish the job without the
-  // lane. Returns an owner of `fragments` and their bytes. They stay alive and unchanged until the
-  // caller has released them (after Done) and the batcher has dropped all owners returned here. It
-  // may never do so. May be called several times, before Done, without the batcher's lock, while
-  // the lane reads: nothing that the lane reads may move. Null: the job waits for the lane, however
-  // long.
-  virtual std::shared_ptr<const void> SharePayload() { return payload_owner; }
 
   // Frees the memory of large counts. For jobs that are used again.
   void ForgetCounts() {

@@ -1,8 +1,6 @@
 #include "server/batching/recovery.h"
 
 #include <algorithm>
-#include <cassert>
-#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,16 +13,15 @@ Recovery::Recovery(uint64_t batch_ns_max, Credits& credits, Placer& placer, Sche
 
 // --- Executing again
 
-void Recovery::Retry(const Flight& flight, absl::Span<const Piece> pieces, std::string_view reason,
-                     absl::string_view message, TimeNs now, Outbox& outbox) {
-  if (pieces.empty()) return;
-  Pending pending{.pieces = {pieces.rbegin(), pieces.rend()},
+void Recovery::Retry(const Flight& flight, std::string_view reason, absl::string_view message,
+                     TimeNs now, Outbox& outbox) {
+  Pending pending{.pieces = {flight.pieces.rbegin(), flight.pieces.rend()},
+                  .bytes = flight.bytes,
                   .failed_on = flight.failed_on | BackendMask{1} << flight.backend |
-                               placer_.Unfit(*pieces.front().job),
+                               placer_.Unfit(*flight.pieces.front().job),
                   .from = flight.backend,
                   .reason = reason,
                   .message = std::string(message)};
-  for (const Piece& piece : pieces) pending.bytes += piece.bytes;
   if (Trim(pending, now, outbox)) retries_.push_back(std::move(pending));
 }
 
@@ -129,40 +126,20 @@ TimeNs Recovery::WatchdogAt() const {
   return first > kNever - limit - 1 ? kNever : first + limit + 1;
 }
 
-std::vector<Flight*> Recovery::Condemn(TimeNs now, Outbox& outbox) {
-  std::vector<Flight*> condemned;
-  if (batch_ns_max_ == 0) return condemned;
+void Recovery::Quarantine(TimeNs now, Outbox& outbox) {
+  if (batch_ns_max_ == 0) return;
   for (int b = 0; b < credits_.size(); ++b) {
     for (Flight* flight : credits_.flights(b)) {
       if (flight->state != Flight::State::kExecuting) continue;
       const TimeNs started_at = flight->started_at.load(std::memory_order_acquire);
       if (started_at >= now || static_cast<uint64_t>(now - started_at) <= batch_ns_max_) continue;
-      flight->state = Flight::State::kCondemned;
-      condemned.push_back(flight);
       credits_.MarkDown(b, kWatchdog, outbox);
+      flight->state = Flight::State::kQuarantined;
+      for (const Piece& piece : flight->pieces) flight->owners.push_back(piece.job->payload_owner);
+      Retry(*flight, kWatchdog, "it took longer than --batch-max", now, outbox);
+      flight->pieces.clear();
     }
   }
-  return condemned;
-}
-
-void Recovery::Quarantine(Flight* flight, Owners owners, std::shared_ptr<void> batcher, TimeNs now,
-                          Outbox& outbox) {
-  assert(flight->state == Flight::State::kCondemned && !flight->returned);
-  assert(owners.size() == flight->pieces.size());
-  flight->state = Flight::State::kQuarantined;
-  flight->batcher = std::move(batcher);
-  std::vector<Piece> staying, leaving;
-  for (size_t i = 0; i < flight->pieces.size(); ++i) {
-    const Piece& piece = flight->pieces[i];
-    if (owners[i] == nullptr) {
-      staying.push_back(piece);
-    } else {
-      leaving.push_back(piece);
-      flight->owners.push_back(std::move(owners[i]));
-    }
-  }
-  flight->Keep(std::move(staying));
-  Retry(*flight, leaving, kWatchdog, "it took longer than --batch-max", now, outbox);
 }
 
 void Recovery::Forgive(TimeNs ns) {
