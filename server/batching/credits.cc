@@ -42,20 +42,7 @@ bool Credits::AnyFree(BackendMask except) const {
   return false;
 }
 
-TimeNs Credits::Eta(int b, TimeNs now) const {
-  if (free(b) > 0) return now;
-  TimeNs eta = kNever;
-  for (const Flight* flight : flights(b)) {
-    // A batch that is overdue is expected to take as long again as it is overdue: the later it is,
-    // the less its estimate is trusted.
-    const TimeNs left =
-        flight->expected_end > now ? flight->expected_end - now : now - flight->expected_end;
-    eta = std::min(eta, now + left);
-  }
-  return eta;
-}
-
-Flight* Credits::Take(int b, uint64_t cost_ns, ClosedBy closed_by, TimeNs now) {
+Flight* Credits::Take(int b, ClosedBy closed_by, TimeNs now) {
   assert(free(b) > 0);
   if (idle_.empty()) idle_.push_back(pool_.emplace_back(std::make_unique<Flight>()).get());
   Flight* const flight = idle_.back();
@@ -64,8 +51,7 @@ Flight* Credits::Take(int b, uint64_t cost_ns, ClosedBy closed_by, TimeNs now) {
   flight->state = Flight::State::kExecuting;
   flight->backend = b;
   flight->closed_by = closed_by;
-  flight->formed_at = now;
-  flight->expected_end = now + static_cast<TimeNs>(cost_ns);
+  flight->formed_at = backends_[b].taken_at = now;
   flight->slot = flights.size();
   flights.push_back(flight);
   return flight;

@@ -53,7 +53,6 @@ struct Flight {
   uint64_t charge = 0;  // charge_bytes of its whole jobs
   uint32_t wholes = 0;  // pieces that are whole jobs
   TimeNs formed_at = 0;
-  TimeNs expected_end = 0;
   std::atomic<TimeNs> started_at{kNever};
 
   std::unique_ptr<Batch> batch;  // null while the backend has it

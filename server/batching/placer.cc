@@ -9,8 +9,8 @@
 namespace histogram::server {
 namespace {
 
-// A queue that waits this long for the preferred kind of backend takes the other one: a lane hangs,
-// or the host stands still.
+// A queue takes the other kind of backend once the preferred one has begun nothing for this long:
+// its lanes hang, or the host stands still.
 constexpr TimeNs kPatienceNs = 20'000'000;
 
 // Samples, as far as predictions go by them.
@@ -146,65 +146,52 @@ void Placer::Learn(const InlineGate::Collected& collected, TimeNs now) {
   }
 }
 
-size_t Placer::KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at) {
+void Placer::KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at) {
   const BackendKind kind = job.notes_.kind;
-  TimeNs eta = kNever;
-  size_t of_kind = 0, of_other = 0;
-  bool other_free = false;
-  for (const BackendView& view : views_) {
-    if (!view.up || view.lanes == 0) continue;
-    if (view.kind == kind) {
-      ++of_kind;
-      eta = std::min(eta, view.eta);
-    } else {
-      ++of_other;
-      other_free |= view.free > 0;
-    }
+  bool free[kBackendKinds] = {};
+  TimeNs taken_at = 0;  // the last lane of that kind
+  for (int b = 0; b < credits_.size(); ++b) {
+    const BackendView& view = views_[b];
+    if (!view.up) continue;
+    free[static_cast<size_t>(view.kind)] |= view.free > 0;
+    if (view.kind == kind) taken_at = std::max(taken_at, credits_.taken_at(b));
   }
-  if (eta > now + kPatienceNs) return of_kind + of_other;
-  if (eta > now && other_free) wake_at = now + kPatienceNs;
+  const TimeNs patient_until = taken_at + kPatienceNs;
+  if (!free[static_cast<size_t>(kind)]) {
+    if (now >= patient_until) return;
+    if (free[0] || free[1]) wake_at = patient_until;
+  }
   for (BackendView& view : views_) view.up &= view.kind == kind;
-  return of_kind;
 }
 
 Decision Placer::Decide(TimeNs now, const QueueView& queue, const Job& job, BackendMask except) {
   except |= Unfit(job);
   bool kinds[kBackendKinds] = {};
-  size_t candidates = 0;
   views_.resize(static_cast<size_t>(credits_.size()));
   for (int b = 0; b < credits_.size(); ++b) {
     const BackendInfo& info = credits_.info(b);
-    BackendView& view = views_[b];
-    view = {.up = (except >> b & 1) == 0 && credits_.usable(b),
-            .kind = info.kind,
-            .free = credits_.free(b),
-            .lanes = info.lanes,
-            .lane_bytes = info.lane_bytes,
-            .lane_payloads = PayloadsMax(info, job.plan),
-            .eta = now,
-            .batch_cost_ns = 0};
-    if (!view.up) continue;
-    ++candidates;
-    kinds[static_cast<size_t>(info.kind)] = true;
-  }
-  if (candidates > 1) {
-    for (int b = 0; b < credits_.size(); ++b) {
-      if (views_[b].up) views_[b].eta = credits_.Eta(b, now);
-    }
+    views_[b] = {.up = (except >> b & 1) == 0 && credits_.usable(b),
+                 .kind = info.kind,
+                 .free = credits_.free(b),
+                 .lanes = info.lanes,
+                 .lane_bytes = info.lane_bytes,
+                 .lane_payloads = PayloadsMax(info, job.plan)};
+    kinds[static_cast<size_t>(info.kind)] |= views_[b].up;
   }
   // A batch that failed on one backend takes what is left.
   TimeNs wake_at = kNever;
   if (preference_.has_value() && except == 0 && kinds[0] && kinds[1]) {
-    candidates = KeepOneKind(now, job, wake_at);
+    KeepOneKind(now, job, wake_at);
   }
-  const auto predict = [&](int b) {
-    return PredictNs(credits_.backend(b), queue, SamplesOf(job.plan), views_[b].lane_payloads,
-                     limits_);
-  };
+  const auto choices = std::count_if(views_.begin(), views_.end(), [](const BackendView& view) {
+    return view.up && view.free > 0;
+  });
   // Only now: a prediction takes as long as all the rest here, under the lock that all loops share.
-  if (candidates > 1 || limits_.batch_delay_us_max > 0) {
+  if (choices > 1 || limits_.batch_delay_us_max > 0) {
     for (int b = 0; b < credits_.size(); ++b) {
-      if (views_[b].up) views_[b].batch_cost_ns = predict(b);
+      if (!views_[b].up) continue;
+      views_[b].batch_cost_ns = PredictNs(credits_.backend(b), queue, SamplesOf(job.plan),
+                                          views_[b].lane_payloads, limits_);
     }
   }
   Decision decision = server::Decide(now, queue, views_, limits_);
@@ -215,11 +202,6 @@ Decision Placer::Decide(TimeNs now, const QueueView& queue, const Job& job, Back
   if (job.work != nullptr || (large_counters && on_cpu)) {
     decision.parts = 1;
     decision.bytes_max = std::max(decision.bytes_max, job.bytes);
-  }
-  // A GPU's lanes are waited for, up to kPatienceNs; to know how long takes a prediction.
-  if (decision.action == Decision::Action::kDispatch && preference_.has_value() &&
-      credits_.info(decision.backend).kind == BackendKind::kGpu && decision.cost_ns == 0) {
-    decision.cost_ns = predict(decision.backend);
   }
   return decision;
 }

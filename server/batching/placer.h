@@ -62,9 +62,9 @@ class Placer {
   std::vector<Batcher::Placement> placements() const;
 
  private:
-  // Keeps in views_ only the kind that the job prefers; returns how many backends are left. Sets
-  // `wake_at` to the time to decide again: the other kind may serve then. REQUIRES: BothKindsUp().
-  size_t KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at);
+  // Keeps in views_ only the kind that the job prefers. Sets `wake_at` to the time to decide again:
+  // the other kind may serve then. REQUIRES: BothKindsUp().
+  void KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at);
 
   const BatchingLimits& limits_;
   const Credits& credits_;

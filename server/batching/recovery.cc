@@ -76,7 +76,7 @@ void Recovery::Pump(TimeNs now, Outbox& outbox) {
 }
 
 void Recovery::Form(Pending& pending, const Decision& decision, TimeNs now, Outbox& outbox) {
-  Flight* flight = credits_.Take(decision.backend, decision.cost_ns, decision.closed_by, now);
+  Flight* flight = credits_.Take(decision.backend, decision.closed_by, now);
   flight->failed_on = pending.failed_on;
   outbox.submits.push_back(flight);
   outbox.fell_back.push_back(

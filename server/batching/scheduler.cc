@@ -184,7 +184,7 @@ bool Scheduler::DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox)
 void Scheduler::Form(FairQueue::SizeClass c, const Decision& decision, TimeNs now, Outbox& outbox) {
   const auto take_lane = [&] {
     return outbox.submits.emplace_back(
-        credits_.Take(decision.backend, decision.cost_ns, decision.closed_by, now));
+        credits_.Take(decision.backend, decision.closed_by, now));
   };
   Job* first = queue_.Front(c);
   const uint64_t left = FairQueue::Left(*first);

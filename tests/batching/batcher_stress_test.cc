@@ -147,7 +147,7 @@ TEST(BatcherStressTest, ALaneHangsUnderLoad) {
   BatchingLimits limits = SmallLimits();
   limits.batch_us_max = 200'000;  // a busy machine may keep the other lanes from running, too
   PuppetBackend gpu({.name = "gpu", .lanes = 2});
-  PuppetBackend cpu({.name = "cpu", .lanes = 3});
+  PuppetBackend cpu({.name = "cpu", .lanes = 3, .kind = BackendKind::kCpu});
   gpu.set_estimate([](const Workload&) { return 1; });
   std::vector<std::unique_ptr<TestJob>> jobs[kProducers];
   RecordingObserver observer;
