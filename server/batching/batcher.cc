@@ -6,10 +6,20 @@
 #include <optional>
 #include <utility>
 
-#include "server/batching/batcher_impl.h"
-
 namespace histogram::server {
 namespace {
+
+uint64_t CountersMax(const std::vector<Backend*>& backends) {
+  uint64_t most = 0;
+  for (const Backend* b : backends) most = std::max(most, b->info().lane_counters);
+  return most;
+}
+
+uint64_t CommonCountersMax(const std::vector<Backend*>& backends) {
+  uint64_t least = UINT64_MAX;
+  for (const Backend* b : backends) least = std::min(least, b->info().lane_counters);
+  return least;
+}
 
 // The largest payload that no lane's share would be cut from.
 uint64_t InlineBytesMax(const BatchingLimits& limits, const Backend* cpu) {
@@ -20,8 +30,8 @@ uint64_t InlineBytesMax(const BatchingLimits& limits, const Backend* cpu) {
 
 }  // namespace
 
-Batcher::Impl::Impl(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
-                    Observer& observer)
+Batcher::Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
+                 Observer& observer, bool start_thread)
     : backends_(std::move(backends)),
       clock_(clock),
       observer_(observer),
@@ -31,20 +41,37 @@ Batcher::Impl::Impl(std::vector<Backend*> backends, const BatchingLimits& limits
       placer_(limits_, credits_),
       scheduler_(limits_, credits_, placer_),
       recovery_(batch_ns_max_, credits_, placer_, scheduler_),
-      counters_max_(placer_.counters_max()),
-      runs_work_(placer_.runs_work()),
-      common_counters_max_(placer_.common_counters_max()),
+      counters_max_(CountersMax(backends_)),
+      common_counters_max_(CommonCountersMax(backends_)),
       cpu_(placer_.cpu() < 0 ? nullptr : backends_[placer_.cpu()]),
       inline_bytes_max_(InlineBytesMax(limits, cpu_)),
       charge_max_(limits.queue_bytes_max),
       gate_(placer_.learns()) {
+  {
+    MutexLock lock(mu_);
+    OpenGateLocked();
+  }
+  if (start_thread) thread_ = std::thread([this, now = clock_.Now()] { RunThread(now); });
+}
+
+Batcher::~Batcher() {
+  Drain();
+  WaitIdle(kNever);
+  {
+    MutexLock lock(mu_);
+    stopping_ = true;
+    wake_thread_.NotifyOne();
+  }
+  if (thread_.joinable()) thread_.join();
   MutexLock lock(mu_);
-  OpenGateLocked();
+  for (int b = 0; b < credits_.size(); ++b) {
+    while (credits_.busy(b) > 0) idle_.Wait(mu_);
+  }
 }
 
 // --- Entries
 
-absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_full) {
+absl::StatusOr<Batcher::Outcome> Batcher::Enqueue(Job* job, WhenFull when_full) {
   const TimeNs now = clock_.Now();
   if (FitsHere(*job, now)) {
     const bool typed = job->plan.has_value();
@@ -56,7 +83,7 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_
   return Queue(job, when_full, now);
 }
 
-absl::StatusOr<Batcher::Outcome> Batcher::Impl::Queue(Job* job, WhenFull when_full, TimeNs now) {
+absl::StatusOr<Batcher::Outcome> Batcher::Queue(Job* job, WhenFull when_full, TimeNs now) {
   using Room = Scheduler::Room;
   Outcome outcome = Outcome::kQueued;
   std::optional<Scheduler::Refusal> refusal;
@@ -83,7 +110,7 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Queue(Job* job, WhenFull when_fu
   return outcome;
 }
 
-void Batcher::Impl::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
+void Batcher::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
   Outbox outbox;
   std::vector<std::shared_ptr<const void>> released;  // dropped without the lock
   {
@@ -102,7 +129,9 @@ void Batcher::Impl::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
   Finish(outbox);
 }
 
-TimeNs Batcher::Impl::Pump(TimeNs now) {
+TimeNs Batcher::Pump() { return PumpAt(clock_.Now()); }
+
+TimeNs Batcher::PumpAt(TimeNs now) {
   Outbox outbox;
   {
     MutexLock lock(mu_);
@@ -116,7 +145,7 @@ TimeNs Batcher::Impl::Pump(TimeNs now) {
   return std::min(wake_at_, recovery_.WatchdogAt());
 }
 
-void Batcher::Impl::Drain() {
+void Batcher::Drain() {
   const TimeNs now = clock_.Now();
   Outbox outbox;
   {
@@ -129,7 +158,7 @@ void Batcher::Impl::Drain() {
   Finish(outbox);
 }
 
-bool Batcher::Impl::WaitIdle(TimeNs deadline) {
+bool Batcher::WaitIdle(TimeNs deadline) {
   // A thread inside the gate wakes nobody as it leaves.
   constexpr TimeNs kLookAgainNs = 1'000'000;
   MutexLock lock(mu_);
@@ -141,7 +170,7 @@ bool Batcher::Impl::WaitIdle(TimeNs deadline) {
   return true;
 }
 
-Batcher::Snapshot Batcher::Impl::TakeSnapshot() {
+Batcher::Snapshot Batcher::snapshot() const {
   Snapshot snapshot;
   MutexLock lock(mu_);
   scheduler_.Report(snapshot);
@@ -159,7 +188,7 @@ Batcher::Snapshot Batcher::Impl::TakeSnapshot() {
 
 // --- Under the lock
 
-void Batcher::Impl::PumpLocked(TimeNs now, Outbox& outbox) {
+void Batcher::PumpLocked(TimeNs now, Outbox& outbox) {
   recovery_.Pump(now, outbox);
   scheduler_.Pump(now, outbox);
   wake_at_ = std::min(recovery_.wake_at(), scheduler_.wake_at());
@@ -167,9 +196,9 @@ void Batcher::Impl::PumpLocked(TimeNs now, Outbox& outbox) {
   OpenGateLocked();
 }
 
-void Batcher::Impl::OpenGateLocked() { gate_.Open(recovery_.empty() ? scheduler_.Here() : 0); }
+void Batcher::OpenGateLocked() { gate_.Open(recovery_.empty() ? scheduler_.Here() : 0); }
 
-bool Batcher::Impl::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
+bool Batcher::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
   credits_.Return(flight);
   flight->state = Flight::State::kDelivering;
   const absl::Status& status = flight->batch->status;
@@ -190,35 +219,9 @@ bool Batcher::Impl::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
   return good;
 }
 
-void Batcher::Impl::EndActiveLocked() {
-  --active_;
-  if (IdleLocked()) idle_.NotifyAll();
-}
-
 // --- The thread
 
-void Batcher::Impl::StartThread() {
-  thread_ = std::thread([this, now = clock_.Now()] { RunThread(now); });
-}
-
-void Batcher::Impl::StopThread() {
-  if (!thread_.joinable()) return;
-  {
-    MutexLock lock(mu_);
-    stopping_ = true;
-    wake_thread_.NotifyOne();
-  }
-  thread_.join();
-}
-
-void Batcher::Impl::AwaitLanes() {
-  MutexLock lock(mu_);
-  for (int b = 0; b < credits_.size(); ++b) {
-    while (credits_.busy(b) > 0) idle_.Wait(mu_);
-  }
-}
-
-void Batcher::Impl::RunThread(TimeNs expected) {
+void Batcher::RunThread(TimeNs expected) {
   // Batches start without waking this thread, so it looks for slow ones from time to time.
   constexpr TimeNs kTickMin = 1'000'000;
   constexpr TimeNs kTickMax = 1'000'000'000;
@@ -238,7 +241,7 @@ void Batcher::Impl::RunThread(TimeNs expected) {
       const TimeNs late = now - expected;
       if (late > tick) recovery_.Forgive(late);
     }
-    Pump(now);
+    PumpAt(now);
     MutexLock lock(mu_);
     expected = now;
     const TimeNs until = std::min({wake_at_, recovery_.WatchdogAt(), now + tick});
@@ -250,30 +253,5 @@ void Batcher::Impl::RunThread(TimeNs expected) {
     expected = until;
   }
 }
-
-// --- The contract
-
-Batcher::Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
-                 Observer& observer, bool start_thread)
-    : impl_(std::make_unique<Impl>(std::move(backends), limits, clock, observer)) {
-  if (start_thread) impl_->StartThread();
-}
-
-Batcher::~Batcher() {
-  impl_->Drain();
-  impl_->WaitIdle(kNever);
-  impl_->StopThread();
-  impl_->AwaitLanes();
-}
-
-absl::StatusOr<Batcher::Outcome> Batcher::Enqueue(Job* job, WhenFull when_full) {
-  return impl_->Enqueue(job, when_full);
-}
-TimeNs Batcher::Pump() { return impl_->Pump(); }
-uint64_t Batcher::counters_max() const { return impl_->counters_max(); }
-bool Batcher::runs_work() const { return impl_->runs_work(); }
-void Batcher::Drain() { impl_->Drain(); }
-bool Batcher::WaitIdle(TimeNs deadline) { return impl_->WaitIdle(deadline); }
-Batcher::Snapshot Batcher::snapshot() const { return impl_->TakeSnapshot(); }
 
 }  // namespace histogram::server

@@ -103,18 +103,6 @@ bool Placer::MayShareBatch(int backend, const Job& a, const Job& b) const {
   return on_cpu || !a.plan.has_value() || &a.plan->data() == &b.plan->data();
 }
 
-uint64_t Placer::counters_max() const {
-  uint64_t most = 0;
-  for (int b = 0; b < credits_.size(); ++b) most = std::max(most, credits_.info(b).lane_counters);
-  return most;
-}
-
-uint64_t Placer::common_counters_max() const {
-  uint64_t least = UINT64_MAX;
-  for (int b = 0; b < credits_.size(); ++b) least = std::min(least, credits_.info(b).lane_counters);
-  return least;
-}
-
 bool Placer::BothKindsUp() const {
   if (!preference_.has_value()) return false;
   bool up[kBackendKinds] = {};
@@ -216,8 +204,8 @@ void Placer::Learn(const Flight& flight, TimeNs now) {
   }
 }
 
-std::vector<Batcher::Placement> Placer::placements() const {
-  std::vector<Batcher::Placement> placements;
+std::vector<Placement> Placer::placements() const {
+  std::vector<Placement> placements;
   const bool choice = BothKindsUp();
   for (size_t c = 0; c < Preference::kClasses; ++c) {
     const uint64_t counters = Preference::IsTyped(c) ? 1 : 0;

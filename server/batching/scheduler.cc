@@ -183,8 +183,7 @@ bool Scheduler::DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox)
 
 void Scheduler::Form(FairQueue::SizeClass c, const Decision& decision, TimeNs now, Outbox& outbox) {
   const auto take_lane = [&] {
-    return outbox.submits.emplace_back(
-        credits_.Take(decision.backend, decision.closed_by, now));
+    return outbox.submits.emplace_back(credits_.Take(decision.backend, decision.closed_by, now));
   };
   Job* first = queue_.Front(c);
   const uint64_t left = FairQueue::Left(*first);
@@ -318,7 +317,7 @@ void Scheduler::Finish(Job* job, absl::Status status, Outbox& outbox) {
   outbox.finished.push_back({.job = job, .status = std::move(status)});
 }
 
-void Scheduler::Report(Batcher::Snapshot& snapshot) const {
+void Scheduler::Report(BatcherSnapshot& snapshot) const {
   for (const auto c : {FairQueue::kSmall, FairQueue::kLarge}) {
     snapshot.queue_payloads += queue_.payloads(c);
     snapshot.queue_bytes += queue_.bytes(c);

@@ -14,7 +14,6 @@
 #include "absl/status/status.h"
 #include "server/base/clock.h"
 #include "server/batching/admission.h"
-#include "server/batching/batcher.h"
 #include "server/batching/credits.h"
 #include "server/batching/fair_queue.h"
 #include "server/batching/flight.h"
@@ -23,6 +22,7 @@
 #include "server/batching/limits.h"
 #include "server/batching/outbox.h"
 #include "server/batching/placer.h"
+#include "server/batching/snapshot.h"
 
 namespace histogram::server {
 
@@ -73,7 +73,7 @@ class Scheduler {
   // Whether all accepted jobs are finished.
   bool idle() const { return accepted_ == 0; }
   // The gauges of queue and jobs.
-  void Report(Batcher::Snapshot& snapshot) const;
+  void Report(BatcherSnapshot& snapshot) const;
 
  private:
   void Accept(Job* job, TimeNs now);

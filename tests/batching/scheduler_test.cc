@@ -41,8 +41,8 @@ class SchedulerTest : public testing::Test {
     outbox_.submits.clear();
     return flight;
   }
-  Batcher::Snapshot gauges() const {
-    Batcher::Snapshot snapshot;
+  BatcherSnapshot gauges() const {
+    BatcherSnapshot snapshot;
     scheduler_.Report(snapshot);
     return snapshot;
   }
