@@ -11,14 +11,10 @@ bool Admission::Fits(uint64_t held_bytes, uint64_t bytes) const {
 
 bool Admission::HasRoom(const Job& job) const {
   assert(job.charge_bytes <= bytes_max_);
-  // Whoever holds what is charged now: it leaves enough free.
-  const uint64_t bytes = job.charge_bytes;
-  if (turns_.empty() && bytes <= bytes_max_ / 3 && charged_bytes_ <= bytes_max_ / 3 - bytes) {
-    return true;
-  }
+  if (NewcomerWaits()) return false;
   const auto found = callers_.find(job.caller);
-  if (found == callers_.end()) return !NewcomerWaits() && Fits(0, bytes);
-  return !NewcomerWaits() && found->second.waiting.empty() && Fits(found->second.held_bytes, bytes);
+  if (found == callers_.end()) return Fits(0, job.charge_bytes);
+  return found->second.waiting.empty() && Fits(found->second.held_bytes, job.charge_bytes);
 }
 
 uint64_t Admission::HeldBy(uint64_t caller) const {

@@ -42,7 +42,7 @@ class Credits {
   absl::Span<Flight* const> flights(int b) const { return backends_[b].flights; }
   uint32_t busy(int b) const { return static_cast<uint32_t>(flights(b).size()); }
   uint32_t free(int b) const { return info(b).lanes - busy(b); }
-  // Whether a backend outside `except` has a free credit and is not known to be down.
+  // Whether a usable backend outside `except` has a free credit.
   bool AnyFree(BackendMask except) const;
   // When a credit of the backend was last taken.
   TimeNs taken_at(int b) const { return backends_[b].taken_at; }

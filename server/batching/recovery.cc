@@ -31,10 +31,7 @@ void Recovery::Fail(Pending& pending, BackendMask up, Outbox& outbox) {
       absl::StatusCode::kInternal,
       absl::StrCat("the payload could not be counted on ", credits_.info(pending.from).name, " (",
                    pending.message, ") and there is no other backend to fall back on"),
-      {.reason = lost ? "DEVICE_LOST" : "BATCH_FAILED",
-       .field = "",
-       .limit = 0,
-       .retry_after_ms = {}});
+      {.reason = lost ? "DEVICE_LOST" : "BATCH_FAILED"});
   for (const Piece& piece : pending.pieces) scheduler_.EndPiece(piece, status, outbox);
   pending.pieces.clear();
 }

@@ -35,30 +35,24 @@ bool Cancelled(const Job& job) { return job.cancelled.load(std::memory_order_rel
 
 }  // namespace
 
-absl::Status NoBackendUp() {
-  return MakeError(absl::StatusCode::kUnavailable, "no backend is up any more",
-                   {.reason = "DEVICE_LOST", .field = "", .limit = 0, .retry_after_ms = {}});
-}
-
 absl::Status Scheduler::Refusal::ToStatus() const {
   if (room == Room::kDraining) {
     return MakeError(absl::StatusCode::kUnavailable, "the server is shutting down",
-                     {.reason = "DRAINING", .field = "", .limit = 0, .retry_after_ms = {}});
+                     {.reason = "DRAINING"});
   }
   if (room == Room::kTooLarge) {
     return MakeError(
         absl::StatusCode::kResourceExhausted,
         absl::StrCat("payload and reply take ", charge, " bytes; the limit of the queue is ", limit,
                      " bytes (queue_bytes_max)"),
-        {.reason = "PAYLOAD_TOO_LARGE", .field = "payload", .limit = limit, .retry_after_ms = {}});
+        {.reason = "PAYLOAD_TOO_LARGE", .field = "payload", .limit = limit});
   }
-  return MakeError(
-      absl::StatusCode::kResourceExhausted,
-      absl::StrCat("the queue is full: ", charged, " of ", limit,
-                   " bytes (queue_bytes_max) are taken, ", held,
-                   " of them by this caller, and this request needs ", charge, "; try again in ",
-                   retry_after_ms, " ms"),
-      {.reason = "QUEUE_FULL", .field = "", .limit = limit, .retry_after_ms = retry_after_ms});
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("the queue is full: ", charged, " of ", limit,
+                                " bytes (queue_bytes_max) are taken, ", held,
+                                " of them by this caller, and this request needs ", charge,
+                                "; try again in ", retry_after_ms, " ms"),
+                   {.reason = "QUEUE_FULL", .limit = limit, .retry_after_ms = retry_after_ms});
 }
 
 Scheduler::Scheduler(const BatchingLimits& limits, Credits& credits, Placer& placer)
@@ -148,7 +142,6 @@ void Scheduler::Pump(TimeNs now, Outbox& outbox) {
       const auto other = first == FairQueue::kSmall ? FairQueue::kLarge : FairQueue::kSmall;
       if (!DispatchFrom(first, now, outbox) && !DispatchFrom(other, now, outbox)) break;
     }
-    if (!queue_.empty() && credits_.Refresh(outbox) == 0) FailQueue(outbox);
   } while (admission_.waits() && LetIn(now, outbox));
 }
 
@@ -157,11 +150,12 @@ bool Scheduler::DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox)
   if (queue_.payloads(c) == 0) return dropped;
   Job& front = *queue_.Front(c);
   const BackendMask unfit = placer_.Unfit(front);
-  if (unfit != 0 && (credits_.Refresh(outbox) & ~unfit) == 0) {
-    front.notes_.failure = NoBackendUp();
+  if (!credits_.AnyFree(unfit)) {
+    if ((credits_.Refresh(outbox) & ~unfit) != 0) return dropped;
+    front.notes_.failure = MakeError(absl::StatusCode::kUnavailable, "no backend is up any more",
+                                     {.reason = "DEVICE_LOST"});
     return DropDead(c, now, outbox);
   }
-  if (!credits_.AnyFree(unfit)) return dropped;
   QueueView view{.payloads = queue_.payloads(c),
                  .bytes = queue_.bytes(c),
                  .next_bytes = FairQueue::Left(front),
@@ -271,18 +265,6 @@ bool Scheduler::DropDead(FairQueue::SizeClass c, TimeNs now, Outbox& outbox) {
     EndIfDead({.job = job, .whole = job->notes_.pieces == 0}, now, outbox);
   }
   return any;
-}
-
-void Scheduler::FailQueue(Outbox& outbox) {
-  const absl::Status status = NoBackendUp();
-  for (const auto c : {FairQueue::kSmall, FairQueue::kLarge}) {
-    while (queue_.payloads(c) > 0) {
-      Job* job = queue_.Front(c);
-      queue_.Drop(c);
-      ++in_flight_;
-      EndPiece({.job = job, .whole = job->notes_.pieces == 0}, status, outbox);
-    }
-  }
 }
 
 void Scheduler::Landed(Flight& flight, Outbox& outbox) {

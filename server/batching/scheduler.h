@@ -26,9 +26,6 @@
 
 namespace histogram::server {
 
-// The status of a payload without a backend left.
-absl::Status NoBackendUp();
-
 class Scheduler {
  public:
   enum class Room : uint8_t { kYes, kNotNow, kTooLarge, kDraining };
@@ -85,8 +82,6 @@ class Scheduler {
   bool MayJoin(FairQueue::SizeClass c, const Flight& flight, const Decision& decision);
   // Moves bytes of `job`, the first of its class, to the flight; returns whether it left the queue.
   bool TakeFrom(FairQueue::SizeClass c, Job* job, uint64_t bytes, TimeNs now, Flight& flight);
-  // Fails all jobs in the queue, because no backend is up.
-  void FailQueue(Outbox& outbox);
   // Lets waiting jobs in, as far as there is room; returns whether any entered the queue.
   bool LetIn(TimeNs now, Outbox& outbox);
   void Finish(Job* job, absl::Status status, Outbox& outbox);
