@@ -14,16 +14,6 @@ namespace {
 // Pieces of a cut payload begin at multiples of this.
 constexpr uint64_t kPieceAlign = 4096;
 
-// Quanta of the fair queue: small enough that many callers are each served soon, large enough that
-// one service is not made up for by a great many missed turns.
-FairQueue::Quanta QuantaFor(const BatchingLimits& limits) {
-  constexpr uint64_t kMax = 4 << 20;
-  return {
-      .small = static_cast<int64_t>(std::clamp<uint64_t>(limits.small_bytes_max / 8, 4096, kMax)),
-      .large = static_cast<int64_t>(
-          std::clamp<uint64_t>(limits.batch_bytes_max / 4, uint64_t{64} << 10, kMax))};
-}
-
 // Of the pieces that a payload of `left` bytes is cut into.
 uint64_t PieceBytes(uint64_t left, const Decision& decision) {
   const uint64_t even = left / decision.parts + (left % decision.parts != 0 ? 1 : 0);
@@ -59,7 +49,7 @@ Scheduler::Scheduler(const BatchingLimits& limits, Credits& credits, Placer& pla
     : limits_(limits),
       credits_(credits),
       placer_(placer),
-      queue_(limits.small_bytes_max, QuantaFor(limits)),
+      queue_(limits.small_bytes_max),
       admission_(limits.queue_bytes_max) {}
 
 // --- Accepting
