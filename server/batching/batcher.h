@@ -80,8 +80,7 @@ class Batcher {
   // another event.
   TimeNs Pump();
 
-  // The most counters of typed samples of any backend; 0: all count bytes only. A job must not need
-  // more.
+  // The most counters of typed samples of any backend. A job must not need more.
   uint64_t counters_max() const { return counters_max_; }
   // Whether a backend runs PayloadWork. If not, a job must not have any.
   bool runs_work() const { return cpu_ != nullptr; }

@@ -53,16 +53,14 @@ std::optional<Preference> Estimate(const Credits& credits, const BatchingLimits&
   std::array<BackendKind, Preference::kClasses> estimated{};
   for (size_t c = 0; c < Preference::kClasses; ++c) {
     const uint64_t bytes = Preference::BytesMax(c) / 2;
-    const bool typed = Preference::IsTyped(c);
-    const Samples samples = typed ? kUsualSamples : Samples();
+    const Samples samples = Preference::IsTyped(c) ? kUsualSamples : Samples();
     const QueueView lone{.payloads = 1, .bytes = bytes, .next_bytes = bytes};
     std::array<uint64_t, kBackendKinds> least = {kNever, kNever};
     for (int b = 0; b < credits.size(); ++b) {
-      if (typed && credits.info(b).lane_counters == 0) continue;
       uint64_t& ns = least[static_cast<size_t>(credits.info(b).kind)];
       ns = std::min(ns, PredictNs(credits.backend(b), lone, samples, 1, limits));
     }
-    if (!typed && std::max(least[0], least[1]) == kNever) return std::nullopt;
+    if (std::max(least[0], least[1]) == kNever) return std::nullopt;
     estimated[c] = least[0] <= least[1] ? BackendKind::kCpu : BackendKind::kGpu;
   }
   return Preference(estimated);
@@ -208,12 +206,10 @@ std::vector<Placement> Placer::placements() const {
   std::vector<Placement> placements;
   const bool choice = BothKindsUp();
   for (size_t c = 0; c < Preference::kClasses; ++c) {
-    const uint64_t counters = Preference::IsTyped(c) ? 1 : 0;
     Preference::View view;
     if (preference_.has_value()) view = preference_->view(c);
     for (int b = 0; b < credits_.size(); ++b) {
       if (!credits_.usable(b) || (choice && credits_.info(b).kind != view.kind)) continue;
-      if (credits_.info(b).lane_counters < counters) continue;
       placements.push_back({.payload_bytes_max = Preference::BytesMax(c),
                             .backend = credits_.info(b).name,
                             .reason = !choice      ? "only"
