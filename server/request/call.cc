@@ -107,15 +107,9 @@ std::span<const std::byte> InOnePiece(absl::Span<const Fragment> payload, std::s
 }
 
 void SelectStatistics(const Query& query, Statistics& statistics) {
-  const auto keep = [&](Answers answer, auto&... values) {
-    if (!query.wants(answer)) (values.reset(), ...);
-  };
-  keep(Answers::kMinimumMaximum, statistics.minimum, statistics.maximum);
-  keep(Answers::kMeanDeviation, statistics.mean, statistics.standard_deviation);
-  keep(Answers::kMedian, statistics.median);
-  keep(Answers::kMode, statistics.mode);
-  keep(Answers::kEntropy, statistics.entropy_bits);
-  keep(Answers::kOtsu, statistics.otsu_threshold);
+  for (const auto& [answer, value] : kStatisticFields) {
+    if (!query.wants(answer)) (statistics.*value).reset();
+  }
 }
 
 void MakeSparse(Answer& answer) {

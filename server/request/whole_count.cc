@@ -26,6 +26,7 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 // Columns of one number a row: those but counts, and those but quantiles.
 constexpr uint64_t kNumberColumns = std::size(RowColumns::kWhole) - 1;
 constexpr uint64_t kStatistics = std::size(RowColumns::kReal) - 1;
+static_assert(kStatistics == std::size(kStatisticFields));
 
 // Names the first sample that has no place in a range. REQUIRES: there is one.
 absl::Status NotFinite(std::span<const std::byte> samples, SampleType type) {
@@ -139,18 +140,10 @@ void RowColumns::Append(const Query& query, const Histogram& histogram,
   ignored.push_back(histogram.ignored);
   nan.push_back(histogram.nan);
   if (!query.statistics) return;
-  const auto add = [&](bool wanted, const std::optional<double>& value,
-                       std::vector<double>& column) {
-    if (wanted) column.push_back(value.value_or(kNone));
-  };
-  add(query.wants(Answers::kMinimumMaximum), statistics.minimum, minimum);
-  add(query.wants(Answers::kMinimumMaximum), statistics.maximum, maximum);
-  add(query.wants(Answers::kMeanDeviation), statistics.mean, mean);
-  add(query.wants(Answers::kMeanDeviation), statistics.standard_deviation, standard_deviation);
-  add(query.wants(Answers::kMedian), statistics.median, median);
-  add(query.wants(Answers::kMode), statistics.mode, mode);
-  add(query.wants(Answers::kEntropy), statistics.entropy_bits, entropy_bits);
-  add(query.wants(Answers::kOtsu), statistics.otsu_threshold, otsu_threshold);
+  for (size_t i = 0; i < kStatistics; ++i) {
+    const auto& [answer, value] = kStatisticFields[i];
+    if (query.wants(answer)) (this->*kReal[i]).push_back((statistics.*value).value_or(kNone));
+  }
   for (size_t i = 0; i < query.quantiles.size(); ++i) {
     quantiles.push_back(i < statistics.quantiles.size() ? statistics.quantiles[i] : kNone);
   }

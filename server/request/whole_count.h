@@ -66,6 +66,7 @@ struct RowColumns {
   static constexpr std::vector<uint64_t> RowColumns::*kWhole[] = {
       &RowColumns::counts, &RowColumns::samples, &RowColumns::below,
       &RowColumns::above,  &RowColumns::ignored, &RowColumns::nan};
+  // In the order of kStatisticFields, then the quantiles.
   static constexpr std::vector<double> RowColumns::*kReal[] = {
       &RowColumns::minimum,      &RowColumns::maximum,
       &RowColumns::mean,         &RowColumns::standard_deviation,
