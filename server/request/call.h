@@ -94,7 +94,7 @@ std::span<const std::byte> InOnePiece(absl::Span<const Fragment> payload, std::s
 class Verifier {
  public:
   // REQUIRES: 0 <= fraction <= 1.
-  explicit Verifier(double fraction);
+  explicit Verifier(double fraction) : fraction_(fraction) {}
   // Whether the next payload is to be recounted.
   bool Picks();
   // INTERNAL (reason COUNT_MISMATCH) if the job is picked and its recount differs.
@@ -102,7 +102,7 @@ class Verifier {
   absl::Status Check(const Query& query, const Job& job);
 
  private:
-  const uint64_t threshold_;
+  const double fraction_;
   std::atomic<uint64_t> sequence_{0};
 };
 
