@@ -16,6 +16,7 @@
 #include "kernels/sample.h"
 #include "kernels/typed_payload.h"
 #include "server/request/call.h"
+#include "server/request/codec.h"
 #include "server/request/wire.h"
 
 namespace histogram::server {
@@ -38,10 +39,9 @@ absl::Status NotFinite(std::span<const std::byte> samples, SampleType type) {
       value = static_cast<double>(
           S::Widen(internal::LoadBits<Bits>(samples.data() + i++ * sizeof(Bits))));
     } while (std::isfinite(value) && i * sizeof(Bits) < samples.size());
-    return MakeError(absl::StatusCode::kInvalidArgument,
-                     absl::StrCat("spec.binning.even.range_of_data: sample ", i - 1,
-                                  " of the payload is ", value, "; it must be finite"),
-                     {.reason = "NOT_FINITE", .field = "spec.binning.even.range_of_data"});
+    return Invalid(
+        "NOT_FINITE", "spec.binning.even.range_of_data",
+        absl::StrCat("sample ", i - 1, " of the payload is ", value, "; it must be finite"));
   });
 }
 
@@ -63,26 +63,19 @@ uint64_t RowCounter::Counters(const Query& query) {
          query.pattern_counters();
 }
 
-void RowCounter::Add(std::span<const std::byte> samples) {
+void RowCounter::Add(std::span<const std::byte> samples, bool plainly) {
   samples_ += samples.size() / SampleBytes(query_->sample_type);
   const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
-  if (query_->plan == nullptr) {
-    AddValues(fragment, values_);
-    return;
-  }
-  CountTypedPayload(query_->plan->Get(), {&fragment, 1}, scratch_);
-  AddSlots(scratch_);
-  if (seen_.has_value()) seen_->Add(samples);
-}
-
-void RowCounter::AddPlainly(std::span<const std::byte> samples) {
-  samples_ += samples.size() / SampleBytes(query_->sample_type);
-  const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
-  if (query_->plan == nullptr) {
+  if (query_->plan == nullptr && plainly) {
     for (const uint8_t value : fragment) ++values_[value];
-    return;
+  } else if (query_->plan == nullptr) {
+    AddValues(fragment, values_);
+  } else if (plainly) {
+    AddSlots(ReferenceSlots({&fragment, 1}, query_->binning, query_->sample_type));
+  } else {
+    CountTypedPayload(query_->plan->Get(), {&fragment, 1}, scratch_);
+    AddSlots(scratch_);
   }
-  AddSlots(ReferenceSlots({&fragment, 1}, query_->binning, query_->sample_type));
   if (seen_.has_value()) seen_->Add(samples);
 }
 
@@ -259,7 +252,7 @@ absl::Status WholeCount::Recount(absl::Span<const Fragment> payload) const {
   ForEachRow(*query_->rows, InOnePiece(payload, storage), SampleBytes(query_->sample_type),
              [&](uint64_t row, std::span<const std::byte> samples) {
                counter.Clear();
-               counter.AddPlainly(samples);
+               counter.Add(samples, /*plainly=*/true);
                const bool same =
                    adds_up_ ? counter.CountedAs(counters_[row]) : SameAnswers(counter, row);
                if (!same) status = mismatch(row);
