@@ -1,6 +1,6 @@
 #include "server/request/query_cache.h"
 
-#include <utility>
+#include <algorithm>
 
 namespace histogram::server {
 namespace {
@@ -26,10 +26,11 @@ std::shared_ptr<const Query> QueryCache::Add(std::string_view spec, const QueryL
   if (bytes > bytes_max_) return query;
   absl::MutexLock lock(&mu_);
   if (auto found = FindLocked(spec, limits); found != nullptr) return found;
-  if (const auto other = by_spec_.find(spec); other != by_spec_.end()) DropLocked(other->second);
-  while (bytes > bytes_max_ - bytes_) DropLocked(std::prev(entries_.end()));
+  while (bytes > bytes_max_ - bytes_) {
+    bytes_ -= entries_.back().bytes;
+    entries_.pop_back();
+  }
   entries_.push_front({std::string(spec), limits, query, bytes});
-  by_spec_.emplace(entries_.front().spec, entries_.begin());
   bytes_ += bytes;
   return query;
 }
@@ -41,16 +42,12 @@ uint64_t QueryCache::bytes() const {
 
 std::shared_ptr<const Query> QueryCache::FindLocked(std::string_view spec,
                                                     const QueryLimits& limits) {
-  const auto found = by_spec_.find(spec);
-  if (found == by_spec_.end() || !(found->second->limits == limits)) return nullptr;
-  entries_.splice(entries_.begin(), entries_, found->second);
-  return found->second->query;
-}
-
-void QueryCache::DropLocked(Entries::iterator entry) {
-  bytes_ -= entry->bytes;
-  by_spec_.erase(entry->spec);
-  entries_.erase(entry);
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    return entry.spec == spec && entry.limits == limits;
+  });
+  if (found == entries_.end()) return nullptr;
+  entries_.splice(entries_.begin(), entries_, found);
+  return found->query;
 }
 
 }  // namespace histogram::server

@@ -11,7 +11,6 @@
 #include <string_view>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
 #include "server/request/query.h"
 
@@ -40,16 +39,14 @@ class QueryCache {
     std::shared_ptr<const Query> query;
     uint64_t bytes = 0;
   };
-  using Entries = std::list<Entry>;
 
   std::shared_ptr<const Query> FindLocked(std::string_view spec, const QueryLimits& limits)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void DropLocked(Entries::iterator entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const uint64_t bytes_max_;
   mutable absl::Mutex mu_;
-  Entries entries_ ABSL_GUARDED_BY(mu_);  // most recently used first
-  absl::flat_hash_map<std::string_view, Entries::iterator> by_spec_ ABSL_GUARDED_BY(mu_);
+  std::list<Entry> entries_
+      ABSL_GUARDED_BY(mu_);  // most recently used first; a few hundred at most
   uint64_t bytes_ ABSL_GUARDED_BY(mu_) = 0;
 };
 

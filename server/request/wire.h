@@ -31,22 +31,16 @@ class Reader {
 
   // Reads the next field's tag. False if it is malformed (too long, field number 0).
   bool ReadTag(uint32_t& tag) {
-    uint32_t value = 0;
-    for (int i = 0; i < 5; ++i) {
-      uint8_t byte = 0;
-      if (!ReadByte(byte)) return false;
-      value |= static_cast<uint32_t>(byte & 0x7f) << (7 * i);
-      if (byte < 0x80) {
-        tag = value;
-        return (value >> 3) != 0;
-      }
-    }
-    return false;
+    uint64_t value = 0;
+    if (!ReadVarint(value, 5)) return false;
+    tag = static_cast<uint32_t>(value);
+    return tag >> 3 != 0;
   }
 
-  bool ReadVarint(uint64_t& value) {
+  // Reads a varint of at most `bytes_max` bytes.
+  bool ReadVarint(uint64_t& value, int bytes_max = 10) {
     value = 0;
-    for (int i = 0; i < 10; ++i) {
+    for (int i = 0; i < bytes_max; ++i) {
       uint8_t byte = 0;
       if (!ReadByte(byte)) return false;
       value |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
@@ -58,14 +52,7 @@ class Reader {
   // Reads the length of a length-delimited field: at most five bytes and below 2 GiB, as in
   // protobuf. False if it is malformed or exceeds remaining().
   bool ReadLength(uint64_t& length) {
-    length = 0;
-    for (int i = 0; i < 5; ++i) {
-      uint8_t byte = 0;
-      if (!ReadByte(byte)) return false;
-      length |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
-      if (byte < 0x80) return length <= INT32_MAX && length <= remaining_;
-    }
-    return false;
+    return ReadVarint(length, 5) && length <= INT32_MAX && length <= remaining_;
   }
 
   // Calls `sink` with each piece of the next `length` bytes. REQUIRES: length <= remaining().
