@@ -11,12 +11,17 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
-#include "server/base/thread_number.h"
-
 namespace histogram::server {
+
+// A small number for each thread. Threads are numbered from 0 on, in the order in which they first
+// ask. Thread-safe.
+inline size_t ThreadNumber() {
+  static std::atomic<size_t> next{0};
+  thread_local const size_t number = next.fetch_add(1, std::memory_order_relaxed);
+  return number;
+}
 
 // The index of a cell, from CellPlan.
 using Cell = uint32_t;
@@ -48,11 +53,13 @@ class Cells {
   static constexpr size_t kShardsMax = 256;
 
  private:
-  struct Free {
-    void operator()(std::atomic<uint64_t>* cells) const;
+  // Two cache lines, because processors fetch them in pairs.
+  static constexpr size_t kCellsPerLine = 16;
+  struct alignas(128) Line {
+    std::atomic<uint64_t> cells[kCellsPerLine];
   };
 
-  std::vector<std::unique_ptr<std::atomic<uint64_t>[], Free>> memory_;
+  std::vector<Line> memory_;   // of one shard after the other
   std::vector<Shard> shards_;  // their number is a power of two
 };
 

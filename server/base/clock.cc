@@ -3,21 +3,15 @@
 #include <ctime>
 
 namespace histogram::server {
-namespace {
 
-class MonotonicClock final : public Clock {
- public:
-  TimeNs Now() const override {
-    timespec now{};
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return TimeNs{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-  }
-};
-
-}  // namespace
+TimeNs Clock::Now() const {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return TimeNs{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+}
 
 Clock& Clock::Monotonic() {
-  static MonotonicClock clock;
+  static Clock clock;
   return clock;
 }
 

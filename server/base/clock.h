@@ -1,4 +1,4 @@
-// Time as an interface: whatever a test must be able to control reads this clock.
+// The process's monotonic clock. Whatever a test must be able to control reads it through this.
 #ifndef HISTOGRAM_SERVER_BASE_CLOCK_H_
 #define HISTOGRAM_SERVER_BASE_CLOCK_H_
 
@@ -14,9 +14,9 @@ inline constexpr TimeNs kNever = INT64_MAX;
 class Clock {
  public:
   virtual ~Clock() = default;
-  virtual TimeNs Now() const = 0;
+  virtual TimeNs Now() const;  // of CLOCK_MONOTONIC; tests override it
 
-  // The process's monotonic clock (CLOCK_MONOTONIC).
+  // The one that the server uses.
   static Clock& Monotonic();
 };
 
