@@ -211,7 +211,7 @@ bool Batcher::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
     const bool down = (credits_.Refresh(outbox) >> flight->backend & 1) == 0;
     const std::string_view reason = down                                ? kDeviceLost
                                     : absl::IsResourceExhausted(status) ? kOutOfMemory
-                                                                        : kError;
+                                                                        : kBatchFailed;
     recovery_.Retry(*flight, reason, status.message(), now, outbox);
     credits_.Recycle(flight);
   }

@@ -16,7 +16,7 @@ namespace histogram::server {
 inline constexpr std::string_view kWatchdog = "watchdog";
 inline constexpr std::string_view kDeviceLost = "device_lost";
 inline constexpr std::string_view kOutOfMemory = "out_of_memory";
-inline constexpr std::string_view kError = "error";
+inline constexpr std::string_view kBatchFailed = "error";
 
 struct Outbox {
   struct Finished {

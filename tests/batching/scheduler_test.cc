@@ -31,7 +31,7 @@ class SchedulerTest : public testing::Test {
     if (good) {
       scheduler_.Landed(*flight, outbox_);
     } else {
-      recovery_.Retry(*flight, kError, "it failed", now, outbox_);
+      recovery_.Retry(*flight, kBatchFailed, "it failed", now, outbox_);
     }
     credits_.Recycle(flight);
   }
