@@ -13,15 +13,11 @@ namespace {
 // its lanes hang, or the host stands still.
 constexpr TimeNs kPatienceNs = 20'000'000;
 
-// Samples, as far as predictions go by them.
-struct Samples {
-  uint32_t bytes = 0;  // of one; 0: they are bytes, counted by their value
-  uint32_t bins = kByteValues;
-};
-
-Samples SamplesOf(const std::optional<Plan>& plan) {
+// What is known of the workload from the plan.
+Workload WorkloadOf(const std::optional<Plan>& plan) {
   if (!plan.has_value()) return {};
-  return {.bytes = static_cast<uint32_t>(SampleBytesOf(plan)), .bins = plan->bin_count()};
+  return {.sample_bytes = static_cast<uint32_t>(SampleBytesOf(plan)),
+          .bin_count = plan->bin_count()};
 }
 
 // Most payloads of a batch under this plan.
@@ -32,20 +28,17 @@ uint32_t PayloadsMax(const BackendInfo& info, const std::optional<Plan>& plan) {
 }
 
 // What `backend` would take for the batch that it would get of that queue.
-uint64_t PredictNs(const Backend& backend, const QueueView& queue, Samples samples,
+uint64_t PredictNs(const Backend& backend, const QueueView& queue, Workload workload,
                    uint32_t payloads_max, const BatchingLimits& limits) {
-  const uint64_t bytes = std::min({queue.bytes, limits.batch_bytes_max, backend.info().lane_bytes});
   const uint32_t payloads = std::min({queue.payloads, limits.batch_payloads_max, payloads_max});
-  const Workload workload{.sample_bytes = samples.bytes,
-                          .bin_count = samples.bins,
-                          .payload_bytes = std::min(queue.next_bytes, bytes),
-                          .payload_count = std::max<uint32_t>(1, payloads),
-                          .batch_bytes = bytes};
+  workload.batch_bytes = std::min({queue.bytes, limits.batch_bytes_max, backend.info().lane_bytes});
+  workload.payload_bytes = std::min(queue.next_bytes, workload.batch_bytes);
+  workload.payload_count = std::max<uint32_t>(1, payloads);
   return std::min<uint64_t>(backend.EstimateNs(workload), kNever / 4);
 }
 
 // What stands for all typed samples where the kinds are first compared.
-constexpr Samples kUsualSamples = {.bytes = sizeof(float), .bins = 2048};
+constexpr Workload kUsualSamples = {.sample_bytes = sizeof(float), .bin_count = 2048};
 
 // By what a lone payload from the middle of each size class is predicted to take. None where only
 // one kind of backend is there.
@@ -53,7 +46,7 @@ std::optional<Preference> Estimate(const Credits& credits, const BatchingLimits&
   std::array<BackendKind, Preference::kClasses> estimated{};
   for (size_t c = 0; c < Preference::kClasses; ++c) {
     const uint64_t bytes = Preference::BytesMax(c) / 2;
-    const Samples samples = Preference::IsTyped(c) ? kUsualSamples : Samples();
+    const Workload samples = Preference::IsTyped(c) ? kUsualSamples : Workload();
     const QueueView lone{.payloads = 1, .bytes = bytes, .next_bytes = bytes};
     std::array<uint64_t, kBackendKinds> least = {kNever, kNever};
     for (int b = 0; b < credits.size(); ++b) {
@@ -176,7 +169,7 @@ Decision Placer::Decide(TimeNs now, const QueueView& queue, const Job& job, Back
   if (choices > 1 || limits_.batch_delay_us_max > 0) {
     for (int b = 0; b < credits_.size(); ++b) {
       if (!views_[b].up) continue;
-      views_[b].batch_cost_ns = PredictNs(credits_.backend(b), queue, SamplesOf(job.plan),
+      views_[b].batch_cost_ns = PredictNs(credits_.backend(b), queue, WorkloadOf(job.plan),
                                           views_[b].lane_payloads, limits_);
     }
   }
