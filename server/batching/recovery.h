@@ -35,7 +35,8 @@ class Recovery {
   // `reason` is static text: a label of metrics.
   void Retry(const Flight& flight, std::string_view reason, absl::string_view message, TimeNs now,
              Outbox& outbox);
-  // Forms all batches of such pieces that can be formed now. Ends pieces without a backend left.
+  // Sends on all such pieces for which there is a lane, each in a batch of its own: it is rare, and
+  // nobody waits for other pieces. Ends pieces without a backend left.
   void Pump(TimeNs now, Outbox& outbox);
   // The time of the next Pump, if nothing happens before.
   TimeNs wake_at() const { return wake_at_; }
@@ -50,20 +51,20 @@ class Recovery {
   void Forgive(TimeNs ns);
 
  private:
-  // Pieces of one failed batch on their way to another backend.
+  // A piece of a failed batch on its way to another backend.
   struct Pending {
-    std::vector<Piece> pieces;  // in reverse order
-    uint64_t bytes = 0;
+    Piece piece;
     BackendMask failed_on = 0;
     int from = -1;
     std::string_view reason;
     std::string message;  // of the failure
   };
 
-  void Fail(Pending& pending, BackendMask up, Outbox& outbox);
-  // Ends dead pieces at the front; returns whether any pieces are left.
-  bool Trim(Pending& pending, TimeNs now, Outbox& outbox);
-  void Form(Pending& pending, const Decision& decision, TimeNs now, Outbox& outbox);
+  // Sends the piece on, or ends it. False: it waits for a lane.
+  bool Settle(Pending& pending, BackendMask up, TimeNs now, Outbox& outbox);
+  void Fail(const Pending& pending, BackendMask up, Outbox& outbox);
+  // Forms a batch of the piece, or of what a lane holds of it. Returns whether nothing is left.
+  bool Form(Pending& pending, const Decision& decision, TimeNs now, Outbox& outbox);
 
   const uint64_t batch_ns_max_;
   Credits& credits_;
