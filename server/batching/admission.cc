@@ -32,19 +32,13 @@ void Admission::Charge(Job* job) {
   Caller& caller = CallerOf(job->caller);
   charged_bytes_ += job->charge_bytes;
   job->notes_.charged = true;
-  Update(caller, [&] {
-    ++caller.jobs;
-    caller.held_bytes += job->charge_bytes;
-  });
+  Update(caller, [&] { caller.held_bytes += job->charge_bytes; });
 }
 
 void Admission::Discharge(Job* job) {
   charged_bytes_ -= job->charge_bytes;
-  Caller& caller = callers_.find(job->caller)->second;
-  Update(caller, [&] {
-    --caller.jobs;
-    caller.held_bytes -= job->charge_bytes;
-  });
+  Caller& caller = CallerOf(job->caller);
+  Update(caller, [&] { caller.held_bytes -= job->charge_bytes; });
   ForgetIfIdle(caller);
 }
 
@@ -55,7 +49,7 @@ void Admission::Wait(Job* job) {
 }
 
 void Admission::ForgetIfIdle(Caller& caller) {
-  if (caller.jobs == 0 && caller.waiting.empty()) callers_.erase(caller.id);
+  if (caller.held_bytes == 0 && caller.waiting.empty()) callers_.erase(callers_.find(caller.id));
 }
 
 }  // namespace histogram::server

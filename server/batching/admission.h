@@ -47,7 +47,6 @@ class Admission {
   struct Caller {
     uint64_t id = 0;
     uint64_t held_bytes = 0;
-    uint64_t jobs = 0;  // charged to it
     JobList waiting;
   };
 
@@ -58,7 +57,7 @@ class Admission {
   // Whether a caller that holds nothing waits for room.
   bool NewcomerWaits() const { return newcomers_ > 0; }
   static bool IsNewcomer(const Caller& caller) {
-    return caller.jobs == 0 && !caller.waiting.empty();
+    return caller.held_bytes == 0 && !caller.waiting.empty();
   }
   // Calls change() and keeps newcomers_ up to date.
   template <typename Change>
@@ -67,7 +66,7 @@ class Admission {
   const uint64_t bytes_max_;
   uint64_t charged_bytes_ = 0;
   uint64_t newcomers_ = 0;
-  absl::node_hash_map<uint64_t, Caller> callers_;  // those with jobs, charged or waiting
+  absl::node_hash_map<uint64_t, Caller> callers_;  // those that hold room or wait for it
   std::deque<Caller*> turns_;                      // callers with waiting jobs; the first is next
 };
 
@@ -86,7 +85,7 @@ Job* Admission::Next(const Dead& dead) {
     Caller& caller = *turns_.front();
     Job* const job = caller.waiting.front();
     if (!dead(*job) && !Fits(caller.held_bytes, job->charge_bytes)) {
-      if (caller.jobs == 0) return nullptr;  // no other caller overtakes it
+      if (caller.held_bytes == 0) return nullptr;  // no other caller overtakes it
       turns_.pop_front();
       turns_.push_back(&caller);
       continue;

@@ -24,8 +24,8 @@ uint64_t CommonCountersMax(const std::vector<Backend*>& backends) {
 // The largest payload that no lane's share would be cut from.
 uint64_t InlineBytesMax(const BatchingLimits& limits, const Backend* cpu) {
   if (cpu == nullptr) return 0;
-  return std::min({limits.inline_bytes_max, limits.batch_bytes_max,
-                   std::max<uint64_t>(1, limits.split_bytes_min) - 1, cpu->info().lane_bytes});
+  return std::min({limits.inline_bytes_max, limits.batch_bytes_max, limits.split_bytes_min - 1,
+                   cpu->info().lane_bytes});
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ Batcher::Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, C
     : backends_(std::move(backends)),
       clock_(clock),
       observer_(observer),
-      batch_ns_max_(std::min<uint64_t>(limits.batch_us_max, kNever / 2000) * 1000),
+      batch_ns_max_(static_cast<TimeNs>(limits.batch_us_max * 1000)),
       limits_(limits),
       credits_(backends_),
       placer_(limits_, credits_),
@@ -116,7 +116,7 @@ void Batcher::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
   {
     MutexLock lock(mu_);
     flight->batch = std::move(batch);
-    if (flight->state == Flight::State::kQuarantined) {  // nothing depends on it any more
+    if (flight->quarantined) {  // nothing depends on it any more
       credits_.Return(flight);
       released.swap(flight->owners);
       credits_.Recycle(flight);
@@ -200,7 +200,6 @@ void Batcher::OpenGateLocked() { gate_.Open(recovery_.empty() ? scheduler_.Here(
 
 bool Batcher::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
   credits_.Return(flight);
-  flight->state = Flight::State::kDelivering;
   const absl::Status& status = flight->batch->status;
   const bool good = status.ok();
   if (good) {
@@ -225,10 +224,7 @@ void Batcher::RunThread(TimeNs expected) {
   // Batches start without waking this thread, so it looks for slow ones from time to time.
   constexpr TimeNs kTickMin = 1'000'000;
   constexpr TimeNs kTickMax = 1'000'000'000;
-  const TimeNs tick =
-      batch_ns_max_ == 0
-          ? kTickMax
-          : std::clamp<TimeNs>(static_cast<TimeNs>(batch_ns_max_ / 4), kTickMin, kTickMax);
+  const TimeNs tick = std::clamp(batch_ns_max_ / 4, kTickMin, kTickMax);
   while (true) {
     TimeNs now = 0;
     {

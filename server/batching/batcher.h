@@ -138,7 +138,7 @@ class Batcher {
   const std::vector<Backend*> backends_;
   Clock& clock_;
   Observer& observer_;
-  const uint64_t batch_ns_max_;  // the watchdog's limit; 0: none
+  const TimeNs batch_ns_max_;  // the watchdog's limit
 
   mutable Mutex mu_;
   BatchingLimits limits_ ABSL_GUARDED_BY(mu_);  // Drain sets the delay to 0

@@ -48,7 +48,6 @@ Flight* Credits::Take(int b, ClosedBy closed_by, TimeNs now) {
   Flight* const flight = idle_.back();
   idle_.pop_back();
   std::vector<Flight*>& flights = backends_[b].flights;
-  flight->state = Flight::State::kExecuting;
   flight->backend = b;
   flight->closed_by = closed_by;
   flight->formed_at = backends_[b].taken_at = now;
@@ -66,8 +65,6 @@ void Credits::Return(Flight* flight) {
 }
 
 void Credits::Recycle(Flight* flight) {
-  assert(flight->state == Flight::State::kDelivering ||
-         flight->state == Flight::State::kQuarantined);
   flight->Reset();
   idle_.push_back(flight);
 }

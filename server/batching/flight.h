@@ -4,8 +4,8 @@
 // gets its results only if the batch comes back in time. Flights are pooled and keep their memory.
 //
 // The batcher owns it. The batcher's lock guards its members, with one exception: the thread
-// that prepares a flight (until started_at is set) or delivers it (kDelivering) needs no lock. The
-// watchdog does not touch such flights.
+// that prepares a flight (until started_at is set) or delivers it (after its credit was returned)
+// needs no lock. The watchdog does not touch such flights.
 #ifndef HISTOGRAM_SERVER_BATCHING_FLIGHT_H_
 #define HISTOGRAM_SERVER_BATCHING_FLIGHT_H_
 
@@ -36,14 +36,7 @@ struct Piece {
 };
 
 struct Flight {
-  enum class State : uint8_t {
-    kIdle,         // in the pool
-    kExecuting,    // the backend has it, or is about to get it (started_at is kNever)
-    kQuarantined,  // the watchdog has removed its pieces; the backend still has it
-    kDelivering,   // it came back; its jobs get their results
-  };
-
-  State state = State::kIdle;
+  bool quarantined = false;  // the watchdog has removed its pieces; the backend still has it
   int backend = -1;
   BackendMask failed_on = 0;  // backends that failed these pieces before
   size_t slot = 0;            // index into the backend's list of flights
@@ -55,12 +48,9 @@ struct Flight {
   TimeNs formed_at = 0;
   std::atomic<TimeNs> started_at{kNever};
 
-  std::unique_ptr<Batch> batch;  // null while the backend has it
-  // What the backend counts a piece into: bytes in rows[piece.row], typed samples in
-  // slots[piece.row].
-  std::vector<ValueCounts> rows;
-  std::vector<std::vector<uint64_t>> slots;
-  std::vector<Fragment> cut;  // the fragments of pieces that are not whole, in order
+  std::unique_ptr<Batch> batch;             // null while the backend has it
+  std::vector<std::vector<uint64_t>> rows;  // the backend counts a piece into rows[piece.row]
+  std::vector<Fragment> cut;                // the fragments of pieces that are not whole, in order
 
   // Quarantined flights only: the owners of the bytes that the lane may still read.
   std::vector<std::shared_ptr<const void>> owners;

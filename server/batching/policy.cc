@@ -37,7 +37,7 @@ uint64_t PartBytesMin(const BatchingLimits& limits) {
 // Over how many lanes the first payload is cut.
 uint32_t Parts(uint64_t bytes, const BackendView& backend, uint32_t free,
                const BatchingLimits& limits) {
-  if (bytes < std::max<uint64_t>(1, limits.split_bytes_min)) return 1;
+  if (bytes < limits.split_bytes_min) return 1;
   // Of the lanes that are free one is left to others (`free` may be without it already).
   const uint32_t over = backend.lanes > 1 ? std::min(free, backend.free - 1) : free;
   return static_cast<uint32_t>(
@@ -49,8 +49,7 @@ uint32_t Parts(uint64_t bytes, const BackendView& backend, uint32_t free,
 // and Kuck, 1987). A GPU's lanes share one link, which a cut makes no faster.
 uint64_t PieceBytesMax(const QueueView& queue, const BackendView& backend,
                        const BatchingLimits& limits) {
-  const bool cut =
-      queue.next_executing || queue.next_bytes >= std::max<uint64_t>(1, limits.split_bytes_min);
+  const bool cut = queue.next_executing || queue.next_bytes >= limits.split_bytes_min;
   if (!cut || backend.kind == BackendKind::kGpu || backend.lanes < 2)
     return std::numeric_limits<uint64_t>::max();
   return std::max(PartBytesMin(limits), queue.next_bytes / (backend.lanes - 1));

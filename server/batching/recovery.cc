@@ -8,7 +8,7 @@
 
 namespace histogram::server {
 
-Recovery::Recovery(uint64_t batch_ns_max, Credits& credits, Placer& placer, Scheduler& scheduler)
+Recovery::Recovery(TimeNs batch_ns_max, Credits& credits, Placer& placer, Scheduler& scheduler)
     : batch_ns_max_(batch_ns_max), credits_(credits), placer_(placer), scheduler_(scheduler) {}
 
 // --- Executing again
@@ -93,27 +93,23 @@ bool Recovery::Form(Pending& pending, const Decision& decision, TimeNs now, Outb
 // --- The watchdog
 
 TimeNs Recovery::WatchdogAt() const {
-  if (batch_ns_max_ == 0) return kNever;
   TimeNs first = kNever;
   for (int b = 0; b < credits_.size(); ++b) {
     for (const Flight* flight : credits_.flights(b)) {
-      if (flight->state != Flight::State::kExecuting) continue;
+      if (flight->quarantined) continue;
       first = std::min(first, flight->started_at.load(std::memory_order_relaxed));
     }
   }
-  const auto limit = static_cast<TimeNs>(batch_ns_max_);
-  return first > kNever - limit - 1 ? kNever : first + limit + 1;
+  return first == kNever ? kNever : first + batch_ns_max_ + 1;
 }
 
 void Recovery::Quarantine(TimeNs now, Outbox& outbox) {
-  if (batch_ns_max_ == 0) return;
   for (int b = 0; b < credits_.size(); ++b) {
     for (Flight* flight : credits_.flights(b)) {
-      if (flight->state != Flight::State::kExecuting) continue;
       const TimeNs started_at = flight->started_at.load(std::memory_order_acquire);
-      if (started_at >= now || static_cast<uint64_t>(now - started_at) <= batch_ns_max_) continue;
+      if (flight->quarantined || started_at >= now || now - started_at <= batch_ns_max_) continue;
       credits_.MarkDown(b, kWatchdog, outbox);
-      flight->state = Flight::State::kQuarantined;
+      flight->quarantined = true;
       for (const Piece& piece : flight->pieces) flight->owners.push_back(piece.job->payload_owner);
       Retry(*flight, kWatchdog, "it took longer than --batch-max", now, outbox);
       flight->pieces.clear();

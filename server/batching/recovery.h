@@ -24,8 +24,8 @@ namespace histogram::server {
 
 class Recovery {
  public:
-  // `batch_ns_max`: a batch that executes longer is taken to hang. 0: no batch is.
-  Recovery(uint64_t batch_ns_max, Credits& credits, Placer& placer, Scheduler& scheduler);
+  // `batch_ns_max`: a batch that executes longer is taken to hang.
+  Recovery(TimeNs batch_ns_max, Credits& credits, Placer& placer, Scheduler& scheduler);
 
   // --- Executing again
 
@@ -66,7 +66,7 @@ class Recovery {
   // Forms a batch of the piece, or of what a lane holds of it. Returns whether nothing is left.
   bool Form(Pending& pending, const Decision& decision, TimeNs now, Outbox& outbox);
 
-  const uint64_t batch_ns_max_;
+  const TimeNs batch_ns_max_;
   Credits& credits_;
   Placer& placer_;
   Scheduler& scheduler_;

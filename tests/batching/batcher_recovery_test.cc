@@ -304,16 +304,6 @@ TEST_F(BatcherRecoveryTest, APartThatHangs) {
   EXPECT_TRUE(job.ok());
 }
 
-TEST_F(BatcherRecoveryTest, NoWatchdog) {
-  limits_.batch_us_max = 0;
-  AddGpuAndCpu();
-  TestJob& job = Enqueue(10);
-  clock_.AdvanceUs(1'000'000'000);
-  EXPECT_EQ(batcher().Pump(), kNever);
-  puppet(0).Complete();
-  EXPECT_TRUE(job.ok());
-}
-
 // A clock that the test can push forward, and that goes on by itself.
 class RunningClock final : public Clock {
  public:

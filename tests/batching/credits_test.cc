@@ -16,7 +16,6 @@ class CreditsTest : public testing::Test {
   Flight* Take(int b, TimeNs now) { return credits_.Take(b, ClosedBy::kIdle, now); }
   void GiveBack(Flight* flight) {
     credits_.Return(flight);
-    flight->state = Flight::State::kDelivering;
     credits_.Recycle(flight);
   }
 

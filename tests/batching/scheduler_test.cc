@@ -27,7 +27,6 @@ class SchedulerTest : public testing::Test {
   void Land(Flight* flight, bool good, TimeNs now) {
     flight->Prepare();
     credits_.Return(flight);
-    flight->state = Flight::State::kDelivering;
     if (good) {
       scheduler_.Landed(*flight, outbox_);
     } else {
@@ -162,15 +161,15 @@ TEST_F(SchedulerTest, TheWatchdogQuarantinesWhatExecutesForTooLong) {
   Flight* flight = OnlySubmit();
   EXPECT_EQ(recovery_.WatchdogAt(), kNever) << "it has not started";
   recovery_.Quarantine(5000, outbox_);
-  EXPECT_EQ(flight->state, Flight::State::kExecuting);
+  EXPECT_FALSE(flight->quarantined);
   flight->started_at = 100;
   EXPECT_EQ(recovery_.WatchdogAt(), 1101);
   recovery_.Quarantine(1100, outbox_);
-  EXPECT_EQ(flight->state, Flight::State::kExecuting);
+  EXPECT_FALSE(flight->quarantined);
   recovery_.Forgive(50);
   EXPECT_EQ(recovery_.WatchdogAt(), 1151);
   recovery_.Quarantine(1151, outbox_);
-  EXPECT_EQ(flight->state, Flight::State::kQuarantined);
+  EXPECT_TRUE(flight->quarantined);
   EXPECT_FALSE(credits_.usable(flight->backend));
   EXPECT_EQ(recovery_.WatchdogAt(), kNever);
 

@@ -49,7 +49,7 @@ void World::MakeLimits() {
   limits_.batch_payloads_max = static_cast<uint32_t>(1 + Below(8));
   limits_.batch_bytes_max = 500 + Below(6000);
   limits_.batch_delay_us_max = Chance(30) ? 1 + Below(500) : 0;
-  limits_.batch_us_max = Chance(10) ? 0 : 2000;
+  limits_.batch_us_max = 2000;
   limits_.inline_bytes_max = Chance(50) ? Below(600) : 0;
   limits_.split_bytes_min = 300 + Below(4000);
   limits_.small_bytes_max = Below(1500);
