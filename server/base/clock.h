@@ -3,6 +3,7 @@
 #define HISTOGRAM_SERVER_BASE_CLOCK_H_
 
 #include <cstdint>
+#include <ctime>
 
 namespace histogram::server {
 
@@ -14,10 +15,18 @@ inline constexpr TimeNs kNever = INT64_MAX;
 class Clock {
  public:
   virtual ~Clock() = default;
-  virtual TimeNs Now() const;  // of CLOCK_MONOTONIC; tests override it
+  // Of CLOCK_MONOTONIC; tests override it.
+  virtual TimeNs Now() const {
+    timespec now{};
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return TimeNs{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
+  }
 
   // The one that the server uses.
-  static Clock& Monotonic();
+  static Clock& Monotonic() {
+    static Clock clock;
+    return clock;
+  }
 };
 
 }  // namespace histogram::server

@@ -16,7 +16,6 @@
 
 #include "absl/container/node_hash_map.h"
 #include "server/batching/job.h"
-#include "server/batching/job_list.h"
 
 namespace histogram::server {
 

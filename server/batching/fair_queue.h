@@ -21,7 +21,6 @@
 #include "absl/container/node_hash_map.h"
 #include "server/base/clock.h"
 #include "server/batching/job.h"
-#include "server/batching/job_list.h"
 
 namespace histogram::server {
 
