@@ -18,18 +18,11 @@ struct Kind {
   const char* advice;  // for a payload that is too large
 };
 
-Kind Of(MessageKind kind) {
-  static constexpr char kUseAccumulate[] = "; send larger ones in chunks through Accumulate";
-  switch (kind) {
-    case MessageKind::kCompute:
-      return {ParseComputeRequest, "payload", kUseAccumulate};
-    case MessageKind::kComputeMany:
-      return {ParseComputeManyRequest, "request.payload", kUseAccumulate};
-    case MessageKind::kAccumulate:
-      break;
-  }
-  return {ParseAccumulateRequest, "chunk", "; send it in smaller chunks"};
-}
+constexpr char kUseAccumulate[] = "; send larger ones in chunks through Accumulate";
+constexpr Kind kKinds[] = {  // by MessageKind
+    {ParseComputeRequest, "payload", kUseAccumulate},
+    {ParseComputeManyRequest, "request.payload", kUseAccumulate},
+    {ParseAccumulateRequest, "chunk", "; send it in smaller chunks"}};
 
 // Whether the query can be answered without seeing the samples again.
 absl::Status CheckOnePass(const Query& query) {
@@ -109,7 +102,7 @@ absl::Status CheckReply(const Query& query, uint64_t reply_bytes, uint64_t reply
 absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
                    const AdmissionLimits& limits, Charge charge, ParsedRequest& parsed,
                    std::shared_ptr<const Query>& query) {
-  const Kind of = Of(kind);
+  const Kind& of = kKinds[static_cast<size_t>(kind)];
   if (absl::Status s = of.parse(message, parsed); !s.ok()) return s;
   if (parsed.payload_bytes > limits.payload_bytes_max) {
     return MakeError(
