@@ -9,17 +9,7 @@
 namespace histogram::server {
 namespace {
 
-uint64_t CountersMax(const std::vector<Backend*>& backends) {
-  uint64_t most = 0;
-  for (const Backend* b : backends) most = std::max(most, b->info().lane_counters);
-  return most;
-}
-
-uint64_t CommonCountersMax(const std::vector<Backend*>& backends) {
-  uint64_t least = UINT64_MAX;
-  for (const Backend* b : backends) least = std::min(least, b->info().lane_counters);
-  return least;
-}
+uint64_t LaneCounters(const Backend* backend) { return backend->info().lane_counters; }
 
 // The largest payload that no lane's share would be cut from.
 uint64_t InlineBytesMax(const BatchingLimits& limits, const Backend* cpu) {
@@ -41,8 +31,8 @@ Batcher::Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, C
       placer_(limits_, credits_),
       scheduler_(limits_, credits_, placer_),
       recovery_(batch_ns_max_, credits_, placer_, scheduler_),
-      counters_max_(CountersMax(backends_)),
-      common_counters_max_(CommonCountersMax(backends_)),
+      counters_max_(LaneCounters(std::ranges::max(backends_, {}, LaneCounters))),
+      common_counters_max_(LaneCounters(std::ranges::min(backends_, {}, LaneCounters))),
       cpu_(placer_.cpu() < 0 ? nullptr : backends_[placer_.cpu()]),
       inline_bytes_max_(InlineBytesMax(limits, cpu_)),
       charge_max_(limits.queue_bytes_max),

@@ -52,7 +52,7 @@ class Batcher {
   using Placement = server::Placement;
   using Snapshot = BatcherSnapshot;
 
-  // `backends`: at most 64, in order of preference. They, the clock and the observer outlive the
+  // `backends`: 1 to 64, in order of preference. They, the clock and the observer outlive the
   // batcher. `start_thread`: run a thread for delays and the watchdog; tests call Pump instead.
   Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
           Observer& observer, bool start_thread = true);

@@ -47,22 +47,14 @@ Flight* Credits::Take(int b, ClosedBy closed_by, TimeNs now) {
   if (idle_.empty()) idle_.push_back(pool_.emplace_back(std::make_unique<Flight>()).get());
   Flight* const flight = idle_.back();
   idle_.pop_back();
-  std::vector<Flight*>& flights = backends_[b].flights;
   flight->backend = b;
   flight->closed_by = closed_by;
   flight->formed_at = backends_[b].taken_at = now;
-  flight->slot = flights.size();
-  flights.push_back(flight);
+  backends_[b].flights.push_back(flight);
   return flight;
 }
 
-void Credits::Return(Flight* flight) {
-  std::vector<Flight*>& flights = backends_[flight->backend].flights;
-  assert(flights.at(flight->slot) == flight);
-  flights[flight->slot] = flights.back();
-  flights[flight->slot]->slot = flight->slot;
-  flights.pop_back();
-}
+void Credits::Return(Flight* flight) { std::erase(backends_[flight->backend].flights, flight); }
 
 void Credits::Recycle(Flight* flight) {
   flight->Reset();

@@ -39,7 +39,6 @@ struct Flight {
   bool quarantined = false;  // the watchdog has removed its pieces; the backend still has it
   int backend = -1;
   BackendMask failed_on = 0;  // backends that failed these pieces before
-  size_t slot = 0;            // index into the backend's list of flights
   ClosedBy closed_by = ClosedBy::kIdle;
   std::vector<Piece> pieces;
   uint64_t bytes = 0;   // of all pieces

@@ -37,7 +37,7 @@ TEST_F(CreditsTest, AFlightHoldsOneCredit) {
   GiveBack(first);
   EXPECT_EQ(credits_.busy(0), 1u);
   ASSERT_EQ(credits_.flights(0).size(), 1u);
-  EXPECT_EQ(credits_.flights(0)[0], second) << "the slots close up";
+  EXPECT_EQ(credits_.flights(0)[0], second);
   EXPECT_EQ(Take(1, 0), first) << "flights are used again";
 }
 
