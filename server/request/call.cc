@@ -16,7 +16,7 @@ namespace {
 absl::Status CheckSum(const Answer& answer, uint64_t samples) {
   const Histogram& h = answer.histogram;
   const absl::Span<const uint64_t> counts = answer.counts();
-  const uint64_t counted = std::accumulate(counts.begin(), counts.end(), uint64_t{0}) + h.below +
+  const uint64_t counted = std::reduce(counts.begin(), counts.end(), uint64_t{0}) + h.below +
                            h.above + h.ignored + h.nan;
   if (counted == samples) return absl::OkStatus();
   return MakeError(absl::StatusCode::kInternal,
