@@ -35,8 +35,10 @@ void Recovery::Pump(TimeNs now, Outbox& outbox) {
 
 bool Recovery::Settle(Pending& pending, BackendMask up, TimeNs now, Outbox& outbox) {
   const Piece& piece = pending.piece;
+  const bool hopeless = (up & ~pending.failed_on) == 0;
+  if (!hopeless && !credits_.AnyFree(pending.failed_on)) return false;
   if (scheduler_.EndIfDead(piece, now, outbox)) return true;
-  if ((up & ~pending.failed_on) == 0) {
+  if (hopeless) {
     Fail(pending, up, outbox);
     return true;
   }
