@@ -11,6 +11,7 @@
 #ifndef HISTOGRAM_SERVER_BATCHING_ADMISSION_H_
 #define HISTOGRAM_SERVER_BATCHING_ADMISSION_H_
 
+#include <cassert>
 #include <cstdint>
 #include <deque>
 
@@ -23,7 +24,6 @@ class Admission {
  public:
   explicit Admission(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  uint64_t bytes_max() const { return bytes_max_; }
   uint64_t charged_bytes() const { return charged_bytes_; }
   uint64_t HeldBy(uint64_t caller) const {
     const auto found = callers_.find(caller);
@@ -33,6 +33,7 @@ class Admission {
 
   // Whether a job that comes now may be charged. REQUIRES: job.charge_bytes <= bytes_max.
   bool HasRoom(const Job& job) const {
+    assert(job.charge_bytes <= bytes_max_);
     if (newcomers_ > 0) return false;
     const auto found = callers_.find(job.caller);
     if (found == callers_.end()) return Fits(0, job.charge_bytes);
