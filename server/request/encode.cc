@@ -68,8 +68,9 @@ v1::Error MakeErrorMessage(const absl::Status& status) {
 
 }  // namespace
 
-ReplyEncoder::ReplyEncoder(Kind kind, const Answer& answer, bool omit_counts, bool final,
-                           uint64_t number)
+// Flattened, like Write: calls of the small parts would cost a tenth of what a small reply takes.
+[[gnu::flatten]] ReplyEncoder::ReplyEncoder(Kind kind, const Answer& answer, bool omit_counts,
+                                            bool final, uint64_t number)
     : kind_(kind), answer_(answer), omit_counts_(omit_counts), final_(final), number_(number) {
   histogram_size_ = wire::SizeOf([this](auto& out) { PutHistogram(out); });
   receipt_size_ = wire::SizeOf([this](auto& out) { PutReceipt(answer_.receipt, out); });
@@ -140,7 +141,7 @@ void ReplyEncoder::Put(Out& out) const {
   PutRowsField(5, out);
 }
 
-uint8_t* ReplyEncoder::Write(uint8_t* out) const {
+[[gnu::flatten]] uint8_t* ReplyEncoder::Write(uint8_t* out) const {
   wire::Writer writer(out);
   Put(writer);
   return writer.position();
