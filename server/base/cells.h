@@ -7,16 +7,24 @@
 #ifndef HISTOGRAM_SERVER_BASE_CELLS_H_
 #define HISTOGRAM_SERVER_BASE_CELLS_H_
 
+#include <histogram/usable_cores.h>
+
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
-#include "server/base/thread_number.h"
-
 namespace histogram::server {
+
+// A small number for each thread. Threads are numbered from 0 on, in the order in which they first
+// ask. Thread-safe.
+inline size_t ThreadNumber() {
+  static std::atomic<size_t> next{0};
+  thread_local const size_t number = next.fetch_add(1, std::memory_order_relaxed);
+  return number;
+}
 
 // The index of a cell, from CellPlan.
 using Cell = uint32_t;
@@ -37,22 +45,36 @@ class Cells {
 
   // `shard_count` 0: enough that each loop and each lane of a server has one to itself. Rounded up
   // to a power of two; at most kShardsMax.
-  explicit Cells(size_t cell_count, size_t shard_count = 0);
+  explicit Cells(size_t cell_count, size_t shard_count = 0) {
+    constexpr size_t kOtherThreads = 4;
+    if (shard_count == 0) shard_count = 2 * size_t{UsableCores()} + kOtherThreads;
+    shard_count = std::bit_ceil(std::clamp<size_t>(shard_count, 1, kShardsMax));
+    const size_t lines = (cell_count + kCellsPerLine - 1) / kCellsPerLine;
+    memory_ = std::vector<Line>(shard_count * lines);
+    shards_.resize(shard_count);
+    for (size_t i = 0; i < shard_count; ++i) shards_[i].cells_ = memory_[i * lines].cells;
+  }
 
   // The calling thread's shard.
   Shard& Local() { return shards_[ThreadNumber() & (shards_.size() - 1)]; }
   void Add(Cell cell, uint64_t amount) { Local().Add(cell, amount); }
-  uint64_t Sum(Cell cell, std::memory_order order = std::memory_order_relaxed) const;
+  uint64_t Sum(Cell cell, std::memory_order order = std::memory_order_relaxed) const {
+    uint64_t sum = 0;
+    for (const Shard& shard : shards_) sum += shard.cells_[cell].load(order);
+    return sum;
+  }
 
   size_t shard_count() const { return shards_.size(); }
   static constexpr size_t kShardsMax = 256;
 
  private:
-  struct Free {
-    void operator()(std::atomic<uint64_t>* cells) const;
+  // Two cache lines, because processors fetch them in pairs.
+  static constexpr size_t kCellsPerLine = 16;
+  struct alignas(128) Line {
+    std::atomic<uint64_t> cells[kCellsPerLine];
   };
 
-  std::vector<std::unique_ptr<std::atomic<uint64_t>[], Free>> memory_;
+  std::vector<Line> memory_;   // of one shard after the other
   std::vector<Shard> shards_;  // their number is a power of two
 };
 

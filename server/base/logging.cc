@@ -11,19 +11,15 @@
 #include <cerrno>
 #include <chrono>
 #include <climits>
-#include <cmath>
 #include <cstdio>
 #include <ctime>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 namespace histogram::server {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct LevelName {
   LogLevel level;
@@ -130,25 +126,11 @@ std::string Cut(std::string_view text) {
 }
 
 std::string Quote(std::string_view text) {
-  return Json(Cut(text)).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-Json ToJson(const LogField::Value& value) {
-  return std::visit(
-      [](const auto& v) -> Json {
-        using T = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<T, std::string>) return Cut(v);
-        if constexpr (std::is_same_v<T, double>) {
-          // JSON has no infinity; as text it is still there to be read.
-          if (!std::isfinite(v)) return std::isnan(v) ? "nan" : v > 0 ? "inf" : "-inf";
-        }
-        return v;
-      },
-      value);
+  return nlohmann::json(Cut(text)).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 bool IsPlain(std::string_view text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
     return c > ' ' && c < 0x7F && c != '"' && c != '=' && c != '\\';
   });
 }
@@ -162,31 +144,23 @@ std::string FormatText(int64_t time_us, LogLevel level, std::string_view event,
   const std::string quoted = Quote(event);
   line.append(quoted, 1, quoted.size() - 2);  // escaped, without the quotes
   for (const LogField& field : fields) {
-    const auto* text = std::get_if<std::string>(&field.value());
-    if (text != nullptr && text->empty()) continue;
-    line += ' ';
-    line += field.key();
-    line += '=';
-    if (text == nullptr) {
-      line += ToJson(field.value()).dump();
-    } else {
-      line += IsPlain(*text) ? Cut(*text) : Quote(*text);
-    }
+    if (field.value.empty()) continue;
+    const bool quotes = field.is_text && !IsPlain(field.value);
+    line += ' ' + field.key + '=' + (quotes ? Quote(field.value) : Cut(field.value));
   }
   return line;
 }
 
 std::string FormatJson(int64_t time_us, LogLevel level, std::string_view event,
                        absl::Span<const LogField> fields) {
-  Json line;
-  line["time"] = FormatTime(time_us);
-  line["level"] = Named(level).name;
-  line["event"] = Cut(event);
+  std::string line = R"({"time":")" + FormatTime(time_us) + R"(","level":")";
+  line += Named(level).name;
+  line += R"(","event":)" + Quote(event);
   for (const LogField& field : fields) {
-    const auto* text = std::get_if<std::string>(&field.value());
-    if (text == nullptr || !text->empty()) line[field.key()] = ToJson(field.value());
+    if (field.value.empty()) continue;
+    line += ",\"" + field.key + "\":" + (field.is_text ? Quote(field.value) : field.value);
   }
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return line + '}';
 }
 
 }  // namespace

@@ -11,16 +11,14 @@
 #ifndef HISTOGRAM_SERVER_BASE_LOGGING_H_
 #define HISTOGRAM_SERVER_BASE_LOGGING_H_
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <variant>
-#include <vector>
 
-#include "absl/status/status.h"
 #include "absl/types/span.h"
 
 namespace histogram::server {
@@ -31,33 +29,16 @@ enum class LogLevel : uint8_t { kDebug, kInfo, kWarn, kError, kOff };
 enum class LogFormat : uint8_t { kText, kJson };
 
 // One key and its value. Keys are lower case with underscores and carry their unit ("duration_us").
-class LogField {
- public:
-  using Value = std::variant<std::string, int64_t, uint64_t, double, bool>;
-
-  LogField(std::string_view key, std::string_view value) : key_(key), value_(std::string(value)) {}
-  LogField(std::string_view key, const std::string& value) : key_(key), value_(value) {}
-  LogField(std::string_view key, const char* value) : key_(key), value_(std::string(value)) {}
-  // The status as text: "UNAVAILABLE: draining".
-  LogField(std::string_view key, const absl::Status& status)
-      : key_(key), value_(status.ToString()) {}
-  template <typename T, typename = std::enable_if_t<std::is_arithmetic_v<T>>>
-  LogField(std::string_view key, T value) : key_(key), value_(Number(value)) {}
-
-  const std::string& key() const { return key_; }
-  const Value& value() const { return value_; }
-
- private:
-  template <typename T>
-  static Value Number(T value) {
-    if constexpr (std::is_same_v<T, bool>) return value;
-    if constexpr (std::is_floating_point_v<T>) return static_cast<double>(value);
-    if constexpr (std::is_signed_v<T>) return static_cast<int64_t>(value);
-    return static_cast<uint64_t>(value);
+struct LogField {
+  LogField(std::string_view its_key, std::string_view text)
+      : key(its_key), value(text), is_text(true) {}
+  template <std::integral T>
+  LogField(std::string_view its_key, T number) : key(its_key), value(std::to_string(number)) {
+    if constexpr (std::is_same_v<T, bool>) value = number ? "true" : "false";
   }
 
-  std::string key_;
-  Value value_;
+  std::string key, value;
+  bool is_text = false;  // else a number or true or false, which JSON does not quote
 };
 
 // Applies level and format to everything that is logged from now on; before it, text from info on.

@@ -11,12 +11,12 @@
 #ifndef HISTOGRAM_SERVER_BATCHING_ADMISSION_H_
 #define HISTOGRAM_SERVER_BATCHING_ADMISSION_H_
 
+#include <cassert>
 #include <cstdint>
 #include <deque>
 
 #include "absl/container/node_hash_map.h"
 #include "server/batching/job.h"
-#include "server/batching/job_list.h"
 
 namespace histogram::server {
 
@@ -24,20 +24,42 @@ class Admission {
  public:
   explicit Admission(uint64_t bytes_max) : bytes_max_(bytes_max) {}
 
-  uint64_t bytes_max() const { return bytes_max_; }
   uint64_t charged_bytes() const { return charged_bytes_; }
-  uint64_t HeldBy(uint64_t caller) const;
+  uint64_t HeldBy(uint64_t caller) const {
+    const auto found = callers_.find(caller);
+    return found == callers_.end() ? 0 : found->second.held_bytes;
+  }
   bool waits() const { return !turns_.empty(); }
 
   // Whether a job that comes now may be charged. REQUIRES: job.charge_bytes <= bytes_max.
-  bool HasRoom(const Job& job) const;
+  bool HasRoom(const Job& job) const {
+    assert(job.charge_bytes <= bytes_max_);
+    if (newcomers_ > 0) return false;
+    const auto found = callers_.find(job.caller);
+    if (found == callers_.end()) return Fits(0, job.charge_bytes);
+    return found->second.waiting.empty() && Fits(found->second.held_bytes, job.charge_bytes);
+  }
   // Takes room for the job. Discharge gives it back.
-  void Charge(Job* job);
+  void Charge(Job* job) {
+    Caller& caller = CallerOf(job->caller);
+    charged_bytes_ += job->charge_bytes;
+    job->notes_.charged = true;
+    Update(caller, [&] { caller.held_bytes += job->charge_bytes; });
+  }
   // Gives back the room that Charge took.
-  void Discharge(Job* job);
+  void Discharge(Job* job) {
+    Caller& caller = CallerOf(job->caller);
+    charged_bytes_ -= job->charge_bytes;
+    Update(caller, [&] { caller.held_bytes -= job->charge_bytes; });
+    ForgetIfIdle(caller);
+  }
 
   // Queues the job for room. Next returns it.
-  void Wait(Job* job);
+  void Wait(Job* job) {
+    Caller& caller = CallerOf(job->caller);
+    if (caller.waiting.empty()) turns_.push_back(&caller);
+    Update(caller, [&] { caller.waiting.PushBack(job); });
+  }
   // Returns a waiting job: one to be charged now, or one to be dropped because `dead(job)` is true.
   // Null: all waiting jobs go on waiting.
   template <typename Dead>
@@ -47,38 +69,41 @@ class Admission {
   struct Caller {
     uint64_t id = 0;
     uint64_t held_bytes = 0;
-    uint64_t jobs = 0;  // charged to it
     JobList waiting;
   };
 
   uint64_t free_bytes() const { return bytes_max_ - charged_bytes_; }
-  bool Fits(uint64_t held_bytes, uint64_t bytes) const;
-  Caller& CallerOf(uint64_t id);
-  void ForgetIfIdle(Caller& caller);
-  // Whether a caller that holds nothing waits for room.
-  bool NewcomerWaits() const { return newcomers_ > 0; }
+  bool Fits(uint64_t held_bytes, uint64_t bytes) const {
+    if (bytes > free_bytes()) return false;
+    return held_bytes == 0 || held_bytes + bytes <= 2 * (free_bytes() - bytes);
+  }
+  Caller& CallerOf(uint64_t id) {
+    Caller& caller = callers_[id];
+    caller.id = id;
+    return caller;
+  }
+  void ForgetIfIdle(Caller& caller) {
+    if (caller.held_bytes == 0 && caller.waiting.empty()) callers_.erase(callers_.find(caller.id));
+  }
   static bool IsNewcomer(const Caller& caller) {
-    return caller.jobs == 0 && !caller.waiting.empty();
+    return caller.held_bytes == 0 && !caller.waiting.empty();
   }
   // Calls change() and keeps newcomers_ up to date.
   template <typename Change>
-  void Update(Caller& caller, const Change& change);
+  void Update(Caller& caller, const Change& change) {
+    const bool before = IsNewcomer(caller);
+    change();
+    const bool now = IsNewcomer(caller);
+    if (before && !now) --newcomers_;
+    if (!before && now) ++newcomers_;
+  }
 
   const uint64_t bytes_max_;
   uint64_t charged_bytes_ = 0;
-  uint64_t newcomers_ = 0;
-  absl::node_hash_map<uint64_t, Caller> callers_;  // those with jobs, charged or waiting
+  uint64_t newcomers_ = 0;                         // callers that hold nothing and wait for room
+  absl::node_hash_map<uint64_t, Caller> callers_;  // those that hold room or wait for it
   std::deque<Caller*> turns_;                      // callers with waiting jobs; the first is next
 };
-
-template <typename Change>
-void Admission::Update(Caller& caller, const Change& change) {
-  const bool before = IsNewcomer(caller);
-  change();
-  const bool now = IsNewcomer(caller);
-  if (before && !now) --newcomers_;
-  if (!before && now) ++newcomers_;
-}
 
 template <typename Dead>
 Job* Admission::Next(const Dead& dead) {
@@ -86,7 +111,7 @@ Job* Admission::Next(const Dead& dead) {
     Caller& caller = *turns_.front();
     Job* const job = caller.waiting.front();
     if (!dead(*job) && !Fits(caller.held_bytes, job->charge_bytes)) {
-      if (caller.jobs == 0) return nullptr;  // no other caller overtakes it
+      if (caller.held_bytes == 0) return nullptr;  // no other caller overtakes it
       turns_.pop_front();
       turns_.push_back(&caller);
       continue;

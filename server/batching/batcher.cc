@@ -6,45 +6,62 @@
 #include <optional>
 #include <utility>
 
-#include "server/batching/batcher_impl.h"
-
 namespace histogram::server {
 namespace {
+
+uint64_t LaneCounters(const Backend* backend) { return backend->info().lane_counters; }
 
 // The largest payload that no lane's share would be cut from.
 uint64_t InlineBytesMax(const BatchingLimits& limits, const Backend* cpu) {
   if (cpu == nullptr) return 0;
-  return std::min({limits.inline_bytes_max, limits.batch_bytes_max,
-                   std::max<uint64_t>(1, limits.split_bytes_min) - 1, cpu->info().lane_bytes});
+  return std::min({limits.inline_bytes_max, limits.batch_bytes_max, limits.split_bytes_min - 1,
+                   cpu->info().lane_bytes});
 }
 
 }  // namespace
 
-Batcher::Impl::Impl(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
-                    Observer& observer)
+Batcher::Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
+                 Observer& observer, bool start_thread)
     : backends_(std::move(backends)),
       clock_(clock),
       observer_(observer),
-      batch_ns_max_(std::min<uint64_t>(limits.batch_us_max, kNever / 2000) * 1000),
+      batch_ns_max_(static_cast<TimeNs>(limits.batch_us_max * 1000)),
       limits_(limits),
       credits_(backends_),
       placer_(limits_, credits_),
       scheduler_(limits_, credits_, placer_),
       recovery_(batch_ns_max_, credits_, placer_, scheduler_),
-      counters_max_(placer_.counters_max()),
-      runs_work_(placer_.runs_work()),
-      common_counters_max_(placer_.common_counters_max()),
+      counters_max_(LaneCounters(std::ranges::max(backends_, {}, LaneCounters))),
+      common_counters_max_(LaneCounters(std::ranges::min(backends_, {}, LaneCounters))),
       cpu_(placer_.cpu() < 0 ? nullptr : backends_[placer_.cpu()]),
       inline_bytes_max_(InlineBytesMax(limits, cpu_)),
       charge_max_(limits.queue_bytes_max),
       gate_(placer_.learns()) {
+  {
+    MutexLock lock(mu_);
+    OpenGateLocked();
+  }
+  if (start_thread) thread_ = std::thread([this, now = clock_.Now()] { RunThread(now); });
+}
+
+Batcher::~Batcher() {
+  Drain();
+  WaitIdle(kNever);
+  {
+    MutexLock lock(mu_);
+    stopping_ = true;
+    wake_thread_.NotifyOne();
+  }
+  if (thread_.joinable()) thread_.join();
   MutexLock lock(mu_);
-  OpenGateLocked();
+  for (int b = 0; b < credits_.size(); ++b) {
+    while (credits_.busy(b) > 0) idle_.Wait(mu_);
+  }
 }
 
 // --- Entries
 
-absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_full) {
+absl::StatusOr<Batcher::Outcome> Batcher::Enqueue(Job* job, WhenFull when_full) {
   const TimeNs now = clock_.Now();
   if (FitsHere(*job, now)) {
     const bool typed = job->plan.has_value();
@@ -56,7 +73,7 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Enqueue(Job* job, WhenFull when_
   return Queue(job, when_full, now);
 }
 
-absl::StatusOr<Batcher::Outcome> Batcher::Impl::Queue(Job* job, WhenFull when_full, TimeNs now) {
+absl::StatusOr<Batcher::Outcome> Batcher::Queue(Job* job, WhenFull when_full, TimeNs now) {
   using Room = Scheduler::Room;
   Outcome outcome = Outcome::kQueued;
   std::optional<Scheduler::Refusal> refusal;
@@ -83,18 +100,17 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::Queue(Job* job, WhenFull when_fu
   return outcome;
 }
 
-void Batcher::Impl::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
-  Outbox outbox;  // outlives the lock, and with it what keeps this object alive
+void Batcher::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
+  Outbox outbox;
+  std::vector<std::shared_ptr<const void>> released;  // dropped without the lock
   {
     MutexLock lock(mu_);
     flight->batch = std::move(batch);
-    if (flight->state == Flight::State::kQuarantined && flight->pieces.empty()) {
-      // Nothing depends on it any more; the batcher itself may be gone, and with it the clock.
+    if (flight->quarantined) {  // nothing depends on it any more
       credits_.Return(flight);
-      outbox.released.swap(flight->owners);
-      outbox.released.push_back(std::move(flight->batcher));
+      released.swap(flight->owners);
       credits_.Recycle(flight);
-      OpenGateLocked();
+      idle_.NotifyAll();
       return;
     }
     ++active_;
@@ -103,23 +119,23 @@ void Batcher::Impl::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
   Finish(outbox);
 }
 
-TimeNs Batcher::Impl::Pump(TimeNs now) {
+TimeNs Batcher::Pump() { return PumpAt(clock_.Now()); }
+
+TimeNs Batcher::PumpAt(TimeNs now) {
   Outbox outbox;
-  std::vector<Flight*> condemned;
   {
     MutexLock lock(mu_);
     ++active_;
-    condemned = recovery_.Condemn(now, outbox);
+    recovery_.Quarantine(now, outbox);
     credits_.Refresh(outbox);
-    if (condemned.empty()) PumpLocked(now, outbox);
+    PumpLocked(now, outbox);
   }
-  if (!condemned.empty()) Quarantine(condemned, now, outbox);
   Finish(outbox);
   MutexLock lock(mu_);
   return std::min(wake_at_, recovery_.WatchdogAt());
 }
 
-void Batcher::Impl::Drain() {
+void Batcher::Drain() {
   const TimeNs now = clock_.Now();
   Outbox outbox;
   {
@@ -132,7 +148,7 @@ void Batcher::Impl::Drain() {
   Finish(outbox);
 }
 
-bool Batcher::Impl::WaitIdle(TimeNs deadline) {
+bool Batcher::WaitIdle(TimeNs deadline) {
   // A thread inside the gate wakes nobody as it leaves.
   constexpr TimeNs kLookAgainNs = 1'000'000;
   MutexLock lock(mu_);
@@ -144,7 +160,7 @@ bool Batcher::Impl::WaitIdle(TimeNs deadline) {
   return true;
 }
 
-Batcher::Snapshot Batcher::Impl::TakeSnapshot() {
+Batcher::Snapshot Batcher::snapshot() const {
   Snapshot snapshot;
   MutexLock lock(mu_);
   scheduler_.Report(snapshot);
@@ -162,7 +178,7 @@ Batcher::Snapshot Batcher::Impl::TakeSnapshot() {
 
 // --- Under the lock
 
-void Batcher::Impl::PumpLocked(TimeNs now, Outbox& outbox) {
+void Batcher::PumpLocked(TimeNs now, Outbox& outbox) {
   recovery_.Pump(now, outbox);
   scheduler_.Pump(now, outbox);
   wake_at_ = std::min(recovery_.wake_at(), scheduler_.wake_at());
@@ -170,70 +186,35 @@ void Batcher::Impl::PumpLocked(TimeNs now, Outbox& outbox) {
   OpenGateLocked();
 }
 
-void Batcher::Impl::OpenGateLocked() { gate_.Open(recovery_.empty() ? scheduler_.Here() : 0); }
+void Batcher::OpenGateLocked() { gate_.Open(recovery_.empty() ? scheduler_.Here() : 0); }
 
-bool Batcher::Impl::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
-  if (flight->state == Flight::State::kCondemned) {
-    flight->returned = true;  // the watchdog is at it and will see to the rest
-    return false;
-  }
-  const bool late = flight->state == Flight::State::kQuarantined;
+bool Batcher::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
   credits_.Return(flight);
-  flight->state = Flight::State::kDelivering;
-  outbox.released.insert(outbox.released.end(), flight->owners.begin(), flight->owners.end());
-  flight->owners.clear();
-  if (flight->batcher != nullptr) outbox.released.push_back(std::move(flight->batcher));
-
   const absl::Status& status = flight->batch->status;
-  const bool good = status.ok() && !flight->pieces.empty();
+  const bool good = status.ok();
   if (good) {
-    if (!late) {
-      credits_.Learn(*flight, now);
-      placer_.Learn(*flight, now);
-    }
+    credits_.Learn(*flight, now);
+    placer_.Learn(*flight, now);
     scheduler_.Landed(*flight, outbox);
   } else {
     const bool down = (credits_.Refresh(outbox) >> flight->backend & 1) == 0;
-    const std::string_view reason = late                                ? kWatchdog
-                                    : down                              ? kDeviceLost
+    const std::string_view reason = down                                ? kDeviceLost
                                     : absl::IsResourceExhausted(status) ? kOutOfMemory
-                                                                        : kError;
-    recovery_.Retry(*flight, flight->pieces, reason, status.message(), now, outbox);
+                                                                        : kBatchFailed;
+    recovery_.Retry(*flight, reason, status.message(), now, outbox);
     credits_.Recycle(flight);
   }
   PumpLocked(now, outbox);
   return good;
 }
 
-void Batcher::Impl::EndActiveLocked() {
-  --active_;
-  if (IdleLocked()) idle_.NotifyAll();
-}
-
 // --- The thread
 
-void Batcher::Impl::StartThread() {
-  thread_ = std::thread([this, now = clock_.Now()] { RunThread(now); });
-}
-
-void Batcher::Impl::StopThread() {
-  if (!thread_.joinable()) return;
-  {
-    MutexLock lock(mu_);
-    stopping_ = true;
-    wake_thread_.NotifyOne();
-  }
-  thread_.join();
-}
-
-void Batcher::Impl::RunThread(TimeNs expected) {
+void Batcher::RunThread(TimeNs expected) {
   // Batches start without waking this thread, so it looks for slow ones from time to time.
   constexpr TimeNs kTickMin = 1'000'000;
   constexpr TimeNs kTickMax = 1'000'000'000;
-  const TimeNs tick =
-      batch_ns_max_ == 0
-          ? kTickMax
-          : std::clamp<TimeNs>(static_cast<TimeNs>(batch_ns_max_ / 4), kTickMin, kTickMax);
+  const TimeNs tick = std::clamp(batch_ns_max_ / 4, kTickMin, kTickMax);
   while (true) {
     TimeNs now = 0;
     {
@@ -246,7 +227,7 @@ void Batcher::Impl::RunThread(TimeNs expected) {
       const TimeNs late = now - expected;
       if (late > tick) recovery_.Forgive(late);
     }
-    Pump(now);
+    PumpAt(now);
     MutexLock lock(mu_);
     expected = now;
     const TimeNs until = std::min({wake_at_, recovery_.WatchdogAt(), now + tick});
@@ -258,29 +239,5 @@ void Batcher::Impl::RunThread(TimeNs expected) {
     expected = until;
   }
 }
-
-// --- The contract
-
-Batcher::Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
-                 Observer& observer, bool start_thread)
-    : impl_(std::make_shared<Impl>(std::move(backends), limits, clock, observer)) {
-  if (start_thread) impl_->StartThread();
-}
-
-Batcher::~Batcher() {
-  impl_->Drain();
-  impl_->WaitIdle(kNever);
-  impl_->StopThread();
-}
-
-absl::StatusOr<Batcher::Outcome> Batcher::Enqueue(Job* job, WhenFull when_full) {
-  return impl_->Enqueue(job, when_full);
-}
-TimeNs Batcher::Pump() { return impl_->Pump(); }
-uint64_t Batcher::counters_max() const { return impl_->counters_max(); }
-bool Batcher::runs_work() const { return impl_->runs_work(); }
-void Batcher::Drain() { impl_->Drain(); }
-bool Batcher::WaitIdle(TimeNs deadline) { return impl_->WaitIdle(deadline); }
-Batcher::Snapshot Batcher::snapshot() const { return impl_->TakeSnapshot(); }
 
 }  // namespace histogram::server

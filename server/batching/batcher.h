@@ -12,18 +12,27 @@
 #ifndef HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 #define HISTOGRAM_SERVER_BATCHING_BATCHER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <string_view>
+#include <thread>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/backend.h"
+#include "kernels/mutex.h"
 #include "server/base/clock.h"
 #include "server/base/observer.h"
+#include "server/batching/credits.h"
+#include "server/batching/flight.h"
+#include "server/batching/inline_gate.h"
 #include "server/batching/job.h"
 #include "server/batching/limits.h"
+#include "server/batching/outbox.h"
+#include "server/batching/placer.h"
+#include "server/batching/recovery.h"
+#include "server/batching/scheduler.h"
+#include "server/batching/snapshot.h"
 
 namespace histogram::server {
 
@@ -40,38 +49,14 @@ class Batcher {
     kCounted,  // the calling thread counted it: counts and report are filled; no Done
   };
 
-  struct BackendSnapshot {
-    std::string name;
-    bool up = true;
-    uint32_t lanes = 0, lanes_busy = 0;
-  };
-  // The backend that payloads go to now, and why. It holds for payloads of up to payload_bytes_max
-  // that are larger than payload_bytes_max of the previous placement.
-  struct Placement {
-    uint64_t payload_bytes_max = 0;
-    std::string backend;
-    std::string_view reason;  // "only": there is no other; "estimate"; "trial": see preference.h
-    uint64_t switches = 0;    // from one backend to another so far
-    bool typed = false;       // for typed samples, not bytes
-  };
-  // A consistent snapshot of the gauges.
-  struct Snapshot {
-    uint64_t queue_payloads = 0, queue_bytes = 0;  // waiting for a lane
-    uint64_t in_flight = 0;                        // payloads executing
-    uint64_t charged_bytes = 0;                    // against queue_bytes_max: queued and executing
-    uint64_t waiting = 0;                          // jobs that wait for room
-    std::vector<BackendSnapshot> backends;
-    // One for each size class, ascending: those of bytes, then of typed samples. Empty if no
-    // backend is up.
-    std::vector<Placement> placements;
-  };
+  using Placement = server::Placement;
+  using Snapshot = BatcherSnapshot;
 
-  // `backends`: at most 64, in order of preference. They, the clock and the observer outlive the
+  // `backends`: 1 to 64, in order of preference. They, the clock and the observer outlive the
   // batcher. `start_thread`: run a thread for delays and the watchdog; tests call Pump instead.
   Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, Clock& clock,
           Observer& observer, bool start_thread = true);
-  // Waits until all accepted jobs are done. A lane that hangs may outlive the batcher. If its batch
-  // comes back, it is dropped without touching jobs, clock or observer.
+  // Waits until all accepted jobs are done and every lane has come back.
   ~Batcher();
   Batcher(const Batcher&) = delete;
   Batcher& operator=(const Batcher&) = delete;
@@ -95,11 +80,10 @@ class Batcher {
   // another event.
   TimeNs Pump();
 
-  // The most counters of typed samples of any backend; 0: all count bytes only. A job must not need
-  // more.
-  uint64_t counters_max() const;
+  // The most counters of typed samples of any backend. A job must not need more.
+  uint64_t counters_max() const { return counters_max_; }
   // Whether a backend runs PayloadWork. If not, a job must not have any.
-  bool runs_work() const;
+  bool runs_work() const { return cpu_ != nullptr; }
 
   // From now on Enqueue fails. Accepted jobs go on.
   void Drain();
@@ -111,8 +95,72 @@ class Batcher {
   Snapshot snapshot() const;
 
  private:
-  class Impl;
-  std::shared_ptr<Impl> impl_;  // batches of lanes that hang share it
+  // Every entry decides under the lock what to do and notes it in an Outbox. Then it releases the
+  // lock and does it (Finish): submits, reports, calls back. An entry is counted in active_ as long
+  // as it will touch this object again. Its last step, under the lock, takes it off: after that, a
+  // thread in WaitIdle may destroy the batcher as soon as the lock is free.
+
+  // --- Under the lock
+  // Forms all batches that are due now.
+  void PumpLocked(TimeNs now, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Takes back a flight from its backend, and forms what the lane can do next. True: its counts are
+  // valid; deliver it, then recycle it.
+  bool TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Opens the gate for what may be counted where it arrives.
+  void OpenGateLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool IdleLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return active_ == 0 && scheduler_.idle();
+  }
+
+  // --- Without the lock
+  // Pump, as of `now`.
+  TimeNs PumpAt(TimeNs now) ABSL_LOCKS_EXCLUDED(mu_);
+  // Does what the outbox notes, then takes this thread off active_.
+  void Finish(Outbox& outbox) ABSL_LOCKS_EXCLUDED(mu_);
+  void Submit(Flight* flight) ABSL_LOCKS_EXCLUDED(mu_);
+  // The backend is done with the flight.
+  void OnDone(Flight* flight, std::unique_ptr<Batch> batch) ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes the job into the queue, or to wait for room.
+  absl::StatusOr<Outcome> Queue(Job* job, WhenFull when_full, TimeNs now) ABSL_LOCKS_EXCLUDED(mu_);
+  // Whether this thread may count the job, if the gate is open.
+  bool FitsHere(const Job& job, TimeNs now) const;
+  // The calling thread is inside the gate: counts the job, or queues it if the CPU fails.
+  absl::StatusOr<Outcome> CountHere(Job* job, size_t size_class, WhenFull when_full, TimeNs now)
+      ABSL_LOCKS_EXCLUDED(mu_);
+  // Reports backends that went down, and batches that fell back.
+  void ReportBackends(const Outbox& outbox);
+  void Deliver(Outbox& outbox);
+  void Deliver(Flight& flight);
+  // The thread's loop. `expected`: the time of its first Pump.
+  void RunThread(TimeNs expected) ABSL_LOCKS_EXCLUDED(mu_);
+
+  const std::vector<Backend*> backends_;
+  Clock& clock_;
+  Observer& observer_;
+  const TimeNs batch_ns_max_;  // the watchdog's limit
+
+  mutable Mutex mu_;
+  BatchingLimits limits_ ABSL_GUARDED_BY(mu_);  // Drain sets the delay to 0
+  Credits credits_ ABSL_GUARDED_BY(mu_);
+  Placer placer_ ABSL_GUARDED_BY(mu_);
+  Scheduler scheduler_ ABSL_GUARDED_BY(mu_);
+  Recovery recovery_ ABSL_GUARDED_BY(mu_);
+  const uint64_t counters_max_;
+  // Of what is counted where it arrives.
+  const uint64_t common_counters_max_;  // every backend counts so many
+  Backend* const cpu_;                  // null: there is no CPU backend
+  const uint64_t inline_bytes_max_, charge_max_;
+  InlineGate gate_;
+
+  uint64_t active_ ABSL_GUARDED_BY(mu_) = 0;      // threads that will touch this object again
+  TimeNs wake_at_ ABSL_GUARDED_BY(mu_) = kNever;  // the time of the next Pump
+  CondVar idle_;
+
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  TimeNs sleeps_until_ ABSL_GUARDED_BY(mu_) = 0;  // while the thread sleeps; else 0
+  CondVar wake_thread_;
+  std::thread thread_;
 };
 
 }  // namespace histogram::server

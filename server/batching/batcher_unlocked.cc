@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/batching/batcher_impl.h"
+#include "server/batching/batcher.h"
 
 namespace histogram::server {
 namespace {
@@ -27,15 +27,15 @@ class CallbackScope {
 
 }  // namespace
 
-bool Batcher::Impl::FitsHere(const Job& job, TimeNs now) const {
+bool Batcher::FitsHere(const Job& job, TimeNs now) const {
   return cpu_ != nullptr && job.bytes <= inline_bytes_max_ && !job.for_lane && !in_callback &&
          job.work == nullptr &&  // its bytes do not tell how long it takes
          job.charge_bytes <= std::min(job.bytes + kInlineAnswerBytesMax, charge_max_) &&
          !Scheduler::Unwanted(job, now);
 }
 
-absl::StatusOr<Batcher::Outcome> Batcher::Impl::CountHere(Job* job, size_t size_class,
-                                                          WhenFull when_full, TimeNs now) {
+absl::StatusOr<Batcher::Outcome> Batcher::CountHere(Job* job, size_t size_class, WhenFull when_full,
+                                                    TimeNs now) {
   if (gate_.CollectIsDue(now)) {
     MutexLock lock(mu_);
     placer_.Learn(gate_.Collect(now), now);
@@ -69,16 +69,17 @@ absl::StatusOr<Batcher::Outcome> Batcher::Impl::CountHere(Job* job, size_t size_
   return Outcome::kCounted;
 }
 
-void Batcher::Impl::Finish(Outbox& outbox) {
+void Batcher::Finish(Outbox& outbox) {
   for (Flight* flight : outbox.submits) Submit(flight);
   ReportBackends(outbox);
   Deliver(outbox);
   MutexLock lock(mu_);
   for (Flight* flight : outbox.delivered) credits_.Recycle(flight);
-  EndActiveLocked();
+  --active_;
+  if (IdleLocked()) idle_.NotifyAll();
 }
 
-void Batcher::Impl::Submit(Flight* flight) {
+void Batcher::Submit(Flight* flight) {
   flight->Prepare();
   flight->started_at.store(clock_.Now(), std::memory_order_release);
   // Two pointers: they fit into the callable, which allocates nothing then.
@@ -87,22 +88,20 @@ void Batcher::Impl::Submit(Flight* flight) {
       [this, flight](std::unique_ptr<Batch> batch) { OnDone(flight, std::move(batch)); });
 }
 
-void Batcher::Impl::ReportBackends(Outbox& outbox) {
+void Batcher::ReportBackends(const Outbox& outbox) {
   for (const Outbox::Down& down : outbox.downs) {
     if (down.reason == kWatchdog) {
       backends_[down.backend]->MarkDown("a batch took longer than --batch-max");
     }
     observer_.BackendDown(backends_[down.backend]->info().name, down.reason);
   }
-  outbox.downs.clear();
   for (const Outbox::FellBack& fell : outbox.fell_back) {
     observer_.FellBack(backends_[fell.from]->info().name, backends_[fell.to]->info().name,
                        fell.reason);
   }
-  outbox.fell_back.clear();
 }
 
-void Batcher::Impl::Deliver(Outbox& outbox) {
+void Batcher::Deliver(Outbox& outbox) {
   for (; outbox.expired > 0; --outbox.expired) observer_.Expired();
   for (; outbox.cancelled > 0; --outbox.cancelled) observer_.Cancelled();
   CallbackScope scope;
@@ -115,7 +114,7 @@ void Batcher::Impl::Deliver(Outbox& outbox) {
   }
 }
 
-void Batcher::Impl::Deliver(Flight& flight) {
+void Batcher::Deliver(Flight& flight) {
   const BatchReport& report = flight.batch->report;
   observer_.BatchFinished(report, flight.bytes, flight.closed_by);
   for (const Piece& piece : flight.pieces) {
@@ -126,30 +125,6 @@ void Batcher::Impl::Deliver(Flight& flight) {
     observer_.StageFinished(Stage::kQueue, report.backend, job->queue_ns);
     job->Done(absl::OkStatus());
   }
-}
-
-void Batcher::Impl::Quarantine(const std::vector<Flight*>& condemned, TimeNs now, Outbox& outbox) {
-  // The lane must not be handed anything more, and the jobs are asked, without the lock.
-  ReportBackends(outbox);
-  std::vector<Recovery::Owners> owners(condemned.size());
-  for (size_t i = 0; i < condemned.size(); ++i) {
-    for (const Piece& piece : condemned[i]->pieces) {
-      owners[i].push_back(piece.job->SharePayload());
-    }
-  }
-  MutexLock lock(mu_);
-  for (size_t i = 0; i < condemned.size(); ++i) {
-    Flight* const flight = condemned[i];
-    if (!flight->returned) {
-      recovery_.Quarantine(flight, std::move(owners[i]), shared_from_this(), now, outbox);
-      continue;
-    }
-    // It came back just now: that is a normal, if late, end.
-    for (auto& owner : owners[i]) outbox.released.push_back(std::move(owner));
-    flight->state = Flight::State::kQuarantined;
-    if (TakeBackLocked(flight, now, outbox)) outbox.delivered.push_back(flight);
-  }
-  PumpLocked(now, outbox);
 }
 
 }  // namespace histogram::server

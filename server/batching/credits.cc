@@ -37,50 +37,26 @@ void Credits::MarkDown(int b, std::string_view reason, Outbox& outbox) {
 
 bool Credits::AnyFree(BackendMask except) const {
   for (int b = 0; b < size(); ++b) {
-    if ((except >> b & 1) == 0 && !backends_[b].down && free(b) > 0) return true;
+    if ((except >> b & 1) == 0 && usable(b) && free(b) > 0) return true;
   }
   return false;
 }
 
-TimeNs Credits::Eta(int b, TimeNs now) const {
-  if (free(b) > 0) return now;
-  TimeNs eta = kNever;
-  for (const Flight* flight : flights(b)) {
-    // A batch that is overdue is expected to take as long again as it is overdue: the later it is,
-    // the less its estimate is trusted.
-    const TimeNs left =
-        flight->expected_end > now ? flight->expected_end - now : now - flight->expected_end;
-    eta = std::min(eta, now + left);
-  }
-  return eta;
-}
-
-Flight* Credits::Take(int b, uint64_t cost_ns, ClosedBy closed_by, TimeNs now) {
+Flight* Credits::Take(int b, ClosedBy closed_by, TimeNs now) {
   assert(free(b) > 0);
   if (idle_.empty()) idle_.push_back(pool_.emplace_back(std::make_unique<Flight>()).get());
   Flight* const flight = idle_.back();
   idle_.pop_back();
-  std::vector<Flight*>& flights = backends_[b].flights;
-  flight->state = Flight::State::kExecuting;
   flight->backend = b;
   flight->closed_by = closed_by;
-  flight->formed_at = now;
-  flight->expected_end = now + static_cast<TimeNs>(cost_ns);
-  flight->slot = flights.size();
-  flights.push_back(flight);
+  flight->formed_at = backends_[b].taken_at = now;
+  backends_[b].flights.push_back(flight);
   return flight;
 }
 
-void Credits::Return(Flight* flight) {
-  std::vector<Flight*>& flights = backends_[flight->backend].flights;
-  assert(flights.at(flight->slot) == flight);
-  flights[flight->slot] = flights.back();
-  flights[flight->slot]->slot = flight->slot;
-  flights.pop_back();
-}
+void Credits::Return(Flight* flight) { std::erase(backends_[flight->backend].flights, flight); }
 
 void Credits::Recycle(Flight* flight) {
-  assert(flight->state != Flight::State::kExecuting && flight->state != Flight::State::kIdle);
   flight->Reset();
   idle_.push_back(flight);
 }

@@ -1,8 +1,7 @@
 // The lanes of all backends, and the batches that hold them.
 //
 // A lane is one credit. A flight takes a credit when it is formed and returns it when its batch
-// comes back. Credits also holds which backends are down, when a lane is expected to be free, and
-// how fast the lanes were lately.
+// comes back. Credits also holds which backends are down, and how fast the lanes were lately.
 //
 // Plain state; time is an argument. Not thread-safe: the batcher's lock guards it. Owns the
 // flights. The backends outlive it.
@@ -43,13 +42,13 @@ class Credits {
   absl::Span<Flight* const> flights(int b) const { return backends_[b].flights; }
   uint32_t busy(int b) const { return static_cast<uint32_t>(flights(b).size()); }
   uint32_t free(int b) const { return info(b).lanes - busy(b); }
-  // Whether a backend outside `except` has a free credit and is not known to be down.
+  // Whether a usable backend outside `except` has a free credit.
   bool AnyFree(BackendMask except) const;
-  // The time at which a lane of the backend is expected to be free; `now` if one is.
-  TimeNs Eta(int b, TimeNs now) const;
+  // When a credit of the backend was last taken.
+  TimeNs taken_at(int b) const { return backends_[b].taken_at; }
 
-  // Takes a credit for a batch that is expected to take `cost_ns`. REQUIRES: free(b) > 0.
-  Flight* Take(int b, uint64_t cost_ns, ClosedBy closed_by, TimeNs now);
+  // Takes a credit for a batch. REQUIRES: free(b) > 0.
+  Flight* Take(int b, ClosedBy closed_by, TimeNs now);
   // Returns the credit. The flight keeps its pieces until Recycle.
   void Return(Flight* flight);
   // Puts the flight back into the pool. REQUIRES: its credit was returned.
@@ -66,6 +65,7 @@ class Credits {
     const BackendInfo* info = nullptr;
     bool down = false;  // as noted here; the backend itself may be down earlier
     std::vector<Flight*> flights;
+    TimeNs taken_at = 0;
     // The charged bytes and nanoseconds of a lane's latest batches; older ones count less.
     double recent_bytes = 0, recent_ns = 0;
   };

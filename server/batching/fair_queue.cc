@@ -5,37 +5,17 @@
 
 namespace histogram::server {
 
-FairQueue::FairQueue(uint64_t small_bytes_max, Quanta quanta) : small_bytes_max_(small_bytes_max) {
-  classes_[kSmall].quantum = quanta.small;
-  classes_[kLarge].quantum = quanta.large;
-}
-
-FairQueue::Caller* FairQueue::NewCaller(uint64_t id, int64_t deficit) {
-  Caller* caller = unused_;
-  if (caller != nullptr) {
-    unused_ = caller->next;
-  } else {
-    caller = &pool_.emplace_back();
-  }
-  caller->id = id;
-  caller->deficit = deficit;
-  return caller;
-}
-
 void FairQueue::Push(Job* job) {
-  Class& c = classes_[job->bytes <= small_bytes_max_ ? kSmall : kLarge];
-  Caller*& caller = c.callers[job->caller];
-  if (caller == nullptr) {
-    caller = NewCaller(job->caller, c.quantum);
-    if (c.tail == nullptr) {
-      caller->next = caller;
-    } else {
-      caller->next = c.tail->next;
-      c.tail->next = caller;
-    }
-    c.tail = caller;
+  const SizeClass size_class = job->bytes <= small_bytes_max_ ? kSmall : kLarge;
+  Class& c = classes_[size_class];
+  const auto [found, is_new] = c.callers.try_emplace(job->caller);
+  Caller& caller = found->second;
+  if (is_new) {
+    caller.id = job->caller;
+    caller.deficit = kQuanta[size_class];
+    c.turns.push_back(&caller);
   }
-  caller->jobs.PushBack(job);
+  caller.jobs.PushBack(job);
   ++c.payloads;
   c.bytes += Left(*job);
 }
@@ -53,16 +33,18 @@ Job* FairQueue::Front(SizeClass size_class) {
   Class& c = classes_[size_class];
   assert(c.payloads > 0);
   // A caller that is overdrawn misses its turn and is credited for it.
-  while (c.tail->next->deficit <= 0) {
-    c.tail = c.tail->next;
-    c.tail->deficit += c.quantum;
+  while (c.turns.front()->deficit <= 0) {
+    Caller* const caller = c.turns.front();
+    caller->deficit += kQuanta[size_class];
+    c.turns.pop_front();
+    c.turns.push_back(caller);
   }
-  return c.tail->next->jobs.front();
+  return c.turns.front()->jobs.front();
 }
 
 bool FairQueue::Take(SizeClass size_class, uint64_t bytes) {
   Class& c = classes_[size_class];
-  Caller& caller = *c.tail->next;
+  Caller& caller = *c.turns.front();
   Job* job = caller.jobs.front();
   assert(bytes <= Left(*job));
   const bool first = job->notes_.dispatched == 0;
@@ -79,23 +61,17 @@ bool FairQueue::Take(SizeClass size_class, uint64_t bytes) {
 
 void FairQueue::Drop(SizeClass size_class) {
   Class& c = classes_[size_class];
-  c.bytes -= Left(*c.tail->next->jobs.front());
+  c.bytes -= Left(*c.turns.front()->jobs.front());
   PopFront(c);
 }
 
 void FairQueue::PopFront(Class& c) {
-  Caller* caller = c.tail->next;
-  caller->jobs.PopFront();
+  Caller& caller = *c.turns.front();
+  caller.jobs.PopFront();
   --c.payloads;
-  if (caller->jobs.empty()) {
-    if (caller == c.tail) {
-      c.tail = nullptr;
-    } else {
-      c.tail->next = caller->next;
-    }
-    c.callers.erase(caller->id);
-    caller->next = unused_;
-    unused_ = caller;
+  if (caller.jobs.empty()) {
+    c.turns.pop_front();
+    c.callers.erase(c.callers.find(caller.id));
   }
   // What was owed counts only while both have work: nobody saves up turns.
   if (c.payloads == 0) {
@@ -105,16 +81,12 @@ void FairQueue::PopFront(Class& c) {
 
 FairQueue::Times FairQueue::Scan(SizeClass size_class) const {
   Times times;
-  const Class& c = classes_[size_class];
-  if (c.tail == nullptr) return times;
-  const Caller* caller = c.tail;
-  do {
-    caller = caller->next;
+  for (const Caller* caller : classes_[size_class].turns) {
     caller->jobs.ForEach([&times](const Job& job) {
       times.oldest_enqueued_at = std::min(times.oldest_enqueued_at, job.enqueued_at);
       times.tightest_deadline = std::min(times.tightest_deadline, job.deadline);
     });
-  } while (caller != c.tail);
+  }
   return times;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 namespace histogram::server {
+
 void ClearCounts(Job& job) {
   if (job.plan.has_value()) {
     job.slots.assign(CounterCount(job.plan), 0);
@@ -29,32 +30,20 @@ void CutFragments(absl::Span<const Fragment> fragments, uint64_t offset, uint64_
   assert(bytes == 0);
 }
 
-void Flight::Account(const Piece& piece) {
+void Flight::Add(Piece piece) {
+  piece.row = static_cast<uint32_t>(pieces.size());
+  pieces.push_back(piece);
   bytes += piece.bytes;
   if (!piece.whole) return;
   charge += piece.job->charge_bytes;
   ++wholes;
 }
 
-void Flight::Add(Piece piece) {
-  piece.row = static_cast<uint32_t>(pieces.size());
-  pieces.push_back(piece);
-  Account(piece);
-}
-
-void Flight::Keep(std::vector<Piece> remaining) {
-  pieces = std::move(remaining);
-  bytes = charge = 0;
-  wholes = 0;
-  for (const Piece& piece : pieces) Account(piece);
-}
-
 void Flight::Prepare() {
   if (batch == nullptr) batch = std::make_unique<Batch>();
-  if (rows.size() < pieces.size()) {
-    rows.clear();  // nothing to keep while it grows
-    rows.resize(pieces.size());
-  }
+  // Rows of typed samples may be large: no more are kept than this batch needs.
+  const bool typed = pieces.front().job->plan.has_value();
+  if (typed || rows.size() < pieces.size()) rows.resize(pieces.size());
   batch->items.resize(pieces.size());
   batch->bytes = bytes;
   // The backend may give up when nobody waits any more: after the last deadline.
@@ -65,12 +54,8 @@ void Flight::Prepare() {
     item.bytes = pieces[i].bytes;
     item.plan = job.plan;
     item.work = job.work;
+    rows[i].resize(CounterCount(job.plan));
     item.counts = absl::MakeSpan(rows[i]);
-    if (job.plan.has_value()) {
-      slots.resize(pieces.size());
-      slots[i].resize(CounterCount(job.plan));
-      item.counts = absl::MakeSpan(slots[i]);
-    }
     item.fragments = job.fragments;
     last_deadline = std::max(last_deadline, job.deadline);
   }
@@ -96,26 +81,21 @@ void Flight::Prepare() {
 void Flight::Give(const Piece& piece) {
   if (piece.job->work != nullptr) return;  // holds its outcome itself
   if (piece.job->plan.has_value()) {
-    piece.job->slots.swap(slots[piece.row]);
+    piece.job->slots.swap(rows[piece.row]);
   } else {
-    piece.job->counts = rows[piece.row];
+    std::copy_n(rows[piece.row].begin(), kByteValues, piece.job->counts.begin());
   }
 }
 
 void Flight::AddUp(const Piece& piece) {
   Job& job = *piece.job;
-  if (job.plan.has_value()) {
-    const std::vector<uint64_t>& row = slots[piece.row];
-    for (size_t i = 0; i < row.size(); ++i) job.slots[i] += row[i];
-  } else {
-    const ValueCounts& row = rows[piece.row];
-    for (size_t i = 0; i < row.size(); ++i) job.counts[i] += row[i];
-  }
+  const std::vector<uint64_t>& row = rows[piece.row];
+  uint64_t* const sums = job.plan.has_value() ? job.slots.data() : job.counts.data();
+  for (size_t i = 0; i < row.size(); ++i) sums[i] += row[i];
 }
 
 void Flight::Reset() {
-  state = State::kIdle;
-  returned = false;
+  quarantined = false;
   backend = -1;
   failed_on = 0;
   pieces.clear();
@@ -126,12 +106,11 @@ void Flight::Reset() {
     batch->items.clear();
     batch->status = absl::OkStatus();
   }
-  for (std::vector<uint64_t>& row : slots) {
+  for (std::vector<uint64_t>& row : rows) {
     if (row.capacity() > kSlotsKeptMax) std::vector<uint64_t>().swap(row);
   }
   cut.clear();
   owners.clear();
-  batcher.reset();
 }
 
 }  // namespace histogram::server

@@ -3,9 +3,9 @@
 // A flight owns the rows that the backend counts into, and the cut fragments that it reads. A job
 // gets its results only if the batch comes back in time. Flights are pooled and keep their memory.
 //
-// The batcher always owns it. The batcher's lock guards its members, with one exception: the thread
-// that prepares a flight (until started_at is set) or delivers it (kDelivering) needs no lock. The
-// watchdog does not touch such flights.
+// The batcher owns it. The batcher's lock guards its members, with one exception: the thread
+// that prepares a flight (until started_at is set) or delivers it (after its credit was returned)
+// needs no lock. The watchdog does not touch such flights.
 #ifndef HISTOGRAM_SERVER_BATCHING_FLIGHT_H_
 #define HISTOGRAM_SERVER_BATCHING_FLIGHT_H_
 
@@ -36,44 +36,26 @@ struct Piece {
 };
 
 struct Flight {
-  enum class State : uint8_t {
-    kIdle,         // in the pool
-    kExecuting,    // the backend has it, or is about to get it (started_at is kNever)
-    kCondemned,    // the watchdog is removing its pieces
-    kQuarantined,  // its pieces are removed; the backend still has it
-    kDelivering,   // it came back; its jobs get their results
-  };
-
-  State state = State::kIdle;
-  bool returned = false;  // it came back while condemned
+  bool quarantined = false;  // the watchdog has removed its pieces; the backend still has it
   int backend = -1;
   BackendMask failed_on = 0;  // backends that failed these pieces before
-  size_t slot = 0;            // index into the backend's list of flights
   ClosedBy closed_by = ClosedBy::kIdle;
   std::vector<Piece> pieces;
   uint64_t bytes = 0;   // of all pieces
   uint64_t charge = 0;  // charge_bytes of its whole jobs
   uint32_t wholes = 0;  // pieces that are whole jobs
   TimeNs formed_at = 0;
-  TimeNs expected_end = 0;
   std::atomic<TimeNs> started_at{kNever};
 
-  std::unique_ptr<Batch> batch;  // null while the backend has it
-  // What the backend counts a piece into: bytes in rows[piece.row], typed samples in
-  // slots[piece.row].
-  std::vector<ValueCounts> rows;
-  std::vector<std::vector<uint64_t>> slots;
-  std::vector<Fragment> cut;  // the fragments of pieces that are not whole, in order
+  std::unique_ptr<Batch> batch;             // null while the backend has it
+  std::vector<std::vector<uint64_t>> rows;  // the backend counts a piece into rows[piece.row]
+  std::vector<Fragment> cut;                // the fragments of pieces that are not whole, in order
 
-  // Quarantined flights only: the owners of the bytes that the lane may still read, and the batcher
-  // to which the lane reports if it comes back.
+  // Quarantined flights only: the owners of the bytes that the lane may still read.
   std::vector<std::shared_ptr<const void>> owners;
-  std::shared_ptr<void> batcher;
 
   // Adds a piece. Its row is its index.
   void Add(Piece piece);
-  // Keeps only `remaining`, pieces of this flight. They keep their rows.
-  void Keep(std::vector<Piece> remaining);
   // Fills the batch from the pieces. Called once, without the lock, before the batch is submitted.
   void Prepare();
   // Moves the counts of a whole piece to its job.
@@ -82,9 +64,6 @@ struct Flight {
   void AddUp(const Piece& piece);
   // Makes it like a new flight. Keeps its memory.
   void Reset();
-
- private:
-  void Account(const Piece& piece);
 };
 
 // Clears the counts of a job that is cut, before its first piece is counted.

@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "server/base/cells.h"
 #include "server/base/clock.h"
@@ -36,24 +37,52 @@ class InlineGate {
   };
 
   // `collects`: Collect is to be called.
-  explicit InlineGate(bool collects);
+  explicit InlineGate(bool collects) : collect_at_(collects ? 0 : kNever) {}
 
   // From now on only these classes may enter. Who is inside already finishes.
   void Open(Classes classes) { open_.store(classes, std::memory_order_seq_cst); }
   // Whether the calling thread may count a payload of this class. If so, it must leave.
-  bool Enter(size_t size_class);
+  bool Enter(size_t size_class) {
+    // First inside, then the look: who closes the gate and then finds nobody inside knows that
+    // nobody will count.
+    cells_.Local().Add(kInside, 1, std::memory_order_seq_cst);
+    if ((open_.load(std::memory_order_seq_cst) >> size_class & 1) != 0) return true;
+    LeaveUncounted();
+    return false;
+  }
   // The thread counted `bytes`. From here on the gate may be gone.
-  void Leave(size_t size_class, uint64_t bytes);
+  void Leave(size_t size_class, uint64_t bytes) {
+    Cells::Shard& mine = cells_.Local();
+    mine.Add(kBytes + static_cast<Cell>(size_class), bytes);
+    mine.Add(kPayloads + static_cast<Cell>(size_class), 1);
+    mine.Add(kInside, -uint64_t{1}, std::memory_order_release);
+  }
   // The thread could not count the payload. The same.
-  void LeaveUncounted();
+  void LeaveUncounted() { cells_.Local().Add(kInside, -uint64_t{1}, std::memory_order_release); }
   // The threads inside. Once it is 0 and no class is open, it stays 0 but for threads on their way
   // back from Enter.
   uint64_t inside() const { return cells_.Sum(kInside, std::memory_order_seq_cst); }
 
   // Whether it is time to Collect. True for one thread only.
-  bool CollectIsDue(TimeNs now);
+  bool CollectIsDue(TimeNs now) {
+    TimeNs at = collect_at_.load(std::memory_order_relaxed);
+    return now >= at &&
+           collect_at_.compare_exchange_strong(at, now + kCollectNs, std::memory_order_relaxed);
+  }
   // What was counted since the last call, which was at `since`.
-  Collected Collect(TimeNs now);
+  Collected Collect(TimeNs now) {
+    Collected collected;
+    collected.since = std::exchange(collected_at_, now);
+    for (size_t c = 0; c < sums_.size(); ++c) {
+      const auto cell = static_cast<Cell>(c);
+      const Counted sum{.bytes = cells_.Sum(kBytes + cell),
+                        .payloads = cells_.Sum(kPayloads + cell)};
+      collected.counted[c] = {.bytes = sum.bytes - sums_[c].bytes,
+                              .payloads = sum.payloads - sums_[c].payloads};
+      sums_[c] = sum;
+    }
+    return collected;
+  }
 
  private:
   static constexpr TimeNs kCollectNs = 2'000'000;

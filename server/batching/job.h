@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -25,7 +26,7 @@ inline constexpr size_t kSlotsKeptMax = 8192;
 // The caller owns the job. It keeps the job, its fragments and their bytes alive and unchanged
 // until Done is called or Enqueue returns kCounted. After that the batcher does not touch the job,
 // so Done may delete it or enqueue it again. One exception: a lane that hangs may read the payload,
-// not the job, after Done, if SharePayload returned an owner.
+// not the job, after Done. The batcher holds payload_owner then.
 class Job {
  public:
   virtual ~Job() = default;
@@ -41,7 +42,8 @@ class Job {
   TimeNs deadline = kNever;
   uint64_t caller = 0;    // for fairness: authenticated identity, else connection
   bool for_lane = false;  // a lane counts it, never the thread in Enqueue
-  // Owns the fragments and their bytes; may be empty. See SharePayload.
+  // Owns the fragments and their bytes. If a lane that reads them hangs, the batcher finishes the
+  // job without the lane, and shares the owner until the lane comes back, which it may never do.
   std::shared_ptr<const void> payload_owner;
 
   // Any thread may set it at any time: nobody wants the result. A job that is cancelled before it
@@ -58,14 +60,6 @@ class Job {
   // Enqueue calls it, without any lock, before the job enters the queue. `caller` may be set as
   // late as this: what is counted where it arrives never needs it.
   virtual void SetCaller() {}
-
-  // The batcher calls it if a lane that reads this payload hangs, to finish the job without the
-  // lane. Returns an owner of `fragments` and their bytes. They stay alive and unchanged until the
-  // caller has released them (after Done) and the batcher has dropped all owners returned here. It
-  // may never do so. May be called several times, before Done, without the batcher's lock, while
-  // the lane reads: nothing that the lane reads may move. Null: the job waits for the lane, however
-  // long.
-  virtual std::shared_ptr<const void> SharePayload() { return payload_owner; }
 
   // Frees the memory of large counts. For jobs that are used again.
   void ForgetCounts() {
@@ -99,6 +93,44 @@ class Job {
     absl::Status failure;                  // of the first piece that no backend could execute
   };
   Notes notes_;
+};
+
+// A first-in-first-out list of jobs, linked through the jobs, so that it never allocates. A job is
+// in at most one list. Not thread-safe: the batcher's lock guards it.
+class JobList {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  Job* front() const { return first_; }
+
+  void PushBack(Job* job) {
+    job->notes_.next = nullptr;
+    if (last_ == nullptr) {
+      first_ = job;
+    } else {
+      last_->notes_.next = job;
+    }
+    last_ = job;
+  }
+
+  // REQUIRES: !empty().
+  Job* PopFront() {
+    assert(!empty());
+    Job* job = first_;
+    first_ = job->notes_.next;
+    if (first_ == nullptr) last_ = nullptr;
+    job->notes_.next = nullptr;
+    return job;
+  }
+
+  // Calls visit(const Job&) for each job, first to last.
+  template <typename Visit>
+  void ForEach(const Visit& visit) const {
+    for (const Job* job = first_; job != nullptr; job = job->notes_.next) visit(*job);
+  }
+
+ private:
+  Job* first_ = nullptr;
+  Job* last_ = nullptr;
 };
 
 }  // namespace histogram::server

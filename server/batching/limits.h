@@ -13,7 +13,7 @@ struct BatchingLimits {
   uint32_t batch_payloads_max = kBatchPayloadsMax;
   uint64_t batch_bytes_max = uint64_t{16} << 20;
   uint64_t batch_delay_us_max = 0;  // how long a batch may wait to fill while a lane is free
-  // The watchdog marks a backend down if a batch executes longer. 0: no watchdog.
+  // The watchdog marks a backend down if a batch executes longer.
   uint64_t batch_us_max = 10000000;
   uint64_t inline_bytes_max = kInlineBytesMax;  // counted on the thread that received it (cpu)
   uint64_t split_bytes_min = kSplitBytesMin;    // payloads of this size or more are cut over lanes

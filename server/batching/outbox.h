@@ -3,9 +3,7 @@
 #define HISTOGRAM_SERVER_BATCHING_OUTBOX_H_
 
 #include <cstdint>
-#include <memory>
 #include <string_view>
-#include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
@@ -18,7 +16,7 @@ namespace histogram::server {
 inline constexpr std::string_view kWatchdog = "watchdog";
 inline constexpr std::string_view kDeviceLost = "device_lost";
 inline constexpr std::string_view kOutOfMemory = "out_of_memory";
-inline constexpr std::string_view kError = "error";
+inline constexpr std::string_view kBatchFailed = "error";
 
 struct Outbox {
   struct Finished {
@@ -40,12 +38,6 @@ struct Outbox {
   uint32_t expired = 0, cancelled = 0;        // jobs dropped, to be reported
   absl::InlinedVector<FellBack, 1> fell_back;
   absl::InlinedVector<Down, 1> downs;
-  std::vector<std::shared_ptr<const void>> released;  // to be dropped
-
-  bool empty() const {
-    return submits.empty() && delivered.empty() && finished.empty() && expired == 0 &&
-           cancelled == 0 && fell_back.empty() && downs.empty() && released.empty();
-  }
 };
 
 }  // namespace histogram::server

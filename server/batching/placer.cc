@@ -9,19 +9,15 @@
 namespace histogram::server {
 namespace {
 
-// A queue that waits this long for the preferred kind of backend takes the other one: a lane hangs,
-// or the host stands still.
+// A queue takes the other kind of backend once the preferred one has begun nothing for this long:
+// its lanes hang, or the host stands still.
 constexpr TimeNs kPatienceNs = 20'000'000;
 
-// Samples, as far as predictions go by them.
-struct Samples {
-  uint32_t bytes = 0;  // of one; 0: they are bytes, counted by their value
-  uint32_t bins = kByteValues;
-};
-
-Samples SamplesOf(const std::optional<Plan>& plan) {
+// What is known of the workload from the plan.
+Workload WorkloadOf(const std::optional<Plan>& plan) {
   if (!plan.has_value()) return {};
-  return {.bytes = static_cast<uint32_t>(SampleBytesOf(plan)), .bins = plan->bin_count()};
+  return {.sample_bytes = static_cast<uint32_t>(SampleBytesOf(plan)),
+          .bin_count = plan->bin_count()};
 }
 
 // Most payloads of a batch under this plan.
@@ -32,20 +28,17 @@ uint32_t PayloadsMax(const BackendInfo& info, const std::optional<Plan>& plan) {
 }
 
 // What `backend` would take for the batch that it would get of that queue.
-uint64_t PredictNs(const Backend& backend, const QueueView& queue, Samples samples,
+uint64_t PredictNs(const Backend& backend, const QueueView& queue, Workload workload,
                    uint32_t payloads_max, const BatchingLimits& limits) {
-  const uint64_t bytes = std::min({queue.bytes, limits.batch_bytes_max, backend.info().lane_bytes});
   const uint32_t payloads = std::min({queue.payloads, limits.batch_payloads_max, payloads_max});
-  const Workload workload{.sample_bytes = samples.bytes,
-                          .bin_count = samples.bins,
-                          .payload_bytes = std::min(queue.next_bytes, bytes),
-                          .payload_count = std::max<uint32_t>(1, payloads),
-                          .batch_bytes = bytes};
+  workload.batch_bytes = std::min({queue.bytes, limits.batch_bytes_max, backend.info().lane_bytes});
+  workload.payload_bytes = std::min(queue.next_bytes, workload.batch_bytes);
+  workload.payload_count = std::max<uint32_t>(1, payloads);
   return std::min<uint64_t>(backend.EstimateNs(workload), kNever / 4);
 }
 
 // What stands for all typed samples where the kinds are first compared.
-constexpr Samples kUsualSamples = {.bytes = sizeof(float), .bins = 2048};
+constexpr Workload kUsualSamples = {.sample_bytes = sizeof(float), .bin_count = 2048};
 
 // By what a lone payload from the middle of each size class is predicted to take. None where only
 // one kind of backend is there.
@@ -53,16 +46,14 @@ std::optional<Preference> Estimate(const Credits& credits, const BatchingLimits&
   std::array<BackendKind, Preference::kClasses> estimated{};
   for (size_t c = 0; c < Preference::kClasses; ++c) {
     const uint64_t bytes = Preference::BytesMax(c) / 2;
-    const bool typed = Preference::IsTyped(c);
-    const Samples samples = typed ? kUsualSamples : Samples();
+    const Workload samples = Preference::IsTyped(c) ? kUsualSamples : Workload();
     const QueueView lone{.payloads = 1, .bytes = bytes, .next_bytes = bytes};
     std::array<uint64_t, kBackendKinds> least = {kNever, kNever};
     for (int b = 0; b < credits.size(); ++b) {
-      if (typed && credits.info(b).lane_counters == 0) continue;
       uint64_t& ns = least[static_cast<size_t>(credits.info(b).kind)];
       ns = std::min(ns, PredictNs(credits.backend(b), lone, samples, 1, limits));
     }
-    if (!typed && std::max(least[0], least[1]) == kNever) return std::nullopt;
+    if (std::max(least[0], least[1]) == kNever) return std::nullopt;
     estimated[c] = least[0] <= least[1] ? BackendKind::kCpu : BackendKind::kGpu;
   }
   return Preference(estimated);
@@ -103,18 +94,6 @@ bool Placer::MayShareBatch(int backend, const Job& a, const Job& b) const {
   return on_cpu || !a.plan.has_value() || &a.plan->data() == &b.plan->data();
 }
 
-uint64_t Placer::counters_max() const {
-  uint64_t most = 0;
-  for (int b = 0; b < credits_.size(); ++b) most = std::max(most, credits_.info(b).lane_counters);
-  return most;
-}
-
-uint64_t Placer::common_counters_max() const {
-  uint64_t least = UINT64_MAX;
-  for (int b = 0; b < credits_.size(); ++b) least = std::min(least, credits_.info(b).lane_counters);
-  return least;
-}
-
 bool Placer::BothKindsUp() const {
   if (!preference_.has_value()) return false;
   bool up[kBackendKinds] = {};
@@ -146,65 +125,52 @@ void Placer::Learn(const InlineGate::Collected& collected, TimeNs now) {
   }
 }
 
-size_t Placer::KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at) {
+void Placer::KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at) {
   const BackendKind kind = job.notes_.kind;
-  TimeNs eta = kNever;
-  size_t of_kind = 0, of_other = 0;
-  bool other_free = false;
-  for (const BackendView& view : views_) {
-    if (!view.up || view.lanes == 0) continue;
-    if (view.kind == kind) {
-      ++of_kind;
-      eta = std::min(eta, view.eta);
-    } else {
-      ++of_other;
-      other_free |= view.free > 0;
-    }
+  bool free[kBackendKinds] = {};
+  TimeNs taken_at = 0;  // the last lane of that kind
+  for (int b = 0; b < credits_.size(); ++b) {
+    const BackendView& view = views_[b];
+    if (!view.up) continue;
+    free[static_cast<size_t>(view.kind)] |= view.free > 0;
+    if (view.kind == kind) taken_at = std::max(taken_at, credits_.taken_at(b));
   }
-  if (eta > now + kPatienceNs) return of_kind + of_other;
-  if (eta > now && other_free) wake_at = now + kPatienceNs;
+  const TimeNs patient_until = taken_at + kPatienceNs;
+  if (!free[static_cast<size_t>(kind)]) {
+    if (now >= patient_until) return;
+    if (free[0] || free[1]) wake_at = patient_until;
+  }
   for (BackendView& view : views_) view.up &= view.kind == kind;
-  return of_kind;
 }
 
 Decision Placer::Decide(TimeNs now, const QueueView& queue, const Job& job, BackendMask except) {
   except |= Unfit(job);
   bool kinds[kBackendKinds] = {};
-  size_t candidates = 0;
   views_.resize(static_cast<size_t>(credits_.size()));
   for (int b = 0; b < credits_.size(); ++b) {
     const BackendInfo& info = credits_.info(b);
-    BackendView& view = views_[b];
-    view = {.up = (except >> b & 1) == 0 && credits_.usable(b),
-            .kind = info.kind,
-            .free = credits_.free(b),
-            .lanes = info.lanes,
-            .lane_bytes = info.lane_bytes,
-            .lane_payloads = PayloadsMax(info, job.plan),
-            .eta = now,
-            .batch_cost_ns = 0};
-    if (!view.up) continue;
-    ++candidates;
-    kinds[static_cast<size_t>(info.kind)] = true;
-  }
-  if (candidates > 1) {
-    for (int b = 0; b < credits_.size(); ++b) {
-      if (views_[b].up) views_[b].eta = credits_.Eta(b, now);
-    }
+    views_[b] = {.up = (except >> b & 1) == 0 && credits_.usable(b),
+                 .kind = info.kind,
+                 .free = credits_.free(b),
+                 .lanes = info.lanes,
+                 .lane_bytes = info.lane_bytes,
+                 .lane_payloads = PayloadsMax(info, job.plan)};
+    kinds[static_cast<size_t>(info.kind)] |= views_[b].up;
   }
   // A batch that failed on one backend takes what is left.
   TimeNs wake_at = kNever;
   if (preference_.has_value() && except == 0 && kinds[0] && kinds[1]) {
-    candidates = KeepOneKind(now, job, wake_at);
+    KeepOneKind(now, job, wake_at);
   }
-  const auto predict = [&](int b) {
-    return PredictNs(credits_.backend(b), queue, SamplesOf(job.plan), views_[b].lane_payloads,
-                     limits_);
-  };
+  const auto choices = std::count_if(views_.begin(), views_.end(), [](const BackendView& view) {
+    return view.up && view.free > 0;
+  });
   // Only now: a prediction takes as long as all the rest here, under the lock that all loops share.
-  if (candidates > 1 || limits_.batch_delay_us_max > 0) {
+  if (choices > 1 || limits_.batch_delay_us_max > 0) {
     for (int b = 0; b < credits_.size(); ++b) {
-      if (views_[b].up) views_[b].batch_cost_ns = predict(b);
+      if (!views_[b].up) continue;
+      views_[b].batch_cost_ns = PredictNs(credits_.backend(b), queue, WorkloadOf(job.plan),
+                                          views_[b].lane_payloads, limits_);
     }
   }
   Decision decision = server::Decide(now, queue, views_, limits_);
@@ -215,11 +181,6 @@ Decision Placer::Decide(TimeNs now, const QueueView& queue, const Job& job, Back
   if (job.work != nullptr || (large_counters && on_cpu)) {
     decision.parts = 1;
     decision.bytes_max = std::max(decision.bytes_max, job.bytes);
-  }
-  // A GPU's lanes are waited for, up to kPatienceNs; to know how long takes a prediction.
-  if (decision.action == Decision::Action::kDispatch && preference_.has_value() &&
-      credits_.info(decision.backend).kind == BackendKind::kGpu && decision.cost_ns == 0) {
-    decision.cost_ns = predict(decision.backend);
   }
   return decision;
 }
@@ -234,16 +195,14 @@ void Placer::Learn(const Flight& flight, TimeNs now) {
   }
 }
 
-std::vector<Batcher::Placement> Placer::placements() const {
-  std::vector<Batcher::Placement> placements;
+std::vector<Placement> Placer::placements() const {
+  std::vector<Placement> placements;
   const bool choice = BothKindsUp();
   for (size_t c = 0; c < Preference::kClasses; ++c) {
-    const uint64_t counters = Preference::IsTyped(c) ? 1 : 0;
     Preference::View view;
     if (preference_.has_value()) view = preference_->view(c);
     for (int b = 0; b < credits_.size(); ++b) {
       if (!credits_.usable(b) || (choice && credits_.info(b).kind != view.kind)) continue;
-      if (credits_.info(b).lane_counters < counters) continue;
       placements.push_back({.payload_bytes_max = Preference::BytesMax(c),
                             .backend = credits_.info(b).name,
                             .reason = !choice      ? "only"

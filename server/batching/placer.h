@@ -13,7 +13,6 @@
 
 #include "kernels/backend.h"
 #include "server/base/clock.h"
-#include "server/batching/batcher.h"
 #include "server/batching/credits.h"
 #include "server/batching/flight.h"
 #include "server/batching/inline_gate.h"
@@ -21,6 +20,7 @@
 #include "server/batching/limits.h"
 #include "server/batching/policy.h"
 #include "server/batching/preference.h"
+#include "server/batching/snapshot.h"
 
 namespace histogram::server {
 
@@ -45,12 +45,6 @@ class Placer {
   // The backends that cannot count this job: it has more counters than their lanes, or it has work
   // that they do not run.
   BackendMask Unfit(const Job& job) const;
-  // The most counters of typed samples of any backend; 0: all count bytes only.
-  uint64_t counters_max() const;
-  // The most counters of typed samples that every backend counts.
-  uint64_t common_counters_max() const;
-  // Whether any backend runs PayloadWork.
-  bool runs_work() const { return cpu_ >= 0; }
   // Whether a batch of that backend may hold both jobs.
   bool MayShareBatch(int backend, const Job& a, const Job& b) const;
   // Whether both kinds of backend are up.
@@ -59,12 +53,12 @@ class Placer {
   // Learns from a flight whose pieces were counted in time.
   void Learn(const Flight& flight, TimeNs now);
 
-  std::vector<Batcher::Placement> placements() const;
+  std::vector<Placement> placements() const;
 
  private:
-  // Keeps in views_ only the kind that the job prefers; returns how many backends are left. Sets
-  // `wake_at` to the time to decide again: the other kind may serve then. REQUIRES: BothKindsUp().
-  size_t KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at);
+  // Keeps in views_ only the kind that the job prefers. Sets `wake_at` to the time to decide again:
+  // the other kind may serve then. REQUIRES: BothKindsUp().
+  void KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at);
 
   const BatchingLimits& limits_;
   const Credits& credits_;

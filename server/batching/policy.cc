@@ -7,33 +7,10 @@
 namespace histogram::server {
 namespace {
 
-// A queue that waits for a busy lane while another is free looks again after this time at the
-// latest: the estimate that made it wait may have been wrong.
-constexpr TimeNs kLookAgainNs = 1'000'000;
 constexpr uint64_t kPartsPerSplitMin = 4;
 // A lane's share of the queue is not made smaller than this: a batch should be worth its hand-over.
 constexpr uint64_t kFillBytesMin = 256 << 10;
 constexpr uint32_t kFillPayloadsMin = 64;
-
-// The sum, at most kNever.
-TimeNs After(TimeNs time, uint64_t ns) {
-  constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<TimeNs>::max());
-  const TimeNs step = static_cast<TimeNs>(std::min(ns, kMax));
-  return time > kNever - step ? kNever : time + step;
-}
-
-TimeNs Before(TimeNs time, uint64_t ns) {
-  if (time == kNever) return kNever;
-  constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<TimeNs>::max());
-  const TimeNs step = static_cast<TimeNs>(std::min(ns, kMax));
-  return time < std::numeric_limits<TimeNs>::min() + step ? std::numeric_limits<TimeNs>::min()
-                                                          : time - step;
-}
-
-uint64_t MicrosToNs(uint64_t us) {
-  return us > std::numeric_limits<uint64_t>::max() / 1000 ? std::numeric_limits<uint64_t>::max()
-                                                          : us * 1000;
-}
 
 // Lanes of this backend that the queue may take now.
 uint32_t FreeFor(const QueueView& queue, const BackendView& backend) {
@@ -41,18 +18,13 @@ uint32_t FreeFor(const QueueView& queue, const BackendView& backend) {
   return backend.free - ((leave_one && backend.free > 0) ? 1 : 0);
 }
 
-int EarliestToFinish(TimeNs now, const QueueView& queue, absl::Span<const BackendView> backends) {
+// The backend with a lane for the queue that takes the least time; -1: there is none.
+int EarliestToFinish(const QueueView& queue, absl::Span<const BackendView> backends) {
   int best = -1;
-  TimeNs best_finish = kNever;
-  bool best_free = false;
   for (size_t i = 0; i < backends.size(); ++i) {
-    if (!backends[i].up || backends[i].lanes == 0) continue;
-    const TimeNs finish = After(std::max(now, backends[i].eta), backends[i].batch_cost_ns);
-    const bool free = FreeFor(queue, backends[i]) > 0;
-    if (best < 0 || finish < best_finish || (finish == best_finish && free && !best_free)) {
+    if (!backends[i].up || FreeFor(queue, backends[i]) == 0) continue;
+    if (best < 0 || backends[i].batch_cost_ns < backends[best].batch_cost_ns) {
       best = static_cast<int>(i);
-      best_finish = finish;
-      best_free = free;
     }
   }
   return best;
@@ -65,7 +37,7 @@ uint64_t PartBytesMin(const BatchingLimits& limits) {
 // Over how many lanes the first payload is cut.
 uint32_t Parts(uint64_t bytes, const BackendView& backend, uint32_t free,
                const BatchingLimits& limits) {
-  if (bytes < std::max<uint64_t>(1, limits.split_bytes_min)) return 1;
+  if (bytes < limits.split_bytes_min) return 1;
   // Of the lanes that are free one is left to others (`free` may be without it already).
   const uint32_t over = backend.lanes > 1 ? std::min(free, backend.free - 1) : free;
   return static_cast<uint32_t>(
@@ -77,20 +49,10 @@ uint32_t Parts(uint64_t bytes, const BackendView& backend, uint32_t free,
 // and Kuck, 1987). A GPU's lanes share one link, which a cut makes no faster.
 uint64_t PieceBytesMax(const QueueView& queue, const BackendView& backend,
                        const BatchingLimits& limits) {
-  const bool cut =
-      queue.next_executing || queue.next_bytes >= std::max<uint64_t>(1, limits.split_bytes_min);
+  const bool cut = queue.next_executing || queue.next_bytes >= limits.split_bytes_min;
   if (!cut || backend.kind == BackendKind::kGpu || backend.lanes < 2)
     return std::numeric_limits<uint64_t>::max();
   return std::max(PartBytesMin(limits), queue.next_bytes / (backend.lanes - 1));
-}
-
-Decision WaitForLane(TimeNs now, size_t best, absl::Span<const BackendView> backends) {
-  Decision decision;
-  for (size_t i = 0; i < backends.size(); ++i) {
-    if (i == best || !backends[i].up || backends[i].free == 0) continue;
-    decision.wake_at = std::max(backends[best].eta, After(now, kLookAgainNs));
-  }
-  return decision;
 }
 
 }  // namespace
@@ -98,37 +60,35 @@ Decision WaitForLane(TimeNs now, size_t best, absl::Span<const BackendView> back
 Decision Decide(TimeNs now, const QueueView& queue, absl::Span<const BackendView> backends,
                 const BatchingLimits& limits) {
   if (queue.payloads == 0) return {};
-  const int best = EarliestToFinish(now, queue, backends);
+  const int best = EarliestToFinish(queue, backends);
   if (best < 0) return {};
   const BackendView& backend = backends[best];
-  const uint32_t free = FreeFor(queue, backend);
-  if (free == 0) return WaitForLane(now, best, backends);
 
   Decision decision;
   const uint64_t bytes_max =
       std::max<uint64_t>(1, std::min(limits.batch_bytes_max, backend.lane_bytes));
   const uint32_t payloads_max =
       std::max<uint32_t>(1, std::min(limits.batch_payloads_max, backend.lane_payloads));
-  const TimeNs close_at = Before(Before(queue.tightest_deadline, backend.batch_cost_ns),
-                                 MicrosToNs(limits.deadline_margin_us));
-  const TimeNs delay_ends = After(queue.oldest_enqueued_at, MicrosToNs(limits.batch_delay_us_max));
   if (queue.bytes >= bytes_max) {
     decision.closed_by = ClosedBy::kBytes;
   } else if (queue.payloads >= payloads_max) {
     decision.closed_by = ClosedBy::kPayloads;
   } else if (limits.batch_delay_us_max == 0) {
     decision.closed_by = ClosedBy::kIdle;
-  } else if (now >= delay_ends) {
-    decision.closed_by = ClosedBy::kDelay;
-  } else if (now >= close_at) {
-    decision.closed_by = ClosedBy::kDeadline;
   } else {
-    decision.wake_at = std::min(delay_ends, close_at);
-    return decision;
+    const TimeNs delay_ends =
+        queue.oldest_enqueued_at + static_cast<TimeNs>(limits.batch_delay_us_max * 1000);
+    const TimeNs close_at =
+        queue.tightest_deadline -
+        static_cast<TimeNs>(backend.batch_cost_ns + limits.deadline_margin_us * 1000);
+    if (now < std::min(delay_ends, close_at)) {
+      decision.wake_at = std::min(delay_ends, close_at);
+      return decision;
+    }
+    decision.closed_by = now >= delay_ends ? ClosedBy::kDelay : ClosedBy::kDeadline;
   }
   decision.action = Decision::Action::kDispatch;
   decision.backend = best;
-  decision.cost_ns = backend.batch_cost_ns;
   decision.payloads_max = payloads_max;
   decision.bytes_max = decision.fill_bytes_max = bytes_max;
   if (limits.batch_delay_us_max == 0) {
@@ -137,7 +97,7 @@ Decision Decide(TimeNs now, const QueueView& queue, absl::Span<const BackendView
     decision.payloads_max =
         std::min(payloads_max, std::max(kFillPayloadsMin, queue.payloads / backend.lanes));
   }
-  decision.parts = Parts(queue.next_bytes, backend, free, limits);
+  decision.parts = Parts(queue.next_bytes, backend, FreeFor(queue, backend), limits);
   decision.bytes_max = std::min(decision.bytes_max, PieceBytesMax(queue, backend, limits));
   return decision;
 }

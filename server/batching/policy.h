@@ -31,7 +31,6 @@ struct BackendView {
   uint32_t lanes = 0;
   uint64_t lane_bytes = 0;     // most bytes of one batch
   uint32_t lane_payloads = 0;  // most payloads of one batch
-  TimeNs eta = 0;              // when a lane is expected to be free; now if one is
   uint64_t batch_cost_ns = 0;  // predicted time of the batch that would be formed now
 };
 
@@ -42,16 +41,14 @@ struct Decision {
   uint32_t payloads_max = 0;    // kDispatch: close the batch at this many payloads ...
   uint64_t bytes_max = 0;       // ... or this many bytes (a first payload larger than this is cut)
   uint64_t fill_bytes_max = 0;  // kDispatch: add no payload that makes the batch larger than this
-  uint32_t parts = 1;    // kDispatch: cut the first payload into this many parts, over free lanes
-  uint64_t cost_ns = 0;  // kDispatch: predicted for the batch
+  uint32_t parts = 1;  // kDispatch: cut the first payload into this many parts, over free lanes
   ClosedBy closed_by = ClosedBy::kIdle;
   TimeNs wake_at = kNever;  // kWait: decide again at this time, if nothing else happens
 };
 
 // `backends` are in order of preference.
-// - It chooses the backend that is expected to finish first (eta + cost). Of equal ones it prefers
-//   one with a free lane, then the first. If the chosen backend has no free lane, the queue waits
-//   for it.
+// - Of the backends with a free lane it chooses the one that is expected to finish first, of equal
+//   ones the first. With no free lane the queue waits.
 // - With a free lane, a batch closes when it is full (bytes, payloads), when now + cost + margin
 //   reaches the tightest deadline, or when the oldest payload has waited for the delay. Without a
 //   delay it closes at once.
@@ -64,6 +61,8 @@ struct Decision {
 //   least): the other lanes will soon be free too.
 // - A payload larger than bytes_max is cut to that. Its rest stays first of its caller.
 // Backends that are down or have no lanes are skipped. With none left the decision is to wait.
+//
+// REQUIRES: limits and costs are so small that no time is out of range.
 Decision Decide(TimeNs now, const QueueView& queue, absl::Span<const BackendView> backends,
                 const BatchingLimits& limits);
 

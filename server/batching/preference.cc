@@ -116,7 +116,7 @@ void Preference::EndWindow(SizeClass& s, double rate, double answer_rate, TimeNs
       s.answers_before = answer_rate;
       // The first window may have seen clients arrive.
       if (++s.steady_windows >= 2 && now >= s.next_trial_at &&
-          (on_trial_ < 0 || now >= on_trial_until_)) {
+          (on_trial_ == nullptr || now >= on_trial_until_)) {
         return BeginTrial(s, now);
       }
       return StartWindow(s, Phase::kSteady, now);
@@ -133,13 +133,13 @@ void Preference::EndWindow(SizeClass& s, double rate, double answer_rate, TimeNs
 }
 
 void Preference::BeginTrial(SizeClass& s, TimeNs now) {
-  on_trial_ = IndexOf(s);
+  on_trial_ = &s;
   on_trial_until_ = now + 2 * (kLeadInNs + kWindowNsMax);
   StartWindow(s, Phase::kTrial, now + kLeadInNs);
 }
 
 void Preference::EndTrial(SizeClass& s, TimeNs now) {
-  if (on_trial_ == IndexOf(s)) on_trial_ = -1;
+  if (on_trial_ == &s) on_trial_ = nullptr;
   s.next_trial_at = now + s.interval;
   s.interval = std::min(2 * s.interval, s.interval_max);
   StartWindow(s, Phase::kSteady, now + kLeadInNs);
@@ -150,7 +150,7 @@ void Preference::Resume(SizeClass& s, TimeNs now) {
   s.variance = std::min(s.variance, kVarianceAtFirst);
   if (s.phase == Phase::kSteady) return;
   s.next_trial_at = now;  // the trial was cut short
-  if (on_trial_ == IndexOf(s)) on_trial_ = -1;
+  if (on_trial_ == &s) on_trial_ = nullptr;
 }
 
 void Preference::Judge(SizeClass& s, double after) {

@@ -110,12 +110,11 @@ class Preference {
   void EndTrial(SizeClass& s, TimeNs now);
   // Traffic comes again after a pause.
   void Resume(SizeClass& s, TimeNs now);
-  ptrdiff_t IndexOf(const SizeClass& s) const { return &s - classes_.data(); }
   static void StartWindow(SizeClass& s, Phase phase, TimeNs from);
 
   std::array<SizeClass, kClasses> classes_;
-  ptrdiff_t on_trial_ = -1;    // the class on trial; -1: none
-  TimeNs on_trial_until_ = 0;  // the latest end: traffic may stop during a trial
+  const SizeClass* on_trial_ = nullptr;  // null: none
+  TimeNs on_trial_until_ = 0;            // the latest end: traffic may stop during a trial
 };
 
 }  // namespace histogram::server

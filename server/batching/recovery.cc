@@ -1,8 +1,6 @@
 #include "server/batching/recovery.h"
 
 #include <algorithm>
-#include <cassert>
-#include <cstddef>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,159 +8,115 @@
 
 namespace histogram::server {
 
-Recovery::Recovery(uint64_t batch_ns_max, Credits& credits, Placer& placer, Scheduler& scheduler)
+Recovery::Recovery(TimeNs batch_ns_max, Credits& credits, Placer& placer, Scheduler& scheduler)
     : batch_ns_max_(batch_ns_max), credits_(credits), placer_(placer), scheduler_(scheduler) {}
 
 // --- Executing again
 
-void Recovery::Retry(const Flight& flight, absl::Span<const Piece> pieces, std::string_view reason,
-                     absl::string_view message, TimeNs now, Outbox& outbox) {
-  if (pieces.empty()) return;
-  Pending pending{.pieces = {pieces.rbegin(), pieces.rend()},
-                  .failed_on = flight.failed_on | BackendMask{1} << flight.backend |
-                               placer_.Unfit(*pieces.front().job),
-                  .from = flight.backend,
-                  .reason = reason,
-                  .message = std::string(message)};
-  for (const Piece& piece : pieces) pending.bytes += piece.bytes;
-  if (Trim(pending, now, outbox)) retries_.push_back(std::move(pending));
-}
-
-void Recovery::Fail(Pending& pending, BackendMask up, Outbox& outbox) {
-  const bool lost = (pending.failed_on & up) == 0;
-  const absl::Status status = MakeError(
-      absl::StatusCode::kInternal,
-      absl::StrCat("the payload could not be counted on ", credits_.info(pending.from).name, " (",
-                   pending.message, ") and there is no other backend to fall back on"),
-      {.reason = lost ? "DEVICE_LOST" : "BATCH_FAILED",
-       .field = "",
-       .limit = 0,
-       .retry_after_ms = {}});
-  for (const Piece& piece : pending.pieces) scheduler_.EndPiece(piece, status, outbox);
-  pending.pieces.clear();
-}
-
-bool Recovery::Trim(Pending& pending, TimeNs now, Outbox& outbox) {
-  while (!pending.pieces.empty()) {
-    const Piece piece = pending.pieces.back();
-    if (!scheduler_.EndIfDead(piece, now, outbox)) return true;
-    pending.pieces.pop_back();
-    pending.bytes -= piece.bytes;
+void Recovery::Retry(const Flight& flight, std::string_view reason, absl::string_view message,
+                     TimeNs now, Outbox& outbox) {
+  const BackendMask failed_on = flight.failed_on | BackendMask{1} << flight.backend;
+  for (const Piece& piece : flight.pieces) {
+    if (scheduler_.EndIfDead(piece, now, outbox)) continue;
+    retries_.push_back({.piece = piece,
+                        .failed_on = failed_on | placer_.Unfit(*piece.job),
+                        .from = flight.backend,
+                        .reason = reason,
+                        .message = std::string(message)});
   }
-  return false;
 }
 
 void Recovery::Pump(TimeNs now, Outbox& outbox) {
   wake_at_ = kNever;
   if (retries_.empty()) return;
   const BackendMask up = credits_.Refresh(outbox);
-  for (Pending& pending : retries_) {
-    while (Trim(pending, now, outbox)) {
-      if ((up & ~pending.failed_on) == 0) {
-        Fail(pending, up, outbox);
-        break;
-      }
-      if (!credits_.AnyFree(pending.failed_on)) break;
-      const Piece& next = pending.pieces.back();
-      const QueueView view{.payloads = static_cast<uint32_t>(pending.pieces.size()),
-                           .bytes = pending.bytes,
-                           .oldest_enqueued_at = next.job->enqueued_at,
-                           .tightest_deadline = now,  // late already: close at once
-                           .next_bytes = next.bytes};
-      const Decision decision = placer_.Decide(now, view, *next.job, pending.failed_on);
-      wake_at_ = std::min(wake_at_, decision.wake_at);
-      if (decision.action != Decision::Action::kDispatch) break;
-      Form(pending, decision, now, outbox);
-    }
-  }
-  std::erase_if(retries_, [](const Pending& pending) { return pending.pieces.empty(); });
+  std::erase_if(retries_, [&](Pending& each) { return Settle(each, up, now, outbox); });
 }
 
-void Recovery::Form(Pending& pending, const Decision& decision, TimeNs now, Outbox& outbox) {
-  Flight* flight = credits_.Take(decision.backend, decision.cost_ns, decision.closed_by, now);
+bool Recovery::Settle(Pending& pending, BackendMask up, TimeNs now, Outbox& outbox) {
+  const Piece& piece = pending.piece;
+  const bool hopeless = (up & ~pending.failed_on) == 0;
+  if (!hopeless && !credits_.AnyFree(pending.failed_on)) return false;
+  if (scheduler_.EndIfDead(piece, now, outbox)) return true;
+  if (hopeless) {
+    Fail(pending, up, outbox);
+    return true;
+  }
+  while (credits_.AnyFree(pending.failed_on)) {
+    const QueueView view{.payloads = 1,
+                         .bytes = piece.bytes,
+                         .oldest_enqueued_at = piece.job->enqueued_at,
+                         .tightest_deadline = now,  // late already: close at once
+                         .next_bytes = piece.bytes};
+    const Decision decision = placer_.Decide(now, view, *piece.job, pending.failed_on);
+    wake_at_ = std::min(wake_at_, decision.wake_at);
+    if (decision.action != Decision::Action::kDispatch) return false;
+    if (Form(pending, decision, now, outbox)) return true;
+  }
+  return false;
+}
+
+void Recovery::Fail(const Pending& pending, BackendMask up, Outbox& outbox) {
+  const bool lost = (pending.failed_on & up) == 0;
+  const absl::Status status = MakeError(
+      absl::StatusCode::kInternal,
+      absl::StrCat("the payload could not be counted on ", credits_.info(pending.from).name, " (",
+                   pending.message, ") and there is no other backend to fall back on"),
+      {.reason = lost ? "DEVICE_LOST" : "BATCH_FAILED"});
+  scheduler_.EndPiece(pending.piece, status, outbox);
+}
+
+bool Recovery::Form(Pending& pending, const Decision& decision, TimeNs now, Outbox& outbox) {
+  Flight* flight = credits_.Take(decision.backend, decision.closed_by, now);
   flight->failed_on = pending.failed_on;
   outbox.submits.push_back(flight);
   outbox.fell_back.push_back(
       {.from = pending.from, .to = decision.backend, .reason = pending.reason});
-  while (flight->pieces.size() < decision.payloads_max && Trim(pending, now, outbox)) {
-    Piece& next = pending.pieces.back();
-    const bool fits =
-        flight->pieces.empty() ||
-        placer_.MayShareBatch(decision.backend, *flight->pieces.front().job, *next.job);
-    if (!fits) return;
-    if (flight->bytes + next.bytes <= decision.bytes_max) {
-      pending.bytes -= next.bytes;
-      flight->Add(next);
-      pending.pieces.pop_back();
-      continue;
-    }
-    if (!flight->pieces.empty()) return;
-    // Larger than a lane of this backend: cut it (again).
-    if (next.whole) {
-      next.whole = false;
-      ClearCounts(*next.job);
-      next.job->notes_.pieces = 1;
-    }
-    ++next.job->notes_.pieces;
-    Piece cut = next;
-    cut.bytes = decision.bytes_max;
-    next.offset += cut.bytes;
-    next.bytes -= cut.bytes;
-    pending.bytes -= cut.bytes;
-    flight->Add(cut);
-    return;
+  Piece& rest = pending.piece;
+  if (rest.bytes <= decision.bytes_max) {
+    flight->Add(rest);
+    return true;
   }
+  // Larger than a lane of this backend: cut it (again).
+  Job::Notes& notes = rest.job->notes_;
+  if (std::exchange(rest.whole, false)) {
+    ClearCounts(*rest.job);
+    notes.pieces = 1;
+  }
+  ++notes.pieces;
+  Piece cut = rest;
+  cut.bytes = decision.bytes_max;
+  rest.offset += cut.bytes;
+  rest.bytes -= cut.bytes;
+  flight->Add(cut);
+  return false;
 }
 
 // --- The watchdog
 
 TimeNs Recovery::WatchdogAt() const {
-  if (batch_ns_max_ == 0) return kNever;
   TimeNs first = kNever;
   for (int b = 0; b < credits_.size(); ++b) {
     for (const Flight* flight : credits_.flights(b)) {
-      if (flight->state != Flight::State::kExecuting) continue;
+      if (flight->quarantined) continue;
       first = std::min(first, flight->started_at.load(std::memory_order_relaxed));
     }
   }
-  const auto limit = static_cast<TimeNs>(batch_ns_max_);
-  return first > kNever - limit - 1 ? kNever : first + limit + 1;
+  return first == kNever ? kNever : first + batch_ns_max_ + 1;
 }
 
-std::vector<Flight*> Recovery::Condemn(TimeNs now, Outbox& outbox) {
-  std::vector<Flight*> condemned;
-  if (batch_ns_max_ == 0) return condemned;
+void Recovery::Quarantine(TimeNs now, Outbox& outbox) {
   for (int b = 0; b < credits_.size(); ++b) {
     for (Flight* flight : credits_.flights(b)) {
-      if (flight->state != Flight::State::kExecuting) continue;
       const TimeNs started_at = flight->started_at.load(std::memory_order_acquire);
-      if (started_at >= now || static_cast<uint64_t>(now - started_at) <= batch_ns_max_) continue;
-      flight->state = Flight::State::kCondemned;
-      condemned.push_back(flight);
+      if (flight->quarantined || started_at >= now || now - started_at <= batch_ns_max_) continue;
       credits_.MarkDown(b, kWatchdog, outbox);
+      flight->quarantined = true;
+      for (const Piece& piece : flight->pieces) flight->owners.push_back(piece.job->payload_owner);
+      Retry(*flight, kWatchdog, "it took longer than --batch-max", now, outbox);
+      flight->pieces.clear();
     }
   }
-  return condemned;
-}
-
-void Recovery::Quarantine(Flight* flight, Owners owners, std::shared_ptr<void> batcher, TimeNs now,
-                          Outbox& outbox) {
-  assert(flight->state == Flight::State::kCondemned && !flight->returned);
-  assert(owners.size() == flight->pieces.size());
-  flight->state = Flight::State::kQuarantined;
-  flight->batcher = std::move(batcher);
-  std::vector<Piece> staying, leaving;
-  for (size_t i = 0; i < flight->pieces.size(); ++i) {
-    const Piece& piece = flight->pieces[i];
-    if (owners[i] == nullptr) {
-      staying.push_back(piece);
-    } else {
-      leaving.push_back(piece);
-      flight->owners.push_back(std::move(owners[i]));
-    }
-  }
-  flight->Keep(std::move(staying));
-  Retry(*flight, leaving, kWatchdog, "it took longer than --batch-max", now, outbox);
 }
 
 void Recovery::Forgive(TimeNs ns) {

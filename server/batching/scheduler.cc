@@ -14,16 +14,6 @@ namespace {
 // Pieces of a cut payload begin at multiples of this.
 constexpr uint64_t kPieceAlign = 4096;
 
-// Quanta of the fair queue: small enough that many callers are each served soon, large enough that
-// one service is not made up for by a great many missed turns.
-FairQueue::Quanta QuantaFor(const BatchingLimits& limits) {
-  constexpr uint64_t kMax = 4 << 20;
-  return {
-      .small = static_cast<int64_t>(std::clamp<uint64_t>(limits.small_bytes_max / 8, 4096, kMax)),
-      .large = static_cast<int64_t>(
-          std::clamp<uint64_t>(limits.batch_bytes_max / 4, uint64_t{64} << 10, kMax))};
-}
-
 // Of the pieces that a payload of `left` bytes is cut into.
 uint64_t PieceBytes(uint64_t left, const Decision& decision) {
   const uint64_t even = left / decision.parts + (left % decision.parts != 0 ? 1 : 0);
@@ -35,37 +25,31 @@ bool Cancelled(const Job& job) { return job.cancelled.load(std::memory_order_rel
 
 }  // namespace
 
-absl::Status NoBackendUp() {
-  return MakeError(absl::StatusCode::kUnavailable, "no backend is up any more",
-                   {.reason = "DEVICE_LOST", .field = "", .limit = 0, .retry_after_ms = {}});
-}
-
 absl::Status Scheduler::Refusal::ToStatus() const {
   if (room == Room::kDraining) {
     return MakeError(absl::StatusCode::kUnavailable, "the server is shutting down",
-                     {.reason = "DRAINING", .field = "", .limit = 0, .retry_after_ms = {}});
+                     {.reason = "DRAINING"});
   }
   if (room == Room::kTooLarge) {
     return MakeError(
         absl::StatusCode::kResourceExhausted,
         absl::StrCat("payload and reply take ", charge, " bytes; the limit of the queue is ", limit,
                      " bytes (queue_bytes_max)"),
-        {.reason = "PAYLOAD_TOO_LARGE", .field = "payload", .limit = limit, .retry_after_ms = {}});
+        {.reason = "PAYLOAD_TOO_LARGE", .field = "payload", .limit = limit});
   }
-  return MakeError(
-      absl::StatusCode::kResourceExhausted,
-      absl::StrCat("the queue is full: ", charged, " of ", limit,
-                   " bytes (queue_bytes_max) are taken, ", held,
-                   " of them by this caller, and this request needs ", charge, "; try again in ",
-                   retry_after_ms, " ms"),
-      {.reason = "QUEUE_FULL", .field = "", .limit = limit, .retry_after_ms = retry_after_ms});
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("the queue is full: ", charged, " of ", limit,
+                                " bytes (queue_bytes_max) are taken, ", held,
+                                " of them by this caller, and this request needs ", charge,
+                                "; try again in ", retry_after_ms, " ms"),
+                   {.reason = "QUEUE_FULL", .limit = limit, .retry_after_ms = retry_after_ms});
 }
 
 Scheduler::Scheduler(const BatchingLimits& limits, Credits& credits, Placer& placer)
     : limits_(limits),
       credits_(credits),
       placer_(placer),
-      queue_(limits.small_bytes_max, QuantaFor(limits)),
+      queue_(limits.small_bytes_max),
       admission_(limits.queue_bytes_max) {}
 
 // --- Accepting
@@ -148,7 +132,6 @@ void Scheduler::Pump(TimeNs now, Outbox& outbox) {
       const auto other = first == FairQueue::kSmall ? FairQueue::kLarge : FairQueue::kSmall;
       if (!DispatchFrom(first, now, outbox) && !DispatchFrom(other, now, outbox)) break;
     }
-    if (!queue_.empty() && credits_.Refresh(outbox) == 0) FailQueue(outbox);
   } while (admission_.waits() && LetIn(now, outbox));
 }
 
@@ -157,11 +140,12 @@ bool Scheduler::DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox)
   if (queue_.payloads(c) == 0) return dropped;
   Job& front = *queue_.Front(c);
   const BackendMask unfit = placer_.Unfit(front);
-  if (unfit != 0 && (credits_.Refresh(outbox) & ~unfit) == 0) {
-    front.notes_.failure = NoBackendUp();
+  if (!credits_.AnyFree(unfit)) {
+    if ((credits_.Refresh(outbox) & ~unfit) != 0) return dropped;
+    front.notes_.failure = MakeError(absl::StatusCode::kUnavailable, "no backend is up any more",
+                                     {.reason = "DEVICE_LOST"});
     return DropDead(c, now, outbox);
   }
-  if (!credits_.AnyFree(unfit)) return dropped;
   QueueView view{.payloads = queue_.payloads(c),
                  .bytes = queue_.bytes(c),
                  .next_bytes = FairQueue::Left(front),
@@ -183,8 +167,7 @@ bool Scheduler::DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox)
 
 void Scheduler::Form(FairQueue::SizeClass c, const Decision& decision, TimeNs now, Outbox& outbox) {
   const auto take_lane = [&] {
-    return outbox.submits.emplace_back(
-        credits_.Take(decision.backend, decision.cost_ns, decision.closed_by, now));
+    return outbox.submits.emplace_back(credits_.Take(decision.backend, decision.closed_by, now));
   };
   Job* first = queue_.Front(c);
   const uint64_t left = FairQueue::Left(*first);
@@ -274,18 +257,6 @@ bool Scheduler::DropDead(FairQueue::SizeClass c, TimeNs now, Outbox& outbox) {
   return any;
 }
 
-void Scheduler::FailQueue(Outbox& outbox) {
-  const absl::Status status = NoBackendUp();
-  for (const auto c : {FairQueue::kSmall, FairQueue::kLarge}) {
-    while (queue_.payloads(c) > 0) {
-      Job* job = queue_.Front(c);
-      queue_.Drop(c);
-      ++in_flight_;
-      EndPiece({.job = job, .whole = job->notes_.pieces == 0}, status, outbox);
-    }
-  }
-}
-
 void Scheduler::Landed(Flight& flight, Outbox& outbox) {
   in_flight_ -= flight.wholes;
   accepted_ -= flight.wholes;
@@ -318,7 +289,7 @@ void Scheduler::Finish(Job* job, absl::Status status, Outbox& outbox) {
   outbox.finished.push_back({.job = job, .status = std::move(status)});
 }
 
-void Scheduler::Report(Batcher::Snapshot& snapshot) const {
+void Scheduler::Report(BatcherSnapshot& snapshot) const {
   for (const auto c : {FairQueue::kSmall, FairQueue::kLarge}) {
     snapshot.queue_payloads += queue_.payloads(c);
     snapshot.queue_bytes += queue_.bytes(c);

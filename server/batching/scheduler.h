@@ -14,7 +14,6 @@
 #include "absl/status/status.h"
 #include "server/base/clock.h"
 #include "server/batching/admission.h"
-#include "server/batching/batcher.h"
 #include "server/batching/credits.h"
 #include "server/batching/fair_queue.h"
 #include "server/batching/flight.h"
@@ -23,11 +22,9 @@
 #include "server/batching/limits.h"
 #include "server/batching/outbox.h"
 #include "server/batching/placer.h"
+#include "server/batching/snapshot.h"
 
 namespace histogram::server {
-
-// The status of a payload without a backend left.
-absl::Status NoBackendUp();
 
 class Scheduler {
  public:
@@ -73,7 +70,7 @@ class Scheduler {
   // Whether all accepted jobs are finished.
   bool idle() const { return accepted_ == 0; }
   // The gauges of queue and jobs.
-  void Report(Batcher::Snapshot& snapshot) const;
+  void Report(BatcherSnapshot& snapshot) const;
 
  private:
   void Accept(Job* job, TimeNs now);
@@ -85,8 +82,6 @@ class Scheduler {
   bool MayJoin(FairQueue::SizeClass c, const Flight& flight, const Decision& decision);
   // Moves bytes of `job`, the first of its class, to the flight; returns whether it left the queue.
   bool TakeFrom(FairQueue::SizeClass c, Job* job, uint64_t bytes, TimeNs now, Flight& flight);
-  // Fails all jobs in the queue, because no backend is up.
-  void FailQueue(Outbox& outbox);
   // Lets waiting jobs in, as far as there is room; returns whether any entered the queue.
   bool LetIn(TimeNs now, Outbox& outbox);
   void Finish(Job* job, absl::Status status, Outbox& outbox);

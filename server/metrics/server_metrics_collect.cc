@@ -278,7 +278,7 @@ void ServerMetrics::CollectEvents(Writer& writer) const {
 }
 
 void ServerMetrics::CollectBackends(Writer& writer, const Batcher::Snapshot& snapshot) const {
-  const auto find = [&](const std::string& name) -> const Batcher::BackendSnapshot* {
+  const auto find = [&](const std::string& name) -> const BackendSnapshot* {
     const auto found = std::find_if(snapshot.backends.begin(), snapshot.backends.end(),
                                     [&](const auto& backend) { return backend.name == name; });
     return found == snapshot.backends.end() ? nullptr : &*found;
@@ -287,7 +287,7 @@ void ServerMetrics::CollectBackends(Writer& writer, const Batcher::Snapshot& sna
                 MetricType::Gauge);
   for (const auto& backend : backends_) {
     if (!backend->declared) continue;
-    const Batcher::BackendSnapshot* seen = find(backend->description.name);
+    const BackendSnapshot* seen = find(backend->description.name);
     const bool down =
         backend->down.load(std::memory_order_relaxed) || (seen != nullptr && !seen->up);
     writer.Gauge({{"backend", backend->description.name}}, down ? 0 : 1);
@@ -303,7 +303,7 @@ void ServerMetrics::CollectBackends(Writer& writer, const Batcher::Snapshot& sna
   for (const auto& backend : backends_) {
     if (!backend->declared) continue;
     const std::string& name = backend->description.name;
-    const Batcher::BackendSnapshot* seen = find(name);
+    const BackendSnapshot* seen = find(name);
     const uint32_t lanes = seen == nullptr ? 0 : seen->lanes;
     const uint32_t busy = seen == nullptr ? 0 : std::min(seen->lanes_busy, lanes);
     writer.Gauge({{"backend", name}, {"state", "busy"}}, busy);

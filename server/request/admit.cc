@@ -18,51 +18,37 @@ struct Kind {
   const char* advice;  // for a payload that is too large
 };
 
-Kind Of(MessageKind kind) {
-  static constexpr char kUseAccumulate[] = "; send larger ones in chunks through Accumulate";
-  switch (kind) {
-    case MessageKind::kCompute:
-      return {ParseComputeRequest, "payload", kUseAccumulate};
-    case MessageKind::kComputeMany:
-      return {ParseComputeManyRequest, "request.payload", kUseAccumulate};
-    case MessageKind::kAccumulate:
-      break;
-  }
-  return {ParseAccumulateRequest, "chunk", "; send it in smaller chunks"};
-}
+constexpr char kUseAccumulate[] = "; send larger ones in chunks through Accumulate";
+constexpr Kind kKinds[] = {  // by MessageKind
+    {ParseComputeRequest, "payload", kUseAccumulate},
+    {ParseComputeManyRequest, "request.payload", kUseAccumulate},
+    {ParseAccumulateRequest, "chunk", "; send it in smaller chunks"}};
 
 // Whether the query can be answered without seeing the samples again.
 absl::Status CheckOnePass(const Query& query) {
   if (query.range_of_data) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument,
-        "spec.binning.even.range_of_data: Accumulate sees the samples once, which does "
-        "not tell their range before; set lower and upper",
-        {.reason = "BAD_BINNING", .field = "spec.binning.even.range_of_data"});
+    return Invalid("BAD_BINNING", "spec.binning.even.range_of_data",
+                   "Accumulate sees the samples once, which does not tell their range before; set "
+                   "lower and upper");
   }
   if (query.rows.has_value() && query.rows->kind != RowCut::Kind::kOne) {
     const char* const field =
         query.rows->kind == RowCut::Kind::kWindows ? "spec.rows.windows" : "spec.rows.lengths";
-    return MakeError(absl::StatusCode::kInvalidArgument,
-                     absl::StrCat(field, ": Accumulate takes channels only"),
-                     {.reason = "BAD_ROWS", .field = field});
+    return Invalid("BAD_ROWS", field, "Accumulate takes channels only");
   }
   if (SampleBytes(query.sample_type) > 2 && !query.quantiles.empty()) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument,
-        absl::StrCat("spec.quantiles: Accumulate sees the samples once, which does not "
-                     "tell the quantiles of ",
+    return Invalid(
+        "BAD_QUANTILE", "spec.quantiles",
+        absl::StrCat("Accumulate sees the samples once, which does not tell the quantiles of ",
                      std::string(NameOf(query.sample_type)),
-                     "; send the payload as a whole through Compute"),
-        {.reason = "BAD_QUANTILE", .field = "spec.quantiles"});
+                     "; send the payload as a whole through Compute"));
   }
   return absl::OkStatus();
 }
 
 absl::Status TooMuch(const char* reason, const std::string& what, uint64_t limit) {
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   absl::StrCat("spec.rows: ", what, " are more than the limit of ", limit),
-                   {.reason = reason, .field = "spec.rows", .limit = limit});
+  return Invalid(reason, "spec.rows", absl::StrCat(what, " are more than the limit of ", limit),
+                 limit);
 }
 
 // Limits rows in number, in what it takes to count them, and in the memory that they take.
@@ -103,12 +89,12 @@ absl::Status CheckRows(MessageKind kind, const Query& query, uint64_t samples,
 // Of a payload that is one row.
 absl::Status CheckReply(const Query& query, uint64_t reply_bytes, uint64_t reply_bytes_max) {
   if (reply_bytes <= reply_bytes_max) return absl::OkStatus();
-  return MakeError(
-      absl::StatusCode::kInvalidArgument,
-      absl::StrCat("spec.binning: the reply of ", query.binning.bin_count(), " bins may take ",
-                   reply_bytes, " bytes, more than the limit of ", reply_bytes_max,
+  return Invalid(
+      "REPLY_TOO_LARGE", "spec.binning",
+      absl::StrCat("the reply of ", query.binning.bin_count(), " bins may take ", reply_bytes,
+                   " bytes, more than the limit of ", reply_bytes_max,
                    "; ask for sparse counts of a shorter payload, or leave out counts or edges"),
-      {.reason = "REPLY_TOO_LARGE", .field = "spec.binning", .limit = reply_bytes_max});
+      reply_bytes_max);
 }
 
 }  // namespace
@@ -116,7 +102,7 @@ absl::Status CheckReply(const Query& query, uint64_t reply_bytes, uint64_t reply
 absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
                    const AdmissionLimits& limits, Charge charge, ParsedRequest& parsed,
                    std::shared_ptr<const Query>& query) {
-  const Kind of = Of(kind);
+  const Kind& of = kKinds[static_cast<size_t>(kind)];
   if (absl::Status s = of.parse(message, parsed); !s.ok()) return s;
   if (parsed.payload_bytes > limits.payload_bytes_max) {
     return MakeError(
@@ -135,12 +121,11 @@ absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
   }
   const uint64_t sample_bytes = SampleBytes(query->sample_type);
   if (parsed.payload_bytes % sample_bytes != 0) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument,
-        absl::StrCat(of.field, ": ", parsed.payload_bytes, " bytes are not a whole number of ",
-                     std::string(NameOf(query->sample_type)), " samples, of ", sample_bytes,
-                     " bytes each"),
-        {.reason = "PARTIAL_SAMPLE", .field = of.field, .limit = sample_bytes});
+    return Invalid("PARTIAL_SAMPLE", of.field,
+                   absl::StrCat(parsed.payload_bytes, " bytes are not a whole number of ",
+                                std::string(NameOf(query->sample_type)), " samples, of ",
+                                sample_bytes, " bytes each"),
+                   sample_bytes);
   }
   const uint64_t samples = parsed.payload_bytes / sample_bytes;
   // A chunk does not tell how many samples the whole payload has.

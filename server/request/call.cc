@@ -2,8 +2,7 @@
 
 #include <histogram/sample_statistics.h>
 
-#include <cmath>
-#include <limits>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
@@ -14,24 +13,11 @@ namespace histogram::server {
 
 namespace {
 
-// Four sums at once: additions that do not wait for each other.
-uint64_t Sum(absl::Span<const uint64_t> counts) {
-  uint64_t a = 0, b = 0, c = 0, d = 0;
-  const uint64_t* at = counts.data();
-  const uint64_t* const end = at + counts.size();
-  for (; end - at >= 4; at += 4) {
-    a += at[0];
-    b += at[1];
-    c += at[2];
-    d += at[3];
-  }
-  for (; at != end; ++at) a += *at;
-  return a + b + c + d;
-}
-
 absl::Status CheckSum(const Answer& answer, uint64_t samples) {
   const Histogram& h = answer.histogram;
-  const uint64_t counted = Sum(answer.counts()) + h.below + h.above + h.ignored + h.nan;
+  const absl::Span<const uint64_t> counts = answer.counts();
+  const uint64_t counted = std::reduce(counts.begin(), counts.end(), uint64_t{0}) + h.below +
+                           h.above + h.ignored + h.nan;
   if (counted == samples) return absl::OkStatus();
   return MakeError(absl::StatusCode::kInternal,
                    absl::StrCat("the counts add up to ", counted, " samples, but ", samples,
@@ -107,15 +93,9 @@ std::span<const std::byte> InOnePiece(absl::Span<const Fragment> payload, std::s
 }
 
 void SelectStatistics(const Query& query, Statistics& statistics) {
-  const auto keep = [&](Answers answer, auto&... values) {
-    if (!query.wants(answer)) (values.reset(), ...);
-  };
-  keep(Answers::kMinimumMaximum, statistics.minimum, statistics.maximum);
-  keep(Answers::kMeanDeviation, statistics.mean, statistics.standard_deviation);
-  keep(Answers::kMedian, statistics.median);
-  keep(Answers::kMode, statistics.mode);
-  keep(Answers::kEntropy, statistics.entropy_bits);
-  keep(Answers::kOtsu, statistics.otsu_threshold);
+  for (const auto& [answer, value] : kStatisticFields) {
+    if (!query.wants(answer)) (statistics.*value).reset();
+  }
 }
 
 void MakeSparse(Answer& answer) {
@@ -146,17 +126,6 @@ void AddTypedStatistics(const Query& query, absl::Span<const Fragment> payload, 
 
 namespace {
 
-// Fraction of the 64-bit numbers that are below the result.
-uint64_t ThresholdFor(double fraction) {
-  if (!(fraction > 0)) return 0;
-  if (fraction >= 1) return std::numeric_limits<uint64_t>::max();
-  return static_cast<uint64_t>(std::ldexp(fraction, 64));
-}
-
-// Spreads a sequence number over all 64-bit numbers (Weyl sequence of the golden ratio), so that
-// every run of 1/fraction payloads holds about one that is picked.
-uint64_t Spread(uint64_t sequence) { return (sequence + 1) * 0x9E3779B97F4A7C15u; }
-
 absl::Status Compare(const char* what, absl::Span<const uint64_t> recount,
                      absl::Span<const uint64_t> counts) {
   for (size_t i = 0; i < recount.size(); ++i) {
@@ -172,10 +141,13 @@ absl::Status Compare(const char* what, absl::Span<const uint64_t> recount,
 
 }  // namespace
 
-Verifier::Verifier(double fraction) : threshold_(ThresholdFor(fraction)) {}
-
 bool Verifier::Picks() {
-  return threshold_ != 0 && Spread(sequence_.fetch_add(1, std::memory_order_relaxed)) <= threshold_;
+  if (fraction_ == 0) return false;
+  // Spreads sequence numbers over all 64-bit numbers (Weyl sequence of the golden ratio), so that
+  // every run of 1/fraction payloads holds about one that is picked.
+  const uint64_t spread =
+      (sequence_.fetch_add(1, std::memory_order_relaxed) + 1) * 0x9E3779B97F4A7C15u;
+  return static_cast<double>(spread) <= fraction_ * 0x1p64;
 }
 
 absl::Status Verifier::Check(const Query& query, const Job& job) {

@@ -67,6 +67,21 @@ void MakeRowsAnswer(const Query& query, const RowColumns& rows, uint64_t samples
 // Sets the statistics of an answer that MakeTypedAnswer has made for this payload.
 void AddTypedStatistics(const Query& query, absl::Span<const Fragment> payload, Answer& answer);
 
+// The statistics of one number, in the order of histogram.v1.Statistics, and what asks for each.
+struct StatisticField {
+  Answers answer;
+  std::optional<double> Statistics::*value;
+};
+inline constexpr StatisticField kStatisticFields[] = {
+    {Answers::kMinimumMaximum, &Statistics::minimum},
+    {Answers::kMinimumMaximum, &Statistics::maximum},
+    {Answers::kMeanDeviation, &Statistics::mean},
+    {Answers::kMeanDeviation, &Statistics::standard_deviation},
+    {Answers::kMedian, &Statistics::median},
+    {Answers::kMode, &Statistics::mode},
+    {Answers::kEntropy, &Statistics::entropy_bits},
+    {Answers::kOtsu, &Statistics::otsu_threshold}};
+
 // Removes the statistics that the query does not ask for.
 void SelectStatistics(const Query& query, Statistics& statistics);
 // Removes the counts of empty bins, and sets answer.bins.
@@ -79,7 +94,7 @@ std::span<const std::byte> InOnePiece(absl::Span<const Fragment> payload, std::s
 class Verifier {
  public:
   // REQUIRES: 0 <= fraction <= 1.
-  explicit Verifier(double fraction);
+  explicit Verifier(double fraction) : fraction_(fraction) {}
   // Whether the next payload is to be recounted.
   bool Picks();
   // INTERNAL (reason COUNT_MISMATCH) if the job is picked and its recount differs.
@@ -87,7 +102,7 @@ class Verifier {
   absl::Status Check(const Query& query, const Job& job);
 
  private:
-  const uint64_t threshold_;
+  const double fraction_;
   std::atomic<uint64_t> sequence_{0};
 };
 

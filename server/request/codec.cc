@@ -1,8 +1,5 @@
 #include "server/request/codec.h"
 
-#include <google/protobuf/io/coded_stream.h>
-
-#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,10 +9,14 @@
 
 namespace histogram::server {
 
+absl::Status Invalid(const char* reason, const std::string& field, const std::string& message,
+                     uint64_t limit) {
+  return MakeError(absl::StatusCode::kInvalidArgument, absl::StrCat(field, ": ", message),
+                   {.reason = reason, .field = field, .limit = limit});
+}
+
 absl::Status Malformed(const char* message) {
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   absl::StrCat(message, ": the bytes are not a valid protobuf message"),
-                   {.reason = "MALFORMED_MESSAGE", .field = message});
+  return Invalid("MALFORMED_MESSAGE", message, "the bytes are not a valid protobuf message");
 }
 
 absl::Status UnknownField(const char* message, uint32_t number) {
@@ -32,64 +33,46 @@ constexpr uint32_t kSourceField = 15;  // .payload, .chunk; ComputeManyRequest.r
 constexpr uint32_t kRequestIdField = 1;
 constexpr uint32_t kSnapshotField = 2;
 
-// Collects the occurrences of a spec. One that lies in a single slice stays where it is; several
-// are merged as protobuf merges them, each valid by itself, with work that grows with their bytes.
+std::string_view TextOf(Fragment piece) {
+  return {reinterpret_cast<const char*>(piece.data()), piece.size()};
+}
+
+bool IsSpec(std::string_view bytes) {
+  return v1::Spec().ParseFromArray(bytes.data(), static_cast<int>(bytes.size()));
+}
+
+// Collects the occurrences of a spec. One that lies in a single slice stays where it is. Several
+// are put behind each other, which merges them as protobuf does; each is valid by itself.
 class SpecCollector {
  public:
   absl::Status Add(wire::Reader& reader, uint64_t length, ParsedRequest& out) {
     total_bytes_ += length;
     if (total_bytes_ > kSpecBytesMax) {
-      return MakeError(
-          absl::StatusCode::kInvalidArgument,
-          absl::StrCat("spec: ", total_bytes_, " bytes are more than the limit of ", kSpecBytesMax),
-          {.reason = "SPEC_TOO_LARGE", .field = "spec", .limit = kSpecBytesMax});
+      return Invalid(
+          "SPEC_TOO_LARGE", "spec",
+          absl::StrCat(total_bytes_, " bytes are more than the limit of ", kSpecBytesMax),
+          kSpecBytesMax);
     }
-    std::string joined;
-    Fragment first;
-    int pieces = 0;
-    reader.Take(length, [&](Fragment piece) {
-      if (++pieces == 1) {
-        first = piece;
-        return;
-      }
-      if (pieces == 2) joined.assign(reinterpret_cast<const char*>(first.data()), first.size());
-      joined.append(reinterpret_cast<const char*>(piece.data()), piece.size());
-    });
-    if (++occurrences_ > 1) return Merge(pieces <= 1 ? View(first) : joined, out);
-    if (pieces <= 1) {
-      out.spec = View(first);
-    } else {
-      out.spec_storage = std::move(joined);
-      out.spec = out.spec_storage;
+    absl::InlinedVector<Fragment, 4> pieces;
+    reader.Take(length, [&](Fragment piece) { pieces.push_back(piece); });
+    const bool first = ++occurrences_ == 1;
+    if (first && pieces.size() <= 1) {
+      out.spec = pieces.empty() ? std::string_view() : TextOf(pieces.front());
+      return absl::OkStatus();
     }
-    return absl::OkStatus();
-  }
-
-  // After the last field.
-  void Finish(ParsedRequest& out) {
-    if (!merged_.has_value()) return;
-    out.spec_storage = merged_->SerializeAsString();
+    if (occurrences_ == 2) {
+      if (!IsSpec(out.spec)) return Malformed("spec");
+      out.spec_storage = std::string(out.spec);
+    }
+    const size_t begin = out.spec_storage.size();
+    for (const Fragment piece : pieces) out.spec_storage.append(TextOf(piece));
     out.spec = out.spec_storage;
+    return first || IsSpec(out.spec.substr(begin)) ? absl::OkStatus() : Malformed("spec");
   }
 
  private:
-  static std::string_view View(Fragment piece) {
-    return {reinterpret_cast<const char*>(piece.data()), piece.size()};
-  }
-  static bool MergeBytes(std::string_view bytes, v1::Spec& into) {
-    google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t*>(bytes.data()),
-                                                  static_cast<int>(bytes.size()));
-    return into.MergeFromCodedStream(&stream) && stream.ConsumedEntireMessage();
-  }
-
-  absl::Status Merge(std::string_view later, const ParsedRequest& out) {
-    if (!merged_.has_value() && !MergeBytes(out.spec, merged_.emplace())) return Malformed("spec");
-    return MergeBytes(later, *merged_) ? absl::OkStatus() : Malformed("spec");
-  }
-
   int occurrences_ = 0;
   uint64_t total_bytes_ = 0;
-  std::optional<v1::Spec> merged_;  // from the second occurrence on
 };
 
 void ResetRequest(ParsedRequest& out) {
@@ -134,25 +117,22 @@ absl::Status WalkRequest(wire::Reader& reader, uint64_t end, const char* name, b
   return reader.remaining() == end ? absl::OkStatus() : Malformed(name);
 }
 
+absl::Status ParseAll(absl::Span<const Fragment> message, const char* name, bool accumulate,
+                      ParsedRequest& out) {
+  ResetRequest(out);
+  wire::Reader reader(message);
+  SpecCollector specs;
+  return WalkRequest(reader, 0, name, accumulate, specs, out);
+}
+
 }  // namespace
 
 absl::Status ParseComputeRequest(absl::Span<const Fragment> message, ParsedRequest& out) {
-  ResetRequest(out);
-  wire::Reader reader(message);
-  SpecCollector specs;
-  absl::Status status = WalkRequest(reader, 0, "ComputeRequest", /*accumulate=*/false, specs, out);
-  specs.Finish(out);
-  return status;
+  return ParseAll(message, "ComputeRequest", /*accumulate=*/false, out);
 }
 
 absl::Status ParseAccumulateRequest(absl::Span<const Fragment> message, ParsedRequest& out) {
-  ResetRequest(out);
-  wire::Reader reader(message);
-  SpecCollector specs;
-  absl::Status status =
-      WalkRequest(reader, 0, "AccumulateRequest", /*accumulate=*/true, specs, out);
-  specs.Finish(out);
-  return status;
+  return ParseAll(message, "AccumulateRequest", /*accumulate=*/true, out);
 }
 
 absl::Status ParseComputeManyRequest(absl::Span<const Fragment> message, ParsedRequest& out) {
@@ -183,7 +163,6 @@ absl::Status ParseComputeManyRequest(absl::Span<const Fragment> message, ParsedR
       return first_error.ok() ? UnknownField(kName, field) : first_error;
     }
   }
-  specs.Finish(out);
   return first_error;
 }
 

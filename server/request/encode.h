@@ -28,16 +28,24 @@ class ReplyEncoder {
 
  private:
   enum class Kind : uint8_t { kCompute, kComputeMany, kAccumulate };
-  ReplyEncoder(Kind kind, const Answer& answer, bool omit_counts);
+  ReplyEncoder(Kind kind, const Answer& answer, bool omit_counts, bool final, uint64_t number);
+  // Writes a part of the message, or measures it: `Out` is a wire::Writer or wire::Sizer.
+  template <typename Out>
+  void PutHistogram(Out& out) const;
+  template <typename Out>
+  void PutComputeResponse(Out& out) const;
+  template <typename Out>
+  void PutRowsField(uint32_t field, Out& out) const;
+  template <typename Out>
+  void Put(Out& out) const;
 
-  Kind kind_;
+  const Kind kind_;
   const Answer& answer_;
-  bool final_ = false;
-  uint64_t request_id_ = 0;
-  uint64_t chunks_ = 0;
-  size_t counts_size_ = 0, bins_size_ = 0, rows_size_ = 0, statistics_size_ = 0,
-         histogram_size_ = 0, receipt_size_ = 0;
-  size_t response_size_ = 0;  // of the ComputeResponse in the message
+  const bool omit_counts_;
+  const bool final_;       // of an Accumulate
+  const uint64_t number_;  // a ComputeMany's id, an Accumulate's chunks
+  size_t histogram_size_ = 0, receipt_size_ = 0, rows_size_ = 0;
+  size_t response_size_ = 0;  // of the ComputeResponse in a ComputeManyResponse
   size_t size_ = 0;
 };
 
@@ -46,6 +54,18 @@ std::string EncodeError(const absl::Status& status);
 
 // A serialized ComputeManyResponse with this error.
 std::string EncodeComputeManyError(uint64_t request_id, const absl::Status& status);
+
+// ErrorInfo.domain of all errors of this service.
+inline constexpr char kErrorDomain[] = "histogram.v1";
+
+// A serialized google.rpc.Status, as gRPC libraries of all languages read it in the trailer
+// `grpc-status-details-bin`: code, message and the parts of ErrorDetail that the status has.
+// ErrorInfo has the reason, with field and limit as metadata. BadRequest names the field. RetryInfo
+// has the time after which to retry.
+//
+// Encoded by hand: five small messages do not justify a dependency, and a second copy of
+// google/rpc/*.proto aborts the process.
+std::string EncodeStatusDetails(const absl::Status& status);
 
 }  // namespace histogram::server
 

@@ -55,8 +55,7 @@ absl::StatusOr<Binning> OrStatus(Result<Binning> binning) {
 }
 
 absl::Status BadBinning(const std::string& message, const char* field) {
-  return MakeError(absl::StatusCode::kInvalidArgument, absl::StrCat(field, ": ", message),
-                   {.reason = "BAD_BINNING", .field = field});
+  return Invalid("BAD_BINNING", field, message);
 }
 
 // The values of an integer of 8 or 16 bits, as edges; none for other types.
@@ -120,10 +119,10 @@ absl::StatusOr<Binning> BinOfEachValue(SampleType type, uint32_t bin_count_max) 
   }
   const auto bins = static_cast<uint32_t>(whole->upper - whole->lower);
   if (bins > bin_count_max) {
-    return MakeError(absl::StatusCode::kInvalidArgument,
-                     absl::StrCat("spec.binning: absent means ", bins,
-                                  " bins, more than the limit of ", bin_count_max),
-                     {.reason = "TOO_MANY_BINS", .field = "spec.binning", .limit = bin_count_max});
+    return Invalid(
+        "TOO_MANY_BINS", "spec.binning",
+        absl::StrCat("absent means ", bins, " bins, more than the limit of ", bin_count_max),
+        bin_count_max);
   }
   if (type == SampleType::kU8) return Binning::Identity();
   return OrStatus(Binning::Even(bins, whole->lower, whole->upper, bin_count_max));
@@ -162,12 +161,10 @@ absl::StatusOr<Binning> CompileBinning(const v1::Binning& proto, SampleType type
 absl::StatusOr<SampleType> TypeOf(const v1::Spec& spec) {
   const int number = spec.sample_type();
   if (!v1::SampleType_IsValid(number)) {
-    return MakeError(absl::StatusCode::kInvalidArgument,
-                     absl::StrCat("spec.sample_type: ", number,
-                                  " is unknown to this server; it knows UINT8 (1) to FLOAT64 (12)"),
-                     {.reason = "UNKNOWN_ENUM_VALUE",
-                      .field = "spec.sample_type",
-                      .limit = static_cast<uint64_t>(v1::SampleType_MAX)});
+    return Invalid(
+        "UNKNOWN_ENUM_VALUE", "spec.sample_type",
+        absl::StrCat(number, " is unknown to this server; it knows UINT8 (1) to FLOAT64 (12)"),
+        static_cast<uint64_t>(v1::SampleType_MAX));
   }
   return number == v1::SAMPLE_TYPE_UNSPECIFIED ? SampleType::kU8
                                                : static_cast<SampleType>(number - 1);
@@ -175,27 +172,22 @@ absl::StatusOr<SampleType> TypeOf(const v1::Spec& spec) {
 
 absl::Status CheckQuantiles(const v1::Spec& spec) {
   if (static_cast<uint32_t>(spec.quantiles_size()) > kQuantilesMax) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument,
-        absl::StrCat("spec.quantiles: ", spec.quantiles_size(),
-                     " quantiles are more than the limit of ", kQuantilesMax),
-        {.reason = "TOO_MANY_QUANTILES", .field = "spec.quantiles", .limit = kQuantilesMax});
+    return Invalid("TOO_MANY_QUANTILES", "spec.quantiles",
+                   absl::StrCat(spec.quantiles_size(), " quantiles are more than the limit of ",
+                                kQuantilesMax),
+                   kQuantilesMax);
   }
   for (int i = 0; i < spec.quantiles_size(); ++i) {
     if (!(spec.quantiles(i) >= 0 && spec.quantiles(i) <= 1)) {  // also refuses NaN
-      return MakeError(
-          absl::StatusCode::kInvalidArgument,
-          absl::StrCat("spec.quantiles[", i, "]: ", NumberText(spec.quantiles(i)),
-                       " is not between 0 and 1"),
-          {.reason = "BAD_QUANTILE", .field = absl::StrCat("spec.quantiles[", i, "]"), .limit = 1});
+      return Invalid("BAD_QUANTILE", absl::StrCat("spec.quantiles[", i, "]"),
+                     absl::StrCat(NumberText(spec.quantiles(i)), " is not between 0 and 1"), 1);
     }
   }
   return absl::OkStatus();
 }
 
 absl::Status BadRows(const char* field, const std::string& message, uint64_t limit = 0) {
-  return MakeError(absl::StatusCode::kInvalidArgument, absl::StrCat(field, ": ", message),
-                   {.reason = "BAD_ROWS", .field = field, .limit = limit});
+  return Invalid("BAD_ROWS", field, message, limit);
 }
 
 absl::Status SetRows(const v1::Spec& spec, Query& query) {
@@ -233,15 +225,11 @@ absl::Status SetAnswers(const v1::Spec& spec, Query& query) {
   if (spec.statistics_only_size() > 0) query.answers = 0;
   for (int i = 0; i < spec.statistics_only_size(); ++i) {
     const int number = spec.statistics_only(i);
-    const std::string field = absl::StrCat("spec.statistics_only[", i, "]");
     if (!v1::Statistic_IsValid(number) || number == v1::STATISTIC_UNSPECIFIED) {
-      return MakeError(
-          absl::StatusCode::kInvalidArgument,
-          absl::StrCat(field, ": ", number, " is not a statistic that this server knows; 1 to ",
-                       static_cast<int>(v1::Statistic_MAX), " are"),
-          {.reason = "UNKNOWN_ENUM_VALUE",
-           .field = field,
-           .limit = static_cast<uint64_t>(v1::Statistic_MAX)});
+      return Invalid("UNKNOWN_ENUM_VALUE", absl::StrCat("spec.statistics_only[", i, "]"),
+                     absl::StrCat(number, " is not a statistic that this server knows; 1 to ",
+                                  static_cast<int>(v1::Statistic_MAX), " are"),
+                     static_cast<uint64_t>(v1::Statistic_MAX));
     }
     query.answers = static_cast<uint8_t>(query.answers | 1U << (number - 1));
   }
@@ -265,11 +253,11 @@ absl::Status CheckCounters(const Query& query, uint64_t counters_max) {
   const uint32_t bins = query.binning.bin_count();
   if (internal::SlotCount(bins) <= counters_max) return absl::OkStatus();
   const uint64_t most = counters_max - internal::kOutsideSlots;
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   absl::StrCat("spec.binning: ", bins, " bins of ", NameInApi(query.sample_type),
-                                " are more than a GPU's limit of ", most,
-                                "; a server with a CPU backend counts more"),
-                   {.reason = "TOO_MANY_BINS", .field = "spec.binning", .limit = most});
+  return Invalid("TOO_MANY_BINS", "spec.binning",
+                 absl::StrCat(bins, " bins of ", NameInApi(query.sample_type),
+                              " are more than a GPU's limit of ", most,
+                              "; a server with a CPU backend counts more"),
+                 most);
 }
 
 absl::Status NoBackendForWholes(const Query& query) {

@@ -16,6 +16,7 @@
 #include "kernels/sample.h"
 #include "kernels/typed_payload.h"
 #include "server/request/call.h"
+#include "server/request/codec.h"
 #include "server/request/wire.h"
 
 namespace histogram::server {
@@ -26,6 +27,7 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 // Columns of one number a row: those but counts, and those but quantiles.
 constexpr uint64_t kNumberColumns = std::size(RowColumns::kWhole) - 1;
 constexpr uint64_t kStatistics = std::size(RowColumns::kReal) - 1;
+static_assert(kStatistics == std::size(kStatisticFields));
 
 // Names the first sample that has no place in a range. REQUIRES: there is one.
 absl::Status NotFinite(std::span<const std::byte> samples, SampleType type) {
@@ -37,10 +39,9 @@ absl::Status NotFinite(std::span<const std::byte> samples, SampleType type) {
       value = static_cast<double>(
           S::Widen(internal::LoadBits<Bits>(samples.data() + i++ * sizeof(Bits))));
     } while (std::isfinite(value) && i * sizeof(Bits) < samples.size());
-    return MakeError(absl::StatusCode::kInvalidArgument,
-                     absl::StrCat("spec.binning.even.range_of_data: sample ", i - 1,
-                                  " of the payload is ", value, "; it must be finite"),
-                     {.reason = "NOT_FINITE", .field = "spec.binning.even.range_of_data"});
+    return Invalid(
+        "NOT_FINITE", "spec.binning.even.range_of_data",
+        absl::StrCat("sample ", i - 1, " of the payload is ", value, "; it must be finite"));
   });
 }
 
@@ -62,26 +63,19 @@ uint64_t RowCounter::Counters(const Query& query) {
          query.pattern_counters();
 }
 
-void RowCounter::Add(std::span<const std::byte> samples) {
+void RowCounter::Add(std::span<const std::byte> samples, bool plainly) {
   samples_ += samples.size() / SampleBytes(query_->sample_type);
   const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
-  if (query_->plan == nullptr) {
-    AddValues(fragment, values_);
-    return;
-  }
-  CountTypedPayload(query_->plan->Get(), {&fragment, 1}, scratch_);
-  AddSlots(scratch_);
-  if (seen_.has_value()) seen_->Add(samples);
-}
-
-void RowCounter::AddPlainly(std::span<const std::byte> samples) {
-  samples_ += samples.size() / SampleBytes(query_->sample_type);
-  const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
-  if (query_->plan == nullptr) {
+  if (query_->plan == nullptr && plainly) {
     for (const uint8_t value : fragment) ++values_[value];
-    return;
+  } else if (query_->plan == nullptr) {
+    AddValues(fragment, values_);
+  } else if (plainly) {
+    AddSlots(ReferenceSlots({&fragment, 1}, query_->binning, query_->sample_type));
+  } else {
+    CountTypedPayload(query_->plan->Get(), {&fragment, 1}, scratch_);
+    AddSlots(scratch_);
   }
-  AddSlots(ReferenceSlots({&fragment, 1}, query_->binning, query_->sample_type));
   if (seen_.has_value()) seen_->Add(samples);
 }
 
@@ -139,18 +133,10 @@ void RowColumns::Append(const Query& query, const Histogram& histogram,
   ignored.push_back(histogram.ignored);
   nan.push_back(histogram.nan);
   if (!query.statistics) return;
-  const auto add = [&](bool wanted, const std::optional<double>& value,
-                       std::vector<double>& column) {
-    if (wanted) column.push_back(value.value_or(kNone));
-  };
-  add(query.wants(Answers::kMinimumMaximum), statistics.minimum, minimum);
-  add(query.wants(Answers::kMinimumMaximum), statistics.maximum, maximum);
-  add(query.wants(Answers::kMeanDeviation), statistics.mean, mean);
-  add(query.wants(Answers::kMeanDeviation), statistics.standard_deviation, standard_deviation);
-  add(query.wants(Answers::kMedian), statistics.median, median);
-  add(query.wants(Answers::kMode), statistics.mode, mode);
-  add(query.wants(Answers::kEntropy), statistics.entropy_bits, entropy_bits);
-  add(query.wants(Answers::kOtsu), statistics.otsu_threshold, otsu_threshold);
+  for (size_t i = 0; i < kStatistics; ++i) {
+    const auto& [answer, value] = kStatisticFields[i];
+    if (query.wants(answer)) (this->*kReal[i]).push_back((statistics.*value).value_or(kNone));
+  }
   for (size_t i = 0; i < query.quantiles.size(); ++i) {
     quantiles.push_back(i < statistics.quantiles.size() ? statistics.quantiles[i] : kNone);
   }
@@ -266,7 +252,7 @@ absl::Status WholeCount::Recount(absl::Span<const Fragment> payload) const {
   ForEachRow(*query_->rows, InOnePiece(payload, storage), SampleBytes(query_->sample_type),
              [&](uint64_t row, std::span<const std::byte> samples) {
                counter.Clear();
-               counter.AddPlainly(samples);
+               counter.Add(samples, /*plainly=*/true);
                const bool same =
                    adds_up_ ? counter.CountedAs(counters_[row]) : SameAnswers(counter, row);
                if (!same) status = mismatch(row);

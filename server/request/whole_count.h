@@ -29,10 +29,9 @@ class RowCounter {
   // The number of counters of one RowCounter, for limits.
   static uint64_t Counters(const Query& query);
 
-  // Adds samples. REQUIRES: a whole number of them.
-  void Add(std::span<const std::byte> samples);
-  // The same by plain loops that share no code with the kernels.
-  void AddPlainly(std::span<const std::byte> samples);
+  // Adds samples. `plainly`: by plain loops that share no code with the kernels. REQUIRES: a whole
+  // number of samples.
+  void Add(std::span<const std::byte> samples, bool plainly = false);
   void Merge(const RowCounter& more);
   // Whether both have the same counts.
   bool CountedAs(const RowCounter& other) const;
@@ -66,6 +65,7 @@ struct RowColumns {
   static constexpr std::vector<uint64_t> RowColumns::*kWhole[] = {
       &RowColumns::counts, &RowColumns::samples, &RowColumns::below,
       &RowColumns::above,  &RowColumns::ignored, &RowColumns::nan};
+  // In the order of kStatisticFields, then the quantiles.
   static constexpr std::vector<double> RowColumns::*kReal[] = {
       &RowColumns::minimum,      &RowColumns::maximum,
       &RowColumns::mean,         &RowColumns::standard_deviation,

@@ -71,22 +71,6 @@ void AddPlacements(const std::vector<Batcher::Placement>& placements, v1::Descri
   out.set_objective(tried ? "throughput" : "latency");
 }
 
-// What some backends offer and others do not.
-std::vector<const char*> FeaturesOf(const std::vector<Backend*>& backends) {
-  std::vector<const char*> features;
-  const auto any = [&](auto offers) {
-    return std::any_of(backends.begin(), backends.end(),
-                       [&](const Backend* backend) { return offers(backend->info()); });
-  };
-  if (any([](const BackendInfo& info) { return info.lane_counters > 0; })) {
-    features.insert(features.end(), {"types", "sparse"});
-  }
-  if (any([](const BackendInfo& info) { return info.kind == BackendKind::kCpu; })) {
-    features.push_back("rows");
-  }
-  return features;
-}
-
 }  // namespace
 
 v1::DescribeResponse Describe(const std::string& version, const std::vector<Backend*>& backends,
@@ -114,10 +98,13 @@ v1::DescribeResponse Describe(const std::string& version, const std::vector<Back
   limits->set_reply_bytes_max(ReplyBytesMax(transport.bin_count_max));
   limits->set_spec_bytes_max(kSpecBytesMax);
   for (const char* feature : {"compute", "compute_many", "accumulate", "statistics", "quantiles",
-                              "edges", "error_details", "receipts"}) {
+                              "edges", "error_details", "receipts", "types", "sparse"}) {
     out.add_features(feature);
   }
-  for (const char* feature : FeaturesOf(backends)) out.add_features(feature);
+  const bool has_cpu = std::any_of(backends.begin(), backends.end(), [](const Backend* backend) {
+    return backend->info().kind == BackendKind::kCpu;
+  });
+  if (has_cpu) out.add_features("rows");
   if (transport.verify_fraction > 0) out.add_features("verify");
   if (transport.token_file.empty()) out.add_features("reflection");
   if (!transport.tls_cert.empty()) out.add_features("tls");

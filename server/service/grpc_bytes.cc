@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "kernels/error.h"
-#include "server/request/status_details.h"
 #include "server/rpc/grpc_internals.h"
 
 namespace histogram::server {

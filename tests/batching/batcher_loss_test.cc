@@ -21,7 +21,7 @@ class BatcherLossTest : public BatcherFixture {
   void AddGpusAndCpu(uint32_t lanes) {
     Add({.name = "cuda:0", .lanes = lanes, .lane_bytes = 4096});
     Add({.name = "cuda:1", .lanes = lanes, .lane_bytes = 4096});
-    Add({.name = "cpu", .lanes = lanes});
+    Add({.name = "cpu", .lanes = lanes, .kind = BackendKind::kCpu});
     for (size_t gpu : {0, 1}) puppet(gpu).set_estimate([](const Workload&) { return 10; });
     puppet(2).set_estimate([](const Workload&) { return 1'000'000; });
   }
@@ -88,7 +88,7 @@ TEST_F(BatcherLossTest, PiecesOnBoth) {
 TEST(BatcherLossStressTest, BothWhileBusy) {
   for (int round = 0; round < 30; ++round) {
     PuppetBackend gpu0({.name = "cuda:0", .lanes = 4}), gpu1({.name = "cuda:1", .lanes = 4});
-    PuppetBackend cpu({.name = "cpu", .lanes = 2});
+    PuppetBackend cpu({.name = "cpu", .lanes = 2, .kind = BackendKind::kCpu});
     for (PuppetBackend* gpu : {&gpu0, &gpu1}) {
       gpu->set_estimate([](const Workload&) { return 10; });
     }

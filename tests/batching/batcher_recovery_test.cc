@@ -25,7 +25,7 @@ class BatcherRecoveryTest : public BatcherFixture {
   }
   void AddGpuAndCpu(uint32_t lanes = 1) {
     Add({.name = "gpu", .lanes = lanes});
-    Add({.name = "cpu", .lanes = lanes});
+    Add({.name = "cpu", .lanes = lanes, .kind = BackendKind::kCpu});
     puppet(0).set_estimate([](const Workload&) { return 10; });
     puppet(1).set_estimate([](const Workload&) { return 1'000'000; });
   }
@@ -165,10 +165,10 @@ TEST_F(BatcherRecoveryTest, OnePartOfACutPayloadFails) {
   ASSERT_EQ(puppet(0).held(), 3u);
   puppet(0).Complete(2);
   puppet(0).Fail(absl::InternalError("no"), 1);
-  ASSERT_EQ(puppet(1).held(), 1u);
+  EXPECT_EQ(puppet(1).held(), 2u) << "in two parts of a lane's share";
   puppet(0).Complete();
   EXPECT_EQ(job.done_count, 0);
-  puppet(1).Complete();
+  puppet(1).CompleteAll();
   EXPECT_TRUE(job.ok());
 }
 
@@ -193,7 +193,7 @@ TEST_F(BatcherRecoveryTest, TheRestOfAPayloadOfWhichAPartWasLostCostsNoWork) {
   EXPECT_EQ(puppet().held(), 0u);
 }
 
-TEST_F(BatcherRecoveryTest, ManyPayloadsFallBackInBatches) {
+TEST_F(BatcherRecoveryTest, AllPayloadsOfABatchFallBack) {
   limits_.batch_payloads_max = 8;
   AddGpuAndCpu();
   Enqueue(1);
@@ -202,8 +202,7 @@ TEST_F(BatcherRecoveryTest, ManyPayloadsFallBackInBatches) {
   puppet(0).Complete();
   puppet(0).Lose();
   puppet(0).Fail(absl::InternalError("no"));
-  EXPECT_EQ(puppet(1).sizes(), Sizes(8, 100));
-  puppet(1).Complete();
+  puppet(1).CompleteAll();
   for (const TestJob* job : jobs) EXPECT_TRUE(job->ok());
 }
 
@@ -243,40 +242,18 @@ TEST_F(BatcherRecoveryTest, ALateFailureIsIgnored) {
   EXPECT_TRUE(job.ok());
 }
 
-TEST_F(BatcherRecoveryTest, ALaneThatHangsMayOutlastTheBatcher) {
+TEST_F(BatcherRecoveryTest, TheDestructorWaitsForALaneThatHangs) {
   AddGpuAndCpu();
   TestJob& job = Enqueue(1000);
-  const std::weak_ptr<TestPayload> payload = job.payload();
   Hang();
   puppet(1).Complete();
   EXPECT_TRUE(job.ok());
+  std::thread lane([&] { puppet(0).Complete(); });
   batcher_.reset();
-  EXPECT_FALSE(payload.expired());
-  puppet(0).Complete();
-  EXPECT_TRUE(payload.expired());
+  EXPECT_EQ(puppet(0).held(), 0u);
+  lane.join();
 }
 
-TEST_F(BatcherRecoveryTest, APayloadThatCannotBeSharedWaitsForTheLane) {
-  AddGpuAndCpu();
-  Enqueue(1);
-  TestJob& stays = NewJob(100);
-  stays.share_payload = false;
-  Enqueue(stays);
-  TestJob& goes = Enqueue(200);
-  puppet(0).Complete();
-  ASSERT_EQ(puppet(0).sizes(), (Sizes{100, 200}));
-  Hang();
-  EXPECT_EQ(puppet(1).sizes(), Sizes{200});
-  puppet(1).Complete();
-  EXPECT_TRUE(goes.ok());
-  EXPECT_EQ(stays.done_count, 0);
-  EXPECT_FALSE(batcher().WaitIdle(clock_.Now()));
-  puppet(0).Complete();
-  EXPECT_TRUE(stays.ok()) << "late, but exact";
-  EXPECT_EQ(goes.done_count, 1);
-}
-
-// The usual way to share: the job's owner of its payload.
 TEST_F(BatcherRecoveryTest, APayloadOwnerIsKept) {
   struct Owned : Job {
     void Done(const absl::Status& result) override {
@@ -301,19 +278,6 @@ TEST_F(BatcherRecoveryTest, APayloadOwnerIsKept) {
   EXPECT_TRUE(watched.expired());
 }
 
-TEST_F(BatcherRecoveryTest, AnUnsharedPayloadWhoseLaneFailsLateGoesElsewhere) {
-  AddGpuAndCpu();
-  TestJob& job = NewJob(100);
-  job.share_payload = false;
-  Enqueue(job);
-  Hang();
-  puppet(0).Fail(absl::InternalError("late"));
-  ASSERT_EQ(puppet(1).held(), 1u);
-  puppet(1).Complete();
-  EXPECT_TRUE(job.ok());
-  EXPECT_EQ(observer_.fell_back(), Strings{"gpu>cpu:watchdog"});
-}
-
 TEST_F(BatcherRecoveryTest, AHangWithNothingToFallBackOn) {
   Add({.name = "gpu"});
   TestJob& job = Enqueue(100);
@@ -333,39 +297,9 @@ TEST_F(BatcherRecoveryTest, APartThatHangs) {
   puppet(0).Complete();
   puppet(0).Complete();
   Hang();
-  ASSERT_EQ(puppet(1).held(), 1u);
-  puppet(1).Complete();
+  ASSERT_GE(puppet(1).held(), 1u);
+  puppet(1).CompleteAll();
   EXPECT_TRUE(job.ok());
-  puppet(0).Complete();
-  EXPECT_TRUE(job.ok());
-}
-
-// The lane comes back exactly while the watchdog asks the job to share its payload.
-TEST_F(BatcherRecoveryTest, ALaneThatComesBackWhileItIsCondemned) {
-  struct Returning : TestJob {
-    using TestJob::TestJob;
-    std::shared_ptr<const void> SharePayload() override {
-      auto shared = TestJob::SharePayload();
-      puppet->Complete();
-      return shared;
-    }
-    PuppetBackend* puppet = nullptr;
-  };
-  AddGpuAndCpu();
-  Returning job(1000);
-  job.puppet = &puppet(0);
-  Enqueue(job);
-  Hang();
-  EXPECT_TRUE(job.ok());
-  EXPECT_EQ(puppet(1).held(), 0u);
-}
-
-TEST_F(BatcherRecoveryTest, NoWatchdog) {
-  limits_.batch_us_max = 0;
-  AddGpuAndCpu();
-  TestJob& job = Enqueue(10);
-  clock_.AdvanceUs(1'000'000'000);
-  EXPECT_EQ(batcher().Pump(), kNever);
   puppet(0).Complete();
   EXPECT_TRUE(job.ok());
 }

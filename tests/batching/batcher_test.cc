@@ -447,30 +447,11 @@ TEST_F(BatcherTest, TheLaneThatFinishesFirst) {
   EXPECT_EQ(puppet(1).held(), 1u);
   Enqueue(1500 * kKiB);
   EXPECT_EQ(puppet(0).held(), 1u);
-  // The GPU is busy for another 50 us and would still be first: 50 + 50 us against 308 us.
   puppet(1).Complete();
   Enqueue(1500 * kKiB);
-  EXPECT_EQ(puppet(1).held(), 0u);
-  EXPECT_EQ(batcher().snapshot().queue_payloads, 1u);
-  // It is late; the longer, the less it is trusted.
-  clock_.AdvanceUs(1000);
-  batcher().Pump();
-  EXPECT_EQ(puppet(1).held(), 1u);
+  EXPECT_EQ(puppet(1).held(), 1u) << "a free lane is not left idle";
   puppet(0).Complete();
   puppet(1).Complete();
-}
-
-TEST_F(BatcherTest, WaitingForABetterLaneLooksAgain) {
-  Add({.name = "gpu"});
-  Add({.name = "cpu"});
-  puppet(0).set_estimate([](const Workload&) { return 5'000'000; });
-  puppet(1).set_estimate([](const Workload&) { return 50'000'000; });
-  Enqueue(10);
-  Enqueue(10);
-  EXPECT_EQ(puppet(1).held(), 0u);
-  EXPECT_EQ(batcher().Pump(), clock_.Now() + 5'000'000);
-  puppet(0).Complete();
-  puppet(0).Complete();
 }
 
 // --- Both kinds of backend

@@ -41,7 +41,7 @@ class FairQueueTest : public testing::Test {
   }
 
   std::deque<QueuedJob> jobs_;
-  FairQueue queue_{64 * kKiB, {.small = 8 * kKiB, .large = 1024 * kKiB}};
+  FairQueue queue_{64 * kKiB};
 };
 
 TEST_F(FairQueueTest, OneCallerIsFirstComeFirstServed) {
@@ -129,19 +129,19 @@ TEST_F(FairQueueTest, CallersShareBytesWhateverTheirSizes) {
 }
 
 TEST_F(FairQueueTest, WhatIsLeftOfAPayloadStaysFirstOfItsCaller) {
-  Job* huge = Push(1, 4096 * kKiB);
+  Job* huge = Push(1, 16384 * kKiB);
   Push(1, 100 * kKiB);
   Job* other = Push(2, 100 * kKiB);
   ASSERT_EQ(queue_.Front(kLarge), huge);
-  ASSERT_FALSE(queue_.Take(kLarge, 2048 * kKiB));
-  EXPECT_EQ(FairQueue::Left(*huge), 2048 * kKiB);
+  ASSERT_FALSE(queue_.Take(kLarge, 8192 * kKiB));
+  EXPECT_EQ(FairQueue::Left(*huge), 8192 * kKiB);
   // Its caller has had more than its turn.
   EXPECT_EQ(queue_.Front(kLarge), other);
   ASSERT_TRUE(queue_.Take(kLarge, FairQueue::Left(*other)));
   EXPECT_EQ(queue_.Front(kLarge), huge);
   // A look does not change whose turn it is.
   EXPECT_EQ(queue_.Front(kLarge), huge);
-  ASSERT_TRUE(queue_.Take(kLarge, 2048 * kKiB));
+  ASSERT_TRUE(queue_.Take(kLarge, 8192 * kKiB));
 }
 
 TEST_F(FairQueueTest, ACallerDoesNotSaveUpTurns) {

@@ -34,15 +34,10 @@ BackendView Lane(uint32_t free, uint32_t lanes, uint64_t cost_ns = 0) {
           .lanes = lanes,
           .lane_bytes = UINT64_MAX,
           .lane_payloads = UINT32_MAX,
-          .eta = kNow,
           .batch_cost_ns = cost_ns};
 }
 
-BackendView Busy(TimeNs eta_us, uint64_t cost_ns = 0) {
-  BackendView lane = Lane(0, 1, cost_ns);
-  lane.eta = kNow + eta_us * kUs;
-  return lane;
-}
+BackendView Busy(uint64_t cost_ns = 0) { return Lane(0, 1, cost_ns); }
 
 BackendView Down(BackendView lane) {
   lane.up = false;
@@ -80,45 +75,25 @@ struct Case {
 };
 
 std::vector<Case> Cases() {
-  std::vector<Case> cases = {
+  return {
       {"an empty queue waits", QueueView{}, {Lane(1, 1)}, Limits()},
       {"no backend at all waits", Queue(1, 10), {}, Limits()},
       {"a backend that is down is as good as none", Queue(1, 10), {Down(Lane(1, 1))}, Limits()},
       {"a backend without lanes is skipped", Queue(1, 10), {Lane(0, 0), Lane(1, 1)}, Limits(), 1},
       {"idle lane, no delay: at once", Queue(1, 10), {Lane(1, 1)}, Limits(), 0},
-      {"busy lane: waits for it", Queue(5, 10), {Busy(100)}, Limits()},
+      {"busy lane: waits for it", Queue(5, 10), {Busy()}, Limits()},
       {"an empty payload goes like any other", Queue(1, 0), {Lane(1, 1)}, Limits(), 0},
 
       // Which lane.
       {"equal: the first", Queue(1, 10), {Lane(1, 1, 50), Lane(1, 1, 50)}, Limits(), 0},
       {"the cheaper", Queue(1, 10), {Lane(1, 1, 51), Lane(1, 1, 50)}, Limits(), 1},
       {"the first is down", Queue(1, 10), {Down(Lane(1, 1, 1)), Lane(1, 1, 50)}, Limits(), 1},
-      {"busy, but done sooner: waits and looks again when it should be free",
+      {"never waits for a lane while another is free",
        Queue(1, 10),
-       {Busy(3000, 1000 * kUs), Lane(1, 1, 5000 * kUs)},
-       Limits(),
-       -1,
-       ClosedBy::kIdle,
-       3000},
-      {"it looks again after a millisecond at the earliest",
-       Queue(1, 10),
-       {Busy(1, 1 * kUs), Lane(1, 1, 5000 * kUs)},
-       Limits(),
-       -1,
-       ClosedBy::kIdle,
-       1000},
-      {"busy, and done later: the free one",
-       Queue(1, 10),
-       {Busy(3000, 1000 * kUs), Lane(1, 1, 3999 * kUs)},
+       {Busy(1), Lane(1, 1, 5000 * kUs)},
        Limits(),
        1},
-      {"busy and free are done at the same time: the free one",
-       Queue(1, 10),
-       {Busy(3000, 1000 * kUs), Lane(1, 1, 4000 * kUs)},
-       Limits(),
-       1},
-      {"all busy: nothing to look again for", Queue(1, 10), {Busy(10), Busy(20)}, Limits()},
-      {"an eta in the past means now", Queue(1, 10), {Busy(-5000, 10), Lane(1, 1, 5)}, Limits(), 1},
+      {"all busy: nothing to look again for", Queue(1, 10), {Busy(), Busy()}, Limits()},
 
       // When to close, with a delay.
       {"waits for more until the delay ends",
@@ -160,7 +135,7 @@ std::vector<Case> Cases() {
        ClosedBy::kDeadline},
       {"a lane that must be waited for is not closed for",
        With(Queue(1, 10), 500),
-       {Busy(10)},
+       {Busy()},
        Delayed()},
 
       // Cutting over lanes.
@@ -215,15 +190,6 @@ std::vector<Case> Cases() {
        -1,
        3},
   };
-  Case never{
-      "a delay of for ever does not overflow", With(Queue(1, 10), 0), {Lane(1, 1)}, Delayed()};
-  never.limits.batch_delay_us_max = UINT64_MAX;
-  cases.push_back(never);
-  Case costly{
-      "nor does a cost",  With(Queue(1, 10), 0, 1000), {Lane(1, 1, UINT64_MAX)}, Delayed(), 0,
-      ClosedBy::kDeadline};
-  cases.push_back(costly);
-  return cases;
 }
 
 // Of a payload that is cut, how much each lane takes.
@@ -299,7 +265,7 @@ TEST(DecideTest, WithoutADelayABatchTakesItsLanesShare) {
 
 TEST(DecideTest, IsPure) {
   const QueueView queue = With(Queue(3, 100), 100, 5000);
-  const std::vector<BackendView> lanes = {Busy(10, 20), Lane(2, 4, 40)};
+  const std::vector<BackendView> lanes = {Busy(20), Lane(2, 4, 40)};
   const Decision first = Decide(kNow, queue, lanes, Delayed());
   const Decision second = Decide(kNow, queue, lanes, Delayed());
   EXPECT_EQ(first.action, second.action);

@@ -27,11 +27,10 @@ class SchedulerTest : public testing::Test {
   void Land(Flight* flight, bool good, TimeNs now) {
     flight->Prepare();
     credits_.Return(flight);
-    flight->state = Flight::State::kDelivering;
     if (good) {
       scheduler_.Landed(*flight, outbox_);
     } else {
-      recovery_.Retry(*flight, flight->pieces, kError, "it failed", now, outbox_);
+      recovery_.Retry(*flight, kBatchFailed, "it failed", now, outbox_);
     }
     credits_.Recycle(flight);
   }
@@ -41,8 +40,8 @@ class SchedulerTest : public testing::Test {
     outbox_.submits.clear();
     return flight;
   }
-  Batcher::Snapshot gauges() const {
-    Batcher::Snapshot snapshot;
+  BatcherSnapshot gauges() const {
+    BatcherSnapshot snapshot;
     scheduler_.Report(snapshot);
     return snapshot;
   }
@@ -155,24 +154,26 @@ TEST_F(SchedulerTest, WithNobodyLeftToRetryOnTheJobFails) {
   EXPECT_TRUE(scheduler_.idle());
 }
 
-TEST_F(SchedulerTest, TheWatchdogCondemnsWhatExecutesForTooLong) {
+TEST_F(SchedulerTest, TheWatchdogQuarantinesWhatExecutesForTooLong) {
   TestJob job(700);
   scheduler_.Enter(&job, 0);
   scheduler_.Pump(0, outbox_);
   Flight* flight = OnlySubmit();
   EXPECT_EQ(recovery_.WatchdogAt(), kNever) << "it has not started";
-  EXPECT_TRUE(recovery_.Condemn(5000, outbox_).empty());
+  recovery_.Quarantine(5000, outbox_);
+  EXPECT_FALSE(flight->quarantined);
   flight->started_at = 100;
   EXPECT_EQ(recovery_.WatchdogAt(), 1101);
-  EXPECT_TRUE(recovery_.Condemn(1100, outbox_).empty());
+  recovery_.Quarantine(1100, outbox_);
+  EXPECT_FALSE(flight->quarantined);
   recovery_.Forgive(50);
   EXPECT_EQ(recovery_.WatchdogAt(), 1151);
-  EXPECT_EQ(recovery_.Condemn(1151, outbox_), std::vector<Flight*>{flight});
+  recovery_.Quarantine(1151, outbox_);
+  EXPECT_TRUE(flight->quarantined);
   EXPECT_FALSE(credits_.usable(flight->backend));
   EXPECT_EQ(recovery_.WatchdogAt(), kNever);
 
-  // Its job shares the payload, so the piece leaves the lane that hangs.
-  recovery_.Quarantine(flight, {job.SharePayload()}, nullptr, 1151, outbox_);
+  // The piece has left the lane that hangs, whose flight shares the payload.
   EXPECT_TRUE(flight->pieces.empty());
   EXPECT_EQ(flight->owners.size(), 1u);
   recovery_.Pump(1151, outbox_);
@@ -180,7 +181,8 @@ TEST_F(SchedulerTest, TheWatchdogCondemnsWhatExecutesForTooLong) {
   ASSERT_NE(again, nullptr);
   EXPECT_NE(again->backend, flight->backend);
   Land(again, true, 1200);
-  Land(flight, true, 9999);
+  credits_.Return(flight);
+  credits_.Recycle(flight);
   EXPECT_TRUE(scheduler_.idle());
 }
 

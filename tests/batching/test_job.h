@@ -55,6 +55,7 @@ class TestJob : public Job {
   explicit TestJob(uint64_t payload_bytes, uint64_t caller_id = 1)
       : payload_(std::make_shared<TestPayload>(payload_bytes, caller_id)) {
     fragments = payload_->fragments;
+    payload_owner = payload_;
     bytes = payload_bytes;
     charge_bytes = payload_bytes + 100;
     caller = caller_id;
@@ -63,11 +64,6 @@ class TestJob : public Job {
   ~TestJob() override { EXPECT_LE(done_count, 1); }
 
   void SetCaller() override { ++set_caller_count; }
-  std::shared_ptr<const void> SharePayload() override {
-    ++share_count;
-    EXPECT_EQ(done_count, 0);
-    return share_payload ? payload_ : nullptr;
-  }
   // Whoever enqueued it was told that it is counted: does what Done would have done.
   void Counted() {
     EXPECT_EQ(done_count, 0) << "counted where it arrived, and Done was called";
@@ -80,8 +76,9 @@ class TestJob : public Job {
     exact = plan.has_value()
                 ? slots == ReferenceSlots(payload_->fragments, plan->binning(), plan->type())
                 : counts == payload_->counts;
-    // Poisoned: from here on only a lane that hangs may read it, if it was shared.
+    // Poisoned: from here on only a lane that hangs may read it.
     payload_.reset();
+    payload_owner.reset();
     fragments = {};
     if (on_done) on_done();
   }
@@ -89,9 +86,8 @@ class TestJob : public Job {
   bool ok() const { return done_count == 1 && status.ok() && exact; }
   std::weak_ptr<TestPayload> payload() const { return payload_; }
 
-  bool share_payload = true;
   std::function<void()> on_done;
-  std::atomic<int> done_count{0}, share_count{0};
+  std::atomic<int> done_count{0};
   int set_caller_count = 0;
   std::atomic<absl::StatusCode> code{absl::StatusCode::kUnknown};
   absl::Status status = absl::UnknownError("not done");

@@ -16,10 +16,10 @@ class SimulatedJob final : public Job {
   SimulatedJob(World& world, Message& message)
       : world_(world), message_(message), payload_(message.payload) {
     fragments = payload_->fragments;
+    payload_owner = payload_;
     bytes = payload_->size;
     counts.fill(99);  // must be overwritten
   }
-  std::shared_ptr<const void> SharePayload() override { return shares ? payload_ : nullptr; }
   void Done(const absl::Status& status) override {
     world_.OnDone(*this, status);
     delete this;
@@ -27,7 +27,6 @@ class SimulatedJob final : public Job {
   Message& message() const { return message_; }
   bool exact() const { return counts == payload_->counts; }
 
-  bool shares = true;
   bool told_to_wait = false;
   // Whether it waits for room as of now.
   bool waiting() const { return told_to_wait && !JobTestPeer::Charged(*this); }

@@ -58,7 +58,6 @@ void World::CheckOutcome(const SimulatedJob& job, const absl::Status& status) {
 
 // REQUIRES: Pump was called as of now.
 void World::CheckWatchdog() const {
-  if (limits_.batch_us_max == 0) return;
   for (const auto& each : puppets_) {
     for (size_t i = 0; i < each->held(); ++i) {
       const auto us = static_cast<uint64_t>(clock_.Now() - each->held_since(i)) / 1000;
