@@ -5,6 +5,7 @@
 #include <histogram/client.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -43,11 +44,8 @@ absl::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::stri
 // gRPC stops when its last object goes, and that can block for the ten seconds that one of its
 // internal pollers sleeps. One reference that is never given back keeps it running instead.
 void KeepGrpcRunning() {
-  static const bool started = [] {
-    grpc_init();
-    return true;
-  }();
-  (void)started;
+  static std::once_flag once;
+  std::call_once(once, grpc_init);
 }
 
 }  // namespace
@@ -69,12 +67,11 @@ absl::StatusOr<v1::ComputeResponse> Client::Compute(const v1::Spec& spec, std::s
                                                     const CallOptions& options) {
   grpc::ClientContext context;
   impl_->Prepare(context, options, absl::Now() + options.timeout);
-  const uint64_t samples = payload.size();
+  const uint64_t bytes = payload.size();
   const grpc::ByteBuffer request = EncodeCompute(spec, OwningSlice(std::move(payload)));
   v1::ComputeResponse response;
   absl::Status status = Call(impl_->channels.calls, kComputeMethod, request, context, response);
-  if (status.ok()) status = CheckHistogram(spec, response.histogram(), samples);
-  if (status.ok()) status = CheckRows(spec, response.rows());
+  if (status.ok()) status = CheckReply(spec, response.histogram(), response.rows(), bytes);
   if (!status.ok()) return status;
   return response;
 }

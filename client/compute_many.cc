@@ -130,11 +130,11 @@ class ManyCall {
     if (response.has_error()) {
       result.response = ToStatus(response.error());
     } else if (response.has_response()) {
-      absl::Status status =
-          CheckHistogram(pending.spec, response.response().histogram(), pending.payload.size());
-      if (status.ok()) status = CheckRows(pending.spec, response.response().rows());
+      v1::ComputeResponse& reply = *response.mutable_response();
+      const absl::Status status =
+          CheckReply(pending.spec, reply.histogram(), reply.rows(), pending.payload.size());
       if (status.ok()) {
-        result.response = std::move(*response.mutable_response());
+        result.response = std::move(reply);
       } else {
         result.response = status;
       }
