@@ -13,7 +13,6 @@
 #include "client/channel.h"
 #include "client/client_impl.h"
 #include "client/codec.h"
-#include "client/methods.h"
 #include "client/status.h"
 #include "grpc/health/v1/health.pb.h"
 #include "histogram/v1/histogram.grpc.pb.h"  // for its serialization traits
@@ -68,7 +67,8 @@ absl::StatusOr<v1::ComputeResponse> Client::Compute(const v1::Spec& spec, std::s
   grpc::ClientContext context;
   impl_->Prepare(context, options, absl::Now() + options.timeout);
   const uint64_t bytes = payload.size();
-  const grpc::ByteBuffer request = EncodeCompute(spec, OwningSlice(std::move(payload)));
+  const grpc::ByteBuffer request =
+      EncodeCompute(spec.SerializeAsString(), OwningSlice(std::move(payload)));
   v1::ComputeResponse response;
   absl::Status status = Call(impl_->channels.calls, kComputeMethod, request, context, response);
   if (status.ok()) status = CheckReply(spec, response.histogram(), response.rows(), bytes);
@@ -82,8 +82,8 @@ absl::StatusOr<v1::DescribeResponse> Client::Describe(const CallOptions& options
   const grpc::Slice empty;
   const grpc::ByteBuffer request(&empty, 1);
   v1::DescribeResponse response;
-  const absl::Status status =
-      Call(impl_->channels.admin, kDescribeMethod, request, context, response);
+  const absl::Status status = Call(impl_->channels.admin, "/histogram.v1.HistogramService/Describe",
+                                   request, context, response);
   if (!status.ok()) return status;
   return response;
 }
@@ -96,8 +96,8 @@ absl::StatusOr<HealthStatus> Client::Health(const std::string& service,
   request.set_service(service);
   const grpc::Slice message(request.SerializeAsString());
   grpc::health::v1::HealthCheckResponse response;
-  const absl::Status status =
-      Call(impl_->channels.admin, kHealthMethod, grpc::ByteBuffer(&message, 1), context, response);
+  const absl::Status status = Call(impl_->channels.admin, "/grpc.health.v1.Health/Check",
+                                   grpc::ByteBuffer(&message, 1), context, response);
   if (!status.ok()) return status;
   return static_cast<HealthStatus>(response.status());
 }

@@ -15,7 +15,6 @@
 #include "absl/time/clock.h"
 #include "client/client_impl.h"
 #include "client/codec.h"
-#include "client/methods.h"
 #include "client/status.h"
 #include "client/stream_call.h"
 

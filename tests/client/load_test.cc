@@ -12,7 +12,6 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "client/load/load_generator.h"
-#include "client/load/load_queues.h"
 #include "client/load/load_session.h"
 #include "tests/client/fake_server.h"
 
@@ -20,20 +19,19 @@ namespace histogram::client {
 namespace {
 
 // Holds the thread of a queue: whatever completes meanwhile waits behind it.
-class Holdup final : public LoadEvent {
+class Holdup {
  public:
   explicit Holdup(grpc::CompletionQueue* queue) {
-    alarm_.Set(queue, gpr_now(GPR_CLOCK_MONOTONIC), static_cast<LoadEvent*>(this));
+    alarm_.Set(queue, gpr_now(GPR_CLOCK_MONOTONIC), &event_);
     held_.WaitForNotification();
   }
   void Release() { release_.Notify(); }
 
  private:
-  void Happened(bool /*ok*/) override {
+  LoadEvent event_ = [this](bool) {
     held_.Notify();
     release_.WaitForNotification();
-  }
-
+  };
   grpc::Alarm alarm_;
   absl::Notification held_, release_;
 };
