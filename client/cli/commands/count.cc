@@ -143,14 +143,14 @@ class ServerCounter {
 
   void Chunks(size_t i, std::optional<uint64_t> size) {
     const Input& input = inputs_[i];
-    std::optional<InputFile> file;
+    InputFile file;
     if (!input.bytes.has_value()) {
       absl::StatusOr<InputFile> opened = OpenInput(input, standard_input_);
       if (!opened.ok()) {
         results_[i] = opened.status();
         return;
       }
-      file.emplace(*std::move(opened));
+      file = *std::move(opened);
     }
     size_t offset = 0;
     bool ended = false;
@@ -162,7 +162,7 @@ class ServerCounter {
       }
       // Asked for its end a second time a terminal would wait for the next key.
       if (ended) return 0;
-      const auto bytes = ReadFully(file->descriptor(), buffer, input.name, connection_.deadline);
+      const auto bytes = ReadFully(*file, buffer, input.name, connection_.deadline);
       ended = bytes.ok() && *bytes < buffer.size();
       return bytes;
     };
