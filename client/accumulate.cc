@@ -109,12 +109,6 @@ class ChunkSource {
   bool exhausted_ = false;
 };
 
-absl::Status Cancel(grpc::ClientContext& context, ChunkStream& stream, absl::Status why) {
-  context.TryCancel();
-  stream.Finish().ok();  // cancelled; what counts is why
-  return why;
-}
-
 }  // namespace
 
 absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
@@ -133,14 +127,10 @@ absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
   uint64_t bytes_sent = 0;
   while (true) {
     if (writable && !writes_done && !stream.writing()) {
-      if (absl::Status status = source.Prefetch(); !status.ok()) {
-        return Cancel(context, stream, std::move(status));
-      }
+      if (absl::Status status = source.Prefetch(); !status.ok()) return status;
       writes_done = !source.Write(stream);
       // The next chunk is read while gRPC sends this one.
-      if (absl::Status status = source.Prefetch(); !status.ok()) {
-        return Cancel(context, stream, std::move(status));
-      }
+      if (absl::Status status = source.Prefetch(); !status.ok()) return status;
     }
     const ChunkStream::Event event = stream.Wait();
     if (event == ChunkStream::Event::kEnded) break;
@@ -151,8 +141,7 @@ absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
     }
     if (event == ChunkStream::Event::kRead) {
       if (last.has_value() && last->final()) {
-        return Cancel(context, stream,
-                      absl::InternalError("the server sent a second final histogram"));
+        return absl::InternalError("the server sent a second final histogram");
       }
       if (!response.final() && options.on_snapshot) options.on_snapshot(response);
       last = std::move(response);

@@ -45,8 +45,8 @@ class ManyCall {
     unsent_.clear();
     for (const auto& [number, pending] : pending_) unsent_.push_back(number);
     answered_ = 0;
-    PayloadStream stream(channel, kComputeManyMethod, &context);
     v1::ComputeManyResponse response;
+    PayloadStream stream(channel, kComputeManyMethod, &context);
     stream.Read(&response);
     bool writes_done = false;
     bool writable = true;
@@ -56,11 +56,7 @@ class ManyCall {
       if (event == PayloadStream::Event::kEnded) break;
       if (event == PayloadStream::Event::kWriteRefused) writable = false;
       if (event != PayloadStream::Event::kRead) continue;
-      if (absl::Status status = Answer(response); !status.ok()) {
-        context.TryCancel();
-        stream.Finish().ok();  // cancelled; what counts is why
-        return status;
-      }
+      if (absl::Status status = Answer(response); !status.ok()) return status;
       stream.Read(&response);
     }
     absl::Status status = ToStatus(stream.Finish(), context);
