@@ -136,8 +136,8 @@ struct LoadContext {
 };
 
 std::unique_ptr<LoadWorker> MakeUnaryLoad(LoadContext context);
-std::unique_ptr<LoadWorker> MakeStreamLoad(LoadContext context);  // ComputeMany
-std::unique_ptr<LoadWorker> MakeAccumulateLoad(LoadContext context);
+// ComputeMany or Accumulate, as the options say.
+std::unique_ptr<LoadWorker> MakeStreamsLoad(LoadContext context);
 
 }  // namespace histogram::client
 

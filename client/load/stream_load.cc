@@ -20,13 +20,12 @@ namespace {
 // process at a second one.
 class Stream {
  public:
-  // `many`: ComputeMany, else Accumulate.
-  Stream(const LoadContext& context, size_t connection, bool many)
-      : context_(context), many_(many), begun_(many ? context.options.in_flight : 1) {
+  Stream(const LoadContext& context, size_t connection)
+      : context_(context), begun_(many_ ? context.options.in_flight : 1) {
     for (size_t id = 0; id < begun_.size(); ++id) free_ids_.push_back(id);
     Authorize(context.options, rpc_);
     stream_ = context.stubs[connection]->PrepareCall(
-        &rpc_, many ? kComputeManyMethod : kAccumulateMethod, context.queues.of(connection));
+        &rpc_, many_ ? kComputeManyMethod : kAccumulateMethod, context.queues.of(connection));
   }
 
   void Start() { stream_->StartCall(&started_); }
@@ -128,7 +127,7 @@ class Stream {
   }
 
   const LoadContext context_;
-  const bool many_;
+  const bool many_ = context_.options.api == LoadApi::kComputeMany;  // else Accumulate
   grpc::ClientContext rpc_;
   std::unique_ptr<grpc::ClientAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> stream_;
   LoadEvent started_ = [this](bool) { Started(); };
@@ -152,9 +151,9 @@ class Stream {
 
 class StreamsLoad final : public LoadWorker {
  public:
-  StreamsLoad(const LoadContext& context, bool many) {
+  explicit StreamsLoad(const LoadContext& context) {
     for (size_t i = 0; i < context.stubs.size(); ++i) {
-      streams_.push_back(std::make_unique<Stream>(context, i, many));
+      streams_.push_back(std::make_unique<Stream>(context, i));
     }
   }
   void Start() override {
@@ -173,12 +172,8 @@ class StreamsLoad final : public LoadWorker {
 
 }  // namespace
 
-std::unique_ptr<LoadWorker> MakeStreamLoad(LoadContext context) {
-  return std::make_unique<StreamsLoad>(context, /*many=*/true);
-}
-
-std::unique_ptr<LoadWorker> MakeAccumulateLoad(LoadContext context) {
-  return std::make_unique<StreamsLoad>(context, /*many=*/false);
+std::unique_ptr<LoadWorker> MakeStreamsLoad(LoadContext context) {
+  return std::make_unique<StreamsLoad>(context);
 }
 
 }  // namespace histogram::client
