@@ -201,17 +201,17 @@ absl::StatusOr<v1::Spec> MakeSpec(const ComputeOptions& options) {
 int RunCompute(const ComputeOptions& options, const ServerOptions& server, Environment& env) {
   std::optional<size_t> rows;
   if (absl::Status status = CheckCompute(options, env, rows); !status.ok()) {
-    return UsageError(env, std::string(status.message()));
+    return UsageError(env, status.message());
   }
   absl::StatusOr<v1::Spec> spec = MakeSpec(options);
-  if (!spec.ok()) return UsageError(env, std::string(spec.status().message()));
+  if (!spec.ok()) return UsageError(env, spec.status().message());
   std::vector<Input> inputs;
   for (const std::string& file : FilesOf(options)) {
     inputs.push_back({file == "-" ? "standard input" : file, file});
   }
   if (absl::Status status = FindSamples(options, inputs, *spec); !status.ok()) {
-    return absl::IsInvalidArgument(status) ? UsageError(env, std::string(status.message()))
-                                           : Fail(env, std::string(status.message()));
+    return absl::IsInvalidArgument(status) ? UsageError(env, status.message())
+                                           : Fail(env, status.message());
   }
   const Place place = {options.in_process, server};
   const auto results = CountInputs(place, *spec, inputs, env);

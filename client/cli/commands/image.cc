@@ -204,7 +204,7 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
                                                          {"--output", options.output.output}};
   for (const auto& [option, path] : outputs) {
     if (absl::Status status = CheckOutput(option, path, {file}, env.standard_input); !status.ok()) {
-      return UsageError(env, std::string(status.message()));
+      return UsageError(env, status.message());
     }
   }
   if (!options.binarize.empty() && options.binarize == options.output.output) {
@@ -213,7 +213,7 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
   const absl::StatusOr<std::string> bytes =
       file == "-" ? ReadAll(env.standard_input, name, DeadlineOf(server))
                   : ReadFile(file, DeadlineOf(server));
-  if (!bytes.ok()) return Fail(env, std::string(bytes.status().message()));
+  if (!bytes.ok()) return Fail(env, bytes.status().message());
   if (const absl::string_view format = ForeignFormat(*bytes); !format.empty()) {
     return Fail(env, HowToConvert(file, format));
   }
@@ -226,7 +226,7 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
   if (!picture.ok()) return Fail(env, ExplainCount(picture.status(), place));
   if (!options.binarize.empty()) {
     if (absl::Status status = Binarize(*picture, options.binarize); !status.ok()) {
-      return Fail(env, std::string(status.message()));
+      return Fail(env, status.message());
     }
   }
   const std::string& format = options.output.format;

@@ -175,12 +175,12 @@ std::string RenderDescription(const v1::DescribeResponse& description, const Ter
 
 }  // namespace
 
-int Fail(Environment& env, const std::string& message) {
+int Fail(Environment& env, absl::string_view message) {
   env.err << env.program << ": " << SafeText(message) << "\n" << std::flush;
   return kFailure;
 }
 
-int UsageError(Environment& env, const std::string& message) {
+int UsageError(Environment& env, absl::string_view message) {
   env.err << env.program << ": " << SafeText(message) << "\n"
           << "Run " << env.program << " " << env.command << (env.command.empty() ? "" : " ")
           << "--help for more information.\n"
@@ -194,7 +194,7 @@ int Emit(Environment& env, const std::string& output, const std::string& text) {
     return kSuccess;
   }
   if (absl::Status status = WriteFile(output, text); !status.ok()) {
-    return Fail(env, std::string(status.message()));
+    return Fail(env, status.message());
   }
   return kSuccess;
 }
@@ -223,7 +223,7 @@ int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Env
   const absl::StatusOr<HttpTarget> target = ParseHttpTarget(options.http);
   if (!target.ok()) return Fail(env, absl::StrCat("--http: ", target.status().message()));
   const absl::StatusOr<HttpAnswer> answer = HttpGet(*target, DeadlineOf(server));
-  if (!answer.ok()) return Fail(env, std::string(answer.status().message()));
+  if (!answer.ok()) return Fail(env, answer.status().message());
   env.out << SafeText(absl::StripAsciiWhitespace(answer->body)) << "\n";
   if (answer->status == 200) return kSuccess;
   return Fail(env, absl::StrCat("the server at ", SafeText(options.http),
