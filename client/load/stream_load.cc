@@ -111,8 +111,8 @@ class Stream {
     if (!more) buffered_ = 0;
     grpc::WriteOptions options;
     if (more) options.set_buffer_hint();
-    stream_->Write(many_ ? context_.messages.ComputeMany(id) : context_.messages.Compute(), options,
-                   &written_);
+    if (many_) request_ = context_.messages.ComputeMany(id);
+    stream_->Write(request_, options, &written_);
   }
 
   // Called for the last read and for the half-close. The later call finishes the stream: then no
@@ -135,6 +135,7 @@ class Stream {
   LoadEvent written_ = [this](bool ok) { Written(ok); };
   LoadEvent writes_done_ = [this](bool) { EndOnce(); };
   LoadEvent finished_ = [this](bool) { Finished(); };
+  grpc::ByteBuffer request_ = context_.messages.Compute();  // a chunk, unless it is written anew
   grpc::ByteBuffer reply_;
   std::vector<LoadClock::time_point> begun_;  // by the id of a request
   std::deque<uint64_t> free_ids_;             // of requests that are not under way
