@@ -116,7 +116,7 @@ struct Options {
   ComputeOptions count;
   ComputeOptions compute;
   ImageOptions image;
-  DescribeOptions describe;
+  OutputOptions describe;
   HealthOptions health;
   BenchOptions bench;
   std::string shell = "bash";
@@ -198,7 +198,7 @@ void AddOthers(CLI::App& app, Options& options) {
   CLI::App& describe =
       *app.add_subcommand("describe", "Show what the server runs: backends, kernels, limits")
            ->footer(kDescribeFooter);
-  AddOutputOptions(describe, options.describe.output, {"table", "json"});
+  AddOutputOptions(describe, options.describe, {"table", "json"});
   CLI::App& health =
       *app.add_subcommand("health", "Ask whether the server is ready; exit code 0 if it is")
            ->footer(kHealthFooter);
@@ -263,9 +263,7 @@ void CheckServerOptions(const CLI::App& app, const Options& options) {
   if (absl::Status s = client::CheckAddress(options.server.server); !s.ok()) {
     throw CLI::ValidationError("--server", std::string(s.message()));
   }
-  if (!options.count.in_process || !(app.got_subcommand("count") || app.got_subcommand("image"))) {
-    return;
-  }
+  if (!options.server.in_process) return;
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group() == kServerGroup && option->count() > 0 &&
         option->get_name() != "--timeout") {
@@ -338,7 +336,8 @@ int Run(std::vector<std::string> arguments, Environment& env) {
     EndOptions(arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
     app.parse(std::move(arguments));
-    options.count.in_process = options.image.in_process = app.count("--server") == 0;
+    options.server.in_process =
+        app.count("--server") == 0 && (app.got_subcommand("count") || app.got_subcommand("image"));
     CheckServerOptions(app, options);
   } catch (const CLI::Success& success) {
     return app.exit(success, env.out, env.err);

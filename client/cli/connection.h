@@ -15,6 +15,7 @@
 namespace histogram::cli {
 
 struct ServerOptions {
+  bool in_process = false;  // count here, without a server
   std::string server = "127.0.0.1:50051";
   std::optional<double> timeout_s = std::nullopt;  // of the command, with a server or without
   bool tls = false;

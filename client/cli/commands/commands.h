@@ -43,7 +43,6 @@ struct OutputOptions {
 };
 
 struct ComputeOptions {
-  bool in_process = false;              // count here, without a server
   std::vector<std::string> files = {};  // empty: standard input
   std::optional<uint32_t> bins = std::nullopt;
   std::string type = {};       // of the samples; empty: u8, or the type in the .npy files
@@ -57,13 +56,8 @@ struct ComputeOptions {
 };
 
 struct ImageOptions {
-  bool in_process = false;
   std::string file = {};      // empty: standard input
   std::string binarize = {};  // a file to write; empty: none
-  OutputOptions output = {};
-};
-
-struct DescribeOptions {
   OutputOptions output = {};
 };
 
@@ -88,7 +82,7 @@ struct BenchOptions {
 
 int RunCompute(const ComputeOptions& options, const ServerOptions& server, Environment& env);
 int RunImage(const ImageOptions& options, const ServerOptions& server, Environment& env);
-int RunDescribe(const DescribeOptions& options, const ServerOptions& server, Environment& env);
+int RunDescribe(const OutputOptions& options, const ServerOptions& server, Environment& env);
 int RunHealth(const HealthOptions& options, const ServerOptions& server, Environment& env);
 // Puts load on a server and reports its throughput and latencies.
 int RunBench(const BenchOptions& options, const ServerOptions& server, Environment& env);

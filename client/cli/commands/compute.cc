@@ -213,11 +213,10 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
     return absl::IsInvalidArgument(status) ? UsageError(env, status.message())
                                            : Fail(env, status.message());
   }
-  const Place place = {options.in_process, server};
-  const auto results = CountInputs(place, *spec, inputs, env);
+  const auto results = CountInputs(server, *spec, inputs, env);
   if (!results.ok()) {
-    const std::string error = ExplainCount(results.status(), place);
-    return place.in_process ? UsageError(env, error) : Fail(env, error);
+    const std::string error = ExplainCount(results.status(), server);
+    return server.in_process ? UsageError(env, error) : Fail(env, error);
   }
   std::vector<Report> reports;
   int code = kSuccess;
@@ -229,7 +228,7 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
       continue;
     }
     code = kFailure;
-    std::string error = ExplainCount(result.status(), place);
+    std::string error = ExplainCount(result.status(), server);
     // A server that is not there is said once, not for each file.
     if (error != last_error) {
       // Errors of files name them; errors of the server do not.

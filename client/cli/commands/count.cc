@@ -202,26 +202,26 @@ class ServerCounter {
 
 }  // namespace
 
-absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInputs(const Place& place,
+absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInputs(const ServerOptions& server,
                                                                 const v1::Spec& spec,
                                                                 std::vector<Input> inputs,
                                                                 Environment& env) {
   Progress progress(env.err, env.err_terminal);
-  if (place.in_process) {
-    return CountInProcess(spec, inputs, env.standard_input, DeadlineOf(place.server), progress);
+  if (server.in_process) {
+    return CountInProcess(spec, inputs, env.standard_input, DeadlineOf(server), progress);
   }
-  const absl::StatusOr<Connection> connection = Connect(place.server);
+  const absl::StatusOr<Connection> connection = Connect(server);
   if (!connection.ok()) return connection.status();
   return ServerCounter(*connection, spec, std::move(inputs), env.standard_input, progress).Run();
 }
 
-std::string ExplainCount(const absl::Status& status, const Place& place) {
-  if (place.in_process && absl::IsDeadlineExceeded(status)) {
-    return absl::StrCat("not done within ", FormatNumber(place.server.timeout_s.value_or(0)),
+std::string ExplainCount(const absl::Status& status, const ServerOptions& server) {
+  if (server.in_process && absl::IsDeadlineExceeded(status)) {
+    return absl::StrCat("not done within ", FormatNumber(server.timeout_s.value_or(0)),
                         " s; allow more with --timeout");
   }
   const std::string message =
-      place.in_process ? SafeText(status.message()) : Explain(status, place.server);
+      server.in_process ? SafeText(status.message()) : Explain(status, server);
   // The fields of the API by the names of the options that set them.
   return absl::StrReplaceAll(message,
                              {{"spec.binning.even.bin_count", "--bins"},

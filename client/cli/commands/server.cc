@@ -206,15 +206,15 @@ Terminal OutputTerminal(const Environment& env, const OutputOptions& output) {
   return file;
 }
 
-int RunDescribe(const DescribeOptions& options, const ServerOptions& server, Environment& env) {
+int RunDescribe(const OutputOptions& options, const ServerOptions& server, Environment& env) {
   const absl::StatusOr<Connection> connection = Connect(server);
   if (!connection.ok()) return Fail(env, Explain(connection.status(), server));
   const auto description = connection->client->Describe(connection->Call());
   if (!description.ok()) return Fail(env, Explain(description.status(), server));
-  return Emit(env, options.output.output,
-              options.output.format == "json"
+  return Emit(env, options.output,
+              options.format == "json"
                   ? Dump(DescriptionToJson(*description))
-                  : RenderDescription(*description, OutputTerminal(env, options.output)));
+                  : RenderDescription(*description, OutputTerminal(env, options)));
 }
 
 namespace {
