@@ -255,4 +255,13 @@ Channels MakeChannels(const std::string& address, const ConnectOptions& options)
           grpc::CreateCustomChannel(address, credentials, MakeArguments(address, options, true))};
 }
 
+void Client::Impl::Prepare(grpc::ClientContext& context, const CallOptions& call,
+                           absl::Time deadline) const {
+  context.set_wait_for_ready(call.wait_for_ready);
+  if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
+  if (!options.bearer_token.empty()) {
+    context.AddMetadata("authorization", "Bearer " + options.bearer_token);
+  }
+}
+
 }  // namespace histogram::client

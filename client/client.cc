@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/channel.h"
-#include "client/client_impl.h"
 #include "client/codec.h"
 #include "client/status.h"
 #include "grpc/health/v1/health.pb.h"

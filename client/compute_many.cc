@@ -13,7 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/client_impl.h"
+#include "client/channel.h"
 #include "client/codec.h"
 #include "client/status.h"
 #include "client/stream_call.h"

@@ -2,7 +2,6 @@
 #include <cmath>
 #include <csignal>
 #include <initializer_list>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -35,12 +34,10 @@ constexpr char kBenchFooter[] = R"(Examples:
 Ctrl-C prints what was measured until then, and exits with 130. Without one successful
 request, with a wrong answer, or if the server goes away, the exit code is 1.)";
 
-const std::map<std::string, client::LoadApi>& Apis() {
-  static const auto* const apis =
-      new std::map<std::string, client::LoadApi>{{"compute", client::LoadApi::kCompute},
-                                                 {"compute-many", client::LoadApi::kComputeMany},
-                                                 {"accumulate", client::LoadApi::kAccumulate}};
-  return *apis;
+client::LoadApi ApiOf(const std::string& name) {
+  return name == "compute"        ? client::LoadApi::kCompute
+         : name == "compute-many" ? client::LoadApi::kComputeMany
+                                  : client::LoadApi::kAccumulate;
 }
 
 double Microseconds(uint64_t ns) { return static_cast<double>(ns) / 1e3; }
@@ -212,7 +209,7 @@ absl::StatusOr<client::LoadOptions> MakeLoadOptions(const BenchOptions& options,
   load.credentials = client::MakeCredentials(*connect);
   load.tls_server_name = server.tls_server_name;
   load.bearer_token = connect->bearer_token;
-  load.api = Apis().at(options.api);
+  load.api = ApiOf(options.api);
   load.connections = options.connections;
   load.in_flight = options.in_flight;
   load.rate_per_second = options.rate;
@@ -255,9 +252,8 @@ void AddBench(CLI::App& app, BenchOptions& options) {
   CLI::App& command =
       *app.add_subcommand("bench", "Load a server: measure its throughput and latency")
            ->footer(kBenchFooter);
-  std::vector<std::string> apis;
-  for (const auto& [name, api] : Apis()) apis.push_back(name);
-  AddChoice(command, "--api", options.api, apis, "The call to make (default compute)");
+  AddChoice(command, "--api", options.api, {"accumulate", "compute", "compute-many"},
+            "The call to make (default compute)");
   AddValue(command, "--payload-bytes", options.payload, "BYTES",
            "Size of a payload or chunk: 4096, 64KiB, 1MiB (default 64KiB)");
   CLI::Option* const distribution =

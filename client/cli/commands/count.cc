@@ -31,11 +31,9 @@ class ServerCounter {
         results_(inputs_.size(), absl::UnknownError("")) {}
 
   std::vector<absl::StatusOr<Report>> Run() {
-    std::vector<size_t> whole;
-    std::vector<size_t> chunked;
+    std::vector<size_t> good, whole, chunked;
     std::vector<std::optional<uint64_t>> sizes(inputs_.size());
     bool small = true;
-    std::vector<size_t> good;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const auto size = SizeOf(inputs_[i]);
       if (!size.ok()) {
@@ -46,7 +44,6 @@ class ServerCounter {
       small = small && size->value_or(kSmallBytes + 1) <= kSmallBytes;
       good.push_back(i);
     }
-    if (good.empty()) return std::move(results_);
     if (!small || good.size() > 1) AskForLimit();
     for (const size_t i : good) {
       (sizes[i].has_value() && *sizes[i] <= whole_bytes_max_ ? whole : chunked).push_back(i);

@@ -173,6 +173,17 @@ std::string RenderDescription(const v1::DescribeResponse& description, const Ter
   return text;
 }
 
+int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
+  const absl::StatusOr<HttpTarget> target = ParseHttpTarget(options.http);
+  if (!target.ok()) return Fail(env, absl::StrCat("--http: ", target.status().message()));
+  const absl::StatusOr<HttpAnswer> answer = HttpGet(*target, DeadlineOf(server));
+  if (!answer.ok()) return Fail(env, answer.status().message());
+  env.out << SafeText(absl::StripAsciiWhitespace(answer->body)) << "\n";
+  if (answer->status == 200) return kSuccess;
+  return Fail(env, absl::StrCat("the server at ", SafeText(options.http),
+                                " is not ready: it answers HTTP status ", answer->status));
+}
+
 }  // namespace
 
 int Fail(Environment& env, absl::string_view message) {
@@ -216,21 +227,6 @@ int RunDescribe(const OutputOptions& options, const ServerOptions& server, Envir
                   ? Dump(DescriptionToJson(*description))
                   : RenderDescription(*description, OutputTerminal(env, options)));
 }
-
-namespace {
-
-int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
-  const absl::StatusOr<HttpTarget> target = ParseHttpTarget(options.http);
-  if (!target.ok()) return Fail(env, absl::StrCat("--http: ", target.status().message()));
-  const absl::StatusOr<HttpAnswer> answer = HttpGet(*target, DeadlineOf(server));
-  if (!answer.ok()) return Fail(env, answer.status().message());
-  env.out << SafeText(absl::StripAsciiWhitespace(answer->body)) << "\n";
-  if (answer->status == 200) return kSuccess;
-  return Fail(env, absl::StrCat("the server at ", SafeText(options.http),
-                                " is not ready: it answers HTTP status ", answer->status));
-}
-
-}  // namespace
 
 int RunHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
   if (!options.http.empty()) return RunHttpHealth(options, server, env);

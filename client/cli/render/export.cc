@@ -50,7 +50,7 @@ Json ReportsToJson(const std::vector<Report>& reports) {
     const v1::Histogram& histogram = report.histogram;
     Json json = {
         {"source", SafeText(report.source)},
-        {"sample_type", TypeName(report.spec)},
+        {"sample_type", TypeName(report.spec.sample_type())},
         {"binning", BinningKind(report.spec)},
         {"edges", EdgesOf(report)},
         {"last_edge_closed", LastEdgeClosed(report.spec)},

@@ -44,10 +44,9 @@ std::string TypeName(v1::SampleType type) {
   if (!v1::SampleType_IsValid(type)) return absl::StrCat(static_cast<int>(type));
   return std::string(NameOf(static_cast<SampleType>(std::max(static_cast<int>(type) - 1, 0))));
 }
-std::string TypeName(const v1::Spec& spec) { return TypeName(spec.sample_type()); }
 
 std::string SamplesNoun(const v1::Spec& spec) {
-  return HoldsBytes(spec) ? "bytes" : absl::StrCat(TypeName(spec), " samples");
+  return HoldsBytes(spec) ? "bytes" : absl::StrCat(TypeName(spec.sample_type()), " samples");
 }
 
 std::vector<double> EdgesOf(const Report& report) {

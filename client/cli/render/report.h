@@ -34,7 +34,6 @@ std::string BinningKind(const v1::Spec& spec);
 SampleType TypeOf(const v1::Spec& spec);
 // "u8", "i8" ... "f64"; for an unknown type its number.
 std::string TypeName(v1::SampleType type);
-std::string TypeName(const v1::Spec& spec);
 // "bytes", or "f32 samples".
 std::string SamplesNoun(const v1::Spec& spec);
 
