@@ -87,7 +87,7 @@ complete -F $function $program
 }  // namespace
 
 std::string CompletionScript(const CLI::App& app) {
-  const std::string program = app.get_name();
+  const std::string& program = app.get_name();
   std::string values;
   std::string options;
   AddEntries(app, "", values, options);
