@@ -1,22 +1,19 @@
 #include <fcntl.h>
 #include <grpcpp/client_context.h>
 #include <histogram/client.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <limits>
+#include <cstdio>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/client_impl.h"
+#include "client/channel.h"
 #include "client/codec.h"
-#include "client/methods.h"
 #include "client/status.h"
 #include "client/stream_call.h"
 
@@ -112,12 +109,6 @@ class ChunkSource {
   bool exhausted_ = false;
 };
 
-absl::Status Cancel(grpc::ClientContext& context, ChunkStream& stream, absl::Status why) {
-  context.TryCancel();
-  stream.Finish().ok();  // cancelled; what counts is why
-  return why;
-}
-
 }  // namespace
 
 absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
@@ -136,14 +127,10 @@ absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
   uint64_t bytes_sent = 0;
   while (true) {
     if (writable && !writes_done && !stream.writing()) {
-      if (absl::Status status = source.Prefetch(); !status.ok()) {
-        return Cancel(context, stream, std::move(status));
-      }
+      if (absl::Status status = source.Prefetch(); !status.ok()) return status;
       writes_done = !source.Write(stream);
       // The next chunk is read while gRPC sends this one.
-      if (absl::Status status = source.Prefetch(); !status.ok()) {
-        return Cancel(context, stream, std::move(status));
-      }
+      if (absl::Status status = source.Prefetch(); !status.ok()) return status;
     }
     const ChunkStream::Event event = stream.Wait();
     if (event == ChunkStream::Event::kEnded) break;
@@ -154,8 +141,7 @@ absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
     }
     if (event == ChunkStream::Event::kRead) {
       if (last.has_value() && last->final()) {
-        return Cancel(context, stream,
-                      absl::InternalError("the server sent a second final histogram"));
+        return absl::InternalError("the server sent a second final histogram");
       }
       if (!response.final() && options.on_snapshot) options.on_snapshot(response);
       last = std::move(response);
@@ -168,31 +154,26 @@ absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
   if (!last.has_value() || !last->final() || !writes_done) {
     return absl::InternalError("the server ended the stream without the final histogram");
   }
-  absl::Status checked = CheckHistogram(spec, last->histogram(), bytes_sent);
-  if (checked.ok()) checked = CheckRows(spec, last->rows());
-  if (!checked.ok()) return checked;
+  if (absl::Status bad = CheckReply(spec, last->histogram(), last->rows(), bytes_sent); !bad.ok()) {
+    return bad;
+  }
   return *std::move(last);
 }
 
 absl::StatusOr<v1::AccumulateResponse> Client::AccumulateFile(const v1::Spec& spec,
                                                               const std::string& path,
                                                               const AccumulateOptions& options) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
-  const absl::Cleanup close_file = [file] { close(file); };
-  (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL);
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(path.c_str(), "rbe"), &fclose);
+  if (file == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot open ", path));
+  (void)posix_fadvise(fileno(file.get()), 0, 0, POSIX_FADV_SEQUENTIAL);
   return Accumulate(
       spec,
       [&](absl::Span<char> buffer) -> absl::StatusOr<size_t> {
-        size_t filled = 0;
-        while (filled < buffer.size()) {
-          const ssize_t bytes = read(file, buffer.data() + filled, buffer.size() - filled);
-          if (bytes < 0 && errno == EINTR) continue;
-          if (bytes < 0) return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
-          if (bytes == 0) break;
-          filled += static_cast<size_t>(bytes);
+        const size_t bytes = fread(buffer.data(), 1, buffer.size(), file.get());
+        if (bytes < buffer.size() && ferror(file.get()) != 0) {
+          return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
         }
-        return filled;
+        return bytes;
       },
       options);
 }

@@ -3,10 +3,16 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <memory>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -14,7 +20,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "client/pem.h"
 
 namespace histogram::client {
 namespace {
@@ -75,25 +80,53 @@ grpc::ChannelArguments MakeArguments(const std::string& address, const ConnectOp
   return arguments;
 }
 
-absl::Status Named(const char* name, const absl::Status& status) {
-  if (status.ok()) return status;
-  return {status.code(), absl::StrCat(name, " ", status.message())};
+struct Free {
+  void operator()(BIO* bio) const { BIO_free(bio); }
+  void operator()(X509* certificate) const { X509_free(certificate); }
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+};
+
+std::unique_ptr<BIO, Free> Open(const std::string& pem) {
+  return std::unique_ptr<BIO, Free>(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
 }
 
+// The first certificate; null where there is none. Leaves no error behind for others.
+std::unique_ptr<X509, Free> ReadCertificate(const std::string& pem) {
+  std::unique_ptr<X509, Free> certificate(
+      PEM_read_bio_X509_AUX(Open(pem).get(), nullptr, nullptr, nullptr));
+  ERR_clear_error();
+  return certificate;
+}
+
+// Null also where a passphrase is wanted: nobody is asked for one.
+std::unique_ptr<EVP_PKEY, Free> ReadKey(const std::string& pem) {
+  const auto no_passphrase = [](char*, int, int, void*) { return -1; };
+  std::unique_ptr<EVP_PKEY, Free> key(
+      PEM_read_bio_PrivateKey(Open(pem).get(), nullptr, no_passphrase, nullptr));
+  ERR_clear_error();
+  return key;
+}
+
+// Checks the texts before gRPC gets them. For a bad one gRPC reports only that the connection
+// fails.
 absl::Status CheckTls(const TlsOptions& tls) {
+  const auto bad = [](absl::string_view what) { return absl::InvalidArgumentError(what); };
   if (tls.certificate_chain.empty() != tls.private_key.empty()) {
-    return absl::InvalidArgumentError(
-        "a client certificate and its private key must be given together");
+    return bad("a client certificate and its private key must be given together");
   }
-  absl::Status status;
-  if (!tls.root_certificates.empty()) {
-    status.Update(Named("tls.root_certificates", CheckCertificates(tls.root_certificates)));
+  if (!tls.root_certificates.empty() && ReadCertificate(tls.root_certificates) == nullptr) {
+    return bad("tls.root_certificates holds no certificate in PEM");
   }
-  if (tls.private_key.empty()) return status;
-  status.Update(Named("tls.certificate_chain", CheckCertificates(tls.certificate_chain)));
-  status.Update(Named("tls.private_key", CheckPrivateKey(tls.private_key)));
-  if (!status.ok()) return status;
-  return Named("tls.private_key", CheckKeyOfCertificate(tls.certificate_chain, tls.private_key));
+  if (tls.private_key.empty()) return absl::OkStatus();
+  const auto certificate = ReadCertificate(tls.certificate_chain);
+  if (certificate == nullptr) return bad("tls.certificate_chain holds no certificate in PEM");
+  const auto key = ReadKey(tls.private_key);
+  if (key == nullptr) {
+    return bad("tls.private_key holds no private key in PEM, or an encrypted one");
+  }
+  const bool match = X509_check_private_key(certificate.get(), key.get()) == 1;
+  ERR_clear_error();
+  return match ? absl::OkStatus() : bad("tls.private_key holds the key of another certificate");
 }
 
 absl::Status CheckPort(const std::string& address, absl::string_view port) {
@@ -220,6 +253,15 @@ Channels MakeChannels(const std::string& address, const ConnectOptions& options)
   const auto credentials = MakeCredentials(options);
   return {grpc::CreateCustomChannel(address, credentials, MakeArguments(address, options, false)),
           grpc::CreateCustomChannel(address, credentials, MakeArguments(address, options, true))};
+}
+
+void Client::Impl::Prepare(grpc::ClientContext& context, const CallOptions& call,
+                           absl::Time deadline) const {
+  context.set_wait_for_ready(call.wait_for_ready);
+  if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
+  if (!options.bearer_token.empty()) {
+    context.AddMetadata("authorization", "Bearer " + options.bearer_token);
+  }
 }
 
 }  // namespace histogram::client

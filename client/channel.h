@@ -4,6 +4,7 @@
 #define HISTOGRAM_CLIENT_CHANNEL_H_
 
 #include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
 #include <grpcpp/security/credentials.h>
 #include <histogram/client.h>
 
@@ -12,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace histogram::client {
 
@@ -35,6 +37,16 @@ std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(const ConnectOptions& 
 
 // REQUIRES: CheckOptions(address, options).ok().
 Channels MakeChannels(const std::string& address, const ConnectOptions& options);
+
+// The state that all calls of a Client share. Immutable after Connect, and so thread-safe.
+struct Client::Impl {
+  ConnectOptions options;
+  Channels channels;
+
+  // Sets the options of one call. `deadline` is that of the whole call; absl::InfiniteFuture():
+  // none.
+  void Prepare(grpc::ClientContext& context, const CallOptions& call, absl::Time deadline) const;
+};
 
 }  // namespace histogram::client
 

@@ -5,14 +5,13 @@
 #include <histogram/client.h>
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/channel.h"
-#include "client/client_impl.h"
 #include "client/codec.h"
-#include "client/methods.h"
 #include "client/status.h"
 #include "grpc/health/v1/health.pb.h"
 #include "histogram/v1/histogram.grpc.pb.h"  // for its serialization traits
@@ -20,13 +19,16 @@
 namespace histogram::client {
 namespace {
 
-// One unary call on this thread.
+// One unary call on this thread. `impl`: the Client's.
 template <typename Response>
-absl::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                  const grpc::ByteBuffer& request, grpc::ClientContext& context,
-                  Response& response) {
+absl::StatusOr<Response> Call(const auto& impl, const std::shared_ptr<grpc::Channel>& channel,
+                              const std::string& method, const grpc::ByteBuffer& request,
+                              const CallOptions& options) {
+  grpc::ClientContext context;
+  impl.Prepare(context, options, absl::Now() + options.timeout);
   grpc::CompletionQueue queue;
   grpc::TemplatedGenericStub<grpc::ByteBuffer, Response> stub(channel);
+  Response response;
   grpc::Status status;
   const auto call = stub.PrepareUnaryCall(&context, method, request, &queue);
   call->StartCall();
@@ -37,17 +39,15 @@ absl::Status Call(const std::shared_ptr<grpc::Channel>& channel, const std::stri
   queue.Shutdown();
   while (queue.Next(&tag, &ok)) {
   }
-  return ToStatus(status, context);
+  if (!status.ok()) return ToStatus(status, context);
+  return response;
 }
 
 // gRPC stops when its last object goes, and that can block for the ten seconds that one of its
 // internal pollers sleeps. One reference that is never given back keeps it running instead.
 void KeepGrpcRunning() {
-  static const bool started = [] {
-    grpc_init();
-    return true;
-  }();
-  (void)started;
+  static std::once_flag once;
+  std::call_once(once, grpc_init);
 }
 
 }  // namespace
@@ -67,42 +67,34 @@ absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& addre
 
 absl::StatusOr<v1::ComputeResponse> Client::Compute(const v1::Spec& spec, std::string payload,
                                                     const CallOptions& options) {
-  grpc::ClientContext context;
-  impl_->Prepare(context, options, absl::Now() + options.timeout);
-  const uint64_t samples = payload.size();
-  const grpc::ByteBuffer request = EncodeCompute(spec, OwningSlice(std::move(payload)));
-  v1::ComputeResponse response;
-  absl::Status status = Call(impl_->channels.calls, kComputeMethod, request, context, response);
-  if (status.ok()) status = CheckHistogram(spec, response.histogram(), samples);
-  if (status.ok()) status = CheckRows(spec, response.rows());
+  const uint64_t bytes = payload.size();
+  const grpc::ByteBuffer request =
+      EncodeCompute(spec.SerializeAsString(), OwningSlice(std::move(payload)));
+  auto reply =
+      Call<v1::ComputeResponse>(*impl_, impl_->channels.calls, kComputeMethod, request, options);
+  if (!reply.ok()) return reply;
+  absl::Status status = CheckReply(spec, reply->histogram(), reply->rows(), bytes);
   if (!status.ok()) return status;
-  return response;
+  return reply;
 }
 
 absl::StatusOr<v1::DescribeResponse> Client::Describe(const CallOptions& options) {
-  grpc::ClientContext context;
-  impl_->Prepare(context, options, absl::Now() + options.timeout);
   const grpc::Slice empty;
-  const grpc::ByteBuffer request(&empty, 1);
-  v1::DescribeResponse response;
-  const absl::Status status =
-      Call(impl_->channels.admin, kDescribeMethod, request, context, response);
-  if (!status.ok()) return status;
-  return response;
+  return Call<v1::DescribeResponse>(*impl_, impl_->channels.admin,
+                                    "/histogram.v1.HistogramService/Describe",
+                                    grpc::ByteBuffer(&empty, 1), options);
 }
 
 absl::StatusOr<HealthStatus> Client::Health(const std::string& service,
                                             const CallOptions& options) {
-  grpc::ClientContext context;
-  impl_->Prepare(context, options, absl::Now() + options.timeout);
   grpc::health::v1::HealthCheckRequest request;
   request.set_service(service);
   const grpc::Slice message(request.SerializeAsString());
-  grpc::health::v1::HealthCheckResponse response;
-  const absl::Status status =
-      Call(impl_->channels.admin, kHealthMethod, grpc::ByteBuffer(&message, 1), context, response);
-  if (!status.ok()) return status;
-  return static_cast<HealthStatus>(response.status());
+  const auto reply = Call<grpc::health::v1::HealthCheckResponse>(
+      *impl_, impl_->channels.admin, "/grpc.health.v1.Health/Check", grpc::ByteBuffer(&message, 1),
+      options);
+  if (!reply.ok()) return reply.status();
+  return static_cast<HealthStatus>(reply->status());
 }
 
 }  // namespace histogram::client

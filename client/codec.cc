@@ -3,10 +3,25 @@
 #include <array>
 #include <utility>
 
-#include "client/varint.h"
-
 namespace histogram::client {
 namespace {
+
+void AppendVarint(std::string& out, uint64_t value) {
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<char>(value | 0x80));
+  out.push_back(static_cast<char>(value));
+}
+
+// A field that holds one number.
+void AppendNumberField(std::string& out, int field, uint64_t value) {
+  AppendVarint(out, static_cast<uint64_t>(field) << 3);
+  AppendVarint(out, value);
+}
+
+// The tag and length before the `length` bytes of a field of bytes, text or a message.
+void AppendLengthPrefix(std::string& out, int field, uint64_t length) {
+  AppendVarint(out, static_cast<uint64_t>(field) << 3 | 2);
+  AppendVarint(out, length);
+}
 
 // What of a ComputeRequest comes before its payload.
 std::string ComputeHead(absl::string_view spec, size_t payload_bytes) {
@@ -33,8 +48,8 @@ grpc::Slice OwningSlice(std::string bytes) {
           [](void* string) { delete static_cast<std::string*>(string); }, owned};
 }
 
-grpc::ByteBuffer EncodeCompute(const v1::Spec& spec, const grpc::Slice& payload) {
-  return Join(ComputeHead(spec.SerializeAsString(), payload.size()), payload);
+grpc::ByteBuffer EncodeCompute(absl::string_view spec, const grpc::Slice& payload) {
+  return Join(ComputeHead(spec, payload.size()), payload);
 }
 
 grpc::ByteBuffer EncodeComputeMany(uint64_t request_id, absl::string_view spec,

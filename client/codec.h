@@ -1,5 +1,6 @@
-// Encodes requests as gRPC byte buffers that refer to their payload instead of copying it. The
-// bytes are those of the generated classes; a test compares them. Thread-safe: no state.
+// The names of the methods that the client calls, and their requests as gRPC byte buffers that
+// refer to their payload instead of copying it. The bytes are those of the generated classes; a
+// test compares them. Thread-safe: no state.
 #ifndef HISTOGRAM_CLIENT_CODEC_H_
 #define HISTOGRAM_CLIENT_CODEC_H_
 
@@ -14,11 +15,15 @@
 
 namespace histogram::client {
 
+inline constexpr char kComputeMethod[] = "/histogram.v1.HistogramService/Compute";
+inline constexpr char kComputeManyMethod[] = "/histogram.v1.HistogramService/ComputeMany";
+inline constexpr char kAccumulateMethod[] = "/histogram.v1.HistogramService/Accumulate";
+
 // A slice that owns `bytes` until gRPC releases the last reference.
 grpc::Slice OwningSlice(std::string bytes);
 
-grpc::ByteBuffer EncodeCompute(const v1::Spec& spec, const grpc::Slice& payload);
 // `spec` is a serialized v1::Spec.
+grpc::ByteBuffer EncodeCompute(absl::string_view spec, const grpc::Slice& payload);
 grpc::ByteBuffer EncodeComputeMany(uint64_t request_id, absl::string_view spec,
                                    const grpc::Slice& payload);
 // `spec`: for the first message of a stream; nullptr for others.

@@ -13,9 +13,8 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/client_impl.h"
+#include "client/channel.h"
 #include "client/codec.h"
-#include "client/methods.h"
 #include "client/status.h"
 #include "client/stream_call.h"
 
@@ -46,8 +45,8 @@ class ManyCall {
     unsent_.clear();
     for (const auto& [number, pending] : pending_) unsent_.push_back(number);
     answered_ = 0;
-    PayloadStream stream(channel, kComputeManyMethod, &context);
     v1::ComputeManyResponse response;
+    PayloadStream stream(channel, kComputeManyMethod, &context);
     stream.Read(&response);
     bool writes_done = false;
     bool writable = true;
@@ -57,11 +56,7 @@ class ManyCall {
       if (event == PayloadStream::Event::kEnded) break;
       if (event == PayloadStream::Event::kWriteRefused) writable = false;
       if (event != PayloadStream::Event::kRead) continue;
-      if (absl::Status status = Answer(response); !status.ok()) {
-        context.TryCancel();
-        stream.Finish().ok();  // cancelled; what counts is why
-        return status;
-      }
+      if (absl::Status status = Answer(response); !status.ok()) return status;
       stream.Read(&response);
     }
     absl::Status status = ToStatus(stream.Finish(), context);
@@ -130,11 +125,11 @@ class ManyCall {
     if (response.has_error()) {
       result.response = ToStatus(response.error());
     } else if (response.has_response()) {
-      absl::Status status =
-          CheckHistogram(pending.spec, response.response().histogram(), pending.payload.size());
-      if (status.ok()) status = CheckRows(pending.spec, response.response().rows());
+      v1::ComputeResponse& reply = *response.mutable_response();
+      const absl::Status status =
+          CheckReply(pending.spec, reply.histogram(), reply.rows(), pending.payload.size());
       if (status.ok()) {
-        result.response = std::move(*response.mutable_response());
+        result.response = std::move(reply);
       } else {
         result.response = status;
       }

@@ -22,13 +22,10 @@ absl::Status ToStatus(const v1::Error& error);
 // The bytes of one sample of the spec's type.
 uint64_t SampleBytes(const v1::Spec& spec);
 
-// INTERNAL unless the histogram has the payload's number of samples and its counts add up to it. If
-// the spec omits the counts, their sum is not checked.
-absl::Status CheckHistogram(const v1::Spec& spec, const v1::Histogram& histogram,
-                            uint64_t payload_bytes);
-
-// INTERNAL unless the counts of each row add up to its samples.
-absl::Status CheckRows(const v1::Spec& spec, const v1::RowAnswers& rows);
+// INTERNAL unless the histogram has the payload's number of samples, and its counts, or those of
+// each row, add up to it. If the spec omits the counts, their sum is not checked.
+absl::Status CheckReply(const v1::Spec& spec, const v1::Histogram& histogram,
+                        const v1::RowAnswers& rows, uint64_t payload_bytes);
 
 }  // namespace histogram::client
 

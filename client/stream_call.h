@@ -11,6 +11,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "histogram/v1/histogram.grpc.pb.h"  // for its serialization traits
 
@@ -43,7 +44,8 @@ class StreamCall {
   StreamCall(const StreamCall&) = delete;
   StreamCall& operator=(const StreamCall&) = delete;
 
-  // REQUIRES: !reading(). `response` lives until Wait returns kRead or kEnded, or Finish returns.
+  // REQUIRES: no read is under way. `response` lives until Wait returns kRead or kEnded, or Finish
+  // returns.
   void Read(Response* response) {
     reading_ = true;
     call_->Read(response, &read_tag_);
@@ -57,10 +59,9 @@ class StreamCall {
     writing_ = true;
     call_->WritesDone(&write_tag_);
   }
-  bool reading() const { return reading_; }
   bool writing() const { return writing_; }
 
-  // REQUIRES: reading() or writing().
+  // REQUIRES: a read or a write is under way.
   // kRead: a response came. kEnded: no more responses come; call Finish.
   // kWritten: gRPC has taken the request. kWriteRefused: it takes no more requests; go on reading.
   Event Wait() {
@@ -81,7 +82,7 @@ class StreamCall {
     call_->Finish(&status, &finish_tag_);
     bool finish_seen = false;
     while (!finish_seen || reading_ || writing_) {
-      void* const tag = Pull().tag;
+      const void* const tag = Pull().first;
       if (tag == &finish_tag_) finish_seen = true;
       if (tag == &read_tag_) reading_ = false;
       if (tag == &write_tag_) writing_ = false;
@@ -90,15 +91,11 @@ class StreamCall {
   }
 
  private:
-  struct Completion {
-    void* tag = nullptr;
-    bool ok = false;
-  };
-
-  Completion Pull() {
-    Completion completion;
-    queue_.Next(&completion.tag, &completion.ok);
-    return completion;
+  // The next tag and whether its operation succeeded.
+  std::pair<void*, bool> Pull() {
+    std::pair<void*, bool> event = {nullptr, false};
+    queue_.Next(&event.first, &event.second);
+    return event;
   }
 
   grpc::ClientContext* const context_;

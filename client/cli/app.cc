@@ -13,8 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "client/channel.h"
 #include "client/cli/arguments.h"
-#include "client/cli/commands/bench.h"
-#include "client/cli/commands/completion.h"
 #include "client/cli/commands/samples.h"
 
 namespace histogram::cli {
@@ -38,14 +36,11 @@ std::string FormatOf(const std::string& path) {
 
 void AddOutputOptions(CLI::App& command, OutputOptions& options,
                       const std::vector<std::string>& formats) {
-  command.add_option("--format", options.format, "The format of the output (default table)")
-      ->type_name(TypeNameOf(formats))
-      ->check(OneOf(formats));
-  command
-      .add_option("-o,--output", options.output,
-                  "Write to this file, as .json, .csv or .svg if its name ends so; - is\n"
-                  "standard output")
-      ->type_name("FILE");
+  AddChoice(command, "--format", options.format, formats,
+            "The format of the output (default table)");
+  AddValue(command, "-o,--output", options.output, "FILE",
+           "Write to this file, as .json, .csv or .svg if its name ends so; - is\n"
+           "standard output");
   command.parse_complete_callback([&command, &options, formats] {
     if (options.output == "-") options.output.clear();
     if (command.get_option("--format")->count() > 0) return;
@@ -121,7 +116,7 @@ struct Options {
   ComputeOptions count;
   ComputeOptions compute;
   ImageOptions image;
-  DescribeOptions describe;
+  OutputOptions describe;
   HealthOptions health;
   BenchOptions bench;
   std::string shell = "bash";
@@ -129,133 +124,94 @@ struct Options {
 };
 
 void AddServerOptions(CLI::App& app, ServerOptions& options) {
-  const char* const group = kServerGroup;
-  app.add_option("--server", options.server, "HOST:PORT or unix:PATH")
-      ->type_name("ADDRESS")
-      ->envname("HISTSVC_SERVER")
-      ->group(group);
-  app.add_option("--timeout", options.timeout_s,
-                 "Give up after SECONDS, with a server or without (default: no limit)")
-      ->type_name("SECONDS")
-      ->check(PositiveNumber())
-      ->group(group);
+  const auto add = [&app](const char* name, auto& value, const char* type, const char* what) {
+    return AddValue(app, name, value, type, what)->group(kServerGroup);
+  };
+  add("--server", options.server, "ADDRESS", "HOST:PORT or unix:PATH")->envname("HISTSVC_SERVER");
+  add("--timeout", options.timeout_s, "SECONDS",
+      "Give up after SECONDS, with a server or without (default: no limit)")
+      ->check(PositiveNumber());
   CLI::Option* const tls =
-      app.add_flag("--tls", options.tls, "Encrypt; trust the system's CAs")->group(group);
-  app.add_option("--tls-ca", options.tls_ca, "Trust the CAs of this PEM file instead")
-      ->type_name("FILE")
-      ->needs(tls)
-      ->group(group);
+      app.add_flag("--tls", options.tls, "Encrypt; trust the system's CAs")->group(kServerGroup);
+  add("--tls-ca", options.tls_ca, "FILE", "Trust the CAs of this PEM file instead")->needs(tls);
   CLI::Option* const cert =
-      app.add_option("--tls-cert", options.tls_cert, "This client's certificate, PEM")
-          ->type_name("FILE")
-          ->needs(tls)
-          ->group(group);
-  CLI::Option* const key = app.add_option("--tls-key", options.tls_key, "Its private key, PEM")
-                               ->type_name("FILE")
-                               ->needs(cert)
-                               ->group(group);
+      add("--tls-cert", options.tls_cert, "FILE", "This client's certificate, PEM")->needs(tls);
+  CLI::Option* const key =
+      add("--tls-key", options.tls_key, "FILE", "Its private key, PEM")->needs(cert);
   cert->needs(key);
-  app.add_option("--tls-server-name", options.tls_server_name,
-                 "The name in the server's certificate, if not that of its address")
-      ->type_name("NAME")
-      ->needs(tls)
-      ->group(group);
-  app.add_option("--token-file", options.token_file, "Send the bearer token in this file")
-      ->type_name("FILE")
-      ->group(group);
+  add("--tls-server-name", options.tls_server_name, "NAME",
+      "The name in the server's certificate, if not that of its address")
+      ->needs(tls);
+  add("--token-file", options.token_file, "FILE", "Send the bearer token in this file");
+}
+
+// `what`: is counted.
+void AddInput(CLI::App& command, const char* name, auto& value, const std::string& what) {
+  const std::string description = what +
+                                  "; - is standard input, which is also read where\n"
+                                  "no FILE is named and a pipe or a file feeds it";
+  AddValue(command, name, value, "FILE", description.c_str());
 }
 
 void AddCompute(CLI::App& app, const char* name, const char* description, const char* footer,
                 ComputeOptions& options) {
-  CLI::App& command = *app.add_subcommand(name, description);
-  command
-      .add_option("files", options.files,
-                  "The files; - is standard input, which is also read where\n"
-                  "no FILE is named and a pipe or a file feeds it")
-      ->type_name("FILE");
-  command
-      .add_option("--type", options.type,
-                  "The type of a sample, little-endian; a .npy file names its own (default: u8)")
-      ->type_name(TypeNameOf(SampleTypeNames()))
-      ->check(OneOf(SampleTypeNames()));
+  CLI::App& command = *app.add_subcommand(name, description)->footer(footer);
+  AddInput(command, "files", options.files, "The files");
+  AddChoice(command, "--type", options.type, SampleTypeNames(),
+            "The type of a sample, little-endian; a .npy file names its own (default: u8)");
   CLI::Option* const bins =
-      command
-          .add_option("--bins", options.bins,
-                      "Count into N bins of equal width: of bytes over 0..256, of other types\n"
-                      "over the range of the data")
-          ->type_name("N")
+      AddValue(command, "--bins", options.bins, "N",
+               "Count into N bins of equal width: of bytes over 0..256, of other types\n"
+               "over the range of the data")
           ->check(WholeNumber(1, kBinCountMax));
   CLI::Option* const range =
-      command
-          .add_option("--range", options.range,
-                      "The range that --bins divides; as in numpy, HI belongs to the last bin")
-          ->type_name("LO:HI")
+      AddValue(command, "--range", options.range, "LO:HI",
+               "The range that --bins divides; as in numpy, HI belongs to the last bin")
           ->needs(bins);
-  CLI::Option* const edges =
-      command
-          .add_option("--edges", options.edges, "The bins' edges, increasing; the last is closed")
-          ->type_name("A,B,C")
-          ->excludes(bins)
-          ->excludes(range);
-  command
-      .add_option("--alphabet", options.alphabet,
-                  "COUNT symbols from FIRST on, PER_BIN to a bin; other bytes are ignored")
-      ->type_name("FIRST:COUNT:PER_BIN")
-      ->excludes(bins)
-      ->excludes(range)
-      ->excludes(edges);
+  CLI::Option* const edges = AddValue(command, "--edges", options.edges, "A,B,C",
+                                      "The bins' edges, increasing; the last is closed")
+                                 ->excludes(bins, range);
+  AddValue(command, "--alphabet", options.alphabet, "FIRST:COUNT:PER_BIN",
+           "COUNT symbols from FIRST on, PER_BIN to a bin; other bytes are ignored")
+      ->excludes(bins, range, edges);
   command.add_flag("--statistics", options.statistics,
                    "Print mean, median, mode, entropy, Otsu's threshold and others, too");
-  command.add_option("--quantiles", options.quantiles, "Print these quantiles, each in 0..1, too")
-      ->type_name("Q,Q,Q");
-  command
-      .add_option("--rows", options.rows,
-                  "The table has at most N rows of bins; all: a row for each bin")
-      ->type_name("N|all");
+  AddValue(command, "--quantiles", options.quantiles, "Q,Q,Q",
+           "Print these quantiles, each in 0..1, too");
+  AddValue(command, "--rows", options.rows, "N|all",
+           "The table has at most N rows of bins; all: a row for each bin");
   AddOutputOptions(command, options.output, {"table", "json", "csv", "svg"});
-  command.footer(footer);
 }
 
 void AddImage(CLI::App& app, ImageOptions& options) {
   CLI::App& command =
-      *app.add_subcommand("image", "Count each channel of a PGM, PPM or PNG picture");
-  command
-      .add_option("file", options.file,
-                  "The picture; - is standard input, which is also read where\n"
-                  "no FILE is named and a pipe or a file feeds it")
-      ->type_name("FILE");
-  command
-      .add_option("--binarize", options.binarize,
-                  "Also write the picture in black and white, divided at Otsu's threshold\n"
-                  "(.png or .pgm)")
-      ->type_name("FILE");
+      *app.add_subcommand("image", "Count each channel of a PGM, PPM or PNG picture")
+           ->footer(kImageFooter);
+  AddInput(command, "file", options.file, "The picture");
+  AddValue(command, "--binarize", options.binarize, "FILE",
+           "Also write the picture in black and white, divided at Otsu's threshold\n"
+           "(.png or .pgm)");
   AddOutputOptions(command, options.output, {"table", "json", "csv", "svg"});
-  command.footer(kImageFooter);
 }
 
 void AddOthers(CLI::App& app, Options& options) {
   CLI::App& describe =
-      *app.add_subcommand("describe", "Show what the server runs: backends, kernels, limits");
-  AddOutputOptions(describe, options.describe.output, {"table", "json"});
-  describe.footer(kDescribeFooter);
+      *app.add_subcommand("describe", "Show what the server runs: backends, kernels, limits")
+           ->footer(kDescribeFooter);
+  AddOutputOptions(describe, options.describe, {"table", "json"});
   CLI::App& health =
-      *app.add_subcommand("health", "Ask whether the server is ready; exit code 0 if it is");
-  health
-      .add_option("service", options.health.service,
-                  "What to ask about (default: the server as a whole)")
-      ->type_name("liveness|histogram.v1.HistogramService|backend/NAME");
-  health
-      .add_option("--http", options.health.http,
-                  "Ask the metrics port instead, which needs no certificate and no token;\n"
-                  "for /readyz, unless a URL names another path")
-      ->type_name("HOST:PORT|URL")
+      *app.add_subcommand("health", "Ask whether the server is ready; exit code 0 if it is")
+           ->footer(kHealthFooter);
+  AddValue(health, "service", options.health.service,
+           "liveness|histogram.v1.HistogramService|backend/NAME",
+           "What to ask about (default: the server as a whole)");
+  AddValue(health, "--http", options.health.http, "HOST:PORT|URL",
+           "Ask the metrics port instead, which needs no certificate and no token;\n"
+           "for /readyz, unless a URL names another path")
       ->excludes("service");
-  health.footer(kHealthFooter);
-  CLI::App& completion = *app.add_subcommand("completion", "Print the completion script for bash");
-  completion.add_option("shell", options.shell, "The shell (default bash)")
-      ->type_name("bash")
-      ->check(OneOf({"bash"}));
-  completion.footer(kCompletionFooter);
+  CLI::App& completion = *app.add_subcommand("completion", "Print the completion script for bash")
+                              ->footer(kCompletionFooter);
+  AddChoice(completion, "shell", options.shell, {"bash"}, "The shell (default bash)");
 }
 
 // "histogram FILE" is short for "histogram count FILE", where the first word that is neither an
@@ -307,9 +263,7 @@ void CheckServerOptions(const CLI::App& app, const Options& options) {
   if (absl::Status s = client::CheckAddress(options.server.server); !s.ok()) {
     throw CLI::ValidationError("--server", std::string(s.message()));
   }
-  if (!options.count.in_process || !(app.got_subcommand("count") || app.got_subcommand("image"))) {
-    return;
-  }
+  if (!options.server.in_process) return;
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_group() == kServerGroup && option->count() > 0 &&
         option->get_name() != "--timeout") {
@@ -321,14 +275,9 @@ void CheckServerOptions(const CLI::App& app, const Options& options) {
 
 // After all other commands, which it names.
 void AddHelp(CLI::App& app, std::string& about) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(command->get_name());
-  }
+  const std::vector<std::string> names = CommandNames(app);
   CLI::App& help = *app.add_subcommand("help", "The same as --help");
-  help.add_option("command", about, "The command (default: all)")
-      ->type_name(TypeNameOf(names))
-      ->check(OneOf(names));
+  AddChoice(help, "command", about, names, "The command (default: all)");
 }
 
 // Says of an option what its value is, and leaves the rest to its description: CLI11 would add
@@ -387,7 +336,8 @@ int Run(std::vector<std::string> arguments, Environment& env) {
     EndOptions(arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
     app.parse(std::move(arguments));
-    options.count.in_process = options.image.in_process = app.count("--server") == 0;
+    options.server.in_process =
+        app.count("--server") == 0 && (app.got_subcommand("count") || app.got_subcommand("image"));
     CheckServerOptions(app, options);
   } catch (const CLI::Success& success) {
     return app.exit(success, env.out, env.err);

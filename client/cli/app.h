@@ -7,10 +7,6 @@
 
 #include "client/cli/commands/commands.h"
 
-namespace CLI {
-class App;
-}
-
 namespace histogram::cli {
 
 // Adds --format (one of `formats`) and --output.

@@ -60,22 +60,10 @@ size_t Distance(const std::string& a, const std::string& b) {
   return d[a.size()][b.size()];
 }
 
-std::vector<const CLI::App*> Commands(const CLI::App& app) {
-  return app.get_subcommands([](const CLI::App*) { return true; });
-}
-
-std::vector<std::string> CommandNames(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::App* command : Commands(app)) names.push_back(command->get_name());
-  return names;
-}
-
 // The command that was named; null: none.
 const CLI::App* NamedCommand(const CLI::App& app) {
-  for (const CLI::App* command : Commands(app)) {
-    if (app.got_subcommand(command->get_name())) return command;
-  }
-  return nullptr;
+  const std::vector<CLI::App*> named = app.get_subcommands();
+  return named.empty() ? nullptr : named.front();
 }
 
 std::vector<std::string> OptionNames(const CLI::App& app) {
@@ -110,17 +98,7 @@ std::string WrongOption(const CLI::App& app, const std::string& word) {
 }
 
 // CLI11 says of a mistyped command only that one is missing.
-std::string WhatIsMissing(const CLI::App& app, const CLI::ParseError& error) {
-  if (const CLI::App* const command = NamedCommand(app); command != nullptr) {
-    for (const CLI::Option* option : command->get_options()) {
-      if (option->get_required() && option->count() == 0) {
-        return absl::StrCat(
-            command->get_name(), " needs a ",
-            option->get_positional() ? option->get_type_name() : option->get_name());
-      }
-    }
-    return error.what();
-  }
+std::string WhatIsMissing(const CLI::App& app) {
   const std::vector<std::string> rest = app.remaining();
   if (rest.empty()) {
     return absl::StrCat("name a FILE to count (- is standard input), or a command: ",
@@ -163,7 +141,10 @@ CLI::Validator OneOf(std::vector<std::string> names) {
           ""};
 }
 
-std::string TypeNameOf(const std::vector<std::string>& names) { return absl::StrJoin(names, "|"); }
+CLI::Option* AddChoice(CLI::App& app, const char* name, std::string& value,
+                       const std::vector<std::string>& names, const char* description) {
+  return AddValue(app, name, value, absl::StrJoin(names, "|"), description)->check(OneOf(names));
+}
 
 std::vector<std::string> ListedValues(const CLI::Option& option) {
   std::vector<std::string> values;
@@ -174,6 +155,14 @@ std::vector<std::string> ListedValues(const CLI::Option& option) {
     }
   }
   return values;
+}
+
+std::vector<std::string> CommandNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
 }
 
 std::string Nearest(const std::string& text, const std::vector<std::string>& candidates) {
@@ -192,7 +181,7 @@ std::string Nearest(const std::string& text, const std::vector<std::string>& can
 std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
   switch (static_cast<CLI::ExitCodes>(error.get_exit_code())) {
     case CLI::ExitCodes::RequiredError:
-      return WhatIsMissing(app, error);
+      return WhatIsMissing(app);
     case CLI::ExitCodes::ExtrasError:
       return WhatIsTooMuch(app, error);
     case CLI::ExitCodes::ArgumentMismatch: {

@@ -16,11 +16,22 @@ CLI::Validator NonNegativeNumber();
 CLI::Validator WholeNumber(uint64_t least, uint64_t most);
 CLI::Validator OneOf(std::vector<std::string> names);
 
-// "table|json" for {"table", "json"}: the type name of an option with a list of values.
-std::string TypeNameOf(const std::vector<std::string>& names);
+// Adds an option or an argument. `type` tells in --help what its value is.
+template <typename Value>
+CLI::Option* AddValue(CLI::App& app, const char* name, Value& value, const std::string& type,
+                      const char* description) {
+  return app.add_option(name, value, description)->type_name(type);
+}
+// The same for a value that is one of `names`. Its type is "table|json" for {"table", "json"}.
+CLI::Option* AddChoice(CLI::App& app, const char* name, std::string& value,
+                       const std::vector<std::string>& names, const char* description);
+
 // The values in an option's type name, in order: the parts between bars that begin with a
 // lower-case letter and have no slash. "N|all" gives "all"; "FILE" gives none.
 std::vector<std::string> ListedValues(const CLI::Option& option);
+
+// The names of the program's commands, in their order.
+std::vector<std::string> CommandNames(const CLI::App& app);
 
 // The candidate that `text` is probably a misspelling of; empty if none is near.
 std::string Nearest(const std::string& text, const std::vector<std::string>& candidates);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
@@ -24,6 +25,22 @@ constexpr size_t kReadStep = size_t{1} << 20;
 absl::Status FileError(const char* what, const std::string& path) {
   return absl::FailedPreconditionError(
       absl::StrCat("cannot ", what, " ", SafeText(path), ": ", strerror(errno)));
+}
+
+// Waits until `file` can be read (data, or its end); OK at once without a deadline.
+absl::Status WaitForInput(int file, const std::string& name, absl::Time deadline) {
+  while (deadline != absl::InfiniteFuture()) {
+    const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+    pollfd waiting{file, POLLIN, 0};
+    const int ready = poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
+    if (ready > 0) break;
+    if (ready < 0 && errno != EINTR) return FileError("wait for", name);
+    if (ready == 0) {
+      return absl::DeadlineExceededError(
+          absl::StrCat(SafeText(name), " sent nothing before the time was over"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 // The cause, which gRPC's messages name last.
@@ -92,96 +109,6 @@ std::string ExplainUnavailable(const absl::Status& status, const ServerOptions& 
                       "); start histogram-server, or name another address with --server");
 }
 
-}  // namespace
-
-absl::Time DeadlineOf(const ServerOptions& options) {
-  return options.timeout_s.has_value() ? absl::Now() + absl::Seconds(*options.timeout_s)
-                                       : absl::InfiniteFuture();
-}
-
-client::CallOptions Connection::Call() const {
-  client::CallOptions call;
-  if (deadline != absl::InfiniteFuture()) {
-    call.timeout = std::max(deadline - absl::Now(), absl::ZeroDuration());
-  }
-  return call;
-}
-
-namespace {
-
-// Waits until `file` can be read (data, or its end); OK at once without a deadline.
-absl::Status WaitForInput(int file, const std::string& name, absl::Time deadline) {
-  while (deadline != absl::InfiniteFuture()) {
-    const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
-    pollfd waiting{file, POLLIN, 0};
-    const int ready = poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
-    if (ready > 0) break;
-    if (ready < 0 && errno != EINTR) return FileError("wait for", name);
-    if (ready == 0) {
-      return absl::DeadlineExceededError(
-          absl::StrCat(SafeText(name), " sent nothing before the time was over"));
-    }
-  }
-  return absl::OkStatus();
-}
-
-}  // namespace
-
-absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::string& name,
-                                 absl::Time deadline) {
-  size_t filled = 0;
-  while (filled < buffer.size()) {
-    if (absl::Status status = WaitForInput(file, name, deadline); !status.ok()) return status;
-    const ssize_t bytes = read(file, buffer.data() + filled, buffer.size() - filled);
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes < 0) return FileError("read", name);
-    if (bytes == 0) break;
-    filled += static_cast<size_t>(bytes);
-  }
-  return filled;
-}
-
-absl::StatusOr<std::string> ReadFile(const std::string& path, absl::Time deadline) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return FileError("open", path);
-  const absl::Cleanup close_file = [file] { close(file); };
-  return ReadAll(file, path, deadline);
-}
-
-absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Time deadline) {
-  std::string bytes;
-  while (true) {
-    const size_t before = bytes.size();
-    // Grows by half at least, so that big files are copied few times.
-    const size_t step = std::max(kReadStep, before / 2);
-    bytes.resize(before + step);
-    const auto filled = ReadFully(file, absl::MakeSpan(&bytes[before], step), name, deadline);
-    if (!filled.ok()) return filled.status();
-    bytes.resize(before + *filled);
-    if (*filled < step) return bytes;
-  }
-}
-
-absl::Status WriteFile(const std::string& path, const std::string& bytes) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) return FileError("open", path);
-  size_t written = 0;
-  while (written < bytes.size()) {
-    const ssize_t step = write(file, bytes.data() + written, bytes.size() - written);
-    if (step < 0 && errno == EINTR) continue;
-    if (step < 0) {
-      absl::Status status = FileError("write", path);
-      close(file);
-      return status;
-    }
-    written += static_cast<size_t>(step);
-  }
-  if (close(file) != 0) return FileError("write", path);
-  return absl::OkStatus();
-}
-
-namespace {
-
 absl::Status ReadInto(const std::string& path, std::string& into) {
   if (path.empty()) return absl::OkStatus();
   absl::StatusOr<std::string> bytes = ReadFile(path);
@@ -213,12 +140,71 @@ absl::Status NamingFiles(const absl::Status& status, const ServerOptions& option
 
 }  // namespace
 
+absl::Time DeadlineOf(const ServerOptions& options) {
+  return options.timeout_s.has_value() ? absl::Now() + absl::Seconds(*options.timeout_s)
+                                       : absl::InfiniteFuture();
+}
+
+client::CallOptions Connection::Call() const {
+  client::CallOptions call;
+  if (deadline != absl::InfiniteFuture()) {
+    call.timeout = std::max(deadline - absl::Now(), absl::ZeroDuration());
+  }
+  return call;
+}
+
+absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::string& name,
+                                 absl::Time deadline, std::optional<uint64_t> offset) {
+  size_t filled = 0;
+  while (filled < buffer.size()) {
+    if (absl::Status status = WaitForInput(file, name, deadline); !status.ok()) return status;
+    const absl::Span<char> rest = buffer.subspan(filled);
+    const ssize_t bytes = offset.has_value() ? pread(file, rest.data(), rest.size(),
+                                                     static_cast<off_t>(*offset + filled))
+                                             : read(file, rest.data(), rest.size());
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0) return FileError("read", name);
+    if (bytes == 0) break;
+    filled += static_cast<size_t>(bytes);
+  }
+  return filled;
+}
+
+absl::StatusOr<std::string> ReadFile(const std::string& path, absl::Time deadline) {
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return FileError("open", path);
+  const absl::Cleanup close_file = [file] { close(file); };
+  return ReadAll(file, path, deadline);
+}
+
+absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Time deadline) {
+  std::string bytes;
+  while (true) {
+    const size_t before = bytes.size();
+    // Grows by half at least, so that big files are copied few times.
+    const size_t step = std::max(kReadStep, before / 2);
+    bytes.resize(before + step);
+    const auto filled = ReadFully(file, absl::MakeSpan(&bytes[before], step), name, deadline);
+    if (!filled.ok()) return filled.status();
+    bytes.resize(before + *filled);
+    if (*filled < step) return bytes;
+  }
+}
+
+absl::Status WriteFile(const std::string& path, const std::string& bytes) {
+  std::ofstream file(path, std::ios::binary);
+  if (!file) return FileError("open", path);
+  file << bytes;
+  file.close();
+  return file ? absl::OkStatus() : FileError("write", path);
+}
+
 absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& options) {
   client::ConnectOptions connect;
   connect.user_agent = "histogram-client";
-  if (options.tls) connect.tls.emplace();
   if (options.tls) {
-    if (absl::Status status = ReadTls(options, *connect.tls); !status.ok()) return status;
+    absl::Status status = ReadTls(options, connect.tls.emplace());
+    if (!status.ok()) return status;
   }
   if (absl::Status status = ReadInto(options.token_file, connect.bearer_token); !status.ok()) {
     return status;

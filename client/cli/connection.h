@@ -15,6 +15,7 @@
 namespace histogram::cli {
 
 struct ServerOptions {
+  bool in_process = false;  // count here, without a server
   std::string server = "127.0.0.1:50051";
   std::optional<double> timeout_s = std::nullopt;  // of the command, with a server or without
   bool tls = false;
@@ -50,9 +51,11 @@ absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Tim
 absl::Status WriteFile(const std::string& path, const std::string& bytes);
 
 // Fills the buffer from a file descriptor; returns fewer bytes only at the end of the file. `name`
-// is for the error. DEADLINE_EXCEEDED if a pipe or terminal has no data until the deadline.
+// is for the error. DEADLINE_EXCEEDED if a pipe or terminal has no data until the deadline. Reads
+// at `offset` if it is given, else from where the file stands.
 absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::string& name,
-                                 absl::Time deadline = absl::InfiniteFuture());
+                                 absl::Time deadline = absl::InfiniteFuture(),
+                                 std::optional<uint64_t> offset = std::nullopt);
 
 }  // namespace histogram::cli
 

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,12 +17,6 @@
 #include "client/cli/render/text.h"
 
 namespace {
-
-std::optional<std::string> GetEnvironmentVariable(const std::string& name) {
-  const char* const value = std::getenv(name.c_str());
-  if (value == nullptr) return std::nullopt;
-  return value;
-}
 
 // The program has two names, and calls itself as its user does.
 std::string ProgramName(std::string_view path) {
@@ -60,8 +53,8 @@ int main(int argc, char** argv) {
       STDIN_FILENO,
       std::cout,
       std::cerr,
-      histogram::cli::DetectTerminal(STDOUT_FILENO, GetEnvironmentVariable),
-      histogram::cli::DetectTerminal(STDERR_FILENO, GetEnvironmentVariable),
+      histogram::cli::DetectTerminal(STDOUT_FILENO),
+      histogram::cli::DetectTerminal(STDERR_FILENO),
       ProgramName(argv[0]),
       // The load generator's threads each wait for the connections of their own queue. gRPC reads
       // this when it starts.

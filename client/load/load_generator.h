@@ -31,8 +31,8 @@ struct LoadProgress {
 };
 
 struct LoadOptions {
-  std::string server = "127.0.0.1:50051";
-  std::shared_ptr<grpc::ChannelCredentials> credentials;  // null: plaintext
+  std::string server;
+  std::shared_ptr<grpc::ChannelCredentials> credentials;
   // The name that the server's certificate must have; empty: the address's host.
   std::string tls_server_name;
   std::string bearer_token;  // sent with each call; empty: none
@@ -48,10 +48,9 @@ struct LoadOptions {
   uint32_t float_bins = 0;
   // Compares each reply's counts with the expected ones. false: notices failed calls only.
   bool verify = true;
-  // Called about once a second, on the thread of RunLoad. May be empty.
+  // Called about once a second, on the thread of RunLoad.
   std::function<void(const LoadProgress&)> on_progress;
   // Called often. If it returns true, the run begins nothing more and returns its result so far.
-  // May be empty.
   std::function<bool()> stop;
 };
 
@@ -76,14 +75,15 @@ struct LoadResult {
 
 // The distributions of MakePayload.
 std::vector<std::string> LoadDistributions();
-// Deterministic bytes; INVALID_ARGUMENT for an unknown distribution (the message lists them).
-absl::StatusOr<std::string> MakePayload(const std::string& distribution, uint64_t bytes);
+// Deterministic bytes. REQUIRES: `distribution` is one of them.
+std::string MakePayload(const std::string& distribution, uint64_t bytes);
 // Deterministic floats. REQUIRES: bytes is a multiple of 4.
 std::string MakeFloatPayload(uint64_t bytes);
 
 // Runs for warm_up_s + duration_s, or until `stop` returns true, or until calls have ended
 // UNAVAILABLE and no answer has come for a second. Then it waits for the requests that it has
-// begun. UNAVAILABLE: no connection within 5 s. INVALID_ARGUMENT: bad options.
+// begun. UNAVAILABLE: no connection within 5 s. INVALID_ARGUMENT: options that contradict each
+// other. REQUIRES: connections, in_flight and duration_s are > 0; the two functions are set.
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options);
 
 }  // namespace histogram::client

@@ -1,87 +1,45 @@
 #include "client/load/load_session.h"
 
+#include <google/protobuf/io/coded_stream.h>
+#include <grpcpp/support/proto_buffer_reader.h>
+
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <thread>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "client/varint.h"
 #include "histogram/v1/histogram.pb.h"
 
 namespace histogram::client {
 namespace {
 
-std::string LengthPrefix(int field, uint64_t length) {
-  std::string prefix;
-  AppendLengthPrefix(prefix, field, length);
-  return prefix;
-}
+using google::protobuf::io::CodedInputStream;
 
-std::string Join(const grpc::ByteBuffer& message) {
-  std::vector<grpc::Slice> slices;
-  if (!message.Dump(&slices).ok()) return {};
-  std::string bytes;
-  for (const grpc::Slice& s : slices) {
-    bytes.append(reinterpret_cast<const char*>(s.begin()), s.size());
+// Whether `bytes` goes on with `expected`.
+bool GoesOnWith(CodedInputStream& bytes, absl::string_view expected) {
+  const void* data = nullptr;
+  int size = 0;
+  while (!expected.empty() && bytes.GetDirectBufferPointer(&data, &size)) {
+    const size_t n = std::min(static_cast<size_t>(size), expected.size());
+    if (std::memcmp(data, expected.data(), n) != 0) return false;
+    expected.remove_prefix(n);
+    bytes.Skip(static_cast<int>(n));
   }
-  return bytes;
-}
-
-// Whether the message continues with `expected` from `offset` on, without copying it.
-bool HasAt(const grpc::ByteBuffer& message, size_t offset, const std::string& expected) {
-  std::vector<grpc::Slice> slices;
-  if (!message.Dump(&slices).ok()) return false;
-  size_t matched = 0;
-  for (const grpc::Slice& s : slices) {
-    if (offset >= s.size()) {
-      offset -= s.size();
-      continue;
-    }
-    const size_t n = std::min(s.size() - offset, expected.size() - matched);
-    if (std::memcmp(s.begin() + offset, expected.data() + matched, n) != 0) return false;
-    matched += n;
-    offset = 0;
-    if (matched == expected.size()) return true;
-  }
-  return matched == expected.size();
-}
-
-// Reads the id and the tag and length before the response of a ComputeManyResponse. False where the
-// message does not begin that way (an error reply).
-bool ReadManyHeader(const grpc::ByteBuffer& reply, uint64_t& id, size_t& offset) {
-  constexpr size_t kHeaderMax = 1 + 10 + 1 + 10;  // two tags and two varints
-  std::vector<grpc::Slice> slices;
-  if (!reply.Dump(&slices).ok()) return false;
-  std::string head;
-  for (const grpc::Slice& s : slices) {
-    if (head.size() >= kHeaderMax) break;
-    head.append(reinterpret_cast<const char*>(s.begin()), std::min(s.size(), kHeaderMax));
-  }
-  size_t at = 0;
-  id = 0;
-  uint64_t length = 0;
-  if (at < head.size() && head[at] == 0x08) {
-    ++at;
-    if (!ReadVarint(head, at, id)) return false;
-  }
-  if (at >= head.size() || head[at++] != 0x12 || !ReadVarint(head, at, length)) return false;
-  offset = at;
-  return true;
+  return expected.empty();
 }
 
 constexpr double kFloatsUpTo = 4;
 
-std::string SpecPrefix(uint32_t float_bins) {
-  if (float_bins == 0) return {};
-  v1::ComputeRequest request;
-  request.mutable_spec()->set_sample_type(v1::SAMPLE_TYPE_FLOAT32);
-  v1::Binning::Even& even = *request.mutable_spec()->mutable_binning()->mutable_even();
+v1::Spec SpecOf(uint32_t float_bins) {
+  v1::Spec spec;
+  if (float_bins == 0) return spec;
+  spec.set_sample_type(v1::SAMPLE_TYPE_FLOAT32);
+  v1::Binning::Even& even = *spec.mutable_binning()->mutable_even();
   even.set_bin_count(float_bins);
   even.set_lower(-kFloatsUpTo);
   even.set_upper(kFloatsUpTo);
-  return request.SerializeAsString();
+  return spec;
 }
 
 // By the edges, as the API defines them.
@@ -113,8 +71,7 @@ void Authorize(const LoadOptions& options, grpc::ClientContext& rpc) {
 }
 
 LoadMessages::LoadMessages(const std::string& payload, uint32_t float_bins)
-    : payload_(payload), payload_prefix_(SpecPrefix(float_bins)) {
-  payload_prefix_ += LengthPrefix(v1::ComputeRequest::kPayloadFieldNumber, payload.size());
+    : payload_(payload), spec_(SpecOf(float_bins).SerializeAsString()) {
   v1::ComputeResponse response;
   v1::Histogram& histogram = *response.mutable_histogram();
   if (float_bins > 0) {
@@ -128,45 +85,40 @@ LoadMessages::LoadMessages(const std::string& payload, uint32_t float_bins)
   expected_ = response.SerializeAsString();
 }
 
-grpc::ByteBuffer LoadMessages::Framed(const std::string& prefix) const {
-  const std::array<grpc::Slice, 2> slices = {grpc::Slice(prefix), payload_};
-  return {slices.data(), slices.size()};
+bool LoadMessages::IsComputeReply(grpc::ByteBuffer& reply) const {
+  grpc::ProtoBufferReader bytes(&reply);
+  CodedInputStream in(&bytes);
+  return GoesOnWith(in, expected_);
 }
 
-grpc::ByteBuffer LoadMessages::ComputeMany(uint64_t id) const {
-  std::string prefix;
-  if (id != 0) {
-    AppendNumberField(prefix, v1::ComputeManyRequest::kRequestIdFieldNumber, id);
-  }
-  AppendLengthPrefix(prefix, v1::ComputeManyRequest::kRequestFieldNumber,
-                     payload_prefix_.size() + payload_.size());
-  prefix += payload_prefix_;
-  return Framed(prefix);
-}
-
-bool LoadMessages::IsComputeReply(const grpc::ByteBuffer& reply) const {
-  return HasAt(reply, 0, expected_);
-}
-
-LoadMessages::Verdict LoadMessages::JudgeComputeManyReply(const grpc::ByteBuffer& reply,
+LoadMessages::Verdict LoadMessages::JudgeComputeManyReply(grpc::ByteBuffer& reply,
                                                           uint64_t& id) const {
-  size_t offset = 0;
-  if (!ReadManyHeader(reply, id, offset)) return Verdict::kError;
-  return HasAt(reply, offset, expected_) ? Verdict::kRight : Verdict::kWrong;
+  constexpr uint32_t kIdTag = v1::ComputeManyResponse::kRequestIdFieldNumber << 3;
+  constexpr uint32_t kResponseTag = v1::ComputeManyResponse::kResponseFieldNumber << 3 | 2;
+  grpc::ProtoBufferReader bytes(&reply);
+  CodedInputStream in(&bytes);
+  id = 0;
+  uint32_t tag = in.ReadTag();
+  if (tag == kIdTag) tag = in.ReadVarint64(&id) ? in.ReadTag() : 0;
+  uint32_t length = 0;
+  if (tag != kResponseTag || !in.ReadVarint32(&length)) return Verdict::kError;
+  return GoesOnWith(in, expected_) ? Verdict::kRight : Verdict::kWrong;
 }
 
-grpc::Status LoadMessages::ErrorOf(const grpc::ByteBuffer& reply) {
+grpc::Status LoadMessages::ErrorOf(grpc::ByteBuffer& reply) {
   v1::ComputeManyResponse response;
-  if (!response.ParseFromString(Join(reply)) || !response.has_error()) {
+  grpc::ProtoBufferReader bytes(&reply);
+  if (!response.ParseFromZeroCopyStream(&bytes) || !response.has_error()) {
     return {grpc::StatusCode::INTERNAL, "a reply was neither a response nor an error"};
   }
   const v1::Error& error = response.error();
   return {static_cast<grpc::StatusCode>(error.code()), error.message()};
 }
 
-bool LoadMessages::IsAccumulateReply(const grpc::ByteBuffer& reply, uint64_t chunks) const {
+bool LoadMessages::IsAccumulateReply(grpc::ByteBuffer& reply, uint64_t chunks) const {
   v1::AccumulateResponse response;
-  if (!response.ParseFromString(Join(reply)) || !response.final()) return false;
+  grpc::ProtoBufferReader bytes(&reply);
+  if (!response.ParseFromZeroCopyStream(&bytes) || !response.final()) return false;
   const auto& counts = response.histogram().counts();
   return std::equal(counts.begin(), counts.end(), counts_.begin(), counts_.end(),
                     [&](uint64_t have, uint64_t one) { return have == one * chunks; });
@@ -208,21 +160,16 @@ void LoadTally::Answered(LoadClock::time_point since, bool with_latency) {
       since.time_since_epoch().count() < start_ns_.load(std::memory_order_relaxed)) {
     return;
   }
-  shard.total.Record(ns);
-  shard.interval.Record(ns);
+  shard.latency.Record(ns);
 }
 
 void LoadTally::Failed(const std::string& message) {
   constexpr size_t kMessagesMax = 16;
   const std::string shape = WithoutNumbers(message);
   absl::MutexLock lock(&mu_);
-  ++errors_;
-  auto it = messages_.find(shape);
-  if (it == messages_.end()) {
-    if (messages_.size() == kMessagesMax) return;
-    it = messages_.emplace(shape, Message{message, 0}).first;
-  }
-  ++it->second.count;
+  ++result_.errors;
+  if (first_messages_.size() == kMessagesMax && !first_messages_.contains(shape)) return;
+  ++result_.error_messages[first_messages_.try_emplace(shape, message).first->second];
 }
 
 void LoadTally::Failed(const grpc::Status& status) {
@@ -233,20 +180,20 @@ void LoadTally::Failed(const grpc::Status& status) {
   Failed(refused ? "refused: " + message : message);
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return;
   absl::MutexLock lock(&mu_);
-  ++unavailable_;
+  ++result_.unavailable;
 }
 
 void LoadTally::Refused(LoadClock::time_point since) {
   if (!measuring_.load(std::memory_order_acquire)) return;
   const uint64_t ns = NsSince(since);
   absl::MutexLock lock(&mu_);
-  refusals_.Record(ns);
+  result_.refusals.Record(ns);
 }
 
 void LoadTally::Wrong() {
   Failed("a reply's counts were not the expected ones");
   absl::MutexLock lock(&mu_);
-  ++wrong_;
+  ++result_.wrong;
 }
 
 void LoadTally::StartMeasuring(LoadClock::time_point now) {
@@ -255,25 +202,33 @@ void LoadTally::StartMeasuring(LoadClock::time_point now) {
 }
 
 LoadResult LoadTally::Collect(LatencyRecorder* interval) {
-  LoadResult result;
-  for (Shard& shard : shards_) {
-    absl::MutexLock lock(&shard.mu);
-    result.requests += shard.requests;
-    result.latency.Merge(shard.total);
-    if (interval != nullptr) {
-      interval->Merge(shard.interval);
-      shard.interval = LatencyRecorder();
-    }
-  }
   absl::MutexLock lock(&mu_);
-  result.errors = errors_;
-  result.wrong = wrong_;
-  result.unavailable = unavailable_;
-  for (const auto& [shape, message] : messages_) {
-    result.error_messages[message.text] = message.count;
+  for (Shard& shard : shards_) {
+    absl::MutexLock of_shard(&shard.mu);
+    result_.requests += std::exchange(shard.requests, 0);
+    const LatencyRecorder latency = std::exchange(shard.latency, LatencyRecorder());
+    result_.latency.Merge(latency);
+    if (interval != nullptr) interval->Merge(latency);
   }
-  result.refusals = refusals_;
-  return result;
+  return result_;
+}
+
+LoadQueues::LoadQueues(size_t connections) {
+  const size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  for (size_t i = 0; i < std::clamp<size_t>(connections, 1, cores); ++i) {
+    grpc::CompletionQueue* const queue =
+        queues_.emplace_back(std::make_unique<grpc::CompletionQueue>()).get();
+    threads_.emplace_back([queue] {
+      void* tag = nullptr;
+      bool ok = false;
+      while (queue->Next(&tag, &ok)) (*static_cast<LoadEvent*>(tag))(ok);
+    });
+  }
+}
+
+LoadQueues::~LoadQueues() {
+  for (const auto& queue : queues_) queue->Shutdown();
+  for (std::thread& thread : threads_) thread.join();
 }
 
 }  // namespace histogram::client

@@ -1,7 +1,9 @@
-// What the workers of a load run share: the request's bytes, the expected answer, and the tally.
+// What the workers of a load run share: the request's bytes, the expected answer, the tally, and
+// the completion queues.
 #ifndef HISTOGRAM_CLIENT_LOAD_LOAD_SESSION_H_
 #define HISTOGRAM_CLIENT_LOAD_LOAD_SESSION_H_
 
+#include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/slice.h>
@@ -10,15 +12,17 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "client/codec.h"
 #include "client/load/load_generator.h"
-#include "client/load/load_queues.h"
 
 namespace histogram::client {
 
@@ -34,26 +38,24 @@ class LoadMessages {
   // `float_bins`: see LoadOptions.
   explicit LoadMessages(const std::string& payload, uint32_t float_bins = 0);
 
-  grpc::ByteBuffer Compute() const { return Framed(payload_prefix_); }
-  grpc::ByteBuffer ComputeMany(uint64_t id) const;
-  grpc::ByteBuffer AccumulateChunk() const { return Framed(payload_prefix_); }
+  // Also a chunk of Accumulate: its fields have the same numbers.
+  grpc::ByteBuffer Compute() const { return EncodeCompute(spec_, payload_); }
+  grpc::ByteBuffer ComputeMany(uint64_t id) const { return EncodeComputeMany(id, spec_, payload_); }
 
-  // Whether the reply holds the payload's counts.
-  bool IsComputeReply(const grpc::ByteBuffer& reply) const;
+  // Whether the reply holds the payload's counts. No reply is changed.
+  bool IsComputeReply(grpc::ByteBuffer& reply) const;
   enum class Verdict : uint8_t { kRight, kWrong, kError };
   // The same for a reply of ComputeMany; also returns its id. kError: the reply is an error.
-  Verdict JudgeComputeManyReply(const grpc::ByteBuffer& reply, uint64_t& id) const;
+  Verdict JudgeComputeManyReply(grpc::ByteBuffer& reply, uint64_t& id) const;
   // REQUIRES: the verdict on `reply` is kError.
-  static grpc::Status ErrorOf(const grpc::ByteBuffer& reply);
+  static grpc::Status ErrorOf(grpc::ByteBuffer& reply);
   // Whether the reply is the final one, with the counts of `chunks` chunks.
-  bool IsAccumulateReply(const grpc::ByteBuffer& reply, uint64_t chunks) const;
+  bool IsAccumulateReply(grpc::ByteBuffer& reply, uint64_t chunks) const;
 
  private:
-  grpc::ByteBuffer Framed(const std::string& prefix) const;
-
-  grpc::Slice payload_;         // shared by all requests
-  std::string payload_prefix_;  // the spec, and tag and length of ComputeRequest.payload
-  std::string expected_;        // ComputeResponse.histogram as it begins the reply
+  grpc::Slice payload_;   // shared by all requests
+  std::string spec_;      // serialized
+  std::string expected_;  // ComputeResponse.histogram as it begins the reply
   std::vector<uint64_t> counts_;
 };
 
@@ -72,10 +74,10 @@ class LoadTally {
   LoadResult Collect(LatencyRecorder* interval);
 
  private:
+  // What its threads have recorded since the last call of Collect.
   struct alignas(64) Shard {
     absl::Mutex mu;
-    LatencyRecorder total ABSL_GUARDED_BY(mu);
-    LatencyRecorder interval ABSL_GUARDED_BY(mu);
+    LatencyRecorder latency ABSL_GUARDED_BY(mu);
     uint64_t requests ABSL_GUARDED_BY(mu) = 0;
   };
   static constexpr size_t kShards = 16;
@@ -84,17 +86,35 @@ class LoadTally {
   std::atomic<bool> measuring_{false};
   std::atomic<int64_t> start_ns_{0};
   absl::Mutex mu_;
-  uint64_t errors_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t wrong_ ABSL_GUARDED_BY(mu_) = 0;
-  uint64_t unavailable_ ABSL_GUARDED_BY(mu_) = 0;
-  struct Message {
-    std::string text;
-    uint64_t count = 0;
-  };
-  // By the text without its numbers. Messages that differ only in numbers count as the first of
-  // them.
-  std::map<std::string, Message> messages_ ABSL_GUARDED_BY(mu_);
-  LatencyRecorder refusals_ ABSL_GUARDED_BY(mu_);
+  LoadResult result_ ABSL_GUARDED_BY(mu_);
+  // Of each error message without its numbers, the first that came. Messages that differ only in
+  // numbers count as that one.
+  std::map<std::string, std::string> first_messages_ ABSL_GUARDED_BY(mu_);
+};
+
+// Called when an operation is over; gRPC defines `ok` for each operation. Every tag that gRPC gets
+// is a LoadEvent*.
+using LoadEvent = std::function<void(bool ok)>;
+
+// The completion queues and their threads. A connection belongs to one queue, so one thread handles
+// all its events. Callbacks on gRPC's own threads take 1.5 to 4 times the CPU time
+// (docs/notes/measurements.md).
+class LoadQueues {
+ public:
+  // One queue for each connection, but at most one for each core of the machine.
+  explicit LoadQueues(size_t connections);
+  // REQUIRES: no operation is under way.
+  ~LoadQueues();
+  LoadQueues(const LoadQueues&) = delete;
+  LoadQueues& operator=(const LoadQueues&) = delete;
+
+  grpc::CompletionQueue* of(size_t connection) const {
+    return queues_[connection % queues_.size()].get();
+  }
+
+ private:
+  std::vector<std::unique_ptr<grpc::CompletionQueue>> queues_;
+  std::vector<std::thread> threads_;
 };
 
 // Puts load on one method of the API. Start begins. After Stop it begins no more requests. Join
@@ -116,8 +136,8 @@ struct LoadContext {
 };
 
 std::unique_ptr<LoadWorker> MakeUnaryLoad(LoadContext context);
-std::unique_ptr<LoadWorker> MakeStreamLoad(LoadContext context);  // ComputeMany
-std::unique_ptr<LoadWorker> MakeAccumulateLoad(LoadContext context);
+// ComputeMany or Accumulate, as the options say.
+std::unique_ptr<LoadWorker> MakeStreamsLoad(LoadContext context);
 
 }  // namespace histogram::client
 

@@ -1,137 +1,180 @@
-// ComputeMany: each connection has one stream with a window of unanswered payloads.
+// ComputeMany and Accumulate: each connection has one stream. ComputeMany keeps a window of
+// unanswered payloads. Accumulate sends chunks as fast as the server takes them; the final
+// histogram is compared with what was sent.
+#include <grpcpp/client_context.h>
+#include <grpcpp/support/async_stream.h>
+
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <vector>
 
-#include "absl/base/thread_annotations.h"
-#include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
 #include "client/load/load_session.h"
-#include "client/load/stream_client.h"
-#include "client/methods.h"
 
 namespace histogram::client {
 namespace {
 
-class Stream final : public StreamClient {
+// After Start only the thread of the connection's queue uses it, but for Stop and Join. At most one
+// read may be under way, and at most one of the start, a write and the half-close: gRPC aborts the
+// process at a second one.
+class Stream {
  public:
-  Stream(LoadContext context, size_t connection)
-      : StreamClient(context, connection, kComputeManyMethod), begun_(context.options.in_flight) {}
-
-  void Stop() {
-    absl::MutexLock lock(&mu_);
-    stopping_ = true;
-    HalfCloseIfOver();
+  Stream(const LoadContext& context, size_t connection)
+      : context_(context), begun_(many_ ? context.options.in_flight : 1) {
+    for (size_t id = 0; id < begun_.size(); ++id) free_ids_.push_back(id);
+    Authorize(context.options, rpc_);
+    stream_ = context.stubs[connection]->PrepareCall(
+        &rpc_, many_ ? kComputeManyMethod : kAccumulateMethod, context.queues.of(connection));
   }
+
+  void Start() { stream_->StartCall(&started_); }
+  // The next event ends the writes: one is under way, or an answer to a full window will come.
+  void Stop() { stopping_.store(true, std::memory_order_relaxed); }
+  // Waits for the end of the stream. It ends when it is half-closed and all replies have come, or
+  // when the server ends it.
+  void Join() { over_.WaitForNotification(); }
 
  private:
-  void OnStarted() override {
-    StartRead(&reply_);
-    {
-      absl::MutexLock lock(&mu_);
-      writing_ = false;
-      HalfCloseIfOver();
-    }
-    WriteNext();
+  // The first request is written even after Stop: Accumulate needs one.
+  void Started() {
+    stream_->Read(&reply_, &read_);
+    Write();
   }
 
-  void OnWriteDone(bool ok) override {
-    {
-      absl::MutexLock lock(&mu_);
-      writing_ = false;
-      if (!ok) broken_ = true;
-      HalfCloseIfOver();
-    }
-    WriteNext();
-  }
-
-  void OnReadDone(bool ok) override {
+  void Written(bool ok) {
+    writing_ = false;
     if (!ok) {
-      absl::MutexLock lock(&mu_);
       broken_ = true;
-      HalfCloseIfOver();
-      return;
+    } else if (!many_) {
+      // A chunk counts when the transport has taken it: flow control keeps that close to the
+      // server.
+      ++chunks_;
+      free_ids_.push_back(0);
+      context_.tally.Answered(begun_[0], /*with_latency=*/false);
     }
+    Next();
+  }
+
+  void Read(bool ok) {
+    if (!ok) {
+      broken_ = true;
+      Next();
+      return EndOnce();
+    }
+    if (many_) {
+      Judge();
+    } else if (context_.options.verify && !context_.messages.IsAccumulateReply(reply_, chunks_)) {
+      context_.tally.Wrong();
+    }
+    stream_->Read(&reply_, &read_);
+    Next();
+  }
+
+  void Judge() {
     uint64_t id = 0;
     using Verdict = LoadMessages::Verdict;
-    const Verdict verdict = context().messages.JudgeComputeManyReply(reply_, id);
-    LoadClock::time_point since;
-    {
-      absl::MutexLock lock(&mu_);
-      since = begun_[id % begun_.size()];
-    }
+    const Verdict verdict = context_.messages.JudgeComputeManyReply(reply_, id);
+    id %= begun_.size();
     if (verdict == Verdict::kError) {
-      context().tally.Failed(LoadMessages::ErrorOf(reply_));
-    } else if (verdict == Verdict::kWrong && context().options.verify) {
-      context().tally.Wrong();
+      context_.tally.Failed(LoadMessages::ErrorOf(reply_));
+    } else if (verdict == Verdict::kWrong && context_.options.verify) {
+      context_.tally.Wrong();
     } else {
-      context().tally.Answered(since, /*with_latency=*/true);
+      context_.tally.Answered(begun_[id], /*with_latency=*/true);
     }
-    {
-      absl::MutexLock lock(&mu_);
-      --unanswered_;
-      free_ids_.push_back(id);
-      HalfCloseIfOver();
+    free_ids_.push_back(id);
+  }
+
+  // Starts the next write if there may be one, or the half-close if there are no more. The
+  // half-close also sends what was written with the promise that more would follow; the answers to
+  // it come after.
+  void Next() {
+    if (writing_ || half_closed_) return;
+    if (broken_ || stopping_.load(std::memory_order_relaxed)) {
+      half_closed_ = true;
+      stream_->WritesDone(&writes_done_);
+    } else if (!free_ids_.empty()) {
+      Write();
     }
-    StartRead(&reply_);
-    WriteNext();
   }
 
   // Up to a quarter of the window is sent together: a system call and a packet cost more than all
   // else that a small request takes. The rest of a full window is on its way, so that an answer
   // will come and another request with it.
-  void WriteNext() {
-    bool more = false;
-    {
-      absl::MutexLock lock(&mu_);
-      if (writing_ || stopping_ || broken_ || unanswered_ >= begun_.size()) return;
-      writing_ = true;
-      ++unanswered_;
-      // Ids are reused, so that one below the window's size names the slot of its start.
-      uint64_t id = next_id_;
-      if (free_ids_.empty()) {
-        ++next_id_;
-      } else {
-        id = free_ids_.front();
-        free_ids_.pop_front();
-      }
-      begun_[id % begun_.size()] = LoadClock::now();
-      request_ = context().messages.ComputeMany(id);
-      more = ++buffered_ < begun_.size() / 4;
-      if (!more) buffered_ = 0;
-    }
+  void Write() {
+    const uint64_t id = free_ids_.front();
+    free_ids_.pop_front();
+    begun_[id] = LoadClock::now();
+    writing_ = true;
+    const bool more = ++buffered_ < begun_.size() / 4;
+    if (!more) buffered_ = 0;
     grpc::WriteOptions options;
     if (more) options.set_buffer_hint();
-    StartWrite(request_, options);
+    if (many_) request_ = context_.messages.ComputeMany(id);
+    stream_->Write(request_, options, &written_);
   }
 
-  // The half-close also sends what was written with the promise that more would follow; the answers
-  // to it come after.
-  void HalfCloseIfOver() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    if (half_closed_ || writing_ || !(broken_ || stopping_)) return;
-    half_closed_ = true;
-    StartWritesDone();
+  // Called for the last read and for the half-close. The later call finishes the stream: then no
+  // other operation is under way.
+  void EndOnce() {
+    if (++ended_ == 2) stream_->Finish(&status_, &finished_);
   }
 
-  grpc::ByteBuffer request_, reply_;
-  absl::Mutex mu_;
-  std::vector<LoadClock::time_point> begun_ ABSL_GUARDED_BY(mu_);
-  std::deque<uint64_t> free_ids_ ABSL_GUARDED_BY(mu_);
-  uint64_t next_id_ ABSL_GUARDED_BY(mu_) = 0;
-  uint32_t unanswered_ ABSL_GUARDED_BY(mu_) = 0;
-  size_t buffered_ ABSL_GUARDED_BY(mu_) = 0;  // requests that are written but not sent
-  // A write is under way, or the start of the stream: gRPC allows one of start, write and
-  // half-close at a time.
-  bool writing_ ABSL_GUARDED_BY(mu_) = true;
-  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
-  bool broken_ ABSL_GUARDED_BY(mu_) = false;
-  bool half_closed_ ABSL_GUARDED_BY(mu_) = false;
+  void Finished() {
+    if (!status_.ok()) context_.tally.Failed(status_);
+    over_.Notify();
+  }
+
+  const LoadContext context_;
+  const bool many_ = context_.options.api == LoadApi::kComputeMany;  // else Accumulate
+  grpc::ClientContext rpc_;
+  std::unique_ptr<grpc::ClientAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer>> stream_;
+  LoadEvent started_ = [this](bool) { Started(); };
+  LoadEvent read_ = [this](bool ok) { Read(ok); };
+  LoadEvent written_ = [this](bool ok) { Written(ok); };
+  LoadEvent writes_done_ = [this](bool) { EndOnce(); };
+  LoadEvent finished_ = [this](bool) { Finished(); };
+  grpc::ByteBuffer request_ = context_.messages.Compute();  // a chunk, unless it is written anew
+  grpc::ByteBuffer reply_;
+  std::vector<LoadClock::time_point> begun_;  // by the id of a request
+  std::deque<uint64_t> free_ids_;             // of requests that are not under way
+  uint64_t chunks_ = 0;                       // of an Accumulate, that the transport has taken
+  size_t buffered_ = 0;                       // requests that are written but not sent
+  bool writing_ = false;
+  bool broken_ = false;
+  bool half_closed_ = false;
+  std::atomic<bool> stopping_{false};
+  int ended_ = 0;  // calls of EndOnce
+  grpc::Status status_;
+  absl::Notification over_;
+};
+
+class StreamsLoad final : public LoadWorker {
+ public:
+  explicit StreamsLoad(const LoadContext& context) {
+    for (size_t i = 0; i < context.stubs.size(); ++i) {
+      streams_.push_back(std::make_unique<Stream>(context, i));
+    }
+  }
+  void Start() override {
+    for (auto& stream : streams_) stream->Start();
+  }
+  void Stop() override {
+    for (auto& stream : streams_) stream->Stop();
+  }
+  void Join() override {
+    for (auto& stream : streams_) stream->Join();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Stream>> streams_;
 };
 
 }  // namespace
 
-std::unique_ptr<LoadWorker> MakeStreamLoad(LoadContext context) {
-  return std::make_unique<StreamsLoad<Stream>>(context);
+std::unique_ptr<LoadWorker> MakeStreamsLoad(LoadContext context) {
+  return std::make_unique<StreamsLoad>(context);
 }
 
 }  // namespace histogram::client

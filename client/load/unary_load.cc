@@ -10,7 +10,6 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "client/load/load_session.h"
-#include "client/methods.h"
 
 namespace histogram::client {
 namespace {
@@ -21,7 +20,7 @@ class UnaryLoad final : public LoadWorker {
       : context_(context), request_(context.messages.Compute()) {}
 
   void Start() override {
-    if (context_.options.rate_per_second > 0) {
+    if (!ClosedLoop()) {
       // To begin a call takes a thread for a while, a large one until the socket has taken it: one
       // thread would fall behind, and that would be counted as latency.
       const size_t pacers =
@@ -33,8 +32,9 @@ class UnaryLoad final : public LoadWorker {
       return;
     }
     for (uint32_t i = 0; i < context_.options.in_flight; ++i) {
-      for (size_t stub = 0; stub < context_.stubs.size(); ++stub)
-        Begin(NewCall(stub), LoadClock::now());
+      for (size_t stub = 0; stub < context_.stubs.size(); ++stub) {
+        Send(TakeCall(stub), LoadClock::now());
+      }
     }
   }
 
@@ -45,37 +45,40 @@ class UnaryLoad final : public LoadWorker {
     pacers_.clear();
     absl::MutexLock lock(&mu_);
     mu_.Await(absl::Condition(
-        +[](UnaryLoad* self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(self->mu_) { return self->busy_ == 0; },
+        +[](UnaryLoad* self) ABSL_EXCLUSIVE_LOCKS_REQUIRED(self->mu_) {
+          return self->free_.size() == self->calls_.size();
+        },
         this));
   }
 
  private:
-  struct Call final : LoadEvent {
-    Call(UnaryLoad& the_load, size_t the_stub) : load(the_load), stub(the_stub) {}
-    void Happened(bool /*ok*/) override { load.End(this); }
-
-    UnaryLoad& load;
-    size_t stub;
+  struct Call {
+    size_t stub = 0;
     LoadClock::time_point since;
     std::optional<grpc::ClientContext> rpc;
     std::unique_ptr<grpc::ClientAsyncResponseReader<grpc::ByteBuffer>> answer;
     grpc::ByteBuffer reply;
     grpc::Status status;
+    LoadEvent ended;
   };
   // More unanswered calls than this, and an open loop fails them instead of piling them up.
   static constexpr size_t kCallsMax = 20000;
 
-  Call* NewCall(size_t stub) {
-    absl::MutexLock lock(&mu_);
-    return &calls_.emplace_back(*this, stub);
-  }
+  bool ClosedLoop() const { return context_.options.rate_per_second <= 0; }
 
-  void Begin(Call* call, LoadClock::time_point since) {
-    {
-      absl::MutexLock lock(&mu_);
-      ++busy_;
+  // A call to begin, a new one where all are busy; null where an open loop has too many.
+  Call* TakeCall(size_t stub) {
+    absl::MutexLock lock(&mu_);
+    if (free_.empty()) {
+      if (!ClosedLoop() && calls_.size() >= kCallsMax) return nullptr;
+      Call* const call = &calls_.emplace_back();
+      call->ended = [this, call](bool) { End(call); };
+      free_.push_back(call);
     }
-    Send(call, since);
+    Call* const call = free_.front();
+    free_.pop_front();
+    call->stub = stub;
+    return call;
   }
 
   void Send(Call* call, LoadClock::time_point since) {
@@ -86,7 +89,7 @@ class UnaryLoad final : public LoadWorker {
     call->answer = context_.stubs[call->stub]->PrepareUnaryCall(
         &*call->rpc, kComputeMethod, request_, context_.queues.of(call->stub));
     call->answer->StartCall();
-    call->answer->Finish(&call->reply, &call->status, static_cast<LoadEvent*>(call));
+    call->answer->Finish(&call->reply, &call->status, &call->ended);
   }
 
   void End(Call* call) {
@@ -102,13 +105,11 @@ class UnaryLoad final : public LoadWorker {
       context_.tally.Answered(call->since, /*with_latency=*/true);
     }
     call->reply.Clear();
-    const bool closed_loop = context_.options.rate_per_second <= 0;
-    if (closed_loop && !stopping_.load(std::memory_order_relaxed)) {
+    if (ClosedLoop() && !stopping_.load(std::memory_order_relaxed)) {
       return Send(call, LoadClock::now());
     }
     absl::MutexLock lock(&mu_);
     free_.push_back(call);
-    --busy_;
   }
 
   // Begins each `pacers`th call of the schedule, from the one numbered `first` on.
@@ -123,22 +124,8 @@ class UnaryLoad final : public LoadWorker {
         context_.tally.Failed("the server is so far behind that a call was not even begun");
         continue;
       }
-      Begin(call, due);
+      Send(call, due);
     }
-  }
-
-  Call* TakeCall(size_t stub) {
-    {
-      absl::MutexLock lock(&mu_);
-      if (!free_.empty()) {
-        Call* call = free_.front();
-        free_.pop_front();
-        call->stub = stub;
-        return call;
-      }
-      if (calls_.size() >= kCallsMax) return nullptr;
-    }
-    return NewCall(stub);
   }
 
   const LoadContext context_;
@@ -147,8 +134,7 @@ class UnaryLoad final : public LoadWorker {
   std::vector<std::thread> pacers_;
   absl::Mutex mu_;
   std::deque<Call> calls_ ABSL_GUARDED_BY(mu_);
-  std::deque<Call*> free_ ABSL_GUARDED_BY(mu_);
-  uint64_t busy_ ABSL_GUARDED_BY(mu_) = 0;
+  std::deque<Call*> free_ ABSL_GUARDED_BY(mu_);  // of calls_: those that are not under way
 };
 
 }  // namespace

@@ -112,7 +112,8 @@ TEST_P(Codec, ComputeIsWhatProtobufWrites) {
   v1::ComputeRequest expected;
   *expected.mutable_spec() = spec_;
   expected.set_payload(payload_);
-  EXPECT_EQ(Bytes(EncodeCompute(spec_, OwningSlice(payload_))), expected.SerializeAsString());
+  EXPECT_EQ(Bytes(EncodeCompute(spec_.SerializeAsString(), OwningSlice(payload_))),
+            expected.SerializeAsString());
 }
 
 TEST_P(Codec, ComputeManyIsWhatProtobufWrites) {

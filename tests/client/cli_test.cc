@@ -386,9 +386,8 @@ TEST_F(Cli, AMalformedPictureIsOneClearLine) {
 
 TEST_F(Cli, TheCompletionNamesWhatTheOptionsName) {
   EXPECT_EQ(world_.Run({"completion"}), 0);
-  for (const char* const text :
-       {"compute:--format) __histogram_words 'table json csv svg';",
-        "bench:--format) __histogram_words 'table json';", "--binarize", "complete -F"}) {
+  for (const char* const text : {"[compute:--format]='table json csv svg'\n",
+                                 "[bench:--format]='table json'\n", "--binarize", "complete -F"}) {
     EXPECT_THAT(world_.out(), HasSubstr(text));
   }
 }

@@ -12,7 +12,6 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "client/load/load_generator.h"
-#include "client/load/load_queues.h"
 #include "client/load/load_session.h"
 #include "tests/client/fake_server.h"
 
@@ -20,20 +19,19 @@ namespace histogram::client {
 namespace {
 
 // Holds the thread of a queue: whatever completes meanwhile waits behind it.
-class Holdup final : public LoadEvent {
+class Holdup {
  public:
   explicit Holdup(grpc::CompletionQueue* queue) {
-    alarm_.Set(queue, gpr_now(GPR_CLOCK_MONOTONIC), static_cast<LoadEvent*>(this));
+    alarm_.Set(queue, gpr_now(GPR_CLOCK_MONOTONIC), &event_);
     held_.WaitForNotification();
   }
   void Release() { release_.Notify(); }
 
  private:
-  void Happened(bool /*ok*/) override {
+  LoadEvent event_ = [this](bool) {
     held_.Notify();
     release_.WaitForNotification();
-  }
-
+  };
   grpc::Alarm alarm_;
   absl::Notification held_, release_;
 };
@@ -46,22 +44,24 @@ std::vector<std::unique_ptr<RawStub>> StubsOf(const FakeServer& server) {
   return stubs;
 }
 
-using MakeLoad = std::unique_ptr<LoadWorker> (*)(LoadContext);
-
-class EachLoad : public ::testing::TestWithParam<MakeLoad> {};
+class EachLoad : public ::testing::TestWithParam<LoadApi> {};
 
 INSTANTIATE_TEST_SUITE_P(Load, EachLoad,
-                         ::testing::Values(&MakeUnaryLoad, &MakeStreamLoad, &MakeAccumulateLoad));
+                         ::testing::Values(LoadApi::kCompute, LoadApi::kComputeMany,
+                                           LoadApi::kAccumulate));
 
 TEST_P(EachLoad, MayBeStoppedBeforeItHasStarted) {
   const FakeServer server;
   LoadOptions options;
+  options.api = GetParam();
   options.in_flight = 4;
   const LoadMessages messages("abc");
   LoadTally tally;
   auto stubs = StubsOf(server);
   const LoadQueues queues(1);
-  const auto load = GetParam()({options, messages, tally, stubs, queues});
+  const LoadContext context = {options, messages, tally, stubs, queues};
+  const auto load =
+      GetParam() == LoadApi::kCompute ? MakeUnaryLoad(context) : MakeStreamsLoad(context);
   tally.StartMeasuring(LoadClock::now());
   Holdup holdup(queues.of(0));
   load->Start();
@@ -75,12 +75,13 @@ TEST_P(EachLoad, MayBeStoppedBeforeItHasStarted) {
 
 TEST(StreamLoad, AnErrorForAPayloadIsNoWrongAnswer) {
   const FakeServer server({.bad_payload = "abc"});
-  const LoadOptions options;
+  LoadOptions options;
+  options.api = LoadApi::kComputeMany;
   const LoadMessages messages("abc");
   LoadTally tally;
   auto stubs = StubsOf(server);
   const LoadQueues queues(1);
-  const auto load = MakeStreamLoad({options, messages, tally, stubs, queues});
+  const auto load = MakeStreamsLoad({options, messages, tally, stubs, queues});
   tally.StartMeasuring(LoadClock::now());
   load->Start();
   while (tally.Collect(nullptr).errors == 0) absl::SleepFor(absl::Milliseconds(1));

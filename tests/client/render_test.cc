@@ -218,10 +218,12 @@ TEST(Table, ColourOnlyWhereItIsWanted) {
 }
 
 TEST(Terminal, FollowsTheEnvironment) {
-  const auto detect = [](const std::string& name, const std::string& value) {
-    return DetectTerminal(-1, [=](const std::string& asked) -> std::optional<std::string> {
-      return asked == name ? std::optional<std::string>(value) : std::nullopt;
-    });
+  const auto detect = [](const char* name, const char* value) {
+    for (const char* const other : {"LC_ALL", "LC_CTYPE", "LANG", "TERM"}) unsetenv(other);
+    setenv(name, value, 1);
+    const Terminal terminal = DetectTerminal(-1);
+    unsetenv(name);
+    return terminal;
   };
   EXPECT_TRUE(detect("LANG", "de_DE.UTF-8").utf8);
   EXPECT_TRUE(detect("LC_ALL", "C.utf8").utf8);

@@ -1,10 +1,7 @@
-#include "client/cli/commands/bench.h"
-
 #include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <initializer_list>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -37,12 +34,10 @@ constexpr char kBenchFooter[] = R"(Examples:
 Ctrl-C prints what was measured until then, and exits with 130. Without one successful
 request, with a wrong answer, or if the server goes away, the exit code is 1.)";
 
-const std::map<std::string, client::LoadApi>& Apis() {
-  static const auto* const apis =
-      new std::map<std::string, client::LoadApi>{{"compute", client::LoadApi::kCompute},
-                                                 {"compute-many", client::LoadApi::kComputeMany},
-                                                 {"accumulate", client::LoadApi::kAccumulate}};
-  return *apis;
+client::LoadApi ApiOf(const std::string& name) {
+  return name == "compute"        ? client::LoadApi::kCompute
+         : name == "compute-many" ? client::LoadApi::kComputeMany
+                                  : client::LoadApi::kAccumulate;
 }
 
 double Microseconds(uint64_t ns) { return static_cast<double>(ns) / 1e3; }
@@ -214,7 +209,7 @@ absl::StatusOr<client::LoadOptions> MakeLoadOptions(const BenchOptions& options,
   load.credentials = client::MakeCredentials(*connect);
   load.tls_server_name = server.tls_server_name;
   load.bearer_token = connect->bearer_token;
-  load.api = Apis().at(options.api);
+  load.api = ApiOf(options.api);
   load.connections = options.connections;
   load.in_flight = options.in_flight;
   load.rate_per_second = options.rate;
@@ -255,66 +250,52 @@ std::string Complaint(const client::LoadOptions& load, const LoadResult& result)
 
 void AddBench(CLI::App& app, BenchOptions& options) {
   CLI::App& command =
-      *app.add_subcommand("bench", "Load a server: measure its throughput and latency");
-  std::vector<std::string> apis;
-  for (const auto& [name, api] : Apis()) apis.push_back(name);
-  command.add_option("--api", options.api, "The call to make (default compute)")
-      ->check(OneOf(apis))
-      ->type_name(TypeNameOf(apis));
-  command
-      .add_option("--payload-bytes", options.payload,
-                  "Size of a payload or chunk: 4096, 64KiB, 1MiB (default 64KiB)")
-      ->type_name("BYTES");
-  CLI::Option* const distribution = command.add_option(
-      "--distribution", options.distribution, "The distribution of the bytes (default uniform)");
-  command
-      .add_option("--float-bins", options.float_bins,
-                  "Samples of f32, normally distributed, into N even bins\n"
-                  "over -4..4; else bytes, a bin for each value")
+      *app.add_subcommand("bench", "Load a server: measure its throughput and latency")
+           ->footer(kBenchFooter);
+  AddChoice(command, "--api", options.api, {"accumulate", "compute", "compute-many"},
+            "The call to make (default compute)");
+  AddValue(command, "--payload-bytes", options.payload, "BYTES",
+           "Size of a payload or chunk: 4096, 64KiB, 1MiB (default 64KiB)");
+  CLI::Option* const distribution =
+      AddChoice(command, "--distribution", options.distribution, client::LoadDistributions(),
+                "The distribution of the bytes (default uniform)");
+  AddValue(command, "--float-bins", options.float_bins, "N",
+           "Samples of f32, normally distributed, into N even bins\n"
+           "over -4..4; else bytes, a bin for each value")
       ->check(WholeNumber(1, 65536))
-      ->type_name("N")
       ->excludes(distribution);
-  distribution->check(OneOf(client::LoadDistributions()))
-      ->type_name(TypeNameOf(client::LoadDistributions()));
-  command.add_option("--connections", options.connections, "Connections, 1 to 1024 (default 1)")
-      ->check(WholeNumber(1, 1024))
-      ->type_name("N");
-  command
-      .add_option("--in-flight", options.in_flight,
-                  "Unanswered requests of each connection (default 8)")
-      ->check(WholeNumber(1, 65536))
-      ->type_name("N");
-  command
-      .add_option("--rate", options.rate,
-                  "Begin this many requests a second, answered or not (--api compute\n"
-                  "only); a latency counts from when its request was due\n"
-                  "(default: as fast as answers come)")
-      ->check(PositiveNumber())
-      ->type_name("PER_SECOND");
-  command.add_option("--duration", options.duration_s, "Seconds to measure (default 10)")
-      ->check(PositiveNumber())
-      ->type_name("SECONDS");
-  command.add_option("--warm-up", options.warm_up_s, "Seconds of load before that (default 1)")
-      ->check(NonNegativeNumber())
-      ->type_name("SECONDS");
+  AddValue(command, "--connections", options.connections, "N", "Connections, 1 to 1024 (default 1)")
+      ->check(WholeNumber(1, 1024));
+  AddValue(command, "--in-flight", options.in_flight, "N",
+           "Unanswered requests of each connection (default 8)")
+      ->check(WholeNumber(1, 65536));
+  AddValue(command, "--rate", options.rate, "PER_SECOND",
+           "Begin this many requests a second, answered or not (--api compute\n"
+           "only); a latency counts from when its request was due\n"
+           "(default: as fast as answers come)")
+      ->check(PositiveNumber());
+  AddValue(command, "--duration", options.duration_s, "SECONDS", "Seconds to measure (default 10)")
+      ->check(PositiveNumber());
+  AddValue(command, "--warm-up", options.warm_up_s, "SECONDS",
+           "Seconds of load before that (default 1)")
+      ->check(NonNegativeNumber());
   command.add_flag("--no-verify", options.no_verify, "Do not compare the counts of each answer");
   AddOutputOptions(command, options.output, {"table", "json"});
-  command.footer(kBenchFooter);
 }
 
 int RunBench(const BenchOptions& options, const ServerOptions& server, Environment& env) {
-  const absl::StatusOr<uint64_t> payload_bytes = ParseByteSize(options.payload);
-  if (!payload_bytes.ok()) {
+  const std::optional<uint64_t> payload_bytes = ParseByteSize(options.payload);
+  if (!payload_bytes.has_value()) {
     return UsageError(env, absl::StrCat("--payload-bytes: must be a size of at most 1 GiB, such as "
                                         "4096 or 64KiB, not \"",
                                         options.payload, "\""));
   }
   if (env.before_load) env.before_load();
   if (absl::Status s = AskForLimit(options.payload, *payload_bytes, server); !s.ok()) {
-    return Fail(env, std::string(s.message()));
+    return Fail(env, s.message());
   }
   absl::StatusOr<client::LoadOptions> load = MakeLoadOptions(options, *payload_bytes, server);
-  if (!load.ok()) return Fail(env, std::string(load.status().message()));
+  if (!load.ok()) return Fail(env, load.status().message());
   const InterruptFlag interrupt;
   load->stop = [&] {
     if (interrupt.raised()) ShowLine(env, "waiting for the answers under way; Ctrl-C: give up");
@@ -327,7 +308,7 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
   const absl::StatusOr<LoadResult> result = client::RunLoad(*load);
   if (env.err_terminal.interactive) env.err << "\r\x1b[K" << std::flush;
   if (absl::IsInvalidArgument(result.status())) {
-    return UsageError(env, std::string(result.status().message()));
+    return UsageError(env, result.status().message());
   }
   if (!result.ok()) return Fail(env, Explain(result.status(), server));
   if (result->stopped && result->seconds == 0) {

@@ -12,8 +12,13 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "client/cli/connection.h"
 #include "client/cli/render/terminal.h"
+
+namespace CLI {
+class App;
+}
 
 namespace histogram::cli {
 
@@ -38,7 +43,6 @@ struct OutputOptions {
 };
 
 struct ComputeOptions {
-  bool in_process = false;              // count here, without a server
   std::vector<std::string> files = {};  // empty: standard input
   std::optional<uint32_t> bins = std::nullopt;
   std::string type = {};       // of the samples; empty: u8, or the type in the .npy files
@@ -52,13 +56,8 @@ struct ComputeOptions {
 };
 
 struct ImageOptions {
-  bool in_process = false;
   std::string file = {};      // empty: standard input
   std::string binarize = {};  // a file to write; empty: none
-  OutputOptions output = {};
-};
-
-struct DescribeOptions {
   OutputOptions output = {};
 };
 
@@ -67,17 +66,39 @@ struct HealthOptions {
   std::string http = {};  // HOST:PORT of the metrics port; empty: ask over gRPC
 };
 
+struct BenchOptions {
+  std::string api = "compute";
+  std::string payload = "64KiB";
+  std::string distribution = "uniform";
+  uint32_t float_bins = 0;  // 0: bytes
+  uint32_t connections = 1;
+  uint32_t in_flight = 8;
+  double rate = 0;
+  double duration_s = 10;
+  double warm_up_s = 1;
+  bool no_verify = false;
+  OutputOptions output = {};
+};
+
 int RunCompute(const ComputeOptions& options, const ServerOptions& server, Environment& env);
 int RunImage(const ImageOptions& options, const ServerOptions& server, Environment& env);
-int RunDescribe(const DescribeOptions& options, const ServerOptions& server, Environment& env);
+int RunDescribe(const OutputOptions& options, const ServerOptions& server, Environment& env);
 int RunHealth(const HealthOptions& options, const ServerOptions& server, Environment& env);
+// Puts load on a server and reports its throughput and latencies.
+int RunBench(const BenchOptions& options, const ServerOptions& server, Environment& env);
+void AddBench(CLI::App& app, BenchOptions& options);
+
+// The completion script for bash, made from the command line's description. A value with the type
+// name FILE completes to file names. A value whose type name lists values (see ListedValues)
+// completes to these. Other values do not complete.
+std::string CompletionScript(const CLI::App& app);
 
 // INVALID_ARGUMENT for a bad option.
 absl::StatusOr<v1::Spec> MakeSpec(const ComputeOptions& options);
 
 // Helpers of the commands. The first three return an exit code.
-int Fail(Environment& env, const std::string& message);
-int UsageError(Environment& env, const std::string& message);
+int Fail(Environment& env, absl::string_view message);
+int UsageError(Environment& env, absl::string_view message);
 int Emit(Environment& env, const std::string& output, const std::string& text);
 Terminal OutputTerminal(const Environment& env, const OutputOptions& output);
 

@@ -201,23 +201,22 @@ absl::StatusOr<v1::Spec> MakeSpec(const ComputeOptions& options) {
 int RunCompute(const ComputeOptions& options, const ServerOptions& server, Environment& env) {
   std::optional<size_t> rows;
   if (absl::Status status = CheckCompute(options, env, rows); !status.ok()) {
-    return UsageError(env, std::string(status.message()));
+    return UsageError(env, status.message());
   }
   absl::StatusOr<v1::Spec> spec = MakeSpec(options);
-  if (!spec.ok()) return UsageError(env, std::string(spec.status().message()));
+  if (!spec.ok()) return UsageError(env, spec.status().message());
   std::vector<Input> inputs;
   for (const std::string& file : FilesOf(options)) {
     inputs.push_back({file == "-" ? "standard input" : file, file});
   }
   if (absl::Status status = FindSamples(options, inputs, *spec); !status.ok()) {
-    return absl::IsInvalidArgument(status) ? UsageError(env, std::string(status.message()))
-                                           : Fail(env, std::string(status.message()));
+    return absl::IsInvalidArgument(status) ? UsageError(env, status.message())
+                                           : Fail(env, status.message());
   }
-  const Place place = {options.in_process, server};
-  const auto results = CountInputs(place, *spec, inputs, env);
+  const auto results = CountInputs(server, *spec, inputs, env);
   if (!results.ok()) {
-    const std::string error = ExplainCount(results.status(), place);
-    return place.in_process ? UsageError(env, error) : Fail(env, error);
+    const std::string error = ExplainCount(results.status(), server);
+    return server.in_process ? UsageError(env, error) : Fail(env, error);
   }
   std::vector<Report> reports;
   int code = kSuccess;
@@ -229,7 +228,7 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
       continue;
     }
     code = kFailure;
-    std::string error = ExplainCount(result.status(), place);
+    std::string error = ExplainCount(result.status(), server);
     // A server that is not there is said once, not for each file.
     if (error != last_error) {
       // Errors of files name them; errors of the server do not.

@@ -31,11 +31,9 @@ class ServerCounter {
         results_(inputs_.size(), absl::UnknownError("")) {}
 
   std::vector<absl::StatusOr<Report>> Run() {
-    std::vector<size_t> whole;
-    std::vector<size_t> chunked;
+    std::vector<size_t> good, whole, chunked;
     std::vector<std::optional<uint64_t>> sizes(inputs_.size());
     bool small = true;
-    std::vector<size_t> good;
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const auto size = SizeOf(inputs_[i]);
       if (!size.ok()) {
@@ -46,7 +44,6 @@ class ServerCounter {
       small = small && size->value_or(kSmallBytes + 1) <= kSmallBytes;
       good.push_back(i);
     }
-    if (good.empty()) return std::move(results_);
     if (!small || good.size() > 1) AskForLimit();
     for (const size_t i : good) {
       (sizes[i].has_value() && *sizes[i] <= whole_bytes_max_ ? whole : chunked).push_back(i);
@@ -143,14 +140,14 @@ class ServerCounter {
 
   void Chunks(size_t i, std::optional<uint64_t> size) {
     const Input& input = inputs_[i];
-    std::optional<InputFile> file;
+    InputFile file;
     if (!input.bytes.has_value()) {
       absl::StatusOr<InputFile> opened = OpenInput(input, standard_input_);
       if (!opened.ok()) {
         results_[i] = opened.status();
         return;
       }
-      file.emplace(*std::move(opened));
+      file = *std::move(opened);
     }
     size_t offset = 0;
     bool ended = false;
@@ -162,7 +159,7 @@ class ServerCounter {
       }
       // Asked for its end a second time a terminal would wait for the next key.
       if (ended) return 0;
-      const auto bytes = ReadFully(file->descriptor(), buffer, input.name, connection_.deadline);
+      const auto bytes = ReadFully(*file, buffer, input.name, connection_.deadline);
       ended = bytes.ok() && *bytes < buffer.size();
       return bytes;
     };
@@ -202,26 +199,26 @@ class ServerCounter {
 
 }  // namespace
 
-absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInputs(const Place& place,
+absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInputs(const ServerOptions& server,
                                                                 const v1::Spec& spec,
                                                                 std::vector<Input> inputs,
                                                                 Environment& env) {
   Progress progress(env.err, env.err_terminal);
-  if (place.in_process) {
-    return CountInProcess(spec, inputs, env.standard_input, DeadlineOf(place.server), progress);
+  if (server.in_process) {
+    return CountInProcess(spec, inputs, env.standard_input, DeadlineOf(server), progress);
   }
-  const absl::StatusOr<Connection> connection = Connect(place.server);
+  const absl::StatusOr<Connection> connection = Connect(server);
   if (!connection.ok()) return connection.status();
   return ServerCounter(*connection, spec, std::move(inputs), env.standard_input, progress).Run();
 }
 
-std::string ExplainCount(const absl::Status& status, const Place& place) {
-  if (place.in_process && absl::IsDeadlineExceeded(status)) {
-    return absl::StrCat("not done within ", FormatNumber(place.server.timeout_s.value_or(0)),
+std::string ExplainCount(const absl::Status& status, const ServerOptions& server) {
+  if (server.in_process && absl::IsDeadlineExceeded(status)) {
+    return absl::StrCat("not done within ", FormatNumber(server.timeout_s.value_or(0)),
                         " s; allow more with --timeout");
   }
   const std::string message =
-      place.in_process ? SafeText(status.message()) : Explain(status, place.server);
+      server.in_process ? SafeText(status.message()) : Explain(status, server);
   // The fields of the API by the names of the options that set them.
   return absl::StrReplaceAll(message,
                              {{"spec.binning.even.bin_count", "--bins"},

@@ -15,21 +15,15 @@
 
 namespace histogram::cli {
 
-// Where to count. The timeout in `server` also applies in this process.
-struct Place {
-  bool in_process = false;
-  const ServerOptions& server;
-};
-
 // results[i] belongs to inputs[i]. An input's error does not affect the others. An error for all
 // inputs is that of the connection or, in this process only, INVALID_ARGUMENT for a bad spec.
-absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInputs(const Place& place,
+absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInputs(const ServerOptions& server,
                                                                 const v1::Spec& spec,
                                                                 std::vector<Input> inputs,
                                                                 Environment& env);
 
 // The error in one line, in terms of the command line.
-std::string ExplainCount(const absl::Status& status, const Place& place);
+std::string ExplainCount(const absl::Status& status, const ServerOptions& server);
 
 }  // namespace histogram::cli
 

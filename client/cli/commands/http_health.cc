@@ -5,7 +5,6 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -16,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "client/cli/connection.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {
@@ -34,15 +34,14 @@ absl::Status SocketError(const std::string& address) {
       absl::StrCat("no answer from ", SafeText(address), ": ", strerror(errno)));
 }
 
-// Operations that begin from now on end by the deadline. False if it has passed.
+// Connecting and sending end by the deadline. False if it has passed.
 bool LimitTime(int file, absl::Time deadline) {
   if (deadline == absl::InfiniteFuture()) return true;
   const absl::Duration left = deadline - absl::Now();
   errno = EAGAIN;
   if (left < absl::Microseconds(1)) return false;
   const timeval timeout = absl::ToTimeval(left);
-  return setsockopt(file, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout) == 0 &&
-         setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0;
+  return setsockopt(file, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof timeout) == 0;
 }
 
 // All that comes until the other side closes, cut at kAnswerBytesMax.
@@ -55,16 +54,13 @@ absl::StatusOr<std::string> Ask(const addrinfo& where, const std::string& reques
       send(file, request.data(), request.size(), MSG_NOSIGNAL) < 0) {
     return SocketError(address);
   }
-  std::string text;
-  std::array<char, 1024> buffer{};
-  while (text.size() < kAnswerBytesMax) {
-    if (!LimitTime(file, deadline)) return SocketError(address);
-    const ssize_t bytes = recv(file, buffer.data(), buffer.size(), 0);
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes < 0) return SocketError(address);
-    if (bytes == 0) break;
-    text.append(buffer.data(), static_cast<size_t>(bytes));
+  std::string text(kAnswerBytesMax, '\0');
+  const auto bytes = ReadFully(file, absl::MakeSpan(text), address, deadline);
+  if (!bytes.ok()) {
+    if (absl::IsDeadlineExceeded(bytes.status())) errno = EAGAIN;
+    return SocketError(address);
   }
+  text.resize(*bytes);
   return text;
 }
 

@@ -165,7 +165,7 @@ std::string HowToConvert(const std::string& file, absl::string_view format) {
                       ShellWord(stem + ".png"));
 }
 
-absl::StatusOr<Picture> CountPicture(Image image, const Place& place, Environment& env) {
+absl::StatusOr<Picture> CountPicture(Image image, const ServerOptions& server, Environment& env) {
   Picture picture;
   picture.image = std::move(image);
   std::vector<Input> inputs;
@@ -179,7 +179,7 @@ absl::StatusOr<Picture> CountPicture(Image image, const Place& place, Environmen
   }
   v1::Spec spec;
   spec.set_statistics(true);
-  auto results = CountInputs(place, spec, std::move(inputs), env);
+  auto results = CountInputs(server, spec, std::move(inputs), env);
   if (!results.ok()) return results.status();
   for (auto& result : *results) {
     if (!result.ok()) return result.status();
@@ -204,7 +204,7 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
                                                          {"--output", options.output.output}};
   for (const auto& [option, path] : outputs) {
     if (absl::Status status = CheckOutput(option, path, {file}, env.standard_input); !status.ok()) {
-      return UsageError(env, std::string(status.message()));
+      return UsageError(env, status.message());
     }
   }
   if (!options.binarize.empty() && options.binarize == options.output.output) {
@@ -213,7 +213,7 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
   const absl::StatusOr<std::string> bytes =
       file == "-" ? ReadAll(env.standard_input, name, DeadlineOf(server))
                   : ReadFile(file, DeadlineOf(server));
-  if (!bytes.ok()) return Fail(env, std::string(bytes.status().message()));
+  if (!bytes.ok()) return Fail(env, bytes.status().message());
   if (const absl::string_view format = ForeignFormat(*bytes); !format.empty()) {
     return Fail(env, HowToConvert(file, format));
   }
@@ -221,12 +221,11 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
   if (!image.ok()) {
     return Fail(env, absl::StrCat(SafeText(name), ": ", image.status().message()));
   }
-  const Place place = {options.in_process, server};
-  const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), place, env);
-  if (!picture.ok()) return Fail(env, ExplainCount(picture.status(), place));
+  const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), server, env);
+  if (!picture.ok()) return Fail(env, ExplainCount(picture.status(), server));
   if (!options.binarize.empty()) {
     if (absl::Status status = Binarize(*picture, options.binarize); !status.ok()) {
-      return Fail(env, std::string(status.message()));
+      return Fail(env, status.message());
     }
   }
   const std::string& format = options.output.format;

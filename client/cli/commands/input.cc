@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "client/cli/render/text.h"
@@ -27,13 +26,6 @@ absl::Status CannotOpen(const std::string& path) {
 
 }  // namespace
 
-InputFile::InputFile(InputFile&& other) noexcept
-    : descriptor_(other.descriptor_), owned_(std::exchange(other.owned_, false)) {}
-
-InputFile::~InputFile() {
-  if (owned_) close(descriptor_);
-}
-
 absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input) {
   if (input.bytes.has_value()) return input.bytes->size();
   if (input.path == "-") return std::nullopt;
@@ -52,8 +44,11 @@ absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input) {
   const bool owned = input.path != "-";
   const int file = owned ? open(input.path.c_str(), O_RDONLY | O_CLOEXEC) : standard_input;
   if (file < 0) return CannotOpen(input.path);
+  InputFile opened(new int(file), [owned](const int* descriptor) {
+    if (owned) close(*descriptor);
+    delete descriptor;
+  });
   (void)posix_fadvise(file, 0, 0, POSIX_FADV_SEQUENTIAL);
-  InputFile opened(file, owned);
   if (input.begin > 0 && lseek(file, static_cast<off_t>(input.begin), SEEK_SET) < 0) {
     return CannotOpen(input.path);
   }

@@ -3,6 +3,7 @@
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_INPUT_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,20 +20,8 @@ struct Input {
   uint64_t begin = 0;                               // bytes of the file that are skipped
 };
 
-// An open input. Closes its file if `owned`; standard input is not owned.
-class InputFile {
- public:
-  InputFile(int descriptor, bool owned) : descriptor_(descriptor), owned_(owned) {}
-  InputFile(InputFile&& other) noexcept;
-  InputFile& operator=(InputFile&&) = delete;
-  ~InputFile();
-
-  int descriptor() const { return descriptor_; }
-
- private:
-  const int descriptor_;
-  bool owned_;
-};
+// The file descriptor of an open input. The last copy closes it, but never standard input.
+using InputFile = std::shared_ptr<const int>;
 
 // The number of bytes of an input after `begin`; nullopt if it is unknown before reading (pipes,
 // /proc).

@@ -173,14 +173,25 @@ std::string RenderDescription(const v1::DescribeResponse& description, const Ter
   return text;
 }
 
+int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
+  const absl::StatusOr<HttpTarget> target = ParseHttpTarget(options.http);
+  if (!target.ok()) return Fail(env, absl::StrCat("--http: ", target.status().message()));
+  const absl::StatusOr<HttpAnswer> answer = HttpGet(*target, DeadlineOf(server));
+  if (!answer.ok()) return Fail(env, answer.status().message());
+  env.out << SafeText(absl::StripAsciiWhitespace(answer->body)) << "\n";
+  if (answer->status == 200) return kSuccess;
+  return Fail(env, absl::StrCat("the server at ", SafeText(options.http),
+                                " is not ready: it answers HTTP status ", answer->status));
+}
+
 }  // namespace
 
-int Fail(Environment& env, const std::string& message) {
+int Fail(Environment& env, absl::string_view message) {
   env.err << env.program << ": " << SafeText(message) << "\n" << std::flush;
   return kFailure;
 }
 
-int UsageError(Environment& env, const std::string& message) {
+int UsageError(Environment& env, absl::string_view message) {
   env.err << env.program << ": " << SafeText(message) << "\n"
           << "Run " << env.program << " " << env.command << (env.command.empty() ? "" : " ")
           << "--help for more information.\n"
@@ -194,7 +205,7 @@ int Emit(Environment& env, const std::string& output, const std::string& text) {
     return kSuccess;
   }
   if (absl::Status status = WriteFile(output, text); !status.ok()) {
-    return Fail(env, std::string(status.message()));
+    return Fail(env, status.message());
   }
   return kSuccess;
 }
@@ -206,31 +217,16 @@ Terminal OutputTerminal(const Environment& env, const OutputOptions& output) {
   return file;
 }
 
-int RunDescribe(const DescribeOptions& options, const ServerOptions& server, Environment& env) {
+int RunDescribe(const OutputOptions& options, const ServerOptions& server, Environment& env) {
   const absl::StatusOr<Connection> connection = Connect(server);
   if (!connection.ok()) return Fail(env, Explain(connection.status(), server));
   const auto description = connection->client->Describe(connection->Call());
   if (!description.ok()) return Fail(env, Explain(description.status(), server));
-  return Emit(env, options.output.output,
-              options.output.format == "json"
+  return Emit(env, options.output,
+              options.format == "json"
                   ? Dump(DescriptionToJson(*description))
-                  : RenderDescription(*description, OutputTerminal(env, options.output)));
+                  : RenderDescription(*description, OutputTerminal(env, options)));
 }
-
-namespace {
-
-int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
-  const absl::StatusOr<HttpTarget> target = ParseHttpTarget(options.http);
-  if (!target.ok()) return Fail(env, absl::StrCat("--http: ", target.status().message()));
-  const absl::StatusOr<HttpAnswer> answer = HttpGet(*target, DeadlineOf(server));
-  if (!answer.ok()) return Fail(env, std::string(answer.status().message()));
-  env.out << SafeText(absl::StripAsciiWhitespace(answer->body)) << "\n";
-  if (answer->status == 200) return kSuccess;
-  return Fail(env, absl::StrCat("the server at ", SafeText(options.http),
-                                " is not ready: it answers HTTP status ", answer->status));
-}
-
-}  // namespace
 
 int RunHealth(const HealthOptions& options, const ServerOptions& server, Environment& env) {
   if (!options.http.empty()) return RunHttpHealth(options, server, env);

@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/picture/image.h"
 
@@ -17,14 +18,13 @@ class Scanner {
   // Nothing: there is no number, or one above 2^31.
   std::optional<uint32_t> Number() {
     SkipBlanks();
-    uint64_t number = 0;
     const size_t start = at_;
-    while (at_ < text_.size() && absl::ascii_isdigit(static_cast<unsigned char>(text_[at_]))) {
-      number = number * 10 + static_cast<uint64_t>(text_[at_++] - '0');
-      if (number > kNumberMax) return std::nullopt;
+    while (at_ < text_.size() && absl::ascii_isdigit(static_cast<unsigned char>(text_[at_]))) ++at_;
+    uint32_t number = 0;
+    if (!absl::SimpleAtoi(text_.substr(start, at_ - start), &number) || number > kNumberMax) {
+      return std::nullopt;
     }
-    if (at_ == start) return std::nullopt;
-    return static_cast<uint32_t>(number);
+    return number;
   }
 
   // Exactly one blank parts the header from binary samples.
@@ -64,21 +64,12 @@ struct Header {
 };
 
 absl::StatusOr<Header> ReadHeader(absl::string_view bytes, Scanner& scanner) {
-  Header header;
-  switch (bytes[1]) {
-    case '2':
-    case '5':
-      break;
-    case '3':
-    case '6':
-      header.channels = 3;
-      break;
-    default:
-      return absl::InvalidArgumentError(absl::StrCat(
-          "this is a P", bytes.substr(1, 1),
-          " picture; of the Netpbm formats only PGM (P2, P5) and PPM (P3, P6) are read"));
+  const char kind = bytes[1];
+  if (kind != '2' && kind != '3' && kind != '5' && kind != '6') {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "this is a P", bytes.substr(1, 1),
+        " picture; of the Netpbm formats only PGM (P2, P5) and PPM (P3, P6) are read"));
   }
-  header.text = bytes[1] == '2' || bytes[1] == '3';
   const auto width = scanner.Number();
   const auto height = scanner.Number();
   const auto maximum = scanner.Number();
@@ -91,63 +82,46 @@ absl::StatusOr<Header> ReadHeader(absl::string_view bytes, Scanner& scanner) {
     return absl::InvalidArgumentError(
         absl::StrCat("the picture's largest value is ", *maximum, "; it must be in 1..65535"));
   }
-  header.width = *width;
-  header.height = *height;
-  header.maximum = *maximum;
-  return header;
+  return Header{kind <= '3', kind == '2' || kind == '5' ? 1U : 3U, *width, *height, *maximum};
 }
 
-absl::Status Truncated(uint64_t need, uint64_t have) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("the picture is cut off: it needs ", need, " bytes of samples and has ", have));
+// The `i`th binary sample, big-endian.
+uint32_t SampleAt(absl::string_view bytes, uint64_t i, size_t sample_bytes) {
+  const auto byte = [&](uint64_t at) -> uint32_t { return static_cast<unsigned char>(bytes[at]); };
+  return sample_bytes == 1 ? byte(i) : byte(2 * i) << 8 | byte(2 * i + 1);
 }
 
 // 16-bit samples are scaled to 8 bits; others are taken as they are.
-absl::StatusOr<char> ToByte(uint32_t sample, uint32_t maximum) {
-  if (sample > maximum) {
-    return absl::InvalidArgumentError(absl::StrCat("the picture has a sample of ", sample,
-                                                   ", above its largest value ", maximum));
+absl::StatusOr<std::string> ReadSamples(const Header& header, Scanner& scanner) {
+  const uint64_t samples = uint64_t{header.width} * header.height * header.channels;
+  const uint32_t maximum = header.maximum;
+  const size_t sample_bytes = maximum > 255 ? 2 : 1;
+  if (!header.text && !scanner.OneBlank()) {
+    return absl::InvalidArgumentError("the picture's header does not end in a blank");
   }
-  if (maximum > 255) sample = (sample * 255 + maximum / 2) / maximum;
-  return static_cast<char>(sample);
-}
-
-absl::StatusOr<std::string> ReadText(const Header& header, uint64_t samples, Scanner& scanner) {
-  // A sample takes a digit, and a blank but for the last: no memory for what cannot be there.
-  const uint64_t have = scanner.Rest().size();
-  if (have < samples * 2 - 1) return Truncated(samples * 2 - 1, have);
+  // In decimal a sample takes a digit, and a blank but for the last: no memory for what cannot be
+  // there.
+  const uint64_t need = header.text ? samples * 2 - 1 : samples * sample_bytes;
+  const absl::string_view rest = scanner.Rest();
+  if (rest.size() < need) {
+    return absl::InvalidArgumentError(absl::StrCat("the picture is cut off: it needs ", need,
+                                                   " bytes of samples and has ", rest.size()));
+  }
   std::string values;
   values.reserve(samples);
   for (uint64_t i = 0; i < samples; ++i) {
-    const auto sample = scanner.Number();
+    const std::optional<uint32_t> sample =
+        header.text ? scanner.Number() : SampleAt(rest, i, sample_bytes);
     if (!sample.has_value()) {
       return absl::InvalidArgumentError(
           absl::StrCat("the picture's sample ", i + 1, " of ", samples, " is not a number"));
     }
-    const absl::StatusOr<char> value = ToByte(*sample, header.maximum);
-    if (!value.ok()) return value.status();
-    values.push_back(*value);
-  }
-  return values;
-}
-
-absl::StatusOr<std::string> ReadBinary(const Header& header, uint64_t samples, Scanner& scanner) {
-  if (!scanner.OneBlank()) {
-    return absl::InvalidArgumentError("the picture's header does not end in a blank");
-  }
-  const size_t sample_bytes = header.maximum > 255 ? 2 : 1;
-  const absl::string_view rest = scanner.Rest();
-  if (rest.size() < samples * sample_bytes) return Truncated(samples * sample_bytes, rest.size());
-  std::string values;
-  values.reserve(samples);
-  for (uint64_t i = 0; i < samples; ++i) {
-    uint32_t sample = 0;
-    for (size_t byte = 0; byte < sample_bytes; ++byte) {
-      sample = sample << 8 | static_cast<unsigned char>(rest[i * sample_bytes + byte]);
+    if (*sample > maximum) {
+      return absl::InvalidArgumentError(absl::StrCat("the picture has a sample of ", *sample,
+                                                     ", above its largest value ", maximum));
     }
-    const absl::StatusOr<char> value = ToByte(sample, header.maximum);
-    if (!value.ok()) return value.status();
-    values.push_back(*value);
+    values.push_back(
+        static_cast<char>(maximum > 255 ? (*sample * 255 + maximum / 2) / maximum : *sample));
   }
   return values;
 }
@@ -158,19 +132,15 @@ absl::StatusOr<Image> DecodeNetpbm(absl::string_view bytes) {
   Scanner scanner(bytes.substr(2));
   const absl::StatusOr<Header> header = ReadHeader(bytes, scanner);
   if (!header.ok()) return header.status();
-  const uint64_t samples = uint64_t{header->width} * header->height * header->channels;
-  const absl::StatusOr<std::string> values =
-      header->text ? ReadText(*header, samples, scanner) : ReadBinary(*header, samples, scanner);
+  const absl::StatusOr<std::string> values = ReadSamples(*header, scanner);
   if (!values.ok()) return values.status();
   Image image;
   image.width = header->width;
   image.height = header->height;
-  image.format = header->channels == 1 ? "PGM" : "PPM";
-  if (header->channels == 1) {
-    image.channels.push_back({"grey", *values});
-  } else {
-    image.channels = Deinterleave(*values, {"red", "green", "blue"});
-  }
+  const bool grey = header->channels == 1;
+  image.format = grey ? "PGM" : "PPM";
+  image.channels =
+      grey ? Deinterleave(*values, {"grey"}) : Deinterleave(*values, {"red", "green", "blue"});
   if (header->maximum > 255) {
     image.notes.push_back(
         absl::StrCat("samples of 0..", header->maximum, " were scaled to 8 bits"));

@@ -49,7 +49,7 @@ struct Format {
   bool transparent = false;  // by a tRNS chunk
 };
 
-// The two functions that libpng may jump out of hold no object with a destructor.
+// The functions that libpng may jump out of hold no object with a destructor.
 bool ReadHead(png_structp png, png_infop info, Format* format) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   png_read_info(png, info);
@@ -71,6 +71,18 @@ bool ReadRows(png_structp png, png_infop info, png_bytepp rows) {
   if (setjmp(png_jmpbuf(png)) != 0) return false;
   png_read_image(png, rows);
   png_read_end(png, info);
+  return true;
+}
+
+bool WriteRows(png_structp png, png_infop info, png_uint_32 width, png_uint_32 height,
+               png_const_bytep values) {
+  if (setjmp(png_jmpbuf(png)) != 0) return false;
+  png_set_IHDR(png, info, width, height, 1, PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE,
+               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_write_info(png, info);
+  png_set_packing(png);  // makes a bit of each byte: whether it is not 0
+  for (png_uint_32 y = 0; y < height; ++y) png_write_row(png, values + size_t{y} * width);
+  png_write_end(png, nullptr);
   return true;
 }
 
@@ -138,33 +150,8 @@ absl::StatusOr<Image> DecodePng(absl::string_view bytes) {
   return image;
 }
 
-namespace {
-
-bool WriteRows(png_structp png, png_infop info, png_uint_32 width, png_uint_32 height,
-               png_bytepp rows) {
-  if (setjmp(png_jmpbuf(png)) != 0) return false;
-  png_set_IHDR(png, info, width, height, 1, PNG_COLOR_TYPE_GRAY, PNG_INTERLACE_NONE,
-               PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
-  png_write_info(png, info);
-  png_write_image(png, rows);
-  png_write_end(png, nullptr);
-  return true;
-}
-
-}  // namespace
-
 absl::StatusOr<std::string> EncodeBlackWhitePng(uint32_t width, uint32_t height,
                                                 absl::string_view values) {
-  const size_t row_bytes = (size_t{width} + 7) / 8;
-  std::string bits(row_bytes * height, '\0');
-  std::vector<png_bytep> rows(height);
-  for (size_t y = 0; y < height; ++y) {
-    auto* const row = reinterpret_cast<png_bytep>(bits.data() + y * row_bytes);
-    rows[y] = row;
-    for (size_t x = 0; x < width; ++x) {
-      if (values[y * width + x] != 0) row[x / 8] |= static_cast<png_byte>(0x80U >> (x % 8));
-    }
-  }
   Source source;
   std::string bytes;
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &source, OnError, OnWarning);
@@ -172,7 +159,7 @@ absl::StatusOr<std::string> EncodeBlackWhitePng(uint32_t width, uint32_t height,
   const absl::Cleanup destroy = [&] { png_destroy_write_struct(&png, &info); };
   if (info == nullptr) return absl::ResourceExhaustedError("not enough memory for the PNG");
   png_set_write_fn(png, &bytes, OnWrite, OnFlush);
-  if (!WriteRows(png, info, width, height, rows.data())) {
+  if (!WriteRows(png, info, width, height, reinterpret_cast<png_const_bytep>(values.data()))) {
     return absl::InternalError(absl::StrCat("cannot write the PNG: ", source.error));
   }
   return bytes;

@@ -12,24 +12,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json StatisticsToJson(const Report& report) {
-  const v1::Statistics& statistics = report.histogram.statistics();
   Json json = Json::object();
-  const auto add = [&](bool has, const char* name, double value) {
-    if (has) json[name] = value;
-  };
-  add(statistics.has_minimum(), "minimum", statistics.minimum());
-  add(statistics.has_maximum(), "maximum", statistics.maximum());
-  add(statistics.has_mean(), "mean", statistics.mean());
-  add(statistics.has_standard_deviation(), "standard_deviation", statistics.standard_deviation());
-  add(statistics.has_median(), "median", statistics.median());
-  add(statistics.has_mode(), "mode", statistics.mode());
-  add(statistics.has_entropy_bits(), "entropy_bits", statistics.entropy_bits());
-  add(statistics.has_otsu_threshold(), "otsu_threshold", statistics.otsu_threshold());
+  for (const Statistic& one : StatisticsOf(report)) json[one.name] = one.value;
   if (report.spec.quantiles_size() > 0) {
     json["quantile_levels"] =
         std::vector<double>(report.spec.quantiles().begin(), report.spec.quantiles().end());
-    json["quantiles"] =
-        std::vector<double>(statistics.quantiles().begin(), statistics.quantiles().end());
+    const auto& quantiles = report.histogram.statistics().quantiles();
+    json["quantiles"] = std::vector<double>(quantiles.begin(), quantiles.end());
   }
   return json;
 }
@@ -61,7 +50,7 @@ Json ReportsToJson(const std::vector<Report>& reports) {
     const v1::Histogram& histogram = report.histogram;
     Json json = {
         {"source", SafeText(report.source)},
-        {"sample_type", TypeName(report.spec)},
+        {"sample_type", TypeName(report.spec.sample_type())},
         {"binning", BinningKind(report.spec)},
         {"edges", EdgesOf(report)},
         {"last_edge_closed", LastEdgeClosed(report.spec)},

@@ -44,10 +44,9 @@ std::string TypeName(v1::SampleType type) {
   if (!v1::SampleType_IsValid(type)) return absl::StrCat(static_cast<int>(type));
   return std::string(NameOf(static_cast<SampleType>(std::max(static_cast<int>(type) - 1, 0))));
 }
-std::string TypeName(const v1::Spec& spec) { return TypeName(spec.sample_type()); }
 
 std::string SamplesNoun(const v1::Spec& spec) {
-  return HoldsBytes(spec) ? "bytes" : absl::StrCat(TypeName(spec), " samples");
+  return HoldsBytes(spec) ? "bytes" : absl::StrCat(TypeName(spec.sample_type()), " samples");
 }
 
 std::vector<double> EdgesOf(const Report& report) {
@@ -74,19 +73,8 @@ bool LastEdgeClosed(const v1::Spec& spec) {
 }
 
 std::string BinningKind(const v1::Spec& spec) {
-  switch (spec.binning().kind_case()) {
-    case v1::Binning::kEven:
-      return "even";
-    case v1::Binning::kEdges:
-      return "edges";
-    case v1::Binning::kAlphabet:
-      return "alphabet";
-    case v1::Binning::kByteTable:
-      return "byte_table";
-    case v1::Binning::KIND_NOT_SET:
-      break;
-  }
-  return "values";
+  const auto* const kind = v1::Binning::descriptor()->FindFieldByNumber(spec.binning().kind_case());
+  return kind == nullptr ? "values" : std::string(kind->name());
 }
 
 std::string ValueLabel(int value) {
@@ -134,25 +122,35 @@ bool BinsAreValues(const Report& report) {
   return true;
 }
 
+std::vector<Statistic> StatisticsOf(const Report& report) {
+  const v1::Statistics& from = report.histogram.statistics();
+  std::vector<Statistic> statistics;
+  const auto add = [&](bool has, const char* name, const char* label, double value) {
+    if (has) statistics.push_back({name, label, value});
+  };
+  add(from.has_minimum(), "minimum", "minimum", from.minimum());
+  add(from.has_maximum(), "maximum", "maximum", from.maximum());
+  add(from.has_mean(), "mean", "mean", from.mean());
+  add(from.has_standard_deviation(), "standard_deviation", "standard deviation",
+      from.standard_deviation());
+  add(from.has_median(), "median", "median", from.median());
+  add(from.has_mode(), "mode", "mode", from.mode());
+  // Of bins that hold several values it is not the entropy of the samples.
+  add(from.has_entropy_bits(), "entropy_bits",
+      BinsAreValues(report) ? "entropy in bits" : "entropy of the bins in bits",
+      from.entropy_bits());
+  add(from.has_otsu_threshold(), "otsu_threshold", "Otsu's threshold", from.otsu_threshold());
+  return statistics;
+}
+
 std::vector<std::string> StatisticsTexts(const Report& report) {
   std::vector<std::string> texts;
   if (!report.histogram.has_statistics()) return texts;
   const v1::Statistics& statistics = report.histogram.statistics();
-  const auto add = [&](bool has, const char* name, double value) {
-    if (has) texts.push_back(absl::StrCat(name, " ", FormatNumber(value)));
-  };
   if (report.spec.statistics()) {
-    add(statistics.has_minimum(), "minimum", statistics.minimum());
-    add(statistics.has_maximum(), "maximum", statistics.maximum());
-    add(statistics.has_mean(), "mean", statistics.mean());
-    add(statistics.has_standard_deviation(), "standard deviation", statistics.standard_deviation());
-    add(statistics.has_median(), "median", statistics.median());
-    add(statistics.has_mode(), "mode", statistics.mode());
-    // Of bins that hold several values it is not the entropy of the samples.
-    add(statistics.has_entropy_bits(),
-        BinsAreValues(report) ? "entropy in bits" : "entropy of the bins in bits",
-        statistics.entropy_bits());
-    add(statistics.has_otsu_threshold(), "Otsu's threshold", statistics.otsu_threshold());
+    for (const Statistic& one : StatisticsOf(report)) {
+      texts.push_back(absl::StrCat(one.label, " ", FormatNumber(one.value)));
+    }
   }
   for (int i = 0; i < std::min(statistics.quantiles_size(), report.spec.quantiles_size()); ++i) {
     texts.push_back(absl::StrCat("quantile ", FormatNumber(report.spec.quantiles(i)), ": ",

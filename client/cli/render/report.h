@@ -34,7 +34,6 @@ std::string BinningKind(const v1::Spec& spec);
 SampleType TypeOf(const v1::Spec& spec);
 // "u8", "i8" ... "f64"; for an unknown type its number.
 std::string TypeName(v1::SampleType type);
-std::string TypeName(const v1::Spec& spec);
 // "bytes", or "f32 samples".
 std::string SamplesNoun(const v1::Spec& spec);
 
@@ -48,7 +47,14 @@ std::string ValueLabel(int value);
 std::string BinLabel(const Report& report, const std::vector<double>& edges, size_t first,
                      size_t last);
 
-// The statistics that the report has: "mean 12.3" and so on.
+// A statistic that the report has; its name in JSON, and for people. Quantiles are apart.
+struct Statistic {
+  const char* name;
+  const char* label;
+  double value;
+};
+std::vector<Statistic> StatisticsOf(const Report& report);
+// The statistics that were asked for: "mean 12.3" and so on.
 std::vector<std::string> StatisticsTexts(const Report& report);
 // What ran, and how long each stage took.
 std::string ReceiptText(const Report& report, bool utf8);

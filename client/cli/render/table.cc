@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/render/cut_off.h"
 #include "client/cli/render/text.h"
 
@@ -46,7 +47,6 @@ std::vector<Row> MakeRows(const v1::Histogram& histogram, size_t group, bool fol
 struct Layout {
   std::vector<Row> rows;
   size_t group = 1;
-  bool folded = false;
 };
 
 Layout LayOut(const v1::Histogram& histogram, std::optional<size_t> limit) {
@@ -60,8 +60,6 @@ Layout LayOut(const v1::Histogram& histogram, std::optional<size_t> limit) {
       layout.rows = MakeRows(histogram, layout.group, fold);
     }
   }
-  layout.folded = std::any_of(layout.rows.begin(), layout.rows.end(),
-                              [](const Row& row) { return row.folded; });
   return layout;
 }
 
@@ -192,13 +190,7 @@ std::string RenderTable(const Report& report, const TableOptions& options) {
                                 "--rows all shows each"},
                                columns));
   }
-  std::vector<std::string> receipt;
-  for (size_t start = 0, end = 0; end != std::string::npos; start = end + 2) {
-    const std::string all = ReceiptText(report, terminal.utf8);
-    end = all.find(", ", start);
-    receipt.push_back(all.substr(start, end == std::string::npos ? end : end - start));
-  }
-  text += Dim(terminal, Wrap(receipt, columns));
+  text += Dim(terminal, Wrap(absl::StrSplit(ReceiptText(report, terminal.utf8), ", "), columns));
   return text;
 }
 

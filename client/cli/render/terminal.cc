@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -11,12 +12,17 @@
 namespace histogram::cli {
 namespace {
 
-bool LocaleIsUtf8(const GetEnv& getenv) {
+// The variable's value; empty where it is not set.
+std::string Variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+bool LocaleIsUtf8() {
   for (const char* const name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const auto value = getenv(name);
-    if (!value.has_value() || value->empty()) continue;
-    const std::string lower = absl::AsciiStrToLower(*value);
-    return absl::StrContains(lower, "utf-8") || absl::StrContains(lower, "utf8");
+    const std::string locale = absl::AsciiStrToLower(Variable(name));
+    if (locale.empty()) continue;
+    return absl::StrContains(locale, "utf-8") || absl::StrContains(locale, "utf8");
   }
   return false;
 }
@@ -28,18 +34,17 @@ std::string Styled(const Terminal& terminal, const char* style, const std::strin
 
 }  // namespace
 
-Terminal DetectTerminal(int file, const GetEnv& getenv) {
+Terminal DetectTerminal(int file) {
   Terminal terminal;
-  terminal.utf8 = LocaleIsUtf8(getenv);
+  terminal.utf8 = LocaleIsUtf8();
   terminal.interactive = isatty(file) == 1;
   if (!terminal.interactive) return terminal;
   winsize size = {};
   if (ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
     terminal.columns = std::max<int>(size.ws_col, 20);
   }
-  const auto no_colour = getenv("NO_COLOR");
-  terminal.colour =
-      !(no_colour.has_value() && !no_colour->empty()) && getenv("TERM").value_or("dumb") != "dumb";
+  const std::string type = Variable("TERM");
+  terminal.colour = Variable("NO_COLOR").empty() && !type.empty() && type != "dumb";
   return terminal;
 }
 

@@ -2,14 +2,9 @@
 #ifndef HISTOGRAM_CLIENT_CLI_RENDER_TERMINAL_H_
 #define HISTOGRAM_CLIENT_CLI_RENDER_TERMINAL_H_
 
-#include <functional>
-#include <optional>
 #include <string>
 
 namespace histogram::cli {
-
-// An environment variable's value, if it is set.
-using GetEnv = std::function<std::optional<std::string>(const std::string& name)>;
 
 struct Terminal {
   bool interactive = false;
@@ -21,7 +16,7 @@ struct Terminal {
 // The terminal of a file descriptor. If it is no terminal: 80 columns and no colour. NO_COLOR (not
 // empty) and TERM=dumb turn colour off. The first one set of LC_ALL, LC_CTYPE, LANG decides about
 // UTF-8.
-Terminal DetectTerminal(int file, const GetEnv& getenv);
+Terminal DetectTerminal(int file);
 
 // Adds the escape sequence if colour is on.
 std::string Bold(const Terminal& terminal, const std::string& text);

@@ -16,33 +16,22 @@ namespace {
 
 constexpr absl::string_view kReplacement = "\xEF\xBF\xBD";
 
-// The length of the UTF-8 sequence at the front of `text`; 0: not valid.
+// The length of the UTF-8 sequence at the front of `text`; 0: not valid, or not to be shown.
 size_t SequenceLength(absl::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
   if (lead < 0x80) return 1;
-  size_t length = 0;
-  uint32_t code = 0;
-  if (lead >= 0xC2 && lead <= 0xDF) {
-    length = 2;
-    code = lead & 0x1F;
-  } else if ((lead & 0xF0) == 0xE0) {
-    length = 3;
-    code = lead & 0x0F;
-  } else if (lead >= 0xF0 && lead <= 0xF4) {
-    length = 4;
-    code = lead & 0x07;
-  } else {
-    return 0;
-  }
-  if (text.size() < length) return 0;
+  const size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  if (lead < 0xC0 || lead > 0xF4 || text.size() < length) return 0;
+  uint32_t code = lead & (0x7FU >> length);
   for (size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
     code = code << 6 | (byte(i) & 0x3F);
   }
-  if (length == 3 && (code < 0x800 || (code >= 0xD800 && code <= 0xDFFF))) return 0;
-  if (length == 4 && (code < 0x10000 || code > 0x10FFFF)) return 0;
-  if (code < 0xA0) return 0;                       // C1 controls steer terminals too
+  // Shorter sequences have the codes below; those of C1 controls, up to 0x9F, steer terminals too.
+  constexpr uint32_t kLeast[] = {0xA0, 0x800, 0x10000};
+  if (code < kLeast[length - 2] || code > 0x10FFFF) return 0;
+  if (code >= 0xD800 && code <= 0xDFFF) return 0;  // surrogates
   if (code == 0xFFFE || code == 0xFFFF) return 0;  // not allowed in XML
   if (code >= 0x202A && code <= 0x202E) return 0;  // nor text that reorders what is shown
   if (code >= 0x2066 && code <= 0x2069) return 0;
@@ -94,7 +83,7 @@ std::string FormatNanoseconds(uint64_t ns, bool utf8) {
   return absl::StrFormat("%.2f s", value / 1e9);
 }
 
-absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text) {
+std::optional<uint64_t> ParseByteSize(absl::string_view text) {
   constexpr uint64_t kBytesMax = uint64_t{1} << 30;
   constexpr struct {
     absl::string_view name;
@@ -109,10 +98,7 @@ absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text) {
     break;
   }
   uint64_t count = 0;
-  if (!absl::SimpleAtoi(number, &count) || count > kBytesMax / unit) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "\"", SafeText(text), "\" must be a size of at most 1 GiB, such as 4096 or 64KiB"));
-  }
+  if (!absl::SimpleAtoi(number, &count) || count > kBytesMax / unit) return std::nullopt;
   return count * unit;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,8 +21,8 @@ std::string FormatNumber(double number);                // six digits at most, n
 std::string FormatShare(uint64_t part, uint64_t of);    // 12.34 %
 std::string FormatNanoseconds(uint64_t ns, bool utf8);  // 1.23 ms
 
-// "65536", "64KiB", "1 MiB"; INVALID_ARGUMENT for anything else, and for more than 1 GiB.
-absl::StatusOr<uint64_t> ParseByteSize(absl::string_view text);
+// "65536", "64KiB", "1 MiB"; nullopt for anything else, and for more than 1 GiB.
+std::optional<uint64_t> ParseByteSize(absl::string_view text);
 
 // Valid UTF-8 without control characters: U+FFFD replaces each of these and each invalid byte. File
 // names and servers' messages must not control a terminal or break JSON or XML.
