@@ -333,20 +333,8 @@ void LogKnownFlaws(const std::vector<std::string>& listen) {
 
 }  // namespace
 
-void LogGrpcLines() {
-  RedirectGrpcLog([](GrpcLogSeverity severity, std::string_view message, std::string_view place) {
-    static LogThrottle throttle{LogThrottle::kShortPeriod};
-    // What gRPC calls an error concerns one connection, a failed handshake for example.
-    const LogLevel level = severity == GrpcLogSeverity::kError  ? LogLevel::kWarn
-                           : severity == GrpcLogSeverity::kInfo ? LogLevel::kInfo
-                                                                : LogLevel::kDebug;
-    if (!LogEnabled(level)) return;
-    LogThrottled(throttle, Clock::Monotonic().Now(), level, "grpc",
-                 {{"message", message}, {"source", place}});
-  });
-}
-
 int RunServer(const Config& config) {
+  LogGrpcLines();
   const BuildInfo& build = GetBuildInfo();
   Log(LogLevel::kInfo, "histogram-server",
       {{"version", build.version}, {"commit", build.commit}, {"cuda", CudaCompiledIn()}});

@@ -29,7 +29,6 @@ int main(int argc, char** argv) {
   if (!parsed->config.core_dumps) histogram::server::DisableCoreDumps();
   histogram::server::BlockSignals();
   histogram::server::InitLogging(parsed->config.log.level, parsed->config.log.format);
-  histogram::server::LogGrpcLines();
   const auto descriptors = histogram::server::RaiseDescriptorLimit();
   histogram::server::Log(histogram::server::LogLevel::kInfo, "limit of descriptors",
                          {{"now", descriptors.now}, {"before", descriptors.before}});

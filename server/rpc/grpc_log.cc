@@ -1,14 +1,16 @@
 #include "server/rpc/grpc_log.h"
 
-#include <exception>
-#include <utility>
-
-#include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "server/rpc/grpc_internals.h"
 
 #if HISTOGRAM_GRPC_HAS_LOG_FUNCTION
 #include <grpc/support/log.h>
+
+#include <exception>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "server/base/clock.h"
+#include "server/base/logging_observer.h"
 #endif
 
 namespace histogram::server {
@@ -16,18 +18,18 @@ namespace histogram::server {
 #if HISTOGRAM_GRPC_HAS_LOG_FUNCTION
 namespace {
 
-// Never destroyed: gRPC may log until the process ends.
-GrpcLogSink* redirected = nullptr;
-
-void Redirect(gpr_log_func_args* line) {
+void LogLine(gpr_log_func_args* line) {
+  static LogThrottle throttle{LogThrottle::kShortPeriod};
+  // What gRPC calls an error concerns one connection, a failed handshake for example.
+  const LogLevel level = line->severity == GPR_LOG_SEVERITY_ERROR  ? LogLevel::kWarn
+                         : line->severity == GPR_LOG_SEVERITY_INFO ? LogLevel::kInfo
+                                                                   : LogLevel::kDebug;
+  if (!LogEnabled(level)) return;
   try {
     const absl::string_view file = line->file;
-    const GrpcLogSeverity severity =
-        line->severity == GPR_LOG_SEVERITY_ERROR  ? GrpcLogSeverity::kError
-        : line->severity == GPR_LOG_SEVERITY_INFO ? GrpcLogSeverity::kInfo
-                                                  : GrpcLogSeverity::kDebug;
-    (*redirected)(severity, line->message,
-                  absl::StrCat(file.substr(file.rfind('/') + 1), ":", line->line));
+    LogThrottled(throttle, Clock::Monotonic().Now(), level, "grpc",
+                 {{"message", line->message},
+                  {"source", absl::StrCat(file.substr(file.rfind('/') + 1), ":", line->line)}});
   } catch (const std::exception&) {
     // Out of memory while logging: the line is lost. No exception may pass through gRPC.
   }
@@ -35,12 +37,9 @@ void Redirect(gpr_log_func_args* line) {
 
 }  // namespace
 
-void RedirectGrpcLog(GrpcLogSink sink) {
-  redirected = new GrpcLogSink(std::move(sink));
-  gpr_set_log_function(Redirect);
-}
+void LogGrpcLines() { gpr_set_log_function(LogLine); }
 #else
-void RedirectGrpcLog(GrpcLogSink) {}
+void LogGrpcLines() {}
 #endif
 
 }  // namespace histogram::server
