@@ -11,7 +11,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <climits>
 #include <thread>
@@ -122,20 +121,6 @@ std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
   return settings;
 }
 
-// Ends what holds up a shutdown without being a call of ours, a watcher of health or a silent peer:
-// once no call has been open for a while, connections are closed rather than waited for. Runs until
-// then, or until `over`.
-void CloseWhenQuiet(const Cells& open_calls, const std::atomic<bool>& over, grpc::Server& server) {
-  constexpr std::chrono::milliseconds kLook{10};
-  constexpr int kQuietLooks =
-      30;  // peers on a slow network have this long to send what is on its way
-  for (int quiet = 0; quiet < kQuietLooks && !over.load();) {
-    std::this_thread::sleep_for(kLook);
-    quiet = open_calls.Sum(0) == 0 ? quiet + 1 : 0;
-  }
-  if (!over.load()) CancelAllCalls(server);
-}
-
 }  // namespace
 
 void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& builder) {
@@ -191,10 +176,6 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
     server->addresses_.push_back(is_unix ? config.listen[i]
                                          : WithChosenPort(config.listen[i], ports[i]));
   }
-  server->closer_ = std::thread([s = server.get()] {
-    s->shutting_down_.WaitForNotification();
-    CloseWhenQuiet(s->context_->open_calls, s->closed_, *s->server_);
-  });
   server->SetReady(false);
   server->health_.SetServing(kLivenessName, true);
   for (uint32_t i = 0; i < server->loops_->size(); ++i) {
@@ -203,7 +184,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   }
   context.allocated_at_start = AllocatedBytes();
   server->loops_->Start();
-  server->memory_watch_ = std::thread([s = server.get()] { s->WatchMemory(); });
+  server->watch_ = std::thread([s = server.get()] { s->Watch(); });
   std::vector<SelfProbe::Target> targets;
   for (const std::string& address : server->addresses_) {
     targets.push_back({address, !config.tls_cert.empty() && !absl::StartsWith(address, "unix:")});
@@ -215,30 +196,29 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   return server;
 }
 
-void GrpcServer::WatchMemory() {
+void GrpcServer::Watch() {
   // A client fills a link of 10 Gbit/s with 25 MB between two looks.
   constexpr absl::Duration kInterval = absl::Milliseconds(20);
+  // Peers on a slow network have this long, 300 ms, to send what is on its way.
+  constexpr int kQuietLooks = 15;
   pthread_setname_np(pthread_self(), "receive-guard");
-  while (!ended_.WaitForNotificationWithTimeout(kInterval)) {
+  for (int quiet = 0; !ended_.WaitForNotificationWithTimeout(kInterval);) {
     const ReceiveGuard::Ended ended = context_->receive_guard.Look();
-    if (ended.calls == 0) continue;
-    context_->observer.EndedReceiving(ended.calls, ended.held_bytes, ended.peer);
+    if (ended.calls > 0) {
+      context_->observer.EndedReceiving(ended.calls, ended.held_bytes, ended.peer);
+    }
+    if (!shutting_down_.HasBeenNotified()) continue;
+    quiet = context_->open_calls.Sum(0) == 0 ? quiet + 1 : 0;
+    if (quiet == kQuietLooks) CancelAllCalls(*server_);
   }
 }
 
 GrpcServer::~GrpcServer() {
   if (probe_ != nullptr) probe_->Stop();
-  StopCloser();
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
   ended_.Notify();
-  if (memory_watch_.joinable()) memory_watch_.join();
+  if (watch_.joinable()) watch_.join();
   if (loops_ != nullptr) loops_->Stop();
-}
-
-void GrpcServer::StopCloser() {
-  closed_.store(true);
-  if (!shutting_down_.HasBeenNotified()) shutting_down_.Notify();
-  if (closer_.joinable()) closer_.join();
 }
 
 void GrpcServer::SetReady(bool ready) {
@@ -264,7 +244,6 @@ void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
   }
   shutting_down_.Notify();
   server_->Shutdown(deadline);
-  StopCloser();
   server_->Wait();
 }
 

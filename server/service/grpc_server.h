@@ -65,8 +65,10 @@ class GrpcServer {
 
  private:
   GrpcServer() = default;
-  void StopCloser();
-  void WatchMemory();
+  // Has the receive guard look. During a shutdown it also ends what holds that up without being a
+  // call of ours, a watcher of health or a silent peer: once no call has been open for a while,
+  // connections are closed rather than waited for.
+  void Watch();
 
   std::unique_ptr<TlsCertificates> certificates_;  // outlive the server
   ServiceContext* context_ = nullptr;
@@ -74,11 +76,8 @@ class GrpcServer {
   std::unique_ptr<EventLoops> loops_;  // stopped after the server is shut down; outlive it
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
-  // Started with the server: when it stops there may be no thread to be had.
-  std::thread closer_;
   absl::Notification shutting_down_;
-  std::atomic<bool> closed_{false};
-  std::thread memory_watch_;  // calls the receive guard
+  std::thread watch_;  // started with the server: when it stops there may be no thread to be had
   std::unique_ptr<SelfProbe> probe_;
   std::atomic<bool> live_{true};
   absl::Notification ended_;
