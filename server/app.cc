@@ -84,11 +84,11 @@ class App {
         metrics_(MakeMetricsOptions(config, set_)),
         observer_(metrics_, Clock::Monotonic()),
         batcher_(backends_, config.batching, Clock::Monotonic(), observer_),
-        context_(config.transport, batcher_, Clock::Monotonic(), observer_),
-        service_(context_, [this] {
-          return Describe(GetBuildInfo().version, backends_, config_.transport, config_.batching,
-                          batcher_.snapshot().placements);
-        }) {
+        context_(config.transport, batcher_, Clock::Monotonic(), observer_) {
+    context_.describe = [this] {
+      return Describe(GetBuildInfo().version, backends_, config_.transport, config_.batching,
+                      batcher_.snapshot().placements);
+    };
     metrics_.SetSnapshotSource([this] { return batcher_.snapshot(); });
   }
   ~App() { metrics_.SetSnapshotSource(nullptr); }
@@ -130,7 +130,6 @@ class App {
   LoggingObserver observer_;  // logs, and passes on to the metrics
   Batcher batcher_;
   ServiceContext context_;
-  HistogramService service_;
   std::atomic<bool> listening_{false}, draining_{false};
   std::unique_ptr<Authenticator> authenticator_;
   std::unique_ptr<GrpcServer> grpc_;
@@ -164,7 +163,7 @@ absl::Status App::Start() {
   if (!http_->address().empty()) {
     Log(LogLevel::kInfo, "metrics listening", {{"address", http_->address()}});
   }
-  auto grpc = GrpcServer::Start(context_, service_);
+  auto grpc = GrpcServer::Start(context_);
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
   for (const std::string& address : grpc_->addresses()) {

@@ -13,8 +13,8 @@
 #include "server/request/stream_time.h"
 #include "server/request/total.h"
 #include "server/rpc/event_loop.h"
-#include "server/service/calls.h"
 #include "server/service/grpc_bytes.h"
+#include "server/service/methods.h"
 #include "server/service/served_stream.h"
 
 namespace histogram::server {

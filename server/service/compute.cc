@@ -5,8 +5,8 @@
 #include "server/rpc/call.h"
 #include "server/rpc/event_loop.h"
 #include "server/service/caller.h"
-#include "server/service/calls.h"
 #include "server/service/grpc_bytes.h"
+#include "server/service/methods.h"
 
 namespace histogram::server {
 namespace {

@@ -7,8 +7,8 @@
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
 #include "server/rpc/event_loop.h"
-#include "server/service/calls.h"
 #include "server/service/grpc_bytes.h"
+#include "server/service/methods.h"
 #include "server/service/served_stream.h"
 
 namespace histogram::server {

@@ -5,17 +5,16 @@
 #include <string>
 #include <vector>
 
-#include "histogram/v1/histogram.pb.h"
 #include "kernels/backend.h"
 #include "server/batching/batcher.h"
 #include "server/config/config.h"
 
 namespace histogram::server {
 
-// Reads the backends' state anew at each call. Thread-safe.
-v1::DescribeResponse Describe(const std::string& version, const std::vector<Backend*>& backends,
-                              const TransportConfig& transport, const BatchingLimits& batching,
-                              const std::vector<Batcher::Placement>& placements);
+// A v1::DescribeResponse as its bytes. Reads the backends' state anew at each call. Thread-safe.
+std::string Describe(const std::string& version, const std::vector<Backend*>& backends,
+                     const TransportConfig& transport, const BatchingLimits& batching,
+                     const std::vector<Batcher::Placement>& placements);
 
 }  // namespace histogram::server
 

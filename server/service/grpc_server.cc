@@ -121,6 +121,17 @@ std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
   return settings;
 }
 
+void AwaitCalls(ServiceContext& context, Methods& methods, EventLoop& loop) {
+  // As many of each as one connection may have open. A call that nothing awaits in its connection's
+  // loop begins in another loop, which then looks after the connection, too, for good.
+  for (uint32_t i = 0; i < context.config.streams_max; ++i) {
+    AwaitCompute(context, methods, loop);
+    AwaitComputeMany(context, methods, loop);
+    AwaitAccumulate(context, methods, loop);
+  }
+  AwaitDescribe(context, methods, loop);
+}
+
 }  // namespace
 
 void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& builder) {
@@ -137,8 +148,7 @@ void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& 
   }
 }
 
-absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& context,
-                                                              HistogramService& service) {
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& context) {
   const TransportConfig& config = context.config;
   std::unique_ptr<GrpcServer> server(new GrpcServer());
   if (!config.tls_cert.empty()) {
@@ -153,7 +163,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   grpc::ServerBuilder builder;
   if (!reflection) builder.SetOption(std::make_unique<WithoutReflection>());
   ApplyTransportSettings(config, builder);
-  builder.RegisterService(&service.methods());
+  builder.RegisterService(&server->methods_);
   builder.RegisterService(&server->health_);
   server->loops_ =
       std::make_unique<EventLoops>(builder, ReceiveThreads(config), context.receive_guard);
@@ -179,7 +189,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   server->SetReady(false);
   server->health_.SetServing(kLivenessName, true);
   for (uint32_t i = 0; i < server->loops_->size(); ++i) {
-    service.AwaitCalls((*server->loops_)[i]);
+    AwaitCalls(context, server->methods_, (*server->loops_)[i]);
     server->health_.AwaitCalls((*server->loops_)[i]);
   }
   context.allocated_at_start = AllocatedBytes();

@@ -13,8 +13,8 @@
 #include "server/rpc/certificates.h"
 #include "server/rpc/event_loop.h"
 #include "server/service/health.h"
+#include "server/service/methods.h"
 #include "server/service/self_probe.h"
-#include "server/service/service.h"
 #include "server/service/service_context.h"
 
 namespace grpc {
@@ -32,9 +32,8 @@ void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& 
 class GrpcServer {
  public:
   // Opens every address of the configuration, or fails naming the one that cannot be opened.
-  // All health names are NOT_SERVING but "liveness". `context` and `service` outlive the server.
-  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(ServiceContext& context,
-                                                           HistogramService& service);
+  // All health names are NOT_SERVING but "liveness". `context` outlives the server.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(ServiceContext& context);
   ~GrpcServer();
 
   // The addresses that are open, ports as chosen by the system where 0 was asked for.
@@ -72,6 +71,7 @@ class GrpcServer {
 
   std::unique_ptr<TlsCertificates> certificates_;  // outlive the server
   ServiceContext* context_ = nullptr;
+  Methods methods_;
   HealthService health_;
   std::unique_ptr<EventLoops> loops_;  // stopped after the server is shut down; outlive it
   std::unique_ptr<grpc::Server> server_;

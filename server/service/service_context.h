@@ -3,6 +3,8 @@
 #define HISTOGRAM_SERVER_SERVICE_SERVICE_CONTEXT_H_
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 #include "server/base/cells.h"
 #include "server/base/clock.h"
@@ -58,6 +60,7 @@ struct ServiceContext {
   Observer& observer;
   Verifier verifier;
   Authenticator* authenticator = nullptr;  // null: no tokens; set before the server starts
+  std::function<std::string()> describe;   // the answer to Describe; likewise
   StreamRegistry streams;
   ReadAhead read_ahead;
   UnwrittenReplies unwritten;
