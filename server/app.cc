@@ -2,7 +2,6 @@
 
 #include <histogram/usable_cores.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/backend_factory.h"
 #include "server/base/logging.h"
@@ -67,10 +67,8 @@ void LogBackends(const BackendSet& set) {
 // in a library that ends the process.
 uint32_t ThreadsNeeded(const Config& config) {
   constexpr uint32_t kOthers = 24;  // gRPC's own, and those that ARCHITECTURE.md lists
-  const uint32_t cores = UsableCores();
-  const uint32_t receive = config.transport.receive_threads;
   const uint32_t lanes = config.backend.cpu_lanes;
-  return (receive > 0 ? receive : cores) + (lanes > 0 ? lanes : cores) + kOthers;
+  return ReceiveThreads(config.transport) + (lanes > 0 ? lanes : UsableCores()) + kOthers;
 }
 
 // Everything that runs while the server serves, in the order in which it is made; taken down in the
@@ -98,20 +96,16 @@ class App {
   int Serve();
   void Drain();
   bool LostDevice() const {
-    for (const Backend* backend : backends_) {
-      if (!backend->up()) return true;
-    }
-    return false;
+    return !absl::c_all_of(backends_, [](const Backend* backend) { return backend->up(); });
   }
 
  private:
   // Empty when requests are welcome, else the reason why not.
   std::string NotReadyBecause() const;
   bool Live() const;
-  // Health, where something has changed.
-  void CheckHealth();
   bool HasCuda() const;
-  // Tells health the state of now. Returns whether readiness is news, for LogReadiness.
+  // Tells health and the metrics the state of now. Returns whether readiness is news, for
+  // LogReadiness.
   bool UpdateHealth();
   void LogReadiness() const;
   absl::Status WritePortFile() const;
@@ -136,7 +130,6 @@ class App {
   std::unique_ptr<HttpServer> http_;  // asks the others for their state: goes first
   std::string not_ready_;             // why, as was last told
   bool live_ = true;
-  std::vector<bool> backend_up_;
   uint64_t unread_ended_ = 0;                           // calls, so far
   std::map<std::string, std::string> reload_problems_;  // by kind of files
 };
@@ -212,36 +205,21 @@ void App::EndUnread() {
 }
 
 bool App::HasCuda() const {
-  for (const Backend* backend : backends_) {
-    if (backend->info().kind == BackendKind::kGpu && backend->up()) return true;
-  }
-  return false;
+  return absl::c_any_of(backends_, [](const Backend* backend) {
+    return backend->info().kind == BackendKind::kGpu && backend->up();
+  });
 }
 
 std::string App::NotReadyBecause() const {
   if (!listening_.load()) return "starting";  // /readyz is there before gRPC's ports are
   if (draining_.load()) return "draining";
   if (config_.require_cuda && !HasCuda()) return "backend cuda is required and none is up";
-  const std::string unreachable = grpc_->Unreachable();
+  const std::string unreachable = grpc_->probe().Unreachable();
   if (!unreachable.empty()) return absl::StrCat(unreachable, " does not answer");
   return "";
 }
 
 bool App::Live() const { return !listening_.load() || draining_.load() || grpc_->Live(); }
-
-void App::CheckHealth() {
-  metrics_.SetSelfProbes(grpc_->reached(), grpc_->missed());
-  if (const bool live = grpc_->Live(); live != live_) {
-    live_ = live;
-    Log(LogLevel::kError, live ? "live again" : "not live: an event loop stands still");
-    grpc_->SetLive(live);
-  }
-  bool changed = NotReadyBecause() != not_ready_;
-  for (size_t i = 0; i < backends_.size(); ++i) {
-    changed = changed || backends_[i]->up() != backend_up_[i];
-  }
-  if (changed && UpdateHealth()) LogReadiness();
-}
 
 void App::LogReadiness() const {
   if (not_ready_.empty()) {
@@ -252,15 +230,18 @@ void App::LogReadiness() const {
 }
 
 bool App::UpdateHealth() {
-  const std::string reason = NotReadyBecause();
-  const bool news = std::exchange(not_ready_, reason) != reason;
-  grpc_->SetReady(reason.empty());
-  backend_up_.resize(backends_.size(), false);
-  for (size_t i = 0; i < backends_.size(); ++i) {
-    backend_up_[i] = backends_[i]->up();
-    grpc_->SetBackendUp(backends_[i]->info().name, backend_up_[i]);
+  metrics_.SetSelfProbes(grpc_->probe().reached(), grpc_->probe().missed());
+  const bool live = grpc_->Live();
+  if (std::exchange(live_, live) != live) {
+    Log(LogLevel::kError, live ? "live again" : "not live: an event loop stands still");
   }
-  return news;
+  grpc_->health().SetServing("liveness", live);
+  for (const Backend* backend : backends_) {
+    grpc_->health().SetServing(absl::StrCat("backend/", backend->info().name), backend->up());
+  }
+  const std::string reason = NotReadyBecause();
+  grpc_->SetReady(reason.empty());
+  return std::exchange(not_ready_, reason) != reason;
 }
 
 absl::Status App::WritePortFile() const {
@@ -289,10 +270,10 @@ int App::Serve() {
     EndUnread();
     metrics_.SetLogLinesLost(LogLinesLost());
     if (const int signal = WaitForStopSignal(kHealthIntervalUs); signal != 0) {
-      Log(LogLevel::kInfo, "stopping", {{"signal", SignalName(signal)}});
+      Log(LogLevel::kInfo, "stopping", {{"signal", absl::StrCat("SIG", sigabbrev_np(signal))}});
       return 0;
     }
-    CheckHealth();
+    if (UpdateHealth()) LogReadiness();
     if (config_.on_device_loss == OnDeviceLoss::kExit && LostDevice()) return 1;
   }
 }
@@ -321,7 +302,7 @@ void App::Drain() {
 
 // Warns where other machines can connect.
 void LogKnownFlaws(const std::vector<std::string>& listen) {
-  const bool local = std::all_of(listen.begin(), listen.end(), [](const std::string& text) {
+  const bool local = absl::c_all_of(listen, [](const std::string& text) {
     const auto address = ParseAddress(text);
     return address.ok() && address->IsLocal();
   });

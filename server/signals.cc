@@ -1,10 +1,8 @@
 #include "server/signals.h"
 
 #include <csignal>
-#include <cstring>
 #include <ctime>
-
-#include "absl/strings/str_cat.h"
+#include <initializer_list>
 
 namespace histogram::server {
 namespace {
@@ -31,8 +29,6 @@ void BlockSignals() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
 }
-
-std::string SignalName(int signal) { return absl::StrCat("SIG", sigabbrev_np(signal)); }
 
 int WaitForStopSignal(uint64_t timeout_us) {
   const sigset_t signals = StopSignals();

@@ -3,7 +3,6 @@
 #define HISTOGRAM_SERVER_SIGNALS_H_
 
 #include <cstdint>
-#include <string>
 
 namespace histogram::server {
 
@@ -12,9 +11,6 @@ void BlockSignals();
 
 // The signal that came within `timeout_us`, 0 if none did. REQUIRES: BlockSignals.
 int WaitForStopSignal(uint64_t timeout_us);
-
-// "SIGTERM"
-std::string SignalName(int signal);
 
 }  // namespace histogram::server
 

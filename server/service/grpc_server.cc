@@ -27,7 +27,6 @@ namespace histogram::server {
 namespace {
 
 constexpr char kServiceName[] = "histogram.v1.HistogramService";
-constexpr char kLivenessName[] = "liveness";
 constexpr uint64_t kReceiveBytesOverLimit = uint64_t{256} << 20;
 // Reflection is gRPC's synchronous service: it has a thread for each open stream.
 constexpr int kReflectionThreadsMax = 16;
@@ -75,10 +74,6 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
         plugins->end());
   }
 };
-
-uint32_t ReceiveThreads(const TransportConfig& config) {
-  return config.receive_threads > 0 ? config.receive_threads : UsableCores();
-}
 
 // gRPC has a whole message in memory before anyone can refuse it; the receive guard sees to it that
 // all of them together stay within the limit. Only what could never be there is gRPC's to refuse.
@@ -134,6 +129,10 @@ void AwaitCalls(ServiceContext& context, Methods& methods, EventLoop& loop) {
 
 }  // namespace
 
+uint32_t ReceiveThreads(const TransportConfig& config) {
+  return config.receive_threads > 0 ? config.receive_threads : UsableCores();
+}
+
 void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(ClampToInt(MessageBytesMax(config)));
   builder.SetMaxSendMessageSize(-1);
@@ -187,7 +186,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
                                          : WithChosenPort(config.listen[i], ports[i]));
   }
   server->SetReady(false);
-  server->health_.SetServing(kLivenessName, true);
+  server->health_.SetServing("liveness", true);
   for (uint32_t i = 0; i < server->loops_->size(); ++i) {
     AwaitCalls(context, server->methods_, (*server->loops_)[i]);
     server->health_.AwaitCalls((*server->loops_)[i]);
@@ -234,12 +233,6 @@ GrpcServer::~GrpcServer() {
 void GrpcServer::SetReady(bool ready) {
   health_.SetServing("", ready);
   health_.SetServing(kServiceName, ready);
-}
-
-void GrpcServer::SetLive(bool live) { health_.SetServing(kLivenessName, live); }
-
-void GrpcServer::SetBackendUp(const std::string& backend, bool up) {
-  health_.SetServing(absl::StrCat("backend/", backend), up);
 }
 
 void GrpcServer::DrainAndShutdown(uint64_t grace_us) {

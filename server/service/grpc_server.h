@@ -24,6 +24,9 @@ class ServerBuilder;
 
 namespace histogram::server {
 
+// How many event loops the server has.
+uint32_t ReceiveThreads(const TransportConfig& config);
+
 // Message limits, quota and channel arguments: everything that decides how bytes move. Shared with
 // the sinks that the service is measured against.
 void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& builder);
@@ -44,19 +47,13 @@ class GrpcServer {
 
   // Readiness: "" and "histogram.v1.HistogramService".
   void SetReady(bool ready);
-  // Liveness: "liveness".
-  void SetLive(bool live);
-  // "backend/NAME".
-  void SetBackendUp(const std::string& backend, bool up);
+  // The other names: "liveness", and "backend/NAME" of each backend.
+  HealthService& health() { return health_; }
 
-  // An address at which the server does not answer itself; empty where it answers at each.
-  std::string Unreachable() const { return probe_->Unreachable(); }
+  const SelfProbe& probe() const { return *probe_; }
   // No event loop has stood still for 30 s. That is longer than anything that a stranger can make a
   // loop do, and longer than a look of the receive guard.
   bool Live() const { return live_.load(std::memory_order_relaxed); }
-  // Answers of the server to itself so far, and times when none came.
-  uint64_t reached() const { return probe_->reached(); }
-  uint64_t missed() const { return probe_->missed(); }
 
   // Streams stop reading, and end once what they have read is answered. Then the server accepts no
   // call and finishes those under way. What is left after `grace_us` is cancelled.
