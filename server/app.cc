@@ -145,11 +145,8 @@ absl::Status App::Start() {
   HttpServerOptions http;
   http.listen = config_.metrics_listen;
   http.metrics = [this] { return MetricsText({&metrics_, &process_metrics_}); };
-  http.readiness = [this] {
-    const std::string reason = NotReadyBecause();
-    return Readiness{reason.empty(), reason};
-  };
-  http.liveness = [this] { return Live(); };
+  http.not_ready = [this] { return NotReadyBecause(); };
+  http.live = [this] { return Live(); };
   auto http_server = HttpServer::Start(std::move(http));
   if (!http_server.ok()) return http_server.status();
   http_ = *std::move(http_server);
