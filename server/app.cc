@@ -21,9 +21,7 @@
 #include "server/batching/batcher.h"
 #include "server/config/values.h"
 #include "server/metrics/http_server.h"
-#include "server/metrics/process_metrics.h"
 #include "server/metrics/server_metrics.h"
-#include "server/metrics/text.h"
 #include "server/process_tuning.h"
 #include "server/rpc/certificates.h"
 #include "server/rpc/grpc_internals.h"
@@ -120,7 +118,6 @@ class App {
   BackendSet set_;
   std::vector<Backend*> backends_;
   ServerMetrics metrics_;
-  ProcessMetrics process_metrics_;
   LoggingObserver observer_;  // logs, and passes on to the metrics
   Batcher batcher_;
   ServiceContext context_;
@@ -144,7 +141,7 @@ absl::Status App::Start() {
   }
   HttpServerOptions http;
   http.listen = config_.metrics_listen;
-  http.metrics = [this] { return MetricsText({&metrics_, &process_metrics_}); };
+  http.metrics = [this] { return metrics_.Text(); };
   http.not_ready = [this] { return NotReadyBecause(); };
   http.live = [this] { return Live(); };
   auto http_server = HttpServer::Start(std::move(http));

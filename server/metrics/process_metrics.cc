@@ -48,8 +48,7 @@ void Append(std::vector<MetricFamily>& families, std::string name, std::string h
 
 }  // namespace
 
-std::vector<MetricFamily> ProcessMetrics::Collect() const {
-  std::vector<MetricFamily> families;
+void CollectProcess(std::vector<MetricFamily>& families) {
   rusage used{};
   if (getrusage(RUSAGE_SELF, &used) == 0) {
     Append(families, "process_cpu_seconds_total",
@@ -76,7 +75,6 @@ std::vector<MetricFamily> ProcessMetrics::Collect() const {
     Append(families, "process_max_fds", "Maximum number of open file descriptors.",
            MetricType::Gauge, static_cast<double>(files.rlim_cur));
   }
-  return families;
 }
 
 }  // namespace histogram::server

@@ -61,25 +61,22 @@ ServerMetrics::ServerMetrics(const MetricsOptions& options) : options_(options) 
   cells_ = std::make_unique<Cells>(plan.count(), options_.shard_count);
 }
 
-ServerMetrics::~ServerMetrics() = default;
-
 void ServerMetrics::AddBackend(const BackendDescription& description, bool declared,
                                CellPlan& plan) {
-  auto backend = std::make_unique<BackendCells>();
-  backend->description = description;
-  backend->declared = declared;
-  for (HistogramCells& stage : backend->stages) stage = HistogramCells(kStageBuckets, plan);
-  for (Cell& cell : backend->batches) cell = plan.Take();
+  BackendCells& backend = backends_.emplace_back();
+  backend.description = description;
+  backend.declared = declared;
+  for (HistogramCells& stage : backend.stages) stage = HistogramCells(kStageBuckets, plan);
+  for (Cell& cell : backend.batches) cell = plan.Take();
   const size_t kernels = std::min(description.kernels.size(), kKernelsMax);
   for (size_t i = 0; i < kernels; ++i) {
     const std::string& name = description.kernels[i];
     const bool shown =
         std::any_of(description.choices.begin(), description.choices.end(),
                     [&name](const KernelChoice& choice) { return choice.kernel == name; });
-    backend->kernels.push_back({name, shown, HistogramCells(kStageBuckets, plan)});
+    backend.kernels.push_back({name, shown, HistogramCells(kStageBuckets, plan)});
   }
-  backend->kernels.push_back({std::string(kOther), false, HistogramCells(kStageBuckets, plan)});
-  backends_.push_back(std::move(backend));
+  backend.kernels.push_back({std::string(kOther), false, HistogramCells(kStageBuckets, plan)});
 }
 
 void ServerMetrics::SetSnapshotSource(std::function<Batcher::Snapshot()> source) {
@@ -90,12 +87,8 @@ void ServerMetrics::SetSnapshotSource(std::function<Batcher::Snapshot()> source)
 size_t ServerMetrics::BackendIndex(std::string_view name) const {
   size_t index = 0;
   const size_t other = backends_.size() - 1;
-  while (index < other && backends_[index]->description.name != name) ++index;
+  while (index < other && backends_[index].description.name != name) ++index;
   return index;
-}
-
-ServerMetrics::BackendCells& ServerMetrics::FindBackend(std::string_view name) {
-  return *backends_[BackendIndex(name)];
 }
 
 void ServerMetrics::RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
@@ -115,7 +108,7 @@ void ServerMetrics::StreamOpened(Method method) { cells_->Add(streams_opened_[In
 void ServerMetrics::StreamClosed(Method method) { cells_->Add(streams_closed_[Index(method)], 1); }
 
 void ServerMetrics::BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) {
-  BackendCells& backend = FindBackend(report.backend);
+  const BackendCells& backend = backends_[BackendIndex(report.backend)];
   size_t kernel = 0;
   const size_t other = backend.kernels.size() - 1;
   while (kernel < other && backend.kernels[kernel].name != report.kernel) ++kernel;
@@ -135,7 +128,7 @@ void ServerMetrics::BatchFinished(const BatchReport& report, uint64_t bytes, Clo
 }
 
 void ServerMetrics::StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) {
-  FindBackend(backend).stages[Index(stage)].Observe(cells_->Local(), duration_ns);
+  backends_[BackendIndex(backend)].stages[Index(stage)].Observe(cells_->Local(), duration_ns);
 }
 
 void ServerMetrics::Rejected(RejectReason reason) { cells_->Add(rejected_[Index(reason)], 1); }
@@ -177,10 +170,6 @@ void ServerMetrics::SetCertificateExpiry(const std::string& file, int64_t second
 void ServerMetrics::SetReloadFailing(const std::string& files, bool failing) {
   absl::MutexLock lock(&mutex_);
   reload_failing_[files] = failing;
-}
-
-void ServerMetrics::BackendDown(std::string_view backend, std::string_view /*reason*/) {
-  FindBackend(backend).down.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace histogram::server

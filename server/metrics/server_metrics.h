@@ -1,4 +1,4 @@
-// The server's own metrics: an Observer that counts, and a Collectable that Prometheus reads.
+// The server's metrics: an Observer that counts, and what Prometheus reads.
 //
 // Recording adds to sharded atomics: no lock, no allocation, tens of nanoseconds. TenantBytes takes
 // a lock. Everything is thread-safe. Label values are bounded: undeclared backends and kernels
@@ -6,7 +6,6 @@
 #ifndef HISTOGRAM_SERVER_METRICS_SERVER_METRICS_H_
 #define HISTOGRAM_SERVER_METRICS_SERVER_METRICS_H_
 
-#include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
 
 #include <array>
@@ -50,7 +49,7 @@ struct MetricsOptions {
 // Every numeric setting: bytes and counts as they are, times as "..._seconds...".
 std::vector<std::pair<std::string, double>> LimitsOf(const Config& config);
 
-class ServerMetrics final : public Observer, public prometheus::Collectable {
+class ServerMetrics final : public Observer {
  public:
   static constexpr size_t kBackendsMax = 16;
   static constexpr size_t kKernelsMax = 64;  // of one backend
@@ -58,7 +57,6 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   static constexpr size_t kTenantsMax = 64;  // more count as "other"
 
   explicit ServerMetrics(const MetricsOptions& options);
-  ~ServerMetrics() override;
 
   // Sets the source of the gauges of queue and lanes. Null: they read 0. When this returns, the
   // previous source is not called any more, and what it refers to may be destroyed.
@@ -95,9 +93,12 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   void IntegrityFailure() override;
   void TenantBytes(std::string_view tenant, uint64_t bytes) override;
   void NoteRequest(const RequestNote&) override {}  // for the log; RequestFinished counts
-  void BackendDown(std::string_view backend, std::string_view reason) override;
+  void BackendDown(std::string_view, std::string_view) override {}  // the snapshot says it
 
-  std::vector<prometheus::MetricFamily> Collect() const override;
+  // All metrics, those of the process too.
+  std::vector<prometheus::MetricFamily> Collect() const;
+  // The same in the text exposition format (version 0.0.4).
+  std::string Text() const;
 
  private:
   static constexpr int kCodeCount = 17;  // of gRPC's status codes
@@ -115,11 +116,9 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
     std::array<HistogramCells, kStageCount> stages;
     std::vector<KernelCells> kernels;  // the last one is "other"
     std::array<Cell, kClosedByCount> batches{};
-    std::atomic<bool> down{false};
   };
   class Writer;  // builds the families; server_metrics_collect.cc
 
-  BackendCells& FindBackend(std::string_view name);
   size_t BackendIndex(std::string_view name) const;
   void AddBackend(const BackendDescription& description, bool declared, CellPlan& plan);
   void CollectRequests(Writer& writer) const;
@@ -132,7 +131,7 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   Batcher::Snapshot TakeSnapshot() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const MetricsOptions options_;
-  std::vector<std::unique_ptr<BackendCells>> backends_;  // the last one is "other"
+  std::vector<BackendCells> backends_;  // the last one is "other"
 
   std::array<std::array<Cell, kCodeCount>, kMethodCount> requests_{};
   std::array<std::array<HistogramCells, kSizeClassCount>, kMethodCount> durations_;

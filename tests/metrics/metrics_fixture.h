@@ -57,7 +57,7 @@ inline const prometheus::MetricFamily* FindFamily(
 }
 
 // The series with exactly these labels.
-inline std::optional<prometheus::ClientMetric> Find(const prometheus::Collectable& from,
+inline std::optional<prometheus::ClientMetric> Find(const ServerMetrics& from,
                                                     const std::string& name,
                                                     const Labels& labels = {}) {
   const auto families = from.Collect();
@@ -72,13 +72,12 @@ inline std::optional<prometheus::ClientMetric> Find(const prometheus::Collectabl
 }
 
 // -1 where there is no such series.
-inline double Counter(const prometheus::Collectable& from, const std::string& name,
+inline double Counter(const ServerMetrics& from, const std::string& name,
                       const Labels& labels = {}) {
   const auto metric = Find(from, name, labels);
   return metric ? metric->counter.value : -1;
 }
-inline double Gauge(const prometheus::Collectable& from, const std::string& name,
-                    const Labels& labels = {}) {
+inline double Gauge(const ServerMetrics& from, const std::string& name, const Labels& labels = {}) {
   const auto metric = Find(from, name, labels);
   return metric ? metric->gauge.value : -1;
 }

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/metrics/text.h"
 #include "tests/metrics/metrics_fixture.h"
 
 namespace histogram::server {
@@ -176,13 +175,12 @@ TEST(ServerMetrics, BatchesAreCountedWithTheirStages) {
 
 TEST(ServerMetrics, UndeclaredNamesCountAsOtherAndAddNoSeries) {
   ServerMetrics metrics(TwoBackends());
-  EXPECT_THAT(MetricsText({&metrics}), Not(HasSubstr("other\",le")));
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr("other\",le")));
   for (int i = 0; i < 1000; ++i) {
     metrics.BatchFinished(Report(absl::StrCat("b", i), absl::StrCat("k", i)), 1, ClosedBy::kIdle);
     metrics.BatchFinished(Report("cpu", absl::StrCat("k", i)), 1, ClosedBy::kIdle);
     metrics.StageFinished(Stage::kReply, absl::StrCat("b", i), 1);
     metrics.FellBack(absl::StrCat("b", i), "cpu", absl::StrCat("r", i));
-    metrics.BackendDown(absl::StrCat("b", i), "x");
   }
   EXPECT_EQ(
       Counter(metrics, "histsvc_batches_total", {{"backend", "other"}, {"closed_by", "idle"}}),
@@ -274,14 +272,6 @@ TEST(ServerMetrics, GaugesAreReadAtTheScrape) {
   EXPECT_EQ(Gauge(metrics, "histsvc_queue_bytes"), 0);
 }
 
-TEST(ServerMetrics, ABackendThatWentDownStaysDown) {
-  ServerMetrics metrics(TwoBackends());
-  EXPECT_EQ(Gauge(metrics, "histsvc_backend_up", {{"backend", "cpu"}}), 1);
-  metrics.BackendDown("cpu", "watchdog");
-  EXPECT_EQ(Gauge(metrics, "histsvc_backend_up", {{"backend", "cpu"}}), 0);
-  EXPECT_EQ(Gauge(metrics, "histsvc_backend_up", {{"backend", "cuda:0"}}), 1);
-}
-
 TEST(ServerMetrics, ShowsWhatChoosesKernelsAndBackends) {
   ServerMetrics metrics(TwoBackends());
   const auto cost = [&](const char* backend, const char* kernel, const char* payload_bytes_max) {
@@ -338,7 +328,7 @@ TEST(ServerMetrics, TellsWhatItIs) {
 TEST(ServerMetrics, TextIsEscapedAndHoldsEachHistogramsEnd) {
   ServerMetrics metrics(TwoBackends());
   metrics.StageFinished(Stage::kQueue, "cpu", 60000000000);
-  const std::string text = MetricsText({&metrics});
+  const std::string text = metrics.Text();
   EXPECT_THAT(text, HasSubstr("device=\"NVIDIA \\\"H200\\\"\\n\""));
   EXPECT_THAT(text, HasSubstr("# TYPE histsvc_requests_total counter\n"));
   EXPECT_THAT(text,
