@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <utility>
 #include <vector>
@@ -118,16 +119,6 @@ std::string TextOf(const std::vector<Owned<X509>>& certificates, EVP_PKEY* key) 
   return {text, bytes};
 }
 
-bool WriteAll(int fd, const std::string& text) {
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t bytes = write(fd, text.data() + done, text.size() - done);
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes <= 0) return false;
-    done += static_cast<size_t>(bytes);
-  }
-  return true;
-}
-
 }  // namespace
 
 TlsCertificates::MemoryFile::~MemoryFile() {
@@ -140,11 +131,11 @@ absl::Status TlsCertificates::MemoryFile::Set(const std::string& text) {
   // The watcher reads again what changed between its two looks at the time, in whole seconds.
   const timespec version{++version_, 0};
   const timespec times[2] = {version, version};
-  if (!WriteAll(fd, text) || futimens(fd, times) != 0 ||
-      (fd_ >= 0 && dup3(fd, fd_, O_CLOEXEC) < 0)) {
-    const int error = errno;
+  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (!written || futimens(fd, times) != 0 || (fd_ >= 0 && dup3(fd, fd_, O_CLOEXEC) < 0)) {
+    const std::string reason = strerror(errno);
     close(fd);
-    return absl::ErrnoToStatus(error, "cannot hold the certificates in memory");
+    return absl::UnavailableError(absl::StrCat("cannot hold the certificates in memory: ", reason));
   }
   if (fd_ >= 0) {
     close(fd);

@@ -1,5 +1,6 @@
 #include "server/service/caller.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/hash/hash.h"
@@ -12,14 +13,10 @@
 namespace histogram::server {
 namespace {
 
-bool IsLowerHex(std::string_view text) {
-  for (const char c : text) {
-    if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return false;
-  }
-  return true;
+// Whether `text` is made of these characters.
+bool IsOf(std::string_view text, std::string_view characters) {
+  return text.find_first_not_of(characters) == std::string_view::npos;
 }
-
-bool IsZero(std::string_view text) { return text.find_first_not_of('0') == std::string_view::npos; }
 
 std::string_view MetadataValue(const grpc::ServerContext& context, const char* key) {
   const auto& metadata = context.client_metadata();
@@ -49,11 +46,9 @@ bool IsTraceparent(std::string_view value) {
   if (value.size() != kLength || value[2] != '-' || value[35] != '-' || value[52] != '-') {
     return false;
   }
-  const std::string_view version = value.substr(0, kVersion);
-  const std::string_view trace = value.substr(3, kTrace);
-  const std::string_view parent = value.substr(36, kParent);
-  return IsLowerHex(version) && version != "ff" && IsLowerHex(trace) && !IsZero(trace) &&
-         IsLowerHex(parent) && !IsZero(parent) && IsLowerHex(value.substr(53, kFlags));
+  return IsOf(value, "0123456789abcdef-") && std::count(value.begin(), value.end(), '-') == 3 &&
+         value.substr(0, kVersion) != "ff" && !IsOf(value.substr(3, kTrace), "0") &&
+         !IsOf(value.substr(36, kParent), "0");
 }
 
 absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerContext& context,
