@@ -8,14 +8,13 @@
 #include "server/signals.h"
 
 int main(int argc, char** argv) {
-  using histogram::server::ParsedConfig;
   const auto parsed =
       histogram::server::ParseConfig(argc, argv, histogram::server::ProcessVariables());
   if (!parsed.ok()) {
     std::fprintf(stderr, "histogram-server: %s\n", std::string(parsed.status().message()).c_str());
     return 2;
   }
-  if (parsed->action == ParsedConfig::Action::kPrint) {
+  if (!parsed->text.empty()) {
     for (const std::string& warning : parsed->warnings) {
       std::fprintf(stderr, "histogram-server: warning: %s\n", warning.c_str());
     }

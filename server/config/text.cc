@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "server/config/file.h"
 #include "server/config/settings.h"
 #include "server/config/values.h"
 
