@@ -21,7 +21,6 @@ MetricsOptions Options() {
     backend.choices.emplace_back().kernel = backend.kernels.back();
     options.backends.push_back(backend);
   }
-  options.limits = LimitsOf(Config());
   return options;
 }
 

@@ -42,7 +42,7 @@ std::vector<Backend*> Pointers(const BackendSet& set) {
 MetricsOptions MakeMetricsOptions(const Config& config, const BackendSet& set) {
   MetricsOptions options;
   for (const auto& backend : set.backends) options.backends.push_back(DescribeBackend(*backend));
-  options.limits = LimitsOf(config);
+  options.config = config;
   options.build = GetBuildInfo();
   options.cuda = CudaCompiledIn();
   return options;

@@ -54,23 +54,21 @@ ServerMetrics::ServerMetrics(const MetricsOptions& options) : options_(options) 
   cancelled_ = plan.Take();
   integrity_failures_ = plan.Take();
 
-  const size_t declared = std::min(options_.backends.size(), kBackendsMax);
-  for (size_t i = 0; i < declared; ++i) AddBackend(options_.backends[i], /*declared=*/true, plan);
+  for (const BackendDescription& each : options_.backends)
+    AddBackend(each, /*declared=*/true, plan);
   AddBackend({std::string(kOther), "", "", "", {}, {}}, /*declared=*/false, plan);
   fallbacks_ = plan.Take(backends_.size() * backends_.size() * kFallbackReasonCount);
-  cells_ = std::make_unique<Cells>(plan.count(), options_.shard_count);
+  cells_ = std::make_unique<Cells>(plan.count());
 }
 
 void ServerMetrics::AddBackend(const BackendDescription& description, bool declared,
                                CellPlan& plan) {
   BackendCells& backend = backends_.emplace_back();
-  backend.description = description;
+  backend.name = description.name;
   backend.declared = declared;
   for (HistogramCells& stage : backend.stages) stage = HistogramCells(kStageBuckets, plan);
   for (Cell& cell : backend.batches) cell = plan.Take();
-  const size_t kernels = std::min(description.kernels.size(), kKernelsMax);
-  for (size_t i = 0; i < kernels; ++i) {
-    const std::string& name = description.kernels[i];
+  for (const std::string& name : description.kernels) {
     const bool shown =
         std::any_of(description.choices.begin(), description.choices.end(),
                     [&name](const KernelChoice& choice) { return choice.kernel == name; });
@@ -87,7 +85,7 @@ void ServerMetrics::SetSnapshotSource(std::function<Batcher::Snapshot()> source)
 size_t ServerMetrics::BackendIndex(std::string_view name) const {
   size_t index = 0;
   const size_t other = backends_.size() - 1;
-  while (index < other && backends_[index].description.name != name) ++index;
+  while (index < other && backends_[index].name != name) ++index;
   return index;
 }
 

@@ -39,20 +39,14 @@ struct BackendDescription {
 BackendDescription DescribeBackend(const Backend& backend);
 
 struct MetricsOptions {
-  std::vector<BackendDescription> backends;  // at most kBackendsMax; more count as "other"
-  // The name and value of each limit, in base units; see LimitsOf.
-  std::vector<std::pair<std::string, double>> limits;
+  std::vector<BackendDescription> backends;
+  Config config;  // its numbers are shown as limits
   BuildInfo build;
-  bool cuda = false;       // compiled in
-  size_t shard_count = 0;  // see Cells
+  bool cuda = false;  // compiled in
 };
-// Every numeric setting: bytes and counts as they are, times as "..._seconds...".
-std::vector<std::pair<std::string, double>> LimitsOf(const Config& config);
 
 class ServerMetrics final : public Observer {
  public:
-  static constexpr size_t kBackendsMax = 16;
-  static constexpr size_t kKernelsMax = 64;  // of one backend
   static constexpr size_t kChoicesMax = 64;  // of one backend, the first ones
   static constexpr size_t kTenantsMax = 64;  // more count as "other"
 
@@ -111,7 +105,7 @@ class ServerMetrics final : public Observer {
     HistogramCells duration;
   };
   struct BackendCells {
-    BackendDescription description;
+    std::string name;
     bool declared = true;  // false: "other"
     std::array<HistogramCells, kStageCount> stages;
     std::vector<KernelCells> kernels;  // the last one is "other"

@@ -97,18 +97,6 @@ std::string LimitText(uint64_t limit, uint64_t none) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, double>> LimitsOf(const Config& config) {
-  std::vector<std::pair<std::string, double>> limits;
-  for (const Setting& setting : Settings()) {
-    const std::optional<double> number = NumberOf(setting, config);
-    if (!number) continue;
-    std::string name = absl::StrReplaceAll(setting.name, {{"-", "_"}});
-    if (setting.as == ReadAs::kDuration) name += "_seconds";
-    limits.emplace_back(std::move(name), *number);
-  }
-  return limits;
-}
-
 Batcher::Snapshot ServerMetrics::TakeSnapshot() const {
   absl::MutexLock lock(&mutex_);
   return snapshot_source_ ? snapshot_source_() : Batcher::Snapshot();
@@ -205,7 +193,7 @@ void ServerMetrics::CollectBatches(Writer& writer) const {
                 MetricType::Counter);
   for (const BackendCells& backend : backends_) {
     for (size_t c = 0; c < kClosedByCount; ++c) {
-      writer.Counter({{"backend", backend.description.name}, {"closed_by", kClosedByNames[c]}},
+      writer.Counter({{"backend", backend.name}, {"closed_by", kClosedByNames[c]}},
                      backend.batches[c], backend.declared);
     }
   }
@@ -219,16 +207,16 @@ void ServerMetrics::CollectBatches(Writer& writer) const {
                 MetricType::Histogram);
   for (const BackendCells& backend : backends_) {
     for (size_t s = 0; s < kStageCount; ++s) {
-      writer.Histogram({{"stage", kStageNames[s]}, {"backend", backend.description.name}},
-                       backend.stages[s], kSeconds, backend.declared);
+      writer.Histogram({{"stage", kStageNames[s]}, {"backend", backend.name}}, backend.stages[s],
+                       kSeconds, backend.declared);
     }
   }
   writer.Family("kernel_duration_seconds", "Time that a kernel took for a batch.",
                 MetricType::Histogram);
   for (const BackendCells& backend : backends_) {
     for (const KernelCells& kernel : backend.kernels) {
-      writer.Histogram({{"kernel", kernel.name}, {"backend", backend.description.name}},
-                       kernel.duration, kSeconds, kernel.shown);
+      writer.Histogram({{"kernel", kernel.name}, {"backend", backend.name}}, kernel.duration,
+                       kSeconds, kernel.shown);
     }
   }
 }
@@ -262,8 +250,8 @@ void ServerMetrics::CollectEvents(Writer& writer) const {
       for (size_t r = 0; r < kFallbackReasonCount; ++r) {
         const size_t pair = from * backends_.size() + to;
         const Cell cell = fallbacks_ + static_cast<Cell>(pair * kFallbackReasonCount + r);
-        writer.Counter({{"from", backends_[from].description.name},
-                        {"to", backends_[to].description.name},
+        writer.Counter({{"from", backends_[from].name},
+                        {"to", backends_[to].name},
                         {"reason", kFallbackReasonNames[r]}},
                        cell, from != to && backends_[from].declared && backends_[to].declared);
       }
@@ -272,7 +260,6 @@ void ServerMetrics::CollectEvents(Writer& writer) const {
 }
 
 void ServerMetrics::CollectBackends(Writer& writer, const Batcher::Snapshot& snapshot) const {
-  const auto declared = absl::MakeConstSpan(options_.backends).first(backends_.size() - 1);
   const auto find = [&](const std::string& name) -> const Batcher::BackendSnapshot* {
     const auto found = std::find_if(snapshot.backends.begin(), snapshot.backends.end(),
                                     [&](const auto& backend) { return backend.name == name; });
@@ -280,17 +267,17 @@ void ServerMetrics::CollectBackends(Writer& writer, const Batcher::Snapshot& sna
   };
   writer.Family("backend_up", "1 while the backend executes batches, 0 once it is lost.",
                 MetricType::Gauge);
-  for (const BackendDescription& is : declared) {
+  for (const BackendDescription& is : options_.backends) {
     const Batcher::BackendSnapshot* seen = find(is.name);
     writer.Gauge({{"backend", is.name}}, seen != nullptr && !seen->up ? 0 : 1);
   }
   writer.Family("backend_info", "Always 1; the labels say what the backend is.", MetricType::Gauge);
-  for (const BackendDescription& is : declared) {
+  for (const BackendDescription& is : options_.backends) {
     writer.Gauge(
         {{"backend", is.name}, {"device", is.device}, {"uuid", is.uuid}, {"driver", is.driver}}, 1);
   }
   writer.Family("lanes", "Lanes of a backend, by state.", MetricType::Gauge);
-  for (const BackendDescription& is : declared) {
+  for (const BackendDescription& is : options_.backends) {
     const Batcher::BackendSnapshot* seen = find(is.name);
     const uint32_t lanes = seen == nullptr ? 0 : seen->lanes;
     const uint32_t busy = seen == nullptr ? 0 : std::min(seen->lanes_busy, lanes);
@@ -305,17 +292,16 @@ void ServerMetrics::CollectDispatch(Writer& writer, const Batcher::Snapshot& sna
       "The dispatch table: the kernel for batches up to these limits, and what one cost when "
       "it was measured; 0 where none was. Without tuning there are no rows.",
       MetricType::Gauge);
-  for (const BackendCells& backend : backends_) {
-    const std::string& name = backend.description.name;
+  for (const BackendDescription& backend : options_.backends) {
     std::set<std::array<uint64_t, 4>> seen;  // of rows with the same limits the first is used
-    for (const KernelChoice& choice : backend.description.choices) {
+    for (const KernelChoice& choice : backend.choices) {
       if (seen.size() == kChoicesMax) break;
       const auto type = static_cast<uint64_t>(choice.sample_type);
       if (!seen.insert({type, choice.bin_count_max, choice.payload_bytes_max, choice.payloads_max})
                .second) {
         continue;
       }
-      writer.Gauge({{"backend", name},
+      writer.Gauge({{"backend", backend.name},
                     {"kernel", choice.kernel},
                     {"sample_type", std::string(NameOf(choice.sample_type))},
                     {"bin_count_max", std::to_string(choice.bin_count_max)},
@@ -364,7 +350,13 @@ void ServerMetrics::CollectGauges(Writer& writer, const Batcher::Snapshot& snaps
   writer.OneGauge("draining", "1 while the server is shutting down.", draining_ ? 1 : 0);
   writer.Family("limit", "The limits in force, by name; the name says the unit.",
                 MetricType::Gauge);
-  for (const auto& [name, value] : options_.limits) writer.Gauge({{"name", name}}, value);
+  for (const Setting& setting : Settings()) {
+    const std::optional<double> number = NumberOf(setting, options_.config);
+    if (!number) continue;
+    const std::string name = absl::StrReplaceAll(setting.name, {{"-", "_"}});
+    const bool is_time = setting.as == ReadAs::kDuration;
+    writer.Gauge({{"name", is_time ? name + "_seconds" : name}}, *number);
+  }
   writer.Family("build_info", "Always 1; the labels say what was built.", MetricType::Gauge);
   writer.Gauge({{"version", options_.build.version},
                 {"commit", options_.build.commit},

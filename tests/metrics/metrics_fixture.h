@@ -42,9 +42,7 @@ inline MetricsOptions TwoBackends() {
        "",
        {"scalar", "tables8"},
        {Choice("tables8", 4096, 1500), Choice("tables8", UINT64_MAX, 0)}}};
-  options.limits = LimitsOf(Config());
   options.build = {"0.1.0", "abc1234", "GNU 12.2.0", "Release"};
-  options.shard_count = 4;
   return options;
 }
 

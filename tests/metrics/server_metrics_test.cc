@@ -197,26 +197,6 @@ TEST(ServerMetrics, UndeclaredNamesCountAsOtherAndAddNoSeries) {
   EXPECT_LE(FindFamily(families, "histsvc_kernel_duration_seconds")->metric.size(), 4u);
 }
 
-TEST(ServerMetrics, TooManyBackendsAndKernelsStayBounded) {
-  MetricsOptions options;
-  for (int b = 0; b < 40; ++b) {
-    BackendDescription backend;
-    backend.name = absl::StrCat("cuda:", b);
-    for (int k = 0; k < 100; ++k) backend.kernels.push_back(absl::StrCat("k", k));
-    options.backends.push_back(backend);
-  }
-  options.shard_count = 1;
-  ServerMetrics metrics(options);
-  metrics.BatchFinished(Report("cuda:39", "k99"), 1, ClosedBy::kIdle);
-  metrics.BatchFinished(Report("cuda:0", "k99"), 1, ClosedBy::kIdle);
-  EXPECT_EQ(FindFamily(metrics.Collect(), "histsvc_backend_up")->metric.size(),
-            ServerMetrics::kBackendsMax);
-  EXPECT_EQ(
-      Counter(metrics, "histsvc_batches_total", {{"backend", "other"}, {"closed_by", "idle"}}), 1);
-  EXPECT_TRUE(Find(metrics, "histsvc_kernel_duration_seconds",
-                   {{"kernel", "other"}, {"backend", "cuda:0"}}));
-}
-
 TEST(ServerMetrics, EventsAreCounted) {
   ServerMetrics metrics(TwoBackends());
   metrics.Rejected(RejectReason::kCompressed);
