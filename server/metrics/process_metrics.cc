@@ -1,5 +1,4 @@
-#include "server/metrics/process_metrics.h"
-
+// What the kernel says of the process.
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -10,6 +9,8 @@
 #include <string>
 #include <system_error>
 #include <utility>
+
+#include "server/metrics/server_metrics.h"
 
 namespace histogram::server {
 namespace {
@@ -48,7 +49,7 @@ void Append(std::vector<MetricFamily>& families, std::string name, std::string h
 
 }  // namespace
 
-void CollectProcess(std::vector<MetricFamily>& families) {
+void ServerMetrics::CollectProcess(std::vector<MetricFamily>& families) {
   rusage used{};
   if (getrusage(RUSAGE_SELF, &used) == 0) {
     Append(families, "process_cpu_seconds_total",

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "server/metrics/labels.h"
-
 namespace histogram::server {
 namespace {
 
@@ -36,9 +34,6 @@ BackendDescription DescribeBackend(const Backend& backend) {
 }
 
 ServerMetrics::ServerMetrics(const MetricsOptions& options) : options_(options) {
-  static_assert(kSizeClassNames.size() == kSizeClassCount);
-  static_assert(kFallbackReasonNames.size() == kFallbackReasonCount);
-  static_assert(kCodeNames.size() == kCodeCount);
   CellPlan plan;
   for (size_t method = 0; method < kMethodCount; ++method) {
     for (Cell& cell : requests_[method]) cell = plan.Take();
@@ -57,7 +52,7 @@ ServerMetrics::ServerMetrics(const MetricsOptions& options) : options_(options) 
   for (const BackendDescription& each : options_.backends)
     AddBackend(each, /*declared=*/true, plan);
   AddBackend({std::string(kOther), "", "", "", {}, {}}, /*declared=*/false, plan);
-  fallbacks_ = plan.Take(backends_.size() * backends_.size() * kFallbackReasonCount);
+  fallbacks_ = plan.Take(backends_.size() * backends_.size() * kFallbackReasonNames.size());
   cells_ = std::make_unique<Cells>(plan.count());
 }
 
@@ -145,7 +140,7 @@ void ServerMetrics::FellBack(std::string_view from, std::string_view to, std::st
       std::find(kFallbackReasonNames.begin(), kFallbackReasonNames.end() - 1, reason);
   const auto r = static_cast<size_t>(known - kFallbackReasonNames.begin());
   const size_t pair = BackendIndex(from) * backends_.size() + BackendIndex(to);
-  cells_->Add(fallbacks_ + static_cast<Cell>(pair * kFallbackReasonCount + r), 1);
+  cells_->Add(fallbacks_ + static_cast<Cell>(pair * kFallbackReasonNames.size() + r), 1);
 }
 
 void ServerMetrics::IntegrityFailure() { cells_->Add(integrity_failures_, 1); }

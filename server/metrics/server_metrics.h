@@ -30,6 +30,31 @@
 
 namespace histogram::server {
 
+// The values of labels, indexed by the enum that they name. kOther stands for all undeclared
+// values: it bounds the number of series.
+inline constexpr std::string_view kOther = "other";
+
+inline constexpr std::array<std::string_view, kRejectReasonCount> kRejectReasonNames = {
+    "queue_full",        "payload_too_large", "bad_request", "too_many_bins",
+    "draining",          "compressed",        "quota",       "unauthenticated",
+    "headers_too_large", "receive_memory"};
+inline constexpr std::array<std::string_view, kStageCount> kStageNames = {
+    "queue", "gather", "transfer", "kernel", "fold", "reply"};
+// The last one stands for every other reason.
+inline constexpr std::array<std::string_view, 5> kFallbackReasonNames = {
+    "device_lost", "watchdog", "out_of_memory", "error", kOther};
+inline constexpr size_t kCodeCount = 17;  // of gRPC's status codes
+// Whether a code, one that the API documents, is shown before it has occurred.
+constexpr bool IsExpectedCode(size_t code) {
+  return code == 0 || code == 1 || code == 3 || code == 4 || code == 8 || code == 13 || code == 14;
+}
+
+// A payload's size class is the first whose bound is >= its bytes. The last class has no bound.
+inline constexpr std::array<uint64_t, 4> kSizeClassBounds = {uint64_t{4} << 10, uint64_t{64} << 10,
+                                                             uint64_t{1} << 20, uint64_t{16} << 20};
+inline constexpr std::array<std::string_view, 5> kSizeClassNames = {
+    "le_4KiB", "le_64KiB", "le_1MiB", "le_16MiB", "gt_16MiB"};
+
 // The facts about a backend that labels need.
 struct BackendDescription {
   std::string name, device, uuid, driver;
@@ -95,10 +120,6 @@ class ServerMetrics final : public Observer {
   std::string Text() const;
 
  private:
-  static constexpr int kCodeCount = 17;  // of gRPC's status codes
-  static constexpr int kSizeClassCount = 5;
-  static constexpr int kFallbackReasonCount = 5;
-
   struct KernelCells {
     std::string name;
     bool shown = false;  // from the start; false: once it has run
@@ -122,13 +143,16 @@ class ServerMetrics final : public Observer {
   void CollectDispatch(Writer& writer, const Batcher::Snapshot& snapshot) const;
   void CollectGauges(Writer& writer, const Batcher::Snapshot& snapshot) const;
   void CollectSecurity(Writer& writer) const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The process_ metrics of Prometheus clients. Asks the kernel at each call, and leaves out what
+  // it does not tell.
+  static void CollectProcess(std::vector<prometheus::MetricFamily>& families);
   Batcher::Snapshot TakeSnapshot() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const MetricsOptions options_;
   std::vector<BackendCells> backends_;  // the last one is "other"
 
   std::array<std::array<Cell, kCodeCount>, kMethodCount> requests_{};
-  std::array<std::array<HistogramCells, kSizeClassCount>, kMethodCount> durations_;
+  std::array<std::array<HistogramCells, kSizeClassNames.size()>, kMethodCount> durations_;
   std::array<Cell, kMethodCount> streams_opened_{}, streams_closed_{};
   HistogramCells payload_bytes_, batch_payloads_, batch_bytes_;
   std::array<Cell, kRejectReasonCount> rejected_{};

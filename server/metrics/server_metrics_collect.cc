@@ -12,8 +12,6 @@
 
 #include "absl/strings/str_replace.h"
 #include "server/config/settings.h"
-#include "server/metrics/labels.h"
-#include "server/metrics/process_metrics.h"
 #include "server/metrics/server_metrics.h"
 
 namespace histogram::server {
@@ -156,7 +154,8 @@ void ServerMetrics::CollectRequests(Writer& writer) const {
                 MetricType::Counter);
   for (size_t m = 0; m < kMethodCount; ++m) {
     for (size_t c = 0; c < kCodeCount; ++c) {
-      writer.Counter({{"method", kMethodNames[m]}, {"code", kCodeNames[c]}}, requests_[m][c],
+      const std::string code = absl::StatusCodeToString(static_cast<absl::StatusCode>(c));
+      writer.Counter({{"method", kMethodNames[m]}, {"code", code}}, requests_[m][c],
                      CarriesPayload(m) && IsExpectedCode(c));
     }
   }
@@ -166,7 +165,7 @@ void ServerMetrics::CollectRequests(Writer& writer) const {
                 "read is not in it.",
                 MetricType::Histogram);
   for (size_t m = 0; m < kMethodCount; ++m) {
-    for (size_t s = 0; s < kSizeClassCount; ++s) {
+    for (size_t s = 0; s < kSizeClassNames.size(); ++s) {
       writer.Histogram({{"method", kMethodNames[m]}, {"size_class", kSizeClassNames[s]}},
                        durations_[m][s], kSeconds, CarriesPayload(m));
     }
@@ -247,9 +246,9 @@ void ServerMetrics::CollectEvents(Writer& writer) const {
                 MetricType::Counter);
   for (size_t from = 0; from < backends_.size(); ++from) {
     for (size_t to = 0; to < backends_.size(); ++to) {
-      for (size_t r = 0; r < kFallbackReasonCount; ++r) {
+      for (size_t r = 0; r < kFallbackReasonNames.size(); ++r) {
         const size_t pair = from * backends_.size() + to;
-        const Cell cell = fallbacks_ + static_cast<Cell>(pair * kFallbackReasonCount + r);
+        const Cell cell = fallbacks_ + static_cast<Cell>(pair * kFallbackReasonNames.size() + r);
         writer.Counter({{"from", backends_[from].name},
                         {"to", backends_[to].name},
                         {"reason", kFallbackReasonNames[r]}},
