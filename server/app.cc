@@ -87,7 +87,6 @@ class App {
     };
     metrics_.SetSnapshotSource([this] { return batcher_.snapshot(); });
   }
-  ~App() { metrics_.SetSnapshotSource(nullptr); }
 
   absl::Status Start();
   // Until a stop signal, or until a device is lost under --on-device-loss exit.

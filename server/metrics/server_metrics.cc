@@ -72,11 +72,6 @@ void ServerMetrics::AddBackend(const BackendDescription& description, bool decla
   backend.kernels.push_back({std::string(kOther), false, HistogramCells(kStageBuckets, plan)});
 }
 
-void ServerMetrics::SetSnapshotSource(std::function<Batcher::Snapshot()> source) {
-  absl::MutexLock lock(&mutex_);
-  snapshot_source_ = std::move(source);
-}
-
 size_t ServerMetrics::BackendIndex(std::string_view name) const {
   size_t index = 0;
   const size_t other = backends_.size() - 1;

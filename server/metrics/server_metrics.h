@@ -77,9 +77,10 @@ class ServerMetrics final : public Observer {
 
   explicit ServerMetrics(const MetricsOptions& options);
 
-  // Sets the source of the gauges of queue and lanes. Null: they read 0. When this returns, the
-  // previous source is not called any more, and what it refers to may be destroyed.
-  void SetSnapshotSource(std::function<Batcher::Snapshot()> source);
+  // Sets the source of the gauges of queue and lanes; without one they read 0. Not beside Collect.
+  void SetSnapshotSource(std::function<Batcher::Snapshot()> source) {
+    snapshot_source_ = std::move(source);
+  }
   // The expiry of the certificate in `file`, in seconds since 1970.
   void SetCertificateExpiry(const std::string& file, int64_t seconds);
   // Whether the last reload of `files` ("certificates", "tokens") failed. Then the previous ones
@@ -146,7 +147,6 @@ class ServerMetrics final : public Observer {
   // The process_ metrics of Prometheus clients. Asks the kernel at each call, and leaves out what
   // it does not tell.
   static void CollectProcess(std::vector<prometheus::MetricFamily>& families);
-  Batcher::Snapshot TakeSnapshot() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   const MetricsOptions options_;
   std::vector<BackendCells> backends_;  // the last one is "other"
@@ -163,8 +163,8 @@ class ServerMetrics final : public Observer {
   std::atomic<bool> draining_{false};
   std::atomic<uint64_t> reached_{0}, missed_{0};  // by the self-probe
   std::atomic<uint64_t> unwritten_bytes_{0}, unread_ended_{0}, log_lines_lost_{0};
+  std::function<Batcher::Snapshot()> snapshot_source_;
   mutable absl::Mutex mutex_;
-  std::function<Batcher::Snapshot()> snapshot_source_ ABSL_GUARDED_BY(mutex_);
   // Used only with tokens or certificates, so that other servers take no lock per request.
   std::map<std::string, uint64_t, std::less<>> tenant_bytes_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, int64_t, std::less<>> certificate_expiry_ ABSL_GUARDED_BY(mutex_);

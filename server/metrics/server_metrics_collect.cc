@@ -95,13 +95,8 @@ std::string LimitText(uint64_t limit, uint64_t none) {
 
 }  // namespace
 
-Batcher::Snapshot ServerMetrics::TakeSnapshot() const {
-  absl::MutexLock lock(&mutex_);
-  return snapshot_source_ ? snapshot_source_() : Batcher::Snapshot();
-}
-
 std::vector<MetricFamily> ServerMetrics::Collect() const {
-  const Batcher::Snapshot snapshot = TakeSnapshot();
+  const Batcher::Snapshot snapshot = snapshot_source_ ? snapshot_source_() : Batcher::Snapshot();
   std::vector<MetricFamily> families;
   Writer writer(*cells_, families);
   CollectRequests(writer);
