@@ -125,7 +125,8 @@ TlsCertificates::MemoryFile::~MemoryFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-absl::Status TlsCertificates::MemoryFile::Set(const std::string& text) {
+absl::StatusOr<bool> TlsCertificates::MemoryFile::Set(const std::string& text) {
+  if (text == text_) return false;
   const int fd = memfd_create("histogram-tls", MFD_CLOEXEC);
   if (fd < 0) return absl::ErrnoToStatus(errno, "cannot hold the certificates in memory");
   // The watcher reads again what changed between its two looks at the time, in whole seconds.
@@ -142,7 +143,8 @@ absl::Status TlsCertificates::MemoryFile::Set(const std::string& text) {
   } else {
     fd_ = fd;
   }
-  return absl::OkStatus();
+  text_ = text;
+  return true;
 }
 
 std::string TlsCertificates::MemoryFile::Path() const {
@@ -189,18 +191,12 @@ TlsCertificates::~TlsCertificates() = default;
 absl::StatusOr<bool> TlsCertificates::Reload() {
   absl::StatusOr<Checked> checked = Read();
   if (!checked.ok()) return checked.status();
-  bool changed = false;
-  const auto swap = [&changed](MemoryFile& file, std::string& in_force, std::string& text) {
-    if (text == in_force) return absl::OkStatus();
-    if (absl::Status s = file.Set(text); !s.ok()) return s;
-    in_force = std::move(text);
-    changed = true;
-    return absl::OkStatus();
-  };
-  if (absl::Status s = swap(identity_, in_force_identity_, checked->identity); !s.ok()) return s;
-  if (absl::Status s = swap(client_ca_, in_force_client_ca_, checked->client_ca); !s.ok()) return s;
+  const absl::StatusOr<bool> identity = identity_.Set(checked->identity);
+  if (!identity.ok()) return identity;
+  const absl::StatusOr<bool> client_ca = client_ca_.Set(checked->client_ca);
+  if (!client_ca.ok()) return client_ca;
   expiry_ = std::move(checked->expiry);
-  return changed;
+  return *identity || *client_ca;
 }
 
 std::shared_ptr<grpc::ServerCredentials> TlsCertificates::MakeCredentials() const {

@@ -48,13 +48,14 @@ class TlsCertificates {
   class MemoryFile {
    public:
     ~MemoryFile();
-    // Replaces the whole file at once.
-    absl::Status Set(const std::string& text);
+    // Replaces the whole file at once; false if it holds that text already.
+    absl::StatusOr<bool> Set(const std::string& text);
     std::string Path() const;
 
    private:
     int fd_ = -1;
     int64_t version_ = 0;
+    std::string text_;
   };
   struct Checked;
 
@@ -62,7 +63,6 @@ class TlsCertificates {
   absl::StatusOr<Checked> Read() const;
 
   const TlsFiles files_;
-  std::string in_force_identity_, in_force_client_ca_;
   MemoryFile identity_;  // chain and key in one file, so that both change at once
   MemoryFile client_ca_;
   std::map<std::string, int64_t> expiry_;
