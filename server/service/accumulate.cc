@@ -47,7 +47,6 @@ class AccumulateStream final : public ServedStream {
   AccumulateStream(ServiceContext& service, Methods& methods, EventLoop& loop)
       : ServedStream(service, methods, loop, Method::kAccumulate) {}
 
-  void Await() { ServedStream::Await(Methods::kAccumulate); }
   void Drain() override {
     time_.Ended(service_.clock.Now());
     Step(StreamEvent::kDrain);
@@ -311,7 +310,7 @@ void AccumulateStream::OnCancel() {
 }  // namespace
 
 void AwaitAccumulate(ServiceContext& service, Methods& methods, EventLoop& loop) {
-  std::make_shared<AccumulateStream>(service, methods, loop)->Await();
+  std::make_shared<AccumulateStream>(service, methods, loop)->Await(Methods::kAccumulate);
 }
 
 }  // namespace histogram::server

@@ -40,7 +40,6 @@ class ComputeManyStream final : public ServedStream, private Posted {
   ComputeManyStream(ServiceContext& service, Methods& methods, EventLoop& loop)
       : ServedStream(service, methods, loop, Method::kComputeMany), state_(kStreamPayloadsMax) {}
 
-  void Await() { ServedStream::Await(Methods::kComputeMany); }
   void Drain() override { Step(StreamEvent::kDrain); }
 
   // Makes the reply to an item that is finished, on any thread, and lets go of what the item held.
@@ -255,7 +254,7 @@ void ComputeManyStream::OnCancel() {
 }  // namespace
 
 void AwaitComputeMany(ServiceContext& service, Methods& methods, EventLoop& loop) {
-  std::make_shared<ComputeManyStream>(service, methods, loop)->Await();
+  std::make_shared<ComputeManyStream>(service, methods, loop)->Await(Methods::kComputeMany);
 }
 
 }  // namespace histogram::server
