@@ -28,7 +28,6 @@
 #include "server/rpc/grpc_log.h"
 #include "server/service/describe.h"
 #include "server/service/grpc_server.h"
-#include "server/signals.h"
 
 namespace histogram::server {
 namespace {

@@ -5,7 +5,6 @@
 #include "server/base/logging.h"
 #include "server/config/config.h"
 #include "server/process_tuning.h"
-#include "server/signals.h"
 
 int main(int argc, char** argv) {
   const auto parsed =
