@@ -159,36 +159,6 @@ absl::Status CheckListenAddress(const std::string& text) {
                           : CheckTcp(text, *places);
 }
 
-struct ChannelSetting {
-  const char* name;
-  int value;
-};
-
-std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
-  std::vector<ChannelSetting> settings = {
-      {GRPC_ARG_ALLOW_REUSEPORT, 0},  // a port in use is an error
-      {GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.streams_max)},
-      {GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kRefusedHeaderBytesFactor * kHeaderBytesMax)},
-      // Compressed messages are refused: a small one inflates before any limit of ours sees it.
-      // They come as they are sent, so that the refusal is the service's, counted and logged.
-      {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0},
-      {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingIntervalMsMin},
-      {GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2},
-      {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
-      {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs},
-  };
-  if (config.receive_bytes_max < kAdaptiveWindowBytesMin) {
-    settings.push_back({GRPC_ARG_HTTP2_BDP_PROBE, 0});
-    settings.push_back({GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytesMax});
-  }
-  if (config.connection_age_us_max > 0) {
-    settings.push_back(
-        {GRPC_ARG_MAX_CONNECTION_AGE_MS, MillisecondsOf(config.connection_age_us_max)});
-    settings.push_back({GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX});  // streams may take long
-  }
-  return settings;
-}
-
 void AwaitCalls(ServiceContext& context, Methods& methods, EventLoop& loop) {
   // As many of each as one connection may have open. A call that nothing awaits in its connection's
   // loop begins in another loop, which then looks after the connection, too, for good.
@@ -215,8 +185,27 @@ void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& 
                std::min(config.receive_bytes_max / 2, kReceiveBytesOverLimit));
   quota.SetMaxThreads(kReflectionThreadsMax);
   builder.SetResourceQuota(quota);
-  for (const ChannelSetting& setting : ChannelSettings(config)) {
-    builder.AddChannelArgument(setting.name, setting.value);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a port in use is an error
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.streams_max));
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
+                             static_cast<int>(kRefusedHeaderBytesFactor * kHeaderBytesMax));
+  // Compressed messages are refused: a small one inflates before any limit of ours sees it. They
+  // come as they are sent, so that the refusal is the service's, counted and logged.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kPingIntervalMsMin);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  if (config.receive_bytes_max < kAdaptiveWindowBytesMin) {
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytesMax);
+  }
+  if (config.connection_age_us_max > 0) {
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                               MillisecondsOf(config.connection_age_us_max));
+    // Streams may take long.
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX);
   }
 }
 
