@@ -303,6 +303,11 @@ void LogKnownFlaws(const std::vector<std::string>& listen) {
       {{"grpc", GRPC_CPP_VERSION_STRING}, {"see", "docs/operations/security.md"}});
 }
 
+int CannotStart(absl::string_view reason) {
+  Log(LogLevel::kError, "cannot start", {{"reason", std::string(reason)}});
+  return 1;
+}
+
 }  // namespace
 
 int RunServer(const Config& config) {
@@ -313,26 +318,18 @@ int RunServer(const Config& config) {
   if (AvoidKnownFlaws()) LogKnownFlaws(config.transport.listen);
   const uint32_t threads = ThreadsNeeded(config);
   if (const uint32_t found = StartableThreads(threads); found < threads) {
-    Log(LogLevel::kError, "cannot start",
-        {{"reason", absl::StrCat("the system lets this process have ", found,
-                                 " more threads of the ", threads,
-                                 " that it needs: raise the limit of processes (ulimit -u, "
-                                 "TasksMax of a unit, pids limit of a container), or set "
-                                 "--receive-threads and --cpu-lanes lower")}});
-    return 1;
+    return CannotStart(absl::StrCat("the system lets this process have ", found,
+                                    " more threads of the ", threads,
+                                    " that it needs: raise the limit of processes (ulimit -u, "
+                                    "TasksMax of a unit, pids limit of a container), or set "
+                                    "--receive-threads and --cpu-lanes lower"));
   }
   auto set = MakeBackends(config.backend);
-  if (!set.ok()) {
-    Log(LogLevel::kError, "cannot start", {{"reason", std::string(set.status().message())}});
-    return 1;
-  }
+  if (!set.ok()) return CannotStart(set.status().message());
   LogBackends(*set);
 
   App app(config, *std::move(set));
-  if (absl::Status status = app.Start(); !status.ok()) {
-    Log(LogLevel::kError, "cannot start", {{"reason", std::string(status.message())}});
-    return 1;
-  }
+  if (absl::Status status = app.Start(); !status.ok()) return CannotStart(status.message());
   const int exit_code = app.Serve();
   app.Drain();
   if (app.LostDevice()) {
