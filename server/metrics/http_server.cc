@@ -1,7 +1,6 @@
 #include "server/metrics/http_server.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -103,16 +102,13 @@ std::string Respond(const HttpServerOptions& options, absl::string_view request)
   }
 }
 
-std::string NumericAddress(const sockaddr_storage& address) {
-  std::array<char, INET6_ADDRSTRLEN> host{};
-  if (address.ss_family == AF_INET6) {
-    const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
-    inet_ntop(AF_INET6, &six.sin6_addr, host.data(), host.size());
-    return absl::StrCat("[", host.data(), "]:", ntohs(six.sin6_port));
-  }
-  const auto& four = reinterpret_cast<const sockaddr_in&>(address);
-  inet_ntop(AF_INET, &four.sin_addr, host.data(), host.size());
-  return absl::StrCat(host.data(), ":", ntohs(four.sin_port));
+std::string NumericAddress(const SocketAddress& address) {
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  getnameinfo(address.get(), address.length, host.data(), host.size(), port.data(), port.size(),
+              NI_NUMERICHOST | NI_NUMERICSERV);
+  const bool six = address.get()->sa_family == AF_INET6;
+  return absl::StrCat(six ? "[" : "", host.data(), six ? "]:" : ":", port.data());
 }
 
 absl::Status CannotListen(const std::string& listen) {
@@ -221,7 +217,7 @@ absl::Status HttpServer::Listen() {
       getsockname(listener_, reinterpret_cast<sockaddr*>(&place.storage), &place.length) != 0) {
     return CannotListen(options_.listen);
   }
-  address_ = NumericAddress(place.storage);
+  address_ = NumericAddress(place);
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "histogram-http");
     Run();

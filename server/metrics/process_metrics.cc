@@ -5,6 +5,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -28,13 +29,10 @@ double Seconds(const timeval& time) {
 
 std::optional<double> OpenFiles() {
   std::error_code error;
-  double count = 0;
-  for (std::filesystem::directory_iterator it("/proc/self/fd", error), end; !error && it != end;
-       it.increment(error)) {
-    ++count;
-  }
+  const std::filesystem::directory_iterator files("/proc/self/fd", error);
+  if (error) return std::nullopt;
   // One of them is the directory that is being read.
-  return error ? std::nullopt : std::optional<double>(count - 1);
+  return static_cast<double>(std::distance(begin(files), end(files)) - 1);
 }
 
 void Append(std::vector<MetricFamily>& families, std::string name, std::string help,
