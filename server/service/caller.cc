@@ -71,17 +71,15 @@ absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerCon
   return absl::OkStatus();
 }
 
-uint64_t FairnessId(const ServiceContext& service, const grpc::ServerContext& context,
-                    const Caller& caller) {
-  const uint64_t id = PeerId(service, context, caller);
-  return id != 0 ? id : absl::HashOf(context.peer());
+uint64_t FairnessId(const ServiceContext& service, const Caller& caller) {
+  const uint64_t id = PeerId(service, caller);
+  return id != 0 ? id : absl::HashOf(caller.context->peer());
 }
 
-uint64_t PeerId(const ServiceContext& service, const grpc::ServerContext& context,
-                const Caller& caller) {
+uint64_t PeerId(const ServiceContext& service, const Caller& caller) {
   if (caller.tenant != nullptr) return caller.tenant->id();
   if (service.config.tls_client_ca.empty()) return 0;
-  const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
+  const std::shared_ptr<const grpc::AuthContext> auth = caller.context->auth_context();
   if (auth == nullptr || !auth->IsPeerAuthenticated()) return 0;
   std::string identity;
   for (const grpc::string_ref& part : auth->GetPeerIdentity()) {

@@ -27,7 +27,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   }
 
   void SetCaller() override {
-    if (caller == 0) caller = FairnessId(service_, context(), caller_info_);
+    if (caller == 0) caller = FairnessId(service_, caller_info_);
   }
 
   // From the loop.
@@ -46,7 +46,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
       started_at_ = service_.clock.Now();
       return Refuse();
     }
-    receives().SetPeer(PeerId(service_, context(), caller_info_));
+    receives().SetPeer(PeerId(service_, caller_info_));
     Receive();
   }
 

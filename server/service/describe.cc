@@ -107,7 +107,7 @@ class DescribeCall final : public UnaryCall {
   void OnHeaders() override {
     const absl::Status status = IdentifyCaller(service_, context(), caller_);
     if (!status.ok()) return Answer(status, service_.clock.Now());
-    receives().SetPeer(PeerId(service_, context(), caller_));
+    receives().SetPeer(PeerId(service_, caller_));
     Receive();
   }
 
