@@ -109,20 +109,13 @@ void ComputeManyStream::Perform(const StreamActions& actions) {
 }
 
 void ComputeManyStream::End(StreamEnd end) {
-  switch (end) {
-    case StreamEnd::kNone:
-      return;
-    case StreamEnd::kOk:
-      finished_ok_ = true;
-      return Finish(grpc::Status::OK);
-    case StreamEnd::kRefused:
-      return Finish(FailCall(refused_, context()));
-    case StreamEnd::kDraining:
-      return Finish(FailCall(Draining("the server is shutting down; what it had read is answered"),
-                             context()));
-    case StreamEnd::kCancelled:
-      return Finish(grpc::Status::CANCELLED);
+  finished_ok_ = end == StreamEnd::kOk;
+  if (finished_ok_) return Finish(grpc::Status::OK);
+  if (end == StreamEnd::kCancelled) return Finish(grpc::Status::CANCELLED);
+  if (end == StreamEnd::kDraining) {
+    refused_ = Draining("the server is shutting down; what it had read is answered");
   }
+  Finish(FailCall(refused_, context()));
 }
 
 void ComputeManyStream::Refuse(absl::Status status) {
