@@ -98,7 +98,8 @@ class App {
  private:
   // Empty when requests are welcome, else the reason why not.
   std::string NotReadyBecause() const;
-  bool Live() const;
+  // Liveness: whether all event loops turn.
+  void CheckLoops();
   bool HasCuda() const;
   // Tells health and the metrics the state of now. Returns whether readiness is news, for
   // LogReadiness.
@@ -119,13 +120,12 @@ class App {
   LoggingObserver observer_;  // logs, and passes on to the metrics
   Batcher batcher_;
   ServiceContext context_;
-  std::atomic<bool> listening_{false}, draining_{false};
+  std::atomic<bool> listening_{false}, draining_{false}, live_{true};
   std::unique_ptr<Authenticator> authenticator_;
   std::unique_ptr<GrpcServer> grpc_;
   std::unique_ptr<HttpServer> http_;  // asks the others for their state: goes first
   std::string not_ready_;             // why, as was last told
-  bool live_ = true;
-  uint64_t unread_ended_ = 0;                           // calls, so far
+  uint64_t unread_ended_ = 0;         // calls, so far
   std::map<std::string, std::string> reload_problems_;  // by kind of files
 };
 
@@ -141,7 +141,7 @@ absl::Status App::Start() {
   http.listen = config_.metrics_listen;
   http.metrics = [this] { return metrics_.Text(); };
   http.not_ready = [this] { return NotReadyBecause(); };
-  http.live = [this] { return Live(); };
+  http.live = [this] { return live_ || draining_; };
   auto http_server = HttpServer::Start(std::move(http));
   if (!http_server.ok()) return http_server.status();
   http_ = *std::move(http_server);
@@ -211,7 +211,14 @@ std::string App::NotReadyBecause() const {
   return "";
 }
 
-bool App::Live() const { return !listening_.load() || draining_.load() || grpc_->Live(); }
+void App::CheckLoops() {
+  // Longer than anything that a stranger can make a loop do, and than a look of the receive guard.
+  constexpr TimeNs kStoodStillNsMax = TimeNs{30} * 1000000000;
+  const bool live = grpc_->StoodStillNs() < kStoodStillNsMax;
+  if (live_.exchange(live) == live) return;
+  Log(LogLevel::kError, live ? "live again" : "not live: an event loop stands still");
+  grpc_->health().SetServing("liveness", live);
+}
 
 void App::LogReadiness() const {
   if (not_ready_.empty()) {
@@ -223,11 +230,6 @@ void App::LogReadiness() const {
 
 bool App::UpdateHealth() {
   metrics_.SetSelfProbes(grpc_->probe().reached(), grpc_->probe().missed());
-  const bool live = grpc_->Live();
-  if (std::exchange(live_, live) != live) {
-    Log(LogLevel::kError, live ? "live again" : "not live: an event loop stands still");
-  }
-  grpc_->health().SetServing("liveness", live);
   for (const Backend* backend : backends_) {
     grpc_->health().SetServing(absl::StrCat("backend/", backend->info().name), backend->up());
   }
@@ -258,7 +260,10 @@ int App::Serve() {
   constexpr uint64_t kHealthIntervalUs = 200000;
   constexpr int kTurnsBetweenRefreshes = 5;
   for (int turn = 1;; ++turn) {
-    if (turn % kTurnsBetweenRefreshes == 0) RefreshSecurity();
+    if (turn % kTurnsBetweenRefreshes == 0) {
+      RefreshSecurity();
+      CheckLoops();
+    }
     EndUnread();
     metrics_.SetLogLinesLost(LogLinesLost());
     if (const int signal = WaitForStopSignal(kHealthIntervalUs); signal != 0) {

@@ -256,14 +256,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   context.allocated_at_start = AllocatedBytes();
   server->loops_->Start();
   server->watch_ = std::thread([s = server.get()] { s->Watch(); });
-  std::vector<SelfProbe::Target> targets;
-  for (const std::string& address : server->addresses_) {
-    targets.push_back({address, !config.tls_cert.empty() && !absl::StartsWith(address, "unix:")});
-  }
-  server->probe_ = std::make_unique<SelfProbe>(targets, [s = server.get()] {
-    constexpr int64_t kStoodStillNsMax = int64_t{30} * 1000000000;
-    s->live_.store(s->loops_->StoodStillNs() < kStoodStillNsMax, std::memory_order_relaxed);
-  });
+  server->probe_ = std::make_unique<SelfProbe>(server->addresses_, !config.tls_cert.empty());
   return server;
 }
 

@@ -2,7 +2,6 @@
 #ifndef HISTOGRAM_SERVER_SERVICE_GRPC_SERVER_H_
 #define HISTOGRAM_SERVER_SERVICE_GRPC_SERVER_H_
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -51,9 +50,8 @@ class GrpcServer {
   HealthService& health() { return health_; }
 
   const SelfProbe& probe() const { return *probe_; }
-  // No event loop has stood still for 30 s. That is longer than anything that a stranger can make a
-  // loop do, and longer than a look of the receive guard.
-  bool Live() const { return live_.load(std::memory_order_relaxed); }
+  // As EventLoops::StoodStillNs.
+  TimeNs StoodStillNs() { return loops_->StoodStillNs(); }
 
   // Streams stop reading, and end once what they have read is answered. Then the server accepts no
   // call and finishes those under way. What is left after `grace_us` is cancelled.
@@ -76,7 +74,6 @@ class GrpcServer {
   absl::Notification shutting_down_;
   std::thread watch_;  // started with the server: when it stops there may be no thread to be had
   std::unique_ptr<SelfProbe> probe_;
-  std::atomic<bool> live_{true};
   absl::Notification ended_;
 };
 

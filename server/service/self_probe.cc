@@ -48,12 +48,14 @@ bool Ask(int fd, const SocketAddress& where, const std::string& hello, bool tls)
 
 }  // namespace
 
-SelfProbe::SelfProbe(const std::vector<Target>& targets, std::function<void()> also)
-    : also_(std::move(also)), client_hello_(MakeClientHello()) {
-  for (const Target& target : targets) {
-    const auto address = ParseAddress(target.address);
+SelfProbe::SelfProbe(const std::vector<std::string>& addresses, bool tls)
+    : client_hello_(MakeClientHello()) {
+  for (const std::string& text : addresses) {
+    const auto address = ParseAddress(text);
     const auto where = address.ok() ? Resolve(*address) : address.status();
-    places_.push_back({target, where.ok() ? where->front() : SocketAddress()});
+    places_.push_back({.address = text,
+                       .tls = tls && address.ok() && !address->is_unix,
+                       .where = where.ok() ? where->front() : SocketAddress()});
   }
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "self-probe");
@@ -86,14 +88,13 @@ void SelfProbe::Run() {
       place.missed_in_a_row = answers ? 0 : place.missed_in_a_row + 1;
       all = all && answers;
       if (place.missed_in_a_row >= kMissedMax && unreachable.empty()) {
-        unreachable = place.target.address;
+        unreachable = place.address;
       }
     }
     {
       absl::MutexLock lock(&mu_);
       unreachable_.swap(unreachable);
     }
-    also_();
     // What is lost at once is not asked again at once.
     pause = all ? kInterval : std::max(absl::ZeroDuration(), kPatience - (absl::Now() - begin));
   }
@@ -107,8 +108,7 @@ bool SelfProbe::Answers(const Place& place) {
   const timeval patience = absl::ToTimeval(kPatience);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);  // to connect, too
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-  const bool tls = place.target.tls;
-  const bool answers = Ask(fd, place.where, tls ? client_hello_ : "", tls);
+  const bool answers = Ask(fd, place.where, place.tls ? client_hello_ : "", place.tls);
   spare_.Close(fd);
   return answers;
 }

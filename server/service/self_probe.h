@@ -9,7 +9,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,12 +29,8 @@ class SelfProbe {
   static constexpr absl::Duration kPatience = absl::Milliseconds(1500);
   static constexpr int kMissedMax = 2;
 
-  struct Target {
-    std::string address;  // HOST:PORT, [V6]:PORT or unix:PATH
-    bool tls = false;
-  };
-  // `also` is called after each round, by the probe's thread.
-  SelfProbe(const std::vector<Target>& targets, std::function<void()> also);
+  // HOST:PORT, [V6]:PORT or unix:PATH. `tls`: those of TCP speak TLS.
+  SelfProbe(const std::vector<std::string>& addresses, bool tls);
   ~SelfProbe();
   // Asks no more. Waits for an answer that is under way, at most kPatience.
   void Stop();
@@ -50,7 +45,8 @@ class SelfProbe {
 
  private:
   struct Place {
-    Target target;
+    std::string address;
+    bool tls = false;
     SocketAddress where;
     int missed_in_a_row = 0;
   };
@@ -59,7 +55,6 @@ class SelfProbe {
   bool Answers(const Place& place);
 
   std::vector<Place> places_;  // of the thread, once it runs
-  const std::function<void()> also_;
   const std::string client_hello_;
   SpareDescriptors spare_{1};
   std::atomic<uint64_t> reached_{0}, missed_{0};
