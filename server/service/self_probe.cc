@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -100,16 +101,14 @@ void SelfProbe::Run() {
   }
 }
 
-bool SelfProbe::Answers(const Place& place) {
-  spare_.Refill();
-  const int fd = spare_.Open(
-      [&place] { return socket(place.where.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0); });
+bool SelfProbe::Answers(const Place& place) const {
+  const int fd = socket(place.where.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
   const timeval patience = absl::ToTimeval(kPatience);
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);  // to connect, too
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   const bool answers = Ask(fd, place.where, place.tls ? client_hello_ : "", place.tls);
-  spare_.Close(fd);
+  close(fd);
   return answers;
 }
 

@@ -2,8 +2,8 @@
 // frame on it; with TLS its answer to a ClientHello, which comes before client certificates and
 // tokens. A listener that the system has, and gRPC no longer serves, is found out this way.
 //
-// One thread asks all addresses, one after the other, once a second. It keeps a descriptor back for
-// it. Thread-safe.
+// One thread asks all addresses, one after the other, once a second. Where it has no descriptor for
+// that, others cannot connect either. Thread-safe.
 #ifndef HISTOGRAM_SERVER_SERVICE_SELF_PROBE_H_
 #define HISTOGRAM_SERVER_SERVICE_SELF_PROBE_H_
 
@@ -17,7 +17,6 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
-#include "server/base/spare_descriptors.h"
 #include "server/config/values.h"
 
 namespace histogram::server {
@@ -52,11 +51,10 @@ class SelfProbe {
   };
 
   void Run();
-  bool Answers(const Place& place);
+  bool Answers(const Place& place) const;
 
   std::vector<Place> places_;  // of the thread, once it runs
   const std::string client_hello_;
-  SpareDescriptors spare_{1};
   std::atomic<uint64_t> reached_{0}, missed_{0};
   mutable absl::Mutex mu_;
   std::string unreachable_ ABSL_GUARDED_BY(mu_);
