@@ -121,7 +121,6 @@ class App {
   Batcher batcher_;
   ServiceContext context_;
   std::atomic<bool> listening_{false}, draining_{false}, live_{true};
-  std::unique_ptr<Authenticator> authenticator_;
   std::unique_ptr<GrpcServer> grpc_;
   std::unique_ptr<HttpServer> http_;  // asks the others for their state: goes first
   std::string not_ready_;             // why, as was last told
@@ -134,8 +133,7 @@ absl::Status App::Start() {
     auto authenticator =
         Authenticator::Load(config_.transport.token_file, config_.transport.payload_bytes_max);
     if (!authenticator.ok()) return authenticator.status();
-    authenticator_ = *std::move(authenticator);
-    context_.authenticator = authenticator_.get();
+    context_.authenticator = *std::move(authenticator);
   }
   HttpServerOptions http;
   http.listen = config_.metrics_listen;
@@ -164,7 +162,7 @@ absl::Status App::Start() {
 }
 
 void App::RefreshSecurity() {
-  if (authenticator_ != nullptr) NoteReload("tokens", authenticator_->Reload());
+  if (context_.authenticator != nullptr) NoteReload("tokens", context_.authenticator->Reload());
   if (TlsCertificates* certificates = grpc_->certificates()) {
     NoteReload("certificates", certificates->Reload());
     for (const auto& [file, seconds] : certificates->expiry()) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "server/base/cells.h"
@@ -59,8 +60,8 @@ struct ServiceContext {
   Clock& clock;
   Observer& observer;
   Verifier verifier;
-  Authenticator* authenticator = nullptr;  // null: no tokens; set before the server starts
-  std::function<std::string()> describe;   // the answer to Describe; likewise
+  std::unique_ptr<Authenticator> authenticator;  // null: no tokens; set before the server starts
+  std::function<std::string()> describe;         // the answer to Describe; likewise
   StreamRegistry streams;
   ReadAhead read_ahead;
   UnwrittenReplies unwritten;
