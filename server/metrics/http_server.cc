@@ -185,7 +185,8 @@ class HttpServer::Connection {
   size_t sent_ = 0;
 };
 
-HttpServer::HttpServer(HttpServerOptions options) : options_(std::move(options)) {}
+HttpServer::HttpServer(HttpServerOptions options)
+    : options_(std::move(options)), spare_(options_.listen.empty() ? 0 : kSpare) {}
 
 HttpServer::~HttpServer() {
   if (thread_.joinable()) {

@@ -62,7 +62,7 @@ class HttpServer {
   std::string address_;
   int listener_ = -1;
   int wake_ = -1;  // an eventfd: the server is to end
-  SpareDescriptors spare_{kSpare};
+  SpareDescriptors spare_;
   std::list<Connection> connections_;  // the oldest first
   std::thread thread_;
 };

@@ -93,12 +93,6 @@ TimeNs EventLoop::StoodStillNs() {
   return 0;
 }
 
-// A call that is cancelled as the server shuts down begins one more operation, its end, which a
-// queue that is shut down would not take.
-void EventLoop::WaitUntilNoCallIsLeft() {
-  while (const uint64_t left = calls_.load(std::memory_order_acquire)) calls_.wait(left);
-}
-
 void EventLoop::Serve() {
   { absl::MutexLock lock(&mu_); }
   for (uint32_t passed = 0; true; ++passed) {
@@ -139,8 +133,13 @@ void EventLoops::Start() {
 
 void EventLoops::Stop() {
   if (std::exchange(stopped_, true)) return;
+  // A call that is cancelled as the server shuts down begins one more operation, its end, which a
+  // queue that is shut down would not take.
   for (const auto& loop : loops_) {
-    if (loop->thread_.joinable()) loop->WaitUntilNoCallIsLeft();
+    if (!loop->thread_.joinable()) continue;
+    while (const uint64_t left = loop->calls_.load(std::memory_order_acquire)) {
+      loop->calls_.wait(left);
+    }
   }
   for (const auto& loop : loops_) loop->events_->Shutdown();
   for (const auto& loop : loops_) {

@@ -119,7 +119,6 @@ class alignas(128) EventLoop final : private Posted {
   // The loop turns: what StoodStillNs has posted runs.
   void Run() override { turn_posted_at_.store(0); }
   TimeNs StoodStillNs();
-  void WaitUntilNoCallIsLeft();
 
   const std::unique_ptr<grpc::ServerCompletionQueue> events_;
   const size_t index_;

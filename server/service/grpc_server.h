@@ -64,8 +64,8 @@ class GrpcServer {
   // connections are closed rather than waited for.
   void Watch();
 
-  std::unique_ptr<TlsCertificates> certificates_;  // outlive the server
   ServiceContext* context_ = nullptr;
+  std::unique_ptr<TlsCertificates> certificates_;  // these three outlive the server
   Methods methods_;
   HealthService health_;
   std::unique_ptr<EventLoops> loops_;  // stopped after the server is shut down; outlive it

@@ -52,10 +52,10 @@ bool Ask(int fd, const SocketAddress& where, const std::string& hello, bool tls)
 SelfProbe::SelfProbe(const std::vector<std::string>& addresses, bool tls)
     : client_hello_(MakeClientHello()) {
   for (const std::string& text : addresses) {
-    const auto address = ParseAddress(text);
-    const auto where = address.ok() ? Resolve(*address) : address.status();
+    const Address address = *ParseAddress(text);
+    const auto where = Resolve(address);
     places_.push_back({.address = text,
-                       .tls = tls && address.ok() && !address->is_unix,
+                       .tls = tls && !address.is_unix,
                        .where = where.ok() ? where->front() : SocketAddress()});
   }
   thread_ = std::thread([this] {

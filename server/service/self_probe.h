@@ -28,7 +28,7 @@ class SelfProbe {
   static constexpr absl::Duration kPatience = absl::Milliseconds(1500);
   static constexpr int kMissedMax = 2;
 
-  // HOST:PORT, [V6]:PORT or unix:PATH. `tls`: those of TCP speak TLS.
+  // REQUIRES: ParseAddress takes each address. `tls`: those of TCP speak TLS.
   SelfProbe(const std::vector<std::string>& addresses, bool tls);
   ~SelfProbe();
   // Asks no more. Waits for an answer that is under way, at most kPatience.
