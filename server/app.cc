@@ -25,8 +25,6 @@
 #include "server/process_tuning.h"
 #include "server/rpc/certificates.h"
 #include "server/rpc/grpc_internals.h"
-#include "server/rpc/grpc_log.h"
-#include "server/service/describe.h"
 #include "server/service/grpc_server.h"
 
 namespace histogram::server {
@@ -263,7 +261,6 @@ int App::Serve() {
       CheckLoops();
     }
     EndUnread();
-    metrics_.SetLogLinesLost(LogLinesLost());
     if (const int signal = WaitForStopSignal(kHealthIntervalUs); signal != 0) {
       Log(LogLevel::kInfo, "stopping", {{"signal", absl::StrCat("SIG", sigabbrev_np(signal))}});
       return 0;

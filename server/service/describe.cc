@@ -1,5 +1,3 @@
-#include "server/service/describe.h"
-
 #include <algorithm>
 
 #include "histogram/v1/histogram.pb.h"

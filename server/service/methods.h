@@ -3,6 +3,12 @@
 #ifndef HISTOGRAM_SERVER_SERVICE_METHODS_H_
 #define HISTOGRAM_SERVER_SERVICE_METHODS_H_
 
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "server/batching/batcher.h"
+#include "server/config/config.h"
 #include "server/rpc/event_loop.h"
 #include "server/rpc/grpc_internals.h"
 #include "server/service/service_context.h"
@@ -30,6 +36,12 @@ void AwaitComputeMany(ServiceContext& service, Methods& methods, EventLoop& loop
 void AwaitAccumulate(ServiceContext& service, Methods& methods, EventLoop& loop);
 // Answers with what ServiceContext::describe returns.
 void AwaitDescribe(ServiceContext& service, Methods& methods, EventLoop& loop);
+
+// What runs here: a v1::DescribeResponse as its bytes. Reads the backends' state anew at each call.
+// Thread-safe.
+std::string Describe(const std::string& version, const std::vector<Backend*>& backends,
+                     const TransportConfig& transport, const BatchingLimits& batching,
+                     const std::vector<Batcher::Placement>& placements);
 
 }  // namespace histogram::server
 
