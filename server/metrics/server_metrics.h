@@ -96,7 +96,6 @@ class ServerMetrics final : public Observer {
     reached_.store(reached, std::memory_order_relaxed);
     missed_.store(missed, std::memory_order_relaxed);
   }
-  void SetLogLinesLost(uint64_t lines) { log_lines_lost_.store(lines, std::memory_order_relaxed); }
   void SetDraining(bool draining) { draining_.store(draining, std::memory_order_relaxed); }
 
   void RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
@@ -162,7 +161,7 @@ class ServerMetrics final : public Observer {
 
   std::atomic<bool> draining_{false};
   std::atomic<uint64_t> reached_{0}, missed_{0};  // by the self-probe
-  std::atomic<uint64_t> unwritten_bytes_{0}, unread_ended_{0}, log_lines_lost_{0};
+  std::atomic<uint64_t> unwritten_bytes_{0}, unread_ended_{0};
   std::function<Batcher::Snapshot()> snapshot_source_;
   mutable absl::Mutex mutex_;
   // Used only with tokens or certificates, so that other servers take no lock per request.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "server/base/logging.h"
 #include "server/config/settings.h"
 #include "server/metrics/server_metrics.h"
 
@@ -233,7 +234,7 @@ void ServerMetrics::CollectEvents(Writer& writer) const {
   writer.CounterValue({{"outcome", "reached"}}, reached_);
   writer.CounterValue({{"outcome", "missed"}}, missed_);
   writer.OneCounter("log_lines_lost_total", "Log lines that standard error did not take.",
-                    log_lines_lost_);
+                    LogLinesLost());
   writer.OneCounter("integrity_failures_total",
                     "Answers held back because their counts did not add up or a recount differed.",
                     cells_->Sum(integrity_failures_));
