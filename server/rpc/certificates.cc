@@ -46,7 +46,9 @@ absl::StatusOr<std::string> ReadPem(const std::string& file) {
   return bytes;
 }
 
-absl::StatusOr<std::vector<Owned<X509>>> ReadCertificates(const std::string& file) {
+// Sets the expiry of `file` to that of its first certificate.
+absl::StatusOr<std::vector<Owned<X509>>> ReadCertificates(const std::string& file,
+                                                          std::map<std::string, int64_t>& expiry) {
   absl::StatusOr<std::string> pem = ReadPem(file);
   if (!pem.ok()) return pem.status();
   const Owned<BIO> bio(BIO_new_mem_buf(pem->data(), static_cast<int>(pem->size())));
@@ -64,6 +66,11 @@ absl::StatusOr<std::vector<Owned<X509>>> ReadCertificates(const std::string& fil
   if (certificates.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(file, " holds no PEM certificate"));
   }
+  tm time{};
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificates.front().get()), &time) != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": the date of expiry is not a date"));
+  }
+  expiry[file] = int64_t{timegm(&time)};
   return certificates;
 }
 
@@ -98,14 +105,6 @@ absl::Status CheckPair(const TlsFiles& files, X509* certificate, EVP_PKEY* key) 
                                                    reason == nullptr ? "no reason" : reason));
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<int64_t> ExpiryOf(const std::string& file, X509* certificate) {
-  tm time{};
-  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &time) != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(file, ": the date of expiry is not a date"));
-  }
-  return int64_t{timegm(&time)};
 }
 
 std::string TextOf(const std::vector<Owned<X509>>& certificates, EVP_PKEY* key) {
@@ -151,32 +150,6 @@ std::string TlsCertificates::MemoryFile::Path() const {
   return absl::StrCat("/proc/self/fd/", fd_);
 }
 
-struct TlsCertificates::Checked {
-  std::string identity, client_ca;
-  std::map<std::string, int64_t> expiry;
-};
-
-absl::StatusOr<TlsCertificates::Checked> TlsCertificates::Read() const {
-  const auto chain = ReadCertificates(files_.certificate);
-  if (!chain.ok()) return chain.status();
-  const auto key = ReadKey(files_.key);
-  if (!key.ok()) return key.status();
-  if (absl::Status s = CheckPair(files_, chain->front().get(), key->get()); !s.ok()) return s;
-  const auto expiry = ExpiryOf(files_.certificate, chain->front().get());
-  if (!expiry.ok()) return expiry.status();
-  Checked checked;
-  checked.identity = TextOf(*chain, key->get());
-  checked.expiry[files_.certificate] = *expiry;
-  if (files_.client_ca.empty()) return checked;
-  const auto authorities = ReadCertificates(files_.client_ca);
-  if (!authorities.ok()) return authorities.status();
-  const auto ca_expiry = ExpiryOf(files_.client_ca, authorities->front().get());
-  if (!ca_expiry.ok()) return ca_expiry.status();
-  checked.client_ca = TextOf(*authorities, nullptr);
-  checked.expiry[files_.client_ca] = *ca_expiry;
-  return checked;
-}
-
 absl::StatusOr<std::unique_ptr<TlsCertificates>> TlsCertificates::Load(const TlsFiles& files) {
   std::unique_ptr<TlsCertificates> certificates(new TlsCertificates(files));
   if (absl::Status s = certificates->Reload().status(); !s.ok()) return s;
@@ -189,14 +162,25 @@ absl::StatusOr<std::unique_ptr<TlsCertificates>> TlsCertificates::Load(const Tls
 TlsCertificates::~TlsCertificates() = default;
 
 absl::StatusOr<bool> TlsCertificates::Reload() {
-  absl::StatusOr<Checked> checked = Read();
-  if (!checked.ok()) return checked.status();
-  const absl::StatusOr<bool> identity = identity_.Set(checked->identity);
-  if (!identity.ok()) return identity;
-  const absl::StatusOr<bool> client_ca = client_ca_.Set(checked->client_ca);
-  if (!client_ca.ok()) return client_ca;
-  expiry_ = std::move(checked->expiry);
-  return *identity || *client_ca;
+  std::map<std::string, int64_t> expiry;
+  const auto chain = ReadCertificates(files_.certificate, expiry);
+  if (!chain.ok()) return chain.status();
+  const auto key = ReadKey(files_.key);
+  if (!key.ok()) return key.status();
+  if (absl::Status s = CheckPair(files_, chain->front().get(), key->get()); !s.ok()) return s;
+  std::string client_ca;
+  if (!files_.client_ca.empty()) {
+    const auto authorities = ReadCertificates(files_.client_ca, expiry);
+    if (!authorities.ok()) return authorities.status();
+    client_ca = TextOf(*authorities, nullptr);
+  }
+  // Nothing changes before all is checked.
+  const absl::StatusOr<bool> new_identity = identity_.Set(TextOf(*chain, key->get()));
+  if (!new_identity.ok()) return new_identity;
+  const absl::StatusOr<bool> new_client_ca = client_ca_.Set(client_ca);
+  if (!new_client_ca.ok()) return new_client_ca;
+  expiry_ = std::move(expiry);
+  return *new_identity || *new_client_ca;
 }
 
 std::shared_ptr<grpc::ServerCredentials> TlsCertificates::MakeCredentials() const {

@@ -57,10 +57,8 @@ class TlsCertificates {
     int64_t version_ = 0;
     std::string text_;
   };
-  struct Checked;
 
   explicit TlsCertificates(TlsFiles files) : files_(std::move(files)) {}
-  absl::StatusOr<Checked> Read() const;
 
   const TlsFiles files_;
   MemoryFile identity_;  // chain and key in one file, so that both change at once

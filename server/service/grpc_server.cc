@@ -56,10 +56,6 @@ int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(valu
 
 int MillisecondsOf(uint64_t us) { return ClampToInt((us + 999) / 1000); }
 
-TlsFiles TlsFilesOf(const TransportConfig& config) {
-  return {.certificate = config.tls_cert, .key = config.tls_key, .client_ca = config.tls_client_ca};
-}
-
 // A unix socket stays on this machine and is guarded by its file's permissions: no TLS.
 std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const TlsCertificates* certificates,
                                                         const std::string& address) {
@@ -213,7 +209,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   const TransportConfig& config = context.config;
   std::unique_ptr<GrpcServer> server(new GrpcServer());
   if (!config.tls_cert.empty()) {
-    auto certificates = TlsCertificates::Load(TlsFilesOf(config));
+    auto certificates =
+        TlsCertificates::Load({config.tls_cert, config.tls_key, config.tls_client_ca});
     if (!certificates.ok()) return certificates.status();
     server->certificates_ = *std::move(certificates);
   }
