@@ -25,6 +25,9 @@
 
 namespace histogram::server {
 
+// Where a call comes from, as people write it: "192.0.2.1:40000", "[::1]:40000", "unix".
+std::string PeerAddress(const grpc::ServerContext& context);
+
 // Thread-safe. Outlives its calls.
 class ReceiveGuard {
  public:
