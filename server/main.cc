@@ -4,6 +4,7 @@
 #include "server/app.h"
 #include "server/base/logging.h"
 #include "server/config/config.h"
+#include "server/config/settings.h"
 #include "server/process_tuning.h"
 
 int main(int argc, char** argv) {
@@ -30,9 +31,10 @@ int main(int argc, char** argv) {
   const auto descriptors = histogram::server::RaiseDescriptorLimit();
   histogram::server::Log(histogram::server::LogLevel::kInfo, "limit of descriptors",
                          {{"now", descriptors.now}, {"before", descriptors.before}});
-  for (const auto& [name, setting] : parsed->settings) {
+  for (const auto& [name, origin] : parsed->origins) {
+    const std::string value = DisplayText(*histogram::server::FindSetting(name), parsed->config);
     histogram::server::Log(histogram::server::LogLevel::kDebug, "setting",
-                           {{"name", name}, {"value", setting.value}, {"set_by", setting.origin}});
+                           {{"name", name}, {"value", value}, {"set_by", origin}});
   }
   for (const std::string& warning : parsed->warnings) {
     histogram::server::Log(histogram::server::LogLevel::kWarn, warning);

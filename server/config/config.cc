@@ -188,7 +188,7 @@ absl::Status Apply(const std::vector<Assignment>& layer, ParsedConfig& parsed) {
     }
     absl::Status status = SetFromText(*setting, value, source, parsed.config);
     if (!status.ok()) return status;
-    parsed.settings[std::string(setting->name)] = {DisplayText(*setting, parsed.config), origin};
+    parsed.origins[std::string(setting->name)] = origin;
   }
   return absl::OkStatus();
 }
