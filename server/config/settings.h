@@ -106,9 +106,6 @@ absl::StatusOr<std::vector<FileEntry>> ReadConfigFile(const std::string& path);
 // A string as the file writes it, in double quotes.
 std::string QuoteForFile(absl::string_view value);
 
-// INVALID_ARGUMENT for settings that contradict each other; the message names both.
-absl::Status CheckConfig(const Config& config);
-
 // What --help prints: the settings that matter to most, or all of them.
 std::string HelpText(bool all);
 std::string VersionText();
