@@ -167,12 +167,11 @@ void AccumulateStream::OnReadDone(bool ok) {
   QuotaCharge quota;
   absl::Status status = AdmitMessage(MessageKind::kAccumulate, *message, quota, query_);
   if (status.ok() && first) {
-    status = HoldTotals(unwritten_, service_.unwritten,
-                        query_->counter_bytes + message->parsed.row_bytes);
+    status = HoldTotals(unwritten_, query_->counter_bytes + message->parsed.row_bytes);
   }
   const uint64_t reply_bytes =
       status.ok() && message->parsed.snapshot ? message->parsed.reply_bytes : 0;
-  if (status.ok()) status = HoldReply(unwritten_, service_.unwritten, reply_bytes);
+  if (status.ok()) status = HoldReply(unwritten_, reply_bytes);
   if (!status.ok()) {
     quota.GiveBack(caller_);
     return Refuse(std::move(status));

@@ -37,6 +37,15 @@ absl::Status CheckHeaders(const grpc::ServerContext& context) {
                    {.reason = "HEADERS_TOO_LARGE", .field = "headers", .limit = kHeaderBytesMax});
 }
 
+absl::Status NoRoom(const char* what, uint64_t bytes, uint64_t held, uint64_t limit) {
+  constexpr uint32_t kRetryAfterMs = 1000;
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("replies that clients have not read, and the totals of streams, take ", held,
+                   " bytes of ", limit, "; ", what, " takes up to ", bytes),
+      {.reason = "QUEUE_FULL", .limit = limit, .retry_after_ms = kRetryAfterMs});
+}
+
 }  // namespace
 
 bool IsTraceparent(std::string_view value) {
@@ -108,27 +117,14 @@ void ChargeReply(ServiceContext& service, const Caller& caller, uint64_t bytes) 
   service.observer.TenantBytes(caller.tenant->name(), bytes);
 }
 
-namespace {
-
-absl::Status NoRoom(const char* what, uint64_t bytes, uint64_t held, uint64_t limit) {
-  constexpr uint32_t kRetryAfterMs = 1000;
-  return MakeError(
-      absl::StatusCode::kResourceExhausted,
-      absl::StrCat("replies that clients have not read, and the totals of streams, take ", held,
-                   " bytes of ", limit, "; ", what, " takes up to ", bytes),
-      {.reason = "QUEUE_FULL", .limit = limit, .retry_after_ms = kRetryAfterMs});
-}
-
-}  // namespace
-
-absl::Status HoldTotals(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes) {
+absl::Status HoldTotals(UnwrittenReplies::Call& call, uint64_t bytes) {
   if (bytes == 0 || call.HoldTotals(bytes)) return absl::OkStatus();
-  return NoRoom("this stream's total", bytes, all.bytes(), all.bytes_max() / 2);
+  return NoRoom("this stream's total", bytes, call.all().bytes(), call.all().bytes_max() / 2);
 }
 
-absl::Status HoldReply(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes) {
+absl::Status HoldReply(UnwrittenReplies::Call& call, uint64_t bytes) {
   if (call.Hold(bytes)) return absl::OkStatus();
-  return NoRoom("this request's reply", bytes, all.bytes(), 2 * all.bytes_max());
+  return NoRoom("this request's reply", bytes, call.all().bytes(), 2 * call.all().bytes_max());
 }
 
 absl::Status CancelledCall(const ReceiveGuard::Call& receives) {

@@ -56,10 +56,10 @@ void ChargeReply(ServiceContext& service, const Caller& caller, uint64_t bytes);
 bool IsTraceparent(std::string_view value);
 
 // Holds room for what a stream adds up, or RESOURCE_EXHAUSTED (QUEUE_FULL).
-absl::Status HoldTotals(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes);
+absl::Status HoldTotals(UnwrittenReplies::Call& call, uint64_t bytes);
 
 // Holds room for a reply of up to `bytes`, or RESOURCE_EXHAUSTED (QUEUE_FULL).
-absl::Status HoldReply(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes);
+absl::Status HoldReply(UnwrittenReplies::Call& call, uint64_t bytes);
 
 // What is reported of a call that ended before its answer was sent: RESOURCE_EXHAUSTED, as its
 // client sees it, where the receive guard ended it, else CANCELLED.

@@ -112,7 +112,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     const bool shows = message_->parsed.reply_bytes >= UnwrittenReplies::kStep;  // what it holds
     if (shows) SetCaller();
     unwritten_.Begin(context(), caller);
-    return HoldReply(unwritten_, service_.unwritten, message_->parsed.reply_bytes);
+    return HoldReply(unwritten_, message_->parsed.reply_bytes);
   }
 
   absl::Status MakeReply() {

@@ -192,7 +192,7 @@ absl::Status ComputeManyStream::AdmitItem(Item& item) {
   FillJob(item.message->parsed, item.message, item.query, deadline_, item);
   item.caller = fairness_id_;
   const uint64_t reply_bytes = item.message->parsed.reply_bytes;
-  status = HoldReply(unwritten_, service_.unwritten, reply_bytes);
+  status = HoldReply(unwritten_, reply_bytes);
   if (status.ok()) item.reply_bytes = reply_bytes;
   return status;
 }
