@@ -1,5 +1,6 @@
 #include "server/metrics/http_server.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
@@ -111,6 +112,9 @@ std::string NumericAddress(const SocketAddress& address) {
   return absl::StrCat(six ? "[" : "", host.data(), six ? "]:" : ":", port.data());
 }
 
+// Whether errno says that there are no descriptors.
+bool RanOut() { return errno == EMFILE || errno == ENFILE; }
+
 absl::Status CannotListen(const std::string& listen) {
   return absl::UnavailableError(
       absl::StrCat("cannot bind --metrics-listen ", listen, ": ", strerror(errno)));
@@ -185,8 +189,7 @@ class HttpServer::Connection {
   size_t sent_ = 0;
 };
 
-HttpServer::HttpServer(HttpServerOptions options)
-    : options_(std::move(options)), spare_(options_.listen.empty() ? 0 : kSpare) {}
+HttpServer::HttpServer(HttpServerOptions options) : options_(std::move(options)) {}
 
 HttpServer::~HttpServer() {
   if (thread_.joinable()) {
@@ -194,6 +197,7 @@ HttpServer::~HttpServer() {
     thread_.join();
   }
   for (const Connection& connection : connections_) close(connection.fd());
+  for (const int fd : spare_) close(fd);
   if (wake_ >= 0) close(wake_);
   if (listener_ >= 0) close(listener_);
 }
@@ -214,7 +218,7 @@ absl::Status HttpServer::Listen() {
   listener_ = socket(place.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   if (wake_ < 0 || listener_ < 0 || bind(listener_, place.get(), place.length) != 0 ||
-      listen(listener_, SOMAXCONN) != 0 || !spare_.Refill() ||
+      listen(listener_, SOMAXCONN) != 0 || !Refill() ||
       getsockname(listener_, reinterpret_cast<sockaddr*>(&place.storage), &place.length) != 0) {
     return CannotListen(options_.listen);
   }
@@ -231,13 +235,26 @@ bool HttpServer::ClientWaits() const {
   return poll(&waits, 1, 0) > 0;
 }
 
+int HttpServer::AcceptOne() {
+  const auto accept = [this] {
+    return accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  };
+  int fd = accept();
+  // Another thread may take the one that is freed for it: so it tries again.
+  while (fd < 0 && RanOut() && !spare_.empty()) {
+    close(spare_.back());
+    spare_.pop_back();
+    fd = accept();
+  }
+  return fd;
+}
+
 void HttpServer::Accept(TimeNs now) {
   // Without a free descriptor accept4 fails even where nobody waits, and would cost a spare one.
   while (ClientWaits()) {
-    const int fd = spare_.Open(
-        [this] { return accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
+    const int fd = AcceptOne();
     if (fd < 0) {
-      if (!SpareDescriptors::RanOut() || connections_.empty()) return;
+      if (!RanOut() || connections_.empty()) return;
       Close(connections_.begin());
       continue;
     }
@@ -249,7 +266,21 @@ void HttpServer::Accept(TimeNs now) {
 void HttpServer::Close(std::list<Connection>::iterator which) {
   const int fd = which->fd();
   connections_.erase(which);
-  spare_.Close(fd);
+  // One that is kept back is never free in between.
+  if (spare_.size() < kSpareMax && dup3(wake_, fd, O_CLOEXEC) == fd) {
+    spare_.push_back(fd);
+  } else {
+    close(fd);
+  }
+}
+
+bool HttpServer::Refill() {
+  while (spare_.size() < kSpareMax) {
+    const int fd = fcntl(wake_, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) return false;
+    spare_.push_back(fd);
+  }
+  return true;
 }
 
 void HttpServer::Run() {
@@ -257,7 +288,7 @@ void HttpServer::Run() {
   const Clock& clock = Clock::Monotonic();
   std::vector<pollfd> polled;
   while (true) {
-    const bool refilled = spare_.Refill();
+    const bool refilled = Refill();
     // A client that cannot be accepted would end each wait at once.
     const bool can_accept = !spare_.empty() || !connections_.empty();
     polled.assign({{wake_, POLLIN, 0}, {can_accept ? listener_ : -1, POLLIN, 0}});

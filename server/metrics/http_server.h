@@ -15,11 +15,11 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/base/clock.h"
-#include "server/base/spare_descriptors.h"
 
 namespace histogram::server {
 
@@ -49,20 +49,25 @@ class HttpServer {
  private:
   class Connection;
   static constexpr size_t kConnectionsMax = 64;
-  static constexpr size_t kSpare = 8;
+  // Descriptors kept back for clients that come while the process has no others.
+  static constexpr size_t kSpareMax = 8;
 
   explicit HttpServer(HttpServerOptions options);
   absl::Status Listen();
   void Run();
   bool ClientWaits() const;
+  // A client's socket, or -1 with errno.
+  int AcceptOne();
   void Accept(TimeNs now);
   void Close(std::list<Connection>::iterator which);
+  // Makes up for the spare descriptors that were used. False: there are not enough now.
+  bool Refill();
 
   const HttpServerOptions options_;
   std::string address_;
   int listener_ = -1;
-  int wake_ = -1;  // an eventfd: the server is to end
-  SpareDescriptors spare_;
+  int wake_ = -1;                      // an eventfd: the server is to end
+  std::vector<int> spare_;             // duplicates of wake_
   std::list<Connection> connections_;  // the oldest first
   std::thread thread_;
 };
