@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
-#include "server/rpc/hand_over.h"
 
 namespace histogram::server {
 namespace {
