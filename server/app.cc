@@ -2,7 +2,6 @@
 
 #include <histogram/usable_cores.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/backend_factory.h"
 #include "server/base/logging.h"
@@ -21,16 +21,11 @@
 #include "server/batching/batcher.h"
 #include "server/config/values.h"
 #include "server/metrics/http_server.h"
-#include "server/metrics/process_metrics.h"
 #include "server/metrics/server_metrics.h"
-#include "server/metrics/text.h"
 #include "server/process_tuning.h"
 #include "server/rpc/certificates.h"
 #include "server/rpc/grpc_internals.h"
-#include "server/rpc/grpc_log.h"
-#include "server/service/describe.h"
 #include "server/service/grpc_server.h"
-#include "server/signals.h"
 
 namespace histogram::server {
 namespace {
@@ -44,7 +39,7 @@ std::vector<Backend*> Pointers(const BackendSet& set) {
 MetricsOptions MakeMetricsOptions(const Config& config, const BackendSet& set) {
   MetricsOptions options;
   for (const auto& backend : set.backends) options.backends.push_back(DescribeBackend(*backend));
-  options.limits = LimitsOf(config);
+  options.config = config;
   options.build = GetBuildInfo();
   options.cuda = CudaCompiledIn();
   return options;
@@ -67,10 +62,8 @@ void LogBackends(const BackendSet& set) {
 // in a library that ends the process.
 uint32_t ThreadsNeeded(const Config& config) {
   constexpr uint32_t kOthers = 24;  // gRPC's own, and those that ARCHITECTURE.md lists
-  const uint32_t cores = UsableCores();
-  const uint32_t receive = config.transport.receive_threads;
   const uint32_t lanes = config.backend.cpu_lanes;
-  return (receive > 0 ? receive : cores) + (lanes > 0 ? lanes : cores) + kOthers;
+  return ReceiveThreads(config.transport) + (lanes > 0 ? lanes : UsableCores()) + kOthers;
 }
 
 // Everything that runs while the server serves, in the order in which it is made; taken down in the
@@ -84,34 +77,30 @@ class App {
         metrics_(MakeMetricsOptions(config, set_)),
         observer_(metrics_, Clock::Monotonic()),
         batcher_(backends_, config.batching, Clock::Monotonic(), observer_),
-        context_(config.transport, batcher_, Clock::Monotonic(), observer_),
-        service_(context_, [this] {
-          return Describe(GetBuildInfo().version, backends_, config_.transport, config_.batching,
-                          batcher_.snapshot().placements);
-        }) {
+        context_(config.transport, batcher_, Clock::Monotonic(), observer_) {
+    context_.describe = [this] {
+      return Describe(GetBuildInfo().version, backends_, config_.transport, config_.batching,
+                      batcher_.snapshot().placements);
+    };
     metrics_.SetSnapshotSource([this] { return batcher_.snapshot(); });
   }
-  ~App() { metrics_.SetSnapshotSource(nullptr); }
 
   absl::Status Start();
   // Until a stop signal, or until a device is lost under --on-device-loss exit.
   int Serve();
   void Drain();
   bool LostDevice() const {
-    for (const Backend* backend : backends_) {
-      if (!backend->up()) return true;
-    }
-    return false;
+    return !absl::c_all_of(backends_, [](const Backend* backend) { return backend->up(); });
   }
 
  private:
   // Empty when requests are welcome, else the reason why not.
   std::string NotReadyBecause() const;
-  bool Live() const;
-  // Health, where something has changed.
-  void CheckHealth();
+  // Liveness: whether all event loops turn.
+  void CheckLoops();
   bool HasCuda() const;
-  // Tells health the state of now. Returns whether readiness is news, for LogReadiness.
+  // Tells health and the metrics the state of now. Returns whether readiness is news, for
+  // LogReadiness.
   bool UpdateHealth();
   void LogReadiness() const;
   absl::Status WritePortFile() const;
@@ -126,19 +115,14 @@ class App {
   BackendSet set_;
   std::vector<Backend*> backends_;
   ServerMetrics metrics_;
-  ProcessMetrics process_metrics_;
   LoggingObserver observer_;  // logs, and passes on to the metrics
   Batcher batcher_;
   ServiceContext context_;
-  HistogramService service_;
-  std::atomic<bool> listening_{false}, draining_{false};
-  std::unique_ptr<Authenticator> authenticator_;
+  std::atomic<bool> listening_{false}, draining_{false}, live_{true};
   std::unique_ptr<GrpcServer> grpc_;
   std::unique_ptr<HttpServer> http_;  // asks the others for their state: goes first
   std::string not_ready_;             // why, as was last told
-  bool live_ = true;
-  std::vector<bool> backend_up_;
-  uint64_t unread_ended_ = 0;                           // calls, so far
+  uint64_t unread_ended_ = 0;         // calls, so far
   std::map<std::string, std::string> reload_problems_;  // by kind of files
 };
 
@@ -147,24 +131,20 @@ absl::Status App::Start() {
     auto authenticator =
         Authenticator::Load(config_.transport.token_file, config_.transport.payload_bytes_max);
     if (!authenticator.ok()) return authenticator.status();
-    authenticator_ = *std::move(authenticator);
-    context_.authenticator = authenticator_.get();
+    context_.authenticator = *std::move(authenticator);
   }
   HttpServerOptions http;
   http.listen = config_.metrics_listen;
-  http.metrics = [this] { return MetricsText({&metrics_, &process_metrics_}); };
-  http.readiness = [this] {
-    const std::string reason = NotReadyBecause();
-    return Readiness{reason.empty(), reason};
-  };
-  http.liveness = [this] { return Live(); };
+  http.metrics = [this] { return metrics_.Text(); };
+  http.not_ready = [this] { return NotReadyBecause(); };
+  http.live = [this] { return live_ || draining_; };
   auto http_server = HttpServer::Start(std::move(http));
   if (!http_server.ok()) return http_server.status();
   http_ = *std::move(http_server);
   if (!http_->address().empty()) {
     Log(LogLevel::kInfo, "metrics listening", {{"address", http_->address()}});
   }
-  auto grpc = GrpcServer::Start(context_, service_);
+  auto grpc = GrpcServer::Start(context_);
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
   for (const std::string& address : grpc_->addresses()) {
@@ -180,7 +160,7 @@ absl::Status App::Start() {
 }
 
 void App::RefreshSecurity() {
-  if (authenticator_ != nullptr) NoteReload("tokens", authenticator_->Reload());
+  if (context_.authenticator != nullptr) NoteReload("tokens", context_.authenticator->Reload());
   if (TlsCertificates* certificates = grpc_->certificates()) {
     NoteReload("certificates", certificates->Reload());
     for (const auto& [file, seconds] : certificates->expiry()) {
@@ -213,35 +193,27 @@ void App::EndUnread() {
 }
 
 bool App::HasCuda() const {
-  for (const Backend* backend : backends_) {
-    if (backend->info().kind == BackendKind::kGpu && backend->up()) return true;
-  }
-  return false;
+  return absl::c_any_of(backends_, [](const Backend* backend) {
+    return backend->info().kind == BackendKind::kGpu && backend->up();
+  });
 }
 
 std::string App::NotReadyBecause() const {
   if (!listening_.load()) return "starting";  // /readyz is there before gRPC's ports are
   if (draining_.load()) return "draining";
   if (config_.require_cuda && !HasCuda()) return "backend cuda is required and none is up";
-  const std::string unreachable = grpc_->Unreachable();
+  const std::string unreachable = grpc_->probe().Unreachable();
   if (!unreachable.empty()) return absl::StrCat(unreachable, " does not answer");
   return "";
 }
 
-bool App::Live() const { return !listening_.load() || draining_.load() || grpc_->Live(); }
-
-void App::CheckHealth() {
-  metrics_.SetSelfProbes(grpc_->reached(), grpc_->missed());
-  if (const bool live = grpc_->Live(); live != live_) {
-    live_ = live;
-    Log(LogLevel::kError, live ? "live again" : "not live: an event loop stands still");
-    grpc_->SetLive(live);
-  }
-  bool changed = NotReadyBecause() != not_ready_;
-  for (size_t i = 0; i < backends_.size(); ++i) {
-    changed = changed || backends_[i]->up() != backend_up_[i];
-  }
-  if (changed && UpdateHealth()) LogReadiness();
+void App::CheckLoops() {
+  // Longer than anything that a stranger can make a loop do, and than a look of the receive guard.
+  constexpr TimeNs kStoodStillNsMax = TimeNs{30} * 1000000000;
+  const bool live = grpc_->StoodStillNs() < kStoodStillNsMax;
+  if (live_.exchange(live) == live) return;
+  Log(LogLevel::kError, live ? "live again" : "not live: an event loop stands still");
+  grpc_->health().SetServing("liveness", live);
 }
 
 void App::LogReadiness() const {
@@ -253,15 +225,13 @@ void App::LogReadiness() const {
 }
 
 bool App::UpdateHealth() {
-  const std::string reason = NotReadyBecause();
-  const bool news = std::exchange(not_ready_, reason) != reason;
-  grpc_->SetReady(reason.empty());
-  backend_up_.resize(backends_.size(), false);
-  for (size_t i = 0; i < backends_.size(); ++i) {
-    backend_up_[i] = backends_[i]->up();
-    grpc_->SetBackendUp(backends_[i]->info().name, backend_up_[i]);
+  metrics_.SetSelfProbes(grpc_->probe().reached(), grpc_->probe().missed());
+  for (const Backend* backend : backends_) {
+    grpc_->health().SetServing(absl::StrCat("backend/", backend->info().name), backend->up());
   }
-  return news;
+  const std::string reason = NotReadyBecause();
+  grpc_->SetReady(reason.empty());
+  return std::exchange(not_ready_, reason) != reason;
 }
 
 absl::Status App::WritePortFile() const {
@@ -286,14 +256,16 @@ int App::Serve() {
   constexpr uint64_t kHealthIntervalUs = 200000;
   constexpr int kTurnsBetweenRefreshes = 5;
   for (int turn = 1;; ++turn) {
-    if (turn % kTurnsBetweenRefreshes == 0) RefreshSecurity();
+    if (turn % kTurnsBetweenRefreshes == 0) {
+      RefreshSecurity();
+      CheckLoops();
+    }
     EndUnread();
-    metrics_.SetLogLinesLost(LogLinesLost());
     if (const int signal = WaitForStopSignal(kHealthIntervalUs); signal != 0) {
-      Log(LogLevel::kInfo, "stopping", {{"signal", SignalName(signal)}});
+      Log(LogLevel::kInfo, "stopping", {{"signal", absl::StrCat("SIG", sigabbrev_np(signal))}});
       return 0;
     }
-    CheckHealth();
+    if (UpdateHealth()) LogReadiness();
     if (config_.on_device_loss == OnDeviceLoss::kExit && LostDevice()) return 1;
   }
 }
@@ -322,7 +294,7 @@ void App::Drain() {
 
 // Warns where other machines can connect.
 void LogKnownFlaws(const std::vector<std::string>& listen) {
-  const bool local = std::all_of(listen.begin(), listen.end(), [](const std::string& text) {
+  const bool local = absl::c_all_of(listen, [](const std::string& text) {
     const auto address = ParseAddress(text);
     return address.ok() && address->IsLocal();
   });
@@ -331,48 +303,33 @@ void LogKnownFlaws(const std::vector<std::string>& listen) {
       {{"grpc", GRPC_CPP_VERSION_STRING}, {"see", "docs/operations/security.md"}});
 }
 
-}  // namespace
-
-void LogGrpcLines() {
-  RedirectGrpcLog([](GrpcLogSeverity severity, std::string_view message, std::string_view place) {
-    static LogThrottle throttle{LogThrottle::kShortPeriod};
-    // What gRPC calls an error concerns one connection, a failed handshake for example.
-    const LogLevel level = severity == GrpcLogSeverity::kError  ? LogLevel::kWarn
-                           : severity == GrpcLogSeverity::kInfo ? LogLevel::kInfo
-                                                                : LogLevel::kDebug;
-    if (!LogEnabled(level)) return;
-    LogThrottled(throttle, Clock::Monotonic().Now(), level, "grpc",
-                 {{"message", message}, {"source", place}});
-  });
+int CannotStart(absl::string_view reason) {
+  Log(LogLevel::kError, "cannot start", {{"reason", std::string(reason)}});
+  return 1;
 }
 
+}  // namespace
+
 int RunServer(const Config& config) {
+  LogGrpcLines();
   const BuildInfo& build = GetBuildInfo();
   Log(LogLevel::kInfo, "histogram-server",
       {{"version", build.version}, {"commit", build.commit}, {"cuda", CudaCompiledIn()}});
   if (AvoidKnownFlaws()) LogKnownFlaws(config.transport.listen);
   const uint32_t threads = ThreadsNeeded(config);
   if (const uint32_t found = StartableThreads(threads); found < threads) {
-    Log(LogLevel::kError, "cannot start",
-        {{"reason", absl::StrCat("the system lets this process have ", found,
-                                 " more threads of the ", threads,
-                                 " that it needs: raise the limit of processes (ulimit -u, "
-                                 "TasksMax of a unit, pids limit of a container), or set "
-                                 "--receive-threads and --cpu-lanes lower")}});
-    return 1;
+    return CannotStart(absl::StrCat("the system lets this process have ", found,
+                                    " more threads of the ", threads,
+                                    " that it needs: raise the limit of processes (ulimit -u, "
+                                    "TasksMax of a unit, pids limit of a container), or set "
+                                    "--receive-threads and --cpu-lanes lower"));
   }
   auto set = MakeBackends(config.backend);
-  if (!set.ok()) {
-    Log(LogLevel::kError, "cannot start", {{"reason", std::string(set.status().message())}});
-    return 1;
-  }
+  if (!set.ok()) return CannotStart(set.status().message());
   LogBackends(*set);
 
   App app(config, *std::move(set));
-  if (absl::Status status = app.Start(); !status.ok()) {
-    Log(LogLevel::kError, "cannot start", {{"reason", std::string(status.message())}});
-    return 1;
-  }
+  if (absl::Status status = app.Start(); !status.ok()) return CannotStart(status.message());
   const int exit_code = app.Serve();
   app.Drain();
   if (app.LostDevice()) {

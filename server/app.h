@@ -6,10 +6,7 @@
 
 namespace histogram::server {
 
-// gRPC's own lines become lines of the server's log. Called once, before RunServer.
-void LogGrpcLines();
-
-// Serves until a signal of signals.h comes, drains, and returns the process's exit code: 0 after a
+// Serves until a stop signal comes, drains, and returns the process's exit code: 0 after a
 // drain, 1 when it could not start (the log says why) or left because a device was lost
 // (--on-device-loss exit). Called once, on the main thread, after BlockSignals.
 int RunServer(const Config& config);

@@ -4,18 +4,17 @@
 #include "server/app.h"
 #include "server/base/logging.h"
 #include "server/config/config.h"
+#include "server/config/settings.h"
 #include "server/process_tuning.h"
-#include "server/signals.h"
 
 int main(int argc, char** argv) {
-  using histogram::server::ParsedConfig;
   const auto parsed =
       histogram::server::ParseConfig(argc, argv, histogram::server::ProcessVariables());
   if (!parsed.ok()) {
     std::fprintf(stderr, "histogram-server: %s\n", std::string(parsed.status().message()).c_str());
     return 2;
   }
-  if (parsed->action == ParsedConfig::Action::kPrint) {
+  if (!parsed->text.empty()) {
     for (const std::string& warning : parsed->warnings) {
       std::fprintf(stderr, "histogram-server: warning: %s\n", warning.c_str());
     }
@@ -29,13 +28,13 @@ int main(int argc, char** argv) {
   if (!parsed->config.core_dumps) histogram::server::DisableCoreDumps();
   histogram::server::BlockSignals();
   histogram::server::InitLogging(parsed->config.log.level, parsed->config.log.format);
-  histogram::server::LogGrpcLines();
   const auto descriptors = histogram::server::RaiseDescriptorLimit();
   histogram::server::Log(histogram::server::LogLevel::kInfo, "limit of descriptors",
                          {{"now", descriptors.now}, {"before", descriptors.before}});
-  for (const auto& [name, setting] : parsed->settings) {
+  for (const auto& [name, origin] : parsed->origins) {
+    const std::string value = DisplayText(*histogram::server::FindSetting(name), parsed->config);
     histogram::server::Log(histogram::server::LogLevel::kDebug, "setting",
-                           {{"name", name}, {"value", setting.value}, {"set_by", setting.origin}});
+                           {{"name", name}, {"value", value}, {"set_by", origin}});
   }
   for (const std::string& warning : parsed->warnings) {
     histogram::server::Log(histogram::server::LogLevel::kWarn, warning);

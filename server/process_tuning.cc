@@ -7,14 +7,34 @@
 
 #include <algorithm>
 #include <climits>
+#include <csignal>
 #include <cstdlib>
-#include <thread>
+#include <ctime>
+#include <initializer_list>
 #include <vector>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 
 namespace histogram::server {
+namespace {
+
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  // Some are sent by terminals that close and by habit. One that was ignored when the process
+  // began, as nohup does with SIGHUP, stays ignored.
+  for (const int signal : {SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}) {
+    struct sigaction action {};
+    sigaction(signal, nullptr, &action);
+    if (action.sa_handler != SIG_IGN) sigaddset(&signals, signal);
+  }
+  return signals;
+}
+
+}  // namespace
 
 void TuneMalloc() {
   mallopt(M_TRIM_THRESHOLD, INT_MAX);
@@ -61,6 +81,20 @@ void DisableCoreDumps() {
   // little for a file and the kernel's own sign to leave pipes alone (core(5), fs/coredump.c).
   const rlimit limit{1, 1};
   setrlimit(RLIMIT_CORE, &limit);
+}
+
+void BlockSignals() {
+  const sigset_t signals = StopSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+int WaitForStopSignal(uint64_t timeout_us) {
+  const sigset_t signals = StopSignals();
+  const timespec timeout{static_cast<time_t>(timeout_us / 1000000),
+                         static_cast<long>(timeout_us % 1000000) * 1000};
+  const int signal = sigtimedwait(&signals, nullptr, &timeout);
+  return signal > 0 ? signal : 0;
 }
 
 }  // namespace histogram::server

@@ -1,5 +1,5 @@
-// Settings of the process as a whole: memory and locks, on which the speed of the transport
-// depends; descriptors, threads and crashes.
+// What concerns the process as a whole: memory and locks, on which the speed of the transport
+// depends; descriptors, threads, crashes and signals.
 #ifndef HISTOGRAM_SERVER_PROCESS_TUNING_H_
 #define HISTOGRAM_SERVER_PROCESS_TUNING_H_
 
@@ -37,6 +37,13 @@ uint32_t StartableThreads(uint32_t wanted);
 // A crash leaves no core dump behind, neither as a file nor through a handler: it would hold
 // payload bytes.
 void DisableCoreDumps();
+
+// Holds back the signals that end the server, so that only WaitForStopSignal takes them: SIGTERM,
+// SIGINT, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2. Call before the first thread starts.
+void BlockSignals();
+
+// The signal that came within `timeout_us`, 0 if none did. REQUIRES: BlockSignals.
+int WaitForStopSignal(uint64_t timeout_us);
 
 }  // namespace histogram::server
 

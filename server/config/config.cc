@@ -18,7 +18,6 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "server/config/build.h"
-#include "server/config/file.h"
 #include "server/config/settings.h"
 #include "server/config/values.h"
 
@@ -38,21 +37,6 @@ std::string NearestSetting(absl::string_view name, std::vector<std::string> othe
 
 std::string DidYouMean(const std::string& nearest) {
   return nearest.empty() ? "" : absl::StrCat("; did you mean ", nearest, "?");
-}
-
-// What a name means.
-struct Named {
-  const Setting* setting = nullptr;  // nullptr: it is of no setting
-  bool by_old_name = false;
-  absl::string_view implied = {};  // the value of a switch: "true" of --tune, "false" of --no-tune
-};
-
-Named Find(absl::string_view name) {
-  for (const Setting& setting : Settings()) {
-    if (name == setting.name) return {&setting};
-    if (!name.empty() && name == setting.old_name) return {&setting, /*by_old_name=*/true};
-  }
-  return {};
 }
 
 // A setting as one source gives it.
@@ -82,32 +66,28 @@ absl::Status UnknownFlag(absl::string_view flag) {
                  nearest.empty() ? "; --help-all lists the options" : DidYouMean("--" + nearest));
 }
 
-Named FindFlag(absl::string_view flag) {
+// The setting of a flag, and what a switch means: "true" of --tune, "false" of --no-tune.
+std::pair<const Setting*, absl::string_view> FindFlag(absl::string_view flag) {
   if (!absl::ConsumePrefix(&flag, "--")) return {};
-  Named named = Find(flag);
-  if (named.setting != nullptr) {
-    if (IsSwitch(*named.setting)) named.implied = "true";
-    return named;
-  }
-  if (!absl::ConsumePrefix(&flag, "no-")) return {};
   const Setting* setting = FindSetting(flag);
+  if (setting != nullptr) return {setting, IsSwitch(*setting) ? "true" : ""};
+  if (absl::ConsumePrefix(&flag, "no-")) setting = FindSetting(flag);
   if (setting == nullptr || !IsSwitch(*setting)) return {};
-  return {.setting = setting, .implied = "false"};
+  return {setting, "false"};
 }
 
 // Adds a flag's value. Only lists take several.
-absl::Status AddValue(absl::string_view flag, const Named& named, const std::string& value,
+absl::Status AddValue(absl::string_view flag, const Setting& setting, const std::string& value,
                       std::vector<Assignment>& layer) {
-  const auto same =
-      absl::c_find_if(layer, [&](const auto& a) { return a.setting == named.setting; });
+  const auto same = absl::c_find_if(layer, [&](const auto& a) { return a.setting == &setting; });
   if (same == layer.end()) {
-    const std::string source =
-        named.by_old_name ? std::string(flag) : absl::StrCat("--", named.setting->name);
-    layer.push_back({named.setting, value, source, source, named.by_old_name});
-  } else if (IsList(*named.setting)) {
+    const bool by_old_name = absl::StripPrefix(flag, "--") == setting.old_name;
+    const std::string source = absl::StrCat("--", by_old_name ? setting.old_name : setting.name);
+    layer.push_back({&setting, value, source, source, by_old_name});
+  } else if (IsList(setting)) {
     absl::StrAppend(&same->value, ",", value);
   } else {
-    return Invalid("--", named.setting->name, " is given twice; give it once");
+    return Invalid("--", setting.name, " is given twice; give it once");
   }
   return absl::OkStatus();
 }
@@ -121,21 +101,21 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<absl::string_view
       return Invalid("unexpected argument '", arguments[i],
                      "'; every setting is a flag, see --help");
     }
-    const Named named = FindFlag(flag);
-    if (named.setting == nullptr && flag != "--config") return UnknownFlag(flag);
-    std::string value(named.implied);
+    const auto [setting, implied] = FindFlag(flag);
+    if (setting == nullptr && flag != "--config") return UnknownFlag(flag);
+    std::string value(implied);
     if (flag.size() < arguments[i].size()) {
       if (value == "false") return Invalid(flag, " takes no value");
       value = std::string(arguments[i].substr(flag.size() + 1));
     } else if (value.empty()) {
       if (i + 1 == arguments.size() || absl::StartsWith(arguments[i + 1], "--")) {
         return Invalid(flag, " needs a value: ", flag, " ",
-                       named.setting == nullptr ? "FILE" : PlaceholderOf(*named.setting));
+                       setting == nullptr ? "FILE" : PlaceholderOf(*setting));
       }
       value = std::string(arguments[++i]);
     }
-    if (named.setting != nullptr) {
-      absl::Status status = AddValue(flag, named, value, line.assignments);
+    if (setting != nullptr) {
+      absl::Status status = AddValue(flag, *setting, value, line.assignments);
       if (!status.ok()) return status;
     } else if (line.config_file) {
       return Invalid("--config is given twice; there is one config file");
@@ -152,15 +132,15 @@ absl::StatusOr<std::vector<Assignment>> FileLayer(const std::string& path) {
   std::vector<Assignment> layer;
   for (const auto& [key, values, is_array, number] : *entries) {
     const std::string place = absl::StrCat(path, ":", number);
-    const Named named = Find(key);
-    if (named.setting == nullptr) {
+    const Setting* setting = FindSetting(key);
+    if (setting == nullptr) {
       return Invalid(place, ": unknown setting ", key, DidYouMean(NearestSetting(key, {"config"})));
     }
-    if (is_array && !IsList(*named.setting)) {
+    if (is_array && !IsList(*setting)) {
       return Invalid(place, ": ", key, " takes one value, not a list");
     }
-    layer.push_back({named.setting, absl::StrJoin(values, ","), absl::StrCat(place, ": ", key),
-                     place, named.by_old_name});
+    layer.push_back({setting, absl::StrJoin(values, ","), absl::StrCat(place, ": ", key), place,
+                     key == setting->old_name});
   }
   return layer;
 }
@@ -173,13 +153,13 @@ std::vector<Assignment> EnvironmentLayer(const Variables& variables,
     if (!absl::StartsWith(variable, kPrefix) || variable == kConfigVariable) continue;
     const std::string name =
         absl::AsciiStrToLower(absl::StrReplaceAll(variable.substr(kPrefix.size()), {{"_", "-"}}));
-    const Named named = Find(name);
-    if (named.setting == nullptr || EnvironmentName(name) != variable) {
+    const Setting* setting = FindSetting(name);
+    if (setting == nullptr || EnvironmentName(name) != variable) {
       const std::string nearest = NearestSetting(name, {"config"});
       warnings.push_back(absl::StrCat("unknown environment variable ", variable, " is ignored",
                                       DidYouMean(nearest.empty() ? "" : EnvironmentName(nearest))));
     } else if (!value.empty()) {
-      layer.push_back({named.setting, value, variable, variable, named.by_old_name});
+      layer.push_back({setting, value, variable, variable, name == setting->old_name});
     }
   }
   return layer;
@@ -208,16 +188,86 @@ absl::Status Apply(const std::vector<Assignment>& layer, ParsedConfig& parsed) {
     }
     absl::Status status = SetFromText(*setting, value, source, parsed.config);
     if (!status.ok()) return status;
-    parsed.settings[std::string(setting->name)] = {DisplayText(*setting, parsed.config), origin};
+    parsed.origins[std::string(setting->name)] = origin;
   }
   return absl::OkStatus();
 }
 
-ParsedConfig Print(std::string text) {
-  ParsedConfig parsed;
-  parsed.action = ParsedConfig::Action::kPrint;
-  parsed.text = std::move(text);
-  return parsed;
+// --- Settings that are fine one by one and contradict each other.
+
+// Whether two settings contradict each other, and the sentence that names both.
+using Contradiction = std::pair<bool, std::string>;
+
+std::vector<Contradiction> Contradictions(const Config& config) {
+  constexpr uint64_t kBytesOfABin = 3 * sizeof(uint64_t);  // without edges and statistics
+  const TransportConfig& t = config.transport;
+  const uint64_t queue = config.batching.queue_bytes_max;
+  // "--queue-bytes-max (256MiB)"
+  const auto named = [&](absl::string_view name) {
+    return absl::StrCat("--", name, " (", DisplayText(*FindSetting(name), config), ")");
+  };
+  return {
+      {t.payload_bytes_max > queue,
+       absl::StrCat(named("payload-bytes-max"), " is larger than ", named("queue-bytes-max"),
+                    "; the queue has no room for such a payload")},
+      {t.bin_count_max > TransportConfig().bin_count_max && kBytesOfABin * t.bin_count_max > queue,
+       absl::StrCat(named("bin-count-max"), " takes ", FormatBytes(kBytesOfABin * t.bin_count_max),
+                    " of counters, plan and reply, more than ", named("queue-bytes-max"),
+                    "; the queue has no room for such a request")},
+      {t.payload_bytes_max > t.receive_bytes_max / 2,
+       absl::StrCat(named("payload-bytes-max"), " is more than half of ",
+                    named("receive-bytes-max"), "; one message would block all others")},
+      {queue > t.receive_bytes_max / 2,
+       absl::StrCat(named("receive-bytes-max"), " must be at least twice ",
+                    named("queue-bytes-max"),
+                    ", because a message is in memory before the queue can refuse it")},
+      {t.drain_delay_us > t.drain_us_max,
+       absl::StrCat(named("drain-delay"), " is longer than ", named("drain-max"),
+                    ", which bounds the whole drain")},
+      {t.tls_cert.empty() != t.tls_key.empty(),
+       "--tls-cert and --tls-key belong together: give both or neither"},
+      {!t.tls_client_ca.empty() && t.tls_cert.empty(),
+       "--tls-client-ca needs --tls-cert and --tls-key"},
+      {!t.tls_cert.empty() && t.allow_plaintext,
+       "--tls-cert and --allow-plaintext contradict each other: with a certificate every TCP "
+       "listener speaks TLS"},
+      {config.require_cuda && config.backend.choice == BackendOptions::Choice::kCpu,
+       "--require-backend cuda and --backend cpu contradict each other: the server could never be "
+       "ready"},
+  };
+}
+
+// That no two listeners have the same place, and that none is open to other machines by oversight.
+absl::Status CheckAddresses(const Config& config) {
+  const TransportConfig& t = config.transport;
+  std::vector<std::pair<std::string, Address>> places;
+  const auto add = [&](absl::string_view flag, const std::string& text) -> absl::Status {
+    const Address address = *ParseAddress(text);  // it was checked when it was read
+    const std::string name = absl::StrCat(flag, " ", text);
+    for (const auto& [other_name, other] : places) {
+      if (!address.Overlaps(other)) continue;
+      return Invalid(name, " and ", other_name, " are the same place; give each a port of its own");
+    }
+    places.emplace_back(name, address);
+    return absl::OkStatus();
+  };
+  for (const std::string& text : t.listen) {
+    if (absl::Status status = add("--listen", text); !status.ok()) return status;
+    if (!t.tls_cert.empty() || t.allow_plaintext || places.back().second.IsLocal()) continue;
+    return Invalid(
+        places.back().first,
+        " can be reached from other machines, and would be without TLS; give --tls-cert and "
+        "--tls-key, or --allow-plaintext if something in front takes care of that");
+  }
+  if (config.metrics_listen.empty()) return absl::OkStatus();
+  return add("--metrics-listen", config.metrics_listen);
+}
+
+absl::Status CheckConfig(const Config& config) {
+  for (auto& [holds, message] : Contradictions(config)) {
+    if (holds) return Invalid(message);
+  }
+  return CheckAddresses(config);
 }
 
 }  // namespace
@@ -240,9 +290,9 @@ absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
                                          const Variables& environment) {
   const std::vector<absl::string_view> arguments(argv + std::min(argc, 1), argv + argc);
   const auto has = [&](absl::string_view flag) { return absl::c_linear_search(arguments, flag); };
-  if (has("--help") || has("-h")) return Print(HelpText(/*all=*/false));
-  if (has("--help-all")) return Print(HelpText(/*all=*/true));
-  if (has("--version") || has("-V")) return Print(VersionText());
+  if (has("--help") || has("-h")) return ParsedConfig{.text = HelpText(/*all=*/false)};
+  if (has("--help-all")) return ParsedConfig{.text = HelpText(/*all=*/true)};
+  if (has("--version") || has("-V")) return ParsedConfig{.text = VersionText()};
 
   absl::StatusOr<CommandLine> line = ParseCommandLine(arguments);
   if (!line.ok()) return line.status();
@@ -258,10 +308,7 @@ absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
   if (status.ok()) status = Apply(line->assignments, parsed);
   if (status.ok()) status = CheckConfig(parsed.config);
   if (!status.ok()) return status;
-  if (has("--print-config")) {
-    parsed.action = ParsedConfig::Action::kPrint;
-    parsed.text = PrintConfigText(parsed);
-  }
+  if (has("--print-config")) parsed.text = PrintConfigText(parsed);
   return parsed;
 }
 

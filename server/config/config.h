@@ -69,23 +69,15 @@ using Variables = std::vector<std::pair<std::string, std::string>>;
 // The process's, as they are now.
 Variables ProcessVariables();
 
-// A setting that is not left at its default.
-struct SettingInForce {
-  std::string value, origin;  // "40s", "server.toml:3"
-};
-
 struct ParsedConfig {
-  enum class Action {
-    kRun,    // serve with `config`
-    kPrint,  // print `text` on standard output and exit 0: --help, --help-all, --version and
-             // --print-config
-  };
-  Action action = Action::kRun;
-  Config config;
-  std::string text;
+  // What --help, --help-all, --version and --print-config print on standard output before the
+  // program exits 0. Empty: serve with `config`.
+  std::string text = {};
+  Config config = {};
   // One sentence each, for the log: unknown HISTSVC_ variables, and old names of settings.
-  std::vector<std::string> warnings;
-  std::map<std::string, SettingInForce, std::less<>> settings;  // by name: "drain-max"
+  std::vector<std::string> warnings = {};
+  // Where each setting that is not left at its default is set: "drain-max", "server.toml:3".
+  std::map<std::string, std::string, std::less<>> origins = {};
 };
 
 // The effective configuration of this command line. INVALID_ARGUMENT (or what kept a config file

@@ -1,5 +1,11 @@
-#include "server/config/file.h"
-
+// The config file: a flat subset of TOML that also reads plain INI.
+//
+//   # comment                      ; comment
+//   queue-bytes-max = "256MiB"     # strings in "..." or '...', or bare words and numbers
+//   listen = ["127.0.0.1:50051", "unix:/run/histogram.sock"]
+//
+// A setting stands on one line. Anything else (sections, nested values, a key given twice) is an
+// error with its line. No state.
 #include <algorithm>
 #include <utility>
 
@@ -12,6 +18,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "server/base/read_file.h"
+#include "server/config/settings.h"
 #include "server/config/values.h"
 
 namespace histogram::server {

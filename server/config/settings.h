@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "server/config/config.h"
@@ -63,7 +64,7 @@ struct Setting {
 
 // In the order of --help.
 absl::Span<const Setting> Settings();
-// By name; nullptr if there is none.
+// By name, or by the old one; nullptr if there is none.
 const Setting* FindSetting(absl::string_view name);
 // "HISTSVC_QUEUE_BYTES_MAX"
 std::string EnvironmentName(absl::string_view name);
@@ -87,8 +88,23 @@ absl::string_view PlaceholderOf(const Setting& setting);
 // "1 to 65536", "one of text, json"; empty where there are none.
 std::string LimitsOf(const Setting& setting);
 
-// INVALID_ARGUMENT for settings that contradict each other; the message names both.
-absl::Status CheckConfig(const Config& config);
+// A line of the config file.
+struct FileEntry {
+  std::string key;
+  std::vector<std::string> values;
+  bool is_array = false;
+  int line = 0;  // from 1
+};
+
+// `origin` is the file's name as the errors show it ("server.toml:3: ...").
+absl::StatusOr<std::vector<FileEntry>> ParseConfigFile(absl::string_view text,
+                                                       absl::string_view origin);
+
+// Reads and parses; an error is a sentence, as ReadFile and ParseConfigFile say it.
+absl::StatusOr<std::vector<FileEntry>> ReadConfigFile(const std::string& path);
+
+// A string as the file writes it, in double quotes.
+std::string QuoteForFile(absl::string_view value);
 
 // What --help prints: the settings that matter to most, or all of them.
 std::string HelpText(bool all);

@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
-#include "server/config/file.h"
 #include "server/config/settings.h"
 #include "server/config/values.h"
 
@@ -99,12 +98,12 @@ std::string PrintConfigText(const ParsedConfig& parsed) {
                                  GetBuildInfo().version, ". Load it with --config FILE.\n");
   for (const Setting& setting : Settings()) {
     if (!setting.group.empty()) absl::StrAppend(&out, "\n# ---- ", setting.group, "\n");
-    const auto in_force = parsed.settings.find(setting.name);
-    if (setting.listed == Listed::kNowhere && in_force == parsed.settings.end()) continue;
+    const auto origin = parsed.origins.find(setting.name);
+    if (setting.listed == Listed::kNowhere && origin == parsed.origins.end()) continue;
     absl::StrAppend(&out, "\n# ", Wrap(Explain(setting), 2, "# "), "\n");
-    if (in_force != parsed.settings.end()) {
-      absl::StrAppend(&out, "# Set by ", absl::CHexEscape(in_force->second.origin), ": ",
-                      absl::CHexEscape(in_force->second.value), "\n");
+    if (origin != parsed.origins.end()) {
+      absl::StrAppend(&out, "# Set by ", absl::CHexEscape(origin->second), ": ",
+                      absl::CHexEscape(DisplayText(setting, parsed.config)), "\n");
     }
     absl::StrAppend(&out, setting.name, " = ", FileValue(setting, parsed.config), "\n");
   }

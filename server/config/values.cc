@@ -1,6 +1,7 @@
 #include "server/config/values.h"
 
 #include <arpa/inet.h>
+#include <netdb.h>
 #include <sys/un.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #include <optional>
 
@@ -194,6 +196,32 @@ absl::StatusOr<Address> ParseAddress(absl::string_view text) {
   }
   address.port = static_cast<uint16_t>(*port);
   return address;
+}
+
+absl::StatusOr<std::vector<SocketAddress>> Resolve(const Address& address) {
+  std::vector<SocketAddress> places;
+  if (address.is_unix) {
+    SocketAddress& place = places.emplace_back();
+    auto& local = reinterpret_cast<sockaddr_un&>(place.storage);
+    local.sun_family = AF_UNIX;
+    std::memcpy(local.sun_path, address.path.c_str(), address.path.size() + 1);
+    place.length = sizeof local;
+    return places;
+  }
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* list = nullptr;
+  const std::string port = absl::StrCat(address.port);
+  const int unknown = getaddrinfo(address.host.c_str(), port.c_str(), &hints, &list);
+  if (unknown != 0) return absl::UnavailableError(gai_strerror(unknown));
+  for (const addrinfo* each = list; each != nullptr; each = each->ai_next) {
+    SocketAddress& place = places.emplace_back();
+    place.length = each->ai_addrlen;
+    std::memcpy(&place.storage, each->ai_addr, each->ai_addrlen);
+  }
+  freeaddrinfo(list);
+  return places;
 }
 
 std::string Nearest(absl::string_view name, const std::vector<std::string>& candidates) {

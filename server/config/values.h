@@ -2,6 +2,8 @@
 #ifndef HISTOGRAM_SERVER_CONFIG_VALUES_H_
 #define HISTOGRAM_SERVER_CONFIG_VALUES_H_
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -52,6 +54,16 @@ struct Address {
 };
 // HOST:PORT, [V6]:PORT or unix:PATH.
 absl::StatusOr<Address> ParseAddress(absl::string_view text);
+
+// As connect and bind take it.
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+// The places that an address means, at least one: a name may have several. UNAVAILABLE with the
+// system's reason for a name that is not known.
+absl::StatusOr<std::vector<SocketAddress>> Resolve(const Address& address);
 
 // The candidate that `name` most likely meant; empty when none is near.
 std::string Nearest(absl::string_view name, const std::vector<std::string>& candidates);

@@ -8,26 +8,28 @@
 #ifndef HISTOGRAM_SERVER_METRICS_HTTP_SERVER_H_
 #define HISTOGRAM_SERVER_METRICS_HTTP_SERVER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/base/clock.h"
 
 namespace histogram::server {
-
-struct Readiness {
-  bool ready = true;
-  std::string reason;  // one line: "draining", "backend cuda is required and none is up"
-};
 
 struct HttpServerOptions {
   std::string listen;                    // HOST:PORT or [V6]:PORT; port 0: any free one; empty: off
   std::function<std::string()> metrics;  // the text of /metrics
-  std::function<Readiness()> readiness;  // for /readyz
-  std::function<bool()> liveness;        // for /healthz
-  uint32_t timeout_ms = 5000;            // for a request to arrive, and for its answer to leave
+  // For /readyz: why the server is not ready, in one line; empty: it is.
+  std::function<std::string()> not_ready;
+  std::function<bool()> live;  // for /healthz
+  uint32_t timeout_ms = 5000;  // for a request to arrive, and for its answer to leave
 };
 
 class HttpServer {
@@ -45,11 +47,29 @@ class HttpServer {
   const std::string& address() const { return address_; }
 
  private:
-  struct Impl;
-  HttpServer();
+  class Connection;
+  static constexpr size_t kConnectionsMax = 64;
+  // Descriptors kept back for clients that come while the process has no others.
+  static constexpr size_t kSpareMax = 8;
 
-  std::unique_ptr<Impl> impl_;
+  explicit HttpServer(HttpServerOptions options);
+  absl::Status Listen();
+  void Run();
+  bool ClientWaits() const;
+  // A client's socket, or -1 with errno.
+  int AcceptOne();
+  void Accept(TimeNs now);
+  void Close(std::list<Connection>::iterator which);
+  // Makes up for the spare descriptors that were used. False: there are not enough now.
+  bool Refill();
+
+  const HttpServerOptions options_;
   std::string address_;
+  int listener_ = -1;
+  int wake_ = -1;                      // an eventfd: the server is to end
+  std::vector<int> spare_;             // duplicates of wake_
+  std::list<Connection> connections_;  // the oldest first
+  std::thread thread_;
 };
 
 }  // namespace histogram::server

@@ -1,15 +1,17 @@
-#include "server/metrics/process_metrics.h"
-
+// What the kernel says of the process.
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
+
+#include "server/metrics/server_metrics.h"
 
 namespace histogram::server {
 namespace {
@@ -27,13 +29,10 @@ double Seconds(const timeval& time) {
 
 std::optional<double> OpenFiles() {
   std::error_code error;
-  double count = 0;
-  for (std::filesystem::directory_iterator it("/proc/self/fd", error), end; !error && it != end;
-       it.increment(error)) {
-    ++count;
-  }
+  const std::filesystem::directory_iterator files("/proc/self/fd", error);
+  if (error) return std::nullopt;
   // One of them is the directory that is being read.
-  return error ? std::nullopt : std::optional<double>(count - 1);
+  return static_cast<double>(std::distance(begin(files), end(files)) - 1);
 }
 
 void Append(std::vector<MetricFamily>& families, std::string name, std::string help,
@@ -48,8 +47,7 @@ void Append(std::vector<MetricFamily>& families, std::string name, std::string h
 
 }  // namespace
 
-std::vector<MetricFamily> ProcessMetrics::Collect() const {
-  std::vector<MetricFamily> families;
+void ServerMetrics::CollectProcess(std::vector<MetricFamily>& families) {
   rusage used{};
   if (getrusage(RUSAGE_SELF, &used) == 0) {
     Append(families, "process_cpu_seconds_total",
@@ -76,7 +74,6 @@ std::vector<MetricFamily> ProcessMetrics::Collect() const {
     Append(families, "process_max_fds", "Maximum number of open file descriptors.",
            MetricType::Gauge, static_cast<double>(files.rlim_cur));
   }
-  return families;
 }
 
 }  // namespace histogram::server

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 
-#include "server/metrics/labels.h"
-
 namespace histogram::server {
 namespace {
 
@@ -36,9 +34,6 @@ BackendDescription DescribeBackend(const Backend& backend) {
 }
 
 ServerMetrics::ServerMetrics(const MetricsOptions& options) : options_(options) {
-  static_assert(kSizeClassNames.size() == kSizeClassCount);
-  static_assert(kFallbackReasonNames.size() == kFallbackReasonCount);
-  static_assert(kCodeNames.size() == kCodeCount);
   CellPlan plan;
   for (size_t method = 0; method < kMethodCount; ++method) {
     for (Cell& cell : requests_[method]) cell = plan.Take();
@@ -54,48 +49,34 @@ ServerMetrics::ServerMetrics(const MetricsOptions& options) : options_(options) 
   cancelled_ = plan.Take();
   integrity_failures_ = plan.Take();
 
-  const size_t declared = std::min(options_.backends.size(), kBackendsMax);
-  for (size_t i = 0; i < declared; ++i) AddBackend(options_.backends[i], /*declared=*/true, plan);
+  for (const BackendDescription& each : options_.backends)
+    AddBackend(each, /*declared=*/true, plan);
   AddBackend({std::string(kOther), "", "", "", {}, {}}, /*declared=*/false, plan);
-  fallbacks_ = plan.Take(backends_.size() * backends_.size() * kFallbackReasonCount);
-  cells_ = std::make_unique<Cells>(plan.count(), options_.shard_count);
+  fallbacks_ = plan.Take(backends_.size() * backends_.size() * kFallbackReasonNames.size());
+  cells_ = std::make_unique<Cells>(plan.count());
 }
-
-ServerMetrics::~ServerMetrics() = default;
 
 void ServerMetrics::AddBackend(const BackendDescription& description, bool declared,
                                CellPlan& plan) {
-  auto backend = std::make_unique<BackendCells>();
-  backend->description = description;
-  backend->declared = declared;
-  for (HistogramCells& stage : backend->stages) stage = HistogramCells(kStageBuckets, plan);
-  for (Cell& cell : backend->batches) cell = plan.Take();
-  const size_t kernels = std::min(description.kernels.size(), kKernelsMax);
-  for (size_t i = 0; i < kernels; ++i) {
-    const std::string& name = description.kernels[i];
+  BackendCells& backend = backends_.emplace_back();
+  backend.name = description.name;
+  backend.declared = declared;
+  for (HistogramCells& stage : backend.stages) stage = HistogramCells(kStageBuckets, plan);
+  for (Cell& cell : backend.batches) cell = plan.Take();
+  for (const std::string& name : description.kernels) {
     const bool shown =
         std::any_of(description.choices.begin(), description.choices.end(),
                     [&name](const KernelChoice& choice) { return choice.kernel == name; });
-    backend->kernels.push_back({name, shown, HistogramCells(kStageBuckets, plan)});
+    backend.kernels.push_back({name, shown, HistogramCells(kStageBuckets, plan)});
   }
-  backend->kernels.push_back({std::string(kOther), false, HistogramCells(kStageBuckets, plan)});
-  backends_.push_back(std::move(backend));
-}
-
-void ServerMetrics::SetSnapshotSource(std::function<Batcher::Snapshot()> source) {
-  absl::MutexLock lock(&mutex_);
-  snapshot_source_ = std::move(source);
+  backend.kernels.push_back({std::string(kOther), false, HistogramCells(kStageBuckets, plan)});
 }
 
 size_t ServerMetrics::BackendIndex(std::string_view name) const {
   size_t index = 0;
   const size_t other = backends_.size() - 1;
-  while (index < other && backends_[index]->description.name != name) ++index;
+  while (index < other && backends_[index].name != name) ++index;
   return index;
-}
-
-ServerMetrics::BackendCells& ServerMetrics::FindBackend(std::string_view name) {
-  return *backends_[BackendIndex(name)];
 }
 
 void ServerMetrics::RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
@@ -115,7 +96,7 @@ void ServerMetrics::StreamOpened(Method method) { cells_->Add(streams_opened_[In
 void ServerMetrics::StreamClosed(Method method) { cells_->Add(streams_closed_[Index(method)], 1); }
 
 void ServerMetrics::BatchFinished(const BatchReport& report, uint64_t bytes, ClosedBy closed_by) {
-  BackendCells& backend = FindBackend(report.backend);
+  const BackendCells& backend = backends_[BackendIndex(report.backend)];
   size_t kernel = 0;
   const size_t other = backend.kernels.size() - 1;
   while (kernel < other && backend.kernels[kernel].name != report.kernel) ++kernel;
@@ -135,7 +116,7 @@ void ServerMetrics::BatchFinished(const BatchReport& report, uint64_t bytes, Clo
 }
 
 void ServerMetrics::StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) {
-  FindBackend(backend).stages[Index(stage)].Observe(cells_->Local(), duration_ns);
+  backends_[BackendIndex(backend)].stages[Index(stage)].Observe(cells_->Local(), duration_ns);
 }
 
 void ServerMetrics::Rejected(RejectReason reason) { cells_->Add(rejected_[Index(reason)], 1); }
@@ -154,7 +135,7 @@ void ServerMetrics::FellBack(std::string_view from, std::string_view to, std::st
       std::find(kFallbackReasonNames.begin(), kFallbackReasonNames.end() - 1, reason);
   const auto r = static_cast<size_t>(known - kFallbackReasonNames.begin());
   const size_t pair = BackendIndex(from) * backends_.size() + BackendIndex(to);
-  cells_->Add(fallbacks_ + static_cast<Cell>(pair * kFallbackReasonCount + r), 1);
+  cells_->Add(fallbacks_ + static_cast<Cell>(pair * kFallbackReasonNames.size() + r), 1);
 }
 
 void ServerMetrics::IntegrityFailure() { cells_->Add(integrity_failures_, 1); }
@@ -177,10 +158,6 @@ void ServerMetrics::SetCertificateExpiry(const std::string& file, int64_t second
 void ServerMetrics::SetReloadFailing(const std::string& files, bool failing) {
   absl::MutexLock lock(&mutex_);
   reload_failing_[files] = failing;
-}
-
-void ServerMetrics::BackendDown(std::string_view backend, std::string_view /*reason*/) {
-  FindBackend(backend).down.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace histogram::server

@@ -1,4 +1,4 @@
-// The server's own metrics: an Observer that counts, and a Collectable that Prometheus reads.
+// The server's metrics: an Observer that counts, and what Prometheus reads.
 //
 // Recording adds to sharded atomics: no lock, no allocation, tens of nanoseconds. TenantBytes takes
 // a lock. Everything is thread-safe. Label values are bounded: undeclared backends and kernels
@@ -6,7 +6,6 @@
 #ifndef HISTOGRAM_SERVER_METRICS_SERVER_METRICS_H_
 #define HISTOGRAM_SERVER_METRICS_SERVER_METRICS_H_
 
-#include <prometheus/collectable.h>
 #include <prometheus/metric_family.h>
 
 #include <array>
@@ -31,6 +30,31 @@
 
 namespace histogram::server {
 
+// The values of labels, indexed by the enum that they name. kOther stands for all undeclared
+// values: it bounds the number of series.
+inline constexpr std::string_view kOther = "other";
+
+inline constexpr std::array<std::string_view, kRejectReasonCount> kRejectReasonNames = {
+    "queue_full",        "payload_too_large", "bad_request", "too_many_bins",
+    "draining",          "compressed",        "quota",       "unauthenticated",
+    "headers_too_large", "receive_memory"};
+inline constexpr std::array<std::string_view, kStageCount> kStageNames = {
+    "queue", "gather", "transfer", "kernel", "fold", "reply"};
+// The last one stands for every other reason.
+inline constexpr std::array<std::string_view, 5> kFallbackReasonNames = {
+    "device_lost", "watchdog", "out_of_memory", "error", kOther};
+inline constexpr size_t kCodeCount = 17;  // of gRPC's status codes
+// Whether a code, one that the API documents, is shown before it has occurred.
+constexpr bool IsExpectedCode(size_t code) {
+  return code == 0 || code == 1 || code == 3 || code == 4 || code == 8 || code == 13 || code == 14;
+}
+
+// A payload's size class is the first whose bound is >= its bytes. The last class has no bound.
+inline constexpr std::array<uint64_t, 4> kSizeClassBounds = {uint64_t{4} << 10, uint64_t{64} << 10,
+                                                             uint64_t{1} << 20, uint64_t{16} << 20};
+inline constexpr std::array<std::string_view, 5> kSizeClassNames = {
+    "le_4KiB", "le_64KiB", "le_1MiB", "le_16MiB", "gt_16MiB"};
+
 // The facts about a backend that labels need.
 struct BackendDescription {
   std::string name, device, uuid, driver;
@@ -40,29 +64,23 @@ struct BackendDescription {
 BackendDescription DescribeBackend(const Backend& backend);
 
 struct MetricsOptions {
-  std::vector<BackendDescription> backends;  // at most kBackendsMax; more count as "other"
-  // The name and value of each limit, in base units; see LimitsOf.
-  std::vector<std::pair<std::string, double>> limits;
+  std::vector<BackendDescription> backends;
+  Config config;  // its numbers are shown as limits
   BuildInfo build;
-  bool cuda = false;       // compiled in
-  size_t shard_count = 0;  // see Cells
+  bool cuda = false;  // compiled in
 };
-// Every numeric setting: bytes and counts as they are, times as "..._seconds...".
-std::vector<std::pair<std::string, double>> LimitsOf(const Config& config);
 
-class ServerMetrics final : public Observer, public prometheus::Collectable {
+class ServerMetrics final : public Observer {
  public:
-  static constexpr size_t kBackendsMax = 16;
-  static constexpr size_t kKernelsMax = 64;  // of one backend
   static constexpr size_t kChoicesMax = 64;  // of one backend, the first ones
   static constexpr size_t kTenantsMax = 64;  // more count as "other"
 
   explicit ServerMetrics(const MetricsOptions& options);
-  ~ServerMetrics() override;
 
-  // Sets the source of the gauges of queue and lanes. Null: they read 0. When this returns, the
-  // previous source is not called any more, and what it refers to may be destroyed.
-  void SetSnapshotSource(std::function<Batcher::Snapshot()> source);
+  // Sets the source of the gauges of queue and lanes; without one they read 0. Not beside Collect.
+  void SetSnapshotSource(std::function<Batcher::Snapshot()> source) {
+    snapshot_source_ = std::move(source);
+  }
   // The expiry of the certificate in `file`, in seconds since 1970.
   void SetCertificateExpiry(const std::string& file, int64_t seconds);
   // Whether the last reload of `files` ("certificates", "tokens") failed. Then the previous ones
@@ -78,7 +96,6 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
     reached_.store(reached, std::memory_order_relaxed);
     missed_.store(missed, std::memory_order_relaxed);
   }
-  void SetLogLinesLost(uint64_t lines) { log_lines_lost_.store(lines, std::memory_order_relaxed); }
   void SetDraining(bool draining) { draining_.store(draining, std::memory_order_relaxed); }
 
   void RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
@@ -95,31 +112,28 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   void IntegrityFailure() override;
   void TenantBytes(std::string_view tenant, uint64_t bytes) override;
   void NoteRequest(const RequestNote&) override {}  // for the log; RequestFinished counts
-  void BackendDown(std::string_view backend, std::string_view reason) override;
+  void BackendDown(std::string_view, std::string_view) override {}  // the snapshot says it
 
-  std::vector<prometheus::MetricFamily> Collect() const override;
+  // All metrics, those of the process too.
+  std::vector<prometheus::MetricFamily> Collect() const;
+  // The same in the text exposition format (version 0.0.4).
+  std::string Text() const;
 
  private:
-  static constexpr int kCodeCount = 17;  // of gRPC's status codes
-  static constexpr int kSizeClassCount = 5;
-  static constexpr int kFallbackReasonCount = 5;
-
   struct KernelCells {
     std::string name;
     bool shown = false;  // from the start; false: once it has run
     HistogramCells duration;
   };
   struct BackendCells {
-    BackendDescription description;
+    std::string name;
     bool declared = true;  // false: "other"
     std::array<HistogramCells, kStageCount> stages;
     std::vector<KernelCells> kernels;  // the last one is "other"
     std::array<Cell, kClosedByCount> batches{};
-    std::atomic<bool> down{false};
   };
   class Writer;  // builds the families; server_metrics_collect.cc
 
-  BackendCells& FindBackend(std::string_view name);
   size_t BackendIndex(std::string_view name) const;
   void AddBackend(const BackendDescription& description, bool declared, CellPlan& plan);
   void CollectRequests(Writer& writer) const;
@@ -129,13 +143,15 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
   void CollectDispatch(Writer& writer, const Batcher::Snapshot& snapshot) const;
   void CollectGauges(Writer& writer, const Batcher::Snapshot& snapshot) const;
   void CollectSecurity(Writer& writer) const ABSL_LOCKS_EXCLUDED(mutex_);
-  Batcher::Snapshot TakeSnapshot() const ABSL_LOCKS_EXCLUDED(mutex_);
+  // The process_ metrics of Prometheus clients. Asks the kernel at each call, and leaves out what
+  // it does not tell.
+  static void CollectProcess(std::vector<prometheus::MetricFamily>& families);
 
   const MetricsOptions options_;
-  std::vector<std::unique_ptr<BackendCells>> backends_;  // the last one is "other"
+  std::vector<BackendCells> backends_;  // the last one is "other"
 
   std::array<std::array<Cell, kCodeCount>, kMethodCount> requests_{};
-  std::array<std::array<HistogramCells, kSizeClassCount>, kMethodCount> durations_;
+  std::array<std::array<HistogramCells, kSizeClassNames.size()>, kMethodCount> durations_;
   std::array<Cell, kMethodCount> streams_opened_{}, streams_closed_{};
   HistogramCells payload_bytes_, batch_payloads_, batch_bytes_;
   std::array<Cell, kRejectReasonCount> rejected_{};
@@ -145,9 +161,9 @@ class ServerMetrics final : public Observer, public prometheus::Collectable {
 
   std::atomic<bool> draining_{false};
   std::atomic<uint64_t> reached_{0}, missed_{0};  // by the self-probe
-  std::atomic<uint64_t> unwritten_bytes_{0}, unread_ended_{0}, log_lines_lost_{0};
+  std::atomic<uint64_t> unwritten_bytes_{0}, unread_ended_{0};
+  std::function<Batcher::Snapshot()> snapshot_source_;
   mutable absl::Mutex mutex_;
-  std::function<Batcher::Snapshot()> snapshot_source_ ABSL_GUARDED_BY(mutex_);
   // Used only with tokens or certificates, so that other servers take no lock per request.
   std::map<std::string, uint64_t, std::less<>> tenant_bytes_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, int64_t, std::less<>> certificate_expiry_ ABSL_GUARDED_BY(mutex_);

@@ -1,4 +1,6 @@
 // Reading: the metric families, with the texts that explain them.
+#include <prometheus/text_serializer.h>
+
 #include <algorithm>
 #include <array>
 #include <initializer_list>
@@ -9,8 +11,8 @@
 #include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "server/base/logging.h"
 #include "server/config/settings.h"
-#include "server/metrics/labels.h"
 #include "server/metrics/server_metrics.h"
 
 namespace histogram::server {
@@ -31,16 +33,17 @@ class ServerMetrics::Writer {
   void Family(std::string name, std::string help, MetricType type) {
     families_.push_back({"histsvc_" + std::move(name), std::move(help), type, {}});
   }
-  void Counter(Labels labels, Cell cell) { Add(labels).counter.value = Read(cell); }
+  // `always`: the series is there before anything was counted.
+  void Counter(Labels labels, Cell cell, bool always = true) {
+    if (always || cells_.Sum(cell) != 0) Add(labels).counter.value = Read(cell);
+  }
   void CounterValue(Labels labels, uint64_t value) {
     Add(labels).counter.value = static_cast<double>(value);
   }
-  void CounterIfAny(Labels labels, Cell cell) {
-    if (cells_.Sum(cell) != 0) Counter(labels, cell);
-  }
   void Gauge(Labels labels, double value) { Add(labels).gauge.value = value; }
   // `per_unit`: how many recorded units make one of the metric's.
-  void Histogram(Labels labels, const HistogramCells& cells, double per_unit) {
+  void Histogram(Labels labels, const HistogramCells& cells, double per_unit, bool always = true) {
+    if (!always && !Any(cells)) return;
     ClientMetric::Histogram& out = Add(labels).histogram;
     for (int i = 0; i <= cells.layout.bound_count; ++i) {
       out.sample_count += cells_.Sum(cells.first + static_cast<Cell>(i));
@@ -50,15 +53,24 @@ class ServerMetrics::Writer {
     }
     out.sample_sum = Read(cells.sum_cell()) / per_unit;
   }
+  // A family of one series without labels.
+  void OneCounter(std::string name, std::string help, uint64_t value) {
+    Family(std::move(name), std::move(help), MetricType::Counter);
+    CounterValue({}, value);
+  }
+  void OneGauge(std::string name, std::string help, uint64_t value) {
+    Family(std::move(name), std::move(help), MetricType::Gauge);
+    Gauge({}, static_cast<double>(value));
+  }
+  double Read(Cell cell) const { return static_cast<double>(cells_.Sum(cell)); }
+
+ private:
   bool Any(const HistogramCells& cells) const {
     for (int i = 0; i <= cells.layout.bound_count; ++i) {
       if (cells_.Sum(cells.first + static_cast<Cell>(i)) != 0) return true;
     }
     return false;
   }
-  double Read(Cell cell) const { return static_cast<double>(cells_.Sum(cell)); }
-
- private:
   ClientMetric& Add(Labels labels) {
     ClientMetric& metric = families_.back().metric.emplace_back();
     for (const auto& [name, value] : labels) metric.label.push_back({name, std::string(value)});
@@ -84,25 +96,8 @@ std::string LimitText(uint64_t limit, uint64_t none) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, double>> LimitsOf(const Config& config) {
-  std::vector<std::pair<std::string, double>> limits;
-  for (const Setting& setting : Settings()) {
-    const std::optional<double> number = NumberOf(setting, config);
-    if (!number) continue;
-    std::string name = absl::StrReplaceAll(setting.name, {{"-", "_"}});
-    if (setting.as == ReadAs::kDuration) name += "_seconds";
-    limits.emplace_back(std::move(name), *number);
-  }
-  return limits;
-}
-
-Batcher::Snapshot ServerMetrics::TakeSnapshot() const {
-  absl::MutexLock lock(&mutex_);
-  return snapshot_source_ ? snapshot_source_() : Batcher::Snapshot();
-}
-
 std::vector<MetricFamily> ServerMetrics::Collect() const {
-  const Batcher::Snapshot snapshot = TakeSnapshot();
+  const Batcher::Snapshot snapshot = snapshot_source_ ? snapshot_source_() : Batcher::Snapshot();
   std::vector<MetricFamily> families;
   Writer writer(*cells_, families);
   CollectRequests(writer);
@@ -112,7 +107,12 @@ std::vector<MetricFamily> ServerMetrics::Collect() const {
   CollectDispatch(writer, snapshot);
   CollectGauges(writer, snapshot);
   CollectSecurity(writer);
+  CollectProcess(families);
   return families;
+}
+
+std::string ServerMetrics::Text() const {
+  return prometheus::TextSerializer().Serialize(Collect());
 }
 
 void ServerMetrics::CollectSecurity(Writer& writer) const {
@@ -150,12 +150,9 @@ void ServerMetrics::CollectRequests(Writer& writer) const {
                 MetricType::Counter);
   for (size_t m = 0; m < kMethodCount; ++m) {
     for (size_t c = 0; c < kCodeCount; ++c) {
-      const Writer::Labels labels = {{"method", kMethodNames[m]}, {"code", kCodeNames[c]}};
-      if (CarriesPayload(m) && IsExpectedCode(c)) {
-        writer.Counter(labels, requests_[m][c]);
-      } else {
-        writer.CounterIfAny(labels, requests_[m][c]);
-      }
+      const std::string code = absl::StatusCodeToString(static_cast<absl::StatusCode>(c));
+      writer.Counter({{"method", kMethodNames[m]}, {"code", code}}, requests_[m][c],
+                     CarriesPayload(m) && IsExpectedCode(c));
     }
   }
   writer.Family("request_duration_seconds",
@@ -164,24 +161,20 @@ void ServerMetrics::CollectRequests(Writer& writer) const {
                 "read is not in it.",
                 MetricType::Histogram);
   for (size_t m = 0; m < kMethodCount; ++m) {
-    for (size_t s = 0; s < kSizeClassCount; ++s) {
-      const HistogramCells& cells = durations_[m][s];
-      if (!CarriesPayload(m) && !writer.Any(cells)) continue;
-      writer.Histogram({{"method", kMethodNames[m]}, {"size_class", kSizeClassNames[s]}}, cells,
-                       kSeconds);
+    for (size_t s = 0; s < kSizeClassNames.size(); ++s) {
+      writer.Histogram({{"method", kMethodNames[m]}, {"size_class", kSizeClassNames[s]}},
+                       durations_[m][s], kSeconds, CarriesPayload(m));
     }
   }
   writer.Family("payload_bytes", "Sizes of the payloads that were answered.",
                 MetricType::Histogram);
   writer.Histogram({}, payload_bytes_, kAsIs);
+  constexpr std::array<size_t, 2> kStreams = {static_cast<size_t>(Method::kComputeMany),
+                                              static_cast<size_t>(Method::kAccumulate)};
   writer.Family("streams_total", "Streams that were opened.", MetricType::Counter);
-  for (const Method method : {Method::kComputeMany, Method::kAccumulate}) {
-    const auto m = static_cast<size_t>(method);
-    writer.Counter({{"method", kMethodNames[m]}}, streams_opened_[m]);
-  }
+  for (const size_t m : kStreams) writer.Counter({{"method", kMethodNames[m]}}, streams_opened_[m]);
   writer.Family("streams_open", "Streams that are open now.", MetricType::Gauge);
-  for (const Method method : {Method::kComputeMany, Method::kAccumulate}) {
-    const auto m = static_cast<size_t>(method);
+  for (const size_t m : kStreams) {
     // Read in this order a stream that comes and goes meanwhile cannot make the difference
     // negative.
     const double closed = writer.Read(streams_closed_[m]);
@@ -193,15 +186,10 @@ void ServerMetrics::CollectRequests(Writer& writer) const {
 void ServerMetrics::CollectBatches(Writer& writer) const {
   writer.Family("batches_total", "Batches executed, by backend and by what closed them.",
                 MetricType::Counter);
-  for (const auto& backend : backends_) {
+  for (const BackendCells& backend : backends_) {
     for (size_t c = 0; c < kClosedByCount; ++c) {
-      const Writer::Labels labels = {{"backend", backend->description.name},
-                                     {"closed_by", kClosedByNames[c]}};
-      if (backend->declared) {
-        writer.Counter(labels, backend->batches[c]);
-      } else {
-        writer.CounterIfAny(labels, backend->batches[c]);
-      }
+      writer.Counter({{"backend", backend.name}, {"closed_by", kClosedByNames[c]}},
+                     backend.batches[c], backend.declared);
     }
   }
   writer.Family("batch_payloads", "Payloads of a batch.", MetricType::Histogram);
@@ -212,21 +200,18 @@ void ServerMetrics::CollectBatches(Writer& writer) const {
                 "Time spent in a stage: queue, fold and reply by payload; gather, transfer and "
                 "kernel by batch.",
                 MetricType::Histogram);
-  for (const auto& backend : backends_) {
+  for (const BackendCells& backend : backends_) {
     for (size_t s = 0; s < kStageCount; ++s) {
-      const HistogramCells& cells = backend->stages[s];
-      if (!backend->declared && !writer.Any(cells)) continue;
-      writer.Histogram({{"stage", kStageNames[s]}, {"backend", backend->description.name}}, cells,
-                       kSeconds);
+      writer.Histogram({{"stage", kStageNames[s]}, {"backend", backend.name}}, backend.stages[s],
+                       kSeconds, backend.declared);
     }
   }
   writer.Family("kernel_duration_seconds", "Time that a kernel took for a batch.",
                 MetricType::Histogram);
-  for (const auto& backend : backends_) {
-    for (const KernelCells& kernel : backend->kernels) {
-      if (!kernel.shown && !writer.Any(kernel.duration)) continue;
-      writer.Histogram({{"kernel", kernel.name}, {"backend", backend->description.name}},
-                       kernel.duration, kSeconds);
+  for (const BackendCells& backend : backends_) {
+    for (const KernelCells& kernel : backend.kernels) {
+      writer.Histogram({{"kernel", kernel.name}, {"backend", backend.name}}, kernel.duration,
+                       kSeconds, kernel.shown);
     }
   }
 }
@@ -237,41 +222,33 @@ void ServerMetrics::CollectEvents(Writer& writer) const {
   for (size_t r = 0; r < kRejectReasonCount; ++r) {
     writer.Counter({{"reason", kRejectReasonNames[r]}}, rejected_[r]);
   }
-  writer.Family("expired_total", "Payloads dropped uncounted because their deadline had passed.",
-                MetricType::Counter);
-  writer.Counter({}, expired_);
-  writer.Family("cancelled_total", "Payloads dropped uncounted because their caller went away.",
-                MetricType::Counter);
-  writer.Counter({}, cancelled_);
-  writer.Family("unread_calls_total", "Calls ended because their clients did not read replies.",
-                MetricType::Counter);
-  writer.CounterValue({}, unread_ended_);
+  writer.OneCounter("expired_total",
+                    "Payloads dropped uncounted because their deadline had passed.",
+                    cells_->Sum(expired_));
+  writer.OneCounter("cancelled_total", "Payloads dropped uncounted because their caller went away.",
+                    cells_->Sum(cancelled_));
+  writer.OneCounter("unread_calls_total", "Calls ended because their clients did not read replies.",
+                    unread_ended_);
   writer.Family("self_probes_total", "Times that the server asked its own ports for an answer.",
                 MetricType::Counter);
   writer.CounterValue({{"outcome", "reached"}}, reached_);
   writer.CounterValue({{"outcome", "missed"}}, missed_);
-  writer.Family("log_lines_lost_total", "Log lines that standard error did not take.",
-                MetricType::Counter);
-  writer.CounterValue({}, log_lines_lost_);
-  writer.Family("integrity_failures_total",
-                "Answers held back because their counts did not add up or a recount differed.",
-                MetricType::Counter);
-  writer.Counter({}, integrity_failures_);
+  writer.OneCounter("log_lines_lost_total", "Log lines that standard error did not take.",
+                    LogLinesLost());
+  writer.OneCounter("integrity_failures_total",
+                    "Answers held back because their counts did not add up or a recount differed.",
+                    cells_->Sum(integrity_failures_));
   writer.Family("fallback_total", "Batches that ran on another backend than the one chosen.",
                 MetricType::Counter);
   for (size_t from = 0; from < backends_.size(); ++from) {
     for (size_t to = 0; to < backends_.size(); ++to) {
-      for (size_t r = 0; r < kFallbackReasonCount; ++r) {
+      for (size_t r = 0; r < kFallbackReasonNames.size(); ++r) {
         const size_t pair = from * backends_.size() + to;
-        const Cell cell = fallbacks_ + static_cast<Cell>(pair * kFallbackReasonCount + r);
-        const Writer::Labels labels = {{"from", backends_[from]->description.name},
-                                       {"to", backends_[to]->description.name},
-                                       {"reason", kFallbackReasonNames[r]}};
-        if (from != to && backends_[from]->declared && backends_[to]->declared) {
-          writer.Counter(labels, cell);
-        } else {
-          writer.CounterIfAny(labels, cell);
-        }
+        const Cell cell = fallbacks_ + static_cast<Cell>(pair * kFallbackReasonNames.size() + r);
+        writer.Counter({{"from", backends_[from].name},
+                        {"to", backends_[to].name},
+                        {"reason", kFallbackReasonNames[r]}},
+                       cell, from != to && backends_[from].declared && backends_[to].declared);
       }
     }
   }
@@ -285,29 +262,22 @@ void ServerMetrics::CollectBackends(Writer& writer, const Batcher::Snapshot& sna
   };
   writer.Family("backend_up", "1 while the backend executes batches, 0 once it is lost.",
                 MetricType::Gauge);
-  for (const auto& backend : backends_) {
-    if (!backend->declared) continue;
-    const BackendSnapshot* seen = find(backend->description.name);
-    const bool down =
-        backend->down.load(std::memory_order_relaxed) || (seen != nullptr && !seen->up);
-    writer.Gauge({{"backend", backend->description.name}}, down ? 0 : 1);
+  for (const BackendDescription& is : options_.backends) {
+    const BackendSnapshot* seen = find(is.name);
+    writer.Gauge({{"backend", is.name}}, seen != nullptr && !seen->up ? 0 : 1);
   }
   writer.Family("backend_info", "Always 1; the labels say what the backend is.", MetricType::Gauge);
-  for (const auto& backend : backends_) {
-    if (!backend->declared) continue;
-    const BackendDescription& is = backend->description;
+  for (const BackendDescription& is : options_.backends) {
     writer.Gauge(
         {{"backend", is.name}, {"device", is.device}, {"uuid", is.uuid}, {"driver", is.driver}}, 1);
   }
   writer.Family("lanes", "Lanes of a backend, by state.", MetricType::Gauge);
-  for (const auto& backend : backends_) {
-    if (!backend->declared) continue;
-    const std::string& name = backend->description.name;
-    const BackendSnapshot* seen = find(name);
+  for (const BackendDescription& is : options_.backends) {
+    const BackendSnapshot* seen = find(is.name);
     const uint32_t lanes = seen == nullptr ? 0 : seen->lanes;
     const uint32_t busy = seen == nullptr ? 0 : std::min(seen->lanes_busy, lanes);
-    writer.Gauge({{"backend", name}, {"state", "busy"}}, busy);
-    writer.Gauge({{"backend", name}, {"state", "free"}}, lanes - busy);
+    writer.Gauge({{"backend", is.name}, {"state", "busy"}}, busy);
+    writer.Gauge({{"backend", is.name}, {"state", "free"}}, lanes - busy);
   }
 }
 
@@ -317,17 +287,16 @@ void ServerMetrics::CollectDispatch(Writer& writer, const Batcher::Snapshot& sna
       "The dispatch table: the kernel for batches up to these limits, and what one cost when "
       "it was measured; 0 where none was. Without tuning there are no rows.",
       MetricType::Gauge);
-  for (const auto& backend : backends_) {
-    const std::string& name = backend->description.name;
+  for (const BackendDescription& backend : options_.backends) {
     std::set<std::array<uint64_t, 4>> seen;  // of rows with the same limits the first is used
-    for (const KernelChoice& choice : backend->description.choices) {
+    for (const KernelChoice& choice : backend.choices) {
       if (seen.size() == kChoicesMax) break;
       const auto type = static_cast<uint64_t>(choice.sample_type);
       if (!seen.insert({type, choice.bin_count_max, choice.payload_bytes_max, choice.payloads_max})
                .second) {
         continue;
       }
-      writer.Gauge({{"backend", name},
+      writer.Gauge({{"backend", backend.name},
                     {"kernel", choice.kernel},
                     {"sample_type", std::string(NameOf(choice.sample_type))},
                     {"bin_count_max", std::to_string(choice.bin_count_max)},
@@ -359,26 +328,30 @@ void ServerMetrics::CollectDispatch(Writer& writer, const Batcher::Snapshot& sna
 }
 
 void ServerMetrics::CollectGauges(Writer& writer, const Batcher::Snapshot& snapshot) const {
-  const auto gauge = [&](std::string name, std::string help, uint64_t value) {
-    writer.Family(std::move(name), std::move(help), MetricType::Gauge);
-    writer.Gauge({}, static_cast<double>(value));
-  };
-  gauge("queue_payloads", "Payloads that wait for a lane.", snapshot.queue_payloads);
-  gauge("queue_bytes", "Bytes of the payloads that wait for a lane.", snapshot.queue_bytes);
-  gauge("in_flight", "Payloads that are executing.", snapshot.in_flight);
-  gauge("charged_bytes",
-        "Payload and reply bytes, queued and executing, that count against "
-        "queue_bytes_max.",
-        snapshot.charged_bytes);
-  gauge("streams_paused", "Streams that wait for room in the queue.", snapshot.waiting);
-  gauge("unwritten_reply_bytes",
-        "Room taken by replies that are asked for and not yet written, looked at a few times a "
-        "second.",
-        unwritten_bytes_);
-  gauge("draining", "1 while the server is shutting down.", draining_ ? 1 : 0);
+  writer.OneGauge("queue_payloads", "Payloads that wait for a lane.", snapshot.queue_payloads);
+  writer.OneGauge("queue_bytes", "Bytes of the payloads that wait for a lane.",
+                  snapshot.queue_bytes);
+  writer.OneGauge("in_flight", "Payloads that are executing.", snapshot.in_flight);
+  writer.OneGauge("charged_bytes",
+                  "Payload and reply bytes, queued and executing, that count against "
+                  "queue_bytes_max.",
+                  snapshot.charged_bytes);
+  writer.OneGauge("streams_paused", "Streams that wait for room in the queue.", snapshot.waiting);
+  writer.OneGauge(
+      "unwritten_reply_bytes",
+      "Room taken by replies that are asked for and not yet written, looked at a few times a "
+      "second.",
+      unwritten_bytes_);
+  writer.OneGauge("draining", "1 while the server is shutting down.", draining_ ? 1 : 0);
   writer.Family("limit", "The limits in force, by name; the name says the unit.",
                 MetricType::Gauge);
-  for (const auto& [name, value] : options_.limits) writer.Gauge({{"name", name}}, value);
+  for (const Setting& setting : Settings()) {
+    const std::optional<double> number = NumberOf(setting, options_.config);
+    if (!number) continue;
+    const std::string name = absl::StrReplaceAll(setting.name, {{"-", "_"}});
+    const bool is_time = setting.as == ReadAs::kDuration;
+    writer.Gauge({{"name", is_time ? name + "_seconds" : name}}, *number);
+  }
   writer.Family("build_info", "Always 1; the labels say what was built.", MetricType::Gauge);
   writer.Gauge({{"version", options_.build.version},
                 {"commit", options_.build.commit},

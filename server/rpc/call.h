@@ -11,7 +11,6 @@
 
 #include <cstdint>
 
-#include "server/rpc/event.h"
 #include "server/rpc/event_loop.h"
 #include "server/rpc/grpc_internals.h"
 #include "server/rpc/receive_guard.h"

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <ctime>
 #include <utility>
 #include <vector>
@@ -45,7 +46,9 @@ absl::StatusOr<std::string> ReadPem(const std::string& file) {
   return bytes;
 }
 
-absl::StatusOr<std::vector<Owned<X509>>> ReadCertificates(const std::string& file) {
+// Sets the expiry of `file` to that of its first certificate.
+absl::StatusOr<std::vector<Owned<X509>>> ReadCertificates(const std::string& file,
+                                                          std::map<std::string, int64_t>& expiry) {
   absl::StatusOr<std::string> pem = ReadPem(file);
   if (!pem.ok()) return pem.status();
   const Owned<BIO> bio(BIO_new_mem_buf(pem->data(), static_cast<int>(pem->size())));
@@ -63,6 +66,11 @@ absl::StatusOr<std::vector<Owned<X509>>> ReadCertificates(const std::string& fil
   if (certificates.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(file, " holds no PEM certificate"));
   }
+  tm time{};
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificates.front().get()), &time) != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(file, ": the date of expiry is not a date"));
+  }
+  expiry[file] = int64_t{timegm(&time)};
   return certificates;
 }
 
@@ -99,14 +107,6 @@ absl::Status CheckPair(const TlsFiles& files, X509* certificate, EVP_PKEY* key) 
   return absl::OkStatus();
 }
 
-absl::StatusOr<int64_t> ExpiryOf(const std::string& file, X509* certificate) {
-  tm time{};
-  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &time) != 1) {
-    return absl::InvalidArgumentError(absl::StrCat(file, ": the date of expiry is not a date"));
-  }
-  return int64_t{timegm(&time)};
-}
-
 std::string TextOf(const std::vector<Owned<X509>>& certificates, EVP_PKEY* key) {
   const Owned<BIO> bio(BIO_new(BIO_s_mem()));
   for (const auto& certificate : certificates) PEM_write_bio_X509(bio.get(), certificate.get());
@@ -118,70 +118,36 @@ std::string TextOf(const std::vector<Owned<X509>>& certificates, EVP_PKEY* key) 
   return {text, bytes};
 }
 
-bool WriteAll(int fd, const std::string& text) {
-  for (size_t done = 0; done < text.size();) {
-    const ssize_t bytes = write(fd, text.data() + done, text.size() - done);
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes <= 0) return false;
-    done += static_cast<size_t>(bytes);
-  }
-  return true;
-}
-
 }  // namespace
 
 TlsCertificates::MemoryFile::~MemoryFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-absl::Status TlsCertificates::MemoryFile::Set(const std::string& text) {
+absl::StatusOr<bool> TlsCertificates::MemoryFile::Set(const std::string& text) {
+  if (text == text_) return false;
   const int fd = memfd_create("histogram-tls", MFD_CLOEXEC);
   if (fd < 0) return absl::ErrnoToStatus(errno, "cannot hold the certificates in memory");
   // The watcher reads again what changed between its two looks at the time, in whole seconds.
   const timespec version{++version_, 0};
   const timespec times[2] = {version, version};
-  if (!WriteAll(fd, text) || futimens(fd, times) != 0 ||
-      (fd_ >= 0 && dup3(fd, fd_, O_CLOEXEC) < 0)) {
-    const int error = errno;
+  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  if (!written || futimens(fd, times) != 0 || (fd_ >= 0 && dup3(fd, fd_, O_CLOEXEC) < 0)) {
+    const std::string reason = strerror(errno);
     close(fd);
-    return absl::ErrnoToStatus(error, "cannot hold the certificates in memory");
+    return absl::UnavailableError(absl::StrCat("cannot hold the certificates in memory: ", reason));
   }
   if (fd_ >= 0) {
     close(fd);
   } else {
     fd_ = fd;
   }
-  return absl::OkStatus();
+  text_ = text;
+  return true;
 }
 
 std::string TlsCertificates::MemoryFile::Path() const {
   return absl::StrCat("/proc/self/fd/", fd_);
-}
-
-struct TlsCertificates::Checked {
-  std::string identity, client_ca;
-  std::map<std::string, int64_t> expiry;
-};
-
-absl::StatusOr<TlsCertificates::Checked> TlsCertificates::Read() const {
-  const auto chain = ReadCertificates(files_.certificate);
-  if (!chain.ok()) return chain.status();
-  const auto key = ReadKey(files_.key);
-  if (!key.ok()) return key.status();
-  if (absl::Status s = CheckPair(files_, chain->front().get(), key->get()); !s.ok()) return s;
-  const auto expiry = ExpiryOf(files_.certificate, chain->front().get());
-  if (!expiry.ok()) return expiry.status();
-  Checked checked;
-  checked.identity = TextOf(*chain, key->get());
-  checked.expiry[files_.certificate] = *expiry;
-  if (files_.client_ca.empty()) return checked;
-  const auto authorities = ReadCertificates(files_.client_ca);
-  if (!authorities.ok()) return authorities.status();
-  const auto ca_expiry = ExpiryOf(files_.client_ca, authorities->front().get());
-  if (!ca_expiry.ok()) return ca_expiry.status();
-  checked.client_ca = TextOf(*authorities, nullptr);
-  checked.expiry[files_.client_ca] = *ca_expiry;
-  return checked;
 }
 
 absl::StatusOr<std::unique_ptr<TlsCertificates>> TlsCertificates::Load(const TlsFiles& files) {
@@ -196,20 +162,25 @@ absl::StatusOr<std::unique_ptr<TlsCertificates>> TlsCertificates::Load(const Tls
 TlsCertificates::~TlsCertificates() = default;
 
 absl::StatusOr<bool> TlsCertificates::Reload() {
-  absl::StatusOr<Checked> checked = Read();
-  if (!checked.ok()) return checked.status();
-  bool changed = false;
-  const auto swap = [&changed](MemoryFile& file, std::string& in_force, std::string& text) {
-    if (text == in_force) return absl::OkStatus();
-    if (absl::Status s = file.Set(text); !s.ok()) return s;
-    in_force = std::move(text);
-    changed = true;
-    return absl::OkStatus();
-  };
-  if (absl::Status s = swap(identity_, in_force_identity_, checked->identity); !s.ok()) return s;
-  if (absl::Status s = swap(client_ca_, in_force_client_ca_, checked->client_ca); !s.ok()) return s;
-  expiry_ = std::move(checked->expiry);
-  return changed;
+  std::map<std::string, int64_t> expiry;
+  const auto chain = ReadCertificates(files_.certificate, expiry);
+  if (!chain.ok()) return chain.status();
+  const auto key = ReadKey(files_.key);
+  if (!key.ok()) return key.status();
+  if (absl::Status s = CheckPair(files_, chain->front().get(), key->get()); !s.ok()) return s;
+  std::string client_ca;
+  if (!files_.client_ca.empty()) {
+    const auto authorities = ReadCertificates(files_.client_ca, expiry);
+    if (!authorities.ok()) return authorities.status();
+    client_ca = TextOf(*authorities, nullptr);
+  }
+  // Nothing changes before all is checked.
+  const absl::StatusOr<bool> new_identity = identity_.Set(TextOf(*chain, key->get()));
+  if (!new_identity.ok()) return new_identity;
+  const absl::StatusOr<bool> new_client_ca = client_ca_.Set(client_ca);
+  if (!new_client_ca.ok()) return new_client_ca;
+  expiry_ = std::move(expiry);
+  return *new_identity || *new_client_ca;
 }
 
 std::shared_ptr<grpc::ServerCredentials> TlsCertificates::MakeCredentials() const {

@@ -48,21 +48,19 @@ class TlsCertificates {
   class MemoryFile {
    public:
     ~MemoryFile();
-    // Replaces the whole file at once.
-    absl::Status Set(const std::string& text);
+    // Replaces the whole file at once; false if it holds that text already.
+    absl::StatusOr<bool> Set(const std::string& text);
     std::string Path() const;
 
    private:
     int fd_ = -1;
     int64_t version_ = 0;
+    std::string text_;
   };
-  struct Checked;
 
   explicit TlsCertificates(TlsFiles files) : files_(std::move(files)) {}
-  absl::StatusOr<Checked> Read() const;
 
   const TlsFiles files_;
-  std::string in_force_identity_, in_force_client_ca_;
   MemoryFile identity_;  // chain and key in one file, so that both change at once
   MemoryFile client_ca_;
   std::map<std::string, int64_t> expiry_;

@@ -10,19 +10,47 @@
 #ifndef HISTOGRAM_SERVER_RPC_EVENT_LOOP_H_
 #define HISTOGRAM_SERVER_RPC_EVENT_LOOP_H_
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/server_builder.h>
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "absl/synchronization/mutex.h"
+#include "server/base/clock.h"
 #include "server/rpc/receive_guard.h"
 
 namespace histogram::server {
 
-class CountingLoops;
+// What a completion queue hands back: every tag that is given to gRPC is an Event.
+class Event {
+ public:
+  // The operation is over; `ok` as the operation defines it. Called once for each operation, by
+  // the thread that took the event from its queue, without any lock.
+  virtual void OnComplete(bool ok) = 0;
+
+ protected:
+  ~Event() = default;
+};
+
+// An event that is a member of what it happens to, and calls one of its functions.
+template <typename Owner, void (Owner::*kThen)(bool ok)>
+class MemberEvent final : public Event {
+ public:
+  explicit MemberEvent(Owner& owner) : owner_(owner) {}
+  void OnComplete(bool ok) override { (owner_.*kThen)(ok); }
+  // The tag to give to gRPC: Event* as void*, whatever the layout of this class.
+  void* tag() { return static_cast<Event*>(this); }
+
+ private:
+  Owner& owner_;
+};
 
 // Work for the thread of a loop. An object is in at most one list at a time.
 class Posted {
@@ -32,42 +60,146 @@ class Posted {
   virtual void Run() = 0;
 
  private:
-  friend class EventLoops;
+  friend class EventLoop;
   Posted* next_ = nullptr;  // in the list that it is in
 };
 
-// A loop as its calls see it.
-class EventLoop {
+// --- When a loop's thread leaves a message to another thread.
+
+// Whether the clients of a loop send ahead of their answers.
+//
+// The thread answers a message that it counts itself before it looks at the next one, whatever the
+// clients do. So now and then one message is handed over to see whether another comes meanwhile.
+// Belongs to the loop's thread.
+class SendsAhead {
  public:
+  // What was seen holds for this many messages.
+  static constexpr uint32_t kMemory = 64;
+  // Of the messages that come alone the second is handed over, and then one in this many.
+  static constexpr uint32_t kTryEvery = 16;
+
+  // A message came while `others` were handed over and not yet back. Returns whether to hand it
+  // over, too.
+  bool Arrived(uint64_t others) {
+    if (others > 0) {
+      remembered_ = kMemory;
+    } else if (remembered_ > 0) {
+      --remembered_;
+    }
+    return remembered_ > 0 || alone_++ % kTryEvery == 1;
+  }
+
+ private:
+  uint32_t remembered_ = 0;
+  uint32_t alone_ = 0;
+};
+
+// Whether other cores are likely idle: at most half of the loops had much to count a moment ago.
+// Thread-safe. Times are nanoseconds of a clock that does not go back.
+class CountingLoops {
+ public:
+  static constexpr int64_t kRecentlyNs = 20'000'000;  // longer than counting a large payload takes
+
+  explicit CountingLoops(size_t loops) : loops_(loops) {}
+
+  // Loop `i` has much to count. Returns whether other cores are likely idle.
+  bool Note(size_t i, int64_t now) {
+    loops_[i].counted_at.store(now, std::memory_order_relaxed);
+    size_t counting = 0;
+    for (const Loop& loop : loops_) {
+      if (loop.counted_at.load(std::memory_order_relaxed) >= now - kRecentlyNs) ++counting;
+    }
+    return 2 * counting <= loops_.size();
+  }
+
+ private:
+  // Each thread writes its loop's: cache lines of its own.
+  struct alignas(128) Loop {
+    std::atomic<int64_t> counted_at{INT64_MIN};
+  };
+  std::vector<Loop> loops_;
+};
+
+// On cache lines of its own: each thread writes its loop's.
+class alignas(128) EventLoop final : private Posted {
+ public:
+  // `index` is its place in `counting`.
+  EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> events, size_t index,
+            CountingLoops& counting, ReceiveGuard& guard)
+      : events_(std::move(events)), index_(index), counting_(counting), receives_(guard) {}
+
   // Where the operations of its calls complete. Every tag in it is an Event.
-  virtual grpc::ServerCompletionQueue& events() = 0;
+  grpc::ServerCompletionQueue& events() { return *events_; }
   // The loop's thread runs `work` soon, and never from within this. Thread-safe.
   // REQUIRES: a call of this loop is open, or the server is not shut down before `work` has run.
-  virtual void Post(Posted& work) = 0;
+  void Post(Posted& work);
   // The same, but does not wake the loop: `work` runs before its next event, whenever that comes.
   // While a call of the loop awaits such work (AwaitPosted), this wakes the loop as Post does.
-  virtual void PostForNextEvent(Posted& work) = 0;
+  void PostForNextEvent(Posted& work);
   // A call begins to await work that others post for the next event, or no longer awaits it.
   // REQUIRES: called by the loop's thread.
-  virtual void AwaitPosted(bool begins) = 0;
+  void AwaitPosted(bool begins) { begins ? ++awaiting_ : --awaiting_; }
   // Runs `work` once no event waits in the loop any more, or many have passed. What is left until
   // then can be done together, such as sending replies. REQUIRES: called by the loop's thread.
-  virtual void WhenDry(Posted& work) = 0;
+  void WhenDry(Posted& work) { work.next_ = std::exchange(when_dry_, &work); }
   // Whether a message of `bytes` is worth the way to another thread and back. True if counting it
   // takes longer than waking a thread, if other cores are likely idle, and if the loop's clients
   // send ahead of their answers: a client that waits for each answer would wait for two threads to
   // wake. REQUIRES: called by the loop's thread; HandedBack is called once for each true.
-  virtual bool HandOver(uint64_t bytes) = 0;
-  virtual void HandedBack() = 0;
+  bool HandOver(uint64_t bytes);
+  void HandedBack() { --handed_over_; }
   // Where calls of this loop join once they have arrived.
-  virtual ReceiveGuard::Loop& receives() = 0;
+  ReceiveGuard::Loop& receives() { return receives_; }
   // A call is awaited in this loop (on any thread); gRPC is done with it (on the loop's thread).
   // The loop outlives its calls.
-  virtual void CallBegun() = 0;
-  virtual void CallEnded() = 0;
+  void CallBegun() { calls_.fetch_add(1, std::memory_order_relaxed); }
+  void CallEnded() {
+    if (calls_.fetch_sub(1, std::memory_order_acq_rel) == 1) calls_.notify_all();
+  }
 
- protected:
-  ~EventLoop() = default;
+ private:
+  friend class EventLoops;
+
+  void Start();
+  void Serve();
+  // Waits for an event, or for posted work: then the tag is null. False: the queue is shut down and
+  // empty.
+  bool Sleep(void** tag, bool* ok);
+  // Whether it was another thread.
+  bool Push(Posted& work);
+  void Wake();
+  void Rang(bool) { bell_is_set_ = false; }
+  // Runs a list of posted work in the order of posting.
+  static void RunAll(Posted* newest);
+  // The loop turns: what StoodStillNs has posted runs.
+  void Run() override { turn_posted_at_.store(0); }
+  TimeNs StoodStillNs();
+
+  const std::unique_ptr<grpc::ServerCompletionQueue> events_;
+  const size_t index_;
+  CountingLoops& counting_;
+  ReceiveGuard::Loop receives_;
+
+  // Of the loop's thread.
+  Posted* own_posted_ = nullptr;  // by itself, newest first
+  Posted* when_dry_ = nullptr;    // likewise
+  bool bell_is_set_ = false;      // and its event has not come yet
+  SendsAhead sends_ahead_;
+  uint64_t handed_over_ = 0;  // and not yet back
+
+  std::atomic<uint64_t> calls_{0};  // awaited or open; ended by the thread below, which is joined
+
+  absl::Mutex mu_;  // held while `thread_` is being set
+  std::thread thread_;
+
+  // Written by other threads.
+  alignas(128) std::atomic<Posted*> posted_{nullptr};  // newest first
+  std::atomic<uint32_t> awaiting_{0};                  // calls that do; written by the loop
+  // The loop is about to wait for an event, or does. Whoever makes it false sets the bell.
+  std::atomic<bool> sleeping_{false};
+  grpc::Alarm bell_;  // wakes the loop
+  MemberEvent<EventLoop, &EventLoop::Rang> rang_{*this};
+  std::atomic<TimeNs> turn_posted_at_{0};  // and it has not run yet; 0: it waits nowhere
 };
 
 // Posts a function, which is called once and then destroyed.
@@ -94,24 +226,20 @@ class EventLoops {
   EventLoops& operator=(const EventLoops&) = delete;
 
   uint32_t size() const { return static_cast<uint32_t>(loops_.size()); }
-  EventLoop& operator[](uint32_t i);
+  EventLoop& operator[](uint32_t i) { return *loops_[i]; }
 
   // Starts the threads.
   void Start();
   // For how long the slowest loop has not turned: its thread is busy with one event, or hangs. Each
   // call looks anew. One thread calls it, every now and then. REQUIRES: as of EventLoop::Post.
-  int64_t StoodStillNs();
+  TimeNs StoodStillNs();
   // Waits until all calls have ended, and ends the threads. REQUIRES: the server has been shut
   // down, so that no call is awaited any more, or was never built.
   void Stop();
 
  private:
-  struct Loop;
-
-  void Serve(Loop& loop);
-
-  std::unique_ptr<CountingLoops> counting_;
-  std::vector<std::unique_ptr<Loop>> loops_;
+  CountingLoops counting_;
+  std::vector<std::unique_ptr<EventLoop>> loops_;
   bool stopped_ = false;
 };
 

@@ -7,7 +7,19 @@
 
 #include <cassert>
 #include <cstdlib>
+#include <exception>
 #include <type_traits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "server/base/clock.h"
+#include "server/base/logging_observer.h"
+
+// From 1.65 on gRPC logs through absl, and gpr_set_log_function does nothing or is gone.
+#define HISTOGRAM_GRPC_HAS_LOG_FUNCTION (GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 65)
+#if HISTOGRAM_GRPC_HAS_LOG_FUNCTION
+#include <grpc/support/log.h>
+#endif
 
 namespace histogram::server {
 namespace {
@@ -19,7 +31,32 @@ constexpr bool kPatched = true;
 constexpr bool kPatched = false;
 #endif
 
+#if HISTOGRAM_GRPC_HAS_LOG_FUNCTION
+void LogLine(gpr_log_func_args* line) {
+  static LogThrottle throttle{LogThrottle::kShortPeriod};
+  // What gRPC calls an error concerns one connection, a failed handshake for example.
+  const LogLevel level = line->severity == GPR_LOG_SEVERITY_ERROR  ? LogLevel::kWarn
+                         : line->severity == GPR_LOG_SEVERITY_INFO ? LogLevel::kInfo
+                                                                   : LogLevel::kDebug;
+  if (!LogEnabled(level)) return;
+  try {
+    const absl::string_view file = line->file;
+    LogThrottled(throttle, Clock::Monotonic().Now(), level, "grpc",
+                 {{"message", line->message},
+                  {"source", absl::StrCat(file.substr(file.rfind('/') + 1), ":", line->line)}});
+  } catch (const std::exception&) {
+    // Out of memory while logging: the line is lost. No exception may pass through gRPC.
+  }
+}
+#endif
+
 }  // namespace
+
+void LogGrpcLines() {
+#if HISTOGRAM_GRPC_HAS_LOG_FUNCTION
+  gpr_set_log_function(LogLine);
+#endif
+}
 
 bool AvoidKnownFlaws() {
   constexpr bool kFlawed = kOld && !kPatched;

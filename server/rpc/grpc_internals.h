@@ -22,9 +22,6 @@
 #include <cstdint>
 #include <string>
 
-// From 1.65 on gRPC logs through absl, and gpr_set_log_function does nothing or is gone.
-#define HISTOGRAM_GRPC_HAS_LOG_FUNCTION (GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR < 65)
-
 namespace histogram::server {
 
 // Whether a received message came compressed. gRPC tells it through the C interface alone.
@@ -40,6 +37,12 @@ uint8_t* WritableBytes(grpc::Slice& slice);
 // on one connection abort the process. GRPC_EXPERIMENTS in the environment wins. Call before gRPC
 // starts.
 bool AvoidKnownFlaws();
+
+// From now on gRPC's lines become lines of the server's log, at most a hundred a second. gRPC
+// offers this up to 1.64; newer versions go on writing to standard error. gRPC's own variable
+// GRPC_VERBOSITY says which severities it reports; without it, errors only.
+// REQUIRES: called before gRPC starts a thread.
+void LogGrpcLines();
 
 // Ends every call and watcher that is still open on the server at once.
 void CancelAllCalls(grpc::Server& server);

@@ -6,11 +6,22 @@
 #include <vector>
 
 #include "absl/hash/hash.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "server/rpc/grpc_internals.h"
-#include "server/rpc/peer_address.h"
 
 namespace histogram::server {
+
+std::string PeerAddress(const grpc::ServerContext& context) {
+  const std::string uri = context.peer();  // "ipv4:192.0.2.1:40000", "ipv6:%5B::1%5D:40000"
+  if (absl::StartsWith(uri, "unix")) return "unix";
+  absl::string_view address = uri;
+  if (!absl::ConsumePrefix(&address, "ipv4:")) absl::ConsumePrefix(&address, "ipv6:");
+  return absl::StrReplaceAll(address, {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
+}
 
 ReceiveGuard::Loop::Loop(ReceiveGuard& guard) : guard_(guard) {
   absl::MutexLock lock(&guard.mu_);
@@ -49,53 +60,50 @@ uint64_t ReceiveGuard::PeerOf(Call& call) {
 }
 
 template <typename See>
-void ReceiveGuard::ForEachReceiver(const See& see) {
-  const uint64_t look = looks_.load(std::memory_order_relaxed);
+void ReceiveGuard::ForEachCall(const See& see) {
   absl::MutexLock all(&mu_);
   for (Loop* loop : loops_) {
     const std::lock_guard lock(loop->mu_);
-    for (Call* call = loop->first_; call != nullptr; call = call->next_) {
-      const uint64_t since = call->since_.load(std::memory_order_relaxed);
-      if (since == 0 || since + 1 >= look || call->ended()) continue;
-      see(*call, Receiver{PeerOf(*call), since});
-    }
+    for (Call* call = loop->first_; call != nullptr; call = call->next_) see(*call);
   }
-}
-
-bool ReceiveGuard::EndedAreLeft() {
-  absl::MutexLock all(&mu_);
-  for (Loop* loop : loops_) {
-    const std::lock_guard lock(loop->mu_);
-    for (Call* call = loop->first_; call != nullptr; call = call->next_) {
-      if (call->ended()) return true;
-    }
-  }
-  return false;
 }
 
 ReceiveGuard::Ended ReceiveGuard::Look() {
-  looks_.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t look = looks_.fetch_add(1, std::memory_order_relaxed) + 1;
   Ended ended;
   if (patience_ > 0) --patience_;
   ended.held_bytes = held_bytes_();
-  if (ended.held_bytes <= bytes_max_ || (patience_ > 0 && EndedAreLeft())) return ended;
+  if (ended.held_bytes <= bytes_max_) return ended;
+  bool ended_are_left = false;
+  if (patience_ > 0) {
+    ForEachCall([&](const Call& call) { ended_are_left = ended_are_left || call.ended(); });
+  }
+  if (ended_are_left) return ended;
 
+  // Since when a call receives, if that is before this Look; else 0.
+  const auto receives_since = [look](const Call& call) {
+    const uint64_t since = call.since_.load(std::memory_order_relaxed);
+    return since + 1 < look && !call.ended() ? since : 0;
+  };
   std::unordered_map<uint64_t, std::vector<uint64_t>> since_of;
-  ForEachReceiver(
-      [&](Call&, Receiver receiver) { since_of[receiver.peer].push_back(receiver.since); });
+  ForEachCall([&](Call& call) {
+    if (const uint64_t since = receives_since(call)) since_of[PeerOf(call)].push_back(since);
+  });
   if (since_of.empty()) return ended;
-  auto& [peer, since] = *std::max_element(
+  auto& [most, begins] = *std::max_element(
       since_of.begin(), since_of.end(),
       [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-  const size_t count = (since.size() + kEndedShare - 1) / kEndedShare;
-  std::nth_element(since.begin(), since.begin() + static_cast<std::ptrdiff_t>(count - 1),
-                   since.end());
-  const uint64_t youngest = since[count - 1];
+  const size_t count = (begins.size() + kEndedShare - 1) / kEndedShare;
+  std::nth_element(begins.begin(), begins.begin() + static_cast<std::ptrdiff_t>(count - 1),
+                   begins.end());
+  const uint64_t youngest = begins[count - 1];
 
   // gRPC must not be called with a lock that its callers on other threads wait for.
   std::vector<HeldCall> calls;
-  ForEachReceiver([&, most = peer](Call& call, Receiver receiver) {
-    if (receiver.peer != most || receiver.since > youngest || calls.size() == count) return;
+  ForEachCall([&, most_peer = most](Call& call) {
+    const uint64_t since = receives_since(call);
+    if (since == 0 || since > youngest || calls.size() == count || PeerOf(call) != most_peer)
+      return;
     call.ended_.store(true, std::memory_order_relaxed);
     if (calls.empty()) ended.peer = PeerAddress(*call.context_);
     calls.emplace_back(*call.context_);

@@ -25,6 +25,9 @@
 
 namespace histogram::server {
 
+// Where a call comes from, as people write it: "192.0.2.1:40000", "[::1]:40000", "unix".
+std::string PeerAddress(const grpc::ServerContext& context);
+
 // Thread-safe. Outlives its calls.
 class ReceiveGuard {
  public:
@@ -99,16 +102,10 @@ class ReceiveGuard {
   Ended Look();
 
  private:
-  struct Receiver {
-    uint64_t peer = 0;
-    uint64_t since = 0;
-  };
   static uint64_t PeerOf(Call& call);
-  // Calls see(Call&, Receiver) for each call that receives since before this Look, with the lock of
-  // its loop.
+  // Calls see(Call&) for each call, with the lock of its loop.
   template <typename See>
-  void ForEachReceiver(const See& see);
-  bool EndedAreLeft();
+  void ForEachCall(const See& see);
 
   const uint64_t bytes_max_;
   const std::function<uint64_t()> held_bytes_;

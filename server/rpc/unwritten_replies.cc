@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "server/rpc/peer_address.h"
+#include "server/rpc/receive_guard.h"
 
 namespace histogram::server {
 

@@ -53,6 +53,7 @@ class UnwrittenReplies {
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
+    const UnwrittenReplies& all() const { return all_; }
     // Before anything else. `caller`: the same number for calls of the same client.
     void Begin(grpc::ServerContext& context, uint64_t caller) {
       context_ = &context;

@@ -13,8 +13,8 @@
 #include "server/request/stream_time.h"
 #include "server/request/total.h"
 #include "server/rpc/event_loop.h"
-#include "server/service/calls.h"
 #include "server/service/grpc_bytes.h"
+#include "server/service/methods.h"
 #include "server/service/served_stream.h"
 
 namespace histogram::server {
@@ -47,7 +47,6 @@ class AccumulateStream final : public ServedStream {
   AccumulateStream(ServiceContext& service, Methods& methods, EventLoop& loop)
       : ServedStream(service, methods, loop, Method::kAccumulate) {}
 
-  void Await() { ServedStream::Await(Methods::kAccumulate); }
   void Drain() override {
     time_.Ended(service_.clock.Now());
     Step(StreamEvent::kDrain);
@@ -168,12 +167,11 @@ void AccumulateStream::OnReadDone(bool ok) {
   QuotaCharge quota;
   absl::Status status = AdmitMessage(MessageKind::kAccumulate, *message, quota, query_);
   if (status.ok() && first) {
-    status = HoldTotals(unwritten_, service_.unwritten,
-                        query_->counter_bytes + message->parsed.row_bytes);
+    status = HoldTotals(unwritten_, query_->counter_bytes + message->parsed.row_bytes);
   }
   const uint64_t reply_bytes =
       status.ok() && message->parsed.snapshot ? message->parsed.reply_bytes : 0;
-  if (status.ok()) status = HoldReply(unwritten_, service_.unwritten, reply_bytes);
+  if (status.ok()) status = HoldReply(unwritten_, reply_bytes);
   if (!status.ok()) {
     quota.GiveBack(caller_);
     return Refuse(std::move(status));
@@ -311,7 +309,7 @@ void AccumulateStream::OnCancel() {
 }  // namespace
 
 void AwaitAccumulate(ServiceContext& service, Methods& methods, EventLoop& loop) {
-  std::make_shared<AccumulateStream>(service, methods, loop)->Await();
+  std::make_shared<AccumulateStream>(service, methods, loop)->Await(Methods::kAccumulate);
 }
 
 }  // namespace histogram::server

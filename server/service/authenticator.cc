@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <map>
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/hash/hash.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -24,14 +25,10 @@ constexpr size_t kNameBytesMax = 64;
 constexpr size_t kTokenBytesMin = 16;
 
 bool IsName(absl::string_view name) {
-  return !name.empty() && name.size() <= kNameBytesMax &&
-         std::all_of(name.begin(), name.end(), [](char c) {
-           return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' ||
-                  c == '.';
-         });
+  return !name.empty() && name.size() <= kNameBytesMax && absl::c_all_of(name, [](unsigned char c) {
+    return absl::ascii_isalnum(c) || c == '-' || c == '_' || c == '.';
+  });
 }
-
-bool IsGraphic(char c) { return absl::ascii_isgraph(static_cast<unsigned char>(c)); }
 
 // Where a comment begins: at a '#' that a word does not go on with.
 size_t CommentIn(absl::string_view line) {
@@ -100,12 +97,6 @@ void Tenant::ChargeReply(uint64_t bytes, TimeNs now) {
   budget_ -= static_cast<double>(bytes);
 }
 
-size_t Authenticator::HashDigest::operator()(const Digest& d) const {
-  size_t hash = 0;
-  std::memcpy(&hash, d.data(), sizeof hash);
-  return hash;
-}
-
 Authenticator::Digest Authenticator::DigestOf(std::string_view token) {
   Digest digest;
   SHA256(reinterpret_cast<const uint8_t*>(token.data()), token.size(), digest.data());
@@ -141,7 +132,7 @@ absl::StatusOr<Authenticator::Tenants> Authenticator::Parse(const std::string& t
     }
     if (!IsName(words[0])) return error("a name is 1 to 64 letters, digits, '-', '_' or '.'");
     if (words[1].size() < kTokenBytesMin) return error("a token has 16 characters or more");
-    if (!std::all_of(words[1].begin(), words[1].end(), IsGraphic)) {
+    if (!absl::c_all_of(words[1], absl::ascii_isgraph)) {
       return error("a token is made of visible ASCII characters");
     }
     if (words.size() == 3 &&

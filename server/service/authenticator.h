@@ -10,13 +10,12 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -74,10 +73,7 @@ class Authenticator {
 
  private:
   using Digest = std::array<uint8_t, 32>;
-  struct HashDigest {
-    size_t operator()(const Digest& d) const;
-  };
-  using Tenants = std::unordered_map<Digest, std::shared_ptr<Tenant>, HashDigest>;
+  using Tenants = absl::flat_hash_map<Digest, std::shared_ptr<Tenant>>;
 
   Authenticator(std::string file, uint64_t burst_bytes)
       : file_(std::move(file)), burst_bytes_(burst_bytes) {}

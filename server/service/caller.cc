@@ -1,25 +1,21 @@
 #include "server/service/caller.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "server/base/thresholds.h"
-#include "server/rpc/peer_address.h"
 #include "server/service/grpc_bytes.h"
 
 namespace histogram::server {
 namespace {
 
-bool IsLowerHex(std::string_view text) {
-  for (const char c : text) {
-    if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'))) return false;
-  }
-  return true;
+// Whether `text` is made of these characters.
+bool IsOf(std::string_view text, std::string_view characters) {
+  return text.find_first_not_of(characters) == std::string_view::npos;
 }
-
-bool IsZero(std::string_view text) { return text.find_first_not_of('0') == std::string_view::npos; }
 
 std::string_view MetadataValue(const grpc::ServerContext& context, const char* key) {
   const auto& metadata = context.client_metadata();
@@ -41,6 +37,15 @@ absl::Status CheckHeaders(const grpc::ServerContext& context) {
                    {.reason = "HEADERS_TOO_LARGE", .field = "headers", .limit = kHeaderBytesMax});
 }
 
+absl::Status NoRoom(const char* what, uint64_t bytes, uint64_t held, uint64_t limit) {
+  constexpr uint32_t kRetryAfterMs = 1000;
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("replies that clients have not read, and the totals of streams, take ", held,
+                   " bytes of ", limit, "; ", what, " takes up to ", bytes),
+      {.reason = "QUEUE_FULL", .limit = limit, .retry_after_ms = kRetryAfterMs});
+}
+
 }  // namespace
 
 bool IsTraceparent(std::string_view value) {
@@ -49,11 +54,9 @@ bool IsTraceparent(std::string_view value) {
   if (value.size() != kLength || value[2] != '-' || value[35] != '-' || value[52] != '-') {
     return false;
   }
-  const std::string_view version = value.substr(0, kVersion);
-  const std::string_view trace = value.substr(3, kTrace);
-  const std::string_view parent = value.substr(36, kParent);
-  return IsLowerHex(version) && version != "ff" && IsLowerHex(trace) && !IsZero(trace) &&
-         IsLowerHex(parent) && !IsZero(parent) && IsLowerHex(value.substr(53, kFlags));
+  return IsOf(value, "0123456789abcdef-") && std::count(value.begin(), value.end(), '-') == 3 &&
+         value.substr(0, kVersion) != "ff" && !IsOf(value.substr(3, kTrace), "0") &&
+         !IsOf(value.substr(36, kParent), "0");
 }
 
 absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerContext& context,
@@ -76,17 +79,15 @@ absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerCon
   return absl::OkStatus();
 }
 
-uint64_t FairnessId(const ServiceContext& service, const grpc::ServerContext& context,
-                    const Caller& caller) {
-  const uint64_t id = PeerId(service, context, caller);
-  return id != 0 ? id : absl::HashOf(context.peer());
+uint64_t FairnessId(const ServiceContext& service, const Caller& caller) {
+  const uint64_t id = PeerId(service, caller);
+  return id != 0 ? id : absl::HashOf(caller.context->peer());
 }
 
-uint64_t PeerId(const ServiceContext& service, const grpc::ServerContext& context,
-                const Caller& caller) {
+uint64_t PeerId(const ServiceContext& service, const Caller& caller) {
   if (caller.tenant != nullptr) return caller.tenant->id();
   if (service.config.tls_client_ca.empty()) return 0;
-  const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
+  const std::shared_ptr<const grpc::AuthContext> auth = caller.context->auth_context();
   if (auth == nullptr || !auth->IsPeerAuthenticated()) return 0;
   std::string identity;
   for (const grpc::string_ref& part : auth->GetPeerIdentity()) {
@@ -116,27 +117,14 @@ void ChargeReply(ServiceContext& service, const Caller& caller, uint64_t bytes) 
   service.observer.TenantBytes(caller.tenant->name(), bytes);
 }
 
-namespace {
-
-absl::Status NoRoom(const char* what, uint64_t bytes, uint64_t held, uint64_t limit) {
-  constexpr uint32_t kRetryAfterMs = 1000;
-  return MakeError(
-      absl::StatusCode::kResourceExhausted,
-      absl::StrCat("replies that clients have not read, and the totals of streams, take ", held,
-                   " bytes of ", limit, "; ", what, " takes up to ", bytes),
-      {.reason = "QUEUE_FULL", .limit = limit, .retry_after_ms = kRetryAfterMs});
-}
-
-}  // namespace
-
-absl::Status HoldTotals(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes) {
+absl::Status HoldTotals(UnwrittenReplies::Call& call, uint64_t bytes) {
   if (bytes == 0 || call.HoldTotals(bytes)) return absl::OkStatus();
-  return NoRoom("this stream's total", bytes, all.bytes(), all.bytes_max() / 2);
+  return NoRoom("this stream's total", bytes, call.all().bytes(), call.all().bytes_max() / 2);
 }
 
-absl::Status HoldReply(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes) {
+absl::Status HoldReply(UnwrittenReplies::Call& call, uint64_t bytes) {
   if (call.Hold(bytes)) return absl::OkStatus();
-  return NoRoom("this request's reply", bytes, all.bytes(), 2 * all.bytes_max());
+  return NoRoom("this request's reply", bytes, call.all().bytes(), 2 * call.all().bytes_max());
 }
 
 absl::Status CancelledCall(const ReceiveGuard::Call& receives) {

@@ -30,12 +30,10 @@ absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerCon
                             Caller& caller);
 
 // Who shares the queue fairly with others: tenant, else client certificate, else connection.
-uint64_t FairnessId(const ServiceContext& service, const grpc::ServerContext& context,
-                    const Caller& caller);
+uint64_t FairnessId(const ServiceContext& service, const Caller& caller);
 
 // The same for who is known by tenant or client certificate; 0 for all others.
-uint64_t PeerId(const ServiceContext& service, const grpc::ServerContext& context,
-                const Caller& caller);
+uint64_t PeerId(const ServiceContext& service, const Caller& caller);
 
 // One request's part of its caller's quota, if the caller has one.
 class QuotaCharge {
@@ -58,10 +56,10 @@ void ChargeReply(ServiceContext& service, const Caller& caller, uint64_t bytes);
 bool IsTraceparent(std::string_view value);
 
 // Holds room for what a stream adds up, or RESOURCE_EXHAUSTED (QUEUE_FULL).
-absl::Status HoldTotals(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes);
+absl::Status HoldTotals(UnwrittenReplies::Call& call, uint64_t bytes);
 
 // Holds room for a reply of up to `bytes`, or RESOURCE_EXHAUSTED (QUEUE_FULL).
-absl::Status HoldReply(UnwrittenReplies::Call& call, const UnwrittenReplies& all, uint64_t bytes);
+absl::Status HoldReply(UnwrittenReplies::Call& call, uint64_t bytes);
 
 // What is reported of a call that ended before its answer was sent: RESOURCE_EXHAUSTED, as its
 // client sees it, where the receive guard ended it, else CANCELLED.

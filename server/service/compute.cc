@@ -5,8 +5,8 @@
 #include "server/rpc/call.h"
 #include "server/rpc/event_loop.h"
 #include "server/service/caller.h"
-#include "server/service/calls.h"
 #include "server/service/grpc_bytes.h"
+#include "server/service/methods.h"
 
 namespace histogram::server {
 namespace {
@@ -27,7 +27,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   }
 
   void SetCaller() override {
-    if (caller == 0) caller = FairnessId(service_, context(), caller_info_);
+    if (caller == 0) caller = FairnessId(service_, caller_info_);
   }
 
   // From the loop.
@@ -46,7 +46,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
       started_at_ = service_.clock.Now();
       return Refuse();
     }
-    receives().SetPeer(PeerId(service_, context(), caller_info_));
+    receives().SetPeer(PeerId(service_, caller_info_));
     Receive();
   }
 
@@ -112,7 +112,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     const bool shows = message_->parsed.reply_bytes >= UnwrittenReplies::kStep;  // what it holds
     if (shows) SetCaller();
     unwritten_.Begin(context(), caller);
-    return HoldReply(unwritten_, service_.unwritten, message_->parsed.reply_bytes);
+    return HoldReply(unwritten_, message_->parsed.reply_bytes);
   }
 
   absl::Status MakeReply() {

@@ -7,8 +7,8 @@
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
 #include "server/rpc/event_loop.h"
-#include "server/service/calls.h"
 #include "server/service/grpc_bytes.h"
+#include "server/service/methods.h"
 #include "server/service/served_stream.h"
 
 namespace histogram::server {
@@ -40,7 +40,6 @@ class ComputeManyStream final : public ServedStream, private Posted {
   ComputeManyStream(ServiceContext& service, Methods& methods, EventLoop& loop)
       : ServedStream(service, methods, loop, Method::kComputeMany), state_(kStreamPayloadsMax) {}
 
-  void Await() { ServedStream::Await(Methods::kComputeMany); }
   void Drain() override { Step(StreamEvent::kDrain); }
 
   // Makes the reply to an item that is finished, on any thread, and lets go of what the item held.
@@ -110,20 +109,13 @@ void ComputeManyStream::Perform(const StreamActions& actions) {
 }
 
 void ComputeManyStream::End(StreamEnd end) {
-  switch (end) {
-    case StreamEnd::kNone:
-      return;
-    case StreamEnd::kOk:
-      finished_ok_ = true;
-      return Finish(grpc::Status::OK);
-    case StreamEnd::kRefused:
-      return Finish(FailCall(refused_, context()));
-    case StreamEnd::kDraining:
-      return Finish(FailCall(Draining("the server is shutting down; what it had read is answered"),
-                             context()));
-    case StreamEnd::kCancelled:
-      return Finish(grpc::Status::CANCELLED);
+  finished_ok_ = end == StreamEnd::kOk;
+  if (finished_ok_) return Finish(grpc::Status::OK);
+  if (end == StreamEnd::kCancelled) return Finish(grpc::Status::CANCELLED);
+  if (end == StreamEnd::kDraining) {
+    refused_ = Draining("the server is shutting down; what it had read is answered");
   }
+  Finish(FailCall(refused_, context()));
 }
 
 void ComputeManyStream::Refuse(absl::Status status) {
@@ -200,7 +192,7 @@ absl::Status ComputeManyStream::AdmitItem(Item& item) {
   FillJob(item.message->parsed, item.message, item.query, deadline_, item);
   item.caller = fairness_id_;
   const uint64_t reply_bytes = item.message->parsed.reply_bytes;
-  status = HoldReply(unwritten_, service_.unwritten, reply_bytes);
+  status = HoldReply(unwritten_, reply_bytes);
   if (status.ok()) item.reply_bytes = reply_bytes;
   return status;
 }
@@ -255,7 +247,7 @@ void ComputeManyStream::OnCancel() {
 }  // namespace
 
 void AwaitComputeMany(ServiceContext& service, Methods& methods, EventLoop& loop) {
-  std::make_shared<ComputeManyStream>(service, methods, loop)->Await();
+  std::make_shared<ComputeManyStream>(service, methods, loop)->Await(Methods::kComputeMany);
 }
 
 }  // namespace histogram::server

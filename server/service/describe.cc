@@ -1,9 +1,14 @@
-#include "server/service/describe.h"
-
 #include <algorithm>
 
+#include "histogram/v1/histogram.pb.h"
 #include "server/base/thresholds.h"
+#include "server/request/admit.h"
 #include "server/request/codec.h"
+#include "server/rpc/call.h"
+#include "server/rpc/grpc_internals.h"
+#include "server/service/caller.h"
+#include "server/service/grpc_bytes.h"
+#include "server/service/methods.h"
 
 namespace histogram::server {
 namespace {
@@ -71,11 +76,65 @@ void AddPlacements(const std::vector<Batcher::Placement>& placements, v1::Descri
   out.set_objective(tried ? "throughput" : "latency");
 }
 
+class DescribeCall final : public UnaryCall {
+ public:
+  DescribeCall(ServiceContext& service, Methods& methods, EventLoop& loop)
+      : UnaryCall(loop), service_(service), methods_(methods) {
+    Await([&](auto... arguments) { methods.Request(Methods::kDescribe, arguments...); });
+  }
+
+ private:
+  void AwaitNext() override { AwaitDescribe(service_, methods_, loop()); }
+
+  void OnHeaders() override {
+    const absl::Status status = IdentifyCaller(service_, context(), caller_);
+    if (!status.ok()) return Answer(status, service_.clock.Now());
+    receives().SetPeer(PeerId(service_, caller_));
+    Receive();
+  }
+
+  void OnMessage() override {
+    const TimeNs begin = service_.clock.Now();
+    Answer(CheckRequest(), begin);
+  }
+
+  void OnNoMessage() override { Answer(NoMessage(context(), receives()), service_.clock.Now()); }
+
+  // The object may be gone when it returns.
+  void Answer(const absl::Status& status, TimeNs begin) {
+    if (!status.ok()) ObserveRefusal(service_.observer, status);
+    ReportCall(service_, caller_, Method::kDescribe, status, 0,
+               static_cast<uint64_t>(service_.clock.Now() - begin));
+    if (!status.ok()) return ReplyError(FailCall(status, context()));
+    Reply(EncodeMessage(service_.describe()));
+  }
+
+  absl::Status CheckRequest() {
+    if (IsCompressed(request())) return CompressedMessage();
+    v1::DescribeRequest message;
+    using Traits = grpc::SerializationTraits<v1::DescribeRequest>;
+    if (request().Valid() && !Traits::Deserialize(&request(), &message).ok()) {
+      return Malformed("DescribeRequest");
+    }
+    const auto& unknown = v1::DescribeRequest::GetReflection()->GetUnknownFields(message);
+    if (unknown.empty()) return absl::OkStatus();
+    return UnknownField("DescribeRequest", static_cast<uint32_t>(unknown.field(0).number()));
+  }
+
+  ServiceContext& service_;
+  Methods& methods_;
+  Caller caller_;
+};
+
 }  // namespace
 
-v1::DescribeResponse Describe(const std::string& version, const std::vector<Backend*>& backends,
-                              const TransportConfig& transport, const BatchingLimits& batching,
-                              const std::vector<Batcher::Placement>& placements) {
+void AwaitDescribe(ServiceContext& service, Methods& methods, EventLoop& loop) {
+  new DescribeCall(service, methods, loop);  // deletes itself
+}
+
+std::string Describe(const std::string& version, const std::vector<Backend*>& backends,
+                     const TransportConfig& transport, const BatchingLimits& batching,
+                     const std::vector<Batcher::Placement>& placements) {
   v1::DescribeResponse out;
   out.set_version(version);
   for (const Backend* backend : backends) {
@@ -109,7 +168,7 @@ v1::DescribeResponse Describe(const std::string& version, const std::vector<Back
   if (transport.token_file.empty()) out.add_features("reflection");
   if (!transport.tls_cert.empty()) out.add_features("tls");
   if (!transport.token_file.empty()) out.add_features("tokens");
-  return out;
+  return out.SerializeAsString();
 }
 
 }  // namespace histogram::server

@@ -9,26 +9,30 @@
 #include <grpcpp/resource_quota.h>
 #include <histogram/usable_cores.h>
 #include <pthread.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <climits>
+#include <cstring>
 #include <thread>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
+#include "kernels/error.h"
 #include "server/base/thresholds.h"
+#include "server/config/values.h"
 #include "server/rpc/certificates.h"
 #include "server/rpc/grpc_internals.h"
-#include "server/service/listen_address.h"
 
 namespace histogram::server {
 namespace {
 
 constexpr char kServiceName[] = "histogram.v1.HistogramService";
-constexpr char kLivenessName[] = "liveness";
 constexpr uint64_t kReceiveBytesOverLimit = uint64_t{256} << 20;
 // Reflection is gRPC's synchronous service: it has a thread for each open stream.
 constexpr int kReflectionThreadsMax = 16;
@@ -52,10 +56,6 @@ int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(valu
 
 int MillisecondsOf(uint64_t us) { return ClampToInt((us + 999) / 1000); }
 
-TlsFiles TlsFilesOf(const TransportConfig& config) {
-  return {.certificate = config.tls_cert, .key = config.tls_key, .client_ca = config.tls_client_ca};
-}
-
 // A unix socket stays on this machine and is guarded by its file's permissions: no TLS.
 std::shared_ptr<grpc::ServerCredentials> CredentialsFor(const TlsCertificates* certificates,
                                                         const std::string& address) {
@@ -77,10 +77,6 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
   }
 };
 
-uint32_t ReceiveThreads(const TransportConfig& config) {
-  return config.receive_threads > 0 ? config.receive_threads : UsableCores();
-}
-
 // gRPC has a whole message in memory before anyone can refuse it; the receive guard sees to it that
 // all of them together stay within the limit. Only what could never be there is gRPC's to refuse.
 uint64_t MessageBytesMax(const TransportConfig& config) {
@@ -92,51 +88,89 @@ std::string WithChosenPort(const std::string& address, int port) {
   return absl::StrCat(address.substr(0, colon + 1), port);
 }
 
-struct ChannelSetting {
-  const char* name;
-  int value;
-};
-
-std::vector<ChannelSetting> ChannelSettings(const TransportConfig& config) {
-  std::vector<ChannelSetting> settings = {
-      {GRPC_ARG_ALLOW_REUSEPORT, 0},  // a port in use is an error
-      {GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.streams_max)},
-      {GRPC_ARG_MAX_METADATA_SIZE, static_cast<int>(kRefusedHeaderBytesFactor * kHeaderBytesMax)},
-      // Compressed messages are refused: a small one inflates before any limit of ours sees it.
-      // They come as they are sent, so that the refusal is the service's, counted and logged.
-      {GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0},
-      {GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingIntervalMsMin},
-      {GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2},
-      {GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1},
-      {GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs},
-  };
-  if (config.receive_bytes_max < kAdaptiveWindowBytesMin) {
-    settings.push_back({GRPC_ARG_HTTP2_BDP_PROBE, 0});
-    settings.push_back({GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytesMax});
-  }
-  if (config.connection_age_us_max > 0) {
-    settings.push_back(
-        {GRPC_ARG_MAX_CONNECTION_AGE_MS, MillisecondsOf(config.connection_age_us_max)});
-    settings.push_back({GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX});  // streams may take long
-  }
-  return settings;
+// The error of an address that gRPC cannot bind.
+absl::Status CannotListen(const std::string& text, const std::string& why) {
+  return MakeError(absl::StatusCode::kUnavailable,
+                   absl::StrCat("cannot listen on ", text, ": ", why),
+                   {.reason = "ADDRESS_UNAVAILABLE", .field = "listen"});
 }
 
-// Ends what holds up a shutdown without being a call of ours, a watcher of health or a silent peer:
-// once no call has been open for a while, connections are closed rather than waited for. Runs until
-// then, or until `over`.
-void CloseWhenQuiet(const Cells& open_calls, const std::atomic<bool>& over, grpc::Server& server) {
-  constexpr std::chrono::milliseconds kLook{10};
-  constexpr int kQuietLooks =
-      30;  // peers on a slow network have this long to send what is on its way
-  for (int quiet = 0; quiet < kQuietLooks && !over.load();) {
-    std::this_thread::sleep_for(kLook);
-    quiet = open_calls.Sum(0) == 0 ? quiet + 1 : 0;
+// A socket file that a dead server left behind would make the address look taken; one that somebody
+// listens on must not be stolen, and anything that is not a socket must not be deleted.
+absl::Status CheckUnixSocket(const std::string& text, const std::string& path,
+                             const SocketAddress& place) {
+  struct stat info {};
+  const bool exists = lstat(path.c_str(), &info) == 0;
+  if (exists && !S_ISSOCK(info.st_mode)) {
+    return CannotListen(text, "the path exists and is not a socket");
   }
-  if (!over.load()) CancelAllCalls(server);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return CannotListen(text, strerror(errno));
+  // EAGAIN: somebody listens, and does not accept those who wait.
+  const bool alive = exists && (connect(fd, place.get(), place.length) == 0 || errno == EAGAIN);
+  if (exists && !alive) unlink(path.c_str());
+  const int error = !alive && bind(fd, place.get(), place.length) != 0 ? errno : 0;
+  close(fd);
+  if (alive) return CannotListen(text, "another server is listening there");
+  if (error != 0) return CannotListen(text, strerror(error));
+  unlink(path.c_str());
+  return absl::OkStatus();
+}
+
+// 0, or errno.
+int TryToBind(const SocketAddress& place) {
+  const int fd = socket(place.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno;
+  const int on = 1;
+  // As gRPC does: connections of an earlier server that are not quite over are in nobody's way.
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  const int error = bind(fd, place.get(), place.length) == 0 ? 0 : errno;
+  close(fd);
+  return error;
+}
+
+// A name may have several addresses, of which gRPC takes those that it can bind. One that is in use
+// is nevertheless an error: its clients would reach two servers.
+absl::Status CheckTcp(const std::string& text, const std::vector<SocketAddress>& places) {
+  int error = 0;
+  bool bound = false;
+  for (const SocketAddress& place : places) {
+    const int failed = TryToBind(place);
+    bound = bound || failed == 0;
+    if (failed == EADDRINUSE) return CannotListen(text, strerror(failed));
+    if (error == 0) error = failed;
+  }
+  return bound ? absl::OkStatus() : CannotListen(text, strerror(error));
+}
+
+// UNAVAILABLE, with the system's reason, where gRPC could not bind the address now: gRPC says only
+// that it cannot. Leaves nothing bound, so gRPC's own bind decides between two servers. Removes a
+// socket file that a dead server left behind.
+absl::Status CheckListenAddress(const std::string& text) {
+  const absl::StatusOr<Address> address = ParseAddress(text);
+  if (!address.ok()) return address.status();
+  const absl::StatusOr<std::vector<SocketAddress>> places = Resolve(*address);
+  if (!places.ok()) return CannotListen(text, std::string(places.status().message()));
+  return address->is_unix ? CheckUnixSocket(text, address->path, places->front())
+                          : CheckTcp(text, *places);
+}
+
+void AwaitCalls(ServiceContext& context, Methods& methods, EventLoop& loop) {
+  // As many of each as one connection may have open. A call that nothing awaits in its connection's
+  // loop begins in another loop, which then looks after the connection, too, for good.
+  for (uint32_t i = 0; i < context.config.streams_max; ++i) {
+    AwaitCompute(context, methods, loop);
+    AwaitComputeMany(context, methods, loop);
+    AwaitAccumulate(context, methods, loop);
+  }
+  AwaitDescribe(context, methods, loop);
 }
 
 }  // namespace
+
+uint32_t ReceiveThreads(const TransportConfig& config) {
+  return config.receive_threads > 0 ? config.receive_threads : UsableCores();
+}
 
 void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& builder) {
   builder.SetMaxReceiveMessageSize(ClampToInt(MessageBytesMax(config)));
@@ -147,17 +181,36 @@ void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& 
                std::min(config.receive_bytes_max / 2, kReceiveBytesOverLimit));
   quota.SetMaxThreads(kReflectionThreadsMax);
   builder.SetResourceQuota(quota);
-  for (const ChannelSetting& setting : ChannelSettings(config)) {
-    builder.AddChannelArgument(setting.name, setting.value);
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a port in use is an error
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, static_cast<int>(config.streams_max));
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
+                             static_cast<int>(kRefusedHeaderBytesFactor * kHeaderBytesMax));
+  // Compressed messages are refused: a small one inflates before any limit of ours sees it. They
+  // come as they are sent, so that the refusal is the service's, counted and logged.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             kPingIntervalMsMin);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 2);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeTimeoutMs);
+  if (config.receive_bytes_max < kAdaptiveWindowBytesMin) {
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
+    builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytesMax);
+  }
+  if (config.connection_age_us_max > 0) {
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                               MillisecondsOf(config.connection_age_us_max));
+    // Streams may take long.
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX);
   }
 }
 
-absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& context,
-                                                              HistogramService& service) {
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& context) {
   const TransportConfig& config = context.config;
   std::unique_ptr<GrpcServer> server(new GrpcServer());
   if (!config.tls_cert.empty()) {
-    auto certificates = TlsCertificates::Load(TlsFilesOf(config));
+    auto certificates =
+        TlsCertificates::Load({config.tls_cert, config.tls_key, config.tls_client_ca});
     if (!certificates.ok()) return certificates.status();
     server->certificates_ = *std::move(certificates);
   }
@@ -168,7 +221,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   grpc::ServerBuilder builder;
   if (!reflection) builder.SetOption(std::make_unique<WithoutReflection>());
   ApplyTransportSettings(config, builder);
-  builder.RegisterService(&service.methods());
+  builder.RegisterService(&server->methods_);
   builder.RegisterService(&server->health_);
   server->loops_ =
       std::make_unique<EventLoops>(builder, ReceiveThreads(config), context.receive_guard);
@@ -191,65 +244,47 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
     server->addresses_.push_back(is_unix ? config.listen[i]
                                          : WithChosenPort(config.listen[i], ports[i]));
   }
-  server->closer_ = std::thread([s = server.get()] {
-    s->shutting_down_.WaitForNotification();
-    CloseWhenQuiet(s->context_->open_calls, s->closed_, *s->server_);
-  });
   server->SetReady(false);
-  server->health_.SetServing(kLivenessName, true);
+  server->health_.SetServing("liveness", true);
   for (uint32_t i = 0; i < server->loops_->size(); ++i) {
-    service.AwaitCalls((*server->loops_)[i]);
+    AwaitCalls(context, server->methods_, (*server->loops_)[i]);
     server->health_.AwaitCalls((*server->loops_)[i]);
   }
   context.allocated_at_start = AllocatedBytes();
   server->loops_->Start();
-  server->memory_watch_ = std::thread([s = server.get()] { s->WatchMemory(); });
-  std::vector<SelfProbe::Target> targets;
-  for (const std::string& address : server->addresses_) {
-    targets.push_back({address, !config.tls_cert.empty() && !absl::StartsWith(address, "unix:")});
-  }
-  server->probe_ = std::make_unique<SelfProbe>(targets, [s = server.get()] {
-    constexpr int64_t kStoodStillNsMax = int64_t{30} * 1000000000;
-    s->live_.store(s->loops_->StoodStillNs() < kStoodStillNsMax, std::memory_order_relaxed);
-  });
+  server->watch_ = std::thread([s = server.get()] { s->Watch(); });
+  server->probe_ = std::make_unique<SelfProbe>(server->addresses_, !config.tls_cert.empty());
   return server;
 }
 
-void GrpcServer::WatchMemory() {
+void GrpcServer::Watch() {
   // A client fills a link of 10 Gbit/s with 25 MB between two looks.
   constexpr absl::Duration kInterval = absl::Milliseconds(20);
+  // Peers on a slow network have this long, 300 ms, to send what is on its way.
+  constexpr int kQuietLooks = 15;
   pthread_setname_np(pthread_self(), "receive-guard");
-  while (!ended_.WaitForNotificationWithTimeout(kInterval)) {
+  for (int quiet = 0; !ended_.WaitForNotificationWithTimeout(kInterval);) {
     const ReceiveGuard::Ended ended = context_->receive_guard.Look();
-    if (ended.calls == 0) continue;
-    context_->observer.EndedReceiving(ended.calls, ended.held_bytes, ended.peer);
+    if (ended.calls > 0) {
+      context_->observer.EndedReceiving(ended.calls, ended.held_bytes, ended.peer);
+    }
+    if (!shutting_down_.HasBeenNotified()) continue;
+    quiet = context_->open_calls.Sum(0) == 0 ? quiet + 1 : 0;
+    if (quiet == kQuietLooks) CancelAllCalls(*server_);
   }
 }
 
 GrpcServer::~GrpcServer() {
   if (probe_ != nullptr) probe_->Stop();
-  StopCloser();
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now());
   ended_.Notify();
-  if (memory_watch_.joinable()) memory_watch_.join();
+  if (watch_.joinable()) watch_.join();
   if (loops_ != nullptr) loops_->Stop();
-}
-
-void GrpcServer::StopCloser() {
-  closed_.store(true);
-  if (!shutting_down_.HasBeenNotified()) shutting_down_.Notify();
-  if (closer_.joinable()) closer_.join();
 }
 
 void GrpcServer::SetReady(bool ready) {
   health_.SetServing("", ready);
   health_.SetServing(kServiceName, ready);
-}
-
-void GrpcServer::SetLive(bool live) { health_.SetServing(kLivenessName, live); }
-
-void GrpcServer::SetBackendUp(const std::string& backend, bool up) {
-  health_.SetServing(absl::StrCat("backend/", backend), up);
 }
 
 void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
@@ -264,7 +299,6 @@ void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
   }
   shutting_down_.Notify();
   server_->Shutdown(deadline);
-  StopCloser();
   server_->Wait();
 }
 

@@ -2,7 +2,6 @@
 #ifndef HISTOGRAM_SERVER_SERVICE_GRPC_SERVER_H_
 #define HISTOGRAM_SERVER_SERVICE_GRPC_SERVER_H_
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <thread>
@@ -13,8 +12,8 @@
 #include "server/rpc/certificates.h"
 #include "server/rpc/event_loop.h"
 #include "server/service/health.h"
+#include "server/service/methods.h"
 #include "server/service/self_probe.h"
-#include "server/service/service.h"
 #include "server/service/service_context.h"
 
 namespace grpc {
@@ -24,6 +23,9 @@ class ServerBuilder;
 
 namespace histogram::server {
 
+// How many event loops the server has.
+uint32_t ReceiveThreads(const TransportConfig& config);
+
 // Message limits, quota and channel arguments: everything that decides how bytes move. Shared with
 // the sinks that the service is measured against.
 void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& builder);
@@ -32,9 +34,8 @@ void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& 
 class GrpcServer {
  public:
   // Opens every address of the configuration, or fails naming the one that cannot be opened.
-  // All health names are NOT_SERVING but "liveness". `context` and `service` outlive the server.
-  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(ServiceContext& context,
-                                                           HistogramService& service);
+  // All health names are NOT_SERVING but "liveness". `context` outlives the server.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(ServiceContext& context);
   ~GrpcServer();
 
   // The addresses that are open, ports as chosen by the system where 0 was asked for.
@@ -45,19 +46,12 @@ class GrpcServer {
 
   // Readiness: "" and "histogram.v1.HistogramService".
   void SetReady(bool ready);
-  // Liveness: "liveness".
-  void SetLive(bool live);
-  // "backend/NAME".
-  void SetBackendUp(const std::string& backend, bool up);
+  // The other names: "liveness", and "backend/NAME" of each backend.
+  HealthService& health() { return health_; }
 
-  // An address at which the server does not answer itself; empty where it answers at each.
-  std::string Unreachable() const { return probe_->Unreachable(); }
-  // No event loop has stood still for 30 s. That is longer than anything that a stranger can make a
-  // loop do, and longer than a look of the receive guard.
-  bool Live() const { return live_.load(std::memory_order_relaxed); }
-  // Answers of the server to itself so far, and times when none came.
-  uint64_t reached() const { return probe_->reached(); }
-  uint64_t missed() const { return probe_->missed(); }
+  const SelfProbe& probe() const { return *probe_; }
+  // As EventLoops::StoodStillNs.
+  TimeNs StoodStillNs() { return loops_->StoodStillNs(); }
 
   // Streams stop reading, and end once what they have read is answered. Then the server accepts no
   // call and finishes those under way. What is left after `grace_us` is cancelled.
@@ -65,22 +59,21 @@ class GrpcServer {
 
  private:
   GrpcServer() = default;
-  void StopCloser();
-  void WatchMemory();
+  // Has the receive guard look. During a shutdown it also ends what holds that up without being a
+  // call of ours, a watcher of health or a silent peer: once no call has been open for a while,
+  // connections are closed rather than waited for.
+  void Watch();
 
-  std::unique_ptr<TlsCertificates> certificates_;  // outlive the server
   ServiceContext* context_ = nullptr;
+  std::unique_ptr<TlsCertificates> certificates_;  // these three outlive the server
+  Methods methods_;
   HealthService health_;
   std::unique_ptr<EventLoops> loops_;  // stopped after the server is shut down; outlive it
   std::unique_ptr<grpc::Server> server_;
   std::vector<std::string> addresses_;
-  // Started with the server: when it stops there may be no thread to be had.
-  std::thread closer_;
   absl::Notification shutting_down_;
-  std::atomic<bool> closed_{false};
-  std::thread memory_watch_;  // calls the receive guard
+  std::thread watch_;  // started with the server: when it stops there may be no thread to be had
   std::unique_ptr<SelfProbe> probe_;
-  std::atomic<bool> live_{true};
   absl::Notification ended_;
 };
 

@@ -58,11 +58,11 @@ class CheckCall final : public UnaryCall {
   HealthService& health_;
 };
 
+}  // namespace
+
 // Reads one message and writes each new status. What changes while a write is under way is written
 // after it, the last status only.
-class WatchCall final : public StreamCall,
-                        public HealthService::Watcher,
-                        public std::enable_shared_from_this<WatchCall> {
+class WatchCall final : public StreamCall, public std::enable_shared_from_this<WatchCall> {
  public:
   WatchCall(HealthService& health, EventLoop& loop) : StreamCall(loop), health_(health) {}
 
@@ -72,8 +72,9 @@ class WatchCall final : public StreamCall,
         [this](auto... arguments) { health_.Request(HealthService::kWatch, arguments...); });
   }
 
+  const std::string& name() const { return name_; }
   // By any thread.
-  void Changed(ServingStatus status) override {
+  void Changed(ServingStatus status) {
     PostFunction(loop(), [keep = shared_from_this(), status] {
       keep->next_ = status;
       keep->Advance();
@@ -89,7 +90,7 @@ class WatchCall final : public StreamCall,
     request_.Clear();
     if (name.ok()) {
       name_ = *std::move(name);
-      health_.Watch(name_, self_);
+      health_.Watch(self_);
       return;
     }
     end_ = ToGrpcStatus(name.status());
@@ -105,7 +106,7 @@ class WatchCall final : public StreamCall,
     Advance();
   }
   void OnDone() override {
-    health_.Unwatch(name_, self_);
+    health_.Unwatch(self_);
     self_.reset();
   }
   void OnShutdown() override { self_.reset(); }
@@ -133,42 +134,40 @@ class WatchCall final : public StreamCall,
   bool finished_ = false;
 };
 
-}  // namespace
-
 HealthService::HealthService() {
   AddRawMethod("/grpc.health.v1.Health/Check");
   AddRawMethod("/grpc.health.v1.Health/Watch");
 }
 
 void HealthService::SetServing(const std::string& name, bool serving) {
+  const ServingStatus status =
+      serving ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
   absl::MutexLock lock(&mu_);
-  Entry& entry = entries_[name];
-  entry.status = serving ? HealthCheckResponse::SERVING : HealthCheckResponse::NOT_SERVING;
-  for (const auto& watcher : entry.watchers) watcher->Changed(entry.status);
+  if (std::exchange(statuses_[name], status) == status) return;
+  for (const auto& watcher : watchers_) {
+    if (watcher->name() == name) watcher->Changed(status);
+  }
+}
+
+ServingStatus HealthService::StatusLocked(const std::string& name) const {
+  const auto found = statuses_.find(name);
+  return found == statuses_.end() ? HealthCheckResponse::SERVICE_UNKNOWN : found->second;
 }
 
 ServingStatus HealthService::Status(const std::string& name) const {
   absl::MutexLock lock(&mu_);
-  const auto found = entries_.find(name);
-  return found == entries_.end() ? HealthCheckResponse::SERVICE_UNKNOWN : found->second.status;
+  return StatusLocked(name);
 }
 
-void HealthService::Watch(const std::string& name, const std::shared_ptr<Watcher>& watcher) {
+void HealthService::Watch(const std::shared_ptr<WatchCall>& watcher) {
   absl::MutexLock lock(&mu_);
-  Entry& entry = entries_[name];
-  entry.watchers.insert(watcher);
-  watcher->Changed(entry.status);
+  watchers_.insert(watcher);
+  watcher->Changed(StatusLocked(watcher->name()));
 }
 
-void HealthService::Unwatch(const std::string& name, const std::shared_ptr<Watcher>& watcher) {
+void HealthService::Unwatch(const std::shared_ptr<WatchCall>& watcher) {
   absl::MutexLock lock(&mu_);
-  const auto found = entries_.find(name);
-  if (found == entries_.end()) return;
-  Entry& entry = found->second;
-  entry.watchers.erase(watcher);
-  if (entry.watchers.empty() && entry.status == HealthCheckResponse::SERVICE_UNKNOWN) {
-    entries_.erase(found);
-  }
+  watchers_.erase(watcher);
 }
 
 void HealthService::AwaitCalls(EventLoop& loop) {

@@ -24,28 +24,21 @@ namespace histogram::server {
 using grpc::health::v1::HealthCheckResponse;
 using ServingStatus = HealthCheckResponse::ServingStatus;
 
+class WatchCall;  // of health.cc: one call of Watch
+
 // Thread-safe. Outlives the gRPC server.
 class HealthService final : public RawService {
  public:
-  // Hears of changes. Each call of Watch is one.
-  class Watcher {
-   public:
-    virtual void Changed(ServingStatus status) = 0;
-
-   protected:
-    ~Watcher() = default;
-  };
-
   HealthService();
 
-  // Sets the status of `name` and tells those who watch it.
+  // Sets the status of `name`. If that is news, tells those who watch it.
   void SetServing(const std::string& name, bool serving);
   ServingStatus Status(const std::string& name) const;
 
-  // Calls Changed with the present status, and then with each new one, until Unwatch. Holds the
-  // watcher meanwhile. Changed is called under a lock, so it must not call this object.
-  void Watch(const std::string& name, const std::shared_ptr<Watcher>& watcher);
-  void Unwatch(const std::string& name, const std::shared_ptr<Watcher>& watcher);
+  // Tells the watcher the present status of its name, and then each new one, until Unwatch. Holds
+  // it meanwhile.
+  void Watch(const std::shared_ptr<WatchCall>& watcher);
+  void Unwatch(const std::shared_ptr<WatchCall>& watcher);
 
   // Awaits one call of each method in `loop`; when its client comes, it awaits the next one.
   void AwaitCalls(EventLoop& loop);
@@ -53,14 +46,11 @@ class HealthService final : public RawService {
   enum Method : int { kCheck, kWatch };
 
  private:
-  struct Entry {
-    ServingStatus status = HealthCheckResponse::SERVICE_UNKNOWN;
-    std::unordered_set<std::shared_ptr<Watcher>> watchers;
-  };
+  ServingStatus StatusLocked(const std::string& name) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   mutable absl::Mutex mu_;
-  // An entry is there while its status is set or somebody watches.
-  std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, ServingStatus> statuses_ ABSL_GUARDED_BY(mu_);
+  std::unordered_set<std::shared_ptr<WatchCall>> watchers_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace histogram::server

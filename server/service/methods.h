@@ -1,8 +1,17 @@
 // The methods of histogram.v1.HistogramService, with raw messages: the bytes stay in gRPC's slices.
+// Each has a file of its own.
 #ifndef HISTOGRAM_SERVER_SERVICE_METHODS_H_
 #define HISTOGRAM_SERVER_SERVICE_METHODS_H_
 
+#include <string>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "server/batching/batcher.h"
+#include "server/config/config.h"
+#include "server/rpc/event_loop.h"
 #include "server/rpc/grpc_internals.h"
+#include "server/service/service_context.h"
 
 namespace histogram::server {
 
@@ -17,6 +26,22 @@ class Methods final : public RawService {
     AddRawMethod("/histogram.v1.HistogramService/Describe");
   }
 };
+
+// Each awaits one call in `loop`; when its client comes, it awaits the next one. A call lives until
+// gRPC and the batcher have both let go of it.
+void AwaitCompute(ServiceContext& service, Methods& methods, EventLoop& loop);
+// Many payloads, replies in order of completion.
+void AwaitComputeMany(ServiceContext& service, Methods& methods, EventLoop& loop);
+// A payload of any length in chunks, in memory of the order of its bins.
+void AwaitAccumulate(ServiceContext& service, Methods& methods, EventLoop& loop);
+// Answers with what ServiceContext::describe returns.
+void AwaitDescribe(ServiceContext& service, Methods& methods, EventLoop& loop);
+
+// What runs here: a v1::DescribeResponse as its bytes. Reads the backends' state anew at each call.
+// Thread-safe.
+std::string Describe(const std::string& version, const std::vector<Backend*>& backends,
+                     const TransportConfig& transport, const BatchingLimits& batching,
+                     const std::vector<Batcher::Placement>& placements);
 
 }  // namespace histogram::server
 

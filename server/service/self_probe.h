@@ -2,16 +2,13 @@
 // frame on it; with TLS its answer to a ClientHello, which comes before client certificates and
 // tokens. A listener that the system has, and gRPC no longer serves, is found out this way.
 //
-// One thread asks all addresses together, once a second. It keeps descriptors back for it.
-// Thread-safe.
+// One thread asks all addresses, one after the other, once a second. Where it has no descriptor for
+// that, others cannot connect either. Thread-safe.
 #ifndef HISTOGRAM_SERVER_SERVICE_SELF_PROBE_H_
 #define HISTOGRAM_SERVER_SERVICE_SELF_PROBE_H_
 
-#include <sys/socket.h>
-
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -19,25 +16,22 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
-#include "server/base/spare_descriptors.h"
+#include "absl/time/time.h"
+#include "server/config/values.h"
 
 namespace histogram::server {
 
 class SelfProbe {
  public:
-  // An address that does not answer twice in a row is unreachable: so it is after about 4 s.
-  static constexpr int64_t kIntervalMs = 1000;
-  static constexpr int64_t kPatienceMs = 1500;
+  // An address that does not answer twice in a row is unreachable: so one is after about 4 s.
+  static constexpr absl::Duration kInterval = absl::Seconds(1);
+  static constexpr absl::Duration kPatience = absl::Milliseconds(1500);
   static constexpr int kMissedMax = 2;
 
-  struct Target {
-    std::string address;  // HOST:PORT, [V6]:PORT or unix:PATH
-    bool tls = false;
-  };
-  // `also` is called after each round, by the probe's thread.
-  SelfProbe(const std::vector<Target>& targets, std::function<void()> also);
+  // REQUIRES: ParseAddress takes each address. `tls`: those of TCP speak TLS.
+  SelfProbe(const std::vector<std::string>& addresses, bool tls);
   ~SelfProbe();
-  // Asks no more.
+  // Asks no more. Waits for an answer that is under way, at most kPatience.
   void Stop();
   SelfProbe(const SelfProbe&) = delete;
   SelfProbe& operator=(const SelfProbe&) = delete;
@@ -50,21 +44,17 @@ class SelfProbe {
 
  private:
   struct Place {
-    Target target;
-    sockaddr_storage where{};
-    socklen_t length = 0;
+    std::string address;
+    bool tls = false;
+    SocketAddress where;
     int missed_in_a_row = 0;
   };
-  class Connection;
 
   void Run();
-  // Whether each place answers, in order.
-  std::vector<bool> Ask();
+  bool Answers(const Place& place) const;
 
   std::vector<Place> places_;  // of the thread, once it runs
-  const std::function<void()> also_;
   const std::string client_hello_;
-  SpareDescriptors spare_;
   std::atomic<uint64_t> reached_{0}, missed_{0};
   mutable absl::Mutex mu_;
   std::string unreachable_ ABSL_GUARDED_BY(mu_);

@@ -12,9 +12,9 @@ void ServedStream::OnHeaders() {
   service_.observer.StreamOpened(method_);
   service_.open_calls.Add(0, 1);
   absl::Status identified = IdentifyCaller(service_, context(), caller_);
-  fairness_id_ = FairnessId(service_, context(), caller_);
+  fairness_id_ = FairnessId(service_, caller_);
   unwritten_.Begin(context(), fairness_id_);
-  receives().SetPeer(PeerId(service_, context(), caller_));
+  receives().SetPeer(PeerId(service_, caller_));
   service_.streams.Add(self_, loop());
   if (!identified.ok()) return Refuse(std::move(identified));
   Step(StreamEvent::kOpened);

@@ -23,6 +23,13 @@
 namespace histogram::server {
 
 class ServedStream : public StreamCall, public DrainableStream {
+ public:
+  // gRPC holds the stream from now to its end.
+  void Await(Methods::Method method) {
+    self_ = shared_from_this();
+    StreamCall::Await([&](auto... arguments) { methods_.Request(method, arguments...); });
+  }
+
  protected:
   ServedStream(ServiceContext& service, Methods& methods, EventLoop& loop, Method method)
       : StreamCall(loop),
@@ -31,12 +38,6 @@ class ServedStream : public StreamCall, public DrainableStream {
         method_(method),
         ahead_(service.read_ahead),
         unwritten_(service.unwritten) {}
-
-  // gRPC holds the stream from now to its end.
-  void Await(Methods::Method method) {
-    self_ = shared_from_this();
-    StreamCall::Await([&](auto... arguments) { methods_.Request(method, arguments...); });
-  }
 
   // From gRPC.
   void OnHeaders() override;

@@ -3,6 +3,9 @@
 #define HISTOGRAM_SERVER_SERVICE_SERVICE_CONTEXT_H_
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
 
 #include "server/base/cells.h"
 #include "server/base/clock.h"
@@ -57,7 +60,8 @@ struct ServiceContext {
   Clock& clock;
   Observer& observer;
   Verifier verifier;
-  Authenticator* authenticator = nullptr;  // null: no tokens; set before the server starts
+  std::unique_ptr<Authenticator> authenticator;  // null: no tokens; set before the server starts
+  std::function<std::string()> describe;         // the answer to Describe; likewise
   StreamRegistry streams;
   ReadAhead read_ahead;
   UnwrittenReplies unwritten;

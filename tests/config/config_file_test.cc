@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/string_view.h"
-#include "server/config/file.h"
+#include "server/config/settings.h"
 
 namespace histogram::server {
 namespace {

@@ -87,6 +87,8 @@ HttpServerOptions Options() {
   HttpServerOptions options;
   options.listen = "127.0.0.1:0";
   options.metrics = [] { return std::string("a_total 1\n"); };
+  options.not_ready = [] { return std::string(); };
+  options.live = [] { return true; };
   return options;
 }
 
@@ -118,13 +120,13 @@ TEST(HttpServer, AnswersALargeTextWhole) {
 TEST(HttpServer, HealthAndReadiness) {
   std::atomic<bool> ready{false};
   HttpServerOptions options = Options();
-  options.readiness = [&ready] { return Readiness{ready, "draining\r\nSet-Cookie: x"}; };
+  options.not_ready = [&ready] { return std::string(ready ? "" : "draining"); };
   const auto server = Start(std::move(options));
   EXPECT_THAT(Request(PortOf(*server), "GET /healthz"),
               AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), EndsWith("\r\n\r\nok\n")));
   EXPECT_THAT(Request(PortOf(*server), "GET /readyz"),
               AllOf(StartsWith("HTTP/1.1 503 Service Unavailable\r\n"),
-                    EndsWith("\r\n\r\nnot ready: draining  Set-Cookie: x\n")));
+                    EndsWith("\r\n\r\nnot ready: draining\n")));
   ready = true;
   EXPECT_THAT(Request(PortOf(*server), "GET /readyz?verbose=1"),
               AllOf(StartsWith("HTTP/1.1 200 OK\r\n"), EndsWith("\r\n\r\nready\n")));

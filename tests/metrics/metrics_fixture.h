@@ -42,9 +42,7 @@ inline MetricsOptions TwoBackends() {
        "",
        {"scalar", "tables8"},
        {Choice("tables8", 4096, 1500), Choice("tables8", UINT64_MAX, 0)}}};
-  options.limits = LimitsOf(Config());
   options.build = {"0.1.0", "abc1234", "GNU 12.2.0", "Release"};
-  options.shard_count = 4;
   return options;
 }
 
@@ -57,7 +55,7 @@ inline const prometheus::MetricFamily* FindFamily(
 }
 
 // The series with exactly these labels.
-inline std::optional<prometheus::ClientMetric> Find(const prometheus::Collectable& from,
+inline std::optional<prometheus::ClientMetric> Find(const ServerMetrics& from,
                                                     const std::string& name,
                                                     const Labels& labels = {}) {
   const auto families = from.Collect();
@@ -72,13 +70,12 @@ inline std::optional<prometheus::ClientMetric> Find(const prometheus::Collectabl
 }
 
 // -1 where there is no such series.
-inline double Counter(const prometheus::Collectable& from, const std::string& name,
+inline double Counter(const ServerMetrics& from, const std::string& name,
                       const Labels& labels = {}) {
   const auto metric = Find(from, name, labels);
   return metric ? metric->counter.value : -1;
 }
-inline double Gauge(const prometheus::Collectable& from, const std::string& name,
-                    const Labels& labels = {}) {
+inline double Gauge(const ServerMetrics& from, const std::string& name, const Labels& labels = {}) {
   const auto metric = Find(from, name, labels);
   return metric ? metric->gauge.value : -1;
 }

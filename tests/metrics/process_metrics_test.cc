@@ -1,6 +1,4 @@
 // The process_ metrics, of this very process.
-#include "server/metrics/process_metrics.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,7 +13,7 @@ namespace histogram::server {
 namespace {
 
 TEST(ProcessMetrics, DescribeThisProcess) {
-  const ProcessMetrics metrics;
+  const ServerMetrics metrics(TwoBackends());
   while (std::clock() < CLOCKS_PER_SEC / 50) continue;  // until it has taken some
   EXPECT_GE(Counter(metrics, "process_cpu_seconds_total"), 0.019);
   EXPECT_LE(Counter(metrics, "process_cpu_seconds_total"), 3600);
@@ -30,7 +28,7 @@ TEST(ProcessMetrics, DescribeThisProcess) {
 }
 
 TEST(ProcessMetrics, CountsOpenFiles) {
-  const ProcessMetrics metrics;
+  const ServerMetrics metrics(TwoBackends());
   const double before = Gauge(metrics, "process_open_fds");
   std::vector<int> files;
   for (int i = 0; i < 10; ++i) files.push_back(open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -7,9 +7,7 @@
 #include <fstream>
 #include <string>
 
-#include "server/metrics/process_metrics.h"
 #include "server/metrics/server_metrics.h"
-#include "server/metrics/text.h"
 #include "tests/metrics/metrics_fixture.h"
 #include "tests/test_path.h"
 
@@ -45,13 +43,12 @@ TEST(Promtool, FindsNothingToComplainAbout) {
     GTEST_SKIP() << "promtool is not installed (Debian: apt-get install prometheus)";
   }
   ServerMetrics metrics(TwoBackends());
-  const ProcessMetrics process;
   metrics.RequestFinished(Method::kDescribe, absl::StatusCode::kAborted, 1, 1);
   BatchReport report;
   report.backend = "unheard-of";
   report.gather_ns = report.transfer_ns = report.kernel_ns = 12345;
   metrics.BatchFinished(report, 5000, ClosedBy::kDeadline);
-  const CommandResult result = CheckMetrics(MetricsText({&metrics, &process}));
+  const CommandResult result = CheckMetrics(metrics.Text());
   EXPECT_EQ(result.exit_code, 0) << result.output;
   EXPECT_EQ(result.output, "");
 }

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "server/metrics/text.h"
 #include "tests/metrics/metrics_fixture.h"
 
 namespace histogram::server {
@@ -176,13 +175,12 @@ TEST(ServerMetrics, BatchesAreCountedWithTheirStages) {
 
 TEST(ServerMetrics, UndeclaredNamesCountAsOtherAndAddNoSeries) {
   ServerMetrics metrics(TwoBackends());
-  EXPECT_THAT(MetricsText({&metrics}), Not(HasSubstr("other\",le")));
+  EXPECT_THAT(metrics.Text(), Not(HasSubstr("other\",le")));
   for (int i = 0; i < 1000; ++i) {
     metrics.BatchFinished(Report(absl::StrCat("b", i), absl::StrCat("k", i)), 1, ClosedBy::kIdle);
     metrics.BatchFinished(Report("cpu", absl::StrCat("k", i)), 1, ClosedBy::kIdle);
     metrics.StageFinished(Stage::kReply, absl::StrCat("b", i), 1);
     metrics.FellBack(absl::StrCat("b", i), "cpu", absl::StrCat("r", i));
-    metrics.BackendDown(absl::StrCat("b", i), "x");
   }
   EXPECT_EQ(
       Counter(metrics, "histsvc_batches_total", {{"backend", "other"}, {"closed_by", "idle"}}),
@@ -197,26 +195,6 @@ TEST(ServerMetrics, UndeclaredNamesCountAsOtherAndAddNoSeries) {
   const auto families = metrics.Collect();
   EXPECT_EQ(FindFamily(families, "histsvc_backend_up")->metric.size(), 2u);
   EXPECT_LE(FindFamily(families, "histsvc_kernel_duration_seconds")->metric.size(), 4u);
-}
-
-TEST(ServerMetrics, TooManyBackendsAndKernelsStayBounded) {
-  MetricsOptions options;
-  for (int b = 0; b < 40; ++b) {
-    BackendDescription backend;
-    backend.name = absl::StrCat("cuda:", b);
-    for (int k = 0; k < 100; ++k) backend.kernels.push_back(absl::StrCat("k", k));
-    options.backends.push_back(backend);
-  }
-  options.shard_count = 1;
-  ServerMetrics metrics(options);
-  metrics.BatchFinished(Report("cuda:39", "k99"), 1, ClosedBy::kIdle);
-  metrics.BatchFinished(Report("cuda:0", "k99"), 1, ClosedBy::kIdle);
-  EXPECT_EQ(FindFamily(metrics.Collect(), "histsvc_backend_up")->metric.size(),
-            ServerMetrics::kBackendsMax);
-  EXPECT_EQ(
-      Counter(metrics, "histsvc_batches_total", {{"backend", "other"}, {"closed_by", "idle"}}), 1);
-  EXPECT_TRUE(Find(metrics, "histsvc_kernel_duration_seconds",
-                   {{"kernel", "other"}, {"backend", "cuda:0"}}));
 }
 
 TEST(ServerMetrics, EventsAreCounted) {
@@ -272,14 +250,6 @@ TEST(ServerMetrics, GaugesAreReadAtTheScrape) {
   EXPECT_EQ(Gauge(metrics, "histsvc_lanes", {{"backend", "unheard-of"}, {"state", "busy"}}), -1);
   metrics.SetSnapshotSource(nullptr);
   EXPECT_EQ(Gauge(metrics, "histsvc_queue_bytes"), 0);
-}
-
-TEST(ServerMetrics, ABackendThatWentDownStaysDown) {
-  ServerMetrics metrics(TwoBackends());
-  EXPECT_EQ(Gauge(metrics, "histsvc_backend_up", {{"backend", "cpu"}}), 1);
-  metrics.BackendDown("cpu", "watchdog");
-  EXPECT_EQ(Gauge(metrics, "histsvc_backend_up", {{"backend", "cpu"}}), 0);
-  EXPECT_EQ(Gauge(metrics, "histsvc_backend_up", {{"backend", "cuda:0"}}), 1);
 }
 
 TEST(ServerMetrics, ShowsWhatChoosesKernelsAndBackends) {
@@ -338,7 +308,7 @@ TEST(ServerMetrics, TellsWhatItIs) {
 TEST(ServerMetrics, TextIsEscapedAndHoldsEachHistogramsEnd) {
   ServerMetrics metrics(TwoBackends());
   metrics.StageFinished(Stage::kQueue, "cpu", 60000000000);
-  const std::string text = MetricsText({&metrics});
+  const std::string text = metrics.Text();
   EXPECT_THAT(text, HasSubstr("device=\"NVIDIA \\\"H200\\\"\\n\""));
   EXPECT_THAT(text, HasSubstr("# TYPE histsvc_requests_total counter\n"));
   EXPECT_THAT(text,

@@ -13,8 +13,6 @@
 #include <vector>
 
 #include "absl/synchronization/notification.h"
-#include "server/rpc/event.h"
-#include "server/rpc/hand_over.h"
 
 namespace histogram::server {
 namespace {

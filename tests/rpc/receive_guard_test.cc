@@ -14,8 +14,6 @@
 #include <optional>
 #include <vector>
 
-#include "server/rpc/peer_address.h"
-
 namespace histogram::server {
 namespace {
 
