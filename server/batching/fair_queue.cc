@@ -71,7 +71,7 @@ void FairQueue::PopFront(Class& c) {
   --c.payloads;
   if (caller.jobs.empty()) {
     c.turns.pop_front();
-    c.callers.erase(c.callers.find(caller.id));
+    c.callers.erase(caller.id);
   }
   // What was owed counts only while both have work: nobody saves up turns.
   if (c.payloads == 0) {
