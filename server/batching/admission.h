@@ -48,10 +48,11 @@ class Admission {
   }
   // Gives back the room that Charge took.
   void Discharge(Job* job) {
-    Caller& caller = CallerOf(job->caller);
+    const auto found = callers_.try_emplace(job->caller).first;
+    Caller& caller = found->second;
     charged_bytes_ -= job->charge_bytes;
     Update(caller, [&] { caller.held_bytes -= job->charge_bytes; });
-    ForgetIfIdle(caller);
+    if (IsIdle(caller)) callers_.erase(found);
   }
 
   // Queues the job for room. Next returns it.
@@ -82,8 +83,8 @@ class Admission {
     caller.id = id;
     return caller;
   }
-  void ForgetIfIdle(Caller& caller) {
-    if (caller.held_bytes == 0 && caller.waiting.empty()) callers_.erase(callers_.find(caller.id));
+  static bool IsIdle(const Caller& caller) {
+    return caller.held_bytes == 0 && caller.waiting.empty();
   }
   static bool IsNewcomer(const Caller& caller) {
     return caller.held_bytes == 0 && !caller.waiting.empty();
@@ -119,7 +120,7 @@ Job* Admission::Next(const Dead& dead) {
     turns_.pop_front();
     Update(caller, [&] { caller.waiting.PopFront(); });
     if (!caller.waiting.empty()) turns_.push_back(&caller);
-    ForgetIfIdle(caller);
+    if (IsIdle(caller)) callers_.erase(caller.id);
     return job;
   }
   return nullptr;

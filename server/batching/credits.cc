@@ -37,7 +37,7 @@ void Credits::MarkDown(int b, std::string_view reason, Outbox& outbox) {
 
 bool Credits::AnyFree(BackendMask except) const {
   for (int b = 0; b < size(); ++b) {
-    if ((except >> b & 1) == 0 && usable(b) && free(b) > 0) return true;
+    if ((except >> b & 1) == 0 && free(b) > 0 && usable(b)) return true;
   }
   return false;
 }

@@ -33,13 +33,14 @@ Job* FairQueue::Front(SizeClass size_class) {
   Class& c = classes_[size_class];
   assert(c.payloads > 0);
   // A caller that is overdrawn misses its turn and is credited for it.
-  while (c.turns.front()->deficit <= 0) {
-    Caller* const caller = c.turns.front();
+  Caller* caller = c.turns.front();
+  while (caller->deficit <= 0) {
     caller->deficit += kQuanta[size_class];
     c.turns.pop_front();
     c.turns.push_back(caller);
+    caller = c.turns.front();
   }
-  return c.turns.front()->jobs.front();
+  return caller->jobs.front();
 }
 
 bool FairQueue::Take(SizeClass size_class, uint64_t bytes) {
@@ -71,7 +72,7 @@ void FairQueue::PopFront(Class& c) {
   --c.payloads;
   if (caller.jobs.empty()) {
     c.turns.pop_front();
-    c.callers.erase(c.callers.find(caller.id));
+    c.callers.erase(caller.id);
   }
   // What was owed counts only while both have work: nobody saves up turns.
   if (c.payloads == 0) {
