@@ -4,10 +4,11 @@
 #include "kernels/cuda/kernels/per_payload.h"
 
 namespace histogram::cuda {
+
 absl::Status PerPayloadKernel::Enqueue(const Launch& launch) const {
-  const bool zero_rows =
-      !overwrites_row() || std::any_of(launch.payloads.begin(), launch.payloads.end(),
-                                       [](const PayloadDescriptor& p) { return p.bytes == 0; });
+  const bool zero_rows = !traits_.overwrites_row ||
+                         std::any_of(launch.payloads.begin(), launch.payloads.end(),
+                                     [](const PayloadDescriptor& p) { return p.bytes == 0; });
   if (zero_rows) {
     HISTOGRAM_CUDA_RETURN_IF_ERROR(
         cudaMemsetAsync(launch.rows, 0, launch.payloads.size() * kRowBytes, launch.stream));
@@ -15,8 +16,10 @@ absl::Status PerPayloadKernel::Enqueue(const Launch& launch) const {
   for (size_t i = 0; i < launch.payloads.size(); ++i) {
     const PayloadDescriptor& payload = launch.payloads[i];
     if (payload.bytes == 0) continue;
-    HISTOGRAM_RETURN_IF_ERROR(EnqueuePayload(launch, launch.input + payload.offset, payload.bytes,
-                                             launch.rows + i * kByteValues));
+    HISTOGRAM_RETURN_IF_ERROR(
+        ToStatus(traits_.enqueue(launch, launch.input + payload.offset, payload.bytes,
+                                 launch.rows + i * kByteValues),
+                 name()));
   }
   return absl::OkStatus();
 }
