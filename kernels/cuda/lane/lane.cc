@@ -6,7 +6,6 @@
 #include <thread>
 
 #include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/device/nvtx.h"
 #include "kernels/cuda/kernels/registry.h"
 #include "kernels/cuda/lane/lane_layout.h"
 
@@ -163,7 +162,6 @@ bool Lane::FlagIsSet() const {
 bool Lane::EventIsDue() const { return cudaEventQuery(done_.get()) != cudaErrorNotReady; }
 
 absl::Status Lane::Wait() {
-  const NvtxRange range("wait");
   const uint64_t spin_until = launched_ns_ + uint64_t{options_.spin_us_max} * 1000;
   bool due = false;
   do {
@@ -219,7 +217,6 @@ void Lane::SumRows(const Batch& batch) const {
 }
 
 void Lane::Finish(Batch& batch) {
-  const NvtxRange range("sum");
   if (typed_ != nullptr) {
     CopyTypedRows(batch);
   } else {

@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/device/nvtx.h"
 #include "kernels/cuda/lane/lane.h"
 #include "kernels/cuda/lane/lane_layout.h"
 #include "kernels/cuda/lane/streaming_copy.h"
@@ -108,7 +107,6 @@ void Lane::CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to) {
 
 // Returns how long it took, in nanoseconds.
 uint64_t Lane::Gather(const Batch& batch, const Portion& portion) {
-  const NvtxRange range("gather");
   const uint64_t start = NowNs();
   const auto* const descriptors =
       input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
@@ -144,7 +142,6 @@ absl::Status Lane::BeginMapped(const Batch& batch) {
   const Portion& portion = portions_.front();
   gather_ns_ = Gather(batch, portion);
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
-  const NvtxRange range("launch");
   const uint64_t wanted = kernel_->ladder() == Ladder::kByBytes
                               ? batch.bytes
                               : uint64_t{portion.units / kUnitsPerBlock};
@@ -159,7 +156,6 @@ absl::Status Lane::CopyPortion(const Batch& batch, size_t index) {
   const Portion& portion = portions_[index];
   const bool is_last = index + 1 == portions_.size();
   gather_ns_ += Gather(batch, portion);
-  const NvtxRange range("launch");
   const uint64_t begin = index == 0 ? 0 : portion.begin;
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(device_input_.get(begin), input_.host(begin),
                                                  portion.begin + portion.bytes - begin,

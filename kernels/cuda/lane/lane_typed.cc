@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/device/nvtx.h"
 #include "kernels/cuda/lane/lane.h"
 #include "kernels/cuda/lane/lane_layout.h"
 #include "kernels/plan_data.h"
