@@ -194,7 +194,7 @@ LaneThreads::~LaneThreads() {
       continue;
     }
     threads_[i].join();
-    if (shared_->poisoned.load()) shared_->slots[i].lane->Abandon();
+    if (shared_->poisoned.load()) static_cast<void>(shared_->slots[i].lane.release());
   }
   // The lanes are freed from their own device, unless a thread that is stuck holds on to them.
   static_cast<void>(cudaSetDevice(shared_->device_index));

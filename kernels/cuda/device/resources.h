@@ -2,7 +2,7 @@
 //
 // Each is move-only and owned by one lane; not thread-safe beyond what CUDA itself allows. The free
 // functions ignore errors: a destructor has nobody to tell. After a poisoned context nothing may be
-// freed: call Abandon() on each, or leave the whole lane to the end of the process.
+// freed: leave the whole lane to the end of the process.
 #ifndef HISTOGRAM_KERNELS_CUDA_DEVICE_RESOURCES_H_
 #define HISTOGRAM_KERNELS_CUDA_DEVICE_RESOURCES_H_
 
@@ -32,8 +32,6 @@ class Owned {
   ~Owned() { Reset(); }
 
   Handle get() const { return handle_; }
-  // Forgets the handle without destroying it.
-  void Abandon() { handle_ = nullptr; }
 
  private:
   void Reset() {
@@ -68,7 +66,6 @@ class PinnedBuffer {
     return reinterpret_cast<T*>(device_ + offset_bytes);
   }
   uint64_t bytes() const { return bytes_; }
-  void Abandon() { memory_.Abandon(); }
 
  private:
   static cudaError_t Free(uint8_t* memory) { return cudaFreeHost(memory); }
@@ -89,7 +86,6 @@ class DeviceBuffer {
     return reinterpret_cast<T*>(memory_.get() + offset_bytes);
   }
   uint64_t bytes() const { return bytes_; }
-  void Abandon() { memory_.Abandon(); }
 
  private:
   static cudaError_t Free(uint8_t* memory) { return cudaFree(memory); }

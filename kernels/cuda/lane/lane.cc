@@ -241,21 +241,6 @@ void Lane::Finish(Batch& batch) {
   }
 }
 
-void Lane::Abandon() {
-  stream_.Abandon();
-  copy_stream_.Abandon();
-  copied_.Abandon();
-  done_.Abandon();
-  portion_copied_.Abandon();
-  for (PinnedBuffer* buffer : {&input_, &rows_, &control_}) buffer->Abandon();
-  for (DeviceBuffer* buffer : {&device_input_, &device_rows_, &scratch_, &clean_}) {
-    buffer->Abandon();
-  }
-  for (Recorded& recorded : recorded_) {
-    for (Rung& rung : recorded.rungs) rung.graph.Abandon();
-  }
-}
-
 void Lane::ReleaseHang() {
   std::atomic_ref<uint32_t>(*control_.host<uint32_t>(kReleaseAt)).store(1);
 }

@@ -59,15 +59,13 @@ class Lane {
   // The same for typed samples. REQUIRES: `plan` is that of every item; together they need at most
   // kLaneCounters.
   absl::Status BeginTyped(const Batch& batch, std::shared_ptr<const TypedPlan> plan);
-  // UNAVAILABLE: the context is lost, and with it this lane (call Abandon).
+  // UNAVAILABLE: the context is lost, and with it this lane. It must not be destroyed.
   absl::Status Wait();
   // Waits for whatever a Begin that failed has queued. UNAVAILABLE as above.
   absl::Status Drain();
   // REQUIRES: Wait returned OK; the same batch.
   void Finish(Batch& batch);
 
-  // Forgets all CUDA objects without freeing them: nothing may be freed in a poisoned context.
-  void Abandon();
   // Lets a kernel go that fault injection made hang.
   void ReleaseHang();
 
