@@ -1,13 +1,15 @@
-#include "kernels/cuda/cuda_backend.h"
-
 #include <algorithm>
 #include <iterator>
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_backends.h"
 #include "kernels/cuda/cuda_tuning.h"
 #include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/device/device_check.h"
+#include "kernels/cuda/device/fault_plan.h"
 #include "kernels/cuda/kernels/registry.h"
 #include "kernels/cuda/lane/lane.h"
 #include "kernels/cuda/lane/lane_layout.h"
@@ -110,8 +112,6 @@ class CudaBackend final : public Backend {
   LaneThreads lanes_;  // the first to go
 };
 
-}  // namespace
-
 absl::Status CheckOptions(const BackendOptions& options) {
   if (options.cuda_lanes < 1 || options.cuda_lanes > kLanesMax) {
     return OptionError("cuda_lanes", options.cuda_lanes, 1, kLanesMax);
@@ -125,6 +125,8 @@ absl::Status CheckOptions(const BackendOptions& options) {
   return absl::OkStatus();
 }
 
+// Allocates all lanes and tunes on the first of them. RESOURCE_EXHAUSTED where memory is short.
+// REQUIRES: CheckOptions(options) is OK; options.force_kernel is empty or one of cuda's.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                          const BackendOptions& options,
                                                          const std::shared_ptr<FaultPlan>& faults,
@@ -174,11 +176,70 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
   shared->selector =
       std::make_unique<tuning::Selector>(Candidates(), *std::move(rows), options.force_kernel);
   shared->fate = fate;
-  // The members hold on to no backend: one that is gone has nothing to take down.
-  fate->Join([weak = std::weak_ptr<LanesShared>(shared)](const std::string& why) {
-    if (const std::shared_ptr<LanesShared> member = weak.lock()) TakeDown(*member, why);
-  });
+  fate->Join(shared);
   return std::make_unique<CudaBackend>(std::move(shared), std::move(costs));
 }
 
+}  // namespace
 }  // namespace histogram::cuda
+
+namespace histogram {
+
+absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
+    const BackendOptions& options, std::vector<std::string>& notes) {
+  absl::StatusOr<std::shared_ptr<cuda::FaultPlan>> faults =
+      cuda::FaultPlan::Parse(options.fault_injection);
+  if (!faults.ok()) return faults.status();
+  if (!options.force_kernel.empty() && cuda::FindKernel(options.force_kernel) == nullptr) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat("force_kernel is '", options.force_kernel, "'; cuda's kernels are ",
+                     cuda::KernelNames()),
+        {.reason = "UNKNOWN_KERNEL", .field = "force_kernel", .limit = 0, .retry_after_ms = {}});
+  }
+  HISTOGRAM_RETURN_IF_ERROR(cuda::CheckOptions(options));
+  const auto fate = std::make_shared<cuda::SharedFate>();
+  // GPUs are prepared side by side: each allocates and tunes for a second or so.
+  struct Made {
+    cuda::Device device;
+    absl::StatusOr<std::unique_ptr<Backend>> backend = absl::UnknownError("not made");
+    std::vector<std::string> notes;
+  };
+  std::vector<Made> made;
+  std::vector<cuda::Device> devices = cuda::FindDevices(**faults, notes);
+  made.reserve(devices.size());
+  for (cuda::Device& device : devices) made.emplace_back().device = std::move(device);
+  std::vector<std::thread> threads;
+  threads.reserve(made.size());
+  for (Made& one : made) {
+    threads.emplace_back([&one, &options, &faults, &fate] {
+      one.backend = cuda::MakeCudaBackend(one.device, options, *faults, fate, one.notes);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (Made& one : made) {
+    for (std::string& note : one.notes) notes.push_back(std::move(note));
+    if (one.backend.ok()) {
+      backends.push_back(*std::move(one.backend));
+    } else if (absl::IsInvalidArgument(one.backend.status())) {
+      return one.backend.status();
+    } else {
+      notes.push_back(absl::StrCat("cuda:", one.device.traits.index,
+                                   " is not used: ", one.backend.status().message()));
+    }
+  }
+  return backends;
+}
+
+std::vector<KernelInfo> ListCudaKernels() {
+  std::vector<KernelInfo> infos;
+  for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
+    infos.push_back({.name = std::string(kernel->name()),
+                     .backend = "cuda",
+                     .summary = std::string(kernel->summary())});
+  }
+  return infos;
+}
+
+}  // namespace histogram

@@ -159,10 +159,19 @@ void MarkDown(LanesShared& shared, const std::string& why) {
   MarkDownLocked(shared, why);
 }
 
-void TakeDown(LanesShared& shared, const std::string& why) {
-  MutexLock lock(shared.mutex);
-  shared.poisoned.store(true);
-  MarkDownLocked(shared, why);
+void SharedFate::Join(const std::shared_ptr<LanesShared>& member) {
+  MutexLock lock(mutex_);
+  members_.push_back(member);
+}
+
+void SharedFate::Spoil(const std::string& why) {
+  MutexLock lock(mutex_);
+  for (const std::weak_ptr<LanesShared>& weak : members_) {
+    const std::shared_ptr<LanesShared> member = weak.lock();
+    if (member == nullptr) continue;
+    member->poisoned.store(true);
+    MarkDown(*member, why);
+  }
 }
 
 LaneThreads::LaneThreads(std::shared_ptr<LanesShared> shared) : shared_(std::move(shared)) {
