@@ -77,6 +77,15 @@ auto VisitSample(SampleType type, Visit&& visit) {
   return visit(PlainSample<double, double>());
 }
 
+// The value of the sample with these bits, in the least significant bytes; 0.0 for -0.0.
+inline double ValueOfBits(uint64_t bits, SampleType type) {
+  return VisitSample(type, [bits]<typename S>(S) {
+    typename S::Bits sample;
+    std::memcpy(&sample, &bits, sizeof(sample));  // little-endian
+    return static_cast<double>(S::Widen(sample)) + 0.0;
+  });
+}
+
 // Reads a sample at any alignment.
 template <typename Bits>
 Bits LoadBits(const std::byte* at) {

@@ -8,12 +8,15 @@
 #include <histogram/sample_type.h>
 
 #include <cstdint>
+#include <type_traits>
+
+#include "kernels/sample.h"
 
 // What is called by functions for several instruction sets is compiled into each of them.
 #if defined(__GNUC__)
-#define HISTOGRAM_KEY_INLINE __attribute__((always_inline)) inline
+#define HISTOGRAM_INLINE __attribute__((always_inline))
 #else
-#define HISTOGRAM_KEY_INLINE inline
+#define HISTOGRAM_INLINE
 #endif
 
 namespace histogram::internal {
@@ -27,7 +30,7 @@ struct Keyed {
   static constexpr int kBits = sizeof(B) * 8;
   static constexpr B kSign = static_cast<B>(B{1} << (kBits - 1));
 
-  HISTOGRAM_KEY_INLINE static B KeyOf(B bits) {
+  HISTOGRAM_INLINE static inline B KeyOf(B bits) {
     if constexpr (kOrdered == Ordered::kSigned) return bits ^ kSign;
     if constexpr (kOrdered == Ordered::kFloat) {
       constexpr B kInfinity = static_cast<B>((kSign - 1) >> kMantissaBits << kMantissaBits);
@@ -48,36 +51,28 @@ struct Keyed {
   }
 };
 
+// The Keyed of a sample of sample.h.
+template <typename S>
+constexpr auto KeyedFor() {
+  if constexpr (std::is_same_v<S, HalfSample>) {
+    return Keyed<uint16_t, Ordered::kFloat, 10>();
+  } else if constexpr (std::is_same_v<S, BfloatSample>) {
+    return Keyed<uint16_t, Ordered::kFloat, 7>();
+  } else if constexpr (std::is_same_v<typename S::Bits, float>) {
+    return Keyed<uint32_t, Ordered::kFloat, 23>();
+  } else if constexpr (std::is_same_v<typename S::Bits, double>) {
+    return Keyed<uint64_t, Ordered::kFloat, 52>();
+  } else {
+    using Bits = typename S::Bits;
+    return Keyed < std::make_unsigned_t<Bits>,
+           std::is_signed_v<Bits> ? Ordered::kSigned : Ordered::kUnsigned > ();
+  }
+}
+
 // Calls visit(K()), where K is the Keyed of the type.
 template <typename Visit>
 auto VisitKeyed(SampleType type, Visit&& visit) {
-  switch (type) {
-    case SampleType::kU8:
-      return visit(Keyed<uint8_t, Ordered::kUnsigned>());
-    case SampleType::kI8:
-      return visit(Keyed<uint8_t, Ordered::kSigned>());
-    case SampleType::kU16:
-      return visit(Keyed<uint16_t, Ordered::kUnsigned>());
-    case SampleType::kI16:
-      return visit(Keyed<uint16_t, Ordered::kSigned>());
-    case SampleType::kF16:
-      return visit(Keyed<uint16_t, Ordered::kFloat, 10>());
-    case SampleType::kBf16:
-      return visit(Keyed<uint16_t, Ordered::kFloat, 7>());
-    case SampleType::kU32:
-      return visit(Keyed<uint32_t, Ordered::kUnsigned>());
-    case SampleType::kI32:
-      return visit(Keyed<uint32_t, Ordered::kSigned>());
-    case SampleType::kF32:
-      return visit(Keyed<uint32_t, Ordered::kFloat, 23>());
-    case SampleType::kU64:
-      return visit(Keyed<uint64_t, Ordered::kUnsigned>());
-    case SampleType::kI64:
-      return visit(Keyed<uint64_t, Ordered::kSigned>());
-    case SampleType::kF64:
-      break;
-  }
-  return visit(Keyed<uint64_t, Ordered::kFloat, 52>());
+  return VisitSample(type, [&]<typename S>(S) { return visit(KeyedFor<S>()); });
 }
 
 }  // namespace histogram::internal

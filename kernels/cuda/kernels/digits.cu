@@ -1,10 +1,12 @@
 // Rounds over digits of samples (digits.cuh): the kernel that counts, and what queues both.
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/digits.cuh"
 #include "kernels/cuda/kernels/typed_samples.cuh"
+#include "kernels/sample_key.h"
 
 namespace histogram::cuda {
 namespace digits {
@@ -142,7 +144,7 @@ __global__ void __launch_bounds__(kThreads, 1) DigitsKernel(const __grid_constan
 // --- Launching
 
 template <typename S, uint32_t kRound>
-absl::Status EnqueueRound(const DigitSearch& search, Order order) {
+absl::Status EnqueueRound(const DigitSearch& search, internal::Ordered order) {
   constexpr uint32_t kSize = sizeof(typename S::Bits);
   constexpr uint32_t kWidth = Width(kSize, kRound);
   auto* const workspace = static_cast<Workspace*>(search.workspace);
@@ -152,8 +154,7 @@ absl::Status EnqueueRound(const DigitSearch& search, Order order) {
   if (kRound == 0) round.copies = 32768 / kWidth < 16 ? 32768 / kWidth : 16;
   const uint32_t shared_bytes = kWidth * round.copies * 4 + LevelsBytes(kSize, kRound);
   auto* const kernel = DigitsKernel<S, kRound>;
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
-      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)));
+  HISTOGRAM_RETURN_IF_ERROR(AllowShared(kernel, shared_bytes));
   const uint64_t most_blocks = search.device->multiprocessors;
   for (uint64_t done = 0; done < search.count; done += round.count) {
     round.samples = static_cast<const typename S::Bits*>(search.samples) + done;
@@ -186,35 +187,19 @@ absl::Status EnqueueRound(const DigitSearch& search, Order order) {
 const uint64_t kDigitWorkspaceBytes = sizeof(digits::Workspace);
 
 absl::Status EnqueueDigitSearch(const DigitSearch& search) {
-  using digits::Double, digits::EnqueueRound, digits::Half, digits::Integer, digits::Order,
-      digits::Single;
-  switch (search.type) {
-    case SampleType::kU8:
-      return EnqueueRound<Integer<uint8_t>, 0>(search, Order::kUnsigned);
-    case SampleType::kI8:
-      return EnqueueRound<Integer<uint8_t>, 0>(search, Order::kSigned);
-    case SampleType::kU16:
-      return EnqueueRound<Integer<uint16_t>, 0>(search, Order::kUnsigned);
-    case SampleType::kI16:
-      return EnqueueRound<Integer<uint16_t>, 0>(search, Order::kSigned);
-    case SampleType::kU32:
-      return EnqueueRound<Integer<uint32_t>, 0>(search, Order::kUnsigned);
-    case SampleType::kI32:
-      return EnqueueRound<Integer<uint32_t>, 0>(search, Order::kSigned);
-    case SampleType::kU64:
-      return EnqueueRound<Integer<uint64_t>, 0>(search, Order::kUnsigned);
-    case SampleType::kI64:
-      return EnqueueRound<Integer<uint64_t>, 0>(search, Order::kSigned);
-    case SampleType::kF16:
-      return EnqueueRound<Half<0x7C00>, 0>(search, Order::kFloat);
-    case SampleType::kBf16:
-      return EnqueueRound<Half<0x7F80>, 0>(search, Order::kFloat);
-    case SampleType::kF32:
-      return EnqueueRound<Single, 0>(search, Order::kFloat);
-    case SampleType::kF64:
-      break;
-  }
-  return EnqueueRound<Double, 0>(search, Order::kFloat);
+  using internal::Ordered;
+  return internal::VisitKeyed(search.type, [&]<typename B, Ordered kOrdered, int kMantissaBits>(
+                                               internal::Keyed<B, kOrdered, kMantissaBits>) {
+    if constexpr (kOrdered != Ordered::kFloat) {
+      return digits::EnqueueRound<digits::Integer<B>, 0>(search, kOrdered);
+    } else if constexpr (sizeof(B) == 2) {
+      constexpr uint16_t kInfinity = 0x7FFF >> kMantissaBits << kMantissaBits;
+      return digits::EnqueueRound<digits::Half<kInfinity>, 0>(search, kOrdered);
+    } else {
+      using S = std::conditional_t<sizeof(B) == 4, digits::Single, digits::Double>;
+      return digits::EnqueueRound<S, 0>(search, kOrdered);
+    }
+  });
 }
 
 }  // namespace histogram::cuda

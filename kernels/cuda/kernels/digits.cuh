@@ -15,6 +15,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/cuda/kernels/digits.h"
+#include "kernels/sample_key.h"
 
 namespace histogram::cuda::digits {
 
@@ -63,11 +64,9 @@ struct Workspace {
   uint8_t levels[kLevelsBytesMax];
 };
 
-enum class Order : uint8_t { kUnsigned, kSigned, kFloat };
-
 struct Narrowing {
   Workspace* workspace = nullptr;
-  Order order = Order::kUnsigned;
+  internal::Ordered order = internal::Ordered::kUnsigned;
   uint32_t round = 0, sample_bytes = 0, rank_count = 0;
   uint64_t ranks[kRanksMax] = {};
   uint64_t* found = nullptr;

@@ -7,7 +7,6 @@ namespace histogram::cuda::digits {
 namespace {
 
 constexpr uint32_t kThreads = 1024;
-constexpr uint32_t kAllThreads = ~0U;
 constexpr uint32_t kSegment = 256;  // digits that a warp sums up
 constexpr uint32_t kSegmentsMax = (kCountsMax + kSegment - 1) / kSegment;
 
@@ -31,12 +30,12 @@ __device__ inline Digits DigitsOf(const Narrowing& args, const State& state, uin
   const uint32_t count = 1U << bits, all = count - 1, sign = count / 2;
   Digits digits = {args.workspace->counts + (prefix << bits), count, 0, 0};
   if (args.round == 0) {
-    if (args.order == Order::kSigned) digits.flip_low = digits.flip_high = sign;
-    if (args.order == Order::kFloat) {
+    if (args.order == internal::Ordered::kSigned) digits.flip_low = digits.flip_high = sign;
+    if (args.order == internal::Ordered::kFloat) {
       digits.flip_low = all;
       digits.flip_high = sign;
     }
-  } else if (args.order == Order::kFloat) {
+  } else if (args.order == internal::Ordered::kFloat) {
     const bool negative =
         (state.prefix[prefix] >> (BitsBefore(args.sample_bytes, args.round) - 1) & 1) != 0;
     if (negative) digits.flip_low = digits.flip_high = all;
@@ -130,7 +129,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
   }
   if (threadIdx.x == 0 && args.round == 0) {
-    *args.nans = args.order == Order::kFloat ? args.workspace->counts[(1U << bits) / 2 - 1] : 0;
+    *args.nans =
+        args.order == internal::Ordered::kFloat ? args.workspace->counts[(1U << bits) / 2 - 1] : 0;
   }
   __syncthreads();
   if (threadIdx.x == 0) {
