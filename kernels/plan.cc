@@ -10,6 +10,7 @@
 
 #include "kernels/plan_data.h"
 #include "kernels/sample.h"
+#include "kernels/sample_key.h"
 #include "kernels/slot.h"
 
 namespace histogram {
@@ -107,45 +108,26 @@ constexpr double kPositionMax = 0x1p30;
 
 // --- Edges to samples
 
-// The least value of C that is >= `edge`; nullopt if there is none.
+// The value of C that is nearest to `edge`: the least that is >= it, or else the greatest that is
+// <= it; nullopt if there is none.
 template <typename C>
-std::optional<C> LeastFrom(double edge) {
+std::optional<C> Rounded(double edge, bool up) {
   if constexpr (std::is_same_v<C, double>) {
     return edge;
   } else if constexpr (std::is_same_v<C, float>) {
-    auto value = static_cast<float>(edge);
-    if (static_cast<double>(value) < edge) {
-      value = std::nextafter(value, std::numeric_limits<float>::infinity());
-    }
-    return value;
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    const auto value = static_cast<float>(edge);
+    const auto rounded = static_cast<double>(value);
+    const bool wrong = up ? rounded < edge : rounded > edge;
+    return wrong ? std::nextafter(value, up ? kInfinity : -kInfinity) : value;
   } else {
-    const double whole = std::ceil(edge);
-    if (whole <= static_cast<double>(std::numeric_limits<C>::min())) {
-      return std::numeric_limits<C>::min();
-    }
+    using Limits = std::numeric_limits<C>;
+    const double whole = up ? std::ceil(edge) : std::floor(edge);
+    const auto least = static_cast<double>(Limits::min());
     // 2^bits is the least double that is too large.
-    if (whole >= std::ldexp(1.0, std::numeric_limits<C>::digits)) return std::nullopt;
-    return static_cast<C>(whole);
-  }
-}
-
-// The greatest value of C that is <= `edge`; nullopt if there is none.
-template <typename C>
-std::optional<C> GreatestTo(double edge) {
-  if constexpr (std::is_same_v<C, double>) {
-    return edge;
-  } else if constexpr (std::is_same_v<C, float>) {
-    auto value = static_cast<float>(edge);
-    if (static_cast<double>(value) > edge) {
-      value = std::nextafter(value, -std::numeric_limits<float>::infinity());
-    }
-    return value;
-  } else {
-    const double whole = std::floor(edge);
-    if (whole >= std::ldexp(1.0, std::numeric_limits<C>::digits)) {
-      return std::numeric_limits<C>::max();
-    }
-    if (whole < static_cast<double>(std::numeric_limits<C>::min())) return std::nullopt;
+    const double end = std::ldexp(1.0, Limits::digits);
+    if (whole < least) return up ? std::optional<C>(Limits::min()) : std::nullopt;
+    if (whole >= end) return up ? std::nullopt : std::optional<C>(Limits::max());
     return static_cast<C>(whole);
   }
 }
@@ -186,7 +168,8 @@ void ProveEdges(const Bins<C>& bins, const Binning& binning, Guess& guess) {
   const double first = binning.edge(0);
   const double step = (binning.edge(binning.bin_count()) - first) / binning.bin_count();
   for (size_t i = 0; i < bins.thresholds.size(); ++i) {
-    if (LeastFrom<C>(static_cast<double>(i) * step + first) != bins.thresholds[i]) return;
+    if (Rounded<C>(static_cast<double>(i) * step + first, /*up=*/true) != bins.thresholds[i])
+      return;
   }
   guess.first_edge = first;
   guess.step = step;
@@ -219,8 +202,8 @@ template <typename C>
 Bins<C> MakeBins(const Binning& binning) {
   Bins<C> bins;
   const uint32_t count = binning.bin_count();
-  const std::optional<C> upper = GreatestTo<C>(binning.edge(count));
-  const std::optional<C> lower = LeastFrom<C>(binning.edge(0));
+  const std::optional<C> upper = Rounded<C>(binning.edge(count), /*up=*/false);
+  const std::optional<C> lower = Rounded<C>(binning.edge(0), /*up=*/true);
   if (!lower.has_value()) {
     bins.all_below = true;
     return bins;
@@ -231,7 +214,7 @@ Bins<C> MakeBins(const Binning& binning) {
   if (!upper.has_value() || *upper < *lower) return bins;
   bins.thresholds.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
-    const std::optional<C> least = LeastFrom<C>(binning.edge(i));
+    const std::optional<C> least = Rounded<C>(binning.edge(i), /*up=*/true);
     if (!least.has_value() || *least > *upper) break;
     bins.thresholds.push_back(*least);
   }
@@ -240,29 +223,17 @@ Bins<C> MakeBins(const Binning& binning) {
   return bins;
 }
 
-// The bit pattern of the sample at `rank` in ascending order (NaN at both ends).
-template <typename S>
-std::make_unsigned_t<typename S::Bits> PatternOfRank(uint32_t rank) {
-  using Bits = std::make_unsigned_t<typename S::Bits>;
-  constexpr uint32_t kSign = uint32_t{1} << (sizeof(Bits) * 8 - 1);
-  if constexpr (std::is_floating_point_v<typename S::Compare>) {
-    return static_cast<Bits>((rank & kSign) != 0 ? rank ^ kSign : ~rank);
-  } else if constexpr (std::is_signed_v<typename S::Compare>) {
-    return static_cast<Bits>(rank ^ kSign);
-  } else {
-    return static_cast<Bits>(rank);
-  }
-}
-
-// The slot of each bit pattern. Walks samples in ascending order, in which bins ascend too.
+// The slot of each bit pattern. Walks samples in ascending order (NaN at both ends), in which bins
+// ascend too.
 template <typename S>
 std::vector<uint32_t> SlotsOfPatterns(const Bins<typename S::Compare>& bins, uint32_t bin_count) {
   using C = typename S::Compare;
+  using K = decltype(KeyedFor<S>());
   const std::vector<C>& thresholds = bins.thresholds;
-  std::vector<uint32_t> slots(size_t{1} << (sizeof(typename S::Bits) * 8));
+  std::vector<uint32_t> slots(size_t{1} << K::kBits);
   uint32_t bin = 0;
-  for (uint32_t rank = 0; rank < slots.size(); ++rank) {
-    const auto pattern = PatternOfRank<S>(rank);
+  for (uint32_t key = 0; key < slots.size(); ++key) {
+    const auto pattern = K::BitsOf(static_cast<typename K::Bits>(key));
     const C x = S::Widen(static_cast<typename S::Bits>(pattern));
     if (thresholds.empty() || !(x >= bins.lower && x <= bins.upper)) {
       slots[pattern] = OutsideSlot(bins, bin_count, x);

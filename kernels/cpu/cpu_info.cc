@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
@@ -33,19 +32,12 @@ std::string_view TakeUpTo(char separator, std::string_view& text) {
   return taken;
 }
 
-// The whole number that `text` is; 0: it is none.
-int64_t NumberOf(std::string_view text) {
-  int64_t number = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
-  return result.ec == std::errc() && result.ptr == text.data() + text.size() ? number : 0;
-}
-
 // The cores that "150000 100000" (quota and period) allows; nullopt: no limit.
-std::optional<double> Quotient(std::string_view text) {
-  text = Stripped(text);
-  const int64_t quota = NumberOf(TakeUpTo(' ', text));
-  const int64_t period = NumberOf(Stripped(text));
-  if (quota <= 0 || period <= 0) return std::nullopt;
+std::optional<double> Quotient(const std::string& text) {
+  long long quota = 0, period = 0;
+  char more = 0;
+  const int read = std::sscanf(text.c_str(), "%lld %lld %c", &quota, &period, &more);
+  if (read != 2 || quota <= 0 || period <= 0) return std::nullopt;
   return static_cast<double>(quota) / static_cast<double>(period);
 }
 
@@ -59,7 +51,7 @@ std::optional<double> ReadVersion1(const FileReader& read, const std::string& di
   const OptionalText quota = read(directory + "/cpu.cfs_quota_us");
   const OptionalText period = read(directory + "/cpu.cfs_period_us");
   if (!quota.has_value() || !period.has_value()) return std::nullopt;
-  return Quotient(std::string(Stripped(*quota)) + " " + *period);
+  return Quotient(*quota + " " + *period);
 }
 
 // The tightest limit of `group` below `mount` and of every group above it. The last one is the
