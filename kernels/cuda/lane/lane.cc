@@ -8,6 +8,7 @@
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/kernels/registry.h"
 #include "kernels/cuda/lane/lane_layout.h"
+#include "kernels/mutex.h"
 
 namespace histogram::cuda {
 namespace {
@@ -28,14 +29,6 @@ constexpr uint64_t kNapNsMax = 1'000'000;
 void Nap(uint64_t waited_ns) {
   const uint64_t nap_ns = std::clamp(waited_ns / kNapsPerWait, kNapNsMin, kNapNsMax);
   std::this_thread::sleep_for(std::chrono::nanoseconds(nap_ns));
-}
-
-inline void Relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield" ::: "memory");
-#endif
 }
 
 }  // namespace
@@ -59,30 +52,25 @@ absl::Status Lane::Allocate() {
   if (options_.faults->out_of_memory()) {
     return ToStatus(cudaErrorMemoryAllocation, "allocation of a lane");
   }
-  const auto take = [](auto made, auto& member) {
-    const absl::Status status = made.status();
-    if (status.ok()) member = *std::move(made);
-    return status;
-  };
   const uint64_t input_bytes =
       options_.lane_bytes + OverheadBytesMax(options_) + TableBytesMax(kLaneCounters);
   const uint64_t pieces_max = PiecesMax(options_.lane_bytes, options_.lane_payloads);
   const uint64_t rows_bytes =
       std::max(pieces_max * kRowBytes, uint64_t{kLaneCounters} * sizeof(uint64_t));
   const auto lane_bytes = static_cast<uint32_t>(options_.lane_bytes);
-  HISTOGRAM_RETURN_IF_ERROR(take(MakeStream(), stream_));
-  HISTOGRAM_RETURN_IF_ERROR(take(MakeStream(), copy_stream_));
-  HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventDefault), copied_));
-  HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventDefault), done_));
-  HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventDisableTiming), portion_copied_));
-  HISTOGRAM_RETURN_IF_ERROR(take(PinnedBuffer::Make(input_bytes), input_));
-  HISTOGRAM_RETURN_IF_ERROR(take(PinnedBuffer::Make(rows_bytes), rows_));
-  HISTOGRAM_RETURN_IF_ERROR(take(PinnedBuffer::Make(kControlBytes), control_));
-  HISTOGRAM_RETURN_IF_ERROR(take(DeviceBuffer::Make(input_bytes), device_input_));
-  HISTOGRAM_RETURN_IF_ERROR(take(DeviceBuffer::Make(rows_bytes), device_rows_));
-  HISTOGRAM_RETURN_IF_ERROR(
-      take(DeviceBuffer::Make(ScratchBytesMax(options_.device, lane_bytes)), scratch_));
-  HISTOGRAM_RETURN_IF_ERROR(take(DeviceBuffer::Make(CleanBytesMax(options_.device)), clean_));
+  HISTOGRAM_ASSIGN_OR_RETURN(stream_, MakeStream());
+  HISTOGRAM_ASSIGN_OR_RETURN(copy_stream_, MakeStream());
+  HISTOGRAM_ASSIGN_OR_RETURN(copied_, MakeEvent(cudaEventDefault));
+  HISTOGRAM_ASSIGN_OR_RETURN(done_, MakeEvent(cudaEventDefault));
+  HISTOGRAM_ASSIGN_OR_RETURN(portion_copied_, MakeEvent(cudaEventDisableTiming));
+  HISTOGRAM_ASSIGN_OR_RETURN(input_, PinnedBuffer::Make(input_bytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(rows_, PinnedBuffer::Make(rows_bytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(control_, PinnedBuffer::Make(kControlBytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(device_input_, DeviceBuffer::Make(input_bytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(device_rows_, DeviceBuffer::Make(rows_bytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(scratch_,
+                             DeviceBuffer::Make(ScratchBytesMax(options_.device, lane_bytes)));
+  HISTOGRAM_ASSIGN_OR_RETURN(clean_, DeviceBuffer::Make(CleanBytesMax(options_.device)));
   pieces_.reserve(pieces_max);
   portion_pieces_.reserve(PortionsMax(options_.lane_bytes, options_.lane_payloads));
   portions_.reserve(portion_pieces_.capacity());
@@ -171,7 +159,7 @@ absl::Status Lane::Wait() {
         finished_ns_ = NowNs();
         return absl::OkStatus();
       }
-      Relax();
+      Pause();
     }
   } while (!due && NowNs() < spin_until);
   const absl::Status status = WaitForEvent();
@@ -233,7 +221,7 @@ void Lane::Finish(Batch& batch) {
   float after_copy_ms = 0;
   if (mapped_) return;
   // The flag comes a moment before the event.
-  while (cudaEventQuery(done_.get()) == cudaErrorNotReady) Relax();
+  while (cudaEventQuery(done_.get()) == cudaErrorNotReady) Pause();
   if (cudaEventElapsedTime(&after_copy_ms, copied_.get(), done_.get()) == cudaSuccess) {
     const auto after_copy_ns = static_cast<uint64_t>(std::max(0.0F, after_copy_ms) * 1e6F);
     batch.report.kernel_ns = std::max<uint64_t>(1, std::min(busy_ns, after_copy_ns));
