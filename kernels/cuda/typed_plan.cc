@@ -117,38 +117,18 @@ uint64_t WorkspaceBytes(uint32_t bins, uint64_t samples, const DeviceTraits& dev
 }
 
 absl::Status EnqueueTyped(const TypedLaunch& launch, const AnyTypedBins& bins) {
-  return std::visit(
-      [&launch](const auto& typed) {
-        const uint64_t least = WorkspaceBytes(typed.bins, 1, *launch.device);
-        return least > 0 && launch.workspace_bytes >= least ? EnqueuePartition(launch, typed)
-                                                            : EnqueueTable(launch, typed);
-      },
-      bins);
-}
-
-absl::Status PrepareTyped(SampleType type, const AnyTypedBins& bins, const DeviceTraits& device) {
-  return std::visit([&](const auto& typed) { return PrepareTable(type, typed, device); }, bins);
+  const uint64_t least = WorkspaceBytes(BinCount(bins), 1, *launch.device);
+  return least > 0 && launch.workspace_bytes >= least ? EnqueuePartition(launch, bins)
+                                                      : EnqueueTable(launch, bins);
 }
 
 absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
-  DevicePlan made(plan);
   const TypedPlan typed(plan);
-  const absl::Span<const uint8_t> tables = typed.tables();
-  if (!tables.empty()) {
-    absl::StatusOr<DeviceBuffer> buffer = DeviceBuffer::Make(tables.size());
-    if (!buffer.ok()) return buffer.status();
-    made.tables_ = *std::move(buffer);
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(
-        cudaMemcpy(made.tables_.get(), tables.data(), tables.size(), cudaMemcpyHostToDevice));
-    // A copy from pageable memory may return before it is done.
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(nullptr));
-  }
-  made.bins_ = typed.BinsAt(made.tables_.get());
+  DevicePlan made = {.plan = plan, .tables = {}, .bins = {}};
+  HISTOGRAM_ASSIGN_OR_RETURN(made.tables,
+                             DeviceBuffer::Holding(typed.tables().data(), typed.tables().size()));
+  made.bins = typed.BinsAt(made.tables.get());
   return made;
-}
-
-absl::Status DevicePlan::Enqueue(const RowsLaunch& launch) const {
-  return std::visit([&launch](const auto& bins) { return EnqueueRows(launch, bins); }, bins_);
 }
 
 }  // namespace histogram::cuda

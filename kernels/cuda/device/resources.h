@@ -78,8 +78,10 @@ class PinnedBuffer {
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
-  // Zeroed. REQUIRES: bytes > 0.
+  // Zeroed. Of 0 bytes: no memory.
   static absl::StatusOr<DeviceBuffer> Make(uint64_t bytes);
+  // Holds a copy of host memory. Waits for the copy.
+  static absl::StatusOr<DeviceBuffer> Holding(const void* from, uint64_t bytes);
 
   template <typename T = uint8_t>
   T* get(uint64_t offset_bytes = 0) const {

@@ -17,7 +17,6 @@ namespace {
 
 constexpr uint32_t kTeamWarps = 4, kTeams = 6;
 constexpr uint32_t kThreads = kTeams * kTeamWarps * 32;
-constexpr uint32_t kAllThreads = ~0U;
 constexpr uint32_t kTablesBytes = kTeams / 2 * kByteTablePairBytes;
 constexpr uint32_t kRows = kByteValues / kTeamWarps / 32;  // of a table, for each thread
 
@@ -183,10 +182,9 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <uint32_t kVectors>
 absl::Status Enqueue(const Windows& args, const RowsLaunch& launch) {
-  constexpr int kBytes = kTablesBytes + kTeams * kTeamWarps * kFields * sizeof(uint32_t);
+  constexpr uint32_t kBytes = kTablesBytes + kTeams * kTeamWarps * kFields * sizeof(uint32_t);
   auto* const kernel = ByteWindowsKernel<kVectors>;
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+  HISTOGRAM_RETURN_IF_ERROR(AllowShared(kernel, kBytes));
   const uint64_t wanted = (args.windows + kFields - 1) / kFields;
   const auto blocks =
       static_cast<uint32_t>(std::min<uint64_t>(wanted, launch.device->multiprocessors));

@@ -8,6 +8,8 @@
 
 namespace histogram::cuda {
 
+inline constexpr uint32_t kAllThreads = ~0U;  // of a warp
+
 // A read-only load that leaves no trace in L1: each byte of a payload is read once.
 __device__ inline uint4 LoadStreaming(const uint4* address) {
   uint4 value;
@@ -87,8 +89,8 @@ __device__ inline uint32_t SumColumns(const uint8_t* table) {
         *reinterpret_cast<const uint4*>(table + value * kColumns * 4 + quad * 16);
     sum += counters.x + counters.y + counters.z + counters.w;
   }
-  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
-  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 2);
+  sum += __shfl_xor_sync(kAllThreads, sum, 1);
+  sum += __shfl_xor_sync(kAllThreads, sum, 2);
   return sum;
 }
 

@@ -27,10 +27,11 @@ struct DeviceTraits {
   uint32_t shared_bytes_max = 0;  // of a block, when asked for
   uint32_t shared_bytes_multiprocessor = 0;
   uint32_t shared_bytes_reserved = 0;  // of each block, by the driver: 0 or 1024
-  uint64_t l2_bytes = 0;
-  int compute_capability = 0;  // 90 for 9.0
+  int compute_capability = 0;          // 90 for 9.0
 };
 
+inline constexpr int kCurrentDevice = -1;
+// `index`: of a device, or kCurrentDevice.
 absl::Status ReadDeviceTraits(int index, DeviceTraits& traits);
 
 // One launch over one batch. All memory is the caller's and stays valid until the launch is done.

@@ -189,10 +189,7 @@ class LanePrivateKernel final : public CudaKernel {
   }
 
   absl::Status Prepare(const DeviceTraits& device) const override {
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(LanePrivateKernelOf,
-                                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                        static_cast<int>(SharedBytes(device))));
-    return absl::OkStatus();
+    return AllowShared(LanePrivateKernelOf, SharedBytes(device));
   }
 
   absl::Status Enqueue(const Launch& launch) const override {

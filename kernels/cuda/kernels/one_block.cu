@@ -60,8 +60,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   for (uint32_t i = threadIdx.x; i < kColumnsBytes / 16; i += kThreads) {
     reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
   }
-  bytes = __shfl_sync(0xFFFFFFFFU, bytes, 0);
-  flag_value = __shfl_sync(0xFFFFFFFFU, flag_value, 0);
+  bytes = __shfl_sync(kAllThreads, bytes, 0);
+  flag_value = __shfl_sync(kAllThreads, flag_value, 0);
   __syncthreads();
 
 #pragma unroll
@@ -105,9 +105,7 @@ class OneBlockKernel final : public CudaKernel {
   Ladder ladder() const override { return Ladder::kByBytes; }
 
   absl::Status Prepare(const DeviceTraits& /*device*/) const override {
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
-        OneBlockKernelOf, cudaFuncAttributeMaxDynamicSharedMemorySize, kColumnsBytes));
-    return absl::OkStatus();
+    return AllowShared(OneBlockKernelOf, kColumnsBytes);
   }
 
   absl::Status Enqueue(const Launch& launch) const override {

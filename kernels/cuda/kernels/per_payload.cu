@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/kernels/per_payload.h"
@@ -25,24 +26,20 @@ absl::Status PerPayloadKernel::Enqueue(const Launch& launch) const {
 }
 
 absl::Status ReadDeviceTraits(int index, DeviceTraits& traits) {
-  const auto read = [index](cudaDeviceAttr attribute, uint32_t& out) {
-    int value = 0;
-    const cudaError_t error = cudaDeviceGetAttribute(&value, attribute, index);
-    out = static_cast<uint32_t>(value);
-    return ToStatus(error, "cudaDeviceGetAttribute");
-  };
-  uint32_t major = 0, minor = 0, l2 = 0;
+  if (index == kCurrentDevice) HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaGetDevice(&index));
   traits.index = index;
-  HISTOGRAM_RETURN_IF_ERROR(read(cudaDevAttrMultiProcessorCount, traits.multiprocessors));
-  HISTOGRAM_RETURN_IF_ERROR(read(cudaDevAttrMaxSharedMemoryPerBlockOptin, traits.shared_bytes_max));
-  HISTOGRAM_RETURN_IF_ERROR(
-      read(cudaDevAttrMaxSharedMemoryPerMultiprocessor, traits.shared_bytes_multiprocessor));
-  HISTOGRAM_RETURN_IF_ERROR(
-      read(cudaDevAttrReservedSharedMemoryPerBlock, traits.shared_bytes_reserved));
-  HISTOGRAM_RETURN_IF_ERROR(read(cudaDevAttrL2CacheSize, l2));
-  HISTOGRAM_RETURN_IF_ERROR(read(cudaDevAttrComputeCapabilityMajor, major));
-  HISTOGRAM_RETURN_IF_ERROR(read(cudaDevAttrComputeCapabilityMinor, minor));
-  traits.l2_bytes = l2;
+  uint32_t major = 0, minor = 0;
+  for (const auto& [attribute, out] :
+       {std::pair(cudaDevAttrMultiProcessorCount, &traits.multiprocessors),
+        {cudaDevAttrMaxSharedMemoryPerBlockOptin, &traits.shared_bytes_max},
+        {cudaDevAttrMaxSharedMemoryPerMultiprocessor, &traits.shared_bytes_multiprocessor},
+        {cudaDevAttrReservedSharedMemoryPerBlock, &traits.shared_bytes_reserved},
+        {cudaDevAttrComputeCapabilityMajor, &major},
+        {cudaDevAttrComputeCapabilityMinor, &minor}}) {
+    int value = 0;
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaDeviceGetAttribute(&value, attribute, index));
+    *out = static_cast<uint32_t>(value);
+  }
   traits.compute_capability = static_cast<int>(major * 10 + minor);
   return absl::OkStatus();
 }

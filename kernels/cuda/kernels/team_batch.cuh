@@ -259,10 +259,7 @@ class TeamBatchKernel : public CudaKernel {
   }
 
   absl::Status Prepare(const DeviceTraits& device) const override {
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(
-        cudaFuncSetAttribute(KernelFor(device), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(BlockTeamsMax(device) / 2 * kPairBytes)));
-    return absl::OkStatus();
+    return AllowShared(KernelFor(device), BlockTeamsMax(device) / 2 * kPairBytes);
   }
 
   absl::Status Enqueue(const Launch& launch) const override {
@@ -289,8 +286,7 @@ class TeamBatchKernel : public CudaKernel {
     };
     KernelFor(device)<<<blocks, block_pairs * 2 * Layout::kTeamWarps * 32, block_pairs * kPairBytes,
                         launch.stream>>>(args);
-    HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
-    return absl::OkStatus();
+    return LaunchStatus(name());
   }
 
  private:
