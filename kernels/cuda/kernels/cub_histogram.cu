@@ -33,16 +33,15 @@ cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, u
   return CountEven(launch.scratch, needed, data, bytes, row, launch.stream);
 }
 
+// The baseline.
+constinit const PerPayloadKernel kKernel({.name = "cub_histogram",
+                                          .summary = "cub::DeviceHistogram::HistogramEven",
+                                          .enqueue = Enqueue,
+                                          .overwrites_row = true,
+                                          .scratch_bytes = ScratchBytes});
+
 }  // namespace
 
-// The baseline.
-const CudaKernel& CubHistogram() {
-  static const PerPayloadKernel kernel({.name = "cub_histogram",
-                                        .summary = "cub::DeviceHistogram::HistogramEven",
-                                        .enqueue = Enqueue,
-                                        .overwrites_row = true,
-                                        .scratch_bytes = ScratchBytes});
-  return kernel;
-}
+extern const CudaKernel* const kCubHistogram = &kKernel;
 
 }  // namespace histogram::cuda

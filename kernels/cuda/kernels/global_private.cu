@@ -38,15 +38,15 @@ cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, u
   return cudaGetLastError();
 }
 
+constinit const PerPayloadKernel kKernel(
+    {.name = "global_private",
+     .summary = "a copy of the bins per block in global memory",
+     .enqueue = Enqueue,
+     .slow = true,
+     .scratch_bytes = ScratchBytes});
+
 }  // namespace
 
-const CudaKernel& GlobalPrivate() {
-  static const PerPayloadKernel kernel({.name = "global_private",
-                                        .summary = "a copy of the bins per block in global memory",
-                                        .enqueue = Enqueue,
-                                        .slow = true,
-                                        .scratch_bytes = ScratchBytes});
-  return kernel;
-}
+extern const CudaKernel* const kGlobalPrivate = &kKernel;
 
 }  // namespace histogram::cuda

@@ -248,11 +248,10 @@ class LanePrivateKernel final : public CudaKernel {
   }
 };
 
+constinit const LanePrivateKernel kKernel = {};
+
 }  // namespace
 
-const CudaKernel& LanePrivate() {
-  static const LanePrivateKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kLanePrivate = &kKernel;
 
 }  // namespace histogram::cuda

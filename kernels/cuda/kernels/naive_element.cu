@@ -19,14 +19,14 @@ cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, u
   return cudaGetLastError();
 }
 
+constinit const PerPayloadKernel kKernel(
+    {.name = "naive_element",
+     .summary = "one element a thread, atomics in global memory",
+     .enqueue = Enqueue,
+     .slow = true});
+
 }  // namespace
 
-const CudaKernel& NaiveElement() {
-  static const PerPayloadKernel kernel({.name = "naive_element",
-                                        .summary = "one element a thread, atomics in global memory",
-                                        .enqueue = Enqueue,
-                                        .slow = true});
-  return kernel;
-}
+extern const CudaKernel* const kNaiveElement = &kKernel;
 
 }  // namespace histogram::cuda

@@ -22,15 +22,14 @@ cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, u
   return cudaGetLastError();
 }
 
+constinit const PerPayloadKernel kKernel(
+    {.name = "naive_interleaved",
+     .summary = "neighbouring threads read neighbouring elements, atomics in global memory",
+     .enqueue = Enqueue,
+     .slow = true});
+
 }  // namespace
 
-const CudaKernel& NaiveInterleaved() {
-  static const PerPayloadKernel kernel(
-      {.name = "naive_interleaved",
-       .summary = "neighbouring threads read neighbouring elements, atomics in global memory",
-       .enqueue = Enqueue,
-       .slow = true});
-  return kernel;
-}
+extern const CudaKernel* const kNaiveInterleaved = &kKernel;
 
 }  // namespace histogram::cuda

@@ -29,15 +29,14 @@ cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, u
   return cudaGetLastError();
 }
 
+constinit const PerPayloadKernel kKernel(
+    {.name = "naive_section",
+     .summary = "a contiguous section a thread, atomics in global memory",
+     .enqueue = Enqueue,
+     .slow = true});
+
 }  // namespace
 
-const CudaKernel& NaiveSection() {
-  static const PerPayloadKernel kernel(
-      {.name = "naive_section",
-       .summary = "a contiguous section a thread, atomics in global memory",
-       .enqueue = Enqueue,
-       .slow = true});
-  return kernel;
-}
+extern const CudaKernel* const kNaiveSection = &kKernel;
 
 }  // namespace histogram::cuda

@@ -131,11 +131,10 @@ class OneBlockKernel final : public CudaKernel {
   }
 };
 
+constinit const OneBlockKernel kKernel = {};
+
 }  // namespace
 
-const CudaKernel& OneBlock() {
-  static const OneBlockKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kOneBlock = &kKernel;
 
 }  // namespace histogram::cuda

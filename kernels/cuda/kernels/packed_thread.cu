@@ -54,14 +54,13 @@ cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, u
   return cudaGetLastError();
 }
 
+constinit const PerPayloadKernel kKernel(
+    {.name = "packed_thread",
+     .summary = "8-bit counters per thread packed in shared memory, flushed before they wrap",
+     .enqueue = Enqueue});
+
 }  // namespace
 
-const CudaKernel& PackedThread() {
-  static const PerPayloadKernel kernel(
-      {.name = "packed_thread",
-       .summary = "8-bit counters per thread packed in shared memory, flushed before they wrap",
-       .enqueue = Enqueue});
-  return kernel;
-}
+extern const CudaKernel* const kPackedThread = &kKernel;
 
 }  // namespace histogram::cuda

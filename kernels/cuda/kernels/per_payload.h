@@ -19,7 +19,7 @@ class PerPayloadKernel final : public CudaKernel {
     // As CudaKernel::scratch_bytes; null: 0.
     uint64_t (*scratch_bytes)(const DeviceTraits& device, uint32_t payload_bytes_max) = nullptr;
   };
-  explicit PerPayloadKernel(const Traits& traits) : traits_(traits) {}
+  constexpr explicit PerPayloadKernel(const Traits& traits) : traits_(traits) {}
 
   absl::string_view name() const override { return traits_.name; }
   absl::string_view summary() const override { return traits_.summary; }

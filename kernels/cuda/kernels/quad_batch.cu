@@ -68,11 +68,10 @@ class QuadBatchKernel final : public TeamBatchKernel<PlainLayout> {
   }
 };
 
+constinit const QuadBatchKernel kKernel = {};
+
 }  // namespace
 
-const CudaKernel& QuadBatch() {
-  static const QuadBatchKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kQuadBatch = &kKernel;
 
 }  // namespace histogram::cuda

@@ -43,14 +43,13 @@ cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, u
   return cudaGetLastError();
 }
 
+constinit const PerPayloadKernel kKernel(
+    {.name = "register_private",
+     .summary = "counters of eight values in registers, one pass for every eight",
+     .enqueue = Enqueue});
+
 }  // namespace
 
-const CudaKernel& RegisterPrivate() {
-  static const PerPayloadKernel kernel(
-      {.name = "register_private",
-       .summary = "counters of eight values in registers, one pass for every eight",
-       .enqueue = Enqueue});
-  return kernel;
-}
+extern const CudaKernel* const kRegisterPrivate = &kKernel;
 
 }  // namespace histogram::cuda

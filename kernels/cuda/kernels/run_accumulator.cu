@@ -38,14 +38,13 @@ cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, u
   return cudaGetLastError();
 }
 
+constinit const PerPayloadKernel kKernel(
+    {.name = "run_accumulator",
+     .summary = "runs of equal values added up per thread before the shared copy",
+     .enqueue = Enqueue});
+
 }  // namespace
 
-const CudaKernel& RunAccumulator() {
-  static const PerPayloadKernel kernel(
-      {.name = "run_accumulator",
-       .summary = "runs of equal values added up per thread before the shared copy",
-       .enqueue = Enqueue});
-  return kernel;
-}
+extern const CudaKernel* const kRunAccumulator = &kKernel;
 
 }  // namespace histogram::cuda

@@ -28,14 +28,13 @@ cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, u
   return cudaGetLastError();
 }
 
+constinit const PerPayloadKernel kKernel(
+    {.name = "shared_private",
+     .summary = "a copy of the bins per block in shared memory, interleaved",
+     .enqueue = Enqueue});
+
 }  // namespace
 
-const CudaKernel& SharedPrivate() {
-  static const PerPayloadKernel kernel(
-      {.name = "shared_private",
-       .summary = "a copy of the bins per block in shared memory, interleaved",
-       .enqueue = Enqueue});
-  return kernel;
-}
+extern const CudaKernel* const kSharedPrivate = &kKernel;
 
 }  // namespace histogram::cuda

@@ -34,14 +34,13 @@ cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, u
   return cudaGetLastError();
 }
 
+constinit const PerPayloadKernel kKernel(
+    {.name = "shared_section",
+     .summary = "a copy of the bins per block in shared memory, contiguous coarsening",
+     .enqueue = Enqueue});
+
 }  // namespace
 
-const CudaKernel& SharedSection() {
-  static const PerPayloadKernel kernel(
-      {.name = "shared_section",
-       .summary = "a copy of the bins per block in shared memory, contiguous coarsening",
-       .enqueue = Enqueue});
-  return kernel;
-}
+extern const CudaKernel* const kSharedSection = &kKernel;
 
 }  // namespace histogram::cuda

@@ -85,11 +85,10 @@ class WarpBatchKernel final : public TeamBatchKernel<PackedLayout> {
   Ladder ladder() const override { return Ladder::kByBlocks; }
 };
 
+constinit const WarpBatchKernel kKernel = {};
+
 }  // namespace
 
-const CudaKernel& WarpBatch() {
-  static const WarpBatchKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kWarpBatch = &kKernel;
 
 }  // namespace histogram::cuda
