@@ -150,8 +150,8 @@ TEST(FaultPlanTest, CountsLaunchesFromOne) {
 TEST(FaultPlanTest, EmptyMeansNone) {
   const auto plan = cuda::FaultPlan::Parse("");
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_FALSE((*plan)->no_driver() || (*plan)->driver_too_old() || (*plan)->no_device() ||
-               (*plan)->out_of_memory());
+  EXPECT_FALSE((*plan)->no_driver || (*plan)->driver_too_old || (*plan)->no_device ||
+               (*plan)->out_of_memory);
   EXPECT_EQ((*plan)->NextLaunch(), cuda::LaunchFault::kNone);
 }
 

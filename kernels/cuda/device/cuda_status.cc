@@ -13,19 +13,9 @@ constexpr char kSpoilsProcessUrl[] = "histogram/SpoilsProcess";
 
 bool IsSticky(cudaError_t error) {
   switch (error) {
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchFailure:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorAssert:
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorContained:
-    case cudaErrorTensorMemoryLeak:
     case cudaErrorMpsClientTerminated:
     case cudaErrorMpsConnectionFailed:
     case cudaErrorMpsRpcFailure:
@@ -37,7 +27,7 @@ bool IsSticky(cudaError_t error) {
     case cudaErrorUnknown:
       return true;
     default:
-      return false;
+      return SpoilsProcess(error);
   }
 }
 

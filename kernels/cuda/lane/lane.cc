@@ -49,7 +49,7 @@ Lane::~Lane() {
 }
 
 absl::Status Lane::Allocate() {
-  if (options_.faults->out_of_memory()) {
+  if (options_.faults->out_of_memory) {
     return ToStatus(cudaErrorMemoryAllocation, "allocation of a lane");
   }
   const uint64_t input_bytes =
