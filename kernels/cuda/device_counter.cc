@@ -102,11 +102,6 @@ bool DeviceCounter::Impl::CountsInOneLaunch(uint64_t sample_count) const {
          sample_count <= kOneLaunchBytesMax / SampleBytes(plan.plan.type());
 }
 
-DeviceCounter::DeviceCounter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-DeviceCounter::DeviceCounter(DeviceCounter&& other) noexcept = default;
-DeviceCounter& DeviceCounter::operator=(DeviceCounter&& other) noexcept = default;
-DeviceCounter::~DeviceCounter() = default;
-
 Result<DeviceCounter> DeviceCounter::Make(const Plan& plan, uint64_t samples_at_once) {
   absl::StatusOr<std::unique_ptr<Impl>> impl = Impl::Make(plan, samples_at_once);
   if (!impl.ok()) return ToError(impl.status());

@@ -78,11 +78,6 @@ struct DeviceQuantiles::Impl {
   std::vector<uint64_t> ranks;  // ascending
 };
 
-DeviceQuantiles::DeviceQuantiles(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-DeviceQuantiles::DeviceQuantiles(DeviceQuantiles&& other) noexcept = default;
-DeviceQuantiles& DeviceQuantiles::operator=(DeviceQuantiles&& other) noexcept = default;
-DeviceQuantiles::~DeviceQuantiles() = default;
-
 Result<DeviceQuantiles> DeviceQuantiles::Make(SampleType type, std::span<const double> quantiles) {
   for (size_t i = 0; i < quantiles.size(); ++i) {
     if (quantiles[i] >= 0 && quantiles[i] <= 1) continue;
@@ -133,11 +128,6 @@ Result<std::vector<double>> DeviceQuantiles::Read(CUstream_st* stream) {
 struct DeviceRanks::Impl {
   Searcher searcher;
 };
-
-DeviceRanks::DeviceRanks(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-DeviceRanks::DeviceRanks(DeviceRanks&& other) noexcept = default;
-DeviceRanks& DeviceRanks::operator=(DeviceRanks&& other) noexcept = default;
-DeviceRanks::~DeviceRanks() = default;
 
 Result<DeviceRanks> DeviceRanks::Make(SampleType type) {
   absl::StatusOr<Searcher> searcher = Searcher::Make(type, kRanksAtOnce);

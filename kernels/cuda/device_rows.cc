@@ -165,11 +165,6 @@ absl::Status DeviceRows::Impl::Enqueue(const cuda::RowsLaunch& launch) {
       entropies + (launch.stretches - rest.stretches) * rest.channels, launch.stream);
 }
 
-DeviceRows::DeviceRows(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-DeviceRows::DeviceRows(DeviceRows&& other) noexcept = default;
-DeviceRows& DeviceRows::operator=(DeviceRows&& other) noexcept = default;
-DeviceRows::~DeviceRows() = default;
-
 Result<DeviceRows> DeviceRows::Make(const Plan& plan, const DeviceRowCut& cut, uint64_t samples_max,
                                     Answer answer) {
   if (std::optional<Error> error = CheckCut(cut)) return *std::move(error);
