@@ -1,7 +1,7 @@
 #include <algorithm>
+#include <future>
 #include <iterator>
 #include <memory>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -201,32 +201,29 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
   const auto fate = std::make_shared<cuda::SharedFate>();
   // GPUs are prepared side by side: each allocates and tunes for a second or so.
   struct Made {
-    cuda::Device device;
-    absl::StatusOr<std::unique_ptr<Backend>> backend = absl::UnknownError("not made");
     std::vector<std::string> notes;
+    absl::StatusOr<std::unique_ptr<Backend>> backend;
   };
-  std::vector<Made> made;
-  std::vector<cuda::Device> devices = cuda::FindDevices(**faults, notes);
-  made.reserve(devices.size());
-  for (cuda::Device& device : devices) made.emplace_back().device = std::move(device);
-  std::vector<std::thread> threads;
-  threads.reserve(made.size());
-  for (Made& one : made) {
-    threads.emplace_back([&one, &options, &faults, &fate] {
-      one.backend = cuda::MakeCudaBackend(one.device, options, *faults, fate, one.notes);
-    });
+  const std::vector<cuda::Device> devices = cuda::FindDevices(**faults, notes);
+  std::vector<std::future<Made>> makers;
+  for (const cuda::Device& device : devices) {
+    makers.push_back(std::async(std::launch::async, [&] {
+      Made made;
+      made.backend = cuda::MakeCudaBackend(device, options, *faults, fate, made.notes);
+      return made;
+    }));
   }
-  for (std::thread& thread : threads) thread.join();
   std::vector<std::unique_ptr<Backend>> backends;
-  for (Made& one : made) {
-    for (std::string& note : one.notes) notes.push_back(std::move(note));
-    if (one.backend.ok()) {
-      backends.push_back(*std::move(one.backend));
-    } else if (absl::IsInvalidArgument(one.backend.status())) {
-      return one.backend.status();
+  for (size_t i = 0; i < devices.size(); ++i) {
+    Made made = makers[i].get();
+    for (std::string& note : made.notes) notes.push_back(std::move(note));
+    if (made.backend.ok()) {
+      backends.push_back(*std::move(made.backend));
+    } else if (absl::IsInvalidArgument(made.backend.status())) {
+      return made.backend.status();
     } else {
-      notes.push_back(absl::StrCat("cuda:", one.device.traits.index,
-                                   " is not used: ", one.backend.status().message()));
+      notes.push_back(absl::StrCat("cuda:", devices[i].traits.index,
+                                   " is not used: ", made.backend.status().message()));
     }
   }
   return backends;

@@ -62,7 +62,7 @@ struct LanesShared {
   BackendInfo info;
   int device_index = 0;
   std::unique_ptr<const tuning::Selector> selector;
-  PlanCache plans{kPlanCacheBytes};
+  PlanCache plans;
   std::atomic<bool> up{true};
   std::atomic<bool> poisoned{false};
   std::shared_ptr<SharedFate> fate;
