@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -56,11 +57,8 @@ absl::Status ReadBack(const cuda::DeviceBuffer& from, std::vector<T>& to, CUstre
 }  // namespace
 
 struct DeviceRows::Impl {
-  explicit Impl(cuda::DevicePlan device_plan) : plan(std::move(device_plan)) {}
-
   uint64_t bins() const { return plan.plan.bin_count(); }
   Result<cuda::RowsLaunch> Launch(const void* samples, uint64_t count, CUstream_st* stream) const;
-  bool CountsWindowsOfBytes(const cuda::RowsLaunch& launch) const;
   absl::Status Allocate(uint64_t rows_max);
   absl::Status Enqueue(const cuda::RowsLaunch& launch);
 
@@ -68,12 +66,12 @@ struct DeviceRows::Impl {
   RowCut cut;
   Answer answer = Answer::kCounts;
   uint64_t samples_max = 0;
-  cuda::DeviceTraits device;
+  cuda::DeviceTraits device = {};
   bool bin_for_each_byte = false;
   uint64_t rows = 0;  // of the last count
-  cuda::DeviceBuffer counts, outside, entropy;
-  cuda::DeviceBuffer begins;   // of stretches of given lengths
-  cuda::DeviceBuffer slot_of;  // of each pattern of 8 bits
+  cuda::DeviceBuffer counts = {}, outside = {}, entropy = {};
+  cuda::DeviceBuffer begins = {};   // of stretches of given lengths
+  cuda::DeviceBuffer slot_of = {};  // of each pattern of 8 bits
 };
 
 absl::Status DeviceRows::Impl::Allocate(uint64_t rows_max) {
@@ -125,15 +123,11 @@ Result<cuda::RowsLaunch> DeviceRows::Impl::Launch(const void* samples, uint64_t 
   return launch;
 }
 
-bool DeviceRows::Impl::CountsWindowsOfBytes(const cuda::RowsLaunch& launch) const {
-  return bin_for_each_byte && cut.kind == RowCut::Kind::kWindows && cuda::ByteWindowsTake(launch);
-}
-
 absl::Status DeviceRows::Impl::Enqueue(const cuda::RowsLaunch& launch) {
   auto* const entropies = entropy.get<float>();
   const bool wants_entropy = answer == Answer::kEntropy;
   cuda::RowsLaunch rest = launch;  // what the kernel for any rows counts
-  if (CountsWindowsOfBytes(launch)) {
+  if (bin_for_each_byte && cut.kind == RowCut::Kind::kWindows && cuda::ByteWindowsTake(launch)) {
     cuda::RowsLaunch whole = launch;
     // Only the last stretch can be shorter.
     const bool shorter = (launch.stretches - 1) * launch.step + launch.window > launch.pixels;
@@ -170,10 +164,10 @@ Result<DeviceRows> DeviceRows::Make(const Plan& plan, const DeviceRowCut& cut, u
   if (std::optional<Error> error = CheckCut(cut)) return *std::move(error);
   absl::StatusOr<cuda::DevicePlan> device_plan = cuda::DevicePlan::Make(plan);
   if (!device_plan.ok()) return cuda::ToError(device_plan.status());
-  auto impl = std::make_unique<Impl>(*std::move(device_plan));
-  impl->cut = ToRowCut(cut);
-  impl->answer = answer;
-  impl->samples_max = samples_max;
+  auto impl = std::make_unique<Impl>(Impl{.plan = *std::move(device_plan),
+                                          .cut = ToRowCut(cut),
+                                          .answer = answer,
+                                          .samples_max = samples_max});
   absl::Status status = cuda::ReadDeviceTraits(cuda::kCurrentDevice, impl->device);
   if (!status.ok()) return cuda::ToError(status);
   const uint32_t bins = plan.bin_count();
@@ -182,11 +176,9 @@ Result<DeviceRows> DeviceRows::Make(const Plan& plan, const DeviceRowCut& cut, u
     return BadRows("plan", absl::StrCat("the plan has ", bins, " bins: rows have at most ", limit),
                    limit);
   }
-  const std::vector<uint32_t>& patterns = plan.data().slot_of_pattern;
-  impl->bin_for_each_byte = bins == kByteValues && patterns.size() == kByteValues;
-  for (uint32_t v = 0; impl->bin_for_each_byte && v < kByteValues; ++v) {
-    impl->bin_for_each_byte = patterns[v] == v;
-  }
+  impl->bin_for_each_byte =
+      bins == kByteValues &&
+      std::ranges::equal(plan.data().slot_of_pattern, std::views::iota(0U, kByteValues));
   const Result<cuda::RowsLaunch> largest = impl->Launch(nullptr, samples_max, nullptr);
   if (!largest.ok()) return largest.error();
   status = impl->Allocate(largest->stretches * largest->channels);

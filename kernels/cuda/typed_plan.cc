@@ -20,21 +20,22 @@ namespace {
 // number of bins, at 12 to 19 %.
 constexpr uint32_t kTablePartsMax = 5;
 
+// Thresholds and bounds as the device compares them: integers by their keys.
 template <typename C>
 auto BoundsOf(const internal::Bins<C>& bins) {
-  if constexpr (std::is_floating_point_v<C>) {
-    return Bounds<C>{bins.thresholds, bins.lower, bins.upper};
-  } else {
-    using Key = internal::KeyBits<C>;
-    constexpr Key kZero = std::is_signed_v<C> ? Key{1} << (sizeof(Key) * 8 - 1) : Key{0};
-    const auto key = [&](C x) { return static_cast<Key>(static_cast<Key>(x) + kZero); };
-    Bounds<Key> bounds;
-    bounds.lower = key(bins.lower);
-    bounds.upper = key(bins.upper);
-    std::transform(bins.thresholds.begin(), bins.thresholds.end(),
-                   std::back_inserter(bounds.thresholds), key);
-    return bounds;
-  }
+  internal::Bins<std::conditional_t<std::is_floating_point_v<C>, C, internal::KeyBits<C>>> bounds;
+  const auto compared = [](C x) {
+    if constexpr (std::is_floating_point_v<C>) {
+      return x;
+    } else {
+      return internal::KeyOf(x);
+    }
+  };
+  bounds.lower = compared(bins.lower);
+  bounds.upper = compared(bins.upper);
+  std::transform(bins.thresholds.begin(), bins.thresholds.end(),
+                 std::back_inserter(bounds.thresholds), compared);
+  return bounds;
 }
 
 // Tables begin at multiples of this.
