@@ -22,7 +22,6 @@
 
 #include "kernels/cpu/typed.h"
 #include "kernels/sample.h"
-#include "kernels/sample_key.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>

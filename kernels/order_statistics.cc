@@ -19,7 +19,6 @@
 #include "kernels/cpu/typed.h"
 #include "kernels/order_marks.h"
 #include "kernels/sample.h"
-#include "kernels/sample_key.h"
 
 namespace histogram::internal {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "kernels/plan_data.h"
 #include "kernels/sample.h"
-#include "kernels/sample_key.h"
 #include "kernels/slot.h"
 
 namespace histogram {

@@ -13,7 +13,7 @@
 #include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/digits.h"
 #include "kernels/cuda/kernels/typed_samples.cuh"
-#include "kernels/sample_key.h"
+#include "kernels/sample.h"
 
 namespace histogram::cuda {
 namespace {
