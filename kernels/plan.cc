@@ -109,24 +109,26 @@ constexpr double kPositionMax = 0x1p30;
 
 // The value of C that is nearest to `edge`: the least that is >= it, or else the greatest that is
 // <= it; nullopt if there is none.
-template <typename C>
-std::optional<C> Rounded(double edge, bool up) {
+template <typename C, bool kUp>
+std::optional<C> Rounded(double edge) {
   if constexpr (std::is_same_v<C, double>) {
     return edge;
   } else if constexpr (std::is_same_v<C, float>) {
     constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    const auto value = static_cast<float>(edge);
+    auto value = static_cast<float>(edge);
     const auto rounded = static_cast<double>(value);
-    const bool wrong = up ? rounded < edge : rounded > edge;
-    return wrong ? std::nextafter(value, up ? kInfinity : -kInfinity) : value;
+    if (kUp ? rounded < edge : rounded > edge) {
+      value = std::nextafter(value, kUp ? kInfinity : -kInfinity);
+    }
+    return value;
   } else {
     using Limits = std::numeric_limits<C>;
-    const double whole = up ? std::ceil(edge) : std::floor(edge);
+    const double whole = kUp ? std::ceil(edge) : std::floor(edge);
     const auto least = static_cast<double>(Limits::min());
     // 2^bits is the least double that is too large.
     const double end = std::ldexp(1.0, Limits::digits);
-    if (whole < least) return up ? std::optional<C>(Limits::min()) : std::nullopt;
-    if (whole >= end) return up ? std::nullopt : std::optional<C>(Limits::max());
+    if (whole < least) return kUp ? std::optional<C>(Limits::min()) : std::nullopt;
+    if (whole >= end) return kUp ? std::nullopt : std::optional<C>(Limits::max());
     return static_cast<C>(whole);
   }
 }
@@ -167,8 +169,8 @@ void ProveEdges(const Bins<C>& bins, const Binning& binning, Guess& guess) {
   const double first = binning.edge(0);
   const double step = (binning.edge(binning.bin_count()) - first) / binning.bin_count();
   for (size_t i = 0; i < bins.thresholds.size(); ++i) {
-    if (Rounded<C>(static_cast<double>(i) * step + first, /*up=*/true) != bins.thresholds[i])
-      return;
+    const double edge = static_cast<double>(i) * step + first;
+    if (Rounded<C, /*kUp=*/true>(edge) != bins.thresholds[i]) return;
   }
   guess.first_edge = first;
   guess.step = step;
@@ -201,8 +203,8 @@ template <typename C>
 Bins<C> MakeBins(const Binning& binning) {
   Bins<C> bins;
   const uint32_t count = binning.bin_count();
-  const std::optional<C> upper = Rounded<C>(binning.edge(count), /*up=*/false);
-  const std::optional<C> lower = Rounded<C>(binning.edge(0), /*up=*/true);
+  const std::optional<C> upper = Rounded<C, /*kUp=*/false>(binning.edge(count));
+  const std::optional<C> lower = Rounded<C, /*kUp=*/true>(binning.edge(0));
   if (!lower.has_value()) {
     bins.all_below = true;
     return bins;
@@ -213,7 +215,7 @@ Bins<C> MakeBins(const Binning& binning) {
   if (!upper.has_value() || *upper < *lower) return bins;
   bins.thresholds.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
-    const std::optional<C> least = Rounded<C>(binning.edge(i), /*up=*/true);
+    const std::optional<C> least = Rounded<C, /*kUp=*/true>(binning.edge(i));
     if (!least.has_value() || *least > *upper) break;
     bins.thresholds.push_back(*least);
   }
