@@ -22,10 +22,9 @@ struct PlainLayout {
   template <uint32_t kTablesAt>
   class Counter {
    public:
-    // The address is pair << 16 | value << 8 | parity << 7 | thread << 2.
     __device__ Counter(uint32_t team_in_block, uint32_t warp_in_team, uint32_t thread)
         : table_(team_in_block, warp_in_team, thread),
-          base_((team_in_block / 2) << 16 | team_in_block % 2 << 7 | thread << 2) {}
+          base_(ByteTableBase(team_in_block, thread)) {}
 
     __device__ void Clear() { table_.Clear(); }
     __device__ void CountVector(const uint4& vector) {

@@ -21,13 +21,13 @@
 #include <algorithm>
 
 #include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/kernels/byte_tables.cuh"
 #include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/walk.cuh"
 
 namespace histogram::cuda {
 
-// Where the tables lie in shared memory on compute capability 8.0 and later.
-inline constexpr uint32_t kUsualTablesAt = 1024;
+// On compute capability 8.0 and later tables lie at kByteTablesAt.
 inline constexpr uint32_t kUnknownTablesAt = ~0U;
 
 // Zero between launches.
@@ -50,68 +50,11 @@ struct BatchArguments {
   uint32_t* flag;  // may be null
 };
 
-// All tables of the block. Its address is kTablesAt: what the driver reserves comes before it, and
-// the kernel has no other shared memory. As a constant it is part of the instructions that count.
-extern __shared__ __align__(16) uint8_t batch_tables[];
-
-// A team's table, and the sums of this thread's two rows.
-template <uint32_t kTeamWarps>
-class TeamTable {
- public:
-  static constexpr uint32_t kPairBytes = 2 * kTeamWarps * 64 * 32 * sizeof(uint32_t);
-
-  __device__ TeamTable(uint32_t team_in_block, uint32_t warp_in_team, uint32_t thread)
-      : row_(batch_tables + team_in_block / 2 * kPairBytes + team_in_block % 2 * 128 +
-             (warp_in_team * 64 + thread) * 256),
-        team_in_block_(team_in_block),
-        quad_(thread % 8 * 16) {}
-
-  __device__ void Clear() {
-#pragma unroll
-    for (uint32_t j = 0; j < 2; ++j) {
-#pragma unroll
-      for (uint32_t c = 0; c < 8; ++c) *Words(j, c) = make_uint4(0, 0, 0, 0);
-    }
-    Barrier();
-  }
-
-  // What rows thread and thread + 32 of this warp's 64 have got since the last time.
-  __device__ void Take(uint32_t (&counted)[2]) {
-    Barrier();
-#pragma unroll
-    for (uint32_t j = 0; j < 2; ++j) {
-      uint32_t sum = 0;
-#pragma unroll
-      for (uint32_t c = 0; c < 8; ++c) {
-        const uint4 words = *Words(j, c);
-        sum += words.x + words.y + words.z + words.w;
-      }
-      counted[j] = sum - sums_[j];
-      sums_[j] = sum;
-    }
-    Barrier();
-  }
-
- private:
-  // Eight threads that are served together read eight different quads.
-  __device__ uint4* Words(uint32_t j, uint32_t c) const {
-    return reinterpret_cast<uint4*>(row_ + j * 32 * 256 + (c * 16 ^ quad_));
-  }
-  // Waits until all warps of the team are here.
-  __device__ void Barrier() const {
-    asm volatile("bar.sync %0, %1;" : : "r"(team_in_block_ + 1), "n"(kTeamWarps * 32) : "memory");
-  }
-
-  uint8_t* row_;
-  uint32_t team_in_block_, quad_;
-  uint32_t sums_[2] = {};
-};
-
 // Adds to the word at `offset` of the tables.
 template <uint32_t kTablesAt>
 __device__ inline void AddToTable(uint32_t offset, uint32_t addend) {
   if constexpr (kTablesAt == kUnknownTablesAt) {
-    atomicAdd(reinterpret_cast<uint32_t*>(batch_tables + offset), addend);
+    atomicAdd(reinterpret_cast<uint32_t*>(byte_tables + offset), addend);
   } else {
     // No clobber of memory: only Take reads the table, behind a barrier that has one.
     asm volatile("red.shared.add.u32 [%0 + %2], %1;" : : "r"(offset), "r"(addend), "n"(kTablesAt));
@@ -204,7 +147,7 @@ __global__ void __launch_bounds__(Layout::kTeamsMax* Layout::kTeamWarps * 32, 1)
     TeamBatchKernelOf(const __grid_constant__ BatchArguments args) {
   using LayoutWalk = Walk<Layout>;
   constexpr uint32_t kTeamThreads = LayoutWalk::kTeamThreads;
-  if (kTablesAt != kUnknownTablesAt && __cvta_generic_to_shared(batch_tables) != kTablesAt) {
+  if (kTablesAt != kUnknownTablesAt && __cvta_generic_to_shared(byte_tables) != kTablesAt) {
     __trap();
   }
   const uint32_t thread = threadIdx.x % 32;
@@ -296,8 +239,8 @@ class TeamBatchKernel : public CudaKernel {
 
   using Kernel = void (*)(BatchArguments);
   static Kernel KernelFor(const DeviceTraits& device) {
-    return device.shared_bytes_reserved == kUsualTablesAt
-               ? TeamBatchKernelOf<Layout, kUsualTablesAt>
+    return device.shared_bytes_reserved == kByteTablesAt
+               ? TeamBatchKernelOf<Layout, kByteTablesAt>
                : TeamBatchKernelOf<Layout, kUnknownTablesAt>;
   }
   // Even: tables come in pairs. At least 2: every supported device has 64 KiB.

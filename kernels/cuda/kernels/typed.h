@@ -39,11 +39,10 @@ enum class FindBy : uint8_t {
   kLine,
   // A multiply-add gives the position less a half, f; its nearest integer k is the bin where
   // |f - k| < sure. Elsewhere the bin is k or a neighbour, and one threshold decides. That holds
-  // because the multiply-add is monotone: MakeGuess (typed_plan.cc) looks at both ends of each bin.
+  // because the multiply-add is monotone: MakeGuess (bin_rules.cc) looks at both ends of each bin.
   kGuess,
   // Floats: a multiply-add names a cell (CellOf), and the cell a bin: the sample's, or the next if
-  // it
-  // is not below that one's threshold. A search decides in cells of more thresholds.
+  // it is not below that one's threshold. A search decides in cells of more thresholds.
   kCells,
   // The order-preserving key of the sample names a cell, and the cell the least and the greatest
   // bin that its samples can be in; a search between them decides.
