@@ -108,7 +108,7 @@ bool RunBatch(LanesShared& shared, LanesShared::Slot& slot) {
     MutexLock lock(shared.mutex);
     if (absl::IsUnavailable(status)) shared.poisoned.store(true);
     if (slot.stage == LanesShared::Stage::kAbandoned) return false;
-    slot.stage = LanesShared::Stage::kFinishing;
+    slot.stage = LanesShared::Stage::kOnHost;
     if (absl::IsUnavailable(status)) MarkDownLocked(shared, std::string(status.message()));
   }
   if (SpoilsProcess(status)) {
@@ -126,7 +126,7 @@ bool TakeTask(LanesShared& shared, LanesShared::Slot& slot) {
   if (!shared.tasks.empty()) {
     slot.task = std::move(shared.tasks.front());
     shared.tasks.pop_front();
-    slot.stage = LanesShared::Stage::kGathering;
+    slot.stage = LanesShared::Stage::kOnHost;
     return true;
   }
   shared.idle.push_back(&slot);
@@ -224,7 +224,7 @@ void LaneThreads::Submit(std::unique_ptr<Batch> batch, Backend::Done done) {
   LanesShared::Slot& slot = *shared_->idle.back();
   shared_->idle.pop_back();
   slot.task = std::move(task);
-  slot.stage = LanesShared::Stage::kGathering;
+  slot.stage = LanesShared::Stage::kOnHost;
   slot.woken.NotifyOne();
 }
 

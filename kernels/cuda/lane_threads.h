@@ -47,7 +47,7 @@ class SharedFate {
 // All that lane threads use. Shared with each of them, so that one that is stuck in the driver may
 // outlive the backend.
 struct LanesShared {
-  enum class Stage : uint8_t { kIdle, kGathering, kOnDevice, kFinishing, kAbandoned, kGone };
+  enum class Stage : uint8_t { kIdle, kOnHost, kOnDevice, kAbandoned, kGone };
   struct Task {
     std::unique_ptr<Batch> batch;
     Backend::Done done;
