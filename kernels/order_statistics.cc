@@ -23,6 +23,8 @@
 namespace histogram::internal {
 namespace {
 
+using cpu::SampleRun;
+
 constexpr int kBucketsLog2Max = 16;
 // The fewest samples for which a thread pays.
 constexpr size_t kThreadSamplesMin = size_t{1} << 18;
@@ -56,12 +58,6 @@ struct Buckets {
   }
 };
 
-// Consecutive samples: those of one thread.
-struct Part {
-  const std::byte* samples;
-  size_t count;
-};
-
 // Keys that are made at a time.
 constexpr size_t kBlock = 64;
 
@@ -77,7 +73,7 @@ HISTOGRAM_INLINE inline void FindBlock(const std::byte* samples, size_t count,
 
 // Counts the samples of whole blocks.
 template <typename K, typename Counts, typename Bits = typename K::Bits>
-HISTOGRAM_INLINE inline void CountAll(Part part, Buckets<Bits> buckets, Counts& counts) {
+HISTOGRAM_INLINE inline void CountAll(SampleRun part, Buckets<Bits> buckets, Counts& counts) {
   Bits keys[kBlock];
   alignas(64) uint32_t found[2][kBlock];
   const size_t blocks = part.count / kBlock;
@@ -92,8 +88,8 @@ HISTOGRAM_INLINE inline void CountAll(Part part, Buckets<Bits> buckets, Counts& 
 
 // Sets `into` to the keys in buckets of which `wanted` is 1.
 template <typename K, typename Bits = typename K::Bits>
-HISTOGRAM_INLINE inline void CollectAll(Part part, Buckets<Bits> buckets, const uint8_t* wanted,
-                                        std::vector<Bits>& into) {
+HISTOGRAM_INLINE inline void CollectAll(SampleRun part, Buckets<Bits> buckets,
+                                        const uint8_t* wanted, std::vector<Bits>& into) {
   Bits keys[2][kBlock];
   uint32_t found[2][kBlock];
   size_t kept = 0;
@@ -191,7 +187,7 @@ class Search {
   static constexpr Bits kKeyMax = std::numeric_limits<Bits>::max();
 
   size_t size() const { return samples_.size() / sizeof(Bits); }
-  Part PartAt(size_t first, size_t end) const {
+  SampleRun PartAt(size_t first, size_t end) const {
     return {samples_.data() + first * sizeof(Bits), end - first};
   }
 
@@ -221,7 +217,7 @@ class Search {
         tally.keys = keys.get() + part_room * part;
         tally.collected_max = part_max;
         for (; first < end && fits; first += cpu::kSamplesMax) {
-          const Part piece = PartAt(first, std::min(end, first + cpu::kSamplesMax));
+          const SampleRun piece = PartAt(first, std::min(end, first + cpu::kSamplesMax));
           if (!AddToTally<K>(piece.samples, piece.count, marks, tally)) fits = false;
         }
       });
@@ -310,7 +306,7 @@ class Search {
     ForParts(size(), parts_, [&](size_t part, size_t first, size_t end) {
       std::vector<uint64_t> row(buckets.last() + 1);
       for (; first < end; first += cpu::kSamplesMax) {
-        const Part piece = PartAt(first, std::min(end, first + cpu::kSamplesMax));
+        const SampleRun piece = PartAt(first, std::min(end, first + cpu::kSamplesMax));
         cpu::CountInto(piece.count, row.size(), row.data(), [&](auto& counts) {
           CallFast([&]() HISTOGRAM_INLINE { CountAll<K>(piece, buckets, counts); });
         });
