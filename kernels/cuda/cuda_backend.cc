@@ -34,12 +34,6 @@ constexpr double kAssumedNsPerByte = 0.12;
 constexpr uint64_t kAssumedNsPerTypedPayload = 3000;
 constexpr double kAssumedNsPerCounter = 0.4;
 
-absl::Status OptionError(const char* field, uint64_t value, uint64_t least, uint64_t most) {
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   absl::StrCat(field, " is ", value, "; it must be from ", least, " to ", most),
-                   {.reason = "BAD_OPTION", .field = field, .limit = most, .retry_after_ms = {}});
-}
-
 struct Costs {
   // Of one payload, by its size, once gathered: of bytes, and of typed samples.
   std::unique_ptr<const tuning::CostModel> lone_costs, typed_lone_costs;
@@ -113,14 +107,17 @@ class CudaBackend final : public Backend {
 };
 
 absl::Status CheckOptions(const BackendOptions& options) {
-  if (options.cuda_lanes < 1 || options.cuda_lanes > kLanesMax) {
-    return OptionError("cuda_lanes", options.cuda_lanes, 1, kLanesMax);
-  }
-  if (options.cuda_lane_bytes < kLaneBytesMin || options.cuda_lane_bytes > kLaneBytesMax) {
-    return OptionError("cuda_lane_bytes", options.cuda_lane_bytes, kLaneBytesMin, kLaneBytesMax);
-  }
-  if (options.lane_payloads < 1 || options.lane_payloads > kLanePayloadsMax) {
-    return OptionError("lane_payloads", options.lane_payloads, 1, kLanePayloadsMax);
+  const struct {
+    const char* field;
+    uint64_t value, least, most;
+  } checks[] = {{"cuda_lanes", options.cuda_lanes, 1, kLanesMax},
+                {"cuda_lane_bytes", options.cuda_lane_bytes, kLaneBytesMin, kLaneBytesMax},
+                {"lane_payloads", options.lane_payloads, 1, kLanePayloadsMax}};
+  for (const auto& [field, value, least, most] : checks) {
+    if (value >= least && value <= most) continue;
+    return MakeError(absl::StatusCode::kInvalidArgument,
+                     absl::StrCat(field, " is ", value, "; it must be from ", least, " to ", most),
+                     {.reason = "BAD_OPTION", .field = field, .limit = most, .retry_after_ms = {}});
   }
   return absl::OkStatus();
 }

@@ -41,19 +41,15 @@ absl::Status AllowShared(Kernel* kernel, uint32_t bytes) {
 
 }  // namespace histogram::cuda
 
-// Returns from the enclosing function, with a Status, when a CUDA call fails.
-#define HISTOGRAM_CUDA_RETURN_IF_ERROR(call)                                                    \
-  do {                                                                                          \
-    if (const cudaError_t histogram_cuda_error = (call); histogram_cuda_error != cudaSuccess) { \
-      return ::histogram::cuda::ToStatus(histogram_cuda_error, #call);                          \
-    }                                                                                           \
-  } while (false)
-
-// The same for a call that returns a Status.
+// Returns from the enclosing function where a call returns a Status that is not OK.
 #define HISTOGRAM_RETURN_IF_ERROR(call)                                                          \
   do {                                                                                           \
     if (absl::Status histogram_status = (call); !histogram_status.ok()) return histogram_status; \
   } while (false)
+
+// The same for a call of CUDA.
+#define HISTOGRAM_CUDA_RETURN_IF_ERROR(call) \
+  HISTOGRAM_RETURN_IF_ERROR(::histogram::cuda::ToStatus((call), #call))
 
 // Assigns the value of a StatusOr, or returns its status from the enclosing function.
 #define HISTOGRAM_ASSIGN_OR_RETURN(to, call)                  \
