@@ -34,7 +34,7 @@ TEST(WorkTest, StartsAreTheRunningSum) {
   uint32_t expected = 0;
   for (const cuda::PayloadDescriptor& payload : payloads) {
     EXPECT_EQ(payload.start, expected);
-    expected += cuda::UnitsOf(payload.bytes, kOverhead);
+    expected += cuda::RoundsOf(payload.bytes) + kOverhead;
   }
   EXPECT_EQ(units, expected);
   EXPECT_EQ(cuda::AssignUnits({}, kOverhead), 0U);

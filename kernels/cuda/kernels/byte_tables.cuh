@@ -37,6 +37,15 @@ __device__ inline void AddByte(uint32_t word, uint32_t base, uint32_t addend) {
                : "r"(Permute<0x7604 + (i << 4)>(word, base)), "r"(addend), "n"(kByteTablesAt));
 }
 
+// Counts the sixteen bytes of a vector, word by word.
+template <typename Counter>
+__device__ inline void CountVector(Counter& counter, const uint4& vector) {
+  counter.CountWord(vector.x);
+  counter.CountWord(vector.y);
+  counter.CountWord(vector.z);
+  counter.CountWord(vector.w);
+}
+
 // A team's table, and the sums of this thread's two rows.
 template <uint32_t kTeamWarps>
 class TeamTable {

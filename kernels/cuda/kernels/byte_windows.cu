@@ -71,6 +71,13 @@ class Team {
     }
   }
 
+  __device__ void CountWord(uint32_t word) const {
+    AddByte<0>(word, base_, addend_);
+    AddByte<1>(word, base_, addend_);
+    AddByte<2>(word, base_, addend_);
+    AddByte<3>(word, base_, addend_);
+  }
+
  private:
   __device__ uint32_t Field() const { return warp_ / kWarpsOfWindow; }
 
@@ -85,18 +92,7 @@ class Team {
 
   __device__ void Count() const {
 #pragma unroll
-    for (uint32_t v = 0; v < kVectors; ++v) {
-      CountWord(loaded_[v].x);
-      CountWord(loaded_[v].y);
-      CountWord(loaded_[v].z);
-      CountWord(loaded_[v].w);
-    }
-  }
-  __device__ void CountWord(uint32_t word) const {
-    AddByte<0>(word, base_, addend_);
-    AddByte<1>(word, base_, addend_);
-    AddByte<2>(word, base_, addend_);
-    AddByte<3>(word, base_, addend_);
+    for (uint32_t v = 0; v < kVectors; ++v) CountVector(*this, loaded_[v]);
   }
 
   __device__ uint32_t Value(uint32_t r) const { return warp_ * (kRows * 32) + r * 32 + thread_; }

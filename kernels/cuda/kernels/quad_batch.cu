@@ -27,11 +27,11 @@ struct PlainLayout {
           base_(ByteTableBase(team_in_block, thread)) {}
 
     __device__ void Clear() { table_.Clear(); }
-    __device__ void CountVector(const uint4& vector) {
-      CountWord(vector.x);
-      CountWord(vector.y);
-      CountWord(vector.z);
-      CountWord(vector.w);
+    __device__ void CountWord(uint32_t word) {
+      CountAt<0>(word);
+      CountAt<1>(word);
+      CountAt<2>(word);
+      CountAt<3>(word);
     }
     __device__ void CountByte(uint32_t value) { CountAt<0>(value); }
 
@@ -43,12 +43,6 @@ struct PlainLayout {
     }
 
    private:
-    __device__ void CountWord(uint32_t word) {
-      CountAt<0>(word);
-      CountAt<1>(word);
-      CountAt<2>(word);
-      CountAt<3>(word);
-    }
     template <uint32_t i>
     __device__ void CountAt(uint32_t word) {
       AddToTable<kTablesAt>(Permute<0x7604 + (i << 4)>(word, base_), 1);

@@ -74,14 +74,14 @@ __device__ inline void CountAndLoad(const Stretch& current, const Stretch& next,
       at += kGroupRounds * kTeamThreads;
 #pragma unroll
       for (uint32_t j = 0; j < kGroupRounds; ++j) {
-        counter.CountVector(vectors[j]);
+        CountVector(counter, vectors[j]);
         vectors[j] = LoadStreaming(at + j * kTeamThreads);
       }
     }
     if (next.groups > 0) {
 #pragma unroll
       for (uint32_t j = 0; j < kGroupRounds; ++j) {
-        counter.CountVector(vectors[j]);
+        CountVector(counter, vectors[j]);
         vectors[j] = LoadStreaming(next.at + j * kTeamThreads);
       }
       return;
@@ -90,7 +90,7 @@ __device__ inline void CountAndLoad(const Stretch& current, const Stretch& next,
 #pragma unroll
   for (int32_t j = 0; j < static_cast<int32_t>(kGroupRounds); ++j) {
     constexpr auto kThreads = static_cast<int32_t>(kTeamThreads);
-    if (current.groups > 0 || j * kThreads < current.left) counter.CountVector(vectors[j]);
+    if (current.groups > 0 || j * kThreads < current.left) CountVector(counter, vectors[j]);
     if (j * kThreads < next.left) vectors[j] = LoadStreaming(next.at + j * kThreads);
   }
 }
@@ -141,7 +141,7 @@ __device__ inline void SignalFinished(const BatchArguments& args, uint32_t warps
 // 16-byte loads that are under way together; kTileGroups, groups at most between two collections;
 // kOverheadUnits, what a payload costs besides its rounds; kCounts of each thread and the values
 // ValueOf(j) that they are of (from 64 * warp_in_team + thread on), and
-//   Counter<kTablesAt>(team_in_block, warp_in_team, thread)  with Clear, CountVector, CountByte,
+//   Counter<kTablesAt>(team_in_block, warp_in_team, thread)  with Clear, CountWord, CountByte,
 //   and Collect(counts), which adds what was counted since the last time.
 template <typename Layout, uint32_t kTablesAt>
 __global__ void __launch_bounds__(Layout::kTeamsMax* Layout::kTeamWarps * 32, 1)
