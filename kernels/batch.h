@@ -13,10 +13,21 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "kernels/payload_work.h"
 #include "kernels/workload.h"
 
 namespace histogram {
+
+// Counting whose result is not one row of counters: many rows, or bins over the data's range. A
+// backend runs it on the whole payload.
+class PayloadWork {
+ public:
+  virtual ~PayloadWork() = default;
+  // Counts the payload and keeps the outcome, an error too. One thread at a time calls it. If a
+  // backend fails, another one calls it again, and it starts over.
+  virtual void Run(absl::Span<const Fragment> payload) = 0;
+  // What ran. REQUIRES: Run has returned.
+  virtual std::string kernel() const = 0;
+};
 
 // One payload, or one part of a large one. The fragments and their bytes stay valid and unchanged
 // until the batch is done. A CPU lane reads them in place.

@@ -12,6 +12,15 @@
 
 namespace histogram {
 
+// Lets the core rest for a moment, in a loop that waits.
+inline void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");
+#endif
+}
+
 // Has its own cache lines, so that a waiting thread takes none that the holder works on.
 class alignas(128) ABSL_LOCKABLE Mutex {
  public:
@@ -35,13 +44,6 @@ class alignas(128) ABSL_LOCKABLE Mutex {
   static constexpr int kLooks = 100;
   void Took() { held_.store(true, std::memory_order_relaxed); }
   void Leaves() { held_.store(false, std::memory_order_relaxed); }
-  static void Pause() {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("isb");
-#endif
-  }
   std::mutex mutex_;
   std::atomic<bool> held_{false};  // a hint; only the holder writes it
 };

@@ -16,12 +16,12 @@
 #include <limits>
 #include <map>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "kernels/cpu/typed.h"
 #include "kernels/sample.h"
-#include "kernels/sample_key.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -57,41 +57,27 @@ struct Tally {
 
 #if defined(HISTOGRAM_MARKS)
 
-// Vectors of keys.
+// Vectors of keys of 32 or 64 bits.
 template <typename Bits>
-struct KeyVector;
-
-template <>
-struct KeyVector<uint32_t> {
-  using Mask = __mmask16;
-  HISTOGRAM_MARKS_INLINE static __m512i Fill(uint32_t x) {
-    return _mm512_set1_epi32(static_cast<int32_t>(x));
+struct KeyVector {
+  static constexpr bool kShort = sizeof(Bits) == 4;
+  using Mask = std::conditional_t<kShort, __mmask16, __mmask8>;
+  HISTOGRAM_MARKS_INLINE static __m512i Fill(Bits x) {
+    return kShort ? _mm512_set1_epi32(static_cast<int32_t>(x))
+                  : _mm512_set1_epi64(static_cast<int64_t>(x));
   }
   HISTOGRAM_MARKS_INLINE static Mask UpTo(__m512i x, __m512i mark) {
-    return _mm512_cmple_epu32_mask(x, mark);
+    if constexpr (kShort) return _mm512_cmple_epu32_mask(x, mark);
+    return static_cast<Mask>(_mm512_cmple_epu64_mask(x, mark));
   }
   HISTOGRAM_MARKS_INLINE static __m512i Increment(__m512i sums, Mask mask) {
-    return _mm512_mask_sub_epi32(sums, mask, sums, _mm512_set1_epi32(-1));
+    const __m512i less_one = Fill(static_cast<Bits>(-1));
+    return kShort ? _mm512_mask_sub_epi32(sums, mask, sums, less_one)
+                  : _mm512_mask_sub_epi64(sums, static_cast<__mmask8>(mask), sums, less_one);
   }
   HISTOGRAM_MARKS_INLINE static __m512i Compress(Mask mask, __m512i x) {
-    return _mm512_maskz_compress_epi32(mask, x);
-  }
-};
-
-template <>
-struct KeyVector<uint64_t> {
-  using Mask = __mmask8;
-  HISTOGRAM_MARKS_INLINE static __m512i Fill(uint64_t x) {
-    return _mm512_set1_epi64(static_cast<int64_t>(x));
-  }
-  HISTOGRAM_MARKS_INLINE static Mask UpTo(__m512i x, __m512i mark) {
-    return _mm512_cmple_epu64_mask(x, mark);
-  }
-  HISTOGRAM_MARKS_INLINE static __m512i Increment(__m512i sums, Mask mask) {
-    return _mm512_mask_sub_epi64(sums, mask, sums, _mm512_set1_epi64(-1));
-  }
-  HISTOGRAM_MARKS_INLINE static __m512i Compress(Mask mask, __m512i x) {
-    return _mm512_maskz_compress_epi64(mask, x);
+    return kShort ? _mm512_maskz_compress_epi32(mask, x)
+                  : _mm512_maskz_compress_epi64(static_cast<__mmask8>(mask), x);
   }
 };
 

@@ -6,16 +6,24 @@
 #include <atomic>
 #include <bit>
 #include <cassert>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <thread>
 #include <utility>
+#include <vector>
 
-#include "kernels/order_buckets.h"
+#include "kernels/cpu/counters.h"
+#include "kernels/cpu/features.h"
+#include "kernels/cpu/typed.h"
 #include "kernels/order_marks.h"
+#include "kernels/sample.h"
 
 namespace histogram::internal {
 namespace {
+
+using cpu::SampleRun;
 
 constexpr int kBucketsLog2Max = 16;
 // The fewest samples for which a thread pays.
@@ -26,6 +34,97 @@ constexpr uint64_t kCollectedMin = uint64_t{1} << 12;
 constexpr size_t kLookedAt = 512;
 // The fewest samples for which marks pay.
 constexpr size_t kMarkedMin = size_t{1} << 13;
+
+// --- Passes over samples with buckets of keys: one counts, one collects
+
+// Buckets of 2^shift keys each, from `base` to `top`. The first one also holds all lesser keys, the
+// last one all greater keys.
+template <typename Bits>
+struct Buckets {
+  static constexpr Bits kKeyMax = std::numeric_limits<Bits>::max();
+  Bits base = 0, top = 0;
+  int shift = 0;
+
+  HISTOGRAM_INLINE inline uint32_t Of(Bits key) const {
+    const Bits inside = std::min(std::max(key, base), top);
+    return static_cast<uint32_t>(static_cast<Bits>(inside - base) >> shift);
+  }
+  uint32_t last() const { return Of(top); }
+  uint64_t Least(uint32_t bucket) const {
+    return bucket == 0 ? 0 : base + (uint64_t{bucket} << shift);
+  }
+  uint64_t Greatest(uint32_t bucket) const {
+    return bucket == last() ? kKeyMax : base + ((uint64_t{bucket} + 1) << shift) - 1;
+  }
+};
+
+// Keys that are made at a time.
+constexpr size_t kBlock = 64;
+
+// Finds the keys of consecutive samples, and the keys' buckets.
+template <typename K, typename Bits = typename K::Bits>
+HISTOGRAM_INLINE inline void FindBlock(const std::byte* samples, size_t count,
+                                       const Buckets<Bits>& buckets, Bits* keys, uint32_t* found) {
+  for (size_t i = 0; i < count; ++i) {
+    keys[i] = K::KeyOf(LoadBits<Bits>(samples + i * sizeof(Bits)));
+    found[i] = buckets.Of(keys[i]);
+  }
+}
+
+// Counts the samples of whole blocks.
+template <typename K, typename Counts, typename Bits = typename K::Bits>
+HISTOGRAM_INLINE inline void CountAll(SampleRun part, Buckets<Bits> buckets, Counts& counts) {
+  Bits keys[kBlock];
+  alignas(64) uint32_t found[2][kBlock];
+  const size_t blocks = part.count / kBlock;
+  for (size_t b = 0; b < blocks; ++b, part.samples += kBlock * sizeof(Bits)) {
+    cpu::FetchAhead<kBlock * sizeof(Bits)>(part.samples);
+    FindBlock<K>(part.samples, kBlock, buckets, keys, found[b & 1]);
+    // One block late: increments would wait for buckets that were just stored.
+    if (b > 0) counts.template AddAll<kBlock>(found[(b - 1) & 1]);
+  }
+  if (blocks > 0) counts.template AddAll<kBlock>(found[(blocks - 1) & 1]);
+}
+
+// Sets `into` to the keys in buckets of which `wanted` is 1.
+template <typename K, typename Bits = typename K::Bits>
+HISTOGRAM_INLINE inline void CollectAll(SampleRun part, Buckets<Bits> buckets,
+                                        const uint8_t* wanted, std::vector<Bits>& into) {
+  Bits keys[2][kBlock];
+  uint32_t found[2][kBlock];
+  size_t kept = 0;
+  const auto keep = [&](size_t which, size_t count) {
+    if (into.size() < kept + count) into.resize(2 * kept + kBlock);
+    Bits* const at = into.data();
+    for (size_t i = 0; i < count; ++i) {  // no branch depends on the samples
+      at[kept] = keys[which][i];
+      kept += wanted[found[which][i]];
+    }
+  };
+  const size_t blocks = part.count / kBlock;
+  for (size_t b = 0; b < blocks; ++b, part.samples += kBlock * sizeof(Bits)) {
+    cpu::FetchAhead<kBlock * sizeof(Bits)>(part.samples);
+    FindBlock<K>(part.samples, kBlock, buckets, keys[b & 1], found[b & 1]);
+    if (b > 0) keep((b - 1) & 1, kBlock);  // one block late, as above
+  }
+  if (blocks > 0) keep((blocks - 1) & 1, kBlock);
+  FindBlock<K>(part.samples, part.count % kBlock, buckets, keys[0], found[0]);
+  keep(0, part.count % kBlock);
+  into.resize(kept);
+}
+
+// Calls work(), which must be inline, as code for AVX-512 where the processor has that.
+template <typename Work>
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("avx512f,avx512dq,avx512vl")))
+#endif
+void CallAvx512(const Work& work) {
+  work();
+}
+template <typename Work>
+void CallFast(const Work& work) {
+  cpu::HasAvx512Typed() ? CallAvx512(work) : work();
+}
 
 // Calls work(part, first, end) for each part of `count` samples. Each part has its own thread.
 template <typename Work>
@@ -88,7 +187,7 @@ class Search {
   static constexpr Bits kKeyMax = std::numeric_limits<Bits>::max();
 
   size_t size() const { return samples_.size() / sizeof(Bits); }
-  Part PartAt(size_t first, size_t end) const {
+  SampleRun PartAt(size_t first, size_t end) const {
     return {samples_.data() + first * sizeof(Bits), end - first};
   }
 
@@ -118,7 +217,7 @@ class Search {
         tally.keys = keys.get() + part_room * part;
         tally.collected_max = part_max;
         for (; first < end && fits; first += cpu::kSamplesMax) {
-          const Part piece = PartAt(first, std::min(end, first + cpu::kSamplesMax));
+          const SampleRun piece = PartAt(first, std::min(end, first + cpu::kSamplesMax));
           if (!AddToTally<K>(piece.samples, piece.count, marks, tally)) fits = false;
         }
       });
@@ -207,10 +306,9 @@ class Search {
     ForParts(size(), parts_, [&](size_t part, size_t first, size_t end) {
       std::vector<uint64_t> row(buckets.last() + 1);
       for (; first < end; first += cpu::kSamplesMax) {
-        const Part piece = PartAt(first, std::min(end, first + cpu::kSamplesMax));
-        cpu::CountInto(piece.count, row.size(), row.data(), [&]<typename Counts>(Counts& counts) {
-          const auto count = cpu::HasAvx512Typed() ? CountAvx512<K, Counts> : CountPlain<K, Counts>;
-          count(piece, buckets, counts);
+        const SampleRun piece = PartAt(first, std::min(end, first + cpu::kSamplesMax));
+        cpu::CountInto(piece.count, row.size(), row.data(), [&](auto& counts) {
+          CallFast([&]() HISTOGRAM_INLINE { CountAll<K>(piece, buckets, counts); });
         });
         for (size_t i = piece.count / kBlock * kBlock; i < piece.count; ++i) {
           ++row[buckets.Of(K::KeyOf(LoadBits<Bits>(piece.samples + i * sizeof(Bits))))];
@@ -266,8 +364,8 @@ class Search {
                const std::vector<Region>& regions) {
     std::vector<std::vector<Bits>> parts(parts_);
     ForParts(size(), parts_, [&](size_t part, size_t first, size_t end) {
-      const auto collect = cpu::HasAvx512Typed() ? CollectAvx512<K> : CollectPlain<K>;
-      collect(PartAt(first, end), buckets, wanted.data(), parts[part]);
+      CallFast([&, piece = PartAt(first, end)]()
+                   HISTOGRAM_INLINE { CollectAll<K>(piece, buckets, wanted.data(), parts[part]); });
     });
     std::vector<Bits>& keys = parts[0];
     for (size_t p = 1; p < parts_; ++p) keys.insert(keys.end(), parts[p].begin(), parts[p].end());

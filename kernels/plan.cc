@@ -107,45 +107,28 @@ constexpr double kPositionMax = 0x1p30;
 
 // --- Edges to samples
 
-// The least value of C that is >= `edge`; nullopt if there is none.
-template <typename C>
-std::optional<C> LeastFrom(double edge) {
+// The value of C that is nearest to `edge`: the least that is >= it, or else the greatest that is
+// <= it; nullopt if there is none.
+template <typename C, bool kUp>
+std::optional<C> Rounded(double edge) {
   if constexpr (std::is_same_v<C, double>) {
     return edge;
   } else if constexpr (std::is_same_v<C, float>) {
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
     auto value = static_cast<float>(edge);
-    if (static_cast<double>(value) < edge) {
-      value = std::nextafter(value, std::numeric_limits<float>::infinity());
+    const auto rounded = static_cast<double>(value);
+    if (kUp ? rounded < edge : rounded > edge) {
+      value = std::nextafter(value, kUp ? kInfinity : -kInfinity);
     }
     return value;
   } else {
-    const double whole = std::ceil(edge);
-    if (whole <= static_cast<double>(std::numeric_limits<C>::min())) {
-      return std::numeric_limits<C>::min();
-    }
+    using Limits = std::numeric_limits<C>;
+    const double whole = kUp ? std::ceil(edge) : std::floor(edge);
+    const auto least = static_cast<double>(Limits::min());
     // 2^bits is the least double that is too large.
-    if (whole >= std::ldexp(1.0, std::numeric_limits<C>::digits)) return std::nullopt;
-    return static_cast<C>(whole);
-  }
-}
-
-// The greatest value of C that is <= `edge`; nullopt if there is none.
-template <typename C>
-std::optional<C> GreatestTo(double edge) {
-  if constexpr (std::is_same_v<C, double>) {
-    return edge;
-  } else if constexpr (std::is_same_v<C, float>) {
-    auto value = static_cast<float>(edge);
-    if (static_cast<double>(value) > edge) {
-      value = std::nextafter(value, -std::numeric_limits<float>::infinity());
-    }
-    return value;
-  } else {
-    const double whole = std::floor(edge);
-    if (whole >= std::ldexp(1.0, std::numeric_limits<C>::digits)) {
-      return std::numeric_limits<C>::max();
-    }
-    if (whole < static_cast<double>(std::numeric_limits<C>::min())) return std::nullopt;
+    const double end = std::ldexp(1.0, Limits::digits);
+    if (whole < least) return kUp ? std::optional<C>(Limits::min()) : std::nullopt;
+    if (whole >= end) return kUp ? std::nullopt : std::optional<C>(Limits::max());
     return static_cast<C>(whole);
   }
 }
@@ -186,7 +169,8 @@ void ProveEdges(const Bins<C>& bins, const Binning& binning, Guess& guess) {
   const double first = binning.edge(0);
   const double step = (binning.edge(binning.bin_count()) - first) / binning.bin_count();
   for (size_t i = 0; i < bins.thresholds.size(); ++i) {
-    if (LeastFrom<C>(static_cast<double>(i) * step + first) != bins.thresholds[i]) return;
+    const double edge = static_cast<double>(i) * step + first;
+    if (Rounded<C, /*kUp=*/true>(edge) != bins.thresholds[i]) return;
   }
   guess.first_edge = first;
   guess.step = step;
@@ -219,8 +203,8 @@ template <typename C>
 Bins<C> MakeBins(const Binning& binning) {
   Bins<C> bins;
   const uint32_t count = binning.bin_count();
-  const std::optional<C> upper = GreatestTo<C>(binning.edge(count));
-  const std::optional<C> lower = LeastFrom<C>(binning.edge(0));
+  const std::optional<C> upper = Rounded<C, /*kUp=*/false>(binning.edge(count));
+  const std::optional<C> lower = Rounded<C, /*kUp=*/true>(binning.edge(0));
   if (!lower.has_value()) {
     bins.all_below = true;
     return bins;
@@ -231,7 +215,7 @@ Bins<C> MakeBins(const Binning& binning) {
   if (!upper.has_value() || *upper < *lower) return bins;
   bins.thresholds.reserve(count);
   for (uint32_t i = 0; i < count; ++i) {
-    const std::optional<C> least = LeastFrom<C>(binning.edge(i));
+    const std::optional<C> least = Rounded<C, /*kUp=*/true>(binning.edge(i));
     if (!least.has_value() || *least > *upper) break;
     bins.thresholds.push_back(*least);
   }
@@ -240,29 +224,17 @@ Bins<C> MakeBins(const Binning& binning) {
   return bins;
 }
 
-// The bit pattern of the sample at `rank` in ascending order (NaN at both ends).
-template <typename S>
-std::make_unsigned_t<typename S::Bits> PatternOfRank(uint32_t rank) {
-  using Bits = std::make_unsigned_t<typename S::Bits>;
-  constexpr uint32_t kSign = uint32_t{1} << (sizeof(Bits) * 8 - 1);
-  if constexpr (std::is_floating_point_v<typename S::Compare>) {
-    return static_cast<Bits>((rank & kSign) != 0 ? rank ^ kSign : ~rank);
-  } else if constexpr (std::is_signed_v<typename S::Compare>) {
-    return static_cast<Bits>(rank ^ kSign);
-  } else {
-    return static_cast<Bits>(rank);
-  }
-}
-
-// The slot of each bit pattern. Walks samples in ascending order, in which bins ascend too.
+// The slot of each bit pattern. Walks samples in ascending order (NaN at both ends), in which bins
+// ascend too.
 template <typename S>
 std::vector<uint32_t> SlotsOfPatterns(const Bins<typename S::Compare>& bins, uint32_t bin_count) {
   using C = typename S::Compare;
+  using K = decltype(KeyedFor<S>());
   const std::vector<C>& thresholds = bins.thresholds;
-  std::vector<uint32_t> slots(size_t{1} << (sizeof(typename S::Bits) * 8));
+  std::vector<uint32_t> slots(size_t{1} << K::kBits);
   uint32_t bin = 0;
-  for (uint32_t rank = 0; rank < slots.size(); ++rank) {
-    const auto pattern = PatternOfRank<S>(rank);
+  for (uint32_t key = 0; key < slots.size(); ++key) {
+    const auto pattern = K::BitsOf(static_cast<typename K::Bits>(key));
     const C x = S::Widen(static_cast<typename S::Bits>(pattern));
     if (thresholds.empty() || !(x >= bins.lower && x <= bins.upper)) {
       slots[pattern] = OutsideSlot(bins, bin_count, x);

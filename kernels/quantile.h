@@ -1,10 +1,12 @@
-// A quantile of sorted samples. Thread-safe: the function has no state.
+// Quantiles of sorted samples. Thread-safe: the functions have no state.
 #ifndef HISTOGRAM_KERNELS_QUANTILE_H_
 #define HISTOGRAM_KERNELS_QUANTILE_H_
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace histogram::internal {
 
@@ -20,6 +22,18 @@ double QuantileOf(uint64_t total, double q, const At& at) {
   const double a = at(rank), b = at(std::min(rank + 1, last));
   const double fraction = index - floor;
   return fraction < 0.5 ? a + (b - a) * fraction : b - (b - a) * (1 - fraction);
+}
+
+// Appends the ranks that the quantiles are computed from. Then ranks ascend, each once.
+inline void AppendRanks(uint64_t total, std::span<const double> quantiles,
+                        std::vector<uint64_t>& ranks) {
+  const auto note = [&ranks](uint64_t rank) {
+    ranks.push_back(rank);
+    return 0.0;
+  };
+  for (const double q : quantiles) static_cast<void>(QuantileOf(total, q, note));
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
 }
 
 }  // namespace histogram::internal

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cassert>
 #include <cmath>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -131,15 +130,6 @@ double Distance(C x, C lower) {
   }
 }
 
-double ValueOfKey(uint64_t key, SampleType type) {
-  const uint64_t bits = internal::BitsOfKey(key, type);
-  return internal::VisitSample(type, [&]<typename S>(S) {
-    typename S::Bits sample;
-    std::memcpy(&sample, &bits, sizeof(sample));  // little-endian
-    return static_cast<double>(S::Widen(sample)) + 0.0;
-  });
-}
-
 // Median and quantiles of the samples in bins.
 void SetOrder(std::span<const std::byte> samples, const Plan& plan, const Histogram& histogram,
               std::span<const double> quantiles, Statistics& out) {
@@ -147,21 +137,14 @@ void SetOrder(std::span<const std::byte> samples, const Plan& plan, const Histog
   for (const uint64_t count : histogram.counts) total += count;
   // In ascending order the samples below come first, then those in bins.
   std::vector<uint64_t> ranks = {(total - 1) / 2, total / 2};
-  for (const double q : quantiles) {
-    const auto last = static_cast<double>(total - 1);
-    const auto rank =
-        static_cast<uint64_t>(std::min(std::floor(last * std::clamp(q, 0.0, 1.0)), last));
-    ranks.push_back(rank);
-    ranks.push_back(std::min(rank + 1, total - 1));
-  }
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  internal::AppendRanks(total, quantiles, ranks);
   std::vector<uint64_t> of_all = ranks;
   for (uint64_t& rank : of_all) rank += histogram.below;
   const std::vector<uint64_t> keys = internal::KeysAtRanks(samples, plan.type(), of_all, 1);
   const auto at = [&](uint64_t rank) {
     const auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
-    return ValueOfKey(keys[static_cast<size_t>(found - ranks.begin())], plan.type());
+    const uint64_t key = keys[static_cast<size_t>(found - ranks.begin())];
+    return internal::ValueOfBits(internal::BitsOfKey(key, plan.type()), plan.type());
   };
   out.median = (at((total - 1) / 2) + at(total / 2)) / 2;
   for (const double q : quantiles) out.quantiles.push_back(internal::QuantileOf(total, q, at));

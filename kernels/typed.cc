@@ -39,27 +39,17 @@ std::vector<uint64_t> CountRow(std::span<const std::byte> samples, const Plan& p
   return row;
 }
 
+// The value as a double: the greatest that is not above it, or the least that is not below it.
 template <typename C>
-double RoundedDown(C value) {
+double Rounded(C value, bool up) {
   auto rounded = static_cast<double>(value);
   if constexpr (sizeof(C) == 8 && std::is_integral_v<C>) {
     // 2^63 or 2^64 is no value of C; it is greater than every value.
-    if (rounded >= std::ldexp(1.0, std::numeric_limits<C>::digits) ||
-        static_cast<C>(rounded) > value) {
-      rounded = std::nextafter(rounded, -std::numeric_limits<double>::infinity());
-    }
-  }
-  return rounded;
-}
-
-template <typename C>
-double RoundedUp(C value) {
-  auto rounded = static_cast<double>(value);
-  if constexpr (sizeof(C) == 8 && std::is_integral_v<C>) {
-    if (rounded < std::ldexp(1.0, std::numeric_limits<C>::digits) &&
-        static_cast<C>(rounded) < value) {
-      rounded = std::nextafter(rounded, std::numeric_limits<double>::infinity());
-    }
+    const bool greatest = rounded >= std::ldexp(1.0, std::numeric_limits<C>::digits);
+    const bool above = greatest || static_cast<C>(rounded) > value;
+    const bool below = !greatest && static_cast<C>(rounded) < value;
+    const double infinity = std::numeric_limits<double>::infinity();
+    if (up ? below : above) rounded = std::nextafter(rounded, up ? infinity : -infinity);
   }
   return rounded;
 }
@@ -136,7 +126,9 @@ std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType 
       greatest = is_number && x > greatest ? x : greatest;
     }
     if (least > greatest) return std::nullopt;
-    return Extent{.least = RoundedDown(least), .greatest = RoundedUp(greatest), .finite = finite};
+    return Extent{.least = Rounded(least, /*up=*/false),
+                  .greatest = Rounded(greatest, /*up=*/true),
+                  .finite = finite};
   });
 }
 

@@ -135,7 +135,7 @@ class Bench {
     const Plan plan = *Plan::Make(binning, type);
     absl::StatusOr<cuda::DevicePlan> on_device = cuda::DevicePlan::Make(plan);
     Check(on_device.status());
-    Check(on_device->Prepare(harness_.traits()));
+    Check(cuda::PrepareTable(type, on_device->bins, harness_.traits()));
     const uint32_t slots = internal::SlotCount(plan.bin_count());
     cuda::TypedLaunch launch;
     launch.type = type;
@@ -149,13 +149,14 @@ class Bench {
     for (int d = 0; d < 8; ++d) {
       Fill(plan, d);
       Clear(counts_, slots);
-      Check(on_device->Enqueue(launch));
+      Check(cuda::EnqueueTyped(launch, on_device->bins));
       CountPlainly(plan, *on_device);
       if (Read(counts_, slots) != Read(expected_, slots)) {
         Die(absl::StrCat(std::string(NameOf(type)), ", ", plan.bin_count(), " ", name, " bins, ",
                          kDistributions[d], ": a count is wrong"));
       }
-      const double us = harness_.MedianUs(kRuns, [&](int) { Check(on_device->Enqueue(launch)); });
+      const double us = harness_.MedianUs(
+          kRuns, [&](int) { Check(cuda::EnqueueTyped(launch, on_device->bins)); });
       const bool partition = cuda::WorkspaceBytes(plan.bin_count(), 1, harness_.traits()) > 0;
       Add(plan, name, d, partition ? "typed_partition" : "typed_table", us);
       if (type == SampleType::kF32 && name == "even" && binning.bin_count() <= kCubBinsMax) {
@@ -169,8 +170,8 @@ class Bench {
     VisitBits(plan.type(), [&]<typename C, typename Bits, bool kFloat>() {
       PlainKernel<C, Bits, kFloat><<<1024, 256, 0, harness_.stream()>>>(
           reinterpret_cast<const Bits*>(harness_.input()), bytes_ / sizeof(Bits),
-          on_device.bins<C>(), plan.type() == SampleType::kBf16, cuda::KeyFlip(plan.type()),
-          cuda::KeyBase<C>(plan.type()), expected_.get());
+          std::get<cuda::TypedBins<C>>(on_device.bins), plan.type() == SampleType::kBf16,
+          cuda::KeyFlip(plan.type()), cuda::KeyBase<C>(plan.type()), expected_.get());
     });
     Check(cuda::LaunchStatus("PlainKernel"));
   }

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/registry.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <deque>
 #include <limits>
-#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -33,27 +32,21 @@ constexpr uint64_t kAssumedNsPerPayload = 200;
 constexpr double kAssumedNsPerSample = 0.5;   // of typed samples
 constexpr double kAssumedNsPerCounter = 0.5;  // of typed samples
 
-absl::Status KernelError(const std::string& message) {
-  return MakeError(
-      absl::StatusCode::kInvalidArgument, message,
-      {.reason = "UNKNOWN_KERNEL", .field = "kernel", .limit = 0, .retry_after_ms = {}});
-}
-
 // The kernel of that name, if this processor can run it.
 absl::StatusOr<const CpuKernel*> RunnableKernel(const std::string& name) {
   const CpuKernel* kernel = FindKernel(name);
   if (kernel != nullptr && kernel->supported()) return kernel;
-  std::vector<std::string_view> valid;
+  std::vector<std::string> valid;
   for (const CpuKernel& each : Kernels()) {
-    if (each.supported()) valid.push_back(each.name);
+    if (each.supported()) valid.emplace_back(each.name);
   }
-  return KernelError(absl::StrCat(
-      "kernel '", name, "' ",
-      kernel == nullptr ? "is not one of the cpu's"
-                        : "needs instructions that this processor lacks",
-      "; valid here: ", absl::StrJoin(valid, ", ", [](std::string* out, std::string_view each) {
-        out->append(each);
-      })));
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      absl::StrCat("kernel '", name, "' ",
+                   kernel == nullptr ? "is not one of the cpu's"
+                                     : "needs instructions that this processor lacks",
+                   "; valid here: ", absl::StrJoin(valid, ", ")),
+      {.reason = "UNKNOWN_KERNEL", .field = "kernel", .limit = 0, .retry_after_ms = {}});
 }
 
 KernelInfo InfoOf(const CpuKernel& kernel) {

@@ -4,8 +4,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <cstdio>
@@ -33,46 +31,33 @@ std::string_view TakeUpTo(char separator, std::string_view& text) {
   return taken;
 }
 
-// The whole number that `text` is; 0: it is none.
-int64_t NumberOf(std::string_view text) {
-  int64_t number = 0;
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
-  return result.ec == std::errc() && result.ptr == text.data() + text.size() ? number : 0;
+// Lowers `tightest` to the limit in cores that a group's directory states, if it states one.
+void Tighten(const FileReader& read_file, const std::string& directory,
+             std::optional<double>& tightest) {
+  OptionalText text =
+      read_file(directory + "/cpu.max");  // version 2: "150000 100000", "max 100000"
+  if (!text.has_value()) {
+    const OptionalText quota = read_file(directory + "/cpu.cfs_quota_us");  // version 1
+    const OptionalText period = read_file(directory + "/cpu.cfs_period_us");
+    if (!quota.has_value() || !period.has_value()) return;
+    text = *quota + " " + *period;
+  }
+  long long quota = 0, period = 0;
+  char more = 0;
+  const int read = std::sscanf(text->c_str(), "%lld %lld %c", &quota, &period, &more);
+  if (read != 2 || quota <= 0 || period <= 0) return;
+  const double cores = static_cast<double>(quota) / static_cast<double>(period);
+  tightest = std::min(tightest.value_or(cores), cores);
 }
 
-// The cores that "150000 100000" (quota and period) allows; nullopt: no limit.
-std::optional<double> Quotient(std::string_view text) {
-  text = Stripped(text);
-  const int64_t quota = NumberOf(TakeUpTo(' ', text));
-  const int64_t period = NumberOf(Stripped(text));
-  if (quota <= 0 || period <= 0) return std::nullopt;
-  return static_cast<double>(quota) / static_cast<double>(period);
-}
-
-// A group's limit in cores; nullopt: none.
-std::optional<double> ReadVersion2(const FileReader& read, const std::string& directory) {
-  const OptionalText text = read(directory + "/cpu.max");  // "150000 100000", "max 100000"
-  return text.has_value() ? Quotient(*text) : std::nullopt;
-}
-
-std::optional<double> ReadVersion1(const FileReader& read, const std::string& directory) {
-  const OptionalText quota = read(directory + "/cpu.cfs_quota_us");
-  const OptionalText period = read(directory + "/cpu.cfs_period_us");
-  if (!quota.has_value() || !period.has_value()) return std::nullopt;
-  return Quotient(std::string(Stripped(*quota)) + " " + *period);
-}
-
-// The tightest limit of `group` below `mount` and of every group above it. The last one is the
-// mount itself: a container may see its host's group names, but only its own group's files there.
-std::optional<double> Tightest(const std::string& mount, std::string group, const FileReader& read,
-                               std::optional<double> (*read_group)(const FileReader&,
-                                                                   const std::string&)) {
-  std::optional<double> tightest;
+// The same of `group` below `mount` and of every group above it. The last one is the mount itself:
+// a container may see its host's group names, but only its own group's files there.
+void TightenByAll(const FileReader& read_file, const std::string& mount, std::string group,
+                  std::optional<double>& tightest) {
   while (true) {
     while (!group.empty() && group.back() == '/') group.pop_back();
-    const std::optional<double> cores = read_group(read, mount + group);
-    if (cores.has_value()) tightest = std::min(tightest.value_or(*cores), *cores);
-    if (group.empty()) return tightest;
+    Tighten(read_file, mount + group, tightest);
+    if (group.empty()) return;
     const size_t slash = group.rfind('/');
     group.resize(slash == std::string::npos ? 0 : slash);
   }
@@ -115,40 +100,28 @@ std::optional<double> CgroupCpuQuota(const FileReader& read) {
   const OptionalText groups = read("/proc/self/cgroup");  // lines "ID:CONTROLLERS:GROUP"
   if (!groups.has_value()) return std::nullopt;
   std::optional<double> tightest;
-  const auto take = [&tightest](std::optional<double> cores) {
-    if (cores.has_value()) tightest = std::min(tightest.value_or(*cores), *cores);
-  };
   for (std::string_view lines = *groups; !lines.empty();) {
     std::string_view line = TakeUpTo('\n', lines);
     const std::string_view id = TakeUpTo(':', line);
     const std::string controllers(TakeUpTo(':', line));
     const std::string group(line);
     if (id == "0" && controllers.empty()) {
-      take(Tightest("/sys/fs/cgroup", group, read, ReadVersion2));
-      take(Tightest("/sys/fs/cgroup/unified", group, read, ReadVersion2));
+      TightenByAll(read, "/sys/fs/cgroup", group, tightest);
+      TightenByAll(read, "/sys/fs/cgroup/unified", group, tightest);
     } else if (("," + controllers + ",").find(",cpu,") != std::string::npos) {
-      take(Tightest("/sys/fs/cgroup/" + controllers, group, read, ReadVersion1));
-      if (controllers != "cpu") take(Tightest("/sys/fs/cgroup/cpu", group, read, ReadVersion1));
+      TightenByAll(read, "/sys/fs/cgroup/" + controllers, group, tightest);
+      TightenByAll(read, "/sys/fs/cgroup/cpu", group, tightest);
     }
   }
   return tightest;
 }
 
 uint32_t AffinityCores() {
-  // Tries larger and larger sets: the kernel refuses a set that is smaller than its own.
-  for (int cores_max = 1024; cores_max <= (1 << 20); cores_max *= 4) {
-    cpu_set_t* set = CPU_ALLOC(cores_max);
-    if (set == nullptr) break;
-    const size_t size = CPU_ALLOC_SIZE(cores_max);
-    CPU_ZERO_S(size, set);
-    const int result = sched_getaffinity(0, size, set);
-    const int refused = result != 0 ? errno : 0;
-    const int count = result == 0 ? CPU_COUNT_S(size, set) : 0;
-    CPU_FREE(set);
-    if (count > 0) return static_cast<uint32_t>(count);
-    if (refused != EINVAL) break;
-  }
-  return std::max(1U, std::thread::hardware_concurrency());
+  cpu_set_t sets[16];  // of 16,384 processors: Linux refuses a set that is smaller than its own
+  const bool known = sched_getaffinity(0, sizeof(sets), sets) == 0;
+  const int count = known ? CPU_COUNT_S(sizeof(sets), sets) : 0;
+  return count > 0 ? static_cast<uint32_t>(count)
+                   : std::max(1U, std::thread::hardware_concurrency());
 }
 
 uint32_t UsableCores(std::optional<double> quota, uint32_t affinity_cores) {

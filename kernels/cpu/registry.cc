@@ -1,7 +1,6 @@
 #include "kernels/cpu/registry.h"
 
 #include "kernels/cpu/features.h"
-#include "kernels/cpu/kernels.h"
 
 namespace histogram::cpu {
 namespace {

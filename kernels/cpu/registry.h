@@ -1,5 +1,5 @@
-// The CPU kernels of bytes in this build. A new kernel takes one file, its prototype in kernels.h
-// and a line in registry.cc. Tests, benchmark and tuner iterate over all kernels.
+// The CPU kernels of bytes in this build. A new kernel takes one file, its prototype here and a
+// line in registry.cc. Tests, benchmark and tuner iterate over all kernels.
 //
 // Thread-safe: constant tables and pure functions.
 #ifndef HISTOGRAM_KERNELS_CPU_REGISTRY_H_
@@ -37,6 +37,12 @@ const CpuKernel* FindKernel(std::string_view name);
 
 // The kernel for payloads of `bytes` if nothing is measured.
 const CpuKernel& DefaultKernel(uint64_t bytes);
+
+// The kernels' counting functions, for the registry. CountAvx512 REQUIRES: HasAvx512Counting().
+void CountScalar(std::span<const Fragment> fragments, uint64_t* counts);
+void CountTables8(std::span<const Fragment> fragments, uint64_t* counts);
+void CountRuns8(std::span<const Fragment> fragments, uint64_t* counts);
+void CountAvx512(std::span<const Fragment> fragments, uint64_t* counts);
 
 }  // namespace histogram::cpu
 

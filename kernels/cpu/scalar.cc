@@ -2,7 +2,7 @@
 // few bytes. In a run of equal bytes each load waits for the store before it.
 #include <cstdint>
 
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/registry.h"
 
 namespace histogram::cpu {
 

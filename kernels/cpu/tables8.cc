@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernels/cpu/kernels.h"
+#include "kernels/cpu/registry.h"
 
 namespace histogram::cpu {
 namespace {

@@ -61,7 +61,7 @@ int64_t FloorBin(C x, const TypedBins<C>& typed, Steps<F> steps) {
 // The device settles a sample without a bin: inside, it is in the last one. A position grows with
 // its sample, so both ends of each bin tell of all samples.
 template <typename F, typename C>
-bool IsProven(const Bounds<C>& bounds, const TypedBins<C>& typed, Steps<F> steps) {
+bool IsProven(const internal::Bins<C>& bounds, const TypedBins<C>& typed, Steps<F> steps) {
   if (!std::isfinite(steps.scale) || !std::isfinite(steps.offset)) return false;
   const auto last = static_cast<int64_t>(bounds.thresholds.size()) - 1;
   for (int64_t i = 0; i <= last; ++i) {
@@ -74,7 +74,7 @@ bool IsProven(const Bounds<C>& bounds, const TypedBins<C>& typed, Steps<F> steps
 }
 
 // Beside an edge, samples of 16 bits have gaps: more guesses are right for them.
-bool IsProvenForPatterns(const Plan& plan, const Bounds<float>& bounds,
+bool IsProvenForPatterns(const Plan& plan, const internal::Bins<float>& bounds,
                          const TypedBins<float>& typed) {
   const std::vector<uint32_t>& slots = plan.data().slot_of_pattern;
   for (size_t pattern = 0; pattern < slots.size(); ++pattern) {
@@ -91,7 +91,8 @@ bool IsProvenForPatterns(const Plan& plan, const Bounds<float>& bounds,
 }
 
 template <typename C>
-bool MakeFloor(const Plan& plan, const Bounds<C>& bounds, const Line& line, TypedBins<C>& typed) {
+bool MakeFloor(const Plan& plan, const internal::Bins<C>& bounds, const Line& line,
+               TypedBins<C>& typed) {
   const Steps<C> steps{static_cast<C>(line.scale), static_cast<C>(-line.from * line.scale)};
   typed.scale = steps.scale;
   typed.offset = steps.offset;
@@ -107,7 +108,7 @@ bool MakeFloor(const Plan& plan, const Bounds<C>& bounds, const Line& line, Type
 // Samples have half the digits of a double, so its rounding matters only to those on an edge. Moved
 // up by far less than a sample's own rounding, the line is right where all of these are in the bin
 // above.
-bool MakeWideFloor(const Bounds<float>& bounds, const Line& line, TypedBins<float>& typed) {
+bool MakeWideFloor(const internal::Bins<float>& bounds, const Line& line, TypedBins<float>& typed) {
   const double offset = -line.from * line.scale;
   for (const double move : {0.0, typed.bins * 0x1p-46}) {
     if (!IsProven(bounds, typed, Steps<double>{line.scale, offset + move})) continue;
@@ -121,7 +122,8 @@ bool MakeWideFloor(const Bounds<float>& bounds, const Line& line, TypedBins<floa
 // --- FindBy::kLine
 
 // Whether all samples from typed.lower on, as far as typed.sure_span, get their bins.
-bool IsProven(const Plan& plan, const Bounds<uint32_t>& bounds, const TypedBins<uint32_t>& typed) {
+bool IsProven(const Plan& plan, const internal::Bins<uint32_t>& bounds,
+              const TypedBins<uint32_t>& typed) {
   if (SampleBytes(plan.type()) < 4) {
     const std::vector<uint32_t>& slots = plan.data().slot_of_pattern;
     for (size_t pattern = 0; pattern < slots.size(); ++pattern) {
@@ -147,7 +149,7 @@ bool IsProven(const Plan& plan, const Bounds<uint32_t>& bounds, const TypedBins<
 
 // The least sample of a bin lies above its edge by a share of a sample, 0 to 1. The line is moved
 // up so that the edges come to lie in the middle between all such samples and those before.
-bool MakeLine(const Plan& plan, const Bounds<uint32_t>& bounds, const Line& line,
+bool MakeLine(const Plan& plan, const internal::Bins<uint32_t>& bounds, const Line& line,
               TypedBins<uint32_t>& typed) {
   const bool narrow = SampleBytes(plan.type()) < 4;
   const double zero = KeyFlip(plan.type()) != 0 ? 0x1p31 : 0.0;  // its key
@@ -191,7 +193,7 @@ bool MakeLine(const Plan& plan, const Bounds<uint32_t>& bounds, const Line& line
 // the greatest sample of each bin only. If the result is less than a quarter, a guess is off by one
 // bin at most, and only for samples that lie no further than the result from an edge.
 template <typename C>
-double ErrorOf(const Bounds<C>& bounds, const TypedBins<C>& typed) {
+double ErrorOf(const internal::Bins<C>& bounds, const TypedBins<C>& typed) {
   const std::vector<C>& thresholds = bounds.thresholds;
   const auto position = [&](C x) {
     return static_cast<double>(Position<C>(x, bounds.lower, typed.scale, typed.offset));
@@ -211,7 +213,8 @@ double ErrorOf(const Bounds<C>& bounds, const TypedBins<C>& typed) {
 }
 
 template <typename C>
-bool MakeGuess(const Plan& plan, const Bounds<C>& bounds, const Line& line, TypedBins<C>& typed) {
+bool MakeGuess(const Plan& plan, const internal::Bins<C>& bounds, const Line& line,
+               TypedBins<C>& typed) {
   using Number = typename TypedBins<C>::Guess;
   // A key's position is taken from the lowest one.
   double from = -line.from;
@@ -243,7 +246,7 @@ constexpr uint32_t kCellsOfBin = 4;
 }  // namespace
 
 template <typename C>
-std::vector<uint16_t> MakeCells(const Bounds<C>& bounds, TypedBins<C>& typed) {
+std::vector<uint16_t> MakeCells(const internal::Bins<C>& bounds, TypedBins<C>& typed) {
   if (typed.reached > kCellBinsMax) return {};
   typed.cell_count = std::min(kCellsMax, std::max(64U, typed.reached * kCellsOfBin));
   const double scale = (typed.cell_count - 1) /
@@ -270,7 +273,7 @@ std::vector<uint16_t> MakeCells(const Bounds<C>& bounds, TypedBins<C>& typed) {
 }
 
 template <typename C>
-FindBy ChooseRule(const Plan& plan, const Bounds<C>& bounds, TypedBins<C>& typed) {
+FindBy ChooseRule(const Plan& plan, const internal::Bins<C>& bounds, TypedBins<C>& typed) {
   if (plan.bin_count() > kPositionBinsMax) return FindBy::kKeys;
   const Line line(plan.binning());
   if constexpr (std::is_floating_point_v<C>) {
@@ -287,11 +290,11 @@ FindBy ChooseRule(const Plan& plan, const Bounds<C>& bounds, TypedBins<C>& typed
   }
 }
 
-template FindBy ChooseRule(const Plan&, const Bounds<float>&, TypedBins<float>&);
-template FindBy ChooseRule(const Plan&, const Bounds<double>&, TypedBins<double>&);
-template FindBy ChooseRule(const Plan&, const Bounds<uint32_t>&, TypedBins<uint32_t>&);
-template FindBy ChooseRule(const Plan&, const Bounds<uint64_t>&, TypedBins<uint64_t>&);
-template std::vector<uint16_t> MakeCells(const Bounds<float>&, TypedBins<float>&);
-template std::vector<uint16_t> MakeCells(const Bounds<double>&, TypedBins<double>&);
+template FindBy ChooseRule(const Plan&, const internal::Bins<float>&, TypedBins<float>&);
+template FindBy ChooseRule(const Plan&, const internal::Bins<double>&, TypedBins<double>&);
+template FindBy ChooseRule(const Plan&, const internal::Bins<uint32_t>&, TypedBins<uint32_t>&);
+template FindBy ChooseRule(const Plan&, const internal::Bins<uint64_t>&, TypedBins<uint64_t>&);
+template std::vector<uint16_t> MakeCells(const internal::Bins<float>&, TypedBins<float>&);
+template std::vector<uint16_t> MakeCells(const internal::Bins<double>&, TypedBins<double>&);
 
 }  // namespace histogram::cuda

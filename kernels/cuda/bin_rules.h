@@ -13,24 +13,17 @@
 
 namespace histogram::cuda {
 
-// Thresholds and bounds as the device compares them.
-template <typename C>
-struct Bounds {
-  std::vector<C> thresholds;
-  C lower = {}, upper = {};
-};
-
 // The quickest rule of even bins that is proven, with its numbers in `typed`; FindBy::kKeys: none
-// is. C is float, double, uint32_t or uint64_t. REQUIRES: typed has the bounds, bins and reached of
-// the plan.
+// is. C is float, double, uint32_t or uint64_t. `bounds`: thresholds, lower and upper as the device
+// compares them. REQUIRES: typed has the bounds, bins and reached of the plan.
 template <typename C>
-FindBy ChooseRule(const Plan& plan, const Bounds<C>& bounds, TypedBins<C>& typed);
+FindBy ChooseRule(const Plan& plan, const internal::Bins<C>& bounds, TypedBins<C>& typed);
 
 // The table of FindBy::kCells, of at most kCellsMax + 1 entries, with its numbers in `typed`: cells
 // of equal width. Empty where many hold several thresholds. C is float or double.
 inline constexpr uint32_t kCellsMax = 16384;
 template <typename C>
-std::vector<uint16_t> MakeCells(const Bounds<C>& bounds, TypedBins<C>& typed);
+std::vector<uint16_t> MakeCells(const internal::Bins<C>& bounds, TypedBins<C>& typed);
 
 }  // namespace histogram::cuda
 

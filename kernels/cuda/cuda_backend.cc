@@ -1,13 +1,15 @@
-#include "kernels/cuda/cuda_backend.h"
-
 #include <algorithm>
+#include <future>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/cuda_backends.h"
 #include "kernels/cuda/cuda_tuning.h"
 #include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/device/device_check.h"
+#include "kernels/cuda/device/fault_plan.h"
 #include "kernels/cuda/kernels/registry.h"
 #include "kernels/cuda/lane/lane.h"
 #include "kernels/cuda/lane/lane_layout.h"
@@ -31,12 +33,6 @@ constexpr double kAssumedNsPerByte = 0.12;
 // Typed samples: a launch for each payload, and counters that are cleared and copied back.
 constexpr uint64_t kAssumedNsPerTypedPayload = 3000;
 constexpr double kAssumedNsPerCounter = 0.4;
-
-absl::Status OptionError(const char* field, uint64_t value, uint64_t least, uint64_t most) {
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   absl::StrCat(field, " is ", value, "; it must be from ", least, " to ", most),
-                   {.reason = "BAD_OPTION", .field = field, .limit = most, .retry_after_ms = {}});
-}
 
 struct Costs {
   // Of one payload, by its size, once gathered: of bytes, and of typed samples.
@@ -110,21 +106,24 @@ class CudaBackend final : public Backend {
   LaneThreads lanes_;  // the first to go
 };
 
-}  // namespace
-
 absl::Status CheckOptions(const BackendOptions& options) {
-  if (options.cuda_lanes < 1 || options.cuda_lanes > kLanesMax) {
-    return OptionError("cuda_lanes", options.cuda_lanes, 1, kLanesMax);
-  }
-  if (options.cuda_lane_bytes < kLaneBytesMin || options.cuda_lane_bytes > kLaneBytesMax) {
-    return OptionError("cuda_lane_bytes", options.cuda_lane_bytes, kLaneBytesMin, kLaneBytesMax);
-  }
-  if (options.lane_payloads < 1 || options.lane_payloads > kLanePayloadsMax) {
-    return OptionError("lane_payloads", options.lane_payloads, 1, kLanePayloadsMax);
+  const struct {
+    const char* field;
+    uint64_t value, least, most;
+  } checks[] = {{"cuda_lanes", options.cuda_lanes, 1, kLanesMax},
+                {"cuda_lane_bytes", options.cuda_lane_bytes, kLaneBytesMin, kLaneBytesMax},
+                {"lane_payloads", options.lane_payloads, 1, kLanePayloadsMax}};
+  for (const auto& [field, value, least, most] : checks) {
+    if (value >= least && value <= most) continue;
+    return MakeError(absl::StatusCode::kInvalidArgument,
+                     absl::StrCat(field, " is ", value, "; it must be from ", least, " to ", most),
+                     {.reason = "BAD_OPTION", .field = field, .limit = most, .retry_after_ms = {}});
   }
   return absl::OkStatus();
 }
 
+// Allocates all lanes and tunes on the first of them. RESOURCE_EXHAUSTED where memory is short.
+// REQUIRES: CheckOptions(options) is OK; options.force_kernel is empty or one of cuda's.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
                                                          const BackendOptions& options,
                                                          const std::shared_ptr<FaultPlan>& faults,
@@ -171,11 +170,60 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
   shared->selector =
       std::make_unique<tuning::Selector>(Candidates(), std::move(rows), options.force_kernel);
   shared->fate = fate;
-  // The members hold on to no backend: one that is gone has nothing to take down.
-  fate->Join([weak = std::weak_ptr<LanesShared>(shared)](const std::string& why) {
-    if (const std::shared_ptr<LanesShared> member = weak.lock()) TakeDown(*member, why);
-  });
+  fate->Join(shared);
   return std::make_unique<CudaBackend>(std::move(shared), std::move(costs));
 }
 
+}  // namespace
 }  // namespace histogram::cuda
+
+namespace histogram {
+
+absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
+    const BackendOptions& options, std::vector<std::string>& notes) {
+  absl::StatusOr<std::shared_ptr<cuda::FaultPlan>> faults =
+      cuda::FaultPlan::Parse(options.fault_injection);
+  if (!faults.ok()) return faults.status();
+  if (!options.force_kernel.empty() && cuda::FindKernel(options.force_kernel) == nullptr) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat("force_kernel is '", options.force_kernel, "'; cuda's kernels are ",
+                     cuda::KernelNames()),
+        {.reason = "UNKNOWN_KERNEL", .field = "force_kernel", .limit = 0, .retry_after_ms = {}});
+  }
+  HISTOGRAM_RETURN_IF_ERROR(cuda::CheckOptions(options));
+  const auto fate = std::make_shared<cuda::SharedFate>();
+  // GPUs are prepared side by side: each allocates and tunes for a second or so.
+  const std::vector<cuda::Device> devices = cuda::FindDevices(**faults, notes);
+  std::vector<std::future<absl::StatusOr<std::unique_ptr<Backend>>>> makers;
+  for (const cuda::Device& device : devices) {
+    makers.push_back(std::async(std::launch::async, [&] {
+      return cuda::MakeCudaBackend(device, options, *faults, fate);
+    }));
+  }
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    absl::StatusOr<std::unique_ptr<Backend>> backend = makers[i].get();
+    if (backend.ok()) {
+      backends.push_back(*std::move(backend));
+    } else if (absl::IsInvalidArgument(backend.status())) {
+      return backend.status();
+    } else {
+      notes.push_back(absl::StrCat("cuda:", devices[i].traits.index,
+                                   " is not used: ", backend.status().message()));
+    }
+  }
+  return backends;
+}
+
+std::vector<KernelInfo> ListCudaKernels() {
+  std::vector<KernelInfo> infos;
+  for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
+    infos.push_back({.name = std::string(kernel->name()),
+                     .backend = "cuda",
+                     .summary = std::string(kernel->summary())});
+  }
+  return infos;
+}
+
+}  // namespace histogram

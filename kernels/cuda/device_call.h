@@ -1,17 +1,20 @@
-// What the calls of <histogram/cuda.h> share: their errors.
+// What the calls of <histogram/cuda.h> share: their errors and histograms.
 //
 // Thread-safe: functions without state.
 #ifndef HISTOGRAM_KERNELS_CUDA_DEVICE_CALL_H_
 #define HISTOGRAM_KERNELS_CUDA_DEVICE_CALL_H_
 
+#include <histogram/binning.h>
 #include <histogram/result.h>
 #include <histogram/sample_type.h>
 
 #include <cstdint>
+#include <numeric>
 #include <optional>
 #include <string>
 
 #include "absl/status/status.h"
+#include "kernels/plan_data.h"
 
 namespace histogram::cuda {
 
@@ -31,6 +34,19 @@ inline std::optional<Error> CheckAddress(const void* samples, SampleType type) {
                .message = "samples lie at an address that is no multiple of " +
                           std::to_string(size) + ", the size of " + std::string(NameOf(type)),
                .field = "samples"};
+}
+
+// The histogram of a row of counts. `outside`: the samples below, above and NaN.
+template <typename Number>
+Histogram ToHistogram(const Number* counts, uint64_t bins, const Number* outside) {
+  Histogram histogram;
+  histogram.counts.assign(counts, counts + bins);
+  histogram.below = outside[internal::kBelowSlot];
+  histogram.above = outside[internal::kAboveSlot];
+  histogram.nan = outside[internal::kNanSlot];
+  histogram.samples = std::accumulate(histogram.counts.begin(), histogram.counts.end(),
+                                      histogram.below + histogram.above + histogram.nan);
+  return histogram;
 }
 
 }  // namespace histogram::cuda

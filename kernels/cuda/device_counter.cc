@@ -1,7 +1,6 @@
 #include <histogram/cuda.h>
 
 #include <atomic>
-#include <numeric>
 #include <string>
 #include <utility>
 
@@ -43,48 +42,50 @@ absl::Status WaitFor(uint32_t* flag, uint32_t value, cudaStream_t stream) {
 }  // namespace
 
 struct DeviceCounter::Impl {
-  explicit Impl(cuda::DevicePlan device_plan) : plan(std::move(device_plan)) {}
+  static absl::StatusOr<std::unique_ptr<Impl>> Make(const Plan& plan, uint64_t samples_at_once);
 
-  uint32_t slots() const { return internal::SlotCount(plan.plan().bin_count()); }
+  uint32_t slots() const { return internal::SlotCount(plan.plan.bin_count()); }
   uint64_t bytes() const { return uint64_t{slots()} * sizeof(uint64_t); }
 
-  absl::Status Allocate(uint64_t samples_at_once);
   cuda::TypedLaunch Launch(const void* samples, uint64_t sample_count, cudaStream_t stream) const;
   bool CountsInOneLaunch(uint64_t sample_count) const;
   // The counts that are in `read`.
-  Histogram ToHistogram() const;
+  Histogram ToHistogram() const {
+    const auto* const row = read.host<uint64_t>();
+    const uint32_t bins = plan.plan.bin_count();
+    return cuda::ToHistogram(row, bins, row + bins);
+  }
 
   cuda::DevicePlan plan;
-  cuda::DeviceTraits device;
-  cuda::DeviceBuffer counts, tickets, workspace;
-  cuda::PinnedBuffer read;  // a row that was copied
-  cuda::PinnedBuffer flag;  // says that the row of call `calls` is there
+  cuda::DeviceTraits device = {};
+  cuda::DeviceBuffer counts = {}, tickets = {}, workspace = {};
+  cuda::PinnedBuffer read = {};  // a row that was copied
+  cuda::PinnedBuffer flag = {};  // says that the row of call `calls` is there
   uint32_t calls = 0;
   bool is_clear = true;
 };
 
-absl::Status DeviceCounter::Impl::Allocate(uint64_t samples_at_once) {
+absl::StatusOr<std::unique_ptr<DeviceCounter::Impl>> DeviceCounter::Impl::Make(
+    const Plan& plan, uint64_t samples_at_once) {
+  absl::StatusOr<cuda::DevicePlan> device_plan = cuda::DevicePlan::Make(plan);
+  if (!device_plan.ok()) return device_plan.status();
+  auto impl = std::make_unique<Impl>(Impl{.plan = *std::move(device_plan)});
+  HISTOGRAM_RETURN_IF_ERROR(cuda::ReadDeviceTraits(cuda::kCurrentDevice, impl->device));
+  HISTOGRAM_RETURN_IF_ERROR(cuda::PrepareTable(plan.type(), impl->plan.bins, impl->device));
   const uint64_t workspace_bytes =
-      cuda::WorkspaceBytes(plan.plan().bin_count(), samples_at_once, device);
-  for (const auto& [buffer, size] :
-       {std::pair(&counts, bytes()), {&tickets, sizeof(uint32_t)}, {&workspace, workspace_bytes}}) {
-    if (size == 0) continue;
-    absl::StatusOr<cuda::DeviceBuffer> made = cuda::DeviceBuffer::Make(size);
-    if (!made.ok()) return made.status();
-    *buffer = *std::move(made);
-  }
-  for (const auto& [buffer, size] : {std::pair(&read, bytes()), {&flag, sizeof(uint32_t)}}) {
-    absl::StatusOr<cuda::PinnedBuffer> made = cuda::PinnedBuffer::Make(size);
-    if (!made.ok()) return made.status();
-    *buffer = *std::move(made);
-  }
-  return absl::OkStatus();
+      cuda::WorkspaceBytes(plan.bin_count(), samples_at_once, impl->device);
+  HISTOGRAM_ASSIGN_OR_RETURN(impl->counts, cuda::DeviceBuffer::Make(impl->bytes()));
+  HISTOGRAM_ASSIGN_OR_RETURN(impl->tickets, cuda::DeviceBuffer::Make(sizeof(uint32_t)));
+  HISTOGRAM_ASSIGN_OR_RETURN(impl->workspace, cuda::DeviceBuffer::Make(workspace_bytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(impl->read, cuda::PinnedBuffer::Make(impl->bytes()));
+  HISTOGRAM_ASSIGN_OR_RETURN(impl->flag, cuda::PinnedBuffer::Make(sizeof(uint32_t)));
+  return impl;
 }
 
 cuda::TypedLaunch DeviceCounter::Impl::Launch(const void* samples, uint64_t sample_count,
                                               cudaStream_t stream) const {
   cuda::TypedLaunch launch;
-  launch.type = plan.plan().type();
+  launch.type = plan.plan.type();
   launch.samples = samples;
   launch.count = sample_count;
   launch.counts = counts.get<unsigned long long>();
@@ -96,41 +97,15 @@ cuda::TypedLaunch DeviceCounter::Impl::Launch(const void* samples, uint64_t samp
 }
 
 bool DeviceCounter::Impl::CountsInOneLaunch(uint64_t sample_count) const {
-  const uint32_t bins = plan.plan().bin_count();
+  const uint32_t bins = plan.plan.bin_count();
   return sample_count > 0 && bins <= kOneLaunchBinsMax && cuda::TableParts(bins, device) == 1 &&
-         sample_count <= kOneLaunchBytesMax / SampleBytes(plan.plan().type());
+         sample_count <= kOneLaunchBytesMax / SampleBytes(plan.plan.type());
 }
-
-Histogram DeviceCounter::Impl::ToHistogram() const {
-  const auto* const row = read.host<uint64_t>();
-  const uint32_t bins = plan.plan().bin_count();
-  Histogram histogram;
-  histogram.counts.assign(row, row + bins);
-  histogram.below = row[bins + internal::kBelowSlot];
-  histogram.above = row[bins + internal::kAboveSlot];
-  histogram.nan = row[bins + internal::kNanSlot];
-  histogram.samples = std::accumulate(row, row + slots(), uint64_t{0});
-  return histogram;
-}
-
-DeviceCounter::DeviceCounter(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-DeviceCounter::DeviceCounter(DeviceCounter&& other) noexcept = default;
-DeviceCounter& DeviceCounter::operator=(DeviceCounter&& other) noexcept = default;
-DeviceCounter::~DeviceCounter() = default;
 
 Result<DeviceCounter> DeviceCounter::Make(const Plan& plan, uint64_t samples_at_once) {
-  int device = 0;
-  if (const cudaError_t error = cudaGetDevice(&device); error != cudaSuccess) {
-    return ToError(cuda::ToStatus(error, "cudaGetDevice"));
-  }
-  absl::StatusOr<cuda::DevicePlan> device_plan = cuda::DevicePlan::Make(plan);
-  if (!device_plan.ok()) return ToError(device_plan.status());
-  auto impl = std::make_unique<Impl>(*std::move(device_plan));
-  absl::Status status = cuda::ReadDeviceTraits(device, impl->device);
-  if (status.ok()) status = impl->plan.Prepare(impl->device);
-  if (status.ok()) status = impl->Allocate(samples_at_once);
-  if (!status.ok()) return ToError(status);
-  return DeviceCounter(std::move(impl));
+  absl::StatusOr<std::unique_ptr<Impl>> impl = Impl::Make(plan, samples_at_once);
+  if (!impl.ok()) return ToError(impl.status());
+  return DeviceCounter(*std::move(impl));
 }
 
 std::optional<Error> DeviceCounter::Clear(CUstream_st* stream) {
@@ -140,9 +115,9 @@ std::optional<Error> DeviceCounter::Clear(CUstream_st* stream) {
 }
 
 std::optional<Error> DeviceCounter::Add(const void* samples, uint64_t count, CUstream_st* stream) {
-  if (std::optional<Error> error = CheckAddress(samples, impl_->plan.plan().type())) return error;
+  if (std::optional<Error> error = CheckAddress(samples, impl_->plan.plan.type())) return error;
   impl_->is_clear = false;
-  return ToOptional(impl_->plan.Enqueue(impl_->Launch(samples, count, stream)));
+  return ToOptional(cuda::EnqueueTyped(impl_->Launch(samples, count, stream), impl_->plan.bins));
 }
 
 Result<Histogram> DeviceCounter::Read(CUstream_st* stream) {
@@ -168,14 +143,14 @@ Result<Histogram> DeviceCounter::Count(const void* samples, uint64_t count, CUst
     if (std::optional<Error> error = Clear(stream)) return *std::move(error);
     return histogram;
   }
-  if (std::optional<Error> error = CheckAddress(samples, impl_->plan.plan().type()))
+  if (std::optional<Error> error = CheckAddress(samples, impl_->plan.plan.type()))
     return *std::move(error);
   cuda::TypedLaunch launch = impl_->Launch(samples, count, stream);
   launch.hand_over.row = impl_->read.device<uint64_t>();
   launch.hand_over.flag = impl_->flag.device<uint32_t>();
   launch.hand_over.tickets = impl_->tickets.get<uint32_t>();
   launch.hand_over.value = ++impl_->calls;
-  absl::Status status = impl_->plan.Enqueue(launch);
+  absl::Status status = cuda::EnqueueTyped(launch, impl_->plan.bins);
   if (status.ok()) status = WaitFor(impl_->flag.host<uint32_t>(), launch.hand_over.value, stream);
   if (!status.ok()) return ToError(status);
   return impl_->ToHistogram();

@@ -1,7 +1,6 @@
 #include <histogram/cuda.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <utility>
@@ -19,14 +18,6 @@ namespace {
 using cuda::kRanksMax;
 
 constexpr size_t kRanksAtOnce = 256;  // of DeviceRanks, between two waits
-
-double ValueOfBits(uint64_t bits, SampleType type) {
-  return internal::VisitSample(type, [&]<typename S>(S) {
-    typename S::Bits sample;
-    std::memcpy(&sample, &bits, sizeof(sample));  // little-endian
-    return static_cast<double>(S::Widen(sample)) + 0.0;
-  });
-}
 
 // Searches for up to `ranks_max` ranks, on the device that was current in Make.
 struct Searcher {
@@ -50,17 +41,11 @@ absl::StatusOr<Searcher> Searcher::Make(SampleType type, size_t ranks_max) {
   Searcher searcher;
   searcher.type = type;
   searcher.ranks_max = ranks_max;
-  int device = 0;
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
-  HISTOGRAM_RETURN_IF_ERROR(cuda::ReadDeviceTraits(device, searcher.device));
-  absl::StatusOr<cuda::DeviceBuffer> workspace =
-      cuda::DeviceBuffer::Make(cuda::kDigitWorkspaceBytes);
-  if (!workspace.ok()) return workspace.status();
-  searcher.workspace = *std::move(workspace);
-  absl::StatusOr<cuda::PinnedBuffer> words =
-      cuda::PinnedBuffer::Make((ranks_max + 1) * sizeof(uint64_t));
-  if (!words.ok()) return words.status();
-  searcher.words = *std::move(words);
+  HISTOGRAM_RETURN_IF_ERROR(cuda::ReadDeviceTraits(cuda::kCurrentDevice, searcher.device));
+  HISTOGRAM_ASSIGN_OR_RETURN(searcher.workspace,
+                             cuda::DeviceBuffer::Make(cuda::kDigitWorkspaceBytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(searcher.words,
+                             cuda::PinnedBuffer::Make((ranks_max + 1) * sizeof(uint64_t)));
   return searcher;
 }
 
@@ -78,7 +63,7 @@ absl::Status Searcher::Enqueue(const void* samples, uint64_t count, std::span<co
     search.rank_count = static_cast<uint32_t>(std::min<size_t>(ranks.size() - first, kRanksMax));
     std::copy_n(ranks.data() + first, search.rank_count, search.ranks);
     search.found = words.device<uint64_t>(first * sizeof(uint64_t));
-    if (absl::Status status = cuda::EnqueueDigitSearch(search); !status.ok()) return status;
+    HISTOGRAM_RETURN_IF_ERROR(cuda::EnqueueDigitSearch(search));
   }
   return absl::OkStatus();
 }
@@ -92,11 +77,6 @@ struct DeviceQuantiles::Impl {
   uint64_t count = 0;
   std::vector<uint64_t> ranks;  // ascending
 };
-
-DeviceQuantiles::DeviceQuantiles(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-DeviceQuantiles::DeviceQuantiles(DeviceQuantiles&& other) noexcept = default;
-DeviceQuantiles& DeviceQuantiles::operator=(DeviceQuantiles&& other) noexcept = default;
-DeviceQuantiles::~DeviceQuantiles() = default;
 
 Result<DeviceQuantiles> DeviceQuantiles::Make(SampleType type, std::span<const double> quantiles) {
   for (size_t i = 0; i < quantiles.size(); ++i) {
@@ -122,14 +102,7 @@ std::optional<Error> DeviceQuantiles::Find(const void* samples, uint64_t count,
   impl_->count = count;
   ranks.clear();
   if (count == 0) return std::nullopt;
-  for (const double q : impl_->quantiles) {
-    static_cast<void>(internal::QuantileOf(count, q, [&](uint64_t rank) {
-      ranks.push_back(rank);
-      return 0.0;
-    }));
-  }
-  std::sort(ranks.begin(), ranks.end());
-  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  internal::AppendRanks(count, impl_->quantiles, ranks);
   return cuda::ToOptional(impl_->searcher.Enqueue(samples, count, ranks, stream));
 }
 
@@ -146,7 +119,7 @@ Result<std::vector<double>> DeviceQuantiles::Read(CUstream_st* stream) {
   for (const double q : quantiles) {
     values.push_back(internal::QuantileOf(impl_->count, q, [&](uint64_t rank) {
       const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin();
-      return ValueOfBits(impl_->searcher.found()[at], impl_->searcher.type);
+      return internal::ValueOfBits(impl_->searcher.found()[at], impl_->searcher.type);
     }));
   }
   return values;
@@ -155,11 +128,6 @@ Result<std::vector<double>> DeviceQuantiles::Read(CUstream_st* stream) {
 struct DeviceRanks::Impl {
   Searcher searcher;
 };
-
-DeviceRanks::DeviceRanks(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-DeviceRanks::DeviceRanks(DeviceRanks&& other) noexcept = default;
-DeviceRanks& DeviceRanks::operator=(DeviceRanks&& other) noexcept = default;
-DeviceRanks::~DeviceRanks() = default;
 
 Result<DeviceRanks> DeviceRanks::Make(SampleType type) {
   absl::StatusOr<Searcher> searcher = Searcher::Make(type, kRanksAtOnce);

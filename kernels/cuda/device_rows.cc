@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -45,14 +46,19 @@ std::optional<Error> CheckCut(const DeviceRowCut& cut) {
   return std::nullopt;
 }
 
+// Waits for the stream.
+template <typename T>
+absl::Status ReadBack(const cuda::DeviceBuffer& from, std::vector<T>& to, CUstream_st* stream) {
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(to.data(), from.get(), to.size() * sizeof(T),
+                                                 cudaMemcpyDeviceToHost, stream));
+  return cuda::ToStatus(cudaStreamSynchronize(stream), "reading the rows");
+}
+
 }  // namespace
 
 struct DeviceRows::Impl {
-  explicit Impl(cuda::DevicePlan device_plan) : plan(std::move(device_plan)) {}
-
-  uint64_t bins() const { return plan.plan().bin_count(); }
+  uint64_t bins() const { return plan.plan.bin_count(); }
   Result<cuda::RowsLaunch> Launch(const void* samples, uint64_t count, CUstream_st* stream) const;
-  bool CountsWindowsOfBytes(const cuda::RowsLaunch& launch) const;
   absl::Status Allocate(uint64_t rows_max);
   absl::Status Enqueue(const cuda::RowsLaunch& launch);
 
@@ -60,42 +66,33 @@ struct DeviceRows::Impl {
   RowCut cut;
   Answer answer = Answer::kCounts;
   uint64_t samples_max = 0;
-  cuda::DeviceTraits device;
+  cuda::DeviceTraits device = {};
   bool bin_for_each_byte = false;
   uint64_t rows = 0;  // of the last count
-  cuda::DeviceBuffer counts, outside, entropy;
-  cuda::DeviceBuffer begins;   // of stretches of given lengths
-  cuda::DeviceBuffer slot_of;  // of each pattern of 8 bits
+  cuda::DeviceBuffer counts = {}, outside = {}, entropy = {};
+  cuda::DeviceBuffer begins = {};   // of stretches of given lengths
+  cuda::DeviceBuffer slot_of = {};  // of each pattern of 8 bits
 };
 
 absl::Status DeviceRows::Impl::Allocate(uint64_t rows_max) {
-  const auto upload = [](cuda::DeviceBuffer& to, const auto& values) -> absl::Status {
-    const uint64_t bytes = values.size() * sizeof(values[0]);
-    absl::StatusOr<cuda::DeviceBuffer> made = cuda::DeviceBuffer::Make(bytes);
-    if (!made.ok()) return made.status();
-    to = *std::move(made);
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(
-        cudaMemcpy(to.get(), values.data(), bytes, cudaMemcpyHostToDevice));
-    // A copy from pageable memory may return before it is done.
-    return cuda::ToStatus(cudaStreamSynchronize(nullptr), "uploading rows");
-  };
+  using cuda::DeviceBuffer;
   rows_max = std::max<uint64_t>(rows_max, 1);
-  for (const auto& [buffer, size] :
-       {std::pair(&counts, rows_max * bins() * sizeof(uint32_t)),
-        {&outside, rows_max * internal::kOutsideSlots * sizeof(uint32_t)},
-        {&entropy, answer == Answer::kEntropy ? rows_max * sizeof(float) : 0}}) {
-    if (size == 0) continue;
-    absl::StatusOr<cuda::DeviceBuffer> made = cuda::DeviceBuffer::Make(size);
-    if (!made.ok()) return made.status();
-    *buffer = *std::move(made);
-  }
+  const uint64_t entropy_bytes = answer == Answer::kEntropy ? rows_max * sizeof(float) : 0;
+  HISTOGRAM_ASSIGN_OR_RETURN(counts, DeviceBuffer::Make(rows_max * bins() * sizeof(uint32_t)));
+  HISTOGRAM_ASSIGN_OR_RETURN(
+      outside, DeviceBuffer::Make(rows_max * internal::kOutsideSlots * sizeof(uint32_t)));
+  HISTOGRAM_ASSIGN_OR_RETURN(entropy, DeviceBuffer::Make(entropy_bytes));
   if (cut.kind == RowCut::Kind::kLengths) {
     std::vector<uint64_t> at = {0};
     for (const uint64_t length : cut.lengths) at.push_back(at.back() + length);
-    HISTOGRAM_RETURN_IF_ERROR(upload(begins, at));
+    HISTOGRAM_ASSIGN_OR_RETURN(begins,
+                               DeviceBuffer::Holding(at.data(), at.size() * sizeof(uint64_t)));
   }
-  const std::vector<uint32_t>& patterns = plan.plan().data().slot_of_pattern;
-  if (patterns.size() == kByteValues) HISTOGRAM_RETURN_IF_ERROR(upload(slot_of, patterns));
+  const std::vector<uint32_t>& patterns = plan.plan.data().slot_of_pattern;
+  if (patterns.size() == kByteValues) {
+    HISTOGRAM_ASSIGN_OR_RETURN(
+        slot_of, DeviceBuffer::Holding(patterns.data(), kByteValues * sizeof(uint32_t)));
+  }
   return absl::OkStatus();
 }
 
@@ -104,7 +101,7 @@ Result<cuda::RowsLaunch> DeviceRows::Impl::Launch(const void* samples, uint64_t 
   const Result<uint64_t> stretches = cut.Stretches(count);
   if (!stretches.ok()) return stretches.error();
   cuda::RowsLaunch launch;
-  launch.type = plan.plan().type();
+  launch.type = plan.plan.type();
   launch.samples = samples;
   launch.pixels = count / cut.channels;
   launch.channels = cut.channels;
@@ -126,15 +123,11 @@ Result<cuda::RowsLaunch> DeviceRows::Impl::Launch(const void* samples, uint64_t 
   return launch;
 }
 
-bool DeviceRows::Impl::CountsWindowsOfBytes(const cuda::RowsLaunch& launch) const {
-  return bin_for_each_byte && cut.kind == RowCut::Kind::kWindows && cuda::ByteWindowsTake(launch);
-}
-
 absl::Status DeviceRows::Impl::Enqueue(const cuda::RowsLaunch& launch) {
   auto* const entropies = entropy.get<float>();
   const bool wants_entropy = answer == Answer::kEntropy;
   cuda::RowsLaunch rest = launch;  // what the kernel for any rows counts
-  if (CountsWindowsOfBytes(launch)) {
+  if (bin_for_each_byte && cut.kind == RowCut::Kind::kWindows && cuda::ByteWindowsTake(launch)) {
     cuda::RowsLaunch whole = launch;
     // Only the last stretch can be shorter.
     const bool shorter = (launch.stretches - 1) * launch.step + launch.window > launch.pixels;
@@ -159,31 +152,23 @@ absl::Status DeviceRows::Impl::Enqueue(const cuda::RowsLaunch& launch) {
   HISTOGRAM_RETURN_IF_ERROR(
       interleaved
           ? cuda::EnqueueByteChannels(rest, static_cast<uint32_t>(bins()), slot_of.get<uint32_t>())
-          : plan.Enqueue(rest));
+          : cuda::EnqueueRows(rest, plan.bins));
   if (!wants_entropy) return absl::OkStatus();
   return cuda::EnqueueEntropy(
       rest.counts, rest.stretches * rest.channels, static_cast<uint32_t>(bins()),
       entropies + (launch.stretches - rest.stretches) * rest.channels, launch.stream);
 }
 
-DeviceRows::DeviceRows(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-DeviceRows::DeviceRows(DeviceRows&& other) noexcept = default;
-DeviceRows& DeviceRows::operator=(DeviceRows&& other) noexcept = default;
-DeviceRows::~DeviceRows() = default;
-
 Result<DeviceRows> DeviceRows::Make(const Plan& plan, const DeviceRowCut& cut, uint64_t samples_max,
                                     Answer answer) {
   if (std::optional<Error> error = CheckCut(cut)) return *std::move(error);
-  int device = 0;
-  absl::Status status = cuda::ToStatus(cudaGetDevice(&device), "cudaGetDevice");
-  if (!status.ok()) return cuda::ToError(status);
   absl::StatusOr<cuda::DevicePlan> device_plan = cuda::DevicePlan::Make(plan);
   if (!device_plan.ok()) return cuda::ToError(device_plan.status());
-  auto impl = std::make_unique<Impl>(*std::move(device_plan));
-  impl->cut = ToRowCut(cut);
-  impl->answer = answer;
-  impl->samples_max = samples_max;
-  status = cuda::ReadDeviceTraits(device, impl->device);
+  auto impl = std::make_unique<Impl>(Impl{.plan = *std::move(device_plan),
+                                          .cut = ToRowCut(cut),
+                                          .answer = answer,
+                                          .samples_max = samples_max});
+  absl::Status status = cuda::ReadDeviceTraits(cuda::kCurrentDevice, impl->device);
   if (!status.ok()) return cuda::ToError(status);
   const uint32_t bins = plan.bin_count();
   if (cuda::TableParts(bins, impl->device) > 1) {
@@ -191,11 +176,9 @@ Result<DeviceRows> DeviceRows::Make(const Plan& plan, const DeviceRowCut& cut, u
     return BadRows("plan", absl::StrCat("the plan has ", bins, " bins: rows have at most ", limit),
                    limit);
   }
-  const std::vector<uint32_t>& patterns = plan.data().slot_of_pattern;
-  impl->bin_for_each_byte = bins == kByteValues && patterns.size() == kByteValues;
-  for (uint32_t v = 0; impl->bin_for_each_byte && v < kByteValues; ++v) {
-    impl->bin_for_each_byte = patterns[v] == v;
-  }
+  impl->bin_for_each_byte =
+      bins == kByteValues &&
+      std::ranges::equal(plan.data().slot_of_pattern, std::views::iota(0U, kByteValues));
   const Result<cuda::RowsLaunch> largest = impl->Launch(nullptr, samples_max, nullptr);
   if (!largest.ok()) return largest.error();
   status = impl->Allocate(largest->stretches * largest->channels);
@@ -210,7 +193,7 @@ std::optional<Error> DeviceRows::Count(const void* samples, uint64_t count, CUst
                                 ", for which this was made"),
                    impl_->samples_max);
   }
-  if (std::optional<Error> error = cuda::CheckAddress(samples, impl_->plan.plan().type())) {
+  if (std::optional<Error> error = cuda::CheckAddress(samples, impl_->plan.plan.type())) {
     return error;
   }
   const Result<cuda::RowsLaunch> launch = impl_->Launch(samples, count, stream);
@@ -225,37 +208,21 @@ Result<std::vector<Histogram>> DeviceRows::Read(CUstream_st* stream) {
   const uint64_t bins = impl_->bins();
   std::vector<uint32_t> counts(impl_->rows * bins);
   std::vector<uint32_t> outside(impl_->rows * internal::kOutsideSlots);
-  for (const auto& [to, from] : {std::pair(&counts, &impl_->counts), {&outside, &impl_->outside}}) {
-    const absl::Status status =
-        cuda::ToStatus(cudaMemcpyAsync(to->data(), from->get(), to->size() * sizeof(uint32_t),
-                                       cudaMemcpyDeviceToHost, stream),
-                       "reading the rows");
-    if (!status.ok()) return cuda::ToError(status);
-  }
-  const absl::Status status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading the rows");
+  absl::Status status = ReadBack(impl_->counts, counts, stream);
+  if (status.ok()) status = ReadBack(impl_->outside, outside, stream);
   if (!status.ok()) return cuda::ToError(status);
-  std::vector<Histogram> rows(impl_->rows);
-  for (uint64_t r = 0; r < rows.size(); ++r) {
-    Histogram& row = rows[r];
-    row.counts.assign(counts.begin() + static_cast<ptrdiff_t>(r * bins),
-                      counts.begin() + static_cast<ptrdiff_t>((r + 1) * bins));
-    const uint32_t* const others = outside.data() + r * internal::kOutsideSlots;
-    row.below = others[internal::kBelowSlot];
-    row.above = others[internal::kAboveSlot];
-    row.nan = others[internal::kNanSlot];
-    row.samples = row.below + row.above + row.nan;
-    for (const uint64_t count : row.counts) row.samples += count;
+  std::vector<Histogram> rows;
+  rows.reserve(impl_->rows);
+  for (uint64_t r = 0; r < impl_->rows; ++r) {
+    rows.push_back(cuda::ToHistogram(counts.data() + r * bins, bins,
+                                     outside.data() + r * internal::kOutsideSlots));
   }
   return rows;
 }
 
 Result<std::vector<float>> DeviceRows::ReadEntropy(CUstream_st* stream) {
   std::vector<float> values(impl_->rows);
-  absl::Status status =
-      cuda::ToStatus(cudaMemcpyAsync(values.data(), impl_->entropy.get(),
-                                     values.size() * sizeof(float), cudaMemcpyDeviceToHost, stream),
-                     "reading entropies");
-  if (status.ok()) status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading entropies");
+  const absl::Status status = ReadBack(impl_->entropy, values, stream);
   if (!status.ok()) return cuda::ToError(status);
   return values;
 }

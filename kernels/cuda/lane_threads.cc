@@ -108,7 +108,7 @@ bool RunBatch(LanesShared& shared, LanesShared::Slot& slot) {
     MutexLock lock(shared.mutex);
     if (absl::IsUnavailable(status)) shared.poisoned.store(true);
     if (slot.stage == LanesShared::Stage::kAbandoned) return false;
-    slot.stage = LanesShared::Stage::kFinishing;
+    slot.stage = LanesShared::Stage::kOnHost;
     if (absl::IsUnavailable(status)) MarkDownLocked(shared, std::string(status.message()));
   }
   if (SpoilsProcess(status)) {
@@ -126,7 +126,7 @@ bool TakeTask(LanesShared& shared, LanesShared::Slot& slot) {
   if (!shared.tasks.empty()) {
     slot.task = std::move(shared.tasks.front());
     shared.tasks.pop_front();
-    slot.stage = LanesShared::Stage::kGathering;
+    slot.stage = LanesShared::Stage::kOnHost;
     return true;
   }
   shared.idle.push_back(&slot);
@@ -159,10 +159,19 @@ void MarkDown(LanesShared& shared, const std::string& why) {
   MarkDownLocked(shared, why);
 }
 
-void TakeDown(LanesShared& shared, const std::string& why) {
-  MutexLock lock(shared.mutex);
-  shared.poisoned.store(true);
-  MarkDownLocked(shared, why);
+void SharedFate::Join(const std::shared_ptr<LanesShared>& member) {
+  MutexLock lock(mutex_);
+  members_.push_back(member);
+}
+
+void SharedFate::Spoil(const std::string& why) {
+  MutexLock lock(mutex_);
+  for (const std::weak_ptr<LanesShared>& weak : members_) {
+    const std::shared_ptr<LanesShared> member = weak.lock();
+    if (member == nullptr) continue;
+    member->poisoned.store(true);
+    MarkDown(*member, why);
+  }
 }
 
 LaneThreads::LaneThreads(std::shared_ptr<LanesShared> shared) : shared_(std::move(shared)) {
@@ -194,7 +203,7 @@ LaneThreads::~LaneThreads() {
       continue;
     }
     threads_[i].join();
-    if (shared_->poisoned.load()) shared_->slots[i].lane->Abandon();
+    if (shared_->poisoned.load()) static_cast<void>(shared_->slots[i].lane.release());
   }
   // The lanes are freed from their own device, unless a thread that is stuck holds on to them.
   static_cast<void>(cudaSetDevice(shared_->device_index));
@@ -215,7 +224,7 @@ void LaneThreads::Submit(std::unique_ptr<Batch> batch, Backend::Done done) {
   LanesShared::Slot& slot = *shared_->idle.back();
   shared_->idle.pop_back();
   slot.task = std::move(task);
-  slot.stage = LanesShared::Stage::kGathering;
+  slot.stage = LanesShared::Stage::kOnHost;
   slot.woken.NotifyOne();
 }
 

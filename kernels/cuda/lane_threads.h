@@ -1,5 +1,12 @@
-// The lanes of one GPU at work: a thread for each, and what becomes of their batches when the GPU
-// is lost (cuda_backend.h).
+// The lanes of one GPU at work: a thread for each, and what happens when the GPU is lost.
+//
+// A batch belongs to the lane that took it. When the backend goes down (MarkDown, or an error that
+// poisons the context), batches that wait for the device are taken from their lanes and handed back
+// UNAVAILABLE by a thread of its own, whether or not the device ever answers; a lane that is stuck
+// there is left behind with its buffers. A lane that is copying from the fragments keeps its batch
+// until it has let go of them. After a poisoned context nothing is freed. Where the error is one
+// after which the process must end, the backends of all GPUs that share a SharedFate go down with
+// this one.
 #ifndef HISTOGRAM_KERNELS_CUDA_LANE_THREADS_H_
 #define HISTOGRAM_KERNELS_CUDA_LANE_THREADS_H_
 
@@ -15,16 +22,32 @@
 #include "kernels/backend.h"
 #include "kernels/cuda/lane/lane.h"
 #include "kernels/cuda/plan_cache.h"
-#include "kernels/cuda/shared_fate.h"
 #include "kernels/mutex.h"
 #include "kernels/tuning/selector.h"
 
 namespace histogram::cuda {
 
+struct LanesShared;
+
+// What the GPUs of one process share: a kernel that strays (an illegal address, an assertion) does
+// not only spoil the context it ran in. CUDA leaves the whole process in an inconsistent state then
+// and demands that it ends: no GPU of the process may be used, or believed, any more. Thread-safe.
+class SharedFate {
+ public:
+  void Join(const std::shared_ptr<LanesShared>& member);
+  // Takes all members down, on this thread. REQUIRES: the caller holds no member's mutex.
+  void Spoil(const std::string& why);
+
+ private:
+  Mutex mutex_;
+  // Holds on to no backend: one that is gone has nothing to take down.
+  std::vector<std::weak_ptr<LanesShared>> members_ ABSL_GUARDED_BY(mutex_);
+};
+
 // All that lane threads use. Shared with each of them, so that one that is stuck in the driver may
 // outlive the backend.
 struct LanesShared {
-  enum class Stage : uint8_t { kIdle, kGathering, kOnDevice, kFinishing, kAbandoned, kGone };
+  enum class Stage : uint8_t { kIdle, kOnHost, kOnDevice, kAbandoned, kGone };
   struct Task {
     std::unique_ptr<Batch> batch;
     Backend::Done done;
@@ -39,7 +62,7 @@ struct LanesShared {
   BackendInfo info;
   int device_index = 0;
   std::unique_ptr<const tuning::Selector> selector;
-  PlanCache plans{kPlanCacheBytes};
+  PlanCache plans;
   std::atomic<bool> up{true};
   std::atomic<bool> poisoned{false};
   std::shared_ptr<SharedFate> fate;
@@ -60,8 +83,6 @@ struct LanesShared {
 // The backend goes down: batches that wait for the device are handed back UNAVAILABLE. Only the
 // first reason counts. Thread-safe.
 void MarkDown(LanesShared& shared, const std::string& why);
-// The same, since another GPU's loss spoiled the process. Thread-safe.
-void TakeDown(LanesShared& shared, const std::string& why);
 
 // The threads. Thread-safe.
 class LaneThreads {

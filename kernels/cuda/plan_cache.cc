@@ -35,13 +35,13 @@ std::shared_ptr<const TypedPlan> PlanCache::Get(const Plan& plan) {
   // Without the lock: it may take milliseconds.
   const auto made = std::make_shared<const TypedPlan>(plan);
   const uint64_t bytes = BytesOf(*made);
-  if (bytes > bytes_max_) return made;
+  if (bytes > kBytesMax) return made;
   Entries dropped;  // destroyed without the lock
   MutexLock lock(mutex_);
   if (const auto found = index_.find(&plan.data()); found != index_.end()) {
     return found->second->plan;  // another lane was quicker
   }
-  while (bytes_ > bytes_max_ - bytes) {
+  while (bytes_ > kBytesMax - bytes) {
     bytes_ -= entries_.back().bytes;
     index_.erase(&entries_.back().plan->plan().data());
     dropped.splice(dropped.begin(), entries_, std::prev(entries_.end()));
@@ -50,11 +50,6 @@ std::shared_ptr<const TypedPlan> PlanCache::Get(const Plan& plan) {
   index_[&plan.data()] = entries_.begin();
   bytes_ += bytes;
   return made;
-}
-
-uint64_t PlanCache::bytes() const {
-  MutexLock lock(mutex_);
-  return bytes_;
 }
 
 }  // namespace histogram::cuda

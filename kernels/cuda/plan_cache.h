@@ -17,18 +17,14 @@
 
 namespace histogram::cuda {
 
-// Host memory that a GPU's cache takes.
-inline constexpr uint64_t kPlanCacheBytes = uint64_t{64} << 20;
-
 class PlanCache {
  public:
-  explicit PlanCache(uint64_t bytes_max) : bytes_max_(bytes_max) {}
+  // Host memory that a GPU's cache takes.
+  static constexpr uint64_t kBytesMax = uint64_t{64} << 20;
 
   // Makes it where it is not there; copies of one Plan are one plan. A plan that alone takes more
   // than the cache may is not kept.
   std::shared_ptr<const TypedPlan> Get(const Plan& plan);
-
-  uint64_t bytes() const;
 
  private:
   struct Entry {
@@ -37,8 +33,7 @@ class PlanCache {
   };
   using Entries = std::list<Entry>;
 
-  const uint64_t bytes_max_;
-  mutable Mutex mutex_;
+  Mutex mutex_;
   Entries entries_ ABSL_GUARDED_BY(mutex_);  // the last used first
   std::unordered_map<const internal::PlanData*, Entries::iterator> index_ ABSL_GUARDED_BY(mutex_);
   uint64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;

@@ -20,21 +20,22 @@ namespace {
 // number of bins, at 12 to 19 %.
 constexpr uint32_t kTablePartsMax = 5;
 
+// Thresholds and bounds as the device compares them: integers by their keys.
 template <typename C>
 auto BoundsOf(const internal::Bins<C>& bins) {
-  if constexpr (std::is_floating_point_v<C>) {
-    return Bounds<C>{bins.thresholds, bins.lower, bins.upper};
-  } else {
-    using Key = internal::KeyBits<C>;
-    constexpr Key kZero = std::is_signed_v<C> ? Key{1} << (sizeof(Key) * 8 - 1) : Key{0};
-    const auto key = [&](C x) { return static_cast<Key>(static_cast<Key>(x) + kZero); };
-    Bounds<Key> bounds;
-    bounds.lower = key(bins.lower);
-    bounds.upper = key(bins.upper);
-    std::transform(bins.thresholds.begin(), bins.thresholds.end(),
-                   std::back_inserter(bounds.thresholds), key);
-    return bounds;
-  }
+  internal::Bins<std::conditional_t<std::is_floating_point_v<C>, C, internal::KeyBits<C>>> bounds;
+  const auto compared = [](C x) {
+    if constexpr (std::is_floating_point_v<C>) {
+      return x;
+    } else {
+      return internal::KeyOf(x);
+    }
+  };
+  bounds.lower = compared(bins.lower);
+  bounds.upper = compared(bins.upper);
+  std::transform(bins.thresholds.begin(), bins.thresholds.end(),
+                 std::back_inserter(bounds.thresholds), compared);
+  return bounds;
 }
 
 // Tables begin at multiples of this.
@@ -117,38 +118,18 @@ uint64_t WorkspaceBytes(uint32_t bins, uint64_t samples, const DeviceTraits& dev
 }
 
 absl::Status EnqueueTyped(const TypedLaunch& launch, const AnyTypedBins& bins) {
-  return std::visit(
-      [&launch](const auto& typed) {
-        const uint64_t least = WorkspaceBytes(typed.bins, 1, *launch.device);
-        return least > 0 && launch.workspace_bytes >= least ? EnqueuePartition(launch, typed)
-                                                            : EnqueueTable(launch, typed);
-      },
-      bins);
-}
-
-absl::Status PrepareTyped(SampleType type, const AnyTypedBins& bins, const DeviceTraits& device) {
-  return std::visit([&](const auto& typed) { return PrepareTable(type, typed, device); }, bins);
+  const uint64_t least = WorkspaceBytes(BinCount(bins), 1, *launch.device);
+  return least > 0 && launch.workspace_bytes >= least ? EnqueuePartition(launch, bins)
+                                                      : EnqueueTable(launch, bins);
 }
 
 absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
-  DevicePlan made(plan);
   const TypedPlan typed(plan);
-  const absl::Span<const uint8_t> tables = typed.tables();
-  if (!tables.empty()) {
-    absl::StatusOr<DeviceBuffer> buffer = DeviceBuffer::Make(tables.size());
-    if (!buffer.ok()) return buffer.status();
-    made.tables_ = *std::move(buffer);
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(
-        cudaMemcpy(made.tables_.get(), tables.data(), tables.size(), cudaMemcpyHostToDevice));
-    // A copy from pageable memory may return before it is done.
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(nullptr));
-  }
-  made.bins_ = typed.BinsAt(made.tables_.get());
+  DevicePlan made = {.plan = plan, .tables = {}, .bins = {}};
+  HISTOGRAM_ASSIGN_OR_RETURN(made.tables,
+                             DeviceBuffer::Holding(typed.tables().data(), typed.tables().size()));
+  made.bins = typed.BinsAt(made.tables.get());
   return made;
-}
-
-absl::Status DevicePlan::Enqueue(const RowsLaunch& launch) const {
-  return std::visit([&launch](const auto& bins) { return EnqueueRows(launch, bins); }, bins_);
 }
 
 }  // namespace histogram::cuda

@@ -14,7 +14,7 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "kernels/payload_work.h"
+#include "kernels/batch.h"
 #include "server/request/query.h"
 
 namespace histogram::server {

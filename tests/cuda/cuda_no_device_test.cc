@@ -5,7 +5,7 @@
 #include "gtest/gtest.h"
 #include "kernels/cuda/cuda_backends.h"
 #include "kernels/cuda/cuda_tuning.h"
-#include "kernels/cuda/shared_fate.h"
+#include "kernels/cuda/lane_threads.h"
 #include "kernels/error.h"
 #include "tests/cuda/gpu.h"
 
@@ -117,16 +117,21 @@ TEST(CudaNoDeviceTest, ErrorsThatSpoilTheProcess) {
   EXPECT_FALSE(cuda::SpoilsProcess(absl::OkStatus()));
 }
 
-TEST(CudaNoDeviceTest, AFateIsSharedOnceAndWithThoseWhoComeLater) {
+TEST(CudaNoDeviceTest, AFateIsSharedOnce) {
   cuda::SharedFate fate;
-  std::vector<std::string> heard;
-  fate.Join([&heard](const std::string& why) { heard.push_back("a: " + why); });
-  fate.Join([&heard](const std::string& why) { heard.push_back("b: " + why); });
-  EXPECT_TRUE(heard.empty());
+  const auto a = std::make_shared<cuda::LanesShared>(), b = std::make_shared<cuda::LanesShared>();
+  fate.Join(a);
+  fate.Join(std::make_shared<cuda::LanesShared>());  // gone before the process is spoiled
+  fate.Join(b);
+  EXPECT_TRUE(a->up && b->up);
   fate.Spoil("x");
   fate.Spoil("y");
-  fate.Join([&heard](const std::string& why) { heard.push_back("c: " + why); });
-  EXPECT_EQ(heard, (std::vector<std::string>{"a: x", "b: x", "c: x"}));
+  for (cuda::LanesShared* const shared : {a.get(), b.get()}) {
+    EXPECT_FALSE(shared->up);
+    EXPECT_TRUE(shared->poisoned);
+    MutexLock lock(shared->mutex);
+    EXPECT_EQ(shared->why_down, "x");
+  }
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ TEST(WorkTest, StartsAreTheRunningSum) {
   uint32_t expected = 0;
   for (const cuda::PayloadDescriptor& payload : payloads) {
     EXPECT_EQ(payload.start, expected);
-    expected += cuda::UnitsOf(payload.bytes, kOverhead);
+    expected += cuda::RoundsOf(payload.bytes) + kOverhead;
   }
   EXPECT_EQ(units, expected);
   EXPECT_EQ(cuda::AssignUnits({}, kOverhead), 0U);
@@ -150,8 +150,8 @@ TEST(FaultPlanTest, CountsLaunchesFromOne) {
 TEST(FaultPlanTest, EmptyMeansNone) {
   const auto plan = cuda::FaultPlan::Parse("");
   ASSERT_TRUE(plan.ok()) << plan.status();
-  EXPECT_FALSE((*plan)->no_driver() || (*plan)->driver_too_old() || (*plan)->no_device() ||
-               (*plan)->out_of_memory());
+  EXPECT_FALSE((*plan)->no_driver || (*plan)->driver_too_old || (*plan)->no_device ||
+               (*plan)->out_of_memory);
   EXPECT_EQ((*plan)->NextLaunch(), cuda::LaunchFault::kNone);
 }
 

@@ -13,19 +13,9 @@ constexpr char kSpoilsProcessUrl[] = "histogram/SpoilsProcess";
 
 bool IsSticky(cudaError_t error) {
   switch (error) {
-    case cudaErrorIllegalAddress:
-    case cudaErrorLaunchFailure:
-    case cudaErrorLaunchTimeout:
-    case cudaErrorHardwareStackError:
-    case cudaErrorIllegalInstruction:
-    case cudaErrorMisalignedAddress:
-    case cudaErrorInvalidAddressSpace:
-    case cudaErrorInvalidPc:
-    case cudaErrorAssert:
     case cudaErrorECCUncorrectable:
     case cudaErrorNvlinkUncorrectable:
     case cudaErrorContained:
-    case cudaErrorTensorMemoryLeak:
     case cudaErrorMpsClientTerminated:
     case cudaErrorMpsConnectionFailed:
     case cudaErrorMpsRpcFailure:
@@ -37,7 +27,7 @@ bool IsSticky(cudaError_t error) {
     case cudaErrorUnknown:
       return true;
     default:
-      return false;
+      return SpoilsProcess(error);
   }
 }
 
@@ -77,7 +67,9 @@ absl::Status ToStatus(cudaError_t error, absl::string_view what) {
 }
 
 absl::Status LaunchStatus(absl::string_view kernel) {
-  return ToStatus(cudaGetLastError(), absl::StrCat("launch of ", kernel));
+  const cudaError_t error = cudaGetLastError();
+  return error == cudaSuccess ? absl::OkStatus()
+                              : ToStatus(error, absl::StrCat("launch of ", kernel));
 }
 
 }  // namespace histogram::cuda

@@ -5,6 +5,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 
@@ -27,20 +30,33 @@ absl::Status ToStatus(cudaError_t error, absl::string_view what);
 // The same for the launch that was just made: cudaGetLastError.
 absl::Status LaunchStatus(absl::string_view kernel);
 
+// Lets blocks of the kernel have so much dynamic shared memory.
+template <typename Kernel>
+absl::Status AllowShared(Kernel* kernel, uint32_t bytes) {
+  return ToStatus(
+      cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                           cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+      "cudaFuncSetAttribute");
+}
+
 }  // namespace histogram::cuda
 
-// Returns from the enclosing function, with a Status, when a CUDA call fails.
-#define HISTOGRAM_CUDA_RETURN_IF_ERROR(call)                                                    \
-  do {                                                                                          \
-    if (const cudaError_t histogram_cuda_error = (call); histogram_cuda_error != cudaSuccess) { \
-      return ::histogram::cuda::ToStatus(histogram_cuda_error, #call);                          \
-    }                                                                                           \
-  } while (false)
-
-// The same for a call that returns a Status.
+// Returns from the enclosing function where a call returns a Status that is not OK.
 #define HISTOGRAM_RETURN_IF_ERROR(call)                                                          \
   do {                                                                                           \
     if (absl::Status histogram_status = (call); !histogram_status.ok()) return histogram_status; \
+  } while (false)
+
+// The same for a call of CUDA.
+#define HISTOGRAM_CUDA_RETURN_IF_ERROR(call) \
+  HISTOGRAM_RETURN_IF_ERROR(::histogram::cuda::ToStatus((call), #call))
+
+// Assigns the value of a StatusOr, or returns its status from the enclosing function.
+#define HISTOGRAM_ASSIGN_OR_RETURN(to, call)                  \
+  do {                                                        \
+    auto histogram_made = (call);                             \
+    if (!histogram_made.ok()) return histogram_made.status(); \
+    (to) = *std::move(histogram_made);                        \
   } while (false)
 
 #endif  // HISTOGRAM_KERNELS_CUDA_DEVICE_CUDA_STATUS_H_

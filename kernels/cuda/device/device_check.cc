@@ -70,9 +70,9 @@ absl::StatusOr<Device> Describe(int index, const std::string& driver) {
 
 std::vector<Device> FindDevices(const FaultPlan& faults, std::vector<std::string>& notes) {
   int supported = 0, needed = 0;
-  if (cudaDriverGetVersion(&supported) != cudaSuccess || faults.no_driver()) supported = 0;
+  if (cudaDriverGetVersion(&supported) != cudaSuccess || faults.no_driver) supported = 0;
   static_cast<void>(cudaRuntimeGetVersion(&needed));
-  if (faults.driver_too_old()) supported = 11040;
+  if (faults.driver_too_old) supported = 11040;
   if (supported == 0) {
     notes.emplace_back("no CUDA driver is installed");
     return {};
@@ -86,7 +86,7 @@ std::vector<Device> FindDevices(const FaultPlan& faults, std::vector<std::string
   }
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaErrorNoDevice || faults.no_device() || (error == cudaSuccess && count == 0)) {
+  if (error == cudaErrorNoDevice || faults.no_device || (error == cudaSuccess && count == 0)) {
     notes.emplace_back("a CUDA driver is installed, but it sees no GPU");
     return {};
   }

@@ -14,14 +14,14 @@ absl::StatusOr<std::shared_ptr<FaultPlan>> FaultPlan::Parse(absl::string_view te
   for (const absl::string_view word : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
     const std::pair<absl::string_view, absl::string_view> parts =
         absl::StrSplit(word, absl::MaxSplits('=', 1));
-    uint64_t* const count = parts.first == "fail-launch"     ? &plan->fail_launch_
-                            : parts.first == "hang-launch"   ? &plan->hang_launch_
-                            : parts.first == "poison-launch" ? &plan->poison_launch_
+    uint64_t* const count = parts.first == "fail-launch"     ? &plan->fail_launch
+                            : parts.first == "hang-launch"   ? &plan->hang_launch
+                            : parts.first == "poison-launch" ? &plan->poison_launch
                                                              : nullptr;
-    bool* const flag = word == "out-of-memory"    ? &plan->out_of_memory_
-                       : word == "no-driver"      ? &plan->no_driver_
-                       : word == "driver-too-old" ? &plan->driver_too_old_
-                       : word == "no-device"      ? &plan->no_device_
+    bool* const flag = word == "out-of-memory"    ? &plan->out_of_memory
+                       : word == "no-driver"      ? &plan->no_driver
+                       : word == "driver-too-old" ? &plan->driver_too_old
+                       : word == "no-device"      ? &plan->no_device
                                                   : nullptr;
     if (count != nullptr && absl::SimpleAtoi(parts.second, count) && *count > 0) continue;
     if (flag != nullptr) {
@@ -39,10 +39,10 @@ absl::StatusOr<std::shared_ptr<FaultPlan>> FaultPlan::Parse(absl::string_view te
 }
 
 LaunchFault FaultPlan::NextLaunch() {
-  const uint64_t launch = launches_.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (launch == fail_launch_) return LaunchFault::kFail;
-  if (launch == hang_launch_) return LaunchFault::kHang;
-  if (launch == poison_launch_) return LaunchFault::kPoison;
+  const uint64_t launch = launches.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (launch == fail_launch) return LaunchFault::kFail;
+  if (launch == hang_launch) return LaunchFault::kHang;
+  if (launch == poison_launch) return LaunchFault::kPoison;
   return LaunchFault::kNone;
 }
 

@@ -26,23 +26,16 @@ namespace histogram::cuda {
 
 enum class LaunchFault : uint8_t { kNone, kFail, kHang, kPoison };
 
-class FaultPlan {
- public:
+struct FaultPlan {
   // INVALID_ARGUMENT for words it does not know; the message lists those that it does.
   static absl::StatusOr<std::shared_ptr<FaultPlan>> Parse(absl::string_view text);
-
-  bool out_of_memory() const { return out_of_memory_; }
-  bool no_driver() const { return no_driver_; }
-  bool driver_too_old() const { return driver_too_old_; }
-  bool no_device() const { return no_device_; }
 
   // Counts a launch and says what is to go wrong with it.
   LaunchFault NextLaunch();
 
- private:
-  uint64_t fail_launch_ = 0, hang_launch_ = 0, poison_launch_ = 0;  // 0: never
-  bool out_of_memory_ = false, no_driver_ = false, driver_too_old_ = false, no_device_ = false;
-  std::atomic<uint64_t> launches_{0};
+  uint64_t fail_launch = 0, hang_launch = 0, poison_launch = 0;  // 0: never
+  bool out_of_memory = false, no_driver = false, driver_too_old = false, no_device = false;
+  std::atomic<uint64_t> launches = 0;
 };
 
 // A kernel that runs until *release (mapped host memory) is not 0, or for 60 s.

@@ -34,12 +34,22 @@ absl::StatusOr<PinnedBuffer> PinnedBuffer::Make(uint64_t bytes) {
 
 absl::StatusOr<DeviceBuffer> DeviceBuffer::Make(uint64_t bytes) {
   DeviceBuffer buffer;
+  if (bytes == 0) return buffer;
   void* memory = nullptr;
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMalloc(&memory, bytes));
   buffer.memory_ = Owned<uint8_t*, Free>(static_cast<uint8_t*>(memory));
   buffer.bytes_ = bytes;
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemset(memory, 0, bytes));
   // The memset runs on the default stream, which the lanes' streams do not wait for.
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(nullptr));
+  return buffer;
+}
+
+absl::StatusOr<DeviceBuffer> DeviceBuffer::Holding(const void* from, uint64_t bytes) {
+  absl::StatusOr<DeviceBuffer> buffer = Make(bytes);
+  if (!buffer.ok() || bytes == 0) return buffer;
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpy(buffer->get(), from, bytes, cudaMemcpyHostToDevice));
+  // A copy from pageable memory may return before it is done.
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(nullptr));
   return buffer;
 }

@@ -1,8 +1,8 @@
-// CUDA objects that free themselves: streams, events, graphs, pinned and device memory.
+// CUDA objects that free themselves: streams, events, pinned and device memory.
 //
 // Each is move-only and owned by one lane; not thread-safe beyond what CUDA itself allows. The free
 // functions ignore errors: a destructor has nobody to tell. After a poisoned context nothing may be
-// freed: call Abandon() on each, or leave the whole lane to the end of the process.
+// freed: leave the whole lane to the end of the process.
 #ifndef HISTOGRAM_KERNELS_CUDA_DEVICE_RESOURCES_H_
 #define HISTOGRAM_KERNELS_CUDA_DEVICE_RESOURCES_H_
 
@@ -32,8 +32,6 @@ class Owned {
   ~Owned() { Reset(); }
 
   Handle get() const { return handle_; }
-  // Forgets the handle without destroying it.
-  void Abandon() { handle_ = nullptr; }
 
  private:
   void Reset() {
@@ -45,8 +43,6 @@ class Owned {
 
 using Stream = Owned<cudaStream_t, cudaStreamDestroy>;
 using Event = Owned<cudaEvent_t, cudaEventDestroy>;
-using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
-using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
 
 absl::StatusOr<Stream> MakeStream();
 // `flags` as cudaEventCreateWithFlags takes them.
@@ -68,7 +64,6 @@ class PinnedBuffer {
     return reinterpret_cast<T*>(device_ + offset_bytes);
   }
   uint64_t bytes() const { return bytes_; }
-  void Abandon() { memory_.Abandon(); }
 
  private:
   static cudaError_t Free(uint8_t* memory) { return cudaFreeHost(memory); }
@@ -81,15 +76,16 @@ class PinnedBuffer {
 class DeviceBuffer {
  public:
   DeviceBuffer() = default;
-  // Zeroed. REQUIRES: bytes > 0.
+  // Zeroed. Of 0 bytes: no memory.
   static absl::StatusOr<DeviceBuffer> Make(uint64_t bytes);
+  // Holds a copy of host memory. Waits for the copy.
+  static absl::StatusOr<DeviceBuffer> Holding(const void* from, uint64_t bytes);
 
   template <typename T = uint8_t>
   T* get(uint64_t offset_bytes = 0) const {
     return reinterpret_cast<T*>(memory_.get() + offset_bytes);
   }
   uint64_t bytes() const { return bytes_; }
-  void Abandon() { memory_.Abandon(); }
 
  private:
   static cudaError_t Free(uint8_t* memory) { return cudaFree(memory); }

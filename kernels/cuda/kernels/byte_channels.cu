@@ -79,10 +79,9 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <uint32_t kChannels>
 absl::Status Enqueue(const Channels& args, const RowsLaunch& launch) {
-  constexpr int kBytes = static_cast<int>((kChannels + 1) / 2 * kByteTablePairBytes);
+  constexpr uint32_t kBytes = (kChannels + 1) / 2 * kByteTablePairBytes;
   auto* const kernel = ByteChannelsKernel<kChannels>;
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+  HISTOGRAM_RETURN_IF_ERROR(AllowShared(kernel, kBytes));
   constexpr uint64_t kPeriod = kChannels / std::gcd(kChannels, 16U);
   const uint64_t most = launch.device->multiprocessors;
   const uint64_t wanted = std::min(args.bytes / (kThreads * 16) + 1, most);

@@ -17,7 +17,6 @@ namespace {
 
 constexpr uint32_t kTeamWarps = 4, kTeams = 6;
 constexpr uint32_t kThreads = kTeams * kTeamWarps * 32;
-constexpr uint32_t kAllThreads = ~0U;
 constexpr uint32_t kTablesBytes = kTeams / 2 * kByteTablePairBytes;
 constexpr uint32_t kRows = kByteValues / kTeamWarps / 32;  // of a table, for each thread
 
@@ -44,11 +43,9 @@ class Team {
         warp_(threadIdx.x / 32 % kTeamWarps),
         team_(threadIdx.x / 32 / kTeamWarps),
         base_(ByteTableBase(team_, thread_)),
-        addend_(1U << (32 / kFields * Field())) {
-    for (uint32_t r = 0; r < kRows; ++r) {
-      for (uint32_t c = 0; c < 8; ++c) *Words(r, c) = make_uint4(0, 0, 0, 0);
-    }
-    Barrier();
+        addend_(1U << (32 / kFields * Field())),
+        table_(team_, warp_, thread_) {
+    table_.Clear();
   }
 
   __device__ void Run() {
@@ -59,26 +56,30 @@ class Team {
     for (; group < groups; group += teams) {
       if (group * kFields + Field() < args_.windows) Count();
       Load(group + teams);
-      Barrier();
+      table_.Barrier();
       uint32_t counts[kRows][kFields];
       Collect(counts);
       const uint64_t windows = min(args_.windows - group * kFields, uint64_t{kFields});
       if (args_.entropy == nullptr) {
         WriteCounts(group, static_cast<uint32_t>(windows), counts);
-        Barrier();
+        table_.Barrier();
       } else {
         AddUp(counts);
-        Barrier();
+        table_.Barrier();
         WriteEntropy(group, static_cast<uint32_t>(windows));
       }
     }
   }
 
+  __device__ void CountWord(uint32_t word) const {
+    AddByte<0>(word, base_, addend_);
+    AddByte<1>(word, base_, addend_);
+    AddByte<2>(word, base_, addend_);
+    AddByte<3>(word, base_, addend_);
+  }
+
  private:
   __device__ uint32_t Field() const { return warp_ / kWarpsOfWindow; }
-  __device__ void Barrier() const {
-    asm volatile("bar.sync %0, %1;" : : "r"(team_ + 1), "n"(kTeamWarps * 32) : "memory");
-  }
 
   __device__ void Load(uint64_t group) {
     const uint64_t window = group * kFields + Field();
@@ -91,41 +92,18 @@ class Team {
 
   __device__ void Count() const {
 #pragma unroll
-    for (uint32_t v = 0; v < kVectors; ++v) {
-      CountWord(loaded_[v].x);
-      CountWord(loaded_[v].y);
-      CountWord(loaded_[v].z);
-      CountWord(loaded_[v].w);
-    }
-  }
-  __device__ void CountWord(uint32_t word) const {
-    AddByte<0>(word, base_, addend_);
-    AddByte<1>(word, base_, addend_);
-    AddByte<2>(word, base_, addend_);
-    AddByte<3>(word, base_, addend_);
+    for (uint32_t v = 0; v < kVectors; ++v) CountVector(*this, loaded_[v]);
   }
 
   __device__ uint32_t Value(uint32_t r) const { return warp_ * (kRows * 32) + r * 32 + thread_; }
-  // Eight threads that are served together read eight different quads.
-  __device__ uint4* Words(uint32_t r, uint32_t c) const {
-    return reinterpret_cast<uint4*>(byte_tables + ByteTableBase(team_, 0) + Value(r) * 256 +
-                                    (c * 16 ^ thread_ % 8 * 16));
-  }
-
   // What the values of this thread have got in each field since the last time.
   __device__ void Collect(uint32_t (&counts)[kRows][kFields]) {
+    uint32_t counted[kRows];
+    table_.TakeAlone(counted);
 #pragma unroll
     for (uint32_t r = 0; r < kRows; ++r) {
-      uint32_t sum = 0;
-#pragma unroll
-      for (uint32_t c = 0; c < 8; ++c) {
-        const uint4 words = *Words(r, c);
-        sum += words.x + words.y + words.z + words.w;
-      }
-      const uint32_t counted = sum - sums_[r];
-      sums_[r] = sum;
-      counts[r][0] = counted & 0xFFFF;
-      counts[r][1] = counted >> 16;
+      counts[r][0] = counted[r] & 0xFFFF;
+      counts[r][1] = counted[r] >> 16;
     }
   }
 
@@ -171,7 +149,7 @@ class Team {
   const Windows& args_;
   const uint32_t thread_, warp_, team_, base_, addend_;
   uint4 loaded_[kVectors] = {};
-  uint32_t sums_[kRows] = {};
+  TeamTable<kTeamWarps> table_;
 };
 
 template <uint32_t kVectors>
@@ -183,10 +161,9 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <uint32_t kVectors>
 absl::Status Enqueue(const Windows& args, const RowsLaunch& launch) {
-  constexpr int kBytes = kTablesBytes + kTeams * kTeamWarps * kFields * sizeof(uint32_t);
+  constexpr uint32_t kBytes = kTablesBytes + kTeams * kTeamWarps * kFields * sizeof(uint32_t);
   auto* const kernel = ByteWindowsKernel<kVectors>;
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
+  HISTOGRAM_RETURN_IF_ERROR(AllowShared(kernel, kBytes));
   const uint64_t wanted = (args.windows + kFields - 1) / kFields;
   const auto blocks =
       static_cast<uint32_t>(std::min<uint64_t>(wanted, launch.device->multiprocessors));

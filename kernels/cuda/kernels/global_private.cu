@@ -1,7 +1,5 @@
 #include <algorithm>
 
-#include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/per_payload.h"
 
 namespace histogram::cuda {
@@ -28,34 +26,27 @@ __global__ void GlobalPrivateKernelOf(const uint8_t* data, uint32_t bytes, uint3
   }
 }
 
-class GlobalPrivateKernel final : public PerPayloadKernel {
- public:
-  absl::string_view name() const override { return "global_private"; }
-  absl::string_view summary() const override {
-    return "a copy of the bins per block in global memory";
-  }
-  bool slow() const override { return true; }
-  uint64_t scratch_bytes(const DeviceTraits& device,
-                         uint32_t /*payload_bytes_max*/) const override {
-    return uint64_t{device.multiprocessors} * kBlocksPerMultiprocessor * kRowBytes;
-  }
+uint64_t ScratchBytes(const DeviceTraits& device, uint32_t /*payload_bytes_max*/) {
+  return uint64_t{device.multiprocessors} * kBlocksPerMultiprocessor * kRowBytes;
+}
 
- protected:
-  absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
-                              uint32_t* row) const override {
-    const uint32_t blocks = std::min((bytes - 1) / kThreads + 1,
-                                     launch.device->multiprocessors * kBlocksPerMultiprocessor);
-    GlobalPrivateKernelOf<<<blocks, kThreads, 0, launch.stream>>>(
-        data, bytes, row, static_cast<uint32_t*>(launch.scratch));
-    return LaunchStatus(name());
-  }
-};
+cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, uint32_t* row) {
+  const uint32_t blocks = std::min((bytes - 1) / kThreads + 1,
+                                   launch.device->multiprocessors * kBlocksPerMultiprocessor);
+  GlobalPrivateKernelOf<<<blocks, kThreads, 0, launch.stream>>>(
+      data, bytes, row, static_cast<uint32_t*>(launch.scratch));
+  return cudaGetLastError();
+}
+
+constinit const PerPayloadKernel kKernel(
+    {.name = "global_private",
+     .summary = "a copy of the bins per block in global memory",
+     .enqueue = Enqueue,
+     .slow = true,
+     .scratch_bytes = ScratchBytes});
 
 }  // namespace
 
-const CudaKernel& GlobalPrivate() {
-  static const GlobalPrivateKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kGlobalPrivate = &kKernel;
 
 }  // namespace histogram::cuda

@@ -1,11 +1,5 @@
-// Our kernel for large payloads: every thread of a warp counts in a column of its own.
-//
-// The block's table is [256 values][64 columns] of u32, 64 KiB of shared memory. A thread of an
-// even warp owns column `thread`, of an odd warp column 32 + thread: its 32 neighbours always hit
-// 32 different banks, whatever the data is, so no distribution is slower than another. A value's
-// row is 256 bytes long, so the address of a counter is the value in the second byte and the column
-// in the first: one byte permutation forms it. An increment is that permutation and one
-// shared-memory reduction.
+// Our kernel for large payloads: every thread of a warp counts in a column of its own
+// (device.cuh). An increment is a byte permutation and one shared-memory reduction.
 //
 // Of a payload that is not large, groups of loads go to blocks in turn. A larger one is handed out
 // by tickets, so that multiprocessors that are nearer to the memory take more of it and all end
@@ -25,8 +19,6 @@ namespace histogram::cuda {
 namespace {
 
 constexpr uint32_t kThreads = 1024;
-constexpr uint32_t kColumns = 64;
-constexpr uint32_t kTableBytes = kByteValues * kColumns * sizeof(uint32_t);
 constexpr uint32_t kTicketBytes = 16;  // behind the table
 // 16-byte loads in flight in each thread.
 constexpr uint32_t kLoads = 2;
@@ -56,42 +48,6 @@ struct Arguments {
   uint32_t* flag;             // may be null
   const BatchHeader* header;  // holds the flag's value
 };
-
-// Counts the four bytes of `word`. `column` is the byte offset of this thread's column.
-__device__ inline void CountWord(uint8_t* table, uint32_t word, uint32_t column) {
-#pragma unroll
-  for (uint32_t i = 0; i < 4; ++i) {
-    // Bytes 0 and 1 of the result: the column, and byte i of the word; bytes 2 and 3 are zero.
-    const uint32_t offset = __byte_perm(word, column, 0x7704 + (i << 4));
-    atomicAdd(reinterpret_cast<uint32_t*>(table + offset), 1U);
-  }
-}
-
-__device__ inline void CountVector(uint8_t* table, const uint4& vector, uint32_t column) {
-  CountWord(table, vector.x, column);
-  CountWord(table, vector.y, column);
-  CountWord(table, vector.z, column);
-  CountWord(table, vector.w, column);
-}
-
-// Sum of a quarter of value threadIdx.x / 4's counters, then of all four; valid in each of the
-// four.
-__device__ inline uint32_t SumColumns(const uint8_t* table) {
-  const uint32_t value = threadIdx.x / 4;
-  const uint32_t quarter = threadIdx.x % 4;
-  uint32_t sum = 0;
-#pragma unroll
-  for (uint32_t i = 0; i < 4; ++i) {
-    // Of eight threads that are served together, four read one half of the banks, four the other.
-    const uint32_t quad = (i * 4 + quarter) ^ ((value % 2) * 4);
-    const uint4 counters =
-        *reinterpret_cast<const uint4*>(table + value * kColumns * 4 + quad * 16);
-    sum += counters.x + counters.y + counters.z + counters.w;
-  }
-  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
-  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 2);
-  return sum;
-}
 
 // The last block to arrive writes the row, clears the accumulator and sets the flag.
 // `is_last` is shared memory that is free by now.
@@ -148,7 +104,7 @@ struct Tickets {
 __device__ inline void CountByTickets(const Arguments& args, const Tickets& tickets,
                                       const uint4* vectors, uint8_t* table, uint32_t column,
                                       uint4 (&loaded)[kLoads]) {
-  auto* const drawn = reinterpret_cast<uint32_t*>(table + kTableBytes);  // two, used in turn
+  auto* const drawn = reinterpret_cast<uint32_t*>(table + kColumnsBytes);  // two, used in turn
   const uint32_t count = tickets.Count();
   uint32_t mine = blockIdx.x, next = gridDim.x + blockIdx.x;
   for (uint32_t turn = 0; mine < count; turn ^= 1) {
@@ -180,8 +136,7 @@ __device__ inline void CountRest(const Arguments& args, const Cut& cut, const ui
   }
   if (blockIdx.x == 0 && threadIdx.x < cut.head + cut.tail) {
     const uint32_t i = threadIdx.x < cut.head ? threadIdx.x : threadIdx.x + cut.vectors * 16;
-    const uint32_t offset = (LoadByteStreaming(args.data + i) << 8) + column;
-    atomicAdd(reinterpret_cast<uint32_t*>(table + offset), 1U);
+    CountByte(table, LoadByteStreaming(args.data + i), column);
   }
 }
 
@@ -195,7 +150,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   uint4 loaded[kLoads];
   const uint32_t first_group = args.draws ? tickets.First(blockIdx.x) : blockIdx.x;
   if (first_group < args.groups) LoadGroup(vectors, first_group, loaded);
-  for (uint32_t i = threadIdx.x; i < kTableBytes / 16; i += kThreads) {
+  for (uint32_t i = threadIdx.x; i < kColumnsBytes / 16; i += kThreads) {
     reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
   }
   __syncthreads();
@@ -234,10 +189,7 @@ class LanePrivateKernel final : public CudaKernel {
   }
 
   absl::Status Prepare(const DeviceTraits& device) const override {
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(LanePrivateKernelOf,
-                                                        cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                        static_cast<int>(SharedBytes(device))));
-    return absl::OkStatus();
+    return AllowShared(LanePrivateKernelOf, SharedBytes(device));
   }
 
   absl::Status Enqueue(const Launch& launch) const override {
@@ -266,13 +218,12 @@ class LanePrivateKernel final : public CudaKernel {
  private:
   // With room for tickets, where a block may have it.
   static uint32_t SharedBytes(const DeviceTraits& device) {
-    return std::min(device.shared_bytes_max, kTableBytes + kTicketBytes);
+    return std::min(device.shared_bytes_max, kColumnsBytes + kTicketBytes);
   }
   static uint32_t Blocks(const Launch& launch, uint32_t bytes) {
     const uint32_t resident = std::max(1U, std::min(2U, launch.device->shared_bytes_multiprocessor /
                                                             (SharedBytes(*launch.device) + 1024)));
-    uint32_t most = launch.device->multiprocessors * resident;
-    if (launch.blocks_max != 0) most = std::min(most, launch.blocks_max);
+    const uint32_t most = launch.device->multiprocessors * resident;
     // A block is worth its table from one load per thread on.
     return std::clamp(bytes / (kThreads * 16), 1U, most);
   }
@@ -288,7 +239,7 @@ class LanePrivateKernel final : public CudaKernel {
         .draws = false};
     // When not every block would get a group, the rest, which is shared out more finely, is all.
     if (plan.groups < plan.blocks) plan.groups = 0;
-    if (SharedBytes(*launch.device) > kTableBytes && plan.groups > plan.blocks * kEvenGroups) {
+    if (SharedBytes(*launch.device) > kColumnsBytes && plan.groups > plan.blocks * kEvenGroups) {
       plan.draws = true;
       plan.long_tickets =
           (plan.groups - std::min(plan.groups, plan.blocks * kSingles)) / kStretchGroups;
@@ -297,11 +248,10 @@ class LanePrivateKernel final : public CudaKernel {
   }
 };
 
+constinit const LanePrivateKernel kKernel = {};
+
 }  // namespace
 
-const CudaKernel& LanePrivate() {
-  static const LanePrivateKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kLanePrivate = &kKernel;
 
 }  // namespace histogram::cuda

@@ -1,5 +1,3 @@
-#include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/per_payload.h"
 
 namespace histogram::cuda {
@@ -15,28 +13,20 @@ __global__ void NaiveElementKernelOf(const uint8_t* data, uint32_t bytes, uint32
   atomicAdd(&row[data[i]], 1U);
 }
 
-class NaiveElementKernel final : public PerPayloadKernel {
- public:
-  absl::string_view name() const override { return "naive_element"; }
-  absl::string_view summary() const override {
-    return "one element a thread, atomics in global memory";
-  }
-  bool slow() const override { return true; }
+cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, uint32_t* row) {
+  const uint32_t blocks = (bytes - 1) / kThreads + 1;
+  NaiveElementKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
+  return cudaGetLastError();
+}
 
- protected:
-  absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
-                              uint32_t* row) const override {
-    const uint32_t blocks = (bytes - 1) / kThreads + 1;
-    NaiveElementKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
-    return LaunchStatus(name());
-  }
-};
+constinit const PerPayloadKernel kKernel(
+    {.name = "naive_element",
+     .summary = "one element a thread, atomics in global memory",
+     .enqueue = Enqueue,
+     .slow = true});
 
 }  // namespace
 
-const CudaKernel& NaiveElement() {
-  static const NaiveElementKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kNaiveElement = &kKernel;
 
 }  // namespace histogram::cuda

@@ -1,7 +1,5 @@
 #include <algorithm>
 
-#include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/per_payload.h"
 
 namespace histogram::cuda {
@@ -18,29 +16,20 @@ __global__ void NaiveInterleavedKernelOf(const uint8_t* data, uint32_t bytes, ui
   }
 }
 
-class NaiveInterleavedKernel final : public PerPayloadKernel {
- public:
-  absl::string_view name() const override { return "naive_interleaved"; }
-  absl::string_view summary() const override {
-    return "neighbouring threads read neighbouring elements, atomics in global memory";
-  }
-  bool slow() const override { return true; }
+cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, uint32_t* row) {
+  const uint32_t blocks = std::min((bytes - 1) / kThreads + 1, launch.device->multiprocessors * 8);
+  NaiveInterleavedKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
+  return cudaGetLastError();
+}
 
- protected:
-  absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
-                              uint32_t* row) const override {
-    const uint32_t blocks =
-        std::min((bytes - 1) / kThreads + 1, launch.device->multiprocessors * 8);
-    NaiveInterleavedKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
-    return LaunchStatus(name());
-  }
-};
+constinit const PerPayloadKernel kKernel(
+    {.name = "naive_interleaved",
+     .summary = "neighbouring threads read neighbouring elements, atomics in global memory",
+     .enqueue = Enqueue,
+     .slow = true});
 
 }  // namespace
 
-const CudaKernel& NaiveInterleaved() {
-  static const NaiveInterleavedKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kNaiveInterleaved = &kKernel;
 
 }  // namespace histogram::cuda

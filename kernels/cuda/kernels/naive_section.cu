@@ -1,7 +1,5 @@
 #include <algorithm>
 
-#include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/per_payload.h"
 
 namespace histogram::cuda {
@@ -22,31 +20,23 @@ __global__ void NaiveSectionKernelOf(const uint8_t* data, uint32_t bytes, uint32
   }
 }
 
-class NaiveSectionKernel final : public PerPayloadKernel {
- public:
-  absl::string_view name() const override { return "naive_section"; }
-  absl::string_view summary() const override {
-    return "a contiguous section a thread, atomics in global memory";
-  }
-  bool slow() const override { return true; }
+cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, uint32_t* row) {
+  const uint32_t threads_max = launch.device->multiprocessors * 2048;
+  const uint32_t section_bytes = std::max(kSectionBytesMin, (bytes - 1) / threads_max + 1);
+  const uint32_t threads = (bytes - 1) / section_bytes + 1;
+  const uint32_t blocks = (threads - 1) / kThreads + 1;
+  NaiveSectionKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, section_bytes, row);
+  return cudaGetLastError();
+}
 
- protected:
-  absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
-                              uint32_t* row) const override {
-    const uint32_t threads_max = launch.device->multiprocessors * 2048;
-    const uint32_t section_bytes = std::max(kSectionBytesMin, (bytes - 1) / threads_max + 1);
-    const uint32_t threads = (bytes - 1) / section_bytes + 1;
-    const uint32_t blocks = (threads - 1) / kThreads + 1;
-    NaiveSectionKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, section_bytes, row);
-    return LaunchStatus(name());
-  }
-};
+constinit const PerPayloadKernel kKernel(
+    {.name = "naive_section",
+     .summary = "a contiguous section a thread, atomics in global memory",
+     .enqueue = Enqueue,
+     .slow = true});
 
 }  // namespace
 
-const CudaKernel& NaiveSection() {
-  static const NaiveSectionKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kNaiveSection = &kKernel;
 
 }  // namespace histogram::cuda

@@ -1,9 +1,9 @@
 // Our kernel for a lone small payload: least time from launch to flag, not most bytes a second.
 //
-// One block counts in lane_private's table and writes the row itself, so that nothing has to meet
-// in global memory. Everything that the launch will need of slow (mapped host) memory is asked for
-// at once: with Launch::readable_bytes the payload's loads start before its length, which lies in
-// the descriptor, is known; what was read beyond the end is not counted.
+// One block counts in a table of columns (device.cuh) and writes the row itself, so that nothing
+// has to meet in global memory. Everything that the launch will need of slow (mapped host) memory
+// is asked for at once: the payload's loads start before its length, which lies in the descriptor,
+// is known; what was read beyond the end is not counted.
 #include <algorithm>
 
 #include "kernels/cuda/device/cuda_status.h"
@@ -13,8 +13,6 @@ namespace histogram::cuda {
 namespace {
 
 constexpr uint32_t kThreads = 1024;
-constexpr uint32_t kColumns = 64;
-constexpr uint32_t kTableBytes = kByteValues * kColumns * sizeof(uint32_t);
 constexpr uint32_t kLoads = 4;  // in flight in each thread
 
 struct Arguments {
@@ -26,28 +24,10 @@ struct Arguments {
   const BatchHeader* header;
 };
 
-__device__ inline void CountByte(uint8_t* table, uint32_t value, uint32_t column) {
-  atomicAdd(reinterpret_cast<uint32_t*>(table + (value << 8) + column), 1U);
-}
-
-__device__ inline void CountWord(uint8_t* table, uint32_t word, uint32_t column) {
-#pragma unroll
-  for (uint32_t i = 0; i < 4; ++i) {
-    const uint32_t offset = __byte_perm(word, column, 0x7704 + (i << 4));
-    atomicAdd(reinterpret_cast<uint32_t*>(table + offset), 1U);
-  }
-}
-
 // Counts the first `bytes` bytes of the vector.
-__device__ inline void CountVector(uint8_t* table, const uint4& vector, uint32_t bytes,
-                                   uint32_t column) {
-  if (bytes >= 16) {
-    CountWord(table, vector.x, column);
-    CountWord(table, vector.y, column);
-    CountWord(table, vector.z, column);
-    CountWord(table, vector.w, column);
-    return;
-  }
+__device__ inline void CountPart(uint8_t* table, const uint4& vector, uint32_t bytes,
+                                 uint32_t column) {
+  if (bytes >= 16) return CountVector(table, vector, column);
   // A loop of few instructions: one vector of a payload comes here.
   uint32_t words[4] = {vector.x, vector.y, vector.z, vector.w};
 #pragma unroll 1
@@ -58,22 +38,6 @@ __device__ inline void CountVector(uint8_t* table, const uint4& vector, uint32_t
     words[2] = __funnelshift_r(words[2], words[3], 8);
     words[3] >>= 8;
   }
-}
-
-// Adds up value threadIdx.x / 4's columns; valid in each of its four threads. As in lane_private.
-__device__ inline uint32_t SumColumns(const uint8_t* table) {
-  const uint32_t value = threadIdx.x / 4;
-  uint32_t sum = 0;
-#pragma unroll
-  for (uint32_t i = 0; i < 4; ++i) {
-    const uint32_t quad = (i * 4 + threadIdx.x % 4) ^ ((value % 2) * 4);
-    const uint4 counters =
-        *reinterpret_cast<const uint4*>(table + value * kColumns * 4 + quad * 16);
-    sum += counters.x + counters.y + counters.z + counters.w;
-  }
-  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
-  sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 2);
-  return sum;
 }
 
 __global__ void __launch_bounds__(kThreads, 1)
@@ -93,18 +57,18 @@ __global__ void __launch_bounds__(kThreads, 1)
     bytes = args.payload->bytes;
     flag_value = args.header->flag_value;
   }
-  for (uint32_t i = threadIdx.x; i < kTableBytes / 16; i += kThreads) {
+  for (uint32_t i = threadIdx.x; i < kColumnsBytes / 16; i += kThreads) {
     reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
   }
-  bytes = __shfl_sync(0xFFFFFFFFU, bytes, 0);
-  flag_value = __shfl_sync(0xFFFFFFFFU, flag_value, 0);
+  bytes = __shfl_sync(kAllThreads, bytes, 0);
+  flag_value = __shfl_sync(kAllThreads, flag_value, 0);
   __syncthreads();
 
 #pragma unroll
   for (uint32_t j = 0; j < kLoads; ++j) {
     const uint32_t i = j * kThreads + threadIdx.x;
     if (i >= args.readable_vectors || i * 16 >= bytes) continue;
-    CountVector(table, loaded[j], bytes - i * 16, column);
+    CountPart(table, loaded[j], bytes - i * 16, column);
   }
   // What was not loaded ahead: byte by byte, for payloads that are larger or not aligned.
   for (uint64_t i = uint64_t{min(args.readable_vectors, kLoads * kThreads)} * 16 + threadIdx.x;
@@ -138,12 +102,12 @@ class OneBlockKernel final : public CudaKernel {
   }
   bool has_flag() const override { return true; }
   bool slow() const override { return true; }
-  Ladder ladder() const override { return Ladder::kByBytes; }
+  bool reads_in_place(uint64_t batch_bytes, size_t payloads) const override {
+    return batch_bytes <= kLoneBytesMax && payloads == 1;
+  }
 
   absl::Status Prepare(const DeviceTraits& /*device*/) const override {
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaFuncSetAttribute(
-        OneBlockKernelOf, cudaFuncAttributeMaxDynamicSharedMemorySize, kTableBytes));
-    return absl::OkStatus();
+    return AllowShared(OneBlockKernelOf, kColumnsBytes);
   }
 
   absl::Status Enqueue(const Launch& launch) const override {
@@ -153,7 +117,8 @@ class OneBlockKernel final : public CudaKernel {
       const bool is_last = i + 1 == launch.payloads.size();
       const uint8_t* const data = launch.input + payload.offset;
       const bool aligned = reinterpret_cast<uintptr_t>(data) % 16 == 0;
-      const uint32_t readable = std::max(launch.readable_bytes, payload.bytes) / 16;
+      const bool padded = launch.in_place && payload.bytes % 16 != 0;
+      const uint32_t readable = payload.bytes / 16 + (padded ? 1 : 0);
       const Arguments args = {
           .data = data,
           .payload = descriptors + i,
@@ -162,18 +127,17 @@ class OneBlockKernel final : public CudaKernel {
           .flag = is_last ? launch.flag : nullptr,
           .header = launch.header,
       };
-      OneBlockKernelOf<<<1, kThreads, kTableBytes, launch.stream>>>(args);
+      OneBlockKernelOf<<<1, kThreads, kColumnsBytes, launch.stream>>>(args);
       HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
     }
     return absl::OkStatus();
   }
 };
 
+constinit const OneBlockKernel kKernel = {};
+
 }  // namespace
 
-const CudaKernel& OneBlock() {
-  static const OneBlockKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kOneBlock = &kKernel;
 
 }  // namespace histogram::cuda

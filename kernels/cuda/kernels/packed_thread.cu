@@ -1,7 +1,5 @@
 #include <algorithm>
 
-#include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/per_payload.h"
 
 namespace histogram::cuda {
@@ -47,30 +45,22 @@ __global__ void PackedThreadKernelOf(const uint8_t* data, uint32_t bytes, uint32
   }
 }
 
-class PackedThreadKernel final : public PerPayloadKernel {
- public:
-  absl::string_view name() const override { return "packed_thread"; }
-  absl::string_view summary() const override {
-    return "8-bit counters per thread packed in shared memory, flushed before they wrap";
-  }
+cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, uint32_t* row) {
+  static_assert(kThreads == kWords, "thread t collects word t");
+  const uint64_t tile_bytes = uint64_t{kThreads} * kFlushBytes;
+  const auto tiles = static_cast<uint32_t>((bytes - 1) / tile_bytes + 1);
+  const uint32_t blocks = std::min(tiles, launch.device->multiprocessors * 12);
+  PackedThreadKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
+  return cudaGetLastError();
+}
 
- protected:
-  absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
-                              uint32_t* row) const override {
-    static_assert(kThreads == kWords, "thread t collects word t");
-    const uint64_t tile_bytes = uint64_t{kThreads} * kFlushBytes;
-    const auto tiles = static_cast<uint32_t>((bytes - 1) / tile_bytes + 1);
-    const uint32_t blocks = std::min(tiles, launch.device->multiprocessors * 12);
-    PackedThreadKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
-    return LaunchStatus(name());
-  }
-};
+constinit const PerPayloadKernel kKernel(
+    {.name = "packed_thread",
+     .summary = "8-bit counters per thread packed in shared memory, flushed before they wrap",
+     .enqueue = Enqueue});
 
 }  // namespace
 
-const CudaKernel& PackedThread() {
-  static const PackedThreadKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kPackedThread = &kKernel;
 
 }  // namespace histogram::cuda

@@ -1,5 +1,5 @@
-// The base of the kernels that count one payload a launch: zeroes the rows, then launches payload
-// by payload, in stream order.
+// The kernels that count one payload a launch: the rows are zeroed, then payload after payload is
+// launched, in stream order.
 #ifndef HISTOGRAM_KERNELS_CUDA_KERNELS_PER_PAYLOAD_H_
 #define HISTOGRAM_KERNELS_CUDA_KERNELS_PER_PAYLOAD_H_
 
@@ -7,17 +7,30 @@
 
 namespace histogram::cuda {
 
-class PerPayloadKernel : public CudaKernel {
+class PerPayloadKernel final : public CudaKernel {
  public:
+  struct Traits {
+    absl::string_view name, summary;
+    // Queues what adds the payload's counts to `row`. REQUIRES: bytes > 0.
+    cudaError_t (*enqueue)(const Launch& launch, const uint8_t* data, uint32_t bytes,
+                           uint32_t* row);
+    bool overwrites_row = false;  // `enqueue` does not add to the row
+    bool slow = false;
+    // As CudaKernel::scratch_bytes; null: 0.
+    uint64_t (*scratch_bytes)(const DeviceTraits& device, uint32_t payload_bytes_max) = nullptr;
+  };
+  constexpr explicit PerPayloadKernel(const Traits& traits) : traits_(traits) {}
+
+  absl::string_view name() const override { return traits_.name; }
+  absl::string_view summary() const override { return traits_.summary; }
+  bool slow() const override { return traits_.slow; }
+  uint64_t scratch_bytes(const DeviceTraits& device, uint32_t payload_bytes_max) const override {
+    return traits_.scratch_bytes == nullptr ? 0 : traits_.scratch_bytes(device, payload_bytes_max);
+  }
   absl::Status Enqueue(const Launch& launch) const override;
 
- protected:
-  // Adds the payload's counts to `row`.
-  // REQUIRES: bytes > 0.
-  virtual absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
-                                      uint32_t* row) const = 0;
-  // Whether EnqueuePayload overwrites the row instead of adding to it.
-  virtual bool overwrites_row() const { return false; }
+ private:
+  const Traits traits_;
 };
 
 }  // namespace histogram::cuda

@@ -22,17 +22,16 @@ struct PlainLayout {
   template <uint32_t kTablesAt>
   class Counter {
    public:
-    // The address is pair << 16 | value << 8 | parity << 7 | thread << 2.
     __device__ Counter(uint32_t team_in_block, uint32_t warp_in_team, uint32_t thread)
         : table_(team_in_block, warp_in_team, thread),
-          base_((team_in_block / 2) << 16 | team_in_block % 2 << 7 | thread << 2) {}
+          base_(ByteTableBase(team_in_block, thread)) {}
 
     __device__ void Clear() { table_.Clear(); }
-    __device__ void CountVector(const uint4& vector) {
-      CountWord(vector.x);
-      CountWord(vector.y);
-      CountWord(vector.z);
-      CountWord(vector.w);
+    __device__ void CountWord(uint32_t word) {
+      CountAt<0>(word);
+      CountAt<1>(word);
+      CountAt<2>(word);
+      CountAt<3>(word);
     }
     __device__ void CountByte(uint32_t value) { CountAt<0>(value); }
 
@@ -44,12 +43,6 @@ struct PlainLayout {
     }
 
    private:
-    __device__ void CountWord(uint32_t word) {
-      CountAt<0>(word);
-      CountAt<1>(word);
-      CountAt<2>(word);
-      CountAt<3>(word);
-    }
     template <uint32_t i>
     __device__ void CountAt(uint32_t word) {
       AddToTable<kTablesAt>(Permute<0x7604 + (i << 4)>(word, base_), 1);
@@ -68,11 +61,10 @@ class QuadBatchKernel final : public TeamBatchKernel<PlainLayout> {
   }
 };
 
+constinit const QuadBatchKernel kKernel = {};
+
 }  // namespace
 
-const CudaKernel& QuadBatch() {
-  static const QuadBatchKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kQuadBatch = &kKernel;
 
 }  // namespace histogram::cuda

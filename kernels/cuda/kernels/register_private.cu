@@ -1,7 +1,5 @@
 #include <algorithm>
 
-#include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/per_payload.h"
 
 namespace histogram::cuda {
@@ -38,28 +36,20 @@ __global__ void RegisterPrivateKernelOf(const uint8_t* data, uint32_t bytes, uin
   }
 }
 
-class RegisterPrivateKernel final : public PerPayloadKernel {
- public:
-  absl::string_view name() const override { return "register_private"; }
-  absl::string_view summary() const override {
-    return "counters of eight values in registers, one pass for every eight";
-  }
+cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, uint32_t* row) {
+  const dim3 blocks(std::min((bytes - 1) / kThreads + 1, launch.device->multiprocessors * 8),
+                    kByteValues / kValuesPerPass);
+  RegisterPrivateKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
+  return cudaGetLastError();
+}
 
- protected:
-  absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
-                              uint32_t* row) const override {
-    const dim3 blocks(std::min((bytes - 1) / kThreads + 1, launch.device->multiprocessors * 8),
-                      kByteValues / kValuesPerPass);
-    RegisterPrivateKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
-    return LaunchStatus(name());
-  }
-};
+constinit const PerPayloadKernel kKernel(
+    {.name = "register_private",
+     .summary = "counters of eight values in registers, one pass for every eight",
+     .enqueue = Enqueue});
 
 }  // namespace
 
-const CudaKernel& RegisterPrivate() {
-  static const RegisterPrivateKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kRegisterPrivate = &kKernel;
 
 }  // namespace histogram::cuda

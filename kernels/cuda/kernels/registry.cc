@@ -28,12 +28,12 @@ namespace histogram::cuda {
   KERNEL(QuadBatch)                    \
   KERNEL(OneBlock)
 
-#define HISTOGRAM_DECLARE(name) const CudaKernel& name();
+#define HISTOGRAM_DECLARE(name) extern const CudaKernel* const k##name;
 HISTOGRAM_CUDA_KERNELS(HISTOGRAM_DECLARE)
 #undef HISTOGRAM_DECLARE
 
 absl::Span<const CudaKernel* const> Kernels() {
-#define HISTOGRAM_ADDRESS(name) &name(),
+#define HISTOGRAM_ADDRESS(name) k##name,
   static const std::array kKernels = {HISTOGRAM_CUDA_KERNELS(HISTOGRAM_ADDRESS)};
 #undef HISTOGRAM_ADDRESS
   return kKernels;

@@ -1,7 +1,5 @@
 #include <algorithm>
 
-#include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/per_payload.h"
 
 namespace histogram::cuda {
@@ -34,28 +32,19 @@ __global__ void RunAccumulatorKernelOf(const uint8_t* data, uint32_t bytes, uint
   }
 }
 
-class RunAccumulatorKernel final : public PerPayloadKernel {
- public:
-  absl::string_view name() const override { return "run_accumulator"; }
-  absl::string_view summary() const override {
-    return "runs of equal values added up per thread before the shared copy";
-  }
+cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, uint32_t* row) {
+  const uint32_t blocks = std::min((bytes - 1) / kThreads + 1, launch.device->multiprocessors * 2);
+  RunAccumulatorKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
+  return cudaGetLastError();
+}
 
- protected:
-  absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
-                              uint32_t* row) const override {
-    const uint32_t blocks =
-        std::min((bytes - 1) / kThreads + 1, launch.device->multiprocessors * 2);
-    RunAccumulatorKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
-    return LaunchStatus(name());
-  }
-};
+constinit const PerPayloadKernel kKernel(
+    {.name = "run_accumulator",
+     .summary = "runs of equal values added up per thread before the shared copy",
+     .enqueue = Enqueue});
 
 }  // namespace
 
-const CudaKernel& RunAccumulator() {
-  static const RunAccumulatorKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kRunAccumulator = &kKernel;
 
 }  // namespace histogram::cuda

@@ -1,7 +1,5 @@
 #include <algorithm>
 
-#include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/per_payload.h"
 
 namespace histogram::cuda {
@@ -24,28 +22,19 @@ __global__ void SharedPrivateKernelOf(const uint8_t* data, uint32_t bytes, uint3
   }
 }
 
-class SharedPrivateKernel final : public PerPayloadKernel {
- public:
-  absl::string_view name() const override { return "shared_private"; }
-  absl::string_view summary() const override {
-    return "a copy of the bins per block in shared memory, interleaved";
-  }
+cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, uint32_t* row) {
+  const uint32_t blocks = std::min((bytes - 1) / kThreads + 1, launch.device->multiprocessors * 2);
+  SharedPrivateKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
+  return cudaGetLastError();
+}
 
- protected:
-  absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
-                              uint32_t* row) const override {
-    const uint32_t blocks =
-        std::min((bytes - 1) / kThreads + 1, launch.device->multiprocessors * 2);
-    SharedPrivateKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
-    return LaunchStatus(name());
-  }
-};
+constinit const PerPayloadKernel kKernel(
+    {.name = "shared_private",
+     .summary = "a copy of the bins per block in shared memory, interleaved",
+     .enqueue = Enqueue});
 
 }  // namespace
 
-const CudaKernel& SharedPrivate() {
-  static const SharedPrivateKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kSharedPrivate = &kKernel;
 
 }  // namespace histogram::cuda

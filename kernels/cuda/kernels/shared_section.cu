@@ -1,7 +1,5 @@
 #include <algorithm>
 
-#include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/per_payload.h"
 
 namespace histogram::cuda {
@@ -29,28 +27,20 @@ __global__ void SharedSectionKernelOf(const uint8_t* data, uint32_t bytes, uint3
   }
 }
 
-class SharedSectionKernel final : public PerPayloadKernel {
- public:
-  absl::string_view name() const override { return "shared_section"; }
-  absl::string_view summary() const override {
-    return "a copy of the bins per block in shared memory, contiguous coarsening";
-  }
+cudaError_t Enqueue(const Launch& launch, const uint8_t* data, uint32_t bytes, uint32_t* row) {
+  const uint32_t blocks =
+      std::min((bytes - 1) / (kThreads * kCoarsening) + 1, launch.device->multiprocessors * 2);
+  SharedSectionKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
+  return cudaGetLastError();
+}
 
- protected:
-  absl::Status EnqueuePayload(const Launch& launch, const uint8_t* data, uint32_t bytes,
-                              uint32_t* row) const override {
-    const uint32_t blocks =
-        std::min((bytes - 1) / (kThreads * kCoarsening) + 1, launch.device->multiprocessors * 2);
-    SharedSectionKernelOf<<<blocks, kThreads, 0, launch.stream>>>(data, bytes, row);
-    return LaunchStatus(name());
-  }
-};
+constinit const PerPayloadKernel kKernel(
+    {.name = "shared_section",
+     .summary = "a copy of the bins per block in shared memory, contiguous coarsening",
+     .enqueue = Enqueue});
 
 }  // namespace
 
-const CudaKernel& SharedSection() {
-  static const SharedSectionKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kSharedSection = &kKernel;
 
 }  // namespace histogram::cuda

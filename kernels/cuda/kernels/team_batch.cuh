@@ -19,15 +19,16 @@
 #define HISTOGRAM_KERNELS_CUDA_KERNELS_TEAM_BATCH_CUH_
 
 #include <algorithm>
+#include <bit>
 
 #include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/kernels/byte_tables.cuh"
 #include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/walk.cuh"
 
 namespace histogram::cuda {
 
-// Where the tables lie in shared memory on compute capability 8.0 and later.
-inline constexpr uint32_t kUsualTablesAt = 1024;
+// On compute capability 8.0 and later tables lie at kByteTablesAt.
 inline constexpr uint32_t kUnknownTablesAt = ~0U;
 
 // Zero between launches.
@@ -50,68 +51,11 @@ struct BatchArguments {
   uint32_t* flag;  // may be null
 };
 
-// All tables of the block. Its address is kTablesAt: what the driver reserves comes before it, and
-// the kernel has no other shared memory. As a constant it is part of the instructions that count.
-extern __shared__ __align__(16) uint8_t batch_tables[];
-
-// A team's table, and the sums of this thread's two rows.
-template <uint32_t kTeamWarps>
-class TeamTable {
- public:
-  static constexpr uint32_t kPairBytes = 2 * kTeamWarps * 64 * 32 * sizeof(uint32_t);
-
-  __device__ TeamTable(uint32_t team_in_block, uint32_t warp_in_team, uint32_t thread)
-      : row_(batch_tables + team_in_block / 2 * kPairBytes + team_in_block % 2 * 128 +
-             (warp_in_team * 64 + thread) * 256),
-        team_in_block_(team_in_block),
-        quad_(thread % 8 * 16) {}
-
-  __device__ void Clear() {
-#pragma unroll
-    for (uint32_t j = 0; j < 2; ++j) {
-#pragma unroll
-      for (uint32_t c = 0; c < 8; ++c) *Words(j, c) = make_uint4(0, 0, 0, 0);
-    }
-    Barrier();
-  }
-
-  // What rows thread and thread + 32 of this warp's 64 have got since the last time.
-  __device__ void Take(uint32_t (&counted)[2]) {
-    Barrier();
-#pragma unroll
-    for (uint32_t j = 0; j < 2; ++j) {
-      uint32_t sum = 0;
-#pragma unroll
-      for (uint32_t c = 0; c < 8; ++c) {
-        const uint4 words = *Words(j, c);
-        sum += words.x + words.y + words.z + words.w;
-      }
-      counted[j] = sum - sums_[j];
-      sums_[j] = sum;
-    }
-    Barrier();
-  }
-
- private:
-  // Eight threads that are served together read eight different quads.
-  __device__ uint4* Words(uint32_t j, uint32_t c) const {
-    return reinterpret_cast<uint4*>(row_ + j * 32 * 256 + (c * 16 ^ quad_));
-  }
-  // Waits until all warps of the team are here.
-  __device__ void Barrier() const {
-    asm volatile("bar.sync %0, %1;" : : "r"(team_in_block_ + 1), "n"(kTeamWarps * 32) : "memory");
-  }
-
-  uint8_t* row_;
-  uint32_t team_in_block_, quad_;
-  uint32_t sums_[2] = {};
-};
-
 // Adds to the word at `offset` of the tables.
 template <uint32_t kTablesAt>
 __device__ inline void AddToTable(uint32_t offset, uint32_t addend) {
   if constexpr (kTablesAt == kUnknownTablesAt) {
-    atomicAdd(reinterpret_cast<uint32_t*>(batch_tables + offset), addend);
+    atomicAdd(reinterpret_cast<uint32_t*>(byte_tables + offset), addend);
   } else {
     // No clobber of memory: only Take reads the table, behind a barrier that has one.
     asm volatile("red.shared.add.u32 [%0 + %2], %1;" : : "r"(offset), "r"(addend), "n"(kTablesAt));
@@ -130,14 +74,14 @@ __device__ inline void CountAndLoad(const Stretch& current, const Stretch& next,
       at += kGroupRounds * kTeamThreads;
 #pragma unroll
       for (uint32_t j = 0; j < kGroupRounds; ++j) {
-        counter.CountVector(vectors[j]);
+        CountVector(counter, vectors[j]);
         vectors[j] = LoadStreaming(at + j * kTeamThreads);
       }
     }
     if (next.groups > 0) {
 #pragma unroll
       for (uint32_t j = 0; j < kGroupRounds; ++j) {
-        counter.CountVector(vectors[j]);
+        CountVector(counter, vectors[j]);
         vectors[j] = LoadStreaming(next.at + j * kTeamThreads);
       }
       return;
@@ -146,7 +90,7 @@ __device__ inline void CountAndLoad(const Stretch& current, const Stretch& next,
 #pragma unroll
   for (int32_t j = 0; j < static_cast<int32_t>(kGroupRounds); ++j) {
     constexpr auto kThreads = static_cast<int32_t>(kTeamThreads);
-    if (current.groups > 0 || j * kThreads < current.left) counter.CountVector(vectors[j]);
+    if (current.groups > 0 || j * kThreads < current.left) CountVector(counter, vectors[j]);
     if (j * kThreads < next.left) vectors[j] = LoadStreaming(next.at + j * kThreads);
   }
 }
@@ -197,14 +141,14 @@ __device__ inline void SignalFinished(const BatchArguments& args, uint32_t warps
 // 16-byte loads that are under way together; kTileGroups, groups at most between two collections;
 // kOverheadUnits, what a payload costs besides its rounds; kCounts of each thread and the values
 // ValueOf(j) that they are of (from 64 * warp_in_team + thread on), and
-//   Counter<kTablesAt>(team_in_block, warp_in_team, thread)  with Clear, CountVector, CountByte,
+//   Counter<kTablesAt>(team_in_block, warp_in_team, thread)  with Clear, CountWord, CountByte,
 //   and Collect(counts), which adds what was counted since the last time.
 template <typename Layout, uint32_t kTablesAt>
 __global__ void __launch_bounds__(Layout::kTeamsMax* Layout::kTeamWarps * 32, 1)
     TeamBatchKernelOf(const __grid_constant__ BatchArguments args) {
   using LayoutWalk = Walk<Layout>;
   constexpr uint32_t kTeamThreads = LayoutWalk::kTeamThreads;
-  if (kTablesAt != kUnknownTablesAt && __cvta_generic_to_shared(batch_tables) != kTablesAt) {
+  if (kTablesAt != kUnknownTablesAt && __cvta_generic_to_shared(byte_tables) != kTablesAt) {
     __trap();
   }
   const uint32_t thread = threadIdx.x % 32;
@@ -259,17 +203,14 @@ class TeamBatchKernel : public CudaKernel {
   }
 
   absl::Status Prepare(const DeviceTraits& device) const override {
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(
-        cudaFuncSetAttribute(KernelFor(device), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(BlockTeamsMax(device) / 2 * kPairBytes)));
-    return absl::OkStatus();
+    return AllowShared(KernelFor(device), BlockTeamsMax(device) / 2 * kPairBytes);
   }
 
   absl::Status Enqueue(const Launch& launch) const override {
     const DeviceTraits& device = *launch.device;
     // Small launches spread over multiprocessors first, two teams a block.
     uint32_t pairs = std::max(1U, launch.units / (2 * kUnitsPerTeam));
-    if (launch.blocks_max != 0) pairs = std::min(pairs, launch.blocks_max);
+    if (launch.in_place) pairs = std::min(std::bit_ceil(pairs), device.multiprocessors);
     uint32_t blocks = pairs, block_pairs = 1;
     if (pairs > device.multiprocessors) {
       blocks = device.multiprocessors;
@@ -289,8 +230,7 @@ class TeamBatchKernel : public CudaKernel {
     };
     KernelFor(device)<<<blocks, block_pairs * 2 * Layout::kTeamWarps * 32, block_pairs * kPairBytes,
                         launch.stream>>>(args);
-    HISTOGRAM_RETURN_IF_ERROR(LaunchStatus(name()));
-    return absl::OkStatus();
+    return LaunchStatus(name());
   }
 
  private:
@@ -300,8 +240,8 @@ class TeamBatchKernel : public CudaKernel {
 
   using Kernel = void (*)(BatchArguments);
   static Kernel KernelFor(const DeviceTraits& device) {
-    return device.shared_bytes_reserved == kUsualTablesAt
-               ? TeamBatchKernelOf<Layout, kUsualTablesAt>
+    return device.shared_bytes_reserved == kByteTablesAt
+               ? TeamBatchKernelOf<Layout, kByteTablesAt>
                : TeamBatchKernelOf<Layout, kUnknownTablesAt>;
   }
   // Even: tables come in pairs. At least 2: every supported device has 64 KiB.

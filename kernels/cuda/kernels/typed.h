@@ -15,6 +15,7 @@
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -38,11 +39,10 @@ enum class FindBy : uint8_t {
   kLine,
   // A multiply-add gives the position less a half, f; its nearest integer k is the bin where
   // |f - k| < sure. Elsewhere the bin is k or a neighbour, and one threshold decides. That holds
-  // because the multiply-add is monotone: MakeGuess (typed_plan.cc) looks at both ends of each bin.
+  // because the multiply-add is monotone: MakeGuess (bin_rules.cc) looks at both ends of each bin.
   kGuess,
   // Floats: a multiply-add names a cell (CellOf), and the cell a bin: the sample's, or the next if
-  // it
-  // is not below that one's threshold. A search decides in cells of more thresholds.
+  // it is not below that one's threshold. A search decides in cells of more thresholds.
   kCells,
   // The order-preserving key of the sample names a cell, and the cell the least and the greatest
   // bin that its samples can be in; a search between them decides.
@@ -71,6 +71,14 @@ struct TypedBins {
   const uint32_t* candidates = nullptr;  // device memory, cells + 1
   uint32_t cell_shift = 0;
 };
+
+// The bins of a plan, in the type that its samples are compared in.
+using AnyTypedBins =
+    std::variant<TypedBins<float>, TypedBins<double>, TypedBins<uint32_t>, TypedBins<uint64_t>>;
+
+inline uint32_t BinCount(const AnyTypedBins& bins) {
+  return std::visit([](const auto& typed) { return typed.bins; }, bins);
+}
 
 // A signed sample's bits with this one flipped, plus KeyBase, are its key: the sample plus 2^31,
 // for 64 bits plus 2^63. Others are their own keys.
@@ -179,18 +187,16 @@ inline constexpr absl::string_view kTypedTableName = "typed_table";
 inline constexpr absl::string_view kTypedTableSummary =
     "typed samples, into a table of the bins in shared memory";
 
-// The functions below queue the count on launch.stream and are defined for float, double, uint32_t
-// and uint64_t. REQUIRES: C is the type in which launch.type is compared.
+// The functions below queue the count on launch.stream. REQUIRES: the bins are of the type in which
+// launch.type is compared.
 
 // By a table in shared memory, with as many launches as there are parts; no workspace.
 // REQUIRES: PrepareTable, once, with the launch's device current.
-template <typename C>
-absl::Status EnqueueTable(const TypedLaunch& launch, const TypedBins<C>& bins);
+absl::Status EnqueueTable(const TypedLaunch& launch, const AnyTypedBins& bins);
 // Loads the kernel that counts by these bins, and lets it use the shared memory of a block. Loading
 // waits for what runs on the device: a thread that has launched something that never ends must not
 // need it afterwards.
-template <typename C>
-absl::Status PrepareTable(SampleType type, const TypedBins<C>& bins, const DeviceTraits& device);
+absl::Status PrepareTable(SampleType type, const AnyTypedBins& bins, const DeviceTraits& device);
 // Shared memory of a block for a table: a line is left to the kernel's own variables.
 uint32_t TableRoom(const DeviceTraits& device);
 // How many parts of a table the bins need.
@@ -198,8 +204,7 @@ uint32_t TableParts(uint32_t bins, const DeviceTraits& device);
 
 // By a partition of the samples in the workspace, which is at least of PartitionBytes for one
 // sample. More samples than it was made for are counted in several goes.
-template <typename C>
-absl::Status EnqueuePartition(const TypedLaunch& launch, const TypedBins<C>& bins);
+absl::Status EnqueuePartition(const TypedLaunch& launch, const AnyTypedBins& bins);
 inline constexpr uint64_t kPartitionSamplesMax = uint64_t{1} << 31;
 uint64_t PartitionBytes(uint32_t bins, uint64_t samples);
 

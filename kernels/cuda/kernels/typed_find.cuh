@@ -121,26 +121,32 @@ __device__ inline uint32_t SlotBy(const Rule<C>& rule, C x) {
   return sure ? found : Settle<kBy>(rule, x, found);
 }
 
+// Calls visit.template operator()<kBy>() for the rule, which is one of those that an S has.
+#pragma nv_exec_check_disable
+template <typename S, typename Visit>
+__host__ __device__ inline auto VisitRule(FindBy by, const Visit& visit) {
+  using C = typename S::Compare;
+  if constexpr (std::is_floating_point_v<C>) {
+    if (by == FindBy::kFloor) return visit.template operator()<FindBy::kFloor>();
+    if (by == FindBy::kCells) return visit.template operator()<FindBy::kCells>();
+  }
+  if constexpr (std::is_same_v<typename S::Bits, float>) {
+    if (by == FindBy::kWideFloor) return visit.template operator()<FindBy::kWideFloor>();
+  }
+  if constexpr (std::is_same_v<C, uint32_t>) {
+    if (by == FindBy::kLine) return visit.template operator()<FindBy::kLine>();
+  } else if constexpr (sizeof(typename S::Bits) >= 4) {
+    if (by == FindBy::kGuess) return visit.template operator()<FindBy::kGuess>();
+  }
+  return visit.template operator()<FindBy::kKeys>();
+}
+
 // The slot of a sample by whatever rule its plan has: for kernels that other work binds, which need
 // not be compiled for each rule.
 template <typename S>
 __device__ inline uint32_t SlotOf(const Rule<typename S::Compare>& rule, typename S::Compare x) {
-  using C = typename S::Compare;
   constexpr bool kWide = sizeof(typename S::Bits) == 4;
-  const FindBy by = rule.bins.by;
-  if constexpr (std::is_floating_point_v<C>) {
-    if (by == FindBy::kFloor) return SlotBy<FindBy::kFloor, kWide>(rule, x);
-    if (by == FindBy::kCells) return SlotBy<FindBy::kCells, kWide>(rule, x);
-  }
-  if constexpr (std::is_same_v<typename S::Bits, float>) {
-    if (by == FindBy::kWideFloor) return SlotBy<FindBy::kWideFloor, kWide>(rule, x);
-  }
-  if constexpr (std::is_same_v<C, uint32_t>) {
-    if (by == FindBy::kLine) return SlotBy<FindBy::kLine, kWide>(rule, x);
-  } else if constexpr (sizeof(typename S::Bits) >= 4) {
-    if (by == FindBy::kGuess) return SlotBy<FindBy::kGuess, kWide>(rule, x);
-  }
-  return SlotBy<FindBy::kKeys, kWide>(rule, x);
+  return VisitRule<S>(rule.bins.by, [&]<FindBy kBy>() { return SlotBy<kBy, kWide>(rule, x); });
 }
 
 }  // namespace histogram::cuda

@@ -26,7 +26,6 @@ constexpr uint32_t kEach = 16;  // samples of a tile for each thread
 constexpr uint32_t kTile = kScatterThreads * kEach;
 constexpr uint32_t kCountThreads = 1024;
 constexpr uint32_t kWarps = kCountThreads / 32;
-constexpr uint32_t kAllThreads = ~0U;
 constexpr uint32_t kNoBucket = ~0U;
 
 // What lies in the workspace, for up to so many tiles.
@@ -214,15 +213,14 @@ __global__ void __launch_bounds__(kCountThreads, 1)
   }
 }
 
-template <typename C>
-absl::Status EnqueuePortion(const TypedLaunch& launch, const TypedBins<C>& bins,
+absl::Status EnqueuePortion(const TypedLaunch& launch, const AnyTypedBins& bins,
                             const Workspace& workspace) {
   HISTOGRAM_CUDA_RETURN_IF_ERROR(
       cudaMemsetAsync(workspace.totals, 0, workspace.buckets * sizeof(uint32_t), launch.stream));
   const uint32_t multiprocessors = launch.device->multiprocessors;
-  HISTOGRAM_RETURN_IF_ERROR(VisitSamplesOf<C>(launch.type, [&]<typename S>(S) {
-    Scatter<C> scatter;
-    scatter.bins = bins;
+  HISTOGRAM_RETURN_IF_ERROR(VisitSamples(launch.type, bins, [&]<typename S>(S, const auto& typed) {
+    Scatter<typename S::Compare> scatter;
+    scatter.bins = typed;
     scatter.keying = KeyingOf<S>(launch.type);
     scatter.to = workspace;
     scatter.samples = launch.samples;
@@ -239,9 +237,8 @@ absl::Status EnqueuePortion(const TypedLaunch& launch, const TypedBins<C>& bins,
                             ? multiprocessors - workspace.buckets
                             : multiprocessors;
   gather.counts = launch.counts;
-  constexpr int kTableBytes = kBucketSlots * sizeof(uint32_t);
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(
-      cudaFuncSetAttribute(GatherKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kTableBytes));
+  constexpr uint32_t kTableBytes = kBucketSlots * sizeof(uint32_t);
+  HISTOGRAM_RETURN_IF_ERROR(AllowShared(GatherKernel, kTableBytes));
   GatherKernel<<<gather.share_blocks + workspace.buckets, kCountThreads, kTableBytes,
                  launch.stream>>>(gather);
   return LaunchStatus("typed_partition");
@@ -254,9 +251,8 @@ uint64_t PartitionBytes(uint32_t bins, uint64_t samples) {
   return TotalsBytes(buckets) + (samples + kTile - 1) / kTile * TileBytes(buckets);
 }
 
-template <typename C>
-absl::Status EnqueuePartition(const TypedLaunch& launch, const TypedBins<C>& bins) {
-  const uint32_t buckets = BucketsOf(bins.bins);
+absl::Status EnqueuePartition(const TypedLaunch& launch, const AnyTypedBins& bins) {
+  const uint32_t buckets = BucketsOf(BinCount(bins));
   const uint64_t tiles_max = (launch.workspace_bytes - TotalsBytes(buckets)) / TileBytes(buckets);
   auto* const at = static_cast<uint8_t*>(launch.workspace);
   Workspace workspace;
@@ -274,10 +270,5 @@ absl::Status EnqueuePartition(const TypedLaunch& launch, const TypedBins<C>& bin
   }
   return absl::OkStatus();
 }
-
-template absl::Status EnqueuePartition(const TypedLaunch&, const TypedBins<float>&);
-template absl::Status EnqueuePartition(const TypedLaunch&, const TypedBins<double>&);
-template absl::Status EnqueuePartition(const TypedLaunch&, const TypedBins<uint32_t>&);
-template absl::Status EnqueuePartition(const TypedLaunch&, const TypedBins<uint64_t>&);
 
 }  // namespace histogram::cuda

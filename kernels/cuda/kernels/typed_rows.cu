@@ -109,12 +109,11 @@ __global__ void __launch_bounds__(kWarpRows * 32)
 
 }  // namespace
 
-template <typename C>
-absl::Status EnqueueRows(const RowsLaunch& launch, const TypedBins<C>& bins) {
+absl::Status EnqueueRows(const RowsLaunch& launch, const AnyTypedBins& any_bins) {
   const uint64_t rows = launch.stretches * launch.channels;
   if (rows == 0) return absl::OkStatus();
-  return VisitSamplesOf<C>(launch.type, [&]<typename S>(S) -> absl::Status {
-    Rows<C> args;
+  return VisitSamples(launch.type, any_bins, [&]<typename S>(S, const auto& bins) -> absl::Status {
+    Rows<typename S::Compare> args;
     args.bins = bins;
     args.keying = KeyingOf<S>(launch.type);
     args.launch = launch;
@@ -130,20 +129,13 @@ absl::Status EnqueueRows(const RowsLaunch& launch, const TypedBins<C>& bins) {
     const uint32_t shared_bytes = (bins.bins + kOutsideSlots + 31) / 32 * 32 * sizeof(uint32_t);
     auto* const kernel = TypedRowsKernel<S>;
     // Always the same limit: it is the kernel's, and other threads launch it with other bins.
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                             static_cast<int>(TableRoom(*launch.device))));
+    HISTOGRAM_RETURN_IF_ERROR(AllowShared(kernel, TableRoom(*launch.device)));
     constexpr uint64_t kBlocksMax = 65536;
     kernel<<<static_cast<uint32_t>(std::min(rows * args.pieces, kBlocksMax)), kThreads,
              shared_bytes, launch.stream>>>(args);
     return LaunchStatus("typed_rows");
   });
 }
-
-template absl::Status EnqueueRows(const RowsLaunch&, const TypedBins<float>&);
-template absl::Status EnqueueRows(const RowsLaunch&, const TypedBins<double>&);
-template absl::Status EnqueueRows(const RowsLaunch&, const TypedBins<uint32_t>&);
-template absl::Status EnqueueRows(const RowsLaunch&, const TypedBins<uint64_t>&);
 
 absl::Status EnqueueEntropy(const uint32_t* counts, uint64_t rows, uint32_t bins, float* entropy,
                             cudaStream_t stream) {

@@ -34,10 +34,9 @@ struct RowsLaunch {
   cudaStream_t stream = nullptr;
 };
 
-// Any rows. REQUIRES: C is the type in which launch.type is compared; TableParts of the bins is 1;
-// launch.longest < 2^32. Defined for float, double, uint32_t and uint64_t.
-template <typename C>
-absl::Status EnqueueRows(const RowsLaunch& launch, const TypedBins<C>& bins);
+// Any rows. REQUIRES: the bins are of the type in which launch.type is compared; TableParts of them
+// is 1; launch.longest < 2^32.
+absl::Status EnqueueRows(const RowsLaunch& launch, const AnyTypedBins& bins);
 
 // The entropy of each row, in bits, from its counts. Right to 1e-5.
 absl::Status EnqueueEntropy(const uint32_t* counts, uint64_t rows, uint32_t bins, float* entropy,

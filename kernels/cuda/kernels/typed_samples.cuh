@@ -72,20 +72,21 @@ __device__ inline typename S::Compare WidenOne(const Keying<typename S::Compare>
   return sample;
 }
 
-// Calls visit(S()) with the sample of a type that is compared as a C.
-template <typename C, typename Visit>
-absl::Status VisitSamplesOf(SampleType type, Visit&& visit) {
-  if constexpr (std::is_same_v<C, float>) {
-    if (type == SampleType::kF16) return visit(Float16());
-    if (type == SampleType::kBf16) return visit(Bfloat16());
-    return visit(Plain<float, float>());
-  } else if constexpr (std::is_same_v<C, uint32_t>) {
-    if (SampleBytes(type) == 1) return visit(Plain<uint8_t, uint32_t>());
-    if (SampleBytes(type) == 2) return visit(Plain<uint16_t, uint32_t>());
-    return visit(Plain<uint32_t, uint32_t>());
-  } else {
-    return visit(Plain<C, C>());
-  }
+// Calls visit(S(), typed) with the sample of the type, and its bins.
+template <typename Visit>
+absl::Status VisitSamples(SampleType type, const AnyTypedBins& bins, const Visit& visit) {
+  return std::visit(
+      [&]<typename C>(const TypedBins<C>& typed) {
+        if constexpr (std::is_same_v<C, float>) {
+          if (type == SampleType::kF16) return visit(Float16(), typed);
+          if (type == SampleType::kBf16) return visit(Bfloat16(), typed);
+        } else if constexpr (std::is_same_v<C, uint32_t>) {
+          if (SampleBytes(type) == 1) return visit(Plain<uint8_t, uint32_t>(), typed);
+          if (SampleBytes(type) == 2) return visit(Plain<uint16_t, uint32_t>(), typed);
+        }
+        return visit(Plain<C, C>(), typed);
+      },
+      bins);
 }
 
 // How many samples lie before the first aligned vector.

@@ -302,23 +302,9 @@ absl::Status LaunchAll(const TypedLaunch& launch, const TypedBins<typename S::Co
 template <typename S, typename Run>
 absl::Status VisitKernel(const TypedBins<typename S::Compare>& bins, bool has_parts,
                          const Run& run) {
-  using C = typename S::Compare;
-  const auto run_by = [&]<FindBy kBy>() {
+  return VisitRule<S>(bins.by, [&]<FindBy kBy>() {
     return has_parts ? run.template operator()<kBy, true>() : run.template operator()<kBy, false>();
-  };
-  if constexpr (std::is_floating_point_v<C>) {
-    if (bins.by == FindBy::kFloor) return run_by.template operator()<FindBy::kFloor>();
-    if (bins.by == FindBy::kCells) return run_by.template operator()<FindBy::kCells>();
-  }
-  if constexpr (std::is_same_v<typename S::Bits, float>) {
-    if (bins.by == FindBy::kWideFloor) return run_by.template operator()<FindBy::kWideFloor>();
-  }
-  if constexpr (std::is_same_v<C, uint32_t>) {
-    if (bins.by == FindBy::kLine) return run_by.template operator()<FindBy::kLine>();
-  } else if constexpr (sizeof(typename S::Bits) >= 4) {
-    if (bins.by == FindBy::kGuess) return run_by.template operator()<FindBy::kGuess>();
-  }
-  return run_by.template operator()<FindBy::kKeys>();
+  });
 }
 
 template <typename S>
@@ -352,31 +338,19 @@ absl::Status EnqueueCopy(const unsigned long long* counts, uint32_t slots, uint6
   return LaunchStatus("CopyKernel");
 }
 
-template <typename C>
-absl::Status EnqueueTable(const TypedLaunch& launch, const TypedBins<C>& bins) {
-  return VisitSamplesOf<C>(launch.type, [&]<typename S>(S) { return EnqueueAs<S>(launch, bins); });
-}
-
-template <typename C>
-absl::Status PrepareTable(SampleType type, const TypedBins<C>& bins, const DeviceTraits& device) {
-  return VisitSamplesOf<C>(type, [&]<typename S>(S) {
-    return VisitKernel<S>(
-        bins, TableParts(bins.bins, device) > 1, [&]<FindBy kBy, bool kParts>() -> absl::Status {
-          auto* const kernel = TypedTableKernel<S, kBy, kParts>;
-          return ToStatus(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                               static_cast<int>(TableRoom(device))),
-                          "cudaFuncSetAttribute");
-        });
+absl::Status EnqueueTable(const TypedLaunch& launch, const AnyTypedBins& bins) {
+  return VisitSamples(launch.type, bins, [&]<typename S>(S, const auto& typed) {
+    return EnqueueAs<S>(launch, typed);
   });
 }
 
-template absl::Status EnqueueTable(const TypedLaunch&, const TypedBins<float>&);
-template absl::Status EnqueueTable(const TypedLaunch&, const TypedBins<double>&);
-template absl::Status EnqueueTable(const TypedLaunch&, const TypedBins<uint32_t>&);
-template absl::Status EnqueueTable(const TypedLaunch&, const TypedBins<uint64_t>&);
-template absl::Status PrepareTable(SampleType, const TypedBins<float>&, const DeviceTraits&);
-template absl::Status PrepareTable(SampleType, const TypedBins<double>&, const DeviceTraits&);
-template absl::Status PrepareTable(SampleType, const TypedBins<uint32_t>&, const DeviceTraits&);
-template absl::Status PrepareTable(SampleType, const TypedBins<uint64_t>&, const DeviceTraits&);
+absl::Status PrepareTable(SampleType type, const AnyTypedBins& bins, const DeviceTraits& device) {
+  return VisitSamples(type, bins, [&]<typename S>(S, const auto& typed) {
+    return VisitKernel<S>(typed, TableParts(typed.bins, device) > 1,
+                          [&]<FindBy kBy, bool kParts>() {
+                            return AllowShared(TypedTableKernel<S, kBy, kParts>, TableRoom(device));
+                          });
+  });
+}
 
 }  // namespace histogram::cuda

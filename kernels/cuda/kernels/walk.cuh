@@ -8,7 +8,6 @@
 
 namespace histogram::cuda {
 
-inline constexpr uint32_t kAllThreads = 0xFFFFFFFFU;
 // Payloads up to so many units of kRoundBytes are not cut between teams.
 inline constexpr uint32_t kWholeUnits = 8;
 

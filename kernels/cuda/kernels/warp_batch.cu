@@ -34,11 +34,12 @@ struct PackedLayout {
     }
 
     __device__ void Clear() { table_.Clear(); }
-    __device__ void CountVector(const uint4& vector) {
-      CountWord(vector.x);
-      CountWord(vector.y);
-      CountWord(vector.z);
-      CountWord(vector.w);
+    __device__ void CountWord(uint32_t word) {
+      const uint32_t rows = (word & 0x7F7F7F7FU) | pair_bit_;
+      CountAt<0>(rows, word);
+      CountAt<1>(rows, word);
+      CountAt<2>(rows, word);
+      CountAt<3>(rows, word);
     }
     __device__ void CountByte(uint32_t value) { CountAt<0>((value & 0x7F) | pair_bit_, value); }
 
@@ -55,13 +56,6 @@ struct PackedLayout {
     }
 
    private:
-    __device__ void CountWord(uint32_t word) {
-      const uint32_t rows = (word & 0x7F7F7F7FU) | pair_bit_;
-      CountAt<0>(rows, word);
-      CountAt<1>(rows, word);
-      CountAt<2>(rows, word);
-      CountAt<3>(rows, word);
-    }
     // Counts byte i of `word`; `rows` is the word without its values' highest bits.
     template <uint32_t i>
     __device__ void CountAt(uint32_t rows, uint32_t word) {
@@ -82,14 +76,15 @@ class WarpBatchKernel final : public TeamBatchKernel<PackedLayout> {
     return "many small payloads a launch: equal shares of a batch per two warps, with a packed "
            "table";
   }
-  Ladder ladder() const override { return Ladder::kByBlocks; }
+  bool reads_in_place(uint64_t batch_bytes, size_t /*payloads*/) const override {
+    return batch_bytes <= kMappedBytesMax;
+  }
 };
+
+constinit const WarpBatchKernel kKernel = {};
 
 }  // namespace
 
-const CudaKernel& WarpBatch() {
-  static const WarpBatchKernel kernel;
-  return kernel;
-}
+extern const CudaKernel* const kWarpBatch = &kKernel;
 
 }  // namespace histogram::cuda

@@ -32,18 +32,15 @@ struct alignas(16) BatchHeader {
 inline constexpr uint32_t RoundsOf(uint32_t bytes) {
   return bytes / kRoundBytes + (bytes % kRoundBytes != 0 ? 1 : 0);
 }
-// `overhead`: what a payload costs a kernel besides its rounds (its result row has to be collected
-// and written), in rounds. Shapes the shares only, never the answer.
-inline constexpr uint32_t UnitsOf(uint32_t bytes, uint32_t overhead) {
-  return RoundsOf(bytes) + overhead;
-}
 
-// Fills in each `start`; returns the sum of the units. REQUIRES: fewer than 2^32 units.
+// Fills in each `start`; returns the sum of the units: the rounds of each payload and `overhead`,
+// what it costs a kernel besides them (its result row has to be collected and written), in rounds.
+// Shapes the shares only, never the answer. REQUIRES: fewer than 2^32 units.
 inline uint32_t AssignUnits(absl::Span<PayloadDescriptor> payloads, uint32_t overhead) {
   uint32_t units = 0;
   for (PayloadDescriptor& payload : payloads) {
     payload.start = units;
-    units += UnitsOf(payload.bytes, overhead);
+    units += RoundsOf(payload.bytes) + overhead;
   }
   return units;
 }

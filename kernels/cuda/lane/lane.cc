@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/device/nvtx.h"
 #include "kernels/cuda/kernels/registry.h"
 #include "kernels/cuda/lane/lane_layout.h"
+#include "kernels/mutex.h"
 
 namespace histogram::cuda {
 namespace {
@@ -31,20 +31,11 @@ void Nap(uint64_t waited_ns) {
   std::this_thread::sleep_for(std::chrono::nanoseconds(nap_ns));
 }
 
-inline void Relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield" ::: "memory");
-#endif
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Lane>> Lane::Make(const LaneOptions& options) {
   std::unique_ptr<Lane> lane(new Lane(options));
   HISTOGRAM_RETURN_IF_ERROR(lane->Allocate());
-  HISTOGRAM_RETURN_IF_ERROR(lane->Record());
   return lane;
 }
 
@@ -57,89 +48,38 @@ Lane::~Lane() {
 }
 
 absl::Status Lane::Allocate() {
-  if (options_.faults->out_of_memory()) {
+  if (options_.faults->out_of_memory) {
     return ToStatus(cudaErrorMemoryAllocation, "allocation of a lane");
   }
-  const auto take = [](auto made, auto& member) {
-    const absl::Status status = made.status();
-    if (status.ok()) member = *std::move(made);
-    return status;
-  };
   const uint64_t input_bytes =
       options_.lane_bytes + OverheadBytesMax(options_) + TableBytesMax(kLaneCounters);
   const uint64_t pieces_max = PiecesMax(options_.lane_bytes, options_.lane_payloads);
   const uint64_t rows_bytes =
       std::max(pieces_max * kRowBytes, uint64_t{kLaneCounters} * sizeof(uint64_t));
   const auto lane_bytes = static_cast<uint32_t>(options_.lane_bytes);
-  HISTOGRAM_RETURN_IF_ERROR(take(MakeStream(), stream_));
-  HISTOGRAM_RETURN_IF_ERROR(take(MakeStream(), copy_stream_));
-  HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventDefault), copied_));
-  HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventDefault), done_));
-  HISTOGRAM_RETURN_IF_ERROR(take(MakeEvent(cudaEventDisableTiming), portion_copied_));
-  HISTOGRAM_RETURN_IF_ERROR(take(PinnedBuffer::Make(input_bytes), input_));
-  HISTOGRAM_RETURN_IF_ERROR(take(PinnedBuffer::Make(rows_bytes), rows_));
-  HISTOGRAM_RETURN_IF_ERROR(take(PinnedBuffer::Make(kControlBytes), control_));
-  HISTOGRAM_RETURN_IF_ERROR(take(DeviceBuffer::Make(input_bytes), device_input_));
-  HISTOGRAM_RETURN_IF_ERROR(take(DeviceBuffer::Make(rows_bytes), device_rows_));
-  HISTOGRAM_RETURN_IF_ERROR(
-      take(DeviceBuffer::Make(ScratchBytesMax(options_.device, lane_bytes)), scratch_));
-  HISTOGRAM_RETURN_IF_ERROR(take(DeviceBuffer::Make(CleanBytesMax(options_.device)), clean_));
+  HISTOGRAM_ASSIGN_OR_RETURN(stream_, MakeStream());
+  HISTOGRAM_ASSIGN_OR_RETURN(copy_stream_, MakeStream());
+  HISTOGRAM_ASSIGN_OR_RETURN(copied_, MakeEvent(cudaEventDefault));
+  HISTOGRAM_ASSIGN_OR_RETURN(done_, MakeEvent(cudaEventDefault));
+  HISTOGRAM_ASSIGN_OR_RETURN(portion_copied_, MakeEvent(cudaEventDisableTiming));
+  HISTOGRAM_ASSIGN_OR_RETURN(input_, PinnedBuffer::Make(input_bytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(rows_, PinnedBuffer::Make(rows_bytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(control_, PinnedBuffer::Make(kControlBytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(device_input_, DeviceBuffer::Make(input_bytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(device_rows_, DeviceBuffer::Make(rows_bytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(scratch_,
+                             DeviceBuffer::Make(ScratchBytesMax(options_.device, lane_bytes)));
+  HISTOGRAM_ASSIGN_OR_RETURN(clean_, DeviceBuffer::Make(CleanBytesMax(options_.device)));
   pieces_.reserve(pieces_max);
   portion_pieces_.reserve(PortionsMax(options_.lane_bytes, options_.lane_payloads));
   portions_.reserve(portion_pieces_.capacity());
   return absl::OkStatus();
 }
 
-// Records the launches of each kernel that has a ladder, so that a small batch costs one short
-// launch.
-absl::Status Lane::Record() {
-  Portion portion;
-  portion.units = ~0U;
-  *input_.host<PayloadDescriptor>(sizeof(BatchHeader)) = {
-      .offset = PayloadsBegin(0, 1), .bytes = 0, .start = 0};
-  for (const CudaKernel* kernel : Kernels()) {
-    Recorded recorded = {.kernel = kernel, .rungs = {}};
-    if (kernel->ladder() == Ladder::kByBlocks) {
-      portion.piece_count = 0;
-      const uint32_t multiprocessors = options_.device.multiprocessors;
-      for (uint32_t blocks = 1; blocks < 2 * multiprocessors; blocks *= 2) {
-        Launch launch = MakeLaunch(portion, /*mapped=*/true);
-        launch.blocks_max = std::min(blocks, multiprocessors);
-        HISTOGRAM_RETURN_IF_ERROR(RecordRung(launch, launch.blocks_max, recorded));
-      }
-    } else if (kernel->ladder() == Ladder::kByBytes) {
-      portion.piece_count = 1;
-      for (const uint32_t kib : {4U, 16U, 32U, 64U}) {
-        Launch launch = MakeLaunch(portion, /*mapped=*/true);
-        launch.readable_bytes = kib << 10;
-        HISTOGRAM_RETURN_IF_ERROR(RecordRung(launch, launch.readable_bytes, recorded));
-      }
-    }
-    if (!recorded.rungs.empty()) recorded_.push_back(std::move(recorded));
-  }
-  return ToStatus(cudaStreamSynchronize(stream_.get()), "upload of a lane's graphs");
-}
-
-absl::Status Lane::RecordRung(const Launch& launch, uint32_t limit, Recorded& recorded) {
-  Launch flagged = launch;
-  flagged.flag = control_.device<uint32_t>(kFlagAt);
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(
-      cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
-  const absl::Status enqueued = recorded.kernel->Enqueue(flagged);
-  cudaGraph_t captured = nullptr;
-  const cudaError_t ended = cudaStreamEndCapture(stream_.get(), &captured);
-  const Graph graph(captured);
-  HISTOGRAM_RETURN_IF_ERROR(enqueued);
-  HISTOGRAM_RETURN_IF_ERROR(ToStatus(ended, "cudaStreamEndCapture"));
-  cudaGraphExec_t executable = nullptr;
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaGraphInstantiate(&executable, graph.get(), 0));
-  recorded.rungs.push_back({.limit = limit, .graph = GraphExec(executable)});
-  return ToStatus(cudaGraphUpload(executable, stream_.get()), "cudaGraphUpload");
-}
-
-Launch Lane::MakeLaunch(const Portion& portion, bool mapped) {
-  uint8_t* const base = mapped ? input_.device() : device_input_.get();
+Launch Lane::MakeLaunch(const Portion& portion) {
+  uint8_t* const base = mapped_ ? input_.device() : device_input_.get();
   Launch launch;
+  launch.in_place = mapped_;
   launch.input = base;
   launch.header = reinterpret_cast<const BatchHeader*>(base + portion.begin);
   launch.payloads = absl::MakeConstSpan(
@@ -159,21 +99,17 @@ bool Lane::FlagIsSet() const {
   return flag.load(std::memory_order_acquire) == sequence_;
 }
 
-// Whether asking for the event's outcome does not wait.
-bool Lane::EventIsDue() const { return cudaEventQuery(done_.get()) != cudaErrorNotReady; }
-
 absl::Status Lane::Wait() {
-  const NvtxRange range("wait");
   const uint64_t spin_until = launched_ns_ + uint64_t{options_.spin_us_max} * 1000;
   bool due = false;
   do {
-    due = rows_on_device_ && EventIsDue();
+    due = rows_on_device_ && cudaEventQuery(done_.get()) != cudaErrorNotReady;
     for (int i = 0; i < 16 && !due; ++i) {
       if (!rows_on_device_ && FlagIsSet()) {
         finished_ns_ = NowNs();
         return absl::OkStatus();
       }
-      Relax();
+      Pause();
     }
   } while (!due && NowNs() < spin_until);
   const absl::Status status = WaitForEvent();
@@ -188,10 +124,7 @@ absl::Status Lane::Drain() {
 }
 
 absl::Status Lane::WaitForEvent() {
-  if (!done_recorded_) {
-    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
-    done_recorded_ = true;
-  }
+  if (!done_recorded_) HISTOGRAM_RETURN_IF_ERROR(RecordDone());
   const uint64_t start = NowNs();
   for (cudaError_t state; (state = cudaEventQuery(done_.get())) != cudaSuccess;) {
     if (state != cudaErrorNotReady) return ToStatus(state, "cudaEventQuery");
@@ -201,6 +134,11 @@ absl::Status Lane::WaitForEvent() {
     return absl::InternalError("the device finished a batch without setting its flag");
   }
   return absl::OkStatus();
+}
+
+absl::Status Lane::RecordDone() {
+  done_recorded_ = true;
+  return ToStatus(cudaEventRecord(done_.get(), stream_.get()), "cudaEventRecord");
 }
 
 void Lane::SumRows(const Batch& batch) const {
@@ -219,7 +157,6 @@ void Lane::SumRows(const Batch& batch) const {
 }
 
 void Lane::Finish(Batch& batch) {
-  const NvtxRange range("sum");
   if (typed_ != nullptr) {
     CopyTypedRows(batch);
   } else {
@@ -236,26 +173,11 @@ void Lane::Finish(Batch& batch) {
   float after_copy_ms = 0;
   if (mapped_) return;
   // The flag comes a moment before the event.
-  while (cudaEventQuery(done_.get()) == cudaErrorNotReady) Relax();
+  while (cudaEventQuery(done_.get()) == cudaErrorNotReady) Pause();
   if (cudaEventElapsedTime(&after_copy_ms, copied_.get(), done_.get()) == cudaSuccess) {
     const auto after_copy_ns = static_cast<uint64_t>(std::max(0.0F, after_copy_ms) * 1e6F);
     batch.report.kernel_ns = std::max<uint64_t>(1, std::min(busy_ns, after_copy_ns));
     batch.report.transfer_ns = busy_ns - std::min(busy_ns, batch.report.kernel_ns);
-  }
-}
-
-void Lane::Abandon() {
-  stream_.Abandon();
-  copy_stream_.Abandon();
-  copied_.Abandon();
-  done_.Abandon();
-  portion_copied_.Abandon();
-  for (PinnedBuffer* buffer : {&input_, &rows_, &control_}) buffer->Abandon();
-  for (DeviceBuffer* buffer : {&device_input_, &device_rows_, &scratch_, &clean_}) {
-    buffer->Abandon();
-  }
-  for (Recorded& recorded : recorded_) {
-    for (Rung& rung : recorded.rungs) rung.graph.Abandon();
   }
 }
 

@@ -1,19 +1,16 @@
-// How a lane lays a batch out in its memory and starts it.
+// How a lane lays a batch out in its memory and starts it: bytes, then typed samples.
 #include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
 
 #include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/device/nvtx.h"
 #include "kernels/cuda/lane/lane.h"
 #include "kernels/cuda/lane/lane_layout.h"
 #include "kernels/cuda/lane/streaming_copy.h"
+#include "kernels/plan_data.h"
 
 namespace histogram::cuda {
-namespace {
-
-// Work that a block of the ladder gets: rounds for two teams of two warps.
-constexpr uint32_t kUnitsPerBlock = 8;
-
-}  // namespace
 
 std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes, const CudaKernel& kernel) {
   Batch batch;
@@ -35,13 +32,7 @@ std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes, const CudaKe
 void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
   kernel_ = &kernel;
   typed_ = nullptr;
-  const bool fits = kernel.ladder() == Ladder::kByBytes
-                        ? batch.bytes <= kLoneBytesMax && batch.items.size() == 1
-                        : batch.bytes <= kMappedBytesMax;
-  const auto found = std::find_if(recorded_.begin(), recorded_.end(),
-                                  [&](const Recorded& r) { return r.kernel == &kernel; });
-  ladder_ = fits && found != recorded_.end() ? &*found : nullptr;
-  mapped_ = ladder_ != nullptr;
+  mapped_ = kernel.reads_in_place(batch.bytes, batch.items.size());
   rows_on_device_ = !kernel.has_flag();
 }
 
@@ -108,7 +99,6 @@ void Lane::CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to) {
 
 // Returns how long it took, in nanoseconds.
 uint64_t Lane::Gather(const Batch& batch, const Portion& portion) {
-  const NvtxRange range("gather");
   const uint64_t start = NowNs();
   const auto* const descriptors =
       input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
@@ -135,22 +125,9 @@ absl::Status Lane::Begin(const Batch& batch, const CudaKernel& kernel) {
   HISTOGRAM_RETURN_IF_ERROR(StartBatch(batch));
   ChooseMode(batch, kernel);
   Layout(batch, 0);
-  const absl::Status status = mapped_ ? BeginMapped(batch) : BeginCopied(batch);
+  HISTOGRAM_RETURN_IF_ERROR(EnqueueBytes(batch));
   launched_ns_ = NowNs();
-  return status;
-}
-
-absl::Status Lane::BeginMapped(const Batch& batch) {
-  const Portion& portion = portions_.front();
-  gather_ns_ = Gather(batch, portion);
-  HISTOGRAM_RETURN_IF_ERROR(InjectFault());
-  const NvtxRange range("launch");
-  const uint64_t wanted = kernel_->ladder() == Ladder::kByBytes
-                              ? batch.bytes
-                              : uint64_t{portion.units / kUnitsPerBlock};
-  const auto rung = std::find_if(ladder_->rungs.begin(), ladder_->rungs.end() - 1,
-                                 [wanted](const Rung& r) { return r.limit >= wanted; });
-  return ToStatus(cudaGraphLaunch(rung->graph.get(), stream_.get()), "cudaGraphLaunch");
+  return absl::OkStatus();
 }
 
 // Gathers a portion, with what lies in front of the first one, and queues its copy, for which
@@ -159,7 +136,6 @@ absl::Status Lane::CopyPortion(const Batch& batch, size_t index) {
   const Portion& portion = portions_[index];
   const bool is_last = index + 1 == portions_.size();
   gather_ns_ += Gather(batch, portion);
-  const NvtxRange range("launch");
   const uint64_t begin = index == 0 ? 0 : portion.begin;
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(device_input_.get(begin), input_.host(begin),
                                                  portion.begin + portion.bytes - begin,
@@ -175,19 +151,80 @@ absl::Status Lane::CopyRowsBack(uint64_t bytes) {
                   "cudaMemcpyAsync");
 }
 
-absl::Status Lane::BeginCopied(const Batch& batch) {
+absl::Status Lane::EnqueueBytes(const Batch& batch) {
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
   for (size_t i = 0; i < portions_.size(); ++i) {
-    HISTOGRAM_RETURN_IF_ERROR(CopyPortion(batch, i));
-    Launch launch = MakeLaunch(portions_[i], /*mapped=*/false);
+    if (mapped_) {
+      gather_ns_ = Gather(batch, portions_[i]);
+    } else {
+      HISTOGRAM_RETURN_IF_ERROR(CopyPortion(batch, i));
+    }
+    Launch launch = MakeLaunch(portions_[i]);
     const bool is_last = i + 1 == portions_.size();
     if (is_last && !rows_on_device_) launch.flag = control_.device<uint32_t>(kFlagAt);
     HISTOGRAM_RETURN_IF_ERROR(kernel_->Enqueue(launch));
   }
   if (rows_on_device_) HISTOGRAM_RETURN_IF_ERROR(CopyRowsBack(pieces_.size() * kRowBytes));
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
-  done_recorded_ = true;
+  return mapped_ ? absl::OkStatus() : RecordDone();
+}
+
+absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPlan> plan) {
+  HISTOGRAM_RETURN_IF_ERROR(StartBatch(batch));
+  const uint64_t slots = internal::SlotCount(plan->plan().bin_count());
+  if (batch.items.size() > kLaneCounters / slots) {
+    return absl::InvalidArgumentError("the batch needs more counters than the lane has");
+  }
+  kernel_ = nullptr;
+  typed_ = std::move(plan);
+  mapped_ = false;
+  rows_on_device_ = true;
+  const absl::Span<const uint8_t> tables = typed_->tables();
+  if (!tables.empty()) std::memcpy(input_.host(), tables.data(), tables.size());
+  Layout(batch, AlignUp(tables.size(), kPieceAlignment));
+
+  const AnyTypedBins bins = typed_->BinsAt(device_input_.get());
+  HISTOGRAM_RETURN_IF_ERROR(PrepareTable(typed_->plan().type(), bins, options_.device));
+  HISTOGRAM_RETURN_IF_ERROR(InjectFault());
+  const uint64_t rows_bytes = batch.items.size() * slots * sizeof(uint64_t);
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(device_rows_.get(), 0, rows_bytes, stream_.get()));
+  for (size_t i = 0; i < portions_.size(); ++i) {
+    HISTOGRAM_RETURN_IF_ERROR(CopyPortion(batch, i));
+    HISTOGRAM_RETURN_IF_ERROR(EnqueueTypedPortion(portions_[i], bins));
+  }
+  HISTOGRAM_RETURN_IF_ERROR(CopyRowsBack(rows_bytes));
+  HISTOGRAM_RETURN_IF_ERROR(RecordDone());
+  launched_ns_ = NowNs();
   return absl::OkStatus();
+}
+
+// Pieces are whole samples: they end where their payload does, or at a multiple of kPieceAlignment.
+absl::Status Lane::EnqueueTypedPortion(const Portion& portion, const AnyTypedBins& bins) {
+  const SampleType type = typed_->plan().type();
+  const uint64_t slots = internal::SlotCount(typed_->plan().bin_count());
+  const auto* const descriptors =
+      input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
+  for (uint32_t i = 0; i < portion.piece_count; ++i) {
+    assert(descriptors[i].bytes % SampleBytes(type) == 0);
+    TypedLaunch launch;
+    launch.type = type;
+    launch.samples = device_input_.get(descriptors[i].offset);
+    launch.count = descriptors[i].bytes / SampleBytes(type);
+    launch.counts =
+        device_rows_.get<unsigned long long>() + pieces_[portion.first_piece + i].item * slots;
+    launch.device = &options_.device;
+    launch.stream = stream_.get();
+    HISTOGRAM_RETURN_IF_ERROR(EnqueueTyped(launch, bins));
+  }
+  return absl::OkStatus();
+}
+
+void Lane::CopyTypedRows(const Batch& batch) const {
+  const uint64_t* row = rows_.host<uint64_t>();
+  for (const BatchItem& item : batch.items) {
+    assert(item.counts.size() == internal::SlotCount(typed_->plan().bin_count()));
+    std::copy(row, row + item.counts.size(), item.counts.begin());
+    row += item.counts.size();
+  }
 }
 
 }  // namespace histogram::cuda

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 struct CUstream_st;  // cudaStream_t is a pointer to it
@@ -35,9 +36,8 @@ class DeviceCounter {
   // H100) takes 2 bytes of device memory for each of `samples_at_once`. Add counts a longer array
   // in several passes. REQUIRES: samples_at_once > 0.
   static Result<DeviceCounter> Make(const Plan& plan, uint64_t samples_at_once = kSamplesAtOnce);
-  DeviceCounter(DeviceCounter&& other) noexcept;
-  DeviceCounter& operator=(DeviceCounter&& other) noexcept;
-  ~DeviceCounter();
+  DeviceCounter(DeviceCounter&&) = default;
+  DeviceCounter& operator=(DeviceCounter&&) = default;
 
   // Sets all counts to zero.
   std::optional<Error> Clear(CUstream_st* stream);
@@ -58,8 +58,8 @@ class DeviceCounter {
 
  private:
   struct Impl;
-  explicit DeviceCounter(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit DeviceCounter(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
 };
 
 // How samples are cut into rows; each row gets its own histogram. Sample i belongs to channel
@@ -84,9 +84,8 @@ class DeviceRows {
   // rows, or if the bins do not fit one table in shared memory (58,000 on an H100).
   static Result<DeviceRows> Make(const Plan& plan, const DeviceRowCut& cut, uint64_t samples_max,
                                  Answer answer = Answer::kCounts);
-  DeviceRows(DeviceRows&& other) noexcept;
-  DeviceRows& operator=(DeviceRows&& other) noexcept;
-  ~DeviceRows();
+  DeviceRows(DeviceRows&&) = default;
+  DeviceRows& operator=(DeviceRows&&) = default;
 
   // Queues the count of all rows. `samples`: as in DeviceCounter::Add. The fastest cases, both at
   // addresses that are multiples of 16: two to six interleaved channels of 8 bits; windows of 1, 2
@@ -110,8 +109,8 @@ class DeviceRows {
 
  private:
   struct Impl;
-  explicit DeviceRows(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit DeviceRows(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
 };
 
 // Exact quantiles, as numpy.quantile(..., method='linear') defines them, of samples on the device
@@ -125,9 +124,8 @@ class DeviceQuantiles {
   static Result<DeviceQuantiles> Make(SampleType type, std::initializer_list<double> quantiles) {
     return Make(type, std::span<const double>(quantiles.begin(), quantiles.size()));
   }
-  DeviceQuantiles(DeviceQuantiles&& other) noexcept;
-  DeviceQuantiles& operator=(DeviceQuantiles&& other) noexcept;
-  ~DeviceQuantiles();
+  DeviceQuantiles(DeviceQuantiles&&) = default;
+  DeviceQuantiles& operator=(DeviceQuantiles&&) = default;
 
   // Queues the search. `samples`: as in DeviceCounter::Add. REQUIRES: the stream has executed the
   // previous Find.
@@ -139,8 +137,8 @@ class DeviceQuantiles {
 
  private:
   struct Impl;
-  explicit DeviceQuantiles(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit DeviceQuantiles(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
 };
 
 // The samples at given ranks in the ascending order of all samples, on the device that was current
@@ -148,9 +146,8 @@ class DeviceQuantiles {
 class DeviceRanks {
  public:
   static Result<DeviceRanks> Make(SampleType type);
-  DeviceRanks(DeviceRanks&& other) noexcept;
-  DeviceRanks& operator=(DeviceRanks&& other) noexcept;
-  ~DeviceRanks();
+  DeviceRanks(DeviceRanks&&) = default;
+  DeviceRanks& operator=(DeviceRanks&&) = default;
 
   // Waits for the stream. Returns a sample's bits for each rank, in the least significant bytes.
   // NaN is the greatest sample, and -0.0 has the bits of 0.0. `samples`: as in DeviceCounter::Add.
@@ -161,8 +158,8 @@ class DeviceRanks {
 
  private:
   struct Impl;
-  explicit DeviceRanks(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit DeviceRanks(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace histogram
