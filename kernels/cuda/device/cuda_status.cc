@@ -67,9 +67,7 @@ absl::Status ToStatus(cudaError_t error, absl::string_view what) {
 }
 
 absl::Status LaunchStatus(absl::string_view kernel) {
-  const cudaError_t error = cudaGetLastError();
-  return error == cudaSuccess ? absl::OkStatus()
-                              : ToStatus(error, absl::StrCat("launch of ", kernel));
+  return ToStatus(cudaGetLastError(), absl::StrCat("launch of ", kernel));
 }
 
 }  // namespace histogram::cuda

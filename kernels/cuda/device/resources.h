@@ -1,4 +1,4 @@
-// CUDA objects that free themselves: streams, events, pinned and device memory.
+// CUDA objects that free themselves: streams, events, graphs, pinned and device memory.
 //
 // Each is move-only and owned by one lane; not thread-safe beyond what CUDA itself allows. The free
 // functions ignore errors: a destructor has nobody to tell. After a poisoned context nothing may be
@@ -43,6 +43,8 @@ class Owned {
 
 using Stream = Owned<cudaStream_t, cudaStreamDestroy>;
 using Event = Owned<cudaEvent_t, cudaEventDestroy>;
+using GraphExec = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
+using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
 
 absl::StatusOr<Stream> MakeStream();
 // `flags` as cudaEventCreateWithFlags takes them.

@@ -47,17 +47,21 @@ struct Launch {
   // `clean` is zero before its first use, and every launch leaves it zero for the next.
   void* scratch = nullptr;
   void* clean = nullptr;
-  // The input is mapped host memory, in which what lies behind a payload up to the next multiple of
-  // 16 bytes may be read, too. REQUIRES: the kernel's reads_in_place.
-  bool in_place = false;
+  // So many bytes from each payload's first on may be read, whatever its length; 0: only its own.
+  uint32_t readable_bytes = 0;
+  // Most blocks of this launch; 0 lets the kernel choose. Not every kernel heeds it.
+  uint32_t blocks_max = 0;
   const DeviceTraits* device = nullptr;
   cudaStream_t stream = nullptr;
 };
 
-// Batches up to this size are read in place.
-inline constexpr uint64_t kMappedBytesMax = uint64_t{1} << 20;
-// Lone payloads up to this size have a kernel of their own.
-inline constexpr uint32_t kLoneBytesMax = uint32_t{64} << 10;
+// How a lane launches small batches of a kernel: by graphs that it records at its start, the rungs
+// of a ladder. What such a launch does follows from the header and the descriptors alone.
+enum class Ladder : uint8_t {
+  kNone,
+  kByBlocks,  // any batch; a rung for each number of blocks, set by Launch::blocks_max
+  kByBytes,   // a lone payload; a rung for each Launch::readable_bytes
+};
 
 class CudaKernel {
  public:
@@ -72,8 +76,7 @@ class CudaKernel {
   // Writes each row once and reads none, so that rows may lie in mapped host memory, and sets the
   // launch's flag.
   virtual bool has_flag() const { return false; }
-  // Whether it is made to read such a batch in place.
-  virtual bool reads_in_place(uint64_t /*batch_bytes*/, size_t /*payloads*/) const { return false; }
+  virtual Ladder ladder() const { return Ladder::kNone; }
   // So slow that tests and benchmarks give it small payloads only.
   virtual bool slow() const { return false; }
   // REQUIRES: no payload is larger than payload_bytes_max.
@@ -84,7 +87,7 @@ class CudaKernel {
   virtual uint64_t clean_bytes(const DeviceTraits& /*device*/) const { return 0; }
   // Once per device, before the first launch (with that device current).
   virtual absl::Status Prepare(const DeviceTraits& /*device*/) const { return absl::OkStatus(); }
-  // Queues the work on launch.stream.
+  // Queues the work on launch.stream. May be captured into a graph.
   virtual absl::Status Enqueue(const Launch& launch) const = 0;
 };
 

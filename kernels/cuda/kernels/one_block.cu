@@ -2,8 +2,8 @@
 //
 // One block counts in a table of columns (device.cuh) and writes the row itself, so that nothing
 // has to meet in global memory. Everything that the launch will need of slow (mapped host) memory
-// is asked for at once: the payload's loads start before its length, which lies in the descriptor,
-// is known; what was read beyond the end is not counted.
+// is asked for at once: with Launch::readable_bytes the payload's loads start before its length,
+// which lies in the descriptor, is known; what was read beyond the end is not counted.
 #include <algorithm>
 
 #include "kernels/cuda/device/cuda_status.h"
@@ -102,9 +102,7 @@ class OneBlockKernel final : public CudaKernel {
   }
   bool has_flag() const override { return true; }
   bool slow() const override { return true; }
-  bool reads_in_place(uint64_t batch_bytes, size_t payloads) const override {
-    return batch_bytes <= kLoneBytesMax && payloads == 1;
-  }
+  Ladder ladder() const override { return Ladder::kByBytes; }
 
   absl::Status Prepare(const DeviceTraits& /*device*/) const override {
     return AllowShared(OneBlockKernelOf, kColumnsBytes);
@@ -117,8 +115,7 @@ class OneBlockKernel final : public CudaKernel {
       const bool is_last = i + 1 == launch.payloads.size();
       const uint8_t* const data = launch.input + payload.offset;
       const bool aligned = reinterpret_cast<uintptr_t>(data) % 16 == 0;
-      const bool padded = launch.in_place && payload.bytes % 16 != 0;
-      const uint32_t readable = payload.bytes / 16 + (padded ? 1 : 0);
+      const uint32_t readable = std::max(launch.readable_bytes, payload.bytes) / 16;
       const Arguments args = {
           .data = data,
           .payload = descriptors + i,

@@ -19,7 +19,6 @@
 #define HISTOGRAM_KERNELS_CUDA_KERNELS_TEAM_BATCH_CUH_
 
 #include <algorithm>
-#include <bit>
 
 #include "kernels/cuda/device/cuda_status.h"
 #include "kernels/cuda/kernels/byte_tables.cuh"
@@ -210,7 +209,7 @@ class TeamBatchKernel : public CudaKernel {
     const DeviceTraits& device = *launch.device;
     // Small launches spread over multiprocessors first, two teams a block.
     uint32_t pairs = std::max(1U, launch.units / (2 * kUnitsPerTeam));
-    if (launch.in_place) pairs = std::min(std::bit_ceil(pairs), device.multiprocessors);
+    if (launch.blocks_max != 0) pairs = std::min(pairs, launch.blocks_max);
     uint32_t blocks = pairs, block_pairs = 1;
     if (pairs > device.multiprocessors) {
       blocks = device.multiprocessors;

@@ -76,9 +76,7 @@ class WarpBatchKernel final : public TeamBatchKernel<PackedLayout> {
     return "many small payloads a launch: equal shares of a batch per two warps, with a packed "
            "table";
   }
-  bool reads_in_place(uint64_t batch_bytes, size_t /*payloads*/) const override {
-    return batch_bytes <= kMappedBytesMax;
-  }
+  Ladder ladder() const override { return Ladder::kByBlocks; }
 };
 
 constinit const WarpBatchKernel kKernel = {};

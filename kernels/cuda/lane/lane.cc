@@ -36,6 +36,7 @@ void Nap(uint64_t waited_ns) {
 absl::StatusOr<std::unique_ptr<Lane>> Lane::Make(const LaneOptions& options) {
   std::unique_ptr<Lane> lane(new Lane(options));
   HISTOGRAM_RETURN_IF_ERROR(lane->Allocate());
+  HISTOGRAM_RETURN_IF_ERROR(lane->Record());
   return lane;
 }
 
@@ -76,10 +77,56 @@ absl::Status Lane::Allocate() {
   return absl::OkStatus();
 }
 
-Launch Lane::MakeLaunch(const Portion& portion) {
-  uint8_t* const base = mapped_ ? input_.device() : device_input_.get();
+// Records the launches of each kernel that has a ladder, so that a small batch costs one short
+// launch.
+absl::Status Lane::Record() {
+  Portion portion;
+  portion.units = ~0U;
+  *input_.host<PayloadDescriptor>(sizeof(BatchHeader)) = {
+      .offset = PayloadsBegin(0, 1), .bytes = 0, .start = 0};
+  for (const CudaKernel* kernel : Kernels()) {
+    Recorded recorded = {.kernel = kernel, .rungs = {}};
+    if (kernel->ladder() == Ladder::kByBlocks) {
+      portion.piece_count = 0;
+      const uint32_t multiprocessors = options_.device.multiprocessors;
+      for (uint32_t blocks = 1; blocks < 2 * multiprocessors; blocks *= 2) {
+        Launch launch = MakeLaunch(portion, /*mapped=*/true);
+        launch.blocks_max = std::min(blocks, multiprocessors);
+        HISTOGRAM_RETURN_IF_ERROR(RecordRung(launch, launch.blocks_max, recorded));
+      }
+    } else if (kernel->ladder() == Ladder::kByBytes) {
+      portion.piece_count = 1;
+      for (const uint32_t kib : {4U, 16U, 32U, 64U}) {
+        Launch launch = MakeLaunch(portion, /*mapped=*/true);
+        launch.readable_bytes = kib << 10;
+        HISTOGRAM_RETURN_IF_ERROR(RecordRung(launch, launch.readable_bytes, recorded));
+      }
+    }
+    if (!recorded.rungs.empty()) recorded_.push_back(std::move(recorded));
+  }
+  return ToStatus(cudaStreamSynchronize(stream_.get()), "upload of a lane's graphs");
+}
+
+absl::Status Lane::RecordRung(const Launch& launch, uint32_t limit, Recorded& recorded) {
+  Launch flagged = launch;
+  flagged.flag = control_.device<uint32_t>(kFlagAt);
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(
+      cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
+  const absl::Status enqueued = recorded.kernel->Enqueue(flagged);
+  cudaGraph_t captured = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(stream_.get(), &captured);
+  const Graph graph(captured);
+  HISTOGRAM_RETURN_IF_ERROR(enqueued);
+  HISTOGRAM_RETURN_IF_ERROR(ToStatus(ended, "cudaStreamEndCapture"));
+  cudaGraphExec_t executable = nullptr;
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaGraphInstantiate(&executable, graph.get(), 0));
+  recorded.rungs.push_back({.limit = limit, .graph = GraphExec(executable)});
+  return ToStatus(cudaGraphUpload(executable, stream_.get()), "cudaGraphUpload");
+}
+
+Launch Lane::MakeLaunch(const Portion& portion, bool mapped) {
+  uint8_t* const base = mapped ? input_.device() : device_input_.get();
   Launch launch;
-  launch.in_place = mapped_;
   launch.input = base;
   launch.header = reinterpret_cast<const BatchHeader*>(base + portion.begin);
   launch.payloads = absl::MakeConstSpan(
@@ -99,11 +146,14 @@ bool Lane::FlagIsSet() const {
   return flag.load(std::memory_order_acquire) == sequence_;
 }
 
+// Whether asking for the event's outcome does not wait.
+bool Lane::EventIsDue() const { return cudaEventQuery(done_.get()) != cudaErrorNotReady; }
+
 absl::Status Lane::Wait() {
   const uint64_t spin_until = launched_ns_ + uint64_t{options_.spin_us_max} * 1000;
   bool due = false;
   do {
-    due = rows_on_device_ && cudaEventQuery(done_.get()) != cudaErrorNotReady;
+    due = rows_on_device_ && EventIsDue();
     for (int i = 0; i < 16 && !due; ++i) {
       if (!rows_on_device_ && FlagIsSet()) {
         finished_ns_ = NowNs();
@@ -124,7 +174,10 @@ absl::Status Lane::Drain() {
 }
 
 absl::Status Lane::WaitForEvent() {
-  if (!done_recorded_) HISTOGRAM_RETURN_IF_ERROR(RecordDone());
+  if (!done_recorded_) {
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
+    done_recorded_ = true;
+  }
   const uint64_t start = NowNs();
   for (cudaError_t state; (state = cudaEventQuery(done_.get())) != cudaSuccess;) {
     if (state != cudaErrorNotReady) return ToStatus(state, "cudaEventQuery");
@@ -134,11 +187,6 @@ absl::Status Lane::WaitForEvent() {
     return absl::InternalError("the device finished a batch without setting its flag");
   }
   return absl::OkStatus();
-}
-
-absl::Status Lane::RecordDone() {
-  done_recorded_ = true;
-  return ToStatus(cudaEventRecord(done_.get(), stream_.get()), "cudaEventRecord");
 }
 
 void Lane::SumRows(const Batch& batch) const {

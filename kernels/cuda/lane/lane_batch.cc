@@ -11,6 +11,12 @@
 #include "kernels/plan_data.h"
 
 namespace histogram::cuda {
+namespace {
+
+// Work that a block of the ladder gets: rounds for two teams of two warps.
+constexpr uint32_t kUnitsPerBlock = 8;
+
+}  // namespace
 
 std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes, const CudaKernel& kernel) {
   Batch batch;
@@ -32,7 +38,13 @@ std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes, const CudaKe
 void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
   kernel_ = &kernel;
   typed_ = nullptr;
-  mapped_ = kernel.reads_in_place(batch.bytes, batch.items.size());
+  const bool fits = kernel.ladder() == Ladder::kByBytes
+                        ? batch.bytes <= kLoneBytesMax && batch.items.size() == 1
+                        : batch.bytes <= kMappedBytesMax;
+  const auto found = std::find_if(recorded_.begin(), recorded_.end(),
+                                  [&](const Recorded& r) { return r.kernel == &kernel; });
+  ladder_ = fits && found != recorded_.end() ? &*found : nullptr;
+  mapped_ = ladder_ != nullptr;
   rows_on_device_ = !kernel.has_flag();
 }
 
@@ -125,9 +137,21 @@ absl::Status Lane::Begin(const Batch& batch, const CudaKernel& kernel) {
   HISTOGRAM_RETURN_IF_ERROR(StartBatch(batch));
   ChooseMode(batch, kernel);
   Layout(batch, 0);
-  HISTOGRAM_RETURN_IF_ERROR(EnqueueBytes(batch));
+  const absl::Status status = mapped_ ? BeginMapped(batch) : BeginCopied(batch);
   launched_ns_ = NowNs();
-  return absl::OkStatus();
+  return status;
+}
+
+absl::Status Lane::BeginMapped(const Batch& batch) {
+  const Portion& portion = portions_.front();
+  gather_ns_ = Gather(batch, portion);
+  HISTOGRAM_RETURN_IF_ERROR(InjectFault());
+  const uint64_t wanted = kernel_->ladder() == Ladder::kByBytes
+                              ? batch.bytes
+                              : uint64_t{portion.units / kUnitsPerBlock};
+  const auto rung = std::find_if(ladder_->rungs.begin(), ladder_->rungs.end() - 1,
+                                 [wanted](const Rung& r) { return r.limit >= wanted; });
+  return ToStatus(cudaGraphLaunch(rung->graph.get(), stream_.get()), "cudaGraphLaunch");
 }
 
 // Gathers a portion, with what lies in front of the first one, and queues its copy, for which
@@ -151,21 +175,19 @@ absl::Status Lane::CopyRowsBack(uint64_t bytes) {
                   "cudaMemcpyAsync");
 }
 
-absl::Status Lane::EnqueueBytes(const Batch& batch) {
+absl::Status Lane::BeginCopied(const Batch& batch) {
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
   for (size_t i = 0; i < portions_.size(); ++i) {
-    if (mapped_) {
-      gather_ns_ = Gather(batch, portions_[i]);
-    } else {
-      HISTOGRAM_RETURN_IF_ERROR(CopyPortion(batch, i));
-    }
-    Launch launch = MakeLaunch(portions_[i]);
+    HISTOGRAM_RETURN_IF_ERROR(CopyPortion(batch, i));
+    Launch launch = MakeLaunch(portions_[i], /*mapped=*/false);
     const bool is_last = i + 1 == portions_.size();
     if (is_last && !rows_on_device_) launch.flag = control_.device<uint32_t>(kFlagAt);
     HISTOGRAM_RETURN_IF_ERROR(kernel_->Enqueue(launch));
   }
   if (rows_on_device_) HISTOGRAM_RETURN_IF_ERROR(CopyRowsBack(pieces_.size() * kRowBytes));
-  return mapped_ ? absl::OkStatus() : RecordDone();
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
+  done_recorded_ = true;
+  return absl::OkStatus();
 }
 
 absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPlan> plan) {
@@ -176,6 +198,7 @@ absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPla
   }
   kernel_ = nullptr;
   typed_ = std::move(plan);
+  ladder_ = nullptr;
   mapped_ = false;
   rows_on_device_ = true;
   const absl::Span<const uint8_t> tables = typed_->tables();
@@ -192,7 +215,8 @@ absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPla
     HISTOGRAM_RETURN_IF_ERROR(EnqueueTypedPortion(portions_[i], bins));
   }
   HISTOGRAM_RETURN_IF_ERROR(CopyRowsBack(rows_bytes));
-  HISTOGRAM_RETURN_IF_ERROR(RecordDone());
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
+  done_recorded_ = true;
   launched_ns_ = NowNs();
   return absl::OkStatus();
 }
