@@ -77,8 +77,8 @@ v1::Error MakeErrorMessage(const absl::Status& status) {
   if (answer.rows != nullptr) {
     rows_size_ = wire::SizeOf([this](auto& out) { PutRows(*answer_.rows, out); });
   }
-  response_size_ = wire::SizeOf([this](auto& out) { PutComputeResponse(out); });
-  size_ = wire::SizeOf([this](auto& out) { Put(out); });
+  response_size_ = wire::SizeOf([this](auto& out) { this->PutComputeResponse(out); });
+  size_ = wire::SizeOf([this](auto& out) { this->Put(out); });
 }
 
 ReplyEncoder ReplyEncoder::ComputeResponse(const Answer& answer, bool omit_counts) {
@@ -116,7 +116,7 @@ void ReplyEncoder::PutHistogram(Out& out) const {
 // Of an Accumulate, whose rows have another number, without them.
 template <typename Out>
 void ReplyEncoder::PutComputeResponse(Out& out) const {
-  out.Message(1, histogram_size_, [this](auto& to) { PutHistogram(to); });
+  out.Message(1, histogram_size_, [this](auto& to) { this->PutHistogram(to); });
   out.Message(2, receipt_size_, [this](auto& to) { PutReceipt(answer_.receipt, to); });
   if (kind_ != Kind::kAccumulate) PutRowsField(3, out);
 }
@@ -131,7 +131,7 @@ template <typename Out>
 void ReplyEncoder::Put(Out& out) const {
   if (kind_ == Kind::kComputeMany) {
     out.VarintField(1, number_);
-    out.Message(2, response_size_, [this](auto& to) { PutComputeResponse(to); });
+    out.Message(2, response_size_, [this](auto& to) { this->PutComputeResponse(to); });
     return;
   }
   PutComputeResponse(out);
