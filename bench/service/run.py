@@ -122,7 +122,8 @@ class Benchmark:
         server_cores, client_cores = split_cores(row.connections, not self.a.no_pin)
         for server in participants:
             server.keep_to(server_cores)
-        self.turns(row, [s for s in participants if s.backend == "auto"], 1, LEARN_SECONDS)
+        if learners := [s for s in participants if s.backend == "auto"]:
+            self.turns(row, learners, 1, LEARN_SECONDS)
         speed = self.turns(row, participants, self.a.rounds, self.a.seconds * row.turn)
         rates = {key: [x["requests_per_second"] for x in samples] for key, samples in speed.items()}
         latency = {}
