@@ -23,7 +23,7 @@ struct BackendOptions {
   uint32_t spin_us_max = 50;      // how long a CUDA lane spins for the device before it sleeps
   std::string force_kernel;       // registry name; empty: the selector chooses
   bool tune = true;               // measure the kernels first; else defaults decide
-  std::string fault_injection;  // tests only, see kernels/cuda; empty: none
+  std::string fault_injection;    // tests only, see kernels/cuda; empty: none
 };
 
 struct BackendSet {

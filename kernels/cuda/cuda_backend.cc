@@ -197,9 +197,8 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
   const std::vector<cuda::Device> devices = cuda::FindDevices(**faults, notes);
   std::vector<std::future<absl::StatusOr<std::unique_ptr<Backend>>>> makers;
   for (const cuda::Device& device : devices) {
-    makers.push_back(std::async(std::launch::async, [&] {
-      return cuda::MakeCudaBackend(device, options, *faults, fate);
-    }));
+    makers.push_back(std::async(
+        std::launch::async, [&] { return cuda::MakeCudaBackend(device, options, *faults, fate); }));
   }
   std::vector<std::unique_ptr<Backend>> backends;
   for (size_t i = 0; i < devices.size(); ++i) {

@@ -60,7 +60,7 @@ def metric_names():
             r'Family\(\s*"(\w+)",.*?MetricType::(\w+)\)', text, re.S):
         suffixes = ("_bucket", "_sum", "_count") if kind == "Histogram" else ("",)
         names |= {f"histsvc_{name}{suffix}" for suffix in suffixes}
-    names |= {f"histsvc_{name}" for name in re.findall(r'gauge\(\s*"(\w+)"', text)}
+    names |= {f"histsvc_{name}" for name in re.findall(r'One(?:Counter|Gauge)\(\s*"(\w+)"', text)}
     # Exported only where TLS is on.
     names.add("histsvc_certificate_expiry_timestamp_seconds")
     names.add("histsvc_reload_failing")

@@ -68,7 +68,7 @@ def test_docker_is_sent_all_that_the_image_copies(root):
 def test_what_is_mounted_exists(folder, services):
     volumes = yaml.safe_load((folder / "compose.yaml").read_text())["volumes"]
     for service in services.values():
-        for volume in service["volumes"]:
+        for volume in service.get("volumes", []):
             source = volume.split(":")[0]
             if source.startswith("."):
                 assert (folder / source).exists(), source

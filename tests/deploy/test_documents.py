@@ -199,7 +199,7 @@ def test_panels_that_are_named_exist(root):
 
 
 def test_reasons_and_stages_that_are_named_exist(root):
-    labels = (root / "server/metrics/labels.h").read_text()
+    labels = (root / "server/metrics/server_metrics.h").read_text()
     text = (root / "docs/operations/alerts.md").read_text()
     table = text[text.index("## HistogramRefusingCallers"):text.index("## HistogramDeadlinesMissed")]
     reasons = set(re.findall(r"`([a-z_]+)`", "".join(re.findall(r"^\| (`.*?) \|", table, re.M))))
