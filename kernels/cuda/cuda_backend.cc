@@ -196,6 +196,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
   // GPUs are prepared side by side: each allocates and tunes for a second or so.
   const std::vector<cuda::Device> devices = cuda::FindDevices(**faults, notes);
   std::vector<std::future<absl::StatusOr<std::unique_ptr<Backend>>>> makers;
+  makers.reserve(devices.size());
   for (const cuda::Device& device : devices) {
     makers.push_back(std::async(
         std::launch::async, [&] { return cuda::MakeCudaBackend(device, options, *faults, fate); }));

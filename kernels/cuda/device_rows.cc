@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <ranges>
 #include <string>
 #include <utility>
 
@@ -176,9 +175,11 @@ Result<DeviceRows> DeviceRows::Make(const Plan& plan, const DeviceRowCut& cut, u
     return BadRows("plan", absl::StrCat("the plan has ", bins, " bins: rows have at most ", limit),
                    limit);
   }
-  impl->bin_for_each_byte =
-      bins == kByteValues &&
-      std::ranges::equal(plan.data().slot_of_pattern, std::views::iota(0U, kByteValues));
+  const std::vector<uint32_t>& patterns = plan.data().slot_of_pattern;
+  impl->bin_for_each_byte = bins == kByteValues && patterns.size() == kByteValues;
+  for (uint32_t v = 0; impl->bin_for_each_byte && v < kByteValues; ++v) {
+    impl->bin_for_each_byte = patterns[v] == v;
+  }
   const Result<cuda::RowsLaunch> largest = impl->Launch(nullptr, samples_max, nullptr);
   if (!largest.ok()) return largest.error();
   status = impl->Allocate(largest->stretches * largest->channels);
