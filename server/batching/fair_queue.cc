@@ -5,17 +5,33 @@
 
 namespace histogram::server {
 
+FairQueue::Caller* FairQueue::NewCaller(uint64_t id, int64_t deficit) {
+  Caller* caller = unused_;
+  if (caller != nullptr) {
+    unused_ = caller->next;
+  } else {
+    caller = &pool_.emplace_back();
+  }
+  caller->id = id;
+  caller->deficit = deficit;
+  return caller;
+}
+
 void FairQueue::Push(Job* job) {
   const SizeClass size_class = job->bytes <= small_bytes_max_ ? kSmall : kLarge;
   Class& c = classes_[size_class];
-  const auto [found, is_new] = c.callers.try_emplace(job->caller);
-  Caller& caller = found->second;
-  if (is_new) {
-    caller.id = job->caller;
-    caller.deficit = kQuanta[size_class];
-    c.turns.push_back(&caller);
+  Caller*& caller = c.callers[job->caller];
+  if (caller == nullptr) {
+    caller = NewCaller(job->caller, kQuanta[size_class]);
+    if (c.tail == nullptr) {
+      caller->next = caller;
+    } else {
+      caller->next = c.tail->next;
+      c.tail->next = caller;
+    }
+    c.tail = caller;
   }
-  caller.jobs.PushBack(job);
+  caller->jobs.PushBack(job);
   ++c.payloads;
   c.bytes += Left(*job);
 }
@@ -33,19 +49,16 @@ Job* FairQueue::Front(SizeClass size_class) {
   Class& c = classes_[size_class];
   assert(c.payloads > 0);
   // A caller that is overdrawn misses its turn and is credited for it.
-  Caller* caller = c.turns.front();
-  while (caller->deficit <= 0) {
-    caller->deficit += kQuanta[size_class];
-    c.turns.pop_front();
-    c.turns.push_back(caller);
-    caller = c.turns.front();
+  while (c.tail->next->deficit <= 0) {
+    c.tail = c.tail->next;
+    c.tail->deficit += kQuanta[size_class];
   }
-  return caller->jobs.front();
+  return c.tail->next->jobs.front();
 }
 
 bool FairQueue::Take(SizeClass size_class, uint64_t bytes) {
   Class& c = classes_[size_class];
-  Caller& caller = *c.turns.front();
+  Caller& caller = *c.tail->next;
   Job* job = caller.jobs.front();
   assert(bytes <= Left(*job));
   const bool first = job->notes_.dispatched == 0;
@@ -62,17 +75,23 @@ bool FairQueue::Take(SizeClass size_class, uint64_t bytes) {
 
 void FairQueue::Drop(SizeClass size_class) {
   Class& c = classes_[size_class];
-  c.bytes -= Left(*c.turns.front()->jobs.front());
+  c.bytes -= Left(*c.tail->next->jobs.front());
   PopFront(c);
 }
 
 void FairQueue::PopFront(Class& c) {
-  Caller& caller = *c.turns.front();
-  caller.jobs.PopFront();
+  Caller* caller = c.tail->next;
+  caller->jobs.PopFront();
   --c.payloads;
-  if (caller.jobs.empty()) {
-    c.turns.pop_front();
-    c.callers.erase(caller.id);
+  if (caller->jobs.empty()) {
+    if (caller == c.tail) {
+      c.tail = nullptr;
+    } else {
+      c.tail->next = caller->next;
+    }
+    c.callers.erase(caller->id);
+    caller->next = unused_;
+    unused_ = caller;
   }
   // What was owed counts only while both have work: nobody saves up turns.
   if (c.payloads == 0) {
@@ -82,12 +101,16 @@ void FairQueue::PopFront(Class& c) {
 
 FairQueue::Times FairQueue::Scan(SizeClass size_class) const {
   Times times;
-  for (const Caller* caller : classes_[size_class].turns) {
+  const Class& c = classes_[size_class];
+  if (c.tail == nullptr) return times;
+  const Caller* caller = c.tail;
+  do {
+    caller = caller->next;
     caller->jobs.ForEach([&times](const Job& job) {
       times.oldest_enqueued_at = std::min(times.oldest_enqueued_at, job.enqueued_at);
       times.tightest_deadline = std::min(times.tightest_deadline, job.deadline);
     });
-  }
+  } while (caller != c.tail);
   return times;
 }
 

@@ -9,16 +9,18 @@
 // A payload may leave in pieces (Take). Its rest stays first of its caller. A payload costs its
 // bytes and kPayloadCost, so that empty ones are not free.
 //
-// Every operation except Scan is O(1), amortised over the bytes and payloads that leave. Jobs are
-// linked through themselves. Not thread-safe: the batcher's lock guards it. Owns no job.
+// Every operation except Scan is O(1), amortised over the bytes and payloads that leave. Memory is
+// bounded by the most callers that had payloads queued at one time; jobs are linked through
+// themselves. Not thread-safe: the batcher's lock guards it. Owns no job.
 #ifndef HISTOGRAM_SERVER_BATCHING_FAIR_QUEUE_H_
 #define HISTOGRAM_SERVER_BATCHING_FAIR_QUEUE_H_
 
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <vector>
 
-#include "absl/container/node_hash_map.h"
+#include "absl/container/flat_hash_map.h"
 #include "server/base/clock.h"
 #include "server/batching/job.h"
 
@@ -67,24 +69,30 @@ class FairQueue {
   Times Scan(SizeClass size_class) const;
 
  private:
+  // Pooled: callers come and go with each batch, under the batcher's lock. With a node of a map for
+  // each, 4 KiB payloads over 8 ComputeMany connections to an H200 lose 12 %.
   struct Caller {
     uint64_t id = 0;
     JobList jobs;
     int64_t deficit = 0;
+    Caller* next = nullptr;  // in the class's ring, or in the free list
   };
   struct Class {
     int64_t deficit = 0;  // bytes that it is owed, while both classes have work
     uint32_t payloads = 0;
     uint64_t bytes = 0;
-    absl::node_hash_map<uint64_t, Caller> callers;  // those with work
-    std::deque<Caller*> turns;                      // the same; the first is next
+    Caller* tail = nullptr;  // of the ring of callers with work; it is the turn of tail->next
+    absl::flat_hash_map<uint64_t, Caller*> callers;  // those in the ring
   };
 
+  Caller* NewCaller(uint64_t id, int64_t deficit);
   // Removes the first job of the caller whose turn it is. Removes the caller with its last job.
   void PopFront(Class& c);
 
   const uint64_t small_bytes_max_;
   std::array<Class, kClassCount> classes_;
+  std::deque<Caller> pool_;
+  Caller* unused_ = nullptr;
 };
 
 }  // namespace histogram::server
