@@ -71,13 +71,17 @@ class Documents(unittest.TestCase):
         checked = 0
         for document in DOCUMENTS:
             text = document.read_text()
-            for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)|src=\"([^\"]+)\"", text):
-                target = target[0] or target[1]
-                if re.match(r"[a-z]+:", target):
+            for link, image in re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", text):
+                if re.match(r"[a-z]+:", link or image):
                     continue
+                file, _, section = (link or image).partition("#")
+                target = document.parent / file if file else document
                 checked += 1
-                self.assertTrue((document.parent / target).exists(),
-                                f"{document.relative_to(ROOT)}: {target} is not there")
+                self.assertTrue(target.exists(), f"{document.relative_to(ROOT)}: {link or image} is not there")
+                if section:
+                    headings = re.findall(r"^#+ +(.*)$", target.read_text(), re.M)
+                    names = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+                    self.assertIn(section, names, f"{document.relative_to(ROOT)}: {link}")
         self.assertGreater(checked, 10)
 
     def test_the_five_lines_of_the_readme_run(self):
