@@ -42,7 +42,7 @@ FROM scratch
 ARG VERSION=unknown
 ARG COMMIT=unknown
 LABEL org.opencontainers.image.title="histogram" \
-      org.opencontainers.image.description="Exact histograms of byte payloads over gRPC, on CPUs and NVIDIA GPUs" \
+      org.opencontainers.image.description="Exact histograms over gRPC, on CPUs and NVIDIA GPUs" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${COMMIT}"
 COPY --from=build /image/ /
