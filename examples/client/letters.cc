@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
   spec.mutable_binning()->mutable_alphabet()->set_first_symbol('a');
   spec.mutable_binning()->mutable_alphabet()->set_symbol_count(26);
   spec.mutable_binning()->mutable_alphabet()->set_symbols_per_bin(6);
-  // In chunks, so that a file of any size is no matter; Compute() takes one payload in memory.
+  // In chunks, so the file may have any size. Compute() takes one payload in memory.
   const auto reply = (*client)->AccumulateFile(spec, argv[2]);
   if (!reply.ok()) return Fail(reply.status());
   const char* const names[] = {"a-f", "g-l", "m-r", "s-x", "y-z"};

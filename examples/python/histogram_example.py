@@ -15,10 +15,11 @@ if len(sys.argv) not in (2, 3):
     sys.exit(__doc__)
 path, server = (sys.argv[1:] + ["127.0.0.1:50051"])[:2]
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "proto"))
-messages, services = grpc.protos_and_services("histogram/v1/histogram.proto")  # stubs, made here and now
+messages, services = grpc.protos_and_services("histogram/v1/histogram.proto")  # makes the stubs
 
 samples = np.fromfile(path, dtype=np.uint8)
-limits = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]  # the server has its own
+# None here: the server has its own.
+limits = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 try:
     with grpc.insecure_channel(server, options=limits) as channel:
         request = messages.ComputeRequest(payload=samples.tobytes())
