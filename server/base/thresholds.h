@@ -11,8 +11,8 @@
 //
 // Whoever counts, the loop replies.
 //
-// How each was measured stands in docs/notes/service.md. What a GPU lane does at which size stands
-// in kernels/cuda/lane/lane.h.
+// How each was measured stands in docs/notes. What a GPU lane does at which size stands in
+// kernels/cuda/lane/lane.h.
 #ifndef HISTOGRAM_SERVER_BASE_THRESHOLDS_H_
 #define HISTOGRAM_SERVER_BASE_THRESHOLDS_H_
 

@@ -10,7 +10,7 @@
 // bytes and kPayloadCost, so that empty ones are not free.
 //
 // Every operation except Scan is O(1), amortised over the bytes and payloads that leave. Memory is
-// bounded by the most callers that had payloads queued at one time; jobs are linked through
+// bounded by the most callers that had payloads queued at one time: jobs are linked through
 // themselves. Not thread-safe: the batcher's lock guards it. Owns no job.
 #ifndef HISTOGRAM_SERVER_BATCHING_FAIR_QUEUE_H_
 #define HISTOGRAM_SERVER_BATCHING_FAIR_QUEUE_H_
@@ -33,8 +33,8 @@ class FairQueue {
   // The cost of a payload beside its bytes: about the bytes of its counts.
   static constexpr int64_t kPayloadCost = 2048;
 
-  // Of each class: so small that many callers are each served soon, so large that one service is
-  // not made up for by a great many missed turns.
+  // Of each class. Small enough that each of many callers is served soon. Large enough that a
+  // caller does not miss a great many turns after one payload.
   static constexpr std::array<int64_t, kClassCount> kQuanta = {8 << 10, 4 << 20};
 
   // Payloads of up to `small_bytes_max` bytes are in the small class.

@@ -35,8 +35,8 @@ class Recovery {
   // `reason` is static text: a label of metrics.
   void Retry(const Flight& flight, std::string_view reason, absl::string_view message, TimeNs now,
              Outbox& outbox);
-  // Sends on all such pieces for which there is a lane, each in a batch of its own: it is rare, and
-  // nobody waits for other pieces. Ends pieces without a backend left.
+  // Sends on all such pieces for which there is a lane. Each gets a batch of its own, and waits for
+  // no other piece: retries are rare. Ends pieces without a backend left.
   void Pump(TimeNs now, Outbox& outbox);
   // The time of the next Pump, if nothing happens before.
   TimeNs wake_at() const { return wake_at_; }

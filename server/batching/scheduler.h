@@ -54,7 +54,7 @@ class Scheduler {
   void Pump(TimeNs now, Outbox& outbox);
   // The time of the next Pump, if nothing happens before.
   TimeNs wake_at() const { return wake_at_; }
-  // What the thread that brings it may count now: nothing waits that it would pass.
+  // The payloads that the threads which bring them may count now: they pass none that waits.
   InlineGate::Classes Here() const;
 
   // The flight's batch was counted. Ends its whole jobs; the thread that delivers the flight calls

@@ -26,7 +26,7 @@ struct TransportConfig {
   std::vector<std::string> listen = {"127.0.0.1:50051"};  // HOST:PORT, [V6]:PORT or unix:PATH
   uint64_t payload_bytes_max = uint64_t{64} << 20;        // of a unary payload, item or chunk
   uint32_t bin_count_max = 65536;
-  uint64_t receive_bytes_max = uint64_t{1} << 30;  // gRPC's quota for received messages
+  uint64_t receive_bytes_max = uint64_t{1} << 30;  // for received messages, over all connections
   uint32_t streams_max = 128;                      // concurrent calls of one connection
   double verify_fraction = 0;                      // of requests recounted with another kernel
   uint32_t receive_threads = 0;        // each with connections of its own; 0: one a usable core

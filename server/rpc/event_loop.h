@@ -165,7 +165,7 @@ class alignas(128) EventLoop final : private Posted {
   // Waits for an event, or for posted work: then the tag is null. False: the queue is shut down and
   // empty.
   bool Sleep(void** tag, bool* ok);
-  // Whether it was another thread.
+  // Returns whether the caller is another thread than the loop's.
   bool Push(Posted& work);
   void Wake();
   void Rang(bool) { bell_is_set_ = false; }
@@ -230,8 +230,9 @@ class EventLoops {
 
   // Starts the threads.
   void Start();
-  // For how long the slowest loop has not turned: its thread is busy with one event, or hangs. Each
-  // call looks anew. One thread calls it, every now and then. REQUIRES: as of EventLoop::Post.
+  // For how long the slowest loop has not turned: its thread is busy with one event, or hangs. The
+  // time counts from the call that first asked it to. One thread calls it, every now and then.
+  // REQUIRES: as of EventLoop::Post.
   TimeNs StoodStillNs();
   // Waits until all calls have ended, and ends the threads. REQUIRES: the server has been shut
   // down, so that no call is awaited any more, or was never built.

@@ -31,7 +31,7 @@ std::string PeerAddress(const grpc::ServerContext& context);
 // Thread-safe. Outlives its calls.
 class ReceiveGuard {
  public:
-  // A Look takes the peer with most receiving calls, and ends one in this many of them.
+  // A Look ends one in this many of the receiving calls of one peer, which has most of them.
   static constexpr size_t kEndedShare = 4;
   // After it has ended calls, the guard waits this many Looks for their memory before it ends more.
   static constexpr uint32_t kPatience = 10;

@@ -32,7 +32,7 @@ absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerCon
 // Who shares the queue fairly with others: tenant, else client certificate, else connection.
 uint64_t FairnessId(const ServiceContext& service, const Caller& caller);
 
-// The same for who is known by tenant or client certificate; 0 for all others.
+// The same for callers with a tenant or a client certificate; 0 for all others.
 uint64_t PeerId(const ServiceContext& service, const Caller& caller);
 
 // One request's part of its caller's quota, if the caller has one.

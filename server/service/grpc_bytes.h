@@ -23,9 +23,9 @@ namespace histogram::server {
 // One received message: its bytes, which stay where gRPC received them, and what they were parsed
 // to. Shared, so that a lane that was given up on can still read them after the call is over.
 struct ReceivedMessage {
-  // Holds the bytes, and is destroyed last: gRPC lets a byte buffer go on any thread, whereas the
-  // last reference to a slice must not be dropped where none of gRPC's calls is under way. (It may
-  // wake what reclaims memory, which takes such a thread for one of gRPC's own and crashes.)
+  // Holds the bytes. Destroyed last, so that no slice drops the last reference to them. Outside of
+  // gRPC's calls that may crash: it can wake what reclaims memory, which takes the thread for one
+  // of gRPC's own. A byte buffer may go on any thread.
   grpc::ByteBuffer buffer;
   std::vector<grpc::Slice> slices;  // small slices hold their bytes themselves: never moved
   std::vector<Fragment> fragments;  // one for each slice

@@ -59,9 +59,9 @@ class GrpcServer {
 
  private:
   GrpcServer() = default;
-  // Has the receive guard look. During a shutdown it also ends what holds that up without being a
-  // call of ours, a watcher of health or a silent peer: once no call has been open for a while,
-  // connections are closed rather than waited for.
+  // Has the receive guard look, fifty times a second. A shutdown would also wait for watchers of
+  // health and for silent peers. So once no other call has been open for 300 ms of a shutdown, this
+  // closes all connections.
   void Watch();
 
   ServiceContext* context_ = nullptr;

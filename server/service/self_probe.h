@@ -23,7 +23,8 @@ namespace histogram::server {
 
 class SelfProbe {
  public:
-  // An address that does not answer twice in a row is unreachable: so one is after about 4 s.
+  // An address that does not answer twice in a row is unreachable: after about 4 s, or later where
+  // others do not answer either.
   static constexpr absl::Duration kInterval = absl::Seconds(1);
   static constexpr absl::Duration kPatience = absl::Milliseconds(1500);
   static constexpr int kMissedMax = 2;

@@ -56,7 +56,7 @@ class ServedStream : public StreamCall, public DrainableStream {
                             std::shared_ptr<const Query>& query);
   // Queues a reply, for which `bytes` are held.
   void PushReply(grpc::ByteBuffer& reply, uint64_t bytes);
-  // Begins the write of the oldest reply, or the next read.
+  // One begins to write the oldest reply, the other to read the next message.
   void WriteOldest(grpc::WriteOptions options = {});
   void ReadNext() { StartRead(&incoming_); }
   // The write is done: lets go of what was held for it.

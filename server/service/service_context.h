@@ -68,8 +68,8 @@ struct ServiceContext {
   HeldMemory held_memory;
   uint64_t allocated_at_start = 0;  // set before the server takes its first call
   ReceiveGuard receive_guard;
-  // One cell: the calls that are not over; a drain ends as soon as there is none left. The thread
-  // of a call's loop adds the call, and takes it off.
+  // One cell: the calls that are not over. The thread of a call's loop adds the call, and takes it
+  // off. A shutdown ends soon after there is none left.
   Cells open_calls{1};
 };
 
