@@ -5,10 +5,12 @@
 
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
+#include "server/base/thresholds.h"
 #include "server/request/encode.h"
 #include "server/request/query.h"
 
@@ -240,6 +242,27 @@ TEST(PlanTest, TheCacheTellsSpecsAndLimitsApart) {
   EXPECT_EQ((*MakeQueryCached(four, {}))->binning.bin_count(), 4U);
   EXPECT_EQ(*MakeQueryCached(three, {}), *MakeQueryCached(three, {}));
   EXPECT_FALSE(MakeQueryCached(four, {.bin_count_max = 3}).ok());
+}
+
+// All threads share a cache that is searched entry by entry: only plans are large enough to keep
+// its entries few.
+TEST(PlanTest, ThreadsShareLargePlansOnly) {
+  const auto are_shared = [](v1::SampleType type) {
+    v1::Spec spec;
+    spec.set_sample_type(type);
+    auto* even = spec.mutable_binning()->mutable_even();
+    even->set_bin_count(kPlanBinsAtOnceMax + 1);
+    even->set_lower(0);
+    even->set_upper(200);
+    const std::string bytes = spec.SerializeAsString();
+    const auto mine = *MakeQueryCached(bytes, {});
+    EXPECT_EQ(*MakeQueryCached(bytes, {}), mine);
+    std::shared_ptr<const Query> others;
+    std::thread([&] { others = *MakeQueryCached(bytes, {}); }).join();
+    return others == mine;
+  };
+  EXPECT_TRUE(are_shared(v1::SAMPLE_TYPE_FLOAT32));
+  EXPECT_FALSE(are_shared(v1::SAMPLE_TYPE_UINT8)) << "their values are counted, without a plan";
 }
 
 Answer ExampleAnswer() {
