@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ctime>
 #include <limits>
 #include <string>
 #include <thread>
@@ -79,6 +81,24 @@ TEST_P(CodecTest, PayloadFirstAndRepeatedFieldsFollowProtobuf) {
   EXPECT_EQ(spec.SerializeAsString(), expected.spec().SerializeAsString());
   EXPECT_EQ(spec.binning().even().bin_count(), 7U);
   EXPECT_EQ(Join(parsed.payload), expected.payload());
+}
+
+// A message may hold so many of them that each has to cost next to nothing.
+TEST(SpecTest, EmptySpecsCostNoMoreThanEmptyPayloads) {
+  const auto seconds_of = [](const std::string& field) {
+    std::string bytes;
+    for (int i = 0; i < (1 << 20); ++i) bytes += field;
+    const auto fragments = Cut(bytes, bytes.size());
+    ParsedRequest parsed;
+    const std::clock_t begin = std::clock();
+    EXPECT_TRUE(ParseComputeRequest(fragments, parsed).ok());
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  double ratio = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    ratio = std::min(ratio, seconds_of({"\x0a\x00", 2}) / seconds_of({"\x7a\x00", 2}));
+  }
+  EXPECT_LT(ratio, 3);
 }
 
 TEST_P(CodecTest, ComputeManyKeepsTheIdOfABadRequest) {
