@@ -18,7 +18,6 @@
 #include <array>
 #include <cstdint>
 #include <deque>
-#include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "server/base/clock.h"

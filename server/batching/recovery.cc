@@ -30,7 +30,7 @@ void Recovery::Pump(TimeNs now, Outbox& outbox) {
   wake_at_ = kNever;
   if (retries_.empty()) return;
   const BackendMask up = credits_.Refresh(outbox);
-  std::erase_if(retries_, [&](Pending& each) { return Settle(each, up, now, outbox); });
+  while (!retries_.empty() && Settle(retries_.front(), up, now, outbox)) retries_.pop_front();
 }
 
 bool Recovery::Settle(Pending& pending, BackendMask up, TimeNs now, Outbox& outbox) {

@@ -7,10 +7,9 @@
 #ifndef HISTOGRAM_SERVER_BATCHING_RECOVERY_H_
 #define HISTOGRAM_SERVER_BATCHING_RECOVERY_H_
 
-#include <cstdint>
+#include <deque>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/strings/string_view.h"
 #include "server/base/clock.h"
@@ -35,8 +34,9 @@ class Recovery {
   // `reason` is static text: a label of metrics.
   void Retry(const Flight& flight, std::string_view reason, absl::string_view message, TimeNs now,
              Outbox& outbox);
-  // Sends on all such pieces for which there is a lane. Each gets a batch of its own, and waits for
-  // no other piece: retries are rare. Ends pieces without a backend left.
+  // Sends such pieces on, first come, first served, each in a batch of its own: it is rare. The
+  // first one without a lane holds up the rest, so that many that wait cost nothing. Ends pieces
+  // without a backend left.
   void Pump(TimeNs now, Outbox& outbox);
   // The time of the next Pump, if nothing happens before.
   TimeNs wake_at() const { return wake_at_; }
@@ -70,7 +70,7 @@ class Recovery {
   Credits& credits_;
   Placer& placer_;
   Scheduler& scheduler_;
-  std::vector<Pending> retries_;  // first come, first served
+  std::deque<Pending> retries_;
   TimeNs wake_at_ = kNever;
 };
 

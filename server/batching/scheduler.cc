@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
-#include "server/base/thresholds.h"
 
 namespace histogram::server {
 namespace {

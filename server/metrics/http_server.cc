@@ -216,9 +216,10 @@ absl::Status HttpServer::Listen() {
   const int on = 1;
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   listener_ = socket(place.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (wake_ < 0 || listener_ < 0 || bind(listener_, place.get(), place.length) != 0 ||
-      listen(listener_, SOMAXCONN) != 0 || !Refill() ||
+  if (wake_ < 0 || listener_ < 0 ||
+      setsockopt(listener_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+      bind(listener_, place.get(), place.length) != 0 || listen(listener_, SOMAXCONN) != 0 ||
+      !Refill() ||
       getsockname(listener_, reinterpret_cast<sockaddr*>(&place.storage), &place.length) != 0) {
     return CannotListen(options_.listen);
   }

@@ -46,6 +46,8 @@ bool IsSpec(std::string_view bytes) {
 class SpecCollector {
  public:
   absl::Status Add(wire::Reader& reader, uint64_t length, ParsedRequest& out) {
+    // It says nothing, and a message has room for hundreds of millions of them.
+    if (length == 0) return absl::OkStatus();
     total_bytes_ += length;
     if (total_bytes_ > kSpecBytesMax) {
       return Invalid(
@@ -56,8 +58,8 @@ class SpecCollector {
     absl::InlinedVector<Fragment, 4> pieces;
     reader.Take(length, [&](Fragment piece) { pieces.push_back(piece); });
     const bool first = ++occurrences_ == 1;
-    if (first && pieces.size() <= 1) {
-      out.spec = pieces.empty() ? std::string_view() : TextOf(pieces.front());
+    if (first && pieces.size() == 1) {
+      out.spec = TextOf(pieces.front());
       return absl::OkStatus();
     }
     if (occurrences_ == 2) {

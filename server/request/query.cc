@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
-#include <cmath>
-#include <limits>
 #include <string>
 #include <utility>
 
@@ -348,7 +346,9 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQueryCached(std::string_view by
   if (auto found = large.Find(bytes, limits); found != nullptr) return found;
   absl::StatusOr<std::shared_ptr<const Query>> query = MakeQuery(bytes, limits);
   if (!query.ok()) return query;
-  if ((*query)->binning.bin_count() > kPlanBinsAtOnceMax) return large.Add(bytes, limits, *query);
+  const bool has_large_plan =
+      (*query)->plan != nullptr && (*query)->binning.bin_count() > kPlanBinsAtOnceMax;
+  if (has_large_plan) return large.Add(bytes, limits, *query);
   if (entry != nullptr) *entry = {std::string(bytes), limits, *query};
   return query;
 }

@@ -15,7 +15,7 @@
 
 namespace histogram::server::wire {
 
-enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2 };
 
 // Reads a message in several slices. Accepts exactly the varints that protobuf's parser accepts.
 // The slices outlive it. Not thread-safe.

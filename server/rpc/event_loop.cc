@@ -4,7 +4,6 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "server/base/thresholds.h"

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "server/base/thresholds.h"
-#include "server/service/grpc_bytes.h"
 
 namespace histogram::server {
 namespace {

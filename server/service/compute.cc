@@ -1,5 +1,4 @@
 #include <memory>
-#include <utility>
 
 #include "server/request/admit.h"
 #include "server/rpc/call.h"

@@ -2,7 +2,6 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/error.h"
 #include "server/base/thresholds.h"
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"

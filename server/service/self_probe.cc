@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <utility>
 
 #include "absl/time/clock.h"
 
@@ -66,10 +65,12 @@ SelfProbe::SelfProbe(const std::vector<std::string>& addresses, bool tls)
 
 void SelfProbe::Stop() {
   if (!over_.HasBeenNotified()) over_.Notify();
-  if (thread_.joinable()) thread_.join();
 }
 
-SelfProbe::~SelfProbe() { Stop(); }
+SelfProbe::~SelfProbe() {
+  Stop();
+  thread_.join();
+}
 
 std::string SelfProbe::Unreachable() const {
   absl::MutexLock lock(&mu_);
@@ -83,8 +84,8 @@ void SelfProbe::Run() {
     bool all = true;
     std::string unreachable;
     for (Place& place : places_) {
-      if (over_.HasBeenNotified()) return;
       const bool answers = Answers(place);
+      if (over_.HasBeenNotified()) return;
       (answers ? reached_ : missed_).fetch_add(1, std::memory_order_relaxed);
       place.missed_in_a_row = answers ? 0 : place.missed_in_a_row + 1;
       all = all && answers;

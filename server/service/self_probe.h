@@ -32,7 +32,7 @@ class SelfProbe {
   // REQUIRES: ParseAddress takes each address. `tls`: those of TCP speak TLS.
   SelfProbe(const std::vector<std::string>& addresses, bool tls);
   ~SelfProbe();
-  // Asks no more. Waits for an answer that is under way, at most kPatience.
+  // Asks no more. Does not wait for the answer that is under way, which no longer counts.
   void Stop();
   SelfProbe(const SelfProbe&) = delete;
   SelfProbe& operator=(const SelfProbe&) = delete;

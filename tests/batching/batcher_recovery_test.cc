@@ -193,6 +193,23 @@ TEST_F(BatcherRecoveryTest, TheRestOfAPayloadOfWhichAPartWasLostCostsNoWork) {
   EXPECT_EQ(puppet().held(), 0u);
 }
 
+// What waits for a lane is not looked at each time that another one gets one.
+TEST_F(BatcherRecoveryTest, ManyPayloadsFallBackInLinearTime) {
+  AddGpuAndCpu();
+  Enqueue(1);
+  std::vector<TestJob*> jobs;
+  for (int i = 0; i < 1000; ++i) jobs.push_back(&Enqueue(100));
+  puppet(0).Complete();
+  ASSERT_EQ(puppet(0).sizes().size(), 1000u);
+  puppet(0).Lose();
+  puppet(0).Fail(absl::InternalError("no"));
+  const uint64_t before = puppet(1).asked();
+  puppet(1).Complete();
+  EXPECT_LT(puppet(1).asked() - before, 100u);
+  puppet(1).CompleteAll();
+  for (const TestJob* job : jobs) EXPECT_TRUE(job->ok());
+}
+
 TEST_F(BatcherRecoveryTest, AllPayloadsOfABatchFallBack) {
   limits_.batch_payloads_max = 8;
   AddGpuAndCpu();

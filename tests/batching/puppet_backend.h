@@ -105,6 +105,8 @@ class PuppetBackend final : public Backend {
   // The device is gone: what is held may still be failed or completed.
   void Lose() { up_ = false; }
   uint64_t executed_inline() const { return executed_inline_; }
+  // How often it was asked whether it is up.
+  uint64_t asked() const { return asked_; }
   std::string marked_down() const {
     MutexLock lock(mutex_);
     return marked_down_;
@@ -120,7 +122,10 @@ class PuppetBackend final : public Backend {
   const BackendInfo& info() const override { return info_; }
   std::vector<KernelInfo> kernels() const override { return {}; }
   std::vector<KernelChoice> choices() const override { return {}; }
-  bool up() const override { return up_; }
+  bool up() const override {
+    ++asked_;
+    return up_;
+  }
   void MarkDown(const std::string& why) override {
     MutexLock lock(mutex_);
     marked_down_ = why;
@@ -214,6 +219,7 @@ class PuppetBackend final : public Backend {
   const Clock* clock_ = nullptr;
   std::atomic<bool> up_{true};
   std::atomic<uint64_t> executed_inline_{0};
+  mutable std::atomic<uint64_t> asked_{0};
   std::function<uint64_t(const Workload&)> estimate_;
   std::function<void()> on_execute_;
   absl::Status execute_status_;

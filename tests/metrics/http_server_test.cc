@@ -186,6 +186,14 @@ TEST(HttpServer, AddressesThatAreNoneAreRefused) {
   EXPECT_EQ(HttpServer::Start(options).status().code(), absl::StatusCode::kUnavailable);
 }
 
+TEST(HttpServer, WithoutDescriptorsTheReasonIsTheSystems) {
+  std::vector<int> taken;
+  for (int fd = 0; (fd = dup(0)) >= 0;) taken.push_back(fd);
+  const absl::Status status = HttpServer::Start(Options()).status();
+  for (const int fd : taken) close(fd);
+  EXPECT_THAT(std::string(status.message()), EndsWith(": Too many open files"));
+}
+
 TEST(HttpServer, ANameIsResolved) {
   HttpServerOptions options = Options();
   options.listen = "localhost:0";

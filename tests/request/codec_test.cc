@@ -3,12 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <ctime>
 #include <limits>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
+#include "server/base/thresholds.h"
 #include "server/request/encode.h"
 #include "server/request/query.h"
 
@@ -77,6 +81,24 @@ TEST_P(CodecTest, PayloadFirstAndRepeatedFieldsFollowProtobuf) {
   EXPECT_EQ(spec.SerializeAsString(), expected.spec().SerializeAsString());
   EXPECT_EQ(spec.binning().even().bin_count(), 7U);
   EXPECT_EQ(Join(parsed.payload), expected.payload());
+}
+
+// A message may hold so many of them that each has to cost next to nothing.
+TEST(SpecTest, EmptySpecsCostNoMoreThanEmptyPayloads) {
+  const auto seconds_of = [](const std::string& field) {
+    std::string bytes;
+    for (int i = 0; i < (1 << 20); ++i) bytes += field;
+    const auto fragments = Cut(bytes, bytes.size());
+    ParsedRequest parsed;
+    const std::clock_t begin = std::clock();
+    EXPECT_TRUE(ParseComputeRequest(fragments, parsed).ok());
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  double ratio = 1e9;
+  for (int i = 0; i < 5; ++i) {
+    ratio = std::min(ratio, seconds_of({"\x0a\x00", 2}) / seconds_of({"\x7a\x00", 2}));
+  }
+  EXPECT_LT(ratio, 3);
 }
 
 TEST_P(CodecTest, ComputeManyKeepsTheIdOfABadRequest) {
@@ -240,6 +262,27 @@ TEST(PlanTest, TheCacheTellsSpecsAndLimitsApart) {
   EXPECT_EQ((*MakeQueryCached(four, {}))->binning.bin_count(), 4U);
   EXPECT_EQ(*MakeQueryCached(three, {}), *MakeQueryCached(three, {}));
   EXPECT_FALSE(MakeQueryCached(four, {.bin_count_max = 3}).ok());
+}
+
+// All threads share a cache that is searched entry by entry: only plans are large enough to keep
+// its entries few.
+TEST(PlanTest, ThreadsShareLargePlansOnly) {
+  const auto are_shared = [](v1::SampleType type) {
+    v1::Spec spec;
+    spec.set_sample_type(type);
+    auto* even = spec.mutable_binning()->mutable_even();
+    even->set_bin_count(kPlanBinsAtOnceMax + 1);
+    even->set_lower(0);
+    even->set_upper(200);
+    const std::string bytes = spec.SerializeAsString();
+    const auto mine = *MakeQueryCached(bytes, {});
+    EXPECT_EQ(*MakeQueryCached(bytes, {}), mine);
+    std::shared_ptr<const Query> others;
+    std::thread([&] { others = *MakeQueryCached(bytes, {}); }).join();
+    return others == mine;
+  };
+  EXPECT_TRUE(are_shared(v1::SAMPLE_TYPE_FLOAT32));
+  EXPECT_FALSE(are_shared(v1::SAMPLE_TYPE_UINT8)) << "their values are counted, without a plan";
 }
 
 Answer ExampleAnswer() {

@@ -1,0 +1,40 @@
+#include "server/service/self_probe.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "absl/time/clock.h"
+
+namespace histogram::server {
+namespace {
+
+// A drain begins at once, also where the server is too busy to answer itself.
+TEST(SelfProbeTest, StopDoesNotWaitForAnAnswer) {
+  const int silent = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in place{};
+  place.sin_family = AF_INET;
+  place.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof place;
+  ASSERT_EQ(bind(silent, reinterpret_cast<const sockaddr*>(&place), length), 0);
+  ASSERT_EQ(listen(silent, SOMAXCONN), 0);
+  ASSERT_EQ(getsockname(silent, reinterpret_cast<sockaddr*>(&place), &length), 0);
+  {
+    SelfProbe probe({"127.0.0.1:" + std::to_string(ntohs(place.sin_port))}, /*tls=*/false);
+    const int asked = accept(silent, nullptr, nullptr);
+    const absl::Time begin = absl::Now();
+    probe.Stop();
+    EXPECT_LT(absl::Now() - begin, SelfProbe::kPatience / 2);
+    absl::SleepFor(2 * SelfProbe::kPatience);
+    EXPECT_EQ(probe.missed(), 0U) << "it was asked too late";
+    close(asked);
+  }
+  close(silent);
+}
+
+}  // namespace
+}  // namespace histogram::server
