@@ -4,6 +4,7 @@
 #include <array>
 #include <cassert>
 #include <cmath>
+#include <numeric>
 #include <type_traits>
 
 #include "kernels/order_statistics.h"
@@ -153,7 +154,7 @@ void SetOrder(std::span<const std::byte> samples, const Plan& plan, const Histog
     const uint64_t key = keys[static_cast<size_t>(found - ranks.begin())];
     return internal::ValueOfBits(internal::BitsOfKey(key, plan.type()), plan.type());
   };
-  out.median = (at((total - 1) / 2) + at(total / 2)) / 2;
+  out.median = std::midpoint(at((total - 1) / 2), at(total / 2));
   for (const double q : quantiles) out.quantiles.push_back(internal::QuantileOf(total, q, at));
 }
 
