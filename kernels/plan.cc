@@ -107,8 +107,8 @@ constexpr double kPositionMax = 0x1p30;
 
 // --- Edges to samples
 
-// The value of C that is nearest to `edge`: the least that is >= it, or else the greatest that is
-// <= it; nullopt if there is none.
+// With kUp the least value of C that is >= `edge`, else the greatest that is <= it; nullopt if
+// there is none.
 template <typename C, bool kUp>
 std::optional<C> Rounded(double edge) {
   if constexpr (std::is_same_v<C, double>) {

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cassert>
 #include <cmath>
+#include <numeric>
 #include <type_traits>
-#include <utility>
 
 #include "kernels/order_statistics.h"
 #include "kernels/plan_data.h"
@@ -119,14 +118,23 @@ void SetFromWeights(std::span<const Weight> weights, uint64_t total,
 
 // --- Types of 32 and 64 bits
 
+// The power of two that brings distances between the bounds near 1, where their squares neither
+// overflow nor vanish.
+template <typename C>
+double ScaleOf(const internal::Bins<C>& bins) {
+  const double half = static_cast<double>(bins.upper) / 2 - static_cast<double>(bins.lower) / 2;
+  return half > 0 ? std::ldexp(1.0, std::min(-std::ilogb(half), 1023)) : 1;
+}
+
 // The distance of a sample from the least sample of any bin.
 template <typename C>
-double Distance(C x, C lower) {
+double Distance(C x, C lower, double scale) {
   if constexpr (std::is_floating_point_v<C>) {
-    return static_cast<double>(x) - static_cast<double>(lower);
+    return static_cast<double>(x) * scale - static_cast<double>(lower) * scale;
   } else {
     using Bits = internal::KeyBits<C>;
-    return static_cast<double>(static_cast<Bits>(static_cast<Bits>(x) - static_cast<Bits>(lower)));
+    const auto distance = static_cast<Bits>(static_cast<Bits>(x) - static_cast<Bits>(lower));
+    return static_cast<double>(distance) * scale;
   }
 }
 
@@ -146,7 +154,7 @@ void SetOrder(std::span<const std::byte> samples, const Plan& plan, const Histog
     const uint64_t key = keys[static_cast<size_t>(found - ranks.begin())];
     return internal::ValueOfBits(internal::BitsOfKey(key, plan.type()), plan.type());
   };
-  out.median = (at((total - 1) / 2) + at(total / 2)) / 2;
+  out.median = std::midpoint(at((total - 1) / 2), at(total / 2));
   for (const double q : quantiles) out.quantiles.push_back(internal::QuantileOf(total, q, at));
 }
 
@@ -189,6 +197,7 @@ void SampleStatistics::Add(std::span<const std::byte> samples) {
     } else {
       const auto& bins = std::get<internal::Bins<C>>(plan_.data().bins);
       if (bins.thresholds.empty()) return;
+      const double scale = ScaleOf(bins);
       std::array<double, kBlock> distances;
       for (size_t at = 0; at < samples.size();) {
         const size_t end = std::min(samples.size(), at + kBlock * sizeof(Bits));
@@ -196,7 +205,7 @@ void SampleStatistics::Add(std::span<const std::byte> samples) {
         for (; at < end; at += sizeof(Bits)) {
           const C x = S::Widen(internal::LoadBits<Bits>(samples.data() + at));
           if (!(x >= bins.lower && x <= bins.upper)) continue;
-          distances[n++] = Distance(x, bins.lower);
+          distances[n++] = Distance(x, bins.lower, scale);
           minimum_ = std::min(minimum_, static_cast<double>(x));
           maximum_ = std::max(maximum_, static_cast<double>(x));
         }
@@ -225,9 +234,14 @@ Statistics SampleStatistics::Finish(const Histogram& histogram,
     SetFromWeights(WeightsOf(plan_.data(), patterns_), total, quantiles, out);
     return out;
   }
-  std::visit([&](const auto& bins) { out.mean = static_cast<double>(bins.lower) + moments_.mean; },
-             plan_.data().bins);
-  out.standard_deviation = std::sqrt(moments_.squares / static_cast<double>(moments_.count));
+  std::visit(
+      [&](const auto& bins) {
+        const double scale = ScaleOf(bins);
+        const auto n = static_cast<double>(moments_.count);
+        out.mean = (static_cast<double>(bins.lower) * scale + moments_.mean) / scale;
+        out.standard_deviation = std::sqrt(moments_.squares / n) / scale;
+      },
+      plan_.data().bins);
   out.minimum = minimum_ + 0.0;
   out.maximum = maximum_ + 0.0;
   const std::vector<double> edges = plan_.binning().ComputeEdges();

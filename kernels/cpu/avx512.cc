@@ -12,7 +12,6 @@
 //
 // The two ports for 512-bit instructions bound steps 1 and 2. For 64 bytes the split takes about 16
 // such instructions, and the count 25.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

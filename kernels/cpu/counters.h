@@ -6,7 +6,6 @@
 #ifndef HISTOGRAM_KERNELS_CPU_COUNTERS_H_
 #define HISTOGRAM_KERNELS_CPU_COUNTERS_H_
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>

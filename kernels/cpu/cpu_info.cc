@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdio>
 #include <memory>
+#include <string_view>
 #include <thread>
 #include <utility>
 

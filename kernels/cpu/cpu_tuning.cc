@@ -82,7 +82,6 @@ std::vector<tuning::TuneCell> Cells() {
                                            : kSizes[i] * 4;
     }
     cell.payloads_max = std::numeric_limits<uint32_t>::max();
-    cell.bin_count_max = kBinCountMax;
     cells.push_back(cell);
   }
   return cells;
@@ -95,7 +94,6 @@ std::vector<tuning::Candidate> Candidates(absl::Span<const CpuKernel* const> ker
   for (const CpuKernel* kernel : kernels) {
     candidates.push_back({.name = std::string(kernel->name),
                           .priority = kernel->priority,
-                          .bin_count_max = UINT32_MAX,
                           .payload_bytes_min = kernel->bytes_min});
   }
   return candidates;

@@ -12,7 +12,6 @@
 #include "kernels/cuda/device/fault_plan.h"
 #include "kernels/cuda/kernels/registry.h"
 #include "kernels/cuda/lane/lane.h"
-#include "kernels/cuda/lane/lane_layout.h"
 #include "kernels/cuda/lane_threads.h"
 #include "kernels/error.h"
 #include "kernels/tuning/selector.h"

@@ -139,7 +139,6 @@ std::vector<tuning::TuneCell> TuningCells(const BackendOptions& options) {
     cell.measured.batch_bytes = bytes * count;
     cell.payload_bytes_max = std::min(reach, options.cuda_lane_bytes);
     cell.payloads_max = payloads_max;
-    cell.bin_count_max = kBinCountMax;
     if (cell.measured.batch_bytes <= kQuietBytesMax) cell.tuner = kQuiet;
     cells.push_back(cell);
   };
@@ -173,10 +172,8 @@ std::vector<tuning::Candidate> Candidates() {
   std::vector<tuning::Candidate> candidates;
   for (const CudaKernel* kernel : Kernels()) {
     // Ours come last in the registry and first in preference.
-    candidates.push_back({.name = std::string(kernel->name()),
-                          .priority = static_cast<int>(candidates.size()),
-                          .bin_count_max = kBinCountMax,
-                          .payload_bytes_min = 0});
+    candidates.push_back(
+        {.name = std::string(kernel->name()), .priority = static_cast<int>(candidates.size())});
   }
   return candidates;
 }

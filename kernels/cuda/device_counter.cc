@@ -1,7 +1,6 @@
 #include <histogram/cuda.h>
 
 #include <atomic>
-#include <string>
 #include <utility>
 
 #include "kernels/cuda/device/cuda_status.h"

@@ -104,17 +104,21 @@ bool RunBatch(LanesShared& shared, LanesShared::Slot& slot) {
     }
     status = slot.lane->Wait();
   }
+  bool taken_away = false;
   {
     MutexLock lock(shared.mutex);
-    if (absl::IsUnavailable(status)) shared.poisoned.store(true);
-    if (slot.stage == LanesShared::Stage::kAbandoned) return false;
-    slot.stage = LanesShared::Stage::kOnHost;
-    if (absl::IsUnavailable(status)) MarkDownLocked(shared, std::string(status.message()));
+    taken_away = slot.stage == LanesShared::Stage::kAbandoned;
+    if (!taken_away) slot.stage = LanesShared::Stage::kOnHost;
+    if (absl::IsUnavailable(status)) {
+      shared.poisoned.store(true);
+      MarkDownLocked(shared, std::string(status.message()));
+    }
   }
   if (SpoilsProcess(status)) {
     shared.fate->Spoil(absl::StrCat("this process must end, since ", shared.info.name,
                                     " was lost: ", status.message()));
   }
+  if (taken_away) return false;
   if (status.ok()) slot.lane->Finish(batch);
   batch.status = status;
   return true;

@@ -11,7 +11,6 @@
 
 #include "kernels/cuda/bin_rules.h"
 #include "kernels/cuda/device/cuda_status.h"
-#include "kernels/sample.h"
 
 namespace histogram::cuda {
 namespace {

@@ -1,7 +1,7 @@
 #include "kernels/tuning/selector.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cassert>
 #include <tuple>
 #include <utility>
 
@@ -29,10 +29,8 @@ Selector::Selector(std::vector<Candidate> candidates, std::vector<KernelChoice> 
   });
   for (KernelChoice& row : rows) {
     const std::optional<size_t> candidate = Find(row.kernel);
-    if (!candidate.has_value()) continue;
+    assert(candidate.has_value());
     if (forced_.has_value() && candidate != forced_) continue;
-    // A row that promises more bins than its kernel takes would choose it for what it cannot do.
-    if (candidates_[*candidate].bin_count_max < row.bin_count_max) continue;
     rows_.push_back(std::move(row));
     row_candidates_.push_back(*candidate);
   }
@@ -57,20 +55,11 @@ size_t Selector::ByPriority(const Workload& workload) const {
   std::optional<size_t> best;
   for (size_t i = 0; i < candidates_.size(); ++i) {
     const Candidate& candidate = candidates_[i];
-    if (workload.bin_count > candidate.bin_count_max) continue;
     if (workload.payload_bytes < candidate.payload_bytes_min) continue;
     if (!best.has_value() || candidate.priority > candidates_[*best].priority) best = i;
   }
-  if (best.has_value()) return *best;
-  // Every candidate has a least size: the one that takes any bins and the smallest payloads.
-  for (size_t i = 0; i < candidates_.size(); ++i) {
-    if (workload.bin_count > candidates_[i].bin_count_max) continue;
-    if (!best.has_value() ||
-        candidates_[i].payload_bytes_min < candidates_[*best].payload_bytes_min) {
-      best = i;
-    }
-  }
-  return best.value_or(0);
+  assert(best.has_value());
+  return *best;
 }
 
 CostModel::CostModel(absl::Span<const KernelChoice> rows, const Assumption& assumption) {

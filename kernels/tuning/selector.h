@@ -21,17 +21,16 @@ namespace histogram::tuning {
 // A kernel that this device can run.
 struct Candidate {
   std::string name;
-  int priority = 0;                     // without measurements the highest that fits is taken
-  uint32_t bin_count_max = UINT32_MAX;  // takes only workloads of up to so many bins
+  int priority = 0;                // without measurements the highest that fits is taken
   uint64_t payload_bytes_min = 0;  // without measurements: of smaller payloads it is not the best
 };
 
 class Selector {
  public:
   // `rows` is the dispatch table: a row serves the workloads within all of its limits, the one with
-  // the tightest limits first. Rows of unknown kernels, or of kernels that cannot take the row's
-  // bins, are left out. `forced`: the name of the candidate to choose always; empty for none.
-  // REQUIRES: candidates is not empty, one of them takes any workload, and forced is one of them.
+  // the tightest limits first. `forced`: the name of the candidate to choose always; empty for
+  // none. REQUIRES: each row's kernel, and forced, is a candidate; without forced, one of the
+  // candidates has payload_bytes_min 0.
   Selector(std::vector<Candidate> candidates, std::vector<KernelChoice> rows,
            std::string_view forced = {});
 

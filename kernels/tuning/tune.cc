@@ -40,7 +40,6 @@ std::vector<KernelChoice> Tune(const std::string& backend, absl::Span<const Cand
     std::vector<size_t> tried;
     std::optional<size_t> quickest;
     for (const size_t candidate : order) {
-      if (candidates[candidate].bin_count_max < cell.bin_count_max) continue;
       const double rate = rates[candidate].value_or(0);
       if (rate * Bytes(cell.measured) <= static_cast<double>(budget_ns)) tried.push_back(candidate);
       if (!quickest.has_value() || rate < rates[*quickest].value_or(0)) quickest = candidate;
@@ -71,7 +70,7 @@ std::vector<KernelChoice> Tune(const std::string& backend, absl::Span<const Cand
     if (!best.has_value()) continue;
     KernelChoice row;
     row.backend = backend;
-    row.bin_count_max = cell.bin_count_max;
+    row.bin_count_max = kBinCountMax;
     row.payload_bytes_max = cell.payload_bytes_max;
     row.payloads_max = cell.payloads_max;
     row.kernel = candidates[tried[*best]].name;

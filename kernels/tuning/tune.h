@@ -26,7 +26,6 @@ struct TuneCell {
   Workload measured;
   uint64_t payload_bytes_max = 0;
   uint32_t payloads_max = 0;
-  uint32_t bin_count_max = 0;
   // Instead of TuneOptions::tuner's, where this kind is measured with more noise or less.
   std::optional<TunerOptions> tuner;
 };

@@ -4,7 +4,7 @@
 // starts nothing and knows nothing of devices. Not thread-safe; the caller owns it.
 //
 //   Tuner tuner(candidates, options);
-//   while (auto next = tuner.Next()) tuner.Report(*next, Measure(*next));   // or Fail, or Stop
+//   while (auto next = tuner.Next()) tuner.Report(*next, Measure(*next));   // or Fail
 //   Use(tuner.best());
 //
 // Each round measures every candidate that is left equally often, twice as often as the round
@@ -47,8 +47,6 @@ class Tuner {
   void Report(size_t candidate, uint64_t cost_ns);
   // `candidate` cannot do the work: it is never asked for or chosen again.
   void Fail(size_t candidate);
-  // Ends the search with what is known.
-  void Stop() { stopped_ = true; }
 
   // The cheapest as far as it is known; nothing while no candidate has been measured.
   std::optional<size_t> best() const;

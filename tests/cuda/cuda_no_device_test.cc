@@ -79,9 +79,9 @@ TEST(CudaNoDeviceTest, SmallBatchesAreChosenForByWhatResemblesThem) {
   std::vector<tuning::TuneCell> cells = cuda::TuningCells(options);
   std::vector<tuning::Candidate> candidates;  // one for each cell
   for (size_t i = 0; i < cells.size(); ++i) {
-    candidates.push_back({absl::StrCat(i), static_cast<int>(i), UINT32_MAX, 0});
+    candidates.push_back({absl::StrCat(i), static_cast<int>(i)});
     rows.push_back({.backend = "cuda:0",
-                    .bin_count_max = cells[i].bin_count_max,
+                    .bin_count_max = kBinCountMax,
                     .payload_bytes_max = cells[i].payload_bytes_max,
                     .payloads_max = cells[i].payloads_max,
                     .kernel = candidates.back().name});

@@ -131,6 +131,22 @@ INSTANTIATE_TEST_SUITE_P(Types, SampleStatisticsTest,
                                            SampleType::kBf16, SampleType::kF32, SampleType::kF64),
                          NameOfParam);
 
+TEST(SampleStatisticsOfDoublesTest, NeitherOverflowNorVanish) {
+  for (const double unit : {1e-200, 1.0, 1e307}) {
+    std::vector<double> samples(3000, -8 * unit);
+    for (size_t i = 0; i < samples.size(); i += 2) samples[i] = 2 * unit;
+    const Plan plan = *Plan::Make(*Binning::Even(7, -10 * unit, 4 * unit), SampleType::kF64);
+    const auto bytes = std::as_bytes(std::span(samples));
+    const Statistics s = ComputeStatistics(bytes, plan, Count(bytes, plan));
+    EXPECT_NEAR(*s.mean / unit, -3, 1e-11) << unit;
+    EXPECT_NEAR(*s.standard_deviation / unit, 5, 1e-11) << unit;
+  }
+  const double large = 1.5e308;
+  const auto bytes = std::as_bytes(std::span(&large, 1));
+  const Plan plan = *Plan::Make(*Binning::Even(4, 0, 1.6e308), SampleType::kF64);
+  EXPECT_EQ(ComputeStatistics(bytes, plan, Count(bytes, plan)).median, large);
+}
+
 TEST(SampleStatisticsOfBytesTest, AreThoseOfTheValues) {
   std::mt19937_64 random(5);
   std::vector<std::byte> bytes(10'000);

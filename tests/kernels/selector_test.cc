@@ -31,9 +31,7 @@ Workload Shape(uint32_t bins, uint64_t bytes, uint32_t payloads = 1) {
   return workload;
 }
 
-std::vector<Candidate> Candidates() {
-  return {{"plain", 1, UINT32_MAX, 0}, {"wide", 5, UINT32_MAX, 1000}, {"few_bins", 9, 8, 0}};
-}
+std::vector<Candidate> Candidates() { return {{"plain", 1}, {"wide", 5, 1000}, {"long", 3, 5000}}; }
 
 std::string Chosen(const Selector& selector, const Workload& workload) {
   return selector.candidates()[selector.Choose(workload)].name;
@@ -44,31 +42,30 @@ TEST(SelectorTest, WithoutATableByPriority) {
   EXPECT_EQ(Chosen(selector, Shape(256, 100)), "plain");
   EXPECT_EQ(Chosen(selector, Shape(256, 999)), "plain");
   EXPECT_EQ(Chosen(selector, Shape(256, 1000)), "wide");
-  EXPECT_EQ(Chosen(selector, Shape(8, 5000)), "few_bins");
-  EXPECT_EQ(Chosen(selector, Shape(9, 5000)), "wide");
+  EXPECT_EQ(Chosen(selector, Shape(256, 5000)), "wide");
 }
 
 TEST(SelectorTest, TableOverPriority) {
   const Selector selector(Candidates(),
-                          {Row(65536, 4096, 1, "plain"), Row(65536, 1 << 20, 1, "wide")});
+                          {Row(65536, 4096, 1, "plain"), Row(65536, 1 << 20, 1, "long")});
   EXPECT_EQ(Chosen(selector, Shape(256, 4096)), "plain");
-  EXPECT_EQ(Chosen(selector, Shape(256, 4097)), "wide");
-  EXPECT_EQ(Chosen(selector, Shape(8, 4096)), "plain");
-  EXPECT_EQ(Chosen(selector, Shape(8, 2 << 20)), "few_bins") << "beyond the table";
-  EXPECT_EQ(Chosen(selector, Shape(8, 10, 2)), "few_bins") << "more payloads than any row";
+  EXPECT_EQ(Chosen(selector, Shape(256, 4097)), "long");
+  EXPECT_EQ(Chosen(selector, Shape(256, 2 << 20)), "wide") << "beyond the table";
+  EXPECT_EQ(Chosen(selector, Shape(65537, 4096)), "wide") << "more bins than any row";
+  EXPECT_EQ(Chosen(selector, Shape(256, 4096, 2)), "wide") << "more payloads than any row";
 }
 
 TEST(SelectorTest, TightestRowFirstInAnyOrder) {
   const std::vector<KernelChoice> rows = {Row(65536, UINT64_MAX, UINT32_MAX, "wide"),
-                                          Row(8, UINT64_MAX, UINT32_MAX, "few_bins"),
+                                          Row(8, UINT64_MAX, UINT32_MAX, "long"),
                                           Row(65536, 100, UINT32_MAX, "plain")};
   for (const std::vector<KernelChoice>& order :
        {rows, std::vector<KernelChoice>(rows.rbegin(), rows.rend())}) {
     const Selector selector(Candidates(), order);
-    EXPECT_EQ(Chosen(selector, Shape(4, 50)), "few_bins");
+    EXPECT_EQ(Chosen(selector, Shape(4, 50)), "long");
     EXPECT_EQ(Chosen(selector, Shape(100, 50)), "plain");
     EXPECT_EQ(Chosen(selector, Shape(100, 101)), "wide");
-    EXPECT_EQ(selector.rows().front().kernel, "few_bins");
+    EXPECT_EQ(selector.rows().front().kernel, "long");
   }
 }
 
@@ -76,18 +73,6 @@ TEST(SelectorTest, ForcedOverTable) {
   const Selector selector(Candidates(), {Row(65536, UINT64_MAX, UINT32_MAX, "wide")}, "plain");
   EXPECT_EQ(Chosen(selector, Shape(256, 1 << 20)), "plain");
   EXPECT_TRUE(selector.rows().empty()) << "rows of what is not used mislead";
-}
-
-TEST(SelectorTest, RowsThatCannotBeMeantAreLeftOut) {
-  const Selector selector(Candidates(), {Row(65536, UINT64_MAX, UINT32_MAX, "of another build"),
-                                         Row(256, UINT64_MAX, UINT32_MAX, "few_bins")});
-  EXPECT_TRUE(selector.rows().empty());
-  EXPECT_EQ(Chosen(selector, Shape(256, 2000)), "wide");
-}
-
-TEST(SelectorTest, AllCandidatesHaveALeastSize) {
-  const Selector selector({{"a", 1, UINT32_MAX, 500}, {"b", 2, UINT32_MAX, 1000}}, {});
-  EXPECT_EQ(Chosen(selector, Shape(256, 10)), "a");
 }
 
 TEST(SelectorTest, FindsByName) {

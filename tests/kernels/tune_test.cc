@@ -14,15 +14,13 @@
 namespace histogram::tuning {
 namespace {
 
-std::vector<TuneCell> Cells(const std::vector<uint64_t>& sizes, uint32_t bins = 256) {
+std::vector<TuneCell> Cells(const std::vector<uint64_t>& sizes) {
   std::vector<TuneCell> cells;
   for (const uint64_t size : sizes) {
     TuneCell cell;
     cell.measured.payload_bytes = cell.measured.batch_bytes = size;
-    cell.measured.bin_count = bins;
     cell.payload_bytes_max = size;
     cell.payloads_max = 1;
-    cell.bin_count_max = bins;
     cells.push_back(cell);
   }
   return cells;
@@ -45,7 +43,7 @@ Outcome TuneInvented(const std::vector<Invented>& all, const std::vector<uint64_
                      uint64_t budget_ns = 1'000'000'000, uint64_t seed = 1) {
   std::vector<Candidate> candidates;
   for (const Invented& each : all) {
-    candidates.push_back({each.name, each.priority, UINT32_MAX, 0});
+    candidates.push_back({each.name, each.priority});
   }
   TuneOptions options;
   options.budget_ns = budget_ns;
@@ -87,8 +85,7 @@ TEST(TuneTest, SlowCandidateCannotHoldUpTheStart) {
 }
 
 TEST(TuneTest, FailingCandidateIsPassedOver) {
-  const std::vector<Candidate> candidates = {{"works", 1, UINT32_MAX, 0},
-                                             {"fails", 2, UINT32_MAX, 0}};
+  const std::vector<Candidate> candidates = {{"works", 1}, {"fails", 2}};
   int failures = 0;
   const auto rows = Tune("test", candidates, Cells({100, 1000}), {},
                          [&](size_t i, const Workload&) -> absl::StatusOr<uint64_t> {
@@ -103,7 +100,7 @@ TEST(TuneTest, FailingCandidateIsPassedOver) {
 }
 
 TEST(TuneTest, NothingWorks) {
-  const std::vector<Candidate> candidates = {{"fails", 2, UINT32_MAX, 0}};
+  const std::vector<Candidate> candidates = {{"fails", 2}};
   EXPECT_TRUE(Tune("test", candidates, Cells({100, 1000}), {},
                    [](size_t, const Workload&) -> absl::StatusOr<uint64_t> {
                      return absl::InternalError("no");
@@ -116,7 +113,7 @@ TEST(TuneTest, NothingWorks) {
 }
 
 TEST(TuneTest, CancellingEndsItWithWhatIsKnown) {
-  const std::vector<Candidate> candidates = {{"a", 1, UINT32_MAX, 0}, {"b", 2, UINT32_MAX, 0}};
+  const std::vector<Candidate> candidates = {{"a", 1}, {"b", 2}};
   int left = 40;
   const auto rows = Tune("test", candidates, Cells({1, 2, 3, 4, 5, 6, 7, 8}), {},
                          [&left](size_t i, const Workload&) -> absl::StatusOr<uint64_t> {
@@ -129,24 +126,9 @@ TEST(TuneTest, CancellingEndsItWithWhatIsKnown) {
   for (const KernelChoice& row : rows) EXPECT_EQ(row.kernel, "a");
 }
 
-TEST(TuneTest, CandidatesForFewBinsAreNotTriedOnMany) {
-  const std::vector<Candidate> candidates = {{"any", 1, UINT32_MAX, 0}, {"few", 2, 8, 0}};
-  std::vector<TuneCell> cells = Cells({1000}, 8);
-  cells.push_back(Cells({1000}, 256)[0]);
-  const auto rows = Tune("test", candidates, cells, {},
-                         [](size_t i, const Workload& workload) -> absl::StatusOr<uint64_t> {
-                           EXPECT_TRUE(i == 0 || workload.bin_count <= 8);
-                           return i == 0 ? 1000 : 10;
-                         });
-  ASSERT_EQ(rows.size(), 2U);
-  EXPECT_EQ(rows[0].kernel, "few");
-  EXPECT_EQ(rows[1].kernel, "any");
-}
-
 // The one preferred is 4 % dearer: worth it where so much is noise, and not where it is not.
 TEST(TuneTest, ACellMayBringItsOwnMargin) {
-  const std::vector<Candidate> candidates = {{"cheaper", 1, UINT32_MAX, 0},
-                                             {"preferred", 2, UINT32_MAX, 0}};
+  const std::vector<Candidate> candidates = {{"cheaper", 1}, {"preferred", 2}};
   std::vector<TuneCell> cells = Cells({1024, 4096});
   cells[0].tuner = TunerOptions{.margin = 0.02};
   TuneOptions options;

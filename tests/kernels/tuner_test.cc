@@ -161,17 +161,6 @@ TEST(TunerTest, BudgetEatenByOneCandidate) {
   EXPECT_EQ(tuner.best(), 1U);
 }
 
-TEST(TunerTest, StopKeepsWhatIsKnown) {
-  Tuner tuner(4);
-  EXPECT_EQ(tuner.Next(), 0U);
-  tuner.Report(0, 50);
-  EXPECT_EQ(tuner.Next(), 1U);
-  tuner.Report(1, 40);
-  tuner.Stop();
-  EXPECT_EQ(tuner.Next(), std::nullopt);
-  EXPECT_EQ(tuner.best(), 1U);
-}
-
 // Within a round all take turns, so that a disturbance does not hit one candidate alone.
 TEST(TunerTest, CandidatesTakeTurns) {
   Tuner tuner(3, {.first_round = 2});

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "kernels/cuda/device/fault_plan.h"
 #include "kernels/cuda/kernels/kernel.h"
 

@@ -1,6 +1,6 @@
 // CUDA objects that free themselves: streams, events, graphs, pinned and device memory.
 //
-// Each is move-only and owned by one lane; not thread-safe beyond what CUDA itself allows. The free
+// Each is move-only and has one owner; not thread-safe beyond what CUDA itself allows. The free
 // functions ignore errors: a destructor has nobody to tell. After a poisoned context nothing may be
 // freed: leave the whole lane to the end of the process.
 #ifndef HISTOGRAM_KERNELS_CUDA_DEVICE_RESOURCES_H_

@@ -5,7 +5,6 @@
 // and is done once for both. The table is never cleared: what was counted since the last time is
 // the difference of two sums modulo 2^32.
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 #include "kernels/cuda/device/cuda_status.h"

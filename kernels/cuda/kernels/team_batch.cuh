@@ -27,7 +27,7 @@
 
 namespace histogram::cuda {
 
-// On compute capability 8.0 and later tables lie at kByteTablesAt.
+// Elsewhere than at kByteTablesAt, where tables lie on compute capability 8.0 and later.
 inline constexpr uint32_t kUnknownTablesAt = ~0U;
 
 // Zero between launches.

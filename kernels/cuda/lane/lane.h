@@ -11,7 +11,7 @@
 // sums in u64. Typed samples are always copied, with the tables of their plan in front of them, and
 // counted into a row of u64 for each payload.
 //
-// Used by one thread at a time, except info-like const methods. Sizes in bytes.
+// Used by one thread at a time, except ReleaseHang and const methods. Sizes in bytes.
 #ifndef HISTOGRAM_KERNELS_CUDA_LANE_LANE_H_
 #define HISTOGRAM_KERNELS_CUDA_LANE_LANE_H_
 

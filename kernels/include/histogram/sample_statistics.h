@@ -65,7 +65,8 @@ class SampleStatistics {
 
   Plan plan_;
   std::vector<uint64_t> patterns_;  // types of 8 and 16 bits: the count of each bit pattern
-  // Wider types: the samples in bins. Moments are measured from the least sample of any bin.
+  // Wider types: the samples in bins. Moments are measured from the least sample of any bin, in
+  // units of a power of two that is near the bins' range.
   Moments moments_;
   double minimum_ = std::numeric_limits<double>::infinity(), maximum_ = -minimum_;
 };
