@@ -62,6 +62,13 @@ TEST_F(Bench, WithoutASuccessItFailsWithTheServersSentence) {
   EXPECT_THAT(world_.err(), HasSubstr("no request succeeded"));
 }
 
+TEST_F(Bench, AServerThatDrainsAnAccumulateIsNotCalledWrong) {
+  const FakeServer server({.chunks_max = 3});
+  EXPECT_EQ(Run(server, {"--duration", "0.2", "--api", "accumulate"}), 1);
+  EXPECT_THAT(world_.out(), HasSubstr("errors   1\n  1 x draining\n"));
+  EXPECT_THAT(world_.err(), HasSubstr("draining\n"));
+}
+
 TEST_F(Bench, CtrlCPrintsWhatWasMeasured) {
   const FakeServer server;
   std::thread impatient([&] {
