@@ -41,6 +41,12 @@ TEST_F(Bench, CountsRightAnswers) {
   EXPECT_EQ(world_.err(), "");
 }
 
+TEST_F(Bench, FloatsAreNormallyDistributed) {
+  const FakeServer server;
+  Run(server, {"--duration", "0.1", "--float-bins", "8", "--no-verify"});
+  EXPECT_THAT(world_.out(), HasSubstr(" of 1.00 KiB, normal, 1 connection"));
+}
+
 TEST_F(Bench, APayloadOverTheLimitIsNotSent) {
   const FakeServer server({.payload_bytes_max = 1000});
   for (const char* const api : {"compute", "compute-many", "accumulate"}) {

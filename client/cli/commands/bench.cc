@@ -72,6 +72,10 @@ std::string RenderErrors(const LoadResult& result, bool utf8) {
   return text;
 }
 
+std::string DistributionOf(const BenchOptions& options) {
+  return options.float_bins > 0 ? "normal" : options.distribution;
+}
+
 std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
                         const LoadResult& result, const Terminal& terminal) {
   const double per_second = result.requests_per_second();
@@ -85,7 +89,7 @@ std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
                                : absl::StrCat(options.in_flight, " in flight",
                                               options.connections == 1 ? "" : " on each");
   absl::StrAppend(&text, options.api, " of ", FormatBytes(payload_bytes), ", ",
-                  options.distribution, ", ", options.connections,
+                  DistributionOf(options), ", ", options.connections,
                   options.connections == 1 ? " connection, " : " connections, ", load,
                   absl::StrFormat(", %.1f s\n", result.seconds));
   if (result.latency.count() > 0) {
@@ -109,7 +113,7 @@ std::string RenderJson(const BenchOptions& options, uint64_t payload_bytes,
       {"schema", "histogram-bench/v1"},
       {"api", options.api},
       {"payload_bytes", payload_bytes},
-      {"distribution", options.distribution},
+      {"distribution", DistributionOf(options)},
       {"float_bins", options.float_bins},
       {"connections", options.connections},
       {"in_flight", options.in_flight},
