@@ -11,7 +11,6 @@
 #include "client/cli/app.h"
 #include "client/cli/arguments.h"
 #include "client/cli/connection.h"
-#include "client/cli/render/export.h"
 #include "client/cli/render/text.h"
 #include "client/load/load_generator.h"
 

@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/http_health.h"
 #include "client/cli/render/export.h"
