@@ -169,11 +169,17 @@ absl::StatusOr<v1::AccumulateResponse> Client::AccumulateFile(const v1::Spec& sp
   return Accumulate(
       spec,
       [&](absl::Span<char> buffer) -> absl::StatusOr<size_t> {
-        const size_t bytes = fread(buffer.data(), 1, buffer.size(), file.get());
-        if (bytes < buffer.size() && ferror(file.get()) != 0) {
-          return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+        size_t filled = 0;
+        while (filled < buffer.size()) {
+          filled += fread(&buffer[filled], 1, buffer.size() - filled, file.get());
+          if (ferror(file.get()) == 0) break;
+          // A signal's handler interrupts a read from a pipe.
+          if (errno != EINTR) {
+            return absl::ErrnoToStatus(errno, absl::StrCat("cannot read ", path));
+          }
+          clearerr(file.get());
         }
-        return bytes;
+        return filled;
       },
       options);
 }

@@ -9,7 +9,6 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "client/channel.h"
 #include "client/codec.h"
 #include "client/status.h"

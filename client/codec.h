@@ -1,6 +1,6 @@
-// The names of the methods that the client calls, and their requests as gRPC byte buffers that
-// refer to their payload instead of copying it. The bytes are those of the generated classes; a
-// test compares them. Thread-safe: no state.
+// The names of the methods that count, and their requests as gRPC byte buffers that refer to their
+// payload instead of copying it. The bytes are those of the generated classes; a test compares
+// them. Thread-safe: no state.
 #ifndef HISTOGRAM_CLIENT_CODEC_H_
 #define HISTOGRAM_CLIENT_CODEC_H_
 

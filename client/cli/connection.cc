@@ -30,12 +30,14 @@ absl::Status FileError(const char* what, const std::string& path) {
 // Waits until `file` can be read (data, or its end); OK at once without a deadline.
 absl::Status WaitForInput(int file, const std::string& name, absl::Time deadline) {
   while (deadline != absl::InfiniteFuture()) {
-    const absl::Duration left = std::max(deadline - absl::Now(), absl::ZeroDuration());
+    // poll takes an int of milliseconds, which years are too many for.
+    const absl::Duration left =
+        std::clamp(deadline - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
     pollfd waiting{file, POLLIN, 0};
     const int ready = poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
     if (ready > 0) break;
     if (ready < 0 && errno != EINTR) return FileError("wait for", name);
-    if (ready == 0) {
+    if (ready == 0 && absl::Now() >= deadline) {
       return absl::DeadlineExceededError(
           absl::StrCat(SafeText(name), " sent nothing before the time was over"));
     }

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <ctime>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "client/load/load_session.h"
@@ -54,23 +53,6 @@ absl::StatusOr<std::vector<std::unique_ptr<RawStub>>> Connect(const LoadOptions&
 
 double SecondsSince(LoadClock::time_point begin) {
   return std::chrono::duration<double>(LoadClock::now() - begin).count();
-}
-
-// Sleeps until `end`, or until it is told to stop, which it returns.
-bool SleepUntil(LoadClock::time_point end, const std::function<bool()>& stop) {
-  constexpr auto kStep = std::chrono::milliseconds(50);
-  while (true) {
-    if (stop()) return true;
-    const auto now = LoadClock::now();
-    if (now >= end) return false;
-    std::this_thread::sleep_for(std::min<LoadClock::duration>(kStep, end - now));
-  }
-}
-
-LoadClock::time_point After(LoadClock::time_point begin, double seconds) {
-  // Some hundred years are for ever, and fit.
-  const std::chrono::duration<double> bounded(std::min(seconds, 1e9));
-  return begin + std::chrono::duration_cast<LoadClock::duration>(bounded);
 }
 
 // Returns whether it was told to stop. Without a server it returns early.

@@ -83,7 +83,8 @@ std::string MakeFloatPayload(uint64_t bytes);
 // Runs for warm_up_s + duration_s, or until `stop` returns true, or until calls have ended
 // UNAVAILABLE and no answer has come for a second. Then it waits for the requests that it has
 // begun. UNAVAILABLE: no connection within 5 s. INVALID_ARGUMENT: options that contradict each
-// other. REQUIRES: connections, in_flight and duration_s are > 0; the two functions are set.
+// other. REQUIRES: connections, in_flight and duration_s are > 0; the credentials and the two
+// functions are set.
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options);
 
 }  // namespace histogram::client

@@ -65,6 +65,22 @@ void CountFloats(const std::string& payload, uint32_t bins, v1::Histogram& histo
 
 }  // namespace
 
+LoadClock::time_point After(LoadClock::time_point begin, double seconds) {
+  // Some hundred years are for ever, and fit.
+  const std::chrono::duration<double> bounded(std::min(seconds, 1e9));
+  return begin + std::chrono::duration_cast<LoadClock::duration>(bounded);
+}
+
+bool SleepUntil(LoadClock::time_point end, const std::function<bool()>& stop) {
+  constexpr auto kStep = std::chrono::milliseconds(50);
+  while (true) {
+    if (stop()) return true;
+    const auto now = LoadClock::now();
+    if (now >= end) return false;
+    std::this_thread::sleep_for(std::min<LoadClock::duration>(kStep, end - now));
+  }
+}
+
 void Authorize(const LoadOptions& options, grpc::ClientContext& rpc) {
   if (!options.bearer_token.empty())
     rpc.AddMetadata("authorization", "Bearer " + options.bearer_token);

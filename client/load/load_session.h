@@ -29,6 +29,10 @@ namespace histogram::client {
 using LoadClock = std::chrono::steady_clock;
 using RawStub = grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer>;
 
+LoadClock::time_point After(LoadClock::time_point begin, double seconds);
+// Sleeps until `end`, or until `stop` returns true, which it returns.
+bool SleepUntil(LoadClock::time_point end, const std::function<bool()>& stop);
+
 // Adds the bearer token, if any, to a call.
 void Authorize(const LoadOptions& options, grpc::ClientContext& rpc);
 

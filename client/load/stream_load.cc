@@ -64,8 +64,8 @@ class Stream {
     }
     if (many_) {
       Judge();
-    } else if (context_.options.verify && !context_.messages.IsAccumulateReply(reply_, chunks_)) {
-      context_.tally.Wrong();
+    } else if (context_.options.verify) {
+      wrong_ = !context_.messages.IsAccumulateReply(reply_, chunks_);
     }
     stream_->Read(&reply_, &read_);
     Next();
@@ -122,7 +122,11 @@ class Stream {
   }
 
   void Finished() {
-    if (!status_.ok()) context_.tally.Failed(status_);
+    if (!status_.ok()) {
+      context_.tally.Failed(status_);
+    } else if (wrong_) {
+      context_.tally.Wrong();
+    }
     over_.Notify();
   }
 
@@ -140,7 +144,10 @@ class Stream {
   std::vector<LoadClock::time_point> begun_;  // by the id of a request
   std::deque<uint64_t> free_ids_;             // of requests that are not under way
   uint64_t chunks_ = 0;                       // of an Accumulate, that the transport has taken
-  size_t buffered_ = 0;                       // requests that are written but not sent
+  // Whether the last reply of an Accumulate is not the right one. A server that shuts down sends
+  // the counts so far, and then ends the stream with an error.
+  bool wrong_ = !many_ && context_.options.verify;
+  size_t buffered_ = 0;  // requests that are written but not sent
   bool writing_ = false;
   bool broken_ = false;
   bool half_closed_ = false;

@@ -114,11 +114,10 @@ class UnaryLoad final : public LoadWorker {
 
   // Begins each `pacers`th call of the schedule, from the one numbered `first` on.
   void Pace(LoadClock::time_point begin, uint64_t first, uint64_t pacers) {
-    const std::chrono::duration<double> gap(1 / context_.options.rate_per_second);
-    for (uint64_t i = first; !stopping_.load(std::memory_order_relaxed); i += pacers) {
-      const auto due =
-          begin + std::chrono::duration_cast<LoadClock::duration>(gap * static_cast<double>(i));
-      std::this_thread::sleep_until(due);
+    const std::function<bool()> stop = [this] { return stopping_.load(std::memory_order_relaxed); };
+    for (uint64_t i = first;; i += pacers) {
+      const auto due = After(begin, static_cast<double>(i) / context_.options.rate_per_second);
+      if (SleepUntil(due, stop)) return;
       Call* call = TakeCall(i % context_.stubs.size());
       if (call == nullptr) {
         context_.tally.Failed("the server is so far behind that a call was not even begun");

@@ -41,6 +41,12 @@ TEST_F(Bench, CountsRightAnswers) {
   EXPECT_EQ(world_.err(), "");
 }
 
+TEST_F(Bench, FloatsAreNormallyDistributed) {
+  const FakeServer server;
+  Run(server, {"--duration", "0.1", "--float-bins", "8", "--no-verify"});
+  EXPECT_THAT(world_.out(), HasSubstr(" of 1.00 KiB, normal, 1 connection"));
+}
+
 TEST_F(Bench, APayloadOverTheLimitIsNotSent) {
   const FakeServer server({.payload_bytes_max = 1000});
   for (const char* const api : {"compute", "compute-many", "accumulate"}) {
@@ -60,6 +66,13 @@ TEST_F(Bench, WithoutASuccessItFailsWithTheServersSentence) {
   EXPECT_THAT(world_.err(), EndsWith("no request succeeded: refused: the queue is full: 1 of 1\n"));
   EXPECT_EQ(Run(server, {"--duration", "0.2", "--api", "accumulate"}), 1);
   EXPECT_THAT(world_.err(), HasSubstr("no request succeeded"));
+}
+
+TEST_F(Bench, AServerThatDrainsAnAccumulateIsNotCalledWrong) {
+  const FakeServer server({.chunks_max = 3});
+  EXPECT_EQ(Run(server, {"--duration", "0.2", "--api", "accumulate"}), 1);
+  EXPECT_THAT(world_.out(), HasSubstr("errors   1\n  1 x draining\n"));
+  EXPECT_THAT(world_.err(), HasSubstr("draining\n"));
 }
 
 TEST_F(Bench, CtrlCPrintsWhatWasMeasured) {

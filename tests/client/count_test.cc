@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/cli/connection.h"
 #include "tests/client/cli_world.h"
 #include "tests/client/fake_server.h"
 #include "tests/kernels/on_one_core.h"
@@ -191,6 +193,23 @@ TEST_F(Count, SilentStandardInputAndTheTimeout) {
   EXPECT_THAT(world_.err(), HasSubstr("standard input sent nothing before the time was over"));
   close(ends[0]);
   close(ends[1]);
+}
+
+TEST(ReadFully, WaitsUntilADeadlineThatIsMonthsAhead) {
+  int ends[2] = {};
+  ASSERT_EQ(pipe(ends), 0);
+  std::thread writer([&] {
+    absl::SleepFor(absl::Milliseconds(100));
+    EXPECT_EQ(write(ends[1], "ab", 2), 2);
+    close(ends[1]);
+  });
+  std::string buffer(10, ' ');
+  const absl::Time deadline = absl::Now() + absl::Milliseconds(int64_t{1} << 32);
+  const auto bytes = ReadFully(ends[0], absl::MakeSpan(buffer), "a pipe", deadline);
+  writer.join();
+  close(ends[0]);
+  ASSERT_TRUE(bytes.ok()) << bytes.status();
+  EXPECT_EQ(*bytes, 2);
 }
 
 TEST_F(Count, OneBadFileLeavesTheOthers) {

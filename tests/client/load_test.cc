@@ -73,6 +73,25 @@ TEST_P(EachLoad, MayBeStoppedBeforeItHasStarted) {
   EXPECT_LE(result.requests, options.in_flight);
 }
 
+TEST(UnaryLoad, AScheduleOfFewCallsEndsWhenItIsStopped) {
+  const FakeServer server;
+  for (const double rate : {0.2, 1e-10}) {
+    LoadOptions options;
+    options.rate_per_second = rate;
+    const LoadMessages messages("abc");
+    LoadTally tally;
+    auto stubs = StubsOf(server);
+    const LoadQueues queues(1);
+    const auto load = MakeUnaryLoad({options, messages, tally, stubs, queues});
+    tally.StartMeasuring(LoadClock::now());
+    load->Start();
+    while (tally.Collect(nullptr).requests == 0) absl::SleepFor(absl::Milliseconds(1));
+    load->Stop();
+    load->Join();
+    EXPECT_EQ(tally.Collect(nullptr).requests, 1) << rate;
+  }
+}
+
 TEST(StreamLoad, AnErrorForAPayloadIsNoWrongAnswer) {
   const FakeServer server({.bad_payload = "abc"});
   LoadOptions options;

@@ -2,14 +2,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <histogram/client.h>
+#include <pthread.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <csignal>
 #include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/time/clock.h"
 #include "tests/client/client_testing.h"
 #include "tests/client/fake_server.h"
 #include "tests/test_path.h"
@@ -220,6 +225,32 @@ TEST(AccumulateFile, CountsAFile) {
   ASSERT_TRUE(reply.ok()) << reply.status();
   EXPECT_EQ(Counts(reply->histogram()), Counts(PlainHistogram(v1::Spec(), bytes)));
   EXPECT_EQ(reply->chunks(), 3);
+}
+
+TEST(AccumulateFile, ASignalDoesNotEndTheReading) {
+  struct sigaction before = {};
+  struct sigaction action = {};
+  action.sa_handler = [](int) {};
+  ASSERT_EQ(sigaction(SIGUSR1, &action, &before), 0);       // without SA_RESTART
+  auto* const pipe_before = std::signal(SIGPIPE, SIG_IGN);  // of the writer, if nobody reads
+  const FakeServer server;
+  const std::string path = TestPath("fifo");
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::thread writer([&path, reader = pthread_self()] {
+    std::ofstream file(path, std::ios::binary);
+    file << "abc" << std::flush;
+    for (int i = 0; i < 20; ++i) {
+      absl::SleepFor(absl::Milliseconds(10));
+      pthread_kill(reader, SIGUSR1);
+    }
+    file << "de";
+  });
+  const auto reply = Connect(server)->AccumulateFile(v1::Spec(), path);
+  writer.join();
+  sigaction(SIGUSR1, &before, nullptr);
+  std::signal(SIGPIPE, pipe_before);
+  ASSERT_TRUE(reply.ok()) << reply.status();
+  EXPECT_EQ(Counts(reply->histogram()), Counts(PlainHistogram(v1::Spec(), "abcde")));
 }
 
 TEST(AccumulateFile, NoSuchFile) {

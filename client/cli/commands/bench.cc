@@ -11,7 +11,6 @@
 #include "client/cli/app.h"
 #include "client/cli/arguments.h"
 #include "client/cli/connection.h"
-#include "client/cli/render/export.h"
 #include "client/cli/render/text.h"
 #include "client/load/load_generator.h"
 
@@ -72,6 +71,10 @@ std::string RenderErrors(const LoadResult& result, bool utf8) {
   return text;
 }
 
+std::string DistributionOf(const BenchOptions& options) {
+  return options.float_bins > 0 ? "normal" : options.distribution;
+}
+
 std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
                         const LoadResult& result, const Terminal& terminal) {
   const double per_second = result.requests_per_second();
@@ -85,7 +88,7 @@ std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
                                : absl::StrCat(options.in_flight, " in flight",
                                               options.connections == 1 ? "" : " on each");
   absl::StrAppend(&text, options.api, " of ", FormatBytes(payload_bytes), ", ",
-                  options.distribution, ", ", options.connections,
+                  DistributionOf(options), ", ", options.connections,
                   options.connections == 1 ? " connection, " : " connections, ", load,
                   absl::StrFormat(", %.1f s\n", result.seconds));
   if (result.latency.count() > 0) {
@@ -109,7 +112,7 @@ std::string RenderJson(const BenchOptions& options, uint64_t payload_bytes,
       {"schema", "histogram-bench/v1"},
       {"api", options.api},
       {"payload_bytes", payload_bytes},
-      {"distribution", options.distribution},
+      {"distribution", DistributionOf(options)},
       {"float_bins", options.float_bins},
       {"connections", options.connections},
       {"in_flight", options.in_flight},

@@ -215,8 +215,8 @@ absl::Status FindRange(absl::Span<const Input> inputs, v1::Spec& spec) {
     if (!size.ok()) continue;  // said where it is counted
     if (!size->has_value()) {
       return Named(input,
-                   "it can be read only once, so its least and greatest sample are not known "
-                   "before; say --range LO:HI");
+                   "it is empty or can be read only once, so its least and greatest sample are not "
+                   "known before; say --range LO:HI");
     }
     if (absl::Status s = AddExtent(input, type, least, greatest); !s.ok()) return s;
   }

@@ -9,7 +9,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "absl/time/clock.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/http_health.h"
 #include "client/cli/render/export.h"
@@ -28,10 +27,10 @@ std::string Hanging(const std::string& text, size_t indent, size_t columns) {
   size_t column = indent;
   for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
     const size_t width = DisplayWidth(word);
-    if (column > indent && column + 1 + width <= columns) {
+    if (!result.empty() && column + 1 + width <= columns) {
       absl::StrAppend(&result, " ", word);
       column += 1 + width;
-    } else if (column > indent || indent + width > columns) {
+    } else if (!result.empty() || indent + width > columns) {
       const size_t margin = indent + width > columns ? 4 : indent;
       absl::StrAppend(&result, "\n", std::string(margin, ' '), word);
       column = margin + width;

@@ -14,8 +14,8 @@ struct Terminal {
 };
 
 // The terminal of a file descriptor. If it is no terminal: 80 columns and no colour. NO_COLOR (not
-// empty) and TERM=dumb turn colour off. The first one set of LC_ALL, LC_CTYPE, LANG decides about
-// UTF-8.
+// empty) turns colour off, and so does a TERM that is dumb, empty or not set. The first one of
+// LC_ALL, LC_CTYPE and LANG that is not empty decides about UTF-8.
 Terminal DetectTerminal(int file);
 
 // Adds the escape sequence if colour is on.
