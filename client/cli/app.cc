@@ -39,8 +39,8 @@ void AddOutputOptions(CLI::App& command, OutputOptions& options,
   AddChoice(command, "--format", options.format, formats,
             "The format of the output (default table)");
   AddValue(command, "-o,--output", options.output, "FILE",
-           "Write to this file, as .json, .csv or .svg if its name ends so; - is\n"
-           "standard output");
+           "Write to this file, in the --format that the end of its name says (such as\n"
+           ".json); - is standard output");
   command.parse_complete_callback([&command, &options, formats] {
     if (options.output == "-") options.output.clear();
     if (command.get_option("--format")->count() > 0) return;

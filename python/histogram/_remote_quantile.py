@@ -76,10 +76,11 @@ def _at(client: Client, flat: Array, kind: str, ranks: Ranks, finite: int) -> Do
     if kind == "bf16":
         upper = (upper.view(np.uint32) >> 16).astype(np.uint16)
     limits = client.limits
-    size = flat.nbytes + upper.nbytes
-    if size > limits.payload_bytes:
+    if flat.nbytes + upper.nbytes > limits.payload_bytes:
+        more = f" and {upper.nbytes} that finding the ranks adds" if added else ""
         raise ValueError(
-            f"a: {size} bytes; the server takes {limits.payload_bytes} at most for quantiles"
+            f"a: {flat.nbytes} bytes{more}; the server takes {limits.payload_bytes} at most for "
+            "quantiles; without server= there is no limit"
         )
     found = np.empty(len(ranks))
     edges = np.array([-_ALL, _ALL])

@@ -57,7 +57,7 @@ absl::Status CheckHost(const std::string& host, bool bracketed, absl::string_vie
     return Invalid("needs a host in '", text, "'; write 0.0.0.0", text,
                    " to listen on every IPv4 address");
   }
-  if (absl::StrContains(host, ':')) {
+  if (inet_pton(AF_INET6, host.c_str(), &six) == 1) {
     return Invalid("needs brackets around an IPv6 address, such as [::1]:50051, in '", text, "'");
   }
   const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;

@@ -15,8 +15,7 @@
 
 namespace histogram::server {
 
-std::string PeerAddress(const grpc::ServerContext& context) {
-  const std::string uri = context.peer();  // "ipv4:192.0.2.1:40000", "ipv6:%5B::1%5D:40000"
+std::string PeerAddress(const std::string& uri) {
   if (absl::StartsWith(uri, "unix")) return "unix";
   absl::string_view address = uri;
   if (!absl::ConsumePrefix(&address, "ipv4:")) absl::ConsumePrefix(&address, "ipv6:");
@@ -105,7 +104,7 @@ ReceiveGuard::Ended ReceiveGuard::Look() {
     if (since == 0 || since > youngest || calls.size() == count || PeerOf(call) != most_peer)
       return;
     call.ended_.store(true, std::memory_order_relaxed);
-    if (calls.empty()) ended.peer = PeerAddress(*call.context_);
+    if (calls.empty()) ended.peer = PeerAddress(call.context_->peer());
     calls.emplace_back(*call.context_);
   });
   for (HeldCall& call : calls) {

@@ -68,8 +68,9 @@ void UnwrittenReplies::Call::Leave() {
 }
 
 std::string UnwrittenReplies::CancelCall(grpc::ServerContext& context) {
+  std::string peer = PeerAddress(context.peer());  // gRPC forgets it with the call's cancellation
   context.TryCancel();
-  return PeerAddress(context);
+  return peer;
 }
 
 UnwrittenReplies::Ended UnwrittenReplies::EndStalled() {

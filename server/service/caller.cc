@@ -61,6 +61,7 @@ bool IsTraceparent(std::string_view value) {
 absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerContext& context,
                             Caller& caller) {
   caller.context = &context;
+  caller.peer = context.peer();
   if (const std::string_view trace = MetadataValue(context, "traceparent"); IsTraceparent(trace)) {
     caller.traceparent = trace;
   }
@@ -80,7 +81,7 @@ absl::Status IdentifyCaller(const ServiceContext& service, const grpc::ServerCon
 
 uint64_t FairnessId(const ServiceContext& service, const Caller& caller) {
   const uint64_t id = PeerId(service, caller);
-  return id != 0 ? id : absl::HashOf(caller.context->peer());
+  return id != 0 ? id : absl::HashOf(caller.peer);
 }
 
 uint64_t PeerId(const ServiceContext& service, const Caller& caller) {
@@ -148,7 +149,7 @@ void ReportCall(ServiceContext& service, const Caller& caller, Method method,
   const uint64_t slow_us = service.config.slow_request_us;
   const bool slow = slow_us != 0 && duration_ns >= slow_us * 1000;
   if (status.ok() && !slow) return;
-  const std::string peer = caller.context == nullptr ? "" : PeerAddress(*caller.context);
+  const std::string peer = PeerAddress(caller.peer);
   service.observer.NoteRequest(
       {.method = method,
        .status = status,

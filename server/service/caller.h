@@ -19,6 +19,7 @@ namespace histogram::server {
 struct Caller {
   // The call, which outlives this; set by IdentifyCaller.
   const grpc::ServerContext* context = nullptr;
+  std::string peer;                // its address as gRPC writes it, and forgets it when cancelled
   std::shared_ptr<Tenant> tenant;  // null where no tokens are configured
   std::string traceparent;         // W3C Trace Context, validated; empty where none was sent
 };

@@ -64,6 +64,8 @@ TEST_F(Cli, Help) {
   EXPECT_THAT(of_compute, HasSubstr("--alphabet"));
   EXPECT_EQ(world_.Run({"--server", "x:1", "help", "compute"}), 0);
   EXPECT_EQ(world_.out(), of_compute);
+  EXPECT_EQ(world_.Run({"bench", "--help"}), 0);
+  EXPECT_THAT(world_.out(), Not(HasSubstr("svg")));  // which it does not write
 }
 
 TEST_F(Cli, TheUsageLinesNameFilesAndCommands) {

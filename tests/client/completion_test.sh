@@ -42,6 +42,9 @@ expect liveness health l
 expect 'a file,another' compute a
 expect 'a file,another' count a
 expect 'a file,another' a
+expect --alphabet another --al
+expect table,json,csv,svg --tls another --format ''
+expect --statistics --bins 4 --st
 expect another image x --output an
 expect another image x -o an
 expect another --tls-ca an

@@ -105,6 +105,9 @@ TEST(ParseAddress, RefusesEverythingElse) {
         "[::1]", "[::1:50051", "[127.0.0.1]:1", "a b:1", "http://x:1", "unix:"}) {
     EXPECT_FALSE(ParseAddress(text).ok()) << text;
   }
+  EXPECT_THAT(std::string(ParseAddress("::1:50051").status().message()), HasSubstr("brackets"));
+  EXPECT_THAT(std::string(ParseAddress("http://x:1").status().message()),
+              HasSubstr("has 'http://x', which is not a host name"));
   EXPECT_TRUE(ParseAddress("unix:" + std::string(107, 'a')).ok());
   const auto too_long = ParseAddress("unix:" + std::string(108, 'a'));
   EXPECT_THAT(std::string(too_long.status().message()), HasSubstr("107"));

@@ -1,5 +1,6 @@
 """The systemd unit: systemd takes it, it is hardened, and its values agree with the server's."""
 
+import fnmatch
 import re
 import shutil
 import subprocess
@@ -49,6 +50,13 @@ def test_it_is_hardened(systemd_analyze, unit):
     found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", output)
     assert status == 0 and found, output
     assert float(found.group(1)) < EXPOSURE_MAX, output
+
+
+# As /proc/devices has them. Drivers before 545 say nvidia-frontend for what is nvidia and nvidiactl now.
+@pytest.mark.parametrize("group", ("nvidia", "nvidiactl", "nvidia-frontend", "nvidia-uvm", "nvidia-caps"))
+def test_it_sees_the_gpu_of_old_and_new_drivers(unit, group):
+    allowed = re.findall(r"^DeviceAllow=char-(\S+) rw$", unit.read_text(), re.M)
+    assert any(fnmatch.fnmatchcase(group, name) for name in allowed), allowed
 
 
 def test_a_drain_fits_into_the_time_to_stop(unit, server_bin):

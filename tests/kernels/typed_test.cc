@@ -279,6 +279,12 @@ TEST(AddSamplesTest, TakesNoMoreThreadsThanTheProcessMayUse) {
   EXPECT_GT(ShareOfTimeOnOneCore([&] { AddSamples(bytes, *plan, 0, sum); }), 0.9);
 }
 
+TEST(CountTest, SamplesOfAnotherSizeThanThePlansAreNoticed) {
+  const Result<Plan> plan = Plan::Make(*Binning::Even(300, -50.0, 100.0), SampleType::kF32);
+  const std::vector<double> doubles(3);
+  EXPECT_DEBUG_DEATH(Count(std::span<const double>(doubles), *plan), "sizeof\\(Number\\)");
+}
+
 TEST_P(TypedTest, ExtentIsThatOfTheFiniteSamples) {
   EXPECT_FALSE(FindExtent({}, type()).has_value());
   for (int round = 0; round < 50; ++round) {

@@ -153,6 +153,8 @@ def test_refused_before_anything_is_sent(server):
     small._compute = small._accumulate = None  # nothing can be sent any more
     with pytest.raises(ValueError, match="a: 10000 bytes; the server takes 1000"):
         histogram.quantile(a, 0.5, server=small)
+    with pytest.raises(ValueError, match="a: 10008 bytes and 2 that finding the ranks adds; the server takes 1000"):
+        histogram.quantile(some("u2", 5004), 0.5, server=small)
     with pytest.raises(ValueError, match=r"bins: 99 of 50 channels make a reply of .* at most 2000"):
         histogram.count(a, 99, (0, 50), channels=50, server=small)
     with pytest.raises(ValueError, match=r"a: integers from .*; with server= they must be at most 2"):

@@ -123,7 +123,7 @@ TEST_F(ReceiveGuardTest, TheClientIsToldWhyItsCallEnds) {
   const ReceiveGuard::Ended ended = LookUnderPressure();
   EXPECT_EQ(ended.calls, 1U);
   EXPECT_EQ(ended.held_bytes, kLimit + 1);
-  EXPECT_EQ(ended.peer, PeerAddress(call.context));
+  EXPECT_EQ(ended.peer, PeerAddress(call.context.peer()));
   const grpc::Status status = StatusOf(call);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
   EXPECT_EQ(status.error_message(),

@@ -5,12 +5,13 @@ import json
 import os
 import socket
 import subprocess
+import threading
 
 import grpc
 import pytest
 
 from harness import specs
-from harness.api import Client
+from harness.api import SERVICE, Client
 from harness.waiting import wait_until
 from test_operations import run_to_the_end
 
@@ -71,6 +72,25 @@ def test_requests_that_failed_or_were_slow_name_their_caller(start_server):
     assert (slow["code"], slow["level"], slow["payload_bytes"]) == ("OK", "warn", 3)
     for line in (failed, slow):
         assert line["method"] == "Compute" and line["peer"].startswith("127.0.0.1:")
+
+
+@pytest.mark.parametrize("method", ("Compute", "ComputeMany", "Accumulate"))
+def test_a_call_that_was_given_up_names_its_caller(start_server, method):
+    server, over = start_server("--log-format", "json"), threading.Event()
+
+    def requests():
+        over.wait(60)
+        yield b""
+
+    with Client(server.address) as client:
+        call = client.channel.stream_stream(f"/{SERVICE}/{method}")(requests())
+        client.compute(b"abc")  # once it is answered, the server has the call before it, too
+        call.cancel()
+        wait_until(lambda: events(server, "request failed"), 20, "the line")
+    over.set()
+    [line] = events(server, "request failed")
+    assert (line["method"], line["code"]) == (method, "CANCELLED")
+    assert line["peer"].startswith("127.0.0.1:")
 
 
 def test_debug_tells_of_settings_requests_and_batches(start_server):

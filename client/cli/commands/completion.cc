@@ -38,7 +38,7 @@ void AddEntries(const CLI::App& app, const std::string& command, std::string& va
 
 // What $name is replaced by the parts below. COMP_WORDS has "=" as a word of its own. `values` has
 // a key COMMAND:OPTION for each option that takes a value, and COMMAND: for a command's argument.
-// `options` has a key COMMAND: for each command.
+// `options` has a key COMMAND: for each command. A file, or an option of its own, implies count.
 constexpr char kScript[] = R"(# bash completion for $program
 $function() {
   local -A values=(
@@ -59,6 +59,9 @@ $options  )
       skip=yes
     elif [[ $word && ${options[$word:]+set} ]]; then
       command=$word
+      break
+    elif [[ $word && " ${options[:]} " != *" $word "* ]]; then
+      command=count
       break
     fi
   done

@@ -19,11 +19,13 @@
 #include <histogram/plan.h>
 #include <histogram/sample_type.h>
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <type_traits>
 
 namespace histogram {
 
@@ -49,6 +51,7 @@ Histogram Count(std::span<const std::byte> samples, const Plan& plan);
 // REQUIRES: plan.type() is the type of Number.
 template <typename Number, size_t kExtent>
 Histogram Count(std::span<const Number, kExtent> samples, const Plan& plan) {
+  assert(sizeof(Number) == SampleBytes(plan.type()) || (std::is_same_v<Number, std::byte>));
   return Count(std::as_bytes(samples), plan);
 }
 
