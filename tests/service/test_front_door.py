@@ -56,8 +56,8 @@ def test_the_first_call_after_5000_idle_sockets(start_server):
         with contextlib.ExitStack() as idle:
             for _ in range(sockets):
                 idle.enter_context(connect(server.address))
-            answer_within(server, 10)
-        answer_within(server, 10)
+            answer_within(server, 60)  # that it comes at all is the point; sanitizers and other load take their time
+        answer_within(server, 60)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
