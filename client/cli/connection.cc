@@ -30,7 +30,7 @@ absl::Status FileError(const char* what, const std::string& path) {
 // Waits until `file` can be read (data, or its end); OK at once without a deadline.
 absl::Status WaitForInput(int file, const std::string& name, absl::Time deadline) {
   while (deadline != absl::InfiniteFuture()) {
-    // poll takes an int of milliseconds, which years are too many for.
+    // poll takes an int of milliseconds, which 25 days overflow.
     const absl::Duration left =
         std::clamp(deadline - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
     pollfd waiting{file, POLLIN, 0};

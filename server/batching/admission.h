@@ -34,7 +34,7 @@ class Admission {
   // Whether a job that comes now may be charged. REQUIRES: job.charge_bytes <= bytes_max.
   bool HasRoom(const Job& job) const {
     assert(job.charge_bytes <= bytes_max_);
-    // Whoever holds what is charged now: it leaves enough free.
+    // With this job at most a third is charged. So it fits, whatever its caller holds.
     const uint64_t bytes = job.charge_bytes;
     if (turns_.empty() && bytes <= bytes_max_ / 3 && charged_bytes_ <= bytes_max_ / 3 - bytes) {
       return true;

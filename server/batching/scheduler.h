@@ -54,7 +54,7 @@ class Scheduler {
   void Pump(TimeNs now, Outbox& outbox);
   // The time of the next Pump, if nothing happens before.
   TimeNs wake_at() const { return wake_at_; }
-  // The payloads that the threads which bring them may count now: they pass none that waits.
+  // The payloads that a receiving thread may count itself now, without overtaking one that waits.
   InlineGate::Classes Here() const;
 
   // The flight's batch was counted. Ends its whole jobs; the thread that delivers the flight calls

@@ -230,8 +230,9 @@ class EventLoops {
 
   // Starts the threads.
   void Start();
-  // For how long the slowest loop has not turned: its thread is busy with one event, or hangs. The
-  // time counts from the call that first asked it to. One thread calls it, every now and then.
+  // For how long the slowest loop has not turned: its thread is busy with one event, or hangs. Each
+  // call asks the loops to turn. A loop's time counts from the first request that it has not
+  // followed. One thread calls this, every now and then.
   // REQUIRES: as of EventLoop::Post.
   TimeNs StoodStillNs();
   // Waits until all calls have ended, and ends the threads. REQUIRES: the server has been shut

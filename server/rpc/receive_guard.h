@@ -32,7 +32,7 @@ std::string PeerAddress(const std::string& uri);
 // Thread-safe. Outlives its calls.
 class ReceiveGuard {
  public:
-  // A Look ends one in this many of the receiving calls of one peer, which has most of them.
+  // A Look takes the peer that has most receiving calls, and ends one in this many of them.
   static constexpr size_t kEndedShare = 4;
   // After it has ended calls, the guard waits this many Looks for their memory before it ends more.
   static constexpr uint32_t kPatience = 10;

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/synchronization/notification.h"
@@ -36,13 +37,21 @@ class Holdup {
   absl::Notification held_, release_;
 };
 
-// One connection.
-std::vector<std::unique_ptr<RawStub>> StubsOf(const FakeServer& server) {
+// What a load of "abc" over one connection needs.
+struct OneConnection {
+  OneConnection(const FakeServer& server, LoadOptions with) : options(std::move(with)) {
+    stubs.push_back(std::make_unique<RawStub>(
+        grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials())));
+    tally.StartMeasuring(LoadClock::now());
+  }
+  LoadContext context() { return {options, messages, tally, stubs, queues}; }
+
+  const LoadOptions options;
+  const LoadMessages messages{"abc"};
+  LoadTally tally;
   std::vector<std::unique_ptr<RawStub>> stubs;
-  stubs.push_back(std::make_unique<RawStub>(
-      grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials())));
-  return stubs;
-}
+  const LoadQueues queues{1};
+};
 
 class EachLoad : public ::testing::TestWithParam<LoadApi> {};
 
@@ -55,20 +64,15 @@ TEST_P(EachLoad, MayBeStoppedBeforeItHasStarted) {
   LoadOptions options;
   options.api = GetParam();
   options.in_flight = 4;
-  const LoadMessages messages("abc");
-  LoadTally tally;
-  auto stubs = StubsOf(server);
-  const LoadQueues queues(1);
-  const LoadContext context = {options, messages, tally, stubs, queues};
-  const auto load =
-      GetParam() == LoadApi::kCompute ? MakeUnaryLoad(context) : MakeStreamsLoad(context);
-  tally.StartMeasuring(LoadClock::now());
-  Holdup holdup(queues.of(0));
+  OneConnection one(server, options);
+  const auto load = GetParam() == LoadApi::kCompute ? MakeUnaryLoad(one.context())
+                                                    : MakeStreamsLoad(one.context());
+  Holdup holdup(one.queues.of(0));
   load->Start();
   load->Stop();
   holdup.Release();
   load->Join();
-  const LoadResult result = tally.Collect(nullptr);
+  const LoadResult result = one.tally.Collect(nullptr);
   EXPECT_EQ(result.errors, 0);
   EXPECT_LE(result.requests, options.in_flight);
 }
@@ -78,17 +82,13 @@ TEST(UnaryLoad, AScheduleOfFewCallsEndsWhenItIsStopped) {
   for (const double rate : {0.2, 1e-10}) {
     LoadOptions options;
     options.rate_per_second = rate;
-    const LoadMessages messages("abc");
-    LoadTally tally;
-    auto stubs = StubsOf(server);
-    const LoadQueues queues(1);
-    const auto load = MakeUnaryLoad({options, messages, tally, stubs, queues});
-    tally.StartMeasuring(LoadClock::now());
+    OneConnection one(server, options);
+    const auto load = MakeUnaryLoad(one.context());
     load->Start();
-    while (tally.Collect(nullptr).requests == 0) absl::SleepFor(absl::Milliseconds(1));
+    while (one.tally.Collect(nullptr).requests == 0) absl::SleepFor(absl::Milliseconds(1));
     load->Stop();
     load->Join();
-    EXPECT_EQ(tally.Collect(nullptr).requests, 1) << rate;
+    EXPECT_EQ(one.tally.Collect(nullptr).requests, 1) << rate;
   }
 }
 
@@ -96,17 +96,13 @@ TEST(StreamLoad, AnErrorForAPayloadIsNoWrongAnswer) {
   const FakeServer server({.bad_payload = "abc"});
   LoadOptions options;
   options.api = LoadApi::kComputeMany;
-  const LoadMessages messages("abc");
-  LoadTally tally;
-  auto stubs = StubsOf(server);
-  const LoadQueues queues(1);
-  const auto load = MakeStreamsLoad({options, messages, tally, stubs, queues});
-  tally.StartMeasuring(LoadClock::now());
+  OneConnection one(server, options);
+  const auto load = MakeStreamsLoad(one.context());
   load->Start();
-  while (tally.Collect(nullptr).errors == 0) absl::SleepFor(absl::Milliseconds(1));
+  while (one.tally.Collect(nullptr).errors == 0) absl::SleepFor(absl::Milliseconds(1));
   load->Stop();
   load->Join();
-  const LoadResult result = tally.Collect(nullptr);
+  const LoadResult result = one.tally.Collect(nullptr);
   EXPECT_EQ(result.requests, 0);
   EXPECT_EQ(result.wrong, 0);
   EXPECT_EQ(result.error_messages,

@@ -83,7 +83,7 @@ TEST_P(CodecTest, PayloadFirstAndRepeatedFieldsFollowProtobuf) {
   EXPECT_EQ(Join(parsed.payload), expected.payload());
 }
 
-// A message may hold so many of them that each has to cost next to nothing.
+// A client can send half a billion empty specs in one message of 1 GiB.
 TEST(SpecTest, EmptySpecsCostNoMoreThanEmptyPayloads) {
   const auto seconds_of = [](const std::string& field) {
     std::string bytes;
