@@ -212,7 +212,7 @@ void App::CheckLoops() {
   constexpr TimeNs kStoodStillNsMax = TimeNs{30} * 1000000000;
   const bool live = grpc_->StoodStillNs() < kStoodStillNsMax;
   if (live_.exchange(live) == live) return;
-  Log(LogLevel::kError, live ? "live again" : "not live: an event loop stands still");
+  Log(LogLevel::kError, live ? "live again" : "not live: a receiving thread stands still");
   grpc_->health().SetServing("liveness", live);
 }
 

@@ -58,7 +58,7 @@ Answer Route(const HttpServerOptions& options, absl::string_view path) {
   if (path == "/metrics") return {.body = options.metrics(), .type = kMetricsType};
   if (path == "/healthz") {
     if (options.live()) return {.body = "ok\n"};
-    return {"503 Service Unavailable", "not live: an event loop stands still\n"};
+    return {"503 Service Unavailable", "not live: a receiving thread stands still\n"};
   }
   if (path == "/readyz") {
     const std::string reason = options.not_ready();
