@@ -17,8 +17,9 @@ TYPES = {"u8": (pb.SAMPLE_TYPE_UINT8, np.uint8), "i16": (pb.SAMPLE_TYPE_INT16, n
 
 @pytest.fixture
 def many(start_server):
-    """A server that takes 2^24 bins; a request of so many takes 24 bytes of each."""
-    with start_server("--bin-count-max", 1 << 24, "--queue-bytes-max", 1024 * MIB,
+    """A server that takes 2^24 bins; a request of so many takes 24 bytes of each. With AddressSanitizer on a busy
+    machine so many take longer than a batch may by default."""
+    with start_server("--bin-count-max", 1 << 24, "--queue-bytes-max", 1024 * MIB, "--batch-max", "60s",
                       "--receive-bytes-max", 2048 * MIB) as server, Client(server.address) as client:
         yield client
 
