@@ -53,6 +53,15 @@ struct OneConnection {
   const LoadQueues queues{1};
 };
 
+// Starts it, and stops it once it has counted some of `what`. Returns all that it counted.
+LoadResult RunUntil(LoadWorker& load, LoadTally& tally, uint64_t LoadResult::*what) {
+  load.Start();
+  while (tally.Collect(nullptr).*what == 0) absl::SleepFor(absl::Milliseconds(1));
+  load.Stop();
+  load.Join();
+  return tally.Collect(nullptr);
+}
+
 class EachLoad : public ::testing::TestWithParam<LoadApi> {};
 
 INSTANTIATE_TEST_SUITE_P(Load, EachLoad,
@@ -84,11 +93,7 @@ TEST(UnaryLoad, AScheduleOfFewCallsEndsWhenItIsStopped) {
     options.rate_per_second = rate;
     OneConnection one(server, options);
     const auto load = MakeUnaryLoad(one.context());
-    load->Start();
-    while (one.tally.Collect(nullptr).requests == 0) absl::SleepFor(absl::Milliseconds(1));
-    load->Stop();
-    load->Join();
-    EXPECT_EQ(one.tally.Collect(nullptr).requests, 1) << rate;
+    EXPECT_EQ(RunUntil(*load, one.tally, &LoadResult::requests).requests, 1) << rate;
   }
 }
 
@@ -98,11 +103,7 @@ TEST(StreamLoad, AnErrorForAPayloadIsNoWrongAnswer) {
   options.api = LoadApi::kComputeMany;
   OneConnection one(server, options);
   const auto load = MakeStreamsLoad(one.context());
-  load->Start();
-  while (one.tally.Collect(nullptr).errors == 0) absl::SleepFor(absl::Milliseconds(1));
-  load->Stop();
-  load->Join();
-  const LoadResult result = one.tally.Collect(nullptr);
+  const LoadResult result = RunUntil(*load, one.tally, &LoadResult::errors);
   EXPECT_EQ(result.requests, 0);
   EXPECT_EQ(result.wrong, 0);
   EXPECT_EQ(result.error_messages,

@@ -45,7 +45,7 @@ def test_not_ready_while_descriptors_are_out(start_server, sanitized):
         wait_until(lambda: "not ready" in server.stderr(), 20, "a line of the log")
 
 
-def test_the_first_call_after_5000_idle_sockets(start_server):
+def test_the_first_call_after_5000_idle_sockets(start_server, sanitized):
     """The server may have more descriptors than the usual soft limit, if the hard limit lets it."""
     sockets, hard = 5000, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard < 2 * sockets:
@@ -57,20 +57,21 @@ def test_the_first_call_after_5000_idle_sockets(start_server):
         with contextlib.ExitStack() as idle:
             for _ in range(sockets):
                 idle.enter_context(connect(server.address))
-            expect_answer(server)
-        expect_answer(server)
+            expect_answer(server, sanitized)
+        expect_answer(server, sanitized)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def expect_answer(server):
-    """That it comes at all is the point. With AddressSanitizer on a busy machine a handshake beside so many sockets
-    may take longer than both sides wait for it, so that the call fails and is made again."""
+def expect_answer(server, sanitized):
+    """The first call is answered. With AddressSanitizer on a busy machine a handshake beside so many sockets may take
+    longer than both sides wait for it: there a call that was UNAVAILABLE is made again."""
     def count():
         try:
             return client.compute(b"abc", timeout=180).histogram.samples == 3
         except grpc.RpcError as error:
-            assert error.code() == grpc.StatusCode.UNAVAILABLE, error
+            if not sanitized or error.code() != grpc.StatusCode.UNAVAILABLE:
+                raise
             return False
     with Client(server.address) as client:
         wait_until(count, 180, "an answer", interval_s=0.1)
