@@ -27,17 +27,18 @@ constexpr Kind kKinds[] = {  // by MessageKind
 // Whether the query can be answered without seeing the samples again.
 absl::Status CheckOnePass(const Query& query) {
   if (query.range_of_data) {
-    return Invalid("BAD_BINNING", "spec.binning.even.range_of_data",
-                   "Accumulate sees the samples once, which does not tell their range before; set "
-                   "lower and upper");
+    return InvalidField(
+        "BAD_BINNING", "spec.binning.even.range_of_data",
+        "Accumulate sees the samples once, which does not tell their range before; set "
+        "lower and upper");
   }
   if (query.rows.has_value() && query.rows->kind != RowCut::Kind::kOne) {
     const char* const field =
         query.rows->kind == RowCut::Kind::kWindows ? "spec.rows.windows" : "spec.rows.lengths";
-    return Invalid("BAD_ROWS", field, "Accumulate takes channels only");
+    return InvalidField("BAD_ROWS", field, "Accumulate takes channels only");
   }
   if (SampleBytes(query.sample_type) > 2 && !query.quantiles.empty()) {
-    return Invalid(
+    return InvalidField(
         "BAD_QUANTILE", "spec.quantiles",
         absl::StrCat("Accumulate sees the samples once, which does not tell the quantiles of ",
                      std::string(NameOf(query.sample_type)),
@@ -47,8 +48,8 @@ absl::Status CheckOnePass(const Query& query) {
 }
 
 absl::Status TooMuch(const char* reason, const std::string& what, uint64_t limit) {
-  return Invalid(reason, "spec.rows", absl::StrCat(what, " are more than the limit of ", limit),
-                 limit);
+  return InvalidField(reason, "spec.rows",
+                      absl::StrCat(what, " are more than the limit of ", limit), limit);
 }
 
 // Limits rows in number, in what it takes to count them, and in the memory that they take.
@@ -89,7 +90,7 @@ absl::Status CheckRows(MessageKind kind, const Query& query, uint64_t samples,
 // Of a payload that is one row.
 absl::Status CheckReply(const Query& query, uint64_t reply_bytes, uint64_t reply_bytes_max) {
   if (reply_bytes <= reply_bytes_max) return absl::OkStatus();
-  return Invalid(
+  return InvalidField(
       "REPLY_TOO_LARGE", "spec.binning",
       absl::StrCat("the reply of ", query.binning.bin_count(), " bins may take ", reply_bytes,
                    " bytes, more than the limit of ", reply_bytes_max,
@@ -121,11 +122,11 @@ absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
   }
   const uint64_t sample_bytes = SampleBytes(query->sample_type);
   if (parsed.payload_bytes % sample_bytes != 0) {
-    return Invalid("PARTIAL_SAMPLE", of.field,
-                   absl::StrCat(parsed.payload_bytes, " bytes are not a whole number of ",
-                                std::string(NameOf(query->sample_type)), " samples, of ",
-                                sample_bytes, " bytes each"),
-                   sample_bytes);
+    return InvalidField("PARTIAL_SAMPLE", of.field,
+                        absl::StrCat(parsed.payload_bytes, " bytes are not a whole number of ",
+                                     std::string(NameOf(query->sample_type)), " samples, of ",
+                                     sample_bytes, " bytes each"),
+                        sample_bytes);
   }
   const uint64_t samples = parsed.payload_bytes / sample_bytes;
   // A chunk does not tell how many samples the whole payload has.

@@ -9,14 +9,14 @@
 
 namespace histogram::server {
 
-absl::Status Invalid(const char* reason, const std::string& field, const std::string& message,
-                     uint64_t limit) {
+absl::Status InvalidField(const char* reason, const std::string& field, const std::string& message,
+                          uint64_t limit) {
   return MakeError(absl::StatusCode::kInvalidArgument, absl::StrCat(field, ": ", message),
                    {.reason = reason, .field = field, .limit = limit});
 }
 
 absl::Status Malformed(const char* message) {
-  return Invalid("MALFORMED_MESSAGE", message, "the bytes are not a valid protobuf message");
+  return InvalidField("MALFORMED_MESSAGE", message, "the bytes are not a valid protobuf message");
 }
 
 absl::Status UnknownField(const char* message, uint32_t number) {
@@ -50,7 +50,7 @@ class SpecCollector {
     if (length == 0) return absl::OkStatus();
     total_bytes_ += length;
     if (total_bytes_ > kSpecBytesMax) {
-      return Invalid(
+      return InvalidField(
           "SPEC_TOO_LARGE", "spec",
           absl::StrCat(total_bytes_, " bytes are more than the limit of ", kSpecBytesMax),
           kSpecBytesMax);

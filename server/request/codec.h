@@ -38,8 +38,8 @@ struct ParsedRequest {
 };
 
 // INVALID_ARGUMENT with the message "FIELD: MESSAGE".
-absl::Status Invalid(const char* reason, const std::string& field, const std::string& message,
-                     uint64_t limit = 0);
+absl::Status InvalidField(const char* reason, const std::string& field, const std::string& message,
+                          uint64_t limit = 0);
 // INVALID_ARGUMENT (reason MALFORMED_MESSAGE): `message`, a message's name, is no valid protobuf.
 absl::Status Malformed(const char* message);
 // INVALID_ARGUMENT (reason UNKNOWN_FIELD).

@@ -53,7 +53,7 @@ absl::StatusOr<Binning> OrStatus(Result<Binning> binning) {
 }
 
 absl::Status BadBinning(const std::string& message, const char* field) {
-  return Invalid("BAD_BINNING", field, message);
+  return InvalidField("BAD_BINNING", field, message);
 }
 
 // The values of an integer of 8 or 16 bits, as edges; none for other types.
@@ -117,7 +117,7 @@ absl::StatusOr<Binning> BinOfEachValue(SampleType type, uint32_t bin_count_max) 
   }
   const auto bins = static_cast<uint32_t>(whole->upper - whole->lower);
   if (bins > bin_count_max) {
-    return Invalid(
+    return InvalidField(
         "TOO_MANY_BINS", "spec.binning",
         absl::StrCat("absent means ", bins, " bins, more than the limit of ", bin_count_max),
         bin_count_max);
@@ -159,7 +159,7 @@ absl::StatusOr<Binning> CompileBinning(const v1::Binning& proto, SampleType type
 absl::StatusOr<SampleType> TypeOf(const v1::Spec& spec) {
   const int number = spec.sample_type();
   if (!v1::SampleType_IsValid(number)) {
-    return Invalid(
+    return InvalidField(
         "UNKNOWN_ENUM_VALUE", "spec.sample_type",
         absl::StrCat(number, " is unknown to this server; it knows UINT8 (1) to FLOAT64 (12)"),
         static_cast<uint64_t>(v1::SampleType_MAX));
@@ -170,22 +170,23 @@ absl::StatusOr<SampleType> TypeOf(const v1::Spec& spec) {
 
 absl::Status CheckQuantiles(const v1::Spec& spec) {
   if (static_cast<uint32_t>(spec.quantiles_size()) > kQuantilesMax) {
-    return Invalid("TOO_MANY_QUANTILES", "spec.quantiles",
-                   absl::StrCat(spec.quantiles_size(), " quantiles are more than the limit of ",
-                                kQuantilesMax),
-                   kQuantilesMax);
+    return InvalidField("TOO_MANY_QUANTILES", "spec.quantiles",
+                        absl::StrCat(spec.quantiles_size(),
+                                     " quantiles are more than the limit of ", kQuantilesMax),
+                        kQuantilesMax);
   }
   for (int i = 0; i < spec.quantiles_size(); ++i) {
     if (!(spec.quantiles(i) >= 0 && spec.quantiles(i) <= 1)) {  // also refuses NaN
-      return Invalid("BAD_QUANTILE", absl::StrCat("spec.quantiles[", i, "]"),
-                     absl::StrCat(NumberText(spec.quantiles(i)), " is not between 0 and 1"), 1);
+      return InvalidField("BAD_QUANTILE", absl::StrCat("spec.quantiles[", i, "]"),
+                          absl::StrCat(NumberText(spec.quantiles(i)), " is not between 0 and 1"),
+                          1);
     }
   }
   return absl::OkStatus();
 }
 
 absl::Status BadRows(const char* field, const std::string& message, uint64_t limit = 0) {
-  return Invalid("BAD_ROWS", field, message, limit);
+  return InvalidField("BAD_ROWS", field, message, limit);
 }
 
 absl::Status SetRows(const v1::Spec& spec, Query& query) {
@@ -224,10 +225,10 @@ absl::Status SetAnswers(const v1::Spec& spec, Query& query) {
   for (int i = 0; i < spec.statistics_only_size(); ++i) {
     const int number = spec.statistics_only(i);
     if (!v1::Statistic_IsValid(number) || number == v1::STATISTIC_UNSPECIFIED) {
-      return Invalid("UNKNOWN_ENUM_VALUE", absl::StrCat("spec.statistics_only[", i, "]"),
-                     absl::StrCat(number, " is not a statistic that this server knows; 1 to ",
-                                  static_cast<int>(v1::Statistic_MAX), " are"),
-                     static_cast<uint64_t>(v1::Statistic_MAX));
+      return InvalidField("UNKNOWN_ENUM_VALUE", absl::StrCat("spec.statistics_only[", i, "]"),
+                          absl::StrCat(number, " is not a statistic that this server knows; 1 to ",
+                                       static_cast<int>(v1::Statistic_MAX), " are"),
+                          static_cast<uint64_t>(v1::Statistic_MAX));
     }
     query.answers = static_cast<uint8_t>(query.answers | 1U << (number - 1));
   }
@@ -251,11 +252,11 @@ absl::Status CheckCounters(const Query& query, uint64_t counters_max) {
   const uint32_t bins = query.binning.bin_count();
   if (internal::SlotCount(bins) <= counters_max) return absl::OkStatus();
   const uint64_t most = counters_max - internal::kOutsideSlots;
-  return Invalid("TOO_MANY_BINS", "spec.binning",
-                 absl::StrCat(bins, " bins of ", NameInApi(query.sample_type),
-                              " are more than a GPU's limit of ", most,
-                              "; a server with a CPU backend counts more"),
-                 most);
+  return InvalidField("TOO_MANY_BINS", "spec.binning",
+                      absl::StrCat(bins, " bins of ", NameInApi(query.sample_type),
+                                   " are more than a GPU's limit of ", most,
+                                   "; a server with a CPU backend counts more"),
+                      most);
 }
 
 absl::Status NoBackendForWholes(const Query& query) {

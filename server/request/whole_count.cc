@@ -39,7 +39,7 @@ absl::Status NotFinite(std::span<const std::byte> samples, SampleType type) {
       value = static_cast<double>(
           S::Widen(internal::LoadBits<Bits>(samples.data() + i++ * sizeof(Bits))));
     } while (std::isfinite(value) && i * sizeof(Bits) < samples.size());
-    return Invalid(
+    return InvalidField(
         "NOT_FINITE", "spec.binning.even.range_of_data",
         absl::StrCat("sample ", i - 1, " of the payload is ", value, "; it must be finite"));
   });
