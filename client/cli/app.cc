@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/channel.h"
 #include "client/cli/arguments.h"
+#include "client/cli/commands/input.h"
 #include "client/cli/commands/samples.h"
 
 namespace histogram::cli {
@@ -58,6 +59,7 @@ namespace {
 
 constexpr char kFooter[] = R"(Examples:
   histogram book.txt                             a row for each byte value that occurs
+  COMMAND | histogram                            what another program writes
   histogram image photo.png                      the channels of a picture
   histogram-client compute book.txt              counted by a server
   histogram-client --server host:50051 describe  what a server runs
@@ -215,12 +217,12 @@ void AddOthers(CLI::App& app, Options& options) {
 }
 
 // "histogram FILE" is short for "histogram count FILE", where the first word that is neither an
-// option nor its value is a file rather than a command; and so is "histogram --bins 4 < FILE",
-// where all words are options and one of them is count's own. "--" ends the options: what follows
-// is a file, whatever its name.
-void ImplyCount(const CLI::App& app, std::vector<std::string>& arguments) {
+// option nor its value is a file rather than a command; and so are "histogram < FILE", and
+// "histogram --bins 4 < FILE", where all words are options and one of them is count's own. "--"
+// ends the options: what follows is a file, whatever its name.
+void ImplyCount(const CLI::App& app, int standard_input, std::vector<std::string>& arguments) {
   const CLI::App& count = *app.get_subcommand("count");
-  bool counts = false;
+  bool counts = arguments.empty() && IsFileOrPipe(standard_input);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     if (word == "--") {
@@ -332,7 +334,7 @@ int Run(std::vector<std::string> arguments, Environment& env) {
   AddOthers(app, options);
   AddHelp(app, options.help_about);
   try {
-    ImplyCount(app, arguments);
+    ImplyCount(app, env.standard_input, arguments);
     EndOptions(arguments);
     std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
     app.parse(std::move(arguments));

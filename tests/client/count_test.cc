@@ -89,6 +89,30 @@ TEST_F(Count, AFileAloneIsCounted) {
               HasSubstr("no file or command is named \"cuont\"; did you mean count?"));
 }
 
+TEST_F(Count, AFileOrAPipeAloneIsCounted) {
+  {
+    const Fed fed(world_, "hello");
+    EXPECT_EQ(world_.Run({}), 0) << world_.err();
+    EXPECT_THAT(world_.out(), HasSubstr("standard input: 5 bytes, "));
+    EXPECT_EQ(world_.Run({"--version"}), 0);
+    EXPECT_THAT(world_.out(), Not(HasSubstr("standard input")));
+  }
+  int ends[2] = {};
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(write(ends[1], "abc", 3), 3);
+  close(ends[1]);
+  world_.env().standard_input = ends[0];
+  EXPECT_EQ(world_.Run({}), 0) << world_.err();
+  EXPECT_THAT(world_.out(), HasSubstr("standard input: 3 bytes, "));
+  close(ends[0]);
+  // A program without a terminal often has this one, and nobody means it to be counted.
+  world_.env().standard_input = open("/dev/null", O_RDONLY);
+  EXPECT_EQ(world_.Run({}), 2);
+  EXPECT_THAT(world_.err(), HasSubstr("name a FILE to count (- is standard input), or a command"));
+  close(world_.env().standard_input);
+  world_.env().standard_input = -1;
+}
+
 TEST_F(Count, AServerCountsWhereOneIsNamed) {
   const FakeServer server;
   const std::string file = TestFile("in", "hello");

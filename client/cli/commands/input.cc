@@ -60,6 +60,11 @@ bool IsFed(int standard_input) {
   return fstat(standard_input, &info) == 0 && isatty(standard_input) == 0;
 }
 
+bool IsFileOrPipe(int standard_input) {
+  struct stat info = {};
+  return fstat(standard_input, &info) == 0 && (S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode));
+}
+
 absl::Status CheckOutput(const char* option, const std::string& output,
                          const std::vector<std::string>& files, int standard_input) {
   struct stat written = {};

@@ -32,6 +32,8 @@ absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input);
 
 // Whether standard input comes from something other than a person at a terminal.
 bool IsFed(int standard_input);
+// Whether somebody has named its source: a file or a pipe, and not /dev/null or a socket.
+bool IsFileOrPipe(int standard_input);
 
 // INVALID_ARGUMENT if `output` is one of the files that are read.
 absl::Status CheckOutput(const char* option, const std::string& output,
