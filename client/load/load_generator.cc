@@ -92,7 +92,8 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
       options.api == LoadApi::kCompute ? MakeUnaryLoad(context) : MakeStreamsLoad(context);
   worker->Start();
   LoadResult result;
-  bool stopped = SleepUntil(After(LoadClock::now(), options.warm_up_s), options.stop);
+  bool stopped =
+      options.warm_up_s > 0 && SleepUntil(After(LoadClock::now(), options.warm_up_s), options.stop);
   if (!stopped) {
     const auto begin = LoadClock::now();
     const double cpu_before = CpuSeconds();

@@ -86,6 +86,23 @@ TEST_P(EachLoad, MayBeStoppedBeforeItHasStarted) {
   EXPECT_LE(result.requests, options.in_flight);
 }
 
+TEST(RunLoad, OnlyAWarmUpCanBeInterruptedBeforeTheMeasuredTime) {
+  const FakeServer server;
+  LoadOptions options;
+  options.server = server.address();
+  options.credentials = grpc::InsecureChannelCredentials();
+  options.payload_bytes = 3;
+  options.on_progress = [](const LoadProgress&) {};
+  options.stop = [] { return true; };
+  for (const double warm_up_s : {0.0, 1.0}) {
+    options.warm_up_s = warm_up_s;
+    const auto result = RunLoad(options);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->stopped);
+    EXPECT_EQ(result->seconds > 0, warm_up_s == 0);
+  }
+}
+
 TEST(UnaryLoad, AScheduleOfFewCallsEndsWhenItIsStopped) {
   const FakeServer server;
   for (const double rate : {0.2, 1e-10}) {
