@@ -1,4 +1,9 @@
-"""What the tests of the manifests and of the chart share: how objects are made, found and validated."""
+"""What the tests of the chart share: how objects are made, found and validated.
+
+As a program it prints deploy/kubernetes/histogram.yaml, with the environment of make-python:
+
+    python tests/deploy/manifests.py >deploy/kubernetes/histogram.yaml
+"""
 
 import functools
 import json
@@ -58,3 +63,13 @@ def render_chart(values, name="histogram", namespace="histogram"):
     return [each for path, text in render_chart_files(values, name, namespace).items()
             if not path.endswith("NOTES.txt")
             for each in yaml.safe_load_all(text) if each is not None]
+
+
+def with_defaults():
+    """The chart with its default values, in a form that kubectl takes."""
+    head = "# The Helm chart of deploy/helm/histogram with its default values. Made by tests/deploy/manifests.py.\n"
+    return head + yaml.safe_dump_all(render_chart({}), sort_keys=False, width=100, explicit_start=True)
+
+
+if __name__ == "__main__":
+    print(with_defaults(), end="")

@@ -1,5 +1,5 @@
-"""deploy/helm/histogram: what its values do. test_kubernetes.py holds what it renders against the schemas,
-our own rules and the kustomizations.
+"""deploy/helm/histogram: what its values do. test_kubernetes.py holds what it renders against the schemas
+and our own rules.
 """
 
 import pathlib

@@ -7,6 +7,7 @@ import re
 import subprocess
 
 import pytest
+from manifests import container_of, render_chart
 from processes import Server, clean_environment, free_port, get
 from watching import panels_of
 
@@ -71,7 +72,7 @@ def flags_of_scripts(root):
 FOREIGN_FLAGS = {"build", "cert", "command", "create-namespace", "image", "key", "labels", "namespace", "restart", "rm",
                  "set", "show-labels", "read-only", "cap-drop", "security-opt", "memory", "ulimit", "env", "gpus", "time",
                  "build-arg", "from-file", "previous", "health-cmd", "cpunodebind", "membind", "ignore-missing", "system",
-                 "no-create-home", "shell", "now"}
+                 "no-create-home", "shell", "now", "values"}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -169,7 +170,7 @@ def test_defaults_that_are_named(root, server_bin):
 
 @pytest.mark.live
 def test_the_sizing_formula(root, server_bin):
-    """Its examples are what it gives for the settings' defaults, and for the overlays what they limit."""
+    """Its examples are what it gives for the settings' defaults, and the chart limits pods to no less."""
     settings = {name: number(value) for name, value in printed_settings(server_bin).items()
                 if re.fullmatch(r"\d+([KMG]iB)?", value)}
     text = (root / "docs/operations/sizing.md").read_text()
@@ -182,10 +183,9 @@ def test_the_sizing_formula(root, server_bin):
 
     without, one = re.search(r"that is ([0-9.]+) GiB without a GPU, and ([0-9.]+) GiB with one", text).groups()
     assert abs(limit_gib(0) - float(without)) <= 0.05 and abs(limit_gib(1) - float(one)) <= 0.05
-    for overlay, gpus in (("cpu", 0), ("gpu", 1)):
-        manifest = (root / f"deploy/kubernetes/overlays/{overlay}/kustomization.yaml").read_text()
-        [memory] = set(re.findall(r"memory: (\d+)Gi", manifest))
-        assert int(memory) >= limit_gib(gpus), overlay
+    for backend, gpus in (("cpu", 0), ("cuda", 1)):
+        memory = container_of(render_chart({"backend": backend}))["resources"]["limits"]["memory"]
+        assert int(memory.removesuffix("Gi")) >= limit_gib(gpus), backend
 
 
 def test_panels_that_are_named_exist(root):

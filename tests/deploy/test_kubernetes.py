@@ -1,50 +1,33 @@
-"""deploy/kubernetes and the Helm chart, rendered and held against the Kubernetes schemas and our own rules.
+"""The Helm chart, rendered and held against the Kubernetes schemas and our own rules.
 
-What concerns the chart alone is in test_chart.py.
+What concerns its values alone is in test_chart.py.
 """
 
 import copy
 import json
 import re
-import shutil
 import subprocess
 
 import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
-from kustomize import render
-from manifests import KUBERNETES_VERSIONS, container_of, pod_of, render_chart, the, validate
+from manifests import KUBERNETES_VERSIONS, container_of, pod_of, render_chart, the, validate, with_defaults
 
-OVERLAYS = ("cpu", "gpu", "plaintext", "complete")
-IMAGE_SUFFIX = {"cpu": "cpu", "gpu": "cuda13", "plaintext": "cpu", "complete": "cuda13"}
-# What makes the chart install the same.
-CHART_VALUES = {
+# The installations that docs/operations/kubernetes.md speaks of.
+INSTALLATIONS = {
     "cpu": {"autoscaling": {"enabled": True}},
     "gpu": {"backend": "cuda"},
     "plaintext": {"autoscaling": {"enabled": True}, "tls": {"enabled": False}},
     "complete": {"backend": "cuda", "tls": {"certManager": True}, "monitors": {"enabled": True},
                  "dashboard": {"enabled": True}}}
+IMAGE_SUFFIX = {"cpu": "cpu", "gpu": "cuda13", "plaintext": "cpu", "complete": "cuda13"}
 
 
-def folder_of(root, overlay):
-    """`complete` is the gpu overlay with every component."""
-    if overlay == "complete":
-        return root / "tests/deploy/kustomizations/complete"
-    return root / "deploy/kubernetes/overlays" / overlay
-
-
-@pytest.fixture(scope="module", params=OVERLAYS)
-def kustomization(request, root):
-    return request.param, render(folder_of(root, request.param))
-
-
-@pytest.fixture(scope="module", params=[(way, name) for way in ("kustomize", "helm") for name in OVERLAYS],
-                ids="-".join)
-def overlay(request, root):
-    """(name, objects), once made by Kustomize and once by Helm."""
-    way, name = request.param
-    return name, render(folder_of(root, name)) if way == "kustomize" else render_chart(CHART_VALUES[name])
+@pytest.fixture(scope="module", params=INSTALLATIONS)
+def installation(request):
+    """(name, objects)."""
+    return request.param, render_chart(INSTALLATIONS[request.param])
 
 
 def seconds(text):
@@ -54,14 +37,14 @@ def seconds(text):
 
 # --------------------------------------------------------------------------------------- schemas
 @pytest.mark.parametrize("version", KUBERNETES_VERSIONS)
-def test_every_object_fits_the_schema(overlay, version):
-    for document in overlay[1]:
+def test_every_object_fits_the_schema(installation, version):
+    for document in installation[1]:
         validate(document, version)
 
 
-def test_unknown_fields_are_errors(root):
+def test_unknown_fields_are_errors():
     """The check above can fail: a misspelt field anywhere in an object is found."""
-    objects = render(folder_of(root, "cpu")) + render(folder_of(root, "complete"))
+    objects = render_chart(INSTALLATIONS["cpu"]) + render_chart(INSTALLATIONS["complete"])
     for kind in sorted({each["kind"] for each in objects}):
         original = next(each for each in objects if each["kind"] == kind)
         changed = copy.deepcopy(original)
@@ -69,55 +52,20 @@ def test_unknown_fields_are_errors(root):
         place["notAField"] = 1
         with pytest.raises((kubernetes_validate.ValidationError, jsonschema.ValidationError)):
             validate(changed, "1.31")
-    deployment = copy.deepcopy(the(render(folder_of(root, "cpu")), "Deployment"))
+    deployment = copy.deepcopy(the(render_chart(INSTALLATIONS["cpu"]), "Deployment"))
     deployment["spec"]["template"]["spec"]["containers"][0]["readinessProb"] = {}
     with pytest.raises(kubernetes_validate.ValidationError, match="readinessProb"):
         validate(deployment, "1.31")
 
 
-def by_name(objects):
-    """{(kind, name): object}, without the hashes that Kustomize puts behind the names of ConfigMaps."""
-    text = re.sub(r"\bhistogram-[0-9a-z]{10}\b(?=\n)", "histogram", yaml.safe_dump_all(objects))
-    named = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(text)}
-    assert len(named) == len(objects)
-    return named
-
-
-def test_our_renderer_agrees_with_kustomize(kustomization, root):
-    kubectl = shutil.which("kubectl")
-    command = [kubectl, "kustomize"] if kubectl else [shutil.which("kustomize"), "build"]
-    if not command[0]:
-        pytest.skip("neither kubectl nor kustomize is installed")
-    name, objects = kustomization
-    done = subprocess.run([*command, folder_of(root, name)], check=True, capture_output=True, text=True)
-    assert by_name(objects) == by_name(list(yaml.safe_load_all(done.stdout)))
-
-
-def without_origin(value):
-    """Without labels and annotations that say who made an object, for which release."""
-    if isinstance(value, list):
-        return [without_origin(each) for each in value]
-    if not isinstance(value, dict):
-        return value
-    kept = {key: without_origin(each) for key, each in value.items()
-            if key not in ("helm.sh/chart", "histogram/settings")
-            and (not key.startswith("app.kubernetes.io/") or key == "app.kubernetes.io/name")}
-    if "name" in kept and "labels" in kept:  # an object's: generated ConfigMaps bear no label for the name
-        kept["labels"].pop("app.kubernetes.io/name", None)
-    return {key: each for key, each in kept.items() if each or key not in ("labels", "annotations")}
-
-
-def test_the_chart_installs_what_kustomize_does(kustomization):
-    name, objects = kustomization
-    of_the_chart = by_name(render_chart(CHART_VALUES[name]))
-    assert set(of_the_chart) == set(by_name(objects))
-    for which, document in by_name(objects).items():
-        assert without_origin(of_the_chart[which]) == without_origin(document), which
+def test_the_manifests_for_kubectl_are_the_charts_with_its_defaults(root):
+    """tests/deploy/manifests.py prints them."""
+    assert (root / "deploy/kubernetes/histogram.yaml").read_text() == with_defaults()
 
 
 # ------------------------------------------------------------------------------------- our rules
-def test_images_are_of_this_version(overlay, root):
-    name, objects = overlay
+def test_images_are_of_this_version(installation, root):
+    name, objects = installation
     version = re.search(r"^project\(histogram VERSION ([0-9.]+)",
                         (root / "CMakeLists.txt").read_text(), re.M).group(1)
     image = container_of(objects)["image"]
@@ -127,9 +75,9 @@ def test_images_are_of_this_version(overlay, root):
             assert each["metadata"]["labels"]["app.kubernetes.io/version"] == version
 
 
-def test_pods_are_hardened(overlay):
+def test_pods_are_hardened(installation):
     """What the Pod Security Standard `restricted` asks for, and a bit more."""
-    pod, container = pod_of(overlay[1]), container_of(overlay[1])
+    pod, container = pod_of(installation[1]), container_of(installation[1])
     assert pod["automountServiceAccountToken"] is False and pod["enableServiceLinks"] is False
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["runAsUser"] > 0
@@ -146,15 +94,15 @@ def test_pods_are_hardened(overlay):
     assert context["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_requests_are_limits(overlay):
-    resources = container_of(overlay[1])["resources"]
+def test_requests_are_limits(installation):
+    resources = container_of(installation[1])["resources"]
     assert resources["requests"] == resources["limits"]
     assert {"cpu", "memory"} <= set(resources["limits"])
 
 
-def test_pods_have_time_to_drain(overlay):
-    pod, container = pod_of(overlay[1]), container_of(overlay[1])
-    settings = the(overlay[1], "ConfigMap", "histogram")["data"]
+def test_pods_have_time_to_drain(installation):
+    pod, container = pod_of(installation[1]), container_of(installation[1])
+    settings = the(installation[1], "ConfigMap", "histogram")["data"]
     assert "lifecycle" not in container  # SIGTERM drains
     assert pod["terminationGracePeriodSeconds"] >= seconds(settings["HISTSVC_DRAIN_MAX"]) + 5
     longest = seconds(settings["HISTSVC_DRAIN_MAX"]) - seconds(settings["HISTSVC_DRAIN_DELAY"])
@@ -164,8 +112,8 @@ def test_pods_have_time_to_drain(overlay):
         settings["HISTSVC_DRAIN_DELAY"])
 
 
-def test_probes(overlay):
-    name, objects = overlay
+def test_probes(installation):
+    name, objects = installation
     container = container_of(objects)
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     settings = the(objects, "ConfigMap", "histogram")["data"]
@@ -181,8 +129,8 @@ def test_probes(overlay):
             {"path": path, "port": "metrics"} for path in ("/healthz", "/readyz", "/healthz")]
 
 
-def test_tls_is_there_unless_declined(overlay):
-    name, objects = overlay
+def test_tls_is_there_unless_declined(installation):
+    name, objects = installation
     pod, container = pod_of(objects), container_of(objects)
     secrets = [volume for volume in pod.get("volumes", []) if "projected" in volume]
     settings = {each["name"]: each["value"] for each in container.get("env", [])}
@@ -208,10 +156,8 @@ def names_of_the_services(objects, namespace="histogram"):
             for suffix in ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.cluster.local")}
 
 
-@pytest.mark.parametrize("way", ("kustomize", "helm"))
-def test_certificates(way, root):
-    objects = (render(folder_of(root, "complete")) if way == "kustomize"
-               else render_chart(CHART_VALUES["complete"]))
+def test_certificates():
+    objects = render_chart(INSTALLATIONS["complete"])
     certificates = {each["spec"]["secretName"]: each["spec"] for each in objects
                     if each["kind"] == "Certificate"}
     issuers = {each["metadata"]["name"]: each["spec"] for each in objects if each["kind"] == "Issuer"}
@@ -230,9 +176,9 @@ def test_certificates(way, root):
     assert certificates["histogram-tls"]["issuerRef"] != certificates["histogram-caller"]["issuerRef"]
 
 
-def test_selectors_find_the_pods(overlay):
-    labels = the(overlay[1], "Deployment")["spec"]["template"]["metadata"]["labels"]
-    for document in overlay[1]:
+def test_selectors_find_the_pods(installation):
+    labels = the(installation[1], "Deployment")["spec"]["template"]["metadata"]["labels"]
+    for document in installation[1]:
         spec = document.get("spec", {})
         selectors = {"Service": spec.get("selector"),
                      "NetworkPolicy": spec.get("podSelector", {}).get("matchLabels")}
@@ -243,9 +189,9 @@ def test_selectors_find_the_pods(overlay):
             assert selector and selector.items() <= labels.items(), document["kind"]
 
 
-def test_gpus_place_the_pods(overlay):
+def test_gpus_place_the_pods(installation):
     """The resource alone: a label would be one more thing that a cluster may not have."""
-    name, objects = overlay
+    name, objects = installation
     pod, resources = pod_of(objects), container_of(objects)["resources"]["limits"]
     assert "nodeSelector" not in pod and "affinity" not in pod
     if name not in ("gpu", "complete"):
@@ -260,18 +206,16 @@ def test_gpus_place_the_pods(overlay):
     assert not [each for each in objects if each["kind"] == "HorizontalPodAutoscaler"]
 
 
-def test_the_base_needs_nothing_but_kubernetes(root):
+def test_the_rest_needs_nothing_but_kubernetes():
     for name in ("cpu", "gpu", "plaintext"):
-        for document in render(folder_of(root, name)):
+        for document in render_chart(INSTALLATIONS[name]):
             group = document["apiVersion"].rpartition("/")[0]
             assert group in ("", "apps", "policy", "autoscaling", "networking.k8s.io"), document["kind"]
 
 
-@pytest.mark.parametrize("way", ("kustomize", "helm"))
-def test_what_kube_prometheus_stack_looks_for(way, root):
+def test_what_kube_prometheus_stack_looks_for(root):
     """Its Prometheus takes objects with its release's label only, its Grafana ConfigMaps with this one."""
-    objects = (render(folder_of(root, "complete")) if way == "kustomize"
-               else render_chart(CHART_VALUES["complete"]))
+    objects = render_chart(INSTALLATIONS["complete"])
     for kind in ("PodMonitor", "PrometheusRule"):
         assert the(objects, kind)["metadata"]["labels"]["release"] == "kube-prometheus-stack"
     dashboard = the(objects, "ConfigMap", "histogram-dashboard")
@@ -282,8 +226,8 @@ def test_what_kube_prometheus_stack_looks_for(way, root):
     assert len(json.dumps(dashboard)) < 200_000
 
 
-def test_cpu_overlay_scales_on_a_metric_that_the_adapter_serves(root):
-    objects = render(root / "deploy/kubernetes/overlays/cpu")
+def test_the_autoscaler_reads_a_metric_that_the_adapter_serves(root):
+    objects = render_chart(INSTALLATIONS["cpu"])
     scaler = the(objects, "HorizontalPodAutoscaler")["spec"]
     assert scaler["minReplicas"] >= 2 and "replicas" not in the(objects, "Deployment")["spec"]
     rules = yaml.safe_load((root / "deploy/prometheus/adapter-rules.yaml").read_text())["rules"]
@@ -292,15 +236,9 @@ def test_cpu_overlay_scales_on_a_metric_that_the_adapter_serves(root):
 
 
 def test_the_rules_are_those_of_deploy_prometheus(root):
-    made = subprocess.run([root / "deploy/kubernetes/make-prometheusrule", "--print"], check=True,
-                          capture_output=True, text=True).stdout
-    assert made == (
-        root / "deploy/kubernetes/components/kube-prometheus-stack/prometheusrule.yaml").read_text()
-    groups = []
-    for name in ("recording", "alerting"):
-        path = root / f"deploy/prometheus/{name}.rules.yaml"
-        groups += yaml.safe_load(path.read_text())["groups"]
-    assert yaml.safe_load(made)["spec"]["groups"] == groups
+    groups = [group for name in ("recording", "alerting") for group in yaml.safe_load(
+        (root / f"deploy/prometheus/{name}.rules.yaml").read_text())["groups"]]
+    assert the(render_chart(INSTALLATIONS["complete"]), "PrometheusRule")["spec"]["groups"] == groups
 
 
 def settings_of(objects):
@@ -310,12 +248,12 @@ def settings_of(objects):
 
 
 @pytest.mark.live
-def test_the_server_takes_every_setting(overlay, server_bin):
+def test_the_server_takes_every_setting(installation, server_bin):
     """A misspelt environment variable would only be a warning in the log."""
     text = subprocess.run([server_bin, "--help-all"], check=True, capture_output=True, text=True).stdout
     flags = set(re.findall(r"--(?:\[no-\])?([a-z][a-z0-9-]+)", text))
     known = {"HISTSVC_" + flag.upper().replace("-", "_") for flag in flags}
-    settings = settings_of(overlay[1])
+    settings = settings_of(installation[1])
     unknown = set(settings) - known
     security = {name for name in unknown if name.startswith(("HISTSVC_TLS_", "HISTSVC_ALLOW_"))}
     assert unknown == security

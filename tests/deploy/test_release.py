@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-FILES = ("CMakeLists.txt", "scripts/release", "scripts/compat-check", "scripts/lib/common.sh", "deploy/image/lib.sh")
+FILES = ("CMakeLists.txt", "scripts/release", "scripts/lib/common.sh", "deploy/image/lib.sh")
 
 
 @pytest.fixture
@@ -65,12 +65,3 @@ def test_a_tree_with_changes(checkout, root, name):
 def test_what_makes_no_sense(checkout, arguments, message):
     status, error = run(checkout, "release", *arguments)
     assert status == 1 and message in error
-
-
-def test_compatibility_before_the_first_release(checkout, root):
-    status, error = run(checkout, "compat-check")
-    assert status == 0 and "there is no release before this version" in error
-    # The tag of this very commit is not a release before it.
-    git(checkout, "tag", f"v{version(root)}")
-    status, error = run(checkout, "compat-check")
-    assert status == 0 and "there is no release before this version" in error

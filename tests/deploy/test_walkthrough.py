@@ -1,5 +1,5 @@
-"""docs/operations/kubernetes.md, done as it says: its overlay and its patches render, its certificates are
-what the servers need, and its last step is answered.
+"""docs/operations/kubernetes.md, done as it says: its values render, its certificates are what the servers
+need, and its last step is answered.
 """
 
 import re
@@ -8,8 +8,7 @@ import subprocess
 
 import pytest
 import yaml
-from kustomize import render
-from manifests import KUBERNETES_VERSIONS, container_of, pod_of, the, validate
+from manifests import KUBERNETES_VERSIONS, container_of, pod_of, render_chart, the, validate
 from processes import Server, clean_environment, free_port
 
 
@@ -24,46 +23,32 @@ def blocks(page, kind, section):
     return re.findall(rf"^```{kind}\n(.*?)^```$", text, re.M | re.S)
 
 
-@pytest.fixture
-def overlay_of(page, root, tmp_path):
-    """A function that renders the page's overlay, with more added to it, in a folder beside the repository."""
-    (tmp_path / "histogram").symlink_to(root)
-    [written] = blocks(page, "yaml", "2. Choose what to install")
-
-    def make(more=""):
-        folder = tmp_path / "my-histogram"
-        folder.mkdir()
-        (folder / "kustomization.yaml").write_text(written + more)
-        objects = render(folder)
-        if shutil.which("kubectl"):
-            done = subprocess.run(["kubectl", "kustomize", folder], check=True, capture_output=True, text=True)
-            assert len(list(yaml.safe_load_all(done.stdout))) == len(objects)
-        for document in objects:
-            for version in KUBERNETES_VERSIONS:
-                validate(document, version)
-        return objects
-    return make
+def installed(page, section):
+    """The objects that the chart makes of the values below that heading."""
+    [values] = blocks(page, "yaml", section)
+    objects = render_chart(yaml.safe_load(values))
+    for document in objects:
+        for version in KUBERNETES_VERSIONS:
+            validate(document, version)
+    return objects
 
 
-def test_an_overlay_of_your_own(overlay_of, root):
-    objects = overlay_of()
+def test_values_of_your_own(page, root):
+    objects = installed(page, "2. Choose what to install")
     version = re.search(r"^project\(histogram VERSION ([0-9.]+)", (root / "CMakeLists.txt").read_text(), re.M).group(1)
     assert container_of(objects)["image"] == f"registry.internal/histogram:{version}-cuda13"
-    assert {each["metadata"]["namespace"] for each in objects} == {"histogram"}
     assert {"PodMonitor", "PrometheusRule", "Certificate", "Issuer"} <= {each["kind"] for each in objects}
     assert the(objects, "ConfigMap", "histogram-dashboard")
 
 
-def test_another_release_of_kube_prometheus_stack(overlay_of, page):
-    [patch] = blocks(page, "yaml", "Monitoring")
-    objects = overlay_of(patch)
+def test_another_release_of_kube_prometheus_stack(page):
+    objects = installed(page, "Monitoring")
     for kind in ("PodMonitor", "PrometheusRule"):
         assert the(objects, kind)["metadata"]["labels"]["release"] == "monitoring"
 
 
-def test_without_client_certificates(overlay_of, page):
-    [patch] = blocks(page, "yaml", "TLS without client certificates")
-    objects = overlay_of(patch)
+def test_without_client_certificates(page):
+    objects = installed(page, "TLS without client certificates")
     assert {each["name"] for each in container_of(objects)["env"]} == {"HISTSVC_TLS_CERT", "HISTSVC_TLS_KEY"}
     [tls] = [volume["projected"] for volume in pod_of(objects)["volumes"] if volume["name"] == "tls"]
     assert [source["secret"]["name"] for source in tls["sources"]] == ["histogram-tls"]
@@ -80,12 +65,12 @@ def certificates(page, tmp_path_factory):
     return folder
 
 
-def test_certificates_by_hand_are_those_of_cert_manager(certificates, root):
+def test_certificates_by_hand_are_those_of_cert_manager(certificates):
     def said(name, *what):
         return subprocess.run(["openssl", "x509", "-in", certificates / name, "-noout", *what], check=True,
                               capture_output=True, text=True).stdout
     names = set(re.findall(r"DNS:([\w.-]+)", said("tls.crt", "-ext", "subjectAltName")))
-    objects = render(root / "tests/deploy/kustomizations/complete")
+    objects = render_chart({"tls": {"certManager": True}})
     assert names == set(the(objects, "Certificate", "histogram")["spec"]["dnsNames"])
     for name, authority in (("tls", "ca"), ("caller", "client-ca")):
         subprocess.run(["openssl", "verify", "-CAfile", certificates / f"{authority}.crt",
