@@ -1,16 +1,14 @@
 #!/usr/bin/env python3
-"""Says how a .proto file breaks clients of an earlier version of it.
+"""Says how histogram.proto breaks clients of the last release (the newest tag v* before this commit).
 
-  proto_compat.py [--protoc PROTOC] [--baseline FILE] [--proto FILE]   check; 1 if something breaks
-  proto_compat.py --update ...                                         make the proto the baseline
+  proto_compat.py [--protoc PROTOC]   1 if something breaks; 77 if there is no release
 
-The baseline is the descriptor set of the last release, committed beside this file. What may not
-change: packages, the names of messages, enums and services; a field's number, name (JSON), type,
-label, presence and oneof; a message's field numbers (a removed one would have to be reserved, and
-even that takes away what clients send: it is refused); enum values; methods, their types and their
-streaming. New messages, fields, enum values and methods are welcome, with three exceptions that look
-new but are not: a field may not take a number that the baseline reserved; an existing field may not
-join a oneof; and a new field may not be `required`.
+What may not change: packages, the names of messages, enums and services; a field's number, name
+(JSON), type, label, presence and oneof; a message's field numbers (a removed one would have to be
+reserved, and even that takes away what clients send: it is refused); enum values; methods, their
+types and their streaming. New messages, fields, enum values and methods are welcome, with three
+exceptions that look new but are not: a field may not take a number that the release reserved; an
+existing field may not join a oneof; and a new field may not be `required`.
 """
 
 import argparse
@@ -22,8 +20,9 @@ import tempfile
 
 from google.protobuf import descriptor_pb2
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROTO = "histogram/v1/histogram.proto"
+NO_RELEASE = 77  # ctest shows the test as skipped
 Field = descriptor_pb2.FieldDescriptorProto
 
 
@@ -169,31 +168,34 @@ def compare_sets(old, new):
     return problems
 
 
+def last_release():
+    """The newest tag v* of an ancestor of HEAD, or None."""
+    done = subprocess.run(["git", "-C", ROOT, "describe", "--tags", "--abbrev=0", "--match=v*"],
+                          capture_output=True, text=True, check=False)
+    return done.stdout.strip() or None
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--protoc", default=os.environ.get("PROTOC", "protoc"))
-    parser.add_argument("--baseline", type=pathlib.Path, default=HERE / "baseline.binpb")
-    parser.add_argument("--proto", type=pathlib.Path,
-                        default=ROOT / "proto" / "histogram" / "v1" / "histogram.proto")
-    parser.add_argument("--update", action="store_true")
     options = parser.parse_args()
-    new = compile_proto(options.protoc, options.proto)
-    if options.baseline.exists():
-        old = descriptor_pb2.FileDescriptorSet.FromString(options.baseline.read_bytes())
-        problems = compare_sets(old, new)
-    elif options.update:
-        problems = []
-    else:
-        sys.exit(f"{options.baseline} does not exist; --update makes it")
+    tag = last_release()
+    if tag is None:
+        print("there is no release yet (no tag v*): nothing to be compatible with")
+        return NO_RELEASE
+    with tempfile.TemporaryDirectory() as folder:
+        released = pathlib.Path(folder) / PROTO
+        released.parent.mkdir(parents=True)
+        released.write_bytes(subprocess.run(["git", "-C", ROOT, "show", f"{tag}:proto/{PROTO}"],
+                                            check=True, capture_output=True).stdout)
+        problems = compare_sets(compile_proto(options.protoc, released),
+                                compile_proto(options.protoc, ROOT / "proto" / PROTO))
     for problem in problems:
         print(problem)
     if problems:
-        print(f"{len(problems)} incompatible changes: clients of the last release would break")
-        return 1
-    if options.update:
-        options.baseline.write_bytes(new.SerializeToString(deterministic=True))
-    return 0
+        print(f"{len(problems)} incompatible changes: clients of {tag} would break")
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":
