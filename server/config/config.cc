@@ -45,7 +45,6 @@ struct Assignment {
   std::string value;
   std::string source;  // for messages: "--listen", "HISTSVC_LISTEN", "server.toml:3: listen"
   std::string origin;  // the same, of a file without the name: "server.toml:3"
-  bool by_old_name = false;
 };
 
 // What the command line says, before any value is interpreted.
@@ -77,13 +76,12 @@ std::pair<const Setting*, absl::string_view> FindFlag(absl::string_view flag) {
 }
 
 // Adds a flag's value. Only lists take several.
-absl::Status AddValue(absl::string_view flag, const Setting& setting, const std::string& value,
+absl::Status AddValue(const Setting& setting, const std::string& value,
                       std::vector<Assignment>& layer) {
   const auto same = absl::c_find_if(layer, [&](const auto& a) { return a.setting == &setting; });
   if (same == layer.end()) {
-    const bool by_old_name = absl::StripPrefix(flag, "--") == setting.old_name;
-    const std::string source = absl::StrCat("--", by_old_name ? setting.old_name : setting.name);
-    layer.push_back({&setting, value, source, source, by_old_name});
+    const std::string flag = absl::StrCat("--", setting.name);
+    layer.push_back({&setting, value, flag, flag});
   } else if (IsList(setting)) {
     absl::StrAppend(&same->value, ",", value);
   } else {
@@ -115,7 +113,7 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<absl::string_view
       value = std::string(arguments[++i]);
     }
     if (setting != nullptr) {
-      absl::Status status = AddValue(flag, *setting, value, line.assignments);
+      absl::Status status = AddValue(*setting, value, line.assignments);
       if (!status.ok()) return status;
     } else if (line.config_file) {
       return Invalid("--config is given twice; there is one config file");
@@ -139,8 +137,7 @@ absl::StatusOr<std::vector<Assignment>> FileLayer(const std::string& path) {
     if (is_array && !IsList(*setting)) {
       return Invalid(place, ": ", key, " takes one value, not a list");
     }
-    layer.push_back({setting, absl::StrJoin(values, ","), absl::StrCat(place, ": ", key), place,
-                     key == setting->old_name});
+    layer.push_back({setting, absl::StrJoin(values, ","), absl::StrCat(place, ": ", key), place});
   }
   return layer;
 }
@@ -159,33 +156,15 @@ std::vector<Assignment> EnvironmentLayer(const Variables& variables,
       warnings.push_back(absl::StrCat("unknown environment variable ", variable, " is ignored",
                                       DidYouMean(nearest.empty() ? "" : EnvironmentName(nearest))));
     } else if (!value.empty()) {
-      layer.push_back({setting, value, variable, variable, name == setting->old_name});
+      layer.push_back({setting, value, variable, variable});
     }
   }
   return layer;
 }
 
-// The setting's name as it is written where `source` is.
-std::string NameLike(absl::string_view source, const Setting& setting) {
-  if (absl::StartsWith(source, "--")) return absl::StrCat("--", setting.name);
-  if (absl::StartsWith(source, kPrefix)) return EnvironmentName(setting.name);
-  return std::string(setting.name);
-}
-
 // Applies a layer over the weaker ones.
 absl::Status Apply(const std::vector<Assignment>& layer, ParsedConfig& parsed) {
-  for (auto [setting, value, source, origin, by_old_name] : layer) {
-    if (by_old_name) {
-      const std::string name = NameLike(source, *setting);
-      const auto same = [s = setting](const Assignment& a) { return a.setting == s; };
-      if (absl::c_count_if(layer, same) > 1) {
-        return Invalid(name, " is given under its old name too; give it once");
-      }
-      parsed.warnings.push_back(absl::StrCat(source, " is now called ", name,
-                                             ", and its value has a unit (", name,
-                                             "=30s); the next version refuses the old name"));
-      if (ParseCount(value).ok()) value += "us";
-    }
+  for (const auto& [setting, value, source, origin] : layer) {
     absl::Status status = SetFromText(*setting, value, source, parsed.config);
     if (!status.ok()) return status;
     parsed.origins[std::string(setting->name)] = origin;

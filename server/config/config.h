@@ -74,7 +74,7 @@ struct ParsedConfig {
   // program exits 0. Empty: serve with `config`.
   std::string text = {};
   Config config = {};
-  // One sentence each, for the log: unknown HISTSVC_ variables, and old names of settings.
+  // One sentence each, for the log: unknown HISTSVC_ variables.
   std::vector<std::string> warnings = {};
   // Where each setting that is not left at its default is set: "drain-max", "server.toml:3".
   std::map<std::string, std::string, std::less<>> origins = {};

@@ -102,7 +102,7 @@ Member MemberOf(const Setting& setting, const Config& config) {
 
 const Setting* FindSetting(absl::string_view name) {
   for (const Setting& setting : Settings()) {
-    if (name == setting.name || (!name.empty() && name == setting.old_name)) return &setting;
+    if (name == setting.name) return &setting;
   }
   return nullptr;
 }

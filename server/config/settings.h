@@ -50,9 +50,6 @@ struct Range {
 struct Setting {
   absl::string_view group = {};  // the heading in --help that starts with this setting
   absl::string_view name;        // of the flag without dashes, and of the file's key
-  // The name of a time in the version before, which still works. A bare number under it is
-  // microseconds.
-  absl::string_view old_name = {};
   Listed listed = Listed::kHelp;
   ReadAs as = ReadAs::kPlain;
   Range limits = {};                   // of whole numbers

@@ -355,29 +355,6 @@ TEST(Settings, EachSettingHasItsOwnMember) {
   }
 }
 
-TEST(OldNames, StillWorkInMicrosecondsAndWarn) {
-  const TemporaryFile file("batch-us-max = 2000000\n");
-  const Variables environment = {{"HISTSVC_CONNECTION_AGE_US_MAX", "30min"}};
-  const auto parsed = Parse({"--config", file.path(), "--drain-us-max", "5000000"}, environment);
-  ASSERT_TRUE(parsed.ok()) << parsed.status();
-  EXPECT_EQ(parsed->config.batching.batch_us_max, 2000000u);
-  EXPECT_EQ(parsed->config.transport.connection_age_us_max, 1800000000u);
-  EXPECT_EQ(parsed->config.transport.drain_us_max, 5000000u);
-  ASSERT_THAT(parsed->warnings, SizeIs(3));
-  EXPECT_THAT(parsed->warnings[0],
-              HasSubstr(file.path() + ":1: batch-us-max is now called batch-max"));
-  EXPECT_THAT(parsed->warnings[1],
-              HasSubstr("HISTSVC_CONNECTION_AGE_US_MAX is now called HISTSVC_CONNECTION_AGE_MAX"));
-  EXPECT_THAT(parsed->warnings[2], HasSubstr("--drain-us-max is now called --drain-max"));
-}
-
-TEST(OldNames, DoNotStandBesideTheNewOnes) {
-  EXPECT_THAT(ErrorOf({"--drain-max", "30s", "--drain-us-max", "30s"}),
-              HasSubstr("--drain-max is given twice"));
-  EXPECT_THAT(ErrorOf({}, {{"HISTSVC_DRAIN_MAX", "30s"}, {"HISTSVC_DRAIN_US_MAX", "30s"}}),
-              HasSubstr("HISTSVC_DRAIN_MAX is given under its old name too"));
-}
-
 TEST(ParseConfig, ATimeHasAUnit) {
   EXPECT_THAT(ErrorOf({"--drain-max", "30"}), HasSubstr("'30' has no unit"));
 }
