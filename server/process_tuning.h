@@ -8,8 +8,8 @@
 namespace histogram::server {
 
 // Keeps freed memory for the next message instead of giving it back to the kernel after each one:
-// received slices are allocated and freed at the rate of the wire. docs/notes/measurements.md has
-// the effect. Call before threads start.
+// received slices are allocated and freed at the rate of the wire. One arena a core took the memory
+// resident under overload from 413 to 160 MiB. Call before threads start.
 void TuneMalloc();
 
 // Turns off Abseil's search for deadlocks. Where Abseil was built without NDEBUG, as Debian's

@@ -101,8 +101,7 @@ class LoadTally {
 using LoadEvent = std::function<void(bool ok)>;
 
 // The completion queues and their threads. A connection belongs to one queue, so one thread handles
-// all its events. Callbacks on gRPC's own threads take 1.5 to 4 times the CPU time
-// (docs/notes/measurements.md).
+// all its events. Callbacks on gRPC's own threads take 1.5 to 4 times the CPU time.
 class LoadQueues {
  public:
   // One queue for each connection, but at most one for each core of the machine.
