@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The documents are true as far as a program can tell: links lead somewhere, the five lines of the
-README run against the real server, and every flag and metric that is named exists.
+README run against the real server, and every flag that is named exists.
 
   docs_test.py SERVER_BINARY        run with the Python of .venv
 """
@@ -14,14 +14,16 @@ import sys
 import tempfile
 import time
 import unittest
-import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SERVER = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else ROOT / "build/release/bin/histogram-server"
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md",
              *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name != "DESIGN.md")]
-# Flags of other programs that the documents mention.
-FOREIGN_FLAGS = {"--preset", "--build", "--install", "--prefix", "--with-tests", "--call-graph"}
+# Flags of docker, podman, kubectl, helm, cmake, systemctl and others, where the documents use them.
+FOREIGN_FLAGS = {f"--{name}" for name in (
+    "build build-arg call-graph cap-drop cert command cpunodebind create-namespace env from-file gpus health-cmd "
+    "ignore-missing image install key labels membind memory namespace no-create-home now preset prefix previous "
+    "read-only restart rm security-opt set shell show-labels system time ulimit values").split()}
 START_SECONDS = 60
 
 
@@ -106,35 +108,22 @@ class Documents(unittest.TestCase):
             text = subprocess.run([client, *command, "--help"], capture_output=True, text=True,
                                   check=True).stdout
             known |= set(re.findall(r"--[a-z][a-z0-9-]*", text))
-        # The benches and scripts say in their source what they take.
-        for pattern in ("bench/**/*.py", "bench/**/*.cc", "scripts/*", "scripts/lib/*.py"):
+        # Settings for tests only are in no help; benches and scripts say in their source what they take.
+        known |= {f"--{name}" for name in re.findall(
+            r'\.name = "([a-z][a-z0-9-]+)"', (ROOT / "server/config/table.cc").read_text())}
+        for pattern in ("bench/**/*.py", "bench/**/*.cc", "scripts/*", "scripts/lib/*.py", "tests/hostile/*.py"):
             for path in ROOT.glob(pattern):
                 if path.is_file():
-                    known |= set(re.findall(r"""["'](--[a-z][a-z0-9-]*)["']""", path.read_text()))
-        for document in (ROOT / "README.md", ROOT / "docs" / "OPERATIONS.md",
-                         ROOT / "docs" / "TUNING.md", ROOT / "docs" / "ARCHITECTURE.md"):
+                    known |= set(re.findall(r"""["' ](--[a-z][a-z0-9-]*)["') ]""", path.read_text()))
+        named = 0
+        for document in DOCUMENTS:
+            if document.parent.name == "adr":
+                continue  # decisions name flags of their time
             for flag in set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", document.read_text())):
+                named += 1
                 if flag not in FOREIGN_FLAGS:
                     self.assertIn(flag, known, f"{document.relative_to(ROOT)} names {flag}")
-
-    def test_metrics_exist(self):
-        with urllib.request.urlopen(f"http://{self.opened['metrics']}/metrics", timeout=10) as reply:
-            known = set(re.findall(r"^# TYPE histsvc_(\w+)", reply.read().decode(), re.MULTILINE))
-        self.assertGreater(len(known), 20)
-        text = (ROOT / "docs" / "OPERATIONS.md").read_text()
-        section = text[text.index("## Metrics"):text.index("## Logs")]
-        named = set()
-        for row in section.splitlines():
-            if row.startswith("|"):
-                for code in re.findall(r"`([a-z_]+)(?:\{[a-z_,]*\})?`", row.split("|")[2]):
-                    named.add(code)
-        self.assertGreater(len(named), 20)
-        # Some are there only with certificates or tokens, which this server has not.
-        source = (ROOT / "server" / "metrics" / "server_metrics_collect.cc").read_text()
-        possible = known | set(re.findall(r'"(?:histsvc_)?(certificate_\w+|tenant_\w+|reload_\w+)"', source))
-        self.assertEqual(named - possible, set())
-        # Everything that there is to see is mentioned, too.
-        self.assertEqual(known - named, set())
+        self.assertGreater(named, 100)
 
 
 if __name__ == "__main__":
