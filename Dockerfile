@@ -28,14 +28,15 @@ FROM deps AS build
 # ON, or OFF for the CPU alone; by itself as CUDA_VERSION says.
 ARG CUDA_VERSION=
 ARG CUDA=${CUDA_VERSION:+ON}
-ARG CUDA_ARCHITECTURES="75-real;80-real;90-real;90-virtual"
+# Empty: for all GPUs from Turing on. "80" makes a smaller image for one kind.
+ARG CUDA_ARCHITECTURES=
 ARG VERSION=unknown
 ARG COMMIT=unknown
 # Another value builds anew what is cached; it has no other effect.
 ARG BUILD_RUN=1
 COPY . .
 RUN scripts/build-static -DHISTOGRAM_CUDA=${CUDA:-OFF} -DHISTOGRAM_COMMIT=${COMMIT} \
-    "-DCMAKE_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES}"
+    ${CUDA_ARCHITECTURES:+"-DCMAKE_CUDA_ARCHITECTURES=${CUDA_ARCHITECTURES}"}
 RUN deploy/image/make-root build/static /image "${VERSION}"
 
 FROM scratch

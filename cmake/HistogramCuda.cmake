@@ -8,8 +8,15 @@ if(NOT HISTOGRAM_CUDA STREQUAL "OFF")
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-      # One a generation: code for 8.0 also runs on 8.6 and 8.9; later ones compile the PTX of 9.0.
-      set(CMAKE_CUDA_ARCHITECTURES "75-real;80-real;90-real;90-virtual")
+      if(HISTOGRAM_EVERY_GPU)
+        # One a generation: code for 8.0 also runs on 8.6 and 8.9, and that for 10.0 on 10.3. What comes
+        # later compiles the PTX. scripts/lib/common.sh checks the programs for these.
+        set(CMAKE_CUDA_ARCHITECTURES "75-real;80-real;90;100-real;120")
+      elseif(EXISTS /dev/nvidiactl AND CMAKE_VERSION VERSION_GREATER_EQUAL 3.24)
+        set(CMAKE_CUDA_ARCHITECTURES native)
+      else()
+        set(CMAKE_CUDA_ARCHITECTURES 90)
+      endif()
     endif()
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
     enable_language(CUDA)

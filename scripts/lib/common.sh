@@ -131,3 +131,13 @@ configure_and_build() {
   step "build ${preset}" nice -n 5 cmake --build "${ROOT}/build/${preset}" \
     --parallel "$(build_jobs)" "$@" || exit 1
 }
+
+# Dies unless a program that holds CUDA code holds it for every GPU from Turing on (HISTOGRAM_EVERY_GPU).
+check_gpu_code() {  # check_gpu_code PROGRAM
+  local tool=/usr/local/cuda/bin/cuobjdump code ptx
+  [[ -x "${tool}" ]] && "${tool}" --list-elf "$1" >/dev/null 2>&1 || return 0
+  code="$("${tool}" --list-elf "$1" | grep -o 'sm_[0-9]*' | sort -Vu | paste -sd ' ')"
+  ptx="$("${tool}" --list-ptx "$1" | grep -o 'sm_[0-9]*' | sort -Vu | paste -sd ' ')"
+  [[ "${code}" == "sm_75 sm_80 sm_90 sm_100 sm_120" ]] || die "$1 holds machine code for: ${code}"
+  [[ "${ptx}" == "sm_90 sm_120" ]] || die "$1 holds PTX for: ${ptx}"
+}
