@@ -1,7 +1,7 @@
-"""JSON Schemas of the objects of the Prometheus Operator and of cert-manager that deploy/ uses.
+"""JSON Schemas of the objects of the Prometheus Operator, of cert-manager and of KEDA that deploy/ uses.
 
-Written after their API references (monitoring.coreos.com/v1, cert-manager.io/v1), for the fields in use: a
-field that is not listed here is an error, as with the strict Kubernetes schemas.
+Written after their API references (monitoring.coreos.com/v1, cert-manager.io/v1, keda.sh/v1alpha1), for the
+fields in use: a field that is not listed here is an error, as with the strict Kubernetes schemas.
 """
 
 LABELS = {"type": "object", "additionalProperties": {"type": "string"}}
@@ -74,7 +74,25 @@ CERTIFICATE_SPEC = {
                       "properties": {"name": NAME, "kind": {"enum": ["Issuer", "ClusterIssuer"]},
                                      "group": {"type": "string"}}}}}
 
-MONITORING, CERT_MANAGER = "monitoring.coreos.com/v1", "cert-manager.io/v1"
+SCALED_OBJECT_SPEC = {
+    "type": "object", "required": ["scaleTargetRef", "triggers"], "additionalProperties": False,
+    "properties": {
+        "scaleTargetRef": {"type": "object", "required": ["name"], "additionalProperties": False,
+                           "properties": {"name": NAME}},
+        "minReplicaCount": {"type": "integer"}, "maxReplicaCount": {"type": "integer"},
+        "advanced": {"type": "object", "additionalProperties": False, "properties": {
+            "horizontalPodAutoscalerConfig": {"type": "object", "additionalProperties": False,
+                                              "properties": {"behavior": {"type": "object"}}}}},
+        "triggers": {"type": "array", "minItems": 1, "items": {
+            "type": "object", "required": ["type", "metadata"], "additionalProperties": False,
+            "properties": {"type": {"const": "prometheus"}, "metricType": {"enum": ["AverageValue", "Value"]},
+                           "metadata": {"type": "object", "required": ["serverAddress", "threshold", "query"],
+                                        "additionalProperties": False,
+                                        "properties": {"serverAddress": {"type": "string"},
+                                                       "threshold": {"type": "string"},
+                                                       "query": {"type": "string"}}}}}}}}
+
+MONITORING, CERT_MANAGER, KEDA = "monitoring.coreos.com/v1", "cert-manager.io/v1", "keda.sh/v1alpha1"
 
 
 def _object(version, kind, spec):
@@ -86,4 +104,5 @@ def _object(version, kind, spec):
 
 SCHEMAS = {kind: _object(version, kind, spec) for version, kind, spec in (
     (MONITORING, "PodMonitor", POD_MONITOR_SPEC), (MONITORING, "PrometheusRule", PROMETHEUS_RULE_SPEC),
-    (CERT_MANAGER, "Issuer", ISSUER_SPEC), (CERT_MANAGER, "Certificate", CERTIFICATE_SPEC))}
+    (CERT_MANAGER, "Issuer", ISSUER_SPEC), (CERT_MANAGER, "Certificate", CERTIFICATE_SPEC),
+    (KEDA, "ScaledObject", SCALED_OBJECT_SPEC))}

@@ -24,6 +24,8 @@ SETS = {
     "no network policy": {"networkPolicy": {"enabled": False}},
     "nobody may scrape": {"networkPolicy": {"scrapers": []}},
     "nobody may call": {"networkPolicy": {"callers": [], "scrapers": []}},
+    "scaled by KEDA": {"backend": "cuda", "autoscaling": {"enabled": True, "by": "keda", "minReplicas": 1}},
+    "IPv6": {"listenHost": "[::]"},
     "plaintext and tokens": {"tls": {"enabled": False}, "tokens": {"secretName": "tokens"}},
 }
 
@@ -55,7 +57,9 @@ def test_other_values_render_too(values):
     ({"image": {"repository": "r", "digest": "0.1.0"}}, "digest"),
     ({"settings": {"HISTSVC_LOG_LEVEL": "debug"}}, "HISTSVC_LOG_LEVEL"),
     ({"gpu": {"count": 0}}, "count"),
-    ({"backend": "cuda", "autoscaling": {"enabled": True}}, "backend cpu only"),
+    ({"autoscaling": {"enabled": True, "by": "vpa"}}, "by"),
+    ({"listenHost": "::"}, "listenHost"),
+    ({"settings": {"listen": "[::]:50051"}}, "listen"),
 ))
 def test_values_that_make_no_sense(values, message):
     with pytest.raises(helm().HelmError, match=message):
@@ -90,6 +94,26 @@ def test_settings_become_variables():
     assert data["HISTSVC_QUEUE_BYTES_MAX"] == "536870912" and data["HISTSVC_LANES"] == "3"
     assert data["HISTSVC_CORE_DUMPS"] == "true" and data["HISTSVC_LOG_LEVEL"] == "debug"
     assert "HISTSVC_LOG_FORMAT" not in data and "HISTSVC_DRAIN_DELAY" in data
+
+
+def test_ipv6():
+    data = the(render_chart({"listenHost": "[::]"}), "ConfigMap")["data"]
+    assert data["HISTSVC_LISTEN"] == "[::]:50051" and data["HISTSVC_METRICS_LISTEN"] == "[::]:9464"
+
+
+def test_keda_follows_the_metric_of_the_adapter(root, promtool, tmp_path):
+    """Its query is one that Prometheus takes, over the series that prometheus-adapter reads."""
+    objects = render_chart(SETS["scaled by KEDA"], "mine", "elsewhere")
+    assert not [each for each in objects if each["kind"] == "HorizontalPodAutoscaler"]
+    assert "replicas" not in the(objects, "Deployment")["spec"]
+    [trigger] = the(objects, "ScaledObject")["spec"]["triggers"]
+    query = trigger["metadata"]["query"]
+    adapter = yaml.safe_load((root / "deploy/prometheus/adapter-rules.yaml").read_text())["rules"][0]
+    assert adapter["seriesQuery"].split("{")[0] in query
+    assert query.count('{stage="queue",namespace="elsewhere",pod=~"mine-.*"}') == 2
+    rules = {"groups": [{"name": "keda", "rules": [{"record": "a:b", "expr": query}]}]}
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rules))
+    subprocess.run([promtool, "check", "rules", tmp_path / "rules.yaml"], check=True, capture_output=True)
 
 
 def test_a_changed_setting_rolls_the_pods():

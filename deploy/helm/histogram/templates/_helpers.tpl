@@ -109,3 +109,19 @@ spec:
   ca:
     secretName: {{ index . 2 }}
 {{- end }}
+
+{{/* How fast the number of pods may change. */}}
+{{- define "histogram.scaling" -}}
+scaleUp:
+  stabilizationWindowSeconds: 30
+  policies:
+    - type: Percent
+      value: 100
+      periodSeconds: 60
+scaleDown:
+  stabilizationWindowSeconds: 300
+  policies:
+    - type: Pods
+      value: 1
+      periodSeconds: 120
+{{- end }}
