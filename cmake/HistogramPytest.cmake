@@ -1,24 +1,17 @@
 # One ctest test for each tests/FOLDER/test_*.py, called FOLDER.NAME and run from its folder.
 #
-#   histogram_pytests(FOLDER folder TIMEOUT seconds ENVIRONMENT name=value... INPUTS path...)
+#   histogram_pytests(FOLDER folder TIMEOUT seconds ENVIRONMENT name=value...)
 #
-# INPUTS are all that such a test can see, but for its folder: with none of it changed, its last
-# success stands. A file of which pytest ran no test (5), because it skips itself as a whole, counts
-# as skipped. Needs .venv, which scripts/install-deps --with-tests makes.
+# A file of which pytest ran no test (5), because it skips itself as a whole, counts as skipped. Needs
+# .venv, which scripts/install-deps --with-tests makes.
 function(histogram_pytests)
-  cmake_parse_arguments(PARSE_ARGV 0 of "" "FOLDER;TIMEOUT" "ENVIRONMENT;INPUTS")
+  cmake_parse_arguments(PARSE_ARGV 0 of "" "FOLDER;TIMEOUT" "ENVIRONMENT")
   set(python "${PROJECT_SOURCE_DIR}/.venv/bin/python")
-  set(remember "${python}" "${PROJECT_SOURCE_DIR}/tests/tooling/remember.py")
-  foreach(input IN ITEMS ${of_INPUTS} "${CMAKE_CURRENT_SOURCE_DIR}")
-    list(APPEND remember --input "${input}")
-  endforeach()
-  list(APPEND remember --)
   file(GLOB files CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/test_*.py")
   foreach(file IN LISTS files)
     get_filename_component(name "${file}" NAME_WE)
     string(REGEX REPLACE "^test_" "${of_FOLDER}." name "${name}")
-    add_test(NAME ${name}
-      COMMAND ${remember} "${python}" -m pytest -q --no-header -p no:cacheprovider "${file}"
+    add_test(NAME ${name} COMMAND "${python}" -m pytest -q --no-header -p no:cacheprovider "${file}"
       WORKING_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
     set_tests_properties(${name} PROPERTIES LABELS ${of_FOLDER} TIMEOUT ${of_TIMEOUT}
       SKIP_RETURN_CODE 5

@@ -102,14 +102,6 @@ class Tidy(unittest.TestCase):
         """The same of a run over two files, with one job."""
         return self.tidy("--jobs", "1")
 
-    def test_remembers_each_of_those_looked_at_together(self):
-        self.add_second(CLEAN.replace("Answer", "Other"))
-        status, output = self.run_two()
-        self.assertEqual((status, "2 files, 0 unchanged" in output), (0, True), output)
-        self.write(CLEAN + "int More() { return 2; }\n")
-        status, output = self.run_two()
-        self.assertEqual((status, "2 files, 1 unchanged" in output), (0, True), output)
-
     def test_tells_which_of_several_is_wrong(self):
         self.add_second(DIRTY.replace("Answer", "Other"))
         status, output = self.run_two()
