@@ -23,7 +23,7 @@ void AppendLengthPrefix(std::string& out, int field, uint64_t length) {
   AppendVarint(out, length);
 }
 
-// What of a ComputeRequest comes before its payload.
+// Encodes the fields of a ComputeRequest that precede its payload.
 std::string ComputeHead(absl::string_view spec, size_t payload_bytes) {
   std::string head;
   if (!spec.empty()) {

@@ -1,5 +1,6 @@
-// The CPU kernels of bytes in this build. A new kernel takes one file, its prototype here and a
-// line in registry.cc. Tests, benchmark and tuner iterate over all kernels.
+// The CPU kernels of bytes in this build. A new kernel takes one file, its prototype here, and
+// a line each in registry.cc and kernels/CMakeLists.txt. Tests, benchmark and tuner iterate over
+// all kernels.
 //
 // Thread-safe: constant tables and pure functions.
 #ifndef HISTOGRAM_KERNELS_CPU_REGISTRY_H_

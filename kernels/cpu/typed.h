@@ -1,5 +1,6 @@
 // The kernels that count typed samples under a plan. A new kernel takes one file, its prototype
-// here and a line in typed_registry.cc. Tests and benchmarks iterate over all kernels.
+// here, and a line each in typed_registry.cc and kernels/CMakeLists.txt. Tests and benchmarks
+// iterate over all kernels.
 //
 // Thread-safe: constant tables, and functions that count on the calling thread.
 #ifndef HISTOGRAM_KERNELS_CPU_TYPED_H_

@@ -29,9 +29,9 @@ namespace histogram::cuda {
 
 struct LanesShared;
 
-// What the GPUs of one process share: a kernel that strays (an illegal address, an assertion) does
-// not only spoil the context it ran in. CUDA leaves the whole process in an inconsistent state then
-// and demands that it ends: no GPU of the process may be used, or believed, any more. Thread-safe.
+// What the GPUs of one process share. After a kernel's illegal address or failed assertion CUDA
+// leaves the whole process in an inconsistent state, and demands that it ends: results from any GPU
+// of this process are invalid from then on. Thread-safe.
 class SharedFate {
  public:
   void Join(const std::shared_ptr<LanesShared>& member);

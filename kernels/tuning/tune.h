@@ -41,8 +41,8 @@ struct TuneOptions {
 };
 
 // One row a cell, in the order of `cells`. A cell of which nothing was measured gets none. Cells of
-// growing size let slow candidates be recognised while they are still cheap to measure: one whose
-// run would take more than the cell's part of the budget, by what it took before, is not tried.
+// growing size show slow candidates while they are still cheap to measure: Tune skips a candidate
+// that, extrapolated from smaller cells, would exceed the cell's part of the budget.
 std::vector<KernelChoice> Tune(const std::string& backend, absl::Span<const Candidate> candidates,
                                absl::Span<const TuneCell> cells, const TuneOptions& options,
                                Measure measure);

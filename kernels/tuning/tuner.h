@@ -8,9 +8,9 @@
 //   Use(tuner.best());
 //
 // Each round measures every candidate that is left equally often, twice as often as the round
-// before, and keeps the better half; a candidate that is hopeless is dropped at once. The cost of a
-// candidate is the lower quartile of what was seen of it: what disturbs a measurement only ever
-// adds to it, but what it takes at best says little of what it usually takes.
+// before, and keeps the better half; a hopeless candidate is dropped at once. The cost of a
+// candidate is the lower quartile of its times: noise only adds time, so the mean is too
+// pessimistic, and the minimum too optimistic.
 #ifndef HISTOGRAM_KERNELS_TUNING_TUNER_H_
 #define HISTOGRAM_KERNELS_TUNING_TUNER_H_
 
@@ -24,9 +24,8 @@ namespace histogram::tuning {
 struct TunerOptions {
   uint32_t first_round = 4;  // measurements of each candidate in the first round
   uint32_t last_round = 12;  // of each of the last two
-  // A candidate is dropped at once when its cost is more than this many times the least of all;
-  // after a single measurement, which may have been disturbed, when it is more than the square of
-  // this.
+  // A candidate whose cost exceeds this many times the least cost of all is dropped. After the
+  // first measurement, which may be noise, the square of this factor applies.
   double hopeless_factor = 4;
   // Candidates come in order of preference: a later one must be cheaper than an earlier one by this
   // part, or noise would decide between equals, differently each time.

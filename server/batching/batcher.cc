@@ -220,9 +220,8 @@ void Batcher::RunThread(TimeNs expected) {
     {
       MutexLock lock(mu_);
       if (stopping_) return;
-      // So late only because the whole process stood still (stopped, paused, suspended). What is
-      // condemned then is judged by the same reading of the clock, and the next reading is compared
-      // with it, so that there is no moment in which a standstill goes unnoticed.
+      // The process may have been stopped or suspended. One reading of the clock judges all work
+      // that waits, and the next reading is compared with it, so that no pause goes unnoticed.
       now = clock_.Now();
       const TimeNs late = now - expected;
       if (late > tick) recovery_.Forgive(late);

@@ -1,5 +1,5 @@
-// What the batcher does without its lock: counts small payloads on the calling thread, submits
-// batches, reports and calls back.
+// What the batcher does outside of its lock, but for two short looks: it counts small payloads on
+// the calling thread, submits batches, reports and calls back.
 #include <algorithm>
 #include <memory>
 #include <utility>

@@ -43,8 +43,8 @@ class InlineGate {
   void Open(Classes classes) { open_.store(classes, std::memory_order_seq_cst); }
   // Whether the calling thread may count a payload of this class. If so, it must leave.
   bool Enter(size_t size_class) {
-    // First inside, then the look: who closes the gate and then finds nobody inside knows that
-    // nobody will count.
+    // Registers before it tests open_: a thread that closes the gate and sees no one inside then
+    // knows that no one enters.
     cells_.Local().Add(kInside, 1, std::memory_order_seq_cst);
     if ((open_.load(std::memory_order_seq_cst) >> size_class & 1) != 0) return true;
     LeaveUncounted();

@@ -43,7 +43,7 @@ constexpr Setting kSettings[] = {
      .help = "PEM private key of --tls-cert"},
     {.name = "tls-client-ca", .placeholder = "FILE",
      .member = [](Config& c) -> Member { return &c.transport.tls_client_ca; },
-     .help = "PEM certificates: clients must show one that leads to these (mutual TLS)"},
+     .help = "PEM certificates of the CAs that verify clients (mutual TLS)"},
     {.name = "allow-plaintext",
      .member = [](Config& c) -> Member { return &c.transport.allow_plaintext; },
      .help = "serve without TLS on addresses that other machines can reach"},

@@ -251,7 +251,8 @@ int HttpServer::AcceptOne() {
 }
 
 void HttpServer::Accept(TimeNs now) {
-  // Without a free descriptor accept4 fails even where nobody waits, and would cost a spare one.
+  // Without a free descriptor accept4 fails even where no client waits, and each failure costs a
+  // reserve descriptor.
   while (ClientWaits()) {
     const int fd = AcceptOne();
     if (fd < 0) {
@@ -267,7 +268,7 @@ void HttpServer::Accept(TimeNs now) {
 void HttpServer::Close(std::list<Connection>::iterator which) {
   const int fd = which->fd();
   connections_.erase(which);
-  // One that is kept back is never free in between.
+  // dup3 replaces the descriptor atomically: no other thread can take it in between.
   if (spare_.size() < kSpareMax && dup3(wake_, fd, O_CLOEXEC) == fd) {
     spare_.push_back(fd);
   } else {

@@ -19,7 +19,7 @@
 namespace histogram::server {
 
 struct TlsFiles {
-  std::string certificate;  // PEM chain of this server; empty: no TLS
+  std::string certificate;  // PEM chain of this server
   std::string key;          // PEM
   std::string client_ca;    // PEM; with it a client must show a certificate that leads to it (mTLS)
 };

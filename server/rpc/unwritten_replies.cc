@@ -113,7 +113,7 @@ UnwrittenReplies::Ended UnwrittenReplies::EndStalled() {
   uint64_t most = 0;
   for (const auto& [caller, bytes] : bytes_of_caller) most = std::max(most, bytes);
   for (const Stalled& one : stalled) {
-    // Who holds little is not ended for another's sake, even if the other has begun just now.
+    // Never ends a call whose caller holds little, even to make room for a new one.
     if (left <= enough || bytes_of_caller[one.call->caller_] < most / 2) break;
     end(*one.call, one.bytes);
     left -= one.bytes;

@@ -54,7 +54,8 @@ class AccumulateStream final : public ServedStream {
 
   // Recounts a chunk that was picked for it, on any thread, and lets go of its payload.
   void Check(Chunk& chunk, const absl::Status& status);
-  // The next message brings the stream back to its chunks, unless the client waits for one.
+  // The stream looks at a counted chunk with its next event; at once if the client waits for the
+  // chunk (a snapshot, or an error).
   void PostChunk(Chunk& chunk) {
     const bool urgent = chunk.snapshot || !chunk.result.ok();
     urgent ? loop().Post(chunk) : loop().PostForNextEvent(chunk);
@@ -241,7 +242,7 @@ void AccumulateStream::Check(Chunk& chunk, const absl::Status& status) {
 void AccumulateStream::ChunkReturned(Chunk& chunk) {
   if (chunk.for_lane) loop().HandedBack();
   Counted(chunk);
-  // Says that there is room, or that what follows from the chunk may be done.
+  // Wakes the stream: a slot is free, or the chunk's result can be used.
   Step(std::exchange(chunk.waited, false) ? StreamEvent::kRoom : StreamEvent::kHandled);
   Release();
 }

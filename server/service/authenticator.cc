@@ -30,7 +30,7 @@ bool IsName(absl::string_view name) {
   });
 }
 
-// Where a comment begins: at a '#' that a word does not go on with.
+// Where a comment begins: at a '#' at the start of the line or after white space.
 size_t CommentIn(absl::string_view line) {
   for (size_t at = line.find('#'); at != absl::string_view::npos; at = line.find('#', at + 1)) {
     if (at == 0 || line[at - 1] == ' ' || line[at - 1] == '\t') return at;

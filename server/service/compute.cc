@@ -49,7 +49,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     Receive();
   }
 
-  // What its caller takes to send the message is not the call's time.
+  // The clock starts when the message has arrived.
   void OnMessage() override {
     started_at_ = service_.clock.Now();
     status_ = Admit();
@@ -108,8 +108,8 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     bytes = message_->parsed.payload_bytes;
     if (!status.ok()) return status;
     FillJob(message_->parsed, message_, query_, DeadlineOf(context()), *this);
-    const bool shows = message_->parsed.reply_bytes >= UnwrittenReplies::kStep;  // what it holds
-    if (shows) SetCaller();
+    const bool large = message_->parsed.reply_bytes >= UnwrittenReplies::kStep;
+    if (large) SetCaller();  // it is charged while it is written
     unwritten_.Begin(context(), caller);
     return HoldReply(unwritten_, message_->parsed.reply_bytes);
   }
@@ -132,7 +132,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   // The object may be gone when it returns.
   void Send() {
     quota_.Accept(service_, caller_info_);
-    sent_at_ = service_.clock.Now();  // what follows, a caller that reads slowly can draw out
+    sent_at_ = service_.clock.Now();  // before the write, which a slow reader can prolong
     if (!status_.ok()) return ReplyError(FailCall(status_, context()));
     grpc::ByteBuffer reply;  // lets go of the bytes as soon as they are sent
     reply.Swap(&reply_);

@@ -41,7 +41,7 @@ constexpr int kPingIntervalMsMin = 10000;
 // gRPC takes messages of at least this over the largest payload, so that the service's own check,
 // which answers with a proper error, comes first.
 constexpr uint64_t kMessageBytesOverPayload = uint64_t{2} << 20;
-constexpr int kHandshakeTimeoutMs = 10000;  // who is slower than this is not going to call
+constexpr int kHandshakeTimeoutMs = 10000;  // ends clients that never finish the handshake
 // gRPC lets a connection have up to 4 MiB on their way while memory is plentiful, and notices too
 // late that many connections have filled it. With less memory than this, what may be on its way is
 // fixed: 64 KiB a connection, and up to 1 MiB of each message that is being received.
@@ -122,7 +122,7 @@ int TryToBind(const SocketAddress& place) {
   const int fd = socket(place.get()->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return errno;
   const int on = 1;
-  // As gRPC does: connections of an earlier server that are not quite over are in nobody's way.
+  // As gRPC sets it: sockets of an earlier server in TIME_WAIT do not keep the port.
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const int error = bind(fd, place.get(), place.length) == 0 ? 0 : errno;
   close(fd);

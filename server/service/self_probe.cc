@@ -97,7 +97,7 @@ void SelfProbe::Run() {
       absl::MutexLock lock(&mu_);
       unreachable_.swap(unreachable);
     }
-    // What is lost at once is not asked again at once.
+    // Waits before it connects again after an immediate disconnect.
     pause = all ? kInterval : std::max(absl::ZeroDuration(), kPatience - (absl::Now() - begin));
   }
 }

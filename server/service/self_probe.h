@@ -1,6 +1,6 @@
 // Whether the server's own ports answer, asked as a client would: a connection, and gRPC's first
 // frame on it; with TLS its answer to a ClientHello, which comes before client certificates and
-// tokens. A listener that the system has, and gRPC no longer serves, is found out this way.
+// tokens. It detects a socket that the kernel still accepts on and gRPC no longer serves.
 //
 // One thread asks all addresses, one after the other, once a second. Where it has no descriptor for
 // that, others cannot connect either. Thread-safe.

@@ -1,7 +1,7 @@
 // The batcher between clients that keep so many payloads in flight and backends that take what was
 // measured: does it choose the backend that gets more done, soon, and without flapping?
 //
-// The costs are those of bench/results/nvidia-h200/service.json (b69c2c5): what the thread of a
+// The costs were measured on an H200 host at b69c2c5: what the thread of a
 // connection takes for a payload that the CPU counts, or a GPU, is connections / throughput of the
 // row of that backend. Each cost varies from payload to payload, and all of them together slowly,
 // by a fixed seed; so a run gives the same numbers everywhere.

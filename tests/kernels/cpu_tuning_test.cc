@@ -67,10 +67,9 @@ TEST(CpuTuning, BackendFollowsItsTable) {
   const auto row = std::find_if(choices.begin(), choices.end(), [](const KernelChoice& each) {
     return each.payload_bytes_max >= 1 << 20;
   });
-  if (row != choices.end()) {  // a busy machine may leave no time for this size
-    EXPECT_EQ(batch->report.kernel, row->kernel);
-  }
   fixture.ExpectExact();
+  if (row == choices.end()) GTEST_SKIP() << "this machine was too busy to measure 1 MiB";
+  EXPECT_EQ(batch->report.kernel, row->kernel);
 }
 
 }  // namespace

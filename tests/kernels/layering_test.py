@@ -1,6 +1,6 @@
 """Who may include what. Reads every source file of the repository given as the only argument.
 
-The rules are those of docs/ARCHITECTURE.md: kernels/ counts bytes and knows no service; CUDA stays in
+The rules are those of docs/ARCHITECTURE.md: kernels/ counts samples and knows no service; CUDA stays in
 kernels/cuda; the library's public headers include std and <histogram/...> only; batching is pure; rpc/
 knows nothing of histograms, request/ nothing of gRPC, and only metrics/ knows Prometheus.
 """

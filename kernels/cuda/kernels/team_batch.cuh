@@ -136,12 +136,17 @@ __device__ inline void SignalFinished(const BatchArguments& args, uint32_t warps
   *static_cast<volatile uint32_t*>(args.flag) = args.header->flag_value;
 }
 
-// A Layout says how a team counts: kTeamWarps; kTeamsMax in a block; kGroupRounds, a thread's
-// 16-byte loads that are under way together; kTileGroups, groups at most between two collections;
-// kOverheadUnits, what a payload costs besides its rounds; kCounts of each thread and the values
-// ValueOf(j) that they are of (from 64 * warp_in_team + thread on), and
-//   Counter<kTablesAt>(team_in_block, warp_in_team, thread)  with Clear, CountWord, CountByte,
-//   and Collect(counts), which adds what was counted since the last time.
+// A Layout says how a team counts:
+//   kTeamWarps      warps of a team
+//   kTeamsMax       teams of a block, at most
+//   kGroupRounds    16-byte loads of a thread that are under way together
+//   kTileGroups     groups between two collections, at most
+//   kOverheadUnits  the cost of a payload besides its rounds
+//   kCounts         counts of each thread
+//   ValueOf(j)      the value of count j, from 64 * warp_in_team + thread on
+//   Counter<kTablesAt>(team_in_block, warp_in_team, thread)
+//                   has Clear, CountWord, CountByte, and Collect(counts), which adds the counts
+//                   since the last collection
 template <typename Layout, uint32_t kTablesAt>
 __global__ void __launch_bounds__(Layout::kTeamsMax* Layout::kTeamWarps * 32, 1)
     TeamBatchKernelOf(const __grid_constant__ BatchArguments args) {

@@ -3,9 +3,9 @@
 //
 // Slots are cut into buckets of 32,768, a table each. The first kernel takes tiles of samples, puts
 // the slots of a tile in the order of their buckets and writes the 15 low bits of each. The second
-// one counts the slots of a bucket in shared memory. A bucket gets as many blocks as its share of
-// the samples asks for, and these take its part of every so many-th tile: data that is constant or
-// sorted keeps all blocks as busy as other data does.
+// one counts the slots of a bucket in shared memory. A bucket gets blocks by its share of the
+// samples, and its blocks stride over the tiles: constant or sorted data keeps all blocks as busy
+// as other data does.
 #include <algorithm>
 
 #include "kernels/cuda/device/cuda_status.h"
