@@ -9,7 +9,7 @@
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/error.h"
 #ifdef HISTOGRAM_CUDA
-#include "kernels/cuda/cuda_backends.h"
+#include "kernels/cuda/backend/cuda_backends.h"
 #endif
 
 namespace histogram {

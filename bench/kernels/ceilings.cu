@@ -2,7 +2,7 @@
 #include <chrono>
 
 #include "bench/kernels/ceilings.h"
-#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/device.cuh"
 
 namespace histogram::bench {

@@ -4,9 +4,9 @@
 #include <chrono>
 #include <memory>
 
-#include "kernels/cuda/cuda_tuning.h"
-#include "kernels/cuda/lane/lane.h"
-#include "kernels/cuda/lane/precise_sleep.h"
+#include "kernels/cuda/backend/cuda_tuning.h"
+#include "kernels/cuda/backend/lane/lane.h"
+#include "kernels/cuda/backend/lane/precise_sleep.h"
 
 namespace histogram::bench {
 namespace {

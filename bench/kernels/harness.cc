@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "bench/kernels/ceilings.h"
-#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/base/cuda_status.h"
 
 namespace histogram::bench {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/device/device_check.h"
-#include "kernels/cuda/device/resources.h"
+#include "kernels/cuda/backend/device_check.h"
+#include "kernels/cuda/base/resources.h"
 #include "kernels/cuda/kernels/registry.h"
 #include "tests/kernels/payloads.h"
 

@@ -7,8 +7,8 @@
 #include <memory>
 #include <thread>
 
-#include "kernels/cuda/lane/lane.h"
-#include "kernels/cuda/lane/precise_sleep.h"
+#include "kernels/cuda/backend/lane/lane.h"
+#include "kernels/cuda/backend/lane/precise_sleep.h"
 #include "tests/kernels/reference.h"
 
 namespace histogram::bench {

@@ -25,8 +25,8 @@
 #include "bench/kernels/harness.h"
 #include "bench/kernels/typed_data.cuh"
 #include "bench/kernels/typed_rows.h"
-#include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/typed_plan.h"
+#include "kernels/cuda/base/cuda_status.h"
+#include "kernels/cuda/plan/typed_plan.h"
 
 namespace histogram::bench {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/kernels/harness.h"
-#include "kernels/cuda/typed_plan.h"
+#include "kernels/cuda/plan/typed_plan.h"
 
 namespace histogram::bench {
 

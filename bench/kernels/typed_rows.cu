@@ -13,7 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "bench/kernels/typed_data.cuh"
 #include "bench/kernels/typed_rows.h"
-#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/base/cuda_status.h"
 #include "kernels/quantile.h"
 
 namespace histogram::bench {

@@ -11,7 +11,7 @@
 //
 // Whoever counts, the loop replies.
 //
-// What a GPU lane does at which size stands in kernels/cuda/lane/lane.h.
+// What a GPU lane does at which size stands in kernels/cuda/backend/lane/lane.h.
 #ifndef HISTOGRAM_SERVER_BASE_THRESHOLDS_H_
 #define HISTOGRAM_SERVER_BASE_THRESHOLDS_H_
 

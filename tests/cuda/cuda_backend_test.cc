@@ -1,5 +1,5 @@
 // The GPU backend: the contract of all backends, and what is its own.
-#include "kernels/cuda/cuda_backends.h"
+#include "kernels/cuda/backend/cuda_backends.h"
 #include "tests/cuda/gpu.h"
 #include "tests/kernels/backend_contract.h"
 #include "tests/kernels/typed_backend_contract.h"

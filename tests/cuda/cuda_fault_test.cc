@@ -1,7 +1,7 @@
 // What happens when a GPU fails. Poisoning a context spoils it for the whole process: run each test
 // in a process of its own, as ctest does.
 #include "absl/strings/match.h"
-#include "kernels/cuda/cuda_backends.h"
+#include "kernels/cuda/backend/cuda_backends.h"
 #include "tests/cuda/gpu.h"
 #include "tests/kernels/typed_backend_contract.h"
 

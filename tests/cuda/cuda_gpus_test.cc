@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "kernels/cuda/cuda_backends.h"
+#include "kernels/cuda/backend/cuda_backends.h"
 #include "tests/cuda/gpu.h"
 #include "tests/kernels/backend_contract.h"
 

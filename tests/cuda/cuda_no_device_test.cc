@@ -3,9 +3,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_backends.h"
-#include "kernels/cuda/cuda_tuning.h"
-#include "kernels/cuda/lane_threads.h"
+#include "kernels/cuda/backend/cuda_backends.h"
+#include "kernels/cuda/backend/cuda_tuning.h"
+#include "kernels/cuda/backend/lane_threads.h"
 #include "kernels/error.h"
 #include "tests/cuda/gpu.h"
 

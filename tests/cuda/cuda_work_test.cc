@@ -7,12 +7,12 @@
 
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/cuda_backends.h"
-#include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/device/fault_plan.h"
+#include "kernels/cuda/backend/cuda_backends.h"
+#include "kernels/cuda/backend/lane/lane_plan.h"
+#include "kernels/cuda/backend/lane/streaming_copy.h"
+#include "kernels/cuda/base/cuda_status.h"
+#include "kernels/cuda/base/fault_plan.h"
 #include "kernels/cuda/kernels/registry.h"
-#include "kernels/cuda/lane/lane_plan.h"
-#include "kernels/cuda/lane/streaming_copy.h"
 #include "kernels/error.h"
 
 namespace histogram::testing {

@@ -9,9 +9,9 @@
 
 #include "absl/strings/str_join.h"
 #include "gtest/gtest.h"
-#include "kernels/cuda/device/cuda_status.h"
-#include "kernels/cuda/device/device_check.h"
-#include "kernels/cuda/device/resources.h"
+#include "kernels/cuda/backend/device_check.h"
+#include "kernels/cuda/base/cuda_status.h"
+#include "kernels/cuda/base/resources.h"
 #include "kernels/cuda/kernels/registry.h"
 
 namespace histogram::testing {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/byte_tables.cuh"
 #include "kernels/cuda/kernels/typed_rows.h"
 #include "kernels/cuda/kernels/typed_samples.cuh"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/byte_tables.cuh"
 #include "kernels/cuda/kernels/typed_rows.h"
 

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/digits.h"
 #include "kernels/cuda/kernels/typed_samples.cuh"

@@ -12,7 +12,7 @@
 // line, and each block begins at another one.
 #include <algorithm>
 
-#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/device.cuh"
 
 namespace histogram::cuda {

@@ -6,7 +6,7 @@
 // which lies in the descriptor, is known; what was read beyond the end is not counted.
 #include <algorithm>
 
-#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/device.cuh"
 
 namespace histogram::cuda {

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/per_payload.h"
 
 namespace histogram::cuda {

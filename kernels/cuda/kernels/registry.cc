@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/kernel.h"
 
 namespace histogram::cuda {

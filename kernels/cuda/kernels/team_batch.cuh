@@ -20,7 +20,7 @@
 
 #include <algorithm>
 
-#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/byte_tables.cuh"
 #include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/walk.cuh"

@@ -8,7 +8,7 @@
 // as other data does.
 #include <algorithm>
 
-#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/typed.h"
 #include "kernels/cuda/kernels/typed_find.cuh"

@@ -2,7 +2,7 @@
 // row, or for the piece of a row, that it counts.
 #include <algorithm>
 
-#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/typed_find.cuh"
 #include "kernels/cuda/kernels/typed_rows.h"
 #include "kernels/cuda/kernels/typed_samples.cuh"

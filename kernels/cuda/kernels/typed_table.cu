@@ -11,7 +11,7 @@
 // positions of four samples, which two blocks of 32 registers have not.
 #include <algorithm>
 
-#include "kernels/cuda/device/cuda_status.h"
+#include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/device.cuh"
 #include "kernels/cuda/kernels/typed.h"
 #include "kernels/cuda/kernels/typed_find.cuh"

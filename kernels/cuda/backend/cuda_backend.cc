@@ -1,0 +1,228 @@
+#include <algorithm>
+#include <future>
+#include <iterator>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/backend/cuda_backends.h"
+#include "kernels/cuda/backend/cuda_tuning.h"
+#include "kernels/cuda/backend/device_check.h"
+#include "kernels/cuda/backend/lane/lane.h"
+#include "kernels/cuda/backend/lane_threads.h"
+#include "kernels/cuda/base/cuda_status.h"
+#include "kernels/cuda/base/fault_plan.h"
+#include "kernels/cuda/kernels/registry.h"
+#include "kernels/error.h"
+#include "kernels/tuning/selector.h"
+
+namespace histogram::cuda {
+namespace {
+
+constexpr uint32_t kLanesMax = 256;
+constexpr uint64_t kLaneBytesMin = uint64_t{64} << 10;
+constexpr uint64_t kLaneBytesMax = uint64_t{4095} << 20;
+constexpr uint32_t kLanePayloadsMax = 1 << 20;
+
+// What a batch costs where nothing was measured: a launch, the host's copy into pinned memory
+// beside PCIe, and a row back for each payload.
+constexpr uint64_t kAssumedNsPerBatch = 15000;
+constexpr uint64_t kAssumedNsPerPayload = 60;
+constexpr double kAssumedNsPerByte = 0.12;
+// Typed samples: a launch for each payload, and counters that are cleared and copied back.
+constexpr uint64_t kAssumedNsPerTypedPayload = 3000;
+constexpr double kAssumedNsPerCounter = 0.4;
+
+struct Costs {
+  // Of one payload, by its size, once gathered: of bytes, and of typed samples.
+  std::unique_ptr<const tuning::CostModel> lone_costs, typed_lone_costs;
+  std::vector<KernelChoice> typed_rows;
+  double gather_ns_per_byte = 0;
+};
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(std::shared_ptr<LanesShared> shared, Costs costs)
+      : shared_(std::move(shared)), costs_(std::move(costs)), lanes_(shared_) {}
+
+  const BackendInfo& info() const override { return shared_->info; }
+  std::vector<KernelInfo> kernels() const override {
+    std::vector<KernelInfo> kernels = ListCudaKernels();
+    kernels.push_back({.name = std::string(kTypedTableName),
+                       .backend = "cuda",
+                       .summary = std::string(kTypedTableSummary),
+                       .bin_count_max = kLaneCounters - internal::kOutsideSlots});
+    return kernels;
+  }
+  std::vector<KernelChoice> choices() const override {
+    std::vector<KernelChoice> rows = shared_->selector->rows();
+    rows.insert(rows.end(), costs_.typed_rows.begin(), costs_.typed_rows.end());
+    return rows;
+  }
+
+  bool up() const override { return shared_->up.load(std::memory_order_acquire); }
+
+  void MarkDown(const std::string& why) override { cuda::MarkDown(*shared_, why); }
+
+  uint64_t EstimateNs(const Workload& workload) const override {
+    return OnDeviceNs(workload) + ByHostNs(workload);
+  }
+
+  void Submit(std::unique_ptr<Batch> batch, Done done) override {
+    lanes_.Submit(std::move(batch), std::move(done));
+  }
+
+  void Execute(Batch& batch) override {
+    batch.status =
+        absl::UnimplementedError("a GPU's batches run on its lanes' threads: Submit them");
+  }
+
+ private:
+  // From the first copy or launch to the end of the last kernel.
+  uint64_t OnDeviceNs(const Workload& workload) const {
+    const bool typed = workload.sample_bytes > 0;
+    Workload lone = workload;
+    lone.payload_count = 1;
+    lone.payload_bytes = lone.batch_bytes;
+    return (typed ? costs_.typed_lone_costs : costs_.lone_costs)->EstimateNs(lone);
+  }
+  // Gathering, and what rows take: each further payload's, and typed ones' that are long.
+  uint64_t ByHostNs(const Workload& workload) const {
+    const bool typed = workload.sample_bytes > 0;
+    const uint64_t further = workload.payload_count > 0 ? workload.payload_count - 1 : 0;
+    double ns = static_cast<double>(workload.batch_bytes) * costs_.gather_ns_per_byte;
+    if (typed) {
+      const uint64_t measured = workload.payload_count > 0 ? kTypedBinsMeasured : 0;
+      const double counters = static_cast<double>(workload.payload_count) * workload.bin_count;
+      ns += std::max(0.0, counters - measured) * kAssumedNsPerCounter;
+    }
+    return further * (typed ? kAssumedNsPerTypedPayload : kAssumedNsPerPayload) +
+           static_cast<uint64_t>(std::min(ns, 0x1p61));
+  }
+
+  const std::shared_ptr<LanesShared> shared_;
+  const Costs costs_;
+  LaneThreads lanes_;  // the first to go
+};
+
+absl::Status CheckOptions(const BackendOptions& options) {
+  const struct {
+    const char* field;
+    uint64_t value, least, most;
+  } checks[] = {{"cuda_lanes", options.cuda_lanes, 1, kLanesMax},
+                {"cuda_lane_bytes", options.cuda_lane_bytes, kLaneBytesMin, kLaneBytesMax},
+                {"lane_payloads", options.lane_payloads, 1, kLanePayloadsMax}};
+  for (const auto& [field, value, least, most] : checks) {
+    if (value >= least && value <= most) continue;
+    return MakeError(absl::StatusCode::kInvalidArgument,
+                     absl::StrCat(field, " is ", value, "; it must be from ", least, " to ", most),
+                     {.reason = "BAD_OPTION", .field = field, .limit = most, .retry_after_ms = {}});
+  }
+  return absl::OkStatus();
+}
+
+// Allocates all lanes and tunes on the first of them. RESOURCE_EXHAUSTED where memory is short.
+// REQUIRES: CheckOptions(options) is OK; options.force_kernel is empty or one of cuda's.
+absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
+                                                         const BackendOptions& options,
+                                                         const std::shared_ptr<FaultPlan>& faults,
+                                                         const std::shared_ptr<SharedFate>& fate) {
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaSetDevice(device.traits.index));
+  HISTOGRAM_RETURN_IF_ERROR(PrepareKernels(device.traits));
+  auto shared = std::make_shared<LanesShared>();
+  Costs costs;
+  shared->device_index = device.traits.index;
+  shared->slots = std::vector<LanesShared::Slot>(options.cuda_lanes);
+  BackendInfo& info = shared->info;
+  info.name = absl::StrCat("cuda:", device.traits.index);
+  info.device = device.name;
+  info.uuid = device.uuid;
+  info.driver = device.driver;
+  info.lanes = options.cuda_lanes;
+  info.lane_bytes = options.cuda_lane_bytes;
+  info.lane_payloads = options.lane_payloads;
+  info.lane_counters = kLaneCounters;
+  for (LanesShared::Slot& slot : shared->slots) {
+    absl::StatusOr<std::unique_ptr<Lane>> lane = Lane::Make({.device = device.traits,
+                                                             .lane_bytes = options.cuda_lane_bytes,
+                                                             .lane_payloads = options.lane_payloads,
+                                                             .spin_us_max = options.spin_us_max,
+                                                             .faults = faults});
+    if (!lane.ok()) return lane.status();
+    slot.lane = *std::move(lane);
+    info.pinned_bytes += slot.lane->pinned_bytes();
+    info.device_bytes += slot.lane->device_bytes();
+  }
+  costs.gather_ns_per_byte = MeasureGatherNsPerByte(*shared->slots.front().lane);
+  std::vector<KernelChoice> rows = MakeCudaTable(info.name, options, *shared->slots.front().lane);
+  std::vector<KernelChoice> lone_rows;
+  std::copy_if(rows.begin(), rows.end(), std::back_inserter(lone_rows),
+               [](const KernelChoice& row) { return row.payloads_max == 1; });
+  const tuning::CostModel::Assumption assumption = {.ns_per_byte = kAssumedNsPerByte,
+                                                    .ns_per_payload = kAssumedNsPerBatch};
+  costs.lone_costs = std::make_unique<tuning::CostModel>(lone_rows, assumption);
+  absl::StatusOr<std::vector<KernelChoice>> typed_rows =
+      MakeTypedRows(info.name, options, *shared->slots.front().lane);
+  if (!typed_rows.ok()) return typed_rows.status();
+  costs.typed_lone_costs = std::make_unique<tuning::CostModel>(*typed_rows, assumption);
+  costs.typed_rows = *std::move(typed_rows);
+  shared->selector =
+      std::make_unique<tuning::Selector>(Candidates(), std::move(rows), options.force_kernel);
+  shared->fate = fate;
+  fate->Join(shared);
+  return std::make_unique<CudaBackend>(std::move(shared), std::move(costs));
+}
+
+}  // namespace
+}  // namespace histogram::cuda
+
+namespace histogram {
+
+absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
+    const BackendOptions& options, std::vector<std::string>& notes) {
+  absl::StatusOr<std::shared_ptr<cuda::FaultPlan>> faults =
+      cuda::FaultPlan::Parse(options.fault_injection);
+  if (!faults.ok()) return faults.status();
+  if (!options.force_kernel.empty() && cuda::FindKernel(options.force_kernel) == nullptr) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat("force_kernel is '", options.force_kernel, "'; cuda's kernels are ",
+                     cuda::KernelNames()),
+        {.reason = "UNKNOWN_KERNEL", .field = "force_kernel", .limit = 0, .retry_after_ms = {}});
+  }
+  HISTOGRAM_RETURN_IF_ERROR(cuda::CheckOptions(options));
+  const auto fate = std::make_shared<cuda::SharedFate>();
+  // GPUs are prepared side by side: each allocates and tunes for a second or so.
+  const std::vector<cuda::Device> devices = cuda::FindDevices(**faults, notes);
+  std::vector<std::future<absl::StatusOr<std::unique_ptr<Backend>>>> makers;
+  makers.reserve(devices.size());
+  for (const cuda::Device& device : devices) {
+    makers.push_back(std::async(
+        std::launch::async, [&] { return cuda::MakeCudaBackend(device, options, *faults, fate); }));
+  }
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    absl::StatusOr<std::unique_ptr<Backend>> backend = makers[i].get();
+    if (backend.ok()) {
+      backends.push_back(*std::move(backend));
+    } else if (absl::IsInvalidArgument(backend.status())) {
+      return backend.status();
+    } else {
+      notes.push_back(absl::StrCat("cuda:", devices[i].traits.index,
+                                   " is not used: ", backend.status().message()));
+    }
+  }
+  return backends;
+}
+
+std::vector<KernelInfo> ListCudaKernels() {
+  std::vector<KernelInfo> infos;
+  for (const cuda::CudaKernel* kernel : cuda::Kernels()) {
+    infos.push_back({.name = std::string(kernel->name()),
+                     .backend = "cuda",
+                     .summary = std::string(kernel->summary())});
+  }
+  return infos;
+}
+
+}  // namespace histogram

@@ -1,0 +1,29 @@
+// The GPU backends of this machine. The only header of this folder that the rest of the project
+// includes: it names no CUDA type, and the CUDA runtime is linked statically, so a binary that
+// holds it also starts on a machine without a driver.
+#ifndef HISTOGRAM_KERNELS_CUDA_BACKEND_CUDA_BACKENDS_H_
+#define HISTOGRAM_KERNELS_CUDA_BACKEND_CUDA_BACKENDS_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend.h"
+#include "kernels/backend_factory.h"
+
+namespace histogram {
+
+// One backend per usable GPU, named cuda:0, cuda:1 ... with all lanes allocated. What keeps a GPU
+// from being used (no driver, a driver that is too old, no GPU, not enough memory) is no error: the
+// list is shorter, or empty, and `notes` gets a sentence. INVALID_ARGUMENT where `options` are
+// wrong.
+absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
+    const BackendOptions& options, std::vector<std::string>& notes);
+
+// Every CUDA kernel that is compiled in.
+std::vector<KernelInfo> ListCudaKernels();
+
+}  // namespace histogram
+
+#endif  // HISTOGRAM_KERNELS_CUDA_BACKEND_CUDA_BACKENDS_H_

@@ -1,0 +1,44 @@
+// The dispatch table of a GPU: which kernel its lanes run for which workload, measured on the lane
+// itself, with all copies but the gathering. Not thread-safe by itself: one call tunes one device,
+// on one thread.
+#ifndef HISTOGRAM_KERNELS_CUDA_BACKEND_CUDA_TUNING_H_
+#define HISTOGRAM_KERNELS_CUDA_BACKEND_CUDA_TUNING_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/backend_factory.h"
+#include "kernels/cuda/backend/lane/lane.h"
+#include "kernels/tuning/selector.h"
+#include "kernels/tuning/tune.h"
+
+namespace histogram::cuda {
+
+// In the order of Kernels().
+std::vector<tuning::Candidate> Candidates();
+
+// The kinds of batches that are measured at start.
+std::vector<tuning::TuneCell> TuningCells(const BackendOptions& options);
+
+// The rows that hold where nothing is measured, with costs of 0.
+std::vector<KernelChoice> DefaultRows(const std::string& backend, const BackendOptions& options);
+
+// What a lane's copy into pinned memory costs on this machine, beside the costs in the rows.
+double MeasureGatherNsPerByte(Lane& lane);
+
+// What was measured on `lane`, then DefaultRows; these alone where nothing is to be measured.
+// `backend` is what the rows name ("cuda:0"). REQUIRES: `lane` is idle and its device current.
+std::vector<KernelChoice> MakeCudaTable(const std::string& backend, const BackendOptions& options,
+                                        Lane& lane);
+
+// The rows of typed samples, which one kernel counts: what lone payloads of f32 in
+// kTypedBinsMeasured even bins took on `lane`, once gathered; a row with a cost of 0 where nothing
+// is to be measured. Takes some milliseconds. REQUIRES: as above.
+inline constexpr uint32_t kTypedBinsMeasured = 2048;
+absl::StatusOr<std::vector<KernelChoice>> MakeTypedRows(const std::string& backend,
+                                                        const BackendOptions& options, Lane& lane);
+
+}  // namespace histogram::cuda
+
+#endif  // HISTOGRAM_KERNELS_CUDA_BACKEND_CUDA_TUNING_H_

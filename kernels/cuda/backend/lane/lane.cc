@@ -1,0 +1,256 @@
+#include "kernels/cuda/backend/lane/lane.h"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "kernels/cuda/backend/lane/lane_layout.h"
+#include "kernels/cuda/base/cuda_status.h"
+#include "kernels/cuda/kernels/registry.h"
+#include "kernels/mutex.h"
+
+namespace histogram::cuda {
+namespace {
+
+// Header, descriptor and padding of every piece, as if each had a portion of its own.
+uint64_t OverheadBytesMax(const LaneOptions& options) {
+  return PiecesMax(options.lane_bytes, options.lane_payloads) *
+         (sizeof(BatchHeader) + sizeof(PayloadDescriptor) + kPieceAlignment + kRoundBytes);
+}
+
+// Between two looks at an event a lane's thread sleeps for an eighth of what it has waited, and
+// at least for the time of a wake-up: what it oversleeps is less than that, and a kernel that hangs
+// costs next to no CPU time.
+constexpr uint64_t kNapsPerWait = 8;
+constexpr uint64_t kNapNsMin = 10'000;
+constexpr uint64_t kNapNsMax = 1'000'000;
+
+void Nap(uint64_t waited_ns) {
+  const uint64_t nap_ns = std::clamp(waited_ns / kNapsPerWait, kNapNsMin, kNapNsMax);
+  std::this_thread::sleep_for(std::chrono::nanoseconds(nap_ns));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Lane>> Lane::Make(const LaneOptions& options) {
+  std::unique_ptr<Lane> lane(new Lane(options));
+  HISTOGRAM_RETURN_IF_ERROR(lane->Allocate());
+  HISTOGRAM_RETURN_IF_ERROR(lane->Record());
+  return lane;
+}
+
+Lane::~Lane() {
+  // Buffers must not go while the device uses them.
+  if (stream_.get() != nullptr) {
+    if (control_.bytes() > 0) ReleaseHang();
+    static_cast<void>(cudaStreamSynchronize(stream_.get()));
+  }
+}
+
+absl::Status Lane::Allocate() {
+  if (options_.faults->out_of_memory) {
+    return ToStatus(cudaErrorMemoryAllocation, "allocation of a lane");
+  }
+  const uint64_t input_bytes =
+      options_.lane_bytes + OverheadBytesMax(options_) + TableBytesMax(kLaneCounters);
+  const uint64_t pieces_max = PiecesMax(options_.lane_bytes, options_.lane_payloads);
+  const uint64_t rows_bytes =
+      std::max(pieces_max * kRowBytes, uint64_t{kLaneCounters} * sizeof(uint64_t));
+  const auto lane_bytes = static_cast<uint32_t>(options_.lane_bytes);
+  HISTOGRAM_ASSIGN_OR_RETURN(stream_, MakeStream());
+  HISTOGRAM_ASSIGN_OR_RETURN(copy_stream_, MakeStream());
+  HISTOGRAM_ASSIGN_OR_RETURN(copied_, MakeEvent(cudaEventDefault));
+  HISTOGRAM_ASSIGN_OR_RETURN(done_, MakeEvent(cudaEventDefault));
+  HISTOGRAM_ASSIGN_OR_RETURN(portion_copied_, MakeEvent(cudaEventDisableTiming));
+  HISTOGRAM_ASSIGN_OR_RETURN(input_, PinnedBuffer::Make(input_bytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(rows_, PinnedBuffer::Make(rows_bytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(control_, PinnedBuffer::Make(kControlBytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(device_input_, DeviceBuffer::Make(input_bytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(device_rows_, DeviceBuffer::Make(rows_bytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(scratch_,
+                             DeviceBuffer::Make(ScratchBytesMax(options_.device, lane_bytes)));
+  HISTOGRAM_ASSIGN_OR_RETURN(clean_, DeviceBuffer::Make(CleanBytesMax(options_.device)));
+  pieces_.reserve(pieces_max);
+  portion_pieces_.reserve(PortionsMax(options_.lane_bytes, options_.lane_payloads));
+  portions_.reserve(portion_pieces_.capacity());
+  return absl::OkStatus();
+}
+
+// Records the launches of each kernel that has a ladder, so that a small batch costs one short
+// launch.
+absl::Status Lane::Record() {
+  Portion portion;
+  portion.units = ~0U;
+  *input_.host<PayloadDescriptor>(sizeof(BatchHeader)) = {
+      .offset = PayloadsBegin(0, 1), .bytes = 0, .start = 0};
+  for (const CudaKernel* kernel : Kernels()) {
+    Recorded recorded = {.kernel = kernel, .rungs = {}};
+    if (kernel->ladder() == Ladder::kByBlocks) {
+      portion.piece_count = 0;
+      const uint32_t multiprocessors = options_.device.multiprocessors;
+      for (uint32_t blocks = 1; blocks < 2 * multiprocessors; blocks *= 2) {
+        Launch launch = MakeLaunch(portion, /*mapped=*/true);
+        launch.blocks_max = std::min(blocks, multiprocessors);
+        HISTOGRAM_RETURN_IF_ERROR(RecordRung(launch, launch.blocks_max, recorded));
+      }
+    } else if (kernel->ladder() == Ladder::kByBytes) {
+      portion.piece_count = 1;
+      for (const uint32_t kib : {4U, 16U, 32U, 64U}) {
+        Launch launch = MakeLaunch(portion, /*mapped=*/true);
+        launch.readable_bytes = kib << 10;
+        HISTOGRAM_RETURN_IF_ERROR(RecordRung(launch, launch.readable_bytes, recorded));
+      }
+    }
+    if (!recorded.rungs.empty()) recorded_.push_back(std::move(recorded));
+  }
+  return ToStatus(cudaStreamSynchronize(stream_.get()), "upload of a lane's graphs");
+}
+
+absl::Status Lane::RecordRung(const Launch& launch, uint32_t limit, Recorded& recorded) {
+  Launch flagged = launch;
+  flagged.flag = control_.device<uint32_t>(kFlagAt);
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(
+      cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
+  const absl::Status enqueued = recorded.kernel->Enqueue(flagged);
+  cudaGraph_t captured = nullptr;
+  const cudaError_t ended = cudaStreamEndCapture(stream_.get(), &captured);
+  const Graph graph(captured);
+  HISTOGRAM_RETURN_IF_ERROR(enqueued);
+  HISTOGRAM_RETURN_IF_ERROR(ToStatus(ended, "cudaStreamEndCapture"));
+  cudaGraphExec_t executable = nullptr;
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaGraphInstantiate(&executable, graph.get(), 0));
+  recorded.rungs.push_back({.limit = limit, .graph = GraphExec(executable)});
+  return ToStatus(cudaGraphUpload(executable, stream_.get()), "cudaGraphUpload");
+}
+
+Launch Lane::MakeLaunch(const Portion& portion, bool mapped) {
+  uint8_t* const base = mapped ? input_.device() : device_input_.get();
+  Launch launch;
+  launch.input = base;
+  launch.header = reinterpret_cast<const BatchHeader*>(base + portion.begin);
+  launch.payloads = absl::MakeConstSpan(
+      input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader)), portion.piece_count);
+  launch.units = portion.units;
+  uint32_t* const rows = rows_on_device_ ? device_rows_.get<uint32_t>() : rows_.device<uint32_t>();
+  launch.rows = rows + uint64_t{portion.first_piece} * kByteValues;
+  launch.scratch = scratch_.get();
+  launch.clean = clean_.get();
+  launch.device = &options_.device;
+  launch.stream = stream_.get();
+  return launch;
+}
+
+bool Lane::FlagIsSet() const {
+  const std::atomic_ref<uint32_t> flag(*control_.host<uint32_t>(kFlagAt));
+  return flag.load(std::memory_order_acquire) == sequence_;
+}
+
+// Whether asking for the event's outcome does not wait.
+bool Lane::EventIsDue() const { return cudaEventQuery(done_.get()) != cudaErrorNotReady; }
+
+absl::Status Lane::Wait() {
+  const uint64_t spin_until = launched_ns_ + uint64_t{options_.spin_us_max} * 1000;
+  bool due = false;
+  do {
+    due = rows_on_device_ && EventIsDue();
+    for (int i = 0; i < 16 && !due; ++i) {
+      if (!rows_on_device_ && FlagIsSet()) {
+        finished_ns_ = NowNs();
+        return absl::OkStatus();
+      }
+      Pause();
+    }
+  } while (!due && NowNs() < spin_until);
+  const absl::Status status = WaitForEvent();
+  finished_ns_ = NowNs();
+  return status;
+}
+
+absl::Status Lane::Drain() {
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(copy_stream_.get()));
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(stream_.get()));
+  return absl::OkStatus();
+}
+
+absl::Status Lane::WaitForEvent() {
+  if (!done_recorded_) {
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
+    done_recorded_ = true;
+  }
+  const uint64_t start = NowNs();
+  for (cudaError_t state; (state = cudaEventQuery(done_.get())) != cudaSuccess;) {
+    if (state != cudaErrorNotReady) return ToStatus(state, "cudaEventQuery");
+    Nap(NowNs() - start);
+  }
+  if (!rows_on_device_ && !FlagIsSet()) {
+    return absl::InternalError("the device finished a batch without setting its flag");
+  }
+  return absl::OkStatus();
+}
+
+void Lane::SumRows(const Batch& batch) const {
+  uint32_t last_item = ~0U;
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const Piece& piece = pieces_[i];
+    const uint32_t* const row = rows_.host<uint32_t>(i * kRowBytes);
+    const absl::Span<uint64_t> counts = batch.items[piece.item].counts;
+    if (piece.item != last_item) {
+      std::copy(row, row + kByteValues, counts.begin());
+      last_item = piece.item;
+    } else {
+      for (uint32_t value = 0; value < kByteValues; ++value) counts[value] += row[value];
+    }
+  }
+}
+
+void Lane::Finish(Batch& batch) {
+  if (typed_ != nullptr) {
+    CopyTypedRows(batch);
+  } else {
+    SumRows(batch);
+  }
+  batch.report.kernel = std::string(typed_ != nullptr ? kTypedTableName : kernel_->name());
+  batch.report.payloads = static_cast<uint32_t>(batch.items.size());
+  batch.report.gather_ns = gather_ns_;
+  batch.report.transfer_ns = 0;
+  // What is neither gathering nor transfer: with copies, what the kernels take after the last copy.
+  const uint64_t busy_ns =
+      finished_ns_ - start_ns_ - std::min(gather_ns_, finished_ns_ - start_ns_);
+  batch.report.kernel_ns = std::max<uint64_t>(1, busy_ns);
+  float after_copy_ms = 0;
+  if (mapped_) return;
+  // The flag comes a moment before the event.
+  while (cudaEventQuery(done_.get()) == cudaErrorNotReady) Pause();
+  if (cudaEventElapsedTime(&after_copy_ms, copied_.get(), done_.get()) == cudaSuccess) {
+    const auto after_copy_ns = static_cast<uint64_t>(std::max(0.0F, after_copy_ms) * 1e6F);
+    batch.report.kernel_ns = std::max<uint64_t>(1, std::min(busy_ns, after_copy_ns));
+    batch.report.transfer_ns = busy_ns - std::min(busy_ns, batch.report.kernel_ns);
+  }
+}
+
+void Lane::ReleaseHang() {
+  std::atomic_ref<uint32_t>(*control_.host<uint32_t>(kReleaseAt)).store(1);
+}
+
+absl::Status Lane::InjectFault() {
+  switch (options_.faults->NextLaunch()) {
+    case LaunchFault::kNone:
+      return absl::OkStatus();
+    case LaunchFault::kFail:
+      return ToStatus(cudaErrorLaunchOutOfResources, "injected launch failure");
+    case LaunchFault::kHang:
+      return EnqueueHang(control_.device<uint32_t>(kReleaseAt), stream_.get());
+    case LaunchFault::kPoison:
+      return EnqueuePoison(stream_.get());
+  }
+  return absl::OkStatus();
+}
+
+uint64_t Lane::pinned_bytes() const { return input_.bytes() + rows_.bytes() + control_.bytes(); }
+
+uint64_t Lane::device_bytes() const {
+  return device_input_.bytes() + device_rows_.bytes() + scratch_.bytes() + clean_.bytes();
+}
+
+}  // namespace histogram::cuda

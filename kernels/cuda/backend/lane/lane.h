@@ -1,0 +1,144 @@
+// One lane of a GPU: streams, pinned and device buffers and a ladder of graphs, all allocated when
+// it is made. It executes one batch at a time, in three steps that its thread calls in turn:
+//
+//   Begin   copies the fragments into pinned memory and queues copies and kernels
+//   Wait    spins, then naps, until the device is done; touches nothing of the batch
+//   Finish  adds the rows up into the items' counts and fills in the report
+//
+// Up to kMappedBytesMax the kernels made for that read the pinned memory in place, as a graph
+// launch. For other kernels and larger batches the batch is cut into portions that are gathered,
+// copied and counted in overlap. Payloads are cut into pieces with a row of u32 each, which Finish
+// sums in u64. Typed samples are always copied, with the tables of their plan in front of them, and
+// counted into a row of u64 for each payload.
+//
+// Used by one thread at a time, except ReleaseHang and const methods. Sizes in bytes.
+#ifndef HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_LANE_H_
+#define HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_LANE_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/batch.h"
+#include "kernels/cuda/backend/lane/lane_plan.h"
+#include "kernels/cuda/base/fault_plan.h"
+#include "kernels/cuda/base/resources.h"
+#include "kernels/cuda/kernels/kernel.h"
+#include "kernels/cuda/plan/typed_plan.h"
+
+namespace histogram::cuda {
+
+struct LaneOptions {
+  DeviceTraits device;
+  uint64_t lane_bytes = 0;     // below 4 GiB
+  uint32_t lane_payloads = 0;  // at least 1
+  uint32_t spin_us_max = 0;
+  std::shared_ptr<FaultPlan> faults;
+};
+
+// Batches up to this size are read in place.
+inline constexpr uint64_t kMappedBytesMax = uint64_t{1} << 20;
+// Lone payloads up to this size have a kernel of their own.
+inline constexpr uint32_t kLoneBytesMax = uint32_t{64} << 10;
+// Counters of a batch of typed samples: those of all its payloads.
+inline constexpr uint32_t kLaneCounters = uint32_t{1} << 19;
+
+class Lane {
+ public:
+  // REQUIRES: options.device is the current device, and stays it for every call, on any thread.
+  static absl::StatusOr<std::unique_ptr<Lane>> Make(const LaneOptions& options);
+  ~Lane();
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  // Executes the batch with that kernel. REQUIRES: the batch is not empty and within the lane's
+  // limits.
+  absl::Status Begin(const Batch& batch, const CudaKernel& kernel);
+  // The same for typed samples. REQUIRES: `plan` is that of every item; together they need at most
+  // kLaneCounters.
+  absl::Status BeginTyped(const Batch& batch, std::shared_ptr<const TypedPlan> plan);
+  // UNAVAILABLE: the context is lost, and with it this lane. It must not be destroyed.
+  absl::Status Wait();
+  // Waits for whatever a Begin that failed has queued. UNAVAILABLE as above.
+  absl::Status Drain();
+  // REQUIRES: Wait returned OK; the same batch.
+  void Finish(Batch& batch);
+
+  // Lets a kernel go that fault injection made hang.
+  void ReleaseHang();
+
+  uint64_t pinned_bytes() const;
+  uint64_t device_bytes() const;
+  // Where Begin would gather a lone payload of that size: fragments of the pinned input. A batch
+  // made of them is not gathered, which lets benchmarks start from pinned memory. While idle.
+  std::vector<Fragment> PinnedFragments(uint64_t payload_bytes, const CudaKernel& kernel);
+
+ private:
+  // Consecutive pieces that travel together. In pinned memory: header, descriptors, bytes.
+  struct Portion {
+    uint32_t first_piece = 0, piece_count = 0;
+    uint64_t begin = 0, bytes = 0;  // in the pinned input
+    uint32_t units = 0;
+  };
+  struct Rung {
+    uint32_t limit;  // blocks or bytes, as the kernel's ladder says
+    GraphExec graph;
+  };
+  // The recorded launches of one kernel, the smallest limit first.
+  struct Recorded {
+    const CudaKernel* kernel;
+    std::vector<Rung> rungs;
+  };
+
+  explicit Lane(const LaneOptions& options) : options_(options) {}
+  absl::Status Allocate();
+  absl::Status Record();
+  absl::Status RecordRung(const Launch& launch, uint32_t limit, Recorded& recorded);
+  absl::Status StartBatch(const Batch& batch);
+  void ChooseMode(const Batch& batch, const CudaKernel& kernel);
+  void Layout(const Batch& batch, uint64_t begin);
+  Portion WritePortion(uint32_t first_piece, uint32_t piece_count, uint64_t begin);
+  uint64_t Gather(const Batch& batch, const Portion& portion);
+  void CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to);
+  absl::Status BeginMapped(const Batch& batch);
+  absl::Status BeginCopied(const Batch& batch);
+  absl::Status CopyPortion(const Batch& batch, size_t index);
+  absl::Status CopyRowsBack(uint64_t bytes);
+  absl::Status EnqueueTypedPortion(const Portion& portion, const AnyTypedBins& bins);
+  void SumRows(const Batch& batch) const;
+  void CopyTypedRows(const Batch& batch) const;
+  Launch MakeLaunch(const Portion& portion, bool mapped);
+  absl::Status InjectFault();
+  bool FlagIsSet() const;
+  bool EventIsDue() const;
+  absl::Status WaitForEvent();
+
+  const LaneOptions options_;
+  Stream stream_, copy_stream_;
+  Event copied_, done_, portion_copied_;
+  PinnedBuffer input_, rows_, control_;
+  DeviceBuffer device_input_, device_rows_, scratch_, clean_;
+  std::vector<Recorded> recorded_;
+
+  // Of the batch that is executing.
+  const CudaKernel* kernel_ = nullptr;      // of bytes
+  std::shared_ptr<const TypedPlan> typed_;  // of typed samples
+  bool rows_on_device_ = false;  // the kernel cannot write mapped memory: copy rows, no flag
+  bool mapped_ = false;          // read in place, by a graph of `ladder_`
+  const Recorded* ladder_ = nullptr;
+  bool done_recorded_ = false;
+  uint32_t sequence_ = 0;                 // what the flag will hold
+  std::vector<Piece> pieces_;             // the row of each is its index
+  std::vector<uint32_t> portion_pieces_;  // the first piece of each portion
+  std::vector<Portion> portions_;
+  size_t fragment_ = 0;  // gather position: where in the current item's fragments
+  uint64_t fragment_offset_ = 0;
+  uint32_t fragment_item_ = 0;
+  uint64_t gather_ns_ = 0, start_ns_ = 0, launched_ns_ = 0, finished_ns_ = 0;
+};
+
+}  // namespace histogram::cuda
+
+#endif  // HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_LANE_H_

@@ -1,0 +1,254 @@
+// How a lane lays a batch out in its memory and starts it: bytes, then typed samples.
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+#include "kernels/cuda/backend/lane/lane.h"
+#include "kernels/cuda/backend/lane/lane_layout.h"
+#include "kernels/cuda/backend/lane/streaming_copy.h"
+#include "kernels/cuda/base/cuda_status.h"
+#include "kernels/plan_data.h"
+
+namespace histogram::cuda {
+namespace {
+
+// Work that a block of the ladder gets: rounds for two teams of two warps.
+constexpr uint32_t kUnitsPerBlock = 8;
+
+}  // namespace
+
+std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes, const CudaKernel& kernel) {
+  Batch batch;
+  batch.bytes = payload_bytes;
+  batch.items.push_back({.fragments = {}, .bytes = payload_bytes});
+  ChooseMode(batch, kernel);
+  Layout(batch, 0);
+  std::vector<Fragment> fragments;
+  for (const Portion& portion : portions_) {
+    const auto* const descriptors =
+        input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
+    for (uint32_t i = 0; i < portion.piece_count; ++i) {
+      fragments.emplace_back(input_.host(descriptors[i].offset), descriptors[i].bytes);
+    }
+  }
+  return fragments;
+}
+
+void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
+  kernel_ = &kernel;
+  typed_ = nullptr;
+  const bool fits = kernel.ladder() == Ladder::kByBytes
+                        ? batch.bytes <= kLoneBytesMax && batch.items.size() == 1
+                        : batch.bytes <= kMappedBytesMax;
+  const auto found = std::find_if(recorded_.begin(), recorded_.end(),
+                                  [&](const Recorded& r) { return r.kernel == &kernel; });
+  ladder_ = fits && found != recorded_.end() ? &*found : nullptr;
+  mapped_ = ladder_ != nullptr;
+  rows_on_device_ = !kernel.has_flag();
+}
+
+// Cuts the batch and writes each portion's header and descriptors, from `begin` in the pinned
+// input.
+void Lane::Layout(const Batch& batch, uint64_t begin) {
+  CutBatch(batch.items, batch.bytes, mapped_, pieces_, portion_pieces_);
+  portions_.clear();
+  for (size_t i = 0; i < portion_pieces_.size(); ++i) {
+    const uint32_t first = portion_pieces_[i];
+    const auto all = static_cast<uint32_t>(pieces_.size());
+    const uint32_t end = i + 1 < portion_pieces_.size() ? portion_pieces_[i + 1] : all;
+    portions_.push_back(WritePortion(first, end - first, begin));
+    begin = AlignUp(begin + portions_.back().bytes, kPieceAlignment);
+  }
+}
+
+// A portion of these pieces, at `begin` in the pinned input.
+Lane::Portion Lane::WritePortion(uint32_t first_piece, uint32_t piece_count, uint64_t begin) {
+  Portion portion;
+  portion.first_piece = first_piece;
+  portion.piece_count = piece_count;
+  portion.begin = begin;
+  auto* const header = input_.host<BatchHeader>(begin);
+  auto* const descriptors = input_.host<PayloadDescriptor>(begin + sizeof(BatchHeader));
+  uint64_t at = PayloadsBegin(begin, portion.piece_count);
+  for (uint32_t i = 0; i < portion.piece_count; ++i) {
+    const uint64_t bytes = pieces_[first_piece + i].bytes;
+    descriptors[i] = {.offset = at, .bytes = static_cast<uint32_t>(bytes), .start = 0};
+    at += AlignUp(bytes, kPieceAlignment);
+  }
+  portion.units = AssignUnits(absl::MakeSpan(descriptors, portion.piece_count),
+                              kernel_ == nullptr ? 0 : kernel_->payload_overhead_units());
+  *header = {.payload_count = portion.piece_count,
+             .units = portion.units,
+             .flag_value = sequence_,
+             .reserved = 0};
+  portion.bytes = at - begin;
+  return portion;
+}
+
+// Copies a piece's bytes, going on in the item's fragments where the piece before it ended.
+void Lane::CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to) {
+  const absl::Span<const Fragment> fragments = batch.items[piece.item].fragments;
+  if (piece.item != fragment_item_ || piece.item_offset == 0) {
+    fragment_item_ = piece.item;
+    fragment_ = 0;
+    fragment_offset_ = 0;
+  }
+  for (uint64_t left = piece.bytes; left > 0;) {
+    const Fragment& fragment = fragments[fragment_];
+    const uint64_t length = std::min<uint64_t>(left, fragment.size() - fragment_offset_);
+    const uint8_t* const from = fragment.data() + fragment_offset_;
+    if (from != to) StreamingCopy(to, from, length);
+    to += length;
+    left -= length;
+    fragment_offset_ += length;
+    if (fragment_offset_ == fragment.size()) {
+      ++fragment_;
+      fragment_offset_ = 0;
+    }
+  }
+}
+
+// Returns how long it took, in nanoseconds.
+uint64_t Lane::Gather(const Batch& batch, const Portion& portion) {
+  const uint64_t start = NowNs();
+  const auto* const descriptors =
+      input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
+  for (uint32_t i = 0; i < portion.piece_count; ++i) {
+    CopyPiece(batch, pieces_[portion.first_piece + i], input_.host(descriptors[i].offset));
+  }
+  StreamingFence();
+  return NowNs() - start;
+}
+
+absl::Status Lane::StartBatch(const Batch& batch) {
+  if (batch.items.empty() || batch.items.size() > options_.lane_payloads ||
+      batch.bytes > options_.lane_bytes) {
+    return absl::InvalidArgumentError("the batch is empty or larger than the lane");
+  }
+  start_ns_ = NowNs();
+  gather_ns_ = 0;
+  done_recorded_ = false;
+  if (++sequence_ == 0) sequence_ = 1;  // 0 is what the flag holds at first
+  return absl::OkStatus();
+}
+
+absl::Status Lane::Begin(const Batch& batch, const CudaKernel& kernel) {
+  HISTOGRAM_RETURN_IF_ERROR(StartBatch(batch));
+  ChooseMode(batch, kernel);
+  Layout(batch, 0);
+  const absl::Status status = mapped_ ? BeginMapped(batch) : BeginCopied(batch);
+  launched_ns_ = NowNs();
+  return status;
+}
+
+absl::Status Lane::BeginMapped(const Batch& batch) {
+  const Portion& portion = portions_.front();
+  gather_ns_ = Gather(batch, portion);
+  HISTOGRAM_RETURN_IF_ERROR(InjectFault());
+  const uint64_t wanted = kernel_->ladder() == Ladder::kByBytes
+                              ? batch.bytes
+                              : uint64_t{portion.units / kUnitsPerBlock};
+  const auto rung = std::find_if(ladder_->rungs.begin(), ladder_->rungs.end() - 1,
+                                 [wanted](const Rung& r) { return r.limit >= wanted; });
+  return ToStatus(cudaGraphLaunch(rung->graph.get(), stream_.get()), "cudaGraphLaunch");
+}
+
+// Gathers a portion, with what lies in front of the first one, and queues its copy, for which
+// everything that is queued on the stream from now on waits.
+absl::Status Lane::CopyPortion(const Batch& batch, size_t index) {
+  const Portion& portion = portions_[index];
+  const bool is_last = index + 1 == portions_.size();
+  gather_ns_ += Gather(batch, portion);
+  const uint64_t begin = index == 0 ? 0 : portion.begin;
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(device_input_.get(begin), input_.host(begin),
+                                                 portion.begin + portion.bytes - begin,
+                                                 cudaMemcpyHostToDevice, copy_stream_.get()));
+  cudaEvent_t copied = is_last ? copied_.get() : portion_copied_.get();
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(copied, copy_stream_.get()));
+  return ToStatus(cudaStreamWaitEvent(stream_.get(), copied, 0), "cudaStreamWaitEvent");
+}
+
+absl::Status Lane::CopyRowsBack(uint64_t bytes) {
+  return ToStatus(cudaMemcpyAsync(rows_.host(), device_rows_.get(), bytes, cudaMemcpyDeviceToHost,
+                                  stream_.get()),
+                  "cudaMemcpyAsync");
+}
+
+absl::Status Lane::BeginCopied(const Batch& batch) {
+  HISTOGRAM_RETURN_IF_ERROR(InjectFault());
+  for (size_t i = 0; i < portions_.size(); ++i) {
+    HISTOGRAM_RETURN_IF_ERROR(CopyPortion(batch, i));
+    Launch launch = MakeLaunch(portions_[i], /*mapped=*/false);
+    const bool is_last = i + 1 == portions_.size();
+    if (is_last && !rows_on_device_) launch.flag = control_.device<uint32_t>(kFlagAt);
+    HISTOGRAM_RETURN_IF_ERROR(kernel_->Enqueue(launch));
+  }
+  if (rows_on_device_) HISTOGRAM_RETURN_IF_ERROR(CopyRowsBack(pieces_.size() * kRowBytes));
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
+  done_recorded_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPlan> plan) {
+  HISTOGRAM_RETURN_IF_ERROR(StartBatch(batch));
+  const uint64_t slots = internal::SlotCount(plan->plan().bin_count());
+  if (batch.items.size() > kLaneCounters / slots) {
+    return absl::InvalidArgumentError("the batch needs more counters than the lane has");
+  }
+  kernel_ = nullptr;
+  typed_ = std::move(plan);
+  ladder_ = nullptr;
+  mapped_ = false;
+  rows_on_device_ = true;
+  const absl::Span<const uint8_t> tables = typed_->tables();
+  if (!tables.empty()) std::memcpy(input_.host(), tables.data(), tables.size());
+  Layout(batch, AlignUp(tables.size(), kPieceAlignment));
+
+  const AnyTypedBins bins = typed_->BinsAt(device_input_.get());
+  HISTOGRAM_RETURN_IF_ERROR(PrepareTable(typed_->plan().type(), bins, options_.device));
+  HISTOGRAM_RETURN_IF_ERROR(InjectFault());
+  const uint64_t rows_bytes = batch.items.size() * slots * sizeof(uint64_t);
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(device_rows_.get(), 0, rows_bytes, stream_.get()));
+  for (size_t i = 0; i < portions_.size(); ++i) {
+    HISTOGRAM_RETURN_IF_ERROR(CopyPortion(batch, i));
+    HISTOGRAM_RETURN_IF_ERROR(EnqueueTypedPortion(portions_[i], bins));
+  }
+  HISTOGRAM_RETURN_IF_ERROR(CopyRowsBack(rows_bytes));
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
+  done_recorded_ = true;
+  launched_ns_ = NowNs();
+  return absl::OkStatus();
+}
+
+// Pieces are whole samples: they end where their payload does, or at a multiple of kPieceAlignment.
+absl::Status Lane::EnqueueTypedPortion(const Portion& portion, const AnyTypedBins& bins) {
+  const SampleType type = typed_->plan().type();
+  const uint64_t slots = internal::SlotCount(typed_->plan().bin_count());
+  const auto* const descriptors =
+      input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
+  for (uint32_t i = 0; i < portion.piece_count; ++i) {
+    assert(descriptors[i].bytes % SampleBytes(type) == 0);
+    TypedLaunch launch;
+    launch.type = type;
+    launch.samples = device_input_.get(descriptors[i].offset);
+    launch.count = descriptors[i].bytes / SampleBytes(type);
+    launch.counts =
+        device_rows_.get<unsigned long long>() + pieces_[portion.first_piece + i].item * slots;
+    launch.device = &options_.device;
+    launch.stream = stream_.get();
+    HISTOGRAM_RETURN_IF_ERROR(EnqueueTyped(launch, bins));
+  }
+  return absl::OkStatus();
+}
+
+void Lane::CopyTypedRows(const Batch& batch) const {
+  const uint64_t* row = rows_.host<uint64_t>();
+  for (const BatchItem& item : batch.items) {
+    assert(item.counts.size() == internal::SlotCount(typed_->plan().bin_count()));
+    std::copy(row, row + item.counts.size(), item.counts.begin());
+    row += item.counts.size();
+  }
+}
+
+}  // namespace histogram::cuda

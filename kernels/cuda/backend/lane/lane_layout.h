@@ -1,0 +1,35 @@
+// What lane.cc and lane_batch.cc share: places in the control buffer, and a clock.
+#ifndef HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_LANE_LAYOUT_H_
+#define HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_LANE_LAYOUT_H_
+
+#include <chrono>
+#include <cstdint>
+
+#include "kernels/cuda/kernels/work.h"
+
+namespace histogram::cuda {
+
+// Offsets in a lane's control buffer, a cache line each: the completion flag, and what lets a
+// kernel go that fault injection made hang.
+inline constexpr uint64_t kFlagAt = 0;
+inline constexpr uint64_t kReleaseAt = 128;
+inline constexpr uint64_t kControlBytes = 256;
+
+inline constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+
+// A portion's bytes begin here, behind its header and descriptors.
+inline constexpr uint64_t PayloadsBegin(uint64_t portion_begin, uint64_t pieces) {
+  return AlignUp(portion_begin + sizeof(BatchHeader) + pieces * sizeof(PayloadDescriptor), 128);
+}
+
+inline uint64_t NowNs() {
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                   std::chrono::steady_clock::now().time_since_epoch())
+                                   .count());
+}
+
+}  // namespace histogram::cuda
+
+#endif  // HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_LANE_LAYOUT_H_

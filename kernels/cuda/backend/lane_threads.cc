@@ -1,0 +1,251 @@
+#include "kernels/cuda/backend/lane_threads.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/cuda/backend/lane/lane_layout.h"
+#include "kernels/cuda/backend/lane/precise_sleep.h"
+#include "kernels/cuda/base/cuda_status.h"
+#include "kernels/cuda/kernels/registry.h"
+
+namespace histogram::cuda {
+namespace {
+
+void MarkDownLocked(LanesShared& shared, const std::string& why)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(shared.mutex) {
+  if (!shared.up.load(std::memory_order_relaxed))
+    return;  // the first reason is the one that counts
+  shared.why_down = why;
+  shared.up.store(false, std::memory_order_release);
+  for (LanesShared::Task& task : shared.tasks) shared.orphans.push_back(std::move(task));
+  shared.tasks.clear();
+  for (LanesShared::Slot& slot : shared.slots) {
+    if (slot.stage != LanesShared::Stage::kOnDevice) continue;
+    shared.orphans.push_back(std::move(slot.task));
+    slot.stage = LanesShared::Stage::kAbandoned;
+  }
+  shared.orphaned.NotifyAll();
+}
+
+// Hands back what no lane will: runs until the backend goes.
+void RunReaper(LanesShared& shared) {
+  while (true) {
+    LanesShared::Task task;
+    std::string why;
+    {
+      MutexLock lock(shared.mutex);
+      while (shared.orphans.empty() && !shared.reaper_stopping) shared.orphaned.Wait(shared.mutex);
+      if (shared.orphans.empty()) return;
+      task = std::move(shared.orphans.front());
+      shared.orphans.pop_front();
+      why = shared.why_down;
+    }
+    task.batch->report = {};
+    task.batch->report.backend = shared.info.name;
+    task.batch->report.payloads = static_cast<uint32_t>(task.batch->items.size());
+    task.batch->status =
+        absl::UnavailableError(absl::StrCat("backend ", shared.info.name, " is down: ", why));
+    task.done(std::move(task.batch));
+  }
+}
+
+const CudaKernel& ChooseKernel(const LanesShared& shared, const Batch& batch) {
+  Workload workload;
+  workload.payload_count = static_cast<uint32_t>(batch.items.size());
+  workload.batch_bytes = batch.bytes;
+  for (const BatchItem& item : batch.items) {
+    workload.payload_bytes = std::max(workload.payload_bytes, item.bytes);
+  }
+  return *Kernels()[shared.selector->Choose(workload)];
+}
+
+// Whether all items have the first one's plan.
+bool HaveOnePlan(absl::Span<const BatchItem> items) {
+  return std::all_of(items.begin(), items.end(), [&items](const BatchItem& item) {
+    return item.plan.has_value() && &item.plan->data() == &items.front().plan->data();
+  });
+}
+
+absl::Status Begin(LanesShared& shared, Lane& lane, const Batch& batch) {
+  if (batch.deadline_ns != 0 && NowNs() >= static_cast<uint64_t>(batch.deadline_ns)) {
+    return absl::DeadlineExceededError("the deadline passed before the batch reached the device");
+  }
+  if (!batch.items.empty() && batch.items.front().plan.has_value()) {
+    if (!HaveOnePlan(batch.items)) {
+      return absl::InvalidArgumentError("the items of the batch have different plans");
+    }
+    return lane.BeginTyped(batch, shared.plans.Get(*batch.items.front().plan));
+  }
+  return lane.Begin(batch, ChooseKernel(shared, batch));
+}
+
+// Runs the slot's batch; false when the batch was taken away meanwhile and the lane must end.
+bool RunBatch(LanesShared& shared, LanesShared::Slot& slot) {
+  Batch& batch = *slot.task.batch;
+  batch.report = {};
+  batch.report.backend = shared.info.name;
+  batch.report.payloads = static_cast<uint32_t>(batch.items.size());
+  absl::Status status = Begin(shared, *slot.lane, batch);
+  if (!status.ok() && !absl::IsUnavailable(status)) {
+    // Nothing that was queued may still read the buffers when the next batch fills them.
+    if (const absl::Status drained = slot.lane->Drain(); !drained.ok()) status = drained;
+  }
+  if (status.ok()) {
+    {
+      MutexLock lock(shared.mutex);
+      slot.stage = LanesShared::Stage::kOnDevice;
+      if (!shared.up.load(std::memory_order_relaxed)) {
+        shared.orphans.push_back(std::move(slot.task));
+        slot.stage = LanesShared::Stage::kAbandoned;
+        shared.orphaned.NotifyAll();
+      }
+    }
+    status = slot.lane->Wait();
+  }
+  bool taken_away = false;
+  {
+    MutexLock lock(shared.mutex);
+    taken_away = slot.stage == LanesShared::Stage::kAbandoned;
+    if (!taken_away) slot.stage = LanesShared::Stage::kOnHost;
+    if (absl::IsUnavailable(status)) {
+      shared.poisoned.store(true);
+      MarkDownLocked(shared, std::string(status.message()));
+    }
+  }
+  if (SpoilsProcess(status)) {
+    shared.fate->Spoil(absl::StrCat("this process must end, since ", shared.info.name,
+                                    " was lost: ", status.message()));
+  }
+  if (taken_away) return false;
+  if (status.ok()) slot.lane->Finish(batch);
+  batch.status = status;
+  return true;
+}
+
+// Waits until the slot has a task; false when none will come.
+bool TakeTask(LanesShared& shared, LanesShared::Slot& slot) {
+  MutexLock lock(shared.mutex);
+  if (!shared.tasks.empty()) {
+    slot.task = std::move(shared.tasks.front());
+    shared.tasks.pop_front();
+    slot.stage = LanesShared::Stage::kOnHost;
+    return true;
+  }
+  shared.idle.push_back(&slot);
+  while (slot.stage == LanesShared::Stage::kIdle && !shared.stopping) slot.woken.Wait(shared.mutex);
+  return slot.stage != LanesShared::Stage::kIdle;
+}
+
+void RunLane(LanesShared& shared, LanesShared::Slot& slot) {
+  const PreciseSleep precise_sleep;
+  static_cast<void>(cudaSetDevice(shared.device_index));
+  while (TakeTask(shared, slot)) {
+    if (!RunBatch(shared, slot)) break;
+    LanesShared::Task task;
+    {
+      MutexLock lock(shared.mutex);
+      slot.stage = LanesShared::Stage::kIdle;
+      task = std::move(slot.task);
+    }
+    task.done(std::move(task.batch));
+  }
+  MutexLock lock(shared.mutex);
+  slot.stage = LanesShared::Stage::kGone;
+  shared.gone.NotifyAll();
+}
+
+}  // namespace
+
+void MarkDown(LanesShared& shared, const std::string& why) {
+  MutexLock lock(shared.mutex);
+  MarkDownLocked(shared, why);
+}
+
+void SharedFate::Join(const std::shared_ptr<LanesShared>& member) {
+  MutexLock lock(mutex_);
+  members_.push_back(member);
+}
+
+void SharedFate::Spoil(const std::string& why) {
+  MutexLock lock(mutex_);
+  for (const std::weak_ptr<LanesShared>& weak : members_) {
+    const std::shared_ptr<LanesShared> member = weak.lock();
+    if (member == nullptr) continue;
+    member->poisoned.store(true);
+    MarkDown(*member, why);
+  }
+}
+
+LaneThreads::LaneThreads(std::shared_ptr<LanesShared> shared) : shared_(std::move(shared)) {
+  reaper_ = std::thread([this] { RunReaper(*shared_); });
+  threads_.reserve(shared_->slots.size());
+  for (LanesShared::Slot& slot : shared_->slots) {
+    threads_.emplace_back([shared = shared_, &slot] { RunLane(*shared, slot); });
+  }
+}
+
+LaneThreads::~LaneThreads() {
+  for (LanesShared::Slot& slot : shared_->slots) slot.lane->ReleaseHang();
+  std::vector<bool> stuck(threads_.size());
+  {
+    MutexLock lock(shared_->mutex);
+    shared_->stopping = true;
+    for (LanesShared::Slot& slot : shared_->slots) slot.woken.NotifyOne();
+  }
+  for (size_t i = 0; i < threads_.size(); ++i) stuck[i] = !WaitUntilGone(shared_->slots[i]);
+  {
+    MutexLock lock(shared_->mutex);
+    shared_->reaper_stopping = true;
+    shared_->orphaned.NotifyAll();
+  }
+  reaper_.join();
+  for (size_t i = 0; i < threads_.size(); ++i) {
+    if (stuck[i]) {
+      threads_[i].detach();  // keeps `shared` and with it the lane
+      continue;
+    }
+    threads_[i].join();
+    if (shared_->poisoned.load()) static_cast<void>(shared_->slots[i].lane.release());
+  }
+  // The lanes are freed from their own device, unless a thread that is stuck holds on to them.
+  static_cast<void>(cudaSetDevice(shared_->device_index));
+}
+
+void LaneThreads::Submit(std::unique_ptr<Batch> batch, Backend::Done done) {
+  MutexLock lock(shared_->mutex);
+  LanesShared::Task task = {std::move(batch), std::move(done)};
+  if (!shared_->up.load(std::memory_order_relaxed)) {
+    shared_->orphans.push_back(std::move(task));
+    shared_->orphaned.NotifyAll();
+    return;
+  }
+  if (shared_->idle.empty()) {
+    shared_->tasks.push_back(std::move(task));
+    return;
+  }
+  LanesShared::Slot& slot = *shared_->idle.back();
+  shared_->idle.pop_back();
+  slot.task = std::move(task);
+  slot.stage = LanesShared::Stage::kOnHost;
+  slot.woken.NotifyOne();
+}
+
+bool LaneThreads::WaitUntilGone(const LanesShared::Slot& slot) {
+  constexpr auto kPatience = std::chrono::seconds(2);
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  MutexLock lock(shared_->mutex);
+  while (slot.stage != LanesShared::Stage::kGone) {
+    if (slot.stage != LanesShared::Stage::kAbandoned) {
+      shared_->gone.WaitFor(shared_->mutex, std::chrono::milliseconds(100));
+      continue;
+    }
+    const auto left = until - std::chrono::steady_clock::now();
+    if (left <= std::chrono::nanoseconds::zero()) return false;
+    shared_->gone.WaitFor(shared_->mutex, left);
+  }
+  return true;
+}
+
+}  // namespace histogram::cuda

@@ -1,0 +1,54 @@
+// What the calls of <histogram/cuda.h> share: their errors and histograms.
+//
+// Thread-safe: functions without state.
+#ifndef HISTOGRAM_KERNELS_CUDA_DEVICE_DEVICE_CALL_H_
+#define HISTOGRAM_KERNELS_CUDA_DEVICE_DEVICE_CALL_H_
+
+#include <histogram/binning.h>
+#include <histogram/result.h>
+#include <histogram/sample_type.h>
+
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "kernels/plan_data.h"
+
+namespace histogram::cuda {
+
+inline Error ToError(const absl::Status& status) {
+  return {.code = ErrorCode::kDevice, .message = std::string(status.message())};
+}
+
+inline std::optional<Error> ToOptional(const absl::Status& status) {
+  if (status.ok()) return std::nullopt;
+  return ToError(status);
+}
+
+inline std::optional<Error> CheckAddress(const void* samples, SampleType type) {
+  const size_t size = SampleBytes(type);
+  if (reinterpret_cast<uintptr_t>(samples) % size == 0) return std::nullopt;
+  return Error{.code = ErrorCode::kDevice,
+               .message = "samples lie at an address that is no multiple of " +
+                          std::to_string(size) + ", the size of " + std::string(NameOf(type)),
+               .field = "samples"};
+}
+
+// The histogram of a row of counts. `outside`: the samples below, above and NaN.
+template <typename Number>
+Histogram ToHistogram(const Number* counts, uint64_t bins, const Number* outside) {
+  Histogram histogram;
+  histogram.counts.assign(counts, counts + bins);
+  histogram.below = outside[internal::kBelowSlot];
+  histogram.above = outside[internal::kAboveSlot];
+  histogram.nan = outside[internal::kNanSlot];
+  histogram.samples = std::accumulate(histogram.counts.begin(), histogram.counts.end(),
+                                      histogram.below + histogram.above + histogram.nan);
+  return histogram;
+}
+
+}  // namespace histogram::cuda
+
+#endif  // HISTOGRAM_KERNELS_CUDA_DEVICE_DEVICE_CALL_H_

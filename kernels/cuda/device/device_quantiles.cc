@@ -1,0 +1,158 @@
+#include <histogram/cuda.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "kernels/cuda/base/cuda_status.h"
+#include "kernels/cuda/base/resources.h"
+#include "kernels/cuda/device/device_call.h"
+#include "kernels/cuda/kernels/digits.h"
+#include "kernels/quantile.h"
+#include "kernels/sample.h"
+
+namespace histogram {
+namespace {
+
+using cuda::kRanksMax;
+
+constexpr size_t kRanksAtOnce = 256;  // of DeviceRanks, between two waits
+
+// Searches for up to `ranks_max` ranks, on the device that was current in Make.
+struct Searcher {
+  static absl::StatusOr<Searcher> Make(SampleType type, size_t ranks_max);
+
+  // Queues the searches, which fill found()[i] for ranks[i]. REQUIRES: as EnqueueDigitSearch, and
+  // the stream has executed what was queued before.
+  absl::Status Enqueue(const void* samples, uint64_t count, std::span<const uint64_t> ranks,
+                       CUstream_st* stream) const;
+  const uint64_t* found() const { return words.host<uint64_t>(); }
+  uint64_t nans() const { return found()[ranks_max]; }
+
+  SampleType type = SampleType::kF32;
+  size_t ranks_max = 0;
+  cuda::DeviceTraits device;
+  cuda::DeviceBuffer workspace;
+  cuda::PinnedBuffer words;  // a sample for each rank, and behind them the number of NaN
+};
+
+absl::StatusOr<Searcher> Searcher::Make(SampleType type, size_t ranks_max) {
+  Searcher searcher;
+  searcher.type = type;
+  searcher.ranks_max = ranks_max;
+  HISTOGRAM_RETURN_IF_ERROR(cuda::ReadDeviceTraits(cuda::kCurrentDevice, searcher.device));
+  HISTOGRAM_ASSIGN_OR_RETURN(searcher.workspace,
+                             cuda::DeviceBuffer::Make(cuda::kDigitWorkspaceBytes));
+  HISTOGRAM_ASSIGN_OR_RETURN(searcher.words,
+                             cuda::PinnedBuffer::Make((ranks_max + 1) * sizeof(uint64_t)));
+  return searcher;
+}
+
+absl::Status Searcher::Enqueue(const void* samples, uint64_t count, std::span<const uint64_t> ranks,
+                               CUstream_st* stream) const {
+  cuda::DigitSearch search;
+  search.type = type;
+  search.samples = samples;
+  search.count = count;
+  search.workspace = workspace.get();
+  search.nans = words.device<uint64_t>(ranks_max * sizeof(uint64_t));
+  search.device = &device;
+  search.stream = stream;
+  for (size_t first = 0; first < ranks.size(); first += kRanksMax) {
+    search.rank_count = static_cast<uint32_t>(std::min<size_t>(ranks.size() - first, kRanksMax));
+    std::copy_n(ranks.data() + first, search.rank_count, search.ranks);
+    search.found = words.device<uint64_t>(first * sizeof(uint64_t));
+    HISTOGRAM_RETURN_IF_ERROR(cuda::EnqueueDigitSearch(search));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+struct DeviceQuantiles::Impl {
+  Searcher searcher;
+  std::vector<double> quantiles;
+  // Of the last call of Find.
+  uint64_t count = 0;
+  std::vector<uint64_t> ranks;  // ascending
+};
+
+Result<DeviceQuantiles> DeviceQuantiles::Make(SampleType type, std::span<const double> quantiles) {
+  for (size_t i = 0; i < quantiles.size(); ++i) {
+    if (quantiles[i] >= 0 && quantiles[i] <= 1) continue;
+    return Error{.code = ErrorCode::kDevice,
+                 .message = "quantiles[" + std::to_string(i) + "] is " +
+                            std::to_string(quantiles[i]) + ": must be a number from 0 to 1",
+                 .field = "quantiles"};
+  }
+  absl::StatusOr<Searcher> searcher = Searcher::Make(type, 2 * quantiles.size());
+  if (!searcher.ok()) return cuda::ToError(searcher.status());
+  auto impl = std::make_unique<Impl>();
+  impl->searcher = *std::move(searcher);
+  impl->quantiles.assign(quantiles.begin(), quantiles.end());
+  impl->ranks.reserve(2 * quantiles.size());
+  return DeviceQuantiles(std::move(impl));
+}
+
+std::optional<Error> DeviceQuantiles::Find(const void* samples, uint64_t count,
+                                           CUstream_st* stream) {
+  if (std::optional<Error> error = cuda::CheckAddress(samples, impl_->searcher.type)) return error;
+  std::vector<uint64_t>& ranks = impl_->ranks;
+  impl_->count = count;
+  ranks.clear();
+  if (count == 0) return std::nullopt;
+  internal::AppendRanks(count, impl_->quantiles, ranks);
+  return cuda::ToOptional(impl_->searcher.Enqueue(samples, count, ranks, stream));
+}
+
+Result<std::vector<double>> DeviceQuantiles::Read(CUstream_st* stream) {
+  const absl::Status status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading quantiles");
+  if (!status.ok()) return cuda::ToError(status);
+  const std::vector<double>& quantiles = impl_->quantiles;
+  if (impl_->count == 0 || impl_->searcher.nans() > 0) {
+    return std::vector<double>(quantiles.size(), std::numeric_limits<double>::quiet_NaN());
+  }
+  const std::vector<uint64_t>& ranks = impl_->ranks;
+  std::vector<double> values;
+  values.reserve(quantiles.size());
+  for (const double q : quantiles) {
+    values.push_back(internal::QuantileOf(impl_->count, q, [&](uint64_t rank) {
+      const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin();
+      return internal::ValueOfBits(impl_->searcher.found()[at], impl_->searcher.type);
+    }));
+  }
+  return values;
+}
+
+struct DeviceRanks::Impl {
+  Searcher searcher;
+};
+
+Result<DeviceRanks> DeviceRanks::Make(SampleType type) {
+  absl::StatusOr<Searcher> searcher = Searcher::Make(type, kRanksAtOnce);
+  if (!searcher.ok()) return cuda::ToError(searcher.status());
+  return DeviceRanks(std::make_unique<Impl>(Impl{*std::move(searcher)}));
+}
+
+Result<std::vector<uint64_t>> DeviceRanks::Find(const void* samples, uint64_t count,
+                                                std::span<const uint64_t> ranks,
+                                                CUstream_st* stream) {
+  const Searcher& searcher = impl_->searcher;
+  if (std::optional<Error> error = cuda::CheckAddress(samples, searcher.type)) {
+    return *std::move(error);
+  }
+  std::vector<uint64_t> found;
+  found.reserve(ranks.size());
+  while (!ranks.empty()) {
+    const auto some = ranks.first(std::min(ranks.size(), kRanksAtOnce));
+    absl::Status status = searcher.Enqueue(samples, count, some, stream);
+    if (status.ok()) status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading the samples");
+    if (!status.ok()) return cuda::ToError(status);
+    found.insert(found.end(), searcher.found(), searcher.found() + some.size());
+    ranks = ranks.subspan(some.size());
+  }
+  return found;
+}
+
+}  // namespace histogram
