@@ -95,9 +95,8 @@ def _at(client: Client, flat: Array, kind: str, ranks: Ranks, finite: int) -> Do
             wanted = len(shares[part])
             raise server_error("INTERNAL", f"no {wanted} quantiles of {answer.samples} samples")
         found[part] = told
-    exact = found.astype(_numbers(flat[:0], kind).dtype)
-    ascends = (found[:-1] <= found[1:]).all() and least <= found[0] and found[-1] <= greatest
-    if not ascends or not (exact == found).all():
+    fits = (found[:-1] <= found[1:]).all() and least <= found[0] and found[-1] <= greatest
+    if not fits or (found.astype(_numbers(flat[:0], kind).dtype) != found).any():
         raise server_error("INTERNAL", "a quantile is not a sample, or not in the order of ranks")
     return found
 

@@ -285,6 +285,21 @@ def test_ranks_outside_are_no_answer(server):
             _remote_quantile.order_statistics(client, np.zeros(3), "f64", np.array(ranks), np.zeros(len(ranks)))
 
 
+@pytest.mark.parametrize("told", [[2.0, 1.0], [0.5, 2.0], [0.0, 4.0], [np.nan, 2.0], [-1.0, 2.0]], ids=str)
+def test_quantiles_that_are_no_samples_are_no_answer(server, monkeypatch, told):
+    client = histogram.connect(server)
+    answer = client.compute
+
+    def change(*message):
+        found = answer(*message)
+        found.quantiles = np.array(told)
+        return found
+
+    monkeypatch.setattr(client, "compute", change)
+    with pytest.raises(histogram.ServerError, match="INTERNAL: a quantile is not a sample"):
+        histogram.quantile(np.array([0, 1, 2, 3]), 0.4, server=client)
+
+
 @pytest.mark.parametrize(("counts", "below", "held", "message"), [
     ([1, 2, 3, 4], [0, 1], [3, 8], None), ([1, 2, 3, 4], None, [3, 7], None),
     ([1, 2, 3, 4], None, [4, 6], "counts add up to 3, not to 4"),
