@@ -23,8 +23,8 @@ _CONNECT_MS = 5_000  # for one attempt to connect
 # A connection that no call uses ends after this. gRPC makes, and reports, no more attempts then.
 _IDLE_MS = 60_000
 # The calls that are retried if a server is busy or goes away. Streams are not: their data is gone.
-# Each failed attempt takes a token and each success adds a tenth. Up to half of them none is
-# retried, so that retries do not multiply the load of a server that answers nobody.
+# A failed attempt costs one of ten tokens, and a success gives back a tenth of one. With five or
+# fewer no call is retried: retries must not multiply the load of a server that answers nobody.
 _SERVICE_CONFIG = {
     "methodConfig": [
         {
@@ -81,7 +81,7 @@ def channel(
         ("grpc.min_reconnect_backoff_ms", _CONNECT_MS),
         ("grpc.client_idle_timeout_ms", _IDLE_MS),
     ]
-    if local:  # a token without TLS must reach no proxy, and no proxy reaches this machine's servers
+    if local:  # only here a token goes without TLS, and no proxy may read it
         options += _NO_PROXY
     if ca is None:
         return grpc().insecure_channel(target, options)
