@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ipaddress
 import itertools
-import json
 import os
-import pathlib
 from collections.abc import Callable, Iterable, Iterator
 from numbers import Real
 from typing import Any, TypeVar
@@ -14,45 +11,21 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from . import _wire
+from . import _connect, _wire
 from ._arrays import Array, chunks, in_order, is_plain
+from ._connect import MESSAGE_BYTES_MAX, SERVICE
 from ._errors import ServerError, server_error
 from ._rules import Counts
 
-SERVICE = "histogram.v1.HistogramService"
-# The largest payload of one message. Longer ones are a stream of chunks.
-_MESSAGE_BYTES_MAX = 4 << 20
 _CHUNK_BYTES = 1 << 20
 # Bytes of a Spec beside 8 for each bin.
 _SPEC_OTHER_BYTES = 128
 # The most samples in all rows of a call, and the most counters: a quarter of the server's limit.
 _ROW_WORK_MAX = 1 << 28
-# The calls that are retried if a server is busy or goes away. Streams are not: their data is gone.
-_RETRIES = {
-    "methodConfig": [
-        {
-            "name": [{"service": SERVICE, "method": name} for name in ("Compute", "Describe")],
-            "retryPolicy": {
-                "maxAttempts": 4,
-                "initialBackoff": "0.05s",
-                "maxBackoff": "1s",
-                "backoffMultiplier": 2,
-                "retryableStatusCodes": ["UNAVAILABLE", "RESOURCE_EXHAUSTED"],
-            },
-        }
-    ]
-}
-
 T = TypeVar("T")
 Progress = Callable[[int, int], object]
-
-
-def _grpc() -> Any:
-    try:
-        import grpc  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise ImportError("server: needs the package grpcio; pip install grpcio") from error
-    return grpc
+# Later deadlines are no limit: gRPC computes with the time of day.
+_DEADLINE_MAX = 1e9
 
 
 def connect(
@@ -66,62 +39,57 @@ def connect(
 ) -> Client:
     """A client of a histogram server, for ``server=`` of ``count`` and ``quantile``.
 
-    ``address`` is "host:50051", "unix:/path", or another name that gRPC resolves. The first call
-    connects.
+    ``address`` is "host:50051", "[::1]:50051" or "unix:/path". The first call connects.
 
-    ``ca`` turns on TLS. It is the file, or the PEM text as bytes, of the authority that has signed
-    the server's certificate. True takes the authorities that gRPC trusts. ``certificate`` is this
-    client's own: the chain and the private key, in PEM.
+    ``ca`` turns on TLS. It is the file, or the PEM text, of the authority that has signed the
+    server's certificate. True takes the authorities that gRPC trusts. ``certificate`` is this
+    client's own: the chain and the private key, both PEM as bytes.
 
-    ``token`` is sent as "authorization: Bearer TOKEN". Without TLS it is sent to this machine only.
+    ``token`` is sent as "authorization: Bearer TOKEN". Without TLS it is sent to this machine only:
+    to a loopback address or a unix socket, and through no proxy. Servers elsewhere are reached
+    through the proxy that the environment names. TLS goes through it unread.
 
-    ``deadline`` is the most seconds for the answer to a message, or for a whole stream.
+    ``deadline`` is the most seconds for the answer to a message, or for a whole stream. None and
+    infinity are no limit. A server that vanishes is noticed after 50 s.
 
     ``progress(sent, all)`` is called with numbers of samples while a long array is sent. It may be
-    called on another thread.
+    called on another thread. What it raises ends the call. Some binnings need the samples more than
+    once: with more bins than the server takes, with a last edge that repeats, or for rows between
+    edges that repeat or are infinite. Then it starts again each time.
+
+    A client can be pickled, for Dask or Ray: the copy connects anew. One with a token or a
+    certificate cannot, because whoever reads the pickle would have the secret. A task that needs
+    one calls ``connect`` itself.
 
     >>> import histogram
     >>> histogram.connect("127.0.0.1:50051", deadline=30)
     Client('127.0.0.1:50051')
     """
-    grpc = _grpc()
-    if not isinstance(address, str) or not address:
+    if not isinstance(address, str):
         raise TypeError(f"address: {address!r}; must be text such as 'host:50051'")
     if deadline is not None and not (isinstance(deadline, Real) and deadline > 0):
         raise ValueError(f"deadline: {deadline!r}; must be seconds above 0, or None")
-    if token is not None and not (token and token.isascii() and token.isprintable()):
-        raise ValueError("token: must be printable ASCII, and not empty")
-    secure = ca is not None and ca is not False
-    if token is not None and not secure and not _is_this_machine(address):
-        raise ValueError(f"token: {address} is not this machine; pass ca=, so that it is encrypted")
-    if certificate is not None and not secure:
+    if token is not None and not isinstance(token, str):
+        raise TypeError(f"token: {type(token).__name__}; must be text")
+    if token is not None and not (token.isascii() and token.isprintable() and " " not in token):
+        raise ValueError("token: must be printable ASCII without spaces")
+    if token == "":
+        raise ValueError("token: must not be empty")
+    if progress is not None and not callable(progress):
+        raise TypeError(f"progress: {progress!r}; must be a function, or None")
+    roots = _connect.roots_of(ca)
+    if certificate is not None and roots is None:
         raise ValueError("certificate: is used with TLS only; pass ca= too")
-    options = [
-        ("grpc.max_send_message_length", -1),  # the server has its own limits
-        ("grpc.max_receive_message_length", -1),
-        ("grpc.per_rpc_retry_buffer_size", _MESSAGE_BYTES_MAX + (1 << 20)),
-        ("grpc.service_config", json.dumps(_RETRIES)),
-    ]
-    if secure:
-        roots = ca if isinstance(ca, bytes) else None
-        if isinstance(ca, (str, os.PathLike)):
-            roots = pathlib.Path(ca).read_bytes()
-        chain, key = certificate or (None, None)
-        credentials = grpc.ssl_channel_credentials(roots, key, chain)
-        channel = grpc.secure_channel(address, credentials, options)
-    else:
-        channel = grpc.insecure_channel(address, options)
-    return Client(address, channel, token, deadline, progress)
+    channel = _connect.channel(address, roots, certificate, token is not None)
+    limit = None if deadline is None else float(min(deadline, _DEADLINE_MAX))
+    return Client(channel, address, roots, certificate, token, limit, progress)
 
 
-def _is_this_machine(address: str) -> bool:
-    if address.startswith("unix:"):
-        return True
-    host = address.rpartition(":")[0].strip("[]")
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def _again(
+    address: str, ca: bytes | bool | None, deadline: float | None, progress: Progress | None
+) -> Client:
+    """The copy of a client that was pickled."""
+    return connect(address, ca=ca, deadline=deadline, progress=progress)
 
 
 _clients: dict[tuple[int, str], Client] = {}
@@ -150,14 +118,18 @@ class Client:
 
     def __init__(
         self,
-        address: str,
         channel: Any,
+        address: str,
+        ca: bytes | bool | None,
+        certificate: tuple[bytes, bytes] | None,
         token: str | None,
         deadline: float | None,
         progress: Progress | None,
     ) -> None:
-        self._address = address
         self._channel = channel
+        self._address = address
+        self._ca = ca
+        self._has_secret = token is not None or certificate is not None
         self._metadata = [("authorization", f"Bearer {token}")] if token else []
         self._deadline = deadline
         self.progress = progress
@@ -165,6 +137,15 @@ class Client:
         self._accumulate = channel.stream_stream(f"/{SERVICE}/Accumulate")
         self._describe = channel.unary_unary(f"/{SERVICE}/Describe")
         self._limits: _wire.Limits | None = None
+        self._closed = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._has_secret:
+            raise TypeError(
+                f"{self!r} has a token or a certificate, which a pickle would give away; call "
+                "histogram.connect where the client is used"
+            )
+        return _again, (self._address, self._ca, self._deadline, self.progress)
 
     def __repr__(self) -> str:
         return f"Client({self._address!r})"
@@ -176,7 +157,8 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes the connection. Calls that are running fail."""
+        """Closes the connection. Calls that are running fail, and so do later ones."""
+        self._closed = True
         self._channel.close()
 
     @property
@@ -207,31 +189,43 @@ class Client:
 
     def accumulate(self, spec: bytes, pieces: Iterable[Array], samples: int) -> _wire.Answer:
         """The answer to a stream of pieces, in order."""
+        left = iter(pieces)
+        head: bytes | None = spec
+        sent = 0
         failure: list[BaseException] = []
+        call: Any = None
 
-        def messages() -> Iterator[bytes]:
+        def message() -> bytes | None:
+            """The next message; None at the end. gRPC calls it on a thread of its own, on which an
+            exception would be lost or would leave the stream without an end."""
+            nonlocal head, sent
             try:
-                head: bytes | None = spec
-                sent = 0
-                for piece in pieces:
-                    yield _wire.request(head, piece)
-                    head = None
-                    sent += piece.size
-                    if self.progress is not None:
-                        self.progress(sent, samples)
-            except GeneratorExit:  # the call has ended, and its status says why
-                raise
-            except BaseException as error:  # gRPC would hide it
+                if sent and self.progress is not None:
+                    self.progress(sent, samples)
+                piece = next(left, None)
+                if piece is None:
+                    return None
+                sent += piece.size
+                first, head = head, None
+                return _wire.request(first, piece)
+            except BaseException as error:
                 failure.append(error)
-                raise
+                if call is not None:
+                    call.cancel()
+                return None
 
-        call = self._accumulate(messages(), timeout=self._deadline, metadata=self._metadata)
         found: _wire.Answer | None = None
+        self._check_open()
+        call = self._accumulate(
+            iter(message, None), timeout=self._deadline, metadata=self._metadata
+        )
         try:
+            if failure:  # before there was a call to cancel
+                call.cancel()
             for reply in call:
                 found = self._read(_wire.accumulated, reply) or found
-        except _grpc().RpcError as error:
-            failure.append(_from_grpc(error))
+        except _connect.grpc().RpcError as error:
+            failure.append(self._from_grpc(error))
         finally:
             call.cancel()
         if failure:
@@ -241,13 +235,18 @@ class Client:
         return found
 
     def _call(self, method: Any, message: bytes) -> bytes:
+        self._check_open()
         try:
             reply: bytes = method(message, timeout=self._deadline, metadata=self._metadata)
             return reply
-        except _grpc().RpcError as error:
-            failure = _from_grpc(error)
+        except _connect.grpc().RpcError as error:
+            failure = self._from_grpc(error)
         # Outside the handler: as its context, gRPC's own exception would prevent pickling.
         raise failure
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError(f"server: {self!r} is closed; histogram.connect makes another")
 
     def _read(self, reader: Callable[[bytes], T], reply: bytes) -> T:
         try:
@@ -256,32 +255,42 @@ class Client:
             failure = server_error("INTERNAL", f"{self._address} sent no valid reply: {error}")
         raise failure
 
-
-def _from_grpc(error: Any) -> ServerError:
-    code = error.code().name
-    trailer = dict(error.trailing_metadata() or ()).get("histogram-error-bin")
-    if trailer is not None:
+    def _from_grpc(self, error: Any) -> ServerError:
+        code = error.code().name
+        details = error.details() or ""
+        trailer = dict(error.trailing_metadata() or ()).get("histogram-error-bin")
+        if trailer is None:
+            if code == "UNAVAILABLE":
+                how = "out TLS, which ca= turns on" if self._ca is None else " TLS, as ca= asks"
+                details += f"; {self._address} was called with{how}"
+            return server_error(code, details)
         try:
             told = _wire.error(trailer)
         except _wire.BadReply:
             told = _wire.Error()
         after = None if told.retry_after_ms is None else told.retry_after_ms / 1000
-        message = told.message or error.details()
-        return server_error(code, message, told.reason, told.field, told.limit, after)
-    return server_error(code, error.details() or "")
+        return server_error(
+            code, told.message or details, told.reason, told.field, told.limit, after
+        )
 
 
-def _checked(counts: Counts, outside: int, samples: int) -> None:
-    """Checks that an answer accounts for every sample."""
-    total = int(counts.sum()) + outside
-    if total != samples:
-        raise server_error("INTERNAL", f"counts add up to {total}, not to {samples} samples")
-
-
-def _columns(found: _wire.Answer, rows: int) -> list[Counts]:
-    """The samples below, above and NaN of each row."""
+def _checked(found: _wire.Answer, bins: int, held: npt.NDArray[Any]) -> tuple[Counts, Counts]:
+    """The counts of each row, and its samples below, above and NaN. Checks that they account for
+    every one of the samples that the rows hold."""
+    rows = len(held)
     none = np.zeros(rows, np.int64)
-    return [none if column is None else column for column in (found.below, found.above, found.nan)]
+    columns = [none if one is None else one for one in (found.below, found.above, found.nan)]
+    if len(found.counts) != rows * bins or any(len(column) != rows for column in columns):
+        raise server_error("INTERNAL", f"{len(found.counts)} counts for {rows} rows of {bins} bins")
+    counts = found.counts.reshape(rows, bins)
+    outside = np.stack(columns, axis=-1)
+    sums = counts.sum(axis=-1) + outside.sum(axis=-1)
+    for wrong in np.flatnonzero(sums != held):
+        total = f"counts add up to {sums[wrong]}, not to {held[wrong]} samples"
+        raise server_error("INTERNAL", total)
+    if min(counts.min(initial=0), outside.min()) < 0:
+        raise server_error("INTERNAL", "a count is less than 0")
+    return counts, outside
 
 
 def _cut(samples: Array, size: int) -> Iterator[Array]:
@@ -301,15 +310,15 @@ class RemotePlan:
         """Adds to counts; returns below, above and NaN. Takes an array of any layout. The server
         chooses the number of threads."""
         found = self._count(samples, _wire.spec(self._kind, self._edges))
-        below, above, nan = (int(column[0]) for column in _columns(found, 1))
-        if len(found.counts) != len(counts) or found.samples != samples.size:
-            raise server_error("INTERNAL", f"{len(found.counts)} counts, {found.samples} samples")
-        _checked(found.counts, below + above + nan, samples.size)
-        counts += found.counts
+        if found.samples != samples.size:
+            raise server_error("INTERNAL", f"{found.samples} of {samples.size} samples are counted")
+        new, outside = _checked(found, self.bin_count, np.array([samples.size]))
+        counts += new[0]
+        below, above, nan = outside[0].tolist()
         return below, above, nan
 
     def _count(self, samples: Array, spec: bytes) -> _wire.Answer:
-        one = min(_MESSAGE_BYTES_MAX, self._client.limits.payload_bytes)
+        one = min(MESSAGE_BYTES_MAX, self._client.limits.payload_bytes)
         if samples.nbytes <= one:
             return self._client.compute(spec, in_order(samples))
         step = max(1, min(one, _CHUNK_BYTES) // samples.itemsize)
@@ -344,14 +353,17 @@ class RemotePlan:
             else:
                 spec = _wire.spec(self._kind, self._edges, rows=(window, step, channels))
                 found = self._client.compute(spec, part)
-            self._take(found, part, counts[rows], outside[rows], window, every, channels)
+            begin = np.arange(last - first) * every
+            held = np.repeat(np.minimum(window, part.size // channels - begin), channels)
+            new, outside[rows] = _checked(found, self.bin_count, held)
+            counts[rows] = new.reshape(counts[rows].shape)
             if self._client.progress is not None:
                 self._client.progress(min(last * every * channels, samples.size), samples.size)
 
     def _stretches_max(self, window: int, every: int, channels: int, itemsize: int) -> int:
         """The most stretches of one message; 0 if one stretch does not fit."""
         limits = self._client.limits
-        one = min(_MESSAGE_BYTES_MAX, limits.payload_bytes) // (channels * itemsize)
+        one = min(MESSAGE_BYTES_MAX, limits.payload_bytes) // (channels * itemsize)
         # A reply encodes each number in bytes of seven bits.
         numbers = (self.bin_count + 5) * channels
         reply = numbers * (window.bit_length() // 7 + 1)
@@ -369,25 +381,3 @@ class RemotePlan:
             max(1, _ROW_WORK_MAX // (window * channels)),
             max(1, _ROW_WORK_MAX // (channels * (2 * self.bin_count + (1 << 17)))),
         )
-
-    def _take(
-        self,
-        found: _wire.Answer,
-        part: Array,
-        counts: Counts,
-        outside: Counts,
-        window: int,
-        every: int,
-        channels: int,
-    ) -> None:
-        """Checks the rows of an answer, and copies them to counts and outside."""
-        rows = len(outside)
-        columns = _columns(found, rows)
-        if len(found.counts) != rows * self.bin_count or any(len(c) != rows for c in columns):
-            raise server_error("INTERNAL", f"{len(found.counts)} counts for {rows} rows")
-        counts[:] = found.counts.reshape(counts.shape)
-        outside[:] = np.stack(columns, axis=-1)
-        begin = np.arange(rows // channels) * every
-        held = np.minimum(window, part.size // channels - begin)
-        if (counts.sum(axis=-1) + outside.sum(axis=-1) != np.repeat(held, channels)).any():
-            raise server_error("INTERNAL", "the counts of a row do not add up to its samples")

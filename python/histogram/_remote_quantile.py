@@ -34,6 +34,8 @@ def order_statistics(
     client: Client, samples: Array, kind: str, ranks: Ranks, out: Array
 ) -> None:
     """Writes the samples at the ranks, which ascend, to `out`. `samples`: contiguous, not empty."""
+    if len(ranks) and not 0 <= ranks[0] <= ranks[-1] < samples.size:
+        raise RuntimeError(f"ranks: {ranks[0]} to {ranks[-1]}; must be 0 to {samples.size - 1}")
     flat = in_order(samples)
     numbers = _numbers(flat, kind)
     below = above = 0
@@ -93,6 +95,9 @@ def _at(client: Client, flat: Array, kind: str, ranks: Ranks, finite: int) -> Do
             wanted = len(shares[part])
             raise server_error("INTERNAL", f"no {wanted} quantiles of {answer.samples} samples")
         found[part] = told
+    fits = (found[:-1] <= found[1:]).all() and least <= found[0] and found[-1] <= greatest
+    if not fits or (found.astype(_numbers(flat[:0], kind).dtype) != found).any():
+        raise server_error("INTERNAL", "a quantile is not a sample, or not in the order of ranks")
     return found
 
 

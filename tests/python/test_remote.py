@@ -16,13 +16,12 @@ import ml_dtypes
 import numpy as np
 import pytest
 from arrays import TYPES, laid_out, make_samples
-from histogram import _remote, _remote_quantile, _wire
+from histogram import _connect, _remote_quantile, _wire
 
 if "HISTOGRAM_SERVER_BIN" not in os.environ:
     pytest.skip("HISTOGRAM_SERVER_BIN names no server to test with", allow_module_level=True)
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "service"))
 Server = importlib.import_module("harness.server").Server
 
 BINNINGS = {
@@ -30,28 +29,7 @@ BINNINGS = {
     "repeated": ([-3, 0, 0, 7, 7], None), "infinite": ([-np.inf, 0, 9, np.inf], None),
     "a rule": ("sturges", None), "many": (np.linspace(-1, 60, 70_001), None),
 }
-LONG = _remote._MESSAGE_BYTES_MAX  # in bytes: what is longer is sent in chunks
-
-
-@pytest.fixture(scope="module")
-def start(tmp_path_factory):
-    """Starts servers that end with the module."""
-    servers = []
-
-    def one(*flags, **options):
-        folder = tmp_path_factory.mktemp("server")
-        servers.append(Server(os.environ["HISTOGRAM_SERVER_BIN"], folder,
-                              ["--drain-delay", "0", *flags], **options))
-        return servers[-1].address
-
-    yield one
-    for server in servers:
-        server.stop()
-
-
-@pytest.fixture(scope="module")
-def server(start):
-    return start()
+LONG = _connect.MESSAGE_BYTES_MAX  # in bytes: what is longer is sent in chunks
 
 
 def some(dtype, size, seed=3, finite=False):
@@ -210,50 +188,6 @@ def test_a_deadline_passes(start, tmp_path):
             assert caught.value.code == "DEADLINE_EXCEEDED"
         finally:
             os.kill(halted.pid, 18)  # SIGCONT
-
-
-def test_what_progress_raises_comes_back(server):
-    def stop(sent, all):
-        raise KeyError("enough")
-
-    client = histogram.connect(server, progress=stop)
-    with pytest.raises(KeyError, match="enough"):
-        histogram.count(np.zeros(2 * LONG, np.uint8), 4, (0, 4), server=client)
-
-
-def test_tokens_and_unix_sockets(start, tmp_path):
-    tokens = tmp_path / "tokens"
-    tokens.write_text("camera 0123456789abcdef\n")
-    path = tmp_path / "socket"
-    address = start("--token-file", tokens, listen=("127.0.0.1:0", f"unix:{path}"))
-    with pytest.raises(PermissionError, match="Bearer TOKEN"):
-        histogram.count([1], server=address)
-    for where in (address, f"unix:{path}"):
-        client = histogram.connect(where, token="0123456789abcdef")
-        assert histogram.count([1, 2], 2, server=client).samples == 2
-
-
-@pytest.mark.parametrize(("options", "message"), [
-    ({"token": "x"}, "token: example.org:1 is not this machine; pass ca="),
-    ({"token": "a\nb", "ca": True}, "token: must be printable ASCII"), ({"deadline": 0}, "deadline: 0; must be"),
-    ({"certificate": (b"", b"")}, "certificate: is used with TLS only"),
-])
-def test_bad_connections(options, message):
-    with pytest.raises(ValueError, match=message):
-        histogram.connect("example.org:1", **options)
-
-
-def test_tls(start, tmp_path):
-    run = {"check": True, "capture_output": True, "cwd": tmp_path}
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
-                    "-nodes", "-keyout", "key.pem", "-out", "ca.pem", "-days", "1", "-subj", "/CN=localhost",
-                    "-addext", "subjectAltName=IP:127.0.0.1"], **run)
-    address = start("--tls-cert", tmp_path / "ca.pem", "--tls-key", tmp_path / "key.pem")
-    for ca in (tmp_path / "ca.pem", (tmp_path / "ca.pem").read_bytes()):
-        with histogram.connect(address, ca=ca) as client:
-            assert histogram.count([1, 2], 2, server=client).samples == 2
-    with pytest.raises(ConnectionError):
-        histogram.count([1], server=histogram.connect(address, deadline=10))
 
 
 def test_many_threads_share_a_client(server):

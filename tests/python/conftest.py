@@ -1,0 +1,34 @@
+"""Fixtures: the servers that tests of server= talk to."""
+
+import importlib
+import os
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "service"))
+
+
+@pytest.fixture(scope="module")
+def start(tmp_path_factory):
+    """Starts servers that end with the module."""
+    if "HISTOGRAM_SERVER_BIN" not in os.environ:
+        pytest.skip("HISTOGRAM_SERVER_BIN names no server to test with")
+    server = importlib.import_module("harness.server").Server
+    servers = []
+
+    def one(*flags, **options):
+        folder = tmp_path_factory.mktemp("server")
+        servers.append(server(os.environ["HISTOGRAM_SERVER_BIN"], folder,
+                              ["--drain-delay", "0", *flags], **options))
+        return servers[-1].address
+
+    yield one
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture(scope="module")
+def server(start):
+    return start()
