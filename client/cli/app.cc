@@ -7,10 +7,12 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <sstream>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/channel.h"
 #include "client/cli/arguments.h"
 #include "client/cli/commands/input.h"
@@ -80,7 +82,8 @@ constexpr char kCountFooter[] = R"(Examples:
   histogram weights.npy --bins 100                an array, over its own range
   histogram samples.raw --type f32 --bins 2048 --range -4:4
 
-"histogram FILE" is short for "histogram count FILE".)";
+"histogram FILE" is short for "histogram count FILE". Ctrl-C ends the command
+with exit code 130; it prints nothing of what it has counted.)";
 
 constexpr char kComputeFooter[] = R"(Examples:
   histogram-client compute book.txt                     a row for each byte value
@@ -282,8 +285,8 @@ void AddHelp(CLI::App& app, std::string& about) {
   AddChoice(help, "command", about, names, "The command (default: all)");
 }
 
-// Says of an option what its value is, and leaves the rest to its description: CLI11 would add
-// "Needs:" and "Excludes:", in an order that changes from run to run.
+// Folds descriptions at 80 columns. Says of an option what its value is, and leaves the rest to its
+// description: CLI11 would add "Needs:" and "Excludes:", in an order that changes from run to run.
 class HelpFormatter final : public CLI::Formatter {
  public:
   // The program counts files without a command, too.
@@ -292,9 +295,30 @@ class HelpFormatter final : public CLI::Formatter {
     return absl::StrCat("Usage: ", name, " [OPTIONS] FILE...\n       ", name,
                         " [OPTIONS] SUBCOMMAND\n");
   }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    return Fold(option->get_description());
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    std::ostringstream text;
+    CLI::detail::format_help(text, command->get_name(), Fold(command->get_description()),
+                             column_width_);
+    return text.str();
+  }
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_items_expected_max() == 0) return "";
     return " " + option->get_type_name() + (option->get_items_expected_max() > 1 ? "..." : "");
+  }
+
+ private:
+  std::string Fold(const std::string& text) const {
+    std::string folded;
+    size_t column = 0;
+    for (const absl::string_view word : absl::StrSplit(text, absl::ByAnyChar(" \n"))) {
+      const bool fits = column_width_ + column + 1 + word.size() <= 80;
+      absl::StrAppend(&folded, folded.empty() ? "" : fits ? " " : "\n", word);
+      column = fits ? column + 1 + word.size() : word.size();
+    }
+    return folded;
   }
 };
 

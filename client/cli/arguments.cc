@@ -167,13 +167,19 @@ std::vector<std::string> CommandNames(const CLI::App& app) {
 
 std::string Nearest(const std::string& text, const std::vector<std::string>& candidates) {
   std::string nearest;
-  // A third of the letters may be wrong.
+  // A third of the letters may be wrong; else the word may be the beginning of one.
   size_t best = std::max<size_t>(1, text.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     const size_t distance = Distance(text, candidate);
     if (distance >= best) continue;
     best = distance;
     nearest = candidate;
+  }
+  if (!nearest.empty()) return nearest;
+  for (const std::string& candidate : candidates) {
+    const auto ends = std::mismatch(text.begin(), text.end(), candidate.begin(), candidate.end());
+    const auto common = static_cast<size_t>(ends.first - text.begin());
+    if (common >= std::max<size_t>(4, text.size() - text.size() / 3)) return candidate;
   }
   return nearest;
 }

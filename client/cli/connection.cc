@@ -2,12 +2,12 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
@@ -193,12 +193,33 @@ absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Tim
   }
 }
 
+bool WriteFully(int file, absl::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(file, bytes.data(), bytes.size());
+    if (written >= 0) {
+      bytes.remove_prefix(static_cast<size_t>(written));
+    } else if (errno == EAGAIN) {
+      pollfd waiting{file, POLLOUT, 0};
+      (void)poll(&waiting, 1, -1);
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
+
 absl::Status WriteFile(const std::string& path, const std::string& bytes) {
-  std::ofstream file(path, std::ios::binary);
-  if (!file) return FileError("open", path);
-  file << bytes;
-  file.close();
-  return file ? absl::OkStatus() : FileError("write", path);
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file < 0) return FileError("open", path);
+  struct stat info = {};
+  const bool regular = fstat(file, &info) == 0 && S_ISREG(info.st_mode);
+  const bool written = WriteFully(file, bytes);
+  const absl::Status status = written ? absl::OkStatus() : FileError("write", path);
+  if (!written && regular) {
+    (void)!ftruncate(file, 0);
+    (void)unlink(path.c_str());
+  }
+  return close(file) == 0 || !written ? status : FileError("write", path);
 }
 
 absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& options) {

@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 
 namespace histogram::cli {
@@ -48,6 +49,9 @@ absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      absl::Time deadline = absl::InfiniteFuture());
 // The rest of an open file. `name` and `deadline`: as for ReadFully.
 absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Time deadline);
+// Waits where the descriptor is in non-blocking mode and its reader is slow. False: errno says why.
+bool WriteFully(int file, absl::string_view bytes);
+// Leaves no part of a regular file where it fails.
 absl::Status WriteFile(const std::string& path, const std::string& bytes);
 
 // Fills the buffer from a file descriptor; returns fewer bytes only at the end of the file. `name`

@@ -6,7 +6,8 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <iostream>
+#include <ostream>
+#include <streambuf>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "client/cli/app.h"
 #include "client/cli/arguments.h"
+#include "client/cli/connection.h"
 #include "client/cli/render/text.h"
 
 namespace {
@@ -33,6 +35,28 @@ std::vector<std::string> EnvironmentNames() {
   return names;
 }
 
+// Writes to a descriptor at once and whole, which the standard streams do not where it is in
+// non-blocking mode.
+class DescriptorBuffer final : public std::streambuf {
+ public:
+  explicit DescriptorBuffer(int file) : file_(file) {}
+  int error() const { return error_; }
+
+ private:
+  std::streamsize xsputn(const char* bytes, std::streamsize size) override {
+    if (histogram::cli::WriteFully(file_, {bytes, static_cast<size_t>(size)})) return size;
+    error_ = errno;
+    return 0;
+  }
+  int overflow(int c) override {
+    const char byte = static_cast<char>(c);
+    return c == traits_type::eof() || xsputn(&byte, 1) == 1 ? 0 : traits_type::eof();
+  }
+
+  const int file_;
+  int error_ = 0;
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -48,11 +72,12 @@ int main(int argc, char** argv) {
   // Where Abseil was built without NDEBUG its mutexes, gRPC's among them, look for deadlocks at
   // each lock, under a spin lock that all of them share.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
-  std::ios::sync_with_stdio(false);
+  DescriptorBuffer out_buffer(STDOUT_FILENO), err_buffer(STDERR_FILENO);
+  std::ostream out(&out_buffer), err(&err_buffer);
   histogram::cli::Environment env = {
       STDIN_FILENO,
-      std::cout,
-      std::cerr,
+      out,
+      err,
       histogram::cli::DetectTerminal(STDOUT_FILENO),
       histogram::cli::DetectTerminal(STDERR_FILENO),
       ProgramName(argv[0]),
@@ -61,17 +86,14 @@ int main(int argc, char** argv) {
       [] { setenv("GRPC_POLL_STRATEGY", "poll,epoll1", 0); },
   };
   for (const std::string& warning : histogram::cli::SuspiciousVariables(EnvironmentNames())) {
-    std::cerr << env.program << ": " << histogram::cli::SafeText(warning) << "\n";
+    err << env.program << ": " << histogram::cli::SafeText(warning) << "\n";
   }
   int code = histogram::cli::Run(std::vector<std::string>(argv + 1, argv + argc), env);
-  if (!std::cout.flush()) {
-    // The stream does not keep the reason; another write has it, too.
-    const bool now_it_works = write(STDOUT_FILENO, "\n", 1) == 1;
-    std::cerr << env.program << ": cannot write to standard output: "
-              << (now_it_works ? "a part of it is missing" : strerror(errno)) << "\n";
+  if (!out) {
+    err << env.program << ": cannot write to standard output: " << strerror(out_buffer.error())
+        << "\n";
     code = histogram::cli::kFailure;
   }
-  std::cerr.flush();
   // gRPC's threads still run: nothing that they use may be destroyed.
   std::_Exit(code);
 }

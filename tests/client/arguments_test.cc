@@ -20,6 +20,7 @@ TEST(Nearest, FindsWhatWasMistyped) {
   EXPECT_EQ(Nearest("--statistic", names), "--statistics");
   EXPECT_EQ(Nearest("--sevrer", names), "--server");
   EXPECT_EQ(Nearest("--row", names), "--rows");
+  EXPECT_EQ(Nearest("--stats", names), "--statistics");
   EXPECT_EQ(Nearest("--frobnicate", names), "");
   EXPECT_EQ(Nearest("", names), "");
   EXPECT_EQ(Nearest("x", {}), "");

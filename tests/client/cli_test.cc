@@ -355,9 +355,10 @@ TEST_F(Cli, CountsAPicture) {
   const auto json = Json();
   EXPECT_EQ(json["image"]["width"], 4);
   ASSERT_EQ(json["histograms"].size(), 4);
-  EXPECT_EQ(json["histograms"][1]["source"], "green");
+  EXPECT_EQ(json["histograms"][1]["channel"], "green");
+  EXPECT_THAT(std::string(json["histograms"][1]["source"]), testing::EndsWith("in.ppm: green"));
   EXPECT_EQ(json["histograms"][1]["counts"][201], 1);
-  EXPECT_EQ(json["histograms"][3]["source"], "luminance");
+  EXPECT_EQ(json["histograms"][3]["channel"], "luminance");
   EXPECT_EQ(json["otsu_threshold"], 9);
   EXPECT_EQ(Run(server, {"image", file}), 0);
   EXPECT_THAT(world_.out(), HasSubstr("Otsu's threshold of luminance is 9"));

@@ -3,9 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <png.h>
+#include <zlib.h>
 
 #include <cstring>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -62,10 +65,43 @@ TEST(Netpbm, SmallAndLargeMaximaAreNoted) {
   ASSERT_TRUE(small.ok());
   EXPECT_EQ(small->channels[0].values, Bytes({0, 15}));
   EXPECT_THAT(small->notes, ElementsAre(HasSubstr("as they are")));
-  const auto large = DecodeImage("P5 2 1 65535\n" + Bytes({0xff, 0xff, 0x80, 0x00}));
-  ASSERT_TRUE(large.ok());
-  EXPECT_EQ(large->channels[0].values, Bytes({255, 128}));
-  EXPECT_THAT(large->notes, ElementsAre(HasSubstr("scaled to 8 bits")));
+  const auto odd = DecodeImage("P2 2 1 1000 7 1000");
+  ASSERT_TRUE(odd.ok());
+  EXPECT_EQ(odd->maximum, 1000);
+  EXPECT_EQ(odd->channels[0].values, Bytes({7, 0, 0xe8, 3}));
+  EXPECT_THAT(odd->notes, ElementsAre(HasSubstr("samples of 0..1000")));
+  EXPECT_FALSE(DecodeImage("P2 2 1 1000 7 1001").ok());
+}
+
+TEST(Netpbm, SixteenBitsAreKept) {
+  const auto grey = DecodeImage("P5 2 1 65535\n" + Bytes({0xff, 0xfe, 0x80, 0x00}));
+  ASSERT_TRUE(grey.ok());
+  EXPECT_EQ(grey->sample_bytes(), 2);
+  EXPECT_EQ(grey->channels[0].values, Bytes({0xfe, 0xff, 0x00, 0x80}));
+  EXPECT_EQ(ValueAt(*grey, grey->channels[0], 0), 0xfffe);
+  EXPECT_THAT(grey->notes, IsEmpty());
+  const auto colour = DecodeImage("P3 2 1 65535 1000 1001 1002 65535 65535 65535");
+  ASSERT_TRUE(colour.ok());
+  EXPECT_EQ(colour->channels[2].values, Bytes({0xea, 3, 0xff, 0xff}));
+  const Channel luminance = GreyOf(*colour);
+  EXPECT_EQ(ValueAt(*colour, luminance, 0), 1001);
+  EXPECT_EQ(ValueAt(*colour, luminance, 1), 65535);
+}
+
+TEST(Netpbm, DataAfterThePictureAreRefused) {
+  const std::string p5 = "P5 2 1 255\nab", p2 = "P2 2 1 255\n1 2", p6 = "P6 1 1 255\nabc";
+  for (const std::string& picture : {p5, p2, p6}) {
+    EXPECT_TRUE(DecodeImage(picture).ok());
+    EXPECT_TRUE(DecodeImage(picture + "\n").ok());
+    EXPECT_TRUE(DecodeImage(picture + "\r\n").ok());
+    for (const std::string& more :
+         {picture, "\n" + picture, std::string("\0", 1), std::string("x")}) {
+      const auto image = DecodeImage(picture + more);
+      EXPECT_EQ(image.status().code(), absl::StatusCode::kInvalidArgument) << picture << more;
+      EXPECT_THAT(std::string(image.status().message()), HasSubstr("goes on after its picture"));
+    }
+  }
+  EXPECT_TRUE(DecodeImage(p2 + " \n # the end\n").ok());
 }
 
 TEST(Netpbm, RefusesMalformedFiles) {
@@ -124,11 +160,95 @@ TEST(Png, ReadsEachKind) {
   EXPECT_EQ(rgba->channels[3].values, Bytes({255, 128}));
 }
 
-TEST(Png, SixteenBitsAreScaledAndNoted) {
-  const auto linear = DecodeImage(MakePng(1, 1, PNG_FORMAT_LINEAR_Y, Bytes({0xff, 0xff})));
-  ASSERT_TRUE(linear.ok()) << linear.status();
-  EXPECT_EQ(linear->channels[0].values, Bytes({255}));
-  EXPECT_THAT(linear->notes, ElementsAre(HasSubstr("16-bit")));
+std::string Big32(uint32_t number) {
+  std::string bytes;
+  for (int shift = 24; shift >= 0; shift -= 8) bytes.push_back(static_cast<char>(number >> shift));
+  return bytes;
+}
+
+std::string Chunk(const std::string& name, const std::string& body) {
+  const std::string checked = name + body;
+  const auto crc =
+      crc32(0, reinterpret_cast<const Bytef*>(checked.data()), static_cast<uInt>(checked.size()));
+  return Big32(static_cast<uint32_t>(body.size())) + checked + Big32(static_cast<uint32_t>(crc));
+}
+
+// A PNG by hand: `rows` with their filter bytes; `more`: chunks before them.
+std::string RawPng(uint32_t width, uint32_t height, int depth, int colour, const std::string& rows,
+                   const std::string& more = "", int interlace = 0) {
+  uLongf size = compressBound(rows.size());
+  std::string packed(size, '\0');
+  EXPECT_EQ(compress(reinterpret_cast<Bytef*>(packed.data()), &size,
+                     reinterpret_cast<const Bytef*>(rows.data()), rows.size()),
+            Z_OK);
+  packed.resize(size);
+  return "\x89PNG\r\n\x1a\n" +
+         Chunk("IHDR", Big32(width) + Big32(height) + Bytes({depth, colour, 0, 0, interlace})) +
+         more + Chunk("IDAT", packed) + Chunk("IEND", "");
+}
+
+TEST(Png, SixteenBitsAreKept) {
+  for (const int interlace : {0, 1}) {
+    const auto grey = DecodeImage(RawPng(1, 1, 16, 0, Bytes({0, 0x03, 0xe9}), "", interlace));
+    ASSERT_TRUE(grey.ok()) << grey.status();
+    EXPECT_EQ(grey->maximum, 65535);
+    EXPECT_EQ(grey->channels[0].values, Bytes({0xe9, 0x03}));
+    EXPECT_THAT(grey->notes, IsEmpty());
+  }
+  const auto rgba = DecodeImage(RawPng(1, 1, 16, 6, Bytes({0, 1, 2, 3, 4, 5, 6, 7, 8})));
+  ASSERT_TRUE(rgba.ok()) << rgba.status();
+  EXPECT_EQ(rgba->channels[3].values, Bytes({8, 7}));
+}
+
+TEST(Png, APaletteHasTheColoursThatTheFileNames) {
+  const std::string two = Chunk("PLTE", Bytes({1, 2, 3, 4, 5, 6}));
+  const auto good = DecodeImage(RawPng(4, 1, 2, 3, Bytes({0, 0x11}), two));  // 0, 1, 0, 1
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_EQ(good->channels[1].values, Bytes({2, 5, 2, 5}));
+  const auto clear =
+      DecodeImage(RawPng(4, 1, 2, 3, Bytes({0, 0x11}), two + Chunk("tRNS", Bytes({9}))));
+  ASSERT_TRUE(clear.ok()) << clear.status();
+  EXPECT_EQ(clear->channels[3].values, Bytes({9, 255, 9, 255}));
+  for (const int depth : {2, 8}) {
+    const std::string row = depth == 2 ? Bytes({0, 0x12}) : Bytes({0, 0, 1, 0, 2});
+    const auto beyond = DecodeImage(RawPng(4, 1, depth, 3, row, two));
+    EXPECT_EQ(beyond.status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_THAT(std::string(beyond.status().message()), HasSubstr("colour 2 of a palette of 2"));
+  }
+}
+
+TEST(Png, DataAfterThePictureAreRefused) {
+  const std::string png = MakePng(2, 1, PNG_FORMAT_GRAY, Bytes({1, 2}));
+  EXPECT_TRUE(DecodeImage(png + "\n").ok());
+  for (const std::string& more : {png, std::string("x"), std::string(9, '\0')}) {
+    EXPECT_THAT(std::string(DecodeImage(png + more).status().message()),
+                HasSubstr("goes on after its picture"));
+  }
+}
+
+TEST(Png, OfAnAnimationTheFirstPictureIsNoted) {
+  const auto image = DecodeImage(
+      RawPng(1, 1, 8, 0, Bytes({0, 7}), Chunk("acTL", Bytes({0, 0, 0, 2, 0, 0, 0, 0}))));
+  ASSERT_TRUE(image.ok()) << image.status();
+  EXPECT_THAT(image->notes, ElementsAre(HasSubstr("animation")));
+}
+
+TEST(Image, NoMoreIsReadThanToKnowWhatIsWrong) {
+  uint64_t read = 0;
+  const auto endless = [&read](const std::string& begin) {
+    return [&read, begin](absl::Span<char> to) -> absl::StatusOr<size_t> {
+      for (char& c : to) c = read < begin.size() ? begin[read++] : (++read, ' ');
+      return to.size();
+    };
+  };
+  for (const auto& [begin, most] : {std::pair<const char*, uint64_t>{"no picture", 8},
+                                    {"P5 2 2 255\nabcdX", uint64_t{1} << 18},
+                                    {"P2 2 2 255\n1 2 3 4 x", uint64_t{1} << 18}}) {
+    read = 0;
+    Source source(endless(begin), std::nullopt);
+    EXPECT_EQ(DecodeImage(source).status().code(), absl::StatusCode::kInvalidArgument) << begin;
+    EXPECT_LE(read, most) << begin;
+  }
 }
 
 TEST(Png, EveryCutIsRefused) {
@@ -181,7 +301,11 @@ TEST(Image, KnowsFormatsThatItDoesNotRead) {
   EXPECT_EQ(ForeignFormat("GIF87a"), "GIF");
   EXPECT_EQ(ForeignFormat(absl::string_view("II*\0", 4)), "TIFF");
   EXPECT_EQ(ForeignFormat("RIFF1234WEBPVP8 "), "WebP");
-  for (const char* const other : {"", "RIFF", "RIFF1234WAVE", "P5 1 1 255 x", "hello"}) {
+  EXPECT_EQ(ForeignFormat(absl::string_view("BM\x3a\0\0\0\0\0", 8)), "BMP");
+  EXPECT_EQ(ForeignFormat(absl::string_view("II+\0", 4)), "TIFF");
+  EXPECT_EQ(ForeignFormat(absl::string_view("\0\0\0 ftypavif", 12)), "HEIF or AVIF");
+  for (const char* const other :
+       {"", "RIFF", "RIFF1234WAVE", "P5 1 1 255 x", "hello", "BMW are cars"}) {
     EXPECT_EQ(ForeignFormat(other), "") << other;
   }
 }

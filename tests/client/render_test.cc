@@ -4,10 +4,12 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/render/cut_off.h"
 #include "client/cli/render/export.h"
@@ -98,6 +100,7 @@ TEST(Text, WidthsCountCharacters) {
   EXPECT_EQ(Truncate("abcdefgh", 6, false), "abc...");
   EXPECT_EQ(Truncate("abc", 3, true), "abc");
   EXPECT_EQ(Wrap({"aaaa", "bbbb", "cccc"}, 13), "  aaaa, bbbb,\n  cccc\n");
+  EXPECT_EQ(Wrap({"a", "long enough to break", "c"}, 13), "  a, long\n  enough to\n  break, c\n");
 }
 
 TEST(Text, ParsesNumbers) {
@@ -191,6 +194,14 @@ TEST(Table, ShowsEachBin) {
   EXPECT_THAT(table, HasSubstr("plain on cpu: server 1.5 us"));
 }
 
+TEST(Table, OneIsNoPlural) {
+  EXPECT_THAT(RenderTable(ReportOf(Even(1, 0, 256), "a"), {}), HasSubstr("file: 1 byte, 1 bin\n"));
+  EXPECT_THAT(RenderSvg({PanelOf(ReportOf(Even(1, 0, 256), "a"))}), HasSubstr(">1 byte, 1 bin<"));
+  Report report = ReportOf(Even(2, 0, 256), "a");
+  report.spec.set_sample_type(v1::SAMPLE_TYPE_FLOAT32);
+  EXPECT_EQ(SamplesText(report), "1 f32 sample");
+}
+
 TEST(Table, FoldsEmptyBins) {
   const std::string table = RenderTable(ReportOf({}, "az"), {});
   EXPECT_THAT(table, HasSubstr("97 empty"));   // 0..96
@@ -219,7 +230,8 @@ TEST(Table, ColourOnlyWhereItIsWanted) {
 
 TEST(Terminal, FollowsTheEnvironment) {
   const auto detect = [](const char* name, const char* value) {
-    for (const char* const other : {"LC_ALL", "LC_CTYPE", "LANG", "TERM"}) unsetenv(other);
+    for (const char* const other : {"LC_ALL", "LC_CTYPE", "LANG", "TERM", "COLUMNS"})
+      unsetenv(other);
     setenv(name, value, 1);
     const Terminal terminal = DetectTerminal(-1);
     unsetenv(name);
@@ -232,6 +244,11 @@ TEST(Terminal, FollowsTheEnvironment) {
   // Not a terminal.
   EXPECT_FALSE(detect("TERM", "xterm").colour);
   EXPECT_EQ(detect("TERM", "xterm").columns, 80);
+  EXPECT_EQ(detect("COLUMNS", "123").columns, 123);
+  EXPECT_EQ(detect("COLUMNS", "3").columns, 20);
+  for (const char* const bad : {"", "0", "-5", "x", "99999999999"}) {
+    EXPECT_EQ(detect("COLUMNS", bad).columns, 80) << bad;
+  }
 }
 
 TEST(Json, HasTheSchemaAndTheEdges) {
@@ -351,6 +368,57 @@ TEST(Svg, GroupsOfLettersHaveBarsOfOneWidth) {
   for (const std::string& width : widths) EXPECT_EQ(width, widths[0]);
   EXPECT_THAT(svg, HasSubstr("<title>y-z: 1</title>"));
   EXPECT_THAT(svg, HasSubstr(">symbols</text>"));
+}
+
+TEST(Svg, TheAxisSaysWhatIsOnIt) {
+  for (const auto& [type, axis, least] :
+       {std::tuple{v1::SAMPLE_TYPE_UINT8, ">byte value</text>", 0.0},
+        {v1::SAMPLE_TYPE_INT8, ">i8 value</text>", -128.0},
+        {v1::SAMPLE_TYPE_FLOAT64, ">f64 value</text>", -0.5}}) {
+    v1::Spec spec;
+    spec.set_sample_type(type);
+    Report report = {"file", spec};
+    for (int i = 0; i < 256; ++i) report.histogram.add_counts(1);
+    if (type == v1::SAMPLE_TYPE_FLOAT64) {
+      for (int i = 0; i <= 256; ++i) report.histogram.add_edges(-0.5 + i / 256.0);
+    }
+    const Panel panel = PanelOf(report);
+    EXPECT_EQ(panel.edges.front(), least);
+    EXPECT_THAT(RenderSvg({panel}), HasSubstr(axis));
+  }
+  Panel widest = PanelOf(ReportOf(Even(2, 0, 2), "ab"));
+  widest.edges = {-1.7e308, 0, 1.7e308};
+  EXPECT_THAT(RenderSvg({widest}), Not(HasSubstr("nan")));
+  EXPECT_THAT(RenderSvg({widest}), Not(HasSubstr("inf")));
+}
+
+TEST(Svg, ALongSubtitleTakesTwoLinesAtMost) {
+  Panel panel = PanelOf(ReportOf({}, "a"));
+  for (int facts : {1, 8, 40}) {
+    panel.subtitle =
+        absl::StrJoin(std::vector<std::string>(facts, "quantile 0.25: 1.23457e+300"), ", ");
+    const std::string svg = RenderSvg({panel});
+    size_t lines = 0;
+    for (const std::string& line : Lines(svg)) {
+      if (!absl::StrContains(line, "class=\"subtitle\"")) continue;
+      ++lines;
+      EXPECT_LE(line.size(), 200) << line;
+    }
+    EXPECT_EQ(lines, facts == 1 ? 1 : 2);
+  }
+}
+
+TEST(Svg, AMillionBinsAreDrawnByTheTallest) {
+  Report report = ReportOf(Even(2, 0, 2), "");
+  report.histogram.clear_counts();
+  report.histogram.clear_edges();
+  constexpr int kBins = 1000000;
+  for (int i = 0; i < kBins; ++i) report.histogram.add_counts(i == 777777 ? 9 : 4);
+  for (int i = 0; i <= kBins; ++i) report.histogram.add_edges(i);
+  const std::string svg = RenderSvg({PanelOf(report)});
+  EXPECT_LT(svg.size(), 100000);
+  EXPECT_THAT(svg, HasSubstr("1,000,000 bins"));
+  EXPECT_THAT(svg, HasSubstr("drawn by the tallest of each 489"));
 }
 
 TEST(Svg, SaysThatThereIsNothing) {

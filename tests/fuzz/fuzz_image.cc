@@ -18,7 +18,7 @@ void CheckSizes(const Image& image) {
   FUZZ_CHECK(pixels > 0 && pixels <= histogram::cli::kPixelsMax, std::to_string(pixels));
   FUZZ_CHECK(!image.channels.empty() && image.channels.size() <= 4, "");
   for (const Channel& channel : image.channels) {
-    FUZZ_CHECK(channel.values.size() == pixels, channel.name);
+    FUZZ_CHECK(channel.values.size() == pixels * image.sample_bytes(), channel.name);
   }
 }
 
@@ -43,7 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Channel grey = GreyOf(*image);
   FUZZ_CHECK(grey.values.size() == image->channels[0].values.size(), "");
   constexpr size_t kPixelsMax = size_t{1} << 16;  // so that an input stays quick
-  if (grey.values.size() > kPixelsMax) return 0;
+  if (grey.values.size() > kPixelsMax || image->sample_bytes() > 1) return 0;
   const uint32_t width = image->width;
   const uint32_t height = image->height;
   CheckSameGrey(DecodeImage(histogram::cli::EncodePgm(width, height, grey.values)), width, height,

@@ -5,6 +5,8 @@ import io
 import json
 import os
 import pty
+import resource
+import select
 import signal
 import socket
 import struct
@@ -352,12 +354,117 @@ def test_a_colour_picture(run, tmp_path, kind):
     file = tmp_path / "picture"
     file.write_bytes(data)
     document = json.loads(run("image", file, "--format", "json").stdout)
-    entries = {entry["source"]: entry for entry in document["histograms"]}
+    entries = {entry["channel"]: entry for entry in document["histograms"]}
+    assert entries["red"]["source"] == f"{file}: red"
     for index, name in enumerate(("red", "green", "blue")):
         check_json(entries[name], samples[:, index].tobytes(), pb.Spec())
     svg = run("image", file, "--format", "svg").stdout
     assert xml.etree.ElementTree.fromstring(svg).tag.endswith("svg")
     assert "red" in run("image", file).stdout.decode()
+
+
+@pytest.mark.parametrize("most", (1000, 1015, 4095, 65535))
+def test_each_level_of_16_bits_is_counted(histogram, run, tmp_path, most):
+    levels = np.arange(1000, 1016, dtype=">u2") if most > 1015 else np.arange(most - 15, most + 1, dtype=">u2")
+    samples = levels.repeat(np.where(np.arange(16) < 8, 5, 7))
+    file, output = tmp_path / "picture", tmp_path / "out.pgm"
+    file.write_bytes(b"P5 %d 1 %d\n" % (len(samples), most) + samples.tobytes())
+    here, there = (json.loads(program("image", file, "--format", "json", "--binarize", output).stdout)
+                   for program in (histogram, run))
+    for document in (here, there):
+        [entry] = document["histograms"]
+        entry.pop("receipt")
+        assert entry["sample_type"] == "u16"
+        assert entry["counts"] == np.bincount(samples, minlength=most + 1).tolist()
+        assert entry["edges"] == list(range(most + 2))
+        assert document["otsu_threshold"] == levels[7]
+        assert entry["statistics"]["median"] == np.median(samples)
+    assert here == there
+    want = (samples > levels[7]) * np.uint8(255)
+    assert output.read_bytes() == b"P5\n%d 1\n255\n" % len(samples) + want.tobytes()
+    assert f"values {levels[0]} to {levels[-1]}" in histogram("image", file).stdout.decode()
+
+
+def test_what_is_no_picture_is_refused_by_its_first_bytes(client_bin):
+    for begin in (b"no pictu", b"\0" * 8, b"BM\x3a\0\0\0\0\0"):
+        with subprocess.Popen([client_bin, "image", "-"], stdin=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env=clean_environment()) as process:
+            process.stdin.write(begin)
+            process.stdin.flush()
+            try:
+                assert process.wait(timeout=60) == 1  # though the pipe stays open
+            finally:
+                process.kill()
+            assert b"picture" in process.stderr.read()
+
+
+def test_the_tables_fit_40_columns(histogram, run, tmp_path):
+    file = tmp_path / "picture"
+    for data in (b"P6 64 50 255\n" + random_bytes(64 * 50 * 3), b"P5 64 50 65535\n" + random_bytes(64 * 50 * 2)):
+        file.write_bytes(data)
+        for output in (run("image", file, COLUMNS="40"), run("describe", COLUMNS="40"),
+                       run("compute", file, "--statistics", COLUMNS="40")):
+            lines = output.stdout.decode().splitlines()
+            assert all(len(line) <= 40 for line in lines), max(lines, key=len)
+
+
+def test_help_fits_100_columns(histogram):
+    for command in ((), ("count",), ("compute",), ("image",), ("bench",), ("describe",), ("health",)):
+        lines = histogram("help", *command).stdout.decode().splitlines()
+        assert all(len(line) <= 100 for line in lines), max(lines, key=len)
+
+
+def test_output_to_a_slow_reader_in_non_blocking_mode(client_bin, tmp_path):
+    file = tmp_path / "data"
+    file.write_bytes(random_bytes(1000))
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with subprocess.Popen([client_bin, "count", file, "--bins", "65536", "--format", "csv"], stdout=writer,
+                          stderr=subprocess.PIPE, env=clean_environment()) as process:
+        os.close(writer)
+        wait_until(lambda: select.select([reader], [], [], 0)[0], 60, "it has written")
+        with open(reader, "rb") as output:
+            rows = output.read().splitlines()
+        assert process.wait(timeout=60) == 0, process.stderr.read()
+    assert len(rows) == 1 + 65536 + 3
+
+
+def test_a_file_that_cannot_be_written_whole_is_removed(client_bin, tmp_path):
+    file, output = tmp_path / "data", tmp_path / "out.csv"
+    file.write_bytes(random_bytes(1000))
+    done = subprocess.run(
+        [client_bin, "count", file, "--bins", "65536", "-o", output], capture_output=True, timeout=60,
+        env=clean_environment(), check=False,
+        preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
+                            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))))
+    assert done.returncode == 1
+    assert b"cannot write" in done.stderr and b"File too large" in done.stderr
+    assert not output.exists()
+
+
+def test_ctrl_c_ends_the_line_of_the_progress(client_bin):
+    reading, terminal = pty.openpty()
+    with subprocess.Popen([client_bin, "count", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          stderr=terminal, env=clean_environment(TERM="xterm")) as process:
+        os.close(terminal)
+        shown = b""
+        while b"B/s" not in shown:  # drawn from the first half second on
+            process.stdin.write(bytes(1 << 20))
+            if select.select([reading], [], [], 0)[0]:
+                shown += os.read(reading, 1000)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == -signal.SIGINT
+        try:
+            while more := os.read(reading, 1000):
+                shown += more
+        except OSError:  # the terminal's end
+            pass
+        try:
+            process.stdin.close()
+        except BrokenPipeError:
+            pass
+    os.close(reading)
+    assert shown.endswith(b"\n"), shown
 
 
 @pytest.mark.parametrize("data", (

@@ -22,9 +22,10 @@ namespace histogram::cli {
 namespace {
 
 struct Picture {
-  Image image;
-  std::vector<Report> reports;  // a report a channel, and for colours one of the luminance
-  size_t grey = 0;              // the report that the threshold is of
+  Image image;                     // whose channels have names, and their samples no more
+  std::vector<std::string> names;  // the channels', and for colours that of the luminance
+  std::vector<Report> reports;     // one of each name
+  size_t grey = 0;                 // the report that the threshold is of
 };
 
 std::optional<double> ThresholdOf(const Picture& picture) {
@@ -56,9 +57,11 @@ std::string RenderImageSvg(const Picture& picture, const std::string& file) {
       absl::StrCat(Size(picture.image), ", ",
                    FormatCount(uint64_t{picture.image.width} * picture.image.height), " pixels");
   panel.edges = EdgesOf(picture.reports[0]);
-  for (const Report& report : picture.reports) {
-    panel.series.push_back({report.source, Colour(report.source), CountsOf(report)});
+  for (size_t i = 0; i < picture.reports.size(); ++i) {
+    const std::string& name = picture.names[i];
+    panel.series.push_back({name, Colour(name), CountsOf(picture.reports[i])});
   }
+  panel.axis = absl::StrCat("value of ", 8 * picture.image.sample_bytes(), " bits");
   panel.threshold = ThresholdOf(picture);
   panel.count_max = CutOffOfPicture(Envelope(panel.series));
   return RenderSvg({panel});
@@ -66,6 +69,9 @@ std::string RenderImageSvg(const Picture& picture, const std::string& file) {
 
 std::string RenderImageJson(const Picture& picture, const std::string& file) {
   nlohmann::ordered_json json = ReportsToJson(picture.reports);
+  for (size_t i = 0; i < picture.names.size(); ++i) {
+    json["histograms"][i]["channel"] = picture.names[i];
+  }
   json["image"] = {{"source", SafeText(file)},
                    {"format", picture.image.format},
                    {"width", picture.image.width},
@@ -78,35 +84,57 @@ std::string RenderImageJson(const Picture& picture, const std::string& file) {
 
 std::string Optional(bool has, double value) { return has ? absl::StrFormat("%.5g", value) : "-"; }
 
-std::string RenderImageTable(const Picture& picture, const std::string& file,
-                             const Terminal& terminal) {
-  const auto columns = static_cast<size_t>(std::min(terminal.columns, 120));
-  const std::string facts = absl::StrCat(": ", Size(picture.image));
-  const size_t room = columns > facts.size() + 8 ? columns - facts.size() : 8;
-  std::string text =
-      absl::StrCat(Bold(terminal, Truncate(SafeText(file), room, terminal.utf8)), facts, "\n\n");
-  constexpr size_t kWidth = 8;
-  std::string head = "  " + PadRight("channel", 9);
-  for (const char* const name : {"mean", "std dev", "median", "entropy", "Otsu"}) {
-    head += PadLeft(name, kWidth);
-  }
-  const size_t used = 11 + 5 * kWidth + 3;
-  const size_t spark = columns >= used + 16 ? std::min<size_t>(columns - used, 64) : 0;
-  text += Dim(terminal, head + (spark > 0 ? "   values 0 to 255" : "")) + "\n";
-  bool cut_off = false;
+// The values that the pictures of the channels show, of 8 bits all of them: first to last.
+std::pair<size_t, size_t> ShownValues(const Picture& picture) {
+  if (picture.image.sample_bytes() == 1) return {0, 255};
+  size_t first = picture.image.maximum, last = 0;
   for (const Report& report : picture.reports) {
-    const v1::Statistics& s = report.histogram.statistics();
-    absl::StrAppend(&text, "  ", PadRight(report.source, 9));
-    for (const auto& [has, value] : std::array<std::pair<bool, double>, 5>{
-             {{s.has_mean(), s.mean()},
-              {s.has_standard_deviation(), s.standard_deviation()},
-              {s.has_median(), s.median()},
-              {s.has_entropy_bits(), s.entropy_bits()},
-              {s.has_otsu_threshold(), s.otsu_threshold()}}}) {
-      text += PadLeft(Optional(has, value), kWidth);
+    const auto& counts = report.histogram.counts();
+    for (int value = 0; value < counts.size(); ++value) {
+      if (counts[value] == 0) continue;
+      first = std::min(first, static_cast<size_t>(value));
+      last = std::max(last, static_cast<size_t>(value));
     }
+  }
+  return {first, last};
+}
+
+// One line a channel; in a narrow terminal as many as it takes.
+std::string RenderChannels(const Picture& picture, const Terminal& terminal, size_t columns) {
+  constexpr size_t kWidth = 8;
+  constexpr std::array<const char*, 5> kHeads = {"mean", "std dev", "median", "entropy", "Otsu"};
+  constexpr size_t kUsed = 11 + kHeads.size() * kWidth;
+  const bool narrow = columns < kUsed;
+  const auto [first, last] = ShownValues(picture);
+  const size_t spark =
+      columns >= kUsed + 3 + 16 ? std::min({columns - kUsed - 3, size_t{64}, last - first + 1}) : 0;
+  std::string text = "  " + PadRight("channel", 9);
+  for (const char* const head : kHeads) text += PadLeft(head, kWidth);
+  if (spark > 0) absl::StrAppend(&text, "   values ", first, " to ", last);
+  text = narrow ? "" : Dim(terminal, text) + "\n";
+  bool cut_off = false;
+  for (size_t c = 0; c < picture.reports.size(); ++c) {
+    const v1::Statistics& s = picture.reports[c].histogram.statistics();
+    const std::string values[kHeads.size()] = {
+        Optional(s.has_mean(), s.mean()),
+        Optional(s.has_standard_deviation(), s.standard_deviation()),
+        Optional(s.has_median(), s.median()), Optional(s.has_entropy_bits(), s.entropy_bits()),
+        Optional(s.has_otsu_threshold(), s.otsu_threshold())};
+    if (narrow) {
+      std::vector<std::string> parts = {picture.names[c]};
+      for (size_t i = 0; i < kHeads.size(); ++i) {
+        parts.push_back(absl::StrCat(kHeads[i], " ", values[i]));
+      }
+      text += Wrap(parts, columns);
+      continue;
+    }
+    absl::StrAppend(&text, "  ", PadRight(picture.names[c], 9));
+    for (const std::string& value : values) text += PadLeft(value, kWidth);
     if (spark > 0) {
-      const std::string line = Sparkline(CountsOf(report), spark, terminal.utf8);
+      const std::vector<uint64_t> counts = CountsOf(picture.reports[c]);
+      const auto begin = counts.begin() + static_cast<std::ptrdiff_t>(first);
+      const std::string line = Sparkline(
+          {begin, begin + static_cast<std::ptrdiff_t>(last - first + 1)}, spark, terminal.utf8);
       cut_off = cut_off || absl::StrContains(line, CutOffMark(terminal.utf8));
       absl::StrAppend(&text, "   ", Cyan(terminal, line));
     }
@@ -117,6 +145,17 @@ std::string RenderImageTable(const Picture& picture, const std::string& file,
     const std::string mark = CutOffMark(terminal.utf8);
     text += Dim(terminal, "  " + mark + " is cut off: it is far higher than the rest\n");
   }
+  return text;
+}
+
+std::string RenderImageTable(const Picture& picture, const std::string& file,
+                             const Terminal& terminal) {
+  const auto columns = static_cast<size_t>(std::min(terminal.columns, 120));
+  const std::string facts = absl::StrCat(": ", Size(picture.image));
+  const size_t room = columns > facts.size() + 8 ? columns - facts.size() : 8;
+  std::string text =
+      absl::StrCat(Bold(terminal, Truncate(SafeText(file), room, terminal.utf8)), facts, "\n\n");
+  text += RenderChannels(picture, terminal, columns);
   const Report& grey = picture.reports[picture.grey];
   if (const auto threshold = ThresholdOf(picture); threshold.has_value()) {
     uint64_t dark = 0;
@@ -124,7 +163,8 @@ std::string RenderImageTable(const Picture& picture, const std::string& file,
       dark += grey.histogram.counts(value);
     }
     text +=
-        Wrap({absl::StrCat("Otsu's threshold of ", grey.source, " is ", FormatNumber(*threshold)),
+        Wrap({absl::StrCat("Otsu's threshold of ", picture.names[picture.grey], " is ",
+                           FormatNumber(*threshold)),
               absl::StrCat(FormatShare(dark, grey.histogram.samples()), " of the pixels dark"),
               absl::StrCat(FormatShare(grey.histogram.samples() - dark, grey.histogram.samples()),
                            " light")},
@@ -135,21 +175,22 @@ std::string RenderImageTable(const Picture& picture, const std::string& file,
   return text;
 }
 
-absl::Status Binarize(const Picture& picture, const std::string& path) {
+// `grey`: GreyOf the picture.
+absl::Status Binarize(const Picture& picture, const Channel& grey, const std::string& path) {
   const auto threshold = ThresholdOf(picture);
   if (!threshold.has_value()) {
     return absl::FailedPreconditionError(
         "the picture has a single value, which no threshold can part; nothing was written");
   }
-  Channel grey = GreyOf(picture.image);
-  for (char& value : grey.values) {
-    value = static_cast<unsigned char>(value) > *threshold ? '\xff' : '\0';
-  }
   const Image& image = picture.image;
-  if (absl::EndsWith(absl::AsciiStrToLower(path), ".pgm")) {
-    return WriteFile(path, EncodePgm(image.width, image.height, grey.values));
+  std::string values(size_t{image.width} * image.height, '\0');
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (ValueAt(image, grey, i) > *threshold) values[i] = '\xff';
   }
-  const auto png = EncodeBlackWhitePng(image.width, image.height, grey.values);
+  if (absl::EndsWith(absl::AsciiStrToLower(path), ".pgm")) {
+    return WriteFile(path, EncodePgm(image.width, image.height, values));
+  }
+  const auto png = EncodeBlackWhitePng(image.width, image.height, values);
   if (!png.ok()) return png.status();
   return WriteFile(path, *png);
 }
@@ -165,21 +206,62 @@ std::string HowToConvert(const std::string& file, absl::string_view format) {
                       ShellWord(stem + ".png"));
 }
 
-absl::StatusOr<Picture> CountPicture(Image image, const ServerOptions& server, Environment& env) {
-  Picture picture;
-  picture.image = std::move(image);
-  std::vector<Input> inputs;
-  for (const Channel& channel : picture.image.channels) {
-    inputs.push_back({channel.name, "", channel.values});
+// Reads no more of the file than it takes to know what is wrong with it. Errors name it.
+absl::StatusOr<Image> ReadPicture(const std::string& file, const std::string& name,
+                                  absl::Time deadline, int standard_input) {
+  const Input input = {name, file};
+  const auto size = SizeOf(input);
+  if (!size.ok()) return size.status();
+  const absl::StatusOr<InputFile> opened = OpenInput(input, standard_input);
+  if (!opened.ok()) return opened.status();
+  absl::Status read;
+  Source source(
+      [&](absl::Span<char> to) {
+        auto bytes = ReadFully(**opened, to, name, deadline);
+        read.Update(bytes.status());
+        return bytes;
+      },
+      *size);
+  const bool riff = source.Head(8).substr(0, 4) == "RIFF";
+  if (const auto format = ForeignFormat(source.Head(riff ? 12 : 8)); !format.empty()) {
+    return absl::InvalidArgumentError(HowToConvert(file, format));
   }
-  if (picture.image.channels.size() >= 3) {
-    picture.grey = inputs.size();
-    Channel grey = GreyOf(picture.image);
-    inputs.push_back({grey.name, "", std::move(grey.values)});
-  }
+  absl::StatusOr<Image> image = DecodeImage(source);
+  if (!read.ok()) return read;
+  if (image.ok()) return image;
+  return absl::InvalidArgumentError(absl::StrCat(SafeText(name), ": ", image.status().message()));
+}
+
+// A bin for each value.
+v1::Spec SpecOf(const Image& image) {
   v1::Spec spec;
   spec.set_statistics(true);
-  auto results = CountInputs(server, spec, std::move(inputs), env);
+  if (image.sample_bytes() == 1) return spec;
+  spec.set_sample_type(v1::SAMPLE_TYPE_UINT16);
+  spec.set_edges(true);
+  auto& even = *spec.mutable_binning()->mutable_even();
+  even.set_bin_count(image.maximum + 1);
+  even.set_lower(0);
+  even.set_upper(image.maximum + 1.0);
+  return spec;
+}
+
+// `grey`: GreyOf the image, where it has colours. `name`: of its file.
+absl::StatusOr<Picture> CountPicture(Image image, Channel grey, const std::string& name,
+                                     const ServerOptions& server, Environment& env) {
+  Picture picture;
+  std::vector<Input> inputs;
+  const auto add = [&](Channel& channel) {
+    picture.names.push_back(channel.name);
+    inputs.push_back({absl::StrCat(name, ": ", channel.name), "", std::move(channel.values)});
+  };
+  for (Channel& channel : image.channels) add(channel);
+  if (image.channels.size() >= 3) {
+    picture.grey = inputs.size();
+    add(grey);
+  }
+  picture.image = std::move(image);
+  auto results = CountInputs(server, SpecOf(picture.image), std::move(inputs), env);
   if (!results.ok()) return results.status();
   for (auto& result : *results) {
     if (!result.ok()) return result.status();
@@ -210,21 +292,16 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
   if (!options.binarize.empty() && options.binarize == options.output.output) {
     return UsageError(env, "--binarize and --output name the same file");
   }
-  const absl::StatusOr<std::string> bytes =
-      file == "-" ? ReadAll(env.standard_input, name, DeadlineOf(server))
-                  : ReadFile(file, DeadlineOf(server));
-  if (!bytes.ok()) return Fail(env, bytes.status().message());
-  if (const absl::string_view format = ForeignFormat(*bytes); !format.empty()) {
-    return Fail(env, HowToConvert(file, format));
-  }
-  absl::StatusOr<Image> image = DecodeImage(*bytes);
-  if (!image.ok()) {
-    return Fail(env, absl::StrCat(SafeText(name), ": ", image.status().message()));
-  }
-  const absl::StatusOr<Picture> picture = CountPicture(*std::move(image), server, env);
+  absl::StatusOr<Image> image = ReadPicture(file, name, DeadlineOf(server), env.standard_input);
+  if (!image.ok()) return Fail(env, image.status().message());
+  Channel grey;  // a copy only of what is used
+  if (image->channels.size() >= 3 || !options.binarize.empty()) grey = GreyOf(*image);
+  const Channel kept = options.binarize.empty() ? Channel() : grey;
+  const absl::StatusOr<Picture> picture =
+      CountPicture(*std::move(image), std::move(grey), name, server, env);
   if (!picture.ok()) return Fail(env, ExplainCount(picture.status(), server));
   if (!options.binarize.empty()) {
-    if (absl::Status status = Binarize(*picture, options.binarize); !status.ok()) {
+    if (absl::Status status = Binarize(*picture, kept, options.binarize); !status.ok()) {
       return Fail(env, status.message());
     }
   }

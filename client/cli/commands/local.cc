@@ -285,6 +285,9 @@ absl::StatusOr<Statistics> StatisticsOfInput(const Input& input, const v1::Spec&
   const std::vector<double> quantiles(spec.quantiles().begin(), spec.quantiles().end());
   if (plan == nullptr) return ComputeStatistics(tally.values, binning, quantiles);
   if (tally.typed.samples == 0) return Statistics();
+  if (input.bytes.has_value()) {
+    return ComputeStatistics(std::as_bytes(std::span(*input.bytes)), *plan, tally.typed, quantiles);
+  }
   const auto size = SizeOf(input);
   if (!size.ok()) return size.status();
   if (!size->has_value()) {

@@ -51,13 +51,25 @@ std::string Columns(const Rows& rows, const Terminal& terminal) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], DisplayWidth(row[i]));
   }
   std::string text;
+  size_t fixed = 2;
+  for (size_t i = 0; i + 1 < widths.size(); ++i) fixed += widths[i] + 2;
+  const auto columns = static_cast<size_t>(terminal.columns);
+  // Where even the others have no room each row is a list of its values behind their headings.
+  for (size_t r = 1; fixed > columns && r < rows.size(); ++r) {
+    std::vector<std::string> parts = {rows[r][0]};
+    for (size_t i = 1; i < rows[r].size(); ++i) {
+      parts.push_back(absl::StrCat(rows[0][i], " ", rows[r][i]));
+    }
+    text += Wrap(parts, columns);
+  }
+  if (!text.empty()) return text;
   for (size_t r = 0; r < rows.size(); ++r) {
     std::string line;
     for (size_t i = 0; i + 1 < rows[r].size(); ++i) {
       absl::StrAppend(&line, "  ", PadRight(rows[r][i], widths[i]));
     }
     line += "  ";
-    line += Hanging(rows[r].back(), DisplayWidth(line), static_cast<size_t>(terminal.columns));
+    line += Hanging(rows[r].back(), DisplayWidth(line), columns);
     text += (r == 0 ? Dim(terminal, line) : line) + "\n";
   }
   return text;
@@ -158,7 +170,8 @@ std::string RenderDescription(const v1::DescribeResponse& description, const Ter
   }
   const auto section = [&](const std::string& title, const Rows& rows) {
     if (rows.size() < 2) return;
-    absl::StrAppend(&text, "\n", title, title.empty() ? "" : ":\n", Columns(rows, terminal));
+    absl::StrAppend(&text, "\n", title.empty() ? "" : Hanging(title + ":", 0, columns) + "\n",
+                    Columns(rows, terminal));
   };
   section("", BackendRows(description));
   const std::string objective = SafeText(description.objective());
@@ -213,6 +226,7 @@ Terminal OutputTerminal(const Environment& env, const OutputOptions& output) {
   if (output.output.empty()) return env.out_terminal;
   Terminal file;
   file.utf8 = env.out_terminal.utf8;
+  if (!env.out_terminal.interactive) file.columns = env.out_terminal.columns;
   return file;
 }
 

@@ -4,26 +4,66 @@
 #include "absl/strings/str_cat.h"
 
 namespace histogram::cli {
+namespace {
 
-absl::string_view ForeignFormat(absl::string_view bytes) {
-  if (absl::StartsWith(bytes, "\xff\xd8\xff")) return "JPEG";
-  if (absl::StartsWith(bytes, "GIF8")) return "GIF";
-  if (absl::StartsWith(bytes, absl::string_view("II*\0", 4)) ||
-      absl::StartsWith(bytes, absl::string_view("MM\0*", 4))) {
-    return "TIFF";
+// The end of a line is what an editor or echo adds.
+absl::Status CheckEnd(Source& source) {
+  if (source.Peek() == '\r') source.Skip();
+  if (source.Peek() == '\n') source.Skip();
+  if (!source.Peek().has_value()) return source.status();
+  return absl::InvalidArgumentError(
+      "the file goes on after its picture, with a second picture or other data; give each picture "
+      "a file of its own");
+}
+
+}  // namespace
+
+absl::string_view ForeignFormat(absl::string_view head) {
+  constexpr struct {
+    size_t at;
+    absl::string_view magic;
+    absl::string_view format;
+  } kFormats[] = {{0, "\xff\xd8\xff", "JPEG"},
+                  {0, "GIF8", "GIF"},
+                  {0, absl::string_view("II*\0", 4), "TIFF"},
+                  {0, absl::string_view("MM\0*", 4), "TIFF"},
+                  {0, absl::string_view("II+\0", 4), "TIFF"},
+                  {0, absl::string_view("MM\0+", 4), "TIFF"},
+                  {8, "WEBP", "WebP"},
+                  {4, "ftyp", "HEIF or AVIF"},
+                  {4, "jP  ", "JPEG 2000"},
+                  {4, "JXL ", "JPEG XL"},
+                  {0, "\xff\x0a", "JPEG XL"},
+                  {0, "qoif", "QOI"},
+                  {0, "8BPS", "PSD"},
+                  {0, "v/1\x01", "OpenEXR"}};
+  for (const auto& [at, magic, format] : kFormats) {
+    if (head.size() >= at && absl::StartsWith(head.substr(at), magic)) return format;
   }
-  if (absl::StartsWith(bytes, "RIFF") && bytes.size() >= 12 && bytes.substr(8, 4) == "WEBP") {
-    return "WebP";
+  // Its two letters say little; the reserved field behind the size is 0.
+  if (absl::StartsWith(head, "BM") && head.size() >= 8 && head[6] == 0 && head[7] == 0) {
+    return "BMP";
   }
   return "";
 }
 
-absl::StatusOr<Image> DecodeImage(absl::string_view bytes) {
-  if (absl::StartsWith(bytes, "\x89PNG")) return DecodePng(bytes);
-  if (bytes.size() >= 2 && bytes[0] == 'P' && bytes[1] >= '1' && bytes[1] <= '7') {
-    return DecodeNetpbm(bytes);
+absl::StatusOr<Image> DecodeImage(Source& source) {
+  const absl::string_view head = source.Head(8);
+  if (!source.status().ok()) return source.status();
+  const bool netpbm = head.size() >= 2 && head[0] == 'P' && head[1] >= '1' && head[1] <= '7';
+  if (!netpbm && !absl::StartsWith(head, "\x89PNG")) {
+    return absl::InvalidArgumentError("not a PGM, PPM or PNG picture");
   }
-  return absl::InvalidArgumentError("not a PGM, PPM or PNG picture");
+  absl::StatusOr<Image> image = netpbm ? DecodeNetpbm(source) : DecodePng(source);
+  if (!source.status().ok()) return source.status();
+  if (!image.ok()) return image;
+  if (absl::Status status = CheckEnd(source); !status.ok()) return status;
+  return image;
+}
+
+absl::StatusOr<Image> DecodeImage(absl::string_view bytes) {
+  Source source(bytes);
+  return DecodeImage(source);
 }
 
 absl::Status CheckPixels(uint64_t width, uint64_t height) {
@@ -40,27 +80,44 @@ absl::Status CheckPixels(uint64_t width, uint64_t height) {
   return absl::OkStatus();
 }
 
-std::vector<Channel> Deinterleave(absl::string_view samples,
-                                  const std::vector<std::string>& names) {
+std::vector<Channel> EmptyChannels(const Image& image, const std::vector<std::string>& names) {
   std::vector<Channel> channels;
-  const size_t pixels = samples.size() / names.size();
-  for (size_t c = 0; c < names.size(); ++c) {
-    Channel channel = {names[c], std::string(pixels, '\0')};
-    for (size_t i = 0; i < pixels; ++i) channel.values[i] = samples[i * names.size() + c];
-    channels.push_back(std::move(channel));
+  for (const std::string& name : names) {
+    channels.push_back({name, ""});
+    channels.back().values.reserve(size_t{image.width} * image.height * image.sample_bytes());
   }
   return channels;
 }
 
+void AddPixels(absl::string_view samples, Image& image) {
+  if (image.channels.size() == 1) {
+    image.channels[0].values.append(samples.data(), samples.size());
+    return;
+  }
+  const size_t bytes = image.sample_bytes();
+  for (size_t at = 0; at < samples.size();) {
+    for (Channel& channel : image.channels) {
+      for (size_t i = 0; i < bytes; ++i) channel.values.push_back(samples[at++]);
+    }
+  }
+}
+
+uint32_t ValueAt(const Image& image, const Channel& channel, size_t i) {
+  const auto byte = [&](size_t at) -> uint32_t {
+    return static_cast<unsigned char>(channel.values[at]);
+  };
+  return image.sample_bytes() == 1 ? byte(i) : byte(2 * i) | byte(2 * i + 1) << 8;
+}
+
 Channel GreyOf(const Image& image) {
   if (image.channels.size() < 3) return image.channels[0];
-  const auto value = [&](size_t channel, size_t i) -> uint32_t {
-    return static_cast<unsigned char>(image.channels[channel].values[i]);
-  };
   Channel grey = {"luminance", std::string(image.channels[0].values.size(), '\0')};
-  for (size_t i = 0; i < grey.values.size(); ++i) {
-    grey.values[i] =
-        static_cast<char>((299 * value(0, i) + 587 * value(1, i) + 114 * value(2, i) + 500) / 1000);
+  const size_t bytes = image.sample_bytes();
+  for (size_t i = 0; i * bytes < grey.values.size(); ++i) {
+    const auto value = [&](size_t channel) { return ValueAt(image, image.channels[channel], i); };
+    const uint32_t mixed = (299 * value(0) + 587 * value(1) + 114 * value(2) + 500) / 1000;
+    grey.values[i * bytes] = static_cast<char>(mixed & 0xff);
+    if (bytes == 2) grey.values[2 * i + 1] = static_cast<char>(mixed >> 8);
   }
   return grey;
 }

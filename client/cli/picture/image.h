@@ -1,5 +1,6 @@
-// Decodes and encodes pictures with 8-bit channels: PGM and PPM (text and binary) and PNG. Checks
-// every size in a file against the file's length before it allocates memory. Thread-safe: no state.
+// Decodes pictures (PGM and PPM, text and binary, and PNG), and encodes those in black and white.
+// Checks every size in a file against the file's length, where that is known, before it allocates
+// memory. Thread-safe: no state.
 #ifndef HISTOGRAM_CLIENT_CLI_PICTURE_IMAGE_H_
 #define HISTOGRAM_CLIENT_CLI_PICTURE_IMAGE_H_
 
@@ -10,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "client/cli/picture/source.h"
 
 namespace histogram::cli {
 
@@ -17,26 +19,32 @@ inline constexpr uint64_t kPixelsMax = uint64_t{1} << 29;
 
 struct Channel {
   std::string name;    // grey, red, green, blue, alpha
-  std::string values;  // width * height bytes, row by row
+  std::string values;  // width * height samples, row by row; those of 16 bits are little-endian
 };
 
 struct Image {
   std::string format;  // PGM, PPM, PNG
   uint32_t width = 0;
   uint32_t height = 0;
+  uint32_t maximum = 255;  // of a sample
   std::vector<Channel> channels;
-  std::vector<std::string> notes;  // conversions that gave 8 bits a channel
+  std::vector<std::string> notes;  // what was done to the samples, or left out
+
+  size_t sample_bytes() const { return maximum > 255 ? 2 : 1; }
 };
 
 // The name of a common picture format that is not supported; empty for other bytes.
-absl::string_view ForeignFormat(absl::string_view bytes);
+// `head`: the file's first 12 bytes, or its first 8 where these do not begin with RIFF.
+absl::string_view ForeignFormat(absl::string_view head);
 
-// INVALID_ARGUMENT: the message says what is wrong with the file.
+// INVALID_ARGUMENT: the message says what is wrong with the file. Data after the picture, such as a
+// second picture, is an error, but for the end of a line. Other errors are those of the source.
+absl::StatusOr<Image> DecodeImage(Source& source);
 absl::StatusOr<Image> DecodeImage(absl::string_view bytes);
-absl::StatusOr<Image> DecodeNetpbm(absl::string_view bytes);
-absl::StatusOr<Image> DecodePng(absl::string_view bytes);
+absl::StatusOr<Image> DecodeNetpbm(Source& source);
+absl::StatusOr<Image> DecodePng(Source& source);
 
-// Encodes one channel. The PNG has one bit for each pixel: whether the value is not 0.
+// Encodes one channel of 8 bits. The PNG has one bit for each pixel: whether the value is not 0.
 std::string EncodePgm(uint32_t width, uint32_t height, absl::string_view values);
 absl::StatusOr<std::string> EncodeBlackWhitePng(uint32_t width, uint32_t height,
                                                 absl::string_view values);
@@ -44,11 +52,17 @@ absl::StatusOr<std::string> EncodeBlackWhitePng(uint32_t width, uint32_t height,
 // The channel for a threshold: grey, or the luminance (Rec. 601) of red, green and blue.
 Channel GreyOf(const Image& image);
 
+// One sample of a channel, by its number.
+uint32_t ValueAt(const Image& image, const Channel& channel, size_t i);
+
 // Fails for no pixels, and for more than kPixelsMax; the message names the size and the limit.
 absl::Status CheckPixels(uint64_t width, uint64_t height);
 
-// Separates interleaved channels. REQUIRES: samples.size() is a multiple of names.size().
-std::vector<Channel> Deinterleave(absl::string_view samples, const std::vector<std::string>& names);
+// Channels of these names with memory for their samples, and none yet.
+std::vector<Channel> EmptyChannels(const Image& image, const std::vector<std::string>& names);
+
+// Adds interleaved samples to the image's channels. REQUIRES: whole pixels.
+void AddPixels(absl::string_view samples, Image& image);
 
 }  // namespace histogram::cli
 

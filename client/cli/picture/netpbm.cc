@@ -1,59 +1,41 @@
+#include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/picture/image.h"
 
 namespace histogram::cli {
 namespace {
 
-constexpr uint32_t kNumberMax = uint32_t{1} << 31;
+constexpr uint64_t kNumberMax = uint64_t{1} << 31;
+constexpr size_t kBlockBytes = size_t{48} << 10;  // whole pixels of every kind
 
-// Reads numbers between blanks and comments.
-class Scanner {
- public:
-  explicit Scanner(absl::string_view text) : text_(text) {}
+bool IsBlank(char c) { return absl::ascii_isspace(static_cast<unsigned char>(c)); }
 
-  // Nothing: there is no number, or one above 2^31.
-  std::optional<uint32_t> Number() {
-    SkipBlanks();
-    const size_t start = at_;
-    while (at_ < text_.size() && absl::ascii_isdigit(static_cast<unsigned char>(text_[at_]))) ++at_;
-    uint32_t number = 0;
-    if (!absl::SimpleAtoi(text_.substr(start, at_ - start), &number) || number > kNumberMax) {
-      return std::nullopt;
-    }
-    return number;
+void SkipBlanksAndComments(Source& source) {
+  bool comment = false;
+  while (const std::optional<char> next = source.Peek()) {
+    if (*next == '#') comment = true;
+    if (*next == '\n' || *next == '\r') comment = false;
+    if (!comment && !IsBlank(*next)) return;
+    source.Skip();
   }
+}
 
-  // Exactly one blank parts the header from binary samples.
-  bool OneBlank() {
-    if (at_ == text_.size() || !IsBlank(text_[at_])) return false;
-    ++at_;
-    return true;
+// A number between blanks and comments. Nothing: there is no number, or one above 2^31.
+std::optional<uint32_t> ReadNumber(Source& source) {
+  SkipBlanksAndComments(source);
+  std::optional<uint64_t> number;
+  for (auto next = source.Peek(); next.has_value() && *next >= '0' && *next <= '9';
+       next = source.Peek()) {
+    number = number.value_or(0) * 10 + static_cast<uint64_t>(*next - '0');
+    if (*number > kNumberMax) return std::nullopt;
+    source.Skip();
   }
-
-  absl::string_view Rest() const { return text_.substr(at_); }
-
- private:
-  static bool IsBlank(char c) { return absl::ascii_isspace(static_cast<unsigned char>(c)); }
-
-  void SkipBlanks() {
-    while (at_ < text_.size()) {
-      if (text_[at_] == '#') {
-        while (at_ < text_.size() && text_[at_] != '\n' && text_[at_] != '\r') ++at_;
-      } else if (IsBlank(text_[at_])) {
-        ++at_;
-      } else {
-        return;
-      }
-    }
-  }
-
-  absl::string_view text_;
-  size_t at_ = 0;
-};
+  return number;
+}
 
 struct Header {
   bool text = false;  // samples in decimal
@@ -63,16 +45,18 @@ struct Header {
   uint32_t maximum = 0;
 };
 
-absl::StatusOr<Header> ReadHeader(absl::string_view bytes, Scanner& scanner) {
-  const char kind = bytes[1];
+absl::StatusOr<Header> ReadHeader(Source& source) {
+  source.Skip();  // the P
+  const char kind = source.Peek().value_or(' ');
+  source.Skip();
   if (kind != '2' && kind != '3' && kind != '5' && kind != '6') {
     return absl::InvalidArgumentError(absl::StrCat(
-        "this is a P", bytes.substr(1, 1),
+        "this is a P", std::string(1, kind),
         " picture; of the Netpbm formats only PGM (P2, P5) and PPM (P3, P6) are read"));
   }
-  const auto width = scanner.Number();
-  const auto height = scanner.Number();
-  const auto maximum = scanner.Number();
+  const auto width = ReadNumber(source);
+  const auto height = ReadNumber(source);
+  const auto maximum = ReadNumber(source);
   if (!width.has_value() || !height.has_value() || !maximum.has_value()) {
     return absl::InvalidArgumentError(
         "the picture's header must have a width, a height and a largest value");
@@ -85,66 +69,83 @@ absl::StatusOr<Header> ReadHeader(absl::string_view bytes, Scanner& scanner) {
   return Header{kind <= '3', kind == '2' || kind == '5' ? 1U : 3U, *width, *height, *maximum};
 }
 
-// The `i`th binary sample, big-endian.
-uint32_t SampleAt(absl::string_view bytes, uint64_t i, size_t sample_bytes) {
-  const auto byte = [&](uint64_t at) -> uint32_t { return static_cast<unsigned char>(bytes[at]); };
-  return sample_bytes == 1 ? byte(i) : byte(2 * i) << 8 | byte(2 * i + 1);
+absl::Status CutOff(uint64_t need, uint64_t have) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the picture is cut off: it needs ", need, " bytes of samples and has ", have));
 }
 
-// 16-bit samples are scaled to 8 bits; others are taken as they are.
-absl::StatusOr<std::string> ReadSamples(const Header& header, Scanner& scanner) {
-  const uint64_t samples = uint64_t{header.width} * header.height * header.channels;
-  const uint32_t maximum = header.maximum;
-  const size_t sample_bytes = maximum > 255 ? 2 : 1;
-  if (!header.text && !scanner.OneBlank()) {
-    return absl::InvalidArgumentError("the picture's header does not end in a blank");
+absl::Status CheckSample(uint32_t sample, uint32_t maximum) {
+  if (sample <= maximum) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the picture has a sample of ", sample, ", above its largest value ", maximum));
+}
+
+// The pixels are big-endian.
+absl::Status ReadBinary(Source& source, uint64_t samples, Image& image) {
+  const size_t bytes = image.sample_bytes();
+  const uint64_t need = samples * bytes;
+  std::string block;
+  for (uint64_t done = 0; done < need; done += block.size()) {
+    block.resize(std::min<uint64_t>(kBlockBytes, need - done));
+    const size_t filled = source.Read(absl::MakeSpan(block));
+    if (filled < block.size()) return CutOff(need, done + filled);
+    for (size_t at = 0; at < block.size(); at += bytes) {
+      if (bytes == 2) std::swap(block[at], block[at + 1]);
+      uint32_t sample = static_cast<unsigned char>(block[at]);
+      if (bytes == 2)
+        sample |= static_cast<uint32_t>(static_cast<unsigned char>(block[at + 1])) << 8;
+      if (absl::Status status = CheckSample(sample, image.maximum); !status.ok()) return status;
+    }
+    AddPixels(block, image);
   }
-  // In decimal a sample takes a digit, and a blank but for the last: no memory for what cannot be
-  // there.
-  const uint64_t need = header.text ? samples * 2 - 1 : samples * sample_bytes;
-  const absl::string_view rest = scanner.Rest();
-  if (rest.size() < need) {
-    return absl::InvalidArgumentError(absl::StrCat("the picture is cut off: it needs ", need,
-                                                   " bytes of samples and has ", rest.size()));
-  }
-  std::string values;
-  values.reserve(samples);
+  return absl::OkStatus();
+}
+
+absl::Status ReadText(Source& source, uint64_t samples, Image& image) {
+  std::string pixel;
   for (uint64_t i = 0; i < samples; ++i) {
-    const std::optional<uint32_t> sample =
-        header.text ? scanner.Number() : SampleAt(rest, i, sample_bytes);
+    const std::optional<uint32_t> sample = ReadNumber(source);
     if (!sample.has_value()) {
       return absl::InvalidArgumentError(
           absl::StrCat("the picture's sample ", i + 1, " of ", samples, " is not a number"));
     }
-    if (*sample > maximum) {
-      return absl::InvalidArgumentError(absl::StrCat("the picture has a sample of ", *sample,
-                                                     ", above its largest value ", maximum));
+    if (absl::Status status = CheckSample(*sample, image.maximum); !status.ok()) return status;
+    pixel.push_back(static_cast<char>(*sample & 0xff));
+    if (image.sample_bytes() == 2) pixel.push_back(static_cast<char>(*sample >> 8));
+    if ((i + 1) % image.channels.size() == 0) {
+      AddPixels(pixel, image);
+      pixel.clear();
     }
-    values.push_back(
-        static_cast<char>(maximum > 255 ? (*sample * 255 + maximum / 2) / maximum : *sample));
   }
-  return values;
+  SkipBlanksAndComments(source);
+  return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::StatusOr<Image> DecodeNetpbm(absl::string_view bytes) {
-  Scanner scanner(bytes.substr(2));
-  const absl::StatusOr<Header> header = ReadHeader(bytes, scanner);
+absl::StatusOr<Image> DecodeNetpbm(Source& source) {
+  const absl::StatusOr<Header> header = ReadHeader(source);
   if (!header.ok()) return header.status();
-  const absl::StatusOr<std::string> values = ReadSamples(*header, scanner);
-  if (!values.ok()) return values.status();
-  Image image;
-  image.width = header->width;
-  image.height = header->height;
+  if (!header->text) {
+    // Exactly one blank parts the header from binary samples.
+    if (!source.Peek().has_value() || !IsBlank(*source.Peek())) {
+      return absl::InvalidArgumentError("the picture's header does not end in a blank");
+    }
+    source.Skip();
+  }
   const bool grey = header->channels == 1;
-  image.format = grey ? "PGM" : "PPM";
-  image.channels =
-      grey ? Deinterleave(*values, {"grey"}) : Deinterleave(*values, {"red", "green", "blue"});
-  if (header->maximum > 255) {
-    image.notes.push_back(
-        absl::StrCat("samples of 0..", header->maximum, " were scaled to 8 bits"));
-  } else if (header->maximum < 255) {
+  Image image = {grey ? "PGM" : "PPM", header->width, header->height, header->maximum, {}, {}};
+  const uint64_t samples = uint64_t{header->width} * header->height * header->channels;
+  // In decimal a sample takes a digit, and a blank but for the last: no memory for what cannot be
+  // there.
+  const uint64_t need = header->text ? samples * 2 - 1 : samples * image.sample_bytes();
+  if (const uint64_t have = source.left().value_or(need); have < need) return CutOff(need, have);
+  image.channels = EmptyChannels(image, grey ? std::vector<std::string>{"grey"}
+                                             : std::vector<std::string>{"red", "green", "blue"});
+  absl::Status status =
+      header->text ? ReadText(source, samples, image) : ReadBinary(source, samples, image);
+  if (!status.ok()) return status;
+  if (header->maximum != 255 && header->maximum != 65535) {
     image.notes.push_back(
         absl::StrCat("samples of 0..", header->maximum, " were counted as they are"));
   }

@@ -1,7 +1,10 @@
 #include "client/cli/render/progress.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -22,6 +25,21 @@ std::string TimeLeft(double seconds) {
   if (whole < 60) return absl::StrCat(whole, " s");
   if (whole < 3600) return absl::StrFormat("%d:%02d min", whole / 60, whole % 60);
   return absl::StrFormat("%d:%02d h", whole / 3600, whole / 60 % 60);
+}
+
+// The prompt that follows Ctrl-C begins a line of its own. The signal then ends the program.
+void EndLine(int signal) {
+  (void)!write(STDERR_FILENO, "\n", 1);
+  (void)raise(signal);
+}
+
+// Whoever ignores SIGINT, or handles it, goes on to do so.
+void OnInterrupt(void (*before)(int), void (*now)(int)) {
+  struct sigaction action = {};
+  if (sigaction(SIGINT, nullptr, &action) != 0 || action.sa_handler != before) return;
+  action.sa_handler = now;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigaction(SIGINT, &action, nullptr);
 }
 
 }  // namespace
@@ -73,6 +91,7 @@ void Progress::Update(uint64_t bytes) {
   const absl::Time now = absl::Now();
   if (now < next_) return;
   next_ = now + absl::Milliseconds(100);
+  if (!drawn_) OnInterrupt(SIG_DFL, EndLine);
   out_ << "\r\x1b[K" << ProgressLine(name_, bytes, total_, now - start_, terminal_) << std::flush;
   drawn_ = true;
 }
@@ -80,6 +99,7 @@ void Progress::Update(uint64_t bytes) {
 void Progress::Clear() {
   if (!drawn_) return;
   out_ << "\r\x1b[K" << std::flush;
+  OnInterrupt(EndLine, SIG_DFL);
   drawn_ = false;
 }
 

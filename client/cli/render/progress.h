@@ -1,4 +1,5 @@
-// A progress bar on the last line of a terminal. Prints nothing elsewhere. Not thread-safe.
+// A progress bar on the last line of a terminal. Prints nothing elsewhere. While the line is
+// there SIGINT ends it before it ends the program. Not thread-safe.
 #ifndef HISTOGRAM_CLIENT_CLI_RENDER_PROGRESS_H_
 #define HISTOGRAM_CLIENT_CLI_RENDER_PROGRESS_H_
 

@@ -45,8 +45,17 @@ std::string TypeName(v1::SampleType type) {
   return std::string(NameOf(static_cast<SampleType>(std::max(static_cast<int>(type) - 1, 0))));
 }
 
-std::string SamplesNoun(const v1::Spec& spec) {
-  return HoldsBytes(spec) ? "bytes" : absl::StrCat(TypeName(spec.sample_type()), " samples");
+std::string SamplesText(const Report& report) {
+  const uint64_t samples = report.histogram.samples();
+  return absl::StrCat(
+      FormatCount(samples), " ",
+      HoldsBytes(report.spec) ? "byte" : TypeName(report.spec.sample_type()) + " sample",
+      samples == 1 ? "" : "s");
+}
+
+std::string BinsText(const Report& report) {
+  const auto bins = static_cast<uint64_t>(report.histogram.counts_size());
+  return absl::StrCat(FormatCount(bins), bins == 1 ? " bin" : " bins");
 }
 
 std::vector<double> EdgesOf(const Report& report) {

@@ -34,8 +34,10 @@ std::string BinningKind(const v1::Spec& spec);
 SampleType TypeOf(const v1::Spec& spec);
 // "u8", "i8" ... "f64"; for an unknown type its number.
 std::string TypeName(v1::SampleType type);
-// "bytes", or "f32 samples".
-std::string SamplesNoun(const v1::Spec& spec);
+// "1,234 bytes", or "1 f32 sample".
+std::string SamplesText(const Report& report);
+// "16 bins".
+std::string BinsText(const Report& report);
 
 // Whether each bin holds one of the 256 values.
 bool BinsAreValues(const Report& report);

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/render/cut_off.h"
 #include "client/cli/render/text.h"
 
@@ -21,6 +24,8 @@ constexpr double kTop = 84;
 constexpr double kBottom = 62;
 constexpr size_t kBarsMax = 512;  // more bins are drawn as one outline
 constexpr size_t kLabelsMax = 40;
+constexpr size_t kDrawnMax = 2048;    // more bins are drawn by the tallest of each few neighbours
+constexpr size_t kSubtitleMax = 110;  // characters of a line
 
 constexpr char kStyle[] =
     "<style>\n"
@@ -70,14 +75,34 @@ std::string LineElement(double x1, double y1, double x2, double y2, const char* 
                       Px(y2), "\" class=\"", css, "\"/>\n");
 }
 
+// The panel with kDrawnMax bins at most. Each has the tallest count of the bins that it stands for.
+Panel Thinned(Panel panel) {
+  const size_t bins = panel.edges.size() - 1;
+  if (bins <= kDrawnMax) return panel;
+  const size_t group = (bins + kDrawnMax - 1) / kDrawnMax;
+  std::vector<double> edges;
+  for (size_t bin = 0; bin < bins; bin += group) edges.push_back(panel.edges[bin]);
+  edges.push_back(panel.edges.back());
+  for (Series& series : panel.series) {
+    std::vector<uint64_t> tallest(edges.size() - 1);
+    for (size_t bin = 0; bin < bins; ++bin) {
+      tallest[bin / group] = std::max(tallest[bin / group], series.counts[bin]);
+    }
+    series.counts = std::move(tallest);
+  }
+  panel.edges = std::move(edges);
+  absl::StrAppend(&panel.subtitle, ", drawn by the tallest of each ", FormatCount(group));
+  return panel;
+}
+
 // Draws one panel; `top` is where it begins.
 class PanelPainter {
  public:
-  PanelPainter(const Panel& panel, double top)
-      : panel_(panel), top_(top), envelope_(Envelope(panel.series)) {
+  PanelPainter(Panel panel, double top)
+      : panel_(std::move(panel)), top_(top), envelope_(Envelope(panel_.series)) {
     for (const uint64_t count : envelope_) tallest_ = std::max(tallest_, count);
     most_ = static_cast<double>(tallest_);
-    if (panel.count_max.has_value()) most_ = *panel.count_max;
+    if (panel_.count_max.has_value()) most_ = *panel_.count_max;
     ticks_ = NiceTicks(0, most_, 6);
     most_ = std::max(most_, ticks_.back());
   }
@@ -109,9 +134,10 @@ class PanelPainter {
   bool Categories() const { return !panel_.labels.empty(); }
   double Bottom() const { return top_ + kPanelHeight - kBottom; }
   double X(double value) const {
-    const double low = panel_.edges.front();
-    const double high = panel_.edges.back();
-    return kLeft + (value - low) / (high - low) * (kWidth - kLeft - kRight);
+    // The halves: the distance of two doubles may be none.
+    const double low = panel_.edges.front() / 2;
+    const double high = panel_.edges.back() / 2;
+    return kLeft + (value / 2 - low) / (high - low) * (kWidth - kLeft - kRight);
   }
   double Y(double count) const {
     return Bottom() - std::min(count / most_, 1.0) * (kPanelHeight - kTop - kBottom);
@@ -143,7 +169,14 @@ class PanelPainter {
       absl::StrAppend(&facts, ", cut off above ", FormatCount(static_cast<uint64_t>(most_)),
                       " (the tallest has ", FormatCount(tallest_), ")");
     }
-    svg_ += TextElement(kLeft, top_ + 60, "subtitle", "start", facts);
+    // Two lines have room; what goes on after them is cut off.
+    std::vector<std::string> lines =
+        absl::StrSplit(Wrap(absl::StrSplit(SafeText(facts), ", "), kSubtitleMax), '\n');
+    if (lines.size() > 3) lines[1] += " ...";
+    for (size_t i = 0; i < std::min<size_t>(lines.size() - 1, 2); ++i) {
+      svg_ += TextElement(kLeft, top_ + 60 + 15 * static_cast<double>(i), "subtitle", "start",
+                          Truncate(absl::StripAsciiWhitespace(lines[i]), kSubtitleMax, true));
+    }
   }
 
   void AxisY() {
@@ -236,7 +269,7 @@ class PanelPainter {
                         "Otsu's threshold " + FormatNumber(*panel_.threshold));
   }
 
-  const Panel& panel_;
+  const Panel panel_;
   const double top_;
   const std::vector<uint64_t> envelope_;
   uint64_t tallest_ = 0;
@@ -249,7 +282,7 @@ class PanelPainter {
 
 std::vector<double> NiceTicks(double low, double high, int count) {
   if (!(high > low)) return {low, low + 1};
-  const double raw = (high - low) / count;
+  const double raw = high / count - low / count;
   const double power = std::pow(10, std::floor(std::log10(raw)));
   double step = 10 * power;
   for (const double factor : {1.0, 2.0, 2.5, 5.0}) {
@@ -287,9 +320,7 @@ Panel PanelOf(const Report& report) {
   Panel panel;
   panel.title = BaseName(report.source);
   const v1::Histogram& histogram = report.histogram;
-  std::vector<std::string> facts = {
-      absl::StrCat(FormatCount(histogram.samples()), " ", SamplesNoun(report.spec)),
-      FormatCount(static_cast<uint64_t>(histogram.counts_size())) + " bins"};
+  std::vector<std::string> facts = {SamplesText(report), BinsText(report)};
   if (histogram.below() > 0) facts.push_back(FormatCount(histogram.below()) + " below");
   if (histogram.above() > 0) facts.push_back(FormatCount(histogram.above()) + " above");
   if (histogram.ignored() > 0) facts.push_back(FormatCount(histogram.ignored()) + " ignored");
@@ -300,6 +331,9 @@ Panel PanelOf(const Report& report) {
   }
   panel.subtitle = absl::StrJoin(facts, ", ");
   panel.edges = EdgesOf(report);
+  if (TypeOf(report.spec) != SampleType::kU8) {
+    panel.axis = TypeName(report.spec.sample_type()) + " value";
+  }
   if (report.spec.binning().has_alphabet() && panel.edges.size() <= kLabelsMax + 1) {
     // Bars of one width each: of bars as wide as their groups are large the eye compares the areas.
     for (size_t bin = 0; bin + 1 < panel.edges.size(); ++bin) {
@@ -327,7 +361,7 @@ std::string RenderSvg(const std::vector<Panel>& panels) {
       "\" role=\"img\">\n<title>Histogram of ", title, "</title>\n", kStyle,
       "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n");
   for (size_t i = 0; i < panels.size(); ++i) {
-    svg += PanelPainter(panels[i], kPanelHeight * static_cast<double>(i)).Paint();
+    svg += PanelPainter(Thinned(panels[i]), kPanelHeight * static_cast<double>(i)).Paint();
   }
   return svg + "</svg>\n";
 }

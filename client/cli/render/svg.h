@@ -34,6 +34,7 @@ struct Panel {
 std::vector<uint64_t> Envelope(const std::vector<Series>& series);
 
 Panel PanelOf(const Report& report);
+// Draws at most 2,048 bins a panel: of more the tallest of each few neighbours, and says so.
 std::string RenderSvg(const std::vector<Panel>& panels);
 
 std::string BaseName(const std::string& path);

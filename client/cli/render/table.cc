@@ -173,14 +173,11 @@ std::string Sparkline(const std::vector<uint64_t>& counts, size_t width, bool ut
 std::string RenderTable(const Report& report, const TableOptions& options) {
   const Terminal& terminal = options.terminal;
   const size_t columns = std::min(static_cast<size_t>(terminal.columns), kColumnsMax);
-  const v1::Histogram& histogram = report.histogram;
-  const std::string facts =
-      absl::StrCat(": ", FormatCount(histogram.samples()), " ", SamplesNoun(report.spec), ", ",
-                   FormatCount(static_cast<uint64_t>(histogram.counts_size())), " bins");
+  const std::string facts = absl::StrCat(": ", SamplesText(report), ", ", BinsText(report));
   const size_t room = columns > facts.size() + 8 ? columns - facts.size() : 8;
   std::string text = absl::StrCat(
       Bold(terminal, Truncate(SafeText(report.source), room, terminal.utf8)), facts, "\n\n");
-  const Layout layout = LayOut(histogram, options.rows);
+  const Layout layout = LayOut(report.histogram, options.rows);
   text += RenderLines(MakeLines(report, layout, terminal), terminal, columns);
   const std::vector<std::string> statistics = StatisticsTexts(report);
   if (!statistics.empty()) absl::StrAppend(&text, "\n", Wrap(statistics, columns));

@@ -8,9 +8,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 
 namespace histogram::cli {
 namespace {
+
+constexpr int kColumnsMin = 20;
 
 // The variable's value; empty where it is not set.
 std::string Variable(const char* name) {
@@ -37,11 +40,15 @@ std::string Styled(const Terminal& terminal, const char* style, const std::strin
 Terminal DetectTerminal(int file) {
   Terminal terminal;
   terminal.utf8 = LocaleIsUtf8();
+  int columns = 0;
+  if (absl::SimpleAtoi(Variable("COLUMNS"), &columns) && columns > 0) {
+    terminal.columns = std::max(columns, kColumnsMin);
+  }
   terminal.interactive = isatty(file) == 1;
   if (!terminal.interactive) return terminal;
   winsize size = {};
   if (ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    terminal.columns = std::max<int>(size.ws_col, 20);
+    terminal.columns = std::max<int>(size.ws_col, kColumnsMin);
   }
   const std::string type = Variable("TERM");
   terminal.colour = Variable("NO_COLOR").empty() && !type.empty() && type != "dumb";

@@ -13,9 +13,10 @@ struct Terminal {
   bool utf8 = false;
 };
 
-// The terminal of a file descriptor. If it is no terminal: 80 columns and no colour. NO_COLOR (not
-// empty) turns colour off, and so does a TERM that is dumb, empty or not set. The first one of
-// LC_ALL, LC_CTYPE and LANG that is not empty decides about UTF-8.
+// The terminal of a file descriptor. If it is no terminal it has no colour, and the columns that
+// COLUMNS says, else 80. NO_COLOR (not empty) turns colour off, and so does a TERM that is dumb,
+// empty or not set. The first one of LC_ALL, LC_CTYPE and LANG that is not empty decides about
+// UTF-8.
 Terminal DetectTerminal(int file);
 
 // Adds the escape sequence if colour is on.

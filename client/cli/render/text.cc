@@ -159,18 +159,33 @@ std::string Truncate(absl::string_view text, size_t width, bool utf8) {
   return absl::StrCat(text.substr(0, end), mark);
 }
 
-std::string Wrap(const std::vector<std::string>& parts, size_t width) {
+std::string Wrap(const std::vector<std::string>& whole, size_t width) {
+  struct Part {
+    std::string text;
+    bool ends;  // a comma follows, but after the last
+  };
+  std::vector<Part> parts;
+  for (const std::string& one : whole) {
+    if (DisplayWidth(one) + 3 <= width) {
+      parts.push_back({one, true});
+      continue;
+    }
+    for (const absl::string_view word : absl::StrSplit(one, ' ', absl::SkipEmpty())) {
+      parts.push_back({std::string(word), false});
+    }
+    if (!parts.empty()) parts.back().ends = true;
+  }
   std::string text;
   size_t column = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
-    const bool more = i + 1 < parts.size();
-    const size_t need = DisplayWidth(parts[i]) + (more ? 1 : 0);
+    const bool more = parts[i].ends && i + 1 < parts.size();
+    const size_t need = DisplayWidth(parts[i].text) + (more ? 1 : 0);
     if (column > 0 && column + 1 + need > width) {
       text += "\n";
       column = 0;
     }
     text += column == 0 ? "  " : " ";
-    text += parts[i];
+    text += parts[i].text;
     if (more) text += ",";
     column += (column == 0 ? 2 : 1) + need;
   }

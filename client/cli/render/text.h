@@ -35,8 +35,9 @@ std::string PadLeft(absl::string_view text, size_t width);
 std::string PadRight(absl::string_view text, size_t width);
 // `text` cut to `width` columns, with a mark at the cut.
 std::string Truncate(absl::string_view text, size_t width, bool utf8);
-// Joins with ", ", breaking into lines of at most `width` columns, each indented by two.
-std::string Wrap(const std::vector<std::string>& parts, size_t width);
+// Joins with ", ", breaking into lines of at most `width` columns, each indented by two. Breaks a
+// part between its words only where it is longer than a line.
+std::string Wrap(const std::vector<std::string>& whole, size_t width);
 
 // Parses all of `text` as one finite number.
 absl::StatusOr<double> ParseNumber(absl::string_view text);
