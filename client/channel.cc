@@ -1,24 +1,31 @@
 #include "client/channel.h"
 
+#include <arpa/inet.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
+#include <netinet/in.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
 namespace histogram::client {
@@ -30,11 +37,31 @@ constexpr uint64_t kReplyBytesMax = (uint64_t{256} << 20) + (uint64_t{64} << 10)
 constexpr absl::Duration kKeepaliveMin = absl::Seconds(10);
 constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(20);
 
-bool HasScheme(absl::string_view address) {
-  for (const absl::string_view scheme : {"unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:"}) {
-    if (absl::StartsWith(address, scheme)) return true;
+// Of HOST:PORT, or of several.
+bool ConsumeScheme(absl::string_view& address) {
+  return absl::ConsumePrefix(&address, "dns:") || absl::ConsumePrefix(&address, "ipv4:") ||
+         absl::ConsumePrefix(&address, "ipv6:");
+}
+
+// `host`: in brackets, which a URI may escape. A zone (fe80::1%eth0) is no part of the result.
+std::optional<in6_addr> Ipv6Of(absl::string_view host) {
+  if (!absl::ConsumePrefix(&host, "[") && !absl::ConsumePrefix(&host, "%5B")) return std::nullopt;
+  if (!absl::ConsumeSuffix(&host, "]") && !absl::ConsumeSuffix(&host, "%5D")) return std::nullopt;
+  in6_addr address{};
+  const std::string text(host.substr(0, host.find('%')));
+  if (inet_pton(AF_INET6, text.c_str(), &address) != 1) return std::nullopt;
+  return address;
+}
+
+// Loopback, or the address that stands for all of this machine's.
+bool IsLocalHost(absl::string_view host) {
+  if (const std::optional<in6_addr> v6 = Ipv6Of(host); v6.has_value()) {
+    return IN6_IS_ADDR_LOOPBACK(&*v6) || IN6_IS_ADDR_UNSPECIFIED(&*v6) ||
+           (IN6_IS_ADDR_V4MAPPED(&*v6) && v6->s6_addr[12] == 127);
   }
-  return false;
+  const auto numeric = [](char c) { return absl::ascii_isdigit(c) || c == '.'; };
+  return absl::EqualsIgnoreCase(host, "localhost") || absl::EqualsIgnoreCase(host, "localhost.") ||
+         host == "0.0.0.0" || (absl::StartsWith(host, "127.") && absl::c_all_of(host, numeric));
 }
 
 int ClampToInt(uint64_t value) {
@@ -49,13 +76,12 @@ int Milliseconds(absl::Duration duration) {
 // A time between attempts. gRPC varies it by a fifth and cuts it to milliseconds. Releases
 // after 1.71 may never end a call whose next attempt is due after 0 ms (grpc/grpc, issue 41036).
 std::string JsonSeconds(absl::Duration duration) {
-  return absl::StrFormat("\"%.3fs\"", std::max(0.002, absl::ToDoubleSeconds(duration)));
+  constexpr double kMin = 0.002, kMax = 1e9;
+  return absl::StrFormat("\"%.3fs\"", std::clamp(absl::ToDoubleSeconds(duration), kMin, kMax));
 }
 
-grpc::ChannelArguments MakeArguments(const std::string& address, const ConnectOptions& options,
-                                     bool admin) {
+grpc::ChannelArguments MakeArguments(const std::string& address, const ConnectOptions& options) {
   grpc::ChannelArguments arguments;
-  arguments.SetServiceConfigJSON(ServiceConfig(options, admin));
   // The server's own limits answer with an error that says more than this one would.
   arguments.SetMaxSendMessageSize(-1);
   arguments.SetMaxReceiveMessageSize(ClampToInt(kReplyBytesMax));
@@ -71,8 +97,7 @@ grpc::ChannelArguments MakeArguments(const std::string& address, const ConnectOp
   // gRPC 1.51 crash in the next one that checks health: it takes the failure's missing status for
   // success.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  // A proxy from the environment is not meant for this machine's own servers.
-  if (IsLocalAddress(address)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  if (!MayUseProxy(address, options)) arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   if (!options.user_agent.empty()) arguments.SetUserAgentPrefix(options.user_agent);
   if (options.tls.has_value() && !options.tls->server_name.empty()) {
     arguments.SetSslTargetNameOverride(options.tls->server_name);
@@ -129,15 +154,49 @@ absl::Status CheckTls(const TlsOptions& tls) {
   return match ? absl::OkStatus() : bad("tls.private_key holds the key of another certificate");
 }
 
-absl::Status CheckPort(const std::string& address, absl::string_view port) {
-  uint32_t number = 0;
-  if (absl::SimpleAtoi(port, &number) && number > 0 && number <= 65535) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the port of the server's address \"", address,
-                                                 "\" must be a whole number from 1 to 65535"));
+absl::Status BadAddress(absl::string_view address, absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the server's address \"", absl::CEscape(address), "\" ", what,
+                   "; write HOST:PORT (for example 127.0.0.1:50051) or unix:PATH"));
 }
 
-}  // namespace
+// `part`: HOST:PORT, all of `address` or one of several in it.
+absl::Status CheckHostPort(const std::string& address, absl::string_view part) {
+  const size_t colon = part.rfind(':');
+  // Without a port gRPC would quietly take 443.
+  if (colon == absl::string_view::npos || colon + 1 == part.size() || absl::EndsWith(part, "]") ||
+      absl::EndsWith(part.substr(0, colon), ":")) {
+    return BadAddress(address, "has no port");
+  }
+  const absl::string_view host = part.substr(0, colon), port = part.substr(colon + 1);
+  if (host.empty()) return BadAddress(address, "has no host");
+  if (!absl::c_all_of(host, absl::ascii_isgraph)) {
+    return BadAddress(address, "has a host with a space or a character that is not ASCII");
+  }
+  uint32_t number = 0;
+  if (!absl::c_all_of(port, absl::ascii_isdigit) || !absl::SimpleAtoi(port, &number) ||
+      number < 1 || number > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the port of the server's address \"", absl::CEscape(address),
+                     "\" must be a whole number from 1 to 65535"));
+  }
+  if (!absl::StrContains(host, ":") && !absl::StartsWith(host, "[")) return absl::OkStatus();
+  if (Ipv6Of(host).has_value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the server's address \"", absl::CEscape(address),
+                   "\" is ambiguous, or no IPv6 address; write that as [V6]:PORT"));
+}
 
+absl::Status CheckUnix(const std::string& address, absl::string_view path) {
+  constexpr size_t kPathMax = sizeof(sockaddr_un::sun_path) - 1;
+  if (path.empty()) return BadAddress(address, "has no path");
+  if (path.size() <= kPathMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the path of the server's address \"", absl::CEscape(address), "\" has ",
+                   path.size(), " bytes; the limit of a socket is ", kPathMax));
+}
+
+// TLS if the options have it, else insecure.
 std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(const ConnectOptions& options) {
   if (!options.tls.has_value()) return grpc::InsecureChannelCredentials();
   grpc::SslCredentialsOptions ssl;
@@ -147,34 +206,25 @@ std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(const ConnectOptions& 
   return grpc::SslCredentials(ssl);
 }
 
+}  // namespace
+
 absl::Status CheckAddress(const std::string& address) {
   if (address.empty()) {
     return absl::InvalidArgumentError(
         "the server's address is empty; write HOST:PORT or unix:PATH");
   }
-  if (HasScheme(address)) return absl::OkStatus();
-  if (absl::StrContains(address, "://")) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the server's address \"", address,
-        "\" is a URL; write HOST:PORT or unix:PATH, and choose TLS by its own option"));
+  absl::string_view rest = address;
+  for (const absl::string_view scheme : {"unix:///", "unix:", "unix-abstract:"}) {
+    if (absl::ConsumePrefix(&rest, scheme)) return CheckUnix(address, rest);
   }
-  const size_t colon = address.rfind(':');
-  // Without a port gRPC would quietly take 443.
-  const bool no_port = colon == std::string::npos || colon + 1 == address.size() ||
-                       (colon > 0 && address[colon - 1] == ':');
-  if (no_port || colon == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the server's address \"", address, "\" has no ", no_port ? "port" : "host",
-                     "; write HOST:PORT (for example 127.0.0.1:50051) or unix:PATH"));
+  if (!ConsumeScheme(rest) && absl::StrContains(rest, "://")) {
+    return BadAddress(address, "is a URL; TLS is chosen by its own option");
   }
-  if (absl::Status s = CheckPort(address, absl::string_view(address).substr(colon + 1)); !s.ok()) {
-    return s;
-  }
-  const std::string host = address.substr(0, colon);
-  if (absl::StrContains(host, ":") &&
-      (!absl::StartsWith(host, "[") || !absl::EndsWith(host, "]"))) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the server's address \"", address, "\" is ambiguous; write an IPv6 address as [V6]:PORT"));
+  // A name server may precede the name: dns://SERVER/HOST:PORT.
+  if (absl::ConsumePrefix(&rest, "//")) rest = rest.substr(std::min(rest.find('/'), rest.size()));
+  absl::ConsumePrefix(&rest, "/");
+  for (const absl::string_view part : absl::StrSplit(rest, ',')) {
+    if (absl::Status status = CheckHostPort(address, part); !status.ok()) return status;
   }
   return absl::OkStatus();
 }
@@ -182,15 +232,15 @@ absl::Status CheckAddress(const std::string& address) {
 bool IsLocalAddress(const std::string& address) {
   absl::string_view rest = address;
   if (absl::StartsWith(rest, "unix:") || absl::StartsWith(rest, "unix-abstract:")) return true;
-  for (const absl::string_view prefix : {"dns:///", "dns:", "ipv4:", "ipv6:"}) {
-    if (absl::ConsumePrefix(&rest, prefix)) break;
-  }
-  if (absl::StrContains(rest, ",")) return false;  // a list of addresses
-  const absl::string_view host = rest.substr(0, rest.rfind(':'));
-  if (host == "localhost" || host == "[::1]") return true;
-  return absl::StartsWith(host, "127.") && std::all_of(host.begin(), host.end(), [](char c) {
-           return absl::ascii_isdigit(c) || c == '.';
-         });
+  if (ConsumeScheme(rest)) absl::ConsumePrefix(&rest, "///");
+  return absl::c_all_of(absl::StrSplit(rest, ','), [](absl::string_view part) {
+    return IsLocalHost(part.substr(0, part.rfind(':')));
+  });
+}
+
+bool MayUseProxy(const std::string& address, const ConnectOptions& options) {
+  const bool token_in_clear = !options.bearer_token.empty() && !options.tls.has_value();
+  return !token_in_clear && !IsLocalAddress(address);
 }
 
 absl::Status CheckOptions(const std::string& address, const ConnectOptions& options) {
@@ -243,7 +293,9 @@ std::string ServiceConfig(const ConnectOptions& options, bool admin) {
                     ",\"initialBackoff\":", JsonSeconds(options.backoff_initial),
                     ",\"maxBackoff\":", JsonSeconds(options.backoff_max),
                     ",\"backoffMultiplier\":2,\"retryableStatusCodes\":[\"UNAVAILABLE\","
-                    "\"RESOURCE_EXHAUSTED\"]}}]");
+                    "\"RESOURCE_EXHAUSTED\"]}}],\"retryThrottling\":{\"maxTokens\":",
+                    RetryThrottle::kTokens,
+                    ",\"tokenRatio\":", 1.0 / RetryThrottle::kPartsOfToken, "}");
   }
   absl::StrAppend(&json, "}");
   return json;
@@ -251,14 +303,27 @@ std::string ServiceConfig(const ConnectOptions& options, bool admin) {
 
 Channels MakeChannels(const std::string& address, const ConnectOptions& options) {
   const auto credentials = MakeCredentials(options);
-  return {grpc::CreateCustomChannel(address, credentials, MakeArguments(address, options, false)),
-          grpc::CreateCustomChannel(address, credentials, MakeArguments(address, options, true))};
+  const auto make = [&](bool admin) {
+    grpc::ChannelArguments arguments = MakeArguments(address, options);
+    arguments.SetServiceConfigJSON(ServiceConfig(options, admin));
+    return grpc::CreateCustomChannel(address, credentials, arguments);
+  };
+  return {make(false), make(true)};
+}
+
+std::shared_ptr<grpc::Channel> MakeBareChannel(const std::string& address,
+                                               const ConnectOptions& options) {
+  return grpc::CreateCustomChannel(address, MakeCredentials(options),
+                                   MakeArguments(address, options));
 }
 
 void Client::Impl::Prepare(grpc::ClientContext& context, const CallOptions& call,
                            absl::Time deadline) const {
   context.set_wait_for_ready(call.wait_for_ready);
-  if (deadline != absl::InfiniteFuture()) context.set_deadline(absl::ToChronoTime(deadline));
+  if (deadline != absl::InfiniteFuture()) {
+    // gRPC takes the least of all times for none.
+    context.set_deadline(absl::ToChronoTime(std::max(deadline, absl::UnixEpoch())));
+  }
   if (!options.bearer_token.empty()) {
     context.AddMetadata("authorization", "Bearer " + options.bearer_token);
   }

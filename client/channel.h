@@ -5,13 +5,15 @@
 
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
-#include <grpcpp/security/credentials.h>
 #include <histogram/client.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
 namespace histogram::client {
@@ -24,23 +26,52 @@ struct Channels {
 absl::Status CheckAddress(const std::string& address);
 // Whether the address is on this machine.
 bool IsLocalAddress(const std::string& address);
+// Whether gRPC may reach the address through a proxy that the environment names. No proxy is meant
+// for this machine's own servers, and none may read a token.
+bool MayUseProxy(const std::string& address, const ConnectOptions& options);
 absl::Status CheckOptions(const std::string& address, const ConnectOptions& options);
 
 // JSON. Compute and Describe are retried on UNAVAILABLE and RESOURCE_EXHAUSTED. A retry waits for
 // the server's pushback if it sends one; a negative pushback ends the retries. Streams are not
-// retried.
+// retried. While most calls fail, retries stop: they would add to an overload.
 std::string ServiceConfig(const ConnectOptions& options, bool admin);
 
-// TLS if the options have it, else insecure.
-std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(const ConnectOptions& options);
-
-// REQUIRES: CheckOptions(address, options).ok().
+// These two make all channels of the client. REQUIRES: CheckOptions(address, options).ok().
 Channels MakeChannels(const std::string& address, const ConnectOptions& options);
+// One connection of its own, which retries nothing.
+std::shared_ptr<grpc::Channel> MakeBareChannel(const std::string& address,
+                                               const ConnectOptions& options);
 
-// The state that all calls of a Client share. Immutable after Connect, and so thread-safe.
+// Keeps the retries of streams from adding to an overload, as gRPC does for unary calls: a failure
+// takes a token, a success gives back a part of one, and with half of the tokens or fewer nothing
+// is retried. Thread-safe.
+class RetryThrottle {
+ public:
+  static constexpr int kTokens = 10;
+  static constexpr int kPartsOfToken = 10;
+
+  // Returns whether to retry what failed.
+  bool Failed() {
+    absl::MutexLock lock(&mutex_);
+    parts_ = std::max(0, parts_ - kPartsOfToken);
+    return parts_ > kTokens * kPartsOfToken / 2;
+  }
+  void Succeeded() {
+    absl::MutexLock lock(&mutex_);
+    parts_ = std::min(kTokens * kPartsOfToken, parts_ + 1);
+  }
+
+ private:
+  absl::Mutex mutex_;
+  int parts_ ABSL_GUARDED_BY(mutex_) = kTokens * kPartsOfToken;
+};
+
+// The state that all calls of a Client share. Thread-safe: all but the throttle is immutable after
+// Connect.
 struct Client::Impl {
   ConnectOptions options;
   Channels channels;
+  RetryThrottle stream_retries;
 
   // Sets the options of one call. `deadline` is that of the whole call; absl::InfiniteFuture():
   // none.

@@ -5,13 +5,15 @@
 #include <histogram/client.h>
 
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
+#include "absl/synchronization/mutex.h"
+#include "absl/time/clock.h"
 #include "client/channel.h"
 #include "client/codec.h"
 #include "client/status.h"
+#include "client/threads.h"
 #include "grpc/health/v1/health.pb.h"
 #include "histogram/v1/histogram.grpc.pb.h"  // for its serialization traits
 
@@ -44,9 +46,15 @@ absl::StatusOr<Response> Call(const auto& impl, const std::shared_ptr<grpc::Chan
 
 // gRPC stops when its last object goes, and that can block for the ten seconds that one of its
 // internal pollers sleeps. One reference that is never given back keeps it running instead.
-void KeepGrpcRunning() {
-  static std::once_flag once;
-  std::call_once(once, grpc_init);
+absl::Status StartGrpc() {
+  static absl::Mutex mutex;
+  static bool started = false;
+  const absl::MutexLock lock(&mutex);
+  if (started) return absl::OkStatus();
+  if (absl::Status status = CheckThreads(kGrpcThreads); !status.ok()) return status;
+  grpc_init();
+  started = true;
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -57,7 +65,7 @@ Client::~Client() = default;
 absl::StatusOr<std::unique_ptr<Client>> Client::Connect(const std::string& address,
                                                         const ConnectOptions& options) {
   if (absl::Status status = CheckOptions(address, options); !status.ok()) return status;
-  KeepGrpcRunning();
+  if (absl::Status status = StartGrpc(); !status.ok()) return status;
   auto impl = std::make_unique<Impl>();
   impl->options = options;
   impl->channels = MakeChannels(address, options);

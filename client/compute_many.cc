@@ -175,14 +175,16 @@ absl::Status Client::ComputeMany(const std::function<std::optional<Item>()>& nex
     grpc::ClientContext context;
     impl_->Prepare(context, options.call, deadline);
     const absl::Status status = call.RunStream(impl_->channels.calls, context);
+    if (status.ok() || call.answered_any()) impl_->stream_retries.Succeeded();
     if (status.ok()) return status;
+    const bool may_retry = absl::IsUnavailable(status) && impl_->stream_retries.Failed();
     if (call.answered_any()) {
       attempt = 1;
       backoff = impl_->options.backoff_initial;
     }
-    const auto pushback = absl::IsUnavailable(status) ? Pushback(context) : std::nullopt;
+    const auto pushback = Pushback(context);
     const absl::Duration wait = pushback.value_or(backoff * absl::Uniform(random, 0.5, 1.0));
-    if (!absl::IsUnavailable(status) || attempt >= impl_->options.attempts_max ||
+    if (!may_retry || attempt >= impl_->options.attempts_max ||
         wait < absl::ZeroDuration() || absl::Now() + wait >= deadline) {
       call.FailPending(status);
       return status;

@@ -1,18 +1,19 @@
 #include "client/load/load_generator.h"
 
-#include <grpcpp/create_channel.h>
-#include <grpcpp/support/channel_arguments.h>
-
 #include <algorithm>
 #include <ctime>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/channel.h"
 #include "client/load/load_session.h"
+#include "client/threads.h"
 
 namespace histogram::client {
 namespace {
 
-constexpr double kConnectSeconds = 5;
+constexpr absl::Duration kConnectTime = absl::Seconds(5);
+constexpr absl::Duration kForLastAnswers = absl::Milliseconds(100);  // before the deadline
 
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
@@ -27,24 +28,15 @@ absl::Status CheckOptions(const LoadOptions& o) {
   return absl::OkStatus();
 }
 
-// Each connection is a channel of its own: equal channels would share one.
 absl::StatusOr<std::vector<std::unique_ptr<RawStub>>> Connect(const LoadOptions& options) {
   std::vector<std::unique_ptr<RawStub>> stubs;
-  const auto deadline = std::chrono::system_clock::now() +
-                        std::chrono::milliseconds(static_cast<int>(kConnectSeconds * 1000));
+  const absl::Time begin = absl::Now();
+  const absl::Time deadline = std::min(begin + kConnectTime, options.deadline);
   for (uint32_t i = 0; i < options.connections; ++i) {
-    grpc::ChannelArguments arguments;
-    arguments.SetInt("histogram.load.connection", static_cast<int>(i));
-    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    if (!options.tls_server_name.empty()) {
-      arguments.SetSslTargetNameOverride(options.tls_server_name);
-    }
-    arguments.SetMaxReceiveMessageSize(-1);
-    arguments.SetMaxSendMessageSize(-1);
-    const auto channel = grpc::CreateCustomChannel(options.server, options.credentials, arguments);
-    if (!channel->WaitForConnected(deadline)) {
-      return absl::UnavailableError(
-          absl::StrCat("no server answers at ", options.server, " within ", kConnectSeconds, " s"));
+    const auto channel = MakeBareChannel(options.server, options.connect);
+    if (!channel->WaitForConnected(absl::ToChronoTime(deadline))) {
+      return absl::UnavailableError(absl::StrCat("no server answers at ", options.server, " within ",
+                                                 absl::FormatDuration(deadline - begin)));
     }
     stubs.push_back(std::make_unique<RawStub>(channel));
   }
@@ -56,12 +48,13 @@ double SecondsSince(LoadClock::time_point begin) {
 }
 
 // Returns whether it was told to stop. Without a server it returns early.
-bool Measure(const LoadOptions& options, LoadTally& tally, LoadClock::time_point begin) {
+bool Measure(const LoadOptions& options, const std::function<bool()>& stop, LoadTally& tally,
+             LoadClock::time_point begin) {
   const auto end = After(begin, options.duration_s);
   uint64_t answered = 0;
   while (true) {
     const auto next = LoadClock::now() + std::chrono::seconds(1);
-    if (SleepUntil(std::min(next, end), options.stop)) return true;
+    if (SleepUntil(std::min(next, end), stop)) return true;
     LoadProgress progress;
     const LoadResult so_far = tally.Collect(&progress.latency);
     progress.seconds = SecondsSince(begin);
@@ -81,6 +74,7 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
   const std::string payload = options.float_bins > 0
                                   ? MakeFloatPayload(options.payload_bytes)
                                   : MakePayload(options.distribution, options.payload_bytes);
+  if (absl::Status s = CheckThreads(LoadThreads(options.connections)); !s.ok()) return s;
   auto stubs = Connect(options);
   if (!stubs.ok()) return stubs.status();
 
@@ -91,26 +85,26 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
   const auto worker =
       options.api == LoadApi::kCompute ? MakeUnaryLoad(context) : MakeStreamsLoad(context);
   worker->Start();
-  LoadResult result;
+  double seconds = 0, cpu_seconds = 0;
+  const absl::Time end = options.deadline - kForLastAnswers;
+  const auto stop = [&] { return options.stop() || absl::Now() >= end; };
   bool stopped =
-      options.warm_up_s > 0 && SleepUntil(After(LoadClock::now(), options.warm_up_s), options.stop);
+      options.warm_up_s > 0 && SleepUntil(After(LoadClock::now(), options.warm_up_s), stop);
   if (!stopped) {
     const auto begin = LoadClock::now();
     const double cpu_before = CpuSeconds();
     tally.StartMeasuring(begin);
-    stopped = Measure(options, tally, begin);
-    result = tally.Collect(nullptr);
-    result.seconds = SecondsSince(begin);
-    result.client_cpu_seconds = CpuSeconds() - cpu_before;
+    stopped = Measure(options, stop, tally, begin);
+    tally.StopMeasuring();
+    seconds = SecondsSince(begin);
+    cpu_seconds = CpuSeconds() - cpu_before;
   }
-  result.stopped = stopped;
   worker->Stop();
   worker->Join();
-  const LoadResult after = tally.Collect(nullptr);  // wrong answers and errors of the end count too
-  result.errors = after.errors;
-  result.wrong = after.wrong;
-  result.unavailable = after.unavailable;
-  result.error_messages = after.error_messages;
+  LoadResult result = tally.Collect(nullptr);
+  result.seconds = seconds;
+  result.client_cpu_seconds = cpu_seconds;
+  result.stopped = stopped;
   return result;
 }
 

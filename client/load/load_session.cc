@@ -81,9 +81,12 @@ bool SleepUntil(LoadClock::time_point end, const std::function<bool()>& stop) {
   }
 }
 
-void Authorize(const LoadOptions& options, grpc::ClientContext& rpc) {
-  if (!options.bearer_token.empty())
-    rpc.AddMetadata("authorization", "Bearer " + options.bearer_token);
+void PrepareCall(const LoadOptions& options, grpc::ClientContext& rpc) {
+  const std::string& token = options.connect.bearer_token;
+  if (!token.empty()) rpc.AddMetadata("authorization", "Bearer " + token);
+  if (options.deadline != absl::InfiniteFuture()) {
+    rpc.set_deadline(absl::ToChronoTime(options.deadline));
+  }
 }
 
 LoadMessages::LoadMessages(const std::string& payload, uint32_t float_bins)
@@ -166,20 +169,21 @@ uint64_t NsSince(LoadClock::time_point since) {
 }  // namespace
 
 void LoadTally::Answered(LoadClock::time_point since, bool with_latency) {
-  if (!measuring_.load(std::memory_order_acquire)) return;
+  if (!measuring()) return;
   const uint64_t ns = NsSince(since);
   Shard& shard = shards_[ShardOfThisThread(kShards)];
   absl::MutexLock lock(&shard.mu);
   ++shard.requests;
   // An answer counts when it comes; its latency only if all of it lies in the measured time.
-  if (!with_latency ||
-      since.time_since_epoch().count() < start_ns_.load(std::memory_order_relaxed)) {
-    return;
-  }
+  if (!with_latency || since < start()) return;
   shard.latency.Record(ns);
 }
 
 void LoadTally::Failed(const std::string& message) {
+  if (measuring()) Note(message);
+}
+
+void LoadTally::Note(const std::string& message) {
   constexpr size_t kMessagesMax = 16;
   const std::string shape = WithoutNumbers(message);
   absl::MutexLock lock(&mu_);
@@ -189,25 +193,29 @@ void LoadTally::Failed(const std::string& message) {
 }
 
 void LoadTally::Failed(const grpc::Status& status) {
+  if (measuring()) StreamFailed(status);
+}
+
+void LoadTally::StreamFailed(const grpc::Status& status) {
   const std::string message = status.error_message().empty()
                                   ? absl::StrCat("gRPC's status ", status.error_code())
                                   : status.error_message();
   const bool refused = status.error_code() == grpc::StatusCode::RESOURCE_EXHAUSTED;
-  Failed(refused ? "refused: " + message : message);
+  Note(refused ? "refused: " + message : message);
   if (status.error_code() != grpc::StatusCode::UNAVAILABLE) return;
   absl::MutexLock lock(&mu_);
   ++result_.unavailable;
 }
 
 void LoadTally::Refused(LoadClock::time_point since) {
-  if (!measuring_.load(std::memory_order_acquire)) return;
+  if (!measuring()) return;
   const uint64_t ns = NsSince(since);
   absl::MutexLock lock(&mu_);
   result_.refusals.Record(ns);
 }
 
 void LoadTally::Wrong() {
-  Failed("a reply's counts were not the expected ones");
+  Note("a reply's counts were not the expected ones");
   absl::MutexLock lock(&mu_);
   ++result_.wrong;
 }
@@ -219,6 +227,7 @@ void LoadTally::StartMeasuring(LoadClock::time_point now) {
 
 LoadResult LoadTally::Collect(LatencyRecorder* interval) {
   absl::MutexLock lock(&mu_);
+  result_.begun = begun_.load(std::memory_order_relaxed);
   for (Shard& shard : shards_) {
     absl::MutexLock of_shard(&shard.mu);
     result_.requests += std::exchange(shard.requests, 0);
@@ -229,9 +238,19 @@ LoadResult LoadTally::Collect(LatencyRecorder* interval) {
   return result_;
 }
 
+namespace {
+// At most one for each core of the machine.
+size_t QueuesFor(size_t connections) {
+  return std::clamp<size_t>(connections, 1, std::max(1U, std::thread::hardware_concurrency()));
+}
+}  // namespace
+
+size_t LoadThreads(size_t connections) {
+  return 2 * QueuesFor(connections);  // of queues and of schedules
+}
+
 LoadQueues::LoadQueues(size_t connections) {
-  const size_t cores = std::max(1U, std::thread::hardware_concurrency());
-  for (size_t i = 0; i < std::clamp<size_t>(connections, 1, cores); ++i) {
+  for (size_t i = 0; i < QueuesFor(connections); ++i) {
     grpc::CompletionQueue* const queue =
         queues_.emplace_back(std::make_unique<grpc::CompletionQueue>()).get();
     threads_.emplace_back([queue] {

@@ -33,8 +33,8 @@ LoadClock::time_point After(LoadClock::time_point begin, double seconds);
 // Sleeps until `end`, or until `stop` returns true, which it returns.
 bool SleepUntil(LoadClock::time_point end, const std::function<bool()>& stop);
 
-// Adds the bearer token, if any, to a call.
-void Authorize(const LoadOptions& options, grpc::ClientContext& rpc);
+// Gives a call the bearer token and the deadline, if any.
+void PrepareCall(const LoadOptions& options, grpc::ClientContext& rpc);
 
 // The bytes of requests, and the bytes with which right answers begin.
 class LoadMessages {
@@ -63,17 +63,25 @@ class LoadMessages {
   std::vector<uint64_t> counts_;
 };
 
-// The results so far. Thread-safe. Records only during the measured time.
+// The results so far. Thread-safe. Records only during the measured time, unless it says otherwise.
 class LoadTally {
  public:
+  void Begun() { begun_.fetch_add(measuring() ? 1 : 0, std::memory_order_relaxed); }
   void Answered(LoadClock::time_point since, bool with_latency);
   void Failed(const std::string& message);
   void Failed(const grpc::Status& status);  // RESOURCE_EXHAUSTED is called refused
+  void StreamFailed(const grpc::Status& status);  // whenever it comes
   // Records the latency of a refused unary call: refusals should be immediate.
   void Refused(LoadClock::time_point since);
-  void Wrong();
+  void Wrong();  // whenever it comes
 
   void StartMeasuring(LoadClock::time_point now);
+  void StopMeasuring() { measuring_.store(false, std::memory_order_release); }
+  bool measuring() const { return measuring_.load(std::memory_order_acquire); }
+  // When the measured time began. REQUIRES: it has.
+  LoadClock::time_point start() const {
+    return LoadClock::time_point(LoadClock::duration(start_ns_.load(std::memory_order_relaxed)));
+  }
   // Returns all that is recorded so far. `interval` gets the latencies since the last call.
   LoadResult Collect(LatencyRecorder* interval);
 
@@ -86,9 +94,12 @@ class LoadTally {
   };
   static constexpr size_t kShards = 16;
 
+  void Note(const std::string& message);
+
   Shard shards_[kShards];
   std::atomic<bool> measuring_{false};
   std::atomic<int64_t> start_ns_{0};
+  std::atomic<uint64_t> begun_{0};
   absl::Mutex mu_;
   LoadResult result_ ABSL_GUARDED_BY(mu_);
   // Of each error message without its numbers, the first that came. Messages that differ only in
@@ -99,6 +110,9 @@ class LoadTally {
 // Called when an operation is over; gRPC defines `ok` for each operation. Every tag that gRPC gets
 // is a LoadEvent*.
 using LoadEvent = std::function<void(bool ok)>;
+
+// How many threads a load over so many connections takes, beside those of gRPC.
+size_t LoadThreads(size_t connections);
 
 // The completion queues and their threads. A connection belongs to one queue, so one thread handles
 // all its events. Callbacks on gRPC's own threads take 1.5 to 4 times the CPU time.

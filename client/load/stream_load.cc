@@ -23,7 +23,7 @@ class Stream {
   Stream(const LoadContext& context, size_t connection)
       : context_(context), begun_(many_ ? context.options.in_flight : 1) {
     for (size_t id = 0; id < begun_.size(); ++id) free_ids_.push_back(id);
-    Authorize(context.options, rpc_);
+    PrepareCall(context.options, rpc_);
     stream_ = context.stubs[connection]->PrepareCall(
         &rpc_, many_ ? kComputeManyMethod : kAccumulateMethod, context.queues.of(connection));
   }
@@ -123,7 +123,7 @@ class Stream {
 
   void Finished() {
     if (!status_.ok()) {
-      context_.tally.Failed(status_);
+      context_.tally.StreamFailed(status_);
     } else if (wrong_) {
       context_.tally.Wrong();
     }

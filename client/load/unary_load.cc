@@ -23,8 +23,7 @@ class UnaryLoad final : public LoadWorker {
     if (!ClosedLoop()) {
       // To begin a call takes a thread for a while, a large one until the socket has taken it: one
       // thread would fall behind, and that would be counted as latency.
-      const size_t pacers =
-          std::clamp<size_t>(std::thread::hardware_concurrency(), 1, context_.stubs.size());
+      const size_t pacers = LoadThreads(context_.stubs.size()) / 2;
       const auto begin = LoadClock::now();
       for (size_t i = 0; i < pacers; ++i) {
         pacers_.emplace_back([this, begin, i, pacers] { Pace(begin, i, pacers); });
@@ -63,6 +62,8 @@ class UnaryLoad final : public LoadWorker {
   };
   // More unanswered calls than this, and an open loop fails them instead of piling them up.
   static constexpr size_t kCallsMax = 20000;
+  static constexpr char kTooMany[] =
+      "not begun: 20,000 calls are unanswered, which is the limit of this client";
 
   bool ClosedLoop() const { return context_.options.rate_per_second <= 0; }
 
@@ -85,7 +86,7 @@ class UnaryLoad final : public LoadWorker {
     call->since = since;
     call->answer.reset();
     call->rpc.emplace();
-    Authorize(context_.options, *call->rpc);
+    PrepareCall(context_.options, *call->rpc);
     call->answer = context_.stubs[call->stub]->PrepareUnaryCall(
         &*call->rpc, kComputeMethod, request_, context_.queues.of(call->stub));
     call->answer->StartCall();
@@ -115,14 +116,22 @@ class UnaryLoad final : public LoadWorker {
   // Begins each `pacers`th call of the schedule, from the one numbered `first` on.
   void Pace(LoadClock::time_point begin, uint64_t first, uint64_t pacers) {
     const std::function<bool()> stop = [this] { return stopping_.load(std::memory_order_relaxed); };
+    const LoadTally& tally = context_.tally;
     for (uint64_t i = first;; i += pacers) {
-      const auto due = After(begin, static_cast<double>(i) / context_.options.rate_per_second);
+      auto due = After(begin, static_cast<double>(i) / context_.options.rate_per_second);
+      // What was due before the measured time and is not begun yet is left out.
+      if (tally.measuring() && due < tally.start()) {
+        i = first;
+        begin = LoadClock::now();
+        due = After(begin, static_cast<double>(i) / context_.options.rate_per_second);
+      }
       if (SleepUntil(due, stop)) return;
       Call* call = TakeCall(i % context_.stubs.size());
       if (call == nullptr) {
-        context_.tally.Failed("the server is so far behind that a call was not even begun");
+        context_.tally.Failed(kTooMany);
         continue;
       }
+      context_.tally.Begun();
       Send(call, due);
     }
   }

@@ -21,6 +21,7 @@ using client::FakeServer;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 class Bench : public ::testing::Test {
  protected:
@@ -39,6 +40,40 @@ TEST_F(Bench, CountsRightAnswers) {
   EXPECT_THAT(world_.out(), HasSubstr("1 connection, 8 in flight, "));
   EXPECT_THAT(world_.out(), HasSubstr("every answer was right"));
   EXPECT_EQ(world_.err(), "");
+}
+
+TEST_F(Bench, NoProxyStandsBeforeAServerOfThisMachine) {
+  const FakeServer server;
+  setenv("http_proxy", "http://127.0.0.1:1", 1);
+  const int code = Run(server, {"--duration", "0.1"});
+  unsetenv("http_proxy");
+  EXPECT_EQ(code, 0) << world_.err();
+}
+
+TEST_F(Bench, ARateBelowOneIsNoZero) {
+  const FakeServer server;
+  ASSERT_EQ(Run(server, {"--duration", "1.2", "--rate", "0.1"}), 0) << world_.err();
+  EXPECT_THAT(world_.out(), StartsWith("0.8"));
+  EXPECT_THAT(world_.out(), Not(HasSubstr("its limit")));
+}
+
+TEST_F(Bench, ARateBeyondTheClientIsItsOwnLimit) {
+  const FakeServer server;
+  Run(server, {"--duration", "0.2", "--rate", "1e9"});
+  EXPECT_THAT(world_.out(), HasSubstr("latency  p50 "));
+  EXPECT_THAT(world_.out(), HasSubstr(" requests/s of the 1e+09 asked for: its limit"));
+}
+
+TEST_F(Bench, TheTimeoutBoundsTheWarmUpAndTheWhole) {
+  const FakeServer server;
+  EXPECT_EQ(world_.Run({"bench", "--server", server.address(), "--timeout", "0.3", "--warm-up",
+                        "3600"}),
+            1);
+  EXPECT_EQ(world_.out(), "");
+  EXPECT_THAT(world_.err(), HasSubstr("--timeout ended it, 0.3 s after its begin, while warming up"));
+  EXPECT_EQ(Run(server, {"--timeout", "0.6", "--duration", "3600"}), 1);
+  EXPECT_THAT(world_.out(), HasSubstr("every answer was right"));
+  EXPECT_THAT(world_.err(), HasSubstr(" of 3600 s"));
 }
 
 TEST_F(Bench, FloatsAreNormallyDistributed) {

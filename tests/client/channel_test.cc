@@ -16,16 +16,29 @@ using ::testing::HasSubstr;
 TEST(CheckAddress, TakesWhatGrpcTakes) {
   for (const char* const address :
        {"127.0.0.1:50051", "localhost:1", "host.example:65535", "[::1]:50051", "unix:/tmp/x",
-        "unix:x", "unix-abstract:x", "dns:///host:50051", "ipv4:1.2.3.4:5,6.7.8.9:1"}) {
+        "unix:x", "unix-abstract:x", "unix:///x", "dns:///host:50051", "dns:host:1",
+        "dns://8.8.8.8/host:1", "dns://8.8.8.8:53/host:1", "ipv4:1.2.3.4:5,6.7.8.9:1",
+        "ipv6:[::1]:1", "ipv6:%5B::1%5D:1", "[fe80::1%eth0]:1"}) {
     EXPECT_TRUE(CheckAddress(address).ok()) << address << ": " << CheckAddress(address);
   }
 }
 
 TEST(CheckAddress, RefusesWhatGrpcWouldMisunderstand) {
   for (const char* const address : {"", "host", "host:", ":1", "host:0", "host:65536", "host:http",
-                                    "::1", "::1:50051", "http://host:80", "https://host"}) {
+                                    "host:+1", "host:1 ", " host:1", "host:1\n", "ho st:1", "host:1/",
+                                    "::1", "::1:50051", "[::1]", "[::1]:", "[]:1", "[host]:1",
+                                    "http://host:80", "https://host", "grpc://host:1", "unix:",
+                                    "unix-abstract:", "unix:///", "dns:", "dns:host", "dns:///host",
+                                    "dns:///", "dns://8.8.8.8", "ipv4:1.2.3.4",
+                                    "ipv4:1.2.3.4:5,6.7.8.9", "ipv6:[::1]"}) {
     EXPECT_EQ(CheckAddress(address).code(), absl::StatusCode::kInvalidArgument) << address;
   }
+  EXPECT_THAT(std::string(CheckAddress("unix:").message()),
+              HasSubstr("\"unix:\" has no path; write HOST:PORT"));
+  EXPECT_THAT(std::string(CheckAddress("http://host:80").message()),
+              HasSubstr("is a URL; TLS is chosen by its own option; write HOST:PORT"));
+  EXPECT_THAT(std::string(CheckAddress("unix:" + std::string(200, 'x')).message()),
+              HasSubstr("200 bytes; the limit of a socket is 107"));
   EXPECT_THAT(std::string(CheckAddress("host").message()), HasSubstr("\"host\" has no port"));
   EXPECT_THAT(std::string(CheckAddress(":1").message()), HasSubstr("\":1\" has no host"));
   EXPECT_THAT(std::string(CheckAddress("host:0").message()),
@@ -34,12 +47,27 @@ TEST(CheckAddress, RefusesWhatGrpcWouldMisunderstand) {
 
 TEST(IsLocalAddress, MeansThisMachine) {
   for (const char* const address : {"unix:/x", "127.0.0.1:1", "127.9.9.9:1", "localhost:1",
-                                    "[::1]:1", "dns:///localhost:1", "ipv4:127.0.0.1:1"}) {
+                                    "[::1]:1", "dns:///localhost:1", "ipv4:127.0.0.1:1",
+                                    "LOCALHOST:1", "localhost.:1", "[0:0:0:0:0:0:0:1]:1",
+                                    "[::ffff:127.0.0.1]:1", "ipv6:[::1]:1", "ipv6:%5B::1%5D:1",
+                                    "0.0.0.0:1", "[::]:1", "ipv4:127.0.0.1:1,127.0.0.2:1"}) {
     EXPECT_TRUE(IsLocalAddress(address)) << address;
   }
   for (const char* const address : {"10.0.0.1:1", "127.example.com:1", "localhost.example.com:1",
-                                    "host:127", "ipv4:127.0.0.1:1,10.0.0.1:1"}) {
+                                    "host:127", "ipv4:127.0.0.1:1,10.0.0.1:1", "[::2]:1",
+                                    "[::ffff:10.0.0.1]:1", "dns://10.0.0.1/localhost:1"}) {
     EXPECT_FALSE(IsLocalAddress(address)) << address;
+  }
+}
+
+TEST(MayUseProxy, NotToThisMachineAndNotWithATokenInClear) {
+  const ConnectOptions token = {.bearer_token = "t", .bearer_token_without_tls = true};
+  EXPECT_TRUE(MayUseProxy("host:1", {}));
+  EXPECT_TRUE(MayUseProxy("host:1", {.tls = TlsOptions(), .bearer_token = "t"}));
+  EXPECT_FALSE(MayUseProxy("host:1", token));
+  for (const char* const local : {"127.0.0.1:1", "unix:/x", "[::1]:1"}) {
+    EXPECT_FALSE(MayUseProxy(local, {})) << local;
+    EXPECT_FALSE(MayUseProxy(local, {.tls = TlsOptions()})) << local;
   }
 }
 
@@ -67,6 +95,13 @@ TEST(ServiceConfig, NoRetryIsDueAtOnce) {
   const auto& policy = config["methodConfig"][0]["retryPolicy"];
   EXPECT_EQ(policy["initialBackoff"], "0.002s");
   EXPECT_EQ(policy["maxBackoff"], "0.002s");
+}
+
+TEST(ServiceConfig, ABackoffForEverIsStillANumber) {
+  const ConnectOptions options = {.backoff_initial = absl::InfiniteDuration(),
+                                  .backoff_max = absl::InfiniteDuration()};
+  const auto config = nlohmann::json::parse(ServiceConfig(options, false));
+  EXPECT_EQ(config["methodConfig"][0]["retryPolicy"]["maxBackoff"], "1000000000.000s");
 }
 
 TEST(ServiceConfig, RetriesComputeAndDescribeOnly) {

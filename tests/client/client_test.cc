@@ -100,6 +100,33 @@ TEST(Compute, GivesUpAfterItsAttempts) {
   EXPECT_EQ(server.seen().computes, 3);
 }
 
+// Retries of each call would multiply the load of a server that can do no more.
+TEST(Compute, RetriesAreThrottled) {
+  const Failure down = {grpc::StatusCode::UNAVAILABLE, "down"};
+  const FakeServer server({.failures = std::vector<Failure>(200, down)});
+  const auto client = Connect(server);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(client->Compute(v1::Spec(), "abc").status().code(), absl::StatusCode::kUnavailable);
+  }
+  EXPECT_GT(server.seen().computes, 20);
+  EXPECT_LE(server.seen().computes, 26);
+}
+
+TEST(Compute, ATimeoutMayBeEndlessOrOver) {
+  const FakeServer server;
+  const auto client = Connect(server);
+  for (const absl::Duration endless : {absl::InfiniteDuration(), absl::Hours(24 * 365 * 10000),
+                                       absl::Seconds(1e300)}) {
+    const auto reply = client->Compute(v1::Spec(), "abc", {.timeout = endless});
+    EXPECT_TRUE(reply.ok()) << endless << reply.status();
+  }
+  for (const absl::Duration over :
+       {absl::ZeroDuration(), absl::Seconds(-1), -absl::InfiniteDuration()}) {
+    const auto reply = client->Compute(v1::Spec(), "abc", {.timeout = over});
+    EXPECT_EQ(reply.status().code(), absl::StatusCode::kDeadlineExceeded) << over;
+  }
+}
+
 TEST(Compute, OneAttemptMeansOne) {
   const FakeServer server({.failures = {{grpc::StatusCode::UNAVAILABLE, "down"}}});
   const auto reply = Connect(server, {.attempts_max = 1})->Compute(v1::Spec(), "abc");

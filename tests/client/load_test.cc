@@ -1,7 +1,6 @@
 // The load generator's ways of using the API, against a server of the tests' own.
 #include <gmock/gmock.h>
 #include <grpcpp/alarm.h>
-#include <grpcpp/create_channel.h>
 #include <gtest/gtest.h>
 
 #include <map>
@@ -12,6 +11,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
+#include "client/channel.h"
 #include "client/load/load_generator.h"
 #include "client/load/load_session.h"
 #include "tests/client/fake_server.h"
@@ -41,7 +41,7 @@ class Holdup {
 struct OneConnection {
   OneConnection(const FakeServer& server, LoadOptions with) : options(std::move(with)) {
     stubs.push_back(std::make_unique<RawStub>(
-        grpc::CreateChannel(server.address(), grpc::InsecureChannelCredentials())));
+        MakeBareChannel(server.address(), options.connect)));
     tally.StartMeasuring(LoadClock::now());
   }
   LoadContext context() { return {options, messages, tally, stubs, queues}; }
@@ -90,7 +90,6 @@ TEST(RunLoad, OnlyAWarmUpCanBeInterruptedBeforeTheMeasuredTime) {
   const FakeServer server;
   LoadOptions options;
   options.server = server.address();
-  options.credentials = grpc::InsecureChannelCredentials();
   options.payload_bytes = 3;
   options.on_progress = [](const LoadProgress&) {};
   options.stop = [] { return true; };
@@ -127,8 +126,65 @@ TEST(StreamLoad, AnErrorForAPayloadIsNoWrongAnswer) {
             (std::map<std::string, uint64_t>{{"this payload is bad", result.errors}}));
 }
 
+TEST(LoadTally, CountsInTheMeasuredTimeOnly) {
+  LoadTally tally;
+  const grpc::Status refused(grpc::StatusCode::RESOURCE_EXHAUSTED, "the queue is full");
+  const auto record = [&] {
+    tally.Begun();
+    tally.Answered(LoadClock::now(), true);
+    tally.Refused(LoadClock::now());
+    tally.Failed(refused);
+    tally.Failed("not begun");
+  };
+  record();
+  tally.StartMeasuring(LoadClock::now());
+  record();
+  tally.StopMeasuring();
+  record();
+  const LoadResult result = tally.Collect(nullptr);
+  EXPECT_EQ(result.begun, 1);
+  EXPECT_EQ(result.requests, 1);
+  EXPECT_EQ(result.refusals.count(), 1);
+  EXPECT_EQ(result.errors, 2);
+  tally.StreamFailed(refused);
+  tally.Wrong();
+  EXPECT_EQ(tally.Collect(nullptr).errors, 4);
+}
+
+// A schedule that the client cannot keep: its delay in the warm-up is none of the measured time.
+TEST(UnaryLoad, WhatWasDueBeforeTheMeasuredTimeIsLeftOut) {
+  const FakeServer server;
+  LoadOptions options;
+  options.rate_per_second = 1e9;
+  OneConnection one(server, options);
+  const auto load = MakeUnaryLoad(one.context());
+  one.tally.StopMeasuring();
+  load->Start();
+  while (server.seen().computes == 0) absl::SleepFor(absl::Milliseconds(1));
+  one.tally.StartMeasuring(LoadClock::now());
+  while (one.tally.Collect(nullptr).latency.count() == 0) absl::SleepFor(absl::Milliseconds(1));
+  load->Stop();
+  load->Join();
+  EXPECT_GT(one.tally.Collect(nullptr).begun, 0);
+}
+
+TEST(RunLoad, TheDeadlineEndsCallsThatHang) {
+  const FakeServer server({.hang = true});
+  LoadOptions options;
+  options.server = server.address();
+  options.on_progress = [](const LoadProgress&) {};
+  options.stop = [] { return false; };
+  options.warm_up_s = options.duration_s = 3600;
+  options.deadline = absl::Now() + absl::Milliseconds(300);
+  const auto result = RunLoad(options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->stopped);
+  EXPECT_EQ(result->seconds, 0);
+}
+
 TEST(LoadTally, MessagesThatDifferInNumbersCountTogether) {
   LoadTally tally;
+  tally.StartMeasuring(LoadClock::now());
   tally.Failed(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "queue: 17 of 20"));
   tally.Failed(grpc::Status(grpc::StatusCode::RESOURCE_EXHAUSTED, "queue: 5 of 20"));
   tally.Failed(grpc::Status(grpc::StatusCode::INTERNAL, "queue: 5 of 20"));

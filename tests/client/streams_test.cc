@@ -122,6 +122,15 @@ TEST(ComputeMany, GivesUpAfterItsAttemptsAndAnswersEveryPayload) {
   EXPECT_EQ(server.seen().streams, 2);
 }
 
+TEST(ComputeMany, StreamsThatFailAreThrottled) {
+  const Failure down = {grpc::StatusCode::UNAVAILABLE, "down"};
+  const FakeServer server({.failures = std::vector<Failure>(200, down)});
+  const auto client = Connect(server);
+  for (int i = 0; i < 20; ++i) client->ComputeMany({{.id = 1, .payload = "abc"}});
+  EXPECT_GT(server.seen().streams, 20);
+  EXPECT_LE(server.seen().streams, 26);
+}
+
 TEST(ComputeMany, ANegativePushbackIsFinal) {
   const FakeServer server({.failures = {{grpc::StatusCode::UNAVAILABLE, "go", "", 0, "-1"}}});
   const auto results = Connect(server)->ComputeMany(Items(3));

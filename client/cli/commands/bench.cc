@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "client/channel.h"
 #include "client/cli/app.h"
 #include "client/cli/arguments.h"
 #include "client/cli/connection.h"
@@ -75,12 +74,21 @@ std::string DistributionOf(const BenchOptions& options) {
   return options.float_bins > 0 ? "normal" : options.distribution;
 }
 
+std::string FormatRate(double per_second) {
+  return per_second < 10 ? absl::StrFormat("%.3g", per_second)
+                         : FormatCount(static_cast<uint64_t>(std::round(per_second)));
+}
+
+// Whether the client could not begin its requests as they were due.
+bool FellBehind(const BenchOptions& options, const LoadResult& result) {
+  return static_cast<double>(result.begun) + 1 < 0.95 * options.rate * result.seconds;
+}
+
 std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
                         const LoadResult& result, const Terminal& terminal) {
   const double per_second = result.requests_per_second();
   std::string text =
-      Bold(terminal, absl::StrFormat("%s requests/s  %.3f GB/s",
-                                     FormatCount(static_cast<uint64_t>(std::round(per_second))),
+      Bold(terminal, absl::StrFormat("%s requests/s  %.3f GB/s", FormatRate(per_second),
                                      per_second * static_cast<double>(payload_bytes) / 1e9)) +
       "\n";
   const std::string load = options.rate > 0
@@ -95,6 +103,13 @@ std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
     absl::StrAppend(&text, "latency  ", AllPercentiles(result.latency, terminal.utf8), "\n");
   }
   absl::StrAppendFormat(&text, "client   %.2f CPU seconds\n", result.client_cpu_seconds);
+  if (FellBehind(options, result)) {
+    absl::StrAppendFormat(&text,
+                          "this client could begin %s requests/s of the %g asked for: its limit, "
+                          "and not the server's\n",
+                          FormatRate(static_cast<double>(result.begun) / result.seconds),
+                          options.rate);
+  }
   if (result.errors > 0) {
     text += RenderErrors(result, terminal.utf8);
   } else if (options.no_verify) {
@@ -119,6 +134,7 @@ std::string RenderJson(const BenchOptions& options, uint64_t payload_bytes,
       {"rate", options.rate},
       {"seconds", result.seconds},
       {"requests", result.requests},
+      {"begun", result.begun},
       {"errors", result.errors},
       {"wrong", result.wrong},
       {"verified", !options.no_verify},
@@ -204,14 +220,14 @@ absl::Status AskForLimit(const std::string& payload, uint64_t payload_bytes,
 
 absl::StatusOr<client::LoadOptions> MakeLoadOptions(const BenchOptions& options,
                                                     uint64_t payload_bytes,
-                                                    const ServerOptions& server) {
+                                                    const ServerOptions& server,
+                                                    absl::Time deadline) {
   const absl::StatusOr<client::ConnectOptions> connect = ReadConnectOptions(server);
   if (!connect.ok()) return connect.status();
   client::LoadOptions load;
   load.server = server.server;
-  load.credentials = client::MakeCredentials(*connect);
-  load.tls_server_name = server.tls_server_name;
-  load.bearer_token = connect->bearer_token;
+  load.deadline = deadline;
+  load.connect = *connect;
   load.api = ApiOf(options.api);
   load.connections = options.connections;
   load.in_flight = options.in_flight;
@@ -293,11 +309,12 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
                                         "4096 or 64KiB, not \"",
                                         options.payload, "\""));
   }
+  const absl::Time deadline = DeadlineOf(server);
   if (env.before_load) env.before_load();
   if (absl::Status s = AskForLimit(options.payload, *payload_bytes, server); !s.ok()) {
     return Fail(env, s.message());
   }
-  absl::StatusOr<client::LoadOptions> load = MakeLoadOptions(options, *payload_bytes, server);
+  absl::StatusOr<client::LoadOptions> load = MakeLoadOptions(options, *payload_bytes, server, deadline);
   if (!load.ok()) return Fail(env, load.status().message());
   const InterruptFlag interrupt;
   load->stop = [&] {
@@ -314,9 +331,14 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
     return UsageError(env, result.status().message());
   }
   if (!result.ok()) return Fail(env, Explain(result.status(), server));
+  const std::string why =
+      interrupt.raised()
+          ? "interrupted"
+          : absl::StrFormat("--timeout ended it, %g s after its begin,", server.timeout_s.value_or(0));
+  const int stopped_code = interrupt.raised() ? kInterrupted : kFailure;
   if (result->stopped && result->seconds == 0) {
-    Fail(env, "interrupted while warming up: nothing was measured");
-    return kInterrupted;
+    Fail(env, why + " while warming up: nothing was measured");
+    return stopped_code;
   }
   const int code = Emit(
       env, options.output.output,
@@ -325,9 +347,8 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
           : RenderTable(options, *payload_bytes, *result, OutputTerminal(env, options.output)));
   if (code != kSuccess) return code;
   if (result->stopped) {
-    Fail(env,
-         absl::StrFormat("interrupted after %.1f of %g s", result->seconds, options.duration_s));
-    return kInterrupted;
+    Fail(env, absl::StrFormat("%s after %.1f of %g s", why, result->seconds, options.duration_s));
+    return stopped_code;
   }
   const std::string complaint = Complaint(*load, *result);
   return complaint.empty() ? kSuccess : Fail(env, complaint);

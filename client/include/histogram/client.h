@@ -50,13 +50,14 @@ struct ConnectOptions {
   std::optional<TlsOptions> tls = std::nullopt;  // absent: not encrypted
   std::string bearer_token = {};                 // sent as "authorization: Bearer TOKEN"
   // Without TLS a token is sent only to this machine (a unix socket or loopback), unless this is
-  // set.
+  // set. It never goes to a proxy that the environment names (http_proxy).
   bool bearer_token_without_tls = false;
   // Spread calls over the ready servers at all addresses of the name. false: use the first address
   // that answers.
   bool round_robin = true;
   bool health_checking = true;  // with round_robin: call only servers that say they are ready
-  // 1 to 5; 1: never retry. How often one Compute or Describe is tried. ComputeMany gives up after
+  // 1 to 5; 1: never retry. How often one Compute or Describe is tried; once while most calls of
+  // this Client fail, for retries would add to an overload. ComputeMany gives up after
   // so many attempts in a row without an answer. Accumulate is never retried: its reader cannot go
   // back.
   int attempts_max = 4;
@@ -72,8 +73,9 @@ struct ConnectOptions {
 };
 
 struct CallOptions {
-  absl::Duration timeout = absl::InfiniteDuration();  // of the whole call with its retries
-  bool wait_for_ready = false;                        // wait if no server answers, rather than fail
+  // Of the whole call with its retries. <= 0: DEADLINE_EXCEEDED at once.
+  absl::Duration timeout = absl::InfiniteDuration();
+  bool wait_for_ready = false;  // wait if no server answers, rather than fail
 };
 
 // One payload of ComputeMany. The caller chooses ids; they need not be unique.
@@ -115,8 +117,9 @@ enum class HealthStatus { kUnknown = 0, kServing = 1, kNotServing = 2, kServiceU
 class Client {
  public:
   // `address`: HOST:PORT, [V6]:PORT, unix:PATH, or any name gRPC resolves (dns:///NAME:PORT).
-  // Only checks its arguments: INVALID_ARGUMENT names the bad one. The first call makes the
-  // connection. A later call makes a lost one again.
+  // Checks its arguments: INVALID_ARGUMENT names the bad one. RESOURCE_EXHAUSTED: the system allows
+  // too few threads for gRPC. The first call makes the connection. A later call makes a lost one
+  // again.
   static absl::StatusOr<std::unique_ptr<Client>> Connect(const std::string& address,
                                                          const ConnectOptions& options = {});
   ~Client();
