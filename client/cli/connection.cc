@@ -89,6 +89,13 @@ std::string ExplainUnavailable(const absl::Status& status, const ServerOptions& 
     return absl::StrCat("the server at ", server,
                         " is not ready; see 'histogram-client health' and try again");
   }
+  // Nothing of the kind is said of a server that was never reached.
+  if (!absl::StrContains(lower, "failed to connect") && !absl::StrContains(lower, "last error") &&
+      (absl::StrContains(lower, "broken pipe") || absl::StrContains(lower, "reset by peer") ||
+       absl::StrContains(lower, "socket closed"))) {
+    return absl::StrCat("the connection to the server at ", server, " was lost (", Cause(message),
+                        "): it may have shut down; try again");
+  }
   const bool connected =
       !absl::StrContains(lower, "refused") && !absl::StrContains(lower, "timed out");
   if (options.tls && connected) {
@@ -179,17 +186,18 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, absl::Time deadlin
   return ReadAll(file, path, deadline);
 }
 
-absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Time deadline) {
+absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Time deadline,
+                                    uint64_t bytes_max) {
   std::string bytes;
   while (true) {
     const size_t before = bytes.size();
     // Grows by half at least, so that big files are copied few times.
-    const size_t step = std::max(kReadStep, before / 2);
+    const size_t step = std::min<uint64_t>(std::max(kReadStep, before / 2), bytes_max - before);
     bytes.resize(before + step);
     const auto filled = ReadFully(file, absl::MakeSpan(&bytes[before], step), name, deadline);
     if (!filled.ok()) return filled.status();
     bytes.resize(before + *filled);
-    if (*filled < step) return bytes;
+    if (*filled < step || bytes.size() == bytes_max) return bytes;
   }
 }
 

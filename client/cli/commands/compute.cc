@@ -1,4 +1,5 @@
 #include <histogram/number_text.h>
+#include <histogram/typed.h>
 
 #include <algorithm>
 #include <string>
@@ -146,16 +147,65 @@ absl::Status CheckCompute(const ComputeOptions& options, const Environment& env,
   return absl::OkStatus();
 }
 
+// Whether one pass over samples of this type, which are no bytes, does not tell all that is asked
+// for.
+bool NeedsSecondLook(const v1::Spec& spec, const ServerOptions& server) {
+  const bool of_values = spec.statistics() || spec.quantiles_size() > 0;
+  // A server adds up the values of small types.
+  const bool one_pass = !server.in_process && SampleBytes(TypeOf(spec)) <= 2;
+  return NeedsRange(spec) || (of_values && !one_pass);
+}
+
+// Takes inputs that can be read only once into memory.
+absl::Status KeepPipes(std::vector<Input>& inputs, const Environment& env, absl::Time deadline) {
+  constexpr uint64_t kBytesMax = uint64_t{1} << 30;
+  for (Input& input : inputs) {
+    const auto size = SizeOf(input);
+    if (!size.ok() || size->has_value()) continue;  // an error is said where it is counted
+    const absl::StatusOr<InputFile> file = OpenInput(input, env.standard_input);
+    if (!file.ok()) return file.status();
+    absl::StatusOr<std::string> bytes = ReadAll(**file, input.name, deadline, kBytesMax + 1);
+    if (!bytes.ok()) return bytes.status();
+    if (bytes->size() > kBytesMax) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          SafeText(input.name), " is longer than ", FormatBytes(kBytesMax),
+          ", the most that is kept of what can be read only once; save it as a file, since its "
+          "range, median and quantiles take a second look"));
+    }
+    input.bytes = *std::move(bytes);
+  }
+  return absl::OkStatus();
+}
+
 // What the inputs hold, and where their bins lie.
-absl::Status FindSamples(const ComputeOptions& options, std::vector<Input>& inputs,
-                         v1::Spec& spec) {
+absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& server,
+                         Environment& env, std::vector<Input>& inputs, v1::Spec& spec) {
   if (absl::Status status = FindType(options.type, inputs, spec); !status.ok()) return status;
   if (TypeOf(spec) == SampleType::kU8) return absl::OkStatus();
   const std::string type(NameOf(TypeOf(spec)));
   if (!options.alphabet.empty()) {
     return OptionError("--alphabet", absl::StrCat("it bins bytes (u8), not ", type));
   }
+  if (NeedsSecondLook(spec, server)) {
+    if (absl::Status s = KeepPipes(inputs, env, DeadlineOf(server)); !s.ok()) return s;
+  }
   return FindRange(inputs, spec);
+}
+
+bool LacksMedian(const Report& report) {
+  const v1::Histogram& histogram = report.histogram;
+  return report.spec.statistics() && histogram.samples() > histogram.nan() &&
+         !histogram.statistics().has_median();
+}
+
+// Why the server has counted a part only. A connection that breaks while the server shuts down may
+// lose the server's sentence.
+std::string ExplainCut(const absl::Status& status, const ServerOptions& server) {
+  if (absl::IsUnavailable(status) && !client::ErrorDetail(status).has_value()) {
+    return absl::StrCat("the server at ", SafeText(server.server),
+                        " shut down; its last reply holds what it had read");
+  }
+  return ExplainCount(status, server);
 }
 
 std::string Render(const std::vector<Report>& reports, const ComputeOptions& options,
@@ -209,7 +259,7 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
   for (const std::string& file : FilesOf(options)) {
     inputs.push_back({file == "-" ? "standard input" : file, file});
   }
-  if (absl::Status status = FindSamples(options, inputs, *spec); !status.ok()) {
+  if (absl::Status status = FindSamples(options, server, env, inputs, *spec); !status.ok()) {
     return absl::IsInvalidArgument(status) ? UsageError(env, status.message())
                                            : Fail(env, status.message());
   }
@@ -225,6 +275,16 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
     const absl::StatusOr<Report>& result = (*results)[i];
     if (result.ok()) {
       reports.push_back(*result);
+      if (LacksMedian(*result)) {
+        env.err << env.program << ": " << SafeText(inputs[i].path)
+                << ": the median is missing: it takes all samples at once, and the input is larger "
+                   "than what this server takes\n";
+      }
+      if (!result->incomplete.ok()) {
+        code = Fail(env, absl::StrCat(SafeText(inputs[i].path), ": ",
+                                      ExplainCut(result->incomplete, server), "; counted are the first ",
+                                      FormatCount(result->histogram.samples()), " samples"));
+      }
       continue;
     }
     code = kFailure;

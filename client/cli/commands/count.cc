@@ -1,5 +1,7 @@
 #include "client/cli/commands/count.h"
 
+#include <histogram/typed.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -18,6 +20,11 @@ namespace {
 constexpr uint64_t kSmallBytes = uint64_t{64} << 10;     // sent without asking for the limit
 constexpr uint64_t kWholeBytesMax = uint64_t{16} << 20;  // beyond, chunks overlap disk and network
 constexpr uint64_t kChunkBytes = uint64_t{1} << 20;
+
+// Whether parts of an input do not tell all that is asked for.
+bool NeedsWhole(const v1::Spec& spec) {
+  return SampleBytes(TypeOf(spec)) > 2 && (spec.statistics() || spec.quantiles_size() > 0);
+}
 
 class ServerCounter {
  public:
@@ -67,8 +74,10 @@ class ServerCounter {
   }
 
   void LimitPayload(uint64_t payload_bytes_max) {
-    whole_bytes_max_ = std::min(kWholeBytesMax, payload_bytes_max);
+    whole_bytes_max_ =
+        NeedsWhole(spec_) ? payload_bytes_max : std::min(kWholeBytesMax, payload_bytes_max);
     chunk_bytes_ = std::min(kChunkBytes, payload_bytes_max);
+    limit_is_known_ = true;
   }
 
   absl::StatusOr<std::string> Load(size_t i) {
@@ -108,6 +117,8 @@ class ServerCounter {
       Chunks(i, size);
       return;
     }
+    // A call is refused over the caller's quota, and a stream waits.
+    if (detail.has_value() && detail->reason() == "QUOTA_EXCEEDED") return Many({i});
     Keep(i, response, start);
   }
 
@@ -140,6 +151,13 @@ class ServerCounter {
 
   void Chunks(size_t i, std::optional<uint64_t> size) {
     const Input& input = inputs_[i];
+    if (limit_is_known_ && spec_.quantiles_size() > 0 && NeedsWhole(spec_)) {
+      results_[i] = absl::FailedPreconditionError(absl::StrCat(
+          SafeText(input.name), " is larger than ", FormatBytes(whole_bytes_max_),
+          ", the most that this server takes at once, and quantiles of ",
+          std::string(NameOf(TypeOf(spec_))), " need all samples at once; count it without --server"));
+      return;
+    }
     InputFile file;
     if (!input.bytes.has_value()) {
       absl::StatusOr<InputFile> opened = OpenInput(input, standard_input_);
@@ -167,24 +185,16 @@ class ServerCounter {
     options.call = connection_.Call();
     options.chunk_bytes = chunk_bytes_;
     options.on_progress = [&](uint64_t bytes) { progress_.Update(bytes); };
-    uint64_t counted = 0;
-    options.on_snapshot = [&](const v1::AccumulateResponse& snapshot) {
-      counted = snapshot.histogram().samples();
-    };
+    // None is asked for: a server that shuts down sends what it has counted.
+    std::optional<v1::AccumulateResponse> last;
+    options.on_snapshot = [&](const v1::AccumulateResponse& snapshot) { last = snapshot; };
     progress_.Begin(input.name, size);
     const absl::Time start = absl::Now();
-    auto response = connection_.client->Accumulate(spec_, reader, options);
+    const auto response = connection_.client->Accumulate(spec_, reader, options);
     progress_.Clear();
-    if (!response.ok() && counted > 0) {
-      absl::Status status(
-          response.status().code(),
-          absl::StrCat(response.status().message(), ", after ", FormatCount(counted), " samples"));
-      response.status().ForEachPayload([&](absl::string_view url, const absl::Cord& payload) {
-        status.SetPayload(url, payload);
-      });
-      response = status;
-    }
-    Keep(i, response, start);
+    const bool in_part = !response.ok() && last.has_value() && last->histogram().samples() > 0;
+    Keep(i, in_part ? absl::StatusOr<v1::AccumulateResponse>(*last) : response, start);
+    if (in_part && results_[i].ok()) results_[i]->incomplete = response.status();
   }
 
   const Connection& connection_;
@@ -195,6 +205,7 @@ class ServerCounter {
   std::vector<absl::StatusOr<Report>> results_;
   uint64_t whole_bytes_max_ = kSmallBytes;
   uint64_t chunk_bytes_ = kSmallBytes;
+  bool limit_is_known_ = false;
 };
 
 }  // namespace

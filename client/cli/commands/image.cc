@@ -265,6 +265,7 @@ absl::StatusOr<Picture> CountPicture(Image image, Channel grey, const std::strin
   if (!results.ok()) return results.status();
   for (auto& result : *results) {
     if (!result.ok()) return result.status();
+    if (!result->incomplete.ok()) return result->incomplete;
     picture.reports.push_back(*std::move(result));
   }
   return picture;

@@ -140,18 +140,24 @@ absl::StatusOr<NpyHeader> ReadHeader(const Input& input, uint64_t size) {
 
 // Adds the extent of one input.
 absl::Status AddExtent(const Input& input, SampleType type, double& least, double& greatest) {
+  const auto add = [&](absl::string_view bytes) {
+    const std::span<const char> whole(bytes.data(), bytes.size() - bytes.size() % SampleBytes(type));
+    if (const auto extent = FindExtent(std::as_bytes(whole), type); extent.has_value()) {
+      least = std::min(least, extent->least);
+      greatest = std::max(greatest, extent->greatest);
+    }
+  };
+  if (input.bytes.has_value()) {
+    add(*input.bytes);
+    return absl::OkStatus();
+  }
   absl::StatusOr<InputFile> file = OpenInput(input, -1);
   if (!file.ok()) return file.status();
   std::string buffer(kReadBytes, '\0');
   while (true) {
     const absl::StatusOr<size_t> bytes = ReadFully(**file, absl::MakeSpan(buffer), input.name);
     if (!bytes.ok()) return bytes.status();
-    const size_t whole = *bytes - *bytes % SampleBytes(type);
-    const std::span<const char> block(buffer.data(), whole);
-    if (const auto extent = FindExtent(std::as_bytes(block), type); extent.has_value()) {
-      least = std::min(least, extent->least);
-      greatest = std::max(greatest, extent->greatest);
-    }
+    add(absl::string_view(buffer).substr(0, *bytes));
     if (*bytes < buffer.size()) return absl::OkStatus();
   }
 }
@@ -201,14 +207,16 @@ absl::Status FindType(const std::string& type, std::vector<Input>& inputs, v1::S
   return absl::OkStatus();
 }
 
+bool NeedsRange(const v1::Spec& spec) {
+  const v1::Binning& binning = spec.binning();
+  return !HasWholeRange(TypeOf(spec)) && (binning.kind_case() == v1::Binning::KIND_NOT_SET ||
+                                          (binning.has_even() && !binning.even().has_lower()));
+}
+
 absl::Status FindRange(absl::Span<const Input> inputs, v1::Spec& spec) {
+  if (!NeedsRange(spec)) return absl::OkStatus();
   const SampleType type = TypeOf(spec);
   v1::Binning& binning = *spec.mutable_binning();
-  const bool has_bins = binning.kind_case() != v1::Binning::KIND_NOT_SET;
-  if (HasWholeRange(type) || (has_bins && (!binning.has_even() || binning.even().has_lower()))) {
-    if (!has_bins) spec.clear_binning();
-    return absl::OkStatus();
-  }
   double least = std::numeric_limits<double>::infinity(), greatest = -least;
   for (const Input& input : inputs) {
     const auto size = SizeOf(input);

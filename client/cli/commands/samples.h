@@ -22,6 +22,9 @@ std::vector<std::string> SampleTypeNames();
 // INVALID_ARGUMENT: inputs of two types, or a type that is not supported. Errors name the input.
 absl::Status FindType(const std::string& type, std::vector<Input>& inputs, v1::Spec& spec);
 
+// Whether the range of the spec's bins is that of the samples.
+bool NeedsRange(const v1::Spec& spec);
+
 // Sets a missing range of the spec's bins to the least and greatest finite sample of all inputs. It
 // reads the inputs for that. If both are equal, the range is 0.5 to either side; without finite
 // samples it is [0, 1]. Without a binning, sets 256 bins. INVALID_ARGUMENT if an input can be read

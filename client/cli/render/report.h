@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "histogram/v1/histogram.pb.h"
 
 namespace histogram::cli {
@@ -20,6 +21,7 @@ struct Report {
   v1::Receipt receipt = {};
   uint64_t round_trip_ns = 0;  // until the answer came
   size_t threads = 0;          // that counted in this process; 0: a server counted
+  absl::Status incomplete = {};  // why the rest of the input was not counted; OK: all of it was
 };
 
 // The edges, one more than bins. If the server sends none (a bin for each value, an alphabet), they
