@@ -69,6 +69,7 @@ class AccumulateStream final : public ServedStream {
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
+  void OnQuota(bool) override { Take(std::move(waiting_), service_.clock.Now()); }
 
   void Step(StreamEvent event) override { StepWith(event, 0); }
   // `bytes`: of a message.
@@ -88,6 +89,8 @@ class AccumulateStream final : public ServedStream {
   void Fail(absl::Status status, StreamEvent event = StreamEvent::kRefused);
   void Refuse(absl::Status status) override;
 
+  // Counts a message that has arrived, unless its caller's quota makes it wait.
+  void Take(std::shared_ptr<ReceivedMessage> message, TimeNs now);
   Chunk& Append(std::shared_ptr<ReceivedMessage> message);
   void Count(Chunk& chunk);
   void Counted(Chunk& chunk);
@@ -100,6 +103,8 @@ class AccumulateStream final : public ServedStream {
   }
 
   AccumulateState state_;
+  // Waits for the quota. The state does not know of it: the read is still under way.
+  std::shared_ptr<ReceivedMessage> waiting_;
   bool waits_ = false;
   StreamTime time_;
   TimeNs replied_at_ = 0;               // when the last reply was made
@@ -133,6 +138,7 @@ void AccumulateStream::Perform(const StreamActions& actions) {
 }
 
 void AccumulateStream::End(StreamEnd end) {
+  StopAwaitingQuota();
   if (end == StreamEnd::kDraining) {
     error_ = Draining("the server is shutting down; the last reply holds what it had read");
   }
@@ -160,13 +166,21 @@ void AccumulateStream::OnReadDone(bool ok) {
     if (receives().ended()) return Fail(CancelledCall(receives()));
     return Step(StreamEvent::kReadEnd);
   }
-  std::shared_ptr<ReceivedMessage> message = TakeMessage(incoming_);
+  Take(TakeMessage(incoming_), now);
+}
+
+void AccumulateStream::Take(std::shared_ptr<ReceivedMessage> message, TimeNs now) {
   if (state_.closed()) return;  // it came while the stream was ending
-  time_.Arrived(now);
   if (message == nullptr) return Refuse(CompressedMessage());
   const bool first = query_ == nullptr;
   QuotaCharge quota;
   absl::Status status = AdmitMessage(MessageKind::kAccumulate, *message, quota, query_);
+  if (AwaitQuota(status)) {
+    waiting_ = std::move(message);
+    if (first) query_.reset();
+    return;
+  }
+  time_.Arrived(now);
   if (status.ok() && first) {
     status = HoldTotals(unwritten_, query_->counter_bytes + message->parsed.row_bytes);
   }
@@ -249,16 +263,18 @@ void AccumulateStream::ChunkReturned(Chunk& chunk) {
 
 void AccumulateStream::Counted(Chunk& chunk) {
   chunk.counted = true;
+  TimeNs last = 0;
   while (!open_chunks_.empty() && open_chunks_.front()->counted) {
     Chunk& oldest = *open_chunks_.front();
     open_chunks_.pop_front();
+    last = std::max(last, oldest.counted_at);
     AddUp(oldest);
     oldest.ForgetCounts();
     oldest.seen.reset();
     free_chunks_.push_back(&oldest);
   }
   if (open_chunks_.empty() && state_.facts().open()) {
-    time_.Waits(std::max(chunk.counted_at, replied_at_));
+    time_.Waits(std::max(last, replied_at_));
   }
 }
 

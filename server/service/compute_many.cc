@@ -39,7 +39,11 @@ class ComputeManyStream final : public ServedStream, private Posted {
   ComputeManyStream(ServiceContext& service, Methods& methods, EventLoop& loop)
       : ServedStream(service, methods, loop, Method::kComputeMany), state_(kStreamPayloadsMax) {}
 
-  void Drain() override { Step(StreamEvent::kDrain); }
+  void Drain() override {
+    draining_ = true;
+    Step(StreamEvent::kDrain);
+    StopAwaitingQuota();
+  }
 
   // Makes the reply to an item that is finished, on any thread, and lets go of what the item held.
   void MakeReply(Item& item, const absl::Status& status);
@@ -53,6 +57,7 @@ class ComputeManyStream final : public ServedStream, private Posted {
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override;
+  void OnQuota(bool waited) override;
 
   // From the loop: nothing else waits in it.
   void Run() override {
@@ -65,12 +70,15 @@ class ComputeManyStream final : public ServedStream, private Posted {
   void End(StreamEnd end);
   // Once what was read before is answered.
   void Refuse(absl::Status status) override;
-  void Handle(Item& item);
+  // `may_wait`: for its caller's quota.
+  void Handle(Item& item, bool may_wait);
   absl::Status AdmitItem(Item& item);
   Item& AcquireItem(uint64_t received_bytes);
   void AddReply(Item& item);
 
   ComputeManyState state_;
+  Item* waiting_ = nullptr;  // for the quota
+  bool draining_ = false;
   absl::Status refused_;  // why nothing more is read from this caller
   bool finished_ok_ = false;
   std::vector<std::unique_ptr<Item>> items_;
@@ -154,12 +162,26 @@ void ComputeManyStream::OnReadDone(bool ok) {
   item.message = std::move(message);
   item.started_at = service_.clock.Now();
   item.cancelled.store(state_.cancelled(), std::memory_order_relaxed);
-  Step(received_bytes >= kReadFirstBytesMin ? StreamEvent::kLongMessage : StreamEvent::kMessage);
-  Handle(item);
+  // With a quota the message may have to wait, and then nothing else is read.
+  const bool quota = caller_.tenant != nullptr && caller_.tenant->bytes_per_second() > 0;
+  const bool read_first = received_bytes >= kReadFirstBytesMin && !quota;
+  Step(read_first ? StreamEvent::kLongMessage : StreamEvent::kMessage);
+  Handle(item, /*may_wait=*/!draining_);
 }
 
-void ComputeManyStream::Handle(Item& item) {
+void ComputeManyStream::OnQuota(bool waited) {
+  Item& item = *std::exchange(waiting_, nullptr);
+  item.started_at = service_.clock.Now();  // the wait is the caller's, and not the server's
+  Handle(item, /*may_wait=*/waited);
+  Step(StreamEvent::kRoom);
+}
+
+void ComputeManyStream::Handle(Item& item, bool may_wait) {
   absl::Status status = AdmitItem(item);
+  if (may_wait && AwaitQuota(status)) {
+    waiting_ = &item;
+    return Step(StreamEvent::kWaits);
+  }
   if (status.ok()) {
     item.for_lane = loop().HandOver(item.bytes);
     Hold();  // until the item has returned
@@ -240,6 +262,7 @@ void ComputeManyStream::OnWriteDone(bool ok) {
 
 void ComputeManyStream::OnCancel() {
   for (const auto& item : items_) item->cancelled.store(true, std::memory_order_relaxed);
+  StopAwaitingQuota();
   Step(StreamEvent::kCancelled);
 }
 

@@ -35,6 +35,27 @@ absl::Status ServedStream::AdmitMessage(MessageKind kind, ReceivedMessage& messa
       [&](uint64_t bytes) { return quota.Take(service_, caller_, bytes); }, message.parsed, query);
 }
 
+bool ServedStream::AwaitQuota(const absl::Status& status) {
+  if (status.ok()) return false;
+  const ErrorDetail detail = GetErrorDetail(status);
+  if (detail.reason != "QUOTA_EXCEEDED") return false;
+  awaits_quota_ = true;
+  const gpr_timespec wait = gpr_time_from_millis(detail.retry_after_ms.value_or(1), GPR_TIMESPAN);
+  if (!quota_alarm_.has_value()) quota_alarm_.emplace();
+  receives().Receiving();
+  Hold();  // until the alarm has come
+  quota_alarm_->Set(&loop().events(), gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), wait),
+                    quota_event_.tag());
+  return true;
+}
+
+void ServedStream::QuotaAlarm(bool waited) {
+  awaits_quota_ = false;
+  receives().Received();
+  OnQuota(waited);
+  Release();
+}
+
 void ServedStream::PushReply(grpc::ByteBuffer& reply, uint64_t bytes) {
   PendingReply& pending = replies_.emplace_back();
   pending.message.Swap(&reply);

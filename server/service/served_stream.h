@@ -4,9 +4,12 @@
 #ifndef HISTOGRAM_SERVER_SERVICE_SERVED_STREAM_H_
 #define HISTOGRAM_SERVER_SERVICE_SERVED_STREAM_H_
 
+#include <grpcpp/alarm.h>
+
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "absl/status/status.h"
@@ -49,6 +52,17 @@ class ServedStream : public StreamCall, public DrainableStream {
   // Reports `status`, and ends the stream with it once its state allows.
   virtual void Refuse(absl::Status status) = 0;
 
+  // A message that is more than what is left of its caller's quota waits, and with it the stream,
+  // which reads no further. True if `status` says so: then OnQuota follows, once. The call counts as
+  // receiving meanwhile, so that the receive guard may end it. REQUIRES: no read is under way.
+  bool AwaitQuota(const absl::Status& status);
+  // If OnQuota is awaited, it follows soon.
+  void StopAwaitingQuota() {
+    if (awaits_quota_) quota_alarm_->Cancel();
+  }
+  // `waited` is false after StopAwaitingQuota.
+  virtual void OnQuota(bool waited) = 0;
+
   bool MayRead() const { return ahead_.MayRead() && unwritten_.MayRead(); }
   // Parses and checks a message, and takes its payload from the caller's quota. `query` is in/out,
   // as server::Admit says.
@@ -76,6 +90,11 @@ class ServedStream : public StreamCall, public DrainableStream {
 
  private:
   std::shared_ptr<DrainableStream> self_;  // gRPC's hold on the stream: from Await to OnDone
+  void QuotaAlarm(bool waited);
+
+  bool awaits_quota_ = false;
+  std::optional<grpc::Alarm> quota_alarm_;
+  MemberEvent<ServedStream, &ServedStream::QuotaAlarm> quota_event_{*this};
   std::deque<PendingReply> replies_;
   PendingReply outgoing_;  // of the one write under way
 };

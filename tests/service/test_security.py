@@ -1,12 +1,15 @@
 """TLS, mutual TLS, tokens, quotas and traces of the real server over real sockets."""
 import socket
 import subprocess
+import time
 
 import grpc
 import pytest
 
+from harness import oracle
 from harness.api import CHANNEL_OPTIONS, open_channel, pb, pb_grpc
 from harness.server import clean_environment
+from harness.specs import random_bytes
 from harness.waiting import wait_until
 
 TOKEN, SLOW = "token-of-alice-0123456789", "token-of-bob-0123456789"
@@ -305,6 +308,53 @@ def test_a_quota_covers_replies_and_not_what_is_refused(start_server, tmp_path):
         with pytest.raises(grpc.RpcError) as error:
             stub.Compute(pb.ComputeRequest(spec=large), timeout=60, metadata=bearer(SLOW))
         assert pb.Error.FromString(dict(error.value.trailing_metadata())["histogram-error-bin"]).reason == "QUOTA_EXCEEDED"
+
+
+KIB64 = 65536
+
+
+def chunks(count, payload):
+    return (pb.AccumulateRequest(chunk=payload) for _ in range(count))
+
+
+def test_a_stream_over_its_quota_waits(start_server, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"bob {SLOW} {64 * KIB64}\n")
+    payload = random_bytes(KIB64)
+    with start_server("--token-file", tokens, "--payload-bytes-max", "64KiB") as server:
+        stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
+        begin = time.monotonic()  # the bucket holds 64 payloads
+        last = list(stub.Accumulate(chunks(96, payload), timeout=60, metadata=bearer(SLOW)))[-1]
+        assert last.final and last.histogram.samples == 96 * KIB64
+        assert list(last.histogram.counts) == (96 * oracle.expected(payload, pb.Spec()).counts).tolist()
+        requests = (pb.ComputeManyRequest(request_id=i, request=pb.ComputeRequest(payload=payload)) for i in range(32))
+        answers = list(stub.ComputeMany(requests, timeout=60, metadata=bearer(SLOW)))
+        assert sorted(a.request_id for a in answers) == list(range(32))
+        assert all(a.response.histogram.samples == KIB64 for a in answers)
+        assert time.monotonic() - begin > 0.9  # 64 payloads came beyond those of the bucket
+        assert server.metrics().value("histsvc_rejected_total", reason="quota") == 0
+
+
+def test_a_drain_ends_a_stream_that_waits_for_its_quota(start_server, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"bob {SLOW} 1000\n")
+    server = start_server("--token-file", tokens, "--payload-bytes-max", "64KiB")
+    stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
+    stub.Compute(pb.ComputeRequest(payload=b"x" * (KIB64 - 1000)), timeout=10, metadata=bearer(SLOW))
+    gone = stub.Accumulate(chunks(2, b"x" * KIB64), metadata=bearer(SLOW))
+    total = stub.Accumulate(chunks(2, b"x" * 600), timeout=60, metadata=bearer(SLOW))
+    many = stub.ComputeMany((pb.ComputeManyRequest(request_id=i, request=pb.ComputeRequest(payload=b"x" * KIB64))
+                             for i in range(1)), timeout=60, metadata=bearer(SLOW))
+    wait_until(lambda: server.metrics().value("histsvc_streams_open") == 3, 20, "the streams")
+    gone.cancel()
+    wait_until(lambda: server.metrics().value("histsvc_streams_open") == 2, 20, "the end of a cancelled stream")
+    server.terminate()
+    with pytest.raises(grpc.RpcError) as drained:
+        for reply in total:
+            assert reply.histogram.samples in (0, 600)
+    assert drained.value.code() == grpc.StatusCode.UNAVAILABLE
+    assert next(many).error.reason == "QUOTA_EXCEEDED"
+    server.stop()
 
 
 def test_a_trace_stands_in_the_log(start_server):
