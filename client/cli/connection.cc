@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
+#include "client/cli/certificate.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {
@@ -58,6 +59,11 @@ std::string ExplainTls(absl::string_view lower, const ServerOptions& options) {
     return server + " does not speak TLS; leave out --tls";
   }
   if (absl::StrContains(lower, "certificate verify failed")) {
+    if (const std::string fault =
+            ServersDateFault(options.server, options.tls_server_name, options.tls_ca);
+        !fault.empty()) {
+      return absl::StrCat("the certificate of ", server, " ", fault);
+    }
     if (options.tls_ca.empty()) {
       return absl::StrCat("no CA of this system vouches for the certificate of ", server,
                           "; name its CA with --tls-ca");
@@ -70,6 +76,10 @@ std::string ExplainTls(absl::string_view lower, const ServerOptions& options) {
                         " is for another name; give that name with --tls-server-name");
   }
   if (absl::StrContains(lower, "socket closed") || absl::StrContains(lower, "reset by peer")) {
+    if (const std::string fault = FilesDateFault(options.tls_cert); !fault.empty()) {
+      return absl::StrCat(server, " ended the TLS handshake: the certificate in ",
+                          SafeText(options.tls_cert), " ", fault);
+    }
     return absl::StrCat(server, " ended the TLS handshake; ",
                         options.tls_cert.empty()
                             ? "it may require a client certificate: --tls-cert and --tls-key"
