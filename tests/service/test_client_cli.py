@@ -19,6 +19,7 @@ import pytest
 
 from harness import oracle, specs
 from harness.api import pb
+from harness.certificates import authority, certificate
 from harness.server import SANITIZER_OUTPUT, clean_environment
 from harness.specs import random_bytes
 from harness.waiting import wait_until
@@ -680,7 +681,7 @@ def test_over_a_unix_socket(run, start_server, socket_folder, tmp_path):
 
 
 def test_a_file_that_is_sent_while_the_server_drains(client_bin, start_server):
-    """Accumulate is never retried: the client says so and does not print half a histogram as whole."""
+    """Accumulate is never retried: the client shows what was counted, and says that it is not all."""
     server = start_server()
     process = subprocess.Popen(
         [client_bin, "--server", server.address, "compute", "-", "--format", "json"],
@@ -688,8 +689,87 @@ def test_a_file_that_is_sent_while_the_server_drains(client_bin, start_server):
         env=clean_environment())
     process.stdin.write(b"x" * (8 << 20))
     process.stdin.flush()
+    wait_until(lambda: server.metrics().value("histsvc_streams_open") == 1, 20, "the stream")
     server.stop()
     output, error = process.communicate(b"x" * (8 << 20), timeout=60)
     assert process.returncode == 1
-    assert output == b""
     assert len(error.decode().strip().splitlines()) == 1, error
+    assert b"the last reply holds what it had read; counted are the first " in error
+    [entry] = json.loads(output)["histograms"]
+    assert 0 < entry["samples"] == entry["counts"][ord("x")] <= 8 << 20
+    assert "shutting down" in entry["incomplete"]
+
+
+@pytest.fixture
+def floats(tmp_path):
+    """A file of 20 MiB, more than what is sent whole where parts tell all."""
+    values = np.random.default_rng(4).normal(size=5 << 20).astype(np.float32)
+    file = tmp_path / "floats"
+    file.write_bytes(values.tobytes())
+    return file, values
+
+
+@pytest.mark.parametrize("fed", (False, True), ids=("a file", "a pipe"))
+def test_medians_and_quantiles_of_what_is_large(run, histogram, floats, fed):
+    file, values = floats
+    stdin = file.read_bytes() if fed else b""
+    options = ("-" if fed else file, "--type", "f32", "--bins", 8, "--statistics", "--quantiles", "0.25,0.5",
+               "--format", "json")
+    want = np.quantile(values.astype(float), (0.25, 0.5))
+    for done in (run("count", *options, stdin=stdin), run("compute", *options, stdin=stdin),
+                 histogram("count", *options, input=stdin)):
+        [entry] = json.loads(done.stdout)["histograms"]
+        assert entry["counts"] == np.histogram(values.astype(float), 8)[0].tolist()
+        assert entry["statistics"]["quantiles"] == pytest.approx(want.tolist())
+        assert entry["statistics"]["median"] == pytest.approx(np.median(values))
+        assert done.stderr == b""
+
+
+def test_what_a_server_cannot_take_at_once_is_said(run, start_server, floats):
+    server = start_server("--payload-bytes-max", "1MiB")
+    options = (floats[0], "--type", "f32", "--bins", 8, "--format", "json")
+    done = run("count", *options, "--statistics", address=server.address)
+    assert "median" not in json.loads(done.stdout)["histograms"][0]["statistics"]
+    assert b"the median is missing" in done.stderr
+    error = run("count", *options, "--quantiles", "0.5", address=server.address, status=1).stderr
+    assert b"is larger than 1.00 MiB, the most that this server takes at once" in error
+
+
+def test_uploads_over_a_quota_wait(run, start_server, tmp_path):
+    (tmp_path / "tokens").write_text("bob token-of-bob-0123456789 4000000\n")
+    (tmp_path / "token").write_text("token-of-bob-0123456789")
+    server = start_server("--token-file", tmp_path / "tokens", "--payload-bytes-max", "1MiB")
+    files = [tmp_path / str(i) for i in range(6)]
+    for file in files:
+        file.write_bytes(random_bytes(1 << 20))
+    large = tmp_path / "large"
+    large.write_bytes(random_bytes(5 << 20))
+    token = ("--token-file", tmp_path / "token")
+    # A proxy must not see the token: nothing listens there, and the server is reached all the same.
+    proxy = {"http_proxy": "http://127.0.0.1:1", "grpc_proxy": "http://127.0.0.1:1"}
+    for inputs in (files, [large], files[:1]):  # many calls, one stream, one call
+        document = json.loads(run("count", *inputs, *token, "--format", "json", address=server.address, **proxy).stdout)
+        assert [entry["samples"] for entry in document["histograms"]] == [f.stat().st_size for f in inputs]
+
+
+def test_an_expired_certificate_is_named(run, start_server, tmp_path):
+    authority(tmp_path, "ca")
+    certificate(tmp_path, "old", "ca", days="-1")
+    server = start_server("--tls-cert", tmp_path / "old.pem", "--tls-key", tmp_path / "old.key")
+    error = run("--tls", "--tls-ca", tmp_path / "ca.pem", "--tls-server-name", "localhost", "health",
+                address=server.address, status=1).stderr
+    assert b"the certificate of the server at" in error and b" has expired, on " in error
+
+
+@pytest.mark.parametrize("command", (("health",), ("describe",), ("count", "-"), ("bench", "--duration", "0.1")),
+                         ids=lambda command: command[0])
+def test_without_threads_it_says_so(client_bin, server, command):
+    def limit():
+        resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))
+    # The limit binds nobody who is root.
+    user = {"user": 65533} if os.geteuid() == 0 else {}
+    done = subprocess.run([client_bin, "--server", server.address, "--timeout", "4", *command], input=b"abc",
+                          capture_output=True, timeout=60, env=clean_environment(), check=False, preexec_fn=limit,
+                          **user)
+    assert done.returncode == 1
+    assert b"0 more threads of the 6 that it needs: raise the limit of processes" in done.stderr

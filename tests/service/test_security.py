@@ -8,29 +8,13 @@ import pytest
 
 from harness import oracle
 from harness.api import CHANNEL_OPTIONS, open_channel, pb, pb_grpc
+from harness.certificates import authority, certificate
 from harness.server import clean_environment
 from harness.specs import random_bytes
 from harness.waiting import wait_until
 
 TOKEN, SLOW = "token-of-alice-0123456789", "token-of-bob-0123456789"
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
-
-
-def openssl(*arguments, cwd):
-    subprocess.run(["openssl", *arguments], cwd=cwd, check=True, capture_output=True)
-
-
-def authority(folder, name):
-    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "30",
-            "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}", cwd=folder)
-
-
-def certificate(folder, name, ca, host="localhost", days="30"):
-    openssl("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", f"{name}.key",
-            "-out", f"{name}.csr", "-subj", f"/CN={name}", cwd=folder)
-    (folder / "ext").write_text(f"subjectAltName=DNS:{host}\n")
-    openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{ca}.pem", "-CAkey", f"{ca}.key", "-CAcreateserial",
-            "-out", f"{name}.pem", "-days", days, "-extfile", "ext", cwd=folder)
 
 
 @pytest.fixture(scope="module")
