@@ -176,9 +176,9 @@ absl::Status CheckHostPort(const std::string& address, absl::string_view part) {
   uint32_t number = 0;
   if (!absl::c_all_of(port, absl::ascii_isdigit) || !absl::SimpleAtoi(port, &number) ||
       number < 1 || number > 65535) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the port of the server's address \"", absl::CEscape(address),
-                     "\" must be a whole number from 1 to 65535"));
+    return absl::InvalidArgumentError(absl::StrCat("the port of the server's address \"",
+                                                   absl::CEscape(address),
+                                                   "\" must be a whole number from 1 to 65535"));
   }
   if (!absl::StrContains(host, ":") && !absl::StartsWith(host, "[")) return absl::OkStatus();
   if (Ipv6Of(host).has_value()) return absl::OkStatus();
@@ -191,9 +191,9 @@ absl::Status CheckUnix(const std::string& address, absl::string_view path) {
   constexpr size_t kPathMax = sizeof(sockaddr_un::sun_path) - 1;
   if (path.empty()) return BadAddress(address, "has no path");
   if (path.size() <= kPathMax) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the path of the server's address \"", absl::CEscape(address), "\" has ",
-                   path.size(), " bytes; the limit of a socket is ", kPathMax));
+  return absl::InvalidArgumentError(absl::StrCat("the path of the server's address \"",
+                                                 absl::CEscape(address), "\" has ", path.size(),
+                                                 " bytes; the limit of a socket is ", kPathMax));
 }
 
 // TLS if the options have it, else insecure.
@@ -284,18 +284,17 @@ std::string ServiceConfig(const ConnectOptions& options, bool admin) {
                     "\"histogram.v1.HistogramService\"}");
   }
   if (options.attempts_max > 1) {
-    absl::StrAppend(&json,
-                    ",\"methodConfig\":[{\"name\":["
-                    "{\"service\":\"histogram.v1.HistogramService\",\"method\":\"Compute\"},"
-                    "{\"service\":\"histogram.v1.HistogramService\",\"method\":\"Describe\"}],"
-                    "\"retryPolicy\":{\"maxAttempts\":",
-                    options.attempts_max,
-                    ",\"initialBackoff\":", JsonSeconds(options.backoff_initial),
-                    ",\"maxBackoff\":", JsonSeconds(options.backoff_max),
-                    ",\"backoffMultiplier\":2,\"retryableStatusCodes\":[\"UNAVAILABLE\","
-                    "\"RESOURCE_EXHAUSTED\"]}}],\"retryThrottling\":{\"maxTokens\":",
-                    RetryThrottle::kTokens,
-                    ",\"tokenRatio\":", 1.0 / RetryThrottle::kPartsOfToken, "}");
+    absl::StrAppend(
+        &json,
+        ",\"methodConfig\":[{\"name\":["
+        "{\"service\":\"histogram.v1.HistogramService\",\"method\":\"Compute\"},"
+        "{\"service\":\"histogram.v1.HistogramService\",\"method\":\"Describe\"}],"
+        "\"retryPolicy\":{\"maxAttempts\":",
+        options.attempts_max, ",\"initialBackoff\":", JsonSeconds(options.backoff_initial),
+        ",\"maxBackoff\":", JsonSeconds(options.backoff_max),
+        ",\"backoffMultiplier\":2,\"retryableStatusCodes\":[\"UNAVAILABLE\","
+        "\"RESOURCE_EXHAUSTED\"]}}],\"retryThrottling\":{\"maxTokens\":",
+        RetryThrottle::kTokens, ",\"tokenRatio\":", 1.0 / RetryThrottle::kPartsOfToken, "}");
   }
   absl::StrAppend(&json, "}");
   return json;

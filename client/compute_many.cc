@@ -184,8 +184,8 @@ absl::Status Client::ComputeMany(const std::function<std::optional<Item>()>& nex
     }
     const auto pushback = Pushback(context);
     const absl::Duration wait = pushback.value_or(backoff * absl::Uniform(random, 0.5, 1.0));
-    if (!may_retry || attempt >= impl_->options.attempts_max ||
-        wait < absl::ZeroDuration() || absl::Now() + wait >= deadline) {
+    if (!may_retry || attempt >= impl_->options.attempts_max || wait < absl::ZeroDuration() ||
+        absl::Now() + wait >= deadline) {
       call.FailPending(status);
       return status;
     }

@@ -23,10 +23,10 @@ absl::Status CheckThreads(size_t wanted) {
   over.Notify();
   for (std::thread& thread : threads) thread.join();
   if (threads.size() == wanted) return absl::OkStatus();
-  return absl::ResourceExhaustedError(
-      absl::StrCat("the system lets this process have ", threads.size(), " more threads of the ",
-                   wanted, " that it needs: raise the limit of processes (ulimit -u, pids limit of a "
-                   "container)"));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the system lets this process have ", threads.size(), " more threads of the ", wanted,
+      " that it needs: raise the limit of processes (ulimit -u, pids limit of a "
+      "container)"));
 }
 
 }  // namespace histogram::client

@@ -72,15 +72,15 @@ std::string ServersDateFault(const std::string& address, const std::string& serv
     SSL_CTX_load_verify_locations(context.get(), ca.c_str(), nullptr);
   }
   const std::string host = address.substr(0, address.rfind(':'));
-  const Owned<SSL> ssl =
-      Handshake(*context, address, server_name.empty() ? host : server_name);
+  const Owned<SSL> ssl = Handshake(*context, address, server_name.empty() ? host : server_name);
   ERR_clear_error();
   const Owned<X509> shown(ssl == nullptr ? nullptr : SSL_get1_peer_certificate(ssl.get()));
   if (shown == nullptr) return "";
   if (std::string fault = DateFault(shown.get()); !fault.empty()) return fault;
   const int64_t verdict = SSL_get_verify_result(ssl.get());
   if (verdict == X509_V_ERR_CERT_HAS_EXPIRED) return "is of a CA whose certificate has expired";
-  if (verdict == X509_V_ERR_CERT_NOT_YET_VALID) return "is of a CA whose certificate is not valid yet";
+  if (verdict == X509_V_ERR_CERT_NOT_YET_VALID)
+    return "is of a CA whose certificate is not valid yet";
   return "";
 }
 

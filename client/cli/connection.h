@@ -47,7 +47,8 @@ std::string Explain(const absl::Status& status, const ServerOptions& options);
 
 absl::StatusOr<std::string> ReadFile(const std::string& path,
                                      absl::Time deadline = absl::InfiniteFuture());
-// The rest of an open file, or its first `bytes_max` bytes. `name` and `deadline`: as for ReadFully.
+// The rest of an open file, or its first `bytes_max` bytes. `name` and `deadline`: as for
+// ReadFully.
 absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Time deadline,
                                     uint64_t bytes_max = UINT64_MAX);
 // Waits where the descriptor is in non-blocking mode and its reader is slow. False: errno says why.

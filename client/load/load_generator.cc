@@ -35,7 +35,8 @@ absl::StatusOr<std::vector<std::unique_ptr<RawStub>>> Connect(const LoadOptions&
   for (uint32_t i = 0; i < options.connections; ++i) {
     const auto channel = MakeBareChannel(options.server, options.connect);
     if (!channel->WaitForConnected(absl::ToChronoTime(deadline))) {
-      return absl::UnavailableError(absl::StrCat("no server answers at ", options.server, " within ",
+      return absl::UnavailableError(absl::StrCat("no server answers at ", options.server,
+                                                 " within ",
                                                  absl::FormatDuration(deadline - begin)));
     }
     stubs.push_back(std::make_unique<RawStub>(channel));

@@ -81,11 +81,12 @@ std::string MakePayload(const std::string& distribution, uint64_t bytes);
 // Deterministic floats. REQUIRES: bytes is a multiple of 4.
 std::string MakeFloatPayload(uint64_t bytes);
 
-// Runs for warm_up_s + duration_s, or until `stop` returns true or the deadline, or until calls have
-// ended UNAVAILABLE and no answer has come for a second. Then it waits for the requests that it has
-// begun. UNAVAILABLE: no connection within 5 s. RESOURCE_EXHAUSTED: the system allows too few
-// threads. INVALID_ARGUMENT: options that contradict each other. REQUIRES: connections, in_flight
-// and duration_s are > 0; the two functions are set; Client::Connect takes `server` and `connect`.
+// Runs for warm_up_s + duration_s, or until `stop` returns true or the deadline, or until calls
+// have ended UNAVAILABLE and no answer has come for a second. Then it waits for the requests that
+// it has begun. UNAVAILABLE: no connection within 5 s. RESOURCE_EXHAUSTED: the system allows too
+// few threads. INVALID_ARGUMENT: options that contradict each other. REQUIRES: connections,
+// in_flight and duration_s are > 0; the two functions are set; Client::Connect takes `server` and
+// `connect`.
 absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options);
 
 }  // namespace histogram::client

@@ -69,7 +69,7 @@ class LoadTally {
   void Begun() { begun_.fetch_add(measuring() ? 1 : 0, std::memory_order_relaxed); }
   void Answered(LoadClock::time_point since, bool with_latency);
   void Failed(const std::string& message);
-  void Failed(const grpc::Status& status);  // RESOURCE_EXHAUSTED is called refused
+  void Failed(const grpc::Status& status);        // RESOURCE_EXHAUSTED is called refused
   void StreamFailed(const grpc::Status& status);  // whenever it comes
   // Records the latency of a refused unary call: refusals should be immediate.
   void Refused(LoadClock::time_point since);

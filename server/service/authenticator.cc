@@ -65,15 +65,15 @@ absl::Status Tenant::Charge(uint64_t bytes, TimeNs now) {
   }
   constexpr double kWaitMsMax = 60000;
   const double wait_ms = std::min(kWaitMsMax, std::ceil(missing / rate * 1e3));
-  return MakeError(
-      absl::StatusCode::kResourceExhausted,
-      absl::StrCat("payload: ", bytes, " bytes are more than what is left of your token's quota of ",
-                   bytes_per_second_, bytes_per_second_ == 1 ? " byte" : " bytes",
-                   " a second, replies included; come again in ", wait_ms / 1e3, " s"),
-      {.reason = "QUOTA_EXCEEDED",
-       .field = "payload",
-       .limit = bytes_per_second_,
-       .retry_after_ms = static_cast<uint32_t>(wait_ms)});
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("payload: ", bytes,
+                                " bytes are more than what is left of your token's quota of ",
+                                bytes_per_second_, bytes_per_second_ == 1 ? " byte" : " bytes",
+                                " a second, replies included; come again in ", wait_ms / 1e3, " s"),
+                   {.reason = "QUOTA_EXCEEDED",
+                    .field = "payload",
+                    .limit = bytes_per_second_,
+                    .retry_after_ms = static_cast<uint32_t>(wait_ms)});
 }
 
 void Tenant::FillLocked(TimeNs now) {

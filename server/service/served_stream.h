@@ -53,8 +53,8 @@ class ServedStream : public StreamCall, public DrainableStream {
   virtual void Refuse(absl::Status status) = 0;
 
   // A message that is more than what is left of its caller's quota waits, and with it the stream,
-  // which reads no further. True if `status` says so: then OnQuota follows, once. The call counts as
-  // receiving meanwhile, so that the receive guard may end it. REQUIRES: no read is under way.
+  // which reads no further. True if `status` says so: then OnQuota follows, once. The call counts
+  // as receiving meanwhile, so that the receive guard may end it. REQUIRES: no read is under way.
   bool AwaitQuota(const absl::Status& status);
   // If OnQuota is awaited, it follows soon.
   void StopAwaitingQuota() {

@@ -66,11 +66,12 @@ TEST_F(Bench, ARateBeyondTheClientIsItsOwnLimit) {
 
 TEST_F(Bench, TheTimeoutBoundsTheWarmUpAndTheWhole) {
   const FakeServer server;
-  EXPECT_EQ(world_.Run({"bench", "--server", server.address(), "--timeout", "0.3", "--warm-up",
-                        "3600"}),
-            1);
+  EXPECT_EQ(
+      world_.Run({"bench", "--server", server.address(), "--timeout", "0.3", "--warm-up", "3600"}),
+      1);
   EXPECT_EQ(world_.out(), "");
-  EXPECT_THAT(world_.err(), HasSubstr("--timeout ended it, 0.3 s after its begin, while warming up"));
+  EXPECT_THAT(world_.err(),
+              HasSubstr("--timeout ended it, 0.3 s after its begin, while warming up"));
   EXPECT_EQ(Run(server, {"--timeout", "0.6", "--duration", "3600"}), 1);
   EXPECT_THAT(world_.out(), HasSubstr("every answer was right"));
   EXPECT_THAT(world_.err(), HasSubstr(" of 3600 s"));

@@ -24,13 +24,39 @@ TEST(CheckAddress, TakesWhatGrpcTakes) {
 }
 
 TEST(CheckAddress, RefusesWhatGrpcWouldMisunderstand) {
-  for (const char* const address : {"", "host", "host:", ":1", "host:0", "host:65536", "host:http",
-                                    "host:+1", "host:1 ", " host:1", "host:1\n", "ho st:1", "host:1/",
-                                    "::1", "::1:50051", "[::1]", "[::1]:", "[]:1", "[host]:1",
-                                    "http://host:80", "https://host", "grpc://host:1", "unix:",
-                                    "unix-abstract:", "unix:///", "dns:", "dns:host", "dns:///host",
-                                    "dns:///", "dns://8.8.8.8", "ipv4:1.2.3.4",
-                                    "ipv4:1.2.3.4:5,6.7.8.9", "ipv6:[::1]"}) {
+  for (const char* const address : {"",
+                                    "host",
+                                    "host:",
+                                    ":1",
+                                    "host:0",
+                                    "host:65536",
+                                    "host:http",
+                                    "host:+1",
+                                    "host:1 ",
+                                    " host:1",
+                                    "host:1\n",
+                                    "ho st:1",
+                                    "host:1/",
+                                    "::1",
+                                    "::1:50051",
+                                    "[::1]",
+                                    "[::1]:",
+                                    "[]:1",
+                                    "[host]:1",
+                                    "http://host:80",
+                                    "https://host",
+                                    "grpc://host:1",
+                                    "unix:",
+                                    "unix-abstract:",
+                                    "unix:///",
+                                    "dns:",
+                                    "dns:host",
+                                    "dns:///host",
+                                    "dns:///",
+                                    "dns://8.8.8.8",
+                                    "ipv4:1.2.3.4",
+                                    "ipv4:1.2.3.4:5,6.7.8.9",
+                                    "ipv6:[::1]"}) {
     EXPECT_EQ(CheckAddress(address).code(), absl::StatusCode::kInvalidArgument) << address;
   }
   EXPECT_THAT(std::string(CheckAddress("unix:").message()),
@@ -46,11 +72,11 @@ TEST(CheckAddress, RefusesWhatGrpcWouldMisunderstand) {
 }
 
 TEST(IsLocalAddress, MeansThisMachine) {
-  for (const char* const address : {"unix:/x", "127.0.0.1:1", "127.9.9.9:1", "localhost:1",
-                                    "[::1]:1", "dns:///localhost:1", "ipv4:127.0.0.1:1",
-                                    "LOCALHOST:1", "localhost.:1", "[0:0:0:0:0:0:0:1]:1",
-                                    "[::ffff:127.0.0.1]:1", "ipv6:[::1]:1", "ipv6:%5B::1%5D:1",
-                                    "0.0.0.0:1", "[::]:1", "ipv4:127.0.0.1:1,127.0.0.2:1"}) {
+  for (const char* const address :
+       {"unix:/x", "127.0.0.1:1", "127.9.9.9:1", "localhost:1", "[::1]:1", "dns:///localhost:1",
+        "ipv4:127.0.0.1:1", "LOCALHOST:1", "localhost.:1", "[0:0:0:0:0:0:0:1]:1",
+        "[::ffff:127.0.0.1]:1", "ipv6:[::1]:1", "ipv6:%5B::1%5D:1", "0.0.0.0:1", "[::]:1",
+        "ipv4:127.0.0.1:1,127.0.0.2:1"}) {
     EXPECT_TRUE(IsLocalAddress(address)) << address;
   }
   for (const char* const address : {"10.0.0.1:1", "127.example.com:1", "localhost.example.com:1",

@@ -115,8 +115,8 @@ TEST(Compute, RetriesAreThrottled) {
 TEST(Compute, ATimeoutMayBeEndlessOrOver) {
   const FakeServer server;
   const auto client = Connect(server);
-  for (const absl::Duration endless : {absl::InfiniteDuration(), absl::Hours(24 * 365 * 10000),
-                                       absl::Seconds(1e300)}) {
+  for (const absl::Duration endless :
+       {absl::InfiniteDuration(), absl::Hours(24 * 365 * 10000), absl::Seconds(1e300)}) {
     const auto reply = client->Compute(v1::Spec(), "abc", {.timeout = endless});
     EXPECT_TRUE(reply.ok()) << endless << reply.status();
   }

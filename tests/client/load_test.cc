@@ -40,8 +40,7 @@ class Holdup {
 // What a load of "abc" over one connection needs.
 struct OneConnection {
   OneConnection(const FakeServer& server, LoadOptions with) : options(std::move(with)) {
-    stubs.push_back(std::make_unique<RawStub>(
-        MakeBareChannel(server.address(), options.connect)));
+    stubs.push_back(std::make_unique<RawStub>(MakeBareChannel(server.address(), options.connect)));
     tally.StartMeasuring(LoadClock::now());
   }
   LoadContext context() { return {options, messages, tally, stubs, queues}; }

@@ -314,7 +314,8 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
   if (absl::Status s = AskForLimit(options.payload, *payload_bytes, server); !s.ok()) {
     return Fail(env, s.message());
   }
-  absl::StatusOr<client::LoadOptions> load = MakeLoadOptions(options, *payload_bytes, server, deadline);
+  absl::StatusOr<client::LoadOptions> load =
+      MakeLoadOptions(options, *payload_bytes, server, deadline);
   if (!load.ok()) return Fail(env, load.status().message());
   const InterruptFlag interrupt;
   load->stop = [&] {
@@ -331,10 +332,10 @@ int RunBench(const BenchOptions& options, const ServerOptions& server, Environme
     return UsageError(env, result.status().message());
   }
   if (!result.ok()) return Fail(env, Explain(result.status(), server));
-  const std::string why =
-      interrupt.raised()
-          ? "interrupted"
-          : absl::StrFormat("--timeout ended it, %g s after its begin,", server.timeout_s.value_or(0));
+  const std::string why = interrupt.raised()
+                              ? "interrupted"
+                              : absl::StrFormat("--timeout ended it, %g s after its begin,",
+                                                server.timeout_s.value_or(0));
   const int stopped_code = interrupt.raised() ? kInterrupted : kFailure;
   if (result->stopped && result->seconds == 0) {
     Fail(env, why + " while warming up: nothing was measured");

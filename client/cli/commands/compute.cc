@@ -281,9 +281,10 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
                    "than what this server takes\n";
       }
       if (!result->incomplete.ok()) {
-        code = Fail(env, absl::StrCat(SafeText(inputs[i].path), ": ",
-                                      ExplainCut(result->incomplete, server), "; counted are the first ",
-                                      FormatCount(result->histogram.samples()), " samples"));
+        code = Fail(env,
+                    absl::StrCat(SafeText(inputs[i].path), ": ",
+                                 ExplainCut(result->incomplete, server), "; counted are the first ",
+                                 FormatCount(result->histogram.samples()), " samples"));
       }
       continue;
     }

@@ -152,10 +152,11 @@ class ServerCounter {
   void Chunks(size_t i, std::optional<uint64_t> size) {
     const Input& input = inputs_[i];
     if (limit_is_known_ && spec_.quantiles_size() > 0 && NeedsWhole(spec_)) {
-      results_[i] = absl::FailedPreconditionError(absl::StrCat(
-          SafeText(input.name), " is larger than ", FormatBytes(whole_bytes_max_),
-          ", the most that this server takes at once, and quantiles of ",
-          std::string(NameOf(TypeOf(spec_))), " need all samples at once; count it without --server"));
+      results_[i] = absl::FailedPreconditionError(
+          absl::StrCat(SafeText(input.name), " is larger than ", FormatBytes(whole_bytes_max_),
+                       ", the most that this server takes at once, and quantiles of ",
+                       std::string(NameOf(TypeOf(spec_))),
+                       " need all samples at once; count it without --server"));
       return;
     }
     InputFile file;

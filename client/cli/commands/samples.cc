@@ -141,7 +141,8 @@ absl::StatusOr<NpyHeader> ReadHeader(const Input& input, uint64_t size) {
 // Adds the extent of one input.
 absl::Status AddExtent(const Input& input, SampleType type, double& least, double& greatest) {
   const auto add = [&](absl::string_view bytes) {
-    const std::span<const char> whole(bytes.data(), bytes.size() - bytes.size() % SampleBytes(type));
+    const std::span<const char> whole(bytes.data(),
+                                      bytes.size() - bytes.size() % SampleBytes(type));
     if (const auto extent = FindExtent(std::as_bytes(whole), type); extent.has_value()) {
       least = std::min(least, extent->least);
       greatest = std::max(greatest, extent->greatest);

@@ -19,8 +19,8 @@ struct Report {
   v1::Spec spec = {};
   v1::Histogram histogram = {};
   v1::Receipt receipt = {};
-  uint64_t round_trip_ns = 0;  // until the answer came
-  size_t threads = 0;          // that counted in this process; 0: a server counted
+  uint64_t round_trip_ns = 0;    // until the answer came
+  size_t threads = 0;            // that counted in this process; 0: a server counted
   absl::Status incomplete = {};  // why the rest of the input was not counted; OK: all of it was
 };
 
