@@ -27,6 +27,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 
 namespace histogram::client {
 namespace {
@@ -320,8 +321,10 @@ void Client::Impl::Prepare(grpc::ClientContext& context, const CallOptions& call
                            absl::Time deadline) const {
   context.set_wait_for_ready(call.wait_for_ready);
   if (deadline != absl::InfiniteFuture()) {
-    // gRPC takes the least of all times for none.
-    context.set_deadline(absl::ToChronoTime(std::max(deadline, absl::UnixEpoch())));
+    // gRPC rounds up: a call that is over now could be answered. It takes the least of all times for
+    // none.
+    const bool over = deadline <= absl::Now();
+    context.set_deadline(absl::ToChronoTime(over ? absl::UnixEpoch() : deadline));
   }
   if (!options.bearer_token.empty()) {
     context.AddMetadata("authorization", "Bearer " + options.bearer_token);
