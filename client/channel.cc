@@ -321,8 +321,8 @@ void Client::Impl::Prepare(grpc::ClientContext& context, const CallOptions& call
                            absl::Time deadline) const {
   context.set_wait_for_ready(call.wait_for_ready);
   if (deadline != absl::InfiniteFuture()) {
-    // gRPC rounds up: a call that is over now could be answered. It takes the least of all times for
-    // none.
+    // gRPC rounds up: a call that is over now could be answered. It takes the least of all times
+    // for none.
     const bool over = deadline <= absl::Now();
     context.set_deadline(absl::ToChronoTime(over ? absl::UnixEpoch() : deadline));
   }
