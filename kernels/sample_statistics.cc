@@ -62,11 +62,12 @@ std::vector<Weight> WeightsOf(const internal::PlanData& plan, std::span<const ui
   std::vector<Weight> weights;
   internal::VisitSample(plan.type, [&]<typename S>(S) {
     if constexpr (sizeof(typename S::Bits) <= 2) {
-      const uint32_t bins = plan.binning.bin_count();
+      const auto& bins = std::get<internal::Bins<typename S::Compare>>(plan.bins);
+      if (bins.reached == 0) return;
       for (size_t p = 0; p < patterns.size(); ++p) {
-        if (patterns[p] == 0 || plan.slot_of_pattern[p] >= bins) continue;
-        const auto bits = static_cast<typename S::Bits>(p);
-        weights.push_back({static_cast<double>(S::Widen(bits)) + 0.0, patterns[p]});
+        const auto x = S::Widen(static_cast<typename S::Bits>(p));
+        if (patterns[p] == 0 || !(x >= bins.lower && x <= bins.upper)) continue;
+        weights.push_back({static_cast<double>(x) + 0.0, patterns[p]});
       }
     }
   });
@@ -182,7 +183,8 @@ SampleStatistics::Moments SampleStatistics::Moments::Of(std::span<const double> 
 }
 
 SampleStatistics::SampleStatistics(const Plan& plan) : plan_(plan) {
-  patterns_.resize(plan.data().slot_of_pattern.size());
+  const size_t bytes = SampleBytes(plan.type());
+  if (bytes <= 2) patterns_.resize(size_t{1} << 8 * bytes);
 }
 
 void SampleStatistics::Add(std::span<const std::byte> samples) {
@@ -196,7 +198,7 @@ void SampleStatistics::Add(std::span<const std::byte> samples) {
       }
     } else {
       const auto& bins = std::get<internal::Bins<C>>(plan_.data().bins);
-      if (bins.thresholds.empty()) return;
+      if (bins.reached == 0) return;
       const double scale = ScaleOf(bins);
       std::array<double, kBlock> distances;
       for (size_t at = 0; at < samples.size();) {
