@@ -12,6 +12,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/float_mode.h"
+
 namespace histogram {
 namespace {
 
@@ -95,7 +97,8 @@ Result<Binning> Binning::Even(uint32_t bin_count, std::optional<double> lower,
                : Bad("even.lower",
                      Join("is absent but upper is ", *upper, "; give both or neither"));
   }
-  return MakeEven(bin_count, lower.value_or(0), upper.value_or(kByteValues));
+  return internal::InFloatMode(
+      [&] { return MakeEven(bin_count, lower.value_or(0), upper.value_or(kByteValues)); });
 }
 
 Result<Binning> Binning::MakeEven(uint32_t bin_count, double from, double to) {
@@ -147,6 +150,7 @@ Result<Binning> Binning::Edges(std::span<const double> edges, uint32_t bin_count
           CheckBinCount("edges.edges", edges.size() - 1, bin_count_max, "makes")) {
     return *std::move(error);
   }
+  const internal::FloatMode mode;
   return MakeListed(edges);
 }
 
@@ -231,12 +235,15 @@ Result<Binning> Binning::ByteTable(uint32_t bin_count, std::span<const uint32_t>
   return binning;
 }
 
-double Binning::edge(uint32_t i) const { return edge_rule().at(i); }
+double Binning::edge(uint32_t i) const {
+  return internal::InFloatMode([&] { return edge_rule().at(i); });
+}
 
 std::vector<double> Binning::ComputeEdges() const {
   if (kind_ == Kind::kEdges) return *edges_;
   if (kind_ != Kind::kEven) return {};
   std::vector<double> edges(bin_count_ + size_t{1});
+  const internal::FloatMode mode;
   const internal::EdgeRule rule = edge_rule();
   for (uint32_t i = 0; i <= bin_count_; ++i) edges[i] = rule.at(i);
   return edges;

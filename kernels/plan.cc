@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/float_mode.h"
 #include "kernels/plan_data.h"
 #include "kernels/sample.h"
 #include "kernels/slot.h"
@@ -302,6 +303,7 @@ std::optional<Error> CheckEdges(const Binning& binning, SampleType type) {
 
 Result<Plan> Plan::Make(const Binning& binning, SampleType type) {
   if (std::optional<Error> error = CheckEdges(binning, type)) return *std::move(error);
+  const internal::FloatMode mode;
   auto data = std::make_shared<internal::PlanData>(binning, type, /*tables=*/true);
   internal::VisitSample(type, [&]<typename S>(S) {
     auto bins = internal::MakeBins<typename S::Compare>(data->binning.edge_rule());
@@ -315,6 +317,7 @@ Result<Plan> Plan::Make(const Binning& binning, SampleType type) {
 
 Result<Plan> Plan::Direct(const Binning& binning, SampleType type) {
   if (std::optional<Error> error = CheckEdges(binning, type)) return *std::move(error);
+  const internal::FloatMode mode;
   auto data = std::make_shared<internal::PlanData>(binning, type, /*tables=*/false);
   internal::VisitSample(type, [&]<typename S>(S) {
     data->bins = internal::MakeDirectBins<typename S::Compare>(data->binning.edge_rule());

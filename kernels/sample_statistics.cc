@@ -7,6 +7,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "kernels/float_mode.h"
 #include "kernels/order_statistics.h"
 #include "kernels/plan_data.h"
 #include "kernels/quantile.h"
@@ -188,6 +189,7 @@ SampleStatistics::SampleStatistics(const Plan& plan) : plan_(plan) {
 }
 
 void SampleStatistics::Add(std::span<const std::byte> samples) {
+  const internal::FloatMode mode;
   internal::VisitSample(plan_.type(), [&]<typename S>(S) {
     using Bits = typename S::Bits;
     using C = typename S::Compare;
@@ -219,6 +221,7 @@ void SampleStatistics::Add(std::span<const std::byte> samples) {
 
 void SampleStatistics::Merge(const SampleStatistics& more) {
   assert(patterns_.size() == more.patterns_.size());
+  const internal::FloatMode mode;
   for (size_t i = 0; i < patterns_.size(); ++i) patterns_[i] += more.patterns_[i];
   minimum_ = std::min(minimum_, more.minimum_);
   maximum_ = std::max(maximum_, more.maximum_);
@@ -227,6 +230,7 @@ void SampleStatistics::Merge(const SampleStatistics& more) {
 
 Statistics SampleStatistics::Finish(const Histogram& histogram,
                                     std::span<const double> quantiles) const {
+  const internal::FloatMode mode;
   Statistics out;
   uint64_t total = 0;
   for (const uint64_t count : histogram.counts) total += count;
@@ -260,6 +264,7 @@ Statistics SampleStatistics::Finish(const Histogram& histogram,
 
 Statistics ComputeStatistics(std::span<const std::byte> samples, const Plan& plan,
                              const Histogram& histogram, std::span<const double> quantiles) {
+  const internal::FloatMode mode;
   SampleStatistics summary(plan);
   summary.Add(samples);
   Statistics out = summary.Finish(histogram, quantiles);

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "kernels/float_mode.h"
 #include "kernels/plan_data.h"
 #include "kernels/sample.h"
 #include "kernels/typed_payload.h"
@@ -130,6 +131,7 @@ std::string_view KernelName(const Plan& plan) { return cpu::FastestTyped(plan.da
 
 std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType type) {
   assert(samples.size() % SampleBytes(type) == 0);
+  const internal::FloatMode mode;
   return internal::VisitSample(type, [&]<typename S>(S) -> std::optional<Extent> {
     using C = typename S::Compare;
     constexpr size_t kSize = sizeof(typename S::Bits);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/typed.h"
+#include "kernels/float_mode.h"
 #include "kernels/plan_data.h"
 
 namespace histogram {
@@ -68,6 +69,7 @@ void CountTypedPayload(const Plan& plan, std::span<const Fragment> fragments,
 void AddTypedPayload(const Plan& plan, std::span<const Fragment> fragments,
                      std::span<uint64_t> row) {
   assert(row.size() == internal::SlotCount(plan.bin_count()));
+  const internal::FloatMode mode;
   const Runs runs(SampleBytes(plan.type()), fragments);
   const cpu::TypedKernel& kernel = cpu::FastestTyped(plan.data());
   if (cpu::SamplesOf(runs.get()) <= cpu::kSamplesMax) {
