@@ -50,10 +50,11 @@ Fragment FragmentOf(const std::vector<float>& samples) {
 }
 
 // The recount of what was sent is equal, and that of other samples of as many is not: it looks.
-void ExpectRecounted(const std::shared_ptr<const Query>& query, bool adds_up) {
+void ExpectRecounted(const std::shared_ptr<const Query>& query, bool adds_up,
+                     bool makes_tables = false) {
   const std::vector<float> sent = Samples(1), other = Samples(2);
   const Fragment fragment = FragmentOf(sent), other_fragment = FragmentOf(other);
-  WholeCount count(query, adds_up);
+  WholeCount count(query, adds_up, makes_tables);
   count.Run({&fragment, 1});
   ASSERT_TRUE(count.status().ok()) << count.status();
   EXPECT_TRUE(count.Recount({&fragment, 1}).ok());
@@ -85,7 +86,7 @@ TEST(WholeCountTest, APlanThatIsMadeFirstCountsTheSame) {
   auto query = Floats(1);
   query->rows.reset();
   EXPECT_EQ(query->plan->made(), nullptr);
-  ExpectRecounted(query, false);
+  ExpectRecounted(query, false, /*makes_tables=*/true);
   EXPECT_NE(query->plan->made(), nullptr);
 }
 
