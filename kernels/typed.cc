@@ -148,7 +148,8 @@ std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType 
     if (least > greatest) return std::nullopt;
     return Extent{.least = Rounded(least, /*up=*/false),
                   .greatest = Rounded(greatest, /*up=*/true),
-                  .finite = finite};
+                  .finite = finite,
+                  .constant = least == greatest};
   });
 }
 

@@ -204,6 +204,14 @@ absl::Status WholeCount::FindRange(std::span<const std::byte> samples) {
     }
   }
   absl::StatusOr<std::shared_ptr<const Query>> made = WithRange(*query_, lower, upper);
+  if (!made.ok() && extent.has_value() && extent->constant) {
+    // Half to either side is less than the doubles there are apart, or leaves no room for the bins.
+    const double most = std::numeric_limits<double>::max();
+    const double at = std::max(std::fabs(lower), std::fabs(upper));
+    const double ulp = at - std::nextafter(at, 0);
+    const double half = std::ldexp(ulp, 4) * query_->binning.bin_count();
+    made = WithRange(*query_, std::max(lower - half, -most), std::min(upper + half, most));
+  }
   if (!made.ok()) return made.status();
   query_ = *std::move(made);
   if (query_->plan->Pays(samples.size() / SampleBytes(query_->sample_type))) query_->plan->Get();
