@@ -35,7 +35,7 @@ struct BatchItem {
   absl::Span<const Fragment> fragments;
   uint64_t bytes = 0;  // sum of the fragments' sizes; a whole number of samples
   // The plan of typed samples; absent: bytes are counted by value. MayShareBatch holds for the
-  // plans of any two items of a batch.
+  // plans of any two items of a batch. A GPU's have tables.
   std::optional<Plan> plan = std::nullopt;
   // If set, the backend runs this on the whole payload and ignores `plan` and `counts`. Such an
   // item is alone in its batch.

@@ -12,6 +12,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/float_mode.h"
+
 namespace histogram {
 namespace {
 
@@ -52,16 +54,15 @@ std::optional<Error> CheckBinCount(const char* field, uint64_t count, uint32_t b
 }
 
 // Whether each edge of even bins is greater than the previous one.
-bool StrictlyIncreasing(const Binning& even) {
-  const uint32_t count = even.bin_count();
-  const double lower = even.edge(0), upper = even.edge(count), step = (upper - lower) / count;
+bool StrictlyIncreasing(const internal::EdgeRule& even) {
+  const double lower = even.lower, upper = even.upper, step = even.step;
   // Rounding moves an edge by at most a few units in the last place of the larger end. A step of
   // sixteen such units is large enough; a smaller one needs a check of every edge.
   const double largest = std::max(std::fabs(lower), std::fabs(upper));
   const double ulp = std::nextafter(largest, std::numeric_limits<double>::infinity()) - largest;
   if (step >= 16 * ulp && step >= std::numeric_limits<double>::min()) return true;
-  for (uint32_t i = 0; i < count; ++i) {
-    if (!(even.edge(i) < even.edge(i + 1))) return false;
+  for (uint32_t i = 0; i < even.bins; ++i) {
+    if (!(even.at(i) < even.at(i + 1))) return false;
   }
   return true;
 }
@@ -96,8 +97,11 @@ Result<Binning> Binning::Even(uint32_t bin_count, std::optional<double> lower,
                : Bad("even.lower",
                      Join("is absent but upper is ", *upper, "; give both or neither"));
   }
-  const double from = lower.value_or(0);
-  const double to = upper.value_or(kByteValues);
+  return internal::InFloatMode(
+      [&] { return MakeEven(bin_count, lower.value_or(0), upper.value_or(kByteValues)); });
+}
+
+Result<Binning> Binning::MakeEven(uint32_t bin_count, double from, double to) {
   if (!Finite(from)) return Bad("even.lower", Join("is ", from, "; it must be finite"));
   if (!Finite(to)) return Bad("even.upper", Join("is ", to, "; it must be finite"));
   if (!(from < to)) {
@@ -115,10 +119,12 @@ Result<Binning> Binning::Even(uint32_t bin_count, std::optional<double> lower,
   binning.lower_ = from;
   binning.upper_ = to;
   binning.step_ = (to - from) / bin_count;
-  if (!StrictlyIncreasing(binning)) {
+  const internal::EdgeRule edges = binning.edge_rule();
+  if (!StrictlyIncreasing(edges)) {
     return Bad("even.bin_count", Join("is ", bin_count, ": too many bins for [", from, ", ", to,
                                       "], where neighbouring edges round to the same double"));
   }
+  const double per_unit = 1 / binning.step_, last = bin_count - 1;
   for (uint32_t v = 0; v < kByteValues; ++v) {
     int32_t& bin = binning.bin_of_[v];
     if (v < from) {
@@ -126,12 +132,10 @@ Result<Binning> Binning::Even(uint32_t bin_count, std::optional<double> lower,
     } else if (v > to) {
       bin = kAbove;
     } else {
-      // Guess by division, then correct by comparison with the edges.
-      const double guess =
-          std::clamp((v - from) / binning.step_, 0.0, static_cast<double>(bin_count - 1));
-      auto index = static_cast<uint32_t>(guess);
-      while (index > 0 && v < binning.edge(index)) --index;
-      while (index + 1 < bin_count && v >= binning.edge(index + 1)) ++index;
+      // Guess, then correct by comparison with the edges. The guess for v == from may be NaN.
+      auto index = static_cast<uint32_t>(std::min(std::max(0.0, (v - from) * per_unit), last));
+      while (index > 0 && v < edges.at(index)) --index;
+      while (index + 1 < bin_count && v >= edges.at(index + 1)) ++index;
       bin = static_cast<int32_t>(index);
     }
   }
@@ -146,6 +150,11 @@ Result<Binning> Binning::Edges(std::span<const double> edges, uint32_t bin_count
           CheckBinCount("edges.edges", edges.size() - 1, bin_count_max, "makes")) {
     return *std::move(error);
   }
+  const internal::FloatMode mode;
+  return MakeListed(edges);
+}
+
+Result<Binning> Binning::MakeListed(std::span<const double> edges) {
   for (size_t i = 0; i < edges.size(); ++i) {
     if (!Finite(edges[i])) {
       return Bad(Join("edges.edges[", i, "]"), Join("is ", edges[i], "; it must be finite"));
@@ -227,15 +236,16 @@ Result<Binning> Binning::ByteTable(uint32_t bin_count, std::span<const uint32_t>
 }
 
 double Binning::edge(uint32_t i) const {
-  if (edges_ != nullptr) return (*edges_)[i];
-  return i == bin_count_ ? upper_ : i * step_ + lower_;  // numpy.linspace
+  return internal::InFloatMode([&] { return edge_rule().at(i); });
 }
 
 std::vector<double> Binning::ComputeEdges() const {
   if (kind_ == Kind::kEdges) return *edges_;
   if (kind_ != Kind::kEven) return {};
   std::vector<double> edges(bin_count_ + size_t{1});
-  for (uint32_t i = 0; i <= bin_count_; ++i) edges[i] = edge(i);
+  const internal::FloatMode mode;
+  const internal::EdgeRule rule = edge_rule();
+  for (uint32_t i = 0; i <= bin_count_; ++i) edges[i] = rule.at(i);
   return edges;
 }
 

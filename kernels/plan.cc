@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "kernels/float_mode.h"
 #include "kernels/plan_data.h"
 #include "kernels/sample.h"
 #include "kernels/slot.h"
@@ -164,10 +165,10 @@ void Prove(const Bins<C>& bins, Guess& guess) {
 
 // If all thresholds follow from the first edge and the step between edges, sets both in `guess`.
 template <typename C>
-void ProveEdges(const Bins<C>& bins, const Binning& binning, Guess& guess) {
+void ProveEdges(const Bins<C>& bins, const EdgeRule& edges, Guess& guess) {
   if (std::is_integral_v<C> && sizeof(C) == 8) return;
-  const double first = binning.edge(0);
-  const double step = (binning.edge(binning.bin_count()) - first) / binning.bin_count();
+  const double first = edges.at(0);
+  const double step = (edges.at(edges.bins) - first) / edges.bins;
   for (size_t i = 0; i < bins.thresholds.size(); ++i) {
     const double edge = static_cast<double>(i) * step + first;
     if (Rounded<C, /*kUp=*/true>(edge) != bins.thresholds[i]) return;
@@ -177,9 +178,9 @@ void ProveEdges(const Bins<C>& bins, const Binning& binning, Guess& guess) {
 }
 
 template <typename C>
-Guess ProveGuess(const Bins<C>& bins, const Binning& binning) {
-  const double lower = binning.edge(0), upper = binning.edge(binning.bin_count());
-  const double scale = binning.bin_count() / (upper - lower);
+Guess ProveGuess(const Bins<C>& bins, const EdgeRule& edges) {
+  const double lower = edges.at(0), upper = edges.at(edges.bins);
+  const double scale = edges.bins / (upper - lower);
   double from = -lower;
   if constexpr (!std::is_floating_point_v<C>) from = static_cast<double>(bins.lower) - lower;
   Guess best;
@@ -195,16 +196,17 @@ Guess ProveGuess(const Bins<C>& bins, const Binning& binning) {
     if (best.proven() || (best.mendable() && !guess.proven())) break;
     if (guess.error <= best.error || guess.mendable()) best = guess;
   }
-  if (best.usable() && !best.proven() && !best.mendable()) ProveEdges(bins, binning, best);
+  if (best.usable() && !best.proven() && !best.mendable()) ProveEdges(bins, edges, best);
   return best;
 }
 
+// Bins with lower, upper and all_below. Sets `reached` to the number of bins, or to 0 if no sample
+// can be in one.
 template <typename C>
-Bins<C> MakeBins(const Binning& binning) {
+Bins<C> BoundsOf(const EdgeRule& edges) {
   Bins<C> bins;
-  const uint32_t count = binning.bin_count();
-  const std::optional<C> upper = Rounded<C, /*kUp=*/false>(binning.edge(count));
-  const std::optional<C> lower = Rounded<C, /*kUp=*/true>(binning.edge(0));
+  const std::optional<C> upper = Rounded<C, /*kUp=*/false>(edges.at(edges.bins));
+  const std::optional<C> lower = Rounded<C, /*kUp=*/true>(edges.at(0));
   if (!lower.has_value()) {
     bins.all_below = true;
     return bins;
@@ -212,15 +214,51 @@ Bins<C> MakeBins(const Binning& binning) {
   bins.lower = *lower;
   // Without `upper` every value of C is above the last edge, and none is < lower.
   bins.upper = upper.value_or(*lower);
-  if (!upper.has_value() || *upper < *lower) return bins;
-  bins.thresholds.reserve(count);
-  for (uint32_t i = 0; i < count; ++i) {
-    const std::optional<C> least = Rounded<C, /*kUp=*/true>(binning.edge(i));
-    if (!least.has_value() || *least > *upper) break;
+  if (upper.has_value() && *upper >= *lower) bins.reached = edges.bins;
+  return bins;
+}
+
+template <typename C>
+Bins<C> MakeBins(const EdgeRule& edges) {
+  auto bins = BoundsOf<C>(edges);
+  if (bins.reached == 0) return bins;
+  bins.thresholds.reserve(edges.bins);
+  for (uint32_t i = 0; i < edges.bins; ++i) {
+    const std::optional<C> least = Rounded<C, /*kUp=*/true>(edges.at(i));
+    if (!least.has_value() || *least > bins.upper) break;
     bins.thresholds.push_back(*least);
   }
-  bins.guess = ProveGuess(bins, binning);
+  bins.reached = static_cast<uint32_t>(bins.thresholds.size());
+  bins.guess = ProveGuess(bins, edges);
   if (!bins.guess.usable()) bins.cells = ChooseCells(bins);
+  return bins;
+}
+
+// A guess for even edges, whose error is bounded without a look at them. In units of 2^-53 of the
+// ends' larger magnitude, rounding moves a position by at most 10 of them times the scale, and an
+// edge by 8; 32 leaves room. Numbers below DBL_MIN round otherwise: then it is not usable.
+template <typename C>
+Guess BoundGuess(const Bins<C>& bins, const EdgeRule& edges) {
+  Guess guess;
+  const double scale = edges.bins / (edges.upper - edges.lower);
+  if (!(edges.step >= std::numeric_limits<double>::min() && scale >= 1e-300)) return guess;
+  double from = -edges.lower;
+  if constexpr (!std::is_floating_point_v<C>) from = static_cast<double>(bins.lower) - edges.lower;
+  guess.scale = scale;
+  guess.offset = from * scale;
+  guess.error = std::max(std::fabs(edges.lower), std::fabs(edges.upper)) * scale * 0x1p-48;
+  if (!guess.usable() || (std::is_integral_v<C> && sizeof(C) == 8)) return guess;
+  guess.first_edge = edges.lower;
+  guess.step = edges.step;
+  return guess;
+}
+
+template <typename C>
+Bins<C> MakeDirectBins(const EdgeRule& edges) {
+  auto bins = BoundsOf<C>(edges);
+  if (bins.reached == 0) return bins;
+  bins.edges = edges;
+  if (edges.listed == nullptr) bins.guess = BoundGuess(bins, edges);
   return bins;
 }
 
@@ -249,20 +287,26 @@ std::vector<uint32_t> SlotsOfPatterns(const Bins<typename S::Compare>& bins, uin
 }  // namespace
 }  // namespace internal
 
+namespace {
+
+std::optional<Error> CheckEdges(const Binning& binning, SampleType type) {
+  if (binning.has_edges()) return std::nullopt;
+  return Error{.code = ErrorCode::kBadBinning,
+               .message =
+                   "binning has no edges: alphabet and byte_table are of bytes, and a plan "
+                   "counts samples of type " +
+                   std::string(NameOf(type)) + " between edges",
+               .field = "binning"};
+}
+
+}  // namespace
+
 Result<Plan> Plan::Make(const Binning& binning, SampleType type) {
-  if (!binning.has_edges()) {
-    return Error{.code = ErrorCode::kBadBinning,
-                 .message =
-                     "binning has no edges: alphabet and byte_table are of bytes, and a plan "
-                     "counts samples of type " +
-                     std::string(NameOf(type)) + " between edges",
-                 .field = "binning"};
-  }
-  auto data = std::make_shared<internal::PlanData>(binning);
-  data->type = type;
+  if (std::optional<Error> error = CheckEdges(binning, type)) return *std::move(error);
+  const internal::FloatMode mode;
+  auto data = std::make_shared<internal::PlanData>(binning, type, /*tables=*/true);
   internal::VisitSample(type, [&]<typename S>(S) {
-    using C = typename S::Compare;
-    auto bins = internal::MakeBins<C>(binning);
+    auto bins = internal::MakeBins<typename S::Compare>(data->binning.edge_rule());
     if constexpr (sizeof(typename S::Bits) <= 2) {
       data->slot_of_pattern = internal::SlotsOfPatterns<S>(bins, binning.bin_count());
     }
@@ -271,11 +315,38 @@ Result<Plan> Plan::Make(const Binning& binning, SampleType type) {
   return Plan(std::move(data));
 }
 
+Result<Plan> Plan::Direct(const Binning& binning, SampleType type) {
+  if (std::optional<Error> error = CheckEdges(binning, type)) return *std::move(error);
+  const internal::FloatMode mode;
+  auto data = std::make_shared<internal::PlanData>(binning, type, /*tables=*/false);
+  internal::VisitSample(type, [&]<typename S>(S) {
+    data->bins = internal::MakeDirectBins<typename S::Compare>(data->binning.edge_rule());
+  });
+  return Plan(std::move(data));
+}
+
+Result<Plan> Plan::MakeFor(const Binning& binning, SampleType type, uint64_t samples) {
+  const bool tables = binning.has_edges() && TablesPay(binning, type, samples);
+  return tables ? Make(binning, type) : Direct(binning, type);
+}
+
+bool Plan::TablesPay(const Binning& binning, SampleType type, uint64_t samples) {
+  // A bin of the tables takes as long as so many samples save.
+  const bool even = binning.edge_rule().listed == nullptr;
+  const uint64_t bins = uint64_t{binning.bin_count()} * (even ? 8 : 1);
+  // And tables of 8 and 16 bits have a slot for each value.
+  const uint64_t patterns = SampleBytes(type) <= 2 ? uint64_t{1} << 8 * SampleBytes(type) : 0;
+  return samples > bins + patterns;
+}
+
 SampleType Plan::type() const { return data_->type; }
 uint32_t Plan::bin_count() const { return data_->binning.bin_count(); }
 const Binning& Plan::binning() const { return data_->binning; }
 
+bool Plan::has_tables() const { return data_->has_tables; }
+
 std::string_view Plan::family() const {
+  if (!data_->has_tables) return "direct";
   if (!data_->slot_of_pattern.empty()) return "patterns";
   return std::visit([](const auto& bins) { return bins.guess.usable() ? "guess" : "key"; },
                     data_->bins);

@@ -74,7 +74,8 @@ struct Guess {
   uint32_t mend = kNone;
   // If step > 0, for a guess that is neither proven nor mendable: a sample is in bin i or above if
   // its value in double is >= i * step + first_edge, rounded twice. Plan::Make has checked this for
-  // each bin. Not for integers of 64 bits: a double does not hold them.
+  // each bin; for Plan::Direct they are the edges. Not for integers of 64 bits: a double does not
+  // hold them.
   double first_edge = 0, step = 0;
   static constexpr double kErrorMax = 0.25;
   static constexpr uint32_t kNone = UINT32_MAX;
@@ -120,29 +121,55 @@ inline constexpr int kCellsLog2Max = 16;
 template <typename C>
 Cells MakeKeyCells(const Bins<C>& bins);
 
+// Whether x >= edge, by exact value.
+template <typename C>
+inline bool NotBelow(C x, double edge) {
+  const auto rounded = static_cast<double>(x);
+  if constexpr (sizeof(C) == 8 && std::is_integral_v<C>) {
+    if (rounded != edge) return rounded > edge;
+    // 2^63 or 2^64 is no value of C.
+    constexpr double kEnd = static_cast<double>(C{1} << (std::numeric_limits<C>::digits - 1)) * 2;
+    return edge < kEnd && x >= static_cast<C>(edge);
+  } else {
+    return rounded >= edge;
+  }
+}
+
 template <typename C>
 struct Bins {
   // thresholds[i]: the least sample of bin i. Non-decreasing. Of two bins with equal thresholds the
   // first is empty. Bins beyond the last threshold are empty.
   std::vector<C> thresholds;
+  // In place of thresholds in a direct plan: edges.bins > 0.
+  EdgeRule edges;
+  // The number of thresholds, or, in a direct plan, of bins. 0: no sample is in a bin.
+  uint32_t reached = 0;
   // Samples < lower are below the first edge; samples > upper are above the last one.
   // lower == thresholds.front() if there are thresholds.
   C lower = {}, upper = {};
   // No sample is in a bin, and every sample is below the first edge. Then there are no thresholds.
   bool all_below = false;
   Guess guess;
-  Cells cells;  // only if the guess is not usable
+  Cells cells;  // only if the guess is not usable and there are thresholds
+
+  bool direct() const { return edges.bins > 0; }
+  // Whether x is in bin i or above. REQUIRES: i < reached, lower <= x <= upper.
+  bool Reaches(uint32_t i, C x) const {
+    return direct() ? NotBelow(x, edges.at(i)) : x >= thresholds[i];
+  }
 };
 
 struct PlanData {
-  explicit PlanData(Binning rule) : binning(std::move(rule)) {}
+  PlanData(Binning rule, SampleType of, bool tables)
+      : type(of), has_tables(tables), binning(std::move(rule)) {}
 
-  SampleType type = SampleType::kU8;
+  SampleType type;
+  bool has_tables;
   Binning binning;
   std::variant<Bins<float>, Bins<double>, Bins<uint32_t>, Bins<int32_t>, Bins<uint64_t>,
                Bins<int64_t>>
       bins;
-  // Types of 8 and 16 bits: the slot of each bit pattern (see SlotCount).
+  // Types of 8 and 16 bits: the slot of each bit pattern (see SlotCount). Empty in a direct plan.
   std::vector<uint32_t> slot_of_pattern;
 };
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "kernels/float_mode.h"
 #include "kernels/order_statistics.h"
 #include "kernels/plan_data.h"
 #include "kernels/quantile.h"
@@ -62,11 +63,12 @@ std::vector<Weight> WeightsOf(const internal::PlanData& plan, std::span<const ui
   std::vector<Weight> weights;
   internal::VisitSample(plan.type, [&]<typename S>(S) {
     if constexpr (sizeof(typename S::Bits) <= 2) {
-      const uint32_t bins = plan.binning.bin_count();
+      const auto& bins = std::get<internal::Bins<typename S::Compare>>(plan.bins);
+      if (bins.reached == 0) return;
       for (size_t p = 0; p < patterns.size(); ++p) {
-        if (patterns[p] == 0 || plan.slot_of_pattern[p] >= bins) continue;
-        const auto bits = static_cast<typename S::Bits>(p);
-        weights.push_back({static_cast<double>(S::Widen(bits)) + 0.0, patterns[p]});
+        const auto x = S::Widen(static_cast<typename S::Bits>(p));
+        if (patterns[p] == 0 || !(x >= bins.lower && x <= bins.upper)) continue;
+        weights.push_back({static_cast<double>(x) + 0.0, patterns[p]});
       }
     }
   });
@@ -182,10 +184,12 @@ SampleStatistics::Moments SampleStatistics::Moments::Of(std::span<const double> 
 }
 
 SampleStatistics::SampleStatistics(const Plan& plan) : plan_(plan) {
-  patterns_.resize(plan.data().slot_of_pattern.size());
+  const size_t bytes = SampleBytes(plan.type());
+  if (bytes <= 2) patterns_.resize(size_t{1} << 8 * bytes);
 }
 
 void SampleStatistics::Add(std::span<const std::byte> samples) {
+  const internal::FloatMode mode;
   internal::VisitSample(plan_.type(), [&]<typename S>(S) {
     using Bits = typename S::Bits;
     using C = typename S::Compare;
@@ -196,7 +200,7 @@ void SampleStatistics::Add(std::span<const std::byte> samples) {
       }
     } else {
       const auto& bins = std::get<internal::Bins<C>>(plan_.data().bins);
-      if (bins.thresholds.empty()) return;
+      if (bins.reached == 0) return;
       const double scale = ScaleOf(bins);
       std::array<double, kBlock> distances;
       for (size_t at = 0; at < samples.size();) {
@@ -217,6 +221,7 @@ void SampleStatistics::Add(std::span<const std::byte> samples) {
 
 void SampleStatistics::Merge(const SampleStatistics& more) {
   assert(patterns_.size() == more.patterns_.size());
+  const internal::FloatMode mode;
   for (size_t i = 0; i < patterns_.size(); ++i) patterns_[i] += more.patterns_[i];
   minimum_ = std::min(minimum_, more.minimum_);
   maximum_ = std::max(maximum_, more.maximum_);
@@ -225,6 +230,7 @@ void SampleStatistics::Merge(const SampleStatistics& more) {
 
 Statistics SampleStatistics::Finish(const Histogram& histogram,
                                     std::span<const double> quantiles) const {
+  const internal::FloatMode mode;
   Statistics out;
   uint64_t total = 0;
   for (const uint64_t count : histogram.counts) total += count;
@@ -258,6 +264,7 @@ Statistics SampleStatistics::Finish(const Histogram& histogram,
 
 Statistics ComputeStatistics(std::span<const std::byte> samples, const Plan& plan,
                              const Histogram& histogram, std::span<const double> quantiles) {
+  const internal::FloatMode mode;
   SampleStatistics summary(plan);
   summary.Add(samples);
   Statistics out = summary.Finish(histogram, quantiles);

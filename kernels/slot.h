@@ -14,8 +14,8 @@
 
 namespace histogram::internal {
 
-// The slot of a sample that is in no bin. REQUIRES: it is not in [lower, upper], or there are no
-// thresholds.
+// The slot of a sample that is in no bin. REQUIRES: it is not in [lower, upper], or no bin is
+// reached.
 template <typename C>
 inline uint32_t OutsideSlot(const Bins<C>& bins, uint32_t bin_count, C x) {
   if constexpr (std::is_floating_point_v<C>) {
@@ -30,9 +30,9 @@ inline uint32_t OutsideSlot(const Bins<C>& bins, uint32_t bin_count, C x) {
 template <typename C>
 inline uint32_t Settle(const Bins<C>& bins, double position, C x) {
   // Positions of samples in the last bin may be larger than it: hence the min.
-  const auto last = static_cast<uint32_t>(bins.thresholds.size() - 1);
+  const uint32_t last = bins.reached - 1;
   const uint32_t nearest = std::min(static_cast<uint32_t>(std::lround(position)), last);
-  return x >= bins.thresholds[nearest] ? nearest : nearest - 1;
+  return bins.Reaches(nearest, x) ? nearest : nearest - 1;
 }
 
 // The bin of a sample by the guess. REQUIRES: lower <= x <= upper; the guess is usable.
@@ -42,7 +42,7 @@ inline uint32_t GuessBin(const Bins<C>& bins, C x) {
       Spread(x, bins.lower, bins.guess.half_ulp) * bins.guess.scale + bins.guess.offset;
   // Truncates. A position in (-1, 0) gives bin 0: that is right, or is settled below.
   const auto bin = static_cast<int32_t>(position);
-  const auto last = static_cast<uint32_t>(bins.thresholds.size() - 1);
+  const uint32_t last = bins.reached - 1;
   if (const Guess& guess = bins.guess; guess.mendable()) {
     const auto found = static_cast<uint32_t>(bin);
     const bool wrong = found == guess.mend && x < bins.thresholds[guess.mend];
@@ -56,7 +56,7 @@ inline uint32_t GuessBin(const Bins<C>& bins, C x) {
 }
 
 // The last bin that begins at or below each sample of the sample's cell.
-// REQUIRES: lower <= x <= upper; the guess is not usable.
+// REQUIRES: lower <= x <= upper; the guess is not usable; there are thresholds.
 template <typename C>
 inline uint32_t FirstBin(const Bins<C>& bins, C x) {
   const auto knee = static_cast<C>(bins.cells.knee);
@@ -83,12 +83,25 @@ inline uint32_t SearchBin(const Bins<C>& bins, C x) {
   return SearchBin(bins, x, std::bit_width(bins.cells.span_max));
 }
 
+// The bin by binary search among the edges of a direct plan. REQUIRES: lower <= x <= upper.
+template <typename C>
+inline uint32_t SearchEdges(const Bins<C>& bins, C x) {
+  const uint32_t last = bins.reached - 1;
+  uint32_t low = 0;
+  for (int s = std::bit_width(last) - 1; s >= 0; --s) {
+    const uint32_t next = std::min(low + (1U << s), last);
+    low = NotBelow(x, bins.edges.at(next)) ? next : low;
+  }
+  return low;
+}
+
 template <typename C>
 inline uint32_t SlotOf(const Bins<C>& bins, uint32_t bin_count, C x) {
-  if (bins.thresholds.empty() || !(x >= bins.lower && x <= bins.upper)) {
+  if (bins.reached == 0 || !(x >= bins.lower && x <= bins.upper)) {
     return OutsideSlot(bins, bin_count, x);
   }
-  return bins.guess.usable() ? GuessBin(bins, x) : SearchBin(bins, x);
+  if (bins.guess.usable()) return GuessBin(bins, x);
+  return bins.direct() ? SearchEdges(bins, x) : SearchBin(bins, x);
 }
 
 }  // namespace histogram::internal

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/float_mode.h"
 #include "kernels/quantile.h"
 
 namespace histogram {
@@ -191,6 +192,7 @@ double EntropyBits(const ValueCounts& values, const Binning& binning, uint64_t t
 
 Statistics ComputeStatistics(const ValueCounts& values, const Binning& binning,
                              std::span<const double> quantiles) {
+  const internal::FloatMode mode;
   Statistics statistics;
   const Binned binned(values, binning);
   const uint64_t total = binned.total();

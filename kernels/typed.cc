@@ -7,11 +7,11 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <thread>
 #include <type_traits>
 #include <vector>
 
+#include "kernels/float_mode.h"
 #include "kernels/plan_data.h"
 #include "kernels/sample.h"
 #include "kernels/typed_payload.h"
@@ -22,21 +22,32 @@ namespace {
 // Starting a thread takes about 30 us. A core counts this many bytes in that time.
 constexpr size_t kThreadBytesMin = size_t{512} << 10;
 
-// Adds a row of slots (see internal::SlotCount) to a histogram.
-void AddRow(const std::vector<uint64_t>& row, Histogram& into) {
-  const size_t bins = into.counts.size();
-  for (size_t i = 0; i < bins; ++i) into.counts[i] += row[i];
-  into.below += row[bins + internal::kBelowSlot];
-  into.above += row[bins + internal::kAboveSlot];
-  into.nan += row[bins + internal::kNanSlot];
-  into.samples += std::accumulate(row.begin(), row.end(), uint64_t{0});
-}
+// The counters of a histogram as a row of slots (see internal::SlotCount), for as long as it lives.
+// Then the samples in no bin are added to the histogram's.
+class HistogramRow {
+ public:
+  explicit HistogramRow(Histogram& histogram)
+      : histogram_(histogram), bins_(static_cast<uint32_t>(histogram.counts.size())) {
+    histogram_.counts.resize(internal::SlotCount(bins_));
+  }
+  HistogramRow(const HistogramRow&) = delete;
+  HistogramRow& operator=(const HistogramRow&) = delete;
+  ~HistogramRow() {
+    histogram_.below += slots()[bins_ + internal::kBelowSlot];
+    histogram_.above += slots()[bins_ + internal::kAboveSlot];
+    histogram_.nan += slots()[bins_ + internal::kNanSlot];
+    histogram_.counts.resize(bins_);
+  }
+  std::span<uint64_t> slots() { return histogram_.counts; }
 
-std::vector<uint64_t> CountRow(std::span<const std::byte> samples, const Plan& plan) {
-  std::vector<uint64_t> row(internal::SlotCount(plan.bin_count()));
+ private:
+  Histogram& histogram_;
+  const uint32_t bins_;
+};
+
+void AddToRow(std::span<const std::byte> samples, const Plan& plan, std::span<uint64_t> row) {
   const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
-  CountTypedPayload(plan, {&fragment, 1}, row);
-  return row;
+  AddTypedPayload(plan, {&fragment, 1}, row);
 }
 
 // The value as a double: the greatest that is not above it, or the least that is not below it.
@@ -58,6 +69,7 @@ double Rounded(C value, bool up) {
 
 Histogram EmptyHistogram(const Plan& plan) {
   Histogram histogram;
+  histogram.counts.reserve(internal::SlotCount(plan.bin_count()));  // see HistogramRow
   histogram.counts.assign(plan.bin_count(), 0);
   return histogram;
 }
@@ -65,7 +77,8 @@ Histogram EmptyHistogram(const Plan& plan) {
 void AddSamples(std::span<const std::byte> samples, const Plan& plan, Histogram& into) {
   assert(samples.size() % SampleBytes(plan.type()) == 0);
   assert(into.counts.size() == plan.bin_count());
-  AddRow(CountRow(samples, plan), into);
+  AddToRow(samples, plan, HistogramRow(into).slots());
+  into.samples += samples.size() / SampleBytes(plan.type());
 }
 
 void AddSamples(std::span<const std::byte> samples, const Plan& plan, uint32_t threads,
@@ -78,18 +91,24 @@ void AddSamples(std::span<const std::byte> samples, const Plan& plan, uint32_t t
   const auto parts = static_cast<uint32_t>(std::clamp<size_t>(samples.size() / least, 1, threads));
   if (parts == 1) return AddSamples(samples, plan, into);
   const size_t part_bytes = samples.size() / size / parts * size;
-  std::vector<std::vector<uint64_t>> rows(parts);
+  std::vector<std::vector<uint64_t>> rows(parts - 1);
   std::vector<std::jthread> others;
   others.reserve(parts - 1);
   for (uint32_t p = 1; p < parts; ++p) {
     const size_t length = p + 1 == parts ? samples.size() - part_bytes * p : part_bytes;
-    others.emplace_back([&plan, &row = rows[p], part = samples.subspan(part_bytes * p, length)] {
-      row = CountRow(part, plan);
-    });
+    others.emplace_back(
+        [&plan, &row = rows[p - 1], part = samples.subspan(part_bytes * p, length)] {
+          row.resize(internal::SlotCount(plan.bin_count()));
+          AddToRow(part, plan, row);
+        });
   }
-  rows[0] = CountRow(samples.first(part_bytes), plan);
+  AddSamples(samples.first(part_bytes), plan, into);
   others.clear();  // joins the threads
-  for (const std::vector<uint64_t>& row : rows) AddRow(row, into);
+  HistogramRow sums(into);
+  for (const std::vector<uint64_t>& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) sums.slots()[i] += row[i];
+  }
+  into.samples += (samples.size() - part_bytes) / size;
 }
 
 void Merge(const Histogram& more, Histogram& into) {
@@ -112,6 +131,7 @@ std::string_view KernelName(const Plan& plan) { return cpu::FastestTyped(plan.da
 
 std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType type) {
   assert(samples.size() % SampleBytes(type) == 0);
+  const internal::FloatMode mode;
   return internal::VisitSample(type, [&]<typename S>(S) -> std::optional<Extent> {
     using C = typename S::Compare;
     constexpr size_t kSize = sizeof(typename S::Bits);
@@ -128,7 +148,8 @@ std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType 
     if (least > greatest) return std::nullopt;
     return Extent{.least = Rounded(least, /*up=*/false),
                   .greatest = Rounded(greatest, /*up=*/true),
-                  .finite = finite};
+                  .finite = finite,
+                  .constant = least == greatest};
   });
 }
 

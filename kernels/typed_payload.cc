@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/typed.h"
+#include "kernels/float_mode.h"
 #include "kernels/plan_data.h"
 
 namespace histogram {
@@ -17,11 +18,16 @@ constexpr size_t kSampleBytesMax = 8;
 // Cuts fragments into runs of whole samples. Copies a sample that lies in several fragments.
 class Runs {
  public:
-  Runs(size_t sample_bytes, size_t fragments) : sample_bytes_(sample_bytes) {
-    runs_.reserve(2 * fragments);
-    joined_.reserve(fragments);  // runs point into it: it must not move
+  Runs(size_t sample_bytes, std::span<const Fragment> fragments) : sample_bytes_(sample_bytes) {
+    runs_.reserve(2 * fragments.size());
+    joined_.reserve(fragments.size());  // runs point into it: it must not move
+    for (const Fragment& fragment : fragments) Add(fragment);
+    assert(filled_ == 0);
   }
 
+  cpu::SampleRuns get() const { return runs_; }
+
+ private:
   void Add(Fragment fragment) {
     if (filled_ > 0) fragment = fragment.subspan(Join(fragment));
     const size_t whole = fragment.size() / sample_bytes_;
@@ -33,10 +39,6 @@ class Runs {
     }
   }
 
-  cpu::SampleRuns get() const { return runs_; }
-  bool whole() const { return filled_ == 0; }
-
- private:
   // Completes the cut sample; returns the number of bytes taken from the fragment.
   size_t Join(Fragment fragment) {
     const size_t taken = std::min(sample_bytes_ - filled_, fragment.size());
@@ -60,11 +62,15 @@ class Runs {
 
 void CountTypedPayload(const Plan& plan, std::span<const Fragment> fragments,
                        std::span<uint64_t> row) {
-  assert(row.size() == internal::SlotCount(plan.bin_count()));
   std::fill(row.begin(), row.end(), 0);
-  Runs runs(SampleBytes(plan.type()), fragments.size());
-  for (const Fragment& fragment : fragments) runs.Add(fragment);
-  assert(runs.whole());
+  AddTypedPayload(plan, fragments, row);
+}
+
+void AddTypedPayload(const Plan& plan, std::span<const Fragment> fragments,
+                     std::span<uint64_t> row) {
+  assert(row.size() == internal::SlotCount(plan.bin_count()));
+  const internal::FloatMode mode;
+  const Runs runs(SampleBytes(plan.type()), fragments);
   const cpu::TypedKernel& kernel = cpu::FastestTyped(plan.data());
   if (cpu::SamplesOf(runs.get()) <= cpu::kSamplesMax) {
     return kernel.count(plan.data(), runs.get(), row.data());
@@ -76,6 +82,14 @@ void CountTypedPayload(const Plan& plan, std::span<const Fragment> fragments,
       samples += part.count * SampleBytes(plan.type());
       count -= part.count;
     }
+  }
+}
+
+void AddPayloadTo(SampleStatistics& statistics, size_t sample_bytes,
+                  std::span<const Fragment> fragments) {
+  const Runs runs(sample_bytes, fragments);
+  for (const auto& [samples, count] : runs.get()) {
+    statistics.Add({samples, count * sample_bytes});
   }
 }
 

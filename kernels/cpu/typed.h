@@ -71,7 +71,8 @@ const TypedKernel& FastestTyped(const internal::PlanData& plan);
 void CountTypedScalar(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
 // For types of 8 and 16 bits: counts each value, then folds.
 void CountPatterns(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
-// For types of 32 and 64 bits and plans with thresholds. REQUIRES: HasAvx512Typed().
+// For types of 32 and 64 bits and plans with thresholds, or whose guess computes edges. REQUIRES:
+// HasAvx512Typed().
 void CountTypedAvx512(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
 // For f32, f64, i32 and u32 and plans with a usable guess. REQUIRES: HasAvx2().
 void CountTypedAvx2(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);

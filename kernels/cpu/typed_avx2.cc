@@ -23,8 +23,7 @@ HISTOGRAM_FOUR_INLINE unsigned Mask(__m256d x) {
   return static_cast<unsigned>(_mm256_movemask_pd(x));
 }
 
-// What depends on the type of four samples: Load, Fill, In (a bit for each sample in [lower,
-// upper]), Spread (see internal::Spread).
+// What depends on the type of four samples (see typed_four.inc).
 template <typename C>
 struct Four;
 
@@ -38,6 +37,7 @@ struct Four<float> {
   HISTOGRAM_FOUR_INLINE static unsigned In(Vector x, Vector lower, Vector upper) {
     return Mask(_mm_and_ps(_mm_cmpge_ps(x, lower), _mm_cmple_ps(x, upper)));
   }
+  HISTOGRAM_FOUR_INLINE static __m256d Value(Vector x) { return _mm256_cvtps_pd(x); }
   HISTOGRAM_FOUR_INLINE static __m256d Spread(Vector x, Vector /*lower*/, uint64_t half_ulp) {
     const __m256i bits = _mm256_castpd_si256(_mm256_cvtps_pd(_mm_add_ps(x, _mm_setzero_ps())));
     const __m256i up = _mm256_set1_epi64x(static_cast<int64_t>(half_ulp));
@@ -58,6 +58,7 @@ struct Four<double> {
     return Mask(
         _mm256_and_pd(_mm256_cmp_pd(x, lower, _CMP_GE_OQ), _mm256_cmp_pd(x, upper, _CMP_LE_OQ)));
   }
+  HISTOGRAM_FOUR_INLINE static __m256d Value(Vector x) { return x; }
   HISTOGRAM_FOUR_INLINE static __m256d Spread(Vector x, Vector /*lower*/, uint64_t) { return x; }
 };
 
@@ -72,6 +73,9 @@ struct Four32 {
     // One comparison of unsigned distances from `lower`.
     const __m128i from = _mm_sub_epi32(x, lower), span = _mm_sub_epi32(upper, lower);
     return Mask(_mm_castsi128_ps(_mm_cmpeq_epi32(_mm_max_epu32(from, span), span)));
+  }
+  HISTOGRAM_FOUR_INLINE static __m256d Value(Vector x) {
+    return std::is_signed_v<C> ? _mm256_cvtepi32_pd(x) : Spread(x, _mm_setzero_si128(), 0);
   }
   HISTOGRAM_FOUR_INLINE static __m256d Spread(Vector x, Vector lower, uint64_t) {
     // Unsigned to double: subtract 2^31, convert as signed, add 2^31.
@@ -98,6 +102,17 @@ struct Positions {
     _mm_store_si128(reinterpret_cast<__m128i*>(bins), _mm_min_epi32(bin, _mm_set1_epi32(last)));
     return Mask(_mm256_or_pd(_mm256_cmp_pd(rest, error, _CMP_LE_OQ),
                              _mm256_cmp_pd(rest, far_error, _CMP_GE_OQ)));
+  }
+  HISTOGRAM_FOUR_INLINE static void StoreBinsByEdges(Vector position, Vector value, Vector last,
+                                                     Vector first_edge, Vector step,
+                                                     uint32_t* bins) {
+    const __m256d nearest = _mm256_min_pd(
+        _mm256_round_pd(position, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), last);
+    const __m256d edge = _mm256_add_pd(_mm256_mul_pd(nearest, step), first_edge);
+    const __m256d one_below =
+        _mm256_and_pd(_mm256_cmp_pd(value, edge, _CMP_LT_OQ), _mm256_set1_pd(1));
+    _mm_store_si128(reinterpret_cast<__m128i*>(bins),
+                    _mm256_cvttpd_epi32(_mm256_sub_pd(nearest, one_below)));
   }
   HISTOGRAM_FOUR_INLINE static unsigned Equal(const uint32_t* bins, uint32_t bin) {
     const __m128i stored = _mm_load_si128(reinterpret_cast<const __m128i*>(bins));

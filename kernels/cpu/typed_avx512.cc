@@ -291,7 +291,8 @@ template <Guesses kGuesses, typename C, typename Counts>
 HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const std::byte* samples,
                                   size_t blocks, Counts& counts) {
   const auto outside = static_cast<int32_t>(bin_count);
-  const uint32_t mend = bins.guess.mendable() ? bins.guess.mend : 0;
+  constexpr bool kMended = kGuesses == Guesses::kMended;
+  const uint32_t mend = kMended ? bins.guess.mend : 0;
   constexpr int64_t kExponent = 0x7FF0000000000000;
   const bool moves_little = std::numeric_limits<double>::min() * bins.guess.scale < 0x1p-20;
   const Constants<C> k = {
@@ -301,18 +302,18 @@ HISTOGRAM_AVX512 void CountBlocks(const Bins<C>& bins, uint32_t bin_count, const
       .offset = _mm512_set1_pd(bins.guess.offset),
       .error = _mm512_set1_pd(bins.guess.error),
       .far_error = _mm512_set1_pd(1 - bins.guess.error),
-      .last_position = _mm512_set1_pd(static_cast<double>(bins.thresholds.size() - 1)),
+      .last_position = _mm512_set1_pd(bins.reached - 1),
       .first_edge = _mm512_set1_pd(bins.guess.first_edge),
       .step = _mm512_set1_pd(bins.guess.step),
       .half_ulp = _mm512_set1_epi64(static_cast<int64_t>(bins.guess.half_ulp)),
       .normal = _mm512_set1_epi64(moves_little ? kExponent : -1),
-      .last = _mm256_set1_epi32(static_cast<int32_t>(bins.thresholds.size() - 1)),
+      .last = _mm256_set1_epi32(static_cast<int32_t>(bins.reached - 1)),
       .below = _mm256_set1_epi32(outside + internal::kBelowSlot),
       .above = _mm256_set1_epi32(outside + internal::kAboveSlot),
       .nan = _mm256_set1_epi32(outside + internal::kNanSlot),
       .mend = _mm256_set1_epi32(static_cast<int32_t>(mend)),
       .one = _mm256_set1_epi32(1),
-      .mend_threshold = Eight<C>::Fill(bins.thresholds[mend]),
+      .mend_threshold = Eight<C>::Fill(kMended ? bins.thresholds[mend] : bins.lower),
       .knee = Eight<C>::Fill(static_cast<C>(bins.cells.knee)),
       .thresholds = bins.thresholds.data(),
       .first = bins.cells.first.data(),

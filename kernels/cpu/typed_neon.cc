@@ -27,8 +27,7 @@ HISTOGRAM_FOUR_INLINE unsigned Mask(uint64x2x2_t x) {
   return Mask(vcombine_u32(vmovn_u64(x.val[0]), vmovn_u64(x.val[1])));
 }
 
-// What depends on the type of four samples: Load, Fill, In (a bit for each sample in [lower,
-// upper]), Spread (see internal::Spread).
+// What depends on the type of four samples (see typed_four.inc).
 template <typename C>
 struct Four;
 
@@ -41,6 +40,9 @@ struct Four<float> {
   HISTOGRAM_FOUR_INLINE static Vector Fill(float x) { return vdupq_n_f32(x); }
   HISTOGRAM_FOUR_INLINE static unsigned In(Vector x, Vector lower, Vector upper) {
     return Mask(vandq_u32(vcgeq_f32(x, lower), vcleq_f32(x, upper)));
+  }
+  HISTOGRAM_FOUR_INLINE static float64x2x2_t Value(Vector x) {
+    return {vcvt_f64_f32(vget_low_f32(x)), vcvt_high_f64_f32(x)};
   }
   HISTOGRAM_FOUR_INLINE static float64x2x2_t Spread(Vector x, Vector /*lower*/, uint64_t half_ulp) {
     const Vector positive_zero = vaddq_f32(x, vdupq_n_f32(0));
@@ -69,6 +71,7 @@ struct Four<double> {
     return Mask(
         {Both(x.val[0], lower.val[0], upper.val[0]), Both(x.val[1], lower.val[1], upper.val[1])});
   }
+  HISTOGRAM_FOUR_INLINE static Vector Value(Vector x) { return x; }
   HISTOGRAM_FOUR_INLINE static Vector Spread(Vector x, Vector /*lower*/, uint64_t) { return x; }
 
  private:
@@ -88,6 +91,14 @@ struct Four32 {
   HISTOGRAM_FOUR_INLINE static Vector Fill(C x) { return vdupq_n_u32(static_cast<uint32_t>(x)); }
   HISTOGRAM_FOUR_INLINE static unsigned In(Vector x, Vector lower, Vector upper) {
     return Mask(vcleq_u32(vsubq_u32(x, lower), vsubq_u32(upper, lower)));
+  }
+  HISTOGRAM_FOUR_INLINE static float64x2x2_t Value(Vector x) {
+    if constexpr (std::is_signed_v<C>) {
+      const int32x4_t whole = vreinterpretq_s32_u32(x);
+      return {vcvtq_f64_s64(vmovl_s32(vget_low_s32(whole))), vcvtq_f64_s64(vmovl_high_s32(whole))};
+    } else {
+      return Spread(x, vdupq_n_u32(0), 0);
+    }
   }
   HISTOGRAM_FOUR_INLINE static float64x2x2_t Spread(Vector x, Vector lower, uint64_t) {
     const Vector from = vsubq_u32(x, lower);
@@ -141,6 +152,19 @@ struct Positions {
     vst1q_u32(bins, vreinterpretq_u32_s32(vminq_s32(bin, vdupq_n_s32(last))));
     return Mask({Near(position.val[0], low, error.val[0], far_error.val[0]),
                  Near(position.val[1], high, error.val[1], far_error.val[1])});
+  }
+  HISTOGRAM_FOUR_INLINE static void StoreBinsByEdges(Vector position, Vector value, Vector last,
+                                                     Vector first_edge, Vector step,
+                                                     uint32_t* bins) {
+    int32x2_t halves[2];
+    for (int h = 0; h < 2; ++h) {
+      const float64x2_t nearest = vminq_f64(vrndnq_f64(position.val[h]), last.val[h]);
+      const float64x2_t edge = vaddq_f64(vmulq_f64(nearest, step.val[h]), first_edge.val[h]);
+      const uint64x2_t below = vcltq_f64(value.val[h], edge);
+      // A number whose bits are all set is -1.
+      halves[h] = vmovn_s64(vaddq_s64(vcvtq_s64_f64(nearest), vreinterpretq_s64_u64(below)));
+    }
+    vst1q_u32(bins, vreinterpretq_u32_s32(vcombine_s32(halves[0], halves[1])));
   }
   HISTOGRAM_FOUR_INLINE static unsigned Equal(const uint32_t* bins, uint32_t bin) {
     return Mask(vceqq_u32(vld1q_u32(bins), vdupq_n_u32(bin)));

@@ -14,8 +14,15 @@ bool IsNarrow(const internal::PlanData& plan) { return !plan.slot_of_pattern.emp
 
 // Types of 32 and 64 bits, and a sample can be in a bin.
 [[maybe_unused]] bool IsWide(const internal::PlanData& plan) {
-  return !IsNarrow(plan) &&
-         std::visit([](const auto& bins) { return !bins.thresholds.empty(); }, plan.bins);
+  return SampleBytes(plan.type) > 2 &&
+         std::visit([](const auto& bins) { return bins.reached > 0; }, plan.bins);
+}
+
+// The same, and it has tables, or edges that a kernel computes.
+[[maybe_unused]] bool IsWideWithTablesOrStep(const internal::PlanData& plan) {
+  return IsWide(plan) &&
+         (plan.has_tables ||
+          std::visit([](const auto& bins) { return bins.guess.computes_edges(); }, plan.bins));
 }
 
 // The same, and the guess is usable.
@@ -34,7 +41,7 @@ constexpr std::array kKernels = {
     TypedKernel{"typed_avx2", "a multiply-add for four samples (AVX2)", CountTypedAvx2, HasAvx2,
                 IsGuessWithoutLongIntegers},
     TypedKernel{"typed_avx512", "a multiply-add or a search for eight samples (AVX-512)",
-                CountTypedAvx512, HasAvx512Typed, IsWide},
+                CountTypedAvx512, HasAvx512Typed, IsWideWithTablesOrStep},
 #elif defined(__aarch64__)
     TypedKernel{"typed_neon", "a multiply-add for four samples (NEON)", CountTypedNeon, Everywhere,
                 IsGuess},

@@ -12,9 +12,9 @@ namespace {
 
 constexpr size_t kBlock = 64;
 
-// Values of kSteps: kGuess: by the guess; kAny: a search of as many steps as the plan needs; else a
-// search of kSteps steps.
-constexpr int kGuess = -1, kAny = -2;
+// Values of kSteps: kGuess: by the guess; kAny: a search of as many steps as the plan needs;
+// kEdges: a search among the edges of a direct plan; else a search of kSteps steps.
+constexpr int kGuess = -1, kAny = -2, kEdges = -3;
 
 template <typename S, int kSteps>
 void CountBlocks(const internal::Bins<typename S::Compare>& bins, uint32_t bin_count,
@@ -31,6 +31,8 @@ void CountBlocks(const internal::Bins<typename S::Compare>& bins, uint32_t bin_c
           slots[i] = internal::GuessBin(bins, x);
         } else if constexpr (kSteps == kAny) {
           slots[i] = internal::SearchBin(bins, x);
+        } else if constexpr (kSteps == kEdges) {
+          slots[i] = internal::SearchEdges(bins, x);
         } else {
           slots[i] = internal::SearchBin(bins, x, kSteps);
         }
@@ -47,6 +49,7 @@ void CountBlocks(const internal::Bins<typename S::Compare>& bins, uint32_t bin_c
 template <typename S>
 auto BlockCounter(const internal::Bins<typename S::Compare>& bins) {
   if (bins.guess.usable()) return CountBlocks<S, kGuess>;
+  if (bins.direct()) return CountBlocks<S, kEdges>;
   switch (std::bit_width(bins.cells.span_max)) {
     case 0:
     case 1:
@@ -66,7 +69,7 @@ void Count(const internal::Bins<typename S::Compare>& bins, uint32_t bin_count, 
   constexpr size_t kSize = sizeof(typename S::Bits);
   const uint32_t slots = internal::SlotCount(bin_count);
   std::optional<Counters> counters;
-  if (TablesPay(SamplesOf(runs), slots) && !bins.thresholds.empty()) counters.emplace(slots);
+  if (TablesPay(SamplesOf(runs), slots) && bins.reached > 0) counters.emplace(slots);
   for (auto [samples, count] : runs) {
     if (counters.has_value()) {
       const size_t blocks = count / kBlock;

@@ -49,8 +49,9 @@ constexpr uint64_t ReplyBytesMax(uint32_t bin_count_max) {
   return histogram > kReplyBytesMax ? histogram : kReplyBytesMax;
 }
 
-// A plan of more bins is made by the lane that counts first: 40 us of a core, as long as the thread
-// that received the request may be kept from others.
+// Tables of a plan of more bins are made by a lane: making them takes longer than the thread that
+// received the request may be kept from others. So are those of fewer bins, unless they are for a
+// payload that takes longer to count.
 inline constexpr uint32_t kPlanBinsAtOnceMax = 4096;
 // The cache keeps plans of more bins, and their specs, for later requests. A plan that is larger
 // than the cache is made for each request.

@@ -1,6 +1,7 @@
 // What the batcher does outside of its lock, but for two short looks: it counts small payloads on
 // the calling thread, submits batches, reports and calls back.
 #include <algorithm>
+#include <cassert>
 #include <memory>
 #include <utility>
 
@@ -80,6 +81,10 @@ void Batcher::Finish(Outbox& outbox) {
 
 void Batcher::Submit(Flight* flight) {
   flight->Prepare();
+  assert(backends_[flight->backend]->info().kind == BackendKind::kCpu ||
+         std::ranges::all_of(flight->batch->items, [](const BatchItem& item) {
+           return !item.plan.has_value() || item.plan->has_tables();
+         }));
   flight->started_at.store(clock_.Now(), std::memory_order_release);
   // Two pointers: they fit into the callable, which allocates nothing then.
   backends_[flight->backend]->Submit(

@@ -80,8 +80,8 @@ BackendMask Placer::Unfit(const Job& job) const {
   BackendMask mask = 0;
   for (int b = 0; b < credits_.size(); ++b) {
     const BackendInfo& info = credits_.info(b);
-    const bool fit =
-        job.work != nullptr ? info.kind == BackendKind::kCpu : counters <= info.lane_counters;
+    const bool on_cpu = job.work != nullptr || !job.plan->has_tables();
+    const bool fit = on_cpu ? info.kind == BackendKind::kCpu : counters <= info.lane_counters;
     if (!fit) mask |= BackendMask{1} << b;
   }
   return mask;

@@ -139,6 +139,22 @@ absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
   return charge(parsed.payload_bytes);
 }
 
+namespace {
+
+// Whether a lane is to make the tables of the query's plan, for a payload of so many bytes or for
+// those after it. Makes them here if that is quick.
+bool MakesTables(const Query& query, uint64_t payload_bytes) {
+  if (query.plan == nullptr || query.plan->made() != nullptr) return false;
+  LatePlan& plan = *query.plan;
+  const uint64_t samples = payload_bytes / SampleBytes(query.sample_type);
+  if (!plan.Pays(samples)) return false;
+  if (!plan.IsQuick(samples)) return true;
+  plan.Get();
+  return false;
+}
+
+}  // namespace
+
 void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
              const std::shared_ptr<const Query>& query, TimeNs deadline, Job& job, bool adds_up) {
   job.fragments = parsed.payload;
@@ -147,12 +163,15 @@ void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
   // Once more, in one piece.
   if (query->needs_order() || query->as_a_whole()) job.charge_bytes += job.bytes;
   if (query->rows.has_value()) job.charge_bytes += parsed.row_bytes;
-  const Plan* const plan = query->plan != nullptr ? query->plan->made() : nullptr;
-  job.plan = plan != nullptr ? std::optional<Plan>(*plan) : std::nullopt;
-  const bool makes_plan = query->plan != nullptr && plan == nullptr;
-  if (makes_plan) job.charge_bytes += query->plan->bytes();
-  job.work =
-      query->as_a_whole() || makes_plan ? std::make_shared<WholeCount>(query, adds_up) : nullptr;
+  const bool makes_tables = MakesTables(*query, parsed.payload_bytes);
+  if (makes_tables) job.charge_bytes += query->plan->bytes();
+  job.plan.reset();
+  job.work = nullptr;
+  if (makes_tables || query->as_a_whole()) {
+    job.work = std::make_shared<WholeCount>(query, adds_up, makes_tables);
+  } else if (query->plan != nullptr) {
+    job.plan = query->plan->Now();
+  }
   job.deadline = deadline;
   job.payload_owner = std::move(owner);
 }

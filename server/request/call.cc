@@ -8,6 +8,7 @@
 #include "kernels/error.h"
 #include "kernels/plan_data.h"
 #include "kernels/reference.h"
+#include "kernels/typed_payload.h"
 
 namespace histogram::server {
 
@@ -112,16 +113,16 @@ void MakeSparse(Answer& answer) {
 }
 
 void AddTypedStatistics(const Query& query, absl::Span<const Fragment> payload, Answer& answer) {
-  std::string storage;
-  const std::span<const std::byte> samples = InOnePiece(payload, storage);
-  if (query.needs_order() || SampleBytes(query.sample_type) <= 2) {
+  const Plan plan = query.plan->Now();
+  if (query.needs_order()) {
+    std::string storage;
     answer.statistics =
-        ComputeStatistics(samples, query.plan->Get(), answer.histogram, query.quantiles);
-  } else {
-    SampleStatistics seen(query.plan->Get());
-    seen.Add(samples);
-    answer.statistics = seen.Finish(answer.histogram);
+        ComputeStatistics(InOnePiece(payload, storage), plan, answer.histogram, query.quantiles);
+    return;
   }
+  SampleStatistics seen(plan);
+  AddPayloadTo(seen, SampleBytes(query.sample_type), payload);
+  answer.statistics = seen.Finish(answer.histogram, query.quantiles);
 }
 
 namespace {

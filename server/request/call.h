@@ -64,7 +64,8 @@ absl::Status MakeTypedAnswer(const Query& query, absl::Span<const uint64_t> slot
                              Answer& answer);
 // The answer with rows, which outlive it.
 void MakeRowsAnswer(const Query& query, const RowColumns& rows, uint64_t samples, Answer& answer);
-// Sets the statistics of an answer that MakeTypedAnswer has made for this payload.
+// Sets the statistics of an answer that MakeTypedAnswer has made for this payload. Copies a payload
+// of several fragments if the query needs_order().
 void AddTypedStatistics(const Query& query, absl::Span<const Fragment> payload, Answer& answer);
 
 // The statistics of one number, in the order of histogram.v1.Statistics, and what asks for each.

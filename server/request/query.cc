@@ -304,9 +304,8 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
   if (*type != SampleType::kU8 && !query->range_of_data) {
     if (absl::Status s = CheckCounters(*query, limits.counters_max); !s.ok()) return s;
     query->plan = std::make_shared<LatePlan>(query->binning, *type);
-    // Where no lane makes plans, since it would count the payload as a whole, it is made here.
-    const bool at_once = query->binning.bin_count() <= kPlanBinsAtOnceMax || !limits.wholes;
-    if (at_once) query->plan->Get();
+    // GPUs count with tables only, and no lane of theirs makes them.
+    if (!limits.wholes) query->plan->Get();
   }
   query->counter_bytes = CounterBytes(*query);
   return query;
@@ -321,7 +320,6 @@ absl::StatusOr<std::shared_ptr<const Query>> WithRange(const Query& query, doubl
   made->binning = *std::move(binning);
   made->range_of_data = false;
   made->plan = std::make_shared<LatePlan>(made->binning, made->sample_type);
-  made->plan->Get();
   return made;
 }
 

@@ -63,7 +63,7 @@ absl::Status Total::FinishOne(const Query& query, uint64_t samples, Answer& answ
   slots_.resize(internal::SlotCount(query.binning.bin_count()));
   absl::Status status = MakeTypedAnswer(query, slots_, samples, answer);
   if (status.ok() && query.statistics) {
-    if (!seen_.has_value()) seen_.emplace(query.plan->Get());
+    if (!seen_.has_value()) seen_.emplace(query.plan->Now());
     answer.statistics = seen_->Finish(answer.histogram, query.quantiles);
   }
   return status;

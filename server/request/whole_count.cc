@@ -51,9 +51,9 @@ absl::Status NotFinite(std::span<const std::byte> samples, SampleType type) {
 
 RowCounter::RowCounter(const Query& query) : query_(&query) {
   if (query.plan == nullptr) return;
+  plan_ = query.plan->Now();
   slots_.resize(internal::SlotCount(query.binning.bin_count()));
-  scratch_.resize(slots_.size());
-  if (query.statistics) seen_.emplace(query.plan->Get());
+  if (query.statistics) seen_.emplace(*plan_);
 }
 
 uint64_t RowCounter::Counters(const Query& query) {
@@ -73,8 +73,7 @@ void RowCounter::Add(std::span<const std::byte> samples, bool plainly) {
   } else if (plainly) {
     AddSlots(ReferenceSlots({&fragment, 1}, query_->binning, query_->sample_type));
   } else {
-    CountTypedPayload(query_->plan->Get(), {&fragment, 1}, scratch_);
-    AddSlots(scratch_);
+    AddTypedPayload(*plan_, {&fragment, 1}, slots_);
   }
   if (seen_.has_value()) seen_->Add(samples);
 }
@@ -98,7 +97,7 @@ void RowCounter::Clear() {
   samples_ = 0;
   values_.fill(0);
   std::fill(slots_.begin(), slots_.end(), 0);
-  if (seen_.has_value()) seen_.emplace(query_->plan->Get());
+  if (seen_.has_value()) seen_.emplace(*plan_);
 }
 
 absl::Status RowCounter::Finish(Histogram& histogram) const {
@@ -174,6 +173,7 @@ absl::Status ColumnsOf(const Query& query, absl::Span<const RowCounter> counters
 
 void WholeCount::Run(absl::Span<const Fragment> payload) {
   status_ = absl::OkStatus();
+  if (makes_tables_) query_->plan->Get();
   if (query_->as_a_whole()) {
     std::string storage;
     const std::span<const std::byte> samples = InOnePiece(payload, storage);
@@ -182,11 +182,11 @@ void WholeCount::Run(absl::Span<const Fragment> payload) {
     if (!status_.ok() || query_->rows.has_value()) return;
   }
   slots_.resize(internal::SlotCount(query_->binning.bin_count()));
-  CountTypedPayload(query_->plan->Get(), payload, slots_);
+  CountTypedPayload(query_->plan->Now(), payload, slots_);
 }
 
 std::string WholeCount::kernel() const {
-  return std::string(query_->plan != nullptr ? KernelName(query_->plan->Get())
+  return std::string(query_->plan != nullptr ? KernelName(query_->plan->Now())
                                              : KernelName(row_bytes_max_));
 }
 
@@ -204,8 +204,17 @@ absl::Status WholeCount::FindRange(std::span<const std::byte> samples) {
     }
   }
   absl::StatusOr<std::shared_ptr<const Query>> made = WithRange(*query_, lower, upper);
+  if (!made.ok() && extent.has_value() && extent->constant) {
+    // Half to either side is less than the doubles there are apart, or leaves no room for the bins.
+    const double most = std::numeric_limits<double>::max();
+    const double at = std::max(std::fabs(lower), std::fabs(upper));
+    const double ulp = at - std::nextafter(at, 0);
+    const double half = std::ldexp(ulp, 4) * query_->binning.bin_count();
+    made = WithRange(*query_, std::max(lower - half, -most), std::min(upper + half, most));
+  }
   if (!made.ok()) return made.status();
   query_ = *std::move(made);
+  if (query_->plan->Pays(samples.size() / SampleBytes(query_->sample_type))) query_->plan->Get();
   return absl::OkStatus();
 }
 

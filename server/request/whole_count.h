@@ -22,8 +22,8 @@ namespace histogram::server {
 // The counts of one row. Parts of a row add up. Not thread-safe.
 class RowCounter {
  public:
-  // Makes the query's plan if there is none yet. REQUIRES: not query.range_of_data; the query
-  // outlives this.
+  // Counts by the query's plan as it is. REQUIRES: not query.range_of_data; the query outlives
+  // this.
   explicit RowCounter(const Query& query);
 
   // The number of counters of one RowCounter, for limits.
@@ -46,10 +46,11 @@ class RowCounter {
   void AddSlots(const std::vector<uint64_t>& slots);
 
   const Query* query_;
+  std::optional<Plan> plan_;  // of other types than bytes
   uint64_t samples_ = 0;
-  ValueCounts values_{};                   // of bytes
-  std::vector<uint64_t> slots_, scratch_;  // of other types
-  std::optional<SampleStatistics> seen_;   // of other types, if the query asks for statistics
+  ValueCounts values_{};                  // of bytes
+  std::vector<uint64_t> slots_;           // of other types
+  std::optional<SampleStatistics> seen_;  // of other types, if the query asks for statistics
 };
 
 // The answers of all rows as columns: entry r belongs to row r (histogram.v1.RowAnswers).
@@ -90,9 +91,10 @@ uint64_t RowReplyBytes(const Query& query, uint64_t rows, uint64_t row_samples_m
 class WholeCount final : public PayloadWork {
  public:
   // `adds_up`: the payload is a part of a longer one, and each row is a channel. Then rows() is
-  // empty, and the caller merges counters().
-  WholeCount(std::shared_ptr<const Query> query, bool adds_up)
-      : query_(std::move(query)), adds_up_(adds_up) {}
+  // empty, and the caller merges counters(). `makes_tables`: Run makes those of the query's plan
+  // first.
+  WholeCount(std::shared_ptr<const Query> query, bool adds_up, bool makes_tables)
+      : query_(std::move(query)), adds_up_(adds_up), makes_tables_(makes_tables) {}
 
   void Run(absl::Span<const Fragment> payload) override;
   std::string kernel() const override;
@@ -115,7 +117,7 @@ class WholeCount final : public PayloadWork {
   bool SameAnswers(const RowCounter& counter, uint64_t row) const;
 
   std::shared_ptr<const Query> query_;
-  const bool adds_up_;
+  const bool adds_up_, makes_tables_;
   absl::Status status_ = absl::UnknownError("not counted");
   RowColumns rows_;
   std::vector<RowCounter> counters_;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/typed_payload.h"
 #include "server/base/thresholds.h"
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
@@ -245,8 +246,8 @@ void AccumulateStream::Check(Chunk& chunk, const absl::Status& status) {
   chunk.seen.reset();
   const bool one_row = query_ != nullptr && !query_->rows.has_value();
   if (chunk.result.ok() && one_row && query_->plan != nullptr && query_->statistics) {
-    std::string storage;
-    chunk.seen.emplace(query_->plan->Get()).Add(InOnePiece(chunk.fragments, storage));
+    AddPayloadTo(chunk.seen.emplace(query_->plan->Now()), SampleBytes(query_->sample_type),
+                 chunk.fragments);
   }
   chunk.fragments = {};
   chunk.payload_owner.reset();

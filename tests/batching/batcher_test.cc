@@ -834,6 +834,13 @@ TEST_F(TypedGpuTest, MoreCountersThanALaneHasGoToTheCpu) {
   EXPECT_TRUE(job.ok());
 }
 
+TEST_F(TypedGpuTest, PlansWithoutTablesGoToTheCpu) {
+  TestJob& job = Enqueue(NewTyped(2 * kKiB, *Plan::Direct(plan_.binning(), SampleType::kF64)));
+  EXPECT_EQ(gpu().held(), 0u);
+  cpu().CompleteAll();
+  EXPECT_TRUE(job.ok());
+}
+
 TEST_F(TypedGpuTest, WorkGoesToTheCpu) {
   TestJob& job = NewJob(2 * kKiB);
   job.work = std::make_shared<CountingWork>();

@@ -140,8 +140,7 @@ void CheckPlan(const Query& query, const v1::Spec& spec, const QueryLimits& limi
     FUZZ_CHECK(bytes >= 512 && bytes <= most, std::to_string(bytes));
   }
   if (query.plan != nullptr) {
-    const bool at_once = query.binning.bin_count() <= histogram::server::kPlanBinsAtOnceMax;
-    FUZZ_CHECK((query.plan->made() != nullptr) == at_once, spec.DebugString());
+    FUZZ_CHECK(query.plan->made() == nullptr, spec.DebugString());
     FUZZ_CHECK(query.plan->bytes() >= 4 * uint64_t{query.binning.bin_count()}, "");
   }
   if (query.rows.has_value()) {

@@ -1,4 +1,4 @@
-// The proof of a plan's guess, against what the edges say of each sample.
+// The proof of a plan's guess, and plans without tables, against what the edges say of each sample.
 #include <histogram/plan.h>
 
 #include <algorithm>
@@ -65,22 +65,30 @@ constexpr SampleType TypeOf() {
 template <typename C>
 class PlanProofTest : public ::testing::Test {
  protected:
-  // A plan, and what its edges are.
+  // A plan, the same without tables, and what their edges are.
   struct Tried {
-    Plan plan;
+    Plan plan, direct;
     std::vector<double> edges;
-    const internal::Bins<C>& bins() const { return std::get<internal::Bins<C>>(plan.data().bins); }
+    const internal::Bins<C>& bins() const { return BinsOf(plan); }
+    static const internal::Bins<C>& BinsOf(const Plan& of) {
+      return std::get<internal::Bins<C>>(of.data().bins);
+    }
     void Expect(C x) const {
       const auto count = static_cast<uint32_t>(edges.size() - 1);
-      ASSERT_EQ(internal::SlotOf(bins(), count, x), SlotByEdges(edges, x))
-          << static_cast<long double>(x) << " of " << count << " bins over [" << edges.front()
-          << ", " << edges.back() << "] by " << plan.family() << ", error " << bins().guess.error;
+      for (const Plan* tried : {&plan, &direct}) {
+        ASSERT_EQ(internal::SlotOf(BinsOf(*tried), count, x), SlotByEdges(edges, x))
+            << static_cast<long double>(x) << " of " << count << " bins over [" << edges.front()
+            << ", " << edges.back() << "] by " << tried->family() << ", error "
+            << BinsOf(*tried).guess.error;
+      }
     }
   };
 
   Tried Make(const Binning& binning) {
-    const Plan plan = *Plan::Make(binning, TypeOf<C>());
-    Tried tried{plan, binning.ComputeEdges()};
+    Tried tried{*Plan::Make(binning, TypeOf<C>()), *Plan::Direct(binning, TypeOf<C>()),
+                binning.ComputeEdges()};
+    EXPECT_EQ(tried.direct.family(), "direct");
+    EXPECT_TRUE(Tried::BinsOf(tried.direct).thresholds.empty());
     const internal::Guess& guess = tried.bins().guess;
     if (tried.bins().thresholds.empty()) return tried;
     ++(guess.proven() ? proven_ : guess.mendable() ? mended_ : guess.usable() ? unsure_ : key_);
@@ -199,6 +207,50 @@ TYPED_TEST(PlanProofTest, EndsOfBinsBetweenUnevenEdges) {
   EXPECT_GT(this->key_, 0U);
 }
 
+// As wide as doubles allow, and so narrow that steps are subnormal or edges are neighbours.
+TYPED_TEST(PlanProofTest, EndsOfBinsOfExtremeRanges) {
+  using C = TypeParam;
+  constexpr double kLeast = std::numeric_limits<double>::denorm_min();
+  constexpr double kMost = std::numeric_limits<double>::max();
+  for (const auto& [lower, upper] : {std::pair(-kMost / 2, kMost / 2),
+                                     {0.0, kMost},
+                                     {-kMost, 0.0},
+                                     {0.0, 1000 * kLeast},
+                                     {-700 * kLeast, 700 * kLeast},
+                                     {0.0, 1e-307},
+                                     {-1e-303, 1e-303},
+                                     {1.0, 1 + 1000 * 0x1p-52},
+                                     {0x1p53, 0x1p53 + 2000},
+                                     {1.7e18, 1.7e18 + 256 * 1000},
+                                     {-0x1p63, 0x1p63},
+                                     {0.0, 0x1p64},
+                                     {0x1p64 - 2048 * 1000, 0x1p64},
+                                     {0x1p63 - 1024 * 1000, 0x1p63},
+                                     {-0x1p63, -0x1p63 + 1024 * 1000},
+                                     {-0x1p64, -0x1p62},
+                                     {0x1p62, 0x1p65}}) {
+    for (const uint32_t bins : {1U, 2U, 7U, 300U, 700U}) {
+      const Result<Binning> binning = Binning::Even(bins, lower, upper);
+      if (!binning.ok()) continue;
+      const auto tried = this->Make(*binning);
+      for (const C threshold : tried.bins().thresholds) {
+        for (int step = -2; step <= 2; ++step) tried.Expect(Step(threshold, step));
+      }
+      using Limits = std::numeric_limits<C>;
+      for (const C x : {Limits::lowest(), Limits::max(), C{0}, tried.bins().upper,
+                        Step(tried.bins().upper, 1), static_cast<C>(-0.0)}) {
+        tried.Expect(x);
+      }
+      if constexpr (Limits::has_infinity) {
+        for (const C x : {Limits::infinity(), -Limits::infinity(), Limits::quiet_NaN()}) {
+          tried.Expect(x);
+        }
+      }
+      if (this->HasFatalFailure()) return;
+    }
+  }
+}
+
 // What makes the usual plans fast: nothing is left to settle but below zero.
 TEST(PlanProof, UsualPlansAreProvenOrMended) {
   for (const auto& [lower, upper] : {std::pair(0.0, 1.0),
@@ -214,6 +266,19 @@ TEST(PlanProof, UsualPlansAreProvenOrMended) {
           << bins << " bins over [" << lower << ", " << upper << "], error " << guess.error;
     }
   }
+}
+
+TEST(PlanTest, FewSamplesTakeNoTables) {
+  const Binning even = *Binning::Even(2048, 0.1, 0.8);
+  const Binning uneven = *Binning::Edges(std::vector<double>{0, 1, 10, 100});
+  EXPECT_FALSE(Plan::MakeFor(even, SampleType::kF32, 1000)->has_tables());
+  EXPECT_TRUE(Plan::MakeFor(even, SampleType::kF32, 100'000)->has_tables());
+  EXPECT_FALSE(Plan::MakeFor(even, SampleType::kF16, 50'000)->has_tables());
+  EXPECT_TRUE(Plan::MakeFor(even, SampleType::kF16, 1'000'000)->has_tables());
+  EXPECT_FALSE(Plan::MakeFor(uneven, SampleType::kF64, 1)->has_tables());
+  EXPECT_TRUE(Plan::MakeFor(uneven, SampleType::kF64, 1000)->has_tables());
+  const Binning letters = *Binning::Alphabet('a', 26, 1);
+  EXPECT_EQ(Plan::MakeFor(letters, SampleType::kF32, 1).error().code, ErrorCode::kBadBinning);
 }
 
 // A kernel computes the edges of these, for data that is all on edges.

@@ -44,16 +44,21 @@ class TypedTest : public ::testing::TestWithParam<SampleType> {
     families_.emplace(plan->family());
     const std::vector<double> edges = binning.ComputeEdges();
     const Histogram expected = PlainHistogram(bytes, type(), edges);
-    ASSERT_EQ(Count(bytes, *plan), expected) << Describe(*plan, edges);
+    ExpectExact(*plan, bytes, edges, expected);
+    ExpectExact(*Plan::Direct(binning, type()), bytes, edges, expected);
+  }
+  void ExpectExact(const Plan& plan, const std::vector<std::byte>& bytes,
+                   const std::vector<double>& edges, const Histogram& expected) {
+    ASSERT_EQ(Count(bytes, plan), expected) << Describe(plan, edges);
     for (const cpu::TypedKernel& kernel : cpu::TypedKernels()) {
-      if (!kernel.supported() || !kernel.counts(plan->data())) continue;
+      if (!kernel.supported() || !kernel.counts(plan.data())) continue;
       kernels_.emplace(kernel.name);
-      std::vector<uint64_t> row(internal::SlotCount(plan->bin_count()), 0);
-      kernel.count(plan->data(), InRuns(bytes), row.data());
+      std::vector<uint64_t> row(internal::SlotCount(plan.bin_count()), 0);
+      kernel.count(plan.data(), InRuns(bytes), row.data());
       const size_t bins = edges.size() - 1;
       ASSERT_EQ(std::vector<uint64_t>(row.begin(), row.begin() + static_cast<ptrdiff_t>(bins)),
                 expected.counts)
-          << kernel.name << ", " << Describe(*plan, edges);
+          << kernel.name << ", " << Describe(plan, edges);
       ASSERT_EQ(row[bins + internal::kBelowSlot], expected.below) << kernel.name;
       ASSERT_EQ(row[bins + internal::kAboveSlot], expected.above) << kernel.name;
       ASSERT_EQ(row[bins + internal::kNanSlot], expected.nan) << kernel.name;
@@ -147,6 +152,23 @@ TEST_P(TypedTest, EdgesBetweenNeighbouringSamples) {
     const Result<Binning> binning = Binning::Edges(edges);
     ASSERT_TRUE(binning.ok());
     ExpectExact(*binning, Samples(edges, 1000));
+  }
+}
+
+TEST_P(TypedTest, EvenBinsOfExtremeRanges) {
+  for (const auto& [lower, upper] : {std::pair(-8e307, 8e307),
+                                     {0.0, 1e-320},
+                                     {-1e-300, 1e-300},
+                                     {0.0, 1e-40},
+                                     {1.0, 1 + 0x1p-40},
+                                     {1.7e18, 1.7e18 + 4096 * 256},
+                                     {0x1p64 - 4096 * 2048, 0x1p64},
+                                     {-0x1p63, 0x1p63}}) {
+    for (const uint32_t bins : {1U, 10U, 1000U}) {
+      const Result<Binning> binning = Binning::Even(bins, lower, upper);
+      ASSERT_TRUE(binning.ok());
+      ExpectExact(*binning, Samples(binning->ComputeEdges(), 1000));
+    }
   }
 }
 

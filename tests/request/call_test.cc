@@ -3,13 +3,31 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kernels/error.h"
 #include "tests/kernels/reference.h"
+
+namespace {
+
+thread_local size_t largest_allocation = 0;
+
+}  // namespace
+
+void* operator new(size_t size) {
+  largest_allocation = std::max(largest_allocation, size);
+  if (void* const memory = std::malloc(size)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 
 namespace histogram::server {
 namespace {
@@ -123,6 +141,29 @@ TEST(VerifierTest, PicksTheAskedForFraction) {
     }
     EXPECT_NEAR(picked, fraction * kPayloads, 5) << fraction;
   }
+}
+
+// A copy of the payload would be in no book. Its slices end within samples.
+TEST(AddTypedStatisticsTest, CopiesNoPayloadOfSeveralSlices) {
+  std::vector<float> samples(1 << 18);
+  for (size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<float>(i % 1000);
+  const Fragment all(reinterpret_cast<const uint8_t*>(samples.data()), samples.size() * 4);
+  const Fragment slices[] = {all.first(1001), all.subspan(1001, 70'001), all.subspan(71'002)};
+  Query query;
+  query.sample_type = SampleType::kF32;
+  query.binning = *Binning::Even(10, 0.0, 1000.0);
+  query.plan = std::make_shared<LatePlan>(query.binning, SampleType::kF32);
+  query.statistics = true;
+  query.answers = static_cast<uint8_t>(Answers::kMeanDeviation);
+  Answer whole, sliced;
+  whole.histogram.counts.assign(10, samples.size() / 10);
+  sliced.histogram = whole.histogram;
+  AddTypedStatistics(query, {&all, 1}, whole);
+  largest_allocation = 0;
+  AddTypedStatistics(query, slices, sliced);
+  EXPECT_LT(largest_allocation, all.size() / 8);
+  EXPECT_NEAR(*sliced.statistics->mean, *whole.statistics->mean, 1e-9);
+  EXPECT_EQ(sliced.statistics->maximum, 999);
 }
 
 TEST(MakeTypedAnswerTest, TakesTheSlotsApart) {

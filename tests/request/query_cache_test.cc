@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 #include "histogram/v1/histogram.pb.h"
 #include "server/base/thresholds.h"
+#include "server/request/admit.h"
 
 namespace histogram::server {
 namespace {
@@ -28,13 +29,63 @@ std::shared_ptr<const Query> QueryOf(const std::string& spec) {
   return *query;
 }
 
-TEST(LatePlanTest, LargePlansAreMadeLater) {
-  EXPECT_NE(QueryOf(SpecOf(kPlanBinsAtOnceMax))->plan->made(), nullptr);
+TEST(LatePlanTest, TablesAreMadeLater) {
+  EXPECT_EQ(QueryOf(SpecOf(1))->plan->made(), nullptr);
   const auto query = QueryOf(SpecOf(kPlanBinsAtOnceMax + 1));
   EXPECT_EQ(query->plan->made(), nullptr);
+  EXPECT_FALSE(query->plan->Now().has_tables());
   const Plan& plan = query->plan->Get();
+  EXPECT_EQ(&query->plan->Now().data(), &plan.data());
   EXPECT_EQ(query->plan->made(), &plan);
   EXPECT_EQ(plan.bin_count(), kPlanBinsAtOnceMax + 1);
+}
+
+TEST(LatePlanTest, TablesArePaidForByTheSamplesCounted) {
+  const auto plan = QueryOf(SpecOf(2048))->plan;
+  uint64_t payloads = 1;
+  for (; !plan->Pays(1024); ++payloads) ASSERT_LT(payloads, 1000U);
+  EXPECT_GT(payloads, 2U) << "what comes once or twice takes no tables";
+  EXPECT_FALSE(plan->IsQuick(1024));
+  EXPECT_TRUE(plan->IsQuick(1 << 20));
+  EXPECT_FALSE(QueryOf(SpecOf(kPlanBinsAtOnceMax + 1))->plan->IsQuick(1 << 30));
+}
+
+// A job for a payload of so many f32.
+struct FilledJob final : Job {
+  FilledJob(const std::shared_ptr<const Query>& query, uint64_t samples) {
+    ParsedRequest parsed;
+    parsed.payload_bytes = samples * sizeof(float);
+    FillJob(parsed, nullptr, query, kNever, *this);
+  }
+  void Done(const absl::Status& /*status*/) override {}
+};
+
+TEST(FillJobTest, TablesAreMadeWhereTheyTakeNoLongerThanTheCount) {
+  const auto query_of = [](uint32_t bins) {
+    auto query = std::make_shared<Query>();
+    query->sample_type = SampleType::kF32;
+    query->binning = *Binning::Even(bins, 0.0, 1000.0);
+    query->plan = std::make_shared<LatePlan>(query->binning, SampleType::kF32);
+    return query;
+  };
+  // Few samples: without, until they add up. Then a lane makes them.
+  auto query = query_of(2048);
+  EXPECT_FALSE(FilledJob(query, 1024).plan->has_tables());
+  EXPECT_EQ(query->plan->made(), nullptr);
+  const uint64_t charge = FilledJob(query, 1024).charge_bytes;
+  for (int i = 0; i < 100 && FilledJob(query, 1024).work == nullptr; ++i) continue;
+  const FilledJob late(query, 1024);
+  EXPECT_FALSE(late.plan.has_value());
+  ASSERT_NE(late.work, nullptr);
+  EXPECT_EQ(late.charge_bytes, charge + query->plan->bytes());
+  EXPECT_EQ(query->plan->made(), nullptr);
+  late.work->Run({});
+  EXPECT_TRUE(FilledJob(query, 1024).plan->has_tables());
+  // Many samples: at once.
+  query = query_of(2048);
+  EXPECT_TRUE(FilledJob(query, 1 << 20).plan->has_tables());
+  // And many bins: a lane.
+  EXPECT_NE(FilledJob(query_of(65536), 1 << 24).work, nullptr);
 }
 
 TEST(QueryCacheTest, FindsWhatItKeeps) {

@@ -1,7 +1,9 @@
 // Counting a payload as a whole, and the recount of it.
 #include "server/request/whole_count.h"
 
+#include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -50,10 +52,11 @@ Fragment FragmentOf(const std::vector<float>& samples) {
 }
 
 // The recount of what was sent is equal, and that of other samples of as many is not: it looks.
-void ExpectRecounted(const std::shared_ptr<const Query>& query, bool adds_up) {
+void ExpectRecounted(const std::shared_ptr<const Query>& query, bool adds_up,
+                     bool makes_tables = false) {
   const std::vector<float> sent = Samples(1), other = Samples(2);
   const Fragment fragment = FragmentOf(sent), other_fragment = FragmentOf(other);
-  WholeCount count(query, adds_up);
+  WholeCount count(query, adds_up, makes_tables);
   count.Run({&fragment, 1});
   ASSERT_TRUE(count.status().ok()) << count.status();
   EXPECT_TRUE(count.Recount({&fragment, 1}).ok());
@@ -85,8 +88,56 @@ TEST(WholeCountTest, APlanThatIsMadeFirstCountsTheSame) {
   auto query = Floats(1);
   query->rows.reset();
   EXPECT_EQ(query->plan->made(), nullptr);
-  ExpectRecounted(query, false);
+  ExpectRecounted(query, false, /*makes_tables=*/true);
   EXPECT_NE(query->plan->made(), nullptr);
+}
+
+// Bins over the range of integers that doubles do not hold: each sample is in one.
+template <typename C>
+void ExpectInItsRange(SampleType type, const std::vector<C>& samples) {
+  for (const uint32_t bins : {1U, 2U, 10U, 2048U}) {
+    auto query = std::make_shared<Query>();
+    query->sample_type = type;
+    query->range_of_data = true;
+    query->binning = *Binning::Even(bins, 0.0, 1.0);
+    WholeCount count(query, false, false);
+    const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()),
+                            samples.size() * sizeof(C));
+    count.Run({&fragment, 1});
+    ASSERT_TRUE(count.status().ok()) << samples[0] << ", " << bins << ": " << count.status();
+    const auto slots = count.slots();
+    EXPECT_EQ(std::reduce(slots.begin(), slots.begin() + bins), samples.size()) << samples[0];
+    EXPECT_TRUE(count.Recount({&fragment, 1}).ok());
+  }
+}
+
+TEST(WholeCountTest, SamplesOf64BitsLieInTheirRange) {
+  constexpr uint64_t kTime = 1'700'000'000'123'456'789;
+  constexpr auto kSigned = static_cast<int64_t>(kTime);
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr uint64_t kMostOfAll = std::numeric_limits<uint64_t>::max();
+  ExpectInItsRange<uint64_t>(SampleType::kU64, {kTime, kTime + 77, kTime + 1'000'001});
+  ExpectInItsRange<int64_t>(SampleType::kI64, {-kSigned, -kSigned + 77, -kSigned + 1'000'001});
+  ExpectInItsRange<uint64_t>(SampleType::kU64, {0, 1, kMostOfAll});
+  ExpectInItsRange<int64_t>(SampleType::kI64, {-kMost - 1, -1, kMost});
+  ExpectInItsRange<uint64_t>(SampleType::kU64, {kMostOfAll - 10'000'001, kMostOfAll});
+  ExpectInItsRange<int64_t>(SampleType::kI64, {kMost, kMost - 10'000'001});
+  ExpectInItsRange<int64_t>(SampleType::kI64, {-kMost - 1, -kMost + 10'000'001});
+}
+
+TEST(WholeCountTest, ConstantSamplesHaveARangeWhereDoublesAreFarApart) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  for (const int64_t x : {kMost, kMost - 1, -kMost - 1, -kMost, int64_t{1} << 62, int64_t{1} << 53,
+                          (int64_t{1} << 53) + 1}) {
+    ExpectInItsRange<int64_t>(SampleType::kI64, {x, x, x});
+  }
+  for (const uint64_t x : {std::numeric_limits<uint64_t>::max(), uint64_t{1} << 63}) {
+    ExpectInItsRange<uint64_t>(SampleType::kU64, {x, x});
+  }
+  constexpr double kGreatest = std::numeric_limits<double>::max();
+  for (const double x : {1e17, -1e300, kGreatest, -kGreatest, 0.0}) {
+    ExpectInItsRange<double>(SampleType::kF64, {x, x});
+  }
 }
 
 }  // namespace

@@ -23,6 +23,23 @@
 
 namespace histogram {
 
+namespace internal {
+
+// How edges follow from their number. Plain data; `listed` belongs to the Binning.
+struct EdgeRule {
+  uint32_t bins = 0;
+  double lower = 0, upper = 0, step = 0;  // of even edges
+  const double* listed = nullptr;         // else all edges
+
+  // REQUIRES: i <= bins; the floating-point mode is the library's.
+  double at(uint32_t i) const {
+    if (listed != nullptr) return listed[i];
+    return i == bins ? upper : i * step + lower;  // numpy.linspace
+  }
+};
+
+}  // namespace internal
+
 class Binning {
  public:
   // What bin_of returns for a value in no bin.
@@ -69,7 +86,18 @@ class Binning {
   // All bin_count()+1 edges; empty if has_edges() is false.
   std::vector<double> ComputeEdges() const;
 
+  // For this library only. Valid as long as a copy of this binning. REQUIRES: has_edges().
+  internal::EdgeRule edge_rule() const {
+    return {.bins = bin_count_,
+            .lower = lower_,
+            .upper = upper_,
+            .step = step_,
+            .listed = edges_ != nullptr ? edges_->data() : nullptr};
+  }
+
  private:
+  static Result<Binning> MakeEven(uint32_t bin_count, double from, double to);
+  static Result<Binning> MakeListed(std::span<const double> edges);
   enum class Kind : uint8_t { kEven, kEdges, kAlphabet, kByteTable };
   Binning() = default;
 

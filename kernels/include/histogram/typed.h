@@ -61,7 +61,8 @@ std::string_view KernelName(const Plan& plan);
 // The least and the greatest finite sample. Integers of 64 bits are rounded outwards to doubles.
 struct Extent {
   double least = 0, greatest = 0;
-  bool finite = true;  // whether all samples are finite
+  bool finite = true;     // whether all samples are finite
+  bool constant = false;  // whether the finite ones are equal
 };
 // nullopt if no sample is finite.
 // REQUIRES: samples.size() is a multiple of SampleBytes(type).
