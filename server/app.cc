@@ -163,6 +163,7 @@ void App::RefreshSecurity() {
   if (context_.authenticator != nullptr) NoteReload("tokens", context_.authenticator->Reload());
   if (TlsCertificates* certificates = grpc_->certificates()) {
     NoteReload("certificates", certificates->Reload());
+    for (const std::string& note : certificates->TakeNotes()) Log(LogLevel::kWarn, note);
     for (const auto& [file, seconds] : certificates->expiry()) {
       metrics_.SetCertificateExpiry(file, seconds);
     }
@@ -201,6 +202,9 @@ bool App::HasCuda() const {
 std::string App::NotReadyBecause() const {
   if (!listening_.load()) return "starting";  // /readyz is there before gRPC's ports are
   if (draining_.load()) return "draining";
+  if (absl::c_none_of(backends_, [](const Backend* backend) { return backend->up(); })) {
+    return "no backend is up";
+  }
   if (config_.require_cuda && !HasCuda()) return "backend cuda is required and none is up";
   const std::string unreachable = grpc_->probe().Unreachable();
   if (!unreachable.empty()) return absl::StrCat(unreachable, " does not answer");
@@ -304,6 +308,9 @@ void LogKnownFlaws(const std::vector<std::string>& listen) {
 }
 
 int CannotStart(absl::string_view reason) {
+  if (!LogEnabled(LogLevel::kError)) {  // --log-level off: it is nevertheless said
+    std::fprintf(stderr, "histogram-server: cannot start: %s\n", std::string(reason).c_str());
+  }
   Log(LogLevel::kError, "cannot start", {{"reason", std::string(reason)}});
   return 1;
 }

@@ -1,11 +1,16 @@
 // histogram-server: reads the configuration and runs the server.
 #include <cstdio>
+#include <string>
 
 #include "server/app.h"
 #include "server/base/logging.h"
 #include "server/config/config.h"
 #include "server/config/settings.h"
 #include "server/process_tuning.h"
+
+// Before the constructors of libraries, of which gRPC's opens descriptors.
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const kBeforeAll)() = histogram::server::OpenStandardDescriptors;
 
 int main(int argc, char** argv) {
   const auto parsed =
@@ -24,13 +29,21 @@ int main(int argc, char** argv) {
   }
   histogram::server::TuneMalloc();
   histogram::server::TuneMutexes();
-  histogram::server::ChoosePolling();
+  if (const std::string unknown = histogram::server::ChoosePolling(); !unknown.empty()) {
+    std::fprintf(stderr,
+                 "histogram-server: GRPC_POLL_STRATEGY names '%s', which gRPC does not know; valid "
+                 "are poll, epoll1 and all\n",
+                 unknown.c_str());
+    return 2;
+  }
   if (!parsed->config.core_dumps) histogram::server::DisableCoreDumps();
   histogram::server::BlockSignals();
   histogram::server::InitLogging(parsed->config.log.level, parsed->config.log.format);
   const auto descriptors = histogram::server::RaiseDescriptorLimit();
-  histogram::server::Log(histogram::server::LogLevel::kInfo, "limit of descriptors",
-                         {{"now", descriptors.now}, {"before", descriptors.before}});
+  if (descriptors.now != descriptors.before) {
+    histogram::server::Log(histogram::server::LogLevel::kInfo, "limit of descriptors",
+                           {{"now", descriptors.now}, {"before", descriptors.before}});
+  }
   for (const auto& [name, origin] : parsed->origins) {
     const std::string value = DisplayText(*histogram::server::FindSetting(name), parsed->config);
     histogram::server::Log(histogram::server::LogLevel::kDebug, "setting",

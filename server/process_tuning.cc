@@ -1,9 +1,11 @@
 #include "server/process_tuning.h"
 
+#include <fcntl.h>
 #include <histogram/usable_cores.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <climits>
@@ -11,8 +13,11 @@
 #include <cstdlib>
 #include <ctime>
 #include <initializer_list>
+#include <string>
 #include <vector>
 
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 
@@ -48,7 +53,24 @@ void TuneMalloc() {
 
 void TuneMutexes() { absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore); }
 
-void ChoosePolling() { setenv("GRPC_POLL_STRATEGY", "poll,epoll1", /*overwrite=*/0); }
+std::string ChoosePolling() {
+  constexpr char kVariable[] = "GRPC_POLL_STRATEGY";
+  const char* chosen = std::getenv(kVariable);
+  if (chosen == nullptr || *chosen == '\0') {
+    setenv(kVariable, "poll,epoll1", /*overwrite=*/1);
+    return "";
+  }
+  for (const absl::string_view name : absl::StrSplit(chosen, ',')) {
+    if (name != "poll" && name != "epoll1" && name != "all") return std::string(name);
+  }
+  return "";
+}
+
+void OpenStandardDescriptors() {
+  int fd = 0;
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
+  if (fd > STDERR_FILENO) close(fd);
+}
 
 DescriptorLimit RaiseDescriptorLimit() {
   constexpr rlim_t kDescriptorsMax = 1 << 20;

@@ -4,6 +4,7 @@
 #define HISTOGRAM_SERVER_PROCESS_TUNING_H_
 
 #include <cstdint>
+#include <string>
 
 namespace histogram::server {
 
@@ -20,8 +21,14 @@ void TuneMutexes();
 // Has gRPC's threads each wait for the sockets of its own queue (poll(2)), rather than take turns
 // at those of the process (epoll): what EventLoops builds on. GRPC_POLL_STRATEGY in the environment
 // wins; "epoll1" pays from a few hundred connections a thread on (docs/TUNING.md). Call before gRPC
-// starts.
-void ChoosePolling();
+// starts. Returns a name in that variable that gRPC does not know, which would end the process
+// later; empty if there is none.
+std::string ChoosePolling();
+
+// Opens those of the descriptors 0 to 2 that are closed on /dev/null: the next file or socket would
+// take their numbers, and what is written to standard error. Call before anything
+// opens one.
+void OpenStandardDescriptors();
 
 // Raises the soft limit of open descriptors, which are sockets above all, to the hard one, at most
 // to a million. The usual soft limit, 1,024, is there for programs that use select(2).

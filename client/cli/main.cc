@@ -1,4 +1,5 @@
 // histogram, also installed as histogram-client: the command line over kernels and client library.
+#include <fcntl.h>
 #include <malloc.h>
 #include <unistd.h>
 
@@ -58,6 +59,16 @@ class DescriptorBuffer final : public std::streambuf {
 };
 
 }  // namespace
+
+// Whatever is opened next would take the number of a standard descriptor that is closed.
+void OpenStandardDescriptors() {
+  int fd = 0;
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
+  if (fd > STDERR_FILENO) close(fd);
+}
+
+// Before the constructors of libraries, of which gRPC's opens descriptors.
+[[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeAll)() = OpenStandardDescriptors;
 
 int main(int argc, char** argv) {
   // A reader that has seen enough (head, a pager) ends the program without a word, as it does

@@ -26,6 +26,7 @@ namespace {
 
 constexpr absl::string_view kPrefix = "HISTSVC_";
 constexpr absl::string_view kConfigVariable = "HISTSVC_CONFIG";
+constexpr absl::string_view kClientVariable = "HISTSVC_SERVER";  // the client's --server
 
 // The listed setting that `name` most likely means, spelled as in a file; empty when none is near.
 std::string NearestSetting(absl::string_view name, std::vector<std::string> others) {
@@ -132,7 +133,7 @@ absl::StatusOr<std::vector<Assignment>> FileLayer(const std::string& path) {
     const std::string place = absl::StrCat(path, ":", number);
     const Setting* setting = FindSetting(key);
     if (setting == nullptr) {
-      return Invalid(place, ": unknown setting ", key, DidYouMean(NearestSetting(key, {"config"})));
+      return Invalid(place, ": unknown setting ", key, DidYouMean(NearestSetting(key, {})));
     }
     if (is_array && !IsList(*setting)) {
       return Invalid(place, ": ", key, " takes one value, not a list");
@@ -147,7 +148,10 @@ std::vector<Assignment> EnvironmentLayer(const Variables& variables,
                                          std::vector<std::string>& warnings) {
   std::vector<Assignment> layer;
   for (const auto& [variable, value] : variables) {
-    if (!absl::StartsWith(variable, kPrefix) || variable == kConfigVariable) continue;
+    if (!absl::StartsWith(variable, kPrefix) || variable == kConfigVariable ||
+        variable == kClientVariable) {
+      continue;
+    }
     const std::string name =
         absl::AsciiStrToLower(absl::StrReplaceAll(variable.substr(kPrefix.size()), {{"_", "-"}}));
     const Setting* setting = FindSetting(name);
@@ -178,7 +182,8 @@ absl::Status Apply(const std::vector<Assignment>& layer, ParsedConfig& parsed) {
 using Contradiction = std::pair<bool, std::string>;
 
 std::vector<Contradiction> Contradictions(const Config& config) {
-  constexpr uint64_t kBytesOfABin = 3 * sizeof(uint64_t);  // without edges and statistics
+  constexpr uint64_t kBytesOfABin = 3 * sizeof(uint64_t);         // without edges and statistics
+  constexpr uint64_t kReplyBytes = 256 * sizeof(uint64_t) + 512;  // of the default spec
   const TransportConfig& t = config.transport;
   const uint64_t queue = config.batching.queue_bytes_max;
   // "--queue-bytes-max (256MiB)"
@@ -186,9 +191,9 @@ std::vector<Contradiction> Contradictions(const Config& config) {
     return absl::StrCat("--", name, " (", DisplayText(*FindSetting(name), config), ")");
   };
   return {
-      {t.payload_bytes_max > queue,
-       absl::StrCat(named("payload-bytes-max"), " is larger than ", named("queue-bytes-max"),
-                    "; the queue has no room for such a payload")},
+      {t.payload_bytes_max + kReplyBytes > queue,
+       absl::StrCat(named("payload-bytes-max"), " and a reply are larger than ",
+                    named("queue-bytes-max"), "; the queue has no room for such a payload")},
       {t.bin_count_max > TransportConfig().bin_count_max && kBytesOfABin * t.bin_count_max > queue,
        absl::StrCat(named("bin-count-max"), " takes ", FormatBytes(kBytesOfABin * t.bin_count_max),
                     " of counters, plan and reply, more than ", named("queue-bytes-max"),
@@ -287,6 +292,12 @@ absl::StatusOr<ParsedConfig> ParseConfig(int argc, const char* const* argv,
   if (status.ok()) status = Apply(line->assignments, parsed);
   if (status.ok()) status = CheckConfig(parsed.config);
   if (!status.ok()) return status;
+  const std::string& metrics = parsed.config.metrics_listen;
+  if (!metrics.empty() && !ParseAddress(metrics)->IsLocal()) {
+    parsed.warnings.push_back(absl::StrCat("--metrics-listen ", metrics,
+                                           " can be reached from other machines, without TLS and ",
+                                           "tokens; let only your monitoring reach it"));
+  }
   if (has("--print-config")) parsed.text = PrintConfigText(parsed);
   return parsed;
 }

@@ -21,6 +21,15 @@
 #include <grpc/support/log.h>
 #endif
 
+// grpc_core::Server, which a grpc_server is, has these two without a header for them. Weak: a gRPC
+// that does not show them links, too.
+extern "C" {
+[[gnu::weak]] void GrpcStopListening(grpc_server* server) __asm__(
+    "_ZN9grpc_core6Server13StopListeningEv");
+[[gnu::weak]] void GrpcSendGoaways(grpc_server* server) __asm__(
+    "_ZN9grpc_core6Server11SendGoawaysEv");
+}
+
 namespace histogram::server {
 namespace {
 
@@ -77,6 +86,21 @@ bool IsCompressed(const grpc::ByteBuffer& message) {
 uint8_t* WritableBytes(grpc::Slice& slice) { return const_cast<uint8_t*>(slice.begin()); }
 
 void CancelAllCalls(grpc::Server& server) { grpc_server_cancel_all_calls(server.c_server()); }
+
+void SayGoodbye(grpc::Server& server) {
+  constexpr bool kKnown = GRPC_CPP_VERSION_MAJOR == 1 && GRPC_CPP_VERSION_MINOR == 51;
+  if (!kKnown || GrpcStopListening == nullptr || GrpcSendGoaways == nullptr) return;
+  // Both need what gRPC's public functions set up for their thread: it is there while gRPC
+  // destroys a buffer.
+  const auto say = [](void* c_server) {
+    GrpcStopListening(static_cast<grpc_server*>(c_server));
+    GrpcSendGoaways(static_cast<grpc_server*>(c_server));
+  };
+  char byte = 0;
+  grpc::Slice slice(&byte, sizeof byte, say, server.c_server());
+  const grpc::ByteBuffer buffer(&slice, 1);
+  slice = grpc::Slice();
+}
 
 void MessageRead::Start(grpc::ServerContext& context, void* tag) {
   tag_ = tag;

@@ -22,6 +22,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "kernels/error.h"
 #include "server/base/thresholds.h"
@@ -51,6 +52,11 @@ constexpr int kFrameBytesMax = 1 << 20;  // with adaptive windows gRPC raises it
 // What gRPC refuses by itself reaches neither metrics nor log, and its sentence names no setting.
 // So its own limits lie above ours, far enough for what people send by mistake.
 constexpr uint32_t kRefusedHeaderBytesFactor = 2;
+
+// Between two looks of the receive guard a client fills a link of 10 Gbit/s with 25 MB.
+constexpr absl::Duration kLookInterval = absl::Milliseconds(20);
+// Peers on a slow network have this long, 300 ms, to send what is on its way.
+constexpr int kQuietLooks = 15;
 
 int ClampToInt(uint64_t value) { return static_cast<int>(std::min<uint64_t>(value, INT_MAX)); }
 
@@ -258,12 +264,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
 }
 
 void GrpcServer::Watch() {
-  // A client fills a link of 10 Gbit/s with 25 MB between two looks.
-  constexpr absl::Duration kInterval = absl::Milliseconds(20);
-  // Peers on a slow network have this long, 300 ms, to send what is on its way.
-  constexpr int kQuietLooks = 15;
   pthread_setname_np(pthread_self(), "receive-guard");
-  for (int quiet = 0; !ended_.WaitForNotificationWithTimeout(kInterval);) {
+  for (int quiet = 0; !ended_.WaitForNotificationWithTimeout(kLookInterval);) {
     const ReceiveGuard::Ended ended = context_->receive_guard.Look();
     if (ended.calls > 0) {
       context_->observer.EndedReceiving(ended.calls, ended.held_bytes, ended.peer);
@@ -287,6 +289,13 @@ void GrpcServer::SetReady(bool ready) {
   health_.SetServing(kServiceName, ready);
 }
 
+void GrpcServer::AwaitQuiet(absl::Time deadline) const {
+  for (int quiet = 0; quiet < kQuietLooks && absl::Now() < deadline;) {
+    absl::SleepFor(kLookInterval);
+    quiet = context_->open_calls.Sum(0) == 0 ? quiet + 1 : 0;
+  }
+}
+
 void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
   probe_->Stop();  // it would find the ports closed
   context_->streams.DrainAll();
@@ -297,6 +306,9 @@ void GrpcServer::DrainAndShutdown(uint64_t grace_us) {
   if (context_->streams.WaitEmpty(absl::Microseconds(grace_us))) {
     std::this_thread::sleep_for(std::chrono::microseconds(std::min(kLingerUs, grace_us)));
   }
+  SayGoodbye(*server_);
+  // Longer than any client needs to hear of it.
+  AwaitQuiet(std::min(absl::FromChrono(deadline), absl::Now() + absl::Seconds(1)));
   shutting_down_.Notify();
   server_->Shutdown(deadline);
   server_->Wait();

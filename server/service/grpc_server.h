@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "server/rpc/certificates.h"
 #include "server/rpc/event_loop.h"
 #include "server/service/health.h"
@@ -53,8 +54,9 @@ class GrpcServer {
   // As EventLoops::StoodStillNs.
   TimeNs StoodStillNs() { return loops_->StoodStillNs(); }
 
-  // Streams stop reading, and end once what they have read is answered. Then the server accepts no
-  // call and finishes those under way. What is left after `grace_us` is cancelled.
+  // Streams stop reading, and end once what they have read is answered. Then the ports close, each
+  // connection says goodbye, and the calls that began before its client knew are answered. What is
+  // left after `grace_us` is cancelled.
   void DrainAndShutdown(uint64_t grace_us);
 
  private:
@@ -63,6 +65,8 @@ class GrpcServer {
   // health and for silent peers. So once no other call has been open for 300 ms of a shutdown, this
   // closes all connections.
   void Watch();
+  // Until no call has been open for 300 ms.
+  void AwaitQuiet(absl::Time deadline) const;
 
   ServiceContext* context_ = nullptr;
   std::unique_ptr<TlsCertificates> certificates_;  // these three outlive the server

@@ -1,8 +1,11 @@
 // The config file's grammar.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdint>
+#include <cstdio>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -95,6 +98,14 @@ TEST(ConfigFile, AFileThatCannotBeReadSaysWhy) {
   EXPECT_THAT(std::string(missing.status().message()), HasSubstr("/nonexistent/h.toml"));
   EXPECT_THAT(std::string(missing.status().message()), HasSubstr("No such file"));
   EXPECT_THAT(std::string(ReadConfigFile("/").status().message()), HasSubstr("Is a directory"));
+}
+
+TEST(ConfigFile, APipeToWhichNobodyWritesIsRefused) {
+  const std::string path = testing::TempDir() + "config_pipe" + std::to_string(getpid());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THAT(std::string(ReadConfigFile(path).status().message()),
+              HasSubstr(path + " is a pipe to which nobody writes"));
+  std::remove(path.c_str());
 }
 
 TEST(ConfigFile, AFileThatNeverEndsIsRefused) {

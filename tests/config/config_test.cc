@@ -200,6 +200,8 @@ TEST(ParseConfig, UnknownFileKeysAreRefusedWithTheNearest) {
   const TemporaryFile file("# mine\nqueue_bytes_max = 1\n");
   EXPECT_EQ(ErrorOf({"--config", file.path()}),
             file.path() + ":2: unknown setting queue_bytes_max; did you mean queue-bytes-max?");
+  const TemporaryFile config("config = x\n");
+  EXPECT_EQ(ErrorOf({"--config", config.path()}), config.path() + ":1: unknown setting config");
   const TemporaryFile list("lanes = [1, 2]\n");
   EXPECT_THAT(ErrorOf({"--config", list.path()}), HasSubstr("lanes takes one value, not a list"));
   const TemporaryFile none("listen = []\n");
@@ -218,6 +220,19 @@ TEST(ParseConfig, UnknownVariablesOnlyWarn) {
   EXPECT_THAT(parsed->warnings[1], HasSubstr("HISTSVC_PORT is ignored"));
 }
 
+TEST(ParseConfig, TheClientsVariableIsKnown) {
+  const auto parsed = Parse({}, {{"HISTSVC_SERVER", "127.0.0.1:50051"}});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  EXPECT_THAT(parsed->warnings, SizeIs(0));
+}
+
+TEST(ParseConfig, MetricsForOtherMachinesAreWarnedOf) {
+  const auto parsed = Parse({"--metrics-listen", "0.0.0.0:9464"});
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  ASSERT_THAT(parsed->warnings, SizeIs(1));
+  EXPECT_THAT(parsed->warnings[0], HasSubstr("--metrics-listen 0.0.0.0:9464"));
+}
+
 struct Contradiction {
   std::vector<std::string> arguments;
   std::string first, second;  // both are named
@@ -229,6 +244,7 @@ TEST(ParseConfig, ContradictionsNameBothSides) {
        "--receive-bytes-max (511MiB)",
        "--queue-bytes-max (256MiB)"},
       {{"--queue-bytes-max", "63MiB"}, "--payload-bytes-max (64MiB)", "--queue-bytes-max (63MiB)"},
+      {{"--queue-bytes-max", "64MiB"}, "--payload-bytes-max (64MiB)", "--queue-bytes-max (64MiB)"},
       {{"--payload-bytes-max", "257MiB"},
        "--payload-bytes-max (257MiB)",
        "--queue-bytes-max (256MiB)"},
@@ -256,7 +272,7 @@ TEST(ParseConfig, ContradictionsNameBothSides) {
 
 TEST(ParseConfig, LimitsThatJustAgreePass) {
   EXPECT_TRUE(Parse({"--receive-bytes-max", "512MiB"}).ok());
-  EXPECT_TRUE(Parse({"--queue-bytes-max", "64MiB"}).ok());
+  EXPECT_TRUE(Parse({"--queue-bytes-max", "65MiB"}).ok());
   EXPECT_TRUE(Parse({"--queue-bytes-max", "384MiB", "--bin-count-max", "16777216"}).ok());
   EXPECT_TRUE(Parse({"--drain-delay", "30s"}).ok());
   EXPECT_TRUE(Parse({"--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0"}).ok());

@@ -150,7 +150,7 @@ def test_answers_that_are_slow(on_call, load_bin):
 
 
 def test_more_load_than_room_and_callers_that_send_too_much(on_call, load_bin):
-    full = on_call.start("full", "--queue-bytes-max", "1MiB", "--cpu-lanes", "1", "--payload-bytes-max", "1MiB",
+    full = on_call.start("full", "--queue-bytes-max", "1MiB", "--cpu-lanes", "1", "--payload-bytes-max", "1000KiB",
                          "--batch-bytes-max", "1MiB", "--inline-bytes-max", "0", "--batch-delay-max", "100ms")
     # Sixteen callers that do not retry, for a queue of a few payloads that wait 100 ms each.
     with Load(load_bin, on_call.folder / "load.log", full.listen, 400_000, 16, attempts=1):

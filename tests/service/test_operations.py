@@ -144,6 +144,39 @@ def test_the_limit_of_descriptors_is_raised(start_server):
     assert f"limit of descriptors now={most} before=256" in server.stderr()
 
 
+def test_standard_descriptors_that_are_closed_are_taken_by_nothing(start_server):
+    server = start_server(wrapper=("sh", "-c", 'exec "$0" "$@" <&- >&-'))
+    for descriptor in (0, 1):
+        assert os.readlink(f"/proc/{server.pid}/fd/{descriptor}") == "/dev/null"
+
+
+def test_a_silent_server_says_why_it_cannot_start(server_bin, tmp_path):
+    done = run_to_the_end(server_bin, "--log-level", "off", "--listen", "127.0.0.1:0", "--metrics-listen",
+                          "127.0.0.1:0", "--port-file", tmp_path / "none" / "ports")
+    assert done.returncode == 1
+    assert "cannot write --port-file" in done.stderr
+
+
+def test_a_polling_strategy_that_grpc_does_not_know(server_bin):
+    done = run_to_the_end(server_bin, "--listen", "127.0.0.1:0", GRPC_POLL_STRATEGY="epoll2")
+    assert done.returncode == 2
+    assert "'epoll2'" in done.stderr and "epoll1" in done.stderr
+
+
+def test_a_server_without_a_backend_is_not_ready(start_server):
+    server = start_server("--batch-max", "1ms")
+    payload = random_bytes(60 << 20)  # no core counts it in a millisecond
+    with Client(server.address) as client, pytest.raises(grpc.RpcError):
+        client.compute(payload)
+    wait_until(lambda: server.http("/readyz")[0] == 503, 10, "a server that is not ready")
+    assert "no backend is up" in server.http("/readyz")[2]
+    assert server.http("/healthz")[0] == 200
+    with Client(server.address) as client:
+        health = health_pb2_grpc.HealthStub(client.channel)
+        wait_until(lambda: health.Check(health_pb2.HealthCheckRequest(), timeout=10).status ==
+                   health_pb2.HealthCheckResponse.NOT_SERVING, 10, "NOT_SERVING")
+
+
 # ---------------------------------------------------------------------------------------- describe
 def test_describe(client):
     reply = client.stub.Describe(pb.DescribeRequest(), timeout=10)

@@ -218,7 +218,7 @@ def test_memory_is_bounded_while_32_clients_stream_32_mebibytes_each(bounded_ser
 def test_streams_beyond_the_receive_limit_end_and_the_server_stays_up(start_server):
     """Twice the memory there is, in chunks that lanes let go of: gRPC ends streams, and nothing else."""
     server = start_server("--receive-bytes-max", 16 * MIB, "--queue-bytes-max", 8 * MIB,
-                          "--batch-bytes-max", 8 * MIB, "--payload-bytes-max", 8 * MIB,
+                          "--batch-bytes-max", 8 * MIB, "--payload-bytes-max", 4 * MIB,
                           "--inline-bytes-max", 0)
     chunk = random_bytes(MIB)
     want = (oracle.expected(chunk, pb.Spec()).counts * 32).tolist()

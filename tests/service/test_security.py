@@ -65,6 +65,11 @@ def test_tls_answers_those_who_trust_the_right_authority(start_server, pki):
         assert "histsvc_certificate_expiry_timestamp_seconds" in server.metrics().text
 
 
+def test_an_expired_certificate_is_named_at_start(start_server, pki):
+    server = start_server(*tls_flags(pki, "expired"))
+    assert "expired.pem: certificate 1 expired on 20" in server.stderr()
+
+
 def test_an_expired_certificate_is_refused_by_clients(start_server, pki):
     with start_server(*tls_flags(pki, "expired")) as server:
         _, stub = secure_stub(server, credentials(pki))
