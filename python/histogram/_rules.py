@@ -85,35 +85,42 @@ class Rule:
 
     A plan takes finite edges that increase, and no more bins than its place allows. numpy also
     takes edges that repeat, edges at infinity, and more bins. A rule without any of these has one
-    plan.
+    plan. Any other rule finds the number of samples below each edge, and subtracts.
     """
 
-    __slots__ = ("_any_layout", "_last", "_plans", "_wide", "bins", "edges", "plan")
+    __slots__ = ("_any_layout", "_below_top", "_exact", "_kept", "_plans", "bins", "edges", "plan")
 
     def __init__(self, edges: Array, kind: str, place: Place = THIS_PROCESS) -> None:
         exact = _in_doubles(edges)
         self.edges = edges
         self.bins = len(edges) - 1
-        # The bins with a width > 0. The plans give their counts.
-        self._wide = exact[:-1] < exact[1:]
-        finite = np.clip(exact, -_FLOAT_MAX, _FLOAT_MAX)
-        kept = np.concatenate([finite[:1], finite[1:][self._wide]])
-        if len(kept) < 2:
-            if not np.isfinite(exact[0]):
-                raise ValueError(f"bins: all edges are {exact[0]}; one of them must be finite")
-            kept = np.array([-_FLOAT_MAX, exact[0]])
+        if np.isinf(exact[0]) and exact[0] == exact[-1]:
+            raise ValueError(f"bins: all edges are {exact[0]}; one of them must be finite")
+        kept = np.clip(exact, -_FLOAT_MAX, _FLOAT_MAX)
+        kept = kept[np.concatenate([[True], kept[:-1] < kept[1:]])]
+        whole = len(kept) == len(exact) and np.isfinite(exact[[0, -1]]).all()
+        if len(kept) == 1:
+            # The samples on the least float64 are those below the next.
+            least = kept[0] == -_FLOAT_MAX
+            beside = [np.nextafter(-_FLOAT_MAX, 0), _FLOAT_MAX] if least else kept
+            kept = np.array([-_FLOAT_MAX, *beside])
         bins_max = place.bins_max
         self._any_layout = place.takes_any_layout
+        self._exact = exact
+        self._kept = kept
         self._plans = [
             place.plan(kept[first : first + bins_max + 1], kind)
             for first in range(0, len(kept) - 1, bins_max)
         ]
-        whole = len(self._plans) == 1 and self._wide.all() and np.isfinite(exact[[0, -1]]).all()
-        self.plan = self._plans[0] if whole else None
-        # If the last bin has no width: a plan that counts the samples below its edge.
-        self._last: Plan | None = None
-        if not self._wide[-1] and abs(float(exact[-1])) < _FLOAT_MAX:
-            self._last = place.plan(np.array([exact[-1], _FLOAT_MAX]), kind)
+        self.plan = self._plans[0] if whole and len(self._plans) == 1 else None
+        # The samples on a plan's last edge are in its last bin. Where an edge before the last one
+        # has the same value, another plan tells how many samples are below it. No float64 lies
+        # between the greatest and the one before.
+        self._below_top: Plan | None = None
+        if (exact[:-1] == kept[-1]).any():
+            top = kept[-1]
+            ends = [top, _FLOAT_MAX] if top < _FLOAT_MAX else [-top, np.nextafter(top, 0)]
+            self._below_top = place.plan(np.array(ends), kind)
 
     def count(self, samples: Any, threads: int) -> tuple[Counts, int, int, int] | None:
         """Counts, below, above and NaN; None if the place does not take the layout."""
@@ -126,48 +133,44 @@ class Rule:
         return self._count_in_parts(samples, threads)
 
     def _count_in_parts(self, samples: Any, threads: int) -> tuple[Counts, int, int, int]:
-        raw, below, above, nan = _count_plans(self._plans, samples, threads)
-        counts = np.zeros(self.bins, np.int64)
-        wide = np.flatnonzero(self._wide)
-        if len(wide):
-            counts[wide] = raw
-        if len(wide) and self.edges[0] == -np.inf:  # the plan's first edge is finite
-            counts[wide[0]] += below
-            below = 0
-        if self._last is not None:
-            # A last bin without width holds the samples on its edge: those neither below nor above
-            # the edge.
-            _, beneath, _, _ = _count_plans([self._last], samples, threads)
-            counts[-1] = samples.size - beneath - above - nan
-            if len(wide):
-                counts[wide[-1]] -= counts[-1]
-            else:
-                below = beneath
-        elif self.edges[-1] == np.inf:
-            counts[-1] += above
-            above = 0
-        return counts, below, above, nan
+        # The number of samples below each kept edge; at its end, those up to the last kept edge.
+        parts: list[Counts] = []
+        top = above = nan = 0
+        for plan in self._plans:
+            counts, below, above, nan = _count_plan(plan, samples, threads)
+            parts.append(below + np.cumsum(counts) - counts)
+        up_to_top = samples.size - above - nan
+        if self._below_top is not None:
+            counts, below, beyond, _ = _count_plan(self._below_top, samples, threads)
+            top = below if self._kept[-1] < _FLOAT_MAX else samples.size - beyond - nan
+        less = np.concatenate([*parts, [top, up_to_top]])
+        exact = self._exact
+        at = np.searchsorted(self._kept, exact)
+        lower = less[np.where(exact == np.inf, len(self._kept), at)]
+        lower[exact == -np.inf] = 0
+        below = int(lower[0])
+        last = exact[-1]
+        if last == np.inf:
+            lower[-1] = samples.size - nan
+        elif last == self._kept[-1]:
+            lower[-1] = up_to_top
+        else:  # it is the least float64
+            lower[-1] = less[at[-1] + 1]
+        counts = np.diff(lower)
+        if below < 0 or (counts < 0).any() or lower[-1] > samples.size - nan:
+            raise RuntimeError(f"the counts of {samples.size} samples differ from pass to pass")
+        return counts, below, int(samples.size - nan - lower[-1]), nan
 
 
-def _count_plans(
-    plans: list[Plan], samples: Any, threads: int
-) -> tuple[Counts, int, int, int]:
-    """Counts by several plans. Each begins at the last edge of the one before."""
-    parts: list[Counts] = []
-    first_below = above = nan = 0
-    for plan in plans:
-        counts = np.zeros(plan.bin_count, np.int64)
-        outside = plan.count(samples, counts, threads)
-        assert outside is not None
-        below = outside[0]
-        if parts:
-            # Both plans count the samples on the edge between them: those not below or above it.
-            parts[-1][-1] -= samples.size - below - above - nan
-        else:
-            first_below = below
-        above, nan = outside[1:]
-        parts.append(counts)
-    return np.concatenate(parts), first_below, above, nan
+def _count_plan(plan: Plan, samples: Any, threads: int) -> tuple[Counts, int, int, int]:
+    """The counts of a plan, below, above and NaN."""
+    counts = np.zeros(plan.bin_count, np.int64)
+    outside = plan.count(samples, counts, threads)
+    assert outside is not None
+    total = int(counts.sum()) + sum(outside)
+    if total != samples.size:
+        raise RuntimeError(f"counts add up to {total}, not to {samples.size} samples")
+    return counts, *outside
 
 
 def _in_doubles(edges: Array) -> npt.NDArray[np.float64]:

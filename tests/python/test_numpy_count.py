@@ -1,5 +1,7 @@
 """count() equals numpy.histogram: counts, and edges to the last bit."""
 
+import itertools
+
 import histogram
 import numpy as np
 import pytest
@@ -248,3 +250,31 @@ def test_nan_without_a_range_is_an_error_as_in_numpy():
 def test_bins_that_do_not_fit_memory_are_named():
     with pytest.raises(MemoryError, match=r"bins: 36028797018963968, range: \(0, 1\); Unable to allocate"):
         histogram.count(np.zeros(3), 1 << 55, (0, 1))
+
+
+def test_edges_at_the_ends_of_float64():
+    """Every few of these edges, in order: each sample is in the bin whose edges it lies between."""
+    most = np.finfo(float).max
+    ends = [-np.inf, -most, -1.0, 0.0, 5e-324, 1.0, most, np.inf]
+    a = np.array([*ends, 0.5, -0.5, np.nan])
+    for number in (2, 3, 4):
+        for edges in itertools.combinations_with_replacement(ends, number):
+            if edges[0] != edges[-1] or np.isfinite(edges[0]):
+                h = check(a, edges)
+                assert histogram.count(a[None], edges, axis=1).counts()[0].tolist() == h.counts().tolist()
+
+
+def test_counts_that_differ_from_pass_to_pass_are_an_error():
+    rule = _rules.Rule(np.array([0.0, 1, 1]), "f64")
+    a = np.array([0.5, 1, 1, 7])
+    passes = [a, np.array([0.5, 7, 7, 7])]
+    plans = [rule._plans[0], rule._below_top]
+
+    class Changing:
+        def __init__(self, plan, samples):
+            self.bin_count = plan.bin_count
+            self.count = lambda _, counts, threads: plan.count(samples, counts, threads)
+
+    rule._plans, rule._below_top = [Changing(plans[0], passes[1])], Changing(plans[1], np.array([0.5] * 4))
+    with pytest.raises(RuntimeError, match="4 samples differ from pass to pass"):
+        rule.count(a, 1)
