@@ -54,16 +54,23 @@ def quantile(
         if not is_plain(samples):
             samples = np.ascontiguousarray(samples, samples.dtype.newbyteorder("="))
     weak = type(q) in (int, float)  # then the result has the samples' type, as in numpy
-    shares = np.asanyarray(q)
+    shares = np.asarray(q)
     if shares.dtype.kind not in "iufb":
         raise TypeError(f"q: type {shares.dtype}; must be numbers from 0 to 1")
+    dtype = shares.dtype
+    # Small types cannot hold the index of a sample.
+    shares = shares.astype(np.int64 if dtype.kind in "iub" else np.result_type(dtype, np.float64))
     outside = ~((shares >= 0) & (shares <= 1))
     if outside.any():
         raise ValueError(f"q: {shares[outside].flat[0]}; must be 0 to 1")
     if samples.size == 0:
         raise ValueError("a: has no samples, and so no quantiles")
     number = 0 if threads is None else _threads(threads)
-    return _interpolated(samples, kind, shares, weak, number, place)
+    found = _interpolated(samples, kind, shares, weak, number, place)
+    if dtype in (np.float16, np.float32):  # as numpy, whose result type q is part of
+        base = np.float32 if kind == "bf16" else samples.dtype
+        return found.astype(np.result_type(base, dtype))
+    return found
 
 
 def _interpolated(

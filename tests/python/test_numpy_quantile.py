@@ -3,7 +3,7 @@
 import histogram
 import numpy as np
 import pytest
-from arrays import CHECKED, TYPES, laid_out, make_samples, seeds
+from arrays import CHECKED, TYPES, laid_out, make_samples, same_bits, seeds
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,3 +86,20 @@ def test_axis_and_method_are_numpys():
     for other in ({"axis": 0}, {"method": "lower"}):
         with pytest.raises(TypeError, match="no argument '.*': .*numpy.quantile"):
             histogram.quantile([1.0], 0.5, **other)
+
+
+@pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "f2", "f4"])
+@pytest.mark.parametrize("size", [5002, 70_000])
+def test_q_of_a_small_type(dtype, size):
+    """The index of a sample has more digits than such a type."""
+    a = np.arange(float(size))
+    q = np.array([0, 1], dtype)
+    assert histogram.quantile(a, q).tolist() == [0, size - 1]
+    if dtype.startswith("f"):
+        q = np.array([0.25, 0.3], dtype)
+        assert same_bits(histogram.quantile(a, q), np.quantile(a, q.astype("f8")))
+        for samples in ("f2", "f4", "i1", "i4"):
+            found = histogram.quantile(np.ones(size, samples), q)
+            assert found.dtype == np.quantile(np.ones(3, samples), q).dtype
+            assert found.tolist() == [1, 1]
+            assert histogram.quantile(np.ones(size, samples), q[0]) == 1
