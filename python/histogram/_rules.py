@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import reprlib
 from typing import Any, Protocol
 
@@ -229,18 +230,58 @@ def rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> Ru
             rule = _made(edges, kind, place)
             remember(key, rule)
         return rule
-    return _made(_numpy_edges(_for_edges(samples, kind, bins, range), bins, range), kind, place)
+    seen = _for_edges(samples, kind, bins, range)
+    edges = _numpy_edges(seen, bins, range)
+    if range is None and kind in ("i64", "u64") and seen.size:
+        _move_outward(edges, int(seen.min()), int(seen.max()))
+    return _made(edges, kind, place)
+
+
+def _move_outward(edges: Array, least: int, greatest: int) -> None:
+    """Moves the first and the last edge to where they hold all samples. numpy rounds the least and
+    the greatest integer to float64. Python compares them exactly."""
+    while least < float(edges[0]):
+        edges[0] = np.nextafter(edges[0], -np.inf)
+    while greatest > float(edges[-1]):
+        edges[-1] = np.nextafter(edges[-1], np.inf)
 
 
 def _numpy_edges(seen: Array, bins: Any, range: Any) -> Array:
     """numpy's edges. An error also names bins and range."""
     try:
-        return np.histogram_bin_edges(seen, bins, range)
+        with np.errstate(over="ignore", invalid="ignore"):
+            edges = np.histogram_bin_edges(seen, bins, range)
+            if np.isfinite(edges).all():
+                return edges
+            raise ValueError("the edges are not finite")
     except (MemoryError, TypeError, ValueError) as error:
+        wide = _wide_edges(seen, bins, range) if isinstance(error, ValueError) else None
+        if wide is not None:
+            return wide
         # Their subclasses in numpy take other arguments than a text.
         kind = next(k for k in (MemoryError, TypeError, ValueError) if isinstance(error, k))
         told = f"bins: {reprlib.repr(bins)}, range: {reprlib.repr(range)}; {error}"
     raise kind(told)
+
+
+def _wide_edges(seen: Array, bins: Any, range: Any) -> Array | None:
+    """Even edges between ends whose distance overflows, which numpy does not make; None if it does
+    not overflow."""
+    if isinstance(bins, str) or not np.size(seen) and range is None:
+        return None
+    try:
+        first, last = (seen.min(), seen.max()) if range is None else range
+        dtype = np.result_type(first, last, seen)
+        ends = np.array([first, last], dtype)
+        number = operator.index(bins)
+    except (TypeError, ValueError):
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        overflows = dtype.kind == "f" and ends[1] - ends[0] == np.inf and np.isfinite(ends).all()
+    if not overflows or number < 1:
+        return None
+    edges = (np.linspace(*(ends / 2).astype(np.float64), number + 1) * 2).astype(dtype)
+    return edges if (edges[:-1] < edges[1:]).all() else None
 
 
 def _made(edges: Array, kind: str, place: Place) -> Rule:

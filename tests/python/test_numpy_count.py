@@ -278,3 +278,32 @@ def test_counts_that_differ_from_pass_to_pass_are_an_error():
     rule._plans, rule._below_top = [Changing(plans[0], passes[1])], Changing(plans[1], np.array([0.5] * 4))
     with pytest.raises(RuntimeError, match="4 samples differ from pass to pass"):
         rule.count(a, 1)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "u8"])
+def test_integers_beyond_doubles_lie_between_the_edges_of_their_own_range(dtype):
+    rng = np.random.default_rng(3)
+    info = np.iinfo(dtype)
+    for middle in (1_700_000_000_000_000_000, 2**62, info.min + 10**6, info.max - 10**6):
+        for _ in range(20):
+            steps = rng.integers(-10**6, 10**6, 40).tolist()
+            a = np.array([min(max(middle + step, info.min), info.max) for step in steps], dtype)
+            for samples, options in ((a, {}), (a[::2], {}), (a.reshape(4, 10), {"axis": 1}),
+                                     (a, {"windows": 7}), (a.astype(a.dtype.newbyteorder(">")), {})):
+                for bins in (1, 24, "auto"):
+                    h = histogram.count(samples, bins, **options)
+                    assert h.counts().sum() == samples.size
+                    assert np.abs(h.edges - np.histogram_bin_edges(samples, bins)).max() <= 4096
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_ranges_whose_width_overflows(dtype):
+    most = np.finfo(dtype).max
+    a = np.array([-most, -1, 0, 1, most], dtype)
+    for range in (None, (-most, most), [-most, most]):
+        for bins in (1, 2, 4, 10):
+            h = histogram.count(a, bins, range)
+            assert (h.edges[0], h.edges[-1], h.edges.dtype) == (-most, most, np.dtype(dtype))
+            assert h.counts().sum() == 5
+            assert np.allclose(np.diff(h.edges / 2), most / bins, rtol=0.01)
+    assert histogram.count(a, 4).counts().tolist() == [1, 1, 2, 1]
