@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,33 +31,44 @@ TYPES: dict[np.dtype[Any], str] = {
         ("float64", "f64"),
     )
 }  # fmt: skip
+_INTEGERS = frozenset(dtype.name for dtype in TYPES if dtype.kind in "iu")
 
 
-def as_samples(a: Any) -> tuple[Array, str]:
-    """The samples as an array, and the name of their type. bf16 becomes an array of uint16."""
-    if isinstance(a, np.ma.MaskedArray):
-        raise TypeError("a: a masked array; pass a.compressed(), the samples that are not masked")
-    if isinstance(a, np.ndarray):
-        array = a
+def as_samples(a: Any) -> tuple[Array, str, int]:
+    """The samples as an array, the name of their type, and the number of nulls besides, which is
+    not 0 for integers alone. bf16 becomes an array of uint16."""
+    check_bare("a", a)
+    a = resolved(a)
+    nulls = 0
+    device = None if isinstance(a, (np.ndarray, bytes)) else _device(a)
+    if device is not None:
+        _check_device(device)
+    without_nulls = _without_nulls(a) if not isinstance(a, (np.ndarray, bytes)) else None
+    if without_nulls is not None:
+        array, nulls = without_nulls
     elif isinstance(a, bytes):
         array = np.frombuffer(a, np.uint8)
-    elif hasattr(a, "__dlpack_device__"):
-        _check_device(int(a.__dlpack_device__()[0]))
-        if "bfloat16" in str(getattr(a, "dtype", "")):  # numpy has no such type
-            return _native.bfloat_bits(a), "bf16"
-        array = np.from_dlpack(a)
-    elif hasattr(a, "__cuda_array_interface__"):
+    elif device is not None:
+        try:
+            if "bfloat16" in str(getattr(a, "dtype", "")):  # numpy has no such type
+                return _native.bfloat_bits(a), "bf16", 0
+            array = np.from_dlpack(a)
+        except Exception:
+            if not hasattr(a, "__array__"):
+                raise
+            array = np.asarray(a)
+    elif not isinstance(a, np.ndarray) and hasattr(a, "__cuda_array_interface__"):
         _check_device(CUDA)
     else:
         array = np.asarray(a)
     dtype = array.dtype
     kind = TYPES.get(dtype if dtype.isnative else dtype.newbyteorder("="))
     if kind is not None:
-        return array, kind
+        return array, kind, nulls
     if dtype == np.bool_:
-        return array.view(np.uint8), "u8"
+        return array.view(np.uint8), "u8", 0
     if dtype.name == "bfloat16":
-        return array.view(np.dtype(np.uint16).newbyteorder(dtype.byteorder)), "bf16"
+        return array.view(np.dtype(np.uint16).newbyteorder(dtype.byteorder)), "bf16", 0
     told = (
         f"a: type {dtype} is not supported; it must be bool, an integer, or a float of up to "
         "64 bits"
@@ -73,9 +85,88 @@ def is_on_gpu(a: Any) -> bool:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(a, torch.Tensor):
         return bool(a.is_cuda)  # faster than __dlpack_device__
-    if hasattr(a, "__dlpack_device__"):
-        return int(a.__dlpack_device__()[0]) == CUDA
-    return hasattr(a, "__cuda_array_interface__")
+    device = _device(a)
+    return hasattr(a, "__cuda_array_interface__") if device is None else device == CUDA
+
+
+def _device(a: Any) -> int | None:
+    """DLPack's number of the array's device; None if its producer exports no DLPack."""
+    if not hasattr(a, "__dlpack_device__"):
+        return None
+    try:
+        return int(a.__dlpack_device__()[0])
+    except Exception:
+        if not hasattr(a, "__array__"):
+            raise
+        return None
+
+
+def resolved(a: Any) -> Any:
+    """A tensor of torch without a gradient, and with the signs that its memory leaves out."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(a, torch.Tensor):
+        return a
+    if a.requires_grad:
+        a = a.detach()
+    return a.resolve_neg() if a.is_neg() else a
+
+
+def check_bare(name: str, value: Any) -> None:
+    """Refuses an array that means more than its numbers, and a sequence of such values."""
+    kinds = set(map(type, value)) if isinstance(value, (list, tuple)) else ()
+    for kind in (type(value), *kinds):
+        if issubclass(kind, np.ma.MaskedArray):
+            raise TypeError(
+                f"{name}: a masked array; pass {name}.compressed(), the values that are not masked"
+            )
+        if not _is_bare(kind):
+            raise TypeError(
+                f"{name}: type {kind.__module__}.{kind.__qualname__} means more than its numbers, "
+                f"such as a unit; pass the numbers, as numpy.asarray({name}) has them"
+            )
+
+
+@lru_cache(256)
+def _is_bare(kind: type) -> bool:
+    """Whether arrays of the type mean no more than their numbers: neither a matrix nor a unit."""
+    if issubclass(kind, np.ndarray) and (
+        issubclass(kind, np.matrix)
+        or kind.__array_ufunc__ is not np.ndarray.__array_ufunc__
+        or kind.__array_function__ is not np.ndarray.__array_function__
+    ):
+        return False
+    return not (hasattr(kind, "unit") or hasattr(kind, "units"))
+
+
+def _without_nulls(a: Any) -> tuple[Array, int] | None:
+    """Integers of Arrow, polars or pandas that are not null, and the number of nulls; None for
+    other arrays. numpy would make them float64, which does not hold all integers of 64 bits."""
+    columns: Any = ()
+    dtype = getattr(getattr(a, "dtype", None), "numpy_dtype", None)
+    if dtype is not None and hasattr(a, "dropna") and hasattr(a, "to_numpy"):  # pandas
+        if dtype.kind == "f":
+            return a.to_numpy(dtype=dtype, na_value=np.nan), 0
+        if dtype.kind in "iu":
+            kept = a.dropna()
+            return kept.to_numpy(dtype=dtype), len(a) - len(kept)
+    elif hasattr(a, "drop_nulls") and hasattr(a, "to_numpy"):  # polars
+        if hasattr(a, "get_columns"):
+            columns = a.get_columns()
+        elif str(a.dtype).lower() in _INTEGERS and a.null_count():
+            return a.drop_nulls().to_numpy(), a.null_count()
+    elif hasattr(a, "drop_null"):  # pyarrow
+        if hasattr(a, "columns"):
+            columns = a.columns
+        elif str(a.type) in _INTEGERS and a.null_count:
+            return np.asarray(a.drop_null()), a.null_count
+    elif hasattr(a, "iloc") and hasattr(a, "dtypes") and np.ndim(a) == 2:
+        columns = [a.iloc[:, i] for i in range(a.shape[1])]
+    for column in columns:
+        found = _without_nulls(column)
+        if found is not None and found[1]:
+            raise TypeError("a: integers with nulls in a table; pass its columns one by one")
+    return None
+
 
 
 def _check_device(device: int) -> None:
@@ -100,6 +191,7 @@ def chunks(array: Array) -> Iterator[Array]:
     """All samples of an array, in contiguous pieces in native byte order."""
     if array.size == 0:
         return
+    array = np.atleast_1d(array)  # numpy before 2.3 does not fill the buffer of a 0-d array
     with np.nditer(  # type: ignore[call-overload]  # numpy's stub calls "contig" "config"
         array,
         flags=["external_loop", "buffered", "growinner"],

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _rows, _rules
-from ._arrays import TYPES, as_samples, chunks, is_on_gpu, is_plain
+from ._arrays import TYPES, as_samples, chunks, is_on_gpu, is_plain, resolved
 from ._errors import not_taken, whole
 from ._result import Histogram
 
@@ -128,7 +128,7 @@ def count(
     one_row = axis is None and channels is None and windows is None
     plain = one_row and server is None and not on_device
     if plain and type(a) is np.ndarray and type(bins) is int and type(range) is tuple:
-        if len(range) == 2 and range[1] and type(range[0]) in _PLAIN and type(range[1]) in _PLAIN:
+        if len(range) == 2 and type(range[0]) in _PLAIN and type(range[1]) in _PLAIN and range[1]:
             key = (a.dtype, bins, range)
             rule = _rules.remembered(key)
             if rule is None and a.dtype in TYPES:
@@ -142,17 +142,21 @@ def count(
     if is_on_gpu(a):
         if server is not None:
             raise ValueError("server: is not for arrays on a GPU; copy it to the CPU's memory")
-        return _count_on_gpu()(a, bins, range, axis, channels, windows, on_device)
+        return _count_on_gpu()(resolved(a), bins, range, axis, channels, windows, on_device)
     if on_device:
         raise ValueError("on_device: True; is for arrays in the memory of a GPU")
     place = place_of(server)
-    samples, kind = as_samples(a)
+    samples, kind, nan = as_samples(a)
     cut = _rows.cut_of(samples, axis, channels, windows)
+    if nan and (cut is not None or range is None and np.ndim(bins) == 0):
+        raise ValueError(
+            f"a: {nan} nulls; give a range or edges, and no axis, channels or windows, or drop them"
+        )
     rule = _rules.rule_for(samples, kind, bins, range, place)
     if cut is not None:
         return _rows.count(samples, rule, cut, number)
     counts = np.zeros(rule.bins, np.int64)
-    below = above = nan = 0
+    below = above = 0
     for piece in [samples] if place.takes_any_layout or is_plain(samples) else chunks(samples):
         found = rule.count(piece, number)
         assert found is not None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import Array, as_samples, is_on_gpu, is_plain
+from ._arrays import Array, as_samples, check_bare, is_on_gpu, is_plain, resolved
 from ._count import _threads, place_of
 from ._errors import not_taken
 from ._rules import Place
@@ -41,18 +41,20 @@ def quantile(
         raise not_taken("quantile", others)
     samples: Any
     place: Place
+    nulls = 0
     if is_on_gpu(a):
         from ._gpu import samples_and_place  # only if it is needed
 
         if server is not None:
             raise ValueError("server: is not for arrays on a GPU; copy it to the CPU's memory")
-        samples, place = samples_and_place(a)
+        samples, place = samples_and_place(resolved(a))
         kind = samples.kind
     else:
-        samples, kind = as_samples(a)
+        samples, kind, nulls = as_samples(a)
         place = place_of(server)
         if not is_plain(samples):
             samples = np.ascontiguousarray(samples, samples.dtype.newbyteorder("="))
+    check_bare("q", q)
     weak = type(q) in (int, float)  # then the result has the samples' type, as in numpy
     shares = np.asarray(q)
     if shares.dtype.kind not in "iufb":
@@ -63,6 +65,8 @@ def quantile(
     outside = ~((shares >= 0) & (shares <= 1))
     if outside.any():
         raise ValueError(f"q: {shares[outside].flat[0]}; must be 0 to 1")
+    if nulls:  # as NaN
+        return np.full(shares.shape, np.nan)[()]
     if samples.size == 0:
         raise ValueError("a: has no samples, and so no quantiles")
     number = 0 if threads is None else _threads(threads)

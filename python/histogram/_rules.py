@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._arrays import Array, is_plain
+from ._arrays import Array, check_bare, is_plain, resolved
 
 Counts = npt.NDArray[np.int64]
 
@@ -184,7 +184,8 @@ def _in_doubles(edges: Array) -> npt.NDArray[np.float64]:
     if edges.dtype.itemsize > 8 or edges.dtype.kind in "iu" and edges.dtype.itemsize == 8:
         for edge, double in zip(edges.tolist(), doubles.tolist(), strict=True):
             if edge == edge and edge != double:
-                raise ValueError(f"bins: edge {edge} is not a float64")
+                kind = f" of type {edges.dtype}" if edges.dtype.kind == "f" else ""
+                raise _inexact(edge, kind)
     if np.isnan(doubles).any():
         raise ValueError("bins: an edge is NaN")
     if (doubles[:-1] > doubles[1:]).any():
@@ -220,8 +221,10 @@ remembered = _cache.get
 def rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> Rule:
     """The rule for the bins and range of numpy.histogram. With a range or edges, `samples` is only
     asked for its type."""
+    check_bare("bins", bins)
+    check_bare("range", range)
     if not isinstance(bins, str) and np.ndim(bins) == 1:
-        edges = np.array(bins)
+        edges = _edges_of(bins)
         if place.name is None or edges.size > _CACHE_BINS_MAX + 1:
             return _made(edges, kind, place)
         key = (place.name, kind, edges.dtype, edges.tobytes())
@@ -235,6 +238,25 @@ def rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> Ru
     if range is None and kind in ("i64", "u64") and seen.size:
         _move_outward(edges, int(seen.min()), int(seen.max()))
     return _made(edges, kind, place)
+
+
+def _edges_of(bins: Any) -> Array:
+    """The edges as an array. numpy makes objects or float64 of integers that no type holds all."""
+    edges = np.array(resolved(bins))
+    whole = []
+    if edges.dtype == object or isinstance(bins, (list, tuple)) and edges.dtype.kind == "f":
+        whole = [edge for edge in list(bins) if type(edge) is int]
+    for edge in whole:
+        if abs(edge) > _FLOAT_MAX or float(edge) != edge:
+            raise _inexact(edge, "")
+    return edges.astype(np.float64) if edges.dtype == object and whole else edges
+
+
+def _inexact(edge: Any, kind: str) -> ValueError:
+    return ValueError(
+        f"bins: edge {edge!r}{kind} is not a float64, as each edge must be; beyond 2**53 not every "
+        "integer is one"
+    )
 
 
 def _move_outward(edges: Array, least: int, greatest: int) -> None:
@@ -280,7 +302,7 @@ def _wide_edges(seen: Array, bins: Any, range: Any) -> Array | None:
         overflows = dtype.kind == "f" and ends[1] - ends[0] == np.inf and np.isfinite(ends).all()
     if not overflows or number < 1:
         return None
-    edges = (np.linspace(*(ends / 2).astype(np.float64), number + 1) * 2).astype(dtype)
+    edges = (np.linspace(float(ends[0]) / 2, float(ends[1]) / 2, number + 1) * 2).astype(dtype)
     return edges if (edges[:-1] < edges[1:]).all() else None
 
 

@@ -1,0 +1,145 @@
+"""Arrays of other libraries: none is rounded, none loses its unit, and none fails for its producer's refusals."""
+
+import histogram
+import numpy as np
+import pytest
+
+BEYOND = 2**53 + 3
+EDGES = [2**53, 2**53 + 4, 2**53 + 8]
+
+
+class Metres(np.ndarray):
+    """As unyt's and astropy's arrays: numpy's functions convert units."""
+
+    def __array_function__(self, function, types, args, kwargs):
+        return NotImplemented
+
+
+class Quantity:
+    """As pint's."""
+
+    units = "m"
+
+    def __array__(self, dtype=None, copy=None):
+        return np.array([1.0, 2, 3])
+
+
+class Plain(np.ndarray):
+    """Means no more than an array."""
+
+
+@pytest.mark.parametrize("odd", [
+    np.array([1.0, 2, 3]).view(Metres), Quantity(), np.ma.masked_array([1.0, 2, 3], [0, 1, 0]),
+    np.array([[1.0, 2, 3]]).view(np.matrix),
+], ids=lambda odd: type(odd).__name__)
+def test_arrays_that_mean_more_than_their_numbers_are_refused(odd):
+    a = np.array([1.0, 2])
+    for arguments in ((odd, 3, (0, 4)), (a, odd), (a, 3, odd), ([odd, odd], 3, (0, 4)), (a, 3, (0, odd))):
+        with pytest.raises(TypeError, match=f"{type(odd).__qualname__} means more|masked array"):
+            histogram.count(*arguments)
+    with pytest.raises(TypeError, match="^a: "):
+        histogram.quantile(odd, 0.5)
+    with pytest.raises(TypeError, match="^q: "):
+        histogram.quantile(a, odd)
+
+
+def test_plain_subclasses_are_taken(tmp_path):
+    mapped = np.memmap(tmp_path / "a", np.uint8, "w+", shape=4)
+    for a in (mapped, np.zeros(4).view(Plain)):
+        h = histogram.count(a, 2, (0, 2))
+        assert h.counts().tolist() == [4, 0]
+        assert type(h.counts()) is np.ndarray
+
+
+class Refusing:
+    """A producer that exports no DLPack, and may say so late."""
+
+    def __init__(self, error, late):
+        self._error, self._late = error, late
+
+    def __dlpack_device__(self):
+        if self._late:
+            return (1, 0)
+        raise self._error
+
+    def __dlpack__(self, **options):
+        raise self._error
+
+
+class Convertible(Refusing):
+    def __array__(self, dtype=None, copy=None):
+        return np.array([1.0, 2, 3])
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("error", [BufferError(), RuntimeError(), TypeError(), NotImplementedError()], ids=repr)
+def test_producers_that_refuse_dlpack(error, late):
+    assert histogram.count(Convertible(error, late), 3, (0, 4)).counts().tolist() == [1, 1, 1]
+    assert histogram.quantile(Convertible(error, late), 0.5) == 2
+    with pytest.raises(type(error)):
+        histogram.count(Refusing(error, late), 3, (0, 4))
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_arrays_of_no_dimension(order):
+    assert histogram.count(np.array(3, f"{order}i4"), 4, (0, 8)).counts().tolist() == [0, 1, 0, 0]
+
+
+def nullable(values, type):
+    """The values in each library's arrays with nulls."""
+    pandas, polars, arrow = (pytest.importorskip(name) for name in ("pandas", "polars", "pyarrow"))
+    array = arrow.array(values, type.lower())
+    return [
+        pandas.array(values, type), pandas.Series(values, dtype=type), pandas.Index(values, dtype=type),
+        pandas.Series(values, dtype=pandas.ArrowDtype(array.type)), polars.Series(values, dtype=getattr(polars, type)),
+        array, arrow.chunked_array([array[:1], array[1:]]),
+    ]
+
+
+def test_integers_with_nulls_are_exact():
+    for type in ("Int64", "UInt64"):
+        for a in nullable([BEYOND, None], type):
+            h = histogram.count(a, EDGES)
+            assert (h.counts().tolist(), h.nan, h.samples) == ([1, 0], 1, 2)
+            assert np.isnan(histogram.quantile(a, [0, 1])).all()
+            for options in ({"windows": 1}, {"axis": 0}):
+                with pytest.raises(ValueError, match="a: 1 nulls"):
+                    histogram.count(a, EDGES, **options)
+            with pytest.raises(ValueError, match="a: 1 nulls; give a range"):
+                histogram.count(a, 3)
+        for a in nullable([BEYOND, BEYOND], type):
+            assert histogram.count(a, EDGES).counts().tolist() == [2, 0]
+            assert histogram.quantile(a, 0) == BEYOND
+
+
+def test_floats_and_booleans_of_arrow():
+    arrow = pytest.importorskip("pyarrow")
+    h = histogram.count(arrow.array([1, None, 3.0]), 3, (0, 4))
+    assert (h.counts().tolist(), h.nan) == ([1, 0, 1], 1)
+    assert histogram.count(arrow.array([True, False, True]), 2, (0, 2)).counts().tolist() == [1, 2]
+
+
+def test_tables_with_nulls_in_integers_are_refused():
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"x": [BEYOND, None], "y": [1, 2]})
+    for table in (frame, frame.to_arrow()):
+        with pytest.raises(TypeError, match="one by one"):
+            histogram.count(table, EDGES)
+
+
+def test_tensors_of_torch():
+    torch = pytest.importorskip("torch")
+    negative = torch.tensor([1 + 1j, 2 + 3j]).conj().imag
+    assert histogram.count(negative, 4, (-4, 4)).counts().tolist() == [1, 1, 0, 0]
+    assert histogram.quantile(negative, 0.5) == -2
+    for dtype in (torch.float32, torch.bfloat16):
+        a = torch.nn.Parameter(torch.ones(3, dtype=dtype))
+        assert histogram.count(a, 3, (0, 4)).counts().tolist() == [3, 0, 0]
+
+
+def test_edges_of_integers_beyond_doubles():
+    h = histogram.count(np.array([2**64 - 1], np.uint64), [0, 2**63, 2**64])
+    assert (h.counts().tolist(), h.edges.dtype) == ([0, 1], np.dtype("f8"))
+    for edges in ([0, 2**64 + 1], [-1, 2**63 + 1], [0.5, 2**53 + 1], np.array([0, 2**53 + 1])):
+        with pytest.raises(ValueError, match=rf"bins: edge {edges[1]} is not a float64"):
+            histogram.count(np.array([1]), edges)
