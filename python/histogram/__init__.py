@@ -19,6 +19,7 @@ __path__ = extend_path(__path__, __name__)
 
 from ._count import count
 from ._errors import ServerError
+from ._native import VERSION as __version__
 from ._quantile import quantile
 from ._result import Histogram
 
@@ -40,3 +41,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(_remote, name)
     raise AttributeError(f"module 'histogram' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

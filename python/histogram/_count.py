@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from . import _rows, _rules
 from ._arrays import TYPES, as_samples, chunks, is_on_gpu, is_plain, resolved
-from ._errors import not_taken, whole
+from ._errors import check_others, whole
 from ._result import Histogram
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def count(
            [0, 2]])
     """
     if others:
-        raise not_taken("count", others)
+        check_others("count", others)
     # Caches the rule of a plain range. numpy treats equal ends differently: 0.0 and np.float64(0);
     # at the upper end 0.0 and -0.0. So the range must have Python's numbers, and not end at 0.
     one_row = axis is None and channels is None and windows is None

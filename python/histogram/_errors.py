@@ -8,18 +8,34 @@ from typing import Any
 
 # Arguments of numpy.histogram and numpy.quantile that are missing here, and what to do instead.
 _OTHERS = {
-    "density": "for a density divide the counts: counts / counts.sum() / numpy.diff(edges)",
-    "weights": "samples count as 1 each; numpy.histogram(a, bins, range, weights=weights) weighs",
-    "method": "quantiles are interpolated linearly; numpy.quantile has other methods",
-    "axis": "the quantiles are those of all samples; for rows call it for each, or numpy.quantile",
+    "count": {
+        "density": "for a density divide the counts: counts / counts.sum() / numpy.diff(edges)",
+        "weights": "samples count as 1 each; numpy.histogram(a, bins, range, weights=weights) "
+        "weighs",
+    },
+    "quantile": {
+        "axis": "the quantiles are those of all samples; for rows call it for each, or "
+        "numpy.quantile",
+        "method": "quantiles are interpolated linearly; numpy.quantile has other methods",
+        "weights": "samples count as 1 each; numpy.quantile(a, q, weights=weights, "
+        "method='inverted_cdf') weighs",
+        "out": "the result is a new array",
+        "overwrite_input": "the samples stay as they are",
+        "keepdims": "the result has the shape of q; reshape it",
+    },
 }
 
 
-def not_taken(function: str, others: Mapping[str, Any]) -> TypeError:
-    """The exception for named arguments that a function does not have."""
-    name = next(iter(others))
-    told = f"{function}() has no argument '{name}'"
-    return TypeError(f"{told}: {_OTHERS[name]}" if name in _OTHERS else told)
+def check_others(function: str, others: Mapping[str, Any]) -> None:
+    """Refuses named arguments that a function does not have. Those of numpy's function may be given
+    with the values that change nothing."""
+    for name, value in others.items():
+        advice = _OTHERS[function].get(name)
+        if advice is None:
+            raise TypeError(f"{function}() has no argument '{name}'")
+        if value is None or value is False or name == "method" and value == "linear":
+            continue
+        raise TypeError(f"{function}() has no argument '{name}': {advice}")
 
 
 def whole(name: str, value: Any, least: int, most: int) -> int:

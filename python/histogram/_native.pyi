@@ -7,6 +7,8 @@ import numpy.typing as npt
 
 BINS_MAX: int
 """The most bins of a plan."""
+VERSION: str
+"""The version of the package."""
 
 class Plan:
     """Edges, compiled for a sample type."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,10 +37,19 @@ def _columns(counts: npt.NDArray[np.int64], limit: int) -> npt.NDArray[np.float6
     return counts / top if top else np.zeros(len(counts))
 
 
+def _shows_blocks() -> bool:
+    """Whether the encoding of the standard output has the blocks."""
+    try:
+        _BLOCKS.encode(getattr(sys.stdout, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def text(h: Histogram) -> str:
     summary = f"Histogram({_summary(h)})"
     counts = h.counts()
-    if counts.ndim > 1 or not counts.any():
+    if counts.ndim > 1 or not counts.any() or not _shows_blocks():
         return summary
     heights = _columns(counts, _TEXT_COLUMNS)
     repeat = max(1, _TEXT_COLUMNS // 2 // len(heights))

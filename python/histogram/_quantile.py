@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ._arrays import Array, as_samples, check_bare, is_on_gpu, is_plain, resolved
 from ._count import _threads, place_of
-from ._errors import not_taken
+from ._errors import check_others
 from ._rules import Place
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def quantile(
     array([2., 3.])
     """
     if others:
-        raise not_taken("quantile", others)
+        check_others("quantile", others)
     samples: Any
     place: Place
     nulls = 0

@@ -15,6 +15,18 @@ Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
+def fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array over memory that numpy does not make writable again."""
+    if not array.flags.writeable:
+        return array
+    array = np.ascontiguousarray(array)
+    if not array.size:
+        array.setflags(write=False)
+        return array
+    found = np.frombuffer(array.data.toreadonly(), array.dtype)
+    return found if array.ndim == 1 else found.reshape(array.shape)
+
+
 class Histogram:
     """The count of each bin, the edges, and the number of samples in no bin. It does not change.
 
@@ -37,12 +49,13 @@ class Histogram:
     __slots__ = ("_above", "_below", "_counts", "_edges", "_nan")
 
     def __init__(self, counts: Counts, edges: npt.NDArray[Any], below: Any, above: Any, nan: Any):
-        self._counts = counts
-        self._edges = edges
+        self._counts = fixed(counts)
+        self._edges = fixed(edges)
+        if counts.ndim > 1:
+            below, above, nan = fixed(below), fixed(above), fixed(nan)
         self._below = below
         self._above = above
         self._nan = nan
-        counts.setflags(write=False)
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         """Counts and edges, as numpy.histogram returns them. Both are read-only."""
@@ -88,7 +101,13 @@ class Histogram:
     def __add__(self, other: object) -> Histogram:
         if not isinstance(other, Histogram):
             return NotImplemented
-        if self._edges.dtype != other._edges.dtype or not np.array_equal(self._edges, other._edges):
+        types = self._edges.dtype, other._edges.dtype
+        if types[0] != types[1]:
+            raise ValueError(
+                f"+: the edges differ in type, {types[0]} and {types[1]}; give both counts "
+                "edges, or a range, of one type"
+            )
+        if not np.array_equal(self._edges, other._edges):
             raise ValueError("+: the edges differ; only counts between the same edges add up")
         if self._counts.shape != other._counts.shape:
             raise ValueError(f"+: {self._counts.shape} and {other._counts.shape} rows of counts")
@@ -117,7 +136,10 @@ class Histogram:
     def quantile(self, q: npt.ArrayLike) -> Any:
         """The ``q``-quantile of the samples in bins, if they lie evenly within each bin.
 
-        It is an estimate. Its error is at most the width of a bin. ``histogram.quantile`` is exact.
+        It is an estimate of the least sample up to which a share ``q`` of them lies, and off by the
+        width of that sample's bin at most. It is NaN in a bin without an end.
+        ``histogram.quantile`` interpolates between samples, which may lie many bins apart, and is
+        exact.
         The result has the shape of the rows, then that of ``q``.
 
         >>> import histogram
@@ -154,13 +176,15 @@ class Histogram:
         """Otsu's threshold: the edge that best splits the samples in bins into two groups.
 
         Each sample counts as the middle of its bin. Of equally good edges it is the least. It is
-        NaN if fewer than two bins hold samples.
+        NaN if fewer than two bins hold samples, or if a bin has no end.
 
         >>> import histogram
         >>> float(histogram.count([1, 1, 8, 9], bins=10, range=(0, 10)).otsu())
         2.0
         """
         edges = self._edges.astype(np.float64)
+        if np.isinf(edges[[0, -1]]).any():
+            return np.full(self._counts.shape[:-1], np.nan)[()]
         # Distances from the first edge, so that sums do not cancel.
         middles = (edges[:-1] - edges[0]) / 2 + (edges[1:] - edges[0]) / 2
         count = np.cumsum(self._counts, axis=-1)
@@ -212,6 +236,7 @@ def _quantiles(counts: Counts, edges: npt.NDArray[Any], shares: Floats) -> Float
     bins = filled[at]
     low, high = edges[bins].astype(np.float64), edges[bins + 1].astype(np.float64)
     part = (wanted - (up_to[at] - counts[bins])) / counts[bins]
-    # The second form gives the upper edge exactly.
-    found: Floats = np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))
-    return found
+    with np.errstate(invalid="ignore"):  # an infinite edge
+        # The second form gives the upper edge exactly.
+        found = np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))
+    return np.where(np.isfinite(high - low), found, np.nan)

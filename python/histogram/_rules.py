@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from . import _native
 from ._arrays import Array, check_bare, is_plain, resolved
+from ._result import fixed
 
 Counts = npt.NDArray[np.int64]
 
@@ -307,9 +308,7 @@ def _wide_edges(seen: Array, bins: Any, range: Any) -> Array | None:
 
 
 def _made(edges: Array, kind: str, place: Place) -> Rule:
-    rule = Rule(edges, kind, place)
-    edges.setflags(write=False)  # results share them
-    return rule
+    return Rule(fixed(edges), kind, place)  # results share the edges
 
 
 def _for_edges(samples: Array, kind: str, bins: Any, range: Any) -> Array:

@@ -243,6 +243,7 @@ NB_MODULE(_native, module) {
   using histogram::Plan;
   module.doc() = "The compiled part of the package histogram. Use the package.";
   module.attr("BINS_MAX") = histogram::kBinCountMax;
+  module.attr("VERSION") = HISTOGRAM_PYTHON_VERSION;
   nb::class_<Plan>(module, "Plan", "Edges, compiled for a sample type.")
       .def_static("make", &MakePlan, nb::arg("edges"), nb::arg("type"))
       .def("count", &CountInto, nb::arg("samples"), nb::arg("counts"), nb::arg("threads"))

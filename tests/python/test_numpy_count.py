@@ -240,6 +240,12 @@ def test_bad_arguments(arguments, message):
         histogram.count(np.ones(3), **arguments)
 
 
+def test_numpys_arguments_at_their_defaults():
+    assert histogram.count(np.ones(3), 3, weights=None, density=False).samples == 3
+    with pytest.raises(TypeError, match="no argument 'density'"):
+        histogram.count(np.ones(3), 3, weights=None, density=True)
+
+
 def test_nan_without_a_range_is_an_error_as_in_numpy():
     for dtype in ("f2", "f4", "f8"):
         for odd in (np.nan, np.inf):

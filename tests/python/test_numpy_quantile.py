@@ -83,9 +83,10 @@ def test_bad_arguments(a, q, message):
 
 
 def test_axis_and_method_are_numpys():
-    for other in ({"axis": 0}, {"method": "lower"}):
+    for other in ({"axis": 0}, {"method": "lower"}, {"weights": [1]}):
         with pytest.raises(TypeError, match="no argument '.*': .*numpy.quantile"):
             histogram.quantile([1.0], 0.5, **other)
+    assert histogram.quantile([1.0], 0.5, axis=None, method="linear", weights=None, keepdims=False) == 1
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "f2", "f4"])

@@ -34,6 +34,12 @@ def test_examples_in_the_document():
     assert result.attempted > 10
 
 
+def test_version_and_names():
+    assert f"VERSION {histogram.__version__} " in (ROOT / "CMakeLists.txt").read_text()
+    assert {"__version__", "connect", "Client"} < set(dir(histogram))
+    assert not {"Any", "TYPE_CHECKING", "extend_path"} & set(dir(histogram))
+
+
 def test_generated_code_of_the_contract_is_found_beside_the_package(tmp_path):
     generated = tmp_path / "histogram" / "v1" / "histogram_pb2.py"
     generated.parent.mkdir(parents=True)

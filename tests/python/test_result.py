@@ -1,7 +1,11 @@
 """The Histogram that count() returns."""
 
+import copy
+import io
 import math
 import pickle
+import sys
+import warnings
 import xml.dom.minidom
 
 import histogram
@@ -141,3 +145,35 @@ def test_text_and_pictures():
         if h is not rows:
             bars = document.getElementsByTagName("rect")
             assert len(bars) == (0 if h.samples == 0 else 256)
+
+
+@pytest.mark.parametrize("made", [lambda h: h, copy.copy, copy.deepcopy, lambda h: pickle.loads(pickle.dumps(h))])
+def test_nobody_makes_it_writable(made):
+    rows = histogram.count(A.reshape(4, -1), 3, (0, 1), axis=1)
+    for h in (histogram.count(A, 3), histogram.count(A, [0.0, 1, 1]), rows, rows + rows,
+              histogram.count(np.zeros((0, 3)), 3, (0, 1), axis=1)):
+        h = made(h)
+        for array in (*h, h.below, h.above, h.nan):
+            if isinstance(array, np.ndarray) and array.size:
+                with pytest.raises(ValueError, match="WRITEABLE"):
+                    array.setflags(write=True)
+            assert not (isinstance(array, np.ndarray) and array.flags.writeable)
+
+
+def test_edges_of_other_types_do_not_add_up():
+    with pytest.raises(ValueError, match="differ in type, int64 and float64"):
+        histogram.count([1], [0, 1, 2]) + histogram.count([1], [0.0, 1, 2])
+
+
+def test_bins_without_an_end_have_no_statistics():
+    h = histogram.count([-5, 1, 2, 3], [-np.inf, 0, 2, 4])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(h.quantile([0, 0.5, 1])).tolist() == [True, False, False]
+        assert math.isnan(h.otsu())
+
+
+def test_no_blocks_where_the_output_has_none(monkeypatch):
+    h = histogram.count(A, 10, (-2, 2))
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
+    assert repr(h).isascii() and repr(h).startswith("Histogram(10 bins")
