@@ -143,3 +143,18 @@ def test_edges_of_integers_beyond_doubles():
     for edges in ([0, 2**64 + 1], [-1, 2**63 + 1], [0.5, 2**53 + 1], np.array([0, 2**53 + 1])):
         with pytest.raises(ValueError, match=rf"bins: edge {edges[1]} is not a float64"):
             histogram.count(np.array([1]), edges)
+
+
+def test_subnormal_samples_where_another_library_flushes_them():
+    torch = pytest.importorskip("torch")
+    a = np.array([-1e-40, 1e-40], np.float32)
+    expected = np.quantile(a, 1.0)
+    if not torch.set_flush_denormal(True):
+        pytest.skip("this processor does not flush subnormal numbers")
+    try:
+        counts = histogram.count(a, [-1, 0, 1]).counts().tolist()
+        found = histogram.quantile(a, 1.0)
+    finally:
+        torch.set_flush_denormal(False)
+    assert counts == [1, 1]
+    assert found.tobytes() == expected.tobytes()
