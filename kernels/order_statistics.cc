@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "kernels/cpu/features.h"
 #include "kernels/cpu/typed.h"
 #include "kernels/order_marks.h"
+#include "kernels/parallel.h"
 #include "kernels/sample.h"
 
 namespace histogram::internal {
@@ -126,17 +126,13 @@ void CallFast(const Work& work) {
   cpu::HasAvx512Typed() ? CallAvx512(work) : work();
 }
 
-// Calls work(part, first, end) for each part of `count` samples. Each part has its own thread.
+// Calls work(part, first, end) for each part of `count` samples. Each part has its own thread, if
+// there is one to be had.
 template <typename Work>
 void ForParts(size_t count, size_t parts, const Work& work) {
-  std::vector<std::jthread> others;
-  others.reserve(parts - 1);
-  for (size_t p = 1; p < parts; ++p) {
-    others.emplace_back([&work, p, count, parts] {
-      work(p, count / parts * p, p + 1 == parts ? count : count / parts * (p + 1));
-    });
-  }
-  work(0, 0, parts == 1 ? count : count / parts);
+  InParallel(parts, [&](size_t p) {
+    work(p, count / parts * p, p + 1 == parts ? count : count / parts * (p + 1));
+  });
 }
 
 // The samples with keys from lo to hi.

@@ -7,11 +7,11 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
-#include <thread>
 #include <type_traits>
 #include <vector>
 
 #include "kernels/float_mode.h"
+#include "kernels/parallel.h"
 #include "kernels/plan_data.h"
 #include "kernels/sample.h"
 #include "kernels/typed_payload.h"
@@ -92,18 +92,12 @@ void AddSamples(std::span<const std::byte> samples, const Plan& plan, uint32_t t
   if (parts == 1) return AddSamples(samples, plan, into);
   const size_t part_bytes = samples.size() / size / parts * size;
   std::vector<std::vector<uint64_t>> rows(parts - 1);
-  std::vector<std::jthread> others;
-  others.reserve(parts - 1);
-  for (uint32_t p = 1; p < parts; ++p) {
+  internal::InParallel(parts, [&](size_t p) {
+    if (p == 0) return AddSamples(samples.first(part_bytes), plan, into);
     const size_t length = p + 1 == parts ? samples.size() - part_bytes * p : part_bytes;
-    others.emplace_back(
-        [&plan, &row = rows[p - 1], part = samples.subspan(part_bytes * p, length)] {
-          row.resize(internal::SlotCount(plan.bin_count()));
-          AddToRow(part, plan, row);
-        });
-  }
-  AddSamples(samples.first(part_bytes), plan, into);
-  others.clear();  // joins the threads
+    rows[p - 1].resize(internal::SlotCount(plan.bin_count()));
+    AddToRow(samples.subspan(part_bytes * p, length), plan, rows[p - 1]);
+  });
   HistogramRow sums(into);
   for (const std::vector<uint64_t>& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) sums.slots()[i] += row[i];

@@ -1,39 +1,17 @@
 #include "python/src/count_rows.h"
 
 #include <algorithm>
-#include <exception>
-#include <functional>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "kernels/parallel.h"
 
 namespace histogram::python {
 namespace {
 
 // Of interleaved channels so many bytes are taken apart at once: they stay in a core's cache.
 constexpr size_t kPieceBytes = size_t{256} << 10;
-
-// Calls work(part) for each part below `parts`, each on a thread of its own, and rethrows what one
-// of them threw.
-void InParallel(size_t parts, const std::function<void(size_t)>& work) {
-  std::vector<std::exception_ptr> failures(parts);
-  const auto guarded = [&](size_t part) {
-    try {
-      work(part);
-    } catch (...) {
-      failures[part] = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    for (size_t p = 1; p < parts; ++p) others.emplace_back(guarded, p);
-    guarded(0);
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
-  }
-}
 
 void Clear(Histogram& histogram) {
   std::fill(histogram.counts.begin(), histogram.counts.end(), 0);
@@ -72,7 +50,7 @@ void AddChannels(std::span<const std::byte> stretch, const Plan& plan, uint32_t 
   const size_t parts = std::clamp<size_t>(stretch.size() / kThreadBytesMin, 1, threads);
   if (parts == 1) return AddChannels(stretch, plan, channels);
   std::vector<std::vector<Histogram>> sums(parts);
-  InParallel(parts, [&](size_t part) {
+  internal::InParallel(parts, [&](size_t part) {
     sums[part].assign(channels.size(), EmptyHistogram(plan));
     const size_t begin = pixels * part / parts, end = pixels * (part + 1) / parts;
     AddChannels(stretch.subspan(begin * pixel_bytes, (end - begin) * pixel_bytes), plan,
@@ -124,7 +102,7 @@ void CountStretches(std::span<const std::byte> samples, const Plan& plan, const 
   const uint64_t window =
       std::min<uint64_t>(cut.window, samples.size() / pixel_bytes) * pixel_bytes;
   const size_t parts = std::clamp<size_t>(samples.size() / kThreadBytesMin, 1, threads);
-  InParallel(parts, [&](size_t part) {
+  internal::InParallel(parts, [&](size_t part) {
     const uint64_t first = stretches * part / parts, last = stretches * (part + 1) / parts;
     const uint64_t begin = first * step;
     const uint64_t end = std::min<uint64_t>(samples.size(), (last - 1) * step + window);
