@@ -81,6 +81,8 @@ constexpr char kCountFooter[] = R"(Examples:
   histogram count book.txt --server host:50051    sent to a server
   histogram weights.npy --bins 100                an array, over its own range
   histogram samples.raw --type f32 --bins 2048 --range -4:4
+  seq 1 1000 | histogram --numbers --bins 5       numbers written as text
+  histogram count t.csv --column price --bins 20  a column of a table
 
 "histogram FILE" is short for "histogram count FILE". Ctrl-C ends the command
 with exit code 130; it prints nothing of what it has counted.)";
@@ -164,6 +166,15 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
   AddInput(command, "files", options.files, "The files");
   AddChoice(command, "--type", options.type, SampleTypeNames(),
             "The type of a sample, little-endian; a .npy file names its own (default: u8)");
+  CLI::Option* const type = command.get_option("--type");
+  command
+      .add_flag("--numbers", options.numbers,
+                "The files are text: count the numbers between blanks, commas and line ends, "
+                "integers as i64 or u64, others as f64; 8 bytes of memory each")
+      ->excludes(type);
+  AddValue(command, "--column", options.column, "NAME|N",
+           "The files are comma-separated values with a header: count the numbers of this column")
+      ->excludes(type);
   CLI::Option* const bins =
       AddValue(command, "--bins", options.bins, "N",
                "Count into N bins of equal width: of bytes over 0..256, of other types\n"

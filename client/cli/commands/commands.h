@@ -46,6 +46,8 @@ struct ComputeOptions {
   std::vector<std::string> files = {};  // empty: standard input
   std::optional<uint32_t> bins = std::nullopt;
   std::string type = {};       // of the samples; empty: u8, or the type in the .npy files
+  bool numbers = false;        // the files are text of numbers
+  std::string column = {};     // of comma-separated values, by name or number; empty: none
   std::string range = {};      // LO:HI
   std::string edges = {};      // a,b,c
   std::string alphabet = {};   // FIRST:COUNT[:PER_BIN]

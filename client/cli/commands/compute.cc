@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
+#include "client/cli/commands/numbers.h"
 #include "client/cli/commands/samples.h"
 #include "client/cli/render/export.h"
 #include "client/cli/render/svg.h"
@@ -180,7 +181,11 @@ absl::Status KeepPipes(std::vector<Input>& inputs, const Environment& env, absl:
 // What the inputs hold, and where their bins lie.
 absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& server,
                          Environment& env, std::vector<Input>& inputs, v1::Spec& spec) {
-  if (absl::Status status = FindType(options.type, inputs, spec); !status.ok()) return status;
+  const bool text = options.numbers || !options.column.empty();
+  absl::Status found =
+      text ? ReadNumbers(options.column, env.standard_input, DeadlineOf(server), inputs, spec)
+           : FindType(options.type, inputs, spec);
+  if (!found.ok()) return found;
   if (TypeOf(spec) == SampleType::kU8) return absl::OkStatus();
   const std::string type(NameOf(TypeOf(spec)));
   if (!options.alphabet.empty()) {

@@ -1,0 +1,34 @@
+// Numbers written as text, as samples.
+//
+// Thread-safe: functions without state.
+#ifndef HISTOGRAM_CLIENT_CLI_COMMANDS_NUMBERS_H_
+#define HISTOGRAM_CLIENT_CLI_COMMANDS_NUMBERS_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "client/cli/commands/input.h"
+#include "histogram/v1/histogram.pb.h"
+
+namespace histogram::cli {
+
+// Replaces each input by its numbers, in memory (8 bytes each), and sets the spec's type: i64 where
+// all numbers of all inputs are whole, u64 where some of these need it, else f64.
+//
+// `column` empty: numbers between blanks, line ends and commas. Else a column of comma-separated
+// values with a header: its name, or its number from 1 on. An empty cell is a NaN. "nan" and "inf"
+// are numbers. FAILED_PRECONDITION: something is no number, or an integer among others that are not
+// whole is no f64; the message names input, line and text. INVALID_ARGUMENT: no such column.
+absl::Status ReadNumbers(const std::string& column, int standard_input, absl::Time deadline,
+                         std::vector<Input>& inputs, v1::Spec& spec);
+
+// Whether the beginning of an input is text of numbers: nothing but digits, signs, points,
+// exponents and what separates numbers, with a line end or a blank.
+bool LooksLikeNumbers(absl::string_view beginning);
+
+}  // namespace histogram::cli
+
+#endif  // HISTOGRAM_CLIENT_CLI_COMMANDS_NUMBERS_H_

@@ -1,0 +1,117 @@
+// Numbers written as text, as a user of the command line sees them.
+#include "client/cli/commands/numbers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/client/cli_world.h"
+
+namespace histogram::cli {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class CountNumbers : public ::testing::Test {
+ protected:
+  int Run(const std::string& text, std::vector<std::string> options) {
+    options.insert(options.begin(), {"count", TestFile("numbers", text), "--format", "json"});
+    return world_.Run(options);
+  }
+  // The counts of the only histogram.
+  std::vector<uint64_t> Counts() { return Histogram()["counts"]; }
+  nlohmann::json Histogram() { return nlohmann::json::parse(world_.out())["histograms"][0]; }
+
+  World world_;
+};
+
+TEST_F(CountNumbers, BlanksCommasAndLineEndsSeparate) {
+  ASSERT_EQ(Run("\xEF\xBB\xBF"
+                "1 2,3\t4\r\n5,, +6\n\n",
+                {"--numbers", "--bins", "2"}),
+            0);
+  EXPECT_THAT(Counts(), ElementsAre(3, 3));
+  EXPECT_EQ(Histogram()["sample_type"], "i64");
+}
+
+TEST_F(CountNumbers, IntegersKeepTheirValues) {
+  ASSERT_EQ(Run("9223372036854775807 9223372036854775806 -9223372036854775808",
+                {"--numbers", "--edges", "-1e19,0,1e19"}),
+            0);
+  EXPECT_THAT(Counts(), ElementsAre(1, 2));
+  ASSERT_EQ(Run("9007199254740993 9007199254740992", {"--numbers", "--bins", "1", "--statistics"}),
+            0);
+  ASSERT_EQ(Run("18446744073709551615 0", {"--numbers", "--edges", "0,1,2e19"}), 0);
+  EXPECT_EQ(Histogram()["sample_type"], "u64");
+  EXPECT_THAT(Counts(), ElementsAre(1, 1));
+  EXPECT_EQ(Run("9007199254740993 1.5", {"--numbers", "--bins", "1"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("the integer 9007199254740993 is no f64"));
+  EXPECT_EQ(Run("-1 18446744073709551615", {"--numbers", "--bins", "1"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("18446744073709551615"));
+  EXPECT_EQ(Run("123456789012345678901234567890", {"--numbers", "--bins", "1"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("is no f64"));
+}
+
+TEST_F(CountNumbers, RealsAreRoundedOnce) {
+  // Each text lies in the bin that begins with the literal that the compiler reads.
+  ASSERT_EQ(Run("0.1 .3 2.5e-3 7.0000000000000001 0.30000000000000004 1e-400 nan -inf",
+                {"--numbers", "--edges", "0,2.5e-3,0.1,0.3,0.30000000000000004,7,8"}),
+            0);
+  EXPECT_THAT(Counts(), ElementsAre(1, 1, 1, 1, 1, 1));
+  EXPECT_EQ(Histogram()["nan"], 1);
+  EXPECT_EQ(Histogram()["below"], 1);
+  EXPECT_EQ(Run("1e400", {"--numbers", "--bins", "1"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("'1e400' is beyond the greatest f64"));
+}
+
+TEST_F(CountNumbers, SaysWhereSomethingIsNoNumber) {
+  for (const char* const text :
+       {"x", "1x", "0x10", "1_000", "+-1", "--1", "1.2.3", ".", "-", "1e"}) {
+    EXPECT_EQ(Run(absl::StrCat("1 2\n3 ", text, " 4\n"), {"--numbers", "--bins", "2"}), 1) << text;
+    EXPECT_THAT(world_.err(), HasSubstr(absl::StrCat("line 2: '", text, "' is no number")));
+  }
+}
+
+TEST_F(CountNumbers, NumbersMayLieOverBlocks) {
+  std::string text;
+  for (int i = 0; i < 400'000; ++i) absl::StrAppend(&text, i, i % 10 == 9 ? "\n" : " ");
+  ASSERT_GT(text.size(), size_t{2} << 20);
+  ASSERT_EQ(Run(text, {"--numbers", "--bins", "4"}), 0);
+  EXPECT_THAT(Counts(), ElementsAre(100'000, 100'000, 100'000, 100'000));
+  ASSERT_EQ(Run(text + "?", {"--numbers", "--bins", "4"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("line 40001: '?' is no number"));
+}
+
+TEST_F(CountNumbers, AColumnByNameOrNumber) {
+  const std::string table =
+      "name,\"the, price\",n\r\n\"a \"\"b\"\"\",1.5,1\r\nc,\"2.5\",2\r\n\r\nd,,3\r\n";
+  ASSERT_EQ(Run(table, {"--column", "the, price", "--bins", "2"}), 0);
+  EXPECT_THAT(Counts(), ElementsAre(1, 1));
+  EXPECT_EQ(Histogram()["nan"], 1);
+  ASSERT_EQ(Run(table, {"--column", "3", "--bins", "2"}), 0);
+  EXPECT_THAT(Counts(), ElementsAre(1, 2));
+  EXPECT_EQ(Histogram()["sample_type"], "i64");
+  EXPECT_EQ(Run(table, {"--column", "cost"}), 2);
+  EXPECT_THAT(world_.err(),
+              AllOf(HasSubstr("there is no 'cost'"), HasSubstr("name, the, price, n")));
+  EXPECT_EQ(Run(table, {"--column", "name"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("line 2: 'a \"b\"' is no number"));
+}
+
+TEST(LooksLikeNumbers, TellsNumbersFromText) {
+  EXPECT_TRUE(LooksLikeNumbers("1\n2\n3\n"));
+  EXPECT_TRUE(LooksLikeNumbers("-1.5e3, +2\n"));
+  EXPECT_FALSE(LooksLikeNumbers("12345"));  // a key, or one number
+  EXPECT_FALSE(LooksLikeNumbers("a 1\n"));
+  EXPECT_FALSE(LooksLikeNumbers(" \n"));
+  EXPECT_FALSE(LooksLikeNumbers(""));
+}
+
+}  // namespace
+}  // namespace histogram::cli
