@@ -166,8 +166,8 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
             "The type of a sample, little-endian; a .npy file names its own (default: u8)");
   CLI::Option* const bins =
       AddValue(command, "--bins", options.bins, "N",
-               "Count into N bins of equal width: of bytes over 0..256, of other types\n"
-               "over the range of the data")
+               "Count into N bins of equal width: of u8 over 0..256, of i8 over -128..128,\n"
+               "of other types over the range of the data")
           ->check(WholeNumber(1, kBinCountMax));
   CLI::Option* const range =
       AddValue(command, "--range", options.range, "LO:HI",
@@ -220,12 +220,12 @@ void AddOthers(CLI::App& app, Options& options) {
 }
 
 // "histogram FILE" is short for "histogram count FILE", where the first word that is neither an
-// option nor its value is a file rather than a command; and so are "histogram < FILE", and
-// "histogram --bins 4 < FILE", where all words are options and one of them is count's own. "--"
-// ends the options: what follows is a file, whatever its name.
+// option nor its value is a file rather than a command; and so is "histogram < FILE", with options
+// or without. Other inputs than a file or a pipe need an option of count's own. "--" ends the
+// options: what follows is a file, whatever its name.
 void ImplyCount(const CLI::App& app, int standard_input, std::vector<std::string>& arguments) {
   const CLI::App& count = *app.get_subcommand("count");
-  bool counts = arguments.empty() && IsFileOrPipe(standard_input);
+  bool counts = IsFileOrPipe(standard_input);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     if (word == "--") {
@@ -239,12 +239,13 @@ void ImplyCount(const CLI::App& app, int standard_input, std::vector<std::string
       }
       return;
     }
-    const CLI::Option* option = app.get_option_no_throw(word);
+    const CLI::Option* option = app.get_option_no_throw(word.substr(0, word.find('=')));
+    if (option != nullptr && option->get_group() != kServerGroup) return;  // --help, --version
     if (option == nullptr) {
       option = count.get_option_no_throw(word.substr(0, word.find('=')));
       counts = counts || option != nullptr;
-      if (absl::StrContains(word, '=')) continue;
     }
+    if (absl::StrContains(word, '=')) continue;
     if (option != nullptr && option->get_items_expected_max() > 0) ++i;
   }
   if (counts) arguments.insert(arguments.begin(), "count");

@@ -151,6 +151,7 @@ class ServerCounter {
     }
     size_t offset = 0;
     bool ended = false;
+    absl::Status input_status;
     const client::Reader reader = [&](absl::Span<char> buffer) -> absl::StatusOr<size_t> {
       if (input.bytes.has_value()) {
         const size_t bytes = input.bytes->copy(buffer.data(), buffer.size(), offset);
@@ -161,6 +162,7 @@ class ServerCounter {
       if (ended) return 0;
       const auto bytes = ReadFully(*file, buffer, input.name, connection_.deadline);
       ended = bytes.ok() && *bytes < buffer.size();
+      input_status = bytes.status();
       return bytes;
     };
     client::AccumulateOptions options;
@@ -175,6 +177,11 @@ class ServerCounter {
     const absl::Time start = absl::Now();
     auto response = connection_.client->Accumulate(spec_, reader, options);
     progress_.Clear();
+    // The server waited no longer than the input did.
+    if (absl::IsDeadlineExceeded(input_status)) {
+      results_[i] = absl::FailedPreconditionError(input_status.message());
+      return;
+    }
     if (!response.ok() && counted > 0) {
       absl::Status status(
           response.status().code(),

@@ -42,7 +42,12 @@ absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input) {
 
 absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input) {
   const bool owned = input.path != "-";
-  const int file = owned ? open(input.path.c_str(), O_RDONLY | O_CLOEXEC) : standard_input;
+  if (!owned && standard_input < 0) {
+    return absl::FailedPreconditionError("standard input is closed");
+  }
+  // Without O_NONBLOCK a FIFO that has no writer yet blocks past any deadline.
+  const int file =
+      owned ? open(input.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK) : standard_input;
   if (file < 0) return CannotOpen(input.path);
   InputFile opened(new int(file), [owned](const int* descriptor) {
     if (owned) close(*descriptor);

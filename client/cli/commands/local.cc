@@ -72,6 +72,11 @@ constexpr uint64_t kPieceBytes = uint64_t{8} << 20;  // what a thread takes at a
 constexpr uint64_t kThreadBytesMin = uint64_t{4} << 20;  // less does not pay for another thread
 constexpr uint64_t kToTheEnd = std::numeric_limits<uint64_t>::max();
 
+absl::Status CutOff(const Input& input) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(SafeText(input.name), " has become shorter while it was counted"));
+}
+
 // Threads claim pieces in the inputs' order; each counts its piece block by block.
 class LocalCounter {
  public:
@@ -214,7 +219,9 @@ class LocalCounter {
       const uint64_t all = counted_.fetch_add(block.size(), std::memory_order_relaxed);
       if (draws) progress_.Update(all + block.size());
       // The end: asked for a second time a terminal would wait for the next key.
-      if (block.size() < room) break;
+      if (block.size() == room) continue;
+      if (!piece.offset.has_value()) break;
+      return CutOff(input);
     }
     return absl::OkStatus();
   }
@@ -242,11 +249,13 @@ absl::StatusOr<Binning> Named(Result<Binning> binning) {
 
 absl::StatusOr<Binning> BinningOf(const v1::Spec& spec) {
   const v1::Binning& binning = spec.binning();
-  // Without a range a bin of each byte; of other types the range was found before.
-  const bool of_bytes = TypeOf(spec) == SampleType::kU8;
+  // Without a range the whole type; of wider types the range was found before.
+  const bool is_signed = TypeOf(spec) == SampleType::kI8;
   switch (binning.kind_case()) {
     case v1::Binning::kEven: {
       const auto& even = binning.even();
+      const bool whole = !even.has_lower() && !even.has_upper();
+      if (whole && is_signed) return Named(Binning::Even(even.bin_count(), -128.0, 128.0));
       return Named(Binning::Even(even.bin_count(),
                                  even.has_lower() ? std::optional(even.lower()) : std::nullopt,
                                  even.has_upper() ? std::optional(even.upper()) : std::nullopt));
@@ -263,7 +272,7 @@ absl::StatusOr<Binning> BinningOf(const v1::Spec& spec) {
     case v1::Binning::KIND_NOT_SET:
       break;
   }
-  return of_bytes ? Binning::Identity() : Named(Binning::Even(kByteValues, -128.0, 128.0));
+  return is_signed ? Named(Binning::Even(kByteValues, -128.0, 128.0)) : Binning::Identity();
 }
 
 void SetStatistics(const Statistics& from, v1::Statistics& to) {
