@@ -43,7 +43,8 @@ void AddOutputOptions(CLI::App& command, OutputOptions& options,
             "The format of the output (default table)");
   AddValue(command, "-o,--output", options.output, "FILE",
            "Write to this file, in the --format that the end of its name says (such as\n"
-           ".json); - is standard output");
+           ".json); - is standard output")
+      ->check(NotEmpty());
   command.parse_complete_callback([&command, &options, formats] {
     if (options.output == "-") options.output.clear();
     if (command.get_option("--format")->count() > 0) return;
@@ -172,17 +173,21 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
   CLI::Option* const range =
       AddValue(command, "--range", options.range, "LO:HI",
                "The range that --bins divides; as in numpy, HI belongs to the last bin")
+          ->check(NotEmpty())
           ->needs(bins);
   CLI::Option* const edges = AddValue(command, "--edges", options.edges, "A,B,C",
                                       "The bins' edges, increasing; the last is closed")
+                                 ->check(NotEmpty())
                                  ->excludes(bins, range);
   AddValue(command, "--alphabet", options.alphabet, "FIRST:COUNT:PER_BIN",
            "COUNT symbols from FIRST on, PER_BIN to a bin; other bytes are ignored")
+      ->check(NotEmpty())
       ->excludes(bins, range, edges);
   command.add_flag("--statistics", options.statistics,
                    "Print mean, median, mode, entropy, Otsu's threshold and others, too");
   AddValue(command, "--quantiles", options.quantiles, "Q,Q,Q",
-           "Print these quantiles, each in 0..1, too");
+           "Print these quantiles, each in 0..1, too")
+      ->check(NotEmpty());
   AddValue(command, "--rows", options.rows, "N|all",
            "The table has at most N rows of bins; all: a row for each bin");
   AddOutputOptions(command, options.output, {"table", "json", "csv", "svg"});

@@ -259,6 +259,79 @@ def test_a_closed_standard_input_is_told(client_bin):
     assert "standard input is closed" in check_one_line(done)
 
 
+@pytest.mark.parametrize("dtype", ("f2", "f4", "f8"))
+def test_bins_of_floats_are_numpys(histogram, run, tmp_path, dtype):
+    """The edges are computed and rounded in the array's type, as numpy does."""
+    random, file = np.random.default_rng(15), tmp_path / "a.npy"
+    arrays = [random.normal(0, 40, 500).astype(dtype), random.integers(0, 9, 99).astype(dtype) / 10,
+              np.arange(1, 9).repeat(5).astype(dtype) / np.dtype(dtype).type(10)]
+    for samples in arrays:
+        np.save(file, samples)
+        for count, limits in ((10, None), (13, None), (7, (0.1, 0.7))):
+            options = ["--range", "0.1:0.7"] if limits else []
+            want, edges = np.histogram(samples, count, limits)
+            for program in (histogram, run):
+                document = json.loads(program("count", file, "--bins", count, "--format", "json",
+                                              *options).stdout)
+                [entry] = document["histograms"]
+                assert entry["edges"] == edges.tolist()
+                assert entry["counts"] == want.tolist()
+
+
+@pytest.mark.parametrize("options", (["--edges", "0,9007199254740993,1e19"],
+                                     ["--bins", "2", "--range", "0:9007199254740993"]))
+def test_no_integer_is_rounded_in_silence(histogram, tmp_path, options):
+    file = tmp_path / "raw"
+    file.write_bytes(bytes(16))
+    error = histogram(file, "--type", "u64", *options, status=2).stderr
+    assert b"9007199254740993 is no double; the nearest is 9007199254740992" in error
+
+
+@pytest.mark.parametrize("header", ("{'descr': '<f8', 'fortran_order': False, 'shape': (3L,), }",
+                                    '{"shape": (3,), "fortran_order": True, "descr": "<f8"}'))
+def test_npy_files_are_known_by_their_beginning(histogram, run, tmp_path, header):
+    """Whatever the name, from a pipe too, with bytes behind the samples."""
+    text = header.ljust(117) + "\n"
+    data = b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text.encode()
+    file = tmp_path / "a.bak"
+    file.write_bytes(data + np.arange(3.).tobytes() + b"xx")
+    arguments = ("--bins", 3, "--range", "0:3", "--format", "json")
+    with file.open("rb") as opened:
+        outputs = [histogram("count", file, *arguments), run("count", file, *arguments),
+                   histogram("count", *arguments, input=file.read_bytes()),
+                   run("count", *arguments, stdin=file.read_bytes()),
+                   histogram("count", *arguments, stdin=opened)]
+    for output in outputs:
+        assert json.loads(output.stdout)["histograms"][0]["counts"] == [1, 1, 1]
+    file.write_bytes(data + bytes(9))
+    histogram("count", file, *arguments, status=1)
+    histogram("count", *arguments, status=1, input=file.read_bytes())
+    file.write_bytes(data[:6] + b"\4" + data[7:] + bytes(24))
+    assert b"version 4" in histogram("count", file, *arguments, status=1).stderr
+
+
+def test_a_npz_archive_is_to_be_unpacked(histogram, tmp_path):
+    np.savez(tmp_path / "z.npz", a=np.arange(3))
+    assert b".npz archive; unpack it" in histogram(tmp_path / "z.npz", status=1).stderr
+
+
+def test_a_redirected_file_is_read_as_a_file(histogram, tmp_path):
+    file = tmp_path / "raw"
+    np.arange(5.).tofile(file)
+    with file.open("rb") as opened:
+        done = histogram("--type", "f64", "--bins", 2, "--statistics", "--format", "json",
+                         stdin=opened)
+    [entry] = json.loads(done.stdout)["histograms"]
+    assert entry["counts"] == [2, 3] and entry["statistics"]["median"] == 2
+
+
+@pytest.mark.parametrize("option", ("--edges", "--quantiles", "--alphabet", "-o"))
+def test_an_empty_value_is_refused(histogram, tmp_path, option):
+    file = tmp_path / "raw"
+    file.write_bytes(b"abc")
+    assert b"must not be empty" in histogram("count", file, option, "", status=2).stderr
+
+
 def test_pictures_too(histogram, run, tmp_path):
     file = tmp_path / "picture"
     file.write_bytes(b"P6 64 50 255\n" + random_bytes(64 * 50 * 3))

@@ -75,7 +75,9 @@ class ServerCounter {
     Input& input = inputs_[i];
     if (input.bytes.has_value()) return *input.bytes;
     absl::StatusOr<std::string> bytes = ReadFile(input.path);
-    if (bytes.ok() && input.begin > 0) bytes->erase(0, input.begin);
+    if (!bytes.ok()) return bytes;
+    bytes->erase(0, input.begin);
+    if (bytes->size() > input.limit) bytes->resize(input.limit);
     return bytes;
   }
 
@@ -160,9 +162,13 @@ class ServerCounter {
       }
       // Asked for its end a second time a terminal would wait for the next key.
       if (ended) return 0;
-      const auto bytes = ReadFully(*file, buffer, input.name, connection_.deadline);
-      ended = bytes.ok() && *bytes < buffer.size();
+      const auto room = std::min<uint64_t>(buffer.size(), input.limit - offset);
+      const auto bytes = ReadNext(input, *file, buffer.first(room), offset, connection_.deadline);
       input_status = bytes.status();
+      if (!bytes.ok()) return bytes;
+      offset += *bytes;
+      ended = *bytes < buffer.size();
+      if (*bytes < room && input.limit != Input().limit) return CutOff(input);
       return bytes;
     };
     client::AccumulateOptions options;
