@@ -43,7 +43,8 @@ void AddOutputOptions(CLI::App& command, OutputOptions& options,
             "The format of the output (default table)");
   AddValue(command, "-o,--output", options.output, "FILE",
            "Write to this file, in the --format that the end of its name says (such as\n"
-           ".json); - is standard output");
+           ".json); - is standard output")
+      ->check(NotEmpty());
   command.parse_complete_callback([&command, &options, formats] {
     if (options.output == "-") options.output.clear();
     if (command.get_option("--format")->count() > 0) return;
@@ -177,23 +178,27 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
       ->excludes(type);
   CLI::Option* const bins =
       AddValue(command, "--bins", options.bins, "N",
-               "Count into N bins of equal width: of bytes over 0..256, of other types\n"
-               "over the range of the data")
+               "Count into N bins of equal width: of u8 over 0..256, of i8 over -128..128,\n"
+               "of other types over the range of the data")
           ->check(WholeNumber(1, kBinCountMax));
   CLI::Option* const range =
       AddValue(command, "--range", options.range, "LO:HI",
                "The range that --bins divides; as in numpy, HI belongs to the last bin")
+          ->check(NotEmpty())
           ->needs(bins);
   CLI::Option* const edges = AddValue(command, "--edges", options.edges, "A,B,C",
                                       "The bins' edges, increasing; the last is closed")
+                                 ->check(NotEmpty())
                                  ->excludes(bins, range);
   AddValue(command, "--alphabet", options.alphabet, "FIRST:COUNT:PER_BIN",
            "COUNT symbols from FIRST on, PER_BIN to a bin; other bytes are ignored")
+      ->check(NotEmpty())
       ->excludes(bins, range, edges);
   command.add_flag("--statistics", options.statistics,
                    "Print mean, median, mode, entropy, Otsu's threshold and others, too");
   AddValue(command, "--quantiles", options.quantiles, "Q,Q,Q",
-           "Print these quantiles, each in 0..1, too");
+           "Print these quantiles, each in 0..1, too")
+      ->check(NotEmpty());
   AddValue(command, "--rows", options.rows, "N|all",
            "The table has at most N rows of bins; all: a row for each bin");
   AddOutputOptions(command, options.output, {"table", "json", "csv", "svg"});
@@ -231,12 +236,12 @@ void AddOthers(CLI::App& app, Options& options) {
 }
 
 // "histogram FILE" is short for "histogram count FILE", where the first word that is neither an
-// option nor its value is a file rather than a command; and so are "histogram < FILE", and
-// "histogram --bins 4 < FILE", where all words are options and one of them is count's own. "--"
-// ends the options: what follows is a file, whatever its name.
+// option nor its value is a file rather than a command; and so is "histogram < FILE", with options
+// or without. Other inputs than a file or a pipe need an option of count's own. "--" ends the
+// options: what follows is a file, whatever its name.
 void ImplyCount(const CLI::App& app, int standard_input, std::vector<std::string>& arguments) {
   const CLI::App& count = *app.get_subcommand("count");
-  bool counts = arguments.empty() && IsFileOrPipe(standard_input);
+  bool counts = IsFileOrPipe(standard_input);
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     if (word == "--") {
@@ -250,12 +255,13 @@ void ImplyCount(const CLI::App& app, int standard_input, std::vector<std::string
       }
       return;
     }
-    const CLI::Option* option = app.get_option_no_throw(word);
+    const CLI::Option* option = app.get_option_no_throw(word.substr(0, word.find('=')));
+    if (option != nullptr && option->get_group() != kServerGroup) return;  // --help, --version
     if (option == nullptr) {
       option = count.get_option_no_throw(word.substr(0, word.find('=')));
       counts = counts || option != nullptr;
-      if (absl::StrContains(word, '=')) continue;
     }
+    if (absl::StrContains(word, '=')) continue;
     if (option != nullptr && option->get_items_expected_max() > 0) ++i;
   }
   if (counts) arguments.insert(arguments.begin(), "count");

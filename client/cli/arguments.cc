@@ -133,6 +133,11 @@ CLI::Validator WholeNumber(uint64_t least, uint64_t most) {
           ""};
 }
 
+CLI::Validator NotEmpty() {
+  return {[](std::string& text) { return std::string(text.empty() ? "must not be empty" : ""); },
+          ""};
+}
+
 CLI::Validator OneOf(std::vector<std::string> names) {
   return {[names = std::move(names)](std::string& text) -> std::string {
             if (std::find(names.begin(), names.end(), text) != names.end()) return "";

@@ -14,6 +14,7 @@ namespace histogram::cli {
 CLI::Validator PositiveNumber();
 CLI::Validator NonNegativeNumber();
 CLI::Validator WholeNumber(uint64_t least, uint64_t most);
+CLI::Validator NotEmpty();
 CLI::Validator OneOf(std::vector<std::string> names);
 
 // Adds an option or an argument. `type` tells in --help what its value is.

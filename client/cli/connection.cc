@@ -28,22 +28,22 @@ absl::Status FileError(const char* what, const std::string& path) {
       absl::StrCat("cannot ", what, " ", SafeText(path), ": ", strerror(errno)));
 }
 
-// Waits until `file` can be read (data, or its end); OK at once without a deadline.
+// Waits until `file` can be read: data, or its end. A FIFO that no writer has opened yet has
+// neither.
 absl::Status WaitForInput(int file, const std::string& name, absl::Time deadline) {
-  while (deadline != absl::InfiniteFuture()) {
+  while (true) {
     // poll takes an int of milliseconds, which 25 days overflow.
     const absl::Duration left =
         std::clamp(deadline - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
     pollfd waiting{file, POLLIN, 0};
     const int ready = poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
-    if (ready > 0) break;
+    if (ready > 0) return absl::OkStatus();
     if (ready < 0 && errno != EINTR) return FileError("wait for", name);
     if (ready == 0 && absl::Now() >= deadline) {
-      return absl::DeadlineExceededError(
-          absl::StrCat(SafeText(name), " sent nothing before the time was over"));
+      return absl::DeadlineExceededError(absl::StrCat(
+          SafeText(name), " sent nothing before the time was over; allow more with --timeout"));
     }
   }
-  return absl::OkStatus();
 }
 
 // The cause, which gRPC's messages name last.
@@ -181,7 +181,7 @@ absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::s
     const ssize_t bytes = offset.has_value() ? pread(file, rest.data(), rest.size(),
                                                      static_cast<off_t>(*offset + filled))
                                              : read(file, rest.data(), rest.size());
-    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (bytes < 0) return FileError("read", name);
     if (bytes == 0) break;
     filled += static_cast<size_t>(bytes);
@@ -190,7 +190,7 @@ absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::s
 }
 
 absl::StatusOr<std::string> ReadFile(const std::string& path, absl::Time deadline) {
-  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return FileError("open", path);
   const absl::Cleanup close_file = [file] { close(file); };
   return ReadAll(file, path, deadline);

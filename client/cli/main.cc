@@ -1,6 +1,7 @@
 // histogram, also installed as histogram-client: the command line over kernels and client library.
 #include <fcntl.h>
 #include <malloc.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -71,6 +72,12 @@ void OpenStandardDescriptors() {
 [[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeAll)() = OpenStandardDescriptors;
 
 int main(int argc, char** argv) {
+  // The next file that is opened takes the place of a closed standard input. Libraries have opened
+  // one by now, of no type.
+  struct stat input = {};
+  const bool opened = fstat(STDIN_FILENO, &input) == 0;
+  const bool has_input = opened && (input.st_mode & S_IFMT) != 0;
+  if (!opened) (void)!open("/dev/null", O_WRONLY);
   // A reader that has seen enough (head, a pager) ends the program without a word, as it does
   // cat's.
   std::signal(SIGPIPE, SIG_DFL);
@@ -86,7 +93,7 @@ int main(int argc, char** argv) {
   DescriptorBuffer out_buffer(STDOUT_FILENO), err_buffer(STDERR_FILENO);
   std::ostream out(&out_buffer), err(&err_buffer);
   histogram::cli::Environment env = {
-      STDIN_FILENO,
+      has_input ? STDIN_FILENO : -1,
       out,
       err,
       histogram::cli::DetectTerminal(STDOUT_FILENO),

@@ -11,6 +11,7 @@ import signal
 import socket
 import struct
 import subprocess
+import threading
 import xml.etree.ElementTree
 import zlib
 
@@ -29,9 +30,10 @@ from harness.waiting import wait_until
 def run(client_bin, server):
     """Runs the client against the shared server; returns the finished process."""
     def run_client(*arguments, status=0, stdin=b"", address=server.address, **environment):
+        feed = {"stdin": stdin} if isinstance(stdin, int) else {"input": stdin}
         done = subprocess.run(
             [client_bin, "--server", address, *map(str, arguments)], capture_output=True,
-            input=stdin, timeout=60, env=clean_environment(NO_COLOR="1", **environment), check=False)
+            **feed, timeout=60, env=clean_environment(NO_COLOR="1", **environment), check=False)
         error = done.stderr.decode(errors="replace")
         assert not SANITIZER_OUTPUT.search(error), error
         assert done.returncode == status, (done.returncode, error)
@@ -189,6 +191,146 @@ def test_in_process_and_by_a_server_the_answers_are_the_same(histogram, run, tmp
         assert {entry.pop("in process") for entry in entries["histograms"]} == {in_process}
     assert here == there
     assert [entry["samples"] for entry in here["histograms"]] == [0, 1, 10, 100_000, 3 << 20]
+
+
+@pytest.mark.parametrize("options", ((), ("--bins", 4), ("--bins", 10, "--range", "-8:8")),
+                         ids=lambda options: " ".join(map(str, options)) or "-")
+def test_signed_bytes_have_one_range(histogram, run, tmp_path, options):
+    """In process and by a server, int8 without a range has bins over -128..128."""
+    file, samples = tmp_path / "a.npy", np.arange(-120, 128, 3, dtype=np.int8)
+    np.save(file, samples)
+    here, there = (json.loads(program("count", file, "--statistics", "--format", "json", *options)
+                              .stdout)["histograms"][0] for program in (histogram, run))
+    assert here["counts"] == there["counts"]
+    assert here["statistics"] == there["statistics"]
+    if "--range" not in options:
+        count = options[1] if options else 256
+        assert here["counts"] == np.histogram(samples, count, (-128, 128))[0].tolist()
+        assert here["statistics"]["minimum"] == -120
+    text = " ".join(histogram("count", "--help").stdout.decode().split())
+    assert "of u8 over 0..256, of i8 over -128..128, of other types" in text
+
+
+def test_a_slow_writer_of_a_pipe_in_non_blocking_mode(histogram):
+    read_end, write_end = os.pipe()
+    os.set_blocking(read_end, False)
+    writer = threading.Timer(0.1, lambda: (os.write(write_end, b"abc"), os.close(write_end)))
+    writer.start()
+    try:
+        done = histogram("-", "--format", "json", stdin=read_end)
+    finally:
+        writer.join()
+        os.close(read_end)
+    assert json.loads(done.stdout)["histograms"][0]["samples"] == 3
+
+
+def test_a_fifo_waits_for_its_writer_until_the_timeout(histogram, tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for arguments in ([fifo], ["image", fifo]):
+        assert b"--timeout" in histogram(*arguments, "--timeout", 0.1, status=1).stderr
+    writer = threading.Timer(0.1, lambda: fifo.write_bytes(b"abcd"))
+    writer.start()
+    done = histogram(fifo, "--format", "json", "--timeout", 30)
+    writer.join()
+    assert json.loads(done.stdout)["histograms"][0]["samples"] == 4
+
+
+def test_a_silent_input_is_told_apart_from_a_silent_server(run):
+    read_end, write_end = os.pipe()
+    try:
+        error = run("count", "-", "--timeout", 0.2, status=1, stdin=read_end).stderr.decode()
+    finally:
+        os.close(read_end)
+        os.close(write_end)
+    assert "standard input sent nothing" in error and "no answer" not in error
+
+
+def test_a_pipe_is_counted_with_options_of_the_program_alone(histogram, run):
+    assert b"5 bytes" in run(stdin=b"hello").stdout
+    assert b"5 bytes" in histogram("--timeout", 5, input=b"hello").stdout
+    assert b"5 bytes" in histogram("--timeout=5", input=b"hello").stdout
+    assert b"Usage" in histogram("--timeout", 5, "--help", input=b"hello").stdout
+
+
+def test_a_closed_standard_input_is_told(client_bin):
+    done = subprocess.run(["bash", "-c", '"$0" count - <&-', client_bin], capture_output=True,
+                          env=clean_environment(), timeout=60, check=False)
+    assert done.returncode == 1
+    assert "standard input is closed" in check_one_line(done)
+
+
+@pytest.mark.parametrize("dtype", ("f2", "f4", "f8"))
+def test_bins_of_floats_are_numpys(histogram, run, tmp_path, dtype):
+    """The edges are computed and rounded in the array's type, as numpy does."""
+    random, file = np.random.default_rng(15), tmp_path / "a.npy"
+    arrays = [random.normal(0, 40, 500).astype(dtype), random.integers(0, 9, 99).astype(dtype) / 10,
+              np.arange(1, 9).repeat(5).astype(dtype) / np.dtype(dtype).type(10)]
+    for samples in arrays:
+        np.save(file, samples)
+        for count, limits in ((10, None), (13, None), (7, (0.1, 0.7))):
+            options = ["--range", "0.1:0.7"] if limits else []
+            want, edges = np.histogram(samples, count, limits)
+            for program in (histogram, run):
+                document = json.loads(program("count", file, "--bins", count, "--format", "json",
+                                              *options).stdout)
+                [entry] = document["histograms"]
+                assert entry["edges"] == edges.tolist()
+                assert entry["counts"] == want.tolist()
+
+
+@pytest.mark.parametrize("options", (["--edges", "0,9007199254740993,1e19"],
+                                     ["--bins", "2", "--range", "0:9007199254740993"]))
+def test_no_integer_is_rounded_in_silence(histogram, tmp_path, options):
+    file = tmp_path / "raw"
+    file.write_bytes(bytes(16))
+    error = histogram(file, "--type", "u64", *options, status=2).stderr
+    assert b"9007199254740993 is no double; the nearest is 9007199254740992" in error
+
+
+@pytest.mark.parametrize("header", ("{'descr': '<f8', 'fortran_order': False, 'shape': (3L,), }",
+                                    '{"shape": (3,), "fortran_order": True, "descr": "<f8"}'))
+def test_npy_files_are_known_by_their_beginning(histogram, run, tmp_path, header):
+    """Whatever the name, from a pipe too, with bytes behind the samples."""
+    text = header.ljust(117) + "\n"
+    data = b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text.encode()
+    file = tmp_path / "a.bak"
+    file.write_bytes(data + np.arange(3.).tobytes() + b"xx")
+    arguments = ("--bins", 3, "--range", "0:3", "--format", "json")
+    with file.open("rb") as opened:
+        outputs = [histogram("count", file, *arguments), run("count", file, *arguments),
+                   histogram("count", *arguments, input=file.read_bytes()),
+                   run("count", *arguments, stdin=file.read_bytes()),
+                   histogram("count", *arguments, stdin=opened)]
+    for output in outputs:
+        assert json.loads(output.stdout)["histograms"][0]["counts"] == [1, 1, 1]
+    file.write_bytes(data + bytes(9))
+    histogram("count", file, *arguments, status=1)
+    histogram("count", *arguments, status=1, input=file.read_bytes())
+    file.write_bytes(data[:6] + b"\4" + data[7:] + bytes(24))
+    assert b"version 4" in histogram("count", file, *arguments, status=1).stderr
+
+
+def test_a_npz_archive_is_to_be_unpacked(histogram, tmp_path):
+    np.savez(tmp_path / "z.npz", a=np.arange(3))
+    assert b".npz archive; unpack it" in histogram(tmp_path / "z.npz", status=1).stderr
+
+
+def test_a_redirected_file_is_read_as_a_file(histogram, tmp_path):
+    file = tmp_path / "raw"
+    np.arange(5.).tofile(file)
+    with file.open("rb") as opened:
+        done = histogram("--type", "f64", "--bins", 2, "--statistics", "--format", "json",
+                         stdin=opened)
+    [entry] = json.loads(done.stdout)["histograms"]
+    assert entry["counts"] == [2, 3] and entry["statistics"]["median"] == 2
+
+
+@pytest.mark.parametrize("option", ("--edges", "--quantiles", "--alphabet", "-o"))
+def test_an_empty_value_is_refused(histogram, tmp_path, option):
+    file = tmp_path / "raw"
+    file.write_bytes(b"abc")
+    assert b"must not be empty" in histogram("count", file, option, "", status=2).stderr
 
 
 def test_pictures_too(histogram, run, tmp_path):
@@ -489,7 +631,7 @@ def check_one_line(done):
 def test_usage_errors(run, tmp_path):
     file = tmp_path / "data"
     file.write_bytes(b"abc")
-    for arguments in (["compute", file, "--no-such-flag"], ["no-such-command"], [],
+    for arguments in (["compute", file, "--no-such-flag"], ["no-such-command"],
                       ["compute", file, "--bins", "many"], ["compute", file, "--bins", 0],
                       ["compute", file, "--format", "xml"], ["compute", file, "--range", "1:2"],
                       ["compute", file, "--bins", 3, "--range", "2:1"],

@@ -6,9 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
@@ -26,6 +28,23 @@ absl::Status OptionError(const char* option, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(option, ": ", what));
 }
 
+// An integer that a double does not hold would be another number without a word.
+absl::Status CheckHeld(const char* option, absl::string_view token) {
+  std::string digits(absl::StripAsciiWhitespace(token));
+  const bool negative = absl::StartsWith(digits, "-");
+  digits.erase(0, negative || absl::StartsWith(digits, "+") ? 1 : 0);
+  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) {
+    return absl::OkStatus();
+  }
+  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
+  double value = 0;
+  if (!absl::SimpleAtod(digits, &value)) return absl::OkStatus();
+  const std::string held = absl::StrFormat("%.0f", value);
+  if (held == digits) return absl::OkStatus();
+  return OptionError(
+      option, absl::StrCat(token, " is no double; the nearest is ", negative ? "-" : "", held));
+}
+
 absl::Status SetRange(const std::string& text, v1::Binning::Even& even) {
   const std::vector<std::string> parts = absl::StrSplit(text, ':');
   if (parts.size() != 2) return OptionError("--range", "write LO:HI, for example 0:128");
@@ -33,6 +52,9 @@ absl::Status SetRange(const std::string& text, v1::Binning::Even& even) {
   if (!low.ok()) return OptionError("--range", low.status().message());
   const absl::StatusOr<double> high = ParseNumber(parts[1]);
   if (!high.ok()) return OptionError("--range", high.status().message());
+  for (const std::string& part : parts) {
+    if (absl::Status status = CheckHeld("--range", part); !status.ok()) return status;
+  }
   if (*low >= *high) {
     return OptionError("--range",
                        absl::StrCat("LO is ", parts[0], "; it must be below HI, ", parts[1]));
@@ -45,6 +67,9 @@ absl::Status SetRange(const std::string& text, v1::Binning::Even& even) {
 absl::Status SetEdges(const std::string& text, v1::Binning& binning) {
   const absl::StatusOr<std::vector<double>> edges = ParseNumbers(text);
   if (!edges.ok()) return OptionError("--edges", edges.status().message());
+  for (const absl::string_view token : absl::StrSplit(text, ',')) {
+    if (absl::Status status = CheckHeld("--edges", token); !status.ok()) return status;
+  }
   if (edges->size() < 2) return OptionError("--edges", "a bin needs two edges");
   for (size_t i = 1; i < edges->size(); ++i) {
     if ((*edges)[i - 1] >= (*edges)[i]) {
@@ -167,6 +192,8 @@ absl::Status KeepPipes(std::vector<Input>& inputs, const Environment& env, absl:
     if (!file.ok()) return file.status();
     absl::StatusOr<std::string> bytes = ReadAll(**file, input.name, deadline, kBytesMax + 1);
     if (!bytes.ok()) return bytes.status();
+    bytes->insert(0, input.head);
+    if (bytes->size() > input.limit) bytes->resize(input.limit);
     if (bytes->size() > kBytesMax) {
       return absl::FailedPreconditionError(absl::StrCat(
           SafeText(input.name), " is longer than ", FormatBytes(kBytesMax),
@@ -184,7 +211,7 @@ absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& ser
   const bool text = options.numbers || !options.column.empty();
   absl::Status found =
       text ? ReadNumbers(options.column, env.standard_input, DeadlineOf(server), inputs, spec)
-           : FindType(options.type, inputs, spec);
+           : FindType(options.type, env.standard_input, DeadlineOf(server), inputs, spec);
   if (!found.ok()) return found;
   if (TypeOf(spec) == SampleType::kU8) return absl::OkStatus();
   const std::string type(NameOf(TypeOf(spec)));
@@ -262,11 +289,12 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
   if (!spec.ok()) return UsageError(env, spec.status().message());
   std::vector<Input> inputs;
   for (const std::string& file : FilesOf(options)) {
-    inputs.push_back({file == "-" ? "standard input" : file, file});
+    inputs.push_back(file == "-" ? StandardInput(env.standard_input) : Input{file, file});
   }
   if (absl::Status status = FindSamples(options, server, env, inputs, *spec); !status.ok()) {
-    return absl::IsInvalidArgument(status) ? UsageError(env, status.message())
-                                           : Fail(env, status.message());
+    if (absl::IsInvalidArgument(status)) return UsageError(env, status.message());
+    const bool late = server.in_process && absl::IsDeadlineExceeded(status);
+    return Fail(env, late ? ExplainCount(status, server) : std::string(status.message()));
   }
   const auto results = CountInputs(server, *spec, inputs, env);
   if (!results.ok()) {
@@ -298,7 +326,7 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
     // A server that is not there is said once, not for each file.
     if (error != last_error) {
       // Errors of files name them; errors of the server do not.
-      const std::string name = SafeText(inputs[i].path);
+      const std::string name = SafeText(inputs[i].name);
       const bool named = absl::StrContains(error, name) || absl::IsUnavailable(result.status()) ||
                          results->size() == 1;
       Fail(env, named ? error : absl::StrCat(name, ": ", error));

@@ -84,7 +84,9 @@ class ServerCounter {
     Input& input = inputs_[i];
     if (input.bytes.has_value()) return *input.bytes;
     absl::StatusOr<std::string> bytes = ReadFile(input.path);
-    if (bytes.ok() && input.begin > 0) bytes->erase(0, input.begin);
+    if (!bytes.ok()) return bytes;
+    bytes->erase(0, input.begin);
+    if (bytes->size() > input.limit) bytes->resize(input.limit);
     return bytes;
   }
 
@@ -170,6 +172,7 @@ class ServerCounter {
     }
     size_t offset = 0;
     bool ended = false;
+    absl::Status input_status;
     const client::Reader reader = [&](absl::Span<char> buffer) -> absl::StatusOr<size_t> {
       if (input.bytes.has_value()) {
         const size_t bytes = input.bytes->copy(buffer.data(), buffer.size(), offset);
@@ -178,8 +181,13 @@ class ServerCounter {
       }
       // Asked for its end a second time a terminal would wait for the next key.
       if (ended) return 0;
-      const auto bytes = ReadFully(*file, buffer, input.name, connection_.deadline);
-      ended = bytes.ok() && *bytes < buffer.size();
+      const auto room = std::min<uint64_t>(buffer.size(), input.limit - offset);
+      const auto bytes = ReadNext(input, *file, buffer.first(room), offset, connection_.deadline);
+      input_status = bytes.status();
+      if (!bytes.ok()) return bytes;
+      offset += *bytes;
+      ended = *bytes < buffer.size();
+      if (*bytes < room && input.limit != Input().limit) return CutOff(input);
       return bytes;
     };
     client::AccumulateOptions options;
@@ -193,6 +201,11 @@ class ServerCounter {
     const absl::Time start = absl::Now();
     const auto response = connection_.client->Accumulate(spec_, reader, options);
     progress_.Clear();
+    // The server waited no longer than the input did.
+    if (absl::IsDeadlineExceeded(input_status)) {
+      results_[i] = absl::FailedPreconditionError(input_status.message());
+      return;
+    }
     const bool in_part = !response.ok() && last.has_value() && last->histogram().samples() > 0;
     Keep(i, in_part ? absl::StatusOr<v1::AccumulateResponse>(*last) : response, start);
     if (in_part && results_[i].ok()) results_[i]->incomplete = response.status();

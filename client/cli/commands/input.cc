@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
+#include "client/cli/connection.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {
@@ -37,12 +38,18 @@ absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input) {
   }
   if (!S_ISREG(info.st_mode) || info.st_size == 0) return std::nullopt;
   const auto size = static_cast<uint64_t>(info.st_size);
-  return size - std::min(size, input.begin);
+  return std::min(size - std::min(size, input.begin), input.limit);
 }
 
 absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input) {
+  if (input.opened != nullptr) return input.opened;
   const bool owned = input.path != "-";
-  const int file = owned ? open(input.path.c_str(), O_RDONLY | O_CLOEXEC) : standard_input;
+  if (!owned && standard_input < 0) {
+    return absl::FailedPreconditionError("standard input is closed");
+  }
+  // Without O_NONBLOCK a FIFO that has no writer yet blocks past any deadline.
+  const int file =
+      owned ? open(input.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK) : standard_input;
   if (file < 0) return CannotOpen(input.path);
   InputFile opened(new int(file), [owned](const int* descriptor) {
     if (owned) close(*descriptor);
@@ -53,6 +60,33 @@ absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input) {
     return CannotOpen(input.path);
   }
   return opened;
+}
+
+Input StandardInput(int standard_input) {
+  Input input = {"standard input", "-"};
+  struct stat info = {};
+  const std::string path = absl::StrCat("/dev/fd/", standard_input);
+  const off_t begin = lseek(standard_input, 0, SEEK_CUR);
+  if (fstat(standard_input, &info) == 0 && S_ISREG(info.st_mode) && begin >= 0 &&
+      access(path.c_str(), R_OK) == 0) {
+    input.path = path;
+    input.begin = static_cast<uint64_t>(begin);
+  }
+  return input;
+}
+
+absl::StatusOr<size_t> ReadNext(const Input& input, int file, absl::Span<char> buffer,
+                                uint64_t done, absl::Time deadline) {
+  const size_t known =
+      done < input.head.size() ? input.head.copy(buffer.data(), buffer.size(), done) : 0;
+  const auto more = ReadFully(file, buffer.subspan(known), input.name, deadline);
+  if (!more.ok()) return more.status();
+  return known + *more;
+}
+
+absl::Status CutOff(const Input& input) {
+  return absl::FailedPreconditionError(
+      absl::StrCat(SafeText(input.name), " ends before its last sample; was it cut off?"));
 }
 
 bool IsFed(int standard_input) {

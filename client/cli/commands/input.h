@@ -3,6 +3,7 @@
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_INPUT_H_
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -10,18 +11,24 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
 
 namespace histogram::cli {
 
-struct Input {
-  std::string name;
-  std::string path;                                 // a file; "-": standard input
-  std::optional<std::string> bytes = std::nullopt;  // in memory, instead of a file
-  uint64_t begin = 0;                               // bytes of the file that are skipped
-};
-
 // The file descriptor of an open input. The last copy closes it, but never standard input.
 using InputFile = std::shared_ptr<const int>;
+
+struct Input {
+  std::string name;
+  std::string path;                                       // a file; "-": standard input
+  std::optional<std::string> bytes = std::nullopt;        // in memory, instead of a file
+  uint64_t begin = 0;                                     // bytes of the file that are skipped
+  uint64_t limit = std::numeric_limits<uint64_t>::max();  // bytes after those that are counted
+  // What can be read only once, and the bytes that were read of it already.
+  InputFile opened = nullptr;
+  std::string head = {};
+};
 
 // The number of bytes of an input after `begin`; nullopt if it is unknown before reading (pipes,
 // /proc).
@@ -29,6 +36,15 @@ absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input);
 
 // Opens the input at `begin`. REQUIRES: it is not in memory.
 absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input);
+
+// Standard input, or the file itself where it is a regular one, which can be read more than once.
+Input StandardInput(int standard_input);
+
+// Fills the buffer with what follows the first `done` bytes of an input that is read in its order.
+absl::StatusOr<size_t> ReadNext(const Input& input, int file, absl::Span<char> buffer,
+                                uint64_t done, absl::Time deadline);
+// The error of an input of which less is there than its size or header said.
+absl::Status CutOff(const Input& input);
 
 // Whether standard input comes from something other than a person at a terminal.
 bool IsFed(int standard_input);

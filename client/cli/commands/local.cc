@@ -5,10 +5,12 @@
 #include <histogram/typed.h>
 #include <histogram/usable_cores.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -155,6 +157,7 @@ class LocalCounter {
         file_ = *std::move(file);
       }
       Piece piece = {at_, file_};
+      piece.bytes = input.limit;
       if (sizes_[at_].has_value()) {
         piece.offset = offset_;
         piece.bytes = std::min(kPieceBytes, *sizes_[at_] - offset_);
@@ -198,8 +201,10 @@ class LocalCounter {
         buffer.resize(block_bytes_);
         std::optional<uint64_t> offset = piece.offset;
         if (offset.has_value()) *offset += input.begin + done;
-        const absl::StatusOr<size_t> bytes = ReadFully(
-            *piece.file, absl::MakeSpan(buffer).first(room), input.name, deadline_, offset);
+        const absl::Span<char> into = absl::MakeSpan(buffer).first(room);
+        const absl::StatusOr<size_t> bytes =
+            offset.has_value() ? ReadFully(*piece.file, into, input.name, deadline_, offset)
+                               : ReadNext(input, *piece.file, into, done, deadline_);
         if (!bytes.ok()) return bytes.status();
         block = absl::string_view(buffer).substr(0, *bytes);
       }
@@ -214,7 +219,9 @@ class LocalCounter {
       const uint64_t all = counted_.fetch_add(block.size(), std::memory_order_relaxed);
       if (draws) progress_.Update(all + block.size());
       // The end: asked for a second time a terminal would wait for the next key.
-      if (block.size() < room) break;
+      if (block.size() == room) continue;
+      if (!piece.offset.has_value() && input.limit == kToTheEnd) break;
+      return CutOff(input);
     }
     return absl::OkStatus();
   }
@@ -242,11 +249,13 @@ absl::StatusOr<Binning> Named(Result<Binning> binning) {
 
 absl::StatusOr<Binning> BinningOf(const v1::Spec& spec) {
   const v1::Binning& binning = spec.binning();
-  // Without a range a bin of each byte; of other types the range was found before.
-  const bool of_bytes = TypeOf(spec) == SampleType::kU8;
+  // Without a range the whole type; of wider types the range was found before.
+  const bool is_signed = TypeOf(spec) == SampleType::kI8;
   switch (binning.kind_case()) {
     case v1::Binning::kEven: {
       const auto& even = binning.even();
+      const bool whole = !even.has_lower() && !even.has_upper();
+      if (whole && is_signed) return Named(Binning::Even(even.bin_count(), -128.0, 128.0));
       return Named(Binning::Even(even.bin_count(),
                                  even.has_lower() ? std::optional(even.lower()) : std::nullopt,
                                  even.has_upper() ? std::optional(even.upper()) : std::nullopt));
@@ -263,7 +272,7 @@ absl::StatusOr<Binning> BinningOf(const v1::Spec& spec) {
     case v1::Binning::KIND_NOT_SET:
       break;
   }
-  return of_bytes ? Binning::Identity() : Named(Binning::Even(kByteValues, -128.0, 128.0));
+  return is_signed ? Named(Binning::Even(kByteValues, -128.0, 128.0)) : Binning::Identity();
 }
 
 void SetStatistics(const Statistics& from, v1::Statistics& to) {
@@ -277,6 +286,31 @@ void SetStatistics(const Statistics& from, v1::Statistics& to) {
   if (from.otsu_threshold.has_value()) to.set_otsu_threshold(*from.otsu_threshold);
   to.mutable_quantiles()->Add(from.quantiles.begin(), from.quantiles.end());
 }
+
+// Ends the program with an error where a mapped file is cut: the memory behind its end is gone, and
+// a signal says so.
+class SayCutOff {
+ public:
+  explicit SayCutOff(const absl::Status& status) {
+    message_ = new std::string(absl::StrCat("histogram: ", status.message(), "\n"));
+    struct sigaction action = {};
+    action.sa_handler = [](int) {
+      (void)!write(STDERR_FILENO, message_->data(), message_->size());
+      _exit(1);
+    };
+    sigaction(SIGBUS, &action, &before_);
+  }
+  ~SayCutOff() {
+    sigaction(SIGBUS, &before_, nullptr);
+    delete message_;
+  }
+  SayCutOff(const SayCutOff&) = delete;
+  SayCutOff& operator=(const SayCutOff&) = delete;
+
+ private:
+  static inline const std::string* message_ = nullptr;
+  struct sigaction before_ = {};
+};
 
 // `plan`: null for bytes, whose counts tell all. Of other types only the samples themselves do.
 absl::StatusOr<Statistics> StatisticsOfInput(const Input& input, const v1::Spec& spec,
@@ -298,6 +332,7 @@ absl::StatusOr<Statistics> StatisticsOfInput(const Input& input, const v1::Spec&
   }
   const absl::StatusOr<InputFile> file = OpenInput(input, -1);
   if (!file.ok()) return file.status();
+  if (**size != tally.typed.samples * SampleBytes(plan->type())) return CutOff(input);
   const size_t bytes = **size + input.begin;
   void* const memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, **file, 0);
   if (memory == MAP_FAILED) {
@@ -305,6 +340,7 @@ absl::StatusOr<Statistics> StatisticsOfInput(const Input& input, const v1::Spec&
         absl::StrCat("cannot map ", SafeText(input.name), ": ", strerror(errno)));
   }
   const absl::Cleanup unmap = [&] { munmap(memory, bytes); };
+  const SayCutOff guard(CutOff(input));
   const std::span samples(static_cast<const std::byte*>(memory), bytes);
   return ComputeStatistics(samples.subspan(input.begin), *plan, tally.typed, quantiles);
 }

@@ -1,8 +1,10 @@
 #include "client/cli/commands/samples.h"
 
 #include <histogram/typed.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <optional>
@@ -13,6 +15,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "client/cli/connection.h"
 #include "client/cli/render/report.h"
 #include "client/cli/render/text.h"
@@ -24,7 +27,7 @@ constexpr uint32_t kDefaultBins = 256;
 constexpr size_t kReadBytes = size_t{1} << 20;
 
 absl::Status Named(const Input& input, absl::string_view what) {
-  return absl::InvalidArgumentError(absl::StrCat(SafeText(input.name), ": ", what));
+  return absl::FailedPreconditionError(absl::StrCat(SafeText(input.name), ": ", what));
 }
 
 // The header of a .npy file, as numpy.save writes it:
@@ -45,11 +48,15 @@ uint64_t ReadNumber(absl::string_view bytes) {
   return number;
 }
 
-// What follows "'key':" in the text of a Python dictionary, without leading blanks.
+// What follows "'key':" in the text of a Python dictionary, without leading blanks. The key may be
+// in double quotes.
 std::optional<absl::string_view> ValueOf(absl::string_view dictionary, absl::string_view key) {
-  const size_t at = dictionary.find(absl::StrCat("'", key, "':"));
+  size_t at = dictionary.find(absl::StrCat("'", key, "'"));
+  if (at == absl::string_view::npos) at = dictionary.find(absl::StrCat("\"", key, "\""));
   if (at == absl::string_view::npos) return std::nullopt;
-  return absl::StripLeadingAsciiWhitespace(dictionary.substr(at + key.size() + 3));
+  dictionary = absl::StripLeadingAsciiWhitespace(dictionary.substr(at + key.size() + 2));
+  if (!absl::ConsumePrefix(&dictionary, ":")) return std::nullopt;
+  return absl::StripLeadingAsciiWhitespace(dictionary);
 }
 
 absl::StatusOr<SampleType> TypeOfDescr(absl::string_view descr) {
@@ -58,10 +65,10 @@ absl::StatusOr<SampleType> TypeOfDescr(absl::string_view descr) {
       {"u2", SampleType::kU16}, {"i2", SampleType::kI16}, {"u4", SampleType::kU32},
       {"i4", SampleType::kI32}, {"u8", SampleType::kU64}, {"i8", SampleType::kI64},
       {"f2", SampleType::kF16}, {"f4", SampleType::kF32}, {"f8", SampleType::kF64}};
-  if (descr.empty() || descr[0] != '\'') {
+  if (descr.empty() || (descr[0] != '\'' && descr[0] != '"')) {
     return absl::InvalidArgumentError("it is an array of records; save one of its fields");
   }
-  descr = descr.substr(1, descr.find('\'', 1) - 1);
+  descr = descr.substr(1, descr.find(descr[0], 1) - 1);
   const auto found = kTypes.find(std::string(descr.substr(std::min<size_t>(1, descr.size()))));
   if (found == kTypes.end()) {
     return absl::InvalidArgumentError(
@@ -84,6 +91,7 @@ std::optional<uint64_t> SamplesOf(absl::string_view shape) {
   for (absl::string_view part : absl::StrSplit(shape.substr(1, end - 1), ',')) {
     part = absl::StripAsciiWhitespace(part);
     if (part.empty()) continue;
+    (void)absl::ConsumeSuffix(&part, "L");  // as Python 2 writes long integers
     uint64_t length = 0;
     if (!absl::SimpleAtoi(part, &length)) return std::nullopt;
     if (length > 0 && samples > std::numeric_limits<uint64_t>::max() / 8 / length) {
@@ -99,6 +107,11 @@ std::optional<uint64_t> SamplesOf(absl::string_view shape) {
 absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start) {
   if (!absl::StartsWith(start, kMagic) || start.size() < 10) {
     return absl::InvalidArgumentError("it does not begin as a .npy file does");
+  }
+  if (start[6] < 1 || start[6] > 3) {
+    return absl::InvalidArgumentError(absl::StrCat("its format is version ",
+                                                   static_cast<int>(static_cast<uint8_t>(start[6])),
+                                                   "; versions 1 to 3 are read"));
   }
   // Versions 2 and 3 write the header's length with four bytes, version 1 with two.
   const size_t begin = start[6] == 1 ? 10 : 12;
@@ -121,21 +134,60 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start) {
   return header;
 }
 
-absl::StatusOr<NpyHeader> ReadHeader(const Input& input, uint64_t size) {
-  const absl::StatusOr<InputFile> file = OpenInput(input, -1);
-  if (!file.ok()) return file.status();
-  std::string start(kNpyHeaderMax, '\0');
-  const absl::StatusOr<size_t> bytes = ReadFully(**file, absl::MakeSpan(start), input.name);
-  if (!bytes.ok()) return bytes.status();
-  const auto header = ParseNpyHeader(absl::string_view(start).substr(0, *bytes));
-  if (!header.ok()) return Named(input, header.status().message());
-  const uint64_t need = header->samples * SampleBytes(header->type), have = size - header->bytes;
-  if (have != need) {
-    return Named(
-        input, absl::StrCat("it should hold ", FormatCount(need),
-                            " bytes of samples behind its header, and holds ", FormatCount(have)));
+// The type that the input's own beginning names: a .npy file's, whatever its name. Sets what of the
+// input are samples. An input that can be read only once stays open.
+absl::StatusOr<std::optional<SampleType>> ReadHeader(int standard_input, absl::Time deadline,
+                                                     bool typed, Input& input) {
+  const auto size = SizeOf(input);
+  if (!size.ok()) return std::nullopt;  // said where it is counted
+  absl::StatusOr<InputFile> file = OpenInput(input, standard_input);
+  if (!file.ok() || isatty(**file) != 0) return std::nullopt;
+  std::string start;
+  const auto read_to = [&](uint64_t bytes) {
+    const size_t before = start.size();
+    start.resize(std::max<size_t>(before, bytes));
+    const auto more =
+        ReadFully(**file, absl::MakeSpan(start).subspan(before), input.name, deadline);
+    start.resize(before + more.value_or(0));
+    return more.status();
+  };
+  if (absl::Status status = read_to(kMagic.size()); !status.ok()) return status;
+  const bool npy = start == kMagic || absl::EndsWithIgnoreCase(input.path, ".npy");
+  const bool zip = absl::StartsWith(start, "PK\3\4");
+  std::optional<SampleType> type;
+  uint64_t skipped = 0;
+  if (npy || zip) {
+    // The header's length is in the first 12 bytes.
+    if (absl::Status status = read_to(zip ? 256 : 12); !status.ok()) return status;
+    if (zip && !typed && (npy || absl::StrContains(start, ".npy"))) {
+      return Named(input, "it is a .npz archive; unpack it, and count the .npy files in it");
+    }
   }
-  return header;
+  if (npy) {
+    const size_t length = start.size() > 6 && start[6] == 1 ? 10 : 12;
+    if (start.size() == 12) {
+      const uint64_t end = length + ReadNumber(absl::string_view(start).substr(8, length - 8));
+      if (absl::Status s = read_to(std::min<uint64_t>(end, kNpyHeaderMax)); !s.ok()) return s;
+    }
+    const auto header = ParseNpyHeader(start);
+    if (!header.ok()) return Named(input, header.status().message());
+    type = header->type;
+    skipped = header->bytes;
+    input.limit = header->samples * SampleBytes(*type);
+    if (const uint64_t have = size->value_or(0) - skipped;
+        size->has_value() && have < input.limit) {
+      return Named(input, absl::StrCat("it should hold ", FormatCount(input.limit),
+                                       " bytes of samples behind its header, and holds ",
+                                       FormatCount(have)));
+    }
+  }
+  if (size->has_value()) {
+    input.begin += skipped;
+  } else {
+    input.opened = *std::move(file);
+    input.head = start.substr(skipped);
+  }
+  return type;
 }
 
 // Adds the extent of one input.
@@ -155,12 +207,50 @@ absl::Status AddExtent(const Input& input, SampleType type, double& least, doubl
   absl::StatusOr<InputFile> file = OpenInput(input, -1);
   if (!file.ok()) return file.status();
   std::string buffer(kReadBytes, '\0');
-  while (true) {
-    const absl::StatusOr<size_t> bytes = ReadFully(**file, absl::MakeSpan(buffer), input.name);
+  for (uint64_t left = input.limit; left > 0;) {
+    const auto room = static_cast<size_t>(std::min<uint64_t>(kReadBytes, left));
+    const auto bytes = ReadFully(**file, absl::MakeSpan(buffer).first(room), input.name);
     if (!bytes.ok()) return bytes.status();
+    left -= *bytes;
     add(absl::string_view(buffer).substr(0, *bytes));
-    if (*bytes < buffer.size()) return absl::OkStatus();
+    if (*bytes < room) break;
   }
+  return absl::OkStatus();
+}
+
+// The nearest half-precision number.
+double RoundToHalf(double x) {
+  if (x == 0 || !std::isfinite(x)) return x;
+  const int unit = std::max(std::ilogb(x), -14) - 10;  // of the last place
+  const double rounded = std::ldexp(std::nearbyint(std::ldexp(x, -unit)), unit);
+  return std::abs(rounded) > 65504 ? std::copysign(HUGE_VAL, x) : rounded;
+}
+
+// Sets `binning` to the edges that numpy.histogram gives floats narrower than double: those of
+// numpy.linspace, in the samples' type where the range is that of the samples, and rounded to it
+// where the user gave the range. Leaves edges alone that would not increase.
+void NarrowEdges(SampleType type, bool own_range, v1::Binning& binning) {
+  const auto round = [type](double x) {
+    const double single = static_cast<float>(x);
+    return type == SampleType::kF32 ? single : RoundToHalf(x);
+  };
+  // The result of an operation: of half precision it is one of single precision, rounded.
+  const auto narrow = [&](double x) { return own_range ? round(x) : x; };
+  const v1::Binning::Even even = binning.even();
+  const double span = narrow(even.upper() - even.lower());
+  const double step = narrow(span / even.bin_count());
+  v1::Binning::Edges edges;
+  for (uint32_t i = 0; i < even.bin_count(); ++i) {
+    const double offset =
+        step == 0 ? narrow(narrow(narrow(i) / even.bin_count()) * span) : narrow(narrow(i) * step);
+    edges.add_edges(round(narrow(offset + even.lower())));
+  }
+  edges.add_edges(round(even.upper()));
+  for (int i = 0; i < edges.edges_size(); ++i) {
+    const double edge = edges.edges(i);
+    if (!std::isfinite(edge) || (i > 0 && edges.edges(i - 1) >= edge)) return;
+  }
+  *binning.mutable_edges() = std::move(edges);
 }
 
 // Whether bins without a range are those of all of the type's values.
@@ -176,28 +266,24 @@ std::vector<std::string> SampleTypeNames() {
   return names;
 }
 
-absl::Status FindType(const std::string& type, std::vector<Input>& inputs, v1::Spec& spec) {
+absl::Status FindType(const std::string& type, int standard_input, absl::Time deadline,
+                      std::vector<Input>& inputs, v1::Spec& spec) {
   std::optional<SampleType> found;
   if (!type.empty()) found = ParseSampleType(type);
   const Input* first = nullptr;
   for (Input& input : inputs) {
-    std::optional<SampleType> its;
-    if (absl::EndsWithIgnoreCase(input.path, ".npy")) {
-      const auto size = SizeOf(input);
-      if (!size.ok()) continue;  // said where it is counted
-      if (!size->has_value()) return Named(input, "it is empty, or no regular file");
-      const auto header = ReadHeader(input, **size);
-      if (!header.ok()) return header.status();
-      input.begin = header->bytes;
-      its = header->type;
-    } else if (type.empty()) {
-      its = SampleType::kU8;
-    }
+    const auto header = ReadHeader(standard_input, deadline, !type.empty(), input);
+    if (!header.ok()) return header.status();
+    std::optional<SampleType> its = *header;
+    if (!its.has_value() && type.empty()) its = SampleType::kU8;
     if (!its.has_value()) continue;
     if (found.has_value() && *found != *its) {
-      return Named(input, absl::StrCat("it holds ", std::string(NameOf(*its)), ", but ",
-                                       first == nullptr ? "--type is" : first->name + " holds", " ",
-                                       std::string(NameOf(*found)), "; count them apart"));
+      const std::string held(NameOf(*its)), wanted(NameOf(*found));
+      return absl::InvalidArgumentError(absl::StrCat(
+          SafeText(input.name), ": it holds ", held, ", but ",
+          first == nullptr
+              ? absl::StrCat("--type is ", wanted, "; leave out --type")
+              : absl::StrCat(SafeText(first->name), " holds ", wanted, "; count them apart")));
     }
     found = its;
     if (first == nullptr) first = &input;
@@ -215,17 +301,22 @@ bool NeedsRange(const v1::Spec& spec) {
 }
 
 absl::Status FindRange(absl::Span<const Input> inputs, v1::Spec& spec) {
-  if (!NeedsRange(spec)) return absl::OkStatus();
   const SampleType type = TypeOf(spec);
+  const bool narrow = type == SampleType::kF16 || type == SampleType::kF32;
+  if (!NeedsRange(spec)) {
+    if (narrow && spec.binning().has_even()) NarrowEdges(type, false, *spec.mutable_binning());
+    return absl::OkStatus();
+  }
   v1::Binning& binning = *spec.mutable_binning();
   double least = std::numeric_limits<double>::infinity(), greatest = -least;
   for (const Input& input : inputs) {
     const auto size = SizeOf(input);
     if (!size.ok()) continue;  // said where it is counted
     if (!size->has_value()) {
-      return Named(input,
-                   "it is empty or can be read only once, so its least and greatest sample are not "
-                   "known before; say --range LO:HI");
+      return absl::InvalidArgumentError(absl::StrCat(
+          SafeText(input.name),
+          ": it is empty or can be read only once, so its least and greatest sample are not known "
+          "before; say --range LO:HI"));
     }
     if (absl::Status s = AddExtent(input, type, least, greatest); !s.ok()) return s;
   }
@@ -241,6 +332,7 @@ absl::Status FindRange(absl::Span<const Input> inputs, v1::Spec& spec) {
   even.set_lower(least);
   even.set_upper(greatest);
   spec.set_edges(true);
+  if (narrow) NarrowEdges(type, true, binning);
   return absl::OkStatus();
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "client/cli/commands/input.h"
 #include "histogram/v1/histogram.pb.h"
@@ -17,10 +18,12 @@ namespace histogram::cli {
 // "u8", "i8" ... "f64".
 std::vector<std::string> SampleTypeNames();
 
-// Sets the spec's type. Reads the headers of inputs whose names end in .npy, takes their type and
-// skips the headers. `type`: the type that the user asked for; empty: none.
-// INVALID_ARGUMENT: inputs of two types, or a type that is not supported. Errors name the input.
-absl::Status FindType(const std::string& type, std::vector<Input>& inputs, v1::Spec& spec);
+// Sets the spec's type. Reads the headers of inputs that begin as .npy files do, takes their type
+// and skips the headers. `type`: the type that the user asked for; empty: none.
+// INVALID_ARGUMENT: inputs of two types. FAILED_PRECONDITION: a file that is not readable as .npy,
+// or holds a type that is not supported. DEADLINE_EXCEEDED: as of ReadFully. Errors name the input.
+absl::Status FindType(const std::string& type, int standard_input, absl::Time deadline,
+                      std::vector<Input>& inputs, v1::Spec& spec);
 
 // Whether the range of the spec's bins is that of the samples.
 bool NeedsRange(const v1::Spec& spec);
