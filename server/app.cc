@@ -229,12 +229,12 @@ void App::LogReadiness() const {
 }
 
 bool App::UpdateHealth() {
-  metrics_.SetSelfProbes(grpc_->probe().reached(), grpc_->probe().missed());
   for (const Backend* backend : backends_) {
     grpc_->health().SetServing(absl::StrCat("backend/", backend->info().name), backend->up());
   }
   const std::string reason = NotReadyBecause();
   grpc_->SetReady(reason.empty());
+  metrics_.SetReady(reason.empty());
   return std::exchange(not_ready_, reason) != reason;
 }
 

@@ -66,6 +66,9 @@ class LoggingObserver final : public Observer {
   }
   void NoteRequest(const RequestNote& note) override;
   void BackendDown(std::string_view backend, std::string_view reason) override;
+  void SelfProbed(bool answered, uint64_t duration_ns) override {
+    next_.SelfProbed(answered, duration_ns);
+  }
 
  private:
   Observer& next_;

@@ -86,6 +86,8 @@ class Observer {
   virtual void TenantBytes(std::string_view tenant, uint64_t bytes) = 0;
   virtual void NoteRequest(const RequestNote& note) = 0;  // for the log
   virtual void BackendDown(std::string_view backend, std::string_view reason) = 0;
+  // The server asked one of its own ports, and waited `duration_ns` for the answer or in vain.
+  virtual void SelfProbed(bool answered, uint64_t duration_ns) = 0;
 };
 
 }  // namespace histogram::server

@@ -2,15 +2,14 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <array>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <optional>
+#include <cstdio>
+#include <sstream>
 #include <string>
-#include <system_error>
 #include <utility>
 
+#include "absl/synchronization/mutex.h"
 #include "server/metrics/server_metrics.h"
 
 namespace histogram::server {
@@ -27,12 +26,12 @@ double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
 }
 
-std::optional<double> OpenFiles() {
-  std::error_code error;
-  const std::filesystem::directory_iterator files("/proc/self/fd", error);
-  if (error) return std::nullopt;
-  // One of them is the directory that is being read.
-  return static_cast<double>(std::distance(begin(files), end(files)) - 1);
+// The entries of the folder, without "." and "..".
+double CountFiles(DIR* folder) {
+  double count = -2;
+  rewinddir(folder);
+  while (readdir(folder) != nullptr) ++count;
+  return count;
 }
 
 void Append(std::vector<MetricFamily>& families, std::string name, std::string help,
@@ -47,14 +46,18 @@ void Append(std::vector<MetricFamily>& families, std::string name, std::string h
 
 }  // namespace
 
-void ServerMetrics::CollectProcess(std::vector<MetricFamily>& families) {
+void ServerMetrics::CollectProcess(std::vector<MetricFamily>& families) const {
   rusage used{};
   if (getrusage(RUSAGE_SELF, &used) == 0) {
     Append(families, "process_cpu_seconds_total",
            "Total user and system CPU time spent in seconds.", MetricType::Counter,
            Seconds(used.ru_utime) + Seconds(used.ru_stime));
   }
-  std::ifstream statm("/proc/self/statm");
+  absl::MutexLock lock(&mutex_);
+  std::array<char, 256> text{};
+  const ssize_t bytes =
+      statm_ == nullptr ? -1 : pread(fileno(statm_.get()), text.data(), text.size() - 1, 0);
+  std::istringstream statm(bytes > 0 ? text.data() : "");
   double virtual_pages = 0, resident_pages = 0;
   if (statm >> virtual_pages >> resident_pages) {
     const auto page = static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -65,9 +68,9 @@ void ServerMetrics::CollectProcess(std::vector<MetricFamily>& families) {
   }
   Append(families, "process_start_time_seconds",
          "Start time of the process since unix epoch in seconds.", MetricType::Gauge, kStartTime);
-  if (const std::optional<double> open = OpenFiles()) {
+  if (open_files_ != nullptr) {
     Append(families, "process_open_fds", "Number of open file descriptors.", MetricType::Gauge,
-           *open);
+           CountFiles(open_files_.get()));
   }
   rlimit files{};
   if (getrlimit(RLIMIT_NOFILE, &files) == 0) {

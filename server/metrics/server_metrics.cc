@@ -33,7 +33,10 @@ BackendDescription DescribeBackend(const Backend& backend) {
   return description;
 }
 
-ServerMetrics::ServerMetrics(const MetricsOptions& options) : options_(options) {
+ServerMetrics::ServerMetrics(const MetricsOptions& options)
+    : options_(options),
+      open_files_(opendir("/proc/self/fd"), closedir),
+      statm_(std::fopen("/proc/self/statm", "re"), std::fclose) {
   CellPlan plan;
   for (size_t method = 0; method < kMethodCount; ++method) {
     for (Cell& cell : requests_[method]) cell = plan.Take();
@@ -44,6 +47,9 @@ ServerMetrics::ServerMetrics(const MetricsOptions& options) : options_(options) 
   payload_bytes_ = HistogramCells(kByteBuckets, plan);
   batch_payloads_ = HistogramCells(kCountBuckets, plan);
   batch_bytes_ = HistogramCells(kByteBuckets, plan);
+  self_probe_duration_ = HistogramCells(kRequestBuckets, plan);
+  self_probes_reached_ = plan.Take();
+  self_probes_missed_ = plan.Take();
   for (Cell& cell : rejected_) cell = plan.Take();
   expired_ = plan.Take();
   cancelled_ = plan.Take();
@@ -139,6 +145,12 @@ void ServerMetrics::FellBack(std::string_view from, std::string_view to, std::st
 }
 
 void ServerMetrics::IntegrityFailure() { cells_->Add(integrity_failures_, 1); }
+
+void ServerMetrics::SelfProbed(bool answered, uint64_t duration_ns) {
+  Cells::Shard& shard = cells_->Local();
+  shard.Add(answered ? self_probes_reached_ : self_probes_missed_, 1);
+  self_probe_duration_.Observe(shard, duration_ns);
+}
 
 void ServerMetrics::TenantBytes(std::string_view tenant, uint64_t bytes) {
   absl::MutexLock lock(&mutex_);

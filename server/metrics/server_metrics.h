@@ -6,12 +6,14 @@
 #ifndef HISTOGRAM_SERVER_METRICS_SERVER_METRICS_H_
 #define HISTOGRAM_SERVER_METRICS_SERVER_METRICS_H_
 
+#include <dirent.h>
 #include <prometheus/metric_family.h>
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
@@ -91,11 +93,8 @@ class ServerMetrics final : public Observer {
     unwritten_bytes_.store(bytes, std::memory_order_relaxed);
     unread_ended_.store(ended, std::memory_order_relaxed);
   }
-  // How often the server's probe of its own ports was answered, and was not.
-  void SetSelfProbes(uint64_t reached, uint64_t missed) {
-    reached_.store(reached, std::memory_order_relaxed);
-    missed_.store(missed, std::memory_order_relaxed);
-  }
+  // Whether requests are welcome, as readiness tells balancers. While draining they are not.
+  void SetReady(bool ready) { ready_.store(ready, std::memory_order_relaxed); }
   void SetDraining(bool draining) { draining_.store(draining, std::memory_order_relaxed); }
 
   void RequestFinished(Method method, absl::StatusCode code, uint64_t payload_bytes,
@@ -113,6 +112,7 @@ class ServerMetrics final : public Observer {
   void TenantBytes(std::string_view tenant, uint64_t bytes) override;
   void NoteRequest(const RequestNote&) override {}  // for the log; RequestFinished counts
   void BackendDown(std::string_view, std::string_view) override {}  // the snapshot says it
+  void SelfProbed(bool answered, uint64_t duration_ns) override;
 
   // All metrics, those of the process too.
   std::vector<prometheus::MetricFamily> Collect() const;
@@ -145,7 +145,8 @@ class ServerMetrics final : public Observer {
   void CollectSecurity(Writer& writer) const ABSL_LOCKS_EXCLUDED(mutex_);
   // The process_ metrics of Prometheus clients. Asks the kernel at each call, and leaves out what
   // it does not tell.
-  static void CollectProcess(std::vector<prometheus::MetricFamily>& families);
+  void CollectProcess(std::vector<prometheus::MetricFamily>& families) const
+      ABSL_LOCKS_EXCLUDED(mutex_);
 
   const MetricsOptions options_;
   std::vector<BackendCells> backends_;  // the last one is "other"
@@ -153,17 +154,20 @@ class ServerMetrics final : public Observer {
   std::array<std::array<Cell, kCodeCount>, kMethodCount> requests_{};
   std::array<std::array<HistogramCells, kSizeClassNames.size()>, kMethodCount> durations_;
   std::array<Cell, kMethodCount> streams_opened_{}, streams_closed_{};
-  HistogramCells payload_bytes_, batch_payloads_, batch_bytes_;
+  HistogramCells payload_bytes_, batch_payloads_, batch_bytes_, self_probe_duration_;
+  Cell self_probes_reached_ = 0, self_probes_missed_ = 0;
   std::array<Cell, kRejectReasonCount> rejected_{};
   Cell expired_ = 0, cancelled_ = 0, integrity_failures_ = 0;
   Cell fallbacks_ = 0;  // [from][to][reason]
   std::unique_ptr<Cells> cells_;
 
-  std::atomic<bool> draining_{false};
-  std::atomic<uint64_t> reached_{0}, missed_{0};  // by the self-probe
+  std::atomic<bool> ready_{false}, draining_{false};
   std::atomic<uint64_t> unwritten_bytes_{0}, unread_ended_{0};
   std::function<Batcher::Snapshot()> snapshot_source_;
   mutable absl::Mutex mutex_;
+  // Of /proc/self, open from the start on: a scrape may come when descriptors have run out.
+  const std::unique_ptr<DIR, int (*)(DIR*)> open_files_ ABSL_PT_GUARDED_BY(mutex_);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> statm_;
   // Used only with tokens or certificates, so that other servers take no lock per request.
   std::map<std::string, uint64_t, std::less<>> tenant_bytes_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, int64_t, std::less<>> certificate_expiry_ ABSL_GUARDED_BY(mutex_);

@@ -231,8 +231,13 @@ void ServerMetrics::CollectEvents(Writer& writer) const {
                     unread_ended_);
   writer.Family("self_probes_total", "Times that the server asked its own ports for an answer.",
                 MetricType::Counter);
-  writer.CounterValue({{"outcome", "reached"}}, reached_);
-  writer.CounterValue({{"outcome", "missed"}}, missed_);
+  writer.Counter({{"outcome", "reached"}}, self_probes_reached_);
+  writer.Counter({{"outcome", "missed"}}, self_probes_missed_);
+  writer.Family("self_probe_duration_seconds",
+                "Time from asking one of its own ports to its answer, or to giving up: what a new "
+                "connection waits until the receiving threads turn to it.",
+                MetricType::Histogram);
+  writer.Histogram({}, self_probe_duration_, kSeconds);
   writer.OneCounter("log_lines_lost_total", "Log lines that standard error did not take.",
                     LogLinesLost());
   writer.OneCounter("integrity_failures_total",
@@ -342,6 +347,8 @@ void ServerMetrics::CollectGauges(Writer& writer, const Batcher::Snapshot& snaps
       "Room taken by replies that are asked for and not yet written, looked at a few times a "
       "second.",
       unwritten_bytes_);
+  writer.OneGauge("ready", "1 while requests are welcome, as /readyz and health checks say.",
+                  ready_ && !draining_ ? 1 : 0);
   writer.OneGauge("draining", "1 while the server is shutting down.", draining_ ? 1 : 0);
   writer.Family("limit", "The limits in force, by name; the name says the unit.",
                 MetricType::Gauge);

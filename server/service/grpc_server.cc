@@ -259,7 +259,8 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   context.allocated_at_start = AllocatedBytes();
   server->loops_->Start();
   server->watch_ = std::thread([s = server.get()] { s->Watch(); });
-  server->probe_ = std::make_unique<SelfProbe>(server->addresses_, !config.tls_cert.empty());
+  server->probe_ =
+      std::make_unique<SelfProbe>(server->addresses_, !config.tls_cert.empty(), context.observer);
   return server;
 }
 

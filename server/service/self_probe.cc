@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "absl/time/clock.h"
+#include "server/base/clock.h"
 
 namespace histogram::server {
 namespace {
@@ -48,8 +49,8 @@ bool Ask(int fd, const SocketAddress& where, const std::string& hello, bool tls)
 
 }  // namespace
 
-SelfProbe::SelfProbe(const std::vector<std::string>& addresses, bool tls)
-    : client_hello_(MakeClientHello()) {
+SelfProbe::SelfProbe(const std::vector<std::string>& addresses, bool tls, Observer& observer)
+    : client_hello_(MakeClientHello()), observer_(observer) {
   for (const std::string& text : addresses) {
     const Address address = *ParseAddress(text);
     const auto where = Resolve(address);
@@ -84,9 +85,10 @@ void SelfProbe::Run() {
     bool all = true;
     std::string unreachable;
     for (Place& place : places_) {
+      const TimeNs asked = Clock::Monotonic().Now();
       const bool answers = Answers(place);
       if (over_.HasBeenNotified()) return;
-      (answers ? reached_ : missed_).fetch_add(1, std::memory_order_relaxed);
+      observer_.SelfProbed(answers, static_cast<uint64_t>(Clock::Monotonic().Now() - asked));
       place.missed_in_a_row = answers ? 0 : place.missed_in_a_row + 1;
       all = all && answers;
       if (place.missed_in_a_row >= kMissedMax && unreachable.empty()) {

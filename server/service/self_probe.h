@@ -7,8 +7,6 @@
 #ifndef HISTOGRAM_SERVER_SERVICE_SELF_PROBE_H_
 #define HISTOGRAM_SERVER_SERVICE_SELF_PROBE_H_
 
-#include <atomic>
-#include <cstdint>
 #include <string>
 #include <thread>
 #include <vector>
@@ -17,6 +15,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "server/base/observer.h"
 #include "server/config/values.h"
 
 namespace histogram::server {
@@ -29,8 +28,9 @@ class SelfProbe {
   static constexpr absl::Duration kPatience = absl::Milliseconds(1500);
   static constexpr int kMissedMax = 2;
 
-  // REQUIRES: ParseAddress takes each address. `tls`: those of TCP speak TLS.
-  SelfProbe(const std::vector<std::string>& addresses, bool tls);
+  // REQUIRES: ParseAddress takes each address. `tls`: those of TCP speak TLS. `observer` outlives
+  // the probe and is told of each answer, and of each that did not come.
+  SelfProbe(const std::vector<std::string>& addresses, bool tls, Observer& observer);
   ~SelfProbe();
   // Asks no more. Does not wait for the answer that is under way, which no longer counts.
   void Stop();
@@ -39,9 +39,6 @@ class SelfProbe {
 
   // The first address that is unreachable; empty where all can be reached.
   std::string Unreachable() const;
-  // Answers that came, and that did not, so far.
-  uint64_t reached() const { return reached_.load(std::memory_order_relaxed); }
-  uint64_t missed() const { return missed_.load(std::memory_order_relaxed); }
 
  private:
   struct Place {
@@ -56,7 +53,7 @@ class SelfProbe {
 
   std::vector<Place> places_;  // of the thread, once it runs
   const std::string client_hello_;
-  std::atomic<uint64_t> reached_{0}, missed_{0};
+  Observer& observer_;
   mutable absl::Mutex mu_;
   std::string unreachable_ ABSL_GUARDED_BY(mu_);
   absl::Notification over_;

@@ -37,6 +37,7 @@ class MockObserver : public Observer {
   MOCK_METHOD(void, TenantBytes, (std::string_view, uint64_t), (override));
   MOCK_METHOD(void, NoteRequest, (const RequestNote&), (override));
   MOCK_METHOD(void, BackendDown, (std::string_view, std::string_view), (override));
+  MOCK_METHOD(void, SelfProbed, (bool, uint64_t), (override));
 };
 
 TEST(LoggingObserver, PassesEverythingOn) {
@@ -57,6 +58,7 @@ TEST(LoggingObserver, PassesEverythingOn) {
   EXPECT_CALL(next, TenantBytes(std::string_view("red"), 7));
   EXPECT_CALL(next, NoteRequest(testing::Field(&RequestNote::payload_bytes, 8)));
   EXPECT_CALL(next, BackendDown(std::string_view("a"), std::string_view("b")));
+  EXPECT_CALL(next, SelfProbed(true, 9));
   CaptureStderr();
   observer.RequestFinished(Method::kAccumulate, absl::StatusCode::kOk, 3, 4);
   observer.StreamOpened(Method::kComputeMany);
@@ -75,6 +77,7 @@ TEST(LoggingObserver, PassesEverythingOn) {
   note.payload_bytes = 8;
   observer.NoteRequest(note);
   observer.BackendDown("a", "b");
+  observer.SelfProbed(true, 9);
   const std::string log = GetCapturedStderr();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 5) << log;
   EXPECT_THAT(log,

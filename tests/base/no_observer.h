@@ -6,7 +6,7 @@
 
 namespace histogram::server {
 
-class NoObserver final : public Observer {
+class NoObserver : public Observer {
  public:
   void RequestFinished(Method, absl::StatusCode, uint64_t, uint64_t) override {}
   void StreamOpened(Method) override {}
@@ -22,6 +22,7 @@ class NoObserver final : public Observer {
   void TenantBytes(std::string_view, uint64_t) override {}
   void NoteRequest(const RequestNote&) override {}
   void BackendDown(std::string_view, std::string_view) override {}
+  void SelfProbed(bool, uint64_t) override {}
 };
 
 // Thread-safe.

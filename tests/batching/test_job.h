@@ -125,6 +125,7 @@ class RecordingObserver final : public Observer {
     MutexLock lock(mutex_);
     downs_.push_back(std::string(backend) + ":" + std::string(reason));
   }
+  void SelfProbed(bool, uint64_t) override {}
 
   struct BatchRecord {
     std::string backend;

@@ -20,7 +20,8 @@ KINDS = {"row", "stat", "timeseries", "heatmap", "table"}
 WANTED = (  # what an operator looks for, by title
     "Payloads by method", "Answers that are not OK", "Latency, all payloads", "Latency heat map",
     "Stages of a request", "Payloads of a batch", "Lanes busy", "Queue", "Kernels chosen", "Bytes", "Dispatch table",
-    "Backends", "Payloads by server", "Bytes by tenant", "Certificates", "GPU use")
+    "Backends", "Payloads by server", "Bytes by tenant", "Certificates", "GPU use", "Ready",
+    "Answers to itself", "Lost and unanswered")
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ import threading
 
 import pytest
 import yaml
-from processes import Load, Process, Server, clean_environment, free_port, get, wait_until
+from processes import Load, Process, Server, free_port, get, wait_until
 from watching import query, start_prometheus
 
 pytestmark = [pytest.mark.live]
@@ -178,13 +178,12 @@ def test_a_certificate_that_is_about_to_expire(on_call):
         assert on_call.told(alert, "expiring")["labels"]["file"].endswith("tls.crt")
 
 
-def test_a_backend_that_the_watchdog_gives_up(on_call, client_bin):
-    """A batch that takes longer than it may: the backend is lost, and its callers get errors."""
+def test_a_backend_that_the_watchdog_gives_up(on_call, load_bin):
+    """A batch that takes longer than it may: the backend is lost, and its callers get errors.
+
+    The slowest kernel counts each payload whole: far over a millisecond on any machine."""
     server = on_call.start("hanging", "--batch-max", "1ms", "--cpu-lanes", "1", "--batch-bytes-max", "64MiB",
-                           "--split-bytes-min", "1TiB", "--inline-bytes-max", "0")
-    payload = on_call.folder / "payload"
-    payload.write_bytes(bytes(range(256)) * (60 << 12))
-    subprocess.run([client_bin, "--server", server.listen, "--timeout", "20", "compute", payload],
-                   capture_output=True, check=False, env=clean_environment())
-    down = on_call.told("HistogramBackendDown", "hanging")
+                           "--split-bytes-min", "1TiB", "--inline-bytes-max", "0", "--force-kernel", "scalar")
+    with Load(load_bin, on_call.folder / "load.log", server.listen, 60_000_000, 1, attempts=1):
+        down = on_call.told("HistogramBackendDown", "hanging")
     assert down["labels"]["backend"] == "cpu" and down["labels"]["severity"] == "page"

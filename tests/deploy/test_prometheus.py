@@ -78,6 +78,10 @@ def test_configuration_is_valid(promtool, root, tmp_path):
     config = yaml.safe_load((root / FOLDER / "kubernetes-scrape.yml").read_text())
     [discovery] = config["scrape_configs"][0].pop("kubernetes_sd_configs")
     assert discovery["role"] == "pod"
+    phases = [rule for rule in config["scrape_configs"][0]["relabel_configs"]
+              if rule["source_labels"] == ["__meta_kubernetes_pod_phase"]]
+    assert phases and all(rule["action"] == "drop" and re.fullmatch(rule["regex"], phase)
+                          for rule in phases for phase in ("Succeeded", "Failed"))
     (tmp_path / "scrape.yml").write_text(yaml.safe_dump(config))
     run(promtool, "check", "config", "--syntax-only", tmp_path / "scrape.yml")
 

@@ -1,6 +1,7 @@
 // The process_ metrics, of this very process.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -35,6 +36,25 @@ TEST(ProcessMetrics, CountsOpenFiles) {
   EXPECT_EQ(Gauge(metrics, "process_open_fds"), before + 10);
   for (const int file : files) close(file);
   EXPECT_EQ(Gauge(metrics, "process_open_fds"), before);
+}
+
+TEST(ProcessMetrics, AreAllThereWhenDescriptorsHaveRunOut) {
+  const ServerMetrics metrics(TwoBackends());
+  const rlimit before = [] {
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    return limit;
+  }();
+  const rlimit none{0, before.rlim_max};
+  const size_t families = metrics.Collect().size();
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const size_t found = metrics.Collect().size();
+  const double open = Gauge(metrics, "process_open_fds");
+  const double resident = Gauge(metrics, "process_resident_memory_bytes");
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(found, families);
+  EXPECT_GT(open, 3);
+  EXPECT_GT(resident, 1 << 20);
 }
 
 }  // namespace

@@ -305,6 +305,28 @@ TEST(ServerMetrics, TellsWhatItIs) {
   EXPECT_EQ(Gauge(metrics, "histsvc_draining"), 1);
 }
 
+TEST(ServerMetrics, ReadyUntilTheServerDrains) {
+  ServerMetrics metrics(TwoBackends());
+  EXPECT_EQ(Gauge(metrics, "histsvc_ready"), 0) << "it starts";
+  metrics.SetReady(true);
+  EXPECT_EQ(Gauge(metrics, "histsvc_ready"), 1);
+  metrics.SetDraining(true);
+  EXPECT_EQ(Gauge(metrics, "histsvc_ready"), 0);
+}
+
+TEST(ServerMetrics, SelfProbesAreCountedAndTimed) {
+  ServerMetrics metrics(TwoBackends());
+  metrics.SelfProbed(true, 50000);
+  metrics.SelfProbed(true, 150000);
+  metrics.SelfProbed(false, 1500000000);
+  EXPECT_EQ(Counter(metrics, "histsvc_self_probes_total", {{"outcome", "reached"}}), 2);
+  EXPECT_EQ(Counter(metrics, "histsvc_self_probes_total", {{"outcome", "missed"}}), 1);
+  const auto took = Find(metrics, "histsvc_self_probe_duration_seconds");
+  ASSERT_TRUE(took);
+  EXPECT_EQ(took->histogram.sample_count, 3u);
+  EXPECT_DOUBLE_EQ(took->histogram.sample_sum, 1.5002);
+}
+
 TEST(ServerMetrics, TextIsEscapedAndHoldsEachHistogramsEnd) {
   ServerMetrics metrics(TwoBackends());
   metrics.StageFinished(Stage::kQueue, "cpu", 60000000000);
