@@ -104,6 +104,19 @@ TEST_F(CountNumbers, AColumnByNameOrNumber) {
   EXPECT_THAT(world_.err(), HasSubstr("line 2: 'a \"b\"' is no number"));
 }
 
+TEST_F(CountNumbers, OfBytesThatLookLikeNumbersANoteIsGiven) {
+  ASSERT_EQ(Run("1\n2\n3\n4\n5\n", {"--bins", "2"}), 0);
+  EXPECT_THAT(world_.err(), HasSubstr("its bytes are counted; --numbers counts the numbers"));
+  ASSERT_EQ(world_.Run({"count", TestFile("table.csv", "a,b\n1,2\n")}), 0);
+  EXPECT_THAT(world_.err(), HasSubstr("--column NAME"));
+  for (const char* const text : {"words and 1 2 3\n", "1234567"}) {
+    ASSERT_EQ(Run(text, {"--bins", "2"}), 0);
+    EXPECT_EQ(world_.err(), "");
+  }
+  ASSERT_EQ(Run("1\n2\n3\n4\n5\n", {"--type", "u8"}), 0);
+  EXPECT_EQ(world_.err(), "");
+}
+
 TEST(LooksLikeNumbers, TellsNumbersFromText) {
   EXPECT_TRUE(LooksLikeNumbers("1\n2\n3\n"));
   EXPECT_TRUE(LooksLikeNumbers("-1.5e3, +2\n"));

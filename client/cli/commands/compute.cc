@@ -224,6 +224,25 @@ absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& ser
   return FindRange(inputs, spec);
 }
 
+// Says of inputs that look like numbers that their bytes are counted.
+void NoteNumbers(const std::vector<Input>& inputs, Environment& env) {
+  for (const Input& input : inputs) {
+    const std::string name = absl::AsciiStrToLower(input.path);
+    std::string instead;
+    if (absl::EndsWith(name, ".csv")) {
+      instead = "--column NAME counts the numbers of a column";
+    } else if (absl::EndsWith(name, ".parquet")) {
+      instead = "read its columns with pandas or pyarrow, and count them with the Python package";
+    } else if (input.looks_like_numbers) {
+      instead = "--numbers counts the numbers";
+    } else {
+      continue;
+    }
+    env.err << env.program << ": " << SafeText(input.name) << ": its bytes are counted; " << instead
+            << "\n";
+  }
+}
+
 bool LacksMedian(const Report& report) {
   const v1::Histogram& histogram = report.histogram;
   return report.spec.statistics() && histogram.samples() > histogram.nan() &&
@@ -295,6 +314,9 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
     if (absl::IsInvalidArgument(status)) return UsageError(env, status.message());
     const bool late = server.in_process && absl::IsDeadlineExceeded(status);
     return Fail(env, late ? ExplainCount(status, server) : std::string(status.message()));
+  }
+  if (TypeOf(*spec) == SampleType::kU8 && options.type.empty() && options.alphabet.empty()) {
+    NoteNumbers(inputs, env);
   }
   const auto results = CountInputs(server, *spec, inputs, env);
   if (!results.ok()) {

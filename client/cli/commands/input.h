@@ -28,6 +28,7 @@ struct Input {
   // What can be read only once, and the bytes that were read of it already.
   InputFile opened = nullptr;
   std::string head = {};
+  bool looks_like_numbers = false;  // it begins as text of numbers does
 };
 
 // The number of bytes of an input after `begin`; nullopt if it is unknown before reading (pipes,

@@ -1,6 +1,7 @@
 #include "client/cli/commands/samples.h"
 
 #include <histogram/typed.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "client/cli/commands/numbers.h"
 #include "client/cli/connection.h"
 #include "client/cli/render/report.h"
 #include "client/cli/render/text.h"
@@ -39,6 +41,7 @@ struct NpyHeader {
 };
 
 constexpr uint64_t kNpyHeaderMax = uint64_t{64} << 10;
+constexpr size_t kLookedAtBytes = 4096;  // to tell text of numbers
 constexpr absl::string_view kMagic("\x93NUMPY", 6);
 
 // Little-endian.
@@ -162,6 +165,16 @@ absl::StatusOr<std::optional<SampleType>> ReadHeader(int standard_input, absl::T
     if (zip && !typed && (npy || absl::StrContains(start, ".npy"))) {
       return Named(input, "it is a .npz archive; unpack it, and count the .npy files in it");
     }
+  }
+  if (!npy && !zip && !typed && start.size() == kMagic.size()) {
+    // A pipe is not waited for: more of it than has come is not needed.
+    pollfd ready = {.fd = **file, .events = POLLIN, .revents = 0};
+    if (size->has_value() || poll(&ready, 1, 0) > 0) {
+      std::string more(kLookedAtBytes, '\0');
+      const ssize_t bytes = read(**file, more.data(), more.size());
+      start.append(more, 0, static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
+    }
+    input.looks_like_numbers = LooksLikeNumbers(start);
   }
   if (npy) {
     const size_t length = start.size() > 6 && start[6] == 1 ? 10 : 12;
