@@ -1,7 +1,6 @@
 // histogram, also installed as histogram-client: the command line over kernels and client library.
 #include <fcntl.h>
 #include <malloc.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -61,8 +60,12 @@ class DescriptorBuffer final : public std::streambuf {
 
 }  // namespace
 
+// Set before main, and before the constructors of other sources.
+constinit bool has_standard_input = true;
+
 // Whatever is opened next would take the number of a standard descriptor that is closed.
 void OpenStandardDescriptors() {
+  has_standard_input = fcntl(STDIN_FILENO, F_GETFD) >= 0;
   int fd = 0;
   while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
   if (fd > STDERR_FILENO) close(fd);
@@ -72,12 +75,6 @@ void OpenStandardDescriptors() {
 [[gnu::section(".preinit_array"), gnu::used]] void (*const kBeforeAll)() = OpenStandardDescriptors;
 
 int main(int argc, char** argv) {
-  // The next file that is opened takes the place of a closed standard input. Libraries have opened
-  // one by now, of no type.
-  struct stat input = {};
-  const bool opened = fstat(STDIN_FILENO, &input) == 0;
-  const bool has_input = opened && (input.st_mode & S_IFMT) != 0;
-  if (!opened) (void)!open("/dev/null", O_WRONLY);
   // A reader that has seen enough (head, a pager) ends the program without a word, as it does
   // cat's.
   std::signal(SIGPIPE, SIG_DFL);
@@ -93,7 +90,7 @@ int main(int argc, char** argv) {
   DescriptorBuffer out_buffer(STDOUT_FILENO), err_buffer(STDERR_FILENO);
   std::ostream out(&out_buffer), err(&err_buffer);
   histogram::cli::Environment env = {
-      has_input ? STDIN_FILENO : -1,
+      has_standard_input ? STDIN_FILENO : -1,
       out,
       err,
       histogram::cli::DetectTerminal(STDOUT_FILENO),

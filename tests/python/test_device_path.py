@@ -108,7 +108,7 @@ class Torch:
     """The parts of torch that the package uses, for tensors that say they lie on a GPU."""
 
     class Tensor:
-        is_cuda = True
+        is_cuda, requires_grad = True, False
 
         def __init__(self, a):
             self.array = a
@@ -117,6 +117,9 @@ class Torch:
 
         def get_device(self):
             return 2
+
+        def is_neg(self):
+            return False
 
         def is_contiguous(self):
             return self.array.flags.c_contiguous

@@ -1,6 +1,7 @@
 """The command line and typed samples: raw files and .npy files, in process and by a server."""
 
 import json
+import os
 import subprocess
 
 import numpy as np
@@ -62,7 +63,9 @@ def test_raw_files_and_arrays(count, server, tmp_path, name, where):
     np.save(array, samples.reshape(100, -1).T)  # in Fortran's order
     place = () if where == "in process" else ("--server", server.address)
     edges = np.linspace(-3.5, 77.25, 38)
-    for file, options in ((raw, ("--type", name)), (array, ())):
+    # Arrays have numpy's edges, which it rounds to the array's type.
+    of_array = np.histogram_bin_edges(samples, 37, (-3.5, 77.25)).astype(np.float64)
+    for file, options, edges in ((raw, ("--type", name), edges), (array, (), of_array)):
         answer = count(file, *options, "--bins", 37, "--range", "-3.5:77.25", "--format", "json", *place)
         assert answer["sample_type"] == name
         check(answer, samples, edges)
@@ -79,7 +82,8 @@ def test_without_a_range_it_is_that_of_the_data(count, tmp_path, name):
     finite = numbers[np.isfinite(numbers)]
     for options, bins in (((), 256), (("--bins", 11), 11)):
         answer = count(tmp_path / "a.npy", *options, "--format", "json")
-        check(answer, samples, np.linspace(finite.min(), finite.max(), bins + 1))
+        edges = np.histogram_bin_edges(samples[np.isfinite(numbers)], bins)
+        check(answer, samples, edges.astype(np.float64))
 
 
 def test_equal_samples_and_none(count, tmp_path):
@@ -125,6 +129,15 @@ def test_pipes_and_the_table(count):
     assert "NaN" in table
 
 
+def test_a_pipe_is_looked_at_twice_where_the_question_needs_it(count):
+    samples = samples_of("f32", 1000)
+    answer = count("-", "--type", "f32", "--bins", 5, "--statistics", "--format", "json",
+                   stdin=samples.tobytes())
+    finite = samples[np.isfinite(samples)].astype(np.float64)
+    check(answer, samples, np.linspace(finite.min(), finite.max(), 6))
+    assert answer["statistics"]["median"] == np.median(finite)
+
+
 def test_what_is_not_counted_is_said(count, tmp_path):
     samples = samples_of("f32", 100)
     files = {
@@ -135,23 +148,116 @@ def test_what_is_not_counted_is_said(count, tmp_path):
     }
     for name, (array, said) in files.items():
         np.save(tmp_path / name, array)
-        error = count(tmp_path / name, status=2)
+        error = count(tmp_path / name, status=1)
         assert name in error and said in error
     np.save(tmp_path / "good.npy", samples)
     whole = (tmp_path / "good.npy").read_bytes()
     for name, data, said in (("cut.npy", whole[:-5], "400 bytes"), ("head.npy", whole[:50], "cut off"),
-                             ("long.npy", whole + b"x", "401"), ("empty.npy", b"", "empty"),
+                             ("empty.npy", b"", "empty"),
+                             ("new.npy", whole[:6] + b"\4" + whole[7:], "version 4"),
                              ("other.npy", b"hello world", "does not begin")):
         (tmp_path / name).write_bytes(data)
-        error = count(tmp_path / name, status=2)
+        error = count(tmp_path / name, status=1)
         assert name in error and said in error
     assert "f32" in count(tmp_path / "good.npy", "--type", "f64", status=2)
     np.save(tmp_path / "other_type.npy", samples.astype(np.float64))
     error = count(tmp_path / "good.npy", tmp_path / "other_type.npy", status=2)
     assert "f64" in error and "good.npy" in error
-    assert "--range" in count("-", "--type", "f32", stdin=b"", status=2)
     assert "--alphabet" in count(tmp_path / "good.npy", "--alphabet", "a:26", status=2)
-    assert "read once" in count("-", "--type", "f32", "--bins", 2, "--range", "0:1", "--statistics",
-                                stdin=bytes(8), status=1)
     assert "ends within a sample" in count("-", "--type", "f32", "--bins", 2, "--range", "0:1",
                                            stdin=bytes(10), status=1)
+
+
+@pytest.mark.parametrize("where", ("in process", "by a server"))
+@pytest.mark.parametrize("dtype", ("f2", "f4", "f8", "i2", "i4", "u4", "i8"))
+def test_arrays_are_counted_as_numpy_counts_them(count, server, tmp_path, dtype, where):
+    rng = np.random.default_rng(3)
+    place = () if where == "in process" else ("--server", server.address)
+    steps = np.arange(1, 9) * (0.1 if dtype[0] == "f" else 1)
+    for bins, wanted in ((10, None), (37, None), (100, None), (10, (-3.3, 40.7))):
+        for samples in (steps.astype(dtype), rng.normal(0, 50, 3000).astype(dtype)):
+            np.save(tmp_path / "a.npy", samples)
+            given = () if wanted is None else ("--range", f"{wanted[0]}:{wanted[1]}")
+            answer = count(tmp_path / "a.npy", "--bins", bins, *given, "--format", "json", *place)
+            counts, edges = np.histogram(samples, bins, wanted)
+            assert answer["edges"] == edges.astype(np.float64).tolist()
+            assert answer["counts"] == counts.tolist()
+
+
+@pytest.mark.parametrize("where", ("in process", "by a server"))
+def test_i8_has_the_range_of_its_type(count, server, tmp_path, where):
+    samples = np.arange(-116, 105, dtype="i1")
+    np.save(tmp_path / "a.npy", samples)
+    place = () if where == "in process" else ("--server", server.address)
+    answer = count(tmp_path / "a.npy", "--bins", 10, "--statistics", "--format", "json", *place)
+    check(answer, samples, np.linspace(-128, 128, 11))
+    assert (answer["statistics"]["minimum"], answer["statistics"]["maximum"]) == (-116, 104)
+
+
+def test_integers_on_the_command_line_keep_their_value(count, tmp_path):
+    (tmp_path / "a").write_bytes(np.array([2**53, 2**53 + 1], "<u8").tobytes())
+    def counted(option, value, status=0):
+        return count(tmp_path / "a", "--type", "u64", option, value, "--format", "json", *(
+            ("--bins", 2) if option == "--range" else ()), status=status)
+    for option, value in (("--edges", "0,9007199254740993,18446744073709551616"),
+                          ("--edges", "0,18446744073709551615"),
+                          ("--edges", "0,9007199254740993.0"),
+                          ("--range", "0:9007199254740993")):
+        error = counted(option, value, status=2)
+        assert option in error and "is no double" in error
+    answer = counted("--edges", "0,9.007199254740992e15,18446744073709551616")
+    assert answer["counts"] == [0, 2]
+    assert count(tmp_path / "a", "--type", "f64", "--edges", "0,0.1,1e300", "--format", "json")
+
+
+@pytest.mark.parametrize("header", (
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (3L,), }",
+    '{"descr": "<f4", "fortran_order": False, "shape": (3,), }',
+    "{'shape' : (3,), 'fortran_order': True, 'descr' : '<f4'}   "))
+@pytest.mark.parametrize("version", (1, 2, 3))
+def test_headers_as_numpy_reads_them(count, tmp_path, header, version):
+    size = len(header).to_bytes(2 if version == 1 else 4, "little")
+    data = b"\x93NUMPY" + bytes((version, 0)) + size + header.encode()
+    # Its first bytes tell what it is, and numpy ignores what follows the samples.
+    (tmp_path / "a").write_bytes(data + np.arange(3, dtype="<f4").tobytes() + b"more")
+    answer = count(tmp_path / "a", "--bins", 3, "--statistics", "--format", "json")
+    assert (answer["counts"], answer["statistics"]["median"]) == ([1, 1, 1], 1)
+
+
+def test_a_redirected_file_is_a_file(client_bin, tmp_path):
+    (tmp_path / "a").write_bytes(np.arange(9, dtype="<f4").tobytes())
+    with open(tmp_path / "a", "rb") as file:
+        done = subprocess.run([client_bin, "--type", "f32", "--bins", "4", "--statistics", "--format",
+                               "json"], stdin=file, capture_output=True, timeout=60, check=True)
+    [answer] = json.loads(done.stdout)["histograms"]
+    assert (answer["samples"], answer["statistics"]["median"]) == (9, 4)
+
+
+def test_files_in_non_blocking_mode(client_bin, server, tmp_path):
+    entrance, feed = os.pipe()
+    result, exit_ = os.pipe()
+    os.set_blocking(entrance, False)
+    os.set_blocking(exit_, False)
+    arguments = [client_bin, "--server", server.address, "--bins", "50000", "--format", "csv"]
+    with subprocess.Popen(arguments, stdin=entrance, stdout=exit_) as process:
+        os.close(entrance)
+        os.close(exit_)
+        os.write(feed, b"abc")
+        os.close(feed)
+        with open(result, "rb") as file:
+            assert file.read().count(b"\n") == 50_004
+    assert process.returncode == 0
+
+
+def test_fifos_and_closed_descriptors(count, client_bin, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    assert "not done within" in count(tmp_path / "fifo", "--timeout", 0.1, status=1)
+    done = subprocess.run(["bash", "-c", '"$0" - <&-', client_bin], capture_output=True, timeout=60,
+                          check=False)
+    assert done.returncode == 1 and b"standard input is closed" in done.stderr
+
+
+def test_empty_values_are_refused(count, tmp_path):
+    (tmp_path / "a").write_bytes(b"abc")
+    for option in ("--edges", "--quantiles", "--output"):
+        assert f"{option}: must not be empty" in count(tmp_path / "a", option, "", status=2)

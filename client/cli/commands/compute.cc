@@ -33,6 +33,10 @@ absl::Status CheckHeld(const char* option, absl::string_view token) {
   std::string digits(absl::StripAsciiWhitespace(token));
   const bool negative = absl::StartsWith(digits, "-");
   digits.erase(0, negative || absl::StartsWith(digits, "+") ? 1 : 0);
+  if (const size_t point = digits.find('.');
+      point != std::string::npos && digits.find_first_not_of('0', point + 1) == std::string::npos) {
+    digits.erase(point);
+  }
   if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) {
     return absl::OkStatus();
   }

@@ -28,6 +28,7 @@ struct Input {
   // What can be read only once, and the bytes that were read of it already.
   InputFile opened = nullptr;
   std::string head = {};
+  bool array = false;               // a .npy file
   bool looks_like_numbers = false;  // it begins as text of numbers does
 };
 

@@ -186,6 +186,7 @@ absl::StatusOr<std::optional<SampleType>> ReadHeader(int standard_input, absl::T
     if (!header.ok()) return Named(input, header.status().message());
     type = header->type;
     skipped = header->bytes;
+    input.array = true;
     input.limit = header->samples * SampleBytes(*type);
     if (const uint64_t have = size->value_or(0) - skipped;
         size->has_value() && have < input.limit) {
@@ -315,7 +316,9 @@ bool NeedsRange(const v1::Spec& spec) {
 
 absl::Status FindRange(absl::Span<const Input> inputs, v1::Spec& spec) {
   const SampleType type = TypeOf(spec);
-  const bool narrow = type == SampleType::kF16 || type == SampleType::kF32;
+  const bool narrow =
+      (type == SampleType::kF16 || type == SampleType::kF32) &&
+      std::all_of(inputs.begin(), inputs.end(), [](const Input& input) { return input.array; });
   if (!NeedsRange(spec)) {
     if (narrow && spec.binning().has_even()) NarrowEdges(type, false, *spec.mutable_binning());
     return absl::OkStatus();
