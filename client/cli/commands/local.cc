@@ -292,23 +292,23 @@ void SetStatistics(const Statistics& from, v1::Statistics& to) {
 class SayCutOff {
  public:
   explicit SayCutOff(const absl::Status& status) {
-    message_ = new std::string(absl::StrCat("histogram: ", status.message(), "\n"));
+    message = new std::string(absl::StrCat("histogram: ", status.message(), "\n"));
     struct sigaction action = {};
     action.sa_handler = [](int) {
-      (void)!write(STDERR_FILENO, message_->data(), message_->size());
+      (void)!write(STDERR_FILENO, message->data(), message->size());
       _exit(1);
     };
     sigaction(SIGBUS, &action, &before_);
   }
   ~SayCutOff() {
     sigaction(SIGBUS, &before_, nullptr);
-    delete message_;
+    delete message;
   }
   SayCutOff(const SayCutOff&) = delete;
   SayCutOff& operator=(const SayCutOff&) = delete;
 
  private:
-  static inline const std::string* message_ = nullptr;
+  static inline const std::string* message = nullptr;  // of the one mapping that is open
   struct sigaction before_ = {};
 };
 
