@@ -74,7 +74,7 @@ TEST_F(CountNumbers, SaysWhereSomethingIsNoNumber) {
   for (const char* const text :
        {"x", "1x", "0x10", "1_000", "+-1", "--1", "1.2.3", ".", "-", "1e"}) {
     EXPECT_EQ(Run(absl::StrCat("1 2\n3 ", text, " 4\n"), {"--numbers", "--bins", "2"}), 1) << text;
-    EXPECT_THAT(world_.err(), HasSubstr(absl::StrCat("line 2: '", text, "' is no number")));
+    EXPECT_THAT(world_.err(), HasSubstr(absl::StrCat("line 2: '", text, "' is not a number")));
   }
 }
 
@@ -85,7 +85,7 @@ TEST_F(CountNumbers, NumbersMayLieOverBlocks) {
   ASSERT_EQ(Run(text, {"--numbers", "--bins", "4"}), 0);
   EXPECT_THAT(Counts(), ElementsAre(100'000, 100'000, 100'000, 100'000));
   ASSERT_EQ(Run(text + "?", {"--numbers", "--bins", "4"}), 1);
-  EXPECT_THAT(world_.err(), HasSubstr("line 40001: '?' is no number"));
+  EXPECT_THAT(world_.err(), HasSubstr("line 40001: '?' is not a number"));
 }
 
 TEST_F(CountNumbers, AColumnByNameOrNumber) {
@@ -101,7 +101,7 @@ TEST_F(CountNumbers, AColumnByNameOrNumber) {
   EXPECT_THAT(world_.err(),
               AllOf(HasSubstr("there is no 'cost'"), HasSubstr("name, the, price, n")));
   EXPECT_EQ(Run(table, {"--column", "name"}), 1);
-  EXPECT_THAT(world_.err(), HasSubstr("line 2: 'a \"b\"' is no number"));
+  EXPECT_THAT(world_.err(), HasSubstr("line 2: 'a \"b\"' is not a number"));
 }
 
 TEST_F(CountNumbers, OfBytesThatLookLikeNumbersANoteIsGiven) {

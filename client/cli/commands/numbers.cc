@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kTextBytes = size_t{1} << 20;
 constexpr size_t kLineBytesMax = size_t{64} << 20;
-constexpr size_t kShownBytes = 40;  // of a text that is no number
+constexpr size_t kShownBytes = 40;  // of a text that is not a number
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 
 bool Separates(char c) { return c == ' ' || c == ',' || (c >= '\t' && c <= '\r'); }
@@ -152,7 +152,7 @@ class Numbers {
     double value = 0;
     const auto [stop, error] = std::from_chars(digits.data(), end, value);
     if (error == std::errc::invalid_argument || stop != end || absl::StartsWith(text, "+-")) {
-      return absl::FailedPreconditionError(absl::StrCat(Shown(text), " is no number"));
+      return absl::FailedPreconditionError(absl::StrCat(Shown(text), " is not a number"));
     }
     if (error == std::errc::result_out_of_range) {
       value = std::strtod(std::string(digits).c_str(), nullptr);  // below the least f64 is 0

@@ -20,7 +20,7 @@ namespace histogram::cli {
 //
 // `column` empty: numbers between blanks, line ends and commas. Else a column of comma-separated
 // values with a header: its name, or its number from 1 on. An empty cell is a NaN. "nan" and "inf"
-// are numbers. FAILED_PRECONDITION: something is no number, or an integer among others that are not
+// are numbers. FAILED_PRECONDITION: a text is not a number, or an integer among others that are not
 // whole is no f64; the message names input, line and text. INVALID_ARGUMENT: no such column.
 absl::Status ReadNumbers(const std::string& column, int standard_input, absl::Time deadline,
                          std::vector<Input>& inputs, v1::Spec& spec);

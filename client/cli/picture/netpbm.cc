@@ -24,7 +24,7 @@ void SkipBlanksAndComments(Source& source) {
   }
 }
 
-// A number between blanks and comments. Nothing: there is no number, or one above 2^31.
+// Reads a number between blanks and comments; nullopt if none is there, or it is above 2^31.
 std::optional<uint32_t> ReadNumber(Source& source) {
   SkipBlanksAndComments(source);
   std::optional<uint64_t> number;
