@@ -45,9 +45,8 @@ bool IsSpec(std::string_view bytes) {
 // are put behind each other, which merges them as protobuf does; each is valid by itself.
 class SpecCollector {
  public:
+  // REQUIRES: length > 0.
   absl::Status Add(wire::Reader& reader, uint64_t length, ParsedRequest& out) {
-    // It says nothing, and a message has room for hundreds of millions of them.
-    if (length == 0) return absl::OkStatus();
     total_bytes_ += length;
     if (total_bytes_ > kSpecBytesMax) {
       return InvalidField(
@@ -109,6 +108,8 @@ absl::Status WalkRequest(wire::Reader& reader, uint64_t end, const char* name, b
       if (!reader.ReadLength(length) || reader.remaining() < end + length) return Malformed(name);
       if (field == kSourceField) {
         TakePayload(reader, length, out);
+      } else if (length == 0) {
+        // An empty spec says nothing, and a message has room for hundreds of millions of them.
       } else if (absl::Status status = specs.Add(reader, length, out); !status.ok()) {
         return status;
       }
