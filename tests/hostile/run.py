@@ -256,7 +256,7 @@ def run(name, options, folder):
     folder.mkdir()
     receive_mib = 64 if name == SMALL_CALLS else RECEIVE_MIB
     flags = [*FLAGS, "--receive-bytes-max", f"{receive_mib}MiB", "--queue-bytes-max",
-             f"{receive_mib // 4}MiB", "--log-level", LOG_LEVELS.get(name, "error")]
+             f"{receive_mib // 3}MiB", "--log-level", LOG_LEVELS.get(name, "error")]
     authority = None
     if name in TLS:
         authority = make_certificates(folder)
