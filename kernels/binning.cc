@@ -255,7 +255,8 @@ Histogram Fold(const ValueCounts& values, const Binning& binning) {
   return histogram;
 }
 
-void FoldInto(const ValueCounts& values, const Binning& binning, Histogram& out) {
+void FoldInto(std::span<const uint64_t, kByteValues> values, const Binning& binning,
+              Histogram& out) {
   out.samples = std::accumulate(values.begin(), values.end(), uint64_t{0});
   if (binning.is_identity()) {  // by far the most frequent binning: nothing to fold
     out.counts.assign(values.begin(), values.end());

@@ -301,6 +301,16 @@ std::optional<Error> CheckEdges(const Binning& binning, SampleType type) {
 
 }  // namespace
 
+const internal::PlanData& Plan::OfEachByte() {
+  static const internal::PlanData& data = *new internal::PlanData(Binning::Identity());
+  return data;
+}
+
+Plan Plan::OfBytes(const Binning& binning) {
+  if (binning.is_identity()) return {};
+  return Plan(std::make_shared<internal::PlanData>(binning));
+}
+
 Result<Plan> Plan::Make(const Binning& binning, SampleType type) {
   if (std::optional<Error> error = CheckEdges(binning, type)) return *std::move(error);
   const internal::FloatMode mode;
@@ -339,17 +349,23 @@ bool Plan::TablesPay(const Binning& binning, SampleType type, uint64_t samples) 
   return samples > bins + patterns;
 }
 
-SampleType Plan::type() const { return data_->type; }
-uint32_t Plan::bin_count() const { return data_->binning.bin_count(); }
-const Binning& Plan::binning() const { return data_->binning; }
+SampleType Plan::type() const { return data().type; }
+uint32_t Plan::bin_count() const { return data().binning.bin_count(); }
+const Binning& Plan::binning() const { return data().binning; }
 
-bool Plan::has_tables() const { return data_->has_tables; }
+uint32_t Plan::counter_count() const {
+  return data().counts_values ? kByteValues : internal::SlotCount(bin_count());
+}
+bool Plan::counts_values() const { return data().counts_values; }
+
+bool Plan::has_tables() const { return data().has_tables; }
 
 std::string_view Plan::family() const {
-  if (!data_->has_tables) return "direct";
-  if (!data_->slot_of_pattern.empty()) return "patterns";
+  if (data().counts_values) return "values";
+  if (!data().has_tables) return "direct";
+  if (!data().slot_of_pattern.empty()) return "patterns";
   return std::visit([](const auto& bins) { return bins.guess.usable() ? "guess" : "key"; },
-                    data_->bins);
+                    data().bins);
 }
 
 }  // namespace histogram

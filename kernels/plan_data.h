@@ -163,8 +163,13 @@ struct PlanData {
   PlanData(Binning rule, SampleType of, bool tables)
       : type(of), has_tables(tables), binning(std::move(rule)) {}
 
+  // Of bytes, which are counted by value.
+  explicit PlanData(Binning rule)
+      : type(SampleType::kU8), has_tables(true), counts_values(true), binning(std::move(rule)) {}
+
   SampleType type;
   bool has_tables;
+  bool counts_values = false;  // then only the binning is used
   Binning binning;
   std::variant<Bins<float>, Bins<double>, Bins<uint32_t>, Bins<int32_t>, Bins<uint64_t>,
                Bins<int64_t>>

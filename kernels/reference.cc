@@ -10,6 +10,15 @@
 
 namespace histogram {
 
+std::vector<uint64_t> ReferenceCounters(absl::Span<const Fragment> fragments, const Plan& plan) {
+  if (!plan.counts_values()) return ReferenceSlots(fragments, plan.binning(), plan.type());
+  std::vector<uint64_t> counters(kByteValues);
+  for (const Fragment& fragment : fragments) {
+    for (const uint8_t value : fragment) ++counters[value];
+  }
+  return counters;
+}
+
 std::vector<uint64_t> ReferenceSlots(absl::Span<const Fragment> fragments, const Binning& binning,
                                      SampleType type) {
   // A long double holds each value of each type exactly: its mantissa has 64 bits or more.

@@ -13,6 +13,7 @@ namespace histogram {
 namespace {
 
 __extension__ using uint128 = unsigned __int128;
+using Values = std::span<const uint64_t, kByteValues>;
 
 constexpr uint64_t kExactDouble = uint64_t{1} << 53;  // integers up to here are doubles
 
@@ -65,7 +66,7 @@ class Wide {
 // The samples in bins, as a sorted sequence.
 class Binned {
  public:
-  Binned(const ValueCounts& values, const Binning& binning) {
+  Binned(Values values, const Binning& binning) {
     for (uint32_t v = 0; v < kByteValues; ++v) {
       if (binning.table()[v] >= 0) counts_[v] = values[v];
       total_ += counts_[v];
@@ -163,7 +164,7 @@ std::optional<double> Binned::OtsuThreshold() const {
   return best->threshold;
 }
 
-double EntropyBits(const ValueCounts& values, const Binning& binning, uint64_t total) {
+double EntropyBits(Values values, const Binning& binning, uint64_t total) {
   struct Share {
     int32_t bin;
     uint64_t count;
@@ -190,7 +191,7 @@ double EntropyBits(const ValueCounts& values, const Binning& binning, uint64_t t
 
 }  // namespace
 
-Statistics ComputeStatistics(const ValueCounts& values, const Binning& binning,
+Statistics ComputeStatistics(Values values, const Binning& binning,
                              std::span<const double> quantiles) {
   const internal::FloatMode mode;
   Statistics statistics;

@@ -1,5 +1,6 @@
 #include "kernels/cpu/typed.h"
 
+#include <histogram/histogram.h>
 #include <histogram/typed.h>
 #include <histogram/usable_cores.h>
 
@@ -14,7 +15,7 @@
 #include "kernels/parallel.h"
 #include "kernels/plan_data.h"
 #include "kernels/sample.h"
-#include "kernels/typed_payload.h"
+#include "kernels/payload.h"
 
 namespace histogram {
 namespace {
@@ -47,7 +48,7 @@ class HistogramRow {
 
 void AddToRow(std::span<const std::byte> samples, const Plan& plan, std::span<uint64_t> row) {
   const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
-  AddTypedPayload(plan, {&fragment, 1}, row);
+  AddPayload(plan, {&fragment, 1}, row);
 }
 
 // The value as a double: the greatest that is not above it, or the least that is not below it.
@@ -121,7 +122,9 @@ Histogram Count(std::span<const std::byte> samples, const Plan& plan) {
   return histogram;
 }
 
-std::string_view KernelName(const Plan& plan) { return cpu::FastestTyped(plan.data()).name; }
+std::string_view KernelName(const Plan& plan, size_t samples) {
+  return plan.counts_values() ? KernelName(samples) : cpu::FastestTyped(plan.data()).name;
+}
 
 std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType type) {
   assert(samples.size() % SampleBytes(type) == 0);

@@ -21,7 +21,7 @@
 #include "kernels/error.h"
 #include "kernels/mutex.h"
 #include "kernels/tuning/selector.h"
-#include "kernels/typed_payload.h"
+#include "kernels/payload.h"
 
 namespace histogram::cpu {
 namespace {
@@ -146,12 +146,11 @@ class CpuBackend final : public Backend {
   void Count(Batch& batch) const {
     if (batch.items.empty()) return CountValues(batch);
     const BatchItem& first = batch.items.front();
-    if (first.work != nullptr) {
-      first.work->Run(first.fragments);
-      batch.report.kernel = first.work->kernel();
+    if (first.phases != nullptr) {
+      batch.report.kernel = RunPhases(*first.phases, first.fragments);
       return;
     }
-    first.plan.has_value() ? CountTyped(batch) : CountValues(batch);
+    first.plan.counts_values() ? CountValues(batch) : CountTyped(batch);
   }
 
   void CountValues(Batch& batch) const {
@@ -174,9 +173,9 @@ class CpuBackend final : public Backend {
   }
 
   static void CountTyped(Batch& batch) {
-    batch.report.kernel = std::string(KernelName(*batch.items.front().plan));
+    batch.report.kernel = std::string(KernelName(batch.items.front().plan));
     for (const BatchItem& item : batch.items) {
-      CountTypedPayload(*item.plan, item.fragments, item.counts);
+      CountPayload(item.plan, item.fragments, item.counts);
     }
   }
 

@@ -8,7 +8,7 @@
 #include "absl/strings/string_view.h"
 #include "kernels/cpu/cpu_backend.h"
 #include "kernels/tuning/tune.h"
-#include "kernels/typed_payload.h"
+#include "kernels/payload.h"
 
 namespace histogram::cpu {
 namespace {
@@ -121,11 +121,11 @@ double MeasureTypedNsPerSample() {
   const Plan plan = *Plan::Make(*Binning::Even(kBins, 0.0, kBins), SampleType::kF32);
   const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()),
                           kSamples * sizeof(float));
-  std::vector<uint64_t> counts(CounterCount(plan));
+  std::vector<uint64_t> counts(plan.counter_count());
   double least = std::numeric_limits<double>::max();
   for (int run = 0; run < kRuns; ++run) {
     const auto start = Clock::now();
-    CountTypedPayload(plan, {&fragment, 1}, counts);
+    CountPayload(plan, {&fragment, 1}, counts);
     least = std::min(least, std::chrono::duration<double, std::nano>(Clock::now() - start).count());
   }
   return least / kSamples;

@@ -64,9 +64,9 @@ Batcher::~Batcher() {
 absl::StatusOr<Batcher::Outcome> Batcher::Enqueue(Job* job, WhenFull when_full) {
   const TimeNs now = clock_.Now();
   if (FitsHere(*job, now)) {
-    const bool typed = job->plan.has_value();
+    const bool typed = !job->plan.counts_values();
     const bool only_cpu =
-        typed && (!job->plan->has_tables() || CounterCount(job->plan) > common_counters_max_);
+        typed && (!job->plan.has_tables() || job->plan.counter_count() > common_counters_max_);
     const size_t size_class =
         only_cpu ? InlineGate::kOnlyCpu : Preference::ClassOf(job->bytes, typed);
     if (gate_.Enter(size_class)) return CountHere(job, size_class, when_full, now);

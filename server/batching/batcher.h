@@ -82,8 +82,8 @@ class Batcher {
 
   // The most counters of typed samples of any backend. A job must not need more.
   uint64_t counters_max() const { return counters_max_; }
-  // Whether a backend runs PayloadWork. If not, a job must not have any.
-  bool runs_work() const { return cpu_ != nullptr; }
+  // Whether a backend runs phases. If not, a job must not have any.
+  bool runs_phases() const { return cpu_ != nullptr; }
 
   // From now on Enqueue fails. Accepted jobs go on.
   void Drain();

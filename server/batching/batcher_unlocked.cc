@@ -29,7 +29,7 @@ class CallbackScope {
 
 bool Batcher::FitsHere(const Job& job, TimeNs now) const {
   return cpu_ != nullptr && job.bytes <= inline_bytes_max_ && !job.for_lane && !in_callback &&
-         job.work == nullptr &&  // its bytes do not tell how long it takes
+         job.phases == nullptr &&  // its bytes do not tell how long it takes
          job.charge_bytes <= std::min(job.bytes + kInlineAnswerBytesMax, charge_max_) &&
          !Scheduler::Unwanted(job, now);
 }
@@ -45,12 +45,11 @@ absl::StatusOr<Batcher::Outcome> Batcher::CountHere(Job* job, size_t size_class,
   job->queue_ns = 0;
   thread_local std::unique_ptr<Batch> spare;  // keeps its memory
   std::unique_ptr<Batch> batch = spare != nullptr ? std::move(spare) : std::make_unique<Batch>();
-  if (job->plan.has_value()) job->slots.resize(CounterCount(job->plan));
-  batch->items.push_back(
-      {.fragments = job->fragments,
-       .bytes = job->bytes,
-       .plan = job->plan,
-       .counts = job->plan.has_value() ? absl::MakeSpan(job->slots) : absl::MakeSpan(job->counts)});
+  job->counters.resize(job->plan.counter_count());
+  batch->items.push_back({.fragments = job->fragments,
+                          .bytes = job->bytes,
+                          .plan = job->plan,
+                          .counts = absl::MakeSpan(job->counters)});
   batch->bytes = job->bytes;
   cpu_->Execute(*batch);
   batch->items.clear();
@@ -82,9 +81,8 @@ void Batcher::Finish(Outbox& outbox) {
 void Batcher::Submit(Flight* flight) {
   flight->Prepare();
   assert(backends_[flight->backend]->info().kind == BackendKind::kCpu ||
-         std::ranges::all_of(flight->batch->items, [](const BatchItem& item) {
-           return !item.plan.has_value() || item.plan->has_tables();
-         }));
+         std::ranges::all_of(flight->batch->items,
+                             [](const BatchItem& item) { return item.plan.has_tables(); }));
   flight->started_at.store(clock_.Now(), std::memory_order_release);
   // Two pointers: they fit into the callable, which allocates nothing then.
   backends_[flight->backend]->Submit(

@@ -5,13 +5,7 @@
 
 namespace histogram::server {
 
-void ClearCounts(Job& job) {
-  if (job.plan.has_value()) {
-    job.slots.assign(CounterCount(job.plan), 0);
-  } else {
-    job.counts.fill(0);
-  }
-}
+void ClearCounts(Job& job) { job.counters.assign(job.plan.counter_count(), 0); }
 
 void CutFragments(absl::Span<const Fragment> fragments, uint64_t offset, uint64_t bytes,
                   std::vector<Fragment>& out) {
@@ -40,9 +34,7 @@ void Flight::Add(Piece piece) {
 
 void Flight::Prepare() {
   if (batch == nullptr) batch = std::make_unique<Batch>();
-  // Rows of typed samples may be large: no more are kept than this batch needs.
-  const bool typed = pieces.front().job->plan.has_value();
-  if (typed || rows.size() < pieces.size()) rows.resize(pieces.size());
+  if (rows.size() < pieces.size()) rows.resize(pieces.size());
   batch->items.resize(pieces.size());
   batch->bytes = bytes;
   // The backend may give up when nobody waits any more: after the last deadline.
@@ -52,8 +44,8 @@ void Flight::Prepare() {
     BatchItem& item = batch->items[i];
     item.bytes = pieces[i].bytes;
     item.plan = job.plan;
-    item.work = job.work;
-    rows[i].resize(CounterCount(job.plan));
+    item.phases = job.phases;
+    rows[i].resize(job.phases == nullptr ? job.plan.counter_count() : 0);
     item.counts = absl::MakeSpan(rows[i]);
     item.fragments = job.fragments;
     last_deadline = std::max(last_deadline, job.deadline);
@@ -78,19 +70,13 @@ void Flight::Prepare() {
 }
 
 void Flight::Give(const Piece& piece) {
-  if (piece.job->work != nullptr) return;  // holds its outcome itself
-  if (piece.job->plan.has_value()) {
-    piece.job->slots.swap(rows[piece.row]);
-  } else {
-    std::copy_n(rows[piece.row].begin(), kByteValues, piece.job->counts.begin());
-  }
+  if (piece.job->phases == nullptr) piece.job->counters.swap(rows[piece.row]);
 }
 
 void Flight::AddUp(const Piece& piece) {
   Job& job = *piece.job;
   const std::vector<uint64_t>& row = rows[piece.row];
-  uint64_t* const sums = job.plan.has_value() ? job.slots.data() : job.counts.data();
-  for (size_t i = 0; i < row.size(); ++i) sums[i] += row[i];
+  for (size_t i = 0; i < row.size(); ++i) job.counters[i] += row[i];
 }
 
 void Flight::Reset() {
@@ -106,7 +92,7 @@ void Flight::Reset() {
     batch->status = absl::OkStatus();
   }
   for (std::vector<uint64_t>& row : rows) {
-    if (row.capacity() > kSlotsKeptMax) std::vector<uint64_t>().swap(row);
+    if (row.capacity() > kCountersKeptMax) std::vector<uint64_t>().swap(row);
   }
   cut.clear();
   owners.clear();

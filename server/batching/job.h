@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,7 +20,7 @@
 namespace histogram::server {
 
 // ForgetCounts frees the memory of more counters than this.
-inline constexpr size_t kSlotsKeptMax = 8192;
+inline constexpr size_t kCountersKeptMax = 8192;
 
 // The caller owns the job. It keeps the job, its fragments and their bytes alive and unchanged
 // until Done is called or Enqueue returns kCounted. After that the batcher does not touch the job,
@@ -35,10 +34,9 @@ class Job {
   absl::Span<const Fragment> fragments;
   uint64_t bytes = 0;         // of the payload: the sum of the fragments' sizes
   uint64_t charge_bytes = 0;  // what the queue is charged: payload and reply
-  // If set, counts the whole payload instead of a kernel, alone in its batch, and holds the
-  // outcome.
-  std::shared_ptr<PayloadWork> work;
-  std::optional<Plan> plan;  // of typed samples; absent: bytes
+  Plan plan;
+  // If set, a lane executes them on the whole payload, alone in its batch. They hold the outcome.
+  std::shared_ptr<Phases> phases;
   TimeNs deadline = kNever;
   uint64_t caller = 0;    // for fairness: authenticated identity, else connection
   bool for_lane = false;  // a lane counts it, never the thread in Enqueue
@@ -51,9 +49,8 @@ class Job {
   std::atomic<bool> cancelled{false};
 
   // --- Filled by the batcher before Done(OK), or kCounted.
-  ValueCounts counts;           // of bytes
-  std::vector<uint64_t> slots;  // of typed samples: the plan's bins, and below, above, NaN
-  BatchReport report;           // of its batch, or the last of several
+  std::vector<uint64_t> counters;  // the plan's
+  BatchReport report;              // of its batch, or the last of several
   TimeNs enqueued_at = 0;
   uint64_t queue_ns = 0;  // from Enqueue to the dispatch of its first part
 
@@ -63,8 +60,8 @@ class Job {
 
   // Frees the memory of large counts. For jobs that are used again.
   void ForgetCounts() {
-    work.reset();
-    if (slots.capacity() > kSlotsKeptMax) std::vector<uint64_t>().swap(slots);
+    phases.reset();
+    if (counters.capacity() > kCountersKeptMax) std::vector<uint64_t>().swap(counters);
   }
 
   // The job is finished. OK: counts and report are filled. CANCELLED, DEADLINE_EXCEEDED: it was

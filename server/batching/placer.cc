@@ -14,17 +14,17 @@ namespace {
 constexpr TimeNs kPatienceNs = 20'000'000;
 
 // What is known of the workload from the plan.
-Workload WorkloadOf(const std::optional<Plan>& plan) {
-  if (!plan.has_value()) return {};
-  return {.sample_bytes = static_cast<uint32_t>(SampleBytesOf(plan)),
-          .bin_count = plan->bin_count()};
+Workload WorkloadOf(const Plan& plan) {
+  if (plan.counts_values()) return {};
+  return {.sample_bytes = static_cast<uint32_t>(SampleBytes(plan.type())),
+          .bin_count = plan.bin_count()};
 }
 
 // Most payloads of a batch under this plan.
-uint32_t PayloadsMax(const BackendInfo& info, const std::optional<Plan>& plan) {
-  if (!plan.has_value()) return info.lane_payloads;
+uint32_t PayloadsMax(const BackendInfo& info, const Plan& plan) {
+  if (plan.counts_values()) return info.lane_payloads;
   return static_cast<uint32_t>(
-      std::min<uint64_t>(info.lane_payloads, info.lane_counters / CounterCount(plan)));
+      std::min<uint64_t>(info.lane_payloads, info.lane_counters / plan.counter_count()));
 }
 
 // What `backend` would take for the batch that it would get of that queue.
@@ -61,7 +61,7 @@ std::optional<Preference> Estimate(const Credits& credits, const BatchingLimits&
 
 // No sample is cut in two.
 uint64_t WholeSamples(uint64_t bytes, const Job& job) {
-  const uint64_t size = SampleBytesOf(job.plan);
+  const uint64_t size = SampleBytes(job.plan.type());
   return std::max(size, bytes - bytes % size);
 }
 
@@ -75,12 +75,12 @@ Placer::Placer(const BatchingLimits& limits, const Credits& credits)
 }
 
 BackendMask Placer::Unfit(const Job& job) const {
-  if (job.work == nullptr && !job.plan.has_value()) return 0;
-  const uint64_t counters = CounterCount(job.plan);
+  if (job.phases == nullptr && job.plan.counts_values()) return 0;
+  const uint64_t counters = job.plan.counter_count();
   BackendMask mask = 0;
   for (int b = 0; b < credits_.size(); ++b) {
     const BackendInfo& info = credits_.info(b);
-    const bool on_cpu = job.work != nullptr || !job.plan->has_tables();
+    const bool on_cpu = job.phases != nullptr || !job.plan.has_tables();
     const bool fit = on_cpu ? info.kind == BackendKind::kCpu : counters <= info.lane_counters;
     if (!fit) mask |= BackendMask{1} << b;
   }
@@ -88,10 +88,10 @@ BackendMask Placer::Unfit(const Job& job) const {
 }
 
 bool Placer::MayShareBatch(int backend, const Job& a, const Job& b) const {
-  if (a.work != nullptr || b.work != nullptr) return false;
+  if (a.phases != nullptr || b.phases != nullptr) return false;
   if (!histogram::MayShareBatch(a.plan, b.plan)) return false;
   const bool on_cpu = credits_.info(backend).kind == BackendKind::kCpu;
-  return on_cpu || !a.plan.has_value() || &a.plan->data() == &b.plan->data();
+  return on_cpu || a.plan.counts_values() || &a.plan.data() == &b.plan.data();
 }
 
 bool Placer::BothKindsUp() const {
@@ -105,7 +105,7 @@ bool Placer::BothKindsUp() const {
 
 BackendKind Placer::Prefer(const Job& job, TimeNs now) {
   if (Unfit(job) != 0 || !BothKindsUp()) return BackendKind::kCpu;
-  return preference_->Choose(Preference::ClassOf(job.bytes, job.plan.has_value()), now);
+  return preference_->Choose(Preference::ClassOf(job.bytes, !job.plan.counts_values()), now);
 }
 
 InlineGate::Classes Placer::OnCpu() const {
@@ -176,9 +176,9 @@ Decision Placer::Decide(TimeNs now, const QueueView& queue, const Job& job, Back
   Decision decision = server::Decide(now, queue, views_, limits_);
   decision.wake_at = std::min(decision.wake_at, wake_at);
   decision.bytes_max = WholeSamples(decision.bytes_max, job);
-  const bool large_counters = CounterCount(job.plan) > kSplitCountersMax;
+  const bool large_counters = job.plan.counter_count() > kSplitCountersMax;
   const bool on_cpu = decision.backend >= 0 && views_[decision.backend].kind == BackendKind::kCpu;
-  if (job.work != nullptr || (large_counters && on_cpu)) {
+  if (job.phases != nullptr || (large_counters && on_cpu)) {
     decision.parts = 1;
     decision.bytes_max = std::max(decision.bytes_max, job.bytes);
   }
@@ -190,7 +190,7 @@ void Placer::Learn(const Flight& flight, TimeNs now) {
   for (const Piece& piece : flight.pieces) {
     if (Unfit(*piece.job) != 0) continue;  // there is no choice of kind for it
     const uint64_t payload_bytes = piece.whole ? piece.bytes : piece.job->bytes;
-    const size_t size_class = Preference::ClassOf(payload_bytes, piece.job->plan.has_value());
+    const size_t size_class = Preference::ClassOf(payload_bytes, !piece.job->plan.counts_values());
     preference_->Counted(size_class, piece.bytes, now);
   }
 }

@@ -69,6 +69,8 @@ void Recovery::Fail(const Pending& pending, BackendMask up, Outbox& outbox) {
 bool Recovery::Form(Pending& pending, const Decision& decision, TimeNs now, Outbox& outbox) {
   Flight* flight = credits_.Take(decision.backend, decision.closed_by, now);
   flight->failed_on = pending.failed_on;
+  Job& job = *pending.piece.job;
+  if (job.phases != nullptr) job.phases = job.phases->Anew();
   outbox.submits.push_back(flight);
   outbox.fell_back.push_back(
       {.from = pending.from, .to = decision.backend, .reason = pending.reason});

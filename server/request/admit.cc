@@ -7,7 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/error.h"
 #include "server/base/thresholds.h"
-#include "server/request/whole_count.h"
+#include "server/request/phased_count.h"
+#include "server/request/row_columns.h"
 
 namespace histogram::server {
 namespace {
@@ -69,14 +70,14 @@ absl::Status CheckRows(MessageKind kind, const Query& query, uint64_t samples,
   }
   const uint64_t rows = *stretches * cut.channels;
   const uint64_t longest = cut.Longest(samples);
-  const uint64_t counters = RowCounter::Counters(query);
+  const uint64_t counters = CountersOfARow(query);
   const uint64_t visited = cut.Visited(*stretches, samples);
   if (visited + rows * counters > kRowWorkMax) {
     return TooMuch("TOO_MANY_ROWS",
                    absl::StrCat(visited, " samples in ", rows, " rows of ", counters, " counters"),
                    kRowWorkMax);
   }
-  parsed.reply_bytes += RowReplyBytes(query, rows, longest);
+  parsed.reply_bytes += RowColumns::ReplyBytes(query, rows, longest);
   if (parsed.reply_bytes > reply_bytes_max) {
     return TooMuch("REPLY_TOO_LARGE", absl::StrCat(parsed.reply_bytes, " bytes of reply"),
                    reply_bytes_max);
@@ -144,7 +145,7 @@ namespace {
 // Whether a lane is to make the tables of the query's plan, for a payload of so many bytes or for
 // those after it. Makes them here if that is quick.
 bool MakesTables(const Query& query, uint64_t payload_bytes) {
-  if (query.plan == nullptr || query.plan->made() != nullptr) return false;
+  if (query.plan->made() != nullptr) return false;
   LatePlan& plan = *query.plan;
   const uint64_t samples = payload_bytes / SampleBytes(query.sample_type);
   if (!plan.Pays(samples)) return false;
@@ -161,16 +162,14 @@ void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
   job.bytes = parsed.payload_bytes;
   job.charge_bytes = job.bytes + parsed.reply_bytes + query->counter_bytes;
   // Once more, in one piece.
-  if (query->needs_order() || query->as_a_whole()) job.charge_bytes += job.bytes;
+  if (query->needs_order() || query->in_phases()) job.charge_bytes += job.bytes;
   if (query->rows.has_value()) job.charge_bytes += parsed.row_bytes;
-  const bool makes_tables = MakesTables(*query, parsed.payload_bytes);
+  const bool makes_tables = !query->range_of_data && MakesTables(*query, parsed.payload_bytes);
   if (makes_tables) job.charge_bytes += query->plan->bytes();
-  job.plan.reset();
-  job.work = nullptr;
-  if (makes_tables || query->as_a_whole()) {
-    job.work = std::make_shared<WholeCount>(query, adds_up, makes_tables);
-  } else if (query->plan != nullptr) {
-    job.plan = query->plan->Now();
+  job.plan = query->plan->Now();
+  job.phases = nullptr;
+  if (makes_tables || query->in_phases()) {
+    job.phases = std::make_shared<PhasedCount>(query, adds_up, makes_tables);
   }
   job.deadline = deadline;
   job.payload_owner = std::move(owner);
@@ -178,28 +177,21 @@ void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
 
 namespace {
 
-// The answer of a WholeCount.
-absl::Status MakeWholeAnswer(const WholeCount& whole, uint64_t samples, Answer& answer) {
-  if (!whole.status().ok()) return whole.status();
-  if (!whole.query().rows.has_value()) {
-    return MakeTypedAnswer(whole.query(), whole.slots(), samples, answer);
-  }
-  MakeRowsAnswer(whole.query(), whole.rows(), samples, answer);
-  return absl::OkStatus();
-}
-
 absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) {
   answer.rows = nullptr;
   answer.bins.clear();
   const uint64_t samples = job.bytes / SampleBytes(query.sample_type);
-  const auto* const whole = static_cast<const WholeCount*>(job.work.get());
-  const Query& its = whole != nullptr ? whole->query() : query;
-  absl::Status status = whole != nullptr        ? MakeWholeAnswer(*whole, samples, answer)
-                        : query.plan != nullptr ? MakeTypedAnswer(query, job.slots, samples, answer)
-                                                : MakeAnswer(query, job.counts, job.bytes, answer);
-  if (!status.ok() || its.rows.has_value()) return status;
-  if (its.plan != nullptr && its.statistics) AddTypedStatistics(its, job.fragments, answer);
-  if (answer.statistics.has_value()) SelectStatistics(its, *answer.statistics);
+  const auto* const phases = static_cast<const PhasedCount*>(job.phases.get());
+  if (phases != nullptr && !phases->status().ok()) return phases->status();
+  if (query.rows.has_value()) {
+    MakeRowsAnswer(phases->query(), phases->rows(), samples, answer);
+    return absl::OkStatus();
+  }
+  const Query& its = phases != nullptr ? phases->query() : query;
+  const absl::Span<const uint64_t> counters =
+      phases != nullptr ? phases->counters() : absl::MakeConstSpan(job.counters);
+  if (absl::Status s = MakeAnswer(its, counters, samples, answer); !s.ok()) return s;
+  AddStatistics(its, counters, job.fragments, answer);
   if (its.sparse) MakeSparse(answer);
   return absl::OkStatus();
 }
@@ -207,9 +199,9 @@ absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) 
 }  // namespace
 
 absl::Status Recount(Verifier& verifier, const Query& query, const Job& job) {
-  if (job.work == nullptr) return verifier.Check(query, job);
+  if (job.phases == nullptr) return verifier.Check(query, job);
   if (!verifier.Picks()) return absl::OkStatus();
-  return static_cast<const WholeCount&>(*job.work).Recount(job.fragments);
+  return static_cast<const PhasedCount&>(*job.phases).Recount(job.fragments);
 }
 
 absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, const Query& query,

@@ -12,7 +12,7 @@
 #include "server/base/clock.h"
 #include "server/base/observer.h"
 #include "server/batching/job.h"
-#include "server/request/call.h"
+#include "server/request/answer.h"
 #include "server/request/codec.h"
 
 namespace histogram::server {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
-#include "server/request/whole_count.h"
+#include "server/request/row_columns.h"
 #include "server/request/wire.h"
 
 namespace histogram::server {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "server/request/call.h"
+#include "server/request/answer.h"
 
 namespace histogram::server {
 

@@ -247,10 +247,11 @@ uint64_t CounterBytes(const Query& query) {
   return (query.pattern_counters() + numbers * slots) * sizeof(uint64_t);
 }
 
-// Of typed samples, where only GPUs count.
+// Where only GPUs count. Bytes always have as many counters.
 absl::Status CheckCounters(const Query& query, uint64_t counters_max) {
   const uint32_t bins = query.binning.bin_count();
-  if (internal::SlotCount(bins) <= counters_max) return absl::OkStatus();
+  const bool fits = internal::SlotCount(bins) <= counters_max;
+  if (fits || query.sample_type == SampleType::kU8) return absl::OkStatus();
   const uint64_t most = counters_max - internal::kOutsideSlots;
   return InvalidField("TOO_MANY_BINS", "spec.binning",
                       absl::StrCat(bins, " bins of ", NameInApi(query.sample_type),
@@ -259,7 +260,7 @@ absl::Status CheckCounters(const Query& query, uint64_t counters_max) {
                       most);
 }
 
-absl::Status NoBackendForWholes(const Query& query) {
+absl::Status NoBackendForPhases(const Query& query) {
   if (query.rows.has_value()) {
     return BadRows("spec.rows",
                    "no backend of this server counts rows; one with a CPU backend does");
@@ -295,18 +296,14 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
   if (!binning.ok()) return binning.status();
 
   auto query = std::make_shared<Query>();
-  query->sample_type = *type;
-  query->binning = *std::move(binning);
+  query->Set(*binning, *type);
   query->range_of_data = spec.binning().even().range_of_data();
   if (absl::Status s = SetRows(spec, *query); !s.ok()) return s;
   if (absl::Status s = SetAnswers(spec, *query); !s.ok()) return s;
-  if (!limits.wholes && query->as_a_whole()) return NoBackendForWholes(*query);
-  if (*type != SampleType::kU8 && !query->range_of_data) {
-    if (absl::Status s = CheckCounters(*query, limits.counters_max); !s.ok()) return s;
-    query->plan = std::make_shared<LatePlan>(query->binning, *type);
-    // GPUs count with tables only, and no lane of theirs makes them.
-    if (!limits.wholes) query->plan->Get();
-  }
+  if (!limits.phases && query->in_phases()) return NoBackendForPhases(*query);
+  if (absl::Status s = CheckCounters(*query, limits.counters_max); !s.ok()) return s;
+  // GPUs count with tables only, and no lane of theirs makes them.
+  if (!limits.phases) query->plan->Get();
   query->counter_bytes = CounterBytes(*query);
   return query;
 }
@@ -317,9 +314,8 @@ absl::StatusOr<std::shared_ptr<const Query>> WithRange(const Query& query, doubl
   absl::StatusOr<Binning> binning =
       OrStatus(Binning::Even(query.binning.bin_count(), lower, upper, kBinCountMax));
   if (!binning.ok()) return binning.status();
-  made->binning = *std::move(binning);
+  made->Set(*binning, made->sample_type);
   made->range_of_data = false;
-  made->plan = std::make_shared<LatePlan>(made->binning, made->sample_type);
   return made;
 }
 
@@ -346,7 +342,7 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQueryCached(std::string_view by
   absl::StatusOr<std::shared_ptr<const Query>> query = MakeQuery(bytes, limits);
   if (!query.ok()) return query;
   const bool has_large_plan =
-      (*query)->plan != nullptr && (*query)->binning.bin_count() > kPlanBinsAtOnceMax;
+      (*query)->plan->bytes() > 0 && (*query)->binning.bin_count() > kPlanBinsAtOnceMax;
   if (has_large_plan) return large.Add(bytes, limits, *query);
   if (entry != nullptr) *entry = {std::string(bytes), limits, *query};
   return query;

@@ -23,11 +23,13 @@
 namespace histogram::server {
 
 // The plan of a query. It has no tables until samples repay them: tables take 10 to 35 ns a bin,
-// and most specs that differ from all others come once. Thread-safe.
+// and most specs that differ from all others come once. A plan of bytes needs none. Thread-safe.
 class LatePlan {
  public:
-  // REQUIRES: binning.has_edges().
-  LatePlan(const Binning& binning, SampleType type) : binning_(binning), type_(type) {}
+  // REQUIRES: binning.has_edges(), or the type is u8.
+  LatePlan(const Binning& binning, SampleType type) : binning_(binning), type_(type) {
+    if (type == SampleType::kU8) made_ = &plan_.emplace(Plan::OfBytes(binning));
+  }
 
   // The plan with tables; null until Get has made it.
   const Plan* made() const { return made_.load(std::memory_order_acquire); }
@@ -50,13 +52,15 @@ class LatePlan {
   // Makes the tables if there are none yet. Waits if another thread is making them.
   const Plan& Get() {
     std::call_once(once_, [this] {
+      if (plan_.has_value()) return;
       plan_ = *Plan::Make(binning_, type_);  // fails only for binnings without edges
       made_.store(&*plan_, std::memory_order_release);
     });
     return *plan_;
   }
-  // An upper bound of the tables' memory.
+  // An upper bound of the memory of the tables that Get makes.
   uint64_t bytes() const {
+    if (type_ == SampleType::kU8) return 0;
     constexpr uint64_t kCells = 65538, kPatterns = 65536;  // of 4 bytes, at most
     const uint64_t sample_bytes = SampleBytes(type_);
     const uint64_t threshold = std::max<uint64_t>(sample_bytes, sizeof(uint32_t));
@@ -69,7 +73,7 @@ class LatePlan {
   const SampleType type_;
   std::atomic<uint64_t> noted_{0};
   std::once_flag once_;
-  std::optional<Plan> plan_;  // written under once_
+  std::optional<Plan> plan_;  // of bytes, or written under once_
   std::atomic<const Plan*> made_{nullptr};
 };
 
@@ -90,8 +94,7 @@ struct Query {
   Binning binning = Binning::Identity();
   bool range_of_data = false;
   std::optional<RowCut> rows;
-  // Null for bytes, which are counted by value and folded, and while the range is not known.
-  std::shared_ptr<LatePlan> plan;
+  std::shared_ptr<LatePlan> plan = std::make_shared<LatePlan>(binning, sample_type);
   bool statistics = false;  // also set by quantiles
   uint8_t answers = 0xFF;   // which statistics: bits of Answers
   std::vector<double> quantiles;
@@ -111,12 +114,18 @@ struct Query {
   // The number of counters, one for each bit pattern, that statistics of types of 8 and 16 bits
   // need.
   uint64_t pattern_counters() const {
-    const bool counted = statistics && (plan != nullptr || range_of_data);
+    const bool counted = statistics && sample_type != SampleType::kU8;
     return counted && SampleBytes(sample_type) <= 2 ? uint64_t{1} << 8 * SampleBytes(sample_type)
                                                     : 0;
   }
-  // Whether a WholeCount counts the payload, whatever the plan.
-  bool as_a_whole() const { return range_of_data || rows.has_value(); }
+  // Whether the payload is counted in phases, whatever the plan.
+  bool in_phases() const { return range_of_data || rows.has_value(); }
+  // Compiles a binning for a sample type. REQUIRES: as LatePlan.
+  void Set(const Binning& its_binning, SampleType type) {
+    binning = its_binning;
+    sample_type = type;
+    plan = std::make_shared<LatePlan>(binning, type);
+  }
   // An upper bound of the encoded reply to a payload of `samples` samples, without its rows.
   uint64_t ReplyBytes(uint64_t samples) const;
 };
@@ -130,7 +139,7 @@ struct QueryLimits {
   uint32_t bin_count_max = 65536;
   // The most counters of typed samples that a backend has.
   uint64_t counters_max = UINT64_MAX;
-  bool wholes = true;  // whether a backend runs PayloadWork
+  bool phases = true;  // whether a backend executes phases
 
   friend bool operator==(const QueryLimits&, const QueryLimits&) = default;
 };

@@ -64,7 +64,7 @@ class QueryCache {
     if (query.rows.has_value()) bytes += query.rows->lengths.size() * sizeof(uint64_t);
     // Edges that are stored came with the spec, and take as much again.
     bytes += spec.size();
-    return bytes + (query.plan != nullptr ? query.plan->bytes() : 0);
+    return bytes + query.plan->bytes();
   }
   std::shared_ptr<const Query> FindLocked(std::string_view spec, const QueryLimits& limits)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {

@@ -3,7 +3,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "kernels/plan_data.h"
+#include "kernels/payload.h"
+#include "server/request/phased_count.h"
 
 namespace histogram::server {
 namespace {
@@ -18,55 +19,54 @@ void AddToReceipt(const Job& chunk, Receipt& receipt) {
   receipt.queue_ns += chunk.queue_ns;
 }
 
+std::vector<Tally> NoSamples(const Query& query) {
+  const uint32_t channels = query.rows.has_value() ? query.rows->channels : 1;
+  return std::vector<Tally>(channels, Tally(query.plan->Now(), query.statistics));
+}
+
 }  // namespace
 
-void Total::Add(const Query& query, const Job& chunk, std::optional<SampleStatistics> seen) {
-  const auto* const whole = static_cast<const WholeCount*>(chunk.work.get());
-  if (query.rows.has_value()) {
-    const auto& counters = whole->counters();
-    if (channels_.empty()) channels_.assign(counters.size(), RowCounter(query));
-    for (size_t c = 0; c < channels_.size(); ++c) channels_[c].Merge(counters[c]);
-  } else if (query.plan != nullptr) {
-    const absl::Span<const uint64_t> slots =
-        whole != nullptr ? whole->slots() : absl::MakeConstSpan(chunk.slots);
-    slots_.resize(slots.size());
-    for (size_t i = 0; i < slots_.size(); ++i) slots_[i] += slots[i];
-    if (seen.has_value()) {
-      seen_.has_value() ? seen_->Merge(*seen) : void(seen_ = std::move(seen));
-    }
-  } else {
-    for (uint32_t value = 0; value < kByteValues; ++value) values_[value] += chunk.counts[value];
-  }
+std::vector<Tally> TalliesOf(const Query& query, const Job& chunk) {
+  const auto* const phases = static_cast<const PhasedCount*>(chunk.phases.get());
+  if (query.rows.has_value()) return phases->channels();
+  std::vector<Tally> tallies = NoSamples(query);
+  tallies[0].Absorb(phases != nullptr ? phases->counters() : absl::MakeConstSpan(chunk.counters),
+                    chunk.bytes / SampleBytes(query.sample_type));
+  if (query.statistics) See(chunk.fragments, tallies[0]);
+  return tallies;
+}
+
+void Total::Add(const Query& query, const Job& chunk, const std::vector<Tally>& tallies) {
+  if (tallies_.empty()) tallies_ = NoSamples(query);
+  for (size_t c = 0; c < tallies_.size(); ++c) tallies_[c].Merge(tallies[c]);
   bytes_ += chunk.bytes;
   ++chunks_;
   AddToReceipt(chunk, receipt_);
 }
 
 absl::Status Total::Finish(const Query& query, Answer& answer) {
+  if (tallies_.empty()) tallies_ = NoSamples(query);
   const uint64_t samples = bytes_ / SampleBytes(query.sample_type);
   answer.receipt = receipt_;
   answer.rows = nullptr;
   answer.bins.clear();
   if (query.rows.has_value()) {
-    if (channels_.empty()) channels_.assign(query.rows->channels, RowCounter(query));
+    columns_ = {};
+    columns_.bin_count = query.binning.bin_count();
     MakeRowsAnswer(query, columns_, samples, answer);
-    return ColumnsOf(query, channels_, columns_);
+    for (const Tally& tally : tallies_) {
+      if (absl::Status s = columns_.Append(query, tally); !s.ok()) return s;
+    }
+    return absl::OkStatus();
   }
-  if (absl::Status s = FinishOne(query, samples, answer); !s.ok()) return s;
-  if (answer.statistics.has_value()) SelectStatistics(query, *answer.statistics);
+  const Tally& tally = tallies_[0];
+  if (absl::Status s = MakeAnswer(query, tally.counters(), samples, answer); !s.ok()) return s;
+  if (query.statistics) {
+    answer.statistics = tally.FinishStatistics(answer.histogram, query.quantiles);
+    SelectStatistics(query, *answer.statistics);
+  }
   if (query.sparse) MakeSparse(answer);
   return absl::OkStatus();
-}
-
-absl::Status Total::FinishOne(const Query& query, uint64_t samples, Answer& answer) {
-  if (query.plan == nullptr) return MakeAnswer(query, values_, bytes_, answer);
-  slots_.resize(internal::SlotCount(query.binning.bin_count()));
-  absl::Status status = MakeTypedAnswer(query, slots_, samples, answer);
-  if (status.ok() && query.statistics) {
-    if (!seen_.has_value()) seen_.emplace(query.plan->Now());
-    answer.statistics = seen_->Finish(answer.histogram, query.quantiles);
-  }
-  return status;
 }
 
 }  // namespace histogram::server

@@ -1,5 +1,3 @@
-#include <histogram/sample_statistics.h>
-
 #include <deque>
 #include <memory>
 #include <optional>
@@ -7,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/typed_payload.h"
 #include "server/base/thresholds.h"
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
@@ -35,7 +32,7 @@ struct Chunk final : Job, Posted {
   QuotaCharge quota;
   bool waited = false;                   // for room in the queue
   bool counted = false;                  // or never will be, as `result` says
-  std::optional<SampleStatistics> seen;  // of typed samples, where statistics are asked for
+  std::vector<Tally> tallies;  // of its samples, once counted
   TimeNs counted_at = 0;
   absl::Status result;
 };
@@ -243,12 +240,7 @@ void AccumulateStream::Check(Chunk& chunk, const absl::Status& status) {
     chunk.result = Recount(service_.verifier, *query_, chunk);
     if (!chunk.result.ok()) service_.observer.IntegrityFailure();
   }
-  chunk.seen.reset();
-  const bool one_row = query_ != nullptr && !query_->rows.has_value();
-  if (chunk.result.ok() && one_row && query_->plan != nullptr && query_->statistics) {
-    AddPayloadTo(chunk.seen.emplace(query_->plan->Now()), SampleBytes(query_->sample_type),
-                 chunk.fragments);
-  }
+  if (chunk.result.ok()) chunk.tallies = TalliesOf(*query_, chunk);
   chunk.fragments = {};
   chunk.payload_owner.reset();
   chunk.counted_at = service_.clock.Now();
@@ -271,7 +263,7 @@ void AccumulateStream::Counted(Chunk& chunk) {
     last = std::max(last, oldest.counted_at);
     AddUp(oldest);
     oldest.ForgetCounts();
-    oldest.seen.reset();
+    oldest.tallies.clear();
     free_chunks_.push_back(&oldest);
   }
   if (open_chunks_.empty() && state_.facts().open()) {
@@ -285,7 +277,7 @@ void AccumulateStream::AddUp(Chunk& chunk) {
   ahead_.LetGo(chunk.bytes);
   if (!chunk.result.ok()) return Fail(std::move(chunk.result));
   if (!error_.ok()) return;
-  total_.Add(*query_, chunk, std::move(chunk.seen));
+  total_.Add(*query_, chunk, chunk.tallies);
   if (chunk.snapshot) Reply(/*final=*/false, chunk.reply_bytes);
 }
 

@@ -14,7 +14,7 @@
 #include "server/batching/batcher.h"
 #include "server/config/config.h"
 #include "server/request/admit.h"
-#include "server/request/call.h"
+#include "server/request/answer.h"
 #include "server/rpc/read_ahead.h"
 #include "server/rpc/receive_guard.h"
 #include "server/rpc/stream_registry.h"
@@ -44,7 +44,7 @@ struct ServiceContext {
 
   AdmissionLimits limits() const {
     return {config.payload_bytes_max,
-            {config.bin_count_max, batcher.counters_max(), batcher.runs_work()}};
+            {config.bin_count_max, batcher.counters_max(), batcher.runs_phases()}};
   }
 
   // What the process holds beyond what it held before its first call, without replies, which have

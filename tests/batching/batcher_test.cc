@@ -717,7 +717,7 @@ TEST_F(TypedJobsTest, GoToABackendThatCountsThem) {
   gpu().set_estimate([](const Workload&) { return 1; });
   cpu().set_estimate([](const Workload&) { return 1'000'000; });
   EXPECT_EQ(batcher().counters_max(), UINT64_MAX);
-  EXPECT_TRUE(batcher().runs_work());
+  EXPECT_TRUE(batcher().runs_phases());
   TestJob& typed = Enqueue(NewTyped(8 * kKiB));
   TestJob& bytes = Enqueue(8 * kKiB);
   EXPECT_EQ(cpu().held(), 1u);
@@ -764,16 +764,21 @@ TEST_F(TypedJobsTest, FailWhereNoBackendIsLeftThatCountsThem) {
   EXPECT_TRUE(bytes.ok());
 }
 
-class CountingWork final : public PayloadWork {
+// Takes one phase, and notes what it was given.
+class OnePhase final : public Phases {
  public:
-  void Run(absl::Span<const Fragment> payload) override {
-    ++runs;
-    bytes = 0;
+  std::shared_ptr<Phases> Anew() const override { return std::make_shared<OnePhase>(); }
+  std::optional<Phase> Next(std::span<const Fragment> payload) override {
+    if (++calls > 1) return std::nullopt;
     for (const Fragment& fragment : payload) bytes += fragment.size();
+    return ExtentPhase{SampleType::kU8};
   }
-  std::string kernel() const override { return "tally"; }
-  int runs = 0;
+  void Found(const std::optional<Extent>& extent) override { found = extent.has_value(); }
+  void Counted(uint64_t, std::span<const uint64_t>, std::span<const std::byte>) override {}
+
+  int calls = 0;
   uint64_t bytes = 0;
+  bool found = false;
 };
 
 // A GPU that has counters for three payloads of 20 bins.
@@ -841,9 +846,9 @@ TEST_F(TypedGpuTest, PlansWithoutTablesGoToTheCpu) {
   EXPECT_TRUE(job.ok());
 }
 
-TEST_F(TypedGpuTest, WorkGoesToTheCpu) {
+TEST_F(TypedGpuTest, PhasesGoToTheCpu) {
   TestJob& job = NewJob(2 * kKiB);
-  job.work = std::make_shared<CountingWork>();
+  job.phases = std::make_shared<OnePhase>();
   Enqueue(job);
   EXPECT_EQ(gpu().held(), 0u);
   cpu().CompleteAll();
@@ -883,18 +888,19 @@ TEST_F(TypedGpuTest, BytesAndTypedSamplesAreTriedApart) {
   EXPECT_EQ(typed, "cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 cuda:0 ");
 }
 
-TEST_F(TypedJobsTest, WorkIsDoneByALaneAloneAndUncut) {
+TEST_F(TypedJobsTest, PhasesAreExecutedByALaneAloneAndUncut) {
   limits_.inline_bytes_max = kMiB;
   limits_.batch_bytes_max = 300'000;
   for (const uint64_t bytes : {kKiB, kMiB}) {
     TestJob& job = NewJob(bytes);
-    const auto work = std::make_shared<CountingWork>();
-    job.work = work;
+    const auto phases = std::make_shared<OnePhase>();
+    job.phases = phases;
     EXPECT_EQ(Enqueue(job).done_count, 0);  // not on this thread
     EXPECT_EQ(cpu().sizes(), (std::vector<uint64_t>{bytes}));
     cpu().Complete();
-    EXPECT_EQ(work->runs, 1);
-    EXPECT_EQ(work->bytes, bytes);
+    EXPECT_EQ(phases->calls, 2);
+    EXPECT_EQ(phases->bytes, bytes);
+    EXPECT_TRUE(phases->found);
     EXPECT_TRUE(job.status.ok());
   }
 }

@@ -178,14 +178,14 @@ class PuppetBackend final : public Backend {
       uint64_t item_bytes = 0;
       for (const Fragment& fragment : item.fragments) item_bytes += fragment.size();
       EXPECT_EQ(item_bytes, item.bytes);
-      EXPECT_EQ(item.plan.has_value(), batch.items.front().plan.has_value());
-      EXPECT_TRUE(item.work == nullptr || (batch.items.size() == 1 && !on_gpu));
-      if (on_gpu && item.plan.has_value()) {
-        EXPECT_EQ(&item.plan->data(), &batch.items.front().plan->data());
+      const Plan& first = batch.items.front().plan;
+      EXPECT_EQ(item.plan.counts_values(), first.counts_values());
+      EXPECT_TRUE(item.phases == nullptr || (batch.items.size() == 1 && !on_gpu));
+      if (on_gpu && !item.plan.counts_values()) {
+        EXPECT_EQ(&item.plan.data(), &first.data());
       }
-      if (item.plan.has_value()) counters += item.counts.size();
-      EXPECT_EQ(item.counts.size(),
-                item.plan.has_value() ? internal::SlotCount(item.plan->bin_count()) : kByteValues);
+      if (!item.plan.counts_values()) counters += item.counts.size();
+      EXPECT_EQ(item.counts.size(), item.phases == nullptr ? item.plan.counter_count() : 0);
       bytes += item.bytes;
     }
     EXPECT_EQ(bytes, batch.bytes);
@@ -198,19 +198,12 @@ class PuppetBackend final : public Backend {
                     .kernel = "puppet",
                     .payloads = static_cast<uint32_t>(batch.items.size())};
     for (const BatchItem& item : batch.items) {
-      if (item.work != nullptr) {
-        item.work->Run(item.fragments);
+      if (item.phases != nullptr) {
+        RunPhases(*item.phases, item.fragments);
         continue;
       }
-      if (item.plan.has_value()) {
-        const auto slots = ReferenceSlots(item.fragments, item.plan->binning(), item.plan->type());
-        std::copy(slots.begin(), slots.end(), item.counts.begin());
-        continue;
-      }
-      std::fill(item.counts.begin(), item.counts.end(), 0);
-      for (const Fragment& fragment : item.fragments) {
-        for (const uint8_t value : fragment) ++item.counts[value];
-      }
+      const std::vector<uint64_t> counters = ReferenceCounters(item.fragments, item.plan);
+      std::copy(counters.begin(), counters.end(), item.counts.begin());
     }
     return absl::OkStatus();
   }

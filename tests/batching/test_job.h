@@ -26,7 +26,7 @@ struct TestPayload {
   std::vector<std::vector<uint8_t>> bytes;
   std::vector<Fragment> fragments;
   uint64_t size = 0;
-  ValueCounts counts{};
+  std::vector<uint64_t> counts = std::vector<uint64_t>(kByteValues);
 
   explicit TestPayload(uint64_t payload_bytes, uint64_t seed = 1) : size(payload_bytes) {
     uint64_t state = seed * 0x9E3779B97F4A7C15 + payload_bytes;
@@ -59,7 +59,7 @@ class TestJob : public Job {
     bytes = payload_bytes;
     charge_bytes = payload_bytes + 100;
     caller = caller_id;
-    counts.fill(99);  // must be overwritten
+    counters.assign(kByteValues, 99);  // must be overwritten
   }
   ~TestJob() override { EXPECT_LE(done_count, 1); }
 
@@ -73,9 +73,7 @@ class TestJob : public Job {
     ++done_count;
     code = result.code();
     status = result;
-    exact = plan.has_value()
-                ? slots == ReferenceSlots(payload_->fragments, plan->binning(), plan->type())
-                : counts == payload_->counts;
+    exact = counters == ReferenceCounters(payload_->fragments, plan);
     // Poisoned: from here on only a lane that hangs may read it.
     payload_.reset();
     payload_owner.reset();

@@ -10,7 +10,7 @@
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/error.h"
 #include "server/request/encode.h"
-#include "server/request/whole_count.h"
+#include "server/request/row_columns.h"
 #include "tests/fuzz/fuzz_support.h"
 
 namespace {

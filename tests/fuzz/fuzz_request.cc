@@ -131,15 +131,16 @@ void CheckPlan(const Query& query, const v1::Spec& spec, const QueryLimits& limi
   FUZZ_CHECK(!(query.sparse && query.rows.has_value()), spec.DebugString());
   const int type = static_cast<int>(query.sample_type) + 1;
   FUZZ_CHECK(type == std::max(static_cast<int>(spec.sample_type()), 1), spec.DebugString());
-  const bool typed = query.sample_type != histogram::SampleType::kU8 && !query.range_of_data;
-  FUZZ_CHECK((query.plan != nullptr) == typed, spec.DebugString());
+  const histogram::Plan plan = query.plan->Now();
+  FUZZ_CHECK(plan.type() == query.sample_type, spec.DebugString());
+  FUZZ_CHECK(plan.bin_count() == query.binning.bin_count(), spec.DebugString());
   for (const uint64_t samples : {uint64_t{0}, uint64_t{7}, UINT64_MAX}) {
     const uint64_t bytes = query.ReplyBytes(samples);
     const uint64_t most =
         512 + 8 * query.quantiles.size() + 8 + uint64_t{query.binning.bin_count()} * 20;
     FUZZ_CHECK(bytes >= 512 && bytes <= most, std::to_string(bytes));
   }
-  if (query.plan != nullptr) {
+  if (!plan.counts_values()) {
     FUZZ_CHECK(query.plan->made() == nullptr, spec.DebugString());
     FUZZ_CHECK(query.plan->bytes() >= 4 * uint64_t{query.binning.bin_count()}, "");
   }

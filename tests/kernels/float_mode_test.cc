@@ -12,7 +12,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/order_statistics.h"
-#include "kernels/typed_payload.h"
+#include "kernels/payload.h"
 #include "tests/kernels/typed_samples.h"
 
 #if defined(__x86_64__)

@@ -45,7 +45,7 @@ class TypedBatchFixture {
       payload.fragments.emplace_back(payload.bytes.data() + at, length);
       at += length;
     }
-    payload.counts.resize(CounterCount(plan_));
+    payload.counts.resize(plan_.counter_count());
   }
 
   std::unique_ptr<Batch> MakeBatch() {

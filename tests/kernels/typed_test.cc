@@ -8,7 +8,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
-#include "kernels/typed_payload.h"
+#include "kernels/payload.h"
 #include "tests/kernels/on_one_core.h"
 #include "tests/kernels/typed_samples.h"
 
@@ -259,7 +259,7 @@ TEST_P(TypedTest, FragmentsMayCutSamples) {
       begin += length;
     }
     std::vector<uint64_t> row(internal::SlotCount(plan.bin_count()), 77);
-    CountTypedPayload(plan, fragments, row);
+    CountPayload(plan, fragments, row);
     const Histogram expected = PlainHistogram(bytes, type(), edges);
     for (uint32_t i = 0; i < plan.bin_count(); ++i) ASSERT_EQ(row[i], expected.counts[i]) << i;
     EXPECT_EQ(row[plan.bin_count() + internal::kBelowSlot], expected.below);

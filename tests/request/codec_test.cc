@@ -203,7 +203,7 @@ TEST(PlanTest, ARefusedQuantileIsShownInFull) {
   EXPECT_EQ(status.message(), "spec.quantiles[0]: 1.0000000000000002 is not between 0 and 1");
 }
 
-TEST(PlanTest, TypesHaveAPlanAndBytesHaveNone) {
+TEST(PlanTest, EachTypeHasAPlan) {
   v1::Spec spec;
   spec.mutable_binning()->mutable_even()->set_bin_count(10);
   spec.mutable_binning()->mutable_even()->set_lower(-1);
@@ -212,14 +212,15 @@ TEST(PlanTest, TypesHaveAPlanAndBytesHaveNone) {
     spec.set_sample_type(static_cast<v1::SampleType>(number));
     const auto query = MakeQuery(spec.SerializeAsString(), {});
     ASSERT_TRUE(query.ok()) << number << query.status();
-    EXPECT_EQ((*query)->plan != nullptr, number > 1) << number;
+    EXPECT_EQ((*query)->plan->Now().type(), (*query)->sample_type) << number;
+    EXPECT_EQ((*query)->plan->Now().counts_values(), number <= 1) << number;
     EXPECT_EQ(static_cast<int>((*query)->sample_type), std::max(number - 1, 0));
   }
 }
 
-// Backends that hold so many counters and count no payload as a whole: GPUs.
+// Backends that hold so many counters and execute no phases: GPUs.
 TEST(PlanTest, WhatOnlyGpusCount) {
-  const QueryLimits limits = {.counters_max = 5003, .wholes = false};
+  const QueryLimits limits = {.counters_max = 5003, .phases = false};
   v1::Spec spec;
   spec.set_sample_type(v1::SAMPLE_TYPE_FLOAT32);
   auto* even = spec.mutable_binning()->mutable_even();

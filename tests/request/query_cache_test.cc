@@ -63,29 +63,26 @@ struct FilledJob final : Job {
 TEST(FillJobTest, TablesAreMadeWhereTheyTakeNoLongerThanTheCount) {
   const auto query_of = [](uint32_t bins) {
     auto query = std::make_shared<Query>();
-    query->sample_type = SampleType::kF32;
-    query->binning = *Binning::Even(bins, 0.0, 1000.0);
-    query->plan = std::make_shared<LatePlan>(query->binning, SampleType::kF32);
+    query->Set(*Binning::Even(bins, 0.0, 1000.0), SampleType::kF32);
     return query;
   };
   // Few samples: without, until they add up. Then a lane makes them.
   auto query = query_of(2048);
-  EXPECT_FALSE(FilledJob(query, 1024).plan->has_tables());
+  EXPECT_FALSE(FilledJob(query, 1024).plan.has_tables());
   EXPECT_EQ(query->plan->made(), nullptr);
   const uint64_t charge = FilledJob(query, 1024).charge_bytes;
-  for (int i = 0; i < 100 && FilledJob(query, 1024).work == nullptr; ++i) continue;
+  for (int i = 0; i < 100 && FilledJob(query, 1024).phases == nullptr; ++i) continue;
   const FilledJob late(query, 1024);
-  EXPECT_FALSE(late.plan.has_value());
-  ASSERT_NE(late.work, nullptr);
+  ASSERT_NE(late.phases, nullptr);
   EXPECT_EQ(late.charge_bytes, charge + query->plan->bytes());
   EXPECT_EQ(query->plan->made(), nullptr);
-  late.work->Run({});
-  EXPECT_TRUE(FilledJob(query, 1024).plan->has_tables());
+  RunPhases(*late.phases, {});
+  EXPECT_TRUE(FilledJob(query, 1024).plan.has_tables());
   // Many samples: at once.
   query = query_of(2048);
-  EXPECT_TRUE(FilledJob(query, 1 << 20).plan->has_tables());
+  EXPECT_TRUE(FilledJob(query, 1 << 20).plan.has_tables());
   // And many bins: a lane.
-  EXPECT_NE(FilledJob(query_of(65536), 1 << 24).work, nullptr);
+  EXPECT_NE(FilledJob(query_of(65536), 1 << 24).phases, nullptr);
 }
 
 TEST(QueryCacheTest, FindsWhatItKeeps) {

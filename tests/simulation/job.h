@@ -18,14 +18,14 @@ class SimulatedJob final : public Job {
     fragments = payload_->fragments;
     payload_owner = payload_;
     bytes = payload_->size;
-    counts.fill(99);  // must be overwritten
+    counters.assign(kByteValues, 99);  // must be overwritten
   }
   void Done(const absl::Status& status) override {
     world_.OnDone(*this, status);
     delete this;
   }
   Message& message() const { return message_; }
-  bool exact() const { return counts == payload_->counts; }
+  bool exact() const { return counters == payload_->counts; }
 
   bool told_to_wait = false;
   // Whether it waits for room as of now.

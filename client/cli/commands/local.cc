@@ -1,7 +1,7 @@
 #include "client/cli/commands/local.h"
 
-#include <histogram/histogram.h>
 #include <histogram/sample_statistics.h>
+#include <histogram/tally.h>
 #include <histogram/typed.h>
 #include <histogram/usable_cores.h>
 #include <sys/mman.h>
@@ -33,26 +33,21 @@
 namespace histogram::cli {
 namespace {
 
-// The counts of one input so far, or of a piece of it.
-struct Tally {
+// What was counted of one input so far, or of a piece of it.
+struct Counted {
   absl::Status status;
-  ValueCounts values{};  // of bytes
-  Histogram typed;       // of other types
+  Tally tally;
   uint64_t kernel_ns = 0;
   size_t block_bytes_max = 0;
   std::set<size_t> threads;
   absl::Time begin = absl::InfiniteFuture();
   absl::Time end = absl::InfinitePast();
 
-  // `plan`: null for bytes.
-  explicit Tally(const Plan* plan) {
-    if (plan != nullptr) typed = EmptyHistogram(*plan);
-  }
+  explicit Counted(const Plan& plan) : tally(plan) {}
 
-  void Add(const Tally& piece, const Plan* plan) {
+  void Add(const Counted& piece) {
     if (status.ok()) status = piece.status;
-    AddValues(piece.values, values);
-    if (plan != nullptr) Merge(piece.typed, typed);
+    tally.Merge(piece.tally);
     kernel_ns += piece.kernel_ns;
     block_bytes_max = std::max(block_bytes_max, piece.block_bytes_max);
     threads.insert(piece.threads.begin(), piece.threads.end());
@@ -60,9 +55,9 @@ struct Tally {
     end = std::max(end, piece.end);
   }
 
-  void Count(std::span<const std::byte> block, const Plan* plan) {
+  void Count(std::span<const std::byte> block) {
     const absl::Time start = absl::Now();
-    plan != nullptr ? AddSamples(block, *plan, typed) : AddValues(block, values);
+    tally.Add(block);
     kernel_ns +=
         static_cast<uint64_t>(std::max(absl::ToInt64Nanoseconds(absl::Now() - start), int64_t{0}));
     block_bytes_max = std::max(block_bytes_max, block.size());
@@ -77,8 +72,7 @@ constexpr uint64_t kToTheEnd = std::numeric_limits<uint64_t>::max();
 // Threads claim pieces in the inputs' order; each counts its piece block by block.
 class LocalCounter {
  public:
-  // `plan`: null for bytes.
-  LocalCounter(const std::vector<Input>& inputs, const Plan* plan, int standard_input,
+  LocalCounter(const std::vector<Input>& inputs, const Plan& plan, int standard_input,
                absl::Time deadline, Progress& progress)
       : inputs_(inputs),
         plan_(plan),
@@ -87,9 +81,9 @@ class LocalCounter {
         deadline_(deadline),
         progress_(progress),
         sizes_(inputs.size()),
-        tallies_(inputs.size(), Tally(plan)) {}
+        counted_(inputs.size(), Counted(plan)) {}
 
-  std::vector<Tally> Run() {
+  std::vector<Counted> Run() {
     const uint64_t wanted = std::min<uint64_t>(UsableCores(), Begin());
     std::vector<std::thread> threads;
     try {
@@ -102,7 +96,7 @@ class LocalCounter {
     for (std::thread& thread : threads) thread.join();
     progress_.Clear();
     absl::MutexLock lock(&mutex_);
-    return std::move(tallies_);
+    return std::move(counted_);
   }
 
  private:
@@ -115,7 +109,7 @@ class LocalCounter {
       const auto size = SizeOf(inputs_[i]);
       if (!size.ok()) {
         absl::MutexLock lock(&mutex_);
-        tallies_[i].status = size.status();
+        counted_[i].status = size.status();
         continue;
       }
       sizes_[i] = *size;
@@ -137,21 +131,20 @@ class LocalCounter {
   };
 
   // Adding up a block's counters should cost little of counting it.
-  static size_t BlockBytes(const Plan* plan) {
-    if (plan == nullptr) return kBlockBytes;
-    return std::clamp<size_t>(size_t{64} * plan->bin_count() / kBlockBytes * kBlockBytes,
+  static size_t BlockBytes(const Plan& plan) {
+    return std::clamp<size_t>(size_t{64} * plan.counter_count() / kBlockBytes * kBlockBytes,
                               kBlockBytes, kPieceBytes);
   }
 
   std::optional<Piece> Claim() {
     absl::MutexLock lock(&mutex_);
     for (; at_ < inputs_.size(); NextInput()) {
-      if (!tallies_[at_].status.ok()) continue;
+      if (!counted_[at_].status.ok()) continue;
       const Input& input = inputs_[at_];
       if (!input.bytes.has_value() && file_ == nullptr) {
         absl::StatusOr<InputFile> file = OpenInput(input, standard_input_);
         if (!file.ok()) {
-          tallies_[at_].status = file.status();
+          counted_[at_].status = file.status();
           continue;
         }
         file_ = *std::move(file);
@@ -178,18 +171,18 @@ class LocalCounter {
   void Work(size_t thread) {
     std::string buffer;
     while (const std::optional<Piece> piece = Claim()) {
-      Tally tally(plan_);
-      tally.begin = absl::Now();
-      tally.threads = {thread};
-      tally.status = CountPiece(*piece, thread == 0, buffer, tally);
-      tally.end = absl::Now();
+      Counted counted(plan_);
+      counted.begin = absl::Now();
+      counted.threads = {thread};
+      counted.status = CountPiece(*piece, thread == 0, buffer, counted);
+      counted.end = absl::Now();
       absl::MutexLock lock(&mutex_);
-      tallies_[piece->input].Add(tally, plan_);
+      counted_[piece->input].Add(counted);
     }
   }
 
   // `draws`: whether this thread draws the progress.
-  absl::Status CountPiece(const Piece& piece, bool draws, std::string& buffer, Tally& tally) {
+  absl::Status CountPiece(const Piece& piece, bool draws, std::string& buffer, Counted& counted) {
     const Input& input = inputs_[piece.input];
     for (uint64_t done = 0; done < piece.bytes;) {
       if (absl::Now() > deadline_) return absl::DeadlineExceededError("");
@@ -208,15 +201,14 @@ class LocalCounter {
         if (!bytes.ok()) return bytes.status();
         block = absl::string_view(buffer).substr(0, *bytes);
       }
-      if (const size_t size = plan_ == nullptr ? 1 : SampleBytes(plan_->type());
-          block.size() % size != 0) {
+      if (const size_t size = SampleBytes(plan_.type()); block.size() % size != 0) {
         return absl::FailedPreconditionError(absl::StrCat(
-            SafeText(input.name), " ends within a sample: ", std::string(NameOf(plan_->type())),
+            SafeText(input.name), " ends within a sample: ", std::string(NameOf(plan_.type())),
             " samples take ", size, " bytes each"));
       }
-      tally.Count(std::as_bytes(std::span(block.data(), block.size())), plan_);
+      counted.Count(std::as_bytes(std::span(block.data(), block.size())));
       done += block.size();
-      const uint64_t all = counted_.fetch_add(block.size(), std::memory_order_relaxed);
+      const uint64_t all = bytes_done_.fetch_add(block.size(), std::memory_order_relaxed);
       if (draws) progress_.Update(all + block.size());
       // The end: asked for a second time a terminal would wait for the next key.
       if (block.size() == room) continue;
@@ -227,16 +219,16 @@ class LocalCounter {
   }
 
   const std::vector<Input>& inputs_;
-  const Plan* const plan_;
+  const Plan plan_;
   const size_t block_bytes_;
   const int standard_input_;
   const absl::Time deadline_;
   Progress& progress_;
   std::vector<std::optional<uint64_t>> sizes_;  // written before the threads start
-  std::atomic<uint64_t> counted_ = 0;
+  std::atomic<uint64_t> bytes_done_ = 0;
 
   absl::Mutex mutex_;
-  std::vector<Tally> tallies_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Counted> counted_ ABSL_GUARDED_BY(mutex_);
   size_t at_ ABSL_GUARDED_BY(mutex_) = 0;  // the input of the next piece, and where it begins
   uint64_t offset_ ABSL_GUARDED_BY(mutex_) = 0;
   InputFile file_ ABSL_GUARDED_BY(mutex_);
@@ -312,15 +304,15 @@ class SayCutOff {
   struct sigaction before_ = {};
 };
 
-// `plan`: null for bytes, whose counts tell all. Of other types only the samples themselves do.
+// The counters of bytes tell all. Of other types only the samples themselves do.
 absl::StatusOr<Statistics> StatisticsOfInput(const Input& input, const v1::Spec& spec,
-                                             const Binning& binning, const Plan* plan,
-                                             const Tally& tally) {
+                                             const Tally& tally, const Histogram& histogram) {
+  const Plan& plan = tally.plan();
   const std::vector<double> quantiles(spec.quantiles().begin(), spec.quantiles().end());
-  if (plan == nullptr) return ComputeStatistics(tally.values, binning, quantiles);
-  if (tally.typed.samples == 0) return Statistics();
+  if (plan.counts_values()) return tally.FinishStatistics(histogram, quantiles);
+  if (histogram.samples == 0) return Statistics();
   if (input.bytes.has_value()) {
-    return ComputeStatistics(std::as_bytes(std::span(*input.bytes)), *plan, tally.typed, quantiles);
+    return ComputeStatistics(std::as_bytes(std::span(*input.bytes)), plan, histogram, quantiles);
   }
   const auto size = SizeOf(input);
   if (!size.ok()) return size.status();
@@ -332,7 +324,7 @@ absl::StatusOr<Statistics> StatisticsOfInput(const Input& input, const v1::Spec&
   }
   const absl::StatusOr<InputFile> file = OpenInput(input, -1);
   if (!file.ok()) return file.status();
-  if (**size != tally.typed.samples * SampleBytes(plan->type())) return CutOff(input);
+  if (**size != histogram.samples * SampleBytes(plan.type())) return CutOff(input);
   const size_t bytes = **size + input.begin;
   void* const memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, **file, 0);
   if (memory == MAP_FAILED) {
@@ -342,39 +334,38 @@ absl::StatusOr<Statistics> StatisticsOfInput(const Input& input, const v1::Spec&
   const absl::Cleanup unmap = [&] { munmap(memory, bytes); };
   const SayCutOff guard(CutOff(input));
   const std::span samples(static_cast<const std::byte*>(memory), bytes);
-  return ComputeStatistics(samples.subspan(input.begin), *plan, tally.typed, quantiles);
+  return ComputeStatistics(samples.subspan(input.begin), plan, histogram, quantiles);
 }
 
-absl::StatusOr<Report> ReportOf(const Input& input, const v1::Spec& spec, const Binning& binning,
-                                const Plan* plan, const Tally& tally) {
-  if (!tally.status.ok()) return tally.status;
-  const Histogram counted = plan != nullptr ? tally.typed : Fold(tally.values, binning);
+absl::StatusOr<Report> ReportOf(const Input& input, const v1::Spec& spec, const Counted& counted) {
+  if (!counted.status.ok()) return counted.status;
+  const Plan& plan = counted.tally.plan();
+  const Histogram histogram = counted.tally.Finish();
   Report report = {input.name, spec};
   v1::Histogram& answer = report.histogram;
-  answer.mutable_counts()->Add(counted.counts.begin(), counted.counts.end());
-  answer.set_samples(counted.samples);
-  answer.set_below(counted.below);
-  answer.set_above(counted.above);
-  answer.set_ignored(counted.ignored);
-  answer.set_nan(counted.nan);
+  answer.mutable_counts()->Add(histogram.counts.begin(), histogram.counts.end());
+  answer.set_samples(histogram.samples);
+  answer.set_below(histogram.below);
+  answer.set_above(histogram.above);
+  answer.set_ignored(histogram.ignored);
+  answer.set_nan(histogram.nan);
   if (spec.edges()) {
-    const std::vector<double> edges = binning.ComputeEdges();
+    const std::vector<double> edges = plan.binning().ComputeEdges();
     answer.mutable_edges()->Add(edges.begin(), edges.end());
   }
   if (spec.statistics() || spec.quantiles_size() > 0) {
-    const auto statistics = StatisticsOfInput(input, spec, binning, plan, tally);
+    const auto statistics = StatisticsOfInput(input, spec, counted.tally, histogram);
     if (!statistics.ok()) return statistics.status();
     SetStatistics(*statistics, *answer.mutable_statistics());
   }
   report.round_trip_ns = static_cast<uint64_t>(
-      std::max(absl::ToInt64Nanoseconds(tally.end - tally.begin), int64_t{0}));
+      std::max(absl::ToInt64Nanoseconds(counted.end - counted.begin), int64_t{0}));
   report.receipt.set_backend("cpu");
-  report.receipt.set_kernel(
-      std::string(plan != nullptr ? KernelName(*plan) : KernelName(tally.block_bytes_max)));
+  report.receipt.set_kernel(std::string(KernelName(plan, counted.block_bytes_max)));
   report.receipt.set_batch_payloads(1);
-  report.receipt.set_kernel_ns(tally.kernel_ns);
+  report.receipt.set_kernel_ns(counted.kernel_ns);
   report.receipt.set_total_ns(report.round_trip_ns);
-  report.threads = tally.threads.size();
+  report.threads = counted.threads.size();
   return report;
 }
 
@@ -387,18 +378,15 @@ absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInProcess(const v1::Spe
                                                                    Progress& progress) {
   const absl::StatusOr<Binning> binning = BinningOf(spec);
   if (!binning.ok()) return binning.status();
-  std::optional<Plan> plan;
-  if (TypeOf(spec) != SampleType::kU8) {
-    Result<Plan> made = Plan::Make(*binning, TypeOf(spec));
-    if (!made.ok()) return absl::InvalidArgumentError(made.error().message);
-    plan = *std::move(made);
-  }
-  const Plan* const typed = plan.has_value() ? &*plan : nullptr;
-  const std::vector<Tally> tallies =
-      LocalCounter(inputs, typed, standard_input, deadline, progress).Run();
+  const SampleType type = TypeOf(spec);
+  const Result<Plan> plan =
+      type == SampleType::kU8 ? Plan::OfBytes(*binning) : Plan::Make(*binning, type);
+  if (!plan.ok()) return absl::InvalidArgumentError(plan.error().message);
+  const std::vector<Counted> counted =
+      LocalCounter(inputs, *plan, standard_input, deadline, progress).Run();
   std::vector<absl::StatusOr<Report>> results;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    results.push_back(ReportOf(inputs[i], spec, *binning, typed, tallies[i]));
+    results.push_back(ReportOf(inputs[i], spec, counted[i]));
   }
   return results;
 }

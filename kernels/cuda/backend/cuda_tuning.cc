@@ -102,7 +102,7 @@ class Meter {
 class TypedMeter {
  public:
   TypedMeter(Lane& lane, uint64_t bytes, const TypedPlan& plan)
-      : lane_(lane), samples_(bytes / sizeof(float)), counts_(CounterCount(plan.plan())) {
+      : lane_(lane), samples_(bytes / sizeof(float)), counts_(plan.plan().counter_count()) {
     for (size_t i = 0; i < samples_.size(); ++i) {
       samples_[i] = static_cast<float>(i * 7919 % kTypedBinsMeasured);
     }

@@ -64,7 +64,7 @@ const CudaKernel& ChooseKernel(const LanesShared& shared, const Batch& batch) {
 // Whether all items have the first one's plan.
 bool HaveOnePlan(absl::Span<const BatchItem> items) {
   return std::all_of(items.begin(), items.end(), [&items](const BatchItem& item) {
-    return item.plan.has_value() && &item.plan->data() == &items.front().plan->data();
+    return &item.plan.data() == &items.front().plan.data();
   });
 }
 
@@ -72,11 +72,11 @@ absl::Status Begin(LanesShared& shared, Lane& lane, const Batch& batch) {
   if (batch.deadline_ns != 0 && NowNs() >= static_cast<uint64_t>(batch.deadline_ns)) {
     return absl::DeadlineExceededError("the deadline passed before the batch reached the device");
   }
-  if (!batch.items.empty() && batch.items.front().plan.has_value()) {
+  if (!batch.items.empty() && !batch.items.front().plan.counts_values()) {
     if (!HaveOnePlan(batch.items)) {
       return absl::InvalidArgumentError("the items of the batch have different plans");
     }
-    return lane.BeginTyped(batch, shared.plans.Get(*batch.items.front().plan));
+    return lane.BeginTyped(batch, shared.plans.Get(batch.items.front().plan));
   }
   return lane.Begin(batch, ChooseKernel(shared, batch));
 }

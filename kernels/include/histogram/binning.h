@@ -125,7 +125,8 @@ struct Histogram {
 // The histogram under `binning` of bytes that were counted by value.
 Histogram Fold(const ValueCounts& values, const Binning& binning);
 // The same into `out`, whose memory is reused. Leaves out.nan as it is.
-void FoldInto(const ValueCounts& values, const Binning& binning, Histogram& out);
+void FoldInto(std::span<const uint64_t, kByteValues> values, const Binning& binning,
+              Histogram& out);
 
 }  // namespace histogram
 

@@ -1,4 +1,8 @@
-// A Plan is a binning compiled for a sample type. Counting typed samples needs one.
+// A Plan is a binning compiled for a sample type. All counting goes by one.
+//
+// Kernels count samples into the plan's counters: one for each bin, then the samples below, above
+// and NaN. A plan of bytes (OfBytes) has a counter for each of the 256 values; its bins are made of
+// them at the end. So alphabets and tables of bytes are plans, too.
 //
 // Samples of every type are compared with the edges by exact value, as numpy.histogram(x, edges)
 // does with float64 edges. Integers of 64 bits are compared exactly too; numpy rounds them. For
@@ -11,7 +15,8 @@
 //
 // A Plan is immutable, so threads may share it. Copies share its data. Making one with tables takes
 // 10 to 25 ns a bin. One without tables (Direct) takes no time to speak of, but each sample a
-// little more; both count the same. For samples that come once, MakeFor chooses.
+// little more; both count the same. For samples that come once, MakeFor chooses. One of bytes takes
+// no time either.
 #ifndef HISTOGRAM_PLAN_H_
 #define HISTOGRAM_PLAN_H_
 
@@ -31,8 +36,11 @@ struct PlanData;
 
 class Plan {
  public:
-  // Fails with kBadBinning for a binning without edges (Alphabet, ByteTable). For those use
-  // CountValues and Fold, which count bytes.
+  // Of bytes, with a bin for each value.
+  Plan() = default;
+  // Of bytes, for any binning.
+  static Plan OfBytes(const Binning& binning);
+  // Between edges. Fails with kBadBinning for a binning without edges (Alphabet, ByteTable).
   static Result<Plan> Make(const Binning& binning, SampleType type);
   // The same without tables: kernels compute the edges next to a sample. CPUs only.
   static Result<Plan> Direct(const Binning& binning, SampleType type);
@@ -45,18 +53,26 @@ class Plan {
   SampleType type() const;
   uint32_t bin_count() const;
   const Binning& binning() const;
-  // How kernels find a sample's bin. "patterns": they count each value of 8 or 16 bits, then fold.
-  // "guess": a multiply-add, whose error Make has bounded. "key": a search that begins at the
-  // sample's leading bits. "direct": a multiply-add or a search, without tables.
+  // The number of counters that kernels fill.
+  uint32_t counter_count() const;
+  // Whether they are those of the 256 byte values.
+  bool counts_values() const;
+  // Whether the first bin_count() counters are the bins' counts.
+  bool counts_bins() const { return !counts_values() || binning().is_identity(); }
+  // How kernels find a sample's bin. "values": not at all; they count bytes. "patterns": they count
+  // each value of 8 or 16 bits, then fold. "guess": a multiply-add, whose error Make has bounded.
+  // "key": a search that begins at the sample's leading bits. "direct": a multiply-add or a search,
+  // without tables.
   std::string_view family() const;
   bool has_tables() const;
 
-  // For this library only.
-  const internal::PlanData& data() const { return *data_; }
+  // For this library only. Plans with a bin for each byte share it.
+  const internal::PlanData& data() const { return data_ != nullptr ? *data_ : OfEachByte(); }
 
  private:
   explicit Plan(std::shared_ptr<const internal::PlanData> data) : data_(std::move(data)) {}
-  std::shared_ptr<const internal::PlanData> data_;
+  static const internal::PlanData& OfEachByte();
+  std::shared_ptr<const internal::PlanData> data_;  // null: OfEachByte
 };
 
 }  // namespace histogram

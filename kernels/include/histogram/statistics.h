@@ -30,9 +30,10 @@ struct Statistics {
 };
 
 // REQUIRES: each of `quantiles` is in [0, 1].
-Statistics ComputeStatistics(const ValueCounts& values, const Binning& binning,
+Statistics ComputeStatistics(std::span<const uint64_t, kByteValues> values, const Binning& binning,
                              std::span<const double> quantiles = {});
-inline Statistics ComputeStatistics(const ValueCounts& values, const Binning& binning,
+inline Statistics ComputeStatistics(std::span<const uint64_t, kByteValues> values,
+                                    const Binning& binning,
                                     std::initializer_list<double> quantiles) {
   return ComputeStatistics(values, binning,
                            std::span<const double>(quantiles.begin(), quantiles.size()));

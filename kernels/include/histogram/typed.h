@@ -33,7 +33,8 @@ namespace histogram {
 Histogram EmptyHistogram(const Plan& plan);
 
 // Adds samples to a histogram of the same plan, on the calling thread.
-// REQUIRES: samples.size() is a multiple of SampleBytes(plan.type()); `into` has the plan's bins.
+// REQUIRES: the plan is not of bytes (Tally counts by those, too); samples.size() is a multiple of
+// SampleBytes(plan.type()); `into` has the plan's bins.
 void AddSamples(std::span<const std::byte> samples, const Plan& plan, Histogram& into);
 
 // The same on up to `threads` threads, including the calling one. 0: UsableCores(). Short
@@ -55,8 +56,9 @@ Histogram Count(std::span<const Number, kExtent> samples, const Plan& plan) {
   return Count(std::as_bytes(samples), plan);
 }
 
-// The name of the kernel that counts under the plan on this processor.
-std::string_view KernelName(const Plan& plan);
+// The name of the kernel that counts under the plan on this processor. That of bytes depends on how
+// many there are.
+std::string_view KernelName(const Plan& plan, size_t samples = 0);
 
 // The least and the greatest finite sample. Integers of 64 bits are rounded outwards to doubles.
 struct Extent {

@@ -1,5 +1,5 @@
-// Counting a payload as a whole, and the recount of it.
-#include "server/request/whole_count.h"
+// Counting a payload in phases, and the recount of it.
+#include "server/request/phased_count.h"
 
 #include <limits>
 #include <memory>
@@ -22,9 +22,7 @@ std::shared_ptr<Query> Bytes(uint32_t channels) {
 
 std::shared_ptr<Query> Floats(uint32_t channels) {
   auto query = Bytes(channels);
-  query->sample_type = SampleType::kF32;
-  query->binning = *Binning::Even(100, 0.0, 100.0);
-  query->plan = std::make_shared<LatePlan>(query->binning, query->sample_type);
+  query->Set(*Binning::Even(100, 0.0, 100.0), SampleType::kF32);
   return query;
 }
 
@@ -56,14 +54,14 @@ void ExpectRecounted(const std::shared_ptr<const Query>& query, bool adds_up,
                      bool makes_tables = false) {
   const std::vector<float> sent = Samples(1), other = Samples(2);
   const Fragment fragment = FragmentOf(sent), other_fragment = FragmentOf(other);
-  WholeCount count(query, adds_up, makes_tables);
-  count.Run({&fragment, 1});
+  PhasedCount count(query, adds_up, makes_tables);
+  RunPhases(count, {&fragment, 1});
   ASSERT_TRUE(count.status().ok()) << count.status();
   EXPECT_TRUE(count.Recount({&fragment, 1}).ok());
   EXPECT_EQ(GetErrorDetail(count.Recount({&other_fragment, 1})).reason, "COUNT_MISMATCH");
 }
 
-TEST(WholeCountTest, RowsAreRecounted) {
+TEST(PhasedCountTest, RowsAreRecounted) {
   for (const uint32_t channels : {1U, 3U}) {
     ExpectRecounted(Bytes(channels), false);
     ExpectRecounted(Floats(channels), false);
@@ -72,19 +70,19 @@ TEST(WholeCountTest, RowsAreRecounted) {
   }
 }
 
-TEST(WholeCountTest, RowsOfWhichOnlyStatisticsAreSentAreRecounted) {
+TEST(PhasedCountTest, RowsOfWhichOnlyStatisticsAreSentAreRecounted) {
   ExpectRecounted(WithStatistics(Bytes(3)), false);
   ExpectRecounted(WithStatistics(InWindows(Floats(3))), false);
 }
 
-TEST(WholeCountTest, ChannelsOfAChunkAreRecounted) {
+TEST(PhasedCountTest, ChannelsOfAChunkAreRecounted) {
   ExpectRecounted(Bytes(3), true);
   ExpectRecounted(WithStatistics(Bytes(3)), true);
   ExpectRecounted(Floats(3), true);
   ExpectRecounted(WithStatistics(Floats(3)), true);
 }
 
-TEST(WholeCountTest, APlanThatIsMadeFirstCountsTheSame) {
+TEST(PhasedCountTest, APlanThatIsMadeFirstCountsTheSame) {
   auto query = Floats(1);
   query->rows.reset();
   EXPECT_EQ(query->plan->made(), nullptr);
@@ -97,21 +95,20 @@ template <typename C>
 void ExpectInItsRange(SampleType type, const std::vector<C>& samples) {
   for (const uint32_t bins : {1U, 2U, 10U, 2048U}) {
     auto query = std::make_shared<Query>();
-    query->sample_type = type;
+    query->Set(*Binning::Even(bins, 0.0, 1.0), type);
     query->range_of_data = true;
-    query->binning = *Binning::Even(bins, 0.0, 1.0);
-    WholeCount count(query, false, false);
+    PhasedCount count(query, false, false);
     const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()),
                             samples.size() * sizeof(C));
-    count.Run({&fragment, 1});
+    RunPhases(count, {&fragment, 1});
     ASSERT_TRUE(count.status().ok()) << samples[0] << ", " << bins << ": " << count.status();
-    const auto slots = count.slots();
-    EXPECT_EQ(std::reduce(slots.begin(), slots.begin() + bins), samples.size()) << samples[0];
+    const auto counters = count.counters();
+    EXPECT_EQ(std::reduce(counters.begin(), counters.begin() + bins), samples.size()) << samples[0];
     EXPECT_TRUE(count.Recount({&fragment, 1}).ok());
   }
 }
 
-TEST(WholeCountTest, SamplesOf64BitsLieInTheirRange) {
+TEST(PhasedCountTest, SamplesOf64BitsLieInTheirRange) {
   constexpr uint64_t kTime = 1'700'000'000'123'456'789;
   constexpr auto kSigned = static_cast<int64_t>(kTime);
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
@@ -125,7 +122,7 @@ TEST(WholeCountTest, SamplesOf64BitsLieInTheirRange) {
   ExpectInItsRange<int64_t>(SampleType::kI64, {-kMost - 1, -kMost + 10'000'001});
 }
 
-TEST(WholeCountTest, ConstantSamplesHaveARangeWhereDoublesAreFarApart) {
+TEST(PhasedCountTest, ConstantSamplesHaveARangeWhereDoublesAreFarApart) {
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
   for (const int64_t x : {kMost, kMost - 1, -kMost - 1, -kMost, int64_t{1} << 62, int64_t{1} << 53,
                           (int64_t{1} << 53) + 1}) {

@@ -1,4 +1,4 @@
-#include "kernels/typed_payload.h"
+#include "kernels/payload.h"
 
 #include <algorithm>
 #include <array>
@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <vector>
 
+#include "kernels/cpu/registry.h"
 #include "kernels/cpu/typed.h"
 #include "kernels/float_mode.h"
 #include "kernels/plan_data.h"
@@ -60,37 +61,63 @@ class Runs {
 
 }  // namespace
 
-void CountTypedPayload(const Plan& plan, std::span<const Fragment> fragments,
-                       std::span<uint64_t> row) {
-  std::fill(row.begin(), row.end(), 0);
-  AddTypedPayload(plan, fragments, row);
+void CountPayload(const Plan& plan, std::span<const Fragment> fragments,
+                  std::span<uint64_t> counters) {
+  std::fill(counters.begin(), counters.end(), 0);
+  AddPayload(plan, fragments, counters);
 }
 
-void AddTypedPayload(const Plan& plan, std::span<const Fragment> fragments,
-                     std::span<uint64_t> row) {
-  assert(row.size() == internal::SlotCount(plan.bin_count()));
+void AddPayload(const Plan& plan, std::span<const Fragment> fragments,
+                std::span<uint64_t> counters) {
+  assert(counters.size() == plan.counter_count());
+  if (plan.counts_values()) {
+    size_t bytes = 0;
+    for (const Fragment& fragment : fragments) bytes += fragment.size();
+    return cpu::DefaultKernel(bytes).count(fragments, counters.data());
+  }
   const internal::FloatMode mode;
   const Runs runs(SampleBytes(plan.type()), fragments);
   const cpu::TypedKernel& kernel = cpu::FastestTyped(plan.data());
   if (cpu::SamplesOf(runs.get()) <= cpu::kSamplesMax) {
-    return kernel.count(plan.data(), runs.get(), row.data());
+    return kernel.count(plan.data(), runs.get(), counters.data());
   }
   for (auto [samples, count] : runs.get()) {
     while (count > 0) {
       const cpu::SampleRun part{samples, std::min(count, cpu::kSamplesMax)};
-      kernel.count(plan.data(), {&part, 1}, row.data());
+      kernel.count(plan.data(), {&part, 1}, counters.data());
       samples += part.count * SampleBytes(plan.type());
       count -= part.count;
     }
   }
 }
 
-void AddPayloadTo(SampleStatistics& statistics, size_t sample_bytes,
-                  std::span<const Fragment> fragments) {
+void See(std::span<const Fragment> fragments, Tally& tally) {
+  const size_t sample_bytes = SampleBytes(tally.plan().type());
   const Runs runs(sample_bytes, fragments);
-  for (const auto& [samples, count] : runs.get()) {
-    statistics.Add({samples, count * sample_bytes});
+  for (const auto& [samples, count] : runs.get()) tally.See({samples, count * sample_bytes});
+}
+
+std::span<const std::byte> InOnePiece(std::span<const Fragment> fragments, std::string& storage) {
+  if (fragments.size() == 1) return std::as_bytes(fragments.front());
+  for (const Fragment& fragment : fragments) {
+    storage.append(reinterpret_cast<const char*>(fragment.data()), fragment.size());
   }
+  return std::as_bytes(std::span(storage.data(), storage.size()));
+}
+
+Statistics StatisticsOfPayload(const Plan& plan, std::span<const Fragment> fragments,
+                               std::span<const uint64_t> counters, const Histogram& histogram,
+                               bool order, std::span<const double> quantiles) {
+  if (plan.counts_values()) {
+    return ComputeStatistics(counters.first<kByteValues>(), plan.binning(), quantiles);
+  }
+  if (order && SampleBytes(plan.type()) > 2) {
+    std::string storage;
+    return ComputeStatistics(InOnePiece(fragments, storage), plan, histogram, quantiles);
+  }
+  Tally tally(plan, /*statistics=*/true);
+  See(fragments, tally);
+  return tally.FinishStatistics(histogram, quantiles);
 }
 
 }  // namespace histogram

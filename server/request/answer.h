@@ -1,9 +1,9 @@
-// The state of one request, without gRPC types: from a parsed spec to a checked answer.
+// The checked answer to one request, without gRPC types: made of a plan's counters.
 //
 // query.h makes the Query of a spec. admit.h makes a message's job and a counted job's Answer.
 // encode.h writes the Answer.
-#ifndef HISTOGRAM_SERVER_REQUEST_CALL_H_
-#define HISTOGRAM_SERVER_REQUEST_CALL_H_
+#ifndef HISTOGRAM_SERVER_REQUEST_ANSWER_H_
+#define HISTOGRAM_SERVER_REQUEST_ANSWER_H_
 
 #include <histogram/binning.h>
 #include <histogram/statistics.h>
@@ -36,14 +36,14 @@ struct Receipt {
 
 struct Answer {
   Histogram histogram;  // without counts if `in_place` is set
-  // If nothing is folded, this points at the job's counts instead of a copy. It is valid as long as
-  // they are.
+  // If nothing is folded, this points at the job's counters instead of a copy. It is valid as long
+  // as they are.
   absl::Span<const uint64_t> in_place;
   std::optional<Statistics> statistics;
   std::vector<double> edges;
   // Sparse answers only: counts[k] is the count of bin bins[k].
   std::vector<uint32_t> bins;
-  // With rows: points into the job's work. Then only `samples` of the histogram is set.
+  // With rows: points into the job's phases. Then only `samples` of the histogram is set.
   const RowColumns* rows = nullptr;
   Receipt receipt;
 
@@ -52,21 +52,17 @@ struct Answer {
   }
 };
 
-// The answer to `query` from the counts of the payload's values. INTERNAL (reason COUNT_MISMATCH)
-// if counts + below + above + ignored differ from `samples`: such an answer must not be sent. The
-// answer may point at `values`. REQUIRES: query has no plan.
-absl::Status MakeAnswer(const Query& query, const ValueCounts& values, uint64_t samples,
+// The answer to `query` from its plan's counters, without statistics. INTERNAL (reason
+// COUNT_MISMATCH) if counts + below + above + ignored + nan differ from `samples`: such an answer
+// must not be sent. The answer may point at `counters`, unless the query asks for statistics.
+absl::Status MakeAnswer(const Query& query, absl::Span<const uint64_t> counters, uint64_t samples,
                         Answer& answer);
-// The same from the counts of typed samples: the plan's bins, then below, above, NaN. Does not set
-// statistics. The answer points at `slots`, unless the query asks for statistics. REQUIRES: query
-// has a plan.
-absl::Status MakeTypedAnswer(const Query& query, absl::Span<const uint64_t> slots, uint64_t samples,
-                             Answer& answer);
 // The answer with rows, which outlive it.
 void MakeRowsAnswer(const Query& query, const RowColumns& rows, uint64_t samples, Answer& answer);
-// Sets the statistics of an answer that MakeTypedAnswer has made for this payload. Copies a payload
-// of several fragments if the query needs_order().
-void AddTypedStatistics(const Query& query, absl::Span<const Fragment> payload, Answer& answer);
+// Sets the statistics that the query asks for in an answer that MakeAnswer has made of these
+// counters of this payload. Copies a payload of several fragments if the query needs_order().
+void AddStatistics(const Query& query, absl::Span<const uint64_t> counters,
+                   absl::Span<const Fragment> payload, Answer& answer);
 
 // The statistics of one number, in the order of histogram.v1.Statistics, and what asks for each.
 struct StatisticField {
@@ -88,9 +84,6 @@ void SelectStatistics(const Query& query, Statistics& statistics);
 // Removes the counts of empty bins, and sets answer.bins.
 void MakeSparse(Answer& answer);
 
-// The payload in one piece: in place if it has one fragment, else copied to `storage`.
-std::span<const std::byte> InOnePiece(absl::Span<const Fragment> payload, std::string& storage);
-
 // Recounts a fraction of the payloads by other code, to detect wrong counts. Thread-safe.
 class Verifier {
  public:
@@ -99,7 +92,7 @@ class Verifier {
   // Whether the next payload is to be recounted.
   bool Picks();
   // INTERNAL (reason COUNT_MISMATCH) if the job is picked and its recount differs.
-  // REQUIRES: job.work is null.
+  // REQUIRES: job.phases is null.
   absl::Status Check(const Query& query, const Job& job);
 
  private:
@@ -109,4 +102,4 @@ class Verifier {
 
 }  // namespace histogram::server
 
-#endif  // HISTOGRAM_SERVER_REQUEST_CALL_H_
+#endif  // HISTOGRAM_SERVER_REQUEST_ANSWER_H_

@@ -1,5 +1,5 @@
 // The checks between the counts and the reply: promise one, exact or an error.
-#include "server/request/call.h"
+#include "server/request/answer.h"
 
 #include <gtest/gtest.h>
 
@@ -37,11 +37,14 @@ std::vector<uint8_t> Bytes(const std::string& text) { return {text.begin(), text
 TEST(MakeAnswerTest, FoldsAndFillsWhatThePlanAsksFor) {
   const std::vector<uint8_t> payload = Bytes("abracadabra!");
   Query query;
-  query.binning = *Binning::Alphabet('a', 26, 6);
+  query.Set(*Binning::Alphabet('a', 26, 6), SampleType::kU8);
   query.statistics = true;
   query.quantiles = {0.5};
   Answer answer;
-  ASSERT_TRUE(MakeAnswer(query, ReferenceCounts(payload), payload.size(), answer).ok());
+  const ValueCounts values = ReferenceCounts(payload);
+  ASSERT_TRUE(MakeAnswer(query, values, payload.size(), answer).ok());
+  const Fragment fragment(payload);
+  AddStatistics(query, values, {&fragment, 1}, answer);
   EXPECT_EQ(answer.histogram, ReferenceHistogram(payload, query.binning));
   ASSERT_TRUE(answer.statistics.has_value());
   EXPECT_EQ(answer.statistics->quantiles.size(), 1U);
@@ -58,7 +61,7 @@ TEST(MakeAnswerTest, ABinAValueIsAnsweredWithTheCountsThemselves) {
   EXPECT_EQ(answer.histogram.samples, payload.size());
 
   Query letters;
-  letters.binning = *Binning::Alphabet('a', 26, 6);
+  letters.Set(*Binning::Alphabet('a', 26, 6), SampleType::kU8);
   ASSERT_TRUE(MakeAnswer(letters, values, payload.size(), answer).ok());
   EXPECT_EQ(answer.counts(), absl::MakeConstSpan(answer.histogram.counts));
   EXPECT_EQ(answer.histogram, ReferenceHistogram(payload, letters.binning));
@@ -95,7 +98,7 @@ class CountedJob final : public Job {
  public:
   CountedJob(absl::Span<const Fragment> payload, const ValueCounts& values) {
     fragments = payload;
-    counts = values;
+    counters.assign(values.begin(), values.end());
   }
   void Done(const absl::Status& /*status*/) override {}
 };
@@ -117,14 +120,12 @@ TEST(VerifierTest, FindsSwappedCountsOfTypedSamples) {
   const std::vector<float> samples = {0.5F, 1.5F, 1.75F, -1.0F, 9.0F, std::nanf("")};
   const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size() * 4);
   Query query;
-  query.sample_type = SampleType::kF32;
-  query.binning = *Binning::Even(2, 0.0, 2.0);
-  query.plan = std::make_shared<LatePlan>(query.binning, SampleType::kF32);
+  query.Set(*Binning::Even(2, 0.0, 2.0), SampleType::kF32);
   Verifier always(1.0);
   CountedJob job({&fragment, 1}, ValueCounts{});
-  job.slots = {1, 2, 1, 1, 1};
+  job.counters = {1, 2, 1, 1, 1};
   EXPECT_TRUE(always.Check(query, job).ok());
-  job.slots = {2, 1, 1, 1, 1};
+  job.counters = {2, 1, 1, 1, 1};
   EXPECT_EQ(always.Check(query, job).code(), absl::StatusCode::kInternal);
 }
 
@@ -144,43 +145,40 @@ TEST(VerifierTest, PicksTheAskedForFraction) {
 }
 
 // A copy of the payload would be in no book. Its slices end within samples.
-TEST(AddTypedStatisticsTest, CopiesNoPayloadOfSeveralSlices) {
+TEST(AddStatisticsTest, CopiesNoPayloadOfSeveralSlices) {
   std::vector<float> samples(1 << 18);
   for (size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<float>(i % 1000);
   const Fragment all(reinterpret_cast<const uint8_t*>(samples.data()), samples.size() * 4);
   const Fragment slices[] = {all.first(1001), all.subspan(1001, 70'001), all.subspan(71'002)};
   Query query;
-  query.sample_type = SampleType::kF32;
-  query.binning = *Binning::Even(10, 0.0, 1000.0);
-  query.plan = std::make_shared<LatePlan>(query.binning, SampleType::kF32);
+  query.Set(*Binning::Even(10, 0.0, 1000.0), SampleType::kF32);
   query.statistics = true;
-  query.answers = static_cast<uint8_t>(Answers::kMeanDeviation);
+  query.answers = static_cast<uint8_t>(Answers::kMeanDeviation) |
+                  static_cast<uint8_t>(Answers::kMinimumMaximum);
   Answer whole, sliced;
   whole.histogram.counts.assign(10, samples.size() / 10);
   sliced.histogram = whole.histogram;
-  AddTypedStatistics(query, {&all, 1}, whole);
+  AddStatistics(query, {}, {&all, 1}, whole);
   largest_allocation = 0;
-  AddTypedStatistics(query, slices, sliced);
+  AddStatistics(query, {}, slices, sliced);
   EXPECT_LT(largest_allocation, all.size() / 8);
   EXPECT_NEAR(*sliced.statistics->mean, *whole.statistics->mean, 1e-9);
   EXPECT_EQ(sliced.statistics->maximum, 999);
 }
 
-TEST(MakeTypedAnswerTest, TakesTheSlotsApart) {
+TEST(MakeAnswerTest, TakesCountersOfBinsApart) {
   Query query;
-  query.sample_type = SampleType::kF32;
-  query.binning = *Binning::Even(2, 0.0, 2.0);
-  query.plan = std::make_shared<LatePlan>(query.binning, SampleType::kF32);
+  query.Set(*Binning::Even(2, 0.0, 2.0), SampleType::kF32);
   query.edges = true;
   const std::vector<uint64_t> slots = {4, 3, 2, 1, 5};
   Answer answer;
-  ASSERT_TRUE(MakeTypedAnswer(query, slots, 15, answer).ok());
+  ASSERT_TRUE(MakeAnswer(query, slots, 15, answer).ok());
   EXPECT_EQ(answer.counts(), absl::MakeConstSpan(slots).first(2));
   EXPECT_EQ(answer.histogram.below, 2U);
   EXPECT_EQ(answer.histogram.above, 1U);
   EXPECT_EQ(answer.histogram.nan, 5U);
   EXPECT_EQ(answer.edges, (std::vector<double>{0, 1, 2}));
-  EXPECT_EQ(GetErrorDetail(MakeTypedAnswer(query, slots, 14, answer)).reason, "COUNT_MISMATCH");
+  EXPECT_EQ(GetErrorDetail(MakeAnswer(query, slots, 14, answer)).reason, "COUNT_MISMATCH");
 }
 
 }  // namespace

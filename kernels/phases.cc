@@ -1,0 +1,67 @@
+#include "kernels/phases.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/payload.h"
+
+namespace histogram {
+namespace {
+
+// Executes phases on a payload, which it joins if a phase needs it in one piece.
+class Runner {
+ public:
+  explicit Runner(std::span<const Fragment> payload) : payload_(payload) {}
+
+  std::string Run(Phases& phases) {
+    phases_ = &phases;
+    while (std::optional<Phase> phase = phases.Next(payload_)) {
+      std::visit([this](const auto& its) { Execute(its); }, *phase);
+    }
+    return kernel_;
+  }
+
+ private:
+  void Execute(const ExtentPhase& phase) { phases_->Found(FindExtent(Samples(), phase.type)); }
+
+  void Execute(const CountPhase& phase) {
+    CountPayload(phase.plan, payload_, phase.counters);
+    size_t bytes = 0;
+    for (const Fragment& fragment : payload_) bytes += fragment.size();
+    Name(phase.plan, bytes);
+  }
+
+  void Execute(const RowsPhase& phase) {
+    const size_t sample_bytes = SampleBytes(phase.plan.type());
+    const std::span<const std::byte> samples = Samples();
+    std::vector<uint64_t> counters(phase.plan.counter_count());
+    ForEachRow(*phase.cut, samples, sample_bytes,
+               [&](uint64_t row, std::span<const std::byte> its) {
+                 const Fragment fragment(reinterpret_cast<const uint8_t*>(its.data()), its.size());
+                 CountPayload(phase.plan, {&fragment, 1}, counters);
+                 phases_->Counted(row, counters, its);
+               });
+    Name(phase.plan, phase.cut->Longest(samples.size() / sample_bytes) * sample_bytes);
+  }
+
+  void Name(const Plan& plan, size_t bytes) { kernel_ = std::string(KernelName(plan, bytes)); }
+
+  std::span<const std::byte> Samples() {
+    if (!samples_.has_value()) samples_ = InOnePiece(payload_, storage_);
+    return *samples_;
+  }
+
+  const std::span<const Fragment> payload_;
+  Phases* phases_ = nullptr;
+  std::string storage_;
+  std::optional<std::span<const std::byte>> samples_;
+  std::string kernel_;
+};
+
+}  // namespace
+
+std::string RunPhases(Phases& phases, std::span<const Fragment> payload) {
+  return Runner(payload).Run(phases);
+}
+
+}  // namespace histogram

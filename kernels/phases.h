@@ -1,0 +1,64 @@
+// Counting that needs a payload more than once, or whose result is not one row of counters.
+//
+// A lane executes the phases of one payload in turn. The outcome of a phase decides on the next
+// one. Who makes the phases keeps their outcome; backends only execute them.
+#ifndef HISTOGRAM_KERNELS_PHASES_H_
+#define HISTOGRAM_KERNELS_PHASES_H_
+
+#include <histogram/plan.h>
+#include <histogram/sample_type.h>
+#include <histogram/typed.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+
+#include "kernels/rows.h"
+#include "kernels/workload.h"
+
+namespace histogram {
+
+// Finds the least and the greatest sample.
+struct ExtentPhase {
+  SampleType type = SampleType::kF32;
+};
+// Counts all samples into one row of counters.
+struct CountPhase {
+  Plan plan;
+  std::span<uint64_t> counters;  // overwritten
+};
+// Counts each row into counters of its own. Several threads may count rows.
+struct RowsPhase {
+  Plan plan;
+  const RowCut* cut = nullptr;
+};
+using Phase = std::variant<ExtentPhase, CountPhase, RowsPhase>;
+
+// The phases of one payload. One thread at a time uses it. What phases point to lives as long.
+class Phases {
+ public:
+  virtual ~Phases() = default;
+  // The same from the beginning: for another backend, where one has failed and may still use this.
+  virtual std::shared_ptr<Phases> Anew() const = 0;
+
+  // The next phase, or nullopt if the count is done or has failed. The backend has delivered the
+  // outcome of the phase before. `payload` is the whole payload.
+  virtual std::optional<Phase> Next(std::span<const Fragment> payload) = 0;
+  // The outcome of an ExtentPhase; nullopt if no sample is finite.
+  virtual void Found(const std::optional<Extent>& extent) = 0;
+  // The outcome of a RowsPhase, row by row and in order: the plan's counters of the row's samples.
+  // Both are valid during the call.
+  virtual void Counted(uint64_t row, std::span<const uint64_t> counters,
+                       std::span<const std::byte> samples) = 0;
+};
+
+// Executes the phases on the calling thread. Returns the name of the kernel that counted.
+std::string RunPhases(Phases& phases, std::span<const Fragment> payload);
+
+}  // namespace histogram
+
+#endif  // HISTOGRAM_KERNELS_PHASES_H_
