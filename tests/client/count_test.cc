@@ -149,6 +149,20 @@ TEST_F(Count, LongFilesInPieces) {
   EXPECT_THAT(world_.out(), HasSubstr("B/s"));  // the rate
 }
 
+TEST_F(Count, TheTimeIsThatOfEachLook) {
+  const std::string file = TestFile("in", Noise(size_t{32} << 20));
+  const absl::Time start = absl::Now();
+  ASSERT_EQ(world_.Run({"count", file, "--type", "f64", "--bins", "9", "--quantiles", "0.5",
+                        "--format", "json"}),
+            0)
+      << world_.err();
+  const int64_t whole = absl::ToInt64Nanoseconds(absl::Now() - start);
+  const auto receipt = Json()["histograms"][0]["receipt"];
+  EXPECT_GT(receipt["total_ns"], whole * 2 / 3);  // range and quantiles take most of it
+  EXPECT_LT(receipt["total_ns"], whole);
+  EXPECT_LE(receipt["kernel_ns"], receipt["total_ns"]);
+}
+
 TEST_F(Count, TakesNoMoreThreadsThanTheProcessMayUse) {
   const std::string file = TestFile("in", Noise(size_t{64} << 20));
   const auto count = [&] { EXPECT_EQ(world_.Run({"count", file}), 0) << world_.err(); };

@@ -227,7 +227,9 @@ def test_a_slow_writer_of_a_pipe_in_non_blocking_mode(histogram):
 def test_a_fifo_waits_for_its_writer_until_the_timeout(histogram, tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    for arguments in ([fifo], ["image", fifo]):
+    server = [__file__, "--server", "127.0.0.1:1"]
+    for arguments in ([fifo], ["image", fifo], [*server, "--token-file", fifo],
+                      [*server, "--tls", "--tls-ca", fifo]):
         assert b"--timeout" in histogram(*arguments, "--timeout", 0.1, status=1).stderr
     writer = threading.Timer(0.1, lambda: fifo.write_bytes(b"abcd"))
     writer.start()
