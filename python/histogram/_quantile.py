@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ def quantile(
     a: Any,
     q: npt.ArrayLike,
     *,
-    threads: int | None = None,
+    threads: SupportsIndex | None = None,
     server: str | Client | None = None,
     **others: Any,
 ) -> Any:
