@@ -37,7 +37,11 @@ absl::Status WaitForInput(int file, const std::string& name, absl::Time deadline
         std::clamp(deadline - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
     pollfd waiting{file, POLLIN, 0};
     const int ready = poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
-    if (ready > 0) return absl::OkStatus();
+    if (ready > 0 && absl::Now() < deadline) return absl::OkStatus();
+    if (ready > 0) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          SafeText(name), " was not read before the time was over; allow more with --timeout"));
+    }
     if (ready < 0 && errno != EINTR) return FileError("wait for", name);
     if (ready == 0 && absl::Now() >= deadline) {
       return absl::DeadlineExceededError(absl::StrCat(

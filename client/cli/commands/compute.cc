@@ -35,8 +35,7 @@ absl::Status CheckHeld(const char* option, absl::string_view token) {
   if (!absl::SimpleAtod(text, &value) || IsHeld(text, value, /*exactly=*/true)) {
     return absl::OkStatus();
   }
-  return OptionError(option,
-                     absl::StrFormat("%s is no double; the nearest is %.0f", text, value));
+  return OptionError(option, absl::StrFormat("%s is no double; the nearest is %.0f", text, value));
 }
 
 absl::Status SetRange(const std::string& text, v1::Binning::Even& even) {
@@ -219,9 +218,9 @@ absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& ser
                          Environment& env, std::vector<Input>& inputs, v1::Spec& spec) {
   const absl::Time deadline = DeadlineOf(server);
   const bool text = options.numbers || !options.column.empty();
-  absl::Status found =
-      text ? ReadNumbers(options.column, env.standard_input, deadline, inputs, spec)
-           : FindType(options.type, env.standard_input, deadline, inputs, spec);
+  absl::Status found = text
+                           ? ReadNumbers(options.column, env.standard_input, deadline, inputs, spec)
+                           : FindType(options.type, env.standard_input, deadline, inputs, spec);
   if (!found.ok()) return found;
   if (TypeOf(spec) == SampleType::kU8) return absl::OkStatus();
   const std::string type(NameOf(TypeOf(spec)));

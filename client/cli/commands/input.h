@@ -30,9 +30,9 @@ struct Input {
   // What can be read only once, and the bytes that were read of it already.
   InputFile opened = nullptr;
   std::string head = {};
-  bool array = false;               // a .npy file
-  bool big_endian = false;          // its samples
-  bool looks_like_numbers = false;  // it begins as text of numbers does
+  bool array = false;                            // a .npy file
+  bool big_endian = false;                       // its samples
+  bool looks_like_numbers = false;               // it begins as text of numbers does
   absl::Duration looked = absl::ZeroDuration();  // what looks at it took before it is counted
 };
 

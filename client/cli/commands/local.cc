@@ -367,9 +367,9 @@ absl::StatusOr<Report> ReportOf(const Input& input, const v1::Spec& spec, const 
     if (!statistics.ok()) return statistics.status();
     SetStatistics(*statistics, *answer.mutable_statistics());
   }
-  const absl::Duration took =
-      input.looked + std::max(tally.end - tally.begin, absl::ZeroDuration()) +
-      (absl::Now() - added_up);
+  const absl::Duration took = input.looked +
+                              std::max(tally.end - tally.begin, absl::ZeroDuration()) +
+                              (absl::Now() - added_up);
   report.round_trip_ns =
       static_cast<uint64_t>(std::max(absl::ToInt64Nanoseconds(took), int64_t{0}));
   report.receipt.set_backend("cpu");

@@ -165,8 +165,8 @@ class Numbers {
     if (!IsHeld(digits, value, plain)) {
       uint64_t magnitude = 0;
       const bool negative = digits[0] == '-';
-      const bool held = absl::SimpleAtoi(*IntegerOf(digits), &magnitude) &&
-                        (!negative || magnitude <= kLeastI64);
+      const bool held =
+          absl::SimpleAtoi(*IntegerOf(digits), &magnitude) && (!negative || magnitude <= kLeastI64);
       return held ? AddWhole(negative, magnitude) : Inexact(Shown(text));
     }
     if (absl::Status status = ToReal(); !status.ok()) return status;

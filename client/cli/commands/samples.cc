@@ -17,8 +17,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "client/cli/commands/numbers.h"
 #include "absl/time/clock.h"
+#include "client/cli/commands/numbers.h"
 #include "client/cli/connection.h"
 #include "client/cli/render/report.h"
 #include "client/cli/render/text.h"
@@ -225,10 +225,6 @@ absl::Status AddExtent(Input& input, SampleType type, absl::Time deadline, doubl
     const auto room = static_cast<size_t>(std::min<uint64_t>(kReadBytes, left));
     const auto bytes = ReadFully(**file, absl::MakeSpan(buffer).first(room), input.name, deadline);
     if (!bytes.ok()) return bytes.status();
-    if (absl::Now() > deadline) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          SafeText(input.name), " was not read before the time was over; allow more with --timeout"));
-    }
     left -= *bytes;
     add(absl::string_view(buffer).substr(0, *bytes));
     if (*bytes < room) break;
