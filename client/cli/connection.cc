@@ -37,7 +37,11 @@ absl::Status WaitForInput(int file, const std::string& name, absl::Time deadline
         std::clamp(deadline - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
     pollfd waiting{file, POLLIN, 0};
     const int ready = poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
-    if (ready > 0) return absl::OkStatus();
+    if (ready > 0 && absl::Now() < deadline) return absl::OkStatus();
+    if (ready > 0) {
+      return absl::DeadlineExceededError(absl::StrCat(
+          SafeText(name), " was not read before the time was over; allow more with --timeout"));
+    }
     if (ready < 0 && errno != EINTR) return FileError("wait for", name);
     if (ready == 0 && absl::Now() >= deadline) {
       return absl::DeadlineExceededError(absl::StrCat(
@@ -128,19 +132,19 @@ std::string ExplainUnavailable(const absl::Status& status, const ServerOptions& 
                       "); start histogram-server, or name another address with --server");
 }
 
-absl::Status ReadInto(const std::string& path, std::string& into) {
+absl::Status ReadInto(const std::string& path, absl::Time deadline, std::string& into) {
   if (path.empty()) return absl::OkStatus();
-  absl::StatusOr<std::string> bytes = ReadFile(path);
+  absl::StatusOr<std::string> bytes = ReadFile(path, deadline);
   if (!bytes.ok()) return bytes.status();
   if (bytes->empty()) return absl::FailedPreconditionError(SafeText(path) + " is empty");
   into = *std::move(bytes);
   return absl::OkStatus();
 }
 
-absl::Status ReadTls(const ServerOptions& options, client::TlsOptions& tls) {
-  absl::Status status = ReadInto(options.tls_ca, tls.root_certificates);
-  status.Update(ReadInto(options.tls_cert, tls.certificate_chain));
-  status.Update(ReadInto(options.tls_key, tls.private_key));
+absl::Status ReadTls(const ServerOptions& options, absl::Time deadline, client::TlsOptions& tls) {
+  absl::Status status = ReadInto(options.tls_ca, deadline, tls.root_certificates);
+  status.Update(ReadInto(options.tls_cert, deadline, tls.certificate_chain));
+  status.Update(ReadInto(options.tls_key, deadline, tls.private_key));
   tls.server_name = options.tls_server_name;
   return status;
 }
@@ -241,24 +245,24 @@ absl::Status WriteFile(const std::string& path, const std::string& bytes) {
 }
 
 absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& options) {
+  const absl::Time deadline = DeadlineOf(options);
   client::ConnectOptions connect;
   connect.user_agent = "histogram-client";
   if (options.tls) {
-    absl::Status status = ReadTls(options, connect.tls.emplace());
+    absl::Status status = ReadTls(options, deadline, connect.tls.emplace());
     if (!status.ok()) return status;
   }
-  if (absl::Status status = ReadInto(options.token_file, connect.bearer_token); !status.ok()) {
-    return status;
-  }
+  absl::Status status = ReadInto(options.token_file, deadline, connect.bearer_token);
+  if (!status.ok()) return status;
   absl::StripAsciiWhitespace(&connect.bearer_token);
   return connect;
 }
 
 absl::StatusOr<Connection> Connect(const ServerOptions& options) {
-  const absl::StatusOr<client::ConnectOptions> connect = ReadConnectOptions(options);
-  if (!connect.ok()) return connect.status();
   Connection connection;
   connection.deadline = DeadlineOf(options);
+  const absl::StatusOr<client::ConnectOptions> connect = ReadConnectOptions(options);
+  if (!connect.ok()) return connect.status();
   auto client = client::Client::Connect(options.server, *connect);
   if (!client.ok()) return NamingFiles(client.status(), options);
   connection.client = *std::move(client);

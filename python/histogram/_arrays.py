@@ -60,7 +60,10 @@ def as_samples(a: Any) -> tuple[Array, str, int]:
     elif not isinstance(a, np.ndarray) and hasattr(a, "__cuda_array_interface__"):
         _check_device(CUDA)
     else:
-        array = np.asarray(a)
+        try:
+            array = np.asarray(a)
+        except ValueError as error:
+            raise ValueError(f"a: {error}") from error
     dtype = array.dtype
     kind = TYPES.get(dtype if dtype.isnative else dtype.newbyteorder("="))
     if kind is not None:
@@ -69,6 +72,8 @@ def as_samples(a: Any) -> tuple[Array, str, int]:
         return array.view(np.uint8), "u8", 0
     if dtype.name == "bfloat16":
         return array.view(np.dtype(np.uint16).newbyteorder(dtype.byteorder)), "bf16", 0
+    if dtype == object and array.ndim == 0:
+        raise TypeError(f"a: {type(a).__name__}; must be an array, or a sequence of numbers")
     told = (
         f"a: type {dtype} is not supported; it must be bool, an integer, or a float of up to "
         "64 bits"

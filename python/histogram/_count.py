@@ -18,17 +18,20 @@ if TYPE_CHECKING:
     from ._gpu import DeviceHistogram
     from ._remote import Client
 
+# Whole numbers: one or several.
+_Whole = SupportsIndex | Sequence[SupportsIndex] | npt.NDArray[np.integer[Any]]
+
 
 @overload
 def count(
     a: Any,
-    bins: int | str | npt.ArrayLike = 10,
-    range: tuple[float, float] | None = None,
+    bins: str | npt.ArrayLike = 10,
+    range: npt.ArrayLike | None = None,
     *,
-    axis: SupportsIndex | Sequence[int] | None = None,
-    channels: int | None = None,
-    windows: int | tuple[int, int] | None = None,
-    threads: int | None = None,
+    axis: _Whole | None = None,
+    channels: SupportsIndex | None = None,
+    windows: _Whole | None = None,
+    threads: SupportsIndex | None = None,
     server: str | Client | None = None,
     on_device: Literal[False] = False,
 ) -> Histogram: ...
@@ -37,22 +40,32 @@ def count(
 @overload
 def count(
     a: Any,
-    bins: int | npt.ArrayLike = 10,
-    range: tuple[float, float] | None = None,
+    bins: npt.ArrayLike = 10,
+    range: npt.ArrayLike | None = None,
     *,
     on_device: Literal[True],
 ) -> DeviceHistogram: ...
 
 
+@overload
 def count(
     a: Any,
-    bins: int | str | npt.ArrayLike = 10,
-    range: tuple[float, float] | None = None,
+    bins: npt.ArrayLike = 10,
+    range: npt.ArrayLike | None = None,
     *,
-    axis: SupportsIndex | Sequence[int] | None = None,
-    channels: int | None = None,
-    windows: int | tuple[int, int] | None = None,
-    threads: int | None = None,
+    on_device: bool,
+) -> Histogram | DeviceHistogram: ...
+
+
+def count(
+    a: Any,
+    bins: str | npt.ArrayLike = 10,
+    range: npt.ArrayLike | None = None,
+    *,
+    axis: _Whole | None = None,
+    channels: SupportsIndex | None = None,
+    windows: _Whole | None = None,
+    threads: SupportsIndex | None = None,
     server: str | Client | None = None,
     on_device: bool = False,
     **others: Any,
@@ -177,7 +190,7 @@ def _count_on_gpu() -> Callable[..., Histogram | DeviceHistogram]:
     return count
 
 
-def _threads(threads: int) -> int:
+def _threads(threads: SupportsIndex) -> int:
     return whole("threads", threads, 1, 65536)
 
 

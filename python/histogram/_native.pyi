@@ -1,9 +1,12 @@
 """The compiled part of the package histogram. Use the package."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+
+_Result = TypeVar("_Result")
 
 BINS_MAX: int
 """The most bins of a plan."""
@@ -39,6 +42,9 @@ def order_statistics(
     threads: int,
 ) -> None: ...
 def extent(samples: npt.NDArray[Any], type: str) -> tuple[float, float, bool] | None: ...
+def in_float_mode(function: Callable[..., _Result], *arguments: Any) -> _Result:
+    """Calls the function in the library's floating-point mode, which keeps subnormal numbers."""
+
 def bfloat_bits(array: Any) -> npt.NDArray[np.uint16]: ...
 def device_array(
     array: Any,

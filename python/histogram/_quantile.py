@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
+from . import _native
 from ._arrays import Array, as_samples, check_bare, is_on_gpu, is_plain, resolved
 from ._count import _threads, place_of
 from ._errors import check_others
@@ -20,7 +21,7 @@ def quantile(
     a: Any,
     q: npt.ArrayLike,
     *,
-    threads: int | None = None,
+    threads: SupportsIndex | None = None,
     server: str | Client | None = None,
     **others: Any,
 ) -> Any:
@@ -70,10 +71,11 @@ def quantile(
     if samples.size == 0:
         raise ValueError("a: has no samples, and so no quantiles")
     number = 0 if threads is None else _threads(threads)
-    found = _interpolated(samples, kind, shares, weak, number, place)
+    # In another library's mode numpy may take subnormal numbers for 0.
+    found = _native.in_float_mode(_interpolated, samples, kind, shares, weak, number, place)
     if dtype in (np.float16, np.float32):  # as numpy, whose result type q is part of
         base = np.float32 if kind == "bf16" else samples.dtype
-        return found.astype(np.result_type(base, dtype))
+        return _native.in_float_mode(found.astype, np.result_type(base, dtype))
     return found
 
 

@@ -46,6 +46,8 @@ class Histogram:
     array([0, 2, 4, 2])
     """
 
+    __module__ = "histogram"  # pickles name it by this
+
     __slots__ = ("_above", "_below", "_counts", "_edges", "_nan")
 
     def __init__(self, counts: Counts, edges: npt.NDArray[Any], below: Any, above: Any, nan: Any):
@@ -68,8 +70,9 @@ class Histogram:
     def __getitem__(self, index: int) -> npt.NDArray[Any]:
         return (self._counts, self._edges)[index]
 
-    def counts(self) -> Counts:
-        """The count of each bin."""
+    # Type checkers know float64 from uhi's protocol.
+    def counts(self) -> npt.NDArray[Any]:
+        """The count of each bin, as int64."""
         return self._counts
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,6 +71,7 @@ def cut_of(samples: Any, axis: Any, channels: Any, windows: Any) -> Axes | Stret
             )
     if windows is None:
         return Stretches(channels, None, 0)
+    windows = _listed("windows", windows)
     if not isinstance(windows, Sequence):
         return Stretches(channels, whole("windows", windows, 1, _WHOLE_MAX), 0)
     if len(windows) != 2:
@@ -79,8 +80,20 @@ def cut_of(samples: Any, axis: Any, channels: Any, windows: Any) -> Axes | Stret
     return Stretches(channels, size, whole("windows, step", windows[1], 1, _WHOLE_MAX))
 
 
+def _listed(name: str, value: Any) -> Any:
+    """The list of an array of numbers; other values as they are."""
+    if isinstance(value, np.ndarray) and value.ndim == 1:
+        return value.tolist()
+    if isinstance(value, Iterable) and not isinstance(value, (Sequence, np.ndarray)):
+        raise TypeError(f"{name}: {value!r}; must be a whole number, or a tuple of them")
+    return value
+
+
 def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+    axis = _listed("axis", axis)
     axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    if axes and ndim == 0:
+        raise ValueError(f"axis: {axis}; a single number has no axes")
     axes = tuple(sorted(whole("axis", one, -ndim, ndim - 1) % ndim for one in axes))
     if len(set(axes)) != len(axes):
         raise ValueError(f"axis: {axis} names an axis twice")

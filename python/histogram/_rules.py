@@ -222,6 +222,11 @@ remembered = _cache.get
 def rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> Rule:
     """The rule for the bins and range of numpy.histogram. With a range or edges, `samples` is only
     asked for its type."""
+    # In another library's mode numpy may take subnormal edges for 0.
+    return _native.in_float_mode(_rule_for, samples, kind, bins, range, place)
+
+
+def _rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> Rule:
     check_bare("bins", bins)
     check_bare("range", range)
     if not isinstance(bins, str) and np.ndim(bins) == 1:

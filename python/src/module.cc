@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/float_mode.h"
 #include "kernels/order_statistics.h"
 #include "kernels/rows.h"
 #include "python/cuda/plugin.h"
@@ -235,6 +236,11 @@ nb::tuple CountOnDevice(uintptr_t function, uintptr_t counter, uintptr_t samples
   return nb::make_tuple(outside[0], outside[1], outside[2]);
 }
 
+nb::object InFloatMode(const nb::callable& function, const nb::args& arguments) {
+  const internal::FloatMode mode;
+  return function(*arguments);
+}
+
 }  // namespace
 }  // namespace histogram::python
 
@@ -253,6 +259,7 @@ NB_MODULE(_native, module) {
   module.def("order_statistics", &OrderStatistics, nb::arg("samples"), nb::arg("type"),
              nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
   module.def("extent", &ExtentOf, nb::arg("samples"), nb::arg("type"));
+  module.def("in_float_mode", &InFloatMode, nb::arg("function"), nb::arg("arguments"));
   module.def("bfloat_bits", &BfloatBits, nb::arg("array"));
   module.def("device_array", &DeviceArrayOf, nb::arg("array"));
   module.def("count_on_device", &CountOnDevice, nb::arg("function"), nb::arg("counter"),

@@ -2,13 +2,12 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <cstdio>
-#include <memory>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 
@@ -21,29 +20,23 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
   // To open a pipe to which nobody writes would block for ever.
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return failed();
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fdopen(fd, "rb"), &std::fclose);
-  if (file == nullptr) return failed();
-  struct stat info {};
+  const absl::Cleanup close_file = [fd] { close(fd); };
   constexpr int kWriterMsMax = 1000;
-  pollfd readable{.fd = fd, .events = POLLIN, .revents = 0};
-  if (fstat(fd, &info) == 0 && S_ISFIFO(info.st_mode) && poll(&readable, 1, kWriterMsMax) == 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " is a pipe to which nobody writes; give a file"));
-  }
-  fcntl(fd, F_SETFL, 0);  // a writer may take its time
   std::string text;
   std::array<char, 8192> buffer;
-  size_t bytes = buffer.size();
-  while (bytes == buffer.size() && text.size() <= kReadFileBytesMax) {
-    bytes = std::fread(buffer.data(), 1, buffer.size(), file.get());
-    text.append(buffer.data(), bytes);
+  while (text.size() <= kReadFileBytesMax) {
+    pollfd readable{.fd = fd, .events = POLLIN, .revents = 0};
+    if (poll(&readable, 1, kWriterMsMax) == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " is a pipe to which nobody writes; give a file"));
+    }
+    const ssize_t bytes = read(fd, buffer.data(), buffer.size());
+    if (bytes == 0) return text;
+    if (bytes > 0) text.append(buffer.data(), static_cast<size_t>(bytes));
+    if (bytes < 0 && errno != EINTR && errno != EAGAIN) return failed();
   }
-  if (std::ferror(file.get()) != 0) return failed();
-  if (text.size() > kReadFileBytesMax) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(path, " is larger than ", kReadFileBytesMax, " bytes"));
-  }
-  return text;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, " is larger than ", kReadFileBytesMax, " bytes"));
 }
 
 }  // namespace histogram::server

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
@@ -149,6 +150,20 @@ TEST_F(Count, LongFilesInPieces) {
   EXPECT_THAT(world_.out(), HasSubstr("B/s"));  // the rate
 }
 
+TEST_F(Count, TheTimeIsThatOfEachLook) {
+  const std::string file = TestFile("in", Noise(size_t{32} << 20));
+  const absl::Time start = absl::Now();
+  ASSERT_EQ(world_.Run({"count", file, "--type", "f64", "--bins", "9", "--quantiles", "0.5",
+                        "--format", "json"}),
+            0)
+      << world_.err();
+  const int64_t whole = absl::ToInt64Nanoseconds(absl::Now() - start);
+  const auto receipt = Json()["histograms"][0]["receipt"];
+  EXPECT_GT(receipt["total_ns"], whole * 2 / 3);  // range and quantiles take most of it
+  EXPECT_LT(receipt["total_ns"], whole);
+  EXPECT_LE(receipt["kernel_ns"], receipt["total_ns"]);
+}
+
 TEST_F(Count, TakesNoMoreThreadsThanTheProcessMayUse) {
   const std::string file = TestFile("in", Noise(size_t{64} << 20));
   const auto count = [&] { EXPECT_EQ(world_.Run({"count", file}), 0) << world_.err(); };
@@ -219,21 +234,28 @@ TEST_F(Count, SilentStandardInputAndTheTimeout) {
   close(ends[1]);
 }
 
-TEST(ReadFully, WaitsUntilADeadlineThatIsMonthsAhead) {
+TEST_F(Count, AnInputWithoutAnEndAndTheTimeout) {
+  world_.env().standard_input = open("/dev/zero", O_RDONLY);
+  for (const char* const type : {"u8", "f32"}) {
+    EXPECT_EQ(world_.Run({"count", "-", "--type", type, "--bins", "2", "--timeout", "0.05"}), 1);
+    EXPECT_THAT(world_.err(), HasSubstr("not done within 0.05 s"));
+  }
+  close(world_.env().standard_input);
+  // Text of numbers that never ends.
   int ends[2] = {};
   ASSERT_EQ(pipe(ends), 0);
+  auto* const before = std::signal(SIGPIPE, SIG_IGN);
   std::thread writer([&] {
-    absl::SleepFor(absl::Milliseconds(100));
-    EXPECT_EQ(write(ends[1], "ab", 2), 2);
-    close(ends[1]);
+    while (write(ends[1], "1 1 1 1 1 1 1 1\n", 16) > 0) {
+    }
   });
-  std::string buffer(10, ' ');
-  const absl::Time deadline = absl::Now() + absl::Milliseconds(int64_t{1} << 32);
-  const auto bytes = ReadFully(ends[0], absl::MakeSpan(buffer), "a pipe", deadline);
-  writer.join();
+  world_.env().standard_input = ends[0];
+  EXPECT_EQ(world_.Run({"count", "--numbers", "--bins", "2", "--timeout", "0.05"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("not done within 0.05 s"));
   close(ends[0]);
-  ASSERT_TRUE(bytes.ok()) << bytes.status();
-  EXPECT_EQ(*bytes, 2);
+  writer.join();
+  close(ends[1]);
+  std::signal(SIGPIPE, before);
 }
 
 TEST_F(Count, OneBadFileLeavesTheOthers) {

@@ -58,6 +58,39 @@ TEST_F(CountNumbers, IntegersKeepTheirValues) {
   EXPECT_THAT(world_.err(), HasSubstr("is no f64"));
 }
 
+TEST_F(CountNumbers, IntegersKeepTheirValuesWhateverTheirForm) {
+  for (const char* const text : {"9007199254740993e0", "9007199254740993.0", "9.007199254740993E15",
+                                 "0.9007199254740993e+16", "90071992547409930e-1"}) {
+    const std::string alone(text);
+    ASSERT_EQ(Run(alone, {"--numbers", "--edges", "0,9007199254740992,9007199254740994,1e16"}), 0);
+    EXPECT_EQ(Histogram()["sample_type"], "i64") << text;
+    ASSERT_EQ(Run("-" + alone, {"--numbers", "--edges=-9007199254740992,0"}), 0) << text;
+    EXPECT_EQ(Histogram()["below"], 1) << text;
+    EXPECT_EQ(Run(alone + " 0.5", {"--numbers", "--bins", "1"}), 1) << text;
+    EXPECT_EQ(Run("0.5 " + alone, {"--numbers", "--bins", "1"}), 1) << text;
+    EXPECT_THAT(world_.err(), HasSubstr("is no f64")) << text;
+    EXPECT_EQ(Run("1", {"--numbers", absl::StrCat("--edges=0,", text)}), 2) << text;
+    EXPECT_THAT(world_.err(), HasSubstr("is no double; the nearest is 9007199254740992"));
+  }
+  // Programs write doubles so.
+  EXPECT_EQ(Run("0.5 1e23 1.2345678901234568e+18 1.7976931348623157e308 -9e15",
+                {"--numbers", "--edges", "-1e23,0,1e23"}),
+            0);
+}
+
+TEST_F(CountNumbers, AnyFiniteNumbersHaveARange) {
+  ASSERT_EQ(Run("-1.7e308 1.7e308", {"--numbers", "--bins", "2"}), 0) << world_.err();
+  EXPECT_THAT(Counts(), ElementsAre(1, 1));
+  ASSERT_EQ(Run("1 -1", {"--numbers", "--bins", "2", "--range=-1.7e308:1.7e308"}), 0);
+  EXPECT_THAT(Counts(), ElementsAre(1, 1));
+  for (const char* const text : {"1e17", "1.7976931348623157e308", "9223372036854775807",
+                                 "18446744073709551614 18446744073709551615", "-1e300 -1e300"}) {
+    ASSERT_EQ(Run(text, {"--numbers"}), 0) << text << world_.err();
+    EXPECT_EQ(Histogram()["below"], 0) << text;
+    EXPECT_EQ(Histogram()["above"], 0) << text;
+  }
+}
+
 TEST_F(CountNumbers, RealsAreRoundedOnce) {
   // Each text lies in the bin that begins with the literal that the compiler reads.
   ASSERT_EQ(Run("0.1 .3 2.5e-3 7.0000000000000001 0.30000000000000004 1e-400 nan -inf",

@@ -133,6 +133,9 @@ TEST(Labels, AreReadable) {
   // The last bin holds 2 and 3.
   EXPECT_EQ(label(ReportOf(Even(3, 0, 3), "x"), 2, 2), "[2,3]");
   EXPECT_EQ(label(ReportOf(Even(3, 0, 3), "x"), 1, 1), "1");
+  // Of neighbouring edges all digits are shown that differ.
+  EXPECT_EQ(label(ReportOf(Even(2, 1e18, 1e18 + 512), "x"), 1, 1),
+            "[1000000000000000256,1000000000000000512]");
 }
 
 TEST(Bars, HaveTheRightLength) {

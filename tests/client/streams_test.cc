@@ -4,6 +4,7 @@
 #include <histogram/client.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
@@ -14,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "absl/time/clock.h"
+#include "absl/strings/str_cat.h"
 #include "tests/client/client_testing.h"
 #include "tests/client/fake_server.h"
 #include "tests/test_path.h"
@@ -245,11 +246,17 @@ TEST(AccumulateFile, ASignalDoesNotEndTheReading) {
   const FakeServer server;
   const std::string path = TestPath("fifo");
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
-  std::thread writer([&path, reader = pthread_self()] {
+  std::thread writer([&path, reader = pthread_self(), id = gettid()] {
     std::ofstream file(path, std::ios::binary);
     file << "abc" << std::flush;
+    const auto sleeps = [id] {
+      std::ifstream stat(absl::StrCat("/proc/self/task/", id, "/stat"));
+      std::string field[3];
+      stat >> field[0] >> field[1] >> field[2];
+      return field[2] == "S";
+    };
     for (int i = 0; i < 20; ++i) {
-      absl::SleepFor(absl::Milliseconds(10));
+      while (!sleeps()) std::this_thread::yield();
       pthread_kill(reader, SIGUSR1);
     }
     file << "de";

@@ -1,4 +1,5 @@
 // The config file's grammar.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -105,6 +106,12 @@ TEST(ConfigFile, APipeToWhichNobodyWritesIsRefused) {
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   EXPECT_THAT(std::string(ReadConfigFile(path).status().message()),
               HasSubstr(path + " is a pipe to which nobody writes"));
+  // A writer that stops without an end counts as nobody, too.
+  const int writer = open(path.c_str(), O_RDWR);
+  ASSERT_EQ(write(writer, "a = 1\n", 6), 6);
+  EXPECT_THAT(std::string(ReadConfigFile(path).status().message()),
+              HasSubstr(path + " is a pipe to which nobody writes"));
+  close(writer);
   std::remove(path.c_str());
 }
 

@@ -148,13 +148,22 @@ def test_edges_of_integers_beyond_doubles():
 def test_subnormal_samples_where_another_library_flushes_them():
     torch = pytest.importorskip("torch")
     a = np.array([-1e-40, 1e-40], np.float32)
-    expected = np.quantile(a, 1.0)
+    small = np.array([-4, -1, 0, 1, 2, 4], np.float64) * 5e-309
+    edges = np.array([-1, 0, 5e-309, 1e-308, 1])
+    asked = ((small, edges, None), (small, 3, (-2e-308, 2e-308)), (small, 4, None))
+    expected = [np.quantile(a, 1.0), np.quantile(a, np.float32(0.7)), np.quantile(small, 0.3)]
+    binned = [np.histogram(*one) for one in asked]
     if not torch.set_flush_denormal(True):
         pytest.skip("this processor does not flush subnormal numbers")
     try:
         counts = histogram.count(a, [-1, 0, 1]).counts().tolist()
-        found = histogram.quantile(a, 1.0)
+        found = [histogram.quantile(a, 1.0), histogram.quantile(a, np.float32(0.7)),
+                 histogram.quantile(small, 0.3)]
+        histograms = [histogram.count(*one) for one in asked]
     finally:
         torch.set_flush_denormal(False)
     assert counts == [1, 1]
-    assert found.tobytes() == expected.tobytes()
+    assert [one.tobytes() for one in found] == [one.tobytes() for one in expected]
+    for h, (numbers, its_edges) in zip(histograms, binned, strict=True):
+        assert h.counts().tolist() == numbers.tolist()
+        assert h.edges.tobytes() == its_edges.tobytes()

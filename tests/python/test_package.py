@@ -55,7 +55,7 @@ def test_generated_code_of_the_contract_is_found_beside_the_package(tmp_path):
 # nanobind's functions and classes are objects of its own, which stubtest does not take for such; so it
 # compares names only, and the test after it the arguments.
 NOT_FUNCTIONS = r"""
-histogram\._native\.(Plan(\.(__init__|make|count|count_rows))?|order_statistics|extent|bfloat_bits|device_array|count_on_device)
+histogram\._native\.(Plan(\.(__init__|make|count|count_rows))?|order_statistics|extent|bfloat_bits|device_array|in_float_mode|count_on_device|_Result)
 """
 
 
@@ -69,6 +69,26 @@ def run_python(arguments, tmp_path):
 
 def test_types(tmp_path):
     run_python(["mypy", "--strict", "-p", "histogram"], tmp_path)
+
+
+CALLS = """
+from uhi.typing.plottable import PlottableHistogram
+import numpy as np, histogram
+a = np.arange(10.)
+h: PlottableHistogram = histogram.count(a, 3, [0, 1])
+histogram.count(a, np.int64(3), np.array([0, 1]), axis=np.int64(0))
+histogram.count(a, [0, 1, 2], axis=[0], threads=np.int64(1))
+histogram.count(a, 3, windows=[2, 1], channels=np.int64(1))
+histogram.count(a, 3, windows=np.array([2, 1])).counts().sum()
+one: histogram.Histogram | histogram.DeviceHistogram = histogram.count(a, 3, on_device=len(a) > 20)
+other: histogram.DeviceHistogram = histogram.count(a, 3, (0, 1), on_device=True)
+histogram.quantile(a, np.float32(.5), threads=np.int64(2))
+"""
+
+
+def test_types_of_calls(tmp_path):
+    (tmp_path / "calls.py").write_text(CALLS)
+    run_python(["mypy", "--strict", "calls.py"], tmp_path)
 
 
 def test_the_stub_has_the_names_of_the_module(tmp_path):

@@ -74,6 +74,19 @@ def test_rows_add_up_and_share_the_range_of_the_data():
     assert (h + h).samples.tolist() == [198] * 10 + [20]
 
 
+def test_axes_and_windows_may_be_arrays():
+    a = np.arange(24).reshape(2, 3, 4)
+    for one, other in (({"axis": np.array([0, 1])}, {"axis": (0, 1)}),
+                       ({"windows": np.array([4, 2])}, {"windows": (4, 2)}),
+                       ({"windows": np.int64(4)}, {"windows": 4})):
+        assert histogram.count(a, 3, (0, 24), **one) == histogram.count(a, 3, (0, 24), **other)
+    for bad in ({"axis": {0, 1}}, {"windows": {2, 1}}, {"axis": (i for i in (0, 1))}):
+        with pytest.raises(TypeError, match=f"{next(iter(bad))}: .*; must be a whole number, or a"):
+            histogram.count(a, 3, (0, 24), **bad)
+    with pytest.raises(ValueError, match="axis: -1; a single number has no axes"):
+        histogram.count(np.array(3), 3, (0, 24), axis=-1)
+
+
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"channels": 3}, "channels: 3; must divide the number of samples, which is 10"),
     ({"channels": 0}, "channels: 0; must be a whole number >= 1"),

@@ -20,7 +20,7 @@ import pytest
 
 from harness import oracle, specs
 from harness.api import pb
-from harness.certificates import authority, certificate
+from harness.certificates import authority, certificate, future_certificate
 from harness.server import SANITIZER_OUTPUT, clean_environment
 from harness.specs import random_bytes
 from harness.waiting import wait_until
@@ -227,7 +227,9 @@ def test_a_slow_writer_of_a_pipe_in_non_blocking_mode(histogram):
 def test_a_fifo_waits_for_its_writer_until_the_timeout(histogram, tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
-    for arguments in ([fifo], ["image", fifo]):
+    server = [__file__, "--server", "127.0.0.1:1"]
+    for arguments in ([fifo], ["image", fifo], [*server, "--token-file", fifo],
+                      [*server, "--tls", "--tls-ca", fifo]):
         assert b"--timeout" in histogram(*arguments, "--timeout", 0.1, status=1).stderr
     writer = threading.Timer(0.1, lambda: fifo.write_bytes(b"abcd"))
     writer.start()
@@ -894,13 +896,17 @@ def test_uploads_over_a_quota_wait(run, start_server, tmp_path):
         assert [entry["samples"] for entry in document["histograms"]] == [f.stat().st_size for f in inputs]
 
 
-def test_an_expired_certificate_is_named(run, start_server, tmp_path):
+@pytest.mark.parametrize("fault", ("has expired, on ", "is not valid before Jan  1 00:00:00 2100"))
+def test_a_certificate_out_of_date_is_named(run, start_server, tmp_path, fault):
     authority(tmp_path, "ca")
-    certificate(tmp_path, "old", "ca", days="-1")
+    if "expired" in fault:
+        certificate(tmp_path, "old", "ca", days="-1")
+    else:
+        future_certificate(tmp_path, "old", "ca")
     server = start_server("--tls-cert", tmp_path / "old.pem", "--tls-key", tmp_path / "old.key")
     error = run("--tls", "--tls-ca", tmp_path / "ca.pem", "--tls-server-name", "localhost", "health",
                 address=server.address, status=1).stderr
-    assert b"the certificate of the server at" in error and b" has expired, on " in error
+    assert b"the certificate of the server at" in error and f" {fault}".encode() in error
 
 
 @pytest.mark.parametrize("command", (("health",), ("describe",), ("count", "-"), ("bench", "--duration", "0.1")),

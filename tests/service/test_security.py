@@ -8,7 +8,7 @@ import pytest
 
 from harness import oracle
 from harness.api import CHANNEL_OPTIONS, open_channel, pb, pb_grpc
-from harness.certificates import authority, certificate
+from harness.certificates import authority, certificate, future_certificate
 from harness.server import clean_environment
 from harness.specs import random_bytes
 from harness.waiting import wait_until
@@ -26,6 +26,7 @@ def pki(tmp_path_factory):
     certificate(folder, "client", "ca")
     certificate(folder, "stranger", "other")
     certificate(folder, "expired", "ca", days="-1")
+    future_certificate(folder, "early", "ca")
     return folder
 
 
@@ -65,13 +66,13 @@ def test_tls_answers_those_who_trust_the_right_authority(start_server, pki):
         assert "histsvc_certificate_expiry_timestamp_seconds" in server.metrics().text
 
 
-def test_an_expired_certificate_is_named_at_start(start_server, pki):
-    server = start_server(*tls_flags(pki, "expired"))
-    assert "expired.pem: certificate 1 expired on 20" in server.stderr()
+DATE_FAULTS = (("expired", "certificate 1 expired on 20"), ("early", "certificate 1 is not valid before 2100-01-01"))
 
 
-def test_an_expired_certificate_is_refused_by_clients(start_server, pki):
-    with start_server(*tls_flags(pki, "expired")) as server:
+@pytest.mark.parametrize(("name", "fault"), DATE_FAULTS)
+def test_a_certificate_out_of_date_is_named_at_start_and_refused_by_clients(start_server, pki, name, fault):
+    with start_server(*tls_flags(pki, name)) as server:
+        assert f"{name}.pem: {fault}" in server.stderr()
         _, stub = secure_stub(server, credentials(pki))
         with pytest.raises(grpc.RpcError) as error:
             compute(stub)
@@ -139,6 +140,20 @@ def test_a_renewed_certificate_is_used_without_a_restart(start_server, pki, tmp_
                    "a new connection that sees the renewed certificate")
         assert compute(stub).histogram.samples == 3  # the open connection lives on
         channel.close()
+
+
+def test_a_renewed_certificate_out_of_date_is_named(start_server, pki, tmp_path):
+    live = tmp_path / "live.pem", tmp_path / "live.key"
+    def serve_with(name):
+        for file in live[::-1]:
+            file.write_bytes((pki / f"{name}{file.suffix}").read_bytes())
+
+    serve_with("server")
+    with start_server("--tls-cert", live[0], "--tls-key", live[1]) as server:
+        for name, fault in DATE_FAULTS:
+            assert fault not in server.stderr()
+            serve_with(name)
+            wait_until(lambda fault=fault: f"live.pem: {fault}" in server.stderr(), 30, fault)
 
 
 def one_that_is_wrong(kind, good):

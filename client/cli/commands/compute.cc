@@ -30,23 +30,12 @@ absl::Status OptionError(const char* option, absl::string_view what) {
 
 // An integer that a double does not hold would be another number without a word.
 absl::Status CheckHeld(const char* option, absl::string_view token) {
-  std::string digits(absl::StripAsciiWhitespace(token));
-  const bool negative = absl::StartsWith(digits, "-");
-  digits.erase(0, negative || absl::StartsWith(digits, "+") ? 1 : 0);
-  if (const size_t point = digits.find('.');
-      point != std::string::npos && digits.find_first_not_of('0', point + 1) == std::string::npos) {
-    digits.erase(point);
-  }
-  if (digits.empty() || digits.find_first_not_of("0123456789") != std::string::npos) {
+  const std::string text(absl::StripAsciiWhitespace(token));
+  double value = 0;
+  if (!absl::SimpleAtod(text, &value) || IsHeld(text, value, /*exactly=*/true)) {
     return absl::OkStatus();
   }
-  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size() - 1));
-  double value = 0;
-  if (!absl::SimpleAtod(digits, &value)) return absl::OkStatus();
-  const std::string held = absl::StrFormat("%.0f", value);
-  if (held == digits) return absl::OkStatus();
-  return OptionError(
-      option, absl::StrCat(token, " is no double; the nearest is ", negative ? "-" : "", held));
+  return OptionError(option, absl::StrFormat("%s is no double; the nearest is %.0f", text, value));
 }
 
 absl::Status SetRange(const std::string& text, v1::Binning::Even& even) {
@@ -186,12 +175,22 @@ bool NeedsSecondLook(const v1::Spec& spec, const ServerOptions& server) {
   return NeedsRange(spec) || (of_values && !one_pass);
 }
 
-// Takes inputs that can be read only once into memory.
-absl::Status KeepPipes(std::vector<Input>& inputs, const Environment& env, absl::Time deadline) {
+// Makes the machine's byte order of the other one.
+void SwapBytes(size_t sample_bytes, std::string& bytes) {
+  for (size_t end = sample_bytes; end <= bytes.size(); end += sample_bytes) {
+    std::reverse(&bytes[end - sample_bytes], &bytes[end - sample_bytes] + sample_bytes);
+  }
+}
+
+// Takes big-endian inputs into memory. If `twice`, those that can be read only once, too.
+absl::Status KeepInputs(bool twice, SampleType type, const Environment& env, absl::Time deadline,
+                        std::vector<Input>& inputs) {
   constexpr uint64_t kBytesMax = uint64_t{1} << 30;
   for (Input& input : inputs) {
     const auto size = SizeOf(input);
-    if (!size.ok() || size->has_value()) continue;  // an error is said where it is counted
+    if (!size.ok()) continue;  // said where it is counted
+    if (!input.big_endian && (!twice || size->has_value())) continue;
+    const auto timed = TimeLook(input);
     const absl::StatusOr<InputFile> file = OpenInput(input, env.standard_input);
     if (!file.ok()) return file.status();
     absl::StatusOr<std::string> bytes = ReadAll(**file, input.name, deadline, kBytesMax + 1);
@@ -201,9 +200,14 @@ absl::Status KeepPipes(std::vector<Input>& inputs, const Environment& env, absl:
     if (bytes->size() > kBytesMax) {
       return absl::FailedPreconditionError(absl::StrCat(
           SafeText(input.name), " is longer than ", FormatBytes(kBytesMax),
-          ", the most that is kept of what can be read only once; save it as a file, since its "
-          "range, median and quantiles take a second look"));
+          input.big_endian
+              ? ", the most that is counted of big-endian samples; save "
+                "a.astype(a.dtype.newbyteorder('<'))"
+              : ", the most that is kept of what can be read only once; save it as a file, since "
+                "its range, median and quantiles take a second look"));
     }
+    if (input.array && bytes->size() < input.limit) return CutOff(input);
+    if (input.big_endian) SwapBytes(SampleBytes(type), *bytes);
     input.bytes = *std::move(bytes);
   }
   return absl::OkStatus();
@@ -212,20 +216,20 @@ absl::Status KeepPipes(std::vector<Input>& inputs, const Environment& env, absl:
 // What the inputs hold, and where their bins lie.
 absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& server,
                          Environment& env, std::vector<Input>& inputs, v1::Spec& spec) {
+  const absl::Time deadline = DeadlineOf(server);
   const bool text = options.numbers || !options.column.empty();
-  absl::Status found =
-      text ? ReadNumbers(options.column, env.standard_input, DeadlineOf(server), inputs, spec)
-           : FindType(options.type, env.standard_input, DeadlineOf(server), inputs, spec);
+  absl::Status found = text
+                           ? ReadNumbers(options.column, env.standard_input, deadline, inputs, spec)
+                           : FindType(options.type, env.standard_input, deadline, inputs, spec);
   if (!found.ok()) return found;
   if (TypeOf(spec) == SampleType::kU8) return absl::OkStatus();
   const std::string type(NameOf(TypeOf(spec)));
   if (!options.alphabet.empty()) {
     return OptionError("--alphabet", absl::StrCat("it bins bytes (u8), not ", type));
   }
-  if (NeedsSecondLook(spec, server)) {
-    if (absl::Status s = KeepPipes(inputs, env, DeadlineOf(server)); !s.ok()) return s;
-  }
-  return FindRange(inputs, spec);
+  absl::Status kept =
+      KeepInputs(NeedsSecondLook(spec, server), TypeOf(spec), env, deadline, inputs);
+  return kept.ok() ? FindRange(absl::MakeSpan(inputs), deadline, spec) : kept;
 }
 
 // Says of inputs that look like numbers that their bytes are counted.

@@ -9,8 +9,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 
@@ -28,9 +30,16 @@ struct Input {
   // What can be read only once, and the bytes that were read of it already.
   InputFile opened = nullptr;
   std::string head = {};
-  bool array = false;               // a .npy file
-  bool looks_like_numbers = false;  // it begins as text of numbers does
+  bool array = false;                            // a .npy file
+  bool big_endian = false;                       // its samples
+  bool looks_like_numbers = false;               // it begins as text of numbers does
+  absl::Duration looked = absl::ZeroDuration();  // what looks at it took before it is counted
 };
+
+// Adds the time until the result's end to the input's looks.
+inline auto TimeLook(Input& input) {
+  return absl::Cleanup([&input, start = absl::Now()] { input.looked += absl::Now() - start; });
+}
 
 // The number of bytes of an input after `begin`; nullopt if it is unknown before reading (pipes,
 // /proc).

@@ -161,22 +161,17 @@ class Numbers {
             absl::StrCat(Shown(text), " is beyond the greatest f64, 1.7976931348623157e308"));
       }
     }
-    const bool whole = digits.find_first_not_of("-0123456789") == absl::string_view::npos;
-    if (whole && !IsTextOf(digits, value)) return Inexact(Shown(text));
+    const bool plain = digits.find_first_not_of("-0123456789") == absl::string_view::npos;
+    if (!IsHeld(digits, value, plain)) {
+      uint64_t magnitude = 0;
+      const bool negative = digits[0] == '-';
+      const bool held =
+          absl::SimpleAtoi(*IntegerOf(digits), &magnitude) && (!negative || magnitude <= kLeastI64);
+      return held ? AddWhole(negative, magnitude) : Inexact(Shown(text));
+    }
     if (absl::Status status = ToReal(); !status.ok()) return status;
     bits_.push_back(std::bit_cast<uint64_t>(value));
     return absl::OkStatus();
-  }
-
-  // Whether the integer that the text writes is exactly this value.
-  static bool IsTextOf(absl::string_view text, double value) {
-    char exact[400];
-    const auto [end, error] =
-        std::to_chars(exact, exact + sizeof exact, value, std::chars_format::fixed, 0);
-    absl::string_view written(exact, static_cast<size_t>(end - exact));
-    const bool same_sign = absl::ConsumePrefix(&text, "-") == absl::ConsumePrefix(&written, "-");
-    while (text.size() > 1 && text[0] == '0') text.remove_prefix(1);
-    return error == std::errc() && same_sign && text == written;
   }
 
   std::vector<uint64_t> bits_;
@@ -337,6 +332,7 @@ absl::Status ReadNumbers(const std::string& column, int standard_input, absl::Ti
   std::vector<Numbers> all(inputs.size());
   bool real = false, beyond_i64 = false, negative = false;
   for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto timed = TimeLook(inputs[i]);
     absl::StatusOr<InputFile> file = OpenInput(inputs[i], standard_input);
     if (!file.ok()) return file.status();
     Reader reader(inputs[i], *std::move(file), deadline, !column.empty());

@@ -17,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "client/cli/commands/numbers.h"
 #include "client/cli/connection.h"
 #include "client/cli/render/report.h"
@@ -36,7 +37,8 @@ absl::Status Named(const Input& input, absl::string_view what) {
 // https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 struct NpyHeader {
   SampleType type = SampleType::kU8;  // u8 for bool too: 0 and 1
-  uint64_t bytes = 0;                 // of the header
+  bool big_endian = false;
+  uint64_t bytes = 0;  // of the header
   uint64_t samples = 0;
 };
 
@@ -62,7 +64,7 @@ std::optional<absl::string_view> ValueOf(absl::string_view dictionary, absl::str
   return absl::StripLeadingAsciiWhitespace(dictionary);
 }
 
-absl::StatusOr<SampleType> TypeOfDescr(absl::string_view descr) {
+absl::Status ReadDescr(absl::string_view descr, NpyHeader& header) {
   static const std::map<std::string, SampleType> kTypes = {
       {"u1", SampleType::kU8},  {"b1", SampleType::kU8},  {"i1", SampleType::kI8},
       {"u2", SampleType::kU16}, {"i2", SampleType::kI16}, {"u4", SampleType::kU32},
@@ -78,12 +80,9 @@ absl::StatusOr<SampleType> TypeOfDescr(absl::string_view descr) {
         absl::StrCat("it holds ", SafeText(std::string(descr)),
                      ", which is not counted; integers and floats of up to 64 bits are"));
   }
-  if (descr[0] == '>' && SampleBytes(found->second) > 1) {
-    return absl::InvalidArgumentError(absl::StrCat("it is big-endian (",
-                                                   SafeText(std::string(descr)),
-                                                   "); save a.astype(a.dtype.newbyteorder('<'))"));
-  }
-  return found->second;
+  header.type = found->second;
+  header.big_endian = descr[0] == '>' && SampleBytes(header.type) > 1;
+  return absl::OkStatus();
 }
 
 // The product of the numbers in "(3, 4)"; nothing where it is none, or too large.
@@ -128,9 +127,7 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start) {
   if (!descr.has_value() || !shape.has_value()) {
     return absl::InvalidArgumentError("its header names no type or no shape");
   }
-  const absl::StatusOr<SampleType> type = TypeOfDescr(*descr);
-  if (!type.ok()) return type.status();
-  header.type = *type;
+  if (absl::Status status = ReadDescr(*descr, header); !status.ok()) return status;
   const std::optional<uint64_t> samples = SamplesOf(*shape);
   if (!samples.has_value()) return absl::InvalidArgumentError("its shape is not readable");
   header.samples = *samples;
@@ -187,6 +184,7 @@ absl::StatusOr<std::optional<SampleType>> ReadHeader(int standard_input, absl::T
     type = header->type;
     skipped = header->bytes;
     input.array = true;
+    input.big_endian = header->big_endian;
     input.limit = header->samples * SampleBytes(*type);
     if (const uint64_t have = size->value_or(0) - skipped;
         size->has_value() && have < input.limit) {
@@ -205,7 +203,9 @@ absl::StatusOr<std::optional<SampleType>> ReadHeader(int standard_input, absl::T
 }
 
 // Adds the extent of one input.
-absl::Status AddExtent(const Input& input, SampleType type, double& least, double& greatest) {
+absl::Status AddExtent(Input& input, SampleType type, absl::Time deadline, double& least,
+                       double& greatest) {
+  const auto timed = TimeLook(input);
   const auto add = [&](absl::string_view bytes) {
     const std::span<const char> whole(bytes.data(),
                                       bytes.size() - bytes.size() % SampleBytes(type));
@@ -223,7 +223,7 @@ absl::Status AddExtent(const Input& input, SampleType type, double& least, doubl
   std::string buffer(kReadBytes, '\0');
   for (uint64_t left = input.limit; left > 0;) {
     const auto room = static_cast<size_t>(std::min<uint64_t>(kReadBytes, left));
-    const auto bytes = ReadFully(**file, absl::MakeSpan(buffer).first(room), input.name);
+    const auto bytes = ReadFully(**file, absl::MakeSpan(buffer).first(room), input.name, deadline);
     if (!bytes.ok()) return bytes.status();
     left -= *bytes;
     add(absl::string_view(buffer).substr(0, *bytes));
@@ -265,6 +265,24 @@ void NarrowEdges(SampleType type, bool own_range, v1::Binning& binning) {
     if (!std::isfinite(edge) || (i > 0 && edges.edges(i - 1) >= edge)) return;
   }
   *binning.mutable_edges() = std::move(edges);
+}
+
+// Replaces bins over a range whose length overflows by their edges.
+void WidenEdges(v1::Binning& binning) {
+  const v1::Binning::Even even = binning.even();
+  if (std::isfinite(even.upper() - even.lower())) return;
+  const double lower = even.lower() / 2, step = (even.upper() / 2 - lower) / even.bin_count();
+  v1::Binning::Edges& edges = *binning.mutable_edges();
+  for (uint32_t i = 0; i < even.bin_count(); ++i) edges.add_edges((lower + i * step) * 2);
+  edges.add_edges(even.upper());
+}
+
+// As many bins as the default, or fewer where the range holds too few doubles.
+uint32_t DefaultBins(double least, double greatest) {
+  const double far = std::max(std::abs(least), std::abs(greatest));
+  const double unit = far - std::nextafter(far, 0);
+  return static_cast<uint32_t>(
+      std::clamp((greatest - least) / unit / 2, 1.0, static_cast<double>(kDefaultBins)));
 }
 
 // Whether bins without a range are those of all of the type's values.
@@ -314,18 +332,19 @@ bool NeedsRange(const v1::Spec& spec) {
                                           (binning.has_even() && !binning.even().has_lower()));
 }
 
-absl::Status FindRange(absl::Span<const Input> inputs, v1::Spec& spec) {
+absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& spec) {
   const SampleType type = TypeOf(spec);
   const bool narrow =
       (type == SampleType::kF16 || type == SampleType::kF32) &&
       std::all_of(inputs.begin(), inputs.end(), [](const Input& input) { return input.array; });
+  v1::Binning& binning = *spec.mutable_binning();
   if (!NeedsRange(spec)) {
-    if (narrow && spec.binning().has_even()) NarrowEdges(type, false, *spec.mutable_binning());
+    if (narrow && binning.has_even()) NarrowEdges(type, false, binning);
+    if (binning.has_even()) WidenEdges(binning);
     return absl::OkStatus();
   }
-  v1::Binning& binning = *spec.mutable_binning();
   double least = std::numeric_limits<double>::infinity(), greatest = -least;
-  for (const Input& input : inputs) {
+  for (Input& input : inputs) {
     const auto size = SizeOf(input);
     if (!size.ok()) continue;  // said where it is counted
     if (!size->has_value()) {
@@ -334,21 +353,23 @@ absl::Status FindRange(absl::Span<const Input> inputs, v1::Spec& spec) {
           ": it is empty or can be read only once, so its least and greatest sample are not known "
           "before; say --range LO:HI"));
     }
-    if (absl::Status s = AddExtent(input, type, least, greatest); !s.ok()) return s;
+    if (absl::Status s = AddExtent(input, type, deadline, least, greatest); !s.ok()) return s;
   }
   if (least > greatest) {
     least = 0;
     greatest = 1;
   } else if (least == greatest) {
-    least -= 0.5;
-    greatest += 0.5;
+    constexpr double kMost = std::numeric_limits<double>::max();
+    least = std::max(std::min(least - 0.5, std::nextafter(least, -HUGE_VAL)), -kMost);
+    greatest = std::min(std::max(greatest + 0.5, std::nextafter(greatest, HUGE_VAL)), kMost);
   }
   v1::Binning::Even& even = *binning.mutable_even();
-  if (even.bin_count() == 0) even.set_bin_count(kDefaultBins);
+  if (even.bin_count() == 0) even.set_bin_count(DefaultBins(least, greatest));
   even.set_lower(least);
   even.set_upper(greatest);
   spec.set_edges(true);
   if (narrow) NarrowEdges(type, true, binning);
+  if (binning.has_even()) WidenEdges(binning);
   return absl::OkStatus();
 }
 

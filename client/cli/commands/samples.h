@@ -29,10 +29,11 @@ absl::Status FindType(const std::string& type, int standard_input, absl::Time de
 bool NeedsRange(const v1::Spec& spec);
 
 // Sets a missing range of the spec's bins to the least and greatest finite sample of all inputs. It
-// reads the inputs for that. If both are equal, the range is 0.5 to either side; without finite
-// samples it is [0, 1]. Without a binning, sets 256 bins. INVALID_ARGUMENT if an input can be read
-// only once.
-absl::Status FindRange(absl::Span<const Input> inputs, v1::Spec& spec);
+// reads the inputs for that. If both are equal, the range is 0.5 to either side, or the next
+// double; without finite samples it is [0, 1]. Without a binning, sets 256 bins, or fewer where the
+// range holds too few doubles. INVALID_ARGUMENT if an input can be read only once.
+// DEADLINE_EXCEEDED: the reading took longer.
+absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& spec);
 
 }  // namespace histogram::cli
 

@@ -1,5 +1,7 @@
 #include "client/cli/render/report.h"
 
+#include <histogram/number_text.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -118,7 +120,9 @@ std::string BinLabel(const Report& report, const std::vector<double>& edges, siz
   if (HoldsBytes(report.spec) && IsByte(low) && high == low + 1 && (!closed || high > 255)) {
     return ValueLabel(static_cast<int>(low));
   }
-  return absl::StrCat("[", FormatNumber(low), ",", FormatNumber(high), closed ? "]" : ")");
+  // Edges may be closer than the digits that a table shows.
+  const auto text = FormatNumber(low) == FormatNumber(high) ? NumberText<double> : FormatNumber;
+  return absl::StrCat("[", text(low), ",", text(high), closed ? "]" : ")");
 }
 
 bool BinsAreValues(const Report& report) {

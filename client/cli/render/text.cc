@@ -14,6 +14,7 @@
 namespace histogram::cli {
 namespace {
 
+constexpr int64_t kIntegerDigitsMax = 400;  // more than doubles have
 constexpr absl::string_view kReplacement = "\xEF\xBF\xBD";
 
 // The length of the UTF-8 sequence at the front of `text`; 0: not valid, or not to be shown.
@@ -191,6 +192,33 @@ std::string Wrap(const std::vector<std::string>& whole, size_t width) {
   }
   if (!parts.empty()) text += "\n";
   return text;
+}
+
+std::optional<std::string> IntegerOf(absl::string_view text) {
+  const size_t e = std::min(text.find_first_of("eE"), text.size());
+  int64_t zeros = 0;
+  if (e < text.size() && !absl::SimpleAtoi(text.substr(e + 1), &zeros)) return std::nullopt;
+  std::string digits;
+  bool fraction = false;
+  for (const char c : text.substr(0, e)) {
+    fraction |= c == '.';
+    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) continue;
+    digits += c;
+    if (fraction) --zeros;
+  }
+  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size()));
+  for (; zeros < 0 && absl::EndsWith(digits, "0"); ++zeros) digits.pop_back();
+  if (zeros < 0 || zeros > kIntegerDigitsMax) return std::nullopt;
+  return digits.append(static_cast<size_t>(zeros), '0');
+}
+
+bool IsHeld(absl::string_view text, double value, bool exactly) {
+  if (std::abs(value) < 0x1p53) return true;
+  const std::optional<std::string> written = IntegerOf(text);
+  if (!written.has_value() || absl::StrFormat("%.0f", std::abs(value)) == *written) return true;
+  if (exactly && std::abs(value) <= 0x1p64) return false;
+  const int digits = static_cast<int>(written->find_last_not_of('0'));
+  return IntegerOf(absl::StrFormat("%.*e", digits, value)) == written;
 }
 
 absl::StatusOr<double> ParseNumber(absl::string_view text) {

@@ -18,3 +18,26 @@ def certificate(folder, name, ca, host="localhost", days="30"):
     (folder / "ext").write_text(f"subjectAltName=DNS:{host}\n")
     openssl("x509", "-req", "-in", f"{name}.csr", "-CA", f"{ca}.pem", "-CAkey", f"{ca}.key", "-CAcreateserial",
             "-out", f"{name}.pem", "-days", days, "-extfile", "ext", cwd=folder)
+
+
+CA = """[ca]
+default_ca = test
+[test]
+database = index
+new_certs_dir = .
+rand_serial = yes
+default_md = sha256
+policy = names
+[names]
+commonName = supplied
+"""
+
+
+def future_certificate(folder, name, ca):
+    """A certificate that is not valid before 2100."""
+    certificate(folder, name, ca)
+    (folder / "ca.conf").write_text(CA)
+    (folder / "index").write_text("")
+    openssl("ca", "-batch", "-notext", "-config", "ca.conf", "-cert", f"{ca}.pem", "-keyfile", f"{ca}.key",
+            "-in", f"{name}.csr", "-out", f"{name}.pem", "-startdate", "21000101000000Z", "-enddate", "21010101000000Z",
+            "-extfile", "ext", cwd=folder)
