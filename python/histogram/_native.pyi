@@ -45,6 +45,14 @@ def order_statistics(
     out: npt.NDArray[Any],
     threads: int,
 ) -> None: ...
+def order_statistics_of_rows(
+    samples: npt.NDArray[Any],
+    type: str,
+    length: int,
+    ranks: npt.NDArray[np.int64],
+    out: npt.NDArray[Any],
+    threads: int,
+) -> None: ...
 def extent(samples: npt.NDArray[Any], type: str) -> tuple[float, float, bool] | None: ...
 def bfloat_bits(array: Any) -> npt.NDArray[np.uint16]: ...
 def device_array(

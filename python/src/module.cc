@@ -26,6 +26,7 @@
 
 #include "kernels/order_statistics.h"
 #include "kernels/plan_data.h"
+#include "kernels/row_ranks.h"
 #include "kernels/rows.h"
 #include "python/cuda/plugin.h"
 #include "python/src/buffer.h"
@@ -180,6 +181,33 @@ void OrderStatistics(const nb::handle& samples, std::string_view type_name, cons
   }
 }
 
+// The same of each row of `length` samples. `out` has a row of results for each rank.
+void OrderStatisticsOfRows(const nb::handle& samples, std::string_view type_name, size_t length,
+                           const nb::handle& ranks, const nb::handle& out, uint32_t threads) {
+  const SampleType type = TypeNamed(type_name);
+  const size_t size = SampleBytes(type);
+  const std::optional<Buffer> from = Buffer::Contiguous(samples);
+  if (!from.has_value()) throw nb::value_error("samples: must be contiguous");
+  const std::optional<Buffer> at = Buffer::Contiguous(ranks);
+  if (!at.has_value()) throw nb::value_error("ranks: must be contiguous");
+  const Buffer to = Buffer::Writable(out);
+  if (length == 0 || from->size() % (length * size) != 0) {
+    throw nb::value_error("length: must be that of whole rows");
+  }
+  const std::span<const uint64_t> wanted = at->as<const uint64_t>();
+  if (!std::is_sorted(wanted.begin(), wanted.end()) ||
+      (!wanted.empty() && wanted.back() >= length)) {
+    throw nb::value_error("ranks: must ascend, and be less than the length of a row");
+  }
+  if (to.size() != from->size() / length * wanted.size()) {
+    throw nb::value_error("out: must have a place for each rank of each row");
+  }
+  Unlocked(from->size(), [&] {
+    internal::SamplesAtRanksOfRows(from->bytes(), type, length, wanted, threads,
+                                   to.as<std::byte>());
+  });
+}
+
 // (least, greatest, whether all are finite), or None where none is.
 nb::object ExtentOf(const nb::handle& samples, std::string_view type_name) {
   const SampleType type = TypeNamed(type_name);
@@ -287,6 +315,9 @@ NB_MODULE(_native, module) {
       .def_prop_ro("bin_count", &PlanInUse::bin_count);
   module.def("order_statistics", &OrderStatistics, nb::arg("samples"), nb::arg("type"),
              nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
+  module.def("order_statistics_of_rows", &OrderStatisticsOfRows, nb::arg("samples"),
+             nb::arg("type"), nb::arg("length"), nb::arg("ranks"), nb::arg("out"),
+             nb::arg("threads"));
   module.def("extent", &ExtentOf, nb::arg("samples"), nb::arg("type"));
   module.def("bfloat_bits", &BfloatBits, nb::arg("array"));
   module.def("device_array", &DeviceArrayOf, nb::arg("array"));
