@@ -131,8 +131,10 @@ class RowSearch {
     static V Of(V x) { return x; }
   };
   struct KeyOfFloat {
-    static auto Of(V x) { return KeyedFor<PlainSample<V, V>>().KeyOf(
-        std::bit_cast<typename decltype(KeyedFor<PlainSample<V, V>>())::Bits>(x)); }
+    static auto Of(V x) {
+      return KeyedFor<PlainSample<V, V>>().KeyOf(
+          std::bit_cast<typename decltype(KeyedFor<PlainSample<V, V>>())::Bits>(x));
+    }
   };
 
   // By the leading bits of integers' distances from the least.
@@ -290,9 +292,8 @@ void SearchRows(const std::byte* samples, size_t length, std::span<const uint64_
   }
 }
 
-void SearchLongRow(std::span<const std::byte> row, SampleType type,
-                   std::span<const uint64_t> ranks, uint32_t threads, size_t at, size_t rows,
-                   std::byte* out) {
+void SearchLongRow(std::span<const std::byte> row, SampleType type, std::span<const uint64_t> ranks,
+                   uint32_t threads, size_t at, size_t rows, std::byte* out) {
   // The greatest key is that of a NaN, if there is one.
   std::vector<uint64_t> all(ranks.begin(), ranks.end());
   const size_t size = SampleBytes(type);
@@ -322,8 +323,8 @@ void SamplesAtRanksOfRows(std::span<const std::byte> samples, SampleType type, s
     }
     return;
   }
-  const size_t parts = std::clamp<size_t>(
-      rows * length / kThreadSamplesMin, 1, std::min<size_t>(threads, std::max<size_t>(rows, 1)));
+  const size_t parts = std::clamp<size_t>(rows * length / kThreadSamplesMin, 1,
+                                          std::min<size_t>(threads, std::max<size_t>(rows, 1)));
   VisitSample(type, [&]<typename S>(S) {
     InParallel(parts, [&](size_t part) {
       SearchRows<S>(samples.data(), length, ranks, rows * part / parts, rows * (part + 1) / parts,

@@ -27,7 +27,9 @@ def plan(samples: Any, kind: str, bins: Any, range: Any) -> tuple[Array, _native
     ends = _ends(samples, kind, dtype) if range is None else ends_of(range)
     if ends is None or type(bins) is not int or not 0 < bins <= _BINS_MAX:
         return None
-    types = _types(type(ends[0]), type(ends[1]), dtype)
+    first: Any = type(ends[0])
+    last: Any = type(ends[1])
+    types: tuple[bool, bool] | None = _types(first, last, dtype)
     return _made(*ends, bins, types, kind) if types is not None and _numpy_agrees() else None
 
 
@@ -74,7 +76,7 @@ def _ends(samples: Any, kind: str, dtype: np.dtype[Any]) -> tuple[Any, Any] | No
 
 
 @lru_cache(256)
-def _types(first: type, last: type, dtype: np.dtype[Any]) -> tuple[bool, bool] | None:
+def _types(first: Any, last: Any, dtype: np.dtype[Any]) -> tuple[bool, bool] | None:
     """Whether numpy computes edges in float32, and whether they are float32, for ends and samples
     of these types. None: neither float32 nor float64."""
     zero, one = first(0), last(1)
@@ -92,9 +94,9 @@ def _numpy_agrees() -> bool:
     for end in (float, np.float32, np.float64):
         for dtype in (_F32, _F64):
             for first, last, bins in ((-4, 4.1, 100), (1e-3, 1e5, 37), (0.1, 0.7, 1)):
-                ends = end(first), end(last)
+                ends: Any = (end(first), end(last))
                 types = _types(end, end, dtype)
-                made = types and _made(*ends, bins, types, "f32" if dtype == _F32 else "f64")
+                made = types and _made(ends[0], ends[1], bins, types, "f32" if dtype == _F32 else "f64")
                 numpys = np.histogram_bin_edges(np.empty(0, dtype), bins, ends)
                 if not made or (made[0].dtype, made[0].tobytes()) != (numpys.dtype, numpys.tobytes()):
                     return False

@@ -106,7 +106,8 @@ void CountSlots(std::span<const std::byte> samples, const Plan& plan, uint32_t t
   } else {
     Histogram histogram = EmptyHistogram(plan);
     AddSamples(samples, plan, threads, histogram);
-    uint64_t* const outside = std::copy(histogram.counts.begin(), histogram.counts.end(), row.data());
+    uint64_t* const outside =
+        std::copy(histogram.counts.begin(), histogram.counts.end(), row.data());
     outside[internal::kBelowSlot] = histogram.below;
     outside[internal::kAboveSlot] = histogram.above;
     outside[internal::kNanSlot] = histogram.nan;

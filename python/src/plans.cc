@@ -49,7 +49,7 @@ uint64_t PaysAt(const Plan& plan) {
   const bool guess =
       std::visit([](const auto& bins) { return bins.guess.usable(); }, plan.data().bins);
   const uint64_t bins = plan.bin_count(), bytes = SampleBytes(plan.type());
-  if (bytes <= 2) return 1 + bins * (guess ? 8 : 1) + (uint64_t{1} << 8 * bytes);
+  if (bytes <= 2) return 1 + bins * (guess ? 2 : 1) + (uint64_t{1} << 8 * bytes) / 4;
   return 1 + bins * (guess ? 64 : 1);
 }
 
