@@ -234,21 +234,39 @@ Bins<C> MakeBins(const EdgeRule& edges) {
   return bins;
 }
 
-// A guess for even edges, whose error is bounded without a look at them. In units of 2^-53 of the
-// ends' larger magnitude, rounding moves a position by at most 10 of them times the scale, and an
-// edge by 8; 32 leaves room. Numbers below DBL_MIN round otherwise: then it is not usable.
+// The farthest that a listed edge lies from the even edge of its number. Ends early where that is
+// more than a guess allows.
+double Unevenness(const EdgeRule& edges, double lower, double step) {
+  constexpr uint32_t kBlock = 64;
+  double farthest = 0;
+  for (uint32_t i = 0; i < edges.bins && farthest < step; i += kBlock) {
+    const uint32_t end = std::min(i + kBlock, edges.bins);
+    for (uint32_t k = i; k < end; ++k) {
+      farthest = std::max(farthest, std::fabs(edges.listed[k] - (k * step + lower)));
+    }
+  }
+  return farthest;
+}
+
+// A guess for edges that are even, or nearly so, whose error is bounded without a look at samples.
+// In units of 2^-53 of the ends' larger magnitude, rounding moves a position by at most 10 of them
+// times the scale, and an even edge by 8; 32 leaves room. Numbers below DBL_MIN round otherwise:
+// then it is not usable.
 template <typename C>
 Guess BoundGuess(const Bins<C>& bins, const EdgeRule& edges) {
   Guess guess;
-  const double scale = edges.bins / (edges.upper - edges.lower);
-  if (!(edges.step >= std::numeric_limits<double>::min() && scale >= 1e-300)) return guess;
-  double from = -edges.lower;
-  if constexpr (!std::is_floating_point_v<C>) from = static_cast<double>(bins.lower) - edges.lower;
+  const double lower = edges.at(0), upper = edges.at(edges.bins);
+  const double scale = edges.bins / (upper - lower), step = (upper - lower) / edges.bins;
+  if (!(step >= std::numeric_limits<double>::min() && scale >= 1e-300)) return guess;
+  double from = -lower;
+  if constexpr (!std::is_floating_point_v<C>) from = static_cast<double>(bins.lower) - lower;
   guess.scale = scale;
   guess.offset = from * scale;
-  guess.error = std::max(std::fabs(edges.lower), std::fabs(edges.upper)) * scale * 0x1p-48;
+  guess.error = std::max(std::fabs(lower), std::fabs(upper)) * scale * 0x1p-48;
+  if (edges.listed != nullptr) guess.error += Unevenness(edges, lower, step) * scale;
   if (!guess.usable() || (std::is_integral_v<C> && sizeof(C) == 8)) return guess;
-  guess.first_edge = edges.lower;
+  if (edges.listed != nullptr) return guess;
+  guess.first_edge = lower;
   guess.step = edges.step;
   return guess;
 }
@@ -258,7 +276,7 @@ Bins<C> MakeDirectBins(const EdgeRule& edges) {
   auto bins = BoundsOf<C>(edges);
   if (bins.reached == 0) return bins;
   bins.edges = edges;
-  if (edges.listed == nullptr) bins.guess = BoundGuess(bins, edges);
+  bins.guess = BoundGuess(bins, edges);
   return bins;
 }
 

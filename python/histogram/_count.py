@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _rows, _rules
-from ._arrays import TYPES, as_samples, chunks, is_on_gpu, is_plain, resolved
+from ._arrays import as_samples, chunks, is_on_gpu, is_plain, resolved
 from ._errors import check_others, whole
 from ._result import Histogram
 
@@ -136,21 +136,14 @@ def count(
     """
     if others:
         check_others("count", others)
-    # Caches the rule of a plain range. numpy treats equal ends differently: 0.0 and np.float64(0);
-    # at the upper end 0.0 and -0.0. So the range must have Python's numbers, and not end at 0.
     one_row = axis is None and channels is None and windows is None
     plain = one_row and server is None and not on_device
-    if plain and type(a) is np.ndarray and type(bins) is int and type(range) is tuple:
-        if len(range) == 2 and type(range[0]) in _PLAIN and type(range[1]) in _PLAIN and range[1]:
-            key = (a.dtype, bins, range)
-            rule = _rules.remembered(key)
-            if rule is None and a.dtype in TYPES:
-                rule = _rules.rule_for(a, TYPES[a.dtype], bins, range, _rules.THIS_PROCESS)
-                _rules.remember(key, rule)
-            if rule is not None:
-                found = rule.count(a, 0 if threads is None else _threads(threads))
-                if found is not None:
-                    return Histogram(found[0], rule.edges, found[1], found[2], found[3])
+    if plain and type(a) is np.ndarray and type(bins) is int:
+        rule = _rules.rule_of_array(a, bins, range)
+        if rule is not None:
+            found = rule.count(a, 0 if threads is None else _threads(threads))
+            if found is not None:
+                return Histogram(found[0], rule.edges, found[1], found[2], found[3])
     number = 0 if threads is None else _threads(threads)
     if is_on_gpu(a):
         if server is not None:
@@ -178,9 +171,6 @@ def count(
         above += found[2]
         nan += found[3]
     return Histogram(counts, rule.edges, below, above, nan)
-
-
-_PLAIN = frozenset((int, float))
 
 
 @cache

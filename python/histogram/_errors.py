@@ -14,8 +14,6 @@ _OTHERS = {
         "weighs",
     },
     "quantile": {
-        "axis": "the quantiles are those of all samples; for rows call it for each, or "
-        "numpy.quantile",
         "method": "quantiles are interpolated linearly; numpy.quantile has other methods",
         "weights": "samples count as 1 each; numpy.quantile(a, q, weights=weights, "
         "method='inverted_cdf') weighs",

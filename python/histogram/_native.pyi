@@ -18,9 +18,16 @@ class Plan:
 
     @staticmethod
     def make(edges: npt.NDArray[np.float64], type: str) -> Plan: ...
+    @staticmethod
+    def even(
+        first: float, last: float, bins: int, narrow: bool, narrow_edges: bool, type: str
+    ) -> tuple[Plan, bytes] | None: ...
     def count(
         self, samples: npt.NDArray[Any], counts: npt.NDArray[np.int64], threads: int
     ) -> tuple[int, int, int] | None: ...
+    def count_row(
+        self, samples: npt.NDArray[Any], threads: int
+    ) -> tuple[bytes, int, int, int] | None: ...
     def count_rows(
         self,
         samples: npt.NDArray[Any],
@@ -37,6 +44,14 @@ class Plan:
 def order_statistics(
     samples: npt.NDArray[Any],
     type: str,
+    ranks: npt.NDArray[np.int64],
+    out: npt.NDArray[Any],
+    threads: int,
+) -> None: ...
+def order_statistics_of_rows(
+    samples: npt.NDArray[Any],
+    type: str,
+    length: int,
     ranks: npt.NDArray[np.int64],
     out: npt.NDArray[Any],
     threads: int,

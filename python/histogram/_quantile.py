@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -11,6 +12,7 @@ from . import _native
 from ._arrays import Array, as_samples, check_bare, is_on_gpu, is_plain, resolved
 from ._count import _threads, place_of
 from ._errors import check_others
+from ._quantile_rows import RowSamples
 from ._rules import Place
 
 if TYPE_CHECKING:
@@ -21,14 +23,19 @@ def quantile(
     a: Any,
     q: npt.ArrayLike,
     *,
+    axis: SupportsIndex | Sequence[int] | None = None,
     threads: SupportsIndex | None = None,
     server: str | Client | None = None,
     **others: Any,
 ) -> Any:
-    """The exact quantiles of all samples in ``a``, as ``numpy.quantile(a, q)`` computes them.
+    """The exact quantiles of the samples in ``a``, as ``numpy.quantile(a, q, axis)`` computes them.
 
     It interpolates linearly between two samples. The result has the shape of ``q``. It is NaN if a
     sample is NaN. It does not sort all samples: it counts them by leading bits until few are left.
+
+    ``axis`` names the axes that hold the samples of one row; by default all samples are one. Each
+    index of the other axes has quantiles of its own. The result has the shape of ``q``, then that
+    of the other axes.
 
     ``a``, ``threads`` and ``server`` mean the same as in ``count``. An array that is not contiguous
     is copied; on a GPU it is refused. A server takes arrays up to its payload limit, and integers
@@ -37,6 +44,8 @@ def quantile(
     >>> import numpy as np, histogram
     >>> histogram.quantile(np.array([5, 1, 3, 2, 4]), [0.25, 0.5])
     array([2., 3.])
+    >>> histogram.quantile(np.array([[5, 1, 3], [8, 6, 9]]), 0.5, axis=1)
+    array([3., 8.])
     """
     if others:
         check_others("quantile", others)
@@ -48,12 +57,16 @@ def quantile(
 
         if server is not None:
             raise ValueError("server: is not for arrays on a GPU; copy it to the CPU's memory")
+        if axis is not None:
+            raise ValueError("axis: is not for arrays on a GPU; copy it to the CPU's memory")
         samples, place = samples_and_place(resolved(a))
         kind = samples.kind
     else:
         samples, kind, nulls = as_samples(a)
         place = place_of(server)
-        if not is_plain(samples):
+        if axis is not None:
+            samples = RowSamples(samples, kind, axis, place)
+        elif not is_plain(samples):
             samples = np.ascontiguousarray(samples, samples.dtype.newbyteorder("="))
     check_bare("q", q)
     weak = type(q) in (int, float)  # then the result has the samples' type, as in numpy
@@ -84,16 +97,21 @@ def _interpolated(
 ) -> Any:
     last = samples.size - 1
     index = np.asanyarray(last * shares)
+    outer = samples.outer if type(samples) is RowSamples else ()
     if index.dtype.kind in "iu":
-        return _at_ranks(samples, kind, index.ravel(), threads, place).reshape(index.shape)[()]
+        found = _at_ranks(samples, kind, index.ravel(), threads, place)
+        return found.reshape(index.shape + outer)[()]
     at_end = index >= last
     before = np.where(at_end, last, np.floor(index)).astype(np.int64)
     ranks = np.concatenate([before.ravel(), np.where(at_end, last, before + 1).ravel()])
-    pairs = _at_ranks(samples, kind, ranks, threads, place).reshape(2, *index.shape)
+    pairs = _at_ranks(samples, kind, ranks, threads, place).reshape(2, *index.shape, *outer)
     low, high = pairs[0, ...], pairs[1, ...]  # arrays, even if q is one number
     # Here numpy uses -1 as the index of the last sample.
     share = index - np.where(at_end, -1, before)
-    return _between(low, high, float(share) if weak else np.asanyarray(share, index.dtype))[()]
+    if weak:
+        return _between(low, high, float(share))[()]
+    share = np.asanyarray(share, index.dtype)
+    return _between(low, high, share.reshape(share.shape + (1,) * len(outer)))[()]
 
 
 def _between(low: Array, high: Array, share: Any) -> Array:
@@ -104,7 +122,8 @@ def _between(low: Array, high: Array, share: Any) -> Array:
     else:
         difference = high - low
     answer: Array = np.asanyarray(low + difference * share)
-    np.subtract(high, difference * (1 - share), out=answer, where=np.asanyarray(share) >= 0.5,
+    above = np.broadcast_to(np.asanyarray(share) >= 0.5, answer.shape)
+    np.subtract(high, difference * (1 - share), out=answer, where=above,
                 casting="unsafe", dtype=answer.dtype)  # fmt: skip
     return answer
 
@@ -112,6 +131,9 @@ def _between(low: Array, high: Array, share: Any) -> Array:
 def _at_ranks(samples: Any, kind: str, ranks: Array, threads: int, place: Place) -> Array:
     """The samples at the ranks; all NaN if any sample is. Samples of bf16 become float32."""
     wanted, where = np.unique(ranks.astype(np.int64), return_inverse=True)
+    if type(samples) is RowSamples:
+        rows: Array = samples.at(wanted, threads)[where.ravel()]
+        return (rows.astype(np.uint32) << 16).view(np.float32) if kind == "bf16" else rows
     is_float = kind in ("f16", "bf16", "f32", "f64")
     if is_float:  # NaN has the greatest rank
         wanted = np.append(wanted, samples.size - 1)

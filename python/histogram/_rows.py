@@ -62,7 +62,7 @@ def cut_of(samples: Any, axis: Any, channels: Any, windows: Any) -> Axes | Stret
     if axis is not None:
         if channels is not None or windows is not None:
             raise ValueError("axis: is not combined with channels or windows")
-        return Axes(_axes(axis, samples.ndim))
+        return Axes(axes_of(axis, samples.ndim))
     if channels is not None:
         channels = whole("channels", channels, 1, _WHOLE_MAX)
         if samples.size % channels != 0:
@@ -89,7 +89,8 @@ def _listed(name: str, value: Any) -> Any:
     return value
 
 
-def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """The axes that `axis` names, in order."""
     axis = _listed("axis", axis)
     axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
     if axes and ndim == 0:
@@ -113,7 +114,7 @@ def count(samples: Array, rule: Rule, cut: Axes | Stretches, threads: int) -> Hi
     if counts.size and length:
         flat_counts, flat_outside = counts.reshape(-1, rule.bins), outside.reshape(-1, 3)
         done = 0
-        for block in _contiguous_rows(rows, len(outer), length):
+        for block in contiguous_rows(rows, len(outer), length):
             end = done + block.size // length
             of_block = flat_counts[done:end], flat_outside[done:end]
             if rule.plan is not None:
@@ -157,7 +158,7 @@ def histogram_of(counts: Array, outside: Array, rule: Rule) -> Histogram:
     return Histogram(counts, rule.edges, below, above, nan)
 
 
-def _contiguous_rows(rows: Array, outer: int, length: int) -> Any:
+def contiguous_rows(rows: Array, outer: int, length: int) -> Any:
     """Blocks of whole rows, in order, each contiguous and in native byte order."""
     if rows.dtype.isnative and rows.flags.c_contiguous:
         yield rows

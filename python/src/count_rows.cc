@@ -1,17 +1,26 @@
 #include "python/src/count_rows.h"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "kernels/parallel.h"
+#include "kernels/plan_data.h"
+#include "kernels/typed_payload.h"
 
 namespace histogram::python {
 namespace {
 
 // Of interleaved channels so many bytes are taken apart at once: they stay in a core's cache.
 constexpr size_t kPieceBytes = size_t{256} << 10;
+
+void Check(uint64_t sum, size_t samples) {
+  if (sum == samples) return;
+  throw std::runtime_error("counts add up to " + std::to_string(sum) + ", not to the " +
+                           std::to_string(samples) + " samples: a defect of this library");
+}
 
 void Clear(Histogram& histogram) {
   std::fill(histogram.counts.begin(), histogram.counts.end(), 0);
@@ -85,12 +94,26 @@ void CountSome(std::span<const std::byte> samples, const Plan& plan, const RowCu
 }  // namespace
 
 void CheckSum(const Histogram& histogram, size_t samples) {
-  uint64_t sum = histogram.below + histogram.above + histogram.nan;
-  for (const uint64_t count : histogram.counts) sum += count;
-  if (sum != samples) {
-    throw std::runtime_error("counts add up to " + std::to_string(sum) + ", not to the " +
-                             std::to_string(samples) + " samples: a defect of this library");
+  const uint64_t outside = histogram.below + histogram.above + histogram.nan;
+  Check(std::accumulate(histogram.counts.begin(), histogram.counts.end(), outside), samples);
+}
+
+void CountSlots(std::span<const std::byte> samples, const Plan& plan, uint32_t threads,
+                std::span<uint64_t> row) {
+  if (threads == 1) {
+    const Fragment all(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
+    CountTypedPayload(plan, {&all, 1}, row);
+  } else {
+    Histogram histogram = EmptyHistogram(plan);
+    AddSamples(samples, plan, threads, histogram);
+    uint64_t* const outside =
+        std::copy(histogram.counts.begin(), histogram.counts.end(), row.data());
+    outside[internal::kBelowSlot] = histogram.below;
+    outside[internal::kAboveSlot] = histogram.above;
+    outside[internal::kNanSlot] = histogram.nan;
   }
+  Check(std::accumulate(row.begin(), row.end(), uint64_t{0}),
+        samples.size() / SampleBytes(plan.type()));
 }
 
 void CountStretches(std::span<const std::byte> samples, const Plan& plan, const RowCut& cut,

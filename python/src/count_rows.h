@@ -26,6 +26,10 @@ struct RowSink {
 // The promise that every answer is checked by. Throws std::runtime_error.
 void CheckSum(const Histogram& histogram, size_t samples);
 
+// Fills `row` with the counts of all samples: SlotCount(bins of the plan) counters.
+void CountSlots(std::span<const std::byte> samples, const Plan& plan, uint32_t threads,
+                std::span<uint64_t> row);
+
 // Fills the sink. REQUIRES: `stretches` is what the cut says of these samples, and the sink has a
 // place for each row.
 void CountStretches(std::span<const std::byte> samples, const Plan& plan, const RowCut& cut,

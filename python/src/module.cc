@@ -26,10 +26,13 @@
 
 #include "kernels/float_mode.h"
 #include "kernels/order_statistics.h"
+#include "kernels/plan_data.h"
+#include "kernels/row_ranks.h"
 #include "kernels/rows.h"
 #include "python/cuda/plugin.h"
 #include "python/src/buffer.h"
 #include "python/src/count_rows.h"
+#include "python/src/plans.h"
 
 namespace histogram::python {
 namespace {
@@ -61,15 +64,27 @@ void Unlocked(size_t bytes, const Work& work) {
   work();
 }
 
-Plan MakePlan(const nb::handle& edges, std::string_view type) {
+PlanInUse MakePlan(const nb::handle& edges, std::string_view type) {
   const std::optional<Buffer> buffer = Buffer::Contiguous(edges);
   if (!buffer.has_value()) throw nb::value_error("edges: must be contiguous float64");
   const Result<Binning> binning =
       Binning::Edges(buffer->as<const double>(), std::numeric_limits<uint32_t>::max());
   if (!binning.ok()) throw nb::value_error(binning.error().message.c_str());
-  const Result<Plan> plan = Plan::Make(*binning, TypeNamed(type));
-  if (!plan.ok()) throw nb::value_error(plan.error().message.c_str());
-  return *plan;
+  return PlanInUse(*binning, TypeNamed(type));
+}
+
+// (plan, the bytes of its edges), or None where edges are not finite or do not increase.
+nb::object MakeEvenPlan(double first, double last, uint32_t bins, bool narrow, bool narrow_edges,
+                        std::string_view type_name) {
+  const SampleType type = TypeNamed(type_name);
+  const size_t size = (size_t{bins} + 1) * (narrow_edges ? sizeof(float) : sizeof(double));
+  const nb::bytes bytes(nullptr, size);  // to be filled: no other object refers to it
+  void* const memory = PyBytes_AsString(bytes.ptr());
+  const std::optional<Binning> binning =
+      narrow_edges ? EvenEdges(first, last, narrow, {static_cast<float*>(memory), bins + 1})
+                   : EvenEdges(first, last, narrow, {static_cast<double*>(memory), bins + 1});
+  if (!binning.has_value()) return nb::none();
+  return nb::make_tuple(PlanInUse(*binning, type), bytes);
 }
 
 // To ask how many cores there are takes longer than to count a few samples.
@@ -79,10 +94,11 @@ uint32_t ThreadsFor(size_t bytes, uint32_t threads) {
 }
 
 // Adds to `counts`; returns (below, above, nan), or None where the samples are not contiguous.
-nb::object CountInto(const Plan& plan, const nb::handle& samples, const nb::handle& counts,
+nb::object CountInto(PlanInUse& in_use, const nb::handle& samples, const nb::handle& counts,
                      uint32_t threads) {
   const std::optional<Buffer> from = Buffer::Contiguous(samples);
   if (!from.has_value()) return nb::none();
+  const Plan plan = in_use.For(from->size());
   const Buffer to = Buffer::Writable(counts);
   const std::span<int64_t> sums = to.as<int64_t>();
   CheckWhole(from->size(), plan.type());
@@ -95,12 +111,30 @@ nb::object CountInto(const Plan& plan, const nb::handle& samples, const nb::hand
   return nb::make_tuple(histogram.below, histogram.above, histogram.nan);
 }
 
+// (counts as int64 in bytes, with three numbers behind them; below, above, nan), or None where the
+// samples are not contiguous.
+nb::object CountRow(PlanInUse& in_use, const nb::handle& samples, uint32_t threads) {
+  const std::optional<Buffer> from = Buffer::Contiguous(samples);
+  if (!from.has_value()) return nb::none();
+  CheckWhole(from->size(), in_use.type());
+  const Plan plan = in_use.For(from->size());
+  const size_t slots = internal::SlotCount(plan.bin_count());
+  nb::bytes bytes(nullptr, slots * sizeof(uint64_t));  // to be filled: it has no other owner yet
+  const std::span<uint64_t> row{reinterpret_cast<uint64_t*>(PyBytes_AsString(bytes.ptr())), slots};
+  Unlocked(from->size(),
+           [&] { CountSlots(from->bytes(), plan, ThreadsFor(from->size(), threads), row); });
+  const uint64_t* const outside = row.data() + plan.bin_count();
+  return nb::make_tuple(bytes, outside[internal::kBelowSlot], outside[internal::kAboveSlot],
+                        outside[internal::kNanSlot]);
+}
+
 // A row of counts for each channel of each stretch (RowCut), and of (below, above, nan).
-void CountRows(const Plan& plan, const nb::handle& samples, const nb::handle& counts,
+void CountRows(PlanInUse& in_use, const nb::handle& samples, const nb::handle& counts,
                const nb::handle& outside, uint32_t threads, uint64_t window, uint64_t step,
                uint32_t channels) {
   const std::optional<Buffer> from = Buffer::Contiguous(samples);
   if (!from.has_value()) throw nb::value_error("samples: must be contiguous");
+  const Plan plan = in_use.For(from->size());
   const Buffer counts_buffer = Buffer::Writable(counts), outside_buffer = Buffer::Writable(outside);
   CheckWhole(from->size(), plan.type());
   if (channels == 0) throw nb::value_error("channels: 0; must be a whole number >= 1");
@@ -146,6 +180,33 @@ void OrderStatistics(const nb::handle& samples, std::string_view type_name, cons
     const uint64_t bits = internal::BitsOfKey(keys[i], type);
     std::memcpy(to.as<std::byte>().data() + i * size, &bits, size);
   }
+}
+
+// The same of each row of `length` samples. `out` has a row of results for each rank.
+void OrderStatisticsOfRows(const nb::handle& samples, std::string_view type_name, size_t length,
+                           const nb::handle& ranks, const nb::handle& out, uint32_t threads) {
+  const SampleType type = TypeNamed(type_name);
+  const size_t size = SampleBytes(type);
+  const std::optional<Buffer> from = Buffer::Contiguous(samples);
+  if (!from.has_value()) throw nb::value_error("samples: must be contiguous");
+  const std::optional<Buffer> at = Buffer::Contiguous(ranks);
+  if (!at.has_value()) throw nb::value_error("ranks: must be contiguous");
+  const Buffer to = Buffer::Writable(out);
+  if (length == 0 || from->size() % (length * size) != 0) {
+    throw nb::value_error("length: must be that of whole rows");
+  }
+  const std::span<const uint64_t> wanted = at->as<const uint64_t>();
+  if (!std::is_sorted(wanted.begin(), wanted.end()) ||
+      (!wanted.empty() && wanted.back() >= length)) {
+    throw nb::value_error("ranks: must ascend, and be less than the length of a row");
+  }
+  if (to.size() != from->size() / length * wanted.size()) {
+    throw nb::value_error("out: must have a place for each rank of each row");
+  }
+  Unlocked(from->size(), [&] {
+    internal::SamplesAtRanksOfRows(from->bytes(), type, length, wanted, threads,
+                                   to.as<std::byte>());
+  });
 }
 
 // (least, greatest, whether all are finite), or None where none is.
@@ -246,18 +307,23 @@ nb::object InFloatMode(const nb::callable& function, const nb::args& arguments) 
 
 NB_MODULE(_native, module) {
   using namespace histogram::python;  // NOLINT(google-build-using-namespace)
-  using histogram::Plan;
   module.doc() = "The compiled part of the package histogram. Use the package.";
   module.attr("BINS_MAX") = histogram::kBinCountMax;
   module.attr("VERSION") = HISTOGRAM_PYTHON_VERSION;
-  nb::class_<Plan>(module, "Plan", "Edges, compiled for a sample type.")
+  nb::class_<PlanInUse>(module, "Plan", "Edges, compiled for a sample type.")
       .def_static("make", &MakePlan, nb::arg("edges"), nb::arg("type"))
+      .def_static("even", &MakeEvenPlan, nb::arg("first"), nb::arg("last"), nb::arg("bins"),
+                  nb::arg("narrow"), nb::arg("narrow_edges"), nb::arg("type"))
       .def("count", &CountInto, nb::arg("samples"), nb::arg("counts"), nb::arg("threads"))
+      .def("count_row", &CountRow, nb::arg("samples"), nb::arg("threads"))
       .def("count_rows", &CountRows, nb::arg("samples"), nb::arg("counts"), nb::arg("outside"),
            nb::arg("threads"), nb::arg("window") = 0, nb::arg("step") = 0, nb::arg("channels") = 1)
-      .def_prop_ro("bin_count", &Plan::bin_count);
+      .def_prop_ro("bin_count", &PlanInUse::bin_count);
   module.def("order_statistics", &OrderStatistics, nb::arg("samples"), nb::arg("type"),
              nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
+  module.def("order_statistics_of_rows", &OrderStatisticsOfRows, nb::arg("samples"),
+             nb::arg("type"), nb::arg("length"), nb::arg("ranks"), nb::arg("out"),
+             nb::arg("threads"));
   module.def("extent", &ExtentOf, nb::arg("samples"), nb::arg("type"));
   module.def("in_float_mode", &InFloatMode, nb::arg("function"), nb::arg("arguments"));
   module.def("bfloat_bits", &BfloatBits, nb::arg("array"));

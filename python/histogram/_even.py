@@ -1,0 +1,103 @@
+"""numpy's even edges, computed without numpy, and the plans between them."""
+
+from __future__ import annotations
+
+import math
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+
+from . import _native
+from ._arrays import Array, is_plain
+
+_BINS_MAX = 65536  # the index of each edge is a float32
+_WHOLE_MAX = 1 << 53  # up to here float64 holds all integers
+
+_PAIRS = (tuple, list, np.ndarray)
+_F32 = np.dtype(np.float32)
+_F64 = np.dtype(np.float64)
+_NUMBERS = {int, float, *(np.dtype(code).type for code in "bhilqBHILQefd")}
+
+
+def plan(samples: Any, kind: str, bins: Any, range: Any) -> tuple[Array, _native.Plan] | None:
+    """The edges of numpy.histogram_bin_edges(samples, bins, range), and their plan. None: ask numpy,
+    since the edges are of other types, or there is an error."""
+    dtype = _F32 if kind == "bf16" else samples.dtype
+    ends = _ends(samples, kind, dtype) if range is None else ends_of(range)
+    if ends is None or type(bins) is not int or not 0 < bins <= _BINS_MAX:
+        return None
+    first: Any = type(ends[0])
+    last: Any = type(ends[1])
+    types: tuple[bool, bool] | None = _types(first, last, dtype)
+    return _made(*ends, bins, types, kind) if types is not None and _numpy_agrees() else None
+
+
+def ends_of(range: Any) -> tuple[Any, Any] | None:
+    """The ends of a range that have types that mean no more than their numbers, else None."""
+    if type(range) in _PAIRS and len(range) == 2:
+        first, last = range
+        if type(first) in _NUMBERS and type(last) in _NUMBERS:
+            return first, last
+    return None
+
+
+def _made(
+    first: Any, last: Any, bins: int, types: tuple[bool, bool], kind: str
+) -> tuple[Array, _native.Plan] | None:
+    if first == last:
+        first, last = first - 0.5, last + 0.5
+    low, high = float(first), float(last)
+    if not -math.inf < low < high < math.inf:
+        return None
+    if not (type(first) is type(last) is float) and max(-low, high) > _WHOLE_MAX:
+        return None  # an integer may have been rounded
+    found = _native.Plan.even(low, high, bins, *types, kind)
+    if found is None:
+        return None
+    return np.frombuffer(found[1], _F32 if types[1] else _F64), found[0]
+
+
+def _ends(samples: Any, kind: str, dtype: np.dtype[Any]) -> tuple[Any, Any] | None:
+    """The least and the greatest sample, of numpy's types."""
+    if samples.size == 0:
+        return 0, 1
+    if not is_plain(samples):
+        return (samples.min(), samples.max()) if kind != "bf16" else None
+    extent = _native.extent(samples, kind)
+    if extent is None or not extent[2]:
+        return None
+    least, greatest, _ = extent
+    if greatest == 0 and kind != "bf16":  # numpy's may be -0.0
+        return samples.min(), samples.max()
+    if max(-least, greatest) > _WHOLE_MAX and dtype.kind != "f":
+        return None
+    return dtype.type(least), dtype.type(greatest)
+
+
+@lru_cache(256)
+def _types(first: Any, last: Any, dtype: np.dtype[Any]) -> tuple[bool, bool] | None:
+    """Whether numpy computes edges in float32, and whether they are float32, for ends and samples
+    of these types. None: neither float32 nor float64."""
+    zero, one = first(0), last(1)
+    arithmetic = np.linspace(zero, one, 2).dtype
+    edges = np.result_type(zero, one, dtype)
+    edges = _F64 if edges.kind in "iu" else edges
+    if arithmetic not in (_F32, _F64) or edges not in (_F32, _F64):
+        return None
+    return arithmetic == _F32, edges == _F32
+
+
+@cache
+def _numpy_agrees() -> bool:
+    """Whether numpy's own function gives the same edges, to the last bit."""
+    for end in (float, np.float32, np.float64):
+        for dtype in (_F32, _F64):
+            for first, last, bins in ((-4, 4.1, 100), (1e-3, 1e5, 37), (0.1, 0.7, 1)):
+                ends: Any = (end(first), end(last))
+                types = _types(end, end, dtype)
+                made = types and _made(ends[0], ends[1], bins, types, "f32" if dtype == _F32 else "f64")
+                numpys = np.histogram_bin_edges(np.empty(0, dtype), bins, ends)
+                if not made or (made[0].dtype, made[0].tobytes()) != (numpys.dtype, numpys.tobytes()):
+                    return False
+    return True

@@ -1,0 +1,63 @@
+"""Samples at given ranks of each row of an array."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _native
+from ._arrays import Array
+from ._rows import axes_of, contiguous_rows
+from ._rules import THIS_PROCESS, Place
+
+Ranks = npt.NDArray[np.int64]
+
+
+class RowSamples:
+    """An array of rows, each of which holds the samples of some axes."""
+
+    def __init__(self, samples: Array, kind: str, axis: Any, place: Place) -> None:
+        if place is not THIS_PROCESS and kind not in ("u8", "i8"):
+            raise ValueError(
+                "axis: a server finds quantiles of rows of 8-bit types; this type has "
+                f"{8 * samples.itemsize} bits; leave out server="
+            )
+        axes = axes_of(axis, samples.ndim)
+        self._rows = np.moveaxis(samples, axes, np.arange(-len(axes), 0))
+        self._kind = kind
+        self._place = place
+        self.outer = self._rows.shape[: samples.ndim - len(axes)]
+        self.size = math.prod(self._rows.shape[len(self.outer) :])  # of a row
+        self.dtype = samples.dtype.newbyteorder("=")
+
+    def at(self, ranks: Ranks, threads: int) -> Array:
+        """The samples at the ranks, which ascend: a row of results for each rank. They are NaN where
+        a sample of the row is."""
+        found = np.empty((len(ranks), math.prod(self.outer)), self.dtype)
+        done = 0
+        for block in contiguous_rows(self._rows, len(self.outer), self.size) if found.size else ():
+            end = done + block.size // self.size
+            whole = done == 0 and end == found.shape[1]
+            out = found if whole else np.empty((len(ranks), end - done), self.dtype)
+            if self._place is THIS_PROCESS:
+                _native.order_statistics_of_rows(block, self._kind, self.size, ranks, out, threads)
+            else:
+                self._from_counts(block, ranks, out)
+            if not whole:
+                found[:, done:end] = out
+            done = end
+        return found.reshape(len(ranks), *self.outer)
+
+    def _from_counts(self, block: Array, ranks: Ranks, out: Array) -> None:
+        """From the counts of the 256 values."""
+        least = np.iinfo(self.dtype).min
+        rows = out.shape[1]
+        counts, outside = np.zeros((rows, 256), np.int64), np.zeros((rows, 3), np.int64)
+        plan = self._place.plan(np.arange(least, least + 257.0), self._kind)
+        plan.count_rows(block, counts, outside, 0, self.size)
+        up_to = np.cumsum(counts, axis=1)
+        for r, rank in enumerate(ranks):
+            out[r] = ((up_to <= rank).sum(axis=1) + least).astype(self.dtype)
