@@ -16,12 +16,10 @@ _OTHERS = {
     "quantile": {
         "axis": "the quantiles are those of all samples; for rows call it for each, or "
         "numpy.quantile",
-        "method": "quantiles are interpolated linearly; numpy.quantile has other methods",
         "weights": "samples count as 1 each; numpy.quantile(a, q, weights=weights, "
         "method='inverted_cdf') weighs",
         "out": "the result is a new array",
         "overwrite_input": "the samples stay as they are",
-        "keepdims": "the result has the shape of q; reshape it",
     },
 }
 
@@ -33,7 +31,7 @@ def check_others(function: str, others: Mapping[str, Any]) -> None:
         advice = _OTHERS[function].get(name)
         if advice is None:
             raise TypeError(f"{function}() has no argument '{name}'")
-        if value is None or value is False or name == "method" and value == "linear":
+        if value is None or value is False:
             continue
         raise TypeError(f"{function}() has no argument '{name}': {advice}")
 

@@ -40,6 +40,7 @@ _WHOLE: dict[str, Callable[[int, Array], Array]] = {
     "lower": lambda n, q: np.floor((n - 1) * q).astype(np.intp),
     "higher": lambda n, q: np.ceil((n - 1) * q).astype(np.intp),
     "nearest": lambda n, q: np.around((n - 1) * q).astype(np.intp),
+    "_middle": lambda n, q: np.array(sorted({(n - 1) // 2, n // 2})),  # the median is their mean
 }
 _BETWEEN: dict[str, Callable[[int, Array], Array]] = {
     "linear": lambda n, q: (n - 1) * q,
@@ -51,11 +52,11 @@ _BETWEEN: dict[str, Callable[[int, Array], Array]] = {
     "median_unbiased": _plotting(1 / 3.0, 1 / 3.0),
     "normal_unbiased": _plotting(3 / 8.0, 3 / 8.0),
 }
-METHODS = (*_WHOLE, *_BETWEEN)
+METHODS = tuple(name for name in (*_WHOLE, *_BETWEEN) if name != "_middle")
 
 
 def check_method(method: Any) -> None:
-    if method not in METHODS:
+    if method not in METHODS and method != "_middle":
         raise ValueError(f"method: {method!r}; must be one of {', '.join(METHODS)}")
 
 
@@ -107,9 +108,9 @@ def percentile(a: Any, q: npt.ArrayLike, **options: Any) -> Any:
     return quantile(a, np.true_divide(q, 100), **options)
 
 
-def median(a: Any, **options: Any) -> Any:
+def median(a: Any, *, keepdims: bool = False, **options: Any) -> Any:
     """The sample in the middle, or the mean of the two in the middle, as ``numpy.median(a)``
-    computes it. The options are those of ``quantile``.
+    computes it. The options are those of ``quantile``, without a method.
 
     >>> import histogram
     >>> float(histogram.median([5, 1, 3, 2]))
@@ -117,5 +118,5 @@ def median(a: Any, **options: Any) -> Any:
     """
     from ._quantile import quantile
 
-    ends = [quantile(a, 0.5, method=way, **options) for way in ("lower", "higher")]
-    return np.mean(ends, axis=0)
+    found = np.mean(quantile(a, 0.5, method="_middle", **options))
+    return found.reshape((1,) * np.ndim(a)) if keepdims else found

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ._arrays import Array, as_samples, check_bare, is_on_gpu, is_plain, resolved
 from ._count import _threads, place_of
 from ._errors import check_others
+from ._numpy_quantile import by_method, check_method, is_whole
 from ._rules import Place
 
 if TYPE_CHECKING:
@@ -20,14 +21,17 @@ def quantile(
     a: Any,
     q: npt.ArrayLike,
     *,
+    method: str = "linear",
+    keepdims: bool = False,
     threads: int | None = None,
     server: str | Client | None = None,
     **others: Any,
 ) -> Any:
     """The exact quantiles of all samples in ``a``, as ``numpy.quantile(a, q)`` computes them.
 
-    It interpolates linearly between two samples. The result has the shape of ``q``. It is NaN if a
-    sample is NaN. It does not sort all samples: it counts them by leading bits until few are left.
+    ``method`` is one of numpy's methods. By default the result is interpolated linearly between
+    two samples. It has the shape of ``q``, with ``keepdims`` followed by an axis of length 1 for
+    each of ``a``. It is NaN if a sample is NaN. It does not sort all samples: it counts them by leading bits until few are left.
 
     ``a``, ``threads`` and ``server`` mean the same as in ``count``. An array that is not contiguous
     is copied; on a GPU it is refused. A server takes arrays up to its payload limit, and integers
@@ -39,6 +43,10 @@ def quantile(
     """
     if others:
         check_others("quantile", others)
+    check_method(method)
+    if keepdims:
+        found = quantile(a, q, method=method, threads=threads, server=server)
+        return np.asarray(found)[(..., *[np.newaxis] * np.ndim(a))]
     samples: Any
     place: Place
     nulls = 0
@@ -70,7 +78,15 @@ def quantile(
     if samples.size == 0:
         raise ValueError("a: has no samples, and so no quantiles")
     number = 0 if threads is None else _threads(threads)
-    found = _interpolated(samples, kind, shares, weak, number, place)
+    if method == "linear":
+        found = _interpolated(samples, kind, shares, weak, number, place)
+    else:
+        found = by_method(
+            samples.size, shares, method, weak,
+            lambda ranks: _at_ranks(samples, kind, ranks, number, place), _between,
+        )  # fmt: skip
+        if is_whole(method):
+            return found
     if dtype in (np.float16, np.float32):  # as numpy, whose result type q is part of
         base = np.float32 if kind == "bf16" else samples.dtype
         return found.astype(np.result_type(base, dtype))

@@ -92,8 +92,10 @@ def patched(monkeypatch):
 def drawn(rng, dtype, ends):
     size = int(rng.choice([0, 1, 2, 7, 600, 3000]))
     with np.errstate(invalid="ignore"):
-        samples = make_samples(rng, dtype, np.clip(ends, -2.0**62, 2.0**62), size, nan=rng.random() < 0.3,
-                               exact_in_doubles=rng.random() < 0.5)
+        samples = make_samples(rng, dtype, ends, size, nan=rng.random() < 0.3)
+    if dtype in ("i8", "u8") and rng.random() < 0.5:
+        far = [2**53 + 1, np.iinfo(dtype).max, np.iinfo(dtype).min]
+        samples = np.where(rng.random(size) < 0.1, rng.choice(np.array(far, dtype), size), samples)
     if dtype[0] == "f" and rng.random() < 0.7:
         samples = samples[np.isfinite(samples)]
     return laid_out(rng, samples)
