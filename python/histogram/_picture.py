@@ -18,7 +18,8 @@ _SVG_COLUMNS, _SVG_WIDTH, _SVG_HEIGHT = 256, 512, 128
 
 def _summary(h: Histogram) -> str:
     bins = len(h.edges) - 1
-    between = f"{bins:,} bins over [{h.edges[0]:g}, {h.edges[-1]:g}]"
+    first, last = (f"{h.edges[i]:g}" if h.edges.dtype.kind not in "mM" else h.edges[i] for i in (0, -1))
+    between = f"{bins:,} bins over [{first}, {last}]"
     rows = h.counts().shape[:-1]
     if rows:
         return f"{' x '.join(str(size) for size in rows)} rows of {between}"

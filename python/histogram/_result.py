@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _picture
+from . import _picture, _uhi
 from ._axes import Bins, Rows
+from ._errors import whole
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -19,6 +20,8 @@ def fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The array over memory that numpy does not make writable again."""
     if not array.flags.writeable:
         return array
+    if array.dtype.kind in "mM":  # they have no buffer
+        return fixed(array.view(np.int64)).view(array.dtype)
     array = np.ascontiguousarray(array)
     if not array.size:
         array.setflags(write=False)
@@ -47,15 +50,47 @@ class Histogram:
     """
 
     __slots__ = ("_above", "_below", "_counts", "_edges", "_nan")
+    __module__ = "histogram"
 
-    def __init__(self, counts: Counts, edges: npt.NDArray[Any], below: Any, above: Any, nan: Any):
-        self._counts = fixed(counts)
-        self._edges = fixed(edges)
-        if counts.ndim > 1:
-            below, above, nan = fixed(below), fixed(above), fixed(nan)
-        self._below = below
-        self._above = above
-        self._nan = nan
+    _counts: Counts
+    _edges: npt.NDArray[Any]
+    _below: Any
+    _above: Any
+    _nan: Any
+
+    def __init__(
+        self,
+        counts: npt.ArrayLike,
+        edges: npt.ArrayLike,
+        below: npt.ArrayLike = 0,
+        above: npt.ArrayLike = 0,
+        nan: npt.ArrayLike = 0,
+    ):
+        """A histogram of counts from elsewhere. It copies them.
+
+        >>> import numpy as np, histogram
+        >>> histogram.Histogram(np.bincount([0, 2, 2]), [0, 1, 2, 3]).samples
+        3
+        """
+        counts = _whole("counts", counts)
+        edges = np.array(edges)
+        if counts.ndim == 0 or edges.shape != (counts.shape[-1] + 1,) or len(edges) < 2:
+            raise ValueError(
+                f"edges: {edges.size} in {edges.ndim} dimensions; there must be one more than bins, "
+                f"of which counts has {counts.shape[-1] if counts.ndim else 0}, in one dimension"
+            )
+        if edges.dtype.kind not in "iufmM":
+            raise TypeError(f"edges: type {edges.dtype}; they must be numbers or dates")
+        if not (edges[:-1] <= edges[1:]).all():  # fails for NaN and NaT, too
+            raise ValueError("edges: must increase monotonically, without NaN")
+        rows = counts.shape[:-1]
+        outside = []
+        for name, value in (("below", below), ("above", above), ("nan", nan)):
+            found = _whole(name, value)
+            if found.shape not in (rows, ()):
+                raise ValueError(f"{name}: shape {found.shape}; must be that of the rows, {rows}")
+            outside.append(np.broadcast_to(found, rows).copy() if rows else int(found))
+        made(counts, edges, *outside, h=self)
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         """Counts and edges, as numpy.histogram returns them. Both are read-only."""
@@ -111,7 +146,7 @@ class Histogram:
             raise ValueError("+: the edges differ; only counts between the same edges add up")
         if self._counts.shape != other._counts.shape:
             raise ValueError(f"+: {self._counts.shape} and {other._counts.shape} rows of counts")
-        return Histogram(
+        return made(
             self._counts + other._counts,
             self._edges,
             self._below + other._below,
@@ -132,6 +167,58 @@ class Histogram:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Histogram, (self._counts, self._edges, self._below, self._above, self._nan)
+
+    def density(self) -> Floats:
+        """The share of the samples in bins that each bin holds, divided by its width, as
+        ``numpy.histogram(..., density=True)`` computes it."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            density: Floats = self._counts / np.array(np.diff(self._edges), float) / self._total()
+        return density
+
+    def cdf(self) -> Floats:
+        """The share of the samples in bins that lie below each edge: from 0 to 1."""
+        below = np.cumsum(self._counts, axis=-1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares: Floats = np.insert(below, 0, 0, axis=-1) / self._total()
+        return shares
+
+    def _total(self) -> Counts:
+        total: Counts = self._counts.sum(axis=-1, keepdims=True)
+        return total
+
+    def rebin(self, k: int) -> Histogram:
+        """The histogram with each ``k`` bins in one.
+
+        >>> import histogram
+        >>> histogram.count([1, 2, 2, 3], 4, (0, 4)).rebin(2).counts()
+        array([1, 3])
+        """
+        *rows, bins = self._counts.shape
+        k = whole("k", k, 1, bins)
+        if bins % k:
+            raise ValueError(f"k: {k}; must divide the number of bins, which is {bins}")
+        counts = self._counts.reshape(*rows, bins // k, k).sum(axis=-1)
+        return made(counts, self._edges[::k], self._below, self._above, self._nan)
+
+    def mean(self) -> Any:
+        """The mean, if each sample lies in the middle of its bin. It is off by half the width of
+        the widest bin at most."""
+        return self._moments()[0]
+
+    def std(self) -> Any:
+        """The standard deviation, if each sample lies in the middle of its bin."""
+        return self._moments()[1]
+
+    def _moments(self) -> tuple[Any, Any]:
+        edges = self._edges.astype(np.float64)
+        if np.isinf(edges[[0, -1]]).any():
+            return (np.full(self._counts.shape[:-1], np.nan)[()],) * 2
+        middles = (edges[:-1] - edges[0]) / 2 + (edges[1:] - edges[0]) / 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = self._counts / self._total()
+            mean = (shares * middles).sum(axis=-1, keepdims=True)
+            std = np.sqrt((shares * (middles - mean) ** 2).sum(axis=-1))
+        return (edges[0] + mean[..., 0])[()], std[()]
 
     def quantile(self, q: npt.ArrayLike) -> Any:
         """The ``q``-quantile of the samples in bins, if they lie evenly within each bin.
@@ -209,7 +296,10 @@ class Histogram:
     @property
     def axes(self) -> tuple[Rows | Bins, ...]:
         """An axis for each dimension of the counts. The last one is that of the bins."""
-        return (*(Rows(size) for size in self._counts.shape[:-1]), Bins(self._edges))
+        edges = self._edges
+        if edges.dtype.kind in "mM":
+            edges = edges.astype(np.float64)
+        return (*(Rows(size) for size in self._counts.shape[:-1]), Bins(edges))
 
     def values(self) -> Floats:
         """The counts, as floats."""
@@ -219,11 +309,64 @@ class Histogram:
         """The variance of each count, if it is Poisson distributed: the count itself."""
         return self.values()
 
+    def to_boost(self) -> Any:
+        """The histogram as one of boost-histogram, which must be installed. It can be indexed and
+        sliced as UHI describes."""
+        import boost_histogram  # type: ignore[import-not-found,unused-ignore]
+
+        return boost_histogram.Histogram(self._to_uhi_())
+
+    _to_boost_histogram_ = to_boost
+
+    def _to_uhi_(self) -> dict[str, Any]:
+        """UHI's form of the histogram, for ``uhi.io`` and libraries that read it."""
+        return _uhi.to_uhi(self)
+
+    @classmethod
+    def _from_uhi_(cls, data: Any) -> Histogram:
+        """The histogram in UHI's form, or in that of a library that has such a form."""
+        return cls(*_uhi.from_uhi(data))
+
     def __repr__(self) -> str:
         return _picture.text(self)
 
     def _repr_html_(self) -> str:
         return _picture.html(self)
+
+
+def made(
+    counts: Counts,
+    edges: npt.NDArray[Any],
+    below: Any,
+    above: Any,
+    nan: Any,
+    *,
+    h: Histogram | None = None,
+) -> Histogram:
+    """A histogram of arrays that nobody else has, without a look at their values."""
+    if h is None:
+        h = Histogram.__new__(Histogram)
+    h._counts = fixed(counts)
+    h._edges = fixed(edges)
+    if counts.ndim > 1:
+        below, above, nan = fixed(below), fixed(above), fixed(nan)
+    h._below = below
+    h._above = above
+    h._nan = nan
+    return h
+
+
+def _whole(name: str, values: Any) -> Counts:
+    """A copy of whole numbers."""
+    given = np.asarray(values)
+    if given.dtype.kind not in "iuf":
+        raise TypeError(f"{name}: type {given.dtype}; must be whole numbers")
+    with np.errstate(invalid="ignore"):
+        found: Counts = given.astype(np.int64)
+    wrong = (found != given) | (found < 0)
+    if wrong.any():
+        raise ValueError(f"{name}: {given[wrong].flat[0]}; must be whole numbers >= 0")
+    return found
 
 
 def _quantiles(counts: Counts, edges: npt.NDArray[Any], shares: Floats) -> Floats:
