@@ -9,7 +9,6 @@ from typing import Any
 # Arguments of numpy.histogram and numpy.quantile that are missing here, and what to do instead.
 _OTHERS = {
     "count": {
-        "density": "for a density divide the counts: counts / counts.sum() / numpy.diff(edges)",
         "weights": "samples count as 1 each; numpy.histogram(a, bins, range, weights=weights) "
         "weighs",
     },

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ._arrays import Array, as_samples, check_bare, is_on_gpu, is_plain, resolved
+from ._arrays import Array, as_samples, check_bare, is_on_gpu, is_plain, resolved, unmasked
 from ._count import _threads, place_of
+from ._dates import dates_in, integers
 from ._errors import check_others
 from ._numpy_quantile import by_method, check_method, is_whole
 from ._rules import Place
@@ -47,8 +48,10 @@ def quantile(
     if keepdims:
         found = quantile(a, q, method=method, threads=threads, server=server)
         return np.asarray(found)[(..., *[np.newaxis] * np.ndim(a))]
+    a = unmasked(a, False)
     samples: Any
     place: Place
+    dates = None
     nulls = 0
     if is_on_gpu(a):
         from ._gpu import samples_and_place  # only if it is needed
@@ -58,7 +61,12 @@ def quantile(
         samples, place = samples_and_place(resolved(a))
         kind = samples.kind
     else:
-        samples, kind, nulls = as_samples(a)
+        dates = dates_in(a)
+        if dates is None:
+            samples, kind, nulls = as_samples(a)
+        else:
+            samples, nulls = integers(dates)
+            kind = "i64"
         place = place_of(server)
         if not is_plain(samples):
             samples = np.ascontiguousarray(samples, samples.dtype.newbyteorder("="))
@@ -74,10 +82,17 @@ def quantile(
     if outside.any():
         raise ValueError(f"q: {shares[outside].flat[0]}; must be 0 to 1")
     if nulls:  # as NaN
-        return np.full(shares.shape, np.nan)[()]
+        missing = np.nan if dates is None else np.array("NaT", dates.dtype)
+        return np.full(shares.shape, missing)[()]
     if samples.size == 0:
         raise ValueError("a: has no samples, and so no quantiles")
     number = 0 if threads is None else _threads(threads)
+    if dates is not None:
+        unit = dates.dtype.newbyteorder("=")
+        return by_method(
+            samples.size, shares, method, weak,
+            lambda ranks: _at_ranks(samples, kind, ranks, number, place).view(unit), _between,
+        )  # fmt: skip
     if method == "linear":
         found = _interpolated(samples, kind, shares, weak, number, place)
     else:
@@ -119,7 +134,7 @@ def _between(low: Array, high: Array, share: Any) -> Array:
         difference = high - low
     answer: Array = np.asanyarray(low + difference * share)
     np.subtract(high, difference * (1 - share), out=answer, where=np.asanyarray(share) >= 0.5,
-                casting="unsafe", dtype=answer.dtype)  # fmt: skip
+                casting="unsafe", dtype=type(answer.dtype))  # fmt: skip
     return answer
 
 
