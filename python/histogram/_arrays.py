@@ -68,7 +68,7 @@ def as_samples(a: Any) -> tuple[Array, str, int]:
     if kind is not None:
         return array, kind, nulls
     if dtype == np.bool_:
-        return array.view(np.uint8), "u8", 0
+        return array.view(np.uint8), "u8", nulls
     if dtype.name == "bfloat16":
         return array.view(np.dtype(np.uint16).newbyteorder(dtype.byteorder)), "bf16", 0
     told = (
@@ -156,7 +156,9 @@ def _without_nulls(a: Any) -> tuple[Array, int] | None:
     """Integers and booleans of Arrow, polars or pandas that are not null, and the number of nulls; None for
     other arrays. numpy would make them float64, which does not hold all integers of 64 bits."""
     columns: Any = ()
-    dtype = getattr(getattr(a, "dtype", None), "numpy_dtype", None)
+    dtype = getattr(a, "dtype", None)
+    # pandas' categories are values, too.
+    dtype = getattr(dtype, "numpy_dtype", getattr(getattr(dtype, "categories", None), "dtype", None))
     if dtype is not None and hasattr(a, "dropna") and hasattr(a, "to_numpy"):  # pandas
         if dtype.kind == "f":
             return a.to_numpy(dtype=dtype, na_value=np.nan), 0
@@ -169,6 +171,8 @@ def _without_nulls(a: Any) -> tuple[Array, int] | None:
         elif str(a.dtype).lower() in _INTEGERS and a.null_count():
             return a.drop_nulls().to_numpy(), a.null_count()
     elif hasattr(a, "drop_null"):  # pyarrow
+        if str(getattr(a, "type", "")).startswith("dictionary"):
+            a = a.cast(a.type.value_type)
         if hasattr(a, "columns"):
             columns = a.columns
         elif str(a.type) in _INTEGERS and a.null_count:

@@ -18,7 +18,10 @@ def dates_in(a: Any) -> Array | None:
         name = str(getattr(a, "dtype", getattr(a, "type", ""))).lower()
         if not hasattr(a, "__array__") or not any(map(name.__contains__, _NAMES)):
             return None
-        a = np.asarray(a)
+        array = np.asarray(a)
+        if array.dtype == object and name.startswith("datetime64["):  # pandas, with a time zone
+            array = np.asarray(a, name.partition(",")[0] + "]")
+        a = array
     found: Array = a
     if found.dtype.kind not in "mM":
         return None
@@ -39,6 +42,7 @@ def integers(a: Array) -> tuple[Array, int]:
 
 def between_edges(a: Array, bins: Any) -> tuple[Array, int, Array, Array]:
     """The integers of the samples, the number of NaT, integers for the edges, and the edges."""
+    bins = bins if (found := dates_in(bins)) is None else found
     check_bare("bins", bins)
     if isinstance(bins, str) or np.ndim(bins) != 1:
         raise TypeError(

@@ -19,6 +19,7 @@ from ._result import fixed
 _FEW = 8192
 _QUANTILES_MAX = 1000
 _WHOLE_MAX = 2.0**53
+_SUBNORMAL = 1e-310
 
 
 class _Numpys(Exception):
@@ -217,6 +218,8 @@ class _StandIn:
 
     def __call__(self, *values: Any, **named: Any) -> Any:
         try:
+            if _SUBNORMAL / 2 == 0:  # the process flushes them, and numpy compares them as 0
+                raise _Numpys
             with np.errstate(all="raise"):  # numpy's function warns
                 return self._ours(*values, **named)
         except Exception:  # whatever it is, numpy's answer or error is the right one

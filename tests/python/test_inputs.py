@@ -159,8 +159,12 @@ def test_masked_arrays():
         with pytest.raises(TypeError, match="a: has masked samples"):
             histogram.count(a, 3, (0, 3), **rows)
     assert histogram.count(np.ma.masked_array([[1, 2]]), 2, (0, 4), axis=1).counts().tolist() == [[1, 1]]
-    with pytest.raises(TypeError, match="bins: a masked array"):
-        histogram.count([1], np.ma.masked_array([1, 2]))
+    odd = np.ma.masked_array([1.0, 2, 3], [0, 1, 0])
+    for arguments in (([1], odd), ([1], 3, odd), ([odd, odd], 3, (0, 4)), ([1], 3, (0, odd))):
+        with pytest.raises(TypeError, match="a masked array"):
+            histogram.count(*arguments)
+    with pytest.raises(TypeError, match="^q: a masked array"):
+        histogram.quantile([1], odd)
 
 
 @pytest.mark.parametrize("dtype", ["M8[D]", "M8[ns]", "m8[s]", ">M8[us]"])
