@@ -10,6 +10,7 @@ much faster. ``quantile`` returns what ``numpy.quantile`` does. With ``server="h
 server counts.
 """
 
+from importlib import import_module
 from pkgutil import extend_path
 from typing import TYPE_CHECKING, Any
 
@@ -42,9 +43,7 @@ def __getattr__(name: str) -> Any:
 
         return _gpu.DeviceHistogram
     if name in ("patch_numpy", "unpatch_numpy"):
-        from . import _patch
-
-        return getattr(_patch, name)
+        return getattr(import_module("._patch", __name__), name)
     if name in ("Client", "connect"):
         from . import _remote
 

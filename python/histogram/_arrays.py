@@ -31,9 +31,7 @@ TYPES: dict[np.dtype[Any], str] = {
         ("float64", "f64"),
     )
 }  # fmt: skip
-_INTEGERS = frozenset(
-    ("bool", "boolean", *(dtype.name for dtype in TYPES if dtype.kind in "iu"))
-)
+_INTEGERS = {"bool", "boolean", *(dtype.name for dtype in TYPES if dtype.kind in "iu")}
 
 
 def as_samples(a: Any) -> tuple[Array, str, int]:
@@ -153,12 +151,12 @@ def _is_bare(kind: type) -> bool:
 
 
 def _without_nulls(a: Any) -> tuple[Array, int] | None:
-    """Integers and booleans of Arrow, polars or pandas that are not null, and the number of nulls; None for
+    """Integers of Arrow, polars or pandas that are not null, and the number of nulls; None for
     other arrays. numpy would make them float64, which does not hold all integers of 64 bits."""
     columns: Any = ()
     dtype = getattr(a, "dtype", None)
-    # pandas' categories are values, too.
-    dtype = getattr(dtype, "numpy_dtype", getattr(getattr(dtype, "categories", None), "dtype", None))
+    dtype = getattr(dtype, "numpy_dtype", getattr(dtype, "categories", None))  # of pandas
+    dtype = getattr(dtype, "dtype", dtype)
     if dtype is not None and hasattr(a, "dropna") and hasattr(a, "to_numpy"):  # pandas
         if dtype.kind == "f":
             return a.to_numpy(dtype=dtype, na_value=np.nan), 0

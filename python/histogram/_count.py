@@ -32,7 +32,6 @@ def count(
     threads: int | None = None,
     server: str | Client | None = None,
     on_device: Literal[False] = False,
-    weights: None = None,
     density: Literal[False] | None = None,
 ) -> Histogram: ...
 
@@ -44,11 +43,7 @@ def count(
     range: tuple[float, float] | None = None,
     *,
     density: Literal[True],
-    axis: SupportsIndex | Sequence[int] | None = None,
-    channels: int | None = None,
-    windows: int | tuple[int, int] | None = None,
-    threads: int | None = None,
-    server: str | Client | None = None,
+    **others: Any,
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]: ...
 
 
@@ -142,8 +137,11 @@ def count(
     """
     if others:
         if others.pop("density", None):
-            return _density(a, bins, range, axis=axis, channels=channels, windows=windows,
-                            threads=threads, server=server, on_device=on_device, **others)  # fmt: skip
+            if on_device:
+                raise ValueError("density: True; is not combined with on_device")
+            h = count(a, bins, range, axis=axis, channels=channels, windows=windows,
+                      threads=threads, server=server, **others)  # fmt: skip
+            return h.density(), h.edges
         check_others("count", others)
     # Caches the rule of a plain range. numpy treats equal ends differently: 0.0 and np.float64(0);
     # at the upper end 0.0 and -0.0. So the range must have Python's numbers, and not end at 0.
@@ -198,15 +196,6 @@ def count(
 
 
 _PLAIN = frozenset((int, float))
-
-
-def _density(
-    a: Any, *bins_and_range: Any, **options: Any
-) -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]:
-    if options["on_device"]:
-        raise ValueError("density: True; is not combined with on_device")
-    h: Histogram = count(a, *bins_and_range, **options)
-    return h.density(), h.edges
 
 
 @cache

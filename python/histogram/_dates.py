@@ -45,16 +45,13 @@ def between_edges(a: Array, bins: Any) -> tuple[Array, int, Array, Array]:
     bins = bins if (found := dates_in(bins)) is None else found
     check_bare("bins", bins)
     if isinstance(bins, str) or np.ndim(bins) != 1:
-        raise TypeError(
-            f"bins: samples of type {a.dtype} take edges alone, such as "
-            "numpy.arange(first, last, step)"
-        )
+        raise TypeError(f"bins: samples of type {a.dtype} take edges alone, such as numpy.arange's")
     edges = np.array(bins)
     if edges.dtype.kind != a.dtype.kind:
         raise TypeError(f"bins: edges of type {edges.dtype}; samples of type {a.dtype} take theirs")
     ends = edges.astype(a.dtype.newbyteorder("="))
     if not (ends == edges).all():
-        raise ValueError(f"bins: edges of type {edges.dtype}; must be whole in {a.dtype}, and no NaT")
+        raise ValueError(f"bins: type {edges.dtype}; must be whole in {a.dtype}, and no NaT")
     samples, nulls = integers(a)
     whole = ends.view(np.int64)
     if len(whole) and max(-int(whole.min()), int(whole.max())) > _WHOLE_MAX:

@@ -10,39 +10,33 @@ import numpy.typing as npt
 
 from ._arrays import Array
 
-AtRanks = Callable[[Array], Array]
-"""The samples at whole ranks."""
+AtRanks = Callable[[Array], Array]  # the samples at whole ranks
+Rank = Callable[[int, Array], Array]  # of a quantile of n samples
 
 
-def _rounded(index: Array, keeps_floor: Array) -> Array:
-    below = np.floor(index)
-    return np.maximum(np.where(keeps_floor, below, below + 1).astype(np.intp), 0)
+def _step(shift: float, odd: bool) -> Rank:
+    def rank(n: int, q: Array) -> Array:
+        index = np.asarray(n * q - 1 - shift)
+        below = np.floor(index)
+        stays = (index == below) & (not odd or below % 2 == 1)
+        return np.maximum(np.where(stays, below, below + 1).astype(np.intp), 0)
+
+    return rank
 
 
-def _inverted_cdf(n: int, q: Array) -> Array:
-    index = np.asarray(n * q - 1)
-    return _rounded(index, index == np.floor(index))
-
-
-def _closest_observation(n: int, q: Array) -> Array:
-    index = np.asarray(n * q - 1 - 0.5)
-    return _rounded(index, (index == np.floor(index)) & (np.floor(index) % 2 == 1))
-
-
-def _plotting(alpha: float, beta: float) -> Callable[[int, Array], Array]:
+def _plotting(alpha: float, beta: float) -> Rank:
     return lambda n, q: n * q + (alpha + q * (1 - alpha - beta)) - 1
 
 
-# The rank of a quantile of n samples: whole, or between two neighbours.
-_WHOLE: dict[str, Callable[[int, Array], Array]] = {
-    "inverted_cdf": _inverted_cdf,
-    "closest_observation": _closest_observation,
+WHOLE: dict[str, Rank] = {  # whose quantiles are samples
+    "inverted_cdf": _step(0, odd=False),
+    "closest_observation": _step(0.5, odd=True),
     "lower": lambda n, q: np.floor((n - 1) * q).astype(np.intp),
     "higher": lambda n, q: np.ceil((n - 1) * q).astype(np.intp),
     "nearest": lambda n, q: np.around((n - 1) * q).astype(np.intp),
     "_middle": lambda n, q: np.array(sorted({(n - 1) // 2, n // 2})),  # the median is their mean
 }
-_BETWEEN: dict[str, Callable[[int, Array], Array]] = {
+_BETWEEN: dict[str, Rank] = {
     "linear": lambda n, q: (n - 1) * q,
     "averaged_inverted_cdf": lambda n, q: n * q - 1,
     "midpoint": lambda n, q: 0.5 * (np.floor((n - 1) * q) + np.ceil((n - 1) * q)),
@@ -52,7 +46,7 @@ _BETWEEN: dict[str, Callable[[int, Array], Array]] = {
     "median_unbiased": _plotting(1 / 3.0, 1 / 3.0),
     "normal_unbiased": _plotting(3 / 8.0, 3 / 8.0),
 }
-METHODS = tuple(name for name in (*_WHOLE, *_BETWEEN) if name != "_middle")
+METHODS = tuple(name for name in (*WHOLE, *_BETWEEN) if name != "_middle")
 
 
 def check_method(method: Any) -> None:
@@ -61,17 +55,13 @@ def check_method(method: Any) -> None:
 
 
 def by_method(
-    n: int,
-    q: Array,
-    method: str,
-    weak: bool,
-    at_ranks: AtRanks,
+    n: int, q: Array, method: str, weak: bool, at_ranks: AtRanks,
     between: Callable[[Array, Array, Any], Array],
-) -> Any:
+) -> Any:  # fmt: skip
     """The quantiles of n samples, with numpy 2.4's arithmetic. `weak`: the type of q, one number,
     has no part in that of the result. `between` interpolates."""
-    index = np.asanyarray((_WHOLE.get(method) or _BETWEEN[method])(n, q))
-    if method in _WHOLE or method == "linear" and index.dtype.kind in "iu":
+    index = np.asanyarray((WHOLE.get(method) or _BETWEEN[method])(n, q))
+    if method in WHOLE or method == "linear" and index.dtype.kind in "iu":
         return at_ranks(index.ravel()).reshape(index.shape)[()]
     at_end, at_begin = index >= n - 1, index < 0
     before = np.where(at_end, -1, np.where(at_begin, 0, np.floor(index))).astype(np.intp)
@@ -88,11 +78,6 @@ def by_method(
     return between(pairs[0, ...], pairs[1, ...], float(share) if weak else share)[()]
 
 
-def is_whole(method: str) -> bool:
-    """Whether the method's quantiles are samples."""
-    return method in _WHOLE
-
-
 def percentile(a: Any, q: npt.ArrayLike, **options: Any) -> Any:
     """``quantile(a, q / 100)``, as ``numpy.percentile(a, q)`` computes it. The options are those of
     ``quantile``.
@@ -103,9 +88,8 @@ def percentile(a: Any, q: npt.ArrayLike, **options: Any) -> Any:
     """
     from ._quantile import quantile
 
-    if type(q) in (int, float):
-        return quantile(a, q / 100, **options)  # type: ignore[operator]
-    return quantile(a, np.true_divide(q, 100), **options)
+    shares = q / 100 if isinstance(q, (int, float)) else np.true_divide(q, 100)
+    return quantile(a, shares, **options)
 
 
 def median(a: Any, *, keepdims: bool = False, **options: Any) -> Any:

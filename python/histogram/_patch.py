@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import types
 from collections.abc import Callable
@@ -29,9 +30,10 @@ class _Numpys(Exception):
 def _histogram(
     a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> Any:
-    if weights is not None or _is_overridden(bins):
+    # Of a sequence the conversion takes numpy most of its time.
+    if weights is not None or isinstance(a, (list, tuple)) or _dispatches(a) or _dispatches(bins):
         raise _Numpys
-    a = np.asarray(_foreign(a))
+    a = np.asarray(a)
     kind = TYPES.get(a.dtype if a.dtype.isnative else a.dtype.newbyteorder("="))
     if kind is None:
         raise _Numpys
@@ -52,10 +54,8 @@ def _histogram(
 
 
 def _between_edges(a: Array, kind: str, edges: Array) -> _rules.Rule:
-    if edges.ndim != 1 or edges.dtype.kind not in "iuf":
-        raise _Numpys
-    if kind == "f16":  # some versions of numpy sort them wrong
-        raise _Numpys
+    if edges.ndim != 1 or edges.dtype.kind not in "iuf" or kind == "f16":
+        raise _Numpys  # some versions of numpy sort float16 wrong
     if kind in ("i64", "u64") or edges.dtype.kind in "iu":
         _check_whole(edges)
     return _rules.rule_for(a, kind, edges, None, _rules.THIS_PROCESS)
@@ -92,52 +92,31 @@ _NUMBERS = (int, float, np.integer, np.floating)
 
 def _check_even(edges: Array) -> None:
     """Lets pass the edges between which numpy puts each sample in its bin. numpy computes the bin
-    in the edges' type and corrects it by one. So rounding must move a sample by less than a bin: the
-    index has few bits, and a bin is wide in units of the last place."""
+    in the edges' type and corrects it by one. So rounding must move a sample by less than a bin:
+    the index must have few bits, and a bin many units of the last place."""
     info = np.finfo(edges.dtype)
-    ends = np.abs(edges[[0, -1]])
-    least = max(8 * np.spacing(ends.max()), 4 * info.tiny)
-    if not (
-        edges.itemsize <= 8
-        and len(edges) <= 2 ** (info.nmant - 3)
-        and np.isfinite(edges[-1] - edges[0])
-        and np.diff(edges).min() >= least
-    ):
+    least = max(8 * np.spacing(np.abs(edges[[0, -1]]).max()), 4 * info.tiny)
+    few = edges.itemsize <= 8 and len(edges) <= 2 ** (info.nmant - 3)
+    if not (few and np.isfinite(edges[-1] - edges[0]) and np.diff(edges).min() >= least):
         raise _Numpys
 
 
 def _check_whole(edges: Array) -> None:
-    """Lets pass the edges for which it makes no difference that numpy rounds integers to float64."""
+    """Lets pass the edges for which numpy's rounding of integers makes no difference."""
     if not (edges[0] > -_WHOLE_MAX and edges[-1] < _WHOLE_MAX):
         raise _Numpys
 
 
-def _is_overridden(a: Any) -> bool:
-    """Whether a library has functions of its own for the array, which numpy's function calls."""
+def _dispatches(a: Any) -> bool:
+    """Whether numpy's function calls one that a library has for the array."""
     own = getattr(type(a), "__array_function__", None)
     return own is not None and own is not np.ndarray.__array_function__
 
 
-def _foreign(a: Any) -> Any:
-    """Lets pass an array that numpy's function would convert. Of a sequence the conversion takes
-    numpy most of its time."""
-    if isinstance(a, (list, tuple)) or _is_overridden(a):
-        raise _Numpys
-    return a
-
-
 def _quantile(
-    a: Any,
-    q: Any,
-    axis: Any = None,
-    out: Any = None,
-    overwrite_input: Any = False,
-    method: Any = "linear",
-    keepdims: Any = False,
-    *,
-    weights: Any = None,
-    name: str = "quantile",
-) -> Any:
+    a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False,
+    method: Any = "linear", keepdims: Any = False, *, weights: Any = None, name: str = "quantile",
+) -> Any:  # fmt: skip
     if weights is not None or out is not None or method not in METHODS:
         raise _Numpys
     a = _samples(a, axis)
@@ -169,12 +148,10 @@ def _median(
 
 
 def _samples(a: Any, axis: Any) -> Array:
-    if isinstance(a, np.ndarray):
-        if type(a) is not np.ndarray:
-            raise _Numpys
-    else:
-        a = np.asanyarray(_foreign(a))
-    # numpy's own order of float16 is wrong in some versions.
+    if isinstance(a, (list, tuple)) or _dispatches(a):
+        raise _Numpys
+    a = np.asanyarray(a)
+    # Of other classes the answer is one of the class. numpy may sort float16 wrong.
     if type(a) is not np.ndarray or a.dtype not in TYPES or a.dtype == np.float16:
         raise _Numpys
     if a.size < _FEW or axis is not None and (a.ndim != 1 or axis not in (0, -1)):
@@ -190,7 +167,7 @@ def _at_ranks(a: Array, ranks: Array) -> Array:
     if a.dtype.kind == "f":
         if not np.isfinite(values).all():
             raise _Numpys
-        if (values == 0).any() and (a.view(f"i{a.itemsize}") == np.iinfo(f"i{a.itemsize}").min).any():
+        if (values == 0).any() and (np.signbit(a) & (a == 0)).any():
             raise _Numpys  # numpy orders zeros of either sign by chance
     return values[np.searchsorted(wanted, ranks)]
 
@@ -202,9 +179,8 @@ def _as_numpy(low: Array, high: Array, share: Any) -> Array:
 
 
 def _kept(found: Any, a: Array, keepdims: Any) -> Any:
-    if keepdims is np._NoValue or not keepdims:
-        return found
-    return found[(..., *[np.newaxis] * a.ndim)]
+    keeps = keepdims is not np._NoValue and keepdims
+    return found[(..., *[np.newaxis] * a.ndim)] if keeps else found
 
 
 class _StandIn:
@@ -241,12 +217,11 @@ class _StandIn:
 @functools.cache
 def _stand_ins() -> dict[str, _StandIn]:
     """The functions by name, without those that this version of numpy computes in another way."""
-    made = {"histogram": _StandIn("histogram", _histogram), "median": _StandIn("median", _median)}
+    ours = {"histogram": _histogram, "median": _median}
     for name in ("quantile", "percentile"):
-        one = _StandIn(name, functools.partial(_quantile, name=name))
-        if _has_our_arithmetic(name, one.numpys):
-            made[name] = one
-    return made
+        if _has_our_arithmetic(name, getattr(np, name)):
+            ours[name] = functools.partial(_quantile, name=name)
+    return {name: _StandIn(name, one) for name, one in ours.items()}
 
 
 def _has_our_arithmetic(name: str, numpys: Callable[..., Any]) -> bool:
@@ -264,28 +239,14 @@ def _has_our_arithmetic(name: str, numpys: Callable[..., Any]) -> bool:
     return True
 
 
-class _Patch:
-    """Undoes a patch at the end of a `with`."""
-
-    def __init__(self, made: bool):
-        self._made = made
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        if self._made:
-            unpatch_numpy()
-
-
-def patch_numpy() -> _Patch:
+def patch_numpy() -> contextlib.ExitStack:
     """Puts the package under ``numpy.histogram``, ``quantile``, ``percentile`` and ``median``, for
     code that calls them.
 
-    Answers are the same, bit for bit. What the package does not count, counts in another way on
-    purpose, or does not count faster goes to numpy's own function: weights, few samples, most
-    sequences, ``axis`` of more than one dimension. Code that has imported a function by name before
-    keeps numpy's.
+    ``with`` undoes it at its end. Answers are the same, bit for bit. What the package does not
+    count, counts in another way on purpose, or does not count faster goes to numpy's own function:
+    weights, few samples, sequences, quantiles along an axis. Code that has imported a function by
+    name before keeps numpy's.
 
     >>> import numpy as np, histogram
     >>> with histogram.patch_numpy():
@@ -296,7 +257,10 @@ def patch_numpy() -> _Patch:
     made = {name: one for name, one in _stand_ins().items() if getattr(np, name) is one.numpys}
     for name, one in made.items():
         setattr(np, name, one)
-    return _Patch(bool(made))
+    undo = contextlib.ExitStack()
+    if made:
+        undo.callback(unpatch_numpy)
+    return undo
 
 
 def unpatch_numpy() -> None:

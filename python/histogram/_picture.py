@@ -18,7 +18,8 @@ _SVG_COLUMNS, _SVG_WIDTH, _SVG_HEIGHT = 256, 512, 128
 
 def _summary(h: Histogram) -> str:
     bins = len(h.edges) - 1
-    first, last = (f"{h.edges[i]:g}" if h.edges.dtype.kind not in "mM" else h.edges[i] for i in (0, -1))
+    form = "{}" if h.edges.dtype.kind in "mM" else "{:g}"
+    first, last = form.format(h.edges[0]), form.format(h.edges[-1])
     between = f"{bins:,} bins over [{first}, {last}]"
     rows = h.counts().shape[:-1]
     if rows:

@@ -11,7 +11,7 @@ from ._arrays import Array, as_samples, check_bare, is_on_gpu, is_plain, resolve
 from ._count import _threads, place_of
 from ._dates import dates_in, integers
 from ._errors import check_others
-from ._numpy_quantile import by_method, check_method, is_whole
+from ._numpy_quantile import WHOLE, by_method, check_method
 from ._rules import Place
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ def quantile(
 
     ``method`` is one of numpy's methods. By default the result is interpolated linearly between
     two samples. It has the shape of ``q``, with ``keepdims`` followed by an axis of length 1 for
-    each of ``a``. It is NaN if a sample is NaN. It does not sort all samples: it counts them by leading bits until few are left.
+    each of ``a``. It is NaN if a sample is NaN. It does not sort all samples: it counts them by
+    leading bits until few are left.
 
     ``a``, ``threads`` and ``server`` mean the same as in ``count``. An array that is not contiguous
     is copied; on a GPU it is refused. A server takes arrays up to its payload limit, and integers
@@ -87,20 +88,17 @@ def quantile(
     if samples.size == 0:
         raise ValueError("a: has no samples, and so no quantiles")
     number = 0 if threads is None else _threads(threads)
-    if dates is not None:
-        unit = dates.dtype.newbyteorder("=")
-        return by_method(
-            samples.size, shares, method, weak,
-            lambda ranks: _at_ranks(samples, kind, ranks, number, place).view(unit), _between,
-        )  # fmt: skip
-    if method == "linear":
+    if method == "linear" and dates is None:
         found = _interpolated(samples, kind, shares, weak, number, place)
     else:
-        found = by_method(
-            samples.size, shares, method, weak,
-            lambda ranks: _at_ranks(samples, kind, ranks, number, place), _between,
-        )  # fmt: skip
-        if is_whole(method):
+        unit = None if dates is None else dates.dtype.newbyteorder("=")
+
+        def at_ranks(ranks: Array) -> Array:
+            values = _at_ranks(samples, kind, ranks, number, place)
+            return values if unit is None else values.view(unit)
+
+        found = by_method(samples.size, shares, method, weak, at_ranks, _between)
+        if method in WHOLE or dates is not None:
             return found
     if dtype in (np.float16, np.float32):  # as numpy, whose result type q is part of
         base = np.float32 if kind == "bf16" else samples.dtype

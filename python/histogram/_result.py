@@ -52,20 +52,10 @@ class Histogram:
     __slots__ = ("_above", "_below", "_counts", "_edges", "_nan")
     __module__ = "histogram"
 
-    _counts: Counts
-    _edges: npt.NDArray[Any]
-    _below: Any
-    _above: Any
-    _nan: Any
-
     def __init__(
-        self,
-        counts: npt.ArrayLike,
-        edges: npt.ArrayLike,
-        below: npt.ArrayLike = 0,
-        above: npt.ArrayLike = 0,
-        nan: npt.ArrayLike = 0,
-    ):
+        self, counts: npt.ArrayLike, edges: npt.ArrayLike, below: npt.ArrayLike = 0,
+        above: npt.ArrayLike = 0, nan: npt.ArrayLike = 0,
+    ):  # fmt: skip
         """A histogram of counts from elsewhere. It copies them.
 
         >>> import numpy as np, histogram
@@ -74,23 +64,32 @@ class Histogram:
         """
         counts = _whole("counts", counts)
         edges = np.array(edges)
-        if counts.ndim == 0 or edges.shape != (counts.shape[-1] + 1,) or len(edges) < 2:
-            raise ValueError(
-                f"edges: {edges.size} in {edges.ndim} dimensions; there must be one more than bins, "
-                f"of which counts has {counts.shape[-1] if counts.ndim else 0}, in one dimension"
-            )
+        *rows, bins = counts.shape or (0,)
+        if not bins or edges.shape != (bins + 1,):
+            raise ValueError(f"edges: shape {edges.shape}; must be one more than the {bins} counts")
         if edges.dtype.kind not in "iufmM":
             raise TypeError(f"edges: type {edges.dtype}; they must be numbers or dates")
         if not (edges[:-1] <= edges[1:]).all():  # fails for NaN and NaT, too
             raise ValueError("edges: must increase monotonically, without NaN")
-        rows = counts.shape[:-1]
-        outside = []
+        outside: list[Any] = []
         for name, value in (("below", below), ("above", above), ("nan", nan)):
             found = _whole(name, value)
-            if found.shape not in (rows, ()):
+            if found.shape not in (tuple(rows), ()):
                 raise ValueError(f"{name}: shape {found.shape}; must be that of the rows, {rows}")
             outside.append(np.broadcast_to(found, rows).copy() if rows else int(found))
-        made(counts, edges, *outside, h=self)
+        self._put(counts, edges, *outside)
+
+    def _put(
+        self, counts: Counts, edges: npt.NDArray[Any], below: Any, above: Any, nan: Any
+    ) -> Histogram:
+        self._counts = fixed(counts)
+        self._edges = fixed(edges)
+        if counts.ndim > 1:
+            below, above, nan = fixed(below), fixed(above), fixed(nan)
+        self._below = below
+        self._above = above
+        self._nan = nan
+        return self
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         """Counts and edges, as numpy.histogram returns them. Both are read-only."""
@@ -172,19 +171,16 @@ class Histogram:
         """The share of the samples in bins that each bin holds, divided by its width, as
         ``numpy.histogram(..., density=True)`` computes it."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            density: Floats = self._counts / np.array(np.diff(self._edges), float) / self._total()
+            each = self._counts / np.array(np.diff(self._edges), float)
+            density: Floats = each / self._counts.sum(axis=-1, keepdims=True)
         return density
 
     def cdf(self) -> Floats:
         """The share of the samples in bins that lie below each edge: from 0 to 1."""
-        below = np.cumsum(self._counts, axis=-1)
+        below = np.insert(np.cumsum(self._counts, axis=-1), 0, 0, axis=-1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            shares: Floats = np.insert(below, 0, 0, axis=-1) / self._total()
+            shares: Floats = below / below[..., -1:]
         return shares
-
-    def _total(self) -> Counts:
-        total: Counts = self._counts.sum(axis=-1, keepdims=True)
-        return total
 
     def rebin(self, k: int) -> Histogram:
         """The histogram with each ``k`` bins in one.
@@ -210,15 +206,19 @@ class Histogram:
         return self._moments()[1]
 
     def _moments(self) -> tuple[Any, Any]:
-        edges = self._edges.astype(np.float64)
-        if np.isinf(edges[[0, -1]]).any():
-            return (np.full(self._counts.shape[:-1], np.nan)[()],) * 2
-        middles = (edges[:-1] - edges[0]) / 2 + (edges[1:] - edges[0]) / 2
+        first, middles = self._middles()
         with np.errstate(divide="ignore", invalid="ignore"):
-            shares = self._counts / self._total()
+            shares = self._counts / self._counts.sum(axis=-1, keepdims=True)
             mean = (shares * middles).sum(axis=-1, keepdims=True)
             std = np.sqrt((shares * (middles - mean) ** 2).sum(axis=-1))
-        return (edges[0] + mean[..., 0])[()], std[()]
+        return (first + mean[..., 0])[()], std[()]
+
+    def _middles(self) -> tuple[np.float64, Floats]:
+        """The first edge and the distances from it, whose sums cancel less; NaN without an end."""
+        edges = self._edges.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            distances: Floats = (edges[:-1] - edges[0]) / 2 + (edges[1:] - edges[0]) / 2
+        return edges[0], distances if np.isfinite(edges[[0, -1]]).all() else distances * np.nan
 
     def quantile(self, q: npt.ArrayLike) -> Any:
         """The ``q``-quantile of the samples in bins, if they lie evenly within each bin.
@@ -269,11 +269,7 @@ class Histogram:
         >>> float(histogram.count([1, 1, 8, 9], bins=10, range=(0, 10)).otsu())
         2.0
         """
-        edges = self._edges.astype(np.float64)
-        if np.isinf(edges[[0, -1]]).any():
-            return np.full(self._counts.shape[:-1], np.nan)[()]
-        # Distances from the first edge, so that sums do not cancel.
-        middles = (edges[:-1] - edges[0]) / 2 + (edges[1:] - edges[0]) / 2
+        _, middles = self._middles()
         count = np.cumsum(self._counts, axis=-1)
         moment = np.cumsum(self._counts * middles, axis=-1)
         low, rest = count[..., :-1], count[..., -1:] - count[..., :-1]
@@ -284,7 +280,7 @@ class Histogram:
             return np.full(between.shape[:-1], np.nan)[()]
         best = np.argmax(between, axis=-1)
         known = np.max(between, axis=-1) >= 0
-        return np.where(known, edges[1:][best], np.nan)[()]
+        return np.where(known, self._edges[1:].astype(np.float64)[best], np.nan)[()]
 
     # The interface for plotting libraries: PlottableHistogram of the package uhi.
 
@@ -334,26 +330,9 @@ class Histogram:
         return _picture.html(self)
 
 
-def made(
-    counts: Counts,
-    edges: npt.NDArray[Any],
-    below: Any,
-    above: Any,
-    nan: Any,
-    *,
-    h: Histogram | None = None,
-) -> Histogram:
+def made(counts: Counts, edges: npt.NDArray[Any], below: Any, above: Any, nan: Any) -> Histogram:
     """A histogram of arrays that nobody else has, without a look at their values."""
-    if h is None:
-        h = Histogram.__new__(Histogram)
-    h._counts = fixed(counts)
-    h._edges = fixed(edges)
-    if counts.ndim > 1:
-        below, above, nan = fixed(below), fixed(above), fixed(nan)
-    h._below = below
-    h._above = above
-    h._nan = nan
-    return h
+    return Histogram.__new__(Histogram)._put(counts, edges, below, above, nan)
 
 
 def _whole(name: str, values: Any) -> Counts:

@@ -25,17 +25,14 @@ def to_uhi(h: Histogram) -> dict[str, Any]:
         metadata["nan"] = json.dumps(np.asarray(h.nan).tolist())
     if not (numbers.astype(np.float64) == numbers).all():
         raise ValueError("edges: not all are float64s, as UHI's must be")
-    axes: list[dict[str, Any]] = [
-        {"type": "regular", "lower": 0, "upper": size, "bins": size, "underflow": False,
-         "overflow": False, "circular": False}
-        for size in counts.shape[:-1]
-    ]  # fmt: skip
-    axes.append({"type": "variable", "edges": numbers.astype(np.float64), "underflow": True,
-                 "overflow": True, "circular": False})  # fmt: skip
+    ends = {"underflow": False, "overflow": False, "circular": False}
+    rows = [{"type": "regular", "lower": 0, "upper": size, "bins": size} | ends
+            for size in counts.shape[:-1]]  # fmt: skip
+    bins = {"type": "variable", "edges": numbers.astype(np.float64)}
     return {
         "uhi_schema": 1,
         "writer_info": {"histogram": {"version": _native.VERSION}},
-        "axes": axes,
+        "axes": [*rows, bins | ends | {"underflow": True, "overflow": True}],
         "storage": {"type": "int", "values": np.concatenate(values, axis=-1)},
         "metadata": metadata,
     }
@@ -46,17 +43,17 @@ def from_uhi(data: Any) -> tuple[Any, ...]:
     if hasattr(data, "_to_uhi_"):
         data = data._to_uhi_()
     storage, rows, axis = data["storage"], data["axes"][:-1], data["axes"][-1]
-    if storage["type"] not in ("int", "double") or "index" in storage or "values" not in storage:
-        raise ValueError(f"storage: type {storage['type']}; must be dense, of type int or double")
+    kinds = storage["type"], axis["type"]
+    dense = "values" in storage and "index" not in storage
+    flows = [one.get(flow) for one in rows for flow in ("underflow", "overflow", "flow")]
+    if not (dense and kinds[0] in ("int", "double") and kinds[1] in ("regular", "variable")):
+        raise ValueError(f"storage, last axis: {kinds}; must be int or double, regular or variable")
+    if any(flows) or any(one.get("circular") for one in data["axes"]):
+        raise ValueError("axes: one is circular, or one before the last has flow bins")
     if axis["type"] == "regular":
         edges = np.linspace(axis["lower"], axis["upper"], axis["bins"] + 1)
-    elif axis["type"] == "variable":
-        edges = np.asarray(axis["edges"])
     else:
-        raise ValueError(f"axes: type {axis['type']}; the last must be regular or variable")
-    for one in (*rows, axis):
-        if one.get("circular") or one is not axis and any(map(one.get, _FLOWS)):
-            raise ValueError("axes: one is circular, or one before the last has flow bins")
+        edges = np.asarray(axis["edges"])
     values = np.asarray(storage["values"])
     zero = np.zeros(values.shape[:-1], np.int64)
     below, values = (values[..., 0], values[..., 1:]) if axis["underflow"] else (zero, values)
@@ -67,6 +64,3 @@ def from_uhi(data: Any) -> tuple[Any, ...]:
     if dtype.kind in "mM":
         edges = edges.astype(np.int64)
     return values, edges.astype(dtype), below, above - nan, nan
-
-
-_FLOWS = ("underflow", "overflow", "flow")

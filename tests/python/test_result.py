@@ -200,8 +200,8 @@ def test_from_counts_of_elsewhere():
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
-    (([1, 2], [0, 1]), "edges: 2 in 1 dimensions; there must be one more than bins, of which counts has 2"),
-    ((3, [0, 1]), "edges: "), (([], [0]), "edges: "), (([1], [[0, 1]]), "in 2 dimensions"),
+    (([1, 2], [0, 1]), r"edges: shape \(2,\); must be one more than the 2 counts"),
+    ((3, [0, 1]), "edges: "), (([], [0]), "edges: "), (([1], [[0, 1]]), r"shape \(1, 2\)"),
     (([1], [1, 0]), "edges: must increase"), (([1], [0, np.nan]), "without NaN"), (([1], ["a", "b"]), "edges: type <U1"),
     (([-1], [0, 1]), "counts: -1; must be whole numbers >= 0"), (([0.5], [0, 1]), "counts: 0.5"),
     (([np.nan], [0, 1]), "counts: nan"), (([2**63], [0, 1]), "counts: 9223372036854775808"), ((["x"], [0, 1]), "counts: type"),
@@ -275,8 +275,8 @@ def test_as_boost_histogram_counts():
 
 
 @pytest.mark.parametrize(("change", "message"), [
-    ({"storage": {"type": "mean"}}, "storage: type mean"), ({"storage": {"type": "int"}}, "storage"),
-    ({"axes": [{"type": "boolean"}]}, "axes: type boolean"), ({"axes": [{**FORMS[0]._to_uhi_()["axes"][0], "circular": True}]}, "circular"),
+    ({"storage": {"type": "mean"}}, "storage, last axis: ..mean"), ({"storage": {"type": "int"}}, "storage"),
+    ({"axes": [{"type": "boolean"}]}, "boolean"), ({"axes": [{**FORMS[0]._to_uhi_()["axes"][0], "circular": True}]}, "circular"),
     ({"storage": {"type": "double", "values": [0.5] * 12}}, "counts: 0.5"),
 ])
 def test_uhis_forms_that_are_no_counts(change, message):
