@@ -10,6 +10,7 @@ much faster. ``quantile`` returns what ``numpy.quantile`` does. With ``server="h
 server counts.
 """
 
+from importlib import import_module
 from pkgutil import extend_path
 from typing import TYPE_CHECKING, Any
 
@@ -20,22 +21,29 @@ __path__ = extend_path(__path__, __name__)
 from ._count import count
 from ._errors import ServerError
 from ._native import VERSION as __version__
+from ._numpy_quantile import median, percentile
 from ._quantile import quantile
 from ._result import Histogram
 
 if TYPE_CHECKING:
     from ._gpu import DeviceHistogram
+    from ._patch import patch_numpy, unpatch_numpy
     from ._remote import Client, connect
 
-__all__ = ["Client", "DeviceHistogram", "Histogram", "ServerError", "connect", "count", "quantile"]
+__all__ = [
+    "Client", "DeviceHistogram", "Histogram", "ServerError", "connect", "count", "median",
+    "patch_numpy", "percentile", "quantile", "unpatch_numpy",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """Loads the parts for servers and GPUs at their first use."""
+    """Loads the parts for servers, GPUs and numpy's callers at their first use."""
     if name == "DeviceHistogram":
         from . import _gpu
 
         return _gpu.DeviceHistogram
+    if name in ("patch_numpy", "unpatch_numpy"):
+        return getattr(import_module("._patch", __name__), name)
     if name in ("Client", "connect"):
         from . import _remote
 

@@ -31,7 +31,7 @@ TYPES: dict[np.dtype[Any], str] = {
         ("float64", "f64"),
     )
 }  # fmt: skip
-_INTEGERS = frozenset(dtype.name for dtype in TYPES if dtype.kind in "iu")
+_INTEGERS = {"bool", "boolean", *(dtype.name for dtype in TYPES if dtype.kind in "iu")}
 
 
 def as_samples(a: Any) -> tuple[Array, str, int]:
@@ -69,7 +69,7 @@ def as_samples(a: Any) -> tuple[Array, str, int]:
     if kind is not None:
         return array, kind, nulls
     if dtype == np.bool_:
-        return array.view(np.uint8), "u8", 0
+        return array.view(np.uint8), "u8", nulls
     if dtype.name == "bfloat16":
         return array.view(np.dtype(np.uint16).newbyteorder(dtype.byteorder)), "bf16", 0
     if dtype == object and array.ndim == 0:
@@ -116,6 +116,18 @@ def resolved(a: Any) -> Any:
     return a.resolve_neg() if a.is_neg() else a
 
 
+def unmasked(a: Any, rows: bool) -> Any:
+    """A masked array without what is masked; anything else as it is."""
+    kind: Any = type(a)
+    if not isinstance(a, np.ma.MaskedArray) or not _is_bare(kind):
+        return a
+    if not np.ma.getmaskarray(a).any():
+        return np.ma.getdata(a)
+    if rows:
+        raise TypeError("a: has masked samples; give no axis, channels or windows")
+    return a.compressed()
+
+
 def check_bare(name: str, value: Any) -> None:
     """Refuses an array that means more than its numbers, and a sequence of such values."""
     kinds = set(map(type, value)) if isinstance(value, (list, tuple)) else ()
@@ -147,11 +159,13 @@ def _without_nulls(a: Any) -> tuple[Array, int] | None:
     """Integers of Arrow, polars or pandas that are not null, and the number of nulls; None for
     other arrays. numpy would make them float64, which does not hold all integers of 64 bits."""
     columns: Any = ()
-    dtype = getattr(getattr(a, "dtype", None), "numpy_dtype", None)
+    dtype = getattr(a, "dtype", None)
+    dtype = getattr(dtype, "numpy_dtype", getattr(dtype, "categories", None))  # of pandas
+    dtype = getattr(dtype, "dtype", dtype)
     if dtype is not None and hasattr(a, "dropna") and hasattr(a, "to_numpy"):  # pandas
         if dtype.kind == "f":
             return a.to_numpy(dtype=dtype, na_value=np.nan), 0
-        if dtype.kind in "iu":
+        if dtype.kind in "iub":
             kept = a.dropna()
             return kept.to_numpy(dtype=dtype), len(a) - len(kept)
     elif hasattr(a, "drop_nulls") and hasattr(a, "to_numpy"):  # polars
@@ -160,6 +174,8 @@ def _without_nulls(a: Any) -> tuple[Array, int] | None:
         elif str(a.dtype).lower() in _INTEGERS and a.null_count():
             return a.drop_nulls().to_numpy(), a.null_count()
     elif hasattr(a, "drop_null"):  # pyarrow
+        if str(getattr(a, "type", "")).startswith("dictionary"):
+            a = a.cast(a.type.value_type)
         if hasattr(a, "columns"):
             columns = a.columns
         elif str(a.type) in _INTEGERS and a.null_count:

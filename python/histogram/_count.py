@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _rows, _rules
-from ._arrays import as_samples, chunks, is_on_gpu, is_plain, resolved
+from ._arrays import as_samples, chunks, is_on_gpu, is_plain, resolved, unmasked
+from ._dates import between_edges, dates_in
 from ._errors import check_others, whole
-from ._result import Histogram
+from ._result import Histogram, made
 
 if TYPE_CHECKING:
     from ._gpu import DeviceHistogram
@@ -34,7 +35,19 @@ def count(
     threads: SupportsIndex | None = None,
     server: str | Client | None = None,
     on_device: Literal[False] = False,
+    density: Literal[False] | None = None,
 ) -> Histogram: ...
+
+
+@overload
+def count(
+    a: Any,
+    bins: str | npt.ArrayLike = 10,
+    range: npt.ArrayLike | None = None,
+    *,
+    density: Literal[True],
+    **others: Any,
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[Any]]: ...
 
 
 @overload
@@ -69,16 +82,17 @@ def count(
     server: str | Client | None = None,
     on_device: bool = False,
     **others: Any,
-) -> Histogram | DeviceHistogram:
+) -> Histogram | DeviceHistogram | tuple[npt.NDArray[np.float64], npt.NDArray[Any]]:
     """The histogram of the samples in ``a``.
 
     ``a`` is an array of integers or floats of any shape and layout in the CPU's memory: a numpy
     array, an object with the buffer protocol or ``__dlpack__``, bytes, or a sequence of numbers. A
-    contiguous array is not copied.
+    contiguous array is not copied. What a masked array masks is left out. Dates and durations
+    (``datetime64``, ``timedelta64``) take edges of their kind, and NaT counts as ``nan``.
 
     ``bins`` and ``range`` mean the same as in ``numpy.histogram``, and give the same counts and
-    edges. ``bins`` is a number of even bins, the edges, or the name of a rule ("auto"). Weights and
-    a density are refused.
+    edges. ``bins`` is a number of even bins, the edges, or the name of a rule ("auto"). With
+    ``density=True`` the result is numpy's tuple of the density and the edges. Weights are refused.
 
     ``axis`` names the axes that hold the samples of one histogram. Each index of the other axes
     gets a row of counts. All rows have the same edges.
@@ -135,6 +149,12 @@ def count(
            [0, 2]])
     """
     if others:
+        if others.pop("density", None):
+            if on_device:
+                raise ValueError("density: True; is not combined with on_device")
+            h = count(a, bins, range, axis=axis, channels=channels, windows=windows,
+                      threads=threads, server=server, **others)  # fmt: skip
+            return h.density(), h.edges
         check_others("count", others)
     one_row = axis is None and channels is None and windows is None
     plain = one_row and server is None and not on_device
@@ -143,8 +163,9 @@ def count(
         if rule is not None:
             found = rule.count(a, 0 if threads is None else _threads(threads))
             if found is not None:
-                return Histogram(found[0], rule.edges, found[1], found[2], found[3])
+                return made(found[0], rule.edges, found[1], found[2], found[3])
     number = 0 if threads is None else _threads(threads)
+    a = unmasked(a, not one_row)
     if is_on_gpu(a):
         if server is not None:
             raise ValueError("server: is not for arrays on a GPU; copy it to the CPU's memory")
@@ -152,7 +173,13 @@ def count(
     if on_device:
         raise ValueError("on_device: True; is for arrays in the memory of a GPU")
     place = place_of(server)
-    samples, kind, nan = as_samples(a)
+    dates = dates_in(a)
+    edges = None
+    if dates is None:
+        samples, kind, nan = as_samples(a)
+    else:
+        samples, nan, bins, edges = between_edges(dates, bins)
+        kind = "i64"
     cut = _rows.cut_of(samples, axis, channels, windows)
     if nan and (cut is not None or range is None and np.ndim(bins) == 0):
         raise ValueError(
@@ -160,7 +187,8 @@ def count(
         )
     rule = _rules.rule_for(samples, kind, bins, range, place)
     if cut is not None:
-        return _rows.count(samples, rule, cut, number)
+        h = _rows.count(samples, rule, cut, number)
+        return h if edges is None else made(h.counts(), edges, h.below, h.above, h.nan)
     counts = np.zeros(rule.bins, np.int64)
     below = above = 0
     for piece in [samples] if place.takes_any_layout or is_plain(samples) else chunks(samples):
@@ -170,7 +198,7 @@ def count(
         below += found[1]
         above += found[2]
         nan += found[3]
-    return Histogram(counts, rule.edges, below, above, nan)
+    return made(counts, rule.edges if edges is None else edges, below, above, nan)
 
 
 @cache

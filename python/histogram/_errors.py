@@ -9,17 +9,14 @@ from typing import Any
 # Arguments of numpy.histogram and numpy.quantile that are missing here, and what to do instead.
 _OTHERS = {
     "count": {
-        "density": "for a density divide the counts: counts / counts.sum() / numpy.diff(edges)",
         "weights": "samples count as 1 each; numpy.histogram(a, bins, range, weights=weights) "
         "weighs",
     },
     "quantile": {
-        "method": "quantiles are interpolated linearly; numpy.quantile has other methods",
         "weights": "samples count as 1 each; numpy.quantile(a, q, weights=weights, "
         "method='inverted_cdf') weighs",
         "out": "the result is a new array",
         "overwrite_input": "the samples stay as they are",
-        "keepdims": "the result has the shape of q; reshape it",
     },
 }
 
@@ -31,7 +28,7 @@ def check_others(function: str, others: Mapping[str, Any]) -> None:
         advice = _OTHERS[function].get(name)
         if advice is None:
             raise TypeError(f"{function}() has no argument '{name}'")
-        if value is None or value is False or name == "method" and value == "linear":
+        if value is None or value is False:
             continue
         raise TypeError(f"{function}() has no argument '{name}': {advice}")
 

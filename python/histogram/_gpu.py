@@ -21,7 +21,7 @@ import numpy.typing as npt
 from . import _native, _rows, _rules
 from ._arrays import Array
 from ._gpu_arrays import LEGACY_STREAM, DeviceArray, device_array, torch_place
-from ._result import Histogram
+from ._result import Histogram, made
 from ._rules import Counts, Rule
 
 _ABI = 3
@@ -245,7 +245,7 @@ class DeviceHistogram:
         total, samples = int(counts.sum()) + sum(outside), self._samples.size
         if total != samples:
             raise RuntimeError(f"counts add up to {total}, not to {samples} samples")
-        return Histogram(counts, self._edges, *outside)
+        return made(counts, self._edges, *outside)
 
     def __repr__(self) -> str:
         return (
@@ -276,7 +276,7 @@ def count(
         return _count_there(samples, rule)
     found = rule.count(samples, 0)
     assert found is not None
-    return Histogram(found[0], rule.edges, found[1], found[2], found[3])
+    return made(found[0], rule.edges, found[1], found[2], found[3])
 
 
 def _is_plain(bins: Any, range: Any) -> bool:
@@ -303,7 +303,7 @@ def _count_again(a: Any, bins: int, range: tuple[float, float]) -> Histogram | N
         return None
     counts = np.empty(bins, _INT64)
     outside = rule.plan.count_at(a.data_ptr(), a.numel(), stream, counts)
-    return Histogram(counts, rule.edges, *outside)
+    return made(counts, rule.edges, *outside)
 
 
 def _plan_of(rule: Rule, name: str) -> DevicePlan:

@@ -18,7 +18,9 @@ _SVG_COLUMNS, _SVG_WIDTH, _SVG_HEIGHT = 256, 512, 128
 
 def _summary(h: Histogram) -> str:
     bins = len(h.edges) - 1
-    between = f"{bins:,} bins over [{h.edges[0]:g}, {h.edges[-1]:g}]"
+    form = "{}" if h.edges.dtype.kind in "mM" else "{:g}"
+    first, last = form.format(h.edges[0]), form.format(h.edges[-1])
+    between = f"{bins:,} bins over [{first}, {last}]"
     rows = h.counts().shape[:-1]
     if rows:
         return f"{' x '.join(str(size) for size in rows)} rows of {between}"

@@ -9,10 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._arrays import Array, as_samples, check_bare, is_on_gpu, is_plain, resolved
+from ._arrays import Array, as_samples, check_bare, is_on_gpu, is_plain, resolved, unmasked
 from ._count import _threads, place_of
+from ._dates import dates_in, integers
 from ._errors import check_others
+from ._numpy_quantile import WHOLE, by_method, check_method
 from ._quantile_rows import RowSamples
+from ._rows import axes_of
 from ._rules import Place
 
 if TYPE_CHECKING:
@@ -24,14 +27,18 @@ def quantile(
     q: npt.ArrayLike,
     *,
     axis: SupportsIndex | Sequence[int] | None = None,
+    method: str = "linear",
+    keepdims: bool = False,
     threads: SupportsIndex | None = None,
     server: str | Client | None = None,
     **others: Any,
 ) -> Any:
     """The exact quantiles of the samples in ``a``, as ``numpy.quantile(a, q, axis)`` computes them.
 
-    It interpolates linearly between two samples. The result has the shape of ``q``. It is NaN if a
-    sample is NaN. It does not sort all samples: it counts them by leading bits until few are left.
+    ``method`` is one of numpy's methods. By default the result is interpolated linearly between
+    two samples. It has the shape of ``q``, with ``keepdims`` followed by an axis of length 1 for
+    each of ``a``. It is NaN if a sample is NaN. It does not sort all samples: it counts them by
+    leading bits until few are left.
 
     ``axis`` names the axes that hold the samples of one row; by default all samples are one. Each
     index of the other axes has quantiles of its own. The result has the shape of ``q``, then that
@@ -49,8 +56,17 @@ def quantile(
     """
     if others:
         check_others("quantile", others)
+    check_method(method)
+    if axis is not None and method != "linear":
+        raise ValueError(f"method: {method!r}; with axis= quantiles are interpolated linearly")
+    if keepdims:
+        found = np.asarray(quantile(a, q, axis=axis, method=method, threads=threads, server=server))
+        axes = range(np.ndim(a)) if axis is None else axes_of(axis, np.ndim(a))
+        return np.expand_dims(found, tuple(np.ndim(q) + one for one in axes))
+    a = unmasked(a, axis is not None)
     samples: Any
     place: Place
+    dates = None
     nulls = 0
     if is_on_gpu(a):
         from ._gpu import samples_and_place  # only if it is needed
@@ -62,7 +78,14 @@ def quantile(
         samples, place = samples_and_place(resolved(a))
         kind = samples.kind
     else:
-        samples, kind, nulls = as_samples(a)
+        dates = dates_in(a)
+        if dates is None:
+            samples, kind, nulls = as_samples(a)
+        elif axis is None:
+            samples, nulls = integers(dates)
+            kind = "i64"
+        else:
+            raise TypeError(f"axis: is not for {dates.dtype}; use numpy.quantile")
         place = place_of(server)
         if axis is not None:
             samples = RowSamples(samples, kind, axis, place)
@@ -80,12 +103,24 @@ def quantile(
     if outside.any():
         raise ValueError(f"q: {shares[outside].flat[0]}; must be 0 to 1")
     if nulls:  # as NaN
-        return np.full(shares.shape, np.nan)[()]
+        missing = np.nan if dates is None else np.array("NaT", dates.dtype)
+        return np.full(shares.shape, missing)[()]
     if samples.size == 0:
         raise ValueError("a: has no samples, and so no quantiles")
     number = 0 if threads is None else _threads(threads)
-    # In another library's mode numpy may take subnormal numbers for 0.
-    found = _native.in_float_mode(_interpolated, samples, kind, shares, weak, number, place)
+    if method == "linear" and dates is None:
+        # In another library's mode numpy may take subnormal numbers for 0.
+        found = _native.in_float_mode(_interpolated, samples, kind, shares, weak, number, place)
+    else:
+        unit = None if dates is None else dates.dtype.newbyteorder("=")
+
+        def at_ranks(ranks: Array) -> Array:
+            values = _at_ranks(samples, kind, ranks, number, place)
+            return values if unit is None else values.view(unit)
+
+        found = by_method(samples.size, shares, method, weak, at_ranks, _between)
+        if method in WHOLE or dates is not None:
+            return found
     if dtype in (np.float16, np.float32):  # as numpy, whose result type q is part of
         base = np.float32 if kind == "bf16" else samples.dtype
         return _native.in_float_mode(found.astype, np.result_type(base, dtype))

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from . import _picture
+from . import _picture, _uhi
 from ._axes import Bins, Rows
+from ._errors import whole
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -19,6 +20,8 @@ def fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The array over memory that numpy does not make writable again."""
     if not array.flags.writeable:
         return array
+    if array.dtype.kind in "mM":  # they have no buffer
+        return fixed(array.view(np.int64)).view(array.dtype)
     array = np.ascontiguousarray(array)
     if not array.size:
         array.setflags(write=False)
@@ -49,8 +52,38 @@ class Histogram:
     __module__ = "histogram"  # pickles name it by this
 
     __slots__ = ("_above", "_below", "_counts", "_edges", "_nan")
+    __module__ = "histogram"
 
-    def __init__(self, counts: Counts, edges: npt.NDArray[Any], below: Any, above: Any, nan: Any):
+    def __init__(
+        self, counts: npt.ArrayLike, edges: npt.ArrayLike, below: npt.ArrayLike = 0,
+        above: npt.ArrayLike = 0, nan: npt.ArrayLike = 0,
+    ):  # fmt: skip
+        """A histogram of counts from elsewhere. It copies them.
+
+        >>> import numpy as np, histogram
+        >>> histogram.Histogram(np.bincount([0, 2, 2]), [0, 1, 2, 3]).samples
+        3
+        """
+        counts = _whole("counts", counts)
+        edges = np.array(edges)
+        *rows, bins = counts.shape or (0,)
+        if not bins or edges.shape != (bins + 1,):
+            raise ValueError(f"edges: shape {edges.shape}; must be one more than the {bins} counts")
+        if edges.dtype.kind not in "iufmM":
+            raise TypeError(f"edges: type {edges.dtype}; they must be numbers or dates")
+        if not (edges[:-1] <= edges[1:]).all():  # fails for NaN and NaT, too
+            raise ValueError("edges: must increase monotonically, without NaN")
+        outside: list[Any] = []
+        for name, value in (("below", below), ("above", above), ("nan", nan)):
+            found = _whole(name, value)
+            if found.shape not in (tuple(rows), ()):
+                raise ValueError(f"{name}: shape {found.shape}; must be that of the rows, {rows}")
+            outside.append(np.broadcast_to(found, rows).copy() if rows else int(found))
+        self._put(counts, edges, *outside)
+
+    def _put(
+        self, counts: Counts, edges: npt.NDArray[Any], below: Any, above: Any, nan: Any
+    ) -> Histogram:
         self._counts = fixed(counts)
         self._edges = fixed(edges)
         if counts.ndim > 1:
@@ -58,6 +91,7 @@ class Histogram:
         self._below = below
         self._above = above
         self._nan = nan
+        return self
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         """Counts and edges, as numpy.histogram returns them. Both are read-only."""
@@ -114,7 +148,7 @@ class Histogram:
             raise ValueError("+: the edges differ; only counts between the same edges add up")
         if self._counts.shape != other._counts.shape:
             raise ValueError(f"+: {self._counts.shape} and {other._counts.shape} rows of counts")
-        return Histogram(
+        return made(
             self._counts + other._counts,
             self._edges,
             self._below + other._below,
@@ -135,6 +169,59 @@ class Histogram:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Histogram, (self._counts, self._edges, self._below, self._above, self._nan)
+
+    def density(self) -> Floats:
+        """The share of the samples in bins that each bin holds, divided by its width, as
+        ``numpy.histogram(..., density=True)`` computes it."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = self._counts / np.array(np.diff(self._edges), float)
+            density: Floats = each / self._counts.sum(axis=-1, keepdims=True)
+        return density
+
+    def cdf(self) -> Floats:
+        """The share of the samples in bins that lie below each edge: from 0 to 1."""
+        below = np.insert(np.cumsum(self._counts, axis=-1), 0, 0, axis=-1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares: Floats = below / below[..., -1:]
+        return shares
+
+    def rebin(self, k: int) -> Histogram:
+        """The histogram with each ``k`` bins in one.
+
+        >>> import histogram
+        >>> histogram.count([1, 2, 2, 3], 4, (0, 4)).rebin(2).counts()
+        array([1, 3])
+        """
+        *rows, bins = self._counts.shape
+        k = whole("k", k, 1, bins)
+        if bins % k:
+            raise ValueError(f"k: {k}; must divide the number of bins, which is {bins}")
+        counts = self._counts.reshape(*rows, bins // k, k).sum(axis=-1)
+        return made(counts, self._edges[::k], self._below, self._above, self._nan)
+
+    def mean(self) -> Any:
+        """The mean, if each sample lies in the middle of its bin. It is off by half the width of
+        the widest bin at most."""
+        return self._moments()[0]
+
+    def std(self) -> Any:
+        """The standard deviation, if each sample lies in the middle of its bin."""
+        return self._moments()[1]
+
+    def _moments(self) -> tuple[Any, Any]:
+        first, middles = self._middles()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shares = self._counts / self._counts.sum(axis=-1, keepdims=True)
+            mean = (shares * middles).sum(axis=-1, keepdims=True)
+            std = np.sqrt((shares * (middles - mean) ** 2).sum(axis=-1))
+        return (first + mean[..., 0])[()], std[()]
+
+    def _middles(self) -> tuple[np.float64, Floats]:
+        """The first edge and the distances from it, whose sums cancel less; NaN without an end."""
+        edges = self._edges.astype(np.float64)
+        with np.errstate(invalid="ignore"):
+            distances: Floats = (edges[:-1] - edges[0]) / 2 + (edges[1:] - edges[0]) / 2
+        return edges[0], distances if np.isfinite(edges[[0, -1]]).all() else distances * np.nan
 
     def quantile(self, q: npt.ArrayLike) -> Any:
         """The ``q``-quantile of the samples in bins, if they lie evenly within each bin.
@@ -185,11 +272,7 @@ class Histogram:
         >>> float(histogram.count([1, 1, 8, 9], bins=10, range=(0, 10)).otsu())
         2.0
         """
-        edges = self._edges.astype(np.float64)
-        if np.isinf(edges[[0, -1]]).any():
-            return np.full(self._counts.shape[:-1], np.nan)[()]
-        # Distances from the first edge, so that sums do not cancel.
-        middles = (edges[:-1] - edges[0]) / 2 + (edges[1:] - edges[0]) / 2
+        _, middles = self._middles()
         count = np.cumsum(self._counts, axis=-1)
         moment = np.cumsum(self._counts * middles, axis=-1)
         low, rest = count[..., :-1], count[..., -1:] - count[..., :-1]
@@ -200,7 +283,7 @@ class Histogram:
             return np.full(between.shape[:-1], np.nan)[()]
         best = np.argmax(between, axis=-1)
         known = np.max(between, axis=-1) >= 0
-        return np.where(known, edges[1:][best], np.nan)[()]
+        return np.where(known, self._edges[1:].astype(np.float64)[best], np.nan)[()]
 
     # The interface for plotting libraries: PlottableHistogram of the package uhi.
 
@@ -212,7 +295,10 @@ class Histogram:
     @property
     def axes(self) -> tuple[Rows | Bins, ...]:
         """An axis for each dimension of the counts. The last one is that of the bins."""
-        return (*(Rows(size) for size in self._counts.shape[:-1]), Bins(self._edges))
+        edges = self._edges
+        if edges.dtype.kind in "mM":
+            edges = edges.astype(np.float64)
+        return (*(Rows(size) for size in self._counts.shape[:-1]), Bins(edges))
 
     def values(self) -> Floats:
         """The counts, as floats."""
@@ -222,11 +308,47 @@ class Histogram:
         """The variance of each count, if it is Poisson distributed: the count itself."""
         return self.values()
 
+    def to_boost(self) -> Any:
+        """The histogram as one of boost-histogram, which must be installed. It can be indexed and
+        sliced as UHI describes."""
+        import boost_histogram  # type: ignore[import-not-found,unused-ignore]
+
+        return boost_histogram.Histogram(self._to_uhi_())
+
+    _to_boost_histogram_ = to_boost
+
+    def _to_uhi_(self) -> dict[str, Any]:
+        """UHI's form of the histogram, for ``uhi.io`` and libraries that read it."""
+        return _uhi.to_uhi(self)
+
+    @classmethod
+    def _from_uhi_(cls, data: Any) -> Histogram:
+        """The histogram in UHI's form, or in that of a library that has such a form."""
+        return cls(*_uhi.from_uhi(data))
+
     def __repr__(self) -> str:
         return _picture.text(self)
 
     def _repr_html_(self) -> str:
         return _picture.html(self)
+
+
+def made(counts: Counts, edges: npt.NDArray[Any], below: Any, above: Any, nan: Any) -> Histogram:
+    """A histogram of arrays that nobody else has, without a look at their values."""
+    return Histogram.__new__(Histogram)._put(counts, edges, below, above, nan)
+
+
+def _whole(name: str, values: Any) -> Counts:
+    """A copy of whole numbers."""
+    given = np.asarray(values)
+    if given.dtype.kind not in "iuf":
+        raise TypeError(f"{name}: type {given.dtype}; must be whole numbers")
+    with np.errstate(invalid="ignore"):
+        found: Counts = given.astype(np.int64)
+    wrong = (found != given) | (found < 0)
+    if wrong.any():
+        raise ValueError(f"{name}: {given[wrong].flat[0]}; must be whole numbers >= 0")
+    return found
 
 
 def _quantiles(counts: Counts, edges: npt.NDArray[Any], shares: Floats) -> Floats:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ._arrays import Array
 from ._errors import whole
-from ._result import Histogram
+from ._result import Histogram, made
 from ._rules import Rule
 
 # Bytes that are copied at a time if rows are not contiguous.
@@ -155,7 +155,7 @@ def _count_each(rows: Any, rule: Rule, counts: Array, outside: Array, threads: i
 
 def histogram_of(counts: Array, outside: Array, rule: Rule) -> Histogram:
     below, above, nan = np.moveaxis(outside, -1, 0)
-    return Histogram(counts, rule.edges, below, above, nan)
+    return made(counts, rule.edges, below, above, nan)
 
 
 def contiguous_rows(rows: Array, outer: int, length: int) -> Any:

@@ -60,8 +60,7 @@ def test_bfloat16():
 
 @pytest.mark.parametrize(("a", "message"), [
     (np.array([1j]), "complex128"), (np.array(["x"]), "<U1"), (np.array([None]), "object"),
-    (np.array(["2020-01-01"], "M8[D]"), "datetime64"), (np.array([1], np.longdouble), "float128|longdouble"),
-    (np.ma.masked_array([1, 2], [0, 1]), "masked"),
+    (np.array([1], np.longdouble), "float128|longdouble"), ([np.ma.masked_array([1, 2], [0, 1])], "masked"),
     (Exporter(np.zeros(2), device=(2, 0)), "GPU"), (Exporter(np.zeros(2), device=(8, 0)), "8"),
     (type("Cuda", (), {"__cuda_array_interface__": {}})(), "GPU"),
 ])
@@ -148,3 +147,63 @@ def test_from_many_threads_at_once():
     for thread in threads:
         thread.join()
     assert wrong == []
+
+
+def test_masked_arrays():
+    a = np.ma.masked_array([[1.0, 2, 7], [3, np.nan, 9]], [[0, 0, 1], [0, 0, 1]])
+    h = histogram.count(a, 3, (0, 3))
+    assert h.counts().tolist() == [0, 1, 2] and (h.samples, h.nan) == (4, 1)
+    assert histogram.count(a[:1]).edges.tolist() == np.histogram([1.0, 2])[1].tolist()
+    assert histogram.quantile(a[:1], 1) == 2 and histogram.median(a[:1]) == 1.5
+    for rows in ({"axis": 1}, {"channels": 1}, {"windows": 2}):
+        with pytest.raises(TypeError, match="a: has masked samples"):
+            histogram.count(a, 3, (0, 3), **rows)
+    assert histogram.count(np.ma.masked_array([[1, 2]]), 2, (0, 4), axis=1).counts().tolist() == [[1, 1]]
+    odd = np.ma.masked_array([1.0, 2, 3], [0, 1, 0])
+    for arguments in (([1], odd), ([1], 3, odd), ([odd, odd], 3, (0, 4)), ([1], 3, (0, odd))):
+        with pytest.raises(TypeError, match="a masked array"):
+            histogram.count(*arguments)
+    with pytest.raises(TypeError, match="^q: a masked array"):
+        histogram.quantile([1], odd)
+
+
+@pytest.mark.parametrize("dtype", ["M8[D]", "M8[ns]", "m8[s]", ">M8[us]"])
+def test_dates(dtype):
+    """As numpy counts them between edges, which is all that it does with dates."""
+    rng = np.random.default_rng(1)
+    begin = {"M8[ns]": 1_700_000_000_123_456_789}.get(dtype, 20_000)
+    edges = (begin + np.array([0, 1, 5, 5, 30])).astype(dtype)
+    whole = begin + rng.integers(-9, 40, 3000)
+    a = whole.astype(dtype)
+    h = histogram.count(a, edges)
+    assert h.counts().tolist() == np.histogram(a, edges)[0].tolist()
+    assert h.edges.dtype == edges.dtype and (h.edges == edges).all()
+    assert (h.below, h.above) == ((a < edges[0]).sum(), (a > edges[-1]).sum())
+    ends = np.array([np.iinfo("i8").min + 1, np.iinfo("i8").max]).astype(dtype)
+    far = histogram.count(np.append(a, ends).reshape(2, -1), edges)
+    assert (far.below, far.above) == (h.below + 1, h.above + 1)
+    rows = histogram.count(a.reshape(3, -1), edges, axis=1)
+    assert rows.counts().sum(axis=0).tolist() == h.counts().tolist() and (rows.edges == edges).all()
+    for method in ("linear", "lower", "hazen"):
+        for q in (0.3, [0.0, 0.111, 1.0]):
+            expected = np.quantile(a, q, method=method)
+            found = histogram.quantile(a, q, method=method)
+            assert found.dtype == expected.dtype.newbyteorder("=") and (found == expected).all()
+    a[7] = "NaT"
+    without = histogram.count(a, edges)
+    assert without.nan == 1 and without.samples == 3000
+    assert without.counts().tolist() == np.histogram(a, edges)[0].tolist()
+    assert np.isnat(histogram.quantile(a, [0.5, 1])).all()
+    assert "nan" not in repr(h).lower() and len(h.axes[0]) == 4 and h._repr_html_()
+
+
+@pytest.mark.parametrize(("bins", "message"), [
+    (10, "bins: samples of type datetime64.D. take edges alone"), ("auto", "edges alone"),
+    ([0, 1], "bins: edges of type int64; samples of type datetime64.D. take theirs"),
+    (np.array(["2020-01-01T05", "2021-01-01T00"], "M8[h]"), "whole in datetime64.D., and no NaT"),
+    (np.array(["2020-01-01", "NaT"], "M8[D]"), "no NaT"),
+    (np.array([-2**62, 2**62], "M8[D]"), "at most 2..53 units apart"),
+])
+def test_edges_that_dates_do_not_take(bins, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        histogram.count(np.array(["2020-01-01"], "M8[D]"), bins)

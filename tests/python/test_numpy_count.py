@@ -233,7 +233,7 @@ def test_axis_of_many_rows_and_of_none():
     ({"windows": (1, 2, 3)}, r"windows: \(1, 2, 3\); must be a size, or \(size, step\)"),
     ({"range": (4, -4)}, r"range: \(4, -4\); max must be larger"), ({"range": 5}, "range: 5; "),
     ({"weights": [1, 2, 3]}, "no argument 'weights': .*numpy.histogram"), ({"colour": 1}, "no argument 'colour'$"),
-    ({"density": True}, "no argument 'density': .* divide the counts"),
+    ({"density": True, "on_device": True}, "density: True; is not combined with on_device"),
 ])
 def test_bad_arguments(arguments, message):
     with pytest.raises((ValueError, TypeError), match=message):
@@ -242,8 +242,18 @@ def test_bad_arguments(arguments, message):
 
 def test_numpys_arguments_at_their_defaults():
     assert histogram.count(np.ones(3), 3, weights=None, density=False).samples == 3
-    with pytest.raises(TypeError, match="no argument 'density'"):
-        histogram.count(np.ones(3), 3, weights=None, density=True)
+
+
+def test_density():
+    rng = np.random.default_rng(2)
+    a = rng.normal(size=1000).astype("f4")
+    for bins, range in ((7, (-1, 1)), (5, None), ([-1, 0, 0.5, 3], None), (np.array([0, 2, 9]), None)):
+        found, edges = histogram.count(a, bins, range, density=True, weights=None)
+        expected, expected_edges = np.histogram(a, bins, range, density=True)
+        assert same_bits(found, expected) and same_bits(edges, expected_edges)
+        assert same_bits(histogram.count(a, bins, range).density(), expected)
+    rows, _ = histogram.count(a.reshape(2, -1), 5, (-1, 1), axis=1, density=True)
+    assert same_bits(rows[1], np.histogram(a[500:], 5, (-1, 1), density=True)[0])
 
 
 def test_nan_without_a_range_is_an_error_as_in_numpy():

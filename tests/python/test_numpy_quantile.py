@@ -1,9 +1,11 @@
 """quantile() equals numpy.quantile to the last bit."""
 
 import histogram
+import ml_dtypes
 import numpy as np
 import pytest
 from arrays import CHECKED, TYPES, laid_out, make_samples, same_bits, seeds
+from histogram._numpy_quantile import METHODS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,11 +84,51 @@ def test_bad_arguments(a, q, message):
         histogram.quantile(a, q)
 
 
-def test_method_and_weights_are_numpys():
-    for other in ({"method": "lower"}, {"weights": [1]}):
+def test_what_is_numpys():
+    for other in ({"out": np.empty(1)}, {"weights": [1]}):
         with pytest.raises(TypeError, match="no argument '.*': .*numpy.quantile"):
             histogram.quantile([1.0], 0.5, **other)
     assert histogram.quantile([1.0], 0.5, axis=None, method="linear", weights=None, keepdims=False) == 1
+
+
+@CHECKED
+@given(method=st.sampled_from(METHODS), seed=seeds, dtype=st.sampled_from(TYPES),
+       size=st.sampled_from((1, 2, 3, 8, 61)), q=SHARES)
+def test_methods(method, seed, dtype, size, q):
+    rng = np.random.default_rng(seed)
+    a = make_samples(rng, dtype, [-30, 0, 30], size, nan=seed % 5 == 0)
+    a = laid_out(rng, a)
+    wide = a.astype("i8") if dtype in ("i1", "i2", "i4") else a
+    with np.errstate(all="ignore"):
+        for one in (q, 0.5, np.arange(8) / 7):
+            expected = np.quantile(wide, one, method=method)
+            found = histogram.quantile(a, one, method=method)
+            if np.asarray(found).dtype.kind in "iu":  # a sample
+                expected = expected.astype(a.dtype)
+            same_answer(found, expected.astype(expected.dtype.newbyteorder("=")))
+
+
+def test_methods_by_name():
+    with pytest.raises(ValueError, match="method: 'median'; must be one of inverted_cdf, .*normal_unbiased"):
+        histogram.quantile([1.0], 0.5, method="median")
+    assert histogram.quantile(np.array([1, 2], ml_dtypes.bfloat16), 0.5, method="higher") == 2
+
+
+@CHECKED
+@given(seed=seeds, dtype=st.sampled_from(TYPES), size=st.sampled_from((1, 2, 12, 600)))
+def test_percentiles_and_medians(seed, dtype, size):
+    rng = np.random.default_rng(seed)
+    a = make_samples(rng, dtype, [-30, 0, 30], size, nan=seed % 5 == 0)
+    a = laid_out(rng, a)
+    wide = a.astype("i8") if dtype in ("i1", "i2", "i4") else a
+    with np.errstate(all="ignore"):
+        for q in (25, 99.9, [10.0, 50], np.array([[3, 4]]), 0):
+            same_answer(histogram.percentile(a, q), np.percentile(wide, q))
+        same_answer(histogram.percentile(a, 30, method="hazen"), np.percentile(wide, 30, method="hazen"))
+        same_answer(histogram.percentile(a, [30], keepdims=True), np.percentile(wide, [30], keepdims=True))
+        same_answer(histogram.quantile(a, 0.5, keepdims=True), np.quantile(wide, 0.5, keepdims=True))
+        same_answer(histogram.median(a), np.median(a))
+        same_answer(histogram.median(a, keepdims=True), np.median(a, keepdims=True))
 
 
 @pytest.mark.parametrize("dtype", ["?", "i1", "u1", "i2", "f2", "f4"])

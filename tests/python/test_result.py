@@ -1,7 +1,9 @@
 """The Histogram that count() returns."""
 
 import copy
+import importlib.resources
 import io
+import json
 import math
 import pickle
 import sys
@@ -11,6 +13,7 @@ import xml.dom.minidom
 import histogram
 import numpy as np
 import pytest
+import uhi.io.json
 from uhi.numpy_plottable import ensure_plottable_histogram
 from uhi.typing.plottable import PlottableAxisGeneric, PlottableHistogram
 
@@ -179,3 +182,105 @@ def test_no_blocks_where_the_output_has_none(monkeypatch):
     h = histogram.count(A, 10, (-2, 2))
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), "ascii"))
     assert repr(h).isascii() and repr(h).startswith("Histogram(10 bins")
+
+
+def test_from_counts_of_elsewhere():
+    counts, edges = np.array([1, 2]), np.array([0.0, 1, 5])
+    h = histogram.Histogram(counts, edges, above=4)
+    assert (h.samples, h.below, h.above, h.nan) == (7, 0, 4, 0)
+    counts[0], edges[0] = 9, -9
+    assert h.counts().tolist() == [1, 2] and h.edges.tolist() == [0, 1, 5]
+    view = edges[:]
+    view.setflags(write=False)
+    h = histogram.Histogram([1.0, 2.0], view)
+    edges[0] = 0.5
+    assert h.edges[0] == -9 and h.counts().dtype == np.int64
+    whole = histogram.count(A.reshape(4, -1), 5, (-1, 1), axis=1)
+    assert histogram.Histogram(*whole, whole.below, whole.above, whole.nan) == whole
+    assert histogram.Histogram([[1], [2]], [0, 1], nan=1).samples.tolist() == [2, 3]
+    assert type(pickle.loads(pickle.dumps(h))) is histogram.Histogram and b"_result" not in pickle.dumps(h)
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (([1, 2], [0, 1]), r"edges: shape \(2,\); must be one more than the 2 counts"),
+    ((3, [0, 1]), "edges: "), (([], [0]), "edges: "), (([1], [[0, 1]]), r"shape \(1, 2\)"),
+    (([1], [1, 0]), "edges: must increase"), (([1], [0, np.nan]), "without NaN"), (([1], ["a", "b"]), "edges: type <U1"),
+    (([-1], [0, 1]), "counts: -1; must be whole numbers >= 0"), (([0.5], [0, 1]), "counts: 0.5"),
+    (([np.nan], [0, 1]), "counts: nan"), (([2**63], [0, 1]), "counts: 9223372036854775808"), ((["x"], [0, 1]), "counts: type"),
+    (([1], [0, 1], -1), "below: -1"), (([1], [0, 1], 0, [1, 2]), r"above: shape \(2,\); must be that of the rows"),
+])
+def test_counts_that_are_none(arguments, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        histogram.Histogram(*arguments)
+
+
+def test_moments_and_shares():
+    h = histogram.count(A, 400, (-6, 6))
+    assert abs(h.mean() - A.mean(dtype="f8")) < 0.02 and abs(h.std() - A.std(dtype="f8")) < 0.02
+    h = histogram.Histogram([1, 0, 3], [0, 1, 2, 4])
+    assert h.mean() == 2.375 and h.std() == np.std([0.5, 3, 3, 3])
+    assert h.cdf().tolist() == [0, 0.25, 0.25, 1]
+    assert h.density().tolist() == [0.25, 0, 0.375]
+    rows = histogram.Histogram([[1, 0, 3], [0, 0, 0], [0, 2, 0]], h.edges)
+    assert rows.mean()[[0, 2]].tolist() == [2.375, 1.5] and rows.std()[[0, 2]].tolist() == [h.std(), 0]
+    assert rows.cdf()[2].tolist() == [0, 0, 1, 1] and rows.cdf().shape == (3, 4)
+    for found in (rows.mean(), rows.std(), rows.cdf(), rows.density()):
+        assert np.isnan(found[1]).all()
+    endless = histogram.count(A, [-np.inf, 0, 1])
+    assert math.isnan(endless.mean()) and math.isnan(endless.std())
+
+
+def test_rebin():
+    h = histogram.count(A, 12, (-1, 2))
+    for k in (1, 2, 12):
+        assert h.rebin(k) == histogram.count(A, h.edges[::k])
+    rows = histogram.count(A.reshape(4, -1), 12, (-1, 2), axis=1)
+    assert rows.rebin(3).counts().sum(axis=0).tolist() == h.rebin(3).counts().tolist()
+    for k, message in ((5, "k: 5; must divide the number of bins, which is 12"), (0, "k: 0"), (13, "k: 13"), (1.5, "k: 1.5")):
+        with pytest.raises((ValueError, TypeError), match=message):
+            h.rebin(k)
+
+
+FORMS = [
+    histogram.count(np.append(A, [np.nan, 7]), 10, (-2, 2)), histogram.count(A.reshape(5, -1), 4, (0, 1), axis=1),
+    histogram.count(np.append(A[1:], np.nan).reshape(5, -1), 4, (0, 1), axis=1), histogram.count([1, 2], [0, 1, 2]),
+    histogram.count(np.array(["2020-01-02"], "M8[D]"), np.array(["2020-01-01", "2021-01-01"], "M8[D]")),
+]
+
+
+@pytest.mark.parametrize("h", FORMS, ids=range(len(FORMS)))
+def test_uhis_json(h):
+    text = json.dumps(h, default=uhi.io.json.default)
+    read = json.loads(text, object_hook=uhi.io.json.object_hook)
+    back = histogram.Histogram._from_uhi_(read)
+    assert back == h and back.edges.dtype == h.edges.dtype
+    schema = importlib.resources.files("uhi.resources").joinpath("histogram.schema.json").read_text()
+    pytest.importorskip("jsonschema").validate(json.loads(text), json.loads(schema))
+
+
+@pytest.mark.parametrize("h", FORMS, ids=range(len(FORMS)))
+def test_round_trips_through_boost_histogram_and_hist(h):
+    pytest.importorskip("boost_histogram")
+    for other in (h.to_boost(), pytest.importorskip("hist").Hist(h)):
+        assert np.array_equal(other.view(), h.counts())
+        assert histogram.Histogram._from_uhi_(other) == h
+
+
+def test_as_boost_histogram_counts():
+    bh = pytest.importorskip("boost_histogram")
+    a = np.array([-9, 0, 1, 1.5, 7, np.nan])
+    other = bh.Histogram(bh.axis.Variable([0, 1, 2]), storage=bh.storage.Int64()).fill(a)
+    h = histogram.count(a, [0.0, 1, 2])
+    assert bh.Histogram(h) == other and h.to_boost()[bh.loc(1)] == 2
+    regular = bh.Histogram(bh.axis.Regular(4, 0, 8, underflow=False)).fill(a)
+    assert histogram.Histogram._from_uhi_(regular).counts().tolist() == [3, 0, 0, 1]
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"storage": {"type": "mean"}}, "storage, last axis: ..mean"), ({"storage": {"type": "int"}}, "storage"),
+    ({"axes": [{"type": "boolean"}]}, "boolean"), ({"axes": [{**FORMS[0]._to_uhi_()["axes"][0], "circular": True}]}, "circular"),
+    ({"storage": {"type": "double", "values": [0.5] * 12}}, "counts: 0.5"),
+])
+def test_uhis_forms_that_are_no_counts(change, message):
+    with pytest.raises(ValueError, match=message):
+        histogram.Histogram._from_uhi_({**FORMS[0]._to_uhi_(), **change})

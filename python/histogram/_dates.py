@@ -1,0 +1,64 @@
+"""datetime64 and timedelta64: counted as their integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ._arrays import Array, check_bare
+
+_GREATEST = int(np.iinfo(np.int64).max)
+_WHOLE_MAX = 2**53
+
+
+def dates_in(a: Any) -> Array | None:
+    """The array, if it holds dates or durations, also of another library; else None."""
+    if not isinstance(a, np.ndarray):
+        name = str(getattr(a, "dtype", getattr(a, "type", ""))).lower()
+        if not hasattr(a, "__array__") or not any(map(name.__contains__, _NAMES)):
+            return None
+        array = np.asarray(a)
+        if array.dtype == object and name.startswith("datetime64["):  # pandas, with a time zone
+            array = np.asarray(a, name.partition(",")[0] + "]")
+        a = array
+    found: Array = a
+    if found.dtype.kind not in "mM":
+        return None
+    check_bare("a", found)
+    return found
+
+
+_NAMES = ("date", "time", "duration")
+
+
+def integers(a: Array) -> tuple[Array, int]:
+    """The integers of the dates, and the number of NaT besides. Without NaT the shape remains."""
+    missing = np.isnat(a)
+    nulls = int(missing.sum())
+    kept = a[~missing] if nulls else a
+    return kept.astype(kept.dtype.newbyteorder("="), copy=False).view(np.int64), nulls
+
+
+def between_edges(a: Array, bins: Any) -> tuple[Array, int, Array, Array]:
+    """The integers of the samples, the number of NaT, integers for the edges, and the edges."""
+    bins = bins if (found := dates_in(bins)) is None else found
+    check_bare("bins", bins)
+    if isinstance(bins, str) or np.ndim(bins) != 1:
+        raise TypeError(f"bins: samples of type {a.dtype} take edges alone, such as numpy.arange's")
+    edges = np.array(bins)
+    if edges.dtype.kind != a.dtype.kind:
+        raise TypeError(f"bins: edges of type {edges.dtype}; samples of type {a.dtype} take theirs")
+    ends = edges.astype(a.dtype.newbyteorder("="))
+    if not (ends == edges).all():
+        raise ValueError(f"bins: type {edges.dtype}; must be whole in {a.dtype}, and no NaT")
+    samples, nulls = integers(a)
+    whole = ends.view(np.int64)
+    if len(whole) and max(-int(whole.min()), int(whole.max())) > _WHOLE_MAX:
+        # Distances from the first edge. Samples outside of the edges stay outside.
+        first, last = int(whole.min()), int(whole.max())
+        if last - first > _WHOLE_MAX:
+            raise ValueError(f"bins: edges of type {a.dtype}; must lie at most 2**53 units apart")
+        samples = np.clip(samples, first - 1, min(last + 1, _GREATEST)) - first
+        whole = whole - first
+    return samples, nulls, whole, edges
