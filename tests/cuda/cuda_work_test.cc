@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/backend/cuda_backends.h"
+#include "kernels/cuda/backend/device_check.h"
 #include "kernels/cuda/backend/lane/lane_plan.h"
 #include "kernels/cuda/backend/lane/streaming_copy.h"
 #include "kernels/cuda/base/cuda_status.h"
@@ -17,6 +18,18 @@
 
 namespace histogram::testing {
 namespace {
+
+TEST(DeviceCheckTest, MachineCodeRunsOnItsMajorVersionFromItsMinorOneOn) {
+  const auto release = [](int capability) {
+    return cuda::RunsMachineCode(capability, {75, 80, 90, 100, 120});
+  };
+  for (int capability : {75, 80, 86, 87, 89, 90, 100, 103, 120, 121}) {
+    EXPECT_TRUE(release(capability)) << capability;
+  }
+  for (int capability : {70, 72, 110, 130}) EXPECT_FALSE(release(capability)) << capability;
+  EXPECT_FALSE(cuda::RunsMachineCode(100, {103}));
+  EXPECT_TRUE(cuda::RunsMachineCode(89, {}));
+}
 
 TEST(WorkTest, UnitsCoverEveryByte) {
   EXPECT_EQ(cuda::RoundsOf(0), 0U);

@@ -3,6 +3,7 @@ the document's examples run with it."""
 
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import zipfile
@@ -63,3 +64,17 @@ def test_it_runs_without_the_source_tree(wheel, tmp_path):
     libraries = [line.split("[")[1].rstrip("]") for line in needed.splitlines() if "(NEEDED)" in line]
     assert libraries
     assert {name.partition(".")[0] for name in libraries} <= {"libc", "libm", "ld-linux-x86-64", "ld-linux-aarch64"}
+
+
+def test_what_an_index_shows_has_no_link_that_leads_nowhere(source):
+    text = (source / "PKG-INFO").read_text()
+    assert "# histogram for Python" in text
+    assert re.findall(r"\]\((?!https?:)[^)]*\)", text) == []
+
+
+def test_without_a_compiler_one_line_says_what_to_install(source, tmp_path):
+    done = subprocess.run([sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w",
+                           tmp_path, source], env={**os.environ, "CXX": "/nonexistent/c++"},
+                          capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 1
+    assert len(re.findall(r"To compile histogram, install .*g\+\+ python3-dev", done.stdout + done.stderr)) == 1

@@ -1,10 +1,12 @@
 #include <algorithm>
+#include <chrono>
 #include <future>
 #include <iterator>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "kernels/cuda/backend/cuda_backends.h"
 #include "kernels/cuda/backend/cuda_tuning.h"
 #include "kernels/cuda/backend/device_check.h"
@@ -194,6 +196,7 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
   const auto fate = std::make_shared<cuda::SharedFate>();
   // GPUs are prepared side by side: each allocates and tunes for a second or so.
   const std::vector<cuda::Device> devices = cuda::FindDevices(**faults, notes);
+  const auto begin = std::chrono::steady_clock::now();
   std::vector<std::future<absl::StatusOr<std::unique_ptr<Backend>>>> makers;
   makers.reserve(devices.size());
   for (const cuda::Device& device : devices) {
@@ -203,6 +206,14 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
   std::vector<std::unique_ptr<Backend>> backends;
   for (size_t i = 0; i < devices.size(); ++i) {
     absl::StatusOr<std::unique_ptr<Backend>> backend = makers[i].get();
+    if (devices[i].compiles_ptx) {
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      notes.push_back(absl::StrFormat(
+          "cuda:%d has compute capability %d.%d, for which this build has no machine code: the "
+          "driver compiled PTX, and the GPU was prepared in %.1f s",
+          devices[i].traits.index, devices[i].traits.compute_capability / 10,
+          devices[i].traits.compute_capability % 10, took.count()));
+    }
     if (backend.ok()) {
       backends.push_back(*std::move(backend));
     } else if (absl::IsInvalidArgument(backend.status())) {

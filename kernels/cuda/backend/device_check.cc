@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 
 #include "absl/status/statusor.h"
@@ -64,10 +65,20 @@ absl::StatusOr<Device> Describe(int index, const std::string& driver) {
   device.uuid = FormatUuid(properties.uuid);
   device.driver = driver;
   device.memory_bytes = properties.totalGlobalMem;
+  device.compiles_ptx =
+      !RunsMachineCode(device.traits.compute_capability, {HISTOGRAM_CUDA_MACHINE_CODE});
   return device;
 }
 
 }  // namespace
+
+bool RunsMachineCode(int compute_capability, std::initializer_list<int> architectures) {
+  return architectures.size() == 0 ||
+         std::any_of(architectures.begin(), architectures.end(), [&](int architecture) {
+           return architecture / 10 == compute_capability / 10 &&
+                  architecture <= compute_capability;
+         });
+}
 
 std::vector<Device> FindDevices(const FaultPlan& faults, std::vector<std::string>& notes) {
   int supported = 0, needed = 0;
