@@ -1,6 +1,7 @@
 // What of the GPU backend needs no GPU: units of work, how a lane cuts batches and copies them,
 // fault plans, error classes, the registry.
 #include <algorithm>
+#include <cfenv>
 #include <numeric>
 #include <random>
 #include <set>
@@ -13,6 +14,7 @@
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/base/fault_plan.h"
 #include "kernels/cuda/kernels/registry.h"
+#include "kernels/cuda/plan/typed_plan.h"
 #include "kernels/error.h"
 
 namespace histogram::testing {
@@ -153,6 +155,23 @@ TEST(FaultPlanTest, EmptyMeansNone) {
   EXPECT_FALSE((*plan)->no_driver || (*plan)->driver_too_old || (*plan)->no_device ||
                (*plan)->out_of_memory);
   EXPECT_EQ((*plan)->NextLaunch(), cuda::LaunchFault::kNone);
+}
+
+// Devices count by tables: a plan without them gets them, in any floating-point mode.
+TEST(TypedPlanTest, HasTablesOfAnyPlan) {
+  for (const SampleType type : {SampleType::kF32, SampleType::kI32, SampleType::kU8}) {
+    const Binning binning = *Binning::Even(100, 0.1, 90.7);
+    const cuda::TypedPlan made(*Plan::Make(binning, type));
+    ASSERT_FALSE(made.tables().empty());
+    for (const int rounding : {FE_TONEAREST, FE_UPWARD}) {
+      std::fesetround(rounding);
+      const cuda::TypedPlan direct(*Plan::Direct(binning, type));
+      std::fesetround(FE_TONEAREST);
+      EXPECT_EQ(direct.tables(), made.tables());
+      EXPECT_TRUE(direct.plan().has_tables());
+      std::visit([](const auto& bins) { EXPECT_FALSE(bins.none); }, direct.BinsAt(nullptr));
+    }
+  }
 }
 
 TEST(FaultPlanTest, RefusesWhatItDoesNotKnow) {
