@@ -25,6 +25,8 @@ uint64_t BytesOf(const TypedPlan& plan) {
 }  // namespace
 
 std::shared_ptr<const TypedPlan> PlanCache::Get(const Plan& plan) {
+  // One without tables is for samples that come once, and what is made of it holds another plan.
+  if (!plan.has_tables()) return std::make_shared<const TypedPlan>(plan);
   {
     MutexLock lock(mutex_);
     if (const auto found = index_.find(&plan.data()); found != index_.end()) {

@@ -9,6 +9,7 @@
 #include "kernels/cuda/base/resources.h"
 #include "kernels/cuda/device/device_call.h"
 #include "kernels/cuda/kernels/digits.h"
+#include "kernels/float_mode.h"
 #include "kernels/quantile.h"
 #include "kernels/sample.h"
 
@@ -102,7 +103,7 @@ std::optional<Error> DeviceQuantiles::Find(const void* samples, uint64_t count,
   impl_->count = count;
   ranks.clear();
   if (count == 0) return std::nullopt;
-  internal::AppendRanks(count, impl_->quantiles, ranks);
+  internal::InFloatMode([&] { internal::AppendRanks(count, impl_->quantiles, ranks); });
   return cuda::ToOptional(impl_->searcher.Enqueue(samples, count, ranks, stream));
 }
 
@@ -117,9 +118,11 @@ Result<std::vector<double>> DeviceQuantiles::Read(CUstream_st* stream) {
   std::vector<double> values;
   values.reserve(quantiles.size());
   for (const double q : quantiles) {
-    values.push_back(internal::QuantileOf(impl_->count, q, [&](uint64_t rank) {
-      const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin();
-      return internal::ValueOfBits(impl_->searcher.found()[at], impl_->searcher.type);
+    values.push_back(internal::InFloatMode([&] {
+      return internal::QuantileOf(impl_->count, q, [&](uint64_t rank) {
+        const auto at = std::lower_bound(ranks.begin(), ranks.end(), rank) - ranks.begin();
+        return internal::ValueOfBits(impl_->searcher.found()[at], impl_->searcher.type);
+      });
     }));
   }
   return values;

@@ -175,7 +175,7 @@ Result<DeviceRows> DeviceRows::Make(const Plan& plan, const DeviceRowCut& cut, u
     return BadRows("plan", absl::StrCat("the plan has ", bins, " bins: rows have at most ", limit),
                    limit);
   }
-  const std::vector<uint32_t>& patterns = plan.data().slot_of_pattern;
+  const std::vector<uint32_t>& patterns = impl->plan.plan.data().slot_of_pattern;
   impl->bin_for_each_byte = bins == kByteValues && patterns.size() == kByteValues;
   for (uint32_t v = 0; impl->bin_for_each_byte && v < kByteValues; ++v) {
     impl->bin_for_each_byte = patterns[v] == v;

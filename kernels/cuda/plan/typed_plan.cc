@@ -11,6 +11,7 @@
 
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/plan/bin_rules.h"
+#include "kernels/float_mode.h"
 
 namespace histogram::cuda {
 namespace {
@@ -54,6 +55,11 @@ const T* Moved(const T* offset, const uint8_t* tables) {
   return reinterpret_cast<const T*>(tables + reinterpret_cast<uintptr_t>(offset));
 }
 
+// The plan, with the tables that devices count by. A plan has edges, so making them does not fail.
+Plan WithTables(const Plan& plan) {
+  return plan.has_tables() ? plan : *Plan::Make(plan.binning(), plan.type());
+}
+
 }  // namespace
 
 template <typename P>
@@ -88,7 +94,8 @@ void TypedPlan::Fill(const internal::Bins<P>& bins) {
   bins_ = typed;
 }
 
-TypedPlan::TypedPlan(Plan plan) : plan_(std::move(plan)) {
+TypedPlan::TypedPlan(const Plan& plan) : plan_(WithTables(plan)) {
+  const internal::FloatMode mode;
   std::visit([this](const auto& bins) { Fill(bins); }, plan_.data().bins);
   assert(tables_.size() <= TableBytesMax(plan_.bin_count()));
 }
@@ -124,7 +131,7 @@ absl::Status EnqueueTyped(const TypedLaunch& launch, const AnyTypedBins& bins) {
 
 absl::StatusOr<DevicePlan> DevicePlan::Make(const Plan& plan) {
   const TypedPlan typed(plan);
-  DevicePlan made = {.plan = plan, .tables = {}, .bins = {}};
+  DevicePlan made = {.plan = typed.plan(), .tables = {}, .bins = {}};
   HISTOGRAM_ASSIGN_OR_RETURN(made.tables,
                              DeviceBuffer::Holding(typed.tables().data(), typed.tables().size()));
   made.bins = typed.BinsAt(made.tables.get());

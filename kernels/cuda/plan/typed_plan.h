@@ -21,8 +21,10 @@ namespace histogram::cuda {
 // Immutable, in host memory; thread-safe.
 class TypedPlan {
  public:
-  explicit TypedPlan(Plan plan);
+  // Makes the tables of a plan that has none.
+  explicit TypedPlan(const Plan& plan);
 
+  // With tables.
   const Plan& plan() const { return plan_; }
   // Thresholds, and what else is looked up; may be empty. At most TableBytesMax of the plan's bins.
   absl::Span<const uint8_t> tables() const { return tables_; }
