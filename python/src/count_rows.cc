@@ -8,7 +8,7 @@
 
 #include "kernels/parallel.h"
 #include "kernels/plan_data.h"
-#include "kernels/typed_payload.h"
+#include "kernels/payload.h"
 
 namespace histogram::python {
 namespace {
@@ -102,7 +102,7 @@ void CountSlots(std::span<const std::byte> samples, const Plan& plan, uint32_t t
                 std::span<uint64_t> row) {
   if (threads == 1) {
     const Fragment all(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
-    CountTypedPayload(plan, {&all, 1}, row);
+    CountPayload(plan, {&all, 1}, row);
   } else {
     Histogram histogram = EmptyHistogram(plan);
     AddSamples(samples, plan, threads, histogram);

@@ -13,14 +13,14 @@
 namespace histogram::server {
 namespace {
 
-struct Kind {
+struct Message {
   absl::Status (*parse)(absl::Span<const Fragment> message, ParsedRequest& out);
   const char* field;   // that holds the payload
   const char* advice;  // for a payload that is too large
 };
 
 constexpr char kUseAccumulate[] = "; send larger ones in chunks through Accumulate";
-constexpr Kind kKinds[] = {  // by MessageKind
+constexpr Message kMessages[] = {  // by Method
     {ParseComputeRequest, "payload", kUseAccumulate},
     {ParseComputeManyRequest, "request.payload", kUseAccumulate},
     {ParseAccumulateRequest, "chunk", "; send it in smaller chunks"}};
@@ -54,7 +54,7 @@ absl::Status TooMuch(const char* reason, const std::string& what, uint64_t limit
 }
 
 // Limits rows in number, in what it takes to count them, and in the memory that they take.
-absl::Status CheckRows(MessageKind kind, const Query& query, uint64_t samples,
+absl::Status CheckRows(Method method, const Query& query, uint64_t samples,
                        uint64_t reply_bytes_max, ParsedRequest& parsed) {
   const RowCut& cut = *query.rows;
   const Result<uint64_t> stretches = cut.Stretches(samples);
@@ -83,8 +83,8 @@ absl::Status CheckRows(MessageKind kind, const Query& query, uint64_t samples,
                    reply_bytes_max);
   }
   // A part of a payload keeps the counters of all channels; a whole one keeps columns.
-  parsed.row_bytes = kind == MessageKind::kAccumulate ? rows * counters * sizeof(uint64_t)
-                                                      : RowColumns::Bytes(query, rows);
+  parsed.row_bytes = method == Method::kAccumulate ? rows * counters * sizeof(uint64_t)
+                                                   : RowColumns::Bytes(query, rows);
   return absl::OkStatus();
 }
 
@@ -101,10 +101,9 @@ absl::Status CheckReply(const Query& query, uint64_t reply_bytes, uint64_t reply
 
 }  // namespace
 
-absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
-                   const AdmissionLimits& limits, Charge charge, ParsedRequest& parsed,
-                   std::shared_ptr<const Query>& query) {
-  const Kind& of = kKinds[static_cast<size_t>(kind)];
+absl::Status Admit(Method method, absl::Span<const Fragment> message, const AdmissionLimits& limits,
+                   Charge charge, ParsedRequest& parsed, std::shared_ptr<const Query>& query) {
+  const Message& of = kMessages[static_cast<size_t>(method)];
   if (absl::Status s = of.parse(message, parsed); !s.ok()) return s;
   if (parsed.payload_bytes > limits.payload_bytes_max) {
     return MakeError(
@@ -118,7 +117,7 @@ absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
     if (!made.ok()) return made.status();
     query = *std::move(made);
   }
-  if (kind == MessageKind::kAccumulate) {
+  if (method == Method::kAccumulate) {
     if (absl::Status s = CheckOnePass(*query); !s.ok()) return s;
   }
   const uint64_t sample_bytes = SampleBytes(query->sample_type);
@@ -131,10 +130,10 @@ absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
   }
   const uint64_t samples = parsed.payload_bytes / sample_bytes;
   // A chunk does not tell how many samples the whole payload has.
-  parsed.reply_bytes = query->ReplyBytes(kind == MessageKind::kAccumulate ? UINT64_MAX : samples);
+  parsed.reply_bytes = query->ReplyBytes(method == Method::kAccumulate ? UINT64_MAX : samples);
   const uint64_t reply_bytes_max = ReplyBytesMax(limits.query.bin_count_max);
   const absl::Status fits = query->rows.has_value()
-                                ? CheckRows(kind, *query, samples, reply_bytes_max, parsed)
+                                ? CheckRows(method, *query, samples, reply_bytes_max, parsed)
                                 : CheckReply(*query, parsed.reply_bytes, reply_bytes_max);
   if (!fits.ok()) return fits;
   return charge(parsed.payload_bytes);

@@ -17,8 +17,6 @@
 
 namespace histogram::server {
 
-enum class MessageKind : uint8_t { kCompute, kComputeMany, kAccumulate };
-
 struct AdmissionLimits {
   uint64_t payload_bytes_max = 0;
   QueryLimits query;
@@ -30,10 +28,10 @@ using Charge = absl::FunctionRef<absl::Status(uint64_t bytes)>;
 // Parses a message in place, checks its payload against the limits, makes its query and charges its
 // caller. Keeps a query that is already set: an Accumulate reads the spec of its first message
 // only. `parsed` points into `message`. Fails with RESOURCE_EXHAUSTED (PAYLOAD_TOO_LARGE), or as
-// the parsers, MakeQuery and `charge` do. Charges nothing if it fails.
-absl::Status Admit(MessageKind kind, absl::Span<const Fragment> message,
-                   const AdmissionLimits& limits, Charge charge, ParsedRequest& parsed,
-                   std::shared_ptr<const Query>& query);
+// the parsers, MakeQuery and `charge` do. Charges nothing if it fails. REQUIRES: the method's
+// messages have a payload.
+absl::Status Admit(Method method, absl::Span<const Fragment> message, const AdmissionLimits& limits,
+                   Charge charge, ParsedRequest& parsed, std::shared_ptr<const Query>& query);
 
 // Points `job` at the payload of an admitted message. `owner` owns the message's bytes. `adds_up`:
 // the payload is a part of a longer one.

@@ -69,9 +69,9 @@ v1::Error MakeErrorMessage(const absl::Status& status) {
 }  // namespace
 
 // Flattened, like Write: calls of the small parts would cost a tenth of what a small reply takes.
-[[gnu::flatten]] ReplyEncoder::ReplyEncoder(Kind kind, const Answer& answer, bool omit_counts,
+[[gnu::flatten]] ReplyEncoder::ReplyEncoder(Method method, const Answer& answer, bool omit_counts,
                                             bool final, uint64_t number)
-    : kind_(kind), answer_(answer), omit_counts_(omit_counts), final_(final), number_(number) {
+    : method_(method), answer_(answer), omit_counts_(omit_counts), final_(final), number_(number) {
   histogram_size_ = wire::SizeOf([this](auto& out) { PutHistogram(out); });
   receipt_size_ = wire::SizeOf([this](auto& out) { PutReceipt(answer_.receipt, out); });
   if (answer.rows != nullptr) {
@@ -82,17 +82,17 @@ v1::Error MakeErrorMessage(const absl::Status& status) {
 }
 
 ReplyEncoder ReplyEncoder::ComputeResponse(const Answer& answer, bool omit_counts) {
-  return {Kind::kCompute, answer, omit_counts, false, 0};
+  return {Method::kCompute, answer, omit_counts, false, 0};
 }
 
 ReplyEncoder ReplyEncoder::ComputeManyResponse(const Answer& answer, bool omit_counts,
                                                uint64_t request_id) {
-  return {Kind::kComputeMany, answer, omit_counts, false, request_id};
+  return {Method::kComputeMany, answer, omit_counts, false, request_id};
 }
 
 ReplyEncoder ReplyEncoder::AccumulateResponse(const Answer& answer, bool omit_counts, bool final,
                                               uint64_t chunks) {
-  return {Kind::kAccumulate, answer, omit_counts, final, chunks};
+  return {Method::kAccumulate, answer, omit_counts, final, chunks};
 }
 
 template <typename Out>
@@ -118,7 +118,7 @@ template <typename Out>
 void ReplyEncoder::PutComputeResponse(Out& out) const {
   out.Message(1, histogram_size_, [this](auto& to) { this->PutHistogram(to); });
   out.Message(2, receipt_size_, [this](auto& to) { PutReceipt(answer_.receipt, to); });
-  if (kind_ != Kind::kAccumulate) PutRowsField(3, out);
+  if (method_ != Method::kAccumulate) PutRowsField(3, out);
 }
 
 template <typename Out>
@@ -129,13 +129,13 @@ void ReplyEncoder::PutRowsField(uint32_t field, Out& out) const {
 
 template <typename Out>
 void ReplyEncoder::Put(Out& out) const {
-  if (kind_ == Kind::kComputeMany) {
+  if (method_ == Method::kComputeMany) {
     out.VarintField(1, number_);
     out.Message(2, response_size_, [this](auto& to) { this->PutComputeResponse(to); });
     return;
   }
   PutComputeResponse(out);
-  if (kind_ == Kind::kCompute) return;
+  if (method_ == Method::kCompute) return;
   out.VarintField(3, final_ ? 1 : 0);
   out.VarintField(4, number_);
   PutRowsField(5, out);

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "server/base/observer.h"
 #include "server/request/answer.h"
 
 namespace histogram::server {
@@ -27,8 +28,7 @@ class ReplyEncoder {
   uint8_t* Write(uint8_t* out) const;
 
  private:
-  enum class Kind : uint8_t { kCompute, kComputeMany, kAccumulate };
-  ReplyEncoder(Kind kind, const Answer& answer, bool omit_counts, bool final, uint64_t number);
+  ReplyEncoder(Method method, const Answer& answer, bool omit_counts, bool final, uint64_t number);
   // Writes a part of the message, or measures it: `Out` is a wire::Writer or wire::Sizer.
   template <typename Out>
   void PutHistogram(Out& out) const;
@@ -39,7 +39,7 @@ class ReplyEncoder {
   template <typename Out>
   void Put(Out& out) const;
 
-  const Kind kind_;
+  const Method method_;
   const Answer& answer_;
   const bool omit_counts_;
   const bool final_;       // of an Accumulate

@@ -30,8 +30,8 @@ struct Chunk final : Job, Posted {
   bool snapshot = false;
   uint64_t reply_bytes = 0;  // held for the snapshot
   QuotaCharge quota;
-  bool waited = false;                   // for room in the queue
-  bool counted = false;                  // or never will be, as `result` says
+  bool waited = false;         // for room in the queue
+  bool counted = false;        // or never will be, as `result` says
   std::vector<Tally> tallies;  // of its samples, once counted
   TimeNs counted_at = 0;
   absl::Status result;
@@ -172,7 +172,7 @@ void AccumulateStream::Take(std::shared_ptr<ReceivedMessage> message, TimeNs now
   if (message == nullptr) return Refuse(CompressedMessage());
   const bool first = query_ == nullptr;
   QuotaCharge quota;
-  absl::Status status = AdmitMessage(MessageKind::kAccumulate, *message, quota, query_);
+  absl::Status status = AdmitMessage(*message, quota, query_);
   if (AwaitQuota(status)) {
     waiting_ = std::move(message);
     if (first) query_.reset();
@@ -319,7 +319,7 @@ void AccumulateStream::OnCancel() {
 }  // namespace
 
 void AwaitAccumulate(ServiceContext& service, Methods& methods, EventLoop& loop) {
-  std::make_shared<AccumulateStream>(service, methods, loop)->Await(Methods::kAccumulate);
+  std::make_shared<AccumulateStream>(service, methods, loop)->Await();
 }
 
 }  // namespace histogram::server

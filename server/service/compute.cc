@@ -15,7 +15,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
  public:
   ComputeCall(ServiceContext& service, Methods& methods, EventLoop& loop)
       : UnaryCall(loop), service_(service), methods_(methods), unwritten_(service.unwritten) {
-    Await([&](auto... arguments) { methods.Request(Methods::kCompute, arguments...); });
+    Await([&](auto... arguments) { methods.Request(Method::kCompute, arguments...); });
   }
 
   // From the batcher, by any thread.
@@ -102,7 +102,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     message_ = TakeMessage(request());
     if (message_ == nullptr) return CompressedMessage();
     absl::Status status = server::Admit(
-        MessageKind::kCompute, message_->fragments, service_.limits(),
+        Method::kCompute, message_->fragments, service_.limits(),
         [this](uint64_t size) { return quota_.Take(service_, caller_info_, size); },
         message_->parsed, query_);
     bytes = message_->parsed.payload_bytes;

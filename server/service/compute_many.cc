@@ -206,8 +206,7 @@ void ComputeManyStream::Handle(Item& item, bool may_wait) {
 
 absl::Status ComputeManyStream::AdmitItem(Item& item) {
   item.query.reset();
-  absl::Status status =
-      AdmitMessage(MessageKind::kComputeMany, *item.message, item.quota, item.query);
+  absl::Status status = AdmitMessage(*item.message, item.quota, item.query);
   item.bytes = item.message->parsed.payload_bytes;
   if (!status.ok()) return status;
   FillJob(item.message->parsed, item.message, item.query, deadline_, item);
@@ -269,7 +268,7 @@ void ComputeManyStream::OnCancel() {
 }  // namespace
 
 void AwaitComputeMany(ServiceContext& service, Methods& methods, EventLoop& loop) {
-  std::make_shared<ComputeManyStream>(service, methods, loop)->Await(Methods::kComputeMany);
+  std::make_shared<ComputeManyStream>(service, methods, loop)->Await();
 }
 
 }  // namespace histogram::server

@@ -80,7 +80,7 @@ class DescribeCall final : public UnaryCall {
  public:
   DescribeCall(ServiceContext& service, Methods& methods, EventLoop& loop)
       : UnaryCall(loop), service_(service), methods_(methods) {
-    Await([&](auto... arguments) { methods.Request(Methods::kDescribe, arguments...); });
+    Await([&](auto... arguments) { methods.Request(Method::kDescribe, arguments...); });
   }
 
  private:

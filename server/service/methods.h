@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/backend.h"
+#include "server/base/observer.h"
 #include "server/batching/batcher.h"
 #include "server/config/config.h"
 #include "server/rpc/event_loop.h"
@@ -15,15 +16,19 @@
 
 namespace histogram::server {
 
+// By Method. gRPC keeps the pointers.
+inline constexpr const char* kMethodPaths[kMethodCount] = {
+    "/histogram.v1.HistogramService/Compute", "/histogram.v1.HistogramService/ComputeMany",
+    "/histogram.v1.HistogramService/Accumulate", "/histogram.v1.HistogramService/Describe"};
+
 class Methods final : public RawService {
  public:
-  enum Method : int { kCompute, kComputeMany, kAccumulate, kDescribe };
-
   Methods() {
-    AddRawMethod("/histogram.v1.HistogramService/Compute");
-    AddRawMethod("/histogram.v1.HistogramService/ComputeMany");
-    AddRawMethod("/histogram.v1.HistogramService/Accumulate");
-    AddRawMethod("/histogram.v1.HistogramService/Describe");
+    for (const char* const path : kMethodPaths) AddRawMethod(path);
+  }
+  template <typename... Arguments>
+  void Request(Method method, Arguments... arguments) {
+    RawService::Request(static_cast<int>(method), arguments...);
   }
 };
 

@@ -28,10 +28,10 @@ void ServedStream::OnDone() {
   self_.reset();
 }
 
-absl::Status ServedStream::AdmitMessage(MessageKind kind, ReceivedMessage& message,
-                                        QuotaCharge& quota, std::shared_ptr<const Query>& query) {
+absl::Status ServedStream::AdmitMessage(ReceivedMessage& message, QuotaCharge& quota,
+                                        std::shared_ptr<const Query>& query) {
   return Admit(
-      kind, message.fragments, service_.limits(),
+      method_, message.fragments, service_.limits(),
       [&](uint64_t bytes) { return quota.Take(service_, caller_, bytes); }, message.parsed, query);
 }
 

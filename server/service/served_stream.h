@@ -28,9 +28,9 @@ namespace histogram::server {
 class ServedStream : public StreamCall, public DrainableStream {
  public:
   // gRPC holds the stream from now to its end.
-  void Await(Methods::Method method) {
+  void Await() {
     self_ = shared_from_this();
-    StreamCall::Await([&](auto... arguments) { methods_.Request(method, arguments...); });
+    StreamCall::Await([&](auto... arguments) { methods_.Request(method_, arguments...); });
   }
 
  protected:
@@ -66,7 +66,7 @@ class ServedStream : public StreamCall, public DrainableStream {
   bool MayRead() const { return ahead_.MayRead() && unwritten_.MayRead(); }
   // Parses and checks a message, and takes its payload from the caller's quota. `query` is in/out,
   // as server::Admit says.
-  absl::Status AdmitMessage(MessageKind kind, ReceivedMessage& message, QuotaCharge& quota,
+  absl::Status AdmitMessage(ReceivedMessage& message, QuotaCharge& quota,
                             std::shared_ptr<const Query>& query);
   // Queues a reply, for which `bytes` are held.
   void PushReply(grpc::ByteBuffer& reply, uint64_t bytes);
