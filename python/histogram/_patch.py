@@ -64,7 +64,8 @@ def _between_edges(a: Array, kind: str, edges: Array) -> _rules.Rule:
 def _evenly(a: Array, kind: str, bins: Any, range: Any) -> _rules.Rule:
     key = None
     if range is not None:
-        first, last = range
+        # An array without a dimension means its number.
+        first, last = (end[()] if type(end) is np.ndarray else end for end in range)
         if not (isinstance(first, _NUMBERS) and isinstance(last, _NUMBERS)):
             raise _Numpys
         if type(bins) is int and last != 0:  # the key would lose its sign

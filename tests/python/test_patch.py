@@ -105,7 +105,9 @@ def drawn_range(rng, dtype):
     """Ends near to and far from each other, of Python's and numpy's types."""
     first = float(rng.normal() * 10.0 ** rng.integers(-3, 6))
     last = first + float(abs(rng.normal()) * 10.0 ** rng.integers(-9, 6))
-    kind = rng.integers(6)
+    kind = rng.integers(7)
+    if kind == 5:
+        return -np.array(last, "f4"), np.array(abs(last), "f4")
     if kind == 0:
         return int(first), int(last) + 1
     if kind == 1:
