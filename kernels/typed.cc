@@ -13,9 +13,9 @@
 
 #include "kernels/float_mode.h"
 #include "kernels/parallel.h"
+#include "kernels/payload.h"
 #include "kernels/plan_data.h"
 #include "kernels/sample.h"
-#include "kernels/payload.h"
 
 namespace histogram {
 namespace {

@@ -20,8 +20,8 @@
 #include "kernels/cpu/typed.h"
 #include "kernels/error.h"
 #include "kernels/mutex.h"
-#include "kernels/tuning/selector.h"
 #include "kernels/payload.h"
+#include "kernels/tuning/selector.h"
 
 namespace histogram::cpu {
 namespace {

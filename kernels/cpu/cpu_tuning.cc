@@ -7,8 +7,8 @@
 
 #include "absl/strings/string_view.h"
 #include "kernels/cpu/cpu_backend.h"
-#include "kernels/tuning/tune.h"
 #include "kernels/payload.h"
+#include "kernels/tuning/tune.h"
 
 namespace histogram::cpu {
 namespace {

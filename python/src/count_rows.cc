@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernels/parallel.h"
-#include "kernels/plan_data.h"
 #include "kernels/payload.h"
+#include "kernels/plan_data.h"
 
 namespace histogram::python {
 namespace {

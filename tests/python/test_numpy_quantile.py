@@ -85,9 +85,8 @@ def test_bad_arguments(a, q, message):
 
 
 def test_what_is_numpys():
-    for other in ({"out": np.empty(1)}, {"weights": [1]}):
-        with pytest.raises(TypeError, match="no argument '.*': .*numpy.quantile"):
-            histogram.quantile([1.0], 0.5, **other)
+    with pytest.raises(TypeError, match="no argument 'weights': .*numpy.quantile"):
+        histogram.quantile([1.0], 0.5, weights=[1])
     assert histogram.quantile([1.0], 0.5, axis=None, method="linear", weights=None, keepdims=False) == 1
 
 

@@ -4,6 +4,7 @@ the document's examples run with it."""
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -73,8 +74,9 @@ def test_what_an_index_shows_has_no_link_that_leads_nowhere(source):
 
 
 def test_without_a_compiler_one_line_says_what_to_install(source, tmp_path):
+    fresh = shutil.copytree(source, tmp_path / "source", ignore=shutil.ignore_patterns("build"))
     done = subprocess.run([sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "-w",
-                           tmp_path, source], env={**os.environ, "CXX": "/nonexistent/c++"},
+                           tmp_path, fresh], env={**os.environ, "CXX": "/nonexistent/c++"},
                           capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     assert len(re.findall(r"To compile histogram, install .*g\+\+ python3-dev", done.stdout + done.stderr)) == 1
