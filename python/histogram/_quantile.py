@@ -159,7 +159,7 @@ def _between(low: Array, high: Array, share: Any) -> Array:
     answer: Array = np.asanyarray(low + difference * share)
     above = np.broadcast_to(np.asanyarray(share) >= 0.5, answer.shape)
     np.subtract(high, difference * (1 - share), out=answer, where=above,
-                casting="unsafe", dtype=answer.dtype)  # fmt: skip
+                casting="unsafe", dtype=type(answer.dtype))  # fmt: skip
     return answer
 
 
