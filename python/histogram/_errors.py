@@ -15,7 +15,7 @@ _OTHERS = {
     "quantile": {
         "weights": "samples count as 1 each; numpy.quantile(a, q, weights=weights, "
         "method='inverted_cdf') weighs",
-        "out": "the result is a new array",
+        "out": "the result is a new array; numpy.quantile(a, q, out=out) fills one",
         "overwrite_input": "the samples stay as they are",
     },
 }
