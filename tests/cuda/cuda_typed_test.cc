@@ -153,6 +153,94 @@ TEST_P(CudaTypedTest, AnyAlignmentAndLength) {
   }
 }
 
+// A counter without a plan, over one range after another.
+TEST_P(CudaTypedTest, RangesWithoutAPlan) {
+  using Edges = DeviceRange::Edges;
+  for (const uint32_t bins : {1U, 10U, 256U, 2048U, 16384U}) {
+    Result<DeviceCounter> counter = DeviceCounter::MakeEven(type(), bins);
+    ASSERT_TRUE(counter.ok()) << counter.error().message;
+    std::vector<DeviceRange> ranges = {{0.0, 1.0},   {0.1, 0.8},       {-4.0, 4.0}, {0.0, 65536.0},
+                                       {-3.7, 12.1}, {1000.0, 1010.0}, {-1e6, 1e6}, {0.2, 0.7}};
+    for (const auto& [lower, upper] : testing::kOddRanges) ranges.push_back({lower, upper});
+    for (int round = 0; round < 40; ++round) {
+      const double scale = std::exp2(Uniform(-60, 60)), lower = Uniform(-1, 1) * scale;
+      ranges.push_back({lower, lower + scale * std::exp2(Uniform(-12, 0))});
+    }
+    for (DeviceRange range : ranges) {
+      for (const Edges edges : {Edges::kDouble, Edges::kRounded, Edges::kFloat}) {
+        range.edges = edges;
+        if (counter->SetRange(range).has_value()) continue;  // edges too close for it
+        const std::vector<double> listed = counter->Edges();
+        const Result<Binning> binning = edges == Edges::kDouble
+                                            ? Binning::Even(bins, range.lower, range.upper)
+                                            : Binning::Edges(listed);
+        ASSERT_TRUE(binning.ok()) << binning.error().message;
+        ASSERT_EQ(binning->ComputeEdges(), listed);
+        const std::vector<std::byte> bytes = Samples(listed, bins > 2048 ? 20'000 : 3000);
+        const uint64_t count = bytes.size() / SampleBytes(type());
+        const uint8_t* const at = Upload(bytes, 1);
+        const Result<Histogram> counted = counter->Count(at, count, stream());
+        ASSERT_TRUE(counted.ok()) << counted.error().message;
+        ASSERT_EQ(*counted, Count(bytes, *Plan::Make(*binning, type())))
+            << NameOf(type()) << ", " << bins << " bins from " << range.lower << " to "
+            << range.upper << ", edges " << static_cast<int>(edges);
+      }
+    }
+  }
+}
+
+TEST_P(CudaTypedTest, RangesThatNeedAPlanAreRefused) {
+  Result<DeviceCounter> counter = DeviceCounter::MakeEven(type(), 10);
+  ASSERT_TRUE(counter.ok());
+  for (const DeviceRange& range : {DeviceRange{1, 1},
+                                   {2, 1},
+                                   {0, std::nan("")},
+                                   {-1e308, 1e308},
+                                   {1, 1 + 1e-15},
+                                   {0, 1e39, DeviceRange::Edges::kRounded}}) {
+    const std::optional<Error> error = counter->SetRange(range);
+    ASSERT_TRUE(error.has_value());
+    EXPECT_EQ(error->field, "range");
+  }
+  EXPECT_EQ(DeviceCounter::MakeEven(type(), 0).error().field, "bins");
+  EXPECT_EQ(DeviceCounter::MakeEven(type(), 40'000).error().field, "bins");
+}
+
+TEST_P(CudaTypedTest, TheExtentOfSamples) {
+  Result<DeviceCounter> counter = DeviceCounter::MakeEven(type(), 10);
+  ASSERT_TRUE(counter.ok());
+  for (const size_t count : {1, 2, 17, 1000, 300'000}) {
+    for (const bool any_bits : {false, true}) {
+      std::vector<std::byte> bytes;
+      if (any_bits) {
+        testing::AppendRandomBits(type(), count, random_, bytes);
+      } else {
+        testing::AppendWithin(type(), {-20, 100}, count, random_, bytes);
+      }
+      double least = INFINITY, greatest = -INFINITY;
+      bool nan = false;
+      internal::VisitSample(type(), [&]<typename S>(S) {
+        for (size_t i = 0; i < bytes.size(); i += sizeof(typename S::Bits)) {
+          const auto x =
+              static_cast<double>(S::Widen(internal::LoadBits<typename S::Bits>(&bytes[i])));
+          least = std::fmin(least, x);
+          greatest = std::fmax(greatest, x);
+          nan = nan || std::isnan(x);
+        }
+      });
+      for (const size_t offset : {0, 3}) {
+        const Result<DeviceExtent> found =
+            counter->FindExtent(Upload(bytes, offset), count, stream());
+        ASSERT_TRUE(found.ok()) << found.error().message;
+        ASSERT_EQ(std::isnan(found->greatest), nan);
+        if (nan) continue;
+        ASSERT_EQ(found->greatest, greatest);
+        ASSERT_EQ(found->least, least);
+      }
+    }
+  }
+}
+
 TEST_P(CudaTypedTest, SamplesBetweenTheirAddressesAreRefused) {
   const size_t size = SampleBytes(type());
   if (size == 1) GTEST_SKIP() << "a byte lies at any address";

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
 #include "kernels/cuda/backend/cuda_backends.h"
 #include "kernels/cuda/backend/device_check.h"
@@ -14,9 +15,12 @@
 #include "kernels/cuda/backend/lane/streaming_copy.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/base/fault_plan.h"
+#include "kernels/cuda/kernels/extent.h"
 #include "kernels/cuda/kernels/registry.h"
+#include "kernels/cuda/plan/even_bins.h"
 #include "kernels/cuda/plan/typed_plan.h"
 #include "kernels/error.h"
+#include "tests/kernels/typed_samples.h"
 
 namespace histogram::testing {
 namespace {
@@ -185,6 +189,100 @@ TEST(TypedPlanTest, HasTablesOfAnyPlan) {
       std::visit([](const auto& bins) { EXPECT_FALSE(bins.none); }, direct.BinsAt(nullptr));
     }
   }
+}
+
+// As a plan has it: thresholds, bounds and bins that no sample reaches. And no position is further
+// from its bin than the bound says.
+template <typename C>
+void ExpectSameBins(const internal::Bins<C>& expected, const cuda::AnyTypedBins& found,
+                    const std::string& what) {
+  using Number = std::conditional_t<std::is_floating_point_v<C>, C, internal::KeyBits<C>>;
+  const auto compared = [](C x) {
+    if constexpr (std::is_floating_point_v<C>) {
+      return x;
+    } else {
+      return internal::KeyOf(x);
+    }
+  };
+  const auto& bins = std::get<cuda::TypedBins<Number>>(found);
+  ASSERT_EQ(bins.all_below, expected.all_below) << what;
+  ASSERT_EQ(bins.reached, expected.thresholds.size()) << what;
+  ASSERT_EQ(bins.none, expected.thresholds.empty()) << what;
+  if (bins.none) return;
+  ASSERT_EQ(bins.lower, compared(expected.lower)) << what;
+  ASSERT_EQ(bins.upper, compared(expected.upper)) << what;
+  std::vector<Number> thresholds;
+  for (uint32_t i = 0; i < bins.reached; ++i) {
+    thresholds.push_back(cuda::ThresholdOf(bins, i));
+    ASSERT_EQ(thresholds[i], compared(expected.thresholds[i])) << what << ", bin " << i;
+  }
+  if (bins.by != cuda::FindBy::kGuess || bins.sure == 0) return;
+  for (uint32_t i = 0; i < bins.reached; ++i) {
+    const bool last = i + 1 == bins.reached;
+    if (!last && thresholds[i] == thresholds[i + 1]) continue;
+    const Number greatest = last ? bins.upper : internal::Previous(thresholds[i + 1]);
+    const double low = cuda::Position(thresholds[i], bins.lower, bins.scale, bins.offset) - i;
+    const double high = cuda::Position(greatest, bins.lower, bins.scale, bins.offset) - i;
+    ASSERT_GE(low, -1 + double{bins.sure}) << what << ", bin " << i;
+    ASSERT_LE(high, 1 - double{bins.sure}) << what << ", bin " << i;
+  }
+}
+
+TEST(EvenBinsTest, AreThoseOfAPlan) {
+  std::mt19937_64 random(44);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  int guesses = 0;
+  for (int round = 0; round < 4000; ++round) {
+    const SampleType type = kAllTypes[round % std::size(kAllTypes)];
+    const double scale = std::exp2(40 * uniform(random) + 12), middle = uniform(random) * scale;
+    double lower = middle - scale * std::exp2(10 * uniform(random) - 10), upper = middle + scale;
+    if (round % 3 == 0) {
+      lower = std::floor(lower);
+      upper = std::ceil(upper);
+    }
+    const auto bins = static_cast<uint32_t>(std::exp2(5.5 + 5.5 * uniform(random)));
+    const auto arithmetic = static_cast<cuda::EdgeArithmetic>(round % 5 % 3);
+    const cuda::EvenEdges edges = cuda::EvenEdgesOf(lower, upper, bins, arithmetic);
+    if (!cuda::AreDistinct(edges)) continue;
+    std::vector<double> listed;
+    for (uint32_t i = 0; i <= bins; ++i) listed.push_back(edges.at(i));
+    const Result<Binning> binning = Binning::Edges(listed);
+    ASSERT_TRUE(binning.ok()) << binning.error().message;
+    if (arithmetic == cuda::EdgeArithmetic::kDouble) {
+      ASSERT_EQ(listed, Binning::Even(bins, lower, upper)->ComputeEdges());
+    }
+    const Plan plan = *Plan::Make(*binning, type);
+    const cuda::AnyTypedBins found = cuda::MakeEvenBins(type, edges);
+    std::visit([&](const auto& typed) { guesses += typed.sure > 0 ? 1 : 0; }, found);
+    const std::string what =
+        absl::StrCat(std::string(NameOf(type)), ", ", bins, " bins from ", lower, " to ", upper,
+                     ", arithmetic ", static_cast<int>(arithmetic));
+    std::visit([&](const auto& of_plan) { ExpectSameBins(of_plan, found, what); },
+               plan.data().bins);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+  EXPECT_GT(guesses, 1000);
+}
+
+// An extent's key is back what it was made of.
+TEST(ExtentTest, KeysOrderAsSamplesDo) {
+  const std::vector<double> values = {-std::numeric_limits<double>::infinity(),  -1e30, -1.5, 0.0,
+                                      std::numeric_limits<double>::denorm_min(), 2.0,   1e300};
+  uint64_t before = 0;
+  for (const double value : values) {
+    const uint64_t key = cuda::ExtentKey(value);
+    EXPECT_LT(before, key);
+    before = key;
+    EXPECT_EQ(cuda::ValueOfExtentKey(key, SampleType::kF64), value);
+    const auto narrow = static_cast<float>(value);
+    EXPECT_EQ(cuda::ValueOfExtentKey(cuda::ExtentKey(narrow), SampleType::kF32), narrow);
+  }
+  EXPECT_EQ(cuda::ExtentKey(-0.0F), cuda::ExtentKey(0.0F));
+  EXPECT_GT(cuda::ExtentKey(-std::nan("")), before);
+  EXPECT_TRUE(
+      std::isnan(cuda::ValueOfExtentKey(cuda::ExtentKey(-std::nanf("")), SampleType::kF32)));
+  EXPECT_EQ(cuda::ValueOfExtentKey(0x7FFFFFFF, SampleType::kI32), -1.0);
+  EXPECT_EQ(cuda::ValueOfExtentKey(7, SampleType::kU16), 7.0);
 }
 
 TEST(FaultPlanTest, RefusesWhatItDoesNotKnow) {

@@ -1,12 +1,17 @@
 #include <histogram/cuda.h>
+#include <histogram/number_text.h>
 
 #include <atomic>
+#include <string>
 #include <utility>
 
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/base/resources.h"
 #include "kernels/cuda/device/device_call.h"
+#include "kernels/cuda/kernels/extent.h"
+#include "kernels/cuda/plan/even_bins.h"
 #include "kernels/cuda/plan/typed_plan.h"
+#include "kernels/float_mode.h"
 
 namespace histogram {
 namespace {
@@ -41,9 +46,11 @@ absl::Status WaitFor(uint32_t* flag, uint32_t value, cudaStream_t stream) {
 }  // namespace
 
 struct DeviceCounter::Impl {
-  static absl::StatusOr<std::unique_ptr<Impl>> Make(const Plan& plan, uint64_t samples_at_once);
+  // Reads the device's traits, and allocates all but tables and workspace.
+  absl::Status Allocate();
+  absl::Status Fill(const Plan& plan, uint64_t samples_at_once);
 
-  uint32_t slots() const { return internal::SlotCount(plan.plan.bin_count()); }
+  uint32_t slots() const { return internal::SlotCount(bin_count); }
   uint64_t bytes() const { return uint64_t{slots()} * sizeof(uint64_t); }
 
   cuda::TypedLaunch Launch(const void* samples, uint64_t sample_count, cudaStream_t stream) const;
@@ -51,40 +58,51 @@ struct DeviceCounter::Impl {
   // The counts that are in `read`.
   Histogram ToHistogram() const {
     const auto* const row = read.host<uint64_t>();
-    const uint32_t bins = plan.plan.bin_count();
-    return cuda::ToHistogram(row, bins, row + bins);
+    return cuda::ToHistogram(row, bin_count, row + bin_count);
   }
 
-  cuda::DevicePlan plan;
+  SampleType type = SampleType::kF32;
+  uint32_t bin_count = 0;
+  cuda::AnyTypedBins bins = {};
+  cuda::EvenEdges edges = {};
+  bool even_is_prepared = false;  // the kernel for even bins
   cuda::DeviceTraits device = {};
-  cuda::DeviceBuffer counts = {}, tickets = {}, workspace = {};
-  cuda::PinnedBuffer read = {};  // a row that was copied
-  cuda::PinnedBuffer flag = {};  // says that the row of call `calls` is there
+  cuda::DeviceBuffer tables = {}, counts = {}, workspace = {};
+  cuda::DeviceBuffer words = {};  // of FindExtent, and behind them the tickets of HandOver
+  cuda::PinnedBuffer read = {};   // a row that was copied
+  cuda::PinnedBuffer flag = {};   // says that the row or the extent of call `calls` is there
+  cuda::PinnedBuffer extent = {};
   uint32_t calls = 0;
   bool is_clear = true;
 };
 
-absl::StatusOr<std::unique_ptr<DeviceCounter::Impl>> DeviceCounter::Impl::Make(
-    const Plan& plan, uint64_t samples_at_once) {
-  absl::StatusOr<cuda::DevicePlan> device_plan = cuda::DevicePlan::Make(plan);
-  if (!device_plan.ok()) return device_plan.status();
-  auto impl = std::make_unique<Impl>(Impl{.plan = *std::move(device_plan)});
-  HISTOGRAM_RETURN_IF_ERROR(cuda::ReadDeviceTraits(cuda::kCurrentDevice, impl->device));
-  HISTOGRAM_RETURN_IF_ERROR(cuda::PrepareTable(plan.type(), impl->plan.bins, impl->device));
-  const uint64_t workspace_bytes =
-      cuda::WorkspaceBytes(plan.bin_count(), samples_at_once, impl->device);
-  HISTOGRAM_ASSIGN_OR_RETURN(impl->counts, cuda::DeviceBuffer::Make(impl->bytes()));
-  HISTOGRAM_ASSIGN_OR_RETURN(impl->tickets, cuda::DeviceBuffer::Make(sizeof(uint32_t)));
-  HISTOGRAM_ASSIGN_OR_RETURN(impl->workspace, cuda::DeviceBuffer::Make(workspace_bytes));
-  HISTOGRAM_ASSIGN_OR_RETURN(impl->read, cuda::PinnedBuffer::Make(impl->bytes()));
-  HISTOGRAM_ASSIGN_OR_RETURN(impl->flag, cuda::PinnedBuffer::Make(sizeof(uint32_t)));
-  return impl;
+absl::Status DeviceCounter::Impl::Allocate() {
+  HISTOGRAM_RETURN_IF_ERROR(cuda::ReadDeviceTraits(cuda::kCurrentDevice, device));
+  HISTOGRAM_ASSIGN_OR_RETURN(counts, cuda::DeviceBuffer::Make(bytes()));
+  HISTOGRAM_ASSIGN_OR_RETURN(words,
+                             cuda::DeviceBuffer::Make((cuda::kExtentWords + 1) * sizeof(uint64_t)));
+  HISTOGRAM_ASSIGN_OR_RETURN(read, cuda::PinnedBuffer::Make(bytes()));
+  HISTOGRAM_ASSIGN_OR_RETURN(flag, cuda::PinnedBuffer::Make(sizeof(uint32_t)));
+  HISTOGRAM_ASSIGN_OR_RETURN(extent, cuda::PinnedBuffer::Make(sizeof(cuda::Extent)));
+  return absl::OkStatus();
+}
+
+absl::Status DeviceCounter::Impl::Fill(const Plan& plan, uint64_t samples_at_once) {
+  HISTOGRAM_RETURN_IF_ERROR(Allocate());
+  absl::StatusOr<cuda::DevicePlan> made = cuda::DevicePlan::Make(plan);
+  if (!made.ok()) return made.status();
+  tables = std::move(made->tables);
+  bins = made->bins;
+  HISTOGRAM_RETURN_IF_ERROR(cuda::PrepareTable(type, bins, device));
+  const uint64_t workspace_bytes = cuda::WorkspaceBytes(bin_count, samples_at_once, device);
+  HISTOGRAM_ASSIGN_OR_RETURN(workspace, cuda::DeviceBuffer::Make(workspace_bytes));
+  return absl::OkStatus();
 }
 
 cuda::TypedLaunch DeviceCounter::Impl::Launch(const void* samples, uint64_t sample_count,
                                               cudaStream_t stream) const {
   cuda::TypedLaunch launch;
-  launch.type = plan.plan.type();
+  launch.type = type;
   launch.samples = samples;
   launch.count = sample_count;
   launch.counts = counts.get<unsigned long long>();
@@ -96,15 +114,83 @@ cuda::TypedLaunch DeviceCounter::Impl::Launch(const void* samples, uint64_t samp
 }
 
 bool DeviceCounter::Impl::CountsInOneLaunch(uint64_t sample_count) const {
-  const uint32_t bins = plan.plan.bin_count();
-  return sample_count > 0 && bins <= kOneLaunchBinsMax && cuda::TableParts(bins, device) == 1 &&
-         sample_count <= kOneLaunchBytesMax / SampleBytes(plan.plan.type());
+  return sample_count > 0 && bin_count <= kOneLaunchBinsMax &&
+         cuda::TableParts(bin_count, device) == 1 &&
+         sample_count <= kOneLaunchBytesMax / SampleBytes(type);
 }
 
 Result<DeviceCounter> DeviceCounter::Make(const Plan& plan, uint64_t samples_at_once) {
-  absl::StatusOr<std::unique_ptr<Impl>> impl = Impl::Make(plan, samples_at_once);
-  if (!impl.ok()) return ToError(impl.status());
-  return DeviceCounter(*std::move(impl));
+  auto impl = std::make_unique<Impl>(Impl{.type = plan.type(), .bin_count = plan.bin_count()});
+  const absl::Status status = impl->Fill(plan, samples_at_once);
+  if (!status.ok()) return ToError(status);
+  return DeviceCounter(std::move(impl));
+}
+
+Result<DeviceCounter> DeviceCounter::MakeEven(SampleType type, uint32_t bins) {
+  auto impl = std::make_unique<Impl>(Impl{.type = type, .bin_count = bins});
+  const absl::Status status = impl->Allocate();
+  if (!status.ok()) return ToError(status);
+  DeviceCounter made(std::move(impl));
+  if (std::optional<Error> error = made.SetRange({.lower = 0, .upper = 1}))
+    return *std::move(error);
+  return made;
+}
+
+std::optional<Error> DeviceCounter::SetRange(const DeviceRange& range) {
+  const internal::FloatMode mode;
+  Impl& impl = *impl_;
+  if (impl.bin_count == 0 || !cuda::EvenBinsFit(impl.type, impl.bin_count, impl.device)) {
+    return Error{.code = ErrorCode::kTooManyBins,
+                 .message = "bins: " + std::to_string(impl.bin_count) + " " +
+                            std::string(NameOf(impl.type)) +
+                            " bins without a plan; a block's shared memory must hold a counter and "
+                            "an edge for each, and there must be one",
+                 .field = "bins"};
+  }
+  const cuda::EvenEdges edges = cuda::EvenEdgesOf(range.lower, range.upper, impl.bin_count,
+                                                  static_cast<cuda::EdgeArithmetic>(range.edges));
+  if (!cuda::AreDistinct(edges)) {
+    return Error{.code = ErrorCode::kBadBinning,
+                 .message = "range: " + NumberText(range.lower) + " to " + NumberText(range.upper) +
+                            " in " + std::to_string(impl.bin_count) +
+                            " bins; edges must be finite and increase by 4 units in the last place",
+                 .field = "range"};
+  }
+  impl.edges = edges;
+  impl.bins = cuda::MakeEvenBins(impl.type, edges);
+  if (impl.even_is_prepared) return std::nullopt;
+  const absl::Status status = cuda::PrepareTable(impl.type, impl.bins, impl.device);
+  impl.even_is_prepared = status.ok();
+  return ToOptional(status);
+}
+
+std::vector<double> DeviceCounter::Edges() const {
+  const internal::FloatMode mode;
+  std::vector<double> edges(size_t{impl_->edges.bins} + 1);
+  for (uint32_t i = 0; i < edges.size(); ++i) edges[i] = impl_->edges.at(i);
+  return edges;
+}
+
+Result<DeviceExtent> DeviceCounter::FindExtent(const void* samples, uint64_t count,
+                                               CUstream_st* stream) {
+  Impl& impl = *impl_;
+  if (std::optional<Error> error = CheckAddress(samples, impl.type)) return *std::move(error);
+  cuda::ExtentLaunch launch;
+  launch.type = impl.type;
+  launch.samples = samples;
+  launch.count = count;
+  launch.words = impl.words.get<uint64_t>();
+  launch.extent = impl.extent.device<cuda::Extent>();
+  launch.flag = impl.flag.device<uint32_t>();
+  launch.value = ++impl.calls;
+  launch.device = &impl.device;
+  launch.stream = stream;
+  absl::Status status = cuda::EnqueueExtent(launch);
+  if (status.ok()) status = WaitFor(impl.flag.host<uint32_t>(), launch.value, stream);
+  if (!status.ok()) return ToError(status);
+  const auto* const extent = impl.extent.host<cuda::Extent>();
+  return DeviceExtent{.least = cuda::ValueOfExtentKey(extent->least, impl.type),
+                      .greatest = cuda::ValueOfExtentKey(extent->greatest, impl.type)};
 }
 
 std::optional<Error> DeviceCounter::Clear(CUstream_st* stream) {
@@ -114,9 +200,9 @@ std::optional<Error> DeviceCounter::Clear(CUstream_st* stream) {
 }
 
 std::optional<Error> DeviceCounter::Add(const void* samples, uint64_t count, CUstream_st* stream) {
-  if (std::optional<Error> error = CheckAddress(samples, impl_->plan.plan.type())) return error;
+  if (std::optional<Error> error = CheckAddress(samples, impl_->type)) return error;
   impl_->is_clear = false;
-  return ToOptional(cuda::EnqueueTyped(impl_->Launch(samples, count, stream), impl_->plan.bins));
+  return ToOptional(cuda::EnqueueTyped(impl_->Launch(samples, count, stream), impl_->bins));
 }
 
 Result<Histogram> DeviceCounter::Read(CUstream_st* stream) {
@@ -142,14 +228,13 @@ Result<Histogram> DeviceCounter::Count(const void* samples, uint64_t count, CUst
     if (std::optional<Error> error = Clear(stream)) return *std::move(error);
     return histogram;
   }
-  if (std::optional<Error> error = CheckAddress(samples, impl_->plan.plan.type()))
-    return *std::move(error);
+  if (std::optional<Error> error = CheckAddress(samples, impl_->type)) return *std::move(error);
   cuda::TypedLaunch launch = impl_->Launch(samples, count, stream);
   launch.hand_over.row = impl_->read.device<uint64_t>();
   launch.hand_over.flag = impl_->flag.device<uint32_t>();
-  launch.hand_over.tickets = impl_->tickets.get<uint32_t>();
+  launch.hand_over.tickets = impl_->words.get<uint32_t>(cuda::kExtentWords * sizeof(uint64_t));
   launch.hand_over.value = ++impl_->calls;
-  absl::Status status = cuda::EnqueueTyped(launch, impl_->plan.bins);
+  absl::Status status = cuda::EnqueueTyped(launch, impl_->bins);
   if (status.ok()) status = WaitFor(impl_->flag.host<uint32_t>(), launch.hand_over.value, stream);
   if (!status.ok()) return ToError(status);
   return impl_->ToHistogram();

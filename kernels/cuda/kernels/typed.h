@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "kernels/cuda/kernels/even_edges.h"
 #include "kernels/cuda/kernels/kernel.h"
 #include "kernels/plan_data.h"
 
@@ -40,12 +41,13 @@ enum class FindBy : uint8_t {
   // A multiply-add gives the position less a half, f; its nearest integer k is the bin where
   // |f - k| < sure. Elsewhere the bin is k or a neighbour, and one threshold decides. That holds
   // because the multiply-add is monotone: MakeGuess (bin_rules.cc) looks at both ends of each bin.
+  // Or because the error is bounded (even_edges.h); with `sure` 0 it is not, and a search decides.
   kGuess,
   // Floats: a multiply-add names a cell (CellOf), and the cell a bin: the sample's, or the next if
   // it is not below that one's threshold. A search decides in cells of more thresholds.
   kCells,
   // The order-preserving key of the sample names a cell, and the cell the least and the greatest
-  // bin that its samples can be in; a search between them decides.
+  // bin that its samples can be in; a search between them decides. Without cells: between all bins.
   kKeys,
 };
 
@@ -62,6 +64,9 @@ struct TypedBins {
   double wide_scale = 0, wide_offset = 0;
   uint64_t slope = 0, intercept = 0;
   uint32_t sure_span = 0;  // kLine: so far from `lower` it finds the bin; beyond, it is the last
+  // With bins: there are no thresholds in memory. Each block computes `reached`, by LeastFrom.
+  EvenEdges even;
+  C zero = {};                    // the key of 0
   const C* thresholds = nullptr;  // device memory: `reached`, and behind them, of floats, NaN
   // kCells, device memory: the last bin whose threshold is in an earlier cell, for one cell more
   // than there are; kCellCrowded is set where the cell itself holds more than one threshold.
@@ -97,6 +102,11 @@ template <typename C>
 C KeyBase(SampleType type) {
   if (std::is_floating_point_v<C> || KeyFlip(type) == 0) return C{0};
   return static_cast<C>((uint64_t{1} << (sizeof(C) * 8 - 1)) - KeyFlip(type));
+}
+
+template <typename C>
+__host__ __device__ inline C ThresholdOf(const TypedBins<C>& bins, uint32_t i) {
+  return bins.even.bins != 0 ? LeastFrom(bins.even.at(i), bins.zero) : bins.thresholds[i];
 }
 
 // kGuess: the position of `x` less a half: monotone in x on [lower, upper], and the same on host

@@ -38,6 +38,7 @@ __device__ inline uint32_t SearchBetween(const C* thresholds, C x, uint32_t low,
 template <typename C>
 __device__ inline uint32_t SearchByKey(const Rule<C>& rule, C x) {
   const TypedBins<C>& bins = rule.bins;
+  if (bins.even.bins != 0) return SearchBetween(rule.thresholds, x, 0, bins.reached - 1);
   if constexpr (std::is_floating_point_v<C>) x += C{0};  // -0.0
   const auto cell =
       static_cast<uint32_t>((internal::KeyOf(x) - internal::KeyOf(bins.lower)) >> bins.cell_shift);
@@ -61,6 +62,7 @@ __device__ inline uint32_t Settle(const Rule<C>& rule, C x, uint32_t found) {
                          rule.cells[cell + 1] & kCellBinMask);
   } else if constexpr (kBy == FindBy::kGuess) {
     using Guess = typename TypedBins<C>::Guess;
+    if (!(bins.sure > 0)) return SearchBetween(rule.thresholds, x, 0, bins.reached - 1);
     const Guess f = Position<C>(x, bins.lower, bins.scale, bins.offset);
     const Guess rest = f - ((f + Magic(Guess{})) - Magic(Guess{}));
     const uint32_t candidate = found + (rest >= Guess{0} ? 1 : 0);
@@ -135,7 +137,8 @@ __host__ __device__ inline auto VisitRule(FindBy by, const Visit& visit) {
   }
   if constexpr (std::is_same_v<C, uint32_t>) {
     if (by == FindBy::kLine) return visit.template operator()<FindBy::kLine>();
-  } else if constexpr (sizeof(typename S::Bits) >= 4) {
+  }
+  if constexpr (sizeof(typename S::Bits) >= 4) {
     if (by == FindBy::kGuess) return visit.template operator()<FindBy::kGuess>();
   }
   return visit.template operator()<FindBy::kKeys>();

@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   auto* const cells = reinterpret_cast<uint16_t*>(thresholds + part.shared_thresholds);
   for (uint32_t i = threadIdx.x; i < part.table_words; i += kThreads) table[i] = 0;
   for (uint32_t i = threadIdx.x; i < part.shared_thresholds; i += kThreads) {
-    thresholds[i] = part.bins.thresholds[i];
+    thresholds[i] = ThresholdOf(part.bins, i);
   }
   for (uint32_t i = threadIdx.x; i < part.shared_cells; i += kThreads)
     cells[i] = part.bins.cells[i];

@@ -5,7 +5,8 @@
 //   counter->Add(samples, count, stream);
 //   histogram::Result<histogram::Histogram> h = counter->Read(stream);
 //
-// Calls take effect in the order of the stream. Count of a DeviceCounter, Find of DeviceRanks and
+// Plans without tables get them in Make. Calls take effect in the order of the stream. Count and
+// FindExtent of a DeviceCounter, Find of DeviceRanks and
 // calls named Read... wait for the stream. Only Make allocates device memory.
 #ifndef HISTOGRAM_CUDA_H_
 #define HISTOGRAM_CUDA_H_
@@ -26,6 +27,22 @@ struct CUstream_st;  // cudaStream_t is a pointer to it
 
 namespace histogram {
 
+// Even bins: edge i is i * step + lower with step = (upper - lower) / bins, and the last is
+// `upper`.
+struct DeviceRange {
+  // kDouble: as Binning::Even. kRounded: the same, then rounded to float. kFloat: computed in
+  // float. As numpy.histogram(x, bins, range) and numpy.histogram(x, bins) do for x of float32.
+  enum class Edges : uint8_t { kDouble, kRounded, kFloat };
+  double lower = 0, upper = 0;
+  Edges edges = Edges::kDouble;
+};
+
+// The least and the greatest of some samples; of 64-bit integers the nearest doubles. The greatest
+// is NaN if a sample is.
+struct DeviceExtent {
+  double least = 0, greatest = 0;
+};
+
 // The counters of one histogram, on the device that was current in Make. Owns its device memory.
 // Move-only. Not thread-safe. Errors have the code kDevice and name CUDA's reason.
 class DeviceCounter {
@@ -36,8 +53,22 @@ class DeviceCounter {
   // H100) takes 2 bytes of device memory for each of `samples_at_once`. Add counts a longer array
   // in several passes. REQUIRES: samples_at_once > 0.
   static Result<DeviceCounter> Make(const Plan& plan, uint64_t samples_at_once = kSamplesAtOnce);
+  // A counter of so many even bins, without a plan. REQUIRES: SetRange before the first sample.
+  // Fails with kTooManyBins if a block's shared memory does not hold a counter and an edge for each
+  // bin (28,000 of samples of up to 32 bits on an H100, 19,000 of 64).
+  static Result<DeviceCounter> MakeEven(SampleType type, uint32_t bins);
   DeviceCounter(DeviceCounter&&) = default;
   DeviceCounter& operator=(DeviceCounter&&) = default;
+
+  // The bins of later calls are even, as many as before, over this range. Neither allocates nor
+  // copies, nor waits. Fails with kBadBinning if edges are not finite, do not increase or lie
+  // closer than 4 units in the last place, and as MakeEven.
+  std::optional<Error> SetRange(const DeviceRange& range);
+  // The edges of the last range.
+  std::vector<double> Edges() const;
+
+  // Waits for the stream. REQUIRES: count > 0.
+  Result<DeviceExtent> FindExtent(const void* samples, uint64_t count, CUstream_st* stream);
 
   // Sets all counts to zero.
   std::optional<Error> Clear(CUstream_st* stream);

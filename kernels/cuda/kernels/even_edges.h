@@ -1,0 +1,129 @@
+// Even edges that a device computes itself: neither a plan nor tables are made, and nothing is
+// copied. A block computes the thresholds of its bins, and finds bins by FindBy::kGuess.
+//
+// Plain data and functions without state, for host and device; thread-safe. On a host they are
+// called in the library's floating-point mode.
+#ifndef HISTOGRAM_KERNELS_CUDA_KERNELS_EVEN_EDGES_H_
+#define HISTOGRAM_KERNELS_CUDA_KERNELS_EVEN_EDGES_H_
+
+#include <cfloat>
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+namespace histogram::cuda {
+
+// How edges are computed: in double; in double, then rounded to float; in float.
+enum class EdgeArithmetic : uint8_t { kDouble, kRounded, kFloat };
+
+// Edge i is i * step + lower, rounded twice; the last one is upper.
+struct EvenEdges {
+  double lower = 0, upper = 0, step = 0;
+  uint32_t bins = 0;  // 0: there are none
+  EdgeArithmetic arithmetic = EdgeArithmetic::kDouble;
+
+  __host__ __device__ double at(uint32_t i) const {
+    if (i == bins) return upper;
+    const double number = i;
+#ifdef __CUDA_ARCH__
+    if (arithmetic == EdgeArithmetic::kFloat) {
+      const auto product = __fmul_rn(static_cast<float>(i), static_cast<float>(step));
+      return __fadd_rn(product, static_cast<float>(lower));
+    }
+    const double edge = __dadd_rn(__dmul_rn(number, step), lower);
+#else
+    if (arithmetic == EdgeArithmetic::kFloat) {
+      const float product = static_cast<float>(i) * static_cast<float>(step);
+      return product + static_cast<float>(lower);
+    }
+    const double edge = number * step + lower;
+#endif
+    return arithmetic == EdgeArithmetic::kRounded ? static_cast<float>(edge) : edge;
+  }
+};
+
+// The edges of `bins` bins. For kRounded and kFloat the ends are rounded to float.
+// REQUIRES: lower < upper.
+__host__ __device__ inline EvenEdges EvenEdgesOf(double lower, double upper, uint32_t bins,
+                                                 EdgeArithmetic arithmetic) {
+  EvenEdges edges;
+  edges.bins = bins;
+  edges.arithmetic = arithmetic;
+  if (arithmetic == EdgeArithmetic::kFloat) {
+    const float distance = static_cast<float>(upper) - static_cast<float>(lower);
+    edges.lower = static_cast<float>(lower);
+    edges.step = distance / static_cast<float>(bins);
+  } else {
+    edges.lower = lower;
+    edges.step = (upper - lower) / bins;
+  }
+  const bool floats = arithmetic != EdgeArithmetic::kDouble;
+  edges.upper = floats ? static_cast<double>(static_cast<float>(upper)) : upper;
+  return edges;
+}
+
+// Whether all edges are finite and each is greater than the one before, with room to spare.
+__host__ __device__ inline bool AreDistinct(const EvenEdges& edges) {
+  const bool floats = edges.arithmetic != EdgeArithmetic::kDouble;
+  const double widest = fmax(fabs(edges.lower), fabs(edges.upper));
+  const double unit = floats ? FLT_EPSILON : DBL_EPSILON;
+  const double most = floats ? static_cast<double>(FLT_MAX) : DBL_MAX;
+  const double least = floats ? static_cast<double>(FLT_MIN) : DBL_MIN;
+  return widest <= most && edges.step <= most && edges.step >= least &&
+         edges.step >= 4 * unit * widest;
+}
+
+// The least sample >= edge, as devices compare samples of type C: integers by keys, of which `zero`
+// is that of 0. REQUIRES: there is one.
+template <typename C>
+__host__ __device__ inline C LeastFrom(double edge, C zero) {
+  if constexpr (std::is_same_v<C, double>) {
+    return edge;
+  } else if constexpr (std::is_same_v<C, float>) {
+#ifdef __CUDA_ARCH__
+    return __double2float_ru(edge);
+#else
+    const auto value = static_cast<float>(edge);
+    return static_cast<double>(value) < edge ? std::nextafter(value, HUGE_VALF) : value;
+#endif
+  } else {
+    const double whole = ceil(edge);
+    if (whole <= -static_cast<double>(zero)) return 0;
+    if (zero == 0) return static_cast<C>(static_cast<uint64_t>(whole));
+    return static_cast<C>(static_cast<uint64_t>(static_cast<int64_t>(whole)) + zero);
+  }
+}
+
+// The numbers of FindBy::kGuess: the position of `x` less a half is x' * scale + offset, where x' is
+// x itself, or for keys the distance from the key `lower`. Within `sure` of an integer it is right.
+// 0: nowhere is it known to be.
+template <typename Number>
+struct EvenGuess {
+  Number scale = 0, offset = 0, sure = 0;
+};
+
+// `from`: what x' is measured from, less edges.lower. In units of a number's rounding, and times the
+// scale and the greatest magnitude of an x', a position is off by at most 8, an edge by 8.
+template <typename Number>
+__host__ __device__ inline EvenGuess<Number> EvenGuessOf(const EvenEdges& edges, double from,
+                                                         double greatest) {
+  constexpr double kUnit = sizeof(Number) == 4 ? FLT_EPSILON / 2 : DBL_EPSILON / 2;
+  const bool floats = edges.arithmetic != EdgeArithmetic::kDouble;
+  const double widest = fmax(fabs(edges.lower), fabs(edges.upper));
+  const double scale = edges.bins / (edges.upper - edges.lower);
+  const double error =
+      8 * scale * (greatest * kUnit + widest * (floats ? FLT_EPSILON / 2 : DBL_EPSILON / 2));
+  EvenGuess<Number> guess;
+  constexpr double kLeast = sizeof(Number) == 4 ? static_cast<double>(FLT_MIN) : DBL_MIN;
+  constexpr double kMost = sizeof(Number) == 4 ? static_cast<double>(FLT_MAX) : DBL_MAX;
+  const double offset = from * scale - 0.5;
+  if (!(error < 0.25 && scale >= kLeast && scale <= kMost && fabs(offset) <= kMost)) return guess;
+  guess.scale = static_cast<Number>(scale);
+  guess.offset = static_cast<Number>(offset);
+  guess.sure = static_cast<Number>(0.5 - error);
+  return guess;
+}
+
+}  // namespace histogram::cuda
+
+#endif  // HISTOGRAM_KERNELS_CUDA_KERNELS_EVEN_EDGES_H_

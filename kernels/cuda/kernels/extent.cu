@@ -1,0 +1,118 @@
+// Finds the least and the greatest sample: each block those of its samples; the last one to finish
+// hands over those of all.
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cuda/base/cuda_status.h"
+#include "kernels/cuda/kernels/extent.h"
+#include "kernels/cuda/kernels/typed_samples.cuh"
+
+namespace histogram::cuda {
+namespace {
+
+constexpr uint32_t kThreads = 512;
+constexpr uint32_t kLoads = 4;
+constexpr uint32_t kBlocksOfMultiprocessor = 4;
+
+template <typename S>
+__global__ void __launch_bounds__(kThreads)
+    ExtentKernel(const __grid_constant__ ExtentLaunch launch,
+                 const __grid_constant__ Keying<typename S::Compare> keying) {
+  using Bits = typename S::Bits;
+  using Key = internal::KeyBits<typename S::Compare>;
+  // The least by its complement, so that words which are zero hold no sample.
+  Key most_below = 0, greatest = 0;
+  const auto add = [&](Bits bits) {
+    const Key key = ExtentKey(WidenOne<S>(keying, bits));
+    most_below = max(most_below, static_cast<Key>(~key));
+    greatest = max(greatest, key);
+  };
+  ForSamples<kThreads, kLoads>(
+      static_cast<const Bits*>(launch.samples), launch.count,
+      [&](uint4 vector) {
+        Bits bits[16 / sizeof(Bits)];
+        memcpy(bits, &vector, sizeof(bits));
+#pragma unroll
+        for (const Bits one : bits) add(one);
+      },
+      [&](Bits bits, uint64_t) { add(bits); });
+#pragma unroll
+  for (uint32_t step = 16; step > 0; step /= 2) {
+    most_below = max(most_below, __shfl_xor_sync(kAllThreads, most_below, step));
+    greatest = max(greatest, __shfl_xor_sync(kAllThreads, greatest, step));
+  }
+  __shared__ Key of_warps[2][kThreads / 32];
+  if (threadIdx.x % 32 == 0) {
+    of_warps[0][threadIdx.x / 32] = most_below;
+    of_warps[1][threadIdx.x / 32] = greatest;
+  }
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (uint32_t warp = 0; warp < kThreads / 32; ++warp) {
+    most_below = max(most_below, of_warps[0][warp]);
+    greatest = max(greatest, of_warps[1][warp]);
+  }
+  auto* const words = reinterpret_cast<unsigned long long*>(launch.words);
+  atomicMax(&words[0], static_cast<unsigned long long>(most_below));
+  atomicMax(&words[1], static_cast<unsigned long long>(greatest));
+  __threadfence();
+  if (atomicAdd(&words[2], 1ULL) != gridDim.x - 1) return;
+  __threadfence();
+  launch.extent->least = static_cast<Key>(~static_cast<Key>(__ldcg(&words[0])));
+  launch.extent->greatest = __ldcg(&words[1]);
+  for (uint32_t i = 0; i < kExtentWords; ++i) words[i] = 0;
+  __threadfence_system();
+  *static_cast<volatile uint32_t*>(launch.flag) = launch.value;
+}
+
+AnyTypedBins AnyBinsOf(SampleType type) {
+  switch (type) {
+    case SampleType::kF16:
+    case SampleType::kBf16:
+    case SampleType::kF32:
+      return TypedBins<float>();
+    case SampleType::kF64:
+      return TypedBins<double>();
+    case SampleType::kU64:
+    case SampleType::kI64:
+      return TypedBins<uint64_t>();
+    default:
+      return TypedBins<uint32_t>();
+  }
+}
+
+}  // namespace
+
+double ValueOfExtentKey(uint64_t key, SampleType type) {
+  switch (type) {
+    case SampleType::kF64:
+      if (key == ~uint64_t{0}) return std::numeric_limits<double>::quiet_NaN();
+      return std::bit_cast<double>((key >> 63) != 0 ? key ^ (uint64_t{1} << 63) : ~key);
+    case SampleType::kF16:
+    case SampleType::kBf16:
+    case SampleType::kF32: {
+      const auto narrow = static_cast<uint32_t>(key);
+      if (narrow == ~uint32_t{0}) return std::numeric_limits<double>::quiet_NaN();
+      return std::bit_cast<float>((narrow >> 31) != 0 ? narrow ^ 0x80000000U : ~narrow);
+    }
+    case SampleType::kI64:
+      return static_cast<double>(static_cast<int64_t>(key ^ (uint64_t{1} << 63)));
+    case SampleType::kU64:
+      return static_cast<double>(key);
+    default:
+      return static_cast<double>(key) - (KeyFlip(type) != 0 ? 0x1p31 : 0.0);
+  }
+}
+
+absl::Status EnqueueExtent(const ExtentLaunch& launch) {
+  return VisitSamples(launch.type, AnyBinsOf(launch.type), [&]<typename S>(S, const auto&) {
+    constexpr uint64_t kBlockBytes = kThreads * kLoads * 16;
+    const uint64_t wanted = launch.count * sizeof(typename S::Bits) / kBlockBytes + 1;
+    const uint64_t most = uint64_t{launch.device->multiprocessors} * kBlocksOfMultiprocessor;
+    ExtentKernel<S><<<static_cast<uint32_t>(std::min(wanted, most)), kThreads, 0, launch.stream>>>(
+        launch, KeyingOf<S>(launch.type));
+    return LaunchStatus("extent");
+  });
+}
+
+}  // namespace histogram::cuda
