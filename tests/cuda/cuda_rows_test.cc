@@ -128,6 +128,62 @@ TEST_P(CudaRowsTest, Lengths) {
   ExpectExact(binning, {.channels = 2, .lengths = lengths}, bytes, 1);
 }
 
+// Without a plan: over one range, and each row over its own.
+TEST_P(CudaRowsTest, EvenRows) {
+  using Edges = DeviceRange::Edges;
+  for (const auto& [bins, window, count] :
+       {std::tuple(256U, 4096, 60'000), {10U, 100, 5050}, {1U, 1, 300}, {2000U, 77'000, 200'000}}) {
+    std::vector<std::byte> bytes;
+    testing::AppendWithin(type(), {-30, 90}, static_cast<size_t>(count), random_, bytes);
+    const uint8_t* const at = Upload(bytes, 3);
+    Result<DeviceRows> rows =
+        DeviceRows::MakeEven(type(), bins, {.window = static_cast<uint64_t>(window)},
+                             static_cast<uint64_t>(count), DeviceRows::Answer::kWideCounts);
+    ASSERT_TRUE(rows.ok()) << rows.error().message;
+    for (const Edges edges : {Edges::kDouble, Edges::kRounded, Edges::kFloat}) {
+      for (const bool own : {false, true}) {
+        const DeviceRange given = {-3.3, 40.1, edges};
+        if (own) rows->SetOwnRanges();
+        const bool refused = !own && rows->SetRange(given).has_value();
+        ASSERT_FALSE(refused);
+        const auto error = rows->Count(at, static_cast<uint64_t>(count), stream());
+        ASSERT_FALSE(error.has_value()) << error->message;
+        std::vector<DeviceRange> ranges(rows->row_count(), given);
+        if (own) ranges = *rows->ReadRanges(stream());
+        const Result<std::vector<Histogram>> counted = rows->Read(stream());
+        ASSERT_TRUE(counted.ok()) << counted.error().message;
+        std::vector<uint64_t> wide(rows->row_count() * (bins + 3));
+        ASSERT_EQ(
+            cudaMemcpy(wide.data(), rows->device_rows(), wide.size() * 8, cudaMemcpyDeviceToHost),
+            cudaSuccess);
+        Result<DeviceCounter> one = DeviceCounter::MakeEven(type(), bins);
+        ASSERT_TRUE(one.ok());
+        for (uint64_t r = 0; r < counted->size(); ++r) {
+          const size_t size = static_cast<size_t>(window) * SampleBytes(type());
+          const std::span<const std::byte> row =
+              std::span(bytes).subspan(r * size, std::min(size, bytes.size() - r * size));
+          const bool counts = !std::isnan(ranges[r].lower);
+          EXPECT_EQ(counts, !one->SetRange(ranges[r]).has_value());
+          Histogram expected = {.counts = std::vector<uint64_t>(bins)};
+          if (counts) {
+            const Plan plan = *Plan::Make(*Binning::Edges(one->Edges()), type());
+            expected = histogram::Count(row, plan);
+          }
+          if (own && counts) {
+            ASSERT_EQ(expected.below + expected.above, 0);
+          }
+          ASSERT_EQ((*counted)[r], expected) << NameOf(type()) << ", row " << r << ", " << bins
+                                             << " bins, " << (own ? "own" : "given");
+          for (uint32_t bin = 0; bin < bins; ++bin) {
+            ASSERT_EQ(wide[r * (bins + 3) + bin], expected.counts[bin]);
+          }
+          ASSERT_EQ(wide[r * (bins + 3) + bins], expected.below);
+        }
+      }
+    }
+  }
+}
+
 TEST_P(CudaRowsTest, WhatMakesNoRowsIsRefused) {
   const Plan plan = *Plan::Make(SomeBinning(10), type());
   const auto field = [&](const DeviceRowCut& cut, uint64_t samples) {

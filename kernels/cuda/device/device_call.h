@@ -5,6 +5,8 @@
 #define HISTOGRAM_KERNELS_CUDA_DEVICE_DEVICE_CALL_H_
 
 #include <histogram/binning.h>
+#include <histogram/cuda.h>
+#include <histogram/number_text.h>
 #include <histogram/result.h>
 #include <histogram/sample_type.h>
 
@@ -14,6 +16,8 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "kernels/cuda/plan/even_bins.h"
+#include "kernels/float_mode.h"
 #include "kernels/plan_data.h"
 
 namespace histogram::cuda {
@@ -34,6 +38,30 @@ inline std::optional<Error> CheckAddress(const void* samples, SampleType type) {
                .message = "samples lie at an address that is no multiple of " +
                           std::to_string(size) + ", the size of " + std::string(NameOf(type)),
                .field = "samples"};
+}
+
+// An error where a counter takes no such even bins without a plan.
+inline std::optional<Error> CheckEvenBins(SampleType type, uint32_t bins,
+                                          const DeviceTraits& device) {
+  if (bins > 0 && EvenBinsFit(type, bins, device)) return std::nullopt;
+  return Error{.code = ErrorCode::kTooManyBins,
+               .message = "bins: " + std::to_string(bins) + " of " + std::string(NameOf(type)) +
+                          " without a plan; there must be one, and a block's shared memory must "
+                          "hold a counter and an edge for each",
+               .field = "bins"};
+}
+
+// The edges of a range, which are distinct. Sets the floating-point mode.
+inline Result<EvenEdges> EdgesOf(const DeviceRange& range, uint32_t bins) {
+  const internal::FloatMode mode;
+  const EvenEdges edges =
+      EvenEdgesOf(range.lower, range.upper, bins, static_cast<EdgeArithmetic>(range.edges));
+  if (AreDistinct(edges)) return edges;
+  return Error{.code = ErrorCode::kBadBinning,
+               .message = "range: " + NumberText(range.lower) + " to " + NumberText(range.upper) +
+                          " in " + std::to_string(bins) +
+                          " bins; edges must be finite and increase by 4 units in the last place",
+               .field = "range"};
 }
 
 // The histogram of a row of counts. `outside`: the samples below, above and NaN.

@@ -1,8 +1,6 @@
 #include <histogram/cuda.h>
-#include <histogram/number_text.h>
 
 #include <atomic>
-#include <string>
 #include <utility>
 
 #include "kernels/cuda/base/cuda_status.h"
@@ -137,27 +135,14 @@ Result<DeviceCounter> DeviceCounter::MakeEven(SampleType type, uint32_t bins) {
 }
 
 std::optional<Error> DeviceCounter::SetRange(const DeviceRange& range) {
-  const internal::FloatMode mode;
   Impl& impl = *impl_;
-  if (impl.bin_count == 0 || !cuda::EvenBinsFit(impl.type, impl.bin_count, impl.device)) {
-    return Error{.code = ErrorCode::kTooManyBins,
-                 .message = "bins: " + std::to_string(impl.bin_count) + " " +
-                            std::string(NameOf(impl.type)) +
-                            " bins without a plan; a block's shared memory must hold a counter and "
-                            "an edge for each, and there must be one",
-                 .field = "bins"};
+  if (std::optional<Error> error = cuda::CheckEvenBins(impl.type, impl.bin_count, impl.device)) {
+    return error;
   }
-  const cuda::EvenEdges edges = cuda::EvenEdgesOf(range.lower, range.upper, impl.bin_count,
-                                                  static_cast<cuda::EdgeArithmetic>(range.edges));
-  if (!cuda::AreDistinct(edges)) {
-    return Error{.code = ErrorCode::kBadBinning,
-                 .message = "range: " + NumberText(range.lower) + " to " + NumberText(range.upper) +
-                            " in " + std::to_string(impl.bin_count) +
-                            " bins; edges must be finite and increase by 4 units in the last place",
-                 .field = "range"};
-  }
-  impl.edges = edges;
-  impl.bins = cuda::MakeEvenBins(impl.type, edges);
+  const Result<cuda::EvenEdges> edges = cuda::EdgesOf(range, impl.bin_count);
+  if (!edges.ok()) return edges.error();
+  impl.edges = *edges;
+  impl.bins = cuda::MakeEvenBins(impl.type, impl.edges);
   if (impl.even_is_prepared) return std::nullopt;
   const absl::Status status = cuda::PrepareTable(impl.type, impl.bins, impl.device);
   impl.even_is_prepared = status.ok();

@@ -9,6 +9,7 @@
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/base/resources.h"
 #include "kernels/cuda/device/device_call.h"
+#include "kernels/cuda/kernels/even_rows.h"
 #include "kernels/cuda/kernels/typed_rows.h"
 #include "kernels/cuda/plan/typed_plan.h"
 #include "kernels/rows.h"
@@ -17,6 +18,9 @@ namespace histogram {
 namespace {
 
 using cuda::kByteChannelsMax;
+
+// Counts are copied to the host in pieces of this size.
+constexpr uint64_t kReadBytes = uint64_t{4} << 20;
 
 Error BadRows(const std::string& field, const std::string& message, uint64_t limit = 0) {
   return {.code = ErrorCode::kBadRows, .message = message, .field = field, .limit = limit};
@@ -56,38 +60,55 @@ absl::Status ReadBack(const cuda::DeviceBuffer& from, std::vector<T>& to, CUstre
 }  // namespace
 
 struct DeviceRows::Impl {
-  uint64_t bins() const { return plan.plan.bin_count(); }
+  // Checks the cut, and allocates.
+  std::optional<Error> Fill(const DeviceRowCut& of);
+  std::optional<Error> SetRange(const DeviceRange& range);
   Result<cuda::RowsLaunch> Launch(const void* samples, uint64_t count, CUstream_st* stream) const;
   absl::Status Allocate(uint64_t rows_max);
   absl::Status Enqueue(const cuda::RowsLaunch& launch);
 
-  cuda::DevicePlan plan;
-  RowCut cut;
+  SampleType type = SampleType::kF32;
+  uint64_t bins = 0;
+  bool even = false, own_ranges = false;
+  std::optional<cuda::DevicePlan> plan = std::nullopt;
+  cuda::AnyTypedBins even_bins = {};
+  RowCut cut = {};
   Answer answer = Answer::kCounts;
   uint64_t samples_max = 0;
   cuda::DeviceTraits device = {};
   bool bin_for_each_byte = false;
   uint64_t rows = 0;  // of the last count
-  cuda::DeviceBuffer counts = {}, outside = {}, entropy = {};
-  cuda::DeviceBuffer begins = {};   // of stretches of given lengths
-  cuda::DeviceBuffer slot_of = {};  // of each pattern of 8 bits
+  cuda::DeviceBuffer counts = {}, outside = {}, entropy = {}, wide = {};
+  cuda::DeviceBuffer ends = {}, extents = {};  // of even rows
+  cuda::PinnedBuffer read = {};                // counts that were copied
+  cuda::DeviceBuffer begins = {};              // of stretches of given lengths
+  cuda::DeviceBuffer slot_of = {};             // of each pattern of 8 bits
 };
 
 absl::Status DeviceRows::Impl::Allocate(uint64_t rows_max) {
   using cuda::DeviceBuffer;
   rows_max = std::max<uint64_t>(rows_max, 1);
   const uint64_t entropy_bytes = answer == Answer::kEntropy ? rows_max * sizeof(float) : 0;
-  HISTOGRAM_ASSIGN_OR_RETURN(counts, DeviceBuffer::Make(rows_max * bins() * sizeof(uint32_t)));
+  const uint64_t slots = bins + internal::kOutsideSlots;
+  HISTOGRAM_ASSIGN_OR_RETURN(counts, DeviceBuffer::Make(rows_max * bins * sizeof(uint32_t)));
   HISTOGRAM_ASSIGN_OR_RETURN(
       outside, DeviceBuffer::Make(rows_max * internal::kOutsideSlots * sizeof(uint32_t)));
   HISTOGRAM_ASSIGN_OR_RETURN(entropy, DeviceBuffer::Make(entropy_bytes));
+  if (answer == Answer::kWideCounts) {
+    HISTOGRAM_ASSIGN_OR_RETURN(wide, DeviceBuffer::Make(rows_max * slots * sizeof(uint64_t)));
+  }
+  if (even) {
+    HISTOGRAM_ASSIGN_OR_RETURN(ends, DeviceBuffer::Make(rows_max * sizeof(cuda::RowEnds)));
+    HISTOGRAM_ASSIGN_OR_RETURN(extents, DeviceBuffer::Make(rows_max * 2 * sizeof(uint64_t)));
+    return absl::OkStatus();
+  }
   if (cut.kind == RowCut::Kind::kLengths) {
     std::vector<uint64_t> at = {0};
     for (const uint64_t length : cut.lengths) at.push_back(at.back() + length);
     HISTOGRAM_ASSIGN_OR_RETURN(begins,
                                DeviceBuffer::Holding(at.data(), at.size() * sizeof(uint64_t)));
   }
-  const std::vector<uint32_t>& patterns = plan.plan.data().slot_of_pattern;
+  const std::vector<uint32_t>& patterns = plan->plan.data().slot_of_pattern;
   if (patterns.size() == kByteValues) {
     HISTOGRAM_ASSIGN_OR_RETURN(
         slot_of, DeviceBuffer::Holding(patterns.data(), kByteValues * sizeof(uint32_t)));
@@ -100,7 +121,7 @@ Result<cuda::RowsLaunch> DeviceRows::Impl::Launch(const void* samples, uint64_t 
   const Result<uint64_t> stretches = cut.Stretches(count);
   if (!stretches.ok()) return stretches.error();
   cuda::RowsLaunch launch;
-  launch.type = plan.plan.type();
+  launch.type = type;
   launch.samples = samples;
   launch.pixels = count / cut.channels;
   launch.channels = cut.channels;
@@ -125,6 +146,17 @@ Result<cuda::RowsLaunch> DeviceRows::Impl::Launch(const void* samples, uint64_t 
 absl::Status DeviceRows::Impl::Enqueue(const cuda::RowsLaunch& launch) {
   auto* const entropies = entropy.get<float>();
   const bool wants_entropy = answer == Answer::kEntropy;
+  if (even) {
+    HISTOGRAM_RETURN_IF_ERROR(cuda::EnqueueEvenRows({.rows = launch,
+                                                     .own_ranges = own_ranges,
+                                                     .ends = ends.get<cuda::RowEnds>(),
+                                                     .extents = extents.get<uint64_t>()},
+                                                    even_bins));
+    return wants_entropy
+               ? cuda::EnqueueEntropy(launch.counts, launch.stretches, static_cast<uint32_t>(bins),
+                                      entropies, launch.stream)
+               : absl::OkStatus();
+  }
   cuda::RowsLaunch rest = launch;  // what the kernel for any rows counts
   if (bin_for_each_byte && cut.kind == RowCut::Kind::kWindows && cuda::ByteWindowsTake(launch)) {
     cuda::RowsLaunch whole = launch;
@@ -141,7 +173,7 @@ absl::Status DeviceRows::Impl::Enqueue(const cuda::RowsLaunch& launch) {
     rest.samples = static_cast<const uint8_t*>(launch.samples) + done;
     rest.pixels = launch.pixels - std::min(done, launch.pixels);
     rest.stretches -= whole.stretches;
-    rest.counts += whole.stretches * bins();
+    rest.counts += whole.stretches * bins;
     rest.outside += whole.stretches * internal::kOutsideSlots;
     if (rest.stretches == 0) return absl::OkStatus();
   }
@@ -150,41 +182,84 @@ absl::Status DeviceRows::Impl::Enqueue(const cuda::RowsLaunch& launch) {
                            cuda::HasByteTables(device);
   HISTOGRAM_RETURN_IF_ERROR(
       interleaved
-          ? cuda::EnqueueByteChannels(rest, static_cast<uint32_t>(bins()), slot_of.get<uint32_t>())
-          : cuda::EnqueueRows(rest, plan.bins));
+          ? cuda::EnqueueByteChannels(rest, static_cast<uint32_t>(bins), slot_of.get<uint32_t>())
+          : cuda::EnqueueRows(rest, plan->bins));
   if (!wants_entropy) return absl::OkStatus();
   return cuda::EnqueueEntropy(
-      rest.counts, rest.stretches * rest.channels, static_cast<uint32_t>(bins()),
+      rest.counts, rest.stretches * rest.channels, static_cast<uint32_t>(bins),
       entropies + (launch.stretches - rest.stretches) * rest.channels, launch.stream);
+}
+
+std::optional<Error> DeviceRows::Impl::Fill(const DeviceRowCut& of) {
+  if (std::optional<Error> error = CheckCut(of)) return error;
+  cut = ToRowCut(of);
+  absl::Status status = cuda::ReadDeviceTraits(cuda::kCurrentDevice, device);
+  if (!status.ok()) return cuda::ToError(status);
+  if (even) {
+    if (cut.channels != 1 || cut.kind == RowCut::Kind::kLengths) {
+      return BadRows("channels", "channels or lengths: even rows without a plan have neither");
+    }
+    if (std::optional<Error> error =
+            cuda::CheckEvenBins(type, static_cast<uint32_t>(bins), device)) {
+      return error;
+    }
+    if (std::optional<Error> error = SetRange({.lower = 0, .upper = 1})) return error;
+  } else if (cuda::TableParts(static_cast<uint32_t>(bins), device) > 1) {
+    const uint64_t limit = device.shared_bytes_max / sizeof(uint32_t) - 64;
+    return BadRows("plan", absl::StrCat("the plan has ", bins, " bins: rows have at most ", limit),
+                   limit);
+  }
+  const Result<cuda::RowsLaunch> largest = Launch(nullptr, samples_max, nullptr);
+  if (!largest.ok()) return largest.error();
+  return cuda::ToOptional(Allocate(largest->stretches * largest->channels));
+}
+
+std::optional<Error> DeviceRows::Impl::SetRange(const DeviceRange& range) {
+  const Result<cuda::EvenEdges> edges = cuda::EdgesOf(range, static_cast<uint32_t>(bins));
+  if (!edges.ok()) return edges.error();
+  even_bins = cuda::MakeEvenBins(type, *edges);
+  return std::nullopt;
 }
 
 Result<DeviceRows> DeviceRows::Make(const Plan& plan, const DeviceRowCut& cut, uint64_t samples_max,
                                     Answer answer) {
-  if (std::optional<Error> error = CheckCut(cut)) return *std::move(error);
   absl::StatusOr<cuda::DevicePlan> device_plan = cuda::DevicePlan::Make(plan);
   if (!device_plan.ok()) return cuda::ToError(device_plan.status());
-  auto impl = std::make_unique<Impl>(Impl{.plan = *std::move(device_plan),
-                                          .cut = ToRowCut(cut),
+  auto impl = std::make_unique<Impl>(Impl{.type = plan.type(),
+                                          .bins = plan.bin_count(),
+                                          .plan = *std::move(device_plan),
                                           .answer = answer,
                                           .samples_max = samples_max});
-  absl::Status status = cuda::ReadDeviceTraits(cuda::kCurrentDevice, impl->device);
-  if (!status.ok()) return cuda::ToError(status);
-  const uint32_t bins = plan.bin_count();
-  if (cuda::TableParts(bins, impl->device) > 1) {
-    const uint64_t limit = impl->device.shared_bytes_max / sizeof(uint32_t) - 64;
-    return BadRows("plan", absl::StrCat("the plan has ", bins, " bins: rows have at most ", limit),
-                   limit);
-  }
-  const std::vector<uint32_t>& patterns = impl->plan.plan.data().slot_of_pattern;
-  impl->bin_for_each_byte = bins == kByteValues && patterns.size() == kByteValues;
+  const std::vector<uint32_t>& patterns = impl->plan->plan.data().slot_of_pattern;
+  impl->bin_for_each_byte = impl->bins == kByteValues && patterns.size() == kByteValues;
   for (uint32_t v = 0; impl->bin_for_each_byte && v < kByteValues; ++v) {
     impl->bin_for_each_byte = patterns[v] == v;
   }
-  const Result<cuda::RowsLaunch> largest = impl->Launch(nullptr, samples_max, nullptr);
-  if (!largest.ok()) return largest.error();
-  status = impl->Allocate(largest->stretches * largest->channels);
-  if (!status.ok()) return cuda::ToError(status);
+  if (std::optional<Error> error = impl->Fill(cut)) return *std::move(error);
   return DeviceRows(std::move(impl));
+}
+
+Result<DeviceRows> DeviceRows::MakeEven(SampleType type, uint32_t bins, const DeviceRowCut& cut,
+                                        uint64_t samples_max, Answer answer) {
+  auto impl = std::make_unique<Impl>(
+      Impl{.type = type, .bins = bins, .even = true, .answer = answer, .samples_max = samples_max});
+  if (std::optional<Error> error = impl->Fill(cut)) return *std::move(error);
+  return DeviceRows(std::move(impl));
+}
+
+std::optional<Error> DeviceRows::SetRange(const DeviceRange& range) {
+  impl_->own_ranges = false;
+  return impl_->SetRange(range);
+}
+
+void DeviceRows::SetOwnRanges() {
+  impl_->own_ranges = true;
+  // Each row takes its arithmetic from these.
+  const bool floats = std::holds_alternative<cuda::TypedBins<float>>(impl_->even_bins);
+  static_cast<void>(impl_->SetRange(
+      {.lower = 0,
+       .upper = 1,
+       .edges = floats ? DeviceRange::Edges::kFloat : DeviceRange::Edges::kDouble}));
 }
 
 std::optional<Error> DeviceRows::Count(const void* samples, uint64_t count, CUstream_st* stream) {
@@ -194,31 +269,71 @@ std::optional<Error> DeviceRows::Count(const void* samples, uint64_t count, CUst
                                 ", for which this was made"),
                    impl_->samples_max);
   }
-  if (std::optional<Error> error = cuda::CheckAddress(samples, impl_->plan.plan.type())) {
+  if (std::optional<Error> error = cuda::CheckAddress(samples, impl_->type)) {
     return error;
   }
   const Result<cuda::RowsLaunch> launch = impl_->Launch(samples, count, stream);
   if (!launch.ok()) return launch.error();
   impl_->rows = launch->stretches * launch->channels;
-  return cuda::ToOptional(impl_->Enqueue(*launch));
+  absl::Status status = impl_->Enqueue(*launch);
+  if (status.ok() && impl_->answer == Answer::kWideCounts) {
+    status =
+        cuda::EnqueueWiden(launch->counts, launch->outside, impl_->rows,
+                           static_cast<uint32_t>(impl_->bins), impl_->wide.get<uint64_t>(), stream);
+  }
+  return cuda::ToOptional(status);
 }
 
 uint64_t DeviceRows::row_count() const { return impl_->rows; }
 
 Result<std::vector<Histogram>> DeviceRows::Read(CUstream_st* stream) {
-  const uint64_t bins = impl_->bins();
-  std::vector<uint32_t> counts(impl_->rows * bins);
-  std::vector<uint32_t> outside(impl_->rows * internal::kOutsideSlots);
-  absl::Status status = ReadBack(impl_->counts, counts, stream);
-  if (status.ok()) status = ReadBack(impl_->outside, outside, stream);
-  if (!status.ok()) return cuda::ToError(status);
   std::vector<Histogram> rows;
   rows.reserve(impl_->rows);
-  for (uint64_t r = 0; r < impl_->rows; ++r) {
-    rows.push_back(cuda::ToHistogram(counts.data() + r * bins, bins,
-                                     outside.data() + r * internal::kOutsideSlots));
-  }
+  std::optional<Error> error = ForEachRow(
+      stream, [&](uint64_t, std::span<const uint32_t> counts, std::span<const uint32_t> outside) {
+        rows.push_back(cuda::ToHistogram(counts.data(), counts.size(), outside.data()));
+      });
+  if (error.has_value()) return *std::move(error);
   return rows;
+}
+
+std::optional<Error> DeviceRows::ForEachRow(CUstream_st* stream, const VisitRow& visit) {
+  Impl& impl = *impl_;
+  if (impl.rows == 0) return std::nullopt;
+  std::vector<uint32_t> outside(impl.rows * internal::kOutsideSlots);
+  absl::Status status = ReadBack(impl.outside, outside, stream);
+  const uint64_t row_bytes = impl.bins * sizeof(uint32_t);
+  const uint64_t at_once = std::clamp<uint64_t>(kReadBytes / row_bytes, 1, impl.rows);
+  if (status.ok() && impl.read.bytes() < at_once * row_bytes) {
+    absl::StatusOr<cuda::PinnedBuffer> made = cuda::PinnedBuffer::Make(at_once * row_bytes);
+    status = made.status();
+    if (made.ok()) impl.read = *std::move(made);
+  }
+  for (uint64_t done = 0; status.ok() && done < impl.rows; done += at_once) {
+    const uint64_t some = std::min(at_once, impl.rows - done);
+    status = cuda::ToStatus(cudaMemcpyAsync(impl.read.host(), impl.counts.get(done * row_bytes),
+                                            some * row_bytes, cudaMemcpyDeviceToHost, stream),
+                            "reading the rows");
+    if (status.ok()) status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading the rows");
+    for (uint64_t r = 0; status.ok() && r < some; ++r) {
+      visit(done + r, {impl.read.host<uint32_t>(r * row_bytes), impl.bins},
+            {outside.data() + (done + r) * internal::kOutsideSlots, internal::kOutsideSlots});
+    }
+  }
+  return cuda::ToOptional(status);
+}
+
+Result<std::vector<DeviceRange>> DeviceRows::ReadRanges(CUstream_st* stream) {
+  std::vector<cuda::RowEnds> ends(impl_->rows);
+  const absl::Status status = ReadBack(impl_->ends, ends, stream);
+  if (!status.ok()) return cuda::ToError(status);
+  const auto edges = std::visit(
+      [](const auto& bins) { return static_cast<DeviceRange::Edges>(bins.even.arithmetic); },
+      impl_->even_bins);
+  std::vector<DeviceRange> ranges;
+  ranges.reserve(ends.size());
+  for (const cuda::RowEnds& row : ends) ranges.push_back({row.lower, row.upper, edges});
+  return ranges;
 }
 
 Result<std::vector<float>> DeviceRows::ReadEntropy(CUstream_st* stream) {
@@ -230,6 +345,7 @@ Result<std::vector<float>> DeviceRows::ReadEntropy(CUstream_st* stream) {
 
 const uint32_t* DeviceRows::device_counts() const { return impl_->counts.get<uint32_t>(); }
 const uint32_t* DeviceRows::device_outside() const { return impl_->outside.get<uint32_t>(); }
+const uint64_t* DeviceRows::device_rows() const { return impl_->wide.get<uint64_t>(); }
 const float* DeviceRows::device_entropy() const { return impl_->entropy.get<float>(); }
 
 }  // namespace histogram

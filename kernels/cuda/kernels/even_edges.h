@@ -94,16 +94,16 @@ __host__ __device__ inline C LeastFrom(double edge, C zero) {
   }
 }
 
-// The numbers of FindBy::kGuess: the position of `x` less a half is x' * scale + offset, where x' is
-// x itself, or for keys the distance from the key `lower`. Within `sure` of an integer it is right.
-// 0: nowhere is it known to be.
+// The numbers of FindBy::kGuess: the position of `x` less a half is x' * scale + offset. There x'
+// is x itself, or for keys its distance from the key `lower`. Within `sure` of an integer it is
+// right. 0: nowhere is it known to be.
 template <typename Number>
 struct EvenGuess {
   Number scale = 0, offset = 0, sure = 0;
 };
 
-// `from`: what x' is measured from, less edges.lower. In units of a number's rounding, and times the
-// scale and the greatest magnitude of an x', a position is off by at most 8, an edge by 8.
+// `from`: what x' is measured from, less edges.lower. Times a number's rounding, the scale and the
+// greatest magnitude of an x', a position is off by at most 8, an edge by 8.
 template <typename Number>
 __host__ __device__ inline EvenGuess<Number> EvenGuessOf(const EvenEdges& edges, double from,
                                                          double greatest) {

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "kernels/cuda/base/cuda_status.h"
-#include "kernels/cuda/kernels/extent.h"
+#include "kernels/cuda/kernels/extent.cuh"
 #include "kernels/cuda/kernels/typed_samples.cuh"
 
 namespace histogram::cuda {
@@ -20,13 +20,8 @@ __global__ void __launch_bounds__(kThreads)
                  const __grid_constant__ Keying<typename S::Compare> keying) {
   using Bits = typename S::Bits;
   using Key = internal::KeyBits<typename S::Compare>;
-  // The least by its complement, so that words which are zero hold no sample.
-  Key most_below = 0, greatest = 0;
-  const auto add = [&](Bits bits) {
-    const Key key = ExtentKey(WidenOne<S>(keying, bits));
-    most_below = max(most_below, static_cast<Key>(~key));
-    greatest = max(greatest, key);
-  };
+  Extremes<Key> extremes;
+  const auto add = [&](Bits bits) { extremes.Add(ExtentKey(WidenOne<S>(keying, bits))); };
   ForSamples<kThreads, kLoads>(
       static_cast<const Bits*>(launch.samples), launch.count,
       [&](uint4 vector) {
@@ -36,25 +31,11 @@ __global__ void __launch_bounds__(kThreads)
         for (const Bits one : bits) add(one);
       },
       [&](Bits bits, uint64_t) { add(bits); });
-#pragma unroll
-  for (uint32_t step = 16; step > 0; step /= 2) {
-    most_below = max(most_below, __shfl_xor_sync(kAllThreads, most_below, step));
-    greatest = max(greatest, __shfl_xor_sync(kAllThreads, greatest, step));
-  }
-  __shared__ Key of_warps[2][kThreads / 32];
-  if (threadIdx.x % 32 == 0) {
-    of_warps[0][threadIdx.x / 32] = most_below;
-    of_warps[1][threadIdx.x / 32] = greatest;
-  }
-  __syncthreads();
+  extremes = OfBlock<kThreads>(extremes);
   if (threadIdx.x != 0) return;
-  for (uint32_t warp = 0; warp < kThreads / 32; ++warp) {
-    most_below = max(most_below, of_warps[0][warp]);
-    greatest = max(greatest, of_warps[1][warp]);
-  }
   auto* const words = reinterpret_cast<unsigned long long*>(launch.words);
-  atomicMax(&words[0], static_cast<unsigned long long>(most_below));
-  atomicMax(&words[1], static_cast<unsigned long long>(greatest));
+  atomicMax(&words[0], static_cast<unsigned long long>(extremes.most_below));
+  atomicMax(&words[1], static_cast<unsigned long long>(extremes.greatest));
   __threadfence();
   if (atomicAdd(&words[2], 1ULL) != gridDim.x - 1) return;
   __threadfence();

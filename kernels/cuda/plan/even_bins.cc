@@ -4,6 +4,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/float_mode.h"
 #include "kernels/sample.h"
 
 namespace histogram::cuda {
@@ -77,6 +78,7 @@ TypedBins<C> MakeBins(SampleType type, const EvenEdges& edges) {
   typed.none = typed.reached == 0;
   if (SampleBytes(type) < 4) return typed;
   typed.by = FindBy::kGuess;
+  if (typed.none) return typed;  // with `sure` 0: lower and upper may be no bounds
   double from = -edges.lower, greatest = std::max(std::fabs(edges.lower), std::fabs(edges.upper));
   if constexpr (!std::is_floating_point_v<C>) {
     using Signed = std::make_signed_t<C>;
@@ -102,6 +104,7 @@ bool EvenBinsFit(SampleType type, uint32_t bins, const DeviceTraits& device) {
 }
 
 AnyTypedBins MakeEvenBins(SampleType type, const EvenEdges& edges) {
+  const internal::FloatMode mode;
   return internal::VisitSample(type, [&]<typename S>(S) -> AnyTypedBins {
     using C = typename S::Compare;
     if constexpr (std::is_floating_point_v<C>) {

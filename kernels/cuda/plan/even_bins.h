@@ -13,8 +13,7 @@ namespace histogram::cuda {
 // Whether the counters and the thresholds of so many even bins fit a block's shared memory.
 bool EvenBinsFit(SampleType type, uint32_t bins, const DeviceTraits& device);
 
-// The bins of samples of a type between the edges. REQUIRES: EvenBinsFit, AreDistinct; the
-// floating-point mode is the library's.
+// The bins of samples of a type between the edges. REQUIRES: EvenBinsFit, AreDistinct.
 AnyTypedBins MakeEvenBins(SampleType type, const EvenEdges& edges);
 
 }  // namespace histogram::cuda

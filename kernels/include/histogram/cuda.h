@@ -16,6 +16,7 @@
 #include <histogram/result.h>
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <memory>
 #include <optional>
@@ -109,12 +110,23 @@ struct DeviceRowCut {
 // do not fit the samples or a row has more than 2^32 - 1 samples.
 class DeviceRows {
  public:
-  enum class Answer : uint8_t { kCounts, kEntropy };
+  // kWideCounts: kCounts, and device_rows.
+  enum class Answer : uint8_t { kCounts, kEntropy, kWideCounts };
 
   // Makes room for the answers of up to `samples_max` samples. Fails if they do not make whole
   // rows, or if the bins do not fit one table in shared memory (58,000 on an H100).
   static Result<DeviceRows> Make(const Plan& plan, const DeviceRowCut& cut, uint64_t samples_max,
                                  Answer answer = Answer::kCounts);
+  // Even bins without a plan, for windows of one channel; REQUIRES: SetRange or SetOwnRanges before
+  // Count. Fails as DeviceCounter::MakeEven, too.
+  static Result<DeviceRows> MakeEven(SampleType type, uint32_t bins, const DeviceRowCut& cut,
+                                     uint64_t samples_max, Answer answer = Answer::kCounts);
+  // The bins of later calls. REQUIRES: MakeEven. Over this range: as DeviceCounter::SetRange.
+  std::optional<Error> SetRange(const DeviceRange& range);
+  // Of each row from its least to its greatest sample; where they are equal, from half below to
+  // half above. Edges of floats of up to 32 bits are computed in float (kFloat). So does
+  // numpy.histogram(row, bins). Ends that are 64-bit integers are rounded outwards.
+  void SetOwnRanges();
   DeviceRows(DeviceRows&&) = default;
   DeviceRows& operator=(DeviceRows&&) = default;
 
@@ -125,16 +137,26 @@ class DeviceRows {
 
   // The number of rows of the last count.
   uint64_t row_count() const;
-  // Waits for the stream. Returns a histogram for each row. REQUIRES: made for kCounts.
+  // Waits for the stream. Returns a histogram for each row. REQUIRES: not made for kEntropy.
   Result<std::vector<Histogram>> Read(CUstream_st* stream);
+  // The same without a Histogram for each row: calls visit with its number, the count of each bin,
+  // and the samples below, above, and NaN.
+  using VisitRow =
+      std::function<void(uint64_t, std::span<const uint32_t>, std::span<const uint32_t>)>;
+  std::optional<Error> ForEachRow(CUstream_st* stream, const VisitRow& visit);
+  // Waits for the stream. The ends of each row's own bins; NaN for a row that was not counted: it
+  // has no samples or one that is not finite, or SetRange would refuse its range.
+  Result<std::vector<DeviceRange>> ReadRanges(CUstream_st* stream);
   // Waits for the stream. Returns the entropy of each row's bins, in bits, correct to 1e-5; 0 if no
   // sample of the row is in a bin. REQUIRES: made for kEntropy.
   Result<std::vector<float>> ReadEntropy(CUstream_st* stream);
 
   // Device memory that this object owns. Row by row: the count of each bin; the samples below,
-  // above, and NaN. REQUIRES: made for kCounts.
+  // above, and NaN. REQUIRES: not made for kEntropy.
   const uint32_t* device_counts() const;
   const uint32_t* device_outside() const;
+  // The same in one piece and in 64 bits, a row's bins before its others. REQUIRES: kWideCounts.
+  const uint64_t* device_rows() const;
   // Device memory that this object owns: a number for each row. REQUIRES: made for kEntropy.
   const float* device_entropy() const;
 
