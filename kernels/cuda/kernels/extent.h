@@ -20,6 +20,7 @@ namespace histogram::cuda {
 template <typename C>
 __host__ __device__ inline internal::KeyBits<C> ExtentKey(C x) {
   if constexpr (std::is_floating_point_v<C>) {
+    // NaN. NOLINTNEXTLINE(misc-redundant-expression)
     if (!(x == x)) return std::numeric_limits<internal::KeyBits<C>>::max();
     return internal::KeyOf(x + C{0});
   } else {
