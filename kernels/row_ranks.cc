@@ -238,7 +238,7 @@ bool TakeRow(const std::byte* row, size_t length, ValueOf<S>* to) {
     uint32_t nans = 0;
     for (size_t i = 0; i < length; ++i) {
       to[i] += V{0};
-      nans += static_cast<uint32_t>(to[i] != to[i]);
+      nans += static_cast<uint32_t>(to[i] != to[i]);  // NOLINT(misc-redundant-expression)
     }
     return nans > 0;
   } else if constexpr (std::is_same_v<V, typename S::Bits>) {
