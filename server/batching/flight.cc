@@ -34,7 +34,9 @@ void Flight::Add(Piece piece) {
 
 void Flight::Prepare() {
   if (batch == nullptr) batch = std::make_unique<Batch>();
-  if (rows.size() < pieces.size()) rows.resize(pieces.size());
+  // Rows may be larger than those of bytes: of such no more are kept than this batch needs.
+  const bool large = pieces.front().job->plan.counter_count() > kByteValues;
+  if (large || rows.size() < pieces.size()) rows.resize(pieces.size());
   batch->items.resize(pieces.size());
   batch->bytes = bytes;
   // The backend may give up when nobody waits any more: after the last deadline.

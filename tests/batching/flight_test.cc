@@ -62,5 +62,22 @@ TEST(FlightTest, PreparesWholeAndCutPieces) {
   EXPECT_EQ(flight.batch->deadline_ns, 0);
 }
 
+// Rows of many counters would add up in the flights that wait for another batch.
+TEST(FlightTest, KeepsNoMoreLargeRowsThanItNeeds) {
+  const Plan plan = *Plan::Make(*Binning::Even(5000, 0.0, 1.0), SampleType::kF32);
+  Flight flight;
+  TestJob first(400), second(400), third(400);
+  for (TestJob* const job : {&first, &second, &third}) {
+    job->plan = plan;
+    flight.Add({.job = job, .offset = 0, .bytes = 400, .whole = true});
+  }
+  flight.Prepare();
+  EXPECT_EQ(flight.rows.size(), 3u);
+  flight.Reset();
+  flight.Add({.job = &first, .offset = 0, .bytes = 400, .whole = true});
+  flight.Prepare();
+  EXPECT_EQ(flight.rows.size(), 1u);
+}
+
 }  // namespace
 }  // namespace histogram::server
