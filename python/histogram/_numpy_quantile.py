@@ -56,25 +56,28 @@ def check_method(method: Any) -> None:
 
 def by_method(
     n: int, q: Array, method: str, weak: bool, at_ranks: AtRanks,
-    between: Callable[[Array, Array, Any], Array],
+    between: Callable[[Array, Array, Any], Array], outer: tuple[int, ...] = (),
 ) -> Any:  # fmt: skip
     """The quantiles of n samples, with numpy 2.4's arithmetic. `weak`: the type of q, one number,
-    has no part in that of the result. `between` interpolates."""
+    has no part in that of the result. `between` interpolates. `outer`: the shape of what `at_ranks`
+    returns for a rank."""
     index = np.asanyarray((WHOLE.get(method) or _BETWEEN[method])(n, q))
     if method in WHOLE or method == "linear" and index.dtype.kind in "iu":
-        return at_ranks(index.ravel()).reshape(index.shape)[()]
+        return at_ranks(index.ravel()).reshape(index.shape + outer)[()]
     at_end, at_begin = index >= n - 1, index < 0
     before = np.where(at_end, -1, np.where(at_begin, 0, np.floor(index))).astype(np.intp)
     low_ranks = np.where(at_end, n - 1, before)
     high_ranks = np.where(at_end | at_begin, low_ranks, before + 1)
     pairs = at_ranks(np.concatenate([low_ranks.ravel(), high_ranks.ravel()]))
-    pairs = pairs.reshape(2, *index.shape)
+    pairs = pairs.reshape(2, *index.shape, *outer)
     share = np.asanyarray(index - before)
     if method == "averaged_inverted_cdf":
         share = np.where(share == 0, 0.5, 1.0)
     elif method == "midpoint":
         share = np.where(index % 1 == 0, 0.0, 0.5)
     share = np.asanyarray(share, index.dtype)
+    if not weak:
+        share = share.reshape(share.shape + (1,) * len(outer))
     return between(pairs[0, ...], pairs[1, ...], float(share) if weak else share)[()]
 
 

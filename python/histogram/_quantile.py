@@ -108,45 +108,23 @@ def quantile(
     if samples.size == 0:
         raise ValueError("a: has no samples, and so no quantiles")
     number = 0 if threads is None else _threads(threads)
-    if method == "linear" and dates is None:
-        # In another library's mode numpy may take subnormal numbers for 0.
-        found = _native.in_float_mode(_interpolated, samples, kind, shares, weak, number, place)
-    else:
-        unit = None if dates is None else dates.dtype.newbyteorder("=")
+    outer = samples.outer if type(samples) is RowSamples else ()
+    unit = None if dates is None else dates.dtype.newbyteorder("=")
 
-        def at_ranks(ranks: Array) -> Array:
-            values = _at_ranks(samples, kind, ranks, number, place)
-            return values if unit is None else values.view(unit)
+    def at_ranks(ranks: Array) -> Array:
+        values = _at_ranks(samples, kind, ranks, number, place)
+        return values if unit is None else values.view(unit)
 
-        found = by_method(samples.size, shares, method, weak, at_ranks, _between)
-        if method in WHOLE or dates is not None:
-            return found
+    # In another library's mode numpy may take subnormal numbers for 0.
+    found = _native.in_float_mode(
+        by_method, samples.size, shares, method, weak, at_ranks, _between, outer
+    )
+    if method in WHOLE or dates is not None:
+        return found
     if dtype in (np.float16, np.float32):  # as numpy, whose result type q is part of
         base = np.float32 if kind == "bf16" else samples.dtype
         return _native.in_float_mode(found.astype, np.result_type(base, dtype))
     return found
-
-
-def _interpolated(
-    samples: Any, kind: str, shares: Array, weak: bool, threads: int, place: Place
-) -> Any:
-    last = samples.size - 1
-    index = np.asanyarray(last * shares)
-    outer = samples.outer if type(samples) is RowSamples else ()
-    if index.dtype.kind in "iu":
-        found = _at_ranks(samples, kind, index.ravel(), threads, place)
-        return found.reshape(index.shape + outer)[()]
-    at_end = index >= last
-    before = np.where(at_end, last, np.floor(index)).astype(np.int64)
-    ranks = np.concatenate([before.ravel(), np.where(at_end, last, before + 1).ravel()])
-    pairs = _at_ranks(samples, kind, ranks, threads, place).reshape(2, *index.shape, *outer)
-    low, high = pairs[0, ...], pairs[1, ...]  # arrays, even if q is one number
-    # Here numpy uses -1 as the index of the last sample.
-    share = index - np.where(at_end, -1, before)
-    if weak:
-        return _between(low, high, float(share))[()]
-    share = np.asanyarray(share, index.dtype)
-    return _between(low, high, share.reshape(share.shape + (1,) * len(outer)))[()]
 
 
 def _between(low: Array, high: Array, share: Any) -> Array:
