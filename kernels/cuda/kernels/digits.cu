@@ -108,9 +108,6 @@ struct Round {
   Workspace* workspace = nullptr;
 };
 
-// Words whose numbers are multiples of 32 lie in different banks. Its own inverse.
-__device__ inline uint32_t Permuted(uint32_t word) { return word ^ ((word >> 5) & 31); }
-
 template <typename Bits>
 __device__ inline uint32_t DigitOf(Bits bits, uint32_t round) {
   constexpr uint32_t kSize = sizeof(Bits);

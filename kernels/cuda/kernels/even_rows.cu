@@ -29,36 +29,13 @@ struct Args {
   uint32_t pieces = 1;  // of each row
 };
 
-// Slots that are multiples of 32 lie in different banks.
-__device__ inline uint32_t Permuted(uint32_t slot) { return slot ^ ((slot >> 5) & 31); }
-
-// Calls add(Bits) for the samples of one block.
+// Calls add(Bits) for the samples of one block. They stay in L2, for a second look.
 template <typename Bits, typename Add>
 __device__ inline void ForBlock(const Bits* samples, uint64_t count, const Add& add) {
-  constexpr uint32_t kSamples = 16 / sizeof(Bits);
-  const uint64_t head = min(uint64_t{SamplesToVector(samples)}, count);
-  const uint64_t vectors = (count - head) / kSamples;
-  const uint64_t tail = count - head - vectors * kSamples;
-  const auto* const vector = reinterpret_cast<const uint4*>(samples + head);
-  const auto add_vector = [&](const uint4& loaded) {
-    Bits bits[kSamples];
-    memcpy(bits, &loaded, sizeof(bits));
-#pragma unroll
-    for (const Bits one : bits) add(one);
-  };
-  uint64_t i = threadIdx.x;
-  for (; i + (kLoads - 1) * kThreads < vectors; i += kLoads * kThreads) {
-    uint4 loaded[kLoads];
-#pragma unroll
-    for (uint32_t j = 0; j < kLoads; ++j) loaded[j] = __ldg(vector + i + j * kThreads);
-#pragma unroll
-    for (uint32_t j = 0; j < kLoads; ++j) add_vector(loaded[j]);
-  }
-#pragma unroll 1
-  for (; i < vectors; i += kThreads) add_vector(__ldg(vector + i));
-  if (threadIdx.x < head + tail) {
-    add(samples[threadIdx.x < head ? threadIdx.x : threadIdx.x + vectors * kSamples]);
-  }
+  ForSamplesOf<kLoads>(
+      samples, count, threadIdx.x, kThreads, [](const uint4* address) { return __ldg(address); },
+      [&](const uint4& vector) { ForVector<Bits>(vector, add); },
+      [&](Bits bits, uint64_t) { add(bits); });
 }
 
 // The samples of a unit of work.

@@ -24,12 +24,7 @@ __global__ void __launch_bounds__(kThreads)
   const auto add = [&](Bits bits) { extremes.Add(ExtentKey(WidenOne<S>(keying, bits))); };
   ForSamples<kThreads, kLoads>(
       static_cast<const Bits*>(launch.samples), launch.count,
-      [&](uint4 vector) {
-        Bits bits[16 / sizeof(Bits)];
-        memcpy(bits, &vector, sizeof(bits));
-#pragma unroll
-        for (const Bits one : bits) add(one);
-      },
+      [&](const uint4& vector) { ForVector<Bits>(vector, add); },
       [&](Bits bits, uint64_t) { add(bits); });
   extremes = OfBlock<kThreads>(extremes);
   if (threadIdx.x != 0) return;

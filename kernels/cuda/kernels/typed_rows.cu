@@ -24,9 +24,6 @@ struct Rows {
   uint32_t pieces = 1;  // of each row
 };
 
-// Slots that are multiples of 32 lie in different banks.
-__device__ inline uint32_t Permuted(uint32_t slot) { return slot ^ ((slot >> 5) & 31); }
-
 template <typename S>
 __device__ inline void CountPiece(const Rule<typename S::Compare>& rule,
                                   const Rows<typename S::Compare>& args,

@@ -95,33 +95,54 @@ __device__ inline uint32_t SamplesToVector(const Bits* samples) {
   return static_cast<uint32_t>(-reinterpret_cast<uintptr_t>(samples)) % 16 / sizeof(Bits);
 }
 
-// Calls add_vector(uint4) and add_one(Bits, its index) until the threads of all blocks together
-// have seen each sample once. Each thread has kLoads vectors in flight. REQUIRES: `samples` is
-// aligned to a sample.
-template <uint32_t kThreads, uint32_t kLoads, typename Bits, typename Vector, typename One>
-__device__ inline void ForSamples(const Bits* samples, uint64_t count, const Vector& add_vector,
-                                  const One& add_one) {
+// Words of a table whose numbers are multiples of 32 lie in different banks. Its own inverse.
+__device__ inline uint32_t Permuted(uint32_t slot) { return slot ^ ((slot >> 5) & 31); }
+
+// Calls add(Bits) for the samples of a vector.
+template <typename Bits, typename Add>
+__device__ inline void ForVector(const uint4& vector, const Add& add) {
+  Bits bits[16 / sizeof(Bits)];
+  memcpy(bits, &vector, sizeof(bits));
+#pragma unroll
+  for (const Bits one : bits) add(one);
+}
+
+// Calls add_vector(uint4) and add_one(Bits, its index) until `stride` threads together have seen
+// each sample once; this one is number `i` of them. Each has kLoads vectors in flight, which
+// load(address) reads. REQUIRES: `samples` is aligned to a sample; stride >= 32.
+template <uint32_t kLoads, typename Bits, typename Load, typename Vector, typename One>
+__device__ inline void ForSamplesOf(const Bits* samples, uint64_t count, uint64_t i,
+                                    uint64_t stride, const Load& load, const Vector& add_vector,
+                                    const One& add_one) {
   constexpr uint32_t kSize = sizeof(Bits);
   constexpr uint32_t kSamples = 16 / kSize;
   const uint64_t head = min(uint64_t{SamplesToVector(samples)}, count);
   const uint64_t vectors = (count - head) / kSamples;
   const uint64_t tail = count - head - vectors * kSamples;
   const auto* const vector = reinterpret_cast<const uint4*>(samples + head);
-  const uint64_t stride = uint64_t{gridDim.x} * kThreads;
-  uint64_t i = uint64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const uint64_t thread = i;
   for (; i + (kLoads - 1) * stride < vectors; i += kLoads * stride) {
     uint4 loaded[kLoads];
 #pragma unroll
-    for (uint32_t j = 0; j < kLoads; ++j) loaded[j] = LoadStreaming(vector + i + j * stride);
+    for (uint32_t j = 0; j < kLoads; ++j) loaded[j] = load(vector + i + j * stride);
 #pragma unroll
     for (uint32_t j = 0; j < kLoads; ++j) add_vector(loaded[j]);
   }
 #pragma unroll 1
-  for (; i < vectors; i += stride) add_vector(LoadStreaming(vector + i));
-  if (blockIdx.x == 0 && threadIdx.x < head + tail) {
-    const uint64_t at = threadIdx.x < head ? threadIdx.x : threadIdx.x + vectors * kSamples;
+  for (; i < vectors; i += stride) add_vector(load(vector + i));
+  if (thread < head + tail) {
+    const uint64_t at = thread < head ? thread : thread + vectors * kSamples;
     add_one(samples[at], at);
   }
+}
+
+// The same by the threads of all blocks together.
+template <uint32_t kThreads, uint32_t kLoads, typename Bits, typename Vector, typename One>
+__device__ inline void ForSamples(const Bits* samples, uint64_t count, const Vector& add_vector,
+                                  const One& add_one) {
+  ForSamplesOf<kLoads>(
+      samples, count, uint64_t{blockIdx.x} * kThreads + threadIdx.x, uint64_t{gridDim.x} * kThreads,
+      [](const uint4* address) { return LoadStreaming(address); }, add_vector, add_one);
 }
 
 }  // namespace histogram::cuda
