@@ -1,12 +1,13 @@
 #include <histogram/histogram.h>
 
 #include "kernels/cpu/registry.h"
+#include "kernels/payload.h"
 #include "kernels/workload.h"
 
 namespace histogram {
 
 void AddValues(std::span<const std::byte> samples, ValueCounts& values) {
-  const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
+  const Fragment fragment = FragmentOf(samples);
   cpu::DefaultKernel(samples.size()).count({&fragment, 1}, values.data());
 }
 

@@ -1,5 +1,7 @@
 #include "kernels/payload.h"
 
+#include <histogram/usable_cores.h>
+
 #include <algorithm>
 #include <array>
 #include <cassert>
@@ -9,12 +11,15 @@
 #include "kernels/cpu/registry.h"
 #include "kernels/cpu/typed.h"
 #include "kernels/float_mode.h"
+#include "kernels/parallel.h"
 #include "kernels/plan_data.h"
 
 namespace histogram {
 namespace {
 
 constexpr size_t kSampleBytesMax = 8;
+// Starting a thread takes about 30 us. A core counts this many bytes in that time.
+constexpr size_t kThreadBytesMin = size_t{512} << 10;
 
 // Cuts fragments into runs of whole samples. Copies a sample that lies in several fragments.
 class Runs {
@@ -61,6 +66,12 @@ class Runs {
 
 }  // namespace
 
+uint64_t BytesOf(std::span<const Fragment> fragments) {
+  uint64_t bytes = 0;
+  for (const Fragment& fragment : fragments) bytes += fragment.size();
+  return bytes;
+}
+
 void CountPayload(const Plan& plan, std::span<const Fragment> fragments,
                   std::span<uint64_t> counters) {
   std::fill(counters.begin(), counters.end(), 0);
@@ -71,9 +82,7 @@ void AddPayload(const Plan& plan, std::span<const Fragment> fragments,
                 std::span<uint64_t> counters) {
   assert(counters.size() == plan.counter_count());
   if (plan.counts_values()) {
-    size_t bytes = 0;
-    for (const Fragment& fragment : fragments) bytes += fragment.size();
-    return cpu::DefaultKernel(bytes).count(fragments, counters.data());
+    return cpu::DefaultKernel(BytesOf(fragments)).count(fragments, counters.data());
   }
   const internal::FloatMode mode;
   const Runs runs(SampleBytes(plan.type()), fragments);
@@ -88,6 +97,29 @@ void AddPayload(const Plan& plan, std::span<const Fragment> fragments,
       samples += part.count * SampleBytes(plan.type());
       count -= part.count;
     }
+  }
+}
+
+void AddPayload(const Plan& plan, std::span<const std::byte> samples, uint32_t threads,
+                std::span<uint64_t> counters) {
+  const size_t size = SampleBytes(plan.type());
+  if (threads == 0) threads = UsableCores();
+  // Each thread also clears and sums its counters.
+  const size_t least = std::max(kThreadBytesMin, counters.size() * 4 * size);
+  const size_t parts = std::clamp<size_t>(samples.size() / least, 1, threads);
+  const Fragment all = FragmentOf(samples);
+  if (parts == 1) return AddPayload(plan, {&all, 1}, counters);
+  const size_t part_bytes = samples.size() / size / parts * size;
+  std::vector<std::vector<uint64_t>> rows(parts - 1);
+  internal::InParallel(parts, [&](size_t p) {
+    const Fragment rest = all.subspan(part_bytes * p);
+    const Fragment its = p + 1 == parts ? rest : rest.first(part_bytes);
+    if (p == 0) return AddPayload(plan, {&its, 1}, counters);
+    rows[p - 1].resize(counters.size());
+    AddPayload(plan, {&its, 1}, rows[p - 1]);
+  });
+  for (const std::vector<uint64_t>& row : rows) {
+    for (size_t i = 0; i < row.size(); ++i) counters[i] += row[i];
   }
 }
 

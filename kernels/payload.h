@@ -16,12 +16,21 @@
 
 namespace histogram {
 
+inline Fragment FragmentOf(std::span<const std::byte> samples) {
+  return {reinterpret_cast<const uint8_t*>(samples.data()), samples.size()};
+}
+uint64_t BytesOf(std::span<const Fragment> fragments);
+
 // Overwrites the plan's counters with those of the payload. REQUIRES: the fragments together hold
 // whole samples; counters.size() is plan.counter_count().
 void CountPayload(const Plan& plan, std::span<const Fragment> fragments,
                   std::span<uint64_t> counters);
 // Adds to the counters instead.
 void AddPayload(const Plan& plan, std::span<const Fragment> fragments,
+                std::span<uint64_t> counters);
+// The same of one piece, on up to `threads` threads, including the calling one. 0: UsableCores().
+// Short pieces use fewer.
+void AddPayload(const Plan& plan, std::span<const std::byte> samples, uint32_t threads,
                 std::span<uint64_t> counters);
 // Adds what statistics need of the payload to a tally that has absorbed its counters.
 void See(std::span<const Fragment> fragments, Tally& tally);

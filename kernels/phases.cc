@@ -26,9 +26,7 @@ class Runner {
 
   void Execute(const CountPhase& phase) {
     CountPayload(phase.plan, payload_, phase.counters);
-    size_t bytes = 0;
-    for (const Fragment& fragment : payload_) bytes += fragment.size();
-    Name(phase.plan, bytes);
+    Name(phase.plan, BytesOf(payload_));
   }
 
   void Execute(const RowsPhase& phase) {
@@ -37,7 +35,7 @@ class Runner {
     std::vector<uint64_t> counters(phase.plan.counter_count());
     ForEachRow(*phase.cut, samples, sample_bytes,
                [&](uint64_t row, std::span<const std::byte> its) {
-                 const Fragment fragment(reinterpret_cast<const uint8_t*>(its.data()), its.size());
+                 const Fragment fragment = FragmentOf(its);
                  CountPayload(phase.plan, {&fragment, 1}, counters);
                  phases_->Counted(row, counters, its);
                });

@@ -31,7 +31,7 @@ struct CountPhase {
   Plan plan;
   std::span<uint64_t> counters;  // overwritten
 };
-// Counts each row into counters of its own. Several threads may count rows.
+// Counts each row into counters of its own.
 struct RowsPhase {
   Plan plan;
   const RowCut* cut = nullptr;

@@ -1,30 +1,13 @@
 #include <histogram/tally.h>
-#include <histogram/usable_cores.h>
 
 #include <algorithm>
 #include <cassert>
 #include <utility>
 
-#include "kernels/parallel.h"
 #include "kernels/payload.h"
 #include "kernels/plan_data.h"
 
 namespace histogram {
-namespace {
-
-// Starting a thread takes about 30 us. A core counts this many bytes in that time.
-constexpr size_t kThreadBytesMin = size_t{512} << 10;
-
-void CountInto(const Plan& plan, std::span<const std::byte> samples, std::span<uint64_t> counters) {
-  const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
-  AddPayload(plan, {&fragment, 1}, counters);
-}
-
-void AddUp(std::span<const uint64_t> more, std::span<uint64_t> sums) {
-  for (size_t i = 0; i < sums.size(); ++i) sums[i] += more[i];
-}
-
-}  // namespace
 
 namespace internal {
 
@@ -46,30 +29,20 @@ void FoldCounters(const Plan& plan, std::span<const uint64_t> counters, Histogra
 
 }  // namespace internal
 
-Tally::Tally(const Plan& plan, bool statistics) : plan_(plan), counters_(plan.counter_count()) {
+Tally::Tally(const Plan& plan, bool statistics)
+    : Tally(plan, statistics, std::vector<uint64_t>(plan.counter_count()), 0) {}
+
+Tally::Tally(const Plan& plan, bool statistics, std::vector<uint64_t> counters, uint64_t samples)
+    : plan_(plan), samples_(samples), counters_(std::move(counters)) {
+  assert(counters_.size() == plan.counter_count());
   if (statistics && !plan.counts_values()) seen_.emplace(plan);
 }
 
 void Tally::Add(std::span<const std::byte> samples, uint32_t threads) {
-  const size_t size = SampleBytes(plan_.type());
-  assert(samples.size() % size == 0);
-  if (threads == 0) threads = UsableCores();
-  // Each thread also clears and sums its counters.
-  const size_t least = std::max(kThreadBytesMin, counters_.size() * 4 * size);
-  const auto parts = static_cast<uint32_t>(std::clamp<size_t>(samples.size() / least, 1, threads));
-  if (parts == 1) {
-    CountInto(plan_, samples, counters_);
-    samples_ += samples.size() / size;
-    return See(samples);
-  }
-  const size_t part_bytes = samples.size() / size / parts * size;
-  std::vector<Tally> others(parts - 1, Tally(plan_, seen_.has_value()));
-  internal::InParallel(parts, [&](size_t p) {
-    if (p == 0) return Add(samples.first(part_bytes));
-    const size_t length = p + 1 == parts ? samples.size() - part_bytes * p : part_bytes;
-    others[p - 1].Add(samples.subspan(part_bytes * p, length));
-  });
-  for (const Tally& other : others) Merge(other);
+  assert(samples.size() % SampleBytes(plan_.type()) == 0);
+  AddPayload(plan_, samples, threads, counters_);
+  samples_ += samples.size() / SampleBytes(plan_.type());
+  See(samples);
 }
 
 void Tally::Merge(const Tally& more) {
@@ -79,7 +52,7 @@ void Tally::Merge(const Tally& more) {
 
 void Tally::Absorb(std::span<const uint64_t> counters, uint64_t samples) {
   assert(counters.size() == counters_.size());
-  AddUp(counters, counters_);
+  for (size_t i = 0; i < counters_.size(); ++i) counters_[i] += counters[i];
   samples_ += samples;
 }
 

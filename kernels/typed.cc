@@ -2,26 +2,20 @@
 
 #include <histogram/histogram.h>
 #include <histogram/typed.h>
-#include <histogram/usable_cores.h>
 
 #include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <limits>
 #include <type_traits>
-#include <vector>
 
 #include "kernels/float_mode.h"
-#include "kernels/parallel.h"
 #include "kernels/payload.h"
 #include "kernels/plan_data.h"
 #include "kernels/sample.h"
 
 namespace histogram {
 namespace {
-
-// Starting a thread takes about 30 us. A core counts this many bytes in that time.
-constexpr size_t kThreadBytesMin = size_t{512} << 10;
 
 // The counters of a histogram as a row of slots (see internal::SlotCount), for as long as it lives.
 // Then the samples in no bin are added to the histogram's.
@@ -45,11 +39,6 @@ class HistogramRow {
   Histogram& histogram_;
   const uint32_t bins_;
 };
-
-void AddToRow(std::span<const std::byte> samples, const Plan& plan, std::span<uint64_t> row) {
-  const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
-  AddPayload(plan, {&fragment, 1}, row);
-}
 
 // The value as a double: the greatest that is not above it, or the least that is not below it.
 template <typename C>
@@ -76,34 +65,15 @@ Histogram EmptyHistogram(const Plan& plan) {
 }
 
 void AddSamples(std::span<const std::byte> samples, const Plan& plan, Histogram& into) {
-  assert(samples.size() % SampleBytes(plan.type()) == 0);
-  assert(into.counts.size() == plan.bin_count());
-  AddToRow(samples, plan, HistogramRow(into).slots());
-  into.samples += samples.size() / SampleBytes(plan.type());
+  AddSamples(samples, plan, 1, into);
 }
 
 void AddSamples(std::span<const std::byte> samples, const Plan& plan, uint32_t threads,
                 Histogram& into) {
-  if (threads == 0) threads = UsableCores();
-  const size_t size = SampleBytes(plan.type());
-  // Each thread also clears and sums its counters.
-  const size_t least =
-      std::max(kThreadBytesMin, size_t{internal::SlotCount(plan.bin_count())} * 4 * size);
-  const auto parts = static_cast<uint32_t>(std::clamp<size_t>(samples.size() / least, 1, threads));
-  if (parts == 1) return AddSamples(samples, plan, into);
-  const size_t part_bytes = samples.size() / size / parts * size;
-  std::vector<std::vector<uint64_t>> rows(parts - 1);
-  internal::InParallel(parts, [&](size_t p) {
-    if (p == 0) return AddSamples(samples.first(part_bytes), plan, into);
-    const size_t length = p + 1 == parts ? samples.size() - part_bytes * p : part_bytes;
-    rows[p - 1].resize(internal::SlotCount(plan.bin_count()));
-    AddToRow(samples.subspan(part_bytes * p, length), plan, rows[p - 1]);
-  });
-  HistogramRow sums(into);
-  for (const std::vector<uint64_t>& row : rows) {
-    for (size_t i = 0; i < row.size(); ++i) sums.slots()[i] += row[i];
-  }
-  into.samples += (samples.size() - part_bytes) / size;
+  assert(samples.size() % SampleBytes(plan.type()) == 0);
+  assert(into.counts.size() == plan.bin_count());
+  AddPayload(plan, samples, threads, HistogramRow(into).slots());
+  into.samples += samples.size() / SampleBytes(plan.type());
 }
 
 void Merge(const Histogram& more, Histogram& into) {

@@ -8,7 +8,6 @@
 
 #include "kernels/parallel.h"
 #include "kernels/payload.h"
-#include "kernels/plan_data.h"
 
 namespace histogram::python {
 namespace {
@@ -100,18 +99,8 @@ void CheckSum(const Histogram& histogram, size_t samples) {
 
 void CountSlots(std::span<const std::byte> samples, const Plan& plan, uint32_t threads,
                 std::span<uint64_t> row) {
-  if (threads == 1) {
-    const Fragment all(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
-    CountPayload(plan, {&all, 1}, row);
-  } else {
-    Histogram histogram = EmptyHistogram(plan);
-    AddSamples(samples, plan, threads, histogram);
-    uint64_t* const outside =
-        std::copy(histogram.counts.begin(), histogram.counts.end(), row.data());
-    outside[internal::kBelowSlot] = histogram.below;
-    outside[internal::kAboveSlot] = histogram.above;
-    outside[internal::kNanSlot] = histogram.nan;
-  }
+  std::fill(row.begin(), row.end(), 0);
+  AddPayload(plan, samples, threads, row);
   Check(std::accumulate(row.begin(), row.end(), uint64_t{0}),
         samples.size() / SampleBytes(plan.type()));
 }

@@ -187,18 +187,18 @@ absl::Status MakeJobsAnswer(const Query& query, const Job& job, Answer& answer) 
     return absl::OkStatus();
   }
   const Query& its = phases != nullptr ? phases->query() : query;
-  const absl::Span<const uint64_t> counters =
-      phases != nullptr ? phases->counters() : absl::MakeConstSpan(job.counters);
-  if (absl::Status s = MakeAnswer(its, counters, samples, answer); !s.ok()) return s;
-  AddStatistics(its, counters, job.fragments, answer);
+  const Plan& plan = phases != nullptr ? phases->plan() : job.plan;
+  const absl::Span<const uint64_t> counters = phases != nullptr ? phases->counters() : job.counters;
+  if (absl::Status s = MakeAnswer(its, plan, counters, samples, answer); !s.ok()) return s;
+  AddStatistics(its, plan, counters, job.fragments, answer);
   if (its.sparse) MakeSparse(answer);
   return absl::OkStatus();
 }
 
 }  // namespace
 
-absl::Status Recount(Verifier& verifier, const Query& query, const Job& job) {
-  if (job.phases == nullptr) return verifier.Check(query, job);
+absl::Status Recount(Verifier& verifier, const Job& job) {
+  if (job.phases == nullptr) return verifier.Check(job);
   if (!verifier.Picks()) return absl::OkStatus();
   return static_cast<const PhasedCount&>(*job.phases).Recount(job.fragments);
 }
@@ -207,7 +207,7 @@ absl::Status FinishAnswer(Verifier& verifier, Clock& clock, Observer& observer, 
                           const Job& job, Answer& answer, TimeNs& finished_at) {
   const TimeNs begin = clock.Now();
   absl::Status status = MakeJobsAnswer(query, job, answer);
-  if (status.ok()) status = Recount(verifier, query, job);
+  if (status.ok()) status = Recount(verifier, job);
   if (!status.ok()) {
     // A payload that does not have the range that it is to give is refused.
     absl::IsInternal(status) ? observer.IntegrityFailure() : ObserveRefusal(observer, status);

@@ -41,7 +41,7 @@ void FillJob(const ParsedRequest& parsed, std::shared_ptr<const void> owner,
 
 // Recounts the job if the verifier picks it: INTERNAL (reason COUNT_MISMATCH) if the counts differ.
 // Thread-safe.
-absl::Status Recount(Verifier& verifier, const Query& query, const Job& job);
+absl::Status Recount(Verifier& verifier, const Job& job);
 
 // Makes the checked answer of a counted job: folds, checks the sum, and recounts picked jobs. The
 // answer may point at the job's counts. Sets `finished_at` if it returns OK. Thread-safe.

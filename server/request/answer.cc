@@ -32,9 +32,8 @@ void SetEdges(const Query& query, Answer& answer) {
 
 }  // namespace
 
-absl::Status MakeAnswer(const Query& query, absl::Span<const uint64_t> counters, uint64_t samples,
-                        Answer& answer) {
-  const Plan plan = query.plan->Now();
+absl::Status MakeAnswer(const Query& query, const Plan& plan, absl::Span<const uint64_t> counters,
+                        uint64_t samples, Answer& answer) {
   Histogram& h = answer.histogram;
   internal::FoldCounters(plan, counters, h);
   answer.in_place = {};
@@ -80,10 +79,10 @@ void MakeSparse(Answer& answer) {
   answer.in_place = {};
 }
 
-void AddStatistics(const Query& query, absl::Span<const uint64_t> counters,
+void AddStatistics(const Query& query, const Plan& plan, absl::Span<const uint64_t> counters,
                    absl::Span<const Fragment> payload, Answer& answer) {
   if (!query.statistics) return;
-  answer.statistics = StatisticsOfPayload(query.plan->Now(), payload, counters, answer.histogram,
+  answer.statistics = StatisticsOfPayload(plan, payload, counters, answer.histogram,
                                           query.needs_order(), query.quantiles);
   SelectStatistics(query, *answer.statistics);
 }
@@ -112,10 +111,10 @@ bool Verifier::Picks() {
   return static_cast<double>(spread) <= fraction_ * 0x1p64;
 }
 
-absl::Status Verifier::Check(const Query& query, const Job& job) {
+absl::Status Verifier::Check(const Job& job) {
   if (!Picks()) return absl::OkStatus();
   // Plain loops: they share no code with any kernel that a lane runs.
-  return Compare(ReferenceCounters(job.fragments, query.plan->Now()), job.counters);
+  return Compare(ReferenceCounters(job.fragments, job.plan), job.counters);
 }
 
 }  // namespace histogram::server

@@ -52,16 +52,16 @@ struct Answer {
   }
 };
 
-// The answer to `query` from its plan's counters, without statistics. INTERNAL (reason
+// The answer to `query` from the counters of its plan, without statistics. INTERNAL (reason
 // COUNT_MISMATCH) if counts + below + above + ignored + nan differ from `samples`: such an answer
 // must not be sent. The answer may point at `counters`, unless the query asks for statistics.
-absl::Status MakeAnswer(const Query& query, absl::Span<const uint64_t> counters, uint64_t samples,
-                        Answer& answer);
+absl::Status MakeAnswer(const Query& query, const Plan& plan, absl::Span<const uint64_t> counters,
+                        uint64_t samples, Answer& answer);
 // The answer with rows, which outlive it.
 void MakeRowsAnswer(const Query& query, const RowColumns& rows, uint64_t samples, Answer& answer);
 // Sets the statistics that the query asks for in an answer that MakeAnswer has made of these
 // counters of this payload. Copies a payload of several fragments if the query needs_order().
-void AddStatistics(const Query& query, absl::Span<const uint64_t> counters,
+void AddStatistics(const Query& query, const Plan& plan, absl::Span<const uint64_t> counters,
                    absl::Span<const Fragment> payload, Answer& answer);
 
 // The statistics of one number, in the order of histogram.v1.Statistics, and what asks for each.
@@ -93,7 +93,7 @@ class Verifier {
   bool Picks();
   // INTERNAL (reason COUNT_MISMATCH) if the job is picked and its recount differs.
   // REQUIRES: job.phases is null.
-  absl::Status Check(const Query& query, const Job& job);
+  absl::Status Check(const Job& job);
 
  private:
   const double fraction_;

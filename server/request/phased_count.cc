@@ -32,12 +32,6 @@ absl::Status NotFinite(std::span<const std::byte> samples, SampleType type) {
   });
 }
 
-uint64_t BytesOf(std::span<const Fragment> payload) {
-  uint64_t bytes = 0;
-  for (const Fragment& fragment : payload) bytes += fragment.size();
-  return bytes;
-}
-
 }  // namespace
 
 std::optional<Phase> PhasedCount::Next(std::span<const Fragment> payload) {
@@ -125,7 +119,7 @@ absl::Status PhasedCount::Recount(absl::Span<const Fragment> payload) const {
                                   "answer is withheld"),
                      {.reason = "COUNT_MISMATCH"});
   };
-  const Plan plan = query_->plan->Now();
+  const Plan& plan = *plan_;
   if (!query_->rows.has_value()) {
     return ReferenceCounters(payload, plan) == counters_ ? absl::OkStatus() : mismatch(0);
   }
@@ -133,8 +127,7 @@ absl::Status PhasedCount::Recount(absl::Span<const Fragment> payload) const {
   absl::Status status;
   ForEachRow(*query_->rows, InOnePiece(payload, storage), SampleBytes(query_->sample_type),
              [&](uint64_t row, std::span<const std::byte> samples) {
-               const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()),
-                                       samples.size());
+               const Fragment fragment = FragmentOf(samples);
                const std::vector<uint64_t> counters = ReferenceCounters({&fragment, 1}, plan);
                const bool same = adds_up_ ? std::ranges::equal(counters, channels_[row].counters())
                                           : SameAnswers(plan, counters, samples, row);

@@ -25,8 +25,8 @@ namespace histogram::server {
 class PhasedCount final : public Phases {
  public:
   // `adds_up`: the payload is a part of a longer one, and each row is a channel. Then rows() is
-  // empty, and the caller merges channels(). `makes_tables`: those of the query's plan are made
-  // first.
+  // empty, and the caller merges those of TakeChannels. `makes_tables`: those of the query's plan
+  // are made first.
   PhasedCount(std::shared_ptr<const Query> query, bool adds_up, bool makes_tables)
       : asked_(std::move(query)), query_(asked_), adds_up_(adds_up), makes_tables_(makes_tables) {}
 
@@ -43,9 +43,13 @@ class PhasedCount final : public Phases {
   absl::Status status() const;
   // The query; with range_of_data it has the range of the samples.
   const Query& query() const { return *query_; }
-  const RowColumns& rows() const { return rows_; }                   // if the query has rows
-  absl::Span<const uint64_t> counters() const { return counters_; }  // if it has none
-  const std::vector<Tally>& channels() const { return channels_; }
+  const RowColumns& rows() const { return rows_; }  // if the query has rows
+  // The plan that counted. REQUIRES: status() is OK.
+  const Plan& plan() const { return *plan_; }
+  const std::vector<uint64_t>& counters() const { return counters_; }  // if it has none
+  // Moves the counts out: those of a channel each, or the counters.
+  std::vector<Tally> TakeChannels() { return std::move(channels_); }
+  std::vector<uint64_t> TakeCounters() { return std::move(counters_); }
   // Recounts by plain loops: INTERNAL (reason COUNT_MISMATCH) if the counts differ.
   absl::Status Recount(absl::Span<const Fragment> payload) const;
 

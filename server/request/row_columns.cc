@@ -94,7 +94,7 @@ Statistics StatisticsOfRow(const Query& query, const Plan& plan,
     internal::FoldCounters(plan, counters, histogram);
     histogram.counts.assign(counters.begin(), counters.begin() + plan.bin_count());
   }
-  const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()), samples.size());
+  const Fragment fragment = FragmentOf(samples);
   return StatisticsOfPayload(plan, {&fragment, 1}, counters, histogram, /*order=*/false,
                              query.quantiles);
 }

@@ -26,12 +26,13 @@ std::vector<Tally> NoSamples(const Query& query) {
 
 }  // namespace
 
-std::vector<Tally> TalliesOf(const Query& query, const Job& chunk) {
-  const auto* const phases = static_cast<const PhasedCount*>(chunk.phases.get());
-  if (query.rows.has_value()) return phases->channels();
-  std::vector<Tally> tallies = NoSamples(query);
-  tallies[0].Absorb(phases != nullptr ? phases->counters() : absl::MakeConstSpan(chunk.counters),
-                    chunk.bytes / SampleBytes(query.sample_type));
+std::vector<Tally> TakeTallies(const Query& query, Job& chunk) {
+  auto* const phases = static_cast<PhasedCount*>(chunk.phases.get());
+  if (query.rows.has_value()) return phases->TakeChannels();
+  std::vector<Tally> tallies;
+  tallies.emplace_back(phases != nullptr ? phases->plan() : chunk.plan, query.statistics,
+                       phases != nullptr ? phases->TakeCounters() : std::move(chunk.counters),
+                       chunk.bytes / SampleBytes(query.sample_type));
   if (query.statistics) See(chunk.fragments, tallies[0]);
   return tallies;
 }
@@ -60,7 +61,8 @@ absl::Status Total::Finish(const Query& query, Answer& answer) {
     return absl::OkStatus();
   }
   const Tally& tally = tallies_[0];
-  if (absl::Status s = MakeAnswer(query, tally.counters(), samples, answer); !s.ok()) return s;
+  if (absl::Status s = MakeAnswer(query, tally.plan(), tally.counters(), samples, answer); !s.ok())
+    return s;
   if (query.statistics) {
     answer.statistics = tally.FinishStatistics(answer.histogram, query.quantiles);
     SelectStatistics(query, *answer.statistics);

@@ -14,9 +14,9 @@
 
 namespace histogram::server {
 
-// The counts of a chunk that was counted for `query`: a tally, or one a channel. Reads the chunk's
-// payload if the query asks for statistics. Thread-safe.
-std::vector<Tally> TalliesOf(const Query& query, const Job& chunk);
+// Moves the counts out of a chunk that was counted for `query`: to a tally, or to one a channel.
+// Reads the chunk's payload if the query asks for statistics.
+std::vector<Tally> TakeTallies(const Query& query, Job& chunk);
 
 class Total {
  public:

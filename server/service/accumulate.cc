@@ -237,10 +237,10 @@ void AccumulateStream::Count(Chunk& chunk) {
 void AccumulateStream::Check(Chunk& chunk, const absl::Status& status) {
   chunk.result = status;
   if (status.ok()) {
-    chunk.result = Recount(service_.verifier, *query_, chunk);
+    chunk.result = Recount(service_.verifier, chunk);
     if (!chunk.result.ok()) service_.observer.IntegrityFailure();
   }
-  if (chunk.result.ok()) chunk.tallies = TalliesOf(*query_, chunk);
+  if (chunk.result.ok()) chunk.tallies = TakeTallies(*query_, chunk);
   chunk.fragments = {};
   chunk.payload_owner.reset();
   chunk.counted_at = service_.clock.Now();

@@ -42,9 +42,9 @@ TEST(MakeAnswerTest, FoldsAndFillsWhatThePlanAsksFor) {
   query.quantiles = {0.5};
   Answer answer;
   const ValueCounts values = ReferenceCounts(payload);
-  ASSERT_TRUE(MakeAnswer(query, values, payload.size(), answer).ok());
+  ASSERT_TRUE(MakeAnswer(query, query.plan->Now(), values, payload.size(), answer).ok());
   const Fragment fragment(payload);
-  AddStatistics(query, values, {&fragment, 1}, answer);
+  AddStatistics(query, query.plan->Now(), values, {&fragment, 1}, answer);
   EXPECT_EQ(answer.histogram, ReferenceHistogram(payload, query.binning));
   ASSERT_TRUE(answer.statistics.has_value());
   EXPECT_EQ(answer.statistics->quantiles.size(), 1U);
@@ -55,18 +55,18 @@ TEST(MakeAnswerTest, ABinAValueIsAnsweredWithTheCountsThemselves) {
   const std::vector<uint8_t> payload = Bytes("abracadabra!");
   const ValueCounts values = ReferenceCounts(payload);
   Answer answer;
-  ASSERT_TRUE(MakeAnswer(Query{}, values, payload.size(), answer).ok());
+  ASSERT_TRUE(MakeAnswer(Query{}, Plan(), values, payload.size(), answer).ok());
   EXPECT_EQ(answer.counts().data(), values.data());
   EXPECT_EQ(answer.counts().size(), values.size());
   EXPECT_EQ(answer.histogram.samples, payload.size());
 
   Query letters;
   letters.Set(*Binning::Alphabet('a', 26, 6), SampleType::kU8);
-  ASSERT_TRUE(MakeAnswer(letters, values, payload.size(), answer).ok());
+  ASSERT_TRUE(MakeAnswer(letters, letters.plan->Now(), values, payload.size(), answer).ok());
   EXPECT_EQ(answer.counts(), absl::MakeConstSpan(answer.histogram.counts));
   EXPECT_EQ(answer.histogram, ReferenceHistogram(payload, letters.binning));
 
-  EXPECT_FALSE(MakeAnswer(Query{}, values, payload.size() + 1, answer).ok());
+  EXPECT_FALSE(MakeAnswer(Query{}, Plan(), values, payload.size() + 1, answer).ok());
 }
 
 TEST(MakeAnswerTest, AnAnswerIsReusedCleanly) {
@@ -75,9 +75,9 @@ TEST(MakeAnswerTest, AnAnswerIsReusedCleanly) {
   rich.statistics = true;
   rich.edges = true;
   Answer answer;
-  ASSERT_TRUE(MakeAnswer(rich, ReferenceCounts(payload), 3, answer).ok());
+  ASSERT_TRUE(MakeAnswer(rich, Plan(), ReferenceCounts(payload), 3, answer).ok());
   EXPECT_EQ(answer.edges.size(), 257U);
-  ASSERT_TRUE(MakeAnswer(Query{}, ReferenceCounts(payload), 3, answer).ok());
+  ASSERT_TRUE(MakeAnswer(Query{}, Plan(), ReferenceCounts(payload), 3, answer).ok());
   EXPECT_FALSE(answer.statistics.has_value());
   EXPECT_TRUE(answer.edges.empty());
 }
@@ -87,7 +87,7 @@ TEST(MakeAnswerTest, CountsThatDoNotAddUpAreNoAnswer) {
   ValueCounts counts = ReferenceCounts(payload);
   counts['c'] += 1;
   Answer answer;
-  const absl::Status status = MakeAnswer(Query{}, counts, payload.size(), answer);
+  const absl::Status status = MakeAnswer(Query{}, Plan(), counts, payload.size(), answer);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_EQ(GetErrorDetail(status).reason, "COUNT_MISMATCH");
 }
@@ -110,10 +110,10 @@ TEST(VerifierTest, FindsSwappedCounts) {
   const Fragment fragment(payload);
   const CountedJob wrong({&fragment, 1}, counts), right({&fragment, 1}, ReferenceCounts(payload));
   Verifier always(1.0);
-  EXPECT_EQ(always.Check(Query{}, wrong).code(), absl::StatusCode::kInternal);
-  EXPECT_TRUE(always.Check(Query{}, right).ok());
+  EXPECT_EQ(always.Check(wrong).code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE(always.Check(right).ok());
   Verifier never(0.0);
-  EXPECT_TRUE(never.Check(Query{}, wrong).ok());
+  EXPECT_TRUE(never.Check(wrong).ok());
 }
 
 TEST(VerifierTest, FindsSwappedCountsOfTypedSamples) {
@@ -123,10 +123,11 @@ TEST(VerifierTest, FindsSwappedCountsOfTypedSamples) {
   query.Set(*Binning::Even(2, 0.0, 2.0), SampleType::kF32);
   Verifier always(1.0);
   CountedJob job({&fragment, 1}, ValueCounts{});
+  job.plan = *Plan::Make(*Binning::Even(2, 0.0, 2.0), SampleType::kF32);
   job.counters = {1, 2, 1, 1, 1};
-  EXPECT_TRUE(always.Check(query, job).ok());
+  EXPECT_TRUE(always.Check(job).ok());
   job.counters = {2, 1, 1, 1, 1};
-  EXPECT_EQ(always.Check(query, job).code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(always.Check(job).code(), absl::StatusCode::kInternal);
 }
 
 TEST(VerifierTest, PicksTheAskedForFraction) {
@@ -138,7 +139,7 @@ TEST(VerifierTest, PicksTheAskedForFraction) {
     int picked = 0;
     constexpr int kPayloads = 10000;
     for (int i = 0; i < kPayloads; ++i) {
-      if (!verifier.Check(Query{}, wrong).ok()) ++picked;
+      if (!verifier.Check(wrong).ok()) ++picked;
     }
     EXPECT_NEAR(picked, fraction * kPayloads, 5) << fraction;
   }
@@ -158,9 +159,9 @@ TEST(AddStatisticsTest, CopiesNoPayloadOfSeveralSlices) {
   Answer whole, sliced;
   whole.histogram.counts.assign(10, samples.size() / 10);
   sliced.histogram = whole.histogram;
-  AddStatistics(query, {}, {&all, 1}, whole);
+  AddStatistics(query, query.plan->Now(), {}, {&all, 1}, whole);
   largest_allocation = 0;
-  AddStatistics(query, {}, slices, sliced);
+  AddStatistics(query, query.plan->Now(), {}, slices, sliced);
   EXPECT_LT(largest_allocation, all.size() / 8);
   EXPECT_NEAR(*sliced.statistics->mean, *whole.statistics->mean, 1e-9);
   EXPECT_EQ(sliced.statistics->maximum, 999);
@@ -172,13 +173,14 @@ TEST(MakeAnswerTest, TakesCountersOfBinsApart) {
   query.edges = true;
   const std::vector<uint64_t> slots = {4, 3, 2, 1, 5};
   Answer answer;
-  ASSERT_TRUE(MakeAnswer(query, slots, 15, answer).ok());
+  ASSERT_TRUE(MakeAnswer(query, query.plan->Now(), slots, 15, answer).ok());
   EXPECT_EQ(answer.counts(), absl::MakeConstSpan(slots).first(2));
   EXPECT_EQ(answer.histogram.below, 2U);
   EXPECT_EQ(answer.histogram.above, 1U);
   EXPECT_EQ(answer.histogram.nan, 5U);
   EXPECT_EQ(answer.edges, (std::vector<double>{0, 1, 2}));
-  EXPECT_EQ(GetErrorDetail(MakeAnswer(query, slots, 14, answer)).reason, "COUNT_MISMATCH");
+  EXPECT_EQ(GetErrorDetail(MakeAnswer(query, query.plan->Now(), slots, 14, answer)).reason,
+            "COUNT_MISMATCH");
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "kernels/error.h"
+#include "kernels/payload.h"
 #include "server/request/query.h"
 
 namespace histogram::server {
@@ -45,15 +46,12 @@ std::vector<float> Samples(size_t seed) {
   return samples;
 }
 
-Fragment FragmentOf(const std::vector<float>& samples) {
-  return {reinterpret_cast<const uint8_t*>(samples.data()), samples.size() * sizeof(float)};
-}
-
 // The recount of what was sent is equal, and that of other samples of as many is not: it looks.
 void ExpectRecounted(const std::shared_ptr<const Query>& query, bool adds_up,
                      bool makes_tables = false) {
   const std::vector<float> sent = Samples(1), other = Samples(2);
-  const Fragment fragment = FragmentOf(sent), other_fragment = FragmentOf(other);
+  const Fragment fragment = FragmentOf(std::as_bytes(std::span(sent)));
+  const Fragment other_fragment = FragmentOf(std::as_bytes(std::span(other)));
   PhasedCount count(query, adds_up, makes_tables);
   RunPhases(count, {&fragment, 1});
   ASSERT_TRUE(count.status().ok()) << count.status();
@@ -98,8 +96,7 @@ void ExpectInItsRange(SampleType type, const std::vector<C>& samples) {
     query->Set(*Binning::Even(bins, 0.0, 1.0), type);
     query->range_of_data = true;
     PhasedCount count(query, false, false);
-    const Fragment fragment(reinterpret_cast<const uint8_t*>(samples.data()),
-                            samples.size() * sizeof(C));
+    const Fragment fragment = FragmentOf(std::as_bytes(std::span(samples)));
     RunPhases(count, {&fragment, 1});
     ASSERT_TRUE(count.status().ok()) << samples[0] << ", " << bins << ": " << count.status();
     const auto counters = count.counters();

@@ -42,10 +42,10 @@ class Plan {
   static Plan OfBytes(const Binning& binning);
   // Between edges. Fails with kBadBinning for a binning without edges (Alphabet, ByteTable).
   static Result<Plan> Make(const Binning& binning, SampleType type);
-  // The same without tables: kernels compute the edges next to a sample. CPUs only.
+  // The same without tables: CPUs compute the edges next to a sample, GPUs make the tables.
   static Result<Plan> Direct(const Binning& binning, SampleType type);
   // The plan that counts `samples` samples soonest, its own making included: Make if TablesPay,
-  // else Direct. CPUs only.
+  // else Direct.
   static Result<Plan> MakeFor(const Binning& binning, SampleType type, uint64_t samples);
   // Whether so many samples repay the tables. REQUIRES: binning.has_edges().
   static bool TablesPay(const Binning& binning, SampleType type, uint64_t samples);

@@ -27,6 +27,9 @@ namespace histogram {
 class Tally {
  public:
   explicit Tally(const Plan& plan, bool statistics = false);
+  // Of counters that somebody else has filled for `samples` samples. See(them) adds what statistics
+  // need of them. REQUIRES: counters.size() is plan.counter_count().
+  Tally(const Plan& plan, bool statistics, std::vector<uint64_t> counters, uint64_t samples);
 
   const Plan& plan() const { return plan_; }
   uint64_t samples() const { return samples_; }
@@ -34,12 +37,12 @@ class Tally {
   std::span<const uint64_t> counters() const { return counters_; }
 
   // Counts samples on up to `threads` threads, including the calling one. 0: UsableCores(). Short
-  // arrays use fewer. REQUIRES: samples.size() is a multiple of SampleBytes(plan().type()).
+  // arrays use fewer, and statistics one. REQUIRES: samples.size() is a multiple of
+  // SampleBytes(plan().type()).
   void Add(std::span<const std::byte> samples, uint32_t threads = 1);
   // Adds what `more` has counted. REQUIRES: both have the same plan and keep the same.
   void Merge(const Tally& more);
-  // Adds counters that somebody else has filled for `samples` samples. See(them) adds what
-  // statistics need of them. REQUIRES: counters.size() is plan().counter_count().
+  // Adds counters, as the constructor takes them.
   void Absorb(std::span<const uint64_t> counters, uint64_t samples);
   void See(std::span<const std::byte> samples);
   // Forgets everything but the plan.
