@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from . import _native
 from ._arrays import Array
 
 AtRanks = Callable[[Array], Array]  # the samples at whole ranks
@@ -105,5 +106,6 @@ def median(a: Any, *, keepdims: bool = False, **options: Any) -> Any:
     """
     from ._quantile import quantile
 
-    found = np.mean(quantile(a, 0.5, method="_middle", **options))
+    middle = quantile(a, 0.5, method="_middle", **options)
+    found = _native.in_float_mode(np.mean, middle)
     return found.reshape((1,) * np.ndim(a)) if keepdims else found

@@ -261,15 +261,15 @@ def rule_of_array(a: Array, bins: int, range: Any) -> Rule | None:
 def rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> Rule:
     """The rule for the bins and range of numpy.histogram. With a range or edges, `samples` is only
     asked for its type."""
-    if place is THIS_PROCESS:
-        even = _even.plan(samples, kind, bins, range)
-        if even is not None:
-            return Rule.of(*even)
-    # In another library's mode numpy may take subnormal edges for 0.
+    # In another library's mode Python and numpy may take subnormal edges for 0.
     return _native.in_float_mode(_rule_for, samples, kind, bins, range, place)
 
 
 def _rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> Rule:
+    if place is THIS_PROCESS:
+        even = _even.plan(samples, kind, bins, range)
+        if even is not None:
+            return Rule.of(*even)
     check_bare("bins", bins)
     check_bare("range", range)
     if not isinstance(bins, str) and np.ndim(bins) == 1:

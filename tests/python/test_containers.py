@@ -182,14 +182,16 @@ def test_subnormal_samples_where_another_library_flushes_them():
     small = np.array([-4, -1, 0, 1, 2, 4], np.float64) * 5e-309
     edges = np.array([-1, 0, 5e-309, 1e-308, 1])
     asked = ((small, edges, None), (small, 3, (-2e-308, 2e-308)), (small, 4, None))
-    expected = [np.quantile(a, 1.0), np.quantile(a, np.float32(0.7)), np.quantile(small, 0.3)]
+    expected = [np.quantile(a, 1.0), np.quantile(a, np.float32(0.7)), np.quantile(small, 0.3),
+                np.median(small[2:]), np.quantile(small, 0.3, method="hazen")]
     binned = [np.histogram(*one) for one in asked]
     if not torch.set_flush_denormal(True):
         pytest.skip("this processor does not flush subnormal numbers")
     try:
         counts = histogram.count(a, [-1, 0, 1]).counts().tolist()
         found = [histogram.quantile(a, 1.0), histogram.quantile(a, np.float32(0.7)),
-                 histogram.quantile(small, 0.3)]
+                 histogram.quantile(small, 0.3), histogram.median(small[2:]),
+                 histogram.quantile(small, 0.3, method="hazen")]
         histograms = [histogram.count(*one) for one in asked]
     finally:
         torch.set_flush_denormal(False)
