@@ -32,8 +32,6 @@ LIMIT = 0.95
 # What is asked of 1,000 float32 with a new range each call.
 LIMITS = {("float32", 100, 1000, "new tuple"): 0.2, ("float32", 2048, 1000, "new tuple"): 0.35}
 SECONDS = 0.15  # of a cell, and three calls of each at least
-QUANTILE_ROWS = (10_000, 1000)
-QUANTILES = (0.1, 0.5, 0.9)
 
 
 def ranges(dtype):
