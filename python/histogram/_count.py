@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 import numpy as np
 import numpy.typing as npt
 
-from . import _rows, _rules
+from . import _own_ranges, _rows, _rules
 from ._arrays import as_samples, chunks, is_on_gpu, is_plain, resolved, unmasked
 from ._dates import between_edges, dates_in
 from ._errors import check_others, whole
@@ -95,7 +95,8 @@ def count(
     ``density=True`` the result is numpy's tuple of the density and the edges. Weights are refused.
 
     ``axis`` names the axes that hold the samples of one histogram. Each index of the other axes
-    gets a row of counts. All rows have the same edges.
+    gets a row of counts. All rows have the same edges. With ``range="rows"`` each has its own: those
+    of ``numpy.histogram(row, bins)``. This goes for ``channels`` and ``windows`` too.
 
     ``channels`` is the number of interleaved channels, such as the colours of a picture. In C
     order, sample i belongs to channel i % channels. Each channel gets a row of counts.
@@ -135,6 +136,12 @@ def count(
     >>> histogram.count(np.array([[0.1, 0.9], [0.2, 0.3]]), 2, (0, 1), axis=1).counts()
     array([[1, 1],
            [2, 0]])
+
+    Each row over its own range:
+
+    >>> histogram.count(np.array([[1.0, 2, 3], [10, 40, 20]]), 2, "rows", axis=1).edges
+    array([[ 1.,  2.,  3.],
+           [10., 25., 40.]])
 
     For each of three colours; for windows of four samples:
 
@@ -185,6 +192,10 @@ def count(
         raise ValueError(
             f"a: {nan} nulls; give a range or edges, and no axis, channels or windows, or drop them"
         )
+    if isinstance(range, str) and range == "rows":
+        if cut is None:
+            raise ValueError("range: 'rows'; is combined with axis, channels or windows")
+        return _own_ranges.count(samples, kind, bins, cut, number)
     rule = _rules.rule_for(samples, kind, bins, range, place)
     if cut is not None:
         h = _rows.count(samples, rule, cut, number)

@@ -56,6 +56,18 @@ def order_statistics_of_rows(
     out: npt.NDArray[Any],
     threads: int,
 ) -> None: ...
+def count_own_ranges(
+    samples: npt.NDArray[Any],
+    type: str,
+    bins: int,
+    counts: npt.NDArray[np.int64],
+    outside: npt.NDArray[np.int64],
+    edges: npt.NDArray[Any],
+    threads: int,
+    window: int = 0,
+    step: int = 0,
+    channels: int = 1,
+) -> None: ...
 def extent(samples: npt.NDArray[Any], type: str) -> tuple[float, float, bool] | None: ...
 def in_float_mode(function: Callable[..., _Result], *arguments: Any) -> _Result:
     """Calls the function in the library's floating-point mode, which keeps subnormal numbers."""

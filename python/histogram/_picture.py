@@ -17,13 +17,15 @@ _SVG_COLUMNS, _SVG_WIDTH, _SVG_HEIGHT = 256, 512, 128
 
 
 def _summary(h: Histogram) -> str:
-    bins = len(h.edges) - 1
+    rows = " x ".join(str(size) for size in h.counts().shape[:-1])
+    bins = h.counts().shape[-1]
+    if h.edges.ndim > 1:
+        return f"{rows} rows of {bins:,} bins, each over its own range"
     form = "{}" if h.edges.dtype.kind in "mM" else "{:g}"
     first, last = form.format(h.edges[0]), form.format(h.edges[-1])
     between = f"{bins:,} bins over [{first}, {last}]"
-    rows = h.counts().shape[:-1]
     if rows:
-        return f"{' x '.join(str(size) for size in rows)} rows of {between}"
+        return f"{rows} rows of {between}"
     outside = ((h.below, "below"), (h.above, "above"), (h.nan, "NaN"))
     return ", ".join(
         [between, f"{h.samples:,} samples", *(f"{n:,} {name}" for n, name in outside if n)]

@@ -35,7 +35,8 @@ class Histogram:
 
     It unpacks like the result of ``numpy.histogram``, adds up exactly, pickles, and works as a
     histogram for plotting libraries (mplhep, histoprint). With ``axis=`` each index of the other
-    axes has a row of counts. Then each number below is an array with the shape of these axes.
+    axes has a row of counts. Then each number below is an array with the shape of these axes. With
+    ``range="rows"`` each has a row of edges, too.
 
     Statistics are those of the samples in bins, computed from the counts. Without such samples they
     are NaN.
@@ -67,11 +68,14 @@ class Histogram:
         counts = _whole("counts", counts)
         edges = np.array(edges)
         *rows, bins = counts.shape or (0,)
-        if not bins or edges.shape != (bins + 1,):
-            raise ValueError(f"edges: shape {edges.shape}; must be one more than the {bins} counts")
+        if not bins or edges.shape not in ((bins + 1,), (*rows, bins + 1)):
+            raise ValueError(
+                f"edges: shape {edges.shape}; must be one more than the {bins} counts, for all rows "
+                "or for each"
+            )
         if edges.dtype.kind not in "iufmM":
             raise TypeError(f"edges: type {edges.dtype}; they must be numbers or dates")
-        if not (edges[:-1] <= edges[1:]).all():  # fails for NaN and NaT, too
+        if not (edges[..., :-1] <= edges[..., 1:]).all():  # fails for NaN and NaT, too
             raise ValueError("edges: must increase monotonically, without NaN")
         outside: list[Any] = []
         for name, value in (("below", below), ("above", above), ("nan", nan)):
@@ -111,7 +115,7 @@ class Histogram:
 
     @property
     def edges(self) -> npt.NDArray[Any]:
-        """The edges of the bins: one more than bins."""
+        """The edges of the bins: one more than bins. With ``range="rows"`` each row has its own."""
         return self._edges
 
     @property
@@ -197,7 +201,7 @@ class Histogram:
         if bins % k:
             raise ValueError(f"k: {k}; must divide the number of bins, which is {bins}")
         counts = self._counts.reshape(*rows, bins // k, k).sum(axis=-1)
-        return made(counts, self._edges[::k], self._below, self._above, self._nan)
+        return made(counts, self._edges[..., ::k], self._below, self._above, self._nan)
 
     def mean(self) -> Any:
         """The mean, if each sample lies in the middle of its bin. It is off by half the width of
@@ -216,12 +220,14 @@ class Histogram:
             std = np.sqrt((shares * (middles - mean) ** 2).sum(axis=-1))
         return (first + mean[..., 0])[()], std[()]
 
-    def _middles(self) -> tuple[np.float64, Floats]:
+    def _middles(self) -> tuple[Any, Floats]:
         """The first edge and the distances from it, whose sums cancel less; NaN without an end."""
         edges = self._edges.astype(np.float64)
+        first = edges[..., :1]
         with np.errstate(invalid="ignore"):
-            distances: Floats = (edges[:-1] - edges[0]) / 2 + (edges[1:] - edges[0]) / 2
-        return edges[0], distances if np.isfinite(edges[[0, -1]]).all() else distances * np.nan
+            distances: Floats = (edges[..., :-1] - first) / 2 + (edges[..., 1:] - first) / 2
+        finite = np.isfinite(edges[..., [0, -1]]).all(axis=-1, keepdims=True)
+        return first[..., 0], np.where(finite, distances, np.nan)
 
     def quantile(self, q: npt.ArrayLike) -> Any:
         """The ``q``-quantile of the samples in bins, if they lie evenly within each bin.
@@ -241,7 +247,9 @@ class Histogram:
         if outside.any():
             raise ValueError(f"q: {shares[outside].flat[0]}; must be 0 to 1")
         rows = self._counts.reshape(-1, self._counts.shape[-1])
-        found = np.array([_quantiles(row, self._edges, shares.ravel()) for row in rows])
+        edges = self._edges.reshape(-1, self._edges.shape[-1])
+        edges = np.broadcast_to(edges, (len(rows), edges.shape[1]))
+        found = np.array([_quantiles(*one, shares.ravel()) for one in zip(rows, edges, strict=True)])
         return found.reshape(self._counts.shape[:-1] + shares.shape)[()]
 
     def median(self) -> Any:
@@ -283,7 +291,9 @@ class Histogram:
             return np.full(between.shape[:-1], np.nan)[()]
         best = np.argmax(between, axis=-1)
         known = np.max(between, axis=-1) >= 0
-        return np.where(known, self._edges[1:].astype(np.float64)[best], np.nan)[()]
+        edges = np.broadcast_to(self._edges[..., 1:].astype(np.float64), self._counts.shape)
+        found = np.take_along_axis(edges, best[..., None], axis=-1)[..., 0]
+        return np.where(known, found, np.nan)[()]
 
     # The interface for plotting libraries: PlottableHistogram of the package uhi.
 
@@ -296,6 +306,11 @@ class Histogram:
     def axes(self) -> tuple[Rows | Bins, ...]:
         """An axis for each dimension of the counts. The last one is that of the bins."""
         edges = self._edges
+        if edges.ndim > 1:
+            raise ValueError(
+                "axes: each row has edges of its own, which are no axis; histogram.Histogram("
+                "h.counts()[i], h.edges[i]) is that of row i"
+            )
         if edges.dtype.kind in "mM":
             edges = edges.astype(np.float64)
         return (*(Rows(size) for size in self._counts.shape[:-1]), Bins(edges))

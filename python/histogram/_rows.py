@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _native
 from ._arrays import Array
 from ._errors import whole
 from ._result import Histogram, made
@@ -21,9 +22,24 @@ _WHOLE_MAX = 2**32 - 1
 
 @dataclass(frozen=True)
 class Axes:
-    """The axes that hold the samples of one row."""
+    """The axes that hold the samples of one row, in order."""
 
     axes: tuple[int, ...]
+
+    def shape_in(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the rows of an array of this shape."""
+        return tuple(size for axis, size in enumerate(shape) if axis not in self.axes)
+
+    def as_stretches(self, samples: Array) -> Stretches | None:
+        """The stretches that are the same rows in the same order, if there are such."""
+        if not (samples.flags.c_contiguous and samples.dtype.isnative):
+            return None
+        first = self.axes[0] if self.axes else samples.ndim
+        end = first + len(self.axes)
+        channels = math.prod(samples.shape[end:])
+        if self.axes != tuple(range(first, end)) or channels > _WHOLE_MAX:
+            return None
+        return Stretches(channels, math.prod(samples.shape[first:end]), 0)
 
 
 @dataclass(frozen=True)
@@ -43,16 +59,33 @@ class Stretches:
             return -(-pixels // self.window)
         return 0 if pixels < self.window else (pixels - self.window) // self.step + 1
 
+    def shape_in(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of the rows of an array of this shape: an axis for the stretches and one for
+        the channels, where these are given."""
+        found = () if self.window is None else (self.number(math.prod(shape)),)
+        return found if self.channels is None else (*found, self.channels)
+
+    def numbers(self) -> tuple[int, int, int]:
+        """The last arguments of Plan.count_rows."""
+        return self.window or 0, self.step, self.channels or 1
+
     def empty(self, samples: int, bins: int) -> tuple[Array, Array]:
         """Zeros for the counts of each row of `samples` samples, and for those in no bin."""
         rows = self.number(samples) * (self.channels or 1)
         return np.zeros((rows, bins), np.int64), np.zeros((rows, 3), np.int64)
 
     def histogram(self, counts: Array, outside: Array, samples: int, rule: Rule) -> Histogram:
-        """The result: an axis for the stretches and one for the channels, where these are given."""
-        shape: tuple[int, ...] = () if self.window is None else (self.number(samples),)
-        shape += () if self.channels is None else (self.channels,)
+        """The result."""
+        shape = self.shape_in((samples,))
         return histogram_of(counts.reshape(*shape, rule.bins), outside.reshape(*shape, 3), rule)
+
+    def row(self, flat: Array, row: int) -> Array:
+        """The samples of a row, contiguous."""
+        stretch, channel = divmod(row, self.channels or 1)
+        pixels = flat.reshape(-1, self.channels or 1)
+        window = self.window or len(pixels)
+        begin = stretch * (self.step or window)
+        return np.ascontiguousarray(pixels[begin : begin + window, channel])
 
 
 def cut_of(samples: Any, axis: Any, channels: Any, windows: Any) -> Axes | Stretches | None:
@@ -101,56 +134,63 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     return axes
 
 
+class Filled:
+    """The counts of all rows, and the parts of the samples that they come from."""
+
+    def __init__(self, samples: Array, cut: Axes | Stretches, bins: int) -> None:
+        self._samples = samples
+        self._cut = cut
+        self.shape = cut.shape_in(samples.shape)
+        rows = math.prod(self.shape)
+        self.counts = np.zeros((rows, bins), np.int64)
+        self.outside = np.zeros((rows, 3), np.int64)
+
+    def parts(self, in_place: bool) -> Iterator[tuple[Array, Stretches, slice]]:
+        """Contiguous samples in native order, how they are cut, and the numbers of their rows.
+        `in_place`: without a copy wherever stretches of channels are the same rows."""
+        samples, cut = self._samples, self._cut
+        if not self.counts.size or not samples.size:
+            return
+        if isinstance(cut, Axes):
+            same = cut.as_stretches(samples) if in_place else None
+            if same is None:
+                yield from self._copies(cut)
+                return
+            cut = same
+        flat = np.ascontiguousarray(samples, samples.dtype.newbyteorder("=")).reshape(-1)
+        yield flat, cut, slice(None)
+
+    def _copies(self, cut: Axes) -> Iterator[tuple[Array, Stretches, slice]]:
+        axes = cut.axes
+        rows = np.moveaxis(self._samples, axes, np.arange(-len(axes), 0))
+        length = math.prod(rows.shape[len(self.shape) :])
+        done = 0
+        for block in contiguous_rows(rows, len(self.shape), length):
+            end = done + block.size // length
+            yield block.reshape(-1), Stretches(None, length, 0), slice(done, end)
+            done = end
+
+    def histogram(self, edges: Array) -> Histogram:
+        """The result. `edges`: of all rows, or a row of them for each."""
+        edges = edges if edges.ndim == 1 else edges.reshape(*self.shape, edges.shape[-1])
+        counts = self.counts.reshape(*self.shape, self.counts.shape[-1])
+        below, above, nan = np.moveaxis(self.outside.reshape(*self.shape, 3), -1, 0)
+        return made(counts, edges, below, above, nan)
+
+
 def count(samples: Array, rule: Rule, cut: Axes | Stretches, threads: int) -> Histogram:
     """Counts each row."""
-    if isinstance(cut, Stretches):
-        return _count_stretches(samples, rule, cut, threads)
-    axes = cut.axes
-    rows = np.moveaxis(samples, axes, np.arange(-len(axes), 0))
-    outer = rows.shape[: samples.ndim - len(axes)]
-    length = math.prod(rows.shape[len(outer) :])
-    counts = np.zeros((*outer, rule.bins), np.int64)
-    outside = np.zeros((*outer, 3), np.int64)
-    if counts.size and length:
-        flat_counts, flat_outside = counts.reshape(-1, rule.bins), outside.reshape(-1, 3)
-        done = 0
-        for block in contiguous_rows(rows, len(outer), length):
-            end = done + block.size // length
-            of_block = flat_counts[done:end], flat_outside[done:end]
-            if rule.plan is not None:
-                rule.plan.count_rows(block, *of_block, threads, length)
-            else:
-                _count_each(block.reshape(-1, length), rule, *of_block, threads)
-            done = end
-    return histogram_of(counts, outside, rule)
-
-
-def _count_stretches(samples: Array, rule: Rule, cut: Stretches, threads: int) -> Histogram:
-    flat = np.ascontiguousarray(samples, samples.dtype.newbyteorder("=")).reshape(-1)
-    counts, outside = cut.empty(flat.size, rule.bins)
-    if counts.size and flat.size:
+    filled = Filled(samples, cut, rule.bins)
+    for flat, part, rows in filled.parts(type(rule.plan) is _native.Plan):
+        counts, outside = filled.counts[rows], filled.outside[rows]
         if rule.plan is not None:
-            window, channels = cut.window or 0, cut.channels or 1
-            rule.plan.count_rows(flat, counts, outside, threads, window, cut.step, channels)
-        else:
-            _count_each(_rows_of(flat, cut), rule, counts, outside, threads)
-    return cut.histogram(counts, outside, flat.size, rule)
-
-
-def _rows_of(flat: Array, cut: Stretches) -> Iterator[Array]:
-    pixels = flat.reshape(-1, cut.channels or 1)
-    window = cut.window or len(pixels)
-    for stretch in range(cut.number(flat.size)):
-        begin = stretch * (cut.step or window)
-        for channel in pixels[begin : begin + window].T:
-            yield np.ascontiguousarray(channel)
-
-
-def _count_each(rows: Any, rule: Rule, counts: Array, outside: Array, threads: int) -> None:
-    for row, samples in enumerate(rows):
-        found = rule.count(samples, threads)
-        assert found is not None
-        counts[row], outside[row] = found[0], found[1:]
+            rule.plan.count_rows(flat, counts, outside, threads, *part.numbers())
+            continue
+        for row in range(len(counts)):
+            found = rule.count(part.row(flat, row), threads)
+            assert found is not None
+            counts[row], outside[row] = found[0], found[1:]
+    return filled.histogram(rule.edges)
 
 
 def histogram_of(counts: Array, outside: Array, rule: Rule) -> Histogram:

@@ -17,6 +17,8 @@ def to_uhi(h: Histogram) -> dict[str, Any]:
     """The histogram as a dictionary. NaN counts in the overflow, as boost-histogram counts it; the
     metadata say how many that are, and the type of the edges."""
     counts, edges = h
+    if edges.ndim > 1:
+        h.axes  # raises: UHI's bins are those of all rows
     above = np.asarray(h.above) + h.nan
     values = [np.asarray(h.below)[..., None], counts, above[..., None]]
     numbers = edges.astype(np.int64) if edges.dtype.kind in "mM" else edges

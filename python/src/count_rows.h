@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <variant>
 
 #include "kernels/rows.h"
 
@@ -23,6 +24,15 @@ struct RowSink {
   std::span<int64_t> counts, outside;
 };
 
+// So many bins over each row's own range, whose edges are numpy's. They are put into `edges`, row
+// by row: as floats for types of floats of up to 32 bits, else as doubles. A row whose edges numpy
+// has to make is not counted, and its first edge is NaN.
+struct OwnRanges {
+  SampleType type;
+  uint32_t bins;
+  std::variant<std::span<float>, std::span<double>> edges;
+};
+
 // The promise that every answer is checked by. Throws std::runtime_error.
 void CheckSum(const Histogram& histogram, size_t samples);
 
@@ -30,9 +40,11 @@ void CheckSum(const Histogram& histogram, size_t samples);
 void CountSlots(std::span<const std::byte> samples, const Plan& plan, uint32_t threads,
                 std::span<uint64_t> row);
 
-// Fills the sink. REQUIRES: `stretches` is what the cut says of these samples, and the sink has a
-// place for each row.
+// Fills the sink. REQUIRES: the cut is of windows or one stretch; `stretches` is what it says of
+// these samples; there is a place for each row.
 void CountStretches(std::span<const std::byte> samples, const Plan& plan, const RowCut& cut,
+                    uint64_t stretches, uint32_t threads, const RowSink& sink);
+void CountStretches(std::span<const std::byte> samples, const OwnRanges& ranges, const RowCut& cut,
                     uint64_t stretches, uint32_t threads, const RowSink& sink);
 
 }  // namespace histogram::python

@@ -80,9 +80,10 @@ nb::object MakeEvenPlan(double first, double last, uint32_t bins, bool narrow, b
   const size_t size = (size_t{bins} + 1) * (narrow_edges ? sizeof(float) : sizeof(double));
   const nb::bytes bytes(nullptr, size);  // to be filled: no other object refers to it
   void* const memory = PyBytes_AsString(bytes.ptr());
+  const Arithmetic arithmetic = narrow ? Arithmetic::kFloat : Arithmetic::kDouble;
   const std::optional<Binning> binning =
-      narrow_edges ? EvenEdges(first, last, narrow, {static_cast<float*>(memory), bins + 1})
-                   : EvenEdges(first, last, narrow, {static_cast<double*>(memory), bins + 1});
+      narrow_edges ? EvenEdges(first, last, arithmetic, {static_cast<float*>(memory), bins + 1})
+                   : EvenEdges(first, last, arithmetic, {static_cast<double*>(memory), bins + 1});
   if (!binning.has_value()) return nb::none();
   return nb::make_tuple(PlanInUse(*binning, type), bytes);
 }
@@ -128,6 +129,31 @@ nb::object CountRow(PlanInUse& in_use, const nb::handle& samples, uint32_t threa
                         outside[internal::kNanSlot]);
 }
 
+// The cut that the arguments ask for. Throws unless `samples` samples can be cut so, and the sink
+// has a place for each row.
+struct Rows {
+  RowCut cut;
+  uint64_t stretches;
+
+  Rows(uint64_t samples, uint64_t bins, const RowSink& sink, uint64_t window, uint64_t step,
+       uint32_t channels)
+      : cut{.channels = channels} {
+    if (channels == 0) throw nb::value_error("channels: 0; must be a whole number >= 1");
+    if (window > 0) {
+      cut.kind = RowCut::Kind::kWindows;
+      cut.window = window;
+      cut.step = step;
+    }
+    const Result<uint64_t> found = cut.Stretches(samples);
+    if (!found.ok()) throw nb::value_error(found.error().message.c_str());
+    stretches = *found;
+    if (sink.counts.size() != rows() * bins || sink.outside.size() != rows() * 3) {
+      throw nb::value_error("counts and outside: must have as many rows as the samples");
+    }
+  }
+  uint64_t rows() const { return stretches * cut.channels; }
+};
+
 // A row of counts for each channel of each stretch (RowCut), and of (below, above, nan).
 void CountRows(PlanInUse& in_use, const nb::handle& samples, const nb::handle& counts,
                const nb::handle& outside, uint32_t threads, uint64_t window, uint64_t step,
@@ -137,22 +163,37 @@ void CountRows(PlanInUse& in_use, const nb::handle& samples, const nb::handle& c
   const Plan plan = in_use.For(from->size());
   const Buffer counts_buffer = Buffer::Writable(counts), outside_buffer = Buffer::Writable(outside);
   CheckWhole(from->size(), plan.type());
-  if (channels == 0) throw nb::value_error("channels: 0; must be a whole number >= 1");
-  RowCut cut{.channels = channels};
-  if (window > 0) {
-    cut.kind = RowCut::Kind::kWindows;
-    cut.window = window;
-    cut.step = step;
-  }
-  const Result<uint64_t> stretches = cut.Stretches(from->size() / SampleBytes(plan.type()));
-  if (!stretches.ok()) throw nb::value_error(stretches.error().message.c_str());
   const RowSink sink = {counts_buffer.as<int64_t>(), outside_buffer.as<int64_t>()};
-  const uint64_t rows = *stretches * channels;
-  if (sink.counts.size() != rows * plan.bin_count() || sink.outside.size() != rows * 3) {
-    throw nb::value_error("counts and outside: must have as many rows as the samples");
+  const Rows rows(from->size() / SampleBytes(plan.type()), plan.bin_count(), sink, window, step,
+                  channels);
+  Unlocked(from->size(), [&] {
+    CountStretches(from->bytes(), plan, rows.cut, rows.stretches, ThreadsFor(from->size(), threads),
+                   sink);
+  });
+}
+
+// The same over each row's own range, with a row of edges for each (OwnRanges).
+void CountOwnRanges(const nb::handle& samples, std::string_view type_name, uint32_t bins,
+                    const nb::handle& counts, const nb::handle& outside, const nb::handle& edges,
+                    uint32_t threads, uint64_t window, uint64_t step, uint32_t channels) {
+  const SampleType type = TypeNamed(type_name);
+  const std::optional<Buffer> from = Buffer::Contiguous(samples);
+  if (!from.has_value()) throw nb::value_error("samples: must be contiguous");
+  const Buffer counts_buffer = Buffer::Writable(counts), outside_buffer = Buffer::Writable(outside);
+  const Buffer edges_buffer = Buffer::Writable(edges);
+  CheckWhole(from->size(), type);
+  const RowSink sink = {counts_buffer.as<int64_t>(), outside_buffer.as<int64_t>()};
+  const Rows rows(from->size() / SampleBytes(type), bins, sink, window, step, channels);
+  const uint64_t places = rows.rows() * (uint64_t{bins} + 1);
+  OwnRanges ranges{.type = type, .bins = bins, .edges = edges_buffer.as<float>()};
+  if (edges_buffer.size() == places * sizeof(double)) {
+    ranges.edges = edges_buffer.as<double>();
+  } else if (edges_buffer.size() != places * sizeof(float)) {
+    throw nb::value_error("edges: must have as many rows as the samples");
   }
   Unlocked(from->size(), [&] {
-    CountStretches(from->bytes(), plan, cut, *stretches, ThreadsFor(from->size(), threads), sink);
+    CountStretches(from->bytes(), ranges, rows.cut, rows.stretches,
+                   ThreadsFor(from->size(), threads), sink);
   });
 }
 
@@ -324,6 +365,10 @@ NB_MODULE(_native, module) {
   module.def("order_statistics_of_rows", &OrderStatisticsOfRows, nb::arg("samples"),
              nb::arg("type"), nb::arg("length"), nb::arg("ranks"), nb::arg("out"),
              nb::arg("threads"));
+  module.def("count_own_ranges", &CountOwnRanges, nb::arg("samples"), nb::arg("type"),
+             nb::arg("bins"), nb::arg("counts"), nb::arg("outside"), nb::arg("edges"),
+             nb::arg("threads"), nb::arg("window") = 0, nb::arg("step") = 0,
+             nb::arg("channels") = 1);
   module.def("extent", &ExtentOf, nb::arg("samples"), nb::arg("type"));
   module.def("in_float_mode", &InFloatMode, nb::arg("function"), nb::arg("arguments"));
   module.def("bfloat_bits", &BfloatBits, nb::arg("array"));

@@ -1,6 +1,8 @@
 #include "python/src/plans.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <type_traits>
 #include <variant>
 #include <vector>
@@ -10,6 +12,21 @@
 
 namespace histogram::python {
 namespace {
+
+// A half, computed as numpy does: in float, rounded after each operation.
+class Half {
+ public:
+  explicit Half(double value) : value_(RoundedToHalf(static_cast<float>(value))) {}
+  explicit operator double() const { return value_; }
+  explicit operator float() const { return value_; }
+  friend Half operator-(Half a, Half b) { return Half(a.value_ - b.value_); }
+  friend Half operator+(Half a, Half b) { return Half(a.value_ + b.value_); }
+  friend Half operator*(Half a, Half b) { return Half(a.value_ * b.value_); }
+  friend Half operator/(Half a, Half b) { return Half(a.value_ / b.value_); }
+
+ private:
+  float value_;
+};
 
 // numpy.linspace: i * step + first, rounded twice; then rounded to the edges' type.
 template <typename Arithmetic, typename Edge>
@@ -25,13 +42,20 @@ void FillEven(double first, double last, std::span<Edge> edges) {
 }
 
 template <typename Edge>
-std::optional<Binning> MakeEven(double first, double last, bool narrow, std::span<Edge> edges) {
+std::optional<Binning> MakeEven(double first, double last, Arithmetic arithmetic,
+                                std::span<Edge> edges) {
   const internal::FloatMode mode;
-  narrow ? FillEven<float>(first, last, edges) : FillEven<double>(first, last, edges);
+  const bool doubles = arithmetic == Arithmetic::kDouble;
+  if (doubles) {
+    FillEven<double>(first, last, edges);
+  } else {
+    arithmetic == Arithmetic::kFloat ? FillEven<float>(first, last, edges)
+                                     : FillEven<Half>(first, last, edges);
+  }
   constexpr uint32_t kNoLimit = UINT32_MAX;
   const auto listed = [&] {
     if constexpr (std::is_same_v<Edge, double>) {
-      if (!narrow) {
+      if (doubles) {
         return Binning::Even(static_cast<uint32_t>(edges.size() - 1), first, last, kNoLimit);
       }
       return Binning::Edges(edges, kNoLimit);
@@ -69,11 +93,21 @@ Plan PlanInUse::For(size_t bytes) {
   return plan_;
 }
 
-std::optional<Binning> EvenEdges(double first, double last, bool narrow, std::span<double> edges) {
-  return MakeEven(first, last, narrow, edges);
+std::optional<Binning> EvenEdges(double first, double last, Arithmetic arithmetic,
+                                 std::span<double> edges) {
+  return MakeEven(first, last, arithmetic, edges);
 }
-std::optional<Binning> EvenEdges(double first, double last, bool narrow, std::span<float> edges) {
-  return MakeEven(first, last, narrow, edges);
+std::optional<Binning> EvenEdges(double first, double last, Arithmetic arithmetic,
+                                 std::span<float> edges) {
+  return MakeEven(first, last, arithmetic, edges);
+}
+
+float RoundedToHalf(float value) {
+  const float size = std::fabs(value);
+  if (!(size < 65520)) return value + value * std::numeric_limits<float>::infinity();
+  // Adding this leaves 10 bits below the first, or those above 2^-24.
+  const float magic = std::ldexp(1.0F, std::max(std::ilogb(size), -14) + 13);
+  return std::copysign(size + magic - magic, value);
 }
 
 }  // namespace histogram::python

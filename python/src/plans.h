@@ -28,10 +28,18 @@ class PlanInUse {
   uint64_t left_;  // samples that a plan without tables is to count; 0: it has tables
 };
 
-// Fills `edges` as numpy.linspace does, in float arithmetic where `narrow`. nullopt, and edges
-// without meaning, where they are not finite, do not increase, or have a step of 0.
-std::optional<Binning> EvenEdges(double first, double last, bool narrow, std::span<double> edges);
-std::optional<Binning> EvenEdges(double first, double last, bool narrow, std::span<float> edges);
+// The type in which numpy.linspace computes edges.
+enum class Arithmetic : uint8_t { kHalf, kFloat, kDouble };
+
+// Fills `edges` as numpy.linspace does. nullopt, and edges without meaning, where they are not
+// finite, do not increase, or have a step of 0.
+std::optional<Binning> EvenEdges(double first, double last, Arithmetic arithmetic,
+                                 std::span<double> edges);
+std::optional<Binning> EvenEdges(double first, double last, Arithmetic arithmetic,
+                                 std::span<float> edges);
+
+// The nearest half, as a float; of two the even one.
+float RoundedToHalf(float value);
 
 }  // namespace histogram::python
 

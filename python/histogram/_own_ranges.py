@@ -1,0 +1,89 @@
+"""Counts rows, each between its own least and greatest sample."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from . import _native, _rows, _rules
+from ._arrays import Array
+from ._errors import whole
+from ._result import Histogram
+
+_FAST_BINS_MAX = 65536  # numpy's edges of more are numpy's to make
+_DTYPES: dict[str, type[np.generic]] = {
+    "u8": np.uint8, "i8": np.int8, "u16": np.uint16, "i16": np.int16, "u32": np.uint32,
+    "i32": np.int32, "u64": np.uint64, "i64": np.int64, "f16": np.float16, "bf16": np.float32,
+    "f32": np.float32, "f64": np.float64,
+}  # fmt: skip
+
+
+def count(
+    samples: Array, kind: str, bins: Any, cut: _rows.Axes | _rows.Stretches, threads: int
+) -> Histogram:
+    """Counts each row into `bins` bins, as numpy.histogram(row, bins)."""
+    bins = bins_of(bins)
+    filled = _rows.Filled(samples, cut, bins)
+    dtype = _edge_type(kind)
+    if not samples.size:
+        edges = _rules.rule_for(samples.reshape(-1), kind, bins, None, _rules.THIS_PROCESS).edges
+        return filled.histogram(np.broadcast_to(edges, (len(filled.counts), bins + 1)))
+    # Those of float16 are float16s in float32.
+    edges = np.empty((len(filled.counts), bins + 1), np.promote_types(dtype, np.float32))
+    for flat, part, rows in filled.parts(in_place=True):
+        _count_part(flat, kind, part, threads, filled, rows, edges[rows])
+    return filled.histogram(edges.astype(dtype, copy=False))
+
+
+def bins_of(bins: Any) -> int:
+    """The number of bins."""
+    if isinstance(bins, str) or np.ndim(bins):
+        raise ValueError(f"bins: {bins!r}; must be a number of bins with range='rows'")
+    return whole("bins", bins, 1, np.iinfo(np.int64).max)
+
+
+def _edge_type(kind: str) -> np.dtype[Any]:
+    dtype = np.dtype(_DTYPES[kind])
+    return dtype if dtype.kind == "f" else np.dtype(np.float64)
+
+
+def _count_part(
+    flat: Array, kind: str, part: _rows.Stretches, threads: int, filled: _rows.Filled,
+    rows: slice, edges: Array,
+) -> None:  # fmt: skip
+    counts, outside = filled.counts[rows], filled.outside[rows]
+    bins = counts.shape[1]
+    if bins <= _FAST_BINS_MAX and _numpy_agrees(kind):
+        _native.count_own_ranges(
+            flat, kind, bins, counts, outside, edges, threads, *part.numbers()
+        )
+    else:
+        edges[:, 0] = np.nan
+    for row in np.flatnonzero(np.isnan(edges[:, 0])):
+        its = part.row(flat, int(row))
+        try:
+            rule = _rules.rule_for(its, kind, bins, None, _rules.THIS_PROCESS)
+        except ValueError as error:
+            at = np.unravel_index((rows.start or 0) + row, filled.shape)
+            where = ", ".join(str(index) for index in at)
+            raise ValueError(f"a, row {where}: {error}") from None
+        found = rule.count(its, threads)
+        assert found is not None
+        counts[row], outside[row], edges[row] = found[0], found[1:], rule.edges
+
+
+@cache
+def _numpy_agrees(kind: str) -> bool:
+    """Whether numpy's own function gives the same edges, to the last bit."""
+    for bins in (1, 10, 37):
+        rows = np.array([(0.1, 0.7), (1e-3, 7e3), (3, 120), (5, 5)]).astype(_DTYPES[kind])
+        edges = np.empty((len(rows), bins + 1), np.promote_types(_edge_type(kind), np.float32))
+        none = np.zeros((len(rows), bins), np.int64), np.zeros((len(rows), 3), np.int64)
+        kind = "f32" if kind == "bf16" else kind
+        _native.count_own_ranges(rows, kind, bins, *none, edges, 1, 2)
+        for row, its in zip(rows, edges.astype(_edge_type(kind)), strict=True):
+            if its.tobytes() != np.histogram_bin_edges(row, bins).tobytes():
+                return False
+    return True
