@@ -10,6 +10,7 @@ is above its limit. Takes some 5 minutes.
 
 import argparse
 import datetime
+import itertools
 import json
 import platform
 import shlex
@@ -78,6 +79,21 @@ def cells():
                     yield row(found, limit, type=dtype, samples=size, bins=bins, range=name)
 
 
+def cells_of_rows():
+    """Rows, each over its own range, beside numpy in a loop; and quantiles of rows."""
+    for dtype in ("float32", "float64", "int32", "uint8"):
+        samples = samples_of(dtype, 1 << 20).reshape(-1, 1024)
+        for bins in BINS:
+            found = medians(lambda _: histogram.count(samples, bins, "rows", axis=1, threads=1),  # noqa: B023
+                            lambda _: [np.histogram(its, bins) for its in samples], SECONDS)  # noqa: B023
+            yield row(found, LIMIT, type=dtype, samples=samples.size, bins=bins, range="1,024 rows")
+    samples = samples_of("float32", 10_000_000).reshape(-1, 1000)
+    q = [0.25, 0.5, 0.75]
+    found = medians(lambda _: histogram.quantile(samples, q, axis=1, threads=1),
+                    lambda _: np.quantile(samples, q, axis=1), SECONDS)
+    yield row(found, 0.25, type="float32", samples=samples.size, bins=0, range="quantiles of 10,000 rows")
+
+
 def row(found, limit, **names):
     ratio = round(found[0] / found[1], 3)
     return {**names, "microseconds": round(found[0], 2), "numpy": round(found[1], 2), "ratio": ratio, "limit": limit}
@@ -88,7 +104,7 @@ def main():
     parser.add_argument("--output", type=Path, required=True, help="where the results go")
     options = parser.parse_args()
     rows = []
-    for cell in cells():
+    for cell in itertools.chain(cells(), cells_of_rows()):
         rows.append(cell)
         if cell["ratio"] > cell["limit"]:
             print("above its limit:", cell, file=sys.stderr)

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import _native
 from ._arrays import Array, is_plain
+from ._result import fixed
 
 _BINS_MAX = 65536  # the index of each edge is a float32
 _WHOLE_MAX = 1 << 53  # up to here float64 holds all integers
@@ -17,6 +18,7 @@ _WHOLE_MAX = 1 << 53  # up to here float64 holds all integers
 _PAIRS = (tuple, list, np.ndarray)
 _F32 = np.dtype(np.float32)
 _F64 = np.dtype(np.float64)
+_FLOATS = {np.dtype(np.float16): "f16", _F32: "f32", _F64: "f64"}
 _NUMBERS = {int, float, *(np.dtype(code).type for code in "bhilqBHILQefd")}
 
 
@@ -29,7 +31,7 @@ def plan(samples: Any, kind: str, bins: Any, range: Any) -> tuple[Array, _native
         return None
     first: Any = type(ends[0])
     last: Any = type(ends[1])
-    types: tuple[bool, bool] | None = _types(first, last, dtype)
+    types: tuple[str, str] | None = _types(first, last, dtype)
     return _made(*ends, bins, types, kind) if types is not None and _numpy_agrees() else None
 
 
@@ -43,7 +45,7 @@ def ends_of(range: Any) -> tuple[Any, Any] | None:
 
 
 def _made(
-    first: Any, last: Any, bins: int, types: tuple[bool, bool], kind: str
+    first: Any, last: Any, bins: int, types: tuple[str, str], kind: str
 ) -> tuple[Array, _native.Plan] | None:
     if first == last:
         first, last = first - 0.5, last + 0.5
@@ -55,7 +57,8 @@ def _made(
     found = _native.Plan.even(low, high, bins, *types, kind)
     if found is None:
         return None
-    return np.frombuffer(found[1], _F32 if types[1] else _F64), found[0]
+    edges = np.frombuffer(found[1], _F64 if types[1] == "f64" else _F32)
+    return fixed(edges.astype(np.float16)) if types[1] == "f16" else edges, found[0]
 
 
 def _ends(samples: Any, kind: str, dtype: np.dtype[Any]) -> tuple[Any, Any] | None:
@@ -76,27 +79,26 @@ def _ends(samples: Any, kind: str, dtype: np.dtype[Any]) -> tuple[Any, Any] | No
 
 
 @lru_cache(256)
-def _types(first: Any, last: Any, dtype: np.dtype[Any]) -> tuple[bool, bool] | None:
-    """Whether numpy computes edges in float32, and whether they are float32, for ends and samples
-    of these types. None: neither float32 nor float64."""
+def _types(first: Any, last: Any, dtype: np.dtype[Any]) -> tuple[str, str] | None:
+    """The types in which numpy computes edges, and which they have, for ends and samples of these
+    types. None: neither float16, float32 nor float64."""
     zero, one = first(0), last(1)
     arithmetic = np.linspace(zero, one, 2).dtype
     edges = np.result_type(zero, one, dtype)
     edges = _F64 if edges.kind in "iu" else edges
-    if arithmetic not in (_F32, _F64) or edges not in (_F32, _F64):
-        return None
-    return arithmetic == _F32, edges == _F32
+    names = _FLOATS.get(arithmetic), _FLOATS.get(edges)
+    return None if None in names else names  # type: ignore[return-value]
 
 
 @cache
 def _numpy_agrees() -> bool:
     """Whether numpy's own function gives the same edges, to the last bit."""
-    for end in (float, np.float32, np.float64):
-        for dtype in (_F32, _F64):
-            for first, last, bins in ((-4, 4.1, 100), (1e-3, 1e5, 37), (0.1, 0.7, 1)):
+    for end in (float, np.float16, np.float32, np.float64):
+        for dtype, kind in _FLOATS.items():
+            for first, last, bins in ((-4, 4.1, 100), (1e-3, 3e4, 37), (0.1, 0.7, 1)):
                 ends: Any = (end(first), end(last))
                 types = _types(end, end, dtype)
-                made = types and _made(ends[0], ends[1], bins, types, "f32" if dtype == _F32 else "f64")
+                made = types and _made(ends[0], ends[1], bins, types, kind)
                 numpys = np.histogram_bin_edges(np.empty(0, dtype), bins, ends)
                 if not made or (made[0].dtype, made[0].tobytes()) != (numpys.dtype, numpys.tobytes()):
                     return False

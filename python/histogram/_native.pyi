@@ -20,7 +20,7 @@ class Plan:
     def make(edges: npt.NDArray[np.float64], type: str) -> Plan: ...
     @staticmethod
     def even(
-        first: float, last: float, bins: int, narrow: bool, narrow_edges: bool, type: str
+        first: float, last: float, bins: int, arithmetic: str, edges: str, type: str
     ) -> tuple[Plan, bytes] | None: ...
     def count(
         self, samples: npt.NDArray[Any], counts: npt.NDArray[np.int64], threads: int

@@ -84,20 +84,19 @@ std::optional<Plan> PlanOver(const Seen& seen, SampleType type, uint64_t samples
   double first = seen.least, last = seen.greatest;
   if (!seen.finite || (last == 0 && seen.negative_zero)) return std::nullopt;
   if (!IsFloat(type) && std::max(-first, last) > kWholeMax) return std::nullopt;
-  const Arithmetic arithmetic = type == SampleType::kF16      ? Arithmetic::kHalf
-                                : std::is_same_v<Edge, float> ? Arithmetic::kFloat
-                                                              : Arithmetic::kDouble;
+  EvenRule::Type its = EvenRule::Type::kDouble;
+  if (std::is_same_v<Edge, float>) its = EvenRule::Type::kFloat;
+  if (type == SampleType::kF16) its = EvenRule::Type::kHalf;
   if (first == last) {
-    first -= 0.5;
-    last += 0.5;
-    if constexpr (std::is_same_v<Edge, float>) {
-      const bool half = arithmetic == Arithmetic::kHalf;
-      const auto lower = static_cast<float>(first), upper = static_cast<float>(last);
-      first = half ? RoundedToHalf(lower) : lower;
-      last = half ? RoundedToHalf(upper) : upper;
-    }
+    const auto rounded = [its](double end) {
+      if (its == EvenRule::Type::kHalf) return RoundedToHalf(end);
+      return its == EvenRule::Type::kFloat ? static_cast<float>(end) : end;
+    };
+    first = rounded(first - 0.5);
+    last = rounded(last + 0.5);
   }
-  const std::optional<Binning> binning = EvenEdges(first, last, arithmetic, edges);
+  const EvenRule rule{.arithmetic = its, .edges = its};
+  const std::optional<Binning> binning = EvenEdges(first, last, rule, edges);
   if (binning.has_value()) return *Plan::MakeFor(*binning, type, samples);
   edges[0] = std::numeric_limits<Edge>::quiet_NaN();
   return std::nullopt;

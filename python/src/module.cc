@@ -73,17 +73,25 @@ PlanInUse MakePlan(const nb::handle& edges, std::string_view type) {
   return PlanInUse(*binning, TypeNamed(type));
 }
 
-// (plan, the bytes of its edges), or None where edges are not finite or do not increase.
-nb::object MakeEvenPlan(double first, double last, uint32_t bins, bool narrow, bool narrow_edges,
-                        std::string_view type_name) {
+EvenRule::Type EvenTypeNamed(std::string_view name) {
+  if (name == "f16") return EvenRule::Type::kHalf;
+  return name == "f32" ? EvenRule::Type::kFloat : EvenRule::Type::kDouble;
+}
+
+// (plan, the bytes of its edges), or None where edges are not finite or do not increase. Edges of
+// f16 come as f32.
+nb::object MakeEvenPlan(double first, double last, uint32_t bins, std::string_view arithmetic,
+                        std::string_view edge_type, std::string_view type_name) {
   const SampleType type = TypeNamed(type_name);
-  const size_t size = (size_t{bins} + 1) * (narrow_edges ? sizeof(float) : sizeof(double));
-  const nb::bytes bytes(nullptr, size);  // to be filled: no other object refers to it
+  const EvenRule rule{.arithmetic = EvenTypeNamed(arithmetic), .edges = EvenTypeNamed(edge_type)};
+  const bool wide = rule.edges == EvenRule::Type::kDouble;
+  const size_t edges = size_t{bins} + 1;
+  // To be filled: no other object refers to it.
+  const nb::bytes bytes(nullptr, edges * (wide ? sizeof(double) : sizeof(float)));
   void* const memory = PyBytes_AsString(bytes.ptr());
-  const Arithmetic arithmetic = narrow ? Arithmetic::kFloat : Arithmetic::kDouble;
   const std::optional<Binning> binning =
-      narrow_edges ? EvenEdges(first, last, arithmetic, {static_cast<float*>(memory), bins + 1})
-                   : EvenEdges(first, last, arithmetic, {static_cast<double*>(memory), bins + 1});
+      wide ? EvenEdges(first, last, rule, {static_cast<double*>(memory), edges})
+           : EvenEdges(first, last, rule, {static_cast<float*>(memory), edges});
   if (!binning.has_value()) return nb::none();
   return nb::make_tuple(PlanInUse(*binning, type), bytes);
 }
@@ -354,7 +362,7 @@ NB_MODULE(_native, module) {
   nb::class_<PlanInUse>(module, "Plan", "Edges, compiled for a sample type.")
       .def_static("make", &MakePlan, nb::arg("edges"), nb::arg("type"))
       .def_static("even", &MakeEvenPlan, nb::arg("first"), nb::arg("last"), nb::arg("bins"),
-                  nb::arg("narrow"), nb::arg("narrow_edges"), nb::arg("type"))
+                  nb::arg("arithmetic"), nb::arg("edges"), nb::arg("type"))
       .def("count", &CountInto, nb::arg("samples"), nb::arg("counts"), nb::arg("threads"))
       .def("count_row", &CountRow, nb::arg("samples"), nb::arg("threads"))
       .def("count_rows", &CountRows, nb::arg("samples"), nb::arg("counts"), nb::arg("outside"),

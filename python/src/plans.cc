@@ -16,9 +16,8 @@ namespace {
 // A half, computed as numpy does: in float, rounded after each operation.
 class Half {
  public:
-  explicit Half(double value) : value_(RoundedToHalf(static_cast<float>(value))) {}
+  explicit Half(double value) : value_(static_cast<float>(RoundedToHalf(value))) {}
   explicit operator double() const { return value_; }
-  explicit operator float() const { return value_; }
   friend Half operator-(Half a, Half b) { return Half(a.value_ - b.value_); }
   friend Half operator+(Half a, Half b) { return Half(a.value_ + b.value_); }
   friend Half operator*(Half a, Half b) { return Half(a.value_ * b.value_); }
@@ -29,38 +28,50 @@ class Half {
 };
 
 // numpy.linspace: i * step + first, rounded twice; then rounded to the edges' type.
-template <typename Arithmetic, typename Edge>
-void FillEven(double first, double last, std::span<Edge> edges) {
+template <typename Arithmetic, typename Edge, typename Round>
+void FillEven(double first, double last, std::span<Edge> edges, const Round& round) {
   const auto from = static_cast<Arithmetic>(first), to = static_cast<Arithmetic>(last);
   const auto bins = static_cast<int32_t>(edges.size() - 1);
   const Arithmetic step = (to - from) / static_cast<Arithmetic>(bins);
   // Without a step numpy computes otherwise: then the edges do not increase.
-  for (int32_t i = 0; i < bins; ++i) {
-    edges[i] = static_cast<Edge>(static_cast<Arithmetic>(i) * step + from);
+  for (int32_t i = 0; i < bins; ++i) edges[i] = round(static_cast<Arithmetic>(i) * step + from);
+  edges[bins] = round(to);
+}
+
+template <typename Edge, typename Round>
+void FillEven(double first, double last, EvenRule rule, std::span<Edge> edges, const Round& round) {
+  switch (rule.arithmetic) {
+    case EvenRule::Type::kHalf:
+      return FillEven<Half>(first, last, edges, round);
+    case EvenRule::Type::kFloat:
+      return FillEven<float>(first, last, edges, round);
+    case EvenRule::Type::kDouble:
+      return FillEven<double>(first, last, edges, round);
   }
-  edges[bins] = static_cast<Edge>(to);
 }
 
 template <typename Edge>
-std::optional<Binning> MakeEven(double first, double last, Arithmetic arithmetic,
-                                std::span<Edge> edges) {
+std::optional<Binning> MakeEven(double first, double last, EvenRule rule, std::span<Edge> edges) {
   const internal::FloatMode mode;
-  const bool doubles = arithmetic == Arithmetic::kDouble;
-  if (doubles) {
-    FillEven<double>(first, last, edges);
+  if (rule.edges == EvenRule::Type::kHalf) {
+    FillEven(first, last, rule, edges,
+             [](auto edge) { return static_cast<Edge>(RoundedToHalf(static_cast<double>(edge))); });
   } else {
-    arithmetic == Arithmetic::kFloat ? FillEven<float>(first, last, edges)
-                                     : FillEven<Half>(first, last, edges);
+    FillEven(first, last, rule, edges,
+             [](auto edge) { return static_cast<Edge>(static_cast<double>(edge)); });
   }
   constexpr uint32_t kNoLimit = UINT32_MAX;
   const auto listed = [&] {
     if constexpr (std::is_same_v<Edge, double>) {
-      if (doubles) {
+      if (rule.arithmetic == EvenRule::Type::kDouble) {
         return Binning::Even(static_cast<uint32_t>(edges.size() - 1), first, last, kNoLimit);
       }
       return Binning::Edges(edges, kNoLimit);
     } else {
-      return Binning::Edges(std::vector<double>(edges.begin(), edges.end()), kNoLimit);
+      // Kept: of many edges, new memory takes longer than to fill it.
+      static thread_local std::vector<double> exact;
+      exact.assign(edges.begin(), edges.end());
+      return Binning::Edges(exact, kNoLimit);
     }
   };
   Result<Binning> binning = listed();
@@ -93,20 +104,19 @@ Plan PlanInUse::For(size_t bytes) {
   return plan_;
 }
 
-std::optional<Binning> EvenEdges(double first, double last, Arithmetic arithmetic,
+std::optional<Binning> EvenEdges(double first, double last, EvenRule rule,
                                  std::span<double> edges) {
-  return MakeEven(first, last, arithmetic, edges);
+  return MakeEven(first, last, rule, edges);
 }
-std::optional<Binning> EvenEdges(double first, double last, Arithmetic arithmetic,
-                                 std::span<float> edges) {
-  return MakeEven(first, last, arithmetic, edges);
+std::optional<Binning> EvenEdges(double first, double last, EvenRule rule, std::span<float> edges) {
+  return MakeEven(first, last, rule, edges);
 }
 
-float RoundedToHalf(float value) {
-  const float size = std::fabs(value);
-  if (!(size < 65520)) return value + value * std::numeric_limits<float>::infinity();
+double RoundedToHalf(double value) {
+  const double size = std::fabs(value);
+  if (!(size < 65520)) return value + value * std::numeric_limits<double>::infinity();
   // Adding this leaves 10 bits below the first, or those above 2^-24.
-  const float magic = std::ldexp(1.0F, std::max(std::ilogb(size), -14) + 13);
+  const double magic = std::ldexp(1.0, std::max(std::ilogb(size), -14) + 42);
   return std::copysign(size + magic - magic, value);
 }
 

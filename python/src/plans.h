@@ -28,18 +28,20 @@ class PlanInUse {
   uint64_t left_;  // samples that a plan without tables is to count; 0: it has tables
 };
 
-// The type in which numpy.linspace computes edges.
-enum class Arithmetic : uint8_t { kHalf, kFloat, kDouble };
+// How numpy.linspace computes edges: in halves, floats or doubles, which it rounds to its edges'
+// type.
+struct EvenRule {
+  enum class Type : uint8_t { kHalf, kFloat, kDouble };
+  Type arithmetic = Type::kDouble, edges = Type::kDouble;
+};
 
 // Fills `edges` as numpy.linspace does. nullopt, and edges without meaning, where they are not
 // finite, do not increase, or have a step of 0.
-std::optional<Binning> EvenEdges(double first, double last, Arithmetic arithmetic,
-                                 std::span<double> edges);
-std::optional<Binning> EvenEdges(double first, double last, Arithmetic arithmetic,
-                                 std::span<float> edges);
+std::optional<Binning> EvenEdges(double first, double last, EvenRule rule, std::span<double> edges);
+std::optional<Binning> EvenEdges(double first, double last, EvenRule rule, std::span<float> edges);
 
-// The nearest half, as a float; of two the even one.
-float RoundedToHalf(float value);
+// The nearest half; of two the even one.
+double RoundedToHalf(double value);
 
 }  // namespace histogram::python
 
