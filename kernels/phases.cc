@@ -30,16 +30,26 @@ class Runner {
   }
 
   void Execute(const RowsPhase& phase) {
-    const size_t sample_bytes = SampleBytes(phase.plan.type());
+    const size_t sample_bytes = SampleBytes(phase.type);
     const std::span<const std::byte> samples = Samples();
-    std::vector<uint64_t> counters(phase.plan.counter_count());
+    std::optional<Plan> plan = phase.plan;
+    bool failed = false;
+    std::vector<uint64_t> counters;
     ForEachRow(*phase.cut, samples, sample_bytes,
                [&](uint64_t row, std::span<const std::byte> its) {
+                 if (failed) return;
+                 if (!phase.plan.has_value()) {
+                   plan = phases_->PlanOver(row, FindExtent(its, phase.type), its);
+                   failed = !plan.has_value();
+                   if (failed) return;
+                 }
+                 counters.resize(plan->counter_count());
                  const Fragment fragment = FragmentOf(its);
-                 CountPayload(phase.plan, {&fragment, 1}, counters);
+                 CountPayload(*plan, {&fragment, 1}, counters);
                  phases_->Counted(row, counters, its);
                });
-    Name(phase.plan, phase.cut->Longest(samples.size() / sample_bytes) * sample_bytes);
+    if (!plan.has_value()) return;  // there are no rows
+    Name(*plan, phase.cut->Longest(samples.size() / sample_bytes) * sample_bytes);
   }
 
   void Name(const Plan& plan, size_t bytes) { kernel_ = std::string(KernelName(plan, bytes)); }

@@ -33,8 +33,9 @@ struct CountPhase {
 };
 // Counts each row into counters of its own.
 struct RowsPhase {
-  Plan plan;
+  SampleType type = SampleType::kU8;
   const RowCut* cut = nullptr;
+  std::optional<Plan> plan;  // of all rows; without it PlanOver tells the plan of each
 };
 using Phase = std::variant<ExtentPhase, CountPhase, RowsPhase>;
 
@@ -50,6 +51,10 @@ class Phases {
   virtual std::optional<Phase> Next(std::span<const Fragment> payload) = 0;
   // The outcome of an ExtentPhase; nullopt if no sample is finite.
   virtual void Found(const std::optional<Extent>& extent) = 0;
+  // In a RowsPhase without a plan, before each row is counted: the plan over its extent (nullopt if
+  // no sample is finite). Nullopt ends the phase.
+  virtual std::optional<Plan> PlanOver(uint64_t row, const std::optional<Extent>& extent,
+                                       std::span<const std::byte> samples) = 0;
   // The outcome of a RowsPhase, row by row and in order: the plan's counters of the row's samples.
   // Both are valid during the call.
   virtual void Counted(uint64_t row, std::span<const uint64_t> counters,

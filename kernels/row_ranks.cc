@@ -20,8 +20,6 @@
 namespace histogram::internal {
 namespace {
 
-// A longer row is searched with all threads.
-constexpr size_t kLengthMax = size_t{1} << 16;
 // The fewest samples for which a thread pays.
 constexpr size_t kThreadSamplesMin = size_t{1} << 14;
 // Fewer samples are sorted.
@@ -316,7 +314,7 @@ void SamplesAtRanksOfRows(std::span<const std::byte> samples, SampleType type, s
   const size_t row_bytes = length * SampleBytes(type), rows = samples.size() / row_bytes;
   assert(out.size() == ranks.size() * rows * SampleBytes(type));
   if (threads == 0) threads = UsableCores();
-  if (length > kLengthMax) {
+  if (length > kRowSamplesMax) {  // searched with all threads
     for (size_t row = 0; row < rows; ++row) {
       SearchLongRow(samples.subspan(row * row_bytes, row_bytes), type, ranks, threads, row, rows,
                     out.data());

@@ -33,6 +33,12 @@ absl::Status CheckOnePass(const Query& query) {
         "Accumulate sees the samples once, which does not tell their range before; set "
         "lower and upper");
   }
+  if (query.range_of_row) {
+    return InvalidField(
+        "BAD_BINNING", "spec.binning.even.range_of_row",
+        "Accumulate sees the samples once, which does not tell the rows' ranges before; set "
+        "lower and upper");
+  }
   if (query.rows.has_value() && query.rows->kind != RowCut::Kind::kOne) {
     const char* const field =
         query.rows->kind == RowCut::Kind::kWindows ? "spec.rows.windows" : "spec.rows.lengths";
@@ -70,8 +76,12 @@ absl::Status CheckRows(Method method, const Query& query, uint64_t samples,
   }
   const uint64_t rows = *stretches * cut.channels;
   const uint64_t longest = cut.Longest(samples);
-  const uint64_t counters = CountersOfARow(query);
-  const uint64_t visited = cut.Visited(*stretches, samples);
+  // To make a row's plan takes as long as so many counters.
+  constexpr uint64_t kPlanWork = 1024;
+  const uint64_t counters = CountersOfARow(query) + (query.range_of_row ? kPlanWork : 0);
+  // Ranges and quantiles take a pass of their own.
+  const uint64_t passes = 1 + (query.range_of_row ? 1 : 0) + (query.needs_order() ? 1 : 0);
+  const uint64_t visited = cut.Visited(*stretches, samples) * passes;
   if (visited + rows * counters > kRowWorkMax) {
     return TooMuch("TOO_MANY_ROWS",
                    absl::StrCat(visited, " samples in ", rows, " rows of ", counters, " counters"),
@@ -85,6 +95,9 @@ absl::Status CheckRows(Method method, const Query& query, uint64_t samples,
   // A part of a payload keeps the counters of all channels; a whole one keeps columns.
   parsed.row_bytes = method == Method::kAccumulate ? rows * counters * sizeof(uint64_t)
                                                    : RowColumns::Bytes(query, rows);
+  // A row of a channel is copied, and the search for quantiles keeps as much as two copies.
+  const uint64_t copies = (cut.channels > 1 ? 1 : 0) + (query.needs_order() ? 2 : 0);
+  parsed.row_bytes += copies * longest * SampleBytes(query.sample_type);
   return absl::OkStatus();
 }
 

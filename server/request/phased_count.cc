@@ -16,8 +16,10 @@
 namespace histogram::server {
 namespace {
 
-// Names the first sample that has no place in a range. REQUIRES: there is one.
-absl::Status NotFinite(std::span<const std::byte> samples, SampleType type) {
+// Names the first sample that has no place in a range. REQUIRES: there is one. `whole` has the
+// samples, and is asked for the range by `field`.
+absl::Status NotFinite(std::span<const std::byte> samples, SampleType type, const char* field,
+                       const std::string& whole) {
   return internal::VisitSample(type, [&]<typename S>(S) {
     using Bits = typename S::Bits;
     size_t i = 0;
@@ -27,9 +29,28 @@ absl::Status NotFinite(std::span<const std::byte> samples, SampleType type) {
           S::Widen(internal::LoadBits<Bits>(samples.data() + i++ * sizeof(Bits))));
     } while (std::isfinite(value) && i * sizeof(Bits) < samples.size());
     return InvalidField(
-        "NOT_FINITE", "spec.binning.even.range_of_data",
-        absl::StrCat("sample ", i - 1, " of the payload is ", value, "; it must be finite"));
+        "NOT_FINITE", field,
+        absl::StrCat("sample ", i - 1, " of ", whole, " is ", value, "; it must be finite"));
   });
+}
+
+// The query's bins over the range of samples, all of which are finite; over [0, 1] if there are
+// none.
+absl::StatusOr<Binning> BinsOverExtent(const Query& query, const std::optional<Extent>& extent) {
+  if (!extent.has_value()) return BinsOver(query, 0, 1);
+  double lower = extent->least, upper = extent->greatest;
+  if (lower == upper) {
+    lower -= 0.5;
+    upper += 0.5;
+  }
+  absl::StatusOr<Binning> binning = BinsOver(query, lower, upper);
+  if (binning.ok() || !extent->constant) return binning;
+  // Half to either side is less than the doubles there are apart, or leaves no room for the bins.
+  const double most = std::numeric_limits<double>::max();
+  const double at = std::max(std::fabs(lower), std::fabs(upper));
+  const double ulp = at - std::nextafter(at, 0);
+  const double half = std::ldexp(ulp, 4) * query.binning.bin_count();
+  return BinsOver(query, std::max(lower - half, -most), std::min(upper + half, most));
 }
 
 }  // namespace
@@ -55,6 +76,10 @@ std::optional<Phase> PhasedCount::Next(std::span<const Fragment> payload) {
 
 Phase PhasedCount::Count() {
   step_ = Step::kCount;
+  if (query_->range_of_row) {
+    rows_.bin_count = query_->binning.bin_count();
+    return RowsPhase{.type = query_->sample_type, .cut = &*query_->rows, .plan = std::nullopt};
+  }
   plan_ = query_->plan->Now();
   if (!query_->rows.has_value()) {
     counters_.resize(plan_->counter_count());
@@ -62,11 +87,36 @@ Phase PhasedCount::Count() {
   }
   rows_.bin_count = plan_->bin_count();
   if (adds_up_) channels_.assign(query_->rows->channels, Tally(*plan_, query_->statistics));
-  return RowsPhase{*plan_, &*query_->rows};
+  return RowsPhase{.type = query_->sample_type, .cut = &*query_->rows, .plan = plan_};
 }
 
 absl::Status PhasedCount::status() const {
   return step_ == Step::kDone ? status_ : absl::UnknownError("not counted");
+}
+
+std::optional<Plan> PhasedCount::PlanOver(uint64_t row, const std::optional<Extent>& extent,
+                                          std::span<const std::byte> samples) {
+  const bool finite = extent.has_value() ? extent->finite : samples.empty();
+  if (!finite) {
+    status_ = NotFinite(samples, query_->sample_type, "spec.binning.even.range_of_row",
+                        absl::StrCat("row ", row));
+    return std::nullopt;
+  }
+  const absl::StatusOr<Binning> binning = BinsOverExtent(*query_, extent);
+  if (binning.ok()) {
+    plan_ = PlanOfRow(*binning, samples);
+    return plan_;
+  }
+  const absl::Status& failed = binning.status();
+  status_ = MakeError(failed.code(), absl::StrCat("row ", row, ": ", failed.message()),
+                      GetErrorDetail(failed));
+  return std::nullopt;
+}
+
+Plan PhasedCount::PlanOfRow(const Binning& binning, std::span<const std::byte> samples) const {
+  const SampleType type = query_->sample_type;
+  if (type == SampleType::kU8) return Plan::OfBytes(binning);
+  return *Plan::MakeFor(binning, type, samples.size() / SampleBytes(type));
 }
 
 void PhasedCount::Counted(uint64_t row, std::span<const uint64_t> counters,
@@ -86,28 +136,12 @@ absl::Status PhasedCount::SetRange(std::span<const Fragment> payload) {
   const bool finite = extent_.has_value() ? extent_->finite : bytes == 0;
   if (!finite) {
     std::string storage;
-    return NotFinite(InOnePiece(payload, storage), query_->sample_type);
+    return NotFinite(InOnePiece(payload, storage), query_->sample_type,
+                     "spec.binning.even.range_of_data", "the payload");
   }
-  double lower = 0, upper = 1;
-  if (extent_.has_value()) {
-    lower = extent_->least;
-    upper = extent_->greatest;
-    if (lower == upper) {
-      lower -= 0.5;
-      upper += 0.5;
-    }
-  }
-  absl::StatusOr<std::shared_ptr<const Query>> made = WithRange(*query_, lower, upper);
-  if (!made.ok() && extent_.has_value() && extent_->constant) {
-    // Half to either side is less than the doubles there are apart, or leaves no room for the bins.
-    const double most = std::numeric_limits<double>::max();
-    const double at = std::max(std::fabs(lower), std::fabs(upper));
-    const double ulp = at - std::nextafter(at, 0);
-    const double half = std::ldexp(ulp, 4) * query_->binning.bin_count();
-    made = WithRange(*query_, std::max(lower - half, -most), std::min(upper + half, most));
-  }
-  if (!made.ok()) return made.status();
-  query_ = *std::move(made);
+  const absl::StatusOr<Binning> binning = BinsOverExtent(*query_, extent_);
+  if (!binning.ok()) return binning.status();
+  query_ = WithBins(*query_, *binning);
   if (query_->plan->Pays(bytes / SampleBytes(query_->sample_type))) query_->plan->Get();
   return absl::OkStatus();
 }
@@ -119,14 +153,18 @@ absl::Status PhasedCount::Recount(absl::Span<const Fragment> payload) const {
                                   "answer is withheld"),
                      {.reason = "COUNT_MISMATCH"});
   };
-  const Plan& plan = *plan_;
   if (!query_->rows.has_value()) {
-    return ReferenceCounters(payload, plan) == counters_ ? absl::OkStatus() : mismatch(0);
+    return ReferenceCounters(payload, *plan_) == counters_ ? absl::OkStatus() : mismatch(0);
   }
   std::string storage;
   absl::Status status;
   ForEachRow(*query_->rows, InOnePiece(payload, storage), SampleBytes(query_->sample_type),
              [&](uint64_t row, std::span<const std::byte> samples) {
+               Plan plan = plan_.value_or(Plan());
+               if (query_->range_of_row) {
+                 const auto binning = BinsOver(*query_, rows_.lower[row], rows_.upper[row]);
+                 plan = PlanOfRow(*binning, samples);
+               }
                const Fragment fragment = FragmentOf(samples);
                const std::vector<uint64_t> counters = ReferenceCounters({&fragment, 1}, plan);
                const bool same = adds_up_ ? std::ranges::equal(counters, channels_[row].counters())

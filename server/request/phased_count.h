@@ -1,5 +1,5 @@
-// Counts a payload in phases: in rows, in bins over the range of its samples, or by a plan whose
-// tables are made first.
+// Counts a payload in phases: in rows, in bins over the range of its samples or of those of each
+// row, or by a plan whose tables are made first.
 #ifndef HISTOGRAM_SERVER_REQUEST_PHASED_COUNT_H_
 #define HISTOGRAM_SERVER_REQUEST_PHASED_COUNT_H_
 
@@ -35,6 +35,8 @@ class PhasedCount final : public Phases {
   }
   std::optional<Phase> Next(std::span<const Fragment> payload) override;
   void Found(const std::optional<Extent>& extent) override { extent_ = extent; }
+  std::optional<Plan> PlanOver(uint64_t row, const std::optional<Extent>& extent,
+                               std::span<const std::byte> samples) override;
   void Counted(uint64_t row, std::span<const uint64_t> counters,
                std::span<const std::byte> samples) override;
 
@@ -44,7 +46,7 @@ class PhasedCount final : public Phases {
   // The query; with range_of_data it has the range of the samples.
   const Query& query() const { return *query_; }
   const RowColumns& rows() const { return rows_; }  // if the query has rows
-  // The plan that counted. REQUIRES: status() is OK.
+  // The plan that counted. REQUIRES: status() is OK; rows have no ranges of their own.
   const Plan& plan() const { return *plan_; }
   const std::vector<uint64_t>& counters() const { return counters_; }  // if it has none
   // Moves the counts out: those of a channel each, or the counters.
@@ -56,9 +58,10 @@ class PhasedCount final : public Phases {
  private:
   enum class Step : uint8_t { kBegin, kRange, kCount, kDone };
 
-  // The phase that counts by the query's plan.
+  // The phase that counts.
   Phase Count();
   absl::Status SetRange(std::span<const Fragment> payload);
+  Plan PlanOfRow(const Binning& binning, std::span<const std::byte> samples) const;
   // Whether the answers of a row equal those of these counters.
   bool SameAnswers(const Plan& plan, absl::Span<const uint64_t> counters,
                    std::span<const std::byte> samples, uint64_t row) const;
@@ -69,7 +72,7 @@ class PhasedCount final : public Phases {
   Step step_ = Step::kBegin;
   absl::Status status_;
   std::optional<Extent> extent_;
-  std::optional<Plan> plan_;  // of the phase that counts
+  std::optional<Plan> plan_;  // of the phase that counts, or of the row that it counts
   RowColumns rows_;
   std::vector<Tally> channels_;
   std::vector<uint64_t> counters_;

@@ -83,10 +83,16 @@ std::string NameInApi(SampleType type) {
 
 absl::StatusOr<Binning> CompileEven(const v1::Binning::Even& even, SampleType type,
                                     uint32_t bin_count_max) {
-  if (even.range_of_data()) {
+  if (even.range_of_data() || even.range_of_row()) {
+    if (even.range_of_data() && even.range_of_row()) {
+      return BadBinning("the data's range is asked for, too; leave out one of the two",
+                        "spec.binning.even.range_of_row");
+    }
     if (even.has_lower() || even.has_upper()) {
-      return BadBinning("the data's range is asked for; lower and upper must be absent",
-                        even.has_lower() ? "spec.binning.even.lower" : "spec.binning.even.upper");
+      return BadBinning(
+          absl::StrCat("the ", even.range_of_row() ? "rows' ranges are" : "data's range is",
+                       " asked for; lower and upper must be absent"),
+          even.has_lower() ? "spec.binning.even.lower" : "spec.binning.even.upper");
     }
     return OrStatus(Binning::Even(even.bin_count(), 0.0, 1.0, bin_count_max));
   }
@@ -190,6 +196,16 @@ absl::Status BadRows(const char* field, const std::string& message, uint64_t lim
 }
 
 absl::Status SetRows(const v1::Spec& spec, Query& query) {
+  query.range_of_row = spec.binning().even().range_of_row();
+  if (query.range_of_row && !spec.has_rows()) {
+    return BadBinning("it is the range of each row, and spec.rows is absent",
+                      "spec.binning.even.range_of_row");
+  }
+  if (query.range_of_row && spec.edges()) {
+    return InvalidField("BAD_BINNING", "spec.edges",
+                        "with range_of_row each row has its own; they follow from lower and upper "
+                        "of the answer");
+  }
   if (!spec.has_rows()) return absl::OkStatus();
   const v1::Rows& rows = spec.rows();
   RowCut& cut = query.rows.emplace();
@@ -207,10 +223,6 @@ absl::Status SetRows(const v1::Spec& spec, Query& query) {
   }
   if (spec.sparse()) {
     return BadRows("spec.sparse", "the counts of rows are not sparse; leave out one of the two");
-  }
-  if (spec.quantiles_size() > 0 && SampleBytes(query.sample_type) > 2) {
-    return BadRows("spec.quantiles", absl::StrCat("rows of ", NameInApi(query.sample_type),
-                                                  " have none; those of 8 and 16 bits do"));
   }
   return absl::OkStatus();
 }
@@ -237,11 +249,12 @@ absl::Status SetAnswers(const v1::Spec& spec, Query& query) {
 
 // See Query::counter_bytes.
 uint64_t CounterBytes(const Query& query) {
-  uint64_t numbers = 1;                   // a bin: its count
-  if (query.range_of_data) numbers += 1;  // the plan's threshold, which only this request uses
-  if (query.sparse) numbers += 2;         // count and number of a bin that is not empty
-  if (query.edges) numbers += 1;          // before it is encoded
-  if (query.statistics) numbers += 5;     // counts, edges, and weights of bins that are not empty
+  uint64_t numbers = 1;  // a bin: its count
+  // The plan's threshold, which only this request uses.
+  if (query.range_of_data || query.range_of_row) numbers += 1;
+  if (query.sparse) numbers += 2;      // count and number of a bin that is not empty
+  if (query.edges) numbers += 1;       // before it is encoded
+  if (query.statistics) numbers += 5;  // counts, edges, and weights of bins that are not empty
   if (query.binning.is_identity()) return 0;  // counted where the values are
   const uint64_t slots = internal::SlotCount(query.binning.bin_count());
   return (query.pattern_counters() + numbers * slots) * sizeof(uint64_t);
@@ -308,13 +321,13 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
   return query;
 }
 
-absl::StatusOr<std::shared_ptr<const Query>> WithRange(const Query& query, double lower,
-                                                       double upper) {
+absl::StatusOr<Binning> BinsOver(const Query& query, double lower, double upper) {
+  return OrStatus(Binning::Even(query.binning.bin_count(), lower, upper, kBinCountMax));
+}
+
+std::shared_ptr<const Query> WithBins(const Query& query, const Binning& binning) {
   auto made = std::make_shared<Query>(query);
-  absl::StatusOr<Binning> binning =
-      OrStatus(Binning::Even(query.binning.bin_count(), lower, upper, kBinCountMax));
-  if (!binning.ok()) return binning.status();
-  made->Set(*binning, made->sample_type);
+  made->Set(binning, made->sample_type);
   made->range_of_data = false;
   return made;
 }

@@ -93,6 +93,7 @@ struct Query {
   // With range_of_data: the right number of bins, over [0, 1] until the range is known.
   Binning binning = Binning::Identity();
   bool range_of_data = false;
+  bool range_of_row = false;  // the same, and each row has its own
   std::optional<RowCut> rows;
   std::shared_ptr<LatePlan> plan = std::make_shared<LatePlan>(binning, sample_type);
   bool statistics = false;  // also set by quantiles
@@ -106,9 +107,9 @@ struct Query {
   uint64_t counter_bytes = 0;
 
   bool wants(Answers answer) const { return (answers & static_cast<uint8_t>(answer)) != 0; }
-  // Whether the answer needs the order of all samples, which counts do not give.
+  // Whether the answer needs the order of all samples (of a row), which counts do not give.
   bool needs_order() const {
-    return statistics && SampleBytes(sample_type) > 2 && !rows.has_value() &&
+    return statistics && SampleBytes(sample_type) > 2 &&
            (wants(Answers::kMedian) || !quantiles.empty());
   }
   // The number of counters, one for each bit pattern, that statistics of types of 8 and 16 bits
@@ -130,10 +131,10 @@ struct Query {
   uint64_t ReplyBytes(uint64_t samples) const;
 };
 
-// The query with its range set to [lower, upper], and a plan without tables. REQUIRES:
-// range_of_data.
-absl::StatusOr<std::shared_ptr<const Query>> WithRange(const Query& query, double lower,
-                                                       double upper);
+// The query's bins over a range. Fails as MakeQuery does.
+absl::StatusOr<Binning> BinsOver(const Query& query, double lower, double upper);
+// The query with bins over the data's range, and a plan without tables.
+std::shared_ptr<const Query> WithBins(const Query& query, const Binning& binning);
 
 struct QueryLimits {
   uint32_t bin_count_max = 65536;

@@ -16,26 +16,29 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
-// Columns of one number a row: those but counts, and those but quantiles.
+// Columns of one number a row: those but counts, those of statistics, and those of ranges.
 constexpr uint64_t kNumberColumns = std::size(RowColumns::kWhole) - 1;
-constexpr uint64_t kStatistics = std::size(RowColumns::kReal) - 1;
-static_assert(kStatistics == std::size(kStatisticFields));
+constexpr uint64_t kStatistics = std::size(kStatisticFields), kRanges = 2;
+static_assert(kStatistics + 1 + kRanges == std::size(RowColumns::kReal));
+
+// The numbers of a row that are doubles.
+uint64_t RealsOfARow(const Query& query) {
+  const uint64_t statistics = query.statistics ? kStatistics + query.quantiles.size() : 0;
+  return statistics + (query.range_of_row ? kRanges : 0);
+}
 
 }  // namespace
 
 uint64_t RowColumns::Bytes(const Query& query, uint64_t rows) {
   uint64_t numbers = kNumberColumns;
   if (!query.omit_counts) numbers += query.binning.bin_count();
-  if (query.statistics) numbers += kStatistics + query.quantiles.size();
-  return rows * numbers * sizeof(uint64_t);
+  return rows * (numbers + RealsOfARow(query)) * sizeof(uint64_t);
 }
 
 uint64_t RowColumns::ReplyBytes(const Query& query, uint64_t rows, uint64_t row_samples_max) {
   uint64_t numbers = kNumberColumns;
   if (!query.omit_counts) numbers += query.binning.bin_count();
-  uint64_t bytes = numbers * wire::VarintSize(row_samples_max);
-  if (query.statistics) bytes += (kStatistics + query.quantiles.size()) * sizeof(double);
-  return rows * bytes;
+  return rows * (numbers * wire::VarintSize(row_samples_max) + RealsOfARow(query) * sizeof(double));
 }
 
 absl::Status RowColumns::Append(const Query& query, const Plan& plan,
@@ -62,6 +65,10 @@ absl::Status RowColumns::Append(const Query& query, const Plan& plan,
   above.push_back(histogram.above);
   ignored.push_back(histogram.ignored);
   nan.push_back(histogram.nan);
+  if (query.range_of_row) {
+    lower.push_back(plan.binning().edge(0));
+    upper.push_back(plan.binning().edge(bin_count));
+  }
   if (!query.statistics) return absl::OkStatus();
   for (size_t i = 0; i < kStatistics; ++i) {
     const auto& [answer, value] = kStatisticFields[i];
@@ -95,7 +102,7 @@ Statistics StatisticsOfRow(const Query& query, const Plan& plan,
     histogram.counts.assign(counters.begin(), counters.begin() + plan.bin_count());
   }
   const Fragment fragment = FragmentOf(samples);
-  return StatisticsOfPayload(plan, {&fragment, 1}, counters, histogram, /*order=*/false,
+  return StatisticsOfPayload(plan, {&fragment, 1}, counters, histogram, query.needs_order(),
                              query.quantiles);
 }
 

@@ -25,17 +25,19 @@ struct RowColumns {
   // Statistics. NaN if a row has no value; empty if the query does not ask for them.
   std::vector<double> minimum, maximum, mean, standard_deviation, median, mode, entropy_bits,
       otsu_threshold, quantiles;
+  std::vector<double> lower, upper;  // the range of each row, if each has its own
 
   static constexpr std::vector<uint64_t> RowColumns::*kWhole[] = {
       &RowColumns::counts, &RowColumns::samples, &RowColumns::below,
       &RowColumns::above,  &RowColumns::ignored, &RowColumns::nan};
-  // In the order of kStatisticFields, then the quantiles.
+  // In the order of kStatisticFields, then the quantiles and the ranges.
   static constexpr std::vector<double> RowColumns::*kReal[] = {
       &RowColumns::minimum,      &RowColumns::maximum,
       &RowColumns::mean,         &RowColumns::standard_deviation,
       &RowColumns::median,       &RowColumns::mode,
       &RowColumns::entropy_bits, &RowColumns::otsu_threshold,
-      &RowColumns::quantiles};
+      &RowColumns::quantiles,    &RowColumns::lower,
+      &RowColumns::upper};
 
   // The memory of `rows` rows, in bytes.
   static uint64_t Bytes(const Query& query, uint64_t rows);
@@ -53,8 +55,7 @@ struct RowColumns {
 // The number of counters that a row keeps, for limits.
 uint64_t CountersOfARow(const Query& query);
 
-// The statistics that the query asks for, of a row that is seen once. Without median and quantiles
-// of types of 32 and 64 bits.
+// The statistics that the query asks for, of a row that is at hand as a whole.
 Statistics StatisticsOfRow(const Query& query, const Plan& plan,
                            absl::Span<const uint64_t> counters, std::span<const std::byte> samples);
 

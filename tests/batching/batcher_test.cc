@@ -774,6 +774,10 @@ class OnePhase final : public Phases {
     return ExtentPhase{SampleType::kU8};
   }
   void Found(const std::optional<Extent>& extent) override { found = extent.has_value(); }
+  std::optional<Plan> PlanOver(uint64_t, const std::optional<Extent>&,
+                               std::span<const std::byte>) override {
+    return std::nullopt;
+  }
   void Counted(uint64_t, std::span<const uint64_t>, std::span<const std::byte>) override {}
 
   int calls = 0;

@@ -66,7 +66,8 @@ RowColumns TakeRows(Input& input) {
   }
   for (auto* column :
        {&rows.minimum, &rows.maximum, &rows.mean, &rows.standard_deviation, &rows.median,
-        &rows.mode, &rows.entropy_bits, &rows.otsu_threshold, &rows.quantiles}) {
+        &rows.mode, &rows.entropy_bits, &rows.otsu_threshold, &rows.quantiles, &rows.lower,
+        &rows.upper}) {
     *column = TakeList<double>(input);
   }
   return rows;
@@ -138,6 +139,8 @@ void FillRows(const RowColumns& rows, v1::RowAnswers& out) {
   add(rows.entropy_bits, out.mutable_entropy_bits());
   add(rows.otsu_threshold, out.mutable_otsu_threshold());
   add(rows.quantiles, out.mutable_quantiles());
+  add(rows.lower, out.mutable_lower());
+  add(rows.upper, out.mutable_upper());
 }
 
 void FillHistogram(const Answer& answer, bool omit_counts, v1::Histogram& out) {

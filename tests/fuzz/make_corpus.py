@@ -55,7 +55,7 @@ def requests():
 
 
 def typed_specs():
-    """(name, spec) of typed samples: many bins, rows, sparse counts, the data's own range."""
+    """(name, spec) of typed samples: many bins, rows, sparse counts, the own range of the data or of each row."""
     def even(bins, rest):
         return wire.length_delimited(2, wire.length_delimited(1, wire.uint(1, bins) + rest))
 
@@ -66,6 +66,8 @@ def typed_specs():
                        ("lengths", wire.length_delimited(2, wire.length_delimited(1, b"\x01\x00\x05"))),
                        ("channels", wire.uint(4, 3))):
         yield f"rows-{name}", f32 + even(10, four) + wire.length_delimited(7, rows) + wire.uint(3, 1)
+        yield f"ranges-of-rows-{name}", (
+            f32 + even(10, wire.uint(5, 1)) + wire.length_delimited(7, rows) + wire.uint(3, 1))
     yield "range-of-data", f32 + even(70000, wire.uint(4, 1)) + wire.length_delimited(9, b"\x01\x05")
 
 

@@ -68,6 +68,30 @@ TEST(PhasedCountTest, RowsAreRecounted) {
   }
 }
 
+TEST(PhasedCountTest, RowsOverTheirOwnRangesAreRecounted) {
+  for (const uint32_t channels : {1U, 3U}) {
+    for (auto query : {Bytes(channels), Floats(channels), WithStatistics(Floats(channels))}) {
+      query = InWindows(query);
+      query->range_of_row = true;
+      ExpectRecounted(query, false);
+    }
+  }
+}
+
+TEST(PhasedCountTest, ARowWithoutARangeEndsTheCount) {
+  std::vector<float> samples = Samples(1);
+  samples[77] = std::numeric_limits<float>::quiet_NaN();
+  auto query = InWindows(Floats(1));
+  query->range_of_row = true;
+  PhasedCount count(query, false, false);
+  const Fragment fragment = FragmentOf(std::as_bytes(std::span(samples)));
+  RunPhases(count, {&fragment, 1});
+  EXPECT_EQ(GetErrorDetail(count.status()).reason, "NOT_FINITE");
+  EXPECT_NE(count.status().message().find("sample 2 of row 3"), std::string::npos)
+      << count.status();
+  EXPECT_EQ(count.rows().row_count, 3);
+}
+
 TEST(PhasedCountTest, RowsOfWhichOnlyStatisticsAreSentAreRecounted) {
   ExpectRecounted(WithStatistics(Bytes(3)), false);
   ExpectRecounted(WithStatistics(InWindows(Floats(3))), false);

@@ -57,8 +57,44 @@ struct FilledJob final : Job {
     parsed.payload_bytes = samples * sizeof(float);
     FillJob(parsed, nullptr, query, kNever, *this);
   }
+  FilledJob(const std::shared_ptr<const Query>& query, const ParsedRequest& parsed) {
+    FillJob(parsed, nullptr, query, kNever, *this);
+  }
   void Done(const absl::Status& /*status*/) override {}
 };
+
+// The charge of 6,000 f32 in rows of two channels.
+uint64_t ChargeOfRows(bool quantiles, bool own_ranges) {
+  v1::ComputeRequest request;
+  request.mutable_spec()->ParseFromString(SpecOf(10));
+  request.mutable_spec()->mutable_rows()->set_channels(2);
+  request.mutable_spec()->set_statistics(true);
+  request.mutable_spec()->add_statistics_only(v1::STATISTIC_ENTROPY);
+  if (quantiles) request.mutable_spec()->add_quantiles(0.5);
+  auto* even = request.mutable_spec()->mutable_binning()->mutable_even();
+  if (own_ranges) {
+    even->clear_lower();
+    even->clear_upper();
+    even->set_range_of_row(true);
+  }
+  request.set_payload(std::string(6000 * sizeof(float), '\0'));
+  const std::string bytes = request.SerializeAsString();
+  const Fragment message(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+  ParsedRequest parsed;
+  std::shared_ptr<const Query> query;
+  const absl::Status status = Admit(
+      Method::kCompute, {&message, 1}, {.payload_bytes_max = bytes.size(), .query = kLimits},
+      [](uint64_t) { return absl::OkStatus(); }, parsed, query);
+  EXPECT_TRUE(status.ok()) << status;
+  return FilledJob(query, parsed).charge_bytes;
+}
+
+TEST(FillJobTest, RowsAreChargedForWhatTheirPhasesKeep) {
+  const uint64_t row = 3000 * sizeof(float), plain = ChargeOfRows(false, false);
+  EXPECT_GE(plain, 5 * row) << "the payload, it in one piece, and a channel";
+  EXPECT_GE(ChargeOfRows(true, false), plain + 2 * row);
+  EXPECT_GE(ChargeOfRows(false, true), plain + 4 * sizeof(double)) << "the ranges";
+}
 
 TEST(FillJobTest, TablesAreMadeWhereTheyTakeNoLongerThanTheCount) {
   const auto query_of = [](uint32_t bins) {

@@ -121,22 +121,22 @@ def test_no_samples(client, name):
 @pytest.mark.parametrize("name", TYPES)
 def test_statistics_of_rows(client, name):
     samples = samples_of(name, 1000)
-    spec = set_rows(spec_of(name, statistics=True), windows=99)
+    quantiles = [0, 0.25, 0.5, 0.999]
+    spec = set_rows(spec_of(name, statistics=True, quantiles=quantiles), windows=99)
     answer = client.compute(samples.tobytes(), spec).rows
-    wide = samples.itemsize > 2
     for r, row in enumerate(rows_of(samples, windows=99)):
         values = row.astype(np.float64)
         binned = values[(values >= 0) & (values <= 200)]
         assert (answer.minimum[r], answer.maximum[r]) == (binned.min(), binned.max())
         assert abs(answer.mean[r] - binned.mean()) < 1e-9
         assert abs(answer.standard_deviation[r] - binned.std()) < 1e-9
-        assert np.isnan(answer.median[r]) if wide else answer.median[r] == np.median(binned)
+        assert answer.median[r] == np.median(binned)
+        assert list(answer.quantiles[4 * r:4 * r + 4]) == list(np.quantile(binned, quantiles))
         shares = np.histogram(binned, EDGES)[0] / binned.size
         shares = shares[shares > 0]
         assert abs(answer.entropy_bits[r] + (shares * np.log2(shares)).sum()) < 1e-9
-    if wide:
-        spec.quantiles.append(0.5)
-        expect_error(lambda: client.compute(samples.tobytes(), spec), INVALID, "BAD_ROWS", "spec.quantiles")
+    [many] = client.compute_many([samples.tobytes()], spec)
+    assert many.rows.quantiles == answer.quantiles
     empty = client.compute(b"", set_rows(spec_of(name, statistics=True))).rows
     assert np.isnan(empty.mean[0])
 
@@ -148,6 +148,34 @@ def test_entropy_of_windows_costs_no_median(client):
     answer = client.compute(random_bytes(1000), spec).rows
     assert len(answer.entropy_bits) == 10
     assert not answer.median and not answer.mean and not answer.counts and not answer.otsu_threshold
+
+
+@pytest.mark.parametrize("name", ("u8", "i32", "f32", "f64"))
+@pytest.mark.parametrize("cut", [{"lengths": [0, 1, 70_000, 30, 2, 9967]}, {"channels": 8},
+                                 {"windows": 1000, "channels": 2}])
+def test_order_of_long_and_short_rows(client, name, cut):
+    samples = samples_of(name, 80_000)
+    spec = set_rows(spec_of(name, quantiles=[0.1, 0.9]), **cut)
+    spec.statistics_only.append(pb.STATISTIC_MEDIAN)
+    answer = client.compute(samples.tobytes(), spec).rows
+    for r, row in enumerate(rows_of(samples, **cut)):
+        values = row.astype(np.float64)
+        binned = values[(values >= 0) & (values <= 200)]
+        if not binned.size:
+            assert np.isnan([answer.median[r], answer.quantiles[2 * r]]).all()
+            continue
+        assert answer.median[r] == np.median(binned)
+        assert list(answer.quantiles[2 * r:2 * r + 2]) == list(np.quantile(binned, [0.1, 0.9]))
+
+
+@pytest.mark.parametrize("name", ("i32", "f32", "f64"))
+def test_chunks_tell_no_order_of_wide_types(client, name):
+    payload = samples_of(name, 600).tobytes()
+    spec = set_rows(spec_of(name, statistics=True), channels=3)
+    [reply] = client.accumulate([payload], spec)
+    assert np.isnan(reply.rows.median).all() and len(reply.rows.median) == 3
+    spec.quantiles.append(0.5)
+    expect_error(lambda: client.accumulate([payload], spec), INVALID, "BAD_QUANTILE", "spec.quantiles")
 
 
 @pytest.mark.parametrize("name", ("u8", "u16", "f32"))
@@ -229,6 +257,63 @@ def test_the_datas_own_range(client, name):
     check_rows(answer.rows, rows_of(samples, windows=100), edges)
 
 
+def of_row(name, bins=7):
+    spec = pb.Spec(sample_type=TYPES[name][0])
+    spec.binning.even.bin_count = bins
+    spec.binning.even.range_of_row = True
+    return spec
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("name", TYPES)
+def test_each_rows_own_range(client, name, cut):
+    samples = samples_of(name, 1000)
+    samples[np.isnan(samples.astype(np.float64))] = 3
+    samples[:200] = 5  # a row of equal samples, perhaps
+    spec = set_rows(of_row(name), **CUTS[cut])
+    spec.statistics = True
+    answer = client.compute(samples.tobytes(), spec).rows
+    rows = rows_of(samples, **CUTS[cut])
+    counts = np.array(answer.counts, np.int64).reshape(len(rows), 7)
+    assert len(answer.lower) == len(answer.upper) == answer.row_count == len(rows)
+    for r, row in enumerate(rows):
+        expected, edges = np.histogram(row.astype(np.float64), 7)
+        assert (answer.lower[r], answer.upper[r]) == (edges[0], edges[-1])
+        assert counts[r].tolist() == np.histogram(row, edges)[0].tolist() == expected.tolist()
+        if row.size:
+            assert answer.median[r] == np.median(row.astype(np.float64))
+    assert not answer.below and not answer.above and not answer.nan
+    [many] = client.compute_many([samples.tobytes()], spec)
+    assert many.rows == answer
+
+
+def test_what_a_rows_own_range_is_not_for(client):
+    payload = samples_of("f64", 100)[1:41].tobytes()
+    for change, field in ((lambda even: setattr(even, "lower", 0), "spec.binning.even.lower"),
+                          (lambda even: setattr(even, "upper", 9), "spec.binning.even.upper"),
+                          (lambda even: setattr(even, "range_of_data", True),
+                           "spec.binning.even.range_of_row")):
+        spec = set_rows(of_row("f64"), windows=10)
+        change(spec.binning.even)
+        expect_error(lambda spec=spec: client.compute(payload, spec), INVALID, "BAD_BINNING", field)
+    expect_error(lambda: client.compute(payload, of_row("f64")), INVALID, "BAD_BINNING",
+                 "spec.binning.even.range_of_row", None, ["spec.rows is absent"])
+    spec = set_rows(of_row("f64"), channels=2)
+    expect_error(lambda: client.accumulate([payload], spec), INVALID, "BAD_BINNING",
+                 "spec.binning.even.range_of_row")
+    spec.edges = True
+    expect_error(lambda: client.compute(payload, spec), INVALID, "BAD_BINNING", "spec.edges")
+    spec = set_rows(of_row("f32"), windows=2)
+    for bad, name in ((np.nan, "nan"), (np.inf, "inf"), (-np.inf, "-inf")):
+        broken = np.array([1, 2, 3, 4, 5, bad], np.float32).tobytes()
+        expect_error(lambda broken=broken: client.compute(broken, spec), INVALID, "NOT_FINITE",
+                     "spec.binning.even.range_of_row", None, [f"sample 1 of row 2 is {name};"])
+    spec = set_rows(of_row("f64", 60_000), windows=2)
+    close = np.array([1, 2, 1, np.nextafter(1, 2)]).tobytes()
+    expect_error(lambda: client.compute(close, spec), INVALID, "BAD_BINNING",
+                 "spec.binning.even.bin_count", None, ["row 1"])
+
+
 def test_rows_that_take_too_much(client):
     """Small requests that would keep a core busy, or fill the memory."""
     payload = random_bytes(1 << 20)
@@ -296,6 +381,10 @@ def test_all_of_it_is_recounted_where_that_is_asked_for(start_server):
         spec.binning.even.bin_count = 3
         spec.binning.even.range_of_data = True
         client.compute(samples[1:50].tobytes(), spec)
+        for name in TYPES:
+            spec = set_rows(of_row(name), windows=7)
+            spec.statistics = True
+            client.compute(samples_of(name, 1000)[1:50].tobytes(), spec)
 
 
 def test_describe_names_features_and_limits(client):

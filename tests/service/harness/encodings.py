@@ -28,7 +28,7 @@ UNKNOWN_FIELDS = {
     "windows": (wire.spec(wire.length_delimited(7, wire.length_delimited(1, wire.uint(1, 1) + wire.uint(3, 1)))), 3),
     "spec, second one": (SPEC_OF_NOTHING + wire.spec(wire.uint(100, 1)), 100),
     "binning": (in_binning(5, b"\x08\x01"), 5),
-    "even": (in_binning(1, wire.uint(1, 4) + wire.uint(5, 1)), 5),
+    "even": (in_binning(1, wire.uint(1, 4) + wire.uint(6, 1)), 6),
     "edges": (in_binning(2, wire.packed_doubles(1, [1, 2]) + wire.uint(2, 1)), 2),
     "alphabet": (
         in_binning(3, wire.uint(1, 1) + wire.uint(2, 1) + wire.uint(3, 1) + wire.uint(4, 1)), 4),
