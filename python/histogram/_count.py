@@ -195,7 +195,7 @@ def count(
     if isinstance(range, str) and range == "rows":
         if cut is None:
             raise ValueError("range: 'rows'; is combined with axis, channels or windows")
-        return _own_ranges.count(samples, kind, bins, cut, number)
+        return _own_ranges.count(samples, kind, bins, cut, place, number)
     rule = _rules.rule_for(samples, kind, bins, range, place)
     if cut is not None:
         h = _rows.count(samples, rule, cut, number)

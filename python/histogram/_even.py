@@ -18,7 +18,7 @@ _WHOLE_MAX = 1 << 53  # up to here float64 holds all integers
 _PAIRS = (tuple, list, np.ndarray)
 _F32 = np.dtype(np.float32)
 _F64 = np.dtype(np.float64)
-_FLOATS = {np.dtype(np.float16): "f16", _F32: "f32", _F64: "f64"}
+_FLOATS: dict[np.dtype[Any], str] = {np.dtype(np.float16): "f16", _F32: "f32", _F64: "f64"}
 _NUMBERS = {int, float, *(np.dtype(code).type for code in "bhilqBHILQefd")}
 
 

@@ -21,11 +21,14 @@ _DTYPES: dict[str, type[np.generic]] = {
 
 
 def count(
-    samples: Array, kind: str, bins: Any, cut: _rows.Axes | _rows.Stretches, threads: int
-) -> Histogram:
+    samples: Array, kind: str, bins: Any, cut: _rows.Axes | _rows.Stretches, place: _rules.Place,
+    threads: int,
+) -> Histogram:  # fmt: skip
     """Counts each row into `bins` bins, as numpy.histogram(row, bins)."""
     bins = bins_of(bins)
     filled = _rows.Filled(samples, cut, bins)
+    if place is not _rules.THIS_PROCESS:
+        return _count_on_server(place, kind, bins, samples, filled)
     dtype = _edge_type(kind)
     if not samples.size:
         edges = _rules.rule_for(samples.reshape(-1), kind, bins, None, _rules.THIS_PROCESS).edges
@@ -35,6 +38,30 @@ def count(
     for flat, part, rows in filled.parts(in_place=True):
         _count_part(flat, kind, part, threads, filled, rows, edges[rows])
     return filled.histogram(edges.astype(dtype, copy=False))
+
+
+def _count_on_server(
+    client: Any, kind: str, bins: int, samples: Array, filled: _rows.Filled
+) -> Histogram:
+    from ._remote import RemoteRanges
+
+    if kind in ("f16", "bf16", "f32"):
+        raise ValueError(
+            f"range: 'rows'; a server's edges are float64s, and those of rows of {kind} are not; "
+            "convert a to float64, or leave out server="
+        )
+    # The least and the greatest edge of each row.
+    ends = np.broadcast_to([[0.0], [1.0]], (2, len(filled.counts))).copy()
+    plan = RemoteRanges(client, bins, kind, ends)
+    for flat, part, rows in filled.parts(in_place=False):
+        plan.ends = ends[:, rows]
+        plan.count_rows(flat, filled.counts[rows], filled.outside[rows], 0, *part.numbers())
+    if kind in ("i64", "u64") and np.abs(ends).max(initial=0) > 2.0**53:
+        raise ValueError(
+            f"a: integers from {ends[0].min():.0f} to {ends[1].max():.0f}; with server= "
+            "and range='rows' they must be at most 2**53"
+        )
+    return filled.histogram(np.linspace(ends[0], ends[1], bins + 1, axis=-1))
 
 
 def bins_of(bins: Any) -> int:

@@ -20,11 +20,6 @@ class RowSamples:
     """An array of rows, each of which holds the samples of some axes."""
 
     def __init__(self, samples: Array, kind: str, axis: Any, place: Place) -> None:
-        if place is not THIS_PROCESS and kind not in ("u8", "i8"):
-            raise ValueError(
-                "axis: a server finds quantiles of rows of 8-bit types; this type has "
-                f"{8 * samples.itemsize} bits; leave out server="
-            )
         axes = axes_of(axis, samples.ndim)
         self._rows = np.moveaxis(samples, axes, np.arange(-len(axes), 0))
         self._kind = kind
@@ -45,19 +40,11 @@ class RowSamples:
             if self._place is THIS_PROCESS:
                 _native.order_statistics_of_rows(block, self._kind, self.size, ranks, out, threads)
             else:
-                self._from_counts(block, ranks, out)
+                from ._remote_quantile import order_statistics_of_rows  # only if it is needed
+
+                rows = block.reshape(-1, self.size)
+                order_statistics_of_rows(self._place, rows, self._kind, ranks, out)
             if not whole:
                 found[:, done:end] = out
             done = end
         return found.reshape(len(ranks), *self.outer)
-
-    def _from_counts(self, block: Array, ranks: Ranks, out: Array) -> None:
-        """From the counts of the 256 values."""
-        least = np.iinfo(self.dtype).min
-        rows = out.shape[1]
-        counts, outside = np.zeros((rows, 256), np.int64), np.zeros((rows, 3), np.int64)
-        plan = self._place.plan(np.arange(least, least + 257.0), self._kind)
-        plan.count_rows(block, counts, outside, 0, self.size)
-        up_to = np.cumsum(counts, axis=1)
-        for r, rank in enumerate(ranks):
-            out[r] = ((up_to <= rank).sum(axis=1) + least).astype(self.dtype)

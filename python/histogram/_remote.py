@@ -302,14 +302,14 @@ class RemotePlan:
 
     def __init__(self, client: Client, edges: npt.NDArray[np.float64], kind: str) -> None:
         self._client = client
-        self._edges = edges
+        self._bins: npt.NDArray[np.float64] | int = edges
         self._kind = kind
         self.bin_count = len(edges) - 1
 
     def count(self, samples: Array, counts: Counts, threads: int) -> tuple[int, int, int]:
         """Adds to counts; returns below, above and NaN. Takes an array of any layout. The server
         chooses the number of threads."""
-        found = self._count(samples, _wire.spec(self._kind, self._edges))
+        found = self._count(samples, _wire.spec(self._kind, self._bins))
         if found.samples != samples.size:
             raise server_error("INTERNAL", f"{found.samples} of {samples.size} samples are counted")
         new, outside = _checked(found, self.bin_count, np.array([samples.size]))
@@ -346,19 +346,27 @@ class RemotePlan:
             last = min(stretches, first + max(1, most))
             part = samples[first * every * channels : ((last - 1) * every + window) * channels]
             rows = slice(first * channels, last * channels)
-            if most == 0:  # a stretch is longer than a message
-                spec = _wire.spec(self._kind, self._edges, rows=(0, 0, channels))
-                size = max(1, _CHUNK_BYTES // (channels * samples.itemsize)) * channels
-                found = self._client.accumulate(spec, _cut(part, size), part.size)
+            if most == 0:
+                found = self._count_stretch(part, channels)
             else:
-                spec = _wire.spec(self._kind, self._edges, rows=(window, step, channels))
+                spec = _wire.spec(self._kind, self._bins, rows=(window, step, channels))
                 found = self._client.compute(spec, part)
             begin = np.arange(last - first) * every
             held = np.repeat(np.minimum(window, part.size // channels - begin), channels)
             new, outside[rows] = _checked(found, self.bin_count, held)
             counts[rows] = new.reshape(counts[rows].shape)
+            self._take(found, rows)
             if self._client.progress is not None:
                 self._client.progress(min(last * every * channels, samples.size), samples.size)
+
+    def _count_stretch(self, samples: Array, channels: int) -> _wire.Answer:
+        """Counts a stretch that is longer than a message."""
+        spec = _wire.spec(self._kind, self._bins, rows=(0, 0, channels))
+        size = max(1, _CHUNK_BYTES // (channels * samples.itemsize)) * channels
+        return self._client.accumulate(spec, _cut(samples, size), samples.size)
+
+    def _take(self, found: _wire.Answer, rows: slice) -> None:
+        """Takes what else the answer tells of these rows."""
 
     def _stretches_max(self, window: int, every: int, channels: int, itemsize: int) -> int:
         """The most stretches of one message; 0 if one stretch does not fit."""
@@ -381,3 +389,31 @@ class RemotePlan:
             max(1, _ROW_WORK_MAX // (window * channels)),
             max(1, _ROW_WORK_MAX // (channels * (2 * self.bin_count + (1 << 17)))),
         )
+
+
+class RemoteRanges(RemotePlan):
+    """So many bins over each row's own range, which a server finds."""
+
+    def __init__(
+        self, client: Client, bins: int, kind: str, ends: npt.NDArray[np.float64]
+    ) -> None:
+        self._client = client
+        self._bins = self.bin_count = bins
+        self._kind = kind
+        self.ends = ends  # filled: the least edge of each row, then the greatest
+
+    def _count_stretch(self, samples: Array, channels: int) -> _wire.Answer:
+        most = self._client.limits.payload_bytes
+        if samples.nbytes > most:
+            raise ValueError(
+                f"a: a stretch of {samples.nbytes} bytes; the server takes {most} at most for "
+                "ranges of rows; without server= there is no limit"
+            )
+        spec = _wire.spec(self._kind, self._bins, rows=(0, 0, channels))
+        return self._client.compute(spec, samples)
+
+    def _take(self, found: _wire.Answer, rows: slice) -> None:
+        for ends, told in zip(self.ends, (found.lower, found.upper), strict=True):
+            if told is None or len(told) != len(ends[rows]) or not np.isfinite(told).all():
+                raise server_error("INTERNAL", f"no range of each of {len(ends[rows])} rows")
+            ends[rows] = told

@@ -70,8 +70,8 @@ class Histogram:
         *rows, bins = counts.shape or (0,)
         if not bins or edges.shape not in ((bins + 1,), (*rows, bins + 1)):
             raise ValueError(
-                f"edges: shape {edges.shape}; must be one more than the {bins} counts, for all rows "
-                "or for each"
+                f"edges: shape {edges.shape}; must be one more than the {bins} counts, for all "
+                "rows or for each"
             )
         if edges.dtype.kind not in "iufmM":
             raise TypeError(f"edges: type {edges.dtype}; they must be numbers or dates")
@@ -249,7 +249,8 @@ class Histogram:
         rows = self._counts.reshape(-1, self._counts.shape[-1])
         edges = self._edges.reshape(-1, self._edges.shape[-1])
         edges = np.broadcast_to(edges, (len(rows), edges.shape[1]))
-        found = np.array([_quantiles(*one, shares.ravel()) for one in zip(rows, edges, strict=True)])
+        pairs = zip(rows, edges, strict=True)
+        found = np.array([_quantiles(*pair, shares.ravel()) for pair in pairs])
         return found.reshape(self._counts.shape[:-1] + shares.shape)[()]
 
     def median(self) -> Any:

@@ -73,14 +73,19 @@ def _doubles(field: int, numbers: npt.NDArray[np.float64]) -> bytes:
 
 def spec(
     kind: str,
-    edges: npt.NDArray[np.float64],
+    bins: npt.NDArray[np.float64] | int,
     *,
     rows: tuple[int, int, int] | None = None,
     quantiles: Sequence[float] = (),
 ) -> bytes:
-    """A Spec that asks for counts between edges. `rows`: (window, step, channels); a window of 0 is
-    the whole payload. With `quantiles` it asks for these, and for no counts."""
-    out = _number(1, SAMPLE_TYPES[kind]) + _piece(2, _piece(2, _doubles(1, edges)))
+    """A Spec that asks for counts between the edges `bins`, or in so many bins over each row's own
+    range. `rows`: (window, step, channels); a window of 0 is the whole payload. With `quantiles` it
+    asks for these, and for no counts."""
+    if isinstance(bins, int):
+        binning = _piece(1, _number(1, bins) + _number(5, 1))
+    else:
+        binning = _piece(2, _doubles(1, bins))
+    out = _number(1, SAMPLE_TYPES[kind]) + _piece(2, binning)
     if len(quantiles):
         # statistics_only leaves out all statistics but the median. Quantiles always come.
         out += _number(3, 1) + _doubles(4, np.asarray(quantiles, np.float64)) + _number(6, 1)
@@ -168,7 +173,10 @@ class Answer:
     below: Counts | None = None
     above: Counts | None = None
     nan: Counts | None = None
-    quantiles: npt.NDArray[np.float64] | None = None
+    quantiles: npt.NDArray[np.float64] | None = None  # row by row
+    # The range of each row; None if the rows have none of their own.
+    lower: npt.NDArray[np.float64] | None = None
+    upper: npt.NDArray[np.float64] | None = None
 
 
 @_reader
@@ -211,9 +219,12 @@ def _read_histogram(data: memoryview, found: Answer) -> None:
 
 def _read_rows(data: memoryview, found: Answer) -> None:
     names = {3: "counts", 5: "below", 6: "above", 8: "nan"}
+    reals = {17: "quantiles", 18: "lower", 19: "upper"}
     for field, value in _fields(data):
         if field in names:
             setattr(found, names[field], _varints(value))
+        elif field in reals:
+            setattr(found, reals[field], _fixed64(value).view("<f8"))
 
 
 @dataclass

@@ -109,6 +109,84 @@ def test_quantiles_with_nan_and_of_bfloat16(server):
     assert histogram.quantile(a, 0.3, server=server) == histogram.quantile(a, 0.3)
 
 
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("axis", [0, 1, (0, 2), (0, 1, 2), ()], ids=str)
+def test_quantiles_of_rows(server, dtype, axis):
+    a = some(dtype, 24 * 35).reshape(4, 35, 6)
+    a = a // 2**11 if a.dtype.itemsize == 8 and a.dtype.kind != "f" else a
+    if dtype == "f8":
+        a = np.where(np.isfinite(a), np.clip(a, -1e300, 1e300), a)
+    for samples in (a, a.T if axis != (0, 2) else a[:, ::-1]):
+        for q in (0.5, [0, 0.01, 0.7, 1], np.linspace(0, 1, 23)):
+            with np.errstate(all="ignore"):
+                found = histogram.quantile(samples, q, axis=axis, server=server)
+                expected = histogram.quantile(samples, q, axis=axis)
+            assert np.array_equal(found, expected, equal_nan=True)
+            assert np.asarray(found).dtype == np.asarray(expected).dtype
+
+
+def test_quantiles_of_odd_rows(server):
+    odd = np.array([[1, np.inf, -np.inf, 2, 3], [np.inf] * 5, [-np.inf] * 5, [1, 2, np.nan, 3, 4],
+                    [-np.inf, np.inf, np.inf, -np.inf, 5], [7] * 5, [-1, 0, 3e38, 2, 1]])
+    for dtype in ("f4", "f8", ml_dtypes.bfloat16):
+        for q in (0, 0.25, 0.5, [0.75, 1]):
+            with np.errstate(all="ignore"):
+                found = histogram.quantile(odd.astype(dtype), q, axis=1, server=server)
+                expected = histogram.quantile(odd.astype(dtype), q, axis=1)
+            assert np.array_equal(found, expected, equal_nan=True)
+    with pytest.raises(ValueError, match="samples from -1e.308 to 1e.308 lie too far apart"):
+        histogram.quantile(np.array([[0, 1], [-1e308, 1e308]]), 0.5, axis=1, server=server)
+    with pytest.raises(ValueError, match=r"a: integers from .* at most 2\*\*53"):
+        histogram.quantile(np.array([[0, 2**60]]), 0.5, axis=1, server=server)
+
+
+def test_quantiles_of_long_and_many_rows(server):
+    a = some("f4", 6 * LONG // 4, finite=True)
+    small = histogram.connect(server)
+    small._limits = _wire.Limits(payload_bytes=60_000, bins=100, quantiles=2, rows=40, reply_bytes=4000,
+                                 spec_bytes=1000)
+    for client, rows in ((server, a.reshape(3, -1)), (server, a[:400_000].reshape(-1, 8000)),
+                         (small, a[:30_000].reshape(-1, 30))):
+        found = histogram.quantile(rows, [0.1, 0.5, 0.9], axis=1, server=client)
+        assert np.array_equal(found, histogram.quantile(rows, [0.1, 0.5, 0.9], axis=1))
+    with pytest.raises(ValueError, match="a: rows of .* bytes; the server takes 60000"):
+        histogram.quantile(a[:40_000].reshape(2, -1), 0.5, axis=1, server=small)
+
+
+@pytest.mark.parametrize("dtype", [one for one in TYPES if one not in ("f2", "f4")])
+@pytest.mark.parametrize("arguments", [
+    {"axis": 0}, {"axis": (0, 2)}, {"axis": ()}, {"channels": 4}, {"windows": 7}, {"windows": (50, 20)},
+    {"channels": 4, "windows": 11}, {"windows": (10**9, 1)},
+], ids=str)
+def test_ranges_of_rows(server, dtype, arguments):
+    a = some(dtype, 2400, finite=True).reshape(20, 30, 4)
+    a = a // 2**11 if a.dtype.itemsize == 8 and a.dtype.kind != "f" else a
+    for bins in (1, 20):
+        expected = histogram.count(a, bins, "rows", **arguments)
+        assert histogram.count(a, bins, "rows", server=server, **arguments) == expected
+
+
+def test_ranges_of_long_rows_and_of_what_has_none(server):
+    a = some("f8", 2 * LONG // 8 + 64, finite=True)
+    for arguments in ({"channels": 2}, {"windows": 1000}, {"windows": LONG // 8 + 9}):
+        expected = histogram.count(a, 20, "rows", **arguments)
+        assert histogram.count(a, 20, "rows", server=server, **arguments) == expected
+    assert (histogram.count(np.zeros((3, 0)), 4, "rows", axis=1, server=server)
+            == histogram.count(np.zeros((3, 0)), 4, "rows", axis=1))
+    for dtype in ("f2", "f4", ml_dtypes.bfloat16):
+        with pytest.raises(ValueError, match="range: 'rows'; .*; convert a to float64, or leave out"):
+            histogram.count(a[:4].astype(dtype), 4, "rows", windows=2, server=server)
+    with pytest.raises(ValueError, match=r"a: integers from .* at most 2\*\*53"):
+        histogram.count(np.array([[0, 2**60]]), 4, "rows", axis=1, server=server)
+    with pytest.raises(histogram.ServerError, match="sample 1 of row 1 is nan"):
+        histogram.count(np.array([[0, 1], [2, np.nan]]), 4, "rows", axis=1, server=server)
+    small = histogram.connect(server)
+    small._limits = _wire.Limits(payload_bytes=800, bins=100, quantiles=2, rows=4, reply_bytes=4000,
+                                 spec_bytes=1000)
+    with pytest.raises(ValueError, match="a: a stretch of 1600 bytes; the server takes 800"):
+        histogram.count(a[:200], 4, "rows", channels=2, server=small)
+
+
 def test_each_rank_has_a_share():
     """What exact quantiles over the wire rest on."""
     rng = np.random.default_rng(0)

@@ -51,6 +51,9 @@ def test_requests(pb, rows, quantiles, size):
     assert message.spec == expected and message.payload == samples.tobytes()
     chunk = pb.AccumulateRequest.FromString(_wire.request(spec, samples))
     assert chunk.spec == expected and chunk.chunk == samples.tobytes()
+    expected.binning.even.bin_count, expected.binning.even.range_of_row = 300, True
+    own = _wire.spec("f32", 300, rows=rows, quantiles=quantiles)
+    assert pb.ComputeRequest.FromString(_wire.request(own, samples)).spec == expected
     later = pb.AccumulateRequest.FromString(_wire.request(None, samples))
     assert not later.HasField("spec") and later.chunk == samples.tobytes()
 
@@ -68,10 +71,13 @@ def test_answers(pb):
     assert found.below.tolist() == [1] and found.above is None and found.nan.tolist() == [2**40]
     assert found.quantiles.tolist() == [0.5, -3]
     rows = pb.RowAnswers(row_count=7, bin_count=1, counts=NUMBERS, below=[0] * 7, nan=NUMBERS[::-1],
-                         samples=NUMBERS, minimum=[1.0])
+                         samples=NUMBERS, minimum=[1.0], quantiles=[2.0], lower=[3.0] * 7,
+                         upper=[-4.0] * 7)
     found = _wire.answer(pb.ComputeResponse(rows=rows).SerializeToString())
     assert found.counts.tolist() == NUMBERS and found.above is None
     assert found.below.tolist() == [0] * 7 and found.nan.tolist() == NUMBERS[::-1]
+    assert found.quantiles.tolist() == [2] and found.lower.tolist() == [3] * 7
+    assert found.upper.tolist() == [-4] * 7
     stream = pb.AccumulateResponse(histogram=plain.histogram, chunks=4, rows=rows)
     assert _wire.accumulated(stream.SerializeToString()) is None
     stream.final = True
