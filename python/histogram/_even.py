@@ -12,12 +12,15 @@ from . import _native
 from ._arrays import Array, is_plain
 
 _BINS_MAX = 65536  # the index of each edge is a float32
-_WHOLE_MAX = 1 << 53  # up to here float64 holds all integers
+WHOLE_MAX = 1 << 53  # up to here float64 holds all integers
 
 _PAIRS = (tuple, list, np.ndarray)
 _F32 = np.dtype(np.float32)
 _F64 = np.dtype(np.float64)
 _NUMBERS = {int, float, *(np.dtype(code).type for code in "bhilqBHILQefd")}
+
+# The ends of even bins, whether numpy computes edges in float32, and whether they are float32.
+Numbers = tuple[float, float, bool, bool]
 
 
 def plan(samples: Any, kind: str, bins: Any, range: Any) -> tuple[Array, _native.Plan] | None:
@@ -25,12 +28,27 @@ def plan(samples: Any, kind: str, bins: Any, range: Any) -> tuple[Array, _native
     since the edges are of other types, or there is an error."""
     dtype = _F32 if kind == "bf16" else samples.dtype
     ends = _ends(samples, kind, dtype) if range is None else ends_of(range)
+    numbers = numbers_of(ends, bins, dtype)
+    return None if numbers is None else _made(numbers, bins, kind)
+
+
+def numbers_of(
+    ends: tuple[Any, Any] | None, bins: Any, dtype: np.dtype[Any]
+) -> Numbers | None:
+    """What numpy makes of these ends for samples of this type. None: as in plan."""
     if ends is None or type(bins) is not int or not 0 < bins <= _BINS_MAX:
         return None
     first: Any = type(ends[0])
     last: Any = type(ends[1])
     types: tuple[bool, bool] | None = _types(first, last, dtype)
-    return _made(*ends, bins, types, kind) if types is not None and _numpy_agrees() else None
+    return _numbers(*ends, types) if types is not None and _numpy_agrees() else None
+
+
+def edges_of(numbers: Numbers, bins: int) -> Array | None:
+    """numpy's edges; None where they are not finite or do not increase."""
+    low, high, narrow, narrow_edges = numbers
+    found = _native.even_edges(low, high, bins, narrow, narrow_edges)
+    return None if found is None else np.frombuffer(found, _F32 if narrow_edges else _F64)
 
 
 def ends_of(range: Any) -> tuple[Any, Any] | None:
@@ -42,20 +60,27 @@ def ends_of(range: Any) -> tuple[Any, Any] | None:
     return None
 
 
-def _made(
-    first: Any, last: Any, bins: int, types: tuple[bool, bool], kind: str
-) -> tuple[Array, _native.Plan] | None:
+def _numbers(
+    first: Any, last: Any, types: tuple[bool, bool]
+) -> Numbers | None:
     if first == last:
         first, last = first - 0.5, last + 0.5
     low, high = float(first), float(last)
     if not -math.inf < low < high < math.inf:
         return None
-    if not (type(first) is type(last) is float) and max(-low, high) > _WHOLE_MAX:
+    if not (type(first) is type(last) is float) and max(-low, high) > WHOLE_MAX:
         return None  # an integer may have been rounded
-    found = _native.Plan.even(low, high, bins, *types, kind)
+    return low, high, *types
+
+
+def _made(
+    numbers: Numbers, bins: int, kind: str
+) -> tuple[Array, _native.Plan] | None:
+    low, high, narrow, narrow_edges = numbers
+    found = _native.Plan.even(low, high, bins, narrow, narrow_edges, kind)
     if found is None:
         return None
-    return np.frombuffer(found[1], _F32 if types[1] else _F64), found[0]
+    return np.frombuffer(found[1], _F32 if narrow_edges else _F64), found[0]
 
 
 def _ends(samples: Any, kind: str, dtype: np.dtype[Any]) -> tuple[Any, Any] | None:
@@ -70,7 +95,7 @@ def _ends(samples: Any, kind: str, dtype: np.dtype[Any]) -> tuple[Any, Any] | No
     least, greatest, _ = extent
     if greatest == 0 and kind != "bf16":  # numpy's may be -0.0
         return samples.min(), samples.max()
-    if max(-least, greatest) > _WHOLE_MAX and dtype.kind != "f":
+    if max(-least, greatest) > WHOLE_MAX and dtype.kind != "f":
         return None
     return dtype.type(least), dtype.type(greatest)
 
@@ -96,7 +121,8 @@ def _numpy_agrees() -> bool:
             for first, last, bins in ((-4, 4.1, 100), (1e-3, 1e5, 37), (0.1, 0.7, 1)):
                 ends: Any = (end(first), end(last))
                 types = _types(end, end, dtype)
-                made = types and _made(ends[0], ends[1], bins, types, "f32" if dtype == _F32 else "f64")
+                numbers = types and _numbers(ends[0], ends[1], types)
+                made = numbers and _made(numbers, bins, "f32" if dtype == _F32 else "f64")
                 numpys = np.histogram_bin_edges(np.empty(0, dtype), bins, ends)
                 if not made or (made[0].dtype, made[0].tobytes()) != (numpys.dtype, numpys.tobytes()):
                     return False

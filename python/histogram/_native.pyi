@@ -56,6 +56,9 @@ def order_statistics_of_rows(
     out: npt.NDArray[Any],
     threads: int,
 ) -> None: ...
+def even_edges(
+    first: float, last: float, bins: int, narrow: bool, narrow_edges: bool
+) -> bytes | None: ...
 def extent(samples: npt.NDArray[Any], type: str) -> tuple[float, float, bool] | None: ...
 def in_float_mode(function: Callable[..., _Result], *arguments: Any) -> _Result:
     """Calls the function in the library's floating-point mode, which keeps subnormal numbers."""
@@ -67,8 +70,11 @@ def device_array(
 def count_on_device(
     function: int,
     counter: int,
+    lower: float,
+    upper: float,
+    arithmetic: int,
     samples: int,
     count: int,
     stream: int,
-    counts: npt.NDArray[np.int64],
-) -> tuple[int, int, int]: ...
+    bins: int,
+) -> tuple[bytes, int, int, int] | None: ...

@@ -11,9 +11,22 @@ import numpy.typing as npt
 from . import _picture, _uhi
 from ._axes import Bins, Rows
 from ._errors import whole
+from ._even import Numbers, edges_of
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+
+# The edges, or those of so many even bins, which are made when they are looked at.
+Edges = npt.NDArray[Any] | tuple[Numbers, int]
+
+
+def edges_now(edges: Edges) -> npt.NDArray[Any]:
+    if not isinstance(edges, tuple):
+        return edges
+    found = edges_of(*edges)
+    assert found is not None, "there are counts, and so the edges increase"
+    return found
 
 
 def fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -51,7 +64,7 @@ class Histogram:
 
     __module__ = "histogram"  # pickles name it by this
 
-    __slots__ = ("_above", "_below", "_counts", "_edges", "_nan")
+    __slots__ = ("_above", "_below", "_counts", "_given_edges", "_nan")
     __module__ = "histogram"
 
     def __init__(
@@ -81,17 +94,20 @@ class Histogram:
             outside.append(np.broadcast_to(found, rows).copy() if rows else int(found))
         self._put(counts, edges, *outside)
 
-    def _put(
-        self, counts: Counts, edges: npt.NDArray[Any], below: Any, above: Any, nan: Any
-    ) -> Histogram:
+    def _put(self, counts: Counts, edges: Edges, below: Any, above: Any, nan: Any) -> Histogram:
         self._counts = fixed(counts)
-        self._edges = fixed(edges)
+        self._given_edges = edges if isinstance(edges, tuple) else fixed(edges)
         if counts.ndim > 1:
             below, above, nan = fixed(below), fixed(above), fixed(nan)
         self._below = below
         self._above = above
         self._nan = nan
         return self
+
+    @property
+    def _edges(self) -> npt.NDArray[Any]:
+        self._given_edges = edges_now(self._given_edges)
+        return self._given_edges
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         """Counts and edges, as numpy.histogram returns them. Both are read-only."""
@@ -162,7 +178,8 @@ class Histogram:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Histogram) and all(
-            np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__slots__
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in ("_counts", "_below", "_above", "_nan", "_edges")
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -333,7 +350,7 @@ class Histogram:
         return _picture.html(self)
 
 
-def made(counts: Counts, edges: npt.NDArray[Any], below: Any, above: Any, nan: Any) -> Histogram:
+def made(counts: Counts, edges: Edges, below: Any, above: Any, nan: Any) -> Histogram:
     """A histogram of arrays that nobody else has, without a look at their values."""
     return Histogram.__new__(Histogram)._put(counts, edges, below, above, nan)
 

@@ -49,10 +49,13 @@ class Stretches:
         return np.zeros((rows, bins), np.int64), np.zeros((rows, 3), np.int64)
 
     def histogram(self, counts: Array, outside: Array, samples: int, rule: Rule) -> Histogram:
-        """The result: an axis for the stretches and one for the channels, where these are given."""
-        shape: tuple[int, ...] = () if self.window is None else (self.number(samples),)
-        shape += () if self.channels is None else (self.channels,)
+        shape = self.shape(samples)
         return histogram_of(counts.reshape(*shape, rule.bins), outside.reshape(*shape, 3), rule)
+
+    def shape(self, samples: int) -> tuple[int, ...]:
+        """Of the rows: an axis for the stretches and one for the channels, where these are given."""
+        shape: tuple[int, ...] = () if self.window is None else (self.number(samples),)
+        return shape + (() if self.channels is None else (self.channels,))
 
 
 def cut_of(samples: Any, axis: Any, channels: Any, windows: Any) -> Axes | Stretches | None:
