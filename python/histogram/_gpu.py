@@ -111,6 +111,8 @@ def count(
     plugin()  # without it nothing else is said
     samples = device_array(a)
     cut = _rows.cut_of(samples, axis, channels, windows)
+    if isinstance(bins, np.integer):
+        bins = int(bins)
     if type(bins) is int:
         # In another library's mode Python and numpy may take subnormal numbers for 0.
         plan = _native.in_float_mode(_even_plan, samples, bins, range)
@@ -183,7 +185,7 @@ def _rule_for(samples: DeviceArray, bins: Any, range: Any) -> Rule:
 
 
 def _extent(samples: DeviceArray) -> Array:
-    """The least and the greatest sample; of bf16 as float32. If a sample is NaN, the greatest is."""
+    """The least and the greatest sample; of bf16 as float32. The greatest is NaN if any is."""
     dtype = _F32 if samples.kind == "bf16" else samples.dtype
     if not samples.size:
         return np.empty(0, dtype)

@@ -332,6 +332,7 @@ def test_any_range_is_counted_by_the_same_counter(plugin, kind):
             rows = {"axis": 1}
             assert histogram.count(OnDevice(a[:600].reshape(6, 100)), bins, given, **rows) == histogram.count(
                 a[:600].reshape(6, 100), bins, given, **rows)
+    assert histogram.count(OnDevice(a), np.int64(10), (0, 90)) == histogram.count(a, 10, (0, 90))
     even = [plan for plan, _ in plugin.plans.values() if isinstance(plan, int)]
     assert sorted(even) == [1, 10, 2048]
 
