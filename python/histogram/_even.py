@@ -44,11 +44,13 @@ def numbers_of(
     return _numbers(*ends, types) if types is not None and _numpy_agrees() else None
 
 
-def edges_of(numbers: Numbers, bins: int) -> Array | None:
-    """numpy's edges; None where they are not finite or do not increase."""
+def edges_of(numbers: Numbers, bins: int) -> Array:
+    """numpy's edges, which are finite and increase."""
     low, high, narrow, narrow_edges = numbers
     found = _native.even_edges(low, high, bins, narrow, narrow_edges)
-    return None if found is None else np.frombuffer(found, _F32 if narrow_edges else _F64)
+    if found is None:
+        raise RuntimeError(f"{bins} edges from {low} to {high} do not increase")
+    return np.frombuffer(found, _F32 if narrow_edges else _F64)
 
 
 def ends_of(range: Any) -> tuple[Any, Any] | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -134,9 +134,7 @@ def count(
     return made(found[0], rule.edges, found[1], found[2], found[3])
 
 
-def _even_plan(
-    samples: DeviceArray, bins: int, range: Any
-) -> tuple[DevicePlan, tuple[_even.Numbers, int]] | None:
+def _even_plan(samples: DeviceArray, bins: int, range: Any) -> tuple[DevicePlan, Edges] | None:
     """A plan of even bins without tables, and their edges; None where it is no good."""
     kind, dtype = samples.kind, samples.dtype
     if range is not None:
@@ -153,7 +151,7 @@ def _even_plan(
         if counted[0] > _TABLES_PAY_AT:
             return None
     counters = even_counters(bins, kind, samples.device)
-    return DevicePlan.even(numbers, bins, counters), (numbers, bins)
+    return DevicePlan.even(numbers, bins, counters), partial(_even.edges_of, numbers, bins)
 
 
 @lru_cache(64)

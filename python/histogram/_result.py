@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,22 +11,17 @@ import numpy.typing as npt
 from . import _picture, _uhi
 from ._axes import Bins, Rows
 from ._errors import whole
-from ._even import Numbers, edges_of
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-# The edges, or those of so many even bins, which are made when they are looked at.
-Edges = npt.NDArray[Any] | tuple[Numbers, int]
+# Edges, or what makes them when they are looked at.
+Edges = npt.NDArray[Any] | Callable[[], npt.NDArray[Any]]
 
 
 def edges_now(edges: Edges) -> npt.NDArray[Any]:
-    if not isinstance(edges, tuple):
-        return edges
-    found = edges_of(*edges)
-    assert found is not None, "there are counts, and so the edges increase"
-    return found
+    return edges() if callable(edges) else edges
 
 
 def fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -96,7 +91,7 @@ class Histogram:
 
     def _put(self, counts: Counts, edges: Edges, below: Any, above: Any, nan: Any) -> Histogram:
         self._counts = fixed(counts)
-        self._given_edges = edges if isinstance(edges, tuple) else fixed(edges)
+        self._given_edges = edges if callable(edges) else fixed(edges)
         if counts.ndim > 1:
             below, above, nan = fixed(below), fixed(above), fixed(nan)
         self._below = below
