@@ -348,6 +348,25 @@ def python_gpu():
         f"{told[1]} `torch.histc` misplaces up to {100 * wrong:.1g} % of the samples. {source(result, path)}")
 
 
+def python_gpu_cliff():
+    """The same over a range that is new with each call, of rows, and of quantiles of rows."""
+    path = GPU / "python-gpu-cliff.json"
+    result = load(path)
+    cases = {row["case"]: {name: time["median"] for name, time in row["microseconds"].items()} for row in result["rows"]}
+    short = [cases[f"{1 << 16} float32, {bins} bins"] for bins in (256, 2048)]
+    both = lambda name: " and ".join(f"{case[name]:.0f}" for case in short)
+    least = min(case["torch.histc"] / case["new"] for case in cases.values() if "torch.histc" in case)
+    rows = cases["rows, range"]
+    quantiles = cases["quantiles of 14 rows"]["one call"]
+    return paragraph(
+        f"Over a range that is new with each call 65,536 float32 take {both('new')} us into 256 and 2,048 bins, over "
+        f"the data's own range {both('data')} us; `torch.histc` takes {both('torch.histc')} us and "
+        f"{both('torch.histc, data')} us. From 1,024 to 67,108,864 samples it takes at least {least:.1f} times as long. "
+        f"4,096 rows of 4,096 take {rows['on host'] / 1e3:.2f} ms, and {rows['on device'] / 1e3:.2f} ms where the counts "
+        f"stay on the GPU; two quantiles of each of 14 rows of 14.7 million {quantiles / 1e3:.1f} ms. "
+        f"{source(result, path)}")
+
+
 def numpy_parity():
     path = RESULTS / "cpu-2core" / "numpy-parity.json"
     result = load(path)
@@ -390,6 +409,7 @@ BLOCKS = {
     "Python package": python_package,
     "Python package, beside numpy": python_beside_numpy,
     "Python package, on a GPU": python_gpu,
+    "Python package, new ranges on a GPU": python_gpu_cliff,
     "Python package, compared with numpy": numpy_parity,
 }
 PLOTS = {

@@ -44,7 +44,7 @@ extern "C" double loop(HistogramCounter* counter, const void* samples, uint64_t 
   double taken = 0;
   while (taken < seconds) {
     for (int i = 0; i < 8; ++i) {
-      if (call(counter, samples, count, stream, counts.data(), outside.data(), error, 256)) return -1;
+      if (call(counter, nullptr, samples, count, stream, counts.data(), outside.data(), error, 256)) return -1;
     }
     calls += 8;
     taken = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -78,21 +78,21 @@ def microseconds_of(call):
 
 def measure(numpy, torch):
     import histogram
-    from histogram import _gpu
+    from histogram import _gpu_plan, _gpu_plugin
     try:
         import cupy
     except ImportError:
         cupy = None
-    loop, plugin = loop_library(), _gpu._plugin()
+    loop, plugin = loop_library(), _gpu_plugin.plugin()
     address = ctypes.cast(plugin.histogram_cuda_count_and_read, ctypes.c_void_p)
     rows = []
     for size, bins in ROWS:
         a = torch.randn(size, device="cuda", generator=torch.Generator("cuda").manual_seed(1))
         expected = histogram.count(a.cpu().numpy(), bins, (-4, 4)).counts()
         edges = numpy.histogram_bin_edges(numpy.empty(0, numpy.float32), bins, (-4, 4)).astype(float)
-        plan = _gpu.DevicePlan(edges, "f32", 0)
+        plan = _gpu_plan.DevicePlan(edges, "f32", 0)
         stream = torch.cuda.current_stream().cuda_stream
-        counter = plan.counter(stream)
+        counter = plan.counters.counter(stream)
 
         def api(a=a, counter=counter, stream=stream, size=size, bins=bins):
             return loop.loop(counter.handle, a.data_ptr(), size, stream, bins, SECONDS, address)

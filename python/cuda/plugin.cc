@@ -5,12 +5,14 @@
 #include <histogram/cuda.h>
 #include <histogram/plan.h>
 #include <histogram/sample_type.h>
+#include <histogram/usable_cores.h>
 
 #include <algorithm>
 #include <cstring>
 #include <exception>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -20,6 +22,8 @@
 
 using histogram::Binning;
 using histogram::DeviceCounter;
+using histogram::DeviceExtent;
+using histogram::DeviceRange;
 using histogram::DeviceRanks;
 using histogram::DeviceRows;
 using histogram::Error;
@@ -31,21 +35,27 @@ using histogram::Result;
 using histogram::SampleType;
 
 struct HistogramCounter {
-  Plan plan;
   DeviceCounter counter;
   int device;
+  SampleType type;
+  uint32_t bins;
+  std::optional<Plan> plan = std::nullopt;  // of even bins there is none
   // Of the last count_rows, and what it is made for.
   std::optional<DeviceRows> rows = std::nullopt;
   HistogramRowCut cut = {};
+  bool wide = false;
   uint64_t samples_max = 0;
+  uint64_t samples = 0;
 };
 
 namespace {
 
-constexpr uint32_t kAbi = 3;
+constexpr uint32_t kAbi = 4;
 // A counter keeps the device memory of smaller answers: to copy a larger one takes longer than to
 // allocate it.
 constexpr uint64_t kKeptRowBytesMax = uint64_t{4} << 20;
+// Fewer write rows slower than they come.
+constexpr uint32_t kReadThreads = 4;
 
 struct ErrorText {
   char* text;
@@ -93,7 +103,14 @@ int Guarded(int device, const ErrorText& error, const Work& work) {
     const std::optional<Error> failure = work();
     if (!failure.has_value()) return 0;
     error.Fill(failure->message);
-    return failure->code == ErrorCode::kDevice ? -1 : -2;
+    switch (failure->code) {
+      case ErrorCode::kDevice:
+        return -1;
+      case ErrorCode::kBadRows:
+        return -2;
+      default:
+        return -3;
+    }
   } catch (const std::exception& failure) {
     return error.Fill(failure.what());
   }
@@ -119,22 +136,47 @@ std::optional<Error> Make(std::span<const double> edges, std::string_view type, 
   if (!plan.ok()) return plan.error();
   Result<DeviceCounter> counter = DeviceCounter::Make(*plan);
   if (!counter.ok()) return counter.error();
-  *made = new HistogramCounter{*plan, *std::move(counter), device};
+  *made = new HistogramCounter{.counter = *std::move(counter),
+                               .device = device,
+                               .type = plan->type(),
+                               .bins = plan->bin_count(),
+                               .plan = *plan};
   return std::nullopt;
 }
 
-std::optional<Error> Count(DeviceCounter& counter, const void* samples, uint64_t count,
-                           CUstream_st* stream) {
+std::optional<Error> MakeEven(uint32_t bins, std::string_view type_name, int device,
+                              HistogramCounter** made) {
+  const Result<SampleType> type = TypeNamed(type_name);
+  if (!type.ok()) return type.error();
+  Result<DeviceCounter> counter = DeviceCounter::MakeEven(*type, bins);
+  if (!counter.ok()) return counter.error();
+  *made = new HistogramCounter{
+      .counter = *std::move(counter), .device = device, .type = *type, .bins = bins};
+  return std::nullopt;
+}
+
+// Of a DeviceCounter, or of DeviceRows.
+template <typename Counter>
+std::optional<Error> SetRange(Counter& counter, const HistogramRange* range) {
+  if (range == nullptr) return std::nullopt;
+  return counter.SetRange({.lower = range->lower,
+                           .upper = range->upper,
+                           .edges = static_cast<DeviceRange::Edges>(range->edges)});
+}
+
+std::optional<Error> Count(DeviceCounter& counter, const HistogramRange* range, const void* samples,
+                           uint64_t count, CUstream_st* stream) {
+  if (std::optional<Error> error = SetRange(counter, range)) return error;
   if (std::optional<Error> error = counter.Clear(stream)) return error;
   if (count == 0) return std::nullopt;
   return counter.Add(samples, count, stream);
 }
 
-std::optional<Error> CheckSum(const Histogram& histogram, uint64_t samples) {
-  if (histogram.samples == samples) return std::nullopt;
+std::optional<Error> CheckSum(uint64_t sum, uint64_t samples) {
+  if (sum == samples) return std::nullopt;
   return Error{.code = ErrorCode::kDevice,
-               .message = "counts add up to " + std::to_string(histogram.samples) +
-                          ", not to the " + std::to_string(samples) +
+               .message = "counts add up to " + std::to_string(sum) + ", not to the " +
+                          std::to_string(samples) +
                           " samples: a defect of this library, or memory that changed meanwhile"};
 }
 
@@ -153,50 +195,78 @@ std::optional<Error> Read(DeviceCounter& counter, CUstream_st* stream, int64_t* 
   return std::nullopt;
 }
 
-std::optional<Error> CountAndRead(DeviceCounter& counter, const void* samples, uint64_t count,
-                                  CUstream_st* stream, int64_t* counts, int64_t* outside) {
+std::optional<Error> CountAndRead(DeviceCounter& counter, const HistogramRange* range,
+                                  const void* samples, uint64_t count, CUstream_st* stream,
+                                  int64_t* counts, int64_t* outside) {
+  if (std::optional<Error> error = SetRange(counter, range)) return error;
   const Result<Histogram> read = counter.Count(samples, count, stream);
   if (!read.ok()) return read.error();
   Write(*read, counts, outside);
-  return CheckSum(*read, count);
+  return CheckSum(read->samples, count);
 }
 
-std::optional<Error> MakeRows(HistogramCounter& of, const HistogramRowCut& cut, uint64_t count) {
-  if (of.rows.has_value() && of.cut == cut && count <= of.samples_max) return std::nullopt;
+std::optional<Error> MakeRows(HistogramCounter& of, const HistogramRowCut& cut, bool wide,
+                              uint64_t count) {
+  if (of.rows.has_value() && of.cut == cut && of.wide == wide && count <= of.samples_max) {
+    return std::nullopt;
+  }
   of.rows.reset();
-  Result<DeviceRows> made = DeviceRows::Make(
-      of.plan, {static_cast<uint32_t>(cut.channels), cut.window, cut.step, {}}, count);
+  const histogram::DeviceRowCut rows = {
+      static_cast<uint32_t>(cut.channels), cut.window, cut.step, {}};
+  const auto answer = wide ? DeviceRows::Answer::kWideCounts : DeviceRows::Answer::kCounts;
+  Result<DeviceRows> made = of.plan.has_value()
+                                ? DeviceRows::Make(*of.plan, rows, count, answer)
+                                : DeviceRows::MakeEven(of.type, of.bins, rows, count, answer);
   if (!made.ok()) return made.error();
   of.rows = *std::move(made);
   of.cut = cut;
+  of.wide = wide;
   of.samples_max = count;
   return std::nullopt;
 }
 
-std::optional<Error> CountRows(HistogramCounter& of, const HistogramRowCut& cut,
-                               const void* samples, uint64_t count, CUstream_st* stream,
-                               int64_t* counts, int64_t* outside) {
-  if (std::optional<Error> error = MakeRows(of, cut, count)) return error;
-  if (std::optional<Error> error = of.rows->Count(samples, count, stream)) return error;
-  const Result<std::vector<Histogram>> read = of.rows->Read(stream);
-  if (!read.ok()) return read.error();
-  const uint64_t bins = of.plan.bin_count();
-  if (read->size() * bins * sizeof(uint32_t) > kKeptRowBytesMax) of.rows.reset();
-  const uint64_t pixels = count / cut.channels;
-  const uint64_t window = cut.window == 0 ? pixels : cut.window;
-  const uint64_t step = cut.step == 0 ? window : cut.step;
-  for (uint64_t r = 0; r < read->size(); ++r) {
-    const Histogram& row = (*read)[r];
-    Write(row, counts + r * bins, outside + r * 3);
-    const uint64_t begin = r / cut.channels * step;
-    if (std::optional<Error> error = CheckSum(row, std::min(window, pixels - begin))) return error;
-  }
-  return std::nullopt;
+std::optional<Error> CountRows(HistogramCounter& of, const HistogramRange* range,
+                               const HistogramRowCut& cut, bool wide, const void* samples,
+                               uint64_t count, CUstream_st* stream) {
+  if (std::optional<Error> error = MakeRows(of, cut, wide, count)) return error;
+  if (std::optional<Error> error = SetRange(*of.rows, range)) return error;
+  of.samples = count;
+  return of.rows->Count(samples, count, stream);
+}
+
+std::optional<Error> ReadRows(HistogramCounter& of, CUstream_st* stream, int64_t* counts,
+                              int64_t* outside) {
+  const uint64_t pixels = of.samples / of.cut.channels;
+  const uint64_t window = of.cut.window == 0 ? pixels : of.cut.window;
+  const uint64_t step = of.cut.step == 0 ? window : of.cut.step;
+  std::mutex mutex;
+  std::optional<Error> wrong;
+  const auto write = [&](uint64_t r, std::span<const uint32_t> row, std::span<const uint32_t> out) {
+    uint64_t sum = 0;
+    const auto put = [&sum](std::span<const uint32_t> from, int64_t* to) {
+      for (size_t i = 0; i < from.size(); ++i) {
+        to[i] = from[i];
+        sum += from[i];
+      }
+    };
+    put(row, counts + r * of.bins);
+    put(out, outside + r * out.size());
+    const uint64_t begin = r / of.cut.channels * step;
+    if (std::optional<Error> error = CheckSum(sum, std::min(window, pixels - begin))) {
+      const std::scoped_lock lock(mutex);
+      wrong = std::move(error);
+    }
+  };
+  std::optional<Error> error =
+      of.rows->ForEachRow(stream, write, std::min(kReadThreads, histogram::UsableCores()));
+  const uint64_t bytes = of.rows->row_count() * of.bins * sizeof(uint32_t);
+  if (!of.wide && bytes > kKeptRowBytesMax) of.rows.reset();  // wide rows may be looked at
+  return error.has_value() ? error : wrong;
 }
 
 Result<std::vector<uint64_t>> SamplesAtRanks(SampleType type, int device, const void* samples,
-                                             uint64_t count, std::span<const uint64_t> ranks,
-                                             CUstream_st* stream) {
+                                             uint64_t count, uint64_t rows,
+                                             std::span<const uint64_t> ranks, CUstream_st* stream) {
   // Find waits. So its thread may use the same memory again, on any stream.
   thread_local std::map<std::pair<int, SampleType>, DeviceRanks> searches;
   auto search = searches.find({device, type});
@@ -205,7 +275,7 @@ Result<std::vector<uint64_t>> SamplesAtRanks(SampleType type, int device, const 
     if (!made.ok()) return made.error();
     search = searches.emplace(std::pair(device, type), *std::move(made)).first;
   }
-  Result<std::vector<uint64_t>> found = search->second.Find(samples, count, ranks, stream);
+  Result<std::vector<uint64_t>> found = search->second.Find(samples, count, ranks, stream, rows);
   if (!found.ok()) searches.erase(search);
   return found;
 }
@@ -216,13 +286,16 @@ CUstream_st* Stream(void* stream) { return static_cast<CUstream_st*>(stream); }
 
 uint32_t histogram_cuda_abi() { return kAbi; }
 
-HistogramCounter* histogram_cuda_make(const double* edges, size_t edge_count, const char* type,
-                                      int device, char* error, size_t error_bytes) {
-  HistogramCounter* made = nullptr;
-  Guarded(device, {error, error_bytes}, [&] {
-    return Make({edges, edge_count}, type, device, &made);
+int histogram_cuda_make(const double* edges, size_t edge_count, const char* type, int device,
+                        HistogramCounter** made, char* error, size_t error_bytes) {
+  return Guarded(device, {error, error_bytes}, [&] {
+    return Make({edges, edge_count}, type, device, made);
   });
-  return made;
+}
+
+int histogram_cuda_make_even(uint32_t bins, const char* type, int device, HistogramCounter** made,
+                             char* error, size_t error_bytes) {
+  return Guarded(device, {error, error_bytes}, [&] { return MakeEven(bins, type, device, made); });
 }
 
 void histogram_cuda_free(HistogramCounter* counter) {
@@ -230,10 +303,11 @@ void histogram_cuda_free(HistogramCounter* counter) {
   delete counter;
 }
 
-int histogram_cuda_count(HistogramCounter* counter, const void* samples, uint64_t count,
-                         void* stream, char* error, size_t error_bytes) {
+int histogram_cuda_count(HistogramCounter* counter, const HistogramRange* range,
+                         const void* samples, uint64_t count, void* stream, char* error,
+                         size_t error_bytes) {
   return Guarded(counter->device, {error, error_bytes},
-                 [&] { return Count(counter->counter, samples, count, Stream(stream)); });
+                 [&] { return Count(counter->counter, range, samples, count, Stream(stream)); });
 }
 
 int histogram_cuda_read(HistogramCounter* counter, void* stream, int64_t* counts, int64_t* outside,
@@ -242,11 +316,12 @@ int histogram_cuda_read(HistogramCounter* counter, void* stream, int64_t* counts
                  [&] { return Read(counter->counter, Stream(stream), counts, outside); });
 }
 
-int histogram_cuda_count_and_read(HistogramCounter* counter, const void* samples, uint64_t count,
-                                  void* stream, int64_t* counts, int64_t* outside, char* error,
+int histogram_cuda_count_and_read(HistogramCounter* counter, const HistogramRange* range,
+                                  const void* samples, uint64_t count, void* stream,
+                                  int64_t* counts, int64_t* outside, char* error,
                                   size_t error_bytes) {
   return Guarded(counter->device, {error, error_bytes}, [&] {
-    return CountAndRead(counter->counter, samples, count, Stream(stream), counts, outside);
+    return CountAndRead(counter->counter, range, samples, count, Stream(stream), counts, outside);
   });
 }
 
@@ -254,22 +329,44 @@ const void* histogram_cuda_counts(const HistogramCounter* counter) {
   return counter->counter.device_counts();
 }
 
-int histogram_cuda_count_rows(HistogramCounter* counter, const HistogramRowCut* cut,
-                              const void* samples, uint64_t count, void* stream, int64_t* counts,
-                              int64_t* outside, char* error, size_t error_bytes) {
+int histogram_cuda_count_rows(HistogramCounter* counter, const HistogramRange* range,
+                              const HistogramRowCut* cut, int wide, const void* samples,
+                              uint64_t count, void* stream, char* error, size_t error_bytes) {
   return Guarded(counter->device, {error, error_bytes}, [&] {
-    return CountRows(*counter, *cut, samples, count, Stream(stream), counts, outside);
+    return CountRows(*counter, range, *cut, wide != 0, samples, count, Stream(stream));
+  });
+}
+
+int histogram_cuda_read_rows(HistogramCounter* counter, void* stream, int64_t* counts,
+                             int64_t* outside, char* error, size_t error_bytes) {
+  return Guarded(counter->device, {error, error_bytes},
+                 [&] { return ReadRows(*counter, Stream(stream), counts, outside); });
+}
+
+const void* histogram_cuda_rows(const HistogramCounter* counter) {
+  return counter->rows->device_rows();
+}
+
+int histogram_cuda_extent(HistogramCounter* counter, const void* samples, uint64_t count,
+                          void* stream, double* extent, char* error, size_t error_bytes) {
+  return Guarded(counter->device, {error, error_bytes}, [&]() -> std::optional<Error> {
+    const Result<DeviceExtent> found = counter->counter.FindExtent(samples, count, Stream(stream));
+    if (!found.ok()) return found.error();
+    extent[0] = found->least;
+    extent[1] = found->greatest;
+    return std::nullopt;
   });
 }
 
 int histogram_cuda_order_statistics(const char* type, int device, const void* samples,
-                                    uint64_t count, void* stream, const uint64_t* ranks,
-                                    size_t rank_count, void* out, char* error, size_t error_bytes) {
+                                    uint64_t count, uint64_t rows, void* stream,
+                                    const uint64_t* ranks, size_t rank_count, void* out,
+                                    char* error, size_t error_bytes) {
   return Guarded(device, {error, error_bytes}, [&]() -> std::optional<Error> {
     const Result<SampleType> sample_type = TypeNamed(type);
     if (!sample_type.ok()) return sample_type.error();
-    const Result<std::vector<uint64_t>> found =
-        SamplesAtRanks(*sample_type, device, samples, count, {ranks, rank_count}, Stream(stream));
+    const Result<std::vector<uint64_t>> found = SamplesAtRanks(
+        *sample_type, device, samples, count, rows, {ranks, rank_count}, Stream(stream));
     if (!found.ok()) return found.error();
     const size_t size = SampleBytes(*sample_type);
     for (size_t i = 0; i < found->size(); ++i) {

@@ -26,7 +26,7 @@ from ._quantile import quantile
 from ._result import Histogram
 
 if TYPE_CHECKING:
-    from ._gpu import DeviceHistogram
+    from ._gpu_result import DeviceHistogram
     from ._patch import patch_numpy, unpatch_numpy
     from ._remote import Client, connect
 
@@ -39,9 +39,9 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """Loads the parts for servers, GPUs and numpy's callers at their first use."""
     if name == "DeviceHistogram":
-        from . import _gpu
+        from . import _gpu_result
 
-        return _gpu.DeviceHistogram
+        return _gpu_result.DeviceHistogram
     if name in ("patch_numpy", "unpatch_numpy"):
         return getattr(import_module("._patch", __name__), name)
     if name in ("Client", "connect"):

@@ -16,7 +16,7 @@ from ._errors import check_others, whole
 from ._result import Histogram, made
 
 if TYPE_CHECKING:
-    from ._gpu import DeviceHistogram
+    from ._gpu_result import DeviceHistogram
     from ._remote import Client
 
 # Whole numbers: one or several.
@@ -56,6 +56,9 @@ def count(
     bins: npt.ArrayLike = 10,
     range: npt.ArrayLike | None = None,
     *,
+    axis: _Whole | None = None,
+    channels: SupportsIndex | None = None,
+    windows: _Whole | None = None,
     on_device: Literal[True],
 ) -> DeviceHistogram: ...
 
@@ -66,6 +69,9 @@ def count(
     bins: npt.ArrayLike = 10,
     range: npt.ArrayLike | None = None,
     *,
+    axis: _Whole | None = None,
+    channels: SupportsIndex | None = None,
+    windows: _Whole | None = None,
     on_device: bool,
 ) -> Histogram | DeviceHistogram: ...
 

@@ -13,7 +13,7 @@ from ._arrays import Array, is_plain
 from ._result import fixed
 
 _BINS_MAX = 65536  # the index of each edge is a float32
-_WHOLE_MAX = 1 << 53  # up to here float64 holds all integers
+WHOLE_MAX = 1 << 53  # up to here float64 holds all integers
 
 _PAIRS = (tuple, list, np.ndarray)
 _F32 = np.dtype(np.float32)
@@ -21,18 +21,38 @@ _F64 = np.dtype(np.float64)
 _FLOATS: dict[np.dtype[Any], str] = {np.dtype(np.float16): "f16", _F32: "f32", _F64: "f64"}
 _NUMBERS = {int, float, *(np.dtype(code).type for code in "bhilqBHILQefd")}
 
+# The ends of even bins, the type in which numpy computes their edges, and the type that they have.
+Numbers = tuple[float, float, str, str]
+
 
 def plan(samples: Any, kind: str, bins: Any, range: Any) -> tuple[Array, _native.Plan] | None:
     """The edges of numpy.histogram_bin_edges(samples, bins, range), and their plan. None: ask numpy,
     since the edges are of other types, or there is an error."""
     dtype = _F32 if kind == "bf16" else samples.dtype
     ends = _ends(samples, kind, dtype) if range is None else ends_of(range)
+    numbers = numbers_of(ends, bins, dtype)
+    return None if numbers is None else _made(numbers, bins, kind)
+
+
+def numbers_of(
+    ends: tuple[Any, Any] | None, bins: Any, dtype: np.dtype[Any]
+) -> Numbers | None:
+    """What numpy makes of these ends for samples of this type. None: as in plan."""
     if ends is None or type(bins) is not int or not 0 < bins <= _BINS_MAX:
         return None
     first: Any = type(ends[0])
     last: Any = type(ends[1])
     types: tuple[str, str] | None = _types(first, last, dtype)
-    return _made(*ends, bins, types, kind) if types is not None and _numpy_agrees() else None
+    return _numbers(*ends, types) if types is not None and _numpy_agrees() else None
+
+
+def edges_of(numbers: Numbers, bins: int) -> Array:
+    """numpy's edges, which are finite and increase."""
+    low, high, arithmetic, edges = numbers
+    found = _native.even_edges(low, high, bins, arithmetic, edges)
+    if found is None:
+        raise RuntimeError(f"{bins} edges from {low} to {high} do not increase")
+    return _edges(found, edges)
 
 
 def ends_of(range: Any) -> tuple[Any, Any] | None:
@@ -44,21 +64,28 @@ def ends_of(range: Any) -> tuple[Any, Any] | None:
     return None
 
 
-def _made(
-    first: Any, last: Any, bins: int, types: tuple[str, str], kind: str
-) -> tuple[Array, _native.Plan] | None:
+def _numbers(first: Any, last: Any, types: tuple[str, str]) -> Numbers | None:
     if first == last:
         first, last = first - 0.5, last + 0.5
     low, high = float(first), float(last)
     if not -math.inf < low < high < math.inf:
         return None
-    if not (type(first) is type(last) is float) and max(-low, high) > _WHOLE_MAX:
+    if not (type(first) is type(last) is float) and max(-low, high) > WHOLE_MAX:
         return None  # an integer may have been rounded
-    found = _native.Plan.even(low, high, bins, *types, kind)
+    return low, high, *types
+
+
+def _made(numbers: Numbers, bins: int, kind: str) -> tuple[Array, _native.Plan] | None:
+    low, high, arithmetic, edges = numbers
+    found = _native.Plan.even(low, high, bins, arithmetic, edges, kind)
     if found is None:
         return None
-    edges = np.frombuffer(found[1], _F64 if types[1] == "f64" else _F32)
-    return fixed(edges.astype(np.float16)) if types[1] == "f16" else edges, found[0]
+    return _edges(found[1], numbers[3]), found[0]
+
+
+def _edges(found: bytes, kind: str) -> Array:
+    edges = np.frombuffer(found, _F64 if kind == "f64" else _F32)
+    return fixed(edges.astype(np.float16)) if kind == "f16" else edges
 
 
 def _ends(samples: Any, kind: str, dtype: np.dtype[Any]) -> tuple[Any, Any] | None:
@@ -73,7 +100,7 @@ def _ends(samples: Any, kind: str, dtype: np.dtype[Any]) -> tuple[Any, Any] | No
     least, greatest, _ = extent
     if greatest == 0 and kind != "bf16":  # numpy's may be -0.0
         return samples.min(), samples.max()
-    if max(-least, greatest) > _WHOLE_MAX and dtype.kind != "f":
+    if max(-least, greatest) > WHOLE_MAX and dtype.kind != "f":
         return None
     return dtype.type(least), dtype.type(greatest)
 
@@ -98,7 +125,8 @@ def _numpy_agrees() -> bool:
             for first, last, bins in ((-4, 4.1, 100), (1e-3, 3e4, 37), (0.1, 0.7, 1)):
                 ends: Any = (end(first), end(last))
                 types = _types(end, end, dtype)
-                made = types and _made(ends[0], ends[1], bins, types, kind)
+                numbers = types and _numbers(ends[0], ends[1], types)
+                made = numbers and _made(numbers, bins, kind)
                 numpys = np.histogram_bin_edges(np.empty(0, dtype), bins, ends)
                 if not made or (made[0].dtype, made[0].tobytes()) != (numpys.dtype, numpys.tobytes()):
                     return False

@@ -8,79 +8,29 @@ default stream, after the work that fills it.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 import math
-import pathlib
-import weakref
-from functools import cache
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _native, _rows, _rules
+from . import _even, _native, _rows, _rules
 from ._arrays import Array
-from ._gpu_arrays import LEGACY_STREAM, DeviceArray, device_array, torch_place
-from ._result import Histogram, made
+from ._gpu_arrays import DeviceArray, device_array
+from ._gpu_plan import DevicePlan, even_counters
+from ._gpu_plugin import NeedsTables, call, plugin
+from ._gpu_result import DeviceHistogram
+from ._quantile_rows import RowSamples
+from ._result import Edges, Histogram, made
+from ._rows import axes_of
 from ._rules import Counts, Rule
 
-_ABI = 3
-_ERROR_BYTES = 512
-_LIBRARY = "libhistogram_cuda.so"
 _BINS_MAX = 65536  # of a plan
-_INT64 = np.dtype(np.int64)
-
-
-@cache
-def _plugin() -> Any:
-    folders = [pathlib.Path(__file__).parent]
-    wheel = importlib.util.find_spec("histogram_cuda13")
-    if wheel is not None and wheel.submodule_search_locations:
-        folders += [pathlib.Path(folder) for folder in wheel.submodule_search_locations]
-    for folder in folders:
-        if (folder / _LIBRARY).exists():
-            return _declared(ctypes.CDLL(str(folder / _LIBRARY)))
-    raise TypeError(
-        "a: lies on a GPU, and the plugin that counts there is not installed; pip install "
-        "histogram-cuda13, or copy the array to the CPU's memory"
-    )
-
-
-def _declared(library: Any) -> Any:
-    """Sets the argument types of the library's functions, as in python/cuda/plugin.h."""
-    address, number, size = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t
-    error = (ctypes.c_char_p, size)
-    if library.histogram_cuda_abi() != _ABI:
-        raise ImportError(
-            f"histogram-cuda13: its interface is {library.histogram_cuda_abi()}; must be {_ABI}: "
-            "install the version of the package histogram"
-        )
-    for name, result, arguments in (
-        ("make", address, (address, size, ctypes.c_char_p, ctypes.c_int, *error)),
-        ("free", None, (address,)),
-        ("count", ctypes.c_int, (address, address, number, address, *error)),
-        ("read", ctypes.c_int, (address, address, address, address, *error)),
-        (
-            "count_and_read",
-            ctypes.c_int,
-            (address, address, number, address, address, address, *error),
-        ),
-        ("counts", address, (address,)),
-        (
-            "count_rows",
-            ctypes.c_int,
-            (address, address, address, number, address, address, address, *error),
-        ),
-        (
-            "order_statistics",
-            ctypes.c_int,
-            (ctypes.c_char_p, ctypes.c_int, address, number, address, address, size, address,
-             *error),
-        ),
-    ):
-        function = getattr(library, f"histogram_cuda_{name}")
-        function.restype, function.argtypes = result, arguments
-    return library
+_F32 = np.dtype(np.float32)
+# Samples of up to 16 bits find bins by tables sooner: for so many between the same edges they pay.
+_TABLES_PAY_AT = 1 << 26
 
 
 class Gpu:
@@ -98,235 +48,214 @@ class Gpu:
     def order_statistics(
         self, samples: Any, kind: str, ranks: npt.NDArray[np.int64], out: Array, threads: int
     ) -> None:
-        _call(
-            _plugin().histogram_cuda_order_statistics, kind.encode(), self.name,
-            samples.address, samples.size, samples.stream, ranks.ctypes.data, len(ranks),
-            out.ctypes.data,
-        )  # fmt: skip
+        _order_statistics(samples, samples.size, 1, ranks, out)
 
 
-def samples_and_place(a: Any) -> tuple[DeviceArray, Gpu]:
-    """An array on a GPU, and where its order statistics are found."""
-    _plugin()  # without it nothing else is said
+def _order_statistics(
+    samples: DeviceArray, length: int, rows: int, ranks: npt.NDArray[np.int64], out: Array
+) -> None:
+    call(
+        plugin().histogram_cuda_order_statistics, samples.kind.encode(), samples.device,
+        samples.address, length, rows, samples.stream, ranks.ctypes.data, len(ranks),
+        out.ctypes.data,
+    )  # fmt: skip
+
+
+def samples_and_place(a: Any, axis: Any) -> tuple[DeviceArray | DeviceRowSamples, str, Gpu]:
+    """An array on a GPU or its rows, the name of its type, and where order statistics are found."""
+    plugin()  # without it nothing else is said
     samples = device_array(a)
-    return samples, Gpu(samples.device)
+    rows = samples if axis is None else DeviceRowSamples(a, samples, axis)
+    return rows, samples.kind, Gpu(samples.device)
 
 
-def _call(function: Any, *arguments: Any) -> None:
-    """Calls a function of the plugin that returns 0, -1 if the device fails, -2 for bad input."""
-    error = ctypes.create_string_buffer(_ERROR_BYTES)
-    failed = function(*arguments, error, _ERROR_BYTES)
-    if failed != 0:
-        kind = ValueError if failed == -2 else RuntimeError
-        raise kind(error.value.decode(errors="replace"))
+class DeviceRowSamples(RowSamples):
+    """The same of an array in a GPU's memory, in which the samples of a row follow each other."""
 
-
-class DevicePlan:
-    """Edges and a sample type, for counting on a device. Like _native.Plan."""
-
-    def __init__(self, edges: npt.NDArray[np.float64], kind: str, device: int) -> None:
-        self.bin_count = len(edges) - 1
-        self._edges = np.ascontiguousarray(edges, np.float64)
-        self._kind = kind.encode()
-        self._device = device
-        self._library = _plugin()
-        count = self._library.histogram_cuda_count_and_read
-        self._count = ctypes.cast(count, ctypes.c_void_p).value or 0
-        # Idle counters by stream. Work queued next on a stream runs after the work that used its
-        # counter.
-        self._idle: dict[int, list[Counter]] = {}
-
-    def counter(self, stream: int) -> Counter:
-        """A counter for this thread, which releases it after use."""
-        try:
-            return self._idle[stream].pop()
-        except (KeyError, IndexError):
-            idle = self._idle.setdefault(stream, [])
-        error = ctypes.create_string_buffer(_ERROR_BYTES)
-        handle = self._library.histogram_cuda_make(
-            self._edges.ctypes.data, len(self._edges), self._kind, self._device, error, _ERROR_BYTES
-        )
-        if not handle:
-            raise RuntimeError(error.value.decode(errors="replace"))
-        return Counter(self._library, handle, stream, idle)
-
-    def count(self, samples: DeviceArray, counts: Counts, threads: int) -> tuple[int, int, int]:
-        """Writes counts; returns below, above and NaN. The plugin checks their sum."""
-        return self.count_at(samples.address, samples.size, samples.stream, counts)
-
-    def count_at(
-        self, address: int, size: int, stream: int, counts: Counts
-    ) -> tuple[int, int, int]:
-        """As count, of `size` samples at an address."""
-        counter = self.counter(stream)
-        # A counter that fails is not released, and so not used again.
-        outside = _native.count_on_device(
-            self._count, counter.handle, address, size, stream, counts
-        )
-        counter.release()
-        return outside
-
-    def count_rows(
-        self,
-        samples: Any,
-        counts: Counts,
-        outside: Counts,
-        threads: int,
-        window: int = 0,
-        step: int = 0,
-        channels: int = 1,
-    ) -> None:
-        """As _native.Plan.count_rows. The plugin checks the sum of each row."""
-        cut = (ctypes.c_uint64 * 3)(channels, window, step)
-        counter = self.counter(samples.stream)
-        counter.call(
-            "count_rows", cut, samples.address, samples.size, samples.stream, counts.ctypes.data,
-            outside.ctypes.data,
-        )  # fmt: skip
-        counter.release()
-
-
-class Counter:
-    """Holds counts in a device's memory."""
-
-    def __init__(self, library: Any, handle: int, stream: int, idle: list[Counter]) -> None:
-        self.handle = handle
-        self.stream = stream
-        self._library = library
-        self._idle = idle
-        # When the interpreter ends, the driver may already be gone.
-        weakref.finalize(self, library.histogram_cuda_free, handle).atexit = False
-
-    def release(self) -> None:
-        self._idle.append(self)
-
-    def call(self, name: str, *arguments: Any) -> None:
-        _call(getattr(self._library, f"histogram_cuda_{name}"), self.handle, *arguments)
-
-
-class DeviceHistogram:
-    """Counts in a GPU's memory, perhaps not computed yet: ``count(..., on_device=True)``.
-
-    ``torch.as_tensor(h, device="cuda")`` and ``cupy.asarray(h)`` are views of them: int64, one for
-    each bin, then the samples below, above, and NaN. The counts live as long as this object or such
-    a view. Later work on the stream that counted sees them.
-    """
-
-    def __init__(
-        self, counter: Counter, edges: npt.NDArray[Any], samples: DeviceArray, plugin: Any
-    ) -> None:
-        self._counter = counter
-        self._edges = edges
+    def __init__(self, a: Any, samples: DeviceArray, axis: Any) -> None:
+        axes = axes_of(axis, samples.ndim)
+        outer = [i for i in range(samples.ndim) if i not in axes]
+        self.outer = tuple(samples.shape[i] for i in outer)
+        self.size = math.prod(samples.shape[i] for i in axes)
+        self.dtype = samples.dtype
+        if any(samples.shape[i] > 1 and samples.strides[i] < self.size for i in outer):
+            order = *outer, *axes
+            is_torch = hasattr(a, "permute")
+            samples = device_array(
+                a.permute(order).contiguous() if is_torch else a.transpose(order).copy()
+            )
+            outer = list(range(len(outer)))
         self._samples = samples
-        self._address = plugin.histogram_cuda_counts(counter.handle)
-        weakref.finalize(self, counter.release).atexit = False
+        # The outer axes as they lie in memory.
+        self._lying = sorted(range(len(outer)), key=lambda i: -samples.strides[outer[i]])
 
-    @property
-    def edges(self) -> npt.NDArray[Any]:
-        """The edges of the bins: one more than bins."""
-        return self._edges
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return {
-            "shape": (len(self._edges) + 2,),
-            "typestr": "<i8",
-            "data": (self._address, False),
-            "strides": None,
-            "stream": self._counter.stream or LEGACY_STREAM,
-            "version": 3,
-        }
-
-    def histogram(self) -> Histogram:
-        """Waits for the counts, and copies them to the CPU's memory."""
-        counts = np.zeros(len(self._edges) - 1, np.int64)
-        outside = (ctypes.c_int64 * 3)()
-        self._counter.call("read", self._counter.stream, counts.ctypes.data, outside)
-        total, samples = int(counts.sum()) + sum(outside), self._samples.size
-        if total != samples:
-            raise RuntimeError(f"counts add up to {total}, not to {samples} samples")
-        return made(counts, self._edges, *outside)
-
-    def __repr__(self) -> str:
-        return (
-            f"DeviceHistogram({len(self._edges) - 1} bins over [{self._edges[0]:g}, "
-            f"{self._edges[-1]:g}] on device {self._samples.device})"
-        )
+    def at(self, ranks: npt.NDArray[np.int64], threads: int) -> Array:
+        samples = self._samples
+        rows = math.prod(self.outer)
+        found = np.empty((rows, len(ranks) + 1), self.dtype)
+        if rows:
+            # NaN has the greatest rank.
+            _order_statistics(samples, self.size, rows, np.append(ranks, self.size - 1), found)
+        if samples.kind == "bf16":
+            found[found[:, -1] & 0x7FFF > 0x7F80] = 0x7FC0
+        elif found.dtype.kind == "f":
+            found[np.isnan(found[:, -1])] = np.nan
+        lying = found[:, :-1].reshape(*(self.outer[i] for i in self._lying), len(ranks))
+        return lying.transpose(len(self.outer), *np.argsort(self._lying).tolist())
 
 
 def count(
     a: Any, bins: Any, range: Any, axis: Any, channels: Any, windows: Any, on_device: bool
 ) -> Histogram | DeviceHistogram:
     """histogram.count for an array on a GPU."""
-    one_row = axis is None and channels is None and windows is None
-    plain = _is_plain(bins, range)
-    if plain and one_row and not on_device:
-        found_again = _count_again(a, bins, range)
-        if found_again is not None:
-            return found_again
-    _plugin()  # without it nothing else is said
+    plugin()  # without it nothing else is said
     samples = device_array(a)
-    if on_device and not one_row:
-        raise ValueError("on_device: is not combined with axis, channels or windows")
-    cut = None if one_row else _rows.cut_of(samples, axis, channels, windows)
-    rule = _rule_for(a, samples, bins, range, plain)
-    if cut is not None:
-        return _count_rows(samples, rule, cut)
-    if on_device:
-        return _count_there(samples, rule)
+    cut = _rows.cut_of(samples, axis, channels, windows)
+    if isinstance(range, str):
+        raise ValueError(
+            f"range: {range!r} is not for arrays on a GPU; pass two ends, or copy a to the CPU"
+        )
+    if isinstance(bins, np.integer):
+        bins = int(bins)
+    if type(bins) is int:
+        # In another library's mode Python and numpy may take subnormal numbers for 0.
+        plan = _native.in_float_mode(_even_plan, samples, bins, range)
+        if plan is not None:
+            try:
+                return _count(samples, plan[0], plan[1], cut, on_device)
+            except NeedsTables:
+                pass
+    rule = _rule_for(samples, bins, range)
+    if on_device or cut is not None:
+        name = "on_device" if cut is None else "axis" if axis is not None else "channels, windows"
+        if not isinstance(rule.plan, DevicePlan):
+            raise ValueError(
+                f"{name}: takes finite edges that increase, and at most {_BINS_MAX} bins"
+            )
+        return _count(samples, rule.plan, rule.edges, cut, on_device)
     found = rule.count(samples, 0)
     assert found is not None
     return made(found[0], rule.edges, found[1], found[2], found[3])
 
 
-def _is_plain(bins: Any, range: Any) -> bool:
-    """Whether equal bins and ranges have equal edges, as in histogram.count: not np.float64(0), nor
-    0.0 at the upper end, where it equals -0.0."""
-    return (
-        type(bins) is int
-        and type(range) is tuple
-        and len(range) == 2
-        and bool(range[1])
-        and type(range[0]) in (int, float)
-        and type(range[1]) in (int, float)
-    )
-
-
-def _count_again(a: Any, bins: int, range: tuple[float, float]) -> Histogram | None:
-    """The shortest way, for a tensor of torch between edges that are remembered."""
-    where = torch_place(a)
-    if where is None:
+def _even_plan(samples: DeviceArray, bins: int, range: Any) -> tuple[DevicePlan, Edges] | None:
+    """A plan of even bins without tables, and their edges; None where it is no good."""
+    kind, dtype = samples.kind, samples.dtype
+    if range is not None:
+        ends = _even.ends_of(range)
+    else:
+        extent = _extent(samples)
+        ends = (extent[0], extent[1]) if extent.size else (0, 1)
+    numbers = _even.numbers_of(ends, bins, _F32 if kind == "bf16" else dtype)
+    if numbers is None or "f16" in numbers:
         return None
-    kind, device, stream = where
-    rule = _rules.remembered((device, kind, bins, range))
-    if rule is None or not isinstance(rule.plan, DevicePlan) or not a.is_contiguous():
-        return None
-    counts = np.empty(bins, _INT64)
-    outside = rule.plan.count_at(a.data_ptr(), a.numel(), stream, counts)
-    return made(counts, rule.edges, *outside)
+    if dtype.itemsize <= 2:
+        counted = _counted(kind, samples.device, bins, numbers)
+        counted[0] += samples.size
+        if counted[0] > _TABLES_PAY_AT:
+            return None
+    counters = even_counters(bins, kind, samples.device)
+    return DevicePlan.even(numbers, bins, counters), partial(_even.edges_of, numbers, bins)
 
 
-def _plan_of(rule: Rule, name: str) -> DevicePlan:
-    if not isinstance(rule.plan, DevicePlan):
-        raise ValueError(
-            f"{name}: takes finite edges that increase, and at most {_BINS_MAX} bins"
-        )
-    return rule.plan
+@lru_cache(64)
+def _counted(kind: str, device: int, bins: int, numbers: _even.Numbers) -> list[int]:
+    """How many samples were counted in these bins, in a list of one."""
+    return [0]
 
 
-def _count_there(samples: DeviceArray, rule: Rule) -> DeviceHistogram:
-    plan = _plan_of(rule, "on_device")
-    counter = plan.counter(samples.stream)
-    counter.call("count", samples.address, samples.size, samples.stream)
-    return DeviceHistogram(counter, rule.edges, samples, _plugin())
+def _rule_for(samples: DeviceArray, bins: Any, range: Any) -> Rule:
+    if isinstance(bins, str):
+        raise ValueError(f"bins: '{bins}' is not for arrays on a GPU; pass a number or edges")
+    kind, device = samples.kind, samples.device
+    ends = None if range is None else _even.ends_of(range)
+    key = None
+    if type(bins) is int and ends is not None and ends[1]:  # as in rule_of_array
+        key = device, kind, bins, ends, type(ends[0]), type(ends[1])
+        rule = _rules.remembered(key)
+        if rule is not None:
+            return rule
+    seen: Any = samples
+    if range is None and np.ndim(bins) != 1:
+        seen = _extent(samples)
+        if kind == "bf16":
+            seen = (seen.view(np.uint32) >> 16).astype(np.uint16)
+    rule = _rules.rule_for(seen, kind, bins, range, Gpu(device))
+    if key is not None:
+        _rules.remember(key, rule)
+    return rule
 
 
-def _count_rows(
-    samples: DeviceArray, rule: Rule, cut: _rows.Axes | _rows.Stretches
-) -> Histogram:
-    if isinstance(cut, _rows.Axes):
-        return _count_axes(samples, rule, cut.axes)
-    plan = _plan_of(rule, "channels, windows")
+def _extent(samples: DeviceArray) -> Array:
+    """The least and the greatest sample; of bf16 as float32. The greatest is NaN if any is."""
+    dtype = _F32 if samples.kind == "bf16" else samples.dtype
+    if not samples.size:
+        return np.empty(0, dtype)
+    counter = even_counters(1, samples.kind, samples.device).counter(samples.stream)
+    ends = (ctypes.c_double * 2)()
+    counter.call("extent", samples.address, samples.size, samples.stream, ends)
+    counter.release()
+    least, greatest = ends
+    if dtype.kind in "iu" and max(-least, greatest) >= _even.WHOLE_MAX:  # rounded
+        exact = np.empty(2, dtype)
+        _order_statistics(samples, samples.size, 1, np.array([0, samples.size - 1]), exact)
+        return exact
+    return np.array([least, greatest], dtype)
+
+
+def _count(
+    samples: DeviceArray,
+    plan: DevicePlan,
+    edges: Edges,
+    cut: _rows.Axes | _rows.Stretches | None,
+    on_device: bool,
+) -> Histogram | DeviceHistogram:
+    if cut is not None:
+        return _count_rows(samples, plan, edges, cut, on_device)
+    if on_device:
+        return _count_there(samples, plan, edges)
+    row, below, above, nan = plan.count_row(samples)
+    return made(np.frombuffer(row, np.int64), edges, below, above, nan)
+
+
+def _count_there(samples: DeviceArray, plan: DevicePlan, edges: Edges) -> DeviceHistogram:
+    counter = plan.queue(samples)
+
+    def read(counts: Counts, outside: Counts) -> Histogram:
+        total = int(counts.sum()) + int(outside.sum())
+        if total != samples.size:
+            raise RuntimeError(f"counts add up to {total}, not to {samples.size} samples")
+        return made(counts[0], edges, *outside[0].tolist())
+
+    address = plugin().histogram_cuda_counts(counter.handle)
+    return DeviceHistogram(counter, address, plan.bin_count, edges, samples, (), (), read)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How rows are counted, and where each lies among the answers."""
+
+    window: int  # of DevicePlan.count_rows
+    step: int
+    channels: int
+    sizes: tuple[int, ...]  # of the axes of the rows that are counted
+    summed: tuple[int, ...]  # those of these axes whose rows are added up
+    order: tuple[int, ...]  # of the axes that are left, in the result
+    shape: tuple[int, ...]  # of the result, with axes of length 1
+
+    def in_order(self, values: Counts) -> Counts:
+        parts: Counts = values.reshape(*self.sizes, values.shape[-1])
+        parts = parts.sum(axis=self.summed, dtype=np.int64) if self.summed else parts
+        parts = parts.transpose(*self.order, len(self.order))
+        return parts.reshape(*self.shape, values.shape[-1])
+
+    def strides(self) -> tuple[int, ...]:
+        """Of the result's axes, in rows. REQUIRES: no rows are added up."""
+        steps = iter([math.prod(self.sizes[i + 1 :]) for i in self.order])
+        return tuple(1 if size == 1 else next(steps) for size in self.shape)
+
+
+def _stretches(samples: DeviceArray, cut: _rows.Stretches) -> _Layout:
     if samples.size and any(
         size != 1 and stride != math.prod(samples.shape[i + 1 :])
         for i, (size, stride) in enumerate(zip(samples.shape, samples.strides, strict=True))
@@ -335,38 +264,68 @@ def _count_rows(
             f"a: strides {samples.strides} for shape {tuple(samples.shape)}; with channels or "
             "windows, an array on a GPU must be in C order: pass a.contiguous() (torch)"
         )
-    counts, outside = cut.empty(samples.size, rule.bins)
-    if counts.size and samples.size:
-        plan.count_rows(samples, counts, outside, 0, cut.window or 0, cut.step, cut.channels or 1)
-    return cut.histogram(counts, outside, samples.size, rule)
+    shape = cut.shape_in(samples.shape)
+    wide = tuple(size for size in shape if size != 1)
+    order = tuple(range(len(wide)))
+    return _Layout(cut.window or 0, cut.step, cut.channels or 1, wide, (), order, shape)
 
 
-def _count_axes(samples: DeviceArray, rule: Rule, axes: tuple[int, ...]) -> Histogram:
-    """Counts stretches of channels, and adds up those that differ in `axes` alone."""
-    plan = _plan_of(rule, "axis")
-    shape, bins = samples.shape, rule.bins
-    outer = [i for i in range(len(shape)) if i not in axes]
+def _stretches_of_axes(samples: DeviceArray, axes: tuple[int, ...]) -> _Layout:
+    """Stretches of channels, of which those that differ in `axes` alone are added up."""
+    shape = samples.shape
     # The axes as they lie in memory, and those of them that a stretch holds: as many as possible.
     wide = [i for i in range(len(shape)) if shape[i] != 1]
     lying = sorted(wide, key=lambda i: -samples.strides[i])
     first, last = _longest_run(lying, shape, axes)
     kept = lying[:first] + lying[last:]
-    sizes = [shape[i] for i in kept]
+    sizes = tuple(shape[i] for i in kept)
     window = math.prod(shape[i] for i in lying[first:last])
     channels = math.prod(shape[i] for i in lying[last:])
-    rows = math.prod(sizes)
-    counts, outside = np.zeros((rows, bins), np.int64), np.zeros((rows, 3), np.int64)
-    if rows and window:
-        plan.count_rows(samples, counts, outside, 0, 0 if rows == channels else window, 0, channels)
+    left = [i for i in kept if i not in axes]
+    return _Layout(
+        window=0 if math.prod(sizes) == channels else window,
+        step=0,
+        channels=channels,
+        sizes=sizes,
+        summed=tuple(at for at, i in enumerate(kept) if i in axes),
+        order=tuple(left.index(i) for i in sorted(left)),
+        shape=tuple(shape[i] for i in range(len(shape)) if i not in axes),
+    )
 
-    def in_order(values: Counts) -> Counts:
-        parts: Counts = values.reshape(*sizes, values.shape[-1])
-        parts = parts.sum(axis=tuple(at for at, i in enumerate(kept) if i in axes), dtype=np.int64)
-        left = [i for i in kept if i not in axes]
-        order = *(left.index(i) for i in sorted(left)), len(left)
-        return parts.transpose(order).reshape(*(shape[i] for i in outer), values.shape[-1])
 
-    return _rows.histogram_of(in_order(counts), in_order(outside), rule)
+def _count_rows(
+    samples: DeviceArray,
+    plan: DevicePlan,
+    edges: Edges,
+    cut: _rows.Axes | _rows.Stretches,
+    on_device: bool,
+) -> Histogram | DeviceHistogram:
+    if isinstance(cut, _rows.Axes):
+        layout = _stretches_of_axes(samples, cut.axes)
+    else:
+        layout = _stretches(samples, cut)
+    rows, bins = math.prod(layout.sizes), plan.bin_count
+    any_samples = rows > 0 and samples.size > 0
+
+    def read(counts: Counts, outside: Counts) -> Histogram:
+        below, above, nan = np.moveaxis(layout.in_order(outside), -1, 0)
+        return made(layout.in_order(counts), edges, below, above, nan)
+
+    if on_device:
+        if not any_samples:
+            raise ValueError("on_device: is not for rows without samples")
+        if layout.summed:
+            raise ValueError("on_device: the axes of a row must lie side by side in memory")
+        counter = plan.queue_rows(samples, layout.window, layout.step, layout.channels)
+        address = plugin().histogram_cuda_rows(counter.handle)
+        return DeviceHistogram(
+            counter, address, bins, edges, samples, layout.shape, layout.strides(), read
+        )
+    empty = np.empty if any_samples else np.zeros
+    counts, outside = empty((rows, bins), np.int64), empty((rows, 3), np.int64)
+    if any_samples:
+        plan.count_rows(samples, counts, outside, 0, layout.window, layout.step, layout.channels)
+    return read(counts, outside)
 
 
 def _longest_run(
@@ -383,28 +342,3 @@ def _longest_run(
             if size > most:
                 best, most = (first, last), size
     return best
-
-
-def _rule_for(a: Any, samples: DeviceArray, bins: Any, range: Any, plain: bool) -> Rule:
-    key = (samples.device, samples.kind, bins, range)
-    rule = _rules.remembered(key) if plain else None
-    if rule is None:
-        if isinstance(bins, str):
-            raise ValueError(f"bins: '{bins}' is not for arrays on a GPU; pass a number or edges")
-        seen = samples if range is not None or np.ndim(bins) == 1 else _extent(a, samples)
-        rule = _rules.rule_for(seen, samples.kind, bins, range, Gpu(samples.device))
-        if plain:
-            _rules.remember(key, rule)
-    return rule
-
-
-def _extent(a: Any, samples: DeviceArray) -> Array:
-    """The least and the greatest sample. If a sample is NaN, the greatest is NaN."""
-    # Of these types a producer has them sooner. torch has none for unsigned ones.
-    if samples.kind in ("i32", "i64", "f32", "f64") and samples.size and hasattr(a, "min"):
-        return np.array([a.min().item(), a.max().item()], samples.dtype)
-    ranks = np.array([0, samples.size - 1][: samples.size])
-    found = np.empty(len(ranks), samples.dtype)
-    if samples.size:
-        Gpu(samples.device).order_statistics(samples, samples.kind, ranks, found, 0)
-    return found

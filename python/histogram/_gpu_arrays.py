@@ -54,6 +54,8 @@ class DeviceArray:
 def device_array(a: Any) -> DeviceArray:
     """The array as its producer describes it."""
     where = torch_place(a)
+    if where is not None and a.is_contiguous() and where[0] in DTYPES:
+        return DeviceArray(a.data_ptr(), a.numel(), *where, a, tuple(a.shape), a.stride())
     if where is not None:
         return _made(a.data_ptr(), where[0], tuple(a.shape), a.stride(), *where[1:], a)
     interface = getattr(a, "__cuda_array_interface__", None)

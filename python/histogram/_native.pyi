@@ -56,6 +56,9 @@ def order_statistics_of_rows(
     out: npt.NDArray[Any],
     threads: int,
 ) -> None: ...
+def even_edges(
+    first: float, last: float, bins: int, arithmetic: str, edge_type: str
+) -> bytes | None: ...
 def count_own_ranges(
     samples: npt.NDArray[Any],
     type: str,
@@ -79,8 +82,11 @@ def device_array(
 def count_on_device(
     function: int,
     counter: int,
+    lower: float,
+    upper: float,
+    arithmetic: int,
     samples: int,
     count: int,
     stream: int,
-    counts: npt.NDArray[np.int64],
-) -> tuple[int, int, int]: ...
+    bins: int,
+) -> tuple[bytes, int, int, int] | None: ...

@@ -45,8 +45,8 @@ def quantile(
     of the other axes.
 
     ``a``, ``threads`` and ``server`` mean the same as in ``count``. An array that is not contiguous
-    is copied; on a GPU it is refused. A server takes arrays up to its payload limit, and integers
-    of 64 bits up to 2**53.
+    is copied; on a GPU one with gaps is refused. A server takes arrays up to its payload limit, and
+    integers of 64 bits up to 2**53.
 
     >>> import numpy as np, histogram
     >>> histogram.quantile(np.array([5, 1, 3, 2, 4]), [0.25, 0.5])
@@ -73,10 +73,7 @@ def quantile(
 
         if server is not None:
             raise ValueError("server: is not for arrays on a GPU; copy it to the CPU's memory")
-        if axis is not None:
-            raise ValueError("axis: is not for arrays on a GPU; copy it to the CPU's memory")
-        samples, place = samples_and_place(resolved(a))
-        kind = samples.kind
+        samples, kind, place = samples_and_place(resolved(a), axis)
     else:
         dates = dates_in(a)
         if dates is None:
@@ -108,7 +105,7 @@ def quantile(
     if samples.size == 0:
         raise ValueError("a: has no samples, and so no quantiles")
     number = 0 if threads is None else _threads(threads)
-    outer = samples.outer if type(samples) is RowSamples else ()
+    outer = samples.outer if isinstance(samples, RowSamples) else ()
     unit = None if dates is None else dates.dtype.newbyteorder("=")
 
     def at_ranks(ranks: Array) -> Array:
@@ -144,7 +141,7 @@ def _between(low: Array, high: Array, share: Any) -> Array:
 def _at_ranks(samples: Any, kind: str, ranks: Array, threads: int, place: Place) -> Array:
     """The samples at the ranks; all NaN if any sample is. Samples of bf16 become float32."""
     wanted, where = np.unique(ranks.astype(np.int64), return_inverse=True)
-    if type(samples) is RowSamples:
+    if isinstance(samples, RowSamples):
         rows: Array = samples.at(wanted, threads)[where.ravel()]
         return (rows.astype(np.uint32) << 16).view(np.float32) if kind == "bf16" else rows
     is_float = kind in ("f16", "bf16", "f32", "f64")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,14 @@ from ._errors import whole
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+
+# Edges, or what makes them when they are looked at.
+Edges = npt.NDArray[Any] | Callable[[], npt.NDArray[Any]]
+
+
+def edges_now(edges: Edges) -> npt.NDArray[Any]:
+    return edges() if callable(edges) else edges
 
 
 def fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -52,7 +60,7 @@ class Histogram:
 
     __module__ = "histogram"  # pickles name it by this
 
-    __slots__ = ("_above", "_below", "_counts", "_edges", "_nan")
+    __slots__ = ("_above", "_below", "_counts", "_given_edges", "_nan")
     __module__ = "histogram"
 
     def __init__(
@@ -85,17 +93,20 @@ class Histogram:
             outside.append(np.broadcast_to(found, rows).copy() if rows else int(found))
         self._put(counts, edges, *outside)
 
-    def _put(
-        self, counts: Counts, edges: npt.NDArray[Any], below: Any, above: Any, nan: Any
-    ) -> Histogram:
+    def _put(self, counts: Counts, edges: Edges, below: Any, above: Any, nan: Any) -> Histogram:
         self._counts = fixed(counts)
-        self._edges = fixed(edges)
+        self._given_edges = edges if callable(edges) else fixed(edges)
         if counts.ndim > 1:
             below, above, nan = fixed(below), fixed(above), fixed(nan)
         self._below = below
         self._above = above
         self._nan = nan
         return self
+
+    @property
+    def _edges(self) -> npt.NDArray[Any]:
+        self._given_edges = edges_now(self._given_edges)
+        return self._given_edges
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         """Counts and edges, as numpy.histogram returns them. Both are read-only."""
@@ -166,7 +177,8 @@ class Histogram:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Histogram) and all(
-            np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__slots__
+            np.array_equal(getattr(self, name), getattr(other, name))
+            for name in ("_counts", "_below", "_above", "_nan", "_edges")
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -349,7 +361,7 @@ class Histogram:
         return _picture.html(self)
 
 
-def made(counts: Counts, edges: npt.NDArray[Any], below: Any, above: Any, nan: Any) -> Histogram:
+def made(counts: Counts, edges: Edges, below: Any, above: Any, nan: Any) -> Histogram:
     """A histogram of arrays that nobody else has, without a look at their values."""
     return Histogram.__new__(Histogram)._put(counts, edges, below, above, nan)
 

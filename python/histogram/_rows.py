@@ -69,16 +69,6 @@ class Stretches:
         """The last arguments of Plan.count_rows."""
         return self.window or 0, self.step, self.channels or 1
 
-    def empty(self, samples: int, bins: int) -> tuple[Array, Array]:
-        """Zeros for the counts of each row of `samples` samples, and for those in no bin."""
-        rows = self.number(samples) * (self.channels or 1)
-        return np.zeros((rows, bins), np.int64), np.zeros((rows, 3), np.int64)
-
-    def histogram(self, counts: Array, outside: Array, samples: int, rule: Rule) -> Histogram:
-        """The result."""
-        shape = self.shape_in((samples,))
-        return histogram_of(counts.reshape(*shape, rule.bins), outside.reshape(*shape, 3), rule)
-
     def row(self, flat: Array, row: int) -> Array:
         """The samples of a row, contiguous."""
         stretch, channel = divmod(row, self.channels or 1)

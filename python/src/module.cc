@@ -78,22 +78,37 @@ EvenRule::Type EvenTypeNamed(std::string_view name) {
   return name == "f32" ? EvenRule::Type::kFloat : EvenRule::Type::kDouble;
 }
 
-// (plan, the bytes of its edges), or None where edges are not finite or do not increase. Edges of
-// f16 come as f32.
+// numpy's even edges as bytes, those of f16 as f32, and their binning, if they are finite and
+// increase.
+struct EvenBins {
+  EvenBins(double first, double last, uint32_t bins, std::string_view arithmetic,
+           std::string_view edge_type) {
+    const EvenRule rule{.arithmetic = EvenTypeNamed(arithmetic), .edges = EvenTypeNamed(edge_type)};
+    const bool wide = rule.edges == EvenRule::Type::kDouble;
+    const size_t edges = size_t{bins} + 1;
+    // To be filled: no other object refers to it.
+    bytes = nb::bytes(nullptr, edges * (wide ? sizeof(double) : sizeof(float)));
+    void* const memory = PyBytes_AsString(bytes.ptr());
+    binning = wide ? EvenEdges(first, last, rule, {static_cast<double*>(memory), edges})
+                   : EvenEdges(first, last, rule, {static_cast<float*>(memory), edges});
+  }
+  nb::object bytes;
+  std::optional<Binning> binning;
+};
+
+// (plan, the bytes of its edges), or None where edges are not finite or do not increase.
 nb::object MakeEvenPlan(double first, double last, uint32_t bins, std::string_view arithmetic,
-                        std::string_view edge_type, std::string_view type_name) {
-  const SampleType type = TypeNamed(type_name);
-  const EvenRule rule{.arithmetic = EvenTypeNamed(arithmetic), .edges = EvenTypeNamed(edge_type)};
-  const bool wide = rule.edges == EvenRule::Type::kDouble;
-  const size_t edges = size_t{bins} + 1;
-  // To be filled: no other object refers to it.
-  const nb::bytes bytes(nullptr, edges * (wide ? sizeof(double) : sizeof(float)));
-  void* const memory = PyBytes_AsString(bytes.ptr());
-  const std::optional<Binning> binning =
-      wide ? EvenEdges(first, last, rule, {static_cast<double*>(memory), edges})
-           : EvenEdges(first, last, rule, {static_cast<float*>(memory), edges});
-  if (!binning.has_value()) return nb::none();
-  return nb::make_tuple(PlanInUse(*binning, type), bytes);
+                        std::string_view edge_type, std::string_view type) {
+  const EvenBins even(first, last, bins, arithmetic, edge_type);
+  if (!even.binning.has_value()) return nb::none();
+  return nb::make_tuple(PlanInUse(*even.binning, TypeNamed(type)), even.bytes);
+}
+
+// The same without a plan.
+nb::object EvenEdgesOf(double first, double last, uint32_t bins, std::string_view arithmetic,
+                       std::string_view edge_type) {
+  const EvenBins even(first, last, bins, arithmetic, edge_type);
+  return even.binning.has_value() ? even.bytes : nb::none();
 }
 
 // To ask how many cores there are takes longer than to count a few samples.
@@ -326,24 +341,28 @@ nb::tuple DeviceArrayOf(const DeviceNdarray& array) {
                         nb::tuple(strides), array.device_id(), owner);
 }
 
-// Calls the plugin's histogram_cuda_count_and_read, which lies at `function`: writes `counts`, and
-// returns (below, above, nan).
-nb::tuple CountOnDevice(uintptr_t function, uintptr_t counter, uintptr_t samples, uint64_t count,
-                        uintptr_t stream, const nb::handle& counts) {
+// Calls the plugin's histogram_cuda_count_and_read, which lies at `function`, over the range of a
+// HistogramRange, or of none if `arithmetic` is negative. Returns (counts as int64 in bytes; below,
+// above, nan), or None where even bins need tables.
+nb::object CountOnDevice(uintptr_t function, uintptr_t counter, double lower, double upper,
+                         int arithmetic, uintptr_t samples, uint64_t count, uintptr_t stream,
+                         uint32_t bins) {
   const auto call = reinterpret_cast<decltype(&histogram_cuda_count_and_read)>(function);
-  const Buffer to = Buffer::Writable(counts);
-  const std::span<int64_t> sums = to.as<int64_t>();
+  const HistogramRange range = {lower, upper, static_cast<uint32_t>(arithmetic)};
+  const nb::bytes bytes(nullptr, bins * sizeof(int64_t));  // to be filled: it has no other owner
+  auto* const counts = reinterpret_cast<int64_t*>(PyBytes_AsString(bytes.ptr()));
   int64_t outside[3] = {};
   char error[512];
   int failed = 0;
   {
     const nb::gil_scoped_release release;
-    failed =
-        call(reinterpret_cast<HistogramCounter*>(counter), reinterpret_cast<const void*>(samples),
-             count, reinterpret_cast<void*>(stream), sums.data(), outside, error, sizeof(error));
+    failed = call(reinterpret_cast<HistogramCounter*>(counter), arithmetic < 0 ? nullptr : &range,
+                  reinterpret_cast<const void*>(samples), count, reinterpret_cast<void*>(stream),
+                  counts, outside, error, sizeof(error));
   }
+  if (failed == -3) return nb::none();
   if (failed != 0) throw std::runtime_error(error);
-  return nb::make_tuple(outside[0], outside[1], outside[2]);
+  return nb::make_tuple(bytes, outside[0], outside[1], outside[2]);
 }
 
 nb::object InFloatMode(const nb::callable& function, const nb::args& arguments) {
@@ -373,6 +392,8 @@ NB_MODULE(_native, module) {
   module.def("order_statistics_of_rows", &OrderStatisticsOfRows, nb::arg("samples"),
              nb::arg("type"), nb::arg("length"), nb::arg("ranks"), nb::arg("out"),
              nb::arg("threads"));
+  module.def("even_edges", &EvenEdgesOf, nb::arg("first"), nb::arg("last"), nb::arg("bins"),
+             nb::arg("arithmetic"), nb::arg("edge_type"));
   module.def("count_own_ranges", &CountOwnRanges, nb::arg("samples"), nb::arg("type"),
              nb::arg("bins"), nb::arg("counts"), nb::arg("outside"), nb::arg("edges"),
              nb::arg("threads"), nb::arg("window") = 0, nb::arg("step") = 0,
@@ -382,5 +403,6 @@ NB_MODULE(_native, module) {
   module.def("bfloat_bits", &BfloatBits, nb::arg("array"));
   module.def("device_array", &DeviceArrayOf, nb::arg("array"));
   module.def("count_on_device", &CountOnDevice, nb::arg("function"), nb::arg("counter"),
-             nb::arg("samples"), nb::arg("count"), nb::arg("stream"), nb::arg("counts"));
+             nb::arg("lower"), nb::arg("upper"), nb::arg("arithmetic"), nb::arg("samples"),
+             nb::arg("count"), nb::arg("stream"), nb::arg("bins"));
 }

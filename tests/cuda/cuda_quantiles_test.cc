@@ -27,6 +27,16 @@ class CudaQuantilesTest : public testing::TypedGpuTest {
     return values;
   }
 
+  // Of samples as DeviceRanks returns them.
+  std::vector<double> ValuesOf(const std::vector<uint64_t>& samples) {
+    std::vector<std::byte> packed;
+    for (const uint64_t& bits : samples) {
+      const auto* const first = reinterpret_cast<const std::byte*>(&bits);
+      packed.insert(packed.end(), first, first + SampleBytes(type()));
+    }
+    return Values(packed);
+  }
+
   std::vector<std::byte> WithoutNan(const std::vector<std::byte>& bytes) {
     const std::vector<double> values = Values(bytes);
     const size_t size = SampleBytes(type());
@@ -129,17 +139,38 @@ TEST_P(CudaQuantilesTest, SamplesAtRanksAreThoseOfSortedSamples) {
         search->Find(samples, values.size(), ranks, stream());
     ASSERT_TRUE(found.ok()) << found.error().message;
     ASSERT_EQ(found->size(), ranks.size());
-    std::vector<std::byte> packed;  // bits of 64 as samples of the type
-    for (const uint64_t& bits : *found) {
-      const auto* const first = reinterpret_cast<const std::byte*>(&bits);
-      packed.insert(packed.end(), first, first + SampleBytes(type()));
-    }
-    const std::vector<double> at_ranks = Values(packed);
+    const std::vector<double> at_ranks = ValuesOf(*found);
     for (size_t i = 0; i < ranks.size(); ++i) EXPECT_EQ(at_ranks[i], values[ranks[i]]) << ranks[i];
   }
   const Result<std::vector<uint64_t>> none = search->Find(nullptr, 0, {}, stream());
   ASSERT_TRUE(none.ok());
   EXPECT_TRUE(none->empty());
+}
+
+TEST_P(CudaQuantilesTest, SamplesAtRanksOfRows) {
+  std::vector<std::byte> bytes = WithoutNan(Samples({-100, 100}, 9'100));
+  constexpr size_t kRow = 1000, kRows = 9;
+  bytes.resize(kRows * kRow * SampleBytes(type()));
+  const std::vector<double> values = Values(bytes);
+  const void* const samples = Upload(bytes, 0);
+  Result<DeviceRanks> search = DeviceRanks::Make(type());
+  ASSERT_TRUE(search.ok()) << search.error().message;
+  // A wait for all rows; one in the middle of a row's ranks.
+  for (const size_t step : {300, 20}) {
+    std::vector<uint64_t> ranks;
+    for (uint64_t rank = 0; rank < kRow; rank += step) ranks.push_back(rank);
+    const Result<std::vector<uint64_t>> found = search->Find(samples, kRow, ranks, stream(), kRows);
+    ASSERT_TRUE(found.ok()) << found.error().message;
+    const std::vector<double> at_ranks = ValuesOf(*found);
+    ASSERT_EQ(at_ranks.size(), kRows * ranks.size());
+    for (size_t r = 0; r < kRows; ++r) {
+      std::vector<double> row(values.begin() + r * kRow, values.begin() + (r + 1) * kRow);
+      std::sort(row.begin(), row.end());
+      for (size_t i = 0; i < ranks.size(); ++i) {
+        EXPECT_EQ(at_ranks[r * ranks.size() + i], row[ranks[i]]) << r << " " << ranks[i];
+      }
+    }
+  }
 }
 
 TEST_P(CudaQuantilesTest, OfNoSamplesAreNan) { ExpectExact({}, {0.5, 1}); }

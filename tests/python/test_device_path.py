@@ -13,7 +13,7 @@ import histogram
 import numpy as np
 import pytest
 from arrays import TYPES, make_samples
-from histogram import _gpu, _native
+from histogram import _gpu, _gpu_plan, _gpu_plugin, _native
 
 EDGES = np.linspace(-40, 40, 101)
 POINTER, NUMBER, SIZE, INT = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int
@@ -33,16 +33,35 @@ class HostPlugin:
     def __init__(self):
         self.plans, self.counted, self.calls, self.handles = {}, {}, [], itertools.count(1)
         self.lose = False  # a sample of each count
-        prototype = ctypes.CFUNCTYPE(INT, POINTER, POINTER, NUMBER, POINTER, POINTER, POINTER, POINTER, SIZE)
+        self.even_bins_max = 30_000
+        prototype = ctypes.CFUNCTYPE(INT, POINTER, POINTER, POINTER, NUMBER, POINTER, POINTER, POINTER, POINTER, SIZE)
         self.histogram_cuda_count_and_read = prototype(self.count_and_read)
 
-    def plan(self, edges, edge_count, kind):
-        return _native.Plan.make(memory(edges, edge_count, np.float64).copy(), kind.decode())
+    def histogram_cuda_make(self, edges, edge_count, kind, device, made, error, error_bytes):
+        plan = _native.Plan.make(memory(edges, edge_count, np.float64).copy(), kind.decode())
+        return self.keep(plan, kind, made)
 
-    def histogram_cuda_make(self, edges, edge_count, kind, device, error, error_bytes):
+    def histogram_cuda_make_even(self, bins, kind, device, made, error, error_bytes):
+        return -3 if bins > self.even_bins_max else self.keep(bins, kind, made)
+
+    def keep(self, plan, kind, made):
         handle = next(self.handles)
-        self.plans[handle] = self.plan(edges, edge_count, kind), DTYPES[kind.decode()]
-        return handle
+        self.plans[handle] = plan, kind.decode()
+        memory(made, 1, np.int64)[0] = handle
+        return 0
+
+    def plan_of(self, handle, at):
+        """The plan of a counter, if it is even over the range at the address; None: it needs tables."""
+        plan, kind = self.plans[handle]
+        if isinstance(plan, int):
+            given = _gpu_plugin.Range.from_address(at)
+            unit = 2.0**-52 if given.edges == 0 else 2.0**-23
+            if (given.upper - given.lower) / plan < 4 * unit * max(-given.lower, given.upper):
+                return None, None
+            arithmetic, edges = (("f64", "f64"), ("f64", "f32"), ("f32", "f32"))[given.edges]
+            return _native.Plan.even(given.lower, given.upper, plan, arithmetic, edges, kind)[0], DTYPES[kind]
+        assert not at  # a null pointer: the plan has its edges
+        return plan, DTYPES[kind]
 
     def histogram_cuda_free(self, handle):
         del self.plans[handle]
@@ -50,49 +69,74 @@ class HostPlugin:
     def histogram_cuda_counts(self, handle):
         return 4096 * handle
 
-    def histogram_cuda_count(self, handle, samples, count, stream, error, error_bytes):
+    def histogram_cuda_rows(self, handle):
+        return 4096 * handle + 8
+
+    def histogram_cuda_count(self, handle, given, samples, count, stream, error, error_bytes):
         self.calls.append(("count", stream))
-        self.counted[handle] = memory(samples, count, self.plans[handle][1])
+        plan, dtype = self.plan_of(handle, given)
+        if plan is None:
+            return -3
+        self.counted[handle] = plan, memory(samples, count, dtype)
         return 0
 
     def histogram_cuda_read(self, handle, stream, counts, outside, error, error_bytes):
-        plan = self.plans[handle][0]
+        plan, samples = self.counted[handle]
         to = memory(counts, plan.bin_count, np.int64)
-        outside[:] = plan.count(self.counted[handle], to, 1)
+        to[:] = 0
+        memory(outside, 3, np.int64)[:] = plan.count(samples, to, 1)
         to[0] -= self.lose
         return 0
 
-    def count_and_read(self, handle, samples, count, stream, counts, outside, error, error_bytes):
+    def count_and_read(self, handle, given, samples, count, stream, counts, outside, error, error_bytes):
         self.calls.append(("count_and_read", stream))
         if self.lose:
             ctypes.memmove(error, b"counts add up to 1\0", 19)
             return -1
-        plan, dtype = self.plans[handle]
+        plan, dtype = self.plan_of(handle, given)
+        if plan is None:
+            return -3
         to = memory(counts, plan.bin_count, np.int64)
         to[:] = 0
         memory(outside, 3, np.int64)[:] = plan.count(memory(samples or 0, count, dtype), to, 1)
         return 0
 
-    def histogram_cuda_count_rows(self, handle, cut, samples, count, stream, counts, outside, error, error_bytes):
+    def histogram_cuda_extent(self, handle, samples, count, stream, extent, error, error_bytes):
+        plan, kind = self.plans[handle]
+        assert plan == 1
+        self.calls.append(("extent", stream))
+        found = memory(samples, count, DTYPES[kind])
+        if kind == "bf16":
+            found = (found.astype(np.uint32) << 16).view(np.float32)
+        extent[:] = float(found.min()), float(found.max())
+        return 0
+
+    def histogram_cuda_count_rows(self, handle, given, cut, wide, samples, count, stream, error, error_bytes):
         self.calls.append(("count_rows", stream))
-        channels, window, step = cut
-        plan, dtype = self.plans[handle]
+        plan, dtype = self.plan_of(handle, given)
+        if plan is None:
+            return -3
         if plan.bin_count > 58_000:
             error.value = b"the plan has too many bins"
             return -2
-        pixels = count // channels
+        self.counted[handle] = plan, memory(samples, count, dtype), *cut, wide
+        return 0
+
+    def histogram_cuda_read_rows(self, handle, stream, counts, outside, error, error_bytes):
+        plan, samples, channels, window, step, _ = self.counted[handle]
+        pixels = samples.size // channels
         rows = 1 if window == 0 else -(-pixels // window) if step == 0 else (pixels - window) // step + 1
-        plan.count_rows(memory(samples, count, dtype),
-                        memory(counts, rows * channels * plan.bin_count, np.int64),
+        plan.count_rows(samples, memory(counts, rows * channels * plan.bin_count, np.int64),
                         memory(outside, rows * channels * 3, np.int64), 1, window, step, channels)
         return 0
 
-    def histogram_cuda_order_statistics(self, kind, device, samples, count, stream, ranks, rank_count, out,
+    def histogram_cuda_order_statistics(self, kind, device, samples, count, rows, stream, ranks, rank_count, out,
                                         error, error_bytes):
         self.calls.append(("order_statistics", stream))
         dtype = DTYPES[kind.decode()]
-        _native.order_statistics(memory(samples, count, dtype), kind.decode(), memory(ranks, rank_count, np.int64),
-                                 memory(out, rank_count, dtype), 1)
+        found = memory(out, rows * rank_count, dtype).reshape(rows, rank_count)
+        for row, to in zip(memory(samples, rows * count, dtype).reshape(rows, count), found):
+            _native.order_statistics(row, kind.decode(), memory(ranks, rank_count, np.int64), to, 1)
         return 0
 
 
@@ -100,8 +144,14 @@ class OnDevice:
     """An array that says it lies on a GPU."""
 
     def __init__(self, a, stream=7):
-        self.array = a
+        self.array, self.ndim, self.stream = a, a.ndim, stream
         self.__cuda_array_interface__ = a.__array_interface__ | {"version": 3, "stream": stream}
+
+    def transpose(self, order):
+        return OnDevice(self.array.transpose(order), self.stream)
+
+    def copy(self):
+        return OnDevice(self.array.copy(order="C"), self.stream)
 
 
 class Torch:
@@ -176,11 +226,18 @@ class OnlyDlpack:
 @pytest.fixture
 def plugin(monkeypatch):
     made = HostPlugin()
-    monkeypatch.setattr(_gpu, "_plugin", lambda: made)
+    for module in (_gpu, _gpu_plugin):
+        monkeypatch.setattr(module, "plugin", lambda: made)
+    caches = _gpu_plan.even_counters, _gpu_plugin.count_and_read, _gpu._counted
+    for one in caches:
+        one.cache_clear()
     cache = {}
     monkeypatch.setattr(histogram._rules, "_cache", cache)
     monkeypatch.setattr(histogram._rules, "remembered", cache.get)
-    return made
+    monkeypatch.setattr(histogram._rules, "_cache_bins", 0)
+    yield made
+    for one in caches:
+        one.cache_clear()
 
 
 def some(dtype, size):
@@ -249,7 +306,53 @@ def test_rows_use_their_device_memory_again(plugin):
         for cut in ({"windows": 100}, {"channels": 3}):
             expected = histogram.count(samples, 9, (0, 9), **cut)
             assert histogram.count(OnDevice(samples), 9, (0, 9), **cut) == expected
-    assert len(plugin.plans) == 1
+    assert len(plugin.plans) == 2  # interleaved channels take tables
+
+
+RANGES = [(0, 1), (-4, 4.1), (-3, 0), (-3, -0.0), [-9.5, 7], (np.float32(-1.1), np.float32(0.1)),
+          (np.float64(-1), np.float64(7)), np.array([2, 90]), (5, 5), (-1e38, 3e38), (1e-40, 5e-39),
+          (0, 2**31), (np.int8(-5), np.uint64(100)), (16777216.0, 16777218.0), None]
+
+
+@pytest.mark.parametrize("kind", ["u1", "i2", "f2", "i4", "f4", "u8", "f8"])
+def test_any_range_is_counted_by_the_same_counter(plugin, kind):
+    a = some(kind, 900)
+    a = a[np.isfinite(a)]
+    for bins in (1, 10, 2048):
+        for given in RANGES:
+            try:
+                expected = histogram.count(a, bins, given)
+            except (TypeError, ValueError, RuntimeWarning) as error:
+                with pytest.raises(type(error)):
+                    histogram.count(OnDevice(a), bins, given)
+                continue
+            found = histogram.count(OnDevice(a), bins, given)
+            assert found == expected
+            assert (found.edges.dtype, found.edges.tobytes()) == (expected.edges.dtype, expected.edges.tobytes())
+            rows = {"axis": 1}
+            assert histogram.count(OnDevice(a[:600].reshape(6, 100)), bins, given, **rows) == histogram.count(
+                a[:600].reshape(6, 100), bins, given, **rows)
+    assert histogram.count(OnDevice(a), np.int64(10), (0, 90)) == histogram.count(a, 10, (0, 90))
+    even = [plan for plan, _ in plugin.plans.values() if isinstance(plan, int)]
+    assert sorted(even) == [1, 10, 2048]
+
+
+def test_even_bins_take_tables_where_they_must_or_where_these_pay(plugin, monkeypatch):
+    def tables():
+        return sum(not isinstance(plan, int) for plan, _ in plugin.plans.values())
+
+    a = some("u1", 500)
+    for wide in (a.astype("f4"), a):
+        for _ in range(3):
+            assert histogram.count(OnDevice(wide), 9, (0, 90)) == histogram.count(wide, 9, (0, 90))
+    assert tables() == 0
+    monkeypatch.setattr(_gpu, "_TABLES_PAY_AT", 1000)
+    for calls in range(1, 5):
+        assert histogram.count(OnDevice(a), 9, (0, 91)) == histogram.count(a, 9, (0, 91))
+        assert tables() == (calls > 2)
+    plugin.even_bins_max = 100
+    assert histogram.count(OnDevice(a), 101, (0, 90)) == histogram.count(a, 101, (0, 90))
+    assert tables() == 2
 
 
 def test_streams(plugin):
@@ -318,8 +421,49 @@ def test_on_device(plugin):
         h.histogram()
 
 
+@pytest.mark.parametrize("cut", [{"axis": 0}, {"axis": 1}, {"axis": (0, 1)}, {"axis": (1, 2)}, {"axis": 2},
+                                 {"windows": 7}, {"windows": 6, "channels": 5}, {"channels": 5}], ids=str)
+@pytest.mark.parametrize("bins", [(9, (0, 9)), (EDGES, None)], ids=["even", "edges"])
+def test_rows_on_device(plugin, cut, bins):
+    for shape in ((4, 3, 5), (4, 1, 5)):
+        for a in (some("f4", int(np.prod(shape))).reshape(shape), some("i4", int(np.prod(shape))).reshape(shape)):
+            h = histogram.count(OnDevice(a), *bins, **cut, on_device=True)
+            expected = histogram.count(a, *bins, **cut)
+            assert h.histogram() == expected
+            told = h.__cuda_array_interface__
+            assert told["shape"] == (*expected.counts().shape[:-1], len(h.edges) + 2)
+            # Rows lie where the strides say.
+            rows = np.arange(np.prod(told["shape"][:-1], dtype=int))
+            at = sum(np.arange(size).reshape(-1, *[1] * (len(told["shape"]) - 2 - i)) * stride
+                     for i, (size, stride) in enumerate(zip(told["shape"][:-1], told["strides"])))
+            assert sorted(np.ravel(at).tolist()) == (rows * 8 * told["shape"][-1]).tolist()
+            counted = next(iter(reversed(plugin.counted.values())))
+            assert counted[-1]  # in 64 bits
+
+
+@pytest.mark.parametrize("kind", ["u1", "f2", "i4", "f4", "f8"])
+def test_quantiles_of_rows(plugin, kind):
+    a = some(kind, 600)
+    a = a if a.dtype.kind in "iu" else np.where(np.abs(a) < 100, a, a.dtype.type(2))
+    a = a.reshape(5, 1, 3, 40)
+    for layout in ((0, 1, 2, 3), (3, 0, 1, 2), (2, 1, 0, 3)):
+        b = a.transpose(layout)
+        for axis in (0, 1, 3, -2, (0, 2), (1, 3), (2, 3), (0, 1, 2, 3)):
+            for q in (0.5, [0.1, 0.9], [[1.0], [0.0]]):
+                found, expected = (histogram.quantile(x, q, axis=axis) for x in (OnDevice(b), b))
+                assert found.dtype == expected.dtype and np.array_equal(found, expected)
+    assert histogram.quantile(OnDevice(a), 0.5, axis=3, keepdims=True).shape == (5, 1, 3, 1)
+    if a.dtype.kind == "f":
+        a[1, 0, 2, 7] = np.nan
+        found, expected = (histogram.quantile(x, [0.2, 0.5], axis=3) for x in (OnDevice(a), a))
+        assert np.array_equal(found, expected, equal_nan=True) and np.isnan(found[:, 1, 0, 2]).all()
+    plugin.calls.clear()
+    histogram.quantile(OnDevice(a), [0.2, 0.5], axis=3)
+    assert plugin.calls == [("order_statistics", 7)]
+
+
 def test_counters_are_used_again_unless_they_failed(plugin):
-    plan = _gpu.DevicePlan(EDGES, "f32", 0)
+    plan = _gpu_plan.DevicePlan(EDGES, "f32", 0)
     counts = np.zeros(100, np.int64)
     samples = _gpu.device_array(OnDevice(some("f4", 50)))
     for _ in range(3):
@@ -330,14 +474,18 @@ def test_counters_are_used_again_unless_they_failed(plugin):
         plan.count(samples, counts, 0)
     plugin.lose = False
     assert not plugin.plans  # the counter that failed is freed
-    assert plan.counter(7).handle == 2
+    plan.count(samples, counts, 0)
+    assert list(plugin.plans) == [2]
 
 
 def test_refused(plugin):
     b = OnDevice(some("f4", 10))
-    for name, value in (("axis", 0), ("channels", 2), ("windows", 3)):
-        with pytest.raises(ValueError, match="on_device: is not combined with"):
-            histogram.count(b, 2, (0, 1), on_device=True, **{name: value})
+    with pytest.raises(ValueError, match="on_device: the axes of a row must lie side by side"):
+        histogram.count(OnDevice(some("f4", 8).reshape(2, 2, 2)), 2, (0, 1), axis=(0, 2), on_device=True)
+    with pytest.raises(ValueError, match="on_device: is not for rows without samples"):
+        histogram.count(OnDevice(some("f4", 0).reshape(2, 0)), 2, (0, 1), axis=1, on_device=True)
+    with pytest.raises(ValueError, match="range: 'rows' is not for arrays on a GPU"):
+        histogram.count(b, 2, "rows", windows=5)
     for call in (histogram.count, lambda a, **where: histogram.quantile(a, 0.5, **where)):
         with pytest.raises(ValueError, match="server: is not for arrays on a GPU"):
             call(b, server="127.0.0.1:1")

@@ -2,18 +2,19 @@
 
 import concurrent.futures
 import gc
+import warnings
 
 import histogram
 import numpy as np
 import pytest
 from arrays import TYPES, make_samples
-from histogram import _gpu
+from histogram import _gpu, _gpu_plugin
 
 torch = pytest.importorskip("torch", reason="no torch, which makes the arrays for these tests")
 if not torch.cuda.is_available():
     pytest.skip("no GPU", allow_module_level=True)
 try:
-    _gpu._plugin()
+    _gpu_plugin.plugin()
 except TypeError as error:
     pytest.skip(str(error), allow_module_level=True)
 
@@ -51,6 +52,126 @@ def test_the_range_of_the_data(dtype):
         a[7] = np.nan
         with pytest.raises(ValueError, match=r"autodetected range of .* is not finite"):
             histogram.count(on_gpu(a), 33)
+
+
+RANGES = [(0, 1), (-4, 4.1), (-3, 0), (-3, -0.0), [-9.5, 7], (np.float32(-1.1), np.float32(0.1)),
+          (np.float64(-1), np.float64(7)), np.array([2, 90]), (5, 5), (-1e38, 3e38), (1e-40, 5e-39), (0, 2**31),
+          (1e-45, 3e-45), (np.int8(-5), np.uint64(100)), (16777216.0, 16777218.0), (2.0**70, 2.0**71), (300, 400),
+          (-(2**40), 2**40), (-1e300, 1e300), None]
+
+
+def outcome(function, *arguments, **options):
+    """The answer, or the kind of the error."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            h = function(*arguments, **options)
+    except (TypeError, ValueError) as error:
+        return type(error)
+    return h, h.edges.dtype, h.edges.tobytes()
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("bins", [1, 2, 33, 2048, 30_000])
+def test_any_range(dtype, bins):
+    """Samples on numpy's edges and one step beside them, at addresses of all alignments."""
+    for number, given in enumerate(RANGES):
+        edges = np.linspace(-40, 40, 33)
+        try:
+            edges = np.histogram_bin_edges(np.empty(0, dtype), min(bins, 2048), given)[:: max(1, bins // 100)]
+        except (ValueError, RuntimeWarning):
+            pass
+        a = make_samples(np.random.default_rng(number), dtype, edges.astype(float), 3000, nan=given is not None)
+        if given is None:
+            a = a[np.isfinite(a)][:2000] if a.dtype.kind == "f" else a
+        b = on_gpu(a)
+        for cut in (slice(None), slice(number % 7 + 1, None), slice(3, 900)):
+            part = np.ascontiguousarray(a[cut])
+            expected = outcome(histogram.count, part, bins, given)
+            assert outcome(histogram.count, b[cut], bins, given) == expected, given
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "u1"])
+def test_the_range_of_special_data(dtype):
+    big, step = (3e38, 1e-45) if dtype == "f4" else (1e308, 5e-324)
+    data = [[5] * 70, [0] * 9, [0], [1, 2], [100, 101, 127]]
+    if dtype[0] == "f":
+        data += [[-big, big], [0, step], [-step, 3 * step], [1, np.nextafter(np.dtype(dtype).type(1), 2)],
+                 [-1, np.inf], [np.nan, 1], [-0.0, -1.0], [np.nan] * 3, [1e30, 1e30]]
+    for samples in data:
+        a = np.array(samples, dtype)
+        for bins in (1, 10, 1000):
+            found, expected = (outcome(histogram.count, x, bins) for x in (on_gpu(a), a))
+            # The last edge may be 0.0 for -0.0.
+            assert found == expected or found[0] == expected[0], samples
+
+
+def test_tables_of_narrow_types(monkeypatch):
+    """Where a range has come so often that tables pay, counts are the same."""
+    monkeypatch.setattr(_gpu, "_TABLES_PAY_AT", 5000)
+    for dtype in ("u1", "i2", "f2"):
+        a = some(dtype, 2000)
+        for _ in range(4):
+            assert histogram.count(on_gpu(a), 50, (-7, np.float32(30))) == histogram.count(a, 50, (-7, np.float32(30)))
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_rows_over_any_range(dtype):
+    a = some(dtype, 60 * 701).reshape(60, 701)
+    b = on_gpu(a)
+    for bins in (7, 256, 2048):
+        for given in ((-3, 0), [-9.5, 7], (np.float32(-1.1), np.float32(0.1)), (0, 256), (1e-40, 5e-39), (-40, 40)):
+            for shaped, axis in ((a, 1), (a.reshape(4, 15, 701), (1, 2)), (a, 0)):
+                if dtype == "f2" and (bins > 100 or given[1] < 1e-9):
+                    continue  # more than f2 has numbers there
+                expected = histogram.count(shaped, bins, given, axis=axis)
+                there = b.reshape(shaped.shape)
+                assert histogram.count(there, bins, given, axis=axis) == expected
+                h = histogram.count(there, bins, given, axis=axis, on_device=True)
+                assert h.histogram() == expected
+                rows = torch.as_tensor(h, device="cuda").cpu().numpy()
+                assert np.array_equal(rows[..., :bins], expected.counts())
+                assert np.array_equal(rows[..., bins], expected.below)
+                assert np.array_equal(rows[..., bins + 2], expected.nan)
+
+
+def test_rows_stay_on_the_device():
+    a = some("f4", 24 * 1000)
+    b = on_gpu(a)
+    for cut in ({"channels": 3}, {"windows": 4096}, {"windows": (512, 100)}, {"windows": 7, "channels": 4}):
+        for bins in ((100, (-40, 40)), (EDGES, None)):
+            expected = histogram.count(a, *bins, **cut)
+            h = histogram.count(b, *bins, **cut, on_device=True)
+            assert np.array_equal(torch.as_tensor(h, device="cuda").cpu()[..., :100], expected.counts())
+            assert h.histogram() == expected
+    wide = torch.arange(2_000_000, device="cuda").reshape(2000, 1000)  # more than is kept
+    h = histogram.count(wide, 2000, (0, 2e6), axis=1, on_device=True)
+    view = torch.as_tensor(h, device="cuda")
+    expected = histogram.count(wide.cpu().numpy(), 2000, (0, 2e6), axis=1)
+    assert h.histogram() == expected
+    del h
+    gc.collect()
+    assert histogram.count(wide, 2000, (0, 2e6), axis=1) == expected
+    assert np.array_equal(view.cpu()[:, :2000], expected.counts())
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_quantiles_of_rows(dtype):
+    a = some(dtype, 6 * 5 * 400)
+    a = a if a.dtype.kind in "iu" else np.where(np.abs(a) < 100, a, a.dtype.type(2))
+    a = a.reshape(6, 5, 400)
+    for view, there in ((a, on_gpu(a)), (a.transpose(2, 0, 1), on_gpu(a).permute(2, 0, 1))):
+        for axis in (0, 1, 2, -1, (0, 1), (1, 2), (0, 1, 2)):
+            for q in (0.5, [0.02, 0.98], np.linspace(0, 1, 30)):
+                found, expected = histogram.quantile(there, q, axis=axis), histogram.quantile(view, q, axis=axis)
+                assert found.dtype == expected.dtype and np.array_equal(found, expected)
+    if a.dtype.kind == "f":
+        a[1, 2, 3] = np.nan
+        found, expected = histogram.quantile(on_gpu(a), [0.2, 0.5], axis=2), histogram.quantile(a, [0.2, 0.5], axis=2)
+        assert np.array_equal(found, expected, equal_nan=True)
+    b = on_gpu(np.abs(a.astype("f4"))).to(torch.bfloat16)
+    found, expected = (histogram.quantile(x, 0.3, axis=1) for x in (b, b.float().cpu().numpy()))
+    assert np.array_equal(found, expected, equal_nan=True)
 
 
 def test_device_memory_is_used_again():
@@ -210,9 +331,8 @@ def test_refused():
                  lambda: histogram.quantile(b, 0.5, server="127.0.0.1:1")):
         with pytest.raises(ValueError, match="server: is not for arrays on a GPU"):
             call()
-    for name, value in (("axis", 0), ("channels", 2), ("windows", 3)):
-        with pytest.raises(ValueError, match="on_device: is not combined with"):
-            histogram.count(b, 2, (0, 1), on_device=True, **{name: value})
+    with pytest.raises(ValueError, match="the axes of a row must lie side by side"):
+        histogram.count(on_gpu(some("f4", 8)).reshape(2, 2, 2), 2, (0, 1), axis=(0, 2), on_device=True)
     with pytest.raises(ValueError, match="axis: takes finite edges that increase"):
         histogram.count(b, [0, 1, 1], axis=0)
     with pytest.raises(ValueError, match="65000 bins: rows have at most"):

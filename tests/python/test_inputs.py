@@ -8,7 +8,7 @@ import histogram
 import ml_dtypes
 import numpy as np
 import pytest
-from histogram import _gpu
+from histogram import _gpu_plugin
 
 
 class Exporter:
@@ -66,8 +66,8 @@ def test_bfloat16():
 ])
 def test_refused(a, message, monkeypatch):
     """Arrays on a GPU are where the plugin is not installed."""
-    monkeypatch.setattr(_gpu, "_LIBRARY", "libnot_there.so")
-    _gpu._plugin.cache_clear()
+    monkeypatch.setattr(_gpu_plugin, "_LIBRARY", "libnot_there.so")
+    _gpu_plugin.plugin.cache_clear()
     with pytest.raises(TypeError, match=message):
         histogram.count(a, 4, (0, 1))
     with pytest.raises(TypeError, match=message):

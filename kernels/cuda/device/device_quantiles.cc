@@ -1,6 +1,7 @@
 #include <histogram/cuda.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <limits>
 #include <string>
 #include <utility>
@@ -24,10 +25,10 @@ constexpr size_t kRanksAtOnce = 256;  // of DeviceRanks, between two waits
 struct Searcher {
   static absl::StatusOr<Searcher> Make(SampleType type, size_t ranks_max);
 
-  // Queues the searches, which fill found()[i] for ranks[i]. REQUIRES: as EnqueueDigitSearch, and
-  // the stream has executed what was queued before.
+  // Queues the searches, which fill found()[at + i] for ranks[i]. REQUIRES: as EnqueueDigitSearch,
+  // and the stream has executed what was queued before with the same `at`.
   absl::Status Enqueue(const void* samples, uint64_t count, std::span<const uint64_t> ranks,
-                       CUstream_st* stream) const;
+                       CUstream_st* stream, size_t at = 0) const;
   const uint64_t* found() const { return words.host<uint64_t>(); }
   uint64_t nans() const { return found()[ranks_max]; }
 
@@ -51,7 +52,7 @@ absl::StatusOr<Searcher> Searcher::Make(SampleType type, size_t ranks_max) {
 }
 
 absl::Status Searcher::Enqueue(const void* samples, uint64_t count, std::span<const uint64_t> ranks,
-                               CUstream_st* stream) const {
+                               CUstream_st* stream, size_t at) const {
   cuda::DigitSearch search;
   search.type = type;
   search.samples = samples;
@@ -63,7 +64,7 @@ absl::Status Searcher::Enqueue(const void* samples, uint64_t count, std::span<co
   for (size_t first = 0; first < ranks.size(); first += kRanksMax) {
     search.rank_count = static_cast<uint32_t>(std::min<size_t>(ranks.size() - first, kRanksMax));
     std::copy_n(ranks.data() + first, search.rank_count, search.ranks);
-    search.found = words.device<uint64_t>(first * sizeof(uint64_t));
+    search.found = words.device<uint64_t>((at + first) * sizeof(uint64_t));
     HISTOGRAM_RETURN_IF_ERROR(cuda::EnqueueDigitSearch(search));
   }
   return absl::OkStatus();
@@ -140,21 +141,35 @@ Result<DeviceRanks> DeviceRanks::Make(SampleType type) {
 
 Result<std::vector<uint64_t>> DeviceRanks::Find(const void* samples, uint64_t count,
                                                 std::span<const uint64_t> ranks,
-                                                CUstream_st* stream) {
+                                                CUstream_st* stream, uint64_t rows) {
   const Searcher& searcher = impl_->searcher;
   if (std::optional<Error> error = cuda::CheckAddress(samples, searcher.type)) {
     return *std::move(error);
   }
+  const uint64_t row_bytes = count * SampleBytes(searcher.type);
   std::vector<uint64_t> found;
-  found.reserve(ranks.size());
-  while (!ranks.empty()) {
-    const auto some = ranks.first(std::min(ranks.size(), kRanksAtOnce));
-    absl::Status status = searcher.Enqueue(samples, count, some, stream);
-    if (status.ok()) status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading the samples");
-    if (!status.ok()) return cuda::ToError(status);
-    found.insert(found.end(), searcher.found(), searcher.found() + some.size());
-    ranks = ranks.subspan(some.size());
+  found.reserve(rows * ranks.size());
+  size_t queued = 0;  // between two waits
+  const auto take = [&] {
+    const absl::Status status =
+        cuda::ToStatus(cudaStreamSynchronize(stream), "reading the samples");
+    if (status.ok()) found.insert(found.end(), searcher.found(), searcher.found() + queued);
+    queued = 0;
+    return status;
+  };
+  for (uint64_t row = 0; row < rows; ++row) {
+    const auto* const of_row = static_cast<const std::byte*>(samples) + row * row_bytes;
+    for (auto rest = ranks; !rest.empty();) {
+      const auto some = rest.first(std::min(rest.size(), kRanksAtOnce - queued));
+      absl::Status status = searcher.Enqueue(of_row, count, some, stream, queued);
+      queued += some.size();
+      if (status.ok() && queued == kRanksAtOnce) status = take();
+      if (!status.ok()) return cuda::ToError(status);
+      rest = rest.subspan(some.size());
+    }
   }
+  const absl::Status status = take();
+  if (!status.ok()) return cuda::ToError(status);
   return found;
 }
 

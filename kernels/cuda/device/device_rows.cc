@@ -12,6 +12,7 @@
 #include "kernels/cuda/kernels/even_rows.h"
 #include "kernels/cuda/kernels/typed_rows.h"
 #include "kernels/cuda/plan/typed_plan.h"
+#include "kernels/parallel.h"
 #include "kernels/rows.h"
 
 namespace histogram {
@@ -21,6 +22,8 @@ using cuda::kByteChannelsMax;
 
 // Counts are copied to the host in pieces of this size.
 constexpr uint64_t kReadBytes = uint64_t{4} << 20;
+// Of them a thread takes no fewer.
+constexpr uint64_t kThreadBytes = uint64_t{1} << 20;
 
 Error BadRows(const std::string& field, const std::string& message, uint64_t limit = 0) {
   return {.code = ErrorCode::kBadRows, .message = message, .field = field, .limit = limit};
@@ -297,7 +300,8 @@ Result<std::vector<Histogram>> DeviceRows::Read(CUstream_st* stream) {
   return rows;
 }
 
-std::optional<Error> DeviceRows::ForEachRow(CUstream_st* stream, const VisitRow& visit) {
+std::optional<Error> DeviceRows::ForEachRow(CUstream_st* stream, const VisitRow& visit,
+                                            uint32_t threads) {
   Impl& impl = *impl_;
   if (impl.rows == 0) return std::nullopt;
   std::vector<uint32_t> outside(impl.rows * internal::kOutsideSlots);
@@ -315,10 +319,14 @@ std::optional<Error> DeviceRows::ForEachRow(CUstream_st* stream, const VisitRow&
                                             some * row_bytes, cudaMemcpyDeviceToHost, stream),
                             "reading the rows");
     if (status.ok()) status = cuda::ToStatus(cudaStreamSynchronize(stream), "reading the rows");
-    for (uint64_t r = 0; status.ok() && r < some; ++r) {
-      visit(done + r, {impl.read.host<uint32_t>(r * row_bytes), impl.bins},
-            {outside.data() + (done + r) * internal::kOutsideSlots, internal::kOutsideSlots});
-    }
+    if (!status.ok()) break;
+    const uint64_t parts = std::clamp<uint64_t>(some * row_bytes / kThreadBytes, 1, threads);
+    internal::InParallel(parts, [&](size_t part) {
+      for (uint64_t r = some * part / parts; r < some * (part + 1) / parts; ++r) {
+        visit(done + r, {impl.read.host<uint32_t>(r * row_bytes), impl.bins},
+              {outside.data() + (done + r) * internal::kOutsideSlots, internal::kOutsideSlots});
+      }
+    });
   }
   return cuda::ToOptional(status);
 }

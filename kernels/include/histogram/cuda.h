@@ -140,10 +140,10 @@ class DeviceRows {
   // Waits for the stream. Returns a histogram for each row. REQUIRES: not made for kEntropy.
   Result<std::vector<Histogram>> Read(CUstream_st* stream);
   // The same without a Histogram for each row: calls visit with its number, the count of each bin,
-  // and the samples below, above, and NaN.
+  // and the samples below, above, and NaN. Up to `threads` threads call it at the same time.
   using VisitRow =
       std::function<void(uint64_t, std::span<const uint32_t>, std::span<const uint32_t>)>;
-  std::optional<Error> ForEachRow(CUstream_st* stream, const VisitRow& visit);
+  std::optional<Error> ForEachRow(CUstream_st* stream, const VisitRow& visit, uint32_t threads = 1);
   // Waits for the stream. The ends of each row's own bins; NaN for a row that was not counted: it
   // has no samples or one that is not finite, or SetRange would refuse its range.
   Result<std::vector<DeviceRange>> ReadRanges(CUstream_st* stream);
@@ -204,10 +204,12 @@ class DeviceRanks {
 
   // Waits for the stream. Returns a sample's bits for each rank, in the least significant bytes.
   // NaN is the greatest sample, and -0.0 has the bits of 0.0. `samples`: as in DeviceCounter::Add.
-  // A search for 16 ranks takes as many passes as DeviceQuantiles. REQUIRES: ranks ascend, and each
-  // is less than `count`.
+  // A search for 16 ranks takes as many passes as DeviceQuantiles. With `rows`, as many rows of
+  // `count` samples follow each other, and the answers of one row those of the row before.
+  // REQUIRES: ranks ascend, and each is less than `count`.
   Result<std::vector<uint64_t>> Find(const void* samples, uint64_t count,
-                                     std::span<const uint64_t> ranks, CUstream_st* stream);
+                                     std::span<const uint64_t> ranks, CUstream_st* stream,
+                                     uint64_t rows = 1);
 
  private:
   struct Impl;
