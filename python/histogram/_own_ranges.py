@@ -43,7 +43,7 @@ def count(
 def _count_on_server(
     client: Any, kind: str, bins: int, samples: Array, filled: _rows.Filled
 ) -> Histogram:
-    from ._remote import RemoteRanges
+    from ._remote_ranges import RemoteRanges  # loads gRPC
 
     if kind in ("f16", "bf16", "f32"):
         raise ValueError(

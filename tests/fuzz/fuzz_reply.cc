@@ -64,10 +64,9 @@ RowColumns TakeRows(Input& input) {
        {&rows.counts, &rows.samples, &rows.below, &rows.above, &rows.ignored, &rows.nan}) {
     *column = TakeList<uint64_t>(input);
   }
-  for (auto* column :
-       {&rows.minimum, &rows.maximum, &rows.mean, &rows.standard_deviation, &rows.median,
-        &rows.mode, &rows.entropy_bits, &rows.otsu_threshold, &rows.quantiles, &rows.lower,
-        &rows.upper}) {
+  for (auto* column : {&rows.minimum, &rows.maximum, &rows.mean, &rows.standard_deviation,
+                       &rows.median, &rows.mode, &rows.entropy_bits, &rows.otsu_threshold,
+                       &rows.quantiles, &rows.lower, &rows.upper}) {
     *column = TakeList<double>(input);
   }
   return rows;
