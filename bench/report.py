@@ -390,6 +390,15 @@ def gpus():
     return "The GPU suite (`scripts/gpu-check`) has run on these; other GPUs are untested.\n\n" + "\n".join(lines)
 
 
+def arm():
+    """What has run on an emulated Arm processor."""
+    path = RESULTS / "emulated-arm64" / "arm-check.json"
+    result = load(path)
+    lines = [f"- {name}: {part['passed']} tests passed, {part['skipped']} skipped, in {part['seconds'] / 60:.0f} minutes "
+             f"({part['date']}, commit {part['commit'][:7]})" for name, part in sorted(result["parts"].items())]
+    return paragraph(f"Its last run ({result['device']}; `{path.relative_to(ROOT)}`):") + "\n\n" + "\n".join(lines)
+
+
 BLOCKS = {
     "when the GPU pays": node_choice,
     "when the GPU pays, in short": in_short,
@@ -406,6 +415,7 @@ BLOCKS = {
     "kernel targets": kernel_targets,
     "typed samples": typed,
     "GPUs that the suite has run on": gpus,
+    "what has run on an emulated Arm processor": arm,
     "Python package": python_package,
     "Python package, beside numpy": python_beside_numpy,
     "Python package, on a GPU": python_gpu,

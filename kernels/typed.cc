@@ -113,8 +113,9 @@ std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType 
       greatest = is_number && x > greatest ? x : greatest;
     }
     if (least > greatest) return std::nullopt;
-    return Extent{.least = Rounded(least, /*up=*/false),
-                  .greatest = Rounded(greatest, /*up=*/true),
+    // Which zero is the least or the greatest depends on the processor. -0.0 + 0.0 is 0.0.
+    return Extent{.least = Rounded(least, /*up=*/false) + 0.0,
+                  .greatest = Rounded(greatest, /*up=*/true) + 0.0,
                   .finite = finite,
                   .constant = least == greatest};
   });

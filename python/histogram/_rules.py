@@ -365,13 +365,13 @@ def _for_edges(samples: Array, kind: str, bins: Any, range: Any) -> Array:
         # numpy has no such type. The edges are those of the same values as float32.
         if range is not None and not isinstance(bins, str):
             return np.empty(0, np.float32)
-        return (samples.astype(np.uint32) << 16).view(np.float32)
+        return (samples.astype(np.uint32) << 16).view(np.float32) + np.float32(0)  # -0.0 is 0.0
     dtype = samples.dtype.newbyteorder("=")
     if range is not None and not isinstance(bins, str):
         return np.empty(0, dtype)
     if kind == "f16" and not isinstance(bins, str) and samples.flags.c_contiguous:
         # numpy takes a hundred times as long to find the least and the greatest.
         extent = _native.extent(samples, kind) if samples.dtype.isnative else None
-        if extent is not None and extent[2]:
+        if extent is not None and extent[2] and extent[1]:  # numpy's zero may be -0.0
             return np.array(extent[:2], dtype)
     return samples

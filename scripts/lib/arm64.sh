@@ -9,14 +9,27 @@ ARM64_TOOLCHAIN="${ROOT}/cmake/arm64.cmake"
 # The packages whose arm64 files the builds read: those of scripts/install-deps that are libraries.
 arm64_packages() {
   sed -n '/^BUILD_PACKAGES=(/,/^)/p' "${ROOT}/scripts/install-deps" | grep -oE '\S+-dev\b' |
-    cat - <(printf '%s\n' libc6-dev libstdc++-12-dev python3-dev)
+    cat - <(printf '%s\n' libc6-dev libstdc++-12-dev python3-dev base-files ca-certificates)
 }
+
+# Lists in the sysroot's own database what was unpacked, for dpkg-query --admindir.
+# shellcheck disable=SC2016  # run by mmdebstrap, for which $1 is the sysroot
+LIST_UNPACKED='
+  echo 1 >"$1/var/lib/dpkg/info/format"
+  for deb in "$1"/var/cache/apt/archives/*.deb; do
+    name="$(dpkg-deb --showformat "\${Package}:\${Multi-Arch}" --show "${deb}" |
+      sed "s#:same\$#:arm64#; t; s#:.*##")"
+    { dpkg-deb --field "${deb}" && printf "Status: install ok installed\n\n"; } >>"$1/var/lib/dpkg/status"
+    dpkg-deb --fsys-tarfile "${deb}" | tar -t | sed "s#/\$##; s#^\.\$#/.#; s#^\./#/#" \
+      >"$1/var/lib/dpkg/info/${name}.list"
+  done'
 
 # Unpacks the packages; none of their scripts run, so nothing is emulated.
 unpack_arm64() {  # unpack_arm64 PACKAGES
   local link
   rm -rf "${ARM64_SYSROOT}" && mkdir -p "${ARM64_SYSROOT%/*}" || return
-  mmdebstrap --variant=extract --architectures=arm64 --include="$1" bookworm "${ARM64_SYSROOT}" || return
+  mmdebstrap --variant=extract --architectures=arm64 --include="$1" --extract-hook="${LIST_UNPACKED}" \
+    bookworm "${ARM64_SYSROOT}" || return
   # An absolute link would lead out of the sysroot.
   find "${ARM64_SYSROOT}/usr/lib" -lname '/*' -print0 | while IFS= read -r -d '' link; do
     ln -sfn "$(realpath -ms --relative-to="${link%/*}" "${ARM64_SYSROOT}$(readlink "${link}")")" "${link}"

@@ -132,10 +132,23 @@ configure_and_build() {
     --parallel "$(build_jobs)" "$@" || exit 1
 }
 
+# cuobjdump of the CUDA Toolkit, or that of .venv.
+find_cuobjdump() {
+  local tool
+  for tool in /usr/local/cuda/bin/cuobjdump "${ROOT}"/.venv/lib/python3*/site-packages/nvidia/cu13/bin/cuobjdump; do
+    if [[ -x "${tool}" ]]; then echo "${tool}" && return; fi
+  done
+  return 1
+}
+
 # Dies unless a program that holds CUDA code holds it for every GPU from Turing on (HISTOGRAM_EVERY_GPU).
 check_gpu_code() {  # check_gpu_code PROGRAM
-  local tool=/usr/local/cuda/bin/cuobjdump code ptx
-  [[ -x "${tool}" ]] && "${tool}" --list-elf "$1" >/dev/null 2>&1 || return 0
+  local tool code ptx
+  grep -qaF .nv_fatbin "$1" || return 0
+  tool="$(find_cuobjdump)" || {
+    warn "not checked for which GPUs $1 holds code: no cuobjdump"
+    return 0
+  }
   code="$("${tool}" --list-elf "$1" | grep -o 'sm_[0-9]*' | sort -Vu | paste -sd ' ')"
   ptx="$("${tool}" --list-ptx "$1" | grep -o 'sm_[0-9]*' | sort -Vu | paste -sd ' ')"
   [[ "${code}" == "sm_75 sm_80 sm_90 sm_100 sm_120" ]] || die "$1 holds machine code for: ${code}"

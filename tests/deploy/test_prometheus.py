@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import tomllib
 
 import pytest
 import yaml
@@ -101,6 +102,10 @@ def test_the_address_of_the_runbook_is_set_in_one_place(root, promtool, tmp_path
     for folder in ("deploy", "tests/deploy"):
         shutil.copytree(root / folder, tmp_path / folder, symlinks=True,
                         ignore=shutil.ignore_patterns("__pycache__"))
+    projects = [root / "pyproject.toml", root / "python/cuda/pyproject.toml"]
+    for project in projects:
+        (tmp_path / project.relative_to(root)).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(project, tmp_path / project.relative_to(root))
     before, address = address_of_the_runbook(root), "https://wiki.test/a_b/histogram?page=alerts"
     subprocess.run([tmp_path / "deploy/set-docs-address", address], capture_output=True, text=True, check=True)
     assert address_of_the_runbook(tmp_path) == address
@@ -111,7 +116,13 @@ def test_the_address_of_the_runbook_is_set_in_one_place(root, promtool, tmp_path
             changed += before in text
             assert (tmp_path / path.relative_to(root)).read_text() == text.replace(before, address), path
     assert changed >= 5  # rules, their object, their tests, the dashboard, the chart
+    for project in projects:
+        metadata = tomllib.loads((tmp_path / project.relative_to(root)).read_text())["project"]
+        assert metadata == tomllib.loads(project.read_text())["project"] | {"urls": {"Documentation": address}}
     run(promtool, "test", "rules", tmp_path / "tests/deploy" / RULE_TESTS[0])
+    address = "https://git.test/docs/operations/alerts.md"
+    subprocess.run([tmp_path / "deploy/set-docs-address", address], capture_output=True, text=True, check=True)
+    assert '"https://git.test/docs/PYTHON.md"' in (tmp_path / "pyproject.toml").read_text()
     for wrong in ("", "wiki", "https://wiki.test/#here", "https://wiki.test/a&b", "ftp://wiki.test"):
         done = subprocess.run([tmp_path / "deploy/set-docs-address", wrong], capture_output=True, text=True, check=False)
         assert done.returncode == 2 and done.stderr, wrong

@@ -334,6 +334,20 @@ TEST_P(TypedTest, ExtentIsThatOfTheFiniteSamples) {
   }
 }
 
+// Whatever their order, which decides what the least of equal numbers is.
+TEST_P(TypedTest, ExtentHasZeroForNegativeZero) {
+  const size_t size = SampleBytes(type());
+  if (NameOf(type()).find('f') == std::string_view::npos) GTEST_SKIP() << "integers have one zero";
+  for (const size_t negative : {1, 2, 3}) {  // every one, every other one, every third
+    std::vector<std::byte> zeros(67 * size);
+    for (size_t i = 0; i < 67; i += negative) zeros[i * size + size - 1] = std::byte{0x80};
+    const std::optional<Extent> extent = FindExtent(zeros, type());
+    ASSERT_TRUE(extent.has_value());
+    EXPECT_FALSE(std::signbit(extent->least)) << negative;
+    EXPECT_FALSE(std::signbit(extent->greatest)) << negative;
+  }
+}
+
 TEST(SampleTypeTest, NamesReadBack) {
   for (const SampleType type : kAllTypes) {
     EXPECT_EQ(ParseSampleType(NameOf(type)), type);

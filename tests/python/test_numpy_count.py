@@ -313,6 +313,12 @@ def test_integers_beyond_doubles_lie_between_the_edges_of_their_own_range(dtype)
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("zeros", [(0.0, -0.0), (-0.0, 0.0), (-0.0,)])
+def test_a_last_edge_of_zero_has_the_sign_that_numpy_gives_it(dtype, zeros):
+    check(np.array((-1, *zeros), dtype), 3)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 def test_ranges_whose_width_overflows(dtype):
     most = np.finfo(dtype).max
     a = np.array([-most, -1, 0, 1, most], dtype)

@@ -66,7 +66,7 @@ struct Extent {
   bool finite = true;     // whether all samples are finite
   bool constant = false;  // whether the finite ones are equal
 };
-// nullopt if no sample is finite.
+// nullopt if no sample is finite. -0.0 counts as 0.0.
 // REQUIRES: samples.size() is a multiple of SampleBytes(type).
 std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType type);
 
