@@ -216,6 +216,7 @@ class Client:
 
         found: _wire.Answer | None = None
         self._check_open()
+        _connect.check_threads(2)  # gRPC starts one after the call
         call = self._accumulate(
             iter(message, None), timeout=self._deadline, metadata=self._metadata
         )

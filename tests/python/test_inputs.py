@@ -109,18 +109,30 @@ def limited(code, limit):
     return done.stdout.split()
 
 
-@pytest.mark.parametrize("limit", [
+LIMITS = (
     # The limit binds nobody who is root.
     "resource.setrlimit(resource.RLIMIT_NPROC, (0, 0)); os.geteuid() or os.setuid(65533)",
     # A thread's stack has no room.
     "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize() + (6 << 20)\n"
     "resource.setrlimit(resource.RLIMIT_AS, (used, used))",
-], ids=("processes", "memory"))
+)
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=("processes", "memory"))
 def test_without_threads_it_counts_with_fewer(limit):
     counts = "histogram.count(a, 4, (0, 1 << 24), threads=3).counts()"
     rows = "histogram.count(a.reshape(16, -1), 2, (0, 1 << 24), axis=1, threads=3).counts().sum()"
     middle = "float(histogram.quantile(a, 0.5, threads=3)) == 8388607.5"
     assert limited(f"print(*{counts}, {rows}, {middle})", limit) == [*["4194304"] * 4, "16777216", "True"]
+
+
+@pytest.mark.parametrize("connected", [False, True])
+def test_without_threads_a_server_is_not_asked(server, connected):
+    """gRPC would end the process, or never return."""
+    limit = (f"import grpc, ipaddress, ssl, threading, histogram._remote\nserver = {server!r}\n"
+             f"if {connected}: server = histogram.connect(server, deadline=60)\n{LIMITS[0]}")
+    code = "try: histogram.count(a, 4, (0, 1 << 24), server=server)\nexcept RuntimeError as error: print(error)"
+    assert "server: the system lets this process have 0 more threads of the" in " ".join(limited(code, limit))
 
 
 def test_on_device_is_for_gpus():
