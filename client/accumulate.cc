@@ -126,13 +126,19 @@ absl::StatusOr<v1::AccumulateResponse> Client::Accumulate(const v1::Spec& spec,
   bool writable = true;
   uint64_t bytes_sent = 0;
   while (true) {
+    std::optional<ChunkStream::Event> event;
     if (writable && !writes_done && !stream.writing()) {
       if (absl::Status status = source.Prefetch(); !status.ok()) return status;
-      writes_done = !source.Write(stream);
-      // The next chunk is read while gRPC sends this one.
-      if (absl::Status status = source.Prefetch(); !status.ok()) return status;
+      // While the input kept the thread, the server may have ended the stream and gone. A write
+      // would make the system drop what it said last.
+      event = stream.Poll();
+      if (!event.has_value()) {
+        writes_done = !source.Write(stream);
+        // The next chunk is read while gRPC sends this one.
+        if (absl::Status status = source.Prefetch(); !status.ok()) return status;
+      }
     }
-    const ChunkStream::Event event = stream.Wait();
+    if (!event.has_value()) event = stream.Wait();
     if (event == ChunkStream::Event::kEnded) break;
     if (event == ChunkStream::Event::kWriteRefused) writable = false;
     if (event == ChunkStream::Event::kWritten && source.bytes_started() != bytes_sent) {

@@ -10,6 +10,7 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -66,12 +67,19 @@ class StreamCall {
   // kWritten: gRPC has taken the request. kWriteRefused: it takes no more requests; go on reading.
   Event Wait() {
     const auto [tag, ok] = Pull();
-    if (tag == &read_tag_) {
-      reading_ = false;
-      return ok ? Event::kRead : Event::kEnded;
+    return Take(tag, ok);
+  }
+  // The same without waiting: nullopt if nothing has come.
+  std::optional<Event> Poll() {
+    // An operation that ended at once has left a wake-up behind, for which gRPC's first look does
+    // not ask the connection.
+    for (int looks = 0; looks < 2; ++looks) {
+      void* tag = nullptr;
+      bool ok = false;
+      const auto got = queue_.AsyncNext(&tag, &ok, gpr_time_0(GPR_CLOCK_MONOTONIC));
+      if (got == grpc::CompletionQueue::GOT_EVENT) return Take(tag, ok);
     }
-    writing_ = false;
-    return ok ? Event::kWritten : Event::kWriteRefused;
+    return std::nullopt;
   }
 
   // Waits for started operations and the status. REQUIRES: Wait returned kEnded, or the call was
@@ -91,6 +99,14 @@ class StreamCall {
   }
 
  private:
+  Event Take(const void* tag, bool ok) {
+    if (tag == &read_tag_) {
+      reading_ = false;
+      return ok ? Event::kRead : Event::kEnded;
+    }
+    writing_ = false;
+    return ok ? Event::kWritten : Event::kWriteRefused;
+  }
   // The next tag and whether its operation succeeded.
   std::pair<void*, bool> Pull() {
     std::pair<void*, bool> event = {nullptr, false};

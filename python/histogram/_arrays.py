@@ -17,6 +17,8 @@ Array = npt.NDArray[Any]
 # Samples that are copied at a time if an array is not contiguous or not in native order.
 _CHUNK_SAMPLES = 1 << 16
 
+_WHOLE_MAX = 2**53  # beyond, float64 does not hold every integer
+
 # DLPack's device numbers.
 _CPU = 1
 CUDA = 2
@@ -52,7 +54,8 @@ def as_samples(a: Any) -> tuple[Array, str, int]:
         try:
             if "bfloat16" in str(getattr(a, "dtype", "")):  # numpy has no such type
                 return _native.bfloat_bits(a), "bf16", 0
-            array = np.from_dlpack(a)
+            # DLPack knows nothing of what torch leaves out of a tensor's memory.
+            array = np.asarray(a) if _is_torchs(a) else np.from_dlpack(a)
         except Exception:
             if not hasattr(a, "__array__"):
                 raise
@@ -64,6 +67,7 @@ def as_samples(a: Any) -> tuple[Array, str, int]:
             array = np.asarray(a)
         except ValueError as error:
             raise ValueError(f"a: {error}") from error
+        _check_whole(a, array)
     dtype = array.dtype
     kind = TYPES.get(dtype if dtype.isnative else dtype.newbyteorder("="))
     if kind is not None:
@@ -78,17 +82,34 @@ def as_samples(a: Any) -> tuple[Array, str, int]:
         f"a: type {dtype} is not supported; it must be bool, an integer, or a float of up to "
         "64 bits"
     )
-    if dtype.kind in "Of":
+    if dtype.kind in "Of" and _are_numbers(array):
         told += ", as numpy.asarray(a, float) makes it"
     raise TypeError(told)
+
+
+def _check_whole(a: Any, array: Array) -> None:
+    """Refuses integers that numpy has rounded: beside floats it makes them float64."""
+    if array.dtype != np.float64 or not isinstance(a, (list, tuple)):
+        return
+    if (np.abs(array) >= _WHOLE_MAX).any():
+        for one in np.array(a, object).flat:
+            if isinstance(one, (int, np.integer)) and int(one) != float(one):
+                raise ValueError(f"a: {one} is not a float64, which numpy makes of it here")
+
+
+def _are_numbers(array: Array) -> bool:
+    try:
+        array.astype(float)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def is_on_gpu(a: Any) -> bool:
     """Whether the array lies in the memory of a CUDA device."""
     if isinstance(a, (np.ndarray, bytes)):
         return False
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(a, torch.Tensor):
+    if _is_torchs(a):
         return bool(a.is_cuda)  # faster than __dlpack_device__
     device = _device(a)
     return hasattr(a, "__cuda_array_interface__") if device is None else device == CUDA
@@ -106,10 +127,14 @@ def _device(a: Any) -> int | None:
         return None
 
 
+def _is_torchs(a: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(a, torch.Tensor)
+
+
 def resolved(a: Any) -> Any:
     """A tensor of torch without a gradient, and with the signs that its memory leaves out."""
-    torch = sys.modules.get("torch")
-    if torch is None or not isinstance(a, torch.Tensor):
+    if not _is_torchs(a):
         return a
     if a.requires_grad:
         a = a.detach()
@@ -160,8 +185,8 @@ def _without_nulls(a: Any) -> tuple[Array, int] | None:
     other arrays. numpy would make them float64, which does not hold all integers of 64 bits."""
     columns: Any = ()
     dtype = getattr(a, "dtype", None)
-    dtype = getattr(dtype, "numpy_dtype", getattr(dtype, "categories", None))  # of pandas
-    dtype = getattr(dtype, "dtype", dtype)
+    category = getattr(getattr(dtype, "categories", None), "dtype", None)
+    dtype = getattr(dtype if category is None else category, "numpy_dtype", category)  # of pandas
     if dtype is not None and hasattr(a, "dropna") and hasattr(a, "to_numpy"):  # pandas
         if dtype.kind == "f":
             return a.to_numpy(dtype=dtype, na_value=np.nan), 0
@@ -186,6 +211,15 @@ def _without_nulls(a: Any) -> tuple[Array, int] | None:
         found = _without_nulls(column)
         if found is not None and found[1]:
             raise TypeError("a: integers with nulls in a table; pass its columns one by one")
+    arrays = [np.asarray(column) for column in columns]
+    if arrays and {array.dtype.kind for array in arrays} not in ({"i"}, {"u"}):
+        for array in arrays:
+            whole = array.dtype.kind in "iu" and array.size
+            if whole and max(-int(array.min()), int(array.max())) > _WHOLE_MAX:
+                raise TypeError(
+                    "a: integers beyond 2**53 in a table of several types; pass its columns one by "
+                    "one"
+                )
     return None
 
 

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import re
+import threading
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -46,6 +47,7 @@ _NO_PROXY: list[tuple[str, int | str]] = [
     ("grpc.address_http_proxy_enabled_addresses", ""),
 ]
 
+_THREADS = 8  # that gRPC starts on a few cores, and two more
 _UNIX_PATH_BYTES_MAX = 107
 _NAME = re.compile(r"[\w-]{1,63}(\.[\w-]{1,63})*\.?", re.ASCII)
 
@@ -56,6 +58,27 @@ def grpc() -> Any:
     except ImportError as error:
         raise ImportError("server: needs the package grpcio; pip install grpcio") from error
     return module
+
+
+def check_threads(wanted: int) -> None:
+    """Fails where the system does not let the process have so many more threads. gRPC ends the
+    process then, or never returns."""
+    over = threading.Event()
+    threads: list[threading.Thread] = []
+    try:
+        while len(threads) < wanted:
+            thread = threading.Thread(target=over.wait)
+            thread.start()
+            threads.append(thread)
+    except RuntimeError:
+        raise RuntimeError(
+            f"server: the system lets this process have {len(threads)} more threads of the "
+            f"{wanted} that gRPC needs: raise the limit of processes (ulimit -u), or the memory"
+        ) from None
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
 
 
 def channel(
@@ -69,6 +92,7 @@ def channel(
     local = all(_is_loopback(host) for host in hosts)
     if has_token and ca is None and not local:
         raise ValueError(f"token: {address} is not this machine; pass ca=, so that it is encrypted")
+    check_threads(_THREADS)
     options: list[tuple[str, int | str]] = [
         ("grpc.max_send_message_length", -1),  # the server has its own limits
         ("grpc.max_receive_message_length", -1),

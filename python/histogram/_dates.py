@@ -14,6 +14,8 @@ _WHOLE_MAX = 2**53
 
 def dates_in(a: Any) -> Array | None:
     """The array, if it holds dates or durations, also of another library; else None."""
+    if isinstance(a, (list, tuple)) and a and isinstance(a[0], (np.datetime64, np.timedelta64)):
+        a = np.asarray(a)
     if not isinstance(a, np.ndarray):
         name = str(getattr(a, "dtype", getattr(a, "type", ""))).lower()
         if not hasattr(a, "__array__") or not any(map(name.__contains__, _NAMES)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._arrays import Array
+from ._arrays import Array, resolved
 
 AtRanks = Callable[[Array], Array]  # the samples at whole ranks
 Rank = Callable[[int, Array], Array]  # of a quantile of n samples
@@ -92,8 +93,8 @@ def percentile(a: Any, q: npt.ArrayLike, **options: Any) -> Any:
     """
     from ._quantile import quantile
 
-    shares = q / 100 if isinstance(q, (int, float)) else np.true_divide(q, 100)
-    return quantile(a, shares, **options)
+    divide = operator.truediv if isinstance(q, (int, float)) else np.true_divide
+    return quantile(a, _native.in_float_mode(divide, resolved(q), 100), **options)
 
 
 def median(a: Any, *, keepdims: bool = False, **options: Any) -> Any:

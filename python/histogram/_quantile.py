@@ -90,10 +90,10 @@ def quantile(
             samples = np.ascontiguousarray(samples, samples.dtype.newbyteorder("="))
     check_bare("q", q)
     weak = type(q) in (int, float)  # then the result has the samples' type, as in numpy
-    shares = np.asarray(q)
+    shares = np.asarray(resolved(q))
     if shares.dtype.kind not in "iufb":
         raise TypeError(f"q: type {shares.dtype}; must be numbers from 0 to 1")
-    dtype = shares.dtype
+    dtype = shares.dtype.newbyteorder("=")
     # Small types cannot hold the index of a sample.
     shares = shares.astype(np.int64 if dtype.kind in "iub" else np.result_type(dtype, np.float64))
     outside = ~((shares >= 0) & (shares <= 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from numbers import Real
 from typing import Any, TypeVar
 
@@ -85,11 +86,7 @@ def connect(
     return Client(channel, address, roots, certificate, token, limit, progress)
 
 
-def _again(
-    address: str, ca: bytes | bool | None, deadline: float | None, progress: Progress | None
-) -> Client:
-    """The copy of a client that was pickled."""
-    return connect(address, ca=ca, deadline=deadline, progress=progress)
+connect.__module__ = "histogram"  # pickles name it by this
 
 
 _clients: dict[tuple[int, str], Client] = {}
@@ -145,7 +142,10 @@ class Client:
                 f"{self!r} has a token or a certificate, which a pickle would give away; call "
                 "histogram.connect where the client is used"
             )
-        return _again, (self._address, self._ca, self._deadline, self.progress)
+        again = partial(
+            connect, self._address, ca=self._ca, deadline=self._deadline, progress=self.progress
+        )
+        return again, ()
 
     def __repr__(self) -> str:
         return f"Client({self._address!r})"
@@ -216,6 +216,7 @@ class Client:
 
         found: _wire.Answer | None = None
         self._check_open()
+        _connect.check_threads(2)  # gRPC starts one after the call
         call = self._accumulate(
             iter(message, None), timeout=self._deadline, metadata=self._metadata
         )

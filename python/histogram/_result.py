@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from functools import partial, wraps
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _picture, _uhi
+from . import _native, _picture, _uhi
+from ._arrays import check_bare
 from ._axes import Bins, Rows
 from ._errors import whole
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 # Edges, or what makes them when they are looked at.
@@ -25,17 +28,28 @@ def edges_now(edges: Edges) -> npt.NDArray[Any]:
 
 
 def fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The array over memory that numpy does not make writable again."""
+    """The array, or a copy in memory that nobody can write to, as an object of its own: the shape
+    and the type of an array can be set, too."""
     if not array.flags.writeable:
-        return array
-    if array.dtype.kind in "mM":  # they have no buffer
-        return fixed(array.view(np.int64)).view(array.dtype)
-    array = np.ascontiguousarray(array)
-    if not array.size:
-        array.setflags(write=False)
-        return array
-    found = np.frombuffer(array.data.toreadonly(), array.dtype)
-    return found if array.ndim == 1 else found.reshape(array.shape)
+        return array.view()
+    return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
+
+
+def in_float_mode(method: F) -> F:
+    """The method, in the library's floating-point mode: in that of another library subnormal edges
+    may be equal, or a last bit differ."""
+
+    @wraps(method)
+    def inside(*arguments: Any, **named: Any) -> Any:
+        return _native.in_float_mode(partial(method, *arguments, **named))
+
+    return cast(F, inside)
+
+
+def _check_total(name: str, samples: Any) -> None:
+    """Refuses numbers of samples that int64 does not hold. `samples`: as float64."""
+    if np.max(samples, initial=0) >= 2.0**63:
+        raise OverflowError(f"{name}: {np.max(samples):.0f} samples; must be less than 2**63")
 
 
 class Histogram:
@@ -73,7 +87,12 @@ class Histogram:
         >>> histogram.Histogram(np.bincount([0, 2, 2]), [0, 1, 2, 3]).samples
         3
         """
+        self._check_and_put(counts, edges, below, above, nan)
+
+    @in_float_mode
+    def _check_and_put(self, counts: Any, edges: Any, below: Any, above: Any, nan: Any) -> None:
         counts = _whole("counts", counts)
+        check_bare("edges", edges)
         edges = np.array(edges)
         *rows, bins = counts.shape or (0,)
         if not bins or edges.shape not in ((bins + 1,), (*rows, bins + 1)):
@@ -91,6 +110,7 @@ class Histogram:
             if found.shape not in (tuple(rows), ()):
                 raise ValueError(f"{name}: shape {found.shape}; must be that of the rows, {rows}")
             outside.append(np.broadcast_to(found, rows).copy() if rows else int(found))
+        _check_total("counts", counts.sum(axis=-1, dtype=float) + sum(np.asarray(outside, float)))
         self._put(counts, edges, *outside)
 
     def _put(self, counts: Counts, edges: Edges, below: Any, above: Any, nan: Any) -> Histogram:
@@ -150,6 +170,7 @@ class Histogram:
         total = self._counts.sum(axis=-1) + self._below + self._above + self._nan
         return int(total) if self._counts.ndim == 1 else total
 
+    @in_float_mode
     def __add__(self, other: object) -> Histogram:
         if not isinstance(other, Histogram):
             return NotImplemented
@@ -163,6 +184,7 @@ class Histogram:
             raise ValueError("+: the edges differ; only counts between the same edges add up")
         if self._counts.shape != other._counts.shape:
             raise ValueError(f"+: {self._counts.shape} and {other._counts.shape} rows of counts")
+        _check_total("+", np.add(self.samples, other.samples, dtype=float))
         return made(
             self._counts + other._counts,
             self._edges,
@@ -175,6 +197,7 @@ class Histogram:
         """Lets ``sum`` add histograms: it begins with 0."""
         return self if type(other) is int and other == 0 else NotImplemented
 
+    @in_float_mode
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Histogram) and all(
             np.array_equal(getattr(self, name), getattr(other, name))
@@ -186,14 +209,16 @@ class Histogram:
     def __reduce__(self) -> tuple[Any, ...]:
         return Histogram, (self._counts, self._edges, self._below, self._above, self._nan)
 
+    @in_float_mode
     def density(self) -> Floats:
         """The share of the samples in bins that each bin holds, divided by its width, as
         ``numpy.histogram(..., density=True)`` computes it."""
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             each = self._counts / np.array(np.diff(self._edges), float)
             density: Floats = each / self._counts.sum(axis=-1, keepdims=True)
         return density
 
+    @in_float_mode
     def cdf(self) -> Floats:
         """The share of the samples in bins that lie below each edge: from 0 to 1."""
         below = np.insert(np.cumsum(self._counts, axis=-1), 0, 0, axis=-1)
@@ -224,6 +249,7 @@ class Histogram:
         """The standard deviation, if each sample lies in the middle of its bin."""
         return self._moments()[1]
 
+    @in_float_mode
     def _moments(self) -> tuple[Any, Any]:
         first, middles = self._middles()
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -233,19 +259,22 @@ class Histogram:
         return (first + mean[..., 0])[()], std[()]
 
     def _middles(self) -> tuple[Any, Floats]:
-        """The first edge and the distances from it, whose sums cancel less; NaN without an end."""
+        """The first edge and the distances from it, whose sums cancel less. They are NaN without an
+        end, or with ends whose distance overflows."""
         edges = self._edges.astype(np.float64)
         first = edges[..., :1]
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore", over="ignore"):
             distances: Floats = (edges[..., :-1] - first) / 2 + (edges[..., 1:] - first) / 2
-        finite = np.isfinite(edges[..., [0, -1]]).all(axis=-1, keepdims=True)
+            finite = np.isfinite(edges[..., -1:] - first)
         return first[..., 0], np.where(finite, distances, np.nan)
 
+    @in_float_mode
     def quantile(self, q: npt.ArrayLike) -> Any:
         """The ``q``-quantile of the samples in bins, if they lie evenly within each bin.
 
         It is an estimate of the least sample up to which a share ``q`` of them lies, and off by the
-        width of that sample's bin at most. It is NaN in a bin without an end.
+        width of that sample's bin at most. It is NaN in a bin without an end, or wider than
+        float64's maximum.
         ``histogram.quantile`` interpolates between samples, which may lie many bins apart, and is
         exact.
         The result has the shape of the rows, then that of ``q``.
@@ -269,6 +298,7 @@ class Histogram:
         """``quantile(0.5)``."""
         return self.quantile(0.5)
 
+    @in_float_mode
     def entropy(self) -> Any:
         """The entropy of the counts in bits: 0 if one bin holds all samples, log2(n) if n bins hold
         as many each.
@@ -283,6 +313,7 @@ class Histogram:
             bits = np.where(shares > 0, -shares * np.log2(shares), 0.0).sum(axis=-1)
         return np.where(total[..., 0] > 0, bits + 0.0, np.nan)[()]
 
+    @in_float_mode
     def otsu(self) -> Any:
         """Otsu's threshold: the edge that best splits the samples in bins into two groups.
 
@@ -368,6 +399,7 @@ def made(counts: Counts, edges: Edges, below: Any, above: Any, nan: Any) -> Hist
 
 def _whole(name: str, values: Any) -> Counts:
     """A copy of whole numbers."""
+    check_bare(name, values)
     given = np.asarray(values)
     if given.dtype.kind not in "iuf":
         raise TypeError(f"{name}: type {given.dtype}; must be whole numbers")
@@ -389,7 +421,7 @@ def _quantiles(counts: Counts, edges: npt.NDArray[Any], shares: Floats) -> Float
     bins = filled[at]
     low, high = edges[bins].astype(np.float64), edges[bins + 1].astype(np.float64)
     part = (wanted - (up_to[at] - counts[bins])) / counts[bins]
-    with np.errstate(invalid="ignore"):  # an infinite edge
+    with np.errstate(invalid="ignore", over="ignore"):  # an edge or a width may be infinite
         # The second form gives the upper edge exactly.
         found = np.where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))
-    return np.where(np.isfinite(high - low), found, np.nan)
+        return np.where(np.isfinite(high - low), found, np.nan)

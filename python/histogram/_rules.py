@@ -292,6 +292,8 @@ def _rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> R
 def _edges_of(bins: Any) -> Array:
     """The edges as an array. numpy makes objects or float64 of integers that no type holds all."""
     edges = np.array(resolved(bins))
+    if edges.dtype.isbuiltin == 2:  # of ml_dtypes
+        edges = edges.astype(np.float32)
     whole = []
     if edges.dtype == object or isinstance(bins, (list, tuple)) and edges.dtype.kind == "f":
         whole = [edge for edge in list(bins) if type(edge) is int]

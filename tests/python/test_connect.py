@@ -266,6 +266,7 @@ def test_a_closed_client(server):
 def test_pickles(server):
     client = histogram.connect(server, deadline=60, progress=print)
     client.close()
+    assert b"histogram._" not in pickle.dumps(client)
     for again in (pickle.loads(pickle.dumps(client)), copy.deepcopy(client)):
         assert histogram.count([1, 2], 2, server=again).samples == 2
         assert (repr(again), again._deadline, again.progress) == (repr(client), 60, print)

@@ -130,7 +130,7 @@ def test_booleans_with_nulls():
 
 def test_categories_and_dictionaries_with_nulls():
     pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
-    for a in (pandas.Categorical([BEYOND, None]), pandas.Series(pandas.Categorical([BEYOND, None])),
+    for a in (pandas.Categorical([BEYOND, None]), pandas.Categorical(pandas.array([BEYOND, None], "Int64")), pandas.Series(pandas.Categorical([BEYOND, None])),
               arrow.array([BEYOND, None]).dictionary_encode()):
         h = histogram.count(a, EDGES)
         assert (h.counts().tolist(), h.nan) == ([1, 0], 1)
@@ -158,8 +158,23 @@ def test_tables_with_nulls_in_integers_are_refused():
             histogram.count(table, EDGES)
 
 
+def test_tables_in_which_integers_would_be_rounded_are_refused():
+    polars = pytest.importorskip("polars")
+    for other in ([0.5], [2**63]):
+        frame = polars.DataFrame({"x": [BEYOND], "y": polars.Series(other, dtype=None)})
+        for table in (frame, frame.to_pandas(), frame.to_arrow()):
+            with pytest.raises(TypeError, match="several types; pass its columns one by one"):
+                histogram.count(table, EDGES)
+    frame = polars.DataFrame({"x": [BEYOND], "y": [BEYOND]})
+    for table in (frame, frame.to_pandas(), frame.to_arrow()):
+        assert histogram.count(table, EDGES).counts().tolist() == [2, 0]
+
+
 def test_tensors_of_torch():
     torch = pytest.importorskip("torch")
+    assert histogram.quantile([0, 1, 2], torch.tensor(0.5, requires_grad=True)) == 1
+    with pytest.raises(RuntimeError, match="ZeroTensor"):  # it has no memory
+        histogram.count(torch._efficientzerotensor(3), 4, (-4, 4))
     negative = torch.tensor([1 + 1j, 2 + 3j]).conj().imag
     assert histogram.count(negative, 4, (-4, 4)).counts().tolist() == [1, 1, 0, 0]
     assert histogram.quantile(negative, 0.5) == -2

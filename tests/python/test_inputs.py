@@ -1,6 +1,8 @@
 """What can be counted, and what is refused with a reason."""
 
 import array
+import subprocess
+import sys
 import threading
 import tracemalloc
 
@@ -72,6 +74,65 @@ def test_refused(a, message, monkeypatch):
         histogram.count(a, 4, (0, 1))
     with pytest.raises(TypeError, match=message):
         histogram.quantile(a, 0.5)
+
+
+@pytest.mark.parametrize("a", [
+    [2**53 + 1, 0.5], ([0.5, 1], [np.int64(2**53 + 1), 1]), [np.uint64(2**53 + 1), np.int64(-1)],
+    [np.array([2**53 + 1]), np.array([np.nan])], [2**63 + 1, -1]], ids=str)
+def test_integers_that_numpy_rounds_beside_floats_are_refused(a):
+    with pytest.raises(ValueError, match=r"a: \d+ is not a float64"):
+        histogram.count(a, [0, 1, 2])
+    with pytest.raises(ValueError, match=r"a: \d+ is not a float64"):
+        histogram.quantile(a, 0.5)
+    assert histogram.count([2**53, 2**63, 0.5, 1e300], [0, 1, 2**60]).counts().tolist() == [1, 1]
+
+
+def test_advice_is_given_where_it_helps():
+    for a, advice in (([1, None], True), ([2**64], True), (np.array(["x", 1], object), False)):
+        with pytest.raises(TypeError, match="type object is not supported") as caught:
+            histogram.count(a, 2, (0, 4))
+        assert ("numpy.asarray(a, float)" in str(caught.value)) == advice
+
+
+def test_edges_of_bfloat16():
+    h = histogram.count(np.array([0.5, 1, 3]), np.array([0, 1, 2], ml_dtypes.bfloat16))
+    assert (h.counts().tolist(), h.above, h.edges.dtype) == ([1, 1], 1, np.float32)
+
+
+def limited(code, limit):
+    """Runs code after `limit`, a statement that takes resources away, and returns its output."""
+    begin = "import os, resource, numpy as np, histogram\na = np.arange(1 << 24, dtype='f4')\n"
+    begin += "histogram.median(a[:9]), histogram.count([1], 2, (0, 4)), histogram.count(a[None, :9], 2, axis=1)\n"
+    code = begin + limit + "\n" + code
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+LIMITS = (
+    # The limit binds nobody who is root.
+    "resource.setrlimit(resource.RLIMIT_NPROC, (0, 0)); os.geteuid() or os.setuid(65533)",
+    # A thread's stack has no room.
+    "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize() + (6 << 20)\n"
+    "resource.setrlimit(resource.RLIMIT_AS, (used, used))",
+)
+
+
+@pytest.mark.parametrize("limit", LIMITS, ids=("processes", "memory"))
+def test_without_threads_it_counts_with_fewer(limit):
+    counts = "histogram.count(a, 4, (0, 1 << 24), threads=3).counts()"
+    rows = "histogram.count(a.reshape(16, -1), 2, (0, 1 << 24), axis=1, threads=3).counts().sum()"
+    middle = "float(histogram.quantile(a, 0.5, threads=3)) == 8388607.5"
+    assert limited(f"print(*{counts}, {rows}, {middle})", limit) == [*["4194304"] * 4, "16777216", "True"]
+
+
+@pytest.mark.parametrize("connected", [False, True])
+def test_without_threads_a_server_is_not_asked(server, connected):
+    """gRPC would end the process, or never return."""
+    limit = (f"import grpc, ipaddress, ssl, threading, histogram._remote\nserver = {server!r}\n"
+             f"if {connected}: server = histogram.connect(server, deadline=60)\n{LIMITS[0]}")
+    code = "try: histogram.count(a, 4, (0, 1 << 24), server=server)\nexcept RuntimeError as error: print(error)"
+    assert "server: the system lets this process have 0 more threads of the" in " ".join(limited(code, limit))
 
 
 def test_on_device_is_for_gpus():
@@ -189,6 +250,7 @@ def test_dates(dtype):
             expected = np.quantile(a, q, method=method)
             found = histogram.quantile(a, q, method=method)
             assert found.dtype == expected.dtype.newbyteorder("=") and (found == expected).all()
+    assert histogram.count(list(a), edges) == h
     a[7] = "NaT"
     without = histogram.count(a, edges)
     assert without.nan == 1 and without.samples == 3000

@@ -144,6 +144,7 @@ def test_q_of_a_small_type(dtype, size):
             found = histogram.quantile(np.ones(size, samples), q)
             assert found.dtype == np.quantile(np.ones(3, samples), q).dtype
             assert found.tolist() == [1, 1]
+            assert histogram.quantile(np.ones(size, samples), q.astype(q.dtype.newbyteorder(">"))).dtype == found.dtype
             assert histogram.quantile(np.ones(size, samples), q[0]) == 1
 
 

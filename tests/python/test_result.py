@@ -1,6 +1,7 @@
 """The Histogram that count() returns."""
 
 import copy
+import ctypes
 import importlib.resources
 import io
 import json
@@ -162,7 +163,45 @@ def test_nobody_makes_it_writable(made):
             if isinstance(array, np.ndarray) and array.size:
                 with pytest.raises(ValueError, match="WRITEABLE"):
                     array.setflags(write=True)
-            assert not (isinstance(array, np.ndarray) and array.flags.writeable)
+            while isinstance(array, np.ndarray):
+                assert not array.flags.writeable
+                array = array.base
+            assert array is None or isinstance(array, (int, bytes))
+
+
+def test_edges_of_one_result_are_not_those_of_another():
+    """Not even their shape, which numpy lets anybody set."""
+    for bins in (3, [0.0, 1, 2, 3]):
+        histogram.count(A, bins, (0, 3)).edges.shape = 2, 2
+        assert histogram.count(A, bins, (0, 3)).edges.shape == (4,)
+
+
+def test_samples_that_int64_does_not_hold():
+    half = histogram.Histogram([2**62], [0, 1])
+    for total in (lambda: half + half, lambda: histogram.Histogram([2**62] * 4, range(5)),
+                  lambda: histogram.Histogram([[0], [2**62]], [0, 1], nan=2**62)):
+        with pytest.raises(OverflowError, match=r"\d+ samples; must be less than 2\*\*63"):
+            total()
+
+
+@pytest.mark.parametrize("rounding", [0x400, 0x800, 0xC00], ids=("down", "up", "to zero"))
+def test_statistics_where_another_library_rounds_otherwise(rounding):
+    h = histogram.count(A, 37, (-2.1, 2.3))
+    a = np.append(A, A.dtype.type(0.3))
+
+    def all_of_them():
+        found = [h.mean(), h.std(), h.median(), h.quantile(q=[0.1, 0.7]), h.entropy(), h.otsu(), h.cdf(), h.density(),
+                 histogram.percentile(a, [33.3, 66.6])]
+        return [np.asarray(one).tobytes() for one in found]
+
+    expected = all_of_them()
+    libm = ctypes.CDLL("libm.so.6")
+    libm.fesetround(rounding)
+    try:
+        found = all_of_them()
+    finally:
+        libm.fesetround(0)
+    assert found == expected
 
 
 def test_edges_of_other_types_do_not_add_up():
@@ -176,6 +215,10 @@ def test_bins_without_an_end_have_no_statistics():
         warnings.simplefilter("error")
         assert np.isnan(h.quantile([0, 0.5, 1])).tolist() == [True, False, False]
         assert math.isnan(h.otsu())
+        wide = histogram.count([0.0], [-1.7e308, 1.7e308])
+        for found in (wide.mean(), wide.std(), wide.median(), wide.otsu()):
+            assert math.isnan(found)
+        assert wide.density().tolist() == [0]
 
 
 def test_no_blocks_where_the_output_has_none(monkeypatch):
@@ -207,6 +250,7 @@ def test_from_counts_of_elsewhere():
     (([1], [1, 0]), "edges: must increase"), (([1], [0, np.nan]), "without NaN"), (([1], ["a", "b"]), "edges: type <U1"),
     (([-1], [0, 1]), "counts: -1; must be whole numbers >= 0"), (([0.5], [0, 1]), "counts: 0.5"),
     (([np.nan], [0, 1]), "counts: nan"), (([2**63], [0, 1]), "counts: 9223372036854775808"), ((["x"], [0, 1]), "counts: type"),
+    ((np.ma.masked_array([1], [1]), [0, 1]), "counts: a masked array"), (([1], np.ma.masked_array([0, 1], [0, 1])), "edges: a masked"),
     (([1], [0, 1], -1), "below: -1"), (([1], [0, 1], 0, [1, 2]), r"above: shape \(2,\); must be that of the rows"),
 ])
 def test_counts_that_are_none(arguments, message):

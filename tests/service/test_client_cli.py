@@ -824,23 +824,26 @@ def test_over_a_unix_socket(run, start_server, socket_folder, tmp_path):
     check_json(entry, b"abcabc", pb.Spec())
 
 
-def test_a_file_that_is_sent_while_the_server_drains(client_bin, start_server):
-    """Accumulate is never retried: the client shows what was counted, and says that it is not all."""
-    server = start_server()
+@pytest.mark.parametrize("chunk", (16 << 10, 1 << 20), ids=("a chunk that is sent at once", "chunks under way"))
+def test_input_that_is_silent_while_the_server_drains(client_bin, start_server, chunk):
+    """Accumulate is never retried: the client shows what was counted, and says that it is not all.
+    It hears so even if the server is gone before the input goes on."""
+    server = start_server("--payload-bytes-max", chunk)
     process = subprocess.Popen(
         [client_bin, "--server", server.address, "compute", "-", "--format", "json"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         env=clean_environment())
-    process.stdin.write(b"x" * (8 << 20))
+    some = b"x" * chunk * (chunk >> 17 or 1)
+    process.stdin.write(some)
     process.stdin.flush()
-    wait_until(lambda: server.metrics().value("histsvc_streams_open") == 1, 20, "the stream")
+    wait_until(lambda: server.metrics().value("histsvc_kernel_duration_seconds_count") > 0, 20, "a count")
     server.stop()
-    output, error = process.communicate(b"x" * (8 << 20), timeout=60)
+    output, error = process.communicate(some, timeout=60)
     assert process.returncode == 1
     assert len(error.decode().strip().splitlines()) == 1, error
     assert b"the last reply holds what it had read; counted are the first " in error
     [entry] = json.loads(output)["histograms"]
-    assert 0 < entry["samples"] == entry["counts"][ord("x")] <= 8 << 20
+    assert 0 < entry["samples"] == entry["counts"][ord("x")] <= len(some)
     assert "shutting down" in entry["incomplete"]
 
 
