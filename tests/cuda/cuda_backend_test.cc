@@ -1,6 +1,8 @@
 // The GPU backend: the contract of all backends, and what is its own.
 #include <sys/mman.h>
 
+#include <climits>
+
 #include "kernels/cuda/backend/cuda_backends.h"
 #include "tests/cuda/gpu.h"
 #include "tests/kernels/backend_contract.h"
@@ -31,10 +33,10 @@ BackendOptions Options(uint32_t lanes, uint64_t lane_bytes, const std::string& f
 }
 
 // Moves each batch's fragments into receive memory, with gaps of odd sizes, before its backend gets
-// it. The fragments of all batches that execute at one time fit.
+// it, but for every `left` th. The fragments of all batches that execute at one time fit.
 class ReceivingBackend final : public Backend {
  public:
-  static std::unique_ptr<Backend> Make(BackendOptions options) {
+  static std::unique_ptr<Backend> Make(BackendOptions options, int left = INT_MAX) {
     constexpr size_t kBytes = size_t{160} << 20;
     void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -42,10 +44,10 @@ class ReceivingBackend final : public Backend {
     std::unique_ptr<Backend> inner = testing::Make(options);
     if (inner == nullptr) return nullptr;
     EXPECT_TRUE(inner->info().reads_receive_memory);
-    return std::make_unique<ReceivingBackend>(std::move(inner), options.receive_memory);
+    return std::make_unique<ReceivingBackend>(std::move(inner), options.receive_memory, left);
   }
-  ReceivingBackend(std::unique_ptr<Backend> inner, std::span<uint8_t> memory)
-      : inner_(std::move(inner)), memory_(memory) {}
+  ReceivingBackend(std::unique_ptr<Backend> inner, std::span<uint8_t> memory, int left)
+      : inner_(std::move(inner)), memory_(memory), left_(left) {}
 
   const BackendInfo& info() const override { return inner_->info(); }
   std::vector<KernelInfo> kernels() const override { return inner_->kernels(); }
@@ -71,6 +73,7 @@ class ReceivingBackend final : public Backend {
  private:
   Fragment Move(const Fragment& fragment) {
     MutexLock lock(mutex_);
+    if (++moved_ % left_ == 0) return fragment;
     if (at_ + fragment.size() > memory_.size()) at_ = 0;
     uint8_t* const to = memory_.data() + at_;
     std::copy(fragment.begin(), fragment.end(), to);
@@ -80,7 +83,9 @@ class ReceivingBackend final : public Backend {
 
   const std::unique_ptr<Backend> inner_;
   const std::span<uint8_t> memory_;
+  const int left_;
   Mutex mutex_;
+  int moved_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t at_ ABSL_GUARDED_BY(mutex_) = 5;
 };
 
@@ -107,6 +112,10 @@ INSTANTIATE_TEST_SUITE_P(
                       BackendMaker{"small_lanes", [] { return Make(Options(1, 1 << 16)); }},
                       BackendMaker{"receive_memory",
                                    [] { return ReceivingBackend::Make(Options(4, 16 << 20)); }},
+                      BackendMaker{"mostly_receive_memory",
+                                   [] { return ReceivingBackend::Make(Options(4, 16 << 20), 5); }},
+                      BackendMaker{"mostly_receive_memory",
+                                   [] { return ReceivingBackend::Make(Options(4, 16 << 20), 5); }},
                       BackendMaker{"tuned",
                                    [] {
                                      BackendOptions options = Options(1, 4 << 20);
