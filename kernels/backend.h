@@ -39,6 +39,7 @@ struct BackendInfo {
   // limit of its own. On a GPU all items of such a batch have the same plan.
   uint64_t lane_counters = 0;
   uint64_t pinned_bytes = 0;  // allocated at start
+  bool reads_receive_memory = false;  // in place: BackendOptions::receive_memory
   uint64_t device_bytes = 0;  // allocated at start
 };
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ struct BackendOptions {
   std::string force_kernel;       // registry name; empty: the selector chooses
   bool tune = true;               // measure the kernels first; else defaults decide
   std::string fault_injection;    // tests only, see kernels/cuda; empty: none
+  // Host memory in which payloads may lie. With a GPU it is pinned, and lanes read it in place. It
+  // outlives the backends, and whatever a GPU that hangs still does.
+  std::span<uint8_t> receive_memory = {};
 };
 
 struct BackendSet {

@@ -39,7 +39,7 @@ struct BatchReport {
   std::string backend;       // "cpu", "cuda:0"
   std::string kernel;        // registry name
   uint32_t payloads = 0;     // items in the batch
-  uint64_t gather_ns = 0;    // copying fragments into a pinned buffer; 0 on the cpu
+  uint64_t gather_ns = 0;    // copying fragments into a pinned buffer; 0 where nothing is copied
   uint64_t transfer_ns = 0;  // host to device and back; 0 if the device reads host memory in place
   uint64_t kernel_ns = 0;
 };

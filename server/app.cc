@@ -66,18 +66,25 @@ uint32_t ThreadsNeeded(const Config& config) {
   return ReceiveThreads(config.transport) + (lanes > 0 ? lanes : UsableCores()) + kOthers;
 }
 
+// Half of what may be received: with everything queued there is as much on its way.
+uint64_t ReceiveMemoryBytes(const Config& config) {
+  const bool may_use_gpu =
+      CudaCompiledIn() && config.backend.choice != BackendOptions::Choice::kCpu;
+  return may_use_gpu && HasReceiveMemory() ? config.transport.receive_bytes_max / 2 : 0;
+}
+
 // Everything that runs while the server serves, in the order in which it is made; taken down in the
 // opposite order.
 class App {
  public:
-  App(const Config& config, BackendSet set)
+  App(const Config& config, BackendSet set, const ReceiveMemory& receive_memory)
       : config_(config),
         set_(std::move(set)),
         backends_(Pointers(set_)),
         metrics_(MakeMetricsOptions(config, set_)),
         observer_(metrics_, Clock::Monotonic()),
         batcher_(backends_, config.batching, Clock::Monotonic(), observer_),
-        context_(config.transport, batcher_, Clock::Monotonic(), observer_) {
+        context_(config.transport, batcher_, Clock::Monotonic(), observer_, &receive_memory) {
     context_.describe = [this] {
       return Describe(GetBuildInfo().version, backends_, config_.transport, config_.batching,
                       batcher_.snapshot().placements);
@@ -331,11 +338,20 @@ int RunServer(const Config& config) {
                                     "TasksMax of a unit, pids limit of a container), or set "
                                     "--receive-threads and --cpu-lanes lower"));
   }
-  auto set = MakeBackends(config.backend);
+  // It stays: a GPU that hangs may still read it when everything else is gone.
+  auto& receive_memory = *new ReceiveMemory(ReceiveMemoryBytes(config));
+  BackendOptions options = config.backend;
+  options.receive_memory = receive_memory.all();
+  auto set = MakeBackends(options);
   if (!set.ok()) return CannotStart(set.status().message());
   LogBackends(*set);
+  if (absl::c_any_of(set->backends, [](const auto& b) { return b->info().reads_receive_memory; })) {
+    ReceiveInto(receive_memory);
+    Log(LogLevel::kInfo, "connections are read into pinned memory",
+        {{"bytes", receive_memory.all().size()}});
+  }
 
-  App app(config, *std::move(set));
+  App app(config, *std::move(set), receive_memory);
   if (absl::Status status = app.Start(); !status.ok()) return CannotStart(status.message());
   const int exit_code = app.Serve();
   app.Drain();

@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "server/base/receive_memory.h"
+
 namespace histogram::server {
 
 // Bytes that the allocator has given out and not got back. What it keeps for later is not among
@@ -13,16 +15,19 @@ uint64_t AllocatedBytes();
 // A cheap look, many times a second.
 class HeldMemory {
  public:
-  HeldMemory();
+  // `receive_memory`: where messages lie beside the allocator's memory; null: nowhere. Outlives
+  // this.
+  explicit HeldMemory(const ReceiveMemory* receive_memory);
   ~HeldMemory();
   HeldMemory(const HeldMemory&) = delete;
   HeldMemory& operator=(const HeldMemory&) = delete;
 
-  // AllocatedBytes, but asks the allocator only where more than `enough` is resident; otherwise
-  // what is resident.
+  // AllocatedBytes and the blocks of the receive memory that are taken, but asks the allocator only
+  // where more than `enough` is resident; otherwise what is resident.
   uint64_t Bytes(uint64_t enough) const;
 
  private:
+  const ReceiveMemory* const receive_memory_;
   int statm_ = -1;  // /proc/self/statm
 };
 

@@ -28,6 +28,8 @@ extern "C" {
     "_ZN9grpc_core6Server13StopListeningEv");
 [[gnu::weak]] void GrpcSendGoaways(grpc_server* server) __asm__(
     "_ZN9grpc_core6Server11SendGoawaysEv");
+// Only gRPC with deploy/grpc-patches has this one.
+[[gnu::weak]] void grpc_set_slice_memory(void* (*take)(size_t), bool (*give)(void*));
 }
 
 namespace histogram::server {
@@ -39,6 +41,8 @@ constexpr bool kPatched = true;
 #else
 constexpr bool kPatched = false;
 #endif
+
+ReceiveMemory* receive_memory = nullptr;
 
 #if HISTOGRAM_GRPC_HAS_LOG_FUNCTION
 void LogLine(gpr_log_func_args* line) {
@@ -71,6 +75,14 @@ bool AvoidKnownFlaws() {
   constexpr bool kFlawed = kOld && !kPatched;
   if (kFlawed) setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", /*overwrite=*/0);
   return kFlawed;
+}
+
+bool HasReceiveMemory() { return grpc_set_slice_memory != nullptr; }
+
+void ReceiveInto(ReceiveMemory& memory) {
+  receive_memory = &memory;
+  grpc_set_slice_memory([](size_t bytes) { return receive_memory->Take(bytes); },
+                        [](void* block) { return receive_memory->Give(block); });
 }
 
 // A ByteBuffer holds one member, a pointer to the C interface's buffer.

@@ -22,6 +22,8 @@
 #include <cstdint>
 #include <string>
 
+#include "server/base/receive_memory.h"
+
 namespace histogram::server {
 
 // Whether a received message came compressed. gRPC tells it through the C interface alone.
@@ -37,6 +39,14 @@ uint8_t* WritableBytes(grpc::Slice& slice);
 // on one connection abort the process. GRPC_EXPERIMENTS in the environment wins. Call before gRPC
 // starts.
 bool AvoidKnownFlaws();
+
+// Whether this gRPC reads connections into memory of ours: deploy/grpc-patches let it.
+bool HasReceiveMemory();
+
+// From now on gRPC reads connections into blocks of this memory, and into its own where there are
+// none. Call before gRPC starts; `memory` outlives the process's use of gRPC.
+// REQUIRES: HasReceiveMemory().
+void ReceiveInto(ReceiveMemory& memory);
 
 // From now on gRPC's lines become lines of the server's log, at most a hundred a second. gRPC
 // offers this up to 1.64; newer versions go on writing to standard error. gRPC's own variable

@@ -32,7 +32,7 @@ inline constexpr uint64_t kUnwrittenShare = 4;
 
 struct ServiceContext {
   ServiceContext(const TransportConfig& transport_config, Batcher& the_batcher, Clock& the_clock,
-                 Observer& the_observer)
+                 Observer& the_observer, const ReceiveMemory* receive_memory = nullptr)
       : config(transport_config),
         batcher(the_batcher),
         clock(the_clock),
@@ -40,6 +40,7 @@ struct ServiceContext {
         verifier(transport_config.verify_fraction),
         read_ahead(transport_config.receive_bytes_max / kReadAheadShare),
         unwritten(transport_config.receive_bytes_max / kUnwrittenShare, the_clock),
+        held_memory(receive_memory),
         receive_guard(transport_config.receive_bytes_max, [this] { return ReceivedBytes(); }) {}
 
   AdmissionLimits limits() const {

@@ -1,4 +1,8 @@
 // The GPU backend: the contract of all backends, and what is its own.
+#include <sys/mman.h>
+
+#include <climits>
+
 #include "kernels/cuda/backend/cuda_backends.h"
 #include "tests/cuda/gpu.h"
 #include "tests/kernels/backend_contract.h"
@@ -28,12 +32,70 @@ BackendOptions Options(uint32_t lanes, uint64_t lane_bytes, const std::string& f
   return options;
 }
 
+// Moves each batch's fragments into receive memory, with gaps of odd sizes, before its backend gets
+// it, but for every `left` th. The fragments of all batches that execute at one time fit.
+class ReceivingBackend final : public Backend {
+ public:
+  static std::unique_ptr<Backend> Make(BackendOptions options, int left = INT_MAX) {
+    constexpr size_t kBytes = size_t{160} << 20;
+    void* const memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    options.receive_memory = {static_cast<uint8_t*>(memory), kBytes};
+    std::unique_ptr<Backend> inner = testing::Make(options);
+    if (inner == nullptr) return nullptr;
+    EXPECT_TRUE(inner->info().reads_receive_memory);
+    return std::make_unique<ReceivingBackend>(std::move(inner), options.receive_memory, left);
+  }
+  ReceivingBackend(std::unique_ptr<Backend> inner, std::span<uint8_t> memory, int left)
+      : inner_(std::move(inner)), memory_(memory), left_(left) {}
+
+  const BackendInfo& info() const override { return inner_->info(); }
+  std::vector<KernelInfo> kernels() const override { return inner_->kernels(); }
+  std::vector<KernelChoice> choices() const override { return inner_->choices(); }
+  bool up() const override { return inner_->up(); }
+  void MarkDown(const std::string& why) override { inner_->MarkDown(why); }
+  uint64_t EstimateNs(const Workload& workload) const override {
+    return inner_->EstimateNs(workload);
+  }
+  void Execute(Batch& batch) override { inner_->Execute(batch); }
+  void Submit(std::unique_ptr<Batch> batch, Done done) override {
+    auto moved = std::make_shared<std::deque<std::vector<Fragment>>>();
+    for (BatchItem& item : batch->items) {
+      std::vector<Fragment>& fragments = moved->emplace_back();
+      for (const Fragment& fragment : item.fragments) fragments.push_back(Move(fragment));
+      item.fragments = fragments;
+    }
+    inner_->Submit(std::move(batch), [moved, done = std::move(done)](auto executed) mutable {
+      done(std::move(executed));
+    });
+  }
+
+ private:
+  Fragment Move(const Fragment& fragment) {
+    MutexLock lock(mutex_);
+    if (++moved_ % left_ == 0) return fragment;
+    if (at_ + fragment.size() > memory_.size()) at_ = 0;
+    uint8_t* const to = memory_.data() + at_;
+    std::copy(fragment.begin(), fragment.end(), to);
+    at_ += fragment.size() + 9;
+    return {to, fragment.size()};
+  }
+
+  const std::unique_ptr<Backend> inner_;
+  const std::span<uint8_t> memory_;
+  const int left_;
+  Mutex mutex_;
+  int moved_ ABSL_GUARDED_BY(mutex_) = 0;
+  size_t at_ ABSL_GUARDED_BY(mutex_) = 5;
+};
+
 INSTANTIATE_TEST_SUITE_P(
     Cuda, BackendContractTest,
     ::testing::Values(
         BackendMaker{"one_lane", [] { return Make(Options(1, 4 << 20)); }},
         BackendMaker{"four_lanes", [] { return Make(Options(4, 16 << 20)); }},
         BackendMaker{"small_lanes", [] { return Make(Options(2, 1 << 16)); }},
+        BackendMaker{"receive_memory", [] { return ReceivingBackend::Make(Options(4, 16 << 20)); }},
         BackendMaker{"no_spinning",
                      [] {
                        BackendOptions options = Options(2, 8 << 20);
@@ -48,6 +110,12 @@ INSTANTIATE_TEST_SUITE_P(
     Cuda, TypedBackendContractTest,
     ::testing::Values(BackendMaker{"four_lanes", [] { return Make(Options(4, 16 << 20)); }},
                       BackendMaker{"small_lanes", [] { return Make(Options(1, 1 << 16)); }},
+                      BackendMaker{"receive_memory",
+                                   [] { return ReceivingBackend::Make(Options(4, 16 << 20)); }},
+                      BackendMaker{"mostly_receive_memory",
+                                   [] { return ReceivingBackend::Make(Options(4, 16 << 20), 5); }},
+                      BackendMaker{"mostly_receive_memory",
+                                   [] { return ReceivingBackend::Make(Options(4, 16 << 20), 5); }},
                       BackendMaker{"tuned",
                                    [] {
                                      BackendOptions options = Options(1, 4 << 20);
@@ -111,6 +179,39 @@ TEST_F(CudaBackendTest, LargeAndSmallPayloadsInOneBatch) {
   const std::unique_ptr<Batch> batch = Execute(*backend, fixture.MakeBatch());
   ASSERT_TRUE(batch->status.ok()) << batch->status;
   fixture.ExpectExact();
+}
+
+// Frames of 16 KiB whose headers lie between them, pieces of some bytes, samples that pieces cut.
+TEST_F(CudaBackendTest, ReceiveMemoryIsReadInPlace) {
+  const std::unique_ptr<Backend> backend = ReceivingBackend::Make(Options(1, 16 << 20));
+  ASSERT_NE(backend, nullptr);
+  std::mt19937_64 random(11);
+  for (const size_t fragment_bytes : {16384, 4099, 65536, 1 << 24}) {
+    SCOPED_TRACE(fragment_bytes);
+    BatchFixture bytes;
+    TypedBatchFixture typed(MakePlan(Binning::Even(2048, -4.0, 4.0), SampleType::kF32));
+    bytes.Add(MakePayload(Distribution::kGauss, (5 << 20) + 3, 1), fragment_bytes);
+    bytes.Add(MakePayload(Distribution::kUniform, 70001, 2), fragment_bytes);
+    bytes.Add({});
+    typed.Add((5 << 18) + 1, random, fragment_bytes);
+    typed.Add(70001, random, fragment_bytes);
+    for (const auto& run : {std::function([&] { return Execute(*backend, bytes.MakeBatch()); }),
+                            std::function([&] { return Execute(*backend, typed.MakeBatch()); })}) {
+      const std::unique_ptr<Batch> batch = run();
+      ASSERT_TRUE(batch->status.ok()) << batch->status;
+      EXPECT_EQ(batch->report.gather_ns, 0U);
+      EXPECT_GT(batch->report.transfer_ns, 0U);
+    }
+    ASSERT_NO_FATAL_FAILURE(bytes.ExpectExact());
+    ASSERT_NO_FATAL_FAILURE(typed.ExpectExact());
+  }
+  // More pieces than a lane lists: gathered.
+  BatchFixture tiny;
+  tiny.Add(MakePayload(Distribution::kGauss, 1 << 20, 3), 7);
+  const std::unique_ptr<Batch> batch = Execute(*backend, tiny.MakeBatch());
+  ASSERT_TRUE(batch->status.ok()) << batch->status;
+  EXPECT_GT(batch->report.gather_ns, 0U);
+  tiny.ExpectExact();
 }
 
 // A portion ends within a payload, and payloads end within a portion.

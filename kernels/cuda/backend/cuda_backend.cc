@@ -123,6 +123,20 @@ absl::Status CheckOptions(const BackendOptions& options) {
   return absl::OkStatus();
 }
 
+// Pins it for all devices, for as long as the process lives.
+bool PinReceiveMemory(std::span<uint8_t> memory, std::vector<std::string>& notes) {
+  if (memory.empty()) return false;
+  const absl::Status status =
+      ToStatus(cudaHostRegister(memory.data(), memory.size(),
+                                cudaHostRegisterPortable | cudaHostRegisterMapped),
+               "cudaHostRegister");
+  if (!status.ok()) {
+    notes.push_back(absl::StrCat("payloads are copied for the GPU: ", memory.size(),
+                                 " bytes cannot be pinned: ", status.message()));
+  }
+  return status.ok();
+}
+
 // Allocates all lanes and tunes on the first of them. RESOURCE_EXHAUSTED where memory is short.
 // REQUIRES: CheckOptions(options) is OK; options.force_kernel is empty or one of cuda's.
 absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
@@ -144,18 +158,30 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
   info.lane_bytes = options.cuda_lane_bytes;
   info.lane_payloads = options.lane_payloads;
   info.lane_counters = kLaneCounters;
+  info.reads_receive_memory = !options.receive_memory.empty();
+  void* receive_device = nullptr;
+  if (!options.receive_memory.empty()) {
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(
+        cudaHostGetDevicePointer(&receive_device, options.receive_memory.data(), 0));
+  }
   for (LanesShared::Slot& slot : shared->slots) {
-    absl::StatusOr<std::unique_ptr<Lane>> lane = Lane::Make({.device = device.traits,
-                                                             .lane_bytes = options.cuda_lane_bytes,
-                                                             .lane_payloads = options.lane_payloads,
-                                                             .spin_us_max = options.spin_us_max,
-                                                             .faults = faults});
+    absl::StatusOr<std::unique_ptr<Lane>> lane =
+        Lane::Make({.device = device.traits,
+                    .lane_bytes = options.cuda_lane_bytes,
+                    .lane_payloads = options.lane_payloads,
+                    .spin_us_max = options.spin_us_max,
+                    .faults = faults,
+                    .receive_memory = options.receive_memory,
+                    .receive_device = reinterpret_cast<uint64_t>(receive_device)});
     if (!lane.ok()) return lane.status();
     slot.lane = *std::move(lane);
     info.pinned_bytes += slot.lane->pinned_bytes();
     info.device_bytes += slot.lane->device_bytes();
   }
-  costs.gather_ns_per_byte = MeasureGatherNsPerByte(*shared->slots.front().lane);
+  // The receive memory is not gathered, but fetched at the rate of the copies that are measured.
+  if (options.receive_memory.empty()) {
+    costs.gather_ns_per_byte = MeasureGatherNsPerByte(*shared->slots.front().lane);
+  }
   std::vector<KernelChoice> rows = MakeCudaTable(info.name, options, *shared->slots.front().lane);
   std::vector<KernelChoice> lone_rows;
   std::copy_if(rows.begin(), rows.end(), std::back_inserter(lone_rows),
@@ -196,12 +222,16 @@ absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
   const auto fate = std::make_shared<cuda::SharedFate>();
   // GPUs are prepared side by side: each allocates and tunes for a second or so.
   const std::vector<cuda::Device> devices = cuda::FindDevices(**faults, notes);
+  BackendOptions used = options;
+  if (devices.empty() || !cuda::PinReceiveMemory(options.receive_memory, notes)) {
+    used.receive_memory = {};
+  }
   const auto begin = std::chrono::steady_clock::now();
   std::vector<std::future<absl::StatusOr<std::unique_ptr<Backend>>>> makers;
   makers.reserve(devices.size());
   for (const cuda::Device& device : devices) {
     makers.push_back(std::async(
-        std::launch::async, [&] { return cuda::MakeCudaBackend(device, options, *faults, fate); }));
+        std::launch::async, [&] { return cuda::MakeCudaBackend(device, used, *faults, fate); }));
   }
   std::vector<std::unique_ptr<Backend>> backends;
   for (size_t i = 0; i < devices.size(); ++i) {

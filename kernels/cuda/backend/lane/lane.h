@@ -1,7 +1,8 @@
 // One lane of a GPU: streams, pinned and device buffers and a ladder of graphs, all allocated when
 // it is made. It executes one batch at a time, in three steps that its thread calls in turn:
 //
-//   Begin   copies the fragments into pinned memory and queues copies and kernels
+//   Begin   copies the fragments into pinned memory and queues copies and kernels. What lies in the
+//           receive memory stays there: a kernel fetches it.
 //   Wait    spins, then naps, until the device is done; touches nothing of the batch
 //   Finish  adds the rows up into the items' counts and fills in the report
 //
@@ -36,7 +37,15 @@ struct LaneOptions {
   uint32_t lane_payloads = 0;  // at least 1
   uint32_t spin_us_max = 0;
   std::shared_ptr<FaultPlan> faults;
+  // Registered host memory in which fragments may lie, and the device's address of it. It outlives
+  // the device's work.
+  absl::Span<const uint8_t> receive_memory = {};
+  uint64_t receive_device = 0;
 };
+
+// Batches of the receive memory are fetched by the device from this size on; below, a launch costs
+// what gathering does (on an H200 64 and 256 KiB gain nothing yet, and lose nothing).
+inline constexpr uint64_t kFetchedBytesMin = uint64_t{64} << 10;
 
 // Batches up to this size are read in place.
 inline constexpr uint64_t kMappedBytesMax = uint64_t{1} << 20;
@@ -100,6 +109,9 @@ class Lane {
   void ChooseMode(const Batch& batch, const CudaKernel& kernel);
   void Layout(const Batch& batch, uint64_t begin);
   Portion WritePortion(uint32_t first_piece, uint32_t piece_count, uint64_t begin);
+  bool InReceiveMemory(const Fragment& fragment) const;
+  bool CanFetch(const Batch& batch) const;
+  absl::Status FetchPortion(const Batch& batch);
   uint64_t Gather(const Batch& batch, const Portion& portion);
   void CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to);
   absl::Status BeginMapped(const Batch& batch);
@@ -118,7 +130,7 @@ class Lane {
   const LaneOptions options_;
   Stream stream_, copy_stream_;
   Event copied_, done_, portion_copied_;
-  PinnedBuffer input_, rows_, control_;
+  PinnedBuffer input_, rows_, control_, host_pieces_;
   DeviceBuffer device_input_, device_rows_, scratch_, clean_;
   std::vector<Recorded> recorded_;
 
@@ -127,6 +139,7 @@ class Lane {
   std::shared_ptr<const TypedPlan> typed_;  // of typed samples
   bool rows_on_device_ = false;  // the kernel cannot write mapped memory: copy rows, no flag
   bool mapped_ = false;          // read in place, by a graph of `ladder_`
+  bool fetched_ = false;         // by the device, out of the receive memory, as one portion
   const Recorded* ladder_ = nullptr;
   bool done_recorded_ = false;
   uint32_t sequence_ = 0;                 // what the flag will hold

@@ -8,6 +8,7 @@
 #include "kernels/cuda/backend/lane/lane_layout.h"
 #include "kernels/cuda/backend/lane/streaming_copy.h"
 #include "kernels/cuda/base/cuda_status.h"
+#include "kernels/cuda/kernels/fetch.h"
 #include "kernels/plan_data.h"
 
 namespace histogram::cuda {
@@ -38,12 +39,13 @@ std::vector<Fragment> Lane::PinnedFragments(uint64_t payload_bytes, const CudaKe
 void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
   kernel_ = &kernel;
   typed_ = nullptr;
+  fetched_ = CanFetch(batch);
   const bool fits = kernel.ladder() == Ladder::kByBytes
                         ? batch.bytes <= kLoneBytesMax && batch.items.size() == 1
                         : batch.bytes <= kMappedBytesMax;
   const auto found = std::find_if(recorded_.begin(), recorded_.end(),
                                   [&](const Recorded& r) { return r.kernel == &kernel; });
-  ladder_ = fits && found != recorded_.end() ? &*found : nullptr;
+  ladder_ = fits && !fetched_ && found != recorded_.end() ? &*found : nullptr;
   mapped_ = ladder_ != nullptr;
   rows_on_device_ = !kernel.has_flag();
 }
@@ -51,7 +53,7 @@ void Lane::ChooseMode(const Batch& batch, const CudaKernel& kernel) {
 // Cuts the batch and writes each portion's header and descriptors, from `begin` in the pinned
 // input.
 void Lane::Layout(const Batch& batch, uint64_t begin) {
-  CutBatch(batch.items, batch.bytes, mapped_, pieces_, portion_pieces_);
+  CutBatch(batch.items, batch.bytes, mapped_ || fetched_, pieces_, portion_pieces_);
   portions_.clear();
   for (size_t i = 0; i < portion_pieces_.size(); ++i) {
     const uint32_t first = portion_pieces_[i];
@@ -109,6 +111,69 @@ void Lane::CopyPiece(const Batch& batch, const Piece& piece, uint8_t* to) {
   }
 }
 
+bool Lane::InReceiveMemory(const Fragment& fragment) const {
+  const absl::Span<const uint8_t> memory = options_.receive_memory;
+  return fragment.data() >= memory.begin() && fragment.data() + fragment.size() <= memory.end();
+}
+
+// Whether most of the batch lies in the receive memory, in few enough pieces.
+bool Lane::CanFetch(const Batch& batch) const {
+  if (options_.receive_memory.empty() || batch.bytes < kFetchedBytesMin) return false;
+  // In front of the payloads are tables, the header and descriptors.
+  uint64_t pieces = (input_.bytes() - options_.lane_bytes) / kHostPieceBytesMax + 2;
+  uint64_t elsewhere = 0;
+  for (const BatchItem& item : batch.items) {
+    for (const Fragment& fragment : item.fragments) {
+      if (!InReceiveMemory(fragment)) elsewhere += fragment.size();
+      pieces += fragment.size() / kHostPieceBytesMax + 2;
+    }
+  }
+  return elsewhere <= batch.bytes / 4 && pieces * sizeof(HostPiece) <= host_pieces_.bytes();
+}
+
+// Queues what CopyPortion queues, for the only portion of a batch that is fetched. Gathers the
+// fragments that lie elsewhere.
+absl::Status Lane::FetchPortion(const Batch& batch) {
+  auto* const pieces = host_pieces_.host<HostPiece>();
+  uint32_t count = 0;
+  const auto add = [&](uint64_t from, uint64_t to, uint64_t bytes) {
+    while (bytes > 0) {
+      const uint64_t length =
+          std::min<uint64_t>(bytes, kHostPieceBytesMax - from % kHostPieceBytesMax);
+      pieces[count++] = {.from = from, .to = to, .bytes = length};
+      from += length;
+      to += length;
+      bytes -= length;
+    }
+  };
+  const Portion& portion = portions_.front();
+  const auto* const descriptors =
+      input_.host<PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
+  const auto input = reinterpret_cast<uint64_t>(input_.device());
+  add(input, 0, descriptors->offset);
+  for (uint32_t i = 0; i < portion.piece_count; ++i) {
+    uint64_t to = descriptors[i].offset;
+    for (const Fragment& fragment : batch.items[pieces_[i].item].fragments) {
+      if (InReceiveMemory(fragment)) {
+        add(options_.receive_device + (fragment.data() - options_.receive_memory.data()), to,
+            fragment.size());
+      } else {
+        const uint64_t start = NowNs();
+        StreamingCopy(input_.host(to), fragment.data(), fragment.size());
+        StreamingFence();
+        gather_ns_ += NowNs() - start;
+        add(input + to, to, fragment.size());
+      }
+      to += fragment.size();
+    }
+  }
+  HISTOGRAM_RETURN_IF_ERROR(EnqueueFetch({.pieces = host_pieces_.device<HostPiece>(),
+                                          .count = count,
+                                          .to = device_input_.get(),
+                                          .stream = stream_.get()}));
+  return ToStatus(cudaEventRecord(copied_.get(), stream_.get()), "cudaEventRecord");
+}
+
 // Returns how long it took, in nanoseconds.
 uint64_t Lane::Gather(const Batch& batch, const Portion& portion) {
   const uint64_t start = NowNs();
@@ -157,6 +222,7 @@ absl::Status Lane::BeginMapped(const Batch& batch) {
 // Gathers a portion, with what lies in front of the first one, and queues its copy, for which
 // everything that is queued on the stream from now on waits.
 absl::Status Lane::CopyPortion(const Batch& batch, size_t index) {
+  if (fetched_) return FetchPortion(batch);
   const Portion& portion = portions_[index];
   const bool is_last = index + 1 == portions_.size();
   gather_ns_ += Gather(batch, portion);
@@ -200,6 +266,7 @@ absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPla
   typed_ = std::move(plan);
   ladder_ = nullptr;
   mapped_ = false;
+  fetched_ = CanFetch(batch);
   rows_on_device_ = true;
   const absl::Span<const uint8_t> tables = typed_->tables();
   if (!tables.empty()) std::memcpy(input_.host(), tables.data(), tables.size());
