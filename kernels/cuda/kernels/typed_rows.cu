@@ -30,12 +30,12 @@ __device__ inline void CountPiece(const Rule<typename S::Compare>& rule,
                                   const typename S::Bits* samples, uint64_t count,
                                   uint32_t* table) {
   using Bits = typename S::Bits;
-  const uint64_t channels = args.launch.channels;
+  const uint64_t stride = args.launch.stride;
   for (uint64_t i = threadIdx.x; i < count; i += kLoads * kThreads) {
     Bits loaded[kLoads];
 #pragma unroll
     for (uint32_t j = 0; j < kLoads; ++j) {
-      if (i + j * kThreads < count) loaded[j] = samples[(i + j * kThreads) * channels];
+      if (i + j * kThreads < count) loaded[j] = samples[(i + j * kThreads) * stride];
     }
 #pragma unroll
     for (uint32_t j = 0; j < kLoads; ++j) {
@@ -66,7 +66,7 @@ __global__ void __launch_bounds__(kThreads)
     for (uint32_t i = threadIdx.x; i < (slots + 31) / 32 * 32; i += kThreads) table[i] = 0;
     __syncthreads();
     CountPiece<S>(rule, args,
-                  static_cast<const typename S::Bits*>(launch.samples) + first * launch.channels +
+                  static_cast<const typename S::Bits*>(launch.samples) + first * launch.stride +
                       row % launch.channels,
                   last - first, table);
     __syncthreads();
@@ -114,6 +114,7 @@ absl::Status EnqueueRows(const RowsLaunch& launch, const AnyTypedBins& any_bins)
     args.bins = bins;
     args.keying = KeyingOf<S>(launch.type);
     args.launch = launch;
+    if (launch.stride == 0) args.launch.stride = launch.channels;
     const uint64_t wanted = 4 * uint64_t{launch.device->multiprocessors};
     const uint64_t pieces_max = launch.longest / kPieceSamplesMin + 1;
     args.pieces = static_cast<uint32_t>(std::clamp<uint64_t>(wanted / rows, 1, pieces_max));

@@ -70,7 +70,9 @@ absl::Status Lane::Allocate() {
   HISTOGRAM_ASSIGN_OR_RETURN(device_rows_, DeviceBuffer::Make(rows_bytes));
   HISTOGRAM_ASSIGN_OR_RETURN(scratch_,
                              DeviceBuffer::Make(ScratchBytesMax(options_.device, lane_bytes)));
-  HISTOGRAM_ASSIGN_OR_RETURN(clean_, DeviceBuffer::Make(CleanBytesMax(options_.device)));
+  const uint64_t clean_bytes =
+      std::max(CleanBytesMax(options_.device), kExtentWords * sizeof(uint64_t));
+  HISTOGRAM_ASSIGN_OR_RETURN(clean_, DeviceBuffer::Make(clean_bytes));
   pieces_.reserve(pieces_max);
   portion_pieces_.reserve(PortionsMax(options_.lane_bytes, options_.lane_payloads));
   portions_.reserve(portion_pieces_.capacity());
