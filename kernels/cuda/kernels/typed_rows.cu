@@ -60,6 +60,9 @@ __global__ void __launch_bounds__(kThreads)
     if (launch.begins != nullptr) {
       begin = launch.begins[stretch];
       end = launch.begins[stretch + 1];
+    } else if (launch.payloads != nullptr) {
+      begin = launch.payloads[stretch].offset / sizeof(typename S::Bits);
+      end = begin + launch.payloads[stretch].bytes / sizeof(typename S::Bits);
     }
     const uint64_t share = (end - begin + args.pieces - 1) / args.pieces;
     const uint64_t first = min(begin + piece * share, end), last = min(first + share, end);
@@ -125,13 +128,18 @@ absl::Status EnqueueRows(const RowsLaunch& launch, const AnyTypedBins& any_bins)
           launch.outside, 0, rows * kOutsideSlots * sizeof(uint32_t), launch.stream));
     }
     const uint32_t shared_bytes = (bins.bins + kOutsideSlots + 31) / 32 * 32 * sizeof(uint32_t);
-    auto* const kernel = TypedRowsKernel<S>;
-    // Always the same limit: it is the kernel's, and other threads launch it with other bins.
-    HISTOGRAM_RETURN_IF_ERROR(AllowShared(kernel, TableRoom(*launch.device)));
+    HISTOGRAM_RETURN_IF_ERROR(PrepareRows(launch.type, any_bins, *launch.device));
     constexpr uint64_t kBlocksMax = 65536;
-    kernel<<<static_cast<uint32_t>(std::min(rows * args.pieces, kBlocksMax)), kThreads,
-             shared_bytes, launch.stream>>>(args);
+    TypedRowsKernel<S><<<static_cast<uint32_t>(std::min(rows * args.pieces, kBlocksMax)), kThreads,
+                         shared_bytes, launch.stream>>>(args);
     return LaunchStatus("typed_rows");
+  });
+}
+
+absl::Status PrepareRows(SampleType type, const AnyTypedBins& bins, const DeviceTraits& device) {
+  return VisitSamples(type, bins, [&]<typename S>(S, const auto&) {
+    // Always the same limit: it is the kernel's, and other threads launch it with other bins.
+    return AllowShared(TypedRowsKernel<S>, TableRoom(device));
   });
 }
 

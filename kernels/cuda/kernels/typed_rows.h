@@ -27,6 +27,9 @@ struct RowsLaunch {
   uint64_t window = 0, step = 0;
   // Device memory, stretches + 1, instead of the two: where each stretch begins.
   const uint64_t* begins = nullptr;
+  // Device memory, stretches, instead of them: where each lies, in bytes from `samples`; of one
+  // channel.
+  const PayloadDescriptor* payloads = nullptr;
   uint64_t longest = 0;  // no row has more samples
   // Device memory, overwritten. Of each row the bins' counts, and kOutsideSlots others.
   uint32_t* counts = nullptr;
@@ -38,6 +41,8 @@ struct RowsLaunch {
 // Any rows. REQUIRES: the bins are of the type in which launch.type is compared; TableParts of them
 // is 1; launch.longest < 2^32.
 absl::Status EnqueueRows(const RowsLaunch& launch, const AnyTypedBins& bins);
+// As PrepareTable, for the kernel of EnqueueRows, which loads it where that was not called.
+absl::Status PrepareRows(SampleType type, const AnyTypedBins& bins, const DeviceTraits& device);
 
 // The most bins of a row: a block's shared memory holds a table of so many.
 inline uint32_t RowBinsMax(const DeviceTraits& device) {

@@ -8,6 +8,7 @@
 #include "kernels/cuda/backend/lane/lane_layout.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/registry.h"
+#include "kernels/cuda/kernels/typed_rows.h"
 #include "kernels/mutex.h"
 
 namespace histogram::cuda {
@@ -208,11 +209,13 @@ void Lane::SumRows(const Batch& batch) const {
 
 void Lane::Finish(Batch& batch) {
   if (typed_ != nullptr) {
-    CopyTypedRows(batch);
+    piece_rows_ ? SumTypedRows(batch) : CopyTypedRows(batch);
   } else {
     SumRows(batch);
   }
-  batch.report.kernel = std::string(typed_ != nullptr ? kTypedTableName : kernel_->name());
+  batch.report.kernel = std::string(typed_ == nullptr ? kernel_->name()
+                                    : piece_rows_     ? kTypedRowsName
+                                                      : kTypedTableName);
   batch.report.payloads = static_cast<uint32_t>(batch.items.size());
   batch.report.gather_ns = gather_ns_;
   batch.report.transfer_ns = 0;

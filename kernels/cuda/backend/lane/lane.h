@@ -11,8 +11,9 @@
 // Up to kMappedBytesMax the kernels made for that read the pinned memory in place, as a graph
 // launch. For other kernels and larger batches the batch is cut into portions that are gathered,
 // copied and counted in overlap. Payloads are cut into pieces with a row of u32 each, which Finish
-// sums in u64. Typed samples are always copied, with the tables of their plan in front of them, and
-// counted into a row of u64 for each payload.
+// sums in u64. Typed samples are always copied, with the tables of their plan in front of them. A
+// portion of small payloads is one launch, as bytes are. Large ones, and those of many bins, take a
+// launch each and a row of u64 for each payload.
 //
 // Used by one thread at a time, except ReleaseHang and const methods. Sizes in bytes.
 #ifndef HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_LANE_H_
@@ -155,8 +156,10 @@ class Lane {
   absl::Status CopyPortion(const Batch& batch, size_t index);
   absl::Status CopyRowsBack(uint64_t bytes);
   absl::Status EnqueueTypedPortion(const Portion& portion, const AnyTypedBins& bins);
+  absl::Status EnqueueTypedRows(const Portion& portion, const AnyTypedBins& bins);
   void SumRows(const Batch& batch) const;
   void CopyTypedRows(const Batch& batch) const;
+  void SumTypedRows(const Batch& batch) const;
   Launch MakeLaunch(const Portion& portion, bool mapped);
   absl::Status BeginStep();
   absl::Status CopyBack(uint64_t bytes);
@@ -175,6 +178,8 @@ class Lane {
   // Of the batch that is executing.
   const CudaKernel* kernel_ = nullptr;      // of bytes
   std::shared_ptr<const TypedPlan> typed_;  // of typed samples
+  bool piece_rows_ =
+      false;  // of typed samples: a row of u32 for each piece, counts before outsides
   bool rows_on_device_ = false;  // the kernel cannot write mapped memory: copy rows, no flag
   bool mapped_ = false;          // read in place, by a graph of `ladder_`
   const Recorded* ladder_ = nullptr;
