@@ -38,6 +38,7 @@ struct BackendInfo {
   // Most counters of one batch of typed samples. 0: the backend counts bytes only; UINT64_MAX: no
   // limit of its own. On a GPU all items of such a batch have the same plan.
   uint64_t lane_counters = 0;
+  PhaseLimits phases;         // what phases of a payload may need; it may exceed lane_bytes
   uint64_t pinned_bytes = 0;  // allocated at start
   bool reads_receive_memory = false;  // in place: BackendOptions::receive_memory
   uint64_t device_bytes = 0;  // allocated at start
@@ -82,8 +83,8 @@ class Backend {
 
   // Executes `batch` on a free lane. The lane's thread calls `done` exactly once with the same
   // batch, never from within Submit; batch->status is its outcome. REQUIRES: fewer than
-  // info().lanes batches are executing; batch->bytes <= info().lane_bytes; batch->items.size() <=
-  // info().lane_payloads.
+  // info().lanes batches are executing; batch->bytes <= info().lane_bytes, or the batch is of
+  // phases; batch->items.size() <= info().lane_payloads; info().phases.Cover(what its phases need).
   virtual void Submit(std::unique_ptr<Batch> batch, Done done) = 0;
 
   // Executes `batch` on the calling thread and sets batch.status. Takes none of the lanes.

@@ -36,8 +36,25 @@ struct RowsPhase {
   SampleType type = SampleType::kU8;
   const RowCut* cut = nullptr;
   std::optional<Plan> plan;  // of all rows; without it PlanOver tells the plan of each
+  bool reads_samples = true;  // if not, Counted gets as many bytes, but of any samples
 };
 using Phase = std::variant<ExtentPhase, CountPhase, RowsPhase>;
+
+// What phases need of a backend, or the most that a backend has. All backends execute ExtentPhase
+// and CountPhase.
+struct PhaseLimits {
+  uint64_t row_bins = 0;     // of a RowsPhase; 0: none
+  uint64_t pixel_bytes = 0;  // of a RowsPhase: a sample of each channel
+  bool own_ranges = false;   // bins over the range of each row
+
+  bool Cover(const PhaseLimits& needs) const {
+    return needs.row_bins <= row_bins && needs.pixel_bytes <= pixel_bytes &&
+           (own_ranges || !needs.own_ranges);
+  }
+  friend bool operator==(const PhaseLimits&, const PhaseLimits&) = default;
+};
+inline constexpr PhaseLimits kAllPhases = {
+    .row_bins = UINT64_MAX, .pixel_bytes = UINT64_MAX, .own_ranges = true};
 
 // The phases of one payload. One thread at a time uses it. What phases point to lives as long.
 class Phases {
@@ -45,11 +62,14 @@ class Phases {
   virtual ~Phases() = default;
   // The same from the beginning: for another backend, where one has failed and may still use this.
   virtual std::shared_ptr<Phases> Anew() const = 0;
+  // Any thread may call it at any time; the answer is always the same.
+  virtual PhaseLimits needs() const { return {}; }
 
   // The next phase, or nullopt if the count is done or has failed. The backend has delivered the
   // outcome of the phase before. `payload` is the whole payload.
   virtual std::optional<Phase> Next(std::span<const Fragment> payload) = 0;
-  // The outcome of an ExtentPhase; nullopt if no sample is finite.
+  // The outcome of an ExtentPhase; nullopt if there are no samples. If not all of them are finite,
+  // it is nullopt, or only its `finite` is set.
   virtual void Found(const std::optional<Extent>& extent) = 0;
   // In a RowsPhase without a plan, before each row is counted: the plan over its extent (nullopt if
   // no sample is finite). Nullopt ends the phase.

@@ -12,6 +12,7 @@
 #include "kernels/float_mode.h"
 #include "kernels/payload.h"
 #include "kernels/plan_data.h"
+#include "kernels/rounded.h"
 #include "kernels/sample.h"
 
 namespace histogram {
@@ -39,21 +40,6 @@ class HistogramRow {
   Histogram& histogram_;
   const uint32_t bins_;
 };
-
-// The value as a double: the greatest that is not above it, or the least that is not below it.
-template <typename C>
-double Rounded(C value, bool up) {
-  auto rounded = static_cast<double>(value);
-  if constexpr (sizeof(C) == 8 && std::is_integral_v<C>) {
-    // 2^63 or 2^64 is no value of C; it is greater than every value.
-    const bool greatest = rounded >= std::ldexp(1.0, std::numeric_limits<C>::digits);
-    const bool above = greatest || static_cast<C>(rounded) > value;
-    const bool below = !greatest && static_cast<C>(rounded) < value;
-    const double infinity = std::numeric_limits<double>::infinity();
-    if (up ? below : above) rounded = std::nextafter(rounded, up ? infinity : -infinity);
-  }
-  return rounded;
-}
 
 }  // namespace
 
@@ -114,8 +100,8 @@ std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType 
     }
     if (least > greatest) return std::nullopt;
     // Which zero is the least or the greatest depends on the processor. -0.0 + 0.0 is 0.0.
-    return Extent{.least = Rounded(least, /*up=*/false) + 0.0,
-                  .greatest = Rounded(greatest, /*up=*/true) + 0.0,
+    return Extent{.least = internal::Rounded(least, /*up=*/false) + 0.0,
+                  .greatest = internal::Rounded(greatest, /*up=*/true) + 0.0,
                   .finite = finite,
                   .constant = least == greatest};
   });

@@ -77,6 +77,7 @@ class CpuBackend final : public Backend {
     info_.lane_bytes = std::numeric_limits<uint64_t>::max();
     info_.lane_payloads = std::numeric_limits<uint32_t>::max();
     info_.lane_counters = std::numeric_limits<uint64_t>::max();
+    info_.phases = kAllPhases;
     info_.kind = BackendKind::kCpu;
     threads_.reserve(lanes);
     for (uint32_t i = 0; i < lanes; ++i) threads_.emplace_back([this] { RunLane(); });

@@ -79,6 +79,49 @@ class TypedCaller(Calls):
             raise AssertionError(f"a receipt of '{response.receipt.backend}'; it must be one of {sorted(backends)}")
         return response.receipt
 
+    def rows(self, kind, payload_bytes, channels=1, window=0):
+        """Compares the rows of a payload: channels, or windows of one channel."""
+        numpy = self.numpy
+        number = TYPES.index(kind)
+        request = self.messages("ComputeRequest")()
+        request.spec.sample_type = number + 1
+        edges = self.edges(kind, request.spec)
+        while len(edges) > 50_000:  # rows of a GPU have no more bins
+            request.spec.ClearField("binning")
+            edges = self.edges(kind, request.spec)
+        count = payload_bytes // ITEM_BYTES[number] // channels * channels
+        request.payload, values = self.samples(kind, edges, count)
+        request.spec.rows.channels, request.spec.rows.windows.samples = channels, window or 1 << 40
+        rows = [values[c::channels] for c in range(channels)] if window == 0 else [
+            values[at:at + window] for at in range(0, len(values), window)]
+        rows = rows if len(values) else []
+        answer = self.compute(request, timeout=60)
+        expected = [self.expected(row, edges) for row in rows]
+        for column, place in (("counts", 0), ("below", 1), ("above", 2), ("nan", 3)):
+            want = numpy.concatenate([numpy.atleast_1d(row[place]) for row in expected] or [[]])
+            got = numpy.array(getattr(answer.rows, column) or numpy.zeros(len(want)), numpy.int64)
+            if not numpy.array_equal(got, want):
+                raise AssertionError(f"wrong {column} of {len(rows)} rows of {kind}, {len(edges) - 1} bins, "
+                                     f"{payload_bytes} bytes")
+        if answer.receipt.backend != "cuda:0":
+            raise AssertionError(f"a receipt of '{answer.receipt.backend}'")
+
+    def own_range(self, kind, payload_bytes):
+        """Compares a histogram over the payload's own range."""
+        numpy = self.numpy
+        number = TYPES.index(kind)
+        request = self.messages("ComputeRequest")()
+        request.spec.sample_type = number + 1
+        even = request.spec.binning.even
+        even.bin_count, even.range_of_data = 100, True
+        _, values = self.samples(kind, numpy.linspace(-20, 150, 101), payload_bytes // ITEM_BYTES[number])
+        values = values[numpy.isfinite(values)]
+        raw = (values.view(numpy.uint32) >> 16).astype(numpy.uint16) if kind == "bf16" else values
+        request.payload = raw.tobytes()
+        ends = (float(values.min()), float(values.max())) if len(values) else (0.0, 1.0)
+        self.verify(request, self.compute(request, timeout=60),
+                    self.expected(values, numpy.linspace(*ends, 101)), {"cuda:0"})
+
     def size(self):
         """Up to 4 MiB, most far below."""
         return int(2 ** self.random.uniform(3, 22 if self.random.integers(8) == 0 else 16))
@@ -151,22 +194,23 @@ def run_typed(check, server_of, messages, describe):
             with concurrent.futures.ThreadPoolExecutor(6) as executor:
                 for done in [executor.submit(large_ones, messages, server.port, seed) for seed in range(6)]:
                     done.result()
-    with check.test("service: cuda alone refuses rows by name"):
-        with server_of("--backend", "cuda") as server:
+    with check.test("service: rows and ranges of the data on cuda:0"):
+        with server_of("--backend", "cuda", "--verify-fraction", "0.1") as server:
             caller = TypedCaller(messages, server.port, 1)
+            for kind in TYPES:
+                # The last is more than a lane holds at once.
+                for payload_bytes in (0, 4096, 1 << 20) + ((20 << 20,) if kind in ("i32", "f64") else ()):
+                    caller.rows(kind, payload_bytes, channels=3)
+                    caller.rows(kind, payload_bytes, window=payload_bytes // 64 + 5)
+                    caller.own_range(kind, payload_bytes)
 
-            def rows(spec):
+            def too_many_bins(spec):
                 spec.sample_type = TYPES.index("f32") + 1
-                spec.binning.even.bin_count, spec.binning.even.lower, spec.binning.even.upper = 10, 0, 1
+                spec.binning.even.bin_count, spec.binning.even.lower, spec.binning.even.upper = 65536, 0, 1
                 spec.rows.windows.samples = 64
 
-            def range_of_data(spec):
-                spec.sample_type = TYPES.index("f32") + 1
-                spec.binning.even.bin_count, spec.binning.even.range_of_data = 10, True
-
-            assert "spec.rows" in refused(caller, rows)
-            assert "range_of_data" in refused(caller, range_of_data)
-            caller.unary(12, {"cuda:0"})
+            assert "bins of a row" in refused(caller, too_many_bins)
+        assert server.exit_code == 0, f"exit code {server.exit_code}: {server.output()}"
     with check.test("service: typed samples with auto"):
         with server_of("--backend", "auto") as server:
             places = describe(server).typed_placements

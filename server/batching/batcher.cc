@@ -11,6 +11,15 @@ namespace {
 
 uint64_t LaneCounters(const Backend* backend) { return backend->info().lane_counters; }
 
+// Backends of one kind have the same, and the CPU has the most.
+PhaseLimits MostPhases(const std::vector<Backend*>& backends) {
+  PhaseLimits most;
+  for (const Backend* backend : backends) {
+    if (backend->info().phases.Cover(most)) most = backend->info().phases;
+  }
+  return most;
+}
+
 // The largest payload that no lane's share would be cut from.
 uint64_t InlineBytesMax(const BatchingLimits& limits, const Backend* cpu) {
   if (cpu == nullptr) return 0;
@@ -32,6 +41,7 @@ Batcher::Batcher(std::vector<Backend*> backends, const BatchingLimits& limits, C
       scheduler_(limits_, credits_, placer_),
       recovery_(batch_ns_max_, credits_, placer_, scheduler_),
       counters_max_(LaneCounters(std::ranges::max(backends_, {}, LaneCounters))),
+      phase_limits_(MostPhases(backends_)),
       common_counters_max_(LaneCounters(std::ranges::min(backends_, {}, LaneCounters))),
       cpu_(placer_.cpu() < 0 ? nullptr : backends_[placer_.cpu()]),
       inline_bytes_max_(InlineBytesMax(limits, cpu_)),

@@ -82,8 +82,10 @@ class Batcher {
 
   // The most counters of typed samples of any backend. A job must not need more.
   uint64_t counters_max() const { return counters_max_; }
-  // Whether a backend runs phases. If not, a job must not have any.
-  bool runs_phases() const { return cpu_ != nullptr; }
+  // What phases of a job may need at most.
+  const PhaseLimits& phase_limits() const { return phase_limits_; }
+  // Whether a backend counts by plans without tables. If not, a job's plan must have them.
+  bool counts_directly() const { return cpu_ != nullptr; }
 
   // From now on Enqueue fails. Accepted jobs go on.
   void Drain();
@@ -147,6 +149,7 @@ class Batcher {
   Scheduler scheduler_ ABSL_GUARDED_BY(mu_);
   Recovery recovery_ ABSL_GUARDED_BY(mu_);
   const uint64_t counters_max_;
+  const PhaseLimits phase_limits_;
   // Of what is counted where it arrives.
   const uint64_t common_counters_max_;  // every backend counts so many
   Backend* const cpu_;                  // null: there is no CPU backend

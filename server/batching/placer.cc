@@ -77,11 +77,13 @@ Placer::Placer(const BatchingLimits& limits, const Credits& credits)
 BackendMask Placer::Unfit(const Job& job) const {
   if (job.phases == nullptr && job.plan.counts_values()) return 0;
   const uint64_t counters = job.plan.counter_count();
+  const bool any_kind = job.phases != nullptr || job.plan.has_tables();
+  const PhaseLimits needs = job.phases != nullptr ? job.phases->needs() : PhaseLimits();
   BackendMask mask = 0;
   for (int b = 0; b < credits_.size(); ++b) {
     const BackendInfo& info = credits_.info(b);
-    const bool on_cpu = job.phases != nullptr || !job.plan.has_tables();
-    const bool fit = on_cpu ? info.kind == BackendKind::kCpu : counters <= info.lane_counters;
+    const bool fit = (any_kind || info.kind == BackendKind::kCpu) &&
+                     counters <= info.lane_counters && info.phases.Cover(needs);
     if (!fit) mask |= BackendMask{1} << b;
   }
   return mask;
@@ -104,7 +106,8 @@ bool Placer::BothKindsUp() const {
 }
 
 BackendKind Placer::Prefer(const Job& job, TimeNs now) {
-  if (Unfit(job) != 0 || !BothKindsUp()) return BackendKind::kCpu;
+  // Of phases the CPU reads the payload in place.
+  if (job.phases != nullptr || Unfit(job) != 0 || !BothKindsUp()) return BackendKind::kCpu;
   return preference_->Choose(Preference::ClassOf(job.bytes, !job.plan.counts_values()), now);
 }
 
@@ -188,7 +191,8 @@ Decision Placer::Decide(TimeNs now, const QueueView& queue, const Job& job, Back
 void Placer::Learn(const Flight& flight, TimeNs now) {
   if (!preference_.has_value()) return;
   for (const Piece& piece : flight.pieces) {
-    if (Unfit(*piece.job) != 0) continue;  // there is no choice of kind for it
+    // There is no choice of kind for it.
+    if (piece.job->phases != nullptr || Unfit(*piece.job) != 0) continue;
     const uint64_t payload_bytes = piece.whole ? piece.bytes : piece.job->bytes;
     const size_t size_class = Preference::ClassOf(payload_bytes, !piece.job->plan.counts_values());
     preference_->Counted(size_class, piece.bytes, now);

@@ -42,8 +42,8 @@ class Placer {
   // What to do with `queue`, whose first job is `job`. Leaves out the backends in `except`.
   Decision Decide(TimeNs now, const QueueView& queue, const Job& job, BackendMask except);
 
-  // The backends that cannot count this job: it has more counters than their lanes, or it has work
-  // that they do not run.
+  // The backends that cannot count this job: it has more counters than their lanes, or its phases
+  // need more than they have.
   BackendMask Unfit(const Job& job) const;
   // Whether a batch of that backend may hold both jobs.
   bool MayShareBatch(int backend, const Job& a, const Job& b) const;

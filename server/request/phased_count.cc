@@ -87,7 +87,10 @@ Phase PhasedCount::Count() {
   }
   rows_.bin_count = plan_->bin_count();
   if (adds_up_) channels_.assign(query_->rows->channels, Tally(*plan_, query_->statistics));
-  return RowsPhase{.type = query_->sample_type, .cut = &*query_->rows, .plan = plan_};
+  return RowsPhase{.type = query_->sample_type,
+                   .cut = &*query_->rows,
+                   .plan = plan_,
+                   .reads_samples = query_->statistics && !plan_->counts_values()};
 }
 
 absl::Status PhasedCount::status() const {

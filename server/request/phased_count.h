@@ -33,6 +33,7 @@ class PhasedCount final : public Phases {
   std::shared_ptr<Phases> Anew() const override {
     return std::make_shared<PhasedCount>(asked_, adds_up_, makes_tables_);
   }
+  PhaseLimits needs() const override { return NeedsOf(*asked_); }
   std::optional<Phase> Next(std::span<const Fragment> payload) override;
   void Found(const std::optional<Extent>& extent) override { extent_ = extent; }
   std::optional<Plan> PlanOver(uint64_t row, const std::optional<Extent>& extent,

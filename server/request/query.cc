@@ -273,16 +273,41 @@ absl::Status CheckCounters(const Query& query, uint64_t counters_max) {
                       most);
 }
 
-absl::Status NoBackendForPhases(const Query& query) {
-  if (query.rows.has_value()) {
-    return BadRows("spec.rows",
-                   "no backend of this server counts rows; one with a CPU backend does");
+// Where only GPUs count.
+absl::Status CheckPhases(const Query& query, const PhaseLimits& limits) {
+  const PhaseLimits needs = NeedsOf(query);
+  if (needs.own_ranges && !limits.own_ranges) {
+    return BadBinning(
+        "no backend of this server finds the rows' ranges; one with a CPU backend does",
+        "spec.binning.even.range_of_row");
   }
-  return BadBinning("no backend of this server finds it; one with a CPU backend does",
-                    "spec.binning.even.range_of_data");
+  if (needs.row_bins > limits.row_bins) {
+    return InvalidField(
+        "TOO_MANY_BINS", "spec.binning",
+        absl::StrCat(needs.row_bins, " bins of a row are more than a GPU's limit ", "of ",
+                     limits.row_bins, "; a server with a CPU backend counts more"),
+        limits.row_bins);
+  }
+  if (needs.pixel_bytes > limits.pixel_bytes) {
+    const uint64_t most = limits.pixel_bytes / SampleBytes(query.sample_type);
+    return BadRows("spec.rows.channels",
+                   absl::StrCat(query.rows->channels, " channels of ", NameInApi(query.sample_type),
+                                " are more than a GPU's limit of ", most,
+                                "; a server with a CPU backend counts more"),
+                   most);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
+
+PhaseLimits NeedsOf(const Query& query) {
+  if (!query.rows.has_value()) return {};
+  const bool values = query.sample_type == SampleType::kU8;
+  return {.row_bins = values ? kByteValues : query.binning.bin_count(),
+          .pixel_bytes = uint64_t{query.rows->channels} * SampleBytes(query.sample_type),
+          .own_ranges = query.range_of_row};
+}
 
 uint64_t Query::ReplyBytes(uint64_t samples) const {
   constexpr uint64_t kFixedPart = 512;  // totals, statistics, receipt, lengths
@@ -313,10 +338,10 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
   query->range_of_data = spec.binning().even().range_of_data();
   if (absl::Status s = SetRows(spec, *query); !s.ok()) return s;
   if (absl::Status s = SetAnswers(spec, *query); !s.ok()) return s;
-  if (!limits.phases && query->in_phases()) return NoBackendForPhases(*query);
+  if (absl::Status s = CheckPhases(*query, limits.phases); !s.ok()) return s;
   if (absl::Status s = CheckCounters(*query, limits.counters_max); !s.ok()) return s;
-  // GPUs count with tables only, and no lane of theirs makes them.
-  if (!limits.phases) query->plan->Get();
+  // A GPU makes the tables of a plan that has none for each payload.
+  if (!limits.direct && !query->range_of_data && !query->range_of_row) query->plan->Get();
   query->counter_bytes = CounterBytes(*query);
   return query;
 }

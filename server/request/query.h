@@ -131,6 +131,9 @@ struct Query {
   uint64_t ReplyBytes(uint64_t samples) const;
 };
 
+// What the phases of the query need of a backend.
+PhaseLimits NeedsOf(const Query& query);
+
 // The query's bins over a range. Fails as MakeQuery does.
 absl::StatusOr<Binning> BinsOver(const Query& query, double lower, double upper);
 // The query with bins over the data's range, and a plan without tables.
@@ -140,7 +143,8 @@ struct QueryLimits {
   uint32_t bin_count_max = 65536;
   // The most counters of typed samples that a backend has.
   uint64_t counters_max = UINT64_MAX;
-  bool phases = true;  // whether a backend executes phases
+  PhaseLimits phases = kAllPhases;  // the most that a backend has
+  bool direct = true;               // whether a backend counts by plans without tables
 
   friend bool operator==(const QueryLimits&, const QueryLimits&) = default;
 };

@@ -160,10 +160,10 @@ std::string Describe(const std::string& version, const std::vector<Backend*>& ba
                               "edges", "error_details", "receipts", "types", "sparse"}) {
     out.add_features(feature);
   }
-  const bool has_cpu = std::any_of(backends.begin(), backends.end(), [](const Backend* backend) {
-    return backend->info().kind == BackendKind::kCpu;
+  const bool rows = std::any_of(backends.begin(), backends.end(), [](const Backend* backend) {
+    return backend->info().phases.row_bins > 0;
   });
-  if (has_cpu) out.add_features("rows");
+  if (rows) out.add_features("rows");
   if (transport.verify_fraction > 0) out.add_features("verify");
   if (transport.token_file.empty()) out.add_features("reflection");
   if (!transport.tls_cert.empty()) out.add_features("tls");

@@ -45,7 +45,8 @@ struct ServiceContext {
 
   AdmissionLimits limits() const {
     return {config.payload_bytes_max,
-            {config.bin_count_max, batcher.counters_max(), batcher.runs_phases()}};
+            {config.bin_count_max, batcher.counters_max(), batcher.phase_limits(),
+             batcher.counts_directly()}};
   }
 
   // What the process holds beyond what it held before its first call, without replies, which have

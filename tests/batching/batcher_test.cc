@@ -717,7 +717,7 @@ TEST_F(TypedJobsTest, GoToABackendThatCountsThem) {
   gpu().set_estimate([](const Workload&) { return 1; });
   cpu().set_estimate([](const Workload&) { return 1'000'000; });
   EXPECT_EQ(batcher().counters_max(), UINT64_MAX);
-  EXPECT_TRUE(batcher().runs_phases());
+  EXPECT_TRUE(batcher().counts_directly());
   TestJob& typed = Enqueue(NewTyped(8 * kKiB));
   TestJob& bytes = Enqueue(8 * kKiB);
   EXPECT_EQ(cpu().held(), 1u);
@@ -773,6 +773,7 @@ class OnePhase final : public Phases {
     for (const Fragment& fragment : payload) bytes += fragment.size();
     return ExtentPhase{SampleType::kU8};
   }
+  PhaseLimits needs() const override { return needed; }
   void Found(const std::optional<Extent>& extent) override { found = extent.has_value(); }
   std::optional<Plan> PlanOver(uint64_t, const std::optional<Extent>&,
                                std::span<const std::byte>) override {
@@ -780,6 +781,7 @@ class OnePhase final : public Phases {
   }
   void Counted(uint64_t, std::span<const uint64_t>, std::span<const std::byte>) override {}
 
+  PhaseLimits needed;
   int calls = 0;
   uint64_t bytes = 0;
   bool found = false;
@@ -848,6 +850,47 @@ TEST_F(TypedGpuTest, PlansWithoutTablesGoToTheCpu) {
   EXPECT_EQ(gpu().held(), 0u);
   cpu().CompleteAll();
   EXPECT_TRUE(job.ok());
+}
+
+// A GPU that executes phases whose rows have up to 256 bins.
+class PhasesGpuTest : public BatcherFixture {
+ protected:
+  PhasesGpuTest() {
+    Add({.name = "cuda:0", .lane_bytes = 4096, .phases = {.row_bins = 256, .pixel_bytes = 8}});
+    Add({.name = "cpu", .kind = BackendKind::kCpu, .phases = kAllPhases});
+  }
+  PuppetBackend& gpu() { return puppet(0); }
+  PuppetBackend& cpu() { return puppet(1); }
+  TestJob& NewPhases(const PhaseLimits& needs) {
+    TestJob& job = NewJob(8 * kKiB);  // more than the GPU's lane holds at once
+    const auto phases = std::make_shared<OnePhase>();
+    phases->needed = needs;
+    job.phases = phases;
+    return job;
+  }
+};
+
+TEST_F(PhasesGpuTest, PhasesGoToTheGpuWhereTheCpuIsLost) {
+  EXPECT_EQ(batcher().phase_limits(), kAllPhases);
+  TestJob& kept = Enqueue(NewPhases({}));
+  EXPECT_EQ(gpu().held(), 0u);
+  cpu().Complete();
+  EXPECT_TRUE(kept.status.ok());
+  cpu().Lose();
+  TestJob& moved = Enqueue(NewPhases({.row_bins = 256, .pixel_bytes = 8}));
+  EXPECT_EQ(gpu().sizes(), (std::vector<uint64_t>{8 * kKiB}));
+  gpu().Complete();
+  EXPECT_TRUE(moved.status.ok());
+}
+
+TEST_F(PhasesGpuTest, PhasesThatNeedMoreThanTheGpuHasFail) {
+  batcher();
+  cpu().Lose();
+  for (const PhaseLimits& needs : {PhaseLimits{.row_bins = 257}, PhaseLimits{.pixel_bytes = 9},
+                                   PhaseLimits{.own_ranges = true}}) {
+    EXPECT_EQ(Enqueue(NewPhases(needs)).status.code(), absl::StatusCode::kUnavailable);
+  }
+  EXPECT_EQ(gpu().held(), 0u);
 }
 
 TEST_F(TypedGpuTest, PhasesGoToTheCpu) {

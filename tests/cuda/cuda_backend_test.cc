@@ -6,6 +6,7 @@
 #include "kernels/cuda/backend/cuda_backends.h"
 #include "tests/cuda/gpu.h"
 #include "tests/kernels/backend_contract.h"
+#include "tests/kernels/phases_backend_contract.h"
 #include "tests/kernels/typed_backend_contract.h"
 
 namespace histogram::testing {
@@ -122,6 +123,12 @@ INSTANTIATE_TEST_SUITE_P(
                                      options.tune = true;
                                      return Make(options);
                                    }}),
+    BackendMakerName);
+
+INSTANTIATE_TEST_SUITE_P(
+    Cuda, PhasesBackendContractTest,
+    ::testing::Values(BackendMaker{"large_lanes", [] { return Make(Options(2, 16 << 20)); }},
+                      BackendMaker{"small_lanes", [] { return Make(Options(1, 1 << 16)); }}),
     BackendMakerName);
 
 class CudaBackendTest : public ::testing::Test {

@@ -3,6 +3,7 @@
 #include "absl/strings/match.h"
 #include "kernels/cuda/backend/cuda_backends.h"
 #include "tests/cuda/gpu.h"
+#include "tests/kernels/phases_backend_contract.h"
 #include "tests/kernels/typed_backend_contract.h"
 
 namespace histogram::testing {
@@ -84,6 +85,59 @@ TEST_F(CudaFaultTest, AHangingTypedBatchComesBackWhenMarkedDown) {
   EXPECT_EQ(hanging.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
   backend_->MarkDown("a batch outlived batch_us_max");
   EXPECT_EQ(hanging.get()->status.code(), absl::StatusCode::kUnavailable);
+}
+
+// Phases over windows of a payload, as a fixture.
+class PhasesFixture {
+ public:
+  std::unique_ptr<Batch> MakeBatch() {
+    phases_ =
+        std::make_shared<CheckedPhases>(std::as_bytes(std::span(bytes_)), Plan(),
+                                        RowCut{.kind = RowCut::Kind::kWindows, .window = 1000});
+    auto batch = std::make_unique<Batch>();
+    batch->bytes = bytes_.size();
+    batch->items.push_back(
+        {.fragments = {&fragment_, 1}, .bytes = bytes_.size(), .phases = phases_});
+    return batch;
+  }
+  void ExpectExact() const { phases_->ExpectDone(); }
+
+ private:
+  const std::vector<uint8_t> bytes_ = MakePayload(Distribution::kGauss, 100'000);
+  const Fragment fragment_{bytes_};
+  std::shared_ptr<CheckedPhases> phases_;
+};
+
+TEST_F(CudaFaultTest, AFailedLaunchFailsItsPhasesOnly) {
+  ASSERT_NO_FATAL_FAILURE(MakeWith("fail-launch=2"));
+  PhasesFixture phases;
+  EXPECT_EQ(Run(phases).code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE(backend_->up());
+  EXPECT_TRUE(Run(phases).ok());
+  phases.ExpectExact();
+  EXPECT_TRUE(Run(fixture_).ok());
+  fixture_.ExpectExact();
+}
+
+TEST_F(CudaFaultTest, APoisonedContextLosesPhases) {
+  ASSERT_NO_FATAL_FAILURE(MakeWith("poison-launch=2"));
+  PhasesFixture phases;
+  EXPECT_EQ(Run(phases).code(), absl::StatusCode::kUnavailable);
+  EXPECT_FALSE(backend_->up());
+  EXPECT_EQ(Run(phases).code(), absl::StatusCode::kUnavailable);
+}
+
+// The first phase is done, the second one hangs.
+TEST_F(CudaFaultTest, HangingPhasesComeBackWhenMarkedDown) {
+  ASSERT_NO_FATAL_FAILURE(MakeWith("hang-launch=2", 1));
+  auto phases = std::make_unique<PhasesFixture>();
+  std::future<std::unique_ptr<Batch>> hanging = Start(*phases);
+  EXPECT_EQ(hanging.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  backend_->MarkDown("a batch outlived batch_us_max");
+  std::unique_ptr<Batch> batch = hanging.get();
+  EXPECT_EQ(batch->status.code(), absl::StatusCode::kUnavailable);
+  batch.reset();
+  phases.reset();  // the lane reads neither the payload nor the batch from now on
 }
 
 TEST_F(CudaFaultTest, APoisonedContextTakesTheBackendDown) {

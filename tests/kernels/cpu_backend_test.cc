@@ -11,6 +11,7 @@
 #include "kernels/cpu/cpu_info.h"
 #include "kernels/cpu/registry.h"
 #include "tests/kernels/backend_contract.h"
+#include "tests/kernels/phases_backend_contract.h"
 #include "tests/kernels/typed_backend_contract.h"
 
 namespace histogram::testing {
@@ -32,6 +33,11 @@ INSTANTIATE_TEST_SUITE_P(
     BackendMakerName);
 
 INSTANTIATE_TEST_SUITE_P(Cpu, TypedBackendContractTest,
+                         ::testing::Values(BackendMaker{"two_lanes",
+                                                        [] { return Make({.lanes = 2}); }}),
+                         BackendMakerName);
+
+INSTANTIATE_TEST_SUITE_P(Cpu, PhasesBackendContractTest,
                          ::testing::Values(BackendMaker{"two_lanes",
                                                         [] { return Make({.lanes = 2}); }}),
                          BackendMakerName);

@@ -218,9 +218,10 @@ TEST(PlanTest, EachTypeHasAPlan) {
   }
 }
 
-// Backends that hold so many counters and execute no phases: GPUs.
+// Backends that hold so many counters and make tables for each payload: GPUs.
 TEST(PlanTest, WhatOnlyGpusCount) {
-  const QueryLimits limits = {.counters_max = 5003, .phases = false};
+  const QueryLimits limits = {
+      .counters_max = 5003, .phases = {.row_bins = 1000, .pixel_bytes = 64}, .direct = false};
   v1::Spec spec;
   spec.set_sample_type(v1::SAMPLE_TYPE_FLOAT32);
   auto* even = spec.mutable_binning()->mutable_even();
@@ -238,8 +239,28 @@ TEST(PlanTest, WhatOnlyGpusCount) {
   spec.set_sample_type(v1::SAMPLE_TYPE_UINT8);  // whose values are counted
   EXPECT_TRUE(MakeQuery(spec.SerializeAsString(), limits).ok());
   spec.mutable_rows()->mutable_windows()->set_samples(10);
-  EXPECT_EQ(GetErrorDetail(MakeQuery(spec.SerializeAsString(), limits).status()).field,
-            "spec.rows");
+  EXPECT_TRUE(MakeQuery(spec.SerializeAsString(), limits).ok());
+  spec.set_sample_type(v1::SAMPLE_TYPE_FLOAT32);
+  even->set_bin_count(1001);
+  const ErrorDetail bins = GetErrorDetail(MakeQuery(spec.SerializeAsString(), limits).status());
+  EXPECT_EQ(bins.reason, "TOO_MANY_BINS");
+  EXPECT_EQ(bins.field, "spec.binning");
+  EXPECT_EQ(bins.limit, 1000U);
+  even->set_bin_count(1000);
+  spec.mutable_rows()->set_channels(16);
+  EXPECT_TRUE(MakeQuery(spec.SerializeAsString(), limits).ok());
+  spec.mutable_rows()->set_channels(17);
+  const ErrorDetail channels = GetErrorDetail(MakeQuery(spec.SerializeAsString(), limits).status());
+  EXPECT_EQ(channels.reason, "BAD_ROWS");
+  EXPECT_EQ(channels.field, "spec.rows.channels");
+  EXPECT_EQ(channels.limit, 16U);
+  spec.clear_rows();
+  even->clear_lower();
+  even->clear_upper();
+  even->set_range_of_data(true);
+  const auto own = MakeQuery(spec.SerializeAsString(), limits);
+  ASSERT_TRUE(own.ok()) << own.status();
+  EXPECT_EQ((*own)->plan->made(), nullptr);  // it is of no use
 }
 
 TEST(PlanTest, UnknownFieldsAreRefusedAtEachLevel) {

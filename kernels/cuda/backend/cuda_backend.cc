@@ -15,6 +15,7 @@
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/base/fault_plan.h"
 #include "kernels/cuda/kernels/registry.h"
+#include "kernels/cuda/kernels/typed_rows.h"
 #include "kernels/error.h"
 #include "kernels/tuning/selector.h"
 
@@ -54,6 +55,10 @@ class CudaBackend final : public Backend {
                        .backend = "cuda",
                        .summary = std::string(kTypedTableSummary),
                        .bin_count_max = kLaneCounters - internal::kOutsideSlots});
+    kernels.push_back({.name = std::string(kTypedRowsName),
+                       .backend = "cuda",
+                       .summary = std::string(kTypedRowsSummary),
+                       .bin_count_max = static_cast<uint32_t>(info().phases.row_bins)});
     return kernels;
   }
   std::vector<KernelChoice> choices() const override {
@@ -178,6 +183,8 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
     info.pinned_bytes += slot.lane->pinned_bytes();
     info.device_bytes += slot.lane->device_bytes();
   }
+  info.phases = {.row_bins = RowBinsMax(device.traits),
+                 .pixel_bytes = shared->slots.front().lane->part_bytes_max()};
   // The receive memory is not gathered, but fetched at the rate of the copies that are measured.
   if (options.receive_memory.empty()) {
     costs.gather_ns_per_byte = MeasureGatherNsPerByte(*shared->slots.front().lane);

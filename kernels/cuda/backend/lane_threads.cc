@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/cuda/backend/lane/lane_layout.h"
 #include "kernels/cuda/backend/lane/precise_sleep.h"
+#include "kernels/cuda/backend/phase_run.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/registry.h"
 
@@ -69,9 +70,6 @@ bool HaveOnePlan(absl::Span<const BatchItem> items) {
 }
 
 absl::Status Begin(LanesShared& shared, Lane& lane, const Batch& batch) {
-  if (batch.deadline_ns != 0 && NowNs() >= static_cast<uint64_t>(batch.deadline_ns)) {
-    return absl::DeadlineExceededError("the deadline passed before the batch reached the device");
-  }
   if (!batch.items.empty() && !batch.items.front().plan.counts_values()) {
     if (!HaveOnePlan(batch.items)) {
       return absl::InvalidArgumentError("the items of the batch have different plans");
@@ -81,45 +79,71 @@ absl::Status Begin(LanesShared& shared, Lane& lane, const Batch& batch) {
   return lane.Begin(batch, ChooseKernel(shared, batch));
 }
 
+// The context is lost if the status says so.
+void NoteLoss(LanesShared& shared, const absl::Status& status) {
+  if (absl::IsUnavailable(status)) {
+    shared.poisoned.store(true);
+    MarkDown(shared, std::string(status.message()));
+  }
+  if (SpoilsProcess(status)) {
+    shared.fate->Spoil(absl::StrCat("this process must end, since ", shared.info.name,
+                                    " was lost: ", status.message()));
+  }
+}
+
+// Waits for the device. Meanwhile the slot's batch may be taken away: then it, and all that belongs
+// to it, must not be touched again.
+absl::Status WaitForDevice(LanesShared& shared, LanesShared::Slot& slot, bool& taken_away) {
+  {
+    MutexLock lock(shared.mutex);
+    slot.stage = LanesShared::Stage::kOnDevice;
+    if (!shared.up.load(std::memory_order_relaxed)) {
+      shared.orphans.push_back(std::move(slot.task));
+      slot.stage = LanesShared::Stage::kAbandoned;
+      shared.orphaned.NotifyAll();
+    }
+  }
+  absl::Status status = slot.lane->Wait();
+  {
+    MutexLock lock(shared.mutex);
+    taken_away = slot.stage == LanesShared::Stage::kAbandoned;
+    if (!taken_away) slot.stage = LanesShared::Stage::kOnHost;
+  }
+  NoteLoss(shared, status);
+  if (status.ok() && taken_away) status = absl::AbortedError("the batch was taken away");
+  return status;
+}
+
+absl::Status Execute(LanesShared& shared, LanesShared::Slot& slot, Batch& batch, bool& taken_away) {
+  if (batch.deadline_ns != 0 && NowNs() >= static_cast<uint64_t>(batch.deadline_ns)) {
+    return absl::DeadlineExceededError("the deadline passed before the batch reached the device");
+  }
+  if (!batch.items.empty() && batch.items.front().phases != nullptr) {
+    const std::shared_ptr<Phases> phases = batch.items.front().phases;  // outlives the batch
+    return RunPhases(
+        *phases, batch.items.front().fragments, *slot.lane, shared.plans,
+        [&] { return WaitForDevice(shared, slot, taken_away); }, batch.report);
+  }
+  HISTOGRAM_RETURN_IF_ERROR(Begin(shared, *slot.lane, batch));
+  HISTOGRAM_RETURN_IF_ERROR(WaitForDevice(shared, slot, taken_away));
+  slot.lane->Finish(batch);
+  return absl::OkStatus();
+}
+
 // Runs the slot's batch; false when the batch was taken away meanwhile and the lane must end.
 bool RunBatch(LanesShared& shared, LanesShared::Slot& slot) {
   Batch& batch = *slot.task.batch;
   batch.report = {};
   batch.report.backend = shared.info.name;
   batch.report.payloads = static_cast<uint32_t>(batch.items.size());
-  absl::Status status = Begin(shared, *slot.lane, batch);
+  bool taken_away = false;
+  absl::Status status = Execute(shared, slot, batch, taken_away);
+  if (taken_away) return false;
   if (!status.ok() && !absl::IsUnavailable(status)) {
     // Nothing that was queued may still read the buffers when the next batch fills them.
     if (const absl::Status drained = slot.lane->Drain(); !drained.ok()) status = drained;
   }
-  if (status.ok()) {
-    {
-      MutexLock lock(shared.mutex);
-      slot.stage = LanesShared::Stage::kOnDevice;
-      if (!shared.up.load(std::memory_order_relaxed)) {
-        shared.orphans.push_back(std::move(slot.task));
-        slot.stage = LanesShared::Stage::kAbandoned;
-        shared.orphaned.NotifyAll();
-      }
-    }
-    status = slot.lane->Wait();
-  }
-  bool taken_away = false;
-  {
-    MutexLock lock(shared.mutex);
-    taken_away = slot.stage == LanesShared::Stage::kAbandoned;
-    if (!taken_away) slot.stage = LanesShared::Stage::kOnHost;
-    if (absl::IsUnavailable(status)) {
-      shared.poisoned.store(true);
-      MarkDownLocked(shared, std::string(status.message()));
-    }
-  }
-  if (SpoilsProcess(status)) {
-    shared.fate->Spoil(absl::StrCat("this process must end, since ", shared.info.name,
-                                    " was lost: ", status.message()));
-  }
-  if (taken_away) return false;
-  if (status.ok()) slot.lane->Finish(batch);
+  NoteLoss(shared, status);
   batch.status = status;
   return true;
 }

@@ -18,8 +18,6 @@
 namespace histogram {
 namespace {
 
-using cuda::kByteChannelsMax;
-
 // Counts are copied to the host in pieces of this size.
 constexpr uint64_t kReadBytes = uint64_t{4} << 20;
 // Of them a thread takes no fewer.
@@ -160,37 +158,8 @@ absl::Status DeviceRows::Impl::Enqueue(const cuda::RowsLaunch& launch) {
                                       entropies, launch.stream)
                : absl::OkStatus();
   }
-  cuda::RowsLaunch rest = launch;  // what the kernel for any rows counts
-  if (bin_for_each_byte && cut.kind == RowCut::Kind::kWindows && cuda::ByteWindowsTake(launch)) {
-    cuda::RowsLaunch whole = launch;
-    // Only the last stretch can be shorter.
-    const bool shorter = (launch.stretches - 1) * launch.step + launch.window > launch.pixels;
-    if (launch.stretches > 0 && shorter) --whole.stretches;
-    HISTOGRAM_RETURN_IF_ERROR(cuda::EnqueueByteWindows(whole, wants_entropy ? entropies : nullptr));
-    if (!wants_entropy) {
-      HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(
-          launch.outside, 0, whole.stretches * internal::kOutsideSlots * sizeof(uint32_t),
-          launch.stream));
-    }
-    const uint64_t done = whole.stretches * launch.step;
-    rest.samples = static_cast<const uint8_t*>(launch.samples) + done;
-    rest.pixels = launch.pixels - std::min(done, launch.pixels);
-    rest.stretches -= whole.stretches;
-    rest.counts += whole.stretches * bins;
-    rest.outside += whole.stretches * internal::kOutsideSlots;
-    if (rest.stretches == 0) return absl::OkStatus();
-  }
-  const bool interleaved = SampleBytes(launch.type) == 1 && cut.kind == RowCut::Kind::kOne &&
-                           launch.channels >= 2 && launch.channels <= kByteChannelsMax &&
-                           cuda::HasByteTables(device);
-  HISTOGRAM_RETURN_IF_ERROR(
-      interleaved
-          ? cuda::EnqueueByteChannels(rest, static_cast<uint32_t>(bins), slot_of.get<uint32_t>())
-          : cuda::EnqueueRows(rest, plan->bins));
-  if (!wants_entropy) return absl::OkStatus();
-  return cuda::EnqueueEntropy(
-      rest.counts, rest.stretches * rest.channels, static_cast<uint32_t>(bins),
-      entropies + (launch.stretches - rest.stretches) * rest.channels, launch.stream);
+  return cuda::EnqueueQuickestRows(launch, plan->bins, slot_of.get<uint32_t>(), bin_for_each_byte,
+                                   wants_entropy ? entropies : nullptr);
 }
 
 std::optional<Error> DeviceRows::Impl::Fill(const DeviceRowCut& of) {
@@ -208,7 +177,7 @@ std::optional<Error> DeviceRows::Impl::Fill(const DeviceRowCut& of) {
     }
     if (std::optional<Error> error = SetRange({.lower = 0, .upper = 1})) return error;
   } else if (cuda::TableParts(static_cast<uint32_t>(bins), device) > 1) {
-    const uint64_t limit = device.shared_bytes_max / sizeof(uint32_t) - 64;
+    const uint32_t limit = cuda::RowBinsMax(device);
     return BadRows("plan", absl::StrCat("the plan has ", bins, " bins: rows have at most ", limit),
                    limit);
   }

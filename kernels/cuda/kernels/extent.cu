@@ -1,11 +1,13 @@
 // Finds the least and the greatest sample: each block those of its samples; the last one to finish
 // hands over those of all.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/extent.cuh"
 #include "kernels/cuda/kernels/typed_samples.cuh"
+#include "kernels/rounded.h"
 
 namespace histogram::cuda {
 namespace {
@@ -78,6 +80,25 @@ double ValueOfExtentKey(uint64_t key, SampleType type) {
     default:
       return static_cast<double>(key) - (KeyFlip(type) != 0 ? 0x1p31 : 0.0);
   }
+}
+
+histogram::Extent ToExtent(const Extent& keys, SampleType type) {
+  histogram::Extent extent;
+  const auto set = [&](auto least, auto greatest) {
+    extent.least = internal::Rounded(least, /*up=*/false);
+    extent.greatest = internal::Rounded(greatest, /*up=*/true);
+  };
+  constexpr uint64_t kSign = uint64_t{1} << 63;
+  if (type == SampleType::kI64) {
+    set(static_cast<int64_t>(keys.least ^ kSign), static_cast<int64_t>(keys.greatest ^ kSign));
+  } else if (type == SampleType::kU64) {
+    set(keys.least, keys.greatest);
+  } else {
+    set(ValueOfExtentKey(keys.least, type), ValueOfExtentKey(keys.greatest, type));
+  }
+  if (!std::isfinite(extent.least) || !std::isfinite(extent.greatest)) return {.finite = false};
+  extent.constant = keys.least == keys.greatest;
+  return extent;
 }
 
 absl::Status EnqueueExtent(const ExtentLaunch& launch) {

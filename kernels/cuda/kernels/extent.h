@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 #include <histogram/sample_type.h>
+#include <histogram/typed.h>
 
 #include <bit>
 #include <cstdint>
@@ -51,6 +52,9 @@ struct ExtentLaunch {
 inline constexpr uint32_t kExtentWords = 3;
 
 absl::Status EnqueueExtent(const ExtentLaunch& launch);
+
+// As FindExtent says it; where a sample is not finite, only `finite` is set.
+histogram::Extent ToExtent(const Extent& keys, SampleType type);
 
 }  // namespace histogram::cuda
 

@@ -30,12 +30,12 @@ __device__ inline void CountPiece(const Rule<typename S::Compare>& rule,
                                   const typename S::Bits* samples, uint64_t count,
                                   uint32_t* table) {
   using Bits = typename S::Bits;
-  const uint64_t channels = args.launch.channels;
+  const uint64_t stride = args.launch.stride;
   for (uint64_t i = threadIdx.x; i < count; i += kLoads * kThreads) {
     Bits loaded[kLoads];
 #pragma unroll
     for (uint32_t j = 0; j < kLoads; ++j) {
-      if (i + j * kThreads < count) loaded[j] = samples[(i + j * kThreads) * channels];
+      if (i + j * kThreads < count) loaded[j] = samples[(i + j * kThreads) * stride];
     }
 #pragma unroll
     for (uint32_t j = 0; j < kLoads; ++j) {
@@ -60,13 +60,16 @@ __global__ void __launch_bounds__(kThreads)
     if (launch.begins != nullptr) {
       begin = launch.begins[stretch];
       end = launch.begins[stretch + 1];
+    } else if (launch.payloads != nullptr) {
+      begin = launch.payloads[stretch].offset / sizeof(typename S::Bits);
+      end = begin + launch.payloads[stretch].bytes / sizeof(typename S::Bits);
     }
     const uint64_t share = (end - begin + args.pieces - 1) / args.pieces;
     const uint64_t first = min(begin + piece * share, end), last = min(first + share, end);
     for (uint32_t i = threadIdx.x; i < (slots + 31) / 32 * 32; i += kThreads) table[i] = 0;
     __syncthreads();
     CountPiece<S>(rule, args,
-                  static_cast<const typename S::Bits*>(launch.samples) + first * launch.channels +
+                  static_cast<const typename S::Bits*>(launch.samples) + first * launch.stride +
                       row % launch.channels,
                   last - first, table);
     __syncthreads();
@@ -114,6 +117,7 @@ absl::Status EnqueueRows(const RowsLaunch& launch, const AnyTypedBins& any_bins)
     args.bins = bins;
     args.keying = KeyingOf<S>(launch.type);
     args.launch = launch;
+    if (launch.stride == 0) args.launch.stride = launch.channels;
     const uint64_t wanted = 4 * uint64_t{launch.device->multiprocessors};
     const uint64_t pieces_max = launch.longest / kPieceSamplesMin + 1;
     args.pieces = static_cast<uint32_t>(std::clamp<uint64_t>(wanted / rows, 1, pieces_max));
@@ -124,13 +128,18 @@ absl::Status EnqueueRows(const RowsLaunch& launch, const AnyTypedBins& any_bins)
           launch.outside, 0, rows * kOutsideSlots * sizeof(uint32_t), launch.stream));
     }
     const uint32_t shared_bytes = (bins.bins + kOutsideSlots + 31) / 32 * 32 * sizeof(uint32_t);
-    auto* const kernel = TypedRowsKernel<S>;
-    // Always the same limit: it is the kernel's, and other threads launch it with other bins.
-    HISTOGRAM_RETURN_IF_ERROR(AllowShared(kernel, TableRoom(*launch.device)));
+    HISTOGRAM_RETURN_IF_ERROR(PrepareRows(launch.type, any_bins, *launch.device));
     constexpr uint64_t kBlocksMax = 65536;
-    kernel<<<static_cast<uint32_t>(std::min(rows * args.pieces, kBlocksMax)), kThreads,
-             shared_bytes, launch.stream>>>(args);
+    TypedRowsKernel<S><<<static_cast<uint32_t>(std::min(rows * args.pieces, kBlocksMax)), kThreads,
+                         shared_bytes, launch.stream>>>(args);
     return LaunchStatus("typed_rows");
+  });
+}
+
+absl::Status PrepareRows(SampleType type, const AnyTypedBins& bins, const DeviceTraits& device) {
+  return VisitSamples(type, bins, [&]<typename S>(S, const auto&) {
+    // Always the same limit: it is the kernel's, and other threads launch it with other bins.
+    return AllowShared(TypedRowsKernel<S>, TableRoom(device));
   });
 }
 

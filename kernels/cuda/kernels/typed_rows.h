@@ -21,11 +21,15 @@ struct RowsLaunch {
   const void* samples = nullptr;  // device memory, aligned to the sample
   uint64_t pixels = 0;            // samples of each channel
   uint32_t channels = 1;
+  uint32_t stride = 0;  // samples of a pixel, where not all channels are counted; 0: `channels`
   uint64_t stretches = 0;
   // Stretch s begins at s * step and has `window` samples of each channel, or those that are left.
   uint64_t window = 0, step = 0;
   // Device memory, stretches + 1, instead of the two: where each stretch begins.
   const uint64_t* begins = nullptr;
+  // Device memory, stretches, instead of them: where each lies, in bytes from `samples`; of one
+  // channel.
+  const PayloadDescriptor* payloads = nullptr;
   uint64_t longest = 0;  // no row has more samples
   // Device memory, overwritten. Of each row the bins' counts, and kOutsideSlots others.
   uint32_t* counts = nullptr;
@@ -37,6 +41,18 @@ struct RowsLaunch {
 // Any rows. REQUIRES: the bins are of the type in which launch.type is compared; TableParts of them
 // is 1; launch.longest < 2^32.
 absl::Status EnqueueRows(const RowsLaunch& launch, const AnyTypedBins& bins);
+// As PrepareTable, for the kernel of EnqueueRows, which loads it where that was not called.
+absl::Status PrepareRows(SampleType type, const AnyTypedBins& bins, const DeviceTraits& device);
+
+// The most bins of a row: a block's shared memory holds a table of so many.
+inline uint32_t RowBinsMax(const DeviceTraits& device) {
+  return device.shared_bytes_max / sizeof(uint32_t) - 64;
+}
+
+// What reports call these kernels.
+inline constexpr absl::string_view kTypedRowsName = "typed_rows";
+inline constexpr absl::string_view kTypedRowsSummary =
+    "rows of samples, each into a table of the bins in shared memory";
 
 // The entropy of each row, in bits, from its counts. Right to 1e-5.
 absl::Status EnqueueEntropy(const uint32_t* counts, uint64_t rows, uint32_t bins, float* entropy,
@@ -62,6 +78,12 @@ absl::Status EnqueueByteChannels(const RowsLaunch& launch, uint32_t bins, const 
 // REQUIRES: ByteWindowsTake; launch.stretches counts whole windows only.
 absl::Status EnqueueByteWindows(const RowsLaunch& launch, float* entropy);
 bool ByteWindowsTake(const RowsLaunch& launch);
+
+// Any rows, by the quickest of the kernels above. `slot_of`: as for EnqueueByteChannels; null: of
+// samples of more bits. `bin_for_each_byte`: whether it says that. `entropy`: that of each row, or
+// null; if it is set, the counts may be missing.
+absl::Status EnqueueQuickestRows(const RowsLaunch& launch, const AnyTypedBins& bins,
+                                 const uint32_t* slot_of, bool bin_for_each_byte, float* entropy);
 
 }  // namespace histogram::cuda
 

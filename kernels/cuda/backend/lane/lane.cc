@@ -9,6 +9,7 @@
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/fetch.h"
 #include "kernels/cuda/kernels/registry.h"
+#include "kernels/cuda/kernels/typed_rows.h"
 #include "kernels/mutex.h"
 
 namespace histogram::cuda {
@@ -80,7 +81,9 @@ absl::Status Lane::Allocate() {
   HISTOGRAM_ASSIGN_OR_RETURN(device_rows_, DeviceBuffer::Make(rows_bytes));
   HISTOGRAM_ASSIGN_OR_RETURN(scratch_,
                              DeviceBuffer::Make(ScratchBytesMax(options_.device, lane_bytes)));
-  HISTOGRAM_ASSIGN_OR_RETURN(clean_, DeviceBuffer::Make(CleanBytesMax(options_.device)));
+  const uint64_t clean_bytes =
+      std::max(CleanBytesMax(options_.device), kExtentWords * sizeof(uint64_t));
+  HISTOGRAM_ASSIGN_OR_RETURN(clean_, DeviceBuffer::Make(clean_bytes));
   pieces_.reserve(pieces_max);
   portion_pieces_.reserve(PortionsMax(options_.lane_bytes, options_.lane_payloads));
   portions_.reserve(portion_pieces_.capacity());
@@ -219,11 +222,13 @@ void Lane::SumRows(const Batch& batch) const {
 
 void Lane::Finish(Batch& batch) {
   if (typed_ != nullptr) {
-    CopyTypedRows(batch);
+    piece_rows_ ? SumTypedRows(batch) : CopyTypedRows(batch);
   } else {
     SumRows(batch);
   }
-  batch.report.kernel = std::string(typed_ != nullptr ? kTypedTableName : kernel_->name());
+  batch.report.kernel = std::string(typed_ == nullptr ? kernel_->name()
+                                    : piece_rows_     ? kTypedRowsName
+                                                      : kTypedTableName);
   batch.report.payloads = static_cast<uint32_t>(batch.items.size());
   batch.report.gather_ns = gather_ns_;
   batch.report.transfer_ns = 0;

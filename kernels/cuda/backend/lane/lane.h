@@ -6,11 +6,15 @@
 //   Wait    spins, then naps, until the device is done; touches nothing of the batch
 //   Finish  adds the rows up into the items' counts and fills in the report
 //
+// For phases (phases.h) the steps are finer: StartPhases, then Load, Use..., Begin..., Wait and
+// EndStep as often as needed, then ReportPhases.
+//
 // Up to kMappedBytesMax the kernels made for that read the pinned memory in place, as a graph
 // launch. For other kernels and larger batches the batch is cut into portions that are gathered,
 // copied and counted in overlap. Payloads are cut into pieces with a row of u32 each, which Finish
-// sums in u64. Typed samples are always copied, with the tables of their plan in front of them, and
-// counted into a row of u64 for each payload.
+// sums in u64. Typed samples are always copied, with the tables of their plan in front of them. A
+// portion of small payloads is one launch, as bytes are. Large ones, and those of many bins, take a
+// launch each and a row of u64 for each payload.
 //
 // Used by one thread at a time, except ReleaseHang and const methods. Sizes in bytes.
 #ifndef HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_LANE_H_
@@ -18,14 +22,17 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "kernels/batch.h"
+#include "kernels/cuda/backend/lane/lane_layout.h"
 #include "kernels/cuda/backend/lane/lane_plan.h"
 #include "kernels/cuda/base/fault_plan.h"
 #include "kernels/cuda/base/resources.h"
+#include "kernels/cuda/kernels/extent.h"
 #include "kernels/cuda/kernels/kernel.h"
 #include "kernels/cuda/plan/typed_plan.h"
 
@@ -51,8 +58,18 @@ inline constexpr uint64_t kFetchedBytesMin = uint64_t{64} << 10;
 inline constexpr uint64_t kMappedBytesMax = uint64_t{1} << 20;
 // Lone payloads up to this size have a kernel of their own.
 inline constexpr uint32_t kLoneBytesMax = uint32_t{64} << 10;
-// Counters of a batch of typed samples: those of all its payloads.
-inline constexpr uint32_t kLaneCounters = uint32_t{1} << 19;
+
+// The rows that a step counts: those of the part's pixels, as RowsLaunch says.
+struct RowsOfPart {
+  uint64_t offset = 0;  // of the first sample, in bytes of the part
+  uint64_t pixels = 0;
+  uint32_t channels = 1, stride = 0;
+  uint64_t stretches = 0;
+  uint64_t window = 0, step = 0, longest = 0;
+  absl::Span<const uint64_t> begins = {};  // stretches + 1, or none; from the first pixel
+
+  uint64_t rows() const { return stretches * channels; }
+};
 
 class Lane {
  public:
@@ -74,6 +91,38 @@ class Lane {
   absl::Status Drain();
   // REQUIRES: Wait returned OK; the same batch.
   void Finish(Batch& batch);
+
+  // --- Phases. Steps on a part of a payload, which stays loaded.
+  void StartPhases();
+  // Most bytes of a part; a multiple of every sample's size.
+  uint64_t part_bytes_max() const {
+    return options_.lane_bytes / kPieceAlignment * kPieceAlignment;
+  }
+  // Most rows, and stretches, of a step.
+  uint64_t RowsMax(uint32_t bins) const;
+  // The part: bytes [at, at + bytes) of the payload.
+  absl::Status Load(std::span<const Fragment> payload, uint64_t at, uint64_t bytes);
+  // What later steps count by. The second needs no tables. It returns whether the bins are even,
+  // and few enough for that.
+  absl::Status UsePlan(std::shared_ptr<const TypedPlan> plan);
+  bool UseEvenBins(const Plan& plan);
+  // Each of these is followed by Wait, then by EndStep.
+  absl::Status BeginExtent(SampleType type);
+  // Counts the part. `first`: the counters are cleared before. REQUIRES: they are at most
+  // kLaneCounters.
+  absl::Status BeginCount(bool first);
+  // REQUIRES: UsePlan; at most RowsMax rows.
+  absl::Status BeginRows(const RowsOfPart& rows);
+  void EndStep();
+  // The outcomes of the last step.
+  const Extent& extent() const { return *control_.host<Extent>(kExtentAt); }
+  const uint64_t* counters() const { return rows_.host<uint64_t>(); }
+  // The counts of a row of the last step; and its samples below, above and NaN.
+  const uint32_t* row(uint64_t r) const { return rows_.host<uint32_t>() + r * bin_count_; }
+  const uint32_t* outside(uint64_t r) const {
+    return row(step_rows_) + r * internal::kOutsideSlots;
+  }
+  void ReportPhases(BatchReport& report) const;
 
   // Lets a kernel go that fault injection made hang.
   void ReleaseHang();
@@ -119,9 +168,13 @@ class Lane {
   absl::Status CopyPortion(const Batch& batch, size_t index);
   absl::Status CopyRowsBack(uint64_t bytes);
   absl::Status EnqueueTypedPortion(const Portion& portion, const AnyTypedBins& bins);
+  absl::Status EnqueueTypedRows(const Portion& portion, const AnyTypedBins& bins);
   void SumRows(const Batch& batch) const;
   void CopyTypedRows(const Batch& batch) const;
+  void SumTypedRows(const Batch& batch) const;
   Launch MakeLaunch(const Portion& portion, bool mapped);
+  absl::Status BeginStep();
+  absl::Status CopyBack(uint64_t bytes);
   absl::Status InjectFault();
   bool FlagIsSet() const;
   bool EventIsDue() const;
@@ -137,6 +190,8 @@ class Lane {
   // Of the batch that is executing.
   const CudaKernel* kernel_ = nullptr;      // of bytes
   std::shared_ptr<const TypedPlan> typed_;  // of typed samples
+  bool piece_rows_ =
+      false;  // of typed samples: a row of u32 for each piece, counts before outsides
   bool rows_on_device_ = false;  // the kernel cannot write mapped memory: copy rows, no flag
   bool mapped_ = false;          // read in place, by a graph of `ladder_`
   bool fetched_ = false;         // by the device, out of the receive memory, as one portion
@@ -150,6 +205,13 @@ class Lane {
   uint64_t fragment_offset_ = 0;
   uint32_t fragment_item_ = 0;
   uint64_t gather_ns_ = 0, start_ns_ = 0, launched_ns_ = 0, finished_ns_ = 0;
+
+  // Of the phases that are executing.
+  SampleType sample_type_ = SampleType::kU8;
+  uint32_t bin_count_ = 0;
+  AnyTypedBins bins_;
+  uint64_t part_bytes_ = 0, step_rows_ = 0;
+  uint64_t kernel_ns_ = 0;
 };
 
 }  // namespace histogram::cuda

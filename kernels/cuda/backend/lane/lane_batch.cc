@@ -9,6 +9,7 @@
 #include "kernels/cuda/backend/lane/streaming_copy.h"
 #include "kernels/cuda/base/cuda_status.h"
 #include "kernels/cuda/kernels/fetch.h"
+#include "kernels/cuda/kernels/typed_rows.h"
 #include "kernels/plan_data.h"
 
 namespace histogram::cuda {
@@ -16,6 +17,10 @@ namespace {
 
 // Work that a block of the ladder gets: rounds for two teams of two warps.
 constexpr uint32_t kUnitsPerBlock = 8;
+// Typed payloads of up to so many bytes, on average, and bins share a launch. For larger ones a
+// launch each is as quick or quicker.
+constexpr uint64_t kSharedLaunchBytesMax = uint64_t{64} << 10;
+constexpr uint32_t kSharedLaunchBinsMax = 8192;
 
 }  // namespace
 
@@ -273,13 +278,23 @@ absl::Status Lane::BeginTyped(const Batch& batch, std::shared_ptr<const TypedPla
   Layout(batch, AlignUp(tables.size(), kPieceAlignment));
 
   const AnyTypedBins bins = typed_->BinsAt(device_input_.get());
-  HISTOGRAM_RETURN_IF_ERROR(PrepareTable(typed_->plan().type(), bins, options_.device));
+  uint64_t rows_bytes = pieces_.size() * slots * sizeof(uint32_t);
+  piece_rows_ = batch.items.size() > 1 &&
+                batch.bytes <= batch.items.size() * kSharedLaunchBytesMax &&
+                BinCount(bins) <= std::min(kSharedLaunchBinsMax, RowBinsMax(options_.device)) &&
+                rows_bytes <= device_rows_.bytes();
+  HISTOGRAM_RETURN_IF_ERROR(
+      (piece_rows_ ? PrepareRows : PrepareTable)(typed_->plan().type(), bins, options_.device));
   HISTOGRAM_RETURN_IF_ERROR(InjectFault());
-  const uint64_t rows_bytes = batch.items.size() * slots * sizeof(uint64_t);
-  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(device_rows_.get(), 0, rows_bytes, stream_.get()));
+  if (!piece_rows_) {
+    rows_bytes = batch.items.size() * slots * sizeof(uint64_t);
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(
+        cudaMemsetAsync(device_rows_.get(), 0, rows_bytes, stream_.get()));
+  }
   for (size_t i = 0; i < portions_.size(); ++i) {
     HISTOGRAM_RETURN_IF_ERROR(CopyPortion(batch, i));
-    HISTOGRAM_RETURN_IF_ERROR(EnqueueTypedPortion(portions_[i], bins));
+    HISTOGRAM_RETURN_IF_ERROR(piece_rows_ ? EnqueueTypedRows(portions_[i], bins)
+                                          : EnqueueTypedPortion(portions_[i], bins));
   }
   HISTOGRAM_RETURN_IF_ERROR(CopyRowsBack(rows_bytes));
   HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
@@ -307,6 +322,41 @@ absl::Status Lane::EnqueueTypedPortion(const Portion& portion, const AnyTypedBin
     HISTOGRAM_RETURN_IF_ERROR(EnqueueTyped(launch, bins));
   }
   return absl::OkStatus();
+}
+
+// All pieces of a portion in one launch.
+absl::Status Lane::EnqueueTypedRows(const Portion& portion, const AnyTypedBins& bins) {
+  RowsLaunch launch;
+  launch.type = typed_->plan().type();
+  launch.samples = device_input_.get();
+  launch.stretches = portion.piece_count;
+  launch.payloads = device_input_.get<const PayloadDescriptor>(portion.begin + sizeof(BatchHeader));
+  for (uint32_t i = 0; i < portion.piece_count; ++i) {
+    launch.longest = std::max(launch.longest, pieces_[portion.first_piece + i].bytes);
+  }
+  launch.longest /= SampleBytes(launch.type);
+  const uint64_t bin_count = BinCount(bins), first = portion.first_piece;
+  launch.counts = device_rows_.get<uint32_t>() + first * bin_count;
+  launch.outside =
+      device_rows_.get<uint32_t>() + pieces_.size() * bin_count + first * internal::kOutsideSlots;
+  launch.device = &options_.device;
+  launch.stream = stream_.get();
+  return EnqueueRows(launch, bins);
+}
+
+void Lane::SumTypedRows(const Batch& batch) const {
+  const uint64_t bins = typed_->plan().bin_count();
+  const uint32_t* row = rows_.host<uint32_t>();
+  const uint32_t* outside = row + pieces_.size() * bins;
+  for (const Piece& piece : pieces_) {
+    const absl::Span<uint64_t> counts = batch.items[piece.item].counts;
+    assert(counts.size() == bins + internal::kOutsideSlots);
+    if (piece.item_offset == 0) std::fill(counts.begin(), counts.end(), 0);
+    for (uint64_t i = 0; i < bins; ++i) counts[i] += row[i];
+    for (uint32_t i = 0; i < internal::kOutsideSlots; ++i) counts[bins + i] += outside[i];
+    row += bins;
+    outside += internal::kOutsideSlots;
+  }
 }
 
 void Lane::CopyTypedRows(const Batch& batch) const {

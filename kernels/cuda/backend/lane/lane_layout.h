@@ -6,14 +6,19 @@
 #include <cstdint>
 
 #include "kernels/cuda/kernels/work.h"
+#include "kernels/cuda/plan/typed_plan.h"
 
 namespace histogram::cuda {
 
-// Offsets in a lane's control buffer, a cache line each: the completion flag, and what lets a
-// kernel go that fault injection made hang.
+// Counters of a batch of typed samples: those of all its payloads.
+inline constexpr uint32_t kLaneCounters = uint32_t{1} << 19;
+
+// Offsets in a lane's control buffer, a cache line each: the completion flag, what lets a kernel go
+// that fault injection made hang, and the extent of samples.
 inline constexpr uint64_t kFlagAt = 0;
 inline constexpr uint64_t kReleaseAt = 128;
-inline constexpr uint64_t kControlBytes = 256;
+inline constexpr uint64_t kExtentAt = 256;
+inline constexpr uint64_t kControlBytes = 384;
 
 inline constexpr uint64_t AlignUp(uint64_t value, uint64_t alignment) {
   return (value + alignment - 1) / alignment * alignment;

@@ -1,0 +1,206 @@
+// How a lane executes phases. Its input holds the tables, where stretches begin, then the part of
+// the payload that is loaded.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "kernels/cuda/backend/lane/lane.h"
+#include "kernels/cuda/backend/lane/lane_layout.h"
+#include "kernels/cuda/backend/lane/streaming_copy.h"
+#include "kernels/cuda/base/cuda_status.h"
+#include "kernels/cuda/kernels/typed_rows.h"
+#include "kernels/cuda/plan/even_bins.h"
+#include "kernels/plan_data.h"
+
+namespace histogram::cuda {
+namespace {
+
+// Gathered, then copied while the next is gathered.
+constexpr uint64_t kSliceBytes = uint64_t{4} << 20;
+
+// Where the part begins: as far behind the tables as those of a lane's counters may reach.
+uint64_t PartAt() { return AlignUp(TableBytesMax(kLaneCounters), kPieceAlignment); }
+// Where stretches begin: behind the tables of rows.
+uint64_t BeginsAt(const DeviceTraits& device) {
+  return AlignUp(TableBytesMax(RowBinsMax(device)), kPieceAlignment);
+}
+
+}  // namespace
+
+void Lane::StartPhases() {
+  start_ns_ = NowNs();
+  gather_ns_ = kernel_ns_ = 0;
+  part_bytes_ = 0;
+}
+
+uint64_t Lane::RowsMax(uint32_t bins) const {
+  const uint64_t row_bytes = internal::SlotCount(bins) * sizeof(uint32_t);
+  const uint64_t begins = (PartAt() - BeginsAt(options_.device)) / sizeof(uint64_t);
+  return std::min(device_rows_.bytes() / row_bytes, begins - 1);
+}
+
+absl::Status Lane::Load(std::span<const Fragment> payload, uint64_t at, uint64_t bytes) {
+  part_bytes_ = bytes;
+  size_t fragment = 0;
+  while (fragment < payload.size() && at >= payload[fragment].size()) {
+    at -= payload[fragment++].size();
+  }
+  for (uint64_t done = 0; done < bytes; done += kSliceBytes) {
+    const uint64_t slice = std::min(kSliceBytes, bytes - done);
+    const uint64_t to = PartAt() + done, start = NowNs();
+    for (uint64_t filled = 0; filled < slice;) {
+      const Fragment& from = payload[fragment];
+      const uint64_t some = std::min<uint64_t>(slice - filled, from.size() - at);
+      StreamingCopy(input_.host(to + filled), from.data() + at, some);
+      filled += some;
+      at += some;
+      if (at < from.size()) continue;
+      ++fragment;
+      at = 0;
+    }
+    StreamingFence();
+    gather_ns_ += NowNs() - start;
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemcpyAsync(device_input_.get(to), input_.host(to), slice,
+                                                   cudaMemcpyHostToDevice, stream_.get()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Lane::UsePlan(std::shared_ptr<const TypedPlan> plan) {
+  typed_ = std::move(plan);
+  sample_type_ = typed_->plan().type();
+  bin_count_ = typed_->plan().bin_count();
+  bins_ = typed_->BinsAt(device_input_.get());
+  const absl::Span<const uint8_t> tables = typed_->tables();
+  if (tables.empty()) return absl::OkStatus();
+  std::memcpy(input_.host(), tables.data(), tables.size());
+  return ToStatus(cudaMemcpyAsync(device_input_.get(), input_.host(), tables.size(),
+                                  cudaMemcpyHostToDevice, stream_.get()),
+                  "cudaMemcpyAsync");
+}
+
+bool Lane::UseEvenBins(const Plan& plan) {
+  if (plan.counts_values() || !plan.binning().has_edges()) return false;
+  const internal::EdgeRule rule = plan.binning().edge_rule();
+  const EvenEdges edges = {
+      .lower = rule.lower, .upper = rule.upper, .step = rule.step, .bins = rule.bins};
+  if (rule.listed != nullptr || !EvenBinsFit(plan.type(), rule.bins, options_.device) ||
+      !AreDistinct(edges)) {
+    return false;
+  }
+  typed_ = nullptr;
+  sample_type_ = plan.type();
+  bin_count_ = rule.bins;
+  bins_ = MakeEvenBins(sample_type_, edges);
+  return true;
+}
+
+absl::Status Lane::BeginStep() {
+  kernel_ = nullptr;
+  ladder_ = nullptr;
+  mapped_ = fetched_ = false;
+  rows_on_device_ = true;
+  done_recorded_ = false;
+  if (++sequence_ == 0) sequence_ = 1;  // 0 is what the flag holds at first
+  return ToStatus(cudaEventRecord(copied_.get(), stream_.get()), "cudaEventRecord");
+}
+
+// Ends what a step queues: copies so many bytes of rows back. A fault is injected last: a kernel
+// that hangs holds up the loading of others.
+absl::Status Lane::CopyBack(uint64_t bytes) {
+  HISTOGRAM_RETURN_IF_ERROR(InjectFault());
+  if (bytes > 0) HISTOGRAM_RETURN_IF_ERROR(CopyRowsBack(bytes));
+  HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaEventRecord(done_.get(), stream_.get()));
+  done_recorded_ = true;
+  launched_ns_ = NowNs();
+  return absl::OkStatus();
+}
+
+absl::Status Lane::BeginExtent(SampleType type) {
+  HISTOGRAM_RETURN_IF_ERROR(BeginStep());
+  ExtentLaunch launch;
+  launch.type = type;
+  launch.samples = device_input_.get(PartAt());
+  launch.count = part_bytes_ / SampleBytes(type);
+  launch.words = clean_.get<uint64_t>();
+  launch.extent = control_.device<Extent>(kExtentAt);
+  launch.flag = control_.device<uint32_t>(kFlagAt);
+  launch.value = sequence_;
+  launch.device = &options_.device;
+  launch.stream = stream_.get();
+  HISTOGRAM_RETURN_IF_ERROR(EnqueueExtent(launch));
+  return CopyBack(0);
+}
+
+absl::Status Lane::BeginCount(bool first) {
+  HISTOGRAM_RETURN_IF_ERROR(PrepareTable(sample_type_, bins_, options_.device));
+  HISTOGRAM_RETURN_IF_ERROR(BeginStep());
+  const uint64_t bytes = internal::SlotCount(bin_count_) * sizeof(uint64_t);
+  if (first) {
+    HISTOGRAM_CUDA_RETURN_IF_ERROR(cudaMemsetAsync(device_rows_.get(), 0, bytes, stream_.get()));
+  }
+  TypedLaunch launch;
+  launch.type = sample_type_;
+  launch.samples = device_input_.get(PartAt());
+  launch.count = part_bytes_ / SampleBytes(sample_type_);
+  launch.counts = device_rows_.get<unsigned long long>();
+  launch.device = &options_.device;
+  launch.stream = stream_.get();
+  HISTOGRAM_RETURN_IF_ERROR(EnqueueTyped(launch, bins_));
+  return CopyBack(bytes);
+}
+
+absl::Status Lane::BeginRows(const RowsOfPart& rows) {
+  const std::vector<uint32_t>& patterns = typed_->plan().data().slot_of_pattern;
+  const bool bytes = patterns.size() == kByteValues;
+  const uint64_t table_at = BeginsAt(options_.device);
+  const auto send = [&](const auto& numbers) {  // which are not both needed
+    const uint64_t size = numbers.size() * sizeof(numbers[0]);
+    std::memcpy(input_.host(table_at), numbers.data(), size);
+    return ToStatus(cudaMemcpyAsync(device_input_.get(table_at), input_.host(table_at), size,
+                                    cudaMemcpyHostToDevice, stream_.get()),
+                    "cudaMemcpyAsync");
+  };
+  if (!rows.begins.empty()) {
+    HISTOGRAM_RETURN_IF_ERROR(send(rows.begins));
+  } else if (bytes) {
+    HISTOGRAM_RETURN_IF_ERROR(send(patterns));
+  }
+  HISTOGRAM_RETURN_IF_ERROR(BeginStep());
+  step_rows_ = rows.rows();
+  RowsLaunch launch;
+  launch.type = sample_type_;
+  launch.samples = device_input_.get(PartAt() + rows.offset);
+  launch.pixels = rows.pixels;
+  launch.channels = rows.channels;
+  launch.stride = rows.stride;
+  launch.stretches = rows.stretches;
+  launch.window = rows.window;
+  launch.step = rows.step;
+  if (!rows.begins.empty()) launch.begins = device_input_.get<uint64_t>(table_at);
+  launch.longest = rows.longest;
+  launch.counts = device_rows_.get<uint32_t>();
+  launch.outside = launch.counts + step_rows_ * bin_count_;
+  launch.device = &options_.device;
+  launch.stream = stream_.get();
+  bool each_byte = bytes && bin_count_ == kByteValues;
+  for (uint32_t v = 0; each_byte && v < kByteValues; ++v) each_byte = patterns[v] == v;
+  HISTOGRAM_RETURN_IF_ERROR(EnqueueQuickestRows(
+      launch, bins_, bytes ? device_input_.get<uint32_t>(table_at) : nullptr, each_byte, nullptr));
+  return CopyBack(step_rows_ * internal::SlotCount(bin_count_) * sizeof(uint32_t));
+}
+
+void Lane::EndStep() {
+  float ms = 0;
+  if (cudaEventElapsedTime(&ms, copied_.get(), done_.get()) != cudaSuccess) return;
+  kernel_ns_ += static_cast<uint64_t>(std::max(0.0F, ms) * 1e6F);
+}
+
+void Lane::ReportPhases(BatchReport& report) const {
+  const uint64_t busy_ns = NowNs() - start_ns_;
+  report.gather_ns = std::min(gather_ns_, busy_ns);
+  report.kernel_ns = std::clamp<uint64_t>(kernel_ns_, 1, std::max<uint64_t>(1, busy_ns));
+  report.transfer_ns = busy_ns - std::min(busy_ns, report.gather_ns + report.kernel_ns);
+}
+
+}  // namespace histogram::cuda

@@ -1,0 +1,252 @@
+#include "kernels/cuda/backend/phase_run.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kernels/cuda/base/cuda_status.h"
+#include "kernels/cuda/kernels/typed_rows.h"
+#include "kernels/payload.h"
+#include "kernels/plan_data.h"
+#include "kernels/rows.h"
+
+namespace histogram::cuda {
+namespace {
+
+// A device counts bytes by a plan of the 256 values.
+const Plan& CountedBy(const Plan& plan) {
+  static const Plan& of_values = *new Plan(*Plan::Make(Binning::Identity(), SampleType::kU8));
+  return plan.counts_values() ? of_values : plan;
+}
+
+// Where the stretches of a payload begin and end, in pixels.
+class Stretches {
+ public:
+  Stretches(const RowCut& cut, uint64_t pixels)
+      : pixels_(pixels),
+        count_(*cut.Stretches(pixels * cut.channels)),
+        window_(cut.kind == RowCut::Kind::kWindows ? cut.window : pixels),
+        step_(cut.kind == RowCut::Kind::kWindows && cut.step != 0 ? cut.step : window_) {
+    if (cut.kind != RowCut::Kind::kLengths) return;
+    begins_.push_back(0);
+    for (const uint64_t length : cut.lengths) begins_.push_back(begins_.back() + length);
+  }
+
+  uint64_t count() const { return count_; }
+  uint64_t begin(uint64_t s) const { return begins_.empty() ? s * step_ : begins_[s]; }
+  uint64_t end(uint64_t s) const {
+    if (!begins_.empty()) return begins_[s + 1];
+    return begin(s) + std::min(window_, pixels_ - begin(s));
+  }
+  // Stretches [s, s + n) as a launch takes them; pixels from the first one's first.
+  void Describe(uint64_t s, uint64_t n, RowsOfPart& rows) {
+    rows.pixels = end(s + n - 1) - begin(s);
+    rows.stretches = n;
+    rows.window = window_;
+    rows.step = step_;
+    rows.longest = std::min(window_, rows.pixels);
+    if (begins_.empty()) return;
+    of_part_.assign(begins_.begin() + static_cast<ptrdiff_t>(s),
+                    begins_.begin() + static_cast<ptrdiff_t>(s + n + 1));
+    for (uint64_t& begin : of_part_) begin -= begins_[s];
+    rows.begins = of_part_;
+    rows.longest = 0;
+    for (uint64_t i = 0; i < n; ++i) {
+      rows.longest = std::max(rows.longest, of_part_[i + 1] - of_part_[i]);
+    }
+  }
+
+ private:
+  const uint64_t pixels_, count_, window_, step_;
+  std::vector<uint64_t> begins_;  // of stretches of given lengths, and where the last one ends
+  std::vector<uint64_t> of_part_;
+};
+
+class Runner {
+ public:
+  Runner(std::span<const Fragment> payload, Lane& lane, PlanCache& plans,
+         absl::FunctionRef<absl::Status()> wait)
+      : payload_(payload), bytes_(BytesOf(payload)), lane_(lane), plans_(plans), wait_(wait) {}
+
+  absl::Status Run(Phases& phases, BatchReport& report) {
+    phases_ = &phases;
+    lane_.StartPhases();
+    while (std::optional<Phase> phase = phases.Next(payload_)) {
+      HISTOGRAM_RETURN_IF_ERROR(
+          std::visit([this](const auto& its) { return Execute(its); }, *phase));
+    }
+    report.kernel = kernel_;
+    lane_.ReportPhases(report);
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status Execute(const ExtentPhase& phase) {
+    Extent keys = {.least = UINT64_MAX, .greatest = 0};
+    for (uint64_t at = 0; at < bytes_; at += lane_.part_bytes_max()) {
+      HISTOGRAM_RETURN_IF_ERROR(Load(at, std::min(bytes_ - at, lane_.part_bytes_max())));
+      HISTOGRAM_RETURN_IF_ERROR(Finish(lane_.BeginExtent(phase.type)));
+      keys.least = std::min(keys.least, lane_.extent().least);
+      keys.greatest = std::max(keys.greatest, lane_.extent().greatest);
+    }
+    phases_->Found(bytes_ == 0 ? std::nullopt : std::optional(ToExtent(keys, phase.type)));
+    return absl::OkStatus();
+  }
+
+  absl::Status Execute(const CountPhase& phase) {
+    kernel_ = std::string(kTypedTableName);
+    const Plan& plan = CountedBy(phase.plan);
+    if (!lane_.UseEvenBins(phase.plan)) {
+      HISTOGRAM_RETURN_IF_ERROR(lane_.UsePlan(plans_.Get(plan)));
+    }
+    uint64_t at = 0;
+    do {
+      const uint64_t part = std::min(bytes_ - at, lane_.part_bytes_max());
+      HISTOGRAM_RETURN_IF_ERROR(Load(at, part));
+      HISTOGRAM_RETURN_IF_ERROR(Finish(lane_.BeginCount(/*first=*/at == 0)));
+      at += part;
+    } while (at < bytes_);
+    std::copy_n(lane_.counters(), phase.counters.size(), phase.counters.begin());
+    return absl::OkStatus();
+  }
+
+  absl::Status Execute(const RowsPhase& phase) {
+    kernel_ = std::string(kTypedRowsName);
+    rows_ = &phase;
+    assert(phase.plan.has_value());
+    counters_.resize(phase.plan->counter_count());
+    const Plan& plan = CountedBy(*phase.plan);
+    bins_ = plan.bin_count();
+    HISTOGRAM_RETURN_IF_ERROR(lane_.UsePlan(plans_.Get(plan)));
+    pixel_bytes_ = uint64_t{SampleBytes(plan.type())} * phase.cut->channels;
+    Stretches stretches(*phase.cut, bytes_ / pixel_bytes_);
+    const uint64_t rows_max = lane_.RowsMax(bins_) / phase.cut->channels;
+    for (uint64_t s = 0; s < stretches.count();) {
+      uint64_t n = 0;
+      while (n < rows_max && s + n < stretches.count() &&
+             (stretches.end(s + n) - stretches.begin(s)) * pixel_bytes_ <= lane_.part_bytes_max()) {
+        ++n;
+      }
+      HISTOGRAM_RETURN_IF_ERROR(n > 0 ? CountStretches(stretches, s, n) : CountLong(stretches, s));
+      s += std::max<uint64_t>(n, 1);
+    }
+    return absl::OkStatus();
+  }
+
+  // Stretches that a step counts together.
+  absl::Status CountStretches(Stretches& stretches, uint64_t s, uint64_t n) {
+    const uint32_t channels = rows_->cut->channels;
+    RowsOfPart rows = {.channels = channels};
+    stretches.Describe(s, n, rows);
+    const uint64_t begin = stretches.begin(s) * pixel_bytes_;
+    HISTOGRAM_RETURN_IF_ERROR(Load(begin, rows.pixels * pixel_bytes_));
+    rows.offset = begin - loaded_at_;
+    HISTOGRAM_RETURN_IF_ERROR(Finish(lane_.BeginRows(rows)));
+    for (uint64_t r = 0; r < rows.rows(); ++r) {
+      std::copy_n(lane_.row(r), bins_, counters_.begin());
+      std::copy_n(lane_.outside(r), counters_.size() - bins_, counters_.begin() + bins_);
+      Deliver(stretches, s + r / channels, static_cast<uint32_t>(r % channels), counters_);
+    }
+    return absl::OkStatus();
+  }
+
+  // A stretch of more bytes or channels than a step counts: so many channels at a time, and of
+  // these so many pixels.
+  absl::Status CountLong(const Stretches& stretches, uint64_t s) {
+    const uint32_t channels = rows_->cut->channels;
+    const uint64_t pixels_max = lane_.part_bytes_max() / pixel_bytes_;
+    const auto some = static_cast<uint32_t>(std::min<uint64_t>(lane_.RowsMax(bins_), channels));
+    const size_t slots = counters_.size();
+    for (uint32_t c = 0; c < channels; c += some) {
+      RowsOfPart rows = {.channels = std::min(some, channels - c), .stretches = 1};
+      if (rows.channels < channels) rows.stride = channels;
+      std::vector<uint64_t> sums(rows.channels * slots);
+      for (uint64_t at = stretches.begin(s); at < stretches.end(s); at += rows.pixels) {
+        rows.pixels = rows.window = rows.step = rows.longest =
+            std::min(pixels_max, stretches.end(s) - at);
+        HISTOGRAM_RETURN_IF_ERROR(Load(at * pixel_bytes_, rows.pixels * pixel_bytes_));
+        rows.offset = at * pixel_bytes_ - loaded_at_ + c * (pixel_bytes_ / channels);
+        HISTOGRAM_RETURN_IF_ERROR(Finish(lane_.BeginRows(rows)));
+        for (uint32_t r = 0; r < rows.channels; ++r) {
+          uint64_t* const sum = sums.data() + r * slots;
+          for (size_t i = 0; i < slots; ++i) {
+            sum[i] += i < bins_ ? lane_.row(r)[i] : lane_.outside(r)[i - bins_];
+          }
+        }
+      }
+      for (uint32_t r = 0; r < rows.channels; ++r) {
+        Deliver(stretches, s, c + r, std::span(sums).subspan(r * slots, slots));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  void Deliver(const Stretches& stretches, uint64_t s, uint32_t channel,
+               std::span<const uint64_t> counters) {
+    const uint32_t channels = rows_->cut->channels;
+    const uint64_t sample_bytes = pixel_bytes_ / channels;
+    const uint64_t bytes = (stretches.end(s) - stretches.begin(s)) * sample_bytes;
+    std::span<const std::byte> samples = Samples().subspan(stretches.begin(s) * pixel_bytes_);
+    if (channels > 1 && rows_->reads_samples) {
+      channel_.resize(bytes);
+      internal::TakeChannel(samples.data() + channel * sample_bytes, channels, sample_bytes,
+                            channel_);
+      samples = channel_;
+    }
+    phases_->Counted(s * channels + channel, counters, samples.first(bytes));
+  }
+
+  // Makes the lane hold these bytes of the payload: all of it, if it can.
+  absl::Status Load(uint64_t at, uint64_t bytes) {
+    if (at >= loaded_at_ && at + bytes <= loaded_at_ + loaded_bytes_) return absl::OkStatus();
+    const bool all = bytes_ <= lane_.part_bytes_max();
+    loaded_at_ = all ? 0 : at;
+    loaded_bytes_ = all ? bytes_ : bytes;
+    return lane_.Load(payload_, loaded_at_, loaded_bytes_);
+  }
+
+  absl::Status Finish(const absl::Status& begun) {
+    HISTOGRAM_RETURN_IF_ERROR(begun);
+    HISTOGRAM_RETURN_IF_ERROR(wait_());
+    lane_.EndStep();
+    return absl::OkStatus();
+  }
+
+  std::span<const std::byte> Samples() {
+    if (!samples_.has_value()) samples_ = InOnePiece(payload_, storage_);
+    return *samples_;
+  }
+
+  const std::span<const Fragment> payload_;
+  const uint64_t bytes_;
+  Lane& lane_;
+  PlanCache& plans_;
+  const absl::FunctionRef<absl::Status()> wait_;
+  Phases* phases_ = nullptr;
+  std::string storage_;
+  std::optional<std::span<const std::byte>> samples_;
+  uint64_t loaded_at_ = 0, loaded_bytes_ = 0;
+  std::string kernel_;
+
+  // Of the RowsPhase that is executing.
+  const RowsPhase* rows_ = nullptr;
+  uint32_t bins_ = 0;
+  uint64_t pixel_bytes_ = 0;
+  std::vector<uint64_t> counters_;
+  std::vector<std::byte> channel_;
+};
+
+}  // namespace
+
+absl::Status RunPhases(Phases& phases, std::span<const Fragment> payload, Lane& lane,
+                       PlanCache& plans, absl::FunctionRef<absl::Status()> wait,
+                       BatchReport& report) {
+  return Runner(payload, lane, plans, wait).Run(phases, report);
+}
+
+}  // namespace histogram::cuda
