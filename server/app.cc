@@ -16,11 +16,11 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/backend_factory.h"
+#include "server/base/address.h"
 #include "server/base/logging.h"
 #include "server/base/logging_observer.h"
 #include "server/batching/batcher.h"
-#include "server/config/values.h"
-#include "server/metrics/http_server.h"
+#include "server/http/operator_port.h"
 #include "server/metrics/server_metrics.h"
 #include "server/process_tuning.h"
 #include "server/rpc/certificates.h"
@@ -120,9 +120,9 @@ class App {
   ServiceContext context_;
   std::atomic<bool> listening_{false}, draining_{false}, live_{true};
   std::unique_ptr<GrpcServer> grpc_;
-  std::unique_ptr<HttpServer> http_;  // asks the others for their state: goes first
-  std::string not_ready_;             // why, as was last told
-  uint64_t unread_ended_ = 0;         // calls, so far
+  std::unique_ptr<OperatorPort> operators_;  // asks the others for their state: goes first
+  std::string not_ready_;                    // why, as was last told
+  uint64_t unread_ended_ = 0;                // calls, so far
   std::map<std::string, std::string> reload_problems_;  // by kind of files
 };
 
@@ -133,16 +133,16 @@ absl::Status App::Start() {
     if (!authenticator.ok()) return authenticator.status();
     context_.authenticator = *std::move(authenticator);
   }
-  HttpServerOptions http;
-  http.listen = config_.metrics_listen;
-  http.metrics = [this] { return metrics_.Text(); };
-  http.not_ready = [this] { return NotReadyBecause(); };
-  http.live = [this] { return live_ || draining_; };
-  auto http_server = HttpServer::Start(std::move(http));
-  if (!http_server.ok()) return http_server.status();
-  http_ = *std::move(http_server);
-  if (!http_->address().empty()) {
-    Log(LogLevel::kInfo, "metrics listening", {{"address", http_->address()}});
+  OperatorPortOptions operators;
+  operators.listen = config_.metrics_listen;
+  operators.metrics = [this] { return metrics_.Text(); };
+  operators.not_ready = [this] { return NotReadyBecause(); };
+  operators.live = [this] { return live_ || draining_; };
+  auto operator_port = OperatorPort::Start(std::move(operators));
+  if (!operator_port.ok()) return operator_port.status();
+  operators_ = *std::move(operator_port);
+  if (!operators_->address().empty()) {
+    Log(LogLevel::kInfo, "metrics listening", {{"address", operators_->address()}});
   }
   auto grpc = GrpcServer::Start(context_);
   if (!grpc.ok()) return grpc.status();
@@ -245,7 +245,7 @@ absl::Status App::WritePortFile() const {
   errno = 0;
   std::ofstream out(aside, std::ios::trunc);
   for (const std::string& address : grpc_->addresses()) out << "address=" << address << "\n";
-  if (!http_->address().empty()) out << "metrics=" << http_->address() << "\n";
+  if (!operators_->address().empty()) out << "metrics=" << operators_->address() << "\n";
   out.close();
   if (!out || std::rename(aside.c_str(), config_.port_file.c_str()) != 0) {
     const int error = errno;

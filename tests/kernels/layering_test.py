@@ -14,10 +14,11 @@ FOLDERS = ("kernels", "server", "client", "python")
 
 GRPC = r"(grpc|grpcpp|google/protobuf|google/rpc)/|\.pb\.h$"
 PROMETHEUS = r"(prometheus|civetweb)"
+BOOST = r"boost/"
 CUDA = r"(cuda|cub|thrust|nvml|cooperative_groups|nv)[/_.a-z]|kernels/cuda/"
 CLOCK = r"(chrono|ctime|time\.h|sys/time\.h|absl/time/.*)$"
 KERNELS_PUBLIC = r"histogram/(?!v1/|client\.h)"
-THIRD_PARTY = GRPC + "|" + PROMETHEUS + r"|(spdlog|CLI|nlohmann|png)"
+THIRD_PARTY = GRPC + "|" + PROMETHEUS + r"|(spdlog|CLI|nlohmann|png|boost/)"
 
 # Folder (the longest match wins) -> what must not be included, and, among the project's own headers,
 # what may be. None: anything that is not forbidden.
@@ -47,9 +48,10 @@ RULES = {
         rf"grpc(pp)?/|{PROMETHEUS}|{CUDA}",
         r"kernels/[a-z_]+\.h|server/(base|batching|request)/|histogram/",
     ),
-    "server/rpc": (rf"{PROMETHEUS}|{CUDA}", r"server/(base|rpc)/"),
+    "server/rpc": (rf"{PROMETHEUS}|{CUDA}|{BOOST}", r"server/(base|rpc)/"),
+    "server/http": (rf"{GRPC}|{PROMETHEUS}|{CUDA}", r"server/(base|http)/"),
     "server/service": (
-        rf"{PROMETHEUS}|{CUDA}",
+        rf"{PROMETHEUS}|{CUDA}|{BOOST}",
         r"kernels/[a-z_]+\.h|server/(base|config|batching|request|rpc|service)/|histogram/",
     ),
     "server/metrics": (
@@ -173,6 +175,12 @@ def self_test():
         ("server/service/x.cc", "#include <histogram/binning.h>", False),
         ("server/service/x.cc", "#include <prometheus/counter.h>", True),
         ("server/service/x.cc", '#include "kernels/cpu/registry.h"', True),
+        ("server/http/x.cc", "#include <boost/beast/http.hpp>", False),
+        ("server/http/x.cc", "#include <grpcpp/server.h>", True),
+        ("server/http/x.cc", '#include "server/request/codec.h"', True),
+        ("server/http/x.cc", '#include "server/config/config.h"', True),
+        ("server/service/x.cc", "#include <boost/beast/http.hpp>", True),
+        ("server/batching/x.cc", "#include <boost/asio.hpp>", True),
         ("server/metrics/x.cc", "#include <prometheus/counter.h>", False),
         ("server/metrics/x.cc", "#include <grpcpp/server.h>", True),
         ("server/main.cc", '#include "kernels/backend_factory.h"', False),

@@ -1,0 +1,166 @@
+// An HTTP/1.1 server, on Boost.Beast. One thread serves all connections of a port, so that none
+// waits for a slow client.
+//
+// Everything that a stranger can make it hold has a limit: connections, headers, bodies over all
+// connections, and the time that each takes. Where there are too many connections, the oldest that
+// has not sent a whole request goes. A few descriptors are reserved, so that the server answers
+// when the process has no others.
+#ifndef HISTOGRAM_SERVER_HTTP_HTTP_SERVER_H_
+#define HISTOGRAM_SERVER_HTTP_HTTP_SERVER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "server/base/clock.h"
+
+namespace histogram::server {
+
+// Memory of bodies and replies, over all connections of a port. Thread-safe.
+class HttpMemory {
+ public:
+  explicit HttpMemory(uint64_t bytes_max) : bytes_max_(bytes_max) {}
+  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
+  uint64_t bytes_max() const { return bytes_max_; }
+
+ private:
+  friend class HttpHold;
+  const uint64_t bytes_max_;
+  std::atomic<uint64_t> bytes_{0};
+};
+
+// What one request holds of it. Not thread-safe.
+class HttpHold {
+ public:
+  explicit HttpHold(std::shared_ptr<HttpMemory> memory) : memory_(std::move(memory)) {}
+  ~HttpHold() { LetGo(); }
+  HttpHold(const HttpHold&) = delete;
+  HttpHold& operator=(const HttpHold&) = delete;
+
+  // Holds `bytes` more. False where there is no room; nothing changes then.
+  bool Take(uint64_t bytes);
+  void LetGo();
+  uint64_t bytes() const { return bytes_; }
+  const HttpMemory& memory() const { return *memory_; }
+
+ private:
+  const std::shared_ptr<HttpMemory> memory_;
+  uint64_t bytes_ = 0;
+};
+
+// The body as it was received, in pieces of whole multiples of eight bytes but the last.
+struct HttpBody {
+  struct Piece {
+    std::unique_ptr<uint8_t[]> data;
+    size_t size = 0;  // that are filled
+    size_t capacity = 0;
+  };
+  explicit HttpBody(std::shared_ptr<HttpMemory> memory) : hold(std::move(memory)) {}
+
+  std::vector<Piece> pieces;
+  uint64_t bytes = 0;
+  HttpHold hold;
+};
+
+struct HttpRequest {
+  std::string method, path, query;  // path and query as they came
+  bool http_1_1 = true;
+  std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
+  std::string peer;                                          // "127.0.0.1:40000"
+  bool has_body = false;                                     // by its headers, perhaps of no bytes
+  TimeNs arrived_at = 0;                                     // when its headers were there
+  std::shared_ptr<HttpBody> body;                            // set for Answer
+
+  // The first header of this name; empty where there is none.
+  absl::string_view Header(absl::string_view name) const;
+  size_t Count(absl::string_view name) const;
+};
+
+struct HttpReply {
+  unsigned status = 200;
+  std::string body = {};
+  std::string type = "text/plain; charset=utf-8";
+  std::vector<std::pair<std::string, std::string>> headers = {};
+};
+
+// Why the server itself refuses a request.
+enum class HttpFault : uint8_t {
+  kMalformed,        // 400
+  kTimedOut,         // 408: headers or body took too long
+  kBodyTooLarge,     // 413
+  kExpectation,      // 417
+  kHeadersTooLarge,  // 431
+  kInternal,         // 500
+  kNoRoom,           // 503: bodies take all memory that they may
+  kDraining,         // 503
+  kVersion,          // 505
+};
+unsigned StatusOf(HttpFault fault);
+
+// A whole request, and where its reply goes.
+class HttpExchange {
+ public:
+  virtual ~HttpExchange() = default;
+  HttpRequest request;
+  // Holds room for the reply until it is written. False where there is none.
+  virtual bool Hold(uint64_t bytes) = 0;
+  // Called once, on any thread.
+  virtual void Reply(HttpReply reply) = 0;
+};
+
+// What a port answers. Called on the server's thread.
+class HttpHandler {
+ public:
+  virtual ~HttpHandler() = default;
+  // The headers are there. Returns a refusal; or nothing, then a body of up to `body_bytes_max` is
+  // received.
+  virtual std::optional<HttpReply> Check(const HttpRequest& request, uint64_t& body_bytes_max) = 0;
+  // The exchange lives until it has replied, and as long as the handler keeps it. An exception
+  // before Reply is kInternal.
+  virtual void Answer(std::shared_ptr<HttpExchange> exchange) = 0;
+  // `limit`: what was exceeded, or 0. `request` has what is known.
+  virtual HttpReply Refuse(HttpFault fault, const HttpRequest& request, uint64_t limit) = 0;
+};
+
+struct HttpServerOptions {
+  std::string listen;                        // HOST:PORT or [V6]:PORT; port 0: any free one
+  std::string flag = "--http-listen";        // that sets `listen`, for messages
+  const char* thread_name = "http-service";  // at most 15 characters
+  size_t connections_max = 64;
+  bool keep_alive = false;  // a connection may have several requests
+  uint32_t header_bytes_max = 16384;
+  // For the headers to arrive, and for a body or a reply besides a second for each
+  // `bytes_per_second_min` bytes (0: not) of it.
+  uint32_t timeout_ms = 5000;
+  uint64_t bytes_per_second_min = 0;
+  std::shared_ptr<HttpMemory> memory;  // null: no bodies
+};
+
+class HttpServer {
+ public:
+  // The server listens when Start returns, on all addresses of a name. INVALID_ARGUMENT for a
+  // malformed address, UNAVAILABLE if one cannot be bound; the message names the address and the
+  // reason. `handler` outlives the server.
+  static absl::StatusOr<std::unique_ptr<HttpServer>> Start(HttpServerOptions options,
+                                                           HttpHandler& handler);
+  // Closes all connections, and waits until all exchanges are gone.
+  virtual ~HttpServer() = default;
+
+  // The first address that it listens on, with the actual port: "127.0.0.1:9464".
+  virtual const std::string& address() const = 0;
+  // Takes no more connections and requests, and waits for those under way. Those that are not
+  // whole at `deadline` are refused.
+  virtual void Drain(TimeNs deadline) = 0;
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_HTTP_HTTP_SERVER_H_
