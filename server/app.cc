@@ -26,6 +26,7 @@
 #include "server/rpc/certificates.h"
 #include "server/rpc/grpc_internals.h"
 #include "server/service/grpc_server.h"
+#include "server/service/http_port.h"
 
 namespace histogram::server {
 namespace {
@@ -120,6 +121,7 @@ class App {
   ServiceContext context_;
   std::atomic<bool> listening_{false}, draining_{false}, live_{true};
   std::unique_ptr<GrpcServer> grpc_;
+  std::unique_ptr<HttpPort> http_;           // null: off
   std::unique_ptr<OperatorPort> operators_;  // asks the others for their state: goes first
   std::string not_ready_;                    // why, as was last told
   uint64_t unread_ended_ = 0;                // calls, so far
@@ -149,6 +151,12 @@ absl::Status App::Start() {
   grpc_ = *std::move(grpc);
   for (const std::string& address : grpc_->addresses()) {
     Log(LogLevel::kInfo, "listening", {{"address", address}});
+  }
+  if (!config_.transport.http_listen.empty()) {
+    auto http = HttpPort::Start(context_);
+    if (!http.ok()) return http.status();
+    http_ = *std::move(http);
+    Log(LogLevel::kInfo, "http listening", {{"address", http_->address()}});
   }
   RefreshSecurity();
   listening_.store(true);
@@ -246,6 +254,7 @@ absl::Status App::WritePortFile() const {
   std::ofstream out(aside, std::ios::trunc);
   for (const std::string& address : grpc_->addresses()) out << "address=" << address << "\n";
   if (!operators_->address().empty()) out << "metrics=" << operators_->address() << "\n";
+  if (http_ != nullptr) out << "http=" << http_->address() << "\n";
   out.close();
   if (!out || std::rename(aside.c_str(), config_.port_file.c_str()) != 0) {
     const int error = errno;
@@ -285,7 +294,12 @@ void App::Drain() {
   if (WaitForStopSignal(config_.transport.drain_delay_us) != 0) {
     Log(LogLevel::kInfo, "second signal: the drain delay is cut short");
   }
-  grpc_->DrainAndShutdown(config_.transport.drain_us_max - config_.transport.drain_delay_us);
+  const uint64_t grace_us = config_.transport.drain_us_max - config_.transport.drain_delay_us;
+  if (http_ != nullptr) {
+    http_->Drain(Clock::Monotonic().Now() + static_cast<TimeNs>(grace_us) * 1000);
+  }
+  grpc_->DrainAndShutdown(grace_us);
+  if (http_ != nullptr) http_->AwaitDrained();
   batcher_.Drain();
   const Clock& clock = Clock::Monotonic();
   constexpr TimeNs kLeftOverNs = 1000000000;  // of calls that the shutdown cancelled

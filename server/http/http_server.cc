@@ -116,6 +116,7 @@ class Server final : public HttpServer {
   absl::Status Begin();
   const std::string& address() const override { return address_; }
   void Drain(TimeNs deadline) override;
+  void AwaitDrained() override { drained_.WaitForNotification(); }
 
   // --- For connections, on the server's thread.
   const HttpServerOptions& options() const { return options_; }
@@ -148,7 +149,7 @@ class Server final : public HttpServer {
   bool draining_ = false;
   std::vector<size_t> paused_;  // listeners that wait for a descriptor
   TimeNs drained_until_ = kNever;
-  std::shared_ptr<absl::Notification> drained_;
+  absl::Notification drained_;
   std::thread thread_;
 };
 
@@ -241,11 +242,19 @@ class Connection : public std::enable_shared_from_this<Connection> {
 class Exchange final : public HttpExchange {
  public:
   Exchange(Server& server, std::weak_ptr<Connection> connection)
-      : work_(server.io().get_executor()),
+      : server_(server),
+        work_(server.io().get_executor()),
         connection_(std::move(connection)),
         hold_(std::make_shared<HttpHold>(server.options().memory)) {}
 
-  bool Hold(uint64_t bytes) override { return hold_->Take(bytes); }
+  bool Hold(uint64_t bytes) override {
+    if (bytes > hold_->memory().bytes_max()) return false;
+    while (!hold_->Take(bytes)) {
+      const auto connection = connection_.lock();
+      if (connection == nullptr || !server_.MakeRoom(*connection)) return false;
+    }
+    return true;
+  }
   void Reply(HttpReply reply) override {
     asio::dispatch(work_.get_executor(), [to = std::move(connection_), reply = std::move(reply),
                                           hold = std::move(hold_)]() mutable {
@@ -254,6 +263,7 @@ class Exchange final : public HttpExchange {
   }
 
  private:
+  Server& server_;
   // The server ends no sooner than this.
   const asio::executor_work_guard<asio::io_context::executor_type> work_;
   std::weak_ptr<Connection> connection_;
@@ -269,7 +279,7 @@ void Connection::ReadHead() {
   if (buffer_.size() == 0) buffer_.shrink_to_fit();
   parser_.emplace();
   parser_->header_limit(server_.options().header_bytes_max);
-  parser_->body_limit(boost::none);  // checked here, for a proper answer
+  parser_->body_limit(UINT64_MAX);  // checked here, for a proper answer
   http::async_read_header(
       socket_, buffer_, *parser_,
       Then([](Connection& self, const error_code& error, size_t) { self.OnHead(error); }));
@@ -338,6 +348,10 @@ bool Connection::TakeHead() {
   const size_t codings = request_.Count("transfer-encoding");
   request_.has_body = lengths + codings > 0;
   if (request_.Count("host") > 1 || lengths + codings > 1) return false;
+  if (lengths == 1 && request_.Header("content-length").find_first_not_of("0123456789") !=
+                          absl::string_view::npos) {
+    return false;  // Beast takes "1, 1"
+  }
   return codings == 0 || (request_.http_1_1 &&
                           absl::EqualsIgnoreCase(request_.Header("transfer-encoding"), "chunked"));
 }
@@ -484,19 +498,16 @@ Server::~Server() {
 }
 
 void Server::Drain(TimeNs deadline) {
-  const auto drained = std::make_shared<absl::Notification>();
-  asio::post(io_, [this, drained, deadline] {
+  asio::post(io_, [this, deadline] {
     listeners_.clear();
     draining_ = true;
     drained_until_ = deadline;
-    drained_ = drained;
     for (auto it = connections_.begin(); it != connections_.end();) {
       const auto connection = *it++;
       if (connection->idle()) connection->Close();
     }
     Look();
   });
-  drained->WaitForNotification();
 }
 
 void Server::AwaitClients(size_t listener) {
@@ -588,11 +599,10 @@ void Server::Look() {
   }
   constexpr TimeNs kLeftOver = 2 * kEndMax;  // for the refusals to be read
   const bool late = draining_ && now > drained_until_ + kLeftOver;
-  if (drained_ != nullptr && (connections_.empty() || late)) {
-    drained_->Notify();
-    drained_.reset();
+  if (draining_ && !drained_.HasBeenNotified() && (connections_.empty() || late)) {
+    drained_.Notify();
   }
-  if (!spare_.Refill() || !connections_.empty() || drained_ != nullptr) AwaitLook();
+  if (!spare_.Refill() || !connections_.empty()) AwaitLook();
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ class HttpExchange {
  public:
   virtual ~HttpExchange() = default;
   HttpRequest request;
-  // Holds room for the reply until it is written. False where there is none.
+  // Holds room for the reply until it is written. False where there is none. Called within Answer.
   virtual bool Hold(uint64_t bytes) = 0;
   // Called once, on any thread.
   virtual void Reply(HttpReply reply) = 0;
@@ -156,9 +156,11 @@ class HttpServer {
 
   // The first address that it listens on, with the actual port: "127.0.0.1:9464".
   virtual const std::string& address() const = 0;
-  // Takes no more connections and requests, and waits for those under way. Those that are not
-  // whole at `deadline` are refused.
+  // From now on takes no more connections and requests. Those that are not whole at `deadline` are
+  // refused.
   virtual void Drain(TimeNs deadline) = 0;
+  // Waits until those under way are over, or little longer than the deadline. REQUIRES: Drain.
+  virtual void AwaitDrained() = 0;
 };
 
 }  // namespace histogram::server

@@ -10,7 +10,7 @@ import re
 import sys
 
 SOURCES = {".h", ".hpp", ".cc", ".cpp", ".cu", ".cuh", ".inc"}
-FOLDERS = ("kernels", "server", "client", "python")
+FOLDERS = ("kernels", "forms", "server", "client", "python")
 
 GRPC = r"(grpc|grpcpp|google/protobuf|google/rpc)/|\.pb\.h$"
 PROMETHEUS = r"(prometheus|civetweb)"
@@ -34,6 +34,7 @@ RULES = {
     "kernels/cuda/plan": (rf"{THIRD_PARTY}|kernels/cuda/(device|backend)/", rf"kernels/|{KERNELS_PUBLIC}"),
     "kernels/cuda/device": (rf"{THIRD_PARTY}|kernels/cuda/backend/", rf"kernels/|{KERNELS_PUBLIC}"),
     "kernels/cuda/backend": (rf"{THIRD_PARTY}|kernels/cuda/device/", rf"kernels/|{KERNELS_PUBLIC}"),
+    "forms": (rf"grpc(pp)?/|{PROMETHEUS}|{CUDA}|{BOOST}", r"forms/|histogram/(?!client\.h)"),
     "server": (CUDA, r"kernels/[a-z_]+\.h|server/|histogram/"),
     "server/base": (rf"{GRPC}|{PROMETHEUS}|{CUDA}", r"kernels/batch\.h|server/base/|histogram/usable_cores\.h"),
     "server/config": (
@@ -52,7 +53,7 @@ RULES = {
     "server/http": (rf"{GRPC}|{PROMETHEUS}|{CUDA}", r"server/(base|http)/"),
     "server/service": (
         rf"{PROMETHEUS}|{CUDA}|{BOOST}",
-        r"kernels/[a-z_]+\.h|server/(base|config|batching|request|rpc|service)/|histogram/",
+        r"kernels/[a-z_]+\.h|forms/|server/(base|config|batching|request|http|rpc|service)/|histogram/",
     ),
     "server/metrics": (
         rf"{GRPC}|{CUDA}",
@@ -64,12 +65,12 @@ RULES = {
     # The one shared object of the package with CUDA in it: loaded when a GPU's array comes.
     "python/cuda": (THIRD_PARTY, rf"python/cuda/|{KERNELS_PUBLIC}"),
     # The command line counts local files in process, with what the library offers everybody.
-    "client/cli": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/"),
+    "client/cli": (rf"{PROMETHEUS}|{CUDA}", r"client/|forms/|histogram/"),
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 CUDA_TEST = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*\bHISTOGRAM_CUDA\b", re.MULTILINE)
-OWN = re.compile(r"(kernels|server|client|python|proto|tests|bench|histogram)/")
+OWN = re.compile(r"(kernels|forms|server|client|python|proto|tests|bench|histogram)/")
 
 
 def comment_free(text):
@@ -139,6 +140,9 @@ def self_test():
         ("kernels/tuning/x.cc", '#include "kernels/cpu/registry.h"', True),
         ("kernels/tuning/x.cc", '#include "absl/strings/str_cat.h"', False),
         ("kernels/histogram.cc", "#include <grpcpp/grpcpp.h>", True),
+        ("forms/x.cc", '#include "histogram/v1/histogram.pb.h"', False),
+        ("forms/x.cc", '#include "client/codec.h"', True),
+        ("server/request/x.cc", '#include "forms/json.h"', True),
         ("server/rpc/x.cc", "grpc_server_shutdown(server.c_server());", True),
         ("server/rpc/x.cc", "#include <grpcpp/impl/rpc_method.h>", True),
         ("server/rpc/x.cc", "#include <grpcpp/impl/server_builder_option.h>", False),

@@ -1,0 +1,358 @@
+#include "server/service/http_port.h"
+
+#include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "forms/json.h"
+#include "kernels/error.h"
+#include "server/base/address.h"
+#include "server/base/thresholds.h"
+#include "server/request/admit.h"
+#include "server/request/codec.h"
+
+namespace histogram::server {
+namespace {
+
+constexpr char kService[] = "/histogram.v1.HistogramService/";
+constexpr size_t kConnectionsMax = 1024;
+constexpr uint32_t kTimeoutMs = 10000;
+constexpr uint64_t kBytesPerSecondMin = 16384;  // a body or a reply that is slower is ended
+// Parsing JSON keeps the port's one thread from its other clients.
+constexpr uint64_t kJsonBytesMax = uint64_t{4} << 20;
+constexpr uint64_t kMessageBytesOverPayload = kSpecBytesMax + 64;
+constexpr char kAllowedHeaders[] =
+    "Authorization, Content-Type, Connect-Protocol-Version, Connect-Timeout-Ms, Traceparent";
+
+absl::Status Refusal(absl::StatusCode code, const char* reason, const char* field,
+                     const std::string& message, uint64_t limit = 0) {
+  return MakeError(code, message, {.reason = reason, .field = field, .limit = limit});
+}
+
+std::vector<std::string> List(const std::string& text) {
+  std::vector<std::string> list;
+  for (const absl::string_view one : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+    list.push_back(absl::AsciiStrToLower(absl::StripAsciiWhitespace(one)));
+  }
+  return list;
+}
+
+// "example.org" of "Example.org:8080", "::1" of "[::1]:8080".
+std::string NameOf(absl::string_view host) {
+  std::string name = absl::AsciiStrToLower(host);
+  if (absl::StartsWith(name, "[")) return name.substr(1, name.find(']') - 1);
+  return name.substr(0, name.find(':'));
+}
+
+// The media type of a Content-Type, without parameters.
+std::string MediaType(const HttpRequest& request) {
+  const absl::string_view type = request.Header("content-type");
+  return absl::AsciiStrToLower(absl::StripAsciiWhitespace(type.substr(0, type.find(';'))));
+}
+
+}  // namespace
+
+struct HttpPort::Route {
+  const char* path;
+  const char* allow;  // methods
+  Method method;
+  bool connect;
+};
+
+const HttpPort::Route* HttpPort::FindRoute(const std::string& path) {
+  static constexpr Route kRoutes[] = {
+      {"/v1/histogram", "POST, OPTIONS", Method::kCompute, false},
+      {"/v1/describe", "GET, HEAD, OPTIONS", Method::kDescribe, false},
+      {"/histogram.v1.HistogramService/Compute", "POST, OPTIONS", Method::kCompute, true},
+      {"/histogram.v1.HistogramService/Describe", "POST, OPTIONS", Method::kDescribe, true}};
+  const auto* const found =
+      absl::c_find_if(kRoutes, [&](const Route& r) { return path == r.path; });
+  return found == std::end(kRoutes) ? nullptr : found;
+}
+
+HttpForm HttpPort::FormOf(const HttpRequest& request) {
+  if (!absl::StartsWith(request.path, kService)) return HttpForm::kPlain;
+  return MediaType(request) == "application/proto" ? HttpForm::kConnectProto
+                                                   : HttpForm::kConnectJson;
+}
+
+HttpPort::HttpPort(ServiceContext& service)
+    : service_(service),
+      hosts_(List(service.config.http_hosts)),
+      origins_(List(service.config.http_allow_origins)) {}
+
+absl::StatusOr<std::unique_ptr<HttpPort>> HttpPort::Start(ServiceContext& service) {
+  std::unique_ptr<HttpPort> port(new HttpPort(service));
+  HttpServerOptions options;
+  options.listen = service.config.http_listen;
+  options.connections_max = kConnectionsMax;
+  options.keep_alive = true;
+  options.header_bytes_max = kHeaderBytesMax;
+  options.timeout_ms = kTimeoutMs;
+  options.bytes_per_second_min = kBytesPerSecondMin;
+  options.memory = service.http_memory;
+  auto server = HttpServer::Start(std::move(options), *port);
+  if (!server.ok()) return server.status();
+  port->server_ = *std::move(server);
+  return port;
+}
+
+bool HttpPort::IsAllowedOrigin(const HttpRequest& request) const {
+  return request.Count("origin") == 1 &&
+         absl::c_linear_search(origins_, absl::AsciiStrToLower(request.Header("origin")));
+}
+
+absl::Status HttpPort::CheckSite(const HttpRequest& request) const {
+  const absl::string_view host = request.Header("host");
+  if (host.empty()) {
+    return Refusal(absl::StatusCode::kInvalidArgument, "BAD_HEADER", "Host",
+                   "Host: the header is missing");
+  }
+  const std::string name = NameOf(host);
+  const bool numeric_loopback =
+      absl::StartsWith(name, "127.") && name.find_first_not_of("0123456789.") == std::string::npos;
+  if (name != "localhost" && name != "::1" && !numeric_loopback &&
+      !absl::c_linear_search(hosts_, name)) {
+    return Refusal(absl::StatusCode::kPermissionDenied, "HOST_NOT_ALLOWED", "Host",
+                   "Host: the server does not go by this name; --http-host names those that it has "
+                   "beside localhost");
+  }
+  if (request.Count("origin") == 0 || IsAllowedOrigin(request)) return absl::OkStatus();
+  const std::string own = absl::AsciiStrToLower(absl::StrCat("http://", std::string(host)));
+  if (request.Count("origin") == 1 && absl::AsciiStrToLower(request.Header("origin")) == own) {
+    return absl::OkStatus();
+  }
+  return Refusal(absl::StatusCode::kPermissionDenied, "ORIGIN_NOT_ALLOWED", "Origin",
+                 "Origin: pages of this site may not call the server; --http-allow-origin names "
+                 "those that may");
+}
+
+absl::Status HttpPort::Identify(const HttpRequest& request, Caller& caller) const {
+  // As gRPC writes it.
+  caller.peer = absl::StrCat(absl::StartsWith(request.peer, "[") ? "ipv6:" : "ipv4:", request.peer);
+  const absl::string_view trace = request.Header("traceparent");
+  if (IsTraceparent({trace.data(), trace.size()})) caller.traceparent = std::string(trace);
+  if (service_.authenticator == nullptr) return absl::OkStatus();
+  if (request.Count("authorization") > 1) {
+    return Refusal(absl::StatusCode::kUnauthenticated, "UNAUTHENTICATED", "authorization",
+                   "authorization: the header is there more than once; send it once");
+  }
+  const absl::string_view token = request.Header("authorization");
+  auto tenant = service_.authenticator->Authenticate({token.data(), token.size()});
+  if (!tenant.ok()) return tenant.status();
+  caller.tenant = *std::move(tenant);
+  return absl::OkStatus();
+}
+
+absl::Status HttpPort::CheckCall(const HttpRequest& request, const Route& route) const {
+  Caller caller;
+  if (absl::Status status = Identify(request, caller); !status.ok()) return status;
+  const absl::string_view coding = request.Header("content-encoding");
+  if (request.Count("content-encoding") > 1 ||
+      (!coding.empty() && !absl::EqualsIgnoreCase(coding, "identity"))) {
+    return Refusal(absl::StatusCode::kUnimplemented, "COMPRESSED_MESSAGE", "Content-Encoding",
+                   "Content-Encoding: the server takes bodies as they are, not compressed");
+  }
+  if (request.method == "POST" && !request.has_body) {
+    return Refusal(absl::StatusCode::kInvalidArgument, "LENGTH_REQUIRED", "Content-Length",
+                   "Content-Length: send it, or the body in chunks");
+  }
+  const std::string type = MediaType(request);
+  const bool known = route.connect ? type == "application/proto" || type == "application/json"
+                                   : !absl::StartsWith(type, "multipart/");
+  if (!known) {
+    return Refusal(absl::StatusCode::kInvalidArgument, "BAD_CONTENT_TYPE", "Content-Type",
+                   route.connect ? "Content-Type: must be application/proto or application/json"
+                                 : "Content-Type: the body must be the samples alone, no form");
+  }
+  const absl::string_view version = request.Header("connect-protocol-version");
+  if (route.connect && !version.empty() && version != "1") {
+    return Refusal(absl::StatusCode::kInvalidArgument, "BAD_HEADER", "Connect-Protocol-Version",
+                   "Connect-Protocol-Version: must be 1");
+  }
+  if (route.connect) return absl::OkStatus();
+  if (route.method == Method::kCompute) return ReadQuery(request.query).status();
+  if (request.query.empty()) return absl::OkStatus();
+  return Refusal(absl::StatusCode::kInvalidArgument, "BAD_PARAMETER", "query",
+                 "query: /v1/describe has no parameters");
+}
+
+uint64_t HttpPort::BodyBytesMax(const Route& route, HttpForm form) const {
+  const uint64_t payload = service_.config.payload_bytes_max;
+  if (route.method == Method::kDescribe) return 1024;
+  if (form == HttpForm::kPlain) return payload;
+  const uint64_t message = payload + kMessageBytesOverPayload;
+  return form == HttpForm::kConnectJson ? std::min(kJsonBytesMax, message) : message;
+}
+
+std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, uint64_t& body_bytes_max) {
+  if (absl::Status status = CheckSite(request); !status.ok()) return Fail(request, status);
+  const Route* const route = FindRoute(request.path);
+  if (route == nullptr) {
+    const bool connect = absl::StartsWith(request.path, kService);
+    return Fail(request,
+                Refusal(connect ? absl::StatusCode::kUnimplemented : absl::StatusCode::kNotFound,
+                        "NOT_FOUND", "path",
+                        "path: there are POST /v1/histogram and GET /v1/describe, and "
+                        "Connect's unary Compute and Describe; streams are gRPC's"));
+  }
+  if (request.method == "OPTIONS") {
+    HttpReply reply = {.status = 204, .headers = {{"Allow", route->allow}}};
+    if (IsAllowedOrigin(request)) {
+      reply.headers.emplace_back("Access-Control-Allow-Methods", route->allow);
+      reply.headers.emplace_back("Access-Control-Allow-Headers", kAllowedHeaders);
+      reply.headers.emplace_back("Access-Control-Max-Age", "600");
+    }
+    return ForOrigin(request, std::move(reply));
+  }
+  const std::vector<std::string> methods = absl::StrSplit(route->allow, ", ");
+  if (!absl::c_linear_search(methods, request.method)) {
+    HttpReply reply =
+        Fail(request, Refusal(absl::StatusCode::kInvalidArgument, "METHOD_NOT_ALLOWED", "method",
+                              absl::StrCat("method: must be ", route->allow)));
+    reply.status = 405;
+    reply.headers.emplace_back("Allow", route->allow);
+    return reply;
+  }
+  if (absl::Status status = CheckCall(request, *route); !status.ok()) return Fail(request, status);
+  body_bytes_max = BodyBytesMax(*route, FormOf(request));
+  return std::nullopt;
+}
+
+absl::StatusOr<HttpReply> HttpPort::Describe(const HttpExchange& exchange) const {
+  const HttpForm form = FormOf(exchange.request);
+  std::string body;
+  for (const HttpBody::Piece& piece : exchange.request.body->pieces) {
+    body.append(reinterpret_cast<const char*>(piece.data.get()), piece.size);
+  }
+  v1::DescribeRequest request;
+  const bool read =
+      form == HttpForm::kConnectJson
+          ? google::protobuf::util::JsonStringToMessage(body, &request).ok()
+          : request.ParseFromString(body) &&
+                v1::DescribeRequest::GetReflection()->GetUnknownFields(request).empty();
+  if (!read) return Malformed("DescribeRequest");
+  std::string answer = service_.describe();
+  if (form == HttpForm::kConnectProto) return AnswerReply(std::move(answer), form);
+  v1::DescribeResponse response;
+  response.ParseFromString(answer);
+  answer.clear();
+  if (form == HttpForm::kPlain) return AnswerReply(Dump(DescriptionToJson(response)), form);
+  if (!google::protobuf::util::MessageToJsonString(response, &answer).ok()) {
+    return absl::InternalError("the reply cannot be written as JSON");
+  }
+  return AnswerReply(std::move(answer), form);
+}
+
+namespace {
+
+// Adds the headers that a page needs to read the reply.
+class OriginExchange final : public HttpExchange {
+ public:
+  OriginExchange(std::shared_ptr<HttpExchange> inner, std::string origin)
+      : inner_(std::move(inner)), origin_(std::move(origin)) {
+    request = std::move(inner_->request);
+  }
+  bool Hold(uint64_t bytes) override { return inner_->Hold(bytes); }
+  void Reply(HttpReply reply) override {
+    reply.headers.emplace_back("Access-Control-Allow-Origin", origin_);
+    reply.headers.emplace_back("Vary", "Origin");
+    inner_->Reply(std::move(reply));
+  }
+
+ private:
+  const std::shared_ptr<HttpExchange> inner_;
+  const std::string origin_;
+};
+
+}  // namespace
+
+void HttpPort::Answer(std::shared_ptr<HttpExchange> exchange) {
+  if (IsAllowedOrigin(exchange->request)) {
+    std::string origin(exchange->request.Header("origin"));
+    exchange = std::make_shared<OriginExchange>(std::move(exchange), std::move(origin));
+  }
+  const TimeNs begin = service_.clock.Now();
+  const HttpForm form = FormOf(exchange->request);
+  Caller caller;
+  absl::Status status = Identify(exchange->request, caller);  // the token may be gone since
+  if (status.ok() && FindRoute(exchange->request.path)->method == Method::kCompute) {
+    return ComputeOverHttp(service_, std::move(caller), form, std::move(exchange));
+  }
+  const absl::StatusOr<HttpReply> reply =
+      status.ok() ? Describe(*exchange) : absl::StatusOr<HttpReply>(status);
+  if (!reply.ok()) ObserveRefusal(service_.observer, reply.status());
+  ReportCall(service_, caller, Method::kDescribe, reply.status(), 0,
+             static_cast<uint64_t>(service_.clock.Now() - begin));
+  exchange->Reply(reply.ok() ? *reply : ErrorReply(reply.status(), form));
+}
+
+HttpReply HttpPort::ForOrigin(const HttpRequest& request, HttpReply reply) const {
+  if (IsAllowedOrigin(request)) {
+    reply.headers.emplace_back("Access-Control-Allow-Origin",
+                               std::string(request.Header("origin")));
+    reply.headers.emplace_back("Vary", "Origin");
+  }
+  return reply;
+}
+
+HttpReply HttpPort::Fail(const HttpRequest& request, const absl::Status& status) const {
+  if (const Route* const route = FindRoute(request.path)) {
+    Caller caller;
+    caller.peer =
+        absl::StrCat(absl::StartsWith(request.peer, "[") ? "ipv6:" : "ipv4:", request.peer);
+    ObserveRefusal(service_.observer, status);
+    ReportCall(service_, caller, route->method, status, 0,
+               static_cast<uint64_t>(service_.clock.Now() - request.arrived_at));
+  }
+  return ForOrigin(request, ErrorReply(status, FormOf(request)));
+}
+
+HttpReply HttpPort::Refuse(HttpFault fault, const HttpRequest& request, uint64_t limit) {
+  using Code = absl::StatusCode;
+  const auto refuse = [&](Code code, const char* reason, const char* field,
+                          const std::string& message) {
+    return Fail(request, Refusal(code, reason, field, message, limit));
+  };
+  switch (fault) {
+    case HttpFault::kMalformed:
+      return refuse(Code::kInvalidArgument, "MALFORMED_MESSAGE", "",
+                    "the request is no HTTP, or its headers contradict each other");
+    case HttpFault::kTimedOut:
+      return refuse(Code::kDeadlineExceeded, "REQUEST_TIMEOUT", "",
+                    absl::StrCat("the request did not arrive within ", kTimeoutMs / 1000,
+                                 " s and a second for each ", kBytesPerSecondMin, " bytes"));
+    case HttpFault::kBodyTooLarge: {
+      const bool plain = FormOf(request) == HttpForm::kPlain;
+      return refuse(Code::kResourceExhausted, "PAYLOAD_TOO_LARGE", plain ? "payload" : "message",
+                    absl::StrCat(plain ? "body" : "message", ": more bytes than the limit of ",
+                                 limit, plain ? " (--payload-bytes-max)" : "",
+                                 "; send larger ones in chunks through Accumulate"));
+    }
+    case HttpFault::kExpectation:
+      return refuse(Code::kInvalidArgument, "EXPECTATION_FAILED", "Expect",
+                    "Expect: must be 100-continue");
+    case HttpFault::kHeadersTooLarge:
+      return refuse(Code::kResourceExhausted, "HEADERS_TOO_LARGE", "headers",
+                    absl::StrCat("headers: more bytes than the limit of ", limit));
+    case HttpFault::kNoRoom:
+      return refuse(Code::kResourceExhausted, "QUEUE_FULL", "",
+                    "bodies and replies of the HTTP port take all the memory that they may");
+    case HttpFault::kDraining:
+      return refuse(Code::kUnavailable, "DRAINING", "", "the server shuts down");
+    case HttpFault::kVersion:
+      return refuse(Code::kUnimplemented, "VERSION_NOT_SUPPORTED", "", "the port speaks HTTP/1.1");
+    case HttpFault::kInternal:
+      break;
+  }
+  return refuse(Code::kInternal, "INTERNAL", "", "internal error");
+}
+
+}  // namespace histogram::server
