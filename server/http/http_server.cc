@@ -40,9 +40,28 @@ constexpr TimeNs kMillisecond = 1000000;
 constexpr TimeNs kSecond = 1000 * kMillisecond;
 constexpr TimeNs kEndMax = kSecond;  // for a client to read the last reply
 constexpr TimeNs kLookInterval = 100 * kMillisecond;
-constexpr size_t kReadBytes = size_t{32} << 10;
-constexpr size_t kFirstPieceBytes = size_t{16} << 10;
+constexpr TimeNs kStallMax = 30 * kSecond;      // between two reads of a body
+constexpr size_t kHeadBytes = size_t{4} << 10;  // that most headers take
+constexpr size_t kReadBytes = size_t{64} << 10;
 constexpr size_t kPieceBytesMax = size_t{1} << 20;
+
+using Code = absl::StatusCode;
+constexpr HttpFault kMalformed = {400, Code::kInvalidArgument, "MALFORMED_MESSAGE", "",
+                                  "the request is no HTTP, or its headers contradict each other"};
+constexpr HttpFault kTimedOut = {408, Code::kDeadlineExceeded, "REQUEST_TIMEOUT", "",
+                                 "the request came too slowly"};
+constexpr HttpFault kBodyTooLarge = {413, Code::kResourceExhausted, "PAYLOAD_TOO_LARGE", "body",
+                                     "body: more bytes than the limit of "};
+constexpr HttpFault kExpectation = {417, Code::kInvalidArgument, "EXPECTATION_FAILED", "Expect",
+                                    "Expect: must be 100-continue"};
+constexpr HttpFault kHeadersTooLarge = {431, Code::kResourceExhausted, "HEADERS_TOO_LARGE",
+                                        "headers", "headers: more bytes than the limit of "};
+constexpr HttpFault kInternal = {500, Code::kInternal, "INTERNAL", "", "internal error"};
+constexpr HttpFault kNoRoom = {503, Code::kResourceExhausted, "QUEUE_FULL", "",
+                               "bodies and replies take all the memory that they may"};
+constexpr HttpFault kDraining = {503, Code::kUnavailable, "DRAINING", "", "the server shuts down"};
+constexpr HttpFault kVersion = {505, Code::kUnimplemented, "VERSION_NOT_SUPPORTED", "",
+                                "the port speaks HTTP/1.1"};
 
 TimeNs Now() { return Clock::Monotonic().Now(); }
 
@@ -76,29 +95,6 @@ absl::string_view HttpRequest::Header(absl::string_view name) const {
 size_t HttpRequest::Count(absl::string_view name) const {
   return static_cast<size_t>(std::count_if(
       headers.begin(), headers.end(), [&](const auto& header) { return header.first == name; }));
-}
-
-unsigned StatusOf(HttpFault fault) {
-  switch (fault) {
-    case HttpFault::kMalformed:
-      return 400;
-    case HttpFault::kTimedOut:
-      return 408;
-    case HttpFault::kBodyTooLarge:
-      return 413;
-    case HttpFault::kExpectation:
-      return 417;
-    case HttpFault::kHeadersTooLarge:
-      return 431;
-    case HttpFault::kInternal:
-      return 500;
-    case HttpFault::kNoRoom:
-    case HttpFault::kDraining:
-      return 503;
-    case HttpFault::kVersion:
-      return 505;
-  }
-  return 500;
 }
 
 namespace {
@@ -153,14 +149,19 @@ class Server final : public HttpServer {
   std::thread thread_;
 };
 
-// A client. Its requests come one after another: headers, body, then the reply goes. At last its
-// end is awaited, since to close with bytes unread would take the reply from it.
-class Connection : public std::enable_shared_from_this<Connection> {
+// A client, and its request under way: they come one after another. Headers, body, then the reply
+// goes. At last the client's end is awaited, since to close with bytes unread would take the reply
+// from it. Handlers may keep it when it is closed.
+class Connection final : public HttpExchange {
  public:
   enum class State : uint8_t { kHead, kBody, kAnswering, kReply, kEnd, kClosed };
 
   Connection(Server& server, int fd, const SocketAddress& peer)
-      : server_(server), socket_(server.io()), peer_(NumericAddress(peer)) {
+      : server_(server),
+        work_(server.io().get_executor()),
+        socket_(server.io()),
+        timer_(server.io()),
+        peer_(NumericAddress(peer)) {
     error_code ignored;
     socket_.assign(peer.get()->sa_family == AF_INET6 ? tcp::v6() : tcp::v4(), fd, ignored);
   }
@@ -168,40 +169,67 @@ class Connection : public std::enable_shared_from_this<Connection> {
   State state() const { return state_; }
   TimeNs deadline() const { return deadline_; }
   bool idle() const { return state_ == State::kHead && buffer_.size() == 0; }
-  uint64_t body_bytes() const { return request_.body == nullptr ? 0 : request_.body->bytes; }
+  // Whether the request is not yet whole.
+  bool receives() const {
+    return state_ == State::kHead || state_ == State::kBody ||
+           (state_ == State::kAnswering && !whole);
+  }
+  uint64_t body_bytes() const { return body == nullptr ? 0 : body->bytes; }
   std::string host() const { return peer_.substr(0, peer_.rfind(':')); }
 
   void ReadHead();
-  void OnReply(HttpReply reply, std::shared_ptr<HttpHold> hold);
   // Refuses a request that is being received.
-  void End(HttpFault fault) {
-    if (idle()) return Close();
-    fault_ = fault;
-    error_code ignored;
-    socket_.cancel(ignored);
+  void End(const HttpFault& fault) {
+    idle() ? Close() : OnReply(server_.handler().Refuse(fault, request));
   }
   void Close() {
     if (state_ == State::kClosed) return;
     state_ = State::kClosed;
-    request_.body.reset();
+    body.reset();
     hold_.reset();
+    next_ = nullptr;
+    timer_.cancel();
     error_code error;
     const int fd = socket_.release(error);
     server_.Remove(*this, error ? -1 : fd);
   }
 
+  bool Hold(uint64_t bytes) override;
+  void ReadOn(std::function<void()> next) override;
+  void Run(std::function<void()> run) override {
+    asio::post(server_.io(), [self = Self(), run = std::move(run)] {
+      if (self->state_ == State::kBody || self->state_ == State::kAnswering) run();
+    });
+  }
+  void RunAfter(TimeNs time, std::function<void()> run) override {
+    timer_.expires_after(std::chrono::nanoseconds(time));
+    timer_.async_wait([self = Self(), run = std::move(run)](const error_code& error) {
+      if (!error && self->state_ == State::kAnswering) run();
+    });
+  }
+  void Reply(HttpReply reply) override {
+    asio::dispatch(server_.io(), [self = Self(), reply = std::move(reply)]() mutable {
+      self->OnReply(std::move(reply));
+    });
+  }
+
  private:
   using Parser = http::request_parser<http::buffer_body>;
 
-  // Runs `next` with the outcome of an operation, unless the connection is closed or the request
-  // was ended.
+  // Runs `next` with the outcome of an operation, unless the connection is closed, or a reply goes
+  // instead.
   template <typename Next>
   auto Then(Next next) {
-    return [self = shared_from_this(), next = std::move(next)](const error_code& error, size_t n) {
+    return [self = Self(), next = std::move(next)](const error_code& error, size_t n) {
       if (self->state_ == State::kClosed) return;
-      if (self->fault_.has_value()) return self->Refuse(*std::exchange(self->fault_, std::nullopt));
+      if (self->instead_.has_value()) {
+        return self->Send(*std::exchange(self->instead_, std::nullopt), /*keep=*/false);
+      }
       next(*self, error, n);
     };
+  }
+  std::shared_ptr<Connection> Self() {
+    return std::static_pointer_cast<Connection>(shared_from_this());
   }
   // The time for so many bytes.
   TimeNs TimeFor(uint64_t bytes) const {
@@ -211,72 +239,63 @@ class Connection : public std::enable_shared_from_this<Connection> {
            (rate == 0 ? 0 : static_cast<TimeNs>(bytes / rate) * kSecond);
   }
   void OnHead(const error_code& error);
-  // Sets request_ from the parsed headers. False: they contradict each other.
+  // Sets the request from the parsed headers. False: they contradict each other.
   bool TakeHead();
+  // Whether all of the body is there.
+  bool IsWhole() const { return left_.has_value() ? *left_ == 0 : parser_->is_done(); }
   void ReadBody();
-  void OnBody(const error_code& error);
+  void OnBody(const error_code& error, size_t bytes);
   // A piece of the body with free space. Null where there is no room.
   HttpBody::Piece* Room();
-  void Answer();
+  // Passes on what came of the body.
+  void Deliver();
+  void OnReply(HttpReply reply);
   void Refuse(HttpFault fault, uint64_t limit = 0) {
-    Send(server_.handler().Refuse(fault, request_, limit), /*keep=*/false);
+    fault.limit = limit;
+    Send(server_.handler().Refuse(fault, request), /*keep=*/false);
   }
   void Send(HttpReply reply, bool keep);
   void AwaitEnd();
 
   Server& server_;
+  // The server ends no sooner than this.
+  const asio::executor_work_guard<asio::io_context::executor_type> work_;
   tcp::socket socket_;
+  asio::steady_timer timer_;
   const std::string peer_;
   boost::beast::flat_buffer buffer_{kReadBytes};
   std::optional<Parser> parser_;
   std::optional<http::response<http::string_body>> response_;
-  std::shared_ptr<HttpHold> hold_;  // for the reply that is written
-  HttpRequest request_;
+  std::optional<HttpHold> hold_;      // room for the reply
+  std::function<void()> next_;        // waits for more of the body
+  std::optional<HttpReply> instead_;  // of what the request is to get
+  HttpIntake intake_;
+  std::optional<uint64_t> left_;  // of the body; nothing: it comes in chunks, or there is none
+  uint64_t received_ = 0;         // of the body
   State state_ = State::kHead;
-  TimeNs begun_at_ = 0;  // the body
+  TimeNs begun_at_ = 0;   // the body, without the time in which nothing was to be received
+  TimeNs paused_at_ = 0;  // the last time that began
   TimeNs deadline_ = kNever;
-  uint64_t body_bytes_max_ = 0;
-  std::optional<HttpFault> fault_;
 };
 
-class Exchange final : public HttpExchange {
- public:
-  Exchange(Server& server, std::weak_ptr<Connection> connection)
-      : server_(server),
-        work_(server.io().get_executor()),
-        connection_(std::move(connection)),
-        hold_(std::make_shared<HttpHold>(server.options().memory)) {}
-
-  bool Hold(uint64_t bytes) override {
-    if (bytes > hold_->memory().bytes_max()) return false;
-    while (!hold_->Take(bytes)) {
-      const auto connection = connection_.lock();
-      if (connection == nullptr || !server_.MakeRoom(*connection)) return false;
-    }
-    return true;
+bool Connection::Hold(uint64_t bytes) {
+  if (!hold_.has_value()) hold_.emplace(server_.options().memory);
+  if (bytes > hold_->memory().bytes_max()) return false;
+  while (!hold_->Take(bytes)) {
+    if (!server_.MakeRoom(*this)) return false;
   }
-  void Reply(HttpReply reply) override {
-    asio::dispatch(work_.get_executor(), [to = std::move(connection_), reply = std::move(reply),
-                                          hold = std::move(hold_)]() mutable {
-      if (const auto connection = to.lock()) connection->OnReply(std::move(reply), std::move(hold));
-    });
-  }
-
- private:
-  Server& server_;
-  // The server ends no sooner than this.
-  const asio::executor_work_guard<asio::io_context::executor_type> work_;
-  std::weak_ptr<Connection> connection_;
-  std::shared_ptr<HttpHold> hold_;
-};
+  return true;
+}
 
 void Connection::ReadHead() {
   if (server_.draining() && buffer_.size() == 0) return Close();
   state_ = State::kHead;
   deadline_ = Now() + TimeFor(0);
-  request_ = HttpRequest();
-  request_.peer = peer_;
+  request = {};
+  request.peer = peer_;
+  whole = false;
   if (buffer_.size() == 0) buffer_.shrink_to_fit();
+  buffer_.reserve(kHeadBytes);
   parser_.emplace();
   parser_->header_limit(server_.options().header_bytes_max);
   parser_->body_limit(UINT64_MAX);  // checked here, for a proper answer
@@ -286,32 +305,31 @@ void Connection::ReadHead() {
 }
 
 void Connection::OnHead(const error_code& error) {
-  request_.arrived_at = Now();
+  request.arrived_at = Now();
   if (error == http::error::header_limit || error == http::error::buffer_overflow) {
-    return Refuse(HttpFault::kHeadersTooLarge, server_.options().header_bytes_max);
+    return Refuse(kHeadersTooLarge, server_.options().header_bytes_max);
   }
-  if (error == http::error::bad_version) return Refuse(HttpFault::kVersion);
+  if (error == http::error::bad_version) return Refuse(kVersion);
   if (error == http::error::end_of_stream || error == http::error::partial_message) return Close();
-  if (error && IsHttpError(error)) return Refuse(HttpFault::kMalformed);
+  if (error && IsHttpError(error)) return Refuse(kMalformed);
   if (error) return Close();
-  if (!TakeHead()) return Refuse(HttpFault::kMalformed);
-  if (server_.draining()) return Refuse(HttpFault::kDraining);
-  std::optional<HttpReply> refusal = server_.handler().Check(request_, body_bytes_max_);
-  if (refusal.has_value()) return Send(*std::move(refusal), parser_->is_done());
-  request_.body = std::make_shared<HttpBody>(server_.options().memory);
-  const boost::optional<uint64_t> length = parser_->content_length();
-  if (length.value_or(0) > body_bytes_max_) {
-    return Refuse(HttpFault::kBodyTooLarge, body_bytes_max_);
-  }
-  begun_at_ = request_.arrived_at;
+  if (!TakeHead()) return Refuse(kMalformed);
+  if (server_.draining()) return Refuse(kDraining);
+  left_.reset();
+  if (const auto length = parser_->content_length()) left_ = *length;
+  intake_ = {};
+  std::optional<HttpReply> refusal = server_.handler().Check(request, intake_);
+  if (refusal.has_value()) return Send(*std::move(refusal), IsWhole());
+  if (left_.value_or(0) > intake_.bytes_max) return Refuse(kBodyTooLarge, intake_.bytes_max);
+  body = std::make_shared<HttpBody>(server_.options().memory);
+  begun_at_ = request.arrived_at;
+  received_ = 0;
   state_ = State::kBody;
-  const absl::string_view expects = request_.Header("expect");
+  const absl::string_view expects = request.Header("expect");
   if (!expects.empty() && !absl::EqualsIgnoreCase(expects, "100-continue")) {
-    return Refuse(HttpFault::kExpectation);
+    return Refuse(kExpectation);
   }
-  if (expects.empty() || !request_.http_1_1 || parser_->is_done() || buffer_.size() > 0) {
-    return ReadBody();
-  }
+  if (expects.empty() || !request.http_1_1 || IsWhole() || buffer_.size() > 0) return ReadBody();
   deadline_ = begun_at_ + TimeFor(0);
   static constexpr absl::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   asio::async_write(socket_, asio::buffer(kContinue.data(), kContinue.size()),
@@ -322,124 +340,147 @@ void Connection::OnHead(const error_code& error) {
 
 bool Connection::TakeHead() {
   const auto& head = parser_->get();
-  request_.http_1_1 = head.version() == 11;
+  request.http_1_1 = head.version() == 11;
   const auto text = [](const auto& view) { return std::string(view.data(), view.size()); };
-  request_.method = text(head.method_string());
+  request.method = text(head.method_string());
   for (const auto& field : head) {
-    request_.headers.emplace_back(absl::AsciiStrToLower(text(field.name_string())),
-                                  text(field.value()));
+    request.headers.emplace_back(absl::AsciiStrToLower(text(field.name_string())),
+                                 text(field.value()));
   }
   std::string target = text(head.target());
   if (absl::StartsWith(target, "http://")) {  // as to a proxy: then the target's host counts
     const size_t path = std::min(target.find_first_of("/?", 7), target.size());
     const std::string host = target.substr(7, path - 7);
-    for (auto& [name, value] : request_.headers) {
+    for (auto& [name, value] : request.headers) {
       if (name == "host") value = host;
     }
     target = path < target.size() ? target.substr(path) : "/";
     if (target[0] == '?') target.insert(0, "/");
   }
   const size_t question = std::min(target.find('?'), target.size());
-  request_.path = target.substr(0, question);
-  request_.query = target.substr(std::min(question + 1, target.size()));
+  request.path = target.substr(0, question);
+  request.query = target.substr(std::min(question + 1, target.size()));
   // What two servers may read in different ways is refused: bytes of a body would be taken for the
   // next request.
-  const size_t lengths = request_.Count("content-length");
-  const size_t codings = request_.Count("transfer-encoding");
-  request_.has_body = lengths + codings > 0;
-  if (request_.Count("host") > 1 || lengths + codings > 1) return false;
-  if (lengths == 1 && request_.Header("content-length").find_first_not_of("0123456789") !=
-                          absl::string_view::npos) {
+  const size_t lengths = request.Count("content-length");
+  const size_t codings = request.Count("transfer-encoding");
+  request.has_body = lengths + codings > 0;
+  if (request.Count("host") > 1 || lengths + codings > 1) return false;
+  if (lengths == 1 &&
+      request.Header("content-length").find_first_not_of("0123456789") != absl::string_view::npos) {
     return false;  // Beast takes "1, 1"
   }
-  return codings == 0 || (request_.http_1_1 &&
-                          absl::EqualsIgnoreCase(request_.Header("transfer-encoding"), "chunked"));
+  return codings == 0 || (request.http_1_1 &&
+                          absl::EqualsIgnoreCase(request.Header("transfer-encoding"), "chunked"));
 }
 
 HttpBody::Piece* Connection::Room() {
-  HttpBody& body = *request_.body;
-  if (!body.pieces.empty() && body.pieces.back().size < body.pieces.back().capacity) {
-    return &body.pieces.back();
+  if (!body->pieces.empty() && body->pieces.back().size < body->pieces.back().capacity) {
+    return &body->pieces.back();
   }
   // As much again as there is, so that a body takes little more than what has come of it.
-  uint64_t capacity =
-      std::clamp<uint64_t>(body.bytes / 4096 * 4096, kFirstPieceBytes, kPieceBytesMax);
-  if (parser_->content_length().has_value()) {
-    capacity = std::min<uint64_t>(capacity, *parser_->content_length() - body.bytes);
-  }
-  while (!body.hold.Take(capacity)) {
+  uint64_t capacity = std::clamp<uint64_t>(body->bytes / 4096 * 4096, kReadBytes, kPieceBytesMax);
+  if (intake_.part_bytes > 0) capacity = std::min(capacity, intake_.part_bytes - body->bytes);
+  if (left_.has_value()) capacity = std::min(capacity, *left_);
+  while (!body->hold.Take(capacity)) {
     if (!server_.MakeRoom(*this)) return nullptr;
   }
-  body.pieces.push_back(
+  body->pieces.push_back(
       {std::unique_ptr<uint8_t[]>(new uint8_t[capacity]), 0, static_cast<size_t>(capacity)});
-  return &body.pieces.back();
+  return &body->pieces.back();
 }
 
 void Connection::ReadBody() {
-  if (parser_->is_done()) return Answer();
+  const uint64_t bytes = body->bytes;
+  if (IsWhole() || (intake_.part_bytes > 0 && bytes >= intake_.part_bytes)) return Deliver();
   HttpBody::Piece* const piece = Room();
-  if (piece == nullptr) return Refuse(HttpFault::kNoRoom);
-  auto& body = parser_->get().body();
-  body.data = piece->data.get() + piece->size;
-  body.size = piece->capacity - piece->size;
-  deadline_ = begun_at_ + TimeFor(request_.body->bytes);
-  http::async_read_some(
-      socket_, buffer_, *parser_,
-      Then([](Connection& self, const error_code& error, size_t) { self.OnBody(error); }));
+  if (piece == nullptr) return Refuse(kNoRoom);
+  uint8_t* const to = piece->data.get() + piece->size;
+  const size_t free = piece->capacity - piece->size;
+  deadline_ = std::min(begun_at_ + TimeFor(received_), Now() + kStallMax);
+  if (!left_.has_value()) {
+    parser_->get().body().data = to;
+    parser_->get().body().size = free;
+    buffer_.reserve(kReadBytes);
+    return http::async_read_some(
+        socket_, buffer_, *parser_, Then([free](Connection& self, const error_code& error, size_t) {
+          self.OnBody(error == http::error::need_buffer ? error_code() : error,
+                      free - self.parser_->get().body().size);
+        }));
+  }
+  // Nothing but the socket's own copy: the parser would make another.
+  if (buffer_.size() > 0) {
+    const size_t copied = asio::buffer_copy(asio::buffer(to, free), buffer_.data());
+    buffer_.consume(copied);
+    return OnBody({}, copied);
+  }
+  socket_.async_read_some(asio::buffer(to, free), Then([](Connection& self, const error_code& error,
+                                                          size_t n) { self.OnBody(error, n); }));
 }
 
-void Connection::OnBody(const error_code& error) {
-  if (error && error != http::error::need_buffer) {
+void Connection::OnBody(const error_code& error, size_t bytes) {
+  if (error) {
     return IsHttpError(error) && error != http::error::end_of_stream &&
                    error != http::error::partial_message
-               ? Refuse(HttpFault::kMalformed)
+               ? Refuse(kMalformed)
                : Close();
   }
-  HttpBody& body = *request_.body;
-  HttpBody::Piece& piece = body.pieces.back();
-  const size_t before = piece.size;
-  piece.size = piece.capacity - parser_->get().body().size;
-  body.bytes += piece.size - before;
-  if (body.bytes > body_bytes_max_) return Refuse(HttpFault::kBodyTooLarge, body_bytes_max_);
+  body->pieces.back().size += bytes;
+  body->bytes += bytes;
+  received_ += bytes;
+  if (left_.has_value()) *left_ -= bytes;
+  if (received_ > intake_.bytes_max) return Refuse(kBodyTooLarge, intake_.bytes_max);
   ReadBody();
 }
 
-void Connection::Answer() {
+void Connection::Deliver() {
+  whole = IsWhole();
   state_ = State::kAnswering;
   deadline_ = kNever;
-  const auto exchange = std::make_shared<Exchange>(server_, weak_from_this());
-  exchange->request = std::move(request_);
-  request_ = HttpRequest();
-  request_.method = exchange->request.method;
-  request_.peer = peer_;
+  paused_at_ = Now();
+  const auto next = std::exchange(next_, nullptr);
   try {
-    server_.handler().Answer(exchange);
+    next != nullptr ? next() : server_.handler().Answer(Self());
   } catch (const std::exception&) {
-    if (state_ == State::kAnswering) Refuse(HttpFault::kInternal);
+    if (state_ == State::kAnswering) Refuse(kInternal);
   }
 }
 
-void Connection::OnReply(HttpReply reply, std::shared_ptr<HttpHold> hold) {
-  if (state_ != State::kAnswering) return;
-  hold_ = std::move(hold);
-  Send(std::move(reply), /*keep=*/true);
+void Connection::ReadOn(std::function<void()> next) {
+  if (state_ != State::kAnswering || whole) return;
+  next_ = std::move(next);
+  body = std::make_shared<HttpBody>(server_.options().memory);
+  begun_at_ += Now() - paused_at_;
+  state_ = State::kBody;
+  ReadBody();
+}
+
+void Connection::OnReply(HttpReply reply) {
+  if (state_ == State::kAnswering) return Send(std::move(reply), whole);
+  if (!receives()) return;
+  instead_ = std::move(reply);
+  error_code ignored;
+  socket_.cancel(ignored);
 }
 
 void Connection::Send(HttpReply reply, bool keep) {
   keep = keep && server_.options().keep_alive && !server_.draining() && parser_->keep_alive();
   state_ = State::kReply;
-  request_.body.reset();
+  body.reset();
+  next_ = nullptr;
+  timer_.cancel();
+  server_.handler().Finish(request, reply);
   deadline_ = Now() + TimeFor(reply.body.size());
   response_.emplace();
   response_->result(reply.status);
-  response_->version(request_.http_1_1 ? 11 : 10);
+  response_->version(request.http_1_1 ? 11 : 10);
   response_->set(http::field::content_type, reply.type);
   response_->set(http::field::cache_control, "no-store");
   for (const auto& [name, value] : reply.headers) response_->set(name, value);
   response_->content_length(reply.body.size());
   response_->keep_alive(keep);
   if (!keep) response_->set(http::field::connection, "close");
-  const bool has_body = request_.method != "HEAD" && reply.status != 204;
+  const bool has_body = request.method != "HEAD" && reply.status != 204;
   if (has_body) response_->body() = std::move(reply.body);
   if (reply.status == 204) response_->content_length(boost::none);
   http::async_write(socket_, *response_,
@@ -582,16 +623,13 @@ void Server::AwaitLook() {
 }
 
 void Server::Look() {
-  using State = Connection::State;
   const TimeNs now = Now();
   for (auto it = connections_.begin(); it != connections_.end();) {
     const auto connection = *it++;
-    const bool receives =
-        connection->state() == State::kHead || connection->state() == State::kBody;
-    if (receives && draining_ && now > drained_until_) {
-      connection->End(HttpFault::kDraining);
+    if (connection->receives() && draining_ && now > drained_until_) {
+      connection->End(kDraining);
     } else if (now > connection->deadline()) {
-      receives ? connection->End(HttpFault::kTimedOut) : connection->Close();
+      connection->receives() ? connection->End(kTimedOut) : connection->Close();
     }
   }
   for (const size_t listener : std::exchange(paused_, {})) {

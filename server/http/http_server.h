@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/base/clock.h"
@@ -77,7 +78,6 @@ struct HttpRequest {
   std::string peer;                                          // "127.0.0.1:40000"
   bool has_body = false;                                     // by its headers, perhaps of no bytes
   TimeNs arrived_at = 0;                                     // when its headers were there
-  std::shared_ptr<HttpBody> body;                            // set for Answer
 
   // The first header of this name; empty where there is none.
   absl::string_view Header(absl::string_view name) const;
@@ -92,42 +92,57 @@ struct HttpReply {
 };
 
 // Why the server itself refuses a request.
-enum class HttpFault : uint8_t {
-  kMalformed,        // 400
-  kTimedOut,         // 408: headers or body took too long
-  kBodyTooLarge,     // 413
-  kExpectation,      // 417
-  kHeadersTooLarge,  // 431
-  kInternal,         // 500
-  kNoRoom,           // 503: bodies take all memory that they may
-  kDraining,         // 503
-  kVersion,          // 505
+struct HttpFault {
+  unsigned status;
+  absl::StatusCode code;
+  const char* reason;  // as of the API's errors
+  const char* field;   // that is wrong; may be empty
+  const char* what;
+  uint64_t limit = 0;  // that was exceeded
 };
-unsigned StatusOf(HttpFault fault);
 
-// A whole request, and where its reply goes.
-class HttpExchange {
+// A request under way, and where its reply goes. The server's thread calls the handler, and what
+// the handler passes on.
+class HttpExchange : public std::enable_shared_from_this<HttpExchange> {
  public:
   virtual ~HttpExchange() = default;
   HttpRequest request;
-  // Holds room for the reply until it is written. False where there is none. Called within Answer.
+  std::shared_ptr<HttpBody> body;  // what came since the last ReadOn
+  bool whole = false;              // no more of the body will come
+
+  // Holds room for the reply until it is written. False where there is none. Called on the server's
+  // thread.
   virtual bool Hold(uint64_t bytes) = 0;
-  // Called once, on any thread.
+  // Receives more of the body, and calls `next` once it is there. Called on the server's thread.
+  virtual void ReadOn(std::function<void()> next) = 0;
+  // Calls `run` on the server's thread, unless the client went away before.
+  virtual void Run(std::function<void()> run) = 0;
+  // The same, later. Called on the server's thread, while nothing is received.
+  virtual void RunAfter(TimeNs time, std::function<void()> run) = 0;
+  // Called once, on any thread, perhaps before the whole body is there.
   virtual void Reply(HttpReply reply) = 0;
+};
+
+// How a body is received: in parts of about `part_bytes` (a multiple of eight; 0: in one), of at
+// most `bytes_max` together.
+struct HttpIntake {
+  uint64_t bytes_max = 0;
+  uint64_t part_bytes = 0;
 };
 
 // What a port answers. Called on the server's thread.
 class HttpHandler {
  public:
   virtual ~HttpHandler() = default;
-  // The headers are there. Returns a refusal; or nothing, then a body of up to `body_bytes_max` is
-  // received.
-  virtual std::optional<HttpReply> Check(const HttpRequest& request, uint64_t& body_bytes_max) = 0;
-  // The exchange lives until it has replied, and as long as the handler keeps it. An exception
-  // before Reply is kInternal.
+  // The headers are there. Returns a refusal; or nothing, then a body is received as `intake` says.
+  virtual std::optional<HttpReply> Check(const HttpRequest& request, HttpIntake& intake) = 0;
+  // The body, or its first part, is there. The exchange lives as long as the handler keeps it. An
+  // exception before Reply is a fault.
   virtual void Answer(std::shared_ptr<HttpExchange> exchange) = 0;
-  // `limit`: what was exceeded, or 0. `request` has what is known.
-  virtual HttpReply Refuse(HttpFault fault, const HttpRequest& request, uint64_t limit) = 0;
+  // `request` has what is known.
+  virtual HttpReply Refuse(const HttpFault& fault, const HttpRequest& request) = 0;
+  // Adds the headers that all replies have.
+  virtual void Finish(const HttpRequest&, HttpReply&) {}
 };
 
 struct HttpServerOptions {

@@ -36,7 +36,7 @@ absl::StatusOr<std::unique_ptr<OperatorPort>> OperatorPort::Start(OperatorPortOp
   return port;
 }
 
-std::optional<HttpReply> OperatorPort::Check(const HttpRequest& request, uint64_t&) {
+std::optional<HttpReply> OperatorPort::Check(const HttpRequest& request, HttpIntake&) {
   if (request.method == "GET" || request.method == "HEAD") return std::nullopt;
   return HttpReply{.status = 405,
                    .body = "405 method not allowed; use GET\n",
@@ -47,15 +47,9 @@ void OperatorPort::Answer(std::shared_ptr<HttpExchange> exchange) {
   exchange->Reply(Route(exchange->request.path));
 }
 
-HttpReply OperatorPort::Refuse(HttpFault fault, const HttpRequest&, uint64_t) {
-  switch (fault) {
-    case HttpFault::kMalformed:
-      return {.status = 400, .body = "400 Bad Request\n"};
-    case HttpFault::kInternal:
-      return {.status = 500, .body = "500 internal error\n"};
-    default:
-      return {.status = StatusOf(fault), .body = absl::StrCat(StatusOf(fault), "\n")};
-  }
+HttpReply OperatorPort::Refuse(const HttpFault& fault, const HttpRequest&) {
+  if (fault.status == 400) return {.status = 400, .body = "400 Bad Request\n"};
+  return {.status = fault.status, .body = absl::StrCat(fault.status, " ", fault.what, "\n")};
 }
 
 HttpReply OperatorPort::Route(const std::string& path) const {

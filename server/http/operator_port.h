@@ -31,9 +31,9 @@ class OperatorPort final : private HttpHandler {
 
  private:
   explicit OperatorPort(OperatorPortOptions options) : options_(std::move(options)) {}
-  std::optional<HttpReply> Check(const HttpRequest& request, uint64_t& body_bytes_max) override;
+  std::optional<HttpReply> Check(const HttpRequest& request, HttpIntake& intake) override;
   void Answer(std::shared_ptr<HttpExchange> exchange) override;
-  HttpReply Refuse(HttpFault fault, const HttpRequest& request, uint64_t limit) override;
+  HttpReply Refuse(const HttpFault& fault, const HttpRequest& request) override;
   HttpReply Route(const std::string& path) const;
 
   const OperatorPortOptions options_;

@@ -27,6 +27,8 @@ constexpr uint32_t kTimeoutMs = 10000;
 constexpr uint64_t kBytesPerSecondMin = 16384;  // a body or a reply that is slower is ended
 // Parsing JSON keeps the port's one thread from its other clients.
 constexpr uint64_t kJsonBytesMax = uint64_t{4} << 20;
+// Of a body that is counted as it arrives: what one lane counts while the next part is received.
+constexpr uint64_t kPartBytesMax = uint64_t{1} << 20;
 constexpr uint64_t kMessageBytesOverPayload = kSpecBytesMax + 64;
 constexpr char kAllowedHeaders[] =
     "Authorization, Content-Type, Connect-Protocol-Version, Connect-Timeout-Ms, Traceparent";
@@ -184,15 +186,20 @@ absl::Status HttpPort::CheckCall(const HttpRequest& request, const Route& route)
                  "query: /v1/describe has no parameters");
 }
 
-uint64_t HttpPort::BodyBytesMax(const Route& route, HttpForm form) const {
+HttpIntake HttpPort::IntakeOf(const Route& route, const HttpRequest& request) const {
+  const HttpForm form = FormOf(request);
   const uint64_t payload = service_.config.payload_bytes_max;
-  if (route.method == Method::kDescribe) return 1024;
-  if (form == HttpForm::kPlain) return payload;
+  if (route.method == Method::kDescribe) return {.bytes_max = 1024};
+  if (form == HttpForm::kPlain) {
+    if (NeedsAgain(*ReadQuery(request.query)) != nullptr) return {.bytes_max = payload};
+    return {.bytes_max = UINT64_MAX,
+            .part_bytes = std::clamp<uint64_t>(payload / 8 * 8, 8, kPartBytesMax)};
+  }
   const uint64_t message = payload + kMessageBytesOverPayload;
-  return form == HttpForm::kConnectJson ? std::min(kJsonBytesMax, message) : message;
+  return {.bytes_max = form == HttpForm::kConnectJson ? std::min(kJsonBytesMax, message) : message};
 }
 
-std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, uint64_t& body_bytes_max) {
+std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, HttpIntake& intake) {
   if (absl::Status status = CheckSite(request); !status.ok()) return Fail(request, status);
   const Route* const route = FindRoute(request.path);
   if (route == nullptr) {
@@ -210,7 +217,7 @@ std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, uint64_t& b
       reply.headers.emplace_back("Access-Control-Allow-Headers", kAllowedHeaders);
       reply.headers.emplace_back("Access-Control-Max-Age", "600");
     }
-    return ForOrigin(request, std::move(reply));
+    return reply;
   }
   const std::vector<std::string> methods = absl::StrSplit(route->allow, ", ");
   if (!absl::c_linear_search(methods, request.method)) {
@@ -222,14 +229,14 @@ std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, uint64_t& b
     return reply;
   }
   if (absl::Status status = CheckCall(request, *route); !status.ok()) return Fail(request, status);
-  body_bytes_max = BodyBytesMax(*route, FormOf(request));
+  intake = IntakeOf(*route, request);
   return std::nullopt;
 }
 
 absl::StatusOr<HttpReply> HttpPort::Describe(const HttpExchange& exchange) const {
   const HttpForm form = FormOf(exchange.request);
   std::string body;
-  for (const HttpBody::Piece& piece : exchange.request.body->pieces) {
+  for (const HttpBody::Piece& piece : exchange.body->pieces) {
     body.append(reinterpret_cast<const char*>(piece.data.get()), piece.size);
   }
   v1::DescribeRequest request;
@@ -251,34 +258,7 @@ absl::StatusOr<HttpReply> HttpPort::Describe(const HttpExchange& exchange) const
   return AnswerReply(std::move(answer), form);
 }
 
-namespace {
-
-// Adds the headers that a page needs to read the reply.
-class OriginExchange final : public HttpExchange {
- public:
-  OriginExchange(std::shared_ptr<HttpExchange> inner, std::string origin)
-      : inner_(std::move(inner)), origin_(std::move(origin)) {
-    request = std::move(inner_->request);
-  }
-  bool Hold(uint64_t bytes) override { return inner_->Hold(bytes); }
-  void Reply(HttpReply reply) override {
-    reply.headers.emplace_back("Access-Control-Allow-Origin", origin_);
-    reply.headers.emplace_back("Vary", "Origin");
-    inner_->Reply(std::move(reply));
-  }
-
- private:
-  const std::shared_ptr<HttpExchange> inner_;
-  const std::string origin_;
-};
-
-}  // namespace
-
 void HttpPort::Answer(std::shared_ptr<HttpExchange> exchange) {
-  if (IsAllowedOrigin(exchange->request)) {
-    std::string origin(exchange->request.Header("origin"));
-    exchange = std::make_shared<OriginExchange>(std::move(exchange), std::move(origin));
-  }
   const TimeNs begin = service_.clock.Now();
   const HttpForm form = FormOf(exchange->request);
   Caller caller;
@@ -294,13 +274,11 @@ void HttpPort::Answer(std::shared_ptr<HttpExchange> exchange) {
   exchange->Reply(reply.ok() ? *reply : ErrorReply(reply.status(), form));
 }
 
-HttpReply HttpPort::ForOrigin(const HttpRequest& request, HttpReply reply) const {
-  if (IsAllowedOrigin(request)) {
-    reply.headers.emplace_back("Access-Control-Allow-Origin",
-                               std::string(request.Header("origin")));
-    reply.headers.emplace_back("Vary", "Origin");
-  }
-  return reply;
+void HttpPort::Finish(const HttpRequest& request, HttpReply& reply) {
+  reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  if (!IsAllowedOrigin(request)) return;
+  reply.headers.emplace_back("Access-Control-Allow-Origin", std::string(request.Header("origin")));
+  reply.headers.emplace_back("Vary", "Origin");
 }
 
 HttpReply HttpPort::Fail(const HttpRequest& request, const absl::Status& status) const {
@@ -312,47 +290,21 @@ HttpReply HttpPort::Fail(const HttpRequest& request, const absl::Status& status)
     ReportCall(service_, caller, route->method, status, 0,
                static_cast<uint64_t>(service_.clock.Now() - request.arrived_at));
   }
-  return ForOrigin(request, ErrorReply(status, FormOf(request)));
+  return ErrorReply(status, FormOf(request));
 }
 
-HttpReply HttpPort::Refuse(HttpFault fault, const HttpRequest& request, uint64_t limit) {
-  using Code = absl::StatusCode;
-  const auto refuse = [&](Code code, const char* reason, const char* field,
-                          const std::string& message) {
-    return Fail(request, Refusal(code, reason, field, message, limit));
-  };
-  switch (fault) {
-    case HttpFault::kMalformed:
-      return refuse(Code::kInvalidArgument, "MALFORMED_MESSAGE", "",
-                    "the request is no HTTP, or its headers contradict each other");
-    case HttpFault::kTimedOut:
-      return refuse(Code::kDeadlineExceeded, "REQUEST_TIMEOUT", "",
-                    absl::StrCat("the request did not arrive within ", kTimeoutMs / 1000,
-                                 " s and a second for each ", kBytesPerSecondMin, " bytes"));
-    case HttpFault::kBodyTooLarge: {
-      const bool plain = FormOf(request) == HttpForm::kPlain;
-      return refuse(Code::kResourceExhausted, "PAYLOAD_TOO_LARGE", plain ? "payload" : "message",
-                    absl::StrCat(plain ? "body" : "message", ": more bytes than the limit of ",
-                                 limit, plain ? " (--payload-bytes-max)" : "",
-                                 "; send larger ones in chunks through Accumulate"));
-    }
-    case HttpFault::kExpectation:
-      return refuse(Code::kInvalidArgument, "EXPECTATION_FAILED", "Expect",
-                    "Expect: must be 100-continue");
-    case HttpFault::kHeadersTooLarge:
-      return refuse(Code::kResourceExhausted, "HEADERS_TOO_LARGE", "headers",
-                    absl::StrCat("headers: more bytes than the limit of ", limit));
-    case HttpFault::kNoRoom:
-      return refuse(Code::kResourceExhausted, "QUEUE_FULL", "",
-                    "bodies and replies of the HTTP port take all the memory that they may");
-    case HttpFault::kDraining:
-      return refuse(Code::kUnavailable, "DRAINING", "", "the server shuts down");
-    case HttpFault::kVersion:
-      return refuse(Code::kUnimplemented, "VERSION_NOT_SUPPORTED", "", "the port speaks HTTP/1.1");
-    case HttpFault::kInternal:
-      break;
+HttpReply HttpPort::Refuse(const HttpFault& fault, const HttpRequest& request) {
+  const char* field = fault.field;
+  std::string what = fault.limit > 0 ? absl::StrCat(fault.what, fault.limit) : fault.what;
+  if (fault.status == 413) {
+    const bool plain = FormOf(request) == HttpForm::kPlain;
+    const auto spec = ReadQuery(request.query);
+    if (plain && spec.ok() && NeedsAgain(*spec) != nullptr) field = NeedsAgain(*spec);
+    absl::StrAppend(&what, plain ? absl::StrCat(" (--payload-bytes-max) that ", field,
+                                                " needs at once; without it any length is taken")
+                                 : "; send larger ones to /v1/histogram, or through gRPC");
   }
-  return refuse(Code::kInternal, "INTERNAL", "", "internal error");
+  return Fail(request, Refusal(fault.code, fault.reason, field, what, fault.limit));
 }
 
 }  // namespace histogram::server

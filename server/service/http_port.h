@@ -36,7 +36,10 @@ HttpReply AnswerReply(std::string body, HttpForm form);
 // The spec of a query string, or what is wrong with it (BAD_PARAMETER).
 absl::StatusOr<v1::Spec> ReadQuery(const std::string& query);
 
-// Counts the body of a whole request and replies. `caller` has passed the checks.
+// The parameter that needs the samples more than once; null: one pass over them answers.
+const char* NeedsAgain(const v1::Spec& spec);
+
+// Counts the body of a request and replies. `caller` has passed the checks.
 void ComputeOverHttp(ServiceContext& service, Caller caller, HttpForm form,
                      std::shared_ptr<HttpExchange> exchange);
 
@@ -53,9 +56,11 @@ class HttpPort final : private HttpHandler {
   struct Route;
 
   explicit HttpPort(ServiceContext& service);
-  std::optional<HttpReply> Check(const HttpRequest& request, uint64_t& body_bytes_max) override;
+  std::optional<HttpReply> Check(const HttpRequest& request, HttpIntake& intake) override;
   void Answer(std::shared_ptr<HttpExchange> exchange) override;
-  HttpReply Refuse(HttpFault fault, const HttpRequest& request, uint64_t limit) override;
+  HttpReply Refuse(const HttpFault& fault, const HttpRequest& request) override;
+  // Lets a page of an allowed origin read the reply.
+  void Finish(const HttpRequest& request, HttpReply& reply) override;
 
   static const Route* FindRoute(const std::string& path);
   static HttpForm FormOf(const HttpRequest& request);
@@ -65,10 +70,8 @@ class HttpPort final : private HttpHandler {
   // Sets the caller, and checks its token.
   absl::Status Identify(const HttpRequest& request, Caller& caller) const;
   absl::Status CheckCall(const HttpRequest& request, const Route& route) const;
-  uint64_t BodyBytesMax(const Route& route, HttpForm form) const;
+  HttpIntake IntakeOf(const Route& route, const HttpRequest& request) const;
   HttpReply Fail(const HttpRequest& request, const absl::Status& status) const;
-  // Lets a page of an allowed origin read the reply.
-  HttpReply ForOrigin(const HttpRequest& request, HttpReply reply) const;
   absl::StatusOr<HttpReply> Describe(const HttpExchange& exchange) const;
 
   ServiceContext& service_;

@@ -56,6 +56,7 @@ std::string ByParameter(const std::string& text) {
                                     {"spec.quantiles", "quantiles"},
                                     {"spec.statistics", "statistics"},
                                     {"spec.sample_type", "type"},
+                                    {"chunk: ", "body, in its last part: "},
                                     {"; send larger ones in chunks through Accumulate",
                                      "; send larger ones in chunks through gRPC's Accumulate"}});
 }
@@ -70,7 +71,8 @@ std::string ProblemJson(const absl::Status& status, const ErrorDetail& detail, u
                {"status", code},
                {"detail", ByParameter(std::string(status.message()))},
                {"reason", detail.reason}};
-  const std::string field = detail.field == "payload" ? "body" : ByParameter(detail.field);
+  const std::string field =
+      detail.field == "payload" || detail.field == "chunk" ? "body" : ByParameter(detail.field);
   if (!field.empty()) json["field"] = field;
   if (detail.limit > 0) json["limit"] = detail.limit;
   return DumpSafely(json) + "\n";
@@ -98,7 +100,6 @@ HttpReply ErrorReply(const absl::Status& status, HttpForm form) {
       reply.status = of_reason;
     }
   }
-  reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
   if (reply.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (reply.status == 429 || reply.status == 503) {
     const uint32_t ms = detail.retry_after_ms.value_or(1000);
@@ -117,8 +118,7 @@ HttpReply ErrorReply(const absl::Status& status, HttpForm form) {
 
 HttpReply AnswerReply(std::string body, HttpForm form) {
   return {.body = std::move(body),
-          .type = form == HttpForm::kConnectProto ? "application/proto" : "application/json",
-          .headers = {{"X-Content-Type-Options", "nosniff"}}};
+          .type = form == HttpForm::kConnectProto ? "application/proto" : "application/json"};
 }
 
 }  // namespace histogram::server

@@ -158,12 +158,57 @@ def test_a_partial_sample_names_the_body(web):
 
 
 @pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_over_the_limit(web, chunked):
-    body = bytes(4 << 20) + b"x"
-    reply = post(web, "", iter([body]) if chunked else body, encode_chunked=chunked,
-                 headers={"Transfer-Encoding": "chunked"} if chunked else {})
-    assert expect_problem(reply, 413, "PAYLOAD_TOO_LARGE", "body")["limit"] == 4 << 20
-    assert post(web, "", body[:-1])[0] == 200
+@pytest.mark.parametrize("query, field", [
+    ("type=f32&bins=4&range=0:1&quantiles=0.5", "quantiles"), ("type=i32&bins=4", "range"),
+    ("type=f64&bins=4&range=0:1&statistics", "statistics")])
+def test_what_needs_the_samples_again_has_a_limit(web, query, field, chunked):
+    body = np.resize(FLOATS, 1 << 20).tobytes()
+    too_long = body + bytes(8)
+    headers = {"Transfer-Encoding": "chunked"} if chunked else {}
+    reply = post(web, query, iter([too_long]) if chunked else too_long, encode_chunked=chunked, headers=headers)
+    assert expect_problem(reply, 413, "PAYLOAD_TOO_LARGE", field)["limit"] == 4 << 20
+    assert post(web, query, body)[0] == 200
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("type_name, query", [
+    ("f32", "bins=64&range=-2:2"), ("u8", "statistics&quantiles=0.1,0.5"), ("u16", "bins=7&range=0:70000&statistics")])
+def test_a_body_of_any_length_is_counted_as_it_arrives(web, sanitized, type_name, query, chunked):
+    dtype = np.dtype({"u8": "u1", "u16": "<u2", "f32": "<f4"}[type_name])
+    part = np.resize(FLOATS, 1_000_003) if type_name == "f32" else np.frombuffer(
+        random_bytes(1_000_003 * dtype.itemsize), dtype)
+    parts = 30
+    before = web.memory_bytes()
+    headers = {"Transfer-Encoding": "chunked"} if chunked else {"Content-Length": str(parts * part.nbytes)}
+    status, _, answer = post(web, f"type={type_name}&{query}", (part.tobytes() for _ in range(parts)),
+                             headers=headers, encode_chunked=chunked)
+    assert status == 200, answer
+    assert sanitized or web.memory_bytes() < before + (16 << 20)
+    (histogram,) = answer["histograms"]
+    edges = np.array(histogram["edges"], np.float64)
+    if not histogram["last_edge_closed"]:
+        edges[-1] -= 0.5
+    assert histogram["counts"] == (parts * np.histogram(part, edges)[0]).tolist()
+    assert histogram["samples"] == parts * part.size
+    if type_name != "f32":
+        whole = np.tile(part, parts)
+        assert histogram["statistics"]["median"] == np.median(whole)
+        assert histogram["statistics"]["mean"] == pytest.approx(whole.mean(), 1e-12)
+
+
+def test_a_long_body_that_ends_in_a_partial_sample(web):
+    body = bytes((9 << 20) + 3)
+    reply = post(web, "type=f32&bins=4&range=0:1", body)
+    expect_problem(reply, 400, "PARTIAL_SAMPLE", "body")
+
+
+def test_a_client_that_leaves_a_long_body_is_counted_as_cancelled(web):
+    cancelled = lambda: web.metrics().value("histsvc_requests_total", method="Compute", code="CANCELLED") or 0
+    before = cancelled()
+    with connect(web) as connection:
+        connection.sendall(b"POST /v1/histogram HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
+        connection.sendall(bytes(9 << 20))
+    wait_until(lambda: cancelled() == before + 1, 10, "a cancelled call")
 
 
 def test_methods_paths_and_types(web):
