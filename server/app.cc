@@ -222,7 +222,8 @@ std::string App::NotReadyBecause() const {
 void App::CheckLoops() {
   // Longer than anything that a stranger can make a loop do, and than a look of the receive guard.
   constexpr TimeNs kStoodStillNsMax = TimeNs{30} * 1000000000;
-  const bool live = grpc_->StoodStillNs() < kStoodStillNsMax;
+  const bool live = grpc_->StoodStillNs() < kStoodStillNsMax &&
+                    (http_ == nullptr || http_->StoodStillNs() < kStoodStillNsMax);
   if (live_.exchange(live) == live) return;
   Log(LogLevel::kError, live ? "live again" : "not live: a receiving thread stands still");
   grpc_->health().SetServing("liveness", live);

@@ -32,29 +32,17 @@ class HttpMemory {
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   uint64_t bytes_max() const { return bytes_max_; }
 
+  // Takes `bytes` until they are given back. False where there is no room.
+  bool Take(uint64_t bytes) {
+    if (bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes <= bytes_max_) return true;
+    Give(bytes);
+    return false;
+  }
+  void Give(uint64_t bytes) { bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
+
  private:
-  friend class HttpHold;
   const uint64_t bytes_max_;
   std::atomic<uint64_t> bytes_{0};
-};
-
-// What one request holds of it. Not thread-safe.
-class HttpHold {
- public:
-  explicit HttpHold(std::shared_ptr<HttpMemory> memory) : memory_(std::move(memory)) {}
-  ~HttpHold() { LetGo(); }
-  HttpHold(const HttpHold&) = delete;
-  HttpHold& operator=(const HttpHold&) = delete;
-
-  // Holds `bytes` more. False where there is no room; nothing changes then.
-  bool Take(uint64_t bytes);
-  void LetGo();
-  uint64_t bytes() const { return bytes_; }
-  const HttpMemory& memory() const { return *memory_; }
-
- private:
-  const std::shared_ptr<HttpMemory> memory_;
-  uint64_t bytes_ = 0;
 };
 
 // The body as it was received, in pieces of whole multiples of eight bytes but the last.
@@ -64,11 +52,14 @@ struct HttpBody {
     size_t size = 0;  // that are filled
     size_t capacity = 0;
   };
-  explicit HttpBody(std::shared_ptr<HttpMemory> memory) : hold(std::move(memory)) {}
+  explicit HttpBody(std::shared_ptr<HttpMemory> its_memory) : memory(std::move(its_memory)) {}
+  ~HttpBody() { memory->Give(held); }
+  HttpBody(const HttpBody&) = delete;
+  HttpBody& operator=(const HttpBody&) = delete;
 
+  const std::shared_ptr<HttpMemory> memory;
   std::vector<Piece> pieces;
-  uint64_t bytes = 0;
-  HttpHold hold;
+  uint64_t bytes = 0, held = 0;  // received; taken from `memory`
 };
 
 struct HttpRequest {
@@ -109,6 +100,7 @@ class HttpExchange : public std::enable_shared_from_this<HttpExchange> {
   HttpRequest request;
   std::shared_ptr<HttpBody> body;  // what came since the last ReadOn
   bool whole = false;              // no more of the body will come
+  bool replied = false;            // perhaps by the server itself
 
   // Holds room for the reply until it is written. False where there is none. Called on the server's
   // thread.
@@ -176,6 +168,8 @@ class HttpServer {
   virtual void Drain(TimeNs deadline) = 0;
   // Waits until those under way are over, or little longer than the deadline. REQUIRES: Drain.
   virtual void AwaitDrained() = 0;
+  // For how long the server's thread has not turned, as far as the calls of this one tell.
+  virtual TimeNs StoodStillNs() = 0;
 };
 
 }  // namespace histogram::server

@@ -66,7 +66,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
         started_at_(service.clock.Now()),
         in_parts_(!exchange_->whole) {}
   ~HttpCompute() override {
-    if (!replied_) Report(absl::CancelledError("the client went away"));
+    if (!replied_ && !exchange_->replied) Report(absl::CancelledError("the client went away"));
   }
 
   // Counts what came of the body.

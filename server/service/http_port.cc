@@ -21,6 +21,8 @@
 namespace histogram::server {
 namespace {
 
+using Code = absl::StatusCode;
+
 constexpr char kService[] = "/histogram.v1.HistogramService/";
 constexpr size_t kConnectionsMax = 1024;
 constexpr uint32_t kTimeoutMs = 10000;
@@ -33,8 +35,8 @@ constexpr uint64_t kMessageBytesOverPayload = kSpecBytesMax + 64;
 constexpr char kAllowedHeaders[] =
     "Authorization, Content-Type, Connect-Protocol-Version, Connect-Timeout-Ms, Traceparent";
 
-absl::Status Refusal(absl::StatusCode code, const char* reason, const char* field,
-                     const std::string& message, uint64_t limit = 0) {
+absl::Status Refusal(Code code, const char* reason, const char* field, const std::string& message,
+                     uint64_t limit = 0) {
   return MakeError(code, message, {.reason = reason, .field = field, .limit = limit});
 }
 
@@ -114,15 +116,14 @@ bool HttpPort::IsAllowedOrigin(const HttpRequest& request) const {
 absl::Status HttpPort::CheckSite(const HttpRequest& request) const {
   const absl::string_view host = request.Header("host");
   if (host.empty()) {
-    return Refusal(absl::StatusCode::kInvalidArgument, "BAD_HEADER", "Host",
-                   "Host: the header is missing");
+    return Refusal(Code::kInvalidArgument, "BAD_HEADER", "Host", "Host: the header is missing");
   }
   const std::string name = NameOf(host);
   const bool numeric_loopback =
       absl::StartsWith(name, "127.") && name.find_first_not_of("0123456789.") == std::string::npos;
   if (name != "localhost" && name != "::1" && !numeric_loopback &&
       !absl::c_linear_search(hosts_, name)) {
-    return Refusal(absl::StatusCode::kPermissionDenied, "HOST_NOT_ALLOWED", "Host",
+    return Refusal(Code::kPermissionDenied, "HOST_NOT_ALLOWED", "Host",
                    "Host: the server does not go by this name; --http-host names those that it has "
                    "beside localhost");
   }
@@ -131,7 +132,7 @@ absl::Status HttpPort::CheckSite(const HttpRequest& request) const {
   if (request.Count("origin") == 1 && absl::AsciiStrToLower(request.Header("origin")) == own) {
     return absl::OkStatus();
   }
-  return Refusal(absl::StatusCode::kPermissionDenied, "ORIGIN_NOT_ALLOWED", "Origin",
+  return Refusal(Code::kPermissionDenied, "ORIGIN_NOT_ALLOWED", "Origin",
                  "Origin: pages of this site may not call the server; --http-allow-origin names "
                  "those that may");
 }
@@ -143,7 +144,7 @@ absl::Status HttpPort::Identify(const HttpRequest& request, Caller& caller) cons
   if (IsTraceparent({trace.data(), trace.size()})) caller.traceparent = std::string(trace);
   if (service_.authenticator == nullptr) return absl::OkStatus();
   if (request.Count("authorization") > 1) {
-    return Refusal(absl::StatusCode::kUnauthenticated, "UNAUTHENTICATED", "authorization",
+    return Refusal(Code::kUnauthenticated, "UNAUTHENTICATED", "authorization",
                    "authorization: the header is there more than once; send it once");
   }
   const absl::string_view token = request.Header("authorization");
@@ -159,30 +160,30 @@ absl::Status HttpPort::CheckCall(const HttpRequest& request, const Route& route)
   const absl::string_view coding = request.Header("content-encoding");
   if (request.Count("content-encoding") > 1 ||
       (!coding.empty() && !absl::EqualsIgnoreCase(coding, "identity"))) {
-    return Refusal(absl::StatusCode::kUnimplemented, "COMPRESSED_MESSAGE", "Content-Encoding",
+    return Refusal(Code::kUnimplemented, "COMPRESSED_MESSAGE", "Content-Encoding",
                    "Content-Encoding: the server takes bodies as they are, not compressed");
   }
   if (request.method == "POST" && !request.has_body) {
-    return Refusal(absl::StatusCode::kInvalidArgument, "LENGTH_REQUIRED", "Content-Length",
+    return Refusal(Code::kInvalidArgument, "LENGTH_REQUIRED", "Content-Length",
                    "Content-Length: send it, or the body in chunks");
   }
   const std::string type = MediaType(request);
   const bool known = route.connect ? type == "application/proto" || type == "application/json"
                                    : !absl::StartsWith(type, "multipart/");
   if (!known) {
-    return Refusal(absl::StatusCode::kInvalidArgument, "BAD_CONTENT_TYPE", "Content-Type",
+    return Refusal(Code::kInvalidArgument, "BAD_CONTENT_TYPE", "Content-Type",
                    route.connect ? "Content-Type: must be application/proto or application/json"
                                  : "Content-Type: the body must be the samples alone, no form");
   }
   const absl::string_view version = request.Header("connect-protocol-version");
   if (route.connect && !version.empty() && version != "1") {
-    return Refusal(absl::StatusCode::kInvalidArgument, "BAD_HEADER", "Connect-Protocol-Version",
+    return Refusal(Code::kInvalidArgument, "BAD_HEADER", "Connect-Protocol-Version",
                    "Connect-Protocol-Version: must be 1");
   }
   if (route.connect) return absl::OkStatus();
   if (route.method == Method::kCompute) return ReadQuery(request.query).status();
   if (request.query.empty()) return absl::OkStatus();
-  return Refusal(absl::StatusCode::kInvalidArgument, "BAD_PARAMETER", "query",
+  return Refusal(Code::kInvalidArgument, "BAD_PARAMETER", "query",
                  "query: /v1/describe has no parameters");
 }
 
@@ -205,8 +206,7 @@ std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, HttpIntake&
   if (route == nullptr) {
     const bool connect = absl::StartsWith(request.path, kService);
     return Fail(request,
-                Refusal(connect ? absl::StatusCode::kUnimplemented : absl::StatusCode::kNotFound,
-                        "NOT_FOUND", "path",
+                Refusal(connect ? Code::kUnimplemented : Code::kNotFound, "NOT_FOUND", "path",
                         "path: there are POST /v1/histogram and GET /v1/describe, and "
                         "Connect's unary Compute and Describe; streams are gRPC's"));
   }
@@ -221,9 +221,8 @@ std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, HttpIntake&
   }
   const std::vector<std::string> methods = absl::StrSplit(route->allow, ", ");
   if (!absl::c_linear_search(methods, request.method)) {
-    HttpReply reply =
-        Fail(request, Refusal(absl::StatusCode::kInvalidArgument, "METHOD_NOT_ALLOWED", "method",
-                              absl::StrCat("method: must be ", route->allow)));
+    HttpReply reply = Fail(request, Refusal(Code::kInvalidArgument, "METHOD_NOT_ALLOWED", "method",
+                                            absl::StrCat("method: must be ", route->allow)));
     reply.status = 405;
     reply.headers.emplace_back("Allow", route->allow);
     return reply;

@@ -51,6 +51,7 @@ class HttpPort final : private HttpHandler {
   std::string address() const { return server_->address(); }
   void Drain(TimeNs deadline) { server_->Drain(deadline); }
   void AwaitDrained() { server_->AwaitDrained(); }
+  TimeNs StoodStillNs() { return server_->StoodStillNs(); }
 
  private:
   struct Route;

@@ -360,6 +360,15 @@ def test_tokens(start_server, tmp_path):
     assert status == 429 and int(headers["Retry-After"]) >= 1
 
 
+def test_a_long_body_waits_for_its_callers_quota(start_server, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"alice {TOKEN} {4 << 20}\n")
+    tokens.chmod(0o600)
+    server = start_server("--http-listen", "127.0.0.1:0", "--token-file", tokens, "--payload-bytes-max", "1MiB")
+    status, _, answer = post(server, "", bytes(6 << 20), headers={"Authorization": f"Bearer {TOKEN}"})
+    assert (status, answer["histograms"][0]["counts"][0]) == (200, 6 << 20)
+
+
 def test_a_full_queue_is_503(start_server):
     server = start_server("--http-listen", "127.0.0.1:0", "--payload-bytes-max", "1KiB",
                           "--queue-bytes-max", "4KiB", "--receive-bytes-max", "1MiB")
@@ -388,6 +397,33 @@ def test_a_drain_ends_half_sent_bodies_and_answers_whole_ones(start_server):
         assert idle.recv(100) == b""
         assert half.recv(4096).startswith(b"HTTP/1.1 503 ")
         server.wait(10)
+
+
+def test_a_drain_ends_a_long_body_once(start_server):
+    server = start_server("--http-listen", "127.0.0.1:0", "--drain-max", "1s")
+    with connect(server) as half:
+        half.sendall(b"POST /v1/histogram HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
+        half.sendall(bytes(3 << 20))
+        server.terminate()
+        assert half.recv(4096).startswith(b"HTTP/1.1 503 ")
+        server.wait(10)
+    assert "CANCELLED" not in server.stderr()
+
+
+def test_slow_clients_have_a_limit_and_keep_nobody_waiting(web):
+    head = b"POST /v1/histogram HTTP/1.1\r\nHost: localhost\r\n"
+    chunk = b"%x\r\n" % (9 << 20) + bytes(9 << 20)
+    begun = [b"P", head, head + b"Content-Length: 5\r\n\r\nab",
+             head + b"Transfer-Encoding: chunked\r\n\r\n5\r\nab"]
+    slow = [connect(web) for _ in begun]
+    for connection, text in zip(slow, begun):
+        connection.sendall(text)
+    with connect(web) as stalled:
+        stalled.sendall(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk)
+        assert post(web, "", b"abc")[0] == 200
+        for connection in slow:
+            assert connection.recv(4096).startswith(b"HTTP/1.1 408 ")
+            connection.close()
 
 
 def test_a_body_that_is_sent_in_drops_arrives(web):
