@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from processes import Load, Process, free_port, two_servers, wait_until
+from processes import Load, Process, check_http_through, free_port, two_servers, wait_until
 
 pytestmark = [pytest.mark.live]
 
@@ -57,6 +57,7 @@ def proxy(root, servers, tmp_path):
     text = (root / "deploy/nginx/histogram.conf").read_text()
     changes = (("listen 443 ssl http2;", f"listen 127.0.0.1:{tls} ssl http2;"),
                ("listen 127.0.0.1:50050 http2;", f"listen 127.0.0.1:{plain} http2;"),
+               ("server 127.0.0.1:8080;", f"server {servers[0].http_address};"),
                ("/etc/nginx/conf.d/", f"{folder}/"), ("/etc/nginx/tls/", f"{folder}/"))
     for old, new in changes:
         assert old in text
@@ -149,3 +150,9 @@ def test_strangers_get_the_service_and_nothing_else(proxy):
         with pytest.raises(urllib.error.HTTPError) as caught:
             opener.open(f"https://{proxy[1]}{path}", data=b"", timeout=10)
         assert caught.value.code == status, path
+
+
+def test_curl_and_connect_pass(proxy, tmp_path):
+    payload = tmp_path / "payload"
+    payload.write_bytes(bytes(range(256)) * 10_000)
+    check_http_through(proxy[1], proxy[2], payload)
