@@ -18,6 +18,8 @@ namespace {
 
 constexpr int64_t kIntegerDigitsMax = 400;  // more than doubles have
 
+constexpr size_t kShownBytes = 40;  // of what was given
+
 absl::Status OptionError(const std::string& option, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(option, ": ", what));
 }
@@ -29,7 +31,8 @@ absl::Status CheckHeld(const std::string& option, absl::string_view token) {
   if (!absl::SimpleAtod(text, &value) || IsHeld(text, value, /*exactly=*/true)) {
     return absl::OkStatus();
   }
-  return OptionError(option, absl::StrFormat("%s is no double; the nearest is %.0f", text, value));
+  return OptionError(option,
+                     absl::StrFormat("%s is no double; the nearest is %.0f", Shown(text), value));
 }
 
 absl::Status SetRange(const std::string& option, const std::string& text, v1::Binning::Even& even) {
@@ -43,8 +46,8 @@ absl::Status SetRange(const std::string& option, const std::string& text, v1::Bi
     if (absl::Status status = CheckHeld(option, part); !status.ok()) return status;
   }
   if (*low >= *high) {
-    return OptionError(option,
-                       absl::StrCat("LO is ", parts[0], "; it must be below HI, ", parts[1]));
+    return OptionError(option, absl::StrCat("LO is ", Shown(parts[0]), "; it must be below HI, ",
+                                            Shown(parts[1])));
   }
   even.set_lower(*low);
   even.set_upper(*high);
@@ -175,11 +178,15 @@ bool IsHeld(absl::string_view text, double value, bool exactly) {
   return IntegerOf(absl::StrFormat("%.*e", digits, value)) == written;
 }
 
+std::string Shown(absl::string_view text) {
+  return absl::StrCat(SafeText(text.substr(0, kShownBytes)),
+                      text.size() > kShownBytes ? "..." : "");
+}
+
 absl::StatusOr<double> ParseNumber(absl::string_view text) {
   double number = 0;
   if (!absl::SimpleAtod(text, &number) || !std::isfinite(number)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", SafeText(text), "\" is not a finite number"));
+    return absl::InvalidArgumentError(absl::StrCat("\"", Shown(text), "\" is not a finite number"));
   }
   return number;
 }

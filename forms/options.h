@@ -25,6 +25,9 @@ struct SpecOptions {
 // INVALID_ARGUMENT for a bad option: its name behind `prefix`, a colon, and what is wrong.
 absl::StatusOr<v1::Spec> SpecFromText(const SpecOptions& options, const std::string& prefix);
 
+// The start of what was given, as a message may show it.
+std::string Shown(absl::string_view text);
+
 // Parses all of `text` as one finite number.
 absl::StatusOr<double> ParseNumber(absl::string_view text);
 // The digits of the integer whose magnitude a number's text writes, with a point and an exponent or

@@ -12,21 +12,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "forms/options.h"
-#include "forms/report.h"
 
 namespace histogram {
 namespace {
-
-constexpr size_t kShownBytes = 40;  // of what was sent
 
 absl::Status Wrong(absl::string_view name, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
 }
 
-std::string Shown(absl::string_view text) {
-  return absl::StrCat("'", SafeText(text.substr(0, kShownBytes)),
-                      text.size() > kShownBytes ? "..." : "", "'");
-}
+std::string Quoted(absl::string_view text) { return absl::StrCat("'", Shown(text), "'"); }
 
 std::optional<std::string> Decode(absl::string_view text) {
   std::string decoded;
@@ -63,11 +57,11 @@ absl::StatusOr<v1::Spec> SpecFromQuery(absl::string_view query) {
     const auto name = Decode(part.substr(0, equals));
     const auto value = Decode(part.substr(std::min(equals + 1, part.size())));
     if (!name.has_value() || !value.has_value()) {
-      return Wrong("query", absl::StrCat(Shown(part), " has a % without two hexadecimal digits"));
+      return Wrong("query", absl::StrCat(Quoted(part), " has a % without two hexadecimal digits"));
     }
     const auto found = known.find(*name);
     if (found == known.end()) {
-      return Wrong("query", absl::StrCat(Shown(*name),
+      return Wrong("query", absl::StrCat(Quoted(*name),
                                          " is no parameter; there are alphabet, bins, edges, "
                                          "quantiles, range, statistics and type"));
     }
@@ -85,21 +79,21 @@ absl::StatusOr<v1::Spec> SpecFromQuery(absl::string_view query) {
     uint32_t count = 0;
     const bool digits = bins.find_first_not_of("0123456789") == std::string::npos;
     if (!digits || !absl::SimpleAtoi(bins, &count) || count == 0) {
-      return Wrong("bins", absl::StrCat("must be a whole number >= 1, not ", Shown(bins)));
+      return Wrong("bins", absl::StrCat("must be a whole number >= 1, not ", Quoted(bins)));
     }
     options.bins = count;
   }
   if (has("statistics")) {
     options.statistics = statistics.empty() || statistics == "1" || statistics == "true";
     if (!options.statistics && statistics != "0" && statistics != "false") {
-      return Wrong("statistics", absl::StrCat("must be true or false, not ", Shown(statistics)));
+      return Wrong("statistics", absl::StrCat("must be true or false, not ", Quoted(statistics)));
     }
   }
   SampleType sample_type = SampleType::kU8;
   if (has("type")) {
     const auto parsed = ParseSampleType(type);
     if (!parsed.has_value()) {
-      return Wrong("type", absl::StrCat(Shown(type),
+      return Wrong("type", absl::StrCat(Quoted(type),
                                         " is none of u8, i8, u16, i16, u32, i32, u64, i64, f16, "
                                         "bf16, f32 and f64"));
     }

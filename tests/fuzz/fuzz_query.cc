@@ -58,7 +58,7 @@ void CheckError(const absl::Status& status) {
   FUZZ_CHECK(!name.empty() && name.size() < message.size(), status.ToString());
   FUZZ_CHECK(std::all_of(name.begin(), name.end(), absl::ascii_islower), status.ToString());
   FUZZ_CHECK(histogram::SafeText(message) == message, status.ToString());
-  FUZZ_CHECK(message.size() <= 400, status.ToString());
+  FUZZ_CHECK(message.size() <= 500, status.ToString());
 }
 
 }  // namespace
