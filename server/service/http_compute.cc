@@ -170,9 +170,10 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     if (!status.ok()) return status;
     const auto until = deadline;
     FillJob(message->parsed, message, query_, until, *this, in_parts_);
-    for_lane = bytes >= kHandOverBytesMin;  // one thread serves the whole port
-    if (holds_) return absl::OkStatus();
     const uint64_t reply_bytes = message->parsed.reply_bytes;
+    // One thread serves the whole port.
+    for_lane = bytes >= kHandOverBytesMin || reply_bytes >= kHandOverBytesMin;
+    if (holds_) return absl::OkStatus();
     holds_ = exchange_->Hold(
         (in_parts_ ? query_->counter_bytes : 0) +
         (form_ == HttpForm::kConnectProto ? reply_bytes : kJsonFactor * reply_bytes + kJsonBytes));

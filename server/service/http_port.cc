@@ -72,7 +72,7 @@ struct HttpPort::Route {
 
 const HttpPort::Route* HttpPort::FindRoute(const std::string& path) {
   static constexpr Route kRoutes[] = {
-      {"/v1/histogram", "POST, OPTIONS", Method::kCompute, false},
+      {"/v1/histogram", "POST, PUT, OPTIONS", Method::kCompute, false},
       {"/v1/describe", "GET, HEAD, OPTIONS", Method::kDescribe, false},
       {"/histogram.v1.HistogramService/Compute", "POST, OPTIONS", Method::kCompute, true},
       {"/histogram.v1.HistogramService/Describe", "POST, OPTIONS", Method::kDescribe, true}};
@@ -163,7 +163,8 @@ absl::Status HttpPort::CheckCall(const HttpRequest& request, const Route& route)
     return Refusal(Code::kUnimplemented, "COMPRESSED_MESSAGE", "Content-Encoding",
                    "Content-Encoding: the server takes bodies as they are, not compressed");
   }
-  if (request.method == "POST" && !request.has_body) {
+  // Without both headers the body is empty: to Connect a message, here most likely a mistake.
+  if (!route.connect && route.method == Method::kCompute && !request.has_body) {
     return Refusal(Code::kInvalidArgument, "LENGTH_REQUIRED", "Content-Length",
                    "Content-Length: send it, or the body in chunks");
   }

@@ -100,6 +100,9 @@ HttpReply ErrorReply(const absl::Status& status, HttpForm form) {
       reply.status = of_reason;
     }
   }
+  if (detail.reason == "COMPRESSED_MESSAGE") {
+    reply.headers.emplace_back("Accept-Encoding", "identity");
+  }
   if (reply.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
   if (reply.status == 429 || reply.status == 503) {
     const uint32_t ms = detail.retry_after_ms.value_or(1000);

@@ -213,7 +213,7 @@ def test_a_client_that_leaves_a_long_body_is_counted_as_cancelled(web):
 
 def test_methods_paths_and_types(web):
     status, headers, _ = request(web, "GET", "/v1/histogram")
-    assert (status, headers["Allow"]) == (405, "POST, OPTIONS")
+    assert (status, headers["Allow"]) == (405, "POST, PUT, OPTIONS")
     assert request(web, "GET", "/v1/nothing")[0] == 404
     assert request(web, "GET", "/metrics")[0] == 404
     multipart = {"Content-Type": "multipart/form-data; boundary=x"}

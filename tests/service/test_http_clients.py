@@ -90,7 +90,7 @@ def test_curl_has_several_answers_over_one_connection(web, file):
     (["-T", "FILE", "-H", "Origin: https://evil.example"], 403, "ORIGIN_NOT_ALLOWED"),
     (["--data-binary", "@FILE", "-H", "Content-Encoding: gzip"], 415, "COMPRESSED_MESSAGE"),
     (["-F", "file=@FILE"], 415, "BAD_CONTENT_TYPE"),
-    (["-X", "DELETE"], 405, "METHOD_NOT_ALLOWED")])
+    (["-X", "POST"], 411, "LENGTH_REQUIRED"), (["-X", "DELETE"], 405, "METHOD_NOT_ALLOWED")])
 def test_curl_is_told_why_not(web, file, arguments, status, reason):
     arguments = [a.replace("FILE", str(file)) for a in arguments]
     got, problem = curl(*arguments, f"http://{web.http_address}/v1/histogram?{QUERY}")
@@ -189,6 +189,17 @@ def post(server, method, body, content_type, **headers):
         connection.close()
 
 
+def curl_raw(server, method, *arguments):
+    """A Connect call by curl, which sends no length where there is no body: (status, headers, body)."""
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    url = f"http://{server.http_address}{CONNECT}{method}"
+    done = subprocess.run(["curl", "-q", "-sS", "-i", "-m", "60", *arguments, url], capture_output=True, text=True,
+                          errors="replace", timeout=90, check=True, env=clean_environment())
+    headers, _, body = done.stdout.partition("\n\n")
+    return int(headers.split()[1]), headers, body
+
+
 def test_a_browsers_fetch(web):
     """What JavaScript sends: JSON with 64-bit numbers as text, and the page's own origin."""
     body = {"spec": {"binning": {"even": {"binCount": 2, "lower": 0, "upper": "256"}}, "quantiles": [0.5]},
@@ -197,6 +208,19 @@ def test_a_browsers_fetch(web):
                               Origin=f"http://{web.http_address}", Connect_Protocol_Version="1")
     assert (status, kind) == (200, "application/json")
     assert json.loads(text)["histogram"]["counts"] == ["2", "1"]
+
+
+def test_a_connect_call_without_a_body_is_the_empty_message(web):
+    for method in ("Describe", "Compute"):
+        status, headers, _ = curl_raw(web, method, "-X", "POST", "-H", "Content-Type: application/proto")
+        assert status == 200 and "Content-Type: application/proto" in headers
+
+
+def test_connect_names_the_encodings_that_it_takes(web):
+    status, headers, text = curl_raw(web, "Compute", "-d", "x", "-H", "Content-Type: application/proto",
+                                     "-H", "Content-Encoding: gzip")
+    assert status == 415 and json.loads(text)["code"] == "unimplemented"
+    assert "accept-encoding: identity" in headers.lower()
 
 
 @pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}])
