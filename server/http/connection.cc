@@ -252,7 +252,11 @@ void HttpConnection::Send(HttpReply reply, bool keep) {
   next_ = nullptr;
   timer_.cancel();
   server_.handler().Finish(request, reply);
-  deadline_ = Now() + TimeFor(reply.body.size());
+  replied_at_ = Now();
+  deadline_ = replied_at_ + TimeFor(reply.body.size());
+  const uint64_t spare = held_ - std::min<uint64_t>(held_, reply.body.size());
+  server_.options().memory->Give(spare);
+  held_ -= spare;
   response_.emplace();
   response_->result(reply.status);
   response_->version(request.http_1_1 ? 11 : 10);

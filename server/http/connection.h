@@ -63,14 +63,15 @@ class HttpPortServer final : public HttpServer {
   asio::io_context& io() { return io_; }
   bool draining() const { return draining_; }
   void Remove(HttpConnection& connection, int fd);
-  // Drops a body that is half received, so that `wants` has room for its own: the oldest of the
-  // client that has most bytes in such bodies. False: there is none but that of `wants`.
+  // Ends a body that is half received, or a reply that is not read, so that `wants` has room: the
+  // oldest of the client that holds most. False: it has none but `wants`.
   bool MakeRoom(const HttpConnection& wants);
 
  private:
   void AwaitClients(size_t listener);
   void Accept(size_t listener);
-  // Closes the connection that matters least. False: all are being answered.
+  // Closes the connection that matters least, of the client that has most. False: all are being
+  // answered.
   bool CloseOne();
   // Ends what has taken too long.
   void Look();
@@ -119,6 +120,10 @@ class HttpConnection final : public HttpExchange {
            (state_ == State::kAnswering && !whole);
   }
   uint64_t body_bytes() const { return body == nullptr ? 0 : body->bytes; }
+  // Of the body and for the reply.
+  uint64_t held_bytes() const { return held_ + (body == nullptr ? 0 : body->held); }
+  // Since when the client is sent the reply.
+  TimeNs replied_at() const { return replied_at_; }
   std::string host() const { return peer_.substr(0, peer_.rfind(':')); }
 
   void ReadHead();
@@ -129,7 +134,8 @@ class HttpConnection final : public HttpExchange {
   void Close() {
     if (state_ == State::kClosed) return;
     state_ = State::kClosed;
-    body.reset();
+    // A read that is under way may still write to the body, which goes with the last handler.
+    if (body != nullptr) body->memory->Give(std::exchange(body->held, 0));
     LetGo();
     next_ = nullptr;
     timer_.cancel();
@@ -222,6 +228,7 @@ class HttpConnection final : public HttpExchange {
   State state_ = State::kHead;
   TimeNs begun_at_ = 0;   // the body, without the time in which nothing was to be received
   TimeNs paused_at_ = 0;  // the last time that began
+  TimeNs replied_at_ = 0;
   TimeNs deadline_ = kNever;
 };
 

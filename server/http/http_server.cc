@@ -17,6 +17,7 @@
 namespace histogram::server {
 namespace {
 
+constexpr TimeNs kUnreadMax = 2 * kSecond;  // of a reply, where there is no room
 constexpr TimeNs kLookInterval = kSecond / 10;
 
 TimeNs Now() { return Clock::Monotonic().Now(); }
@@ -109,10 +110,17 @@ void HttpPortServer::Accept(size_t listener) {
 
 bool HttpPortServer::CloseOne() {
   using State = HttpConnection::State;
+  std::map<std::string, size_t> count;
+  for (const auto& each : connections_) {
+    if (each->state() != State::kAnswering) ++count[each->host()];
+  }
+  const auto most = std::max_element(
+      count.begin(), count.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == count.end()) return false;
   for (const State state : {State::kEnd, State::kHead, State::kBody, State::kReply}) {
-    for (const auto& connection : connections_) {
-      if (connection->state() != state) continue;
-      connection->Close();
+    for (const auto& each : connections_) {
+      if (each->state() != state || each->host() != most->first) continue;
+      each->Close();
       return true;
     }
   }
@@ -120,16 +128,19 @@ bool HttpPortServer::CloseOne() {
 }
 
 bool HttpPortServer::MakeRoom(const HttpConnection& wants) {
+  using State = HttpConnection::State;
   std::map<std::string, uint64_t> held;
-  for (const auto& each : connections_) {
-    if (each->state() == HttpConnection::State::kBody) held[each->host()] += each->body_bytes();
-  }
+  for (const auto& each : connections_) held[each->host()] += each->held_bytes();
   const auto most = std::max_element(
       held.begin(), held.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == held.end()) return false;
+  const TimeNs unread_since = Now() - kUnreadMax;
   for (const auto& each : connections_) {
-    if (each->state() != HttpConnection::State::kBody || each->host() != most->first) continue;
-    if (each->body_bytes() == 0 || each.get() == &wants) continue;
+    if (each->host() != most->first || each.get() == &wants) continue;
+    const bool receives = each->state() == State::kBody && each->body_bytes() > 0;
+    const bool unread = each->state() == State::kReply && each->held_bytes() > 0 &&
+                        each->replied_at() < unread_since;
+    if (!receives && !unread) continue;
     each->Close();
     return true;
   }

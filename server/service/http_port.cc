@@ -1,6 +1,7 @@
 #include "server/service/http_port.h"
 
 #include <google/protobuf/util/json_util.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <utility>
@@ -97,6 +98,10 @@ absl::StatusOr<std::unique_ptr<HttpPort>> HttpPort::Start(ServiceContext& servic
   HttpServerOptions options;
   options.listen = service.config.http_listen;
   options.connections_max = kConnectionsMax;
+  // The other ports keep most of what the process may open.
+  if (rlimit files{}; getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY) {
+    options.connections_max = std::clamp<size_t>(files.rlim_cur / 4, 16, kConnectionsMax);
+  }
   options.keep_alive = true;
   options.header_bytes_max = kHeaderBytesMax;
   options.timeout_ms = kTimeoutMs;
