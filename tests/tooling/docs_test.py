@@ -22,9 +22,9 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md",
              *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name != "DESIGN.md")]
 # Flags of docker, podman, kubectl, helm, cmake, systemctl and others, where the documents use them.
 FOREIGN_FLAGS = {f"--{name}" for name in (
-    "build build-arg call-graph cap-drop cert command cpunodebind create-namespace data-binary env from-file gpus health-cmd "
-    "ignore-missing image install key labels membind memory namespace no-create-home now preset prefix previous "
-    "read-only restart rm security-opt set shell show-labels system time ulimit values").split()}
+    "build build-arg call-graph cap-drop cert command cpunodebind create-namespace data-binary env from-file gpus "
+    "health-cmd ignore-missing image install key labels membind memory namespace no-create-home now preset prefix "
+    "previous read-only restart rm security-opt set shell show-labels system time ulimit values").split()}
 START_SECONDS = 60
 
 
@@ -105,10 +105,11 @@ class Documents(unittest.TestCase):
         if shutil.which("curl") is None:
             self.skipTest("curl is not installed")
         lines = [line for name in ("README.md", "docs/HTTP.md")
-                 for line in re.findall(r"^(?:tar .*\| )?curl .*(?:\\\n.*)*", (ROOT / name).read_text(), re.M)]
+                 for line in re.findall(r"^(?:tar .*\| )?curl (?:.*\\\n)*.*", (ROOT / name).read_text(), re.M)]
         self.assertGreaterEqual(len(lines), 5)
         for line in lines:
-            command = (line.replace("127.0.0.1:8080", self.opened["http"]).replace("curl ", "curl -sS --noproxy '*' --fail ")
+            command = (line.replace("127.0.0.1:8080", self.opened["http"])
+                       .replace("curl ", "curl -sS --noproxy '*' --fail ")
                        .replace("FILE", "bench/results/nvidia-h200/service.json"))
             done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=ROOT, check=False,
                                   capture_output=True, text=True, timeout=60)
