@@ -54,7 +54,8 @@ ENV HISTSVC_LISTEN=0.0.0.0:50051 \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 USER 65532:65532
 WORKDIR /
-EXPOSE 50051/tcp 9464/tcp
+# 8080: with HISTSVC_HTTP_LISTEN=0.0.0.0:8080.
+EXPOSE 50051/tcp 9464/tcp 8080/tcp
 STOPSIGNAL SIGTERM
 # Over HTTP on the port for metrics, which wants no certificate and no token, whatever the other wants.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=60s --retries=3 \

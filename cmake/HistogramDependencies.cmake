@@ -25,6 +25,7 @@ if(HISTOGRAM_SERVICE OR HISTOGRAM_OBSERVABILITY)
   find_package(CLI11 REQUIRED CONFIG)
   find_package(nlohmann_json REQUIRED CONFIG)
   find_package(prometheus-cpp REQUIRED CONFIG)
+  find_package(Boost 1.74 REQUIRED)  # headers only: Beast, Asio
 endif()
 if(HISTOGRAM_STATIC)
   include(HistogramStatic)

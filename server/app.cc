@@ -16,16 +16,17 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "kernels/backend_factory.h"
+#include "server/base/address.h"
 #include "server/base/logging.h"
 #include "server/base/logging_observer.h"
 #include "server/batching/batcher.h"
-#include "server/config/values.h"
-#include "server/metrics/http_server.h"
+#include "server/http/operator_port.h"
 #include "server/metrics/server_metrics.h"
 #include "server/process_tuning.h"
 #include "server/rpc/certificates.h"
 #include "server/rpc/grpc_internals.h"
 #include "server/service/grpc_server.h"
+#include "server/service/http_port.h"
 
 namespace histogram::server {
 namespace {
@@ -127,9 +128,10 @@ class App {
   ServiceContext context_;
   std::atomic<bool> listening_{false}, draining_{false}, live_{true};
   std::unique_ptr<GrpcServer> grpc_;
-  std::unique_ptr<HttpServer> http_;  // asks the others for their state: goes first
-  std::string not_ready_;             // why, as was last told
-  uint64_t unread_ended_ = 0;         // calls, so far
+  std::unique_ptr<HttpPort> http_;           // null: off
+  std::unique_ptr<OperatorPort> operators_;  // asks the others for their state: goes first
+  std::string not_ready_;                    // why, as was last told
+  uint64_t unread_ended_ = 0;                // calls, so far
   std::map<std::string, std::string> reload_problems_;  // by kind of files
 };
 
@@ -140,22 +142,28 @@ absl::Status App::Start() {
     if (!authenticator.ok()) return authenticator.status();
     context_.authenticator = *std::move(authenticator);
   }
-  HttpServerOptions http;
-  http.listen = config_.metrics_listen;
-  http.metrics = [this] { return metrics_.Text(); };
-  http.not_ready = [this] { return NotReadyBecause(); };
-  http.live = [this] { return live_ || draining_; };
-  auto http_server = HttpServer::Start(std::move(http));
-  if (!http_server.ok()) return http_server.status();
-  http_ = *std::move(http_server);
-  if (!http_->address().empty()) {
-    Log(LogLevel::kInfo, "metrics listening", {{"address", http_->address()}});
+  OperatorPortOptions operators;
+  operators.listen = config_.metrics_listen;
+  operators.metrics = [this] { return metrics_.Text(); };
+  operators.not_ready = [this] { return NotReadyBecause(); };
+  operators.live = [this] { return live_ || draining_; };
+  auto operator_port = OperatorPort::Start(std::move(operators));
+  if (!operator_port.ok()) return operator_port.status();
+  operators_ = *std::move(operator_port);
+  if (!operators_->address().empty()) {
+    Log(LogLevel::kInfo, "metrics listening", {{"address", operators_->address()}});
   }
   auto grpc = GrpcServer::Start(context_);
   if (!grpc.ok()) return grpc.status();
   grpc_ = *std::move(grpc);
   for (const std::string& address : grpc_->addresses()) {
     Log(LogLevel::kInfo, "listening", {{"address", address}});
+  }
+  if (!config_.transport.http_listen.empty()) {
+    auto http = HttpPort::Start(context_);
+    if (!http.ok()) return http.status();
+    http_ = *std::move(http);
+    Log(LogLevel::kInfo, "http listening", {{"address", http_->address()}});
   }
   RefreshSecurity();
   listening_.store(true);
@@ -221,7 +229,8 @@ std::string App::NotReadyBecause() const {
 void App::CheckLoops() {
   // Longer than anything that a stranger can make a loop do, and than a look of the receive guard.
   constexpr TimeNs kStoodStillNsMax = TimeNs{30} * 1000000000;
-  const bool live = grpc_->StoodStillNs() < kStoodStillNsMax;
+  const bool live = grpc_->StoodStillNs() < kStoodStillNsMax &&
+                    (http_ == nullptr || http_->StoodStillNs() < kStoodStillNsMax);
   if (live_.exchange(live) == live) return;
   Log(LogLevel::kError, live ? "live again" : "not live: a receiving thread stands still");
   grpc_->health().SetServing("liveness", live);
@@ -252,7 +261,8 @@ absl::Status App::WritePortFile() const {
   errno = 0;
   std::ofstream out(aside, std::ios::trunc);
   for (const std::string& address : grpc_->addresses()) out << "address=" << address << "\n";
-  if (!http_->address().empty()) out << "metrics=" << http_->address() << "\n";
+  if (!operators_->address().empty()) out << "metrics=" << operators_->address() << "\n";
+  if (http_ != nullptr) out << "http=" << http_->address() << "\n";
   out.close();
   if (!out || std::rename(aside.c_str(), config_.port_file.c_str()) != 0) {
     const int error = errno;
@@ -292,7 +302,12 @@ void App::Drain() {
   if (WaitForStopSignal(config_.transport.drain_delay_us) != 0) {
     Log(LogLevel::kInfo, "second signal: the drain delay is cut short");
   }
-  grpc_->DrainAndShutdown(config_.transport.drain_us_max - config_.transport.drain_delay_us);
+  const uint64_t grace_us = config_.transport.drain_us_max - config_.transport.drain_delay_us;
+  if (http_ != nullptr) {
+    http_->Drain(Clock::Monotonic().Now() + static_cast<TimeNs>(grace_us) * 1000);
+  }
+  grpc_->DrainAndShutdown(grace_us);
+  if (http_ != nullptr) http_->AwaitDrained();
   batcher_.Drain();
   const Clock& clock = Clock::Monotonic();
   constexpr TimeNs kLeftOverNs = 1000000000;  // of calls that the shutdown cancelled

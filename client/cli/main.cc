@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
       [] { setenv("GRPC_POLL_STRATEGY", "poll,epoll1", 0); },
   };
   for (const std::string& warning : histogram::cli::SuspiciousVariables(EnvironmentNames())) {
-    err << env.program << ": " << histogram::cli::SafeText(warning) << "\n";
+    err << env.program << ": " << histogram::SafeText(warning) << "\n";
   }
   int code = histogram::cli::Run(std::vector<std::string>(argv + 1, argv + argc), env);
   if (!out) {

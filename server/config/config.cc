@@ -212,6 +212,11 @@ std::vector<Contradiction> Contradictions(const Config& config) {
        "--tls-cert and --tls-key belong together: give both or neither"},
       {!t.tls_client_ca.empty() && t.tls_cert.empty(),
        "--tls-client-ca needs --tls-cert and --tls-key"},
+      {!t.tls_client_ca.empty() && !t.http_listen.empty(),
+       "--tls-client-ca and --http-listen contradict each other: over HTTP clients show no "
+       "certificate"},
+      {t.http_listen.empty() && !(t.http_hosts.empty() && t.http_allow_origins.empty()),
+       "--http-host and --http-allow-origin need --http-listen"},
       {!t.tls_cert.empty() && t.allow_plaintext,
        "--tls-cert and --allow-plaintext contradict each other: with a certificate every TCP "
        "listener speaks TLS"},
@@ -242,6 +247,20 @@ absl::Status CheckAddresses(const Config& config) {
         places.back().first,
         " can be reached from other machines, and would be without TLS; give --tls-cert and "
         "--tls-key, or --allow-plaintext if something in front takes care of that");
+  }
+  if (!t.http_listen.empty()) {
+    if (absl::Status status = add("--http-listen", t.http_listen); !status.ok()) return status;
+    const bool local = places.back().second.IsLocal();
+    if (!local && !t.token_file.empty()) {
+      return Invalid(places.back().first,
+                     " can be reached from other machines, and --token-file's tokens would cross "
+                     "the network without TLS; listen on 127.0.0.1 behind a proxy that ends TLS");
+    }
+    if (!local && !t.allow_plaintext) {
+      return Invalid(places.back().first,
+                     " can be reached from other machines, and has no TLS; give --allow-plaintext "
+                     "if something in front takes care of that");
+    }
   }
   if (config.metrics_listen.empty()) return absl::OkStatus();
   return add("--metrics-listen", config.metrics_listen);

@@ -38,6 +38,9 @@ struct TransportConfig {
   std::string tls_client_ca;           // PEM; clients must show a certificate of this authority
   bool allow_plaintext = false;        // on addresses that others than this machine can reach
   std::string token_file;              // bearer tokens; empty: anyone who can connect may call
+  std::string http_listen;             // HOST:PORT of the service over HTTP; empty: off
+  std::string http_hosts;              // names that it goes by beside loopback's, with commas
+  std::string http_allow_origins;      // of pages of other sites that may call it, with commas
   uint64_t slow_request_us = 1000000;  // requests that take longer are logged; 0: none
 };
 

@@ -1,16 +1,10 @@
 #include "server/config/values.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
-#include <sys/un.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 #include <cstddef>
-#include <cstring>
-#include <limits>
 #include <optional>
 
 #include "absl/algorithm/container.h"
@@ -19,7 +13,6 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/string_view.h"
-#include "absl/strings/strip.h"
 #include "absl/time/time.h"
 
 namespace histogram::server {
@@ -37,37 +30,6 @@ std::optional<T> Exactly(absl::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
-}
-
-bool IsWildcard(const Address& address) {
-  return address.host == "0.0.0.0" || address.host == "::";
-}
-
-absl::Status CheckHost(const std::string& host, bool bracketed, absl::string_view text) {
-  const auto wrong = [&](absl::string_view what) {
-    return Invalid("has '", host, "'", what, ", in '", text, "'");
-  };
-  in6_addr six{};
-  in_addr four{};
-  if (bracketed) {
-    if (inet_pton(AF_INET6, host.c_str(), &six) == 1) return absl::OkStatus();
-    return wrong(" in brackets, which is not an IPv6 address");
-  }
-  if (host.empty()) {
-    return Invalid("needs a host in '", text, "'; write 0.0.0.0", text,
-                   " to listen on every IPv4 address");
-  }
-  if (inet_pton(AF_INET6, host.c_str(), &six) == 1) {
-    return Invalid("needs brackets around an IPv6 address, such as [::1]:50051, in '", text, "'");
-  }
-  const bool numeric = host.find_first_not_of("0123456789.") == std::string::npos;
-  if (numeric && inet_pton(AF_INET, host.c_str(), &four) != 1) {
-    return wrong(", which is not an IPv4 address");
-  }
-  const bool plain = absl::c_all_of(host, [](char c) {
-    return absl::ascii_isalnum(c) || absl::string_view(".-_").find(c) != absl::string_view::npos;
-  });
-  return plain && host.size() <= 253 ? absl::OkStatus() : wrong(", which is not a host name");
 }
 
 // Edits (insert, delete, replace, swap neighbours) between two short names.
@@ -152,76 +114,6 @@ std::string FormatBytes(uint64_t bytes) {
 
 std::string FormatDuration(uint64_t microseconds) {
   return absl::FormatDuration(absl::Microseconds(static_cast<int64_t>(microseconds)));
-}
-
-bool Address::IsLocal() const {
-  return is_unix || host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
-}
-
-bool Address::Overlaps(const Address& other) const {
-  if (is_unix != other.is_unix) return false;
-  if (is_unix) return path == other.path;
-  if (port == 0 || port != other.port) return false;
-  return absl::EqualsIgnoreCase(host, other.host) || IsWildcard(*this) || IsWildcard(other);
-}
-
-absl::StatusOr<Address> ParseAddress(absl::string_view text) {
-  Address address;
-  if (absl::StartsWith(text, "unix:")) {
-    absl::string_view path = text.substr(5);
-    if (absl::StartsWith(path, "///")) path.remove_prefix(2);
-    if (path.empty() || path.find('\0') != absl::string_view::npos) {
-      return Wrong("unix:PATH with the path of a socket", text);
-    }
-    if (path.size() >= sizeof(sockaddr_un::sun_path)) {
-      return Invalid("has a socket path of ", path.size(), " bytes; the limit is ",
-                     sizeof(sockaddr_un::sun_path) - 1);
-    }
-    address.is_unix = true;
-    address.path = std::string(path);
-    return address;
-  }
-  const size_t colon = text.rfind(':');
-  if (colon == absl::string_view::npos || (!text.empty() && text.back() == ']')) {
-    return Wrong("HOST:PORT, [V6]:PORT or unix:PATH", text);
-  }
-  absl::string_view host = text.substr(0, colon);
-  const bool bracketed = absl::ConsumePrefix(&host, "[") && absl::ConsumeSuffix(&host, "]");
-  address.host = std::string(host);
-  if (absl::Status status = CheckHost(address.host, bracketed, text); !status.ok()) return status;
-  const std::optional<uint32_t> port = Exactly<uint32_t>(text.substr(colon + 1));
-  if (!port || *port > std::numeric_limits<uint16_t>::max()) {
-    return Invalid("has the port '", text.substr(colon + 1), "' in '", text,
-                   "'; a port is a number from 0 to 65535");
-  }
-  address.port = static_cast<uint16_t>(*port);
-  return address;
-}
-
-absl::StatusOr<std::vector<SocketAddress>> Resolve(const Address& address) {
-  std::vector<SocketAddress> places;
-  if (address.is_unix) {
-    SocketAddress& place = places.emplace_back();
-    auto& local = reinterpret_cast<sockaddr_un&>(place.storage);
-    local.sun_family = AF_UNIX;
-    std::memcpy(local.sun_path, address.path.c_str(), address.path.size() + 1);
-    place.length = sizeof local;
-    return places;
-  }
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
-  addrinfo* list = nullptr;
-  const std::string port = absl::StrCat(address.port);
-  const int unknown = getaddrinfo(address.host.c_str(), port.c_str(), &hints, &list);
-  if (unknown != 0) return absl::UnavailableError(gai_strerror(unknown));
-  for (const addrinfo* each = list; each != nullptr; each = each->ai_next) {
-    SocketAddress& place = places.emplace_back();
-    place.length = each->ai_addrlen;
-    std::memcpy(&place.storage, each->ai_addr, each->ai_addrlen);
-  }
-  freeaddrinfo(list);
-  return places;
 }
 
 std::string Nearest(absl::string_view name, const std::vector<std::string>& candidates) {

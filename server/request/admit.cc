@@ -116,8 +116,13 @@ absl::Status CheckReply(const Query& query, uint64_t reply_bytes, uint64_t reply
 
 absl::Status Admit(Method method, absl::Span<const Fragment> message, const AdmissionLimits& limits,
                    Charge charge, ParsedRequest& parsed, std::shared_ptr<const Query>& query) {
+  absl::Status s = kMessages[static_cast<size_t>(method)].parse(message, parsed);
+  return s.ok() ? AdmitParsed(method, limits, charge, parsed, query) : s;
+}
+
+absl::Status AdmitParsed(Method method, const AdmissionLimits& limits, Charge charge,
+                         ParsedRequest& parsed, std::shared_ptr<const Query>& query) {
   const Message& of = kMessages[static_cast<size_t>(method)];
-  if (absl::Status s = of.parse(message, parsed); !s.ok()) return s;
   if (parsed.payload_bytes > limits.payload_bytes_max) {
     return MakeError(
         absl::StatusCode::kResourceExhausted,

@@ -32,6 +32,9 @@ using Charge = absl::FunctionRef<absl::Status(uint64_t bytes)>;
 // messages have a payload.
 absl::Status Admit(Method method, absl::Span<const Fragment> message, const AdmissionLimits& limits,
                    Charge charge, ParsedRequest& parsed, std::shared_ptr<const Query>& query);
+// The same of what is parsed: spec, payload and payload_bytes are set.
+absl::Status AdmitParsed(Method method, const AdmissionLimits& limits, Charge charge,
+                         ParsedRequest& parsed, std::shared_ptr<const Query>& query);
 
 // Points `job` at the payload of an admitted message. `owner` owns the message's bytes. `adds_up`:
 // the payload is a part of a longer one.

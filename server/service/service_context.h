@@ -13,6 +13,7 @@
 #include "server/base/observer.h"
 #include "server/batching/batcher.h"
 #include "server/config/config.h"
+#include "server/http/http_server.h"
 #include "server/request/admit.h"
 #include "server/request/answer.h"
 #include "server/rpc/read_ahead.h"
@@ -29,6 +30,9 @@ inline constexpr uint64_t kReadAheadShare = 8;
 // Beside receive_bytes_max, replies that clients have not read may take this part of it, and at
 // most twice as much.
 inline constexpr uint64_t kUnwrittenShare = 4;
+// Beside receive_bytes_max, bodies over HTTP and their replies may take this part of it: no less
+// than the largest payload.
+inline constexpr uint64_t kHttpShare = 2;
 
 struct ServiceContext {
   ServiceContext(const TransportConfig& transport_config, Batcher& the_batcher, Clock& the_clock,
@@ -41,6 +45,7 @@ struct ServiceContext {
         read_ahead(transport_config.receive_bytes_max / kReadAheadShare),
         unwritten(transport_config.receive_bytes_max / kUnwrittenShare, the_clock),
         held_memory(receive_memory),
+        http_memory(std::make_shared<HttpMemory>(transport_config.receive_bytes_max / kHttpShare)),
         receive_guard(transport_config.receive_bytes_max, [this] { return ReceivedBytes(); }) {}
 
   AdmissionLimits limits() const {
@@ -49,10 +54,11 @@ struct ServiceContext {
              batcher.counts_directly()}};
   }
 
-  // What the process holds beyond what it held before its first call, without replies, which have
-  // a limit of their own: messages, in part or whole, and what gRPC needs for them.
+  // What the process holds beyond what it held before its first call, without replies and what
+  // comes over HTTP, which have limits of their own: messages, in part or whole, and what gRPC
+  // needs for them.
   uint64_t ReceivedBytes() const {
-    const uint64_t others = allocated_at_start + unwritten.bytes();
+    const uint64_t others = allocated_at_start + unwritten.bytes() + http_memory->bytes();
     const uint64_t held = held_memory.Bytes(config.receive_bytes_max);
     return held > others ? held - others : 0;
   }
@@ -68,7 +74,8 @@ struct ServiceContext {
   ReadAhead read_ahead;
   UnwrittenReplies unwritten;
   HeldMemory held_memory;
-  uint64_t allocated_at_start = 0;  // set before the server takes its first call
+  const std::shared_ptr<HttpMemory> http_memory;  // of bodies and their replies
+  uint64_t allocated_at_start = 0;                // set before the server takes its first call
   ReceiveGuard receive_guard;
   // One cell: the calls that are not over. The thread of a call's loop adds the call, and takes it
   // off. A shutdown ends soon after there is none left.

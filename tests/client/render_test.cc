@@ -18,6 +18,7 @@
 #include "client/cli/render/svg.h"
 #include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
+#include "forms/options.h"
 #include "tests/client/fake_server.h"
 
 namespace histogram::cli {

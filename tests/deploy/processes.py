@@ -1,6 +1,8 @@
 """Programs that a test starts and ends: servers (also in a network namespace), load, and daemons."""
 
+import base64
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -97,6 +99,10 @@ class Server:
         self.namespace, self.flags = namespace, flags
         self.process = None
 
+    @property
+    def http_address(self):
+        return self.flags[self.flags.index("--http-listen") + 1]
+
     def start(self):
         port_file = self.folder / f"{self.name}.ports"
         port_file.unlink(missing_ok=True)
@@ -142,11 +148,39 @@ class Server:
         return self.metric("histsvc_requests_total", code="OK") or 0
 
 
+def check_http_through(address, authority, file):
+    """curl and Connect's JSON get to a server through a proxy that ends TLS."""
+    size = file.stat().st_size
+    base = ["curl", "--silent", "--noproxy", "*", "--cacert", authority]
+    connect = f"https://{address}/histogram.v1.HistogramService/Compute"
+    message = json.dumps({"payload": base64.b64encode(b"abc").decode()})
+    origin = ["-H", "Origin: https://example.org"]
+    for arguments, samples in (
+            ([f"https://{address}/v1/histogram?bins=16&range=0:256", "--data-binary", f"@{file}"], size),
+            ([f"https://{address}/v1/histogram", "--data-binary", f"@{file}", *origin], size),
+            ([connect, "-d", message, "-H", "Content-Type: application/json"], 3)):
+        done = subprocess.run([*base, *arguments], capture_output=True, text=True, check=True)
+        answer = json.loads(done.stdout)
+        histogram = answer["histograms"][0] if "histograms" in answer else answer["histogram"]
+        assert int(histogram["samples"]) == samples, (arguments, done.stdout[:300])
+    for url, arguments, status in ((connect, ["-X", "OPTIONS", *origin], "204"),
+                                   (connect, ["-X", "OPTIONS", "-H", "Origin: https://evil.example"], "403"),
+                                   (f"https://{address}/v1/histogram", ["-d", "a", "-H", "Host: evil.example"], "403")):
+        done = subprocess.run([*base, "-o", "/dev/null", "-w", "%{http_code}", *arguments, url],
+                              capture_output=True, text=True, check=True)
+        assert done.stdout == status, (url, arguments, done.stdout)
+
+
 @contextlib.contextmanager
 def two_servers(server_bin, folder, drain_delay):
-    """Two servers that are ready, for a proxy in front of them; both are ended at the end."""
+    """Two servers that are ready, for a proxy in front of them; both are ended at the end.
+
+    Over HTTP they go by the name localhost, and answer pages of https://example.org.
+    """
     made = [Server(server_bin, folder, f"server{i}", f"127.0.0.1:{free_port()}",
-                   f"127.0.0.1:{free_port()}", flags=("--drain-delay", drain_delay)) for i in range(2)]
+                   f"127.0.0.1:{free_port()}", flags=(
+                       "--drain-delay", drain_delay, "--http-listen", f"127.0.0.1:{free_port()}",
+                       "--http-allow-origin", "https://example.org")) for i in range(2)]
     try:
         yield [server.start() for server in made]
     finally:

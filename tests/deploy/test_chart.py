@@ -2,6 +2,7 @@
 and our own rules.
 """
 
+import json
 import pathlib
 import re
 import subprocess
@@ -10,6 +11,7 @@ import pytest
 import yaml
 from manifests import (CHART, KUBERNETES_VERSIONS, container_of, helm, pod_of, render_chart, render_chart_files,
                        the, validate)
+from processes import clean_environment
 
 # Values that are not defaults, all of which have to fit the schemas of Kubernetes.
 SETS = {
@@ -27,6 +29,8 @@ SETS = {
     "scaled by KEDA": {"backend": "cuda", "autoscaling": {"enabled": True, "by": "keda", "minReplicas": 1}},
     "IPv6": {"listenHost": "[::]"},
     "plaintext and tokens": {"tls": {"enabled": False}, "tokens": {"secretName": "tokens"}},
+    "HTTP": {"tls": {"enabled": False}, "http": {"enabled": True, "port": 8081, "hosts": ["h.example.com"],
+                                                 "allowOrigins": ["https://a.example", "https://b.example"]}},
 }
 
 
@@ -60,6 +64,11 @@ def test_other_values_render_too(values):
     ({"autoscaling": {"enabled": True, "by": "vpa"}}, "by"),
     ({"listenHost": "::"}, "listenHost"),
     ({"settings": {"listen": "[::]:50051"}}, "listen"),
+    ({"settings": {"http-listen": "0.0.0.0:8080"}}, "http-listen"),
+    ({"http": {"enabled": True}}, "http.enabled needs tls.enabled: false"),
+    ({"http": {"enabled": True}, "tls": {"enabled": False}, "tokens": {"secretName": "t"}}, "no tokens"),
+    ({"http": {"enabled": True, "port": 9464}, "tls": {"enabled": False}}, "port"),
+    ({"http": {"hosts": ["a,b"]}}, "hosts"),
 ))
 def test_values_that_make_no_sense(values, message):
     with pytest.raises(helm().HelmError, match=message):
@@ -99,6 +108,26 @@ def test_settings_become_variables():
 def test_ipv6():
     data = the(render_chart({"listenHost": "[::]"}), "ConfigMap")["data"]
     assert data["HISTSVC_LISTEN"] == "[::]:50051" and data["HISTSVC_METRICS_LISTEN"] == "[::]:9464"
+
+
+def test_http(server_bin):
+    """Off without its value; else the server takes what the chart says, and Services and policy let it through."""
+    assert "http" not in json.dumps([each["spec"] for each in render_chart({}) if each["kind"] in (
+        "Service", "NetworkPolicy")]) and "HISTSVC_HTTP_LISTEN" not in the(render_chart({}), "ConfigMap")["data"]
+    objects = render_chart(SETS["HTTP"], "mine", "elsewhere")
+    data = the(objects, "ConfigMap")["data"]
+    done = subprocess.run([server_bin, "--print-config"], check=True, capture_output=True, text=True,
+                          env={**clean_environment(), **data})
+    names = "mine,mine.elsewhere,mine.elsewhere.svc,mine.elsewhere.svc.cluster.local,mine-headless"
+    assert f'http-host = "{names}' in done.stdout and ',h.example.com"' in done.stdout
+    assert 'http-listen = "0.0.0.0:8081"' in done.stdout
+    assert 'http-allow-origin = "https://a.example,https://b.example"' in done.stdout
+    assert {"name": "http", "containerPort": 8081} in container_of(objects)["ports"]
+    for service in (each for each in objects if each["kind"] == "Service"):
+        assert [port["targetPort"] for port in service["spec"]["ports"]] == ["grpc", "http"]
+    callers, scrapers = the(objects, "NetworkPolicy")["spec"]["ingress"]
+    assert [port["port"] for port in callers["ports"]] == ["grpc", "http"]
+    assert [port["port"] for port in scrapers["ports"]] == ["metrics"]
 
 
 def test_keda_follows_the_metric_of_the_adapter(root, promtool, tmp_path):

@@ -16,7 +16,7 @@ from watching import panels_of
 
 PAGES = ("alerts", "container", "kubernetes", "security", "sizing", "upgrade", "scaling")
 # Pages by their path within docs/.
-DOCUMENTS = ("OPERATIONS.md", *(f"operations/{page}.md" for page in PAGES))
+DOCUMENTS = ("OPERATIONS.md", "HTTP.md", *(f"operations/{page}.md" for page in PAGES))
 
 
 @pytest.mark.parametrize("page", PAGES)

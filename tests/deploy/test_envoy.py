@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from processes import Load, Process, free_port, two_servers, wait_until
+from processes import Load, Process, check_http_through, free_port, two_servers, wait_until
 
 pytestmark = [pytest.mark.live]
 
@@ -44,12 +44,15 @@ def envoy(proxies, configuration, port, folder):
 
 
 def for_both(configuration, servers):
-    endpoints = configuration["static_resources"]["clusters"][0]["load_assignment"]["endpoints"][0]
-    one = endpoints["lb_endpoints"][0]
-    endpoints["lb_endpoints"] = [copy.deepcopy(one) for _ in servers]
-    for endpoint, server in zip(endpoints["lb_endpoints"], servers, strict=True):
-        endpoint["endpoint"]["address"]["socket_address"]["port_value"] = int(
-            server.listen.rsplit(":", 1)[1])
+    calls, http = configuration["static_resources"]["clusters"]
+    for cluster, addresses in ((calls, [server.listen for server in servers]),
+                               (http, [server.http_address for server in servers])):
+        endpoints = cluster["load_assignment"]["endpoints"][0]
+        one = endpoints["lb_endpoints"][0]
+        endpoints["lb_endpoints"] = [copy.deepcopy(one) for _ in addresses]
+        for endpoint, address in zip(endpoints["lb_endpoints"], addresses, strict=True):
+            endpoint["endpoint"]["address"]["socket_address"]["port_value"] = int(
+                address.rsplit(":", 1)[1])
     return configuration
 
 
@@ -93,6 +96,7 @@ def test_strangers_get_the_service_over_tls_and_nothing_else(
              tmp_path / "tls.crt", "--format", "json"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
         assert re.search(r'"samples": ?"?256000', done.stdout), done.stdout[:2000]
+        check_http_through(f"localhost:{port}", tmp_path / "tls.crt", payload)
         # A call whose path is not the service's is answered by Envoy itself.
         for method, reason in (("histogram.v1.HistogramService/Describe", "403"),
                                ("grpc.reflection.v1alpha.ServerReflection/Info", "404")):

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from processes import Load, Process, free_port, two_servers, wait_until
+from processes import Load, Process, check_http_through, free_port, two_servers, wait_until
 
 pytestmark = [pytest.mark.live]
 
@@ -29,7 +29,7 @@ http {{
     fastcgi_temp_path {folder}/fastcgi;
     uwsgi_temp_path {folder}/uwsgi;
     scgi_temp_path {folder}/scgi;
-    include {folder}/histogram.conf;
+    include {folder}/conf.d/*.conf;
 }}
 """
 
@@ -47,7 +47,7 @@ def proxy(root, servers, tmp_path):
     if not nginx or not shutil.which("openssl"):
         pytest.skip("nginx or openssl is not installed")
     folder = tmp_path / "nginx"
-    folder.mkdir()
+    (folder / "conf.d").mkdir(parents=True)
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
                     "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
                     "-keyout", folder / "tls.key", "-out", folder / "tls.crt"],
@@ -57,11 +57,12 @@ def proxy(root, servers, tmp_path):
     text = (root / "deploy/nginx/histogram.conf").read_text()
     changes = (("listen 443 ssl http2;", f"listen 127.0.0.1:{tls} ssl http2;"),
                ("listen 127.0.0.1:50050 http2;", f"listen 127.0.0.1:{plain} http2;"),
-               ("/etc/nginx/conf.d/", f"{folder}/"), ("/etc/nginx/tls/", f"{folder}/"))
+               ("server 127.0.0.1:8080;", f"server {servers[0].http_address};"),
+               ("/etc/nginx/conf.d/", f"{folder}/conf.d/"), ("/etc/nginx/tls/", f"{folder}/"))
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
-    (folder / "histogram.conf").write_text(text)
+    (folder / "conf.d/histogram.conf").write_text(text)
     write_servers(root, folder, servers)
     (folder / "nginx.conf").write_text(MAIN.format(folder=folder))
     subprocess.run([nginx, "-t", "-p", folder, "-c", folder / "nginx.conf"], check=True)
@@ -81,12 +82,12 @@ def proxy(root, servers, tmp_path):
 
 
 def write_servers(root, folder, servers, down=None):
-    line = (root / "deploy/nginx/histogram-servers.conf").read_text()
+    line = (root / "deploy/nginx/histogram-servers.inc").read_text()
     lines = []
     for server in servers:
         mine = line.replace("127.0.0.1:50051", server.listen)
         lines.append(mine.replace(";", " down;") if server is down else mine)
-    (folder / "histogram-servers.conf").write_text("".join(lines))
+    (folder / "conf.d/histogram-servers.inc").write_text("".join(lines))
 
 
 def wait_until_left(server):
@@ -149,3 +150,9 @@ def test_strangers_get_the_service_and_nothing_else(proxy):
         with pytest.raises(urllib.error.HTTPError) as caught:
             opener.open(f"https://{proxy[1]}{path}", data=b"", timeout=10)
         assert caught.value.code == status, path
+
+
+def test_curl_and_connect_pass(proxy, tmp_path):
+    payload = tmp_path / "payload"
+    payload.write_bytes(bytes(range(256)) * 10_000)
+    check_http_through(proxy[1], proxy[2], payload)

@@ -137,11 +137,43 @@ def write_images(folder):
         (folder / name).write_bytes(data)
 
 
+def queries():
+    yield "nothing", ""
+    yield "even", "bins=16&range=0:256"
+    yield "floats", "bins=2048&range=-1e-3:+4.5&type=f32&statistics&quantiles=0,0.5,0.99,1"
+    yield "range-of-data", "type=bf16&bins=7&statistics=true"
+    yield "edges", "edges=0,1.5,200&type=u16&statistics=0"
+    yield "alphabet", "alphabet=a:26:6"
+    yield "alphabet-by-value", "alphabet=0x61:26&statistics=1"
+    yield "alphabet-of-colons", "alphabet=::2"
+    yield "encoded", "%62ins=%31%36&range=0%3A256"
+    yield "cut-escape", "bins=1%3"
+    yield "not-hexadecimal", "bins=%zz"
+    yield "empty-parts", "&&bins=4&&range=0:1&&"
+    yield "twice", "bins=4&bins=5"
+    yield "empty-value", "bins="
+    yield "no-name", "=4"
+    yield "unknown", "binz=4"
+    yield "excluded", "bins=4&edges=0,1"
+    yield "no-bins", "range=0:1"
+    yield "huge-bins", "bins=4294967296"
+    yield "no-double", "bins=4&range=0:9007199254740993"
+    yield "not-a-number", "bins=4&range=nan:inf"
+    yield "control-characters", "bins=4&range=%0A5:%091"
+    yield "no-utf8", "type=%ff%c3%28"
+    yield "many-edges", "edges=" + ",".join(map(str, range(300)))
+
+
+def write_queries(folder):
+    for name, query in queries():
+        (folder / name).write_bytes(query.encode())
+
+
 def main():
     corpus = HERE / "corpus"
     shutil.rmtree(corpus, ignore_errors=True)
     for name, write in (("fuzz_request", write_requests), ("fuzz_reply", write_replies),
-                        ("fuzz_image", write_images)):
+                        ("fuzz_image", write_images), ("fuzz_query", write_queries)):
         folder = corpus / name
         folder.mkdir(parents=True)
         write(folder)

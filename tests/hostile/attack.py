@@ -58,8 +58,9 @@ def varint(value):
 class Attack:
     """Where it goes to, how long it lasts, and the folder of the server's files (an operator's mistakes)."""
 
-    def __init__(self, address, metrics_address, seconds, folder):
-        self.address, self.metrics_address, self.folder = address, metrics_address, pathlib.Path(folder)
+    def __init__(self, address, metrics_address, http_address, seconds, folder):
+        self.address, self.metrics_address, self.http_address = address, metrics_address, http_address
+        self.folder = pathlib.Path(folder)
         self.end = time.monotonic() + seconds
         self.ended = 0  # connections that the server ended
 
@@ -85,19 +86,19 @@ class Attack:
         return connection
 
     @contextlib.contextmanager
-    def connection(self, first=b""):
+    def connection(self, first=b"", to=None):
         """One that has sent `first`, for as long as the server lets it be."""
-        with self.open(first) as connection:
+        with self.open(first, to) as connection:
             try:
                 yield connection
             except (BrokenPipeError, ConnectionResetError):
                 self.ended += 1
 
-    def flood(self, first, repeated, at_once=1):
+    def flood(self, first, repeated, at_once=1, to=None):
         """Sends `first` and then `repeated` without end on each of some connections, reading nothing."""
         while self.goes_on():
             with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-                connections = [stack.enter_context(self.connection(first)) for _ in range(at_once)]
+                connections = [stack.enter_context(self.connection(first, to)) for _ in range(at_once)]
                 while self.goes_on():
                     for connection in connections:
                         connection.sendall(repeated)

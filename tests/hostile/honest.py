@@ -1,5 +1,7 @@
 """An honest client beside an attack: calls, checks every answer, and says how it fared."""
 
+import http.client
+import json
 import os
 import random
 import statistics
@@ -74,6 +76,43 @@ class Honest(threading.Thread):
         return statistics.median(self.durations_ms) if self.durations_ms else float("inf")
 
 
+class Web(threading.Thread):
+    """Calls over HTTP, as curl makes them: on a new connection each."""
+
+    def __init__(self, address):
+        super().__init__(daemon=True)
+        self.address, self.over = address, False
+        self.answered_count, self.failed, self.wrong = 0, [], []
+
+    def run(self):
+        rng = random.Random(2)
+        payloads = [rng.randbytes(size) for size in (1, 4096, 65536)]
+        while not self.over:
+            payload = rng.choice(payloads)
+            try:
+                histogram = self.call(payload)
+                if histogram["counts"] != oracle.expected(payload, pb.Spec()).counts.tolist():
+                    self.wrong.append(f"over HTTP: {histogram}"[:300])
+                self.answered_count += 1
+            except (OSError, http.client.HTTPException, ValueError, KeyError) as error:
+                self.failed.append(f"{type(error).__name__} {error}"[:60])
+            time.sleep(0.05)
+
+    def call(self, payload):
+        connection = http.client.HTTPConnection(self.address, timeout=CALL_TIMEOUT_S)
+        try:
+            connection.request("POST", "/v1/histogram", payload)
+            reply = connection.getresponse()
+            if reply.status != 200:
+                raise OSError(reply.status)
+            return json.loads(reply.read())["histograms"][0]
+        finally:
+            connection.close()
+
+    def answered(self):
+        return self.answered_count / max(1, self.answered_count + len(self.failed))
+
+
 class Probes(threading.Thread):
     """/healthz as an orchestrator asks for it: a second's patience."""
 
@@ -98,19 +137,19 @@ class Probes(threading.Thread):
 
 
 class Users:
-    """Honest users of each kind: calls on one connection, calls on new ones, probes."""
+    """Honest users of each kind: calls on one connection, on new ones and over HTTP, probes."""
 
-    def __init__(self, where, metrics_address):
+    def __init__(self, where, metrics_address, http_address):
         self.own, self.new = Honest(where), Honest(where, new_connections=True)
-        self.probes = Probes(metrics_address)
+        self.web, self.probes = Web(http_address), Probes(metrics_address)
 
     def use(self, wait):
         """Uses the server while wait() lasts."""
-        together([self.own, self.new, self.probes], wait)
+        together([self.own, self.new, self.web, self.probes], wait)
 
     def wrong(self):
         """What was wrong with answers."""
-        return self.own.wrong + self.new.wrong
+        return self.own.wrong + self.new.wrong + self.web.wrong
 
 
 def together(threads, wait):

@@ -54,8 +54,8 @@ def nginx_command(folder, server, port):
         ("    ssl_certificate_key /etc/nginx/tls/tls.key;\n", ""),
         ("/etc/nginx/conf.d/", f"{folder}/"))
     (folder / "histogram.conf").write_text(configuration)
-    (folder / "histogram-servers.conf").write_text(replaced(
-        (ROOT / "deploy/nginx/histogram-servers.conf").read_text(), ("127.0.0.1:50051", server)))
+    (folder / "histogram-servers.inc").write_text(replaced(
+        (ROOT / "deploy/nginx/histogram-servers.inc").read_text(), ("127.0.0.1:50051", server)))
     (folder / "nginx.conf").write_text(NGINX_MAIN.format(folder=folder))
     return [program, "-p", str(folder), "-c", str(folder / "nginx.conf")]
 

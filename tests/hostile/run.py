@@ -6,9 +6,9 @@
 What must hold while an attack lasts, and after it: the server lives; its resident memory stays
 below receive-bytes-max + 512 MiB; every answer is exact; a new client is answered once the attack
 is over. From 20 s an attack on, when shares mean something: 99 % of the honest client's calls are
-answered, on its own connection and on a new one for each; those on its own have a p99 below ten
-times what it is without the attack; 99 % of the probes of the metrics port are answered; and within
-ten seconds afterwards the median is what it was before, within a factor of two. The same users use
+answered, on its own connection, on a new one for each, and over HTTP; those on its own have a p99
+below ten times what it is without the attack; 99 % of the probes of the metrics port are answered;
+and within ten seconds afterwards the median is what it was before, within a factor of two. The same users use
 the server before, during and after the attack. Ends with status 1 if one attack does not hold.
 
 With --build package, what is known of the distribution's gRPC (OPEN_IN_PACKAGE,
@@ -45,7 +45,8 @@ from proxies import COMMANDS, in_front  # noqa: E402
 MIB = 1 << 20
 RECEIVE_MIB = 256
 BEYOND_RECEIVE_MIB = 512
-FLAGS = ("--drain-delay", "0", "--payload-bytes-max", "16MiB", "--log-format", "json")
+FLAGS = ("--drain-delay", "0", "--payload-bytes-max", "16MiB", "--log-format", "json",
+         "--http-listen", "127.0.0.1:0")
 # Of the server's log; "error" without one.
 LOG_LEVELS = {"log_that_hangs": "debug", "forged_log_lines": "info"}
 LOG_LINES_A_SECOND_MAX = 100
@@ -68,13 +69,17 @@ ENVIRONMENTS = {"idle_connections": {"GRPC_POLL_STRATEGY": "epoll1"},
                 "forged_log_lines": {"GRPC_VERBOSITY": "ERROR"}}
 # Whoever is out of descriptors can accept nobody. Those who are connected are served.
 LOCKED_OUT = ("descriptors_run_out",)
-WRAPPERS = {"descriptors_run_out": WITH_FEW_DESCRIPTORS, "log_that_hangs": WITH_A_FULL_LOG}
+WRAPPERS = {"descriptors_run_out": WITH_FEW_DESCRIPTORS, "log_that_hangs": WITH_A_FULL_LOG,
+            "http_descriptors_run_out": WITH_FEW_DESCRIPTORS}
 TLS = ("half_tls_handshakes", "certificates_rotated_wrongly")
 # Whether the server has to end connections of the attack, or must not.
 ENDED = {
     **dict.fromkeys(("window_updates_past_2_gib", "empty_data_past_2_gib", "continuation_without_end",
                      "hpack_length_without_end", "hpack_string_too_long", "hpack_bomb", "rapid_reset",
-                     "ping_flood", "settings_flood", "goaway_flood"), True),
+                     "ping_flood", "settings_flood", "goaway_flood", "http_headers_without_end",
+                     "http_header_without_end", "http_target_without_end",
+                     "http_chunk_extensions_without_end", "http_chunk_sizes_without_end",
+                     "http_trailers_without_end"), True),
     **dict.fromkeys(("unknown_frames_past_2_gib", "bad_base64_headers"), False)}
 BEHIND_A_PROXY = [function.__name__ for function in (*FLOODS, *HOLDERS)
                   if function.__name__ not in (*WRAPPERS, *TLS)]
@@ -116,7 +121,7 @@ def attacking(name, options, server, address, folder):
                 "--in-flight", "64", "--warm-up", "0", "--duration", str(options.seconds),
                 "--format", "json"]
     return [sys.executable, HERE / "attacks.py", name, address, server.metrics_address,
-            str(options.seconds), folder]
+            server.http_address, str(options.seconds), folder]
 
 
 def ended_calls(output):
@@ -136,6 +141,10 @@ def log_problems(lines, seconds):
     return [f"lines of the log: {what}" for what, so in wrong.items() if so]
 
 
+def users(where, server):
+    return Users(where, server.metrics_address, server.http_address)
+
+
 class Outcome:
     """What an attack did to the server and to the honest client."""
 
@@ -145,7 +154,8 @@ class Outcome:
 
     def judge(self, server, name, receive_mib, where, seconds):
         if not server.running():
-            self.problems.append(f"the server ended with {server.process.returncode}")
+            self.problems.append(f"the server ended with {server.process.returncode}: "
+                                 f"{server.stderr()[-300:]!r}")
             return
         self.peak_mib = server.memory_bytes("VmHWM") // MIB
         if self.peak_mib > receive_mib + BEYOND_RECEIVE_MIB:
@@ -155,7 +165,7 @@ class Outcome:
             return
         wrong = self.during.wrong()
         for _ in range(AFTERWARDS_LOOKS):
-            self.after = Users(where, server.metrics_address)
+            self.after = users(where, server)
             self.after.use(lambda: time.sleep(min(2.0, seconds / 2)))
             wrong += self.after.wrong()
             if seconds < SECONDS_FOR_SHARES_MIN or self.afterwards() <= AFTERWARDS_MAX:
@@ -166,7 +176,7 @@ class Outcome:
 
     def judge_shares(self, name):
         for what, client in (("calls", self.during.own), ("calls of new clients", self.during.new),
-                             ("probes", self.during.probes)):
+                             ("calls over HTTP", self.during.web), ("probes", self.during.probes)):
             if name in LOCKED_OUT and client is self.during.new:
                 continue
             if client.answered() < ANSWERED_MIN:
@@ -188,14 +198,15 @@ class Outcome:
         outcome = "held" if not text else text + (f" [{known[name]}]" if name in known else "")
         during = self.during
         return (f"{name:<32} {self.peak_mib:>8} {during.own.answered():>6.1%} "
-                f"{during.new.answered():>6.1%} {during.probes.answered():>6.1%} "
+                f"{during.new.answered():>6.1%} {during.web.answered():>6.1%} "
+                f"{during.probes.answered():>6.1%} "
                 f"{during.own.p99_ms():>8.1f} {self.before.own.p99_ms():>6.1f} "
                 f"{self.afterwards():>6.2f}  {outcome}")
 
 
 # "held", or a reason why not that is known.
 ROW_HELD = re.compile(r"  held$|\]$")
-HEADER = (f"{'attack':<32} {'peak MiB':>8} {'own':>6} {'new':>6} {'probes':>6} {'p99 ms':>8} "
+HEADER = (f"{'attack':<32} {'peak MiB':>8} {'own':>6} {'new':>6} {'http':>6} {'probes':>6} {'p99 ms':>8} "
           f"{'quiet':>6} {'after':>6}  outcome")
 
 
@@ -228,7 +239,7 @@ class Result:
             version,
             f"{len(os.sched_getaffinity(0))} cores{f' ({model[1]})' if model else ''}; "
             f"--receive-bytes-max {RECEIVE_MIB}MiB",
-            "own: the honest client's calls on its own connection; new: on a new one for each;",
+            "own: the honest client's calls on its own connection; new: on a new one for each; http: so over HTTP;",
             "quiet: its p99 before the attack; after: its median then, in those before the attack.",
             f"{datetime.date.today()}, load at the start {os.getloadavg()[0]:.1f}"]
 
@@ -270,9 +281,9 @@ def run(name, options, folder):
                 address = stack.enter_context(
                     in_front(options.behind, folder / options.behind, server.address))
             where = (address, authority)
-            outcome.before = Users(where, server.metrics_address)
+            outcome.before = users(where, server)
             outcome.before.use(lambda: time.sleep(min(5.0, options.seconds / 2)))
-            outcome.during = Users(where, server.metrics_address)
+            outcome.during = users(where, server)
             attack = subprocess.Popen(attacking(name, options, server, address, folder),
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
             said = []

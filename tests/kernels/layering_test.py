@@ -10,14 +10,15 @@ import re
 import sys
 
 SOURCES = {".h", ".hpp", ".cc", ".cpp", ".cu", ".cuh", ".inc"}
-FOLDERS = ("kernels", "server", "client", "python")
+FOLDERS = ("kernels", "forms", "server", "client", "python")
 
 GRPC = r"(grpc|grpcpp|google/protobuf|google/rpc)/|\.pb\.h$"
 PROMETHEUS = r"(prometheus|civetweb)"
+BOOST = r"boost/"
 CUDA = r"(cuda|cub|thrust|nvml|cooperative_groups|nv)[/_.a-z]|kernels/cuda/"
 CLOCK = r"(chrono|ctime|time\.h|sys/time\.h|absl/time/.*)$"
 KERNELS_PUBLIC = r"histogram/(?!v1/|client\.h)"
-THIRD_PARTY = GRPC + "|" + PROMETHEUS + r"|(spdlog|CLI|nlohmann|png)"
+THIRD_PARTY = GRPC + "|" + PROMETHEUS + r"|(spdlog|CLI|nlohmann|png|boost/)"
 
 # Folder (the longest match wins) -> what must not be included, and, among the project's own headers,
 # what may be. None: anything that is not forbidden.
@@ -33,6 +34,7 @@ RULES = {
     "kernels/cuda/plan": (rf"{THIRD_PARTY}|kernels/cuda/(device|backend)/", rf"kernels/|{KERNELS_PUBLIC}"),
     "kernels/cuda/device": (rf"{THIRD_PARTY}|kernels/cuda/backend/", rf"kernels/|{KERNELS_PUBLIC}"),
     "kernels/cuda/backend": (rf"{THIRD_PARTY}|kernels/cuda/device/", rf"kernels/|{KERNELS_PUBLIC}"),
+    "forms": (rf"grpc(pp)?/|{PROMETHEUS}|{CUDA}|{BOOST}", r"forms/|histogram/(?!client\.h)"),
     "server": (CUDA, r"kernels/[a-z_]+\.h|server/|histogram/"),
     "server/base": (rf"{GRPC}|{PROMETHEUS}|{CUDA}", r"kernels/batch\.h|server/base/|histogram/usable_cores\.h"),
     "server/config": (
@@ -47,10 +49,11 @@ RULES = {
         rf"grpc(pp)?/|{PROMETHEUS}|{CUDA}",
         r"kernels/[a-z_]+\.h|server/(base|batching|request)/|histogram/",
     ),
-    "server/rpc": (rf"{PROMETHEUS}|{CUDA}", r"server/(base|rpc)/"),
+    "server/rpc": (rf"{PROMETHEUS}|{CUDA}|{BOOST}", r"server/(base|rpc)/"),
+    "server/http": (rf"{GRPC}|{PROMETHEUS}|{CUDA}", r"server/(base|http)/"),
     "server/service": (
-        rf"{PROMETHEUS}|{CUDA}",
-        r"kernels/[a-z_]+\.h|server/(base|config|batching|request|rpc|service)/|histogram/",
+        rf"{PROMETHEUS}|{CUDA}|{BOOST}",
+        r"kernels/[a-z_]+\.h|forms/|server/(base|config|batching|request|http|rpc|service)/|histogram/",
     ),
     "server/metrics": (
         rf"{GRPC}|{CUDA}",
@@ -62,12 +65,12 @@ RULES = {
     # The one shared object of the package with CUDA in it: loaded when a GPU's array comes.
     "python/cuda": (THIRD_PARTY, rf"python/cuda/|{KERNELS_PUBLIC}"),
     # The command line counts local files in process, with what the library offers everybody.
-    "client/cli": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/"),
+    "client/cli": (rf"{PROMETHEUS}|{CUDA}", r"client/|forms/|histogram/"),
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^>"]+)[>"]', re.MULTILINE)
 CUDA_TEST = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif)\b.*\bHISTOGRAM_CUDA\b", re.MULTILINE)
-OWN = re.compile(r"(kernels|server|client|python|proto|tests|bench|histogram)/")
+OWN = re.compile(r"(kernels|forms|server|client|python|proto|tests|bench|histogram)/")
 
 
 def comment_free(text):
@@ -137,6 +140,9 @@ def self_test():
         ("kernels/tuning/x.cc", '#include "kernels/cpu/registry.h"', True),
         ("kernels/tuning/x.cc", '#include "absl/strings/str_cat.h"', False),
         ("kernels/histogram.cc", "#include <grpcpp/grpcpp.h>", True),
+        ("forms/x.cc", '#include "histogram/v1/histogram.pb.h"', False),
+        ("forms/x.cc", '#include "client/codec.h"', True),
+        ("server/request/x.cc", '#include "forms/json.h"', True),
         ("server/rpc/x.cc", "grpc_server_shutdown(server.c_server());", True),
         ("server/rpc/x.cc", "#include <grpcpp/impl/rpc_method.h>", True),
         ("server/rpc/x.cc", "#include <grpcpp/impl/server_builder_option.h>", False),
@@ -173,6 +179,12 @@ def self_test():
         ("server/service/x.cc", "#include <histogram/binning.h>", False),
         ("server/service/x.cc", "#include <prometheus/counter.h>", True),
         ("server/service/x.cc", '#include "kernels/cpu/registry.h"', True),
+        ("server/http/x.cc", "#include <boost/beast/http.hpp>", False),
+        ("server/http/x.cc", "#include <grpcpp/server.h>", True),
+        ("server/http/x.cc", '#include "server/request/codec.h"', True),
+        ("server/http/x.cc", '#include "server/config/config.h"', True),
+        ("server/service/x.cc", "#include <boost/beast/http.hpp>", True),
+        ("server/batching/x.cc", "#include <boost/asio.hpp>", True),
         ("server/metrics/x.cc", "#include <prometheus/counter.h>", False),
         ("server/metrics/x.cc", "#include <grpcpp/server.h>", True),
         ("server/main.cc", '#include "kernels/backend_factory.h"', False),

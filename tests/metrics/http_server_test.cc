@@ -1,6 +1,4 @@
-// The operators' HTTP server over real sockets.
-#include "server/metrics/http_server.h"
-
+// The operators' port, and the HTTP server under it, over real sockets.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,6 +19,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "server/http/operator_port.h"
 
 namespace histogram::server {
 namespace {
@@ -73,7 +72,7 @@ class Client {
   bool connected_ = false;
 };
 
-uint16_t PortOf(const HttpServer& server) {
+uint16_t PortOf(const OperatorPort& server) {
   return static_cast<uint16_t>(std::stoi(server.address().substr(server.address().rfind(':') + 1)));
 }
 
@@ -83,8 +82,8 @@ std::string Request(uint16_t port, const std::string& line) {
   return client.ReadAll();
 }
 
-HttpServerOptions Options() {
-  HttpServerOptions options;
+OperatorPortOptions Options() {
+  OperatorPortOptions options;
   options.listen = "127.0.0.1:0";
   options.metrics = [] { return std::string("a_total 1\n"); };
   options.not_ready = [] { return std::string(); };
@@ -92,8 +91,8 @@ HttpServerOptions Options() {
   return options;
 }
 
-std::unique_ptr<HttpServer> Start(HttpServerOptions options) {
-  auto server = HttpServer::Start(std::move(options));
+std::unique_ptr<OperatorPort> Start(OperatorPortOptions options) {
+  auto server = OperatorPort::Start(std::move(options));
   EXPECT_TRUE(server.ok()) << server.status();
   return server.ok() ? *std::move(server) : nullptr;
 }
@@ -110,7 +109,7 @@ TEST(HttpServer, ServesTheMetricsAsPrometheusWantsThem) {
 }
 
 TEST(HttpServer, AnswersALargeTextWhole) {
-  HttpServerOptions options = Options();
+  OperatorPortOptions options = Options();
   const std::string text(8 << 20, 'x');
   options.metrics = [&text] { return text; };
   const auto server = Start(std::move(options));
@@ -119,7 +118,7 @@ TEST(HttpServer, AnswersALargeTextWhole) {
 
 TEST(HttpServer, HealthAndReadiness) {
   std::atomic<bool> ready{false};
-  HttpServerOptions options = Options();
+  OperatorPortOptions options = Options();
   options.not_ready = [&ready] { return std::string(ready ? "" : "draining"); };
   const auto server = Start(std::move(options));
   EXPECT_THAT(Request(PortOf(*server), "GET /healthz"),
@@ -157,7 +156,7 @@ TEST(HttpServer, OtherPathsAndMethodsAreRefusedHelpfully) {
 }
 
 TEST(HttpServer, ACallbackThatThrowsIsAnError) {
-  HttpServerOptions options = Options();
+  OperatorPortOptions options = Options();
   options.metrics = []() -> std::string { throw std::runtime_error("no"); };
   const auto server = Start(std::move(options));
   EXPECT_THAT(Request(PortOf(*server), "GET /metrics"), StartsWith("HTTP/1.1 500 "));
@@ -166,9 +165,9 @@ TEST(HttpServer, ACallbackThatThrowsIsAnError) {
 
 TEST(HttpServer, APortInUseIsAnErrorThatNamesIt) {
   const auto first = Start(Options());
-  HttpServerOptions options = Options();
+  OperatorPortOptions options = Options();
   options.listen = first->address();
-  const auto second = HttpServer::Start(options);
+  const auto second = OperatorPort::Start(options);
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_THAT(std::string(second.status().message()),
               AllOf(HasSubstr(first->address()), HasSubstr("Address already in use")));
@@ -176,26 +175,44 @@ TEST(HttpServer, APortInUseIsAnErrorThatNamesIt) {
 
 TEST(HttpServer, AddressesThatAreNoneAreRefused) {
   for (const char* listen : {"9464", "unix:/tmp/x", "localhost:99999", ":1"}) {
-    HttpServerOptions options = Options();
+    OperatorPortOptions options = Options();
     options.listen = listen;
-    EXPECT_EQ(HttpServer::Start(options).status().code(), absl::StatusCode::kInvalidArgument)
+    EXPECT_EQ(OperatorPort::Start(options).status().code(), absl::StatusCode::kInvalidArgument)
         << listen;
   }
-  HttpServerOptions options = Options();
+  OperatorPortOptions options = Options();
   options.listen = "192.0.2.1:0";  // an address that no machine has
-  EXPECT_EQ(HttpServer::Start(options).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(OperatorPort::Start(options).status().code(), absl::StatusCode::kUnavailable);
 }
 
 TEST(HttpServer, WithoutDescriptorsTheReasonIsTheSystems) {
   std::vector<int> taken;
   for (int fd = 0; (fd = dup(0)) >= 0;) taken.push_back(fd);
-  const absl::Status status = HttpServer::Start(Options()).status();
+  const absl::Status status = OperatorPort::Start(Options()).status();
   for (const int fd : taken) close(fd);
   EXPECT_THAT(std::string(status.message()), EndsWith(": Too many open files"));
 }
 
+// Clients take the family that they like best.
+TEST(HttpServer, ListensOnAllAddressesOfAName) {
+  OperatorPortOptions options = Options();
+  options.listen = "localhost:0";
+  const auto server = Start(std::move(options));
+  ASSERT_NE(server, nullptr);
+  EXPECT_THAT(Request(PortOf(*server), "GET /healthz"), StartsWith("HTTP/1.1 200 "));
+  const int six = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  address.sin6_port = htons(PortOf(*server));
+  address.sin6_addr = in6addr_loopback;
+  const bool has_ipv6 = server->address().substr(0, 5) == "[::1]";
+  const auto* const place = reinterpret_cast<const sockaddr*>(&address);
+  EXPECT_EQ(connect(six, place, sizeof address) == 0, has_ipv6);
+  close(six);
+}
+
 TEST(HttpServer, ANameIsResolved) {
-  HttpServerOptions options = Options();
+  OperatorPortOptions options = Options();
   options.listen = "localhost:0";
   const auto server = Start(std::move(options));
   ASSERT_NE(server, nullptr);
@@ -203,7 +220,7 @@ TEST(HttpServer, ANameIsResolved) {
 }
 
 TEST(HttpServer, WithoutAnAddressItIsOff) {
-  HttpServerOptions options = Options();
+  OperatorPortOptions options = Options();
   options.listen = "";
   const auto server = Start(std::move(options));
   ASSERT_NE(server, nullptr);
@@ -211,7 +228,7 @@ TEST(HttpServer, WithoutAnAddressItIsOff) {
 }
 
 TEST(HttpServer, AClientThatSendsNothingMoreIsDropped) {
-  HttpServerOptions options = Options();
+  OperatorPortOptions options = Options();
   options.timeout_ms = 200;
   const auto server = Start(std::move(options));
   const Client slow(PortOf(*server));
@@ -221,7 +238,7 @@ TEST(HttpServer, AClientThatSendsNothingMoreIsDropped) {
 }
 
 TEST(HttpServer, AClientThatReadsNothingIsDropped) {
-  HttpServerOptions options = Options();
+  OperatorPortOptions options = Options();
   options.timeout_ms = 200;
   const std::string text(64 << 20, 'x');  // more than the sockets hold
   options.metrics = [&text] { return text; };
@@ -232,7 +249,7 @@ TEST(HttpServer, AClientThatReadsNothingIsDropped) {
 }
 
 TEST(HttpServer, NobodyWaitsForSlowClients) {
-  HttpServerOptions options = Options();
+  OperatorPortOptions options = Options();
   options.timeout_ms = 3600000;  // none is dropped for its slowness
   const auto server = Start(std::move(options));
   std::vector<std::unique_ptr<Client>> slow;
@@ -323,9 +340,9 @@ TEST(HttpServer, ThePortIsFreeAgainAfterwards) {
     const auto server = Start(Options());
     address = server->address();
   }
-  HttpServerOptions options = Options();
+  OperatorPortOptions options = Options();
   options.listen = address;
-  const auto again = HttpServer::Start(options);
+  const auto again = OperatorPort::Start(options);
   EXPECT_TRUE(again.ok()) << again.status();
 }
 

@@ -5,6 +5,7 @@ README run against the real server, and every flag that is named exists.
   docs_test.py SERVER_BINARY        run with the Python of .venv
 """
 
+import json
 import os
 import pathlib
 import re
@@ -21,18 +22,18 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md",
              *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name != "DESIGN.md")]
 # Flags of docker, podman, kubectl, helm, cmake, systemctl and others, where the documents use them.
 FOREIGN_FLAGS = {f"--{name}" for name in (
-    "build build-arg call-graph cap-drop cert command cpunodebind create-namespace env from-file gpus health-cmd "
-    "ignore-missing image install key labels membind memory namespace no-create-home now preset prefix previous "
-    "read-only restart rm security-opt set shell show-labels system time ulimit values").split()}
+    "build build-arg call-graph cap-drop cert command cpunodebind create-namespace data-binary env from-file gpus "
+    "health-cmd ignore-missing image install key labels membind memory namespace no-create-home now preset prefix "
+    "previous read-only restart rm security-opt set shell show-labels system time ulimit values").split()}
 START_SECONDS = 60
 
 
 def start_server(folder):
-    """Starts the server on free ports; returns (process, {"address": ..., "metrics": ...})."""
+    """Starts the server on free ports; returns (process, {"address": ..., "metrics": ..., "http": ...})."""
     ports = pathlib.Path(folder) / "ports"
     process = subprocess.Popen(
-        [SERVER, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--port-file", ports,
-         "--drain-delay", "0", "--log-level", "error"])
+        [SERVER, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--http-listen",
+         "127.0.0.1:0", "--port-file", ports, "--drain-delay", "0", "--log-level", "error"])
     deadline = time.monotonic() + START_SECONDS
     while not ports.exists():
         if process.poll() is not None or time.monotonic() > deadline:
@@ -99,6 +100,28 @@ class Documents(unittest.TestCase):
         counts = [int(number) for number in re.search(r"\[(.*)\]", done.stdout).group(1).split(",")]
         data = (ROOT / "LICENSE").read_bytes()
         self.assertEqual(counts, [data.count(value) for value in range(256)])
+
+    def test_the_curl_lines_run(self):
+        if shutil.which("curl") is None:
+            self.skipTest("curl is not installed")
+        lines = [line for name in ("README.md", "docs/HTTP.md")
+                 for line in re.findall(r"^(?:tar .*\| )?curl (?:.*\\\n)*.*", (ROOT / name).read_text(), re.M)]
+        self.assertGreaterEqual(len(lines), 5)
+        for line in lines:
+            command = (line.replace("127.0.0.1:8080", self.opened["http"])
+                       .replace("curl ", "curl -sS --noproxy '*' --fail ")
+                       .replace("FILE", "bench/results/nvidia-h200/service.json"))
+            done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=ROOT, check=False,
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), line)
+            answer = json.loads(done.stdout)
+            self.assertTrue(answer.get("histograms") or answer["histogram"], line)
+        data = (ROOT / "LICENSE").read_bytes()
+        first = subprocess.run(["curl", "-sS", "--noproxy", "*", "--data-binary", "@LICENSE",
+                                f"http://{self.opened['http']}/v1/histogram?alphabet=a:26:6"], cwd=ROOT, check=True,
+                               capture_output=True)
+        counts = json.loads(first.stdout)["histograms"][0]["counts"]
+        self.assertEqual(counts[0], sum(data.count(letter) for letter in b"abcdef"))
 
     def test_flags_exist(self):
         text = subprocess.run([SERVER, "--help-all"], capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,3 @@
-#include <histogram/number_text.h>
 #include <histogram/typed.h>
 
 #include <algorithm>
@@ -6,12 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
 #include "client/cli/commands/numbers.h"
@@ -20,115 +15,13 @@
 #include "client/cli/render/svg.h"
 #include "client/cli/render/table.h"
 #include "client/cli/render/text.h"
+#include "forms/options.h"
 
 namespace histogram::cli {
 namespace {
 
 absl::Status OptionError(const char* option, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(option, ": ", what));
-}
-
-// An integer that a double does not hold would be another number without a word.
-absl::Status CheckHeld(const char* option, absl::string_view token) {
-  const std::string text(absl::StripAsciiWhitespace(token));
-  double value = 0;
-  if (!absl::SimpleAtod(text, &value) || IsHeld(text, value, /*exactly=*/true)) {
-    return absl::OkStatus();
-  }
-  return OptionError(option, absl::StrFormat("%s is no double; the nearest is %.0f", text, value));
-}
-
-absl::Status SetRange(const std::string& text, v1::Binning::Even& even) {
-  const std::vector<std::string> parts = absl::StrSplit(text, ':');
-  if (parts.size() != 2) return OptionError("--range", "write LO:HI, for example 0:128");
-  const absl::StatusOr<double> low = ParseNumber(parts[0]);
-  if (!low.ok()) return OptionError("--range", low.status().message());
-  const absl::StatusOr<double> high = ParseNumber(parts[1]);
-  if (!high.ok()) return OptionError("--range", high.status().message());
-  for (const std::string& part : parts) {
-    if (absl::Status status = CheckHeld("--range", part); !status.ok()) return status;
-  }
-  if (*low >= *high) {
-    return OptionError("--range",
-                       absl::StrCat("LO is ", parts[0], "; it must be below HI, ", parts[1]));
-  }
-  even.set_lower(*low);
-  even.set_upper(*high);
-  return absl::OkStatus();
-}
-
-absl::Status SetEdges(const std::string& text, v1::Binning& binning) {
-  const absl::StatusOr<std::vector<double>> edges = ParseNumbers(text);
-  if (!edges.ok()) return OptionError("--edges", edges.status().message());
-  for (const absl::string_view token : absl::StrSplit(text, ',')) {
-    if (absl::Status status = CheckHeld("--edges", token); !status.ok()) return status;
-  }
-  if (edges->size() < 2) return OptionError("--edges", "a bin needs two edges");
-  for (size_t i = 1; i < edges->size(); ++i) {
-    if ((*edges)[i - 1] >= (*edges)[i]) {
-      return OptionError(
-          "--edges", absl::StrCat(NumberText((*edges)[i]), " follows ", NumberText((*edges)[i - 1]),
-                                  "; edges must increase"));
-    }
-  }
-  binning.mutable_edges()->mutable_edges()->Add(edges->begin(), edges->end());
-  return absl::OkStatus();
-}
-
-// A single character means itself; anything else is a number, decimal or 0x...
-bool ParseSymbol(absl::string_view text, uint32_t& symbol) {
-  if (text.size() == 1) {
-    symbol = static_cast<unsigned char>(text[0]);
-    return true;
-  }
-  const bool read = absl::StartsWith(text, "0x") || absl::StartsWith(text, "0X")
-                        ? absl::SimpleHexAtoi(text, &symbol)
-                        : absl::SimpleAtoi(text, &symbol);
-  return read && symbol <= 255;
-}
-
-absl::Status SetAlphabet(const std::string& text, v1::Binning& binning) {
-  const char* const help =
-      "write FIRST:COUNT or FIRST:COUNT:PER_BIN, for example a:26:6 (FIRST: a character, or a "
-      "byte's value with at least two digits or as 0x61)";
-  // The first symbol may be the colon itself.
-  const size_t colon = text.find(':', 1);
-  if (text.empty() || colon == std::string::npos) return OptionError("--alphabet", help);
-  auto& alphabet = *binning.mutable_alphabet();
-  uint32_t first = 0;
-  uint32_t count = 0;
-  uint32_t per_bin = 1;
-  const std::vector<std::string> rest = absl::StrSplit(text.substr(colon + 1), ':');
-  if (!ParseSymbol(text.substr(0, colon), first) || rest.size() > 2 ||
-      !absl::SimpleAtoi(rest[0], &count) ||
-      (rest.size() == 2 && !absl::SimpleAtoi(rest[1], &per_bin))) {
-    return OptionError("--alphabet", help);
-  }
-  if (count < 1 || count > 256 - first) {
-    return OptionError("--alphabet", absl::StrCat("COUNT is ", count, "; it must be in 1..",
-                                                  256 - first, ", the byte values from FIRST up"));
-  }
-  if (per_bin < 1 || per_bin > count) {
-    return OptionError("--alphabet", absl::StrCat("PER_BIN is ", per_bin, "; it must be in 1..",
-                                                  count, ", COUNT"));
-  }
-  alphabet.set_first_symbol(first);
-  alphabet.set_symbol_count(count);
-  alphabet.set_symbols_per_bin(per_bin);
-  return absl::OkStatus();
-}
-
-absl::Status SetQuantiles(const std::string& text, v1::Spec& spec) {
-  const absl::StatusOr<std::vector<double>> quantiles = ParseNumbers(text);
-  if (!quantiles.ok()) return OptionError("--quantiles", quantiles.status().message());
-  for (const double quantile : *quantiles) {
-    if (quantile < 0 || quantile > 1) {
-      return OptionError("--quantiles",
-                         absl::StrCat(NumberText(quantile), " is not between 0 and 1"));
-    }
-    spec.add_quantiles(quantile);
-  }
-  return absl::OkStatus();
 }
 
 std::vector<std::string> FilesOf(const ComputeOptions& options) {
@@ -289,22 +182,9 @@ std::string Render(const std::vector<Report>& reports, const ComputeOptions& opt
 }  // namespace
 
 absl::StatusOr<v1::Spec> MakeSpec(const ComputeOptions& options) {
-  v1::Spec spec;
-  absl::Status status;
-  if (options.bins.has_value()) {
-    auto& even = *spec.mutable_binning()->mutable_even();
-    even.set_bin_count(*options.bins);
-    if (!options.range.empty()) status.Update(SetRange(options.range, even));
-  }
-  if (!options.edges.empty()) status.Update(SetEdges(options.edges, *spec.mutable_binning()));
-  if (!options.alphabet.empty()) {
-    status.Update(SetAlphabet(options.alphabet, *spec.mutable_binning()));
-  }
-  if (!options.quantiles.empty()) status.Update(SetQuantiles(options.quantiles, spec));
-  if (!status.ok()) return status;
-  spec.set_statistics(options.statistics);
-  spec.set_edges(spec.binning().has_even() || spec.binning().has_edges());
-  return spec;
+  return SpecFromText({options.bins, options.range, options.edges, options.alphabet,
+                       options.quantiles, options.statistics},
+                      "--");
 }
 
 int RunCompute(const ComputeOptions& options, const ServerOptions& server, Environment& env) {

@@ -17,6 +17,7 @@
 #include "absl/strings/strip.h"
 #include "client/cli/connection.h"
 #include "client/cli/render/text.h"
+#include "forms/options.h"
 
 namespace histogram::cli {
 namespace {

@@ -38,15 +38,6 @@ std::string InProcessText(const Report& report, bool utf8) {
 
 }  // namespace
 
-SampleType TypeOf(const v1::Spec& spec) {
-  return static_cast<SampleType>(std::max(static_cast<int>(spec.sample_type()) - 1, 0));
-}
-
-std::string TypeName(v1::SampleType type) {
-  if (!v1::SampleType_IsValid(type)) return absl::StrCat(static_cast<int>(type));
-  return std::string(NameOf(static_cast<SampleType>(std::max(static_cast<int>(type) - 1, 0))));
-}
-
 std::string SamplesText(const Report& report) {
   const uint64_t samples = report.histogram.samples();
   return absl::StrCat(
@@ -58,34 +49,6 @@ std::string SamplesText(const Report& report) {
 std::string BinsText(const Report& report) {
   const auto bins = static_cast<uint64_t>(report.histogram.counts_size());
   return absl::StrCat(FormatCount(bins), bins == 1 ? " bin" : " bins");
-}
-
-std::vector<double> EdgesOf(const Report& report) {
-  const auto& given = report.histogram.edges();
-  if (!given.empty()) return {given.begin(), given.end()};
-  std::vector<double> edges;
-  if (report.spec.binning().has_alphabet()) {
-    const auto& alphabet = report.spec.binning().alphabet();
-    const uint32_t end = alphabet.first_symbol() + alphabet.symbol_count();
-    const uint32_t step = std::max(alphabet.symbols_per_bin(), 1U);
-    for (uint32_t symbol = alphabet.first_symbol(); symbol < end; symbol += step) {
-      edges.push_back(symbol);
-    }
-    edges.push_back(end);
-    return edges;
-  }
-  const int first = report.spec.sample_type() == v1::SAMPLE_TYPE_INT8 ? -128 : 0;
-  for (int i = 0; i <= report.histogram.counts_size(); ++i) edges.push_back(first + i);
-  return edges;
-}
-
-bool LastEdgeClosed(const v1::Spec& spec) {
-  return spec.binning().has_even() || spec.binning().has_edges();
-}
-
-std::string BinningKind(const v1::Spec& spec) {
-  const auto* const kind = v1::Binning::descriptor()->FindFieldByNumber(spec.binning().kind_case());
-  return kind == nullptr ? "values" : std::string(kind->name());
 }
 
 std::string ValueLabel(int value) {
@@ -123,37 +86,6 @@ std::string BinLabel(const Report& report, const std::vector<double>& edges, siz
   // Edges may be closer than the digits that a table shows.
   const auto text = FormatNumber(low) == FormatNumber(high) ? NumberText<double> : FormatNumber;
   return absl::StrCat("[", text(low), ",", text(high), closed ? "]" : ")");
-}
-
-bool BinsAreValues(const Report& report) {
-  if (!HoldsBytes(report.spec)) return false;
-  const std::vector<double> edges = EdgesOf(report);
-  if (edges.size() != 257) return false;
-  for (size_t bin = 0; bin < edges.size(); ++bin) {
-    if (edges[bin] != static_cast<double>(bin)) return false;
-  }
-  return true;
-}
-
-std::vector<Statistic> StatisticsOf(const Report& report) {
-  const v1::Statistics& from = report.histogram.statistics();
-  std::vector<Statistic> statistics;
-  const auto add = [&](bool has, const char* name, const char* label, double value) {
-    if (has) statistics.push_back({name, label, value});
-  };
-  add(from.has_minimum(), "minimum", "minimum", from.minimum());
-  add(from.has_maximum(), "maximum", "maximum", from.maximum());
-  add(from.has_mean(), "mean", "mean", from.mean());
-  add(from.has_standard_deviation(), "standard_deviation", "standard deviation",
-      from.standard_deviation());
-  add(from.has_median(), "median", "median", from.median());
-  add(from.has_mode(), "mode", "mode", from.mode());
-  // Of bins that hold several values it is not the entropy of the samples.
-  add(from.has_entropy_bits(), "entropy_bits",
-      BinsAreValues(report) ? "entropy in bits" : "entropy of the bins in bits",
-      from.entropy_bits());
-  add(from.has_otsu_threshold(), "otsu_threshold", "Otsu's threshold", from.otsu_threshold());
-  return statistics;
 }
 
 std::vector<std::string> StatisticsTexts(const Report& report) {

@@ -14,31 +14,6 @@
 namespace histogram::cli {
 namespace {
 
-constexpr int64_t kIntegerDigitsMax = 400;  // more than doubles have
-constexpr absl::string_view kReplacement = "\xEF\xBF\xBD";
-
-// The length of the UTF-8 sequence at the front of `text`; 0: not valid, or not to be shown.
-size_t SequenceLength(absl::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  if (lead < 0x80) return 1;
-  const size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  if (lead < 0xC0 || lead > 0xF4 || text.size() < length) return 0;
-  uint32_t code = lead & (0x7FU >> length);
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3F);
-  }
-  // Shorter sequences have the codes below; those of C1 controls, up to 0x9F, steer terminals too.
-  constexpr uint32_t kLeast[] = {0xA0, 0x800, 0x10000};
-  if (code < kLeast[length - 2] || code > 0x10FFFF) return 0;
-  if (code >= 0xD800 && code <= 0xDFFF) return 0;  // surrogates
-  if (code == 0xFFFE || code == 0xFFFF) return 0;  // not allowed in XML
-  if (code >= 0x202A && code <= 0x202E) return 0;  // nor text that reorders what is shown
-  if (code >= 0x2066 && code <= 0x2069) return 0;
-  return length;
-}
-
 std::string Scaled(double value, double base, const std::array<const char*, 6>& units) {
   size_t unit = 0;
   while (value >= base * 0.9995 && unit + 1 < units.size()) {
@@ -101,22 +76,6 @@ std::optional<uint64_t> ParseByteSize(absl::string_view text) {
   uint64_t count = 0;
   if (!absl::SimpleAtoi(number, &count) || count > kBytesMax / unit) return std::nullopt;
   return count * unit;
-}
-
-std::string SafeText(absl::string_view text) {
-  std::string safe;
-  while (!text.empty()) {
-    const size_t length = SequenceLength(text);
-    const auto lead = static_cast<unsigned char>(text[0]);
-    if (length == 0 || lead < 0x20 || lead == 0x7F) {
-      absl::StrAppend(&safe, lead == '\n' || lead == '\t' ? " " : kReplacement);
-      text.remove_prefix(1);
-    } else {
-      absl::StrAppend(&safe, text.substr(0, length));
-      text.remove_prefix(length);
-    }
-  }
-  return safe;
 }
 
 std::string ShellWord(absl::string_view text) {
@@ -192,52 +151,6 @@ std::string Wrap(const std::vector<std::string>& whole, size_t width) {
   }
   if (!parts.empty()) text += "\n";
   return text;
-}
-
-std::optional<std::string> IntegerOf(absl::string_view text) {
-  const size_t e = std::min(text.find_first_of("eE"), text.size());
-  int64_t zeros = 0;
-  if (e < text.size() && !absl::SimpleAtoi(text.substr(e + 1), &zeros)) return std::nullopt;
-  std::string digits;
-  bool fraction = false;
-  for (const char c : text.substr(0, e)) {
-    fraction |= c == '.';
-    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) continue;
-    digits += c;
-    if (fraction) --zeros;
-  }
-  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size()));
-  for (; zeros < 0 && absl::EndsWith(digits, "0"); ++zeros) digits.pop_back();
-  if (zeros < 0 || zeros > kIntegerDigitsMax) return std::nullopt;
-  return digits.append(static_cast<size_t>(zeros), '0');
-}
-
-bool IsHeld(absl::string_view text, double value, bool exactly) {
-  if (std::abs(value) < 0x1p53) return true;
-  const std::optional<std::string> written = IntegerOf(text);
-  if (!written.has_value() || absl::StrFormat("%.0f", std::abs(value)) == *written) return true;
-  if (exactly && std::abs(value) <= 0x1p64) return false;
-  const int digits = static_cast<int>(written->find_last_not_of('0'));
-  return IntegerOf(absl::StrFormat("%.*e", digits, value)) == written;
-}
-
-absl::StatusOr<double> ParseNumber(absl::string_view text) {
-  double number = 0;
-  if (!absl::SimpleAtod(text, &number) || !std::isfinite(number)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", SafeText(text), "\" is not a finite number"));
-  }
-  return number;
-}
-
-absl::StatusOr<std::vector<double>> ParseNumbers(absl::string_view text) {
-  std::vector<double> numbers;
-  for (const absl::string_view part : absl::StrSplit(text, ',')) {
-    const absl::StatusOr<double> number = ParseNumber(part);
-    if (!number.ok()) return number.status();
-    numbers.push_back(*number);
-  }
-  return numbers;
 }
 
 }  // namespace histogram::cli

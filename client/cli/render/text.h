@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "forms/report.h"
 
 namespace histogram::cli {
 
@@ -24,9 +24,6 @@ std::string FormatNanoseconds(uint64_t ns, bool utf8);  // 1.23 ms
 // "65536", "64KiB", "1 MiB"; nullopt for anything else, and for more than 1 GiB.
 std::optional<uint64_t> ParseByteSize(absl::string_view text);
 
-// Valid UTF-8 without control characters: U+FFFD replaces each of these and each invalid byte. File
-// names and servers' messages must not control a terminal or break JSON or XML.
-std::string SafeText(absl::string_view text);
 // `text` as one word of a shell, quoted if necessary.
 std::string ShellWord(absl::string_view text);
 // The columns that `text` takes. REQUIRES: valid UTF-8 of single-width characters.
@@ -38,18 +35,6 @@ std::string Truncate(absl::string_view text, size_t width, bool utf8);
 // Joins with ", ", breaking into lines of at most `width` columns, each indented by two. Breaks a
 // part between its words only where it is longer than a line.
 std::string Wrap(const std::vector<std::string>& whole, size_t width);
-
-// Parses all of `text` as one finite number.
-absl::StatusOr<double> ParseNumber(absl::string_view text);
-// The digits of the integer whose magnitude a number's text writes, with a point and an exponent or
-// without; nothing where it is none.
-std::optional<std::string> IntegerOf(absl::string_view text);
-// False where `text` writes an integer that `value`, the
-// double nearest to it, is not. Of an integer beyond 64 bits, and unless `exactly`, the digits that
-// the text writes before its zeros are all that must be right: programs write doubles so.
-bool IsHeld(absl::string_view text, double value, bool exactly);
-// Parses numbers separated by commas.
-absl::StatusOr<std::vector<double>> ParseNumbers(absl::string_view text);
 
 }  // namespace histogram::cli
 

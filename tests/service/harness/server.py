@@ -61,6 +61,7 @@ class Server:
         self.addresses = [value for name, value in settings if name == "address"]
         self.address = self.addresses[0]
         self.metrics_address = dict(settings)["metrics"]
+        self.http_address = dict(settings).get("http")
 
     def __enter__(self):
         return self

@@ -1,0 +1,29 @@
+// Histograms as JSON. Thread-safe: no state.
+#ifndef HISTOGRAM_FORMS_JSON_H_
+#define HISTOGRAM_FORMS_JSON_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "forms/report.h"
+
+namespace histogram {
+
+inline constexpr char kSchema[] = "histogram/v1";
+
+// {"schema": ..., "histograms": [{"source", "binning", "edges", "last_edge_closed", "counts",
+// "sample_type", "samples", "below", "above", "ignored", "nan", "statistics", "receipt"}, ...]}
+// The receipt's "in_process" is true if this process counted rather than a server. Then kernel_ns
+// is the sum over threads; total_ns and round_trip_ns run from the first byte read to the last
+// counted.
+nlohmann::ordered_json ReportsToJson(const std::vector<Report>& reports);
+
+nlohmann::ordered_json DescriptionToJson(const v1::DescribeResponse& description);
+
+// One line of JSON.
+std::string Dump(const nlohmann::ordered_json& json);
+
+}  // namespace histogram
+
+#endif  // HISTOGRAM_FORMS_JSON_H_

@@ -1,0 +1,204 @@
+#include "forms/options.h"
+
+#include <histogram/number_text.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "forms/report.h"
+
+namespace histogram {
+namespace {
+
+constexpr int64_t kIntegerDigitsMax = 400;  // more than doubles have
+
+constexpr size_t kShownBytes = 40;  // of what was given
+
+absl::Status OptionError(const std::string& option, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(option, ": ", what));
+}
+
+// An integer that a double does not hold would be another number without a word.
+absl::Status CheckHeld(const std::string& option, absl::string_view token) {
+  const std::string text(absl::StripAsciiWhitespace(token));
+  double value = 0;
+  if (!absl::SimpleAtod(text, &value) || IsHeld(text, value, /*exactly=*/true)) {
+    return absl::OkStatus();
+  }
+  return OptionError(option,
+                     absl::StrFormat("%s is no double; the nearest is %.0f", Shown(text), value));
+}
+
+absl::Status SetRange(const std::string& option, const std::string& text, v1::Binning::Even& even) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ':');
+  if (parts.size() != 2) return OptionError(option, "write LO:HI, for example 0:128");
+  const absl::StatusOr<double> low = ParseNumber(parts[0]);
+  if (!low.ok()) return OptionError(option, low.status().message());
+  const absl::StatusOr<double> high = ParseNumber(parts[1]);
+  if (!high.ok()) return OptionError(option, high.status().message());
+  for (const std::string& part : parts) {
+    if (absl::Status status = CheckHeld(option, part); !status.ok()) return status;
+  }
+  if (*low >= *high) {
+    return OptionError(option, absl::StrCat("LO is ", Shown(parts[0]), "; it must be below HI, ",
+                                            Shown(parts[1])));
+  }
+  even.set_lower(*low);
+  even.set_upper(*high);
+  return absl::OkStatus();
+}
+
+absl::Status SetEdges(const std::string& option, const std::string& text, v1::Binning& binning) {
+  const absl::StatusOr<std::vector<double>> edges = ParseNumbers(text);
+  if (!edges.ok()) return OptionError(option, edges.status().message());
+  for (const absl::string_view token : absl::StrSplit(text, ',')) {
+    if (absl::Status status = CheckHeld(option, token); !status.ok()) return status;
+  }
+  if (edges->size() < 2) return OptionError(option, "a bin needs two edges");
+  for (size_t i = 1; i < edges->size(); ++i) {
+    if ((*edges)[i - 1] >= (*edges)[i]) {
+      return OptionError(
+          option, absl::StrCat(NumberText((*edges)[i]), " follows ", NumberText((*edges)[i - 1]),
+                               "; edges must increase"));
+    }
+  }
+  binning.mutable_edges()->mutable_edges()->Add(edges->begin(), edges->end());
+  return absl::OkStatus();
+}
+
+// A single character means itself; anything else is a number, decimal or 0x...
+bool ParseSymbol(absl::string_view text, uint32_t& symbol) {
+  if (text.size() == 1) {
+    symbol = static_cast<unsigned char>(text[0]);
+    return true;
+  }
+  const bool read = absl::StartsWith(text, "0x") || absl::StartsWith(text, "0X")
+                        ? absl::SimpleHexAtoi(text, &symbol)
+                        : absl::SimpleAtoi(text, &symbol);
+  return read && symbol <= 255;
+}
+
+absl::Status SetAlphabet(const std::string& option, const std::string& text, v1::Binning& binning) {
+  const char* const help =
+      "write FIRST:COUNT or FIRST:COUNT:PER_BIN, for example a:26:6 (FIRST: a character, or a "
+      "byte's value with at least two digits or as 0x61)";
+  // The first symbol may be the colon itself.
+  const size_t colon = text.find(':', 1);
+  if (text.empty() || colon == std::string::npos) return OptionError(option, help);
+  auto& alphabet = *binning.mutable_alphabet();
+  uint32_t first = 0;
+  uint32_t count = 0;
+  uint32_t per_bin = 1;
+  const std::vector<std::string> rest = absl::StrSplit(text.substr(colon + 1), ':');
+  if (!ParseSymbol(text.substr(0, colon), first) || rest.size() > 2 ||
+      !absl::SimpleAtoi(rest[0], &count) ||
+      (rest.size() == 2 && !absl::SimpleAtoi(rest[1], &per_bin))) {
+    return OptionError(option, help);
+  }
+  if (count < 1 || count > 256 - first) {
+    return OptionError(option, absl::StrCat("COUNT is ", count, "; it must be in 1..", 256 - first,
+                                            ", the byte values from FIRST up"));
+  }
+  if (per_bin < 1 || per_bin > count) {
+    return OptionError(
+        option, absl::StrCat("PER_BIN is ", per_bin, "; it must be in 1..", count, ", COUNT"));
+  }
+  alphabet.set_first_symbol(first);
+  alphabet.set_symbol_count(count);
+  alphabet.set_symbols_per_bin(per_bin);
+  return absl::OkStatus();
+}
+
+absl::Status SetQuantiles(const std::string& option, const std::string& text, v1::Spec& spec) {
+  const absl::StatusOr<std::vector<double>> quantiles = ParseNumbers(text);
+  if (!quantiles.ok()) return OptionError(option, quantiles.status().message());
+  for (const double quantile : *quantiles) {
+    if (quantile < 0 || quantile > 1) {
+      return OptionError(option, absl::StrCat(NumberText(quantile), " is not between 0 and 1"));
+    }
+    spec.add_quantiles(quantile);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Spec> SpecFromText(const SpecOptions& options, const std::string& prefix) {
+  v1::Spec spec;
+  v1::Binning& binning = *spec.mutable_binning();
+  absl::Status status;
+  if (options.bins.has_value()) binning.mutable_even()->set_bin_count(*options.bins);
+  if (!options.range.empty()) {
+    status.Update(SetRange(prefix + "range", options.range, *binning.mutable_even()));
+  }
+  if (!options.edges.empty()) status.Update(SetEdges(prefix + "edges", options.edges, binning));
+  if (!options.alphabet.empty()) {
+    status.Update(SetAlphabet(prefix + "alphabet", options.alphabet, binning));
+  }
+  if (!options.quantiles.empty()) {
+    status.Update(SetQuantiles(prefix + "quantiles", options.quantiles, spec));
+  }
+  if (!status.ok()) return status;
+  if (binning.kind_case() == v1::Binning::KIND_NOT_SET) spec.clear_binning();
+  spec.set_statistics(options.statistics);
+  spec.set_edges(spec.binning().has_even() || spec.binning().has_edges());
+  return spec;
+}
+
+std::optional<std::string> IntegerOf(absl::string_view text) {
+  const size_t e = std::min(text.find_first_of("eE"), text.size());
+  int64_t zeros = 0;
+  if (e < text.size() && !absl::SimpleAtoi(text.substr(e + 1), &zeros)) return std::nullopt;
+  std::string digits;
+  bool fraction = false;
+  for (const char c : text.substr(0, e)) {
+    fraction |= c == '.';
+    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) continue;
+    digits += c;
+    if (fraction) --zeros;
+  }
+  digits.erase(0, std::min(digits.find_first_not_of('0'), digits.size()));
+  for (; zeros < 0 && absl::EndsWith(digits, "0"); ++zeros) digits.pop_back();
+  if (zeros < 0 || zeros > kIntegerDigitsMax) return std::nullopt;
+  return digits.append(static_cast<size_t>(zeros), '0');
+}
+
+bool IsHeld(absl::string_view text, double value, bool exactly) {
+  if (std::abs(value) < 0x1p53) return true;
+  const std::optional<std::string> written = IntegerOf(text);
+  if (!written.has_value() || absl::StrFormat("%.0f", std::abs(value)) == *written) return true;
+  if (exactly && std::abs(value) <= 0x1p64) return false;
+  const int digits = static_cast<int>(written->find_last_not_of('0'));
+  return IntegerOf(absl::StrFormat("%.*e", digits, value)) == written;
+}
+
+std::string Shown(absl::string_view text) {
+  return absl::StrCat(SafeText(text.substr(0, kShownBytes)),
+                      text.size() > kShownBytes ? "..." : "");
+}
+
+absl::StatusOr<double> ParseNumber(absl::string_view text) {
+  double number = 0;
+  if (!absl::SimpleAtod(text, &number) || !std::isfinite(number)) {
+    return absl::InvalidArgumentError(absl::StrCat("\"", Shown(text), "\" is not a finite number"));
+  }
+  return number;
+}
+
+absl::StatusOr<std::vector<double>> ParseNumbers(absl::string_view text) {
+  std::vector<double> numbers;
+  for (const absl::string_view part : absl::StrSplit(text, ',')) {
+    const absl::StatusOr<double> number = ParseNumber(part);
+    if (!number.ok()) return number.status();
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+}  // namespace histogram

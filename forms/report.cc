@@ -1,0 +1,123 @@
+#include "forms/report.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace histogram {
+namespace {
+
+constexpr absl::string_view kReplacement = "\xEF\xBF\xBD";
+
+// The length of the UTF-8 sequence at the front of `text`; 0: not valid, or not to be shown.
+size_t SequenceLength(absl::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
+  if (lead < 0x80) return 1;
+  const size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  if (lead < 0xC0 || lead > 0xF4 || text.size() < length) return 0;
+  uint32_t code = lead & (0x7FU >> length);
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+    code = code << 6 | (byte(i) & 0x3F);
+  }
+  // Shorter sequences have the codes below; those of C1 controls, up to 0x9F, steer terminals too.
+  constexpr uint32_t kLeast[] = {0xA0, 0x800, 0x10000};
+  if (code < kLeast[length - 2] || code > 0x10FFFF) return 0;
+  if (code >= 0xD800 && code <= 0xDFFF) return 0;  // surrogates
+  if (code == 0xFFFE || code == 0xFFFF) return 0;  // not allowed in XML
+  if (code >= 0x202A && code <= 0x202E) return 0;  // nor text that reorders what is shown
+  if (code >= 0x2066 && code <= 0x2069) return 0;
+  return length;
+}
+
+}  // namespace
+
+std::string SafeText(absl::string_view text) {
+  std::string safe;
+  while (!text.empty()) {
+    const size_t length = SequenceLength(text);
+    const auto lead = static_cast<unsigned char>(text[0]);
+    if (length == 0 || lead < 0x20 || lead == 0x7F) {
+      absl::StrAppend(&safe, lead == '\n' || lead == '\t' ? " " : kReplacement);
+      text.remove_prefix(1);
+    } else {
+      absl::StrAppend(&safe, text.substr(0, length));
+      text.remove_prefix(length);
+    }
+  }
+  return safe;
+}
+
+SampleType TypeOf(const v1::Spec& spec) {
+  return static_cast<SampleType>(std::max(static_cast<int>(spec.sample_type()) - 1, 0));
+}
+
+std::string TypeName(v1::SampleType type) {
+  if (!v1::SampleType_IsValid(type)) return absl::StrCat(static_cast<int>(type));
+  return std::string(NameOf(static_cast<SampleType>(std::max(static_cast<int>(type) - 1, 0))));
+}
+
+std::vector<double> EdgesOf(const Report& report) {
+  const auto& given = report.histogram.edges();
+  if (!given.empty()) return {given.begin(), given.end()};
+  std::vector<double> edges;
+  if (report.spec.binning().has_alphabet()) {
+    const auto& alphabet = report.spec.binning().alphabet();
+    const uint32_t end = alphabet.first_symbol() + alphabet.symbol_count();
+    const uint32_t step = std::max(alphabet.symbols_per_bin(), 1U);
+    for (uint32_t symbol = alphabet.first_symbol(); symbol < end; symbol += step) {
+      edges.push_back(symbol);
+    }
+    edges.push_back(end);
+    return edges;
+  }
+  const v1::SampleType type = report.spec.sample_type();
+  const int first = type == v1::SAMPLE_TYPE_INT8    ? -128
+                    : type == v1::SAMPLE_TYPE_INT16 ? -32768
+                                                    : 0;
+  for (int i = 0; i <= report.histogram.counts_size(); ++i) edges.push_back(first + i);
+  return edges;
+}
+
+bool LastEdgeClosed(const v1::Spec& spec) {
+  return spec.binning().has_even() || spec.binning().has_edges();
+}
+
+std::string BinningKind(const v1::Spec& spec) {
+  const auto* const kind = v1::Binning::descriptor()->FindFieldByNumber(spec.binning().kind_case());
+  return kind == nullptr ? "values" : std::string(kind->name());
+}
+
+bool BinsAreValues(const Report& report) {
+  if (TypeOf(report.spec) != SampleType::kU8) return false;
+  const std::vector<double> edges = EdgesOf(report);
+  if (edges.size() != 257) return false;
+  for (size_t bin = 0; bin < edges.size(); ++bin) {
+    if (edges[bin] != static_cast<double>(bin)) return false;
+  }
+  return true;
+}
+
+std::vector<Statistic> StatisticsOf(const Report& report) {
+  const v1::Statistics& from = report.histogram.statistics();
+  std::vector<Statistic> statistics;
+  const auto add = [&](bool has, const char* name, const char* label, double value) {
+    if (has) statistics.push_back({name, label, value});
+  };
+  add(from.has_minimum(), "minimum", "minimum", from.minimum());
+  add(from.has_maximum(), "maximum", "maximum", from.maximum());
+  add(from.has_mean(), "mean", "mean", from.mean());
+  add(from.has_standard_deviation(), "standard_deviation", "standard deviation",
+      from.standard_deviation());
+  add(from.has_median(), "median", "median", from.median());
+  add(from.has_mode(), "mode", "mode", from.mode());
+  // Of bins that hold several values it is not the entropy of the samples.
+  add(from.has_entropy_bits(), "entropy_bits",
+      BinsAreValues(report) ? "entropy in bits" : "entropy of the bins in bits",
+      from.entropy_bits());
+  add(from.has_otsu_threshold(), "otsu_threshold", "Otsu's threshold", from.otsu_threshold());
+  return statistics;
+}
+
+}  // namespace histogram

@@ -1,0 +1,57 @@
+// One counted input, and what its answer says beside its numbers. Thread-safe: no state.
+#ifndef HISTOGRAM_FORMS_REPORT_H_
+#define HISTOGRAM_FORMS_REPORT_H_
+
+#include <histogram/sample_type.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "histogram/v1/histogram.pb.h"
+
+namespace histogram {
+
+// Valid UTF-8 without control characters: U+FFFD replaces each of these and each invalid byte. File
+// names and servers' messages must not control a terminal or break JSON or XML.
+std::string SafeText(absl::string_view text);
+
+struct Report {
+  std::string source;  // the user's name of it; pass it through SafeText before showing it
+  v1::Spec spec = {};
+  v1::Histogram histogram = {};
+  v1::Receipt receipt = {};
+  uint64_t round_trip_ns = 0;    // until the answer came
+  size_t threads = 0;            // that counted in this process; 0: a server counted
+  absl::Status incomplete = {};  // why the rest of the input was not counted; OK: all of it was
+};
+
+// The edges, one more than bins. If the server sends none (a bin for each value, an alphabet), they
+// are byte values: bin i holds the values v with edge_i <= v < edge_i+1.
+std::vector<double> EdgesOf(const Report& report);
+// Whether the last bin also holds its upper edge.
+bool LastEdgeClosed(const v1::Spec& spec);
+// The kind of binning: values, even, edges, alphabet.
+std::string BinningKind(const v1::Spec& spec);
+
+// The type of spec.sample_type.
+SampleType TypeOf(const v1::Spec& spec);
+// "u8", "i8" ... "f64"; for an unknown type its number.
+std::string TypeName(v1::SampleType type);
+// Whether each bin holds one of the 256 values.
+bool BinsAreValues(const Report& report);
+
+// A statistic that the report has; its name in JSON, and for people. Quantiles are apart.
+struct Statistic {
+  const char* name;
+  const char* label;
+  double value;
+};
+std::vector<Statistic> StatisticsOf(const Report& report);
+
+}  // namespace histogram
+
+#endif  // HISTOGRAM_FORMS_REPORT_H_

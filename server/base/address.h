@@ -1,0 +1,54 @@
+// Addresses that a server listens on. Functions without state.
+#ifndef HISTOGRAM_SERVER_BASE_ADDRESS_H_
+#define HISTOGRAM_SERVER_BASE_ADDRESS_H_
+
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace histogram::server {
+
+// INVALID_ARGUMENT with the parts joined.
+template <typename... Parts>
+absl::Status Invalid(const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+// Where a server listens.
+struct Address {
+  bool is_unix = false;
+  std::string host;   // without brackets
+  uint16_t port = 0;  // 0: any free one
+  std::string path;   // of a unix socket
+
+  // Whether it is reached from this machine only.
+  bool IsLocal() const;
+  // True where both cannot be bound at the same time: the same path, or the same fixed port of the
+  // same host or of a wildcard.
+  bool Overlaps(const Address& other) const;
+};
+// HOST:PORT, [V6]:PORT or unix:PATH.
+absl::StatusOr<Address> ParseAddress(absl::string_view text);
+
+// As connect and bind take it.
+struct SocketAddress {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+// The places that an address means, at least one: a name may have several. UNAVAILABLE with the
+// system's reason for a name that is not known.
+absl::StatusOr<std::vector<SocketAddress>> Resolve(const Address& address);
+// "127.0.0.1:9464", "[::1]:9464".
+std::string NumericAddress(const SocketAddress& address);
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_BASE_ADDRESS_H_

@@ -1,0 +1,237 @@
+// The one HttpServer, and a client of it. Internal to this folder.
+#ifndef HISTOGRAM_SERVER_HTTP_CONNECTION_H_
+#define HISTOGRAM_SERVER_HTTP_CONNECTION_H_
+
+#include <atomic>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+#include <chrono>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/synchronization/notification.h"
+#include "server/http/http_server.h"
+#include "server/http/sockets.h"
+
+namespace histogram::server {
+
+namespace asio = boost::asio;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+using boost::beast::error_code;
+
+inline constexpr TimeNs kSecond = 1000000000;
+inline constexpr TimeNs kEndMax = kSecond;  // for a client to read the last reply
+inline constexpr size_t kReadBytes = size_t{64} << 10;
+
+inline constexpr HttpFault kTimedOut = {408, absl::StatusCode::kDeadlineExceeded, "REQUEST_TIMEOUT",
+                                        "", "the request came too slowly"};
+inline constexpr HttpFault kDraining = {503, absl::StatusCode::kUnavailable, "DRAINING", "",
+                                        "the server shuts down"};
+
+class HttpConnection;
+
+class HttpPortServer final : public HttpServer {
+ public:
+  HttpPortServer(HttpServerOptions options, HttpHandler& handler)
+      : options_(std::move(options)), handler_(handler) {
+    if (options_.memory == nullptr) options_.memory = std::make_shared<HttpMemory>(0);
+  }
+  ~HttpPortServer() override;
+
+  absl::Status Begin();
+  const std::string& address() const override { return address_; }
+  void Drain(TimeNs deadline) override;
+  void AwaitDrained() override { drained_.WaitForNotification(); }
+  TimeNs StoodStillNs() override;
+
+  // --- For connections, on the server's thread.
+  const HttpServerOptions& options() const { return options_; }
+  HttpHandler& handler() { return handler_; }
+  asio::io_context& io() { return io_; }
+  bool draining() const { return draining_; }
+  void Remove(HttpConnection& connection, int fd);
+  // Ends a body that is half received, or a reply that is not read, so that `wants` has room: the
+  // oldest of the client that holds most. False: it has none but `wants`.
+  bool MakeRoom(const HttpConnection& wants);
+
+ private:
+  void AwaitClients(size_t listener);
+  void Accept(size_t listener);
+  // Closes the connection that matters least, of the client that has most. False: all are being
+  // answered.
+  bool CloseOne();
+  // Ends what has taken too long.
+  void Look();
+  void AwaitLook();
+
+  HttpServerOptions options_;
+  HttpHandler& handler_;
+  std::string address_;
+  SpareDescriptors spare_;
+  asio::io_context io_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
+  asio::steady_timer timer_{io_};
+  std::vector<tcp::acceptor> listeners_;
+  std::list<std::shared_ptr<HttpConnection>> connections_;  // the oldest first
+  bool draining_ = false;
+  std::atomic<TimeNs> asked_at_{0};  // whether the thread turns; 0: it has answered
+  std::vector<size_t> paused_;       // listeners that wait for a descriptor
+  TimeNs drained_until_ = kNever;
+  absl::Notification drained_;
+  std::thread thread_;
+};
+
+// A client, and its request under way: they come one after another. Headers, body, then the reply
+// goes. At last the client's end is awaited, since to close with bytes unread would take the reply
+// from it. Handlers may keep it when it is closed.
+class HttpConnection final : public HttpExchange {
+ public:
+  enum class State : uint8_t { kHead, kBody, kAnswering, kReply, kEnd, kClosed };
+
+  HttpConnection(HttpPortServer& server, int fd, const SocketAddress& peer)
+      : server_(server),
+        work_(server.io().get_executor()),
+        socket_(server.io()),
+        timer_(server.io()),
+        peer_(NumericAddress(peer)) {
+    error_code ignored;
+    socket_.assign(peer.get()->sa_family == AF_INET6 ? tcp::v6() : tcp::v4(), fd, ignored);
+  }
+
+  State state() const { return state_; }
+  TimeNs deadline() const { return deadline_; }
+  bool idle() const { return state_ == State::kHead && buffer_.size() == 0; }
+  // Whether the request is not yet whole.
+  bool receives() const {
+    return state_ == State::kHead || state_ == State::kBody ||
+           (state_ == State::kAnswering && !whole);
+  }
+  uint64_t body_bytes() const { return body == nullptr ? 0 : body->bytes; }
+  // Of the body and for the reply.
+  uint64_t held_bytes() const { return held_ + (body == nullptr ? 0 : body->held); }
+  // Since when the client is sent the reply.
+  TimeNs replied_at() const { return replied_at_; }
+  std::string host() const { return peer_.substr(0, peer_.rfind(':')); }
+
+  void ReadHead();
+  // Refuses a request that is being received.
+  void End(const HttpFault& fault) {
+    idle() ? Close() : OnReply(server_.handler().Refuse(fault, request));
+  }
+  void Close() {
+    if (state_ == State::kClosed) return;
+    state_ = State::kClosed;
+    // A read that is under way may still write to the body, which goes with the last handler.
+    if (body != nullptr) body->memory->Give(std::exchange(body->held, 0));
+    LetGo();
+    next_ = nullptr;
+    timer_.cancel();
+    error_code error;
+    const int fd = socket_.release(error);
+    server_.Remove(*this, error ? -1 : fd);
+  }
+
+  bool Hold(uint64_t bytes) override;
+  void ReadOn(std::function<void()> next) override;
+  void Run(std::function<void()> run) override {
+    asio::post(server_.io(), [self = Self(), run = std::move(run)] {
+      if (self->state_ == State::kBody || self->state_ == State::kAnswering) run();
+    });
+  }
+  void RunAfter(TimeNs time, std::function<void()> run) override {
+    timer_.expires_after(std::chrono::nanoseconds(time));
+    timer_.async_wait([self = Self(), run = std::move(run)](const error_code& error) {
+      if (!error && self->state_ == State::kAnswering) run();
+    });
+  }
+  void Reply(HttpReply reply) override {
+    asio::dispatch(server_.io(), [self = Self(), reply = std::move(reply)]() mutable {
+      self->OnReply(std::move(reply));
+    });
+  }
+
+ private:
+  using Parser = http::request_parser<http::buffer_body>;
+
+  // Runs `next` with the outcome of an operation, unless the connection is closed, or a reply goes
+  // instead.
+  template <typename Next>
+  auto Then(Next next) {
+    return [self = Self(), next = std::move(next)](const error_code& error, size_t n) {
+      if (self->state_ == State::kClosed) return;
+      if (self->instead_.has_value()) {
+        return self->Send(*std::exchange(self->instead_, std::nullopt), /*keep=*/false);
+      }
+      next(*self, error, n);
+    };
+  }
+  std::shared_ptr<HttpConnection> Self() {
+    return std::static_pointer_cast<HttpConnection>(shared_from_this());
+  }
+  // The time for so many bytes.
+  TimeNs TimeFor(uint64_t bytes) const {
+    const HttpServerOptions& options = server_.options();
+    const uint64_t rate = options.bytes_per_second_min;
+    return options.timeout_ms * (kSecond / 1000) +
+           (rate == 0 ? 0 : static_cast<TimeNs>(bytes / rate) * kSecond);
+  }
+  void OnHead(const error_code& error);
+  // Sets the request from the parsed headers. False: they contradict each other.
+  bool TakeHead();
+  // Whether all of the body is there.
+  bool IsWhole() const { return left_.has_value() ? *left_ == 0 : parser_->is_done(); }
+  void ReadBody();
+  void OnBody(const error_code& error, size_t bytes);
+  // Takes from the port's memory, perhaps from another's body. False where there is no room.
+  bool TakeRoom(uint64_t bytes);
+  void LetGo() { server_.options().memory->Give(std::exchange(held_, 0)); }
+  // A piece of the body with free space. Null where there is no room.
+  HttpBody::Piece* Room();
+  // Passes on what came of the body.
+  void Deliver();
+  void OnReply(HttpReply reply);
+  void Refuse(HttpFault fault, uint64_t limit = 0) {
+    fault.limit = limit;
+    Send(server_.handler().Refuse(fault, request), /*keep=*/false);
+  }
+  void Send(HttpReply reply, bool keep);
+  void AwaitEnd();
+
+  HttpPortServer& server_;
+  // The server ends no sooner than this.
+  const asio::executor_work_guard<asio::io_context::executor_type> work_;
+  tcp::socket socket_;
+  asio::steady_timer timer_;
+  const std::string peer_;
+  boost::beast::flat_buffer buffer_{kReadBytes};
+  std::optional<Parser> parser_;
+  std::optional<http::response<http::string_body>> response_;
+  uint64_t held_ = 0;                 // for the reply
+  std::function<void()> next_;        // waits for more of the body
+  std::optional<HttpReply> instead_;  // of what the request is to get
+  HttpIntake intake_;
+  std::optional<uint64_t> left_;  // of the body; nothing: it comes in chunks, or there is none
+  uint64_t received_ = 0;         // of the body
+  State state_ = State::kHead;
+  TimeNs begun_at_ = 0;   // the body, without the time in which nothing was to be received
+  TimeNs paused_at_ = 0;  // the last time that began
+  TimeNs replied_at_ = 0;
+  TimeNs deadline_ = kNever;
+};
+
+}  // namespace histogram::server
+
+#endif  // HISTOGRAM_SERVER_HTTP_CONNECTION_H_

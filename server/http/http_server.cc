@@ -1,0 +1,195 @@
+#include "server/http/http_server.h"
+
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <exception>
+#include <map>
+
+#include "server/http/connection.h"
+#include "server/http/sockets.h"
+
+namespace histogram::server {
+namespace {
+
+constexpr TimeNs kUnreadMax = 2 * kSecond;  // of a reply, where there is no room
+constexpr TimeNs kLookInterval = kSecond / 10;
+
+TimeNs Now() { return Clock::Monotonic().Now(); }
+
+}  // namespace
+
+absl::Status HttpPortServer::Begin() {
+  if (!spare_.Refill()) return CannotBind(options_.flag, options_.listen, strerror(errno));
+  const auto sockets = Listen(options_.listen, options_.flag);
+  if (!sockets.ok()) return sockets.status();
+  address_ = NumericAddress(sockets->front().place);
+  for (const ListeningSocket& one : *sockets) {
+    const bool six = one.place.get()->sa_family == AF_INET6;
+    listeners_.emplace_back(io_, six ? tcp::v6() : tcp::v4(), one.fd);
+  }
+  for (size_t i = 0; i < listeners_.size(); ++i) AwaitClients(i);
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), options_.thread_name);
+    while (!io_.stopped()) {
+      try {
+        io_.run();
+      } catch (const std::exception&) {  // of one connection, which times out
+      }
+    }
+  });
+  return absl::OkStatus();
+}
+
+HttpPortServer::~HttpPortServer() {
+  if (!thread_.joinable()) return;
+  asio::post(io_, [this] {
+    listeners_.clear();
+    while (!connections_.empty()) connections_.front()->Close();
+    timer_.cancel();
+    work_.reset();
+  });
+  thread_.join();
+}
+
+void HttpPortServer::Drain(TimeNs deadline) {
+  asio::post(io_, [this, deadline] {
+    listeners_.clear();
+    draining_ = true;
+    drained_until_ = deadline;
+    for (auto it = connections_.begin(); it != connections_.end();) {
+      const auto connection = *it++;
+      if (connection->idle()) connection->Close();
+    }
+    Look();
+  });
+}
+
+TimeNs HttpPortServer::StoodStillNs() {
+  const TimeNs now = Now();
+  TimeNs asked_at = 0;
+  if (!asked_at_.compare_exchange_strong(asked_at, now)) return now - asked_at;
+  asio::post(io_, [this] { asked_at_ = 0; });
+  return 0;
+}
+
+void HttpPortServer::AwaitClients(size_t listener) {
+  listeners_[listener].async_wait(tcp::acceptor::wait_read, [this, listener](error_code error) {
+    if (!error && listener < listeners_.size()) Accept(listener);
+  });
+}
+
+void HttpPortServer::Accept(size_t listener) {
+  // So many at a time, so that a flood does not keep the thread from those who are here.
+  for (int i = 0; i < 64; ++i) {
+    static_cast<void>(spare_.Refill());
+    SocketAddress peer;
+    const int fd = spare_.Accept(listeners_[listener].native_handle(), peer);
+    if (fd < 0) {
+      if (!RanOutOfDescriptors()) break;
+      if (CloseOne()) continue;
+      paused_.push_back(listener);  // to wait for clients would be to come back at once
+      return AwaitLook();
+    }
+    if (connections_.size() >= options_.connections_max && !CloseOne()) {
+      spare_.Close(fd);
+      continue;
+    }
+    connections_.push_back(std::make_shared<HttpConnection>(*this, fd, peer));
+    const std::shared_ptr<HttpConnection> connection = connections_.back();
+    connection->ReadHead();
+    if (connections_.size() == 1) AwaitLook();
+  }
+  AwaitClients(listener);
+}
+
+bool HttpPortServer::CloseOne() {
+  using State = HttpConnection::State;
+  std::map<std::string, size_t> count;
+  for (const auto& each : connections_) {
+    if (each->state() != State::kAnswering) ++count[each->host()];
+  }
+  const auto most = std::max_element(
+      count.begin(), count.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == count.end()) return false;
+  for (const State state : {State::kEnd, State::kHead, State::kBody, State::kReply}) {
+    for (const auto& each : connections_) {
+      if (each->state() != state || each->host() != most->first) continue;
+      each->Close();
+      return true;
+    }
+  }
+  return false;
+}
+
+bool HttpPortServer::MakeRoom(const HttpConnection& wants) {
+  using State = HttpConnection::State;
+  std::map<std::string, uint64_t> held;
+  for (const auto& each : connections_) held[each->host()] += each->held_bytes();
+  const auto most = std::max_element(
+      held.begin(), held.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  if (most == held.end()) return false;
+  const TimeNs unread_since = Now() - kUnreadMax;
+  for (const auto& each : connections_) {
+    if (each->host() != most->first || each.get() == &wants) continue;
+    const bool receives = each->state() == State::kBody && each->body_bytes() > 0;
+    const bool unread = each->state() == State::kReply && each->held_bytes() > 0 &&
+                        each->replied_at() < unread_since;
+    if (!receives && !unread) continue;
+    each->Close();
+    return true;
+  }
+  return false;
+}
+
+void HttpPortServer::Remove(HttpConnection& connection, int fd) {
+  if (fd >= 0) spare_.Close(fd);
+  connections_.remove_if([&](const auto& each) { return each.get() == &connection; });
+}
+
+void HttpPortServer::AwaitLook() {
+  timer_.expires_after(std::chrono::nanoseconds(kLookInterval));
+  timer_.async_wait([this](error_code error) {
+    if (!error) Look();
+  });
+}
+
+void HttpPortServer::Look() {
+  const TimeNs now = Now();
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    const auto connection = *it++;
+    if (connection->receives() && draining_ && now > drained_until_) {
+      connection->End(kDraining);
+    } else if (now > connection->deadline()) {
+      connection->receives() ? connection->End(kTimedOut) : connection->Close();
+    }
+  }
+  for (const size_t listener : std::exchange(paused_, {})) {
+    if (listener < listeners_.size()) AwaitClients(listener);
+  }
+  constexpr TimeNs kLeftOver = 2 * kEndMax;  // for the refusals to be read
+  const bool late = draining_ && now > drained_until_ + kLeftOver;
+  if (draining_ && !drained_.HasBeenNotified() && (connections_.empty() || late)) {
+    drained_.Notify();
+  }
+  if (!spare_.Refill() || !connections_.empty()) AwaitLook();
+}
+
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions options,
+                                                              HttpHandler& handler) {
+  const std::string flag = options.flag, listen = options.listen;
+  try {
+    auto server = std::make_unique<HttpPortServer>(std::move(options), handler);
+    if (absl::Status status = server->Begin(); !status.ok()) return status;
+    return server;
+  } catch (const boost::system::system_error& error) {  // such as: no descriptors
+    return CannotBind(flag, listen, error.code().message());
+  }
+}
+
+}  // namespace histogram::server

@@ -1,0 +1,291 @@
+#include <google/protobuf/util/json_util.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/hash/hash.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "forms/json.h"
+#include "forms/query.h"
+#include "histogram/v1/histogram.pb.h"
+#include "kernels/error.h"
+#include "server/base/thresholds.h"
+#include "server/request/admit.h"
+#include "server/request/encode.h"
+#include "server/request/total.h"
+#include "server/service/http_port.h"
+
+namespace histogram::server {
+namespace {
+
+// Of a byte of the encoded reply, at most: message, JSON tree and text.
+constexpr uint64_t kJsonFactor = 16;
+constexpr uint64_t kJsonBytes = 4096;
+
+// A request, or a part of its body. Owns what a lane reads; a lane that hangs may keep it for ever.
+struct Message {
+  std::shared_ptr<HttpBody> body;
+  std::string text;  // a spec, or a ComputeRequest that came as JSON
+  std::vector<Fragment> fragments;
+  ParsedRequest parsed;  // points into the others
+};
+
+absl::Status MakeJsonMessage(Message& message) {
+  std::string text;
+  for (const HttpBody::Piece& piece : message.body->pieces) {
+    text.append(reinterpret_cast<const char*>(piece.data.get()), piece.size);
+  }
+  v1::ComputeRequest request;
+  const auto read = google::protobuf::util::JsonStringToMessage(text, &request);
+  if (!read.ok()) {
+    return MakeError(
+        absl::StatusCode::kInvalidArgument,
+        absl::StrCat("the body is no ComputeRequest in JSON: ", std::string(read.message())),
+        {.reason = "MALFORMED_MESSAGE", .field = "message"});
+  }
+  message.text = request.SerializeAsString();
+  message.fragments = {
+      {reinterpret_cast<const uint8_t*>(message.text.data()), message.text.size()}};
+  return absl::OkStatus();
+}
+
+// A body on its way through the batcher: whole, or a part after the other. One part is counted
+// while the next is received. All but Done runs on the port's thread.
+class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCompute> {
+ public:
+  HttpCompute(ServiceContext& service, Caller caller_info, HttpForm form,
+              std::shared_ptr<HttpExchange> exchange)
+      : service_(service),
+        caller_info_(std::move(caller_info)),
+        form_(form),
+        exchange_(std::move(exchange)),
+        started_at_(service.clock.Now()),
+        in_parts_(!exchange_->whole) {}
+  ~HttpCompute() override {
+    if (!replied_ && !exchange_->replied) Report(absl::CancelledError("the client went away"));
+  }
+
+  // Counts what came of the body.
+  void Take() {
+    if (counting_) {
+      waits_ = true;
+      return;
+    }
+    const absl::Status status = Admit();
+    if (const auto detail = GetErrorDetail(status);
+        in_parts_ && detail.reason == "QUOTA_EXCEEDED" && detail.retry_after_ms.has_value()) {
+      return exchange_->RunAfter(static_cast<TimeNs>(*detail.retry_after_ms) * 1000000,
+                                 [self = shared_from_this()] { self->Take(); });
+    }
+    if (!status.ok()) return Refuse(status);
+    exchange_->body.reset();  // the message has it
+    last_ = exchange_->whole;
+    counting_ = true;
+    self_ = shared_from_this();
+    const auto outcome = service_.batcher.Enqueue(
+        this, in_parts_ ? Batcher::WhenFull::kWait : Batcher::WhenFull::kRefuse);
+    if (!outcome.ok()) {
+      self_.reset();
+      return Refuse(outcome.status());
+    }
+    if (*outcome == Batcher::Outcome::kCounted) Done(absl::OkStatus());
+    exchange_->ReadOn([self = shared_from_this()] { self->Take(); });
+  }
+
+  // From the batcher, by any thread.
+  void Done(const absl::Status& status) override {
+    const auto self = std::move(self_);
+    quota_.Accept(service_, caller_info_);
+    std::string answer;
+    if (!in_parts_) {
+      const absl::Status made = status.ok() ? MakeAnswer(answer) : status;
+      return Reply(made, std::move(answer));
+    }
+    part_ = status.ok() ? Recount(service_.verifier, *this) : status;
+    if (part_.ok()) tallies_ = TakeTallies(*query_, *this);
+    fragments = {};
+    payload_owner.reset();
+    exchange_->Run([self] { self->Counted(); });
+  }
+
+  void SetCaller() override {
+    caller = caller_info_.tenant != nullptr ? caller_info_.tenant->id()
+                                            : absl::HashOf(caller_info_.peer);
+  }
+
+ private:
+  void Counted() {
+    counting_ = false;
+    std::string answer;
+    if (part_.ok()) {
+      total_.Add(*query_, *this, tallies_);
+      ForgetCounts();
+      if (!last_) {
+        if (std::exchange(waits_, false)) Take();
+        return;
+      }
+      part_ = MakeTotal(answer);
+    }
+    Reply(part_, std::move(answer));
+  }
+
+  void Refuse(const absl::Status& status) {
+    quota_.GiveBack(caller_info_);
+    ObserveRefusal(service_.observer, status);
+    Reply(status, "");
+  }
+
+  absl::Status Admit() {
+    const HttpRequest& request = exchange_->request;
+    const auto message = std::make_shared<Message>();
+    message->body = exchange_->body;
+    for (const HttpBody::Piece& piece : message->body->pieces) {
+      if (piece.size > 0) message->fragments.emplace_back(piece.data.get(), piece.size);
+    }
+    const auto charge = [this](uint64_t size) { return quota_.Take(service_, caller_info_, size); };
+    absl::Status status;
+    if (form_ == HttpForm::kPlain) {
+      if (query_ == nullptr) {
+        absl::StatusOr<v1::Spec> spec = ReadQuery(request.query);
+        if (!spec.ok()) return spec.status();
+        spec_ = *std::move(spec);
+        message->text = spec_.SerializeAsString();
+      }
+      message->parsed.spec = message->text;
+      message->parsed.payload.assign(message->fragments.begin(), message->fragments.end());
+      message->parsed.payload_bytes = message->body->bytes;
+      status = AdmitParsed(in_parts_ ? Method::kAccumulate : Method::kCompute, service_.limits(),
+                           charge, message->parsed, query_);
+    } else {
+      if (form_ == HttpForm::kConnectJson) status = MakeJsonMessage(*message);
+      if (status.ok()) status = FindDeadline(request);
+      if (!status.ok()) return status;
+      status = server::Admit(Method::kCompute, message->fragments, service_.limits(), charge,
+                             message->parsed, query_);
+    }
+    if (!status.ok()) return status;
+    const auto until = deadline;
+    FillJob(message->parsed, message, query_, until, *this, in_parts_);
+    const uint64_t reply_bytes = message->parsed.reply_bytes;
+    // One thread serves the whole port.
+    for_lane = bytes >= kHandOverBytesMin || reply_bytes >= kHandOverBytesMin;
+    if (holds_) return absl::OkStatus();
+    holds_ = exchange_->Hold(
+        (in_parts_ ? query_->counter_bytes : 0) +
+        (form_ == HttpForm::kConnectProto ? reply_bytes : kJsonFactor * reply_bytes + kJsonBytes));
+    if (holds_) return absl::OkStatus();
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     "bodies and replies of the HTTP port take all the memory that they may",
+                     {.reason = "QUEUE_FULL", .retry_after_ms = 1000});
+  }
+
+  absl::Status FindDeadline(const HttpRequest& request) {
+    const std::string text(request.Header("connect-timeout-ms"));
+    if (form_ == HttpForm::kPlain || text.empty()) return absl::OkStatus();
+    uint64_t ms = 0;
+    if (text.size() > 10 || text.find_first_not_of("0123456789") != std::string::npos ||
+        !absl::SimpleAtoi(text, &ms)) {
+      return MakeError(absl::StatusCode::kInvalidArgument,
+                       "Connect-Timeout-Ms: must be a whole number of at most ten digits",
+                       {.reason = "BAD_HEADER", .field = "Connect-Timeout-Ms"});
+    }
+    deadline = request.arrived_at + static_cast<TimeNs>(ms) * 1000000;
+    return absl::OkStatus();
+  }
+
+  absl::Status MakeAnswer(std::string& text) {
+    Answer answer;
+    TimeNs finished_at = 0;
+    absl::Status status = FinishAnswer(service_.verifier, service_.clock, service_.observer,
+                                       *query_, *this, answer, finished_at);
+    return status.ok() ? Write(answer, text) : status;
+  }
+
+  absl::Status MakeTotal(std::string& text) {
+    Answer answer;
+    absl::Status status = total_.Finish(*query_, answer);
+    if (!status.ok()) service_.observer.IntegrityFailure();
+    return status.ok() ? Write(answer, text) : status;
+  }
+
+  absl::Status Write(Answer& answer, std::string& text) {
+    answer.receipt.total_ns = static_cast<uint64_t>(service_.clock.Now() - started_at_);
+    const ReplyEncoder encoder = ReplyEncoder::ComputeResponse(answer, query_->omit_counts);
+    text.resize(encoder.size());
+    encoder.Write(reinterpret_cast<uint8_t*>(text.data()));
+    if (form_ == HttpForm::kConnectProto) return absl::OkStatus();
+    v1::ComputeResponse response;
+    if (!response.ParseFromString(text)) return absl::InternalError("the reply is no message");
+    text.clear();
+    if (form_ == HttpForm::kPlain) {
+      text = Dump(ReportsToJson({{.source = "body",
+                                  .spec = spec_,
+                                  .histogram = std::move(*response.mutable_histogram()),
+                                  .receipt = response.receipt()}}));
+      return absl::OkStatus();
+    }
+    return google::protobuf::util::MessageToJsonString(response, &text).ok()
+               ? absl::OkStatus()
+               : absl::InternalError("the reply cannot be written as JSON");
+  }
+
+  void Report(const absl::Status& status) {
+    replied_ = true;
+    ReportCall(service_, caller_info_, Method::kCompute, status, in_parts_ ? total_.bytes() : bytes,
+               static_cast<uint64_t>(service_.clock.Now() - started_at_));
+  }
+
+  void Reply(const absl::Status& status, std::string answer) {
+    if (replied_) return;
+    if (status.ok()) ChargeReply(service_, caller_info_, answer.size());
+    Report(status);
+    exchange_->Reply(status.ok() ? AnswerReply(std::move(answer), form_)
+                                 : ErrorReply(status, form_));
+  }
+
+  ServiceContext& service_;
+  const Caller caller_info_;
+  const HttpForm form_;
+  const std::shared_ptr<HttpExchange> exchange_;
+  const TimeNs started_at_;
+  const bool in_parts_;
+  bool counting_ = false, waits_ = false;  // a part is counted; the next one waits
+  bool last_ = false;                      // the part that is counted
+  bool holds_ = false;                     // room for the reply
+  bool replied_ = false;
+  std::shared_ptr<HttpCompute> self_;  // while the batcher has the job
+  QuotaCharge quota_;
+  v1::Spec spec_;  // of the query
+  std::shared_ptr<const Query> query_;
+  absl::Status part_;           // of the part that was counted last
+  std::vector<Tally> tallies_;  // likewise
+  Total total_;                 // of the parts so far
+};
+
+}  // namespace
+
+const char* NeedsAgain(const v1::Spec& spec) {
+  const bool wide = SampleBytes(TypeOf(spec)) > 2;
+  if (spec.binning().even().range_of_data()) return "range";
+  if (wide && spec.quantiles_size() > 0) return "quantiles";
+  return wide && spec.statistics() ? "statistics" : nullptr;
+}
+
+absl::StatusOr<v1::Spec> ReadQuery(const std::string& query) {
+  absl::StatusOr<v1::Spec> spec = SpecFromQuery(query);
+  if (spec.ok()) return spec;
+  const std::string message(spec.status().message());
+  return MakeError(absl::StatusCode::kInvalidArgument, message,
+                   {.reason = "BAD_PARAMETER", .field = message.substr(0, message.find(':'))});
+}
+
+void ComputeOverHttp(ServiceContext& service, Caller caller, HttpForm form,
+                     std::shared_ptr<HttpExchange> exchange) {
+  std::make_shared<HttpCompute>(service, std::move(caller), form, std::move(exchange))->Take();
+}
+
+}  // namespace histogram::server

@@ -1,0 +1,315 @@
+#include "server/service/http_port.h"
+
+#include <google/protobuf/util/json_util.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "forms/json.h"
+#include "kernels/error.h"
+#include "server/base/address.h"
+#include "server/base/thresholds.h"
+#include "server/request/admit.h"
+#include "server/request/codec.h"
+
+namespace histogram::server {
+namespace {
+
+using Code = absl::StatusCode;
+
+constexpr char kService[] = "/histogram.v1.HistogramService/";
+constexpr size_t kConnectionsMax = 1024;
+constexpr uint32_t kTimeoutMs = 10000;
+constexpr uint64_t kBytesPerSecondMin = 16384;  // a body or a reply that is slower is ended
+// Parsing JSON keeps the port's one thread from its other clients.
+constexpr uint64_t kJsonBytesMax = uint64_t{4} << 20;
+// Of a body that is counted as it arrives: what one lane counts while the next part is received.
+constexpr uint64_t kPartBytesMax = uint64_t{1} << 20;
+constexpr uint64_t kMessageBytesOverPayload = kSpecBytesMax + 64;
+constexpr char kAllowedHeaders[] =
+    "Authorization, Content-Type, Connect-Protocol-Version, Connect-Timeout-Ms, Traceparent";
+
+absl::Status Refusal(Code code, const char* reason, const char* field, const std::string& message,
+                     uint64_t limit = 0) {
+  return MakeError(code, message, {.reason = reason, .field = field, .limit = limit});
+}
+
+std::vector<std::string> List(const std::string& text) {
+  std::vector<std::string> list;
+  for (const absl::string_view one : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+    list.push_back(absl::AsciiStrToLower(absl::StripAsciiWhitespace(one)));
+  }
+  return list;
+}
+
+// "example.org" of "Example.org:8080", "::1" of "[::1]:8080".
+std::string NameOf(absl::string_view host) {
+  std::string name = absl::AsciiStrToLower(host);
+  if (absl::StartsWith(name, "[")) return name.substr(1, name.find(']') - 1);
+  return name.substr(0, name.find(':'));
+}
+
+// The media type of a Content-Type, without parameters.
+std::string MediaType(const HttpRequest& request) {
+  const absl::string_view type = request.Header("content-type");
+  return absl::AsciiStrToLower(absl::StripAsciiWhitespace(type.substr(0, type.find(';'))));
+}
+
+}  // namespace
+
+struct HttpPort::Route {
+  const char* path;
+  const char* allow;  // methods
+  Method method;
+  bool connect;
+};
+
+const HttpPort::Route* HttpPort::FindRoute(const std::string& path) {
+  static constexpr Route kRoutes[] = {
+      {"/v1/histogram", "POST, PUT, OPTIONS", Method::kCompute, false},
+      {"/v1/describe", "GET, HEAD, OPTIONS", Method::kDescribe, false},
+      {"/histogram.v1.HistogramService/Compute", "POST, OPTIONS", Method::kCompute, true},
+      {"/histogram.v1.HistogramService/Describe", "POST, OPTIONS", Method::kDescribe, true}};
+  const auto* const found =
+      absl::c_find_if(kRoutes, [&](const Route& r) { return path == r.path; });
+  return found == std::end(kRoutes) ? nullptr : found;
+}
+
+HttpForm HttpPort::FormOf(const HttpRequest& request) {
+  if (!absl::StartsWith(request.path, kService)) return HttpForm::kPlain;
+  return MediaType(request) == "application/proto" ? HttpForm::kConnectProto
+                                                   : HttpForm::kConnectJson;
+}
+
+HttpPort::HttpPort(ServiceContext& service)
+    : service_(service),
+      hosts_(List(service.config.http_hosts)),
+      origins_(List(service.config.http_allow_origins)) {}
+
+absl::StatusOr<std::unique_ptr<HttpPort>> HttpPort::Start(ServiceContext& service) {
+  std::unique_ptr<HttpPort> port(new HttpPort(service));
+  HttpServerOptions options;
+  options.listen = service.config.http_listen;
+  options.connections_max = kConnectionsMax;
+  // The other ports keep most of what the process may open.
+  if (rlimit files{}; getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur != RLIM_INFINITY) {
+    options.connections_max = std::clamp<size_t>(files.rlim_cur / 4, 16, kConnectionsMax);
+  }
+  options.keep_alive = true;
+  options.header_bytes_max = kHeaderBytesMax;
+  options.timeout_ms = kTimeoutMs;
+  options.bytes_per_second_min = kBytesPerSecondMin;
+  options.memory = service.http_memory;
+  auto server = HttpServer::Start(std::move(options), *port);
+  if (!server.ok()) return server.status();
+  port->server_ = *std::move(server);
+  return port;
+}
+
+bool HttpPort::IsAllowedOrigin(const HttpRequest& request) const {
+  return request.Count("origin") == 1 &&
+         absl::c_linear_search(origins_, absl::AsciiStrToLower(request.Header("origin")));
+}
+
+absl::Status HttpPort::CheckSite(const HttpRequest& request) const {
+  const absl::string_view host = request.Header("host");
+  if (host.empty()) {
+    return Refusal(Code::kInvalidArgument, "BAD_HEADER", "Host", "Host: the header is missing");
+  }
+  const std::string name = NameOf(host);
+  const bool numeric_loopback =
+      absl::StartsWith(name, "127.") && name.find_first_not_of("0123456789.") == std::string::npos;
+  if (name != "localhost" && name != "::1" && !numeric_loopback &&
+      !absl::c_linear_search(hosts_, name)) {
+    return Refusal(Code::kPermissionDenied, "HOST_NOT_ALLOWED", "Host",
+                   "Host: the server does not go by this name; --http-host names those that it has "
+                   "beside localhost");
+  }
+  if (request.Count("origin") == 0 || IsAllowedOrigin(request)) return absl::OkStatus();
+  const std::string own = absl::AsciiStrToLower(absl::StrCat("http://", std::string(host)));
+  if (request.Count("origin") == 1 && absl::AsciiStrToLower(request.Header("origin")) == own) {
+    return absl::OkStatus();
+  }
+  return Refusal(Code::kPermissionDenied, "ORIGIN_NOT_ALLOWED", "Origin",
+                 "Origin: pages of this site may not call the server; --http-allow-origin names "
+                 "those that may");
+}
+
+absl::Status HttpPort::Identify(const HttpRequest& request, Caller& caller) const {
+  // As gRPC writes it.
+  caller.peer = absl::StrCat(absl::StartsWith(request.peer, "[") ? "ipv6:" : "ipv4:", request.peer);
+  const absl::string_view trace = request.Header("traceparent");
+  if (IsTraceparent({trace.data(), trace.size()})) caller.traceparent = std::string(trace);
+  if (service_.authenticator == nullptr) return absl::OkStatus();
+  if (request.Count("authorization") > 1) {
+    return Refusal(Code::kUnauthenticated, "UNAUTHENTICATED", "authorization",
+                   "authorization: the header is there more than once; send it once");
+  }
+  const absl::string_view token = request.Header("authorization");
+  auto tenant = service_.authenticator->Authenticate({token.data(), token.size()});
+  if (!tenant.ok()) return tenant.status();
+  caller.tenant = *std::move(tenant);
+  return absl::OkStatus();
+}
+
+absl::Status HttpPort::CheckCall(const HttpRequest& request, const Route& route) const {
+  Caller caller;
+  if (absl::Status status = Identify(request, caller); !status.ok()) return status;
+  const absl::string_view coding = request.Header("content-encoding");
+  if (request.Count("content-encoding") > 1 ||
+      (!coding.empty() && !absl::EqualsIgnoreCase(coding, "identity"))) {
+    return Refusal(Code::kUnimplemented, "COMPRESSED_MESSAGE", "Content-Encoding",
+                   "Content-Encoding: the server takes bodies as they are, not compressed");
+  }
+  // Without both headers the body is empty: to Connect a message, here most likely a mistake.
+  if (!route.connect && route.method == Method::kCompute && !request.has_body) {
+    return Refusal(Code::kInvalidArgument, "LENGTH_REQUIRED", "Content-Length",
+                   "Content-Length: send it, or the body in chunks");
+  }
+  const std::string type = MediaType(request);
+  const bool known = route.connect ? type == "application/proto" || type == "application/json"
+                                   : !absl::StartsWith(type, "multipart/");
+  if (!known) {
+    return Refusal(Code::kInvalidArgument, "BAD_CONTENT_TYPE", "Content-Type",
+                   route.connect ? "Content-Type: must be application/proto or application/json"
+                                 : "Content-Type: the body must be the samples alone, no form");
+  }
+  const absl::string_view version = request.Header("connect-protocol-version");
+  if (route.connect && !version.empty() && version != "1") {
+    return Refusal(Code::kInvalidArgument, "BAD_HEADER", "Connect-Protocol-Version",
+                   "Connect-Protocol-Version: must be 1");
+  }
+  if (route.connect) return absl::OkStatus();
+  if (route.method == Method::kCompute) return ReadQuery(request.query).status();
+  if (request.query.empty()) return absl::OkStatus();
+  return Refusal(Code::kInvalidArgument, "BAD_PARAMETER", "query",
+                 "query: /v1/describe has no parameters");
+}
+
+HttpIntake HttpPort::IntakeOf(const Route& route, const HttpRequest& request) const {
+  const HttpForm form = FormOf(request);
+  const uint64_t payload = service_.config.payload_bytes_max;
+  if (route.method == Method::kDescribe) return {.bytes_max = 1024};
+  if (form == HttpForm::kPlain) {
+    if (NeedsAgain(*ReadQuery(request.query)) != nullptr) return {.bytes_max = payload};
+    return {.bytes_max = UINT64_MAX,
+            .part_bytes = std::clamp<uint64_t>(payload / 8 * 8, 8, kPartBytesMax)};
+  }
+  const uint64_t message = payload + kMessageBytesOverPayload;
+  return {.bytes_max = form == HttpForm::kConnectJson ? std::min(kJsonBytesMax, message) : message};
+}
+
+std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, HttpIntake& intake) {
+  if (absl::Status status = CheckSite(request); !status.ok()) return Fail(request, status);
+  const Route* const route = FindRoute(request.path);
+  if (route == nullptr) {
+    const bool connect = absl::StartsWith(request.path, kService);
+    return Fail(request,
+                Refusal(connect ? Code::kUnimplemented : Code::kNotFound, "NOT_FOUND", "path",
+                        "path: there are POST /v1/histogram and GET /v1/describe, and "
+                        "Connect's unary Compute and Describe; streams are gRPC's"));
+  }
+  if (request.method == "OPTIONS") {
+    HttpReply reply = {.status = 204, .headers = {{"Allow", route->allow}}};
+    if (IsAllowedOrigin(request)) {
+      reply.headers.emplace_back("Access-Control-Allow-Methods", route->allow);
+      reply.headers.emplace_back("Access-Control-Allow-Headers", kAllowedHeaders);
+      reply.headers.emplace_back("Access-Control-Max-Age", "600");
+    }
+    return reply;
+  }
+  const std::vector<std::string> methods = absl::StrSplit(route->allow, ", ");
+  if (!absl::c_linear_search(methods, request.method)) {
+    HttpReply reply = Fail(request, Refusal(Code::kInvalidArgument, "METHOD_NOT_ALLOWED", "method",
+                                            absl::StrCat("method: must be ", route->allow)));
+    reply.status = 405;
+    reply.headers.emplace_back("Allow", route->allow);
+    return reply;
+  }
+  if (absl::Status status = CheckCall(request, *route); !status.ok()) return Fail(request, status);
+  intake = IntakeOf(*route, request);
+  return std::nullopt;
+}
+
+absl::StatusOr<HttpReply> HttpPort::Describe(const HttpExchange& exchange) const {
+  const HttpForm form = FormOf(exchange.request);
+  std::string body;
+  for (const HttpBody::Piece& piece : exchange.body->pieces) {
+    body.append(reinterpret_cast<const char*>(piece.data.get()), piece.size);
+  }
+  v1::DescribeRequest request;
+  const bool read =
+      form == HttpForm::kConnectJson
+          ? google::protobuf::util::JsonStringToMessage(body, &request).ok()
+          : request.ParseFromString(body) &&
+                v1::DescribeRequest::GetReflection()->GetUnknownFields(request).empty();
+  if (!read) return Malformed("DescribeRequest");
+  std::string answer = service_.describe();
+  if (form == HttpForm::kConnectProto) return AnswerReply(std::move(answer), form);
+  v1::DescribeResponse response;
+  response.ParseFromString(answer);
+  answer.clear();
+  if (form == HttpForm::kPlain) return AnswerReply(Dump(DescriptionToJson(response)), form);
+  if (!google::protobuf::util::MessageToJsonString(response, &answer).ok()) {
+    return absl::InternalError("the reply cannot be written as JSON");
+  }
+  return AnswerReply(std::move(answer), form);
+}
+
+void HttpPort::Answer(std::shared_ptr<HttpExchange> exchange) {
+  const TimeNs begin = service_.clock.Now();
+  const HttpForm form = FormOf(exchange->request);
+  Caller caller;
+  absl::Status status = Identify(exchange->request, caller);  // the token may be gone since
+  if (status.ok() && FindRoute(exchange->request.path)->method == Method::kCompute) {
+    return ComputeOverHttp(service_, std::move(caller), form, std::move(exchange));
+  }
+  const absl::StatusOr<HttpReply> reply =
+      status.ok() ? Describe(*exchange) : absl::StatusOr<HttpReply>(status);
+  if (!reply.ok()) ObserveRefusal(service_.observer, reply.status());
+  ReportCall(service_, caller, Method::kDescribe, reply.status(), 0,
+             static_cast<uint64_t>(service_.clock.Now() - begin));
+  exchange->Reply(reply.ok() ? *reply : ErrorReply(reply.status(), form));
+}
+
+void HttpPort::Finish(const HttpRequest& request, HttpReply& reply) {
+  reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  if (!IsAllowedOrigin(request)) return;
+  reply.headers.emplace_back("Access-Control-Allow-Origin", std::string(request.Header("origin")));
+  reply.headers.emplace_back("Vary", "Origin");
+}
+
+HttpReply HttpPort::Fail(const HttpRequest& request, const absl::Status& status) const {
+  if (const Route* const route = FindRoute(request.path)) {
+    Caller caller;
+    caller.peer =
+        absl::StrCat(absl::StartsWith(request.peer, "[") ? "ipv6:" : "ipv4:", request.peer);
+    ObserveRefusal(service_.observer, status);
+    ReportCall(service_, caller, route->method, status, 0,
+               static_cast<uint64_t>(service_.clock.Now() - request.arrived_at));
+  }
+  return ErrorReply(status, FormOf(request));
+}
+
+HttpReply HttpPort::Refuse(const HttpFault& fault, const HttpRequest& request) {
+  const char* field = fault.field;
+  std::string what = fault.limit > 0 ? absl::StrCat(fault.what, fault.limit) : fault.what;
+  if (fault.status == 413) {
+    const bool plain = FormOf(request) == HttpForm::kPlain;
+    const auto spec = ReadQuery(request.query);
+    if (plain && spec.ok() && NeedsAgain(*spec) != nullptr) field = NeedsAgain(*spec);
+    absl::StrAppend(&what, plain ? absl::StrCat(" (--payload-bytes-max) that ", field,
+                                                " needs at once; without it any length is taken")
+                                 : "; send larger ones to /v1/histogram, or through gRPC");
+  }
+  return Fail(request, Refusal(fault.code, fault.reason, field, what, fault.limit));
+}
+
+}  // namespace histogram::server

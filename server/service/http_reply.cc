@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "kernels/error.h"
+#include "server/request/encode.h"
+#include "server/service/http_port.h"
+
+namespace histogram::server {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Of a code: its name in the Connect protocol, and both protocols' statuses.
+struct Code {
+  absl::StatusCode code;
+  const char* name;
+  unsigned connect_status, plain_status;
+};
+constexpr Code kCodes[] = {{absl::StatusCode::kCancelled, "canceled", 499, 499},
+                           {absl::StatusCode::kInvalidArgument, "invalid_argument", 400, 400},
+                           {absl::StatusCode::kDeadlineExceeded, "deadline_exceeded", 504, 504},
+                           {absl::StatusCode::kNotFound, "not_found", 404, 404},
+                           {absl::StatusCode::kPermissionDenied, "permission_denied", 403, 403},
+                           {absl::StatusCode::kResourceExhausted, "resource_exhausted", 429, 503},
+                           {absl::StatusCode::kUnimplemented, "unimplemented", 501, 501},
+                           {absl::StatusCode::kInternal, "internal", 500, 500},
+                           {absl::StatusCode::kUnavailable, "unavailable", 503, 503},
+                           {absl::StatusCode::kUnauthenticated, "unauthenticated", 401, 401}};
+constexpr Code kUnknown = {absl::StatusCode::kUnknown, "unknown", 500, 500};
+
+// Reasons that HTTP has a status of its own for.
+constexpr std::pair<absl::string_view, unsigned> kReasons[] = {
+    {"PAYLOAD_TOO_LARGE", 413},    {"QUOTA_EXCEEDED", 429},    {"COMPRESSED_MESSAGE", 415},
+    {"BAD_CONTENT_TYPE", 415},     {"HEADERS_TOO_LARGE", 431}, {"LENGTH_REQUIRED", 411},
+    {"METHOD_NOT_ALLOWED", 405},   {"REQUEST_TIMEOUT", 408},   {"EXPECTATION_FAILED", 417},
+    {"VERSION_NOT_SUPPORTED", 505}};
+
+// The API's fields by the names of the query's parameters.
+std::string ByParameter(const std::string& text) {
+  return absl::StrReplaceAll(text, {{"spec.binning.even.bin_count", "bins"},
+                                    {"spec.binning.even.lower", "range"},
+                                    {"spec.binning.even.upper", "range"},
+                                    {"spec.binning.even.range_of_data", "range"},
+                                    {"spec.binning.even", "bins"},
+                                    {"spec.binning.edges.edges", "edges"},
+                                    {"spec.binning.alphabet.first_symbol", "alphabet"},
+                                    {"spec.binning.alphabet.symbol_count", "alphabet"},
+                                    {"spec.binning.alphabet.symbols_per_bin", "alphabet"},
+                                    {"spec.binning", "bins"},
+                                    {"spec.quantiles", "quantiles"},
+                                    {"spec.statistics", "statistics"},
+                                    {"spec.sample_type", "type"},
+                                    {"chunk: ", "body, in its last part: "},
+                                    {"; send larger ones in chunks through Accumulate",
+                                     "; send larger ones in chunks through gRPC's Accumulate"}});
+}
+
+std::string DumpSafely(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string ProblemJson(const absl::Status& status, const ErrorDetail& detail, unsigned code) {
+  Json json = {{"type", "about:blank"},
+               {"title", detail.reason.empty() ? "ERROR" : detail.reason},
+               {"status", code},
+               {"detail", ByParameter(std::string(status.message()))},
+               {"reason", detail.reason}};
+  const std::string field =
+      detail.field == "payload" || detail.field == "chunk" ? "body" : ByParameter(detail.field);
+  if (!field.empty()) json["field"] = field;
+  if (detail.limit > 0) json["limit"] = detail.limit;
+  return DumpSafely(json) + "\n";
+}
+
+std::string ConnectJson(const absl::Status& status, const Code& code) {
+  std::string value = absl::Base64Escape(EncodeError(status));
+  while (!value.empty() && value.back() == '=') value.pop_back();
+  return DumpSafely({{"code", code.name},
+                     {"message", std::string(status.message())},
+                     {"details", {{{"type", "histogram.v1.Error"}, {"value", value}}}}});
+}
+
+}  // namespace
+
+HttpReply ErrorReply(const absl::Status& status, HttpForm form) {
+  const ErrorDetail detail = GetErrorDetail(status);
+  const auto* const found = std::find_if(std::begin(kCodes), std::end(kCodes),
+                                         [&](const Code& c) { return c.code == status.code(); });
+  const Code& code = found == std::end(kCodes) ? kUnknown : *found;
+  HttpReply reply;
+  reply.status = form == HttpForm::kPlain ? code.plain_status : code.connect_status;
+  for (const auto& [reason, of_reason] : kReasons) {
+    if (detail.reason == reason && (form == HttpForm::kPlain || of_reason == 415)) {
+      reply.status = of_reason;
+    }
+  }
+  if (detail.reason == "COMPRESSED_MESSAGE") {
+    reply.headers.emplace_back("Accept-Encoding", "identity");
+  }
+  if (reply.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (reply.status == 429 || reply.status == 503) {
+    const uint32_t ms = detail.retry_after_ms.value_or(1000);
+    reply.headers.emplace_back("Retry-After",
+                               absl::StrCat(std::max<uint32_t>(1, (ms + 999) / 1000)));
+  }
+  if (form == HttpForm::kPlain) {
+    reply.type = "application/problem+json";
+    reply.body = ProblemJson(status, detail, reply.status);
+  } else {
+    reply.type = "application/json";
+    reply.body = ConnectJson(status, code);
+  }
+  return reply;
+}
+
+HttpReply AnswerReply(std::string body, HttpForm form) {
+  return {.body = std::move(body),
+          .type = form == HttpForm::kConnectProto ? "application/proto" : "application/json"};
+}
+
+}  // namespace histogram::server
