@@ -66,15 +66,21 @@ std::optional<absl::string_view> ValueOf(absl::string_view dictionary, absl::str
 
 absl::Status ReadDescr(absl::string_view descr, NpyHeader& header) {
   static const std::map<std::string, SampleType> kTypes = {
-      {"u1", SampleType::kU8},  {"b1", SampleType::kU8},  {"i1", SampleType::kI8},
-      {"u2", SampleType::kU16}, {"i2", SampleType::kI16}, {"u4", SampleType::kU32},
-      {"i4", SampleType::kI32}, {"u8", SampleType::kU64}, {"i8", SampleType::kI64},
-      {"f2", SampleType::kF16}, {"f4", SampleType::kF32}, {"f8", SampleType::kF64}};
+      {"u1", SampleType::kU8},       {"b1", SampleType::kU8},       {"i1", SampleType::kI8},
+      {"u2", SampleType::kU16},      {"i2", SampleType::kI16},      {"u4", SampleType::kU32},
+      {"i4", SampleType::kI32},      {"u8", SampleType::kU64},      {"i8", SampleType::kI64},
+      {"f2", SampleType::kF16},      {"f4", SampleType::kF32},      {"f8", SampleType::kF64},
+      {"bool", SampleType::kU8},     {"int8", SampleType::kI8},     {"uint8", SampleType::kU8},
+      {"int16", SampleType::kI16},   {"uint16", SampleType::kU16},  {"int32", SampleType::kI32},
+      {"uint32", SampleType::kU32},  {"int64", SampleType::kI64},   {"uint64", SampleType::kU64},
+      {"float16", SampleType::kF16}, {"float32", SampleType::kF32}, {"float64", SampleType::kF64}};
   if (descr.empty() || (descr[0] != '\'' && descr[0] != '"')) {
     return absl::InvalidArgumentError("it is an array of records; save one of its fields");
   }
   descr = descr.substr(1, descr.find(descr[0], 1) - 1);
-  const auto found = kTypes.find(std::string(descr.substr(std::min<size_t>(1, descr.size()))));
+  // Without a mark of the byte order it is that of the machine, as of a name: "float64".
+  const size_t mark = descr.find_first_of("<>=|") == 0 ? 1 : 0;
+  const auto found = kTypes.find(std::string(descr.substr(mark)));
   if (found == kTypes.end()) {
     return absl::InvalidArgumentError(
         absl::StrCat("it holds ", SafeText(std::string(descr)),
@@ -139,9 +145,8 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start) {
 absl::StatusOr<std::optional<SampleType>> ReadHeader(int standard_input, absl::Time deadline,
                                                      bool typed, Input& input) {
   const auto size = SizeOf(input);
-  if (!size.ok()) return std::nullopt;  // said where it is counted
   absl::StatusOr<InputFile> file = OpenInput(input, standard_input);
-  if (!file.ok() || isatty(**file) != 0) return std::nullopt;
+  if (!size.ok() || !file.ok() || isatty(**file) != 0) return std::nullopt;
   std::string start;
   const auto read_to = [&](uint64_t bytes) {
     const size_t before = start.size();
@@ -304,6 +309,7 @@ absl::Status FindType(const std::string& type, int standard_input, absl::Time de
   if (!type.empty()) found = ParseSampleType(type);
   const Input* first = nullptr;
   for (Input& input : inputs) {
+    if (!SizeOf(input).ok()) continue;  // said where it is counted
     const auto header = ReadHeader(standard_input, deadline, !type.empty(), input);
     if (!header.ok()) return header.status();
     std::optional<SampleType> its = *header;
