@@ -22,15 +22,16 @@ using client::LoadResult;
 constexpr double kDescribeSecondsMax = 5;
 
 constexpr char kBenchFooter[] = R"(Examples:
-  histogram-client bench                                   64 KiB, eight in flight
+  histogram-client bench                             64 KiB, eight in flight
   histogram-client bench --payload-bytes 1MiB --connections 4 --duration 30
   histogram-client bench --api compute-many --payload-bytes 4KiB --in-flight 64
   histogram-client bench --float-bins 2048 --payload-bytes 1MiB
-  histogram-client bench --rate 1000 --format json         latencies at a given load
+  histogram-client bench --rate 1000 --format json   latencies at a given load
   histogram-client bench --server host:50051 --tls --tls-ca ca.pem
 
-Ctrl-C prints what was measured until then, and exits with 130. Without one successful
-request, with a wrong answer, or if the server goes away, the exit code is 1.)";
+Ctrl-C prints what was measured until then, and exits with 130. Without one
+successful request, with a wrong answer, or if the server goes away, the exit
+code is 1.)";
 
 client::LoadApi ApiOf(const std::string& name) {
   return name == "compute"        ? client::LoadApi::kCompute

@@ -216,7 +216,7 @@ int Emit(Environment& env, const std::string& output, const std::string& text) {
     env.out << text;  // the caller of all looks after its errors
     return kSuccess;
   }
-  if (absl::Status status = WriteFile(output, text); !status.ok()) {
+  if (absl::Status status = WriteFile(output, text, env.deadline); !status.ok()) {
     return Fail(env, status.message());
   }
   return kSuccess;
