@@ -241,7 +241,7 @@ void AddOthers(CLI::App& app, Options& options) {
 // options: what follows is a file, whatever its name.
 void ImplyCount(const CLI::App& app, int standard_input, std::vector<std::string>& arguments) {
   const CLI::App& count = *app.get_subcommand("count");
-  bool counts = IsFileOrPipe(standard_input);
+  bool counts = IsFileOrPipe(standard_input), options_of_count = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     if (word == "--") {
@@ -250,7 +250,8 @@ void ImplyCount(const CLI::App& app, int standard_input, std::vector<std::string
     }
     if (word == "-" || !absl::StartsWith(word, "-")) {
       const auto named = [&](const CLI::App* command) { return command->get_name() == word; };
-      if (app.get_subcommands(named).empty() && (word == "-" || access(word.c_str(), F_OK) == 0)) {
+      if (app.get_subcommands(named).empty() &&
+          (word == "-" || options_of_count || access(word.c_str(), F_OK) == 0)) {
         arguments.insert(arguments.begin(), "count");
       }
       return;
@@ -259,7 +260,8 @@ void ImplyCount(const CLI::App& app, int standard_input, std::vector<std::string
     if (option != nullptr && option->get_group() != kServerGroup) return;  // --help, --version
     if (option == nullptr) {
       option = count.get_option_no_throw(word.substr(0, word.find('=')));
-      counts = counts || option != nullptr;
+      options_of_count |= option != nullptr;
+      counts |= options_of_count;
     }
     if (absl::StrContains(word, '=')) continue;
     if (option != nullptr && option->get_items_expected_max() > 0) ++i;

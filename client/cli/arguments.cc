@@ -93,6 +93,9 @@ std::string WrongOption(const CLI::App& app, const std::string& word) {
       OptionNames(command != nullptr ? *command : *app.get_subcommand("count"));
   names.insert(names.end(), more.begin(), more.end());
   const std::string nearest = Nearest(name, names);
+  if (nearest == name && command != nullptr) {
+    return absl::StrCat("write ", name, " after ", command->get_name(), ", whose option it is");
+  }
   return absl::StrCat(command == nullptr ? "there is" : command->get_name() + " has", " no option ",
                       name, DidYouMean(nearest));
 }

@@ -135,6 +135,7 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
        "--output: its format must be table, json, csv or svg, not \"pdf\"; rename the file"},
       {{"describe", "-o", "x.svg"}, "its format must be table or json, not \"svg\""},
       {{"compute", "f", "-o", "x.csv.gz"}, "must be table, json, csv or svg, not \"gz\""},
+      {{"--bins", "3", "compute", "f"}, "write --bins after compute, whose option it is"},
       {{"--quantile", "0.5"}, "there is no option --quantile; did you mean --quantiles?"},
       {{"--server", "unix://x/y", "health"}, "has a host; a path begins with a third slash"},
       {{"--server", ":15900", "health"},

@@ -184,6 +184,8 @@ TEST_F(CountNumbers, AHeaderThatLooksLikeSamplesIsSaid) {
   EXPECT_EQ(world_.err(), "");
   EXPECT_EQ(Run("price\n1\n2\n", {"--numbers"}), 1);
   EXPECT_THAT(world_.err(), HasSubstr("line 1: 'price' is not a number; --column NAME"));
+  EXPECT_EQ(world_.Run({"--numbers", "missing"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("cannot open missing"));
 }
 
 TEST_F(CountNumbers, OtherEncodingsAreNamed) {

@@ -310,7 +310,8 @@ def test_bins_of_floats_are_numpys(histogram, run, tmp_path, dtype):
     """The edges are computed and rounded in the array's type, as numpy does."""
     random, file = np.random.default_rng(15), tmp_path / "a.npy"
     arrays = [random.normal(0, 40, 500).astype(dtype), random.integers(0, 9, 99).astype(dtype) / 10,
-              np.arange(1, 9).repeat(5).astype(dtype) / np.dtype(dtype).type(10)]
+              np.arange(1, 9).repeat(5).astype(dtype) / np.dtype(dtype).type(10),
+              np.full(3, 0.0003674, dtype), np.full(1, -0.0149, dtype)]
     for samples in arrays:
         np.save(file, samples)
         for count, limits in ((10, None), (13, None), (7, (0.1, 0.7))):
@@ -594,7 +595,8 @@ def test_the_tables_fit_40_columns(histogram, run, tmp_path):
     for data in (b"P6 64 50 255\n" + random_bytes(64 * 50 * 3), b"P5 64 50 65535\n" + random_bytes(64 * 50 * 2)):
         file.write_bytes(data)
         for output in (run("image", file, COLUMNS="40"), run("describe", COLUMNS="40"),
-                       run("compute", file, "--statistics", COLUMNS="40")):
+                       run("compute", file, "--statistics", COLUMNS="40"),
+                       run("bench", "--duration", "0.1", "--warm-up", "0", COLUMNS="40")):
             lines = output.stdout.decode().splitlines()
             assert all(len(line) <= 40 for line in lines), max(lines, key=len)
 

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/app.h"
 #include "client/cli/arguments.h"
 #include "client/cli/connection.h"
@@ -88,6 +90,7 @@ bool FellBehind(const BenchOptions& options, const LoadResult& result) {
 std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
                         const LoadResult& result, const Terminal& terminal) {
   const double per_second = result.requests_per_second();
+  const auto columns = static_cast<size_t>(terminal.columns);
   std::string text =
       Bold(terminal, absl::StrFormat("%s requests/s  %.3f GB/s", FormatRate(per_second),
                                      per_second * static_cast<double>(payload_bytes) / 1e9)) +
@@ -111,6 +114,11 @@ std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
                           FormatRate(static_cast<double>(result.begun) / result.seconds),
                           options.rate);
   }
+  std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  for (std::string& line : lines) {
+    if (DisplayWidth(line) > columns) line = Hanging(line, 0, columns);
+  }
+  text = absl::StrJoin(lines, "\n");
   if (result.errors > 0) {
     text += RenderErrors(result, terminal.utf8);
   } else if (options.no_verify) {

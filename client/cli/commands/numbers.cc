@@ -252,10 +252,13 @@ absl::Status ReadWords(Reader& reader, Numbers& numbers) {
     if (!block.ok()) return block.status();
     if (block->empty()) return absl::OkStatus();
     const char* at = block->data();
-    // The last word may go on in the next block.
-    const char* const end = reader.ended()
-                                ? at + block->size()
-                                : std::find_if(block->rbegin(), block->rend(), Separates).base();
+    // The last word may go on in the next block. It ends in what was read last, if at all.
+    const auto last = block->rbegin() + static_cast<ptrdiff_t>(std::min(block->size(), kTextBytes));
+    const char* end = at + block->size();
+    if (!reader.ended()) {
+      const auto separator = std::find_if(block->rbegin(), last, Separates);
+      end = separator == last ? at : separator.base();
+    }
     reader.Use(end);
     while (true) {
       while (at < end && Separates(*at)) ++at;
@@ -266,10 +269,10 @@ absl::Status ReadWords(Reader& reader, Numbers& numbers) {
         at = std::find_if(begin, end, Separates);
         const absl::Status status = numbers.Add({begin, static_cast<size_t>(at - begin)});
         if (!status.ok()) {
-          return reader.Error(begin, absl::StrCat(status.message(),
-                                                  first ? "; --column NAME counts what is below a "
-                                                          "header"
-                                                        : ""));
+          const bool header = first && absl::ascii_isalpha(static_cast<unsigned char>(*begin));
+          return reader.Error(
+              begin, absl::StrCat(status.message(),
+                                  header ? "; --column NAME counts what is below a header" : ""));
         }
       }
       first = false;

@@ -245,14 +245,16 @@ double RoundToHalf(double x) {
   return std::abs(rounded) > 65504 ? std::copysign(HUGE_VAL, x) : rounded;
 }
 
+// The nearest number of a type of 16 or 32 bits.
+double RoundTo(SampleType type, double x) {
+  return type == SampleType::kF32 ? static_cast<double>(static_cast<float>(x)) : RoundToHalf(x);
+}
+
 // Sets `binning` to the edges that numpy.histogram gives floats narrower than double: those of
 // numpy.linspace, in the samples' type where the range is that of the samples, and rounded to it
 // where the user gave the range. Leaves edges alone that would not increase.
 void NarrowEdges(SampleType type, bool own_range, v1::Binning& binning) {
-  const auto round = [type](double x) {
-    const double single = static_cast<float>(x);
-    return type == SampleType::kF32 ? single : RoundToHalf(x);
-  };
+  const auto round = [type](double x) { return RoundTo(type, x); };
   // The result of an operation: of half precision it is one of single precision, rounded.
   const auto narrow = [&](double x) { return own_range ? round(x) : x; };
   const v1::Binning::Even even = binning.even();
@@ -364,6 +366,10 @@ absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& 
   if (least > greatest) {
     least = 0;
     greatest = 1;
+  } else if (narrow && least == greatest &&
+             RoundTo(type, least - 0.5) < RoundTo(type, greatest + 0.5)) {
+    least = RoundTo(type, least - 0.5);
+    greatest = RoundTo(type, greatest + 0.5);
   } else if (least == greatest) {
     constexpr double kMost = std::numeric_limits<double>::max();
     least = std::max(std::min(least - 0.5, std::nextafter(least, -HUGE_VAL)), -kMost);
