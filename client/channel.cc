@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -197,6 +198,19 @@ absl::Status CheckUnix(const std::string& address, absl::string_view path) {
                                                  " bytes; the limit of a socket is ", kPathMax));
 }
 
+// gRPC ends the process where it knows none of the names.
+absl::Status CheckPollStrategy() {
+  const char* const names = std::getenv("GRPC_POLL_STRATEGY");
+  if (names == nullptr) return absl::OkStatus();
+  const bool known = absl::c_any_of(absl::StrSplit(names, ','), [](absl::string_view name) {
+    return name == "poll" || name == "epoll1" || name == "all";
+  });
+  if (known) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the environment variable GRPC_POLL_STRATEGY is \"", absl::CEscape(names),
+                   "\", which gRPC does not know; valid are poll, epoll1 and all"));
+}
+
 // TLS if the options have it, else insecure.
 std::shared_ptr<grpc::ChannelCredentials> MakeCredentials(const ConnectOptions& options) {
   if (!options.tls.has_value()) return grpc::InsecureChannelCredentials();
@@ -215,6 +229,9 @@ absl::Status CheckAddress(const std::string& address) {
         "the server's address is empty; write HOST:PORT or unix:PATH");
   }
   absl::string_view rest = address;
+  if (absl::StartsWith(rest, "unix://") && !absl::StartsWith(rest, "unix:///")) {
+    return BadAddress(address, "has a host; a path begins with a third slash");
+  }
   for (const absl::string_view scheme : {"unix:///", "unix:", "unix-abstract:"}) {
     if (absl::ConsumePrefix(&rest, scheme)) return CheckUnix(address, rest);
   }
@@ -246,6 +263,7 @@ bool MayUseProxy(const std::string& address, const ConnectOptions& options) {
 
 absl::Status CheckOptions(const std::string& address, const ConnectOptions& options) {
   if (absl::Status status = CheckAddress(address); !status.ok()) return status;
+  if (absl::Status status = CheckPollStrategy(); !status.ok()) return status;
   if (options.attempts_max < 1 || options.attempts_max > 5) {
     return absl::InvalidArgumentError(
         absl::StrCat("attempts_max must be from 1 to 5, not ", options.attempts_max));

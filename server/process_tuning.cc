@@ -67,9 +67,9 @@ std::string ChoosePolling() {
 }
 
 void OpenStandardDescriptors() {
-  int fd = 0;
-  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
-  if (fd > STDERR_FILENO) close(fd);
+  for (int fd = 0; fd <= STDERR_FILENO; ++fd) {
+    if (fcntl(fd, F_GETFD) < 0) (void)!open("/dev/null", fd == STDERR_FILENO ? O_RDWR : O_RDONLY);
+  }
 }
 
 DescriptorLimit RaiseDescriptorLimit() {

@@ -28,8 +28,9 @@ std::string FormatOf(const std::string& path) {
   for (const char* const format :
        {"json", "csv", "svg",
         // not written by any command
-        "bmp", "eps", "gif", "htm", "html", "jpeg", "jpg", "npy", "npz", "ods", "parquet", "pdf",
-        "png", "ps", "tif", "tiff", "tsv", "webp", "xls", "xlsx", "xml", "yaml", "yml"}) {
+        "avif", "bmp", "bz2", "eps", "gif", "gz", "htm", "html", "jpeg", "jpg", "jsonl", "ndjson",
+        "npy", "npz", "ods", "parquet", "pdf", "png", "ps", "svgz", "tif", "tiff", "tsv", "webp",
+        "xls", "xlsx", "xml", "xz", "yaml", "yml", "zip", "zst"}) {
     if (absl::EndsWith(lower, absl::StrCat(".", format))) return format;
   }
   return "";
@@ -43,8 +44,7 @@ void AddOutputOptions(CLI::App& command, OutputOptions& options,
             "The format of the output (default table)");
   AddValue(command, "-o,--output", options.output, "FILE",
            "Write to this file, in the --format that the end of its name says (such as\n"
-           ".json); - is standard output")
-      ->check(NotEmpty());
+           ".json); - is standard output");
   command.parse_complete_callback([&command, &options, formats] {
     if (options.output == "-") options.output.clear();
     if (command.get_option("--format")->count() > 0) return;
@@ -61,12 +61,13 @@ void AddOutputOptions(CLI::App& command, OutputOptions& options,
 namespace {
 
 constexpr char kFooter[] = R"(Examples:
-  histogram book.txt                             a row for each byte value that occurs
-  COMMAND | histogram                            what another program writes
-  histogram image photo.png                      the channels of a picture
-  histogram-client compute book.txt              counted by a server
-  histogram-client --server host:50051 describe  what a server runs
-  histogram-client bench --help                  all about one command
+  histogram book.txt                       a row for each byte value
+  COMMAND | histogram                      what another program writes
+  seq 1 1000 | histogram --numbers         numbers written as text
+  histogram image photo.png                the channels of a picture
+  histogram book.txt --server host:50051   counted by a server
+  histogram describe --server host:50051   what a server runs
+  histogram bench --help                   all about one command
 
 The server's address comes from --server, else from the environment variable
 HISTSVC_SERVER. Where neither names one, count and image count in this process,
@@ -89,10 +90,10 @@ constexpr char kCountFooter[] = R"(Examples:
 with exit code 130; it prints nothing of what it has counted.)";
 
 constexpr char kComputeFooter[] = R"(Examples:
-  histogram-client compute book.txt                     a row for each byte value
-  histogram-client compute book.txt --alphabet a:26:6   letters, six to a bin
+  histogram-client compute book.txt                    a row for each byte value
+  histogram-client compute book.txt --alphabet a:26:6  letters, six to a bin
   histogram-client compute *.bin --bins 16 --statistics --format json
-  tar c folder | histogram-client compute -             a pipe, of any length
+  tar c folder | histogram-client compute -            a pipe, of any length
   histogram-client compute book.txt --format svg -o book.svg
   histogram-client compute book.txt --server unix:/run/histogram.sock)";
 
@@ -108,14 +109,15 @@ constexpr char kDescribeFooter[] = R"(Examples:
   histogram-client describe --server host:50051 --tls --tls-ca ca.pem)";
 
 constexpr char kHealthFooter[] = R"(Examples:
-  histogram-client health                             the server as a whole
+  histogram-client health                    the server as a whole
   histogram-client health backend/cpu --server host:50051
-  histogram-client health --http host:9464            /readyz of the metrics port
+  histogram-client health --http host:9464   /readyz of the metrics port
   histogram-client health --http http://host:9464/healthz)";
 
 constexpr char kCompletionFooter[] = R"(Examples:
   source <(histogram-client completion bash)
-  histogram-client completion > ~/.local/share/bash-completion/completions/histogram-client)";
+  completions=~/.local/share/bash-completion/completions
+  histogram-client completion > $completions/histogram-client)";
 
 constexpr char kServerGroup[] = "Server";
 
@@ -174,7 +176,8 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
                 "integers as i64 or u64, others as f64; 8 bytes of memory each")
       ->excludes(type);
   AddValue(command, "--column", options.column, "NAME|N",
-           "The files are comma-separated values with a header: count the numbers of this column")
+           "The files are tables with a header, their cells parted by commas, tabs or semicolons: "
+           "count the numbers of this column; an empty cell is a NaN")
       ->excludes(type);
   CLI::Option* const bins =
       AddValue(command, "--bins", options.bins, "N",
@@ -184,21 +187,17 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
   CLI::Option* const range =
       AddValue(command, "--range", options.range, "LO:HI",
                "The range that --bins divides; as in numpy, HI belongs to the last bin")
-          ->check(NotEmpty())
           ->needs(bins);
   CLI::Option* const edges = AddValue(command, "--edges", options.edges, "A,B,C",
                                       "The bins' edges, increasing; the last is closed")
-                                 ->check(NotEmpty())
                                  ->excludes(bins, range);
   AddValue(command, "--alphabet", options.alphabet, "FIRST:COUNT:PER_BIN",
            "COUNT symbols from FIRST on, PER_BIN to a bin; other bytes are ignored")
-      ->check(NotEmpty())
       ->excludes(bins, range, edges);
   command.add_flag("--statistics", options.statistics,
                    "Print mean, median, mode, entropy, Otsu's threshold and others, too");
   AddValue(command, "--quantiles", options.quantiles, "Q,Q,Q",
-           "Print these quantiles, each in 0..1, too")
-      ->check(NotEmpty());
+           "Print these quantiles, each in 0..1, too");
   AddValue(command, "--rows", options.rows, "N|all",
            "The table has at most N rows of bins; all: a row for each bin");
   AddOutputOptions(command, options.output, {"table", "json", "csv", "svg"});
@@ -223,9 +222,10 @@ void AddOthers(CLI::App& app, Options& options) {
   CLI::App& health =
       *app.add_subcommand("health", "Ask whether the server is ready; exit code 0 if it is")
            ->footer(kHealthFooter);
-  AddValue(health, "service", options.health.service,
-           "liveness|histogram.v1.HistogramService|backend/NAME",
-           "What to ask about (default: the server as a whole)");
+  health
+      .add_option("service", options.health.service,
+                  "What to ask about (default: the server as a whole)")
+      ->type_name("liveness|histogram.v1.HistogramService|backend/NAME");
   AddValue(health, "--http", options.health.http, "HOST:PORT|URL",
            "Ask the metrics port instead, which needs no certificate and no token;\n"
            "for /readyz, unless a URL names another path")
@@ -241,7 +241,7 @@ void AddOthers(CLI::App& app, Options& options) {
 // options: what follows is a file, whatever its name.
 void ImplyCount(const CLI::App& app, int standard_input, std::vector<std::string>& arguments) {
   const CLI::App& count = *app.get_subcommand("count");
-  bool counts = IsFileOrPipe(standard_input);
+  bool counts = IsFileOrPipe(standard_input), options_of_count = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     if (word == "--") {
@@ -250,7 +250,8 @@ void ImplyCount(const CLI::App& app, int standard_input, std::vector<std::string
     }
     if (word == "-" || !absl::StartsWith(word, "-")) {
       const auto named = [&](const CLI::App* command) { return command->get_name() == word; };
-      if (app.get_subcommands(named).empty() && (word == "-" || access(word.c_str(), F_OK) == 0)) {
+      if (app.get_subcommands(named).empty() &&
+          (word == "-" || options_of_count || access(word.c_str(), F_OK) == 0)) {
         arguments.insert(arguments.begin(), "count");
       }
       return;
@@ -259,7 +260,8 @@ void ImplyCount(const CLI::App& app, int standard_input, std::vector<std::string
     if (option != nullptr && option->get_group() != kServerGroup) return;  // --help, --version
     if (option == nullptr) {
       option = count.get_option_no_throw(word.substr(0, word.find('=')));
-      counts = counts || option != nullptr;
+      options_of_count |= option != nullptr;
+      counts |= options_of_count;
     }
     if (absl::StrContains(word, '=')) continue;
     if (option != nullptr && option->get_items_expected_max() > 0) ++i;
@@ -390,6 +392,7 @@ int Run(std::vector<std::string> arguments, Environment& env) {
     return UsageError(env, wrong);
   }
   env.command = HelpFor(app, "");
+  env.deadline = DeadlineOf(options.server);
   try {
     if (app.got_subcommand("count")) return RunCompute(options.count, options.server, env);
     if (app.got_subcommand("compute")) return RunCompute(options.compute, options.server, env);

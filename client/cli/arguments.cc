@@ -88,11 +88,14 @@ std::string WrongOption(const CLI::App& app, const std::string& word) {
   const std::string name = word.substr(0, word.find('='));
   const CLI::App* const command = NamedCommand(app);
   std::vector<std::string> names = OptionNames(app);
-  if (command != nullptr) {
-    const std::vector<std::string> more = OptionNames(*command);
-    names.insert(names.end(), more.begin(), more.end());
-  }
+  // Without a command the options are those of count.
+  const std::vector<std::string> more =
+      OptionNames(command != nullptr ? *command : *app.get_subcommand("count"));
+  names.insert(names.end(), more.begin(), more.end());
   const std::string nearest = Nearest(name, names);
+  if (nearest == name && command != nullptr) {
+    return absl::StrCat("write ", name, " after ", command->get_name(), ", whose option it is");
+  }
   return absl::StrCat(command == nullptr ? "there is" : command->get_name() + " has", " no option ",
                       name, DidYouMean(nearest));
 }

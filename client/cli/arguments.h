@@ -6,6 +6,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace histogram::cli {
@@ -17,11 +18,14 @@ CLI::Validator WholeNumber(uint64_t least, uint64_t most);
 CLI::Validator NotEmpty();
 CLI::Validator OneOf(std::vector<std::string> names);
 
-// Adds an option or an argument. `type` tells in --help what its value is.
+// Adds an option or an argument. `type` tells in --help what its value is. An empty text, as of a
+// variable that is not set, is an error.
 template <typename Value>
 CLI::Option* AddValue(CLI::App& app, const char* name, Value& value, const std::string& type,
                       const char* description) {
-  return app.add_option(name, value, description)->type_name(type);
+  CLI::Option* const option = app.add_option(name, value, description)->type_name(type);
+  if constexpr (!std::is_arithmetic_v<Value>) option->check(NotEmpty());
+  return option;
 }
 // The same for a value that is one of `names`. Its type is "table|json" for {"table", "json"}.
 CLI::Option* AddChoice(CLI::App& app, const char* name, std::string& value,

@@ -14,7 +14,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/time/clock.h"
 #include "client/cli/certificate.h"
 #include "client/cli/render/text.h"
 
@@ -28,15 +27,19 @@ absl::Status FileError(const char* what, const std::string& path) {
       absl::StrCat("cannot ", what, " ", SafeText(path), ": ", strerror(errno)));
 }
 
+// For poll, whose int of milliseconds 25 days overflow: an hour at most.
+int MillisecondsUntil(absl::Time deadline) {
+  const absl::Duration left =
+      std::clamp(deadline - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
+  return static_cast<int>(absl::ToInt64Milliseconds(left)) + 1;
+}
+
 // Waits until `file` can be read: data, or its end. A FIFO that no writer has opened yet has
 // neither.
 absl::Status WaitForInput(int file, const std::string& name, absl::Time deadline) {
   while (true) {
-    // poll takes an int of milliseconds, which 25 days overflow.
-    const absl::Duration left =
-        std::clamp(deadline - absl::Now(), absl::ZeroDuration(), absl::Hours(1));
     pollfd waiting{file, POLLIN, 0};
-    const int ready = poll(&waiting, 1, static_cast<int>(absl::ToInt64Milliseconds(left)) + 1);
+    const int ready = poll(&waiting, 1, MillisecondsUntil(deadline));
     if (ready > 0 && absl::Now() < deadline) return absl::OkStatus();
     if (ready > 0) {
       return absl::DeadlineExceededError(absl::StrCat(
@@ -135,7 +138,8 @@ std::string ExplainUnavailable(const absl::Status& status, const ServerOptions& 
 absl::Status ReadInto(const std::string& path, absl::Time deadline, std::string& into) {
   if (path.empty()) return absl::OkStatus();
   absl::StatusOr<std::string> bytes = ReadFile(path, deadline);
-  if (!bytes.ok()) return bytes.status();
+  // The file is late, and not the server.
+  if (!bytes.ok()) return absl::FailedPreconditionError(bytes.status().message());
   if (bytes->empty()) return absl::FailedPreconditionError(SafeText(path) + " is empty");
   into = *std::move(bytes);
   return absl::OkStatus();
@@ -164,7 +168,7 @@ absl::Status NamingFiles(const absl::Status& status, const ServerOptions& option
 }  // namespace
 
 absl::Time DeadlineOf(const ServerOptions& options) {
-  return options.timeout_s.has_value() ? absl::Now() + absl::Seconds(*options.timeout_s)
+  return options.timeout_s.has_value() ? options.begin + absl::Seconds(*options.timeout_s)
                                        : absl::InfiniteFuture();
 }
 
@@ -215,14 +219,15 @@ absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Tim
   }
 }
 
-bool WriteFully(int file, absl::string_view bytes) {
+bool WriteFully(int file, absl::string_view bytes, absl::Time deadline) {
   while (!bytes.empty()) {
     const ssize_t written = write(file, bytes.data(), bytes.size());
     if (written >= 0) {
       bytes.remove_prefix(static_cast<size_t>(written));
     } else if (errno == EAGAIN) {
+      if (absl::Now() >= deadline) return false;
       pollfd waiting{file, POLLOUT, 0};
-      (void)poll(&waiting, 1, -1);
+      (void)poll(&waiting, 1, MillisecondsUntil(deadline));
     } else if (errno != EINTR) {
       return false;
     }
@@ -230,13 +235,24 @@ bool WriteFully(int file, absl::string_view bytes) {
   return true;
 }
 
-absl::Status WriteFile(const std::string& path, const std::string& bytes) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (file < 0) return FileError("open", path);
+absl::Status WriteFile(const std::string& path, const std::string& bytes, absl::Time deadline) {
   struct stat info = {};
+  const bool fifo = stat(path.c_str(), &info) == 0 && S_ISFIFO(info.st_mode);
+  const auto error = [&](const char* what) {
+    if (!fifo || absl::Now() < deadline) return FileError(what, path);
+    return absl::FailedPreconditionError(absl::StrCat(
+        SafeText(path), " was not read before the time was over; allow more with --timeout"));
+  };
+  int file = -1;
+  // Without O_NONBLOCK a FIFO that has no reader yet blocks past any deadline.
+  while ((file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666)) <
+         0) {
+    if (errno != ENXIO || !fifo || absl::Now() >= deadline) return error("open");
+    absl::SleepFor(absl::Milliseconds(10));
+  }
   const bool regular = fstat(file, &info) == 0 && S_ISREG(info.st_mode);
-  const bool written = WriteFully(file, bytes);
-  const absl::Status status = written ? absl::OkStatus() : FileError("write", path);
+  const bool written = WriteFully(file, bytes, deadline);
+  const absl::Status status = written ? absl::OkStatus() : error("write");
   if (!written && regular) {
     (void)!ftruncate(file, 0);
     (void)unlink(path.c_str());

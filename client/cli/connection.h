@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace histogram::cli {
@@ -19,6 +20,7 @@ struct ServerOptions {
   bool in_process = false;  // count here, without a server
   std::string server = "127.0.0.1:50051";
   std::optional<double> timeout_s = std::nullopt;  // of the command, with a server or without
+  absl::Time begin = absl::Now();                  // of the command
   bool tls = false;
   std::string tls_ca;
   std::string tls_cert;
@@ -27,7 +29,7 @@ struct ServerOptions {
   std::string token_file;
 };
 
-// When a command that begins now gives up.
+// When the command gives up.
 absl::Time DeadlineOf(const ServerOptions& options);
 
 // A connection, and the deadline of the whole command.
@@ -51,10 +53,11 @@ absl::StatusOr<std::string> ReadFile(const std::string& path,
 // ReadFully.
 absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Time deadline,
                                     uint64_t bytes_max = UINT64_MAX);
-// Waits where the descriptor is in non-blocking mode and its reader is slow. False: errno says why.
-bool WriteFully(int file, absl::string_view bytes);
-// Leaves no part of a regular file where it fails.
-absl::Status WriteFile(const std::string& path, const std::string& bytes);
+// Waits where the descriptor is in non-blocking mode and its reader is slow. False: errno says why,
+// EAGAIN past the deadline.
+bool WriteFully(int file, absl::string_view bytes, absl::Time deadline = absl::InfiniteFuture());
+// Leaves no part of a regular file where it fails. Waits for a reader of a FIFO.
+absl::Status WriteFile(const std::string& path, const std::string& bytes, absl::Time deadline);
 
 // Fills the buffer from a file descriptor; returns fewer bytes only at the end of the file. `name`
 // is for the error. Waits for data where the descriptor is in non-blocking mode, too.

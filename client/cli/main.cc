@@ -67,7 +67,8 @@ constinit bool has_standard_input = true;
 void OpenStandardDescriptors() {
   has_standard_input = fcntl(STDIN_FILENO, F_GETFD) >= 0;
   int fd = 0;
-  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDWR);
+  // What cannot be written fails, as it would have with the descriptor that is closed.
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDONLY);
   if (fd > STDERR_FILENO) close(fd);
 }
 
@@ -78,6 +79,9 @@ int main(int argc, char** argv) {
   // A reader that has seen enough (head, a pager) ends the program without a word, as it does
   // cat's.
   std::signal(SIGPIPE, SIG_DFL);
+  // An empty variable counts as not set. gRPC would end the process for it.
+  const char* const strategy = std::getenv("GRPC_POLL_STRATEGY");
+  if (strategy != nullptr && *strategy == '\0') unsetenv("GRPC_POLL_STRATEGY");
   // gRPC's own log would tell each error a second time.
   setenv("GRPC_VERBOSITY", "NONE", 0);
   // Chunks of a megabyte come and go all the time: keep their memory.

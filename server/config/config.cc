@@ -113,6 +113,11 @@ absl::StatusOr<CommandLine> ParseCommandLine(const std::vector<absl::string_view
       }
       value = std::string(arguments[++i]);
     }
+    // An empty name of a file is that of a script's variable that is not set. Without its file the
+    // server would be open to more than it was meant for.
+    if (value.empty() && (setting == nullptr || setting->placeholder == "FILE")) {
+      return Invalid(flag, " must name a file; leave it out to have none");
+    }
     if (setting != nullptr) {
       absl::Status status = AddValue(*setting, value, line.assignments);
       if (!status.ok()) return status;

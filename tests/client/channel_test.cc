@@ -49,6 +49,8 @@ TEST(CheckAddress, RefusesWhatGrpcWouldMisunderstand) {
                                     "unix:",
                                     "unix-abstract:",
                                     "unix:///",
+                                    "unix://x",
+                                    "unix://x/y",
                                     "dns:",
                                     "dns:host",
                                     "dns:///host",

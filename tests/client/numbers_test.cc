@@ -51,7 +51,7 @@ TEST_F(CountNumbers, IntegersKeepTheirValues) {
   EXPECT_EQ(Histogram()["sample_type"], "u64");
   EXPECT_THAT(Counts(), ElementsAre(1, 1));
   EXPECT_EQ(Run("9007199254740993 1.5", {"--numbers", "--bins", "1"}), 1);
-  EXPECT_THAT(world_.err(), HasSubstr("the integer 9007199254740993 is no f64"));
+  EXPECT_THAT(world_.err(), HasSubstr("the integer 9007199254740993 is no f64, and '1.5' is no"));
   EXPECT_EQ(Run("-1 18446744073709551615", {"--numbers", "--bins", "1"}), 1);
   EXPECT_THAT(world_.err(), HasSubstr("18446744073709551615"));
   EXPECT_EQ(Run("123456789012345678901234567890", {"--numbers", "--bins", "1"}), 1);
@@ -137,10 +137,76 @@ TEST_F(CountNumbers, AColumnByNameOrNumber) {
   EXPECT_THAT(world_.err(), HasSubstr("line 2: 'a \"b\"' is not a number"));
 }
 
+TEST_F(CountNumbers, QuotesMayEncloseWhatPartsRowsAndCells) {
+  ASSERT_EQ(Run("a,b\n\"x,\ny\r\n\"\"\",2\n5\" pipe,\"4\"\n", {"--column", "b", "--bins", "2"}), 0);
+  EXPECT_THAT(Counts(), ElementsAre(1, 1));
+  EXPECT_EQ(Histogram()["samples"], 2);
+  EXPECT_EQ(Run("a,b\n1,2\n\"x,3\ny,4\n", {"--column", "b", "--bins", "2"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("line 3: a quote is not closed"));
+  EXPECT_EQ(Run("a,b\n\"x\ny\",2\n1,\"3\"z\n", {"--column", "b", "--bins", "2"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("line 4: '3z' is not a number"));
+  // Over blocks, too.
+  std::string text = "a,b\n";
+  for (int i = 0; i < 200'000; ++i) absl::StrAppend(&text, "\"x\n, \",", i, "\n");
+  ASSERT_GT(text.size(), size_t{2} << 20);
+  ASSERT_EQ(Run(text, {"--column", "b", "--bins", "2"}), 0);
+  EXPECT_THAT(Counts(), ElementsAre(100'000, 100'000));
+}
+
+TEST_F(CountNumbers, RowsHaveTheCellsOfTheHeader) {
+  EXPECT_EQ(Run("a,b\n1,2,\n1,000,3\n", {"--column", "b", "--bins", "2"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("line 3: the row has more cells than the 2 of the header"));
+  ASSERT_EQ(Run("a,b,\n1,2,3\n \n4\n", {"--column", "3", "--bins", "1"}), 0);
+  EXPECT_THAT(Counts(), ElementsAre(1));
+  EXPECT_EQ(Histogram()["nan"], 1);  // the row that is too short, and not the blank one
+  EXPECT_EQ(Run("a,a\n1,2\n", {"--column", "a"}), 2);
+  EXPECT_THAT(world_.err(), HasSubstr("the header has 'a' 2 times; say the column's number"));
+  EXPECT_EQ(Run("a\n1\n", {"--column", "b"}), 2);
+  EXPECT_THAT(world_.err(), HasSubstr("the header has 1 column: a"));
+  for (const char* const text : {"a\tb c\n1\t2\n", "a;b c\n1;2\n"}) {
+    ASSERT_EQ(Run(text, {"--column", "b c", "--bins", "1"}), 0) << text;
+    EXPECT_THAT(Counts(), ElementsAre(1));
+  }
+}
+
+TEST_F(CountNumbers, NoMedianIsMissedWhereNothingIsInRange) {
+  ASSERT_EQ(Run("5 nan", {"--numbers", "--bins", "1", "--range", "0:1", "--statistics"}), 0);
+  EXPECT_EQ(world_.err(), "");
+}
+
+TEST_F(CountNumbers, AHeaderThatLooksLikeSamplesIsSaid) {
+  for (const char* const column : {"1", "2"}) {
+    ASSERT_EQ(Run("1,20\n3,40\n", {"--column", column, "--bins", "1"}), 0);
+    EXPECT_THAT(Counts(), ElementsAre(1));
+    EXPECT_THAT(world_.err(), HasSubstr("its first line is taken for the header"));
+  }
+  ASSERT_EQ(Run("a,20\n3,40\n", {"--column", "1", "--bins", "1"}), 0);
+  EXPECT_EQ(world_.err(), "");
+  EXPECT_EQ(Run("price\n1\n2\n", {"--numbers"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("line 1: 'price' is not a number; --column NAME"));
+  EXPECT_EQ(world_.Run({"--numbers", "missing"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("cannot open missing"));
+}
+
+TEST_F(CountNumbers, OtherEncodingsAreNamed) {
+  for (const char* const option : {"--numbers", "--column=1"}) {
+    EXPECT_EQ(Run(std::string("\xFF\xFE"
+                              "1\0\n\0",
+                              6),
+                  {option}),
+              1);
+    EXPECT_THAT(world_.err(), HasSubstr("the text is UTF-16; make it UTF-8"));
+    EXPECT_EQ(Run("\x93NUMPY\x01", {option}), 1);
+    EXPECT_THAT(world_.err(), HasSubstr("a .npy file is no text; leave out --numbers"));
+  }
+}
+
 TEST_F(CountNumbers, OfBytesThatLookLikeNumbersANoteIsGiven) {
   ASSERT_EQ(Run("1\n2\n3\n4\n5\n", {"--bins", "2"}), 0);
   EXPECT_THAT(world_.err(), HasSubstr("its bytes are counted; --numbers counts the numbers"));
   ASSERT_EQ(world_.Run({"count", TestFile("table.csv", "a,b\n1,2\n")}), 0);
+  EXPECT_THAT(world_.err(), HasSubstr("--column NAME"));
+  ASSERT_EQ(world_.Run({"count", TestFile("table.tsv", "a\tb\n1\t2\n")}), 0);
   EXPECT_THAT(world_.err(), HasSubstr("--column NAME"));
   for (const char* const text : {"words and 1 2 3\n", "1234567"}) {
     ASSERT_EQ(Run(text, {"--bins", "2"}), 0);
@@ -152,6 +218,9 @@ TEST_F(CountNumbers, OfBytesThatLookLikeNumbersANoteIsGiven) {
 
 TEST(LooksLikeNumbers, TellsNumbersFromText) {
   EXPECT_TRUE(LooksLikeNumbers("1\n2\n3\n"));
+  EXPECT_TRUE(
+      LooksLikeNumbers("\xEF\xBB\xBF"
+                       "1\n2\n3\n"));
   EXPECT_TRUE(LooksLikeNumbers("-1.5e3, +2\n"));
   EXPECT_FALSE(LooksLikeNumbers("12345"));  // a key, or one number
   EXPECT_FALSE(LooksLikeNumbers("a 1\n"));

@@ -142,6 +142,15 @@ TEST(ParseConfig, TheMetricsPortIsSwitchedOffInThreeWays) {
   EXPECT_EQ(Parse({}, {{"HISTSVC_METRICS_LISTEN", "off"}})->config.metrics_listen, "");
 }
 
+TEST(ParseConfig, AnEmptyNameOfAFileIsRefused) {
+  for (const char* const flag : {"--token-file", "--tls-cert", "--tls-client-ca", "--config"}) {
+    const std::string error = absl::StrCat(flag, " must name a file; leave it out to have none");
+    EXPECT_EQ(ErrorOf({flag, ""}), error);
+    EXPECT_EQ(ErrorOf({absl::StrCat(flag, "=")}), error);
+  }
+  EXPECT_EQ(Parse({}, {{"HISTSVC_TOKEN_FILE", ""}})->config.transport.token_file, "");
+}
+
 TEST(ParseConfig, MistypedFlagsAreRefusedWithTheNearest) {
   EXPECT_EQ(ErrorOf({"--quue-bytes-max", "5"}),
             "unknown option --quue-bytes-max; did you mean --queue-bytes-max?");

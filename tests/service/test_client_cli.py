@@ -12,6 +12,7 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 import xml.etree.ElementTree
 import zlib
 
@@ -238,7 +239,36 @@ def test_a_fifo_waits_for_its_writer_until_the_timeout(histogram, tmp_path):
     assert json.loads(done.stdout)["histograms"][0]["samples"] == 4
 
 
-def test_a_silent_input_is_told_apart_from_a_silent_server(run):
+def test_a_fifo_waits_for_its_reader_until_the_timeout(histogram, tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    for command in (["count", __file__], ["image", "-"]):
+        error = histogram(*command, "-o", fifo, "--timeout", 0.2, status=1, input=b"P5 2 1 255 ab").stderr
+        assert b"was not read before the time was over" in error
+    reader = threading.Timer(0.1, lambda: texts.append(fifo.read_text()))
+    texts = []
+    reader.start()
+    histogram("count", __file__, "-o", fifo, "--format", "json", "--timeout", 30)
+    reader.join()
+    assert json.loads(texts[0])["histograms"]
+
+
+def test_the_timeout_is_of_the_whole_command(histogram):
+    """Of reading numbers and of what comes after it."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "127.0.0.1:{}".format(silent.getsockname()[1])
+        start = time.monotonic()
+        read_end, write_end = os.pipe()
+        writer = threading.Timer(1.5, lambda: (os.write(write_end, b"1 2"), os.close(write_end)))
+        writer.start()
+        histogram("--numbers", "--server", address, "--timeout", 2, status=1, stdin=read_end)
+        took = time.monotonic() - start
+        writer.join()
+        os.close(read_end)
+    assert 1.5 < took < 3.2
+
+
+def test_a_silent_input_is_told_apart_from_a_silent_server(run, tmp_path):
     read_end, write_end = os.pipe()
     try:
         error = run("count", "-", "--timeout", 0.2, status=1, stdin=read_end).stderr.decode()
@@ -246,6 +276,11 @@ def test_a_silent_input_is_told_apart_from_a_silent_server(run):
         os.close(read_end)
         os.close(write_end)
     assert "standard input sent nothing" in error and "no answer" not in error
+    os.mkfifo(tmp_path / "token")
+    error = run("describe", "--token-file", tmp_path / "token", "--timeout", 0.2, status=1).stderr.decode()
+    assert "token sent nothing" in error and "no answer" not in error
+    error = run("count", "/dev/zero", "--timeout", 0.2, status=1).stderr.decode()
+    assert "/dev/zero was not " in error and "before the time was over" in error and "no answer" not in error
 
 
 def test_a_pipe_is_counted_with_options_of_the_program_alone(histogram, run):
@@ -262,12 +297,21 @@ def test_a_closed_standard_input_is_told(client_bin):
     assert "standard input is closed" in check_one_line(done)
 
 
+@pytest.mark.parametrize("command", ("count /etc/hostname", "--help", "completion"))
+def test_a_closed_standard_output_is_told(client_bin, command):
+    done = subprocess.run(["bash", "-c", f'"$0" {command} >&-', client_bin], capture_output=True,
+                          env=clean_environment(), timeout=60, check=False)
+    assert done.returncode == 1
+    assert "cannot write to standard output: Bad file descriptor" in check_one_line(done)
+
+
 @pytest.mark.parametrize("dtype", ("f2", "f4", "f8"))
 def test_bins_of_floats_are_numpys(histogram, run, tmp_path, dtype):
     """The edges are computed and rounded in the array's type, as numpy does."""
     random, file = np.random.default_rng(15), tmp_path / "a.npy"
     arrays = [random.normal(0, 40, 500).astype(dtype), random.integers(0, 9, 99).astype(dtype) / 10,
-              np.arange(1, 9).repeat(5).astype(dtype) / np.dtype(dtype).type(10)]
+              np.arange(1, 9).repeat(5).astype(dtype) / np.dtype(dtype).type(10),
+              np.full(3, 0.0003674, dtype), np.full(1, -0.0149, dtype)]
     for samples in arrays:
         np.save(file, samples)
         for count, limits in ((10, None), (13, None), (7, (0.1, 0.7))):
@@ -291,6 +335,8 @@ def test_no_integer_is_rounded_in_silence(histogram, tmp_path, options):
 
 
 @pytest.mark.parametrize("header", ("{'descr': '<f8', 'fortran_order': False, 'shape': (3L,), }",
+                                    "{'descr': 'f8', 'fortran_order': False, 'shape': (3,), }",
+                                    "{'descr': 'float64', 'fortran_order': False, 'shape': (1, 3), }",
                                     '{"shape": (3,), "fortran_order": True, "descr": "<f8"}'))
 def test_npy_files_are_known_by_their_beginning(histogram, run, tmp_path, header):
     """Whatever the name, from a pipe too, with bytes behind the samples."""
@@ -328,7 +374,8 @@ def test_a_redirected_file_is_read_as_a_file(histogram, tmp_path):
     assert entry["counts"] == [2, 3] and entry["statistics"]["median"] == 2
 
 
-@pytest.mark.parametrize("option", ("--edges", "--quantiles", "--alphabet", "-o"))
+@pytest.mark.parametrize("option", ("--edges", "--quantiles", "--alphabet", "-o", "--column", "--rows",
+                                    "--type", "--bins", "--server", "--token-file", "--tls-ca"))
 def test_an_empty_value_is_refused(histogram, tmp_path, option):
     file = tmp_path / "raw"
     file.write_bytes(b"abc")
@@ -548,15 +595,17 @@ def test_the_tables_fit_40_columns(histogram, run, tmp_path):
     for data in (b"P6 64 50 255\n" + random_bytes(64 * 50 * 3), b"P5 64 50 65535\n" + random_bytes(64 * 50 * 2)):
         file.write_bytes(data)
         for output in (run("image", file, COLUMNS="40"), run("describe", COLUMNS="40"),
-                       run("compute", file, "--statistics", COLUMNS="40")):
+                       run("compute", file, "--statistics", COLUMNS="40"),
+                       run("bench", "--duration", "0.1", "--warm-up", "0", COLUMNS="40")):
             lines = output.stdout.decode().splitlines()
             assert all(len(line) <= 40 for line in lines), max(lines, key=len)
 
 
-def test_help_fits_100_columns(histogram):
-    for command in ((), ("count",), ("compute",), ("image",), ("bench",), ("describe",), ("health",)):
+def test_help_fits_80_columns(histogram):
+    for command in ((), ("count",), ("compute",), ("image",), ("bench",), ("describe",), ("health",),
+                    ("completion",)):
         lines = histogram("help", *command).stdout.decode().splitlines()
-        assert all(len(line) <= 100 for line in lines), max(lines, key=len)
+        assert all(len(line) <= 80 for line in lines), max(lines, key=len)
 
 
 def test_output_to_a_slow_reader_in_non_blocking_mode(client_bin, tmp_path):
@@ -659,7 +708,7 @@ def test_errors_that_are_nobodys_usage(run, tmp_path):
         assert b"--server: the " in run("health", status=2, address=address).stderr
 
 
-def test_one_bad_file_leaves_the_others(run, tmp_path):
+def test_one_bad_file_leaves_the_others(histogram, run, tmp_path):
     files = [tmp_path / "one", tmp_path / "missing", tmp_path / "three"]
     files[0].write_bytes(b"abc")
     files[2].write_bytes(b"defg")
@@ -667,6 +716,11 @@ def test_one_bad_file_leaves_the_others(run, tmp_path):
     assert str(files[1]) in done.stderr.decode()
     entries = json.loads(done.stdout)["histograms"]
     assert [entry["samples"] for entry in entries] == [3, 4]
+    np.save(tmp_path / "floats.npy", np.arange(5.))
+    for program in (histogram, run):
+        done = program("count", tmp_path / "floats.npy", files[1], "--format", "json", status=1)
+        assert b"cannot open" in done.stderr
+        assert json.loads(done.stdout)["histograms"][0]["samples"] == 5
 
 
 def test_a_deadline(run, client_bin, tmp_path):
@@ -742,6 +796,13 @@ def test_describe_fits_80_columns(run):
     lines = run("describe").stdout.decode().splitlines()
     assert max(map(len, lines)) <= 80, lines
     assert not any(word in line for line in lines for word in ("PiB", "4,294,967,295")), lines
+
+
+@pytest.mark.parametrize("command", ("health", "describe", "bench", "compute"))
+def test_a_strategy_that_grpc_does_not_know_is_told(run, command):
+    done = run(command, status=1, stdin=b"abc", GRPC_POLL_STRATEGY="epoll2")
+    assert b"which gRPC does not know; valid are poll, epoll1 and all" in done.stderr
+    run("health", GRPC_POLL_STRATEGY="")
 
 
 def test_a_mistyped_variable_is_told(run):

@@ -152,3 +152,7 @@ def test_standard_output_that_is_full(server_bin, flag):
                               env=clean_environment())
     assert done.returncode == 1
     assert done.stderr == b"histogram-server: cannot write to standard output: No space left on device\n"
+    done = subprocess.run(["sh", "-c", 'exec "$0" "$1" >&-', server_bin, flag], stderr=subprocess.PIPE, check=False,
+                          timeout=60, env=clean_environment())
+    assert done.returncode == 1
+    assert done.stderr == b"histogram-server: cannot write to standard output: Bad file descriptor\n"

@@ -7,6 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "client/cli/app.h"
 #include "client/cli/arguments.h"
 #include "client/cli/connection.h"
@@ -22,15 +24,16 @@ using client::LoadResult;
 constexpr double kDescribeSecondsMax = 5;
 
 constexpr char kBenchFooter[] = R"(Examples:
-  histogram-client bench                                   64 KiB, eight in flight
+  histogram-client bench                             64 KiB, eight in flight
   histogram-client bench --payload-bytes 1MiB --connections 4 --duration 30
   histogram-client bench --api compute-many --payload-bytes 4KiB --in-flight 64
   histogram-client bench --float-bins 2048 --payload-bytes 1MiB
-  histogram-client bench --rate 1000 --format json         latencies at a given load
+  histogram-client bench --rate 1000 --format json   latencies at a given load
   histogram-client bench --server host:50051 --tls --tls-ca ca.pem
 
-Ctrl-C prints what was measured until then, and exits with 130. Without one successful
-request, with a wrong answer, or if the server goes away, the exit code is 1.)";
+Ctrl-C prints what was measured until then, and exits with 130. Without one
+successful request, with a wrong answer, or if the server goes away, the exit
+code is 1.)";
 
 client::LoadApi ApiOf(const std::string& name) {
   return name == "compute"        ? client::LoadApi::kCompute
@@ -87,6 +90,7 @@ bool FellBehind(const BenchOptions& options, const LoadResult& result) {
 std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
                         const LoadResult& result, const Terminal& terminal) {
   const double per_second = result.requests_per_second();
+  const auto columns = static_cast<size_t>(terminal.columns);
   std::string text =
       Bold(terminal, absl::StrFormat("%s requests/s  %.3f GB/s", FormatRate(per_second),
                                      per_second * static_cast<double>(payload_bytes) / 1e9)) +
@@ -110,6 +114,11 @@ std::string RenderTable(const BenchOptions& options, uint64_t payload_bytes,
                           FormatRate(static_cast<double>(result.begun) / result.seconds),
                           options.rate);
   }
+  std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  for (std::string& line : lines) {
+    if (DisplayWidth(line) > columns) line = Hanging(line, 0, columns);
+  }
+  text = absl::StrJoin(lines, "\n");
   if (result.errors > 0) {
     text += RenderErrors(result, terminal.utf8);
   } else if (options.no_verify) {

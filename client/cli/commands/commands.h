@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "client/cli/connection.h"
 #include "client/cli/render/terminal.h"
 
@@ -33,6 +34,7 @@ struct Environment {
   // Called before `bench` first connects, while gRPC has no threads. May be empty.
   std::function<void()> before_load = {};
   std::string command = {};  // whose help a usage error names, set by Run; empty: the program's
+  absl::Time deadline = absl::InfiniteFuture();  // of the command, set by Run
 };
 
 enum ExitCode { kSuccess = 0, kFailure = 1, kUsage = 2, kInterrupted = 130 };
@@ -47,7 +49,7 @@ struct ComputeOptions {
   std::optional<uint32_t> bins = std::nullopt;
   std::string type = {};       // of the samples; empty: u8, or the type in the .npy files
   bool numbers = false;        // the files are text of numbers
-  std::string column = {};     // of comma-separated values, by name or number; empty: none
+  std::string column = {};     // of tables of text, by name or number; empty: none
   std::string range = {};      // LO:HI
   std::string edges = {};      // a,b,c
   std::string alphabet = {};   // FIRST:COUNT[:PER_BIN]

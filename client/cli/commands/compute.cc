@@ -125,12 +125,22 @@ absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& ser
   return kept.ok() ? FindRange(absl::MakeSpan(inputs), deadline, spec) : kept;
 }
 
+// Says of headers that look like samples that they are not counted.
+void NoteHeaders(const std::vector<Input>& inputs, Environment& env) {
+  for (const Input& input : inputs) {
+    if (input.header_number.empty()) continue;
+    env.err << env.program << ": " << SafeText(input.name)
+            << ": its first line is taken for the header; " << SafeText(input.header_number)
+            << " names the column and is not counted\n";
+  }
+}
+
 // Says of inputs that look like numbers that their bytes are counted.
 void NoteNumbers(const std::vector<Input>& inputs, Environment& env) {
   for (const Input& input : inputs) {
     const std::string name = absl::AsciiStrToLower(input.path);
     std::string instead;
-    if (absl::EndsWith(name, ".csv")) {
+    if (absl::EndsWith(name, ".csv") || absl::EndsWith(name, ".tsv")) {
       instead = "--column NAME counts the numbers of a column";
     } else if (absl::EndsWith(name, ".parquet")) {
       instead = "read its columns with pandas or pyarrow, and count them with the Python package";
@@ -145,9 +155,8 @@ void NoteNumbers(const std::vector<Input>& inputs, Environment& env) {
 }
 
 bool LacksMedian(const Report& report) {
-  const v1::Histogram& histogram = report.histogram;
-  return report.spec.statistics() && histogram.samples() > histogram.nan() &&
-         !histogram.statistics().has_median();
+  const v1::Statistics& statistics = report.histogram.statistics();
+  return statistics.has_minimum() && !statistics.has_median();
 }
 
 // Why the server has counted a part only. A connection that breaks while the server shuts down may
@@ -206,6 +215,7 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
   if (TypeOf(*spec) == SampleType::kU8 && options.type.empty() && options.alphabet.empty()) {
     NoteNumbers(inputs, env);
   }
+  NoteHeaders(inputs, env);
   const auto results = CountInputs(server, *spec, inputs, env);
   if (!results.ok()) {
     const std::string error = ExplainCount(results.status(), server);
@@ -219,13 +229,13 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
     if (result.ok()) {
       reports.push_back(*result);
       if (LacksMedian(*result)) {
-        env.err << env.program << ": " << SafeText(inputs[i].path)
+        env.err << env.program << ": " << SafeText(inputs[i].name)
                 << ": the median is missing: it takes all samples at once, and the input is larger "
                    "than what this server takes\n";
       }
       if (!result->incomplete.ok()) {
         code = Fail(env,
-                    absl::StrCat(SafeText(inputs[i].path), ": ",
+                    absl::StrCat(SafeText(inputs[i].name), ": ",
                                  ExplainCut(result->incomplete, server), "; counted are the first ",
                                  FormatCount(result->histogram.samples()), " samples"));
       }

@@ -87,6 +87,7 @@ class ServerCounter {
     if (!bytes.ok()) return bytes;
     bytes->erase(0, input.begin);
     if (bytes->size() > input.limit) bytes->resize(input.limit);
+    if (input.array && bytes->size() < input.limit) return CutOff(input);
     return bytes;
   }
 
@@ -187,7 +188,9 @@ class ServerCounter {
       if (!bytes.ok()) return bytes;
       offset += *bytes;
       ended = *bytes < buffer.size();
-      if (*bytes < room && input.limit != Input().limit) return CutOff(input);
+      if (*bytes < room && (input.limit != Input().limit || offset < size.value_or(0))) {
+        return CutOff(input);
+      }
       return bytes;
     };
     client::AccumulateOptions options;
@@ -204,6 +207,13 @@ class ServerCounter {
     // The server waited no longer than the input did.
     if (absl::IsDeadlineExceeded(input_status)) {
       results_[i] = absl::FailedPreconditionError(input_status.message());
+      return;
+    }
+    if (absl::IsDeadlineExceeded(response.status()) && !ended) {
+      results_[i] = absl::FailedPreconditionError(
+          absl::StrCat(SafeText(input.name),
+                       " was not sent to its end before the time was over; allow more with "
+                       "--timeout"));
       return;
     }
     const bool in_part = !response.ok() && last.has_value() && last->histogram().samples() > 0;

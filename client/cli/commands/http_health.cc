@@ -9,7 +9,9 @@
 #include <cstring>
 #include <memory>
 
+#include "absl/algorithm/container.h"
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -80,10 +82,11 @@ absl::StatusOr<HttpAnswer> Parse(absl::string_view text, const std::string& addr
 
 absl::StatusOr<HttpTarget> ParseHttpTarget(const std::string& text) {
   absl::string_view rest = text;
-  if (absl::StartsWith(rest, "https://")) {
+  if (absl::StartsWithIgnoreCase(rest, "https://")) {
     return absl::InvalidArgumentError("the metrics port speaks no TLS; write http:// or HOST:PORT");
   }
-  const bool url = absl::ConsumePrefix(&rest, "http://");
+  const bool url = absl::StartsWithIgnoreCase(rest, "http://");
+  if (url) rest.remove_prefix(strlen("http://"));
   HttpTarget target = {"", url ? "80" : "", "/readyz"};
   if (const size_t slash = rest.find('/'); url && slash != absl::string_view::npos) {
     if (slash + 1 < rest.size()) target.path = std::string(rest.substr(slash));
@@ -95,12 +98,14 @@ absl::StatusOr<HttpTarget> ParseHttpTarget(const std::string& text) {
     target.port = std::string(rest.substr(colon + 1));
     rest = rest.substr(0, colon);
   }
-  if (absl::ConsumePrefix(&rest, "[")) absl::ConsumeSuffix(&rest, "]");
+  const bool bracketed = absl::ConsumePrefix(&rest, "[") && absl::ConsumeSuffix(&rest, "]");
   target.host = std::string(rest);
   uint32_t port = 0;
-  if (target.host.empty() || !absl::SimpleAtoi(target.port, &port) || port < 1 || port > 65535) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("\"", SafeText(text), "\" is not HOST:PORT with a port from 1 to 65535"));
+  if (target.host.empty() || (absl::StrContains(rest, ":") && !bracketed) ||
+      !absl::c_all_of(target.port, absl::ascii_isdigit) || !absl::SimpleAtoi(target.port, &port) ||
+      port < 1 || port > 65535) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", SafeText(text), "\" is not HOST:PORT or [V6]:PORT with a port from 1 to 65535"));
   }
   return target;
 }

@@ -176,7 +176,8 @@ std::string RenderImageTable(const Picture& picture, const std::string& file,
 }
 
 // `grey`: GreyOf the picture.
-absl::Status Binarize(const Picture& picture, const Channel& grey, const std::string& path) {
+absl::Status Binarize(const Picture& picture, const Channel& grey, const std::string& path,
+                      absl::Time deadline) {
   const auto threshold = ThresholdOf(picture);
   if (!threshold.has_value()) {
     return absl::FailedPreconditionError(
@@ -188,11 +189,11 @@ absl::Status Binarize(const Picture& picture, const Channel& grey, const std::st
     if (ValueAt(image, grey, i) > *threshold) values[i] = '\xff';
   }
   if (absl::EndsWith(absl::AsciiStrToLower(path), ".pgm")) {
-    return WriteFile(path, EncodePgm(image.width, image.height, values));
+    return WriteFile(path, EncodePgm(image.width, image.height, values), deadline);
   }
   const auto png = EncodeBlackWhitePng(image.width, image.height, values);
   if (!png.ok()) return png.status();
-  return WriteFile(path, *png);
+  return WriteFile(path, *png, deadline);
 }
 
 std::string HowToConvert(const std::string& file, absl::string_view format) {
@@ -302,7 +303,8 @@ int RunImage(const ImageOptions& options, const ServerOptions& server, Environme
       CountPicture(*std::move(image), std::move(grey), name, server, env);
   if (!picture.ok()) return Fail(env, ExplainCount(picture.status(), server));
   if (!options.binarize.empty()) {
-    if (absl::Status status = Binarize(*picture, kept, options.binarize); !status.ok()) {
+    if (absl::Status status = Binarize(*picture, kept, options.binarize, env.deadline);
+        !status.ok()) {
       return Fail(env, status.message());
     }
   }

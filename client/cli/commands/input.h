@@ -33,6 +33,7 @@ struct Input {
   bool array = false;                            // a .npy file
   bool big_endian = false;                       // its samples
   bool looks_like_numbers = false;               // it begins as text of numbers does
+  std::string header_number = {};                // the name of its column where that is a number
   absl::Duration looked = absl::ZeroDuration();  // what looks at it took before it is counted
 };
 

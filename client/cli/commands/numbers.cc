@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -26,6 +27,7 @@ constexpr size_t kTextBytes = size_t{1} << 20;
 constexpr size_t kLineBytesMax = size_t{64} << 20;
 constexpr size_t kShownBytes = 40;  // of a text that is not a number
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
+constexpr absl::string_view kSeparators = ",\t;";  // of cells; the first that a header has
 
 bool Separates(char c) { return c == ' ' || c == ',' || (c >= '\t' && c <= '\r'); }
 
@@ -58,7 +60,7 @@ class Numbers {
       return at;
     }
     // Both numbers are exact, so the quotient is rounded once.
-    if (at == begin + 1 || digits >= static_cast<uint64_t>(kExactMax) || !ToReal().ok())
+    if (at == begin + 1 || digits >= static_cast<uint64_t>(kExactMax) || !ToReal("").ok())
       return nullptr;
     const double value = static_cast<double>(digits) / kPowers[at - point - 1];
     bits_.push_back(std::bit_cast<uint64_t>(negative ? -value : value));
@@ -80,15 +82,16 @@ class Numbers {
     return AddReal(text);
   }
   absl::Status AddMissing() {
-    absl::Status status = ToReal();
+    absl::Status status = ToReal("");
     bits_.push_back(std::bit_cast<uint64_t>(std::numeric_limits<double>::quiet_NaN()));
     return status;
   }
 
   Kind kind() const { return real_ ? Kind::kF64 : beyond_i64_ ? Kind::kU64 : Kind::kI64; }
   bool has_negative() const { return negative_; }
-  // Makes all numbers f64. FAILED_PRECONDITION: an integer is none; then nothing changes.
-  absl::Status ToReal() {
+  // Makes all numbers f64, for `other`, which is no integer of their type. FAILED_PRECONDITION: an
+  // integer is no f64; then nothing changes.
+  absl::Status ToReal(absl::string_view other) {
     if (real_) return absl::OkStatus();
     // Without numbers beyond i64 these are i64.
     const auto value_of = [this](uint64_t bits) {
@@ -98,7 +101,8 @@ class Numbers {
     for (const uint64_t bits : bits_) {
       const double value = value_of(bits);
       if (std::fabs(value) < kExactMax || IsExact(value, bits, !beyond_i64_)) continue;
-      return Inexact(beyond_i64_ ? absl::StrCat(bits) : absl::StrCat(static_cast<int64_t>(bits)));
+      return Inexact(beyond_i64_ ? absl::StrCat(bits) : absl::StrCat(static_cast<int64_t>(bits)),
+                     absl::StrCat(other.empty() ? "an empty cell" : Shown(other)));
     }
     for (uint64_t& bits : bits_) bits = std::bit_cast<uint64_t>(value_of(bits));
     real_ = true;
@@ -123,15 +127,17 @@ class Numbers {
       return value >= -0x1p63 && static_cast<int64_t>(value) == static_cast<int64_t>(bits);
     return value < 0x1p64 && static_cast<uint64_t>(value) == bits;
   }
-  static absl::Status Inexact(absl::string_view text) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "the integer ", text, " is no f64, and the other numbers are no integers of its type"));
+  static absl::Status Inexact(absl::string_view text, absl::string_view other) {
+    return absl::FailedPreconditionError(absl::StrCat("the integer ", text, " is no f64, and ",
+                                                      other, " is no integer of its type"));
   }
 
   absl::Status AddWhole(bool negative, uint64_t magnitude) {
     const bool below_0 = negative && magnitude > 0, beyond = !negative && magnitude >= kLeastI64;
-    if ((below_0 && beyond_i64_) || (beyond && negative_)) {  // no integer type holds both
-      if (absl::Status status = ToReal(); !status.ok()) return status;
+    // No integer type holds both.
+    if (!real_ && ((below_0 && beyond_i64_) || (beyond && negative_))) {
+      absl::Status status = ToReal(absl::StrCat(negative ? "-" : "", magnitude));
+      if (!status.ok()) return status;
     }
     if (!real_) {
       negative_ |= below_0;
@@ -141,7 +147,7 @@ class Numbers {
     }
     const auto value = static_cast<double>(magnitude);
     if (magnitude > static_cast<uint64_t>(kExactMax) && !IsExact(value, magnitude, false)) {
-      return Inexact(absl::StrCat(negative ? "-" : "", magnitude));
+      return Inexact(absl::StrCat(negative ? "-" : "", magnitude), "a number before it");
     }
     bits_.push_back(std::bit_cast<uint64_t>(negative ? -value : value));
     return absl::OkStatus();
@@ -168,9 +174,11 @@ class Numbers {
       const bool negative = digits[0] == '-';
       const bool held =
           absl::SimpleAtoi(*IntegerOf(digits), &magnitude) && (!negative || magnitude <= kLeastI64);
-      return held ? AddWhole(negative, magnitude) : Inexact(Shown(text));
+      if (held) return AddWhole(negative, magnitude);
+      return absl::FailedPreconditionError(
+          absl::StrCat("the integer ", Shown(text), " is no f64, and beyond i64 and u64"));
     }
-    if (absl::Status status = ToReal(); !status.ok()) return status;
+    if (absl::Status status = ToReal(text); !status.ok()) return status;
     bits_.push_back(std::bit_cast<uint64_t>(value));
     return absl::OkStatus();
   }
@@ -180,149 +188,247 @@ class Numbers {
   bool negative_ = false, beyond_i64_ = false;  // among the integers
 };
 
-// Reads an input in blocks that end between two numbers, or between two lines.
+// Reads an input in blocks. What a user of a block leaves of it begins the next one.
 class Reader {
  public:
-  Reader(const Input& input, InputFile file, absl::Time deadline, bool by_lines)
-      : input_(input), file_(std::move(file)), deadline_(deadline), by_lines_(by_lines) {}
+  Reader(const Input& input, InputFile file, absl::Time deadline)
+      : input_(input), file_(std::move(file)), deadline_(deadline) {}
 
   // The next block; empty at the end.
   absl::StatusOr<absl::string_view> Next() {
     line_ += static_cast<uint64_t>(std::count(block_.begin(), block_.begin() + used_, '\n'));
     block_.erase(0, static_cast<size_t>(used_));
     used_ = 0;
-    while (!ended_) {
-      const size_t before = block_.size();
-      if (before > kLineBytesMax) {
-        return absl::FailedPreconditionError(absl::StrCat(
-            by_lines_ ? "a line" : "a word", " is longer than ", FormatBytes(kLineBytesMax)));
-      }
-      block_.resize(before + kTextBytes);
-      const auto bytes =
-          ReadFully(*file_, absl::MakeSpan(block_).subspan(before), input_.name, deadline_);
-      if (!bytes.ok()) return bytes.status();
-      block_.resize(before + *bytes);
-      ended_ = *bytes < kTextBytes;
-      if (line_ == 0 && absl::StartsWith(block_, kByteOrderMark))
-        block_.erase(0, kByteOrderMark.size());
-      if (line_ == 0) line_ = 1;
-      const auto last = std::find_if(block_.rbegin(), block_.rend(),
-                                     [&](char c) { return by_lines_ ? c == '\n' : Separates(c); });
-      if (ended_ || last != block_.rend()) {
-        used_ = ended_ ? static_cast<ptrdiff_t>(block_.size()) : last.base() - block_.begin();
-        break;
-      }
+    if (ended_) return absl::string_view(block_);
+    const size_t before = block_.size();
+    if (before > kLineBytesMax) {
+      return Error(block_.data(),
+                   absl::StrCat("a line, a word or what quotes enclose is longer than ",
+                                FormatBytes(kLineBytesMax)));
     }
-    return absl::string_view(block_).substr(0, static_cast<size_t>(used_));
+    block_.resize(before + kTextBytes);
+    const auto bytes =
+        ReadFully(*file_, absl::MakeSpan(block_).subspan(before), input_.name, deadline_);
+    if (!bytes.ok()) return bytes.status();
+    block_.resize(before + *bytes);
+    ended_ = *bytes < kTextBytes;
+    if (line_ > 0) return absl::string_view(block_);
+    line_ = 1;
+    if (absl::StartsWith(block_, "\xFF\xFE") || absl::StartsWith(block_, "\xFE\xFF")) {
+      return Error(block_.data(), "the text is UTF-16; make it UTF-8: iconv -f UTF-16 -t UTF-8");
+    }
+    if (absl::StartsWith(block_, "\x93NUMPY")) {
+      return Error(block_.data(), "a .npy file is no text; leave out --numbers and --column");
+    }
+    if (absl::StartsWith(block_, kByteOrderMark)) block_.erase(0, kByteOrderMark.size());
+    return absl::string_view(block_);
   }
 
-  // Where `at` in the present block is: "FILE, line 3: ".
-  std::string Place(const char* at) const {
-    const auto lines = std::count(block_.data(), at, '\n');
-    return absl::StrCat(SafeText(input_.name), ", line ", line_ + static_cast<uint64_t>(lines),
-                        ": ");
+  // Whether nothing follows the present block.
+  bool ended() const { return ended_; }
+  // The block's user has done with it up to `end`.
+  void Use(const char* end) { used_ = end - block_.data(); }
+
+  // Names the place of `at` in the present block: "FILE, line 3: ".
+  absl::Status Error(const char* at, absl::string_view message,
+                     absl::StatusCode code = absl::StatusCode::kFailedPrecondition) const {
+    const auto line = line_ + static_cast<uint64_t>(std::count(block_.data(), at, '\n'));
+    return absl::Status(code, absl::StrCat(SafeText(input_.name), ", line ", line, ": ", message));
   }
 
  private:
   const Input& input_;
   const InputFile file_;
   const absl::Time deadline_;
-  const bool by_lines_;
   std::string block_;
-  ptrdiff_t used_ = 0;  // bytes of the block that Next has returned
-  uint64_t line_ = 0;   // at the beginning of the block
+  ptrdiff_t used_ = 0;
+  uint64_t line_ = 0;  // at the beginning of the block
   bool ended_ = false;
 };
 
-absl::Status At(const Reader& reader, const char* at, const absl::Status& status) {
-  return absl::Status(status.code(), absl::StrCat(reader.Place(at), status.message()));
+absl::Status ReadWords(Reader& reader, Numbers& numbers) {
+  bool first = true;
+  while (true) {
+    const absl::StatusOr<absl::string_view> block = reader.Next();
+    if (!block.ok()) return block.status();
+    if (block->empty()) return absl::OkStatus();
+    const char* at = block->data();
+    // The last word may go on in the next block. It ends in what was read last, if at all.
+    const auto last = block->rbegin() + static_cast<ptrdiff_t>(std::min(block->size(), kTextBytes));
+    const char* end = at + block->size();
+    if (!reader.ended()) {
+      const auto separator = std::find_if(block->rbegin(), last, Separates);
+      end = separator == last ? at : separator.base();
+    }
+    reader.Use(end);
+    while (true) {
+      while (at < end && Separates(*at)) ++at;
+      if (at == end) break;
+      const char* const begin = at;
+      at = numbers.AddShort(begin, end);
+      if (at == nullptr) {
+        at = std::find_if(begin, end, Separates);
+        const absl::Status status = numbers.Add({begin, static_cast<size_t>(at - begin)});
+        if (!status.ok()) {
+          const bool header = first && absl::ascii_isalpha(static_cast<unsigned char>(*begin));
+          return reader.Error(
+              begin, absl::StrCat(status.message(),
+                                  header ? "; --column NAME counts what is below a header" : ""));
+        }
+      }
+      first = false;
+    }
+  }
 }
 
-absl::Status ReadWords(Reader& reader, Numbers& numbers) {
+// Takes the next cell off the row, without its quotes. `unquoted` holds a cell with quotes in it.
+absl::string_view TakeCell(char separator, absl::string_view& row, std::string& unquoted) {
+  const bool quoted = absl::StartsWith(row, "\"");
+  if (quoted) {
+    unquoted.clear();
+    size_t at = 1;
+    for (size_t quote = 0; at < row.size(); at = quote + 1) {
+      quote = std::min(row.find('"', at), row.size());
+      absl::StrAppend(&unquoted, row.substr(at, quote - at));
+      if (quote + 1 >= row.size() || row[quote + 1] != '"') {
+        at = quote + 1;
+        break;
+      }
+      unquoted += row[quote++];  // two mean one
+    }
+    row.remove_prefix(std::min(at, row.size()));
+  }
+  const size_t end = std::min(row.find(separator), row.size());
+  absl::string_view cell = row.substr(0, end);
+  if (quoted) {
+    absl::StrAppend(&unquoted, cell);
+    cell = unquoted;
+  }
+  row.remove_prefix(std::min(end + 1, row.size()));
+  return cell;
+}
+
+// The end of the row that begins at `at`: of its line, or of one after it where quotes enclose line
+// ends, or `end`. Sets whether `end` is within quotes.
+const char* EndOfRow(const char* at, const char* end, absl::string_view separators, bool& quoted) {
+  const auto find = [&end](const char* from, char c, const char* to) {
+    const void* const found = memchr(from, c, static_cast<size_t>(to - from));
+    return found == nullptr ? end : static_cast<const char*>(found);
+  };
+  quoted = false;
+  const char* const line_end = find(at, '\n', end);
+  if (find(at, '"', line_end) == end) return line_end;
+  for (bool begins = true; at < end; ++at) {  // a cell
+    if (*at == '\n') return at;
+    if (begins && *at == '"') {
+      at = find(at + 1, '"', end);
+      quoted = at == end;
+      if (quoted) return end;
+      continue;  // a second quote begins the next ones
+    }
+    begins = std::find(separators.begin(), separators.end(), *at) != separators.end();
+  }
+  return end;
+}
+
+// The columns of a table, by its header.
+struct Header {
+  char separator = ',';
+  size_t columns = 0;
+  size_t index = 0;  // of the column that is counted
+  std::string name;  // its name
+};
+
+absl::StatusOr<Header> ReadHeader(absl::string_view row, const std::string& column) {
+  Header header;
+  const auto used = std::find_if(kSeparators.begin(), kSeparators.end(),
+                                 [&](char c) { return absl::StrContains(row, c); });
+  if (used != kSeparators.end()) header.separator = *used;
+  std::vector<std::string> names;
+  std::string unquoted;
+  const bool nameless = row.back() == header.separator;  // the last one
+  while (!row.empty()) {
+    names.emplace_back(absl::StripAsciiWhitespace(TakeCell(header.separator, row, unquoted)));
+  }
+  if (nameless) names.emplace_back();
+  header.columns = names.size();
+  const auto same = std::count(names.begin(), names.end(), column);
+  if (same > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("--column: the header has ", Shown(column), " ",
+                                                   same, " times; say the column's number"));
+  }
+  header.index = static_cast<size_t>(std::find(names.begin(), names.end(), column) - names.begin());
+  if (size_t number = 0; same == 0 && absl::SimpleAtoi(column, &number) && number >= 1) {
+    header.index = number - 1;
+  }
+  if (header.index < names.size()) {
+    header.name = names[header.index];
+    return header;
+  }
+  std::string known;
+  for (size_t i = 0; i < std::min<size_t>(names.size(), 10); ++i) {
+    absl::StrAppend(&known, i == 0 ? "" : ", ", SafeText(names[i]));
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--column: there is no ", Shown(column), "; the header has ", names.size(),
+      names.size() == 1 ? " column: " : " columns: ", known, names.size() > 10 ? ", ..." : ""));
+}
+
+// Adds the row's cell of the header's column.
+absl::Status AddCell(const Header& header, absl::string_view row, Numbers& numbers) {
+  std::string unquoted;
+  for (size_t i = 0; i < header.index; ++i) TakeCell(header.separator, row, unquoted);
+  const absl::string_view cell =
+      absl::StripAsciiWhitespace(TakeCell(header.separator, row, unquoted));
+  absl::Status status = cell.empty() ? numbers.AddMissing() : numbers.Add(cell);
+  if (!status.ok()) return status;
+  size_t cells = header.index + 1;
+  for (; !row.empty() && cells <= header.columns; ++cells) {
+    TakeCell(header.separator, row, unquoted);
+  }
+  return cells <= header.columns
+             ? absl::OkStatus()
+             : absl::FailedPreconditionError(absl::StrCat("the row has more cells than the ",
+                                                          header.columns, " of the header"));
+}
+
+// Sets `number` to the column's name where that is a number.
+absl::Status ReadColumn(Reader& reader, const std::string& column, Numbers& numbers,
+                        std::string& number) {
+  std::optional<Header> header;
   while (true) {
     const absl::StatusOr<absl::string_view> block = reader.Next();
     if (!block.ok()) return block.status();
     if (block->empty()) return absl::OkStatus();
     const char* at = block->data();
     const char* const end = at + block->size();
-    while (true) {
-      while (at < end && Separates(*at)) ++at;
-      if (at == end) break;
-      if (const char* const stop = numbers.AddShort(at, end); stop != nullptr) {
-        at = stop;
-        continue;
-      }
+    while (at < end) {
+      bool quoted = false;
       const char* const begin = at;
-      while (at < end && !Separates(*at)) ++at;
-      absl::Status status = numbers.Add({begin, static_cast<size_t>(at - begin)});
-      if (!status.ok()) return At(reader, begin, status);
-    }
-  }
-}
-
-// Takes the next cell off the line, without its quotes. `unquoted` holds a cell with quotes in it.
-absl::string_view TakeCell(absl::string_view& line, std::string& unquoted) {
-  if (!absl::StartsWith(line, "\"")) {
-    const size_t comma = std::min(line.find(','), line.size());
-    const absl::string_view cell = line.substr(0, comma);
-    line.remove_prefix(std::min(comma + 1, line.size()));
-    return cell;
-  }
-  unquoted.clear();
-  size_t at = 1;
-  for (; at < line.size(); ++at) {
-    if (line[at] == '"' && (at + 1 == line.size() || line[at + 1] != '"')) break;
-    if (line[at] == '"') ++at;  // two mean one
-    unquoted += line[at];
-  }
-  const size_t comma = std::min(line.find(',', std::min(at, line.size())), line.size());
-  line.remove_prefix(std::min(comma + 1, line.size()));
-  return unquoted;
-}
-
-// The index of the column in the header.
-absl::StatusOr<size_t> FindColumn(absl::string_view header, const std::string& column) {
-  std::vector<std::string> names;
-  std::string unquoted;
-  for (absl::string_view left = header; !left.empty();) {
-    names.emplace_back(absl::StripAsciiWhitespace(TakeCell(left, unquoted)));
-    if (names.back() == column) return names.size() - 1;
-  }
-  size_t number = 0;
-  if (absl::SimpleAtoi(column, &number) && number >= 1 && number <= names.size()) return number - 1;
-  std::string known;
-  for (size_t i = 0; i < std::min<size_t>(names.size(), 10); ++i) {
-    absl::StrAppend(&known, i == 0 ? "" : ", ", SafeText(names[i]));
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--column: there is no ", Shown(column), "; the header has ", names.size(),
-                   " columns: ", known, names.size() > 10 ? ", ..." : ""));
-}
-
-absl::Status ReadColumn(Reader& reader, const std::string& column, Numbers& numbers) {
-  std::optional<size_t> index;
-  std::string unquoted;
-  while (true) {
-    const absl::StatusOr<absl::string_view> block = reader.Next();
-    if (!block.ok()) return block.status();
-    if (block->empty()) return absl::OkStatus();
-    for (absl::string_view left = *block; !left.empty();) {
-      const size_t end = std::min(left.find('\n'), left.size());
-      absl::string_view line = absl::StripSuffix(left.substr(0, end), "\r");
-      left.remove_prefix(std::min(end + 1, left.size()));
-      const char* const begin = line.data();
-      if (line.empty()) continue;
-      if (!index.has_value()) {
-        const absl::StatusOr<size_t> found = FindColumn(line, column);
-        if (!found.ok()) return At(reader, begin, found.status());
-        index = *found;
+      at = EndOfRow(begin, end,
+                    header.has_value() ? absl::string_view(&header->separator, 1) : kSeparators,
+                    quoted);
+      if (at == end && !reader.ended()) {
+        at = begin;
+        break;
+      }
+      if (quoted) return reader.Error(begin, "a quote is not closed");
+      const absl::string_view row(begin, static_cast<size_t>(at - begin));
+      at += at < end ? 1 : 0;
+      if (absl::StripAsciiWhitespace(row).empty()) continue;
+      if (!header.has_value()) {
+        const absl::StatusOr<Header> found = ReadHeader(row, column);
+        if (!found.ok()) {
+          return reader.Error(begin, found.status().message(), found.status().code());
+        }
+        header = *found;
+        if (Numbers().Add(header->name).ok()) number = header->name;
         continue;
       }
-      for (size_t i = 0; i < *index; ++i) TakeCell(line, unquoted);
-      const absl::string_view cell = absl::StripAsciiWhitespace(TakeCell(line, unquoted));
-      const absl::Status status = cell.empty() ? numbers.AddMissing() : numbers.Add(cell);
-      if (!status.ok()) return At(reader, begin, status);
+      const absl::Status status = AddCell(*header, absl::StripSuffix(row, "\r"), numbers);
+      if (!status.ok()) return reader.Error(begin, status.message());
     }
+    reader.Use(at);
   }
 }
 
@@ -336,9 +442,10 @@ absl::Status ReadNumbers(const std::string& column, int standard_input, absl::Ti
     const auto timed = TimeLook(inputs[i]);
     absl::StatusOr<InputFile> file = OpenInput(inputs[i], standard_input);
     if (!file.ok()) return file.status();
-    Reader reader(inputs[i], *std::move(file), deadline, !column.empty());
-    absl::Status status =
-        column.empty() ? ReadWords(reader, all[i]) : ReadColumn(reader, column, all[i]);
+    Reader reader(inputs[i], *std::move(file), deadline);
+    absl::Status status = column.empty()
+                              ? ReadWords(reader, all[i])
+                              : ReadColumn(reader, column, all[i], inputs[i].header_number);
     if (!status.ok()) return status;
     real |= all[i].kind() == Numbers::Kind::kF64;
     beyond_i64 |= all[i].kind() == Numbers::Kind::kU64;
@@ -346,7 +453,8 @@ absl::Status ReadNumbers(const std::string& column, int standard_input, absl::Ti
   }
   real |= beyond_i64 && negative;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (absl::Status status = real ? all[i].ToReal() : absl::OkStatus(); !status.ok()) {
+    if (absl::Status status = real ? all[i].ToReal("a number of another input") : absl::OkStatus();
+        !status.ok()) {
       return absl::FailedPreconditionError(
           absl::StrCat(SafeText(inputs[i].name), ": ", status.message()));
     }
@@ -360,7 +468,7 @@ absl::Status ReadNumbers(const std::string& column, int standard_input, absl::Ti
 
 bool LooksLikeNumbers(absl::string_view beginning) {
   bool digit = false, separated = false;
-  for (const char c : beginning) {
+  for (const char c : absl::StripPrefix(beginning, kByteOrderMark)) {
     digit |= absl::ascii_isdigit(static_cast<unsigned char>(c));
     separated |= Separates(c);
     if (!absl::ascii_isdigit(static_cast<unsigned char>(c)) && !Separates(c) && c != '.' &&

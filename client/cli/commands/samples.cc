@@ -66,15 +66,21 @@ std::optional<absl::string_view> ValueOf(absl::string_view dictionary, absl::str
 
 absl::Status ReadDescr(absl::string_view descr, NpyHeader& header) {
   static const std::map<std::string, SampleType> kTypes = {
-      {"u1", SampleType::kU8},  {"b1", SampleType::kU8},  {"i1", SampleType::kI8},
-      {"u2", SampleType::kU16}, {"i2", SampleType::kI16}, {"u4", SampleType::kU32},
-      {"i4", SampleType::kI32}, {"u8", SampleType::kU64}, {"i8", SampleType::kI64},
-      {"f2", SampleType::kF16}, {"f4", SampleType::kF32}, {"f8", SampleType::kF64}};
+      {"u1", SampleType::kU8},       {"b1", SampleType::kU8},       {"i1", SampleType::kI8},
+      {"u2", SampleType::kU16},      {"i2", SampleType::kI16},      {"u4", SampleType::kU32},
+      {"i4", SampleType::kI32},      {"u8", SampleType::kU64},      {"i8", SampleType::kI64},
+      {"f2", SampleType::kF16},      {"f4", SampleType::kF32},      {"f8", SampleType::kF64},
+      {"bool", SampleType::kU8},     {"int8", SampleType::kI8},     {"uint8", SampleType::kU8},
+      {"int16", SampleType::kI16},   {"uint16", SampleType::kU16},  {"int32", SampleType::kI32},
+      {"uint32", SampleType::kU32},  {"int64", SampleType::kI64},   {"uint64", SampleType::kU64},
+      {"float16", SampleType::kF16}, {"float32", SampleType::kF32}, {"float64", SampleType::kF64}};
   if (descr.empty() || (descr[0] != '\'' && descr[0] != '"')) {
     return absl::InvalidArgumentError("it is an array of records; save one of its fields");
   }
   descr = descr.substr(1, descr.find(descr[0], 1) - 1);
-  const auto found = kTypes.find(std::string(descr.substr(std::min<size_t>(1, descr.size()))));
+  // Without a mark of the byte order it is that of the machine, as of a name: "float64".
+  const size_t mark = descr.find_first_of("<>=|") == 0 ? 1 : 0;
+  const auto found = kTypes.find(std::string(descr.substr(mark)));
   if (found == kTypes.end()) {
     return absl::InvalidArgumentError(
         absl::StrCat("it holds ", SafeText(std::string(descr)),
@@ -139,9 +145,8 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(absl::string_view start) {
 absl::StatusOr<std::optional<SampleType>> ReadHeader(int standard_input, absl::Time deadline,
                                                      bool typed, Input& input) {
   const auto size = SizeOf(input);
-  if (!size.ok()) return std::nullopt;  // said where it is counted
   absl::StatusOr<InputFile> file = OpenInput(input, standard_input);
-  if (!file.ok() || isatty(**file) != 0) return std::nullopt;
+  if (!size.ok() || !file.ok() || isatty(**file) != 0) return std::nullopt;
   std::string start;
   const auto read_to = [&](uint64_t bytes) {
     const size_t before = start.size();
@@ -240,14 +245,16 @@ double RoundToHalf(double x) {
   return std::abs(rounded) > 65504 ? std::copysign(HUGE_VAL, x) : rounded;
 }
 
+// The nearest number of a type of 16 or 32 bits.
+double RoundTo(SampleType type, double x) {
+  return type == SampleType::kF32 ? static_cast<double>(static_cast<float>(x)) : RoundToHalf(x);
+}
+
 // Sets `binning` to the edges that numpy.histogram gives floats narrower than double: those of
 // numpy.linspace, in the samples' type where the range is that of the samples, and rounded to it
 // where the user gave the range. Leaves edges alone that would not increase.
 void NarrowEdges(SampleType type, bool own_range, v1::Binning& binning) {
-  const auto round = [type](double x) {
-    const double single = static_cast<float>(x);
-    return type == SampleType::kF32 ? single : RoundToHalf(x);
-  };
+  const auto round = [type](double x) { return RoundTo(type, x); };
   // The result of an operation: of half precision it is one of single precision, rounded.
   const auto narrow = [&](double x) { return own_range ? round(x) : x; };
   const v1::Binning::Even even = binning.even();
@@ -304,6 +311,7 @@ absl::Status FindType(const std::string& type, int standard_input, absl::Time de
   if (!type.empty()) found = ParseSampleType(type);
   const Input* first = nullptr;
   for (Input& input : inputs) {
+    if (!SizeOf(input).ok()) continue;  // said where it is counted
     const auto header = ReadHeader(standard_input, deadline, !type.empty(), input);
     if (!header.ok()) return header.status();
     std::optional<SampleType> its = *header;
@@ -358,6 +366,10 @@ absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& 
   if (least > greatest) {
     least = 0;
     greatest = 1;
+  } else if (narrow && least == greatest &&
+             RoundTo(type, least - 0.5) < RoundTo(type, greatest + 0.5)) {
+    least = RoundTo(type, least - 0.5);
+    greatest = RoundTo(type, greatest + 0.5);
   } else if (least == greatest) {
     constexpr double kMost = std::numeric_limits<double>::max();
     least = std::max(std::min(least - 0.5, std::nextafter(least, -HUGE_VAL)), -kMost);

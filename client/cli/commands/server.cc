@@ -20,28 +20,6 @@ namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
 
-// `text` from column `indent` on, broken between words. A word that is too long for what is left of
-// a line stands on a line of its own.
-std::string Hanging(const std::string& text, size_t indent, size_t columns) {
-  std::string result;
-  size_t column = indent;
-  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
-    const size_t width = DisplayWidth(word);
-    if (!result.empty() && column + 1 + width <= columns) {
-      absl::StrAppend(&result, " ", word);
-      column += 1 + width;
-    } else if (!result.empty() || indent + width > columns) {
-      const size_t margin = indent + width > columns ? 4 : indent;
-      absl::StrAppend(&result, "\n", std::string(margin, ' '), word);
-      column = margin + width;
-    } else {
-      absl::StrAppend(&result, word);
-      column += width;
-    }
-  }
-  return result;
-}
-
 // Columns as wide as they need to be, the last one broken where the terminal ends; the first row is
 // the heading.
 std::string Columns(const Rows& rows, const Terminal& terminal) {
@@ -216,7 +194,7 @@ int Emit(Environment& env, const std::string& output, const std::string& text) {
     env.out << text;  // the caller of all looks after its errors
     return kSuccess;
   }
-  if (absl::Status status = WriteFile(output, text); !status.ok()) {
+  if (absl::Status status = WriteFile(output, text, env.deadline); !status.ok()) {
     return Fail(env, status.message());
   }
   return kSuccess;

@@ -153,4 +153,24 @@ std::string Wrap(const std::vector<std::string>& whole, size_t width) {
   return text;
 }
 
+std::string Hanging(const std::string& text, size_t indent, size_t columns) {
+  std::string result;
+  size_t column = indent;
+  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    const size_t width = DisplayWidth(word);
+    if (!result.empty() && column + 1 + width <= columns) {
+      absl::StrAppend(&result, " ", word);
+      column += 1 + width;
+    } else if (!result.empty() || indent + width > columns) {
+      const size_t margin = indent + width > columns ? 4 : indent;
+      absl::StrAppend(&result, "\n", std::string(margin, ' '), word);
+      column = margin + width;
+    } else {
+      absl::StrAppend(&result, word);
+      column += width;
+    }
+  }
+  return result;
+}
+
 }  // namespace histogram::cli
