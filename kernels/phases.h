@@ -35,7 +35,7 @@ struct CountPhase {
 struct RowsPhase {
   SampleType type = SampleType::kU8;
   const RowCut* cut = nullptr;
-  std::optional<Plan> plan;  // of all rows; without it PlanOver tells the plan of each
+  std::optional<Plan> plan;   // of all rows; without it PlanOver tells the plan of each
   bool reads_samples = true;  // if not, Counted gets as many bytes, but of any samples
 };
 using Phase = std::variant<ExtentPhase, CountPhase, RowsPhase>;

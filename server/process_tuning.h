@@ -26,8 +26,8 @@ void TuneMutexes();
 std::string ChoosePolling();
 
 // Opens those of the descriptors 0 to 2 that are closed on /dev/null: the next file or socket would
-// take their numbers, and what is written to standard error. Writing to standard output still fails.
-// Call before anything opens one.
+// take their numbers, and what is written to standard error. Writing to standard output still
+// fails. Call before anything opens one.
 void OpenStandardDescriptors();
 
 // Raises the soft limit of open descriptors, which are sockets above all, to the hard one, at most
