@@ -395,7 +395,7 @@ def arm():
     path = RESULTS / "emulated-arm64" / "arm-check.json"
     result = load(path)
     lines = [f"- {name}: {part['passed']} tests passed, {part['skipped']} skipped, in {part['seconds'] / 60:.0f} minutes "
-             f"({part['date']}, commit {part['commit'][:7]})" for name, part in sorted(result["parts"].items())]
+             f"({part['date']}, commit {part['commit'][:7]}{part.get('note', '')})" for name, part in sorted(result["parts"].items())]
     return paragraph(f"Its last run ({result['device']}; `{path.relative_to(ROOT)}`):") + "\n\n" + "\n".join(lines)
 
 
