@@ -394,8 +394,10 @@ def arm():
     """What has run on an emulated Arm processor."""
     path = RESULTS / "emulated-arm64" / "arm-check.json"
     result = load(path)
-    lines = [f"- {name}: {part['passed']} tests passed, {part['skipped']} skipped, in {part['seconds'] / 60:.0f} minutes "
-             f"({part['date']}, commit {part['commit'][:7]}{part.get('note', '')})" for name, part in sorted(result["parts"].items())]
+    lines = [textwrap.fill(f"- {name}: {part['passed']} tests passed, {part['skipped']} skipped, in "
+                           f"{part['seconds'] / 60:.0f} minutes ({part['date']}, commit {part['commit'][:7]}"
+                           f"{part.get('note', '')})", 100, subsequent_indent="  ", break_on_hyphens=False)
+             for name, part in sorted(result["parts"].items())]
     return paragraph(f"Its last run ({result['device']}; `{path.relative_to(ROOT)}`):") + "\n\n" + "\n".join(lines)
 
 
