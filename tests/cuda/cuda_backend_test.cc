@@ -115,8 +115,6 @@ INSTANTIATE_TEST_SUITE_P(
                                    [] { return ReceivingBackend::Make(Options(4, 16 << 20)); }},
                       BackendMaker{"mostly_receive_memory",
                                    [] { return ReceivingBackend::Make(Options(4, 16 << 20), 5); }},
-                      BackendMaker{"mostly_receive_memory",
-                                   [] { return ReceivingBackend::Make(Options(4, 16 << 20), 5); }},
                       BackendMaker{"tuned",
                                    [] {
                                      BackendOptions options = Options(1, 4 << 20);
