@@ -20,8 +20,6 @@ namespace {
 constexpr TimeNs kUnreadMax = 2 * kSecond;  // of a reply, where there is no room
 constexpr TimeNs kLookInterval = kSecond / 10;
 
-TimeNs Now() { return Clock::Monotonic().Now(); }
-
 }  // namespace
 
 absl::Status HttpPortServer::Begin() {
@@ -71,7 +69,7 @@ void HttpPortServer::Drain(TimeNs deadline) {
 }
 
 TimeNs HttpPortServer::StoodStillNs() {
-  const TimeNs now = Now();
+  const TimeNs now = Clock::Monotonic().Now();
   TimeNs asked_at = 0;
   if (!asked_at_.compare_exchange_strong(asked_at, now)) return now - asked_at;
   asio::post(io_, [this] { asked_at_ = 0; });
@@ -134,7 +132,7 @@ bool HttpPortServer::MakeRoom(const HttpConnection& wants) {
   const auto most = std::max_element(
       held.begin(), held.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most == held.end()) return false;
-  const TimeNs unread_since = Now() - kUnreadMax;
+  const TimeNs unread_since = Clock::Monotonic().Now() - kUnreadMax;
   for (const auto& each : connections_) {
     if (each->host() != most->first || each.get() == &wants) continue;
     const bool receives = each->state() == State::kBody && each->body_bytes() > 0;
@@ -160,7 +158,7 @@ void HttpPortServer::AwaitLook() {
 }
 
 void HttpPortServer::Look() {
-  const TimeNs now = Now();
+  const TimeNs now = Clock::Monotonic().Now();
   for (auto it = connections_.begin(); it != connections_.end();) {
     const auto connection = *it++;
     if (connection->receives() && draining_ && now > drained_until_) {
