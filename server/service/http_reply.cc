@@ -17,22 +17,23 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Of a code: its name in the Connect protocol, and both protocols' statuses.
-struct Code {
+struct HttpCode {
   absl::StatusCode code;
   const char* name;
   unsigned connect_status, plain_status;
 };
-constexpr Code kCodes[] = {{absl::StatusCode::kCancelled, "canceled", 499, 499},
-                           {absl::StatusCode::kInvalidArgument, "invalid_argument", 400, 400},
-                           {absl::StatusCode::kDeadlineExceeded, "deadline_exceeded", 504, 504},
-                           {absl::StatusCode::kNotFound, "not_found", 404, 404},
-                           {absl::StatusCode::kPermissionDenied, "permission_denied", 403, 403},
-                           {absl::StatusCode::kResourceExhausted, "resource_exhausted", 429, 503},
-                           {absl::StatusCode::kUnimplemented, "unimplemented", 501, 501},
-                           {absl::StatusCode::kInternal, "internal", 500, 500},
-                           {absl::StatusCode::kUnavailable, "unavailable", 503, 503},
-                           {absl::StatusCode::kUnauthenticated, "unauthenticated", 401, 401}};
-constexpr Code kUnknown = {absl::StatusCode::kUnknown, "unknown", 500, 500};
+constexpr HttpCode kCodes[] = {
+    {absl::StatusCode::kCancelled, "canceled", 499, 499},
+    {absl::StatusCode::kInvalidArgument, "invalid_argument", 400, 400},
+    {absl::StatusCode::kDeadlineExceeded, "deadline_exceeded", 504, 504},
+    {absl::StatusCode::kNotFound, "not_found", 404, 404},
+    {absl::StatusCode::kPermissionDenied, "permission_denied", 403, 403},
+    {absl::StatusCode::kResourceExhausted, "resource_exhausted", 429, 503},
+    {absl::StatusCode::kUnimplemented, "unimplemented", 501, 501},
+    {absl::StatusCode::kInternal, "internal", 500, 500},
+    {absl::StatusCode::kUnavailable, "unavailable", 503, 503},
+    {absl::StatusCode::kUnauthenticated, "unauthenticated", 401, 401}};
+constexpr HttpCode kUnknown = {absl::StatusCode::kUnknown, "unknown", 500, 500};
 
 // Reasons that HTTP has a status of its own for.
 constexpr std::pair<absl::string_view, unsigned> kReasons[] = {
@@ -78,7 +79,7 @@ std::string ProblemJson(const absl::Status& status, const ErrorDetail& detail, u
   return DumpSafely(json) + "\n";
 }
 
-std::string ConnectJson(const absl::Status& status, const Code& code) {
+std::string ConnectJson(const absl::Status& status, const HttpCode& code) {
   std::string value = absl::Base64Escape(EncodeError(status));
   while (!value.empty() && value.back() == '=') value.pop_back();
   return DumpSafely({{"code", code.name},
@@ -90,9 +91,10 @@ std::string ConnectJson(const absl::Status& status, const Code& code) {
 
 HttpReply ErrorReply(const absl::Status& status, HttpForm form) {
   const ErrorDetail detail = GetErrorDetail(status);
-  const auto* const found = std::find_if(std::begin(kCodes), std::end(kCodes),
-                                         [&](const Code& c) { return c.code == status.code(); });
-  const Code& code = found == std::end(kCodes) ? kUnknown : *found;
+  const auto* const found =
+      std::find_if(std::begin(kCodes), std::end(kCodes),
+                   [&](const HttpCode& c) { return c.code == status.code(); });
+  const HttpCode& code = found == std::end(kCodes) ? kUnknown : *found;
   HttpReply reply;
   reply.status = form == HttpForm::kPlain ? code.plain_status : code.connect_status;
   for (const auto& [reason, of_reason] : kReasons) {
