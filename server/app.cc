@@ -78,14 +78,15 @@ uint64_t ReceiveMemoryBytes(const Config& config) {
 // opposite order.
 class App {
  public:
-  App(const Config& config, BackendSet set, const ReceiveMemory& receive_memory)
+  // `receive_memory`: what connections are read into, if that is pinned; else null.
+  App(const Config& config, BackendSet set, const ReceiveMemory* receive_memory)
       : config_(config),
         set_(std::move(set)),
         backends_(Pointers(set_)),
         metrics_(MakeMetricsOptions(config, set_)),
         observer_(metrics_, Clock::Monotonic()),
         batcher_(backends_, config.batching, Clock::Monotonic(), observer_),
-        context_(config.transport, batcher_, Clock::Monotonic(), observer_, &receive_memory) {
+        context_(config.transport, batcher_, Clock::Monotonic(), observer_, receive_memory) {
     context_.describe = [this] {
       return Describe(GetBuildInfo().version, backends_, config_.transport, config_.batching,
                       batcher_.snapshot().placements);
@@ -360,13 +361,15 @@ int RunServer(const Config& config) {
   auto set = MakeBackends(options);
   if (!set.ok()) return CannotStart(set.status().message());
   LogBackends(*set);
-  if (absl::c_any_of(set->backends, [](const auto& b) { return b->info().reads_receive_memory; })) {
+  const bool pinned = absl::c_any_of(
+      set->backends, [](const auto& backend) { return backend->info().reads_receive_memory; });
+  if (pinned) {
     ReceiveInto(receive_memory);
     Log(LogLevel::kInfo, "connections are read into pinned memory",
         {{"bytes", receive_memory.all().size()}});
   }
 
-  App app(config, *std::move(set), receive_memory);
+  App app(config, *std::move(set), pinned ? &receive_memory : nullptr);
   if (absl::Status status = app.Start(); !status.ok()) return CannotStart(status.message());
   const int exit_code = app.Serve();
   app.Drain();

@@ -15,8 +15,8 @@ uint64_t AllocatedBytes();
 // A cheap look, many times a second.
 class HeldMemory {
  public:
-  // `receive_memory`: where messages lie beside the allocator's memory; null: nowhere. Outlives
-  // this.
+  // `receive_memory`: where messages lie beside the allocator's memory, all of it resident; null:
+  // nowhere. Outlives this.
   explicit HeldMemory(const ReceiveMemory* receive_memory);
   ~HeldMemory();
   HeldMemory(const HeldMemory&) = delete;
