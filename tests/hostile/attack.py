@@ -1,6 +1,7 @@
 """What the attacks are made of: frames as a stranger writes them, and connections that last for a time."""
 
 import contextlib
+import os
 import pathlib
 import socket
 import struct
@@ -123,6 +124,13 @@ class Attack:
             with contextlib.suppress(OSError):
                 attempt()
             time.sleep(0.01)
+
+    def garbage(self, beginning, address):
+        """Random bytes, half of the time behind the beginning of a request."""
+        def attempt():
+            with self.open(address=address) as connection:
+                connection.sendall(beginning * (os.urandom(1)[0] % 2) + os.urandom(4000))
+        self.again(attempt)
 
 
 class Frames:

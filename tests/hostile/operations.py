@@ -49,10 +49,7 @@ def metrics_idle_connections(attack):
 
 
 def metrics_garbage(attack):
-    def attempt():
-        with attack.open(address=attack.metrics_address) as connection:
-            connection.sendall(b"GET /" * (os.urandom(1)[0] % 2) + os.urandom(4000))
-    attack.again(attempt)
+    attack.garbage(b"GET /", attack.metrics_address)
 
 
 def certificates_rotated_wrongly(attack):

@@ -192,10 +192,7 @@ def http_json_of_brackets(attack):
 
 
 def http_garbage(attack):
-    def attempt():
-        with attack.open(address=attack.http_address) as connection:
-            connection.sendall(b"POST /v1/histogram?" * (os.urandom(1)[0] % 2) + os.urandom(4000))
-    attack.again(attempt)
+    attack.garbage(b"POST /v1/histogram?", attack.http_address)
 
 
 def http_descriptors_run_out(attack):
