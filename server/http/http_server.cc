@@ -83,7 +83,8 @@ void HttpPortServer::AwaitClients(size_t listener) {
 }
 
 void HttpPortServer::Accept(size_t listener) {
-  // So many at a time, so that a flood does not keep the thread from those who are here.
+  // A flood of new clients must not keep the thread from those that are connected: it accepts no
+  // more than this before it turns to them.
   for (int i = 0; i < 64; ++i) {
     static_cast<void>(spare_.Refill());
     SocketAddress peer;
