@@ -213,7 +213,7 @@ TEST_P(PhasesBackendContractTest, RowsOfEachKind) {
            {RowCut{.channels = channels}, Windows(100, 0, channels), Windows(70, 30, channels),
             Windows(10, 300, channels), Windows(100'000, 0, channels), Windows(1000, 1, channels),
             Lengths({0, 7, 0, 900, 93, 0}, channels)}) {
-        ExpectExecuted(Samples(type, 1000 * channels), plan, cut, 1001);
+        ExpectExecuted(Samples(type, size_t{1000} * channels), plan, cut, 1001);
       }
       ExpectExecuted({}, plan, RowCut{.channels = channels});
       ExpectExecuted({}, plan, Windows(5, 1, channels));
