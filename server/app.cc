@@ -355,7 +355,7 @@ int RunServer(const Config& config) {
                                     "--receive-threads and --cpu-lanes lower"));
   }
   // It stays: a GPU that hangs may still read it when everything else is gone.
-  auto& receive_memory = *new ReceiveMemory(ReceiveMemoryBytes(config));
+  static ReceiveMemory& receive_memory = *new ReceiveMemory(ReceiveMemoryBytes(config));
   BackendOptions options = config.backend;
   options.receive_memory = receive_memory.all();
   auto set = MakeBackends(options);
