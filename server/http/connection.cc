@@ -65,8 +65,8 @@ bool HttpConnection::TakeRoom(uint64_t bytes) {
 }
 
 void HttpConnection::ReadHead() {
-  if (server_.draining() && buffer_.size() == 0) return Close();
   state_ = State::kHead;
+  if (server_.draining() && idle()) return Close();
   deadline_ = Now() + TimeFor(0);
   request = {};
   request.peer = peer_;

@@ -113,7 +113,11 @@ class HttpConnection final : public HttpExchange {
 
   State state() const { return state_; }
   TimeNs deadline() const { return deadline_; }
-  bool idle() const { return state_ == State::kHead && buffer_.size() == 0; }
+  // Nothing of a request has come, read or not.
+  bool idle() const {
+    error_code error;
+    return state_ == State::kHead && buffer_.size() == 0 && socket_.available(error) == 0;
+  }
   // Whether the request is not yet whole.
   bool receives() const {
     return state_ == State::kHead || state_ == State::kBody ||
@@ -127,9 +131,12 @@ class HttpConnection final : public HttpExchange {
   std::string host() const { return peer_.substr(0, peer_.rfind(':')); }
 
   void ReadHead();
-  // Refuses a request that is being received.
+  // Refuses a request that is being received. An idle connection closes, unless a read that has
+  // ended waits to be told.
   void End(const HttpFault& fault) {
-    idle() ? Close() : OnReply(server_.handler().Refuse(fault, request));
+    if (!idle()) return OnReply(server_.handler().Refuse(fault, request));
+    error_code ignored;
+    socket_.cancel(ignored);
   }
   void Close() {
     if (state_ == State::kClosed) return;

@@ -57,12 +57,14 @@ HttpPortServer::~HttpPortServer() {
 
 void HttpPortServer::Drain(TimeNs deadline) {
   asio::post(io_, [this, deadline] {
+    // Clients that the system has let in get an answer, not a reset.
+    for (size_t i = 0; i < listeners_.size(); ++i) Accept(i);
     listeners_.clear();
     draining_ = true;
     drained_until_ = deadline;
     for (auto it = connections_.begin(); it != connections_.end();) {
       const auto connection = *it++;
-      if (connection->idle()) connection->Close();
+      if (connection->idle()) connection->End(kDraining);
     }
     Look();
   });

@@ -3,6 +3,7 @@
 import itertools
 import os
 import pathlib
+import resource
 import shutil
 
 import pytest
@@ -107,3 +108,17 @@ def socket_folder():
     folder = pathlib.Path(tempfile.mkdtemp(prefix="hs-", dir="/tmp"))
     yield folder
     shutil.rmtree(folder)
+
+
+@pytest.fixture
+def many_descriptors():
+    """many_descriptors(N) lets the test open N files; it skips where the system does not."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def need(count):
+        if hard < count:
+            pytest.skip(f"needs a hard limit of {count} descriptors, not {hard}")
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+    yield need
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

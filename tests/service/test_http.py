@@ -4,6 +4,7 @@ import base64
 import http.client
 import json
 import shutil
+import signal
 import socket
 import subprocess
 
@@ -286,8 +287,9 @@ def test_headers_over_the_limit(web):
     assert raw(web, upgrade).startswith(b"HTTP/1.1 200 ")
 
 
-def test_idle_connections_make_room_for_others(web):
+def test_idle_connections_make_room_for_others(web, many_descriptors):
     """More than the port has: those that send nothing go first."""
+    many_descriptors(2000)
     idle = [connect(web) for _ in range(1100)]
     assert post(web, "", b"abc")[0] == 200
     for connection in idle:
@@ -399,10 +401,26 @@ def test_a_drain_ends_half_sent_bodies_and_answers_whole_ones(start_server):
         server.wait(10)
 
 
+def test_a_request_that_the_server_has_not_read_when_it_drains_is_answered(start_server):
+    server = start_server("--http-listen", "127.0.0.1:0", "--drain-max", "1s")
+    server.process.send_signal(signal.SIGSTOP)
+    waiting = [connect(server) for _ in range(100)]
+    for connection in waiting:
+        connection.sendall(b"POST /v1/histogram HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc")
+    server.terminate()
+    server.process.send_signal(signal.SIGCONT)
+    for connection in waiting:
+        assert connection.recv(4096).startswith((b"HTTP/1.1 200 ", b"HTTP/1.1 503 "))
+        connection.close()
+    server.wait(10)
+
+
 def test_a_drain_ends_a_long_body_once(start_server):
     server = start_server("--http-listen", "127.0.0.1:0", "--drain-max", "1s")
     with connect(server) as half:
-        half.sendall(b"POST /v1/histogram HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
+        half.sendall(b"POST /v1/histogram HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n"
+                     b"Expect: 100-continue\r\n\r\n")
+        assert half.recv(4096).startswith(b"HTTP/1.1 100 ")  # the body has begun
         half.sendall(bytes(3 << 20))
         server.terminate()
         assert half.recv(4096).startswith(b"HTTP/1.1 503 ")
