@@ -22,7 +22,7 @@ namespace histogram::cli {
 
 namespace {
 
-// What a file's name says of what is in it, by the formats that it may name; empty: nothing.
+// The format that a file's extension names; empty if it names none.
 std::string FormatOf(const std::string& path) {
   const std::string lower = absl::AsciiStrToLower(path);
   for (const char* const format :
@@ -43,8 +43,8 @@ void AddOutputOptions(CLI::App& command, OutputOptions& options,
   AddChoice(command, "--format", options.format, formats,
             "The format of the output (default table)");
   AddValue(command, "-o,--output", options.output, "FILE",
-           "Write to this file, in the --format that the end of its name says (such as\n"
-           ".json); - is standard output");
+           "Write to this file, in the --format of its extension (such as .json); - is\n"
+           "standard output");
   command.parse_complete_callback([&command, &options, formats] {
     if (options.output == "-") options.output.clear();
     if (command.get_option("--format")->count() > 0) return;
@@ -158,8 +158,8 @@ void AddServerOptions(CLI::App& app, ServerOptions& options) {
 // `what`: is counted.
 void AddInput(CLI::App& command, const char* name, auto& value, const std::string& what) {
   const std::string description = what +
-                                  "; - is standard input, which is also read where\n"
-                                  "no FILE is named and a pipe or a file feeds it";
+                                  "; - is standard input. Without FILE the command\n"
+                                  "reads standard input if it is a pipe or a file";
   AddValue(command, name, value, "FILE", description.c_str());
 }
 
@@ -176,7 +176,7 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
                 "integers as i64 or u64, others as f64; 8 bytes of memory each")
       ->excludes(type);
   AddValue(command, "--column", options.column, "NAME|N",
-           "The files are tables with a header, their cells parted by commas, tabs or semicolons: "
+           "The files are tables with a header, their cells separated by commas, tabs or semicolons: "
            "count the numbers of this column; an empty cell is a NaN")
       ->excludes(type);
   CLI::Option* const bins =

@@ -81,7 +81,7 @@ absl::Status KeepInputs(bool twice, SampleType type, const Environment& env, abs
   constexpr uint64_t kBytesMax = uint64_t{1} << 30;
   for (Input& input : inputs) {
     const auto size = SizeOf(input);
-    if (!size.ok()) continue;  // said where it is counted
+    if (!size.ok()) continue;  // reported when counting
     if (!input.big_endian && (!twice || size->has_value())) continue;
     const auto timed = TimeLook(input);
     const absl::StatusOr<InputFile> file = OpenInput(input, env.standard_input);

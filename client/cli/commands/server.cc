@@ -55,7 +55,7 @@ std::string Columns(const Rows& rows, const Terminal& terminal) {
 
 constexpr char kAny[] = "any";
 
-// Leaves out a column that says "any" in each row: no limit is worth no column.
+// Leaves out a column that says "any" in each row.
 void DropUnlimited(Rows& rows, size_t column) {
   for (size_t r = 1; r < rows.size(); ++r) {
     if (rows[r][column] != kAny) return;
@@ -191,7 +191,7 @@ int UsageError(Environment& env, absl::string_view message) {
 
 int Emit(Environment& env, const std::string& output, const std::string& text) {
   if (output.empty()) {
-    env.out << text;  // the caller of all looks after its errors
+    env.out << text;  // main() reports its errors
     return kSuccess;
   }
   if (absl::Status status = WriteFile(output, text, env.deadline); !status.ok()) {

@@ -47,7 +47,7 @@ std::string Escape(const std::string& text) {
       {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
 }
 
-// Two decimals, without those that say nothing.
+// Two decimals, without trailing zeros.
 std::string Px(double value) {
   std::string text = absl::StrFormat("%.2f", value);
   while (text.back() == '0') text.pop_back();
