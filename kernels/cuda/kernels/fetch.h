@@ -11,7 +11,8 @@
 
 namespace histogram::cuda {
 
-// A piece lies between two multiples of this. 4 KiB keep the link busy from some 256 KiB on.
+// A piece lies between two multiples of this. 4 KiB keep the link busy from some 256 KiB on
+// (by arithmetic, not measured apart).
 inline constexpr uint32_t kHostPieceBytesMax = 4096;
 
 struct alignas(16) HostPiece {

@@ -20,8 +20,10 @@
 namespace histogram::cuda {
 namespace {
 
+// One block of 1,024 threads with 64 registers reads f64 at 96 % of the ceiling; two with 32 spill,
+// and read it at 57 (H200, d727295).
 constexpr uint32_t kThreads = 1024;
-constexpr uint32_t kLoads = 4;  // of 16 bytes, in flight in each thread
+constexpr uint32_t kLoads = 4;  // of 16 bytes, in flight in each thread; not measured apart
 constexpr uint32_t kLineWords = 32;
 // Counters of a block are u32: a launch gives no block more samples than that.
 constexpr uint64_t kBlockSamplesMax = uint64_t{1} << 31;

@@ -28,7 +28,9 @@ uint64_t HostPiecesMax(const LaneOptions& options) {
 
 // Between two looks at an event a lane's thread sleeps for an eighth of what it has waited, and
 // at least for the time of a wake-up: what it oversleeps is less than that, and a kernel that hangs
-// costs next to no CPU time.
+// costs next to no CPU time. Beside an interrupt, one lane moves 16 MiB at 48 GB/s instead of 40,
+// and eight lanes 1 MiB at 38 instead of 27; a batch of 16 MiB takes 170 us of CPU time instead of
+// 90 (H200, 419b408 with naps of a sixteenth; an eighth since f28ef1a).
 constexpr uint64_t kNapsPerWait = 8;
 constexpr uint64_t kNapNsMin = 10'000;
 constexpr uint64_t kNapNsMax = 1'000'000;
