@@ -28,7 +28,7 @@ std::vector<std::string> FilesOf(const ComputeOptions& options) {
   return options.files.empty() ? std::vector<std::string>{"-"} : options.files;
 }
 
-// What the command line's parser cannot know to be senseless.
+// Checks what the command line's parser cannot check.
 absl::Status CheckCompute(const ComputeOptions& options, const Environment& env,
                           std::optional<size_t>& rows) {
   if (options.files.empty() && !IsFed(env.standard_input)) {

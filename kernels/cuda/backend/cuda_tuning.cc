@@ -20,8 +20,8 @@ namespace {
 constexpr uint64_t kTuneNsMax = 1'000'000'000;
 constexpr uint64_t kKiB = 1024;
 
-// Workloads that are measured: payloads of one size, alone, a few and many of them. What is best
-// for many is not for a few: those fit into what kernels read in place.
+// Workloads that are measured: payloads of one size, alone, a few and many of them. The best kernel
+// for many is not the best for a few: a few fit into the memory that kernels read in place.
 constexpr uint64_t kLoneBytes[] = {kKiB / 4,   kKiB,       4 * kKiB,    16 * kKiB,   64 * kKiB,
                                    256 * kKiB, 512 * kKiB, 1024 * kKiB, 4096 * kKiB, 16384 * kKiB};
 struct Many {

@@ -21,8 +21,8 @@ struct alignas(16) HostPiece {
   uint64_t bytes : 16;  // at least 1
 };
 
-// All memory is the caller's and stays valid until the launch is done. What lies beside a piece in
-// the same 16 bytes is read, too.
+// All memory is the caller's and stays valid until the launch is done. The kernel also reads the
+// bytes beside a piece in the same 16.
 struct FetchLaunch {
   const HostPiece* pieces = nullptr;  // device-visible
   uint32_t count = 0;                 // > 0

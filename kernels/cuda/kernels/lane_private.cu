@@ -130,7 +130,7 @@ __device__ inline void CountByTickets(const Arguments& args, const Tickets& tick
     __syncthreads();
     next = drawn[turn];
   }
-  // As many draws as tickets: who got the last of them is the last to draw.
+  // There are as many draws as tickets: the block that got the last one is the last to draw.
   if (threadIdx.x == 0 && next == 2 * gridDim.x + count - 1) args.accumulator->tickets = 0;
 }
 

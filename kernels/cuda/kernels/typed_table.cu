@@ -4,7 +4,7 @@
 // meet in different words. Words are permuted within their line of 32 by the number of the line:
 // bins that are multiples of 32 lie in different banks.
 //
-// What does not fit into shared memory is counted in parts: each launch reads all samples and
+// Bins that do not fit into shared memory are counted in parts: each launch reads all samples and
 // counts those of its bins. Samples outside all bins are counted with the first part.
 //
 // One block fills a multiprocessor: with 64 registers a thread has four loads in flight and the

@@ -3,8 +3,8 @@
 //
 // A table is [128 values][32 threads] of u32. The word of value v, v < 128, also serves v + 128: v
 // adds 1, v + 128 adds 1 + 0xFFFF0000, that is, one to the low half and minus one to the high half.
-// One byte permutation forms the address, one the addend. Low and high halves can be told apart as
-// long as a tile, what is counted between two collections, is below 65536 bytes.
+// One byte permutation forms the address, one the addend. A tile is what a team counts between two
+// collections. Low and high halves can be told apart as long as it is below 65536 bytes.
 #include "kernels/cuda/kernels/team_batch.cuh"
 
 namespace histogram::cuda {
