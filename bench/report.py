@@ -49,14 +49,14 @@ def paragraph(text):
     return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
-def source(result, path):
-    """Where a block's numbers come from."""
+def source(result, path, all_rows=False):
+    """Where a block's numbers come from. `all_rows`: and which rows the run did not reach."""
     driver = result.get("driver", "none")
     device = result.get("device") or result.get("gpu") or result["cpu"]
     commit, _, dirty = result["commit"].partition("-")
-    lacks = ", ".join(result.get("cut_short_before", ()))
+    lacks = ", ".join(result.get("cut_short_before", ())) if all_rows else ""
     return (f"({device}{'' if driver == 'none' else f', driver {driver}'}, commit {commit[:7]}"
-            f"{' with changes' if dirty else ''}, {result['date']}{f', without {lacks}' if lacks else ''}; "
+            f"{' with changes' if dirty else ''}, {result['date']}{f', cut short before {lacks}' if lacks else ''}; "
             f"`{path.relative_to(ROOT)}`)")
 
 
@@ -144,7 +144,7 @@ def node_choice():
               f"{len(shares)} kinds of load over gRPC ({shares[0]:.2f} to {shares[-1]:.2f} of it, median "
               f"{statistics.median(shares):.2f}). Take a GPU for data that already lies in its memory.")
     head = ["where the bytes are", "`cpu`", "`cuda`", "`cuda` / `cpu`", "server CPU, s/GB (`cpu`, `cuda`)"]
-    return f"{table(head, lines)}\n\n{paragraph(advice)}\n\n{paragraph(source(service, GPU / 'service.json'))}"
+    return f"{table(head, lines)}\n\n{paragraph(advice)}\n\n{paragraph(source(service, GPU / 'service.json', all_rows=True))}"
 
 
 def joined(parts, most=6):
@@ -243,7 +243,7 @@ def service_rows(folder):
         share = f"{known['median']:.2f} ({known['low']:.2f} to {known['high']:.2f})" if known else ""
         lines.append([name_of(key), *cells, "void" if note.get("void") else share])
     head = ["thousand payloads a second", *(name for _, name in columns), "`cpu`, of the touch sink"]
-    return f"{table(head, lines)}\n\n{paragraph(source(result, folder / 'service.json'))}"
+    return f"{table(head, lines)}\n\n{paragraph(source(result, folder / 'service.json', all_rows=True))}"
 
 
 def kernels():
