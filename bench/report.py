@@ -49,14 +49,14 @@ def paragraph(text):
     return textwrap.fill(text, 100, break_long_words=False, break_on_hyphens=False)
 
 
-def source(result, path):
-    """Where a block's numbers come from."""
+def source(result, path, all_rows=False):
+    """Where a block's numbers come from. `all_rows`: and which rows the run did not reach."""
     driver = result.get("driver", "none")
     device = result.get("device") or result.get("gpu") or result["cpu"]
     commit, _, dirty = result["commit"].partition("-")
-    lacks = ", ".join(result.get("cut_short_before", ()))
+    lacks = ", ".join(result.get("cut_short_before", ())) if all_rows else ""
     return (f"({device}{'' if driver == 'none' else f', driver {driver}'}, commit {commit[:7]}"
-            f"{' with changes' if dirty else ''}, {result['date']}{f', without {lacks}' if lacks else ''}; "
+            f"{' with changes' if dirty else ''}, {result['date']}{f', cut short before {lacks}' if lacks else ''}; "
             f"`{path.relative_to(ROOT)}`)")
 
 
@@ -104,14 +104,14 @@ def in_short():
     reading = max(kernels["ceilings"]["read_gbps"].items(), key=lambda size: int(size[0]))[1]
     there = (f"A GPU counts bytes that lie in its memory at {figure(resident)} GB/s, whatever their values; reading alone "
              f"reaches {figure(reading)}. {source(kernels, GPU / 'kernels.json')}")
-    sent = (f"Data that comes over a network and that a lane has to copy for the GPU gain little: in {slower} of {len(shares)} kinds of load "
-            f"the server was slower with the GPU than without. {source(service, GPU / 'service.json')}")
-    loads = "; ".join(
-        f"{'f32 ' if key[4] else ''}{human(key[2])} {cuda['server_cpu_seconds_per_gb'] / cpu['server_cpu_seconds_per_gb']:.2f} "
-        f"and {ratio(cuda, cpu):.2f}" for key, cuda, cpu in Rows(fetched).pairs(("ours", "cuda"), ("ours", "cpu")))
-    saved = (f"The image and the static programs read connections into memory that the GPU reads in place. There it "
-             f"halves the processor's work for large payloads. Server CPU a byte and throughput, of those without a GPU, "
-             f"eight connections, `--lanes 2`: {loads}. {source(fetched, GPU / 'service-fetched.json')}")
+    sent = (f"Other builds copy each payload for the GPU. There the server was slower with the GPU than without it in "
+            f"{slower} of {len(shares)} kinds of load. {source(service, GPU / 'service.json')}")
+    beside = {key[2]: (cuda["server_cpu_seconds_per_gb"] / cpu["server_cpu_seconds_per_gb"], ratio(cuda, cpu))
+              for key, cuda, cpu in Rows(fetched).pairs(("ours", "cuda"), ("ours", "cpu")) if not key[4]}
+    saved = (f"The image and the static programs let the GPU read payloads where they were received. With the GPU, bytes "
+             f"in payloads of 16 MiB take {beside[16 * MIB][0]:.2f} of the server's CPU time at {beside[16 * MIB][1]:.2f} "
+             f"of the throughput; in payloads of 64 KiB {beside[64 * KIB][0]:.2f} at {beside[64 * KIB][1]:.2f} (eight "
+             f"connections, `--lanes 2`). {source(fetched, GPU / 'service-fetched.json')}")
     return f"{paragraph(there)}\n\n{paragraph(saved)}\n\n{paragraph(sent)}"
 
 
@@ -144,7 +144,7 @@ def node_choice():
               f"{len(shares)} kinds of load over gRPC ({shares[0]:.2f} to {shares[-1]:.2f} of it, median "
               f"{statistics.median(shares):.2f}). Take a GPU for data that already lies in its memory.")
     head = ["where the bytes are", "`cpu`", "`cuda`", "`cuda` / `cpu`", "server CPU, s/GB (`cpu`, `cuda`)"]
-    return f"{table(head, lines)}\n\n{paragraph(advice)}\n\n{paragraph(source(service, GPU / 'service.json'))}"
+    return f"{table(head, lines)}\n\n{paragraph(advice)}\n\n{paragraph(source(service, GPU / 'service.json', all_rows=True))}"
 
 
 def joined(parts, most=6):
@@ -175,8 +175,22 @@ def beside_the_sink(folder):
     text = (f"Beside {SINKS[sink]}, the server on the CPU carries 0.97 of the calls or more in "
             f"{len(valid) - len(behind)} of {len(valid)} kinds of load (median {statistics.median(valid):.2f})")
     text += f"; behind are {joined([name for _, name in sorted(behind)])}" if behind else ""
-    text += f". {void} more say nothing: the client was full, or a sink differed from itself." if void else "."
+    text += (f". {void} further kinds are void: the client was full, or the sink beside itself varied by more than "
+             f"10 %." if void else ".")
     return paragraph(f"{text} {source(result, folder / 'service.json')}")
+
+
+def cpu_of_a_call():
+    """The front page's sentence on the service: server CPU time of a call, and the touch sink's."""
+    path = GPU / "service.json"
+    result = load(path)
+    cost = {key: [row["server_cpu_seconds_per_gb"] * key[2] / 1e3 for row in rows]
+            for key, *rows in Rows(result).pairs(("ours", "cpu"), ("touch_sink_queues", "cpu"))}
+    told = "; ".join(f"{name} {figure(cost[key][0])} us (sink {figure(cost[key][1])})" for name, key in (
+        ("`Compute` of 4 KiB", ("compute", "tcp", 4 * KIB, 8, 0)), ("of 1 MiB", ("compute", "tcp", MIB, 8, 0)),
+        ("a payload of 4 KiB in `ComputeMany`", ("compute_many", "tcp", 4 * KIB, 8, 0))))
+    return paragraph(f"CPU time of the server, and of the touch sink, over eight connections: {told}. "
+                     f"{source(result, path)}")
 
 
 def beside_the_better(folder):
@@ -201,7 +215,7 @@ def beside_the_better(folder):
     text = (f"`auto` carries 0.95 of the better one of `cpu` and `cuda` or more in {len(shares) - len(behind)} of "
             f"{len(shares)} kinds of load (least {min(shares):.2f})")
     text += f"; behind are {joined([name for _, name in sorted(behind)])}" if behind else ""
-    text += f". {void} more say nothing: a sink differed from itself." if void else "."
+    text += f". {void} further kinds are void: the sink beside itself varied by more than 10 %." if void else "."
     return paragraph(f"{text} {source(result, folder / 'service.json')}")
 
 
@@ -229,7 +243,7 @@ def service_rows(folder):
         share = f"{known['median']:.2f} ({known['low']:.2f} to {known['high']:.2f})" if known else ""
         lines.append([name_of(key), *cells, "void" if note.get("void") else share])
     head = ["thousand payloads a second", *(name for _, name in columns), "`cpu`, of the touch sink"]
-    return f"{table(head, lines)}\n\n{paragraph(source(result, folder / 'service.json'))}"
+    return f"{table(head, lines)}\n\n{paragraph(source(result, folder / 'service.json', all_rows=True))}"
 
 
 def kernels():
@@ -329,12 +343,44 @@ def python_beside_numpy():
     path = RESULTS / "cpu-2core" / "python.json"
     result = load(path)
     row = next(row for row in result["long"] if (row["type"], row["bins"], row["distribution"]) == PYTHON_ROWS[1])
-    short = next(row for row in result["short"] if row["samples"] == 1000)
-    rate, call = row["gigasamples_per_second"], short["microseconds"]
+    rate = {name: 4 * of["median"] for name, of in row["gigasamples_per_second"].items()}
+    calls, of_calls = python_calls(RATIOS)
     return paragraph(
-        f"64 MiB of float32 into 256 bins, on one thread: {figure(rate['histogram']['median'])} · 10^9 samples/s; numpy "
-        f"{figure(rate['numpy']['median'])}. A call on 1,000 samples takes {call['histogram']['median']:.1f} us; numpy "
-        f"{call['numpy']['median']:.0f}. {source(result, path)}")
+        f"One core counts 64 MiB of float32 into 256 bins at {figure(rate['histogram'])} GB/s; numpy at "
+        f"{figure(rate['numpy'])}. {source(result, path)}") + "\n\n" + paragraph(
+        f"A call on 1,000 float32 into 100 bins takes {calls['repeated tuple']:.2f} of numpy's time over a range that came "
+        f"before, and {calls['new tuple']:.2f} over a new one. {source(of_calls, RATIOS)}")
+
+
+RATIOS = RESULTS / "cpu-2core" / "python-ratios.json"
+
+
+def python_calls(path, samples=1000):
+    """Ratios of calls on float32 into 100 bins to numpy's, by kind of range; and the result."""
+    result = load(path)
+    return {row["range"]: row["ratio"] for row in result["rows"]
+            if (row["type"], row["samples"], row["bins"]) == ("float32", samples, 100)}, result
+
+
+def python_ratios():
+    """Calls beside numpy's, whatever the range."""
+    lines, result = [], load(RATIOS)
+    for samples in (100, 1000, 16384, MIB):
+        calls, _ = python_calls(RATIOS, samples)
+        lines.append([f"{samples:,}", *(f"{calls[kind]:.2f}" for kind in ("repeated tuple", "new tuple", "None"))])
+    rows = next(row["ratio"] for row in result["rows"]
+                if (row["type"], row["bins"], row["range"]) == ("float32", 100, "1,024 rows"))
+    quantiles = next(row["ratio"] for row in result["rows"] if row["range"].startswith("quantiles"))
+    slower = [row for row in result["rows"] if row["ratio"] > 1]
+    worst = max(result["rows"], key=lambda row: row["ratio"])
+    text = (f"1,024 rows of 1,024 float32, each into 100 bins over its own range, take {rows:.2f} of the time of numpy in a "
+            f"loop. Three quantiles of each of 10,000 rows of 1,000 take {quantiles:.2f} of `numpy.quantile`'s. numpy is "
+            f"quicker in {len(slower)} of {len(result['rows'])} cases; the worst ratio is {worst['ratio']:.2f} "
+            f"({worst['samples']:,} {worst['type']} into {worst['bins']:,} bins, "
+            f"{'the data' + chr(39) + 's own range' if worst['range'] == 'None' else worst['range']}). "
+            f"{source(result, RATIOS)}")
+    head = ["float32 into 100 bins, samples", "a range that came before", "a new range", "the data's own range"]
+    return f"{table(head, lines)}\n\n{paragraph(text)}"
 
 
 def python_gpu():
@@ -413,6 +459,7 @@ BLOCKS = {
     "when the GPU pays, in short": in_short,
     "service beside gRPC, H200": lambda: beside_the_sink(GPU),
     "service beside gRPC, two cores": lambda: beside_the_sink(RESULTS / "cpu-2core"),
+    "server CPU of a call": cpu_of_a_call,
     "auto": lambda: beside_the_better(GPU),
     "service rows, H200": lambda: service_rows(GPU),
     "service beside gRPC, H100": lambda: beside_the_sink(H100),
@@ -427,6 +474,7 @@ BLOCKS = {
     "what has run on an emulated Arm processor": arm,
     "Python package": python_package,
     "Python package, beside numpy": python_beside_numpy,
+    "Python package, whatever the range": python_ratios,
     "Python package, on a GPU": python_gpu,
     "Python package, new ranges on a GPU": python_gpu_cliff,
     "Python package, compared with numpy": numpy_parity,

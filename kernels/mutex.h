@@ -42,6 +42,8 @@ class alignas(128) ABSL_LOCKABLE Mutex {
 
  private:
   friend class CondVar;
+  // ComputeMany of 4 KiB over eight connections: 452 thousand/s with 100 looks, 443 with 24, 375
+  // with 25 that only read, 452 with 400 (H200 host).
   static constexpr int kLooks = 100;
   void Took() { held_.store(true, std::memory_order_relaxed); }
   void Leaves() { held_.store(false, std::memory_order_relaxed); }

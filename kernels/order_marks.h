@@ -39,11 +39,12 @@ struct Mark {
   bool turns;
 };
 
-// Each mark takes time for each sample.
+// Each mark takes time for each sample: 8 marks 0.36 ns, 2 marks 0.2 (f32, Zen 4, 2026-11-25). With
+// 99 quantiles marks gain nothing on normal samples.
 inline constexpr size_t kMarksMax = 32;
-// The most samples that are collected, as a share of all.
+// The most samples that are collected, as a share of all. Not measured apart.
 inline constexpr double kCollectedShare = 0.4;
-// Keys that are made at a time, at most.
+// Keys that are made at a time, at most. Not measured apart.
 inline constexpr size_t kMarkedBlock = 256;
 
 // What a pass found.

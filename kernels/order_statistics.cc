@@ -26,13 +26,17 @@ namespace {
 using cpu::SampleRun;
 
 constexpr int kBucketsLog2Max = 16;
-// The fewest samples for which a thread pays.
+// The fewest samples for which a thread pays. Not measured apart.
 constexpr size_t kThreadSamplesMin = size_t{1} << 18;
 // The most samples that are collected at a time: an eighth of all, or this many if that is more.
+// Not measured apart.
 constexpr uint64_t kCollectedMin = uint64_t{1} << 12;
-// Samples whose keys tell where most keys lie.
+// Samples whose keys tell where most keys lie. Buckets between them take four quantiles of normal
+// f32 from 0.23 to 0.85 G samples/s, beside digits at fixed places (Sapphire Rapids, 2026-11-25);
+// other numbers were not measured.
 constexpr size_t kLookedAt = 512;
-// The fewest samples for which marks pay.
+// The fewest samples for which marks pay: 16,384 of f32 take 0.41 G samples/s with them and 0.32
+// without (Zen 4, 2026-11-25). Fewer were not measured.
 constexpr size_t kMarkedMin = size_t{1} << 13;
 
 // --- Passes over samples with buckets of keys: one counts, one collects
@@ -58,7 +62,7 @@ struct Buckets {
   }
 };
 
-// Keys that are made at a time.
+// Keys that are made at a time. Not measured apart.
 constexpr size_t kBlock = 64;
 
 // Finds the keys of consecutive samples, and the keys' buckets.

@@ -1,7 +1,7 @@
 // Counting that needs a payload more than once, or whose result is not one row of counters.
 //
 // A lane executes the phases of one payload in turn. The outcome of a phase decides on the next
-// one. Who makes the phases keeps their outcome; backends only execute them.
+// one. The maker of the phases keeps their outcome; backends only execute them.
 #ifndef HISTOGRAM_KERNELS_PHASES_H_
 #define HISTOGRAM_KERNELS_PHASES_H_
 
@@ -56,7 +56,8 @@ struct PhaseLimits {
 inline constexpr PhaseLimits kAllPhases = {
     .row_bins = UINT64_MAX, .pixel_bytes = UINT64_MAX, .own_ranges = true};
 
-// The phases of one payload. One thread at a time uses it. What phases point to lives as long.
+// The phases of one payload. One thread at a time uses it. The objects that phases point to live as
+// long.
 class Phases {
  public:
   virtual ~Phases() = default;

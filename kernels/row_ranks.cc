@@ -20,9 +20,9 @@
 namespace histogram::internal {
 namespace {
 
-// The fewest samples for which a thread pays.
+// The fewest samples for which a thread pays. Not measured apart.
 constexpr size_t kThreadSamplesMin = size_t{1} << 14;
-// Fewer samples are sorted.
+// Fewer samples are sorted. Not measured apart.
 constexpr size_t kSortedMax = 48;
 
 // The numbers that order a row: floats and integers as they are, floats of 16 bits as their keys.
@@ -212,7 +212,7 @@ class RowSearch {
     deeper_->Run(part.count, deeper_ranks_, found);
   }
 
-  static constexpr size_t kWideShare = 8;
+  static constexpr size_t kWideShare = 8;  // not measured apart
 
   const size_t length_;
   const bool keyed_;

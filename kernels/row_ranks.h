@@ -15,7 +15,8 @@
 
 namespace histogram::internal {
 
-// The most samples of a row that is sorted into buckets.
+// The most samples of a row that is sorted into buckets: those of f32 take 256 KiB. Not measured
+// apart.
 inline constexpr size_t kRowSamplesMax = size_t{1} << 16;
 
 // Writes the sample at rank r of row i to place r * rows + i of `out`, which has a place for each.

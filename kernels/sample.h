@@ -10,7 +10,7 @@
 #include <cstring>
 #include <type_traits>
 
-// What is called by functions for several instruction sets is compiled into each of them.
+// Functions that code for several instruction sets calls are compiled into each of them.
 #if defined(__GNUC__)
 #define HISTOGRAM_INLINE __attribute__((always_inline))
 #else

@@ -18,7 +18,8 @@
 namespace histogram {
 namespace {
 
-constexpr size_t kBlock = 1024;  // samples whose moments are computed together, then merged
+// Samples whose moments are computed together, then merged. Not measured apart.
+constexpr size_t kBlock = 1024;
 
 double EntropyBits(std::span<const uint64_t> counts, uint64_t total) {
   double entropy = 0;

@@ -168,7 +168,7 @@ absl::Status App::Start() {
   }
   RefreshSecurity();
   listening_.store(true);
-  // Whoever reads the port file finds a ready server, and the log says `ready` once it is there.
+  // A reader of the port file finds a ready server. The log says `ready` once the file is there.
   UpdateHealth();
   if (absl::Status written = WritePortFile(); !written.ok()) return written;
   LogReadiness();

@@ -191,7 +191,7 @@ void Harness::CheckBatch(const cuda::CudaKernel& kernel,
   CheckCuda(cudaStreamSynchronize(stream()), "a checked batch");
   std::vector<uint32_t> rows(payloads.size() * kByteValues);
   CheckCuda(cudaMemcpy(rows.data(), launch.rows, rows.size() * 4, cudaMemcpyDeviceToHost), "rows");
-  // Of very many payloads every so many-th, and the last.
+  // Of many payloads at even distances, and the last.
   const size_t step = std::max<size_t>(1, payloads.size() / 4096);
   for (size_t i = 0; i < payloads.size(); i += i + step < payloads.size() ? step : 1) {
     const std::vector<uint32_t> expected = Expected(payloads[i].offset, payloads[i].bytes);

@@ -22,7 +22,7 @@ namespace histogram::cli {
 
 namespace {
 
-// What a file's name says of what is in it, by the formats that it may name; empty: nothing.
+// The format that a file's extension names; empty if it names none.
 std::string FormatOf(const std::string& path) {
   const std::string lower = absl::AsciiStrToLower(path);
   for (const char* const format :
@@ -43,8 +43,8 @@ void AddOutputOptions(CLI::App& command, OutputOptions& options,
   AddChoice(command, "--format", options.format, formats,
             "The format of the output (default table)");
   AddValue(command, "-o,--output", options.output, "FILE",
-           "Write to this file, in the --format that the end of its name says (such as\n"
-           ".json); - is standard output");
+           "Write to this file, in the --format of its extension (such as .json); - is\n"
+           "standard output");
   command.parse_complete_callback([&command, &options, formats] {
     if (options.output == "-") options.output.clear();
     if (command.get_option("--format")->count() > 0) return;
@@ -158,8 +158,8 @@ void AddServerOptions(CLI::App& app, ServerOptions& options) {
 // `what`: is counted.
 void AddInput(CLI::App& command, const char* name, auto& value, const std::string& what) {
   const std::string description = what +
-                                  "; - is standard input, which is also read where\n"
-                                  "no FILE is named and a pipe or a file feeds it";
+                                  "; - is standard input. Without FILE the command\n"
+                                  "reads standard input if it is a pipe or a file";
   AddValue(command, name, value, "FILE", description.c_str());
 }
 
@@ -175,9 +175,10 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
                 "The files are text: count the numbers between blanks, commas and line ends, "
                 "integers as i64 or u64, others as f64; 8 bytes of memory each")
       ->excludes(type);
-  AddValue(command, "--column", options.column, "NAME|N",
-           "The files are tables with a header, their cells parted by commas, tabs or semicolons: "
-           "count the numbers of this column; an empty cell is a NaN")
+  AddValue(
+      command, "--column", options.column, "NAME|N",
+      "The files are tables with a header, their cells separated by commas, tabs or semicolons: "
+      "count the numbers of this column; an empty cell is a NaN")
       ->excludes(type);
   CLI::Option* const bins =
       AddValue(command, "--bins", options.bins, "N",
@@ -280,8 +281,8 @@ void EndOptions(std::vector<std::string>& arguments) {
   arguments.erase(mark);
 }
 
-// What is counted in this process needs no certificate and no token: whoever gives one means to
-// name a server. Help and completion are there whatever address the environment has.
+// Counting in this process needs no certificate and no token: a user who gives one means to name a
+// server. Help and completion are there whatever address the environment has.
 void CheckServerOptions(const CLI::App& app, const Options& options) {
   if (app.got_subcommand("help") || app.got_subcommand("completion")) return;
   if (absl::Status s = client::CheckAddress(options.server.server); !s.ok()) {
@@ -347,7 +348,7 @@ std::string HelpAbout(const CLI::App& app, const std::string& command) {
   return app.get_formatter()->make_help(about, name, CLI::AppFormatMode::Normal);
 }
 
-// Whose help tells of what is wrong: a command's, or the program's (empty), as of its own options.
+// The command whose help explains the error; empty: the program, as for its own options.
 std::string HelpFor(const CLI::App& app, const std::string& wrong) {
   const std::vector<CLI::App*> commands = app.get_subcommands();
   const bool own = app.get_option_no_throw(wrong.substr(0, wrong.find_first_of(": "))) != nullptr;

@@ -63,11 +63,11 @@ class DescriptorBuffer final : public std::streambuf {
 // Set before main, and before the constructors of other sources.
 constinit bool has_standard_input = true;
 
-// Whatever is opened next would take the number of a standard descriptor that is closed.
+// The next file that is opened would take the number of a standard descriptor that is closed.
 void OpenStandardDescriptors() {
   has_standard_input = fcntl(STDIN_FILENO, F_GETFD) >= 0;
   int fd = 0;
-  // What cannot be written fails, as it would have with the descriptor that is closed.
+  // Writing fails then, as with the closed descriptor.
   while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDONLY);
   if (fd > STDERR_FILENO) close(fd);
 }

@@ -119,7 +119,7 @@ class UnaryLoad final : public LoadWorker {
     const LoadTally& tally = context_.tally;
     for (uint64_t i = first;; i += pacers) {
       auto due = After(begin, static_cast<double>(i) / context_.options.rate_per_second);
-      // What was due before the measured time and is not begun yet is left out.
+      // Leaves out requests that were due before the measured time and have not begun.
       if (tally.measuring() && due < tally.start()) {
         i = first;
         begin = LoadClock::now();

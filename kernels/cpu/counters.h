@@ -16,6 +16,8 @@ namespace histogram::cpu {
 
 class Counters {
  public:
+  // On constant samples four count three times as fast as one. On normal ones into 4,096 bins and
+  // more one was faster in one run and slower in another (Zen 5, 2026-11-24).
   static constexpr size_t kTables = 4;
 
   // Tables of `slots` counters in thread-local memory. REQUIRES: the thread has no other Counters.
@@ -52,6 +54,7 @@ class Counters {
   }
 
  private:
+  // Of u32; more would stay with each thread for good. Not measured apart.
   static constexpr size_t kKeptMax = size_t{1} << 20;
 
   static std::vector<uint32_t>& Memory() {
@@ -78,7 +81,9 @@ class RowCounters {
   uint64_t* const row_;
 };
 
-// Whether tables pay for this many samples.
+// Whether tables pay for this many samples. Where they do not, counting into the row takes rows of
+// 1,024 f32 in 1,000 bins from 0.5 to 1.8 G samples/s, and 2^20 samples in 300,000 bins from 0.4 to
+// 1.9 (Zen 5, 2026-11-24).
 inline bool TablesPay(size_t samples, size_t slots) {
   constexpr size_t kSlotsMax = (size_t{1} << 17) + internal::kOutsideSlots;
   return samples >= 2 * slots && slots <= kSlotsMax;

@@ -26,7 +26,7 @@
 namespace histogram::cpu {
 namespace {
 
-// The costs of a modest core, used if nothing is measured.
+// The costs of a modest core, used if nothing is measured. Guesses.
 constexpr double kAssumedNsPerByte = 1 / 3.0;
 constexpr uint64_t kAssumedNsPerPayload = 200;
 constexpr double kAssumedNsPerSample = 0.5;   // of typed samples

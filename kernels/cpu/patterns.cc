@@ -13,6 +13,7 @@ namespace {
 
 constexpr size_t kPatterns16 = 65536;
 // The fewest samples for which a table of all values pays. Fewer are looked up one by one.
+// Not measured apart.
 constexpr size_t kTableSamplesMin = kPatterns16;
 
 // The table indices of four values of 16 bits. They spread values that lie a multiple of 256 apart,

@@ -11,6 +11,7 @@
 namespace histogram::cpu {
 namespace {
 
+// Two, four and eight are as fast within noise, about one increment a clock (Zen 3).
 constexpr size_t kTables = 8;
 constexpr size_t kGroup = 256;  // the length of a run
 // The tables hold 32-bit counts to fit the first-level cache. None overflows within this many

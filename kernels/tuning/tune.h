@@ -1,6 +1,6 @@
 // Fills a dispatch table: for each kind of workload the candidate that measures cheapest.
 //
-// Whoever calls brings the measurements, and with them the clock and the device. Not thread-safe by
+// The caller brings the measurements, and with them the clock and the device. Not thread-safe by
 // itself: one call tunes one device; devices may be tuned side by side.
 #ifndef HISTOGRAM_KERNELS_TUNING_TUNE_H_
 #define HISTOGRAM_KERNELS_TUNING_TUNE_H_

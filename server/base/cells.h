@@ -1,5 +1,5 @@
 // Counters that many threads add to without contention. Each thread adds to a copy ("shard") with
-// its own cache lines. Who reads sums the copies.
+// its own cache lines. A reader sums the copies.
 //
 // Add is thread-safe, wait-free and allocates nothing. Sum may run at any time. It sees every Add
 // that happened before it, and some that happen meanwhile. Values wrap at 2^64: to subtract n, add

@@ -1,4 +1,4 @@
-// The process's monotonic clock. Whatever a test must be able to control reads it through this.
+// The process's monotonic clock. Code whose time a test must control reads the clock through this.
 #ifndef HISTOGRAM_SERVER_BASE_CLOCK_H_
 #define HISTOGRAM_SERVER_BASE_CLOCK_H_
 

@@ -8,8 +8,8 @@
 
 namespace histogram::server {
 
-// Bytes that the allocator has given out and not got back. What it keeps for later is not among
-// them, nor is what was mapped without it. Takes each arena's lock for some microseconds.
+// Bytes that the allocator has given out and not got back. They include neither what it keeps for
+// later nor memory that was mapped without it. Takes each arena's lock for some microseconds.
 uint64_t AllocatedBytes();
 
 // A cheap look, many times a second.

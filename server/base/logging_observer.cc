@@ -59,7 +59,7 @@ void LoggingObserver::IntegrityFailure() {
 
 void LoggingObserver::NoteRequest(const RequestNote& note) {
   const bool failed = !note.status.ok();
-  // A broken promise of ours is an error, what a client did wrong is news.
+  // A fault of the server is an error; a mistake of a client is information.
   const LogLevel level = note.status.code() == absl::StatusCode::kInternal ? LogLevel::kError
                          : failed                                          ? LogLevel::kInfo
                                                                            : LogLevel::kWarn;

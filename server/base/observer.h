@@ -1,6 +1,5 @@
-// What the server's parts report to whoever watches (metrics). Implementations must be thread-safe,
-// cheap (no allocation on the hot path, and no lock but that of a tenant's bytes) and must not call
-// back.
+// What the server's parts report to metrics and log. Implementations must be thread-safe, cheap (no
+// allocation on the hot path, and no lock but that of a tenant's bytes) and must not call back.
 #ifndef HISTOGRAM_SERVER_BASE_OBSERVER_H_
 #define HISTOGRAM_SERVER_BASE_OBSERVER_H_
 

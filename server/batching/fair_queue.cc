@@ -93,7 +93,7 @@ void FairQueue::PopFront(Class& c) {
     caller->next = unused_;
     unused_ = caller;
   }
-  // What was owed counts only while both have work: nobody saves up turns.
+  // A debt counts only while both have work: nobody saves up turns.
   if (c.payloads == 0) {
     for (Class& each : classes_) each.deficit = 0;
   }

@@ -33,7 +33,7 @@ class FairQueue {
   static constexpr int64_t kPayloadCost = 2048;
 
   // Of each class. Small enough that each of many callers is served soon. Large enough that a
-  // caller does not miss a great many turns after one payload.
+  // caller does not miss a great many turns after one payload. Not measured apart.
   static constexpr std::array<int64_t, kClassCount> kQuanta = {8 << 10, 4 << 20};
 
   // Payloads of up to `small_bytes_max` bytes are in the small class.

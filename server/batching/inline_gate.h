@@ -39,7 +39,7 @@ class InlineGate {
   // `collects`: Collect is to be called.
   explicit InlineGate(bool collects) : collect_at_(collects ? 0 : kNever) {}
 
-  // From now on only these classes may enter. Who is inside already finishes.
+  // From now on only these classes may enter. Threads that are inside finish.
   void Open(Classes classes) { open_.store(classes, std::memory_order_seq_cst); }
   // Whether the calling thread may count a payload of this class. If so, it must leave.
   bool Enter(size_t size_class) {
@@ -85,7 +85,7 @@ class InlineGate {
   }
 
  private:
-  static constexpr TimeNs kCollectNs = 2'000'000;
+  static constexpr TimeNs kCollectNs = 2'000'000;  // not measured apart
   static constexpr Cell kInside = 0, kBytes = 1, kPayloads = kBytes + kOnlyCpu + 1;
   static constexpr size_t kCells = kPayloads + kOnlyCpu + 1;
 

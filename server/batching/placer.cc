@@ -10,7 +10,7 @@ namespace histogram::server {
 namespace {
 
 // A queue takes the other kind of backend once the preferred one has begun nothing for this long:
-// its lanes hang, or the host stands still.
+// its lanes hang, or the host stands still. Not measured apart.
 constexpr TimeNs kPatienceNs = 20'000'000;
 
 // What is known of the workload from the plan.

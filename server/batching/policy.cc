@@ -9,6 +9,7 @@ namespace {
 
 constexpr uint64_t kPartsPerSplitMin = 4;
 // A lane's share of the queue is not made smaller than this: a batch should be worth its hand-over.
+// Not measured apart.
 constexpr uint64_t kFillBytesMin = 256 << 10;
 constexpr uint32_t kFillPayloadsMin = 64;
 

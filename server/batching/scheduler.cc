@@ -62,7 +62,7 @@ Scheduler::Room Scheduler::RoomFor(const Job& job) const {
 Scheduler::Refusal Scheduler::Refuse(const Job& job, Room room) const {
   assert(room != Room::kYes);
   constexpr double kMaxMs = 1000;
-  // What is queued may also be held back for a batch to fill.
+  // Queued payloads may also be held back for a batch to fill.
   const double ns = static_cast<double>(admission_.charged_bytes()) / credits_.BytesPerNs() +
                     static_cast<double>(limits_.batch_delay_us_max) * 1e3;
   return {.room = room,
@@ -98,7 +98,8 @@ void Scheduler::Wait(Job* job, TimeNs now) {
 InlineGate::Classes Scheduler::Here() const {
   if (draining_ || admission_.waits()) return 0;
   if (limits_.batch_delay_us_max > 0) return 0;  // a payload may wait for others
-  // What waits while a lane of the CPU is free waits for a GPU: to pass it takes nothing from it.
+  // Payloads that wait while a lane of the CPU is free wait for a GPU: passing them takes nothing
+  // from them.
   if (!queue_.empty() && !placer_.BothKindsUp()) return 0;
   return placer_.OnCpu();
 }
@@ -149,8 +150,8 @@ bool Scheduler::DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox)
                  .bytes = queue_.bytes(c),
                  .next_bytes = FairQueue::Left(front),
                  .next_executing = front.notes_.pieces > 1};
-  // Without a delay nothing is kept waiting for the time; with one, what waits while a lane is free
-  // is less than a batch, so the scan is short.
+  // Without a delay nothing waits for the time. With one, less than a batch waits while a lane is
+  // free, so the scan is short.
   if (limits_.batch_delay_us_max > 0 && view.bytes < limits_.batch_bytes_max &&
       view.payloads < limits_.batch_payloads_max) {
     const FairQueue::Times times = queue_.Scan(c);
@@ -194,7 +195,7 @@ bool Scheduler::MayJoin(FairQueue::SizeClass c, const Flight& flight, const Deci
   if (left > decision.fill_bytes_max - std::min(flight.bytes, decision.fill_bytes_max)) {
     return false;
   }
-  // What may be cut over lanes, or was, travels alone.
+  // A payload that may be cut over lanes, or was, travels alone.
   if (left >= limits_.split_bytes_min || next.notes_.pieces > 0) return false;
   return placer_.MayShareBatch(decision.backend, *flight.pieces.front().job, next);
 }

@@ -77,7 +77,8 @@ struct ParsedConfig {
   // program exits 0. Empty: serve with `config`.
   std::string text = {};
   Config config = {};
-  // One sentence each, for the log: unknown HISTSVC_ variables.
+  // One sentence each, for the log: unknown HISTSVC_ variables, and a metrics port that other
+  // machines can reach.
   std::vector<std::string> warnings = {};
   // Where each setting that is not left at its default is set: "drain-max", "server.toml:3".
   std::map<std::string, std::string, std::less<>> origins = {};

@@ -61,7 +61,7 @@ struct Setting {
 
 // In the order of --help.
 absl::Span<const Setting> Settings();
-// By name, or by the old one; nullptr if there is none.
+// By name; nullptr if there is none.
 const Setting* FindSetting(absl::string_view name);
 // "HISTSVC_QUEUE_BYTES_MAX"
 std::string EnvironmentName(absl::string_view name);

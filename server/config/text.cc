@@ -65,7 +65,7 @@ std::string FileValue(const Setting& setting, const Config& config) {
 std::string HelpText(bool all) {
   std::string out = absl::StrCat(
       "Usage: histogram-server [FLAG]...\n"
-      "Counts the samples of payloads that clients send over gRPC, and answers with histograms.\n"
+      "Counts the samples of payloads that clients send over gRPC or HTTP.\n"
       "\n"
       "Flags win over environment variables (HISTSVC_QUEUE_BYTES_MAX=256MiB; HISTSVC_LISTEN takes\n"
       "several addresses, separated by commas), which win over the config file (queue-bytes-max =\n"

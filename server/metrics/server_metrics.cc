@@ -1,4 +1,4 @@
-// Recording. What is read at a scrape stands in server_metrics_collect.cc.
+// Recording. server_metrics_collect.cc reads what is recorded.
 #include "server/metrics/server_metrics.h"
 
 #include <algorithm>

@@ -29,7 +29,7 @@ class ServerMetrics::Writer {
   Writer(const Cells& cells, std::vector<MetricFamily>& families)
       : cells_(cells), families_(families) {}
 
-  // What follows belongs to this family, until the next one.
+  // The following samples belong to this family, until the next one.
   void Family(std::string name, std::string help, MetricType type) {
     families_.push_back({"histsvc_" + std::move(name), std::move(help), type, {}});
   }

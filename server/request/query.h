@@ -22,8 +22,9 @@
 
 namespace histogram::server {
 
-// The plan of a query. It has no tables until samples repay them: tables take 10 to 35 ns a bin,
-// and most specs that differ from all others come once. A plan of bytes needs none. Thread-safe.
+// The plan of a query. It has no tables until samples repay them: tables take some 10 to 50 ns a
+// bin, and most specs that differ from all others come once. A plan of bytes needs none.
+// Thread-safe.
 class LatePlan {
  public:
   // REQUIRES: binning.has_edges(), or the type is u8.

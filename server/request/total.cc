@@ -9,7 +9,7 @@
 namespace histogram::server {
 namespace {
 
-// What ran is said of the last chunk; times are sums over all of them.
+// Backend and kernel are those of the last chunk; times are sums over all of them.
 void AddToReceipt(const Job& chunk, Receipt& receipt) {
   BatchReport sum = chunk.report;
   sum.gather_ns += receipt.batch.gather_ns;

@@ -11,7 +11,7 @@
 namespace histogram::server {
 namespace {
 
-// What waits for a dry loop waits for at most this many events.
+// Work for a dry loop waits for at most this many events.
 constexpr uint32_t kPassedMax = 64;
 
 }  // namespace

@@ -2,8 +2,8 @@
 //
 // gRPC assigns each connection to a queue, and with it to a loop. The loop's thread receives the
 // connection's messages, counts the small ones, and is the only one that talks to gRPC about its
-// calls. Whoever works for a call on another thread posts the outcome to the loop. So what belongs
-// to one call needs no lock.
+// calls. Another thread that works for a call posts the outcome to the loop. So a call needs no
+// lock.
 //
 // A loop has connections of its own only where each queue polls its own sockets, as gRPC's strategy
 // "poll" does (ChoosePolling). With other strategies it is correct, and slower.
@@ -73,9 +73,11 @@ class Posted {
 // Belongs to the loop's thread.
 class SendsAhead {
  public:
-  // What was seen holds for this many messages.
+  // An observation holds for this many messages.
   static constexpr uint32_t kMemory = 64;
   // Of the messages that come alone the second is handed over, and then one in this many.
+  // ComputeMany of 64 KiB with one message in flight then keeps 0.92 to 1.11 of its rate, where it
+  // lost a fifth (two cores, after b69c2c5).
   static constexpr uint32_t kTryEvery = 16;
 
   // A message came while `others` were handed over and not yet back. Returns whether to hand it
@@ -139,8 +141,9 @@ class alignas(128) EventLoop final : private Posted {
   // A call begins to await work that others post for the next event, or no longer awaits it.
   // REQUIRES: called by the loop's thread.
   void AwaitPosted(bool begins) { begins ? ++awaiting_ : --awaiting_; }
-  // Runs `work` once no event waits in the loop any more, or many have passed. What is left until
-  // then can be done together, such as sending replies. REQUIRES: called by the loop's thread.
+  // Runs `work` once no event waits in the loop any more, or many have passed. Work that is left
+  // until then can be done together, such as sending replies. REQUIRES: called by the loop's
+  // thread.
   void WhenDry(Posted& work) { work.next_ = std::exchange(when_dry_, &work); }
   // Whether a message of `bytes` is worth the way to another thread and back. True if counting it
   // takes longer than waking a thread, if other cores are likely idle, and if the loop's clients
@@ -195,7 +198,7 @@ class alignas(128) EventLoop final : private Posted {
   // Written by other threads.
   alignas(128) std::atomic<Posted*> posted_{nullptr};  // newest first
   std::atomic<uint32_t> awaiting_{0};                  // calls that do; written by the loop
-  // The loop is about to wait for an event, or does. Whoever makes it false sets the bell.
+  // The loop is about to wait for an event, or does. The thread that makes it false sets the bell.
   std::atomic<bool> sleeping_{false};
   grpc::Alarm bell_;  // wakes the loop
   MemberEvent<EventLoop, &EventLoop::Rang> rang_{*this};

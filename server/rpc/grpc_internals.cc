@@ -47,7 +47,7 @@ ReceiveMemory* receive_memory = nullptr;
 #if HISTOGRAM_GRPC_HAS_LOG_FUNCTION
 void LogLine(gpr_log_func_args* line) {
   static LogThrottle throttle{LogThrottle::kShortPeriod};
-  // What gRPC calls an error concerns one connection, a failed handshake for example.
+  // gRPC's errors concern one connection: a failed handshake for example.
   const LogLevel level = line->severity == GPR_LOG_SEVERITY_ERROR  ? LogLevel::kWarn
                          : line->severity == GPR_LOG_SEVERITY_INFO ? LogLevel::kInfo
                                                                    : LogLevel::kDebug;

@@ -22,7 +22,7 @@ class ReadAhead {
   uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   uint64_t bytes_max() const { return bytes_max_; }
 
-  // One stream's part. Not thread-safe; what it holds it must let go before it is destroyed.
+  // One stream's part. Not thread-safe. REQUIRES: it holds nothing when it is destroyed.
   class Stream {
    public:
     explicit Stream(ReadAhead& all) : all_(all) {}

@@ -49,8 +49,8 @@ constexpr int kHandshakeTimeoutMs = 10000;  // ends clients that never finish th
 constexpr uint64_t kAdaptiveWindowBytesMin = uint64_t{256} << 20;
 constexpr int kFrameBytesMax = 1 << 20;  // with adaptive windows gRPC raises its 16 KiB as well
 
-// What gRPC refuses by itself reaches neither metrics nor log, and its sentence names no setting.
-// So its own limits lie above ours, far enough for what people send by mistake.
+// gRPC's own refusals reach neither metrics nor log, and name no setting. So its limits lie above
+// ours, far enough for what people send by mistake.
 constexpr uint32_t kRefusedHeaderBytesFactor = 2;
 
 // Between two looks of the receive guard a client fills a link of 10 Gbit/s with 25 MB.

@@ -55,8 +55,8 @@ class GrpcServer {
   TimeNs StoodStillNs() { return loops_->StoodStillNs(); }
 
   // Streams stop reading, and end once what they have read is answered. Then the ports close, each
-  // connection says goodbye, and the calls that began before its client knew are answered. What is
-  // left after `grace_us` is cancelled.
+  // connection says goodbye, and the calls that began before its client knew are answered. Calls
+  // that are left after `grace_us` are cancelled.
   void DrainAndShutdown(uint64_t grace_us);
 
  private:

@@ -60,8 +60,8 @@ class CheckCall final : public UnaryCall {
 
 }  // namespace
 
-// Reads one message and writes each new status. What changes while a write is under way is written
-// after it, the last status only.
+// Reads one message and writes each new status. A status that changes while a write is under way is
+// written after it, the last one only.
 class WatchCall final : public StreamCall, public std::enable_shared_from_this<WatchCall> {
  public:
   WatchCall(HealthService& health, EventLoop& loop) : StreamCall(loop), health_(health) {}

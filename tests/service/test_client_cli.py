@@ -758,7 +758,10 @@ def test_describe_and_health(run):
     document = json.loads(run("describe", "--format", "json").stdout)
     assert document["limits"]["bin_count_max"] == 65536
     assert any(backend["name"] == "cpu" for backend in document["backends"])
-    assert b"cpu" in run("describe").stdout
+    text = run("describe").stdout.decode()
+    assert "cpu" in text
+    for limit in ("rows 1,048,576", "bytes of a spec 2.00 MiB", "bytes of a reply 64.0 MiB"):
+        assert limit in " ".join(text.split())
     for arguments in ((), ("liveness",), ("backend/cpu",), ("histogram.v1.HistogramService",)):
         run("health", *arguments)
     run("health", "no-such-service", status=1)

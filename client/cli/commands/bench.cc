@@ -298,9 +298,9 @@ void AddBench(CLI::App& app, BenchOptions& options) {
            "Unanswered requests of each connection (default 8)")
       ->check(WholeNumber(1, 65536));
   AddValue(command, "--rate", options.rate, "PER_SECOND",
-           "Begin this many requests a second, answered or not (--api compute\n"
-           "only); a latency counts from when its request was due\n"
-           "(default: as fast as answers come)")
+           "Begin this many requests a second, even if earlier ones are not\n"
+           "answered (--api compute only); a latency counts from when its request\n"
+           "was due (default: as fast as answers come)")
       ->check(PositiveNumber());
   AddValue(command, "--duration", options.duration_s, "SECONDS", "Seconds to measure (default 10)")
       ->check(PositiveNumber());

@@ -28,7 +28,7 @@ std::vector<std::string> FilesOf(const ComputeOptions& options) {
   return options.files.empty() ? std::vector<std::string>{"-"} : options.files;
 }
 
-// What the command line's parser cannot know to be senseless.
+// Checks what the command line's parser cannot check.
 absl::Status CheckCompute(const ComputeOptions& options, const Environment& env,
                           std::optional<size_t>& rows) {
   if (options.files.empty() && !IsFed(env.standard_input)) {
@@ -81,7 +81,7 @@ absl::Status KeepInputs(bool twice, SampleType type, const Environment& env, abs
   constexpr uint64_t kBytesMax = uint64_t{1} << 30;
   for (Input& input : inputs) {
     const auto size = SizeOf(input);
-    if (!size.ok()) continue;  // said where it is counted
+    if (!size.ok()) continue;  // reported when counting
     if (!input.big_endian && (!twice || size->has_value())) continue;
     const auto timed = TimeLook(input);
     const absl::StatusOr<InputFile> file = OpenInput(input, env.standard_input);

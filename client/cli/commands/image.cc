@@ -181,7 +181,7 @@ absl::Status Binarize(const Picture& picture, const Channel& grey, const std::st
   const auto threshold = ThresholdOf(picture);
   if (!threshold.has_value()) {
     return absl::FailedPreconditionError(
-        "the picture has a single value, which no threshold can part; nothing was written");
+        "the picture has a single value, so there is no threshold; nothing was written");
   }
   const Image& image = picture.image;
   std::string values(size_t{image.width} * image.height, '\0');

@@ -23,7 +23,7 @@ constexpr size_t kLineBytesMax = size_t{64} << 20;
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr absl::string_view kSeparators = ",\t;";  // of cells; the first that a header has
 
-// Reads an input in blocks. What a user of a block leaves of it begins the next one.
+// Reads an input in blocks. The next block begins with what its user left of the last one.
 class Reader {
  public:
   Reader(const Input& input, InputFile file, absl::Time deadline)

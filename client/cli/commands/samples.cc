@@ -311,7 +311,7 @@ absl::Status FindType(const std::string& type, int standard_input, absl::Time de
   if (!type.empty()) found = ParseSampleType(type);
   const Input* first = nullptr;
   for (Input& input : inputs) {
-    if (!SizeOf(input).ok()) continue;  // said where it is counted
+    if (!SizeOf(input).ok()) continue;  // reported when counting
     const auto header = ReadHeader(standard_input, deadline, !type.empty(), input);
     if (!header.ok()) return header.status();
     std::optional<SampleType> its = *header;
@@ -354,7 +354,7 @@ absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& 
   double least = std::numeric_limits<double>::infinity(), greatest = -least;
   for (Input& input : inputs) {
     const auto size = SizeOf(input);
-    if (!size.ok()) continue;  // said where it is counted
+    if (!size.ok()) continue;  // reported when counting
     if (!size->has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(
           SafeText(input.name),

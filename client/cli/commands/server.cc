@@ -55,7 +55,7 @@ std::string Columns(const Rows& rows, const Terminal& terminal) {
 
 constexpr char kAny[] = "any";
 
-// Leaves out a column that says "any" in each row: no limit is worth no column.
+// Leaves out a column that says "any" in each row.
 void DropUnlimited(Rows& rows, size_t column) {
   for (size_t r = 1; r < rows.size(); ++r) {
     if (rows[r][column] != kAny) return;
@@ -128,7 +128,10 @@ Rows LimitRows(const v1::DescribeResponse::Limits& limits) {
   return {{"limit", "value"},
           {"bytes of a payload", UpTo(limits.payload_bytes_max(), FormatBytes)},
           {"bins", UpTo(limits.bin_count_max(), FormatCount)},
+          {"rows", UpTo(limits.rows_max(), FormatCount)},
           {"quantiles", UpTo(limits.quantiles_max(), FormatCount)},
+          {"bytes of a spec", UpTo(limits.spec_bytes_max(), FormatBytes)},
+          {"bytes of a reply", UpTo(limits.reply_bytes_max(), FormatBytes)},
           {"bytes in the queue", UpTo(limits.queue_bytes_max(), FormatBytes)},
           {"bytes of received messages", UpTo(limits.receive_bytes_max(), FormatBytes)},
           {"payloads of a batch", UpTo(limits.batch_payloads_max(), FormatCount)},
@@ -191,7 +194,7 @@ int UsageError(Environment& env, absl::string_view message) {
 
 int Emit(Environment& env, const std::string& output, const std::string& text) {
   if (output.empty()) {
-    env.out << text;  // the caller of all looks after its errors
+    env.out << text;  // main() reports its errors
     return kSuccess;
   }
   if (absl::Status status = WriteFile(output, text, env.deadline); !status.ok()) {

@@ -33,7 +33,7 @@ void EndLine(int signal) {
   (void)raise(signal);
 }
 
-// Whoever ignores SIGINT, or handles it, goes on to do so.
+// A program that ignores or handles SIGINT goes on to do so.
 void OnInterrupt(void (*before)(int), void (*now)(int)) {
   struct sigaction action = {};
   if (sigaction(SIGINT, nullptr, &action) != 0 || action.sa_handler != before) return;

@@ -47,7 +47,7 @@ std::string Escape(const std::string& text) {
       {{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}, {"'", "&#39;"}});
 }
 
-// Two decimals, without those that say nothing.
+// Two decimals, without trailing zeros.
 std::string Px(double value) {
   std::string text = absl::StrFormat("%.2f", value);
   while (text.back() == '0') text.pop_back();
@@ -222,7 +222,7 @@ class PanelPainter {
       const double left = X(panel_.edges[bin]);
       const double width = X(panel_.edges[bin + 1]) - left;
       const double inset = Categories() ? width * 0.2 : std::min(gap, width * 0.2);
-      // What is there can be seen, however little it is.
+      // A bin that is not empty can be seen, however small its count.
       const double y = std::min(Y(static_cast<double>(series.counts[bin])), Bottom() - 0.6);
       absl::StrAppend(&svg_, "<rect x=\"", Px(left + inset / 2), "\" y=\"", Px(y), "\" width=\"",
                       Px(std::max(width - inset, 0.05)), "\" height=\"", Px(Bottom() - y),

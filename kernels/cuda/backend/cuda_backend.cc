@@ -28,11 +28,13 @@ constexpr uint64_t kLaneBytesMax = uint64_t{4095} << 20;
 constexpr uint32_t kLanePayloadsMax = 1 << 20;
 
 // What a batch costs where nothing was measured: a launch, the host's copy into pinned memory
-// beside PCIe, and a row back for each payload.
+// beside PCIe, and a row back for each payload. Near an H200 host's costs; they matter only without
+// the measurement at start.
 constexpr uint64_t kAssumedNsPerBatch = 15000;
 constexpr uint64_t kAssumedNsPerPayload = 60;
 constexpr double kAssumedNsPerByte = 0.12;
-// Typed samples: a launch for each payload, and counters that are cleared and copied back.
+// Typed samples: a launch for each payload, and counters that are cleared and copied back. Guesses
+// for an H200 host.
 constexpr uint64_t kAssumedNsPerTypedPayload = 3000;
 constexpr double kAssumedNsPerCounter = 0.4;
 

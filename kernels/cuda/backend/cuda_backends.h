@@ -14,10 +14,9 @@
 
 namespace histogram {
 
-// One backend per usable GPU, named cuda:0, cuda:1 ... with all lanes allocated. What keeps a GPU
-// from being used (no driver, a driver that is too old, no GPU, not enough memory) is no error: the
-// list is shorter, or empty, and `notes` gets a sentence. INVALID_ARGUMENT where `options` are
-// wrong.
+// One backend per usable GPU, named cuda:0, cuda:1 ... with all lanes allocated. A GPU that cannot
+// be used (no driver, a driver that is too old, no GPU, not enough memory) is no error: the list is
+// shorter, or empty, and `notes` gets a sentence. INVALID_ARGUMENT where `options` are wrong.
 absl::StatusOr<std::vector<std::unique_ptr<Backend>>> MakeCudaBackends(
     const BackendOptions& options, std::vector<std::string>& notes);
 

@@ -18,12 +18,14 @@ using cuda::CheckAddress;
 using cuda::ToError;
 using cuda::ToOptional;
 
-// Above it the copy engine is as quick.
+// Above it the copy engine is as quick. Not measured apart.
 constexpr uint64_t kKernelCopyBytesMax = uint64_t{256} << 10;
-// Above them, counting takes longer than what one launch saves.
+// Above them, counting takes longer than what one launch saves: a call on 65,536 samples takes
+// 14.5 us in one launch, where three took 20.5 (H200, d727295; a null launch takes 8.5 to 9.6).
 constexpr uint64_t kOneLaunchBytesMax = uint64_t{16} << 20;
 constexpr uint32_t kOneLaunchBinsMax = 16384;
-// How often a flag is looked at before the stream is asked.
+// How often a flag is looked at before the stream is asked, so that an error is found. Not measured
+// apart.
 constexpr uint32_t kSpins = 4096;
 
 // Waits until what was queued on the stream has set the flag.

@@ -19,7 +19,8 @@ namespace {
 
 using cuda::kRanksMax;
 
-constexpr size_t kRanksAtOnce = 256;  // of DeviceRanks, between two waits
+// Of DeviceRanks, between two waits. Not measured apart.
+constexpr size_t kRanksAtOnce = 256;
 
 // Searches for up to `ranks_max` ranks, on the device that was current in Make.
 struct Searcher {

@@ -18,9 +18,10 @@
 namespace histogram {
 namespace {
 
-// Counts are copied to the host in pieces of this size.
+// Counts are copied to the host in pieces of this size, through pinned memory that is kept. Not
+// measured apart.
 constexpr uint64_t kReadBytes = uint64_t{4} << 20;
-// Of them a thread takes no fewer.
+// Of them a thread takes no fewer. Starting a thread takes about 30 us. Not measured apart.
 constexpr uint64_t kThreadBytes = uint64_t{1} << 20;
 
 Error BadRows(const std::string& field, const std::string& message, uint64_t limit = 0) {

@@ -13,6 +13,8 @@
 namespace histogram::cuda {
 namespace {
 
+// As typed_table.cu has them. 3 and 4 channels reach 96 % of the read ceiling (H200, d727295);
+// other numbers were not measured.
 constexpr uint32_t kThreads = 1024;
 constexpr uint32_t kLoads = 4;
 

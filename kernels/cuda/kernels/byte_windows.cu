@@ -14,6 +14,7 @@
 namespace histogram::cuda {
 namespace {
 
+// Six tables fill shared memory.
 constexpr uint32_t kTeamWarps = 4, kTeams = 6;
 constexpr uint32_t kThreads = kTeams * kTeamWarps * 32;
 constexpr uint32_t kTablesBytes = kTeams / 2 * kByteTablePairBytes;
@@ -29,7 +30,9 @@ struct Windows {
   float log2_bytes = 0, scale = 0, divisor = 0;
 };
 
-constexpr uint32_t kFields = 2;  // windows that are counted at the same time
+// Windows that are counted at the same time. With two, windows of 1, 2 and 4 KiB reach 64, 76 and
+// 91 % of a copy; with four, those of 1 KiB 76 and of 2 KiB 62 (H200, d727295).
+constexpr uint32_t kFields = 2;
 constexpr uint32_t kWarpsOfWindow = kTeamWarps / kFields;
 
 // Windows of kVectors vectors for each thread of two warps.

@@ -18,6 +18,8 @@
 namespace histogram::cuda {
 namespace {
 
+// As typed_table.cu has them. Four quantiles of f32 read at 31 % of the ceiling, and of few values
+// at 24 (H200, d727295); other numbers were not measured.
 constexpr uint32_t kThreads = 1024;
 constexpr uint32_t kLoads = 4;
 // Counters of a block are u32.
@@ -26,7 +28,8 @@ constexpr uint64_t kBlockSamplesMax = uint64_t{1} << 31;
 constexpr uint32_t kRoundsMax = 6;
 
 // How long the digits are. The first one holds sign and exponent and one bit more, so that no other
-// sample shares that of NaN.
+// sample shares that of NaN. Longer ones save rounds and take more shared memory; not
+// measured apart.
 __host__ __device__ constexpr uint32_t Rounds(uint32_t sample_bytes) {
   return sample_bytes == 1 ? 1 : sample_bytes == 2 ? 2 : sample_bytes == 4 ? 3 : kRoundsMax;
 }
@@ -198,7 +201,7 @@ struct Narrowing {
   uint32_t round = 0, sample_bytes = 0;
 };
 
-constexpr uint32_t kSegment = 256;  // digits that a warp sums up
+constexpr uint32_t kSegment = 256;  // digits that a warp sums up; not measured apart
 constexpr uint32_t kSegmentsMax = (kCountsMax + kSegment - 1) / kSegment;
 
 // The digits of a prefix in ascending order of their samples.

@@ -18,7 +18,8 @@
 
 namespace histogram::cuda {
 
-inline constexpr uint32_t kRanksMax = 16;  // of a search
+// Of a search. Each rank may need a table of its own in shared memory; not measured apart.
+inline constexpr uint32_t kRanksMax = 16;
 
 // All memory is the caller's and stays valid until the search is done.
 struct DigitSearch {

@@ -13,9 +13,13 @@
 namespace histogram::cuda {
 namespace {
 
+// 4,096 rows of 4,096 f32 into 256 bins take 45 us over one range, 58 over their own (H200,
+// 78dfbe7). More threads leave more of them idle at a short row's end. Other numbers were not
+// measured.
 constexpr uint32_t kThreads = 256;
 constexpr uint32_t kLoads = 4;
-// A row is cut into pieces where rows are few, but not into shorter ones.
+// A row is cut into pieces where rows are few, but not into shorter ones: a piece clears and adds
+// up a table of its own.
 constexpr uint64_t kPieceSamplesMin = 16384;
 constexpr uint64_t kBlocksOfMultiprocessor = 8;
 // Shared memory of the kernels beside counters and thresholds, at most.

@@ -12,6 +12,7 @@
 namespace histogram::cuda {
 namespace {
 
+// Full multiprocessors, with four loads of 16 bytes in flight in each thread. Not measured apart.
 constexpr uint32_t kThreads = 512;
 constexpr uint32_t kLoads = 4;
 constexpr uint32_t kBlocksOfMultiprocessor = 4;

@@ -11,7 +11,8 @@
 
 namespace histogram::cuda {
 
-// A piece lies between two multiples of this. 4 KiB keep the link busy from some 256 KiB on.
+// A piece lies between two multiples of this. 4 KiB keep the link busy from some 256 KiB on
+// (by arithmetic, not measured apart).
 inline constexpr uint32_t kHostPieceBytesMax = 4096;
 
 struct alignas(16) HostPiece {
@@ -20,8 +21,8 @@ struct alignas(16) HostPiece {
   uint64_t bytes : 16;  // at least 1
 };
 
-// All memory is the caller's and stays valid until the launch is done. What lies beside a piece in
-// the same 16 bytes is read, too.
+// All memory is the caller's and stays valid until the launch is done. The kernel also reads the
+// bytes beside a piece in the same 16.
 struct FetchLaunch {
   const HostPiece* pieces = nullptr;  // device-visible
   uint32_t count = 0;                 // > 0

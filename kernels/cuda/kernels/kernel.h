@@ -56,7 +56,7 @@ struct Launch {
 };
 
 // How a lane launches small batches of a kernel: by graphs that it records at its start, the rungs
-// of a ladder. What such a launch does follows from the header and the descriptors alone.
+// of a ladder. Such a launch depends on the header and the descriptors alone.
 enum class Ladder : uint8_t {
   kNone,
   kByBlocks,  // any batch; a rung for each number of blocks, set by Launch::blocks_max

@@ -18,14 +18,22 @@
 namespace histogram::cuda {
 namespace {
 
+// A table takes 64 KiB of shared memory. Two blocks with 2 loads a thread reach
+// 98.7, 96.2 and 77 % of the read ceiling at 1 GiB, 256 MiB and 16 MiB, one block with 8
+// loads 97.5, 94.1 and 76 (H200, c241017).
 constexpr uint32_t kThreads = 1024;
 constexpr uint32_t kTicketBytes = 16;  // behind the table
-// 16-byte loads in flight in each thread.
+// 16-byte loads in flight in each thread. At 1 GiB, 256 MiB and 16 MiB two reach 97.1, 95.9 and 79
+// % of the read ceiling, four 96.4, 96.1 and 75 (H200, without tickets).
 constexpr uint32_t kLoads = 2;
 constexpr uint32_t kGroupVectors = kThreads * kLoads;
-// Payloads of up to so many groups a block are shared out evenly, without tickets.
+// Payloads of up to so many groups a block are shared out evenly, without tickets: 16 MiB of
+// letters take 9.5 us instead of 10.7 (H200, 6956262).
 constexpr uint32_t kEvenGroups = 4;
-// What a ticket names, and how many tickets a block at the end name single groups.
+// What a ticket names, and how many tickets a block at the end name single groups. Tickets take 1
+// GiB from 97.1 to 98.7 % of the ceiling, and 256 MiB from 95.9 to 96.2 (H200, c241017). Stretches
+// of 2 or 8 have 98.4 at 1 GiB. Drawn two ahead with 6 singles, 256 MiB take 64.0 us instead
+// of 64.3 (6956262).
 constexpr uint32_t kStretchGroups = 4;
 constexpr uint32_t kSingles = 6;
 constexpr uint32_t kLineWords = 32;  // of 128 bytes
@@ -122,7 +130,7 @@ __device__ inline void CountByTickets(const Arguments& args, const Tickets& tick
     __syncthreads();
     next = drawn[turn];
   }
-  // As many draws as tickets: who got the last of them is the last to draw.
+  // There are as many draws as tickets: the block that got the last one is the last to draw.
   if (threadIdx.x == 0 && next == 2 * gridDim.x + count - 1) args.accumulator->tickets = 0;
 }
 

@@ -1,9 +1,9 @@
 // Our kernel for a lone small payload: least time from launch to flag, not most bytes a second.
 //
 // One block counts in a table of columns (device.cuh) and writes the row itself, so that nothing
-// has to meet in global memory. Everything that the launch will need of slow (mapped host) memory
-// is asked for at once: with Launch::readable_bytes the payload's loads start before its length,
-// which lies in the descriptor, is known; what was read beyond the end is not counted.
+// has to meet in global memory. The launch asks at once for everything that it needs of slow
+// (mapped host) memory. With Launch::readable_bytes the payload's loads start before the
+// descriptor, which has its length, is there. Bytes beyond the end are read and not counted.
 #include <algorithm>
 
 #include "kernels/cuda/base/cuda_status.h"
@@ -12,6 +12,7 @@
 namespace histogram::cuda {
 namespace {
 
+// All of 64 KiB is in flight at once: the most that a lane gives this kernel. Not measured apart.
 constexpr uint32_t kThreads = 1024;
 constexpr uint32_t kLoads = 4;  // in flight in each thread
 

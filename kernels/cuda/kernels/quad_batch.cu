@@ -12,7 +12,9 @@ namespace {
 struct PlainLayout {
   static constexpr uint32_t kTeamWarps = 4;
   static constexpr uint32_t kTeamsMax = 6;
+  // On mixed sizes two loads in flight reach 81 % of the bound, four 77, six 73 (H200, c1e35e9).
   static constexpr uint32_t kGroupRounds = 2;
+  // Mixed sizes: 20 reach 89.0 %, 16 86.8, 12 85.6 (H200, c1e35e9).
   static constexpr uint32_t kOverheadUnits = 20;
   // No tiles: counts are below 2^32, as payloads are.
   static constexpr uint32_t kTileGroups = uint32_t{1} << 30;

@@ -4,7 +4,7 @@
 // meet in different words. Words are permuted within their line of 32 by the number of the line:
 // bins that are multiples of 32 lie in different banks.
 //
-// What does not fit into shared memory is counted in parts: each launch reads all samples and
+// Bins that do not fit into shared memory are counted in parts: each launch reads all samples and
 // counts those of its bins. Samples outside all bins are counted with the first part.
 //
 // One block fills a multiprocessor: with 64 registers a thread has four loads in flight and the
@@ -20,8 +20,10 @@
 namespace histogram::cuda {
 namespace {
 
+// One block of 1,024 threads with 64 registers reads f64 at 96 % of the ceiling; two with 32 spill,
+// and read it at 57 (H200, d727295).
 constexpr uint32_t kThreads = 1024;
-constexpr uint32_t kLoads = 4;  // of 16 bytes, in flight in each thread
+constexpr uint32_t kLoads = 4;  // of 16 bytes, in flight in each thread; not measured apart
 constexpr uint32_t kLineWords = 32;
 // Counters of a block are u32: a launch gives no block more samples than that.
 constexpr uint64_t kBlockSamplesMax = uint64_t{1} << 31;

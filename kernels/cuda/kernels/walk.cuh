@@ -8,7 +8,8 @@
 
 namespace histogram::cuda {
 
-// Payloads up to so many units of kRoundBytes are not cut between teams.
+// Payloads up to so many units of kRoundBytes are not cut between teams. 4 units change nothing;
+// with 2 payloads of 4 KiB lose 2 points (H200, 4b6556a).
 inline constexpr uint32_t kWholeUnits = 8;
 
 // How the units are shared out: share w is [Begin(w), Begin(w + 1)).
@@ -105,7 +106,7 @@ class Walk {
     uint32_t low = 0, high = payload_count;  // start[low] <= begin_ < start[high]
     // Most are found at the first try: where the payload would be if all had one size, or not far
     // off.
-    constexpr uint32_t kWindow = 4;  // warps' widths
+    constexpr uint32_t kWindow = 4;  // warps' widths; 1 is as quick within noise (H200)
     const auto guess = static_cast<uint32_t>(uint64_t{begin_} * high / units);
     const uint32_t half = kWindow * 16;
     const uint32_t from =

@@ -13,7 +13,8 @@ namespace {
 // A position beyond it no longer fits the low bits of a float (see typed_table.cu), and its
 // rounding alone is a large part of a bin.
 constexpr uint32_t kPositionBinsMax = 1U << 20;
-constexpr double kErrorMax = 0.25;  // of a bin
+// Of a bin. A guess that may err by more is not used. Not measured apart.
+constexpr double kErrorMax = 0.25;
 constexpr int64_t kUnknown = -2;
 
 // Even bins: that of x is the integer part of (x - from) * scale.
@@ -241,6 +242,9 @@ bool MakeGuess(const Plan& plan, const internal::Bins<C>& bounds, const Line& li
 // --- FindBy::kCells
 
 constexpr uint32_t kCellBinsMax = 16384;  // more leave too little shared memory for their cells
+// More cells leave fewer bins in a cell, and less shared memory for copies of the table. With cells
+// f32 into 256 uneven bins reads at 63 % of the ceiling instead of 44, into 4,096 at 59 instead of
+// 31 (H200, 7ec78f1); other numbers of cells were not measured.
 constexpr uint32_t kCellsOfBin = 4;
 
 }  // namespace

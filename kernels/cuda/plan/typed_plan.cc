@@ -17,7 +17,7 @@ namespace histogram::cuda {
 namespace {
 
 // Five parts read f32 at 18 % of what the device reads, whatever the data; a partition, for any
-// number of bins, at 12 to 19 %.
+// number of bins, at 12 to 19 % (H200, d727295).
 constexpr uint32_t kTablePartsMax = 5;
 
 // Thresholds and bounds as the device compares them: integers by their keys.

@@ -6,8 +6,8 @@
 //   histogram::Result<histogram::Histogram> h = counter->Read(stream);
 //
 // Plans without tables get them in Make. Calls take effect in the order of the stream. Count and
-// FindExtent of a DeviceCounter, Find of DeviceRanks and
-// calls named Read... wait for the stream. Only Make allocates device memory.
+// FindExtent of a DeviceCounter, Find of DeviceRanks, and calls named Read... wait for the stream.
+// Only Make allocates device memory.
 #ifndef HISTOGRAM_CUDA_H_
 #define HISTOGRAM_CUDA_H_
 

@@ -26,9 +26,11 @@ uint64_t HostPiecesMax(const LaneOptions& options) {
   return 2 * (options.lane_bytes / kHostPieceBytesMax + options.lane_payloads);
 }
 
-// Between two looks at an event a lane's thread sleeps for an eighth of what it has waited, and
-// at least for the time of a wake-up: what it oversleeps is less than that, and a kernel that hangs
-// costs next to no CPU time.
+// Between two looks at an event a lane's thread sleeps for an eighth of the time that it has
+// waited, and at least for the time of a wake-up. So it oversleeps by less, and a kernel that hangs
+// costs next to no CPU time. Beside an interrupt, one lane moves 16 MiB at 48 GB/s instead of 40,
+// and eight lanes 1 MiB at 38 instead of 27; a batch of 16 MiB takes 170 us of CPU time instead of
+// 90 (H200, 419b408 with naps of a sixteenth; an eighth since f28ef1a).
 constexpr uint64_t kNapsPerWait = 8;
 constexpr uint64_t kNapNsMin = 10'000;
 constexpr uint64_t kNapNsMax = 1'000'000;
@@ -232,7 +234,8 @@ void Lane::Finish(Batch& batch) {
   batch.report.payloads = static_cast<uint32_t>(batch.items.size());
   batch.report.gather_ns = gather_ns_;
   batch.report.transfer_ns = 0;
-  // What is neither gathering nor transfer: with copies, what the kernels take after the last copy.
+  // The time that is neither gathering nor transfer: with copies, what the kernels take after the
+  // last copy.
   const uint64_t busy_ns =
       finished_ns_ - start_ns_ - std::min(gather_ns_, finished_ns_ - start_ns_);
   batch.report.kernel_ns = std::max<uint64_t>(1, busy_ns);

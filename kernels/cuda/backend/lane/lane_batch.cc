@@ -15,10 +15,13 @@
 namespace histogram::cuda {
 namespace {
 
-// Work that a block of the ladder gets: rounds for two teams of two warps.
+// Work that a block of the ladder gets: rounds for two teams of two warps. Fewer give a batch more
+// blocks. Not measured apart.
 constexpr uint32_t kUnitsPerBlock = 8;
 // Typed payloads of up to so many bytes, on average, and bins share a launch. For larger ones a
-// launch each is as quick or quicker.
+// launch each is as quick or quicker: at 1 MiB the shared one was up to 15 % slower. 200 payloads
+// of 4 KiB take 0.13 ms in one launch instead of 1.14 with 100 bins, and 0.53 instead of 1.45 with
+// 2,048 (H200, b08195a).
 constexpr uint64_t kSharedLaunchBytesMax = uint64_t{64} << 10;
 constexpr uint32_t kSharedLaunchBinsMax = 8192;
 

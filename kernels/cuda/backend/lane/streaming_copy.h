@@ -1,9 +1,9 @@
 // Copies into memory that the device reads next, past this core's caches.
 //
-// What plain stores write stays modified in the caches of the core that wrote it, and every read of
-// the device has to fetch it from there. Streaming (non-temporal) stores leave it in memory, and
-// do not evict what the core still needs. On an H200 host a lone payload of 1 MiB takes 92 to 112
-// us with them instead of 114 to 120.
+// Bytes that plain stores write stay modified in the caches of the core that wrote them. Every read
+// of the device has to fetch them from there. Streaming (non-temporal) stores leave it in memory,
+// and do not evict what the core still needs. On an H200 host a lone payload of 1 MiB takes 92 to
+// 112 us with them instead of 114 to 120.
 //
 // Thread-safe: functions without state.
 #ifndef HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_STREAMING_COPY_H_
@@ -14,9 +14,8 @@
 
 namespace histogram::cuda {
 
-// As std::memcpy, of any alignment and length; where the processor lacks AVX2 it is that. What is
-// written is visible to the device, and to other threads, only after a StreamingFence by the same
-// thread.
+// As std::memcpy, of any alignment and length; where the processor lacks AVX2 it is that. The copy
+// is visible to the device, and to other threads, only after a StreamingFence by the same thread.
 void StreamingCopy(uint8_t* to, const uint8_t* from, size_t bytes);
 
 void StreamingFence();
