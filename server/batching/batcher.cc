@@ -197,7 +197,7 @@ void Batcher::PumpLocked(TimeNs now, Outbox& outbox) {
   OpenGateLocked();
 }
 
-void Batcher::OpenGateLocked() { gate_.Open(recovery_.empty() ? scheduler_.Here() : 0); }
+void Batcher::OpenGateLocked() { gate_.Open(recovery_.empty() ? scheduler_.InlineClasses() : 0); }
 
 bool Batcher::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
   credits_.Return(flight);
