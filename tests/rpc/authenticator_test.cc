@@ -8,6 +8,7 @@
 #include <string>
 
 #include "kernels/error.h"
+#include "server/base/thresholds.h"
 #include "server/service/identity.h"
 #include "tests/test_path.h"
 
