@@ -16,7 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "client/cli/app.h"
 #include "client/cli/arguments.h"
-#include "client/cli/connection.h"
+#include "client/cli/files.h"
 #include "client/cli/render/text.h"
 
 namespace {

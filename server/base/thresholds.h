@@ -15,6 +15,7 @@
 #ifndef HISTOGRAM_SERVER_BASE_THRESHOLDS_H_
 #define HISTOGRAM_SERVER_BASE_THRESHOLDS_H_
 
+#include <cstddef>
 #include <cstdint>
 
 namespace histogram::server {
@@ -84,6 +85,9 @@ inline constexpr uint32_t kQuantilesMax = 1024;
 // Metadata of a call. A bearer token, tracing headers and what proxies add take 1 to 4 KiB; HTTP
 // servers commonly stop at 8 to 16 KiB, too.
 inline constexpr uint64_t kHeaderBytesMax = uint64_t{16} << 10;
+
+// Tenants of a token file, and values of the metrics' label; more count as "other".
+inline constexpr size_t kTenantsMax = 64;
 
 // A batch costs some 10 us by itself on a GPU: 10 ns a payload with this many. More would only keep
 // its lane for longer.

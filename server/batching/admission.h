@@ -26,8 +26,8 @@ class Admission {
 
   uint64_t charged_bytes() const { return charged_bytes_; }
   uint64_t HeldBy(uint64_t caller) const {
-    const auto found = callers_.find(caller);
-    return found == callers_.end() ? 0 : found->second.held_bytes;
+    const auto found = shares_.find(caller);
+    return found == shares_.end() ? 0 : found->second.held_bytes;
   }
   bool waits() const { return !turns_.empty(); }
 
@@ -40,31 +40,31 @@ class Admission {
       return true;
     }
     if (newcomers_ > 0) return false;
-    const auto found = callers_.find(job.caller);
-    if (found == callers_.end()) return Fits(0, bytes);
+    const auto found = shares_.find(job.caller);
+    if (found == shares_.end()) return Fits(0, bytes);
     return found->second.waiting.empty() && Fits(found->second.held_bytes, bytes);
   }
   // Takes room for the job. Discharge gives it back.
   void Charge(Job* job) {
-    Caller& caller = CallerOf(job->caller);
+    Share& share = ShareOf(job->caller);
     charged_bytes_ += job->charge_bytes;
     job->notes_.charged = true;
-    Update(caller, [&] { caller.held_bytes += job->charge_bytes; });
+    Update(share, [&] { share.held_bytes += job->charge_bytes; });
   }
   // Gives back the room that Charge took.
   void Discharge(Job* job) {
-    const auto found = callers_.try_emplace(job->caller).first;
-    Caller& caller = found->second;
+    const auto found = shares_.try_emplace(job->caller).first;
+    Share& share = found->second;
     charged_bytes_ -= job->charge_bytes;
-    Update(caller, [&] { caller.held_bytes -= job->charge_bytes; });
-    if (IsIdle(caller)) callers_.erase(found);
+    Update(share, [&] { share.held_bytes -= job->charge_bytes; });
+    if (IsIdle(share)) shares_.erase(found);
   }
 
   // Queues the job for room. Next returns it.
   void Wait(Job* job) {
-    Caller& caller = CallerOf(job->caller);
-    if (caller.waiting.empty()) turns_.push_back(&caller);
-    Update(caller, [&] { caller.waiting.PushBack(job); });
+    Share& share = ShareOf(job->caller);
+    if (share.waiting.empty()) turns_.push_back(&share);
+    Update(share, [&] { share.waiting.PushBack(job); });
   }
   // Returns a waiting job: one to be charged now, or one to be dropped because `dead(job)` is true.
   // Null: all waiting jobs go on waiting.
@@ -72,7 +72,8 @@ class Admission {
   Job* Next(const Dead& dead);
 
  private:
-  struct Caller {
+  // What one caller holds and waits for.
+  struct Share {
     uint64_t id = 0;
     uint64_t held_bytes = 0;
     JobList waiting;
@@ -83,49 +84,47 @@ class Admission {
     if (bytes > free_bytes()) return false;
     return held_bytes == 0 || held_bytes + bytes <= 2 * (free_bytes() - bytes);
   }
-  Caller& CallerOf(uint64_t id) {
-    Caller& caller = callers_[id];
-    caller.id = id;
-    return caller;
+  Share& ShareOf(uint64_t id) {
+    Share& share = shares_[id];
+    share.id = id;
+    return share;
   }
-  static bool IsIdle(const Caller& caller) {
-    return caller.held_bytes == 0 && caller.waiting.empty();
-  }
-  static bool IsNewcomer(const Caller& caller) {
-    return caller.held_bytes == 0 && !caller.waiting.empty();
+  static bool IsIdle(const Share& share) { return share.held_bytes == 0 && share.waiting.empty(); }
+  static bool IsNewcomer(const Share& share) {
+    return share.held_bytes == 0 && !share.waiting.empty();
   }
   // Calls change() and keeps newcomers_ up to date.
   template <typename Change>
-  void Update(Caller& caller, const Change& change) {
-    const bool before = IsNewcomer(caller);
+  void Update(Share& share, const Change& change) {
+    const bool before = IsNewcomer(share);
     change();
-    const bool now = IsNewcomer(caller);
+    const bool now = IsNewcomer(share);
     if (before && !now) --newcomers_;
     if (!before && now) ++newcomers_;
   }
 
   const uint64_t bytes_max_;
   uint64_t charged_bytes_ = 0;
-  uint64_t newcomers_ = 0;                         // callers that hold nothing and wait for room
-  absl::node_hash_map<uint64_t, Caller> callers_;  // those that hold room or wait for it
-  std::deque<Caller*> turns_;                      // callers with waiting jobs; the first is next
+  uint64_t newcomers_ = 0;                       // callers that hold nothing and wait for room
+  absl::node_hash_map<uint64_t, Share> shares_;  // those that hold room or wait for it
+  std::deque<Share*> turns_;                     // callers with waiting jobs; the first is next
 };
 
 template <typename Dead>
 Job* Admission::Next(const Dead& dead) {
   for (size_t passed = 0; passed < turns_.size(); ++passed) {
-    Caller& caller = *turns_.front();
-    Job* const job = caller.waiting.front();
-    if (!dead(*job) && !Fits(caller.held_bytes, job->charge_bytes)) {
-      if (caller.held_bytes == 0) return nullptr;  // no other caller overtakes it
+    Share& share = *turns_.front();
+    Job* const job = share.waiting.front();
+    if (!dead(*job) && !Fits(share.held_bytes, job->charge_bytes)) {
+      if (share.held_bytes == 0) return nullptr;  // no other caller overtakes it
       turns_.pop_front();
-      turns_.push_back(&caller);
+      turns_.push_back(&share);
       continue;
     }
     turns_.pop_front();
-    Update(caller, [&] { caller.waiting.PopFront(); });
-    if (!caller.waiting.empty()) turns_.push_back(&caller);
-    if (IsIdle(caller)) callers_.erase(caller.id);
+    Update(share, [&] { share.waiting.PopFront(); });
+    if (!share.waiting.empty()) turns_.push_back(&share);
+    if (IsIdle(share)) shares_.erase(share.id);
     return job;
   }
   return nullptr;

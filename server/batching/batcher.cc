@@ -1,9 +1,8 @@
-// What the batcher decides, under its lock; batcher_unlocked.cc does it.
+// How a batcher begins and ends, and what it shows.
 #include "server/batching/batcher.h"
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <utility>
 
 namespace histogram::server {
@@ -69,83 +68,6 @@ Batcher::~Batcher() {
   }
 }
 
-// --- Entries
-
-absl::StatusOr<Batcher::Outcome> Batcher::Enqueue(Job* job, WhenFull when_full) {
-  const TimeNs now = clock_.Now();
-  if (FitsHere(*job, now)) {
-    const bool typed = !job->plan.counts_values();
-    const bool only_cpu =
-        typed && (!job->plan.has_tables() || job->plan.counter_count() > common_counters_max_);
-    const size_t size_class =
-        only_cpu ? InlineGate::kOnlyCpu : Preference::ClassOf(job->bytes, typed);
-    if (gate_.Enter(size_class)) return CountHere(job, size_class, when_full, now);
-  }
-  return Queue(job, when_full, now);
-}
-
-absl::StatusOr<Batcher::Outcome> Batcher::Queue(Job* job, WhenFull when_full, TimeNs now) {
-  using Room = Scheduler::Room;
-  Outcome outcome = Outcome::kQueued;
-  std::optional<Scheduler::Refusal> refusal;
-  Outbox outbox;
-  job->SetCaller();
-  {
-    MutexLock lock(mu_);
-    const Room room = scheduler_.RoomFor(*job);
-    if (room == Room::kYes) {
-      scheduler_.Enter(job, now);
-    } else if (room == Room::kNotNow && when_full == WhenFull::kWait) {
-      scheduler_.Wait(job, now);
-      outcome = Outcome::kWaiting;
-    } else {
-      refusal = scheduler_.Refuse(*job, room);
-    }
-    if (!refusal.has_value()) {
-      ++active_;
-      PumpLocked(now, outbox);
-    }
-  }
-  if (refusal.has_value()) return refusal->ToStatus();
-  Finish(outbox);
-  return outcome;
-}
-
-void Batcher::OnDone(Flight* flight, std::unique_ptr<Batch> batch) {
-  Outbox outbox;
-  std::vector<std::shared_ptr<const void>> released;  // dropped without the lock
-  {
-    MutexLock lock(mu_);
-    flight->batch = std::move(batch);
-    if (flight->quarantined) {  // nothing depends on it any more
-      credits_.Return(flight);
-      released.swap(flight->owners);
-      credits_.Recycle(flight);
-      idle_.NotifyAll();
-      return;
-    }
-    ++active_;
-    if (TakeBackLocked(flight, clock_.Now(), outbox)) outbox.delivered.push_back(flight);
-  }
-  Finish(outbox);
-}
-
-TimeNs Batcher::Pump() { return PumpAt(clock_.Now()); }
-
-TimeNs Batcher::PumpAt(TimeNs now) {
-  Outbox outbox;
-  {
-    MutexLock lock(mu_);
-    ++active_;
-    recovery_.Quarantine(now, outbox);
-    credits_.Refresh(outbox);
-    PumpLocked(now, outbox);
-  }
-  Finish(outbox);
-  MutexLock lock(mu_);
-  return std::min(wake_at_, recovery_.WatchdogAt());
-}
-
 void Batcher::Drain() {
   const TimeNs now = clock_.Now();
   Outbox outbox;
@@ -185,69 +107,6 @@ Batcher::Snapshot Batcher::snapshot() const {
   }
   snapshot.placements = placer_.placements();
   return snapshot;
-}
-
-// --- Under the lock
-
-void Batcher::PumpLocked(TimeNs now, Outbox& outbox) {
-  recovery_.Pump(now, outbox);
-  scheduler_.Pump(now, outbox);
-  wake_at_ = std::min(recovery_.wake_at(), scheduler_.wake_at());
-  if (wake_at_ < sleeps_until_) wake_thread_.NotifyOne();
-  OpenGateLocked();
-}
-
-void Batcher::OpenGateLocked() { gate_.Open(recovery_.empty() ? scheduler_.Here() : 0); }
-
-bool Batcher::TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox) {
-  credits_.Return(flight);
-  const absl::Status& status = flight->batch->status;
-  const bool good = status.ok();
-  if (good) {
-    credits_.Learn(*flight, now);
-    placer_.Learn(*flight, now);
-    scheduler_.Landed(*flight, outbox);
-  } else {
-    const bool down = (credits_.Refresh(outbox) >> flight->backend & 1) == 0;
-    const std::string_view reason = down                                ? kDeviceLost
-                                    : absl::IsResourceExhausted(status) ? kOutOfMemory
-                                                                        : kBatchFailed;
-    recovery_.Retry(*flight, reason, status.message(), now, outbox);
-    credits_.Recycle(flight);
-  }
-  PumpLocked(now, outbox);
-  return good;
-}
-
-// --- The thread
-
-void Batcher::RunThread(TimeNs expected) {
-  // Batches start without waking this thread, so it looks for slow ones from time to time.
-  constexpr TimeNs kTickMin = 1'000'000;
-  constexpr TimeNs kTickMax = 1'000'000'000;
-  const TimeNs tick = std::clamp(batch_ns_max_ / 4, kTickMin, kTickMax);
-  while (true) {
-    TimeNs now = 0;
-    {
-      MutexLock lock(mu_);
-      if (stopping_) return;
-      // The process may have been stopped or suspended. One reading of the clock judges all work
-      // that waits, and the next reading is compared with it, so that no pause goes unnoticed.
-      now = clock_.Now();
-      const TimeNs late = now - expected;
-      if (late > tick) recovery_.Forgive(late);
-    }
-    PumpAt(now);
-    MutexLock lock(mu_);
-    expected = now;
-    const TimeNs until = std::min({wake_at_, recovery_.WatchdogAt(), now + tick});
-    const TimeNs sleep = until - clock_.Now();
-    if (stopping_ || sleep <= 0) continue;
-    sleeps_until_ = until;
-    wake_thread_.WaitFor(mu_, std::chrono::nanoseconds(sleep));
-    sleeps_until_ = 0;
-    expected = until;
-  }
 }
 
 }  // namespace histogram::server

@@ -102,40 +102,46 @@ class Batcher {
   // as it will touch this object again. Its last step, under the lock, takes it off: after that, a
   // thread in WaitIdle may destroy the batcher as soon as the lock is free.
 
-  // --- Under the lock
-  // Forms all batches that are due now.
-  void PumpLocked(TimeNs now, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Takes back a flight from its backend, and forms what the lane can do next. True: its counts are
-  // valid; deliver it, then recycle it.
-  bool TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Opens the gate for what may be counted where it arrives.
-  void OpenGateLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool IdleLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    return active_ == 0 && scheduler_.idle();
-  }
-
-  // --- Without the lock
-  // Pump, as of `now`.
-  TimeNs PumpAt(TimeNs now) ABSL_LOCKS_EXCLUDED(mu_);
-  // Does what the outbox notes, then takes this thread off active_.
-  void Finish(Outbox& outbox) ABSL_LOCKS_EXCLUDED(mu_);
-  void Submit(Flight* flight) ABSL_LOCKS_EXCLUDED(mu_);
-  // The backend is done with the flight.
-  void OnDone(Flight* flight, std::unique_ptr<Batch> batch) ABSL_LOCKS_EXCLUDED(mu_);
-  // Takes the job into the queue, or to wait for room.
-  absl::StatusOr<Outcome> Queue(Job* job, WhenFull when_full, TimeNs now) ABSL_LOCKS_EXCLUDED(mu_);
+  // --- Arrive (batcher_arrive.cc)
   // Whether this thread may count the job, if the gate is open.
   bool FitsHere(const Job& job, TimeNs now) const;
   // The calling thread is inside the gate: counts the job, or queues it if the CPU fails.
   absl::StatusOr<Outcome> CountHere(Job* job, size_t size_class, WhenFull when_full, TimeNs now)
       ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes the job into the queue, or to wait for room.
+  absl::StatusOr<Outcome> Queue(Job* job, WhenFull when_full, TimeNs now) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // --- Dispatch (batcher_dispatch.cc)
+  // Pump, as of `now`.
+  TimeNs PumpAt(TimeNs now) ABSL_LOCKS_EXCLUDED(mu_);
+  // Forms all batches that are due now.
+  void PumpLocked(TimeNs now, Outbox& outbox) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Opens the gate for what may be counted where it arrives.
+  void OpenGateLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Submit(Flight* flight) ABSL_LOCKS_EXCLUDED(mu_);
+  // The thread's loop. `expected`: the time of its first Pump.
+  void RunThread(TimeNs expected) ABSL_LOCKS_EXCLUDED(mu_);
+
+  // --- Finish (batcher_finish.cc)
+  // The backend is done with the flight.
+  void OnDone(Flight* flight, std::unique_ptr<Batch> batch) ABSL_LOCKS_EXCLUDED(mu_);
+  // Takes back a flight from its backend, and forms what the lane can do next. True: its counts are
+  // valid; deliver it, then recycle it.
+  bool TakeBackLocked(Flight* flight, TimeNs now, Outbox& outbox)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Does what the outbox notes, then takes this thread off active_.
+  void Finish(Outbox& outbox) ABSL_LOCKS_EXCLUDED(mu_);
   // Reports backends that went down, and batches that fell back.
   void ReportBackends(const Outbox& outbox);
   void Deliver(Outbox& outbox);
   void Deliver(Flight& flight);
-  // The thread's loop. `expected`: the time of its first Pump.
-  void RunThread(TimeNs expected) ABSL_LOCKS_EXCLUDED(mu_);
+  bool IdleLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return active_ == 0 && scheduler_.idle();
+  }
+
+  // Whether this thread is in a callback of a batcher. It may be a lane's thread, so it must not be
+  // given a payload to count; and Done calling Enqueue calling Done must not grow the stack.
+  static inline constinit thread_local bool in_callback_ = false;
 
   const std::vector<Backend*> backends_;
   Clock& clock_;

@@ -5,33 +5,33 @@
 
 namespace histogram::server {
 
-FairQueue::Caller* FairQueue::NewCaller(uint64_t id, int64_t deficit) {
-  Caller* caller = unused_;
-  if (caller != nullptr) {
-    unused_ = caller->next;
+FairQueue::Line* FairQueue::NewLine(uint64_t id, int64_t deficit) {
+  Line* line = unused_;
+  if (line != nullptr) {
+    unused_ = line->next;
   } else {
-    caller = &pool_.emplace_back();
+    line = &pool_.emplace_back();
   }
-  caller->id = id;
-  caller->deficit = deficit;
-  return caller;
+  line->id = id;
+  line->deficit = deficit;
+  return line;
 }
 
 void FairQueue::Push(Job* job) {
   const SizeClass size_class = job->bytes <= small_bytes_max_ ? kSmall : kLarge;
   Class& c = classes_[size_class];
-  Caller*& caller = c.callers[job->caller];
-  if (caller == nullptr) {
-    caller = NewCaller(job->caller, kQuanta[size_class]);
+  Line*& line = c.lines[job->caller];
+  if (line == nullptr) {
+    line = NewLine(job->caller, kQuanta[size_class]);
     if (c.tail == nullptr) {
-      caller->next = caller;
+      line->next = line;
     } else {
-      caller->next = c.tail->next;
-      c.tail->next = caller;
+      line->next = c.tail->next;
+      c.tail->next = line;
     }
-    c.tail = caller;
+    c.tail = line;
   }
-  caller->jobs.PushBack(job);
+  line->jobs.PushBack(job);
   ++c.payloads;
   c.bytes += Left(*job);
 }
@@ -58,12 +58,12 @@ Job* FairQueue::Front(SizeClass size_class) {
 
 bool FairQueue::Take(SizeClass size_class, uint64_t bytes) {
   Class& c = classes_[size_class];
-  Caller& caller = *c.tail->next;
-  Job* job = caller.jobs.front();
+  Line& line = *c.tail->next;
+  Job* job = line.jobs.front();
   assert(bytes <= Left(*job));
   const bool first = job->notes_.dispatched == 0;
   const int64_t cost = static_cast<int64_t>(bytes) + (first ? kPayloadCost : 0);
-  caller.deficit -= cost;
+  line.deficit -= cost;
   job->notes_.dispatched += bytes;
   c.bytes -= bytes;
   const Class& other = classes_[1 - size_class];
@@ -80,18 +80,18 @@ void FairQueue::Drop(SizeClass size_class) {
 }
 
 void FairQueue::PopFront(Class& c) {
-  Caller* caller = c.tail->next;
-  caller->jobs.PopFront();
+  Line* line = c.tail->next;
+  line->jobs.PopFront();
   --c.payloads;
-  if (caller->jobs.empty()) {
-    if (caller == c.tail) {
+  if (line->jobs.empty()) {
+    if (line == c.tail) {
       c.tail = nullptr;
     } else {
-      c.tail->next = caller->next;
+      c.tail->next = line->next;
     }
-    c.callers.erase(caller->id);
-    caller->next = unused_;
-    unused_ = caller;
+    c.lines.erase(line->id);
+    line->next = unused_;
+    unused_ = line;
   }
   // A debt counts only while both have work: nobody saves up turns.
   if (c.payloads == 0) {
@@ -103,14 +103,14 @@ FairQueue::Times FairQueue::Scan(SizeClass size_class) const {
   Times times;
   const Class& c = classes_[size_class];
   if (c.tail == nullptr) return times;
-  const Caller* caller = c.tail;
+  const Line* line = c.tail;
   do {
-    caller = caller->next;
-    caller->jobs.ForEach([&times](const Job& job) {
+    line = line->next;
+    line->jobs.ForEach([&times](const Job& job) {
       times.oldest_enqueued_at = std::min(times.oldest_enqueued_at, job.enqueued_at);
       times.tightest_deadline = std::min(times.tightest_deadline, job.deadline);
     });
-  } while (caller != c.tail);
+  } while (line != c.tail);
   return times;
 }
 

@@ -29,7 +29,7 @@ void Flight::Add(Piece piece) {
   bytes += piece.bytes;
   if (!piece.whole) return;
   charge += piece.job->charge_bytes;
-  ++wholes;
+  ++whole_jobs;
 }
 
 void Flight::Prepare() {
@@ -54,7 +54,7 @@ void Flight::Prepare() {
   }
   batch->deadline_ns = last_deadline == kNever ? 0 : last_deadline;
 
-  if (wholes == pieces.size()) return;
+  if (whole_jobs == pieces.size()) return;
   cut.clear();
   // First all the fragments, then the spans: the vector may move while it grows.
   for (const Piece& piece : pieces) {
@@ -87,7 +87,7 @@ void Flight::Reset() {
   failed_on = 0;
   pieces.clear();
   bytes = charge = 0;
-  wholes = 0;
+  whole_jobs = 0;
   started_at.store(kNever, std::memory_order_relaxed);
   if (batch != nullptr) {
     batch->items.clear();

@@ -74,7 +74,7 @@ Placer::Placer(const BatchingLimits& limits, const Credits& credits)
   }
 }
 
-BackendMask Placer::Unfit(const Job& job) const {
+BackendMask Placer::CannotCount(const Job& job) const {
   if (job.phases == nullptr && job.plan.counts_values()) return 0;
   const uint64_t counters = job.plan.counter_count();
   const bool any_kind = job.phases != nullptr || job.plan.has_tables();
@@ -107,11 +107,11 @@ bool Placer::BothKindsUp() const {
 
 BackendKind Placer::Prefer(const Job& job, TimeNs now) {
   // Of phases the CPU reads the payload in place.
-  if (job.phases != nullptr || Unfit(job) != 0 || !BothKindsUp()) return BackendKind::kCpu;
+  if (job.phases != nullptr || CannotCount(job) != 0 || !BothKindsUp()) return BackendKind::kCpu;
   return preference_->Choose(Preference::ClassOf(job.bytes, !job.plan.counts_values()), now);
 }
 
-InlineGate::Classes Placer::OnCpu() const {
+InlineGate::Classes Placer::CpuClasses() const {
   if (cpu_ < 0 || !credits_.usable(cpu_) || credits_.free(cpu_) == 0) return 0;
   if (!BothKindsUp()) return InlineGate::kAll;
   InlineGate::Classes classes = InlineGate::Classes{1} << InlineGate::kOnlyCpu;
@@ -147,7 +147,7 @@ void Placer::KeepOneKind(TimeNs now, const Job& job, TimeNs& wake_at) {
 }
 
 Decision Placer::Decide(TimeNs now, const QueueView& queue, const Job& job, BackendMask except) {
-  except |= Unfit(job);
+  except |= CannotCount(job);
   bool kinds[kBackendKinds] = {};
   views_.resize(static_cast<size_t>(credits_.size()));
   for (int b = 0; b < credits_.size(); ++b) {
@@ -192,7 +192,7 @@ void Placer::Learn(const Flight& flight, TimeNs now) {
   if (!preference_.has_value()) return;
   for (const Piece& piece : flight.pieces) {
     // There is no choice of kind for it.
-    if (piece.job->phases != nullptr || Unfit(*piece.job) != 0) continue;
+    if (piece.job->phases != nullptr || CannotCount(*piece.job) != 0) continue;
     const uint64_t payload_bytes = piece.whole ? piece.bytes : piece.job->bytes;
     const size_t size_class = Preference::ClassOf(payload_bytes, !piece.job->plan.counts_values());
     preference_->Counted(size_class, piece.bytes, now);

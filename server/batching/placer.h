@@ -31,7 +31,7 @@ class Placer {
   // The kind of backend that a job which comes now goes to.
   BackendKind Prefer(const Job& job, TimeNs now);
   // What the CPU counts now, if it has a free lane.
-  InlineGate::Classes OnCpu() const;
+  InlineGate::Classes CpuClasses() const;
   // Learns from the payloads that threads counted themselves. REQUIRES: learns().
   void Learn(const InlineGate::Collected& collected, TimeNs now);
   // Whether both kinds of backend are there, up or not.
@@ -44,7 +44,7 @@ class Placer {
 
   // The backends that cannot count this job: it has more counters than their lanes, or its phases
   // need more than they have.
-  BackendMask Unfit(const Job& job) const;
+  BackendMask CannotCount(const Job& job) const;
   // Whether a batch of that backend may hold both jobs.
   bool MayShareBatch(int backend, const Job& a, const Job& b) const;
   // Whether both kinds of backend are up.

@@ -19,7 +19,7 @@ void Recovery::Retry(const Flight& flight, std::string_view reason, absl::string
   for (const Piece& piece : flight.pieces) {
     if (scheduler_.EndIfDead(piece, now, outbox)) continue;
     retries_.push_back({.piece = piece,
-                        .failed_on = failed_on | placer_.Unfit(*piece.job),
+                        .failed_on = failed_on | placer_.CannotCount(*piece.job),
                         .from = flight.backend,
                         .reason = reason,
                         .message = std::string(message)});

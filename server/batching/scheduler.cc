@@ -95,13 +95,13 @@ void Scheduler::Wait(Job* job, TimeNs now) {
   ++waiting_;
 }
 
-InlineGate::Classes Scheduler::Here() const {
+InlineGate::Classes Scheduler::InlineClasses() const {
   if (draining_ || admission_.waits()) return 0;
   if (limits_.batch_delay_us_max > 0) return 0;  // a payload may wait for others
   // Payloads that wait while a lane of the CPU is free wait for a GPU: passing them takes nothing
   // from them.
   if (!queue_.empty() && !placer_.BothKindsUp()) return 0;
-  return placer_.OnCpu();
+  return placer_.CpuClasses();
 }
 
 bool Scheduler::LetIn(TimeNs now, Outbox& outbox) {
@@ -139,7 +139,7 @@ bool Scheduler::DispatchFrom(FairQueue::SizeClass c, TimeNs now, Outbox& outbox)
   const bool dropped = DropDead(c, now, outbox);
   if (queue_.payloads(c) == 0) return dropped;
   Job& front = *queue_.Front(c);
-  const BackendMask unfit = placer_.Unfit(front);
+  const BackendMask unfit = placer_.CannotCount(front);
   if (!credits_.AnyFree(unfit)) {
     if ((credits_.Refresh(outbox) & ~unfit) != 0) return dropped;
     front.notes_.failure = MakeError(absl::StatusCode::kUnavailable, "no backend is up any more",
@@ -258,8 +258,8 @@ bool Scheduler::DropDead(FairQueue::SizeClass c, TimeNs now, Outbox& outbox) {
 }
 
 void Scheduler::Landed(Flight& flight, Outbox& outbox) {
-  in_flight_ -= flight.wholes;
-  accepted_ -= flight.wholes;
+  in_flight_ -= flight.whole_jobs;
+  accepted_ -= flight.whole_jobs;
   for (const Piece& piece : flight.pieces) {
     if (piece.whole) {
       admission_.Discharge(piece.job);

@@ -55,7 +55,7 @@ class Scheduler {
   // The time of the next Pump, if nothing happens before.
   TimeNs wake_at() const { return wake_at_; }
   // The payloads that a receiving thread may count itself now, without overtaking one that waits.
-  InlineGate::Classes Here() const;
+  InlineGate::Classes InlineClasses() const;
 
   // The flight's batch was counted. Ends its whole jobs; the thread that delivers the flight calls
   // their Done.

@@ -31,7 +31,7 @@ constexpr absl::string_view kClientVariable = "HISTSVC_SERVER";  // the client's
 // The listed setting that `name` most likely means, spelled as in a file; empty when none is near.
 std::string NearestSetting(absl::string_view name, std::vector<std::string> others) {
   for (const Setting& setting : Settings()) {
-    if (setting.listed != Listed::kNowhere) others.emplace_back(setting.name);
+    if (setting.listed != Listed::kUnlisted) others.emplace_back(setting.name);
   }
   return Nearest(absl::StrReplaceAll(name, {{"_", "-"}}), others);
 }

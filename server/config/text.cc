@@ -99,7 +99,7 @@ std::string PrintConfigText(const ParsedConfig& parsed) {
   for (const Setting& setting : Settings()) {
     if (!setting.group.empty()) absl::StrAppend(&out, "\n# ---- ", setting.group, "\n");
     const auto origin = parsed.origins.find(setting.name);
-    if (setting.listed == Listed::kNowhere && origin == parsed.origins.end()) continue;
+    if (setting.listed == Listed::kUnlisted && origin == parsed.origins.end()) continue;
     absl::StrAppend(&out, "\n# ", Wrap(Explain(setting), 2, "# "), "\n");
     if (origin != parsed.origins.end()) {
       absl::StrAppend(&out, "# Set by ", absl::CHexEscape(origin->second), ": ",

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "server/base/thresholds.h"
+
 namespace histogram::server {
 namespace {
 

@@ -75,7 +75,6 @@ struct MetricsOptions {
 class ServerMetrics final : public Observer {
  public:
   static constexpr size_t kChoicesMax = 64;  // of one backend, the first ones
-  static constexpr size_t kTenantsMax = 64;  // more count as "other"
 
   explicit ServerMetrics(const MetricsOptions& options);
 

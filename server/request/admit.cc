@@ -163,7 +163,7 @@ namespace {
 // those after it. Makes them here if that is quick.
 bool MakesTables(const Query& query, uint64_t payload_bytes) {
   if (query.plan->made() != nullptr) return false;
-  LatePlan& plan = *query.plan;
+  PlanInUse& plan = *query.plan;
   const uint64_t samples = payload_bytes / SampleBytes(query.sample_type);
   if (!plan.Pays(samples)) return false;
   if (!plan.IsQuick(samples)) return true;

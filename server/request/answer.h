@@ -66,18 +66,18 @@ void AddStatistics(const Query& query, const Plan& plan, absl::Span<const uint64
 
 // The statistics of one number, in the order of histogram.v1.Statistics, and what asks for each.
 struct StatisticField {
-  Answers answer;
+  Wanted wanted;
   std::optional<double> Statistics::*value;
 };
 inline constexpr StatisticField kStatisticFields[] = {
-    {Answers::kMinimumMaximum, &Statistics::minimum},
-    {Answers::kMinimumMaximum, &Statistics::maximum},
-    {Answers::kMeanDeviation, &Statistics::mean},
-    {Answers::kMeanDeviation, &Statistics::standard_deviation},
-    {Answers::kMedian, &Statistics::median},
-    {Answers::kMode, &Statistics::mode},
-    {Answers::kEntropy, &Statistics::entropy_bits},
-    {Answers::kOtsu, &Statistics::otsu_threshold}};
+    {Wanted::kMinimumMaximum, &Statistics::minimum},
+    {Wanted::kMinimumMaximum, &Statistics::maximum},
+    {Wanted::kMeanDeviation, &Statistics::mean},
+    {Wanted::kMeanDeviation, &Statistics::standard_deviation},
+    {Wanted::kMedian, &Statistics::median},
+    {Wanted::kMode, &Statistics::mode},
+    {Wanted::kEntropy, &Statistics::entropy_bits},
+    {Wanted::kOtsu, &Statistics::otsu_threshold}};
 
 // Removes the statistics that the query does not ask for.
 void SelectStatistics(const Query& query, Statistics& statistics);

@@ -233,7 +233,7 @@ absl::Status SetAnswers(const v1::Spec& spec, Query& query) {
   query.edges = spec.edges() && query.binning.has_edges();
   query.omit_counts = spec.omit_counts();
   query.sparse = spec.sparse();
-  if (spec.statistics_only_size() > 0) query.answers = 0;
+  if (spec.statistics_only_size() > 0) query.wanted = 0;
   for (int i = 0; i < spec.statistics_only_size(); ++i) {
     const int number = spec.statistics_only(i);
     if (!v1::Statistic_IsValid(number) || number == v1::STATISTIC_UNSPECIFIED) {
@@ -242,7 +242,7 @@ absl::Status SetAnswers(const v1::Spec& spec, Query& query) {
                                        static_cast<int>(v1::Statistic_MAX), " are"),
                           static_cast<uint64_t>(v1::Statistic_MAX));
     }
-    query.answers = static_cast<uint8_t>(query.answers | 1U << (number - 1));
+    query.wanted = static_cast<uint8_t>(query.wanted | 1U << (number - 1));
   }
   return absl::OkStatus();
 }

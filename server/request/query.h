@@ -25,10 +25,10 @@ namespace histogram::server {
 // The plan of a query. It has no tables until samples repay them: tables take some 10 to 50 ns a
 // bin, and most specs that differ from all others come once. A plan of bytes needs none.
 // Thread-safe.
-class LatePlan {
+class PlanInUse {
  public:
   // REQUIRES: binning.has_edges(), or the type is u8.
-  LatePlan(const Binning& binning, SampleType type) : binning_(binning), type_(type) {
+  PlanInUse(const Binning& binning, SampleType type) : binning_(binning), type_(type) {
     if (type == SampleType::kU8) made_ = &plan_.emplace(Plan::OfBytes(binning));
   }
 
@@ -79,7 +79,7 @@ class LatePlan {
 };
 
 // The statistics that Spec.statistics_only names, one bit each.
-enum class Answers : uint8_t {
+enum class Wanted : uint8_t {
   kMinimumMaximum = 1 << 0,
   kMeanDeviation = 1 << 1,
   kMedian = 1 << 2,
@@ -96,9 +96,9 @@ struct Query {
   bool range_of_data = false;
   bool range_of_row = false;  // the same, and each row has its own
   std::optional<RowCut> rows;
-  std::shared_ptr<LatePlan> plan = std::make_shared<LatePlan>(binning, sample_type);
+  std::shared_ptr<PlanInUse> plan = std::make_shared<PlanInUse>(binning, sample_type);
   bool statistics = false;  // also set by quantiles
-  uint8_t answers = 0xFF;   // which statistics: bits of Answers
+  uint8_t wanted = 0xFF;    // which statistics: bits of Wanted
   std::vector<double> quantiles;
   bool edges = false;
   bool omit_counts = false;
@@ -107,11 +107,11 @@ struct Query {
   // that.
   uint64_t counter_bytes = 0;
 
-  bool wants(Answers answer) const { return (answers & static_cast<uint8_t>(answer)) != 0; }
+  bool wants(Wanted statistic) const { return (wanted & static_cast<uint8_t>(statistic)) != 0; }
   // Whether the answer needs the order of all samples (of a row), which counts do not give.
   bool needs_order() const {
     return statistics && SampleBytes(sample_type) > 2 &&
-           (wants(Answers::kMedian) || !quantiles.empty());
+           (wants(Wanted::kMedian) || !quantiles.empty());
   }
   // The number of counters, one for each bit pattern, that statistics of types of 8 and 16 bits
   // need.
@@ -122,11 +122,11 @@ struct Query {
   }
   // Whether the payload is counted in phases, whatever the plan.
   bool in_phases() const { return range_of_data || rows.has_value(); }
-  // Compiles a binning for a sample type. REQUIRES: as LatePlan.
+  // Compiles a binning for a sample type. REQUIRES: as PlanInUse.
   void Set(const Binning& its_binning, SampleType type) {
     binning = its_binning;
     sample_type = type;
-    plan = std::make_shared<LatePlan>(binning, type);
+    plan = std::make_shared<PlanInUse>(binning, type);
   }
   // An upper bound of the encoded reply to a payload of `samples` samples, without its rows.
   uint64_t ReplyBytes(uint64_t samples) const;

@@ -11,8 +11,10 @@
 #include "server/request/stream_time.h"
 #include "server/request/total.h"
 #include "server/rpc/event_loop.h"
+#include "server/service/call_report.h"
 #include "server/service/grpc_bytes.h"
 #include "server/service/methods.h"
+#include "server/service/quota.h"
 #include "server/service/served_stream.h"
 
 namespace histogram::server {

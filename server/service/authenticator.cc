@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "kernels/error.h"
 #include "server/base/read_file.h"
+#include "server/base/thresholds.h"
 
 namespace histogram::server {
 namespace {
@@ -114,7 +115,7 @@ absl::StatusOr<Authenticator::Tenants> Authenticator::Parse(const std::string& t
   Tenants tenants;
   std::map<std::string, std::shared_ptr<Tenant>, std::less<>> by_name;
   int number = 0;
-  const auto error = [&](const char* what) {
+  const auto error = [&](const absl::AlphaNum& what) {
     return absl::InvalidArgumentError(absl::StrCat(file_, ", line ", number, ": ", what));
   };
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -141,7 +142,8 @@ absl::StatusOr<Authenticator::Tenants> Authenticator::Parse(const std::string& t
     }
     std::shared_ptr<Tenant>& tenant = by_name[words[0]];
     if (tenant == nullptr) {
-      if (by_name.size() > kTenantsMax) return error("there are more than 64 tenants");
+      if (by_name.size() > kTenantsMax)
+        return error(absl::StrCat("there are more than ", kTenantsMax, " tenants"));
       tenant = std::make_shared<Tenant>(words[0], bytes_per_second, burst_bytes_);
     } else if (tenant->bytes_per_second() != bytes_per_second) {
       return error("this tenant has another quota on an earlier line");

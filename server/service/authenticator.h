@@ -23,9 +23,6 @@
 
 namespace histogram::server {
 
-// The most tenants of a file; bounds the values of the metrics' label too.
-inline constexpr size_t kTenantsMax = 64;
-
 // One caller with its byte budget: a bucket that fills at the quota and holds one second of it, or
 // one payload if that is more. Thread-safe.
 class Tenant {

@@ -3,9 +3,11 @@
 #include "server/request/admit.h"
 #include "server/rpc/call.h"
 #include "server/rpc/event_loop.h"
-#include "server/service/caller.h"
+#include "server/service/call_report.h"
 #include "server/service/grpc_bytes.h"
+#include "server/service/identity.h"
 #include "server/service/methods.h"
+#include "server/service/quota.h"
 
 namespace histogram::server {
 namespace {

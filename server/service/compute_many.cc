@@ -6,8 +6,10 @@
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
 #include "server/rpc/event_loop.h"
+#include "server/service/call_report.h"
 #include "server/service/grpc_bytes.h"
 #include "server/service/methods.h"
+#include "server/service/quota.h"
 #include "server/service/served_stream.h"
 
 namespace histogram::server {

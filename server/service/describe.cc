@@ -6,8 +6,9 @@
 #include "server/request/codec.h"
 #include "server/rpc/call.h"
 #include "server/rpc/grpc_internals.h"
-#include "server/service/caller.h"
+#include "server/service/call_report.h"
 #include "server/service/grpc_bytes.h"
+#include "server/service/identity.h"
 #include "server/service/methods.h"
 
 namespace histogram::server {

@@ -25,8 +25,8 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "kernels/error.h"
+#include "server/base/address.h"
 #include "server/base/thresholds.h"
-#include "server/config/values.h"
 #include "server/rpc/certificates.h"
 #include "server/rpc/grpc_internals.h"
 

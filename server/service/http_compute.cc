@@ -17,7 +17,9 @@
 #include "server/request/admit.h"
 #include "server/request/encode.h"
 #include "server/request/total.h"
+#include "server/service/call_report.h"
 #include "server/service/http_port.h"
+#include "server/service/quota.h"
 
 namespace histogram::server {
 namespace {

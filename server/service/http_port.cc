@@ -18,6 +18,7 @@
 #include "server/base/thresholds.h"
 #include "server/request/admit.h"
 #include "server/request/codec.h"
+#include "server/service/call_report.h"
 
 namespace histogram::server {
 namespace {

@@ -15,7 +15,7 @@
 #include "histogram/v1/histogram.pb.h"
 #include "server/base/observer.h"
 #include "server/http/http_server.h"
-#include "server/service/caller.h"
+#include "server/service/identity.h"
 #include "server/service/service_context.h"
 
 namespace histogram::server {

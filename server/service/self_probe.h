@@ -15,8 +15,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
+#include "server/base/address.h"
 #include "server/base/observer.h"
-#include "server/config/values.h"
 
 namespace histogram::server {
 

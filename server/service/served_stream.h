@@ -19,9 +19,10 @@
 #include "server/rpc/read_ahead.h"
 #include "server/rpc/stream_registry.h"
 #include "server/rpc/unwritten_replies.h"
-#include "server/service/caller.h"
 #include "server/service/grpc_bytes.h"
+#include "server/service/identity.h"
 #include "server/service/methods.h"
+#include "server/service/quota.h"
 
 namespace histogram::server {
 

@@ -44,7 +44,7 @@ TEST(FlightTest, PreparesWholeAndCutPieces) {
   flight.Add({.job = &first, .offset = 400, .bytes = 600, .whole = false});
   EXPECT_EQ(flight.bytes, 1400u);
   EXPECT_EQ(flight.charge, second.charge_bytes);
-  EXPECT_EQ(flight.wholes, 1u);
+  EXPECT_EQ(flight.whole_jobs, 1u);
   flight.Prepare();
   EXPECT_EQ(flight.batch->bytes, 1400u);
   EXPECT_EQ(flight.batch->deadline_ns, 90) << "given up only when nobody waits any more";

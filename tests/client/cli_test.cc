@@ -10,6 +10,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/cli/files.h"
 #include "client/cli/picture/image.h"
 #include "client/cli/render/text.h"
 #include "tests/client/cli_world.h"

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/cli/app.h"
+#include "client/cli/files.h"
 #include "tests/test_path.h"
 
 namespace histogram::cli {

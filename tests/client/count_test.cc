@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "client/cli/connection.h"
+#include "client/cli/files.h"
 #include "tests/client/cli_world.h"
 #include "tests/client/fake_server.h"
 #include "tests/kernels/on_one_core.h"

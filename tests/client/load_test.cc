@@ -20,9 +20,9 @@ namespace histogram::client {
 namespace {
 
 // Holds the thread of a queue: whatever completes meanwhile waits behind it.
-class Holdup {
+class BusyThread {
  public:
-  explicit Holdup(grpc::CompletionQueue* queue) {
+  explicit BusyThread(grpc::CompletionQueue* queue) {
     alarm_.Set(queue, gpr_now(GPR_CLOCK_MONOTONIC), &event_);
     held_.WaitForNotification();
   }
@@ -75,10 +75,10 @@ TEST_P(EachLoad, MayBeStoppedBeforeItHasStarted) {
   OneConnection one(server, options);
   const auto load = GetParam() == LoadApi::kCompute ? MakeUnaryLoad(one.context())
                                                     : MakeStreamsLoad(one.context());
-  Holdup holdup(one.queues.of(0));
+  BusyThread busy(one.queues.of(0));
   load->Start();
   load->Stop();
-  holdup.Release();
+  busy.Release();
   load->Join();
   const LoadResult result = one.tally.Collect(nullptr);
   EXPECT_EQ(result.errors, 0);

@@ -333,11 +333,11 @@ TEST(Help, NamesTheFlagsThatMatterAndHelpAllTheRest) {
   ASSERT_TRUE(help.ok() && all.ok()) << help.status() << all.status();
   int listed = 0;
   for (const Setting& setting : Settings()) {
-    listed += setting.listed == Listed::kNowhere ? 0 : 1;
+    listed += setting.listed == Listed::kUnlisted ? 0 : 1;
     const std::string flag = IsSwitch(setting) ? absl::StrCat("--[no-]", setting.name)
                                                : absl::StrCat("--", setting.name, " ");
     EXPECT_EQ(absl::StrContains(help->text, flag), setting.listed == Listed::kHelp) << flag;
-    EXPECT_EQ(absl::StrContains(all->text, flag), setting.listed != Listed::kNowhere) << flag;
+    EXPECT_EQ(absl::StrContains(all->text, flag), setting.listed != Listed::kUnlisted) << flag;
   }
   EXPECT_LE(listed, 30) << "more than a person can use: make one a constant";
   EXPECT_THAT(help->text, HasSubstr("--queue-bytes-max BYTES"));

@@ -154,8 +154,8 @@ TEST(AddStatisticsTest, CopiesNoPayloadOfSeveralSlices) {
   Query query;
   query.Set(*Binning::Even(10, 0.0, 1000.0), SampleType::kF32);
   query.statistics = true;
-  query.answers = static_cast<uint8_t>(Answers::kMeanDeviation) |
-                  static_cast<uint8_t>(Answers::kMinimumMaximum);
+  query.wanted =
+      static_cast<uint8_t>(Wanted::kMeanDeviation) | static_cast<uint8_t>(Wanted::kMinimumMaximum);
   Answer whole, sliced;
   whole.histogram.counts.assign(10, samples.size() / 10);
   sliced.histogram = whole.histogram;

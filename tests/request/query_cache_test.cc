@@ -29,7 +29,7 @@ std::shared_ptr<const Query> QueryOf(const std::string& spec) {
   return *query;
 }
 
-TEST(LatePlanTest, TablesAreMadeLater) {
+TEST(PlanInUseTest, TablesAreMadeLater) {
   EXPECT_EQ(QueryOf(SpecOf(1))->plan->made(), nullptr);
   const auto query = QueryOf(SpecOf(kPlanBinsAtOnceMax + 1));
   EXPECT_EQ(query->plan->made(), nullptr);
@@ -40,7 +40,7 @@ TEST(LatePlanTest, TablesAreMadeLater) {
   EXPECT_EQ(plan.bin_count(), kPlanBinsAtOnceMax + 1);
 }
 
-TEST(LatePlanTest, TablesArePaidForByTheSamplesCounted) {
+TEST(PlanInUseTest, TablesArePaidForByTheSamplesCounted) {
   const auto plan = QueryOf(SpecOf(2048))->plan;
   uint64_t payloads = 1;
   for (; !plan->Pays(1024); ++payloads) ASSERT_LT(payloads, 1000U);

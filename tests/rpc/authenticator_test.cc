@@ -8,7 +8,8 @@
 #include <string>
 
 #include "kernels/error.h"
-#include "server/service/caller.h"
+#include "server/base/thresholds.h"
+#include "server/service/identity.h"
 #include "tests/test_path.h"
 
 namespace histogram::server {

@@ -5,44 +5,19 @@
 #define HISTOGRAM_CLIENT_CLI_COMMANDS_COMMANDS_H_
 
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
-#include "absl/time/time.h"
 #include "client/cli/connection.h"
-#include "client/cli/render/terminal.h"
+#include "client/cli/environment.h"
 
 namespace CLI {
 class App;
 }
 
 namespace histogram::cli {
-
-// The outside world. Owns nothing.
-struct Environment {
-  int standard_input;
-  std::ostream& out;
-  std::ostream& err;
-  Terminal out_terminal;
-  Terminal err_terminal;
-  std::string program = "histogram-client";  // the name that the user called
-  // Called before `bench` first connects, while gRPC has no threads. May be empty.
-  std::function<void()> before_load = {};
-  std::string command = {};  // whose help a usage error names, set by Run; empty: the program's
-  absl::Time deadline = absl::InfiniteFuture();  // of the command, set by Run
-};
-
-enum ExitCode { kSuccess = 0, kFailure = 1, kUsage = 2, kInterrupted = 130 };
-
-struct OutputOptions {
-  std::string format = "table";  // table, json, csv, svg; by default what `output` ends in
-  std::string output = {};       // a file; empty: standard output
-};
 
 struct ComputeOptions {
   std::vector<std::string> files = {};  // empty: standard input
@@ -99,12 +74,6 @@ std::string CompletionScript(const CLI::App& app);
 
 // INVALID_ARGUMENT for a bad option.
 absl::StatusOr<v1::Spec> MakeSpec(const ComputeOptions& options);
-
-// Helpers of the commands. The first three return an exit code.
-int Fail(Environment& env, absl::string_view message);
-int UsageError(Environment& env, absl::string_view message);
-int Emit(Environment& env, const std::string& output, const std::string& text);
-Terminal OutputTerminal(const Environment& env, const OutputOptions& output);
 
 }  // namespace histogram::cli
 

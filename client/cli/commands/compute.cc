@@ -5,12 +5,15 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
 #include "client/cli/commands/numbers.h"
 #include "client/cli/commands/samples.h"
+#include "client/cli/files.h"
 #include "client/cli/render/export.h"
 #include "client/cli/render/svg.h"
 #include "client/cli/render/table.h"

@@ -11,6 +11,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "client/cli/commands/local.h"
+#include "client/cli/files.h"
 #include "client/cli/render/progress.h"
 #include "client/cli/render/text.h"
 

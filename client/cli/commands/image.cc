@@ -12,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "client/cli/commands/commands.h"
 #include "client/cli/commands/count.h"
+#include "client/cli/files.h"
 #include "client/cli/render/cut_off.h"
 #include "client/cli/render/export.h"
 #include "client/cli/render/svg.h"

@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
-#include "client/cli/connection.h"
+#include "client/cli/files.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {

@@ -27,7 +27,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "client/cli/connection.h"
+#include "client/cli/files.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {

@@ -8,11 +8,12 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "client/cli/commands/number_list.h"
-#include "client/cli/connection.h"
+#include "client/cli/files.h"
 #include "client/cli/render/text.h"
 
 namespace histogram::cli {

@@ -19,7 +19,7 @@
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "client/cli/commands/numbers.h"
-#include "client/cli/connection.h"
+#include "client/cli/files.h"
 #include "client/cli/render/report.h"
 #include "client/cli/render/text.h"
 

@@ -179,38 +179,6 @@ int RunHttpHealth(const HealthOptions& options, const ServerOptions& server, Env
 
 }  // namespace
 
-int Fail(Environment& env, absl::string_view message) {
-  env.err << env.program << ": " << SafeText(message) << "\n" << std::flush;
-  return kFailure;
-}
-
-int UsageError(Environment& env, absl::string_view message) {
-  env.err << env.program << ": " << SafeText(message) << "\n"
-          << "Run " << env.program << " " << env.command << (env.command.empty() ? "" : " ")
-          << "--help for more information.\n"
-          << std::flush;
-  return kUsage;
-}
-
-int Emit(Environment& env, const std::string& output, const std::string& text) {
-  if (output.empty()) {
-    env.out << text;  // main() reports its errors
-    return kSuccess;
-  }
-  if (absl::Status status = WriteFile(output, text, env.deadline); !status.ok()) {
-    return Fail(env, status.message());
-  }
-  return kSuccess;
-}
-
-Terminal OutputTerminal(const Environment& env, const OutputOptions& output) {
-  if (output.output.empty()) return env.out_terminal;
-  Terminal file;
-  file.utf8 = env.out_terminal.utf8;
-  if (!env.out_terminal.interactive) file.columns = env.out_terminal.columns;
-  return file;
-}
-
 int RunDescribe(const OutputOptions& options, const ServerOptions& server, Environment& env) {
   const absl::StatusOr<Connection> connection = Connect(server);
   if (!connection.ok()) return Fail(env, Explain(connection.status(), server));

@@ -1,4 +1,4 @@
-#include "server/service/caller.h"
+#include "server/service/identity.h"
 
 #include <algorithm>
 #include <utility>
@@ -34,15 +34,6 @@ absl::Status CheckHeaders(const grpc::ServerContext& context) {
                    absl::StrCat("headers: ", bytes, " bytes are more than the limit of ",
                                 kHeaderBytesMax, "; send less metadata with the call"),
                    {.reason = "HEADERS_TOO_LARGE", .field = "headers", .limit = kHeaderBytesMax});
-}
-
-absl::Status NoRoom(const char* what, uint64_t bytes, uint64_t held, uint64_t limit) {
-  constexpr uint32_t kRetryAfterMs = 1000;
-  return MakeError(
-      absl::StatusCode::kResourceExhausted,
-      absl::StrCat("replies that clients have not read, and the totals of streams, take ", held,
-                   " bytes of ", limit, "; ", what, " takes up to ", bytes),
-      {.reason = "QUEUE_FULL", .limit = limit, .retry_after_ms = kRetryAfterMs});
 }
 
 }  // namespace
@@ -94,70 +85,6 @@ uint64_t PeerId(const ServiceContext& service, const Caller& caller) {
     identity.append(part.data(), part.size()).push_back('\0');
   }
   return identity.empty() ? 0 : absl::HashOf(identity);
-}
-
-absl::Status QuotaCharge::Take(ServiceContext& service, const Caller& caller, uint64_t bytes) {
-  if (caller.tenant == nullptr) return absl::OkStatus();
-  absl::Status status = caller.tenant->Charge(bytes, service.clock.Now());
-  if (status.ok()) bytes_ = bytes;
-  return status;
-}
-
-void QuotaCharge::GiveBack(const Caller& caller) {
-  if (bytes_ > 0) caller.tenant->Refund(std::exchange(bytes_, 0));
-}
-
-void QuotaCharge::Accept(ServiceContext& service, const Caller& caller) {
-  if (bytes_ > 0) service.observer.TenantBytes(caller.tenant->name(), std::exchange(bytes_, 0));
-}
-
-void ChargeReply(ServiceContext& service, const Caller& caller, uint64_t bytes) {
-  if (caller.tenant == nullptr) return;
-  caller.tenant->ChargeReply(bytes, service.clock.Now());
-  service.observer.TenantBytes(caller.tenant->name(), bytes);
-}
-
-absl::Status HoldTotals(UnwrittenReplies::Call& call, uint64_t bytes) {
-  if (bytes == 0 || call.HoldTotals(bytes)) return absl::OkStatus();
-  return NoRoom("this stream's total", bytes, call.all().bytes(), call.all().bytes_max() / 2);
-}
-
-absl::Status HoldReply(UnwrittenReplies::Call& call, uint64_t bytes) {
-  if (call.Hold(bytes)) return absl::OkStatus();
-  return NoRoom("this request's reply", bytes, call.all().bytes(), 2 * call.all().bytes_max());
-}
-
-absl::Status CancelledCall(const ReceiveGuard::Call& receives) {
-  if (receives.ended()) {
-    return absl::ResourceExhaustedError(
-        "ended while its message was received: the server holds too many unfinished messages");
-  }
-  return absl::CancelledError(
-      "the client cancelled the call or went away, its deadline passed, or a message was over "
-      "gRPC's own maximum");
-}
-
-absl::Status NoMessage(const grpc::ServerContext& context, const ReceiveGuard::Call& receives) {
-  if (receives.ended() || context.IsCancelled()) return CancelledCall(receives);
-  return MakeError(absl::StatusCode::kInvalidArgument, "the call has no message",
-                   {.reason = "MALFORMED_MESSAGE", .field = "message"});
-}
-
-void ReportCall(ServiceContext& service, const Caller& caller, Method method,
-                const absl::Status& status, uint64_t payload_bytes, uint64_t duration_ns) {
-  service.observer.RequestFinished(method, status.code(), payload_bytes, duration_ns);
-  const uint64_t slow_us = service.config.slow_request_us;
-  const bool slow = slow_us != 0 && duration_ns >= slow_us * 1000;
-  if (status.ok() && !slow) return;
-  const std::string peer = PeerAddress(caller.peer);
-  service.observer.NoteRequest(
-      {.method = method,
-       .status = status,
-       .payload_bytes = payload_bytes,
-       .duration_ns = duration_ns,
-       .traceparent = caller.traceparent,
-       .tenant = caller.tenant == nullptr ? std::string_view() : caller.tenant->name(),
-       .peer = peer});
 }
 
 }  // namespace histogram::server

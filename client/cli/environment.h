@@ -1,0 +1,45 @@
+// What a command works with: the outside world, and how it ends and where it writes.
+#ifndef HISTOGRAM_CLIENT_CLI_ENVIRONMENT_H_
+#define HISTOGRAM_CLIENT_CLI_ENVIRONMENT_H_
+
+#include <functional>
+#include <ostream>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "client/cli/render/terminal.h"
+
+namespace histogram::cli {
+
+// The outside world. Owns nothing.
+struct Environment {
+  int standard_input;
+  std::ostream& out;
+  std::ostream& err;
+  Terminal out_terminal;
+  Terminal err_terminal;
+  std::string program = "histogram-client";  // the name that the user called
+  // Called before `bench` first connects, while gRPC has no threads. May be empty.
+  std::function<void()> before_load = {};
+  std::string command = {};  // whose help a usage error names, set by Run; empty: the program's
+  absl::Time deadline = absl::InfiniteFuture();  // of the command, set by Run
+};
+
+enum ExitCode { kSuccess = 0, kFailure = 1, kUsage = 2, kInterrupted = 130 };
+
+struct OutputOptions {
+  std::string format = "table";  // table, json, csv, svg; by default what `output` ends in
+  std::string output = {};       // a file; empty: standard output
+};
+
+// These return an exit code.
+int Fail(Environment& env, absl::string_view message);
+int UsageError(Environment& env, absl::string_view message);
+int Emit(Environment& env, const std::string& output, const std::string& text);
+// The terminal that the output is written for.
+Terminal OutputTerminal(const Environment& env, const OutputOptions& output);
+
+}  // namespace histogram::cli
+
+#endif  // HISTOGRAM_CLIENT_CLI_ENVIRONMENT_H_

@@ -1,0 +1,39 @@
+// Reads and writes files until a deadline.
+#ifndef HISTOGRAM_CLIENT_CLI_FILES_H_
+#define HISTOGRAM_CLIENT_CLI_FILES_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+
+namespace histogram::cli {
+
+absl::StatusOr<std::string> ReadFile(const std::string& path,
+                                     absl::Time deadline = absl::InfiniteFuture());
+// The rest of an open file, or its first `bytes_max` bytes. `name` and `deadline`: as for
+// ReadFully.
+absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Time deadline,
+                                    uint64_t bytes_max = UINT64_MAX);
+// Waits where the descriptor is in non-blocking mode and its reader is slow. False: errno says why,
+// EAGAIN past the deadline.
+bool WriteFully(int file, absl::string_view bytes, absl::Time deadline = absl::InfiniteFuture());
+// Leaves no part of a regular file where it fails. Waits for a reader of a FIFO.
+absl::Status WriteFile(const std::string& path, const std::string& bytes, absl::Time deadline);
+
+// Fills the buffer from a file descriptor; returns fewer bytes only at the end of the file. `name`
+// is for the error. Waits for data where the descriptor is in non-blocking mode, too.
+// DEADLINE_EXCEEDED if a pipe or terminal has no data until the deadline. Reads at `offset` if it
+// is given, else from where the file stands.
+absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::string& name,
+                                 absl::Time deadline = absl::InfiniteFuture(),
+                                 std::optional<uint64_t> offset = std::nullopt);
+
+}  // namespace histogram::cli
+
+#endif  // HISTOGRAM_CLIENT_CLI_FILES_H_
