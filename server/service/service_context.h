@@ -1,4 +1,4 @@
-// What the calls of one server share. Everything here outlives the gRPC server.
+// State that the calls of one server share. Everything here outlives the gRPC server.
 #ifndef HISTOGRAM_SERVER_SERVICE_SERVICE_CONTEXT_H_
 #define HISTOGRAM_SERVER_SERVICE_SERVICE_CONTEXT_H_
 

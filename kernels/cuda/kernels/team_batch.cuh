@@ -1,4 +1,4 @@
-// What the batch kernels share: one launch counts any number of payloads of any sizes.
+// The common part of the batch kernels: one launch counts any number of payloads of any sizes.
 //
 // Shares. The batch's units of work (work.h) are cut into as many equal shares as there are teams
 // of warps, at places that only depend on the descriptors. A payload of up to kWholeUnits units

@@ -1,4 +1,4 @@
-// Counting typed samples on a device: what a plan looks like there, and the launch that counts.
+// Counting typed samples on a device: the form of a plan there, and the launch that counts.
 //
 // A sample is compared as a C: float for f16, bf16 and f32, double for f64, and for integers an
 // unsigned key of 32 or 64 bits, the sample with its sign bit flipped where it has one. Bin i holds
