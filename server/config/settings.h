@@ -27,8 +27,8 @@ enum class ReadAs : uint8_t {
 
 // Where a setting is shown.
 enum class Listed : uint8_t {
-  kHelp,     // --help and --help-all
-  kHelpAll,  // --help-all
+  kHelp,      // --help and --help-all
+  kHelpAll,   // --help-all
   kUnlisted,  // for tests
 };
 
