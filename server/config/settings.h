@@ -29,7 +29,7 @@ enum class ReadAs : uint8_t {
 enum class Listed : uint8_t {
   kHelp,      // --help and --help-all
   kHelpAll,   // --help-all
-  kUnlisted,  // for tests
+  kUnlisted,  // for tests, and batch-max
 };
 
 // The member of a Config that holds a setting:
