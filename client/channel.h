@@ -42,8 +42,8 @@ Channels MakeChannels(const std::string& address, const ConnectOptions& options)
 std::shared_ptr<grpc::Channel> MakeBareChannel(const std::string& address,
                                                const ConnectOptions& options);
 
-// Keeps the retries of streams from adding to an overload, as gRPC does for unary calls: a failure
-// takes a token, a success gives back a part of one, and with half of the tokens or fewer nothing
+// Keeps the retries of streams from adding to an overload, as gRPC does for unary calls. A failure
+// takes a token, and a success gives back a part of one. With half of the tokens or fewer nothing
 // is retried. Thread-safe.
 class RetryThrottle {
  public:

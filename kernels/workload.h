@@ -1,4 +1,4 @@
-// What the choice of a kernel depends on, and the type of a payload's fragment.
+// The shape of a batch, on which the choice of a kernel depends, and a payload's fragment.
 #ifndef HISTOGRAM_KERNELS_WORKLOAD_H_
 #define HISTOGRAM_KERNELS_WORKLOAD_H_
 

@@ -6,9 +6,9 @@
 
 namespace histogram::server {
 
-// Serves until a stop signal comes, drains, and returns the process's exit code: 0 after a
-// drain, 1 when it could not start (the log says why) or left because a device was lost
-// (--on-device-loss exit). Called once, on the main thread, after BlockSignals.
+// Serves until a stop signal comes, and drains. Returns the process's exit code: 0 after a drain; 1
+// if it could not start (the log says why), or ended because a device was lost (--on-device-loss
+// exit). Called once, on the main thread, after BlockSignals.
 int RunServer(const Config& config);
 
 }  // namespace histogram::server

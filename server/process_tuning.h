@@ -1,4 +1,4 @@
-// What concerns the process as a whole: memory and locks, on which the speed of the transport
+// Settings of the process as a whole: memory and locks, on which the speed of the transport
 // depends; descriptors, threads, crashes and signals.
 #ifndef HISTOGRAM_SERVER_PROCESS_TUNING_H_
 #define HISTOGRAM_SERVER_PROCESS_TUNING_H_

@@ -1,4 +1,4 @@
-// What is wrong with the dates of a certificate. gRPC says only that it is not trusted.
+// Finds wrong dates of certificates. gRPC says only that a certificate is not trusted.
 #ifndef HISTOGRAM_CLIENT_CLI_CERTIFICATE_H_
 #define HISTOGRAM_CLIENT_CLI_CERTIFICATE_H_
 

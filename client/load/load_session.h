@@ -1,5 +1,5 @@
-// What the workers of a load run share: the request's bytes, the expected answer, the tally, and
-// the completion queues.
+// State that the workers of a load run share: the request's bytes, the expected answer, the tally,
+// and the completion queues.
 #ifndef HISTOGRAM_CLIENT_LOAD_LOAD_SESSION_H_
 #define HISTOGRAM_CLIENT_LOAD_LOAD_SESSION_H_
 

@@ -1,4 +1,4 @@
-// What the processor can do. Thread-safe: the functions have no state.
+// The features of the processor. Thread-safe: the functions have no state.
 #ifndef HISTOGRAM_KERNELS_CPU_FEATURES_H_
 #define HISTOGRAM_KERNELS_CPU_FEATURES_H_
 

@@ -1,5 +1,5 @@
-// What the server's parts report to metrics and log. Implementations must be thread-safe, cheap (no
-// allocation on the hot path, and no lock but that of a tenant's bytes) and must not call back.
+// The reports of the server's parts to metrics and log. Implementations must be thread-safe, cheap
+// (no allocation on the hot path, and no lock but that of a tenant's bytes) and must not call back.
 #ifndef HISTOGRAM_SERVER_BASE_OBSERVER_H_
 #define HISTOGRAM_SERVER_BASE_OBSERVER_H_
 

@@ -1,4 +1,4 @@
-// What the batcher does after it has released its lock. Decisions under the lock note it here.
+// Work for the batcher after it has released its lock. Decisions under the lock note it here.
 #ifndef HISTOGRAM_SERVER_BATCHING_OUTBOX_H_
 #define HISTOGRAM_SERVER_BATCHING_OUTBOX_H_
 

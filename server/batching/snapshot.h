@@ -1,4 +1,4 @@
-// What the batcher tells of itself.
+// The batcher's state, for metrics and Describe.
 #ifndef HISTOGRAM_SERVER_BATCHING_SNAPSHOT_H_
 #define HISTOGRAM_SERVER_BATCHING_SNAPSHOT_H_
 

@@ -27,9 +27,9 @@ enum class ReadAs : uint8_t {
 
 // Where a setting is shown.
 enum class Listed : uint8_t {
-  kHelp,     // --help and --help-all
-  kHelpAll,  // --help-all
-  kUnlisted,  // for tests
+  kHelp,      // --help and --help-all
+  kHelpAll,   // --help-all
+  kUnlisted,  // for tests, and batch-max
 };
 
 // The member of a Config that holds a setting:

@@ -120,7 +120,7 @@ constexpr Setting kSettings[] = {
      .as = kDuration, .limits = {0, 10 * kSecond},
      .member = [](Config& c) -> Member { return &c.batching.batch_delay_us_max; },
      .help = "how long a batch may wait to fill while a lane is free"},
-    {.name = "batch-max", .listed = kHelpAll, .as = kDuration,
+    {.name = "batch-max", .listed = kUnlisted, .as = kDuration,
      .limits = {kMillisecond, kHour},
      .member = [](Config& c) -> Member { return &c.batching.batch_us_max; },
      .help = "a batch that executes longer than this marks its backend as lost; more where other "

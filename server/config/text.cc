@@ -1,4 +1,4 @@
-// What --help, --help-all, --version and --print-config print.
+// The texts of --help, --help-all, --version and --print-config.
 #include <cstddef>
 #include <string>
 

@@ -1,4 +1,4 @@
-// What the kernel says of the process.
+// Metrics of the process, as the system tells them.
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -17,8 +17,8 @@
 
 namespace histogram::server {
 
-// What both kinds have in common. The object belongs to itself: from Await on it lives until
-// OnDone, or OnShutdown if no client came.
+// The common part of both kinds. The object belongs to itself: from Await on it lives until OnDone,
+// or OnShutdown if no client came.
 class ServedCall {
  public:
   ServedCall(const ServedCall&) = delete;

@@ -147,7 +147,7 @@ class alignas(128) EventLoop final : private Posted {
   void WhenDry(Posted& work) { work.next_ = std::exchange(when_dry_, &work); }
   // Whether a message of `bytes` is worth the way to another thread and back. True if counting it
   // takes longer than waking a thread, if other cores are likely idle, and if the loop's clients
-  // send ahead of their answers: a client that waits for each answer would wait for two threads to
+  // send ahead of their answers. A client that waits for each answer would wait for two threads to
   // wake. REQUIRES: called by the loop's thread; HandedBack is called once for each true.
   bool HandOver(uint64_t bytes);
   void HandedBack() { --handed_over_; }

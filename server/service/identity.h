@@ -1,4 +1,4 @@
-// Who makes a call: tenant, identity for fairness, and the trace that the call belongs to.
+// The maker of a call: tenant, identity for fairness, and the trace that the call belongs to.
 #ifndef HISTOGRAM_SERVER_SERVICE_IDENTITY_H_
 #define HISTOGRAM_SERVER_SERVICE_IDENTITY_H_
 

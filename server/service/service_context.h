@@ -1,4 +1,4 @@
-// What the calls of one server share. Everything here outlives the gRPC server.
+// State that the calls of one server share. Everything here outlives the gRPC server.
 #ifndef HISTOGRAM_SERVER_SERVICE_SERVICE_CONTEXT_H_
 #define HISTOGRAM_SERVER_SERVICE_SERVICE_CONTEXT_H_
 
@@ -54,9 +54,9 @@ struct ServiceContext {
              batcher.counts_directly()}};
   }
 
-  // What the process holds beyond what it held before its first call, without replies and what
-  // comes over HTTP, which have limits of their own: messages, in part or whole, and what gRPC
-  // needs for them.
+  // The bytes of messages, in part or whole, and of what gRPC needs for them: those that the
+  // process holds, less those that it held before its first call, replies, and what comes over
+  // HTTP. The last two have limits of their own.
   uint64_t ReceivedBytes() const {
     const uint64_t others = allocated_at_start + unwritten.bytes() + http_memory->bytes();
     const uint64_t held = held_memory.Bytes(config.receive_bytes_max);

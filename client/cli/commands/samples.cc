@@ -250,9 +250,9 @@ double RoundTo(SampleType type, double x) {
   return type == SampleType::kF32 ? static_cast<double>(static_cast<float>(x)) : RoundToHalf(x);
 }
 
-// Sets `binning` to the edges that numpy.histogram gives floats narrower than double: those of
-// numpy.linspace, in the samples' type where the range is that of the samples, and rounded to it
-// where the user gave the range. Leaves edges alone that would not increase.
+// Sets `binning` to the edges that numpy.histogram gives floats narrower than double. They are
+// those of numpy.linspace: in the samples' type where the range is that of the samples, and rounded
+// to it where the user gave the range. Leaves edges alone that would not increase.
 void NarrowEdges(SampleType type, bool own_range, v1::Binning& binning) {
   const auto round = [type](double x) { return RoundTo(type, x); };
   // The result of an operation: of half precision it is one of single precision, rounded.

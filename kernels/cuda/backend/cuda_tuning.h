@@ -32,9 +32,9 @@ double MeasureGatherNsPerByte(Lane& lane);
 std::vector<KernelChoice> MakeCudaTable(const std::string& backend, const BackendOptions& options,
                                         Lane& lane);
 
-// The rows of typed samples, which one kernel counts: what lone payloads of f32 in
-// kTypedBinsMeasured even bins took on `lane`, once gathered; a row with a cost of 0 where nothing
-// is to be measured. Takes some milliseconds. REQUIRES: as above.
+// The rows of typed samples, which one kernel counts: the times of lone payloads of f32 in
+// kTypedBinsMeasured even bins on `lane`, once gathered. One row with a cost of 0 where nothing is
+// to be measured. Takes some milliseconds. REQUIRES: as above.
 inline constexpr uint32_t kTypedBinsMeasured = 2048;
 absl::StatusOr<std::vector<KernelChoice>> MakeTypedRows(const std::string& backend,
                                                         const BackendOptions& options, Lane& lane);

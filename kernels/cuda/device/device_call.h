@@ -1,4 +1,4 @@
-// What the calls of <histogram/cuda.h> share: their errors and histograms.
+// Shared by the calls of <histogram/cuda.h>: their errors and histograms.
 //
 // Thread-safe: functions without state.
 #ifndef HISTOGRAM_KERNELS_CUDA_DEVICE_DEVICE_CALL_H_

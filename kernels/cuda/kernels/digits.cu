@@ -3,9 +3,9 @@
 // Counting knows no order: a digit is a number of bits as they lie in memory. The order of a
 // type's digits is looked at between the rounds only, by one block.
 //
-// A prefix is a row of digits with which the sample at some rank begins. It has a number, and a
-// level of tables names, by the number of the prefix before and the next digit, the number of the
-// longer one plus 1, or 0: most samples leave after the first look.
+// A prefix is a row of digits with which the sample at some rank begins. It has a number. A level
+// of tables has, for the number of a prefix and the next digit, the number of the longer prefix
+// plus 1, or 0. Most samples leave after the first look.
 #include <algorithm>
 #include <type_traits>
 

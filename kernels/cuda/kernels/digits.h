@@ -1,4 +1,4 @@
-// The samples at given ranks, on a device: what exact quantiles are made of.
+// The samples at given ranks, on a device. Exact quantiles are made of them.
 //
 // A sample's bits are read digit by digit, from the highest. A round counts the samples by one
 // digit: the first round all of them, a later one those that begin as a sample at some rank does.

@@ -1,5 +1,6 @@
-// What every CUDA way of counting offers, so that tests, benchmarks, the selector and the lanes can
-// iterate over them. Includes CUDA's headers: only kernels/cuda, its tests and benchmarks see it.
+// The interface of every CUDA kernel of bytes, so that tests, benchmarks, the selector and the
+// lanes can iterate over them. Includes CUDA's headers: only kernels/cuda, its tests and benchmarks
+// see it.
 //
 // A kernel counts the values of each payload of a batch into a row of 256 u32. Kernels are
 // stateless and thread-safe; each is one .cu file and one line in registry.cc.

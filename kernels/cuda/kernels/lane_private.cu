@@ -2,8 +2,8 @@
 // (device.cuh). An increment is a byte permutation and one shared-memory reduction.
 //
 // Of a payload that is not large, groups of loads go to blocks in turn. A larger one is handed out
-// by tickets, so that multiprocessors that are nearer to the memory take more of it and all end
-// together; a ticket is drawn two ahead, so that its loads begin before the block meets.
+// by tickets: multiprocessors that are nearer to the memory take more of it, and all end together.
+// A ticket is drawn two ahead, so that its loads begin before the block meets.
 //
 // The table is cleared while the first loads are under way. The blocks add
 // their counts up in an accumulator. The last block to finish writes them to the row and clears the

@@ -1,8 +1,8 @@
-// Counting typed samples on a device: what a plan looks like there, and the launch that counts.
+// Counting typed samples on a device: the form of a plan there, and the launch that counts.
 //
 // A sample is compared as a C: float for f16, bf16 and f32, double for f64, and for integers an
-// unsigned key of 32 or 64 bits, the sample with its sign bit flipped where it has one. Bin i holds
-// the samples in [thresholds[i], thresholds[i+1]), the last one those up to `upper`.
+// unsigned key of 32 or 64 bits. The key is the sample with its sign bit, if it has one, flipped.
+// Bin i holds the samples in [thresholds[i], thresholds[i+1]), the last one those up to `upper`.
 //
 // Includes CUDA's headers. Plain data and functions without state; thread-safe.
 #ifndef HISTOGRAM_CUDA_KERNELS_TYPED_H_

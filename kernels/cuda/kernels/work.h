@@ -1,6 +1,6 @@
-// How a batch lies in memory, as kernels see it: a header, one descriptor a payload, and the units
-// of work by which a batch kernel shares a batch out over its teams of warps. Plain types and
-// functions, used on host and device; no CUDA call.
+// How a batch lies in memory, as kernels see it: a header, and one descriptor a payload. A batch
+// kernel shares a batch out over its teams of warps by units of work. Plain types and functions,
+// used on host and device; no CUDA call.
 #ifndef HISTOGRAM_KERNELS_CUDA_KERNELS_WORK_H_
 #define HISTOGRAM_KERNELS_CUDA_KERNELS_WORK_H_
 
@@ -33,9 +33,9 @@ inline constexpr uint32_t RoundsOf(uint32_t bytes) {
   return bytes / kRoundBytes + (bytes % kRoundBytes != 0 ? 1 : 0);
 }
 
-// Fills in each `start`; returns the sum of the units: the rounds of each payload and `overhead`,
-// what it costs a kernel besides them (its result row has to be collected and written), in rounds.
-// Shapes the shares only, never the answer. REQUIRES: fewer than 2^32 units.
+// Fills in each `start`. Returns the sum of the units: the rounds of each payload and `overhead`.
+// That is the cost of a payload besides them, in rounds: its result row has to be collected and
+// written. Shapes the shares only, never the answer. REQUIRES: fewer than 2^32 units.
 inline uint32_t AssignUnits(absl::Span<PayloadDescriptor> payloads, uint32_t overhead) {
   uint32_t units = 0;
   for (PayloadDescriptor& payload : payloads) {

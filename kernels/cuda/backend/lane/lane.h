@@ -50,9 +50,9 @@ struct LaneOptions {
   uint64_t receive_device = 0;
 };
 
-// Batches of the receive memory are fetched by the device from this size on; below, a launch costs
-// what gathering does (on an H200, 1095662, 64 and 256 KiB gain nothing yet, and lose nothing; 1
-// MiB over eight connections takes 0.82 of the server CPU of `--backend cpu`, and gathered 0.98).
+// The device fetches batches of the receive memory from this size on. Below, a launch costs what
+// gathering does (on an H200, 1095662, 64 and 256 KiB gain nothing yet, and lose nothing; 1 MiB
+// over eight connections takes 0.82 of the server CPU of `--backend cpu`, and gathered 0.98).
 inline constexpr uint64_t kFetchedBytesMin = uint64_t{64} << 10;
 
 // Batches up to this size may be read in place: that saves a copy's start, some

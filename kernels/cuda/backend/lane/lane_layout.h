@@ -1,4 +1,4 @@
-// What lane.cc and lane_batch.cc share: places in the control buffer, and a clock.
+// Shared by the files of a lane: places in the control buffer, and a clock.
 #ifndef HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_LANE_LAYOUT_H_
 #define HISTOGRAM_KERNELS_CUDA_BACKEND_LANE_LANE_LAYOUT_H_
 

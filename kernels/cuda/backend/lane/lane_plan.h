@@ -11,10 +11,10 @@
 
 namespace histogram::cuda {
 
-// A portion takes half of what is left, but at least a quarter of the batch, and between these
-// sizes: the last copy cannot begin before everything is gathered, so it should be short, but each
-// copy costs some microseconds. On an H200 host this takes a payload of 4 MiB from 380 to 320 us,
-// and a least portion of 256 KiB made 1 MiB 10 % slower at one start of four (ab28a46). A greatest
+// A portion takes half of the rest, but at least a quarter of the batch, and between these sizes.
+// The last copy cannot begin before everything is gathered, so it should be short. But each copy
+// costs some microseconds. On an H200 host this takes a payload of 4 MiB from 380 to 320 us, and a
+// least portion of 256 KiB made 1 MiB 10 % slower at one start of four (ab28a46). A greatest
 // portion of 32 MiB instead of 16 moves 64 MiB over two lanes at 55.0 GB/s instead of 52.5.
 inline constexpr uint64_t kPortionBytesMin = uint64_t{512} << 10;
 inline constexpr uint64_t kPortionBytesMax = uint64_t{32} << 20;
