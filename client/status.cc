@@ -1,6 +1,7 @@
 #include "client/status.h"
 
 #include <histogram/client.h>
+#include <histogram/sample_type.h>
 
 #include <optional>
 #include <string>
@@ -81,23 +82,7 @@ std::optional<v1::Error> ErrorDetail(const absl::Status& status) {
 }
 
 uint64_t SampleBytes(const v1::Spec& spec) {
-  switch (spec.sample_type()) {
-    case v1::SAMPLE_TYPE_UINT16:
-    case v1::SAMPLE_TYPE_INT16:
-    case v1::SAMPLE_TYPE_FLOAT16:
-    case v1::SAMPLE_TYPE_BFLOAT16:
-      return 2;
-    case v1::SAMPLE_TYPE_UINT32:
-    case v1::SAMPLE_TYPE_INT32:
-    case v1::SAMPLE_TYPE_FLOAT32:
-      return 4;
-    case v1::SAMPLE_TYPE_UINT64:
-    case v1::SAMPLE_TYPE_INT64:
-    case v1::SAMPLE_TYPE_FLOAT64:
-      return 8;
-    default:
-      return 1;
-  }
+  return histogram::SampleBytes(SampleTypeOf(spec.sample_type()).value_or(SampleType::kU8));
 }
 
 absl::Status CheckReply(const v1::Spec& spec, const v1::Histogram& histogram,

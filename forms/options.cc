@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "forms/report.h"
 
@@ -127,7 +129,37 @@ absl::Status SetQuantiles(const std::string& option, const std::string& text, v1
   return absl::OkStatus();
 }
 
+constexpr BinningOption kBinningOptions[] = {
+    {"edges", "A,B,C", "The bins' edges, increasing; the last is closed", SetEdges},
+    {"alphabet", "FIRST:COUNT:PER_BIN",
+     "COUNT symbols from FIRST on, PER_BIN to a bin; other bytes are ignored", SetAlphabet},
+};
+
+// A field of the API, the option that sets it, and the part of the option's text.
+struct FieldOption {
+  const char* field;
+  const char* option;
+  const char* part = "";
+};
+constexpr FieldOption kFieldOptions[] = {
+    {"spec.binning", "bins"},
+    {"spec.binning.even", "bins"},
+    {"spec.binning.even.bin_count", "bins"},
+    {"spec.binning.even.lower", "range", "LO"},
+    {"spec.binning.even.upper", "range", "HI"},
+    {"spec.binning.even.range_of_data", "range"},
+    {"spec.binning.edges.edges", "edges"},
+    {"spec.binning.alphabet.first_symbol", "alphabet", "FIRST"},
+    {"spec.binning.alphabet.symbol_count", "alphabet", "COUNT"},
+    {"spec.binning.alphabet.symbols_per_bin", "alphabet", "PER_BIN"},
+    {"spec.quantiles", "quantiles"},
+    {"spec.statistics", "statistics"},
+    {"spec.sample_type", "type"},
+};
+
 }  // namespace
+
+absl::Span<const BinningOption> BinningOptions() { return kBinningOptions; }
 
 absl::StatusOr<v1::Spec> SpecFromText(const SpecOptions& options, const std::string& prefix) {
   v1::Spec spec;
@@ -137,9 +169,10 @@ absl::StatusOr<v1::Spec> SpecFromText(const SpecOptions& options, const std::str
   if (!options.range.empty()) {
     status.Update(SetRange(prefix + "range", options.range, *binning.mutable_even()));
   }
-  if (!options.edges.empty()) status.Update(SetEdges(prefix + "edges", options.edges, binning));
-  if (!options.alphabet.empty()) {
-    status.Update(SetAlphabet(prefix + "alphabet", options.alphabet, binning));
+  for (size_t i = 0; i < options.binnings.size(); ++i) {
+    if (options.binnings[i].empty()) continue;
+    const BinningOption& kind = kBinningOptions[i];
+    status.Update(kind.set(prefix + kind.name, options.binnings[i], binning));
   }
   if (!options.quantiles.empty()) {
     status.Update(SetQuantiles(prefix + "quantiles", options.quantiles, spec));
@@ -147,8 +180,22 @@ absl::StatusOr<v1::Spec> SpecFromText(const SpecOptions& options, const std::str
   if (!status.ok()) return status;
   if (binning.kind_case() == v1::Binning::KIND_NOT_SET) spec.clear_binning();
   spec.set_statistics(options.statistics);
-  spec.set_edges(spec.binning().has_even() || spec.binning().has_edges());
+  spec.set_edges(LastEdgeClosed(spec));
   return spec;
+}
+
+std::string ByOption(const std::string& message, const std::string& prefix, bool parts) {
+  std::vector<std::pair<std::string, std::string>> replacements;
+  for (const FieldOption& of : kFieldOptions) {
+    const bool part = parts && *of.part != '\0';
+    replacements.emplace_back(
+        of.field, absl::StrCat(prefix, of.option, part ? ": " : "", part ? of.part : ""));
+  }
+  return absl::StrReplaceAll(message, replacements);  // the longest field that fits
+}
+
+bool HasWholeRange(SampleType type) {
+  return WholeRange(type).has_value() && SampleBytes(type) == 1;
 }
 
 std::optional<std::string> IntegerOf(absl::string_view text) {

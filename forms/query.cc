@@ -5,11 +5,14 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "forms/options.h"
 
@@ -18,6 +21,11 @@ namespace {
 
 absl::Status Wrong(absl::string_view name, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(name, ": ", what));
+}
+
+// "a, b and c".
+std::string AllOf(absl::Span<const std::string> names) {
+  return absl::StrCat(absl::StrJoin(names.first(names.size() - 1), ", "), " and ", names.back());
 }
 
 std::string Quoted(absl::string_view text) { return absl::StrCat("'", Shown(text), "'"); }
@@ -44,13 +52,14 @@ std::optional<std::string> Decode(absl::string_view text) {
 absl::StatusOr<v1::Spec> SpecFromQuery(absl::string_view query) {
   std::string bins, type, statistics;
   SpecOptions options;
-  const std::map<std::string, std::string*> known = {{"bins", &bins},
-                                                     {"range", &options.range},
-                                                     {"type", &type},
-                                                     {"edges", &options.edges},
-                                                     {"alphabet", &options.alphabet},
-                                                     {"quantiles", &options.quantiles},
-                                                     {"statistics", &statistics}};
+  std::map<std::string, std::string*> known = {{"bins", &bins},
+                                               {"range", &options.range},
+                                               {"type", &type},
+                                               {"quantiles", &options.quantiles},
+                                               {"statistics", &statistics}};
+  for (size_t i = 0; i < options.binnings.size(); ++i) {
+    known.emplace(BinningOptions()[i].name, &options.binnings[i]);
+  }
   std::map<std::string, std::string*> given;
   for (const absl::string_view part : absl::StrSplit(query, '&', absl::SkipEmpty())) {
     const size_t equals = std::min(part.find('='), part.size());
@@ -61,19 +70,23 @@ absl::StatusOr<v1::Spec> SpecFromQuery(absl::string_view query) {
     }
     const auto found = known.find(*name);
     if (found == known.end()) {
-      return Wrong("query", absl::StrCat(Quoted(*name),
-                                         " is no parameter; there are alphabet, bins, edges, "
-                                         "quantiles, range, statistics and type"));
+      std::vector<std::string> names;
+      for (const auto& [parameter, text] : known) names.push_back(parameter);
+      return Wrong("query",
+                   absl::StrCat(Quoted(*name), " is no parameter; there are ", AllOf(names)));
     }
     if (!given.emplace(*name, found->second).second) return Wrong(*name, "give it once");
     *found->second = *value;
     if (value->empty() && *name != "statistics") return Wrong(*name, "must not be empty");
   }
-  const auto has = [&](const char* name) { return given.count(name) > 0; };
+  const auto has = [&](absl::string_view name) { return given.count(std::string(name)) > 0; };
   if (has("range") && !has("bins")) return Wrong("range", "needs bins");
-  if (has("edges") && has("bins")) return Wrong("edges", "excludes bins");
-  if (has("alphabet") && (has("bins") || has("edges"))) {
-    return Wrong("alphabet", "excludes bins and edges");
+  std::vector<std::string> kinds = {"bins"};
+  for (const BinningOption& kind : BinningOptions()) {
+    if (has(kind.name) && absl::c_any_of(kinds, has)) {
+      return Wrong(kind.name, absl::StrCat("excludes ", absl::StrJoin(kinds, " and ")));
+    }
+    kinds.emplace_back(kind.name);
   }
   if (has("bins")) {
     uint32_t count = 0;
@@ -93,18 +106,16 @@ absl::StatusOr<v1::Spec> SpecFromQuery(absl::string_view query) {
   if (has("type")) {
     const auto parsed = ParseSampleType(type);
     if (!parsed.has_value()) {
-      return Wrong("type", absl::StrCat(Quoted(type),
-                                        " is none of u8, i8, u16, i16, u32, i32, u64, i64, f16, "
-                                        "bf16, f32 and f64"));
+      std::vector<std::string> names;
+      for (const SampleTypeInfo& info : kSampleTypeList) names.emplace_back(info.name);
+      return Wrong("type", absl::StrCat(Quoted(type), " is none of ", AllOf(names)));
     }
     sample_type = *parsed;
   }
   absl::StatusOr<v1::Spec> spec = SpecFromText(options, "");
   if (!spec.ok()) return spec;
-  spec->set_sample_type(static_cast<v1::SampleType>(static_cast<int>(sample_type) + 1));
-  // As on the command line: u8 and i8 have a range of their own.
-  if (options.bins.has_value() && !has("range") && sample_type != SampleType::kU8 &&
-      sample_type != SampleType::kI8) {
+  spec->set_sample_type(static_cast<v1::SampleType>(InfoOf(sample_type).number));
+  if (options.bins.has_value() && !has("range") && !HasWholeRange(sample_type)) {
     spec->mutable_binning()->mutable_even()->set_range_of_data(true);
   }
   return spec;

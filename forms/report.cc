@@ -50,43 +50,18 @@ std::string SafeText(absl::string_view text) {
 }
 
 SampleType TypeOf(const v1::Spec& spec) {
-  return static_cast<SampleType>(std::max(static_cast<int>(spec.sample_type()) - 1, 0));
+  return SampleTypeOf(spec.sample_type()).value_or(SampleType::kU8);
 }
 
 std::string TypeName(v1::SampleType type) {
-  if (!v1::SampleType_IsValid(type)) return absl::StrCat(static_cast<int>(type));
-  return std::string(NameOf(static_cast<SampleType>(std::max(static_cast<int>(type) - 1, 0))));
+  const std::optional<SampleType> known = SampleTypeOf(type);
+  return known.has_value() ? std::string(NameOf(*known)) : absl::StrCat(static_cast<int>(type));
 }
 
 std::vector<double> EdgesOf(const Report& report) {
   const auto& given = report.histogram.edges();
   if (!given.empty()) return {given.begin(), given.end()};
-  std::vector<double> edges;
-  if (report.spec.binning().has_alphabet()) {
-    const auto& alphabet = report.spec.binning().alphabet();
-    const uint32_t end = alphabet.first_symbol() + alphabet.symbol_count();
-    const uint32_t step = std::max(alphabet.symbols_per_bin(), 1U);
-    for (uint32_t symbol = alphabet.first_symbol(); symbol < end; symbol += step) {
-      edges.push_back(symbol);
-    }
-    edges.push_back(end);
-    return edges;
-  }
-  const v1::SampleType type = report.spec.sample_type();
-  const int first = type == v1::SAMPLE_TYPE_INT8    ? -128
-                    : type == v1::SAMPLE_TYPE_INT16 ? -32768
-                                                    : 0;
-  for (int i = 0; i <= report.histogram.counts_size(); ++i) edges.push_back(first + i);
-  return edges;
-}
-
-bool LastEdgeClosed(const v1::Spec& spec) {
-  return spec.binning().has_even() || spec.binning().has_edges();
-}
-
-std::string BinningKind(const v1::Spec& spec) {
-  const auto* const kind = v1::Binning::descriptor()->FindFieldByNumber(spec.binning().kind_case());
-  return kind == nullptr ? "values" : std::string(kind->name());
+  return EdgesByValue(report.spec, static_cast<size_t>(report.histogram.counts_size()));
 }
 
 bool BinsAreValues(const Report& report) {

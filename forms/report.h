@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "forms/binning.h"
 #include "histogram/v1/histogram.pb.h"
 
 namespace histogram {
@@ -29,15 +30,10 @@ struct Report {
   absl::Status incomplete = {};  // why the rest of the input was not counted; OK: all of it was
 };
 
-// The edges, one more than bins. If the server sends none (a bin for each value, an alphabet), they
-// are byte values: bin i holds the values v with edge_i <= v < edge_i+1.
+// The edges, one more than bins: the server's, else EdgesByValue.
 std::vector<double> EdgesOf(const Report& report);
-// Whether the last bin also holds its upper edge.
-bool LastEdgeClosed(const v1::Spec& spec);
-// The kind of binning: values, even, edges, alphabet.
-std::string BinningKind(const v1::Spec& spec);
 
-// The type of spec.sample_type.
+// The type of spec.sample_type; u8 for an unknown one.
 SampleType TypeOf(const v1::Spec& spec);
 // "u8", "i8" ... "f64"; for an unknown type its number.
 std::string TypeName(v1::SampleType type);

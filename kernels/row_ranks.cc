@@ -25,11 +25,6 @@ constexpr size_t kThreadSamplesMin = size_t{1} << 14;
 // Fewer samples are sorted. Not measured apart.
 constexpr size_t kSortedMax = 48;
 
-// The numbers that order a row: floats and integers as they are, floats of 16 bits as their keys.
-template <typename S>
-using ValueOf = std::conditional_t<std::is_same_v<S, HalfSample> || std::is_same_v<S, BfloatSample>,
-                                   uint16_t, typename S::Bits>;
-
 // Puts the right values at the places, which ascend and are counted from `before`.
 template <typename V>
 void SelectAll(V* first, V* end, std::span<const uint64_t> places, uint64_t before) {
@@ -227,41 +222,37 @@ class RowSearch {
   std::unique_ptr<RowSearch> deeper_;
 };
 
-// Copies a row to `to`, with 0.0 for -0.0. Returns whether it has a NaN.
+// Copies a row to `to`, with 0.0 for -0.0, and narrow floats as their keys. Returns whether it has
+// a NaN.
 template <typename S>
-bool TakeRow(const std::byte* row, size_t length, ValueOf<S>* to) {
-  using V = ValueOf<S>;
+bool TakeRow(const std::byte* row, size_t length, typename S::Bits* to) {
+  using V = typename S::Bits;
+  if constexpr (kIsNarrowFloat<S>) {
+    using K = decltype(KeyedFor<S>());
+    V greatest = 0;
+    for (size_t i = 0; i < length; ++i) {
+      to[i] = K::KeyOf(LoadBits<V>(row + i * sizeof(V)));
+      greatest = std::max(greatest, to[i]);
+    }
+    return greatest == std::numeric_limits<V>::max();  // the key of NaN
+  }
+  std::memcpy(to, row, length * sizeof(V));
+  uint32_t nans = 0;
   if constexpr (std::is_floating_point_v<V>) {
-    std::memcpy(to, row, length * sizeof(V));
-    uint32_t nans = 0;
     for (size_t i = 0; i < length; ++i) {
       to[i] += V{0};
       nans += static_cast<uint32_t>(to[i] != to[i]);  // NOLINT(misc-redundant-expression)
     }
-    return nans > 0;
-  } else if constexpr (std::is_same_v<V, typename S::Bits>) {
-    if constexpr (std::is_same_v<S, HalfSample> || std::is_same_v<S, BfloatSample>) {
-      using K = decltype(KeyedFor<S>());
-      uint16_t greatest = 0;
-      for (size_t i = 0; i < length; ++i) {
-        to[i] = K::KeyOf(LoadBits<uint16_t>(row + i * sizeof(uint16_t)));
-        greatest = std::max(greatest, to[i]);
-      }
-      return greatest == UINT16_MAX;  // the key of NaN
-    }
-    std::memcpy(to, row, length * sizeof(V));
-    return false;
   }
+  return nans > 0;
 }
 
 template <typename S>
 void SearchRows(const std::byte* samples, size_t length, std::span<const uint64_t> ranks,
                 size_t first, size_t end, size_t rows, std::byte* out) {
-  using V = ValueOf<S>;
+  using V = typename S::Bits;
   using K = decltype(KeyedFor<S>());
   using Bits = typename K::Bits;
-  constexpr bool kKeys = !std::is_same_v<V, typename S::Compare> && sizeof(V) == 2 &&
-                         std::is_floating_point_v<typename S::Compare>;
   const auto put = [&](size_t r, size_t row, Bits bits) {
     std::memcpy(out + (r * rows + row) * sizeof(Bits), &bits, sizeof(Bits));
   };
@@ -281,7 +272,7 @@ void SearchRows(const std::byte* samples, size_t length, std::span<const uint64_
     }
     search.Run(length, ranks, found.data());
     for (size_t r = 0; r < ranks.size(); ++r) {
-      if constexpr (kKeys) {
+      if constexpr (kIsNarrowFloat<S>) {
         put(r, row, K::BitsOf(found[r]));
       } else {
         put(r, row, std::bit_cast<Bits>(found[r]));

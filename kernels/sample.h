@@ -53,6 +53,11 @@ struct BfloatSample {
   static float Widen(Bits bits) { return FloatOfBfloat(bits); }
 };
 
+// Whether samples are floats that this machine has no type for.
+template <typename S>
+inline constexpr bool kIsNarrowFloat =
+    std::is_floating_point_v<typename S::Compare>&& std::is_integral_v<typename S::Bits>;
+
 // Calls visit(S()), where S is the PlainSample, HalfSample or BfloatSample of the type.
 template <typename Visit>
 auto VisitSample(SampleType type, Visit&& visit) {

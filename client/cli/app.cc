@@ -189,12 +189,14 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
       AddValue(command, "--range", options.range, "LO:HI",
                "The range that --bins divides; as in numpy, HI belongs to the last bin")
           ->needs(bins);
-  CLI::Option* const edges = AddValue(command, "--edges", options.edges, "A,B,C",
-                                      "The bins' edges, increasing; the last is closed")
-                                 ->excludes(bins, range);
-  AddValue(command, "--alphabet", options.alphabet, "FIRST:COUNT:PER_BIN",
-           "COUNT symbols from FIRST on, PER_BIN to a bin; other bytes are ignored")
-      ->excludes(bins, range, edges);
+  std::vector<CLI::Option*> kinds = {bins, range};
+  for (size_t i = 0; i < options.binnings.size(); ++i) {
+    const BinningOption& option = BinningOptions()[i];
+    CLI::Option* const kind = AddValue(command, absl::StrCat("--", option.name).c_str(),
+                                       options.binnings[i], option.form, option.help);
+    for (CLI::Option* const other : kinds) kind->excludes(other);
+    kinds.push_back(kind);
+  }
   command.add_flag("--statistics", options.statistics,
                    "Print mean, median, mode, entropy, Otsu's threshold and others, too");
   AddValue(command, "--quantiles", options.quantiles, "Q,Q,Q",

@@ -3,6 +3,10 @@
 #include "kernels/cpu/features.h"
 
 namespace histogram::cpu {
+
+// Each is defined in the file of a kernel.
+CountBytes CountScalar, CountRuns8, CountAvx512;
+
 namespace {
 
 bool Always() { return true; }

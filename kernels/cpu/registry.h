@@ -1,6 +1,5 @@
-// The CPU kernels of bytes in this build. A new kernel takes one file, its prototype here, and
-// a line each in registry.cc and kernels/CMakeLists.txt. Tests, benchmark and tuner iterate over
-// all kernels.
+// The CPU kernels of bytes in this build. A new kernel takes one file, its lines in registry.cc,
+// and one in kernels/CMakeLists.txt. Tests, benchmark and tuner iterate over all kernels.
 //
 // Thread-safe: constant tables and pure functions.
 #ifndef HISTOGRAM_KERNELS_CPU_REGISTRY_H_
@@ -16,12 +15,12 @@ namespace histogram::cpu {
 
 // Adds the number of bytes of each value v in the fragments to counts[v], v in 0..255. Fragments
 // may be empty, of any length and at any address.
-using CountFunction = void (*)(std::span<const Fragment> fragments, uint64_t* counts);
+using CountBytes = void(std::span<const Fragment> fragments, uint64_t* counts);
 
 struct CpuKernel {
   std::string_view name;
   std::string_view summary;
-  CountFunction count;
+  CountBytes* count;
   // Whether this processor and operating system can run it.
   bool (*supported)();
   // Without measurements, the supported kernel of the highest priority with bytes_min <= the
@@ -39,11 +38,8 @@ const CpuKernel* FindKernel(std::string_view name);
 // The kernel for payloads of `bytes` if nothing is measured.
 const CpuKernel& DefaultKernel(uint64_t bytes);
 
-// The kernels' counting functions, for the registry. CountAvx512 REQUIRES: HasAvx512Counting().
-void CountScalar(std::span<const Fragment> fragments, uint64_t* counts);
-void CountTables8(std::span<const Fragment> fragments, uint64_t* counts);
-void CountRuns8(std::span<const Fragment> fragments, uint64_t* counts);
-void CountAvx512(std::span<const Fragment> fragments, uint64_t* counts);
+// What other kernels fall back to.
+CountBytes CountTables8;
 
 }  // namespace histogram::cpu
 

@@ -1,6 +1,6 @@
-// The kernels that count typed samples under a plan. A new kernel takes one file, its prototype
-// here, and a line each in typed_registry.cc and kernels/CMakeLists.txt. Tests and benchmarks
-// iterate over all kernels.
+// The kernels that count typed samples under a plan. A new kernel takes one file, its lines in
+// typed_registry.cc, and one in kernels/CMakeLists.txt. Tests and benchmarks iterate over all
+// kernels.
 //
 // Thread-safe: constant tables, and functions that count on the calling thread.
 #ifndef HISTOGRAM_KERNELS_CPU_TYPED_H_
@@ -29,7 +29,7 @@ inline constexpr size_t kSamplesMax = size_t{1} << 31;
 
 // Adds the samples of all runs to `row`, which has SlotCount(bins of the plan) slots.
 // REQUIRES: SamplesOf(runs) <= kSamplesMax.
-using TypedCount = void (*)(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
+using CountTyped = void(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
 
 inline size_t SamplesOf(SampleRuns runs) {
   size_t count = 0;
@@ -55,7 +55,7 @@ inline void FetchAhead(const std::byte* block) {
 struct TypedKernel {
   std::string_view name;
   std::string_view summary;
-  TypedCount count;
+  CountTyped* count;
   // Whether this processor and operating system can run it.
   bool (*supported)();
   // Whether it counts under this plan. The first kernel counts under every plan.
@@ -68,17 +68,8 @@ std::span<const TypedKernel> TypedKernels();
 // The fastest kernel for the plan that this processor runs.
 const TypedKernel& FastestTyped(const internal::PlanData& plan);
 
-// The kernels' counting functions, for the registry. CountTypedScalar counts under every plan.
-void CountTypedScalar(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
-// For types of 8 and 16 bits: counts each value, then folds.
-void CountPatterns(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
-// For types of 32 and 64 bits and plans with thresholds, or whose guess computes edges. REQUIRES:
-// HasAvx512Typed().
-void CountTypedAvx512(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
-// For f32, f64, i32 and u32 and plans with a usable guess. REQUIRES: HasAvx2().
-void CountTypedAvx2(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
-// For types of 32 and 64 bits and plans with a usable guess. On Arm.
-void CountTypedNeon(const internal::PlanData& plan, SampleRuns runs, uint64_t* row);
+// Counts under every plan. What other kernels fall back to.
+CountTyped CountTypedScalar;
 
 }  // namespace histogram::cpu
 

@@ -5,6 +5,10 @@
 #include "kernels/cpu/typed.h"
 
 namespace histogram::cpu {
+
+// Each is defined in the file of a kernel, and counts where the table below says.
+CountTyped CountPatterns, CountTypedAvx512, CountTypedAvx2, CountTypedNeon;
+
 namespace {
 
 bool Everywhere() { return true; }
@@ -32,7 +36,7 @@ bool IsNarrow(const internal::PlanData& plan) { return !plan.slot_of_pattern.emp
 }
 
 [[maybe_unused]] bool IsGuessWithoutLongIntegers(const internal::PlanData& plan) {
-  return IsGuess(plan) && plan.type != SampleType::kI64 && plan.type != SampleType::kU64;
+  return IsGuess(plan) && (SampleBytes(plan.type) < 8 || KindOf(plan.type) == SampleKind::kFloat);
 }
 
 constexpr std::array kKernels = {

@@ -13,18 +13,6 @@
 namespace histogram::server {
 namespace {
 
-struct Message {
-  absl::Status (*parse)(absl::Span<const Fragment> message, ParsedRequest& out);
-  const char* field;   // that holds the payload
-  const char* advice;  // for a payload that is too large
-};
-
-constexpr char kUseAccumulate[] = "; send larger ones in chunks through Accumulate";
-constexpr Message kMessages[] = {  // by Method
-    {ParseComputeRequest, "payload", kUseAccumulate},
-    {ParseComputeManyRequest, "request.payload", kUseAccumulate},
-    {ParseAccumulateRequest, "chunk", "; send it in smaller chunks"}};
-
 // Whether the query can be answered without seeing the samples again.
 absl::Status CheckOnePass(const Query& query) {
   if (query.range_of_data) {
@@ -116,13 +104,13 @@ absl::Status CheckReply(const Query& query, uint64_t reply_bytes, uint64_t reply
 
 absl::Status Admit(Method method, absl::Span<const Fragment> message, const AdmissionLimits& limits,
                    Charge charge, ParsedRequest& parsed, std::shared_ptr<const Query>& query) {
-  absl::Status s = kMessages[static_cast<size_t>(method)].parse(message, parsed);
+  absl::Status s = MessageOf(method).parse(message, parsed);
   return s.ok() ? AdmitParsed(method, limits, charge, parsed, query) : s;
 }
 
 absl::Status AdmitParsed(Method method, const AdmissionLimits& limits, Charge charge,
                          ParsedRequest& parsed, std::shared_ptr<const Query>& query) {
-  const Message& of = kMessages[static_cast<size_t>(method)];
+  const RequestMessage& of = MessageOf(method);
   if (parsed.payload_bytes > limits.payload_bytes_max) {
     return MakeError(
         absl::StatusCode::kResourceExhausted,

@@ -1,5 +1,7 @@
 #include "server/request/codec.h"
 
+#include <cassert>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -167,6 +169,17 @@ absl::Status ParseComputeManyRequest(absl::Span<const Fragment> message, ParsedR
     }
   }
   return first_error;
+}
+
+const RequestMessage& MessageOf(Method method) {
+  static constexpr char kUseAccumulate[] = "; send larger ones in chunks through Accumulate";
+  static constexpr RequestMessage kMessages[] = {
+      // by Method
+      {ParseComputeRequest, "payload", kUseAccumulate},
+      {ParseComputeManyRequest, "request.payload", kUseAccumulate},
+      {ParseAccumulateRequest, "chunk", "; send it in smaller chunks"}};
+  assert(static_cast<size_t>(method) < std::size(kMessages));
+  return kMessages[static_cast<size_t>(method)];
 }
 
 }  // namespace histogram::server

@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "kernels/batch.h"
+#include "server/base/observer.h"
 
 namespace histogram::server {
 
@@ -49,6 +50,15 @@ absl::Status UnknownField(const char* message, uint32_t number);
 absl::Status ParseComputeRequest(absl::Span<const Fragment> message, ParsedRequest& out);
 absl::Status ParseComputeManyRequest(absl::Span<const Fragment> message, ParsedRequest& out);
 absl::Status ParseAccumulateRequest(absl::Span<const Fragment> message, ParsedRequest& out);
+
+// The messages of a method.
+struct RequestMessage {
+  absl::Status (*parse)(absl::Span<const Fragment> message, ParsedRequest& out);
+  const char* field;   // that holds the payload
+  const char* advice;  // for a payload that is too large
+};
+// REQUIRES: they have a payload.
+const RequestMessage& MessageOf(Method method);
 
 // The most bytes of a serialized Spec.
 inline constexpr uint64_t kSpecBytesMax = uint64_t{2} << 20;

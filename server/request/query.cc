@@ -10,6 +10,7 @@
 
 #include "absl/hash/hash.h"
 #include "absl/strings/str_cat.h"
+#include "forms/binning.h"
 #include "histogram/v1/histogram.pb.h"
 #include "kernels/batch.h"
 #include "kernels/error.h"
@@ -41,14 +42,15 @@ absl::Status RefuseUnknown(const google::protobuf::Message& message, const std::
   return absl::OkStatus();
 }
 
-// The library names a field below the spec's binning, the API one below the request.
 absl::StatusOr<Binning> OrStatus(Result<Binning> binning) {
   if (binning.ok()) return *std::move(binning);
+  // The library names a field below the spec's binning, the API one below the request.
   const Error& error = binning.error();
+  const std::string path = error.field.empty() ? "spec.binning" : "spec.binning.";
   return MakeError(
-      absl::StatusCode::kInvalidArgument, absl::StrCat("spec.binning.", error.message),
+      absl::StatusCode::kInvalidArgument, path + error.message,
       {.reason = error.code == ErrorCode::kTooManyBins ? "TOO_MANY_BINS" : "BAD_BINNING",
-       .field = absl::StrCat("spec.binning.", error.field),
+       .field = path + error.field,
        .limit = error.limit});
 }
 
@@ -56,122 +58,14 @@ absl::Status BadBinning(const std::string& message, const char* field) {
   return InvalidField("BAD_BINNING", field, message);
 }
 
-// The values of an integer of 8 or 16 bits, as edges; none for other types.
-struct Range {
-  double lower = 0, upper = 0;
-};
-std::optional<Range> WholeRange(SampleType type) {
-  switch (type) {
-    case SampleType::kU8:
-      return Range{0, 0x1p8};
-    case SampleType::kI8:
-      return Range{-0x1p7, 0x1p7};
-    case SampleType::kU16:
-      return Range{0, 0x1p16};
-    case SampleType::kI16:
-      return Range{-0x1p15, 0x1p15};
-    default:
-      return std::nullopt;
-  }
-}
-
-// As the API calls it.
-std::string NameInApi(SampleType type) {
-  const auto number = static_cast<v1::SampleType>(static_cast<int>(type) + 1);
-  return v1::SampleType_Name(number).substr(sizeof("SAMPLE_TYPE_") - 1);
-}
-
-absl::StatusOr<Binning> CompileEven(const v1::Binning::Even& even, SampleType type,
-                                    uint32_t bin_count_max) {
-  if (even.range_of_data() || even.range_of_row()) {
-    if (even.range_of_data() && even.range_of_row()) {
-      return BadBinning("the data's range is asked for, too; leave out one of the two",
-                        "spec.binning.even.range_of_row");
-    }
-    if (even.has_lower() || even.has_upper()) {
-      return BadBinning(
-          absl::StrCat("the ", even.range_of_row() ? "rows' ranges are" : "data's range is",
-                       " asked for; lower and upper must be absent"),
-          even.has_lower() ? "spec.binning.even.lower" : "spec.binning.even.upper");
-    }
-    return OrStatus(Binning::Even(even.bin_count(), 0.0, 1.0, bin_count_max));
-  }
-  std::optional<double> lower, upper;
-  if (even.has_lower()) lower = even.lower();
-  if (even.has_upper()) upper = even.upper();
-  if (!lower.has_value() && !upper.has_value()) {
-    const std::optional<Range> whole = WholeRange(type);
-    if (!whole.has_value()) {
-      return BadBinning(
-          absl::StrCat("without lower and upper it is the sample type's whole range; ",
-                       NameInApi(type), " needs both"),
-          "spec.binning.even");
-    }
-    lower = whole->lower;
-    upper = whole->upper;
-  }
-  return OrStatus(Binning::Even(even.bin_count(), lower, upper, bin_count_max));
-}
-
-// One bin for each value.
-absl::StatusOr<Binning> BinOfEachValue(SampleType type, uint32_t bin_count_max) {
-  const std::optional<Range> whole = WholeRange(type);
-  if (!whole.has_value()) {
-    return BadBinning(absl::StrCat("absent means a bin for each value of the sample type; ",
-                                   NameInApi(type), " needs a binning"),
-                      "spec.binning");
-  }
-  const auto bins = static_cast<uint32_t>(whole->upper - whole->lower);
-  if (bins > bin_count_max) {
-    return InvalidField(
-        "TOO_MANY_BINS", "spec.binning",
-        absl::StrCat("absent means ", bins, " bins, more than the limit of ", bin_count_max),
-        bin_count_max);
-  }
-  if (type == SampleType::kU8) return Binning::Identity();
-  return OrStatus(Binning::Even(bins, whole->lower, whole->upper, bin_count_max));
-}
-
-absl::StatusOr<Binning> CompileBinning(const v1::Binning& proto, SampleType type,
-                                       uint32_t bin_count_max) {
-  const bool of_bytes = type == SampleType::kU8;
-  const std::string not_bytes = absl::StrCat("it bins bytes (UINT8), not ", NameInApi(type));
-  switch (proto.kind_case()) {
-    case v1::Binning::kEven:
-      return CompileEven(proto.even(), type, bin_count_max);
-    case v1::Binning::kEdges:
-      return OrStatus(Binning::Edges(
-          absl::MakeConstSpan(proto.edges().edges().data(), proto.edges().edges().size()),
-          bin_count_max));
-    case v1::Binning::kAlphabet:
-      if (!of_bytes) return BadBinning(not_bytes, "spec.binning.alphabet");
-      return OrStatus(Binning::Alphabet(proto.alphabet().first_symbol(),
-                                        proto.alphabet().symbol_count(),
-                                        proto.alphabet().symbols_per_bin(), bin_count_max));
-    case v1::Binning::kByteTable: {
-      if (!of_bytes) return BadBinning(not_bytes, "spec.binning.byte_table");
-      const auto& table = proto.byte_table();
-      return OrStatus(Binning::ByteTable(
-          table.bin_count(),
-          absl::MakeConstSpan(table.bin_of_byte().data(), table.bin_of_byte().size()),
-          bin_count_max));
-    }
-    case v1::Binning::KIND_NOT_SET:
-      break;
-  }
-  return BinOfEachValue(type, bin_count_max);
-}
-
 absl::StatusOr<SampleType> TypeOf(const v1::Spec& spec) {
   const int number = spec.sample_type();
-  if (!v1::SampleType_IsValid(number)) {
-    return InvalidField(
-        "UNKNOWN_ENUM_VALUE", "spec.sample_type",
-        absl::StrCat(number, " is unknown to this server; it knows UINT8 (1) to FLOAT64 (12)"),
-        static_cast<uint64_t>(v1::SampleType_MAX));
-  }
-  return number == v1::SAMPLE_TYPE_UNSPECIFIED ? SampleType::kU8
-                                               : static_cast<SampleType>(number - 1);
+  if (const std::optional<SampleType> type = SampleTypeOf(number); type.has_value()) return *type;
+  const SampleTypeInfo& last = kSampleTypeList[kSampleTypes - 1];
+  return InvalidField("UNKNOWN_ENUM_VALUE", "spec.sample_type",
+                      absl::StrCat(number, " is unknown to this server; it knows UINT8 (1) to ",
+                                   ApiName(last.type), " (", last.number, ")"),
+                      static_cast<uint64_t>(last.number));
 }
 
 absl::Status CheckQuantiles(const v1::Spec& spec) {
@@ -267,7 +161,7 @@ absl::Status CheckCounters(const Query& query, uint64_t counters_max) {
   if (fits || query.sample_type == SampleType::kU8) return absl::OkStatus();
   const uint64_t most = counters_max - internal::kOutsideSlots;
   return InvalidField("TOO_MANY_BINS", "spec.binning",
-                      absl::StrCat(bins, " bins of ", NameInApi(query.sample_type),
+                      absl::StrCat(bins, " bins of ", ApiName(query.sample_type),
                                    " are more than a GPU's limit of ", most,
                                    "; a server with a CPU backend counts more"),
                       most);
@@ -291,7 +185,7 @@ absl::Status CheckPhases(const Query& query, const PhaseLimits& limits) {
   if (needs.pixel_bytes > limits.pixel_bytes) {
     const uint64_t most = limits.pixel_bytes / SampleBytes(query.sample_type);
     return BadRows("spec.rows.channels",
-                   absl::StrCat(query.rows->channels, " channels of ", NameInApi(query.sample_type),
+                   absl::StrCat(query.rows->channels, " channels of ", ApiName(query.sample_type),
                                 " are more than a GPU's limit of ", most,
                                 "; a server with a CPU backend counts more"),
                    most);
@@ -330,7 +224,8 @@ absl::StatusOr<std::shared_ptr<const Query>> MakeQuery(std::string_view bytes,
   const absl::StatusOr<SampleType> type = TypeOf(spec);
   if (!type.ok()) return type.status();
   if (absl::Status s = CheckQuantiles(spec); !s.ok()) return s;
-  absl::StatusOr<Binning> binning = CompileBinning(spec.binning(), *type, limits.bin_count_max);
+  absl::StatusOr<Binning> binning =
+      OrStatus(BinningOf(spec.binning(), *type, limits.bin_count_max));
   if (!binning.ok()) return binning.status();
 
   auto query = std::make_shared<Query>();

@@ -32,7 +32,7 @@ void AddChoices(const Backend& backend, v1::DescribeResponse& out) {
   for (const KernelChoice& choice : backend.choices()) {
     auto* c = out.add_choices();
     c->set_backend(choice.backend);
-    c->set_sample_type(static_cast<v1::SampleType>(static_cast<int>(choice.sample_type) + 1));
+    c->set_sample_type(static_cast<v1::SampleType>(InfoOf(choice.sample_type).number));
     c->set_bin_count_max(choice.bin_count_max);
     c->set_payload_bytes_max(choice.payload_bytes_max);
     c->set_payloads_max(choice.payloads_max);
@@ -157,8 +157,11 @@ std::string Describe(const std::string& version, const std::vector<Backend*>& ba
   limits->set_rows_max(kRowsMax);
   limits->set_reply_bytes_max(ReplyBytesMax(transport.bin_count_max));
   limits->set_spec_bytes_max(kSpecBytesMax);
-  for (const char* feature : {"compute", "compute_many", "accumulate", "statistics", "quantiles",
-                              "edges", "error_details", "receipts", "types", "sparse"}) {
+  for (const MethodEntry& method : kMethods) {
+    if (method.feature != nullptr) out.add_features(method.feature);
+  }
+  for (const char* feature :
+       {"statistics", "quantiles", "edges", "error_details", "receipts", "types", "sparse"}) {
     out.add_features(feature);
   }
   const bool rows = std::any_of(backends.begin(), backends.end(), [](const Backend* backend) {

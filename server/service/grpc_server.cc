@@ -165,9 +165,9 @@ void AwaitCalls(ServiceContext& context, Methods& methods, EventLoop& loop) {
   // As many of each as one connection may have open. A call that nothing awaits in its connection's
   // loop begins in another loop, which then looks after the connection, too, for good.
   for (uint32_t i = 0; i < context.config.streams_max; ++i) {
-    AwaitCompute(context, methods, loop);
-    AwaitComputeMany(context, methods, loop);
-    AwaitAccumulate(context, methods, loop);
+    for (const MethodEntry& method : kMethods) {
+      if (method.await != AwaitDescribe) method.await(context, methods, loop);
+    }
   }
   AwaitDescribe(context, methods, loop);
 }

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "forms/options.h"
 #include "kernels/error.h"
 #include "server/request/encode.h"
 #include "server/service/http_port.h"
@@ -42,24 +43,11 @@ constexpr std::pair<absl::string_view, unsigned> kReasons[] = {
     {"METHOD_NOT_ALLOWED", 405},   {"REQUEST_TIMEOUT", 408},   {"EXPECTATION_FAILED", 417},
     {"VERSION_NOT_SUPPORTED", 505}};
 
-// The API's fields by the names of the query's parameters.
 std::string ByParameter(const std::string& text) {
-  return absl::StrReplaceAll(text, {{"spec.binning.even.bin_count", "bins"},
-                                    {"spec.binning.even.lower", "range"},
-                                    {"spec.binning.even.upper", "range"},
-                                    {"spec.binning.even.range_of_data", "range"},
-                                    {"spec.binning.even", "bins"},
-                                    {"spec.binning.edges.edges", "edges"},
-                                    {"spec.binning.alphabet.first_symbol", "alphabet"},
-                                    {"spec.binning.alphabet.symbol_count", "alphabet"},
-                                    {"spec.binning.alphabet.symbols_per_bin", "alphabet"},
-                                    {"spec.binning", "bins"},
-                                    {"spec.quantiles", "quantiles"},
-                                    {"spec.statistics", "statistics"},
-                                    {"spec.sample_type", "type"},
-                                    {"chunk: ", "body, in its last part: "},
-                                    {"; send larger ones in chunks through Accumulate",
-                                     "; send larger ones in chunks through gRPC's Accumulate"}});
+  return absl::StrReplaceAll(ByOption(text, "", /*parts=*/false),
+                             {{"chunk: ", "body, in its last part: "},
+                              {"; send larger ones in chunks through Accumulate",
+                               "; send larger ones in chunks through gRPC's Accumulate"}});
 }
 
 std::string DumpSafely(const Json& json) {

@@ -16,31 +16,40 @@
 
 namespace histogram::server {
 
-// By Method. gRPC keeps the pointers.
-inline constexpr const char* kMethodPaths[kMethodCount] = {
-    "/histogram.v1.HistogramService/Compute", "/histogram.v1.HistogramService/ComputeMany",
-    "/histogram.v1.HistogramService/Accumulate", "/histogram.v1.HistogramService/Describe"};
+class Methods;
+
+// Each awaits one call in `loop`; when its client comes, it awaits the next one. A call lives until
+// gRPC and the batcher have both let go of it.
+using AwaitCall = void(ServiceContext& service, Methods& methods, EventLoop& loop);
+AwaitCall AwaitCompute;
+// Many payloads, replies in order of completion.
+AwaitCall AwaitComputeMany;
+// A payload of any length in chunks, in memory of the order of its bins.
+AwaitCall AwaitAccumulate;
+// Answers with what ServiceContext::describe returns.
+AwaitCall AwaitDescribe;
+
+struct MethodEntry {
+  const char* path;     // gRPC keeps the pointer
+  const char* feature;  // as Describe names it; null for Describe itself
+  AwaitCall* await;
+};
+inline constexpr MethodEntry kMethods[kMethodCount] = {  // by Method
+    {"/histogram.v1.HistogramService/Compute", "compute", AwaitCompute},
+    {"/histogram.v1.HistogramService/ComputeMany", "compute_many", AwaitComputeMany},
+    {"/histogram.v1.HistogramService/Accumulate", "accumulate", AwaitAccumulate},
+    {"/histogram.v1.HistogramService/Describe", nullptr, AwaitDescribe}};
 
 class Methods final : public RawService {
  public:
   Methods() {
-    for (const char* const path : kMethodPaths) AddRawMethod(path);
+    for (const MethodEntry& method : kMethods) AddRawMethod(method.path);
   }
   template <typename... Arguments>
   void Request(Method method, Arguments... arguments) {
     RawService::Request(static_cast<int>(method), arguments...);
   }
 };
-
-// Each awaits one call in `loop`; when its client comes, it awaits the next one. A call lives until
-// gRPC and the batcher have both let go of it.
-void AwaitCompute(ServiceContext& service, Methods& methods, EventLoop& loop);
-// Many payloads, replies in order of completion.
-void AwaitComputeMany(ServiceContext& service, Methods& methods, EventLoop& loop);
-// A payload of any length in chunks, in memory of the order of its bins.
-void AwaitAccumulate(ServiceContext& service, Methods& methods, EventLoop& loop);
-// Answers with what ServiceContext::describe returns.
-void AwaitDescribe(ServiceContext& service, Methods& methods, EventLoop& loop);
 
 // What runs here: a v1::DescribeResponse as its bytes. Reads the backends' state anew at each call.
 // Thread-safe.

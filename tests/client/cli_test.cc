@@ -160,14 +160,15 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
 
 TEST_F(Cli, AlphabetsFirstSymbol) {
   const auto first = [](const std::string& text) {
-    return MakeSpec({.alphabet = text})->binning().alphabet().first_symbol();
+    return SpecFromText({.binnings = {"", text}}, "--")->binning().alphabet().first_symbol();
   };
   EXPECT_EQ(first("a:26:6"), 'a');
   EXPECT_EQ(first("::3:1"), ':');
   EXPECT_EQ(first("9:3:1"), '9');
   EXPECT_EQ(first("09:3:1"), 9);
   EXPECT_EQ(first("0x61:3"), 'a');
-  EXPECT_EQ(MakeSpec({.alphabet = "a:4"})->binning().alphabet().symbols_per_bin(), 1);
+  EXPECT_EQ(SpecFromText({.binnings = {"", "a:4"}}, "--")->binning().alphabet().symbols_per_bin(),
+            1);
 }
 
 TEST_F(Cli, ComputesATable) {

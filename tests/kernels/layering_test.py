@@ -47,7 +47,7 @@ RULES = {
     ),
     "server/request": (
         rf"grpc(pp)?/|{PROMETHEUS}|{CUDA}",
-        r"kernels/[a-z_]+\.h|server/(base|batching|request)/|histogram/",
+        r"kernels/[a-z_]+\.h|forms/binning\.h|server/(base|batching|request)/|histogram/",
     ),
     "server/rpc": (rf"{PROMETHEUS}|{CUDA}|{BOOST}", r"server/(base|rpc)/"),
     "server/http": (rf"{GRPC}|{PROMETHEUS}|{CUDA}", r"server/(base|http)/"),
@@ -59,7 +59,7 @@ RULES = {
         rf"{GRPC}|{CUDA}",
         r"kernels/[a-z_]+\.h|server/(base|config|batching|metrics)/",
     ),
-    "client": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/(v1/|client\.h)"),
+    "client": (rf"{PROMETHEUS}|{CUDA}", r"client/|histogram/(v1/|client\.h|sample_type\.h)"),
     "client/include": (r"(?!absl/|histogram/v1/)[^/.]*[/.]", r"histogram/v1/"),
     "python": (rf"{THIRD_PARTY}|{CUDA}", rf"python/(src/|cuda/plugin\.h)|kernels/[a-z_]+\.h|{KERNELS_PUBLIC}"),
     # The one shared object of the package with CUDA in it: loaded when a GPU's array comes.
@@ -143,6 +143,7 @@ def self_test():
         ("forms/x.cc", '#include "histogram/v1/histogram.pb.h"', False),
         ("forms/x.cc", '#include "client/codec.h"', True),
         ("server/request/x.cc", '#include "forms/json.h"', True),
+        ("server/request/x.cc", '#include "forms/binning.h"', False),
         ("server/rpc/x.cc", "grpc_server_shutdown(server.c_server());", True),
         ("server/rpc/x.cc", "#include <grpcpp/impl/rpc_method.h>", True),
         ("server/rpc/x.cc", "#include <grpcpp/impl/server_builder_option.h>", False),
@@ -203,6 +204,7 @@ def self_test():
         ("python/src/x.cc", '#include "server/request/codec.h"', True),
         ("client/x.cc", "#include <cstdint>", False),
         ("client/x.cc", "#include <histogram/client.h>", False),
+        ("client/x.cc", "#include <histogram/sample_type.h>", False),
         ("client/include/histogram/client.h", '#include "absl/status/status.h"', False),
         ("client/include/histogram/client.h", "#include <histogram/v1/histogram.pb.h>", False),
         ("client/include/histogram/client.h", "#include <grpcpp/channel.h>", True),

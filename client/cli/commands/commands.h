@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "client/cli/connection.h"
 #include "client/cli/environment.h"
+#include "forms/options.h"
 
 namespace CLI {
 class App;
@@ -19,18 +20,12 @@ class App;
 
 namespace histogram::cli {
 
-struct ComputeOptions {
+struct ComputeOptions : SpecOptions {
   std::vector<std::string> files = {};  // empty: standard input
-  std::optional<uint32_t> bins = std::nullopt;
-  std::string type = {};       // of the samples; empty: u8, or the type in the .npy files
-  bool numbers = false;        // the files are text of numbers
-  std::string column = {};     // of tables of text, by name or number; empty: none
-  std::string range = {};      // LO:HI
-  std::string edges = {};      // a,b,c
-  std::string alphabet = {};   // FIRST:COUNT[:PER_BIN]
-  std::string quantiles = {};  // a,b,c
-  bool statistics = false;
-  std::string rows = {};  // N or all
+  std::string type = {};                // of the samples; empty: u8, or the type in the .npy files
+  bool numbers = false;                 // the files are text of numbers
+  std::string column = {};              // of tables of text, by name or number; empty: none
+  std::string rows = {};                // N or all
   OutputOptions output = {};
 };
 
@@ -71,9 +66,6 @@ void AddBench(CLI::App& app, BenchOptions& options);
 // name FILE completes to file names. A value whose type name lists values (see ListedValues)
 // completes to these. Other values do not complete.
 std::string CompletionScript(const CLI::App& app);
-
-// INVALID_ARGUMENT for a bad option.
-absl::StatusOr<v1::Spec> MakeSpec(const ComputeOptions& options);
 
 }  // namespace histogram::cli
 

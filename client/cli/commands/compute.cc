@@ -23,7 +23,7 @@
 namespace histogram::cli {
 namespace {
 
-absl::Status OptionError(const char* option, absl::string_view what) {
+absl::Status OptionError(absl::string_view option, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(option, ": ", what));
 }
 
@@ -120,8 +120,9 @@ absl::Status FindSamples(const ComputeOptions& options, const ServerOptions& ser
   if (!found.ok()) return found;
   if (TypeOf(spec) == SampleType::kU8) return absl::OkStatus();
   const std::string type(NameOf(TypeOf(spec)));
-  if (!options.alphabet.empty()) {
-    return OptionError("--alphabet", absl::StrCat("it bins bytes (u8), not ", type));
+  if (BinsAreSymbols(spec)) {
+    return OptionError(absl::StrCat("--", BinningKind(spec)),
+                       absl::StrCat("it bins bytes (u8), not ", type));
   }
   absl::Status kept =
       KeepInputs(NeedsSecondLook(spec, server), TypeOf(spec), env, deadline, inputs);
@@ -193,18 +194,12 @@ std::string Render(const std::vector<Report>& reports, const ComputeOptions& opt
 
 }  // namespace
 
-absl::StatusOr<v1::Spec> MakeSpec(const ComputeOptions& options) {
-  return SpecFromText({options.bins, options.range, options.edges, options.alphabet,
-                       options.quantiles, options.statistics},
-                      "--");
-}
-
 int RunCompute(const ComputeOptions& options, const ServerOptions& server, Environment& env) {
   std::optional<size_t> rows;
   if (absl::Status status = CheckCompute(options, env, rows); !status.ok()) {
     return UsageError(env, status.message());
   }
-  absl::StatusOr<v1::Spec> spec = MakeSpec(options);
+  absl::StatusOr<v1::Spec> spec = SpecFromText(options, "--");
   if (!spec.ok()) return UsageError(env, spec.status().message());
   std::vector<Input> inputs;
   for (const std::string& file : FilesOf(options)) {
@@ -215,7 +210,7 @@ int RunCompute(const ComputeOptions& options, const ServerOptions& server, Envir
     const bool late = server.in_process && absl::IsDeadlineExceeded(status);
     return Fail(env, late ? ExplainCount(status, server) : std::string(status.message()));
   }
-  if (TypeOf(*spec) == SampleType::kU8 && options.type.empty() && options.alphabet.empty()) {
+  if (TypeOf(*spec) == SampleType::kU8 && options.type.empty() && !BinsAreSymbols(*spec)) {
     NoteNumbers(inputs, env);
   }
   NoteHeaders(inputs, env);

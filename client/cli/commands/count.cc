@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "client/cli/commands/local.h"
 #include "client/cli/files.h"
 #include "client/cli/render/progress.h"
 #include "client/cli/render/text.h"
+#include "forms/options.h"
 
 namespace histogram::cli {
 namespace {
@@ -253,21 +253,8 @@ std::string ExplainCount(const absl::Status& status, const ServerOptions& server
     return absl::StrCat("not done within ", FormatNumber(server.timeout_s.value_or(0)),
                         " s; allow more with --timeout");
   }
-  const std::string message =
-      server.in_process ? SafeText(status.message()) : Explain(status, server);
-  // The fields of the API by the names of the options that set them.
-  return absl::StrReplaceAll(message,
-                             {{"spec.binning.even.bin_count", "--bins"},
-                              {"spec.binning.even.lower", "--range: LO"},
-                              {"spec.binning.even.upper", "--range: HI"},
-                              {"spec.binning.even: ", "--bins: "},
-                              {"spec.binning.edges.edges", "--edges"},
-                              {"spec.binning.alphabet.first_symbol", "--alphabet: FIRST"},
-                              {"spec.binning.alphabet.symbol_count", "--alphabet: COUNT"},
-                              {"spec.binning.alphabet.symbols_per_bin", "--alphabet: PER_BIN"},
-                              {"spec.quantiles", "--quantiles"},
-                              {"spec.statistics", "--statistics"},
-                              {"spec.sample_type", "--type"}});
+  return ByOption(server.in_process ? SafeText(status.message()) : Explain(status, server), "--",
+                  /*parts=*/true);
 }
 
 }  // namespace histogram::cli

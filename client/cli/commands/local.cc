@@ -234,39 +234,6 @@ class LocalCounter {
   InputFile file_ ABSL_GUARDED_BY(mutex_);
 };
 
-absl::StatusOr<Binning> Named(Result<Binning> binning) {
-  if (binning.ok()) return *std::move(binning);
-  return absl::InvalidArgumentError(absl::StrCat("spec.binning.", binning.error().message));
-}
-
-absl::StatusOr<Binning> BinningOf(const v1::Spec& spec) {
-  const v1::Binning& binning = spec.binning();
-  // Without a range the whole type; of wider types the range was found before.
-  const bool is_signed = TypeOf(spec) == SampleType::kI8;
-  switch (binning.kind_case()) {
-    case v1::Binning::kEven: {
-      const auto& even = binning.even();
-      const bool whole = !even.has_lower() && !even.has_upper();
-      if (whole && is_signed) return Named(Binning::Even(even.bin_count(), -128.0, 128.0));
-      return Named(Binning::Even(even.bin_count(),
-                                 even.has_lower() ? std::optional(even.lower()) : std::nullopt,
-                                 even.has_upper() ? std::optional(even.upper()) : std::nullopt));
-    }
-    case v1::Binning::kEdges:
-      return Named(Binning::Edges(std::span<const double>(
-          binning.edges().edges().data(), static_cast<size_t>(binning.edges().edges_size()))));
-    case v1::Binning::kAlphabet:
-      return Named(Binning::Alphabet(binning.alphabet().first_symbol(),
-                                     binning.alphabet().symbol_count(),
-                                     binning.alphabet().symbols_per_bin()));
-    case v1::Binning::kByteTable:
-      return absl::InvalidArgumentError("tables of bytes are counted by servers only");
-    case v1::Binning::KIND_NOT_SET:
-      break;
-  }
-  return is_signed ? Named(Binning::Even(kByteValues, -128.0, 128.0)) : Binning::Identity();
-}
-
 void SetStatistics(const Statistics& from, v1::Statistics& to) {
   if (from.minimum.has_value()) to.set_minimum(*from.minimum);
   if (from.maximum.has_value()) to.set_maximum(*from.maximum);
@@ -381,9 +348,11 @@ absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInProcess(const v1::Spe
                                                                    int standard_input,
                                                                    absl::Time deadline,
                                                                    Progress& progress) {
-  const absl::StatusOr<Binning> binning = BinningOf(spec);
-  if (!binning.ok()) return binning.status();
   const SampleType type = TypeOf(spec);
+  const Result<Binning> binning = BinningOf(spec.binning(), type);
+  if (!binning.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("spec.binning.", binning.error().message));
+  }
   const Result<Plan> plan =
       type == SampleType::kU8 ? Plan::OfBytes(*binning) : Plan::Make(*binning, type);
   if (!plan.ok()) return absl::InvalidArgumentError(plan.error().message);

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <optional>
 #include <span>
 
@@ -64,29 +63,33 @@ std::optional<absl::string_view> ValueOf(absl::string_view dictionary, absl::str
   return absl::StripLeadingAsciiWhitespace(dictionary);
 }
 
+// numpy's "u2" and "uint16"; of two types of one kind and size it has the first.
+std::optional<SampleType> TypeInNumpy(absl::string_view name) {
+  if (name == "b1" || name == "bool") return SampleType::kU8;
+  for (const SampleTypeInfo& info : kSampleTypeList) {
+    const absl::string_view kind = info.kind == SampleKind::kUnsigned ? "uint"
+                                   : info.kind == SampleKind::kSigned ? "int"
+                                                                      : "float";
+    if (name == absl::StrCat(kind.substr(0, 1), info.bytes)) return info.type;
+    if (name == absl::StrCat(kind, info.bytes * 8)) return info.type;
+  }
+  return std::nullopt;
+}
+
 absl::Status ReadDescr(absl::string_view descr, NpyHeader& header) {
-  static const std::map<std::string, SampleType> kTypes = {
-      {"u1", SampleType::kU8},       {"b1", SampleType::kU8},       {"i1", SampleType::kI8},
-      {"u2", SampleType::kU16},      {"i2", SampleType::kI16},      {"u4", SampleType::kU32},
-      {"i4", SampleType::kI32},      {"u8", SampleType::kU64},      {"i8", SampleType::kI64},
-      {"f2", SampleType::kF16},      {"f4", SampleType::kF32},      {"f8", SampleType::kF64},
-      {"bool", SampleType::kU8},     {"int8", SampleType::kI8},     {"uint8", SampleType::kU8},
-      {"int16", SampleType::kI16},   {"uint16", SampleType::kU16},  {"int32", SampleType::kI32},
-      {"uint32", SampleType::kU32},  {"int64", SampleType::kI64},   {"uint64", SampleType::kU64},
-      {"float16", SampleType::kF16}, {"float32", SampleType::kF32}, {"float64", SampleType::kF64}};
   if (descr.empty() || (descr[0] != '\'' && descr[0] != '"')) {
     return absl::InvalidArgumentError("it is an array of records; save one of its fields");
   }
   descr = descr.substr(1, descr.find(descr[0], 1) - 1);
   // Without a mark of the byte order it is that of the machine, as of a name: "float64".
   const size_t mark = descr.find_first_of("<>=|") == 0 ? 1 : 0;
-  const auto found = kTypes.find(std::string(descr.substr(mark)));
-  if (found == kTypes.end()) {
+  const std::optional<SampleType> type = TypeInNumpy(descr.substr(mark));
+  if (!type.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("it holds ", SafeText(std::string(descr)),
                      ", which is not counted; integers and floats of up to 64 bits are"));
   }
-  header.type = found->second;
+  header.type = *type;
   header.big_endian = descr[0] == '>' && SampleBytes(header.type) > 1;
   return absl::OkStatus();
 }
@@ -247,7 +250,8 @@ double RoundToHalf(double x) {
 
 // The nearest number of a type of 16 or 32 bits.
 double RoundTo(SampleType type, double x) {
-  return type == SampleType::kF32 ? static_cast<double>(static_cast<float>(x)) : RoundToHalf(x);
+  return SampleBytes(type) == sizeof(float) ? static_cast<double>(static_cast<float>(x))
+                                            : RoundToHalf(x);
 }
 
 // Sets `binning` to the edges that numpy.histogram gives floats narrower than double. They are
@@ -292,16 +296,11 @@ uint32_t DefaultBins(double least, double greatest) {
       std::clamp((greatest - least) / unit / 2, 1.0, static_cast<double>(kDefaultBins)));
 }
 
-// Whether bins without a range are those of all of the type's values.
-bool HasWholeRange(SampleType type) { return type == SampleType::kU8 || type == SampleType::kI8; }
-
 }  // namespace
 
 std::vector<std::string> SampleTypeNames() {
   std::vector<std::string> names;
-  for (size_t i = 0; i < kSampleTypes; ++i) {
-    names.emplace_back(NameOf(static_cast<SampleType>(i)));
-  }
+  for (const SampleTypeInfo& info : kSampleTypeList) names.emplace_back(info.name);
   return names;
 }
 
@@ -329,7 +328,7 @@ absl::Status FindType(const std::string& type, int standard_input, absl::Time de
     if (first == nullptr) first = &input;
   }
   if (found.has_value() && *found != SampleType::kU8) {
-    spec.set_sample_type(static_cast<v1::SampleType>(static_cast<int>(*found) + 1));
+    spec.set_sample_type(static_cast<v1::SampleType>(InfoOf(*found).number));
   }
   return absl::OkStatus();
 }
@@ -343,7 +342,7 @@ bool NeedsRange(const v1::Spec& spec) {
 absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& spec) {
   const SampleType type = TypeOf(spec);
   const bool narrow =
-      (type == SampleType::kF16 || type == SampleType::kF32) &&
+      KindOf(type) == SampleKind::kFloat && SampleBytes(type) < sizeof(double) &&
       std::all_of(inputs.begin(), inputs.end(), [](const Input& input) { return input.array; });
   v1::Binning& binning = *spec.mutable_binning();
   if (!NeedsRange(spec)) {

@@ -73,7 +73,7 @@ std::string BinLabel(const Report& report, const std::vector<double>& edges, siz
                      size_t last) {
   const double low = edges[first];
   const double high = edges[last + 1];
-  if (report.spec.binning().has_alphabet()) {
+  if (BinsAreSymbols(report.spec)) {
     const int from = static_cast<int>(low);
     const int to = static_cast<int>(high) - 1;
     return from == to ? SymbolText(from) : absl::StrCat(SymbolText(from), "-", SymbolText(to));

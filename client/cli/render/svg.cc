@@ -334,7 +334,7 @@ Panel PanelOf(const Report& report) {
   if (TypeOf(report.spec) != SampleType::kU8) {
     panel.axis = TypeName(report.spec.sample_type()) + " value";
   }
-  if (report.spec.binning().has_alphabet() && panel.edges.size() <= kLabelsMax + 1) {
+  if (BinsAreSymbols(report.spec) && panel.edges.size() <= kLabelsMax + 1) {
     // Bars of one width each: of bars as wide as their groups are large the eye compares the areas.
     for (size_t bin = 0; bin + 1 < panel.edges.size(); ++bin) {
       panel.labels.push_back(BinLabel(report, panel.edges, bin, bin));

@@ -45,42 +45,29 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 AnyTypedBins AnyBinsOf(SampleType type) {
-  switch (type) {
-    case SampleType::kF16:
-    case SampleType::kBf16:
-    case SampleType::kF32:
-      return TypedBins<float>();
-    case SampleType::kF64:
-      return TypedBins<double>();
-    case SampleType::kU64:
-    case SampleType::kI64:
-      return TypedBins<uint64_t>();
-    default:
-      return TypedBins<uint32_t>();
+  const bool wide = SampleBytes(type) == 8;
+  if (KindOf(type) == SampleKind::kFloat) {
+    return wide ? AnyTypedBins(TypedBins<double>()) : TypedBins<float>();
   }
+  return wide ? AnyTypedBins(TypedBins<uint64_t>()) : TypedBins<uint32_t>();
 }
 
 }  // namespace
 
 double ValueOfExtentKey(uint64_t key, SampleType type) {
-  switch (type) {
-    case SampleType::kF64:
-      if (key == ~uint64_t{0}) return std::numeric_limits<double>::quiet_NaN();
-      return std::bit_cast<double>((key >> 63) != 0 ? key ^ (uint64_t{1} << 63) : ~key);
-    case SampleType::kF16:
-    case SampleType::kBf16:
-    case SampleType::kF32: {
-      const auto narrow = static_cast<uint32_t>(key);
-      if (narrow == ~uint32_t{0}) return std::numeric_limits<double>::quiet_NaN();
-      return std::bit_cast<float>((narrow >> 31) != 0 ? narrow ^ 0x80000000U : ~narrow);
-    }
-    case SampleType::kI64:
-      return static_cast<double>(static_cast<int64_t>(key ^ (uint64_t{1} << 63)));
-    case SampleType::kU64:
-      return static_cast<double>(key);
-    default:
-      return static_cast<double>(key) - (KeyFlip(type) != 0 ? 0x1p31 : 0.0);
+  const bool wide = SampleBytes(type) == 8;
+  if (KindOf(type) == SampleKind::kFloat && wide) {
+    if (key == ~uint64_t{0}) return std::numeric_limits<double>::quiet_NaN();
+    return std::bit_cast<double>((key >> 63) != 0 ? key ^ (uint64_t{1} << 63) : ~key);
   }
+  if (KindOf(type) == SampleKind::kFloat) {
+    const auto narrow = static_cast<uint32_t>(key);
+    if (narrow == ~uint32_t{0}) return std::numeric_limits<double>::quiet_NaN();
+    return std::bit_cast<float>((narrow >> 31) != 0 ? narrow ^ 0x80000000U : ~narrow);
+  }
+  if (KeyFlip(type) == 0) return static_cast<double>(key);
+  if (wide) return static_cast<double>(static_cast<int64_t>(key ^ KeyFlip(type)));
+  return static_cast<double>(key) - 0x1p31;
 }
 
 histogram::Extent ToExtent(const Extent& keys, SampleType type) {
@@ -89,13 +76,13 @@ histogram::Extent ToExtent(const Extent& keys, SampleType type) {
     extent.least = internal::Rounded(least, /*up=*/false);
     extent.greatest = internal::Rounded(greatest, /*up=*/true);
   };
-  constexpr uint64_t kSign = uint64_t{1} << 63;
-  if (type == SampleType::kI64) {
-    set(static_cast<int64_t>(keys.least ^ kSign), static_cast<int64_t>(keys.greatest ^ kSign));
-  } else if (type == SampleType::kU64) {
-    set(keys.least, keys.greatest);
-  } else {
+  const uint64_t sign = KeyFlip(type);
+  if (KindOf(type) == SampleKind::kFloat || SampleBytes(type) < 8) {
     set(ValueOfExtentKey(keys.least, type), ValueOfExtentKey(keys.greatest, type));
+  } else if (sign != 0) {
+    set(static_cast<int64_t>(keys.least ^ sign), static_cast<int64_t>(keys.greatest ^ sign));
+  } else {
+    set(keys.least, keys.greatest);
   }
   if (!std::isfinite(extent.least) || !std::isfinite(extent.greatest)) return {.finite = false};
   extent.constant = keys.least == keys.greatest;

@@ -88,15 +88,7 @@ inline uint32_t BinCount(const AnyTypedBins& bins) {
 // A signed sample's bits with this one flipped, plus KeyBase, are its key: the sample plus 2^31,
 // for 64 bits plus 2^63. Others are their own keys.
 inline uint64_t KeyFlip(SampleType type) {
-  switch (type) {
-    case SampleType::kI8:
-    case SampleType::kI16:
-    case SampleType::kI32:
-    case SampleType::kI64:
-      return uint64_t{1} << (SampleBytes(type) * 8 - 1);
-    default:
-      return 0;
-  }
+  return KindOf(type) == SampleKind::kSigned ? uint64_t{1} << (SampleBytes(type) * 8 - 1) : 0;
 }
 template <typename C>
 C KeyBase(SampleType type) {

@@ -80,8 +80,7 @@ bool IsProvenForPatterns(const Plan& plan, const internal::Bins<float>& bounds,
   const std::vector<uint32_t>& slots = plan.data().slot_of_pattern;
   for (size_t pattern = 0; pattern < slots.size(); ++pattern) {
     const auto bits = static_cast<uint16_t>(pattern);
-    const float x = plan.type() == SampleType::kF16 ? internal::FloatOfHalf(bits)
-                                                    : internal::FloatOfBfloat(bits);
+    const auto x = static_cast<float>(internal::ValueOfBits(bits, plan.type()));
     const int64_t bin = FloorBin(x, typed, Steps<float>{typed.scale, typed.offset});
     const bool settled_as_last = bin < 0 && x > bounds.thresholds.back() && x <= bounds.upper;
     if (bin == kUnknown) return false;
@@ -98,7 +97,7 @@ bool MakeFloor(const Plan& plan, const internal::Bins<C>& bounds, const Line& li
   typed.scale = steps.scale;
   typed.offset = steps.offset;
   if constexpr (std::is_same_v<C, float>) {
-    if (plan.type() != SampleType::kF32) {
+    if (SampleBytes(plan.type()) < sizeof(float)) {
       return std::isfinite(steps.scale) && std::isfinite(steps.offset) &&
              IsProvenForPatterns(plan, bounds, typed);
     }
