@@ -70,10 +70,12 @@ struct HttpPort::Route {
   const char* allow;  // methods
   Method method;
   bool connect;
+  bool page = false;  // no call
 };
 
 const HttpPort::Route* HttpPort::FindRoute(const std::string& path) {
   static constexpr Route kRoutes[] = {
+      {"/", "GET, HEAD, OPTIONS", Method::kDescribe, false, true},
       {"/v1/histogram", "POST, PUT, OPTIONS", Method::kCompute, false},
       {"/v1/describe", "GET, HEAD, OPTIONS", Method::kDescribe, false},
       {"/histogram.v1.HistogramService/Compute", "POST, OPTIONS", Method::kCompute, true},
@@ -214,7 +216,7 @@ std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, HttpIntake&
     const bool connect = absl::StartsWith(request.path, kService);
     return Fail(request,
                 Refusal(connect ? Code::kUnimplemented : Code::kNotFound, "NOT_FOUND", "path",
-                        "path: there are POST /v1/histogram and GET /v1/describe, and "
+                        "path: there are POST /v1/histogram, GET /v1/describe, a page at /, and "
                         "Connect's unary Compute and Describe; streams are gRPC's"));
   }
   if (request.method == "OPTIONS") {
@@ -234,6 +236,7 @@ std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, HttpIntake&
     reply.headers.emplace_back("Allow", route->allow);
     return reply;
   }
+  if (route->page) return PageReply();
   if (absl::Status status = CheckCall(request, *route); !status.ok()) return Fail(request, status);
   intake = IntakeOf(*route, request);
   return std::nullopt;
@@ -288,7 +291,8 @@ void HttpPort::Finish(const HttpRequest& request, HttpReply& reply) {
 }
 
 HttpReply HttpPort::Fail(const HttpRequest& request, const absl::Status& status) const {
-  if (const Route* const route = FindRoute(request.path)) {
+  const Route* const route = FindRoute(request.path);
+  if (route != nullptr && !route->page) {
     Caller caller;
     caller.peer =
         absl::StrCat(absl::StartsWith(request.peer, "[") ? "ipv6:" : "ipv4:", request.peer);

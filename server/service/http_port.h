@@ -1,5 +1,5 @@
-// The service over HTTP: POST /v1/histogram, GET /v1/describe, and the Connect protocol's unary
-// calls (https://connectrpc.com/docs/protocol), Compute and Describe.
+// The service over HTTP: POST /v1/histogram, GET /v1/describe, the Connect protocol's unary calls
+// (https://connectrpc.com/docs/protocol), Compute and Describe, and a page at / that posts files.
 //
 // A body goes the way of a gRPC message: Admit, the batcher, FinishAnswer. No TLS: a proxy ends it.
 #ifndef HISTOGRAM_SERVER_SERVICE_HTTP_PORT_H_
@@ -32,6 +32,10 @@ HttpReply ErrorReply(const absl::Status& status, HttpForm form);
 
 // A JSON answer, or a message.
 HttpReply AnswerReply(std::string body, HttpForm form);
+
+extern const char kPage[];  // page.html
+// The page. Browsers run the script and the style in it, and no others.
+HttpReply PageReply();
 
 // The spec of a query string, or what is wrong with it (BAD_PARAMETER).
 absl::StatusOr<v1::Spec> ReadQuery(const std::string& query);

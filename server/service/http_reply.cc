@@ -1,4 +1,7 @@
+#include <openssl/sha.h>
+
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -87,6 +90,17 @@ std::string ConnectJson(const absl::Status& status, const HttpCode& code) {
                      {"details", {{{"type", "histogram.v1.Error"}, {"value", value}}}}});
 }
 
+// What a policy calls the text between `begin` and `end` in the page.
+std::string HashOf(absl::string_view begin, absl::string_view end) {
+  absl::string_view text = kPage;
+  text.remove_prefix(text.find(begin) + begin.size());
+  text = text.substr(0, text.find(end));
+  std::array<char, SHA256_DIGEST_LENGTH> digest{};
+  SHA256(reinterpret_cast<const uint8_t*>(text.data()), text.size(),
+         reinterpret_cast<uint8_t*>(digest.data()));
+  return absl::StrCat("'sha256-", absl::Base64Escape({digest.data(), digest.size()}), "'");
+}
+
 }  // namespace
 
 HttpReply ErrorReply(const absl::Status& status, HttpForm form) {
@@ -124,6 +138,15 @@ HttpReply ErrorReply(const absl::Status& status, HttpForm form) {
 HttpReply AnswerReply(std::string body, HttpForm form) {
   return {.body = std::move(body),
           .type = form == HttpForm::kConnectProto ? "application/proto" : "application/json"};
+}
+
+HttpReply PageReply() {
+  static const auto* const policy = new std::string(absl::StrCat(
+      "default-src 'self'; img-src data:; frame-ancestors 'none'; script-src ",
+      HashOf("<script>", "</script>"), "; style-src ", HashOf("<style>", "</style>")));
+  return {.body = kPage,
+          .type = "text/html; charset=utf-8",
+          .headers = {{"Content-Security-Policy", *policy}}};
 }
 
 }  // namespace histogram::server
