@@ -63,6 +63,16 @@ std::string MediaType(const HttpRequest& request) {
   return absl::AsciiStrToLower(absl::StripAsciiWhitespace(type.substr(0, type.find(';'))));
 }
 
+// Who calls, but for the tenant.
+Caller CallerOf(const HttpRequest& request) {
+  Caller caller;
+  // As gRPC writes it.
+  caller.peer = absl::StrCat(absl::StartsWith(request.peer, "[") ? "ipv6:" : "ipv4:", request.peer);
+  const absl::string_view trace = request.Header("traceparent");
+  if (IsTraceparent({trace.data(), trace.size()})) caller.traceparent = std::string(trace);
+  return caller;
+}
+
 }  // namespace
 
 struct HttpPort::Route {
@@ -146,10 +156,7 @@ absl::Status HttpPort::CheckSite(const HttpRequest& request) const {
 }
 
 absl::Status HttpPort::Identify(const HttpRequest& request, Caller& caller) const {
-  // As gRPC writes it.
-  caller.peer = absl::StrCat(absl::StartsWith(request.peer, "[") ? "ipv6:" : "ipv4:", request.peer);
-  const absl::string_view trace = request.Header("traceparent");
-  if (IsTraceparent({trace.data(), trace.size()})) caller.traceparent = std::string(trace);
+  caller = CallerOf(request);
   if (service_.authenticator == nullptr) return absl::OkStatus();
   if (request.Count("authorization") > 1) {
     return Refusal(Code::kUnauthenticated, "UNAUTHENTICATED", "authorization",
@@ -242,12 +249,9 @@ std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, HttpIntake&
   return std::nullopt;
 }
 
-absl::StatusOr<HttpReply> HttpPort::Describe(const HttpExchange& exchange) const {
+absl::StatusOr<std::string> HttpPort::Describe(const HttpExchange& exchange) const {
   const HttpForm form = FormOf(exchange.request);
-  std::string body;
-  for (const HttpBody::Piece& piece : exchange.body->pieces) {
-    body.append(reinterpret_cast<const char*>(piece.data.get()), piece.size);
-  }
+  const std::string body = exchange.body->Text();
   v1::DescribeRequest request;
   const bool read =
       form == HttpForm::kConnectJson
@@ -256,15 +260,11 @@ absl::StatusOr<HttpReply> HttpPort::Describe(const HttpExchange& exchange) const
                 v1::DescribeRequest::GetReflection()->GetUnknownFields(request).empty();
   if (!read) return Malformed("DescribeRequest");
   std::string answer = service_.describe();
-  if (form == HttpForm::kConnectProto) return AnswerReply(std::move(answer), form);
+  if (form == HttpForm::kConnectProto) return answer;
   v1::DescribeResponse response;
   response.ParseFromString(answer);
-  answer.clear();
-  if (form == HttpForm::kPlain) return AnswerReply(Dump(DescriptionToJson(response)), form);
-  if (!google::protobuf::util::MessageToJsonString(response, &answer).ok()) {
-    return absl::InternalError("the reply cannot be written as JSON");
-  }
-  return AnswerReply(std::move(answer), form);
+  if (form == HttpForm::kConnectJson) return MessageToJson(response);
+  return Dump(DescriptionToJson(response));
 }
 
 void HttpPort::Answer(std::shared_ptr<HttpExchange> exchange) {
@@ -275,12 +275,11 @@ void HttpPort::Answer(std::shared_ptr<HttpExchange> exchange) {
   if (status.ok() && FindRoute(exchange->request.path)->method == Method::kCompute) {
     return ComputeOverHttp(service_, std::move(caller), form, std::move(exchange));
   }
-  const absl::StatusOr<HttpReply> reply =
-      status.ok() ? Describe(*exchange) : absl::StatusOr<HttpReply>(status);
-  if (!reply.ok()) ObserveRefusal(service_.observer, reply.status());
-  ReportCall(service_, caller, Method::kDescribe, reply.status(), 0,
+  auto answer = status.ok() ? Describe(*exchange) : status;
+  if (!answer.ok()) ObserveRefusal(service_.observer, answer.status());
+  ReportCall(service_, caller, Method::kDescribe, answer.status(), 0,
              static_cast<uint64_t>(service_.clock.Now() - begin));
-  exchange->Reply(reply.ok() ? *reply : ErrorReply(reply.status(), form));
+  exchange->Reply(MakeReply(std::move(answer), form));
 }
 
 void HttpPort::Finish(const HttpRequest& request, HttpReply& reply) {
@@ -293,14 +292,11 @@ void HttpPort::Finish(const HttpRequest& request, HttpReply& reply) {
 HttpReply HttpPort::Fail(const HttpRequest& request, const absl::Status& status) const {
   const Route* const route = FindRoute(request.path);
   if (route != nullptr && !route->page) {
-    Caller caller;
-    caller.peer =
-        absl::StrCat(absl::StartsWith(request.peer, "[") ? "ipv6:" : "ipv4:", request.peer);
     ObserveRefusal(service_.observer, status);
-    ReportCall(service_, caller, route->method, status, 0,
+    ReportCall(service_, CallerOf(request), route->method, status, 0,
                static_cast<uint64_t>(service_.clock.Now() - request.arrived_at));
   }
-  return ErrorReply(status, FormOf(request));
+  return MakeReply(status, FormOf(request));
 }
 
 HttpReply HttpPort::Refuse(const HttpFault& fault, const HttpRequest& request) {

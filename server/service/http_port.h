@@ -27,11 +27,10 @@ enum class HttpForm : uint8_t {
   kConnectJson,
 };
 
-// The reply to a request that failed, with the status that its reason calls for.
-HttpReply ErrorReply(const absl::Status& status, HttpForm form);
+// An answer, as JSON or a message, or the error with the status that its reason calls for.
+HttpReply MakeReply(absl::StatusOr<std::string> answer, HttpForm form);
 
-// A JSON answer, or a message.
-HttpReply AnswerReply(std::string body, HttpForm form);
+absl::StatusOr<std::string> MessageToJson(const google::protobuf::Message& message);
 
 extern const char kPage[];  // page.html
 // The page. Browsers run the script and the style in it, and no others.
@@ -77,7 +76,7 @@ class HttpPort final : private HttpHandler {
   absl::Status CheckCall(const HttpRequest& request, const Route& route) const;
   HttpIntake IntakeOf(const Route& route, const HttpRequest& request) const;
   HttpReply Fail(const HttpRequest& request, const absl::Status& status) const;
-  absl::StatusOr<HttpReply> Describe(const HttpExchange& exchange) const;
+  absl::StatusOr<std::string> Describe(const HttpExchange& exchange) const;
 
   ServiceContext& service_;
   const std::vector<std::string> hosts_, origins_;
