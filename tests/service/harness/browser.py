@@ -24,22 +24,18 @@ class Browser:
     def __init__(self, folder):
         command, self.commands = os.pipe()
         self.replies, reply = os.pipe()
+        # Chromium expects its ends as 3 and 4.
         ends = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in (command, reply)]
-
-        def take_ends():  # Chromium expects them here
-            os.dup2(ends[0], 3)
-            os.dup2(ends[1], 4)
-
         with open(folder / "chromium", "wb") as log:
             self.process = subprocess.Popen(
-                [PROGRAM, *FLAGS, f"--user-data-dir={folder}/profile", "about:blank"], stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, env=clean_environment(HOME=str(folder)), close_fds=False,
-                preexec_fn=take_ends, start_new_session=True)
+                ["bash", "-c", 'exec "${@:2}" 3<&"$0" 4>&"$1"', *map(str, ends), PROGRAM, *FLAGS,
+                 f"--user-data-dir={folder}/profile"], stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, env=clean_environment(HOME=str(folder)), pass_fds=ends, start_new_session=True)
         for end in (command, reply, *ends):
             os.close(end)
         self.received, self.last, self.session, self.complaints = b"", 0, None, []
-        (target,) = (t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")
-        self.session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "DOM", "Log"):
             self.call(f"{domain}.enable")
 
