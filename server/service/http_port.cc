@@ -77,19 +77,17 @@ Caller CallerOf(const HttpRequest& request) {
 
 struct HttpPort::Route {
   const char* path;
-  const char* allow;  // methods
-  Method method;
-  bool connect;
-  bool page = false;  // no call
+  const char* allow;             // methods
+  std::optional<Method> method;  // nothing: the page
 };
 
 const HttpPort::Route* HttpPort::FindRoute(const std::string& path) {
   static constexpr Route kRoutes[] = {
-      {"/", "GET, HEAD, OPTIONS", Method::kDescribe, false, true},
-      {"/v1/histogram", "POST, PUT, OPTIONS", Method::kCompute, false},
-      {"/v1/describe", "GET, HEAD, OPTIONS", Method::kDescribe, false},
-      {"/histogram.v1.HistogramService/Compute", "POST, OPTIONS", Method::kCompute, true},
-      {"/histogram.v1.HistogramService/Describe", "POST, OPTIONS", Method::kDescribe, true}};
+      {"/", "GET, HEAD, OPTIONS", std::nullopt},
+      {"/v1/histogram", "POST, PUT, OPTIONS", Method::kCompute},
+      {"/v1/describe", "GET, HEAD, OPTIONS", Method::kDescribe},
+      {"/histogram.v1.HistogramService/Compute", "POST, OPTIONS", Method::kCompute},
+      {"/histogram.v1.HistogramService/Describe", "POST, OPTIONS", Method::kDescribe}};
   const auto* const found =
       absl::c_find_if(kRoutes, [&](const Route& r) { return path == r.path; });
   return found == std::end(kRoutes) ? nullptr : found;
@@ -178,25 +176,26 @@ absl::Status HttpPort::CheckCall(const HttpRequest& request, const Route& route)
     return Refusal(Code::kUnimplemented, "COMPRESSED_MESSAGE", "Content-Encoding",
                    "Content-Encoding: the server takes bodies as they are, not compressed");
   }
+  const bool connect = FormOf(request) != HttpForm::kPlain;
   // Without both headers the body is empty: to Connect a message, here most likely a mistake.
-  if (!route.connect && route.method == Method::kCompute && !request.has_body) {
+  if (!connect && route.method == Method::kCompute && !request.has_body) {
     return Refusal(Code::kInvalidArgument, "LENGTH_REQUIRED", "Content-Length",
                    "Content-Length: send it, or the body in chunks");
   }
   const std::string type = MediaType(request);
-  const bool known = route.connect ? type == "application/proto" || type == "application/json"
-                                   : !absl::StartsWith(type, "multipart/");
+  const bool known = connect ? type == "application/proto" || type == "application/json"
+                             : !absl::StartsWith(type, "multipart/");
   if (!known) {
     return Refusal(Code::kInvalidArgument, "BAD_CONTENT_TYPE", "Content-Type",
-                   route.connect ? "Content-Type: must be application/proto or application/json"
-                                 : "Content-Type: the body must be the samples alone, no form");
+                   connect ? "Content-Type: must be application/proto or application/json"
+                           : "Content-Type: the body must be the samples alone, no form");
   }
   const absl::string_view version = request.Header("connect-protocol-version");
-  if (route.connect && !version.empty() && version != "1") {
+  if (connect && !version.empty() && version != "1") {
     return Refusal(Code::kInvalidArgument, "BAD_HEADER", "Connect-Protocol-Version",
                    "Connect-Protocol-Version: must be 1");
   }
-  if (route.connect) return absl::OkStatus();
+  if (connect) return absl::OkStatus();
   if (route.method == Method::kCompute) return ReadQuery(request.query).status();
   if (request.query.empty()) return absl::OkStatus();
   return Refusal(Code::kInvalidArgument, "BAD_PARAMETER", "query",
@@ -220,7 +219,7 @@ std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, HttpIntake&
   if (absl::Status status = CheckSite(request); !status.ok()) return Fail(request, status);
   const Route* const route = FindRoute(request.path);
   if (route == nullptr) {
-    const bool connect = absl::StartsWith(request.path, kService);
+    const bool connect = FormOf(request) != HttpForm::kPlain;
     return Fail(request,
                 Refusal(connect ? Code::kUnimplemented : Code::kNotFound, "NOT_FOUND", "path",
                         "path: there are POST /v1/histogram, GET /v1/describe, a page at /, and "
@@ -243,7 +242,7 @@ std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, HttpIntake&
     reply.headers.emplace_back("Allow", route->allow);
     return reply;
   }
-  if (route->page) return PageReply();
+  if (!route->method.has_value()) return PageReply();
   if (absl::Status status = CheckCall(request, *route); !status.ok()) return Fail(request, status);
   intake = IntakeOf(*route, request);
   return std::nullopt;
@@ -291,9 +290,9 @@ void HttpPort::Finish(const HttpRequest& request, HttpReply& reply) {
 
 HttpReply HttpPort::Fail(const HttpRequest& request, const absl::Status& status) const {
   const Route* const route = FindRoute(request.path);
-  if (route != nullptr && !route->page) {
+  if (route != nullptr && route->method.has_value()) {
     ObserveRefusal(service_.observer, status);
-    ReportCall(service_, CallerOf(request), route->method, status, 0,
+    ReportCall(service_, CallerOf(request), *route->method, status, 0,
                static_cast<uint64_t>(service_.clock.Now() - request.arrived_at));
   }
   return MakeReply(status, FormOf(request));
