@@ -20,6 +20,18 @@ namespace {
 constexpr TimeNs kUnreadMax = 2 * kSecond;  // of a reply, where there is no room
 constexpr TimeNs kLookInterval = kSecond / 10;
 
+using Connections = std::list<std::shared_ptr<HttpConnection>>;
+
+// The host whose connections weigh most together.
+template <typename Weight>
+std::string HostWithMost(const Connections& connections, Weight weight) {
+  std::map<std::string, uint64_t> sums;
+  for (const auto& each : connections) sums[each->host()] += weight(*each);
+  const auto most = std::max_element(
+      sums.begin(), sums.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == sums.end() ? "" : most->first;
+}
+
 }  // namespace
 
 absl::Status HttpPortServer::Begin() {
@@ -111,16 +123,11 @@ void HttpPortServer::Accept(size_t listener) {
 
 bool HttpPortServer::CloseOne() {
   using State = HttpConnection::State;
-  std::map<std::string, size_t> count;
-  for (const auto& each : connections_) {
-    if (each->state() != State::kAnswering) ++count[each->host()];
-  }
-  const auto most = std::max_element(
-      count.begin(), count.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most == count.end()) return false;
+  const std::string most = HostWithMost(
+      connections_, [](const HttpConnection& each) { return each.state() != State::kAnswering; });
   for (const State state : {State::kEnd, State::kHead, State::kBody, State::kReply}) {
     for (const auto& each : connections_) {
-      if (each->state() != state || each->host() != most->first) continue;
+      if (each->state() != state || each->host() != most) continue;
       each->Close();
       return true;
     }
@@ -130,14 +137,11 @@ bool HttpPortServer::CloseOne() {
 
 bool HttpPortServer::MakeRoom(const HttpConnection& wants) {
   using State = HttpConnection::State;
-  std::map<std::string, uint64_t> held;
-  for (const auto& each : connections_) held[each->host()] += each->held_bytes();
-  const auto most = std::max_element(
-      held.begin(), held.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-  if (most == held.end()) return false;
+  const std::string most =
+      HostWithMost(connections_, [](const HttpConnection& each) { return each.held_bytes(); });
   const TimeNs unread_since = Clock::Monotonic().Now() - kUnreadMax;
   for (const auto& each : connections_) {
-    if (each->host() != most->first || each.get() == &wants) continue;
+    if (each->host() != most || each.get() == &wants) continue;
     const bool receives = each->state() == State::kBody && each->body_bytes() > 0;
     const bool unread = each->state() == State::kReply && each->held_bytes() > 0 &&
                         each->replied_at() < unread_since;

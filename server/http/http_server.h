@@ -56,6 +56,14 @@ struct HttpBody {
   ~HttpBody() { memory->Give(held); }
   HttpBody(const HttpBody&) = delete;
   HttpBody& operator=(const HttpBody&) = delete;
+  // A copy of all that came.
+  std::string Text() const {
+    std::string text;
+    for (const Piece& piece : pieces) {
+      text.append(reinterpret_cast<const char*>(piece.data.get()), piece.size);
+    }
+    return text;
+  }
 
   const std::shared_ptr<HttpMemory> memory;
   std::vector<Piece> pieces;

@@ -37,12 +37,8 @@ struct Message {
 };
 
 absl::Status MakeJsonMessage(Message& message) {
-  std::string text;
-  for (const HttpBody::Piece& piece : message.body->pieces) {
-    text.append(reinterpret_cast<const char*>(piece.data.get()), piece.size);
-  }
   v1::ComputeRequest request;
-  const auto read = google::protobuf::util::JsonStringToMessage(text, &request);
+  const auto read = google::protobuf::util::JsonStringToMessage(message.body->Text(), &request);
   if (!read.ok()) {
     return MakeError(
         absl::StatusCode::kInvalidArgument,
@@ -102,11 +98,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
   void Done(const absl::Status& status) override {
     const auto self = std::move(self_);
     quota_.Accept(service_, caller_info_);
-    std::string answer;
-    if (!in_parts_) {
-      const absl::Status made = status.ok() ? MakeAnswer(answer) : status;
-      return Reply(made, std::move(answer));
-    }
+    if (!in_parts_) return Reply(status.ok() ? MakeAnswer() : status);
     part_ = status.ok() ? Recount(service_.verifier, *this) : status;
     if (part_.ok()) tallies_ = TakeTallies(*query_, *this);
     fragments = {};
@@ -122,23 +114,17 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
  private:
   void Counted() {
     counting_ = false;
-    std::string answer;
-    if (part_.ok()) {
-      total_.Add(*query_, *this, tallies_);
-      ForgetCounts();
-      if (!last_) {
-        if (std::exchange(waits_, false)) Take();
-        return;
-      }
-      part_ = MakeTotal(answer);
-    }
-    Reply(part_, std::move(answer));
+    if (!part_.ok()) return Reply(part_);
+    total_.Add(*query_, *this, tallies_);
+    ForgetCounts();
+    if (last_) return Reply(MakeAnswer());
+    if (std::exchange(waits_, false)) Take();
   }
 
   void Refuse(const absl::Status& status) {
     quota_.GiveBack(caller_info_);
     ObserveRefusal(service_.observer, status);
-    Reply(status, "");
+    Reply(status);
   }
 
   absl::Status Admit() {
@@ -187,7 +173,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
 
   absl::Status FindDeadline(const HttpRequest& request) {
     const std::string text(request.Header("connect-timeout-ms"));
-    if (form_ == HttpForm::kPlain || text.empty()) return absl::OkStatus();
+    if (text.empty()) return absl::OkStatus();
     uint64_t ms = 0;
     if (text.size() > 10 || text.find_first_not_of("0123456789") != std::string::npos ||
         !absl::SimpleAtoi(text, &ms)) {
@@ -199,40 +185,27 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     return absl::OkStatus();
   }
 
-  absl::Status MakeAnswer(std::string& text) {
+  absl::StatusOr<std::string> MakeAnswer() {
     Answer answer;
     TimeNs finished_at = 0;
-    absl::Status status = FinishAnswer(service_.verifier, service_.clock, service_.observer,
-                                       *query_, *this, answer, finished_at);
-    return status.ok() ? Write(answer, text) : status;
-  }
-
-  absl::Status MakeTotal(std::string& text) {
-    Answer answer;
-    absl::Status status = total_.Finish(*query_, answer);
-    if (!status.ok()) service_.observer.IntegrityFailure();
-    return status.ok() ? Write(answer, text) : status;
-  }
-
-  absl::Status Write(Answer& answer, std::string& text) {
+    const absl::Status status =
+        in_parts_ ? total_.Finish(*query_, answer)
+                  : FinishAnswer(service_.verifier, service_.clock, service_.observer, *query_,
+                                 *this, answer, finished_at);
+    if (in_parts_ && !status.ok()) service_.observer.IntegrityFailure();
+    if (!status.ok()) return status;
     answer.receipt.total_ns = static_cast<uint64_t>(service_.clock.Now() - started_at_);
     const ReplyEncoder encoder = ReplyEncoder::ComputeResponse(answer, query_->omit_counts);
-    text.resize(encoder.size());
-    encoder.Write(reinterpret_cast<uint8_t*>(text.data()));
-    if (form_ == HttpForm::kConnectProto) return absl::OkStatus();
+    std::string message(encoder.size(), '\0');
+    encoder.Write(reinterpret_cast<uint8_t*>(message.data()));
+    if (form_ == HttpForm::kConnectProto) return message;
     v1::ComputeResponse response;
-    if (!response.ParseFromString(text)) return absl::InternalError("the reply is no message");
-    text.clear();
-    if (form_ == HttpForm::kPlain) {
-      text = Dump(ReportsToJson({{.source = "body",
-                                  .spec = spec_,
-                                  .histogram = std::move(*response.mutable_histogram()),
-                                  .receipt = response.receipt()}}));
-      return absl::OkStatus();
-    }
-    return google::protobuf::util::MessageToJsonString(response, &text).ok()
-               ? absl::OkStatus()
-               : absl::InternalError("the reply cannot be written as JSON");
+    if (!response.ParseFromString(message)) return absl::InternalError("the reply is no message");
+    if (form_ == HttpForm::kConnectJson) return MessageToJson(response);
+    return Dump(ReportsToJson({{.source = "body",
+                                .spec = spec_,
+                                .histogram = std::move(*response.mutable_histogram()),
+                                .receipt = response.receipt()}}));
   }
 
   void Report(const absl::Status& status) {
@@ -241,12 +214,11 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
                static_cast<uint64_t>(service_.clock.Now() - started_at_));
   }
 
-  void Reply(const absl::Status& status, std::string answer) {
+  void Reply(absl::StatusOr<std::string> answer) {
     if (replied_) return;
-    if (status.ok()) ChargeReply(service_, caller_info_, answer.size());
-    Report(status);
-    exchange_->Reply(status.ok() ? AnswerReply(std::move(answer), form_)
-                                 : ErrorReply(status, form_));
+    if (answer.ok()) ChargeReply(service_, caller_info_, answer->size());
+    Report(answer.status());
+    exchange_->Reply(MakeReply(std::move(answer), form_));
   }
 
   ServiceContext& service_;

@@ -63,21 +63,31 @@ std::string MediaType(const HttpRequest& request) {
   return absl::AsciiStrToLower(absl::StripAsciiWhitespace(type.substr(0, type.find(';'))));
 }
 
+// Who calls, but for the tenant.
+Caller CallerOf(const HttpRequest& request) {
+  Caller caller;
+  // As gRPC writes it.
+  caller.peer = absl::StrCat(absl::StartsWith(request.peer, "[") ? "ipv6:" : "ipv4:", request.peer);
+  const absl::string_view trace = request.Header("traceparent");
+  if (IsTraceparent({trace.data(), trace.size()})) caller.traceparent = std::string(trace);
+  return caller;
+}
+
 }  // namespace
 
 struct HttpPort::Route {
   const char* path;
-  const char* allow;  // methods
-  Method method;
-  bool connect;
+  const char* allow;             // methods
+  std::optional<Method> method;  // nothing: the page
 };
 
 const HttpPort::Route* HttpPort::FindRoute(const std::string& path) {
   static constexpr Route kRoutes[] = {
-      {"/v1/histogram", "POST, PUT, OPTIONS", Method::kCompute, false},
-      {"/v1/describe", "GET, HEAD, OPTIONS", Method::kDescribe, false},
-      {"/histogram.v1.HistogramService/Compute", "POST, OPTIONS", Method::kCompute, true},
-      {"/histogram.v1.HistogramService/Describe", "POST, OPTIONS", Method::kDescribe, true}};
+      {"/", "GET, HEAD, OPTIONS", std::nullopt},
+      {"/v1/histogram", "POST, PUT, OPTIONS", Method::kCompute},
+      {"/v1/describe", "GET, HEAD, OPTIONS", Method::kDescribe},
+      {"/histogram.v1.HistogramService/Compute", "POST, OPTIONS", Method::kCompute},
+      {"/histogram.v1.HistogramService/Describe", "POST, OPTIONS", Method::kDescribe}};
   const auto* const found =
       absl::c_find_if(kRoutes, [&](const Route& r) { return path == r.path; });
   return found == std::end(kRoutes) ? nullptr : found;
@@ -144,10 +154,7 @@ absl::Status HttpPort::CheckSite(const HttpRequest& request) const {
 }
 
 absl::Status HttpPort::Identify(const HttpRequest& request, Caller& caller) const {
-  // As gRPC writes it.
-  caller.peer = absl::StrCat(absl::StartsWith(request.peer, "[") ? "ipv6:" : "ipv4:", request.peer);
-  const absl::string_view trace = request.Header("traceparent");
-  if (IsTraceparent({trace.data(), trace.size()})) caller.traceparent = std::string(trace);
+  caller = CallerOf(request);
   if (service_.authenticator == nullptr) return absl::OkStatus();
   if (request.Count("authorization") > 1) {
     return Refusal(Code::kUnauthenticated, "UNAUTHENTICATED", "authorization",
@@ -169,25 +176,26 @@ absl::Status HttpPort::CheckCall(const HttpRequest& request, const Route& route)
     return Refusal(Code::kUnimplemented, "COMPRESSED_MESSAGE", "Content-Encoding",
                    "Content-Encoding: the server takes bodies as they are, not compressed");
   }
+  const bool connect = FormOf(request) != HttpForm::kPlain;
   // Without both headers the body is empty: to Connect a message, here most likely a mistake.
-  if (!route.connect && route.method == Method::kCompute && !request.has_body) {
+  if (!connect && route.method == Method::kCompute && !request.has_body) {
     return Refusal(Code::kInvalidArgument, "LENGTH_REQUIRED", "Content-Length",
                    "Content-Length: send it, or the body in chunks");
   }
   const std::string type = MediaType(request);
-  const bool known = route.connect ? type == "application/proto" || type == "application/json"
-                                   : !absl::StartsWith(type, "multipart/");
+  const bool known = connect ? type == "application/proto" || type == "application/json"
+                             : !absl::StartsWith(type, "multipart/");
   if (!known) {
     return Refusal(Code::kInvalidArgument, "BAD_CONTENT_TYPE", "Content-Type",
-                   route.connect ? "Content-Type: must be application/proto or application/json"
-                                 : "Content-Type: the body must be the samples alone, no form");
+                   connect ? "Content-Type: must be application/proto or application/json"
+                           : "Content-Type: the body must be the samples alone, no form");
   }
   const absl::string_view version = request.Header("connect-protocol-version");
-  if (route.connect && !version.empty() && version != "1") {
+  if (connect && !version.empty() && version != "1") {
     return Refusal(Code::kInvalidArgument, "BAD_HEADER", "Connect-Protocol-Version",
                    "Connect-Protocol-Version: must be 1");
   }
-  if (route.connect) return absl::OkStatus();
+  if (connect) return absl::OkStatus();
   if (route.method == Method::kCompute) return ReadQuery(request.query).status();
   if (request.query.empty()) return absl::OkStatus();
   return Refusal(Code::kInvalidArgument, "BAD_PARAMETER", "query",
@@ -211,10 +219,10 @@ std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, HttpIntake&
   if (absl::Status status = CheckSite(request); !status.ok()) return Fail(request, status);
   const Route* const route = FindRoute(request.path);
   if (route == nullptr) {
-    const bool connect = absl::StartsWith(request.path, kService);
+    const bool connect = FormOf(request) != HttpForm::kPlain;
     return Fail(request,
                 Refusal(connect ? Code::kUnimplemented : Code::kNotFound, "NOT_FOUND", "path",
-                        "path: there are POST /v1/histogram and GET /v1/describe, and "
+                        "path: there are POST /v1/histogram, GET /v1/describe, a page at /, and "
                         "Connect's unary Compute and Describe; streams are gRPC's"));
   }
   if (request.method == "OPTIONS") {
@@ -234,17 +242,15 @@ std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, HttpIntake&
     reply.headers.emplace_back("Allow", route->allow);
     return reply;
   }
+  if (!route->method.has_value()) return PageReply();
   if (absl::Status status = CheckCall(request, *route); !status.ok()) return Fail(request, status);
   intake = IntakeOf(*route, request);
   return std::nullopt;
 }
 
-absl::StatusOr<HttpReply> HttpPort::Describe(const HttpExchange& exchange) const {
+absl::StatusOr<std::string> HttpPort::Describe(const HttpExchange& exchange) const {
   const HttpForm form = FormOf(exchange.request);
-  std::string body;
-  for (const HttpBody::Piece& piece : exchange.body->pieces) {
-    body.append(reinterpret_cast<const char*>(piece.data.get()), piece.size);
-  }
+  const std::string body = exchange.body->Text();
   v1::DescribeRequest request;
   const bool read =
       form == HttpForm::kConnectJson
@@ -253,15 +259,11 @@ absl::StatusOr<HttpReply> HttpPort::Describe(const HttpExchange& exchange) const
                 v1::DescribeRequest::GetReflection()->GetUnknownFields(request).empty();
   if (!read) return Malformed("DescribeRequest");
   std::string answer = service_.describe();
-  if (form == HttpForm::kConnectProto) return AnswerReply(std::move(answer), form);
+  if (form == HttpForm::kConnectProto) return answer;
   v1::DescribeResponse response;
   response.ParseFromString(answer);
-  answer.clear();
-  if (form == HttpForm::kPlain) return AnswerReply(Dump(DescriptionToJson(response)), form);
-  if (!google::protobuf::util::MessageToJsonString(response, &answer).ok()) {
-    return absl::InternalError("the reply cannot be written as JSON");
-  }
-  return AnswerReply(std::move(answer), form);
+  if (form == HttpForm::kConnectJson) return MessageToJson(response);
+  return Dump(DescriptionToJson(response));
 }
 
 void HttpPort::Answer(std::shared_ptr<HttpExchange> exchange) {
@@ -272,12 +274,11 @@ void HttpPort::Answer(std::shared_ptr<HttpExchange> exchange) {
   if (status.ok() && FindRoute(exchange->request.path)->method == Method::kCompute) {
     return ComputeOverHttp(service_, std::move(caller), form, std::move(exchange));
   }
-  const absl::StatusOr<HttpReply> reply =
-      status.ok() ? Describe(*exchange) : absl::StatusOr<HttpReply>(status);
-  if (!reply.ok()) ObserveRefusal(service_.observer, reply.status());
-  ReportCall(service_, caller, Method::kDescribe, reply.status(), 0,
+  auto answer = status.ok() ? Describe(*exchange) : status;
+  if (!answer.ok()) ObserveRefusal(service_.observer, answer.status());
+  ReportCall(service_, caller, Method::kDescribe, answer.status(), 0,
              static_cast<uint64_t>(service_.clock.Now() - begin));
-  exchange->Reply(reply.ok() ? *reply : ErrorReply(reply.status(), form));
+  exchange->Reply(MakeReply(std::move(answer), form));
 }
 
 void HttpPort::Finish(const HttpRequest& request, HttpReply& reply) {
@@ -288,15 +289,13 @@ void HttpPort::Finish(const HttpRequest& request, HttpReply& reply) {
 }
 
 HttpReply HttpPort::Fail(const HttpRequest& request, const absl::Status& status) const {
-  if (const Route* const route = FindRoute(request.path)) {
-    Caller caller;
-    caller.peer =
-        absl::StrCat(absl::StartsWith(request.peer, "[") ? "ipv6:" : "ipv4:", request.peer);
+  const Route* const route = FindRoute(request.path);
+  if (route != nullptr && route->method.has_value()) {
     ObserveRefusal(service_.observer, status);
-    ReportCall(service_, caller, route->method, status, 0,
+    ReportCall(service_, CallerOf(request), *route->method, status, 0,
                static_cast<uint64_t>(service_.clock.Now() - request.arrived_at));
   }
-  return ErrorReply(status, FormOf(request));
+  return MakeReply(status, FormOf(request));
 }
 
 HttpReply HttpPort::Refuse(const HttpFault& fault, const HttpRequest& request) {

@@ -1,5 +1,5 @@
-// The service over HTTP: POST /v1/histogram, GET /v1/describe, and the Connect protocol's unary
-// calls (https://connectrpc.com/docs/protocol), Compute and Describe.
+// The service over HTTP: POST /v1/histogram, GET /v1/describe, the Connect protocol's unary calls
+// (https://connectrpc.com/docs/protocol), Compute and Describe, and a page at / that posts files.
 //
 // A body goes the way of a gRPC message: Admit, the batcher, FinishAnswer. No TLS: a proxy ends it.
 #ifndef HISTOGRAM_SERVER_SERVICE_HTTP_PORT_H_
@@ -27,11 +27,14 @@ enum class HttpForm : uint8_t {
   kConnectJson,
 };
 
-// The reply to a request that failed, with the status that its reason calls for.
-HttpReply ErrorReply(const absl::Status& status, HttpForm form);
+// An answer, as JSON or a message, or the error with the status that its reason calls for.
+HttpReply MakeReply(absl::StatusOr<std::string> answer, HttpForm form);
 
-// A JSON answer, or a message.
-HttpReply AnswerReply(std::string body, HttpForm form);
+absl::StatusOr<std::string> MessageToJson(const google::protobuf::Message& message);
+
+extern const char kPage[];  // page.html
+// The page. Browsers run the script and the style in it, and no others.
+HttpReply PageReply();
 
 // The spec of a query string, or what is wrong with it (BAD_PARAMETER).
 absl::StatusOr<v1::Spec> ReadQuery(const std::string& query);
@@ -73,7 +76,7 @@ class HttpPort final : private HttpHandler {
   absl::Status CheckCall(const HttpRequest& request, const Route& route) const;
   HttpIntake IntakeOf(const Route& route, const HttpRequest& request) const;
   HttpReply Fail(const HttpRequest& request, const absl::Status& status) const;
-  absl::StatusOr<HttpReply> Describe(const HttpExchange& exchange) const;
+  absl::StatusOr<std::string> Describe(const HttpExchange& exchange) const;
 
   ServiceContext& service_;
   const std::vector<std::string> hosts_, origins_;

@@ -1,8 +1,13 @@
+#include <google/protobuf/util/json_util.h>
+#include <openssl/sha.h>
+
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -17,24 +22,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of a code: its name in the Connect protocol, and both protocols' statuses.
-struct HttpCode {
-  absl::StatusCode code;
-  const char* name;
-  unsigned connect_status, plain_status;
-};
-constexpr HttpCode kCodes[] = {
-    {absl::StatusCode::kCancelled, "canceled", 499, 499},
-    {absl::StatusCode::kInvalidArgument, "invalid_argument", 400, 400},
-    {absl::StatusCode::kDeadlineExceeded, "deadline_exceeded", 504, 504},
-    {absl::StatusCode::kNotFound, "not_found", 404, 404},
-    {absl::StatusCode::kPermissionDenied, "permission_denied", 403, 403},
-    {absl::StatusCode::kResourceExhausted, "resource_exhausted", 429, 503},
-    {absl::StatusCode::kUnimplemented, "unimplemented", 501, 501},
-    {absl::StatusCode::kInternal, "internal", 500, 500},
-    {absl::StatusCode::kUnavailable, "unavailable", 503, 503},
-    {absl::StatusCode::kUnauthenticated, "unauthenticated", 401, 401}};
-constexpr HttpCode kUnknown = {absl::StatusCode::kUnknown, "unknown", 500, 500};
+using Code = absl::StatusCode;
+
+// As the Connect protocol maps them; 500 for all others.
+constexpr std::pair<Code, unsigned> kStatuses[] = {
+    {Code::kCancelled, 499},     {Code::kInvalidArgument, 400},  {Code::kDeadlineExceeded, 504},
+    {Code::kNotFound, 404},      {Code::kPermissionDenied, 403}, {Code::kResourceExhausted, 429},
+    {Code::kUnimplemented, 501}, {Code::kUnavailable, 503},      {Code::kUnauthenticated, 401}};
 
 // Reasons that HTTP has a status of its own for.
 constexpr std::pair<absl::string_view, unsigned> kReasons[] = {
@@ -67,28 +61,38 @@ std::string ProblemJson(const absl::Status& status, const ErrorDetail& detail, u
   return DumpSafely(json) + "\n";
 }
 
-std::string ConnectJson(const absl::Status& status, const HttpCode& code) {
+std::string ConnectJson(const absl::Status& status) {
+  const std::string code = status.code() == Code::kCancelled
+                               ? "canceled"
+                               : absl::AsciiStrToLower(absl::StatusCodeToString(status.code()));
   std::string value = absl::Base64Escape(EncodeError(status));
   while (!value.empty() && value.back() == '=') value.pop_back();
-  return DumpSafely({{"code", code.name},
+  return DumpSafely({{"code", code},
                      {"message", std::string(status.message())},
                      {"details", {{{"type", "histogram.v1.Error"}, {"value", value}}}}});
 }
 
-}  // namespace
+// What a policy calls the text between `begin` and `end` in the page.
+std::string HashOf(absl::string_view begin, absl::string_view end) {
+  absl::string_view text = kPage;
+  text.remove_prefix(text.find(begin) + begin.size());
+  text = text.substr(0, text.find(end));
+  std::array<char, SHA256_DIGEST_LENGTH> digest{};
+  SHA256(reinterpret_cast<const uint8_t*>(text.data()), text.size(),
+         reinterpret_cast<uint8_t*>(digest.data()));
+  return absl::StrCat("'sha256-", absl::Base64Escape({digest.data(), digest.size()}), "'");
+}
 
 HttpReply ErrorReply(const absl::Status& status, HttpForm form) {
   const ErrorDetail detail = GetErrorDetail(status);
-  const auto* const found =
-      std::find_if(std::begin(kCodes), std::end(kCodes),
-                   [&](const HttpCode& c) { return c.code == status.code(); });
-  const HttpCode& code = found == std::end(kCodes) ? kUnknown : *found;
-  HttpReply reply;
-  reply.status = form == HttpForm::kPlain ? code.plain_status : code.connect_status;
+  const bool plain = form == HttpForm::kPlain;
+  HttpReply reply = {.status = 500};
+  for (const auto& [code, of_code] : kStatuses) {
+    if (status.code() == code) reply.status = of_code;
+  }
+  if (plain && reply.status == 429) reply.status = 503;  // no fault of the client's, but for quotas
   for (const auto& [reason, of_reason] : kReasons) {
-    if (detail.reason == reason && (form == HttpForm::kPlain || of_reason == 415)) {
-      reply.status = of_reason;
-    }
+    if (detail.reason == reason && (plain || of_reason == 415)) reply.status = of_reason;
   }
   if (detail.reason == "COMPRESSED_MESSAGE") {
     reply.headers.emplace_back("Accept-Encoding", "identity");
@@ -99,19 +103,32 @@ HttpReply ErrorReply(const absl::Status& status, HttpForm form) {
     reply.headers.emplace_back("Retry-After",
                                absl::StrCat(std::max<uint32_t>(1, (ms + 999) / 1000)));
   }
-  if (form == HttpForm::kPlain) {
-    reply.type = "application/problem+json";
-    reply.body = ProblemJson(status, detail, reply.status);
-  } else {
-    reply.type = "application/json";
-    reply.body = ConnectJson(status, code);
-  }
+  reply.type = plain ? "application/problem+json" : "application/json";
+  reply.body = plain ? ProblemJson(status, detail, reply.status) : ConnectJson(status);
   return reply;
 }
 
-HttpReply AnswerReply(std::string body, HttpForm form) {
-  return {.body = std::move(body),
+}  // namespace
+
+HttpReply MakeReply(absl::StatusOr<std::string> answer, HttpForm form) {
+  if (!answer.ok()) return ErrorReply(answer.status(), form);
+  return {.body = *std::move(answer),
           .type = form == HttpForm::kConnectProto ? "application/proto" : "application/json"};
+}
+
+absl::StatusOr<std::string> MessageToJson(const google::protobuf::Message& message) {
+  std::string json;
+  if (google::protobuf::util::MessageToJsonString(message, &json).ok()) return json;
+  return absl::InternalError("the reply cannot be written as JSON");
+}
+
+HttpReply PageReply() {
+  static const auto* const policy = new std::string(
+      absl::StrCat("default-src 'self'; img-src data:; frame-ancestors 'none'; script-src ",
+                   HashOf("<script>", "</script>"), "; style-src ", HashOf("<style>", "</style>")));
+  return {.body = kPage,
+          .type = "text/html; charset=utf-8",
+          .headers = {{"Content-Security-Policy", *policy}}};
 }
 
 }  // namespace histogram::server

@@ -149,7 +149,7 @@ class Server:
 
 
 def check_http_through(address, authority, file):
-    """curl and Connect's JSON get to a server through a proxy that ends TLS."""
+    """curl, Connect's JSON and the page get to a server through a proxy that ends TLS."""
     size = file.stat().st_size
     base = ["curl", "--silent", "--noproxy", "*", "--cacert", authority]
     connect = f"https://{address}/histogram.v1.HistogramService/Compute"
@@ -163,6 +163,8 @@ def check_http_through(address, authority, file):
         answer = json.loads(done.stdout)
         histogram = answer["histograms"][0] if "histograms" in answer else answer["histogram"]
         assert int(histogram["samples"]) == samples, (arguments, done.stdout[:300])
+    page = subprocess.run([*base, "-i", f"https://{address}/"], capture_output=True, text=True, check=True).stdout
+    assert "default-src 'self'" in page and page.endswith("</html>\n")
     for url, arguments, status in ((connect, ["-X", "OPTIONS", *origin], "204"),
                                    (connect, ["-X", "OPTIONS", "-H", "Origin: https://evil.example"], "403"),
                                    (f"https://{address}/v1/histogram", ["-d", "a", "-H", "Host: evil.example"], "403")):

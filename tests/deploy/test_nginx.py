@@ -145,7 +145,7 @@ def test_strangers_get_the_service_and_nothing_else(proxy):
     context = ssl.create_default_context(cafile=str(proxy[2]))
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}),
                                          urllib.request.HTTPSHandler(context=context))
-    for path, status in (("/histogram.v1.HistogramService/Describe", 403), ("/", 404),
+    for path, status in (("/histogram.v1.HistogramService/Describe", 403), ("/", 405), ("/v1/describe", 404),
                          ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", 404)):
         with pytest.raises(urllib.error.HTTPError) as caught:
             opener.open(f"https://{proxy[1]}{path}", data=b"", timeout=10)

@@ -1,8 +1,10 @@
 """The service over HTTP: curl and raw sockets against a real server."""
 
 import base64
+import hashlib
 import http.client
 import json
+import re
 import shutil
 import signal
 import socket
@@ -230,6 +232,26 @@ def test_describe(web):
     status, _, text = request(web, "GET", "/v1/describe")
     assert status == 200 and json.loads(text)["limits"]["payload_bytes_max"] == 4 << 20
     assert request(web, "GET", "/v1/describe?x=1")[0] == 400
+
+
+def test_the_page(web):
+    """One file, which has all that it needs, and runs nothing else."""
+    status, headers, body = request(web, "GET", "/")
+    assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert len(body) <= 30 << 10
+    text = body.decode()
+    (style,), (script,) = (re.findall(f"<{tag}>(.*?)</{tag}>", text, re.S) for tag in ("style", "script"))
+    assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=.(?!data:)| (style|on[a-z]+)=|@import|url\(", text)
+    policy = headers["Content-Security-Policy"].split("; ")
+    for kind, part in (("style", style), ("script", script)):
+        digest = base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in policy
+    assert {"default-src 'self'", "frame-ancestors 'none'"} < set(policy)
+    assert (headers["X-Content-Type-Options"], headers["Cache-Control"]) == ("nosniff", "no-store")
+    head = request(web, "HEAD", "/?x")
+    assert (head[0], head[1]["Content-Length"], head[2]) == (200, str(len(body)), b"")
+    assert request(web, "POST", "/", b"a")[1]["Allow"] == "GET, HEAD, OPTIONS"
+    assert request(web, "GET", "/", headers={"Host": "evil.example"})[0] == 403
 
 
 @pytest.mark.parametrize("host, good", [
