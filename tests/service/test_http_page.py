@@ -14,7 +14,8 @@ from harness.server import Server
 from harness.waiting import wait_until
 from test_http import FLOATS, TOKEN
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed")
+if PROGRAM is None:
+    pytest.skip("chromium is not installed", allow_module_level=True)
 FLAGS = ["--http-listen", "127.0.0.1:0", "--drain-delay", "0", "--payload-bytes-max", "1MiB"]
 BYTES = np.random.default_rng(3).integers(0, 256, 100_000).astype(np.uint8)
 
