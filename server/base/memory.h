@@ -14,8 +14,8 @@
 // (1) server/rpc/call_guard.h says which. (2) A stream reads on only while it holds none of it.
 // (3) server/batching/admission.h: the batcher's lock guards the amount.
 //
-// What a receiving thread counts itself touches no class but its own call's: the atomics here are
-// written for large messages and replies only.
+// Streams leave small messages out, and calls add small replies to the sum of all in steps. So cores
+// that count small payloads seldom wait for each other here.
 #ifndef HISTOGRAM_SERVER_BASE_MEMORY_H_
 #define HISTOGRAM_SERVER_BASE_MEMORY_H_
 
@@ -33,7 +33,7 @@ namespace histogram::server {
 // What all holders have of one class together. Thread-safe.
 class MemoryClass {
  public:
-  // A holder leaves amounts below `least` out.
+  // Hold and LetGo leave amounts below `least` out.
   explicit MemoryClass(uint64_t limit, uint64_t least = 1) : limit_(limit), least_(least) {}
   MemoryClass(const MemoryClass&) = delete;
   MemoryClass& operator=(const MemoryClass&) = delete;
