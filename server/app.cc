@@ -201,9 +201,9 @@ void App::NoteReload(const std::string& files, const absl::StatusOr<bool>& reloa
 }
 
 void App::EndUnread() {
-  const UnwrittenReplies::Ended ended = context_.unwritten.EndStalled();
+  const CallGuard::Ended ended = context_.guard.EndUnread();
   unread_ended_ += ended.calls;
-  metrics_.SetUnwrittenReplies(context_.unwritten.bytes(), unread_ended_);
+  metrics_.SetUnwrittenReplies(context_.memory.replies.bytes(), unread_ended_);
   if (ended.calls == 0) return;
   Log(LogLevel::kWarn, "ended calls whose clients do not read their replies",
       {{"calls", ended.calls}, {"bytes", ended.bytes}, {"peer", ended.peer}});
@@ -228,7 +228,7 @@ std::string App::NotReadyBecause() const {
 }
 
 void App::CheckLoops() {
-  // Longer than anything that a stranger can make a loop do, and than a look of the receive guard.
+  // Longer than anything that a stranger can make a loop do, and than a look of the call guard.
   constexpr TimeNs kStoodStillNsMax = TimeNs{30} * 1000000000;
   const bool live = grpc_->StoodStillNs() < kStoodStillNsMax &&
                     (http_ == nullptr || http_->StoodStillNs() < kStoodStillNsMax);

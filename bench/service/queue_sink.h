@@ -9,8 +9,9 @@
 
 #include "bench/service/sinks.h"
 #include "histogram/v1/histogram.grpc.pb.h"
+#include "server/base/memory.h"
+#include "server/rpc/call_guard.h"
 #include "server/rpc/event_loop.h"
-#include "server/rpc/receive_guard.h"
 
 namespace histogram::bench {
 
@@ -37,7 +38,8 @@ class QueueSink {
   const Touch touch_;
   const grpc::ByteBuffer prepared_;
   SinkMethods methods_;
-  server::ReceiveGuard guard_{UINT64_MAX, [] { return uint64_t{0}; }};  // ends nothing
+  server::MemoryLedger memory_{UINT64_MAX, [](uint64_t) { return uint64_t{0}; }};
+  server::CallGuard guard_{memory_};  // ends nothing
   server::EventLoops loops_;
 };
 

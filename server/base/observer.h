@@ -37,7 +37,7 @@ enum class RejectReason : uint8_t {
   kQuota,
   kUnauthenticated,
   kHeadersTooLarge,
-  kReceiveMemory  // ended while a message was received, by the receive guard
+  kReceiveMemory  // ended while a message was received, by the call guard
 };
 inline constexpr int kRejectReasonCount = 10;
 
@@ -72,7 +72,7 @@ class Observer {
   // kernel.
   virtual void StageFinished(Stage stage, std::string_view backend, uint64_t duration_ns) = 0;
   virtual void Rejected(RejectReason reason) = 0;
-  // The receive guard has ended calls whose messages are not finished (kReceiveMemory), because the
+  // The call guard has ended calls whose messages are not finished (kReceiveMemory), because the
   // process holds `held_bytes`. `peer`: the address of one of their clients.
   virtual void EndedReceiving(uint64_t calls, uint64_t held_bytes, std::string_view peer) = 0;
   virtual void Expired() = 0;    // dropped: its deadline had passed

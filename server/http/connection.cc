@@ -50,16 +50,9 @@ size_t HttpRequest::Count(absl::string_view name) const {
       headers.begin(), headers.end(), [&](const auto& header) { return header.first == name; }));
 }
 
-bool HttpConnection::Hold(uint64_t bytes) {
-  if (!TakeRoom(bytes)) return false;
-  held_ += bytes;
-  return true;
-}
-
-bool HttpConnection::TakeRoom(uint64_t bytes) {
-  HttpMemory& memory = *server_.options().memory;
-  while (!memory.Take(bytes)) {
-    if (bytes > memory.bytes_max() || !server_.MakeRoom(*this)) return false;
+bool HttpConnection::Take(Holding& for_what, uint64_t bytes) {
+  while (!for_what.TryHold(bytes)) {
+    if (bytes > server_.options().memory->limit() || !server_.MakeRoom(*this)) return false;
   }
   return true;
 }
@@ -161,8 +154,7 @@ HttpBody::Piece* HttpConnection::Room() {
   if (left_.has_value()) capacity = std::min(capacity, *left_);
   // What can be passed on makes room itself.
   const bool passes_on = intake_.part_bytes > 0 && body->bytes > 0;
-  if (!(passes_on ? body->memory->Take(capacity) : TakeRoom(capacity))) return nullptr;
-  body->held += capacity;
+  if (!(passes_on ? body->held.TryHold(capacity) : Take(body->held, capacity))) return nullptr;
   body->pieces.push_back(
       {std::unique_ptr<uint8_t[]>(new uint8_t[capacity]), 0, static_cast<size_t>(capacity)});
   return &body->pieces.back();
@@ -254,9 +246,7 @@ void HttpConnection::Send(HttpReply reply, bool keep) {
   server_.handler().Finish(request, reply);
   replied_at_ = Now();
   deadline_ = replied_at_ + TimeFor(reply.body.size());
-  const uint64_t spare = held_ - std::min<uint64_t>(held_, reply.body.size());
-  server_.options().memory->Give(spare);
-  held_ -= spare;
+  held_.LetGo(held_.bytes() - std::min<uint64_t>(held_.bytes(), reply.body.size()));
   response_.emplace();
   response_->result(reply.status);
   response_->version(request.http_1_1 ? 11 : 10);
@@ -272,7 +262,7 @@ void HttpConnection::Send(HttpReply reply, bool keep) {
   http::async_write(socket_, *response_,
                     Then([keep](HttpConnection& self, const error_code& error, size_t) {
                       self.response_.reset();
-                      self.LetGo();
+                      self.held_.LetGo(self.held_.bytes());
                       if (error) return self.Close();
                       if (keep) return self.ReadHead();
                       error_code ignored;

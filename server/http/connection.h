@@ -47,7 +47,7 @@ class HttpPortServer final : public HttpServer {
  public:
   HttpPortServer(HttpServerOptions options, HttpHandler& handler)
       : options_(std::move(options)), handler_(handler) {
-    if (options_.memory == nullptr) options_.memory = std::make_shared<HttpMemory>(0);
+    if (options_.memory == nullptr) options_.memory = std::make_shared<MemoryClass>(0);
   }
   ~HttpPortServer() override;
 
@@ -125,7 +125,7 @@ class HttpConnection final : public HttpExchange {
   }
   uint64_t body_bytes() const { return body == nullptr ? 0 : body->bytes; }
   // Of the body and for the reply.
-  uint64_t held_bytes() const { return held_ + (body == nullptr ? 0 : body->held); }
+  uint64_t held_bytes() const { return held_.bytes() + (body == nullptr ? 0 : body->held.bytes()); }
   // Since when the client is sent the reply.
   TimeNs replied_at() const { return replied_at_; }
   std::string host() const { return peer_.substr(0, peer_.rfind(':')); }
@@ -142,8 +142,8 @@ class HttpConnection final : public HttpExchange {
     if (state_ == State::kClosed) return;
     state_ = State::kClosed;
     // A read that is under way may still write to the body, which goes with the last handler.
-    if (body != nullptr) body->memory->Give(std::exchange(body->held, 0));
-    LetGo();
+    if (body != nullptr) body->held.LetGo(body->held.bytes());
+    held_.LetGo(held_.bytes());
     next_ = nullptr;
     timer_.cancel();
     error_code error;
@@ -151,7 +151,7 @@ class HttpConnection final : public HttpExchange {
     server_.Remove(*this, error ? -1 : fd);
   }
 
-  bool Hold(uint64_t bytes) override;
+  bool Hold(uint64_t bytes) override { return Take(held_, bytes); }
   void ReadOn(std::function<void()> next) override;
   void Run(std::function<void()> run) override {
     asio::post(server_.io(), [self = Self(), run = std::move(run)] {
@@ -203,8 +203,7 @@ class HttpConnection final : public HttpExchange {
   void ReadBody();
   void OnBody(const error_code& error, size_t bytes);
   // Takes from the port's memory, perhaps from another's body. False where there is no room.
-  bool TakeRoom(uint64_t bytes);
-  void LetGo() { server_.options().memory->Give(std::exchange(held_, 0)); }
+  bool Take(Holding& for_what, uint64_t bytes);
   // A piece of the body with free space. Null where there is no room.
   HttpBody::Piece* Room();
   // Passes on what came of the body.
@@ -226,9 +225,9 @@ class HttpConnection final : public HttpExchange {
   boost::beast::flat_buffer buffer_{kReadBytes};
   std::optional<Parser> parser_;
   std::optional<http::response<http::string_body>> response_;
-  uint64_t held_ = 0;                 // for the reply
-  std::function<void()> next_;        // waits for more of the body
-  std::optional<HttpReply> instead_;  // of what the request is to get
+  Holding held_{*server_.options().memory};  // for the reply
+  std::function<void()> next_;               // waits for more of the body
+  std::optional<HttpReply> instead_;         // of what the request is to get
   HttpIntake intake_;
   std::optional<uint64_t> left_;  // of the body; nothing: it comes in chunks, or there is none
   uint64_t received_ = 0;         // of the body

@@ -8,7 +8,6 @@
 #ifndef HISTOGRAM_SERVER_HTTP_HTTP_SERVER_H_
 #define HISTOGRAM_SERVER_HTTP_HTTP_SERVER_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,28 +21,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "server/base/clock.h"
+#include "server/base/memory.h"
 
 namespace histogram::server {
-
-// Memory of bodies and replies, over all connections of a port. Thread-safe.
-class HttpMemory {
- public:
-  explicit HttpMemory(uint64_t bytes_max) : bytes_max_(bytes_max) {}
-  uint64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  uint64_t bytes_max() const { return bytes_max_; }
-
-  // Takes `bytes` until they are given back. False where there is no room.
-  bool Take(uint64_t bytes) {
-    if (bytes_.fetch_add(bytes, std::memory_order_relaxed) + bytes <= bytes_max_) return true;
-    Give(bytes);
-    return false;
-  }
-  void Give(uint64_t bytes) { bytes_.fetch_sub(bytes, std::memory_order_relaxed); }
-
- private:
-  const uint64_t bytes_max_;
-  std::atomic<uint64_t> bytes_{0};
-};
 
 // The body as it was received, in pieces of whole multiples of eight bytes but the last.
 struct HttpBody {
@@ -52,10 +32,7 @@ struct HttpBody {
     size_t size = 0;  // that are filled
     size_t capacity = 0;
   };
-  explicit HttpBody(std::shared_ptr<HttpMemory> its_memory) : memory(std::move(its_memory)) {}
-  ~HttpBody() { memory->Give(held); }
-  HttpBody(const HttpBody&) = delete;
-  HttpBody& operator=(const HttpBody&) = delete;
+  explicit HttpBody(std::shared_ptr<MemoryClass> its_memory) : memory(std::move(its_memory)) {}
   // A copy of all that came.
   std::string Text() const {
     std::string text;
@@ -65,9 +42,10 @@ struct HttpBody {
     return text;
   }
 
-  const std::shared_ptr<HttpMemory> memory;
+  const std::shared_ptr<MemoryClass> memory;
+  Holding held{*memory};
   std::vector<Piece> pieces;
-  uint64_t bytes = 0, held = 0;  // received; taken from `memory`
+  uint64_t bytes = 0;  // received
 };
 
 struct HttpRequest {
@@ -156,7 +134,7 @@ struct HttpServerOptions {
   // `bytes_per_second_min` bytes (0: not) of it.
   uint32_t timeout_ms = 5000;
   uint64_t bytes_per_second_min = 0;
-  std::shared_ptr<HttpMemory> memory;  // null: no bodies
+  std::shared_ptr<MemoryClass> memory;  // of bodies and replies; null: no bodies
 };
 
 class HttpServer {

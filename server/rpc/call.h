@@ -11,9 +11,9 @@
 
 #include <cstdint>
 
+#include "server/rpc/call_guard.h"
 #include "server/rpc/event_loop.h"
 #include "server/rpc/grpc_internals.h"
-#include "server/rpc/receive_guard.h"
 
 namespace histogram::server {
 
@@ -83,7 +83,7 @@ class ServedCall {
 // One message, one reply. Made with new; deletes itself at its end.
 class UnaryCall : public ServedCall {
  protected:
-  explicit UnaryCall(EventLoop& loop) : ServedCall(loop), receives_(loop.receives()) {}
+  explicit UnaryCall(EventLoop& loop) : ServedCall(loop), memory_(loop.guarded()) {}
 
   // `ask` asks gRPC for a call of the method: a Request... function of a service.
   template <typename Ask>
@@ -105,12 +105,12 @@ class UnaryCall : public ServedCall {
   void OnShutdown() override { delete this; }
 
   void Receive() {
-    receives_.Receiving();
+    memory_.Receiving();
     Hold();
     request_.Start(context(), read_.tag());
   }
   grpc::ByteBuffer& request() { return request_.message(); }
-  ReceiveGuard::Call& receives() { return receives_; }
+  CallGuard::Call& memory() { return memory_; }
   // Exactly one of them is called, once. The object may be gone when it returns.
   void Reply(const grpc::ByteBuffer& reply) {
     responder_.Finish(reply, grpc::Status::OK, finished_tag());
@@ -121,16 +121,16 @@ class UnaryCall : public ServedCall {
 
  private:
   void OnCall() final {
-    receives_.Join(context());
+    memory_.Join(context());
     OnHeaders();
   }
   void Read(bool ok) {
-    receives_.Received();
+    memory_.Received();
     ok ? OnMessage() : OnNoMessage();
     Release();
   }
 
-  ReceiveGuard::Call receives_;
+  CallGuard::Call memory_;
   MessageRead request_;
   grpc::ServerAsyncResponseWriter<grpc::ByteBuffer> responder_{&context()};
   MemberEvent<UnaryCall, &UnaryCall::Read> read_{*this};
@@ -140,7 +140,7 @@ class UnaryCall : public ServedCall {
 // not beside a write. gRPC calls none of them back from within.
 class StreamCall : public ServedCall {
  protected:
-  explicit StreamCall(EventLoop& loop) : ServedCall(loop), receives_(loop.receives()) {}
+  explicit StreamCall(EventLoop& loop) : ServedCall(loop), memory_(loop.guarded()) {}
 
   // As UnaryCall::Await.
   template <typename Ask>
@@ -155,9 +155,9 @@ class StreamCall : public ServedCall {
   // `ok` is false where the client is gone.
   virtual void OnWriteDone(bool ok) = 0;
 
-  ReceiveGuard::Call& receives() { return receives_; }
+  CallGuard::Call& memory() { return memory_; }
   void StartRead(grpc::ByteBuffer* message) {
-    receives_.Receiving();
+    memory_.Receiving();
     Hold();
     stream_.Read(message, read_.tag());
   }
@@ -170,11 +170,11 @@ class StreamCall : public ServedCall {
 
  private:
   void OnCall() final {
-    receives_.Join(context());
+    memory_.Join(context());
     OnHeaders();
   }
   void Read(bool ok) {
-    receives_.Received();
+    memory_.Received();
     OnReadDone(ok);
     Release();
   }
@@ -183,7 +183,7 @@ class StreamCall : public ServedCall {
     Release();
   }
 
-  ReceiveGuard::Call receives_;
+  CallGuard::Call memory_;
   grpc::ServerAsyncReaderWriter<grpc::ByteBuffer, grpc::ByteBuffer> stream_{&context()};
   MemberEvent<StreamCall, &StreamCall::Read> read_{*this};
   MemberEvent<StreamCall, &StreamCall::Written> written_{*this};

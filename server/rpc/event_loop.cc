@@ -116,7 +116,7 @@ void EventLoop::Serve() {
   }
 }
 
-EventLoops::EventLoops(grpc::ServerBuilder& builder, uint32_t count, ReceiveGuard& guard)
+EventLoops::EventLoops(grpc::ServerBuilder& builder, uint32_t count, CallGuard& guard)
     : counting_(std::max(1U, count)) {
   for (uint32_t i = 0; i < std::max(1U, count); ++i) {
     loops_.push_back(

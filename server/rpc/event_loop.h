@@ -24,7 +24,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "server/base/clock.h"
-#include "server/rpc/receive_guard.h"
+#include "server/rpc/call_guard.h"
 
 namespace histogram::server {
 
@@ -127,8 +127,8 @@ class alignas(128) EventLoop final : private Posted {
  public:
   // `index` is its place in `counting`.
   EventLoop(std::unique_ptr<grpc::ServerCompletionQueue> events, size_t index,
-            CountingLoops& counting, ReceiveGuard& guard)
-      : events_(std::move(events)), index_(index), counting_(counting), receives_(guard) {}
+            CountingLoops& counting, CallGuard& guard)
+      : events_(std::move(events)), index_(index), counting_(counting), guarded_(guard) {}
 
   // Where the operations of its calls complete. Every tag in it is an Event.
   grpc::ServerCompletionQueue& events() { return *events_; }
@@ -152,7 +152,7 @@ class alignas(128) EventLoop final : private Posted {
   bool HandOver(uint64_t bytes);
   void HandedBack() { --handed_over_; }
   // Where calls of this loop join once they have arrived.
-  ReceiveGuard::Loop& receives() { return receives_; }
+  CallGuard::Loop& guarded() { return guarded_; }
   // A call is awaited in this loop (on any thread); gRPC is done with it (on the loop's thread).
   // The loop outlives its calls.
   void CallBegun() { calls_.fetch_add(1, std::memory_order_relaxed); }
@@ -181,7 +181,7 @@ class alignas(128) EventLoop final : private Posted {
   const std::unique_ptr<grpc::ServerCompletionQueue> events_;
   const size_t index_;
   CountingLoops& counting_;
-  ReceiveGuard::Loop receives_;
+  CallGuard::Loop guarded_;
 
   // Of the loop's thread.
   Posted* own_posted_ = nullptr;  // by itself, newest first
@@ -223,7 +223,7 @@ class EventLoops {
  public:
   // Adds `count` loops (at least one) to the server that `builder` will build. `guard` outlives
   // them.
-  EventLoops(grpc::ServerBuilder& builder, uint32_t count, ReceiveGuard& guard);
+  EventLoops(grpc::ServerBuilder& builder, uint32_t count, CallGuard& guard);
   ~EventLoops();  // stops
   EventLoops(const EventLoops&) = delete;
   EventLoops& operator=(const EventLoops&) = delete;

@@ -163,7 +163,7 @@ void AccumulateStream::OnReadDone(bool ok) {
   const TimeNs now = service_.clock.Now();
   if (!ok) {
     time_.Ended(now);
-    if (receives().ended()) return Fail(CancelledCall(receives()));
+    if (memory().ended()) return Fail(CancelledCall(memory()));
     return Step(StreamEvent::kReadEnd);
   }
   Take(TakeMessage(incoming_), now);
@@ -182,11 +182,11 @@ void AccumulateStream::Take(std::shared_ptr<ReceivedMessage> message, TimeNs now
   }
   time_.Arrived(now);
   if (status.ok() && first) {
-    status = HoldTotals(unwritten_, query_->counter_bytes + message->parsed.row_bytes);
+    status = HoldTotals(memory(), query_->counter_bytes + message->parsed.row_bytes);
   }
   const uint64_t reply_bytes =
       status.ok() && message->parsed.snapshot ? message->parsed.reply_bytes : 0;
-  if (status.ok()) status = HoldReply(unwritten_, reply_bytes);
+  if (status.ok()) status = HoldReply(memory(), reply_bytes);
   if (!status.ok()) {
     quota.GiveBack(caller_);
     return Refuse(std::move(status));
@@ -315,7 +315,7 @@ void AccumulateStream::OnWriteDone(bool ok) {
 
 void AccumulateStream::OnCancel() {
   time_.Ended(service_.clock.Now());
-  Fail(CancelledCall(receives()), StreamEvent::kCancelled);
+  Fail(CancelledCall(memory()), StreamEvent::kCancelled);
 }
 
 }  // namespace

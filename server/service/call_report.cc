@@ -7,7 +7,7 @@
 
 namespace histogram::server {
 
-absl::Status CancelledCall(const ReceiveGuard::Call& receives) {
+absl::Status CancelledCall(const CallGuard::Call& receives) {
   if (receives.ended()) {
     return absl::ResourceExhaustedError(
         "ended while its message was received: the server holds too many unfinished messages");
@@ -17,7 +17,7 @@ absl::Status CancelledCall(const ReceiveGuard::Call& receives) {
       "gRPC's own maximum");
 }
 
-absl::Status NoMessage(const grpc::ServerContext& context, const ReceiveGuard::Call& receives) {
+absl::Status NoMessage(const grpc::ServerContext& context, const CallGuard::Call& receives) {
   if (receives.ended() || context.IsCancelled()) return CancelledCall(receives);
   return MakeError(absl::StatusCode::kInvalidArgument, "the call has no message",
                    {.reason = "MALFORMED_MESSAGE", .field = "message"});

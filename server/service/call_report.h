@@ -8,19 +8,19 @@
 
 #include "absl/status/status.h"
 #include "server/base/observer.h"
-#include "server/rpc/receive_guard.h"
+#include "server/rpc/call_guard.h"
 #include "server/service/identity.h"
 #include "server/service/service_context.h"
 
 namespace histogram::server {
 
 // What is reported of a call that ended before its answer was sent: RESOURCE_EXHAUSTED, as its
-// client sees it, where the receive guard ended it, else CANCELLED.
-absl::Status CancelledCall(const ReceiveGuard::Call& receives);
+// client sees it, where the call guard ended it, else CANCELLED.
+absl::Status CancelledCall(const CallGuard::Call& receives);
 
 // The same of a unary call whose message does not come. INVALID_ARGUMENT (MALFORMED_MESSAGE) where
 // its client has sent none.
-absl::Status NoMessage(const grpc::ServerContext& context, const ReceiveGuard::Call& receives);
+absl::Status NoMessage(const grpc::ServerContext& context, const CallGuard::Call& receives);
 
 // Reports a call that is over, and has it logged where it failed or was slow.
 void ReportCall(ServiceContext& service, const Caller& caller, Method method,

@@ -16,7 +16,7 @@ namespace {
 class ComputeCall final : public UnaryCall, public Job, public Posted {
  public:
   ComputeCall(ServiceContext& service, Methods& methods, EventLoop& loop)
-      : UnaryCall(loop), service_(service), methods_(methods), unwritten_(service.unwritten) {
+      : UnaryCall(loop), service_(service), methods_(methods) {
     Await([&](auto... arguments) { methods.Request(Method::kCompute, arguments...); });
   }
 
@@ -47,7 +47,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
       started_at_ = service_.clock.Now();
       return Refuse();
     }
-    receives().SetPeer(PeerId(service_, caller_info_));
+    memory().SetPeer(PeerId(service_, caller_info_));
     Receive();
   }
 
@@ -71,7 +71,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   void OnNoMessage() override {
     started_at_ = service_.clock.Now();
     no_message_ = true;
-    status_ = NoMessage(context(), receives());
+    status_ = NoMessage(context(), memory());
     Run();
   }
 
@@ -84,10 +84,9 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   void OnCancel() override { cancelled.store(true, std::memory_order_relaxed); }
 
   void OnDone() override {
-    unwritten_.Leave();
     const TimeNs now = service_.clock.Now();
     if (no_message_) {
-      status_ = NoMessage(context(), receives());  // by now it is known whether it was cancelled
+      status_ = NoMessage(context(), memory());  // by now it is known whether it was cancelled
       ObserveRefusal(service_.observer, status_);
     }
     if (status_.ok()) {
@@ -110,10 +109,10 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     bytes = message_->parsed.payload_bytes;
     if (!status.ok()) return status;
     FillJob(message_->parsed, message_, query_, DeadlineOf(context()), *this);
-    const bool large = message_->parsed.reply_bytes >= UnwrittenReplies::kStep;
+    const bool large = message_->parsed.reply_bytes >= CallGuard::kStep;
     if (large) SetCaller();  // it is charged while it is written
-    unwritten_.Begin(context(), caller);
-    return HoldReply(unwritten_, message_->parsed.reply_bytes);
+    memory().SetCaller(caller);
+    return HoldReply(memory(), message_->parsed.reply_bytes);
   }
 
   absl::Status MakeReply() {
@@ -138,7 +137,7 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
     if (!status_.ok()) return ReplyError(FailCall(status_, context()));
     grpc::ByteBuffer reply;  // lets go of the bytes as soon as they are sent
     reply.Swap(&reply_);
-    unwritten_.WriteBegun();
+    memory().WriteBegun();
     Reply(reply);
   }
 
@@ -154,7 +153,6 @@ class ComputeCall final : public UnaryCall, public Job, public Posted {
   std::shared_ptr<ReceivedMessage> message_;
   std::shared_ptr<const Query> query_;
   grpc::ByteBuffer reply_;
-  UnwrittenReplies::Call unwritten_;
 };
 
 }  // namespace

@@ -96,9 +96,9 @@ void Item::Run() { stream.ItemReturned(*this); }
 
 void ComputeManyStream::OnDone() {
   // The client was to get OK, and did not: it went away, or the message that was not read is one
-  // over gRPC's own maximum. Or the receive guard ended the stream.
-  if ((finished_ok_ || receives().ended()) && context().IsCancelled()) {
-    ReportCall(service_, caller_, Method::kComputeMany, CancelledCall(receives()), 0, 0);
+  // over gRPC's own maximum. Or the call guard ended the stream.
+  if ((finished_ok_ || memory().ended()) && context().IsCancelled()) {
+    ReportCall(service_, caller_, Method::kComputeMany, CancelledCall(memory()), 0, 0);
   }
   ServedStream::OnDone();
 }
@@ -214,7 +214,7 @@ absl::Status ComputeManyStream::AdmitItem(Item& item) {
   FillJob(item.message->parsed, item.message, item.query, deadline_, item);
   item.caller = fairness_id_;
   const uint64_t reply_bytes = item.message->parsed.reply_bytes;
-  status = HoldReply(unwritten_, reply_bytes);
+  status = HoldReply(memory(), reply_bytes);
   if (status.ok()) item.reply_bytes = reply_bytes;
   return status;
 }

@@ -90,7 +90,7 @@ class DescribeCall final : public UnaryCall {
   void OnHeaders() override {
     const absl::Status status = IdentifyCaller(service_, context(), caller_);
     if (!status.ok()) return Answer(status, service_.clock.Now());
-    receives().SetPeer(PeerId(service_, caller_));
+    memory().SetPeer(PeerId(service_, caller_));
     Receive();
   }
 
@@ -99,7 +99,7 @@ class DescribeCall final : public UnaryCall {
     Answer(CheckRequest(), begin);
   }
 
-  void OnNoMessage() override { Answer(NoMessage(context(), receives()), service_.clock.Now()); }
+  void OnNoMessage() override { Answer(NoMessage(context(), memory()), service_.clock.Now()); }
 
   // The object may be gone when it returns.
   void Answer(const absl::Status& status, TimeNs begin) {

@@ -35,7 +35,7 @@ struct ReceivedMessage {
 // A reply of a stream that waits to be written.
 struct PendingReply {
   grpc::ByteBuffer message;
-  uint64_t bytes = 0;  // held for it, see UnwrittenReplies
+  uint64_t bytes = 0;  // held for it, see CallGuard
 };
 
 // UNIMPLEMENTED (COMPRESSED_MESSAGE), as gRPC has it for an encoding that a server does not take.

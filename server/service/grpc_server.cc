@@ -53,7 +53,7 @@ constexpr int kFrameBytesMax = 1 << 20;  // with adaptive windows gRPC raises it
 // ours, far enough for what people send by mistake.
 constexpr uint32_t kRefusedHeaderBytesFactor = 2;
 
-// Between two looks of the receive guard a client fills a link of 10 Gbit/s with 25 MB.
+// Between two looks of the call guard a client fills a link of 10 Gbit/s with 25 MB.
 constexpr absl::Duration kLookInterval = absl::Milliseconds(20);
 // Peers on a slow network have this long, 300 ms, to send what is on its way.
 constexpr int kQuietLooks = 15;
@@ -83,7 +83,7 @@ class WithoutReflection final : public grpc::ServerBuilderOption {
   }
 };
 
-// gRPC has a whole message in memory before anyone can refuse it; the receive guard sees to it that
+// gRPC has a whole message in memory before anyone can refuse it; the call guard sees to it that
 // all of them together stay within the limit. Only what could never be there is gRPC's to refuse.
 uint64_t MessageBytesMax(const TransportConfig& config) {
   return std::max(config.payload_bytes_max + kMessageBytesOverPayload, config.receive_bytes_max);
@@ -182,7 +182,7 @@ void ApplyTransportSettings(const TransportConfig& config, grpc::ServerBuilder& 
   builder.SetMaxReceiveMessageSize(ClampToInt(MessageBytesMax(config)));
   builder.SetMaxSendMessageSize(-1);
   grpc::ResourceQuota quota("receive");
-  // Above the receive guard's limit: where gRPC's own is reached, it ends calls by chance.
+  // Above the call guard's limit: where gRPC's own is reached, it ends calls by chance.
   quota.Resize(config.receive_bytes_max +
                std::min(config.receive_bytes_max / 2, kReceiveBytesOverLimit));
   quota.SetMaxThreads(kReflectionThreadsMax);
@@ -229,8 +229,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
   ApplyTransportSettings(config, builder);
   builder.RegisterService(&server->methods_);
   builder.RegisterService(&server->health_);
-  server->loops_ =
-      std::make_unique<EventLoops>(builder, ReceiveThreads(config), context.receive_guard);
+  server->loops_ = std::make_unique<EventLoops>(builder, ReceiveThreads(config), context.guard);
 
   std::vector<int> ports(config.listen.size(), 0);
   for (size_t i = 0; i < config.listen.size(); ++i) {
@@ -256,7 +255,7 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
     AwaitCalls(context, server->methods_, (*server->loops_)[i]);
     server->health_.AwaitCalls((*server->loops_)[i]);
   }
-  context.allocated_at_start = AllocatedBytes();
+  context.memory.Begin();
   server->loops_->Start();
   server->watch_ = std::thread([s = server.get()] { s->Watch(); });
   server->probe_ =
@@ -265,11 +264,11 @@ absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(ServiceContext& co
 }
 
 void GrpcServer::Watch() {
-  pthread_setname_np(pthread_self(), "receive-guard");
+  pthread_setname_np(pthread_self(), "call-guard");
   for (int quiet = 0; !ended_.WaitForNotificationWithTimeout(kLookInterval);) {
-    const ReceiveGuard::Ended ended = context_->receive_guard.Look();
+    const CallGuard::Ended ended = context_->guard.EndReceiving();
     if (ended.calls > 0) {
-      context_->observer.EndedReceiving(ended.calls, ended.held_bytes, ended.peer);
+      context_->observer.EndedReceiving(ended.calls, ended.bytes, ended.peer);
     }
     if (!shutting_down_.HasBeenNotified()) continue;
     quiet = context_->open_calls.Sum(0) == 0 ? quiet + 1 : 0;

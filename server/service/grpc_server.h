@@ -61,7 +61,7 @@ class GrpcServer {
 
  private:
   GrpcServer() = default;
-  // Has the receive guard look, fifty times a second. A shutdown would also wait for watchers of
+  // Has the call guard look, fifty times a second. A shutdown would also wait for watchers of
   // health and for silent peers. So once no other call has been open for 300 ms of a shutdown, this
   // closes all connections.
   void Watch();

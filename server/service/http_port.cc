@@ -117,7 +117,7 @@ absl::StatusOr<std::unique_ptr<HttpPort>> HttpPort::Start(ServiceContext& servic
   options.header_bytes_max = kHeaderBytesMax;
   options.timeout_ms = kTimeoutMs;
   options.bytes_per_second_min = kBytesPerSecondMin;
-  options.memory = service.http_memory;
+  options.memory = service.memory.http;
   auto server = HttpServer::Start(std::move(options), *port);
   if (!server.ok()) return server.status();
   port->server_ = *std::move(server);

@@ -40,14 +40,16 @@ void ChargeReply(ServiceContext& service, const Caller& caller, uint64_t bytes) 
   service.observer.TenantBytes(caller.tenant->name(), bytes);
 }
 
-absl::Status HoldTotals(UnwrittenReplies::Call& call, uint64_t bytes) {
+absl::Status HoldTotals(CallGuard::Call& call, uint64_t bytes) {
   if (bytes == 0 || call.HoldTotals(bytes)) return absl::OkStatus();
-  return NoRoom("this stream's total", bytes, call.all().bytes(), call.all().bytes_max() / 2);
+  return NoRoom("this stream's total", bytes, call.ledger().replies.bytes(),
+                call.ledger().totals.limit());
 }
 
-absl::Status HoldReply(UnwrittenReplies::Call& call, uint64_t bytes) {
+absl::Status HoldReply(CallGuard::Call& call, uint64_t bytes) {
   if (call.Hold(bytes)) return absl::OkStatus();
-  return NoRoom("this request's reply", bytes, call.all().bytes(), 2 * call.all().bytes_max());
+  return NoRoom("this request's reply", bytes, call.ledger().replies.bytes(),
+                2 * call.ledger().replies.limit());
 }
 
 }  // namespace histogram::server

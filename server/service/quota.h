@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "server/rpc/unwritten_replies.h"
+#include "server/rpc/call_guard.h"
 #include "server/service/identity.h"
 #include "server/service/service_context.h"
 
@@ -29,10 +29,10 @@ class QuotaCharge {
 void ChargeReply(ServiceContext& service, const Caller& caller, uint64_t bytes);
 
 // Holds room for what a stream adds up, or RESOURCE_EXHAUSTED (QUEUE_FULL).
-absl::Status HoldTotals(UnwrittenReplies::Call& call, uint64_t bytes);
+absl::Status HoldTotals(CallGuard::Call& call, uint64_t bytes);
 
 // Holds room for a reply of up to `bytes`, or RESOURCE_EXHAUSTED (QUEUE_FULL).
-absl::Status HoldReply(UnwrittenReplies::Call& call, uint64_t bytes);
+absl::Status HoldReply(CallGuard::Call& call, uint64_t bytes);
 
 }  // namespace histogram::server
 

@@ -13,15 +13,14 @@ void ServedStream::OnHeaders() {
   service_.open_calls.Add(0, 1);
   absl::Status identified = IdentifyCaller(service_, context(), caller_);
   fairness_id_ = FairnessId(service_, caller_);
-  unwritten_.Begin(context(), fairness_id_);
-  receives().SetPeer(PeerId(service_, caller_));
+  memory().SetCaller(fairness_id_);
+  memory().SetPeer(PeerId(service_, caller_));
   service_.streams.Add(self_, loop());
   if (!identified.ok()) return Refuse(std::move(identified));
   Step(StreamEvent::kOpened);
 }
 
 void ServedStream::OnDone() {
-  unwritten_.Leave();
   service_.streams.Remove(self_);
   service_.observer.StreamClosed(method_);
   service_.open_calls.Add(0, -uint64_t{1});
@@ -42,7 +41,7 @@ bool ServedStream::AwaitQuota(const absl::Status& status) {
   awaits_quota_ = true;
   const gpr_timespec wait = gpr_time_from_millis(detail.retry_after_ms.value_or(1), GPR_TIMESPAN);
   if (!quota_alarm_.has_value()) quota_alarm_.emplace();
-  receives().Receiving();
+  memory().Receiving();
   Hold();  // until the alarm has come
   quota_alarm_->Set(&loop().events(), gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), wait),
                     quota_event_.tag());
@@ -51,7 +50,7 @@ bool ServedStream::AwaitQuota(const absl::Status& status) {
 
 void ServedStream::QuotaAlarm(bool waited) {
   awaits_quota_ = false;
-  receives().Received();
+  memory().Received();
   OnQuota(waited);
   Release();
 }
@@ -66,7 +65,7 @@ void ServedStream::WriteOldest(grpc::WriteOptions options) {
   outgoing_.message.Swap(&replies_.front().message);
   outgoing_.bytes = replies_.front().bytes;
   replies_.pop_front();
-  unwritten_.WriteBegun();
+  memory().WriteBegun();
   StartWrite(outgoing_.message, options);
 }
 

@@ -16,9 +16,7 @@
 #include "server/request/admit.h"
 #include "server/request/stream_state.h"
 #include "server/rpc/call.h"
-#include "server/rpc/read_ahead.h"
 #include "server/rpc/stream_registry.h"
-#include "server/rpc/unwritten_replies.h"
 #include "server/service/grpc_bytes.h"
 #include "server/service/identity.h"
 #include "server/service/methods.h"
@@ -40,8 +38,7 @@ class ServedStream : public StreamCall, public DrainableStream {
         service_(service),
         methods_(methods),
         method_(method),
-        ahead_(service.read_ahead),
-        unwritten_(service.unwritten) {}
+        ahead_(service.memory.read_ahead) {}
 
   // From gRPC.
   void OnHeaders() override;
@@ -55,7 +52,7 @@ class ServedStream : public StreamCall, public DrainableStream {
 
   // A message that is more than what is left of its caller's quota waits, and with it the stream,
   // which reads no further. True if `status` says so: then OnQuota follows, once. The call counts
-  // as receiving meanwhile, so that the receive guard may end it. REQUIRES: no read is under way.
+  // as receiving meanwhile, so that the call guard may end it. REQUIRES: no read is under way.
   bool AwaitQuota(const absl::Status& status);
   // If OnQuota is awaited, it follows soon.
   void StopAwaitingQuota() {
@@ -64,7 +61,7 @@ class ServedStream : public StreamCall, public DrainableStream {
   // `waited` is false after StopAwaitingQuota.
   virtual void OnQuota(bool waited) = 0;
 
-  bool MayRead() const { return ahead_.MayRead() && unwritten_.MayRead(); }
+  bool MayRead() { return ahead_.MayTake() && memory().MayRead(); }
   // Parses and checks a message, and takes its payload from the caller's quota. `query` is in/out,
   // as server::Admit says.
   absl::Status AdmitMessage(ReceivedMessage& message, QuotaCharge& quota,
@@ -75,15 +72,14 @@ class ServedStream : public StreamCall, public DrainableStream {
   void WriteOldest(grpc::WriteOptions options = {});
   void ReadNext() { StartRead(&incoming_); }
   // The write is done: lets go of what was held for it.
-  void Written() { unwritten_.Written(outgoing_.bytes); }
+  void Written() { memory().Written(outgoing_.bytes); }
   // Reports and returns the status of a stream that the server ends because it shuts down.
   absl::Status Draining(std::string_view message);
 
   ServiceContext& service_;
   Methods& methods_;
   const Method method_;
-  ReadAhead::Stream ahead_;
-  UnwrittenReplies::Call unwritten_;
+  Holding ahead_;              // messages that came and are not yet counted
   TimeNs deadline_ = 0;        // set in OnHeaders
   Caller caller_;              // likewise
   uint64_t fairness_id_ = 0;   // likewise

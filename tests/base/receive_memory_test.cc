@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "server/base/held_memory.h"
 
 namespace histogram::server {
 namespace {
@@ -64,17 +63,6 @@ TEST(ReceiveMemoryTest, ServesThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(memory.free_bytes(), memory.all().size());
-}
-
-TEST(HeldMemoryTest, CountsBlocksThatAreTaken) {
-  ReceiveMemory memory(10 * ReceiveMemory::kBlockBytes);
-  const HeldMemory held(&memory);
-  const uint64_t before = held.Bytes(/*enough=*/0);
-  void* const block = memory.Take(kSlice);
-  const uint64_t with_block = held.Bytes(0);
-  EXPECT_TRUE(memory.Give(block));
-  EXPECT_EQ(with_block - before, ReceiveMemory::kBlockBytes);
-  EXPECT_EQ(held.Bytes(0), before);
 }
 
 }  // namespace

@@ -92,7 +92,8 @@ class EventLoopsTest : public testing::Test {
   }
 
   grpc::AsyncGenericService service_;
-  ReceiveGuard guard_{UINT64_MAX, [] { return uint64_t{0}; }};
+  MemoryLedger memory_{UINT64_MAX, [](uint64_t) { return uint64_t{0}; }};
+  CallGuard guard_{memory_};
   std::unique_ptr<EventLoops> loops_;
   std::unique_ptr<grpc::Server> server_;
 };
@@ -340,7 +341,8 @@ TEST_F(EventLoopsTest, StoppedTwiceIsStopped) {
 
 TEST(EventLoops, AreGoneWithoutEverHavingServed) {
   grpc::ServerBuilder builder;
-  ReceiveGuard guard(UINT64_MAX, [] { return uint64_t{0}; });
+  MemoryLedger memory(UINT64_MAX, [](uint64_t) { return uint64_t{0}; });
+  CallGuard guard(memory);
   EventLoops loops(builder, 2, guard);
 }
 

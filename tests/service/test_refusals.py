@@ -146,7 +146,7 @@ def test_what_is_too_large_is_refused_by_the_service(server, size):
 
 
 def test_what_grpc_refuses_is_counted_once(server):
-    """As CANCELLED; as RESOURCE_EXHAUSTED where the receive guard was first, and only there."""
+    """As CANCELLED; as RESOURCE_EXHAUSTED where the call guard was first, and only there."""
     def ended_by_the_guard():
         return server.metrics().value("histsvc_rejected_total", reason="receive_memory")
 

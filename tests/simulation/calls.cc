@@ -12,10 +12,11 @@ namespace histogram::server {
 SimulatedCall::SimulatedCall(World& world, uint64_t caller, uint64_t messages)
     : to_send(messages),
       world_(world),
-      unwritten_(world.unwritten()),
+      memory_(world.loop()),
       caller_(caller),
       ahead_(world.read_ahead()) {
-  unwritten_.Begin(context_, caller);
+  memory_.Join(context_);
+  memory_.SetCaller(caller);
 }
 
 void SimulatedCall::ReadDone() {
@@ -31,7 +32,7 @@ void SimulatedCall::WriteDone() {
   ASSERT_TRUE(writing_);
   writing_ = false;
   const uint64_t bytes = std::exchange(outgoing_bytes_, 0);
-  unwritten_.Written(bytes);
+  memory_.Written(bytes);
   held_ -= bytes;
   OnWritten(!cancelled_);
 }
@@ -53,8 +54,8 @@ void SimulatedCall::StartWrite() {
   writing_ = true;
   world_.clock().AdvanceNs(1);  // no two writes begin at the same time: which is older is certain
   writing_since_ = world_.clock().Now();
-  held_when_written_ = held_ >= UnwrittenReplies::kStep;
-  unwritten_.WriteBegun();
+  held_when_written_ = held_ >= CallGuard::kStep;
+  memory_.WriteBegun();
 }
 
 void SimulatedCall::AskDry() {
@@ -70,7 +71,7 @@ void SimulatedCall::End(bool answers_all) {
 }
 
 void SimulatedCall::Close() {
-  unwritten_.Leave();
+  memory_.Leave();
   held_ = 0;
   EXPECT_EQ(ahead_bytes_, 0u) << "messages that nobody holds are still charged";
   for (const auto& [number, message] : messages_) {
@@ -82,13 +83,13 @@ void SimulatedCall::Close() {
 
 absl::Status SimulatedCall::HoldReply(uint64_t bytes) {
   world_.clock().AdvanceNs(1);  // likewise: it may be what makes a write count
-  if (!unwritten_.Hold(bytes)) return absl::ResourceExhaustedError("unread replies");
+  if (!memory_.Hold(bytes)) return absl::ResourceExhaustedError("unread replies");
   held_ += bytes;
   return absl::OkStatus();
 }
 
 absl::Status SimulatedCall::HoldTotals(uint64_t bytes) {
-  if (!unwritten_.HoldTotals(bytes)) return absl::ResourceExhaustedError("totals");
+  if (!memory_.HoldTotals(bytes)) return absl::ResourceExhaustedError("totals");
   held_ += bytes;
   return absl::OkStatus();
 }

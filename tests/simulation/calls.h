@@ -12,8 +12,7 @@
 
 #include "absl/status/status.h"
 #include "server/request/stream_state.h"
-#include "server/rpc/read_ahead.h"
-#include "server/rpc/unwritten_replies.h"
+#include "server/rpc/call_guard.h"
 #include "tests/batching/test_job.h"
 
 namespace histogram::server {
@@ -47,13 +46,12 @@ class SimulatedCall {
   // A read is done: a message, or the client has sent all (or is gone).
   void ReadDone();
   void WriteDone();
-  // The client cancelled, or UnwrittenReplies had it cancelled. At most once.
+  // The client cancelled, or CallGuard had it cancelled. At most once.
   void Cancel();
   virtual void Drain() {}
   virtual void Dry() {}
   virtual void Returned(Message& message) = 0;
 
-  grpc::ServerContext& context() { return context_; }
   uint64_t caller() const { return caller_; }
   bool reading() const { return reading_; }
   bool writing() const { return writing_; }
@@ -88,7 +86,7 @@ class SimulatedCall {
   absl::Status HoldTotals(uint64_t bytes);
   void HoldAhead(uint64_t bytes);
   void LetGoAhead(uint64_t bytes);
-  bool MayRead() const { return ahead_.MayRead() && unwritten_.MayRead(); }
+  bool MayRead() const { return ahead_.MayTake() && memory_.MayRead(); }
   // Adds the message to the call, and to the ledger.
   Message& Accept(std::unique_ptr<Message> message);
   void Forget(Message& message) { messages_.erase(message.number); }
@@ -100,14 +98,14 @@ class SimulatedCall {
 
   World& world_;
   std::map<uint64_t, std::unique_ptr<Message>> messages_;  // by number
-  UnwrittenReplies::Call unwritten_;
+  CallGuard::Call memory_;       // leaves in Close, before the context goes
   uint64_t outgoing_bytes_ = 0;  // held for the reply that is being written
 
  private:
   friend class World;
   const uint64_t caller_;
   grpc::ServerContext context_;
-  ReadAhead::Stream ahead_;
+  Holding ahead_;
   uint64_t held_ = 0, ahead_bytes_ = 0, ahead_most_ = 0;
   TimeNs writing_since_ = 0;
   bool held_when_written_ = false;

@@ -19,13 +19,8 @@ constexpr TimeNs kSecond = 1'000'000'000;
 
 World::World(uint64_t seed)
     : random_(seed),
-      ahead_(kReadAheadBytesMin * (1 + Below(8))),
-      unwritten_(
-          UnwrittenReplies::kStep * (4 + Below(60)), clock_,
-          [this](grpc::ServerContext& context) {
-            stalled_.push_back(Pick([&](auto& call) { return &call.context() == &context; }));
-            return std::string("client");
-          }),
+      ahead_(kReadAheadBytesMin * (1 + Below(8)), kReadAheadBytesMin),
+      memory_(4 * CallGuard::kStep * (4 + Below(60)), [](uint64_t) { return uint64_t{0}; }),
       calm_(Chance(50)) {
   MakeLimits();
   MakeBackends();
@@ -90,7 +85,7 @@ std::unique_ptr<Message> World::NewMessage(SimulatedCall& call) {
   message->number = ++numbers_;
   message->payload = std::make_shared<TestPayload>(Below(ranges[Below(4)]), message->number);
   message->received_bytes = message->payload->size * (Chance(30) ? 64 : 1);
-  message->reply_bytes = Chance(30) ? Below(5 * UnwrittenReplies::kStep) : Below(500);
+  message->reply_bytes = Chance(30) ? Below(5 * CallGuard::kStep) : Below(500);
   message->snapshot = Chance(20);
   payloads_.push_back(message->payload);
   return message;
@@ -318,25 +313,25 @@ void World::Drain() {
 
 void World::EndStalled() {
   const TimeNs now = clock_.Now();
-  unwritten_.EndStalled();
-  EXPECT_FALSE(std::count(stalled_.begin(), stalled_.end(), nullptr)) << "ended after its end";
-  for (const auto& owned : calls_) {  // in an order that does not depend on addresses
-    SimulatedCall* call = owned.get();
-    if (!std::count(stalled_.begin(), stalled_.end(), call)) continue;
+  CallGuard::Calls calls;
+  for (const auto& call : calls_) calls.push_back(&call->memory_);
+  uint64_t bytes = 0;
+  const CallGuard::Calls stalled = guard_.ChooseUnread(calls, bytes);
+  for (const auto& call : calls_) {  // in an order that does not depend on addresses
+    if (!std::count(stalled.begin(), stalled.end(), &call->memory_)) continue;
     ++seen_.unread;
     EXPECT_TRUE(call->writing()) << "ended, though it owes nothing";
     const TimeNs took = now - call->writing_since();
-    EXPECT_TRUE(took > UnwrittenReplies::kWriteMax || (took > UnwrittenReplies::kWriteMaxWhenFull &&
-                                                       unwritten_.bytes() > unwritten_.bytes_max()))
+    EXPECT_TRUE(took > CallGuard::kWriteMax ||
+                (took > CallGuard::kWriteMaxWhenFull && replies_.bytes() > replies_.limit()))
         << "a slow reader is ended without need";
     if (!call->cancelled()) call->Cancel();
   }
-  stalled_.clear();
   for (const auto& call : calls_) {
     if (!call->writing() || !call->held_when_written() || call->cancelled()) continue;
     const auto patience =
-        UnwrittenReplies::kWriteMax +
-        static_cast<TimeNs>(call->held() / UnwrittenReplies::kBytesPerSecondMin + 1) * kSecond;
+        CallGuard::kWriteMax +
+        static_cast<TimeNs>(call->held() / CallGuard::kBytesPerSecondMin + 1) * kSecond;
     EXPECT_LE(now - call->writing_since(), patience) << "a client that reads nothing is overlooked";
   }
   for (const auto& call : calls_) {
@@ -376,7 +371,7 @@ void World::Finish() {
   EXPECT_TRUE(calls_.empty()) << calls_.size() << " calls are stuck";
   if (live_.empty() && calls_.empty()) {
     ledger_.ExpectBalanced();
-    EXPECT_EQ(unwritten_.bytes(), 0u);
+    EXPECT_EQ(replies_.bytes(), 0u);
     EXPECT_EQ(ahead_.bytes(), 0u);
     EXPECT_EQ(batcher_->snapshot().charged_bytes, 0u);
   }

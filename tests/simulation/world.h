@@ -39,8 +39,8 @@ class World {
   // --- For the calls
   FakeClock& clock() { return clock_; }
   Ledger& ledger() { return ledger_; }
-  ReadAhead& read_ahead() { return ahead_; }
-  UnwrittenReplies& unwritten() { return unwritten_; }
+  MemoryClass& read_ahead() { return ahead_; }
+  CallGuard::Loop& loop() { return loop_; }
   bool Chance(uint32_t percent) { return random_() % 100 < percent; }
   uint64_t Below(uint64_t bound) { return random_() % bound; }
   std::unique_ptr<Message> NewMessage(SimulatedCall& call);
@@ -89,15 +89,17 @@ class World {
   FakeClock clock_;
   BatchingLimits limits_;
   std::vector<std::unique_ptr<PuppetBackend>> puppets_;
-  ReadAhead ahead_;
-  UnwrittenReplies unwritten_;
+  MemoryClass ahead_;
+  MemoryLedger memory_;
+  const MemoryClass& replies_ = memory_.replies;
+  CallGuard guard_{memory_, clock_};
+  CallGuard::Loop loop_{guard_};
   Ledger ledger_;
   Seen seen_;
   std::unique_ptr<Batcher> batcher_;
   std::list<std::unique_ptr<SimulatedCall>> calls_;
   std::map<uint64_t, SimulatedJob*> live_;  // taken and not done, by number
   std::deque<Message*> posted_;             // to the loop
-  std::vector<SimulatedCall*> stalled_;     // that EndStalled has just ended
   std::vector<std::weak_ptr<TestPayload>> payloads_;
   uint64_t numbers_ = 0;
   int depth_ = 0, callbacks_ = 0, failures_ = 0;

@@ -116,21 +116,21 @@ void World::Check() {
 void World::CheckBudgets() {
   uint64_t unread = 0, ahead = 0, most = 0;
   for (const auto& call : calls_) {
-    unread += call->held() / UnwrittenReplies::kStep * UnwrittenReplies::kStep;
+    unread += call->held() / CallGuard::kStep * CallGuard::kStep;
     ahead += call->read_ahead();
     most += call->read_ahead_most();
     // Nothing but the client, the loop or a lane may keep a call: else it waits for ever.
     EXPECT_TRUE(call->reading() || call->writing() || call->dry_asked_ || call->away_ > 0 ||
                 call->over())
         << "a call hangs: holds " << call->held() << " for replies, " << call->read_ahead()
-        << " read ahead; all hold " << unwritten_.bytes() << " and " << ahead_.bytes();
+        << " read ahead; all hold " << replies_.bytes() << " and " << ahead_.bytes();
   }
-  EXPECT_EQ(unwritten_.bytes(), unread);
-  EXPECT_LE(unwritten_.bytes(), 2 * unwritten_.bytes_max());
+  EXPECT_EQ(replies_.bytes(), unread);
+  EXPECT_LE(replies_.bytes(), 2 * replies_.limit());
   EXPECT_EQ(ahead_.bytes(), ahead);
   // A stream begins to read while there is room, and each has one message under way.
-  EXPECT_LE(ahead_.bytes(), ahead_.bytes_max() + most);
-  if (ahead_.bytes() >= ahead_.bytes_max()) ++seen_.full_ahead;
+  EXPECT_LE(ahead_.bytes(), ahead_.limit() + most);
+  if (ahead_.bytes() >= ahead_.limit()) ++seen_.full_ahead;
 }
 
 }  // namespace histogram::server

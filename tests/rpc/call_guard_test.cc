@@ -1,6 +1,6 @@
-// ReceiveGuard over calls of a real server. What the process holds is what the test says, and time
-// passes by Look.
-#include "server/rpc/receive_guard.h"
+// CallGuard over calls of a real server. What the process holds is what the test says; time passes
+// by EndReceiving, and by a clock of the test.
+#include "server/rpc/call_guard.h"
 
 #include <gmock/gmock.h>
 #include <grpcpp/generic/async_generic_service.h>
@@ -14,33 +14,38 @@
 #include <optional>
 #include <vector>
 
+#include "tests/batching/fake_clock.h"
+
 namespace histogram::server {
 namespace {
 
 constexpr uint64_t kLimit = 1000;
+constexpr uint64_t kStep = CallGuard::kStep;
+constexpr int64_t kSecond = 1'000'000'000;
 
 // A call that has arrived, at both of its ends.
 struct OpenCall {
-  explicit OpenCall(ReceiveGuard::Loop& loop) : guarded(loop) {}
+  explicit OpenCall(CallGuard::Loop& loop) : guarded(loop) {}
   bool ended() const { return guarded.ended(); }
 
   grpc::ClientContext client;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> caller;
   grpc::GenericServerContext context;
   grpc::GenericServerAsyncReaderWriter stream{&context};
-  ReceiveGuard::Call guarded;  // leaves before the context goes
+  CallGuard::Call guarded;  // leaves before the context goes
 };
 
-class ReceiveGuardTest : public testing::Test {
+class CallGuardTest : public testing::Test {
  protected:
-  ReceiveGuardTest() {
+  explicit CallGuardTest(uint64_t limit = kLimit)
+      : memory_(limit, [this](uint64_t) { return held_; }) {
     grpc::ServerBuilder builder;
     builder.RegisterAsyncGenericService(&service_);
     arrivals_ = builder.AddCompletionQueue();
     server_ = builder.BuildAndStart();
     stub_.emplace(server_->InProcessChannel({}));
   }
-  ~ReceiveGuardTest() override {
+  ~CallGuardTest() override {
     for (OpenCall& call : calls_) call.client.TryCancel();
     server_->Shutdown(std::chrono::system_clock::now());
     arrivals_->Shutdown();
@@ -92,16 +97,18 @@ class ReceiveGuardTest : public testing::Test {
   // Until calls that receive now may be ended.
   void PassALook() {
     held_ = 0;
-    guard_.Look();
+    guard_.EndReceiving();
   }
-  ReceiveGuard::Ended LookUnderPressure() {
+  CallGuard::Ended LookUnderPressure() {
     held_ = kLimit + 1;
-    return guard_.Look();
+    return guard_.EndReceiving();
   }
 
   uint64_t held_ = 0;
-  ReceiveGuard guard_{kLimit, [this] { return held_; }};
-  ReceiveGuard::Loop loop_{guard_};
+  FakeClock clock_;
+  MemoryLedger memory_;
+  CallGuard guard_{memory_, clock_};
+  CallGuard::Loop loop_{guard_};
   grpc::AsyncGenericService service_;
   grpc::CompletionQueue answers_;
   std::unique_ptr<grpc::ServerCompletionQueue> arrivals_;
@@ -110,19 +117,19 @@ class ReceiveGuardTest : public testing::Test {
   std::list<OpenCall> calls_;
 };
 
-TEST_F(ReceiveGuardTest, WithoutPressureASlowSenderIsLeftAlone) {
+TEST_F(CallGuardTest, WithoutPressureASlowSenderIsLeftAlone) {
   const OpenCall& call = Receiving(1);
   held_ = kLimit;
-  for (int i = 0; i < 1000; ++i) EXPECT_EQ(guard_.Look().calls, 0U);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(guard_.EndReceiving().calls, 0U);
   EXPECT_FALSE(call.ended());
 }
 
-TEST_F(ReceiveGuardTest, TheClientIsToldWhyItsCallEnds) {
+TEST_F(CallGuardTest, TheClientIsToldWhyItsCallEnds) {
   OpenCall& call = Receiving(1);
   PassALook();
-  const ReceiveGuard::Ended ended = LookUnderPressure();
+  const CallGuard::Ended ended = LookUnderPressure();
   EXPECT_EQ(ended.calls, 1U);
-  EXPECT_EQ(ended.held_bytes, kLimit + 1);
+  EXPECT_EQ(ended.bytes, kLimit + 1);
   EXPECT_EQ(ended.peer, PeerAddress(call.context.peer()));
   const grpc::Status status = StatusOf(call);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
@@ -131,7 +138,7 @@ TEST_F(ReceiveGuardTest, TheClientIsToldWhyItsCallEnds) {
             "(receive_bytes_max); try again later");
 }
 
-TEST_F(ReceiveGuardTest, WhoBeganToReceiveSinceTheLastLookIsLeftAlone) {
+TEST_F(CallGuardTest, WhoBeganToReceiveSinceTheLastLookIsLeftAlone) {
   const OpenCall& call = Receiving(1);
   EXPECT_EQ(LookUnderPressure().calls, 0U);
   EXPECT_FALSE(call.ended());
@@ -139,7 +146,7 @@ TEST_F(ReceiveGuardTest, WhoBeganToReceiveSinceTheLastLookIsLeftAlone) {
   EXPECT_TRUE(call.ended());
 }
 
-TEST_F(ReceiveGuardTest, ThePeerWithMostCallsGoesFirst) {
+TEST_F(CallGuardTest, ThePeerWithMostCallsGoesFirst) {
   const auto few = Receiving(1, 3);
   const auto most = Receiving(2, 4);
   const auto others = Receiving(3, 3);
@@ -150,7 +157,7 @@ TEST_F(ReceiveGuardTest, ThePeerWithMostCallsGoesFirst) {
   EXPECT_THAT(Ended(others), testing::Each(false));
 }
 
-TEST_F(ReceiveGuardTest, OfThatPeerTheOldestGoFirst) {
+TEST_F(CallGuardTest, OfThatPeerTheOldestGoFirst) {
   const auto calls = Receiving(1, 8);
   // From the last that came to the first, so that age and order of arrival differ.
   for (int i = 7; i >= 0; --i) {
@@ -162,7 +169,7 @@ TEST_F(ReceiveGuardTest, OfThatPeerTheOldestGoFirst) {
               testing::ElementsAre(false, false, false, false, false, false, true, true));
 }
 
-TEST_F(ReceiveGuardTest, AFinishedMessageIsNeverEnded) {
+TEST_F(CallGuardTest, AFinishedMessageIsNeverEnded) {
   const auto finished = Receiving(1, 8);
   for (OpenCall* call : finished) call->guarded.Received();
   PassALook();
@@ -175,7 +182,7 @@ TEST_F(ReceiveGuardTest, AFinishedMessageIsNeverEnded) {
   EXPECT_THAT(Ended(finished), testing::Each(false));
 }
 
-TEST_F(ReceiveGuardTest, WhoHasLeftIsNotEnded) {
+TEST_F(CallGuardTest, WhoHasLeftIsNotEnded) {
   OpenCall& gone = Receiving(1);
   PassALook();
   gone.guarded.Leave();
@@ -183,15 +190,15 @@ TEST_F(ReceiveGuardTest, WhoHasLeftIsNotEnded) {
   EXPECT_FALSE(gone.ended());
 }
 
-TEST_F(ReceiveGuardTest, EndedCallsHaveTimeToGiveTheirMemoryBack) {
+TEST_F(CallGuardTest, EndedCallsHaveTimeToGiveTheirMemoryBack) {
   const auto calls = Receiving(1, 4);
   PassALook();
   EXPECT_EQ(LookUnderPressure().calls, 1U);
-  for (uint32_t i = 1; i < ReceiveGuard::kPatience; ++i) EXPECT_EQ(LookUnderPressure().calls, 0U);
+  for (uint32_t i = 1; i < CallGuard::kPatience; ++i) EXPECT_EQ(LookUnderPressure().calls, 0U);
   EXPECT_EQ(LookUnderPressure().calls, 1U);
 }
 
-TEST_F(ReceiveGuardTest, OnceTheyHaveOthersAreEndedAtOnce) {
+TEST_F(CallGuardTest, OnceTheyHaveOthersAreEndedAtOnce) {
   const auto calls = Receiving(1, 4);
   PassALook();
   EXPECT_EQ(LookUnderPressure().calls, 1U);
@@ -202,13 +209,92 @@ TEST_F(ReceiveGuardTest, OnceTheyHaveOthersAreEndedAtOnce) {
   EXPECT_THAT(Ended(calls), testing::Contains(true).Times(2));
 }
 
-TEST_F(ReceiveGuardTest, WithoutANumberThePeerIsTheHost) {
+TEST_F(CallGuardTest, WithoutANumberThePeerIsTheHost) {
   const auto nameless = Receiving(0, 3);  // all come from the same place
   const auto named = Receiving(1, 2);
   PassALook();
   EXPECT_EQ(LookUnderPressure().calls, 1U);
   EXPECT_THAT(Ended(nameless), testing::Contains(true).Times(1));
   EXPECT_THAT(Ended(named), testing::Each(false));
+}
+
+// Replies may take eight steps.
+class UnreadTest : public CallGuardTest {
+ protected:
+  UnreadTest() : CallGuardTest(4 * 8 * kStep) {}
+  CallGuard::Call& Of(uint64_t caller) {
+    OpenCall& call = Receiving(0);
+    call.guarded.SetCaller(caller);
+    return call.guarded;
+  }
+  // A reply that nobody reads.
+  CallGuard::Call& Stalled(uint64_t caller, uint64_t bytes) {
+    CallGuard::Call& call = Of(caller);
+    EXPECT_TRUE(call.Hold(bytes));
+    call.WriteBegun();
+    return call;
+  }
+};
+
+TEST_F(UnreadTest, NoCallHoldsMoreThanTwiceTheLimit) {
+  CallGuard::Call &one = Of(1), &other = Of(2);
+  EXPECT_TRUE(one.Hold(16 * kStep));
+  EXPECT_FALSE(other.Hold(kStep));
+  one.Written(16 * kStep);
+  EXPECT_TRUE(other.Hold(kStep));
+  EXPECT_EQ(memory_.replies.bytes(), kStep);
+}
+
+TEST_F(UnreadTest, AStreamReadsWhileItOwesNoReply) {
+  CallGuard::Call &one = Of(1), &reader = Of(2), &adder = Of(3);
+  ASSERT_TRUE(adder.HoldTotals(2 * kStep));
+  ASSERT_TRUE(one.Hold(8 * kStep));
+  // Nothing of its own would wake it once there is room again.
+  EXPECT_TRUE(adder.MayRead());
+  EXPECT_TRUE(reader.MayRead());
+  ASSERT_TRUE(adder.Hold(10));
+  EXPECT_FALSE(adder.MayRead());
+  adder.Written(10);
+  EXPECT_TRUE(adder.MayRead());
+}
+
+TEST_F(UnreadTest, TotalsLeaveRoomForReplies) {
+  CallGuard::Call &one = Of(1), &other = Of(2);
+  EXPECT_FALSE(one.HoldTotals(4 * kStep + 1));
+  EXPECT_TRUE(one.HoldTotals(4 * kStep));
+  EXPECT_FALSE(other.HoldTotals(1));
+  one.Leave();
+  EXPECT_EQ(memory_.replies.bytes(), 0u);
+  EXPECT_TRUE(other.HoldTotals(1));
+}
+
+TEST_F(UnreadTest, UnreadRepliesLeaveRoomForTotals) {
+  Stalled(1, 7 * kStep);
+  EXPECT_TRUE(Of(2).HoldTotals(4 * kStep));
+}
+
+TEST_F(UnreadTest, ASlowReaderIsLeftAloneForAMinute) {
+  Stalled(1, 2 * kStep);
+  clock_.AdvanceNs(61 * kSecond);  // a second more for its 16 KiB
+  EXPECT_EQ(guard_.EndUnread().calls, 0u);
+  clock_.AdvanceNs(1);
+  const std::string peer = PeerAddress(calls_.front().context.peer());
+  const CallGuard::Ended ended = guard_.EndUnread();
+  EXPECT_EQ(ended.calls, 1u);
+  EXPECT_EQ(ended.bytes, 2 * kStep);
+  EXPECT_EQ(ended.peer, peer);
+  EXPECT_EQ(guard_.EndUnread().calls, 0u) << "ended twice";
+  EXPECT_EQ(StatusOf(calls_.front()).error_code(), grpc::StatusCode::CANCELLED);
+}
+
+TEST_F(UnreadTest, WhenFullWhoHoldsMostIsEndedFirst) {
+  Stalled(1, 4 * kStep);
+  Stalled(1, 4 * kStep);
+  const CallGuard::Call& modest = Stalled(2, 2 * kStep);
+  EXPECT_EQ(guard_.EndUnread().calls, 0u) << "they have had no time to read";
+  clock_.AdvanceNs(CallGuard::kWriteMaxWhenFull + 1);
+  EXPECT_EQ(guard_.EndUnread().calls, 1u);
+  EXPECT_FALSE(modest.unread());
 }
 
 }  // namespace

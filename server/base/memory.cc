@@ -1,0 +1,42 @@
+#include "server/base/memory.h"
+
+#include <fcntl.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace histogram::server {
+namespace {
+
+// Bytes that the allocator has given out and not got back. What it keeps for later is not among
+// them, nor is what was mapped without it. Takes each arena's lock for some microseconds.
+uint64_t AllocatedBytes() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+// AllocatedBytes and the blocks of the receive memory that are taken, but asks the allocator only
+// where more than `enough` is resident; otherwise what is resident.
+uint64_t HeldBytes(const ReceiveMemory* receive_memory, uint64_t enough) {
+  static const int statm = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  const uint64_t all = receive_memory == nullptr ? 0 : receive_memory->all().size();
+  const uint64_t free = receive_memory == nullptr ? 0 : receive_memory->free_bytes();
+  std::array<char, 128> text{};
+  unsigned long long resident_pages = 0;
+  if (pread(statm, text.data(), text.size() - 1, 0) > 0 &&
+      std::sscanf(text.data(), "%*u %llu", &resident_pages) == 1) {
+    const uint64_t resident = resident_pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    if (resident <= enough + free) return resident - std::min(resident, free);
+  }
+  return AllocatedBytes() + all - free;
+}
+
+}  // namespace
+
+MemoryLedger::MemoryLedger(uint64_t bytes_max, const ReceiveMemory* receive_memory)
+    : MemoryLedger(bytes_max, [=](uint64_t enough) { return HeldBytes(receive_memory, enough); }) {}
+
+}  // namespace histogram::server
