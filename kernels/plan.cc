@@ -262,10 +262,11 @@ Guess BoundGuess(const Bins<C>& bins, const EdgeRule& edges) {
   if constexpr (!std::is_floating_point_v<C>) from = static_cast<double>(bins.lower) - lower;
   guess.scale = scale;
   guess.offset = from * scale;
-  guess.error = std::max(std::fabs(lower), std::fabs(upper)) * scale * 0x1p-48;
+  guess.error =
+      std::max(std::fabs(lower), std::fabs(upper)) * scale * 0x1p-48 + edges.slack * scale;
   if (edges.listed != nullptr) guess.error += Unevenness(edges, lower, step) * scale;
   if (!guess.usable() || (std::is_integral_v<C> && sizeof(C) == 8)) return guess;
-  if (edges.listed != nullptr) return guess;
+  if (edges.listed != nullptr || edges.slack > 0) return guess;
   guess.first_edge = lower;
   guess.step = edges.step;
   return guess;
