@@ -276,13 +276,18 @@ TEST(PlanProof, UsualPlansAreProvenOrMended) {
 
 TEST(PlanTest, FewSamplesTakeNoTables) {
   const Binning even = *Binning::Even(2048, 0.1, 0.8);
+  const Binning wide = *Binning::Even(2048, 0, 10'000);
   const Binning uneven = *Binning::Edges(std::vector<double>{0, 1, 10, 100});
-  EXPECT_FALSE(Plan::MakeFor(even, SampleType::kF32, 1000)->has_tables());
-  EXPECT_TRUE(Plan::MakeFor(even, SampleType::kF32, 100'000)->has_tables());
-  EXPECT_FALSE(Plan::MakeFor(even, SampleType::kF16, 50'000)->has_tables());
+  EXPECT_FALSE(Plan::MakeFor(even, SampleType::kF32, 100'000)->has_tables());
+  EXPECT_TRUE(Plan::MakeFor(even, SampleType::kF32, 1'000'000)->has_tables());
+  EXPECT_FALSE(Plan::MakeFor(wide, SampleType::kI64, 10'000)->has_tables());
+  EXPECT_TRUE(Plan::MakeFor(wide, SampleType::kI64, 100'000)->has_tables());
+  EXPECT_FALSE(Plan::MakeFor(even, SampleType::kF16, 10'000)->has_tables());
   EXPECT_TRUE(Plan::MakeFor(even, SampleType::kF16, 1'000'000)->has_tables());
-  EXPECT_FALSE(Plan::MakeFor(uneven, SampleType::kF64, 1)->has_tables());
-  EXPECT_TRUE(Plan::MakeFor(uneven, SampleType::kF64, 1000)->has_tables());
+  EXPECT_FALSE(Plan::MakeFor(uneven, SampleType::kF64, 1000)->has_tables());
+  EXPECT_TRUE(Plan::MakeFor(uneven, SampleType::kF64, 10'000)->has_tables());
+  EXPECT_FALSE(Plan::MakeFor(uneven, SampleType::kI32, 1)->has_tables());
+  EXPECT_TRUE(Plan::MakeFor(uneven, SampleType::kI32, 1000)->has_tables());
   const Binning letters = *Binning::Alphabet('a', 26, 1);
   EXPECT_EQ(Plan::MakeFor(letters, SampleType::kF32, 1).error().code, ErrorCode::kBadBinning);
 }
