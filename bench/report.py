@@ -66,7 +66,8 @@ class Rows:
     def __init__(self, result):
         self.by = {}
         for r in result["rows"]:
-            key = (r["api"], r["transport"], r["payload_bytes"], r["connections"], r.get("float_bins", 0))
+            key = (r["api"], r["transport"], r["payload_bytes"], r["connections"], r.get("float_bins", 0),
+                   r.get("new_ranges", False))
             self.by.setdefault(key, {})[r["server"], r["backend"]] = r
 
     def pairs(self, one, other):
@@ -81,10 +82,10 @@ def ratio(one, other):
 
 
 def name_of(key):
-    api, transport, payload, connections, float_bins = key
+    api, transport, payload, connections, float_bins, new_ranges = key
     method = {"compute": "Compute", "compute_many": "ComputeMany", "accumulate": "Accumulate"}[api]
     where = "" if transport == "tcp" else f" over {transport}"
-    samples = f"f32, {float_bins:,} bins, " if float_bins else ""
+    samples = f"f32, {float_bins:,} bins, {'new ranges, ' if new_ranges else ''}" if float_bins else ""
     return f"{method} {samples}{human(payload)} x{connections}{where}"
 
 

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "kernels/float_mode.h"
+#include "kernels/linspace.h"
 
 namespace histogram {
 namespace {
@@ -75,10 +76,10 @@ bool Finite(double value) { return std::fabs(value) <= std::numeric_limits<doubl
 Binning Binning::Identity() {
   Binning binning;
   binning.kind_ = Kind::kEven;
-  binning.bin_count_ = kByteValues;
-  binning.lower_ = 0;
-  binning.upper_ = kByteValues;
-  binning.step_ = 1;
+  binning.rule_.bins = kByteValues;
+  binning.rule_.lower = 0;
+  binning.rule_.upper = kByteValues;
+  binning.rule_.step = 1;
   binning.is_identity_ = true;
   for (uint32_t v = 0; v < kByteValues; ++v) binning.bin_of_[v] = static_cast<int32_t>(v);
   return binning;
@@ -115,31 +116,60 @@ Result<Binning> Binning::MakeEven(uint32_t bin_count, double from, double to) {
 
   Binning binning;
   binning.kind_ = Kind::kEven;
-  binning.bin_count_ = bin_count;
-  binning.lower_ = from;
-  binning.upper_ = to;
-  binning.step_ = (to - from) / bin_count;
-  const internal::EdgeRule edges = binning.edge_rule();
-  if (!StrictlyIncreasing(edges)) {
+  binning.rule_.bins = bin_count;
+  binning.rule_.lower = from;
+  binning.rule_.upper = to;
+  binning.rule_.step = (to - from) / bin_count;
+  if (!StrictlyIncreasing(binning.rule_)) {
     return Bad("even.bin_count", Join("is ", bin_count, ": too many bins for [", from, ", ", to,
                                       "], where neighbouring edges round to the same double"));
   }
-  const double per_unit = 1 / binning.step_, last = bin_count - 1;
+  binning.FillEvenTable();
+  return binning;
+}
+
+void Binning::FillEvenTable() {
+  const internal::EdgeRule& edges = rule_;
+  const double first = edges.at(0), per_unit = 1 / edges.step, last = edges.bins - 1;
   for (uint32_t v = 0; v < kByteValues; ++v) {
-    int32_t& bin = binning.bin_of_[v];
-    if (v < from) {
+    int32_t& bin = bin_of_[v];
+    if (v < first) {
       bin = kBelow;
-    } else if (v > to) {
+    } else if (v > edges.upper) {
       bin = kAbove;
     } else {
-      // Guess, then correct by comparison with the edges. The guess for v == from may be NaN.
-      auto index = static_cast<uint32_t>(std::min(std::max(0.0, (v - from) * per_unit), last));
+      // Guess, then correct by comparison with the edges. The guess for v == first may be NaN.
+      auto index = static_cast<uint32_t>(std::min(std::max(0.0, (v - first) * per_unit), last));
       while (index > 0 && v < edges.at(index)) --index;
-      while (index + 1 < bin_count && v >= edges.at(index + 1)) ++index;
+      while (index + 1 < edges.bins && v >= edges.at(index + 1)) ++index;
       bin = static_cast<int32_t>(index);
     }
   }
-  return binning;
+}
+
+Result<Binning> Binning::EvenIn(EvenTypes types, uint32_t bin_count, double lower, double upper,
+                                uint32_t bin_count_max) {
+  if (types.arithmetic == SampleType::kF64 && types.edges == SampleType::kF64) {
+    return Even(bin_count, lower, upper, bin_count_max);
+  }
+  if (std::optional<Error> error =
+          CheckBinCount("even.bin_count", bin_count, bin_count_max, "asks for")) {
+    return *std::move(error);
+  }
+  const internal::FloatMode mode;
+  Binning binning;
+  binning.rule_ = internal::Linspace(types, bin_count, lower, upper);
+  if (binning.rule_.slack > 0) {
+    binning.FillEvenTable();
+    return binning;
+  }
+  std::vector<double> edges(bin_count + size_t{1});
+  internal::FillEdges(binning.rule_, std::span<double>(edges));
+  Result<Binning> listed = MakeListed(edges);
+  if (listed.ok()) return listed;
+  return Bad("even.bin_count",
+             Join("is ", bin_count, ": not all edges between ", lower, " and ", upper,
+                  " are finite and increase as numbers of type ", NameOf(types.edges)));
 }
 
 Result<Binning> Binning::Edges(std::span<const double> edges, uint32_t bin_count_max) {
@@ -168,8 +198,9 @@ Result<Binning> Binning::MakeListed(std::span<const double> edges) {
 
   Binning binning;
   binning.kind_ = Kind::kEdges;
-  binning.bin_count_ = static_cast<uint32_t>(edges.size() - 1);
+  binning.rule_.bins = static_cast<uint32_t>(edges.size() - 1);
   binning.edges_ = std::make_shared<const std::vector<double>>(edges.begin(), edges.end());
+  binning.rule_.listed = binning.edges_->data();
   auto above = edges.begin();  // the first edge above v; v ascends, so it only advances
   for (uint32_t v = 0; v < kByteValues; ++v) {
     int32_t& bin = binning.bin_of_[v];
@@ -179,7 +210,7 @@ Result<Binning> Binning::MakeListed(std::span<const double> edges) {
     } else if (above != edges.end()) {
       bin = static_cast<int32_t>(above - edges.begin() - 1);
     } else {
-      bin = v == edges.back() ? static_cast<int32_t>(binning.bin_count_ - 1) : kAbove;
+      bin = v == edges.back() ? static_cast<int32_t>(binning.rule_.bins - 1) : kAbove;
     }
   }
   return binning;
@@ -207,7 +238,7 @@ Result<Binning> Binning::Alphabet(uint32_t first_symbol, uint32_t symbol_count,
 
   Binning binning;
   binning.kind_ = Kind::kAlphabet;
-  binning.bin_count_ = bin_count;
+  binning.rule_.bins = bin_count;
   binning.bin_of_.fill(kIgnored);
   for (uint32_t i = 0; i < symbol_count; ++i) {
     binning.bin_of_[first_symbol + i] = static_cast<int32_t>(i / symbols_per_bin);
@@ -227,7 +258,7 @@ Result<Binning> Binning::ByteTable(uint32_t bin_count, std::span<const uint32_t>
   }
   Binning binning;
   binning.kind_ = Kind::kByteTable;
-  binning.bin_count_ = bin_count;
+  binning.rule_.bins = bin_count;
   for (uint32_t v = 0; v < kByteValues; ++v) {
     const uint32_t bin = bin_of_byte[v];
     binning.bin_of_[v] = bin < bin_count ? static_cast<int32_t>(bin) : kIgnored;
@@ -236,17 +267,24 @@ Result<Binning> Binning::ByteTable(uint32_t bin_count, std::span<const uint32_t>
 }
 
 double Binning::edge(uint32_t i) const {
-  return internal::InFloatMode([&] { return edge_rule().at(i); });
+  return internal::InFloatMode([&] { return rule_.at(i); });
 }
 
 std::vector<double> Binning::ComputeEdges() const {
-  if (kind_ == Kind::kEdges) return *edges_;
-  if (kind_ != Kind::kEven) return {};
-  std::vector<double> edges(bin_count_ + size_t{1});
-  const internal::FloatMode mode;
-  const internal::EdgeRule rule = edge_rule();
-  for (uint32_t i = 0; i <= bin_count_; ++i) edges[i] = rule.at(i);
+  if (!has_edges()) return {};
+  std::vector<double> edges(bin_count() + size_t{1});
+  ComputeEdges(edges);
   return edges;
+}
+
+void Binning::ComputeEdges(std::span<double> edges) const {
+  const internal::FloatMode mode;
+  internal::FillEdges(rule_, edges);
+}
+
+void Binning::ComputeEdges(std::span<float> edges) const {
+  const internal::FloatMode mode;
+  internal::FillEdges(rule_, edges);
 }
 
 Histogram Fold(const ValueCounts& values, const Binning& binning) {

@@ -103,9 +103,10 @@ void AddPayload(const Plan& plan, std::span<const Fragment> fragments,
 void AddPayload(const Plan& plan, std::span<const std::byte> samples, uint32_t threads,
                 std::span<uint64_t> counters) {
   const size_t size = SampleBytes(plan.type());
-  if (threads == 0) threads = UsableCores();
   // Each thread also clears and sums its counters.
   const size_t least = std::max(kThreadBytesMin, counters.size() * 4 * size);
+  // To ask how many cores there are takes longer than to count a few samples.
+  if (threads == 0) threads = samples.size() < 2 * least ? 1 : UsableCores();
   const size_t parts = std::clamp<size_t>(samples.size() / least, 1, threads);
   const Fragment all = FragmentOf(samples);
   if (parts == 1) return AddPayload(plan, {&all, 1}, counters);

@@ -33,6 +33,12 @@ class Runner {
     const size_t sample_bytes = SampleBytes(phase.type);
     const std::span<const std::byte> samples = Samples();
     std::optional<Plan> plan = phase.plan;
+    if (plan.has_value() && !phase.reads_samples) {
+      CountRows(samples, *plan, *phase.cut, /*threads=*/1, [&](const CountedRow& its) {
+        phases_->Counted(its.row, its.counters, samples.first(its.samples * sample_bytes));
+      });
+      return Name(*plan, phase.cut->Longest(samples.size() / sample_bytes) * sample_bytes);
+    }
     bool failed = false;
     std::vector<uint64_t> counters;
     ForEachRow(*phase.cut, samples, sample_bytes,

@@ -1,6 +1,7 @@
 #include <histogram/plan.h>
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -54,12 +55,16 @@ void FillCells(const Bins<C>& bins, Cells& cells) {
   const std::vector<C>& thresholds = bins.thresholds;
   const uint64_t count = CellOf(bins, cells, bins.upper) + 1;
   cells.first.resize(count + 1);
-  size_t bin = 0;  // the last bin whose threshold each sample of the cell reaches
-  for (uint64_t c = 0; c < count; ++c) {
-    while (bin + 1 < thresholds.size() && Reaches(bins, cells, thresholds[bin + 1], c)) ++bin;
-    cells.first[c] = static_cast<uint32_t>(bin);
+  uint64_t cell = 0;
+  const auto fill_up_to = [&](uint64_t end, size_t bin) {
+    for (; cell < end; ++cell) cells.first[cell] = static_cast<uint32_t>(bin);
+  };
+  // All samples of a cell reach a threshold if the sample before that lies in an earlier cell.
+  for (size_t i = 1; i < thresholds.size(); ++i) {
+    if (thresholds[i] == bins.lower) continue;
+    fill_up_to(CellOf(bins, cells, Previous(thresholds[i])) + 1, i - 1);
   }
-  cells.first[count] = static_cast<uint32_t>(thresholds.size() - 1);
+  fill_up_to(count + 1, thresholds.size() - 1);
 }
 
 // Cells that leave few steps to a search. A small table is tried first.
@@ -262,10 +267,11 @@ Guess BoundGuess(const Bins<C>& bins, const EdgeRule& edges) {
   if constexpr (!std::is_floating_point_v<C>) from = static_cast<double>(bins.lower) - lower;
   guess.scale = scale;
   guess.offset = from * scale;
-  guess.error = std::max(std::fabs(lower), std::fabs(upper)) * scale * 0x1p-48;
+  guess.error =
+      std::max(std::fabs(lower), std::fabs(upper)) * scale * 0x1p-48 + edges.slack * scale;
   if (edges.listed != nullptr) guess.error += Unevenness(edges, lower, step) * scale;
   if (!guess.usable() || (std::is_integral_v<C> && sizeof(C) == 8)) return guess;
-  if (edges.listed != nullptr) return guess;
+  if (edges.listed != nullptr || edges.slack > 0) return guess;
   guess.first_edge = lower;
   guess.step = edges.step;
   return guess;
@@ -354,17 +360,26 @@ Result<Plan> Plan::Direct(const Binning& binning, SampleType type) {
 }
 
 Result<Plan> Plan::MakeFor(const Binning& binning, SampleType type, uint64_t samples) {
-  const bool tables = binning.has_edges() && TablesPay(binning, type, samples);
-  return tables ? Make(binning, type) : Direct(binning, type);
+  Result<Plan> direct = Direct(binning, type);
+  return direct.ok() && direct->TablesPay(samples) ? Make(binning, type) : direct;
 }
 
-bool Plan::TablesPay(const Binning& binning, SampleType type, uint64_t samples) {
-  // A bin of the tables takes as long as so many samples save.
-  const bool even = binning.edge_rule().listed == nullptr;
-  const uint64_t bins = uint64_t{binning.bin_count()} * (even ? 8 : 1);
-  // And tables of 8 and 16 bits have a slot for each value.
-  const uint64_t patterns = SampleBytes(type) <= 2 ? uint64_t{1} << 8 * SampleBytes(type) : 0;
-  return samples > bins + patterns;
+bool Plan::TablesPay(uint64_t samples) const {
+  assert(binning().has_edges());
+  // So many samples save what tables cost: by the bin, and besides. Measured on a Zen processor
+  // with AVX2. There a guess that is nearly always sure counts as fast without tables; but with
+  // AVX-512 integers of 64 bits count faster with them.
+  const SampleType its = type();
+  const bool floats = its == SampleType::kF32 || its == SampleType::kF64;
+  const bool long_integers = its == SampleType::kI64 || its == SampleType::kU64;
+  const double error = std::visit([](const auto& bins) { return bins.guess.error; }, data().bins);
+  const bool guess = error < internal::Guess::kErrorMax, sure = error < 0x1p-10;
+  const uint64_t bins = bin_count();
+  if (const size_t bytes = SampleBytes(its); bytes <= 2) {
+    return samples > bins * (guess ? 2 : 1) + (uint64_t{1} << 8 * bytes) / 4;
+  }
+  if (guess) return samples > bins * (sure && !long_integers ? 64 : 8);
+  return samples > (floats ? bins * 8 + 4096 : bins);
 }
 
 SampleType Plan::type() const { return data().type; }

@@ -1,4 +1,4 @@
-#include "kernels/rows.h"
+#include <histogram/rows.h>
 
 #include <algorithm>
 #include <string>

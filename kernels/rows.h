@@ -1,14 +1,10 @@
-// How a payload is cut into rows. Each row gets its own histogram.
+// The samples of rows, one row after the other.
 //
-// Sample i belongs to channel i % channels. Each channel is cut into the same stretches. Each
-// stretch of each channel is a row: row = stretch * channels + channel. Lengths of stretches are in
-// samples of one channel.
-//
-// Thread-safe: plain data and pure functions.
+// Thread-safe: functions without state.
 #ifndef HISTOGRAM_KERNELS_ROWS_H_
 #define HISTOGRAM_KERNELS_ROWS_H_
 
-#include <histogram/result.h>
+#include <histogram/rows.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -18,24 +14,6 @@
 #include <vector>
 
 namespace histogram {
-
-struct RowCut {
-  enum class Kind : uint8_t { kOne, kWindows, kLengths };
-  uint32_t channels = 1;  // > 0
-  Kind kind = Kind::kOne;
-  // kWindows: stretches of `window` samples, one begins every `step`. step 0: every `window`, and
-  // the rest makes a shorter last stretch.
-  uint64_t window = 0, step = 0;
-  std::vector<uint64_t> lengths = {};  // kLengths: the length of each stretch, in order
-
-  // The number of stretches of a payload of `samples` samples. kBadRows if the cut does not fit the
-  // payload; the error names the field ("channels", "lengths").
-  Result<uint64_t> Stretches(uint64_t samples) const;
-  // The most samples of a row. REQUIRES, also below: Stretches(samples) is ok.
-  uint64_t Longest(uint64_t samples) const;
-  // The samples of all rows together. They are more than the payload's if windows overlap.
-  uint64_t Visited(uint64_t stretches, uint64_t samples) const;
-};
 
 namespace internal {
 

@@ -87,12 +87,21 @@ inline uint32_t SearchBin(const Bins<C>& bins, C x) {
 template <typename C>
 inline uint32_t SearchEdges(const Bins<C>& bins, C x) {
   const uint32_t last = bins.reached - 1;
-  uint32_t low = 0;
-  for (int s = std::bit_width(last) - 1; s >= 0; --s) {
-    const uint32_t next = std::min(low + (1U << s), last);
-    low = NotBelow(x, bins.edges.at(next)) ? next : low;
+  const auto search = [last](const auto& reaches) {
+    uint32_t low = 0;
+    for (int s = std::bit_width(last) - 1; s >= 0; --s) {
+      const uint32_t next = std::min(low + (1U << s), last);
+      low = reaches(next) ? next : low;
+    }
+    return low;
+  };
+  // Without branches that depend on the sample, searches overlap.
+  const double* const listed = bins.edges.listed;
+  if (listed != nullptr && !(std::is_integral_v<C> && sizeof(C) == 8)) {
+    return search(
+        [listed, value = static_cast<double>(x)](uint32_t i) { return value >= listed[i]; });
   }
-  return low;
+  return search([&](uint32_t i) { return NotBelow(x, bins.edges.at(i)); });
 }
 
 template <typename C>

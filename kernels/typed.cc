@@ -99,11 +99,19 @@ std::optional<Extent> FindExtent(std::span<const std::byte> samples, SampleType 
       greatest = is_number && x > greatest ? x : greatest;
     }
     if (least > greatest) return std::nullopt;
+    bool negative_zero = false;
+    if (std::is_floating_point_v<C> && greatest == 0) {
+      for (size_t i = 0; i < samples.size() && !negative_zero; i += kSize) {
+        const C x = S::Widen(internal::LoadBits<typename S::Bits>(samples.data() + i));
+        negative_zero = x == 0 && std::signbit(x);
+      }
+    }
     // Which zero is the least or the greatest depends on the processor. -0.0 + 0.0 is 0.0.
     return Extent{.least = internal::Rounded(least, /*up=*/false) + 0.0,
                   .greatest = internal::Rounded(greatest, /*up=*/true) + 0.0,
                   .finite = finite,
-                  .constant = least == greatest};
+                  .constant = least == greatest,
+                  .negative_zero = negative_zero};
   });
 }
 

@@ -12,12 +12,13 @@ def human(size):
 
 class Row:
     """One kind of load: bytes, or samples of f32 into so many even bins. `timed` rows are also measured at half
-    load, for latency. A turn of large payloads lasts longer, since it has few of them."""
+    load, for latency. A turn of large payloads lasts longer, since it has few of them. `new_ranges`: each request
+    has another range."""
 
-    def __init__(self, api, transport, payload, connections, in_flight, float_bins=0):
-        self.api, self.transport, self.float_bins = api, transport, float_bins
+    def __init__(self, api, transport, payload, connections, in_flight, float_bins=0, new_ranges=False):
+        self.api, self.transport, self.float_bins, self.new_ranges = api, transport, float_bins, new_ranges
         self.payload, self.connections, self.in_flight = payload, connections, in_flight
-        size, samples = human(payload).replace(" ", ""), "-f32" if float_bins else ""
+        size, samples = human(payload).replace(" ", ""), ("-f32-new" if new_ranges else "-f32") if float_bins else ""
         self.name = f"{api.replace('_', '-')}-{transport}{samples}-{size}-x{connections}"
         self.timed = api == "compute" and transport == "tcp" and not float_bins
         self.turn = 3 if payload >= 16 * MIB else 1
@@ -34,8 +35,9 @@ def full_suite():
     chunks = [Row("accumulate", "tcp", p, c, 1) for p, c in ((64 * KIB, 1), (MIB, 1), (MIB, 8))]
     elsewhere = [Row("compute", t, p, 4, IN_FLIGHT[p]) for t in ("unix", "tls") for p in (4 * KIB, MIB)]
     floats = [Row("compute", "tcp", p, c, IN_FLIGHT[p], float_bins=2048) for p in (MIB, 16 * MIB) for c in (1, 8)]
+    ranges = [Row("compute", "tcp", 4 * KIB, 8, 16, float_bins=2048, new_ranges=new) for new in (False, True)]
     # Rows that are compared with each other stand an even number of rows apart: part_of keeps them together.
-    return unary + chunks + many + sixteen + elsewhere + floats
+    return unary + chunks + many + sixteen + elsewhere + floats + ranges
 
 
 SHORT = ("compute-tcp-4KiB-x8", "compute-tcp-64KiB-x1", "compute-tcp-64KiB-x8", "compute-tcp-1MiB-x8",

@@ -60,7 +60,7 @@ def load_command(binaries, server, row, seconds, warm_up, rate, certificate):
                row.api.replace("_", "-"), "--payload-bytes", row.payload, "--connections", row.connections,
                "--in-flight", row.in_flight, "--duration", seconds, "--warm-up", warm_up, "--format", "json"]
     if row.float_bins:
-        command += ["--float-bins", row.float_bins]
+        command += ["--float-bins", row.float_bins, *(["--new-ranges"] if row.new_ranges else [])]
     if server.name.startswith("null") or (row.float_bins and server.name != "ours"):  # sinks count bytes
         command += ["--no-verify"]
     if row.transport == "tls":
@@ -153,7 +153,8 @@ class Benchmark:
         result = {
             "row": row.name, "server": server.name, "backend": server.backend, "api": row.api,
             "transport": row.transport, "payload_bytes": row.payload, "connections": row.connections,
-            "in_flight": row.in_flight, "float_bins": row.float_bins, "requests_per_second": round(median(mine), 1),
+            "in_flight": row.in_flight, "float_bins": row.float_bins,
+            "new_ranges": row.new_ranges, "requests_per_second": round(median(mine), 1),
             "lowest": round(min(mine), 1), "highest": round(max(mine), 1), "rounds": [round(x, 1) for x in mine],
             "gbps": round(median(mine) * row.payload / 1e9, 4),
             "server_cpu_seconds_per_gb": per_gigabyte(server_cpu), "client_cpu_seconds_per_gb": per_gigabyte(client_cpu),

@@ -21,6 +21,11 @@ absl::Status CheckOptions(const LoadOptions& o) {
   if (o.rate_per_second > 0 && o.api != LoadApi::kCompute) {
     return absl::InvalidArgumentError("a rate is possible with Compute only (--api compute)");
   }
+  if (o.new_ranges && o.api == LoadApi::kAccumulate) {
+    return absl::InvalidArgumentError(
+        "the chunks of Accumulate share a range (--new-ranges: with --api compute or "
+        "compute-many)");
+  }
   if (o.float_bins > 0 && o.payload_bytes % sizeof(float) != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("a payload of ", o.payload_bytes, " bytes is not a whole number of floats"));
@@ -79,7 +84,7 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
   auto stubs = Connect(options);
   if (!stubs.ok()) return stubs.status();
 
-  const LoadMessages messages(payload, options.float_bins);
+  const LoadMessages messages(payload, options.float_bins, options.new_ranges);
   LoadTally tally;
   const LoadQueues queues(stubs->size());
   const LoadContext context = {options, messages, tally, *stubs, queues};

@@ -45,6 +45,8 @@ struct LoadOptions {
   std::string distribution = "uniform";
   // > 0: instead of bytes, normally distributed f32 samples, in this many even bins over [-4, 4].
   uint32_t float_bins = 0;
+  // With float_bins: each request has a spec of its own. Its range begins a tiny bit below -4.
+  bool new_ranges = false;
   // Compares each reply's counts with the expected ones. false: notices failed calls only.
   bool verify = true;
   // Called about once a second, on the thread of RunLoad.

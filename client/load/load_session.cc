@@ -31,13 +31,18 @@ bool GoesOnWith(CodedInputStream& bytes, absl::string_view expected) {
 
 constexpr double kFloatsUpTo = 4;
 
-v1::Spec SpecOf(uint32_t float_bins) {
+// Of ranges with different numbers none is the same, and each holds the same samples: so many that
+// no cache holds all, in steps of a unit in the last place.
+constexpr uint32_t kRanges = 1 << 16;
+constexpr double kRangeStep = 0x1p-50;
+
+v1::Spec SpecOf(uint32_t float_bins, uint32_t range = 0) {
   v1::Spec spec;
   if (float_bins == 0) return spec;
   spec.set_sample_type(v1::SAMPLE_TYPE_FLOAT32);
   v1::Binning::Even& even = *spec.mutable_binning()->mutable_even();
   even.set_bin_count(float_bins);
-  even.set_lower(-kFloatsUpTo);
+  even.set_lower(-kFloatsUpTo - (range % kRanges) * kRangeStep);
   even.set_upper(kFloatsUpTo);
   return spec;
 }
@@ -89,8 +94,10 @@ void PrepareCall(const LoadOptions& options, grpc::ClientContext& rpc) {
   }
 }
 
-LoadMessages::LoadMessages(const std::string& payload, uint32_t float_bins)
-    : payload_(payload), spec_(SpecOf(float_bins).SerializeAsString()) {
+LoadMessages::LoadMessages(const std::string& payload, uint32_t float_bins, bool new_ranges)
+    : new_ranges_of_(new_ranges ? float_bins : 0),
+      payload_(payload),
+      spec_(SpecOf(float_bins).SerializeAsString()) {
   v1::ComputeResponse response;
   v1::Histogram& histogram = *response.mutable_histogram();
   if (float_bins > 0) {
@@ -102,6 +109,12 @@ LoadMessages::LoadMessages(const std::string& payload, uint32_t float_bins)
   }
   counts_.assign(histogram.counts().begin(), histogram.counts().end());
   expected_ = response.SerializeAsString();
+}
+
+std::string LoadMessages::Spec() const {
+  if (new_ranges_of_ == 0) return spec_;
+  const uint32_t range = next_range_.fetch_add(1, std::memory_order_relaxed);
+  return SpecOf(new_ranges_of_, range).SerializeAsString();
 }
 
 bool LoadMessages::IsComputeReply(grpc::ByteBuffer& reply) const {

@@ -39,12 +39,15 @@ void PrepareCall(const LoadOptions& options, grpc::ClientContext& rpc);
 // The bytes of requests, and the bytes with which right answers begin.
 class LoadMessages {
  public:
-  // `float_bins`: see LoadOptions.
-  explicit LoadMessages(const std::string& payload, uint32_t float_bins = 0);
+  // `float_bins`, `new_ranges`: see LoadOptions.
+  explicit LoadMessages(const std::string& payload, uint32_t float_bins = 0,
+                        bool new_ranges = false);
 
   // Also a chunk of Accumulate: its fields have the same numbers.
-  grpc::ByteBuffer Compute() const { return EncodeCompute(spec_, payload_); }
-  grpc::ByteBuffer ComputeMany(uint64_t id) const { return EncodeComputeMany(id, spec_, payload_); }
+  grpc::ByteBuffer Compute() const { return EncodeCompute(Spec(), payload_); }
+  grpc::ByteBuffer ComputeMany(uint64_t id) const {
+    return EncodeComputeMany(id, Spec(), payload_);
+  }
 
   // Whether the reply holds the payload's counts. No reply is changed.
   bool IsComputeReply(grpc::ByteBuffer& reply) const;
@@ -57,6 +60,10 @@ class LoadMessages {
   bool IsAccumulateReply(grpc::ByteBuffer& reply, uint64_t chunks) const;
 
  private:
+  std::string Spec() const;
+
+  const uint32_t new_ranges_of_;  // bins; 0: spec_ is that of all
+  mutable std::atomic<uint32_t> next_range_{1};
   grpc::Slice payload_;   // shared by all requests
   std::string spec_;      // serialized
   std::string expected_;  // ComputeResponse.histogram as it begins the reply

@@ -88,7 +88,9 @@ class UnaryLoad final : public LoadWorker {
     call->rpc.emplace();
     PrepareCall(context_.options, *call->rpc);
     call->answer = context_.stubs[call->stub]->PrepareUnaryCall(
-        &*call->rpc, kComputeMethod, request_, context_.queues.of(call->stub));
+        &*call->rpc, kComputeMethod,
+        context_.options.new_ranges ? context_.messages.Compute() : request_,
+        context_.queues.of(call->stub));
     call->answer->StartCall();
     call->answer->Finish(&call->reply, &call->status, &call->ended);
   }

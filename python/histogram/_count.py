@@ -171,7 +171,9 @@ def count(
         check_others("count", others)
     one_row = axis is None and channels is None and windows is None
     plain = one_row and server is None and not on_device
-    if plain and type(a) is np.ndarray and type(bins) is int:
+    if plain and type(a) is np.ndarray and (
+        type(bins) is int or type(bins) is np.ndarray
+    ):
         rule = _rules.rule_of_array(a, bins, range)
         if rule is not None:
             found = rule.count(a, 0 if threads is None else _threads(threads))

@@ -25,9 +25,35 @@ _NUMBERS = {int, float, *(np.dtype(code).type for code in "bhilqBHILQefd")}
 Numbers = tuple[float, float, str, str]
 
 
-def plan(samples: Any, kind: str, bins: Any, range: Any) -> tuple[Array, _native.Plan] | None:
-    """The edges of numpy.histogram_bin_edges(samples, bins, range), and their plan. None: ask numpy,
-    since the edges are of other types, or there is an error."""
+class LaterEdges:
+    """numpy's edges, which are finite and increase. They are made when they are first looked at."""
+
+    __slots__ = ("_bins", "_made", "_numbers")
+
+    def __init__(self, numbers: Numbers, bins: int) -> None:
+        self._numbers = numbers
+        self._bins = bins
+        self._made: Array | None = None
+
+    def __call__(self) -> Array:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def _make(self) -> Array:
+        low, high, arithmetic, kind = self._numbers
+        found = _native.even_edges(low, high, self._bins, arithmetic, kind)
+        if found is None:
+            raise RuntimeError(f"{self._bins} edges from {low} to {high} do not increase")
+        edges = np.frombuffer(found, _F64 if kind == "f64" else _F32)
+        return fixed(edges.astype(np.float16)) if kind == "f16" else edges
+
+
+def plan(
+    samples: Any, kind: str, bins: Any, range: Any
+) -> tuple[LaterEdges, int, _native.Plan] | None:
+    """The edges of numpy.histogram_bin_edges(samples, bins, range), the number of bins, and the plan.
+    None: ask numpy, since the edges are of other types, or there is an error."""
     dtype = _F32 if kind == "bf16" else samples.dtype
     ends = _ends(samples, kind, dtype) if range is None else ends_of(range)
     numbers = numbers_of(ends, bins, dtype)
@@ -44,15 +70,6 @@ def numbers_of(
     last: Any = type(ends[1])
     types: tuple[str, str] | None = _types(first, last, dtype)
     return _numbers(*ends, types) if types is not None and _numpy_agrees() else None
-
-
-def edges_of(numbers: Numbers, bins: int) -> Array:
-    """numpy's edges, which are finite and increase."""
-    low, high, arithmetic, edges = numbers
-    found = _native.even_edges(low, high, bins, arithmetic, edges)
-    if found is None:
-        raise RuntimeError(f"{bins} edges from {low} to {high} do not increase")
-    return _edges(found, edges)
 
 
 def ends_of(range: Any) -> tuple[Any, Any] | None:
@@ -75,17 +92,9 @@ def _numbers(first: Any, last: Any, types: tuple[str, str]) -> Numbers | None:
     return low, high, *types
 
 
-def _made(numbers: Numbers, bins: int, kind: str) -> tuple[Array, _native.Plan] | None:
-    low, high, arithmetic, edges = numbers
-    found = _native.Plan.even(low, high, bins, arithmetic, edges, kind)
-    if found is None:
-        return None
-    return _edges(found[1], numbers[3]), found[0]
-
-
-def _edges(found: bytes, kind: str) -> Array:
-    edges = np.frombuffer(found, _F64 if kind == "f64" else _F32)
-    return fixed(edges.astype(np.float16)) if kind == "f16" else edges
+def _made(numbers: Numbers, bins: int, kind: str) -> tuple[LaterEdges, int, _native.Plan] | None:
+    found = _native.Plan.even(*numbers[:2], bins, *numbers[2:], kind)
+    return None if found is None else (LaterEdges(numbers, bins), bins, found)
 
 
 def _ends(samples: Any, kind: str, dtype: np.dtype[Any]) -> tuple[Any, Any] | None:
@@ -128,6 +137,7 @@ def _numpy_agrees() -> bool:
                 numbers = types and _numbers(ends[0], ends[1], types)
                 made = numbers and _made(numbers, bins, kind)
                 numpys = np.histogram_bin_edges(np.empty(0, dtype), bins, ends)
-                if not made or (made[0].dtype, made[0].tobytes()) != (numpys.dtype, numpys.tobytes()):
+                edges = made and made[0]()
+                if edges is None or edges.dtype != numpys.dtype or edges.tobytes() != numpys.tobytes():
                     return False
     return True

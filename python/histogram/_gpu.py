@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -155,7 +155,7 @@ def _even_plan(samples: DeviceArray, bins: int, range: Any) -> tuple[DevicePlan,
         if counted[0] > _TABLES_PAY_AT:
             return None
     counters = even_counters(bins, kind, samples.device)
-    return DevicePlan.even(numbers, bins, counters), partial(_even.edges_of, numbers, bins)
+    return DevicePlan.even(numbers, bins, counters), _even.LaterEdges(numbers, bins)
 
 
 @lru_cache(64)
@@ -214,7 +214,7 @@ def _count(
         return _count_rows(samples, plan, edges, cut, on_device)
     if on_device:
         return _count_there(samples, plan, edges)
-    row, below, above, nan = plan.count_row(samples)
+    row, below, above, nan = plan.count(samples)
     return made(np.frombuffer(row, np.int64), edges, below, above, nan)
 
 

@@ -104,7 +104,7 @@ class DevicePlan:
             counter.release()
             raise
 
-    def count_row(self, samples: DeviceArray) -> tuple[bytes, int, int, int]:
+    def count(self, samples: DeviceArray, threads: int = 0) -> tuple[bytes, int, int, int]:
         """Counts as int64 in bytes; below, above and NaN. The plugin checks their sum."""
         counter, row = self._counted(samples.stream, lambda counter: self._row(counter, samples))
         counter.release()
@@ -119,11 +119,6 @@ class DevicePlan:
         if row is None:
             raise NeedsTables
         return row
-
-    def count(self, samples: DeviceArray, counts: Counts, threads: int) -> tuple[int, int, int]:
-        row, *outside = self.count_row(samples)
-        counts[:] = np.frombuffer(row, np.int64)
-        return outside[0], outside[1], outside[2]
 
     def queue(self, samples: DeviceArray) -> Counter:
         """A counter that counts later on the samples' stream."""

@@ -13,21 +13,21 @@ BINS_MAX: int
 VERSION: str
 """The version of the package."""
 
+class Counters:
+    """The counts of each bin, and three numbers more, as a buffer of int64."""
+
 class Plan:
     """Edges, compiled for a sample type."""
 
     @staticmethod
-    def make(edges: npt.NDArray[np.float64], type: str) -> Plan: ...
+    def make(edges: npt.NDArray[np.float64], type: str) -> Plan | None: ...
     @staticmethod
     def even(
         first: float, last: float, bins: int, arithmetic: str, edges: str, type: str
-    ) -> tuple[Plan, bytes] | None: ...
+    ) -> Plan | None: ...
     def count(
-        self, samples: npt.NDArray[Any], counts: npt.NDArray[np.int64], threads: int
-    ) -> tuple[int, int, int] | None: ...
-    def count_row(
         self, samples: npt.NDArray[Any], threads: int
-    ) -> tuple[bytes, int, int, int] | None: ...
+    ) -> tuple[Counters, int, int, int] | None: ...
     def count_rows(
         self,
         samples: npt.NDArray[Any],

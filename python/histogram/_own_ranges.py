@@ -10,7 +10,7 @@ import numpy as np
 from . import _native, _rows, _rules
 from ._arrays import Array
 from ._errors import whole
-from ._result import Histogram
+from ._result import Histogram, edges_now
 
 _FAST_BINS_MAX = 65536  # numpy's edges of more are numpy's to make
 _DTYPES: dict[str, type[np.generic]] = {
@@ -31,7 +31,8 @@ def count(
         return _count_on_server(place, kind, bins, samples, filled)
     dtype = _edge_type(kind)
     if not samples.size:
-        edges = _rules.rule_for(samples.reshape(-1), kind, bins, None, _rules.THIS_PROCESS).edges
+        rule = _rules.rule_for(samples.reshape(-1), kind, bins, None, _rules.THIS_PROCESS)
+        edges = edges_now(rule.edges)
         return filled.histogram(np.broadcast_to(edges, (len(filled.counts), bins + 1)))
     # Those of float16 are float16s in float32.
     edges = np.empty((len(filled.counts), bins + 1), np.promote_types(dtype, np.float32))
@@ -98,7 +99,7 @@ def _count_part(
             raise ValueError(f"a, row {where}: {error}") from None
         found = rule.count(its, threads)
         assert found is not None
-        counts[row], outside[row], edges[row] = found[0], found[1:], rule.edges
+        counts[row], outside[row], edges[row] = found[0], found[1:], edges_now(rule.edges)
 
 
 @cache

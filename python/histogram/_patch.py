@@ -14,7 +14,7 @@ from . import _native, _rules
 from ._arrays import TYPES, Array, chunks, in_order, is_plain
 from ._numpy_quantile import METHODS, AtRanks, by_method
 from ._quantile import _between
-from ._result import fixed
+from ._result import edges_now, fixed
 
 # Fewer samples take numpy no longer, unless the edges are known.
 _FEW = 8192
@@ -39,7 +39,7 @@ def _histogram(
         raise _Numpys
     if isinstance(bins, (str, int, np.integer)):
         rule = _evenly(a, kind, bins, range)
-        edges = rule.edges.copy()
+        edges = edges_now(rule.edges).copy()
     else:
         edges = np.asarray(bins)
         rule = _between_edges(a, kind, edges)

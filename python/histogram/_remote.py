@@ -307,16 +307,15 @@ class RemotePlan:
         self._kind = kind
         self.bin_count = len(edges) - 1
 
-    def count(self, samples: Array, counts: Counts, threads: int) -> tuple[int, int, int]:
-        """Adds to counts; returns below, above and NaN. Takes an array of any layout. The server
-        chooses the number of threads."""
+    def count(self, samples: Array, threads: int) -> tuple[Counts, int, int, int]:
+        """Counts, below, above and NaN. Takes an array of any layout. The server chooses the number
+        of threads."""
         found = self._count(samples, _wire.spec(self._kind, self._bins))
         if found.samples != samples.size:
             raise server_error("INTERNAL", f"{found.samples} of {samples.size} samples are counted")
-        new, outside = _checked(found, self.bin_count, np.array([samples.size]))
-        counts += new[0]
+        counts, outside = _checked(found, self.bin_count, np.array([samples.size]))
         below, above, nan = outside[0].tolist()
-        return below, above, nan
+        return counts[0], below, above, nan
 
     def _count(self, samples: Array, spec: bytes) -> _wire.Answer:
         one = min(MESSAGE_BYTES_MAX, self._client.limits.payload_bytes)

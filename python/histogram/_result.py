@@ -125,7 +125,8 @@ class Histogram:
 
     @property
     def _edges(self) -> npt.NDArray[Any]:
-        self._given_edges = edges_now(self._given_edges)
+        if callable(self._given_edges):
+            self._given_edges = fixed(self._given_edges())
         return self._given_edges
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:

@@ -12,7 +12,7 @@ import numpy as np
 from . import _native
 from ._arrays import Array
 from ._errors import whole
-from ._result import Histogram, made
+from ._result import Edges, Histogram, made
 from ._rules import Rule
 
 # Bytes that are copied at a time if rows are not contiguous.
@@ -160,9 +160,10 @@ class Filled:
             yield block.reshape(-1), Stretches(None, length, 0), slice(done, end)
             done = end
 
-    def histogram(self, edges: Array) -> Histogram:
+    def histogram(self, edges: Edges) -> Histogram:
         """The result. `edges`: of all rows, or a row of them for each."""
-        edges = edges if edges.ndim == 1 else edges.reshape(*self.shape, edges.shape[-1])
+        if not callable(edges) and edges.ndim > 1:
+            edges = edges.reshape(*self.shape, edges.shape[-1])
         counts = self.counts.reshape(*self.shape, self.counts.shape[-1])
         below, above, nan = np.moveaxis(self.outside.reshape(*self.shape, 3), -1, 0)
         return made(counts, edges, below, above, nan)

@@ -12,11 +12,13 @@ import numpy.typing as npt
 
 from . import _even, _native
 from ._arrays import TYPES, Array, check_bare, is_plain, resolved
-from ._result import fixed
+from ._result import Edges, fixed
 
 Counts = npt.NDArray[np.int64]
 
 _FLOAT_MAX = float(np.finfo(np.float64).max)
+# Types whose numbers are all float64s.
+_EXACT = {np.dtype(code) for code in "bhiBHIefd"}
 
 
 class Plan(Protocol):
@@ -26,9 +28,9 @@ class Plan(Protocol):
     def bin_count(self) -> int:
         """The number of bins between the edges."""
 
-    def count(self, samples: Any, counts: Counts, threads: int) -> tuple[int, int, int] | None:
-        """Fills counts, which are zero; returns below, above and NaN. None if it does not take the
-        layout."""
+    def count(self, samples: Any, threads: int) -> tuple[Any, int, int, int] | None:
+        """A buffer that begins with the counts as int64; below, above and NaN. None if it does not
+        take the layout."""
 
     def count_rows(
         self,
@@ -76,7 +78,14 @@ class ThisProcess:
     name = "cpu"
     bins_max = _native.BINS_MAX
     takes_any_layout = False
-    plan = staticmethod(_native.Plan.make)
+
+    @staticmethod
+    def plan(edges: npt.NDArray[np.float64], kind: str) -> _native.Plan:
+        plan = _native.Plan.make(edges, kind)
+        if plan is None:
+            raise ValueError("bins: the edges do not increase")
+        return plan
+
     order_statistics = staticmethod(_native.order_statistics)
 
 
@@ -95,7 +104,7 @@ class Rule:
 
     def __init__(self, edges: Array, kind: str, place: Place = THIS_PROCESS) -> None:
         exact = _in_doubles(edges)
-        self.edges = edges
+        self.edges: Edges = edges
         self.bins = len(edges) - 1
         if np.isinf(exact[0]) and exact[0] == exact[-1]:
             raise ValueError(f"bins: all edges are {exact[0]}; one of them must be finite")
@@ -126,25 +135,21 @@ class Rule:
             self._below_top = place.plan(np.array(ends), kind)
 
     @classmethod
-    def of(cls, edges: Array, plan: Plan) -> Rule:
+    def of(cls, edges: Edges, bins: int, plan: Plan) -> Rule:
         """The rule of a plan and its edges."""
         rule = cls.__new__(cls)
         rule.edges = edges
-        rule.bins = len(edges) - 1
+        rule.bins = bins
         rule.plan = plan
         return rule
 
     def count(self, samples: Any, threads: int) -> tuple[Counts, int, int, int] | None:
         """Counts, below, above and NaN; None if the place does not take the layout."""
-        if type(self.plan) is _native.Plan:
-            row = self.plan.count_row(samples, threads)
-            if row is None:
-                return None
-            return np.frombuffer(row[0], np.int64, self.bins), row[1], row[2], row[3]
         if self.plan is not None:
-            counts = np.zeros(self.bins, np.int64)
-            outside = self.plan.count(samples, counts, threads)
-            return None if outside is None else (counts, *outside)
+            found = self.plan.count(samples, threads)
+            if found is None:
+                return None
+            return np.frombuffer(found[0], np.int64, self.bins), found[1], found[2], found[3]
         if not self._any_layout and not is_plain(samples):
             return None
         return self._count_in_parts(samples, threads)
@@ -181,13 +186,13 @@ class Rule:
 
 def _count_plan(plan: Plan, samples: Any, threads: int) -> tuple[Counts, int, int, int]:
     """The counts of a plan, below, above and NaN."""
-    counts = np.zeros(plan.bin_count, np.int64)
-    outside = plan.count(samples, counts, threads)
-    assert outside is not None
-    total = int(counts.sum()) + sum(outside)
+    found = plan.count(samples, threads)
+    assert found is not None
+    counts = np.frombuffer(found[0], np.int64, plan.bin_count)
+    total = int(counts.sum()) + sum(found[1:])
     if total != samples.size:
         raise RuntimeError(f"counts add up to {total}, not to {samples.size} samples")
-    return counts, *outside
+    return counts, found[1], found[2], found[3]
 
 
 def _in_doubles(edges: Array) -> npt.NDArray[np.float64]:
@@ -237,10 +242,14 @@ def remember(key: Any, rule: Rule) -> None:
 remembered = _cache.get
 
 
-def rule_of_array(a: Array, bins: int, range: Any) -> Rule | None:
-    """The rule in this process for an array of numpy's, remembered by its range. None: rule_for
-    makes it, for as_samples(a)."""
+def rule_of_array(a: Array, bins: int | Array, range: Any) -> Rule | None:
+    """The rule in this process for an array of numpy's, remembered by its range or its edges. None:
+    rule_for makes it, for as_samples(a)."""
     dtype = a.dtype
+    if isinstance(bins, np.ndarray):
+        if bins.dtype != np.float64 or bins.ndim != 1 or range is not None or dtype not in TYPES:
+            return None
+        return _between(bins, TYPES[dtype], THIS_PROCESS)
     key = None
     ends = None if range is None else _even.ends_of(range)
     # numpy's last edge is 0.0 or -0.0, as the range's, which are equal.
@@ -248,6 +257,8 @@ def rule_of_array(a: Array, bins: int, range: Any) -> Rule | None:
         key = (dtype, bins, ends, type(ends[0]), type(ends[1]))
         rule = _cache.get(key)
         if rule is not None:
+            if callable(rule.edges):
+                rule.edges = rule.edges()  # once, for all results
             return rule
     kind = TYPES.get(dtype)
     if kind is None or range is not None and ends is None:
@@ -274,19 +285,24 @@ def _rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> R
     check_bare("range", range)
     if not isinstance(bins, str) and np.ndim(bins) == 1:
         edges = _edges_of(bins)
-        if place.name is None or edges.size > _CACHE_BINS_MAX + 1:
-            return _made(edges, kind, place)
-        key = (place.name, kind, edges.dtype, edges.tobytes())
-        rule = remembered(key)
-        if rule is None:
-            rule = _made(edges, kind, place)
-            remember(key, rule)
-        return rule
+        return _between(edges, kind, place)
     seen = _for_edges(samples, kind, bins, range)
     edges = _numpy_edges(seen, bins, range)
     if range is None and kind in ("i64", "u64") and seen.size:
         _move_outward(edges, int(seen.min()), int(seen.max()))
     return _made(edges, kind, place)
+
+
+def _between(edges: Array, kind: str, place: Place) -> Rule:
+    """The rule of these edges, remembered."""
+    if place.name is None or edges.size > _CACHE_BINS_MAX + 1:
+        return _made(edges, kind, place)
+    key = (place.name, kind, edges.dtype, edges.tobytes())
+    rule = remembered(key)
+    if rule is None:
+        rule = _made(edges, kind, place)
+        remember(key, rule)
+    return rule
 
 
 def _edges_of(bins: Any) -> Array:
@@ -358,7 +374,12 @@ def _wide_edges(seen: Array, bins: Any, range: Any) -> Array | None:
 
 
 def _made(edges: Array, kind: str, place: Place) -> Rule:
-    return Rule(fixed(edges), kind, place)  # results share the edges
+    edges = fixed(edges)  # results share them
+    if place is THIS_PROCESS and edges.dtype in _EXACT and edges.ndim == 1:
+        plan = _native.Plan.make(np.ascontiguousarray(edges, np.float64), kind)
+        if plan is not None:
+            return Rule.of(edges, len(edges) - 1, plan)
+    return Rule(edges, kind, place)
 
 
 def _for_edges(samples: Array, kind: str, bins: Any, range: Any) -> Array:

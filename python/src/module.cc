@@ -5,9 +5,10 @@
 // enough to count.
 #include <histogram/binning.h>
 #include <histogram/plan.h>
+#include <histogram/rows.h>
 #include <histogram/sample_type.h>
+#include <histogram/tally.h>
 #include <histogram/typed.h>
-#include <histogram/usable_cores.h>
 #include <histogram/values.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -17,28 +18,31 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/float_mode.h"
 #include "kernels/order_statistics.h"
 #include "kernels/plan_data.h"
 #include "kernels/row_ranks.h"
-#include "kernels/rows.h"
 #include "python/cuda/plugin.h"
 #include "python/src/buffer.h"
-#include "python/src/count_rows.h"
-#include "python/src/plans.h"
+#include "python/src/late_plan.h"
+#include "python/src/own_ranges.h"
 
 namespace histogram::python {
 namespace {
 
 // To give the lock away and take it back costs more than to count fewer bytes.
 constexpr size_t kUnlockedBytesMin = size_t{16} << 10;
+// Of bins: the library's own limit remains.
+constexpr uint32_t kNoLimit = std::numeric_limits<uint32_t>::max();
 
 SampleType TypeNamed(std::string_view name) {
   const std::optional<SampleType> type = ParseSampleType(name);
@@ -64,99 +68,101 @@ void Unlocked(size_t bytes, const Work& work) {
   work();
 }
 
-PlanInUse MakePlan(const nb::handle& edges, std::string_view type) {
+// None where edges are not finite or do not increase, or there are too many.
+nb::object MakePlan(const nb::handle& edges, std::string_view type) {
   const std::optional<Buffer> buffer = Buffer::Contiguous(edges);
   if (!buffer.has_value()) throw nb::value_error("edges: must be contiguous float64");
-  const Result<Binning> binning =
-      Binning::Edges(buffer->as<const double>(), std::numeric_limits<uint32_t>::max());
-  if (!binning.ok()) throw nb::value_error(binning.error().message.c_str());
-  return PlanInUse(*binning, TypeNamed(type));
+  const Result<Binning> binning = Binning::Edges(buffer->as<const double>(), kNoLimit);
+  return binning.ok() ? nb::cast(LatePlan(*binning, TypeNamed(type))) : nb::none();
 }
 
-EvenRule::Type EvenTypeNamed(std::string_view name) {
-  if (name == "f16") return EvenRule::Type::kHalf;
-  return name == "f32" ? EvenRule::Type::kFloat : EvenRule::Type::kDouble;
+// numpy's even edges.
+Result<Binning> EvenBins(double first, double last, uint32_t bins, std::string_view arithmetic,
+                         std::string_view edges) {
+  return Binning::EvenIn({.arithmetic = TypeNamed(arithmetic), .edges = TypeNamed(edges)}, bins,
+                         first, last, kNoLimit);
 }
 
-// numpy's even edges as bytes, those of f16 as f32, and their binning, if they are finite and
-// increase.
-struct EvenBins {
-  EvenBins(double first, double last, uint32_t bins, std::string_view arithmetic,
-           std::string_view edge_type) {
-    const EvenRule rule{.arithmetic = EvenTypeNamed(arithmetic), .edges = EvenTypeNamed(edge_type)};
-    const bool wide = rule.edges == EvenRule::Type::kDouble;
-    const size_t edges = size_t{bins} + 1;
-    // To be filled: no other object refers to it.
-    bytes = nb::bytes(nullptr, edges * (wide ? sizeof(double) : sizeof(float)));
+// None where edges are not finite or do not increase.
+nb::object MakeEvenPlan(double first, double last, uint32_t bins, std::string_view arithmetic,
+                        std::string_view edges, std::string_view type) {
+  const Result<Binning> even = EvenBins(first, last, bins, arithmetic, edges);
+  return even.ok() ? nb::cast(LatePlan(*even, TypeNamed(type))) : nb::none();
+}
+
+// The edges as bytes of f64, or of f32 for narrower edges.
+nb::object EvenEdges(double first, double last, uint32_t bins, std::string_view arithmetic,
+                     std::string_view edges) {
+  const Result<Binning> even = EvenBins(first, last, bins, arithmetic, edges);
+  if (!even.ok()) return nb::none();
+  const size_t count = size_t{bins} + 1;
+  const auto made = [&]<typename Edge>(Edge) -> nb::object {
+    nb::bytes bytes(nullptr, count * sizeof(Edge));  // to be filled: it has no other owner
     void* const memory = PyBytes_AsString(bytes.ptr());
-    binning = wide ? EvenEdges(first, last, rule, {static_cast<double*>(memory), edges})
-                   : EvenEdges(first, last, rule, {static_cast<float*>(memory), edges});
+    even->ComputeEdges(std::span<Edge>(static_cast<Edge*>(memory), count));
+    return bytes;
+  };
+  return TypeNamed(edges) == SampleType::kF64 ? made(0.0) : made(0.0F);
+}
+
+// The promise that every answer is checked by. Throws unless the counters of so many samples add up
+// to them.
+void CheckSum(std::span<const uint64_t> counters, uint64_t samples) {
+  const uint64_t sum = std::accumulate(counters.begin(), counters.end(), uint64_t{0});
+  if (sum == samples) return;
+  throw std::runtime_error("counts add up to " + std::to_string(sum) + ", not to the " +
+                           std::to_string(samples) + " samples: a defect of this library");
+}
+
+// The samples below, above and NaN, which a plan's counters end with.
+std::span<const uint64_t> OutsideOf(std::span<const uint64_t> counters) {
+  return counters.last(internal::kOutsideSlots);
+}
+
+// A plan's counters as a buffer of int64, which is read-only: one for each bin, and three others.
+struct Counters {
+  std::vector<uint64_t> counters;
+
+  static int Get(PyObject* self, Py_buffer* view, int flags) {
+    std::vector<uint64_t>& counters = nb::cast<Counters&>(nb::handle(self)).counters;
+    return PyBuffer_FillInfo(view, self, counters.data(),
+                             static_cast<Py_ssize_t>(counters.size() * sizeof(uint64_t)),
+                             /*readonly=*/1, flags);
   }
-  nb::object bytes;
-  std::optional<Binning> binning;
 };
 
-// (plan, the bytes of its edges), or None where edges are not finite or do not increase.
-nb::object MakeEvenPlan(double first, double last, uint32_t bins, std::string_view arithmetic,
-                        std::string_view edge_type, std::string_view type) {
-  const EvenBins even(first, last, bins, arithmetic, edge_type);
-  if (!even.binning.has_value()) return nb::none();
-  return nb::make_tuple(PlanInUse(*even.binning, TypeNamed(type)), even.bytes);
-}
-
-// The same without a plan.
-nb::object EvenEdgesOf(double first, double last, uint32_t bins, std::string_view arithmetic,
-                       std::string_view edge_type) {
-  const EvenBins even(first, last, bins, arithmetic, edge_type);
-  return even.binning.has_value() ? even.bytes : nb::none();
-}
-
-// To ask how many cores there are takes longer than to count a few samples.
-uint32_t ThreadsFor(size_t bytes, uint32_t threads) {
-  if (bytes < 2 * kThreadBytesMin) return 1;
-  return threads == 0 ? UsableCores() : threads;
-}
-
-// Adds to `counts`; returns (below, above, nan), or None where the samples are not contiguous.
-nb::object CountInto(PlanInUse& in_use, const nb::handle& samples, const nb::handle& counts,
-                     uint32_t threads) {
+// (counters; below, above, nan), or None where the samples are not contiguous.
+nb::object CountSamples(LatePlan& late, const nb::handle& samples, uint32_t threads) {
   const std::optional<Buffer> from = Buffer::Contiguous(samples);
   if (!from.has_value()) return nb::none();
-  const Plan plan = in_use.For(from->size());
-  const Buffer to = Buffer::Writable(counts);
-  const std::span<int64_t> sums = to.as<int64_t>();
-  CheckWhole(from->size(), plan.type());
-  if (sums.size() != plan.bin_count()) throw nb::value_error("counts: must have a place a bin");
-  Histogram histogram = EmptyHistogram(plan);
-  Unlocked(from->size(),
-           [&] { AddSamples(from->bytes(), plan, ThreadsFor(from->size(), threads), histogram); });
-  CheckSum(histogram, from->size() / SampleBytes(plan.type()));
-  for (size_t i = 0; i < sums.size(); ++i) sums[i] += static_cast<int64_t>(histogram.counts[i]);
-  return nb::make_tuple(histogram.below, histogram.above, histogram.nan);
+  CheckWhole(from->size(), late.type());
+  Tally tally(late.For(from->size()));
+  Unlocked(from->size(), [&] { tally.Add(from->bytes(), threads); });
+  CheckSum(tally.counters(), tally.samples());
+  const std::span<const uint64_t> outside = OutsideOf(tally.counters());
+  const uint64_t below = outside[internal::kBelowSlot], above = outside[internal::kAboveSlot],
+                 nan = outside[internal::kNanSlot];
+  return nb::make_tuple(Counters{std::move(tally).counters()}, below, above, nan);
 }
 
-// (counts as int64 in bytes, with three numbers behind them; below, above, nan), or None where the
-// samples are not contiguous.
-nb::object CountRow(PlanInUse& in_use, const nb::handle& samples, uint32_t threads) {
-  const std::optional<Buffer> from = Buffer::Contiguous(samples);
-  if (!from.has_value()) return nb::none();
-  CheckWhole(from->size(), in_use.type());
-  const Plan plan = in_use.For(from->size());
-  const size_t slots = internal::SlotCount(plan.bin_count());
-  nb::bytes bytes(nullptr, slots * sizeof(uint64_t));  // to be filled: it has no other owner yet
-  const std::span<uint64_t> row{reinterpret_cast<uint64_t*>(PyBytes_AsString(bytes.ptr())), slots};
-  Unlocked(from->size(),
-           [&] { CountSlots(from->bytes(), plan, ThreadsFor(from->size(), threads), row); });
-  const uint64_t* const outside = row.data() + plan.bin_count();
-  return nb::make_tuple(bytes, outside[internal::kBelowSlot], outside[internal::kAboveSlot],
-                        outside[internal::kNanSlot]);
-}
+// Rows of counts: those of each bin; below, above and nan.
+struct RowSink {
+  std::span<int64_t> counts, outside;
+
+  void Take(const CountedRow& row) const {
+    CheckSum(row.counters, row.samples);
+    const std::span<const uint64_t> past = OutsideOf(row.counters);
+    const std::span<const uint64_t> bins = row.counters.first(row.counters.size() - past.size());
+    std::copy(bins.begin(), bins.end(), counts.begin() + row.row * bins.size());
+    std::copy(past.begin(), past.end(), outside.begin() + row.row * past.size());
+  }
+};
 
 // The cut that the arguments ask for. Throws unless `samples` samples can be cut so, and the sink
 // has a place for each row.
 struct Rows {
   RowCut cut;
-  uint64_t stretches;
+  uint64_t rows;
 
   Rows(uint64_t samples, uint64_t bins, const RowSink& sink, uint64_t window, uint64_t step,
        uint32_t channels)
@@ -169,33 +175,32 @@ struct Rows {
     }
     const Result<uint64_t> found = cut.Stretches(samples);
     if (!found.ok()) throw nb::value_error(found.error().message.c_str());
-    stretches = *found;
-    if (sink.counts.size() != rows() * bins || sink.outside.size() != rows() * 3) {
+    rows = *found * channels;
+    if (sink.counts.size() != rows * bins || sink.outside.size() != rows * 3) {
       throw nb::value_error("counts and outside: must have as many rows as the samples");
     }
   }
-  uint64_t rows() const { return stretches * cut.channels; }
 };
 
 // A row of counts for each channel of each stretch (RowCut), and of (below, above, nan).
-void CountRows(PlanInUse& in_use, const nb::handle& samples, const nb::handle& counts,
-               const nb::handle& outside, uint32_t threads, uint64_t window, uint64_t step,
-               uint32_t channels) {
+void CountSampleRows(LatePlan& late, const nb::handle& samples, const nb::handle& counts,
+                     const nb::handle& outside, uint32_t threads, uint64_t window, uint64_t step,
+                     uint32_t channels) {
   const std::optional<Buffer> from = Buffer::Contiguous(samples);
   if (!from.has_value()) throw nb::value_error("samples: must be contiguous");
-  const Plan plan = in_use.For(from->size());
+  const Plan plan = late.For(from->size());
   const Buffer counts_buffer = Buffer::Writable(counts), outside_buffer = Buffer::Writable(outside);
   CheckWhole(from->size(), plan.type());
   const RowSink sink = {counts_buffer.as<int64_t>(), outside_buffer.as<int64_t>()};
   const Rows rows(from->size() / SampleBytes(plan.type()), plan.bin_count(), sink, window, step,
                   channels);
   Unlocked(from->size(), [&] {
-    CountStretches(from->bytes(), plan, rows.cut, rows.stretches, ThreadsFor(from->size(), threads),
-                   sink);
+    CountRows(from->bytes(), plan, rows.cut, threads,
+              [&](const CountedRow& row) { sink.Take(row); });
   });
 }
 
-// The same over each row's own range, with a row of edges for each (OwnRanges).
+// The same over each row's own range, with a row of edges for each (PlanOver).
 void CountOwnRanges(const nb::handle& samples, std::string_view type_name, uint32_t bins,
                     const nb::handle& counts, const nb::handle& outside, const nb::handle& edges,
                     uint32_t threads, uint64_t window, uint64_t step, uint32_t channels) {
@@ -207,17 +212,21 @@ void CountOwnRanges(const nb::handle& samples, std::string_view type_name, uint3
   CheckWhole(from->size(), type);
   const RowSink sink = {counts_buffer.as<int64_t>(), outside_buffer.as<int64_t>()};
   const Rows rows(from->size() / SampleBytes(type), bins, sink, window, step, channels);
-  const uint64_t places = rows.rows() * (uint64_t{bins} + 1);
-  OwnRanges ranges{.type = type, .bins = bins, .edges = edges_buffer.as<float>()};
-  if (edges_buffer.size() == places * sizeof(double)) {
-    ranges.edges = edges_buffer.as<double>();
-  } else if (edges_buffer.size() != places * sizeof(float)) {
-    throw nb::value_error("edges: must have as many rows as the samples");
-  }
-  Unlocked(from->size(), [&] {
-    CountStretches(from->bytes(), ranges, rows.cut, rows.stretches,
-                   ThreadsFor(from->size(), threads), sink);
-  });
+  const auto count = [&]<typename Edge>(std::span<Edge> all_edges) {
+    const size_t size = size_t{bins} + 1;
+    if (all_edges.size() != rows.rows * size) {
+      throw nb::value_error("edges: must have as many rows as the samples");
+    }
+    const auto plan_of = [&](uint64_t row, const std::optional<Extent>& extent, uint64_t its) {
+      return PlanOver(extent, type, its, all_edges.subspan(row * size, size));
+    };
+    Unlocked(from->size(), [&] {
+      CountRows(from->bytes(), type, bins, plan_of, rows.cut, threads,
+                [&](const CountedRow& row) { sink.Take(row); });
+    });
+  };
+  const bool narrow = edges_buffer.size() == rows.rows * (size_t{bins} + 1) * sizeof(float);
+  return narrow ? count(edges_buffer.as<float>()) : count(edges_buffer.as<double>());
 }
 
 // Writes the samples at the ranks (int64, ascending) to `out`, an array of the samples' type.
@@ -378,21 +387,25 @@ NB_MODULE(_native, module) {
   module.doc() = "The compiled part of the package histogram. Use the package.";
   module.attr("BINS_MAX") = histogram::kBinCountMax;
   module.attr("VERSION") = HISTOGRAM_PYTHON_VERSION;
-  nb::class_<PlanInUse>(module, "Plan", "Edges, compiled for a sample type.")
+  static PyType_Slot counters_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&Counters::Get)},
+                                         {0, nullptr}};
+  nb::class_<Counters>(module, "Counters", nb::type_slots(counters_slots),
+                       "The counts of each bin, and three numbers more, as a buffer of int64.");
+  nb::class_<LatePlan>(module, "Plan", "Edges, compiled for a sample type.")
       .def_static("make", &MakePlan, nb::arg("edges"), nb::arg("type"))
       .def_static("even", &MakeEvenPlan, nb::arg("first"), nb::arg("last"), nb::arg("bins"),
                   nb::arg("arithmetic"), nb::arg("edges"), nb::arg("type"))
-      .def("count", &CountInto, nb::arg("samples"), nb::arg("counts"), nb::arg("threads"))
-      .def("count_row", &CountRow, nb::arg("samples"), nb::arg("threads"))
-      .def("count_rows", &CountRows, nb::arg("samples"), nb::arg("counts"), nb::arg("outside"),
-           nb::arg("threads"), nb::arg("window") = 0, nb::arg("step") = 0, nb::arg("channels") = 1)
-      .def_prop_ro("bin_count", &PlanInUse::bin_count);
+      .def("count", &CountSamples, nb::arg("samples"), nb::arg("threads"))
+      .def("count_rows", &CountSampleRows, nb::arg("samples"), nb::arg("counts"),
+           nb::arg("outside"), nb::arg("threads"), nb::arg("window") = 0, nb::arg("step") = 0,
+           nb::arg("channels") = 1)
+      .def_prop_ro("bin_count", &LatePlan::bin_count);
   module.def("order_statistics", &OrderStatistics, nb::arg("samples"), nb::arg("type"),
              nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
   module.def("order_statistics_of_rows", &OrderStatisticsOfRows, nb::arg("samples"),
              nb::arg("type"), nb::arg("length"), nb::arg("ranks"), nb::arg("out"),
              nb::arg("threads"));
-  module.def("even_edges", &EvenEdgesOf, nb::arg("first"), nb::arg("last"), nb::arg("bins"),
+  module.def("even_edges", &EvenEdges, nb::arg("first"), nb::arg("last"), nb::arg("bins"),
              nb::arg("arithmetic"), nb::arg("edge_type"));
   module.def("count_own_ranges", &CountOwnRanges, nb::arg("samples"), nb::arg("type"),
              nb::arg("bins"), nb::arg("counts"), nb::arg("outside"), nb::arg("edges"),

@@ -150,7 +150,6 @@ namespace {
 // Whether a lane is to make the tables of the query's plan, for a payload of so many bytes or for
 // those after it. Makes them here if that is quick.
 bool MakesTables(const Query& query, uint64_t payload_bytes) {
-  if (query.plan->made() != nullptr) return false;
   PlanInUse& plan = *query.plan;
   const uint64_t samples = payload_bytes / SampleBytes(query.sample_type);
   if (!plan.Pays(samples)) return false;

@@ -22,59 +22,57 @@
 
 namespace histogram::server {
 
-// The plan of a query. It has no tables until samples repay them: tables take some 10 to 50 ns a
-// bin, and most specs that differ from all others come once. A plan of bytes needs none.
-// Thread-safe.
+// The plan of a query. It has no tables until samples repay them: most specs that differ from all
+// others come once. A plan of bytes needs none. Thread-safe.
 class PlanInUse {
  public:
   // REQUIRES: binning.has_edges(), or the type is u8.
-  PlanInUse(const Binning& binning, SampleType type) : binning_(binning), type_(type) {
-    if (type == SampleType::kU8) made_ = &plan_.emplace(Plan::OfBytes(binning));
+  PlanInUse(const Binning& binning, SampleType type)
+      : first_(type == SampleType::kU8 ? Plan::OfBytes(binning) : *Plan::Direct(binning, type)) {
+    if (type == SampleType::kU8) made_ = &first_;
   }
 
   // The plan with tables; null until Get has made it.
   const Plan* made() const { return made_.load(std::memory_order_acquire); }
   // The plan as it is: with tables if they are made, else without.
-  Plan Now() const {
+  const Plan& Now() const {
     const Plan* const plan = made();
-    return plan != nullptr ? *plan : *Plan::Direct(binning_, type_);
+    return plan != nullptr ? *plan : first_;
   }
-  // Notes that `samples` samples are to be counted. Returns whether all those noted repay tables.
+  // Notes that `samples` samples are to be counted. Returns whether there are no tables yet, and
+  // all those noted repay them.
   bool Pays(uint64_t samples) {
     const uint64_t before = noted_.fetch_add(samples, std::memory_order_relaxed);
-    return Plan::TablesPay(binning_, type_, before + samples);
+    return made() == nullptr && first_.TablesPay(before + samples);
   }
-  // Whether making tables takes no longer than counting `samples` samples, and keeps no thread for
-  // long.
+  // Whether `samples` samples alone repay tables, and these keep no thread for long.
   bool IsQuick(uint64_t samples) const {
-    return binning_.bin_count() <= kPlanBinsAtOnceMax &&
-           Plan::TablesPay(binning_, type_, samples / 8);
+    return first_.bin_count() <= kPlanBinsAtOnceMax && first_.TablesPay(samples);
   }
   // Makes the tables if there are none yet. Waits if another thread is making them.
   const Plan& Get() {
     std::call_once(once_, [this] {
-      if (plan_.has_value()) return;
-      plan_ = *Plan::Make(binning_, type_);  // fails only for binnings without edges
-      made_.store(&*plan_, std::memory_order_release);
+      if (made() != nullptr) return;
+      plan_ = *Plan::Make(first_.binning(), first_.type());  // fails only without edges
+      made_.store(&plan_, std::memory_order_release);
     });
-    return *plan_;
+    return *made();
   }
   // An upper bound of the memory of the tables that Get makes.
   uint64_t bytes() const {
-    if (type_ == SampleType::kU8) return 0;
+    if (first_.counts_values()) return 0;
     constexpr uint64_t kCells = 65538, kPatterns = 65536;  // of 4 bytes, at most
-    const uint64_t sample_bytes = SampleBytes(type_);
+    const uint64_t sample_bytes = SampleBytes(first_.type());
     const uint64_t threshold = std::max<uint64_t>(sample_bytes, sizeof(uint32_t));
-    return binning_.bin_count() * threshold +
+    return first_.bin_count() * threshold +
            (kCells + (sample_bytes <= 2 ? kPatterns : 0)) * sizeof(uint32_t);
   }
 
  private:
-  const Binning binning_;
-  const SampleType type_;
+  const Plan first_;  // of bytes, or without tables
   std::atomic<uint64_t> noted_{0};
   std::once_flag once_;
-  std::optional<Plan> plan_;  // of bytes, or written under once_
+  Plan plan_;  // written under once_
   std::atomic<const Plan*> made_{nullptr};
 };
 

@@ -10,8 +10,8 @@ run("${CMAKE_COMMAND}" --install "${BUILD_DIR}" --component kernels --prefix "${
 
 file(GLOB_RECURSE headers RELATIVE "${prefix}/include" "${prefix}/include/*")
 list(SORT headers)
-set(expected binning.h histogram.h number_text.h plan.h result.h sample_statistics.h sample_type.h
-  statistics.h tally.h typed.h usable_cores.h values.h)
+set(expected binning.h histogram.h number_text.h plan.h result.h rows.h sample_statistics.h
+  sample_type.h statistics.h tally.h typed.h usable_cores.h values.h)
 if(CUDA)
   list(INSERT expected 1 cuda.h)
 endif()

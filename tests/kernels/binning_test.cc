@@ -131,6 +131,51 @@ TEST(BinningTest, EvenAgreesWithTheDefinition) {
   }
 }
 
+// numpy.linspace in floats, and in doubles that are rounded to floats.
+TEST(BinningTest, NarrowEdgesAreRoundedAsNumpyRounds) {
+  Random random(7);
+  size_t computed = 0;
+  for (int round = 0; round < 4000; ++round) {
+    const double scale = std::exp2(static_cast<double>(random.Next() % 60) - 30);
+    const double lower = (random.Unit() * 2 - 1) * scale, upper = lower + random.Unit() * scale;
+    const auto bins = static_cast<uint32_t>(1 + random.Next() % 3000);
+    const bool in_float = round % 2 == 0;
+    const EvenTypes types{in_float ? SampleType::kF32 : SampleType::kF64, SampleType::kF32};
+    const auto first = static_cast<float>(lower), last = static_cast<float>(upper);
+    const float step = (last - first) / static_cast<float>(bins);
+    std::vector<double> expected;
+    for (uint32_t i = 0; i < bins; ++i) {
+      const double exact = i * ((upper - lower) / bins) + lower;
+      expected.push_back(in_float ? static_cast<float>(i) * step + first
+                                  : static_cast<float>(exact));
+    }
+    expected.push_back(last);
+    const Result<Binning> binning = Binning::EvenIn(types, bins, lower, upper);
+    ASSERT_EQ(binning.ok(), Binning::Edges(expected).ok());
+    if (!binning.ok()) continue;
+    ASSERT_EQ(binning->ComputeEdges(), expected) << bins << " over " << lower << ", " << upper;
+    const internal::EdgeRule& rule = binning->edge_rule();
+    if (rule.slack == 0) continue;
+    ++computed;
+    const double even = (expected.back() - expected.front()) / bins;
+    for (uint32_t i = 0; i <= bins; ++i) {
+      ASSERT_EQ(binning->edge(i), expected[i]);
+      ASSERT_LE(std::abs(expected[i] - (i * even + expected.front())), rule.slack);
+    }
+  }
+  EXPECT_GT(computed, 1000U);
+}
+
+TEST(BinningTest, NarrowEdgesOfHalves) {
+  const EvenTypes halves{SampleType::kF16, SampleType::kF16};
+  // numpy.linspace(numpy.float16(0.1), numpy.float16(0.7), 4)
+  EXPECT_EQ(Binning::EvenIn(halves, 3, 0.1, 0.7)->ComputeEdges(),
+            (std::vector<double>{0.0999755859375, 0.300048828125, 0.5, 0.7001953125}));
+  EXPECT_EQ(Binning::EvenIn(halves, 2, -60000, 60000).error().field, "even.bin_count");
+  EXPECT_EQ(Binning::EvenIn(halves, 5000, 1, 2).error().field, "even.bin_count");
+  EXPECT_EQ(Binning::EvenIn(halves, 0, 1, 2).error().field, "even.bin_count");
+}
+
 TEST(BinningTest, EvenTakesTheMostBins) {
   for (const auto& even : {Binning::Even(65536, {}, {}), Binning::Even(65536, -1.5, 255.25),
                            Binning::Even(kBinCountMax, 0.1, 255.25)}) {

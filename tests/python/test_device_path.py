@@ -27,6 +27,13 @@ def memory(address, count, dtype):
     return np.frombuffer((ctypes.c_char * (count * dtype.itemsize)).from_address(address), dtype)
 
 
+def put(found, counts, outside):
+    """Writes what a plan has counted to these addresses."""
+    bins = np.frombuffer(found[0], np.int64)[:-3]
+    memory(counts, bins.size, np.int64)[:] = bins
+    memory(outside, 3, np.int64)[:] = found[1:]
+
+
 class HostPlugin:
     """Functions of python/cuda/plugin.h over the CPU's memory."""
 
@@ -59,7 +66,7 @@ class HostPlugin:
             if (given.upper - given.lower) / plan < 4 * unit * max(-given.lower, given.upper):
                 return None, None
             arithmetic, edges = (("f64", "f64"), ("f64", "f32"), ("f32", "f32"))[given.edges]
-            return _native.Plan.even(given.lower, given.upper, plan, arithmetic, edges, kind)[0], DTYPES[kind]
+            return _native.Plan.even(given.lower, given.upper, plan, arithmetic, edges, kind), DTYPES[kind]
         assert not at  # a null pointer: the plan has its edges
         return plan, DTYPES[kind]
 
@@ -82,10 +89,8 @@ class HostPlugin:
 
     def histogram_cuda_read(self, handle, stream, counts, outside, error, error_bytes):
         plan, samples = self.counted[handle]
-        to = memory(counts, plan.bin_count, np.int64)
-        to[:] = 0
-        memory(outside, 3, np.int64)[:] = plan.count(samples, to, 1)
-        to[0] -= self.lose
+        put(plan.count(samples, 1), counts, outside)
+        memory(counts, plan.bin_count, np.int64)[0] -= self.lose
         return 0
 
     def count_and_read(self, handle, given, samples, count, stream, counts, outside, error, error_bytes):
@@ -96,9 +101,7 @@ class HostPlugin:
         plan, dtype = self.plan_of(handle, given)
         if plan is None:
             return -3
-        to = memory(counts, plan.bin_count, np.int64)
-        to[:] = 0
-        memory(outside, 3, np.int64)[:] = plan.count(memory(samples or 0, count, dtype), to, 1)
+        put(plan.count(memory(samples or 0, count, dtype), 1), counts, outside)
         return 0
 
     def histogram_cuda_extent(self, handle, samples, count, stream, extent, error, error_bytes):
@@ -464,17 +467,16 @@ def test_quantiles_of_rows(plugin, kind):
 
 def test_counters_are_used_again_unless_they_failed(plugin):
     plan = _gpu_plan.DevicePlan(EDGES, "f32", 0)
-    counts = np.zeros(100, np.int64)
     samples = _gpu.device_array(OnDevice(some("f4", 50)))
     for _ in range(3):
-        plan.count(samples, counts, 0)
+        plan.count(samples)
     assert len(plugin.plans) == 1
     plugin.lose = True
     with pytest.raises(RuntimeError, match="counts add up"):
-        plan.count(samples, counts, 0)
+        plan.count(samples)
     plugin.lose = False
     assert not plugin.plans  # the counter that failed is freed
-    plan.count(samples, counts, 0)
+    plan.count(samples)
     assert list(plugin.plans) == [2]
 
 

@@ -289,7 +289,7 @@ def test_counts_that_differ_from_pass_to_pass_are_an_error():
     class Changing:
         def __init__(self, plan, samples):
             self.bin_count = plan.bin_count
-            self.count = lambda _, counts, threads: plan.count(samples, counts, threads)
+            self.count = lambda _, threads: plan.count(samples, threads)
 
     rule._plans, rule._below_top = [Changing(plans[0], passes[1])], Changing(plans[1], np.array([0.5] * 4))
     with pytest.raises(RuntimeError, match="4 samples differ from pass to pass"):

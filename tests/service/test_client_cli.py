@@ -825,14 +825,19 @@ def test_bench_counts_right_answers(run, api):
     assert done.stderr == b""
 
 
+@pytest.mark.parametrize("ranges", ((), ("--new-ranges",)))
 @pytest.mark.parametrize("api", ("compute", "compute-many", "accumulate"))
-def test_bench_counts_floats(run, api):
+def test_bench_counts_floats(run, api, ranges):
+    if api == "accumulate" and ranges:
+        run("bench", "--api", api, "--float-bins", 10, *ranges, status=2)
+        return
     document = json.loads(run("bench", "--api", api, "--duration", "0.3", "--warm-up", "0.1",
-                              "--payload-bytes", "64KiB", "--float-bins", 100, "--format", "json").stdout)
+                              "--payload-bytes", "64KiB", "--float-bins", 100, *ranges, "--format", "json").stdout)
     assert document["requests"] > 0
     assert document["errors"] == document["wrong"] == 0
     assert document["float_bins"] == 100
     run("bench", "--float-bins", 10, "--payload-bytes", "10", status=2)
+    run("bench", "--new-ranges", status=2)
 
 
 def test_bench_asks_for_the_limit_first(run):

@@ -138,6 +138,7 @@ std::string RenderJson(const BenchOptions& options, uint64_t payload_bytes,
       {"payload_bytes", payload_bytes},
       {"distribution", DistributionOf(options)},
       {"float_bins", options.float_bins},
+      {"new_ranges", options.new_ranges},
       {"connections", options.connections},
       {"in_flight", options.in_flight},
       {"rate", options.rate},
@@ -246,6 +247,7 @@ absl::StatusOr<client::LoadOptions> MakeLoadOptions(const BenchOptions& options,
   load.payload_bytes = payload_bytes;
   load.distribution = options.distribution;
   load.float_bins = options.float_bins;
+  load.new_ranges = options.new_ranges;
   load.verify = !options.no_verify;
   return load;
 }
@@ -287,11 +289,16 @@ void AddBench(CLI::App& app, BenchOptions& options) {
   CLI::Option* const distribution =
       AddChoice(command, "--distribution", options.distribution, client::LoadDistributions(),
                 "The distribution of the bytes (default uniform)");
-  AddValue(command, "--float-bins", options.float_bins, "N",
-           "Samples of f32, normally distributed, into N even bins\n"
-           "over -4..4; else bytes, a bin for each value")
-      ->check(WholeNumber(1, 65536))
-      ->excludes(distribution);
+  CLI::Option* const float_bins =
+      AddValue(command, "--float-bins", options.float_bins, "N",
+               "Samples of f32, normally distributed, into N even bins\n"
+               "over -4..4; else bytes, a bin for each value")
+          ->check(WholeNumber(1, 65536))
+          ->excludes(distribution);
+  command
+      .add_flag("--new-ranges", options.new_ranges,
+                "Another range, tiny bits apart, for each request")
+      ->needs(float_bins);
   AddValue(command, "--connections", options.connections, "N", "Connections, 1 to 1024 (default 1)")
       ->check(WholeNumber(1, 1024));
   AddValue(command, "--in-flight", options.in_flight, "N",

@@ -45,6 +45,7 @@ struct BenchOptions {
   std::string payload = "64KiB";
   std::string distribution = "uniform";
   uint32_t float_bins = 0;  // 0: bytes
+  bool new_ranges = false;
   uint32_t connections = 1;
   uint32_t in_flight = 8;
   double rate = 0;

@@ -240,42 +240,22 @@ absl::Status AddExtent(Input& input, SampleType type, absl::Time deadline, doubl
   return absl::OkStatus();
 }
 
-// The nearest half-precision number.
-double RoundToHalf(double x) {
-  if (x == 0 || !std::isfinite(x)) return x;
-  const int unit = std::max(std::ilogb(x), -14) - 10;  // of the last place
-  const double rounded = std::ldexp(std::nearbyint(std::ldexp(x, -unit)), unit);
-  return std::abs(rounded) > 65504 ? std::copysign(HUGE_VAL, x) : rounded;
-}
-
-// The nearest number of a type of 16 or 32 bits.
-double RoundTo(SampleType type, double x) {
-  return SampleBytes(type) == sizeof(float) ? static_cast<double>(static_cast<float>(x))
-                                            : RoundToHalf(x);
+// A bin between two numbers, rounded to the type.
+Result<histogram::Binning> Rounded(SampleType type, double lower, double upper) {
+  return histogram::Binning::EvenIn({.arithmetic = type, .edges = type}, 1, lower, upper);
 }
 
 // Sets `binning` to the edges that numpy.histogram gives floats narrower than double. They are
 // those of numpy.linspace: in the samples' type where the range is that of the samples, and rounded
 // to it where the user gave the range. Leaves edges alone that would not increase.
 void NarrowEdges(SampleType type, bool own_range, v1::Binning& binning) {
-  const auto round = [type](double x) { return RoundTo(type, x); };
-  // The result of an operation: of half precision it is one of single precision, rounded.
-  const auto narrow = [&](double x) { return own_range ? round(x) : x; };
-  const v1::Binning::Even even = binning.even();
-  const double span = narrow(even.upper() - even.lower());
-  const double step = narrow(span / even.bin_count());
-  v1::Binning::Edges edges;
-  for (uint32_t i = 0; i < even.bin_count(); ++i) {
-    const double offset =
-        step == 0 ? narrow(narrow(narrow(i) / even.bin_count()) * span) : narrow(narrow(i) * step);
-    edges.add_edges(round(narrow(offset + even.lower())));
-  }
-  edges.add_edges(round(even.upper()));
-  for (int i = 0; i < edges.edges_size(); ++i) {
-    const double edge = edges.edges(i);
-    if (!std::isfinite(edge) || (i > 0 && edges.edges(i - 1) >= edge)) return;
-  }
-  *binning.mutable_edges() = std::move(edges);
+  const v1::Binning::Even& even = binning.even();
+  const EvenTypes types{.arithmetic = own_range ? type : SampleType::kF64, .edges = type};
+  const auto narrow =
+      histogram::Binning::EvenIn(types, even.bin_count(), even.lower(), even.upper());
+  if (!narrow.ok()) return;
+  const std::vector<double> edges = narrow->ComputeEdges();
+  binning.mutable_edges()->mutable_edges()->Assign(edges.begin(), edges.end());
 }
 
 // Replaces bins over a range whose length overflows by their edges.
@@ -365,10 +345,10 @@ absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& 
   if (least > greatest) {
     least = 0;
     greatest = 1;
-  } else if (narrow && least == greatest &&
-             RoundTo(type, least - 0.5) < RoundTo(type, greatest + 0.5)) {
-    least = RoundTo(type, least - 0.5);
-    greatest = RoundTo(type, greatest + 0.5);
+  } else if (const auto around = Rounded(type, least - 0.5, greatest + 0.5);
+             narrow && least == greatest && around.ok()) {
+    least = around->edge(0);
+    greatest = around->edge(1);
   } else if (least == greatest) {
     constexpr double kMost = std::numeric_limits<double>::max();
     least = std::max(std::min(least - 0.5, std::nextafter(least, -HUGE_VAL)), -kMost);

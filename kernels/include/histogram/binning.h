@@ -3,14 +3,15 @@
 //
 // Semantics are numpy's: bin i is [edge_i, edge_i+1), and the last bin also holds its upper edge.
 // Even edges are those of numpy.linspace: i*step + lower in double, with step = (upper-lower)/n and
-// no fused multiply-add. The last one is exactly upper. Each value in no bin is counted as below,
-// above or ignored.
+// no fused multiply-add. The last one is exactly upper. EvenIn takes numpy's narrower types
+// instead. Each value in no bin is counted as below, above or ignored.
 //
 // A Binning is immutable, so threads may share it. A copy is cheap.
 #ifndef HISTOGRAM_BINNING_H_
 #define HISTOGRAM_BINNING_H_
 
 #include <histogram/result.h>
+#include <histogram/sample_type.h>
 #include <histogram/values.h>
 
 #include <array>
@@ -23,6 +24,12 @@
 
 namespace histogram {
 
+// The types of floats, kF16, kF32 or kF64, in which numpy.linspace computes even edges, and to
+// which it rounds them.
+struct EvenTypes {
+  SampleType arithmetic = SampleType::kF64, edges = SampleType::kF64;
+};
+
 namespace internal {
 
 // How edges follow from their number. Plain data; `listed` belongs to the Binning.
@@ -30,12 +37,17 @@ struct EdgeRule {
   uint32_t bins = 0;
   double lower = 0, upper = 0, step = 0;  // of even edges
   const double* listed = nullptr;         // else all edges
+  // Of even edges of narrow types: no edge lies farther from the one that doubles give. Else 0.
+  double slack = 0;
+  EvenTypes types = {};
 
   // REQUIRES: i <= bins; the floating-point mode is the library's.
   double at(uint32_t i) const {
     if (listed != nullptr) return listed[i];
-    return i == bins ? upper : i * step + lower;  // numpy.linspace
+    if (i == bins) return upper;
+    return slack > 0 ? Narrow(i) : i * step + lower;  // numpy.linspace
   }
+  double Narrow(uint32_t i) const;
 };
 
 }  // namespace internal
@@ -57,6 +69,9 @@ class Binning {
   static Result<Binning> Even(uint32_t bin_count, std::optional<double> lower = std::nullopt,
                               std::optional<double> upper = std::nullopt,
                               uint32_t bin_count_max = kBinCountMax);
+  // The same between numpy's edges of these types, for arrays of narrow floats.
+  static Result<Binning> EvenIn(EvenTypes types, uint32_t bin_count, double lower, double upper,
+                                uint32_t bin_count_max = kBinCountMax);
   // One bin between each two edges. There are two edges or more; all are finite and increase.
   static Result<Binning> Edges(std::span<const double> edges,
                                uint32_t bin_count_max = kBinCountMax);
@@ -72,7 +87,7 @@ class Binning {
   static Result<Binning> ByteTable(uint32_t bin_count, std::span<const uint32_t> bin_of_byte,
                                    uint32_t bin_count_max = kBinCountMax);
 
-  uint32_t bin_count() const { return bin_count_; }
+  uint32_t bin_count() const { return rule_.bins; }
   // Whether bin i holds exactly byte i: then the value counts are the histogram.
   bool is_identity() const { return is_identity_; }
   // The bin's index, or kBelow, kAbove, kIgnored.
@@ -85,26 +100,23 @@ class Binning {
   double edge(uint32_t i) const;
   // All bin_count()+1 edges; empty if has_edges() is false.
   std::vector<double> ComputeEdges() const;
+  // The same into `edges`, which has a place for each. REQUIRES: has_edges().
+  void ComputeEdges(std::span<double> edges) const;
+  void ComputeEdges(std::span<float> edges) const;
 
   // For this library only. Valid as long as a copy of this binning. REQUIRES: has_edges().
-  internal::EdgeRule edge_rule() const {
-    return {.bins = bin_count_,
-            .lower = lower_,
-            .upper = upper_,
-            .step = step_,
-            .listed = edges_ != nullptr ? edges_->data() : nullptr};
-  }
+  const internal::EdgeRule& edge_rule() const { return rule_; }
 
  private:
   static Result<Binning> MakeEven(uint32_t bin_count, double from, double to);
   static Result<Binning> MakeListed(std::span<const double> edges);
   enum class Kind : uint8_t { kEven, kEdges, kAlphabet, kByteTable };
   Binning() = default;
+  void FillEvenTable();
 
   Kind kind_ = Kind::kEven;
-  uint32_t bin_count_ = 0;
   bool is_identity_ = false;
-  double lower_ = 0, upper_ = 0, step_ = 0;           // kEven
+  internal::EdgeRule rule_;                           // without edges only the number of bins
   std::shared_ptr<const std::vector<double>> edges_;  // kEdges
   std::array<int32_t, kByteValues> bin_of_{};
 };

@@ -47,8 +47,8 @@ class Plan {
   // The plan that counts `samples` samples soonest, its own making included: Make if TablesPay,
   // else Direct.
   static Result<Plan> MakeFor(const Binning& binning, SampleType type, uint64_t samples);
-  // Whether so many samples repay the tables. REQUIRES: binning.has_edges().
-  static bool TablesPay(const Binning& binning, SampleType type, uint64_t samples);
+  // Whether so many samples repay tables. REQUIRES: binning().has_edges().
+  bool TablesPay(uint64_t samples) const;
 
   SampleType type() const;
   uint32_t bin_count() const;

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace histogram {
@@ -34,7 +35,8 @@ class Tally {
   const Plan& plan() const { return plan_; }
   uint64_t samples() const { return samples_; }
   // The plan's counters.
-  std::span<const uint64_t> counters() const { return counters_; }
+  std::span<const uint64_t> counters() const& { return counters_; }
+  std::vector<uint64_t> counters() && { return std::move(counters_); }
 
   // Counts samples on up to `threads` threads, including the calling one. 0: UsableCores(). Short
   // arrays use fewer, and statistics one. REQUIRES: samples.size() is a multiple of

@@ -63,8 +63,9 @@ std::string_view KernelName(const Plan& plan, size_t samples = 0);
 // The least and the greatest finite sample. Integers of 64 bits are rounded outwards to doubles.
 struct Extent {
   double least = 0, greatest = 0;
-  bool finite = true;     // whether all samples are finite
-  bool constant = false;  // whether the finite ones are equal
+  bool finite = true;          // whether all samples are finite
+  bool constant = false;       // whether the finite ones are equal
+  bool negative_zero = false;  // whether the greatest is 0, and a sample is -0.0
 };
 // nullopt if no sample is finite. -0.0 counts as 0.0.
 // REQUIRES: samples.size() is a multiple of SampleBytes(type).

@@ -82,11 +82,11 @@ absl::Status Lane::UsePlan(std::shared_ptr<const TypedPlan> plan) {
 
 bool Lane::UseEvenBins(const Plan& plan) {
   if (plan.counts_values() || !plan.binning().has_edges()) return false;
-  const internal::EdgeRule rule = plan.binning().edge_rule();
+  const internal::EdgeRule& rule = plan.binning().edge_rule();
   const EvenEdges edges = {
       .lower = rule.lower, .upper = rule.upper, .step = rule.step, .bins = rule.bins};
-  if (rule.listed != nullptr || !EvenBinsFit(plan.type(), rule.bins, options_.device) ||
-      !AreDistinct(edges)) {
+  if (rule.listed != nullptr || rule.slack > 0 ||
+      !EvenBinsFit(plan.type(), rule.bins, options_.device) || !AreDistinct(edges)) {
     return false;
   }
   typed_ = nullptr;
