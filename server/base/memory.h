@@ -1,15 +1,13 @@
 // The ledger of the memory that callers make the server hold: its classes and their limits.
 //
-// | class      | what it counts                            | limit             | beyond it |
-// |------------|-------------------------------------------|-------------------|---------------------|
-// | receiving  | messages that gRPC has, in part or whole  | receive_bytes_max | calls end (1) | |
-// read_ahead | large messages of streams                 | an eighth of that | (2) | | replies    |
-// replies from before they are made until   | a quarter of that | (2), calls end (1); | | | they
-// are written, and totals              | and twice as much | calls are refused   | | totals     |
-// what Accumulate adds up, part of replies  | an eighth of that | calls are refused   | | http |
-// bodies over HTTP and their replies        | a half of that    | bodies are refused  | | the queue
-// | payloads, plans, counters, replies of     | queue_bytes_max   | jobs wait or are    | | | what
-// is queued or executes                |                   | refused (3)         |
+//   receiving   messages that gRPC has, in part or whole. At receive_bytes_max calls end (1).
+//   read_ahead  large messages of streams. At an eighth of that streams stop to read (2).
+//   replies     replies from before they are made until they are written, and totals. At a quarter of
+//               that (2) holds and calls end (1); at twice as much calls are refused.
+//   totals      sums of Accumulate, a part of replies. At an eighth of that calls are refused.
+//   http        bodies over HTTP and their replies. At a half of that bodies are refused.
+//   the queue   payloads, plans, counters and replies of what is queued or executes. At
+//               queue_bytes_max jobs wait or are refused (3).
 //
 // (1) server/rpc/call_guard.h says which. (2) A stream reads on only while it holds none of it.
 // (3) server/batching/admission.h: the batcher's lock guards the amount.

@@ -64,6 +64,9 @@ struct StreamFacts {
 // is sent together with earlier ones. gRPC keeps a reply that is written with a hint until a later
 // write. Holding back delays a client that waits for each answer. So replies are held back while
 // others have lately joined them. Otherwise only one in kTryEvery is, to find out.
+//
+// Replies of 4 KiB that are never held back cost 49 % more CPU a call with 8 in flight, and 54 %
+// with 64. Those that always are cost 9 % more with one in flight (2-core x86 VM, at 07ac9dd).
 class ComputeManyState {
  public:
   // At most this many replies are kept before one is sent.

@@ -47,10 +47,6 @@ void EventLoop::Post(Posted& work) {
   if (Push(work)) Wake();
 }
 
-void EventLoop::PostForNextEvent(Posted& work) {
-  if (Push(work) && awaiting_.load() > 0) Wake();
-}
-
 bool EventLoop::Sleep(void** tag, bool* ok) {
   // While the bell is set its event is about to come.
   if (!bell_is_set_) {

@@ -70,7 +70,8 @@ class Posted {
 //
 // The thread answers a message that it counts itself before it looks at the next one, whatever the
 // clients do. So now and then one message is handed over to see whether another comes meanwhile.
-// Belongs to the loop's thread.
+// Without it, a client that waits for each answer costs 22 % more CPU a call of 64 KiB, and 18 % at
+// 1 MiB (2-core x86 VM, at 07ac9dd). Belongs to the loop's thread.
 class SendsAhead {
  public:
   // An observation holds for this many messages.
@@ -97,6 +98,7 @@ class SendsAhead {
 };
 
 // Whether other cores are likely idle: at most half of the loops had much to count a moment ago.
+// Without it, four connections of 1 MiB x 2 cost 7 % more CPU a call (2-core x86 VM, at 07ac9dd).
 // Thread-safe. Times are nanoseconds of a clock that does not go back.
 class CountingLoops {
  public:
@@ -135,20 +137,16 @@ class alignas(128) EventLoop final : private Posted {
   // The loop's thread runs `work` soon, and never from within this. Thread-safe.
   // REQUIRES: a call of this loop is open, or the server is not shut down before `work` has run.
   void Post(Posted& work);
-  // The same, but does not wake the loop: `work` runs before its next event, whenever that comes.
-  // While a call of the loop awaits such work (AwaitPosted), this wakes the loop as Post does.
-  void PostForNextEvent(Posted& work);
-  // A call begins to await work that others post for the next event, or no longer awaits it.
-  // REQUIRES: called by the loop's thread.
-  void AwaitPosted(bool begins) { begins ? ++awaiting_ : --awaiting_; }
   // Runs `work` once no event waits in the loop any more, or many have passed. Work that is left
   // until then can be done together, such as sending replies. REQUIRES: called by the loop's
   // thread.
   void WhenDry(Posted& work) { work.next_ = std::exchange(when_dry_, &work); }
   // Whether a message of `bytes` is worth the way to another thread and back. True if counting it
   // takes longer than waking a thread, if other cores are likely idle, and if the loop's clients
-  // send ahead of their answers. A client that waits for each answer would wait for two threads to
-  // wake. REQUIRES: called by the loop's thread; HandedBack is called once for each true.
+  // send ahead of their answers: a client that waits for each answer would wait for two threads to
+  // wake. One ComputeMany of 256 KiB x 8 makes 14 to 39 % more calls a second by it, for 11 % more
+  // CPU a call (2-core x86 VM, at 07ac9dd).
+  // REQUIRES: called by the loop's thread; HandedBack is called once for each true.
   bool HandOver(uint64_t bytes);
   void HandedBack() { --handed_over_; }
   // Where calls of this loop join once they have arrived.
@@ -197,7 +195,6 @@ class alignas(128) EventLoop final : private Posted {
 
   // Written by other threads.
   alignas(128) std::atomic<Posted*> posted_{nullptr};  // newest first
-  std::atomic<uint32_t> awaiting_{0};                  // calls that do; written by the loop
   // The loop is about to wait for an event, or does. The thread that makes it false sets the bell.
   std::atomic<bool> sleeping_{false};
   grpc::Alarm bell_;  // wakes the loop

@@ -52,13 +52,10 @@ class AccumulateStream final : public ServedStream {
     Step(StreamEvent::kDrain);
   }
 
-  // Recounts a chunk that was picked for it, on any thread, and lets go of its payload.
-  void Check(Chunk& chunk, const absl::Status& status);
-  // The stream looks at a counted chunk with its next event; at once if the client waits for the
-  // chunk (a snapshot, or an error).
-  void PostChunk(Chunk& chunk) {
-    const bool urgent = chunk.snapshot || !chunk.result.ok();
-    urgent ? loop().Post(chunk) : loop().PostForNextEvent(chunk);
+  // A chunk is counted, or never will be. On any thread.
+  void ChunkDone(Chunk& chunk, const absl::Status& status) {
+    Check(chunk, status);
+    loop().Post(chunk);
   }
   void ChunkReturned(Chunk& chunk);
 
@@ -68,20 +65,12 @@ class AccumulateStream final : public ServedStream {
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
-  void OnDone() override;
   void OnQuota(bool) override { Take(std::move(waiting_), service_.clock.Now()); }
 
   void Step(StreamEvent event) override { StepWith(event, 0); }
   // `bytes`: of a message.
   void StepWith(StreamEvent event, uint64_t bytes) {
-    const StreamActions actions = state_.Step(event, MayRead(), bytes);
-    SetWaits(!(state_.facts().open() && state_.facts().reading));
-    Perform(actions);
-  }
-  // Whether nothing but a chunk brings the stream on.
-  void SetWaits(bool waits) {
-    if (waits != waits_) loop().AwaitPosted(waits);
-    waits_ = waits;
+    Perform(state_.Step(event, MayRead(), bytes));
   }
   void Perform(const StreamActions& actions);
   void End(StreamEnd end);
@@ -93,6 +82,8 @@ class AccumulateStream final : public ServedStream {
   void Take(std::shared_ptr<ReceivedMessage> message, TimeNs now);
   Chunk& Append(std::shared_ptr<ReceivedMessage> message);
   void Count(Chunk& chunk);
+  // Recounts a chunk that was picked for it, and lets go of its payload.
+  void Check(Chunk& chunk, const absl::Status& status);
   void Counted(Chunk& chunk);
   void AddUp(Chunk& chunk);
   // Replies with the total of all chunks that were added up. `bytes`: what is held for it.
@@ -105,7 +96,6 @@ class AccumulateStream final : public ServedStream {
   AccumulateState state_;
   // Waits for the quota. The state does not know of it: the read is still under way.
   std::shared_ptr<ReceivedMessage> waiting_;
-  bool waits_ = false;
   StreamTime time_;
   TimeNs replied_at_ = 0;               // when the last reply was made
   std::optional<uint64_t> took_ns_;     // from the last message to the answer
@@ -118,17 +108,9 @@ class AccumulateStream final : public ServedStream {
   absl::Status error_;  // ends the stream
 };
 
-void Chunk::Done(const absl::Status& status) {
-  stream.Check(*this, status);
-  stream.PostChunk(*this);
-}
+void Chunk::Done(const absl::Status& status) { stream.ChunkDone(*this, status); }
 
 void Chunk::Run() { stream.ChunkReturned(*this); }
-
-void AccumulateStream::OnDone() {
-  SetWaits(false);
-  ServedStream::OnDone();
-}
 
 void AccumulateStream::Perform(const StreamActions& actions) {
   if (actions.make_last_reply) return Reply(/*final=*/state_.facts().read_end);

@@ -12,6 +12,8 @@ TYPES = ("u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
 EXAMPLES = int(os.environ.get("HISTOGRAM_EXAMPLES", "300"))
 CHECKED = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 300, database=None,
                    suppress_health_check=list(HealthCheck))
+# For tests that are run once for each of TYPES.
+CHECKED_BY_TYPE = settings(CHECKED, max_examples=max(1, EXAMPLES // 3))
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -4,7 +4,7 @@ import histogram
 import ml_dtypes
 import numpy as np
 import pytest
-from arrays import CHECKED, TYPES, laid_out, make_samples, same_bits, seeds
+from arrays import CHECKED, CHECKED_BY_TYPE, TYPES, laid_out, make_samples, same_bits, seeds
 from histogram._numpy_quantile import METHODS
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ def same_answer(found, expected):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@CHECKED
+@CHECKED_BY_TYPE
 @given(seed=seeds, size=st.sampled_from((1, 2, 3, 60, 5000)), q=SHARES)
 def test_numbers(dtype, seed, size, q):
     rng = np.random.default_rng(seed)
@@ -155,7 +155,7 @@ def numpys(a, q, axis):
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-@CHECKED
+@CHECKED_BY_TYPE
 @given(seed=seeds, shape=st.sampled_from(((3, 5), (60, 4), (4, 130), (2, 70, 3), (5, 1), (2, 1, 200))),
        q=SHARES, axis=st.sampled_from((0, 1, -1, (0, 1), (1, 0), (-1,))))
 def test_rows(dtype, seed, shape, q, axis):
