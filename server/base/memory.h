@@ -1,19 +1,20 @@
 // The ledger of the memory that callers make the server hold: its classes and their limits.
 //
-//   receiving   messages that gRPC has, in part or whole. At receive_bytes_max calls end (1).
-//   read_ahead  large messages of streams. At an eighth of that streams stop to read (2).
-//   replies     replies from before they are made until they are written, and totals. At a quarter of
-//               that (2) holds and calls end (1); at twice as much calls are refused.
-//   totals      sums of Accumulate, a part of replies. At an eighth of that calls are refused.
-//   http        bodies over HTTP and their replies. At a half of that bodies are refused.
-//   the queue   payloads, plans, counters and replies of what is queued or executes. At
-//               queue_bytes_max jobs wait or are refused (3).
+//   receiving   messages that gRPC has, in part or whole. Limit: receive_bytes_max; then calls end
+//               (1).
+//   read_ahead  large messages of streams. receive_bytes_max / 8; then streams stop to read (2).
+//   replies     replies from before they are made until they are written, and totals.
+//               receive_bytes_max / 4; then (2) holds and calls end (1). At / 2 calls are refused.
+//   totals      sums of Accumulate, a part of replies. / 8; then calls are refused.
+//   http        bodies over HTTP and their replies. / 2; then bodies are refused.
+//   the queue   payloads, plans, counters and replies of what is queued or executes.
+//               queue_bytes_max; then jobs wait or are refused (3).
 //
 // (1) server/rpc/call_guard.h says which. (2) A stream reads on only while it holds none of it.
 // (3) server/batching/admission.h: the batcher's lock guards the amount.
 //
-// Streams leave small messages out, and calls add small replies to the sum of all in steps. So cores
-// that count small payloads seldom wait for each other here.
+// Streams leave small messages out, and calls add small replies to the sum of all in steps. So
+// cores that count small payloads seldom wait for each other here.
 #ifndef HISTOGRAM_SERVER_BASE_MEMORY_H_
 #define HISTOGRAM_SERVER_BASE_MEMORY_H_
 
