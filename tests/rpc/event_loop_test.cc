@@ -19,11 +19,11 @@ namespace {
 
 constexpr uint64_t kMuch = 64 << 10, kLittle = 1 << 10;
 
-// Something that some thread does, once.
-class Deed {
+// A function that some thread calls, once.
+class Callback {
  public:
-  explicit Deed(std::function<void()> then) : then_(std::move(then)) {}
-  // Which thread did it.
+  explicit Callback(std::function<void()> then) : then_(std::move(then)) {}
+  // Which thread called it.
   std::thread::id Wait() {
     over_.WaitForNotification();
     return thread_;
@@ -42,9 +42,9 @@ class Deed {
   absl::Notification over_;
 };
 
-class Happening final : public Event, public Deed {
+class TestEvent final : public Event, public Callback {
  public:
-  using Deed::Deed;
+  using Callback::Callback;
   void OnComplete(bool ok) override {
     EXPECT_TRUE(ok);
     Do();
@@ -58,9 +58,9 @@ class Happening final : public Event, public Deed {
   grpc::Alarm alarm_;
 };
 
-class Work final : public Posted, public Deed {
+class Work final : public Posted, public Callback {
  public:
-  using Deed::Deed;
+  using Callback::Callback;
   void Run() override { Do(); }
 };
 
@@ -85,7 +85,7 @@ class EventLoopsTest : public testing::Test {
   template <typename Function>
   bool In(uint32_t loop, Function&& function) {
     bool result = false;
-    Happening event([&] { result = function(); });
+    TestEvent event([&] { result = function(); });
     event.In((*loops_)[loop]);
     event.Wait();
     return result;
@@ -101,7 +101,7 @@ class EventLoopsTest : public testing::Test {
 TEST_F(EventLoopsTest, ThereIsAtLeastOneLoop) {
   Make(0);
   EXPECT_EQ(loops_->size(), 1U);
-  Happening event([] {});
+  TestEvent event([] {});
   event.In((*loops_)[0]);
   event.Wait();
 }
@@ -110,9 +110,9 @@ TEST_F(EventLoopsTest, EachLoopHasAThreadOfItsOwn) {
   Make(3);
   std::vector<std::thread::id> threads;
   absl::Notification go;
-  std::vector<std::unique_ptr<Happening>> events;
+  std::vector<std::unique_ptr<TestEvent>> events;
   for (uint32_t i = 0; i < loops_->size(); ++i) {
-    events.push_back(std::make_unique<Happening>([&] { go.WaitForNotification(); }));
+    events.push_back(std::make_unique<TestEvent>([&] { go.WaitForNotification(); }));
     events.back()->In((*loops_)[i]);
   }
   go.Notify();
@@ -125,7 +125,7 @@ TEST_F(EventLoopsTest, EachLoopHasAThreadOfItsOwn) {
 TEST_F(EventLoopsTest, ALoopThatStandsStillIsNoticed) {
   Make(2);
   absl::Notification go;
-  Happening event([&] { go.WaitForNotification(); });
+  TestEvent event([&] { go.WaitForNotification(); });
   event.In((*loops_)[1]);
   constexpr int64_t kLongNs = 50'000'000;
   while (loops_->StoodStillNs() < kLongNs) std::this_thread::yield();
@@ -186,7 +186,7 @@ TEST_F(EventLoopsTest, WhatIsPostedRunsInTheOrderOfPostingOnTheThreadOfTheLoop) 
     works.push_back(std::make_unique<Work>([&order, i] { order.push_back(i); }));
   }
   absl::Notification go;
-  Happening busy([&] { go.WaitForNotification(); });
+  TestEvent busy([&] { go.WaitForNotification(); });
   busy.In(loop);
   for (const auto& work : works) loop.Post(*work);
   go.Notify();
@@ -200,7 +200,7 @@ TEST_F(EventLoopsTest, WhatTheLoopPostsToItselfRunsAfterTheEvent) {
   Make(2);
   bool event_is_over = false, ran_after = false;
   Work work([&] { ran_after = event_is_over; });
-  Happening event([&] {
+  TestEvent event([&] {
     (*loops_)[0].Post(work);
     event_is_over = true;
   });
@@ -215,8 +215,8 @@ TEST_F(EventLoopsTest, WhatWaitsForADryLoopRunsAfterWhatElseWaits) {
   std::vector<int> order;  // written by one thread
   absl::Notification go;
   Work dry([&] { order.push_back(2); });
-  Happening second([&] { order.push_back(1); });
-  Happening first([&] {
+  TestEvent second([&] { order.push_back(1); });
+  TestEvent first([&] {
     go.WaitForNotification();
     loop.WhenDry(dry);
     order.push_back(0);
@@ -248,7 +248,7 @@ TEST_F(EventLoopsTest, WhatWaitsForADryLoopDoesNotWaitForEver) {
   } endless;
   endless.loop = &loop;
   Work dry([&] { endless.stop = true; });
-  Happening first([&] {
+  TestEvent first([&] {
     endless.OnComplete(true);
     loop.WhenDry(dry);
   });
@@ -281,7 +281,7 @@ TEST_F(EventLoopsTest, NothingThatManyThreadsPostIsForgotten) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  Happening last([] {});  // what ran, ran before it
+  TestEvent last([] {});  // what ran, ran before it
   last.In(loop);
   last.Wait();
   EXPECT_EQ(ran, kThreads * (kEach + (kEach + 2) / 3));
@@ -322,7 +322,7 @@ TEST_F(EventLoopsTest, ToStopWaitsForTheCallsAndServesThemMeanwhile) {
   loop.CallBegun();
   server_->Shutdown();
   std::thread stopper([&] { loops_->Stop(); });
-  Happening event([&] {});
+  TestEvent event([&] {});
   event.In(loop);  // a queue that is shut down would not take it
   event.Wait();
   Work work([] {});
