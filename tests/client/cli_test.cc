@@ -109,6 +109,7 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
       {{"compute", "f", "--bins", "2", "--bins", "3"}, "--bins may be given only once"},
       {{"compute", "f", "--bins", "0"}, "--bins: must be a whole number from 1 to 16777216"},
       {{"compute", "f", "--bins", "-3"}, "not \"-3\""},
+      {{"compute", "f", "--bins", "many"}, "not \"many\""},
       {{"compute", "f", "--bins", "99999999999999"}, "not \"99999999999999\""},
       {{"compute", "f", "--bins", "4", "--edges", "1,2"}, "excludes"},
       {{"compute", "f", "--bins", "4", "--alphabet", "a:26:6"}, "excludes"},
@@ -142,6 +143,10 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
       {{"--server", ":15900", "health"},
        "--server: the server's address \":15900\" has no host; write HOST:PORT"},
       {{"--server", "127.0.0.1", "health"}, "has no port"},
+      {{"--server", "127.0.0.1:", "health"}, "--server: the "},
+      {{"--server", "host:99999", "health"}, "--server: the "},
+      {{"--server", "::1", "health"}, "--server: the "},
+      {{"--server", "http://host:1", "health"}, "--server: the "},
       {{"image", "f", "--binarize", "out.jpeg"}, ".png or .pgm"},
       {{"image", "f", "--binarize", "q.pgm", "-o", "q.pgm"}, "name the same file"},
       {{"describe", "--format", "svg"}, "must be table or json"},
@@ -155,6 +160,16 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
     EXPECT_EQ(world_.Run(arguments), 2) << message;
     EXPECT_THAT(world_.err(), HasSubstr(message));
     EXPECT_EQ(world_.out(), "");
+  }
+}
+
+TEST_F(Cli, AnEmptyValueIsRefused) {
+  const std::string file = TestFile("in", "abc");
+  for (const char* const option :
+       {"--edges", "--quantiles", "--alphabet", "-o", "--column", "--rows", "--type", "--bins",
+        "--server", "--token-file", "--tls-ca"}) {
+    EXPECT_EQ(world_.Run({"count", file, option, ""}), 2) << option;
+    EXPECT_THAT(world_.err(), HasSubstr("must not be empty")) << option;
   }
 }
 

@@ -129,29 +129,32 @@ v1::Histogram PlainHistogram(const v1::Spec& spec, absl::string_view bytes) {
   v1::Histogram histogram;
   histogram.mutable_counts()->Resize(static_cast<int>(BinCount(binning, edges)), 0);
   histogram.set_samples(bytes.size());
+  uint64_t times[256] = {};
+  for (const char c : bytes) ++times[static_cast<unsigned char>(c)];
+  const bool statistics = spec.statistics() || spec.quantiles_size() > 0;
   std::vector<double> counted;
-  for (const char c : bytes) {
-    const auto value = static_cast<unsigned char>(c);
+  for (uint32_t value = 0; value < 256; ++value) {
+    if (times[value] == 0) continue;
     const Place place = PlaceOf(binning, edges, value);
     switch (place.kind) {
       case Place::Kind::kBin: {
         const int bin = static_cast<int>(place.bin);
-        histogram.set_counts(bin, histogram.counts(bin) + 1);
-        counted.push_back(value);
+        histogram.set_counts(bin, histogram.counts(bin) + times[value]);
+        if (statistics) counted.insert(counted.end(), times[value], value);
         break;
       }
       case Place::Kind::kBelow:
-        histogram.set_below(histogram.below() + 1);
+        histogram.set_below(histogram.below() + times[value]);
         break;
       case Place::Kind::kAbove:
-        histogram.set_above(histogram.above() + 1);
+        histogram.set_above(histogram.above() + times[value]);
         break;
       case Place::Kind::kIgnored:
-        histogram.set_ignored(histogram.ignored() + 1);
+        histogram.set_ignored(histogram.ignored() + times[value]);
         break;
     }
   }
-  if (spec.statistics() || spec.quantiles_size() > 0) FillStatistics(spec, counted, histogram);
+  if (statistics) FillStatistics(spec, counted, histogram);
   if (spec.edges()) histogram.mutable_edges()->Add(edges.begin(), edges.end());
   if (spec.omit_counts()) histogram.clear_counts();
   return histogram;

@@ -58,30 +58,36 @@ bool KeyLess(T a, T b) {
 }
 
 template <typename T>
-void ExpectKeysAt(const std::vector<uint64_t>& ranks, SampleType type, std::vector<T> samples,
-                  uint32_t threads) {
+std::vector<T> Sorted(std::vector<T> samples) {
+  std::sort(samples.begin(), samples.end(), KeyLess<T>);
+  return samples;
+}
+
+template <typename T>
+void ExpectKeysAt(const std::vector<uint64_t>& ranks, SampleType type,
+                  const std::vector<T>& samples, const std::vector<T>& sorted, uint32_t threads) {
   const std::vector<uint64_t> keys =
       internal::KeysAtRanks(std::as_bytes(std::span(samples)), type, ranks, threads);
-  std::sort(samples.begin(), samples.end(), KeyLess<T>);
   ASSERT_EQ(keys.size(), ranks.size());
   for (size_t i = 0; i < ranks.size(); ++i) {
     const uint64_t bits = internal::BitsOfKey(keys[i], type);
     T have;
     std::memcpy(&have, &bits, sizeof(have));
-    const T want = samples[ranks[i]];
+    const T want = sorted[ranks[i]];
     ASSERT_FALSE(KeyLess(have, want) || KeyLess(want, have)) << "rank " << ranks[i] << ": " << have;
   }
 }
 
 template <typename T>
-void ExpectKeys(SampleType type, std::vector<T> samples, size_t rank_count, uint32_t threads) {
+void ExpectKeys(SampleType type, const std::vector<T>& samples, const std::vector<T>& sorted,
+                size_t rank_count, uint32_t threads) {
   std::vector<uint64_t> ranks;
   for (size_t i = 0; i < rank_count; ++i) {
     const size_t rank = (samples.size() - 1) * i / std::max<size_t>(1, rank_count - 1);
     ranks.insert(ranks.end(), 1 + i % 3, rank);  // some several times
   }
   ranks.push_back(samples.size() - 1);
-  ExpectKeysAt(ranks, type, std::move(samples), threads);
+  ExpectKeysAt(ranks, type, samples, sorted, threads);
 }
 
 template <typename T>
@@ -92,10 +98,11 @@ void ExpectAllKeys(SampleType type) {
       std::vector<T> samples(size);
       for (T& sample : samples) sample = DrawSample<T>(drawn_as, random);
       if constexpr (std::is_floating_point_v<T>) samples[size / 2] = -T{0};
+      const std::vector<T> sorted = Sorted(samples);
       for (const size_t rank_count : {size_t{1}, size_t{4}, size_t{101}}) {
         SCOPED_TRACE(std::to_string(static_cast<int>(drawn_as)) + ", " + std::to_string(size) +
                      " samples, " + std::to_string(rank_count) + " ranks");
-        ExpectKeys(type, samples, rank_count, /*threads=*/rank_count == 4 ? 2 : 1);
+        ExpectKeys(type, samples, sorted, rank_count, /*threads=*/rank_count == 4 ? 2 : 1);
       }
     }
   }
@@ -117,8 +124,9 @@ TEST(OrderStatisticsTest, PeriodicSamples) {
     for (size_t i = 0; i < samples.size(); ++i) {
       samples[i] = i % period == 0 ? 1e300 : static_cast<double>(i % 1000);
     }
-    ExpectKeys(SampleType::kF64, samples, 5, 1);
-    ExpectKeysAt({samples.size() / 2}, SampleType::kF64, samples, 1);
+    const std::vector<double> sorted = Sorted(samples);
+    ExpectKeys(SampleType::kF64, samples, sorted, 5, 1);
+    ExpectKeysAt({samples.size() / 2}, SampleType::kF64, samples, sorted, 1);
   }
 }
 
@@ -128,7 +136,8 @@ TEST(OrderStatisticsTest, MoreSamplesThanExpected) {
   for (size_t i = 0; i < samples.size(); ++i) {
     samples[i] = i % 97 == 0 ? static_cast<float>(i) : 300000 + static_cast<float>(i % 1000) / 32;
   }
-  for (const uint32_t threads : {1U, 2U}) ExpectKeys(SampleType::kF32, samples, 5, threads);
+  const std::vector<float> sorted = Sorted(samples);
+  for (const uint32_t threads : {1U, 2U}) ExpectKeys(SampleType::kF32, samples, sorted, 5, threads);
 }
 
 }  // namespace

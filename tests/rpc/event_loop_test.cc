@@ -337,13 +337,23 @@ TEST_F(EventLoopsTest, StoppedTwiceIsStopped) {
   server_->Shutdown();
   loops_->Stop();
   loops_->Stop();
+  for (uint32_t i = 0; i < 2; ++i) {
+    void* tag = nullptr;
+    bool ok = false;
+    EXPECT_FALSE((*loops_)[i].events().Next(&tag, &ok)) << "shut down and empty";
+  }
 }
 
-TEST(EventLoops, AreGoneWithoutEverHavingServed) {
+TEST(EventLoops, CompleteTheirEventsWithoutEverHavingServed) {
   grpc::ServerBuilder builder;
   MemoryLedger memory(UINT64_MAX, [](uint64_t) { return uint64_t{0}; });
   CallGuard guard(memory);
-  EventLoops loops(builder, 2, guard);
+  Happening event([] {});
+  {
+    EventLoops loops(builder, 2, guard);
+    event.In(loops[1]);
+  }
+  EXPECT_EQ(event.Wait(), std::this_thread::get_id());
 }
 
 }  // namespace

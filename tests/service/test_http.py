@@ -180,7 +180,7 @@ def test_a_body_of_any_length_is_counted_as_it_arrives(web, sanitized, type_name
     dtype = np.dtype({"u8": "u1", "u16": "<u2", "f32": "<f4"}[type_name])
     part = np.resize(FLOATS, 1_000_003) if type_name == "f32" else np.frombuffer(
         random_bytes(1_000_003 * dtype.itemsize), dtype)
-    parts = 30
+    parts = 30_000_000 // part.nbytes + 1  # twice the memory that it may take
     before = web.memory_bytes()
     headers = {"Transfer-Encoding": "chunked"} if chunked else {"Content-Length": str(parts * part.nbytes)}
     status, _, answer = post(web, f"type={type_name}&{query}", (part.tobytes() for _ in range(parts)),
