@@ -13,11 +13,6 @@ namespace {
 // Up to here doubles hold all integers.
 constexpr double kWholeMax = 0x1p53;
 
-bool IsFloat(SampleType type) {
-  return type == SampleType::kF16 || type == SampleType::kBf16 || type == SampleType::kF32 ||
-         type == SampleType::kF64;
-}
-
 template <typename Edge>
 std::optional<Plan> Make(const std::optional<Extent>& extent, SampleType type, uint64_t samples,
                          std::span<Edge> edges) {
@@ -27,7 +22,7 @@ std::optional<Plan> Make(const std::optional<Extent>& extent, SampleType type, u
   double first = extent->least, last = extent->greatest;
   // A last edge of 0 would be 0.0 or -0.0, as numpy's order of comparisons has it.
   if (last == 0 && extent->negative_zero) return std::nullopt;
-  if (!IsFloat(type) && std::max(-first, last) > kWholeMax) return std::nullopt;
+  if (KindOf(type) != SampleKind::kFloat && std::max(-first, last) > kWholeMax) return std::nullopt;
   SampleType its = std::is_same_v<Edge, float> ? SampleType::kF32 : SampleType::kF64;
   if (type == SampleType::kF16) its = type;
   if (first == last) {
