@@ -31,7 +31,7 @@ template <typename C>
 inline uint32_t Settle(const Bins<C>& bins, double position, C x) {
   // Positions of samples in the last bin may be larger than it: hence the min.
   const uint32_t last = bins.reached - 1;
-  const uint32_t nearest = std::min(static_cast<uint32_t>(std::lround(position)), last);
+  const uint32_t nearest = std::min(static_cast<uint32_t>(position + 0.5), last);
   return bins.Reaches(nearest, x) ? nearest : nearest - 1;
 }
 
@@ -83,9 +83,13 @@ inline uint32_t SearchBin(const Bins<C>& bins, C x) {
   return SearchBin(bins, x, std::bit_width(bins.cells.span_max));
 }
 
-// The bin by binary search among the edges of a direct plan. REQUIRES: lower <= x <= upper.
+// The bin by binary search among the edges of a direct plan. REQUIRES: lower <= x <= upper. Inlined,
+// it would keep SlotOf from being so.
 template <typename C>
-inline uint32_t SearchEdges(const Bins<C>& bins, C x) {
+#if defined(__GNUC__)
+__attribute__((noinline))
+#endif
+uint32_t SearchEdges(const Bins<C>& bins, C x) {
   const uint32_t last = bins.reached - 1;
   const auto search = [last](const auto& reaches) {
     uint32_t low = 0;

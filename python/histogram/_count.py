@@ -171,10 +171,12 @@ def count(
         check_others("count", others)
     one_row = axis is None and channels is None and windows is None
     plain = one_row and server is None and not on_device
-    if plain and type(a) is np.ndarray and (
-        type(bins) is int or type(bins) is np.ndarray
-    ):
-        rule = _rules.rule_of_array(a, bins, range)
+    if plain and type(a) is np.ndarray:
+        rule = None
+        if type(bins) is int:
+            rule = _rules.rule_of_array(a, bins, range)
+        elif type(bins) is np.ndarray and range is None:
+            rule = _rules.rule_between(a, bins)
         if rule is not None:
             found = rule.count(a, 0 if threads is None else _threads(threads))
             if found is not None:

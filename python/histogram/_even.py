@@ -26,7 +26,8 @@ Numbers = tuple[float, float, str, str]
 
 
 class LaterEdges:
-    """numpy's edges, which are finite and increase. They are made when they are first looked at."""
+    """numpy's edges, which are finite and increase. They are made when they are first looked at. Each
+    look gives an array of its own, over memory that nobody can write to."""
 
     __slots__ = ("_bins", "_made", "_numbers")
 
@@ -38,7 +39,7 @@ class LaterEdges:
     def __call__(self) -> Array:
         if self._made is None:
             self._made = self._make()
-        return self._made
+        return self._made.view()
 
     def _make(self) -> Array:
         low, high, arithmetic, kind = self._numbers

@@ -125,9 +125,10 @@ class Histogram:
 
     @property
     def _edges(self) -> npt.NDArray[Any]:
-        if callable(self._given_edges):
-            self._given_edges = fixed(self._given_edges())
-        return self._given_edges
+        edges = self._given_edges
+        if callable(edges):
+            edges = self._given_edges = edges()
+        return edges
 
     def __iter__(self) -> Iterator[npt.NDArray[Any]]:
         """Counts and edges, as numpy.histogram returns them. Both are read-only."""

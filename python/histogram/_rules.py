@@ -242,14 +242,18 @@ def remember(key: Any, rule: Rule) -> None:
 remembered = _cache.get
 
 
-def rule_of_array(a: Array, bins: int | Array, range: Any) -> Rule | None:
-    """The rule in this process for an array of numpy's, remembered by its range or its edges. None:
-    rule_for makes it, for as_samples(a)."""
+def rule_between(a: Array, edges: Array) -> Rule | None:
+    """As rule_of_array, remembered by its edges."""
+    kind = TYPES.get(a.dtype)
+    if kind is None or edges.dtype != np.float64 or edges.ndim != 1:
+        return None
+    return _between(edges, kind, THIS_PROCESS)
+
+
+def rule_of_array(a: Array, bins: int, range: Any) -> Rule | None:
+    """The rule in this process for an array of numpy's, remembered by its range. None: rule_for
+    makes it, for as_samples(a)."""
     dtype = a.dtype
-    if isinstance(bins, np.ndarray):
-        if bins.dtype != np.float64 or bins.ndim != 1 or range is not None or dtype not in TYPES:
-            return None
-        return _between(bins, TYPES[dtype], THIS_PROCESS)
     key = None
     ends = None if range is None else _even.ends_of(range)
     # numpy's last edge is 0.0 or -0.0, as the range's, which are equal.
@@ -257,8 +261,6 @@ def rule_of_array(a: Array, bins: int | Array, range: Any) -> Rule | None:
         key = (dtype, bins, ends, type(ends[0]), type(ends[1]))
         rule = _cache.get(key)
         if rule is not None:
-            if callable(rule.edges):
-                rule.edges = rule.edges()  # once, for all results
             return rule
     kind = TYPES.get(dtype)
     if kind is None or range is not None and ends is None:

@@ -33,8 +33,8 @@
 #include "kernels/row_ranks.h"
 #include "python/cuda/plugin.h"
 #include "python/src/buffer.h"
-#include "python/src/late_plan.h"
 #include "python/src/own_ranges.h"
+#include "python/src/plan_in_use.h"
 
 namespace histogram::python {
 namespace {
@@ -73,7 +73,7 @@ nb::object MakePlan(const nb::handle& edges, std::string_view type) {
   const std::optional<Buffer> buffer = Buffer::Contiguous(edges);
   if (!buffer.has_value()) throw nb::value_error("edges: must be contiguous float64");
   const Result<Binning> binning = Binning::Edges(buffer->as<const double>(), kNoLimit);
-  return binning.ok() ? nb::cast(LatePlan(*binning, TypeNamed(type))) : nb::none();
+  return binning.ok() ? nb::cast(PlanInUse(*binning, TypeNamed(type))) : nb::none();
 }
 
 // numpy's even edges.
@@ -87,7 +87,7 @@ Result<Binning> EvenBins(double first, double last, uint32_t bins, std::string_v
 nb::object MakeEvenPlan(double first, double last, uint32_t bins, std::string_view arithmetic,
                         std::string_view edges, std::string_view type) {
   const Result<Binning> even = EvenBins(first, last, bins, arithmetic, edges);
-  return even.ok() ? nb::cast(LatePlan(*even, TypeNamed(type))) : nb::none();
+  return even.ok() ? nb::cast(PlanInUse(*even, TypeNamed(type))) : nb::none();
 }
 
 // The edges as bytes of f64, or of f32 for narrower edges.
@@ -132,11 +132,11 @@ struct Counters {
 };
 
 // (counters; below, above, nan), or None where the samples are not contiguous.
-nb::object CountSamples(LatePlan& late, const nb::handle& samples, uint32_t threads) {
+nb::object CountSamples(PlanInUse& in_use, const nb::handle& samples, uint32_t threads) {
   const std::optional<Buffer> from = Buffer::Contiguous(samples);
   if (!from.has_value()) return nb::none();
-  CheckWhole(from->size(), late.type());
-  Tally tally(late.For(from->size()));
+  CheckWhole(from->size(), in_use.type());
+  Tally tally(in_use.For(from->size()));
   Unlocked(from->size(), [&] { tally.Add(from->bytes(), threads); });
   CheckSum(tally.counters(), tally.samples());
   const std::span<const uint64_t> outside = OutsideOf(tally.counters());
@@ -183,12 +183,12 @@ struct Rows {
 };
 
 // A row of counts for each channel of each stretch (RowCut), and of (below, above, nan).
-void CountSampleRows(LatePlan& late, const nb::handle& samples, const nb::handle& counts,
+void CountSampleRows(PlanInUse& in_use, const nb::handle& samples, const nb::handle& counts,
                      const nb::handle& outside, uint32_t threads, uint64_t window, uint64_t step,
                      uint32_t channels) {
   const std::optional<Buffer> from = Buffer::Contiguous(samples);
   if (!from.has_value()) throw nb::value_error("samples: must be contiguous");
-  const Plan plan = late.For(from->size());
+  const Plan plan = in_use.For(from->size());
   const Buffer counts_buffer = Buffer::Writable(counts), outside_buffer = Buffer::Writable(outside);
   CheckWhole(from->size(), plan.type());
   const RowSink sink = {counts_buffer.as<int64_t>(), outside_buffer.as<int64_t>()};
@@ -391,7 +391,7 @@ NB_MODULE(_native, module) {
                                          {0, nullptr}};
   nb::class_<Counters>(module, "Counters", nb::type_slots(counters_slots),
                        "The counts of each bin, and three numbers more, as a buffer of int64.");
-  nb::class_<LatePlan>(module, "Plan", "Edges, compiled for a sample type.")
+  nb::class_<PlanInUse>(module, "Plan", "Edges, compiled for a sample type.")
       .def_static("make", &MakePlan, nb::arg("edges"), nb::arg("type"))
       .def_static("even", &MakeEvenPlan, nb::arg("first"), nb::arg("last"), nb::arg("bins"),
                   nb::arg("arithmetic"), nb::arg("edges"), nb::arg("type"))
@@ -399,7 +399,7 @@ NB_MODULE(_native, module) {
       .def("count_rows", &CountSampleRows, nb::arg("samples"), nb::arg("counts"),
            nb::arg("outside"), nb::arg("threads"), nb::arg("window") = 0, nb::arg("step") = 0,
            nb::arg("channels") = 1)
-      .def_prop_ro("bin_count", &LatePlan::bin_count);
+      .def_prop_ro("bin_count", &PlanInUse::bin_count);
   module.def("order_statistics", &OrderStatistics, nb::arg("samples"), nb::arg("type"),
              nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
   module.def("order_statistics_of_rows", &OrderStatisticsOfRows, nb::arg("samples"),

@@ -42,8 +42,9 @@ class PlanInUse {
   // Notes that `samples` samples are to be counted. Returns whether there are no tables yet, and
   // all those noted repay them.
   bool Pays(uint64_t samples) {
+    if (made() != nullptr) return false;
     const uint64_t before = noted_.fetch_add(samples, std::memory_order_relaxed);
-    return made() == nullptr && first_.TablesPay(before + samples);
+    return first_.TablesPay(before + samples);
   }
   // Whether `samples` samples alone repay tables, and these keep no thread for long.
   bool IsQuick(uint64_t samples) const {

@@ -1,6 +1,7 @@
 """count() equals numpy.histogram: counts, and edges to the last bit."""
 
 import itertools
+import pickle
 
 import histogram
 import numpy as np
@@ -278,6 +279,21 @@ def test_edges_at_the_ends_of_float64():
             if edges[0] != edges[-1] or np.isfinite(edges[0]):
                 h = check(a, edges)
                 assert histogram.count(a[None], edges, axis=1).counts()[0].tolist() == h.counts().tolist()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4"])
+def test_edges_are_made_when_they_are_looked_at(monkeypatch, dtype):
+    made = []
+    make = _native.even_edges
+    monkeypatch.setattr(_native, "even_edges", lambda *its: made.append(its) or make(*its))
+    a, range = np.arange(50).astype(dtype), (1.0, 31.0625)
+    histogram.count(a, 20, (1.0, 31.25))  # the first call of all compares edges with numpy's
+    made.clear()
+    h = histogram.count(a, 20, range)
+    assert h.counts().sum() == 31 and not made
+    for its in (h, histogram.count(a, 20, range), pickle.loads(pickle.dumps(h))):
+        assert same_bits(its.edges, np.histogram_bin_edges(a, 20, range)) and not its.edges.flags.writeable
+    assert len(made) == 1
 
 
 def test_counts_that_differ_from_pass_to_pass_are_an_error():

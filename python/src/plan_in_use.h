@@ -1,6 +1,6 @@
 // A plan for arrays that may come once or a thousand times.
-#ifndef HISTOGRAM_PYTHON_LATE_PLAN_H_
-#define HISTOGRAM_PYTHON_LATE_PLAN_H_
+#ifndef HISTOGRAM_PYTHON_PLAN_IN_USE_H_
+#define HISTOGRAM_PYTHON_PLAN_IN_USE_H_
 
 #include <histogram/binning.h>
 #include <histogram/plan.h>
@@ -12,10 +12,10 @@ namespace histogram::python {
 
 // Gets tables when it has counted so much that they pay. One thread at a time, which has the
 // interpreter's lock.
-class LatePlan {
+class PlanInUse {
  public:
   // REQUIRES: the binning has edges.
-  LatePlan(const Binning& binning, SampleType type) : plan_(*Plan::Direct(binning, type)) {}
+  PlanInUse(const Binning& binning, SampleType type) : plan_(*Plan::Direct(binning, type)) {}
 
   // The plan to count so many more bytes with.
   Plan For(size_t bytes) {
@@ -34,4 +34,4 @@ class LatePlan {
 
 }  // namespace histogram::python
 
-#endif  // HISTOGRAM_PYTHON_LATE_PLAN_H_
+#endif  // HISTOGRAM_PYTHON_PLAN_IN_USE_H_
