@@ -348,7 +348,7 @@ TEST(EventLoops, CompleteTheirEventsWithoutEverHavingServed) {
   grpc::ServerBuilder builder;
   MemoryLedger memory(UINT64_MAX, [](uint64_t) { return uint64_t{0}; });
   CallGuard guard(memory);
-  Happening event([] {});
+  TestEvent event([] {});
   {
     EventLoops loops(builder, 2, guard);
     event.In(loops[1]);
