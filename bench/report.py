@@ -188,8 +188,9 @@ def cpu_of_a_call():
     cost = {key: [row["server_cpu_seconds_per_gb"] * key[2] / 1e3 for row in rows]
             for key, *rows in Rows(result).pairs(("ours", "cpu"), ("touch_sink_queues", "cpu"))}
     told = "; ".join(f"{name} {figure(cost[key][0])} us (sink {figure(cost[key][1])})" for name, key in (
-        ("`Compute` of 4 KiB", ("compute", "tcp", 4 * KIB, 8, 0)), ("of 1 MiB", ("compute", "tcp", MIB, 8, 0)),
-        ("a payload of 4 KiB in `ComputeMany`", ("compute_many", "tcp", 4 * KIB, 8, 0))))
+        ("`Compute` of 4 KiB", ("compute", "tcp", 4 * KIB, 8, 0, False)),
+        ("of 1 MiB", ("compute", "tcp", MIB, 8, 0, False)),
+        ("a payload of 4 KiB in `ComputeMany`", ("compute_many", "tcp", 4 * KIB, 8, 0, False))))
     return paragraph(f"CPU time of the server, and of the touch sink, over eight connections: {told}. "
                      f"{source(result, path)}")
 

@@ -83,13 +83,14 @@ inline uint32_t SearchBin(const Bins<C>& bins, C x) {
   return SearchBin(bins, x, std::bit_width(bins.cells.span_max));
 }
 
-// The bin by binary search among the edges of a direct plan. REQUIRES: lower <= x <= upper. Inlined,
-// it would keep SlotOf from being so.
+// The bin by binary search among the edges of a direct plan. REQUIRES: lower <= x <= upper.
+// Inlined, it would keep SlotOf from being so.
 template <typename C>
 #if defined(__GNUC__)
 __attribute__((noinline))
 #endif
-uint32_t SearchEdges(const Bins<C>& bins, C x) {
+uint32_t
+SearchEdges(const Bins<C>& bins, C x) {
   const uint32_t last = bins.reached - 1;
   const auto search = [last](const auto& reaches) {
     uint32_t low = 0;
