@@ -367,15 +367,15 @@ Result<Plan> Plan::MakeFor(const Binning& binning, SampleType type, uint64_t sam
 bool Plan::TablesPay(uint64_t samples) const {
   assert(binning().has_edges());
   // So many samples save what tables cost: by the bin, and besides. Measured on a Zen processor
-  // with AVX2. There a guess that is nearly always sure counts as fast without tables; but with
-  // AVX-512 integers of 64 bits count faster with them.
+  // with AVX2. There a guess that is nearly always sure counts as fast without tables; but
+  // integers of 64 bits on edges, and all of them with AVX-512, count faster with them.
   const size_t bytes = SampleBytes(type());
   const bool floats = KindOf(type()) == SampleKind::kFloat, long_integers = !floats && bytes == 8;
   const double error = std::visit([](const auto& bins) { return bins.guess.error; }, data().bins);
   const bool guess = error < internal::Guess::kErrorMax, sure = error < 0x1p-10;
   const uint64_t bins = bin_count();
   if (bytes <= 2) return samples > bins * (guess ? 2 : 1) + (uint64_t{1} << 8 * bytes) / 4;
-  if (guess) return samples > bins * (sure && !long_integers ? 64 : 8);
+  if (guess) return samples > bins * (long_integers ? 4 : sure ? 64 : 8);
   return samples > (floats ? bins * 8 + 4096 : bins);
 }
 

@@ -385,6 +385,7 @@ nb::object InFloatMode(const nb::callable& function, const nb::args& arguments) 
 NB_MODULE(_native, module) {
   using namespace histogram::python;  // NOLINT(google-build-using-namespace)
   module.doc() = "The compiled part of the package histogram. Use the package.";
+  nb::set_leak_warnings(false);  // others may hold results when the interpreter ends
   module.attr("BINS_MAX") = histogram::kBinCountMax;
   module.attr("VERSION") = HISTOGRAM_PYTHON_VERSION;
   static PyType_Slot counters_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&Counters::Get)},

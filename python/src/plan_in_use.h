@@ -18,7 +18,7 @@ class PlanInUse {
   PlanInUse(const Binning& binning, SampleType type) : plan_(*Plan::Direct(binning, type)) {}
 
   // The plan to count so many more bytes with.
-  Plan For(size_t bytes) {
+  const Plan& For(size_t bytes) {
     if (plan_.has_tables()) return plan_;
     samples_ += bytes / SampleBytes(type());
     if (plan_.TablesPay(samples_)) plan_ = *Plan::Make(plan_.binning(), type());

@@ -280,7 +280,7 @@ TEST(PlanTest, FewSamplesTakeNoTables) {
   const Binning uneven = *Binning::Edges(std::vector<double>{0, 1, 10, 100});
   EXPECT_FALSE(Plan::MakeFor(even, SampleType::kF32, 100'000)->has_tables());
   EXPECT_TRUE(Plan::MakeFor(even, SampleType::kF32, 1'000'000)->has_tables());
-  EXPECT_FALSE(Plan::MakeFor(wide, SampleType::kI64, 10'000)->has_tables());
+  EXPECT_FALSE(Plan::MakeFor(wide, SampleType::kI64, 5'000)->has_tables());
   EXPECT_TRUE(Plan::MakeFor(wide, SampleType::kI64, 100'000)->has_tables());
   EXPECT_FALSE(Plan::MakeFor(even, SampleType::kF16, 10'000)->has_tables());
   EXPECT_TRUE(Plan::MakeFor(even, SampleType::kF16, 1'000'000)->has_tables());
