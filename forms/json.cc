@@ -20,6 +20,38 @@ Json StatisticsToJson(const Report& report) {
   return json;
 }
 
+// Columns with an entry for each row. Those are left out that are 0 for all rows, or not asked for.
+Json RowsToJson(const v1::RowAnswers& rows, size_t quantiles) {
+  Json json = {{"row_count", rows.row_count()}, {"bin_count", rows.bin_count()}};
+  const auto matrix = [&](const char* name, const auto& values, size_t width) {
+    Json& to = json[name] = Json::array();
+    for (size_t at = 0; width > 0 && at < static_cast<size_t>(values.size()); at += width) {
+      to.push_back(std::vector(values.data() + at, values.data() + at + width));
+    }
+  };
+  const auto column = [&](const char* name, const auto& values) {
+    if (!values.empty()) json[name] = std::vector(values.begin(), values.end());
+  };
+  matrix("counts", rows.counts(), rows.bin_count());
+  column("samples", rows.samples());
+  column("below", rows.below());
+  column("above", rows.above());
+  column("ignored", rows.ignored());
+  column("nan", rows.nan());
+  column("lower", rows.lower());
+  column("upper", rows.upper());
+  column("minimum", rows.minimum());
+  column("maximum", rows.maximum());
+  column("mean", rows.mean());
+  column("standard_deviation", rows.standard_deviation());
+  column("median", rows.median());
+  column("mode", rows.mode());
+  column("entropy_bits", rows.entropy_bits());
+  column("otsu_threshold", rows.otsu_threshold());
+  if (!rows.quantiles().empty()) matrix("quantiles", rows.quantiles(), quantiles);
+  return json;
+}
+
 Json ReceiptToJson(const Report& report) {
   const v1::Receipt& receipt = report.receipt;
   return {{"backend", SafeText(receipt.backend())},     {"kernel", SafeText(receipt.kernel())},
@@ -35,18 +67,23 @@ Json ReportsToJson(const std::vector<Report>& reports) {
   Json histograms = Json::array();
   for (const Report& report : reports) {
     const v1::Histogram& histogram = report.histogram;
-    Json json = {
-        {"source", SafeText(report.source)},
-        {"sample_type", TypeName(report.spec.sample_type())},
-        {"binning", BinningKind(report.spec)},
-        {"edges", EdgesOf(report)},
-        {"last_edge_closed", LastEdgeClosed(report.spec)},
-        {"counts", std::vector<uint64_t>(histogram.counts().begin(), histogram.counts().end())},
-        {"samples", histogram.samples()},
-        {"below", histogram.below()},
-        {"above", histogram.above()},
-        {"ignored", histogram.ignored()},
-        {"nan", histogram.nan()}};
+    Json json = {{"source", SafeText(report.source)},
+                 {"sample_type", TypeName(report.spec.sample_type())},
+                 {"binning", BinningKind(report.spec)},
+                 {"edges", EdgesOf(report)},
+                 {"last_edge_closed", LastEdgeClosed(report.spec)}};
+    if (report.spec.has_rows()) {
+      json["samples"] = histogram.samples();
+      json["rows"] = RowsToJson(report.rows, static_cast<size_t>(report.spec.quantiles_size()));
+    } else {
+      json.update(
+          {{"counts", std::vector<uint64_t>(histogram.counts().begin(), histogram.counts().end())},
+           {"samples", histogram.samples()},
+           {"below", histogram.below()},
+           {"above", histogram.above()},
+           {"ignored", histogram.ignored()},
+           {"nan", histogram.nan()}});
+    }
     if (!report.incomplete.ok()) json["incomplete"] = SafeText(report.incomplete.message());
     if (histogram.has_statistics()) json["statistics"] = StatisticsToJson(report);
     json["receipt"] = ReceiptToJson(report);

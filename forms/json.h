@@ -14,6 +14,7 @@ inline constexpr char kSchema[] = "histogram/v1";
 
 // {"schema": ..., "histograms": [{"source", "binning", "edges", "last_edge_closed", "counts",
 // "sample_type", "samples", "below", "above", "ignored", "nan", "statistics", "receipt"}, ...]}
+// With rows "rows" has the counts, and all else that the API's RowAnswers has, as columns.
 // The receipt's "in_process" is true if this process counted rather than a server. Then kernel_ns
 // is the sum over threads; total_ns and round_trip_ns run from the first byte read to the last
 // counted.

@@ -47,16 +47,58 @@ std::optional<std::string> Decode(absl::string_view text) {
   return decoded;
 }
 
+// "SAMPLES" or "SAMPLES:STEP".
+absl::Status SetWindows(const std::string& text, v1::Rows& rows) {
+  const std::vector<std::string> parts = absl::StrSplit(text, ':');
+  uint64_t numbers[] = {0, 0};
+  bool good = parts.size() <= 2;
+  for (size_t i = 0; good && i < parts.size(); ++i) {
+    good = absl::c_all_of(parts[i], absl::ascii_isdigit) &&
+           absl::SimpleAtoi(parts[i], &numbers[i]) && numbers[i] > 0;
+  }
+  if (!good) {
+    return Wrong("windows", absl::StrCat("write SAMPLES or SAMPLES:STEP, whole numbers >= 1, not ",
+                                         Quoted(text)));
+  }
+  rows.mutable_windows()->set_samples(numbers[0]);
+  rows.mutable_windows()->set_step(numbers[1]);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<uint32_t> CountFrom(absl::string_view name, const std::string& text) {
+  uint32_t count = 0;
+  if (absl::c_all_of(text, absl::ascii_isdigit) && absl::SimpleAtoi(text, &count) && count > 0) {
+    return count;
+  }
+  return Wrong(name, absl::StrCat("must be a whole number >= 1, not ", Quoted(text)));
+}
+
+// The part of the spec that cuts the payload into rows.
+absl::Status SetRows(const std::string& windows, const std::string& channels, v1::Spec& spec) {
+  if (!windows.empty()) {
+    const absl::Status status = SetWindows(windows, *spec.mutable_rows());
+    if (!status.ok()) return status;
+  }
+  if (!channels.empty()) {
+    const absl::StatusOr<uint32_t> count = CountFrom("channels", channels);
+    if (!count.ok()) return count.status();
+    spec.mutable_rows()->set_channels(*count);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<v1::Spec> SpecFromQuery(absl::string_view query) {
-  std::string bins, type, statistics;
+  std::string bins, type, statistics, windows, channels;
   SpecOptions options;
   std::map<std::string, std::string*> known = {{"bins", &bins},
                                                {"range", &options.range},
                                                {"type", &type},
                                                {"quantiles", &options.quantiles},
-                                               {"statistics", &statistics}};
+                                               {"statistics", &statistics},
+                                               {"windows", &windows},
+                                               {"channels", &channels}};
   for (size_t i = 0; i < options.binnings.size(); ++i) {
     known.emplace(BinningOptions()[i].name, &options.binnings[i]);
   }
@@ -89,12 +131,9 @@ absl::StatusOr<v1::Spec> SpecFromQuery(absl::string_view query) {
     kinds.emplace_back(kind.name);
   }
   if (has("bins")) {
-    uint32_t count = 0;
-    const bool digits = bins.find_first_not_of("0123456789") == std::string::npos;
-    if (!digits || !absl::SimpleAtoi(bins, &count) || count == 0) {
-      return Wrong("bins", absl::StrCat("must be a whole number >= 1, not ", Quoted(bins)));
-    }
-    options.bins = count;
+    const absl::StatusOr<uint32_t> count = CountFrom("bins", bins);
+    if (!count.ok()) return count.status();
+    options.bins = *count;
   }
   if (has("statistics")) {
     options.statistics = statistics.empty() || statistics == "1" || statistics == "true";
@@ -112,10 +151,17 @@ absl::StatusOr<v1::Spec> SpecFromQuery(absl::string_view query) {
     }
     sample_type = *parsed;
   }
+  const bool rows_ranges = options.range == "rows";
+  if (rows_ranges) options.range.clear();
   absl::StatusOr<v1::Spec> spec = SpecFromText(options, "");
   if (!spec.ok()) return spec;
   spec->set_sample_type(static_cast<v1::SampleType>(InfoOf(sample_type).number));
-  if (options.bins.has_value() && !has("range") && !HasWholeRange(sample_type)) {
+  if (absl::Status status = SetRows(windows, channels, *spec); !status.ok()) return status;
+  if (rows_ranges) {
+    if (!spec->has_rows()) return Wrong("range", "rows needs windows or channels");
+    spec->mutable_binning()->mutable_even()->set_range_of_row(true);
+    spec->set_edges(false);  // each row has its own
+  } else if (options.bins.has_value() && !has("range") && !HasWholeRange(sample_type)) {
     spec->mutable_binning()->mutable_even()->set_range_of_data(true);
   }
   return spec;

@@ -9,7 +9,8 @@
 namespace histogram {
 
 // "bins=16&range=0:256&type=f32": names and values of the command line's options, each at most
-// once, percent-encoded ('+' means itself). INVALID_ARGUMENT: a parameter's name, a colon, and what
+// once, percent-encoded ('+' means itself). Besides: "windows=SAMPLES:STEP", "channels=N" and
+// "range=rows" for Spec.rows. INVALID_ARGUMENT: a parameter's name, a colon, and what
 // is wrong.
 absl::StatusOr<v1::Spec> SpecFromQuery(absl::string_view query);
 

@@ -61,7 +61,10 @@ std::string TypeName(v1::SampleType type) {
 std::vector<double> EdgesOf(const Report& report) {
   const auto& given = report.histogram.edges();
   if (!given.empty()) return {given.begin(), given.end()};
-  return EdgesByValue(report.spec, static_cast<size_t>(report.histogram.counts_size()));
+  if (report.spec.binning().even().range_of_row()) return {};
+  const auto bins = report.spec.has_rows() ? static_cast<size_t>(report.rows.bin_count())
+                                           : static_cast<size_t>(report.histogram.counts_size());
+  return EdgesByValue(report.spec, bins);
 }
 
 bool BinsAreValues(const Report& report) {

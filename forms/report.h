@@ -28,6 +28,7 @@ struct Report {
   uint64_t round_trip_ns = 0;    // until the answer came
   size_t threads = 0;            // that counted in this process; 0: a server counted
   absl::Status incomplete = {};  // why the rest of the input was not counted; OK: all of it was
+  v1::RowAnswers rows = {};      // with spec.rows
 };
 
 // The edges, one more than bins: the server's, else EdgesByValue.

@@ -205,7 +205,8 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     return Dump(ReportsToJson({{.source = "body",
                                 .spec = spec_,
                                 .histogram = std::move(*response.mutable_histogram()),
-                                .receipt = response.receipt()}}));
+                                .receipt = response.receipt(),
+                                .rows = std::move(*response.mutable_rows())}}));
   }
 
   void Report(const absl::Status& status) {
@@ -244,6 +245,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
 
 const char* NeedsAgain(const v1::Spec& spec) {
   const bool wide = SampleBytes(TypeOf(spec)) > 2;
+  if (spec.has_rows()) return spec.rows().has_windows() ? "windows" : "channels";
   if (spec.binning().even().range_of_data()) return "range";
   if (wide && spec.quantiles_size() > 0) return "quantiles";
   return wide && spec.statistics() ? "statistics" : nullptr;

@@ -125,6 +125,26 @@ def test_the_answer_is_the_command_lines(web, client_bin, tmp_path, type_name, o
     assert got == want
 
 
+def test_rows(web):
+    samples = FLOATS[:6000]
+    query = "type=f32&bins=5&windows=1000&channels=3&quantiles=0.25,0.5&statistics"
+    status, _, answer = post(web, query + "&range=-9:9", samples.tobytes())
+    (histogram,) = answer["histograms"]
+    rows = histogram["rows"]
+    wide = samples.astype(np.float64).reshape(2, 1000, 3).transpose(0, 2, 1).reshape(6, 1000)
+    assert (status, rows["row_count"], histogram["samples"]) == (200, 6, 6000) and "counts" not in histogram
+    edges = np.array(histogram["edges"])
+    assert rows["counts"] == [np.histogram(row, edges)[0].tolist() for row in wide]
+    assert rows["samples"] == [1000] * 6 and "below" not in rows
+    assert rows["median"] == np.median(wide, 1).tolist()
+    assert rows["quantiles"] == np.quantile(wide, [0.25, 0.5], axis=1).T.tolist()
+    rows = post(web, query + "&range=rows", samples.tobytes())[2]["histograms"][0]["rows"]
+    assert rows["lower"] == wide.min(1).tolist() and rows["upper"] == wide.max(1).tolist()
+    assert rows["counts"] == [np.histogram(row, 5)[0].tolist() for row in wide]
+    letters = post(web, "alphabet=a:26:13&windows=4:2", b"azbyzzaa")[2]["histograms"][0]["rows"]
+    assert letters["counts"] == [[2, 2], [1, 3], [2, 2]]
+
+
 def test_an_empty_body_and_keep_alive(web):
     with connect(web) as connection:
         for _ in range(3):
@@ -149,6 +169,8 @@ def test_pipelined_requests_are_answered_in_order(web):
     ("binz=4", "query", "binz"), ("bins=4&bins=4", "bins", "once"), ("bins=%4", "query", "%"),
     ("edges=1", "edges", "two"), ("edges=1,1", "edges", "increase"), ("quantiles=2", "quantiles", "0 and 1"),
     ("alphabet=a", "alphabet", "FIRST"), ("bins=4&alphabet=a:2", "alphabet", "excludes"),
+    ("windows=0", "windows", "SAMPLES:STEP"), ("windows=4:2:1", "windows", "4:2:1"), ("channels=x", "channels", "'x'"),
+    ("bins=4&range=rows", "range", "windows or channels"), ("channels=3", "channels", "3"),
     ("statistics=maybe", "statistics", "maybe"), ("bins=4&range=0:9007199254740993", "range", "double"),
 ])
 def test_bad_queries(web, query, field, mentions):
