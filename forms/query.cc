@@ -113,6 +113,7 @@ absl::StatusOr<v1::Spec> SpecFromQuery(absl::string_view query) {
     const auto found = known.find(*name);
     if (found == known.end()) {
       std::vector<std::string> names;
+      names.reserve(known.size());
       for (const auto& [parameter, text] : known) names.push_back(parameter);
       return Wrong("query",
                    absl::StrCat(Quoted(*name), " is no parameter; there are ", AllOf(names)));
