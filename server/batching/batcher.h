@@ -141,7 +141,7 @@ class Batcher {
 
   // Whether this thread is in a callback of a batcher. It may be a lane's thread, so it must not be
   // given a payload to count; and Done calling Enqueue calling Done must not grow the stack.
-  static inline thread_local bool in_callback_ = false;
+  static inline thread_local bool in_callback = false;
 
   const std::vector<Backend*> backends_;
   Clock& clock_;

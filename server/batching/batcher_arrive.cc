@@ -22,7 +22,7 @@ absl::StatusOr<Batcher::Outcome> Batcher::Enqueue(Job* job, WhenFull when_full) 
 }
 
 bool Batcher::FitsHere(const Job& job, TimeNs now) const {
-  return cpu_ != nullptr && job.bytes <= inline_bytes_max_ && !job.for_lane && !in_callback_ &&
+  return cpu_ != nullptr && job.bytes <= inline_bytes_max_ && !job.for_lane && !in_callback &&
          job.phases == nullptr &&  // its bytes do not tell how long it takes
          job.charge_bytes <= std::min(job.bytes + kInlineAnswerBytesMax, charge_max_) &&
          !Scheduler::Unwanted(job, now);

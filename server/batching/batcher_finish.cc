@@ -71,7 +71,7 @@ void Batcher::ReportBackends(const Outbox& outbox) {
 void Batcher::Deliver(Outbox& outbox) {
   for (; outbox.expired > 0; --outbox.expired) observer_.Expired();
   for (; outbox.cancelled > 0; --outbox.cancelled) observer_.Cancelled();
-  const bool before = std::exchange(in_callback_, true);
+  const bool before = std::exchange(in_callback, true);
   for (Flight* flight : outbox.delivered) Deliver(*flight);
   for (const Outbox::Finished& finished : outbox.finished) {
     if (finished.status.ok()) {
@@ -79,7 +79,7 @@ void Batcher::Deliver(Outbox& outbox) {
     }
     finished.job->Done(finished.status);
   }
-  in_callback_ = before;
+  in_callback = before;
 }
 
 void Batcher::Deliver(Flight& flight) {
