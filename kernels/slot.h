@@ -31,6 +31,8 @@ template <typename C>
 inline uint32_t Settle(const Bins<C>& bins, double position, C x) {
   // Positions of samples in the last bin may be larger than it: hence the min.
   const uint32_t last = bins.reached - 1;
+  // A call of lround takes longer, and a position halfway between integers does not come here.
+  // NOLINTNEXTLINE(bugprone-incorrect-roundings)
   const uint32_t nearest = std::min(static_cast<uint32_t>(position + 0.5), last);
   return bins.Reaches(nearest, x) ? nearest : nearest - 1;
 }
