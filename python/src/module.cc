@@ -390,6 +390,7 @@ NB_MODULE(_native, module) {
   module.attr("VERSION") = HISTOGRAM_PYTHON_VERSION;
   static PyType_Slot counters_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&Counters::Get)},
                                          {0, nullptr}};
+  // NOLINTNEXTLINE(bugprone-unused-raii): the module keeps the class
   nb::class_<Counters>(module, "Counters", nb::type_slots(counters_slots),
                        "The counts of each bin, and three numbers more, as a buffer of int64.");
   nb::class_<PlanInUse>(module, "Plan", "Edges, compiled for a sample type.")
