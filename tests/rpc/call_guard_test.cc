@@ -221,7 +221,7 @@ TEST_F(CallGuardTest, WithoutANumberThePeerIsTheHost) {
 // Replies may take eight steps.
 class UnreadTest : public CallGuardTest {
  protected:
-  UnreadTest() : CallGuardTest(4 * 8 * kStep) {}
+  UnreadTest() : CallGuardTest(32 * kStep) {}
   CallGuard::Call& Of(uint64_t caller) {
     OpenCall& call = Receiving(0);
     call.guarded.SetCaller(caller);

@@ -21,6 +21,7 @@
 #include "client/cli/files.h"
 #include "client/cli/render/report.h"
 #include "client/cli/render/text.h"
+#include "forms/options.h"
 
 namespace histogram::cli {
 namespace {
