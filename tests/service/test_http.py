@@ -185,6 +185,7 @@ def test_a_partial_sample_names_the_body(web):
 @pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize("query, field", [
     ("type=f32&bins=4&range=0:1&quantiles=0.5", "quantiles"), ("type=i32&bins=4", "range"),
+    ("type=f32&bins=4&range=0:1&windows=4096", "windows"), ("type=f32&bins=4&range=0:1&channels=2", "channels"),
     ("type=f64&bins=4&range=0:1&statistics", "statistics")])
 def test_what_needs_the_samples_again_has_a_limit(web, query, field, chunked):
     body = np.resize(FLOATS, 1 << 20).tobytes()
@@ -421,6 +422,14 @@ def test_a_full_queue_is_503(start_server):
     status, headers, text = request(server, "POST", "/v1/histogram?bins=60000&range=0:1&type=f32", bytes(4))
     assert (status, headers["Content-Type"]) in ((503, "application/problem+json"), (413, "application/problem+json"))
     assert json.loads(text)["reason"] in ("QUEUE_FULL", "PAYLOAD_TOO_LARGE")
+
+
+def test_the_json_of_rows_is_charged(start_server):
+    """Counts of short rows take some 46 times their bytes on the wire."""
+    server = start_server("--http-listen", "127.0.0.1:0", "--payload-bytes-max", "1MiB",
+                          "--queue-bytes-max", "16MiB", "--receive-bytes-max", "64MiB")
+    assert post(server, "windows=100", bytes(100 << 10))[0] == 200
+    expect_problem(post(server, "windows=100", bytes(512 << 10)), 503, "QUEUE_FULL")
 
 
 def test_metrics_and_log(web):
