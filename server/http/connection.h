@@ -69,7 +69,8 @@ class HttpPortServer final : public HttpServer {
 
  private:
   void AwaitClients(size_t listener);
-  void Accept(size_t listener);
+  // Takes clients in. Returns whether more may wait.
+  bool Accept(size_t listener);
   // Closes the connection that matters least, of the client that has most. False: all are being
   // answered.
   bool CloseOne();

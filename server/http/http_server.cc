@@ -19,6 +19,9 @@ namespace {
 
 constexpr TimeNs kUnreadMax = 2 * kSecond;  // of a reply, where there is no room
 constexpr TimeNs kLookInterval = kSecond / 10;
+// A flood of new clients must not keep the thread from those that are connected: it accepts no more
+// than this before it turns to them.
+constexpr int kAcceptedAtOnce = 64;
 
 using Connections = std::list<std::shared_ptr<HttpConnection>>;
 
@@ -70,7 +73,10 @@ HttpPortServer::~HttpPortServer() {
 void HttpPortServer::Drain(TimeNs deadline) {
   asio::post(io_, [this, deadline] {
     // Clients that the system has let in get an answer, not a reset.
-    for (size_t i = 0; i < listeners_.size(); ++i) Accept(i);
+    for (size_t i = 0; i < listeners_.size(); ++i) {
+      for (int n = 0; n < SOMAXCONN && Accept(i); n += kAcceptedAtOnce) {
+      }
+    }
     listeners_.clear();
     draining_ = true;
     drained_until_ = deadline;
@@ -96,18 +102,18 @@ void HttpPortServer::AwaitClients(size_t listener) {
   });
 }
 
-void HttpPortServer::Accept(size_t listener) {
-  // A flood of new clients must not keep the thread from those that are connected: it accepts no
-  // more than this before it turns to them.
-  for (int i = 0; i < 64; ++i) {
+bool HttpPortServer::Accept(size_t listener) {
+  bool more = true;
+  for (int i = 0; more && i < kAcceptedAtOnce; ++i) {
     static_cast<void>(spare_.Refill());
     SocketAddress peer;
     const int fd = spare_.Accept(listeners_[listener].native_handle(), peer);
     if (fd < 0) {
-      if (!RanOutOfDescriptors()) break;
-      if (CloseOne()) continue;
+      more = RanOutOfDescriptors();
+      if (!more || CloseOne()) continue;
       paused_.push_back(listener);  // to wait for clients would be to come back at once
-      return AwaitLook();
+      AwaitLook();
+      return false;
     }
     if (connections_.size() >= options_.connections_max && !CloseOne()) {
       spare_.Close(fd);
@@ -119,6 +125,7 @@ void HttpPortServer::Accept(size_t listener) {
     if (connections_.size() == 1) AwaitLook();
   }
   AwaitClients(listener);
+  return more;
 }
 
 bool HttpPortServer::CloseOne() {
