@@ -163,10 +163,23 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     // One thread serves the whole port.
     for_lane = bytes >= kHandOverBytesMin || reply_bytes >= kHandOverBytesMin;
     if (holds_) return absl::OkStatus();
+    return HoldReply(reply_bytes, in_parts_ ? 0 : message->body->held.bytes());
+  }
+
+  // Holds room for the reply, and for the total of parts, beside the body.
+  absl::Status HoldReply(uint64_t reply_bytes, uint64_t body_bytes) {
     const uint64_t factor = query_->rows.has_value() ? kRowsJsonFactor : kJsonFactor;
-    holds_ = exchange_->Hold(
+    const uint64_t room =
         (in_parts_ ? query_->counter_bytes : 0) +
-        (form_ == HttpForm::kConnectProto ? reply_bytes : factor * reply_bytes + kJsonBytes));
+        (form_ == HttpForm::kConnectProto ? reply_bytes : factor * reply_bytes + kJsonBytes);
+    if (const uint64_t limit = service_.memory.http->limit(); body_bytes + room > limit) {
+      return InvalidField(
+          "REPLY_TOO_LARGE", query_->rows.has_value() ? "spec.rows" : "spec.binning",
+          absl::StrCat("the reply may take ", room, " bytes of memory beside the body's ",
+                       body_bytes, ", more than the HTTP port's limit of ", limit),
+          limit);
+    }
+    holds_ = exchange_->Hold(room);
     if (holds_) return absl::OkStatus();
     return MakeError(absl::StatusCode::kResourceExhausted,
                      "bodies and replies of the HTTP port take all the memory that they may",

@@ -416,12 +416,13 @@ def test_a_long_body_waits_for_its_callers_quota(start_server, tmp_path):
     assert (status, answer["histograms"][0]["counts"][0]) == (200, 6 << 20)
 
 
-def test_a_full_queue_is_503(start_server):
+def test_a_reply_that_never_fits_is_refused(start_server):
     server = start_server("--http-listen", "127.0.0.1:0", "--payload-bytes-max", "1KiB",
                           "--queue-bytes-max", "4KiB", "--receive-bytes-max", "1MiB")
-    status, headers, text = request(server, "POST", "/v1/histogram?bins=60000&range=0:1&type=f32", bytes(4))
-    assert (status, headers["Content-Type"]) in ((503, "application/problem+json"), (413, "application/problem+json"))
-    assert json.loads(text)["reason"] in ("QUEUE_FULL", "PAYLOAD_TOO_LARGE")
+    reply = post(server, "bins=60000&range=0:1&type=f32", bytes(4))
+    assert expect_problem(reply, 400, "REPLY_TOO_LARGE", "bins")["limit"] == 512 << 10
+    reply = post(server, "bins=1000&range=0:1&type=f32", bytes(4))
+    assert expect_problem(reply, 413, "PAYLOAD_TOO_LARGE", "body")["limit"] == 4 << 10
 
 
 def test_the_json_of_rows_is_charged(start_server):
@@ -429,7 +430,8 @@ def test_the_json_of_rows_is_charged(start_server):
     server = start_server("--http-listen", "127.0.0.1:0", "--payload-bytes-max", "1MiB",
                           "--queue-bytes-max", "16MiB", "--receive-bytes-max", "64MiB")
     assert post(server, "windows=100", bytes(100 << 10))[0] == 200
-    expect_problem(post(server, "windows=100", bytes(512 << 10)), 503, "QUEUE_FULL")
+    reply = post(server, "windows=100", bytes(512 << 10))
+    assert expect_problem(reply, 400, "REPLY_TOO_LARGE", "windows")["limit"] == 32 << 20
 
 
 def test_metrics_and_log(web):
