@@ -35,7 +35,7 @@ from pathlib import Path
 
 from figures import median, ratio, spread
 from merge import merge
-from rows import human, part_of, rows_of
+from rows import part_of, rows_of
 from servers import has_peers, on_cores, start_servers
 from targets import CLIENT_BUSY_MAX, print_targets, targets_of, void_reason
 
