@@ -1,7 +1,10 @@
-"""What a result file says of where it comes from: the processor and the commit."""
+"""What a result file says of where it comes from."""
 
+import datetime
 import platform
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -20,3 +23,9 @@ def commit():
                               text=True).stdout.strip()
     changed = git("status", "--porcelain", "--untracked-files=no")
     return git("rev-parse", "--short", "HEAD") + ("-dirty" if changed else "")
+
+
+def origin(program, its_commit=None):
+    """The fields that every result begins with."""
+    return {"command": shlex.join([program, *sys.argv[1:]]), "commit": its_commit or commit(),
+            "date": datetime.date.today().isoformat(), "cpu": processor()}

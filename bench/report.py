@@ -19,7 +19,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "bench" / "results"
 GPU = RESULTS / "nvidia-h200"
-H100 = RESULTS / "nvidia-h100"
 KIB, MIB = 1024, 1 << 20
 # The strongest plain gRPC that was measured is what ours stands beside.
 SINKS = {"touch_sink_queues": "the touch sink over completion queues", "touch_sink": "the touch sink over callbacks"}
@@ -464,9 +463,6 @@ BLOCKS = {
     "server CPU of a call": cpu_of_a_call,
     "auto": lambda: beside_the_better(GPU),
     "service rows, H200": lambda: service_rows(GPU),
-    "service beside gRPC, H100": lambda: beside_the_sink(H100),
-    "auto, H100": lambda: beside_the_better(H100),
-    "service rows, H100": lambda: service_rows(H100),
     "service rows, two cores": lambda: service_rows(RESULTS / "cpu-2core"),
     "kernels": kernels,
     "batches": batches,

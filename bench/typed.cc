@@ -1,24 +1,28 @@
 // How fast one core counts typed samples: each kernel that this processor runs, each type, several
-// numbers of bins, and the distributions that kernels are afraid of.
+// numbers of bins, and the distributions that kernels are afraid of. And how fast it finds exact
+// quantiles.
 //
-//   bench_typed [--mib 64] [--row SAMPLES] [--kernel NAME] [--type NAME] [--json FILE]
+//   bench_typed --benchmark_filter='avx2/f32/normal/256/'      KERNEL/TYPE/DISTRIBUTION/BINS/ROW
+//   bench_typed --benchmark_filter='quantiles/f32/'            quantiles/TYPE/DISTRIBUTION/NUMBER
 //
-// With --row, a kernel counts so many samples at a time, as it does for short rows.
-// "edges" puts every sample on an edge or one step beside it. The counts of every row are compared
-// with those of the plain kernel; a difference ends the program. So are exact quantiles with those
-// of sorted samples: `--kernel quantiles` finds four of them, or 99.
+// A kernel counts so many samples (ROW) at a time, as it does for short rows. "edges" puts every
+// sample on an edge or one step beside it. After timing, counts are compared with those of the
+// plain kernel, and quantiles with those of sorted samples.
 #include "kernels/cpu/typed.h"
 
+#include <benchmark/benchmark.h>
 #include <histogram/typed.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <ctime>
+#include <functional>
+#include <initializer_list>
 #include <limits>
 #include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "kernels/order_statistics.h"
@@ -27,10 +31,8 @@
 namespace histogram {
 namespace {
 
-constexpr const char* kDistributions[] = {"normal", "constant", "sorted", "edges"};
+constexpr size_t kBytes = size_t{64} << 20;
 constexpr uint32_t kBins[] = {10, 64, 256, 2048, 4096, 65536};
-constexpr std::string_view kQuantiles = "quantiles";
-constexpr int kRounds = 5;
 
 // A number in [0, 1) from a counter.
 double Uniform(uint64_t i) {
@@ -115,30 +117,6 @@ std::vector<std::byte> Fill(SampleType type, const std::string& distribution, si
   return samples;
 }
 
-// Of this thread: other work on the machine does not count.
-double CpuSeconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
-}
-
-template <typename Prepare, typename Work>
-double BestSeconds(const Prepare& prepare, const Work& work) {
-  double best = std::numeric_limits<double>::max();
-  for (int r = 0; r < kRounds; ++r) {
-    prepare();
-    const double start = CpuSeconds();
-    work();
-    best = std::min(best, CpuSeconds() - start);
-  }
-  return best;
-}
-
-struct Options {
-  size_t mib = 64, row = cpu::kSamplesMax;
-  std::string kernel, type, json;
-};
-
 Binning BinningFor(SampleType type, uint32_t bins, bool even) {
   const auto [low, high] = RangeOf(type);
   if (even) return *Binning::Even(bins, low, high);
@@ -150,122 +128,111 @@ Binning BinningFor(SampleType type, uint32_t bins, bool even) {
   return *Binning::Edges(edges);
 }
 
-void Report(SampleType type, uint32_t bins, const char* even, std::string_view family,
-            const char* distribution, std::string_view kernel, double rate, std::FILE* json) {
-  const std::string name(NameOf(type)), family_name(family), kernel_name(kernel);
-  std::printf("%-5s %6u %-6s %-8s %-10s %-13s %6.2f Gsamples/s\n", name.c_str(), bins, even,
-              family_name.c_str(), distribution, kernel_name.c_str(), rate);
-  std::fflush(stdout);
-  if (json == nullptr) return;
-  std::fprintf(json,
-               "{\"type\": \"%s\", \"bins\": %u, \"even\": %s, \"family\": \"%s\", "
-               "\"distribution\": \"%s\", \"kernel\": \"%s\", \"gsamples_per_second\": %.3f}\n",
-               name.c_str(), bins, std::strcmp(even, "even") == 0 ? "true" : "false",
-               family_name.c_str(), distribution, kernel_name.c_str(), rate);
+// The samples of the benchmark that runs: each is called several times.
+const std::vector<std::byte>& SamplesOf(SampleType type, const std::string& distribution,
+                                        const std::vector<double>& edges) {
+  static std::vector<std::byte> samples;
+  static std::tuple<SampleType, std::string, std::vector<double>> made;
+  if (std::tuple wanted{type, distribution, edges}; samples.empty() || wanted != made) {
+    samples = Fill(type, distribution, kBytes, edges);
+    made = std::move(wanted);
+  }
+  return samples;
 }
 
-void Fail(std::string_view kernel, SampleType type) {
-  std::fprintf(stderr, "%s counts %s wrong\n", std::string(kernel).c_str(),
-               std::string(NameOf(type)).c_str());
-  std::exit(1);
+void Count(benchmark::State& state, const cpu::TypedKernel& kernel, const Plan& plan,
+           const std::string& distribution) {
+  const size_t size = SampleBytes(plan.type()), count = kBytes / size;
+  const auto row_samples = static_cast<size_t>(state.range(0));
+  const std::vector<std::byte>& samples =
+      SamplesOf(plan.type(), distribution, plan.binning().ComputeEdges());
+  std::vector<uint64_t> expected(plan.counter_count()), row(expected.size());
+  for ([[maybe_unused]] auto _ : state) {
+    std::fill(row.begin(), row.end(), 0);
+    for (size_t i = 0; i < count; i += row_samples) {
+      const cpu::SampleRun run{samples.data() + i * size, std::min(row_samples, count - i)};
+      kernel.count(plan.data(), {&run, 1}, row.data());
+    }
+  }
+  const cpu::SampleRun all{samples.data(), count};
+  cpu::CountTypedScalar(plan.data(), {&all, 1}, expected.data());
+  if (row != expected) state.SkipWithError("wrong counts");
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(count));
 }
 
-void RunRow(const Options& options, SampleType type, uint32_t bins, bool even, std::FILE* json) {
-  if (options.kernel == kQuantiles) return;
-  const Plan plan = *Plan::Make(BinningFor(type, bins, even), type);
-  const size_t size = SampleBytes(type);
-  for (const char* const distribution : kDistributions) {
-    const std::vector<std::byte> samples =
-        Fill(type, distribution, options.mib << 20, plan.binning().ComputeEdges());
-    const size_t count = samples.size() / size;
-    std::vector<uint64_t> expected(internal::SlotCount(bins)), row(expected.size());
-    const cpu::SampleRun all{samples.data(), count};
-    cpu::CountTypedScalar(plan.data(), {&all, 1}, expected.data());
-    for (const cpu::TypedKernel& kernel : cpu::TypedKernels()) {
-      if (!kernel.supported() || !kernel.counts(plan.data())) continue;
-      if (!options.kernel.empty() && kernel.name != options.kernel) continue;
-      const double seconds = BestSeconds(
-          [&] { std::fill(row.begin(), row.end(), 0); },
-          [&] {
-            for (size_t i = 0; i < count; i += options.row) {
-              const cpu::SampleRun run{samples.data() + i * size, std::min(options.row, count - i)};
-              kernel.count(plan.data(), {&run, 1}, row.data());
-            }
-          });
-      if (row != expected) Fail(kernel.name, type);
-      Report(type, bins, even ? "even" : "uneven", plan.family(), distribution, kernel.name,
-             static_cast<double>(count) / seconds / 1e9, json);
+// So many quantiles of the samples at equal distances: the samples at their ranks and at the next
+// ones.
+void FindQuantiles(benchmark::State& state, SampleType type, const std::string& distribution) {
+  const auto quantiles = static_cast<size_t>(state.range(0));
+  const size_t count = kBytes / SampleBytes(type);
+  const std::vector<std::byte>& samples =
+      SamplesOf(type, distribution, BinningFor(type, 2048, true).ComputeEdges());
+  std::vector<uint64_t> ranks, keys;
+  for (size_t q = 1; q <= quantiles; ++q) {
+    ranks.push_back(count * q / (quantiles + 1));
+    ranks.push_back(std::min(ranks.back() + 1, uint64_t{count} - 1));
+  }
+  for ([[maybe_unused]] auto _ : state) {
+    keys = internal::KeysAtRanks(samples, type, ranks, /*threads=*/1);
+  }
+  internal::VisitSample(type, [&]<typename S>(S) {
+    std::vector<typename S::Bits> sorted(count);
+    std::memcpy(sorted.data(), samples.data(), samples.size());
+    std::sort(sorted.begin(), sorted.end());
+    for (size_t r = 0; r < ranks.size(); ++r) {
+      const uint64_t bits = internal::BitsOfKey(keys[r], type);
+      typename S::Bits found;
+      std::memcpy(&found, &bits, sizeof(found));
+      if (S::Widen(found) != S::Widen(sorted[ranks[r]])) state.SkipWithError("a wrong quantile");
+    }
+  });
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(count));
+}
+
+// "scalar/f32/normal": the name of a benchmark.
+std::string NameOfAll(std::initializer_list<std::string_view> words) {
+  std::string name;
+  for (const std::string_view word : words) name.append(name.empty() ? "" : "/").append(word);
+  return name;
+}
+
+void RegisterPlan(const Plan& plan, const std::string& binning) {
+  for (const cpu::TypedKernel& kernel : cpu::TypedKernels()) {
+    if (!kernel.supported() || !kernel.counts(plan.data())) continue;
+    for (const std::string distribution : {"normal", "constant", "sorted", "edges"}) {
+      const std::string name = NameOfAll({kernel.name, NameOf(plan.type()), distribution, binning});
+      benchmark::RegisterBenchmark(name.c_str(), Count, std::cref(kernel), plan, distribution)
+          ->ArgsProduct({{1000, cpu::kSamplesMax}})
+          ->Unit(benchmark::kMillisecond);
     }
   }
 }
 
-// `quantiles` of the samples at equal distances: the samples at their ranks and at the next ones.
-void RunQuantiles(const Options& options, SampleType type, uint32_t quantiles, std::FILE* json) {
-  if (!options.kernel.empty() && options.kernel != kQuantiles) return;
-  const size_t size = SampleBytes(type);
-  const std::vector<double> edges = BinningFor(type, 2048, true).ComputeEdges();
-  for (const char* const distribution :
+void RegisterType(SampleType type) {
+  for (const uint32_t bins : kBins) {
+    RegisterPlan(*Plan::Make(BinningFor(type, bins, true), type), std::to_string(bins));
+  }
+  RegisterPlan(*Plan::Make(BinningFor(type, 1000, false), type), "uneven_1000");
+  if (SampleBytes(type) < 4) return;
+  for (const std::string distribution :
        {"normal", "constant", "sorted", "edges", "half zeros", "sixteen"}) {
-    const std::vector<std::byte> samples = Fill(type, distribution, options.mib << 20, edges);
-    const size_t count = samples.size() / size;
-    std::vector<uint64_t> ranks, keys;
-    for (uint32_t q = 1; q <= quantiles; ++q) {
-      ranks.push_back(count * q / (quantiles + 1));
-      ranks.push_back(std::min(ranks.back() + 1, uint64_t{count} - 1));
-    }
-    const double seconds = BestSeconds(
-        [] {}, [&] { keys = internal::KeysAtRanks(samples, type, ranks, /*threads=*/1); });
-    internal::VisitSample(type, [&]<typename S>(S) {
-      std::vector<typename S::Bits> sorted(count);
-      std::memcpy(sorted.data(), samples.data(), samples.size());
-      std::sort(sorted.begin(), sorted.end());
-      for (size_t r = 0; r < ranks.size(); ++r) {
-        const uint64_t bits = internal::BitsOfKey(keys[r], type);
-        typename S::Bits found;
-        std::memcpy(&found, &bits, sizeof(found));
-        if (S::Widen(found) != S::Widen(sorted[ranks[r]])) Fail(kQuantiles, type);
-      }
-    });
-    Report(type, quantiles, "-", "ranks", distribution, kQuantiles,
-           static_cast<double>(count) / seconds / 1e9, json);
+    const std::string name = NameOfAll({"quantiles", NameOf(type), distribution});
+    benchmark::RegisterBenchmark(name.c_str(), FindQuantiles, type, distribution)
+        ->Arg(4)
+        ->Arg(99)
+        ->Unit(benchmark::kMillisecond);
   }
-}
-
-int Main(int argc, char** argv) {
-  Options options;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string flag = argv[i], value = argv[i + 1];
-    if (flag == "--mib") {
-      options.mib = std::strtoull(value.c_str(), nullptr, 10);
-    } else if (flag == "--row") {
-      options.row = std::max<size_t>(1, std::strtoull(value.c_str(), nullptr, 10));
-    } else if (flag == "--kernel") {
-      options.kernel = value;
-    } else if (flag == "--type") {
-      options.type = value;
-    } else if (flag == "--json") {
-      options.json = value;
-    } else {
-      std::fprintf(stderr, "unknown flag %s; there are --mib, --row, --kernel, --type, --json\n",
-                   argv[i]);
-      return 2;
-    }
-  }
-  std::FILE* const json = options.json.empty() ? nullptr : std::fopen(options.json.c_str(), "w");
-  for (size_t t = 0; t < kSampleTypes; ++t) {
-    const auto type = static_cast<SampleType>(t);
-    if (!options.type.empty() && NameOf(type) != options.type) continue;
-    for (const uint32_t bins : kBins) RunRow(options, type, bins, true, json);
-    RunRow(options, type, 1000, false, json);
-    if (SampleBytes(type) >= 4) {
-      for (const uint32_t quantiles : {4, 99}) RunQuantiles(options, type, quantiles, json);
-    }
-  }
-  if (json != nullptr) std::fclose(json);
-  return 0;
 }
 
 }  // namespace
 }  // namespace histogram
 
-int main(int argc, char** argv) { return histogram::Main(argc, argv); }
+int main(int argc, char** argv) {
+  for (size_t t = 0; t < histogram::kSampleTypes; ++t) {
+    histogram::RegisterType(static_cast<histogram::SampleType>(t));
+  }
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}

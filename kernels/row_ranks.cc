@@ -61,7 +61,7 @@ class RowSearch {
     if (count <= kSortedMax) return Select(values(), count, ranks, 0, found);
     const auto [least, greatest] = Ends(count);
     if (least == greatest) return static_cast<void>(std::fill_n(found, ranks.size(), least));
-    if (!FindBuckets(count, least, greatest)) return Select(values(), count, ranks, 0, found);
+    FindBuckets(count, least, greatest);
     std::fill(counts_.begin(), counts_.end(), 0);
     for (size_t i = 0; i < count; ++i) ++counts_[bucket_of_[i]];
     const size_t kept = FindParts(ranks);
@@ -100,9 +100,8 @@ class RowSearch {
             *std::max_element(greatest, greatest + kLanes)};
   }
 
-  // The bucket of each value: a number that does not decrease as the value grows. False if the
-  // values' distance is not finite.
-  bool FindBuckets(size_t count, V least, V greatest) {
+  // The bucket of each value: a number that does not decrease as the value grows.
+  void FindBuckets(size_t count, V least, V greatest) {
     const size_t rounded = (count + kLanes - 1) / kLanes * kLanes;
     if constexpr (std::is_floating_point_v<V>) {
       if (keyed_) return FindBucketsOf<KeyOfFloat>(rounded, least, greatest);
@@ -114,9 +113,8 @@ class RowSearch {
       for (size_t i = 0; i < rounded; ++i) {
         bucket_of_[i] = static_cast<int32_t>((values_[i] - least) * scale);
       }
-      return true;
     } else {
-      return FindBucketsOf<Itself>(rounded, least, greatest);
+      FindBucketsOf<Itself>(rounded, least, greatest);
     }
   }
 
@@ -132,7 +130,7 @@ class RowSearch {
 
   // By the leading bits of integers' distances from the least.
   template <typename Integer>
-  bool FindBucketsOf(size_t rounded, V least, V greatest) {
+  void FindBucketsOf(size_t rounded, V least, V greatest) {
     using Bits = std::make_unsigned_t<decltype(Integer::Of(least))>;
     const auto from = static_cast<Bits>(Integer::Of(least));
     const auto distance = [from](V x) {
@@ -143,7 +141,6 @@ class RowSearch {
     for (size_t i = 0; i < rounded; ++i) {
       bucket_of_[i] = static_cast<int32_t>(distance(values_[i]) >> shift);
     }
-    return true;
   }
 
   // A bucket with a rank: its values in kept_, and its ranks.

@@ -9,10 +9,8 @@ library and numpy one after the other; a row's numbers are the medians over the 
 the greatest. Rates are by CPU time. Needs numpy. Linux only.
 """
 import argparse
-import datetime
 import json
 import platform
-import shlex
 import statistics
 import subprocess
 import sys
@@ -20,7 +18,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from provenance import ROOT, commit, processor  # noqa: E402
+from provenance import ROOT, origin  # noqa: E402
 
 KIB, MIB = 1 << 10, 1 << 20
 SIZES = (256, 4 * KIB, 64 * KIB, MIB, 64 * MIB)
@@ -65,8 +63,7 @@ def run(program):
             for name, rate in measure(program, *row).items():
                 rates[row][name].append(rate)
     return {
-        "command": shlex.join(["bench/library/run.py", *sys.argv[1:]]),
-        "commit": commit(), "date": datetime.date.today().isoformat(), "cpu": processor(),
+        **origin("bench/library/run.py"),
         "numpy": numpy.__version__, "python": platform.python_version(),
         "rounds": ROUNDS, "seconds": SECONDS, "threads": 1,
         "rows": [{

@@ -12,9 +12,7 @@ share of samples that it misplaces.
 
 import argparse
 import ctypes
-import datetime
 import json
-import shlex
 import statistics
 import subprocess
 import sys
@@ -24,7 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
-from provenance import commit, processor  # noqa: E402
+from provenance import origin  # noqa: E402
 
 ROUNDS = 7
 SECONDS = 0.05  # of each counter, in each round, at least
@@ -128,11 +126,8 @@ def main():
     import numpy
     import torch
     result = {
-        "command": shlex.join(["bench/python/gpu.py", *sys.argv[1:]]),
-        "commit": options.commit or commit(),
-        "date": datetime.date.today().isoformat(),
+        **origin("bench/python/gpu.py", options.commit),
         "gpu": torch.cuda.get_device_name(),
-        "cpu": processor(),
         "versions": {"torch": torch.__version__, "numpy": numpy.__version__},
         "rounds": ROUNDS,
         "rows": measure(numpy, torch),

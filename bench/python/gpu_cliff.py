@@ -11,10 +11,8 @@ pair of floats with each call, "list", "numpy" and "to 0": the same as a list, o
 """
 
 import argparse
-import datetime
 import itertools
 import json
-import shlex
 import statistics
 import sys
 import time
@@ -22,7 +20,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
-from provenance import commit, processor  # noqa: E402
+from provenance import origin  # noqa: E402
 
 ROUNDS = 5
 SECONDS = 0.02  # of each call, in each round, at least
@@ -123,11 +121,8 @@ def main():
     import numpy as np
     import torch
     result = {
-        "command": shlex.join(["bench/python/gpu_cliff.py", *sys.argv[1:]]),
-        "commit": options.commit or commit(),
-        "date": datetime.date.today().isoformat(),
+        **origin("bench/python/gpu_cliff.py", options.commit),
         "gpu": torch.cuda.get_device_name(),
-        "cpu": processor(),
         "versions": {"torch": torch.__version__, "numpy": np.__version__},
         "rounds": ROUNDS,
         "rows": measure(np, torch),

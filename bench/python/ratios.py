@@ -9,11 +9,9 @@ is above its limit. Takes some 5 minutes.
 """
 
 import argparse
-import datetime
 import itertools
 import json
 import platform
-import shlex
 import statistics
 import sys
 import time
@@ -24,7 +22,7 @@ import numpy as np
 import histogram
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from provenance import commit, processor  # noqa: E402
+from provenance import origin  # noqa: E402
 
 TYPES = ("float32", "float64", "float16", "int64", "int32", "uint16", "uint8")
 BINS = (10, 100, 2048)
@@ -110,10 +108,7 @@ def main():
             print("above its limit:", cell, file=sys.stderr)
     above = sum(cell["ratio"] > cell["limit"] for cell in rows)
     result = {
-        "command": shlex.join(["bench/python/ratios.py", *sys.argv[1:]]),
-        "commit": commit(),
-        "date": datetime.date.today().isoformat(),
-        "cpu": processor(),
+        **origin("bench/python/ratios.py"),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "above_their_limits": above,

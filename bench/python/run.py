@@ -15,13 +15,11 @@ of reading. Linux only. Takes some 7 minutes.
 
 import argparse
 import ctypes
-import datetime
 import importlib.metadata
 import importlib.util
 import json
 import os
 import platform
-import shlex
 import statistics
 import subprocess
 import sys
@@ -29,7 +27,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from provenance import commit, processor  # noqa: E402
+from provenance import origin  # noqa: E402
 
 ROUNDS = 5
 SECONDS = 0.1  # of each counter, in each round, at least
@@ -227,10 +225,7 @@ def run(options):
     library = None if options.library is None else Library(options.library)
     long, short, quantiles = measure(numpy, library)
     return {
-        "command": shlex.join(["bench/python/run.py", *sys.argv[1:]]),
-        "commit": commit(),
-        "date": datetime.date.today().isoformat(),
-        "cpu": processor(),
+        **origin("bench/python/run.py"),
         "python": platform.python_version(),
         "versions": {name: importlib.metadata.version(name) for name in PEERS},
         "rounds": ROUNDS,

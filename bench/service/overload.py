@@ -5,10 +5,9 @@ Starts our server with one slow lane (the scalar kernel, hand-over instead of co
 counting and not the link is what gives way. Each round measures the capacity in a closed loop, offers twice
 that in an open loop, goes back to the closed loop at once, and measures the capacity again. A shared core may
 be a third slower from one second to the next: what a round finds is compared with the capacities before and
-after it, and the medians of the rounds count. With --minutes, keeps a steady closed loop running for so
-long afterwards, behind a burst of four times as many requests in flight, and watches the resident memory.
+after it, and the medians of the rounds count.
 
-  bench/service/overload.py --binaries build/release/bin --output overload.json [--minutes 10]
+  bench/service/overload.py --binaries build/release/bin --output overload.json
 
 Needs Python 3.9 and nothing else. Linux only. Exits with 1 where an asked number is missed.
 """
@@ -19,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 from run import machine_fields, split_cores
@@ -28,7 +26,6 @@ from servers import Server, on_cores
 KIB, MIB = 1024, 1 << 20
 PAYLOAD = 256 * KIB
 CONNECTIONS_MAX = 8
-BURST_SECONDS = 20
 
 
 def bench(client, server, seconds, warm_up=0.2, rate=0.0, in_flight=4, payload=PAYLOAD, connections=4):
@@ -43,20 +40,16 @@ def bench(client, server, seconds, warm_up=0.2, rate=0.0, in_flight=4, payload=P
 
 
 class Watch(threading.Thread):
-    """The largest resident memory of a server, and one sample a second."""
+    """The largest resident memory of a server."""
 
     def __init__(self, server):
         super().__init__(daemon=True)
-        self.server, self.over, self.most, self.samples = server, threading.Event(), 0.0, []
+        self.server, self.over, self.most = server, threading.Event(), 0.0
         self.start()
 
     def run(self):
-        begin = time.monotonic()
         while not self.over.wait(0.02):
-            mib = self.server.resident_mib()
-            self.most = max(self.most, mib)
-            if time.monotonic() - begin >= len(self.samples):
-                self.samples.append(mib)
+            self.most = max(self.most, self.server.resident_mib())
 
     def stop(self):
         self.over.set()
@@ -103,27 +96,6 @@ def overload(client, server, seconds, rounds, receive_mib):
             "resident_mib_bound": round(at_rest + receive_mib + 64, 1), "rounds": results}
 
 
-def steady(client, server, minutes):
-    """Memory over a long load: the mean of the last tenth against that of the second tenth.
-
-    What malloc keeps is the most that ever was in flight at once, and a steady load reaches its most ever more
-    seldom. So a burst with four times as many in flight comes first: whatever grows after that, grows with the
-    requests.
-    """
-    bench(client, server, BURST_SECONDS, payload=64 * KIB, in_flight=16, connections=CONNECTIONS_MAX)
-    watch = Watch(server)
-    result = bench(client, server, minutes * 60, payload=64 * KIB, in_flight=8)
-    watch.stop()
-    tenth = max(1, len(watch.samples) // 10)
-    mean = lambda values: sum(values) / len(values)
-    return {"minutes": minutes, "requests": result["requests"], "errors": result["errors"],
-            "resident_mib_early": round(mean(watch.samples[tenth:2 * tenth]), 1),
-            "resident_mib_late": round(mean(watch.samples[-tenth:]), 1),
-            "resident_mib_most": round(watch.most, 1),
-            "resident_mib_by_tenth": [round(mean(watch.samples[i * tenth:(i + 1) * tenth]), 1)
-                                      for i in range(min(10, len(watch.samples)))]}
-
-
 def missed(result):
     o = result["overload"]
     if o["goodput_of_capacity"] < 0.9:
@@ -138,9 +110,6 @@ def missed(result):
         yield f"{o['resident_mib_most']} MiB resident, asked at most {o['resident_mib_bound']}"
     if o["recovered_of_capacity"] < 0.9:
         yield f"{o['recovered_of_capacity']} of its capacity right after, asked 0.9"
-    s = result.get("steady")
-    if s and s["resident_mib_late"] > 1.05 * s["resident_mib_early"] + 1:
-        yield f"memory grew from {s['resident_mib_early']} to {s['resident_mib_late']} MiB"
 
 
 def main():
@@ -150,7 +119,6 @@ def main():
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("--receive-mib", type=int, default=128,
                    help="the server's --receive-bytes-max; a quarter of it is its queue")
-    p.add_argument("--minutes", type=float, default=0, help="of steady load afterwards")
     p.add_argument("--output", default="")
     a = p.parse_args()
     server_cores, client_cores = split_cores(CONNECTIONS_MAX)
@@ -167,12 +135,6 @@ def main():
             result["overload"] = overload(client, server, a.seconds, a.rounds, a.receive_mib)
         finally:
             server.stop()
-        if a.minutes:
-            server = Server("ours", "steady", [Path(a.binaries) / "histogram-server", *flags], Path(folder), server_cores)
-            try:
-                result["steady"] = steady(client, server, a.minutes)
-            finally:
-                server.stop()
     print(json.dumps(result, indent=1))
     if a.output:
         Path(a.output).write_text(json.dumps(result, indent=1) + "\n")

@@ -35,7 +35,7 @@ from pathlib import Path
 
 from figures import median, ratio, spread
 from merge import merge
-from rows import human, part_of, rows_of
+from rows import part_of, rows_of
 from servers import has_peers, on_cores, start_servers
 from targets import CLIENT_BUSY_MAX, print_targets, targets_of, void_reason
 
@@ -77,9 +77,7 @@ def measure(command, server, row, seconds, warm_up):
         done = subprocess.run([str(c) for c in command], capture_output=True, text=True,
                               timeout=30 + 5 * (seconds + warm_up))
     except subprocess.TimeoutExpired:
-        print(server.what_it_does(), file=sys.stderr)
-        raise SystemExit(f"{server.name} ({server.backend}), {row.name}: the client did not come to an end; the "
-                         "threads of the server are above") from None
+        raise SystemExit(f"{server.name} ({server.backend}), {row.name}: the client did not come to an end") from None
     after, switches_after = server.cpu_seconds(), server.context_switches()
     if done.returncode != 0:
         raise SystemExit(f"{server.name}, {row.name}: {done.stderr.strip()[-600:]}")

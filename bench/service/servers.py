@@ -83,25 +83,6 @@ class Server:
         match = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{self.process.pid}/status").read_text())
         return int(match.group(1)) / KIB
 
-    def what_it_does(self):
-        """Where its threads are: with gdb their stacks, else what the kernel says of each."""
-        pid = self.process.pid
-        if shutil.which("gdb"):
-            done = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 12"],
-                                  capture_output=True, text=True, timeout=120, check=False)
-            return done.stdout
-        lines = []
-        for task in sorted(Path(f"/proc/{pid}/task").iterdir()):
-            fields = []
-            for name in ("comm", "wchan", "syscall"):
-                try:
-                    fields.append((task / name).read_text().strip())
-                except OSError:  # not shown to everybody
-                    fields.append("?")
-            state = (task / "stat").read_text().rsplit(")", 1)[1].split()[0]
-            lines.append(f"thread {task.name} {state} " + " | ".join(fields))
-        return "\n".join(lines)
-
     def stop(self):
         self.process.send_signal(signal.SIGTERM)
         try:

@@ -33,6 +33,8 @@ TYPES: dict[np.dtype[Any], str] = {
         ("float64", "f64"),
     )
 }  # fmt: skip
+# numpy's type of each; it has none of bf16.
+DTYPES = {short: dtype for dtype, short in TYPES.items()}
 _INTEGERS = {"bool", "boolean", *(dtype.name for dtype in TYPES if dtype.kind in "iu")}
 
 

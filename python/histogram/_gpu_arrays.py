@@ -13,19 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from . import _native
+from . import _arrays, _native
 from ._arrays import TYPES
 
 # CUDA's handle of the legacy default stream (cudaStreamLegacy).
 LEGACY_STREAM = 1
 
-_TORCH_KINDS = {
-    "torch.uint8": "u8", "torch.int8": "i8", "torch.uint16": "u16", "torch.int16": "i16",
-    "torch.uint32": "u32", "torch.int32": "i32", "torch.uint64": "u64", "torch.int64": "i64",
-    "torch.float16": "f16", "torch.bfloat16": "bf16", "torch.float32": "f32",
-    "torch.float64": "f64", "torch.bool": "u8",
+DTYPES = _arrays.DTYPES | {"bf16": np.dtype(np.uint16)}
+_TORCH_KINDS = {f"torch.{dtype.name}": short for short, dtype in _arrays.DTYPES.items()} | {
+    "torch.bfloat16": "bf16", "torch.bool": "u8",
 }  # fmt: skip
-DTYPES = {short: dtype for dtype, short in TYPES.items()} | {"bf16": np.dtype(np.uint16)}
 
 
 @dataclass(slots=True)

@@ -8,16 +8,12 @@ from typing import Any
 import numpy as np
 
 from . import _native, _rows, _rules
-from ._arrays import Array
+from ._arrays import DTYPES, Array
 from ._errors import whole
 from ._result import Histogram, edges_now
 
 _FAST_BINS_MAX = 65536  # numpy's edges of more are numpy's to make
-_DTYPES: dict[str, type[np.generic]] = {
-    "u8": np.uint8, "i8": np.int8, "u16": np.uint16, "i16": np.int16, "u32": np.uint32,
-    "i32": np.int32, "u64": np.uint64, "i64": np.int64, "f16": np.float16, "bf16": np.float32,
-    "f32": np.float32, "f64": np.float64,
-}  # fmt: skip
+_DTYPES = DTYPES | {"bf16": np.dtype(np.float32)}
 
 
 def count(
@@ -73,7 +69,7 @@ def bins_of(bins: Any) -> int:
 
 
 def _edge_type(kind: str) -> np.dtype[Any]:
-    dtype = np.dtype(_DTYPES[kind])
+    dtype = _DTYPES[kind]
     return dtype if dtype.kind == "f" else np.dtype(np.float64)
 
 

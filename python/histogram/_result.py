@@ -75,7 +75,6 @@ class Histogram:
     __module__ = "histogram"  # pickles name it by this
 
     __slots__ = ("_above", "_below", "_counts", "_given_edges", "_nan")
-    __module__ = "histogram"
 
     def __init__(
         self, counts: npt.ArrayLike, edges: npt.ArrayLike, below: npt.ArrayLike = 0,

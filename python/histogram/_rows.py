@@ -184,11 +184,6 @@ def count(samples: Array, rule: Rule, cut: Axes | Stretches, threads: int) -> Hi
     return filled.histogram(rule.edges)
 
 
-def histogram_of(counts: Array, outside: Array, rule: Rule) -> Histogram:
-    below, above, nan = np.moveaxis(outside, -1, 0)
-    return made(counts, rule.edges, below, above, nan)
-
-
 def contiguous_rows(rows: Array, outer: int, length: int) -> Any:
     """Blocks of whole rows, in order, each contiguous and in native byte order."""
     if rows.dtype.isnative and rows.flags.c_contiguous:

@@ -13,11 +13,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/unique_ptr.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -30,11 +32,11 @@
 #include "kernels/float_mode.h"
 #include "kernels/order_statistics.h"
 #include "kernels/plan_data.h"
+#include "kernels/plan_in_use.h"
 #include "kernels/row_ranks.h"
 #include "python/cuda/plugin.h"
 #include "python/src/buffer.h"
 #include "python/src/own_ranges.h"
-#include "python/src/plan_in_use.h"
 
 namespace histogram::python {
 namespace {
@@ -68,12 +70,21 @@ void Unlocked(size_t bytes, const Work& work) {
   work();
 }
 
+nb::object PlanBetween(const Result<Binning>& binning, std::string_view type) {
+  if (!binning.ok()) return nb::none();
+  return nb::cast(std::make_unique<PlanInUse>(*Plan::Direct(*binning, TypeNamed(type))));
+}
+
+// The plan to count so many bytes with.
+const Plan& PlanFor(PlanInUse& in_use, size_t bytes) {
+  return in_use.Pays(bytes / SampleBytes(in_use.type())) ? in_use.Get() : in_use.Now();
+}
+
 // None where edges are not finite or do not increase, or there are too many.
 nb::object MakePlan(const nb::handle& edges, std::string_view type) {
   const std::optional<Buffer> buffer = Buffer::Contiguous(edges);
   if (!buffer.has_value()) throw nb::value_error("edges: must be contiguous float64");
-  const Result<Binning> binning = Binning::Edges(buffer->as<const double>(), kNoLimit);
-  return binning.ok() ? nb::cast(PlanInUse(*binning, TypeNamed(type))) : nb::none();
+  return PlanBetween(Binning::Edges(buffer->as<const double>(), kNoLimit), type);
 }
 
 // numpy's even edges.
@@ -86,8 +97,7 @@ Result<Binning> EvenBins(double first, double last, uint32_t bins, std::string_v
 // None where edges are not finite or do not increase.
 nb::object MakeEvenPlan(double first, double last, uint32_t bins, std::string_view arithmetic,
                         std::string_view edges, std::string_view type) {
-  const Result<Binning> even = EvenBins(first, last, bins, arithmetic, edges);
-  return even.ok() ? nb::cast(PlanInUse(*even, TypeNamed(type))) : nb::none();
+  return PlanBetween(EvenBins(first, last, bins, arithmetic, edges), type);
 }
 
 // The edges as bytes of f64, or of f32 for narrower edges.
@@ -136,7 +146,7 @@ nb::object CountSamples(PlanInUse& in_use, const nb::handle& samples, uint32_t t
   const std::optional<Buffer> from = Buffer::Contiguous(samples);
   if (!from.has_value()) return nb::none();
   CheckWhole(from->size(), in_use.type());
-  Tally tally(in_use.For(from->size()));
+  Tally tally(PlanFor(in_use, from->size()));
   Unlocked(from->size(), [&] { tally.Add(from->bytes(), threads); });
   CheckSum(tally.counters(), tally.samples());
   const std::span<const uint64_t> outside = OutsideOf(tally.counters());
@@ -188,7 +198,7 @@ void CountSampleRows(PlanInUse& in_use, const nb::handle& samples, const nb::han
                      uint32_t channels) {
   const std::optional<Buffer> from = Buffer::Contiguous(samples);
   if (!from.has_value()) throw nb::value_error("samples: must be contiguous");
-  const Plan plan = in_use.For(from->size());
+  const Plan plan = PlanFor(in_use, from->size());
   const Buffer counts_buffer = Buffer::Writable(counts), outside_buffer = Buffer::Writable(outside);
   CheckWhole(from->size(), plan.type());
   const RowSink sink = {counts_buffer.as<int64_t>(), outside_buffer.as<int64_t>()};
@@ -393,7 +403,7 @@ NB_MODULE(_native, module) {
   // NOLINTNEXTLINE(bugprone-unused-raii): the module keeps the class
   nb::class_<Counters>(module, "Counters", nb::type_slots(counters_slots),
                        "The counts of each bin, and three numbers more, as a buffer of int64.");
-  nb::class_<PlanInUse>(module, "Plan", "Edges, compiled for a sample type.")
+  nb::class_<histogram::PlanInUse>(module, "Plan", "Edges, compiled for a sample type.")
       .def_static("make", &MakePlan, nb::arg("edges"), nb::arg("type"))
       .def_static("even", &MakeEvenPlan, nb::arg("first"), nb::arg("last"), nb::arg("bins"),
                   nb::arg("arithmetic"), nb::arg("edges"), nb::arg("type"))
@@ -401,7 +411,7 @@ NB_MODULE(_native, module) {
       .def("count_rows", &CountSampleRows, nb::arg("samples"), nb::arg("counts"),
            nb::arg("outside"), nb::arg("threads"), nb::arg("window") = 0, nb::arg("step") = 0,
            nb::arg("channels") = 1)
-      .def_prop_ro("bin_count", &PlanInUse::bin_count);
+      .def_prop_ro("bin_count", &histogram::PlanInUse::bin_count);
   module.def("order_statistics", &OrderStatistics, nb::arg("samples"), nb::arg("type"),
              nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
   module.def("order_statistics_of_rows", &OrderStatisticsOfRows, nb::arg("samples"),

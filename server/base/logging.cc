@@ -8,14 +8,14 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <climits>
-#include <cstdio>
-#include <ctime>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 
 namespace histogram::server {
 namespace {
@@ -32,11 +32,6 @@ constexpr std::array<LevelName, 5> kLevels = {{{LogLevel::kDebug, "debug", spdlo
                                                {LogLevel::kOff, "off", spdlog::level::off}}};
 
 const LevelName& Named(LogLevel level) { return kLevels[static_cast<size_t>(level)]; }
-
-int64_t NowUs() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::microseconds>(now).count();
-}
 
 // Standard error, which may be a pipe that nobody reads: a line for which there is no room is lost
 // and counted. spdlog's own sinks would wait.
@@ -58,7 +53,7 @@ class NonBlockingSink final : public spdlog::sinks::base_sink<std::mutex> {
   void Tell() {
     const uint64_t lost_now = lost();
     const LogField lost_lines("lines", lost_now - told_);
-    if (WriteNow(FormatLogLine(log_format(), NowUs(), LogLevel::kWarn,
+    if (WriteNow(FormatLogLine(log_format(), absl::ToUnixMicros(absl::Now()), LogLevel::kWarn,
                                "log lines are lost: nobody reads them", {lost_lines}) +
                  '\n')) {
       told_ = lost_now;
@@ -106,14 +101,8 @@ State& GetState() {
 }
 
 std::string FormatTime(int64_t time_us) {
-  const std::time_t seconds = static_cast<std::time_t>(time_us / 1000000);
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  std::array<char, 64> text;
-  const int length = std::snprintf(text.data(), text.size(), "%04d-%02d-%02dT%02d:%02d:%02d.%06dZ",
-                                   utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour,
-                                   utc.tm_min, utc.tm_sec, static_cast<int>(time_us % 1000000));
-  return {text.data(), static_cast<size_t>(std::max(0, length))};
+  return absl::FormatTime("%Y-%m-%dT%H:%M:%E6SZ", absl::FromUnixMicros(time_us),
+                          absl::UTCTimeZone());
 }
 
 // Cuts at a character's start, so that a valid text stays valid.
@@ -178,7 +167,8 @@ void Log(LogLevel level, std::string_view event, absl::Span<const LogField> fiel
   if (!LogEnabled(level)) return;
   try {
     State& state = GetState();
-    const std::string line = FormatLogLine(state.sink->log_format(), NowUs(), level, event, fields);
+    const std::string line = FormatLogLine(state.sink->log_format(),
+                                           absl::ToUnixMicros(absl::Now()), level, event, fields);
     state.logger.log(Named(level).spdlog_level, spdlog::string_view_t(line.data(), line.size()));
   } catch (const std::exception&) {
     // Out of memory while logging: the event is lost, the service goes on.

@@ -153,7 +153,7 @@ bool MakesTables(const Query& query, uint64_t payload_bytes) {
   PlanInUse& plan = *query.plan;
   const uint64_t samples = payload_bytes / SampleBytes(query.sample_type);
   if (!plan.Pays(samples)) return false;
-  if (!plan.IsQuick(samples)) return true;
+  if (!plan.IsQuick(samples, kPlanBinsAtOnceMax)) return true;
   plan.Get();
   return false;
 }

@@ -6,76 +6,18 @@
 #include <histogram/plan.h>
 #include <histogram/sample_type.h>
 
-#include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "kernels/batch.h"
+#include "kernels/plan_in_use.h"
 #include "kernels/rows.h"
-#include "server/base/thresholds.h"
 
 namespace histogram::server {
-
-// The plan of a query. It has no tables until samples repay them: most specs that differ from all
-// others come once. A plan of bytes needs none. Thread-safe.
-class PlanInUse {
- public:
-  // REQUIRES: binning.has_edges(), or the type is u8.
-  PlanInUse(const Binning& binning, SampleType type)
-      : first_(type == SampleType::kU8 ? Plan::OfBytes(binning) : *Plan::Direct(binning, type)) {
-    if (type == SampleType::kU8) made_ = &first_;
-  }
-
-  // The plan with tables; null until Get has made it.
-  const Plan* made() const { return made_.load(std::memory_order_acquire); }
-  // The plan as it is: with tables if they are made, else without.
-  const Plan& Now() const {
-    const Plan* const plan = made();
-    return plan != nullptr ? *plan : first_;
-  }
-  // Notes that `samples` samples are to be counted. Returns whether there are no tables yet, and
-  // all those noted repay them.
-  bool Pays(uint64_t samples) {
-    if (made() != nullptr) return false;
-    const uint64_t before = noted_.fetch_add(samples, std::memory_order_relaxed);
-    return first_.TablesPay(before + samples);
-  }
-  // Whether `samples` samples alone repay tables, and these keep no thread for long.
-  bool IsQuick(uint64_t samples) const {
-    return first_.bin_count() <= kPlanBinsAtOnceMax && first_.TablesPay(samples);
-  }
-  // Makes the tables if there are none yet. Waits if another thread is making them.
-  const Plan& Get() {
-    std::call_once(once_, [this] {
-      if (made() != nullptr) return;
-      plan_ = *Plan::Make(first_.binning(), first_.type());  // fails only without edges
-      made_.store(&plan_, std::memory_order_release);
-    });
-    return *made();
-  }
-  // An upper bound of the memory of the tables that Get makes.
-  uint64_t bytes() const {
-    if (first_.counts_values()) return 0;
-    constexpr uint64_t kCells = 65538, kPatterns = 65536;  // of 4 bytes, at most
-    const uint64_t sample_bytes = SampleBytes(first_.type());
-    const uint64_t threshold = std::max<uint64_t>(sample_bytes, sizeof(uint32_t));
-    return first_.bin_count() * threshold +
-           (kCells + (sample_bytes <= 2 ? kPatterns : 0)) * sizeof(uint32_t);
-  }
-
- private:
-  const Plan first_;  // of bytes, or without tables
-  std::atomic<uint64_t> noted_{0};
-  std::once_flag once_;
-  Plan plan_;  // written under once_
-  std::atomic<const Plan*> made_{nullptr};
-};
 
 // The statistics that Spec.statistics_only names, one bit each.
 enum class Wanted : uint8_t {
@@ -95,7 +37,7 @@ struct Query {
   bool range_of_data = false;
   bool range_of_row = false;  // the same, and each row has its own
   std::optional<RowCut> rows;
-  std::shared_ptr<PlanInUse> plan = std::make_shared<PlanInUse>(binning, sample_type);
+  std::shared_ptr<PlanInUse> plan = std::make_shared<PlanInUse>(Plan());
   bool statistics = false;  // also set by quantiles
   uint8_t wanted = 0xFF;    // which statistics: bits of Wanted
   std::vector<double> quantiles;
@@ -121,11 +63,12 @@ struct Query {
   }
   // Whether the payload is counted in phases, whatever the plan.
   bool in_phases() const { return range_of_data || rows.has_value(); }
-  // Compiles a binning for a sample type. REQUIRES: as PlanInUse.
+  // Compiles a binning for a sample type. REQUIRES: binning.has_edges(), or the type is u8.
   void Set(const Binning& its_binning, SampleType type) {
     binning = its_binning;
     sample_type = type;
-    plan = std::make_shared<PlanInUse>(binning, type);
+    plan = std::make_shared<PlanInUse>(type == SampleType::kU8 ? Plan::OfBytes(binning)
+                                                               : *Plan::Direct(binning, type));
   }
   // An upper bound of the encoded reply to a payload of `samples` samples, without its rows.
   uint64_t ReplyBytes(uint64_t samples) const;

@@ -45,9 +45,9 @@ TEST(PlanInUseTest, TablesArePaidForByTheSamplesCounted) {
   uint64_t payloads = 1;
   for (; !plan->Pays(1024); ++payloads) ASSERT_LT(payloads, 1000U);
   EXPECT_GT(payloads, 2U) << "what comes once or twice takes no tables";
-  EXPECT_FALSE(plan->IsQuick(1024));
-  EXPECT_TRUE(plan->IsQuick(1 << 20));
-  EXPECT_FALSE(QueryOf(SpecOf(kPlanBinsAtOnceMax + 1))->plan->IsQuick(1 << 30));
+  EXPECT_FALSE(plan->IsQuick(1024, kPlanBinsAtOnceMax));
+  EXPECT_TRUE(plan->IsQuick(1 << 20, kPlanBinsAtOnceMax));
+  EXPECT_FALSE(QueryOf(SpecOf(kPlanBinsAtOnceMax + 1))->plan->IsQuick(1 << 30, kPlanBinsAtOnceMax));
 }
 
 // A job for a payload of so many f32.
