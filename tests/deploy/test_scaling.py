@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from processes import Load, Server, wait_until
+from processes import Load, Server, wait_for_calls, wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.root]
 
@@ -83,14 +83,6 @@ def cluster(server_bin, tmp_path):
         yield cluster
     finally:
         cluster.remove()
-
-
-def wait_for_calls(servers, more=20, timeout_s=60):
-    """Until each of these has answered so many more calls."""
-    begin = [server.answered() for server in servers]
-    wait_until(lambda: all(server.answered() >= before + more
-                           for server, before in zip(servers, begin, strict=True)),
-               timeout_s, "calls on every server")
 
 
 def test_rolling_restart_loses_nothing(cluster, load_bin, tmp_path):
