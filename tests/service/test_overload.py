@@ -4,8 +4,8 @@ A long batch delay makes the queue fill up for certain: what is queued stays the
 over, whatever the machine's speed.
 """
 
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import grpc
 import pytest
@@ -89,35 +89,24 @@ def test_a_client_that_honours_the_pushback_gets_through(start_server):
 
 def test_streams_pause_and_everything_is_answered(start_server):
     server = start_server(*SMALL_QUEUE, "--batch-delay-max", "200ms")
-    failures = []
 
-    def guarded(work):
-        def run():
-            try:
-                with Client(server.address) as client:
-                    work(client)
-            except BaseException as failure:
-                failures.append(failure)
-        return threading.Thread(target=run)
+    def many():
+        with Client(server.address) as client:
+            for response in client.compute_many([PAYLOAD] * 20):
+                oracle.check_histogram(response.histogram, PAYLOAD, pb.Spec())
 
-    def many(client):
-        for response in client.compute_many([PAYLOAD] * 20):
-            oracle.check_histogram(response.histogram, PAYLOAD, pb.Spec())
+    def accumulate():
+        with Client(server.address) as client:
+            [reply] = client.accumulate([PAYLOAD] * 8)
+            oracle.check_histogram(reply.histogram, PAYLOAD * 8, pb.Spec())
 
-    def accumulate(client):
-        [reply] = client.accumulate([PAYLOAD] * 8)
-        oracle.check_histogram(reply.histogram, PAYLOAD * 8, pb.Spec())
-
-    threads = [guarded(many) for _ in range(3)] + [guarded(accumulate) for _ in range(3)]
-    for thread in threads:
-        thread.start()
     most_bytes = 0
-    while any(thread.is_alive() for thread in threads):
-        most_bytes = max(most_bytes, server.metrics().value("histsvc_queue_bytes"))
-        threads[0].join(0.01)
-        if not threads[0].is_alive():
-            threads.sort(key=lambda thread: not thread.is_alive())
-    assert not failures
+    with ThreadPoolExecutor(6) as pool:
+        works = [pool.submit(work) for work in (many, accumulate) * 3]
+        while wait(works, 0.01).not_done:
+            most_bytes = max(most_bytes, server.metrics().value("histsvc_queue_bytes"))
+    for work in works:
+        work.result()
     assert 0 < most_bytes <= 4 * MIB
     metrics = server.metrics()
     assert metrics.value("histsvc_requests_total", method="ComputeMany", code="OK") == 60
@@ -161,21 +150,15 @@ CLIENTS = 32
 
 def run_clients(server, work):
     """`work(client)` for 32 clients at once, each on its own connection; returns what they return."""
-    outcomes = [None] * CLIENTS
-
     def run(index):
         with Client(server.address, client_id=index) as client:
             try:
-                outcomes[index] = work(client)
+                return work(client)
             except grpc.RpcError as error:
-                outcomes[index] = error
+                return error
 
-    threads = [threading.Thread(target=run, args=[index]) for index in range(CLIENTS)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return outcomes
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        return list(pool.map(run, range(CLIENTS)))
 
 
 def check_outcomes(outcomes, want):
