@@ -77,7 +77,7 @@ TEST_F(Bench, TheTimeoutBoundsTheWarmUpAndTheWhole) {
   } while (timeout_s < 60 && world_.err().find("warming up") == std::string::npos);
   EXPECT_THAT(world_.err(), HasSubstr(absl::StrCat("--timeout ended it, ", timeout_s,
                                                    " s after its begin, while warming up")));
-  EXPECT_EQ(Run(server, {"--timeout", absl::StrCat(2 * timeout_s), "--duration", "3600"}), 1);
+  EXPECT_EQ(Run(server, {"--timeout", absl::StrCat(4 * timeout_s), "--duration", "3600"}), 1);
   EXPECT_THAT(world_.out(), HasSubstr("every answer was right"));
   EXPECT_THAT(world_.err(), HasSubstr(" of 3600 s"));
 }
