@@ -90,16 +90,20 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
   const LoadContext context = {options, messages, tally, *stubs, queues};
   const auto worker =
       options.api == LoadApi::kCompute ? MakeUnaryLoad(context) : MakeStreamsLoad(context);
-  worker->Start();
   double seconds = 0, cpu_seconds = 0;
   const absl::Time end = options.deadline - kForLastAnswers;
   const auto stop = [&] { return options.stop() || absl::Now() >= end; };
-  bool stopped =
-      options.warm_up_s > 0 && SleepUntil(After(LoadClock::now(), options.warm_up_s), stop);
+  bool stopped = false;
+  // Without a warm-up every request is measured, the first ones too.
+  if (options.warm_up_s > 0) {
+    worker->Start();
+    stopped = SleepUntil(After(LoadClock::now(), options.warm_up_s), stop);
+  }
   if (!stopped) {
     const auto begin = LoadClock::now();
     const double cpu_before = CpuSeconds();
     tally.StartMeasuring(begin);
+    if (options.warm_up_s <= 0) worker->Start();
     stopped = Measure(options, stop, tally, begin);
     tally.StopMeasuring();
     seconds = SecondsSince(begin);

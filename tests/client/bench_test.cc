@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/client/cli_world.h"
 #include "tests/client/fake_server.h"
@@ -20,8 +21,8 @@ using client::Failure;
 using client::FakeServer;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::Not;
-using ::testing::StartsWith;
 
 class Bench : public ::testing::Test {
  protected:
@@ -45,7 +46,7 @@ TEST_F(Bench, CountsRightAnswers) {
 TEST_F(Bench, NoProxyStandsBeforeAServerOfThisMachine) {
   const FakeServer server;
   setenv("http_proxy", "http://127.0.0.1:1", 1);
-  const int code = Run(server, {"--duration", "0.1"});
+  const int code = Run(server, {"--duration", "0.5"});
   unsetenv("http_proxy");
   EXPECT_EQ(code, 0) << world_.err();
 }
@@ -53,26 +54,30 @@ TEST_F(Bench, NoProxyStandsBeforeAServerOfThisMachine) {
 TEST_F(Bench, ARateBelowOneIsNoZero) {
   const FakeServer server;
   ASSERT_EQ(Run(server, {"--duration", "1.2", "--rate", "0.1"}), 0) << world_.err();
-  EXPECT_THAT(world_.out(), StartsWith("0.8"));
+  EXPECT_THAT(world_.out(), MatchesRegex("0\\.[0-9]*[1-9] requests/s(.|\n)*"));
   EXPECT_THAT(world_.out(), Not(HasSubstr("its limit")));
 }
 
 TEST_F(Bench, ARateBeyondTheClientIsItsOwnLimit) {
   const FakeServer server;
-  Run(server, {"--duration", "0.2", "--rate", "1e9"});
+  Run(server, {"--duration", "0.5", "--rate", "1e9"});
   EXPECT_THAT(world_.out(), HasSubstr("latency  p50 "));
   EXPECT_THAT(world_.out(), HasSubstr(" requests/s of the 1e+09 asked for: its limit"));
 }
 
 TEST_F(Bench, TheTimeoutBoundsTheWarmUpAndTheWhole) {
   const FakeServer server;
-  EXPECT_EQ(
-      world_.Run({"bench", "--server", server.address(), "--timeout", "0.3", "--warm-up", "3600"}),
-      1);
-  EXPECT_EQ(world_.out(), "");
-  EXPECT_THAT(world_.err(),
-              HasSubstr("--timeout ended it, 0.3 s after its begin, while warming up"));
-  EXPECT_EQ(Run(server, {"--timeout", "0.6", "--duration", "3600"}), 1);
+  double timeout_s = 0.15;  // a busy machine may take longer to connect, and gets what it needs
+  do {
+    timeout_s *= 2;
+    EXPECT_EQ(world_.Run({"bench", "--server", server.address(), "--warm-up", "3600", "--timeout",
+                          absl::StrCat(timeout_s)}),
+              1);
+    EXPECT_EQ(world_.out(), "");
+  } while (timeout_s < 60 && world_.err().find("warming up") == std::string::npos);
+  EXPECT_THAT(world_.err(), HasSubstr(absl::StrCat("--timeout ended it, ", timeout_s,
+                                                   " s after its begin, while warming up")));
+  EXPECT_EQ(Run(server, {"--timeout", absl::StrCat(4 * timeout_s), "--duration", "3600"}), 1);
   EXPECT_THAT(world_.out(), HasSubstr("every answer was right"));
   EXPECT_THAT(world_.err(), HasSubstr(" of 3600 s"));
 }
@@ -97,16 +102,16 @@ TEST_F(Bench, WithoutASuccessItFailsWithTheServersSentence) {
   const Failure refusal = {grpc::StatusCode::RESOURCE_EXHAUSTED, "the queue is full: 1 of 1", "", 0,
                            "-1"};
   const FakeServer server({.failures = std::vector<Failure>(100000, refusal)});
-  EXPECT_EQ(Run(server, {"--duration", "0.2"}), 1);
+  EXPECT_EQ(Run(server, {"--duration", "0.5"}), 1);
   EXPECT_THAT(world_.out(), HasSubstr(" x refused: the queue is full: 1 of 1\n"));
   EXPECT_THAT(world_.err(), EndsWith("no request succeeded: refused: the queue is full: 1 of 1\n"));
-  EXPECT_EQ(Run(server, {"--duration", "0.2", "--api", "accumulate"}), 1);
+  EXPECT_EQ(Run(server, {"--duration", "0.5", "--api", "accumulate"}), 1);
   EXPECT_THAT(world_.err(), HasSubstr("no request succeeded"));
 }
 
 TEST_F(Bench, AServerThatDrainsAnAccumulateIsNotCalledWrong) {
   const FakeServer server({.chunks_max = 3});
-  EXPECT_EQ(Run(server, {"--duration", "0.2", "--api", "accumulate"}), 1);
+  EXPECT_EQ(Run(server, {"--duration", "0.5", "--api", "accumulate"}), 1);
   EXPECT_THAT(world_.out(), HasSubstr("errors   1\n  1 x draining\n"));
   EXPECT_THAT(world_.err(), HasSubstr("draining\n"));
 }
@@ -145,7 +150,7 @@ TEST_F(Bench, OnlyTheCommandPreparesForLoad) {
   EXPECT_EQ(world_.Run({"--server", server.address(), "compute", TestFile("bench", "abc")}), 0);
   EXPECT_EQ(world_.Run({"--server", server.address(), "compute", "bench"}), 1);  // no such file
   EXPECT_EQ(prepared, 0);
-  Run(server, {"--duration", "0.1"});
+  Run(server, {"--duration", "0.5"});
   EXPECT_EQ(prepared, 1);
 }
 

@@ -14,6 +14,7 @@
 #include "client/cli/picture/image.h"
 #include "client/cli/render/text.h"
 #include "tests/client/cli_world.h"
+#include "tests/client/client_testing.h"
 #include "tests/client/fake_server.h"
 
 namespace histogram::cli {
@@ -21,15 +22,10 @@ namespace {
 
 using client::Failure;
 using client::FakeServer;
+using client::Pattern;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
-
-std::string Pattern(size_t size) {
-  std::string bytes(size, '\0');
-  for (size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>(i * i / 7);
-  return bytes;
-}
 
 class Cli : public ::testing::Test {
  protected:

@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "client/cli/files.h"
 #include "tests/client/cli_world.h"
+#include "tests/client/client_testing.h"
 #include "tests/client/fake_server.h"
 #include "tests/kernels/on_one_core.h"
 
@@ -21,20 +22,11 @@ namespace histogram::cli {
 namespace {
 
 using client::FakeServer;
+using client::Pattern;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::Not;
-
-std::string Noise(size_t size) {
-  std::string bytes(size, '\0');
-  uint32_t state = 1;
-  for (char& byte : bytes) {
-    state = state * 1664525 + 1013904223;
-    byte = static_cast<char>(state >> 24);
-  }
-  return bytes;
-}
 
 class Count : public ::testing::Test {
  protected:
@@ -138,7 +130,7 @@ TEST_F(Count, OptionsOfAServerNeedOne) {
 
 TEST_F(Count, LongFilesInPieces) {
   // Pieces are 8 MiB: the first ends on a border, the second is cut off in the middle of a block.
-  const std::string bytes = Noise((size_t{20} << 20) + 12345);
+  const std::string bytes = Pattern((size_t{20} << 20) + 12345);
   const std::string file = TestFile("in", bytes);
   ASSERT_EQ(world_.Run({"count", file, "--format", "json"}), 0) << world_.err();
   EXPECT_EQ(Counts(), Expected(bytes));
@@ -151,7 +143,7 @@ TEST_F(Count, LongFilesInPieces) {
 }
 
 TEST_F(Count, TheTimeIsThatOfEachLook) {
-  const std::string file = TestFile("in", Noise(size_t{32} << 20));
+  const std::string file = TestFile("in", Pattern(size_t{32} << 20));
   const absl::Time start = absl::Now();
   ASSERT_EQ(world_.Run({"count", file, "--type", "f64", "--bins", "9", "--quantiles", "0.5",
                         "--format", "json"}),
@@ -165,7 +157,7 @@ TEST_F(Count, TheTimeIsThatOfEachLook) {
 }
 
 TEST_F(Count, TakesNoMoreThreadsThanTheProcessMayUse) {
-  const std::string file = TestFile("in", Noise(size_t{64} << 20));
+  const std::string file = TestFile("in", Pattern(size_t{64} << 20));
   const auto count = [&] { EXPECT_EQ(world_.Run({"count", file}), 0) << world_.err(); };
   EXPECT_GT(ShareOfTimeOnOneCore(count), 0.9);
 }
@@ -173,7 +165,7 @@ TEST_F(Count, TakesNoMoreThreadsThanTheProcessMayUse) {
 TEST_F(Count, ManyFilesInTheirOrder) {
   std::vector<std::string> arguments = {"count", "--format", "json"};
   for (size_t i = 0; i < 50; ++i) {
-    arguments.push_back(TestFile(absl::StrCat(i), Noise(i == 25 ? size_t{9} << 20 : i * 1000)));
+    arguments.push_back(TestFile(absl::StrCat(i), Pattern(i == 25 ? size_t{9} << 20 : i * 1000)));
   }
   ASSERT_EQ(world_.Run(arguments), 0) << world_.err();
   const auto json = Json()["histograms"];
@@ -185,7 +177,7 @@ TEST_F(Count, ManyFilesInTheirOrder) {
 }
 
 TEST_F(Count, StandardInput) {
-  const std::string bytes = Noise(1000000);
+  const std::string bytes = Pattern(1000000);
   for (const std::vector<std::string>& arguments :
        std::vector<std::vector<std::string>>{{"count", "--format", "json"},
                                              {"count", "-", "--format", "json"},
@@ -204,7 +196,7 @@ TEST_F(Count, StandardInput) {
 }
 
 TEST_F(Count, APipeOfAnyLength) {
-  const std::string bytes = Noise(3000000);
+  const std::string bytes = Pattern(3000000);
   int ends[2] = {};
   ASSERT_EQ(pipe(ends), 0);
   std::thread writer([&] {

@@ -25,6 +25,14 @@ def wait_until(condition, timeout_s, what, interval_s=0.05):
         time.sleep(interval_s)
 
 
+def wait_for_calls(servers, more=20, timeout_s=60):
+    """Until each of these has answered so many more calls."""
+    begin = [server.answered() for server in servers]
+    wait_until(lambda: all(server.answered() >= before + more
+                           for server, before in zip(servers, begin, strict=True)),
+               timeout_s, "calls on every server")
+
+
 def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from processes import Load, Process, check_http_through, free_port, two_servers, wait_until
+from processes import Load, Process, check_http_through, free_port, two_servers, wait_for_calls, wait_until
 
 pytestmark = [pytest.mark.live]
 
@@ -39,7 +39,7 @@ def envoy(proxies, configuration, port, folder):
             with contextlib.suppress(OSError):
                 socket.create_connection(("127.0.0.1", port), 1).close()
                 return True
-        wait_until(listening, 20, "envoy")
+        wait_until(listening, 60, "envoy")
         yield
 
 
@@ -61,16 +61,11 @@ def test_restarts_behind_envoy_lose_nothing(proxies, servers, load_bin, tmp_path
     configuration = for_both(proxies.envoy_configuration("127.0.0.1:1", port), servers)
     with envoy(proxies, configuration, port, tmp_path), \
             Load(load_bin, tmp_path / "load.log", f"127.0.0.1:{port}", 64 << 10, 4) as load:
-        def served(more):
-            begin = [server.answered() for server in servers]
-            wait_until(lambda: all(server.answered() >= before + more
-                                   for server, before in zip(servers, begin, strict=True)), 60,
-                       "calls on both servers")
-        served(20)
+        wait_for_calls(servers)
         for server in servers:
             server.stop()
             server.start()
-            served(20)
+            wait_for_calls(servers)
         load.finish_without_loss(calls_min=200)
 
 

@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from processes import Load, Process, check_http_through, free_port, two_servers, wait_until
+from processes import Load, Process, check_http_through, free_port, two_servers, wait_for_calls, wait_until
 
 pytestmark = [pytest.mark.live]
 
@@ -72,7 +72,7 @@ def proxy(root, servers, tmp_path):
             with contextlib.suppress(OSError):
                 socket.create_connection(("127.0.0.1", tls), 1).close()
                 return True
-        wait_until(listening, 20, "nginx")
+        wait_until(listening, 60, "nginx")
 
         def set_down(down):
             """As scaling.md says: changes the list of servers and has nginx read it again."""
@@ -99,25 +99,20 @@ def wait_until_left(server):
         if answered != seen[-1][1]:
             seen.append((now, answered))
         return now - seen[-1][0] > 1
-    wait_until(still, 30, "nginx to leave the server", interval_s=0.1)
+    wait_until(still, 60, "nginx to leave the server", interval_s=0.1)
 
 
 def test_restarts_behind_nginx_lose_nothing(proxy, servers, load_bin, tmp_path):
     set_down = proxy[3]
     with Load(load_bin, tmp_path / "load.log", proxy[0], 64 << 10, 4) as load:
-        def served(more):
-            begin = [server.answered() for server in servers]
-            wait_until(lambda: all(server.answered() >= before + more
-                                   for server, before in zip(servers, begin, strict=True)), 60,
-                       "calls on both servers")
-        served(20)
+        wait_for_calls(servers)
         for server in servers:
             set_down(server)
             wait_until_left(server)
             server.stop()
             server.start()
             set_down(None)
-            served(20)
+            wait_for_calls(servers)
         counted = load.finish_without_loss(calls_min=200)
     print(counted)
 

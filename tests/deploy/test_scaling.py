@@ -11,7 +11,7 @@ import subprocess
 import time
 
 import pytest
-from processes import Load, Server, wait_until
+from processes import Load, Server, wait_for_calls, wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.root]
 
@@ -85,14 +85,6 @@ def cluster(server_bin, tmp_path):
         cluster.remove()
 
 
-def wait_for_calls(servers, more=20, timeout_s=60):
-    """Until each of these has answered so many more calls."""
-    begin = [server.answered() for server in servers]
-    wait_until(lambda: all(server.answered() >= before + more
-                           for server, before in zip(servers, begin, strict=True)),
-               timeout_s, "calls on every server")
-
-
 def test_rolling_restart_loses_nothing(cluster, load_bin, tmp_path):
     with Load(load_bin, tmp_path / "load.log", cluster.target, 64 << 10, 4) as load:
         wait_for_calls(cluster.servers)
@@ -131,7 +123,7 @@ def test_a_server_that_is_cut_off(cluster, load_bin, tmp_path):
         begin = time.monotonic()
         others = cluster.servers[1:]
         # The client notices by itself: keepalive, or the kernel's own timeout.
-        wait_until(lambda: time.monotonic() > begin + 45, 50, "the cut to last", interval_s=1)
+        wait_until(lambda: time.monotonic() > begin + 45, 120, "the cut to last", interval_s=1)
         wait_for_calls(others, more=100)
         cluster.mend(0)
         wait_for_calls(cluster.servers, timeout_s=120)

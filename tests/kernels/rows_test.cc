@@ -54,7 +54,7 @@ std::vector<RowCut> Cuts() {
           {.channels = 700},
           {.kind = Kind::kWindows, .window = 1000},
           {.channels = 2, .kind = Kind::kWindows, .window = 999},
-          {.kind = Kind::kWindows, .window = 5000, .step = 77},
+          {.kind = Kind::kWindows, .window = 5000, .step = 777},
           {.channels = 2, .kind = Kind::kWindows, .window = 100'000'000},
           {.channels = 4, .kind = Kind::kLengths, .lengths = {100'000, 0, 7, 424'993}}};
 }

@@ -41,7 +41,7 @@ std::vector<uint64_t> Expected(const Plan& plan, std::span<const std::byte> samp
 }
 
 TEST(TallyTest, PartsThreadsAndStrangersCountersAddUp) {
-  const std::vector<std::byte> all = Samples(size_t{3} << 20);
+  const std::vector<std::byte> all = Samples(size_t{5} << 18);
   const std::span<const std::byte> samples(all);
   const auto first = samples.first(1 << 20), second = samples.subspan(1 << 20, 8192);
   const auto third = samples.subspan((1 << 20) + 8192);

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import histogram
 import ml_dtypes
@@ -195,19 +196,13 @@ def test_the_lock_is_released():
 def test_from_many_threads_at_once():
     a = np.random.default_rng(0).random(50_000, np.float32)
     expected = {bins: np.histogram(a, bins, (0, 1))[0].tolist() for bins in range(1, 60)}
-    wrong = []
 
-    def work():
-        for bins, counts in expected.items():
-            if histogram.count(a, bins, (0, 1)).counts().tolist() != counts:
-                wrong.append(bins)
+    def wrong(_):
+        return [bins for bins, counts in expected.items()
+                if histogram.count(a, bins, (0, 1)).counts().tolist() != counts]
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(wrong, range(4))) == [[]] * 4
 
 
 def test_masked_arrays():

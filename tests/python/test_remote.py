@@ -8,8 +8,8 @@ import pickle
 import re
 import subprocess
 import sys
-import threading
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import histogram
 import ml_dtypes
@@ -271,19 +271,13 @@ def test_a_deadline_passes(start, tmp_path):
 def test_many_threads_share_a_client(server):
     a = some("f4", 20_000)
     expected = {bins: histogram.count(a, bins, (0, 1)) for bins in range(1, 20)}
-    wrong = []
 
-    def work():
-        for bins, right in expected.items():
-            if histogram.count(a, bins, (0, 1), server=server) != right:
-                wrong.append(bins)
+    def wrong(_):
+        return [bins for bins, right in expected.items()
+                if histogram.count(a, bins, (0, 1), server=server) != right]
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(wrong, range(4))) == [[]] * 4
 
 
 def test_the_examples_of_the_document(server):

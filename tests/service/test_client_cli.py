@@ -248,13 +248,13 @@ def test_the_timeout_is_of_the_whole_command(histogram):
         address = "127.0.0.1:{}".format(silent.getsockname()[1])
         start = time.monotonic()
         read_end, write_end = os.pipe()
-        writer = threading.Timer(1.5, lambda: (os.write(write_end, b"1 2"), os.close(write_end)))
+        writer = threading.Timer(3, lambda: (os.write(write_end, b"1 2"), os.close(write_end)))
         writer.start()
-        histogram("--numbers", "--server", address, "--timeout", 2, status=1, stdin=read_end)
+        histogram("--numbers", "--server", address, "--timeout", 4, status=1, stdin=read_end)
         took = time.monotonic() - start
         writer.join()
         os.close(read_end)
-    assert 1.5 < took < 3.2
+    assert 3 < took < 6.8
 
 
 def test_a_silent_input_is_told_apart_from_a_silent_server(run, tmp_path):
@@ -544,7 +544,7 @@ def test_the_tables_fit_40_columns(histogram, run, tmp_path):
         file.write_bytes(data)
         for output in (run("image", file, COLUMNS="40"), run("describe", COLUMNS="40"),
                        run("compute", file, "--statistics", COLUMNS="40"),
-                       run("bench", "--duration", "0.1", "--warm-up", "0", COLUMNS="40")):
+                       run("bench", "--duration", "0.5", "--warm-up", "0", COLUMNS="40")):
             lines = output.stdout.decode().splitlines()
             assert all(len(line) <= 40 for line in lines), max(lines, key=len)
 
@@ -653,7 +653,7 @@ def test_a_deadline(run, client_bin, tmp_path):
         os.write(write_end, b"abc")
         done = subprocess.run(
             [client_bin, "--server", "127.0.0.1:1", "--timeout", "0.5", "compute", "-"],
-            stdin=read_end, capture_output=True, timeout=20, env=clean_environment(), check=False)
+            stdin=read_end, capture_output=True, timeout=60, env=clean_environment(), check=False)
     finally:
         os.close(read_end)
         os.close(write_end)
@@ -744,7 +744,7 @@ def test_bench_counts_floats(run, api, ranges):
     if api == "accumulate" and ranges:
         run("bench", "--api", api, "--float-bins", 10, *ranges, status=2)
         return
-    document = json.loads(run("bench", "--api", api, "--duration", "0.3", "--warm-up", "0.1",
+    document = json.loads(run("bench", "--api", api, "--duration", "0.5", "--warm-up", "0.1",
                               "--payload-bytes", "64KiB", "--float-bins", 100, *ranges, "--format", "json").stdout)
     assert document["requests"] > 0
     assert document["errors"] == document["wrong"] == 0
@@ -818,7 +818,7 @@ def test_input_that_is_silent_while_the_server_drains(client_bin, start_server, 
     some = b"x" * chunk * (chunk >> 17 or 1)
     process.stdin.write(some)
     process.stdin.flush()
-    wait_until(lambda: server.metrics().value("histsvc_kernel_duration_seconds_count") > 0, 20, "a count")
+    wait_until(lambda: server.metrics().value("histsvc_kernel_duration_seconds_count") > 0, 60, "a count")
     server.stop()
     output, error = process.communicate(some, timeout=60)
     assert process.returncode == 1

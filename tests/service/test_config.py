@@ -50,14 +50,14 @@ def test_the_running_server_has_what_was_set(start_server, tmp_path):
     file.write_text("bin-count-max = 21\nstreams-max = 22\n")
     server = start_server("--config", file, env={"HISTSVC_STREAMS_MAX": "23"})
     with Client(server.address) as client:
-        limits = client.stub.Describe(pb.DescribeRequest(), timeout=10).limits
+        limits = client.stub.Describe(pb.DescribeRequest(), timeout=60).limits
     assert (limits.bin_count_max, limits.streams_max) == (21, 23)
 
 
 def test_every_size_goes_somewhere_and_describe_shows_where(start_server):
     server = start_server("--backend", "cpu")
     with Client(server.address) as client:
-        reply = client.stub.Describe(pb.DescribeRequest(), timeout=10)
+        reply = client.stub.Describe(pb.DescribeRequest(), timeout=60)
     assert [(p.payload_bytes_min, p.backend) for p in reply.placements] == [(0, "cpu")]
     assert reply.objective == "latency"
 

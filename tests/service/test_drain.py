@@ -67,7 +67,7 @@ def test_a_watcher_of_health_does_not_hold_up_the_end(start_server):
 
 
 def test_health_turns_first_and_calls_are_served_on(start_server):
-    server = start_server("--drain-delay", "4s")
+    server = start_server("--drain-delay", "20s")
     with Client(server.address) as client:
         health = health_pb2_grpc.HealthStub(client.channel)
         watches = {name: health.Watch(health_pb2.HealthCheckRequest(service=name), timeout=60)
@@ -77,25 +77,25 @@ def test_health_turns_first_and_calls_are_served_on(start_server):
         server.terminate()
         assert next(watches[""]).status == NOT_SERVING
         assert next(watches[SERVICE]).status == NOT_SERVING
-        check = health.Check(health_pb2.HealthCheckRequest(service="liveness"), timeout=10)
+        check = health.Check(health_pb2.HealthCheckRequest(service="liveness"), timeout=60)
         assert check.status == SERVING
-        assert health.Check(health_pb2.HealthCheckRequest(), timeout=10).status == NOT_SERVING
+        assert health.Check(health_pb2.HealthCheckRequest(), timeout=60).status == NOT_SERVING
         oracle.check_histogram(client.compute(PAYLOAD).histogram, PAYLOAD, pb.Spec())
         assert server.metrics().value("histsvc_draining") == 1
         assert server.http("/readyz")[0] == 503
         assert server.http("/healthz")[0] == 200
         for watch in watches.values():
             watch.cancel()
-        server.wait()
+        server.stop()  # a second signal cuts the delay short
 
 
 def test_queued_calls_are_answered(start_server):
-    server = start_server("--batch-delay-max", "1500ms", "--inline-bytes-max", 0)
+    server = start_server("--batch-delay-max", "3s", "--inline-bytes-max", 0)
     with Client(server.address) as client:
         spec = with_everything(BINNINGS["even-7"])
         calls = [client.stub.Compute.future(
             pb.ComputeRequest(payload=PAYLOAD, spec=spec), timeout=60) for _ in range(10)]
-        wait_until(lambda: server.metrics().value("histsvc_queue_payloads") == 10, 10,
+        wait_until(lambda: server.metrics().value("histsvc_queue_payloads") == 10, 60,
                    "ten queued payloads")
         server.terminate()
         for call in calls:
@@ -123,12 +123,12 @@ def test_an_open_accumulate_gets_its_histogram_so_far(start_server):
 
 
 def test_an_accumulate_that_waits_in_the_queue_is_counted_first(start_server):
-    server = start_server("--batch-delay-max", "1s", "--inline-bytes-max", 0)
+    server = start_server("--batch-delay-max", "3s", "--inline-bytes-max", 0)
     with Client(server.address) as client:
         feed = Feed()
         call = client.stub.Accumulate(iter(feed), timeout=60)
         feed.send(pb.AccumulateRequest(chunk=PAYLOAD))
-        wait_until(lambda: server.metrics().value("histsvc_queue_payloads") == 1, 10,
+        wait_until(lambda: server.metrics().value("histsvc_queue_payloads") == 1, 60,
                    "a queued chunk")
         server.terminate()
         [reply] = expect_draining(call)
@@ -138,14 +138,14 @@ def test_an_accumulate_that_waits_in_the_queue_is_counted_first(start_server):
 
 
 def test_a_stream_of_many_answers_what_it_has_read(start_server):
-    server = start_server("--batch-delay-max", "1s", "--inline-bytes-max", 0)
+    server = start_server("--batch-delay-max", "3s", "--inline-bytes-max", 0)
     with Client(server.address) as client:
         feed = Feed()
         call = client.stub.ComputeMany(iter(feed), timeout=60)
         for index in range(8):
             feed.send(pb.ComputeManyRequest(
                 request_id=index, request=pb.ComputeRequest(payload=PAYLOAD)))
-        wait_until(lambda: server.metrics().value("histsvc_queue_payloads") == 8, 10,
+        wait_until(lambda: server.metrics().value("histsvc_queue_payloads") == 8, 60,
                    "eight queued payloads")
         server.terminate()
         replies = expect_draining(call)
@@ -166,9 +166,9 @@ def test_an_upload_that_began_before_may_finish(start_server):
         connection.data(1, http2.message_prefix(len(message)) + message[:100])
         connection.settle()
         server.terminate()
-        wait_until(lambda: "draining" in server.stderr(), 20, "the drain")
+        wait_until(lambda: "draining" in server.stderr(), 60, "the drain")
         later = time.monotonic() + 2  # far beyond what ends a connection without calls
-        wait_until(lambda: time.monotonic() > later, 20, "some time")
+        wait_until(lambda: time.monotonic() > later, 60, "some time")
         server.assert_running()
         connection.data(1, message[100:], end=True)
         body, how = connection.finish(1)
@@ -249,7 +249,7 @@ def test_sigterm_under_load(start_server, size):
     """Everything that began before the signal is answered exactly; streams learn why they end."""
     server = start_server("--drain-delay", "100ms")
     load = Load(server.address, random_bytes(size))
-    wait_until(lambda: load.failures or min(load.answered) > 0, 30, "answers to all threads")
+    wait_until(lambda: load.failures or min(load.answered) > 0, 60, "answers to all threads")
     load.terminated_at = time.monotonic()
     server.terminate()
     server.wait()
@@ -277,7 +277,7 @@ def test_every_call_is_answered_or_finds_no_server(start_server):
     threads = [threading.Thread(target=call, args=[index]) for index in range(len(answered))]
     for thread in threads:
         thread.start()
-    wait_until(lambda: min(answered) > 10, 30, "answers to all threads")
+    wait_until(lambda: min(answered) > 10, 60, "answers to all threads")
     server.stop()
     gone.set()
     for thread in threads:
@@ -296,7 +296,7 @@ def test_a_client_that_reads_nothing_delays_the_end_only_so_long(start_server):
         connection.begin(1, f"/{SERVICE}/ComputeMany")
         for _ in range(20):
             connection.message(1, item)
-        wait_until(lambda: server.metrics().value("histsvc_streams_open") == 1, 10, "the stream")
+        wait_until(lambda: server.metrics().value("histsvc_streams_open") == 1, 60, "the stream")
         began = time.monotonic()
         server.stop()
         assert time.monotonic() - began < 20
@@ -331,7 +331,7 @@ def test_round_robin_loses_no_call_while_one_of_two_servers_drains(start_server)
         stub = pb_grpc.HistogramServiceStub(channel)
 
         def call():
-            reply = stub.Compute(pb.ComputeRequest(payload=payload), timeout=30,
+            reply = stub.Compute(pb.ComputeRequest(payload=payload), timeout=60,
                                  wait_for_ready=True)
             assert list(reply.histogram.counts) == want
 
@@ -339,7 +339,7 @@ def test_round_robin_loses_no_call_while_one_of_two_servers_drains(start_server)
             call()
             served[:] = [requests(server) for server in servers]
             return min(served) > 5
-        wait_until(both_are_used, 30, "calls on both servers", interval_s=0)
+        wait_until(both_are_used, 60, "calls on both servers", interval_s=0)
         servers[0].terminate()
         calls = 0
         while servers[0].running():
@@ -349,5 +349,5 @@ def test_round_robin_loses_no_call_while_one_of_two_servers_drains(start_server)
         for _ in range(50):
             call()
         assert calls > 50
-        wait_until(lambda: requests(servers[1]) >= served[1] + 50 + calls / 4, 10,
+        wait_until(lambda: requests(servers[1]) >= served[1] + 50 + calls / 4, 60,
                    "calls on the server that stays")

@@ -41,8 +41,8 @@ def test_not_ready_while_descriptors_are_out(start_server, sanitized):
             connections.enter_context(connect(server.address))
         not_ready = wait_until(lambda: asked(server, "/readyz", 503), 60, "503")
         assert f"{server.address} does not answer" in not_ready[2]
-        wait_until(lambda: asked(server, "/healthz", 200), 20, "200")
-        wait_until(lambda: "not ready" in server.stderr(), 20, "a line of the log")
+        wait_until(lambda: asked(server, "/healthz", 200), 60, "200")
+        wait_until(lambda: "not ready" in server.stderr(), 60, "a line of the log")
 
 
 def test_the_first_call_after_5000_idle_sockets(start_server, sanitized, many_descriptors):

@@ -44,7 +44,7 @@ def secure_stub(server, creds, name="localhost"):
 
 
 def compute(stub, data=b"abc", metadata=None):
-    return stub.Compute(pb.ComputeRequest(payload=data), timeout=10, metadata=metadata)
+    return stub.Compute(pb.ComputeRequest(payload=data), timeout=60, metadata=metadata)
 
 
 def tls_flags(pki, cert="server"):
@@ -100,7 +100,7 @@ def test_the_health_of_the_image_needs_no_certificate(start_server, client_bin, 
                               timeout=60, check=False, env=clean_environment())
 
     with start_server(*tls_flags(pki), "--tls-client-ca", pki / "ca.pem", "--token-file", tokens,
-                      "--drain-delay", "3s") as server:
+                      "--drain-delay", "20s") as server:
         done = health("health", "--http", server.metrics_address)
         assert (done.returncode, done.stdout) == (0, "ready\n"), done.stderr
         # Over gRPC it takes the caller's certificate.
@@ -109,10 +109,10 @@ def test_the_health_of_the_image_needs_no_certificate(start_server, client_bin, 
                "--tls-server-name", "localhost")
         assert health("health", "--server", server.address, *own).returncode == 0
         server.terminate()
-        wait_until(lambda: server.http("/readyz")[0] == 503, 10, "the drain")
+        wait_until(lambda: server.http("/readyz")[0] == 503, 60, "the drain")
         done = health("health", "--http", server.metrics_address)
         assert done.returncode == 1 and done.stdout.startswith("not ready: "), (done.stdout, done.stderr)
-        server.wait()
+        server.stop()  # a second signal cuts the delay short
 
 
 def answers_as(server, pki, host):
@@ -136,7 +136,7 @@ def test_a_renewed_certificate_is_used_without_a_restart(start_server, pki, tmp_
         for suffix in ("key", "pem"):
             (tmp_path / f"live.{suffix}").write_bytes((pki / f"renewed.{suffix}").read_bytes())
 
-        wait_until(lambda: answers_as(server, pki, "renewed"), 30,
+        wait_until(lambda: answers_as(server, pki, "renewed"), 60,
                    "a new connection that sees the renewed certificate")
         assert compute(stub).histogram.samples == 3  # the open connection lives on
         channel.close()
@@ -153,7 +153,7 @@ def test_a_renewed_certificate_out_of_date_is_named(start_server, pki, tmp_path)
         for name, fault in DATE_FAULTS:
             assert fault not in server.stderr()
             serve_with(name)
-            wait_until(lambda fault=fault: f"live.pem: {fault}" in server.stderr(), 30, fault)
+            wait_until(lambda fault=fault: f"live.pem: {fault}" in server.stderr(), 60, fault)
 
 
 def one_that_is_wrong(kind, good):
@@ -185,12 +185,12 @@ def test_files_that_become_wrong_leave_the_former_ones_in_force(start_server, pk
             return server.metrics().value("histsvc_reload_failing", files="certificates")
 
         def wait_for_line(text, times):
-            wait_until(lambda: server.stderr().count(text) >= times, 20, f"{text} {times} times")
+            wait_until(lambda: server.stderr().count(text) >= times, 60, f"{text} {times} times")
 
         for times, kind in enumerate(kinds, 1):
             for name in ("live.pem", "live.key") if which == "both" else (which,):
                 replace(tmp_path / name, one_that_is_wrong(kind, good[name]))
-            wait_until(lambda: failing() == 1, 20, "the metric that says so")
+            wait_until(lambda: failing() == 1, 60, "the metric that says so")
             wait_for_line("stay in force", times)
             for _ in range(3):
                 channel, stub = secure_stub(server, credentials(pki, "client"))
@@ -198,7 +198,7 @@ def test_files_that_become_wrong_leave_the_former_ones_in_force(start_server, pk
                 channel.close()
             for name, content in good.items():
                 replace(tmp_path / name, content)
-            wait_until(lambda: failing() == 0, 20, "the end of it")
+            wait_until(lambda: failing() == 0, 60, "the end of it")
             wait_for_line("certificates can be read again", times)
             assert server.stderr().count("stay in force") == times  # one line, however long it lasts
 
@@ -210,14 +210,14 @@ def test_half_a_renewal_keeps_the_former_pair(start_server, pki, tmp_path):
     certificate(pki, "second", "ca", host="second")
     with start_server("--tls-cert", tmp_path / "live.pem", "--tls-key", tmp_path / "live.key") as server:
         (tmp_path / "live.pem").write_bytes((pki / "second.pem").read_bytes())
-        wait_until(lambda: server.metrics().value("histsvc_reload_failing", files="certificates") == 1, 20,
+        wait_until(lambda: server.metrics().value("histsvc_reload_failing", files="certificates") == 1, 60,
                    "the refusal of half a pair")
         channel, stub = secure_stub(server, credentials(pki))
         assert compute(stub).histogram.samples == 3
         channel.close()
         (tmp_path / "live.key").write_bytes((pki / "second.key").read_bytes())
 
-        wait_until(lambda: answers_as(server, pki, "second"), 30, "the renewed pair")
+        wait_until(lambda: answers_as(server, pki, "second"), 60, "the renewed pair")
 
 
 @pytest.mark.parametrize("name", ("server.pem", "server.key"))
@@ -254,11 +254,11 @@ def test_tokens_open_the_api_and_a_revoked_one_does_not(start_server, tmp_path):
     with start_server("--token-file", tokens) as server:
         stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
         assert compute(stub, metadata=bearer(TOKEN)).histogram.samples == 3
-        stub.Describe(pb.DescribeRequest(), timeout=10, metadata=bearer(TOKEN))
+        stub.Describe(pb.DescribeRequest(), timeout=60, metadata=bearer(TOKEN))
         calls = (lambda m: compute(stub, metadata=m),
-                 lambda m: stub.Describe(pb.DescribeRequest(), timeout=10, metadata=m),
-                 lambda m: list(stub.ComputeMany(iter([pb.ComputeManyRequest()]), timeout=10, metadata=m)),
-                 lambda m: list(stub.Accumulate(iter([pb.AccumulateRequest()]), timeout=10, metadata=m)))
+                 lambda m: stub.Describe(pb.DescribeRequest(), timeout=60, metadata=m),
+                 lambda m: list(stub.ComputeMany(iter([pb.ComputeManyRequest()]), timeout=60, metadata=m)),
+                 lambda m: list(stub.Accumulate(iter([pb.AccumulateRequest()]), timeout=60, metadata=m)))
         for call in calls:
             for metadata in (None, bearer("a-token-nobody-has"), (("authorization", TOKEN),)):
                 with pytest.raises(grpc.RpcError) as error:
@@ -268,7 +268,7 @@ def test_tokens_open_the_api_and_a_revoked_one_does_not(start_server, tmp_path):
             compute(stub, metadata=bearer(TOKEN) + bearer(SLOW))
         assert error.value.code() == grpc.StatusCode.UNAUTHENTICATED
         tokens.unlink()
-        wait_until(lambda: server.metrics().value("histsvc_reload_failing", files="tokens") == 1, 20,
+        wait_until(lambda: server.metrics().value("histsvc_reload_failing", files="tokens") == 1, 60,
                    "the metric that says so")
         compute(stub, metadata=bearer(TOKEN))
         tokens.write_text(f"bob {SLOW} 1000\n")
@@ -280,7 +280,7 @@ def test_tokens_open_the_api_and_a_revoked_one_does_not(start_server, tmp_path):
                 return error.code() == grpc.StatusCode.UNAUTHENTICATED
             return False
 
-        wait_until(refused, 20, "the refusal of a revoked token")
+        wait_until(refused, 60, "the refusal of a revoked token")
 
 
 def test_a_quota_refuses_with_the_time_to_wait(start_server, tmp_path):
@@ -309,7 +309,7 @@ def test_a_quota_covers_replies_and_not_what_is_refused(start_server, tmp_path):
         refused = pb.ComputeRequest(payload=b"x" * 65536, spec=pb.Spec(quantiles=[2.0]))
         for _ in range(3):
             with pytest.raises(grpc.RpcError) as error:
-                stub.Compute(refused, timeout=10, metadata=bearer(SLOW))
+                stub.Compute(refused, timeout=60, metadata=bearer(SLOW))
             assert error.value.code() == grpc.StatusCode.INVALID_ARGUMENT
         stub.Compute(pb.ComputeRequest(spec=large), timeout=60, metadata=bearer(SLOW))
         with pytest.raises(grpc.RpcError) as error:
@@ -344,17 +344,17 @@ def test_a_stream_over_its_quota_waits(start_server, tmp_path):
 
 def test_a_drain_ends_a_stream_that_waits_for_its_quota(start_server, tmp_path):
     tokens = tmp_path / "tokens"
-    tokens.write_text(f"bob {SLOW} 1000\n")
+    tokens.write_text(f"bob {SLOW} 10\n")
     server = start_server("--token-file", tokens, "--payload-bytes-max", "64KiB")
     stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
-    stub.Compute(pb.ComputeRequest(payload=b"x" * (KIB64 - 1000)), timeout=10, metadata=bearer(SLOW))
+    stub.Compute(pb.ComputeRequest(payload=b"x" * (KIB64 - 1000)), timeout=60, metadata=bearer(SLOW))
     gone = stub.Accumulate(chunks(2, b"x" * KIB64), metadata=bearer(SLOW))
     total = stub.Accumulate(chunks(2, b"x" * 600), timeout=60, metadata=bearer(SLOW))
     many = stub.ComputeMany((pb.ComputeManyRequest(request_id=i, request=pb.ComputeRequest(payload=b"x" * KIB64))
                              for i in range(1)), timeout=60, metadata=bearer(SLOW))
-    wait_until(lambda: server.metrics().value("histsvc_streams_open") == 3, 20, "the streams")
+    wait_until(lambda: server.metrics().value("histsvc_streams_open") == 3, 60, "the streams")
     gone.cancel()
-    wait_until(lambda: server.metrics().value("histsvc_streams_open") == 2, 20, "the end of a cancelled stream")
+    wait_until(lambda: server.metrics().value("histsvc_streams_open") == 2, 60, "the end of a cancelled stream")
     server.terminate()
     with pytest.raises(grpc.RpcError) as drained:
         for reply in total:
@@ -367,15 +367,15 @@ def test_a_drain_ends_a_stream_that_waits_for_its_quota(start_server, tmp_path):
 def test_a_trace_stands_in_the_log(start_server):
     with start_server("--slow-request", "1us", "--log-format", "json") as server:
         stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
-        stub.Compute(pb.ComputeRequest(payload=b"abc"), timeout=10, metadata=(("traceparent", TRACE),))
+        stub.Compute(pb.ComputeRequest(payload=b"abc"), timeout=60, metadata=(("traceparent", TRACE),))
         with pytest.raises(grpc.RpcError):
-            stub.Compute(pb.ComputeRequest(spec=pb.Spec(quantiles=[2.0])), timeout=10,
+            stub.Compute(pb.ComputeRequest(spec=pb.Spec(quantiles=[2.0])), timeout=60,
                          metadata=(("traceparent", TRACE),))
-        wait_until(lambda: server.stderr().count(TRACE) >= 2, 10, "the trace in two log lines")
+        wait_until(lambda: server.stderr().count(TRACE) >= 2, 60, "the trace in two log lines")
 
 
 def test_plaintext_on_an_open_address_must_be_asked_for(server_bin):
-    done = subprocess.run([server_bin, "--listen", "0.0.0.0:0"], capture_output=True, text=True, timeout=20)
+    done = subprocess.run([server_bin, "--listen", "0.0.0.0:0"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
     assert "--allow-plaintext" in done.stderr and "0.0.0.0:0" in done.stderr
 
@@ -405,14 +405,14 @@ def test_payloads_stand_in_no_log_line_error_or_metric(start_server, tmp_path):
             lambda: compute(stub, SECRET * 100, bearer(TOKEN)),
             lambda: compute(stub, SECRET * 100, bearer("a-token-nobody-has")),
             lambda: compute(stub, SECRET * 100_000, bearer(TOKEN)),  # over the limit
-            lambda: stub.Compute(pb.ComputeRequest(payload=SECRET, spec=pb.Spec(quantiles=[2.0])), timeout=10,
+            lambda: stub.Compute(pb.ComputeRequest(payload=SECRET, spec=pb.Spec(quantiles=[2.0])), timeout=60,
                                  metadata=bearer(TOKEN)),
-            lambda: raw(request[:-7], timeout=10, metadata=bearer(TOKEN)),  # cut off
-            lambda: raw(request + b"\xfa\x3f\x16" + SECRET, timeout=10, metadata=bearer(TOKEN)),  # an unknown field
-            lambda: raw(SECRET * 10, timeout=10, metadata=bearer(TOKEN)),  # no message at all
+            lambda: raw(request[:-7], timeout=60, metadata=bearer(TOKEN)),  # cut off
+            lambda: raw(request + b"\xfa\x3f\x16" + SECRET, timeout=60, metadata=bearer(TOKEN)),  # an unknown field
+            lambda: raw(SECRET * 10, timeout=60, metadata=bearer(TOKEN)),  # no message at all
             lambda: list(stub.ComputeMany(iter([pb.ComputeManyRequest(request=pb.ComputeRequest(
-                payload=SECRET * 50))]), timeout=10, metadata=bearer(TOKEN))),
-            lambda: list(stub.Accumulate(iter([pb.AccumulateRequest(chunk=SECRET * 50)]), timeout=10,
+                payload=SECRET * 50))]), timeout=60, metadata=bearer(TOKEN))),
+            lambda: list(stub.Accumulate(iter([pb.AccumulateRequest(chunk=SECRET * 50)]), timeout=60,
                                          metadata=bearer(TOKEN))))
         outcomes = []
         for call in calls:
@@ -439,7 +439,7 @@ def test_no_tenant_counts_what_another_left_behind(start_server, tmp_path):
         stub = pb_grpc.HistogramServiceStub(open_channel(server.address))
         sizes = (3_000_001, 1, 65_537, 15, 300_000, 0, 4097)
         for mine, theirs in zip(sizes, sizes[1:], strict=False):
-            calls = [(byte, size, stub.Compute.future(pb.ComputeRequest(payload=bytes([byte]) * size), timeout=30,
+            calls = [(byte, size, stub.Compute.future(pb.ComputeRequest(payload=bytes([byte]) * size), timeout=60,
                                                       metadata=bearer(token)))
                      for byte, size, token in ((0xA1, mine, TOKEN), (0xB2, theirs, SLOW), (0xB2, 3, SLOW))]
             for byte, size, call in calls:

@@ -67,7 +67,7 @@ def test_an_accumulate_without_a_message(slow_server):
     with Client(slow_server.address) as client:
         began = time.monotonic()
         call = client.stub.Accumulate(iter(feed), timeout=100)
-        wait_until(lambda: slow_server.metrics().value("histsvc_streams_open") == 1, 20, "the stream")
+        wait_until(lambda: slow_server.metrics().value("histsvc_streams_open") == 1, 60, "the stream")
         thinker.think()
         feed.half_close()
         [reply] = call
@@ -87,7 +87,7 @@ def test_an_accumulate_that_is_given_up_after_thinking(slow_server):
         call.cancel()
         with pytest.raises(grpc.RpcError):
             next(call)
-        wait_until(lambda: slow_server.metrics().value("histsvc_streams_open") == 0, 20, "the end")
+        wait_until(lambda: slow_server.metrics().value("histsvc_streams_open") == 0, 60, "the end")
         elapsed_s = time.monotonic() - began
     check_time(slow_server, "Accumulate", "CANCELLED", elapsed_s, thinker.thought_s)
 

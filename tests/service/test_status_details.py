@@ -66,7 +66,7 @@ def test_when_to_come_again(start_server):
     with Client(server.address) as client:
         # One caller takes at most two thirds of the queue.
         queued = client.stub.Compute.future(pb.ComputeRequest(payload=payload), timeout=100)
-        wait_until(lambda: server.metrics().value("histsvc_queue_payloads") == 1, 20, "a payload that waits")
+        wait_until(lambda: server.metrics().value("histsvc_queue_payloads") == 1, 60, "a payload that waits")
         status, details = details_of(lambda: client.compute(payload))
         assert status.code == grpc.StatusCode.RESOURCE_EXHAUSTED.value[0]
         assert details["ErrorInfo"].reason == "QUEUE_FULL"

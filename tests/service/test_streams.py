@@ -35,7 +35,7 @@ def test_ids_are_echoed_unchecked(client):
     ids = [0, 1, 2**63, 2**64 - 1, 7, 7, 7]
     requests = [pb.ComputeManyRequest(request_id=value, request=pb.ComputeRequest(payload=b"x"))
                 for value in ids]
-    replies = list(client.stub.ComputeMany(iter(requests), timeout=30))
+    replies = list(client.stub.ComputeMany(iter(requests), timeout=60))
     assert sorted(reply.request_id for reply in replies) == sorted(ids)
 
 
@@ -62,7 +62,7 @@ def test_more_items_than_a_stream_may_have_open(client):
 
 def test_a_reply_does_not_wait_for_the_next_item(client):
     feed = Feed()
-    call = client.stub.ComputeMany(iter(feed), timeout=30)
+    call = client.stub.ComputeMany(iter(feed), timeout=60)
     for index in range(5):
         feed.send(pb.ComputeManyRequest(
             request_id=index, request=pb.ComputeRequest(payload=b"a" * index)))
@@ -112,14 +112,14 @@ def test_many_items_in_flight_when_the_client_half_closes(client):
 
 
 def test_empty_streams(client):
-    assert list(client.stub.ComputeMany(iter(()), timeout=30)) == []
-    [reply] = client.stub.Accumulate(iter(()), timeout=30)
+    assert list(client.stub.ComputeMany(iter(()), timeout=60)) == []
+    [reply] = client.stub.Accumulate(iter(()), timeout=60)
     assert reply.final and reply.chunks == 0
     oracle.check_histogram(reply.histogram, b"", pb.Spec())
 
 
 def test_an_item_without_a_request_is_an_empty_payload(client):
-    [reply] = client.stub.ComputeMany(iter([pb.ComputeManyRequest(request_id=4)]), timeout=30)
+    [reply] = client.stub.ComputeMany(iter([pb.ComputeManyRequest(request_id=4)]), timeout=60)
     assert reply.request_id == 4
     oracle.check_histogram(reply.response.histogram, b"", pb.Spec())
 
@@ -147,7 +147,7 @@ def test_snapshots_hold_what_came_before_while_chunks_overlap(start_server):
 
 def test_a_snapshot_does_not_wait_for_the_next_chunk(client):
     feed = Feed()
-    call = client.stub.Accumulate(iter(feed), timeout=30)
+    call = client.stub.Accumulate(iter(feed), timeout=60)
     for index in range(1, 6):
         feed.send(pb.AccumulateRequest(chunk=b"ab", snapshot=True))
         reply = next(call)
@@ -161,13 +161,13 @@ def test_the_spec_of_the_first_message_holds(client):
     messages = [pb.AccumulateRequest(spec=LETTERS, chunk=b"abc"),
                 pb.AccumulateRequest(chunk=b"xyz"),
                 pb.AccumulateRequest(spec=BINNINGS["even-7"], chunk=b"...")]
-    [reply] = client.stub.Accumulate(iter(messages), timeout=30)
+    [reply] = client.stub.Accumulate(iter(messages), timeout=60)
     oracle.check_histogram(reply.histogram, b"abcxyz...", LETTERS)
 
 
 def test_a_first_message_with_a_spec_only(client):
     messages = [pb.AccumulateRequest(spec=LETTERS), pb.AccumulateRequest(chunk=b"xyz")]
-    [reply] = client.stub.Accumulate(iter(messages), timeout=30)
+    [reply] = client.stub.Accumulate(iter(messages), timeout=60)
     assert reply.chunks == 2 or reply.chunks == 1
     oracle.check_histogram(reply.histogram, b"xyz", LETTERS)
 

@@ -15,7 +15,7 @@ SETTING_INITIAL_WINDOW_SIZE = 4
 WINDOW_BYTES = 65535
 
 
-def connect(address, timeout_s=20):
+def connect(address, timeout_s=60):
     """A plain socket to "HOST:PORT"."""
     host, port = address.rsplit(":", 1)
     return socket.create_connection((host, int(port)), timeout_s)
@@ -77,7 +77,7 @@ class RawConnection:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
-    def next_frame(self, timeout_s=20):
+    def next_frame(self, timeout_s=60):
         """(kind, flags, stream, body) of the next frame; None at the connection's end."""
         deadline = time.monotonic() + timeout_s
         while True:
@@ -102,7 +102,7 @@ class RawConnection:
                 return None
             self._received += more
 
-    def settle(self, timeout_s=20):
+    def settle(self, timeout_s=60):
         """Waits until the server has acknowledged the settings, so has read what was sent first."""
         while True:
             have = self.next_frame(timeout_s)
@@ -110,7 +110,7 @@ class RawConnection:
             if have[0] == SETTINGS and have[1] & ACK:
                 return
 
-    def finish(self, stream, timeout_s=20):
+    def finish(self, stream, timeout_s=60):
         """All DATA of `stream` until it ends, and how: "end", "reset" or "closed"."""
         body = b""
         while True:

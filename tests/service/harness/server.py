@@ -133,7 +133,7 @@ class Server:
         """(status, content type, text) of a GET on the metrics listener."""
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
-            with opener.open(f"http://{self.metrics_address}{path}", timeout=20) as reply:
+            with opener.open(f"http://{self.metrics_address}{path}", timeout=60) as reply:
                 return reply.status, reply.headers["Content-Type"], reply.read().decode()
         except urllib.error.HTTPError as error:
             with error:
