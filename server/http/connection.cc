@@ -118,7 +118,8 @@ bool HttpConnection::TakeHead() {
                                  text(field.value()));
   }
   std::string target = text(head.target());
-  if (absl::StartsWith(target, "http://")) {  // as to a proxy: then the target's host counts
+  if (absl::StartsWithIgnoreCase(target,
+                                 "http://")) {  // as to a proxy: then the target's host counts
     const size_t path = std::min(target.find_first_of("/?", 7), target.size());
     const std::string host = target.substr(7, path - 7);
     for (auto& [name, value] : request.headers) {
@@ -268,13 +269,14 @@ void HttpConnection::Send(HttpReply reply, bool keep) {
                       error_code ignored;
                       self.socket_.shutdown(tcp::socket::shutdown_send, ignored);
                       self.state_ = State::kEnd;
-                      self.deadline_ = Now() + kEndMax;
                       self.buffer_.consume(self.buffer_.size());
                       self.AwaitEnd();
                     }));
 }
 
 void HttpConnection::AwaitEnd() {
+  // A client that is still sending has not read the reply.
+  deadline_ = std::min(replied_at_ + TimeFor(0), Now() + kEndMax);
   socket_.async_read_some(buffer_.prepare(kReadBytes / 2),
                           Then([](HttpConnection& self, const error_code& error, size_t) {
                             error ? self.Close() : self.AwaitEnd();

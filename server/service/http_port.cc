@@ -1,6 +1,5 @@
 #include "server/service/http_port.h"
 
-#include <google/protobuf/util/json_util.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -48,13 +47,6 @@ std::vector<std::string> List(const std::string& text) {
     list.push_back(absl::AsciiStrToLower(absl::StripAsciiWhitespace(one)));
   }
   return list;
-}
-
-// "example.org" of "Example.org:8080", "::1" of "[::1]:8080".
-std::string NameOf(absl::string_view host) {
-  std::string name = absl::AsciiStrToLower(host);
-  if (absl::StartsWith(name, "[")) return name.substr(1, name.find(']') - 1);
-  return name.substr(0, name.find(':'));
 }
 
 // The media type of a Content-Type, without parameters.
@@ -134,11 +126,12 @@ absl::Status HttpPort::CheckSite(const HttpRequest& request) const {
   if (host.empty()) {
     return Refusal(Code::kInvalidArgument, "BAD_HEADER", "Host", "Host: the header is missing");
   }
-  const std::string name = NameOf(host);
-  const bool numeric_loopback =
-      absl::StartsWith(name, "127.") && name.find_first_not_of("0123456789.") == std::string::npos;
-  if (name != "localhost" && name != "::1" && !numeric_loopback &&
-      !absl::c_linear_search(hosts_, name)) {
+  auto address = ParseAddress(absl::StrCat(std::string(host), ":0"));
+  if (!address.ok()) address = ParseAddress(host);
+  if (!address.ok() || address->is_unix) {
+    return Refusal(Code::kInvalidArgument, "BAD_HEADER", "Host", "Host: must be HOST or HOST:PORT");
+  }
+  if (!address->IsLocal() && !absl::c_linear_search(hosts_, absl::AsciiStrToLower(address->host))) {
     return Refusal(Code::kPermissionDenied, "HOST_NOT_ALLOWED", "Host",
                    "Host: the server does not go by this name; --http-host names those that it has "
                    "beside localhost");
@@ -195,7 +188,7 @@ absl::Status HttpPort::CheckCall(const HttpRequest& request, const Route& route)
     return Refusal(Code::kInvalidArgument, "BAD_HEADER", "Connect-Protocol-Version",
                    "Connect-Protocol-Version: must be 1");
   }
-  if (connect) return absl::OkStatus();
+  if (connect) return DeadlineOf(request).status();
   if (route.method == Method::kCompute) return ReadQuery(request.query).status();
   if (request.query.empty()) return absl::OkStatus();
   return Refusal(Code::kInvalidArgument, "BAD_PARAMETER", "query",
@@ -230,6 +223,7 @@ std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, HttpIntake&
     if (IsAllowedOrigin(request)) {
       reply.headers.emplace_back("Access-Control-Allow-Methods", route->allow);
       reply.headers.emplace_back("Access-Control-Allow-Headers", kAllowedHeaders);
+      reply.headers.emplace_back("Access-Control-Allow-Private-Network", "true");
       reply.headers.emplace_back("Access-Control-Max-Age", "600");
     }
     return reply;
@@ -250,14 +244,18 @@ std::optional<HttpReply> HttpPort::Check(const HttpRequest& request, HttpIntake&
 
 absl::StatusOr<std::string> HttpPort::Describe(const HttpExchange& exchange) const {
   const HttpForm form = FormOf(exchange.request);
-  const std::string body = exchange.body->Text();
   v1::DescribeRequest request;
-  const bool read =
-      form == HttpForm::kConnectJson
-          ? google::protobuf::util::JsonStringToMessage(body, &request).ok()
-          : request.ParseFromString(body) &&
-                v1::DescribeRequest::GetReflection()->GetUnknownFields(request).empty();
-  if (!read) return Malformed("DescribeRequest");
+  absl::Status read;
+  if (form == HttpForm::kConnectJson) read = JsonToMessage(exchange.body->Text(), request);
+  if (form == HttpForm::kConnectProto &&
+      (!request.ParseFromString(exchange.body->Text()) ||
+       !v1::DescribeRequest::GetReflection()->GetUnknownFields(request).empty())) {
+    read = Malformed("DescribeRequest");
+  }
+  if (!read.ok()) return read;
+  if (form != HttpForm::kPlain && service_.clock.Now() >= *DeadlineOf(exchange.request)) {
+    return absl::DeadlineExceededError("the deadline passed before the request was there");
+  }
   std::string answer = service_.describe();
   if (form == HttpForm::kConnectProto) return answer;
   v1::DescribeResponse response;
@@ -285,6 +283,7 @@ void HttpPort::Finish(const HttpRequest& request, HttpReply& reply) {
   reply.headers.emplace_back("X-Content-Type-Options", "nosniff");
   if (!IsAllowedOrigin(request)) return;
   reply.headers.emplace_back("Access-Control-Allow-Origin", std::string(request.Header("origin")));
+  reply.headers.emplace_back("Access-Control-Expose-Headers", "Retry-After");
   reply.headers.emplace_back("Vary", "Origin");
 }
 
@@ -301,10 +300,9 @@ HttpReply HttpPort::Fail(const HttpRequest& request, const absl::Status& status)
 HttpReply HttpPort::Refuse(const HttpFault& fault, const HttpRequest& request) {
   const char* field = fault.field;
   std::string what = fault.limit > 0 ? absl::StrCat(fault.what, fault.limit) : fault.what;
-  if (fault.status == 413) {
+  if (fault.status == 413 && FindRoute(request.path)->method == Method::kCompute) {
     const bool plain = FormOf(request) == HttpForm::kPlain;
-    const auto spec = ReadQuery(request.query);
-    if (plain && spec.ok() && NeedsAgain(*spec) != nullptr) field = NeedsAgain(*spec);
+    if (plain) field = NeedsAgain(*ReadQuery(request.query));  // else any length is taken
     absl::StrAppend(&what, plain ? absl::StrCat(" (--payload-bytes-max) that ", field,
                                                 " needs at once; without it any length is taken")
                                  : "; send larger ones to /v1/histogram, or through gRPC");

@@ -31,6 +31,10 @@ enum class HttpForm : uint8_t {
 HttpReply MakeReply(absl::StatusOr<std::string> answer, HttpForm form);
 
 absl::StatusOr<std::string> MessageToJson(const google::protobuf::Message& message);
+absl::Status JsonToMessage(const std::string& json, google::protobuf::Message& message);
+
+// When a call of Connect ends at the latest; kNever where it does not say.
+absl::StatusOr<TimeNs> DeadlineOf(const HttpRequest& request);
 
 extern const char kPage[];  // page.html
 // The page. Browsers run the script and the style in it, and no others.
