@@ -129,6 +129,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     }
     const auto charge = [this](uint64_t size) { return quota_.Take(service_, caller_info_, size); };
     absl::Status status;
+    TimeNs until = kNever;
     if (form_ == HttpForm::kPlain) {
       if (query_ == nullptr) {
         absl::StatusOr<v1::Spec> spec = ReadQuery(request.query);
@@ -144,12 +145,11 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     } else {
       if (form_ == HttpForm::kConnectJson) status = MakeJsonMessage(*message);
       if (!status.ok()) return status;
-      deadline = *DeadlineOf(request);
+      until = *DeadlineOf(request);
       status = server::Admit(Method::kCompute, message->fragments, service_.limits(), charge,
                              message->parsed, query_);
     }
     if (!status.ok()) return status;
-    const auto until = deadline;
     FillJob(message->parsed, message, query_, until, *this, in_parts_);
     const uint64_t reply_bytes = message->parsed.reply_bytes;
     // One thread serves the whole port.

@@ -13,9 +13,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/strip.h"
 #include "forms/options.h"
 #include "kernels/error.h"
+#include "server/request/codec.h"
 #include "server/request/encode.h"
 #include "server/service/http_port.h"
 
@@ -127,9 +127,8 @@ absl::StatusOr<TimeNs> DeadlineOf(const HttpRequest& request) {
   uint64_t ms = 0;
   if (text.size() > 10 || !absl::c_all_of(text, absl::ascii_isdigit) ||
       !absl::SimpleAtoi(text, &ms)) {
-    return MakeError(Code::kInvalidArgument,
-                     "Connect-Timeout-Ms: must be a whole number of at most ten digits",
-                     {.reason = "BAD_HEADER", .field = "Connect-Timeout-Ms"});
+    return InvalidField("BAD_HEADER", "Connect-Timeout-Ms",
+                        "must be a whole number of at most ten digits");
   }
   return request.arrived_at + static_cast<TimeNs>(ms) * 1000000;
 }
