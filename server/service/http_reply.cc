@@ -41,7 +41,8 @@ constexpr std::pair<absl::string_view, unsigned> kReasons[] = {
 
 std::string ByParameter(const std::string& text) {
   return absl::StrReplaceAll(ByOption(text, "", /*parts=*/false),
-                             {{"chunk: ", "body, in its last part: "},
+                             {{"payload: ", "body: "},
+                              {"chunk: ", "body, in its last part: "},
                               {"; send larger ones in chunks through Accumulate",
                                "; send larger ones in chunks through gRPC's Accumulate"}});
 }

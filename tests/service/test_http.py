@@ -180,7 +180,8 @@ def test_bad_queries(web, query, field, mentions):
 
 
 def test_a_partial_sample_names_the_body(web):
-    expect_problem(post(web, "bins=4&range=0:1&type=f32", b"abc"), 400, "PARTIAL_SAMPLE", "body")
+    problem = expect_problem(post(web, "bins=4&range=0:1&type=f32", b"abc"), 400, "PARTIAL_SAMPLE", "body")
+    assert problem["detail"].startswith("body: ")
 
 
 @pytest.mark.parametrize("chunked", [False, True])
