@@ -554,8 +554,8 @@ def test_memory_of_half_sent_bodies_is_bounded(start_server, sanitized):
 
 
 @pytest.mark.parametrize("flags, mentions", [
-    (["--http-listen", "0.0.0.0:0"], "--allow-plaintext"), (["--http-listen", "unix:/tmp/x"], "HOST:PORT"),
-    (["--http-host", "a"], "--http-listen")])
+    (["--http-listen", "0.0.0.0:0"], "--allow-plaintext"), (["--http-listen", "127.evil.example:0"], "--allow-plaintext"),
+    (["--http-listen", "unix:/tmp/x"], "HOST:PORT"), (["--http-host", "a"], "--http-listen")])
 def test_flags_that_make_no_sense(server_bin, flags, mentions):
     done = subprocess.run([server_bin, *flags], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2 and mentions in done.stderr
