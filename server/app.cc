@@ -129,7 +129,7 @@ class App {
   ServiceContext context_;
   std::atomic<bool> listening_{false}, draining_{false}, live_{true};
   std::unique_ptr<GrpcServer> grpc_;
-  std::unique_ptr<HttpPort> http_;           // null: off
+  std::unique_ptr<HttpServer> http_;         // null: off
   std::unique_ptr<OperatorPort> operators_;  // asks the others for their state: goes first
   std::string not_ready_;                    // why, as was last told
   uint64_t unread_ended_ = 0;                // calls, so far
@@ -161,7 +161,7 @@ absl::Status App::Start() {
     Log(LogLevel::kInfo, "listening", {{"address", address}});
   }
   if (!config_.transport.http_listen.empty()) {
-    auto http = HttpPort::Start(context_);
+    auto http = StartHttpPort(context_);
     if (!http.ok()) return http.status();
     http_ = *std::move(http);
     Log(LogLevel::kInfo, "http listening", {{"address", http_->address()}});

@@ -55,7 +55,9 @@ absl::Status CheckHost(const std::string& host, bool bracketed, absl::string_vie
 }  // namespace
 
 bool Address::IsLocal() const {
-  return is_unix || host == "localhost" || host == "::1" || absl::StartsWith(host, "127.");
+  in_addr four{};  // a name may begin with 127, too
+  return is_unix || absl::EqualsIgnoreCase(host, "localhost") || host == "::1" ||
+         (absl::StartsWith(host, "127.") && inet_pton(AF_INET, host.c_str(), &four) == 1);
 }
 
 bool Address::Overlaps(const Address& other) const {

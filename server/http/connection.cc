@@ -99,7 +99,8 @@ void HttpConnection::OnHead(const error_code& error) {
   if (!expects.empty() && !absl::EqualsIgnoreCase(expects, "100-continue")) {
     return Refuse(kExpectation);
   }
-  if (expects.empty() || !request.http_1_1 || IsWhole() || buffer_.size() > 0) return ReadBody();
+  if (expects.empty() || parser_->get().version() < 11 || IsWhole() || buffer_.size() > 0)
+    return ReadBody();
   deadline_ = begun_at_ + TimeFor(0);
   static constexpr absl::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   asio::async_write(socket_, asio::buffer(kContinue.data(), kContinue.size()),
@@ -110,7 +111,6 @@ void HttpConnection::OnHead(const error_code& error) {
 
 bool HttpConnection::TakeHead() {
   const auto& head = parser_->get();
-  request.http_1_1 = head.version() == 11;
   const auto text = [](const auto& view) { return std::string(view.data(), view.size()); };
   request.method = text(head.method_string());
   for (const auto& field : head) {
@@ -118,7 +118,8 @@ bool HttpConnection::TakeHead() {
                                  text(field.value()));
   }
   std::string target = text(head.target());
-  if (absl::StartsWith(target, "http://")) {  // as to a proxy: then the target's host counts
+  if (absl::StartsWithIgnoreCase(target,
+                                 "http://")) {  // as to a proxy: then the target's host counts
     const size_t path = std::min(target.find_first_of("/?", 7), target.size());
     const std::string host = target.substr(7, path - 7);
     for (auto& [name, value] : request.headers) {
@@ -140,7 +141,7 @@ bool HttpConnection::TakeHead() {
       request.Header("content-length").find_first_not_of("0123456789") != absl::string_view::npos) {
     return false;  // Beast takes "1, 1"
   }
-  return codings == 0 || (request.http_1_1 &&
+  return codings == 0 || (head.version() == 11 &&
                           absl::EqualsIgnoreCase(request.Header("transfer-encoding"), "chunked"));
 }
 
@@ -249,7 +250,7 @@ void HttpConnection::Send(HttpReply reply, bool keep) {
   held_.LetGo(held_.bytes() - std::min<uint64_t>(held_.bytes(), reply.body.size()));
   response_.emplace();
   response_->result(reply.status);
-  response_->version(request.http_1_1 ? 11 : 10);
+  response_->version(parser_->get().version());
   response_->set(http::field::content_type, reply.type);
   response_->set(http::field::cache_control, "no-store");
   for (const auto& [name, value] : reply.headers) response_->set(name, value);
@@ -268,13 +269,14 @@ void HttpConnection::Send(HttpReply reply, bool keep) {
                       error_code ignored;
                       self.socket_.shutdown(tcp::socket::shutdown_send, ignored);
                       self.state_ = State::kEnd;
-                      self.deadline_ = Now() + kEndMax;
                       self.buffer_.consume(self.buffer_.size());
                       self.AwaitEnd();
                     }));
 }
 
 void HttpConnection::AwaitEnd() {
+  // A client that is still sending has not read the reply.
+  deadline_ = std::min(replied_at_ + TimeFor(0), Now() + kEndMax);
   socket_.async_read_some(buffer_.prepare(kReadBytes / 2),
                           Then([](HttpConnection& self, const error_code& error, size_t) {
                             error ? self.Close() : self.AwaitEnd();

@@ -45,8 +45,8 @@ class HttpConnection;
 
 class HttpPortServer final : public HttpServer {
  public:
-  HttpPortServer(HttpServerOptions options, HttpHandler& handler)
-      : options_(std::move(options)), handler_(handler) {
+  HttpPortServer(HttpServerOptions options, std::unique_ptr<HttpHandler> handler)
+      : options_(std::move(options)), handler_(std::move(handler)) {
     if (options_.memory == nullptr) options_.memory = std::make_shared<MemoryClass>(0);
   }
   ~HttpPortServer() override;
@@ -59,7 +59,7 @@ class HttpPortServer final : public HttpServer {
 
   // --- For connections, on the server's thread.
   const HttpServerOptions& options() const { return options_; }
-  HttpHandler& handler() { return handler_; }
+  HttpHandler& handler() { return *handler_; }
   asio::io_context& io() { return io_; }
   bool draining() const { return draining_; }
   void Remove(HttpConnection& connection, int fd);
@@ -79,7 +79,7 @@ class HttpPortServer final : public HttpServer {
   void AwaitLook();
 
   HttpServerOptions options_;
-  HttpHandler& handler_;
+  const std::unique_ptr<HttpHandler> handler_;
   std::string address_;
   SpareDescriptors spare_;
   asio::io_context io_{1};

@@ -192,11 +192,11 @@ void HttpPortServer::Look() {
   if (!spare_.Refill() || !connections_.empty()) AwaitLook();
 }
 
-absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(HttpServerOptions options,
-                                                              HttpHandler& handler) {
+absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(
+    HttpServerOptions options, std::unique_ptr<HttpHandler> handler) {
   const std::string flag = options.flag, listen = options.listen;
   try {
-    auto server = std::make_unique<HttpPortServer>(std::move(options), handler);
+    auto server = std::make_unique<HttpPortServer>(std::move(options), std::move(handler));
     if (absl::Status status = server->Begin(); !status.ok()) return status;
     return server;
   } catch (const boost::system::system_error& error) {  // such as: no descriptors

@@ -49,8 +49,7 @@ struct HttpBody {
 };
 
 struct HttpRequest {
-  std::string method, path, query;  // path and query as they came
-  bool http_1_1 = true;
+  std::string method, path, query;                           // path and query as they came
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   std::string peer;                                          // "127.0.0.1:40000"
   bool has_body = false;                                     // by its headers, perhaps of no bytes
@@ -141,9 +140,9 @@ class HttpServer {
  public:
   // The server listens when Start returns, on all addresses of a name. INVALID_ARGUMENT for a
   // malformed address, UNAVAILABLE if one cannot be bound; the message names the address and the
-  // reason. `handler` outlives the server.
+  // reason.
   static absl::StatusOr<std::unique_ptr<HttpServer>> Start(HttpServerOptions options,
-                                                           HttpHandler& handler);
+                                                           std::unique_ptr<HttpHandler> handler);
   // Closes all connections, and waits until all exchanges are gone.
   virtual ~HttpServer() = default;
 

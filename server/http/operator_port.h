@@ -21,7 +21,7 @@ struct OperatorPortOptions {
   uint32_t timeout_ms = 5000;  // for a request to arrive, and for its answer to leave
 };
 
-class OperatorPort final : private HttpHandler {
+class OperatorPort {
  public:
   // As HttpServer::Start. Off: it does not listen. The callbacks run on the server's thread.
   static absl::StatusOr<std::unique_ptr<OperatorPort>> Start(OperatorPortOptions options);
@@ -30,13 +30,8 @@ class OperatorPort final : private HttpHandler {
   std::string address() const { return server_ == nullptr ? "" : server_->address(); }
 
  private:
-  explicit OperatorPort(OperatorPortOptions options) : options_(std::move(options)) {}
-  std::optional<HttpReply> Check(const HttpRequest& request, HttpIntake& intake) override;
-  void Answer(std::shared_ptr<HttpExchange> exchange) override;
-  HttpReply Refuse(const HttpFault& fault, const HttpRequest& request) override;
-  HttpReply Route(const std::string& path) const;
+  explicit OperatorPort(std::unique_ptr<HttpServer> server) : server_(std::move(server)) {}
 
-  const OperatorPortOptions options_;
   std::unique_ptr<HttpServer> server_;
 };
 

@@ -1,5 +1,3 @@
-#include <google/protobuf/util/json_util.h>
-
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -7,7 +5,6 @@
 #include <vector>
 
 #include "absl/hash/hash.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "forms/json.h"
 #include "forms/query.h"
@@ -39,13 +36,8 @@ struct Message {
 
 absl::Status MakeJsonMessage(Message& message) {
   v1::ComputeRequest request;
-  const auto read = google::protobuf::util::JsonStringToMessage(message.body->Text(), &request);
-  if (!read.ok()) {
-    return MakeError(
-        absl::StatusCode::kInvalidArgument,
-        absl::StrCat("the body is no ComputeRequest in JSON: ", std::string(read.message())),
-        {.reason = "MALFORMED_MESSAGE", .field = "message"});
-  }
+  const absl::Status read = JsonToMessage(message.body->Text(), request);
+  if (!read.ok()) return read;
   message.text = request.SerializeAsString();
   message.fragments = {
       {reinterpret_cast<const uint8_t*>(message.text.data()), message.text.size()}};
@@ -137,6 +129,7 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     }
     const auto charge = [this](uint64_t size) { return quota_.Take(service_, caller_info_, size); };
     absl::Status status;
+    TimeNs until = kNever;
     if (form_ == HttpForm::kPlain) {
       if (query_ == nullptr) {
         absl::StatusOr<v1::Spec> spec = ReadQuery(request.query);
@@ -151,13 +144,12 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
                            charge, message->parsed, query_);
     } else {
       if (form_ == HttpForm::kConnectJson) status = MakeJsonMessage(*message);
-      if (status.ok()) status = FindDeadline(request);
       if (!status.ok()) return status;
+      until = *DeadlineOf(request);
       status = server::Admit(Method::kCompute, message->fragments, service_.limits(), charge,
                              message->parsed, query_);
     }
     if (!status.ok()) return status;
-    const auto until = deadline;
     FillJob(message->parsed, message, query_, until, *this, in_parts_);
     const uint64_t reply_bytes = message->parsed.reply_bytes;
     // One thread serves the whole port.
@@ -184,20 +176,6 @@ class HttpCompute final : public Job, public std::enable_shared_from_this<HttpCo
     return MakeError(absl::StatusCode::kResourceExhausted,
                      "bodies and replies of the HTTP port take all the memory that they may",
                      {.reason = "QUEUE_FULL", .retry_after_ms = 1000});
-  }
-
-  absl::Status FindDeadline(const HttpRequest& request) {
-    const std::string text(request.Header("connect-timeout-ms"));
-    if (text.empty()) return absl::OkStatus();
-    uint64_t ms = 0;
-    if (text.size() > 10 || text.find_first_not_of("0123456789") != std::string::npos ||
-        !absl::SimpleAtoi(text, &ms)) {
-      return MakeError(absl::StatusCode::kInvalidArgument,
-                       "Connect-Timeout-Ms: must be a whole number of at most ten digits",
-                       {.reason = "BAD_HEADER", .field = "Connect-Timeout-Ms"});
-    }
-    deadline = request.arrived_at + static_cast<TimeNs>(ms) * 1000000;
-    return absl::OkStatus();
   }
 
   absl::StatusOr<std::string> MakeAnswer() {

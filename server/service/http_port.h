@@ -31,6 +31,10 @@ enum class HttpForm : uint8_t {
 HttpReply MakeReply(absl::StatusOr<std::string> answer, HttpForm form);
 
 absl::StatusOr<std::string> MessageToJson(const google::protobuf::Message& message);
+absl::Status JsonToMessage(const std::string& json, google::protobuf::Message& message);
+
+// When a call of Connect ends at the latest; kNever where it does not say.
+absl::StatusOr<TimeNs> DeadlineOf(const HttpRequest& request);
 
 extern const char kPage[];  // page.html
 // The page. Browsers run the script and the style in it, and no others.
@@ -46,42 +50,8 @@ const char* NeedsAgain(const v1::Spec& spec);
 void ComputeOverHttp(ServiceContext& service, Caller caller, HttpForm form,
                      std::shared_ptr<HttpExchange> exchange);
 
-class HttpPort final : private HttpHandler {
- public:
-  // Listens on --http-listen. `service` outlives it.
-  static absl::StatusOr<std::unique_ptr<HttpPort>> Start(ServiceContext& service);
-
-  std::string address() const { return server_->address(); }
-  void Drain(TimeNs deadline) { server_->Drain(deadline); }
-  void AwaitDrained() { server_->AwaitDrained(); }
-  TimeNs StoodStillNs() { return server_->StoodStillNs(); }
-
- private:
-  struct Route;
-
-  explicit HttpPort(ServiceContext& service);
-  std::optional<HttpReply> Check(const HttpRequest& request, HttpIntake& intake) override;
-  void Answer(std::shared_ptr<HttpExchange> exchange) override;
-  HttpReply Refuse(const HttpFault& fault, const HttpRequest& request) override;
-  // Lets a page of an allowed origin read the reply.
-  void Finish(const HttpRequest& request, HttpReply& reply) override;
-
-  static const Route* FindRoute(const std::string& path);
-  static HttpForm FormOf(const HttpRequest& request);
-  // Against pages of other sites, and names that a stranger has pointed at this machine.
-  absl::Status CheckSite(const HttpRequest& request) const;
-  bool IsAllowedOrigin(const HttpRequest& request) const;
-  // Sets the caller, and checks its token.
-  absl::Status Identify(const HttpRequest& request, Caller& caller) const;
-  absl::Status CheckCall(const HttpRequest& request, const Route& route) const;
-  HttpIntake IntakeOf(const Route& route, const HttpRequest& request) const;
-  HttpReply Fail(const HttpRequest& request, const absl::Status& status) const;
-  absl::StatusOr<std::string> Describe(const HttpExchange& exchange) const;
-
-  ServiceContext& service_;
-  const std::vector<std::string> hosts_, origins_;
-  std::unique_ptr<HttpServer> server_;
-};
+// Listens on --http-listen. `service` outlives it.
+absl::StatusOr<std::unique_ptr<HttpServer>> StartHttpPort(ServiceContext& service);
 
 }  // namespace histogram::server
 

@@ -7,13 +7,15 @@
 #include <string>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "absl/strings/strip.h"
 #include "forms/options.h"
 #include "kernels/error.h"
+#include "server/request/codec.h"
 #include "server/request/encode.h"
 #include "server/service/http_port.h"
 
@@ -39,7 +41,8 @@ constexpr std::pair<absl::string_view, unsigned> kReasons[] = {
 
 std::string ByParameter(const std::string& text) {
   return absl::StrReplaceAll(ByOption(text, "", /*parts=*/false),
-                             {{"chunk: ", "body, in its last part: "},
+                             {{"payload: ", "body: "},
+                              {"chunk: ", "body, in its last part: "},
                               {"; send larger ones in chunks through Accumulate",
                                "; send larger ones in chunks through gRPC's Accumulate"}});
 }
@@ -97,8 +100,11 @@ HttpReply ErrorReply(const absl::Status& status, HttpForm form) {
   if (detail.reason == "COMPRESSED_MESSAGE") {
     reply.headers.emplace_back("Accept-Encoding", "identity");
   }
+  if (detail.reason == "BAD_CONTENT_TYPE" && !plain) {
+    reply.headers.emplace_back("Accept-Post", "application/proto, application/json");
+  }
   if (reply.status == 401) reply.headers.emplace_back("WWW-Authenticate", "Bearer");
-  if (reply.status == 429 || reply.status == 503) {
+  if (reply.status == 503 || detail.retry_after_ms.has_value()) {
     const uint32_t ms = detail.retry_after_ms.value_or(1000);
     reply.headers.emplace_back("Retry-After",
                                absl::StrCat(std::max<uint32_t>(1, (ms + 999) / 1000)));
@@ -114,6 +120,27 @@ HttpReply MakeReply(absl::StatusOr<std::string> answer, HttpForm form) {
   if (!answer.ok()) return ErrorReply(answer.status(), form);
   return {.body = *std::move(answer),
           .type = form == HttpForm::kConnectProto ? "application/proto" : "application/json"};
+}
+
+absl::StatusOr<TimeNs> DeadlineOf(const HttpRequest& request) {
+  const absl::string_view text = request.Header("connect-timeout-ms");
+  if (text.empty()) return kNever;
+  uint64_t ms = 0;
+  if (text.size() > 10 || !absl::c_all_of(text, absl::ascii_isdigit) ||
+      !absl::SimpleAtoi(text, &ms)) {
+    return InvalidField("BAD_HEADER", "Connect-Timeout-Ms",
+                        "must be a whole number of at most ten digits");
+  }
+  return request.arrived_at + static_cast<TimeNs>(ms) * 1000000;
+}
+
+absl::Status JsonToMessage(const std::string& json, google::protobuf::Message& message) {
+  const auto read = google::protobuf::util::JsonStringToMessage(json, &message);
+  if (read.ok()) return absl::OkStatus();
+  return MakeError(Code::kInvalidArgument,
+                   absl::StrCat("the body is no ", message.GetDescriptor()->name(),
+                                " in JSON: ", std::string(read.message())),
+                   {.reason = "MALFORMED_MESSAGE", .field = "message"});
 }
 
 absl::StatusOr<std::string> MessageToJson(const google::protobuf::Message& message) {

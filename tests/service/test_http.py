@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -171,7 +172,7 @@ def test_pipelined_requests_are_answered_in_order(web):
     ("alphabet=a", "alphabet", "FIRST"), ("bins=4&alphabet=a:2", "alphabet", "excludes"),
     ("windows=0", "windows", "SAMPLES:STEP"), ("windows=4:2:1", "windows", "4:2:1"), ("channels=x", "channels", "'x'"),
     ("bins=4&range=rows", "range", "windows or channels"), ("channels=3", "channels", "3"),
-    ("statistics=maybe", "statistics", "maybe"), ("bins=4&range=0:9007199254740993", "range", "double"),
+    ("type=i16&alphabet=a:2", "alphabet", "INT16"), ("statistics=maybe", "statistics", "maybe"), ("bins=4&range=0:9007199254740993", "range", "double"),
 ])
 def test_bad_queries(web, query, field, mentions):
     reply = post(web, query, b"abcd")
@@ -179,7 +180,8 @@ def test_bad_queries(web, query, field, mentions):
 
 
 def test_a_partial_sample_names_the_body(web):
-    expect_problem(post(web, "bins=4&range=0:1&type=f32", b"abc"), 400, "PARTIAL_SAMPLE", "body")
+    problem = expect_problem(post(web, "bins=4&range=0:1&type=f32", b"abc"), 400, "PARTIAL_SAMPLE", "body")
+    assert problem["detail"].startswith("body: ")
 
 
 @pytest.mark.parametrize("chunked", [False, True])
@@ -255,6 +257,9 @@ def test_describe(web):
     status, _, text = request(web, "GET", "/v1/describe")
     assert status == 200 and json.loads(text)["limits"]["payload_bytes_max"] == 4 << 20
     assert request(web, "GET", "/v1/describe?x=1")[0] == 400
+    assert request(web, "GET", "/v1/describe", b"ignored")[0] == 200
+    status, _, text = request(web, "GET", "/v1/describe", bytes(2000))
+    assert status == 413 and json.loads(text)["detail"].endswith("limit of 1024")
 
 
 def test_the_page(web):
@@ -280,10 +285,20 @@ def test_the_page(web):
 @pytest.mark.parametrize("host, good", [
     ("localhost", True), ("localhost:1", True), ("127.0.0.1:80", True), ("[::1]:80", True),
     ("histogram.example", True), ("Histogram.Example:80", True), ("evil.example", False),
-    ("127.0.0.1.evil.example", False), ("localhost.evil.example", False), ("", False)])
+    ("127.0.0.1.evil.example", False), ("localhost.evil.example", False), ("127.evil.example", False),
+    ("localhost:80:90", False), ("127.0.0.1:80@evil.example", False), ("[::1", False), ("[::1]evil.example", False),
+    ("127.1", False), ("::1", False), ("unix:/x", False), ("", False)])
 def test_rebinding_is_refused(web, host, good):
     status = request(web, "GET", "/v1/describe", headers={"Host": host})[0]
     assert (status == 200) == good and status in (200, 400, 403)
+
+
+@pytest.mark.parametrize("target, status", [
+    (b"http://localhost/v1/describe", 200), (b"HTTP://LOCALHOST:80/v1/describe", 200),
+    (b"http://evil.example/v1/describe", 403), (b"http://localhost:1@evil.example/v1/describe", 400)])
+def test_the_host_of_an_absolute_target_counts(web, target, status):
+    text = raw(web, b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert text.startswith(b"HTTP/1.1 %d " % status), text
 
 
 @pytest.mark.parametrize("origin, good", [
@@ -299,7 +314,9 @@ def test_pages_of_other_sites(web, origin, good):
     status, got, _ = request(web, "OPTIONS", "/v1/histogram", headers=headers)
     assert status == (204 if good else 403)
     assert got.get("Access-Control-Allow-Origin") == readable
-    assert ("Access-Control-Allow-Methods" in got) == (readable is not None)
+    for name in ("Access-Control-Allow-Methods", "Access-Control-Allow-Private-Network",
+                 "Access-Control-Expose-Headers"):
+        assert (name in got) == (readable is not None)
 
 
 @pytest.mark.parametrize("headers", [
@@ -483,6 +500,15 @@ def test_a_drain_ends_a_long_body_once(start_server):
     assert "CANCELLED" not in server.stderr()
 
 
+def test_a_client_that_goes_on_sending_still_reads_the_refusal(web):
+    with connect(web) as connection:
+        connection.sendall(b"POST /v1/nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n")
+        until = time.monotonic() + 2
+        while time.monotonic() < until:
+            connection.sendall(b"a")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 404 ")
+
+
 def test_slow_clients_have_a_limit_and_keep_nobody_waiting(web):
     head = b"POST /v1/histogram HTTP/1.1\r\nHost: localhost\r\n"
     chunk = b"%x\r\n" % (9 << 20) + bytes(9 << 20)
@@ -528,8 +554,8 @@ def test_memory_of_half_sent_bodies_is_bounded(start_server, sanitized):
 
 
 @pytest.mark.parametrize("flags, mentions", [
-    (["--http-listen", "0.0.0.0:0"], "--allow-plaintext"), (["--http-listen", "unix:/tmp/x"], "HOST:PORT"),
-    (["--http-host", "a"], "--http-listen")])
+    (["--http-listen", "0.0.0.0:0"], "--allow-plaintext"), (["--http-listen", "127.evil.example:0"], "--allow-plaintext"),
+    (["--http-listen", "unix:/tmp/x"], "HOST:PORT"), (["--http-host", "a"], "--http-listen")])
 def test_flags_that_make_no_sense(server_bin, flags, mentions):
     done = subprocess.run([server_bin, *flags], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2 and mentions in done.stderr

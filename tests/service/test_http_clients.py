@@ -223,6 +223,23 @@ def test_connect_names_the_encodings_that_it_takes(web):
     assert "accept-encoding: identity" in headers.lower()
 
 
+def test_connect_names_the_types_that_it_takes(web):
+    status, headers, _ = curl_raw(web, "Compute", "-d", "x", "-H", "Content-Type: text/plain")
+    assert status == 415 and "Accept-Post: application/proto, application/json" in headers
+
+
+def test_connect_asks_for_another_try_only_where_it_helps(web):
+    status, headers, text = curl_raw(web, "Compute", "--data-binary", "x" * 100_000, "-H",
+                                     "Content-Type: application/proto", "-H", "Content-Length: 9999999")
+    assert (status, json.loads(text)["code"]) == (429, "resource_exhausted") and "Retry-After" not in headers
+
+
+@pytest.mark.parametrize("timeout, status", [("0", 504), ("x", 400), ("60000", 200)])
+@pytest.mark.parametrize("method", ["Compute", "Describe"])
+def test_connect_calls_have_a_deadline(web, method, timeout, status):
+    assert post(web, method, "{}", "application/json", Connect_Timeout_Ms=timeout)[0] == status
+
+
 @pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "https://evil.example"}])
 @pytest.mark.parametrize("method", ["Compute", "Describe"])
 def test_connect_calls_from_elsewhere_are_refused(web, headers, method):
