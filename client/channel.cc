@@ -241,8 +241,20 @@ absl::Status CheckAddress(const std::string& address) {
   // A name server may precede the name: dns://SERVER/HOST:PORT.
   if (absl::ConsumePrefix(&rest, "//")) rest = rest.substr(std::min(rest.find('/'), rest.size()));
   absl::ConsumePrefix(&rest, "/");
+  const bool ipv4 = absl::StartsWith(address, "ipv4:"), ipv6 = absl::StartsWith(address, "ipv6:");
   for (const absl::string_view part : absl::StrSplit(rest, ',')) {
     if (absl::Status status = CheckHostPort(address, part); !status.ok()) return status;
+    const std::string host(part.substr(0, part.rfind(':')));
+    in_addr v4{};
+    if (ipv4 && inet_pton(AF_INET, host.c_str(), &v4) != 1) {
+      return BadAddress(address, "has a host that is no IPv4 address");
+    }
+    if (ipv6 && !Ipv6Of(host).has_value()) {
+      return BadAddress(address, "has a host that is no IPv6 address");
+    }
+  }
+  if (!ipv4 && !ipv6 && absl::StrContains(rest, ',')) {
+    return BadAddress(address, "is a list, which begins with ipv4: or ipv6:");
   }
   return absl::OkStatus();
 }

@@ -52,6 +52,7 @@ absl::Status StartGrpc() {
   const absl::MutexLock lock(&mutex);
   if (started) return absl::OkStatus();
   if (absl::Status status = CheckThreads(kGrpcThreads); !status.ok()) return status;
+  if (absl::Status status = CheckDescriptors(kGrpcDescriptors); !status.ok()) return status;
   grpc_init();
   started = true;
   return absl::OkStatus();

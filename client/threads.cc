@@ -1,5 +1,8 @@
 #include "client/threads.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -27,6 +30,20 @@ absl::Status CheckThreads(size_t wanted) {
       "the system lets this process have ", threads.size(), " more threads of the ", wanted,
       " that it needs: raise the limit of processes (ulimit -u, pids limit of a "
       "container)"));
+}
+
+absl::Status CheckDescriptors(size_t wanted) {
+  std::vector<int> files;
+  while (files.size() < wanted) {
+    const int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (file < 0) break;
+    files.push_back(file);
+  }
+  for (const int file : files) close(file);
+  if (files.size() == wanted) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "the system lets this process open ", files.size(), " more files and sockets of the ", wanted,
+      " that it needs: raise the limit of open files (ulimit -n)"));
 }
 
 }  // namespace histogram::client

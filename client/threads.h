@@ -1,4 +1,4 @@
-// Whether the system lets this process have the threads that it needs.
+// Whether the system lets this process have the threads and descriptors that it needs.
 #ifndef HISTOGRAM_CLIENT_THREADS_H_
 #define HISTOGRAM_CLIENT_THREADS_H_
 
@@ -14,6 +14,13 @@ inline constexpr size_t kGrpcThreads = 6;
 // RESOURCE_EXHAUSTED unless the process can start `wanted` threads beside those that it has. Starts
 // them, and ends them again. Thread-safe.
 absl::Status CheckThreads(size_t wanted);
+
+// Descriptors that gRPC opens for a client. Without them it ends the process.
+inline constexpr size_t kGrpcDescriptors = 8;
+
+// RESOURCE_EXHAUSTED unless the process can open `wanted` descriptors beside those that it has.
+// Opens them, and closes them again. Thread-safe.
+absl::Status CheckDescriptors(size_t wanted);
 
 }  // namespace histogram::client
 

@@ -140,7 +140,7 @@ void AddServerOptions(CLI::App& app, ServerOptions& options) {
   add("--server", options.server, "ADDRESS", "HOST:PORT or unix:PATH")->envname("HISTSVC_SERVER");
   add("--timeout", options.timeout_s, "SECONDS",
       "Give up after SECONDS, with a server or without (default: no limit)")
-      ->check(PositiveNumber());
+      ->transform(PositiveNumber());
   CLI::Option* const tls =
       app.add_flag("--tls", options.tls, "Encrypt; trust the system's CAs")->group(kServerGroup);
   add("--tls-ca", options.tls_ca, "FILE", "Trust the CAs of this PEM file instead")->needs(tls);
@@ -184,7 +184,7 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
       AddValue(command, "--bins", options.bins, "N",
                "Count into N bins of equal width: of u8 over 0..256, of i8 over -128..128,\n"
                "of other types over the range of the data")
-          ->check(WholeNumber(1, kBinCountMax));
+          ->transform(WholeNumber(1, kBinCountMax));
   CLI::Option* const range =
       AddValue(command, "--range", options.range, "LO:HI",
                "The range that --bins divides; as in numpy, HI belongs to the last bin")

@@ -16,12 +16,15 @@ namespace histogram::cli {
 namespace {
 
 constexpr char kServerVariable[] = "HISTSVC_SERVER";
+constexpr char kEmpty[] = "must not be empty";
 
 CLI::Validator Number(bool zero_too) {
   return {[zero_too](std::string& text) -> std::string {
+            if (text.empty()) return kEmpty;
             double number = 0;
             const bool good = absl::SimpleAtod(text, &number) && std::isfinite(number) &&
                               (number > 0 || (zero_too && number == 0));
+            if (good) absl::StripAsciiWhitespace(&text);
             if (good) return "";
             return absl::StrCat("must be a number ", zero_too ? ">= 0" : "> 0", ", not \"", text,
                                 "\"");
@@ -127,18 +130,19 @@ CLI::Validator NonNegativeNumber() { return Number(true); }
 
 CLI::Validator WholeNumber(uint64_t least, uint64_t most) {
   return {[least, most](std::string& text) -> std::string {
+            if (text.empty()) return kEmpty;
             uint64_t number = 0;
             const bool good = absl::SimpleAtoi(text, &number) && number >= least && number <= most;
+            const std::string given = std::exchange(text, absl::StrCat(number));
             if (good) return "";
             return absl::StrCat("must be a whole number from ", least, " to ", most, ", not \"",
-                                text, "\"");
+                                given, "\"");
           },
           ""};
 }
 
 CLI::Validator NotEmpty() {
-  return {[](std::string& text) { return std::string(text.empty() ? "must not be empty" : ""); },
-          ""};
+  return {[](std::string& text) { return std::string(text.empty() ? kEmpty : ""); }, ""};
 }
 
 CLI::Validator OneOf(std::vector<std::string> names) {
@@ -203,6 +207,10 @@ std::string WhatIsWrong(const CLI::App& app, const CLI::ParseError& error) {
       const std::string option = text.substr(0, text.find(':'));
       return absl::EndsWith(text, "missing") ? option + " needs a value"
                                              : option + " may be given only once";
+    }
+    case CLI::ExitCodes::ConversionError: {  // "Could not convert: --tls = x", of flags alone
+      const std::vector<std::string> words = absl::StrSplit(error.what(), ' ');
+      return words.size() > 3 ? words[3] + " takes no value" : error.what();
     }
     default:
       return error.what();

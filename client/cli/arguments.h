@@ -11,10 +11,12 @@
 
 namespace histogram::cli {
 
-// For Option::check. Messages say what a value must be. They do not change the type name in --help.
+// For Option::transform, since CLI11 would read 010 as 8 and refuses blanks behind a number.
+// Messages say what a value must be. They do not change the type name in --help.
 CLI::Validator PositiveNumber();
 CLI::Validator NonNegativeNumber();
 CLI::Validator WholeNumber(uint64_t least, uint64_t most);
+// For Option::check, with such messages.
 CLI::Validator NotEmpty();
 CLI::Validator OneOf(std::vector<std::string> names);
 

@@ -13,6 +13,8 @@
 namespace histogram::cli {
 namespace {
 
+constexpr uint64_t kTokenBytesMax = 4096;  // gRPC limits all of a call's metadata to 8 KiB
+
 // The cause, which gRPC's messages name last.
 std::string Cause(absl::string_view message) {
   const size_t colon = message.rfind(": ");
@@ -95,12 +97,19 @@ std::string ExplainUnavailable(const absl::Status& status, const ServerOptions& 
                       "); start histogram-server, or name another address with --server");
 }
 
-absl::Status ReadInto(const std::string& path, absl::Time deadline, std::string& into) {
+absl::Status ReadInto(const std::string& path, absl::Time deadline, std::string& into,
+                      uint64_t bytes_max = uint64_t{16} << 20) {
   if (path.empty()) return absl::OkStatus();
-  absl::StatusOr<std::string> bytes = ReadFile(path, deadline);
+  absl::StatusOr<std::string> bytes = ReadFile(path, deadline, bytes_max + 1);
   // The file is late, and not the server.
   if (!bytes.ok()) return absl::FailedPreconditionError(bytes.status().message());
-  if (bytes->empty()) return absl::FailedPreconditionError(SafeText(path) + " is empty");
+  if (absl::StripAsciiWhitespace(*bytes).empty()) {
+    return absl::FailedPreconditionError(SafeText(path) + " is empty");
+  }
+  if (bytes->size() > bytes_max) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(SafeText(path), " is longer than ", FormatBytes(bytes_max)));
+  }
   into = *std::move(bytes);
   return absl::OkStatus();
 }
@@ -119,10 +128,12 @@ absl::Status NamingFiles(const absl::Status& status, const ServerOptions& option
     return absl::StrCat(option, ": ", SafeText(path));
   };
   return {status.code(),
-          absl::StrReplaceAll(status.message(),
-                              {{"tls.root_certificates", named("--tls-ca", options.tls_ca)},
-                               {"tls.certificate_chain", named("--tls-cert", options.tls_cert)},
-                               {"tls.private_key", named("--tls-key", options.tls_key)}})};
+          absl::StrReplaceAll(
+              status.message(),
+              {{"tls.root_certificates", named("--tls-ca", options.tls_ca)},
+               {"tls.certificate_chain", named("--tls-cert", options.tls_cert)},
+               {"tls.private_key", named("--tls-key", options.tls_key)},
+               {"the bearer token holds", named("--token-file", options.token_file) + " holds"}})};
 }
 
 }  // namespace
@@ -148,7 +159,8 @@ absl::StatusOr<client::ConnectOptions> ReadConnectOptions(const ServerOptions& o
     absl::Status status = ReadTls(options, deadline, connect.tls.emplace());
     if (!status.ok()) return status;
   }
-  absl::Status status = ReadInto(options.token_file, deadline, connect.bearer_token);
+  absl::Status status =
+      ReadInto(options.token_file, deadline, connect.bearer_token, kTokenBytesMax);
   if (!status.ok()) return status;
   absl::StripAsciiWhitespace(&connect.bearer_token);
   return connect;

@@ -69,11 +69,12 @@ absl::StatusOr<size_t> ReadFully(int file, absl::Span<char> buffer, const std::s
   return filled;
 }
 
-absl::StatusOr<std::string> ReadFile(const std::string& path, absl::Time deadline) {
+absl::StatusOr<std::string> ReadFile(const std::string& path, absl::Time deadline,
+                                     uint64_t bytes_max) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return FileError("open", path);
   const absl::Cleanup close_file = [file] { close(file); };
-  return ReadAll(file, path, deadline);
+  return ReadAll(file, path, deadline, bytes_max);
 }
 
 absl::StatusOr<std::string> ReadAll(int file, const std::string& name, absl::Time deadline,

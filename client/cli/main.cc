@@ -67,8 +67,8 @@ constinit bool has_standard_input = true;
 void OpenStandardDescriptors() {
   has_standard_input = fcntl(STDIN_FILENO, F_GETFD) >= 0;
   int fd = 0;
-  // Writing fails then, as with the closed descriptor.
-  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/dev/null", O_RDONLY);
+  // Reading and writing fail then, as with the closed descriptor, and so does opening /dev/stdin.
+  while (fd >= 0 && fd <= STDERR_FILENO) fd = open("/", O_PATH);
   if (fd > STDERR_FILENO) close(fd);
 }
 
@@ -79,6 +79,8 @@ int main(int argc, char** argv) {
   // A reader that has seen enough (head, a pager) ends the program without a word, as it does
   // cat's.
   std::signal(SIGPIPE, SIG_DFL);
+  // A file that grows beyond the process's limit is an error like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   // An empty variable counts as not set. gRPC would end the process for it.
   const char* const strategy = std::getenv("GRPC_POLL_STRATEGY");
   if (strategy != nullptr && *strategy == '\0') unsetenv("GRPC_POLL_STRATEGY");

@@ -80,7 +80,11 @@ absl::StatusOr<LoadResult> RunLoad(const LoadOptions& options) {
   const std::string payload = options.float_bins > 0
                                   ? MakeFloatPayload(options.payload_bytes)
                                   : MakePayload(options.distribution, options.payload_bytes);
-  if (absl::Status s = CheckThreads(LoadThreads(options.connections)); !s.ok()) return s;
+  const size_t threads = LoadThreads(options.connections);
+  if (absl::Status s = CheckThreads(threads); !s.ok()) return s;
+  // Each thread waits by a descriptor of its own.
+  const size_t descriptors = options.connections + threads + kGrpcDescriptors;
+  if (absl::Status s = CheckDescriptors(descriptors); !s.ok()) return s;
   auto stubs = Connect(options);
   if (!stubs.ok()) return stubs.status();
 

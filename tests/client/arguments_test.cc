@@ -74,7 +74,8 @@ TEST(HttpTarget, IsAnAddressOrAUrl) {
   EXPECT_EQ(parsed("HTTP://host:1/"), "host 1 /readyz");
   for (const char* const bad :
        {"", "host", "host:", ":9464", "host:0", "host:x", "host:65536", "https://host:1", "http://",
-        "http://:1/", "host:9464/readyz", "::1", "::1:9464", "[::1]", "ftp://host:1", "host:1 "}) {
+        "http://:1/", "host:9464/readyz", "::1", "::1:9464", "[::1]", "ftp://host:1", "host:1 ",
+        "http://host:1/a b", "http://host:1/\r\nEvil: 1"}) {
     EXPECT_TRUE(absl::IsInvalidArgument(ParseHttpTarget(bad).status())) << bad;
   }
 }

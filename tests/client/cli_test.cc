@@ -102,6 +102,7 @@ TEST_F(Cli, WhatMakesNoSenseIsAUsageError) {
       {{"--sever", "x", "health"}, "did you mean --server?"},
       {{"describe", "cpu"}, "unexpected argument \"cpu\""},
       {{"compute", "f", "--bins"}, "--bins needs a value"},
+      {{"compute", "f", "--statistics=x"}, "--statistics takes no value"},
       {{"compute", "f", "--bins", "2", "--bins", "3"}, "--bins may be given only once"},
       {{"compute", "f", "--bins", "0"}, "--bins: must be a whole number from 1 to 16777216"},
       {{"compute", "f", "--bins", "-3"}, "not \"-3\""},
@@ -347,6 +348,14 @@ TEST_F(Cli, TokenFromAFile) {
   EXPECT_EQ(server.seen().authorization, "Bearer t0ken");
   EXPECT_EQ(Run(server, {"--token-file", "/no/such", "health"}), 1);
   ExpectOneErrorLine();
+  for (const auto& [token, message] : std::vector<std::pair<std::string, std::string>>{
+           {" \n", " is empty"},
+           {"two words", " holds spaces or bytes that are not"},
+           {std::string(5000, 'x'), " is longer than 4.00 KiB"}}) {
+    const std::string path = TestFile("token", token);
+    EXPECT_EQ(Run(server, {"--token-file", path, "health"}), 1);
+    EXPECT_THAT(world_.err(), HasSubstr(path + message));
+  }
 }
 
 TEST_F(Cli, Describes) {

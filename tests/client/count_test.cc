@@ -12,6 +12,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/cli/commands/local.h"
+#include "client/cli/commands/samples.h"
 #include "client/cli/files.h"
 #include "tests/client/cli_world.h"
 #include "tests/client/client_testing.h"
@@ -140,6 +142,36 @@ TEST_F(Count, LongFilesInPieces) {
   EXPECT_GT(receipt["kernel_ns"], 0);
   EXPECT_EQ(world_.Run({"count", file}), 0);
   EXPECT_THAT(world_.out(), HasSubstr("B/s"));  // the rate
+}
+
+TEST_F(Count, NumbersAreDecimal) {
+  const std::string file = TestFile("in", "abc");
+  for (const char* const bins : {"010", " 10", "10 ", "+10"}) {
+    ASSERT_EQ(world_.Run({file, "--bins", bins, "--timeout", "60 ", "--format", "json"}), 0)
+        << bins;
+    EXPECT_EQ(Counts().size(), 10) << bins;
+  }
+  ASSERT_EQ(world_.Run({file, "--bins", "09", "--format", "json"}), 0);
+  EXPECT_EQ(Counts().size(), 9);
+}
+
+TEST_F(Count, AFileIsCountedAsFarAsItsRangeIsKnown) {
+  const std::string file = TestFile("growing", std::string("\0\1\0\2\0\3", 6));
+  std::vector<Input> inputs = {{file, file}};
+  v1::Spec spec;
+  spec.set_sample_type(v1::SAMPLE_TYPE_UINT16);
+  spec.set_statistics(true);
+  ASSERT_TRUE(FindRange(absl::MakeSpan(inputs), absl::InfiniteFuture(), spec).ok());
+  std::ofstream(file, std::ios::app) << "more";
+  Progress progress(world_.env().err, {});
+  const auto count = [&] {
+    return (*CountInProcess(spec, inputs, -1, absl::InfiniteFuture(), progress))[0];
+  };
+  ASSERT_TRUE(count().ok()) << count().status();
+  EXPECT_EQ(count()->histogram.samples(), 3);
+  EXPECT_EQ(count()->histogram.above(), 0);
+  ASSERT_EQ(truncate(file.c_str(), 4), 0);
+  EXPECT_THAT(std::string(count().status().message()), HasSubstr("was it cut off?"));
 }
 
 TEST_F(Count, TheTimeIsThatOfEachLook) {

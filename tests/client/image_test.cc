@@ -104,6 +104,14 @@ TEST(Netpbm, DataAfterThePictureAreRefused) {
   EXPECT_TRUE(DecodeImage(p2 + " \n # the end\n").ok());
 }
 
+TEST(Netpbm, TextLineEndsBeforeBinarySamplesAreRefused) {
+  for (const char* const bad : {"P5 2 1 255\r\na\n", "P6 1 1 255\r\nabc"}) {
+    EXPECT_THAT(std::string(DecodeImage(bad).status().message()), HasSubstr("ends in CR LF"));
+  }
+  EXPECT_TRUE(DecodeImage("P5 2 1 255\rab").ok());
+  EXPECT_TRUE(DecodeImage("P2\r\n2 1\r\n255\r\n1 2\r\n").ok());
+}
+
 TEST(Netpbm, RefusesMalformedFiles) {
   for (const std::string& bad : {std::string("P5"),
                                  std::string("P5 1"),
@@ -231,6 +239,14 @@ TEST(Png, OfAnAnimationTheFirstPictureIsNoted) {
       RawPng(1, 1, 8, 0, Bytes({0, 7}), Chunk("acTL", Bytes({0, 0, 0, 2, 0, 0, 0, 0}))));
   ASSERT_TRUE(image.ok()) << image.status();
   EXPECT_THAT(image->notes, ElementsAre(HasSubstr("animation")));
+}
+
+TEST(Png, AnUnknownChunkThatMatters) {
+  const auto with = [](const std::string& name) {
+    return DecodeImage(RawPng(1, 1, 8, 0, Bytes({0, 7}), Chunk(name, Bytes({1})))).status();
+  };
+  EXPECT_TRUE(with("abCD").ok());
+  EXPECT_THAT(std::string(with("ABCD").message()), HasSubstr("unhandled critical chunk"));
 }
 
 TEST(Image, NoMoreIsReadThanToKnowWhatIsWrong) {

@@ -153,6 +153,24 @@ TEST_F(CountNumbers, QuotesMayEncloseWhatPartsRowsAndCells) {
   EXPECT_THAT(Counts(), ElementsAre(100'000, 100'000));
 }
 
+TEST_F(CountNumbers, ATableHasAHeaderAndLines) {
+  for (const char* const text : {"", "\n\r\n"}) {
+    EXPECT_EQ(Run(text, {"--column", "a"}), 1);
+    EXPECT_THAT(world_.err(), HasSubstr("there is no header"));
+  }
+  EXPECT_EQ(Run("a,b\r1,2\r3,4\r", {"--column", "a"}), 1);
+  EXPECT_THAT(world_.err(), HasSubstr("the lines end in CR alone"));
+  EXPECT_EQ(Run(std::string(5000, 'x') + ",b\n1,2\n", {"--column", "a"}), 2);
+  EXPECT_LT(world_.err().size(), 500);
+}
+
+TEST_F(CountNumbers, NotANumberHasManyForms) {
+  ASSERT_EQ(Run("nan -NaN nan(1) -nan(ind) inf", {"--numbers", "--bins", "2"}), 0);
+  EXPECT_EQ(Histogram()["sample_type"], "f64");
+  EXPECT_EQ(Histogram()["nan"], 4);
+  EXPECT_EQ(Histogram()["above"], 1);
+}
+
 TEST_F(CountNumbers, RowsHaveTheCellsOfTheHeader) {
   EXPECT_EQ(Run("a,b\n1,2,\n1,000,3\n", {"--column", "b", "--bins", "2"}), 1);
   EXPECT_THAT(world_.err(), HasSubstr("line 3: the row has more cells than the 2 of the header"));
@@ -196,6 +214,8 @@ TEST_F(CountNumbers, OtherEncodingsAreNamed) {
                   {option}),
               1);
     EXPECT_THAT(world_.err(), HasSubstr("the text is UTF-16; make it UTF-8"));
+    EXPECT_EQ(Run({"\x1F\x8B\x08\0\0", 5}, {option}), 1);
+    EXPECT_THAT(world_.err(), HasSubstr("no text but binary, compressed or UTF-16"));
     EXPECT_EQ(Run("\x93NUMPY\x01", {option}), 1);
     EXPECT_THAT(world_.err(), HasSubstr("a .npy file is no text; leave out --numbers"));
   }

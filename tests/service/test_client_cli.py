@@ -294,6 +294,25 @@ def test_a_closed_standard_output_is_told(client_bin, command):
     assert "cannot write to standard output: Bad file descriptor" in check_one_line(done)
 
 
+@pytest.mark.parametrize("command", ("count /dev/stdin <&-", "count /etc/hostname -o /dev/stdout >&-"))
+def test_a_closed_descriptor_is_no_empty_file(client_bin, command):
+    done = subprocess.run(["bash", "-c", f'"$0" {command}', client_bin], capture_output=True,
+                          env=clean_environment(), timeout=60, check=False)
+    assert done.returncode == 1
+    assert "/dev/std" in check_one_line(done)
+
+
+def test_files_whose_size_is_not_that_of_their_text(histogram):
+    for file in filter(os.path.exists, ("/sys/class/net/lo/mtu", "/proc/sys/kernel/pid_max")):
+        with open(file, "rb") as opened:
+            data = opened.read()
+            opened.seek(0)
+            for output in (histogram(file, "--format", "json"),
+                           histogram("--format", "json", stdin=opened)):
+                [entry] = json.loads(output.stdout)["histograms"]
+                assert entry["counts"] == np.bincount(np.frombuffer(data, np.uint8), minlength=256).tolist()
+
+
 def test_npy_files_are_known_by_their_beginning(histogram, run, tmp_path):
     """Whatever the name, from a pipe too, with bytes behind the samples."""
     text = "{'descr': 'f8', 'fortran_order': False, 'shape': (3L,), }".ljust(117) + "\n"
@@ -577,8 +596,7 @@ def test_a_file_that_cannot_be_written_whole_is_removed(client_bin, tmp_path):
     done = subprocess.run(
         [client_bin, "count", file, "--bins", "65536", "-o", output], capture_output=True, timeout=60,
         env=clean_environment(), check=False,
-        preexec_fn=lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
-                            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))))
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
     assert done.returncode == 1
     assert b"cannot write" in done.stderr and b"File too large" in done.stderr
     assert not output.exists()
@@ -906,3 +924,13 @@ def test_without_threads_it_says_so(client_bin, server, command):
                           **user)
     assert done.returncode == 1
     assert b"0 more threads of the 6 that it needs: raise the limit of processes" in done.stderr
+
+
+@pytest.mark.parametrize(("most", "command"), ((6, ("health",)), (40, ("bench", "--connections", "50"))))
+def test_without_descriptors_it_says_so(client_bin, server, most, command):
+    done = subprocess.run(
+        [client_bin, "--server", server.address, *command], capture_output=True, timeout=60,
+        env=clean_environment(), check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)))
+    assert done.returncode == 1
+    assert b"raise the limit of open files (ulimit -n)" in done.stderr

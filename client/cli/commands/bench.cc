@@ -293,27 +293,27 @@ void AddBench(CLI::App& app, BenchOptions& options) {
       AddValue(command, "--float-bins", options.float_bins, "N",
                "Samples of f32, normally distributed, into N even bins\n"
                "over -4..4; else bytes, a bin for each value")
-          ->check(WholeNumber(1, 65536))
+          ->transform(WholeNumber(1, 65536))
           ->excludes(distribution);
   command
       .add_flag("--new-ranges", options.new_ranges,
                 "Another range, tiny bits apart, for each request")
       ->needs(float_bins);
   AddValue(command, "--connections", options.connections, "N", "Connections, 1 to 1024 (default 1)")
-      ->check(WholeNumber(1, 1024));
+      ->transform(WholeNumber(1, 1024));
   AddValue(command, "--in-flight", options.in_flight, "N",
            "Unanswered requests of each connection (default 8)")
-      ->check(WholeNumber(1, 65536));
+      ->transform(WholeNumber(1, 65536));
   AddValue(command, "--rate", options.rate, "PER_SECOND",
            "Begin this many requests a second, even if earlier ones are not\n"
            "answered (--api compute only); a latency counts from when its request\n"
            "was due (default: as fast as answers come)")
-      ->check(PositiveNumber());
+      ->transform(PositiveNumber());
   AddValue(command, "--duration", options.duration_s, "SECONDS", "Seconds to measure (default 10)")
-      ->check(PositiveNumber());
+      ->transform(PositiveNumber());
   AddValue(command, "--warm-up", options.warm_up_s, "SECONDS",
            "Seconds of load before that (default 1)")
-      ->check(NonNegativeNumber());
+      ->transform(NonNegativeNumber());
   command.add_flag("--no-verify", options.no_verify, "Do not compare the counts of each answer");
   AddOutputOptions(command, options.output, {"table", "json"});
 }

@@ -88,7 +88,7 @@ class ServerCounter {
     if (!bytes.ok()) return bytes;
     bytes->erase(0, input.begin);
     if (bytes->size() > input.limit) bytes->resize(input.limit);
-    if (input.array && bytes->size() < input.limit) return CutOff(input);
+    if (input.limit != Input().limit && bytes->size() < input.limit) return CutOff(input);
     return bytes;
   }
 

@@ -93,6 +93,10 @@ absl::StatusOr<HttpTarget> ParseHttpTarget(const std::string& text) {
     if (slash + 1 < rest.size()) target.path = std::string(rest.substr(slash));
     rest = rest.substr(0, slash);
   }
+  if (!absl::c_all_of(text, absl::ascii_isgraph)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "\"", SafeText(text), "\" has a space or a character that is not printable ASCII"));
+  }
   const size_t colon = rest.rfind(':');
   // A colon within brackets belongs to an IPv6 address.
   if (colon != absl::string_view::npos && !absl::EndsWith(rest, "]")) {

@@ -1,7 +1,9 @@
 #include "client/cli/commands/input.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -36,9 +38,14 @@ absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input) {
     return absl::FailedPreconditionError(
         absl::StrCat(SafeText(input.path), " is a directory; name its files"));
   }
-  if (!S_ISREG(info.st_mode) || info.st_size == 0) return std::nullopt;
+  // sysfs tells one size of all of its files.
+  struct statfs system = {};
+  const bool true_size = statfs(input.path.c_str(), &system) != 0 || system.f_type != SYSFS_MAGIC;
+  if (!S_ISREG(info.st_mode) || info.st_size == 0 || !true_size) return std::nullopt;
   const auto size = static_cast<uint64_t>(info.st_size);
-  return std::min(size - std::min(size, input.begin), input.limit);
+  const uint64_t left = size - std::min(size, input.begin);
+  if (input.limit != Input().limit && left < input.limit) return CutOff(input);
+  return std::min(left, input.limit);
 }
 
 absl::StatusOr<InputFile> OpenInput(const Input& input, int standard_input) {

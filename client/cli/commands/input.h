@@ -43,7 +43,7 @@ inline auto TimeLook(Input& input) {
 }
 
 // The number of bytes of an input after `begin`; nullopt if it is unknown before reading (pipes,
-// /proc).
+// /proc, /sys). CutOff if a file holds fewer than `limit`.
 absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input);
 
 // Opens the input at `begin`. REQUIRES: it is not in memory.

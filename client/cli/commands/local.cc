@@ -291,8 +291,10 @@ absl::StatusOr<Statistics> StatisticsOfInput(const Input& input, const v1::Spec&
   }
   const absl::StatusOr<InputFile> file = OpenInput(input, -1);
   if (!file.ok()) return file.status();
-  if (**size != histogram.samples * SampleBytes(plan.type())) return CutOff(input);
-  const size_t bytes = **size + input.begin;
+  // The file may have grown since.
+  const uint64_t counted = histogram.samples * SampleBytes(plan.type());
+  if (**size < counted) return CutOff(input);
+  const size_t bytes = counted + input.begin;
   void* const memory = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, **file, 0);
   if (memory == MAP_FAILED) {
     return absl::FailedPreconditionError(

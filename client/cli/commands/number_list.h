@@ -166,7 +166,7 @@ class Numbers {
       }
     }
     const bool plain = digits.find_first_not_of("-0123456789") == absl::string_view::npos;
-    if (!IsHeld(digits, value, plain)) {
+    if (std::isfinite(value) && !IsHeld(digits, value, plain)) {
       uint64_t magnitude = 0;
       const bool negative = digits[0] == '-';
       const bool held =

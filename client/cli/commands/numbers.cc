@@ -21,6 +21,7 @@ namespace {
 
 constexpr size_t kTextBytes = size_t{1} << 20;
 constexpr size_t kLineBytesMax = size_t{64} << 20;
+constexpr size_t kBeginningBytes = 4096;  // to tell text from other files
 constexpr absl::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr absl::string_view kSeparators = ",\t;";  // of cells; the first that a header has
 
@@ -55,6 +56,10 @@ class Reader {
     }
     if (absl::StartsWith(block_, "\x93NUMPY")) {
       return Error(block_.data(), "a .npy file is no text; leave out --numbers and --column");
+    }
+    if (absl::StrContains(absl::string_view(block_).substr(0, kBeginningBytes), '\0')) {
+      return Error(block_.data(),
+                   "this is no text but binary, compressed or UTF-16; unpack or convert it before");
     }
     if (absl::StartsWith(block_, kByteOrderMark)) block_.erase(0, kByteOrderMark.size());
     return absl::string_view(block_);
@@ -167,6 +172,12 @@ const char* EndOfRow(const char* at, const char* end, absl::string_view separato
   return end;
 }
 
+// Whether lines of old Macs are in the row, of which it holds all then.
+bool HasBareReturns(absl::string_view row) {
+  const size_t at = row.find('\r');
+  return at < row.size() - 1 && row[at + 1] != '\n';
+}
+
 // The columns of a table, by its header.
 struct Header {
   char separator = ',';
@@ -203,7 +214,7 @@ absl::StatusOr<Header> ReadHeader(absl::string_view row, const std::string& colu
   }
   std::string known;
   for (size_t i = 0; i < std::min<size_t>(names.size(), 10); ++i) {
-    absl::StrAppend(&known, i == 0 ? "" : ", ", SafeText(names[i]));
+    absl::StrAppend(&known, i == 0 ? "" : ", ", histogram::Shown(names[i]));
   }
   return absl::InvalidArgumentError(absl::StrCat(
       "--column: there is no ", Shown(column), "; the header has ", names.size(),
@@ -235,7 +246,10 @@ absl::Status ReadColumn(Reader& reader, const std::string& column, Numbers& numb
   while (true) {
     const absl::StatusOr<absl::string_view> block = reader.Next();
     if (!block.ok()) return block.status();
-    if (block->empty()) return absl::OkStatus();
+    if (block->empty()) {
+      return header.has_value() ? absl::OkStatus()
+                                : reader.Error(block->data(), "there is no header");
+    }
     const char* at = block->data();
     const char* const end = at + block->size();
     while (at < end) {
@@ -253,6 +267,9 @@ absl::Status ReadColumn(Reader& reader, const std::string& column, Numbers& numb
       at += at < end ? 1 : 0;
       if (absl::StripAsciiWhitespace(row).empty()) continue;
       if (!header.has_value()) {
+        if (HasBareReturns(row)) {
+          return reader.Error(begin, "the lines end in CR alone; make them LF: tr '\\r' '\\n'");
+        }
         const absl::StatusOr<Header> found = ReadHeader(row, column);
         if (!found.ok()) {
           return reader.Error(begin, found.status().message(), found.status().code());

@@ -341,6 +341,7 @@ absl::Status FindRange(absl::Span<Input> inputs, absl::Time deadline, v1::Spec& 
           ": it is empty or can be read only once, so its least and greatest sample are not known "
           "before; say --range LO:HI"));
     }
+    input.limit = **size;  // a file that grows is counted as far as its range is known
     if (absl::Status s = AddExtent(input, type, deadline, least, greatest); !s.ok()) return s;
   }
   if (least > greatest) {

@@ -131,7 +131,14 @@ absl::StatusOr<Image> DecodeNetpbm(Source& source) {
     if (!source.Peek().has_value() || !IsBlank(*source.Peek())) {
       return absl::InvalidArgumentError("the picture's header does not end in a blank");
     }
+    const bool carriage_return = source.Peek() == '\r';
     source.Skip();
+    // Either the line end would be a sample, or a sample a part of the line end.
+    if (carriage_return && source.Peek() == '\n') {
+      return absl::InvalidArgumentError(
+          "the picture's header ends in CR LF, where one blank parts it from binary samples; was "
+          "the file converted as text?");
+    }
   }
   const bool grey = header->channels == 1;
   Image image = {grey ? "PGM" : "PPM", header->width, header->height, header->maximum, {}, {}};

@@ -34,7 +34,7 @@ void OnRead(png_structp png, png_bytep data, png_size_t size) {
 // An animation's other pictures are in chunks that libpng does not know.
 int OnUnknownChunk(png_structp png, png_unknown_chunkp chunk) {
   if (memcmp(chunk->name, "acTL", 4) == 0) *static_cast<bool*>(png_get_user_chunk_ptr(png)) = true;
-  return 1;
+  return (chunk->name[0] & 0x20) != 0 ? 1 : 0;  // libpng refuses what no reader may leave out
 }
 
 void OnWrite(png_structp png, png_bytep data, png_size_t size) {
