@@ -197,11 +197,11 @@ def count(
     else:
         samples, nan, bins, edges = between_edges(dates, bins)
         kind = "i64"
-    cut = _rows.cut_of(samples, axis, channels, windows)
-    if nan and (cut is not None or range is None and np.ndim(bins) == 0):
+    if nan and (not one_row or range is None and np.ndim(bins) == 0):
         raise ValueError(
             f"a: {nan} nulls; give a range or edges, and no axis, channels or windows, or drop them"
         )
+    cut = _rows.cut_of(samples, axis, channels, windows)
     if isinstance(range, str) and range == "rows":
         if cut is None:
             raise ValueError("range: 'rows'; is combined with axis, channels or windows")
