@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from . import _native
 from ._arrays import Array, resolved
+from ._numbers import shares_of
 from ._rows import axes_of
 
 AtRanks = Callable[[Array], Array]  # the samples at whole ranks
@@ -92,7 +93,7 @@ def percentile(a: Any, q: npt.ArrayLike, **options: Any) -> Any:
     >>> float(histogram.percentile([5, 1, 3, 2, 4], 25))
     2.0
     """
-    from ._quantile import quantile, shares_of
+    from ._quantile import quantile
 
     shares_of(q, 100)
     divide = operator.truediv if isinstance(q, (int, float)) else np.true_divide

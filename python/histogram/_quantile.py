@@ -9,12 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._arrays import (
-    Array, as_array, as_samples, check_bare, is_on_gpu, is_plain, resolved, unmasked,
-)  # fmt: skip
+from ._arrays import Array, as_samples, is_on_gpu, is_plain, resolved, unmasked
 from ._count import _threads, place_of
 from ._dates import dates_in, integers
 from ._errors import check_others
+from ._numbers import shares_of
 from ._numpy_quantile import WHOLE, by_method, check_method
 from ._quantile_rows import RowSamples
 from ._rows import axes_of
@@ -116,19 +115,6 @@ def quantile(
         base = np.float32 if kind == "bf16" else samples.dtype
         return _native.in_float_mode(found.astype, np.result_type(base, dtype))
     return found
-
-
-def shares_of(q: Any, most: int) -> Array:
-    """`q` as an array. Refuses all but numbers from 0 to `most`."""
-    q = resolved(q)
-    check_bare("q", q)
-    shares = as_array("q", q)
-    if shares.dtype.kind not in "iufb":
-        raise TypeError(f"q: type {shares.dtype}; must be numbers from 0 to {most}")
-    outside = ~((shares >= 0) & (shares <= most))
-    if outside.any():
-        raise ValueError(f"q: {shares[outside].flat[0]}; must be 0 to {most}")
-    return shares
 
 
 def _between(low: Array, high: Array, share: Any) -> Array:

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _even, _native
-from ._arrays import TYPES, Array, as_array, check_bare, is_plain, resolved
+from ._arrays import TYPES, Array, check_bare, is_plain, resolved
+from ._numbers import edges_of, ends_of, inexact
 from ._result import Edges, fixed
 
 Counts = npt.NDArray[np.int64]
@@ -206,7 +207,7 @@ def _in_doubles(edges: Array) -> npt.NDArray[np.float64]:
         for edge, double in zip(edges.tolist(), doubles.tolist(), strict=True):
             if edge == edge and edge != double:
                 kind = f" of type {edges.dtype}:" if edges.dtype.kind == "f" else ""
-                raise _inexact(f"bins: edge{kind}", edge)
+                raise inexact(f"bins: edge{kind}", edge)
     if np.isnan(doubles).any():
         raise ValueError("bins: an edge is NaN")
     if (doubles[:-1] > doubles[1:]).any():
@@ -287,9 +288,9 @@ def _rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> R
     check_bare("bins", bins)
     check_bare("range", range)
     if range is not None:
-        range = _ends_of(range)
+        range = ends_of(range)
     if not isinstance(bins, str) and np.ndim(bins) == 1:
-        edges = _edges_of(bins)
+        edges = edges_of("bins", bins)
         return _between(edges, kind, place)
     seen = _for_edges(samples, kind, bins, range)
     edges = _numpy_edges(seen, bins, range)
@@ -308,63 +309,6 @@ def _between(edges: Array, kind: str, place: Place) -> Rule:
         rule = _made(edges, kind, place)
         remember(key, rule)
     return rule
-
-
-def _edges_of(bins: Any) -> Array:
-    """The edges as an array. numpy makes objects or float64 of integers that no type holds all."""
-    edges = as_array("bins", bins)
-    if edges.dtype.isbuiltin == 2:  # of ml_dtypes
-        edges = edges.astype(np.float32)
-    listed = isinstance(bins, (list, tuple))
-    if edges.dtype == object or listed and edges.dtype.kind == "f":
-        for edge in bins if listed else edges:
-            if type(edge) is not float:
-                _check_double("bins: edge", edge)
-    return edges.astype(np.float64) if edges.dtype == object else edges.copy()
-
-
-def _check_double(what: str, number: Any) -> None:
-    """Fails if float64 does not hold the number. NaN passes."""
-    exact = getattr(number, "item", lambda: number)()  # numpy compares with a rounded integer
-    try:
-        if float(exact) == exact or exact != exact:
-            return
-    except OverflowError:
-        pass
-    except (TypeError, ValueError):
-        raise TypeError(f"{what} {reprlib.repr(number)}; must be a number") from None
-    raise _inexact(what, number)
-
-
-def _ends_of(range: Any) -> tuple[Any, Any]:
-    """The ends of a range, as numbers of Python or numpy."""
-    try:
-        ends = [resolved(end) for end in range]
-    except TypeError:
-        ends = []
-    if len(ends) != 2 or isinstance(range, str):
-        raise ValueError(f"range: {reprlib.repr(range)}; must be two numbers, or 'rows'")
-    for i, end in enumerate(ends):
-        if hasattr(end, "as_py"):  # of pyarrow
-            end = end.as_py()
-        elif not isinstance(end, np.generic) and hasattr(end, "__array__"):
-            end = as_array("range", end)
-            end = end[()] if end.ndim == 0 else end
-        if not isinstance(end, (int, float, np.bool_, np.integer, np.floating)):
-            raise TypeError(f"range: {reprlib.repr(ends[i])}; must be a number")
-        if isinstance(end, (int, np.integer)):
-            _check_double("range:", end)
-            if type(end) is int and abs(end) > _even.WHOLE_MAX:
-                end = float(end)
-        ends[i] = end
-    return ends[0], ends[1]
-
-
-def _inexact(what: str, number: Any) -> ValueError:
-    return ValueError(
-        f"{what} {reprlib.repr(number)} is not a float64, as each edge must be; beyond 2**53 not "
-        "every integer is one"
-    )
 
 
 def _move_outward(edges: Array, least: int, greatest: int) -> None:

@@ -264,6 +264,7 @@ def test_subnormal_samples_where_another_library_flushes_them():
     small = np.array([-4, -1, 0, 1, 2, 4], np.float64) * 5e-309
     edges = np.array([-1, 0, 5e-309, 1e-308, 1])
     asked = ((small, edges, None), (small, 3, (-2e-308, 2e-308)), (small, 4, None))
+    rows = histogram.count(small.reshape(2, 3), 2, "rows", axis=1)
     expected = [np.quantile(a, 1.0), np.quantile(a, np.float32(0.7)), np.quantile(small, 0.3),
                 np.median(small[2:]), np.quantile(small, 0.3, method="hazen")]
     binned = [np.histogram(*one) for one in asked]
@@ -275,9 +276,11 @@ def test_subnormal_samples_where_another_library_flushes_them():
                  histogram.quantile(small, 0.3), histogram.median(small[2:]),
                  histogram.quantile(small, 0.3, method="hazen")]
         histograms = [histogram.count(*one) for one in asked]
+        again = histogram.count(small.reshape(2, 3), 2, "rows", axis=1)
     finally:
         torch.set_flush_denormal(False)
     assert counts == [1, 1]
+    assert again == rows
     assert [one.tobytes() for one in found] == [one.tobytes() for one in expected]
     for h, (numbers, its_edges) in zip(histograms, binned, strict=True):
         assert h.counts().tolist() == numbers.tolist()

@@ -123,6 +123,8 @@ def test_ends_of_a_range_are_exact():
 def test_edges_that_are_not_doubles_are_refused(edges):
     with pytest.raises(ValueError, match=r"bins: edge .+ is not a float64"):
         histogram.count([1, 2], edges)
+    with pytest.raises(ValueError, match=r"edges: edge .+ is not a float64"):
+        histogram.Histogram([[1] * (len(edges) - 1)], [list(edges)])
     with pytest.raises(TypeError, match=r"bins: edge None; must be a number"):
         histogram.count([1, 2], [None, 1])
     assert histogram.count([1, 2], [Fraction(1, 2), 4]).edges.tolist() == [0.5, 4]
