@@ -173,13 +173,14 @@ def unmasked(a: Any, rows: bool) -> Any:
     return a.compressed()
 
 
-def check_bare(name: str, value: Any) -> None:
-    """Refuses an array that means more than its numbers, and a sequence of such values."""
+def check_bare(name: str, value: Any, depth: int = 64) -> None:
+    """Refuses an array that means more than its numbers, and a sequence of such values. numpy's
+    arrays have at most `depth` dimensions."""
     kinds: set[Any] = set(map(type, value)) if isinstance(value, (list, tuple)) else set()
-    if any(issubclass(kind, (list, tuple)) for kind in kinds):
+    if depth > 0 and any(issubclass(kind, (list, tuple)) for kind in kinds):
         for one in value:
             if isinstance(one, (list, tuple)):
-                check_bare(name, one)
+                check_bare(name, one, depth - 1)
     for kind in (type(value), *kinds):
         if issubclass(kind, np.ma.MaskedArray):
             raise TypeError(

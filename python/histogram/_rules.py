@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _even, _native
-from ._arrays import TYPES, Array, check_bare, is_plain, resolved
+from ._arrays import TYPES, Array, as_array, check_bare, is_plain, resolved
 from ._numbers import edges_of, ends_of, inexact
 from ._result import Edges, fixed
 
@@ -289,7 +289,7 @@ def _rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> R
     check_bare("range", range)
     if range is not None:
         range = ends_of(range)
-    if not isinstance(bins, str) and np.ndim(bins) == 1:
+    if not isinstance(bins, str) and as_array("bins", bins).ndim == 1:
         edges = edges_of("bins", bins)
         return _between(edges, kind, place)
     seen = _for_edges(samples, kind, bins, range)
