@@ -41,8 +41,8 @@ _INTEGERS = {"bool", "boolean", *(dtype.name for dtype in TYPES if dtype.kind in
 def as_samples(a: Any) -> tuple[Array, str, int]:
     """The samples as an array, the name of their type, and the number of nulls besides, which is
     not 0 for integers alone. bf16 becomes an array of uint16."""
-    check_bare("a", a)
     a = resolved(a)
+    check_bare("a", a)
     nulls = 0
     device = None if isinstance(a, (np.ndarray, bytes)) else _device(a)
     if device is not None:
@@ -61,21 +61,20 @@ def as_samples(a: Any) -> tuple[Array, str, int]:
         except Exception:
             if not hasattr(a, "__array__"):
                 raise
-            array = np.asarray(a)
+            array = as_array("a", a)
     elif not isinstance(a, np.ndarray) and hasattr(a, "__cuda_array_interface__"):
         _check_device(CUDA)
     else:
-        try:
-            array = np.asarray(a)
-        except ValueError as error:
-            raise ValueError(f"a: {error}") from error
+        array = as_array("a", a)
         _check_whole(a, array)
     dtype = array.dtype
     kind = TYPES.get(dtype if dtype.isnative else dtype.newbyteorder("="))
     if kind is not None:
         return array, kind, nulls
     if dtype == np.bool_:
-        return array.view(np.uint8), "u8", nulls
+        bits = array.view(np.uint8)
+        # Of another library True may be any byte but 0.
+        return (bits if bits.max(initial=0) < 2 else (bits != 0).view(np.uint8)), "u8", nulls
     if dtype.name == "bfloat16":
         return array.view(np.dtype(np.uint16).newbyteorder(dtype.byteorder)), "bf16", 0
     if dtype == object and array.ndim == 0:
@@ -87,6 +86,17 @@ def as_samples(a: Any) -> tuple[Array, str, int]:
     if dtype.kind in "Of" and _are_numbers(array):
         told += ", as numpy.asarray(a, float) makes it"
     raise TypeError(told)
+
+
+def as_array(name: str, a: Any) -> Array:
+    """numpy's array. An error of the library that makes it also names the argument."""
+    try:
+        return np.asarray(a)
+    except MemoryError:
+        raise
+    except Exception as error:
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"{name}: {type(a).__name__}; {error}") from error
 
 
 def _check_whole(a: Any, array: Array) -> None:
@@ -135,7 +145,14 @@ def _is_torchs(a: Any) -> bool:
 
 
 def resolved(a: Any) -> Any:
-    """A tensor of torch without a gradient, and with the signs that its memory leaves out."""
+    """What holds the numbers: the data of xarray, the result of dask, a tensor of torch without a
+    gradient and with the signs that its memory leaves out. Anything else as it is."""
+    if isinstance(a, np.ndarray):
+        return a
+    if type(a).__module__.startswith("xarray."):
+        a = getattr(a, "data", a)
+    if hasattr(type(a), "__dask_graph__"):
+        a = a.compute()
     if not _is_torchs(a):
         return a
     if a.requires_grad:
@@ -144,7 +161,8 @@ def resolved(a: Any) -> Any:
 
 
 def unmasked(a: Any, rows: bool) -> Any:
-    """A masked array without what is masked; anything else as it is."""
+    """What holds the numbers (`resolved`); of a masked array only what is not masked."""
+    a = resolved(a)
     kind: Any = type(a)
     if not isinstance(a, np.ma.MaskedArray) or not _is_bare(kind):
         return a
@@ -155,9 +173,14 @@ def unmasked(a: Any, rows: bool) -> Any:
     return a.compressed()
 
 
-def check_bare(name: str, value: Any) -> None:
-    """Refuses an array that means more than its numbers, and a sequence of such values."""
-    kinds = set(map(type, value)) if isinstance(value, (list, tuple)) else ()
+def check_bare(name: str, value: Any, depth: int = 64) -> None:
+    """Refuses an array that means more than its numbers, and a sequence of such values. numpy's
+    arrays have at most `depth` dimensions."""
+    kinds: set[Any] = set(map(type, value)) if isinstance(value, (list, tuple)) else set()
+    if depth > 0 and any(issubclass(kind, (list, tuple)) for kind in kinds):
+        for one in value:
+            if isinstance(one, (list, tuple)):
+                check_bare(name, one, depth - 1)
     for kind in (type(value), *kinds):
         if issubclass(kind, np.ma.MaskedArray):
             raise TypeError(
@@ -198,6 +221,8 @@ def _without_nulls(a: Any) -> tuple[Array, int] | None:
     elif hasattr(a, "drop_nulls") and hasattr(a, "to_numpy"):  # polars
         if hasattr(a, "get_columns"):
             columns = a.get_columns()
+        elif hasattr(a.dtype, "inner") and a.explode().null_count():
+            raise TypeError("a: lists with nulls; pass the values alone, as a.explode() has them")
         elif str(a.dtype).lower() in _INTEGERS and a.null_count():
             return a.drop_nulls().to_numpy(), a.null_count()
     elif hasattr(a, "drop_null"):  # pyarrow

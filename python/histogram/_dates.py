@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, check_bare
+from ._arrays import Array, check_bare, resolved
 
 _GREATEST = int(np.iinfo(np.int64).max)
-_WHOLE_MAX = 2**53
 
 
 def dates_in(a: Any) -> Array | None:
@@ -44,6 +43,7 @@ def integers(a: Array) -> tuple[Array, int]:
 
 def between_edges(a: Array, bins: Any) -> tuple[Array, int, Array, Array]:
     """The integers of the samples, the number of NaT, integers for the edges, and the edges."""
+    bins = resolved(bins)
     bins = bins if (found := dates_in(bins)) is None else found
     check_bare("bins", bins)
     if isinstance(bins, str) or np.ndim(bins) != 1:
@@ -56,11 +56,20 @@ def between_edges(a: Array, bins: Any) -> tuple[Array, int, Array, Array]:
         raise ValueError(f"bins: type {edges.dtype}; must be whole in {a.dtype}, and no NaT")
     samples, nulls = integers(a)
     whole = ends.view(np.int64)
-    if len(whole) and max(-int(whole.min()), int(whole.max())) > _WHOLE_MAX:
+    if not _are_doubles(whole):
         # Distances from the first edge. Samples outside of the edges stay outside.
         first, last = int(whole.min()), int(whole.max())
-        if last - first > _WHOLE_MAX:
-            raise ValueError(f"bins: edges of type {a.dtype}; must lie at most 2**53 units apart")
-        samples = np.clip(samples, first - 1, min(last + 1, _GREATEST)) - first
+        if last - first >= _GREATEST or not _are_doubles(whole - first):
+            raise ValueError(
+                f"bins: edges of type {a.dtype}; must be float64s, as those are that lie at most "
+                "2**53 units apart"
+            )
+        samples = np.clip(samples, first - 1, last + 1 if last < _GREATEST else last) - first
         whole = whole - first
     return samples, nulls, whole, edges
+
+
+def _are_doubles(whole: Array) -> bool:
+    """Whether float64 holds all of these integers."""
+    with np.errstate(invalid="ignore"):
+        return bool((whole.astype(np.float64).astype(np.int64) == whole).all())

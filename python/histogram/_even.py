@@ -83,12 +83,15 @@ def ends_of(range: Any) -> tuple[Any, Any] | None:
 
 
 def _numbers(first: Any, last: Any, types: tuple[str, str]) -> Numbers | None:
-    if first == last:
-        first, last = first - 0.5, last + 0.5
-    low, high = float(first), float(last)
+    try:
+        if first == last:
+            first, last = first - 0.5, last + 0.5
+        low, high = float(first), float(last)
+    except OverflowError:
+        return None
     if not -math.inf < low < high < math.inf:
         return None
-    if not (type(first) is type(last) is float) and max(-low, high) > WHOLE_MAX:
+    if not (type(first) is type(last) is float) and max(-low, high) >= WHOLE_MAX:
         return None  # an integer may have been rounded
     return low, high, *types
 
@@ -110,7 +113,7 @@ def _ends(samples: Any, kind: str, dtype: np.dtype[Any]) -> tuple[Any, Any] | No
     least, greatest, _ = extent
     if greatest == 0 and kind != "bf16":  # numpy's may be -0.0
         return samples.min(), samples.max()
-    if max(-least, greatest) > WHOLE_MAX and dtype.kind != "f":
+    if max(-least, greatest) >= WHOLE_MAX and dtype.kind != "f":
         return None
     return dtype.type(least), dtype.type(greatest)
 

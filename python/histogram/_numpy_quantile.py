@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from . import _native
 from ._arrays import Array, resolved
+from ._numbers import shares_of
+from ._rows import axes_of
 
 AtRanks = Callable[[Array], Array]  # the samples at whole ranks
 Rank = Callable[[int, Array], Array]  # of a quantile of n samples
@@ -93,6 +95,7 @@ def percentile(a: Any, q: npt.ArrayLike, **options: Any) -> Any:
     """
     from ._quantile import quantile
 
+    shares_of(q, 100)
     divide = operator.truediv if isinstance(q, (int, float)) else np.true_divide
     return quantile(a, _native.in_float_mode(divide, resolved(q), 100), **options)
 
@@ -107,6 +110,16 @@ def median(a: Any, *, keepdims: bool = False, **options: Any) -> Any:
     """
     from ._quantile import quantile
 
-    middle = quantile(a, 0.5, method="_middle", **options)
-    found = _native.in_float_mode(np.mean, middle)
-    return found.reshape((1,) * np.ndim(a)) if keepdims else found
+    if "method" in options:
+        raise TypeError("median() has no argument 'method'; quantile(a, 0.5, method=) has")
+    middle = np.atleast_1d(quantile(a, 0.5, method="_middle", **options))
+    if middle.dtype.kind == "M":  # which numpy does not add
+        low, high = middle[[0, -1]].view(np.int64)
+        found = np.asarray((low & high) + ((low ^ high) >> 1)).view(middle.dtype)[()]
+    else:
+        found = _native.in_float_mode(np.mean, middle, 0)
+    if keepdims:
+        axis = options.get("axis")
+        axes = range(np.ndim(a)) if axis is None else axes_of(axis, np.ndim(a))
+        found = np.expand_dims(found, tuple(axes))
+    return found

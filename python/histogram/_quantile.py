@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native
-from ._arrays import Array, as_samples, check_bare, is_on_gpu, is_plain, resolved, unmasked
+from ._arrays import Array, as_samples, is_on_gpu, is_plain, resolved, unmasked
 from ._count import _threads, place_of
 from ._dates import dates_in, integers
 from ._errors import check_others
+from ._numbers import shares_of
 from ._numpy_quantile import WHOLE, by_method, check_method
 from ._quantile_rows import RowSamples
 from ._rows import axes_of
@@ -57,8 +58,6 @@ def quantile(
     if others:
         check_others("quantile", others)
     check_method(method)
-    if axis is not None and method != "linear":
-        raise ValueError(f"method: {method!r}; with axis= quantiles are interpolated linearly")
     if keepdims:
         found = np.asarray(quantile(a, q, axis=axis, method=method, threads=threads, server=server))
         axes = range(np.ndim(a)) if axis is None else axes_of(axis, np.ndim(a))
@@ -88,17 +87,11 @@ def quantile(
             samples = RowSamples(samples, kind, axis, place)
         elif not is_plain(samples):
             samples = np.ascontiguousarray(samples, samples.dtype.newbyteorder("="))
-    check_bare("q", q)
     weak = type(q) in (int, float)  # then the result has the samples' type, as in numpy
-    shares = np.asarray(resolved(q))
-    if shares.dtype.kind not in "iufb":
-        raise TypeError(f"q: type {shares.dtype}; must be numbers from 0 to 1")
+    shares = shares_of(q, 1)
     dtype = shares.dtype.newbyteorder("=")
     # Small types cannot hold the index of a sample.
     shares = shares.astype(np.int64 if dtype.kind in "iub" else np.result_type(dtype, np.float64))
-    outside = ~((shares >= 0) & (shares <= 1))
-    if outside.any():
-        raise ValueError(f"q: {shares[outside].flat[0]}; must be 0 to 1")
     if nulls:  # as NaN
         missing = np.nan if dates is None else np.array("NaT", dates.dtype)
         return np.full(shares.shape, missing)[()]
@@ -126,11 +119,13 @@ def quantile(
 
 def _between(low: Array, high: Array, share: Any) -> Array:
     """numpy's interpolation, to the last bit. But differences of integers do not overflow."""
-    if low.dtype.kind == "i":
+    if low.dtype.kind == "i" and np.asarray(share).dtype.kind == "f":
         unsigned = np.dtype(f"u{low.dtype.itemsize}")
         difference = np.subtract(high.view(unsigned), low.view(unsigned))
     else:
         difference = high - low
+        if low.dtype.kind in "mM" and (difference < np.timedelta64(0)).any():
+            raise ValueError(f"a: type {low.dtype}; neighbours lie more than 2**63 units apart")
     answer: Array = np.asanyarray(low + difference * share)
     above = np.broadcast_to(np.asanyarray(share) >= 0.5, answer.shape)
     np.subtract(high, difference * (1 - share), out=answer, where=above,

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _native, _picture, _uhi
-from ._arrays import check_bare
+from ._arrays import as_array, check_bare, resolved
 from ._axes import Bins, Rows
 from ._errors import whole
+from ._numbers import edges_of
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -91,15 +92,16 @@ class Histogram:
     @in_float_mode
     def _check_and_put(self, counts: Any, edges: Any, below: Any, above: Any, nan: Any) -> None:
         counts = _whole("counts", counts)
+        edges = resolved(edges)
         check_bare("edges", edges)
-        edges = np.array(edges)
+        edges = edges_of("edges", edges)
         *rows, bins = counts.shape or (0,)
         if not bins or edges.shape not in ((bins + 1,), (*rows, bins + 1)):
             raise ValueError(
                 f"edges: shape {edges.shape}; must be one more than the {bins} counts, for all "
                 "rows or for each"
             )
-        if edges.dtype.kind not in "iufmM":
+        if edges.dtype.kind not in "biufmM":
             raise TypeError(f"edges: type {edges.dtype}; they must be numbers or dates")
         if not (edges[..., :-1] <= edges[..., 1:]).all():  # fails for NaN and NaT, too
             raise ValueError("edges: must increase monotonically, without NaN")
@@ -175,7 +177,8 @@ class Histogram:
     def __add__(self, other: object) -> Histogram:
         if not isinstance(other, Histogram):
             return NotImplemented
-        types = self._edges.dtype, other._edges.dtype
+        # numpy's pickles lose the byte order.
+        types = [h._edges.dtype.newbyteorder("=") for h in (self, other)]
         if types[0] != types[1]:
             raise ValueError(
                 f"+: the edges differ in type, {types[0]} and {types[1]}; give both counts "
@@ -401,7 +404,7 @@ def made(counts: Counts, edges: Edges, below: Any, above: Any, nan: Any) -> Hist
 def _whole(name: str, values: Any) -> Counts:
     """A copy of whole numbers."""
     check_bare(name, values)
-    given = np.asarray(values)
+    given = as_array(name, values)
     if given.dtype.kind not in "iuf":
         raise TypeError(f"{name}: type {given.dtype}; must be whole numbers")
     with np.errstate(invalid="ignore"):

@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _even, _native
-from ._arrays import TYPES, Array, check_bare, is_plain, resolved
+from ._arrays import TYPES, Array, as_array, check_bare, is_plain, resolved
+from ._numbers import edges_of, ends_of, inexact
 from ._result import Edges, fixed
 
 Counts = npt.NDArray[np.int64]
@@ -205,8 +206,8 @@ def _in_doubles(edges: Array) -> npt.NDArray[np.float64]:
     if edges.dtype.itemsize > 8 or edges.dtype.kind in "iu" and edges.dtype.itemsize == 8:
         for edge, double in zip(edges.tolist(), doubles.tolist(), strict=True):
             if edge == edge and edge != double:
-                kind = f" of type {edges.dtype}" if edges.dtype.kind == "f" else ""
-                raise _inexact(edge, kind)
+                kind = f" of type {edges.dtype}:" if edges.dtype.kind == "f" else ""
+                raise inexact(f"bins: edge{kind}", edge)
     if np.isnan(doubles).any():
         raise ValueError("bins: an edge is NaN")
     if (doubles[:-1] > doubles[1:]).any():
@@ -283,10 +284,13 @@ def _rule_for(samples: Any, kind: str, bins: Any, range: Any, place: Place) -> R
         even = _even.plan(samples, kind, bins, range)
         if even is not None:
             return Rule.of(*even)
+    bins, range = resolved(bins), resolved(range)
     check_bare("bins", bins)
     check_bare("range", range)
-    if not isinstance(bins, str) and np.ndim(bins) == 1:
-        edges = _edges_of(bins)
+    if range is not None:
+        range = ends_of(range)
+    if not isinstance(bins, str) and as_array("bins", bins).ndim == 1:
+        edges = edges_of("bins", bins)
         return _between(edges, kind, place)
     seen = _for_edges(samples, kind, bins, range)
     edges = _numpy_edges(seen, bins, range)
@@ -307,27 +311,6 @@ def _between(edges: Array, kind: str, place: Place) -> Rule:
     return rule
 
 
-def _edges_of(bins: Any) -> Array:
-    """The edges as an array. numpy makes objects or float64 of integers that no type holds all."""
-    edges = np.array(resolved(bins))
-    if edges.dtype.isbuiltin == 2:  # of ml_dtypes
-        edges = edges.astype(np.float32)
-    whole = []
-    if edges.dtype == object or isinstance(bins, (list, tuple)) and edges.dtype.kind == "f":
-        whole = [edge for edge in list(bins) if type(edge) is int]
-    for edge in whole:
-        if abs(edge) > _FLOAT_MAX or float(edge) != edge:
-            raise _inexact(edge, "")
-    return edges.astype(np.float64) if edges.dtype == object and whole else edges
-
-
-def _inexact(edge: Any, kind: str) -> ValueError:
-    return ValueError(
-        f"bins: edge {edge!r}{kind} is not a float64, as each edge must be; beyond 2**53 not every "
-        "integer is one"
-    )
-
-
 def _move_outward(edges: Array, least: int, greatest: int) -> None:
     """Moves the first and the last edge to where they hold all samples. numpy rounds the least and
     the greatest integer to float64. Python compares them exactly."""
@@ -345,12 +328,13 @@ def _numpy_edges(seen: Array, bins: Any, range: Any) -> Array:
             if np.isfinite(edges).all():
                 return edges
             raise ValueError("the edges are not finite")
-    except (MemoryError, TypeError, ValueError) as error:
+    except (IndexError, MemoryError, OverflowError, TypeError, ValueError) as error:
         wide = _wide_edges(seen, bins, range) if isinstance(error, ValueError) else None
         if wide is not None:
             return wide
         # Their subclasses in numpy take other arguments than a text.
-        kind = next(k for k in (MemoryError, TypeError, ValueError) if isinstance(error, k))
+        kinds = [k for k in (MemoryError, TypeError) if isinstance(error, k)]
+        kind = kinds[0] if kinds else ValueError
         told = f"bins: {reprlib.repr(bins)}, range: {reprlib.repr(range)}; {error}"
     raise kind(told)
 

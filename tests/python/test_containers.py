@@ -42,6 +42,73 @@ def test_arrays_that_mean_more_than_their_numbers_are_refused(odd):
         histogram.quantile(a, odd)
 
 
+@pytest.mark.parametrize("nested", [
+    [[np.ma.masked_array([1, 2], [0, 1])]], ([np.array([1.0]).view(Metres)],), [[Quantity()]],
+], ids=str)
+def test_values_in_nested_sequences_that_mean_more_than_their_numbers_are_refused(nested):
+    with pytest.raises(TypeError, match="^a: (a masked array|type .* means more)"):
+        histogram.count(nested, 3, (0, 4))
+
+
+def test_what_a_library_wraps_is_looked_at():
+    dask = pytest.importorskip("dask.array")
+    xarray = type("DataArray", (), {"__module__": "xarray.core", "__array__": lambda self: np.ones(3)})
+    units = xarray()
+    units.data = Quantity()
+    masked = xarray()
+    masked.data = dask.from_array(np.ma.masked_array([1, 2, 3], [0, 1, 0]))
+    for a in (masked, masked.data):
+        assert histogram.count(a, [0, 2, 4]).counts().tolist() == [1, 1]
+        assert histogram.quantile(a, [0, 0.5]).tolist() == [1, 2]
+    for a in (units, dask.from_array(np.ones(3).view(Metres), asarray=False)):
+        with pytest.raises(TypeError, match="means more"):
+            histogram.count(a, 3, (0, 4))
+    a = dask.arange(5)
+    edges = np.histogram_bin_edges(np.arange(5), 4)
+    assert histogram.count(a, 4, (a.min(), a.max())).edges.tolist() == edges.tolist()
+    assert histogram.count(a, a).counts().tolist() == [1, 1, 1, 2]
+
+
+class Lists:
+    """As a series of polars whose samples are lists of a fixed size."""
+
+    def __init__(self, nulls):
+        self.dtype = type("Array", (), {"inner": "Int64"})()
+        self._nulls = nulls
+
+    def drop_nulls(self):
+        return self
+
+    def explode(self):
+        return self
+
+    def null_count(self):
+        return self._nulls
+
+    def to_numpy(self):
+        return np.array([[1, 2], [3, 4]])
+
+    def __array__(self, dtype=None, copy=None):
+        return self.to_numpy()
+
+
+def test_nulls_in_lists_are_refused():
+    assert histogram.count(Lists(0), [0, 2, 4]).counts().tolist() == [1, 3]
+    with pytest.raises(TypeError, match=r"a: lists with nulls; .*a.explode"):
+        histogram.count(Lists(1), [0, 2, 4])
+
+
+class Unwilling:
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("it is sparse")
+
+
+def test_what_no_library_makes_an_array_of_is_named():
+    for name, call in (("a", lambda: histogram.count(Unwilling(), 3)), ("q", lambda: histogram.quantile([1], Unwilling()))):
+        with pytest.raises(TypeError, match=f"^{name}: Unwilling; it is sparse"):
+            call()
+
+
 def test_plain_subclasses_are_taken(tmp_path):
     mapped = np.memmap(tmp_path / "a", np.uint8, "w+", shape=4)
     for a in (mapped, np.zeros(4).view(Plain)):
@@ -197,6 +264,7 @@ def test_subnormal_samples_where_another_library_flushes_them():
     small = np.array([-4, -1, 0, 1, 2, 4], np.float64) * 5e-309
     edges = np.array([-1, 0, 5e-309, 1e-308, 1])
     asked = ((small, edges, None), (small, 3, (-2e-308, 2e-308)), (small, 4, None))
+    rows = histogram.count(small.reshape(2, 3), 2, "rows", axis=1)
     expected = [np.quantile(a, 1.0), np.quantile(a, np.float32(0.7)), np.quantile(small, 0.3),
                 np.median(small[2:]), np.quantile(small, 0.3, method="hazen")]
     binned = [np.histogram(*one) for one in asked]
@@ -208,9 +276,11 @@ def test_subnormal_samples_where_another_library_flushes_them():
                  histogram.quantile(small, 0.3), histogram.median(small[2:]),
                  histogram.quantile(small, 0.3, method="hazen")]
         histograms = [histogram.count(*one) for one in asked]
+        again = histogram.count(small.reshape(2, 3), 2, "rows", axis=1)
     finally:
         torch.set_flush_denormal(False)
     assert counts == [1, 1]
+    assert again == rows
     assert [one.tobytes() for one in found] == [one.tobytes() for one in expected]
     for h, (numbers, its_edges) in zip(histograms, binned, strict=True):
         assert h.counts().tolist() == numbers.tolist()

@@ -6,6 +6,8 @@ import sys
 import threading
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
 
 import histogram
 import ml_dtypes
@@ -86,6 +88,57 @@ def test_integers_that_numpy_rounds_beside_floats_are_refused(a):
     with pytest.raises(ValueError, match=r"a: \d+ is not a float64"):
         histogram.quantile(a, 0.5)
     assert histogram.count([2**53, 2**63, 0.5, 1e300], [0, 1, 2**60]).counts().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("range", [
+    (0, 2**53 + 1), [-2**53 - 1, 0], np.array([2**53 + 1, 2**53 + 9]), (np.uint64(2**64 - 1), 2**64),
+    (np.array(2**53 + 1), 2**54), (2**53 + 1, 2**53 + 1), (0, 10**400), (10**400, 10**400),
+], ids=str)
+def test_ends_of_a_range_that_are_not_doubles_are_refused(range):
+    for a in (np.array([0]), np.array([0.5])):
+        with pytest.raises(ValueError, match=r"range: .+ is not a float64"):
+            histogram.count(a, 2, range)
+
+
+@pytest.mark.parametrize("range", [
+    (Fraction(1, 3), 4), (Decimal("0.1"), 4), ("1", "2"), (None, 4), (1j, 2), ([1], [3]),
+    (np.array([1]), np.array([3])), (np.datetime64("2020"), np.datetime64("2021")),
+], ids=str)
+def test_ends_of_a_range_that_are_no_numbers_are_refused(range):
+    with pytest.raises(TypeError, match=r"^range: .+; must be a number"):
+        histogram.count([1.0, 2], 2, range)
+
+
+def test_ends_of_a_range_are_exact():
+    h = histogram.count(np.array([0, 2**63, 2**64 - 1], np.uint64), 2, (0, 2**64))
+    assert (h.counts().tolist(), h.edges.tolist()) == ([1, 2], [0, 2.0**63, 2.0**64])
+    for least, greatest in ((0, 2**53 + 1), (-2**53 - 1, 0)):
+        assert histogram.count(np.array([least, greatest]), 2).counts().tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("edges", [
+    [0.5, np.int64(2**53 + 1)], [np.array(0.5), np.array(2**53 + 1)], [Fraction(1, 3), 4], [Decimal("0.1"), 4],
+    np.array([Fraction(1, 3), Fraction(4)]), [0, 10**400],
+], ids=str)
+def test_edges_that_are_not_doubles_are_refused(edges):
+    with pytest.raises(ValueError, match=r"bins: edge .+ is not a float64"):
+        histogram.count([1, 2], edges)
+    with pytest.raises(ValueError, match=r"edges: edge .+ is not a float64"):
+        histogram.Histogram([[1] * (len(edges) - 1)], [list(edges)])
+    with pytest.raises(TypeError, match=r"bins: edge None; must be a number"):
+        histogram.count([1, 2], [None, 1])
+    assert histogram.count([1, 2], [Fraction(1, 2), 4]).edges.tolist() == [0.5, 4]
+
+
+def test_more_bins_than_any_array_holds():
+    with pytest.raises(ValueError, match="bins: 9223372036854775808"):
+        histogram.count([1, 2], 2**63)
+
+
+def test_booleans_of_any_byte():
+    a = np.frombuffer(b"\xff\x00\x02", bool)
+    assert histogram.count(a, [0, 1, 2]).counts().tolist() == [1, 2]
+    assert histogram.quantile(a, [0, 1]).tolist() == [0, 1]
 
 
 def test_advice_is_given_where_it_helps():
@@ -254,12 +307,23 @@ def test_dates(dtype):
     assert "nan" not in repr(h).lower() and len(h.axes[0]) == 4 and h._repr_html_()
 
 
+def test_edges_of_dates_that_lie_far_apart():
+    days = np.array(["1990-06-01", "2020-06-01", "2020-06-02", "NaT"], "M8[ns]")
+    edges = np.array(["1980", "2000", "2020-06-02", "2040"], "M8[D]")
+    h = histogram.count(days, edges)
+    assert (h.counts().tolist(), h.nan) == ([1, 1, 1], 1)
+    whole = np.array([-2**62, 2**62], "M8[D]")
+    assert histogram.count(whole, whole).counts().tolist() == [2]
+    with pytest.raises(ValueError, match="^a: 1 nulls; .*no axis"):
+        histogram.count(days.reshape(2, 2), edges, axis=1)
+
+
 @pytest.mark.parametrize(("bins", "message"), [
     (10, "bins: samples of type datetime64.D. take edges alone"), ("auto", "edges alone"),
     ([0, 1], "bins: edges of type int64; samples of type datetime64.D. take theirs"),
     (np.array(["2020-01-01T05", "2021-01-01T00"], "M8[h]"), "whole in datetime64.D., and no NaT"),
     (np.array(["2020-01-01", "NaT"], "M8[D]"), "no NaT"),
-    (np.array([-2**62, 2**62], "M8[D]"), "at most 2..53 units apart"),
+    (np.array([-2**62, 2**62 - 1], "M8[D]"), "at most 2..53 units apart"),
 ])
 def test_edges_that_dates_do_not_take(bins, message):
     with pytest.raises((TypeError, ValueError), match=message):

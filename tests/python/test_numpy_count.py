@@ -226,7 +226,7 @@ def test_axis_of_many_rows_and_of_none():
 @pytest.mark.parametrize(("arguments", "message"), [
     ({"bins": 0}, "bins"), ({"bins": -3}, "bins"), ({"bins": 2.5}, "bins"),
     ({"bins": [1]}, "2 or more"), ({"bins": []}, "2 or more"), ({"bins": [2, 1]}, "monotonic"),
-    ({"bins": [0, np.nan]}, "NaN"), ({"bins": "nonsense"}, "nonsense"),
+    ({"bins": [0, np.nan]}, "NaN"), ({"bins": [[1], [2, 3]]}, "bins: list"), ({"bins": "nonsense"}, "nonsense"),
     ({"bins": [0, 2**53 + 1]}, "9007199254740993"), ({"bins": np.array([0, np.nextafter(np.longdouble(1), 2)])}, "of type"), ({"range": (1, 0)}, "range"),
     ({"range": (0, np.inf)}, "finite"), ({"axis": 1}, "axis: 1"), ({"axis": (0, 0)}, "twice"),
     ({"threads": 0}, "threads: 0"), ({"bins": [np.inf, np.inf]}, "finite"),

@@ -107,6 +107,40 @@ def test_methods(method, seed, dtype, size, q):
             same_answer(found, expected.astype(expected.dtype.newbyteorder("=")))
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_methods_of_rows(method):
+    rng = np.random.default_rng(3)
+    for dtype in ("f4", "f8", "i8", "u1"):
+        a = (rng.random((3, 4, 5)) * 100).astype(dtype)
+        for q in (0.3, [0, 0.1, 1], 1, np.array([0, 1]), np.float64(0.7)):
+            for axis, keepdims in ((1, False), ((0, 2), True), ((), False)):
+                same_answer(histogram.quantile(a, q, axis=axis, method=method, keepdims=keepdims),
+                            np.quantile(a, q, axis=axis, method=method, keepdims=keepdims))
+
+
+def test_medians_of_rows_and_dates():
+    a = np.array([[5, 1, 3, 2], [8, np.nan, 9, 7]])
+    for axis, keepdims in ((0, False), (1, True), ((0, 1), False)):
+        same_answer(histogram.median(a, axis=axis, keepdims=keepdims), np.median(a, axis=axis, keepdims=keepdims))
+    days = np.array(["2020-01-01", "2020-01-04", "2021-01-01"], "M8[D]")
+    assert histogram.median(days) == days[1]
+    assert histogram.median(days[:2]) == days[0] + 1
+    assert np.isnat(histogram.median(np.array(["NaT", "2020-01-01"], "M8[D]")))
+    far = np.array(["1677-10-01", "2262-01-01"], "M8[ns]")
+    assert histogram.median(far) == np.datetime64("1969-11-16T12")
+    with pytest.raises(ValueError, match="^a: type datetime64.ns.; neighbours lie more than 2..63 units apart"):
+        histogram.quantile(far, 0.5)
+
+
+def test_what_percentile_and_median_refuse():
+    for q, message in ((101, "q: 101; must be 0 to 100"), ([5, np.nan], "q: nan; must be 0 to 100"),
+                       ("5", "q: type <U1"), (None, "q: type object"), ([[1], [2, 3]], "q: list; ")):
+        with pytest.raises((TypeError, ValueError), match=message):
+            histogram.percentile([1.0], q)
+    with pytest.raises(TypeError, match=r"median\(\) has no argument 'method'; quantile"):
+        histogram.median([1.0], method="lower")
+
+
 def test_methods_by_name():
     with pytest.raises(ValueError, match="method: 'median'; must be one of inverted_cdf, .*normal_unbiased"):
         histogram.quantile([1.0], 0.5, method="median")

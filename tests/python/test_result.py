@@ -21,6 +21,15 @@ from uhi.typing.plottable import PlottableAxisGeneric, PlottableHistogram
 A = np.random.default_rng(3).normal(0, 1, 10_000).astype(np.float32)
 
 
+@pytest.mark.parametrize("edges", [np.array([0, 1, 4], ">f4"), np.array([0, 1, 4], ">i8"), np.array([False, True])],
+                         ids=lambda edges: str(edges.dtype))
+def test_copies_add_up_whatever_the_type_of_edges(edges):
+    h = histogram.count([0, 1, 3], edges)
+    for again in (pickle.loads(pickle.dumps(h)), copy.deepcopy(h)):
+        assert again == h
+        assert (again + h).counts().tolist() == (h.counts() * 2).tolist()
+
+
 def test_unpacks_as_numpy_answers():
     counts, edges = histogram.count(A, 10, (-2, 2))
     expected, expected_edges = np.histogram(A, 10, (-2, 2))
