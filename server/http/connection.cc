@@ -63,7 +63,7 @@ void HttpConnection::ReadHead() {
   deadline_ = Now() + TimeFor(0);
   request = {};
   request.peer = peer_;
-  whole = replied = false;
+  whole = replied = reads_on_ = false;
   if (buffer_.size() == 0) buffer_.shrink_to_fit();
   buffer_.reserve(kHeadBytes);
   parser_.emplace();
@@ -84,6 +84,7 @@ void HttpConnection::OnHead(const error_code& error) {
   if (error && IsHttpError(error)) return Refuse(kMalformed);
   if (error) return Close();
   if (!TakeHead()) return Refuse(kMalformed);
+  reads_on_ = true;
   if (server_.draining()) return Refuse(kDraining);
   left_.reset();
   if (const auto length = parser_->content_length()) left_ = *length;
@@ -194,6 +195,7 @@ void HttpConnection::ReadBody() {
 
 void HttpConnection::OnBody(const error_code& error, size_t bytes) {
   if (error) {
+    reads_on_ = false;
     return IsHttpError(error) && error != http::error::end_of_stream &&
                    error != http::error::partial_message
                ? Refuse(kMalformed)
@@ -275,8 +277,8 @@ void HttpConnection::Send(HttpReply reply, bool keep) {
 }
 
 void HttpConnection::AwaitEnd() {
-  // A client that is still sending has not read the reply.
-  deadline_ = std::min(replied_at_ + TimeFor(0), Now() + kEndMax);
+  // A client that is still sending a body has not read the reply.
+  deadline_ = std::min(replied_at_ + (reads_on_ ? TimeFor(0) : kEndMax), Now() + kEndMax);
   socket_.async_read_some(buffer_.prepare(kReadBytes / 2),
                           Then([](HttpConnection& self, const error_code& error, size_t) {
                             error ? self.Close() : self.AwaitEnd();

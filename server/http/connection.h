@@ -233,8 +233,9 @@ class HttpConnection final : public HttpExchange {
   std::optional<uint64_t> left_;  // of the body; nothing: it comes in chunks, or there is none
   uint64_t received_ = 0;         // of the body
   State state_ = State::kHead;
-  TimeNs begun_at_ = 0;   // the body, without the time in which nothing was to be received
-  TimeNs paused_at_ = 0;  // the last time that began
+  bool reads_on_ = false;  // after the reply: what comes is the rest of a request
+  TimeNs begun_at_ = 0;    // the body, without the time in which nothing was to be received
+  TimeNs paused_at_ = 0;   // the last time that began
   TimeNs replied_at_ = 0;
   TimeNs deadline_ = kNever;
 };
