@@ -3,6 +3,7 @@
 #include <histogram/sample_type.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -11,7 +12,6 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -38,7 +38,9 @@ std::optional<std::string> Decode(absl::string_view text) {
         !absl::ascii_isxdigit(static_cast<unsigned char>(text[i + 2]))) {
       return std::nullopt;
     }
-    decoded += absl::HexStringToBytes(text.substr(i + 1, 2));
+    uint32_t byte = 0;
+    static_cast<void>(absl::SimpleHexAtoi(text.substr(i + 1, 2), &byte));
+    decoded.push_back(static_cast<char>(byte));
     i += 2;
   }
   return decoded;
