@@ -191,7 +191,7 @@ void AddCompute(CLI::App& app, const char* name, const char* description, const 
           ->needs(bins);
   std::vector<CLI::Option*> kinds = {bins, range};
   for (size_t i = 0; i < options.binnings.size(); ++i) {
-    const BinningOption& option = BinningOptions()[i];
+    const BinningOption option = BinningOptions()[i];
     CLI::Option* const kind = AddValue(command, absl::StrCat("--", option.name).c_str(),
                                        options.binnings[i], option.form, option.help);
     for (CLI::Option* const other : kinds) kind->excludes(other);
