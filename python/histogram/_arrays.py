@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 # Samples that are copied at a time if an array is not contiguous or not in native order.
 _CHUNK_SAMPLES = 1 << 16
 
-_WHOLE_MAX = 2**53  # beyond, float64 does not hold every integer
+WHOLE_MAX = 2**53  # up to here float64 holds all integers
 
 # DLPack's device numbers.
 _CPU = 1
@@ -103,7 +103,7 @@ def _check_whole(a: Any, array: Array) -> None:
     """Refuses integers that numpy has rounded: beside floats it makes them float64."""
     if array.dtype != np.float64 or not isinstance(a, (list, tuple)):
         return
-    if (np.abs(array) >= _WHOLE_MAX).any():
+    if (np.abs(array) >= WHOLE_MAX).any():
         for one in np.array(a, object).flat:
             if isinstance(one, (int, np.integer)) and int(one) != float(one):
                 raise ValueError(f"a: {one} is not a float64, which numpy makes of it here")
@@ -242,7 +242,7 @@ def _without_nulls(a: Any) -> tuple[Array, int] | None:
     if arrays and {array.dtype.kind for array in arrays} not in ({"i"}, {"u"}):
         for array in arrays:
             whole = array.dtype.kind in "iu" and array.size
-            if whole and max(-int(array.min()), int(array.max())) > _WHOLE_MAX:
+            if whole and max(-int(array.min()), int(array.max())) > WHOLE_MAX:
                 raise TypeError(
                     "a: integers beyond 2**53 in a table of several types; pass its columns one by "
                     "one"

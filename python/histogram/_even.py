@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from . import _native
-from ._arrays import Array, is_plain
+from ._arrays import WHOLE_MAX, Array, is_plain
 from ._result import fixed
 
 _BINS_MAX = 65536  # the index of each edge is a float32
-WHOLE_MAX = 1 << 53  # up to here float64 holds all integers
 
 _PAIRS = (tuple, list, np.ndarray)
 _F32 = np.dtype(np.float32)
@@ -56,7 +55,7 @@ def plan(
     """The edges of numpy.histogram_bin_edges(samples, bins, range), the number of bins, and the
     plan. None: ask numpy, since the edges are of other types, or there is an error."""
     dtype = _F32 if kind == "bf16" else samples.dtype
-    ends = _ends(samples, kind, dtype) if range is None else ends_of(range)
+    ends = _ends(samples, kind, dtype) if range is None else plain_ends(range)
     numbers = numbers_of(ends, bins, dtype)
     return None if numbers is None else _made(numbers, bins, kind)
 
@@ -73,7 +72,7 @@ def numbers_of(
     return _numbers(*ends, types) if types is not None and _numpy_agrees() else None
 
 
-def ends_of(range: Any) -> tuple[Any, Any] | None:
+def plain_ends(range: Any) -> tuple[Any, Any] | None:
     """The ends of a range that have types that mean no more than their numbers, else None."""
     if type(range) in _PAIRS and len(range) == 2:
         first, last = range

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _even, _native, _rows, _rules
-from ._arrays import Array
+from ._arrays import WHOLE_MAX, Array
 from ._gpu_arrays import DeviceArray, device_array
 from ._gpu_plan import DevicePlan, even_counters
 from ._gpu_plugin import NeedsTables, call, plugin
@@ -142,7 +142,7 @@ def _even_plan(samples: DeviceArray, bins: int, range: Any) -> tuple[DevicePlan,
     """A plan of even bins without tables, and their edges; None where it is no good."""
     kind, dtype = samples.kind, samples.dtype
     if range is not None:
-        ends = _even.ends_of(range)
+        ends = _even.plain_ends(range)
     else:
         extent = _extent(samples)
         ends = (extent[0], extent[1]) if extent.size else (0, 1)
@@ -168,7 +168,7 @@ def _rule_for(samples: DeviceArray, bins: Any, range: Any) -> Rule:
     if isinstance(bins, str):
         raise ValueError(f"bins: '{bins}' is not for arrays on a GPU; pass a number or edges")
     kind, device = samples.kind, samples.device
-    ends = None if range is None else _even.ends_of(range)
+    ends = None if range is None else _even.plain_ends(range)
     key = None
     if type(bins) is int and ends is not None and ends[1]:  # as in rule_of_array
         key = device, kind, bins, ends, type(ends[0]), type(ends[1])
@@ -196,7 +196,7 @@ def _extent(samples: DeviceArray) -> Array:
     counter.call("extent", samples.address, samples.size, samples.stream, ends)
     counter.release()
     least, greatest = ends
-    if dtype.kind in "iu" and max(-least, greatest) >= _even.WHOLE_MAX:  # rounded
+    if dtype.kind in "iu" and max(-least, greatest) >= WHOLE_MAX:  # rounded
         exact = np.empty(2, dtype)
         _order_statistics(samples, samples.size, 1, np.array([0, samples.size - 1]), exact)
         return exact

@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array, as_array, check_bare, resolved
-
-_WHOLE_MAX = 2**53
+from ._arrays import WHOLE_MAX, Array, as_array, check_bare, resolved
 
 
 def edges_of(name: str, given: Any) -> Array:
@@ -57,7 +55,7 @@ def ends_of(range: Any) -> tuple[Any, Any]:
             raise TypeError(f"range: {reprlib.repr(ends[i])}; must be a number")
         if isinstance(end, (int, np.integer)):
             _check_double("range:", end)
-            if type(end) is int and abs(end) > _WHOLE_MAX:
+            if type(end) is int and abs(end) > WHOLE_MAX:
                 end = float(end)
         ends[i] = end
     return ends[0], ends[1]

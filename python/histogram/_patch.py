@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _native, _rules
-from ._arrays import TYPES, Array, chunks, in_order, is_plain
+from ._arrays import TYPES, WHOLE_MAX, Array, chunks, in_order, is_plain
 from ._numpy_quantile import METHODS, AtRanks, by_method
 from ._quantile import _between
 from ._result import edges_now, fixed
@@ -19,7 +19,6 @@ from ._result import edges_now, fixed
 # Fewer samples take numpy no longer, unless the edges are known.
 _FEW = 8192
 _QUANTILES_MAX = 1000
-_WHOLE_MAX = 2.0**53
 _SUBNORMAL = 1e-310
 
 
@@ -104,7 +103,7 @@ def _check_even(edges: Array) -> None:
 
 def _check_whole(edges: Array) -> None:
     """Lets pass the edges for which numpy's rounding of integers makes no difference."""
-    if not (edges[0] > -_WHOLE_MAX and edges[-1] < _WHOLE_MAX):
+    if not (edges[0] > -WHOLE_MAX and edges[-1] < WHOLE_MAX):
         raise _Numpys
 
 

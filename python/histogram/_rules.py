@@ -256,7 +256,7 @@ def rule_of_array(a: Array, bins: int, range: Any) -> Rule | None:
     makes it, for as_samples(a)."""
     dtype = a.dtype
     key = None
-    ends = None if range is None else _even.ends_of(range)
+    ends = None if range is None else _even.plain_ends(range)
     # numpy's last edge is 0.0 or -0.0, as the range's, which are equal.
     if ends is not None and ends[1]:
         key = (dtype, bins, ends, type(ends[0]), type(ends[1]))

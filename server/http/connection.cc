@@ -100,8 +100,9 @@ void HttpConnection::OnHead(const error_code& error) {
   if (!expects.empty() && !absl::EqualsIgnoreCase(expects, "100-continue")) {
     return Refuse(kExpectation);
   }
-  if (expects.empty() || parser_->get().version() < 11 || IsWhole() || buffer_.size() > 0)
+  if (expects.empty() || parser_->get().version() < 11 || IsWhole() || buffer_.size() > 0) {
     return ReadBody();
+  }
   deadline_ = begun_at_ + TimeFor(0);
   static constexpr absl::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
   asio::async_write(socket_, asio::buffer(kContinue.data(), kContinue.size()),
@@ -119,8 +120,8 @@ bool HttpConnection::TakeHead() {
                                  text(field.value()));
   }
   std::string target = text(head.target());
-  if (absl::StartsWithIgnoreCase(target,
-                                 "http://")) {  // as to a proxy: then the target's host counts
+  // As to a proxy: then the target's host counts.
+  if (absl::StartsWithIgnoreCase(target, "http://")) {
     const size_t path = std::min(target.find_first_of("/?", 7), target.size());
     const std::string host = target.substr(7, path - 7);
     for (auto& [name, value] : request.headers) {

@@ -88,7 +88,7 @@ class ServerCounter {
     if (!bytes.ok()) return bytes;
     bytes->erase(0, input.begin);
     if (bytes->size() > input.limit) bytes->resize(input.limit);
-    if (input.limit != Input().limit && bytes->size() < input.limit) return CutOff(input);
+    if (input.limited() && bytes->size() < input.limit) return CutOff(input);
     return bytes;
   }
 
@@ -189,7 +189,7 @@ class ServerCounter {
       if (!bytes.ok()) return bytes;
       offset += *bytes;
       ended = *bytes < buffer.size();
-      if (*bytes < room && (input.limit != Input().limit || offset < size.value_or(0))) {
+      if (*bytes < room && (input.limited() || offset < size.value_or(0))) {
         return CutOff(input);
       }
       return bytes;

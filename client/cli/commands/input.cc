@@ -44,7 +44,7 @@ absl::StatusOr<std::optional<uint64_t>> SizeOf(const Input& input) {
   if (!S_ISREG(info.st_mode) || info.st_size == 0 || !true_size) return std::nullopt;
   const auto size = static_cast<uint64_t>(info.st_size);
   const uint64_t left = size - std::min(size, input.begin);
-  if (input.limit != Input().limit && left < input.limit) return CutOff(input);
+  if (input.limited() && left < input.limit) return CutOff(input);
   return std::min(left, input.limit);
 }
 

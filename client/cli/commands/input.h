@@ -35,6 +35,8 @@ struct Input {
   bool looks_like_numbers = false;               // it begins as text of numbers does
   std::string header_number = {};                // the name of its column where that is a number
   absl::Duration looked = absl::ZeroDuration();  // what looks at it took before it is counted
+
+  bool limited() const { return limit != std::numeric_limits<uint64_t>::max(); }
 };
 
 // Adds the time until the result's end to the input's looks.
