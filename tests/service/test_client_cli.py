@@ -927,7 +927,9 @@ def test_without_threads_it_says_so(client_bin, server, command):
 
 
 @pytest.mark.parametrize(("most", "command"), ((6, ("health",)), (40, ("bench", "--connections", "50"))))
-def test_without_descriptors_it_says_so(client_bin, server, most, command):
+def test_without_descriptors_it_says_so(client_bin, server, sanitized, most, command):
+    if sanitized:
+        pytest.skip("UndefinedBehaviorSanitizer needs a descriptor to check a vptr, and reports a false one")
     done = subprocess.run(
         [client_bin, "--server", server.address, *command], capture_output=True, timeout=60,
         env=clean_environment(), check=False,
