@@ -40,21 +40,18 @@ struct RowsPhase {
 };
 using Phase = std::variant<ExtentPhase, CountPhase, RowsPhase>;
 
-// What phases need of a backend, or the most that a backend has. All backends execute ExtentPhase
-// and CountPhase.
+// What phases need of a backend, or the most that a backend has. All backends execute ExtentPhase,
+// CountPhase, and RowsPhase without a plan.
 struct PhaseLimits {
-  uint64_t row_bins = 0;     // of a RowsPhase; 0: none
-  uint64_t pixel_bytes = 0;  // of a RowsPhase: a sample of each channel
-  bool own_ranges = false;   // bins over the range of each row
+  uint64_t row_bins = 0;     // of a RowsPhase with a plan; 0: none
+  uint64_t pixel_bytes = 0;  // of the same: a sample of each channel
 
   bool Cover(const PhaseLimits& needs) const {
-    return needs.row_bins <= row_bins && needs.pixel_bytes <= pixel_bytes &&
-           (own_ranges || !needs.own_ranges);
+    return needs.row_bins <= row_bins && needs.pixel_bytes <= pixel_bytes;
   }
   friend bool operator==(const PhaseLimits&, const PhaseLimits&) = default;
 };
-inline constexpr PhaseLimits kAllPhases = {
-    .row_bins = UINT64_MAX, .pixel_bytes = UINT64_MAX, .own_ranges = true};
+inline constexpr PhaseLimits kAllPhases = {.row_bins = UINT64_MAX, .pixel_bytes = UINT64_MAX};
 
 // The phases of one payload. One thread at a time uses it. The objects that phases point to live as
 // long.

@@ -122,6 +122,26 @@ class TypedCaller(Calls):
         self.verify(request, self.compute(request, timeout=60),
                     self.expected(values, numpy.linspace(*ends, 101)), {"cuda:0"})
 
+    def own_range_of_rows(self, kind, window):
+        """Compares rows of a thousand samples, each over its own range."""
+        numpy = self.numpy
+        request = self.messages("ComputeRequest")()
+        request.spec.sample_type = TYPES.index(kind) + 1
+        even = request.spec.binning.even
+        even.bin_count, even.range_of_row = 100, True
+        _, values = self.samples(kind, numpy.linspace(-20, 150, 101), 1000)
+        values = values[numpy.isfinite(values)]
+        raw = (values.view(numpy.uint32) >> 16).astype(numpy.uint16) if kind == "bf16" else values
+        request.payload = raw.tobytes()
+        request.spec.rows.windows.samples = window
+        answer = self.compute(request, timeout=60)
+        rows = [values[at:at + window].astype(numpy.float64) for at in range(0, len(values), window)]
+        want = numpy.concatenate([numpy.histogram(row, 100)[0] for row in rows])
+        if not numpy.array_equal(numpy.array(answer.rows.counts, numpy.int64), want):
+            raise AssertionError(f"wrong counts of {len(rows)} rows of {kind} over their own ranges")
+        if answer.receipt.backend != "cuda:0":
+            raise AssertionError(f"a receipt of '{answer.receipt.backend}'")
+
     def size(self):
         """Up to 4 MiB, most far below."""
         return int(2 ** self.random.uniform(3, 22 if self.random.integers(8) == 0 else 16))
@@ -203,6 +223,7 @@ def run_typed(check, server_of, messages, describe):
                     caller.rows(kind, payload_bytes, channels=3)
                     caller.rows(kind, payload_bytes, window=payload_bytes // 64 + 5)
                     caller.own_range(kind, payload_bytes)
+                caller.own_range_of_rows(kind, window=150)
 
             def too_many_bins(spec):
                 spec.sample_type = TYPES.index("f32") + 1

@@ -170,11 +170,6 @@ absl::Status CheckCounters(const Query& query, uint64_t counters_max) {
 // Where only GPUs count.
 absl::Status CheckPhases(const Query& query, const PhaseLimits& limits) {
   const PhaseLimits needs = NeedsOf(query);
-  if (needs.own_ranges && !limits.own_ranges) {
-    return BadBinning(
-        "no backend of this server finds the rows' ranges; one with a CPU backend does",
-        "spec.binning.even.range_of_row");
-  }
   if (needs.row_bins > limits.row_bins) {
     return InvalidField(
         "TOO_MANY_BINS", "spec.binning",
@@ -196,11 +191,11 @@ absl::Status CheckPhases(const Query& query, const PhaseLimits& limits) {
 }  // namespace
 
 PhaseLimits NeedsOf(const Query& query) {
-  if (!query.rows.has_value()) return {};
+  // Rows over their own ranges are counted one by one.
+  if (!query.rows.has_value() || query.range_of_row) return {};
   const bool values = query.sample_type == SampleType::kU8;
   return {.row_bins = values ? kByteValues : query.binning.bin_count(),
-          .pixel_bytes = uint64_t{query.rows->channels} * SampleBytes(query.sample_type),
-          .own_ranges = query.range_of_row};
+          .pixel_bytes = uint64_t{query.rows->channels} * SampleBytes(query.sample_type)};
 }
 
 uint64_t Query::ReplyBytes(uint64_t samples) const {

@@ -886,8 +886,7 @@ TEST_F(PhasesGpuTest, PhasesGoToTheGpuWhereTheCpuIsLost) {
 TEST_F(PhasesGpuTest, PhasesThatNeedMoreThanTheGpuHasFail) {
   batcher();
   cpu().Lose();
-  for (const PhaseLimits& needs : {PhaseLimits{.row_bins = 257}, PhaseLimits{.pixel_bytes = 9},
-                                   PhaseLimits{.own_ranges = true}}) {
+  for (const PhaseLimits& needs : {PhaseLimits{.row_bins = 257}, PhaseLimits{.pixel_bytes = 9}}) {
     EXPECT_EQ(Enqueue(NewPhases(needs)).status.code(), absl::StatusCode::kUnavailable);
   }
   EXPECT_EQ(gpu().held(), 0u);

@@ -26,10 +26,11 @@
 namespace histogram::testing {
 
 // Finds the extent, then counts by a plan, in rows or in one row. Checks the outcome of each phase.
+// `asks`: it says the plan of each row when its extent is known.
 class CheckedPhases final : public Phases {
  public:
-  CheckedPhases(std::span<const std::byte> samples, Plan plan, std::optional<RowCut> cut)
-      : samples_(samples), plan_(std::move(plan)), cut_(std::move(cut)) {
+  CheckedPhases(std::span<const std::byte> samples, Plan plan, std::optional<RowCut> cut, bool asks)
+      : samples_(samples), plan_(std::move(plan)), cut_(std::move(cut)), asks_(asks) {
     if (!cut_.has_value()) return;
     ForEachRow(*cut_, samples, SampleBytes(plan_.type()),
                [this](uint64_t, std::span<const std::byte> row) {
@@ -39,7 +40,7 @@ class CheckedPhases final : public Phases {
 
   std::shared_ptr<Phases> Anew() const override { return nullptr; }
   PhaseLimits needs() const override {
-    if (!cut_.has_value()) return {};
+    if (!cut_.has_value() || asks_) return {};
     return {.row_bins = plan_.counts_values() ? kByteValues : plan_.bin_count(),
             .pixel_bytes = cut_->channels * SampleBytes(plan_.type())};
   }
@@ -50,7 +51,11 @@ class CheckedPhases final : public Phases {
       case 0:
         return ExtentPhase{plan_.type()};
       case 1:
-        if (cut_.has_value()) return RowsPhase{.type = plan_.type(), .cut = &*cut_, .plan = plan_};
+        if (cut_.has_value()) {
+          return RowsPhase{.type = plan_.type(),
+                           .cut = &*cut_,
+                           .plan = asks_ ? std::nullopt : std::optional(plan_)};
+        }
         counters_.assign(plan_.counter_count(), 0xdeadbeefdeadbeef);
         return CountPhase{plan_, counters_};
       default:
@@ -58,18 +63,19 @@ class CheckedPhases final : public Phases {
     }
   }
 
-  void Found(const std::optional<Extent>& extent) override {
-    const std::optional<Extent> expected = FindExtent(samples_, plan_.type());
-    const bool finite = samples_.empty() || (expected.has_value() && expected->finite);
-    EXPECT_EQ(extent.has_value() ? extent->finite : samples_.empty(), finite);
-    if (!finite || !expected.has_value() || !extent.has_value()) return;
-    EXPECT_EQ(extent->least, expected->least);
-    EXPECT_EQ(extent->greatest, expected->greatest);
-    EXPECT_EQ(extent->constant, expected->constant);
-  }
+  void Found(const std::optional<Extent>& extent) override { ExpectExtent(extent, samples_); }
 
-  std::optional<Plan> PlanOver(uint64_t, const std::optional<Extent>&,
-                               std::span<const std::byte>) override {
+  // Nothing is counted from the first row on that has a sample that is not finite.
+  std::optional<Plan> PlanOver(uint64_t row, const std::optional<Extent>& extent,
+                               std::span<const std::byte> samples) override {
+    EXPECT_TRUE(asks_);
+    EXPECT_EQ(row, rows_);
+    EXPECT_TRUE(std::ranges::equal(samples, expected_[row])) << "row " << row;
+    ExpectExtent(extent, samples);
+    const bool finite = samples.empty() || (extent.has_value() && extent->finite);
+    if (finite) return plan_;
+    expected_.resize(row);
+    stopped_ = true;
     return std::nullopt;
   }
 
@@ -82,6 +88,7 @@ class CheckedPhases final : public Phases {
     ASSERT_TRUE(std::ranges::equal(counters, Reference(expected))) << "row " << row;
   }
 
+  bool stopped() const { return stopped_; }
   void ExpectDone() const {
     EXPECT_GE(phases_, 3);
     EXPECT_EQ(rows_, expected_.size());
@@ -91,6 +98,15 @@ class CheckedPhases final : public Phases {
   }
 
  private:
+  void ExpectExtent(const std::optional<Extent>& extent, std::span<const std::byte> samples) const {
+    const std::optional<Extent> expected = FindExtent(samples, plan_.type());
+    const bool finite = samples.empty() || (expected.has_value() && expected->finite);
+    EXPECT_EQ(extent.has_value() ? extent->finite : samples.empty(), finite);
+    if (!finite || !expected.has_value() || !extent.has_value()) return;
+    EXPECT_EQ(extent->least, expected->least);
+    EXPECT_EQ(extent->greatest, expected->greatest);
+    EXPECT_EQ(extent->constant, expected->constant);
+  }
   std::vector<uint64_t> Reference(std::span<const std::byte> samples) const {
     const Fragment fragment = FragmentOf(samples);
     return ReferenceCounters({&fragment, 1}, plan_);
@@ -99,9 +115,11 @@ class CheckedPhases final : public Phases {
   const std::span<const std::byte> samples_;
   const Plan plan_;
   const std::optional<RowCut> cut_;
+  const bool asks_;
   std::vector<std::vector<std::byte>> expected_;  // the samples of each row
   int phases_ = 0;
   uint64_t rows_ = 0;
+  bool stopped_ = false;
   std::vector<uint64_t> counters_;
 };
 
@@ -109,7 +127,8 @@ class PhasesBackendContractTest : public BackendContractTest {
  protected:
   // The samples, at an odd address and in fragments that cut samples.
   void ExpectExecuted(const std::vector<std::byte>& samples, const Plan& plan,
-                      const std::optional<RowCut>& cut, size_t fragment_bytes = 99'999) {
+                      const std::optional<RowCut>& cut, size_t fragment_bytes = 99'999,
+                      bool asks = false) {
     SCOPED_TRACE(std::string(NameOf(plan.type())) + ", " + std::to_string(samples.size()) +
                  " bytes, " + std::to_string(plan.bin_count()) + " bins");
     std::vector<std::byte> bytes(1);
@@ -120,7 +139,7 @@ class PhasesBackendContractTest : public BackendContractTest {
       fragments.push_back(
           FragmentOf(payload.subspan(at, std::min(fragment_bytes, payload.size() - at))));
     }
-    const auto phases = std::make_shared<CheckedPhases>(payload, plan, cut);
+    const auto phases = std::make_shared<CheckedPhases>(payload, plan, cut, asks);
     ASSERT_TRUE(backend_->info().phases.Cover(phases->needs()));
     auto batch = std::make_unique<Batch>();
     batch->bytes = payload.size();
@@ -128,6 +147,7 @@ class PhasesBackendContractTest : public BackendContractTest {
     batch = Run(std::move(batch));
     ASSERT_TRUE(batch->status.ok()) << batch->status;
     phases->ExpectDone();
+    if (phases->stopped()) return;
     const std::vector<KernelInfo> kernels = backend_->kernels();
     EXPECT_TRUE(std::any_of(kernels.begin(), kernels.end(), [&batch](const KernelInfo& kernel) {
       return kernel.name == batch->report.kernel;
@@ -223,6 +243,29 @@ TEST_P(PhasesBackendContractTest, RowsOfEachKind) {
     ExpectExecuted(Samples(type, 1000), PlanOf(type, 37, /*tables=*/false), Windows(100));
     ExpectExecuted(std::vector<std::byte>(4000 * SampleBytes(type)), plan, Windows(500));
   }
+}
+
+TEST_P(PhasesBackendContractTest, RowsOverTheirOwnRanges) {
+  for (const SampleType type : kAllTypes) {
+    for (const bool tables : {false, true}) {
+      const Plan plan = PlanOf(type, 37, tables);
+      for (const uint32_t channels : {1U, 3U}) {
+        for (const RowCut& cut : {RowCut{.channels = channels}, Windows(100, 0, channels),
+                                  Windows(300, 77, channels), Lengths({0, 7, 993}, channels)}) {
+          ExpectExecuted(Samples(type, size_t{1000} * channels), plan, cut, 1001, /*asks=*/true);
+        }
+        ExpectExecuted({}, plan, RowCut{.channels = channels}, 1, /*asks=*/true);
+      }
+    }
+    const size_t count = MoreThanALane(type);
+    ExpectExecuted(Samples(type, count), PlanOf(type, 300, /*tables=*/false),
+                   Windows(count / 2 + 1), 99'999, /*asks=*/true);
+  }
+  std::vector<float> numbers(900, 1.5F);
+  numbers[500] = std::numeric_limits<float>::infinity();
+  const auto bytes = std::as_bytes(std::span(numbers));
+  ExpectExecuted({bytes.begin(), bytes.end()}, PlanOf(SampleType::kF32, 64), Windows(300), 99'999,
+                 /*asks=*/true);
 }
 
 TEST_P(PhasesBackendContractTest, WindowsOfBytes) {

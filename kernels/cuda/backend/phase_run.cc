@@ -1,7 +1,6 @@
 #include "kernels/cuda/backend/phase_run.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -87,22 +86,30 @@ class Runner {
 
  private:
   absl::Status Execute(const ExtentPhase& phase) {
-    Extent keys = {.least = UINT64_MAX, .greatest = 0};
-    for (uint64_t at = 0; at < bytes_; at += lane_.part_bytes_max()) {
-      HISTOGRAM_RETURN_IF_ERROR(Load(at, std::min(bytes_ - at, lane_.part_bytes_max())));
-      HISTOGRAM_RETURN_IF_ERROR(Finish(lane_.BeginExtent(phase.type)));
-      keys.least = std::min(keys.least, lane_.extent().least);
-      keys.greatest = std::max(keys.greatest, lane_.extent().greatest);
-    }
-    phases_->Found(bytes_ == 0 ? std::nullopt : std::optional(ToExtent(keys, phase.type)));
+    std::optional<histogram::Extent> extent;
+    HISTOGRAM_RETURN_IF_ERROR(FindExtent(phase.type, extent));
+    phases_->Found(extent);
     return absl::OkStatus();
   }
 
-  absl::Status Execute(const CountPhase& phase) {
+  absl::Status Execute(const CountPhase& phase) { return Count(phase.plan, phase.counters); }
+
+  absl::Status FindExtent(SampleType type, std::optional<histogram::Extent>& extent) {
+    Extent keys = {.least = UINT64_MAX, .greatest = 0};
+    for (uint64_t at = 0; at < bytes_; at += lane_.part_bytes_max()) {
+      HISTOGRAM_RETURN_IF_ERROR(Load(at, std::min(bytes_ - at, lane_.part_bytes_max())));
+      HISTOGRAM_RETURN_IF_ERROR(Finish(lane_.BeginExtent(type)));
+      keys.least = std::min(keys.least, lane_.extent().least);
+      keys.greatest = std::max(keys.greatest, lane_.extent().greatest);
+    }
+    if (bytes_ > 0) extent = ToExtent(keys, type);
+    return absl::OkStatus();
+  }
+
+  absl::Status Count(const Plan& of, std::span<uint64_t> counters) {
     kernel_ = std::string(kTypedTableName);
-    const Plan& plan = CountedBy(phase.plan);
-    if (!lane_.UseEvenBins(phase.plan)) {
-      HISTOGRAM_RETURN_IF_ERROR(lane_.UsePlan(plans_.Get(plan)));
+    if (!lane_.UseEvenBins(of)) {
+      HISTOGRAM_RETURN_IF_ERROR(lane_.UsePlan(plans_.Get(CountedBy(of))));
     }
     uint64_t at = 0;
     do {
@@ -111,19 +118,19 @@ class Runner {
       HISTOGRAM_RETURN_IF_ERROR(Finish(lane_.BeginCount(/*first=*/at == 0)));
       at += part;
     } while (at < bytes_);
-    std::copy_n(lane_.counters(), phase.counters.size(), phase.counters.begin());
+    std::copy_n(lane_.counters(), counters.size(), counters.begin());
     return absl::OkStatus();
   }
 
   absl::Status Execute(const RowsPhase& phase) {
-    kernel_ = std::string(kTypedRowsName);
     rows_ = &phase;
-    assert(phase.plan.has_value());
+    pixel_bytes_ = uint64_t{SampleBytes(phase.type)} * phase.cut->channels;
+    if (!phase.plan.has_value()) return CountOverOwnRanges(phase);
+    kernel_ = std::string(kTypedRowsName);
     counters_.resize(phase.plan->counter_count());
     const Plan& plan = CountedBy(*phase.plan);
     bins_ = plan.bin_count();
     HISTOGRAM_RETURN_IF_ERROR(lane_.UsePlan(plans_.Get(plan)));
-    pixel_bytes_ = uint64_t{SampleBytes(plan.type())} * phase.cut->channels;
     Stretches stretches(*phase.cut, bytes_ / pixel_bytes_);
     const uint64_t rows_max = lane_.RowsMax(bins_) / phase.cut->channels;
     for (uint64_t s = 0; s < stretches.count();) {
@@ -134,6 +141,27 @@ class Runner {
       }
       HISTOGRAM_RETURN_IF_ERROR(n > 0 ? CountStretches(stretches, s, n) : CountLong(stretches, s));
       s += std::max<uint64_t>(n, 1);
+    }
+    return absl::OkStatus();
+  }
+
+  // Each row is a payload of its own, since its extent decides on its bins.
+  absl::Status CountOverOwnRanges(const RowsPhase& phase) {
+    kernel_ = std::string(kTypedTableName);
+    const uint32_t channels = phase.cut->channels;
+    const Stretches stretches(*phase.cut, bytes_ / pixel_bytes_);
+    for (uint64_t row = 0; row < stretches.count() * channels; ++row) {
+      const std::span<const std::byte> samples =
+          RowOf(stretches, row / channels, static_cast<uint32_t>(row % channels));
+      const Fragment fragment = FragmentOf(samples);
+      Runner its({&fragment, 1}, lane_, plans_, wait_);
+      std::optional<histogram::Extent> extent;
+      HISTOGRAM_RETURN_IF_ERROR(its.FindExtent(phase.type, extent));
+      const std::optional<Plan> plan = phases_->PlanOver(row, extent, samples);
+      if (!plan.has_value()) break;
+      counters_.resize(plan->counter_count());
+      HISTOGRAM_RETURN_IF_ERROR(its.Count(*plan, counters_));
+      phases_->Counted(row, counters_, samples);
     }
     return absl::OkStatus();
   }
@@ -188,6 +216,11 @@ class Runner {
 
   void Deliver(const Stretches& stretches, uint64_t s, uint32_t channel,
                std::span<const uint64_t> counters) {
+    phases_->Counted(s * rows_->cut->channels + channel, counters, RowOf(stretches, s, channel));
+  }
+
+  // The samples of a row, valid until the next is asked for; any, where the phase reads none.
+  std::span<const std::byte> RowOf(const Stretches& stretches, uint64_t s, uint32_t channel) {
     const uint32_t channels = rows_->cut->channels;
     const uint64_t sample_bytes = pixel_bytes_ / channels;
     const uint64_t bytes = (stretches.end(s) - stretches.begin(s)) * sample_bytes;
@@ -198,7 +231,7 @@ class Runner {
                             channel_);
       samples = channel_;
     }
-    phases_->Counted(s * channels + channel, counters, samples.first(bytes));
+    return samples.first(bytes);
   }
 
   // Makes the lane hold these bytes of the payload: all of it, if it can.
