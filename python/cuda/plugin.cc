@@ -8,6 +8,7 @@
 #include <histogram/usable_cores.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <exception>
 #include <limits>
@@ -43,14 +44,14 @@ struct HistogramCounter {
   // Of the last count_rows, and what it is made for.
   std::optional<DeviceRows> rows = std::nullopt;
   HistogramRowCut cut = {};
-  bool wide = false;
+  bool wide = false, own_ranges = false;
   uint64_t samples_max = 0;
   uint64_t samples = 0;
 };
 
 namespace {
 
-constexpr uint32_t kAbi = 4;
+constexpr uint32_t kAbi = 5;
 // A counter keeps the device memory of smaller answers: to copy a larger one takes longer than to
 // allocate it.
 constexpr uint64_t kKeptRowBytesMax = uint64_t{4} << 20;
@@ -229,13 +230,32 @@ std::optional<Error> CountRows(HistogramCounter& of, const HistogramRange* range
                                const HistogramRowCut& cut, bool wide, const void* samples,
                                uint64_t count, CUstream_st* stream) {
   if (std::optional<Error> error = MakeRows(of, cut, wide, count)) return error;
-  if (std::optional<Error> error = SetRange(*of.rows, range)) return error;
+  of.own_ranges = range != nullptr && range->edges == kHistogramOwnRanges;
+  if (of.own_ranges) {
+    of.rows->SetOwnRanges();
+  } else if (std::optional<Error> error = SetRange(*of.rows, range)) {
+    return error;
+  }
   of.samples = count;
   return of.rows->Count(samples, count, stream);
 }
 
+// Also writes their ends, two for each, unless `ends` is null.
+Result<std::vector<DeviceRange>> ReadOwnRanges(HistogramCounter& of, CUstream_st* stream,
+                                               double* ends) {
+  if (!of.own_ranges) return std::vector<DeviceRange>();
+  Result<std::vector<DeviceRange>> ranges = of.rows->ReadRanges(stream);
+  for (size_t r = 0; ends != nullptr && ranges.ok() && r < ranges->size(); ++r) {
+    ends[2 * r] = (*ranges)[r].lower;
+    ends[2 * r + 1] = (*ranges)[r].upper;
+  }
+  return ranges;
+}
+
 std::optional<Error> ReadRows(HistogramCounter& of, CUstream_st* stream, int64_t* counts,
-                              int64_t* outside) {
+                              int64_t* outside, double* ends) {
+  const Result<std::vector<DeviceRange>> ranges = ReadOwnRanges(of, stream, ends);
+  if (!ranges.ok()) return ranges.error();
   const uint64_t pixels = of.samples / of.cut.channels;
   const uint64_t window = of.cut.window == 0 ? pixels : of.cut.window;
   const uint64_t step = of.cut.step == 0 ? window : of.cut.step;
@@ -252,7 +272,9 @@ std::optional<Error> ReadRows(HistogramCounter& of, CUstream_st* stream, int64_t
     put(row, counts + r * of.bins);
     put(out, outside + r * out.size());
     const uint64_t begin = r / of.cut.channels * step;
-    if (std::optional<Error> error = CheckSum(sum, std::min(window, pixels - begin))) {
+    const bool counted = ranges->empty() || !std::isnan((*ranges)[r].lower);
+    const uint64_t expected = counted ? std::min(window, pixels - begin) : 0;
+    if (std::optional<Error> error = CheckSum(sum, expected)) {
       const std::scoped_lock lock(mutex);
       wrong = std::move(error);
     }
@@ -338,9 +360,9 @@ int histogram_cuda_count_rows(HistogramCounter* counter, const HistogramRange* r
 }
 
 int histogram_cuda_read_rows(HistogramCounter* counter, void* stream, int64_t* counts,
-                             int64_t* outside, char* error, size_t error_bytes) {
+                             int64_t* outside, double* ends, char* error, size_t error_bytes) {
   return Guarded(counter->device, {error, error_bytes},
-                 [&] { return ReadRows(*counter, Stream(stream), counts, outside); });
+                 [&] { return ReadRows(*counter, Stream(stream), counts, outside, ends); });
 }
 
 const void* histogram_cuda_rows(const HistogramCounter* counter) {
@@ -355,6 +377,18 @@ int histogram_cuda_extent(HistogramCounter* counter, const void* samples, uint64
     extent[0] = found->least;
     extent[1] = found->greatest;
     return std::nullopt;
+  });
+}
+
+int histogram_cuda_copy(int device, const void* samples, uint64_t bytes, void* stream, void* out,
+                        char* error, size_t error_bytes) {
+  return Guarded(device, {error, error_bytes}, [&]() -> std::optional<Error> {
+    cudaError_t status =
+        cudaMemcpyAsync(out, samples, bytes, cudaMemcpyDeviceToHost, Stream(stream));
+    if (status == cudaSuccess) status = cudaStreamSynchronize(Stream(stream));
+    if (status == cudaSuccess) return std::nullopt;
+    return Error{.code = ErrorCode::kDevice,
+                 .message = std::string("copying samples: ") + cudaGetErrorString(status)};
   });
 }
 

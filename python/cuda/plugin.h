@@ -29,7 +29,9 @@ HISTOGRAM_PLUGIN int histogram_cuda_make_even(uint32_t bins, const char* type, i
                                               size_t error_bytes);
 HISTOGRAM_PLUGIN void histogram_cuda_free(HistogramCounter* counter);
 
-// The range of even bins, as DeviceRange. Below: null for a counter between edges.
+// The range of even bins, as DeviceRange. Below: null for a counter between edges. With rows
+// `edges` may be kHistogramOwnRanges: DeviceRows::SetOwnRanges.
+constexpr uint32_t kHistogramOwnRanges = 3;
 struct HistogramRange {
   double lower, upper;
   uint32_t edges;
@@ -65,10 +67,12 @@ HISTOGRAM_PLUGIN int histogram_cuda_count_rows(HistogramCounter* counter,
                                                const void* samples, uint64_t count, void* stream,
                                                char* error, size_t error_bytes);
 // Waits for the stream. Writes the count of each bin for each row of the last count, and below,
-// above and nan of each row. Fails unless each row's counts add up to its samples.
+// above and nan of each row. Fails unless each row's counts add up to its samples. Over own ranges:
+// writes the ends of each row's bins to `ends`, unless that is null; NaN for a row that was not
+// counted, as DeviceRows::ReadRanges says.
 HISTOGRAM_PLUGIN int histogram_cuda_read_rows(HistogramCounter* counter, void* stream,
-                                              int64_t* counts, int64_t* outside, char* error,
-                                              size_t error_bytes);
+                                              int64_t* counts, int64_t* outside, double* ends,
+                                              char* error, size_t error_bytes);
 // In the device's memory, row by row: a count for each bin, then below, above and nan. REQUIRES:
 // the last count was wide.
 HISTOGRAM_PLUGIN const void* histogram_cuda_rows(const HistogramCounter* counter);
@@ -78,6 +82,10 @@ HISTOGRAM_PLUGIN const void* histogram_cuda_rows(const HistogramCounter* counter
 HISTOGRAM_PLUGIN int histogram_cuda_extent(HistogramCounter* counter, const void* samples,
                                            uint64_t count, void* stream, double* extent,
                                            char* error, size_t error_bytes);
+
+// Waits for the stream. Copies samples to the CPU's memory.
+HISTOGRAM_PLUGIN int histogram_cuda_copy(int device, const void* samples, uint64_t bytes,
+                                         void* stream, void* out, char* error, size_t error_bytes);
 
 // Waits for the stream. Of each of so many rows of `count` samples, which follow each other, writes
 // the samples at the ranks, which ascend, to `out`.

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _even, _native, _rows, _rules
+from . import _even, _gpu_own_ranges, _native, _rows, _rules
 from ._arrays import WHOLE_MAX, Array
-from ._gpu_arrays import DeviceArray, device_array
+from ._gpu_arrays import DeviceArray, device_array, transposed
+from ._gpu_layout import stretches, stretches_of_axes
 from ._gpu_plan import DevicePlan, even_counters
 from ._gpu_plugin import NeedsTables, call, plugin
-from ._gpu_result import DeviceHistogram
+from ._gpu_result import DeviceHistogram, answer_of_rows
 from ._quantile_rows import RowSamples
-from ._result import Edges, Histogram, made
+from ._result import Edges, Histogram, made, sealed
 from ._rows import axes_of
 from ._rules import Counts, Rule
 
@@ -79,11 +79,7 @@ class DeviceRowSamples(RowSamples):
         self.size = math.prod(samples.shape[i] for i in axes)
         self.dtype = samples.dtype
         if any(samples.shape[i] > 1 and samples.strides[i] < self.size for i in outer):
-            order = *outer, *axes
-            is_torch = hasattr(a, "permute")
-            samples = device_array(
-                a.permute(order).contiguous() if is_torch else a.transpose(order).copy()
-            )
+            samples = transposed(a, (*outer, *axes))
             outer = list(range(len(outer)))
         self._samples = samples
         # The outer axes as they lie in memory.
@@ -111,10 +107,12 @@ def count(
     plugin()  # without it nothing else is said
     samples = device_array(a)
     cut = _rows.cut_of(samples, axis, channels, windows)
-    if isinstance(range, str):
-        raise ValueError(
-            f"range: {range!r} is not for arrays on a GPU; pass two ends, or copy a to the CPU"
-        )
+    if isinstance(range, str) and range == "rows":
+        if cut is None:
+            raise ValueError("range: 'rows'; is combined with axis, channels or windows")
+        # In another library's mode subnormal ends may be equal.
+        arguments = a, samples, bins, cut, on_device
+        return _native.in_float_mode(_gpu_own_ranges.count, *arguments)
     if isinstance(bins, np.integer):
         bins = int(bins)
     if type(bins) is int:
@@ -221,76 +219,16 @@ def _count(
 def _count_there(samples: DeviceArray, plan: DevicePlan, edges: Edges) -> DeviceHistogram:
     counter = plan.queue(samples)
 
-    def read(counts: Counts, outside: Counts) -> Histogram:
+    def read() -> Histogram:
+        counts, outside = np.empty(plan.bin_count, np.int64), np.empty(3, np.int64)
+        counter.call("read", samples.stream, counts.ctypes.data, outside.ctypes.data)
         total = int(counts.sum()) + int(outside.sum())
         if total != samples.size:
             raise RuntimeError(f"counts add up to {total}, not to {samples.size} samples")
-        return made(counts[0], edges, *outside[0].tolist())
+        return made(counts, edges, *outside.tolist())
 
     address = plugin().histogram_cuda_counts(counter.handle)
     return DeviceHistogram(counter, address, plan.bin_count, edges, samples, (), (), read)
-
-
-@dataclass(frozen=True)
-class _Layout:
-    """How rows are counted, and where each lies among the answers."""
-
-    window: int  # of DevicePlan.count_rows
-    step: int
-    channels: int
-    sizes: tuple[int, ...]  # of the axes of the rows that are counted
-    summed: tuple[int, ...]  # those of these axes whose rows are added up
-    order: tuple[int, ...]  # of the axes that are left, in the result
-    shape: tuple[int, ...]  # of the result, with axes of length 1
-
-    def in_order(self, values: Counts) -> Counts:
-        parts: Counts = values.reshape(*self.sizes, values.shape[-1])
-        parts = parts.sum(axis=self.summed, dtype=np.int64) if self.summed else parts
-        parts = parts.transpose(*self.order, len(self.order))
-        return parts.reshape(*self.shape, values.shape[-1])
-
-    def strides(self) -> tuple[int, ...]:
-        """Of the result's axes, in rows. REQUIRES: no rows are added up."""
-        steps = iter([math.prod(self.sizes[i + 1 :]) for i in self.order])
-        return tuple(1 if size == 1 else next(steps) for size in self.shape)
-
-
-def _stretches(samples: DeviceArray, cut: _rows.Stretches) -> _Layout:
-    if samples.size and any(
-        size != 1 and stride != math.prod(samples.shape[i + 1 :])
-        for i, (size, stride) in enumerate(zip(samples.shape, samples.strides, strict=True))
-    ):
-        raise ValueError(
-            f"a: strides {samples.strides} for shape {tuple(samples.shape)}; with channels or "
-            "windows, an array on a GPU must be in C order: pass a.contiguous() (torch)"
-        )
-    shape = cut.shape_in(samples.shape)
-    wide = tuple(size for size in shape if size != 1)
-    order = tuple(range(len(wide)))
-    return _Layout(cut.window or 0, cut.step, cut.channels or 1, wide, (), order, shape)
-
-
-def _stretches_of_axes(samples: DeviceArray, axes: tuple[int, ...]) -> _Layout:
-    """Stretches of channels, of which those that differ in `axes` alone are added up."""
-    shape = samples.shape
-    # The axes as they lie in memory, and those of them that a stretch holds: as many as possible.
-    wide = [i for i in range(len(shape)) if shape[i] != 1]
-    lying = sorted(wide, key=lambda i: -samples.strides[i])
-    first, last = _longest_run(lying, shape, axes)
-    kept = lying[:first] + lying[last:]
-    sizes = tuple(shape[i] for i in kept)
-    window = math.prod(shape[i] for i in lying[first:last])
-    channels = math.prod(shape[i] for i in lying[last:])
-    left = [i for i in kept if i not in axes]
-    return _Layout(
-        window=0 if math.prod(sizes) == channels else window,
-        step=0,
-        channels=channels,
-        sizes=sizes,
-        summed=tuple(at for at, i in enumerate(kept) if i in axes),
-        order=tuple(left.index(i) for i in sorted(left)),
-        shape=tuple(shape[i] for i in range(len(shape)) if i not in axes),
-    )
 
 
 def _count_rows(
@@ -301,44 +239,24 @@ def _count_rows(
     on_device: bool,
 ) -> Histogram | DeviceHistogram:
     if isinstance(cut, _rows.Axes):
-        layout = _stretches_of_axes(samples, cut.axes)
+        layout = stretches_of_axes(samples.shape, samples.strides, cut.axes)
     else:
-        layout = _stretches(samples, cut)
+        layout = stretches(samples, cut)
     rows, bins = math.prod(layout.sizes), plan.bin_count
-    any_samples = rows > 0 and samples.size > 0
 
-    def read(counts: Counts, outside: Counts) -> Histogram:
+    def in_order(counts: Counts, outside: Counts) -> Histogram:
         below, above, nan = np.moveaxis(layout.in_order(outside), -1, 0)
-        return made(layout.in_order(counts), edges, below, above, nan)
+        return made(sealed(layout.in_order(counts)), edges, below, above, nan)
 
-    if on_device:
-        if not any_samples:
+    if not rows or not samples.size:
+        if on_device:
             raise ValueError("on_device: is not for rows without samples")
-        if layout.summed:
-            raise ValueError("on_device: the axes of a row must lie side by side in memory")
-        counter = plan.queue_rows(samples, layout.window, layout.step, layout.channels)
-        address = plugin().histogram_cuda_rows(counter.handle)
-        return DeviceHistogram(
-            counter, address, bins, edges, samples, layout.shape, layout.strides(), read
-        )
-    empty = np.empty if any_samples else np.zeros
-    counts, outside = empty((rows, bins), np.int64), empty((rows, 3), np.int64)
-    if any_samples:
-        plan.count_rows(samples, counts, outside, 0, layout.window, layout.step, layout.channels)
-    return read(counts, outside)
+        return in_order(np.zeros((rows, bins), np.int64), np.zeros((rows, 3), np.int64))
+    if on_device and layout.summed:
+        raise ValueError("on_device: the axes of a row must lie side by side in memory")
+    counter = plan.queue_rows(samples, layout.window, layout.step, layout.channels, on_device)
 
+    def read() -> Histogram:
+        return in_order(*counter.read_rows(samples.stream, rows, bins))
 
-def _longest_run(
-    lying: list[int], shape: tuple[int, ...], axes: tuple[int, ...]
-) -> tuple[int, int]:
-    """The neighbours among `lying` that are all in `axes` and hold the most samples."""
-    best, most = (len(lying), len(lying)), 1
-    for first, _ in enumerate(lying):
-        size = 1
-        for last, axis in enumerate(lying[first:], first + 1):
-            if axis not in axes:
-                break
-            size *= shape[axis]
-            if size > most:
-                best, most = (first, last), size
-    return best
+    return answer_of_rows(counter, layout, bins, edges, samples, read, on_device)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from . import _arrays, _native
-from ._arrays import TYPES
+from . import _arrays, _gpu_plugin, _native
+from ._arrays import TYPES, Array
 
 # CUDA's handle of the legacy default stream (cudaStreamLegacy).
 LEGACY_STREAM = 1
@@ -47,6 +47,23 @@ class DeviceArray:
         """numpy's type of the samples. As for arrays in the CPU's memory, bf16 is uint16."""
         return DTYPES[self.kind]
 
+    def on_host(self) -> Array:
+        """A copy in the CPU's memory, which lies as the array does. Waits for the stream."""
+        flat = np.empty(self.size, self.dtype)
+        _gpu_plugin.call(
+            _gpu_plugin.plugin().histogram_cuda_copy, self.device, self.address, flat.nbytes,
+            self.stream, flat.ctypes.data,
+        )  # fmt: skip
+        strides = [stride * flat.itemsize for stride in self.strides]
+        return np.lib.stride_tricks.as_strided(flat, self.shape, strides)
+
+    def part(self, begin: int, size: int) -> DeviceArray:
+        """So many samples from this one on, as they lie in memory."""
+        address = self.address + begin * self.dtype.itemsize
+        return DeviceArray(
+            address, size, self.kind, self.device, self.stream, self.owner, (size,), (1,)
+        )
+
 
 def device_array(a: Any) -> DeviceArray:
     """The array as its producer describes it."""
@@ -62,6 +79,12 @@ def device_array(a: Any) -> DeviceArray:
     capsule = a.__dlpack__(stream=LEGACY_STREAM)
     address, kind, shape, strides, device, owner = _native.device_array(capsule)
     return _made(address, kind, shape, strides, device, LEGACY_STREAM, owner)
+
+
+def transposed(a: Any, order: tuple[int, ...]) -> DeviceArray:
+    """A copy in C order, made by the array's library, with its axes in this order."""
+    is_torch = hasattr(a, "permute")
+    return device_array(a.permute(order).contiguous() if is_torch else a.transpose(order).copy())
 
 
 # Kinds by torch's type object: looking it up is faster than making its name.

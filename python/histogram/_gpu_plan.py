@@ -17,6 +17,8 @@ from ._gpu_arrays import DeviceArray
 from ._gpu_plugin import NeedsTables, Range, call
 from ._rules import Counts
 
+_OWN_RANGES = 3  # for the number of DevicePlan._range
+
 
 class Counter:
     """Holds counts in a device's memory. A counter that fails is not released, and so not used
@@ -35,6 +37,17 @@ class Counter:
     def call(self, name: str, *arguments: Any) -> None:
         function = getattr(_gpu_plugin.plugin(), f"histogram_cuda_{name}")
         call(function, self.handle, *arguments)
+
+    def read_rows(
+        self, stream: int, rows: int, bins: int, ends: npt.NDArray[np.float64] | None = None
+    ) -> tuple[Counts, Counts]:
+        """Waits for the stream. The counts of each row, and those outside. Checks the sum of each
+        row. `ends`: takes those of the bins of each row over its own range; NaN for a row that was
+        not counted."""
+        counts, outside = np.empty((rows, bins), np.int64), np.empty((rows, 3), np.int64)
+        at = None if ends is None else ends.ctypes.data
+        self.call("read_rows", stream, counts.ctypes.data, outside.ctypes.data, at)
+        return counts, outside
 
 
 class Counters:
@@ -95,6 +108,15 @@ class DevicePlan:
         plan._range = low, high, 2 if arithmetic == "f32" else int(edges == "f32")
         return plan
 
+    @classmethod
+    def own_ranges(cls, bins: int, counters: Counters) -> DevicePlan:
+        """The same for count_rows alone: of each row from its least to its greatest sample."""
+        plan = cls.__new__(cls)
+        plan.bin_count = bins
+        plan.counters = counters
+        plan._range = 0.0, 0.0, _OWN_RANGES
+        return plan
+
     def _counted(self, stream: int, count: Callable[[Counter], Any]) -> tuple[Counter, Any]:
         """The counter that counted, and what `count` returned."""
         counter = self.counters.counter(stream)
@@ -125,9 +147,10 @@ class DevicePlan:
         return self._queued("count", samples)
 
     def queue_rows(
-        self, samples: DeviceArray, window: int, step: int, channels: int, wide: bool = True
+        self, samples: DeviceArray, window: int, step: int, channels: int, wide: bool
     ) -> Counter:
-        """The same of rows, as count_rows cuts them."""
+        """The same of rows, as count_rows cuts them. With `wide` their counts can be looked at in
+        the device's memory, too."""
         if channels != 1 and self._range[2] >= 0:
             raise NeedsTables
         cut = (ctypes.c_uint64 * 3)(channels, window, step)
@@ -151,7 +174,7 @@ class DevicePlan:
         step: int = 0,
         channels: int = 1,
     ) -> None:
-        """As _native.Plan.count_rows. The plugin checks the sum of each row."""
+        """As _native.Plan.count_rows."""
         counter = self.queue_rows(samples, window, step, channels, wide=False)
-        counter.call("read_rows", samples.stream, counts.ctypes.data, outside.ctypes.data)
+        counts[:], outside[:] = counter.read_rows(samples.stream, *counts.shape)
         counter.release()

@@ -8,7 +8,7 @@ import pathlib
 from functools import cache
 from typing import Any, ClassVar
 
-_ABI = 4
+_ABI = 5
 _ERROR_BYTES = 512
 _LIBRARY = "libhistogram_cuda.so"
 
@@ -55,9 +55,10 @@ def _declared(library: Any) -> Any:
         ("count_and_read", whole, (address, address, *samples, address, address, *error)),
         ("counts", address, (address,)),
         ("count_rows", whole, (address, address, address, whole, *samples, *error)),
-        ("read_rows", whole, (address, address, address, address, *error)),
+        ("read_rows", whole, (address, address, address, address, address, *error)),
         ("rows", address, (address,)),
         ("extent", whole, (address, *samples, address, *error)),
+        ("copy", whole, (whole, address, number, address, address, *error)),
         (
             "order_statistics",
             whole,

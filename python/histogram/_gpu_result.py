@@ -7,12 +7,13 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
+from . import _gpu_plugin
 from ._gpu_arrays import LEGACY_STREAM, DeviceArray
+from ._gpu_layout import Layout
 from ._gpu_plan import Counter
-from ._result import Counts, Edges, Histogram, edges_now
+from ._result import Edges, Histogram, edges_now
 
 # A counter keeps as much memory for rows.
 _KEPT_BYTES = 16 << 20
@@ -31,16 +32,18 @@ class DeviceHistogram:
         counter: Counter,
         address: int,
         bins: int,
-        edges: Edges,
+        edges: Edges | None,
         samples: DeviceArray,
         rows: tuple[int, ...],
         strides: tuple[int, ...],
-        read: Callable[[Counts, Counts], Histogram],
+        read: Callable[[], Histogram],
     ) -> None:
-        """`strides`: of the rows, in rows. `read`: the histogram of counts and those outside."""
+        """`edges`: None for rows over their own ranges. `strides`: of the rows, in rows. `read`:
+        waits, and returns the histogram."""
         slots = bins + 3
         self._counter = counter
         self._edges = edges
+        self._own_ranges = edges is None
         self._bins = bins
         self._samples = samples
         self._read = read
@@ -58,8 +61,9 @@ class DeviceHistogram:
 
     @property
     def edges(self) -> npt.NDArray[Any]:
-        """The edges of the bins: one more than bins."""
-        self._edges = edges_now(self._edges)
+        """The edges of the bins: one more than bins. With ``range="rows"`` each row has its own, and
+        a look at them waits for the counts."""
+        self._edges = self._read().edges if self._edges is None else edges_now(self._edges)
         return self._edges
 
     @property
@@ -68,20 +72,34 @@ class DeviceHistogram:
 
     def histogram(self) -> Histogram:
         """Waits for the counts, and copies them to the CPU's memory."""
-        rows = math.prod(self._rows)
-        counts = np.empty((rows, self._bins), np.int64)
-        outside = np.empty((rows, 3), np.int64)
-        self._counter.call(
-            "read_rows" if self._rows else "read",
-            self._samples.stream, counts.ctypes.data, outside.ctypes.data,
-        )  # fmt: skip
-        return self._read(counts, outside)
+        return self._read()
 
     def __repr__(self) -> str:
         rows = " x ".join(str(size) for size in self._rows)
         of = f"{rows} rows of " if rows else ""
-        first, last = self.edges[[0, -1]]
-        return (
-            f"DeviceHistogram({of}{self._bins} bins over [{first:g}, {last:g}] on device "
-            f"{self._samples.device})"
+        if self._own_ranges:
+            over = ", each over its own range,"
+        else:
+            over = " over [{:g}, {:g}]".format(*self.edges[[0, -1]])
+        return f"DeviceHistogram({of}{self._bins} bins{over} on device {self._samples.device})"
+
+
+def answer_of_rows(
+    counter: Counter,
+    layout: Layout,
+    bins: int,
+    edges: Edges | None,
+    samples: DeviceArray,
+    read: Callable[[], Histogram],
+    on_device: bool,
+) -> Histogram | DeviceHistogram:
+    """The answer of rows that a counter counts: now, or `on_device`. The arguments of
+    DeviceHistogram."""
+    if on_device:
+        address = _gpu_plugin.plugin().histogram_cuda_rows(counter.handle)
+        return DeviceHistogram(
+            counter, address, bins, edges, samples, layout.shape, layout.strides(), read
         )
+    h = read()
+    counter.release()
+    return h

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -25,7 +26,7 @@ def count(
     filled = _rows.Filled(samples, cut, bins)
     if place is not _rules.THIS_PROCESS:
         return _count_on_server(place, kind, bins, samples, filled)
-    dtype = _edge_type(kind)
+    dtype = edge_type(kind)
     if not samples.size:
         rule = _rules.rule_for(samples.reshape(-1), kind, bins, None, _rules.THIS_PROCESS)
         edges = edges_now(rule.edges)
@@ -68,7 +69,7 @@ def bins_of(bins: Any) -> int:
     return whole("bins", bins, 1, np.iinfo(np.int64).max)
 
 
-def _edge_type(kind: str) -> np.dtype[Any]:
+def edge_type(kind: str) -> np.dtype[Any]:
     dtype = _DTYPES[kind]
     return dtype if dtype.kind == "f" else np.dtype(np.float64)
 
@@ -79,23 +80,44 @@ def _count_part(
 ) -> None:  # fmt: skip
     counts, outside = filled.counts[rows], filled.outside[rows]
     bins = counts.shape[1]
-    if bins <= _FAST_BINS_MAX and _numpy_agrees(kind):
+    if counts_fast(kind, bins):
         _native.count_own_ranges(
             flat, kind, bins, counts, outside, edges, threads, *part.numbers()
         )
     else:
         edges[:, 0] = np.nan
+    count_each(
+        lambda row: part.row(flat, row), kind, threads, counts, outside, edges, filled.shape,
+        rows.start or 0,
+    )  # fmt: skip
+
+
+def count_each(
+    samples_of: Callable[[int], Array], kind: str, threads: int, counts: _rules.Counts,
+    outside: _rules.Counts, edges: Array, shape: tuple[int, ...], first: int = 0,
+) -> None:  # fmt: skip
+    """Counts the rows whose first edge is NaN one by one. `shape`: that of all rows, of which the
+    arrays begin with number `first`."""
+    bins = counts.shape[1]
     for row in np.flatnonzero(np.isnan(edges[:, 0])):
-        its = part.row(flat, int(row))
+        its = samples_of(int(row))
         try:
             rule = _rules.rule_for(its, kind, bins, None, _rules.THIS_PROCESS)
         except ValueError as error:
-            at = np.unravel_index((rows.start or 0) + row, filled.shape)
-            where = ", ".join(str(index) for index in at)
-            raise ValueError(f"a, row {where}: {error}") from None
+            raise ValueError(f"a, {named(first + int(row), shape)}: {error}") from None
         found = rule.count(its, threads)
         assert found is not None
         counts[row], outside[row], edges[row] = found[0], found[1:], edges_now(rule.edges)
+
+
+def named(row: int, shape: tuple[int, ...]) -> str:
+    """How an error names the row of this number."""
+    return "row " + ", ".join(str(index) for index in np.unravel_index(row, shape))
+
+
+def counts_fast(kind: str, bins: int) -> bool:
+    """Whether rows are counted between numpy's edges without numpy."""
+    return bins <= _FAST_BINS_MAX and _numpy_agrees(kind)
 
 
 @cache
@@ -103,11 +125,11 @@ def _numpy_agrees(kind: str) -> bool:
     """Whether numpy's own function gives the same edges, to the last bit."""
     for bins in (1, 10, 37):
         rows = np.array([(0.1, 0.7), (1e-3, 7e3), (3, 120), (5, 5)]).astype(_DTYPES[kind])
-        edges = np.empty((len(rows), bins + 1), np.promote_types(_edge_type(kind), np.float32))
+        edges = np.empty((len(rows), bins + 1), np.promote_types(edge_type(kind), np.float32))
         none = np.zeros((len(rows), bins), np.int64), np.zeros((len(rows), 3), np.int64)
         kind = "f32" if kind == "bf16" else kind
         _native.count_own_ranges(rows, kind, bins, *none, edges, 1, 2)
-        for row, its in zip(rows, edges.astype(_edge_type(kind)), strict=True):
+        for row, its in zip(rows, edges.astype(edge_type(kind)), strict=True):
             if its.tobytes() != np.histogram_bin_edges(row, bins).tobytes():
                 return False
     return True

@@ -36,6 +36,13 @@ def fixed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.frombuffer(array.tobytes(), array.dtype).reshape(array.shape)
 
 
+def sealed(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The array, which nobody else has, as one that nobody can write to. Does not copy it."""
+    if not array.flags.c_contiguous:
+        return fixed(array)
+    return np.frombuffer(array.data.toreadonly(), array.dtype).reshape(array.shape)
+
+
 def in_float_mode(method: F) -> F:
     """The method, in the library's floating-point mode: in that of another library subnormal edges
     may be equal, or a last bit differ."""

@@ -13,11 +13,12 @@ import histogram
 import numpy as np
 import pytest
 from arrays import TYPES, make_samples
-from histogram import _gpu, _gpu_plan, _gpu_plugin, _native
+from histogram import _gpu, _gpu_arrays, _gpu_layout, _gpu_plan, _gpu_plugin, _native
+from test_own_ranges import samples_of
 
 EDGES = np.linspace(-40, 40, 101)
 POINTER, NUMBER, SIZE, INT = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int
-DTYPES = {kind: dtype for dtype, kind in histogram._arrays.TYPES.items()}
+DTYPES = _gpu_arrays.DTYPES
 
 
 def memory(address, count, dtype):
@@ -25,6 +26,28 @@ def memory(address, count, dtype):
     if count == 0:
         return np.empty(0, dtype)
     return np.frombuffer((ctypes.c_char * (count * dtype.itemsize)).from_address(address), dtype)
+
+
+def values_of(samples, kind):
+    return (samples.astype(np.uint32) << 16).view(np.float32) if kind == "bf16" else samples
+
+
+def own_plan(row, kind, bins):
+    """The ends of a row's own bins and their plan, as DeviceRows makes them; NaN and None where it makes none."""
+    values = values_of(row, kind)
+    least, greatest = values.min(), values.max()
+    low, high = float(least) + 0.0, float(greatest) + 0.0  # -0.0 is 0.0
+    if values.dtype.kind != "f":  # rounded outwards
+        low = np.nextafter(low, -np.inf) if int(low) > int(least) else low
+        high = np.nextafter(high, np.inf) if int(high) < int(greatest) else high
+    own = np.float32 if values.dtype.kind == "f" and values.itemsize < 8 else np.float64
+    if least == greatest:
+        low, high = float(own(low) - own(0.5)), float(own(high) + own(0.5))
+    unit = float(np.finfo(own).eps)
+    if not (np.isfinite([low, high]).all() and (high - low) / bins >= 4 * unit * max(-low, high)):
+        return (np.nan, np.nan), None
+    arithmetic = "f32" if own is np.float32 else "f64"
+    return (low, high), _native.Plan.even(low, high, bins, arithmetic, arithmetic, kind)
 
 
 def put(found, counts, outside):
@@ -116,6 +139,10 @@ class HostPlugin:
 
     def histogram_cuda_count_rows(self, handle, given, cut, wide, samples, count, stream, error, error_bytes):
         self.calls.append(("count_rows", stream))
+        if given and _gpu_plugin.Range.from_address(given).edges == 3:
+            bins, kind = self.plans[handle]
+            self.counted[handle] = (bins, kind), memory(samples, count, DTYPES[kind]), *cut, wide
+            return 0
         plan, dtype = self.plan_of(handle, given)
         if plan is None:
             return -3
@@ -125,7 +152,30 @@ class HostPlugin:
         self.counted[handle] = plan, memory(samples, count, dtype), *cut, wide
         return 0
 
-    def histogram_cuda_read_rows(self, handle, stream, counts, outside, error, error_bytes):
+    def histogram_cuda_copy(self, device, samples, size, stream, out, error, error_bytes):
+        self.calls.append(("copy", stream))
+        memory(out, size, np.uint8)[:] = memory(samples, size, np.uint8)
+        return 0
+
+    def read_own_ranges(self, handle, counts, outside, ends):
+        (bins, kind), samples, channels, window, step, _ = self.counted[handle]
+        assert channels == 1
+        window = window or samples.size
+        begins = range(0, samples.size if step == 0 else samples.size - window + 1, step or window)
+        for i, begin in enumerate(begins):
+            row = samples[begin : begin + window]
+            own, plan = own_plan(row, kind, bins)
+            if ends:
+                memory(ends + 16 * i, 2, np.float64)[:] = own
+            memory(counts + 8 * bins * i, bins, np.int64)[:] = 0
+            memory(outside + 24 * i, 3, np.int64)[:] = 0
+            if plan is not None:
+                put(plan.count(row, 1), counts + 8 * bins * i, outside + 24 * i)
+        return 0
+
+    def histogram_cuda_read_rows(self, handle, stream, counts, outside, ends, error, error_bytes):
+        if isinstance(self.counted[handle][0], tuple):
+            return self.read_own_ranges(handle, counts, outside, ends)
         plan, samples, channels, window, step, _ = self.counted[handle]
         pixels = samples.size // channels
         rows = 1 if window == 0 else -(-pixels // window) if step == 0 else (pixels - window) // step + 1
@@ -149,6 +199,9 @@ class OnDevice:
     def __init__(self, a, stream=7):
         self.array, self.ndim, self.stream = a, a.ndim, stream
         self.__cuda_array_interface__ = a.__array_interface__ | {"version": 3, "stream": stream}
+
+    def reshape(self, shape):
+        return OnDevice(self.array.reshape(shape), self.stream)
 
     def transpose(self, order):
         return OnDevice(self.array.transpose(order), self.stream)
@@ -396,10 +449,10 @@ def test_the_longest_stretch_is_counted(plugin):
     """Rows that the kernels make are added up: fewer are better."""
     a = some("u1", 6000).reshape(1000, 2, 3)
     histogram.count(OnDevice(a), EDGES, axis=(0, 2))
-    assert _gpu._longest_run([0, 1, 2], a.shape, (0, 2)) == (0, 1)
-    assert _gpu._longest_run([0, 1, 2], (2, 3, 1000), (0, 2)) == (2, 3)
-    assert _gpu._longest_run([0, 1, 2], (2, 3, 4), (0, 1)) == (0, 2)
-    assert _gpu._longest_run([0, 1], (2, 3), ()) == (2, 2)
+    assert _gpu_layout.longest_run([0, 1, 2], a.shape, (0, 2)) == (0, 1)
+    assert _gpu_layout.longest_run([0, 1, 2], (2, 3, 1000), (0, 2)) == (2, 3)
+    assert _gpu_layout.longest_run([0, 1, 2], (2, 3, 4), (0, 1)) == (0, 2)
+    assert _gpu_layout.longest_run([0, 1], (2, 3), ()) == (2, 2)
 
 
 @pytest.mark.parametrize("dtype", TYPES)
@@ -444,6 +497,95 @@ def test_rows_on_device(plugin, cut, bins):
             assert counted[-1]  # in 64 bits
 
 
+def exactly(h):
+    return h.counts().tolist(), h.edges.shape, h.edges.dtype, h.edges.tobytes(), np.ravel(h.samples).tolist()
+
+
+def told(function, *arguments, **options):
+    """The answer, or the error, which names the row."""
+    try:
+        return exactly(function(*arguments, **options))
+    except ValueError as error:
+        return str(error)
+
+
+CUTS = [{"axis": axis} for axis in (0, 1, 2, (0, 1), (1, 2), (0, 2), (0, 1, 2), ())] + [
+    {"channels": 3}, {"windows": 7}, {"windows": (6, 4)}, {"windows": 500}, {"windows": (500, 1)},
+    {"windows": 10, "channels": 6}, {"windows": 7, "channels": 3}, {"windows": (4, 2), "channels": 2}, {"channels": 1}]
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("lying", [(0, 1, 2), (2, 0, 1), (2, 1, 0)], ids=str)
+def test_rows_over_their_own_ranges(plugin, kind, lying):
+    for seed in range(4):
+        a = samples_of(np.random.default_rng(seed), kind, tuple((4, 5, 6)[i] for i in lying))
+        a = a.transpose(np.argsort(lying))
+        if seed == 2 and a.dtype.kind == "f":
+            a[2, 3, 1], a[3, 0, 0] = np.inf, np.nan
+        for bins in (1, 33):
+            for cut in CUTS:
+                b = a if "axis" in cut else np.ascontiguousarray(a)
+                expected = told(histogram.count, b, bins, "rows", **cut)
+                assert told(histogram.count, OnDevice(b), bins, "rows", **cut) == expected
+    a = a[:0]
+    for cut in CUTS:
+        expected = told(histogram.count, a, 5, "rows", **cut)
+        assert told(histogram.count, OnDevice(a), 5, "rows", **cut) == expected
+
+
+def test_rows_over_their_own_ranges_take_one_launch(plugin):
+    a = np.random.default_rng(1).normal(size=(20, 8, 3)).astype("f4")
+    for cut in ({"axis": 0}, {"axis": (0, 2)}, {"axis": 2}, {"channels": 3}, {"windows": 11}, {"windows": 20, "channels": 3}):
+        plugin.calls.clear()
+        h = histogram.count(OnDevice(a), 10, "rows", **cut)
+        assert plugin.calls == [("count_rows", 7)] and h == histogram.count(a, 10, "rows", **cut)
+        with pytest.raises(ValueError, match="WRITEABLE"):
+            h.counts().flags.writeable = True
+    a[3, 2] = 1, 1, np.nextafter(np.float32(1), 2)  # edges closer than the kernels take
+    a[5, 7] = -1, -0.0, -2
+    plugin.calls.clear()
+    assert exactly(histogram.count(OnDevice(a), 1, "rows", axis=2)) == exactly(histogram.count(a, 1, "rows", axis=2))
+    assert plugin.calls == [("count_rows", 7), *[("copy", 7)] * 2]
+    plugin.even_bins_max = 9
+    for bins, samples in ((11, a), (70_000, a.astype("f8")), (3, a.astype("f2"))):  # f2 has edges of its own
+        plugin.calls.clear()
+        assert exactly(histogram.count(OnDevice(samples), bins, "rows", axis=0)) == exactly(
+            histogram.count(samples, bins, "rows", axis=0))
+        assert plugin.calls == [("copy", 7)]
+
+
+def test_rows_over_their_own_ranges_of_other_arrays(plugin, monkeypatch):
+    a = np.random.default_rng(1).normal(size=(6, 50)).astype("f4")
+    expected = histogram.count(a, 10, "rows", axis=1), histogram.count(a, 10, "rows", axis=0)
+    assert [histogram.count(OnlyDlpack(a), 10, "rows", axis=axis) for axis in (1, 0)] == [*expected]
+    monkeypatch.setitem(sys.modules, "torch", Torch)
+    assert [histogram.count(Torch.Tensor(a), 10, "rows", axis=axis) for axis in (1, 0)] == [*expected]
+    monkeypatch.delitem(sys.modules, "torch")
+    bits = OnDevice((a.view(np.uint32) >> 16).astype(np.uint16))
+    monkeypatch.setitem(_gpu_arrays.TYPES, np.dtype(np.uint16), "bf16")
+    values = ((a.view(np.uint32) >> 16) << 16).view(np.float32)
+    assert exactly(histogram.count(bits, 10, "rows", axis=1)) == exactly(histogram.count(values, 10, "rows", axis=1))
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=str)
+def test_rows_over_their_own_ranges_on_device(plugin, cut):
+    a = samples_of(np.random.default_rng(3), "f4", (4, 5, 6))
+    if cut in ({"windows": (500, 1)}, {"windows": 7, "channels": 3}, {"windows": (4, 2), "channels": 2}):
+        with pytest.raises(ValueError, match="on_device: True; is not for these rows of f32 in 10 bins"):
+            histogram.count(OnDevice(a), 10, "rows", **cut, on_device=True)
+        return
+    h, expected = histogram.count(OnDevice(a), 10, "rows", **cut, on_device=True), histogram.count(a, 10, "rows", **cut)
+    assert "10 bins, each over its own range, on device 0" in repr(h)
+    assert h.histogram() == expected and np.array_equal(h.edges, expected.edges)
+    assert h.__cuda_array_interface__["shape"] == (*expected.counts().shape[:-1], 13)
+    assert next(iter(reversed(plugin.counted.values())))[-1]  # in 64 bits
+    a[2, 3, 4] = np.nan
+    h = histogram.count(OnDevice(a), 10, "rows", **cut, on_device=True)
+    with pytest.raises(ValueError, match="a, row .*: is not counted with on_device: a sample is not finite"):
+        h.histogram()
+    assert "each over its own range" in repr(h)
+
+
 @pytest.mark.parametrize("kind", ["u1", "f2", "i4", "f4", "f8"])
 def test_quantiles_of_rows(plugin, kind):
     a = some(kind, 600)
@@ -486,8 +628,6 @@ def test_refused(plugin):
         histogram.count(OnDevice(some("f4", 8).reshape(2, 2, 2)), 2, (0, 1), axis=(0, 2), on_device=True)
     with pytest.raises(ValueError, match="on_device: is not for rows without samples"):
         histogram.count(OnDevice(some("f4", 0).reshape(2, 0)), 2, (0, 1), axis=1, on_device=True)
-    with pytest.raises(ValueError, match="range: 'rows' is not for arrays on a GPU"):
-        histogram.count(b, 2, "rows", windows=5)
     for call in (histogram.count, lambda a, **where: histogram.quantile(a, 0.5, **where)):
         with pytest.raises(ValueError, match="server: is not for arrays on a GPU"):
             call(b, server="127.0.0.1:1")
