@@ -410,14 +410,16 @@ def python_gpu_cliff():
     short = [cases[f"{1 << 16} float32, {bins} bins"] for bins in (256, 2048)]
     both = lambda name: " and ".join(f"{case[name]:.0f}" for case in short)
     least = min(case["torch.histc"] / case["new"] for case in cases.values() if "torch.histc" in case)
-    rows = cases["rows, range"]
+    rows, own = cases["rows, range"], cases.get("rows, own ranges")
+    own_ranges = own and (f"; each over its own range {own['on host'] / 1e3:.2f} and {own['on device'] / 1e3:.2f} ms, "
+                          f"where torch takes {own['torch'] / 1e3:.2f} and {own['torch, on device'] / 1e3:.2f}")
     quantiles = cases["quantiles of 14 rows"]["one call"]
     return paragraph(
         f"Over a range that is new with each call 65,536 float32 take {both('new')} us into 256 and 2,048 bins, over "
         f"the data's own range {both('data')} us; `torch.histc` takes {both('torch.histc')} us and "
         f"{both('torch.histc, data')} us. From 1,024 to 67,108,864 samples it takes at least {least:.1f} times as long. "
         f"4,096 rows of 4,096 take {rows['on host'] / 1e3:.2f} ms, and {rows['on device'] / 1e3:.2f} ms where the counts "
-        f"stay on the GPU; two quantiles of each of 14 rows of 14.7 million {quantiles / 1e3:.1f} ms. "
+        f"stay on the GPU{own_ranges or ''}; two quantiles of each of 14 rows of 14.7 million {quantiles / 1e3:.1f} ms. "
         f"{source(result, path)}")
 
 

@@ -7,7 +7,8 @@ In each round all calls of a row are measured once, one after the other; a numbe
 rounds, in microseconds a call, with the least and the greatest. Results arrive in the CPU's memory, but for
 "on device": these calls are queued, and the time is that until all are done. "same": one range, "new": another
 pair of floats with each call, "list", "numpy" and "to 0": the same as a list, of float32 scalars, and up to 0;
-"data": none is given. "rows, range": of 4,096 rows of 4,096. Needs torch and a GPU. --check ends with 1 if a bound below is not met.
+"data": none is given. "rows, range": of 4,096 rows of 4,096; "rows, own ranges": range="rows", beside torch's
+extents, comparisons and bincount. Needs torch and a GPU. --check ends with 1 if a bound below is not met.
 """
 
 import argparse
@@ -31,6 +32,7 @@ RANGES = [(-4 - k / 8192, 4 + k / 4096) for k in range(1000)]  # the package rem
 BOUNDS = {**{(f"{1 << 16} float32, {bins} bins", name): bound for bins in BINS
              for name, bound in (("new", 40), ("list", 40), ("numpy", 40), ("to 0", 40), ("data", 60))},
           ("rows, range", "on host"): 1000, ("rows, range", "on device"): 100,
+          ("rows, own ranges", "on host"): 1000, ("rows, own ranges", "on device"): 100,
           ("quantiles of 14 rows", "one call"): 1500}
 
 
@@ -83,13 +85,28 @@ def measure(np, torch):
     many = torch.randn(4096, 4096, device="cuda", generator=generator)
     kept = []
 
-    def there():
-        kept.append(histogram.count(many, 256, next(new), axis=1, on_device=True))
+    def there(given):
+        kept.append(histogram.count(many, 256, given, axis=1, on_device=True))
         del kept[:-2]
 
     rows.append(row_of("rows, range", {
-        "on host": lambda: histogram.count(many, 256, next(new), axis=1).counts(), "on device": there,
+        "on host": lambda: histogram.count(many, 256, next(new), axis=1).counts(),
+        "on device": lambda: there(next(new)),
     }, torch.cuda.synchronize, ["on device"]))
+    kept.clear()
+    first = (torch.arange(4096, device="cuda") * 256)[:, None]
+
+    def torchs():
+        least, greatest = torch.aminmax(many, dim=1, keepdim=True)
+        at = ((many - least) * (256 / (greatest - least))).long().clamp_(max=255)
+        return torch.bincount((at + first).view(-1), minlength=4096 * 256).view(4096, 256)
+
+    rows.append(row_of("rows, own ranges", {
+        "on host": lambda: histogram.count(many, 256, "rows", axis=1).counts(), "on device": lambda: there("rows"),
+        "with edges": lambda: histogram.count(many, 256, "rows", axis=1).edges,
+        "axis 0": lambda: histogram.count(many, 256, "rows", axis=0).counts(),
+        "torch": lambda: torchs().cpu().numpy(), "torch, on device": torchs,
+    }, torch.cuda.synchronize, ["on device", "torch, on device"]))
     kept.clear()
     channels = torch.randn(14, 14_700_000, device="cuda", generator=generator)
     q = [0.02, 0.98]

@@ -64,9 +64,9 @@ def _count_on_server(
 
 def bins_of(bins: Any) -> int:
     """The number of bins."""
-    if isinstance(bins, str) or np.ndim(bins):
+    if type(bins) is not int and (isinstance(bins, str) or np.ndim(bins)):
         raise ValueError(f"bins: {bins!r}; must be a number of bins with range='rows'")
-    return whole("bins", bins, 1, np.iinfo(np.int64).max)
+    return whole("bins", bins, 1, 2**63 - 1)
 
 
 def edge_type(kind: str) -> np.dtype[Any]:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from arrays import TYPES, make_samples
 from histogram import _gpu, _gpu_arrays, _gpu_layout, _gpu_plan, _gpu_plugin, _native
-from test_own_ranges import samples_of
+from test_own_ranges import CUTS, exactly, samples_of, told
 
 EDGES = np.linspace(-40, 40, 101)
 POINTER, NUMBER, SIZE, INT = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_int
@@ -44,10 +44,11 @@ def own_plan(row, kind, bins):
     if least == greatest:
         low, high = float(own(low) - own(0.5)), float(own(high) + own(0.5))
     unit = float(np.finfo(own).eps)
-    if not (np.isfinite([low, high]).all() and (high - low) / bins >= 4 * unit * max(-low, high)):
-        return (np.nan, np.nan), None
-    arithmetic = "f32" if own is np.float32 else "f64"
-    return (low, high), _native.Plan.even(low, high, bins, arithmetic, arithmetic, kind)
+    plan = None
+    if np.isfinite([low, high, high - low]).all() and (high - low) / bins >= 4 * unit * max(-low, high):
+        arithmetic = "f32" if own is np.float32 else "f64"
+        plan = _native.Plan.even(low, high, bins, arithmetic, arithmetic, kind)
+    return (low, high) if plan is not None else (np.nan, np.nan), plan
 
 
 def put(found, counts, outside):
@@ -495,23 +496,6 @@ def test_rows_on_device(plugin, cut, bins):
             assert sorted(np.ravel(at).tolist()) == (rows * 8 * told["shape"][-1]).tolist()
             counted = next(iter(reversed(plugin.counted.values())))
             assert counted[-1]  # in 64 bits
-
-
-def exactly(h):
-    return h.counts().tolist(), h.edges.shape, h.edges.dtype, h.edges.tobytes(), np.ravel(h.samples).tolist()
-
-
-def told(function, *arguments, **options):
-    """The answer, or the error, which names the row."""
-    try:
-        return exactly(function(*arguments, **options))
-    except ValueError as error:
-        return str(error)
-
-
-CUTS = [{"axis": axis} for axis in (0, 1, 2, (0, 1), (1, 2), (0, 2), (0, 1, 2), ())] + [
-    {"channels": 3}, {"windows": 7}, {"windows": (6, 4)}, {"windows": 500}, {"windows": (500, 1)},
-    {"windows": 10, "channels": 6}, {"windows": 7, "channels": 3}, {"windows": (4, 2), "channels": 2}, {"channels": 1}]
 
 
 @pytest.mark.parametrize("kind", TYPES)

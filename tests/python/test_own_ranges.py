@@ -41,6 +41,24 @@ def check(h, rows, bins):
     assert not (np.any(h.below) or np.any(h.above) or np.any(h.nan))
 
 
+def exactly(h):
+    return h.counts().tolist(), h.edges.shape, h.edges.dtype, h.edges.tobytes(), np.ravel(h.samples).tolist()
+
+
+def told(function, *arguments, **options):
+    """The answer, or the error, which names the row."""
+    try:
+        return exactly(function(*arguments, **options))
+    except ValueError as error:
+        return str(error)
+
+
+# For arrays of three axes.
+CUTS = [{"axis": axis} for axis in (0, 1, 2, (0, 1), (1, 2), (0, 2), (0, 1, 2), ())] + [
+    {"channels": 3}, {"windows": 7}, {"windows": (6, 4)}, {"windows": 500}, {"windows": (500, 1)}, {"channels": 1},
+    {"windows": 10, "channels": 6}, {"windows": 7, "channels": 3}, {"windows": (4, 2), "channels": 2}]
+
+
 def rows_of_axes(a, axes):
     moved = np.moveaxis(a, axes, range(-len(axes), 0))
     return moved.reshape(-1, int(np.prod([a.shape[i] for i in axes], dtype=int)))
