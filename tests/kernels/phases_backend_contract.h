@@ -29,7 +29,8 @@ namespace histogram::testing {
 // `asks`: it says the plan of each row when its extent is known.
 class CheckedPhases final : public Phases {
  public:
-  CheckedPhases(std::span<const std::byte> samples, Plan plan, std::optional<RowCut> cut, bool asks)
+  CheckedPhases(std::span<const std::byte> samples, Plan plan, std::optional<RowCut> cut,
+                bool asks = false)
       : samples_(samples), plan_(std::move(plan)), cut_(std::move(cut)), asks_(asks) {
     if (!cut_.has_value()) return;
     ForEachRow(*cut_, samples, SampleBytes(plan_.type()),
