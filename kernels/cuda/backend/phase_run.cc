@@ -236,7 +236,10 @@ class Runner {
 
   // Makes the lane hold these bytes of the payload: all of it, if it can.
   absl::Status Load(uint64_t at, uint64_t bytes) {
-    if (at >= loaded_at_ && at + bytes <= loaded_at_ + loaded_bytes_) return absl::OkStatus();
+    if (loaded_ && at >= loaded_at_ && at + bytes <= loaded_at_ + loaded_bytes_) {
+      return absl::OkStatus();
+    }
+    loaded_ = true;
     const bool all = bytes_ <= lane_.part_bytes_max();
     loaded_at_ = all ? 0 : at;
     loaded_bytes_ = all ? bytes_ : bytes;
@@ -263,6 +266,7 @@ class Runner {
   Phases* phases_ = nullptr;
   std::string storage_;
   std::optional<std::span<const std::byte>> samples_;
+  bool loaded_ = false;  // else the lane may hold another payload
   uint64_t loaded_at_ = 0, loaded_bytes_ = 0;
   std::string kernel_;
 
