@@ -25,6 +25,10 @@ class DeviceHistogram:
     ``torch.as_tensor(h, device="cuda")`` and ``cupy.asarray(h)`` are views of them: int64, one for
     each bin, then the samples below, above, and NaN; with rows, so many for each row. The counts
     live as long as this object or such a view. Later work on the stream that counted sees them.
+
+    With ``range="rows"`` a row has only zeros there if a sample is not finite or its edges lie
+    closer than 4 units in the last place. For such a row and for integers beyond 2^53
+    ``histogram()`` and ``edges`` raise an error.
     """
 
     def __init__(
