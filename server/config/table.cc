@@ -144,10 +144,11 @@ constexpr Setting kSettings[] = {
      .member = [](Config& c) -> Member { return &c.backend.cpu_lanes; },
      .help = "batches that the CPU executes at a time; 0 for one a core that this process may "
              "use; fewer to leave cores to the receiving threads"},
-    {.name = "lanes", .limits = {1, 256},
+    {.name = "lanes", .limits = {0, 256},
      .member = [](Config& c) -> Member { return &c.backend.cuda_lanes; },
-     .help = "batches that each GPU executes at a time, each with a stream and buffers; fewer to "
-             "save pinned and device memory"},
+     .help = "batches that each GPU executes at a time, each with a stream and buffers; 0 for 2 "
+             "where connections are read into pinned memory, else 4; fewer to save pinned and "
+             "device memory"},
     {.name = "on-device-loss", .listed = kHelpAll, .choices = "degrade, exit",
      .placeholder = "WHAT",
      .member = [](Config& c) -> Member { return Choice(c.on_device_loss); },

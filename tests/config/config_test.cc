@@ -195,13 +195,13 @@ TEST(ParseConfig, WrongValuesNameWhereTheyCameFrom) {
               HasSubstr("must be 0 or 1s to 720h, not 5ms"));
   EXPECT_THAT(ErrorOf({}, {{"HISTSVC_LANES", "many"}}),
               HasSubstr("HISTSVC_LANES must be a whole number, not 'many'"));
-  const TemporaryFile file("\nlanes = 0\n");
+  const TemporaryFile file("\nlanes = 257\n");
   EXPECT_THAT(ErrorOf({"--config", file.path()}),
-              HasSubstr(file.path() + ":2: lanes must be 1 to 256, not 0"));
+              HasSubstr(file.path() + ":2: lanes must be 0 to 256, not 257"));
 }
 
 TEST(ParseConfig, AFlagDoesNotExcuseAWrongFile) {
-  const TemporaryFile file("lanes = 0\n");
+  const TemporaryFile file("lanes = 257\n");
   EXPECT_THAT(ErrorOf({"--config", file.path(), "--lanes", "4"}), HasSubstr("lanes must be"));
 }
 

@@ -56,7 +56,7 @@ TEST(CudaNoDeviceTest, WrongOptionsAreErrorsEvenWithoutADevice) {
     return std::pair(absl::StatusCode::kInvalidArgument, std::string(field));
   };
   BackendOptions options;
-  options.cuda_lanes = 0;
+  options.cuda_lanes = 257;
   EXPECT_EQ(code_and_field(options), invalid("cuda_lanes"));
   options = {};
   options.cuda_lane_bytes = uint64_t{4} << 30;

@@ -118,7 +118,7 @@ absl::Status CheckOptions(const BackendOptions& options) {
   const struct {
     const char* field;
     uint64_t value, least, most;
-  } checks[] = {{"cuda_lanes", options.cuda_lanes, 1, kLanesMax},
+  } checks[] = {{"cuda_lanes", options.cuda_lanes, 0, kLanesMax},
                 {"cuda_lane_bytes", options.cuda_lane_bytes, kLaneBytesMin, kLaneBytesMax},
                 {"lane_payloads", options.lane_payloads, 1, kLanePayloadsMax}};
   for (const auto& [field, value, least, most] : checks) {
@@ -128,6 +128,15 @@ absl::Status CheckOptions(const BackendOptions& options) {
                      {.reason = "BAD_OPTION", .field = field, .limit = most, .retry_after_ms = {}});
   }
   return absl::OkStatus();
+}
+
+// With two lanes one fetches while the other's threads begin the next batch; a third costs switches
+// between threads: 1 MiB over eight connections takes 0.72 of `--backend cpu`'s CPU with two, 0.79
+// with four, at 1.16 and 1.08 of its throughput (H200, ec86c61). What lanes have to copy takes the
+// cores of four: 0.76 and 0.88 of the throughput.
+uint32_t LanesOf(const BackendOptions& options) {
+  if (options.cuda_lanes > 0) return options.cuda_lanes;
+  return options.receive_memory.empty() ? 4 : 2;
 }
 
 // Pins it for all devices, for as long as the process lives.
@@ -155,13 +164,13 @@ absl::StatusOr<std::unique_ptr<Backend>> MakeCudaBackend(const Device& device,
   auto shared = std::make_shared<LanesShared>();
   Costs costs;
   shared->device_index = device.traits.index;
-  shared->slots = std::vector<LanesShared::Slot>(options.cuda_lanes);
+  shared->slots = std::vector<LanesShared::Slot>(LanesOf(options));
   BackendInfo& info = shared->info;
   info.name = absl::StrCat("cuda:", device.traits.index);
   info.device = device.name;
   info.uuid = device.uuid;
   info.driver = device.driver;
-  info.lanes = options.cuda_lanes;
+  info.lanes = LanesOf(options);
   info.lane_bytes = options.cuda_lane_bytes;
   info.lane_payloads = options.lane_payloads;
   info.lane_counters = kLaneCounters;
