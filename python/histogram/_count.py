@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 import numpy as np
 import numpy.typing as npt
 
-from . import _native, _own_ranges, _rows, _rules
+from . import _even, _native, _own_ranges, _rows, _rules
 from ._arrays import as_samples, chunks, is_on_gpu, is_plain, resolved, unmasked
 from ._dates import between_edges, dates_in
 from ._errors import check_others, whole
@@ -170,18 +170,21 @@ def count(
             return h.density(), h.edges
         check_others("count", others)
     one_row = axis is None and channels is None and windows is None
+    number = 0 if threads is None else _threads(threads)
     plain = one_row and server is None and not on_device
     if plain and type(a) is np.ndarray:
         rule = None
         if type(bins) is int:
+            h = _even.count(a, bins, range, number)
+            if h is not None:
+                return h
             rule = _rules.rule_of_array(a, bins, range)
         elif type(bins) is np.ndarray and range is None:
             rule = _rules.rule_between(a, bins)
         if rule is not None:
-            found = rule.count(a, 0 if threads is None else _threads(threads))
+            found = rule.count(a, number)
             if found is not None:
                 return made(found[0], rule.edges, found[1], found[2], found[3])
-    number = 0 if threads is None else _threads(threads)
     a = unmasked(a, not one_row)
     if is_on_gpu(a):
         if server is not None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from . import _native
-from ._arrays import WHOLE_MAX, Array, is_plain
-from ._result import fixed
+from ._arrays import TYPES, WHOLE_MAX, Array, is_plain
+from ._result import Histogram, counted, fixed
 
 _BINS_MAX = 65536  # the index of each edge is a float32
 
@@ -47,6 +47,34 @@ class LaterEdges:
             raise RuntimeError(f"{self._bins} edges from {low} to {high} do not increase")
         edges = np.frombuffer(found, _F64 if kind == "f64" else _F32)
         return fixed(edges.astype(np.float16)) if kind == "f16" else edges
+
+
+def count(a: Array, bins: int, range: Any, threads: int) -> Histogram | None:
+    """The histogram of an array of numpy's over a range. None: as in plan, or the array is not
+    contiguous."""
+    if type(range) not in _PAIRS or len(range) != 2:
+        return None
+    first, last = range
+    types = type(first), type(last), a.dtype
+    counter = _counters.get(types) or _native.in_float_mode(_counter, *types)
+    found = counter and counter.count(a, first, last, bins, threads)
+    return counted(bins, *found) if found else None
+
+
+# By the types of the ends and of the samples.
+_counters: dict[tuple[Any, Any, np.dtype[Any]], _native.EvenCounter] = {}
+
+
+def _counter(first: Any, last: Any, dtype: np.dtype[Any]) -> _native.EvenCounter | None:
+    """The counter for ends and samples of these types, remembered. None: as in plan."""
+    kind = TYPES.get(dtype)
+    if kind is None or first not in _NUMBERS or last not in _NUMBERS:
+        return None
+    types = _types(first, last, dtype)
+    if types is None or not _numpy_agrees():
+        return None
+    found = _counters[first, last, dtype] = _native.EvenCounter(kind, *types, LaterEdges)
+    return found
 
 
 def plan(

@@ -41,6 +41,20 @@ class Plan:
     @property
     def bin_count(self) -> int: ...
 
+class EvenCounter:
+    """Counts samples of a type into even bins."""
+
+    def __init__(
+        self,
+        type: str,
+        arithmetic: str,
+        edges: str,
+        later_edges: Callable[[tuple[float, float, str, str], int], Any],
+    ) -> None: ...
+    def count(
+        self, samples: npt.NDArray[Any], first: Any, last: Any, bins: int, threads: int
+    ) -> tuple[Counters, int, int, int, Any] | None: ...
+
 def order_statistics(
     samples: npt.NDArray[Any],
     type: str,

@@ -347,7 +347,8 @@ def _wide_edges(seen: Array, bins: Any, range: Any) -> Array | None:
     try:
         first, last = (seen.min(), seen.max()) if range is None else range
         dtype = np.result_type(first, last, seen)
-        ends = np.array([first, last], dtype)
+        with np.errstate(over="ignore"):
+            ends = np.array([first, last], dtype)
         number = operator.index(bins)
     except (TypeError, ValueError):
         return None

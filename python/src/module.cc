@@ -7,7 +7,6 @@
 #include <histogram/plan.h>
 #include <histogram/rows.h>
 #include <histogram/sample_type.h>
-#include <histogram/tally.h>
 #include <histogram/typed.h>
 #include <histogram/values.h>
 #include <nanobind/nanobind.h>
@@ -20,7 +19,6 @@
 #include <cstring>
 #include <limits>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -36,48 +34,19 @@
 #include "kernels/row_ranks.h"
 #include "python/cuda/plugin.h"
 #include "python/src/buffer.h"
+#include "python/src/counting.h"
+#include "python/src/even_counter.h"
 #include "python/src/own_ranges.h"
 
 namespace histogram::python {
 namespace {
 
-// To give the lock away and take it back costs more than to count fewer bytes.
-constexpr size_t kUnlockedBytesMin = size_t{16} << 10;
 // Of bins: the library's own limit remains.
 constexpr uint32_t kNoLimit = std::numeric_limits<uint32_t>::max();
-
-SampleType TypeNamed(std::string_view name) {
-  const std::optional<SampleType> type = ParseSampleType(name);
-  if (!type.has_value())
-    throw nb::value_error(("no sample type '" + std::string(name) + "'").c_str());
-  return *type;
-}
-
-// Throws unless the samples are whole ones.
-void CheckWhole(size_t bytes, SampleType type) {
-  if (bytes % SampleBytes(type) != 0) {
-    throw nb::value_error((std::to_string(bytes) +
-                           " bytes are not a whole number of samples of type " +
-                           std::string(NameOf(type)))
-                              .c_str());
-  }
-}
-
-template <typename Work>
-void Unlocked(size_t bytes, const Work& work) {
-  if (bytes < kUnlockedBytesMin) return work();
-  const nb::gil_scoped_release release;
-  work();
-}
 
 nb::object PlanBetween(const Result<Binning>& binning, std::string_view type) {
   if (!binning.ok()) return nb::none();
   return nb::cast(std::make_unique<PlanInUse>(*Plan::Direct(*binning, TypeNamed(type))));
-}
-
-// The plan to count so many bytes with.
-const Plan& PlanFor(PlanInUse& in_use, size_t bytes) {
-  return in_use.Pays(bytes / SampleBytes(in_use.type())) ? in_use.Get() : in_use.Now();
 }
 
 // None where edges are not finite or do not increase, or there are too many.
@@ -115,44 +84,12 @@ nb::object EvenEdges(double first, double last, uint32_t bins, std::string_view 
   return TypeNamed(edges) == SampleType::kF64 ? made(0.0) : made(0.0F);
 }
 
-// The promise that every answer is checked by. Throws unless the counters of so many samples add up
-// to them.
-void CheckSum(std::span<const uint64_t> counters, uint64_t samples) {
-  const uint64_t sum = std::accumulate(counters.begin(), counters.end(), uint64_t{0});
-  if (sum == samples) return;
-  throw std::runtime_error("counts add up to " + std::to_string(sum) + ", not to the " +
-                           std::to_string(samples) + " samples: a defect of this library");
-}
-
-// The samples below, above and NaN, which a plan's counters end with.
-std::span<const uint64_t> OutsideOf(std::span<const uint64_t> counters) {
-  return counters.last(internal::kOutsideSlots);
-}
-
-// A plan's counters as a buffer of int64, which is read-only: one for each bin, and three others.
-struct Counters {
-  std::vector<uint64_t> counters;
-
-  static int Get(PyObject* self, Py_buffer* view, int flags) {
-    std::vector<uint64_t>& counters = nb::cast<Counters&>(nb::handle(self)).counters;
-    return PyBuffer_FillInfo(view, self, counters.data(),
-                             static_cast<Py_ssize_t>(counters.size() * sizeof(uint64_t)),
-                             /*readonly=*/1, flags);
-  }
-};
-
 // (counters; below, above, nan), or None where the samples are not contiguous.
-nb::object CountSamples(PlanInUse& in_use, const nb::handle& samples, uint32_t threads) {
+nb::object CountSamples(PlanInUse& plan, const nb::handle& samples, uint32_t threads) {
   const std::optional<Buffer> from = Buffer::Contiguous(samples);
   if (!from.has_value()) return nb::none();
-  CheckWhole(from->size(), in_use.type());
-  Tally tally(PlanFor(in_use, from->size()));
-  Unlocked(from->size(), [&] { tally.Add(from->bytes(), threads); });
-  CheckSum(tally.counters(), tally.samples());
-  const std::span<const uint64_t> outside = OutsideOf(tally.counters());
-  const uint64_t below = outside[internal::kBelowSlot], above = outside[internal::kAboveSlot],
-                 nan = outside[internal::kNanSlot];
-  return nb::make_tuple(Counters{std::move(tally).counters()}, below, above, nan);
+  Counted its = Count(plan, *from, threads);
+  return nb::make_tuple(std::move(its.counters), its.below, its.above, its.nan);
 }
 
 // Rows of counts: those of each bin; below, above and nan.
@@ -398,8 +335,8 @@ NB_MODULE(_native, module) {
   nb::set_leak_warnings(false);  // others may hold results when the interpreter ends
   module.attr("BINS_MAX") = histogram::kBinCountMax;
   module.attr("VERSION") = HISTOGRAM_PYTHON_VERSION;
-  static PyType_Slot counters_slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(&Counters::Get)},
-                                         {0, nullptr}};
+  static PyType_Slot counters_slots[] = {
+      {Py_bf_getbuffer, reinterpret_cast<void*>(&Counters::GetBuffer)}, {0, nullptr}};
   // NOLINTNEXTLINE(bugprone-unused-raii): the module keeps the class
   nb::class_<Counters>(module, "Counters", nb::type_slots(counters_slots),
                        "The counts of each bin, and three numbers more, as a buffer of int64.");
@@ -412,6 +349,11 @@ NB_MODULE(_native, module) {
            nb::arg("outside"), nb::arg("threads"), nb::arg("window") = 0, nb::arg("step") = 0,
            nb::arg("channels") = 1)
       .def_prop_ro("bin_count", &histogram::PlanInUse::bin_count);
+  nb::class_<EvenCounter>(module, "EvenCounter", "Counts samples of a type into even bins.")
+      .def(nb::init<std::string_view, nb::str, nb::str, nb::callable>(), nb::arg("type"),
+           nb::arg("arithmetic"), nb::arg("edges"), nb::arg("later_edges"))
+      .def("count", &EvenCounter::Count, nb::arg("samples"), nb::arg("first"), nb::arg("last"),
+           nb::arg("bins"), nb::arg("threads"));
   module.def("order_statistics", &OrderStatistics, nb::arg("samples"), nb::arg("type"),
              nb::arg("ranks"), nb::arg("out"), nb::arg("threads"));
   module.def("order_statistics_of_rows", &OrderStatisticsOfRows, nb::arg("samples"),

@@ -1,13 +1,15 @@
 """count() equals numpy.histogram: counts, and edges to the last bit."""
 
+import gc
 import itertools
 import pickle
+import sys
 
 import histogram
 import numpy as np
 import pytest
 from arrays import CHECKED_BY_TYPE, TYPES, laid_out, make_samples, same_bits, seeds
-from histogram import _native, _rules
+from histogram import _even, _native, _rules
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -170,10 +172,19 @@ def test_the_most_bins_of_a_plan_and_more():
     assert (h.below, h.above) == ((a < 0).sum(), (a > bins).sum())
 
 
+def later_edges():
+    return {id(its): its for its in gc.get_objects() if type(its) is _even.LaterEdges}
+
+
 def test_rules_are_kept_within_limits():
+    before = later_edges()
     for bins in (65536, 65537, 10):
         for upper in range(1, 41):
-            assert histogram.count(np.arange(9.0), bins, (0, upper)).samples == 9
+            for its in ((bins, (0, upper)), (np.linspace(0, upper, bins + 1),)):
+                assert histogram.count(np.arange(9.0), *its).samples == 9
+        fresh = [its._bins for key, its in later_edges().items() if key not in before]
+        assert len(fresh) == (32 if bins == 10 else 2)
+        assert sum(fresh) <= _rules._CACHE_BINS
     kept = list(_rules._cache.values())
     assert len(kept) == _rules._CACHE_RULES
     assert sum(rule.bins for rule in kept) <= _rules._CACHE_BINS
@@ -294,6 +305,33 @@ def test_edges_are_made_when_they_are_looked_at(monkeypatch, dtype):
     for its in (h, histogram.count(a, 20, range), pickle.loads(pickle.dumps(h))):
         assert same_bits(its.edges, np.histogram_bin_edges(a, 20, range)) and not its.edges.flags.writeable
     assert len(made) == 1
+
+
+def test_ranges_that_differ_by_a_sign_or_a_type_have_their_own_edges():
+    """Though Python's numbers are equal, and whichever came before."""
+    a = np.array([-1, -0.5, 0, 0.1, 1], "f4")
+    tenth = np.float32(0.1)
+    ranges = [(-1, 0.0), (-1, -0.0), (0.0, 1), (-0.0, 1), (0, 1.0), (0.0, tenth), (0.0, float(tenth)),
+              (np.float16(0), tenth), (np.int8(-1), np.uint64(1)), (2**53, 2**53 + 2), (2.0**53, 2.0**54), (3, 3)]
+    for _ in range(3):
+        for ends in ranges:
+            for its in (ends, list(ends), np.array(ends)):
+                for samples in (a, a.astype("f8"), a.astype("f2"), a.astype("i4")):
+                    check(samples, 3, its)
+
+
+def test_a_new_range_takes_few_functions_of_python():
+    """Each has code and data that the caches lack when other work runs between calls."""
+    a = np.arange(1000, dtype="f4")
+    called = []
+    for upper in (500.5, 501.5):  # the first call of all compares edges with numpy's
+        called.clear()
+        sys.setprofile(lambda frame, event, _: called.append(frame.f_code.co_name) if event == "call" else None)
+        try:
+            h = histogram.count(a, 100, (0.5, upper))
+        finally:
+            sys.setprofile(None)
+    assert h.samples == 1000 and len(called) <= 5, called
 
 
 def test_counts_that_differ_from_pass_to_pass_are_an_error():
