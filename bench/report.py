@@ -374,11 +374,12 @@ def python_ratios():
     quantiles = next(row["ratio"] for row in result["rows"] if row["range"].startswith("quantiles"))
     slower = [row for row in result["rows"] if row["ratio"] > 1]
     worst = max(result["rows"], key=lambda row: row["ratio"])
+    names = {"None": "the data's own range", "new tuple to 0": "a new range that ends at 0"}
     text = (f"1,024 rows of 1,024 float32, each into 100 bins over its own range, take {rows:.2f} of the time of numpy in a "
             f"loop. Three quantiles of each of 10,000 rows of 1,000 take {quantiles:.2f} of `numpy.quantile`'s. numpy is "
             f"quicker in {len(slower)} of {len(result['rows'])} cases; the worst ratio is {worst['ratio']:.2f} "
             f"({worst['samples']:,} {worst['type']} into {worst['bins']:,} bins, "
-            f"{'the data' + chr(39) + 's own range' if worst['range'] == 'None' else worst['range']}). "
+            f"{names.get(worst['range'], worst['range'])}). "
             f"{source(result, RATIOS)}")
     head = ["float32 into 100 bins, samples", "a range that came before", "a new range", "the data's own range"]
     return f"{table(head, lines)}\n\n{paragraph(text)}"
