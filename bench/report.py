@@ -80,6 +80,19 @@ def ratio(one, other):
     return one["requests_per_second"] / other["requests_per_second"]
 
 
+def cpu_us(row):
+    """The server's CPU time of a payload."""
+    return row.get("server_cpu_us", row["server_cpu_seconds_per_gb"] * row["payload_bytes"] / 1e3)
+
+
+def cpu_share(ours, sink, sink_name):
+    """Of the sink's CPU time: the median, and its range where the rounds are known."""
+    known = ours.get(f"server_cpu_of_{sink_name}")
+    if known:
+        return known["median"], f" ({known['low']:.2f} to {known['high']:.2f})"
+    return cpu_us(ours) / cpu_us(sink), ""
+
+
 def name_of(key):
     api, transport, payload, connections, float_bins, new_ranges = key
     method = {"compute": "Compute", "compute_many": "ComputeMany", "accumulate": "Accumulate"}[api]
@@ -157,10 +170,12 @@ def beside_the_sink(folder):
     rows = Rows(result)
     sink = next(name for name in SINKS if any((name, "cpu") in servers for servers in rows.by.values()))
     notes = result.get("notes", {})
-    valid, behind, void = [], [], 0
+    valid, behind, void, cost = [], [], 0, []
     for key, ours, other in rows.pairs(("ours", "cpu"), (sink, "cpu")):
         if key[4]:  # sinks count bytes
             continue
+        if not notes.get(ours.get("row"), {}).get("cpu_void"):
+            cost.append((cpu_share(ours, other, sink)[0], name_of(key)))
         if ours["client_cpu_busy"] > 0.9 or notes.get(ours.get("row"), {}).get("void"):
             void += 1
             continue
@@ -169,14 +184,19 @@ def beside_the_sink(folder):
         valid.append(share)
         if share < 0.97:
             behind.append((share, f"{name_of(key)} {share:.2f}"))
+    least, most = min(cost, default=None), max(cost, default=None)
+    text = "" if not cost else (
+        f"Beside {SINKS[sink]}, the server on the CPU takes {statistics.median(c for c, _ in cost):.2f} of the CPU "
+        f"time of a payload (median of {len(cost)} kinds of load; {least[0]:.2f} at {least[1]} to {most[0]:.2f} at "
+        f"{most[1]}). ")
     if not valid:
-        return paragraph("No row says how the server stands beside the touch sink: in each the sink differed from itself "
-                         f"by more than 10 %. {source(result, folder / 'service.json')}")
-    text = (f"Beside {SINKS[sink]}, the server on the CPU carries 0.97 of the calls or more in "
-            f"{len(valid) - len(behind)} of {len(valid)} kinds of load (median {statistics.median(valid):.2f})")
+        return paragraph(f"{text}No row says how their throughput compares: in each the client was full, or the sink "
+                         f"differed from itself by more than 10 %. {source(result, folder / 'service.json')}")
+    text += (f"It carries 0.97 of the calls or more in "
+             f"{len(valid) - len(behind)} of {len(valid)} kinds of load (median {statistics.median(valid):.2f})")
     text += f"; behind are {joined([name for _, name in sorted(behind)])}" if behind else ""
-    text += (f". {void} further kinds are void: the client was full, or the sink beside itself varied by more than "
-             f"10 %." if void else ".")
+    text += (f". The throughput of {void} further kinds is void: the client was full, or the sink beside itself varied "
+             f"by more than 10 %." if void else ".")
     return paragraph(f"{text} {source(result, folder / 'service.json')}")
 
 
@@ -221,7 +241,7 @@ def beside_the_better(folder):
 
 
 def service_rows(folder):
-    """Every kind of load: rates with the lowest and highest round, and the share of the sink."""
+    """Every kind of load: CPU time, then rates with the lowest and highest round; and the shares of the sink."""
     result = load(folder / "service.json")
     columns = [(("raw_tcp", "none"), "raw TCP"), (("null_sink_queues", "none"), "null sink"),
                (("touch_sink_queues", "cpu"), "touch sink"), (("touch_sink", "cpu"), "touch sink, stock gRPC"),
@@ -229,6 +249,7 @@ def service_rows(folder):
                (("peer_numpy", "python"), "Python, numpy"), (("peer_torch", "python"), "Python, torch")]
     rows = Rows(result)
     columns = [c for c in columns if any(c[0] in servers for servers in rows.by.values())]
+    costly = [c for c in columns if c[0][0] in (*SINKS, "ours") and c[1] != "touch sink, stock gRPC"]
     lines = []
     for key, servers in rows.by.items():
         cells = []
@@ -242,8 +263,14 @@ def service_rows(folder):
         known = ours.get("of_touch_sink_queues")
         note = result.get("notes", {}).get(ours.get("row"), {})
         share = f"{known['median']:.2f} ({known['low']:.2f} to {known['high']:.2f})" if known else ""
-        lines.append([name_of(key), *cells, "void" if note.get("void") else share])
-    head = ["thousand payloads a second", *(name for _, name in columns), "`cpu`, of the touch sink"]
+        costs = ", ".join(figure(cpu_us(servers[c])) if c in servers else "-" for c, _ in costly)
+        sink = servers.get(costly[0][0])
+        cost, known = cpu_share(ours, sink, costly[0][0][0]) if ours and sink else (None, "")
+        cost_share = "" if cost is None else "void" if note.get("cpu_void") else f"{cost:.2f}{known}"
+        lines.append([name_of(key), costs, cost_share, *cells, "void" if note.get("void") else share])
+    head = ["", f"server CPU of a payload, us ({', '.join(name for _, name in costly)})", "of the touch sink's CPU",
+            *(f"{name}, thousand a second" if i == 0 else name for i, (_, name) in enumerate(columns)),
+            "of the touch sink's payloads a second"]
     return f"{table(head, lines)}\n\n{paragraph(source(result, folder / 'service.json', all_rows=True))}"
 
 

@@ -130,9 +130,10 @@ class Benchmark:
             best = max(median(v) for (name, backend), v in rates.items() if name == "ours" and backend != "auto")
             half = 0.5 * min(best, median(rates[SINK]))
             latency = self.turns(row, timed, self.a.latency_rounds, self.a.latency_seconds, half)
-        self_comparison = ratio(rates[AGAIN], rates[SINK])
+        self_comparison, cpu_self_comparison = ratio(rates[AGAIN], rates[SINK]), cpu_ratio(speed, AGAIN, [SINK])
         note = {"self_comparison": self_comparison, "spread": spread(self_comparison),
-                "void": void_reason(self_comparison), "cores": {"servers": server_cores, "client": client_cores}}
+                "void": void_reason(self_comparison), "cpu_self_comparison": cpu_self_comparison,
+                "cpu_void": void_reason(cpu_self_comparison, "'s CPU time"), "cores": {"servers": server_cores, "client": client_cores}}
         if latency:
             note["p99_self_comparison"] = p99_ratio(latency, AGAIN)
             note["p99_void"] = void_reason(note["p99_self_comparison"])
@@ -155,6 +156,7 @@ class Benchmark:
             "new_ranges": row.new_ranges, "requests_per_second": round(median(mine), 1),
             "lowest": round(min(mine), 1), "highest": round(max(mine), 1), "rounds": [round(x, 1) for x in mine],
             "gbps": round(median(mine) * row.payload / 1e9, 4),
+            "server_cpu_us": round(median([cpu_us(x) for x in samples]), 2),
             "server_cpu_seconds_per_gb": per_gigabyte(server_cpu), "client_cpu_seconds_per_gb": per_gigabyte(client_cpu),
             "client_cpu_busy": round(client_cpu / sum(x["seconds"] for x in samples) / len(client_cores), 3),
             "server_resident_mib": round(server.resident_mib(), 1),
@@ -164,6 +166,7 @@ class Benchmark:
         if server.name == "ours":
             # The sink's two turns of a round together are less noisy than either.
             result[f"of_{SINK[0]}"] = ratio(mine, [(x + y) / 2 for x, y in zip(rates[SINK], rates[AGAIN])])
+            result[f"server_cpu_of_{SINK[0]}"] = cpu_ratio(speed, key, [SINK, AGAIN])
             for other in [k for k in rates if k[0] == "ours" and k[1] != "auto" and server.backend == "auto"]:
                 result[f"of_{other[1]}"] = ratio(mine, rates[other])
         if key in latency:
@@ -173,6 +176,17 @@ class Benchmark:
             if key != SINK:
                 result["p99_of_touch_sink_queues"] = p99_ratio(latency, key)
         return result
+
+
+def cpu_us(sample):
+    """The server's CPU time for a payload."""
+    return 1e6 * sample["server_cpu_seconds"] / max(sample["requests"], 1)
+
+
+def cpu_ratio(speed, key, others):
+    """The same beside the mean of other servers, round by round."""
+    means = [sum(map(cpu_us, together)) / len(others) for together in zip(*(speed[other] for other in others))]
+    return ratio([cpu_us(x) for x in speed[key]], means)
 
 
 def p99_ratio(latency, key):
@@ -239,12 +253,14 @@ def seconds_of(a, rows):
 
 def print_row(results, note):
     for r in results:
-        beside = r.get("of_touch_sink_queues")
+        beside, cpu_beside = (r.get(f"{of}of_touch_sink_queues") for of in ("", "server_cpu_"))
         print(f"  {r['server']:24s} {r['backend']:6s} {r['requests_per_second']:>10.0f}/s"
               f" ({r['lowest']:.0f} to {r['highest']:.0f}) {r['gbps']:>8.3f} GB/s"
-              f"  p99 {r.get('p99_us', 0):>8.0f} us  cpu s/GB {r['server_cpu_seconds_per_gb'] or 0:>7.3f}"
+              f"  p99 {r.get('p99_us', 0):>8.0f} us  cpu {r['server_cpu_us']:>9.2f} us"
               + (f"  of the touch sink {beside['median']:.3f} ({beside['low']:.3f} to {beside['high']:.3f})"
                  if beside else "")
+              + (f", CPU {cpu_beside['median']:.3f} ({cpu_beside['low']:.3f} to {cpu_beside['high']:.3f})"
+                 if cpu_beside else "")
               + ("  (client full)" if r["client_cpu_busy"] > CLIENT_BUSY_MAX else ""), flush=True)
     if note["void"]:
         print(f"  void: {note['void']}", flush=True)

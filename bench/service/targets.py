@@ -11,12 +11,12 @@ CLIENT_BUSY_MAX = 0.9   # of the client's cores; above, the client was the limit
 SAME = 0.95
 
 
-def void_reason(self_comparison):
-    """Why a row says nothing about any server, or None."""
+def void_reason(self_comparison, of=""):
+    """Why a row says nothing about any server, or about what `of` names; or None."""
     apart = spread(self_comparison)
     if apart is None or apart <= SELF_SPREAD_MAX:
         return None
-    return f"the sink beside itself spreads by {apart:.0%}"
+    return f"the sink{of} beside itself spreads by {apart:.0%}"
 
 
 class Judge:
@@ -51,6 +51,21 @@ class Judge:
             p99_void = self.notes[row["row"]].get("p99_void")
             self.target("p99 at half load, of the touch sink's", row, row["p99_of_touch_sink_queues"], 1.10,
                         at_most=True, void=p99_void)
+
+    def cpu_time(self, row):
+        """CPU time of a payload: says something also where throughput does not."""
+        void, measured = self.notes[row["row"]].get("cpu_void"), row.get("server_cpu_of_touch_sink_queues")
+        if measured is None:
+            return
+        if row["api"] == "compute" and row["payload_bytes"] <= 4 * KIB and not row.get("float_bins"):
+            self.target("of the touch sink's CPU time", row, measured, 1.04, at_most=True, void=void)
+        if row.get("float_bins") and row["payload_bytes"] == 16 * MIB:
+            self.target("of the touch sink's CPU time", row, measured, 1.10, at_most=True, void=void)
+        if row.get("new_ranges"):
+            repeated = self.find(server="ours", backend=row["backend"], row=row["row"].replace("-new", ""))
+            if repeated:  # each beside the sink of its own row, which takes out what the hour did to the machine
+                of = round(measured["median"] / repeated["server_cpu_of_touch_sink_queues"]["median"], 3)
+                self.target("of a repeated range's CPU time", row, of, 1.3, at_most=True, void=void)
 
     def auto(self, row):
         others = [r for b in ("cpu", "cuda") if (r := self.find(server="ours", backend=b, row=row["row"]))]
@@ -96,6 +111,8 @@ def targets_of(rows, notes, cores):
             continue
         if row["backend"] == "cpu" and not row.get("float_bins"):  # the sink counts bytes
             judge.beside_the_sink(row)
+        if row["backend"] == "cpu":
+            judge.cpu_time(row)
         if row["backend"] == "auto":
             judge.auto(row)
         else:

@@ -108,6 +108,22 @@ class Targets(unittest.TestCase):
     def test_samples_of_f32_have_no_peer_since_sinks_count_bytes(self):
         self.assertNotIn(self.SINK, outcomes([row("cpu", 100, float_bins=2048)]))
 
+    def test_cpu_time_says_something_where_throughput_does_not(self):
+        what = "of the touch sink's CPU time"
+        for share, outcome in ((1.04, "met"), (1.05, "missed")):
+            known = {"median": share, "low": share, "high": share}
+            found = outcomes([row("cpu", 100, server_cpu_of_touch_sink_queues=known)], void="noise")
+            self.assertEqual(found["cpu", what], outcome)
+
+    def test_a_new_range_stands_beside_a_repeated_one(self):
+        of = lambda share: {"server_cpu_of_touch_sink_queues": {"median": share, "low": share, "high": share}}
+        names = ("compute-tcp-f32-4KiB-x8", "compute-tcp-f32-new-4KiB-x8")
+        for share, outcome in ((2.6, "met"), (2.62, "missed")):
+            rows = [row("cpu", 100, row=name, float_bins=2048, **of(x)) for name, x in zip(names, (2.0, share))]
+            rows[1]["new_ranges"] = True
+            found = {t["what"]: t["outcome"] for t in targets_of(rows, {name: {"void": None} for name in names}, 2)}
+            self.assertEqual(found["of a repeated range's CPU time"], outcome)
+
     def test_auto_beside_the_better_one(self):
         found = outcomes([row("cpu", 100, cpu=1.0), row("cuda", 200, cpu=2.0),
                           row("auto", 190, cpu=2.1, of_sink=0.95)])
