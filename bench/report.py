@@ -174,8 +174,7 @@ def beside_the_sink(folder):
     for key, ours, other in rows.pairs(("ours", "cpu"), (sink, "cpu")):
         if key[4]:  # sinks count bytes
             continue
-        if not notes.get(ours.get("row"), {}).get("cpu_void"):
-            cost.append((cpu_share(ours, other, sink)[0], name_of(key)))
+        cost.append((cpu_share(ours, other, sink)[0], name_of(key)))
         if ours["client_cpu_busy"] > 0.9 or notes.get(ours.get("row"), {}).get("void"):
             void += 1
             continue
@@ -184,8 +183,8 @@ def beside_the_sink(folder):
         valid.append(share)
         if share < 0.97:
             behind.append((share, f"{name_of(key)} {share:.2f}"))
-    least, most = min(cost, default=None), max(cost, default=None)
-    text = "" if not cost else (
+    least, most = min(cost), max(cost)
+    text = (
         f"Beside {SINKS[sink]}, the server on the CPU takes {statistics.median(c for c, _ in cost):.2f} of the CPU "
         f"time of a payload (median of {len(cost)} kinds of load; {least[0]:.2f} at {least[1]} to {most[0]:.2f} at "
         f"{most[1]}). ")
@@ -266,7 +265,7 @@ def service_rows(folder):
         costs = ", ".join(figure(cpu_us(servers[c])) if c in servers else "-" for c, _ in costly)
         sink = servers.get(costly[0][0])
         cost, known = cpu_share(ours, sink, costly[0][0][0]) if ours and sink else (None, "")
-        cost_share = "" if cost is None else "void" if note.get("cpu_void") else f"{cost:.2f}{known}"
+        cost_share = "" if cost is None else f"{cost:.2f}{known}"
         lines.append([name_of(key), costs, cost_share, *cells, "void" if note.get("void") else share])
     head = ["", f"server CPU of a payload, us ({', '.join(name for _, name in costly)})", "of the touch sink's CPU",
             *(f"{name}, thousand a second" if i == 0 else name for i, (_, name) in enumerate(columns)),

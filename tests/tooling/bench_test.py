@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT / "bench" / "service"))
 from figures import median, median_interval, ratio, spread  # noqa: E402  (found only now)
 from merge import merge  # noqa: E402
 from rows import part_of, rows_of  # noqa: E402
-from run import split_cores  # noqa: E402
+from run import Benchmark, LONG_TURN, split_cores  # noqa: E402
 from targets import targets_of  # noqa: E402
 
 
@@ -61,6 +61,23 @@ class Cores(unittest.TestCase):
     def test_client_and_servers_share_no_core_but_an_only_one(self):
         self.assertEqual(self.split([3, 5, 7], 8), ([3], [5]))
         self.assertEqual(self.split([2], 8), ([2], [2]))
+
+
+class Turns(unittest.TestCase):
+    def measured(self, *answers):
+        """What a round measures, and how long each turn was."""
+        row, server = rows_of("full")[0], mock.Mock(backend="cpu", addresses={"tcp": "127.0.0.1:1"})
+        server.name = "ours"
+        arguments = mock.Mock(binaries="bin", warm_up=0.0, no_pin=False)
+        with mock.patch("run.measure", side_effect=answers) as measure:
+            samples = Benchmark(arguments, [server], None).turns(row, [server], 1, 0.1)
+        return samples["ours", "cpu"], [call.args[3] for call in measure.call_args_list]
+
+    def test_a_server_that_answers_nothing_has_a_longer_turn(self):
+        self.assertEqual(self.measured({"requests": 1}), ([{"requests": 1}], [0.1]))
+        self.assertEqual(self.measured(None, {"requests": 1}), ([{"requests": 1}], [0.1, 0.1 * LONG_TURN]))
+        with self.assertRaisesRegex(SystemExit, "ours, compute-tcp-256B-x1: no answer within 1.0 s"):
+            self.measured(None, None)
 
 
 class Figures(unittest.TestCase):
