@@ -35,6 +35,39 @@ message Question {
 message Answer { uint64 total = 1; }
 """
 
+# What the check says, and the edits of BASE that it says it of: (before, after).
+BREAKS = (
+    ("demo.v1.Question.count = 1: removed", ("  uint32 count = 1;\n", "")),
+    ("demo.v1.Question.count = 1: removed", ("  uint32 count = 1;\n", ""), ("reserved 9;", "reserved 1, 9;")),
+    ("count = 1: renumbered to 7", ("count = 1", "count = 7")),
+    ("name changed from count to number", ("count = 1", "number = 1")),
+    ("JSON name", ("count = 1", 'count = 1 [json_name = "n"]')),
+    ("type changed from uint32 to uint64", ("uint32 count", "uint64 count")),
+    ("type changed from demo.v1.Question.Inner to demo.v1.Answer", ("Inner inner = 5", "Answer inner = 5")),
+    ("label changed", ("uint32 count", "repeated uint32 count")),
+    ("presence", ("optional double lower", "double lower")),
+    ("presence", ("  uint32 count", "  optional uint32 count")),
+    ("packing", ("marks = 3", "marks = 3 [packed = false]")),
+    ("oneof changed from None to source", ("  uint32 count = 1;\n", ""),
+     ("bytes payload = 15;", "bytes payload = 15; uint32 count = 1;")),
+    ("oneof changed from source to None", ("oneof source { bytes payload = 15; }", "bytes payload = 15;")),
+    ("oneof changed from source to origin", ("oneof source", "oneof origin")),
+    ("fresh = 9: takes a reserved number", ("reserved 9;", "uint32 fresh = 9;")),
+    ("takes a reserved name", ('reserved "old_name";', "uint32 old_name = 20;")),
+    ("number 9 is no longer reserved", ("  reserved 9;\n", "")),
+    ("message demo.v1.Question.Inner: removed", ("  Inner inner = 5;\n", ""),
+     ("  message Inner { string text = 1; }\n", "")),
+    ("demo.v1.Colour.COLOUR_RED = 1: removed", (" COLOUR_RED = 1;", "")),
+    ("renumbered from 1 to 2", ("COLOUR_RED = 1", "COLOUR_RED = 2")),
+    ("method demo.v1.Counter.One: removed", ("  rpc One(Question) returns (Answer);\n", "")),
+    ("request type", ("One(Question)", "One(Answer)")),
+    ("response type", ("One(Question) returns (Answer)", "One(Question) returns (Question)")),
+    ("client streaming", ("Many(stream Question)", "Many(Question)")),
+    ("server streaming", ("returns (stream Answer)", "returns (Answer)")),
+    ("service demo.v1.Counter: removed", (BASE[BASE.index("service"):BASE.index("enum")], "")),
+    ("package changed", ("package demo.v1", "package demo.v2")),
+)
+
 
 class ProtoCompat(unittest.TestCase):
     def descriptor(self, text):
@@ -51,110 +84,20 @@ class ProtoCompat(unittest.TestCase):
             text = text.replace(before, after)
         return proto_compat.compare_sets(self.descriptor(BASE), self.descriptor(text))
 
-    def assert_breaks(self, expected, *edits):
-        problems = self.problems(*edits)
-        self.assertTrue(any(expected in problem for problem in problems), problems)
-
-    def assert_compatible(self, *edits):
-        self.assertEqual(self.problems(*edits), [])
-
-    def test_no_change(self):
-        self.assert_compatible()
-
-    def test_field_removed(self):
-        self.assert_breaks("demo.v1.Question.count = 1: removed", ("  uint32 count = 1;\n", ""))
-
-    def test_field_removed_though_reserved(self):
-        self.assert_breaks("demo.v1.Question.count = 1: removed",
-                           ("  uint32 count = 1;\n", ""), ("reserved 9;", "reserved 1, 9;"))
-
-    def test_field_renumbered(self):
-        self.assert_breaks("count = 1: renumbered to 7", ("count = 1", "count = 7"))
-
-    def test_field_renamed(self):
-        self.assert_breaks("name changed from count to number", ("count = 1", "number = 1"))
-
-    def test_json_name_changed(self):
-        self.assert_breaks("JSON name", ("count = 1", 'count = 1 [json_name = "n"]'))
-
-    def test_field_retyped(self):
-        self.assert_breaks("type changed from uint32 to uint64", ("uint32 count", "uint64 count"))
-        self.assert_breaks("type changed from demo.v1.Question.Inner to demo.v1.Answer",
-                           ("Inner inner = 5", "Answer inner = 5"))
-
-    def test_field_made_repeated(self):
-        self.assert_breaks("label changed", ("uint32 count", "repeated uint32 count"))
-
-    def test_presence_changed(self):
-        self.assert_breaks("presence", ("optional double lower", "double lower"))
-        self.assert_breaks("presence", ("  uint32 count", "  optional uint32 count"))
-
-    def test_packing_changed(self):
-        self.assert_breaks("packing", ("marks = 3", "marks = 3 [packed = false]"))
-
-    def test_field_moved_into_a_oneof(self):
-        self.assert_breaks(
-            "oneof changed from None to source",
-            ("  uint32 count = 1;\n", ""),
-            ("bytes payload = 15;", "bytes payload = 15; uint32 count = 1;"))
-
-    def test_field_moved_out_of_a_oneof(self):
-        self.assert_breaks("oneof changed from source to None",
-                           ("oneof source { bytes payload = 15; }", "bytes payload = 15;"))
-
-    def test_oneof_renamed(self):
-        self.assert_breaks("oneof changed from source to origin", ("oneof source", "oneof origin"))
-
-    def test_reserved_number_taken(self):
-        self.assert_breaks("fresh = 9: takes a reserved number",
-                           ("reserved 9;", "uint32 fresh = 9;"))
-
-    def test_reserved_name_taken(self):
-        self.assert_breaks("takes a reserved name",
-                           ('reserved "old_name";', "uint32 old_name = 20;"))
-
-    def test_reservation_dropped(self):
-        self.assert_breaks("number 9 is no longer reserved", ("  reserved 9;\n", ""))
-
-    def test_message_removed(self):
-        self.assert_breaks("message demo.v1.Question.Inner: removed",
-                           ("  Inner inner = 5;\n", ""),
-                           ("  message Inner { string text = 1; }\n", ""))
-
-    def test_enum_value_removed(self):
-        self.assert_breaks("demo.v1.Colour.COLOUR_RED = 1: removed", (" COLOUR_RED = 1;", ""))
-
-    def test_enum_value_renumbered(self):
-        self.assert_breaks("renumbered from 1 to 2", ("COLOUR_RED = 1", "COLOUR_RED = 2"))
-
-    def test_method_removed(self):
-        self.assert_breaks("method demo.v1.Counter.One: removed",
-                           ("  rpc One(Question) returns (Answer);\n", ""))
-
-    def test_method_types_changed(self):
-        self.assert_breaks("request type", ("One(Question)", "One(Answer)"))
-        self.assert_breaks("response type", ("One(Question) returns (Answer)",
-                                             "One(Question) returns (Question)"))
-
-    def test_streaming_changed(self):
-        self.assert_breaks("client streaming", ("Many(stream Question)", "Many(Question)"))
-        self.assert_breaks("server streaming", ("returns (stream Answer)", "returns (Answer)"))
-
-    def test_service_removed(self):
-        start = BASE.index("service")
-        self.assert_breaks("service demo.v1.Counter: removed",
-                           (BASE[start:BASE.index("enum")], ""))
-
-    def test_package_changed(self):
-        self.assert_breaks("package changed", ("package demo.v1", "package demo.v2"))
+    def test_each_break_is_named(self):
+        for expected, *edits in BREAKS:
+            with self.subTest(expected, edits=edits):
+                problems = self.problems(*edits)
+                self.assertTrue(any(expected in problem for problem in problems), problems)
 
     def test_growth_is_compatible(self):
-        self.assert_compatible(
+        self.assertEqual(self.problems(), [])
+        self.assertEqual(self.problems(
             ("rpc Many", "rpc Extra(Question) returns (Answer);\n  rpc Many"),
             ("COLOUR_RED = 1;", "COLOUR_RED = 1; COLOUR_BLUE = 2;"),
             ("uint64 total = 1;", "uint64 total = 1; string unit = 2; Fresh fresh = 3;"),
             ("bytes payload = 15;", "bytes payload = 15; string uri = 16;"),
-            ("message Answer", "message Fresh { bool yes = 1; }\nmessage Answer"))
+            ("message Answer", "message Fresh { bool yes = 1; }\nmessage Answer")), [])
 
     def test_command_line(self):
         """In a repository of its own: no release, a change within it, a change of what it says."""
