@@ -3,26 +3,16 @@
 import base64
 import contextlib
 import json
-import os
 import pathlib
 import re
 import signal
 import socket
 import subprocess
-import time
 import urllib.error
 import urllib.request
 
-
-def wait_until(condition, timeout_s, what, interval_s=0.05):
-    """Polls until `condition` returns something true, and returns that."""
-    end = time.monotonic() + timeout_s
-    while True:
-        value = condition()
-        if value:
-            return value
-        assert time.monotonic() < end, f"timed out after {timeout_s} s waiting for {what}"
-        time.sleep(interval_s)
+from harness.server import Metrics, clean_environment
+from harness.waiting import wait_until
 
 
 def wait_for_calls(servers, more=20, timeout_s=60):
@@ -37,11 +27,6 @@ def free_port():
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return listener.getsockname()[1]
-
-
-def clean_environment():
-    return {name: value for name, value in os.environ.items()
-            if not name.startswith("HISTSVC_") and not name.lower().endswith("_proxy")}
 
 
 def get(url, timeout_s=5):
@@ -143,14 +128,7 @@ class Server:
     def metric(self, name, **labels):
         """The sum of the samples of that name with these labels; None where it does not answer."""
         status, text = get(f"http://{self.metrics_address}/metrics")
-        if status != 200:
-            return None
-        total = 0.0
-        for sample, have, value in re.findall(r"^(\w+)(?:\{(.*)\})? (\S+)$", text, re.M):
-            if sample == name and all(f'{key}="{wanted}"' in have
-                                      for key, wanted in labels.items()):
-                total += float(value)
-        return total
+        return Metrics(text).value(name, **labels) if status == 200 else None
 
     def answered(self):
         return self.metric("histsvc_requests_total", code="OK") or 0

@@ -13,10 +13,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "service"))
+
+from harness.server import Server  # noqa: E402  (found only now)
+
 SERVER = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else ROOT / "build/release/bin/histogram-server"
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md",
              *(path for path in sorted((ROOT / "docs").rglob("*.md")) if path.name != "DESIGN.md")]
@@ -25,34 +28,17 @@ FOREIGN_FLAGS = {f"--{name}" for name in (
     "build build-arg call-graph cap-drop cert command cpunodebind create-namespace data-binary env from-file gpus "
     "health-cmd ignore-missing image install key labels membind memory namespace no-create-home now preset prefix "
     "previous read-only restart rm security-opt set shell show-labels system time ulimit values").split()}
-START_SECONDS = 60
-
-
-def start_server(folder):
-    """Starts the server on free ports; returns (process, {"address": ..., "metrics": ..., "http": ...})."""
-    ports = pathlib.Path(folder) / "ports"
-    process = subprocess.Popen(
-        [SERVER, "--listen", "127.0.0.1:0", "--metrics-listen", "127.0.0.1:0", "--http-listen",
-         "127.0.0.1:0", "--port-file", ports, "--drain-delay", "0", "--log-level", "error"])
-    deadline = time.monotonic() + START_SECONDS
-    while not ports.exists():
-        if process.poll() is not None or time.monotonic() > deadline:
-            process.kill()
-            raise RuntimeError("the server did not start")
-        time.sleep(0.02)
-    return process, dict(line.split("=", 1) for line in ports.read_text().splitlines())
 
 
 class Documents(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory()
-        cls.process, cls.opened = start_server(cls.folder.name)
+        cls.server = Server(SERVER, cls.folder.name, ["--http-listen", "127.0.0.1:0", "--drain-delay", "0"])
 
     @classmethod
     def tearDownClass(cls):
-        cls.process.terminate()
-        cls.process.wait(30)
+        cls.server.stop()
         cls.folder.cleanup()
 
     def test_the_readmes_commands_count_what_is_in_this_repository(self):
@@ -92,7 +78,7 @@ class Documents(unittest.TestCase):
         code = next(block for block in blocks if "import grpc" in block)
         self.assertEqual(code.count("\n"), 5)
         self.assertEqual(code.count("127.0.0.1:50051"), 1)
-        code = code.replace("127.0.0.1:50051", self.opened["address"])
+        code = code.replace("127.0.0.1:50051", self.server.address)
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, capture_output=True, text=True,
             timeout=60, check=False, env={**os.environ, "PYTHONPATH": str(ROOT / "proto")})
@@ -108,7 +94,7 @@ class Documents(unittest.TestCase):
                  for line in re.findall(r"^(?:tar .*\| )?curl (?:.*\\\n)*.*", (ROOT / name).read_text(), re.M)]
         self.assertGreaterEqual(len(lines), 5)
         for line in lines:
-            command = (line.replace("127.0.0.1:8080", self.opened["http"])
+            command = (line.replace("127.0.0.1:8080", self.server.http_address)
                        .replace("curl ", "curl -sS --noproxy '*' --fail ")
                        .replace("FILE", "bench/results/nvidia-h200/service.json"))
             done = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=ROOT, check=False,
@@ -118,7 +104,7 @@ class Documents(unittest.TestCase):
             self.assertTrue(answer.get("histograms") or answer["histogram"], line)
         data = (ROOT / "LICENSE").read_bytes()
         first = subprocess.run(["curl", "-sS", "--noproxy", "*", "--data-binary", "@LICENSE",
-                                f"http://{self.opened['http']}/v1/histogram?alphabet=a:26:6"], cwd=ROOT, check=True,
+                                f"http://{self.server.http_address}/v1/histogram?alphabet=a:26:6"], cwd=ROOT, check=True,
                                capture_output=True)
         counts = json.loads(first.stdout)["histograms"][0]["counts"]
         self.assertEqual(counts[0], sum(data.count(letter) for letter in b"abcdef"))
