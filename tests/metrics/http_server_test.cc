@@ -217,14 +217,6 @@ TEST(HttpServer, ListensOnAllAddressesOfAName) {
   close(six);
 }
 
-TEST(HttpServer, ANameIsResolved) {
-  OperatorPortOptions options = Options();
-  options.listen = "localhost:0";
-  const auto server = Start(std::move(options));
-  ASSERT_NE(server, nullptr);
-  EXPECT_NE(PortOf(*server), 0);
-}
-
 TEST(HttpServer, WithoutAnAddressItIsOff) {
   OperatorPortOptions options = Options();
   options.listen = "";

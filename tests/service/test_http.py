@@ -1,11 +1,10 @@
-"""The service over HTTP: curl and raw sockets against a real server."""
+"""The service over HTTP: raw sockets against a real server. test_http_clients.py has curl's forms."""
 
 import base64
 import hashlib
 import http.client
 import json
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -69,30 +68,6 @@ def raw(server, text):
         while piece := connection.recv(65536):
             received += piece
     return received
-
-
-def curl(server, *arguments, data=None):
-    if shutil.which("curl") is None:
-        pytest.skip("no curl")
-    done = subprocess.run(["curl", "-sS", "--noproxy", "*", *arguments], input=data,
-                          capture_output=True, timeout=60, check=True)
-    return json.loads(done.stdout)["histograms"][0]
-
-
-@pytest.mark.parametrize("form", ["--data-binary", "-T", "chunked", "stdin"])
-def test_curl(web, tmp_path, form):
-    payload = random_bytes(300_000)
-    file = tmp_path / "samples"
-    file.write_bytes(payload)
-    url = f"http://{web.http_address}/v1/histogram?bins=16&range=0:256"
-    arguments = {"--data-binary": ["--data-binary", f"@{file}", url],
-                 "-T": ["-X", "POST", "-T", file, "-H", "Expect: 100-continue", url],
-                 "chunked": ["-X", "POST", "-T", file, "-H", "Transfer-Encoding: chunked", url],
-                 "stdin": ["-X", "POST", "-T", "-", url]}[form]
-    histogram = curl(web, *map(str, arguments), data=payload if form == "stdin" else None)
-    want, _ = np.histogram(np.frombuffer(payload, np.uint8), 16, (0, 256))
-    assert histogram["counts"] == want.tolist()
-    assert histogram["samples"] == len(payload)
 
 
 def test_floats_and_quantiles_are_numpys(web):
@@ -375,10 +350,11 @@ def test_connect_proto(web):
 
 
 def test_connect_json(web):
-    message = {"spec": {"binning": {"even": {"binCount": 2, "lower": 0, "upper": 256}}},
+    """What JavaScript's fetch sends: 64-bit numbers as text, and the page's own origin."""
+    message = {"spec": {"binning": {"even": {"binCount": 2, "lower": 0, "upper": "256"}}, "quantiles": [0.5]},
                "payload": base64.b64encode(b"\0\1\xff").decode()}
     status, headers, body = call(web, "Compute", json.dumps(message), "application/json; charset=utf-8",
-                                 Connect_Protocol_Version="1")
+                                 Origin=f"http://{web.http_address}", Connect_Protocol_Version="1")
     assert (status, headers["Content-Type"]) == (200, "application/json")
     assert json.loads(body)["histogram"]["counts"] == ["2", "1"]
     assert json.loads(call(web, "Describe", "{}", "application/json")[2])["limits"]["streamsMax"]

@@ -200,16 +200,6 @@ def curl_raw(server, method, *arguments):
     return int(headers.split()[1]), headers, body
 
 
-def test_a_browsers_fetch(web):
-    """What JavaScript sends: JSON with 64-bit numbers as text, and the page's own origin."""
-    body = {"spec": {"binning": {"even": {"binCount": 2, "lower": 0, "upper": "256"}}, "quantiles": [0.5]},
-            "payload": base64.b64encode(b"\0\1\xff").decode()}
-    status, kind, text = post(web, "Compute", json.dumps(body), "application/json",
-                              Origin=f"http://{web.http_address}", Connect_Protocol_Version="1")
-    assert (status, kind) == (200, "application/json")
-    assert json.loads(text)["histogram"]["counts"] == ["2", "1"]
-
-
 def test_a_connect_call_without_a_body_is_the_empty_message(web):
     for method in ("Describe", "Compute"):
         status, headers, _ = curl_raw(web, method, "-X", "POST", "-H", "Content-Type: application/proto")
