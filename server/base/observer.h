@@ -15,11 +15,19 @@ namespace histogram::server {
 
 enum class Method : uint8_t { kCompute, kComputeMany, kAccumulate, kDescribe };
 inline constexpr int kMethodCount = 4;
-inline constexpr std::array<std::string_view, kMethodCount> kMethodNames = {
-    "Compute", "ComputeMany", "Accumulate", "Describe"};
-inline constexpr std::string_view MethodName(Method method) {
-  return kMethodNames[static_cast<size_t>(method)];
+struct MethodTraits {
+  std::string_view name;
+  bool carries_payloads, is_stream;
+};
+inline constexpr MethodTraits kMethodTraits[kMethodCount] = {  // by Method
+    {"Compute", true, false},
+    {"ComputeMany", true, true},
+    {"Accumulate", true, true},
+    {"Describe", false, false}};
+inline constexpr const MethodTraits& TraitsOf(Method method) {
+  return kMethodTraits[static_cast<size_t>(method)];
 }
+inline constexpr std::string_view MethodName(Method method) { return TraitsOf(method).name; }
 
 // Why a batch was closed.
 enum class ClosedBy : uint8_t { kIdle, kBytes, kPayloads, kDelay, kDeadline, kInline };

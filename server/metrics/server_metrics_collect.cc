@@ -86,9 +86,6 @@ namespace {
 constexpr double kSeconds = 1e9;  // recorded in nanoseconds
 constexpr double kAsIs = 1;
 
-// Describe carries no payload; its series appear only if someone records one.
-bool CarriesPayload(size_t method) { return static_cast<Method>(method) != Method::kDescribe; }
-
 // `none` stands for no limit.
 std::string LimitText(uint64_t limit, uint64_t none) {
   return limit == none ? "any" : std::to_string(limit);
@@ -151,8 +148,9 @@ void ServerMetrics::CollectRequests(Writer& writer) const {
   for (size_t m = 0; m < kMethodCount; ++m) {
     for (size_t c = 0; c < kCodeCount; ++c) {
       const std::string code = absl::StatusCodeToString(static_cast<absl::StatusCode>(c));
-      writer.Counter({{"method", kMethodNames[m]}, {"code", code}}, requests_[m][c],
-                     CarriesPayload(m) && IsExpectedCode(c));
+      // A method without payloads has series only if someone records one.
+      writer.Counter({{"method", kMethodTraits[m].name}, {"code", code}}, requests_[m][c],
+                     kMethodTraits[m].carries_payloads && IsExpectedCode(c));
     }
   }
   writer.Family("request_duration_seconds",
@@ -162,23 +160,25 @@ void ServerMetrics::CollectRequests(Writer& writer) const {
                 MetricType::Histogram);
   for (size_t m = 0; m < kMethodCount; ++m) {
     for (size_t s = 0; s < kSizeClassNames.size(); ++s) {
-      writer.Histogram({{"method", kMethodNames[m]}, {"size_class", kSizeClassNames[s]}},
-                       durations_[m][s], kSeconds, CarriesPayload(m));
+      writer.Histogram({{"method", kMethodTraits[m].name}, {"size_class", kSizeClassNames[s]}},
+                       durations_[m][s], kSeconds, kMethodTraits[m].carries_payloads);
     }
   }
   writer.Family("payload_bytes", "Sizes of the payloads that were answered.",
                 MetricType::Histogram);
   writer.Histogram({}, payload_bytes_, kAsIs);
-  constexpr std::array<size_t, 2> kStreams = {static_cast<size_t>(Method::kComputeMany),
-                                              static_cast<size_t>(Method::kAccumulate)};
   writer.Family("streams_total", "Streams that were opened.", MetricType::Counter);
-  for (const size_t m : kStreams) writer.Counter({{"method", kMethodNames[m]}}, streams_opened_[m]);
+  for (size_t m = 0; m < kMethodCount; ++m) {
+    if (!kMethodTraits[m].is_stream) continue;
+    writer.Counter({{"method", kMethodTraits[m].name}}, streams_opened_[m]);
+  }
   writer.Family("streams_open", "Streams that are open now.", MetricType::Gauge);
-  for (const size_t m : kStreams) {
+  for (size_t m = 0; m < kMethodCount; ++m) {
+    if (!kMethodTraits[m].is_stream) continue;
     // Read in this order a stream that comes and goes meanwhile cannot make the difference
     // negative.
     const double closed = writer.Read(streams_closed_[m]);
-    writer.Gauge({{"method", kMethodNames[m]}},
+    writer.Gauge({{"method", kMethodTraits[m].name}},
                  std::max(0.0, writer.Read(streams_opened_[m]) - closed));
   }
 }

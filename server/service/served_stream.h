@@ -6,6 +6,7 @@
 
 #include <grpcpp/alarm.h>
 
+#include <cassert>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -38,7 +39,9 @@ class ServedStream : public StreamCall, public DrainableStream {
         service_(service),
         methods_(methods),
         method_(method),
-        ahead_(service.memory.read_ahead) {}
+        ahead_(service.memory.read_ahead) {
+    assert(TraitsOf(method).is_stream);
+  }
 
   // From gRPC.
   void OnHeaders() override;
