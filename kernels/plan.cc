@@ -360,6 +360,7 @@ Result<Plan> Plan::Direct(const Binning& binning, SampleType type) {
 }
 
 Result<Plan> Plan::MakeFor(const Binning& binning, SampleType type, uint64_t samples) {
+  if (type == SampleType::kU8) return OfBytes(binning);
   Result<Plan> direct = Direct(binning, type);
   return direct.ok() && direct->TablesPay(samples) ? Make(binning, type) : direct;
 }

@@ -16,7 +16,7 @@ namespace histogram {
 // plan of bytes needs none. Thread-safe.
 class PlanInUse {
  public:
-  // `first`: of Plan::OfBytes or Plan::Direct.
+  // `first`: without tables, or of bytes.
   explicit PlanInUse(const Plan& first) : first_(first) {
     if (first_.counts_values()) made_ = &first_;
   }

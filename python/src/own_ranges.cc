@@ -34,7 +34,9 @@ std::optional<Plan> Make(const std::optional<Extent>& extent, SampleType type, u
                       std::numeric_limits<uint32_t>::max());
   if (!binning.ok()) return std::nullopt;
   binning->ComputeEdges(edges);
-  return *Plan::MakeFor(*binning, type, samples);
+  // Callers read the counters below, above and NaN; a plan of bytes has none.
+  const Result<Plan> direct = Plan::Direct(*binning, type);
+  return direct->TablesPay(samples) ? *Plan::Make(*binning, type) : *direct;
 }
 
 }  // namespace

@@ -118,7 +118,6 @@ std::optional<Plan> PhasedCount::PlanOver(uint64_t row, const std::optional<Exte
 
 Plan PhasedCount::PlanOfRow(const Binning& binning, std::span<const std::byte> samples) const {
   const SampleType type = query_->sample_type;
-  if (type == SampleType::kU8) return Plan::OfBytes(binning);
   return *Plan::MakeFor(binning, type, samples.size() / SampleBytes(type));
 }
 

@@ -154,11 +154,10 @@ uint64_t CounterBytes(const Query& query) {
   return (query.pattern_counters() + numbers * slots) * sizeof(uint64_t);
 }
 
-// Where only GPUs count. Bytes always have as many counters.
+// Where only GPUs count.
 absl::Status CheckCounters(const Query& query, uint64_t counters_max) {
+  if (query.plan->Now().counter_count() <= counters_max) return absl::OkStatus();
   const uint32_t bins = query.binning.bin_count();
-  const bool fits = internal::SlotCount(bins) <= counters_max;
-  if (fits || query.sample_type == SampleType::kU8) return absl::OkStatus();
   const uint64_t most = counters_max - internal::kOutsideSlots;
   return InvalidField("TOO_MANY_BINS", "spec.binning",
                       absl::StrCat(bins, " bins of ", ApiName(query.sample_type),

@@ -67,8 +67,7 @@ struct Query {
   void Set(const Binning& its_binning, SampleType type) {
     binning = its_binning;
     sample_type = type;
-    plan = std::make_shared<PlanInUse>(type == SampleType::kU8 ? Plan::OfBytes(binning)
-                                                               : *Plan::Direct(binning, type));
+    plan = std::make_shared<PlanInUse>(*Plan::MakeFor(binning, type, /*samples=*/0));
   }
   // An upper bound of the encoded reply to a payload of `samples` samples, without its rows.
   uint64_t ReplyBytes(uint64_t samples) const;

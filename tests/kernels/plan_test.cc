@@ -290,6 +290,8 @@ TEST(PlanTest, FewSamplesTakeNoTables) {
   EXPECT_TRUE(Plan::MakeFor(uneven, SampleType::kI32, 1000)->has_tables());
   const Binning letters = *Binning::Alphabet('a', 26, 1);
   EXPECT_EQ(Plan::MakeFor(letters, SampleType::kF32, 1).error().code, ErrorCode::kBadBinning);
+  EXPECT_TRUE(Plan::MakeFor(letters, SampleType::kU8, 1)->counts_values());
+  EXPECT_TRUE(Plan::MakeFor(even, SampleType::kU8, 1'000'000)->counts_values());
 }
 
 // A kernel computes the edges of these, for data that is all on edges.

@@ -355,8 +355,7 @@ absl::StatusOr<std::vector<absl::StatusOr<Report>>> CountInProcess(const v1::Spe
   if (!binning.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("spec.binning.", binning.error().message));
   }
-  const Result<Plan> plan =
-      type == SampleType::kU8 ? Plan::OfBytes(*binning) : Plan::Make(*binning, type);
+  const Result<Plan> plan = Plan::MakeFor(*binning, type, /*samples=*/UINT64_MAX);
   if (!plan.ok()) return absl::InvalidArgumentError(plan.error().message);
   const std::vector<Counted> counted =
       LocalCounter(inputs, *plan, standard_input, deadline, progress).Run();

@@ -44,8 +44,8 @@ class Plan {
   static Result<Plan> Make(const Binning& binning, SampleType type);
   // The same without tables: CPUs compute the edges next to a sample, GPUs make the tables.
   static Result<Plan> Direct(const Binning& binning, SampleType type);
-  // The plan that counts `samples` samples soonest, its own making included: Make if TablesPay,
-  // else Direct.
+  // The plan that counts `samples` samples soonest, its own making included: OfBytes for u8, else
+  // Make if TablesPay, else Direct.
   static Result<Plan> MakeFor(const Binning& binning, SampleType type, uint64_t samples);
   // Whether so many samples repay tables. REQUIRES: binning().has_edges().
   bool TablesPay(uint64_t samples) const;
